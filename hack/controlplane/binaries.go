@@ -69,8 +69,9 @@ var sources = map[string]source{
 	Traefik:               {traefikModule, "github.com/traefik/traefik/v3/cmd/traefik", "4 minutes"},
 }
 
-// changes are those without which a binary cannot be built.
+// changes are those without which a binary cannot be built, or ends by itself.
 var changes = map[string]Change{
+	KubeAPIServer: {"k8s.io/apiserver", "pkg/admission/plugin/policy/validating/plugin.go", typesOfItsOwn},
 	Traefik: {"github.com/go-acme/lego/v5", "providers/dns/zz_gen_dns_providers.go", func(string) (string, error) {
 		dir, err := findModule(traefikModule)
 		if err != nil {
@@ -79,6 +80,20 @@ var changes = map[string]Change{
 		content, err := os.ReadFile(filepath.Join(dir, "dns.go"))
 		return string(content), err
 	}},
+}
+
+// typesOfItsOwn gives each ValidatingAdmissionPolicy the types of its variables for itself, as
+// Kubernetes does since 1.36 (kubernetes/kubernetes#135757). Before, one map has those of all:
+// kube-apiserver ends with "concurrent map read and map write" if a policy is compiled while
+// another is evaluated.
+func typesOfItsOwn(content string) (string, error) {
+	const compile = "\tfilterCompiler := cel.NewCompositedCompilerFromTemplate(compositionEnvTemplate)\n"
+	const own = `	compositionEnvTemplate, err := cel.NewCompositionEnv(cel.VariablesTypeName, environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion(), strictCost))
+	if err != nil {
+		panic(err)
+	}
+`
+	return strings.Replace(content, compile, own+compile, 1), nil
 }
 
 // moduleFlags are flags of go build for what a module builds.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -101,10 +102,29 @@ func TestBuildChanged(t *testing.T) {
 	require.NoError(t, err)
 	assert.Empty(t, left)
 
+	change.Apply = func(content string) (string, error) { return content, nil }
+	require.NoError(t, b.buildChanged(t.Context(), "m", change, out))
+	said, err = exec.CommandContext(t.Context(), out).CombinedOutput()
+	require.NoError(t, err)
+	assert.Equal(t, "1", string(said), "nothing is changed")
+
 	change.Apply = func(string) (string, error) { return "", errors.New("it is not there") }
 	require.EqualError(t, b.buildChanged(t.Context(), "m", change, out), "lib.go: it is not there")
 	change.File = "none.go"
 	require.ErrorIs(t, b.buildChanged(t.Context(), "m", change, out), os.ErrNotExist)
+}
+
+// TestTypesOfItsOwn: kube-apiserver is changed where it compiles all policies from one template,
+// and nowhere else.
+func TestTypesOfItsOwn(t *testing.T) {
+	const compiles = "\tfilterCompiler := cel.NewCompositedCompilerFromTemplate(compositionEnvTemplate)\n"
+	changed, err := changes[KubeAPIServer].Apply("\t}\n" + compiles)
+	require.NoError(t, err)
+	require.Regexp(t, `(?s)^\t}\n\tcompositionEnvTemplate, err := cel\.NewCompositionEnv\(.*`+regexp.QuoteMeta(compiles)+"$", changed)
+	const since = "\tcompiler, err := cel.NewCompositedCompiler(env)\n"
+	changed, err = changes[KubeAPIServer].Apply(since)
+	require.NoError(t, err)
+	require.Equal(t, since, changed)
 }
 
 func TestKubernetesVersion(t *testing.T) {

@@ -16,7 +16,7 @@ import (
 type Change struct {
 	Module string
 	File   string // its path in the module
-	// Apply returns the new content.
+	// Apply returns the new content. Where that is the old one, the binary is built as it is.
 	Apply func(content string) (string, error)
 }
 
@@ -40,6 +40,18 @@ func (b *builder) buildChanged(ctx context.Context, name string, change Change, 
 	if err != nil {
 		return fmt.Errorf("in %s: go list -m %s: %w", b.module, change.Module, err)
 	}
+	module := strings.TrimSpace(string(dir))
+	content, err := os.ReadFile(filepath.Join(module, change.File))
+	if err != nil {
+		return err
+	}
+	changed, err := change.Apply(string(content))
+	if err != nil {
+		return fmt.Errorf("%s: %w", filepath.Base(change.File), err)
+	}
+	if changed == string(content) {
+		return b.compile(ctx, b.sources[name].pkg, out)
+	}
 	if err := os.MkdirAll(b.cache, 0o755); err != nil {
 		return err
 	}
@@ -49,10 +61,11 @@ func (b *builder) buildChanged(ctx context.Context, name string, change Change, 
 	}
 	defer os.RemoveAll(work) // what is left is in the cache
 	copied := filepath.Join(work, "module")
-	if err := linkTree(copied, strings.TrimSpace(string(dir))); err != nil {
+	if err := linkTree(copied, module); err != nil {
 		return err
 	}
-	if err := rewrite(filepath.Join(copied, change.File), change.Apply); err != nil {
+	file := filepath.Join(copied, change.File) // it may be a link to the module's
+	if err := errors.Join(os.Remove(file), os.WriteFile(file, []byte(changed), 0o600)); err != nil {
 		return err
 	}
 	for _, file := range []string{"go.mod", "go.sum"} {
@@ -91,17 +104,4 @@ func linkTree(to, from string) error {
 		}
 		return os.WriteFile(name, content, 0o600)
 	})
-}
-
-// rewrite replaces a file, which may be a link to another.
-func rewrite(file string, apply func(string) (string, error)) error {
-	content, err := os.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	changed, err := apply(string(content))
-	if err != nil {
-		return fmt.Errorf("%s: %w", filepath.Base(file), err)
-	}
-	return errors.Join(os.Remove(file), os.WriteFile(file, []byte(changed), 0o600))
 }

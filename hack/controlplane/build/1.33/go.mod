@@ -1,4 +1,5 @@
 // Kubernetes 1.33, built from Go modules, for a run of the suite with KUBERNETES=1.33.
+// kube-apiserver is built with the mend of kubernetes/kubernetes#135757 (changes in ../../binaries.go).
 // etcd is that of the module above. See docs/kubernetes-versions.md.
 module github.com/servingcert/servingcert/hack/controlplane/build/1.33
 
