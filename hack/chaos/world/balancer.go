@@ -26,6 +26,7 @@ type balancer struct {
 	listener net.Listener
 	replicas []backend
 	cancel   context.CancelFunc
+	looking  sync.Mutex // what was seen last counts
 
 	mu    sync.Mutex
 	ready []backend
@@ -51,6 +52,8 @@ func newBalancer(ctx context.Context, address string, replicas []backend) (*bala
 }
 
 func (b *balancer) look(ctx context.Context) {
+	b.looking.Lock()
+	defer b.looking.Unlock()
 	var ready []backend
 	for _, p := range b.replicas {
 		if p.ready(ctx) == nil {

@@ -103,8 +103,8 @@ func TestSystemd(t *testing.T) {
 		}
 		require.Equal(t, c.verb+" "+c.unit+" replace", <-m.calls)
 	}
-	err := Run(t.Context(), unit("endless.service", "reload", time.Second), "a")
-	require.EqualError(t, err, `it took longer than 1s: reload unit "endless.service": context deadline exceeded`)
+	err := Run(t.Context(), unit("endless.service", "reload", 5*time.Second), "a")
+	require.EqualError(t, err, `it took longer than 5s: reload unit "endless.service": context deadline exceeded`)
 	<-m.calls
 	assert.Empty(t, m.calls, "each is asked for once")
 }

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
 
@@ -85,7 +86,7 @@ func TestResets(t *testing.T) {
 				return
 			}
 		}
-	}))
+	}), soonSilent)
 	reset := func(c *net.TCPConn) {
 		require.NoError(t, c.SetLinger(0))
 		require.NoError(t, c.Close())
@@ -233,7 +234,7 @@ func TestProgramsThatDoNotAnswer(t *testing.T) {
 	require.EqualValues(t, 1, gone.of(strict).counters.upstreamErrors.Load())
 	require.Contains(t, gone.logs.String(), "cannot connect to the program")
 
-	ends := start(t, program(t, func(*net.TCPConn) {}))
+	ends := start(t, program(t, func(*net.TCPConn) {}), soonSilent)
 	for name, c := range map[string]net.Conn{"TLS": ends.tls(strict), "plaintext": ends.dial(both)} {
 		b, _ := io.ReadAll(c)
 		require.Empty(t, b, name)
@@ -302,19 +303,26 @@ func TestBackpressure(t *testing.T) {
 }
 
 func TestIdleConnectionsAreClosed(t *testing.T) {
-	w := start(t, program(t, echo), func(c *Config) { c.Limits.Idle = 400 * time.Millisecond })
+	w := start(t, program(t, echo), func(c *Config) { c.Limits.Idle = 2 * time.Second })
 	busy := w.tls(strict)
 	idle := w.connections()
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		for name, c := range idle {
+			_, err := io.ReadAll(c)
+			assert.NotErrorIs(t, err, context.DeadlineExceeded, name)
+		}
+	}()
 	begun := time.Now()
-	for time.Since(begun) < 3*w.cfg.Limits.Idle {
+	for open := true; open || time.Since(begun) < 2*w.cfg.Limits.Idle; time.Sleep(20 * time.Millisecond) {
 		send(t, busy, "ping")
-		time.Sleep(20 * time.Millisecond)
+		select {
+		case <-closed:
+			open = false
+		default:
+		}
 	}
-	for name, c := range idle {
-		_, err := io.ReadAll(c)
-		require.NotErrorIs(t, err, context.DeadlineExceeded, name)
-	}
-	send(t, busy, "ping")
 	require.EqualValues(t, 1, w.of(strict).counters.expired.Load())
 }
 

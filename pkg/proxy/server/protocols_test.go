@@ -2,6 +2,7 @@ package server
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/tls"
 	"io"
 	"net"
@@ -30,7 +31,7 @@ func TestForwards(t *testing.T) {
 	}
 	c := w.dial(both)
 	for _, n := range []int{1, 100, 5000, 70_000, 1 << 20, 3} {
-		go func() { _, _ = c.Write(make([]byte, n)) }()
+		go func() { _, _ = c.Write(bytes.Repeat([]byte("x"), n)) }()
 		receive(t, c, n)
 	}
 	require.EqualValues(t, 1, w.of(strict).counters.tls.Load())
@@ -216,16 +217,17 @@ func TestPostgreSQL(t *testing.T) {
 	c = w.dial(both)
 	ask(c, gss, "N")
 	send(t, c, startup)
-	c = w.dial(both)
-	ask(c, ssl, "S")
-	b, _ := io.ReadAll(c) // silent after it
-	require.Empty(t, b, "the program is not asked")
 	c = w.dial(strict)
 	ask(c, gss, "N")
 	_, err := io.WriteString(c, startup)
 	require.NoError(t, err)
-	b, _ = io.ReadAll(c)
+	b, _ := io.ReadAll(c)
 	require.Empty(t, b)
+
+	c = start(t, program(t, echo), soonSilent).dial(both)
+	ask(c, ssl, "S")
+	b, _ = io.ReadAll(c) // silent after it
+	require.Empty(t, b, "the program is not asked")
 }
 
 func FuzzFirstBytes(f *testing.F) {
@@ -253,15 +255,17 @@ func FuzzFirstBytes(f *testing.F) {
 
 // Protocols in which the server speaks first.
 func TestServerFirst(t *testing.T) {
-	w := start(t, program(t, func(c *net.TCPConn) {
+	greets := program(t, func(c *net.TCPConn) {
 		_, _ = io.WriteString(c, "220 hello\r\n")
 		echo(c)
-	}))
+	})
+	w := start(t, greets)
 	for _, name := range []string{strict, both} {
 		c := w.tls(name)
 		require.Equal(t, "220 hello\r\n", receive(t, c, 11))
 		send(t, c, "EHLO")
 	}
+	w = start(t, greets, soonSilent)
 	begun := time.Now()
 	c := w.dial(both)
 	require.Equal(t, "220 hello\r\n", receive(t, c, 11))
@@ -281,7 +285,7 @@ func TestSilence(t *testing.T) {
 			_, _ = io.WriteString(c, "at last")
 		}
 		echo(c)
-	}))
+	}), soonSilent)
 	late := w.dial(both)
 	w.eventually("dialled", func() bool { return reached.Load() == 1 })
 	client := tls.Client(late, clientConfig())
@@ -308,6 +312,8 @@ func TestSilence(t *testing.T) {
 	require.Empty(t, b)
 	require.Len(t, w.list(), 1)
 	require.EqualValues(t, 2, w.of(both).counters.plaintext.Load())
+
+	send(t, w.dial(both), "\x00") // less than TLS begins with
 }
 
 func TestProxyV2(t *testing.T) {

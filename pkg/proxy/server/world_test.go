@@ -135,7 +135,7 @@ func start(t testing.TB, program uint16, change ...func(*Config)) *world {
 		Clock:    time.Now,
 		Log:      slog.New(slog.NewTextHandler(w.logs, nil)),
 	}
-	cfg.Limits.MaxConnections, cfg.Limits.FirstByte, cfg.Limits.Drain = 1000, 200*time.Millisecond, 0
+	cfg.Limits.MaxConnections, cfg.Limits.FirstByte, cfg.Limits.Drain = 1000, patience, 0
 	for _, f := range change {
 		f(&cfg)
 	}
@@ -151,6 +151,10 @@ func start(t testing.TB, program uint16, change ...func(*Config)) *world {
 	w.eventually("listening", w.ready.Load)
 	return w
 }
+
+// soonSilent is for tests in which a client says nothing. Any other may take longer to speak, on a
+// busy machine.
+func soonSilent(c *Config) { c.Limits.FirstByte = 200 * time.Millisecond }
 
 func (w *world) eventually(what string, f func() bool) {
 	w.t.Helper()

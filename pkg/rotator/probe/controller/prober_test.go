@@ -172,13 +172,14 @@ func TestAVisitEndsAtItsFirstTimeout(t *testing.T) {
 	}
 	serves := rotatortest.Accept(t, "127.0.0.1", rotatortest.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}}))
 	first, second := rotatortest.Accept(t, "127.0.0.1", silent), rotatortest.Accept(t, "127.0.0.1", silent)
-	p := loopback(t, Config{Concurrency: 1, Timeout: 100 * time.Millisecond}, time.Now, nil)
+	p := loopback(t, Config{Concurrency: 1, Timeout: 5 * time.Second}, time.Now, nil) // as long as a handshake may take
 	answers := p.visit(t.Context(), fixed("shop", "a", serves, first, second, serves))
 	require.Len(t, answers, 2)
 	assert.Equal(t, probe.TLS, answers[0].Kind)
 	assert.Equal(t, probe.NoAnswer, answers[1].Kind)
 	assert.Equal(t, probe.CauseTimeout, answers[1].Cause)
 	assert.True(t, answers[1].Slow)
+	require.Eventually(t, func() bool { return dialled.Load() > 0 }, long, time.Millisecond)
 	assert.EqualValues(t, 1, dialled.Load())
 }
 

@@ -102,7 +102,7 @@ func TestDialInAProtocol(t *testing.T) {
 		"PostgreSQL":                          {starttls.Postgres, long, begins(8, "S", serves), probe.Outcome{Kind: probe.TLS}},
 		"PostgreSQL without TLS":              {starttls.Postgres, long, begins(8, "N", silent), probe.Outcome{Kind: probe.Plaintext, Cause: probe.CauseDeclined}},
 		"TLS from the first byte, asked":      {starttls.Postgres, long, serves, probe.Outcome{Kind: probe.TLS}},
-		"TLS from the first byte, awaited":    {starttls.SMTP, 2 * time.Second, serves, probe.Outcome{Kind: probe.TLS}},
+		"TLS from the first byte, awaited":    {starttls.SMTP, 10 * time.Second, serves, probe.Outcome{Kind: probe.TLS}},
 		"garbage":                             {starttls.Postgres, long, begins(8, "garbage", closes), probe.Outcome{Kind: probe.NotVerified, Cause: probe.CauseWords}},
 		"endless lines":                       {starttls.SMTP, long, begins(0, strings.Repeat("220-\r\n", 1<<20), closes), probe.Outcome{Kind: probe.NotVerified, Cause: probe.CauseWords}},
 		"it closes":                           {starttls.Postgres, long, func(conn net.Conn) { _, _ = conn.Read(make([]byte, 1<<12)) }, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseClosed}},
