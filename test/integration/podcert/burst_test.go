@@ -29,12 +29,12 @@ func TestManyPodsStartAtOnce(t *testing.T) {
 	template := requestOf(t, first, k)
 	issued(t, ask(t, template), k)
 	harness.Eventually(t, func() error { return isReady(t, ns, "web") })
-	before := requests(t, ns)
+	before := requests(t, ns, map[string]int{"patch services/status": 1, "patch podcertificaterequests/status": 1})
 
 	askForMany(t, pods, first, template)
 	harness.Eventually(t, func() error { return allIssued(t, ns, pods+1) })
 
-	after := requests(t, ns)
+	after := requests(t, ns, map[string]int{"get pods": pods + 1, "patch podcertificaterequests/status": pods + 1})
 	for what := range before {
 		if after[what] -= before[what]; after[what] == 0 {
 			delete(after, what)
@@ -111,8 +111,24 @@ func allIssued(t *testing.T, namespace string, want int) error {
 }
 
 // requests counts what the signer has asked of the API server about the namespace, and
-// about all namespaces at once, by verb and resource. A watch is no reading.
-func requests(t *testing.T, namespace string) map[string]int {
+// about all namespaces at once, by verb and resource. A watch is no reading. It waits until
+// there are those of which least says how many can be seen to be done: the API server writes a
+// request down after it was done.
+func requests(t *testing.T, namespace string, least map[string]int) (count map[string]int) {
+	t.Helper()
+	harness.Eventually(t, func() error {
+		count = writtenDown(t, namespace)
+		for what, n := range least {
+			if count[what] < n {
+				return fmt.Errorf("%d of %d %s were written down", count[what], n, what)
+			}
+		}
+		return nil
+	})
+	return count
+}
+
+func writtenDown(t *testing.T, namespace string) map[string]int {
 	t.Helper()
 	events, err := plane.AuditEvents()
 	require.NoError(t, err)

@@ -94,7 +94,7 @@ func TestTheSignerIsKilledBeforeItWrites(t *testing.T) {
 
 	startSigner(t)
 	issued(t, request, k)
-	assert.Equal(t, 1, answers(t, ns)[request.Name])
+	assert.Equal(t, 1, answers(t, ns, 1)[request.Name])
 }
 
 // withoutAnswers returns a kubeconfig of the signer whose answers to requests do not
@@ -195,7 +195,7 @@ func TestTwoSignersAtATime(t *testing.T) {
 	for request, k := range keys {
 		issued(t, request, k)
 	}
-	count := answers(t, ns)
+	count := answers(t, ns, len(keys))
 	for request := range keys {
 		assert.Equal(t, 1, count[request.Name], "answers to %s", request.Name)
 	}
@@ -234,17 +234,23 @@ func conditionsOf(t *testing.T, request *certificatesv1.PodCertificateRequest) [
 }
 
 // answers are how often each request of the namespace was answered, by its name, as the
-// API server wrote it down.
-func answers(t *testing.T, namespace string) map[string]int {
+// API server wrote it down: after the answer, so it waits until there are answers to n.
+func answers(t *testing.T, namespace string, n int) (count map[string]int) {
 	t.Helper()
-	events, err := plane.AuditEvents()
-	require.NoError(t, err)
-	count := map[string]int{}
-	for _, e := range events {
-		answer := e.Object.Resource == "podcertificaterequests" && e.Object.Subresource == "status" && e.Object.Namespace == namespace
-		if answer && e.Status.Code == http.StatusOK {
-			count[e.Object.Name]++
+	harness.Eventually(t, func() error {
+		events, err := plane.AuditEvents()
+		require.NoError(t, err)
+		count = map[string]int{}
+		for _, e := range events {
+			answer := e.Object.Resource == "podcertificaterequests" && e.Object.Subresource == "status" && e.Object.Namespace == namespace
+			if answer && e.Status.Code == http.StatusOK {
+				count[e.Object.Name]++
+			}
 		}
-	}
+		if len(count) < n {
+			return fmt.Errorf("answers to %d of %d requests were written down", len(count), n)
+		}
+		return nil
+	})
 	return count
 }

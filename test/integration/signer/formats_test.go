@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"math/big"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"software.sslmate.com/src/go-pkcs12"
 
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/formats"
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -217,10 +217,7 @@ func TestHAProxyReadsTheCombinedFile(t *testing.T) {
 	makeService(t, ns, "web", api.AnnotationFormats, "combined.pem,ca.crt")
 	secret := r.waitGood(t, ns, "web", "web-tls").secret
 	dir := writeFiles(t, secret, formats.CombinedFile)
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	require.NoError(t, err)
-	port := listener.Addr().(*net.TCPAddr).Port
-	require.NoError(t, listener.Close())
+	port := process.PortFor(t, "127.0.0.1")
 	config := filepath.Join(dir, "haproxy.cfg")
 	text := fmt.Sprintf("defaults\n  mode http\n  timeout client 5s\n  timeout connect 5s\n  timeout server 5s\nfrontend web\n  bind 127.0.0.1:%d ssl crt %s\n  http-request return status 200\n",
 		port, filepath.Join(dir, formats.CombinedFile))
