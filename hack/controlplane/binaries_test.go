@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"archive/zip"
 	"bufio"
 	"bytes"
 	"errors"
@@ -81,11 +82,35 @@ func TestBuildChanged(t *testing.T) {
 		require.NoError(t, os.WriteFile(path, []byte(content), 0o600))
 		return path
 	}
-	write("m/go.mod", "module example.com/m\n\ngo 1.26\n\nrequire example.com/lib v1.0.0\n\nreplace example.com/lib => ../lib\n")
-	write("m/go.sum", "")
+	write("m/go.mod", "module example.com/m\n\ngo 1.26\n\nrequire example.com/lib v1.0.0\n")
 	write("m/main.go", "package main\n\nimport \"example.com/lib\"\n\nfunc main() { print(lib.One()) }\n")
-	write("lib/go.mod", "module example.com/lib\n\ngo 1.26\n")
-	original := write("lib/lib.go", "package lib\n\nfunc One() int { return 1 }\n")
+	const mod = "module example.com/lib\n\ngo 1.26\n"
+	var archive bytes.Buffer
+	files := zip.NewWriter(&archive)
+	for name, content := range map[string]string{"go.mod": mod, "lib.go": "package lib\n\nfunc One() int { return 1 }\n"} {
+		file, err := files.Create("example.com/lib@v1.0.0/" + name)
+		require.NoError(t, err)
+		_, err = io.WriteString(file, content)
+		require.NoError(t, err)
+	}
+	require.NoError(t, files.Close())
+	write("proxy/example.com/lib/@v/v1.0.0.info", `{"Version":"v1.0.0"}`)
+	write("proxy/example.com/lib/@v/v1.0.0.mod", mod)
+	write("proxy/example.com/lib/@v/v1.0.0.zip", archive.String())
+	t.Setenv("GOPROXY", "file://"+filepath.Join(dir, "proxy"))
+	t.Setenv("GOSUMDB", "off")
+	goIn := func(modules string, args ...string) {
+		t.Setenv("GOMODCACHE", filepath.Join(dir, modules))
+		cmd := exec.CommandContext(t.Context(), "go", args...)
+		cmd.Dir = filepath.Join(dir, "m")
+		out, err := cmd.CombinedOutput()
+		require.NoError(t, err, "%s", out)
+	}
+	goIn("before", "mod", "tidy") // it writes go.sum
+	goIn("before", "clean", "-modcache")
+	goIn("modules", "version") // a machine that has no modules yet
+	original := filepath.Join(dir, "modules/example.com/lib@v1.0.0/lib.go")
+	defer goIn("modules", "clean", "-modcache") // they are read-only
 	b := &builder{log: io.Discard, module: filepath.Join(dir, "m"), cache: filepath.Join(dir, "cache"), sources: map[string]source{"m": {"", "example.com/m", "a second"}}}
 	out := filepath.Join(dir, "out")
 	change := Change{Module: "example.com/lib", File: "lib.go", Apply: func(content string) (string, error) {

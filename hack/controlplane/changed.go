@@ -2,6 +2,7 @@ package controlplane
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -34,13 +35,10 @@ func BuildChanged(ctx context.Context, log io.Writer, name string, change Change
 // buildChanged builds from a copy of the module: Go lets no overlay lie over its cache of
 // modules.
 func (b *builder) buildChanged(ctx context.Context, name string, change Change, out string) error {
-	list := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", change.Module)
-	list.Dir, list.Env = b.module, goEnv()
-	dir, err := list.Output()
+	module, err := b.download(ctx, change.Module)
 	if err != nil {
-		return fmt.Errorf("in %s: go list -m %s: %w", b.module, change.Module, err)
+		return err
 	}
-	module := strings.TrimSpace(string(dir))
 	content, err := os.ReadFile(filepath.Join(module, change.File))
 	if err != nil {
 		return err
@@ -83,6 +81,21 @@ func (b *builder) buildChanged(ctx context.Context, name string, change Change, 
 		return fmt.Errorf("%s: %w\n%s", strings.Join(edit.Args, " "), err, said)
 	}
 	return b.compile(ctx, b.sources[name].pkg, out, "-modfile", filepath.Join(work, "go.mod"))
+}
+
+// download returns the directory of a module, which may not be on this machine yet.
+func (b *builder) download(ctx context.Context, module string) (string, error) {
+	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module)
+	cmd.Dir, cmd.Env = b.module, goEnv()
+	out, err := cmd.Output()
+	var downloaded struct{ Dir, Error string }
+	if jsonErr := json.Unmarshal(out, &downloaded); err == nil {
+		err = jsonErr
+	}
+	if err != nil {
+		return "", fmt.Errorf("in %s: go mod download %s: %w: %s", b.module, module, err, downloaded.Error)
+	}
+	return downloaded.Dir, nil
 }
 
 // linkTree makes a directory with the files of another one.
