@@ -187,7 +187,7 @@ func TestWhatPodsMayBe(t *testing.T) {
 
 // A pod that is being deleted is nobody's consumer, however ready it is.
 func TestAPodThatIsBeingDeleted(t *testing.T) {
-	r := startRotator(t)
+	r := startRotator(t, func(c *rotatorConfig) { c.Serving.PropagationTime = time.Hour }) // as long as a look may take
 	s := newShop(t, 2)
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
 	change := s.pods[0].DeepCopy()

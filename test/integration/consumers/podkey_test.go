@@ -140,7 +140,7 @@ func TestARefreshIsSeen(t *testing.T) {
 	assert.NotEqual(t, fingerprint(first.pair.Load()), fingerprint(second.pair.Load()), "each has its own")
 	r.counts(t, ns, map[string]int{"current": 2})
 
-	said := len(h.all())
+	said := len(h.until(t, 1, "True Current"))
 	later := newService(t, ns, "later", intstr.FromInt32(int32(port)), asksForPodKeys, func(other *corev1.Service) { other.Spec.Selector = svc.Spec.Selector })
 	saidPodKeys(t, later)
 	becomes(t, later, metav1.ConditionFalse, api.ServingPropagating) // the pods get its name at their next refresh

@@ -64,7 +64,7 @@ func TestARotationIsDoneWhenItIsServed(t *testing.T) {
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
 	assert.Equal(t, fingerprint(s.pair), stated(t, s.svc).Leaf)
 	r.counts(t, s.ns, map[string]int{"current": 3})
-	before := h.all()
+	before := h.until(t, 1, "True Current")
 
 	old := s.pair
 	renewed := s.renew(t)
@@ -100,9 +100,8 @@ func TestARotationIsDoneWhenItIsServed(t *testing.T) {
 	assert.False(t, ok)
 	n, _ := r.metric(t, "servingcert_propagation_seconds", nil)
 	assert.InDelta(t, 3, n, 0)
-	assert.Equal(t, append(before, "False Propagating", "False Stale", "True Current"), h.all(), "nothing is written that changes nothing")
+	assert.Equal(t, append(before, "False Propagating", "False Stale", "True Current"), h.until(t, len(before)+3, "True Current"), "nothing is written that changes nothing")
 	assert.Len(t, events(t, s.ns, servingcontroller.EventServesOld), 1)
-	assert.Equal(t, "True Current", before[len(before)-1])
 }
 
 // mirrored makes it mirror a static pod of node cp-1, which reads files of its node.
@@ -182,7 +181,7 @@ func TestAProxyIsDialledWhereItListens(t *testing.T) {
 
 // As README.md types it: kubectl waits while the pod serves an older certificate.
 func TestKubectlWaitsForServing(t *testing.T) {
-	startRotator(t)
+	startRotator(t, func(c *rotatorConfig) { c.Serving.PropagationTime = time.Hour }) // as long as a look may take
 	s := newShop(t, 1)
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
 	renewed := s.renew(t)
@@ -198,12 +197,7 @@ func TestPodsThatComeAndGo(t *testing.T) {
 	s := newShop(t, 1)
 	h := watchServing(t, s.svc)
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
-	harness.Eventually(t, func() error { // the watch may be behind
-		if said := h.all(); len(said) == 0 || said[len(said)-1] != "True Current" {
-			return fmt.Errorf("the watch has seen %v", said)
-		}
-		return nil
-	})
+	h.until(t, 1, "True Current")
 	said := len(h.all())
 
 	at := netip.AddrPortFrom(nextAddress(), s.servers[0].at.Port())
@@ -251,7 +245,7 @@ func TestANewLeaderGoesOn(t *testing.T) {
 	becomes(t, s.svc, metav1.ConditionFalse, api.ServingStale)
 	assert.Equal(t, said.Since, stated(t, s.svc).Since, "the time of the first")
 	second.counts(t, s.ns, map[string]int{"stale": 2})
-	assert.Equal(t, []string{"False Propagating", "False Stale"}, h.all())
+	assert.Equal(t, []string{"False Propagating", "False Stale"}, h.until(t, 2, "False Stale"))
 
 	second.stop()
 	third := startRotator(t)

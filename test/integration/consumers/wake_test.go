@@ -192,7 +192,7 @@ func TestPodsAreWokenForTheBundle(t *testing.T) {
 		return nil
 	})
 	before := said()
-	written := r.wakes(t, "written")
+	r.written(t, 1)
 	require.NoError(t, admin.Patch(t.Context(), bundle, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))))
 	require.NoError(t, admin.Patch(t.Context(), bundle, client.RawPatch(types.MergePatchType, []byte(`{"data":{"ca.crt":"another"}}`))))
 	harness.Eventually(t, func() error {
@@ -201,7 +201,7 @@ func TestPodsAreWokenForTheBundle(t *testing.T) {
 		}
 		return nil
 	})
-	r.written(t, written+1)
+	r.written(t, 2)
 	assert.NotContains(t, read(t, other).Annotations, api.AnnotationLeaf)
 }
 

@@ -208,6 +208,19 @@ func (h *history) all() []string {
 	return slices.Clone(h.said)
 }
 
+// until waits until the watch, which may be behind, has seen so many updates, the last of which
+// says last.
+func (h *history) until(t testing.TB, least int, last string) []string {
+	t.Helper()
+	harness.Eventually(t, func() error {
+		if said := h.all(); len(said) < least || said[len(said)-1] != last {
+			return fmt.Errorf("the watch has seen %v", said)
+		}
+		return nil
+	})
+	return h.all()
+}
+
 // events returns what was told in the namespace under the reason.
 func events(t testing.TB, namespace, reason string) []eventsv1.Event {
 	t.Helper()

@@ -227,7 +227,15 @@ func (p *process) isRenewed(t *testing.T, roots *x509.CertPool, token string) {
 		}
 		return err
 	})
-	require.NoError(t, admin.Get(t.Context(), client.ObjectKeyFromObject(svc), svc))
+	harness.Eventually(t, func() error { // the Secret is written before the condition
+		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(svc), svc); err != nil {
+			return err
+		}
+		if leaf, _ := state.LeafOf(svc); leaf == before.leaf {
+			return fmt.Errorf("condition Ready of Service %s still names the certificate before", svc.Name)
+		}
+		return nil
+	})
 	after, err := p.scrape(t.Context(), roots, token)
 	require.NoError(t, err)
 	leaf, ok := state.LeafOf(svc)
