@@ -28,7 +28,7 @@ func TestDoctor(t *testing.T) {
 	t.Run("before", before)
 	require.NoError(t, deploy.Apply(t.Context(), admin, "test"))
 
-	cmd, out, errs := command(t, plane.KubeconfigFile(), "--wait", "--timeout", "5m", "--create-namespace")
+	cmd, out, errs := command(t, plane.KubeconfigFile(), "--wait", "--timeout", "1m", "--create-namespace")
 	require.NoError(t, cmd.Start())
 	harness.Eventually(t, func() error {
 		if !strings.Contains(errs.String(), "waiting: ") {
