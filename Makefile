@@ -84,31 +84,13 @@ endef
 
 # A failure is kept under testdata/fuzz and is a case of `make test` from then on.
 # Minimizing what is merely new would take the time away from finding more.
-FUZZTIME  ?= 30s
-# For what is parsed and has limits (docs/limits.md).
-LIMITSFUZZTIME ?= 10s
+FUZZTIME ?= 15s
 .PHONY: fuzz
 fuzz: ## look for pods, manifests, CA successions and hostile input that break a promise, FUZZTIME for each target
-	go test -run '^$$' -fuzz '^FuzzInject$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./pkg/mutate
-	go test -run '^$$' -fuzz '^FuzzRoundTrip$$' -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./pkg/preview
 	go test -run '^TestInvariant6' ./pkg/ca -rapid.checks 50
-	go test -run '^$$' -fuzz '^FuzzServiceAnnotations$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/api
-	go test -run '^$$' -fuzz '^FuzzStates$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/api/state
-	go test -run '^$$' -fuzz '^FuzzTable$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/mutate/programs
-	go test -run '^$$' -fuzz '^FuzzPodAnnotations$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/api
-	go test -run '^$$' -fuzz '^FuzzPodStatus$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/api
-	go test -run '^$$' -fuzz '^FuzzGivenNames$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/rotator/pods
-	go test -run '^$$' -fuzz '^FuzzFactsOf$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/rotator/pods
-	go test -run '^$$' -fuzz '^FuzzEvidence$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/rotator/correct
-	go test -run '^$$' -fuzz '^FuzzSecret$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/signer
-	go test -run '^$$' -fuzz '^FuzzHeldIn$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/formats
-	go test -run '^$$' -fuzz '^FuzzRequest$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/signer/csr
-	go test -run '^$$' -fuzz '^FuzzName$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/signer/csr
-	go test -run '^$$' -fuzz '^FuzzRequest$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/signer/kubelet
-	go test -run '^$$' -fuzz '^FuzzBegin$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/starttls
-	go test -run '^$$' -fuzz '^FuzzLook$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/proxy
-	go test -run '^$$' -fuzz '^FuzzFirstBytes$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/proxy/server
-	go test -run '^$$' -fuzz '^FuzzReview$$' -fuzztime $(LIMITSFUZZTIME) -fuzzminimizetime 1x ./pkg/mutate/admission
+	@grep -r --include='*_test.go' '^func Fuzz' pkg | sed -E 's|/[^/]*:func (\w+).*| \1|' | sort | while read -r package target; do \
+		echo "$$package $$target"; \
+		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./$$package; done
 
 .PHONY: fips
 fips: ## sign, judge and succeed where Go refuses whatever FIPS 140-3 does not approve
