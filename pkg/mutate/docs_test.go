@@ -1,9 +1,11 @@
 package mutate
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -25,15 +27,15 @@ const (
 	docEnd   = "<!-- end of rules -->\n"
 )
 
+// pages are those of the documentation, which the rules name by their addresses.
+var pages = regexp.MustCompile(regexp.QuoteMeta(api.Documentation) + `(\w+)\.md`)
+
 // TestDocumentation holds the table in docs/injection.md to the rules.
 func TestDocumentation(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| reason | what was found | what follows | what to do |\n|---|---|---|---|\n")
 	for _, r := range rules.All() {
-		do := r.Do
-		if do == "" {
-			do = "–"
-		}
+		do := cmp.Or(pages.ReplaceAllString(r.Do, "[$1.md]($1.md)"), "–")
 		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", r.Reason, r.When, r.Then, do)
 	}
 	data, err := os.ReadFile(docFile)

@@ -40,7 +40,7 @@ func specify(t *testing.T, ca *pki.Authority, rows []row) {
 			_, d := w.decide()
 			assert.Equal(t, r.action.String(), d.Action.String())
 			assert.Equal(t, r.reason, d.Reason)
-			assert.Contains(t, d.Message, r.message)
+			assert.Contains(t, d.Message+d.Problem.Message, r.message)
 			assert.Equal(t, r.verdict, d.Problem.Reason)
 		})
 	}
@@ -118,14 +118,14 @@ func TestDecideWhoseItIs(t *testing.T) {
 			change: all(disown, func(w *scene) { w.secret.Labels[api.LabelManagedBy] = "another" })},
 
 		{name: "label, our leaf", action: Repair, change: disown},
-		{name: "label, a leaf of another CA", verdict: reasonConflict, change: all(disown, use(foreign))},
+		{name: "label, a leaf of another CA", verdict: reasonConflict, message: "it has this signer's label, but none of the Services owns it", change: all(disown, use(foreign))},
 		{name: "label, garbage", verdict: reasonConflict, change: all(disown, use(issue.Issued{CertPEM: []byte("x"), KeyPEM: []byte("x")}))},
 		{name: "label, no data", action: Reissue, reason: reasonEmpty, change: all(disown, use(issue.Issued{}))},
 		{name: "label, no data but under other keys", verdict: reasonConflict,
 			change: all(disown, use(issue.Issued{}), func(w *scene) { w.secret.Data["password"] = []byte("x") })},
 
 		{name: "owner, our leaf", action: Repair, change: unlabel},
-		{name: "owner, a leaf of another CA", verdict: reasonConflict, change: all(unlabel, use(foreign))},
+		{name: "owner, a leaf of another CA", verdict: reasonConflict, message: noLabel, change: all(unlabel, use(foreign))},
 		{name: "owner, garbage", verdict: reasonConflict, change: all(unlabel, use(issue.Issued{CertPEM: []byte("x"), KeyPEM: []byte("x")}))},
 		{name: "owner, no data", action: Reissue, reason: reasonEmpty, change: all(unlabel, use(issue.Issued{}))},
 		{name: "owner, no data but under other keys", verdict: reasonConflict,

@@ -178,6 +178,7 @@ func TestOneOfANamespaceAtATime(t *testing.T) {
 	d = a.decide(t, s)
 	require.Len(t, d.Stuck, 1)
 	assert.Equal(t, webWorkload, d.Stuck[0].Workload)
+	assert.Equal(t, "it is not progressing", d.Stuck[0].Message)
 	assert.Nil(t, d.Start)
 	behind := d.Held[slices.IndexFunc(d.Held, func(h Held) bool { return h.Stale.Key == pods.SecretKey("db-tls") })]
 	assert.Equal(t, holdBehind, behind.Hold)
@@ -222,6 +223,13 @@ func TestABrokenRolloutOfSomebodyElse(t *testing.T) {
 	assert.Nil(t, d.Start)
 	require.Len(t, d.Stuck, 1)
 	assert.Equal(t, webWorkload, d.Stuck[0].Workload)
+	assert.Equal(t, "it exceeded its progress deadline", d.Stuck[0].Message)
+
+	st.paused = true
+	a.standings[webWorkload] = st
+	d = a.decide(t, s)
+	require.Len(t, d.Stuck, 1)
+	assert.Equal(t, "it was paused meanwhile", d.Stuck[0].Message)
 }
 
 func TestPatienceOfARollout(t *testing.T) {
