@@ -185,3 +185,13 @@ func TestNoConditionGivesPodKeysWithoutTheOptIn(t *testing.T) {
 		}
 	})
 }
+
+// A Service that asks for nothing any more loses its condition with the last Secret that it has.
+func TestTheConditionGoesWithTheLastSecret(t *testing.T) {
+	p := newPodScene(testCA(t))
+	delete(p.web.Annotations, api.AnnotationKeySource)
+	p.Kept[p.web.UID] = []string{"web-tls"}
+	assert.Empty(t, SettleUnnamed(p.Situation).Services)
+	delete(p.Kept, p.web.UID)
+	assert.Equal(t, []ServiceStatus{{Service: p.web}}, SettleUnnamed(p.Situation).Services)
+}
