@@ -152,6 +152,8 @@ func TestTheProofUnderANewCA(t *testing.T) {
 	assert.Zero(t, SettleUnnamed(p.Situation).NextAt)
 	assert.Equal(t, hasPodKeys+noLonger+recorded, p.settle(t))
 	assert.NotEqual(t, first, state.ReadyOf(p.web).Proof)
+	p.Now = epoch
+	assert.Zero(t, SettleUnnamed(p.Situation).NextAt, "what this CA signed has no time at which it is replaced")
 
 	p.Authority = l.At(epoch, 3)
 	p.Authority.Older = nil // the generations before are distrusted

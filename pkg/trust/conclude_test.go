@@ -150,6 +150,20 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
+// What a target does not get of what it requests is reported when it changes.
+func TestConcludeReportsWhatIsLacking(t *testing.T) {
+	s := Situation{Now: noon, Bundle: Bundle{Hash: "a"}, Patience: time.Minute}
+	for i, step := range []struct {
+		lacks string
+		want  Report
+	}{{"", ReportNothing}, {"x", ReportLacks}, {"x", ReportNothing}, {"y", ReportLacks}, {"", ReportNothing}} {
+		s.Lacks = step.lacks
+		o := Conclude(s, Decision{Held: Holds()}, Attempt{})
+		assert.Equal(t, step.want, o.Report, "step %d", i)
+		s.Last = o.Record
+	}
+}
+
 // Each fact is reported once.
 func TestConcludeReports(t *testing.T) {
 	var (
