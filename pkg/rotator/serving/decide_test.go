@@ -2,6 +2,7 @@ package serving
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -141,6 +142,23 @@ func TestJudged(t *testing.T) {
 	assert.True(t, off.Decide().Judged)
 	off.Services = nil
 	assert.True(t, off.Decide().Forget)
+}
+
+// Where nothing is verified, conditions of before are taken back, or say so.
+func TestConditionsWhereNothingIsVerified(t *testing.T) {
+	one, leaf := rotatortest.Ready("web", rotatortest.Leaf(2)), rotatortest.Leaf(2)
+	serves, never := rotatortest.Serves(one.DeepCopy(), leaf, rotatortest.Noon), rotatortest.Ready("api", leaf)
+	s := lookAt(time.Minute, serves)
+	s.Off, s.Services = true, []*corev1.Service{serves, never}
+	d := s.Decide()
+	require.Len(t, d.Conditions, 1)
+	assert.Equal(t, serves, d.Conditions[0].Service)
+	assert.Equal(t, api.ServingNotVerified, d.Conditions[0].Want.Reason)
+
+	refused := serves.DeepCopy()
+	refused.Status.Conditions = slices.DeleteFunc(refused.Status.Conditions, func(c metav1.Condition) bool { return c.Type != api.ConditionServing })
+	s.Services, s.Memory = []*corev1.Service{refused}, NewMemory(rotatortest.Noon)
+	assert.Equal(t, []Change{{refused, nil}}, s.Decide().Conditions, "no certificate is to be served")
 }
 
 func TestWhoIsDialled(t *testing.T) {
