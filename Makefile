@@ -73,12 +73,13 @@ test-oldest: controlplane-binaries test-programs cfssl-servers cert-manager helm
 # run-tests also prints what was skipped because the version is too old, which go test does not
 # of a package that passed; so the results of another run do not do. make lint runs vet's checks.
 # With GOGC=400 tests, compilers and linkers collect garbage less often: a sixth of the CPU, for 1.5
-# times the memory. Programs that tests start have the default.
+# times the memory. Programs that tests start have the default. The race detector waits a second for late reports
+# at the end of each package, unless it is told to wait for less.
 SKIPPED := $(BIN)/skipped
 define run-tests
 @mkdir -p $(BIN) && rm -f $(SKIPPED)
 SERVINGCERT_SKIPPED=$(SKIPPED) SERVINGCERT_TEST_PROGRAMS=$(TEST_PROGRAMS) SERVINGCERT_CONTROLPLANE_GOGC=400 GOGC=400 \
-	go test -vet=off $(STRIPPED) -p $(PACKAGES) -timeout 20m $(if $(KUBERNETES),-count 1) $(TESTFLAGS) $(1) || failed=$$?; \
+	GORACE=atexit_sleep_ms=100 go test -vet=off $(STRIPPED) -p $(PACKAGES) -timeout 20m $(if $(KUBERNETES),-count 1) $(TESTFLAGS) $(1) || failed=$$?; \
 	[ ! -s $(SKIPPED) ] || { echo; echo "skipped, whole or in part:"; sort -u $(SKIPPED); }; exit $${failed:-0}
 endef
 

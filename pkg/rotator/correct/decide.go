@@ -161,10 +161,10 @@ func (n *namespace) decidePods(d *Decision, key groupKey, fact *state.Attempt, s
 	switch {
 	case fact == nil || len(faults) == 0:
 	case fact.Verdict == state.VerdictCleared:
-		d.again(fact.Since.Add(amnesty).Sub(n.Now))
+		d.After = sooner(d.After, fact.Since.Add(amnesty).Sub(n.Now))
 	case fact.Verdict == state.VerdictWithheld:
 		if wait := fact.Since.Add(settle).Sub(n.Now); wait > 0 || !seen.Withholds(key.attempt) {
-			d.again(max(wait, settle/2))
+			d.After = sooner(d.After, max(wait, settle/2))
 			return
 		}
 		if key.workload.Bare() || !key.is(fact.Workload) { // nobody makes them anew, or nothing has told of them
@@ -178,11 +178,12 @@ func (n *namespace) decidePods(d *Decision, key groupKey, fact *state.Attempt, s
 	}
 }
 
-// again asks for another look after the wait.
-func (d *Decision) again(wait time.Duration) {
-	if wait > 0 && (d.After == 0 || wait < d.After) {
-		d.After = wait
+// sooner returns the shorter of two waits. One that is not positive is none.
+func sooner(a, b time.Duration) time.Duration {
+	if b > 0 && (a <= 0 || b < a) {
+		return b
 	}
+	return a
 }
 
 // tell reports about the group what nothing has reported yet.

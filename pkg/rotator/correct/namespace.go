@@ -133,8 +133,8 @@ func (n *namespace) add(pod *pods.Facts, a api.ContainerAttempt, siblings *kin) 
 		g.faults = append(g.faults, f)
 	case due:
 		n.dial = append(n.dial, visit(pod, n.Answers[pod.UID]))
-	case wait > 0 && (n.after == 0 || wait < n.after):
-		n.after = wait
+	default:
+		n.after = sooner(n.after, wait)
 	}
 }
 

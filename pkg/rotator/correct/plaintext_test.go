@@ -166,6 +166,22 @@ func TestProgramsThatIgnoreTheirFlags(t *testing.T) {
 	}
 }
 
+// Of several pods that are dialled later, the first says when to look again.
+func TestTheSoonestDialCounts(t *testing.T) {
+	s := Situation{Now: noon, Enabled: true, Services: []Service{service("web")}, Answers: map[types.UID][]probe.Answer{}}
+	for i, ago := range []time.Duration{time.Second, 2 * time.Second, 1500 * time.Millisecond, time.Hour} { // the last is due
+		p := pod(fmt.Sprint("web-", i), "web", unready(time.Minute))
+		s.Answers[p.UID] = []probe.Answer{{Kind: probe.NoAnswer, Port: 443, At: noon.Add(-ago)}}
+		s.Pods = append(s.Pods, p)
+	}
+	s.Pods = append(s.Pods, pod("ready", "web"))
+	assert.Equal(t, pause-2*time.Second, Decide(s).After)
+}
+
+func TestFold(t *testing.T) {
+	assert.Equal(t, "az-az-09é", fold("AZ_az-09é"))
+}
+
 // TestManyPodsAreDialledLessOften: whoever has pods that never become ready does not have all of
 // them dialled every few seconds.
 func TestManyPodsAreDialledLessOften(t *testing.T) {
