@@ -174,7 +174,6 @@ func TestTheSoonestDialCounts(t *testing.T) {
 		s.Answers[p.UID] = []probe.Answer{{Kind: probe.NoAnswer, Port: 443, At: noon.Add(-ago)}}
 		s.Pods = append(s.Pods, p)
 	}
-	s.Pods = append(s.Pods, pod("ready", "web"))
 	assert.Equal(t, pause-2*time.Second, Decide(s).After)
 }
 
