@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -185,6 +186,17 @@ func TestBeginInSilence(t *testing.T) {
 		assert.ErrorIs(t, p.Begin(client, "x", now.Add(10*time.Millisecond), now.Add(time.Hour)), ErrSilent, "%s", p)
 		require.NoError(t, server.Close())
 	}
+}
+
+// A server that does not answer in time has not said that it speaks TLS.
+func TestBeginWithoutAnAnswer(t *testing.T) {
+	client, server := net.Pipe()
+	go func() { _, _ = io.Copy(io.Discard, server) }()
+	now := time.Now()
+	err := Postgres.Begin(client, "x", now.Add(time.Hour), now.Add(10*time.Millisecond))
+	require.ErrorIs(t, err, os.ErrDeadlineExceeded)
+	assert.NotErrorIs(t, err, ErrTLS)
+	require.NoError(t, server.Close())
 }
 
 // A login ends a connection of MySQL, whatever comes of it: see endMySQL.
