@@ -32,6 +32,7 @@ func TestPace(t *testing.T) {
 	for range 2 {
 		secret, _ := reserve(web, 0, epoch)
 		assert.Zero(t, secret)
+		assert.True(t, p.Slot(web).Namespace.IsZero(), "it takes no token of its namespace")
 		p.Use(web)
 	}
 	secret, _ := reserve(web, 0, epoch)
@@ -75,4 +76,31 @@ func TestPaceForgets(t *testing.T) {
 		}
 		require.LessOrEqual(t, len(p.secrets)+p.namespaces.Len()+len(p.slots), 3*limit.MinSweep)
 	}
+}
+
+// What puts a certificate off is the later of the two limits, and the time that is told is a whole
+// second, and no earlier.
+func TestWhatPutsACertificateOff(t *testing.T) {
+	r := Rates{Secret: limit.Limit{Burst: 2, Interval: time.Minute}, Namespace: limit.Limit{Burst: 3, Interval: time.Second}}
+	soon, later, whole := epoch.Add(time.Second), epoch.Add(2*time.Second), epoch.Truncate(time.Second)
+	at, why := r.Next(Slot{Secret: later, Namespace: soon})
+	assert.Equal(t, later, at)
+	assert.Regexp(t, `one Secret is reached .* issued at 2026-03-01T12:00:03Z$`, why)
+	at, why = r.Next(Slot{Secret: soon, Namespace: later})
+	assert.Equal(t, later, at)
+	assert.Contains(t, why, "one namespace is reached")
+	_, why = r.Next(Slot{Secret: whole})
+	assert.Contains(t, why, "2026-03-01T12:00:00Z")
+
+	until, why, waits := r.Waits(Share{Text: "pod"}, Slot{Secret: later}, soon)
+	assert.True(t, waits)
+	assert.Equal(t, later, until)
+	assert.Regexp(t, `one pod is reached .* answered at 2026-03-01T12:00:03Z$`, why)
+	_, _, waits = r.Waits(Share{Text: "pod"}, Slot{Secret: later}, later)
+	assert.False(t, waits)
+}
+
+func TestJitter(t *testing.T) {
+	assert.Equal(t, 5*time.Second, Jitter(10*time.Second, 0))
+	assert.Equal(t, 7500*time.Millisecond, Jitter(10*time.Second, 0.5))
 }
