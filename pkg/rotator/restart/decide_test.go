@@ -315,3 +315,48 @@ func TestHeldIsReportedOnce(t *testing.T) {
 	s.Now, s.memory.holds = s.Now.Add(testLimits.Patience), d.records
 	assert.Len(t, a.decide(t, s).Notify, 1)
 }
+
+// A hold that passes by itself is never reported.
+func TestWhatPassesIsNotReported(t *testing.T) {
+	s := Situation{Now: restartNow, Limits: testLimits}
+	for _, h := range []Hold{holdRolling, holdDeleting, holdNoPods} {
+		d := Decision{records: map[holdKey]holdRecord{}}
+		d.hold(s, Held{Stale: staleOf(webWorkload), Hold: h})
+		assert.Len(t, d.Held, 1)
+		assert.Empty(t, d.Notify, h)
+	}
+}
+
+// What comes first says when to look again: a rollout that goes on, one that is stuck, what is to be
+// reported, what still holds.
+func TestWhenToLookAgain(t *testing.T) {
+	s := Situation{Now: restartNow, Limits: testLimits}
+	goesOn, stuck := map[pods.Workload]rollout{webWorkload: {}}, map[pods.Workload]rollout{webWorkload: {stuck: true}}
+	both := map[pods.Workload]rollout{webWorkload: {stuck: true}, setWorkload: {}}
+	for name, tt := range map[string]struct {
+		rollouts map[pods.Workload]rollout
+		hold     Hold
+		notified bool
+		want     time.Duration
+	}{
+		"nothing":                         {want: 0},
+		"a rollout":                       {rollouts: goesOn, want: testLimits.Poll},
+		"a stuck one":                     {rollouts: stuck, want: testLimits.Retry},
+		"both":                            {rollouts: both, want: testLimits.Poll},
+		"for people, to be reported":      {hold: holdOff, want: testLimits.Patience},
+		"for people, reported":            {hold: holdOff, notified: true, want: 0},
+		"for the next place":              {hold: holdTurn, notified: true, want: testLimits.Poll},
+		"it passes, beside a stuck one":   {hold: holdNoPods, rollouts: stuck, want: testLimits.Retry},
+		"to be reported beside a rollout": {hold: holdOff, rollouts: goesOn, want: testLimits.Poll},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := Decision{rollouts: tt.rollouts}
+			if tt.hold != "" {
+				h := Held{Stale: staleOf(webWorkload), Hold: tt.hold}
+				d.Held = []Held{h}
+				d.records = map[holdKey]holdRecord{{KeyOf(h.Stale), h.Hold}: {since: restartNow, notified: tt.notified}}
+			}
+			assert.Equal(t, tt.want, s.nextLook(d))
+		})
+	}
+}
