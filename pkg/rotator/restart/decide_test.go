@@ -232,6 +232,21 @@ func TestABrokenRolloutOfSomebodyElse(t *testing.T) {
 	assert.Equal(t, "it was paused meanwhile", d.Stuck[0].Message)
 }
 
+// A workload that was deleted and made again is another one.
+func TestRolloutsAreOfTheWorkloadThatIsStale(t *testing.T) {
+	st := standingFor(setWorkload)
+	st.progress.done = false
+	candidates := []serving.StaleWorkload{staleOf(setWorkload)}
+	track := func(st Standing) map[pods.Workload]rollout {
+		return Situation{Now: restartNow, Limits: testLimits, Standings: map[pods.Workload]Standing{setWorkload: st}}.track(candidates, &Decision{})
+	}
+	assert.Contains(t, track(st), setWorkload)
+	st.uid = "of-another"
+	assert.Empty(t, track(st))
+	candidates = []serving.StaleWorkload{staleOf(webWorkload)} // whose UID is not known
+	assert.Contains(t, Situation{Now: restartNow, Limits: testLimits, Standings: map[pods.Workload]Standing{webWorkload: st}}.track(candidates, &Decision{}), webWorkload)
+}
+
 func TestPatienceOfARollout(t *testing.T) {
 	at := func(minutes int) Situation {
 		return Situation{Now: restartNow.Add(time.Duration(minutes) * time.Minute), Limits: testLimits}
@@ -255,6 +270,16 @@ func TestPatienceOfARollout(t *testing.T) {
 	st.progress.exceeded, st.paused = false, true
 	r1, _ = r.next(at(1), st)
 	assert.True(t, r1.stuck, "nothing happens to it before somebody resumes it")
+
+	// One of which it is not known who began it is over for us a day after its restart.
+	st.restartedAt = restartNow.Add(-takenOver)
+	_, goesOn = rollout{doubt: true}.next(at(0), st)
+	assert.True(t, goesOn)
+	_, goesOn = rollout{doubt: true}.next(at(1), st)
+	assert.False(t, goesOn)
+	_, goesOn = rollout{}.next(at(1), st)
+	assert.True(t, goesOn)
+	st.restartedAt = time.Time{}
 
 	unreadable := Standing{Problem: "forbidden"}
 	r9, goesOn = r.next(at(9), unreadable)

@@ -5,8 +5,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/serving"
+	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 // What is remembered ends: a restart that was refused is tried again, and what was
@@ -48,4 +51,33 @@ func TestARestartThatFailed(t *testing.T) {
 	assert.True(t, decided)
 	_, decided = m.Held("other")
 	assert.False(t, decided)
+}
+
+// Rollouts count as stuck where this process restarted them; what holds others is counted by namespace.
+func TestTotals(t *testing.T) {
+	m := NewMemory()
+	m.Put("shop", Decision{
+		rollouts: map[pods.Workload]rollout{{Name: "a"}: {stuck: true, ours: true}, {Name: "b"}: {stuck: true}, {Name: "c"}: {ours: true}},
+		Held:     []Held{{Hold: holdTurn}, {Hold: holdTurn}, {Hold: holdOff}},
+	}, false)
+	totals := m.Totals()
+	assert.Equal(t, map[string]int{"shop": 1}, totals.Stuck)
+	assert.Equal(t, map[string]map[Hold]int{"shop": {holdTurn: 2, holdOff: 1}}, totals.Held)
+}
+
+// Pods of no workload are told apart by the first of them, those of a workload are not.
+func TestKeyOf(t *testing.T) {
+	one, other := staleOf(webWorkload), staleOf(webWorkload)
+	other.Pod = "another"
+	assert.Equal(t, KeyOf(one), KeyOf(other))
+	one.Workload, other.Workload = pods.Workload{}, pods.Workload{}
+	assert.NotEqual(t, KeyOf(one), KeyOf(other))
+}
+
+func TestServiceStandingOf(t *testing.T) {
+	svc := rotatortest.Ready("web", rotatortest.Leaf(2))
+	assert.Equal(t, ServiceStanding{true, rotatortest.Leaf(2)}, ServiceStandingOf(svc))
+	svc.Status.Conditions[0].Status = metav1.ConditionFalse
+	assert.False(t, ServiceStandingOf(svc).Ready)
+	assert.Zero(t, ServiceStandingOf(rotatortest.Service("web", "web-tls")))
 }
