@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"net/netip"
 	"testing"
 	"time"
 
@@ -251,6 +252,16 @@ func TestDecideClusterIPs(t *testing.T) {
 		_, d = w.decide()
 		require.Equal(t, Nothing, d.Action)
 	}
+
+	// Without the label it keeps the address that its certificate has, and gets no other.
+	sit, d := w.decide()
+	asks.Status.Conditions = settled{Situation: sit, d: d, leaf: d.Leaf}.memberCondition(asks).Both()
+	w.notOptedIn = true
+	_, d = w.decide()
+	assert.Equal(t, []netip.Addr{netip.MustParseAddr("10.0.0.2")}, d.Wanted.IPs)
+	asks.Spec.ClusterIPs = []string{"10.0.0.3"}
+	_, d = w.decide()
+	assert.Empty(t, d.Wanted.IPs)
 }
 
 func TestDecideUnderACAThatCannotSign(t *testing.T) {
