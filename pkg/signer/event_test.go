@@ -2,7 +2,9 @@ package signer
 
 import (
 	"errors"
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -133,4 +135,27 @@ func TestAsksAnew(t *testing.T) {
 	} {
 		assert.Equal(t, c.want, AsksAnew(c.before, c.after), name)
 	}
+}
+
+// The note of an event is as long as the API server takes it, and valid UTF-8.
+func TestEventNote(t *testing.T) {
+	whole := strings.Repeat("x", maxEventNote)
+	assert.Equal(t, whole, EventNote(whole))
+	assert.Equal(t, whole[:maxEventNote-3]+"…", EventNote(whole+"x"))
+	cut := EventNote(strings.Repeat("é", maxEventNote)) // the byte that would be the last is half of one
+	assert.True(t, utf8.ValidString(cut))
+	assert.Len(t, cut, maxEventNote-1)
+}
+
+// Of a Service of nobody's concern next to nothing is kept, of one that asks what decides.
+func TestKeep(t *testing.T) {
+	plain, asks := &corev1.Service{}, service("web")
+	assert.False(t, Keep(plain).Selector)
+	assert.True(t, Keep(asks).Selector)
+	assert.NotContains(t, Keep(asks).Annotations, api.TranslatedFrom)
+	openShift := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{api.AnnotationSecretName: "web-tls", api.TranslatedFrom: api.OpenShiftSecretNameAlpha, "example.com/a": "b", api.OpenShiftError: "no"}}}
+	assert.Subset(t, Keep(openShift).Annotations, append(openShiftServiceKeys, api.TranslatedFrom))
+	assert.Equal(t, map[string]string{api.OpenShiftError: "no"}, ServiceAnnotations(openShift))
+	assert.NotContains(t, ForeignAnnotations(openShift), api.OpenShiftError)
+	assert.Contains(t, ForeignAnnotations(openShift), "example.com/a")
 }

@@ -13,6 +13,22 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
+// With the last file that is encrypted, its password goes.
+func TestThePasswordGoes(t *testing.T) {
+	w := newScene(testCA(t), nil, service("web", api.AnnotationFormats, "keystore.p12", api.AnnotationKeystorePassword, "s3cret!"))
+	s, d := w.decide()
+	w.apply(t, s, d, plainSign())
+	require.Equal(t, "s3cret!", w.secret.Annotations[api.AnnotationKeystorePassword])
+	w.services[0] = service("web")
+	s, d = w.decide()
+	require.Equal(t, Repair, d.Action)
+	w.apply(t, s, d, plainSign())
+	assert.Empty(t, w.secret.Annotations[api.AnnotationKeystorePassword])
+	assert.NotContains(t, w.secret.Data, formats.KeystoreFile)
+	_, d = w.decide()
+	assert.Equal(t, Nothing, d.Action)
+}
+
 // The roots come with the certificate, and are repaired alone: neither is the pair read, nor is a new
 // one issued.
 func TestRootsInASecret(t *testing.T) {
