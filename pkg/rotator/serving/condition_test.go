@@ -155,3 +155,23 @@ func TestNobodyDials(t *testing.T) {
 	facts, ok := state.ServingOf(svc)
 	assert.True(t, ok && facts.Leaf == rotatortest.Leaf(2) && facts.Since.Equal(rotatortest.Noon), "for when somebody looks again")
 }
+
+func TestOnlyPodKeys(t *testing.T) {
+	ofPods := group{key: pods.PodKey, states: map[State]int{stateStale: 1}}
+	ofSecret := group{key: pods.SecretKey("web-tls"), states: map[State]int{stateStale: 1}}
+	current := group{key: pods.SecretKey("web-tls"), states: map[State]int{stateCurrent: 1}}
+	assert.True(t, onlyPodKeys([]group{ofPods, current}, stateStale))
+	assert.False(t, onlyPodKeys([]group{ofPods, ofSecret}, stateStale))
+	assert.False(t, onlyPodKeys([]group{ofPods}, stateCurrent), "none is in the state")
+	assert.False(t, onlyPodKeys(nil, stateStale))
+}
+
+// Why pods are in a state is said by the answers of its kind that have a cause.
+func TestCausesOfAGroup(t *testing.T) {
+	c := asked(readyPod("a", "web"), probe.Answer{Kind: probe.Plaintext},
+		probe.Answer{Kind: probe.Plaintext, Cause: "says so", Protocol: starttls.MySQL}, probe.Answer{Kind: probe.NotVerified, Cause: "another"})
+	c.endpoint = &endpoint{}
+	g := groups{index: map[groupKey]int{}}
+	g.add(c, statePlaintext, certificate{}, testPace)
+	assert.Equal(t, map[cause]bool{{statePlaintext, "says so", starttls.MySQL}: true}, g.all[0].causes)
+}
