@@ -141,3 +141,9 @@ func TestMakeFails(t *testing.T) {
 	assert.ErrorContains(t, err, CombinedFile)
 	assert.Nil(t, made)
 }
+
+func TestHoldsPrivateKey(t *testing.T) {
+	for file, want := range map[string]bool{CombinedFile: true, KeystoreFile: true, CAFile: false, TruststoreFile: false, "tls.crt": false} {
+		assert.Equal(t, want, HoldsPrivateKey(file), file)
+	}
+}

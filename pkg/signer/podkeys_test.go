@@ -197,3 +197,52 @@ func TestTheConditionGoesWithTheLastSecret(t *testing.T) {
 	delete(p.Kept, p.web.UID)
 	assert.Equal(t, []ServiceStatus{{Service: p.web}}, SettleUnnamed(p.Situation).Services)
 }
+
+// A proof holds for the addresses that the Service asks for, and for no others.
+func TestAProofIsForTheAddressesThatAreAskedFor(t *testing.T) {
+	p := newPodScene(signsAddresses(t))
+	p.Limits = permissive()
+	p.settle(t)
+	p.OptedIn = false
+	p.web.Spec.ClusterIPs = []string{"10.0.0.1"}
+	assert.True(t, p.may(), "it asks for no address")
+	p.web.Annotations[api.AnnotationClusterIPs] = "true"
+	assert.False(t, p.may())
+	p.OptedIn = true
+	p.settle(t)
+	p.OptedIn = false
+	assert.True(t, p.may())
+	p.web.Spec.ClusterIPs = []string{"10.0.0.2"}
+	assert.False(t, p.may())
+}
+
+// What pods have is good, whatever the state of the CA is; who has nothing yet is told.
+func TestPodKeysWithoutACA(t *testing.T) {
+	p := newPodScene(testCA(t))
+	lost := p.Situation
+	lost.Authority, lost.AuthorityErr = nil, caError("CALost")
+	told := SettleUnnamed(lost).Services
+	require.Len(t, told, 1)
+	assert.Equal(t, "CALost", told[0].Ready.Reason)
+	p.settle(t)
+	assert.Empty(t, SettleUnnamed(lost).Services)
+
+	p.OptedIn = false
+	for proof, told := range map[string]bool{"signed": true, "": false} { // it had them, or not, before its annotation was wrong
+		p.web.Status.Conditions = condition(false, reasonInvalid, "", state.Ready{Proof: proof}).Both()
+		assert.Equal(t, told, SettleUnnamed(p.Situation).Services[0].Ready != nil, proof)
+	}
+}
+
+func TestWasOptedIn(t *testing.T) {
+	ready := func(yes bool, reason Reason, proof string) *corev1.Service {
+		svc := service("web")
+		svc.Status.Conditions = condition(yes, reason, "", state.Ready{Proof: proof}).Both()
+		return svc
+	}
+	assert.False(t, WasOptedIn(service("web")))
+	assert.True(t, WasOptedIn(ready(true, "Issued", "")))
+	assert.True(t, WasOptedIn(ready(false, reasonNotOptedIn, "")))
+	assert.True(t, WasOptedIn(ready(false, reasonInvalid, "signed")))
+	assert.False(t, WasOptedIn(ready(false, reasonInvalid, "")))
+}

@@ -164,6 +164,20 @@ func TestConcludeReportsWhatIsLacking(t *testing.T) {
 	}
 }
 
+// What was written, and when, is remembered until something else is.
+func TestConcludeRemembersWhatWasWritten(t *testing.T) {
+	s := Situation{Now: noon, Bundle: Bundle{Hash: "a"}, Patience: time.Minute}
+	update := Decision{Held: Differs("x"), Write: WhyUpdate}
+	o := Conclude(s, update, Attempt{Failure: Judgement{StateRefuses, ReasonForbidden, "x"}})
+	assert.Zero(t, o.Record.wrote)
+	s.Last = Conclude(s, update, Attempt{Wrote: true}).Record
+	assert.Equal(t, "a", s.Last.wrote)
+	s.Now, s.Bundle.Hash = noon.Add(time.Hour), "b"
+	o = Conclude(s, Decision{Held: Differs("x")}, Attempt{})
+	assert.Equal(t, "a", o.Record.wrote)
+	assert.Equal(t, noon, o.Record.wroteAt)
+}
+
 // Each fact is reported once.
 func TestConcludeReports(t *testing.T) {
 	var (
