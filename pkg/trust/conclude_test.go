@@ -169,7 +169,7 @@ func TestConcludeRemembersWhatWasWritten(t *testing.T) {
 	s := Situation{Now: noon, Bundle: Bundle{Hash: "a"}, Patience: time.Minute}
 	update := Decision{Held: Differs("x"), Write: WhyUpdate}
 	o := Conclude(s, update, Attempt{Failure: Judgement{StateRefuses, ReasonForbidden, "x"}})
-	assert.Zero(t, o.Record.wrote)
+	assert.Empty(t, o.Record.wrote)
 	s.Last = Conclude(s, update, Attempt{Wrote: true}).Record
 	assert.Equal(t, "a", s.Last.wrote)
 	s.Now, s.Bundle.Hash = noon.Add(time.Hour), "b"
