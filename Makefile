@@ -89,9 +89,9 @@ FUZZTIME ?= 15s
 .PHONY: fuzz
 fuzz: ## look for pods, manifests, CA successions and hostile input that break a promise, FUZZTIME for each target
 	go test -run '^TestInvariant6' ./pkg/ca -rapid.checks 50
-	@grep -r --include='*_test.go' '^func Fuzz' pkg | sed -E 's|/[^/]*:func (\w+).*| \1|' | sort | while read -r package target; do \
+	@grep -r --include='*_test.go' '^func Fuzz' pkg | sed -E 's|/[^/]*:func ([A-Za-z0-9_]+).*| \1|' | sort | while read -r package target; do \
 		echo "$$package $$target"; \
-		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./$$package; done
+		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./$$package </dev/null; done
 
 .PHONY: fips
 fips: ## sign, judge and succeed where Go refuses whatever FIPS 140-3 does not approve
