@@ -9,51 +9,95 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// claim finds out who has a part in the Secret and what they want together. If
+// Claim is what Services want of a Secret together, and the part of each of them.
+type Claim struct {
+	// Asked is what the Services ask for together, Wanted what the certificate is
+	// to hold of it now. Without an Authority nothing is Wanted.
+	Asked, Wanted api.Wanted
+	// Retained: nobody asks for the Secret (validly) any more.
+	Retained bool
+	// Had: the condition of a Service that asks names the Secret, so that it existed before.
+	Had bool
+	// Members are the Services that have a part in the Secret.
+	Members []*corev1.Service
+	// Refused are the Services that asked and have none.
+	Refused []api.Member
+	// Waiting are the names of a Member, by its UID, that not all clients would
+	// accept yet.
+	Waiting map[types.UID][]string
+	// Foreign is why what exists under the name is not ours (invariant 1), or empty. MayBeOurs: it
+	// is known by its metadata only, and by those it is, or was, a Member's.
+	Foreign   string
+	MayBeOurs bool
+
+	owners []metav1.OwnerReference // what the Secret's are to be
+}
+
+// ClaimOf finds out who has a part in the Secret and what they want together. It is pure.
+func ClaimOf(s Situation) Claim {
+	c := shared(s)
+	c.Had = slices.ContainsFunc(s.Asking, func(svc *corev1.Service) bool { return state.ReadyOf(svc).Has(s.Key.Name) })
+	switch {
+	case s.Obstacle != nil:
+		c.Foreign, c.MayBeOurs = noLabel, hasOwnerNamed(s.Obstacle, c.Members)
+	case s.Secret != nil && s.Authority != nil:
+		c.Foreign = foreign(s, c.Members)
+	}
+	if s.Authority != nil {
+		var waits bool
+		if c.Wanted, waits = Acceptable(c.Asked, s.Limits, s.Authority); waits {
+			c.Waiting = waitingNames(c.Members, s.Limits, s.Authority)
+		}
+	}
+	return c
+}
+
+// shared returns who has a part in the Secret and what they ask for together. If
 // nobody asks for it validly, those whose it was go on as before: nothing that
 // is in use is taken away.
-func claim(s Situation) Decision {
-	var d Decision
+func shared(s Situation) Claim {
+	var c Claim
 	asking := slices.DeleteFunc(slices.Clone(s.Asking), func(svc *corev1.Service) bool { return !s.optedIn(svc) })
 	wanted, members, ok := api.Merge(asking, s.Limits)
 	for _, m := range members {
 		if m.Err != nil {
-			d.Refused = append(d.Refused, m)
+			c.Refused = append(c.Refused, m)
 		} else {
-			d.Members = append(d.Members, m.Service)
+			c.Members = append(c.Members, m.Service)
 		}
 	}
 	if ok {
-		stay := s.remembered(refusedOwners(s, d.Refused))
-		d.Asked = wanted.WithRetained(stay, s.Limits)
+		stay := s.remembered(refusedOwners(s, c.Refused))
+		c.Asked = wanted.WithRetained(stay, s.Limits)
 		for _, svc := range stay {
 			_, mistaken := api.FormatsOf(svc)
-			d.Asked.Formats |= mistaken & s.Secret.formats()
+			c.Asked.Formats |= mistaken & s.Secret.formats()
 		}
 		if keepsRSA4096(s, stay) {
-			d.Asked.Params.KeyAlgorithm = s.Secret.Leaf.KeyAlgorithm
+			c.Asked.Params.KeyAlgorithm = s.Secret.Leaf.KeyAlgorithm
 		}
-		d.owners = ownerReferences(s.Secret, slices.SortedFunc(slices.Values(slices.Concat(d.Members, stay)), api.OlderFirst))
-		return d
+		c.owners = ownerReferences(s.Secret, slices.SortedFunc(slices.Values(slices.Concat(c.Members, stay)), api.OlderFirst))
+		return c
 	}
 	if s.Secret == nil {
-		return d // nothing to go on with
+		return c // nothing to go on with
 	}
 	for _, svc := range slices.Concat(s.Owning, s.Asking) {
 		if s.Secret.OwnedBy(svc.UID) && s.mayKeep(svc, s.Key.Name) {
-			d.Members = append(d.Members, svc)
+			c.Members = append(c.Members, svc)
 		}
 	}
-	d.Retained = true
-	d.Asked = retainedWanted(s, d.Members)
-	d.owners = s.Secret.OwnerReferences
-	return d
+	c.Retained = true
+	c.Asked = retainedWanted(s, c.Members)
+	c.owners = s.Secret.OwnerReferences
+	return c
 }
 
 // refusedOwners are the Services that have a part in the Secret and ask for what

@@ -135,7 +135,7 @@ func TestConditionsAreShort(t *testing.T) {
 	assert.Len(t, read.Kept, api.MaxKept)
 	assert.True(t, read.Has("old-0063"))
 
-	refused := Settle(s, Decision{Action: Create, Members: []*corev1.Service{service("api")}}, Outcome{Err: errors.New(strings.Repeat("no ", 1<<20))})
+	refused := Settle(s, Decision{Action: Create, Claim: Claim{Members: []*corev1.Service{service("api")}}}, Outcome{Err: errors.New(strings.Repeat("no ", 1<<20))})
 	require.Len(t, refused.Services, 1)
 	assert.Less(t, len(refused.Services[0].Ready.Message), api.MaxMessage)
 }
@@ -189,9 +189,10 @@ func TestAFailureIsSaidOnce(t *testing.T) {
 
 	w.services[0].Annotations[api.AnnotationDuration] = "5h"
 	w.caErr = caError("CALost")
-	assert.Equal(t, "CALost", readyOf(t, w.situation(), Decide(w.situation()), w.services[0]).Reason)
-	w.caErr, w.services[0].Annotations[api.AnnotationDuration] = nil, "9999h"
 	s, d := w.decide()
+	assert.Equal(t, "CALost", readyOf(t, s, d, w.services[0]).Reason)
+	w.caErr, w.services[0].Annotations[api.AnnotationDuration] = nil, "9999h"
+	s, d = w.decide()
 	w.services[0].Status.Conditions = readyOf(t, s, d, w.services[0]).Both()
 	w.services[0].Annotations[api.AnnotationDuration] = "8888h"
 	s, d = w.decide()

@@ -87,39 +87,25 @@ const (
 	Repair         // what the Content says, with the certificate as it is
 )
 
-// Decision is what follows from a Situation for the Secret. What follows for the
+// Decision is what follows from a Situation and a Claim for the Secret. What follows for the
 // Services is in a Settlement, since it depends on whether the write succeeds.
 type Decision struct {
+	Claim
 	Action  Action
 	Reason  Reason // of an action that issues
 	Message string // the reason in a sentence, for people
 	// Content is what the Secret is to hold, with the pair that it has. With gives
 	// that with a pair that was issued.
 	Content Content
-	// Asked is what the Services ask for together, Wanted what the certificate is
-	// to hold of it now.
-	Asked, Wanted api.Wanted
-	Problem       Problem
+	Problem Problem
 	// Undecided: conditions stay as they are, as long as it is not known what to say.
 	Undecided bool
-	// Retained: nobody asks for the Secret (validly) any more.
-	Retained bool
 	// Leaf is the fingerprint of the leaf that is served, if all is well.
 	Leaf string
-	// Refused are the Services that asked and have no part in the Secret.
-	Refused []api.Member
-	// Members are the Services that have one.
-	Members []*corev1.Service
-	// Waiting are the names of a Member, by its UID, that not all clients would
-	// accept yet.
-	Waiting map[types.UID][]string
 	// NextAt is when to look again, zero if only a change can bring anything.
 	NextAt time.Time
-
 	// Tokens are how many tokens of its namespace the certificate takes that is issued.
 	Tokens int
-
-	owners []metav1.OwnerReference // what the Secret's are to be
 }
 
 // With returns what the Secret is to hold with the pair that was issued. The error is a format
@@ -134,8 +120,9 @@ func (d Decision) Issues() bool {
 	return d.Action == Create || d.Action == Reissue || d.Action == Replace
 }
 
-// Decide returns what is to be done about the Secret. It is pure.
-func Decide(s Situation) Decision {
+// Decide returns what is to be done about the Secret, of which c is the Claim in the situation. It
+// is pure.
+func Decide(s Situation, c Claim) Decision {
 	if s.Terminating {
 		return Decision{Undecided: true} // what comes next is an event of its own
 	}
@@ -143,7 +130,7 @@ func Decide(s Situation) Decision {
 	if terminates && s.Now.Before(s.Secret.DeletionTimestamp.Add(terminatingGrace)) {
 		return Decision{Undecided: true, NextAt: s.Secret.DeletionTimestamp.Add(terminatingGrace)}
 	}
-	d := claim(s)
+	d := Decision{Claim: c}
 	switch {
 	case Pending(s.AuthorityErr):
 		return Decision{Undecided: true, NextAt: s.Now.Add(CARetry)} // the CA is about to be known
@@ -156,36 +143,21 @@ func Decide(s Situation) Decision {
 		d.Problem, d.NextAt = blocked(s.AuthorityErr), s.Now.Add(CARetry)
 		return d
 	}
-	var waits bool
-	if d.Wanted, waits = Acceptable(d.Asked, s.Limits, s.Authority); waits {
-		d.Waiting = waitingNames(d.Members, s.Limits, s.Authority)
-	}
 	switch {
-	case s.Obstacle != nil && hasOwnerNamed(s.Obstacle, d.Members):
+	case d.MayBeOurs:
 		return Decision{Undecided: true, Action: Look}
-	case s.Obstacle != nil:
-		d.Problem = conflict(s, noLabel)
+	case d.Foreign != "":
+		d.Problem = conflict(s, d.Foreign)
 		return d
 	case s.Secret == nil && nameless(d.Wanted):
 		return d.wait(s)
 	case s.Secret == nil:
-		return d.issue(s, Create, causeOfNone(s), "the Secret does not exist")
-	}
-	if d.Problem = mayNotWrite(s, d); d.Problem.Reason != "" {
+		return d.issue(s, Create, d.causeOfNone(), "the Secret does not exist")
+	case d.Retained && nameless(d.Asked):
+		d.Problem = notOptedIn(s)
 		return d
 	}
 	return judge(s, d)
-}
-
-// mayNotWrite is the problem of a Secret that exists and must stay as it is, or none.
-func mayNotWrite(s Situation, d Decision) Problem {
-	if why := foreign(s, d.Members); why != "" {
-		return conflict(s, why)
-	}
-	if d.Retained && nameless(d.Asked) {
-		return notOptedIn(s)
-	}
-	return Problem{}
 }
 
 // judge decides about a Secret that exists and is ours.
@@ -198,7 +170,7 @@ func judge(s Situation, d Decision) Decision {
 		}
 		found, message = takenOver, "issued by OpenShift's service-ca"
 	}
-	if found.reason == reasonNames && s.sameRequest(d.Asked, d.Members) {
+	if found.reason == reasonNames && d.sameRequest(s) {
 		found.free = true // the names follow from the CA, and no Service has asked for others
 		if s.Now.Before(s.spread()) {
 			d = d.wait(s)
@@ -226,6 +198,22 @@ func judge(s Situation, d Decision) Decision {
 		d.Action = Repair
 	}
 	return d
+}
+
+// spread returns when a certificate gets other names for which nobody has asked anew: what
+// clients accept has changed. That concerns many Secrets at the same time.
+func (s Situation) spread() time.Time { return s.Widened.AtOf(s.Secret.Leaf.Sum) }
+
+// sameRequest reports whether the Services say of the certificate that it was issued for
+// what they ask for now, so that only the CA can have changed which names it gets.
+func (c Claim) sameRequest(s Situation) bool {
+	for _, svc := range c.Members {
+		said := state.ReadyOf(svc)
+		if said.Secret != s.Key.Name || said.Request != c.Asked.Hash() || said.Leaf != s.Secret.Leaf.Fingerprint {
+			return false
+		}
+	}
+	return true
 }
 
 // rootsAt returns when the files of the roots are written, if nothing else of the Secret differs
@@ -284,13 +272,10 @@ func (d Decision) wait(s Situation) Decision {
 	return d
 }
 
-// causeOfNone tells a Secret that never was from one that somebody deleted: it
-// is the one that the condition of a Service names.
-func causeOfNone(s Situation) cause {
-	for _, svc := range s.Asking {
-		if state.ReadyOf(svc).Has(s.Key.Name) {
-			return missing
-		}
+// causeOfNone tells a Secret that never was from one that somebody deleted.
+func (c Claim) causeOfNone() cause {
+	if c.Had {
+		return missing
 	}
 	return first
 }

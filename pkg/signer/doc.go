@@ -3,10 +3,11 @@
 // included.
 //
 // The unit of work is a Secret, since several Services may share one. A reconcile
-// is five calls; those marked * are the shell's, package controller below this one:
+// is six calls; those marked * are the shell's, package controller below this one:
 //
 //	gather*   what the caches hold            -> Situation
-//	Decide    Situation                       -> Decision: what to do with the Secret, and why
+//	ClaimOf   Situation                       -> Claim: what the Services want of the Secret
+//	Decide    Situation, Claim                -> Decision: what to do with the Secret, and why
 //	issue     if there is to be a certificate -> issue.Issued: a key and a checked certificate
 //	write*    Content, in one write           -> Outcome: what the Secret holds now, or why not
 //	Settle    Situation, Decision, Outcome    -> Settlement: conditions, annotations and events

@@ -78,7 +78,8 @@ func TestSettleReports(t *testing.T) {
 	assert.Equal(t, Reason("CAUnreachable"), settled.Failure)
 
 	w = newScene(ca, nil, service("web", api.AnnotationDuration, "abc"))
-	settled = Settle(w.situation(), Decide(w.situation()), Outcome{})
+	s, d = w.decide()
+	settled = Settle(s, d, Outcome{})
 	assert.Equal(t, []string{"InvalidAnnotation"}, reasons(settled))
 	assert.Equal(t, reasonInvalid, settled.Services[0].Failure)
 }

@@ -36,11 +36,11 @@ func ExampleDecide() {
 		},
 	}
 	situation.Authority.Anchors = situation.Authority.Bundle.Certificates()
-	decision := signer.Decide(situation)
+	decision := signer.Decide(situation, signer.ClaimOf(situation))
 	fmt.Println(decision.Issues(), decision.Reason, decision.Wanted.DNSNames)
 
 	situation.Authority, situation.AuthorityErr = nil, errors.New("the CA is lost")
-	decision = signer.Decide(situation)
+	decision = signer.Decide(situation, signer.ClaimOf(situation))
 	fmt.Println(decision.Issues(), decision.Problem.Reason)
 	// Output:
 	// true FirstIssue [web.shop.svc web.shop.svc.cluster.local]

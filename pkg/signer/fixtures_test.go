@@ -120,10 +120,10 @@ func (w *scene) situation() Situation {
 // decide decides, and looks where that is the decision, as Reconcile does.
 func (w *scene) decide() (Situation, Decision) {
 	s := w.situation()
-	d := Decide(s)
+	d := Decide(s, ClaimOf(s))
 	if d.Action == Look {
 		s.Secret, s.Obstacle = FactsOf(w.secret, api.DefaultInstance), nil
-		d = Decide(s)
+		d = Decide(s, ClaimOf(s))
 	}
 	return s, d
 }

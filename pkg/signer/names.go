@@ -5,13 +5,11 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -66,34 +64,6 @@ func waitingNames(services []*corev1.Service, limits api.Limits, ca *pki.Authori
 
 // nameless reports whether there is nothing that a certificate could hold.
 func nameless(w api.Wanted) bool { return len(w.DNSNames) == 0 && len(w.IPs) == 0 }
-
-// spread returns when a certificate gets other names for which nobody has asked anew: what
-// clients accept has changed. That concerns many Secrets at the same time.
-func (s Situation) spread() time.Time { return s.Widened.AtOf(s.Secret.Leaf.Sum) }
-
-// sameRequest reports whether the Services say of the certificate that it was issued for
-// what they ask for now, so that only the CA can have changed which names it gets.
-func (s Situation) sameRequest(asked api.Wanted, members []*corev1.Service) bool {
-	for _, svc := range members {
-		said := state.ReadyOf(svc)
-		if said.Secret != s.Key.Name || said.Request != asked.Hash() || said.Leaf != s.Secret.Leaf.Fingerprint {
-			return false
-		}
-	}
-	return true
-}
-
-// maxNamesShown bounds how many names a message repeats.
-const maxNamesShown = 4
-
-// quoted returns the first of the names in order, and how many more there are.
-func quoted(names []string) string {
-	names = slices.Sorted(slices.Values(names))
-	if n := len(names) - maxNamesShown; n > 0 {
-		return fmt.Sprintf("%q and %d more", names[:maxNamesShown], n)
-	}
-	return fmt.Sprintf("%q", names)
-}
 
 func describeNames(dns []string, ips []netip.Addr) string {
 	names := allNames(dns, ips)

@@ -229,7 +229,7 @@ func TestNamesThatWaitedAreSpread(t *testing.T) {
 		at := window.AtOf(s.Secret.Leaf.Sum)
 		minutes[int(at.Sub(epoch)/time.Minute)] = true
 
-		d := Decide(s)
+		d := Decide(s, ClaimOf(s))
 		assert.Equal(t, "Nothing", d.Action.String())
 		assert.Equal(t, at, d.NextAt)
 		settlement := Settle(s, d, Outcome{})
@@ -238,7 +238,7 @@ func TestNamesThatWaitedAreSpread(t *testing.T) {
 		assert.Equal(t, at, settlement.NextAt)
 
 		s.Now = at
-		d = Decide(s)
+		d = Decide(s, ClaimOf(s))
 		assert.Equal(t, reasonNames, d.Reason)
 		assert.Zero(t, d.Tokens, "it is not the namespace's doing")
 	}
@@ -263,7 +263,7 @@ func TestNamesThatAreAskedForAnewDoNotWait(t *testing.T) {
 			change(w)
 			s := w.situation()
 			s.Widened = pki.Window{From: epoch.Add(time.Hour), Until: epoch.Add(time.Hour)}
-			d := Decide(s)
+			d := Decide(s, ClaimOf(s))
 			assert.Equal(t, reasonNames, d.Reason)
 			assert.Equal(t, 1, d.Tokens)
 		})

@@ -337,10 +337,10 @@ func TestWhatServiceCAIssuedIsReplacedAtItsMoment(t *testing.T) {
 			c.change(w)
 			decide := func() (Situation, Decision) {
 				s := w.situation()
-				require.Equal(t, Look, Decide(s).Action)
+				require.Equal(t, Look, Decide(s, ClaimOf(s)).Action)
 				s.Secret, s.Obstacle = FactsOf(w.secret, api.DefaultInstance), nil
 				s.Widened = pki.Window{From: epoch, Until: epoch.Add(10 * time.Minute)}
-				return s, Decide(s)
+				return s, Decide(s, ClaimOf(s))
 			}
 			s, d := decide()
 			require.Equal(t, c.waits, d.Undecided, d.Message)

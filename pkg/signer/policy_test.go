@@ -69,7 +69,7 @@ func TestDecideHonoursTheLimits(t *testing.T) {
 			c.change(w)
 			s := w.situation()
 			s.Rates, s.Slot = rates, c.slot
-			d := Decide(s)
+			d := Decide(s, ClaimOf(s))
 			if !c.waits {
 				assert.Empty(t, d.Problem)
 				assert.Equal(t, name != "nothing to issue", d.Issues())
@@ -91,7 +91,7 @@ func TestDecideHonoursTheLimits(t *testing.T) {
 			assert.Equal(t, c.says, ready.Message)
 
 			s.Now = soon
-			assert.True(t, Decide(s).Issues())
+			assert.True(t, Decide(s, ClaimOf(s)).Issues())
 		})
 	}
 }

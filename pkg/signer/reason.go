@@ -3,6 +3,7 @@ package signer
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -98,6 +99,18 @@ func Pending(err error) bool { return err != nil && ReasonOf(err, "") == reasonP
 // show that somebody did.
 func notOptedIn(s Situation) Problem {
 	return Problem{Reason: reasonNotOptedIn, Message: s.labelText("does not have") + ", and the Secret does not hold a key and a certificate of this CA with names of the Service: nothing is issued until the namespace has the label"}
+}
+
+// maxNamesShown bounds how many names a message repeats.
+const maxNamesShown = 4
+
+// quoted returns the first of the names in order, and how many more there are.
+func quoted(names []string) string {
+	names = slices.Sorted(slices.Values(names))
+	if n := len(names) - maxNamesShown; n > 0 {
+		return fmt.Sprintf("%q and %d more", names[:maxNamesShown], n)
+	}
+	return fmt.Sprintf("%q", names)
 }
 
 // A Secret that was deleted and has finalizers stays until they are removed. It can be

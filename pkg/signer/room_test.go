@@ -38,7 +38,7 @@ func TestFactsAreNotChanged(t *testing.T) {
 			before.services = append(before.services, svc.DeepCopy())
 		}
 		want := before.situation()
-		d := Decide(s)
+		d := Decide(s, ClaimOf(s))
 		conditions(s, d)
 		switch d.Action {
 		case Create, Reissue, Replace:

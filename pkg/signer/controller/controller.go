@@ -89,12 +89,13 @@ func (c *Controller) lookAndAct(ctx context.Context, s signer.Situation) (reconc
 // decide decides, and if a certificate is to be issued, takes what it needs of the limits
 // and decides once more with the time at which they let it.
 func (c *Controller) decide(s signer.Situation) (signer.Situation, signer.Decision) {
-	d := signer.Decide(s)
+	claim := signer.ClaimOf(s)
+	d := signer.Decide(s, claim)
 	if !d.Issues() {
 		return s, d
 	}
 	if s.Slot = c.pace.Reserve(s.Key, d.Tokens, s.Now); !s.Slot.At().After(s.Now) {
 		return s, d // a slot that is there changes nothing
 	}
-	return s, signer.Decide(s)
+	return s, signer.Decide(s, claim)
 }
