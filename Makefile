@@ -20,13 +20,14 @@ RACE      ?= 1
 # KUBERNETES=1.30 or another directory of hack/controlplane/build: on that version instead of the
 # current one. etcd stays the current one.
 OLDEST    := 1.30
-# Packages at once: those that run a control plane wait half of the time. With the race detector
-# and while another one is linked, each takes 2 to 3 GiB.
+# Packages at once: those that run a control plane wait most of the time. With the race detector
+# and while another one is linked, each takes up to 3 GiB.
 PACKAGES := $(shell { getconf _NPROCESSORS_ONLN; awk '/^MemAvailable/ {print int($$2 / 3 / 2^20)}' /proc/meminfo 2>/dev/null; } | \
-	awk 'NR == 1 {n = 2 * $$1} NR == 2 && $$1 < n {n = $$1} END {print (n > 1 ? n : 1)}')
+	awk 'NR == 1 {n = 3 * $$1} NR == 2 && $$1 < n {n = $$1} END {print (n > 1 ? n : 1)}')
 # What waits most starts first, the longest before the others: what only computes fills the rest.
-LONGEST := $(addprefix ./test/integration/,succession cli signer trust deploy consumers lifecycle ...) \
-	./hack/controlplane ./cmd/... ./hack/...
+LONGEST := $(addprefix ./test/integration/,cli signer trust deploy consumers ...) ./cmd/...
+# What test-long runs instead of test: years of a CA, whole installations, memory, TLS stacks, and the tools of the repository.
+LONG := $(addprefix ./test/integration/,succession chart lifecycle metrics) $(addprefix ./test/,memory tlsstacks docs/serving) ./hack/...
 # Without what only debuggers read, linking takes a quarter less. Stack traces need none of it.
 STRIPPED := -ldflags '-s -w'
 # Packages that run a control plane.
@@ -61,9 +62,14 @@ demo: controlplane-binaries ## see it work on a real control plane; KEEP=1 leave
 ##@ While developing
 
 .PHONY: test
-test: controlplane-binaries test-programs cfssl-servers cert-manager helm ## unit, property and integration tests; PKG=./pkg/x/... for some of them, RACE= without the race detector, KUBERNETES=1.30 on an older version
-	$(call run-tests,$(if $(RACE),-race) $(if $(filter ./...,$(PKG)),$(LONGEST)) $(PKG))
-	$(if $(filter ./...,$(PKG)),for dir in $(filter-out . hack/chart,$(OURS)); do go test -C $$dir -vet=off $(if $(RACE),-race) $(TESTFLAGS) ./...; done)
+test: controlplane-binaries test-programs cfssl-servers $(if $(filter ./...,$(PKG)),,cert-manager helm) ## unit, property and integration tests but for test-long's; PKG=./pkg/x/... for some of them, RACE= without the race detector, KUBERNETES=1.30 on an older version
+	@mkdir -p $(BIN) && go list $(LONGEST) $(PKG) | awk '!seen[$$0]++' | grep -vxFf <(go list $(LONG)) >$(BIN)/packages
+	$(call run-tests,$(if $(RACE),-race) $(if $(filter ./...,$(PKG)),$$(cat $(BIN)/packages),$(PKG)))
+
+.PHONY: test-long
+test-long: controlplane-binaries test-programs cfssl-servers cert-manager helm ## the other tests: years of a CA, whole installations, memory, TLS stacks, and the tools of the repository
+	$(call run-tests,$(if $(RACE),-race) $(LONG))
+	for dir in $(filter-out . hack/chart,$(OURS)); do go test -C $$dir -vet=off $(if $(RACE),-race) $(TESTFLAGS) ./...; done
 
 .PHONY: test-oldest
 test-oldest: export KUBERNETES := $(OLDEST)
