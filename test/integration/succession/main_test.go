@@ -22,7 +22,7 @@ var bin string
 func TestMain(m *testing.M) {
 	operatorInstead()
 	harness.Run(m, harness.Setup{
-		NoControlPlane: true, SideBySide: 4, Programs: []string{"signer", "rotator", "kubectl-servingcert"},
+		NoControlPlane: true, SideBySide: 6, Programs: []string{"signer", "rotator", "kubectl-servingcert"},
 	}, func(_ context.Context, s *harness.Suite) error {
 		bin = s.Dir
 		return nil
