@@ -2,6 +2,8 @@ package hostfiles_test
 
 import (
 	"errors"
+	"net"
+	"slices"
 	"testing"
 	"time"
 
@@ -9,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/servingcert/servingcert/pkg/hostfiles"
+	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/test/hosttest"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
@@ -27,6 +30,11 @@ func TestWhatReplacesWhat(t *testing.T) {
 	bad, err := hostfiles.Read(s, untrusted, nil)
 	require.NoError(t, err)
 	here := at(10*time.Minute, name)
+	addressed := func(ago time.Duration, ip string) *hostfiles.Content {
+		c := at(ago)
+		c.Leaf.IPAddresses = []net.IP{net.ParseIP(ip)}
+		return c
+	}
 	for title, c := range map[string]struct {
 		store *hostfiles.Store
 		here  *hostfiles.Content
@@ -44,6 +52,8 @@ func TestWhatReplacesWhat(t *testing.T) {
 		"another's, none declared":     {loose, here, at(0, "api.shop.svc"), "has none of the names"},
 		"more names, none declared":    {loose, here, at(0, name, "api.shop.svc"), ""},
 		"of another CA":                {s, nil, bad, "not accepted by a client"},
+		"the same address":             {loose, addressed(10*time.Minute, "10.0.0.1"), addressed(0, "10.0.0.1"), ""},
+		"another's address":            {loose, addressed(10*time.Minute, "10.0.0.1"), addressed(0, "10.0.0.2"), `"10.0.0.1"`},
 	} {
 		err := hostfiles.Worse(c.store, hostfiles.Found{Content: c.here}, c.next, now)
 		if c.want == "" {
@@ -66,6 +76,7 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		"tls.crt: no certificate":                {Cert: []byte{}, Key: a.Key},
 		"tls.key: must be exactly one PEM block": {Cert: a.Cert, Key: a.Key[:40]},
 		"ca.crt: no certificate":                 {Cert: a.Cert, Key: a.Key, Bundle: []byte{}},
+		"tls.crt and tls.key: must both exist":   {Cert: a.Cert, Combined: slices.Concat(b.Cert, b.Key)},
 	} {
 		_, err := hostfiles.Read(s, f, nil)
 		require.ErrorContains(t, err, want)
@@ -77,6 +88,35 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 	bundled, err := hostfiles.Read(s, hostfiles.Files{Combined: append(append([]byte{}, a.Key...), a.Cert...)}, c.Roots)
 	require.NoError(t, err)
 	require.Equal(t, c.ID, bundled.ID, "a credential bundle, with the bundle that was there before")
+	a.Combined = slices.Concat(b.Cert, b.Key)
+	both, err := hostfiles.Read(s, a, nil)
+	require.NoError(t, err)
+	require.Equal(t, c.ID, both.ID, "tls.crt and tls.key are before tls-combined.pem")
+	a.Bundle = nil
+	rootless, err := hostfiles.Read(s, a, nil)
+	require.NoError(t, err)
+	require.NotContains(t, rootless.Files, hostfiles.BundleFile)
+}
+
+func TestABundleIsItsCertificates(t *testing.T) {
+	now := time.Now()
+	s := &hostfiles.Store{Name: "anchors", Kind: hostfiles.Bundle}
+	_, err := hostfiles.Read(s, hostfiles.Files{}, nil)
+	require.ErrorContains(t, err, "ca.crt: does not exist")
+	first, later := rotatortest.NewCA(t, 1, now).Root, rotatortest.NewCA(t, 2, now.Add(time.Hour)).Root
+	file := pki.EncodeCertificates(later, first)
+	c, err := hostfiles.Read(s, hostfiles.Files{Bundle: file}, nil)
+	require.NoError(t, err)
+	assert.Equal(t, map[string][]byte{hostfiles.BundleFile: file}, c.Files)
+	assert.Equal(t, first.NotAfter, c.NotAfter())
+	assert.Zero(t, (*hostfiles.Content)(nil).NotAfter())
+	require.NoError(t, c.Fault(s, nil, first.NotAfter.Add(time.Minute)), "one of them is enough")
+	require.ErrorContains(t, c.Fault(s, nil, later.NotAfter.Add(time.Minute)), "all 2 CA certificates have expired")
+	found := hostfiles.Found{Content: c}
+	d := hostfiles.Decide(hostfiles.Situation{Store: s, Now: now, Source: found, Here: found})
+	assert.Equal(t, hostfiles.Decision{
+		Step: hostfiles.Wait, Reason: hostfiles.Current, Message: "the bundle that is there stays",
+	}, d)
 }
 
 // world plays a store: what is decided is done to it, and time passes.
@@ -168,6 +208,63 @@ func TestASwitchActsOnceAndIsProven(t *testing.T) {
 	assert.Equal(t, 1, w.acted)
 	assert.Equal(t, c.ID, w.sit.Here.Content.ID)
 	assert.True(t, w.sit.State.Switch.Proven)
+	assert.True(t, d.Reason.Ready())
+	w.renew(ca)
+	w.run(0)
+	assert.Equal(t, c, w.sit.Previous.Content, "it was served: it is the one to go back to")
+	// A state that was lost asks for nothing.
+	w.sit.State = hostfiles.State{}
+	assert.Equal(t, hostfiles.Wait, hostfiles.Decide(w.sit).Step)
+}
+
+func TestAProgramHasTimeToServeWhatItIsGiven(t *testing.T) {
+	for _, action := range []hostfiles.Action{program, {}} {
+		w, ca := newWorld(t, hostfiles.Store{Action: action, Check: checked})
+		old := w.sit.Here.Content
+		first := w.renew(ca)
+		w.serves = ""
+		assert.Equal(t, hostfiles.InProgress, w.run(30*time.Second).Reason)
+		// Another one waits for the check of the first, and takes its place once that is over.
+		second := w.renew(ca)
+		w.run(time.Minute)
+		assert.Equal(t, first.ID, w.sit.Here.Content.ID)
+		serveHere(w)
+		w.run(2 * time.Second)
+		assert.Equal(t, second.ID, w.sit.Here.Content.ID, "looked at every second")
+		assert.Zero(t, w.rolled)
+		assert.NotEqual(t, old.ID, w.sit.Previous.Content.ID)
+	}
+}
+
+func TestWhatWasNeverServedIsNotGoneBackTo(t *testing.T) {
+	w, ca := newWorld(t, hostfiles.Store{Check: checked})
+	old := w.sit.Here.Content
+	w.renew(ca)
+	assert.Equal(t, hostfiles.Stale, w.run(10*time.Minute).Reason)
+	w.renew(ca)
+	assert.Equal(t, hostfiles.InProgress, w.run(time.Minute).Reason)
+	assert.Equal(t, old.ID, w.sit.Previous.Content.ID)
+	assert.Zero(t, w.acted)
+}
+
+func TestWhatCannotBeInstalledIsSaid(t *testing.T) {
+	now := time.Now()
+	ca := rotatortest.NewCA(t, 1, now)
+	s := &hostfiles.Store{Name: "web", Kind: hostfiles.Pair, From: "/from"}
+	early := hosttest.Content(t, s, ca, now.Add(10*time.Minute), name)
+	for want, sit := range map[string]hostfiles.Situation{
+		"; nothing is there": {Source: hostfiles.Found{Content: early}},
+		"; what is there cannot be used: no key": {
+			Source: hostfiles.Found{Content: early}, Here: hostfiles.Found{Problem: errors.New("no key")},
+		},
+	} {
+		sit.Store, sit.Now = s, now
+		d := hostfiles.Decide(sit)
+		assert.Equal(t, hostfiles.SourceRefused, d.Reason)
+		assert.Contains(t, d.Message, "/from: the certificate is not valid before")
+		assert.Contains(t, d.Message, want)
+		assert.Equal(t, early.Leaf.NotBefore, d.Again)
+	}
 }
 
 func TestAProgramThatDiesGetsItsCertificateBack(t *testing.T) {
@@ -188,6 +285,7 @@ func TestAProgramThatDiesGetsItsCertificateBack(t *testing.T) {
 		},
 	} {
 		w, ca := newWorld(t, hostfiles.Store{Action: program, Check: checked})
+		w.sit.Delay = time.Minute
 		old := w.sit.Here.Content
 		bad := w.renew(ca)
 		w.effect = func(w *world) { dead(w, bad) }
@@ -197,13 +295,27 @@ func TestAProgramThatDiesGetsItsCertificateBack(t *testing.T) {
 		assert.Equal(t, old.ID, w.sit.Here.Content.ID, title)
 		assert.Equal(t, 1, w.rolled, title)
 		assert.Equal(t, 2, w.acted, "%s: once for each", title)
+		assert.Equal(t, w.sit.State.Switch.At, w.sit.State.Switch.ActedAt, "going back waits for no turn")
 		// Another certificate is tried.
 		good := w.renew(ca)
 		w.effect = serveHere
 		d = w.run(10 * time.Minute)
 		assert.Equal(t, hostfiles.Current, d.Reason, title)
 		assert.Equal(t, good.ID, w.sit.Here.Content.ID, title)
+		assert.Nil(t, w.sit.State.Avoid, title)
 	}
+}
+
+func TestWhatWasTakenBackIsTriedAgainLater(t *testing.T) {
+	w, ca := newWorld(t, hostfiles.Store{Action: program, Check: checked})
+	bad := w.renew(ca)
+	w.effect = func(w *world) { w.serves = "" }
+	w.run(5 * time.Minute)
+	assert.Equal(t, 1, w.rolled)
+	w.sit.State.Avoid.Until = w.sit.Now
+	w.effect = serveHere
+	assert.Equal(t, hostfiles.Current, w.run(5*time.Minute).Reason)
+	assert.Equal(t, bad.ID, w.sit.Here.Content.ID)
 }
 
 func TestAFailedActionOfAProgramThatDiedIsRolledBack(t *testing.T) {
@@ -224,14 +336,16 @@ func TestAFailedActionOfAProgramThatDiedIsRolledBack(t *testing.T) {
 func TestAStaleProgramIsAskedAgainAndNotRolledBack(t *testing.T) {
 	w, ca := newWorld(t, hostfiles.Store{Action: program, Check: checked})
 	w.renew(ca)
-	d := w.run(40 * time.Minute)
-	assert.Equal(t, hostfiles.Stale, d.Reason)
+	w.run(3 * time.Minute)
+	for range 40 {
+		assert.Equal(t, hostfiles.Stale, w.run(time.Minute).Reason, "and stays it while it is asked again")
+	}
 	assert.Zero(t, w.rolled)
 	assert.Greater(t, w.acted, 2)
 	assert.Less(t, w.acted, 20, "with backoff")
 	next := w.renew(ca)
 	w.effect = serveHere
-	d = w.run(10 * time.Minute)
+	d := w.run(10 * time.Minute)
 	assert.Equal(t, hostfiles.Current, d.Reason, "a new certificate need not wait: %s", d.Message)
 	assert.Equal(t, next.ID, w.sit.Here.Content.ID)
 }
@@ -254,8 +368,7 @@ func TestAnActionThatFailsIsTriedAgainWithBackoff(t *testing.T) {
 	w.renew(ca)
 	d := w.run(29 * time.Minute)
 	assert.Equal(t, hostfiles.ActionFailed, d.Reason)
-	assert.Greater(t, w.acted, 3)
-	assert.Less(t, w.acted, 12)
+	assert.Equal(t, 8, w.acted, "after 10 s, 20 s, 40 s and so on, and at most 10 minutes")
 	w.action = nil
 	assert.Equal(t, hostfiles.Current, w.run(15*time.Minute).Reason)
 }
@@ -266,6 +379,7 @@ func TestASourceThatVanishesTakesNothingAway(t *testing.T) {
 	w.sit.Source = hostfiles.Found{Problem: errors.New("tls.crt and tls.key: must both exist")}
 	d := w.run(10 * time.Minute)
 	assert.Equal(t, hostfiles.SourceMissing, d.Reason)
+	assert.Contains(t, d.Message, "/from: tls.crt and tls.key: must both exist; certificate ")
 	assert.Same(t, here, w.sit.Here.Content)
 	assert.Zero(t, w.acted)
 	assert.False(t, d.Reason.Ready())
@@ -274,14 +388,16 @@ func TestASourceThatVanishesTakesNothingAway(t *testing.T) {
 func TestAHostWaitsForItsTurn(t *testing.T) {
 	action := program
 	action.Window = 10 * time.Minute
-	w, ca := newWorld(t, hostfiles.Store{Action: action})
+	w, ca := newWorld(t, hostfiles.Store{Action: action, Check: checked})
 	w.sit.Delay = 5 * time.Minute
 	w.renew(ca)
 	d := w.run(4 * time.Minute)
 	assert.Equal(t, hostfiles.InProgress, d.Reason)
+	assert.Equal(t, "waiting for this host's turn to run /bin/reload", d.Message)
 	assert.Zero(t, w.acted)
 	w.run(2 * time.Minute)
 	assert.Equal(t, 1, w.acted)
+	assert.Zero(t, hostfiles.Spread("a", "web", 0))
 	seen := map[time.Duration]bool{}
 	for _, host := range []string{"a", "b", "c", "d"} {
 		delay := hostfiles.Spread(host, "web", time.Hour)
