@@ -57,6 +57,15 @@ func TestPermitsIP(t *testing.T) {
 	}
 	a := &pki.Authority{Issuer: pki.Issuer{Certificate: &x509.Certificate{}}, Anchors: []*x509.Certificate{none}}
 	assert.False(t, a.PermitsAddr(ten))
+	a.Anchors = []*x509.Certificate{permitted}
+	assert.True(t, a.PermitsAddr(ten))
+}
+
+func TestNothingIsSignedThatOutlivesTheCA(t *testing.T) {
+	until := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	a := &pki.Authority{SignUntil: until}
+	assert.NoError(t, a.MaySign(until))
+	assert.ErrorContains(t, a.MaySign(until.Add(time.Second)), "nothing that expires after 2026-01-01T00:00:00Z")
 }
 
 func TestWindowSpreads(t *testing.T) {

@@ -31,6 +31,10 @@ func TestParseListen(t *testing.T) {
 		"sc-tls-8080=9443:8080,H2":          {},
 		"sc-tls-8080=9443:127.0.0.1:8080":   {},
 		"sc-tls-a--b=9443:8080":             {},
+		"sc-tls--a=9443:8080":               {},
+		"sc-tls-a-=9443:8080":               {},
+		"sc-tls-a-b=9443:8080":              {Name: "sc-tls-a-b", Port: 9443, Upstream: 8080},
+		"sc-tls-12-34=9443:8080":            {},
 	} {
 		got, err := proxy.ParseListen(s)
 		assert.Equal(t, want, got, s)

@@ -141,9 +141,19 @@ func TestPartIn(t *testing.T) {
 			retained := metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: api.ReasonRetained}
 			svc := with(Say(retained, Ready{Secret: "old-tls"}).Both()...)
 			tt.change(svc)
-			got, _ := PartIn(svc)
+			got, ok := PartIn(svc)
 			assert.Equal(t, tt.want, got)
+			assert.Equal(t, tt.want != "" || name == "asks for nothing", ok)
 		})
+	}
+}
+
+func TestLeafOf(t *testing.T) {
+	for _, leaf := range []string{"", strings.Repeat("0a", 32)} {
+		svc := with(Say(metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued"}, Ready{Secret: "web-tls", Leaf: leaf}).Both()...)
+		got, ok := LeafOf(svc)
+		assert.Equal(t, leaf, got)
+		assert.Equal(t, leaf != "", ok)
 	}
 }
 
