@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // Object is an object as it is written, such as an Ingress.
@@ -130,7 +131,13 @@ func (b *Builder) openShiftRoute(o Object) {
 		speaks = SpeaksTLS
 	}
 	r := o.reference(ViaRoute, "spec.to", speaks)
-	b.addTo(r, o.Namespace, str(at(o.Content, "spec", "to"), "name"), at(o.Content, "spec", "port")["targetPort"])
+	name, port := str(at(o.Content, "spec", "to"), "name"), at(o.Content, "spec", "port")["targetPort"]
+	if _, named := port.(string); !named { // a name is that of the Service's port, a number is the pods' port
+		if e := b.index.services[key{o.Namespace, name}]; e != nil {
+			port = targeting(e.svc, fmt.Sprint(port))
+		}
+	}
+	b.addTo(r, o.Namespace, name, port)
 }
 
 func (b *Builder) gatewayRoute(o Object) {
@@ -214,10 +221,10 @@ func (b *Builder) scraped(o Object, svc *corev1.Service) {
 	}
 }
 
-// targeting returns the number of the Service's port with the targetPort, or nil.
+// targeting returns the number of the Service's port with the targetPort, which is the port if it is not said, or nil.
 func targeting(svc *corev1.Service, target string) any {
 	for _, p := range svc.Spec.Ports {
-		if p.TargetPort.String() == target {
+		if to := cmp.Or(p.TargetPort, intstr.FromInt32(p.Port)); to.String() == target {
 			return p.Port
 		}
 	}
