@@ -120,38 +120,34 @@ func (p *Platform) quota(q *corev1.ResourceQuota) []Finding {
 	return out
 }
 
-// counts reports whether a quota counts the pod, which runs without end and has requests.
+// counts reports whether a quota counts the pod, which runs without end, has requests, and has no affinity to pods of
+// other namespaces.
 func counts(q *corev1.ResourceQuota, pod corev1.PodSpec) bool {
+	var requirements []corev1.ScopedResourceSelectorRequirement
+	if q.Spec.ScopeSelector != nil {
+		requirements = slices.Clone(q.Spec.ScopeSelector.MatchExpressions)
+	}
 	for _, scope := range q.Spec.Scopes {
-		if scope == corev1.ResourceQuotaScopeTerminating || scope == corev1.ResourceQuotaScopeBestEffort || scope == corev1.ResourceQuotaScopePriorityClass && pod.PriorityClassName == "" {
-			return false
-		}
+		requirements = append(requirements, corev1.ScopedResourceSelectorRequirement{ScopeName: scope, Operator: corev1.ScopeSelectorOpExists})
 	}
-	if q.Spec.ScopeSelector == nil {
-		return true
-	}
-	for _, e := range q.Spec.ScopeSelector.MatchExpressions {
-		if e.ScopeName != corev1.ResourceQuotaScopePriorityClass {
-			continue
-		}
-		listed := slices.Contains(e.Values, pod.PriorityClassName)
-		switch e.Operator {
+	return !slices.ContainsFunc(requirements, func(r corev1.ScopedResourceSelectorRequirement) bool { return !matches(r, pod) })
+}
+
+// matches reports whether the pod is one of those that a scope is about.
+func matches(r corev1.ScopedResourceSelectorRequirement, pod corev1.PodSpec) bool {
+	switch r.ScopeName {
+	case corev1.ResourceQuotaScopeTerminating, corev1.ResourceQuotaScopeBestEffort, corev1.ResourceQuotaScopeCrossNamespacePodAffinity:
+		return false
+	case corev1.ResourceQuotaScopePriorityClass:
+		switch r.Operator {
 		case corev1.ScopeSelectorOpIn:
-			if !listed {
-				return false
-			}
+			return slices.Contains(r.Values, pod.PriorityClassName)
 		case corev1.ScopeSelectorOpNotIn:
-			if listed {
-				return false
-			}
+			return !slices.Contains(r.Values, pod.PriorityClassName)
 		case corev1.ScopeSelectorOpExists:
-			if pod.PriorityClassName == "" {
-				return false
-			}
+			return pod.PriorityClassName != ""
 		case corev1.ScopeSelectorOpDoesNotExist:
-			if pod.PriorityClassName != "" {
-				return false
-			}
+			return pod.PriorityClassName == ""
 		}
 	}
 	return true
