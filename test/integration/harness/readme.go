@@ -27,14 +27,14 @@ func KubectlWait(t *testing.T, kubeconfig, condition, namespace string) (answer 
 		typed, _, _ := strings.Cut(strings.TrimPrefix(line, "$ kubectl -n shop "), "#")
 		binaries, err := controlplane.Binaries(t.Context(), os.Stderr, controlplane.Kubectl)
 		require.NoError(t, err)
-		var out Log
+		var out, log Log
 		cmd := exec.Command(binaries[controlplane.Kubectl], append([]string{"--kubeconfig=" + kubeconfig, "--namespace=" + namespace}, strings.Fields(typed)...)...)
-		cmd.Stdout, cmd.Stderr = &out, &out
+		cmd.Stdout, cmd.Stderr = &out, &log // where kubectl may note that it ended its watch
 		require.NoError(t, cmd.Start())
 		t.Cleanup(func() { _ = cmd.Process.Kill() })
 		return func() {
 			t.Helper()
-			require.NoError(t, cmd.Wait(), "%s", &out)
+			require.NoError(t, cmd.Wait(), "%s%s", &out, &log)
 			require.Equal(t, lines[i+1]+"\n", out.String())
 		}
 	}
