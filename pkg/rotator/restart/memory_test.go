@@ -51,6 +51,8 @@ func TestARestartThatFailed(t *testing.T) {
 	assert.True(t, decided)
 	_, decided = m.Held("other")
 	assert.False(t, decided)
+	assert.False(t, m.Situation("shop", testLimits, restartNow).first)
+	assert.True(t, m.Situation("other", testLimits, restartNow).first, "what may be rolling out there is read")
 }
 
 // Rollouts count as stuck where this process restarted them; what holds others is counted by namespace.

@@ -56,6 +56,9 @@ func TestStandingOfADeployment(t *testing.T) {
 				Spec:       appsv1.DeploymentSpec{Replicas: int32p(3), Selector: selector, Template: askingTemplate(), ProgressDeadlineSeconds: int32p(600)},
 				Status:     appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 3, UpdatedReplicas: 3, AvailableReplicas: 3},
 			}
+			d.Status.Conditions = []appsv1.DeploymentCondition{
+				{Type: appsv1.DeploymentProgressing, Reason: "NewReplicaSetAvailable"},
+			}
 			tt.change(d)
 			s := deploymentStanding(d)
 			assert.Equal(t, counts{2, int64(d.Status.Replicas), int64(d.Status.UpdatedReplicas), int64(d.Status.AvailableReplicas)}, s.progress.counts)

@@ -42,6 +42,10 @@ func TestFollow(t *testing.T) {
 		{"recalled", certificate{}, []*corev1.Service{rotatortest.Serves(rotatortest.Ready("web", one), one, rotatortest.Noon)}, certificate{leaf: one, named: []string{one}, since: rotatortest.Noon, recalled: true}},
 		{"recalled of another Service", certificate{}, []*corev1.Service{rotatortest.Ready("a", one), rotatortest.Serves(rotatortest.Ready("web", one), one, rotatortest.Noon)}, certificate{leaf: one, named: []string{one}, since: rotatortest.Noon, recalled: true}},
 		{"recalled, the latest", certificate{}, []*corev1.Service{rotatortest.Serves(rotatortest.Ready("a", two), one, rotatortest.Noon.Add(-time.Hour)), rotatortest.Serves(rotatortest.Ready("b", two), two, rotatortest.Noon)}, certificate{leaf: two, named: []string{two}, since: rotatortest.Noon, recalled: true}},
+		{"recalled, the latest, before another", certificate{}, []*corev1.Service{
+			rotatortest.Serves(rotatortest.Ready("a", two), two, rotatortest.Noon),
+			rotatortest.Serves(rotatortest.Ready("b", two), one, rotatortest.Noon.Add(-time.Hour)),
+		}, certificate{leaf: two, named: []string{two}, since: rotatortest.Noon, recalled: true}},
 		{"recalled, and renewed since", certificate{}, []*corev1.Service{rotatortest.Serves(rotatortest.Ready("web", two), one, rotatortest.Noon)}, rotated},
 		{"recalled, and a renewal failed", certificate{}, []*corev1.Service{rotatortest.Serves(rotatortest.Ready("web", ""), one, rotatortest.Noon)}, certificate{leaf: one, named: []string{one}, since: rotatortest.Noon, recalled: true}},
 		{"memory is better", known, []*corev1.Service{rotatortest.Serves(rotatortest.Ready("web", one), three, rotatortest.Noon.Add(time.Minute))}, known},

@@ -166,6 +166,16 @@ func TestOnlyPodKeys(t *testing.T) {
 	assert.False(t, onlyPodKeys(nil, stateStale))
 }
 
+func TestWhatWasSeenDiffers(t *testing.T) {
+	g := groupOf(rotatortest.Ready("web", rotatortest.Leaf(2)), "web", stateStale)
+	others := []group{g, g, g, g}
+	others[0].workload.Name, others[1].onRotate = "api", api.OnRotateRestart
+	others[2].key, others[3].distrusted = pods.PodKey, true
+	for _, other := range others {
+		assert.False(t, Seen{[]group{g}}.Equal(Seen{[]group{other}}), "%+v", other)
+	}
+}
+
 // Why pods are in a state is said by the answers of its kind that have a cause.
 func TestCausesOfAGroup(t *testing.T) {
 	c := asked(readyPod("a", "web"), probe.Answer{Kind: probe.Plaintext},

@@ -121,8 +121,9 @@ func TestStaticPods(t *testing.T) {
 	assert.Equal(t, map[State]int{stateStale: 1, stateCurrent: 1}, d.States, "nobody selects the third")
 	require.Len(t, d.Notify, 1)
 	assert.False(t, d.Notify[0].ReadsOtherFiles, "something else fills its files, whenever the pod was created")
-	regarding, _ := d.Notify[0].Objects("shop", "")
+	regarding, related := d.Notify[0].Objects("shop", "")
 	assert.Equal(t, "kube-scheduler-cp-1", regarding.(*corev1.ObjectReference).Name)
+	assert.Equal(t, "web", related.(*corev1.ObjectReference).Name)
 	require.Len(t, d.Conditions, 1)
 	assert.Contains(t, d.Conditions[0].Want.Message, "served by Node cp-1: ")
 }
@@ -167,8 +168,11 @@ func TestWhoIsDialled(t *testing.T) {
 	outdated := asked(readyPod("b", "web"), showed(rotatortest.Leaf(1), -time.Hour))
 	unready := asked(readyPod("c", "web", func(p *corev1.Pod) { p.Status.Conditions = nil }))
 	first := asked(readyPod("d", "web"))
-	d := lookAt(time.Minute, svc, current, outdated, unready, first).Decide()
+	now := metav1.NewTime(rotatortest.Noon)
+	leaves := asked(readyPod("e", "web", func(p *corev1.Pod) { p.DeletionTimestamp = &now }))
+	d := lookAt(time.Minute, svc, current, outdated, unready, first, leaves).Decide()
 	assert.Equal(t, []types.UID{"uid-of-b", "uid-of-d"}, dialled(d))
+	assert.Equal(t, 1, d.States[stateNotReady], "one that leaves is none of them")
 	assert.Positive(t, d.After)
 }
 
@@ -248,8 +252,10 @@ func TestVisitsAndArrivals(t *testing.T) {
 
 	arrived := asked(readyPod("a", "web"), showed(rotatortest.Leaf(2), time.Minute))
 	arrived.reached = rotatortest.Leaf(1)
-	first := asked(readyPod("b", "web"), showed(rotatortest.Leaf(2), time.Minute))
-	s := lookAt(2*time.Minute, svc, arrived, first)
+	first := asked(readyPod("b", "web"), showed(rotatortest.Leaf(2), 30*time.Second))
+	stays := asked(readyPod("c", "web"), showed(rotatortest.Leaf(1), 30*time.Second))
+	stays.reached = rotatortest.Leaf(1)
+	s := lookAt(2*time.Minute, svc, arrived, first, stays)
 	d = s.Decide()
 	assert.Equal(t, []time.Duration{time.Minute}, d.Arrivals, "of the pod that was seen to serve the one before")
 	d.Memory.TakeAnswers(s.Memory)

@@ -36,6 +36,8 @@ func TestEndpoints(t *testing.T) {
 		sni      string
 	}{
 		{"a number", nil, []*corev1.Service{rotatortest.Asking("web", web, 8443)}, []uint16{8443}, "web.shop.svc"},
+		{"numbers of no port", nil, []*corev1.Service{rotatortest.Asking("web", web, -1, 1<<16, corev1.ServicePort{})},
+			nil, "web.shop.svc"},
 		{"no targetPort", nil, []*corev1.Service{rotatortest.Asking("web", web, corev1.ServicePort{Port: 443})}, []uint16{443}, "web.shop.svc"},
 		{"a name", rotatortest.Declares("https", 9000), []*corev1.Service{rotatortest.Asking("web", web, "https")}, []uint16{9000}, "web.shop.svc"},
 		{"a name of a native sidecar", sidecar(true), []*corev1.Service{rotatortest.Asking("web", web, "https")}, []uint16{15443}, "web.shop.svc"},

@@ -27,7 +27,8 @@ func TestRotation(t *testing.T) {
 	pod := pods.FactsOf(rotatortest.ReadyPod("a", "web"))
 	known := func(off bool) Memory {
 		m := SecretSituation{Secret: "web-tls", Common: Common{Now: rotatortest.Noon.Add(-time.Hour), Namespace: "shop", Services: []*corev1.Service{rotatortest.Ready("web", one)}, Pods: []*pods.Facts{pod}, Pace: testPace, Off: off}}.Decide().Memory
-		m.Record(pod.UID, []probe.Answer{answered})
+		others := []probe.Answer{showed(two, -time.Minute), {Port: 1, Kind: probe.NotVerified, Leaf: one}}
+		m.Record(pod.UID, append(others, answered))
 		return m
 	}
 	tests := []struct {
@@ -44,8 +45,11 @@ func TestRotation(t *testing.T) {
 		{"the same", known(false), []*corev1.Service{rotatortest.Ready("web", one)}, Rotation{Leaf: one, Since: rotatortest.Noon.Add(-time.Hour)}},
 		{"renewed", known(false), []*corev1.Service{rotatortest.Ready("web", two)}, Rotation{Leaf: two, Since: rotatortest.Noon, Replaced: true, Due: answered.RenewAt}},
 		{"renewed, and nobody dials", known(true), []*corev1.Service{rotatortest.Ready("web", two)}, Rotation{Leaf: two, Since: rotatortest.Noon, Replaced: true}},
-		{"asked for", known(false), []*corev1.Service{asking(rotatortest.Ready("a", two), "2026-01-01T00:00:00Z"), asking(rotatortest.Ready("b", two), asked.Format(time.RFC3339)), asking(rotatortest.Ready("c", two), "now")},
-			Rotation{Leaf: two, Since: rotatortest.Noon, Replaced: true, Asked: asked, Due: answered.RenewAt}},
+		{"asked for", known(false), []*corev1.Service{
+			asking(rotatortest.Ready("a", two), "2026-01-01T00:00:00Z"),
+			asking(rotatortest.Ready("b", two), asked.Format(time.RFC3339)),
+			asking(rotatortest.Ready("c", two), "now"), asking(rotatortest.Ready("d", two), "2026-01-01T00:00:00Z"),
+		}, Rotation{Leaf: two, Since: rotatortest.Noon, Replaced: true, Asked: asked, Due: answered.RenewAt}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
