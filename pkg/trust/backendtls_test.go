@@ -60,6 +60,16 @@ func TestDecideBackendTLS(t *testing.T) {
 	}
 }
 
+func TestPolicyTargetsAreServices(t *testing.T) {
+	p := NewPolicy(&metav1.ObjectMeta{Name: "web"})
+	p.Object["spec"].(map[string]any)["targetRefs"] = []any{
+		map[string]any{"group": "", "kind": "Service", "name": "web"}, map[string]any{"group": "", "kind": "Service"},
+		map[string]any{"group": "", "kind": "Other", "name": "a"},
+		map[string]any{"group": "x", "kind": "Service", "name": "b"},
+	}
+	assert.Equal(t, []string{"web"}, PolicyTargets(p))
+}
+
 // TestPolicyPatch: the patch of any policy makes it the one that is wanted, but for its options.
 func TestPolicyPatch(t *testing.T) {
 	service := &metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "1"}

@@ -157,6 +157,8 @@ func TestReadSourceRefuses(t *testing.T) {
 			assert.ErrorContains(t, err, api.CAStatusName)
 			assert.ErrorContains(t, err, tt.want)
 			assert.Zero(t, got)
+			_, err = ReadOwnSource(tt.cm, noon)
+			assert.ErrorContains(t, err, tt.want)
 		})
 	}
 }

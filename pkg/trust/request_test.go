@@ -1,11 +1,15 @@
 package trust
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/pki"
 )
 
 const (
@@ -72,6 +76,29 @@ func TestTheLegacyConfigMap(t *testing.T) {
 	assert.Equal(t, Request{}, RequestOf(cm("another"), true))
 	assert.Equal(t, Request{}, RequestOf(cm("openshift-service-ca.crt", beta), true), "that decides")
 	assert.Equal(t, Request{}, RequestOf(&corev1.Secret{ObjectMeta: cm("openshift-service-ca.crt").ObjectMeta}, true))
+}
+
+// Of keys that may not be beside the bundle, a kilobyte of names is kept, and none of their values.
+func TestOtherKeysOfTheLegacyConfigMap(t *testing.T) {
+	r := Request{Requested: true, Key: "service-ca.crt", Alone: true}
+	b := bundleOf(t, rootBundle(t, noon.Add(time.Hour)), pki.Bundle{})
+	most := strings.Repeat("a", maxOtherKeys)
+	for name, want := range map[string]Judgement{
+		most:       Differs("key service-ca.crt must be the only key, but there is key " + most),
+		most + "a": Holds(),
+	} {
+		cm := &corev1.ConfigMap{Data: map[string]string{name: "secret"}}
+		apply(t, cm, r, b)
+		beside := cm.DeepCopy()
+		StripConfigMap(cm, r)
+		assert.Empty(t, cm.Data[name])
+		assert.Equal(t, want, JudgeConfigMap(cm, r, b))
+		StripConfigMap(beside, Request{Requested: true, Key: "service-ca.crt"})
+		assert.NotContains(t, beside.Data, name, "which may be beside it")
+	}
+	cm := &corev1.ConfigMap{Data: map[string]string{"a": ""}, BinaryData: map[string][]byte{"service-ca.crt": nil}}
+	want := `{"metadata":{"resourceVersion":""},"data":{"a":null},"binaryData":{"service-ca.crt":null}}`
+	assert.JSONEq(t, want, string(ClearConfigMap(cm, r, b)))
 }
 
 func TestShortenKeepsValuesBounded(t *testing.T) {
