@@ -64,6 +64,12 @@ func TestWhoATextRefersTo(t *testing.T) {
 		"postgres://db-0.db:5433/x":             {"shop/db 5432 unknown postgres://db-0.db:5433"},
 		"db-0.db.shop.svc:5432":                 {"shop/db 5432 unknown db-0.db.shop.svc:5432"},
 		"wss://web:8080":                        {"shop/web 8080 tls wss://web:8080"},
+		"http://web:99999":                      {"shop/web 80 plaintext http://web"},
+		"http://mail":                           {"shop/mail 0 plaintext http://mail"},
+		"smtp://mail:25":                        {"shop/mail 0 unknown smtp://mail:25"},
+		"db-0.db.shop:5432":                     {"shop/db 5432 unknown db-0.db.shop:5432"},
+		"postgres://db:1":                       {"shop/db 0 unknown postgres://db:1"},
+		"see redis:6379. Or":                    {"shop/redis 6379 unknown redis:6379"},
 		"smtp://mail":                           {"shop/mail 3000 unknown smtp://mail"},
 
 		"":                              nil,
@@ -71,6 +77,9 @@ func TestWhoATextRefersTo(t *testing.T) {
 		"web redis: 6379":               nil,
 		"redis:7.2":                     nil,
 		"redis:6379-alpine":             nil,
+		"redis:6379z redis:6379A":       nil,
+		"redis:6379.5 redis:6379Z":      nil,
+		"9redis:6379":                   nil,
 		"registry/redis:6379":           nil,
 		"redis:99999":                   nil,
 		"http://web.example.com":        nil,
@@ -81,12 +90,25 @@ func TestWhoATextRefersTo(t *testing.T) {
 		"http://web_x":                  nil,
 		"http://user@x/y@web":           nil,
 		strings.Repeat("a", 300) + ":1": nil,
+
+		strings.Repeat("- ", 200) + "redis:6379": {"shop/redis 6379 unknown redis:6379"},
 	} {
 		assert.Equal(t, want, found(world(), text, false), "%q", text)
 	}
 	assert.Equal(t, []string{"shop/redis 6379 unknown redis"}, found(world(), "redis", true))
 	assert.Nil(t, found(world(), "nobody", true))
 	assert.Equal(t, []string{"shop/web 80 plaintext http://web"}, found(world(), "http://web", true))
+}
+
+// Of a program that nothing is known of, the number of the Service's port says less than that of its own.
+func TestAnHTTPSProbeSaysTLS(t *testing.T) {
+	for _, target := range []int32{80, 8080} {
+		for via, want := range map[Via]Today{ViaProbe: TodayOwn, ViaLocalhost: TodayPlaintext} {
+			inside := []Reference{{Via: via, Speaks: SpeaksTLS}}
+			got, _ := declaredToday(tcp(443, intstr.FromInt32(target)), []behind{{port: target}}, inside)
+			assert.Equal(t, want, got, via)
+		}
+	}
 }
 
 func TestNamesOfHosts(t *testing.T) {

@@ -185,6 +185,10 @@ func patched(t *testing.T, svc map[string]any, patch *Patch) string {
 func TestNamesAreQuoted(t *testing.T) {
 	assert.Equal(t, "a/b-c=d", quoted("a/b-c=d"))
 	assert.Equal(t, "''", quoted(""))
+	assert.Equal(t, "azAZ09", quoted("azAZ09"))
+	for _, c := range "`{@[;$ " {
+		assert.Equal(t, "'"+string(c)+"'", quoted(string(c)))
+	}
 	assert.Equal(t, `'x'\''; rm -rf /'`, quoted("x'; rm -rf /"))
 	for _, s := range planOf(t, `{apiVersion: v1, kind: Service, metadata: {name: "a b;c"}, spec: {type: ClusterIP, selector: {a: b}, ports: [{name: "x'y", port: 80}]}}
 ---

@@ -72,6 +72,8 @@ func TestClients(t *testing.T) {
 		require.Equal(t, start, list.Since)
 		require.LessOrEqual(t, len(list.Clients), proxy.MaxClients)
 		require.Len(t, list.Clients, min(len(last), proxy.MaxClients))
+		require.Equal(t, len(last) > proxy.MaxClients, list.Forgotten > 0)
+		require.LessOrEqual(t, list.Forgotten, uint64(700))
 		kept := map[key]bool{}
 		for i, c := range list.Clients {
 			k := key{c.Address, c.Port}
@@ -144,6 +146,8 @@ func TestConnections(t *testing.T) {
 
 func TestLimits(t *testing.T) {
 	require.NoError(t, proxy.DefaultLimits().Validate())
+	assert.Equal(t, 30*time.Second, proxy.DefaultLimits().Drain)
+	require.NoError(t, proxy.Limits{Handshake: time.Millisecond, FirstByte: time.Millisecond}.Validate())
 	for want, change := range map[string]func(*proxy.Limits){
 		`--max-connections: "-1": must be positive`:         func(l *proxy.Limits) { l.MaxConnections = -1 },
 		`--handshake-timeout: "0s": must be at least 1ms`:   func(l *proxy.Limits) { l.Handshake = 0 },
@@ -160,6 +164,7 @@ func TestLimits(t *testing.T) {
 	assert.False(t, l.Expired(time.Hour-1, false, false))
 	assert.True(t, l.Expired(time.Hour, false, false))
 	assert.False(t, l.Expired(proxy.Kept-1, true, false))
+	assert.False(t, proxy.Limits{}.Expired(30*time.Second-1, true, false))
 	assert.True(t, l.Expired(proxy.Kept, true, false))
 	assert.False(t, l.Expired(time.Minute, false, true), "what still moves may go on until the drain time is over")
 	assert.True(t, l.Expired(time.Second, true, true))

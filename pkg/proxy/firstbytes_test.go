@@ -22,6 +22,7 @@ var beginnings = []struct {
 	{"nothing", "", proxy.KindUndecided, proxy.KindSilent},
 	{"ClientHello, TLS 1.0 in the record", "\x16\x03\x01\x02\x00\x01\x00\x01", proxy.KindTLS, proxy.KindOther},
 	{"ClientHello, TLS 1.2 in the record", "\x16\x03\x03\x00\xc8\x01\x00\x00", proxy.KindTLS, proxy.KindOther},
+	{"ClientHello, TLS 1.3 in the record", "\x16\x03\x04\x00\xc8\x01", proxy.KindTLS, proxy.KindOther},
 	{"half of it", "\x16\x03\x03\x00\xc8", proxy.KindUndecided, proxy.KindOther},
 	{"one byte of it", "\x16", proxy.KindUndecided, proxy.KindOther},
 	{"ServerHello", "\x16\x03\x03\x00\xc8\x02\x00\x00", proxy.KindOther, proxy.KindOther},

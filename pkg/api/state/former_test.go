@@ -43,6 +43,7 @@ func TestFormerSecrets(t *testing.T) {
 		"":                            false,
 		`Secret "web-tls": x`:         true,
 		`Secret "web": x "web-tls"`:   false,
+		`Secret "web-tls`:             false,
 		`Secret "web-tls" exists and`: false,
 		`Secret "new-tls": x` + kept + `["old-tls" "web-tls"] (request 1)`:                       true,
 		`Secret "new-tls": x` + kept + `["my-web-tls"]`:                                          false,
@@ -112,6 +113,8 @@ func TestFormerServing(t *testing.T) {
 	assert.Equal(t, Serving{someLeaf, time.Date(2026, 5, 1, 12, 0, 1, 0, time.UTC)}, got)
 	for _, message := range []string{
 		"", "text", message + ".", "(leaf sha256:" + someLeaf + ")", "(leaf sha256:" + someLeaf + " since yesterday)",
+		strings.TrimSuffix(message, ")"), "leaf sha256:" + someLeaf + " since 2026-05-01T12:00:01Z)",
+		"(" + someLeaf + " since 2026-05-01T12:00:01Z)",
 		"(leaf sha256:0a since 2026-05-01T12:00:00Z)", "(leaf sha256:" + someLeaf + " since 2026-05-01T12:00:00Z, x)",
 	} {
 		_, ok := read(message)

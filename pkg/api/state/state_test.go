@@ -95,6 +95,8 @@ func TestStatesHaveRoom(t *testing.T) {
 	r := Ready{Secret: long, Request: strings.Repeat("a", 64), Leaf: someLeaf, Proof: strings.Repeat("A", maxProof)}.
 		WithKept(slices.Repeat([]string{long}, 100)).WithNames(slices.Repeat([]string{long}, 100))
 	assert.Len(t, r.Names, maxShown)
+	assert.Len(t, r.Kept, maxKeptBytes/(len(long)+len(`"",`)))
+	assert.Equal(t, r, ReadyOf(says(api.ConditionReady, "", r)))
 	assert.LessOrEqual(t, len(Say(metav1.Condition{}, r).State), api.MaxReadyState)
 	assert.Len(t, Ready{}.WithKept(slices.Repeat([]string{"web-tls"}, 100)).Kept, api.MaxKept)
 
@@ -108,10 +110,13 @@ func TestStatesHaveRoom(t *testing.T) {
 }
 
 func TestWhatIsNoAttemptIsPassedOver(t *testing.T) {
-	good := Attempt{Attempt: "0a0a0a0a0a0a0a0a", Verdict: VerdictWithheld, Workload: "Deployment/web", Container: "app"}
+	longest := strings.Repeat("k", 63) + "/" + strings.Repeat("a", 253)
+	good := Attempt{Attempt: "0a0a0a0a0a0a0a0a", Verdict: VerdictWithheld, Workload: longest, Container: "app"}
 	bad := slices.Repeat([]Attempt{good}, 4)
-	bad[0].Attempt, bad[1].Verdict, bad[2].Workload, bad[3].Container = "0A0A0A0A0A0A0A0A", "kept", strings.Repeat("a", 400), strings.Repeat("a", 64)
+	bad[0].Attempt, bad[1].Verdict = "0A0A0A0A0A0A0A0A", "kept"
+	bad[2].Workload, bad[3].Container = longest+"a", strings.Repeat("a", 64)
 	assert.Equal(t, Flags{good}, FlagsOf(says(api.ConditionFlags, "", append(Flags(bad), good))))
+	assert.Empty(t, FlagsOf(&corev1.Service{}))
 }
 
 func TestFlags(t *testing.T) {
@@ -162,4 +167,13 @@ func TestHas(t *testing.T) {
 	assert.True(t, r.Has("web-tls"))
 	assert.True(t, r.Has("old-tls"))
 	assert.False(t, r.Has("x"))
+}
+
+func TestConditionsAreTheSameIfWordsAndStateAre(t *testing.T) {
+	say := func(message, secret string) *Condition {
+		return Say(metav1.Condition{Type: api.ConditionReady, Message: message}, Ready{Secret: secret})
+	}
+	assert.True(t, Same(say("said", "web-tls"), say("said", "web-tls")))
+	assert.False(t, Same(say("said", "web-tls"), say("said now", "web-tls")))
+	assert.False(t, Same(say("said", "web-tls"), say("said", "old-tls")))
 }
