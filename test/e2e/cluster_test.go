@@ -182,7 +182,7 @@ func (c *cluster) rolledOut(ctx context.Context, namespace, name string) error {
 	return errors.Join(errs...)
 }
 
-// whyNotReady is what the kubelet says of pods that are not ready.
+// whyNotReady is what the kubelet, or the scheduler, says of pods that are not ready.
 func (c *cluster) whyNotReady(ctx context.Context, namespace string, selector map[string]string) error {
 	pods, err := c.pods(ctx, namespace, selector)
 	if err != nil {
@@ -199,6 +199,11 @@ func (c *cluster) whyNotReady(ctx context.Context, namespace string, selector ma
 			}
 			if x := s.State.Terminated; x != nil {
 				return fmt.Errorf("pod %s: ended with code %d: %s %s", pod.Name, x.ExitCode, x.Reason, x.Message)
+			}
+		}
+		for _, cond := range pod.Status.Conditions {
+			if cond.Type == corev1.PodScheduled && cond.Status == corev1.ConditionFalse {
+				return fmt.Errorf("pod %s: %s: %s", pod.Name, cond.Reason, cond.Message)
 			}
 		}
 		return fmt.Errorf("pod %s is %s and not ready", pod.Name, pod.Status.Phase)
