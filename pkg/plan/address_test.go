@@ -137,3 +137,18 @@ func TestAnyTextIsRead(t *testing.T) {
 		})
 	})
 }
+
+// TestNamesAreOfAtMost253Bytes: without the dot at their end.
+func TestNamesAreOfAtMost253Bytes(t *testing.T) {
+	longest := strings.Repeat("a", maxHost)
+	count := func(text string) (n int) {
+		eachAddress(text, func(address) { n++ })
+		return n
+	}
+	assert.Equal(t, 1, count(longest+":80"))
+	assert.Equal(t, 1, count(longest+".:80"))
+	assert.Zero(t, count(longest+"a.:80"))
+	x := newIndex([]*corev1.Service{service("shop", longest, tcp(80, intstr.FromInt32(80))), service("shop", longest+"a", tcp(80, intstr.FromInt32(80)))}, "")
+	assert.Len(t, found(x, longest, true), 1)
+	assert.Len(t, found(x, longest+"a", true), 1, "the first alone")
+}

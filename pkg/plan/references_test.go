@@ -113,3 +113,12 @@ func TestConfigMaps(t *testing.T) {
 		assert.Equal(t, used, len(by) == 1 && by[0] == "Pod/caller", "%s: %v", spec, by)
 	}
 }
+
+// TestHowManyUsersAreListed of a ConfigMap.
+func TestHowManyUsersAreListed(t *testing.T) {
+	manifests := serviceWeb + "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: config}, data: {a: 'http://web'}}\n"
+	for i := range maxUsers + 2 {
+		manifests += fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: p%d}, spec: {containers: [{name: c, image: i, envFrom: [{configMapRef: {name: config}}]}]}}\n", i)
+	}
+	assert.Len(t, planOf(t, manifests).Services[0].References[0].UsedBy, maxUsers)
+}
