@@ -38,6 +38,8 @@ func TestApprovesKubelets(t *testing.T) {
 // A request is answered in a moment, and the newest of a node counts.
 func TestAKubeletThatHasJustAsked(t *testing.T) {
 	f := healthy(t)
-	kubeletAsked("", "", "", time.Second)(t, &f)
+	kubeletAsked("", "", "", answerTime-time.Second)(t, &f)
 	assert.Empty(t, f.Installation.kubelets(noon))
+	kubeletAsked("", "", "", answerTime)(t, &f)
+	assert.Len(t, f.Installation.kubelets(noon), 1)
 }
