@@ -181,12 +181,13 @@ func TestAProxyIsDialledWhereItListens(t *testing.T) {
 
 // As README.md types it: kubectl waits while the pod serves an older certificate.
 func TestKubectlWaitsForServing(t *testing.T) {
+	kubectl := harness.Kubectl(t)
 	startRotator(t, func(c *rotatorConfig) { c.Serving.PropagationTime = time.Hour }) // as long as a look may take
 	s := newShop(t, 1)
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
 	renewed := s.renew(t)
 	becomes(t, s.svc, metav1.ConditionFalse, api.ServingPropagating)
-	answer := harness.KubectlWait(t, kubeconfig, api.ConditionServing, s.ns)
+	answer := harness.KubectlWait(t, kubectl, kubeconfig, api.ConditionServing, s.ns)
 	s.servers[0].pair.Store(renewed)
 	answer()
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)

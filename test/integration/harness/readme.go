@@ -11,10 +11,19 @@ import (
 	"github.com/servingcert/servingcert/hack/controlplane"
 )
 
+// Kubectl returns kubectl's path. Where it is not built yet, that takes minutes on a busy machine: a test
+// asks for it before anything that has to follow soon.
+func Kubectl(t *testing.T) string {
+	t.Helper()
+	binaries, err := controlplane.Binaries(t.Context(), os.Stderr, controlplane.Kubectl)
+	require.NoError(t, err)
+	return binaries[controlplane.Kubectl]
+}
+
 // KubectlWait types the line of README.md that waits for a condition of Service web, in
 // another namespace than shop. It returns once kubectl waits; what it returns waits for
 // kubectl's answer, which must be the README's.
-func KubectlWait(t *testing.T, kubeconfig, condition, namespace string) (answer func()) {
+func KubectlWait(t *testing.T, kubectl, kubeconfig, condition, namespace string) (answer func()) {
 	t.Helper()
 	readme, err := os.ReadFile("../../../README.md")
 	require.NoError(t, err)
@@ -25,10 +34,8 @@ func KubectlWait(t *testing.T, kubeconfig, condition, namespace string) (answer 
 			continue
 		}
 		typed, _, _ := strings.Cut(strings.TrimPrefix(line, "$ kubectl -n shop "), "#")
-		binaries, err := controlplane.Binaries(t.Context(), os.Stderr, controlplane.Kubectl)
-		require.NoError(t, err)
 		var out, log Log
-		cmd := exec.Command(binaries[controlplane.Kubectl], append([]string{"--kubeconfig=" + kubeconfig, "--namespace=" + namespace}, strings.Fields(typed)...)...)
+		cmd := exec.Command(kubectl, append([]string{"--kubeconfig=" + kubeconfig, "--namespace=" + namespace}, strings.Fields(typed)...)...)
 		cmd.Stdout, cmd.Stderr = &out, &log // where kubectl may note that it ended its watch
 		require.NoError(t, cmd.Start())
 		t.Cleanup(func() { _ = cmd.Process.Kill() })

@@ -34,10 +34,11 @@ func TestACertificateIsRenewedByItsOwnTimer(t *testing.T) {
 
 // As README.md types it.
 func TestKubectlWaitsForReady(t *testing.T) {
+	kubectl := harness.Kubectl(t)
 	r := sharedSigner(t)
 	ns := newNamespace(t)
 	makeService(t, ns, "web", api.AnnotationSecretName, "A_B") // not a valid name
-	answer := harness.KubectlWait(t, plane.KubeconfigFile(), api.ConditionReady, ns)
+	answer := harness.KubectlWait(t, kubectl, plane.KubeconfigFile(), api.ConditionReady, ns)
 	annotate(t, ns, "web", map[string]any{api.AnnotationSecretName: "web-tls"})
 	answer()
 	r.waitGood(t, ns, "web", "web-tls")
