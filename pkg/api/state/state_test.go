@@ -96,6 +96,7 @@ func TestStatesHaveRoom(t *testing.T) {
 		WithKept(slices.Repeat([]string{long}, 100)).WithNames(slices.Repeat([]string{long}, 100))
 	assert.Len(t, r.Names, maxShown)
 	assert.Len(t, r.Kept, maxKeptBytes/(len(long)+len(`"",`)))
+	assert.Len(t, Ready{}.WithKept(slices.Repeat([]string{long[:100]}, 100)).Kept, maxKeptBytes/103)
 	assert.Equal(t, r, ReadyOf(says(api.ConditionReady, "", r)))
 	assert.LessOrEqual(t, len(Say(metav1.Condition{}, r).State), api.MaxReadyState)
 	assert.Len(t, Ready{}.WithKept(slices.Repeat([]string{"web-tls"}, 100)).Kept, api.MaxKept)
@@ -107,6 +108,18 @@ func TestStatesHaveRoom(t *testing.T) {
 	got := FlagsOf(says(api.ConditionFlags, "", many))
 	assert.Equal(t, many[:MaxAttempts], got)
 	assert.LessOrEqual(t, len(Say(metav1.Condition{}, got).State), api.MaxMessage)
+}
+
+// TestMessagesAreReadUpToTheirLimit: of this version and of former ones.
+func TestMessagesAreReadUpToTheirLimit(t *testing.T) {
+	padded := func(before, after string, size int) string { return before + strings.Repeat(" ", size-len(before)-len(after)) + after }
+	for size, want := range map[int]bool{api.MaxMessage: true, api.MaxMessage + 1: false} {
+		svc := with(metav1.Condition{Type: api.ConditionReady + api.StateSuffix, Message: padded(`{"v":1,"state":{"secret":"web-tls"}}`, "", size)})
+		assert.Equal(t, want, ReadyOf(svc).Secret == "web-tls", size)
+		assert.Equal(t, want, former(metav1.ConditionTrue, "Issued", padded(`Secret "web-tls": `, "x", size)).Secret == "web-tls", size)
+		svc = with(metav1.Condition{Type: api.ConditionFlags, Message: padded("", "(withheld 0c0c0c0c0c0c0c0c Deployment/web/app since 2026-05-01T12:00:00Z)", size)})
+		assert.Equal(t, want, len(FlagsOf(svc)) == 1, size)
+	}
 }
 
 func TestWhatIsNoAttemptIsPassedOver(t *testing.T) {
