@@ -112,7 +112,9 @@ func TestStatesHaveRoom(t *testing.T) {
 
 // TestMessagesAreReadUpToTheirLimit: of this version and of former ones.
 func TestMessagesAreReadUpToTheirLimit(t *testing.T) {
-	padded := func(before, after string, size int) string { return before + strings.Repeat(" ", size-len(before)-len(after)) + after }
+	padded := func(before, after string, size int) string {
+		return before + strings.Repeat(" ", size-len(before)-len(after)) + after
+	}
 	for size, want := range map[int]bool{api.MaxMessage: true, api.MaxMessage + 1: false} {
 		svc := with(metav1.Condition{Type: api.ConditionReady + api.StateSuffix, Message: padded(`{"v":1,"state":{"secret":"web-tls"}}`, "", size)})
 		assert.Equal(t, want, ReadyOf(svc).Secret == "web-tls", size)
