@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"runtime"
 	"strings"
 )
@@ -33,7 +34,10 @@ func main() {
 	if *by != "" {
 		testers = append(testers, strings.Split(*by, ",")...)
 	}
-	if err := run(context.Background(), os.Stdout, flag.Arg(0), testers, *jobs); err != nil {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	err := run(ctx, os.Stdout, flag.Arg(0), testers, *jobs)
+	stop()
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(1)
 	}

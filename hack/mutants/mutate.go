@@ -112,10 +112,10 @@ type rewriter struct {
 	edits  []edit
 }
 
-// file makes the edits of a file.
+// file makes the edits of a file. Conditions are what statements and the operators of Booleans have.
 func (f *rewriter) file(file *ast.File) {
 	conditions := map[ast.Expr]bool{}
-	ast.PreorderStack(file, nil, func(n ast.Node, _ []ast.Node) bool {
+	for n := range ast.Preorder(file) {
 		switch n := n.(type) {
 		case *ast.IfStmt:
 			conditions[n.Cond] = true
@@ -134,8 +134,7 @@ func (f *rewriter) file(file *ast.File) {
 		case *ast.UnaryExpr:
 			conditions[n] = conditions[n] || n.Op == token.NOT
 		}
-		return true
-	})
+	}
 	var open []ast.Node
 	ast.Inspect(file, func(n ast.Node) bool {
 		if n != nil {

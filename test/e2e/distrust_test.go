@@ -18,6 +18,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api/state"
 	signercontroller "github.com/servingcert/servingcert/pkg/signer/controller"
 	"github.com/servingcert/servingcert/test/e2e/attempts"
+	"github.com/servingcert/servingcert/test/e2e/handshake"
 )
 
 const distrustNamespace = "e2e-distrust"
@@ -34,6 +35,9 @@ var ownWebhook = server{namespace: api.DefaultNamespace, service: "servingcert-w
 // the webhook serves a certificate of the new CA. Clients that do not reload their
 // bundle fail from then on.
 func (c *cluster) distrust(t *testing.T, s *scene) {
+	// What the clients saw has been looked at, and some of them try in vain: on two cores they would take time
+	// from what is measured.
+	require.NoError(t, c.follow(t.Context(), []handshake.Target{}))
 	c.apply(t, "distrust.yaml")
 	c.askForOthers(t)
 	generation, err := c.generation(t.Context())
