@@ -69,16 +69,7 @@ test: controlplane-binaries test-programs cfssl-servers $(if $(filter ./...,$(PK
 .PHONY: test-long
 test-long: controlplane-binaries test-programs cfssl-servers cert-manager helm ## the other tests: years of a CA, whole installations, memory, TLS stacks, and the tools of the repository
 	$(call run-tests,$(if $(RACE),-race) $(LONG))
-	$(TEST_MODULES)
-
-# In one run, what computes fills the time in which what is long waits.
-.PHONY: test-all
-test-all: controlplane-binaries test-programs cfssl-servers cert-manager helm ## both at once, which takes less time than one after the other
-	@mkdir -p $(BIN) && go list $(LONG) $(LONGEST) ./... | awk '!seen[$$0]++' >$(BIN)/packages
-	$(call run-tests,$(if $(RACE),-race) $$(cat $(BIN)/packages))
-	$(TEST_MODULES)
-
-TEST_MODULES = for dir in $(filter-out . hack/chart,$(OURS)); do go test -C $$dir -vet=off $(if $(RACE),-race) $(TESTFLAGS) ./...; done
+	for dir in $(filter-out . hack/chart,$(OURS)); do go test -C $$dir -vet=off $(if $(RACE),-race) $(TESTFLAGS) ./...; done
 
 .PHONY: test-oldest
 test-oldest: export KUBERNETES := $(OLDEST)
