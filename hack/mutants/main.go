@@ -2,7 +2,7 @@
 // and prints the changes that the package's tests do not notice:
 //
 //	go run ./hack/mutants ./pkg/plan
-//	go run ./hack/mutants -by ./pkg/mutate ./pkg/mutate/inject
+//	go run ./hack/mutants -by ./pkg/mutate ./pkg/mutate/choose
 //
 // A comparison is negated and moved by one (< to <=), a condition is negated, + and - change
 // places, and so do * and /. All changes are compiled into one test binary, and an environment

@@ -21,6 +21,7 @@ func TestTestsOfOtherPackagesNoticeToo(t *testing.T) {
 	out := &bytes.Buffer{}
 	require.NoError(t, run(t.Context(), out, "./testdata/month", []string{"./testdata/month", "./testdata/month/caller"}, 2))
 	require.NotContains(t, out.String(), "day > days")
+	require.Contains(t, out.String(), "17 changes, 15 noticed, 0 not")
 }
 
 func TestWhatFailsWithoutAChange(t *testing.T) {

@@ -64,7 +64,7 @@ func mutate(ctx context.Context, pattern string) (*mutants, error) {
 		if err != nil {
 			shown = path
 		}
-		f := &rewriter{m: m, fset: p.Fset, info: p.TypesInfo, source: string(source), base: p.Fset.File(file.FileStart).Base(), shown: shown}
+		f := &rewriter{m: m, fset: p.Fset, info: p.TypesInfo, source: string(source), shown: shown}
 		f.file(file)
 		m.files[path] = f.text(0, len(source))
 	}
@@ -107,7 +107,6 @@ type rewriter struct {
 	fset   *token.FileSet
 	info   *types.Info
 	source string
-	base   int
 	shown  string
 	edits  []edit
 }
@@ -226,7 +225,7 @@ func calls(n ast.Expr) (found bool) {
 
 func (f *rewriter) original(n ast.Node) string { return f.source[f.offset(n.Pos()):f.offset(n.End())] }
 
-func (f *rewriter) offset(pos token.Pos) int { return int(pos) - f.base }
+func (f *rewriter) offset(pos token.Pos) int { return f.fset.Position(pos).Offset }
 
 // of is the text of a node with the edits of its parts.
 func (f *rewriter) of(n ast.Node) string { return f.text(f.offset(n.Pos()), f.offset(n.End())) }

@@ -11,8 +11,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // fate is what tests make of a change.
@@ -36,24 +37,36 @@ type suite struct {
 func build(ctx context.Context, dir, overlay string, testers []string) ([]*suite, error) {
 	var suites []*suite
 	for i, pattern := range testers {
-		listed, err := exec.CommandContext(ctx, "go", "list", "-test", "-deps", "-f", "{{.ImportPath}}", pattern).Output()
+		where, err := goTool(ctx, "list", "-f", "{{.Dir}}", pattern)
 		if err != nil {
-			return nil, fmt.Errorf("go list %s: %w", pattern, err)
+			return nil, err
 		}
-		where, err := exec.CommandContext(ctx, "go", "list", "-f", "{{.Dir}}", pattern).Output()
+		deps, err := goTool(ctx, "list", "-test", "-deps", "-f", "{{.ImportPath}}", pattern)
 		if err != nil {
-			return nil, fmt.Errorf("go list %s: %w", pattern, err)
+			return nil, err
 		}
-		s := &suite{binary: filepath.Join(dir, strconv.Itoa(i)+".test"), dir: strings.TrimSpace(string(where)), args: []string{"-test.failfast"}}
-		if slices.Contains(strings.Fields(string(listed)), "pgregory.net/rapid") {
+		s := &suite{binary: filepath.Join(dir, strconv.Itoa(i)+".test"), dir: strings.TrimSpace(where), args: []string{"-test.failfast"}}
+		if slices.Contains(strings.Fields(deps), "pgregory.net/rapid") {
 			s.args = append(s.args, "-rapid.nofailfile")
 		}
-		if out, err := exec.CommandContext(ctx, "go", "test", "-c", "-vet=off", "-overlay", overlay, "-o", s.binary, pattern).CombinedOutput(); err != nil {
-			return nil, fmt.Errorf("go test -c %s: %w\n%s", pattern, err, out)
+		if _, err := goTool(ctx, "test", "-c", "-vet=off", "-overlay", overlay, "-o", s.binary, pattern); err != nil {
+			return nil, err
 		}
 		suites = append(suites, s)
 	}
 	return suites, nil
+}
+
+// goTool returns what the go command prints. Its error says what the command complains of.
+func goTool(ctx context.Context, args ...string) (string, error) {
+	var complaint bytes.Buffer
+	cmd := exec.CommandContext(ctx, "go", args...)
+	cmd.Stderr = &complaint
+	out, err := cmd.Output()
+	if err != nil {
+		return "", fmt.Errorf("go %s: %w\n%s%s", strings.Join(args, " "), err, out, &complaint)
+	}
+	return string(out), nil
 }
 
 // run runs the tests with one change, or with none.
@@ -96,34 +109,36 @@ func try(ctx context.Context, suites []*suite, changes, jobs int) ([]fate, error
 		}
 	}
 	fates := make([]fate, changes)
-	ids := make(chan int)
-	var all sync.WaitGroup
-	for range jobs {
-		all.Go(func() {
-			for id := range ids {
-				fates[id-1] = become(ctx, suites, id)
-			}
+	all, ctx := errgroup.WithContext(ctx)
+	all.SetLimit(jobs)
+	for i := range fates {
+		all.Go(func() (err error) {
+			fates[i], err = become(ctx, suites, i+1)
+			return err
 		})
 	}
-	for id := 1; id <= changes; id++ {
-		ids <- id
-	}
-	close(ids)
-	all.Wait()
-	return fates, ctx.Err()
+	return fates, all.Wait()
 }
 
-// become tries one change.
-func become(ctx context.Context, suites []*suite, id int) fate {
+// become tries one change. Tests notice it by failing or by never ending; that they could not be run, or
+// were interrupted, is an error.
+func become(ctx context.Context, suites []*suite, id int) (fate, error) {
 	is := notReached
 	for _, s := range suites {
 		if !slices.Contains(s.reached, strconv.Itoa(id)) {
 			continue
 		}
-		if _, err := s.run(ctx, id); err != nil {
-			return noticed
+		_, err := s.run(ctx, id)
+		var exit *exec.ExitError
+		switch {
+		case ctx.Err() != nil:
+			return noticed, ctx.Err()
+		case errors.As(err, &exit):
+			return noticed, nil
+		case err != nil:
+			return noticed, fmt.Errorf("run the tests in %s: %w", s.dir, err)
 		}
 		is = unnoticed
 	}
-	return is
+	return is, nil
 }
