@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"fmt"
 	"net"
 	"path/filepath"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +21,7 @@ import (
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 func TestNothingInstalled(t *testing.T) {
@@ -153,7 +156,8 @@ func user(t *testing.T, name string) string {
 	return path
 }
 
-// permit allows a user something in a namespace.
+// permit allows a user something in a namespace, and returns once the API server, which learns of
+// roles by watches, does.
 func permit(t *testing.T, namespace, user string, rule rbacv1.PolicyRule) {
 	t.Helper()
 	_, err := admin.RbacV1().Roles(namespace).Create(t.Context(), &rbacv1.Role{
@@ -166,6 +170,19 @@ func permit(t *testing.T, namespace, user string, rule rbacv1.PolicyRule) {
 		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: user}},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
+	may := &authorizationv1.ResourceAttributes{Namespace: namespace, Group: rule.APIGroups[0], Resource: rule.Resources[0], Verb: rule.Verbs[0]}
+	if len(rule.ResourceNames) > 0 {
+		may.Name = rule.ResourceNames[0]
+	}
+	harness.Eventually(t, func() error {
+		review, err := admin.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), &authorizationv1.SubjectAccessReview{
+			Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: may},
+		}, metav1.CreateOptions{})
+		if err == nil && !review.Status.Allowed {
+			err = fmt.Errorf("%s may not yet %s %s in namespace %s", user, may.Verb, may.Resource, namespace)
+		}
+		return err
+	})
 }
 
 func TestRenew(t *testing.T) {

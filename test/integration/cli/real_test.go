@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -14,30 +15,43 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // installation is a signer and a rotator that run, with the shortest times that
 // show something.
-type installation struct{ namespace string }
+type installation struct {
+	namespace       string
+	signer, rotator *harness.Program
+}
 
 func install(t *testing.T, rotatorFlags ...string) installation {
 	t.Helper()
-	i := installation{newNamespace(t, "real", nil)}
+	i := installation{namespace: newNamespace(t, "real", nil)}
 	common := []string{
 		"--kubeconfig", plane.KubeconfigFile(), "--namespace", i.namespace,
 		"--leader-elect=false", "--metrics-addr=0",
 	}
-	i.run(t, "signer", append(common, "--instance", i.namespace, "--ca-soak=1s", "--ca-reissue-window=4s")...)
-	i.run(t, "rotator", append(common, rotatorFlags...)...)
+	i.signer = run(t, "signer", slices.Concat(common, []string{"--instance", i.namespace, "--ca-soak=1s", "--ca-reissue-window=4s"})...)
+	i.rotator = run(t, "rotator", slices.Concat(common, rotatorFlags)...)
 	return i
 }
 
-func (i installation) run(t *testing.T, name string, args ...string) {
+func run(t *testing.T, name string, args ...string) *harness.Program {
 	t.Helper()
 	p := &harness.Program{Path: filepath.Join(binaries, name), Args: args}
 	p.Launch(t)
+	return p
+}
+
+// reissues has the signer started again, with another --ca-reissue-window.
+func (i installation) reissues(t *testing.T, window string) {
+	t.Helper()
+	require.NoError(t, i.signer.Stop())
+	i.signer.Args = append(slices.Clone(i.signer.Args), "--ca-reissue-window="+window)
+	i.signer.Start(t)
 }
 
 // TestForReal takes a CA through all that an operator does, with the processes
@@ -52,6 +66,7 @@ func TestForReal(t *testing.T) {
 	status := func() result { return cli(t, "status", "--system-namespace", i.namespace, "-n", ns) }
 	verify := func(t *testing.T) {
 		t.Helper()
+		waitFor(t, func() bool { return named(t, ns, "web") == held(t, ns, "web-tls") }, "the Secret is written before the condition")
 		r := cli(t, "verify", "--system-namespace", i.namespace, "-n", ns, "web", "--address", address)
 		assert.Zero(t, r.code, r.out+r.err)
 	}
@@ -68,7 +83,17 @@ func TestForReal(t *testing.T) {
 	verify(t)
 
 	t.Run("by plan", func(t *testing.T) {
-		r := rotate(t, "--reason", "drill")
+		// The command looks once a second, and each phase waits until it has seen it.
+		require.NoError(t, i.rotator.Stop())
+		i.reissues(t, "1h")
+		c := start(t, plane.KubeconfigFile(), "rotate-ca", "-n", i.namespace, "--reason", "drill")
+		c.shown(t, "  Wait: generation 1 signs, generation 2 is next")
+		i.rotator.Start(t)
+		c.shown(t, "  Reissue: generation 2 signs")
+		i.reissues(t, "4s")
+		r, err := c.wait()
+		require.NoError(t, err)
+		t.Logf("%s%s", r.out, r.err)
 		require.Zero(t, r.code, r.err)
 		assert.Regexp(t, `(?s)requested: overlap "drill".*  Wait: generation 1 signs, generation 2 is next.*  Reissue: generation 2 signs.*  Retire: generation 2 signs.*done: all 3 certificates are signed by generation 2`, r.out)
 		verify(t)
@@ -108,6 +133,24 @@ func TestForReal(t *testing.T) {
 func waitFor(t *testing.T, done func() bool, what string) {
 	t.Helper()
 	require.Eventually(t, done, patience, 200*time.Millisecond, what)
+}
+
+// named is the leaf that condition Ready of a Service names, held the one in a Secret.
+func named(t *testing.T, namespace, service string) string {
+	t.Helper()
+	svc, err := admin.CoreV1().Services(namespace).Get(t.Context(), service, metav1.GetOptions{})
+	require.NoError(t, err)
+	leaf, _ := state.LeafOf(svc)
+	return leaf
+}
+
+func held(t *testing.T, namespace, secret string) string {
+	t.Helper()
+	s, err := admin.CoreV1().Secrets(namespace).Get(t.Context(), secret, metav1.GetOptions{})
+	require.NoError(t, err)
+	certs, err := pki.ParseCertificates(s.Data[corev1.TLSCertKey])
+	require.NoError(t, err)
+	return pki.Fingerprint(certs[0])
 }
 
 // bundleOf returns the roots that clients of a namespace are given.

@@ -28,7 +28,8 @@ func TestDoctor(t *testing.T) {
 	t.Run("before", before)
 	require.NoError(t, deploy.Apply(t.Context(), admin, "test"))
 
-	cmd, out, errs := command(t, plane.KubeconfigFile(), "--wait", "--timeout", "1m", "--create-namespace")
+	// It waits for four programs and a Secret, each of which may take as long as a test waits for one.
+	cmd, out, errs := command(t, plane.KubeconfigFile(), "--wait", "--timeout", (6 * harness.Soon).String(), "--create-namespace")
 	require.NoError(t, cmd.Start())
 	harness.Eventually(t, func() error {
 		if !strings.Contains(errs.String(), "waiting: ") {

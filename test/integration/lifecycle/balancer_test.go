@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -35,11 +36,19 @@ type balancer struct {
 // endpoint is a replica.
 type endpoint struct {
 	address string
-	open    atomic.Int64 // connections
+	open    atomic.Int64              // connections
+	asked   atomic.Pointer[time.Time] // when it was last asked, of the times that it was ready
 }
 
-// late is how long a balancer knows nothing of a replica that is not ready any more.
-const late = 200 * time.Millisecond
+// late is how long a balancer knows nothing of a replica that is not ready any more. What it knew
+// for stale, because it stood still, it must learn anew: stale is shorter than a replica drains.
+const (
+	late  = 200 * time.Millisecond
+	stale = 2 * time.Second
+)
+
+// isKnown reports whether the replica was ready a moment ago.
+func (e *endpoint) isKnown() bool { return time.Since(*e.asked.Load()) < stale }
 
 func newBalancer(t *testing.T) *balancer {
 	t.Helper()
@@ -71,12 +80,21 @@ func (b *balancer) replica(t *testing.T, from string, flags ...string) *program 
 	require.NoError(t, err)
 	p := startFrom(t, from, "webhook", true, append(flags, "--cert-dir="+b.certs, "--bind-address=127.0.0.1", "--port="+port)...)
 	e := &endpoint{address: address}
+	e.asked.Store(&time.Time{})
 	p.endpoint = e
+	isReady := func() bool {
+		now := time.Now()
+		if p.Ready(context.Background()) != nil {
+			return false
+		}
+		e.asked.Store(&now)
+		return true
+	}
 	b.mu.Lock()
 	b.endpoints = append(b.endpoints, e)
 	b.mu.Unlock()
 	go func() {
-		for p.Ready(context.Background()) == nil {
+		for isReady() {
 			select {
 			case <-time.After(late):
 			case <-p.Ended():
@@ -94,26 +112,39 @@ func (b *balancer) remove(e *endpoint) {
 	b.endpoints = slices.DeleteFunc(b.endpoints, func(other *endpoint) bool { return other == e })
 }
 
-// pick returns the endpoint whose turn it is, nil if there is none.
+// pick returns the endpoint whose turn it is of those that are known, nil if there is none at all.
 func (b *balancer) pick() *endpoint {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if len(b.endpoints) == 0 {
-		return nil
+	for len(b.endpoints) > 0 {
+		for range b.endpoints {
+			b.next++
+			if e := b.endpoints[b.next%len(b.endpoints)]; e.isKnown() {
+				return e
+			}
+		}
+		b.mu.Unlock()
+		time.Sleep(harness.Tick)
+		b.mu.Lock()
 	}
-	b.next++
-	return b.endpoints[b.next%len(b.endpoints)]
+	return nil
 }
 
-// carry is one connection. Who cannot be reached refuses it.
+// carry is one connection. Who cannot be reached refuses it, unless it is not known any more.
 func (b *balancer) carry(conn net.Conn) {
 	defer func() { _ = conn.Close() }()
+	var replica net.Conn
 	e := b.pick()
-	if e == nil {
-		return
+	for ; e != nil; e = b.pick() {
+		var err error
+		if replica, err = net.Dial("tcp", e.address); err == nil {
+			break
+		}
+		if e.isKnown() {
+			return
+		}
 	}
-	replica, err := net.Dial("tcp", e.address)
-	if err != nil {
+	if e == nil {
 		return
 	}
 	defer func() { _ = replica.Close() }()
@@ -194,6 +225,20 @@ func (s *stream) meanwhile(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// areBare waits until the API server asks no webhook, for those pods neither that it has begun with.
+func (s *stream) areBare(t *testing.T) {
+	t.Helper()
+	before := s.bare.Load()
+	harness.Eventually(t, func() error {
+		if s.bare.Load() == before {
+			return errors.New("no pod was admitted without a certificate")
+		}
+		return nil
+	})
+	s.gate.Lock()
+	defer s.gate.Unlock()
 }
 
 // all ends the creation of pods: each must have been admitted, with its certificate.

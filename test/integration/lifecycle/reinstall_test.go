@@ -156,8 +156,10 @@ func installedAgain(t *testing.T, namespace string) (*corev1.Service, map[string
 
 	first.stop()
 	uninstall(t)
-	_, err := newPod(t, web)
-	require.NoError(t, err, "without the webhook nothing is injected, and nothing refused")
+	harness.Eventually(t, func() error { // once the API server has noticed that the webhook is gone, nothing is refused
+		_, err := newPod(t, web)
+		return err
+	})
 
 	install(t, false)
 	isInjected(t, web)
@@ -222,9 +224,9 @@ func TestReplacedBesideTheRootOfTheLostCA(t *testing.T) {
 	require.NoError(t, admin.Patch(t.Context(), status, patch))
 
 	harness.Eventually(t, func() error {
+		secret := secretOf(t, "bank", "web-tls") // before the bundle, which was written first
 		bundle, err := pki.ParseBundle([]byte(bundleOf(t, "bank")))
 		require.NoError(t, err)
-		secret := secretOf(t, "bank", "web-tls")
 		chain, err := pki.ParseCertificates(secret.Data[corev1.TLSCertKey])
 		require.NoError(t, err)
 		require.True(t, slices.ContainsFunc(bundle.Certificates(), func(root *x509.Certificate) bool { return chain[0].CheckSignatureFrom(root) == nil }),

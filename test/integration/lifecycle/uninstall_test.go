@@ -41,8 +41,11 @@ func TestUninstalledInOrder(t *testing.T) {
 	backup := secretOf(t, system, api.CASecretName)
 
 	pods := newStream(t, web, 2)
-	for _, kinds := range uninstallSteps[:3] {
+	for i, kinds := range uninstallSteps[:3] {
 		deleteKinds(t, kinds...)
+		if i == 0 {
+			pods.areBare(t) // as soon as the API server has noticed, it needs no Service
+		}
 		pods.meanwhile(t)
 	}
 	running.stop() // as their Deployments are gone

@@ -47,8 +47,8 @@ type process struct {
 }
 
 // start runs the process with the arguments of its Deployment, and those that being
-// outside of a cluster takes. Its volume has no files yet.
-func start(t *testing.T, name string) *process {
+// outside of a cluster takes, and more. Its volume has no files yet.
+func start(t *testing.T, name string, more ...string) *process {
 	t.Helper()
 	p := &process{name: name, dir: filepath.Join(t.TempDir(), "tls")}
 	require.NoError(t, admin.Get(t.Context(), client.ObjectKey{Namespace: api.DefaultNamespace, Name: p.object()}, &p.deployment))
@@ -61,7 +61,7 @@ func start(t *testing.T, name string) *process {
 		require.NoError(t, err)
 		flags = append(flags, "--cert-dir="+p.dir, "--bind-address=127.0.0.1", "--port="+p.reviews[len("127.0.0.1:"):], "--shutdown-delay=0s")
 	}
-	p.Program, err = harness.Deployed(t.Context(), plane, bin, &p.deployment, name, flags...)
+	p.Program, err = harness.Deployed(t.Context(), plane, bin, &p.deployment, name, append(flags, more...)...)
 	require.NoError(t, err)
 	p.Launch(t)
 	p.StopAtEnd(t)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -76,12 +77,31 @@ func TestTheKubeSchedulerScene(t *testing.T) {
 	assert.Contains(t, told.Note, "; restart it: kubectl rollout restart deployment/kube-scheduler -n "+ns)
 	hasFlags(t, ns, false)
 
+	newPodsMount(t, ns, true)
 	restart(t, ns, "kube-scheduler")
 	hasFlags(t, ns, true)
 
 	require.NoError(t, admin.Delete(t.Context(), secret))
+	newPodsMount(t, ns, false)
 	restart(t, ns, "kube-scheduler")
 	hasFlags(t, ns, false)
+}
+
+// newPodsMount waits until the webhook, whose caches may be late, gives new pods the Secret, or does not.
+func newPodsMount(t *testing.T, namespace string, want bool) {
+	t.Helper()
+	var d appsv1.Deployment
+	require.NoError(t, admin.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "kube-scheduler"}, &d))
+	eventually(t, func() error {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "next", Labels: d.Spec.Template.Labels}, Spec: *d.Spec.Template.Spec.DeepCopy()}
+		if err := admin.Create(t.Context(), pod, client.DryRunAll); err != nil {
+			return err
+		}
+		if got := slices.ContainsFunc(pod.Spec.Volumes, holdsTheSecret); got != want {
+			return fmt.Errorf("that the next pod has the Secret in a volume is %t", got)
+		}
+		return nil
+	})
 }
 
 // somebodys is a pair of another tool's making.

@@ -135,6 +135,9 @@ func TestElsewhere(t *testing.T) {
 // says why it waits until the server is back.
 func serverAway(t *scene, server *cfsslserver.Server) {
 	t.Helper()
+	for i := range 3 {
+		issued(t, fmt.Sprintf("web-%d", i)) // the condition is written after the Secret
+	}
 	before := written(t)
 	server.Stop()
 	newService(t, "away")

@@ -82,9 +82,9 @@ func TestRestoredBackup(test *testing.T) {
 	patchStatus(t, map[string]any{"metadata": map[string]any{"annotations": map[string]any{api.AnnotationRotate: nil}}})
 	putBack(t, before)
 	tr.issuedBy(t, "1")
-	restored := status(t)
-	assert.Equal(t, "1", restored.Data[api.CAGeneration])
-	assert.Contains(t, restored.Data[api.CAWarning], api.CARestored+": ", "it is said as long as it is so")
+	restored := eventually(t, "it is said as long as it is so", func(cm *corev1.ConfigMap) bool { // it signs before that is published
+		return cm.Data[api.CAGeneration] == "1" && strings.Contains(cm.Data[api.CAWarning], api.CARestored+": ")
+	})
 	assert.Empty(t, restored.Data[api.CAProblem])
 	tr.requireNoFailure(t)
 

@@ -28,8 +28,10 @@ import (
 type traffic struct {
 	now    func() time.Time
 	mounts mounts
+	looked time.Time // when mounts were updated last
 	// standing is held by a handshake, and by who moves the clock: on a busy machine
-	// hours passed during one, and a certificate came out of the client's future.
+	// hours passed during one, and a certificate came out of the client's future. And by who
+	// gives to servers and clients what came while he stood still himself.
 	standing sync.RWMutex
 
 	mu         sync.Mutex
@@ -80,7 +82,7 @@ type consumer struct {
 	roots atomic.Pointer[trusted]
 	holds string    // the bundle of roots
 	seen  string    // the ConfigMap's bundle
-	since time.Time // when it was seen first
+	since time.Time // the last look that did not see it yet
 }
 
 // trusted are the roots of a client, and when it is let down: no chain leads to a
@@ -210,8 +212,17 @@ func (tr *traffic) fail(err error) {
 
 // refresh does what kubelets and reloading servers do.
 func (tr *traffic) refresh(ctx context.Context) error {
+	looks, before := time.Now(), tr.looked
 	if err := tr.mounts.update(ctx); err != nil {
 		return err
+	}
+	tr.looked = looks
+	tr.standing.Lock()
+	defer tr.standing.Unlock()
+	if tr.mounts.bundle != nil { // which is distributed before anything is signed
+		if err := tr.takeUp(tr.mounts.bundle.Data[api.BundleKey], before); err != nil {
+			return err
+		}
 	}
 	if err := tr.load(false); err != nil {
 		return err
@@ -219,10 +230,14 @@ func (tr *traffic) refresh(ctx context.Context) error {
 	if tr.mounts.bundle == nil {
 		return fmt.Errorf("ConfigMap %s: it is not there", api.BundleName)
 	}
-	bundle := tr.mounts.bundle.Data[api.BundleKey]
+	return nil
+}
+
+// takeUp gives the bundle to the clients, each as late as it is. It came after the last look before.
+func (tr *traffic) takeUp(bundle string, before time.Time) error {
 	for _, c := range tr.clients {
 		if c.seen != bundle {
-			c.seen, c.since = bundle, time.Now()
+			c.seen, c.since = bundle, before
 		}
 		first := c.roots.Load() == nil
 		if bundle != c.holds && (first || c.late >= 0 && time.Since(c.since) >= c.late) {
