@@ -187,7 +187,10 @@ func TestWhatPodsMayBe(t *testing.T) {
 
 // A pod that is being deleted is nobody's consumer, however ready it is.
 func TestAPodThatIsBeingDeleted(t *testing.T) {
-	r := startRotator(t, func(c *rotatorConfig) { c.Serving.PropagationTime = time.Hour }) // as long as a look may take
+	r := startRotator(t, func(c *rotatorConfig) {
+		c.Serving.PropagationTime = time.Hour // as long as a look may take
+		c.Serving.Interval = time.Hour        // nobody is dialled but for the new certificate: one dial may be on its way
+	})
 	s := newShop(t, 2)
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
 	change := s.pods[0].DeepCopy()

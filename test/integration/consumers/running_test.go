@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,6 +27,14 @@ type running struct {
 	registry *prometheus.Registry
 	stop     func()
 }
+
+// clock is a rotator's. It is right until the test moves it on: so a time is not over before the test
+// has seen what happens within it.
+type clock struct{ ahead atomic.Int64 }
+
+func (c *clock) now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
+
+func (c *clock) moveOn(by time.Duration) { c.ahead.Add(int64(by)) }
 
 // startRotator runs one until the test ends, or stop is called; it is fast.
 func startRotator(t testing.TB, changes ...func(*rotator.Config)) *running {
@@ -81,6 +90,18 @@ func (r *running) metric(t *testing.T, name string, labels map[string]string) (s
 		}
 	}
 	return sum, found
+}
+
+// observed waits until the histogram has so many observations, which it has a moment after what is
+// observed can be seen.
+func (r *running) observed(t *testing.T, histogram string, want int) {
+	t.Helper()
+	harness.Eventually(t, func() error {
+		if n, _ := r.metric(t, histogram, nil); int(n) != want {
+			return fmt.Errorf("%s has %v observations, want %d", histogram, n, want)
+		}
+		return nil
+	})
 }
 
 // counts waits until the namespace has these numbers of consumers by state.

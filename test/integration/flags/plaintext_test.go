@@ -17,14 +17,17 @@ import (
 )
 
 // runs says of a pod what the kubelet does when its container has run for half a minute
-// and its probe fails.
-func (p place) runs(pod *corev1.Pod, address string) {
+// and its probe fails, with changes.
+func (p place) runs(pod *corev1.Pod, address string, changes ...func(*corev1.PodStatus)) {
 	p.t.Helper()
 	started := metav1.NewTime(time.Now().Add(-30 * time.Second))
 	pod.Status = corev1.PodStatus{
 		Phase: corev1.PodRunning, StartTime: &started, PodIP: address, PodIPs: []corev1.PodIP{{IP: address}},
 		Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: started}},
 		ContainerStatuses: []corev1.ContainerStatus{{Name: "app", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}}}},
+	}
+	for _, change := range changes {
+		change(&pod.Status)
 	}
 	require.NoError(p.t, admin.Status().Update(p.t.Context(), pod))
 }
@@ -95,14 +98,15 @@ func TestAProgramThatItsLivenessProbeKills(t *testing.T) {
 		c.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/", Port: intstr.FromInt32(plain)}}}
 	})
 	assert.Equal(t, corev1.URISchemeHTTPS, pod.Spec.Containers[0].LivenessProbe.HTTPGet.Scheme)
-	p.runs(pod, "127.9.9.6")
-	killed, now := metav1.NewTime(time.Now().Add(-2*time.Second)), metav1.Now()
-	s := &pod.Status.ContainerStatuses[0]
-	s.Ready, s.RestartCount = true, 1
-	s.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "Error", StartedAt: s.State.Running.StartedAt, FinishedAt: killed}
-	s.State.Running.StartedAt = now
-	pod.Status.Conditions[0].Status = corev1.ConditionTrue
-	require.NoError(t, admin.Status().Update(t.Context(), pod))
+	// All of it is said at once: one that is not ready yet would be judged as that, and deleted.
+	p.runs(pod, "127.9.9.6", func(status *corev1.PodStatus) {
+		killed, now := metav1.NewTime(time.Now().Add(-2*time.Second)), metav1.Now()
+		s := &status.ContainerStatuses[0]
+		s.Ready, s.RestartCount = true, 1
+		s.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: 137, Reason: "Error", StartedAt: s.State.Running.StartedAt, FinishedAt: killed}
+		s.State.Running.StartedAt = now
+		status.Conditions[0].Status = corev1.ConditionTrue
+	})
 
 	p.says(metav1.ConditionFalse, api.FlagsWithheld)
 	p.gone(pod)

@@ -62,11 +62,17 @@ func (p place) service(name string) {
 // rotate gives the Service's Secret another certificate, as the signer would.
 func (p place) rotate(name string) (leaf string) {
 	p.t.Helper()
+	return p.rotateAs(name, metav1.ConditionTrue, "Issued")
+}
+
+// rotateAs does the same, with what the signer says of it.
+func (p place) rotateAs(name string, status metav1.ConditionStatus, reason string) (leaf string) {
+	p.t.Helper()
 	cert, leaf, err := node.ca.issue(p.name, name)
 	require.NoError(p.t, err)
 	node.mount(p.name, name+"-tls", cert)
 	p.leaves[name] = leaf
-	p.condition(name, metav1.ConditionTrue, "Issued", leaf)
+	p.condition(name, status, reason, leaf)
 	return leaf
 }
 
@@ -143,8 +149,9 @@ func (p place) ready(app string, n int) {
 	})
 }
 
-// serving waits until the Service's condition says so of its latest certificate.
-func (p place) serving(name string, status metav1.ConditionStatus, reason string) {
+// serving waits until the Service's condition says so of its latest certificate, and returns the
+// state beside it.
+func (p place) serving(name string, status metav1.ConditionStatus, reason string) (facts state.Serving) {
 	p.t.Helper()
 	harness.Eventually(p.t, func() error {
 		var svc corev1.Service
@@ -152,11 +159,12 @@ func (p place) serving(name string, status metav1.ConditionStatus, reason string
 			return err
 		}
 		c := api.Condition(&svc, api.ConditionServing)
-		if facts, _ := state.ServingOf(&svc); c == nil || c.Status != status || c.Reason != reason || facts.Leaf != p.leaves[name] {
+		if facts, _ = state.ServingOf(&svc); c == nil || c.Status != status || c.Reason != reason || facts.Leaf != p.leaves[name] {
 			return fmt.Errorf("condition Serving of %s is %+v, want %s %s with leaf %s", name, c, status, reason, p.leaves[name])
 		}
 		return nil
 	})
+	return facts
 }
 
 // current waits until all pods of the app serve what the Secret holds.
@@ -232,6 +240,17 @@ func metric(t *testing.T, registry *prometheus.Registry, name string, labels ...
 		}
 	}
 	return 0, false
+}
+
+// restarts waits until so many restarts are counted, which they are a moment after they can be seen.
+func restarts(t *testing.T, registry *prometheus.Registry, want float64) {
+	t.Helper()
+	harness.Eventually(t, func() error {
+		if n, _ := metric(t, registry, "servingcert_restarts_total"); n != want {
+			return fmt.Errorf("%v restarts are counted, want %v", n, want)
+		}
+		return nil
+	})
 }
 
 // held waits until the metric counts a workload of the namespace for that reason.
