@@ -232,13 +232,13 @@ func (s *stream) areBare(t *testing.T) {
 	t.Helper()
 	before := s.bare.Load()
 	harness.Eventually(t, func() error {
+		s.gate.Lock() // which each pod that is being created holds
+		defer s.gate.Unlock()
 		if s.bare.Load() == before {
 			return errors.New("no pod was admitted without a certificate")
 		}
 		return nil
 	})
-	s.gate.Lock()
-	defer s.gate.Unlock()
 }
 
 // all ends the creation of pods: each must have been admitted, with its certificate.
