@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -50,17 +51,42 @@ func FreeAddress() (string, error) {
 // FreePort returns a TCP port that nobody listens on at host, or anywhere if that is empty. It
 // lies below the ports that kernels give to clients (32768 on Linux): one of those could be
 // taken by any connection before the process that is to listen has started, or while it is away.
-func FreePort(host string) (uint16, error) {
-	const lowest, highest, attempts = 10000, 32767, 100
+// No other process gets it from here, and this one no second time, until this one ends.
+func FreePort(host string) (uint16, error) { return freePort(host, 10000, 32767) }
+
+// given are the UDP ports of the same numbers: who holds one has been given the TCP port.
+var given struct {
+	sync.Mutex
+	ports []net.PacketConn
+}
+
+func freePort(host string, lowest, highest int) (uint16, error) {
+	const attempts = 100
 	var err error
 	for range attempts {
 		port := lowest + rand.IntN(highest-lowest+1)
-		var l net.Listener
-		if l, err = net.Listen("tcp", net.JoinHostPort(host, strconv.Itoa(port))); err == nil {
-			return uint16(port), l.Close()
+		if err = give(net.JoinHostPort(host, strconv.Itoa(port))); err == nil {
+			return uint16(port), nil
 		}
 	}
 	return 0, fmt.Errorf("no free port among %d tried in %d-%d: %w", attempts, lowest, highest, err)
+}
+
+// give has nobody else be given the address, if it is free.
+func give(address string) error {
+	held, err := net.ListenPacket("udp", address)
+	if err != nil {
+		return err
+	}
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		_ = held.Close()
+		return err
+	}
+	given.Lock()
+	given.ports = append(given.ports, held)
+	given.Unlock()
+	return l.Close()
 }
 
 // PortFor is FreePort for a test.
