@@ -28,7 +28,7 @@ func TestClock(t *testing.T) {
 	})
 	wrong.Store(true)
 	stored := o.secret(t).ResourceVersion
-	s.offset.Store(int64(-time.Hour))
+	s.clock.Set(time.Now().Add(-time.Hour))
 	assert.Equal(t, api.CANotYetValid, s.reason(), "the clock counts at once, not at the next reconcile")
 	touch(t, o)
 	o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool {
@@ -36,13 +36,13 @@ func TestClock(t *testing.T) {
 	})
 	require.Error(t, s.Ready(nil))
 
-	s.offset.Store(int64(2 * ca.DefaultCADuration))
+	s.clock.Set(time.Now().Add(2 * ca.DefaultCADuration))
 	touch(t, o)
 	s.eventuallyReason(t, api.CAExpired)
 	assert.Equal(t, stored, o.secret(t).ResourceVersion, "a new CA was made by a clock that is wrong")
 
 	wrong.Store(false)
-	s.offset.Store(0)
+	s.clock.Set(time.Now())
 	touch(t, o)
 	s.eventuallyReason(t, "")
 	o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool { _, ok := cm.Data[api.CAProblem]; return !ok })
@@ -57,7 +57,7 @@ func TestMarkIsRaisedOnceADay(t *testing.T) {
 	}
 	before, changes := mark(), s.changes.Load()
 
-	s.offset.Store(int64(25 * time.Hour))
+	s.clock.Set(time.Now().Add(25 * time.Hour))
 	touch(t, o)
 	require.Eventually(t, func() bool { return mark().After(before) }, waitFor, tick)
 	raised := mark()
@@ -65,7 +65,7 @@ func TestMarkIsRaisedOnceADay(t *testing.T) {
 	require.Eventually(t, func() bool { a, err := s.Authority(); return err == nil && a.SignUntil.Equal(raised) }, waitFor, tick)
 	assert.Equal(t, changes, s.changes.Load(), "a raised mark is no reason to look at every certificate")
 
-	s.offset.Store(int64(48 * time.Hour))
+	s.clock.Set(time.Now().Add(48 * time.Hour))
 	rv := o.secret(t).ResourceVersion
 	cm := touch(t, o)
 	o.eventuallyStatus(t, func(now *corev1.ConfigMap) bool { return now.ResourceVersion != cm.ResourceVersion })

@@ -74,7 +74,7 @@ type signer struct {
 	*controller.Controller
 	changes atomic.Int32
 	log     *harness.Log
-	offset  *atomic.Int64 // added to the clock, in nanoseconds
+	clock   harness.Clock
 
 	stopOnce sync.Once
 	cancel   context.CancelFunc
@@ -90,12 +90,12 @@ func startSigner(t *testing.T, namespace string, cfg *rest.Config, change ...fun
 // startSignerThrough has the signer's writes pass through funcs.
 func startSignerThrough(t *testing.T, funcs interceptor.Funcs, namespace string, cfg *rest.Config, change ...func(*controller.Config)) *signer {
 	t.Helper()
-	s := &signer{log: &harness.Log{}, offset: &atomic.Int64{}, done: make(chan error, 1)}
+	s := &signer{log: &harness.Log{}, done: make(chan error, 1)}
 	limits := api.DefaultLimits()
 	config := controller.Config{
 		Namespace:    namespace,
 		Parameters:   ca.Parameters{MaxDuration: limits.MaxDuration, Constraints: limits.Constraints(), Domain: limits.ClusterDomain},
-		Clock:        func() time.Time { return time.Now().Add(time.Duration(s.offset.Load())) },
+		Clock:        s.clock.Now,
 		ManagedExist: func(context.Context) (bool, error) { return false, nil },
 		OnChange:     func() { s.changes.Add(1) },
 	}

@@ -58,8 +58,8 @@ func (s *shop) renew(t testing.TB) *tls.Certificate {
 }
 
 func TestARotationIsDoneWhenItIsServed(t *testing.T) {
-	var at clock
-	r := startRotator(t, func(c *rotatorConfig) { c.Cluster.Now, c.Serving.PropagationTime = at.now, 10*time.Minute })
+	var clock harness.Clock
+	r := startRotator(t, func(c *rotatorConfig) { c.Cluster.Now, c.Serving.PropagationTime = clock.Now, 10*time.Minute })
 	s := newShop(t, 3)
 	h := watchServing(t, s.svc)
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
@@ -73,7 +73,7 @@ func TestARotationIsDoneWhenItIsServed(t *testing.T) {
 	assert.Equal(t, fingerprint(renewed), stated(t, s.svc).Leaf)
 	s.servers[0].pair.Store(renewed) // one reloads
 	r.counts(t, s.ns, map[string]int{"current": 1, "propagating": 2})
-	at.moveOn(10 * time.Minute)
+	clock.Set(clock.Now().Add(10 * time.Minute))
 	stale := becomes(t, s.svc, metav1.ConditionFalse, api.ServingStale)
 	assert.Contains(t, stale.Message, "still served by Deployment web: ")
 	assert.True(t, stale.LastTransitionTime.Equal(&propagating.LastTransitionTime))

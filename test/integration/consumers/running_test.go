@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -27,14 +26,6 @@ type running struct {
 	registry *prometheus.Registry
 	stop     func()
 }
-
-// clock is a rotator's. It is right until the test moves it on: so a time is not over before the test
-// has seen what happens within it.
-type clock struct{ ahead atomic.Int64 }
-
-func (c *clock) now() time.Time { return time.Now().Add(time.Duration(c.ahead.Load())) }
-
-func (c *clock) moveOn(by time.Duration) { c.ahead.Add(int64(by)) }
 
 // startRotator runs one until the test ends, or stop is called; it is fast.
 func startRotator(t testing.TB, changes ...func(*rotator.Config)) *running {

@@ -2,7 +2,6 @@ package restart
 
 import (
 	"fmt"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -129,10 +128,10 @@ func TestAPersonWasFaster(t *testing.T) {
 	p := newPlace(t)
 	web := p.deployment("web", 1)
 	const propagation = 10 * time.Minute
-	var ahead atomic.Int64 // of the rotator's clock: nothing is stale before the person was there
+	var clock harness.Clock // nothing is stale before the person was there
 	registry, _ := startRotator(t, func(c *rotator.Config) {
 		c.Serving.PropagationTime = propagation
-		c.Cluster.Now = func() time.Time { return time.Now().Add(time.Duration(ahead.Load())) }
+		c.Cluster.Now = clock.Now
 	})
 	p.current("web")
 	node.breakDown(p.name, true) // the old pods stay for a while
@@ -148,7 +147,7 @@ func TestAPersonWasFaster(t *testing.T) {
 		web.Spec.Template.Annotations[restartpolicy.AnnotationRestartedAt] = time.Now().Format(time.RFC3339)
 	})
 	at := restartedAt(t, web)
-	ahead.Store(int64(propagation))
+	clock.Set(clock.Now().Add(propagation))
 	p.held(registry, "RollingOut")
 	node.breakDown(p.name, false)
 	p.current("web")

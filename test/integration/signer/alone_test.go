@@ -27,7 +27,7 @@ import (
 // Service: no timer knows of the clock.
 func TestRenewalWhenItIsDue(t *testing.T) {
 	d, ns := newDeployment(t), newNamespace(t)
-	c := &clock{}
+	c := &harness.Clock{}
 	r := startHere(t, d, options{clock: c})
 	makeService(t, ns, "web")
 	makeService(t, ns, "left", api.AnnotationKeyAlgorithm, "ED25519", api.AnnotationDuration, "48h")
@@ -38,7 +38,7 @@ func TestRenewalWhenItIsDue(t *testing.T) {
 		annotate(t, ns, name, map[string]any{"touched": time.Now().String()})
 	}
 
-	c.set(pki.RenewAt(left.leaf).Add(time.Second))
+	c.Set(pki.RenewAt(left.leaf).Add(time.Second))
 	touch("left")
 	var renewed served
 	harness.Eventually(t, func() (err error) {
@@ -51,21 +51,21 @@ func TestRenewalWhenItIsDue(t *testing.T) {
 	assert.Equal(t, pki.Lifetime(left.leaf), pki.Lifetime(renewed.leaf), "retained is renewed as it was")
 	assert.Equal(t, left.leaf.PublicKeyAlgorithm, renewed.leaf.PublicKeyAlgorithm)
 
-	c.set(pki.RenewAt(first.leaf).Add(-time.Minute))
+	c.Set(pki.RenewAt(first.leaf).Add(-time.Minute))
 	touch("web")
 	makeService(t, ns, "barrier")
 	r.waitGood(t, ns, "barrier", "barrier-tls")
 	require.Equal(t, first.secret.ResourceVersion, getSecret(t, ns, "web-tls").ResourceVersion, "not early")
 
-	c.set(pki.RenewAt(first.leaf).Add(time.Second))
+	c.Set(pki.RenewAt(first.leaf).Add(time.Second))
 	touch("web")
 	second := r.waitGood(t, ns, "web", "web-tls", first.fingerprint())
 	assert.NotEqual(t, first.leaf.PublicKey, second.leaf.PublicKey)
-	assert.WithinDuration(t, c.now(), pki.IssuedAt(second.leaf), time.Minute)
+	assert.WithinDuration(t, c.Now(), pki.IssuedAt(second.leaf), time.Minute)
 	waitEvent(t, ns, "web", `Normal CertificateReissued: RenewalDue: Secret "web-tls" has a new certificate: due for renewal since `)
 
 	require.NoError(t, r.stop())
-	c.set(pki.RenewAt(second.leaf).Add(time.Second))
+	c.Set(pki.RenewAt(second.leaf).Add(time.Second))
 	r = startHere(t, d, options{clock: c}) // nothing was touched: what came due meanwhile is found
 	r.waitGood(t, ns, "web", "web-tls", second.fingerprint())
 }
@@ -78,8 +78,8 @@ func TestClockBehindTheCA(t *testing.T) {
 	first := r.waitGood(t, ns, "web", "web-tls")
 	require.NoError(t, r.stop())
 
-	c := &clock{}
-	c.set(time.Now().Add(-time.Hour))
+	c := &harness.Clock{}
+	c.Set(time.Now().Add(-time.Hour))
 	r = startHere(t, d, options{clock: c})
 	makeService(t, ns, "later")
 	condition := waitReady(t, ns, "later", metav1.ConditionFalse, "CANotYetValid")
@@ -88,7 +88,7 @@ func TestClockBehindTheCA(t *testing.T) {
 	waitReady(t, ns, "web", metav1.ConditionTrue, "Issued") // it has a certificate
 	require.NoError(t, secretGone(t, ns, "later-tls"))
 
-	c.offset.Store(0)
+	c.Set(time.Now())
 	patchSecret(t, d.namespace, api.CASecretName, map[string]any{"metadata": map[string]any{"annotations": map[string]any{"touched": "yes"}}})
 	r.waitGood(t, ns, "later", "later-tls")
 	require.Equal(t, first.secret.ResourceVersion, getSecret(t, ns, "web-tls").ResourceVersion)

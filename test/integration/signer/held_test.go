@@ -50,14 +50,14 @@ func startUnder(t *testing.T, h *held, sign issue.Sign, limits api.Limits, wrap 
 func startAs(t *testing.T, cfg *rest.Config, h *held, sign issue.Sign, limits api.Limits) (*running, *controller.Controller) {
 	t.Helper()
 	d := newDeployment(t)
-	r := &running{deployment: d, log: &harness.Log{}, clock: &clock{}, registry: prometheus.NewRegistry()}
+	r := &running{deployment: d, log: &harness.Log{}, clock: &harness.Clock{}, registry: prometheus.NewRegistry()}
 	mgr, err := newManager(cfg, d, r.log, false)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	issuer, err := controller.Setup(mgr, controller.Config{
 		Instance: d.instance, Limits: limits, Workers: heldWorkers, Sign: sign,
 		Authority:        func() (*pki.Authority, error) { return h.ca.Load(), nil },
-		AuthorityChanged: h.changed, Clock: r.clock.now, Registerer: r.registry,
+		AuthorityChanged: h.changed, Clock: r.clock.Now, Registerer: r.registry,
 	})
 	if err != nil {
 		cancel()

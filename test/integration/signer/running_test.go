@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,22 +47,16 @@ func newDeployment(t *testing.T) deployment {
 type running struct {
 	deployment
 	log      *harness.Log
-	clock    *clock               // in this process only
+	clock    *harness.Clock       // in this process only
 	registry *prometheus.Registry // in this process only
 	metrics  string               // URL, in its own process only
 	ready    string               // URL, in its own process only
 	stop     func() error
 }
 
-// clock is the real one plus an offset.
-type clock struct{ offset atomic.Int64 }
-
-func (c *clock) now() time.Time   { return time.Now().Add(time.Duration(c.offset.Load())) }
-func (c *clock) set(to time.Time) { c.offset.Store(int64(time.Until(to))) }
-
 // options of a signer in this process.
 type options struct {
-	clock  *clock
+	clock  *harness.Clock
 	limits func(*api.Limits)
 	wrap   func(http.RoundTripper) http.RoundTripper
 
@@ -82,7 +75,7 @@ func startHere(t *testing.T, d deployment, o options) *running {
 
 func here(d deployment, o options) (*running, error) {
 	if o.clock == nil {
-		o.clock = &clock{}
+		o.clock = &harness.Clock{}
 	}
 	limits := api.DefaultLimits()
 	if o.limits != nil {
@@ -101,7 +94,7 @@ func here(d deployment, o options) (*running, error) {
 	authority, err := cacontroller.Setup(mgr, cacontroller.Config{
 		Namespace:    d.namespace,
 		Parameters:   ca.Parameters{MaxDuration: limits.MaxDuration, Constraints: limits.Constraints(), Domain: limits.ClusterDomain},
-		Clock:        o.clock.now,
+		Clock:        o.clock.Now,
 		ManagedExist: func(ctx context.Context) (bool, error) { return managedExist(ctx, d.instance) },
 		OnChange: func() {
 			select {
@@ -122,7 +115,7 @@ func here(d deployment, o options) (*running, error) {
 	_, err = controller.Setup(mgr, controller.Config{
 		Instance: d.instance, OpenShift: o.openShift, Limits: limits, Workers: 4, Sign: sign,
 		Authority:        func() (*pki.Authority, error) { return authority.Authority() },
-		AuthorityChanged: changed, Clock: o.clock.now, Registerer: r.registry,
+		AuthorityChanged: changed, Clock: o.clock.Now, Registerer: r.registry,
 	})
 	if err != nil {
 		cancel()
@@ -259,7 +252,7 @@ func (r *running) now() time.Time {
 	if r.clock == nil {
 		return time.Now()
 	}
-	return r.clock.now()
+	return r.clock.Now()
 }
 
 func managedExist(ctx context.Context, instance string) (bool, error) {

@@ -24,8 +24,8 @@ func TestACertificateIsRenewedByItsOwnTimer(t *testing.T) {
 	require.Equal(t, 15*time.Minute, pki.Lifetime(issued.leaf))
 	finish(t, first)
 
-	due := &clock{}
-	due.set(pki.RenewAt(issued.leaf).Add(-4 * time.Second))
+	due := &harness.Clock{}
+	due.Set(pki.RenewAt(issued.leaf).Add(-4 * time.Second))
 	second := startHere(t, d, options{limits: shortest, clock: due})
 	renewed := second.waitGood(t, ns, "web", "web-tls", issued.fingerprint())
 	assert.False(t, pki.IssuedAt(renewed.leaf).Before(pki.RenewAt(issued.leaf).Truncate(time.Second)), "not when the signer started")

@@ -38,13 +38,11 @@ import (
 // timed is signer and rotator in this process, by a clock that can be moved, with
 // a CA that lives for days and certificates for hours.
 type timed struct {
-	offset    atomic.Int64
+	clock     harness.Clock
 	looks     atomic.Int64 // how often the CA's controller has gathered what it decides by
 	namespace string
 	limits    api.Limits
 }
-
-func (w *timed) now() time.Time { return time.Now().Add(time.Duration(w.offset.Load())) }
 
 const (
 	lifeOfCA   = 120 * time.Hour
@@ -66,7 +64,7 @@ func startTimed(t *scene) *timed {
 	var issuer *signercontroller.Controller
 	changed := make(chan struct{}, 1)
 	authority, err := cacontroller.Setup(issuing, cacontroller.Config{
-		Namespace: w.namespace, Clock: w.now,
+		Namespace: w.namespace, Clock: w.clock.Now,
 		// Once a look; the clock itself is read for each certificate too.
 		CheckClock: func() error { w.looks.Add(1); return nil },
 		Parameters: ca.Parameters{
@@ -86,14 +84,14 @@ func startTimed(t *scene) *timed {
 	sign, err := cfssl.NewLocal()
 	require.NoError(t, err)
 	issuer, err = signercontroller.Setup(issuing, signercontroller.Config{
-		Instance: "timed", Limits: w.limits, Workers: 4, Sign: sign, Clock: w.now, Registerer: prometheus.NewRegistry(),
+		Instance: "timed", Limits: w.limits, Workers: 4, Sign: sign, Clock: w.clock.Now, Registerer: prometheus.NewRegistry(),
 		Authority: func() (*pki.Authority, error) { return authority.Authority() }, AuthorityChanged: changed,
 	})
 	require.NoError(t, err)
 
 	carrying := w.manager(t, log)
 	bundles := trustcontroller.DefaultConfig()
-	bundles.Namespace, bundles.Now, bundles.Metrics = w.namespace, w.now, prometheus.NewRegistry()
+	bundles.Namespace, bundles.Now, bundles.Metrics = w.namespace, w.clock.Now, prometheus.NewRegistry()
 	bundles.Targets, bundles.StatusDelay = []string{"NamespaceConfigMap"}, 100*time.Millisecond
 	require.NoError(t, trustcontroller.Setup(carrying, bundles))
 
@@ -135,10 +133,10 @@ func (w *timed) manager(t *scene, log *harness.Log) ctrl.Manager {
 func (w *timed) pass(t *scene, tr *traffic, d time.Duration) {
 	t.Helper()
 	tr.standing.Lock()
-	w.offset.Add(int64(d))
+	w.clock.Set(w.clock.Now().Add(d))
 	tr.standing.Unlock()
 	touch := func() []byte {
-		return fmt.Appendf(nil, `{"metadata":{"annotations":{"test/now":%q}}}`, w.now().Format(time.RFC3339Nano))
+		return fmt.Appendf(nil, `{"metadata":{"annotations":{"test/now":%q}}}`, w.clock.Now().Format(time.RFC3339Nano))
 	}
 	// The first look may have read the clock before it was moved. The second has written when the third has gathered.
 	for range 3 {
@@ -151,7 +149,7 @@ func (w *timed) pass(t *scene, tr *traffic, d time.Duration) {
 		_, err := t.admin.CoreV1().Services(tr.mounts.namespace).Patch(t.Context(), fmt.Sprintf("web-%d", i), types.MergePatchType, touch(), metav1.PatchOptions{})
 		require.NoError(t, err)
 	}
-	require.Eventually(t, func() bool { return tr.loaded(w.now()) }, waitFor, tick, "renewals")
+	require.Eventually(t, func() bool { return tr.loaded(w.clock.Now()) }, waitFor, tick, "renewals")
 }
 
 func (w *timed) leaf(t *scene, namespace string, i int) *x509.Certificate {
@@ -179,13 +177,13 @@ func TestSuccessionByTime(test *testing.T) {
 	t := fresh(test)
 	w := startTimed(t)
 	makeShop(t, "timed-shop", timedServices, nil)
-	tr := startTraffic(t, "timed-shop", timedServices, w.now)
+	tr := startTraffic(t, "timed-shop", timedServices, w.clock.Now)
 	require.Equal(t, api.PhaseStable, w.status(t)[api.CAPhase])
-	made := w.now()
+	made := w.clock.Now()
 
 	var phases []string
 	at := map[string]time.Duration{}
-	for w.now().Before(made.Add(122 * time.Hour)) {
+	for w.clock.Now().Before(made.Add(122 * time.Hour)) {
 		w.pass(t, tr, 15*time.Minute)
 		if w.status(t)[api.CAPhase] == api.PhaseWait {
 			require.Eventually(t, func() bool { return w.status(t)[api.CAPhase] != api.PhaseWait }, waitFor, tick, "%v", w.status(t)[api.CAWaitingFor])
@@ -193,7 +191,7 @@ func TestSuccessionByTime(test *testing.T) {
 		}
 		if phase := w.status(t)[api.CAPhase]; len(phases) == 0 || phases[len(phases)-1] != phase {
 			phases = append(phases, phase)
-			at[phase] = w.now().Sub(made)
+			at[phase] = w.clock.Now().Sub(made)
 		}
 	}
 	require.Equal(t, []string{api.PhaseStable, api.PhaseWait, api.PhaseReissue, api.PhaseRetire, api.PhaseStable}, slices.Compact(phases))
