@@ -2,6 +2,8 @@ package ca
 
 import (
 	"crypto/x509"
+	"encoding/asn1"
+	"net"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -22,10 +24,19 @@ func TestImportsThatCouldNotServe(t *testing.T) {
 		return importOf(t, root, foreignCA(t, "Example Issuing CA", &root, change...))
 	}
 	clientsOnly := func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }
+	unknownToo := func(c *x509.Certificate) {
+		clientsOnly(c)
+		c.UnknownExtKeyUsage = []asn1.ObjectIdentifier{{1, 2, 3}}
+	}
+	one := foreignCA(t, "Example Root", nil)
+	two := foreignCA(t, "Example Policy CA 1", &one)
+	three := foreignCA(t, "Example Policy CA 2", &two)
 	for name, c := range map[string]struct {
 		data map[string][]byte
 		want string
 	}{
+		"a root with as many known usages as unknown": {importOf(t, foreignCA(t, "Example Root", nil, unknownToo)), "usage"},
+		"too many intermediates":                      {importOf(t, one, foreignCA(t, "Example Issuing CA", &three), three, two), "3 intermediates: must be at most 2"},
 		"a root that allows no intermediate":          {under(foreignCA(t, "Example Root", nil, pathLength(0))), "path length"},
 		"an intermediate that is for clients only":    {under(foreignCA(t, "Example Root", nil), clientsOnly), "usage"},
 		"a root that is for clients only":             {importOf(t, foreignCA(t, "Example Root", nil, clientsOnly)), "usage"},
@@ -45,6 +56,31 @@ func TestImportsThatCouldNotServe(t *testing.T) {
 			assert.Contains(t, d.Warnings[0].Message, c.want)
 		})
 	}
+}
+
+func TestAsManyIntermediatesAsMayBe(t *testing.T) {
+	root := foreignCA(t, "Example Root", nil)
+	policy := foreignCA(t, "Example Policy CA", &root)
+	imported, err := ParseImport(importOf(t, root, foreignCA(t, "Example Issuing CA", &policy), policy))
+	require.NoError(t, err)
+	assert.NoError(t, imported.check(situation(nil).Parameters, start))
+}
+
+// What a CA does not permit is missing wherever in its path that is said.
+func TestWhatACADoesNotPermit(t *testing.T) {
+	open := foreignCA(t, "Open Root", nil)
+	closed := foreignCA(t, "Closed Root", nil, func(c *x509.Certificate) {
+		c.PermittedIPRanges = []*net.IPNet{{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(32, 32)}}
+	})
+	below := func(root authority, change ...func(*x509.Certificate)) Generation {
+		return Generation{Root: root.cert, Intermediates: []*x509.Certificate{foreignCA(t, "Issuing CA", &root, change...).cert}}
+	}
+	noIPs := func(c *x509.Certificate) { c.PermittedIPRanges = closed.cert.PermittedIPRanges }
+	wanted := pki.Constraints{PermittedDNS: []string{"svc"}, PermitIPs: true}
+	assert.Empty(t, below(open).misses(wanted))
+	assert.Equal(t, []string{"IP addresses"}, below(closed).misses(wanted))
+	assert.Equal(t, []string{"IP addresses"}, below(open, noIPs).misses(wanted))
+	assert.Empty(t, below(open, noIPs).misses(pki.Constraints{PermittedDNS: []string{"svc"}}))
 }
 
 // A path length anywhere above a key lets it sign no cross-certificate that works:

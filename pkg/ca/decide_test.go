@@ -149,6 +149,17 @@ func TestDecide(t *testing.T) {
 	}
 }
 
+// Until a mark is raised that is too low for the longest leaf, none may be signed that long.
+func TestAMarkThatIsRaisedFirst(t *testing.T) {
+	o := situation(secretData(t, first(t)))
+	o.Now = start.Add(day)
+	require.Equal(t, StepRaise, Decide(o).Step.Kind)
+	assert.False(t, Decide(o).RaiseFirst, "it is still high enough")
+	o.MaxDuration += 2 * day
+	require.Equal(t, StepRaise, Decide(o).Step.Kind)
+	assert.True(t, Decide(o).RaiseFirst)
+}
+
 var wider = pki.Constraints{PermittedDNS: []string{"svc", "cluster.local", "apps.example.com"}}
 
 // The worst that could be decided: a new CA where there was one.

@@ -23,14 +23,15 @@ func TestParseExtraRoots(t *testing.T) {
 		want int
 		err  string
 	}{
-		"none":          {nil, 0, ""},
-		"one":           {map[string]string{"corp.crt": one}, 1, ""},
-		"two in one":    {map[string]string{"corp.crt": one + two}, 2, ""},
-		"twice":         {map[string]string{"a": one, "b": two + one}, 2, ""},
-		"no CA":         {map[string]string{"a": one, "b": leaf}, 1, "key b: must hold certificates of CAs in PEM: CA bundle: certificate 1"},
-		"no PEM":        {map[string]string{"a": "x", "b": one}, 1, "key a: must hold certificates of CAs in PEM"},
-		"empty":         {map[string]string{"a": ""}, 0, "key a: must hold certificates of CAs in PEM"},
-		"far too large": {map[string]string{"a": manyRoots(t, 21)}, 20, "holds 21 certificates: must hold at most 20"},
+		"none":              {nil, 0, ""},
+		"one":               {map[string]string{"corp.crt": one}, 1, ""},
+		"two in one":        {map[string]string{"corp.crt": one + two}, 2, ""},
+		"twice":             {map[string]string{"a": one, "b": two + one}, 2, ""},
+		"no CA":             {map[string]string{"a": one, "b": leaf}, 1, "key b: must hold certificates of CAs in PEM: CA bundle: certificate 1"},
+		"no PEM":            {map[string]string{"a": "x", "b": one}, 1, "key a: must hold certificates of CAs in PEM"},
+		"empty":             {map[string]string{"a": ""}, 0, "key a: must hold certificates of CAs in PEM"},
+		"as many as may be": {map[string]string{"a": manyRoots(t, 20)}, 20, ""},
+		"far too large":     {map[string]string{"a": manyRoots(t, 21)}, 20, "holds 21 certificates: must hold at most 20"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := ParseExtraRoots(c.data)

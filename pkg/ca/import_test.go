@@ -95,7 +95,7 @@ func TestImportFollowsByTheSameRoad(t *testing.T) {
 	assert.Len(t, a.Anchors, 2)
 	verified()
 
-	s.take("")
+	assert.Empty(t, s.take("").Warnings)
 	s.Now = intermediate.cert.NotAfter.Add(-100 * day)
 	s.take(StepRaise)
 	s.take(StepRetire)
@@ -159,6 +159,8 @@ func TestImportsThatAreNone(t *testing.T) {
 			}
 		})
 	}
+	_, err := ParseImport(with(good, map[string][]byte{"tls.crt": pki.EncodeCertificates(intermediate.cert, root.cert)}))
+	require.NoError(t, err)
 	for form, key := range map[string][]byte{"SEC 1": sec1(t, root.key)} {
 		_, err := ParseImport(with(importOf(t, root), map[string][]byte{"tls.key": key}))
 		assert.NoError(t, err, form)
@@ -251,6 +253,12 @@ func TestRemoteIsFollowed(t *testing.T) {
 	a = s.state().authority(s.Situation)
 	assert.Equal(t, []*x509.Certificate{two.cert}, a.Anchors, "nobody could sign a cross")
 	assert.Len(t, a.Bundle.Certificates(), 2)
+
+	s.Remote = at(foreignCA(t, "Other Remote Root", nil))
+	d = s.take("")
+	require.Len(t, d.Warnings, 1)
+	assert.Contains(t, d.Warnings[0].Message, "the remote CA cannot be used: its root is not the root of generation 2 and has the same subject")
+	assert.Empty(t, s.state().Import, "it was no import")
 
 	s.Remote, s.RemoteErr = nil, errors.New("no answer")
 	d = s.take("")

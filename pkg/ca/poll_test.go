@@ -32,6 +32,10 @@ func TestRequeueAfter(t *testing.T) {
 		assert.Equal(t, c.want, requeueAfter(situation(nil), c.d), c.name)
 	}
 
+	alone := situation(nil)
+	alone.LeavesCounted = true
+	assert.Equal(t, pollStable, requeueAfter(alone, Decision{State: &stable}), "where one generation has signed everything there is nothing to count")
+
 	all, replaced := 3, 2
 	status := &api.CAStatus{Certificates: &all, Replaced: &replaced}
 	succeeded := generations(t, 1, 2, 2)

@@ -36,6 +36,13 @@ func TestStatusData(t *testing.T) {
 		api.CAGenerations: data[api.CAGenerations],
 	}, data)
 
+	counted.Now = s.Generations[1].SignsSince.Add(time.Second)
+	assert.Equal(t, "7", statusData(counted, Decision{State: &s}, nil)[api.CALeaves], "while certificates are issued again")
+	counted.Now = s.Generations[0].UsedUntil.Add(clockMargin + time.Second)
+	stable := statusData(counted, Decision{State: &s}, nil)
+	assert.NotContains(t, stable, api.CALeaves, "there are no others any more")
+	assert.Equal(t, []string{"Stable", "2026-05-31T12:00:00Z"}, []string{stable[api.CAPhase], stable[api.CASince]}, "since the last of another ended")
+
 	lost := Decision{Problem: api.CAMessage{Reason: api.CALost, Message: "gone"}}
 	without := statusData(o, lost, data)
 	assert.Equal(t, data[api.BundleKey], without[api.BundleKey], "what is trusted stays trusted")

@@ -1,6 +1,7 @@
 package ca
 
 import (
+	"crypto/x509"
 	"strings"
 	"testing"
 	"time"
@@ -261,14 +262,23 @@ func TestAFourthIsRefused(t *testing.T) {
 	s.take("")
 	assert.Contains(t, s.state().Rotation.outcome(s.state().Signing).String(), "refused: clients that hold only the root of generation 1 (servingcert CA 1")
 	s.ask("", "")
+	imported, err := ParseImport(importOf(t, foreignCA(t, "Example Root", nil)))
+	require.NoError(t, err)
+	s.Import = &imported
+	d := s.take("")
+	require.Len(t, d.Warnings, 1)
+	assert.Contains(t, d.Warnings[0].Message, "could not verify a new generation: it is imported when that root has expired")
+	s.Import = nil
 	s.take("")
 
 	newest := s.state().Newest()
 	s.Now = newest.Root.NotAfter.Add(-pki.Lifetime(newest.Root) / 3) // nobody asks for it: it waits
 	s.take(StepRaise)
-	d := s.take("")
+	d = s.take("")
 	require.Len(t, d.Warnings, 1)
 	assert.Equal(t, api.SuccessionWaits, d.Warnings[0].Reason)
+	last := newest.Root.NotAfter.Add(-2*s.Soak - markSlack)
+	assert.Contains(t, d.Warnings[0].Message, "or until "+formatTime(last))
 	s.ask(api.RotateForce, "d")
 	s.take(StepPrepare)
 	s.promote()
@@ -310,6 +320,12 @@ func TestReplaceLost(t *testing.T) {
 	s.Secret, s.Status = nil, &api.CAStatus{Generation: 4}
 	s.take("")
 	s.ask(api.RotateReplaceLost, "disk")
+	s.HasRemote = true
+	s.take("")
+	ended := foreignCA(t, "Ended", nil, func(c *x509.Certificate) { c.NotAfter = start.Add(-time.Hour) })
+	s.Remote = at(ended)
+	s.take("")
+	s.HasRemote, s.Remote = false, nil
 	s.take(StepFresh)
 	s.take("")
 	assert.Equal(t, 5, s.state().Signing, "no number is used twice")
@@ -333,6 +349,17 @@ func TestReplaceLostIsForOneLoss(t *testing.T) {
 			s.take(StepFresh)
 		})
 	}
+}
+
+// What a corrupt Secret holds is set aside: it may be of use to a person.
+func TestACorruptSecretIsSetAside(t *testing.T) {
+	s := newScript(t)
+	s.Secret = map[string][]byte{"state.json": []byte("{}"), "note": []byte("backed up")}
+	s.ask(api.RotateReplaceLost, "disk")
+	s.take(StepFresh)
+	assert.Equal(t, "{}", string(s.Secret["replaced-by-1-state.json"]))
+	assert.Equal(t, "backed up", string(s.Secret["note"]))
+	assert.NotContains(t, s.Secret, "replaced-by-1-note")
 }
 
 // A CA that has ended, or is about to, does not wait for trust.

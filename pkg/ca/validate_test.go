@@ -24,6 +24,36 @@ func ending(t *testing.T, g Generation, notAfter time.Time) *x509.Certificate {
 	return root
 }
 
+func TestIntermediatesThatLeadNowhere(t *testing.T) {
+	root := foreignCA(t, "Root", nil)
+	policy := foreignCA(t, "Policy CA", &root)
+	issuing := foreignCA(t, "Issuing CA", &policy)
+	noCA := foreignCA(t, "No CA", &root, func(c *x509.Certificate) { c.IsCA = false })
+	for _, c := range []struct {
+		path []*x509.Certificate
+		want string
+	}{
+		{[]*x509.Certificate{issuing.cert, policy.cert}, ""},
+		{[]*x509.Certificate{noCA.cert}, "certificate 1: the certificate is not a CA"},
+		{[]*x509.Certificate{issuing.cert}, "certificate 1 (Issuing CA) was not signed by Root"},
+		{[]*x509.Certificate{issuing.cert, policy.cert, policy.cert}, "certificate 2 (Policy CA) was not signed by Policy CA"},
+	} {
+		err := validateIntermediates(Generation{Root: root.cert, Intermediates: c.path})
+		if c.want == "" {
+			assert.NoError(t, err)
+		} else {
+			assert.EqualError(t, err, c.want)
+		}
+	}
+}
+
+func TestANumberIsGivenOnce(t *testing.T) {
+	s := generations(t, 1, 2, 2)
+	s.Generations[0].Number = 2
+	_, err := EncodeState(s)
+	assert.ErrorContains(t, err, "generation 2 is listed after generation 2: must be in ascending order")
+}
+
 // A certificate that ends before what was signed under it is not the one that was
 // written. Taken for one that has ended it would be replaced at once, and its key
 // erased.

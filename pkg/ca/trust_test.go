@@ -1,0 +1,52 @@
+package ca
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+func TestADamagedTrustStatusIsNoEvidence(t *testing.T) {
+	whole := api.TrustStatus{BundleHash: "x", Targets: 3, Holding: 3}.Data()
+	assert.Zero(t, ParseTrust(whole).Pending)
+	delete(whole, api.TrustPending)
+	assert.Equal(t, 1, ParseTrust(whole).Pending)
+}
+
+func TestViewTrust(t *testing.T) {
+	with := func(change func(*api.TrustStatus)) Situation {
+		s := situation(nil)
+		s.Trust = api.TrustStatus{BundleHash: "x", Targets: 9, Holding: 9, Since: s.Now}
+		change(&s.Trust)
+		return s
+	}
+	despite := func(s Situation) Situation {
+		s.PromoteDespite = 2
+		return s
+	}
+	waiting := with(func(t *api.TrustStatus) { t.Holding, t.Pending = 8, 1 })
+	view := viewTrust(waiting, "x", 2)
+	assert.Contains(t, view.missing, "8 of 9 targets hold the new root")
+	assert.Zero(t, view.until, "no target is given a grace")
+
+	refused := with(func(t *api.TrustStatus) { t.Holding, t.Pending, t.Refusing = 7, 1, 1 })
+	assert.Equal(t, "2 of 9 targets do not hold its root, and a person lets it sign without those", viewTrust(despite(refused), "x", 2).without)
+	assert.Equal(t, trustView{}, viewTrust(despite(with(func(*api.TrustStatus) {})), "x", 2), "nobody is left behind")
+}
+
+func TestNamedTargets(t *testing.T) {
+	targets := func(n int) (s api.TrustStatus) {
+		for i := range n {
+			s.NotHolding = append(s.NotHolding, api.TrustTarget{Kind: "ConfigMap", Namespace: "shop", Name: fmt.Sprint("target-", i), Reason: "Invalid"})
+		}
+		s.Refusing = n
+		return s
+	}
+	assert.Contains(t, named(targets(maxNamed)), "target-4")
+	assert.NotContains(t, named(targets(maxNamed)), "in all")
+	assert.NotContains(t, named(targets(maxNamed+1)), "target-5")
+	assert.Contains(t, named(targets(maxNamed+1)), "; 6 in all: see ConfigMap servingcert-trust-status")
+}
