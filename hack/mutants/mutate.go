@@ -165,6 +165,8 @@ func (f *rewriter) node(n ast.Node, conditions map[ast.Expr]bool) {
 	case *ast.BinaryExpr:
 		switch {
 		case f.constant(n):
+		case n.Op == token.SHL:
+			f.shift(n)
 		case opposite[n.Op] != 0:
 			f.comparison(n)
 		case signs[n.Op] != 0 && f.number(n):
@@ -197,6 +199,21 @@ func (f *rewriter) comparison(n *ast.BinaryExpr) {
 func (f *rewriter) sign(n ast.Node, x, y ast.Expr, op token.Token, prefix string) {
 	id := f.add(n, f.original(n), f.original(x)+" "+signs[op].String()+" "+f.original(y))
 	f.replace(n, fmt.Sprintf("%smutantSign(%d, '%s', %s, %s)", prefix, id, op, f.of(x), f.of(y)))
+}
+
+// shift names the type of a constant that is shifted. It is that of what the shift is a part of, where
+// an edit puts a call whose type follows from its arguments.
+func (f *rewriter) shift(n *ast.BinaryExpr) {
+	if !f.constant(n.X) {
+		return
+	}
+	name := types.TypeString(f.info.TypeOf(n.X), func(p *types.Package) string {
+		if p.Path() == f.m.path {
+			return ""
+		}
+		return p.Name()
+	})
+	f.replace(n.X, name+"("+f.of(n.X)+")")
 }
 
 func (f *rewriter) add(n ast.Node, was, now string) (id int) {

@@ -1,7 +1,11 @@
 // Package month is what Command mutants is tested on.
 package month
 
-type flag bool // what a condition is made of may have a name
+// What a condition is made of may have a name, and so may a number.
+type (
+	flag bool
+	sets uint8
+)
 
 // Rest is how many days of a month are left after a day, or -1 if the month has no such day.
 func Rest(day, days int) int {
@@ -33,6 +37,9 @@ func Sum(numbers ...int) (sum int) {
 	}
 	return sum
 }
+
+// Sets is how many sets of the numbers there are, without the empty one.
+func Sets(numbers ...int) sets { return 1<<len(numbers) - 1 }
 
 // Name is not tested.
 func Name(month int, long bool) string {

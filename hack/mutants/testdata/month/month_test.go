@@ -9,6 +9,9 @@ func TestMonth(t *testing.T) {
 	if !Leap(2024) || !Leap(2000) || Leap(1900) || Leap(2023) {
 		t.Error("Leap")
 	}
+	if Sets(1, 2) != 3 {
+		t.Error("Sets")
+	}
 	if Sum() != 0 || Sum(1, 4) != 7 {
 		t.Error("Sum")
 	}
