@@ -110,9 +110,9 @@ func TestRequestSurvivesConflicts(t *testing.T) {
 func TestRotationIsNotFollowedForever(t *testing.T) {
 	s := newSystem(t)
 	s.ca(t, with(stable(), api.CAPhase, api.PhaseWait, api.CANextGeneration, "2", api.CAWaitingFor, "1 of 2 targets hold the new root"))
-	r := cli(t, "rotate-ca", "-n", s.namespace, "--reason", "slow", "--timeout", "1s")
+	r := cli(t, "rotate-ca", "-n", s.namespace, "--reason", "slow", "--timeout", "3s")
 	assert.Equal(t, 1, r.code)
-	assert.Contains(t, r.err, "not done after 1s; the rotation continues without this command. Last status: Wait: generation 1 signs, generation 2 is next; 1 of 2 targets hold the new root")
+	assert.Contains(t, r.err, "not done after 3s; the rotation continues without this command. Last status: Wait: generation 1 signs, generation 2 is next; 1 of 2 targets hold the new root")
 }
 
 func TestProceed(t *testing.T) {

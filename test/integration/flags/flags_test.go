@@ -88,9 +88,9 @@ func TestATrialIsUndone(t *testing.T) {
 
 // TestPodsOfANamespaceThatIsNotOptedInAreLeftAlone: the webhook did not write what they say.
 func TestPodsOfANamespaceThatIsNotOptedInAreLeftAlone(t *testing.T) {
-	startRotator(t)
 	p := newPlace(t)
 	p.optIn("disabled")
+	startRotator(t) // which finds the namespace so: pods of one that it does not know yet are looked at as others
 	pod := p.pod("web-1", "web", false)
 	p.crashes(pod, unknownFlag)
 	marker := newPlace(t) // judged later
