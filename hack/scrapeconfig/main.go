@@ -1,5 +1,5 @@
 // Command scrapeconfig writes the scrape configuration that the Prometheus operator makes of the PodMonitors in a file
-// of manifests, with the operator's own library. `make generate` runs it on deploy/podmonitors.yaml, and `make lint`
+// of manifests, with the operator's own library. `make generate` runs it on deploy/podmonitors.yaml, and `make lint-long`
 // compares.
 package main
 
@@ -7,6 +7,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -23,7 +24,8 @@ import (
 )
 
 const (
-	header = "# What the Prometheus operator makes of deploy/podmonitors.yaml. `make generate` writes this file.\n"
+	// header names what the rest was made of: the tests of test/promtest compare, without the operator's library.
+	header = "# What the Prometheus operator makes of deploy/podmonitors.yaml (SHA-256 %x). `make generate` writes this file.\n"
 	// token stands where the operator writes the token of the Secret that a PodMonitor names.
 	token = "TOKEN"
 	// version is that of Debian's Prometheus: the operator leaves out what a version does not know.
@@ -54,7 +56,7 @@ func run(from, to string) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", from, err)
 	}
-	return os.WriteFile(to, append([]byte(header), scrape...), 0o644)
+	return os.WriteFile(to, append(fmt.Appendf(nil, header, sha256.Sum256(data)), scrape...), 0o644)
 }
 
 // podMonitors returns the PodMonitors among the manifests, by NAMESPACE/NAME. A field that the operator does not know

@@ -2,7 +2,9 @@ package promtest
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
+	"fmt"
 	"net/url"
 	"os"
 	"strings"
@@ -12,6 +14,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 )
+
+// The configuration was made of the PodMonitors as they are now.
+func TestTheConfigurationIsOfThesePodMonitors(t *testing.T) {
+	monitors, err := os.ReadFile("../../deploy/podmonitors.yaml")
+	require.NoError(t, err)
+	assert.Contains(t, podMonitors, fmt.Sprintf("%x", sha256.Sum256(monitors)), "run make generate")
+}
 
 // Both configurations scrape the same, and verify it in the same way.
 func TestJobs(t *testing.T) {
