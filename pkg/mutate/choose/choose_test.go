@@ -1,0 +1,91 @@
+package choose
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/rules"
+)
+
+func TestFromServices(t *testing.T) {
+	for _, tt := range []struct {
+		choice Choice
+		want   bool
+	}{
+		{Choice{By: ByService}, true},
+		{Choice{By: ByPod, Issued: true}, true},
+		{Choice{By: ByPod}, false},
+		{Choice{By: ByConvention, Issued: true}, false},
+		{Choice{By: ByNothing}, false},
+	} {
+		assert.Equal(t, tt.want, tt.choice.FromServices(), "%+v", tt.choice)
+	}
+}
+
+func TestANoteIsAddedOnce(t *testing.T) {
+	var c Choice
+	notes := []rules.Note{{Reason: "A", Detail: "x"}, {Reason: "A", Detail: "y"}, {Reason: "B", Detail: "x"}}
+	for range 2 {
+		for _, n := range notes {
+			c.note(n)
+		}
+	}
+	assert.Equal(t, notes, c.Notes)
+}
+
+// One Secret has one password, of several Services' that of the oldest, whatever their order.
+func TestThePasswordOfTheOldest(t *testing.T) {
+	at := func(name string, second int, password string) *corev1.Service {
+		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{
+			Name: name, CreationTimestamp: metav1.Unix(int64(second), 0),
+			Annotations: map[string]string{api.AnnotationSecretName: "web-tls", api.AnnotationFormats: "keystore.p12", api.AnnotationKeystorePassword: password},
+		}}
+	}
+	services := []*corev1.Service{at("newer", 2, "of-newer"), at("older", 1, "of-older"), at("newest", 3, "of-newest")}
+	c := Choice{Secret: "web-tls"}
+	_, password := c.formatsOf(askingServices(services))
+	assert.Equal(t, "of-older", password)
+}
+
+// Extra names are nothing that the webhook knows a signer to refuse, unless they are no names.
+func TestRefusal(t *testing.T) {
+	refused := func(names string) string {
+		return refusal(&corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{api.AnnotationSecretName: "web-tls", api.AnnotationExtraDNSNames: names}},
+			Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "web"}},
+		})
+	}
+	assert.Empty(t, refused("shop.example.com,*.shop.example.com"))
+	assert.Contains(t, refused("a_b"), api.AnnotationExtraDNSNames)
+}
+
+// What a Service that selects the pod is refused concerns the pod only if it is about the pod's Secret.
+func TestNotesAreAboutTheSecretOfThePod(t *testing.T) {
+	for _, tt := range []struct {
+		second string
+		want   []rules.Reason
+	}{
+		{"web-tls", []rules.Reason{rules.ServiceRefused}},
+		{"other-tls", []rules.Reason{rules.SeveralServices}},
+		{"A_B", []rules.Reason{rules.ImpossibleSecret}},
+	} {
+		second := asking(api.AnnotationDuration, "a day")
+		second.Annotations[api.AnnotationSecretName] = tt.second
+		second.CreationTimestamp = metav1.NewTime(time.Unix(1, 0))
+		pod, known := selectedBy(asking("x", "y"), second)
+		var reasons []rules.Reason
+		for _, n := range Secret(pod, api.PodRequest{}, known).Notes {
+			reasons = append(reasons, n.Reason)
+		}
+		assert.Equal(t, tt.want, reasons, tt.second)
+	}
+}
+
+func TestWhyAServiceIsPreferredToItself(t *testing.T) {
+	assert.NotPanics(t, func() { whyPreferred(asking("x", "y"), asking("x", "y")) })
+}
