@@ -10,6 +10,11 @@ SHELL := /usr/bin/env bash
 # GOTOOLCHAIN=local, as in the images of golang, would forbid.
 export GOTOOLCHAIN := $(shell awk '$$1 == "toolchain" {print $$2}' go.mod)
 
+# As what ships is compiled, so that Go's cache has each package once, and once more with the race detector,
+# which needs C: lint, tests without it, programs, and what others wrote.
+export CGO_ENABLED := 0
+export GOFLAGS := $(strip $(GOFLAGS) -trimpath)
+
 VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 
 # What `make test` runs; for one package: make test PKG=./pkg/signer/... TESTFLAGS='-run TestX -v'
@@ -69,7 +74,13 @@ test: controlplane-binaries test-programs cfssl-servers $(if $(filter ./...,$(PK
 .PHONY: test-long
 test-long: controlplane-binaries test-programs cfssl-servers cert-manager helm ## the other tests: years of a CA, whole installations, memory, TLS stacks, and the tools of the repository
 	$(call run-tests,$(if $(RACE),-race) $(LONG))
-	for dir in $(filter-out . hack/chart,$(OURS)); do go test -C $$dir -vet=off $(if $(RACE),-race) $(TESTFLAGS) ./...; done
+	for dir in $(filter-out . hack/chart,$(OURS)); do CGO_ENABLED=$(if $(RACE),1,0) go test -C $$dir -vet=off $(if $(RACE),-race) $(TESTFLAGS) ./...; done
+
+# Before the tests of an empty cache: with compilers beside them, they have everything that they wait for take
+# several times as long.
+.PHONY: compile-tests
+compile-tests: ## compile what `make test` is made of, with the race detector
+	@GOGC=400 CGO_ENABLED=1 go list -race -test -deps -export -f '{{""}}' ./...
 
 .PHONY: test-oldest
 test-oldest: export KUBERNETES := $(OLDEST)
@@ -85,7 +96,7 @@ SKIPPED := $(BIN)/skipped
 define run-tests
 @mkdir -p $(BIN) && rm -f $(SKIPPED)
 SERVINGCERT_SKIPPED=$(SKIPPED) SERVINGCERT_TEST_PROGRAMS=$(TEST_PROGRAMS) SERVINGCERT_CONTROLPLANE_GOGC=400 GOGC=400 \
-	GORACE=atexit_sleep_ms=100 go test -vet=off $(STRIPPED) -p $(PACKAGES) -timeout 20m $(if $(KUBERNETES),-count 1) $(TESTFLAGS) $(1) || failed=$$?; \
+	GORACE=atexit_sleep_ms=100 CGO_ENABLED=$(if $(findstring -race,$(1)),1,0) go test -vet=off $(STRIPPED) -p $(PACKAGES) -timeout 20m $(if $(KUBERNETES),-count 1) $(TESTFLAGS) $(1) || failed=$$?; \
 	[ ! -s $(SKIPPED) ] || { echo; echo "skipped, whole or in part:"; sort -u $(SKIPPED); }; exit $${failed:-0}
 endef
 
@@ -138,6 +149,7 @@ gitops: controlplane-binaries helm ## Flux and Argo CD, their own controllers, k
 	go test -tags gitops -count 1 -timeout 45m -v -run '^Test$(TOOL)' ./test/integration/gitops -tool "$(TOOL)"
 
 .PHONY: lint
+lint: export GOGC := 400
 lint: $(LINT) ## style, import rules, tidy modules, dashboards
 	@for dir in $(OURS); do echo "golangci-lint in $$dir"; (cd $$dir && $(LINT) run); done
 	@for dir in $(OURS); do echo "go -C $$dir mod tidy -diff"; go -C $$dir mod tidy -diff; done
@@ -246,7 +258,7 @@ e2e: images ## scenes with real workloads on such a node, or on the cluster of $
 
 .PHONY: build
 build: ## static binaries of everything in cmd, into bin/
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o $(BIN)/ ./cmd/...
+	go build $(STRIPPED) -o $(BIN)/ ./cmd/...
 
 # Findings in code that the programs reach fail it. The database comes from vuln.go.dev, or from a copy
 # of it: VULNDB=file:///path.
@@ -254,7 +266,7 @@ VULNDB      ?=
 GOVULNCHECK := $(BIN)/govulncheck
 .PHONY: vulncheck
 vulncheck: ## known vulnerabilities that the programs reach, by govulncheck; needs a network, or VULNDB=file:///path
-	@go build -C hack/tools -trimpath -o $(GOVULNCHECK) golang.org/x/vuln/cmd/govulncheck
+	@go build -C hack/tools -o $(GOVULNCHECK) golang.org/x/vuln/cmd/govulncheck
 	$(GOVULNCHECK) $(if $(VULNDB),-db $(VULNDB)) ./cmd/... ./pkg/...
 
 # Of the last commit, and nothing that is not committed. docs/release.md says the rest.
@@ -328,16 +340,16 @@ test-programs: ## the programs of cmd for the tests that run them, into bin/test
 
 .PHONY: cfssl-servers
 cfssl-servers: ## cfssl serve and multirootca, which the tests of a CA elsewhere run, into Go's build cache
-	@CGO_ENABLED=0 GOFLAGS= go build -C hack/cfssl -trimpath -o /dev/null tool
+	@GOFLAGS= go build -C hack/cfssl -trimpath -o /dev/null tool
 
 .PHONY: cert-manager
 cert-manager: ## cert-manager's controllers, which issue an intermediate in the tests of a fleet, into Go's build cache
-	@CGO_ENABLED=0 GOWORK=off GOFLAGS= go build -C hack/node/build/cert-manager -trimpath -o /dev/null .
+	@GOWORK=off GOFLAGS= go build -C hack/node/build/cert-manager -trimpath -o /dev/null .
 
 .PHONY: helm
 helm: ## helm, which the tests install the chart with, into Go's build cache
-	@GOFLAGS= go build -C hack/chart -o /dev/null tool
+	@GOFLAGS=-trimpath go build -C hack/chart -o /dev/null tool
 
 $(LINT): hack/tools/go.mod hack/tools/go.sum
 	@echo "building golangci-lint, some minutes the first time …"
-	CGO_ENABLED=0 go build -C hack/tools -trimpath -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	go build -C hack/tools -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint

@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 
 func buildHelm(ctx context.Context) error {
 	build := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, "hack/chart"), "-o", dir+string(filepath.Separator), "tool")
-	build.Env = append(os.Environ(), "GOFLAGS=")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("build helm: %w\n%s", err, out)
 	}
