@@ -167,7 +167,7 @@ lint-long: ## that modules which only build what others wrote are tidy, and what
 PROSE := $(filter-out CHANGELOG.md docs/programs.md docs/reference-generated.md docs/chart.md docs/checks.md docs/cli.md, $(wildcard *.md docs/*.md deploy/*.md))
 .PHONY: prose
 prose: ## the pages keep to the rules in hack/prose, by vale: short sentences, an actor, words of the glossary; PROSE=docs/faq.md for some
-	@go build -C hack/prose -o $(BIN)/vale tool
+	@CGO_ENABLED=1 go build -C hack/prose -o $(BIN)/vale tool
 	$(BIN)/vale --config hack/prose/vale.ini --output line $(PROSE)
 
 .PHONY: fmt
