@@ -247,8 +247,8 @@ SCENES ?=
 KEEP   ?=
 E2E_NODE := --dir=/var/lib/servingcert-e2e --subnet=10.89.0.0/16
 .PHONY: e2e
-e2e: images ## scenes with real workloads on such a node, or on the cluster of $$KUBECONFIG; SCENES=reload,nginx for some, KEEP=1 leaves the node
-	@go run -C test/e2e ./images --out $(BIN)/e2e/images
+e2e: images ## scenes with real workloads on such a node, or on the cluster of $$KUBECONFIG; SCENES=reload,nginx for some, SCENES=-gateway,-reboot for all but those, KEEP=1 leaves the node
+	@go run -C test/e2e ./images --out $(BIN)/e2e/images --scenes "$(SCENES)"
 	@go build -C hack/node -o $(BIN)/node ./cmd/node
 	@go test -C test/e2e -c -tags e2e -o $(BIN)/e2e.test .
 	@cd test/e2e && KUBECONFIG="$(if $(KUBECONFIG),$(abspath $(KUBECONFIG)))" $(BIN)/e2e.test -test.v -test.timeout 40m -scenes "$(SCENES)" $(if $(KEEP),-keep) || \

@@ -21,6 +21,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/test/e2e/handshake"
+	"github.com/servingcert/servingcert/test/e2e/pick"
 )
 
 func TestScenes(t *testing.T) {
@@ -129,28 +130,28 @@ func TestScenes(t *testing.T) {
 	})
 }
 
-// leaveOut leaves out all of the scenes but those that are named, comma-separated, and
-// the first, without which there are no others. "" names all that need not be named.
+// leaveOut leaves out all of the scenes but those of the list, as package pick reads it, and
+// the first, without which there are no others. Some have to be named.
 // It returns an error if there is no scene of a name.
-func leaveOut(scenes []*scene, names string) error {
+func leaveOut(scenes []*scene, list string) error {
+	asked, err := pick.Parse(list)
+	if err != nil {
+		return err
+	}
 	var known []string
 	for _, s := range scenes[1:] {
 		known = append(known, s.name)
 	}
-	var asked []string
-	if names != "" {
-		asked = strings.Split(names, ",")
-	}
-	for _, name := range asked {
+	for _, name := range asked.Names {
 		if !slices.Contains(known, name) {
 			return fmt.Errorf("there is no scene %q: there are %s", name, strings.Join(known, ", "))
 		}
 	}
 	for _, s := range scenes[1:] {
 		switch {
-		case names == "" && s.onlyNamed:
+		case asked.AllBut && s.onlyNamed:
 			s.left = "only with SCENES=" + s.name
-		case names != "" && !slices.Contains(asked, s.name):
+		case !asked.Has(s.name):
 			s.left = "not asked for"
 		}
 	}

@@ -32,7 +32,7 @@ var (
 	keep       = flag.Bool("keep", false, "leave everything as it is at the end")
 	// The others of scene distrust.
 	distrustServices = flag.Int("services", 100, "how many Services scene distrust makes, whose certificates are replaced at the same time as the webhook's")
-	onlyScenes       = flag.String("scenes", "", "names of scenes, comma-separated; default: all of them")
+	onlyScenes       = flag.String("scenes", "", "names of scenes, comma-separated, each with a hyphen before it for all but those; default: all of them")
 )
 
 // cleaningUp is for a node to go, or for objects to be deleted.

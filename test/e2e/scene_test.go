@@ -140,6 +140,8 @@ func TestLeaveOut(t *testing.T) {
 		{"nginx", []string{"", asked, "", asked}, ""},
 		{"slow", []string{"", asked, asked, ""}, ""},
 		{"slow,reload", []string{"", "", asked, ""}, ""},
+		{"-nginx", []string{"", "", asked, "only with SCENES=slow"}, ""},
+		{"-nginx,reload", []string{"", "", "", ""}, "scenes: -nginx,reload: must have a hyphen before each name, or before none"},
 		{"reload,nginks", []string{"", "", "", ""}, `there is no scene "nginks": there are reload, nginx, slow`},
 	} {
 		scenes := []*scene{{name: "install"}, {name: "reload"}, {name: "nginx"}, {name: "slow", onlyNamed: true}}

@@ -15,6 +15,7 @@ import (
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/hack/deb"
 	"github.com/servingcert/servingcert/hack/node/images"
+	"github.com/servingcert/servingcert/test/e2e/pick"
 )
 
 // ref is the name of an image, as the scenes' manifests have it.
@@ -26,9 +27,10 @@ func known(name string) string { return "ghcr.io/servingcert/e2e/" + name + ":e2
 
 func main() {
 	out := flag.String("out", "bin/e2e/images", "directory for the images")
+	scenes := flag.String("scenes", "", "what is to be played; what others wrote is compiled only for that")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, *out)
+	err := run(ctx, *out, *scenes)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "images of the scenes:", err)
@@ -36,8 +38,12 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, out string) error {
-	return errors.Join(ours(ctx, out), kubernetes(ctx, out), builtOfModules(ctx, out), debian(ctx, out), debianGo(ctx, out), script(ctx, out), plaintext(ctx, out))
+func run(ctx context.Context, out, scenes string) error {
+	picked, err := pick.Parse(scenes)
+	if err != nil {
+		return err
+	}
+	return errors.Join(ours(ctx, out), kubernetes(ctx, out), builtOfModules(ctx, out, picked), debian(ctx, out), debianGo(ctx, out), script(ctx, out), plaintext(ctx, out))
 }
 
 // ours are the programs in test/e2e/workloads.
@@ -61,7 +67,7 @@ func ours(ctx context.Context, out string) error {
 
 // kubernetes are programs that users run.
 func kubernetes(ctx context.Context, out string) error {
-	names := []string{controlplane.KubeScheduler, controlplane.KubeControllerManager, controlplane.MetricsServer}
+	names := []string{controlplane.KubeScheduler, controlplane.KubeControllerManager}
 	binaries, err := controlplane.Binaries(ctx, os.Stderr, names...)
 	if err != nil {
 		return err
@@ -73,22 +79,29 @@ func kubernetes(ctx context.Context, out string) error {
 	return errors.Join(errs...)
 }
 
-// builtOfModules are programs that run beside servingcert: what issues certificates, too, what
-// watches it, and a gateway.
-func builtOfModules(ctx context.Context, out string) error {
+// builtOfModules are programs of one scene each, which take minutes to compile: an API server that the
+// control plane calls, what issues certificates, too, what watches it, and a gateway.
+func builtOfModules(ctx context.Context, out string, picked pick.Scenes) error {
 	var errs []error
-	for _, name := range []string{controlplane.CertManager, controlplane.Prometheus, controlplane.Traefik} {
-		errs = append(errs, ofBuilt(ctx, out, name))
+	for _, p := range []struct{ scene, program, ref string }{
+		{"metrics", controlplane.MetricsServer, known(controlplane.MetricsServer)},
+		{"certmanager", controlplane.CertManager, ref(controlplane.CertManager)},
+		{"prometheus", controlplane.Prometheus, ref(controlplane.Prometheus)},
+		{"gateway", controlplane.Traefik, ref(controlplane.Traefik)},
+	} {
+		if picked.Has(p.scene) {
+			errs = append(errs, ofBuilt(ctx, out, p.program, p.ref))
+		}
 	}
 	return errors.Join(errs...)
 }
 
-func ofBuilt(ctx context.Context, out, name string) error {
+func ofBuilt(ctx context.Context, out, name, ref string) error {
 	binaries, err := controlplane.Binaries(ctx, os.Stderr, name)
 	if err != nil {
 		return err
 	}
-	return ofBinary(out, name, ref(name), binaries[name])
+	return ofBinary(out, name, ref, binaries[name])
 }
 
 // debian are servers as Debian has them; the manifests say how they are run.
