@@ -65,7 +65,9 @@ func TestRefusesBesideServiceCA(t *testing.T) {
 
 	// In a process of its own: it sets the loggers that the control plane here uses.
 	binary := filepath.Join(t.TempDir(), "rotator")
-	out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary, ".").CombinedOutput()
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary, ".")
+	build.Env = append(build.Environ(), "CGO_ENABLED=0")
+	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	refused := exec.Command(binary, "--openshift-compat", "--kubeconfig="+kubeconfig, "--metrics-addr=0", "--health-addr=0")
 	out, err = refused.CombinedOutput()

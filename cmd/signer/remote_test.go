@@ -96,7 +96,9 @@ func TestRemoteFlags(t *testing.T) {
 func TestNoSystemRoots(t *testing.T) {
 	dir := files(t)
 	binary := filepath.Join(dir, "signer")
-	out, err := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary, ".").CombinedOutput()
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary, ".")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := build.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	run := func(flags ...string) (string, int) {
 		cmd := exec.Command(binary, append([]string{

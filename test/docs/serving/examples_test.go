@@ -58,7 +58,9 @@ func with(command string) func(*testing.T, string) []string {
 // build makes a program of the file.
 func build(t *testing.T, file string) []string {
 	program := filepath.Join(filepath.Dir(file), "server")
-	out, err := exec.CommandContext(t.Context(), "go", "build", "-o", program, file).CombinedOutput()
+	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", program, file)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	return []string{program}
 }
