@@ -96,7 +96,7 @@ SKIPPED := $(BIN)/skipped
 define run-tests
 @mkdir -p $(BIN) && rm -f $(SKIPPED)
 SERVINGCERT_SKIPPED=$(SKIPPED) SERVINGCERT_TEST_PROGRAMS=$(TEST_PROGRAMS) SERVINGCERT_CONTROLPLANE_GOGC=400 GOGC=400 \
-	GORACE=atexit_sleep_ms=100 CGO_ENABLED=$(if $(findstring -race,$(1)),1,0) go test -vet=off $(STRIPPED) -p $(PACKAGES) -timeout 20m $(if $(KUBERNETES),-count 1) $(TESTFLAGS) $(1) || failed=$$?; \
+	GORACE=atexit_sleep_ms=100 CGO_ENABLED=$(if $(findstring -race,$(1)),1,0) go test -vet=off $(STRIPPED) -p $(PACKAGES) -timeout 30m $(if $(KUBERNETES),-count 1) $(TESTFLAGS) $(1) || failed=$$?; \
 	[ ! -s $(SKIPPED) ] || { echo; echo "skipped, whole or in part:"; sort -u $(SKIPPED); }; exit $${failed:-0}
 endef
 

@@ -163,7 +163,7 @@ func TestProgram(t *testing.T) {
 		require.Eventually(t, func() bool {
 			out, _ := exec.CommandContext(t.Context(), binary, ready...).CombinedOutput()
 			return strings.Contains(string(out), want)
-		}, 20*time.Second, 20*time.Millisecond, want)
+		}, process.Soon, 20*time.Millisecond, want)
 	}
 	says("ok\n")
 	t.Run("while its port is flooded", func(t *testing.T) {
@@ -174,11 +174,11 @@ func TestProgram(t *testing.T) {
 		flooding.Go(func() { f.Run(ctx) })
 		defer flooding.Wait()
 		defer stop()
-		require.Eventually(t, func() bool { return f.Opened() >= connections }, 20*time.Second, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return f.Opened() >= connections }, process.Soon, 10*time.Millisecond)
 		for range 5 {
 			says("ok\n")
 		}
-		require.Eventually(t, func() bool { return f.Held() <= 64 }, 20*time.Second, 10*time.Millisecond, "connections are open")
+		require.Eventually(t, func() bool { return f.Held() <= 64 }, process.Soon, 10*time.Millisecond, "connections are open")
 	})
 	files.Cert, files.Key = nil, nil
 	hosttest.Write(t, from, files)

@@ -135,7 +135,7 @@ func TestProgram(t *testing.T) {
 			}
 			_ = response.Body.Close()
 			return response.StatusCode == http.StatusOK
-		}, 20*time.Second, 20*time.Millisecond)
+		}, process.Soon, 20*time.Millisecond)
 		return cmd, stderr
 	}
 	served := func() {

@@ -49,7 +49,7 @@ func TestProxyProtocol(t *testing.T) {
 					client, answer, err := ask(t, c.scheme, from, to)
 					require.NoError(collect, err)
 					assert.Equal(collect, client.String()+" to "+to.String()+"\n", answer)
-				}, 20*time.Second, 20*time.Millisecond, "%v", c)
+				}, process.Soon, 20*time.Millisecond, "%v", c)
 			}
 		})
 	}
@@ -171,6 +171,6 @@ http {
 			_ = c.Close()
 		}
 		return err == nil
-	}, 20*time.Second, 20*time.Millisecond)
+	}, process.Soon, 20*time.Millisecond)
 	return port
 }

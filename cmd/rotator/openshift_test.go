@@ -19,6 +19,7 @@ import (
 	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // Both would write the same fields without end, each its own CA's. The check has
@@ -84,7 +85,7 @@ func TestRefusesBesideServiceCA(t *testing.T) {
 
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "servingcert-rotator"}}
 	require.NoError(t, admin.Delete(t.Context(), role))
-	require.Eventually(t, func() bool { return check() != nil }, 30*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return check() != nil }, harness.Soon, 50*time.Millisecond)
 	require.ErrorContains(t, check(), "cannot determine whether OpenShift's service-ca runs in this cluster: read Deployment openshift-service-ca/service-ca: ")
 
 	gone, cancel := context.WithCancel(t.Context())

@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/servingcert/servingcert/pkg/mutate/admission"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // draining is a server of reviews, on loopback, that is told to end by told.
@@ -59,7 +60,7 @@ func (d *draining) review(t *testing.T) (response *http.Response, kept bool) {
 
 func (d *draining) waitBegan(t *testing.T) {
 	t.Helper()
-	require.Eventually(t, d.drain.began.Load, time.Minute, time.Millisecond)
+	require.Eventually(t, d.drain.began.Load, harness.Soon, time.Millisecond)
 }
 
 // TestADrainAnswersAndClosesConnections: whoever told the webhook to end is answered, and

@@ -20,6 +20,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 func TestAssetsOfTheUserWin(t *testing.T) {
@@ -201,7 +203,7 @@ func TestKilledParentLeavesNothing(t *testing.T) {
 	require.NoError(t, starter.Process.Kill())
 	require.Error(t, starter.Wait())
 	for _, pid := range pids {
-		require.Eventually(t, func() bool { return !alive(pid) }, 10*time.Second, 10*time.Millisecond, "pid %d still runs", pid)
+		require.Eventually(t, func() bool { return !alive(pid) }, process.Soon, 10*time.Millisecond, "pid %d still runs", pid)
 	}
 }
 

@@ -28,6 +28,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 // TestControlPlane walks through what the package promises on one control plane,
@@ -93,7 +95,7 @@ func TestEtcd(t *testing.T) {
 	copied := filepath.Join(t.TempDir(), "copy")
 	require.NoError(t, os.CopyFS(copied, os.DirFS(dir)))
 	require.NoError(t, cp.StartEtcd(ctx))
-	require.Eventually(t, func() bool { return get("before") == nil }, 30*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return get("before") == nil }, process.Soon, 50*time.Millisecond)
 
 	makeNamespace(t, client, "after")
 	cp.StopAPIServer()
@@ -166,7 +168,7 @@ func TestControllerManager(t *testing.T) {
 		require.NoError(t, err)
 		return len(list.Items)
 	}
-	require.Eventually(t, func() bool { return pods() == 2 }, 30*time.Second, 50*time.Millisecond)
+	require.Eventually(t, func() bool { return pods() == 2 }, process.Soon, 50*time.Millisecond)
 
 	require.ErrorContains(t, cp.StartControllerManager(ctx), "it is running already")
 	cp.StopControllerManager()
@@ -174,13 +176,13 @@ func TestControllerManager(t *testing.T) {
 	require.NoError(t, client.AppsV1().Deployments("shop").Delete(ctx, "web", metav1.DeleteOptions{}))
 	require.Equal(t, 2, pods(), "nobody collects garbage")
 	require.NoError(t, cp.StartControllerManager(ctx))
-	require.Eventually(t, func() bool { return pods() == 0 }, 30*time.Second, 50*time.Millisecond, "garbage collection")
+	require.Eventually(t, func() bool { return pods() == 0 }, process.Soon, 50*time.Millisecond, "garbage collection")
 
 	require.NoError(t, client.CoreV1().Namespaces().Delete(ctx, "shop", metav1.DeleteOptions{}))
 	require.Eventually(t, func() bool {
 		_, err := client.CoreV1().Namespaces().Get(ctx, "shop", metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
-	}, 30*time.Second, 50*time.Millisecond, "namespace goes away")
+	}, process.Soon, 50*time.Millisecond, "namespace goes away")
 
 	require.Len(t, cp.PIDs(), 3)
 	require.NoError(t, cp.Stop())
@@ -248,7 +250,7 @@ func testServiceAccount(t *testing.T, cp *ControlPlane, admin kubernetes.Interfa
 	require.Eventually(t, func() bool { // the authorizer's informers follow
 		_, err := reader.CoreV1().Services("default").List(ctx, metav1.ListOptions{})
 		return err == nil
-	}, 10*time.Second, 20*time.Millisecond)
+	}, process.Soon, 20*time.Millisecond)
 	_, err = reader.CoreV1().Secrets("default").List(ctx, metav1.ListOptions{})
 	require.True(t, apierrors.IsForbidden(err), "got %v", err)
 
@@ -295,7 +297,7 @@ func testWebhook(t *testing.T, cp *ControlPlane, client kubernetes.Interface) {
 			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "any-"}}, metav1.CreateOptions{})
 		require.NoError(c, err)
 		require.Equal(c, "true", cm.Labels["called"])
-	}, 10*time.Second, 50*time.Millisecond)
+	}, process.Soon, 50*time.Millisecond)
 	require.NoError(t, client.AdmissionregistrationV1().MutatingWebhookConfigurations().
 		Delete(ctx, "labeler", metav1.DeleteOptions{}))
 }
@@ -398,7 +400,7 @@ func TestAuditEvents(t *testing.T) {
 			got = append(got, fmt.Sprintf("%s %s %s/%s %d", e.Verb, e.Object.Resource, e.Object.Namespace, e.Object.Name, e.Status.Code))
 		}
 		return len(got) == 3
-	}, time.Minute, 20*time.Millisecond, "%q", got)
+	}, process.Soon, 20*time.Millisecond, "%q", got)
 	require.Equal(t, []string{"create namespaces /shop 201", "get secrets shop/web 403", "watch pods /web 200"}, got)
 
 	unaudited := &ControlPlane{}

@@ -18,10 +18,11 @@ import (
 	"time"
 )
 
-// Soon is far longer than anything here takes on two cores that other packages'
-// tests share, and Tick is between two looks: each costs CPU of who looks and of who is asked.
+// Soon is far longer than anything here takes on two cores that other packages' tests share:
+// what failed is tried again, and what nobody watches is read again, after as much as a minute.
+// Tick is between two looks: each costs CPU of who looks and of who is asked.
 const (
-	Soon = time.Minute
+	Soon = 3 * time.Minute
 	Tick = 20 * time.Millisecond
 )
 

@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/require"
@@ -30,7 +29,7 @@ import (
 )
 
 const (
-	waitFor = 30 * time.Second
+	waitFor = harness.Soon
 	tick    = harness.Tick
 )
 

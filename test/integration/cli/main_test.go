@@ -11,7 +11,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -24,7 +23,7 @@ import (
 )
 
 // patience bounds every wait for something that is about to happen.
-const patience = 60 * time.Second
+const patience = harness.Soon
 
 var (
 	plane    *controlplane.ControlPlane

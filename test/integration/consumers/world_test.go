@@ -9,7 +9,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -26,8 +25,8 @@ import (
 )
 
 const (
-	soon = 60 * time.Second // far longer than anything here takes on two busy cores
-	tick = harness.Tick     // between two looks
+	soon = harness.Soon
+	tick = harness.Tick
 )
 
 type rotatorConfig = rotator.Config

@@ -29,7 +29,7 @@ func TestDoctor(t *testing.T) {
 	require.NoError(t, deploy.Apply(t.Context(), admin, "test"))
 
 	// It waits for four programs and a Secret, each of which may take as long as a test waits for one.
-	cmd, out, errs := command(t, plane.KubeconfigFile(), "--wait", "--timeout", (6 * harness.Soon).String(), "--create-namespace")
+	cmd, out, errs := command(t, plane.KubeconfigFile(), "--wait", "--timeout", (2 * harness.Soon).String(), "--create-namespace")
 	require.NoError(t, cmd.Start())
 	harness.Eventually(t, func() error {
 		if !strings.Contains(errs.String(), "waiting: ") {

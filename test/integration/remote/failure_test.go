@@ -19,6 +19,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/cfssl"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
+	"github.com/servingcert/servingcert/test/integration/harness"
 	"github.com/servingcert/servingcert/test/integration/remote/cfsslserver"
 )
 
@@ -164,11 +165,11 @@ func TestServerStoppedInTheMiddleAndBack(t *testing.T) {
 	}
 	defer wg.Wait()
 	defer cancel()
-	require.Eventually(t, func() bool { n, _ := count(); return n > 20 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { n, _ := count(); return n > 20 }, harness.Soon, 10*time.Millisecond)
 	_, failedBefore := count()
 	assert.Zero(t, failedBefore)
 	server.Stop()
-	require.Eventually(t, func() bool { _, n := count(); return n > 0 }, time.Minute, 10*time.Millisecond)
+	require.Eventually(t, func() bool { _, n := count(); return n > 0 }, harness.Soon, 10*time.Millisecond)
 	signedBefore, _ := count()
 	require.NoError(t, server.Start())
 	require.Eventually(t, func() bool { n, _ := count(); return n > signedBefore+20 }, 2*time.Minute, 10*time.Millisecond)

@@ -61,12 +61,12 @@ func TestClientsAreCountedAndRestarted(t *testing.T) {
 		}
 		return of
 	}
-	require.Eventually(t, func() bool { return restartedAt(t, asks) != "" }, time.Minute, 50*time.Millisecond, "it asks for a restart")
+	require.Eventually(t, func() bool { return restartedAt(t, asks) != "" }, harness.Soon, 50*time.Millisecond, "it asks for a restart")
 	at, err := time.Parse(time.RFC3339, restartedAt(t, asks))
 	require.NoError(t, err)
 	assert.False(t, at.Before(everywhere), "not before new pods are known to read the root")
 	p.ready("asks", 1)
-	require.Eventually(t, func() bool { return counted().Pods == 1 }, time.Minute, 50*time.Millisecond, "the new pod has the root")
+	require.Eventually(t, func() bool { return counted().Pods == 1 }, harness.Soon, 50*time.Millisecond, "the new pod has the root")
 	assert.Equal(t, []string{p.name + "/Deployment keeps"}, counted().First, "who says that it reloads is not counted")
 	assert.Empty(t, restartedAt(t, keeps))
 	assert.Empty(t, restartedAt(t, reloads))

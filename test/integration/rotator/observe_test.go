@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -21,8 +20,8 @@ import (
 )
 
 const (
-	soon = 30 * time.Second // far longer than anything here takes on two busy cores
-	tick = harness.Tick     // between two looks
+	soon = harness.Soon
+	tick = harness.Tick
 )
 
 var metricsAddress string

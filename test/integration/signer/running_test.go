@@ -243,7 +243,7 @@ func linesWith(text, part string) string {
 }
 
 const (
-	waitFor = time.Minute // two cores may be shared with other packages' tests
+	waitFor = harness.Soon
 	tick    = harness.Tick
 )
 

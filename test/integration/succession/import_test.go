@@ -159,7 +159,7 @@ func TestImport(test *testing.T) {
 	signedBy(t, "4")
 	tr.requireNoFailure(t)
 
-	out, err := cli(t, "rotate-ca", "--reason", "back", "--timeout=1m")
+	out, err := cli(t, "rotate-ca", "--reason", "back", "--timeout=3m")
 	require.NoError(t, err)
 	assert.Contains(t, out, "generation 5")
 	signedBy(t, "5")

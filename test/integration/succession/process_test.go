@@ -6,7 +6,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -14,7 +13,7 @@ import (
 )
 
 const (
-	waitFor = time.Minute
+	waitFor = harness.Soon
 	tick    = harness.Tick
 )
 

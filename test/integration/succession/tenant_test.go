@@ -70,7 +70,7 @@ func TestATenantHoldsUpNobody(test *testing.T) {
 	goesOn(16) // until new ones go, too
 
 	begun := acts.Load()
-	out, err := cli(t, "rotate-ca", "--reason", "audit", "--timeout=2m")
+	out, err := cli(t, "rotate-ca", "--reason", "audit", "--timeout=3m")
 	require.NoError(t, err)
 	ended := acts.Load()
 	assert.Greater(t, ended, begun, "it stopped meanwhile")

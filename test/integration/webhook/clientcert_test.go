@@ -18,6 +18,7 @@ import (
 
 	"github.com/servingcert/servingcert/hack/controlplane/certs"
 	"github.com/servingcert/servingcert/pkg/mutate/admission"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // apiServerName is the common name of the certificate that kube-apiserver presents to the
@@ -149,13 +150,13 @@ func TestOnlyTheAPIServerIsAnswered(t *testing.T) {
 	require.NoError(t, os.WriteFile(file, other.CAPEM, 0o600))
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		require.NoError(c, stranger(c, t, issue(other, apiServerName)))
-	}, 30*time.Second, 50*time.Millisecond)
+	}, harness.Soon, 50*time.Millisecond)
 	require.Error(t, stranger(t, t, issue(clientAuthority, apiServerName)))
 	require.NoError(t, os.WriteFile(file, append(other.CAPEM, clientAuthority.CAPEM...), 0o600))
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		require.NoError(c, stranger(c, t, issue(clientAuthority, apiServerName)))
 		assert.NoError(c, create())
-	}, 30*time.Second, 50*time.Millisecond)
+	}, harness.Soon, 50*time.Millisecond)
 }
 
 // TestAnAPIServerWithoutACertificateIsRefused: it presents its certificate to whoever
@@ -185,7 +186,7 @@ func TestTheClientCAMayComeLater(t *testing.T) {
 		_, err := get(t.Context(), "http://"+hook.Health()+"/healthz")
 		require.NoError(c, err)
 		assert.Contains(c, hook.Log.String(), "not ready: waiting for the client CA")
-	}, 30*time.Second, 20*time.Millisecond)
+	}, harness.Soon, 20*time.Millisecond)
 	require.Error(t, hook.Ready(t.Context()))
 	require.Error(t, stranger(t, t))
 

@@ -16,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // namespace makes one for a test, in which pods can be created.
@@ -28,7 +29,7 @@ func namespace(t *testing.T, labels map[string]string) string {
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		_, err := client.CoreV1().ServiceAccounts(ns.Name).Get(t.Context(), "default", metav1.GetOptions{})
 		assert.NoError(c, err)
-	}, 30*time.Second, 20*time.Millisecond, "no ServiceAccount default")
+	}, harness.Soon, 20*time.Millisecond, "no ServiceAccount default")
 	if labels[api.LabelInject] == api.InjectEnabled {
 		awaitLabel(t, ns.Name)
 	}
@@ -45,7 +46,7 @@ func awaitLabel(t *testing.T, ns string) {
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		_, err := client.CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		assert.ErrorContains(c, err, "no-mode")
-	}, 30*time.Second, 20*time.Millisecond)
+	}, harness.Soon, 20*time.Millisecond)
 }
 
 var enabled = map[string]string{api.LabelInject: api.InjectEnabled}

@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 func TestWebhookDown(t *testing.T) {
@@ -61,9 +62,9 @@ func TestTheCertificateMayComeLater(t *testing.T) {
 	hook.Kill()
 	t.Cleanup(func() { restart(t, hook.dir) })
 	require.NoError(t, hook.start(dir))
-	require.Eventually(t, func() bool { _, err := get(t.Context(), "http://"+hook.Health()+"/healthz"); return err == nil }, 30*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { _, err := get(t.Context(), "http://"+hook.Health()+"/healthz"); return err == nil }, harness.Soon, 20*time.Millisecond)
 	require.Error(t, hook.Ready(t.Context()))
-	require.Eventually(t, func() bool { return strings.Contains(hook.Log.String(), "waiting for the certificate") }, 10*time.Second, 20*time.Millisecond)
+	require.Eventually(t, func() bool { return strings.Contains(hook.Log.String(), "waiting for the certificate") }, harness.Soon, 20*time.Millisecond)
 
 	require.NoError(t, hook.authority.writePair(dir, webhookName+"."+systemNamespace+".svc"))
 	require.NoError(t, hook.AwaitReady(t.Context()))
@@ -73,7 +74,7 @@ func TestTheCertificateMayComeLater(t *testing.T) {
 	leaf, err := os.ReadFile(filepath.Join(dir, "tls.crt"))
 	require.NoError(t, err)
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "tls.crt"), append(leaf, hook.authority.certPEM...), 0o600))
-	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Equal(c, first+1, servedChain(t)) }, 30*time.Second, 50*time.Millisecond)
+	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Equal(c, first+1, servedChain(t)) }, harness.Soon, 50*time.Millisecond)
 }
 
 // servedChain returns how many certificates the webhook serves.
@@ -110,14 +111,14 @@ func TestNoSilentMiss(t *testing.T) {
 		_, err := client.CoreV1().Pods(ns).Create(t.Context(), webPod("web"), dryRun)
 		assert.ErrorContains(c, err, "servingcert cannot tell whether the pod gets a certificate")
 		assert.ErrorContains(c, err, ns)
-	}, 30*time.Second, 50*time.Millisecond)
+	}, harness.Soon, 50*time.Millisecond)
 
 	setPolicy(t, admissionregistrationv1.Ignore)
 	t.Cleanup(func() { setPolicy(t, admissionregistrationv1.Fail) })
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		_, err := client.CoreV1().Pods(ns).Create(t.Context(), webPod("web"), dryRun)
 		assert.NoError(c, err, "Ignore lets the pod pass")
-	}, 30*time.Second, 50*time.Millisecond)
+	}, harness.Soon, 50*time.Millisecond)
 }
 
 func setPolicy(t *testing.T, policy admissionregistrationv1.FailurePolicyType) {

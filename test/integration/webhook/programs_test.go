@@ -16,6 +16,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // TestAProgramWithAConfigurationFile: the volume with an annotation as a file is what the API
@@ -114,7 +115,7 @@ func TestProgramsOfTheOperator(t *testing.T) {
 			got, err := client.CoreV1().Pods(ns).Create(t.Context(), acme, dryRun)
 			require.NoError(c, err)
 			assert.Equal(c, append([]string{"serve"}, args...), got.Spec.Containers[0].Args)
-		}, 30*time.Second, 20*time.Millisecond)
+		}, harness.Soon, 20*time.Millisecond)
 	}
 	own := []string{"--acme-cert", "/etc/servingcert/tls.crt", "--acme-key", "/etc/servingcert/tls.key"}
 	await("1", twoFlags...)

@@ -22,6 +22,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/admission"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // TestServiceAndPodBackToBack: whatever the informers know by then, the pod
@@ -133,7 +134,7 @@ func TestAPICallsOfAReview(t *testing.T) {
 	require.Eventually(t, func() bool {
 		known, ok := lookup.Cached(t.Context(), ns)
 		return ok && len(known.Services) == 1
-	}, 30*time.Second, 5*time.Millisecond)
+	}, harness.Soon, 5*time.Millisecond)
 	require.Empty(t, counted.take(), "what the informers know costs no request")
 	known, _ := lookup.Cached(t.Context(), ns)
 	require.True(t, choose.Secret(webPod("web"), api.PodRequest{}, known).FromServices(), "and is enough for a match")
@@ -212,7 +213,7 @@ func TestNamespacesOfALookup(t *testing.T) {
 	require.Eventually(t, func() bool {
 		got, ok := lookup.Cached(t.Context(), known)
 		return ok && got.Namespace == nil
-	}, 30*time.Second, 5*time.Millisecond)
+	}, harness.Soon, 5*time.Millisecond)
 	kept := &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}}
 	require.NoError(t, informers.Get(t.Context(), crclient.ObjectKey{Name: known}, kept))
 	require.Empty(t, kept.Labels, "no more is kept of a namespace")

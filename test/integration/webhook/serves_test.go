@@ -119,5 +119,5 @@ func TestServicesOfOneSecond(t *testing.T) {
 		require.NoError(c, err)
 		injected(c, pod, "db-public-tls")
 		assert.Contains(c, pod.Annotations[api.AnnotationStatus], "Service db-public (Secret db-public-tls) is not headless, unlike db")
-	}, 30*time.Second, 20*time.Millisecond)
+	}, harness.Soon, 20*time.Millisecond)
 }

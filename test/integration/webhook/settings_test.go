@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 var dryRun = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
@@ -42,7 +43,7 @@ func awaitParts(t *testing.T, ns string, pod *corev1.Pod, parts string) {
 		got, err := client.CoreV1().Pods(ns).Create(t.Context(), pod, dryRun)
 		require.NoError(c, err)
 		assert.Equal(c, parts, partsOf(c, got, pod.Spec.Containers[0].Name))
-	}, 30*time.Second, 20*time.Millisecond)
+	}, harness.Soon, 20*time.Millisecond)
 }
 
 // TestSettingsOnThreeLevels: what the pod says counts, then what the Service says, then what
@@ -103,7 +104,7 @@ func TestAWrongSettingOfOthersIsAWarning(t *testing.T) {
 		assert.Contains(collect, got.Annotations[api.AnnotationStatus], "(namespace: servingcert.dev/mode: ")
 		assert.Contains(collect, got.Annotations[api.AnnotationStatus], "(Service web: servingcert.dev/mount-path: ")
 		assert.Contains(collect, strings.Join(w.lines, "\n"), `namespace: servingcert.dev/mode: "flags": must be "args", "env" or "mount"`)
-	}, 30*time.Second, 20*time.Millisecond)
+	}, harness.Soon, 20*time.Millisecond)
 	injected(t, got, "web-tls")
 }
 
