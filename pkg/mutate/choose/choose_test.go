@@ -52,6 +52,28 @@ func TestThePasswordOfTheOldest(t *testing.T) {
 	assert.Equal(t, "of-older", password)
 }
 
+// A Service without a selector asks for the Secret of all pods in vain, except one of which too much
+// was given to know its selector: what it has goes on.
+func TestWhoAsksForTheConventionalSecret(t *testing.T) {
+	svc := func(selector map[string]string, more ...string) *corev1.Service {
+		annotations := map[string]string{api.AnnotationSecretName: api.ConventionalSecretName}
+		for _, key := range more {
+			annotations[key] = "spec.selector"
+		}
+		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: annotations}, Spec: corev1.ServiceSpec{Selector: selector}}
+	}
+	for name, tt := range map[string]struct {
+		svc  *corev1.Service
+		asks bool
+	}{
+		"a selector":  {svc(map[string]string{"app": "web"}), true},
+		"no selector": {svc(nil), false},
+		"too large":   {svc(nil, api.TooLarge), true},
+	} {
+		assert.Equal(t, tt.asks, len(askingServices([]*corev1.Service{tt.svc})) == 1, name)
+	}
+}
+
 // Extra names are nothing that the webhook knows a signer to refuse, unless they are no names.
 func TestRefusal(t *testing.T) {
 	refused := func(names string) string {
