@@ -26,7 +26,7 @@ import (
 func TestCorruptInTheMiddle(test *testing.T) {
 	t := fresh(test)
 	// servingcert's own Secrets get two certificates for each corruption, one of the interim CA and
-	// one when all goes on. That is more than the limit for one Secret: the last would come minutes later.
+	// one when all goes on. That is more than the limit for one Secret: the last would come as much as a minute later.
 	signer := start(t, "signer", "--ca-soak=1s", "--ca-reissue-window=20s", "--secret-issue-burst=0")
 	rotator := start(t, "trust")
 	makeShop(t, "shop", services, nil)
