@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -109,7 +110,7 @@ func (c *cluster) switchesKeys(t *testing.T, s server) string {
 	}
 	after := c.shaken(t, s)
 	require.Greater(t, after.handshakes, before.handshakes)
-	require.Equal(t, before.failed, after.failed, "handshakes that failed while the source of the key changed")
+	require.Equal(t, before.failed, after.failed, "handshakes failed while the source of the key changed:\n%s", strings.Join(after.first, "\n"))
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: s.secret}}
 	require.NoError(t, c.admin.Delete(t.Context(), secret))
 	c.servesPodKeys(t, s, s.url("/"), s.name())
@@ -126,8 +127,12 @@ func (c *cluster) rollsOut(t *testing.T, s server) {
 	eventually(t, starting, s.name()+" is restarted", func(ctx context.Context) error { return c.rolledOut(ctx, s.namespace, s.service) })
 }
 
-// tally is how many handshakes there were with a server, by its name, of all clients.
-type tally struct{ handshakes, failed int }
+// tally is how many handshakes there were with a server, by its name, of all clients, and the
+// first failures.
+type tally struct {
+	handshakes, failed int
+	first              []string
+}
 
 func (c *cluster) shaken(t *testing.T, s server) (sum tally) {
 	t.Helper()
@@ -138,6 +143,7 @@ func (c *cluster) shaken(t *testing.T, s server) (sum tally) {
 		require.True(t, ok, "client %s does not follow %s", name, s.name())
 		sum.handshakes += account.Handshakes
 		sum.failed += account.Failed
+		sum.first = append(sum.first, failuresOf(name, account)...)
 	}
 	return sum
 }
@@ -158,8 +164,9 @@ func (c *cluster) succeedsWithPodKeys(t *testing.T, s server, others []server) s
 		its := c.shaken(t, other)
 		sum.handshakes += its.handshakes
 		sum.failed += its.failed
+		sum.first = append(sum.first, its.first...)
 	}
-	require.Zero(t, sum.failed)
+	require.Zero(t, sum.failed, strings.Join(sum.first, "\n"))
 	return fmt.Sprintf("through a forced succession, certificates of both generations: %d handshakes with its servers, %d failed", sum.handshakes, sum.failed)
 }
 

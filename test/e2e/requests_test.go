@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -191,6 +192,6 @@ func (c *cluster) rotatesInTime(t *testing.T, s server) string {
 		return nil
 	})
 	sum := c.shaken(t, s)
-	require.Zero(t, sum.failed)
+	require.Zero(t, sum.failed, strings.Join(sum.first, "\n"))
 	return fmt.Sprintf("certificate.Manager with ten minutes: rotated after %s; %d handshakes with it, %d failed", seconds(took), sum.handshakes, sum.failed)
 }

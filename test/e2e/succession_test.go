@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/e2e/handshake"
 )
 
 // command is a program that runs while the scenes go on.
@@ -82,10 +83,11 @@ func (c *cluster) isSignedBy(ctx context.Context, s server, generation string) e
 }
 
 // noFailure fails the test if one handshake of any client failed since the clients
-// were told whom to follow. It returns how many there were.
+// were told whom to follow. It returns how many there were, and the first failures.
 func (c *cluster) noFailure(t *testing.T) (count string) {
 	t.Helper()
 	handshakes, failures := 0, 0
+	var first []string
 	for _, name := range clients {
 		report, err := c.report(t.Context(), name)
 		require.NoError(t, err)
@@ -95,15 +97,25 @@ func (c *cluster) noFailure(t *testing.T) (count string) {
 		failures += failed
 		for _, account := range report.Accounts {
 			assert.NotZero(t, account.Handshakes, "client %s with %s", name, account.Target)
-			for _, f := range account.Failures[:min(3, len(account.Failures))] {
-				t.Errorf("client %s: %s at %s: failed at %s after %s: %s", name, account.Target.Name, account.Target.Address, f.At.Format(time.RFC3339), f.Took, f.Err)
-			}
-		}
-		if failed > 0 {
-			t.Errorf("client %s: %d of %d handshakes failed", name, failed, n)
+			first = append(first, failuresOf(name, account)...)
 		}
 	}
-	return fmt.Sprintf("%d handshakes of %d clients, %d failed", handshakes, len(clients), failures)
+	count = fmt.Sprintf("%d handshakes of %d clients, %d failed", handshakes, len(clients), failures)
+	if failures > 0 {
+		t.Errorf("%s:\n%s", count, strings.Join(first, "\n"))
+		count += ": " + strings.Join(first[:min(3, len(first))], "; ")
+	}
+	return count
+}
+
+// failuresOf describes the first failures of what a client did with a target.
+func failuresOf(client string, account handshake.Account) []string {
+	var first []string
+	for _, f := range account.Failures[:min(3, len(account.Failures))] {
+		first = append(first, fmt.Sprintf("client %s: %s at %s: failed at %s after %s: %s",
+			client, account.Target.Name, account.Target.Address, f.At.Format(time.RFC3339Nano), f.Took, f.Err))
+	}
+	return first
 }
 
 // checkSuccession fails the test unless another generation of the CA signs, the
