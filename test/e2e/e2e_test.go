@@ -5,8 +5,8 @@
 //
 // The cluster is that of $KUBECONFIG or, without it, one that hack/node makes on
 // this machine and takes away again. The scenes run at the same time, each in
-// namespaces of its own (manifests), while two client pods shake hands with all of
-// their servers without a pause. The order is that of [TestScenes].
+// namespaces of its own (manifests), while client pods shake hands with all of their
+// servers all the time. The order is that of [TestScenes].
 package e2e
 
 import (

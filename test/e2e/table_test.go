@@ -29,7 +29,7 @@ func (c *cluster) measure(t *testing.T, scenes []*scene) {
 	if len(took) == 0 {
 		return // none of the scenes that are played reloads
 	}
-	figures = append(figures, "from the write of a Secret to the pod that serves it (seen by a client twice a second), "+spread(took))
+	figures = append(figures, "from the write of a Secret to the pod that serves it (seen by a client once a second), "+spread(took))
 	line, err := c.propagationAsTheRotatorSaw(t.Context())
 	require.NoError(t, err)
 	figures = append(figures, line)

@@ -41,7 +41,7 @@ func (c *cluster) compareWaking(t *testing.T, s *scene) {
 	}
 	require.NoError(t, c.follow(t.Context(), targets))
 
-	s.note("from the write of a Secret to the pod that serves it (seen by a client twice a second),")
+	s.note("from the write of a Secret to the pod that serves it (seen by a client once a second),")
 	s.note(fmt.Sprintf("the certificates of %d Services renewed at once, %d rounds:", wakingServers, wakingRounds))
 	s.note("woken      " + spread(c.rotateAll(t, servers, true)))
 	was := c.setArgs(t, "rotator", "--wake=false")

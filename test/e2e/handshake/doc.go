@@ -1,4 +1,4 @@
-// Package handshake is a client that shakes hands without a pause with a set of
+// Package handshake is a client that shakes hands all the time with a set of
 // servers, verifies each by a bundle file alone, and keeps account: how many
 // handshakes, how many failed and why, how long they took, and when each
 // certificate was served first. The end-to-end scenes run it in a pod

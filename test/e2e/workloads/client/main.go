@@ -1,5 +1,5 @@
 // Command client is the client of the end-to-end scenes, in a pod that is given
-// the CA bundle and nothing else: it shakes hands without a pause with whomever it
+// the CA bundle and nothing else: it shakes hands all the time with whomever it
 // is told to, and fetches what it is asked for. It is told over plain HTTP, through
 // the API server's proxy:
 //
@@ -28,7 +28,7 @@ func main() {
 	listen := flag.String("listen", ":8080", "address to be told on")
 	bundle := flag.String("bundle", os.Getenv("TLS_CA_FILE"), "file with the certificates to trust")
 	once := flag.Bool("once", false, "read the bundle once")
-	interval := flag.Duration("interval", 500*time.Millisecond, "pause between two handshakes with one server")
+	interval := flag.Duration("interval", time.Second, "pause between two handshakes with one server")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	err := run(ctx, *listen, *bundle, *once, *interval)
@@ -63,7 +63,7 @@ func run(ctx context.Context, listen, bundle string, once bool, interval time.Du
 			answer(w, client.Fetch(r.Context(), request))
 		}
 	})
-	server := &http.Server{Addr: listen, Handler: mux, ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Addr: listen, Handler: mux, ReadHeaderTimeout: time.Minute}
 	go func() {
 		<-ctx.Done()
 		_ = server.Close() // it is over

@@ -104,8 +104,8 @@ func newManager(ctx context.Context, signer, dir string, lifetime time.Duration,
 func serve(ctx context.Context, manager certificate.Manager, t *template, listen, control string) error {
 	told := http.NewServeMux()
 	told.HandleFunc("PUT /template", t.change)
-	controlled := &http.Server{Addr: control, Handler: told, ReadHeaderTimeout: 5 * time.Second}
-	server := &http.Server{Addr: listen, Handler: http.HandlerFunc(hello), ReadHeaderTimeout: 5 * time.Second, TLSConfig: &tls.Config{
+	controlled := &http.Server{Addr: control, Handler: told, ReadHeaderTimeout: time.Minute}
+	server := &http.Server{Addr: listen, Handler: http.HandlerFunc(hello), ReadHeaderTimeout: time.Minute, TLSConfig: &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			if c := manager.Current(); c != nil {

@@ -59,7 +59,8 @@ func main() {
 }
 
 func (o options) serve(ctx context.Context) error {
-	server := &http.Server{Addr: o.listen, Handler: http.HandlerFunc(hello), ReadHeaderTimeout: 5 * time.Second}
+	// The limit is that of a handshake too. It is longer than clients wait: it is theirs to give up.
+	server := &http.Server{Addr: o.listen, Handler: http.HandlerFunc(hello), ReadHeaderTimeout: time.Minute}
 	listen := server.ListenAndServe
 	if !o.plain {
 		config, err := o.tlsConfig()

@@ -63,7 +63,7 @@ func serve(args []string, handling flag.ErrorHandling) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	server := &http.Server{Addr: *listen, ReadHeaderTimeout: 5 * time.Second, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	server := &http.Server{Addr: *listen, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintln(w, "hello without TLS")
 	})}
 	log.Printf("listens on %s", *listen)

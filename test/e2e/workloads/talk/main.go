@@ -35,7 +35,7 @@ func run(args []string) error {
 		reflection.Register(server)
 		return server.Serve(listener)
 	}
-	server := &http.Server{Handler: http.HandlerFunc(echo), ReadHeaderTimeout: 5 * time.Second}
+	server := &http.Server{Handler: http.HandlerFunc(echo), ReadHeaderTimeout: time.Minute}
 	return server.Serve(listener)
 }
 
