@@ -304,7 +304,7 @@ func TestBackpressure(t *testing.T) {
 }
 
 func TestIdleConnectionsAreClosed(t *testing.T) {
-	w := start(t, program(t, echo), func(c *Config) { c.Limits.Idle = 2 * time.Second })
+	w := start(t, program(t, echo), func(c *Config) { c.Limits.Idle = 5 * time.Second })
 	busy := w.tls(strict)
 	idle := w.connections()
 	closed := make(chan struct{})

@@ -133,7 +133,7 @@ func TestExpiredRootLeaves(t *testing.T) {
 	holds(t, ns, string(current.PEM()))
 	caBundles(t, "expires", string(current.PEM()))
 
-	old := newRoot(t, 1, time.Now().Add(12*time.Second)) // once all are there that are to see it
+	old := newRoot(t, 1, time.Now().Add(30*time.Second)) // once all are there that are to see it
 	both := pki.NewBundle(append(old.Certificates(), current.Certificates()...)...)
 	setSource(t, string(both.PEM()))
 	holds(t, ns, string(both.PEM()))
