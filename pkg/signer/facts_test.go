@@ -260,3 +260,14 @@ func TestPlausible(t *testing.T) {
 		})
 	}
 }
+
+func TestServiceOwnersAreServicesAlone(t *testing.T) {
+	web := metav1.OwnerReference{APIVersion: "v1", Kind: "Service", Name: "web", UID: "1"}
+	f := &SecretFacts{ObjectMeta: metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{
+		{APIVersion: "v1", Kind: "ConfigMap", Name: "web", UID: "2"},
+		web,
+		{APIVersion: "serving.knative.dev/v1", Kind: "Service", Name: "web", UID: "3"},
+	}}}
+	assert.Equal(t, []metav1.OwnerReference{web}, f.ServiceOwners())
+	assert.Len(t, f.OwnerReferences, 3, "the facts are unchanged")
+}
