@@ -85,7 +85,11 @@ func crashOnceReady(address string) {
 	panic("as a program does")
 }
 
+// programs are those that this executable runs as itself.
+var programs = Programs{"repeats": func() { fmt.Println(os.Args[1:]); os.Exit(3) }}
+
 func TestMain(m *testing.M) {
+	programs.RunAs()
 	if os.Getenv(envPlays) != "" {
 		play(os.Args[1:])
 	}

@@ -50,6 +50,7 @@ func Collect(root string) (*Reference, error) {
 	r := &Reference{Values: map[string][]Value{}}
 	for _, p := range loaded {
 		_, path, _ := strings.Cut(p.PkgPath, "servingcert/servingcert/")
+		path = strings.TrimSuffix(path, "/app") // a program is known by its command
 		s := source{p, path, r}
 		for _, file := range p.Syntax {
 			ast.Inspect(file, s.look)

@@ -12,6 +12,10 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	hostsyncapp "github.com/servingcert/servingcert/cmd/hostsync/app"
+	rotatorapp "github.com/servingcert/servingcert/cmd/rotator/app"
+	signerapp "github.com/servingcert/servingcert/cmd/signer/app"
+	webhookapp "github.com/servingcert/servingcert/cmd/webhook/app"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -25,7 +29,7 @@ var (
 
 func TestMain(m *testing.M) {
 	harness.Run(m, harness.Setup{
-		ControlPlane: controlplane.Options{ControllerManager: true}, Programs: []string{"signer", "rotator", "webhook", "hostsync"}, Installed: true,
+		ControlPlane: controlplane.Options{ControllerManager: true}, Programs: harness.Programs{"signer": signerapp.Main, "rotator": rotatorapp.Main, "webhook": webhookapp.Main, "hostsync": hostsyncapp.Main}, Installed: true,
 	}, func(ctx context.Context, s *harness.Suite) error {
 		plane, admin, bin = s.Plane, s.Client, s.Dir
 		return errors.Join(buildOther(ctx), allowKubelets(ctx))

@@ -15,6 +15,10 @@ import (
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	pluginapp "github.com/servingcert/servingcert/cmd/kubectl-servingcert/app"
+	rotatorapp "github.com/servingcert/servingcert/cmd/rotator/app"
+	signerapp "github.com/servingcert/servingcert/cmd/signer/app"
+	webhookapp "github.com/servingcert/servingcert/cmd/webhook/app"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -33,7 +37,7 @@ var (
 
 func TestMain(m *testing.M) {
 	harness.Run(m, harness.Setup{
-		ControlPlane: controlplane.Options{ControllerManager: true}, Programs: []string{"signer", "rotator", "webhook", "kubectl-servingcert"},
+		ControlPlane: controlplane.Options{ControllerManager: true}, Programs: harness.Programs{"signer": signerapp.Main, "rotator": rotatorapp.Main, "webhook": webhookapp.Main, "kubectl-servingcert": pluginapp.Main},
 	}, func(ctx context.Context, s *harness.Suite) error {
 		plane, admin, dir = s.Plane, s.Client, s.Dir
 		return buildHelm(ctx)

@@ -18,6 +18,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/kubernetes"
 
+	pluginapp "github.com/servingcert/servingcert/cmd/kubectl-servingcert/app"
+	rotatorapp "github.com/servingcert/servingcert/cmd/rotator/app"
+	signerapp "github.com/servingcert/servingcert/cmd/signer/app"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -37,7 +40,7 @@ func TestMain(m *testing.M) {
 			Features:           []controlplane.Feature{controlplane.PodCertificates},
 			ExtraAPIServerArgs: []string{"--enable-admission-plugins=NodeRestriction"},
 		},
-		Programs: []string{"kubectl-servingcert", "signer", "rotator"},
+		Programs: harness.Programs{"kubectl-servingcert": pluginapp.Main, "signer": signerapp.Main, "rotator": rotatorapp.Main},
 	}, func(_ context.Context, s *harness.Suite) error {
 		plane, admin, binaries = s.Plane, s.Clientset, s.Dir
 		return nil

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	signerapp "github.com/servingcert/servingcert/cmd/signer/app"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/test/integration/harness"
@@ -25,7 +26,7 @@ var (
 func TestMain(m *testing.M) {
 	harness.Run(m, harness.Setup{
 		ControlPlane: controlplane.Options{AuditUsers: []string{"system:serviceaccount:" + api.DefaultNamespace + ":servingcert-signer"}},
-		Programs:     []string{"signer"}, RightsOf: "signer",
+		Programs:     harness.Programs{"signer": signerapp.Main}, RightsOf: "signer",
 	}, prepare)
 }
 

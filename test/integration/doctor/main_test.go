@@ -19,6 +19,10 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	pluginapp "github.com/servingcert/servingcert/cmd/kubectl-servingcert/app"
+	rotatorapp "github.com/servingcert/servingcert/cmd/rotator/app"
+	signerapp "github.com/servingcert/servingcert/cmd/signer/app"
+	webhookapp "github.com/servingcert/servingcert/cmd/webhook/app"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/doctor"
@@ -34,7 +38,7 @@ var (
 const system = api.DefaultNamespace
 
 func TestMain(m *testing.M) {
-	harness.Run(m, harness.Setup{Programs: []string{"kubectl-servingcert", "signer", "rotator", "webhook"}}, func(_ context.Context, s *harness.Suite) error {
+	harness.Run(m, harness.Setup{Programs: harness.Programs{"kubectl-servingcert": pluginapp.Main, "signer": signerapp.Main, "rotator": rotatorapp.Main, "webhook": webhookapp.Main}}, func(_ context.Context, s *harness.Suite) error {
 		plane, admin, dir = s.Plane, s.Client, s.Dir
 		return nil
 	})

@@ -20,6 +20,10 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	pluginapp "github.com/servingcert/servingcert/cmd/kubectl-servingcert/app"
+	rotatorapp "github.com/servingcert/servingcert/cmd/rotator/app"
+	signerapp "github.com/servingcert/servingcert/cmd/signer/app"
+	webhookapp "github.com/servingcert/servingcert/cmd/webhook/app"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/hack/deb"
 	"github.com/servingcert/servingcert/test/integration/harness"
@@ -45,7 +49,11 @@ var (
 // only is the tool that is built and run, if not both are.
 var only = flag.String("tool", "", "Flux or ArgoCD: only that one")
 
+// programs are those of cmd that this executable runs as itself.
+var programs = harness.Programs{"signer": signerapp.Main, "rotator": rotatorapp.Main, "webhook": webhookapp.Main, "kubectl-servingcert": pluginapp.Main}
+
 func TestMain(m *testing.M) {
+	programs.RunAs()
 	flag.Parse()
 	harness.Main(m, run)
 }
@@ -89,7 +97,7 @@ func inOwnNetwork(ctx context.Context) (code int, err error) {
 
 // build puts links to the programs into dir.
 func build(ctx context.Context) error {
-	if err := harness.Build(ctx, dir, "signer", "rotator", "webhook", "kubectl-servingcert"); err != nil {
+	if err := programs.Link(dir); err != nil {
 		return err
 	}
 	if _, err := controlplane.Binaries(ctx, os.Stderr, controlplane.Etcd, controlplane.KubeAPIServer, controlplane.KubeControllerManager); err != nil {

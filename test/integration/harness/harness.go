@@ -5,12 +5,9 @@ package harness
 import (
 	"context"
 	"encoding/asn1"
-	"errors"
 	"flag"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"testing"
@@ -84,37 +81,6 @@ func Logger(t testing.TB) logr.Logger {
 	}, funcr.Options{})
 }
 
-// envPrograms names a directory with the programs of cmd, as make test has just built them
-// for all packages. Linking them for each package took two minutes of CPU.
-const envPrograms = "SERVINGCERT_TEST_PROGRAMS"
-
-// Build builds programs of cmd into dir, each under its own name.
-func Build(ctx context.Context, dir string, names ...string) error {
-	if built := os.Getenv(envPrograms); built != "" {
-		return link(built, dir, names)
-	}
-	packages := make([]string, len(names))
-	for i, name := range names {
-		packages[i] = "cmd/" + name
-	}
-	return process.Build(ctx, dir, []string{"-buildvcs=false", "-ldflags=-s -w"}, packages...)
-}
-
-// link makes programs of one directory appear in another. They may be on file systems of
-// their own.
-func link(from, to string, names []string) error {
-	for _, name := range names {
-		program := filepath.Join(from, name)
-		if _, err := os.Stat(program); err != nil {
-			return fmt.Errorf("%s: %w", envPrograms, err)
-		}
-		if err := os.Symlink(program, filepath.Join(to, name)); err != nil && !errors.Is(err, fs.ErrExist) {
-			return err
-		}
-	}
-	return nil
-}
-
 // ApplyRights applies what install.yaml has for one of the processes, its
 // Deployment and its Service left out, and the namespace: what it may do.
 func ApplyRights(ctx context.Context, c client.Client, process string) error {
@@ -136,6 +102,8 @@ func ApplyRights(ctx context.Context, c client.Client, process string) error {
 type (
 	// Program is one of the programs of cmd.
 	Program = process.Program
+	// Programs are those that a test binary runs as itself.
+	Programs = process.Programs
 	// Log is written by a process and read by a test.
 	Log = process.Log
 )

@@ -25,7 +25,7 @@ type Setup struct {
 	ControlPlane controlplane.Options
 	// NoControlPlane leaves it out: prepare starts it by StartPlane, or each test one of its own.
 	NoControlPlane bool
-	Programs       []string // of cmd, built into Suite.Dir
+	Programs       Programs // of cmd, which the test binary runs as itself, in Suite.Dir
 	Installed      bool     // deploy/install.yaml is applied
 	RightsOf       string   // a process: of install.yaml, what it may do is applied, and no more
 	SideBySide     int      // how many parallel tests run at once; 0: one for each core
@@ -49,6 +49,7 @@ func (s *Suite) AtEnd(do func() error) { s.stopping = append(s.stopping, do) }
 // runs the tests and takes down. Loggers of libraries are silent: what a test starts logs
 // to the test.
 func Run(m *testing.M, setup Setup, prepare func(context.Context, *Suite) error) {
+	setup.Programs.RunAs()
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
 	s := &Suite{}
@@ -79,10 +80,8 @@ func (s *Suite) start(setup Setup, prepare func(context.Context, *Suite) error) 
 		return err
 	}
 	s.AtEnd(func() error { return os.RemoveAll(s.Dir) })
-	if len(setup.Programs) > 0 {
-		if err := Build(ctx, s.Dir, setup.Programs...); err != nil {
-			return err
-		}
+	if err := setup.Programs.Link(s.Dir); err != nil {
+		return err
 	}
 	if !setup.NoControlPlane {
 		if err := s.StartPlane(ctx, setup.ControlPlane); err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	signerapp "github.com/servingcert/servingcert/cmd/signer/app"
 	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
@@ -29,7 +30,7 @@ func TestMain(m *testing.M) {
 			ControllerManager: true, ApprovedRequests: true,
 			ExtraAPIServerArgs: []string{"--disable-admission-plugins=NodeRestriction"},
 		},
-		Programs: []string{"signer"}, RightsOf: "signer",
+		Programs: harness.Programs{"signer": signerapp.Main}, RightsOf: "signer",
 	}, prepare)
 }
 

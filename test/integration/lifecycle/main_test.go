@@ -9,6 +9,9 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	rotatorapp "github.com/servingcert/servingcert/cmd/rotator/app"
+	signerapp "github.com/servingcert/servingcert/cmd/signer/app"
+	webhookapp "github.com/servingcert/servingcert/cmd/webhook/app"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/test/integration/harness"
@@ -25,7 +28,7 @@ var (
 func TestMain(m *testing.M) {
 	harness.Run(m, harness.Setup{
 		ControlPlane: controlplane.Options{ControllerManager: true}, // namespaces are to go away when they are deleted
-		Programs:     []string{"signer", "rotator", "webhook"},
+		Programs:     harness.Programs{"signer": signerapp.Main, "rotator": rotatorapp.Main, "webhook": webhookapp.Main},
 	}, func(_ context.Context, s *harness.Suite) error {
 		plane, admin, dir = s.Plane, s.Client, s.Dir
 		return nil

@@ -14,6 +14,9 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	rotatorapp "github.com/servingcert/servingcert/cmd/rotator/app"
+	signerapp "github.com/servingcert/servingcert/cmd/signer/app"
+	webhookapp "github.com/servingcert/servingcert/cmd/webhook/app"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/hack/demo/kubelet"
 	"github.com/servingcert/servingcert/pkg/api"
@@ -31,7 +34,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	harness.Run(m, harness.Setup{Programs: []string{"signer", "rotator", "webhook"}, Installed: true}, func(_ context.Context, s *harness.Suite) error {
+	harness.Run(m, harness.Setup{Programs: harness.Programs{"signer": signerapp.Main, "rotator": rotatorapp.Main, "webhook": webhookapp.Main}, Installed: true}, func(_ context.Context, s *harness.Suite) error {
 		plane, admin, bin = s.Plane, s.Client, s.Dir
 		return nil
 	})

@@ -10,6 +10,9 @@ import (
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	rotatorapp "github.com/servingcert/servingcert/cmd/rotator/app"
+	signerapp "github.com/servingcert/servingcert/cmd/signer/app"
+	webhookapp "github.com/servingcert/servingcert/cmd/webhook/app"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -24,7 +27,7 @@ var (
 
 func TestMain(m *testing.M) {
 	harness.Run(m, harness.Setup{
-		ControlPlane: controlplane.Options{ControllerManager: true}, Programs: []string{"signer", "rotator", "webhook"}, Installed: true,
+		ControlPlane: controlplane.Options{ControllerManager: true}, Programs: harness.Programs{"signer": signerapp.Main, "rotator": rotatorapp.Main, "webhook": webhookapp.Main}, Installed: true,
 	}, func(ctx context.Context, s *harness.Suite) error {
 		plane, admin, dir = s.Plane, s.Client, s.Dir
 		s.AtEnd(stopAll)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	signerapp "github.com/servingcert/servingcert/cmd/signer/app"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/test/integration/harness"
@@ -39,7 +40,7 @@ func TestMain(m *testing.M) {
 			Features:           []controlplane.Feature{controlplane.PodCertificates},
 			ExtraAPIServerArgs: []string{"--enable-admission-plugins=NodeRestriction"},
 		},
-		Programs: []string{"signer"}, RightsOf: "signer",
+		Programs: harness.Programs{"signer": signerapp.Main}, RightsOf: "signer",
 	}, prepare)
 }
 

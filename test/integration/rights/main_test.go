@@ -13,6 +13,9 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	rotatorapp "github.com/servingcert/servingcert/cmd/rotator/app"
+	signerapp "github.com/servingcert/servingcert/cmd/signer/app"
+	webhookapp "github.com/servingcert/servingcert/cmd/webhook/app"
 	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
@@ -39,7 +42,7 @@ func TestMain(m *testing.M) {
 	for _, program := range programs {
 		options.AuditUsers = append(options.AuditUsers, accountOf(program))
 	}
-	harness.Run(m, harness.Setup{ControlPlane: options, Programs: []string{"signer", "rotator", "webhook"}, Installed: true}, func(ctx context.Context, s *harness.Suite) error {
+	harness.Run(m, harness.Setup{ControlPlane: options, Programs: harness.Programs{"signer": signerapp.Main, "rotator": rotatorapp.Main, "webhook": webhookapp.Main}, Installed: true}, func(ctx context.Context, s *harness.Suite) error {
 		plane, admin, dir = s.Plane, s.Client, s.Dir
 		return withGatewayAPI(ctx)
 	})

@@ -14,6 +14,7 @@ import (
 	cfssllog "github.com/cloudflare/cfssl/log"
 	"k8s.io/client-go/kubernetes"
 
+	signerapp "github.com/servingcert/servingcert/cmd/signer/app"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -35,7 +36,7 @@ func TestMain(m *testing.M) {
 				"--request-timeout=5m", // see occupy
 			},
 		},
-		Programs: []string{"signer"},
+		Programs: harness.Programs{"signer": signerapp.Main},
 	}, func(_ context.Context, s *harness.Suite) error {
 		plane, admin, binary = s.Plane, s.Clientset, filepath.Join(s.Dir, "signer")
 		return makeSharedNamespace()

@@ -11,6 +11,9 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	pluginapp "github.com/servingcert/servingcert/cmd/kubectl-servingcert/app"
+	rotatorapp "github.com/servingcert/servingcert/cmd/rotator/app"
+	signerapp "github.com/servingcert/servingcert/cmd/signer/app"
 	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/test/integration/harness"
@@ -22,7 +25,7 @@ var bin string
 func TestMain(m *testing.M) {
 	operatorInstead()
 	harness.Run(m, harness.Setup{
-		NoControlPlane: true, SideBySide: 6, Programs: []string{"signer", "rotator", "kubectl-servingcert"},
+		NoControlPlane: true, SideBySide: 6, Programs: harness.Programs{"signer": signerapp.Main, "rotator": rotatorapp.Main, "kubectl-servingcert": pluginapp.Main},
 	}, func(_ context.Context, s *harness.Suite) error {
 		bin = s.Dir
 		return nil

@@ -10,18 +10,15 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
-	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // TestPreviewOfALiveCluster: the command sees the cluster's Services and labels,
 // and finds the pods that were created too early.
 func TestPreviewOfALiveCluster(t *testing.T) {
-	dir := t.TempDir()
-	binary, kubeconfig := filepath.Join(dir, "kubectl-servingcert"), filepath.Join(dir, "kubeconfig")
-	require.NoError(t, harness.Build(t.Context(), dir, "kubectl-servingcert"))
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, cluster.AdminConfig()))
 	inject := func(args ...string) string {
-		out, err := exec.CommandContext(t.Context(), binary, append([]string{"inject", "--live", "--kubeconfig", kubeconfig, "-o", "report"}, args...)...).CombinedOutput()
+		out, err := exec.CommandContext(t.Context(), plugin, append([]string{"inject", "--live", "--kubeconfig", kubeconfig, "-o", "report"}, args...)...).CombinedOutput()
 		require.NoError(t, err, "%s", out)
 		return string(out)
 	}

@@ -11,6 +11,8 @@ import (
 
 	"k8s.io/client-go/kubernetes"
 
+	pluginapp "github.com/servingcert/servingcert/cmd/kubectl-servingcert/app"
+	webhookapp "github.com/servingcert/servingcert/cmd/webhook/app"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/hack/controlplane/certs"
 	"github.com/servingcert/servingcert/test/integration/harness"
@@ -21,13 +23,14 @@ var (
 	cluster *controlplane.ControlPlane
 	client  kubernetes.Interface // cluster-admin
 	hook    *webhookProcess
+	plugin  string // path of kubectl-servingcert
 
 	// clientAuthority issued the certificate that kube-apiserver presents to the webhook.
 	clientAuthority *certs.Authority
 )
 
 func TestMain(m *testing.M) {
-	harness.Run(m, harness.Setup{NoControlPlane: true, Programs: []string{"webhook"}}, prepare)
+	harness.Run(m, harness.Setup{NoControlPlane: true, Programs: harness.Programs{"webhook": webhookapp.Main, "kubectl-servingcert": pluginapp.Main}}, prepare)
 }
 
 // prepare starts a control plane that has a certificate for webhooks, and the webhook.
@@ -40,7 +43,7 @@ func prepare(ctx context.Context, s *harness.Suite) error {
 	if err := s.StartPlane(ctx, controlplane.Options{Features: controlplane.Features(), ExtraAPIServerArgs: []string{presents}}); err != nil {
 		return err
 	}
-	cluster, client = s.Plane, s.Clientset
+	cluster, client, plugin = s.Plane, s.Clientset, filepath.Join(s.Dir, "kubectl-servingcert")
 	if hook, err = install(ctx, s.Dir); err != nil {
 		return err
 	}

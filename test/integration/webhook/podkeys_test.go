@@ -101,11 +101,9 @@ func TestTheGateIsTurnedOffAndOn(t *testing.T) {
 // previewLive returns what the command prints about Deployment web of testdata.
 func previewLive(t *testing.T, ns string) string {
 	t.Helper()
-	dir := t.TempDir()
-	binary, kubeconfig := filepath.Join(dir, "kubectl-servingcert"), filepath.Join(dir, "kubeconfig")
-	require.NoError(t, harness.Build(t.Context(), dir, "kubectl-servingcert"))
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, cluster.AdminConfig()))
-	out, _ := exec.CommandContext(t.Context(), binary, "inject", "--live", "--kubeconfig", kubeconfig, "-n", ns, "-f", "testdata/deployment.yaml").CombinedOutput()
+	out, _ := exec.CommandContext(t.Context(), plugin, "inject", "--live", "--kubeconfig", kubeconfig, "-n", ns, "-f", "testdata/deployment.yaml").CombinedOutput()
 	return string(out)
 }
 

@@ -1,0 +1,211 @@
+// Package app is the program hostsync: its flags, what is wrong with them, and what runs by them. The
+// command of that name only calls it, so that a test can run the program in its own executable.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/spf13/pflag"
+
+	"github.com/servingcert/servingcert/cmd/internal/command"
+	"github.com/servingcert/servingcert/cmd/internal/port"
+	"github.com/servingcert/servingcert/pkg/hostfiles"
+	"github.com/servingcert/servingcert/pkg/hostfiles/hostsync"
+	"github.com/servingcert/servingcert/pkg/hostfiles/store"
+)
+
+const about = `hostsync copies the certificate in a directory, such as the volume of a Secret, to stores on its host,
+each in one step that cannot be half done, and has the programs that read them take it up. What is
+there stays if the source is worse, or gone.`
+
+const usage = `  hostsync --config FILE [flags]                 keep the stores until it is stopped
+  hostsync --config FILE --once [flags]          do what can be done now, and end
+  hostsync check-config --config FILE [flags]    say what is wrong with a configuration
+  hostsync remove --store NAME [flags]           take a store away, and put back what was there before it
+  hostsync ready [flags]                         ask the hostsync that runs whether all stores are well
+`
+
+// Config is all that flags and environment say.
+type Config struct {
+	File, Dir, From, Address, Host, Store string
+	Once                                  bool
+
+	stores []hostfiles.Store
+}
+
+// Main runs the program with the arguments and streams of the process, and exits.
+func Main() { os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr)) }
+
+func (c *Config) register(fs *pflag.FlagSet) {
+	fs.StringVar(&c.File, "config", "", "file that says which stores there are (docs/hosts.md)")
+	fs.StringVar(&c.Dir, "dir", "/etc/servingcert", "directory of the host in which each store has one of its own")
+	fs.StringVar(&c.From, "from", "", "directory with tls.crt, tls.key and ca.crt, for stores that do not name one")
+	fs.StringVar(&c.Address, "address", "127.0.0.1:15444", "IP address and port on which /metrics, /readyz and /healthz are served over HTTP")
+	fs.StringVar(&c.Host, "host", "", "name of the host, by which it acts at its own time in a window (default $NODE_NAME, or else the host's name)")
+	fs.BoolVar(&c.Once, "once", false, "do what can be done now, without regard to windows, and end: with code 1 if a store needs attention")
+	fs.StringVar(&c.Store, "store", "", "name of the store, for remove")
+}
+
+// validate checks the flags of a command.
+func (c *Config) validate(command string, getenv func(string) string) error {
+	if !filepath.IsAbs(c.Dir) {
+		return fmt.Errorf("--dir: %q: must be an absolute path", c.Dir)
+	}
+	if c.From != "" && !filepath.IsAbs(c.From) {
+		return fmt.Errorf("--from: %q: must be an absolute path", c.From)
+	}
+	if c.From != "" {
+		c.From = filepath.Clean(c.From)
+	}
+	if a, err := netip.ParseAddrPort(c.Address); err != nil || a.Port() == 0 {
+		return fmt.Errorf("--address: %q: must be an IP address and a port, as 127.0.0.1:15444 is", c.Address)
+	}
+	if c.Host == "" {
+		c.Host = getenv("NODE_NAME")
+	}
+	if c.Host == "" {
+		c.Host, _ = os.Hostname()
+	}
+	switch fault := hostfiles.StoreNameFault(c.Store); {
+	case command == "ready":
+		return nil
+	case command == "remove" && fault != "":
+		return fmt.Errorf("--store: %q: %s", c.Store, fault)
+	case command == "remove":
+		return nil
+	case c.File == "":
+		return errors.New(`--config: "": must be a file`)
+	}
+	return c.load()
+}
+
+func (c *Config) load() error {
+	f, err := os.Open(c.File)
+	if err != nil {
+		return fmt.Errorf("--config: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, hostfiles.MaxConfig+1))
+	if err != nil {
+		return fmt.Errorf("--config: %w", err)
+	}
+	config, err := hostfiles.Parse(data, c.From)
+	if err != nil {
+		return fmt.Errorf("--config: %s: %w", c.File, err)
+	}
+	c.stores = config.Stores
+	return nil
+}
+
+// commands are those beside the one without a name.
+var commands = map[string]func(c *Config, stdout io.Writer) error{
+	"check-config": checkConfig,
+	"remove":       remove,
+	"ready":        ready,
+}
+
+func run(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+	c, name := &Config{}, ""
+	if len(args) > 0 && commands[args[0]] != nil {
+		name, args = args[0], args[1:]
+	}
+	return command.Main(args, stdout, stderr, command.Command{
+		Name: "hostsync", About: about, Usage: usage, Flags: c.register,
+		Arguments: "only check-config, remove and ready are commands",
+		Validate:  func() error { return c.validate(name, getenv) },
+		Run: func(ctx context.Context) error {
+			if name != "" {
+				return commands[name](c, stdout)
+			}
+			return c.keep(ctx, slog.New(slog.NewTextHandler(stderr, nil)))
+		},
+	})
+}
+
+func (c *Config) keep(ctx context.Context, log *slog.Logger) error {
+	s := hostsync.New(hostsync.Config{Stores: c.stores, Root: c.Dir, Host: c.Host, Once: c.Once, Clock: time.Now, Log: log})
+	if c.Once {
+		if err := s.Run(ctx); err != nil {
+			return err
+		}
+		if text := s.NotReady(); text != "" {
+			return errors.New(strings.TrimSuffix(text, "\n"))
+		}
+		return nil
+	}
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	if err := port.Small(s.Handler(), log).Serve(ctx, c.Address); err != nil {
+		return fmt.Errorf("--address: %w", err)
+	}
+	return s.Run(ctx)
+}
+
+func checkConfig(c *Config, stdout io.Writer) error {
+	for _, s := range c.stores {
+		_, err := fmt.Fprintf(stdout, "store %s: %s from %s; action: %s\n", s.Name, s.Kind, s.From, s.Action)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// remove takes a store away.
+func remove(c *Config, stdout io.Writer) error {
+	if !store.Exists(c.Dir, c.Store) {
+		return fmt.Errorf("--store: %q: %s has no store of that name", c.Store, c.Dir)
+	}
+	s, err := store.Open(c.Dir, &hostfiles.Store{Name: c.Store}, time.Now)
+	if err != nil {
+		return err
+	}
+	if err := s.Lock(context.Background(), nil); err != nil {
+		s.Close()
+		return fmt.Errorf("--store: %q: %w: stop it first", c.Store, err)
+	}
+	restored, err := s.Remove()
+	for _, path := range restored {
+		_, _ = fmt.Fprintf(stdout, "put back %s\n", path)
+	}
+	if err == nil {
+		_, err = fmt.Fprintf(stdout, "removed store %s\n", c.Store)
+	}
+	return err
+}
+
+// Bounds of what ready waits for and reads.
+const (
+	readyTimeout = 10 * time.Second
+	maxAnswer    = 8 << 10
+)
+
+// ready prints what the hostsync that runs says about its readiness: as the probe of a pod, its kubelet
+// shows the text in an event.
+func ready(c *Config, stdout io.Writer) error {
+	client := &http.Client{Timeout: readyTimeout}
+	response, err := client.Get("http://" + c.Address + "/readyz")
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	if err != nil {
+		return err
+	}
+	if response.StatusCode != http.StatusOK {
+		return errors.New(strings.TrimSuffix(string(text), "\n"))
+	}
+	_, err = stdout.Write(text)
+	return err
+}

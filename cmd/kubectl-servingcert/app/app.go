@@ -1,0 +1,128 @@
+// Package app is the program kubectl-servingcert: its flags, what is wrong with them, and what runs by them. The
+// command of that name only calls it, so that a test can run the program in its own executable.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/servingcert/servingcert/cmd/internal/version"
+)
+
+// Main runs the program with the arguments and streams of the process, and exits.
+func Main() {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
+	code := run(ctx, arguments(os.Args), standard())
+	stop()
+	os.Exit(code)
+}
+
+// arguments returns the arguments of the program. Under the name completer it is run by
+// kubectl, to complete them.
+func arguments(args []string) []string {
+	if strings.TrimSuffix(filepath.Base(args[0]), ".exe") == completer {
+		return append([]string{cobra.ShellCompRequestCmd}, args[1:]...)
+	}
+	return args[1:]
+}
+
+func standard() streams {
+	info, err := os.Stdin.Stat()
+	terminal := err == nil && info.Mode()&os.ModeCharDevice != 0 // so is /dev/null, which answers nothing
+	return streams{in: os.Stdin, out: os.Stdout, err: os.Stderr, terminal: terminal, screen: screenOf(os.Stdout, os.Getenv)}
+}
+
+// verbs are the subcommands, in the order in which help lists them.
+func (p *plugin) verbs() []*cobra.Command {
+	return []*cobra.Command{
+		p.injectCommand(),
+		p.statusCommand(),
+		p.timelineCommand(),
+		p.verifyCommand(),
+		p.renewCommand(),
+		p.rotateCommand(),
+		p.doctorCommand(),
+		p.analyzeCommand(),
+		p.planCommand(),
+		p.clientsCommand(),
+		p.migrateCommand(),
+		p.versionCommand(),
+	}
+}
+
+func run(ctx context.Context, args []string, std streams) int {
+	if std.screen.to == nil {
+		std.screen.to = std.out
+	}
+	std.manifests, std.out, std.err = std.out, escaping{std.out}, escaping{std.err}
+	root := newRoot(&plugin{streams: std, kube: newConnection()})
+	root.SetArgs(append([]string{}, args...)) // nil would be os.Args
+	return exitCode(std.err, root.ExecuteContext(ctx))
+}
+
+// newRoot returns "kubectl servingcert" with all verbs.
+func newRoot(p *plugin) *cobra.Command {
+	cobra.EnableCommandSorting = false // as verbs lists them
+	var shown bool
+	root := &cobra.Command{
+		Use:           "kubectl-servingcert COMMAND [flags]",
+		Short:         "Serving certificates for Kubernetes workloads.",
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: plugged},
+		SilenceErrors: true,
+		SilenceUsage:  true,
+		Args:          func(cmd *cobra.Command, args []string) error { return unknown(cmd, args) },
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if !shown {
+				return cmd.Help()
+			}
+			_, err := fmt.Fprintf(p.out, "%s %s\n", cmd.Name(), version.Get())
+			return err
+		},
+	}
+	// As every program of servingcert has it; the command version says more.
+	root.Flags().BoolVar(&shown, "version", false, "print the version of the plugin, and do nothing else")
+	root.SetIn(p.in)
+	root.SetOut(p.out)
+	root.SetErr(p.err)
+	root.CompletionOptions.DisableDefaultCmd = true // p.completionCommand instead
+	p.kube.add(root.PersistentFlags())
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { _, _ = io.WriteString(p.out, helpOf(cmd)) })
+	root.AddCommand(p.verbs()...)
+	root.AddCommand(p.completionCommand(), optionsCommand())
+	p.completeFlags(root)
+	return root
+}
+
+// unknown returns the error of a verb that does not exist; nil without arguments.
+func unknown(root *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	return usagef("unknown command %q: must be one of %s", args[0], strings.Join(names(root), ", "))
+}
+
+// exitCode reports an error, and returns what the process ends with.
+func exitCode(w io.Writer, err error) int {
+	if err == nil {
+		return exitOK
+	}
+	if errors.Is(err, errReported) {
+		return exitError
+	}
+	_, _ = fmt.Fprintf(w, "%s: %v\n", plugged, err)
+	var usage usageError
+	if errors.As(err, &usage) {
+		return exitUsage
+	}
+	return exitError
+}

@@ -1,0 +1,156 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+)
+
+// clientsFlags are what clients was asked.
+type clientsFlags struct {
+	*plugin
+	name, output    string
+	window, timeout time.Duration
+}
+
+func (p *plugin) clientsCommand() *cobra.Command {
+	return verb{
+		about: "Show who still speaks plaintext to a Service that serves TLS too. Exit code 1 if somebody does, or it is not known.",
+		usage: "clients [-n NAMESPACE] SERVICE [flags]",
+		examples: `# Who has to move to TLS before plaintext can go?
+kubectl servingcert clients web -n shop
+
+# Has nobody spoken plaintext for two weeks?
+kubectl servingcert clients web -n shop --for 336h
+
+# The workloads.
+kubectl servingcert clients web -n shop -o jsonpath='{range .ports[*].clients[*]}{.name}{"\n"}{end}'`,
+		outputs: reportOutputs,
+		args:    atMostOne(p.live(services)),
+		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
+			f := clientsFlags{plugin: p}
+			p.kube.addNamespace(fs, "namespace of the Service")
+			fs.DurationVar(&f.window, "for", 7*24*time.Hour, "for how long nobody may have spoken plaintext")
+			fs.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long the proxy of a pod may take to answer")
+			fs.StringVarP(&f.output, "output", "o", "text", reportOutputs.String())
+			return func(ctx context.Context, args []string) error {
+				if err := f.validate(args); err != nil {
+					return err
+				}
+				return f.run(ctx, time.Now())
+			}
+		},
+	}.command()
+}
+
+func (f *clientsFlags) validate(args []string) error {
+	switch {
+	case len(args) == 0:
+		return usagef("no Service given: name one")
+	case len(args) > 1:
+		return usagef("unexpected argument %q: name one Service", args[1])
+	case f.window <= 0:
+		return usagef("--for %s: must be positive", f.window)
+	case f.timeout <= 0:
+		return usagef("--timeout %s: must be positive", f.timeout)
+	}
+	f.name = serviceName(args[0])
+	return reportOutputs.validate(f.output)
+}
+
+func (f *clientsFlags) run(ctx context.Context, now time.Time) error {
+	c, err := f.connect()
+	if err != nil {
+		return err
+	}
+	cfg, err := cluster.Config(f.kube)
+	if err != nil {
+		return err
+	}
+	situation, err := c.Clients(ctx, cfg, f.name, f.timeout)
+	if err != nil {
+		return err
+	}
+	situation.Window = f.window
+	found := judge.ClientsOf(situation, now)
+	if isData(f.output) {
+		err = writeData(f.out, f.output, clientsData{headerOf("Clients"), found})
+	} else {
+		err = writeClients(f.screen, found)
+	}
+	if err == nil && !found.Settled() {
+		return errReported
+	}
+	return err
+}
+
+// clientsData is the form of the clients as data.
+type clientsData struct {
+	header
+	judge.Clients
+}
+
+// verdictStyles paint what is said of a port.
+var verdictStyles = map[string]style{judge.ClientsLeft: bad, judge.ClientsNone: good, judge.ClientsTooSoon: doubt, judge.ClientsUnknown: doubt}
+
+func writeClients(s screen, found judge.Clients) error {
+	for i, p := range found.Ports {
+		head := fmt.Sprintf("Service %s/%s, port %s: %s", found.Namespace, found.Service, p.Name, judge.Count(p.Pods, "pod"))
+		if p.Since != nil {
+			head += ", all of which have looked since " + clock(p.Since)
+		}
+		if i > 0 {
+			head = "\n" + head
+		}
+		if err := writeLines(s, head+"\n"); err != nil {
+			return err
+		}
+		if err := writeClientRows(s, p); err != nil {
+			return err
+		}
+		if p.Evicted > 0 {
+			if err := writeLines(s, fmt.Sprintf("The proxies have forgotten %d more addresses, seen before these.\n", p.Evicted)); err != nil {
+				return err
+			}
+		}
+		if err := writeAdvice(s, p); err != nil {
+			return err
+		}
+	}
+	text := ""
+	for _, u := range found.Unanswered {
+		text += "No answer: " + u + "\n"
+	}
+	for _, u := range found.NotSeen {
+		text += "Not read, so that clients may have no name: " + u + "\n"
+	}
+	return writeLines(s, text)
+}
+
+func writeAdvice(s screen, p judge.ClientsPort) error {
+	_, err := fmt.Fprintln(s.to, s.paint(p.Advice, verdictStyles[p.Verdict]))
+	return err
+}
+
+func writeClientRows(s screen, p judge.ClientsPort) error {
+	if len(p.Clients) == 0 {
+		return nil
+	}
+	rows := [][]cell{cells("CLIENT", "LAST", "FIRST", "CONNECTIONS", "KIND", "ADDRESSES")}
+	for _, c := range p.Clients {
+		addresses := strings.Join(c.Addresses[:min(3, len(c.Addresses))], ",")
+		if more := len(c.Addresses) - 3; more > 0 {
+			addresses += fmt.Sprintf(" and %d more", more)
+		}
+		rows = append(rows, cells(c.Name, clock(&c.Last), clock(&c.First), strconv.FormatUint(c.Connections, 10), strings.Join(c.Kinds, ","), addresses))
+	}
+	return (&table{}).write(s, rows...)
+}

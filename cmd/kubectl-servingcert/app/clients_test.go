@@ -1,0 +1,109 @@
+package app
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"k8s.io/streaming/pkg/httpstream"
+	"k8s.io/streaming/pkg/httpstream/spdy"
+)
+
+// lists are what the API server of these tests holds: a Service, its pods, of which the last has no
+// proxy, who has which address, and a node.
+var lists = map[string]string{
+	"/api/v1/namespaces/shop/services/web":   `{"kind":"Service","apiVersion":"v1","metadata":{"name":"web","namespace":"shop"},"spec":{"selector":{"app":"web"},"ports":[{"name":"http","port":80,"targetPort":"sc-any-8080"},{"name":"https","port":443,"targetPort":"sc-tls-8080"}]}}`,
+	"/api/v1/namespaces/shop/services/plain": `{"kind":"Service","apiVersion":"v1","metadata":{"name":"plain","namespace":"shop"},"spec":{"selector":{"app":"web"},"ports":[{"port":80,"targetPort":8080}]}}`,
+	"/api/v1/namespaces/shop/pods": `{"kind":"PodList","apiVersion":"v1","items":[` +
+		servingPod("web-1", "servingcert-proxy") + `,` + servingPod("web-2", "servingcert-proxy") + `,` + servingPod("web-old", "other") + `]}`,
+	"/api/v1/pods":  `{"kind":"PodList","apiVersion":"v1","items":[{"metadata":{"name":"cart-7d9-x","namespace":"shop","labels":{"pod-template-hash":"7d9"},"ownerReferences":[{"apiVersion":"apps/v1","kind":"ReplicaSet","name":"cart-7d9","uid":"1","controller":true}]},"status":{"phase":"Running","startTime":"2026-11-01T00:00:00Z","podIPs":[{"ip":"10.0.0.7"}]}}]}`,
+	"/api/v1/nodes": `{"kind":"NodeList","apiVersion":"v1","items":[{"metadata":{"name":"n1"},"status":{"addresses":[{"type":"InternalIP","address":"192.168.0.1"}]}}]}`,
+}
+
+func servingPod(name, sidecar string) string {
+	return fmt.Sprintf(`{"metadata":{"name":%q,"namespace":"shop","labels":{"app":"web"}},"spec":{"initContainers":[{"name":%q,"restartPolicy":"Always","args":["--admin-address=127.0.0.1:15443","--listen=sc-any-8080=15444:8080"]}],"containers":[{"name":"app"}]},"status":{"phase":"Running"}}`, name, sidecar)
+}
+
+// answers is an API server with the lists, whose pods' proxies answer that.
+func answers(t *testing.T, byPod map[string]string) string {
+	t.Helper()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if body, ok := lists[r.URL.Path]; ok {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = fmt.Fprint(w, body)
+			return
+		}
+		pod := strings.TrimSuffix(strings.TrimPrefix(r.URL.Path, "/api/v1/namespaces/shop/pods/"), "/portforward")
+		body, ok := byPod[pod]
+		if !ok || r.Method != http.MethodPost {
+			http.Error(w, "no", http.StatusBadRequest)
+			return
+		}
+		if _, err := httpstream.Handshake(r, w, []string{"portforward.k8s.io"}); err != nil {
+			return
+		}
+		streams := make(chan httpstream.Stream, 2)
+		conn := spdy.NewResponseUpgrader().UpgradeResponse(w, r, func(s httpstream.Stream, _ <-chan struct{}) error {
+			streams <- s
+			return nil
+		})
+		if conn == nil {
+			return
+		}
+		problems, data := <-streams, <-streams
+		if _, err := http.ReadRequest(bufio.NewReader(data)); err == nil {
+			_, _ = fmt.Fprintf(data, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n%s", body)
+		}
+		_ = problems.Close()
+		_ = data.Close()
+		<-conn.CloseChan()
+	}))
+	t.Cleanup(server.Close)
+	return server.URL
+}
+
+func looked(since time.Time, peers string) string {
+	return fmt.Sprintf(`{"since":%q,"ports":["sc-any-8080"],"forgotten":0,"clients":[%s]}`, since.Format(time.RFC3339), peers)
+}
+
+func TestClientsAreShown(t *testing.T) {
+	t.Setenv("KUBECONFIG", t.TempDir()+"/none")
+	ask := func(byPod map[string]string, args ...string) (out string, code int) {
+		var text bytes.Buffer
+		code = run(t.Context(), append([]string{"clients", "-n", "shop", "--server", answers(t, byPod)}, args...), streams{in: strings.NewReader(""), out: &text, err: &text})
+		return text.String(), code
+	}
+	long := time.Now().Add(-30 * 24 * time.Hour).UTC().Truncate(time.Second)
+	recent := time.Now().Add(-time.Hour).UTC().Truncate(time.Second)
+
+	seen := fmt.Sprintf(`{"port":"sc-any-8080","address":"10.0.0.7","first":%q,"last":%q,"connections":3,"kind":"http"},{"port":"sc-any-8080","address":"192.168.0.1","first":%[1]q,"last":%[1]q,"connections":1,"kind":"other\u001b"}`, long.Format(time.RFC3339), recent.Format(time.RFC3339))
+	out, code := ask(map[string]string{"web-1": looked(long, seen), "web-2": looked(recent, "")}, "web")
+	assert.Equal(t, exitError, code)
+	assert.Equal(t, strings.NewReplacer("LONG", long.Format(time.RFC3339), "RECENT", recent.Format(time.RFC3339)).Replace(
+		`Service shop/web, port sc-any-8080: 2 pods, all of which have looked since RECENT
+CLIENT                                                  LAST                  FIRST                 CONNECTIONS  KIND         ADDRESSES
+shop Deployment/cart                                    RECENT  LONG  3            http         10.0.0.7
+node n1: a pod on its network, or traffic from outside  LONG  LONG  1            other\u001b  192.168.0.1
+plaintext in the last 7 days from shop Deployment/cart: move them to TLS
+`), out)
+
+	out, code = ask(map[string]string{"web-1": looked(long, ""), "web-2": looked(long, "")}, "service/web")
+	assert.Equal(t, exitOK, code)
+	assert.Contains(t, out, "\nno plaintext client for 7 days: use sc-tls-8080, which the pods have already\n")
+
+	out, code = ask(map[string]string{"web-1": looked(long, ""), "web-2": "?"}, "web", "-o", "json")
+	assert.Equal(t, exitError, code)
+	assert.Contains(t, out, `"kind": "Clients"`)
+	assert.Contains(t, out, `"verdict": "unknown"`)
+	assert.Contains(t, out, `"web-2: must be a list of plaintext clients`)
+
+	out, code = ask(nil, "plain")
+	assert.Equal(t, exitError, code)
+	assert.Equal(t, "kubectl servingcert: Service shop/plain has no port with targetPort sc-any-PORT: plaintext to its other ports does not pass a proxy, which could remember it\n", out)
+}

@@ -1,0 +1,69 @@
+package app
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+)
+
+// confirm prints what breaks, and asks.
+func (f *rotateFlags) confirm(ctx context.Context, c *cluster.Cluster, cm *corev1.ConfigMap) error {
+	known, err := f.known(ctx, c)
+	if err != nil {
+		return err
+	}
+	if f.replaceLost {
+		known.Lost = judge.ParseCA(cm.Data).Problem
+	}
+	_, _ = io.WriteString(f.text.out, judge.Consequences(known))
+	breaks := judge.BreaksOf(known)
+	f.done.Breaks = &breaks
+	if f.yes || f.dryRun {
+		return nil
+	}
+	return agreed(f.text)
+}
+
+// known reads who uses a certificate or the bundle.
+func (f *rotateFlags) known(ctx context.Context, c *cluster.Cluster) (k judge.DistrustSituation, err error) {
+	if k.Services, err = c.Services(ctx, ""); err != nil {
+		return k, err
+	}
+	if err := c.AddStale(ctx, f.namespace, k.Services); err != nil {
+		return k, err
+	}
+	k.Consumers, k.ConsumersErr = c.Consumers(ctx, "", k.Services)
+	if k.ConsumersErr != nil && !apierrors.IsForbidden(k.ConsumersErr) {
+		return k, k.ConsumersErr
+	}
+	k.Trust, err = c.Trust(ctx, f.namespace)
+	return k, err
+}
+
+// agreed asks, and returns nil if the answer is yes.
+func agreed(std streams) error {
+	noTerminal := errors.New("cannot ask for confirmation: standard input is not a terminal; use --yes to skip the question. Nothing was changed")
+	if !std.terminal {
+		return noTerminal
+	}
+	_, _ = io.WriteString(std.out, "Type yes to continue: ")
+	answer, err := bufio.NewReader(std.in).ReadString('\n')
+	switch {
+	case err != nil && !errors.Is(err, io.EOF):
+		return fmt.Errorf("standard input: %w", err)
+	case err != nil && answer == "": // /dev/null looks like a terminal
+		return noTerminal
+	case strings.TrimSpace(answer) != "yes":
+		return errors.New("not confirmed. Nothing was changed")
+	}
+	return nil
+}

@@ -1,0 +1,176 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/examine"
+	"github.com/servingcert/servingcert/pkg/doctor"
+)
+
+// waitInterval is how often doctor --wait looks.
+const waitInterval = 3 * time.Second
+
+// doctorFlags are what doctor was asked.
+type doctorFlags struct {
+	*plugin
+	examine.Options
+	format       string
+	caBackup     string // a file
+	all          bool
+	strict, wait bool
+	timeout      time.Duration
+}
+
+func (p *plugin) doctorCommand() *cobra.Command {
+	return verb{
+		about: "Examine a cluster: what is wrong, and what to do. Exit code 1 if something is, 2 if it cannot be examined.",
+		usage: "doctor [--pre | --wait] [-n NAMESPACE | -A] [flags]",
+		examples: `# Before an installation: is it possible?
+kubectl servingcert doctor --pre
+
+# After it: wait until everything works.
+kubectl servingcert doctor --wait
+
+# Before servingcert is uninstalled: is the backup of its CA current?
+kubectl servingcert doctor --ca-backup backup.yaml
+
+# What is wrong in a namespace, as a gate of a pipeline.
+kubectl servingcert doctor -n shop --strict`,
+		outputs: reportOutputs,
+		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
+			f := doctorFlags{plugin: p}
+			fs.BoolVar(&f.Before, "pre", false, "before an installation: is it possible?")
+			fs.StringVarP(p.kube.Namespace, "namespace", "n", "", "namespace whose Services and workloads are examined (default: all)")
+			fs.BoolVarP(&f.all, "all-namespaces", "A", false, "the Services and workloads of all namespaces, which is the default")
+			fs.StringVarP(&f.format, "output", "o", "text", reportOutputs.String())
+			fs.StringVar(&f.caBackup, "ca-backup", "", "file with the Secret of the CA, as kubectl get secret -o yaml prints it: is it the CA as it is now?")
+			fs.BoolVar(&f.strict, "strict", false, "warnings end with exit code 1 too")
+			fs.BoolVar(&f.wait, "wait", false, "wait until nothing is wrong")
+			fs.DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long --wait waits")
+			fs.StringVar(&f.DryRunNamespace, "dry-run-namespace", "", "namespace of the pod that is created with dryRun=All to see whether it reaches the webhook (default: the first that is opted in)")
+			fs.BoolVar(&f.CreateNamespace, "create-namespace", false, "if no namespace is opted in, create one for that pod, and delete it")
+			systemNamespace(fs, &f.System)
+			return func(ctx context.Context, args []string) error {
+				if err := f.validate(args); err != nil {
+					return err
+				}
+				return f.run(ctx)
+			}
+		},
+	}.command()
+}
+
+func (f *doctorFlags) validate(args []string) error {
+	f.Namespace = *f.kube.Namespace
+	switch {
+	case len(args) > 0:
+		return usagef("unexpected argument %q: doctor takes none", args[0])
+	case f.all && f.Namespace != "":
+		return usagef("-n and -A are mutually exclusive")
+	case f.Before && f.caBackup != "":
+		return usagef("--pre and --ca-backup are mutually exclusive")
+	case f.Before && f.wait:
+		return usagef("--pre and --wait are mutually exclusive")
+	case f.timeout <= 0:
+		return usagef("--timeout %s: must be positive", f.timeout)
+	}
+	return reportOutputs.validate(f.format)
+}
+
+func (f *doctorFlags) run(ctx context.Context) error {
+	if f.caBackup != "" {
+		content, err := os.ReadFile(f.caBackup)
+		if err != nil {
+			return usagef("--ca-backup: %w", err)
+		}
+		f.Backup = &doctor.Backup{File: f.caBackup, Content: content}
+	}
+	if err := f.kube.named(); err != nil {
+		return usageError{err} // it could not be run
+	}
+	cfg, err := cluster.Config(f.kube)
+	if err != nil {
+		return usageError{err}
+	}
+	look := func(ctx context.Context) (doctor.Report, error) {
+		facts, now, err := examine.Gather(ctx, cfg, f.Options)
+		return facts.Examine(now), err
+	}
+	r, err := look(ctx)
+	if f.wait {
+		r, err = f.until(ctx, r, err, look)
+	}
+	if err != nil {
+		return usageError{err}
+	}
+	if err := writeDoctor(f.streams, r, f.format, true); err != nil {
+		return err
+	}
+	switch {
+	case !r.Examined():
+		return usagef("nothing could be examined: this user may not read what the checks need")
+	case r.Failed(f.strict):
+		return errReported
+	}
+	return nil
+}
+
+// until looks again until nothing is wrong, or the time is over, and returns what was seen
+// last. It says what is missing whenever that changes.
+func (f *doctorFlags) until(ctx context.Context, r doctor.Report, err error, look func(context.Context) (doctor.Report, error)) (doctor.Report, error) {
+	bounded, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	said := ""
+	for err != nil || !r.Examined() || r.Failed(f.strict) {
+		if text := f.missing(r, err); text != said {
+			_, _ = fmt.Fprintf(f.err, "waiting: %s\n", text)
+			said = text
+		}
+		select {
+		case <-bounded.Done():
+			if ctx.Err() == nil {
+				_, _ = fmt.Fprintf(f.err, "gave up after %s\n", f.timeout)
+			}
+			return r, err
+		case <-time.After(waitInterval):
+		}
+		next, nextErr := look(bounded)
+		if bounded.Err() != nil {
+			continue // half of it may be missing: the last whole report counts
+		}
+		r, err = next, nextErr
+	}
+	return r, err
+}
+
+// missing returns a line about what is waited for.
+func (f *doctorFlags) missing(r doctor.Report, err error) string {
+	if err != nil {
+		return err.Error()
+	}
+	level := doctor.Error
+	if f.strict {
+		level = doctor.Warning
+	}
+	var what []string
+	for _, found := range r.AtLeast(level) {
+		text := strings.TrimSpace(fmt.Sprintf("%s %s", found.ID, found.Object))
+		if !slices.Contains(what, text) {
+			what = append(what, text)
+		}
+	}
+	const most = 5
+	if len(what) > most {
+		return fmt.Sprintf("%s and %d more", strings.Join(what[:most], ", "), len(what)-most)
+	}
+	return strings.Join(what, ", ")
+}

@@ -1,0 +1,44 @@
+package app
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/pflag"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+)
+
+// connection are kubectl's flags that say which cluster a command talks to, and as whom.
+type connection struct{ *genericclioptions.ConfigFlags }
+
+func newConnection() *connection {
+	c := &connection{genericclioptions.NewConfigFlags(true)}
+	c.CacheDir = nil // discovery is not cached, as nothing is discovered
+	return c
+}
+
+// add adds all of them but --namespace, which is not the same for each verb.
+func (c *connection) add(fs *pflag.FlagSet) {
+	namespace := c.Namespace
+	c.Namespace = nil
+	c.AddFlags(fs)
+	c.Namespace = namespace
+}
+
+// named returns an error if nothing names a cluster. cli-runtime would take
+// http://localhost:8080 then, which is nobody's API server any more.
+func (c *connection) named() error {
+	loader := c.ToRawKubeConfigLoader()
+	raw, err := loader.RawConfig()
+	if err != nil || len(raw.Clusters) > 0 || *c.APIServer != "" || os.Getenv("KUBERNETES_MASTER") != "" || os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
+		return nil //nolint:nilerr // cluster.Connect gets the same error
+	}
+	files := strings.Join(loader.ConfigAccess().GetLoadingPrecedence(), ", ")
+	return fmt.Errorf("load the kubeconfig: it names no cluster, or does not exist (%s): set --kubeconfig, --server or $KUBECONFIG", files)
+}
+
+// addNamespace adds --namespace for a verb that takes the context's by default.
+func (c *connection) addNamespace(fs *pflag.FlagSet, about string) {
+	fs.StringVarP(c.Namespace, "namespace", "n", "", about+" (default: the context's)")
+}

@@ -1,0 +1,94 @@
+package app
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// plugged is how the program is typed.
+const plugged = "kubectl servingcert"
+
+// flagWidth is where the descriptions of flags are wrapped, in columns.
+const flagWidth = 100
+
+// helpOf returns what --help prints.
+func helpOf(cmd *cobra.Command) string {
+	if cmd.HasParent() {
+		return verbHelp(cmd)
+	}
+	var b strings.Builder
+	_, _ = fmt.Fprintf(&b, "%s\n\nUsage:\n  %s COMMAND [flags]\n\n%s", cmd.Short, plugged, commandsOf(cmd)) // a Builder does not fail
+	_, _ = fmt.Fprintf(&b, "\n%s COMMAND --help lists the flags of a command, and\n%s options those of all.\n", plugged, plugged)
+	return b.String()
+}
+
+// commandsOf lists the subcommands, "" if there is none.
+func commandsOf(cmd *cobra.Command) string {
+	var b strings.Builder
+	for _, c := range cmd.Commands() {
+		if listed(c) {
+			_, _ = fmt.Fprintf(&b, "  %-11s %s\n", c.Name(), c.Short)
+		}
+	}
+	if b.Len() == 0 {
+		return ""
+	}
+	return "Commands:\n" + b.String()
+}
+
+func verbHelp(cmd *cobra.Command) string {
+	text := cmd.Short + "\n"
+	if cmd.Long != "" {
+		text += "\n" + strings.TrimSpace(cmd.Long) + "\n"
+	}
+	text += fmt.Sprintf("\nUsage:\n  %s\n", cmd.UseLine())
+	if cmd.HasExample() {
+		text += "\nExamples:\n" + indented(cmd.Example)
+	}
+	if commands := commandsOf(cmd); commands != "" {
+		text += "\n" + commands
+	}
+	if flags := flagsOf(cmd); flags != "" {
+		text += "\nFlags:\n" + flags
+	}
+	return text + fmt.Sprintf("\n%s options lists the flags of all commands, such as --context and --as.\n", plugged)
+}
+
+func indented(text string) string {
+	text = "  " + strings.ReplaceAll(strings.TrimSpace(text), "\n", "\n  ") + "\n"
+	return strings.ReplaceAll(text, "\n  \n", "\n\n")
+}
+
+// flagsOf lists the flags of a verb's own.
+func flagsOf(cmd *cobra.Command) string {
+	cmd.InitDefaultHelpFlag()
+	if help := cmd.Flags().Lookup("help"); help != nil {
+		help.Hidden = true // whoever reads this has found it
+	}
+	return cmd.LocalFlags().FlagUsagesWrapped(flagWidth)
+}
+
+// listed reports whether help names a command. cobra adds "help" itself.
+func listed(c *cobra.Command) bool { return c.IsAvailableCommand() && c.Name() != "help" }
+
+func names(root *cobra.Command) []string {
+	var out []string
+	for _, c := range root.Commands() {
+		if listed(c) {
+			out = append(out, c.Name())
+		}
+	}
+	return out
+}
+
+// optionsCommand lists the flags that are the same for all verbs, as kubectl options does.
+func optionsCommand() *cobra.Command {
+	cmd := &cobra.Command{Use: "options", Short: "List the flags that all commands take.", Args: cobra.NoArgs}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "All commands take these flags:\n\n%s", cmd.InheritedFlags().FlagUsagesWrapped(flagWidth))
+		return err
+	}
+	return cmd
+}

@@ -1,0 +1,112 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"path"
+	"regexp"
+
+	"github.com/spf13/pflag"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/yaml"
+
+	"github.com/servingcert/servingcert/cmd/internal/version"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/hostset"
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/programs"
+	"github.com/servingcert/servingcert/pkg/preview"
+)
+
+// hostFlags are what inject was asked about static pods.
+type hostFlags struct {
+	on    bool
+	dir   string
+	image string
+}
+
+func (f *hostFlags) add(fs *pflag.FlagSet) {
+	fs.BoolVar(&f.on, "host", false, "the Pods are static: they get their files from a directory of their node that hostsync fills, and refer to no object of the API")
+	fs.StringVar(&f.dir, "host-dir", "/etc/servingcert", "hostsync's --dir: the directory on nodes in which each static pod has one of its own")
+	fs.StringVar(&f.image, "hostsync-image", releasedImage("hostsync", version.Get().Version), "image of hostsync, for -o hostsync; without it, that of the plugin's release")
+}
+
+func (f *hostFlags) validate(output string, live bool) error {
+	switch {
+	case !f.on && output == outputHostsync:
+		return usagef("-o %s requires --host", outputHostsync)
+	case f.on && live:
+		return usagef("--host and --live are mutually exclusive: give the Service with -f if its annotations are to count")
+	case !path.IsAbs(f.dir) || path.Clean(f.dir) != f.dir || f.dir == "/":
+		return usagef("--host-dir %q: must be an absolute path without trailing slash", f.dir)
+	}
+	if output == outputHostsync && f.image == "" {
+		return usagef("-o %s requires --hostsync-image: this plugin is no release, so it does not know which version of the image goes with it", outputHostsync)
+	}
+	if detail := api.CheckImage(f.image); f.image != "" && detail != "" {
+		return usagef("--hostsync-image %q: %s", f.image, detail)
+	}
+	return nil
+}
+
+var released = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+$`)
+
+// releasedImage is the image that was released with the version, or "" if that is no release: there is no
+// tag latest.
+func releasedImage(name, version string) string {
+	if !released.MatchString(version) {
+		return ""
+	}
+	return "ghcr.io/servingcert/" + name + ":" + version
+}
+
+// files returns the directory on nodes, or "" for pods that are not static.
+func (f *hostFlags) files() string {
+	if !f.on {
+		return ""
+	}
+	return f.dir
+}
+
+// write prints the DaemonSet and the ConfigMap of each static pod that gets its files.
+func (f *hostFlags) write(w io.Writer, outcomes []preview.Outcome, table *programs.Table) error {
+	if table == nil {
+		builtin := programs.Builtin()
+		table = &builtin
+	}
+	for _, o := range outcomes {
+		if !o.Report.Injected() {
+			continue
+		}
+		if o.Report.PodKey {
+			return fmt.Errorf("Pod %s/%s: Service %s has %s: %s, so that its certificate is signed only for pods that it selects, which a DaemonSet of hostsync is not: set %s, or write the DaemonSet by hand (docs/hosts.md#a-key-for-each-host)",
+				o.Namespace, o.Name, o.Report.Service, api.AnnotationKeySource, api.KeySourcePod, api.AnnotationSecretName)
+		}
+		config, set, err := hostset.Static{
+			Pod: o.Pod, Namespace: o.Namespace, Secret: o.Report.Secret, Service: o.Report.Service, Dir: f.dir, Image: f.image, Programs: *table,
+		}.Objects()
+		if err != nil {
+			return err
+		}
+		for _, object := range []any{config, set} {
+			if err := writeObject(w, object); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// writeObject prints an object without a status.
+func writeObject(w io.Writer, object any) error {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return err
+	}
+	delete(fields, "status")
+	text, err := yaml.Marshal(fields)
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(w, "---\n%s", text)
+	return err
+}

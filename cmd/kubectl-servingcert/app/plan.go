@@ -1,0 +1,185 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/plan"
+)
+
+// planFlags are what plan was asked. Files are read as inject reads them.
+type planFlags struct {
+	*plugin
+	from          manifestFlags
+	webhook       webhookFlags
+	system        string
+	format        string
+	all           bool
+	clusterDomain string
+	names         []string
+}
+
+// planOutputs are the values of -o.
+var planOutputs = outputs{"text", "json", "yaml", "html", jsonPath + "TEMPLATE"}
+
+func (p *plugin) planCommand() *cobra.Command {
+	return verb{
+		about: "Show how each Service comes to serve TLS, who refers to it without, and in which order to go.",
+		usage: "plan [SERVICE…] [-f FILE|DIR|- | -n NAMESPACE | -A] [flags]",
+		examples: `# All Services of a cluster, in the order to go.
+kubectl servingcert plan
+
+# One Service: its ports, who refers to it, and the steps.
+kubectl servingcert plan web -n shop
+
+# Of a chart, as a page for a browser.
+helm template shop ./shop | kubectl servingcert plan -f - -o html > plan.html
+
+# Add the ports of a namespace. This changes nothing for those who use the other ports.
+kubectl servingcert plan -n shop -o yaml | kubectl apply --server-side --field-manager=servingcert-plan -f -`,
+		outputs: planOutputs,
+		args:    p.live(allServices),
+		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
+			f := planFlags{plugin: p}
+			fs.StringArrayVarP(&f.from.files, "filename", "f", nil, "read manifests and no cluster: file, directory (its .yaml, .yml and .json files), or - for standard input; can be repeated")
+			fs.BoolVarP(&f.from.recursive, "recursive", "R", false, "read subdirectories too")
+			fs.StringVarP(p.kube.Namespace, "namespace", "n", "", "namespace of the Services (default: all); with -f, of objects that do not set one (default \"default\")")
+			fs.BoolVarP(&f.all, "all-namespaces", "A", false, "the Services of all namespaces, which is the default")
+			fs.StringVarP(&f.format, "output", "o", "text", planOutputs.String()+": yaml are the patches of the Services, html is a page")
+			fs.StringVar(&f.clusterDomain, "cluster-domain", "cluster.local", "the signer's --cluster-domain")
+			f.webhook.add(fs)
+			fs.StringVar(&f.webhook.programs, "programs", "", "file with a table of programs, as in ConfigMap "+api.ProgramsName+" (default: that of the cluster or of the manifests)")
+			systemNamespace(fs, &f.system)
+			return func(ctx context.Context, args []string) error {
+				if err := f.validate(args); err != nil {
+					return err
+				}
+				return f.run(ctx)
+			}
+		},
+	}.command()
+}
+
+func (f *planFlags) validate(args []string) error {
+	f.from.namespace = *f.kube.Namespace
+	for _, arg := range args {
+		f.names = append(f.names, serviceName(arg))
+	}
+	switch {
+	case f.all && f.from.namespace != "":
+		return usagef("-n and -A are mutually exclusive")
+	case f.all && len(f.from.files) > 0:
+		return usagef("-f and -A are mutually exclusive")
+	case f.from.recursive && len(f.from.files) == 0:
+		return usagef("-R requires -f")
+	}
+	if err := f.webhook.validate(); err != nil {
+		return err
+	}
+	if len(f.from.files) > 0 {
+		if err := f.from.validate(); err != nil {
+			return err
+		}
+	}
+	return planOutputs.validate(f.format)
+}
+
+func (f *planFlags) run(ctx context.Context) error {
+	config, err := f.webhook.config()
+	if err != nil {
+		return err
+	}
+	opts := plan.Options{ClusterDomain: f.clusterDomain, OpenShift: f.webhook.openShift, Config: config}
+	read := f.ofCluster
+	if len(f.from.files) > 0 {
+		read = f.ofFiles
+	}
+	p, err := read(ctx, opts)
+	if err != nil {
+		return err
+	}
+	if len(f.names) > 0 {
+		if p, err = p.Only(f.names); err != nil {
+			return err
+		}
+	}
+	return f.writePlan(p)
+}
+
+func (f *planFlags) ofFiles(_ context.Context, opts plan.Options) (plan.Plan, error) {
+	docs, err := f.from.read(f.in)
+	if err != nil {
+		return plan.Plan{}, err
+	}
+	return plan.OfManifests(docs, f.from.namespace, opts), nil
+}
+
+func (f *planFlags) ofCluster(ctx context.Context, opts plan.Options) (plan.Plan, error) {
+	c, err := f.connect()
+	if err != nil {
+		return plan.Plan{}, err
+	}
+	if opts.Programs == nil {
+		table, warning, err := c.Programs(ctx, f.system)
+		if err != nil {
+			return plan.Plan{}, err
+		}
+		if warning != "" {
+			_, _ = fmt.Fprintf(f.err, "Warning: %s\n", warning)
+		}
+		opts.Programs = table
+	}
+	return c.Plan(ctx, f.from.namespace, opts)
+}
+
+// title says what the plan is of.
+func (f *planFlags) title() string {
+	switch {
+	case len(f.from.files) == 1 && f.from.files[0] == "-":
+		return "manifests"
+	case len(f.from.files) > 0:
+		return strings.Join(f.from.files, ", ")
+	case f.from.namespace != "":
+		return "namespace " + f.from.namespace
+	}
+	return "all namespaces"
+}
+
+// planData is the form of a plan as data.
+type planData struct {
+	header
+	plan.Plan
+}
+
+// ways are the ways as they are shown, with their styles.
+var ways = map[plan.Way]struct {
+	text string
+	how  style
+}{
+	plan.WayPort: {"add a port", doubt}, plan.WayNative: {"annotate", doubt}, plan.WayMove: {"move clients", doubt},
+	plan.WayDone: {"nothing to do", good}, plan.WayNone: {"not possible", bad},
+}
+
+// portsToday says what each port speaks.
+func portsToday(s plan.Service) string {
+	out := make([]string, 0, len(s.Ports))
+	for _, p := range s.Ports {
+		out = append(out, fmt.Sprintf("%d %s", p.Port, p.Today))
+	}
+	return strings.Join(out, ", ")
+}
+
+// portsToAdd says which ports are added.
+func portsToAdd(s plan.Service) string {
+	i := slices.IndexFunc(s.Steps, func(step plan.Step) bool { return strings.HasPrefix(step.What, "add the port ") })
+	if i < 0 {
+		return "-"
+	}
+	return strings.TrimPrefix(s.Steps[i].What, "add the port ")
+}

@@ -1,0 +1,201 @@
+package app
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/pkg/plan"
+	"github.com/servingcert/servingcert/pkg/plan/page"
+)
+
+func (f *planFlags) writePlan(p plan.Plan) error {
+	switch {
+	case f.format == "yaml":
+		return writePatches(f.streams, p)
+	case f.format == "html":
+		return page.Write(f.manifests, p, f.title())
+	case isData(f.format):
+		return writeData(f.out, f.format, planData{headerOf("Plan"), p})
+	case len(f.names) > 0:
+		return writeEach(f.screen, p)
+	}
+	return writeSummary(f.screen, p)
+}
+
+// writePatches writes what is to be added to each Service, ready for kubectl apply --server-side.
+func writePatches(std streams, p plan.Plan) error {
+	for _, u := range p.Unread {
+		_, _ = fmt.Fprintf(std.err, "Warning: not read: %s\n", u)
+	}
+	for _, s := range p.Services {
+		if s.Patch == nil {
+			continue
+		}
+		text, err := yaml.Marshal(s.Patch)
+		if err != nil {
+			return err
+		}
+		about := fmt.Sprintf("# wave %d: %s\n", s.Wave, judge.Escape(s.Namespace+"/"+s.Name))
+		for _, step := range s.Steps {
+			if strings.HasPrefix(step.Command, "kubectl label") {
+				about += "# once: " + judge.Escape(step.Command) + "\n"
+			}
+		}
+		if _, err := fmt.Fprintf(std.manifests, "---\n%s%s", about, text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// writeSummary writes a row for each Service.
+func writeSummary(s screen, p plan.Plan) error {
+	rows := [][]cell{cells("WAVE", "NAMESPACE", "SERVICE", "WAY", "TODAY", "ADD", "TO MOVE", "WHY")}
+	for _, svc := range p.Services {
+		way := ways[svc.Way]
+		wave := "-"
+		if svc.Wave > 0 {
+			wave = strconv.Itoa(svc.Wave)
+		}
+		row := cells(wave, svc.Namespace, svc.Name, way.text, cmp.Or(portsToday(svc), "-"), portsToAdd(svc), strconv.Itoa(svc.ToMove), cmp.Or(svc.Why, "-"))
+		row[3].how = way.how
+		rows = append(rows, row)
+	}
+	if len(p.Services) > 0 {
+		if err := (&table{}).write(s, rows...); err != nil {
+			return err
+		}
+	}
+	var counts []string
+	for _, way := range plan.Ways() {
+		if n := p.Totals.Ways[way]; n > 0 {
+			counts = append(counts, fmt.Sprintf("%s: %d", ways[way].text, n))
+		}
+	}
+	text := fmt.Sprintf("\n%s (%s), %s to move\n", judge.Count(p.Totals.Services, "Service"), strings.Join(counts, ", "), judge.Count(p.Totals.References, "plaintext reference"))
+	if len(counts) == 0 {
+		text = "no Service\n"
+	}
+	return writeLines(s, text+unread(p))
+}
+
+// unread says what is missing.
+func unread(p plan.Plan) string {
+	if len(p.Unread) == 0 {
+		return ""
+	}
+	return "\nNot read, so that references are missing:\n  " + strings.Join(p.Unread, "\n  ") + "\n"
+}
+
+func writeLines(s screen, text string) error {
+	_, err := io.WriteString(s.to, judge.EscapeLines(text))
+	return err
+}
+
+// writeEach writes all that is known of each Service.
+func writeEach(s screen, p plan.Plan) error {
+	for i, svc := range p.Services {
+		head := fmt.Sprintf("Service %s/%s: %s", svc.Namespace, svc.Name, ways[svc.Way].text)
+		if svc.Wave > 0 {
+			head += fmt.Sprintf(" (wave %d)", svc.Wave)
+		}
+		if i > 0 {
+			head = "\n" + head
+		}
+		var b strings.Builder
+		b.WriteString(head + "\n")
+		line := func(format string, args ...any) { // on one line, whatever it says
+			b.WriteString(judge.Escape(fmt.Sprintf(format, args...)) + "\n")
+		}
+		if svc.Why != "" {
+			line("  %s", svc.Why)
+		}
+		if len(svc.Workloads) > 0 {
+			line("  behind it: %s", strings.Join(svc.Workloads, ", "))
+		}
+		for _, port := range svc.Ports {
+			writePort(line, port)
+		}
+		for i, r := range svc.References {
+			if i == 0 {
+				line("  who refers to it:")
+			}
+			line("    %s", referenceLine(r))
+		}
+		if svc.MoreReferences > 0 {
+			line("    and %d more", svc.MoreReferences)
+		}
+		for i, step := range svc.Steps {
+			if i == 0 {
+				line("  steps:")
+			}
+			line("    %d. %s", i+1, step.What)
+			if step.Command != "" {
+				line("       %s", step.Command)
+			}
+		}
+		if err := writeLines(s, b.String()); err != nil {
+			return err
+		}
+	}
+	return writeLines(s, unread(p))
+}
+
+func writePort(line func(string, ...any), p plan.Port) {
+	text := fmt.Sprintf("  port %d", p.Port)
+	if p.Name != "" {
+		text += " " + p.Name
+	}
+	text += " to " + p.Target + ": " + string(p.Today)
+	if p.By != "" {
+		text += " (" + p.By + ")"
+	}
+	switch {
+	case p.Beside != 0:
+		text += fmt.Sprintf("; TLS for it is on port %d", p.Beside)
+	case p.Proxy != "":
+		text += "; to add: targetPort " + p.Proxy
+	case p.ProxyNot != "":
+		text += "; no proxy: " + p.ProxyNot
+	}
+	line("%s", text)
+	for _, n := range p.Notes {
+		line("    note: %s", n)
+	}
+	if p.Native == nil {
+		return
+	}
+	possible := "not as it is"
+	if p.Native.Possible {
+		possible = "possible"
+	}
+	line("    by the program itself: %s: %s", possible, p.Native.Detail)
+	for _, who := range p.Native.Breaks {
+		line("    that would break: %s", who)
+	}
+}
+
+func referenceLine(r plan.Reference) string {
+	who := r.Name
+	if r.Namespace != "" {
+		who = r.Namespace + "/" + who
+	}
+	speaks := string(r.Speaks)
+	if r.Via.Stays() {
+		speaks = "stays"
+	}
+	text := fmt.Sprintf("%-9s  %s %s, %s", speaks, r.Kind, who, r.Where)
+	if r.Address != "" {
+		text += ": " + r.Address
+	}
+	if len(r.UsedBy) > 0 {
+		text += " (used by " + strings.Join(r.UsedBy, ", ") + ")"
+	}
+	return text
+}

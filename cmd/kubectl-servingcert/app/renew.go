@@ -1,0 +1,256 @@
+package app
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/follow"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// renewFlags are what renew was asked.
+type renewFlags struct {
+	*plugin
+	namespace          string
+	all, allNamespaces bool
+	selector           string
+	wait, dryRun       bool
+	timeout            time.Duration
+	system, output     string
+	names              []string
+}
+
+func (p *plugin) renewCommand() *cobra.Command {
+	return verb{
+		about: "Renew the certificates of Services now, with new keys.",
+		usage: "renew [-n NAMESPACE] SERVICE... | --all | -A --all",
+		examples: `# A new certificate and key for a Service.
+kubectl servingcert renew web
+
+# Which certificates of the cluster would be renewed.
+kubectl servingcert renew -A --all --dry-run
+
+# Those with a label, without waiting.
+kubectl servingcert renew --all -l app=web --wait=false`,
+		outputs: actionOutputs,
+		args:    p.live(services),
+		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
+			f := renewFlags{plugin: p}
+			p.kube.addNamespace(fs, "namespace of the Services")
+			fs.BoolVar(&f.all, "all", false, "every Service of the namespace that asks for a certificate")
+			fs.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "with --all: the Services of all namespaces")
+			fs.StringVarP(&f.selector, "selector", "l", "", "with --all: only Services with these labels")
+			fs.BoolVar(&f.dryRun, "dry-run", false, "only say which certificates would be renewed")
+			fs.BoolVar(&f.wait, "wait", true, "wait until each Service has a new certificate")
+			fs.DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long to wait")
+			fs.StringVarP(&f.output, "output", "o", "text", actionOutputs.String())
+			systemNamespace(fs, &f.system)
+			return func(ctx context.Context, args []string) error {
+				for _, arg := range args {
+					f.names = append(f.names, serviceName(arg))
+				}
+				if err := f.validate(); err != nil {
+					return err
+				}
+				return f.run(ctx, time.Now)
+			}
+		},
+	}.command()
+}
+
+func (f *renewFlags) validate() error {
+	switch {
+	case f.all && len(f.names) > 0:
+		return usagef("--all and names of Services are mutually exclusive")
+	case !f.all && len(f.names) == 0:
+		return usagef("no Service given: name Services, or use --all")
+	case f.allNamespaces && !f.all:
+		return usagef("-A requires --all: named Services are in one namespace")
+	case f.allNamespaces && *f.kube.Namespace != "":
+		return usagef("-n and -A are mutually exclusive")
+	case f.selector != "" && !f.all:
+		return usagef("-l requires --all: Services are given by name or by label")
+	case f.timeout <= 0:
+		return usagef("--timeout %s: must be positive", f.timeout)
+	case actionOutputs.validate(f.output) != nil:
+		return actionOutputs.validate(f.output)
+	}
+	return validSelector(f.selector)
+}
+
+func (f *renewFlags) run(ctx context.Context, now func() time.Time) error {
+	c, err := f.connect()
+	if err != nil {
+		return err
+	}
+	if !f.allNamespaces {
+		f.namespace = c.Namespace
+	}
+	text := f.aside(f.output)
+	chosen, left, err := f.choose(ctx, c)
+	for _, n := range left {
+		_, _ = fmt.Fprintf(text.out, "not renewed: %s\n", n.Why)
+	}
+	if err != nil {
+		return err
+	}
+	if err := f.signs(ctx, c, chosen); err != nil {
+		return err
+	}
+	r := renewals{header: headerOf("Renewals"), RenewAfter: renewAfter(now()), NotRenewed: left}
+	for _, s := range chosen {
+		r.Services = append(r.Services, judge.RenewalOf(s))
+	}
+	var failed error
+	if f.dryRun {
+		for _, s := range r.Services {
+			_, _ = fmt.Fprintf(text.out, "would be renewed: %s (Secret %s)\n", s, s.Secret)
+		}
+	} else {
+		failed = f.renew(ctx, c, r, text, now)
+	}
+	if err := f.write(r); err != nil {
+		return err
+	}
+	return failed
+}
+
+// signs returns an error if there is no CA that could issue anything. Whoever may not read
+// its status learns it from the Services, on which the signer reports it too.
+func (f *renewFlags) signs(ctx context.Context, c *cluster.Cluster, chosen []judge.Service) error {
+	for _, s := range chosen {
+		if judge.IsLost(s.Reason) {
+			return fmt.Errorf("nothing can be renewed: %s: %s", s.Reason, s.Message)
+		}
+	}
+	cm, err := c.CAConfigMap(ctx, f.system)
+	if err != nil {
+		return nil //nolint:nilerr // it may be elsewhere, or not for this user: the Services say what comes of the request
+	}
+	if problem := judge.ParseCA(cm.Data).NoCA(); problem != "" {
+		return fmt.Errorf("nothing can be renewed: %s", problem)
+	}
+	return nil
+}
+
+// renewals are what renew has done.
+type renewals struct {
+	header
+	// RenewAfter was written to each Service: a certificate from before it is renewed.
+	RenewAfter time.Time       `json:"renewAfter"`
+	Services   []judge.Renewal `json:"services"`
+	// NotRenewed are Services of which nobody can renew the certificates.
+	NotRenewed []notRenewed `json:"notRenewed,omitempty"`
+}
+
+type notRenewed struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Why       string `json:"why"`
+}
+
+// renew requests the renewals and waits for them, and keeps in r how far each is.
+func (f *renewFlags) renew(ctx context.Context, c *cluster.Cluster, r renewals, text streams, now func() time.Time) error {
+	for i := range r.Services {
+		if err := request(ctx, c, r.Services[i], r.RenewAfter); err != nil {
+			return err
+		}
+		r.Services[i].State = judge.RenewalRequested
+	}
+	if !f.wait {
+		_, err := fmt.Fprintf(text.out, "renewal requested for %s\n", judge.Count(len(r.Services), "certificate"))
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, f.timeout)
+	defer cancel()
+	bar := text.bar()
+	w := follow.Watcher{Cluster: c, Out: bar.Above(text.out), Bar: bar, Now: now, Timeout: f.timeout}
+	return w.Renewal(ctx, r.Services)
+}
+
+// write writes what was done as data, whether all of it succeeded or not.
+func (f *renewFlags) write(r renewals) error {
+	switch {
+	case isData(f.output):
+		return writeData(f.out, f.output, r)
+	case f.output == "name":
+		for _, s := range r.Services {
+			if s.State != judge.RenewalRequested && s.State != judge.RenewalDone {
+				continue
+			}
+			if _, err := fmt.Fprintf(f.out, "service/%s\n", s.Name); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// renewAfter is the time to ask for at now: a certificate issued in this second
+// is older, as certificates count in whole seconds.
+func renewAfter(now time.Time) time.Time { return now.UTC().Truncate(time.Second).Add(time.Second) }
+
+// choose returns the Services that were asked for, and those of which nobody can renew
+// the certificates.
+func (f *renewFlags) choose(ctx context.Context, c *cluster.Cluster) (chosen []judge.Service, left []notRenewed, err error) {
+	all, err := c.SelectedServices(ctx, f.namespace, f.selector)
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, s := range all {
+		switch {
+		case !s.PodKeys:
+		case slices.Contains(f.names, s.Name):
+			return nil, nil, errors.New(judge.CannotRenew(s))
+		case f.all:
+			left = append(left, notRenewed{s.Namespace, s.Name, judge.CannotRenew(s)})
+		}
+	}
+	all = slices.DeleteFunc(all, func(s judge.Service) bool { return s.Secret == "" }) // retained: nobody asks for it; or its pods make their keys
+	if f.all {
+		if len(all) == 0 {
+			return nil, left, fmt.Errorf("no Service asks for a certificate%s", in(f.namespace))
+		}
+		return all, left, nil
+	}
+	for _, name := range f.names {
+		i := slices.IndexFunc(all, func(s judge.Service) bool { return s.Name == name })
+		if i < 0 {
+			return nil, nil, fmt.Errorf("no Service %q asks for a certificate%s (annotation %s)", name, in(f.namespace), api.AnnotationSecretName)
+		}
+		chosen = append(chosen, all[i])
+	}
+	return chosen, nil, nil
+}
+
+func in(namespace string) string {
+	if namespace == "" {
+		return ""
+	}
+	return fmt.Sprintf(" in namespace %q", namespace)
+}
+
+// request asks for a certificate that is issued after a time.
+func request(ctx context.Context, c *cluster.Cluster, s judge.Renewal, after time.Time) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
+		"annotations": map[string]string{api.AnnotationRenewAfter: after.Format(time.RFC3339)},
+	}})
+	if err != nil {
+		return err
+	}
+	if _, err := c.Client.CoreV1().Services(s.Namespace).Patch(ctx, s.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}); err != nil {
+		return fmt.Errorf("renew %s: %w", s, err)
+	}
+	return nil
+}

@@ -1,0 +1,193 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/labels"
+
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// statusFlags are what status was asked.
+type statusFlags struct {
+	*plugin
+	namespace, system, output string
+	selector                  string
+	all, watch, noHeaders     bool
+	name                      string
+}
+
+var statusOutputs = outputs{"text", "wide", "json", "yaml", "name", jsonPath + "TEMPLATE"}
+
+func (p *plugin) statusCommand() *cobra.Command {
+	return verb{
+		about: "Show the CA, which targets hold its bundle, and the certificates of Services. Exit code 1 if the CA cannot sign.",
+		usage: "status [-n NAMESPACE | -A] [SERVICE] [flags]",
+		examples: `# The CA, and the Services of the namespace.
+kubectl servingcert status
+
+# Why a Service has no certificate.
+kubectl servingcert status web
+
+# When the certificates of all Services end.
+kubectl servingcert status -A -o jsonpath='{range .services[*]}{.namespace}/{.name} {.notAfter}{"\n"}{end}'`,
+		outputs: statusOutputs,
+		args:    atMostOne(p.live(services)),
+		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
+			f := statusFlags{plugin: p}
+			p.kube.addNamespace(fs, "namespace of the Services")
+			fs.BoolVarP(&f.all, "all-namespaces", "A", false, "the Services of all namespaces")
+			fs.StringVarP(&f.selector, "selector", "l", "", "only Services with these labels, such as app=web,tier!=test")
+			fs.StringVarP(&f.output, "output", "o", "text", statusOutputs.String())
+			fs.BoolVar(&f.noHeaders, "no-headers", false, "only the rows of the Services: without the CA, the names of the columns, and remarks")
+			fs.BoolVarP(&f.watch, "watch", "w", false, "go on with a row for each Service that changes")
+			systemNamespace(fs, &f.system)
+			return func(ctx context.Context, args []string) error {
+				if err := f.validate(args); err != nil {
+					return err
+				}
+				return f.run(ctx, time.Now())
+			}
+		},
+	}.command()
+}
+
+func (f *statusFlags) validate(args []string) error {
+	if err := oneService(args, &f.name); err != nil {
+		return err
+	}
+	switch {
+	case statusOutputs.validate(f.output) != nil:
+		return statusOutputs.validate(f.output)
+	case f.watch && f.output != "text" && f.output != "wide":
+		return usagef("--watch requires -o text or -o wide")
+	case f.selector != "" && f.name != "":
+		return usagef("-l and the name of a Service are mutually exclusive")
+	case f.all && *f.kube.Namespace != "":
+		return usagef("-n and -A are mutually exclusive")
+	case f.all && f.name != "":
+		return usagef("-A and the name of a Service are mutually exclusive")
+	}
+	return validSelector(f.selector)
+}
+
+// oneService takes the name of a Service from arguments of which there is at most one.
+func oneService(args []string, name *string) error {
+	if len(args) > 1 {
+		return usagef("unexpected argument %q: name at most one Service", args[1])
+	}
+	if len(args) == 1 {
+		*name = serviceName(args[0])
+	}
+	return nil
+}
+
+// serviceName returns the name of a Service that is given as NAME, or as kubectl and
+// -o name write it: service/NAME.
+func serviceName(arg string) string {
+	for _, kind := range []string{"service/", "services/", "svc/"} {
+		if name, ok := strings.CutPrefix(arg, kind); ok {
+			return name
+		}
+	}
+	return arg
+}
+
+// validSelector returns what is wrong with a label selector.
+func validSelector(selector string) error {
+	if _, err := labels.Parse(selector); err != nil {
+		return usagef("-l %q: %w", selector, err)
+	}
+	return nil
+}
+
+// report is what status shows.
+type report struct {
+	header
+	CA       *judge.CAStatus    `json:"ca,omitempty"`       // nil: the user may not read it
+	Trust    *judge.TrustStatus `json:"trust,omitempty"`    // nil: the rotator has written none
+	Clients  []judge.OldClients `json:"clients,omitempty"`  // that may hold an older CA bundle
+	Kubelets *api.KubeletStatus `json:"kubelets,omitempty"` // nil: the rotator reports none, or the user may not read it
+	Services []judge.Service    `json:"services"`
+	detailed bool               // one Service was asked for: with the messages of its conditions
+}
+
+func (f *statusFlags) run(ctx context.Context, now time.Time) error {
+	c, err := f.connect()
+	if err != nil {
+		return err
+	}
+	if !f.all {
+		f.namespace = c.Namespace
+	}
+	r, err := f.gather(ctx, c)
+	if err != nil {
+		return err
+	}
+	columns := &table{}
+	if err := f.write(r, columns, now); err != nil {
+		return err
+	}
+	if f.watch {
+		return f.follow(ctx, c, r.Services, columns)
+	}
+	if r.CA != nil && r.CA.Problem != "" {
+		return errReported
+	}
+	return nil
+}
+
+func (f *statusFlags) gather(ctx context.Context, c *cluster.Cluster) (*report, error) {
+	r := &report{header: headerOf("Status"), detailed: f.name != ""}
+	if err := f.gatherCA(ctx, c, r); err != nil {
+		return nil, err
+	}
+	var err error
+	if r.Services, err = c.SelectedServices(ctx, f.namespace, f.selector); err != nil {
+		return nil, err
+	}
+	if f.name != "" {
+		r.Services = slices.DeleteFunc(r.Services, func(s judge.Service) bool { return s.Name != f.name })
+		if len(r.Services) == 0 {
+			return nil, fmt.Errorf("namespace %q has no Service %q that asks for a certificate", f.namespace, f.name)
+		}
+	}
+	if err := c.AddOptIn(ctx, r.Services); err != nil {
+		return nil, err
+	}
+	if err := c.AddStale(ctx, f.system, r.Services); err != nil {
+		return nil, err
+	}
+	return r, c.AddTimes(ctx, f.namespace, r.Services)
+}
+
+// gatherCA reads what the signer and the rotator report of the CA. Whoever may read only
+// their own namespace sees their Services without it.
+func (f *statusFlags) gatherCA(ctx context.Context, c *cluster.Cluster, r *report) error {
+	cm, err := c.CAConfigMap(ctx, f.system)
+	if apierrors.IsForbidden(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	ca := judge.ParseCA(cm.Data)
+	r.CA = &ca
+	if r.Trust, err = c.Trust(ctx, f.system); err != nil {
+		return err
+	}
+	if r.Clients, err = c.OldClients(ctx, f.system); err != nil {
+		return err
+	}
+	r.Kubelets, err = c.Kubelets(ctx, f.system)
+	return err
+}

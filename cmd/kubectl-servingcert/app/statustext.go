@@ -1,0 +1,217 @@
+package app
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+func (f *statusFlags) write(r *report, columns *table, now time.Time) error {
+	switch {
+	case isData(f.output):
+		return writeData(f.out, f.output, r)
+	case f.output == "name":
+		for _, s := range r.Services {
+			if _, err := fmt.Fprintf(f.out, "service/%s\n", s.Name); err != nil {
+				return err
+			}
+		}
+		return nil
+	case f.noHeaders:
+		return columns.write(f.screen, f.rows(r.Services)...)
+	}
+	return f.writeText(r, columns, now)
+}
+
+func (f *statusFlags) writeText(r *report, columns *table, now time.Time) error {
+	var lines [][]cell
+	row := func(name, format string, args ...any) {
+		lines = append(lines, []cell{{name, headings[name]}, {text: fmt.Sprintf(format, args...)}})
+	}
+	switch {
+	case r.CA == nil:
+		row("CA", "not shown: this user may not read ConfigMap %s/%s", f.system, api.CAStatusName)
+	case r.Trust == nil:
+		writeCA(*r.CA, row, now)
+		row("Trust", "unknown: the rotator has not written a status")
+	default:
+		writeCA(*r.CA, row, now)
+		writeTrust(*r.Trust, row, r.CA.BundleHash)
+	}
+	if r.Kubelets != nil {
+		writeKubelets(*r.Kubelets, row)
+	}
+	for _, o := range r.Clients {
+		row("Clients", "%s", o)
+	}
+	if err := new(table).write(f.screen, lines...); err != nil {
+		return err
+	}
+	if len(r.Services) == 0 {
+		where := "."
+		if f.namespace != "" {
+			where = fmt.Sprintf(" in namespace %q; those of all namespaces are shown with -A.", f.namespace)
+		}
+		_, _ = fmt.Fprintln(f.out, "\nNo Service asks for a certificate"+where)
+	} else {
+		_, _ = fmt.Fprintln(f.out)
+		if err := columns.write(f.screen, append([][]cell{f.columns()}, f.rows(r.Services)...)...); err != nil {
+			return err
+		}
+	}
+	for _, line := range r.remarks() {
+		if _, err := fmt.Fprintf(f.out, "\n%s\n", line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// headings are the words above the table that are painted.
+var headings = map[string]style{"Problem": bad, "Warning": doubt, "Clients": doubt}
+
+// remarks returns the paragraphs below the table.
+func (r *report) remarks() []string {
+	var text []string
+	if !r.detailed {
+		text = append(text, judge.Bounded(judge.Holds(r.Services)))
+	} else {
+		text = append(text, judge.Dash(r.Services[0].Message), r.Services[0].ByProxy())
+		if serving := r.Services[0].Serving; serving != nil {
+			text = append(text, serving.Message, strings.Join(judge.StaleLines(serving.Stale), "\n"))
+		}
+	}
+	text = append(text, judge.NotOptedIn(r.Services), judge.Doubt(r.Services))
+	return slices.DeleteFunc(text, func(s string) bool { return s == "" })
+}
+
+func writeCA(s judge.CAStatus, row func(name, format string, args ...any), now time.Time) {
+	if s.Generation == 0 {
+		row("CA", "no generation signs")
+	} else {
+		row("CA", "generation %d signs, until %s", s.Generation, clock(s.NotAfter))
+	}
+	if s.Phase != "" {
+		row("Phase", "%s, since %s%s", s.Phase, clock(s.Since), ago(s.Since, now))
+	}
+	if s.NextGeneration != 0 {
+		row("", "generation %d is to sign next", s.NextGeneration)
+	}
+	if s.Why != "" {
+		row("", "why: %s", s.Why)
+	}
+	if s.WaitingFor != "" {
+		row("", "waiting for: %s", s.WaitingFor)
+	}
+	if s.Replaced != nil && s.Certificates != nil {
+		row("", "%d of %d certificates are signed by generation %d", *s.Replaced, *s.Certificates, s.Generation)
+	}
+	if mode, reason, ok := strings.Cut(s.Rotation, ":"); ok {
+		row("Rotation", "%q (%s): %s", reason, mode, s.RotationOutcome)
+	}
+	if s.Problem != "" {
+		row("Problem", "%s", s.Problem)
+	}
+	for _, warning := range s.Warnings {
+		row("Warning", "%s", warning)
+	}
+}
+
+// maxKubelets is how many nodes are shown whose kubelet needs attention.
+const maxKubelets = 8
+
+func writeKubelets(s api.KubeletStatus, row func(name, format string, args ...any)) {
+	row("Kubelets", "%d of %d serve the certificates that they were issued", s.Nodes-s.Count, s.Nodes)
+	shown := min(len(s.Kubelets), maxKubelets)
+	for _, k := range s.Kubelets[:shown] {
+		row("", "Node %s: %s, since %s", k.Node, k.Message, clock(&k.Since))
+	}
+	if more := s.Count - shown; more > 0 {
+		row("", "and %d more: ConfigMap %s", more, api.KubeletStatusName)
+	}
+}
+
+func writeTrust(t judge.TrustStatus, row func(name, format string, args ...any), published string) {
+	row("Trust", "%d of %d targets hold the bundle, %d not yet, %d refuse it", t.Holding, t.Targets, t.Pending, t.Refusing)
+	switch {
+	case t.BundleHash == "":
+		row("", "the rotator has no bundle")
+	case t.BundleHash != published:
+		row("", "these counts are of bundle %s, but the CA has published %s", judge.Short(t.BundleHash), judge.Short(published))
+	default:
+		row("", "bundle %s", judge.Short(t.BundleHash))
+	}
+	if t.Grace > 0 {
+		row("", "of those that do not hold it, a new generation waits for a limited time for %d, in namespaces %s", t.Grace, t.GraceNamespaces)
+	}
+	if t.Late > 0 {
+		row("", "of those that do not hold it, a new generation does not wait for %d, which requested it only after %s", t.Late, clock(t.Since))
+	}
+	for _, line := range t.NotHolding {
+		row("", "%s", line)
+	}
+	if t.Problem != "" {
+		row("Problem", "%s", t.Problem)
+	}
+}
+
+func (f *statusFlags) columns() []cell {
+	columns := cells("NAMESPACE", "SERVICE", "READY", "REASON", "SERVING", "SECRET", "LEAF", "NOT AFTER", "RENEW AT")
+	if f.output == "wide" {
+		columns = append(columns, cells("STALE", "MESSAGE")...)
+	}
+	return columns
+}
+
+func (f *statusFlags) rows(services []judge.Service) [][]cell {
+	rows := make([][]cell, len(services))
+	for i, s := range services {
+		rows[i] = f.row(s)
+	}
+	return rows
+}
+
+// row is one Service. With -o wide, it has the whole fingerprint, the number of
+// workloads that serve an older certificate, and the message of condition Ready.
+func (f *statusFlags) row(s judge.Service) []cell {
+	leaf := judge.Short(s.Leaf)
+	if f.output == "wide" {
+		leaf = s.Leaf
+	}
+	row := cells(s.Namespace, s.Name, judge.Dash(s.Ready), judge.Dash(s.ReasonColumn()), judge.Dash(s.Serving.Column()),
+		judge.Dash(s.SecretColumn()), judge.Dash(leaf), clock(s.NotAfter), clock(s.RenewAt))
+	row[2].how = statusStyles[s.Ready]
+	if s.Serving != nil {
+		row[4].how = statusStyles[s.Serving.Status]
+	}
+	if f.output != "wide" {
+		return row
+	}
+	stale := "-"
+	if s.Serving != nil && s.Serving.StaleUnknown == "" {
+		stale = strconv.Itoa(len(s.Serving.Stale))
+	}
+	return append(row, cells(stale, judge.Dash(s.Message))...)
+}
+
+// statusStyles paint the status of a condition.
+var statusStyles = map[string]style{"True": good, "False": bad, "Unknown": doubt}
+
+func clock(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+func ago(t *time.Time, now time.Time) string {
+	if t == nil || now.Before(*t) {
+		return ""
+	}
+	return fmt.Sprintf(" (%s)", now.Sub(*t).Truncate(time.Second))
+}

@@ -1,0 +1,34 @@
+package app
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// Of one Service it is said where the proxy serves TLS, and not the program.
+func TestStatusSaysWhatTheProxyServes(t *testing.T) {
+	r := &report{detailed: true, Services: []judge.Service{{Name: "web", Message: "names", Proxy: []string{"sc-tls-8080"}}}}
+	assert.Equal(t, []string{"names", "TLS is served by the proxy in its pods, at targetPort sc-tls-8080"}, r.remarks())
+	r.Services[0].Proxy = nil
+	assert.Equal(t, []string{"names"}, r.remarks())
+}
+
+func TestStatusNamesKubelets(t *testing.T) {
+	var lines []string
+	row := func(name, format string, args ...any) { lines = append(lines, name+": "+fmt.Sprintf(format, args...)) }
+	s := api.KubeletStatus{Nodes: 30, Count: 20}
+	for i := range 10 {
+		s.Kubelets = append(s.Kubelets, api.KubeletState{Node: fmt.Sprintf("n%d", i), Message: "it is late", Since: time.Unix(0, 0)})
+	}
+	writeKubelets(s, row)
+	assert.Len(t, lines, 10)
+	assert.Equal(t, "Kubelets: 10 of 30 serve the certificates that they were issued", lines[0])
+	assert.Contains(t, lines[1], "Node n0: it is late, since ")
+	assert.Equal(t, ": and 12 more: ConfigMap servingcert-kubelet-status", lines[9])
+}

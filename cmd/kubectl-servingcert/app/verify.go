@@ -1,0 +1,155 @@
+package app
+
+import (
+	"cmp"
+	"context"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator/probe/dial"
+	"github.com/servingcert/servingcert/pkg/starttls"
+)
+
+// verifyFlags are what verify was asked.
+type verifyFlags struct {
+	*plugin
+	namespace, system, address string
+	output                     string
+	timeout                    time.Duration
+	starttls                   string
+	name                       string
+}
+
+func (p *plugin) verifyCommand() *cobra.Command {
+	return verb{
+		about: "Check the certificate of a Service: its objects and, with --address, what a server presents.",
+		usage: "verify [-n NAMESPACE] SERVICE [--address HOST:PORT] [flags]",
+		examples: `# The objects of a Service: its condition, its Secret, and the bundle.
+kubectl servingcert verify web
+
+# And what one of its servers presents.
+kubectl port-forward service/web 8443:443 &
+kubectl servingcert verify web --address localhost:8443`,
+		outputs: reportOutputs,
+		args:    atMostOne(p.live(services)),
+		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
+			f := verifyFlags{plugin: p}
+			p.kube.addNamespace(fs, "namespace of the Service")
+			fs.StringVar(&f.address, "address", "", "address of one of its servers as seen from here, such as localhost:8443 after kubectl port-forward")
+			fs.StringVar(&f.starttls, "starttls", "", "what comes before TLS at the address: "+strings.Join(starttls.Protocols(), ", ")+"; by default what annotation "+api.AnnotationProbe+" or the name of the Service's port says")
+			fs.DurationVar(&f.timeout, "timeout", 10*time.Second, "time limit of the connection and the TLS handshake")
+			fs.StringVarP(&f.output, "output", "o", "text", reportOutputs.String())
+			systemNamespace(fs, &f.system)
+			return func(ctx context.Context, args []string) error {
+				if err := f.validate(args); err != nil {
+					return err
+				}
+				return f.run(ctx, time.Now())
+			}
+		},
+	}.command()
+}
+
+func (f *verifyFlags) validate(args []string) error {
+	switch {
+	case len(args) == 0:
+		return usagef("no Service given: name one")
+	case len(args) > 1:
+		return usagef("unexpected argument %q: name one Service", args[1])
+	case f.timeout <= 0:
+		return usagef("--timeout %s: must be positive", f.timeout)
+	}
+	if f.starttls != "" && !starttls.Protocol(f.starttls).Known() {
+		return usagef("--starttls %q: must be one of %s", f.starttls, strings.Join(starttls.Protocols(), ", "))
+	}
+	if f.address != "" {
+		if host, port, err := net.SplitHostPort(f.address); err != nil || host == "" || port == "" {
+			return usagef("--address %q: must be HOST:PORT", f.address)
+		}
+	}
+	f.name = serviceName(args[0])
+	return reportOutputs.validate(f.output)
+}
+
+func (f *verifyFlags) run(ctx context.Context, now time.Time) error {
+	c, err := f.connect()
+	if err != nil {
+		return err
+	}
+	f.namespace = c.Namespace
+	seen, err := c.Certificate(ctx, f.namespace, f.name, f.system)
+	if err != nil {
+		return err
+	}
+	if seen.Address = f.address; f.address != "" {
+		seen.Dialled = true
+		_, port, _ := net.SplitHostPort(f.address) // validate has done so
+		seen.Served, seen.DialErr = fetch(ctx, f.address, seen.Host, cmp.Or(starttls.Protocol(f.starttls), seen.Protocol(port)), f.timeout)
+	}
+	return f.write(seen.Service.Proxy, judge.Verify(seen, now))
+}
+
+// fetch returns the certificates that a server shows for a name, by the dial with
+// which the rotator judges pods. Nothing is trusted here: they are judged
+// afterwards, whatever they are.
+func fetch(ctx context.Context, address, host string, protocol starttls.Protocol, timeout time.Duration) ([]*x509.Certificate, error) {
+	outcome := dial.Dial(ctx, address, host, protocol, timeout)
+	return outcome.Chain, outcome.Err
+}
+
+// verification is what verify shows.
+type verification struct {
+	header
+	Namespace string          `json:"namespace"`
+	Service   string          `json:"service"`
+	Proxy     []string        `json:"proxy,omitempty"`
+	Findings  []judge.Finding `json:"findings"`
+}
+
+// marks are the glyph and the style of a verdict.
+var marks = map[string]struct {
+	glyph string
+	how   style
+}{
+	judge.VerdictOK:      {"✓", good},
+	judge.VerdictFailed:  {"✗", bad},
+	judge.VerdictUnknown: {"?", doubt},
+}
+
+func (f *verifyFlags) write(proxy []string, findings []judge.Finding) error {
+	failed := slices.ContainsFunc(findings, func(f judge.Finding) bool { return f.Verdict == judge.VerdictFailed })
+	var err error
+	if f.output == "text" {
+		err = writeFindings(f.screen, findings)
+	} else {
+		err = writeData(f.out, f.output, verification{headerOf("Verification"), f.namespace, f.name, proxy, findings})
+	}
+	if err == nil && failed {
+		return errReported
+	}
+	return err
+}
+
+func writeFindings(s screen, findings []judge.Finding) error {
+	for _, f := range findings {
+		mark := marks[f.Verdict]
+		glyph := ""
+		if s.glyphs {
+			glyph = s.paint(mark.glyph, mark.how) + " "
+		}
+		verdict := s.paint(f.Verdict, mark.how) + strings.Repeat(" ", 8-len(f.Verdict))
+		if _, err := fmt.Fprintf(s.to, "%s%s%s\n", glyph, verdict, judge.Escape(f.Text)); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,38 @@
+package app
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+// verify judges a server as the rotator does: by what it shows, although it demands
+// a client certificate or supports old versions of TLS only.
+func TestFetchAsTheRotator(t *testing.T) {
+	for name, change := range map[string]func(*tls.Config){
+		"client certificate, TLS 1.2": func(c *tls.Config) { c.ClientAuth, c.MaxVersion = tls.RequireAnyClientCert, tls.VersionTLS12 },
+		"client certificate, TLS 1.3": func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert },
+		"TLS 1.0":                     func(c *tls.Config) { c.MinVersion, c.MaxVersion = tls.VersionTLS10, tls.VersionTLS10 },
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewUnstartedServer(http.NotFoundHandler())
+			server.TLS = &tls.Config{}
+			change(server.TLS)
+			server.StartTLS()
+			t.Cleanup(server.Close)
+			shown, err := fetch(t.Context(), server.Listener.Addr().String(), "web.shop.svc", "", 20*time.Second)
+			require.NoError(t, err)
+			assert.Equal(t, []*x509.Certificate{server.Certificate()}, shown)
+		})
+	}
+	plain := httptest.NewServer(http.NotFoundHandler())
+	t.Cleanup(plain.Close)
+	_, err := fetch(t.Context(), plain.Listener.Addr().String(), "web.shop.svc", "", 20*time.Second)
+	assert.Error(t, err)
+}

@@ -1,0 +1,56 @@
+package app
+
+import (
+	"context"
+
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+)
+
+// follow writes a row for each Service whose row changes, until ctx ends.
+func (f *statusFlags) follow(ctx context.Context, c *cluster.Cluster, shown []judge.Service, columns *table) error {
+	last := map[string]string{} // the row, by NAMESPACE/NAME
+	for _, s := range shown {
+		last[s.String()] = textOf(f.row(s))
+	}
+	err := c.WatchServices(ctx, f.namespace, f.name, f.selector, func(changed []judge.Service) error {
+		if err := c.AddOptIn(ctx, changed); err != nil {
+			return err
+		}
+		if err := c.AddStale(ctx, f.system, changed); err != nil {
+			return err
+		}
+		if err := f.addTimes(ctx, c, changed); err != nil {
+			return err
+		}
+		var rows [][]cell
+		for _, s := range changed {
+			row := f.row(s)
+			if text := textOf(row); last[s.String()] != text {
+				last[s.String()] = text
+				rows = append(rows, row)
+			}
+		}
+		return columns.write(f.screen, rows...)
+	})
+	if ctx.Err() != nil {
+		return nil //nolint:nilerr // whoever watches ends it
+	}
+	return err
+}
+
+// addTimes reads one Secret for one Service, as listing all for it costs more.
+func (f *statusFlags) addTimes(ctx context.Context, c *cluster.Cluster, changed []judge.Service) error {
+	if len(changed) == 1 {
+		return c.AddTimesOf(ctx, &changed[0])
+	}
+	return c.AddTimes(ctx, f.namespace, changed)
+}
+
+func textOf(row []cell) string {
+	text := ""
+	for _, c := range row {
+		text += c.text + "\n"
+	}
+	return text
+}

@@ -1,0 +1,95 @@
+package app
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/pflag"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
+	"github.com/servingcert/servingcert/pkg/mutate/programs"
+)
+
+// webhookFlags say how the webhook was started.
+type webhookFlags struct {
+	openShift   bool
+	defaultMode string
+	unknown     string
+	trustSource string
+	publicRoots bool
+	proxyImage  string
+	programs    string // a file with a table of programs
+}
+
+// add adds the flags that decide what a container gets, but for --programs, of which each verb says
+// what it uses without.
+func (f *webhookFlags) add(fs *pflag.FlagSet) {
+	f.trustSource = string(api.TrustFromConfigMap)
+	fs.BoolVar(&f.openShift, "openshift-compat", false, "also read OpenShift's annotations, as a webhook and a rotator with this flag do")
+	fs.StringVar(&f.defaultMode, "default-mode", string(api.ModeArgs), "the webhook's --default-mode: args, env or mount")
+	fs.StringVar(&f.unknown, "unknown-programs", string(api.UnknownProgramsFiles), "the webhook's --unknown-programs: files or flags")
+}
+
+// addPods adds the flags that decide what else a pod gets.
+func (f *webhookFlags) addPods(fs *pflag.FlagSet) {
+	fs.StringVar(&f.trustSource, "trust-source", string(api.TrustFromConfigMap), "the webhook's --trust-source: configmap or clustertrustbundle")
+	fs.BoolVar(&f.publicRoots, "public-roots", false, "the webhook's --public-roots")
+	fs.StringVar(&f.proxyImage, "proxy-image", "ghcr.io/servingcert/proxy", "the webhook's --proxy-image")
+}
+
+func (f *webhookFlags) validate() error {
+	if detail := api.CheckMode(api.Mode(f.defaultMode)); detail != "" {
+		return usagef("--default-mode %q: %s", f.defaultMode, detail)
+	}
+	if detail := api.CheckUnknownPrograms(api.UnknownPrograms(f.unknown)); detail != "" {
+		return usagef("--unknown-programs %q: %s", f.unknown, detail)
+	}
+	if detail := api.CheckTrustSource(api.TrustSource(f.trustSource)); detail != "" {
+		return usagef("--trust-source %q: %s", f.trustSource, detail)
+	}
+	if detail := api.CheckImage(f.proxyImage); f.proxyImage != "" && detail != "" {
+		return usagef("--proxy-image %q: %s", f.proxyImage, detail)
+	}
+	return nil
+}
+
+// config returns what the webhook was told, with the table of --programs; without the flag,
+// Programs is nil.
+func (f *webhookFlags) config() (choose.Config, error) {
+	config := choose.Config{
+		DefaultMode: api.Mode(f.defaultMode), UnknownPrograms: api.UnknownPrograms(f.unknown),
+		TrustBundle: api.TrustSource(f.trustSource) == api.TrustFromClusterTrustBundle, PublicRoots: f.publicRoots, ProxyImage: f.proxyImage,
+	}
+	if f.programs == "" {
+		return config, nil
+	}
+	table, err := readPrograms(f.programs)
+	config.Programs = &table
+	return config, err
+}
+
+// maxPrograms is how large a table of programs may be, in bytes: a ConfigMap holds no more.
+const maxPrograms = 1 << 20
+
+// readPrograms returns the table that is built in, with the entries of a file.
+func readPrograms(name string) (programs.Table, error) {
+	file, err := os.Open(name)
+	if err != nil {
+		return programs.Table{}, fmt.Errorf("--programs: %w", err)
+	}
+	defer func() { _ = file.Close() }() // it was only read
+	data, err := io.ReadAll(io.LimitReader(file, maxPrograms+1))
+	if err != nil {
+		return programs.Table{}, fmt.Errorf("--programs: %w", err)
+	}
+	if len(data) > maxPrograms {
+		return programs.Table{}, fmt.Errorf("--programs: %s: is larger than %d MiB, which no ConfigMap holds", name, maxPrograms>>20)
+	}
+	table, err := programs.WithBuiltin(data)
+	if err != nil {
+		return programs.Table{}, fmt.Errorf("--programs: %s: %w", name, err)
+	}
+	return table, nil
+}

@@ -1,0 +1,94 @@
+package app
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/cmd/internal/process"
+	"github.com/servingcert/servingcert/deploy"
+	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/integration/harness"
+)
+
+// programs are those that this executable runs as itself.
+var programs = harness.Programs{"rotator": Main}
+
+func TestMain(m *testing.M) { programs.Main(m) }
+
+// Both would write the same fields without end, each its own CA's. The check has
+// the rights of install.yaml and no more.
+func TestRefusesBesideServiceCA(t *testing.T) {
+	cluster, err := controlplane.Start(t.Context(), controlplane.Options{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, cluster.Stop()) })
+	admin, err := client.New(cluster.AdminConfig(), client.Options{})
+	require.NoError(t, err)
+	require.NoError(t, deploy.Apply(t.Context(), admin, "test"))
+	account, err := cluster.ServiceAccountConfig(t.Context(), api.DefaultNamespace, "servingcert-rotator")
+	require.NoError(t, err)
+	rotators, err := client.New(account, client.Options{})
+	require.NoError(t, err)
+	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
+	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, account))
+
+	check := func() error { return process.RefuseBesideServiceCA(t.Context(), rotators) }
+	scale := func(namespace, name string, replicas *int32) {
+		deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}}
+		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(deployment), deployment); err == nil {
+			deployment.Spec.Replicas = replicas
+			require.NoError(t, admin.Update(t.Context(), deployment))
+			return
+		}
+		require.NoError(t, admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}))
+		labels := map[string]string{"app": name}
+		deployment.Spec = appsv1.DeploymentSpec{
+			Replicas: replicas,
+			Selector: &metav1.LabelSelector{MatchLabels: labels},
+			Template: corev1.PodTemplateSpec{
+				ObjectMeta: metav1.ObjectMeta{Labels: labels},
+				Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "i"}}},
+			},
+		}
+		require.NoError(t, admin.Create(t.Context(), deployment))
+	}
+	zero := new(int32)
+
+	require.NoError(t, check(), "an ordinary cluster")
+	scale(api.OpenShiftNamespace, api.OpenShiftDeployment, nil)
+	require.ErrorContains(t, check(), "(Deployment openshift-service-ca/service-ca)")
+
+	// In a process of its own: it sets the loggers that the control plane here uses.
+	refused := exec.Command(programs.Path(t, "rotator"), "--openshift-compat", "--kubeconfig="+kubeconfig, "--metrics-addr=0", "--health-addr=0")
+	out, err := refused.CombinedOutput()
+	require.Error(t, err)
+	assert.Equal(t, process.ExitError, refused.ProcessState.ExitCode())
+	assert.Contains(t, string(out), "rotator: --openshift-compat: OpenShift's service-ca runs in this cluster (Deployment openshift-service-ca/service-ca)")
+
+	scale(api.OpenShiftNamespace, api.OpenShiftDeployment, zero)
+	require.NoError(t, check(), "it does not run")
+	scale(api.OpenShiftOperatorNamespace, api.OpenShiftOperatorDeployment, nil)
+	require.ErrorContains(t, check(), "(Deployment openshift-service-ca-operator/service-ca-operator)")
+	scale(api.OpenShiftOperatorNamespace, api.OpenShiftOperatorDeployment, zero)
+	require.NoError(t, check())
+
+	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "servingcert-rotator"}}
+	require.NoError(t, admin.Delete(t.Context(), role))
+	require.Eventually(t, func() bool { return check() != nil }, harness.Soon, 50*time.Millisecond)
+	require.ErrorContains(t, check(), "cannot determine whether OpenShift's service-ca runs in this cluster: read Deployment openshift-service-ca/service-ca: ")
+
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	require.Error(t, process.RefuseBesideServiceCA(gone, rotators))
+}

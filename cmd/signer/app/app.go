@@ -1,0 +1,215 @@
+// Package app is the program signer: its flags, what is wrong with them, and what runs by them. The
+// command of that name only calls it, so that a test can run the program in its own executable.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/spf13/pflag"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
+
+	"github.com/servingcert/servingcert/cmd/internal/process"
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/ca"
+	cacontroller "github.com/servingcert/servingcert/pkg/ca/controller"
+	"github.com/servingcert/servingcert/pkg/pki"
+	signercontroller "github.com/servingcert/servingcert/pkg/signer/controller"
+	"github.com/servingcert/servingcert/pkg/signer/pace"
+	podcontroller "github.com/servingcert/servingcert/pkg/signer/podcert/controller"
+	"github.com/servingcert/servingcert/pkg/signer/requests"
+)
+
+// leaseName is the Lease of the replica that leads.
+const leaseName = "servingcert-signer"
+
+const about = `signer gives every Service that is annotated servingcert.dev/secret-name, in a namespace labelled
+servingcert.dev/inject=enabled, a Secret with a serving certificate, and renews and repairs it. It
+reports the result in the Service's condition servingcert.dev/Ready.
+
+The signer makes a CA on its first start and keeps it in Secret servingcert-ca in --namespace. What
+clients must trust is in ConfigMap servingcert-ca-status there; the rotator distributes it. If the
+Secret is lost, nothing is signed until it is restored, because no client would trust a new CA.
+
+Two replicas are enough: one works, the other waits.`
+
+// Config is all that the flags say.
+type Config struct {
+	Common      *process.Common
+	Instance    string
+	OpenShift   bool
+	Limits      api.Limits
+	ClusterID   string
+	Suffixes    []string // --permit-dns-suffix as given
+	CADuration  time.Duration
+	CASoak      time.Duration
+	CAClients   bool
+	CAReissue   time.Duration
+	CAGrace     time.Duration // --ca-refusal-grace
+	Remote      remoteFlags
+	Issuer      issuerFlags
+	Workers     int
+	PodDuration time.Duration
+	Rates       pace.Rates
+	CSR         bool
+	Kubelets    kubeletFlags
+	clock       func() time.Time
+	constraints pki.Constraints
+}
+
+// Main runs the program with the arguments and streams of the process, and exits.
+func Main() { os.Exit(process.Main(os.Args[1:], os.Stdout, os.Stderr, command())) }
+
+func command() process.Command {
+	cfg := &Config{
+		Common:     process.NewCommon(true),
+		Instance:   api.DefaultInstance,
+		Limits:     api.DefaultLimits(),
+		CADuration: ca.DefaultCADuration,
+		CASoak:     ca.DefaultSoak,
+		CAReissue:  ca.DefaultReissue,
+		CAGrace:    ca.DefaultRefusalGrace,
+		Workers:    signercontroller.DefaultWorkers,
+		Rates:      pace.DefaultRates(),
+
+		PodDuration: podcontroller.DefaultMaxDuration,
+		CSR:         true,
+
+		clock: time.Now,
+	}
+	return process.Command{
+		Name:     "signer",
+		About:    about,
+		Common:   cfg.Common,
+		Flags:    cfg.register,
+		Validate: cfg.validate,
+		Run:      func(ctx context.Context) error { return run(ctx, cfg) },
+	}
+}
+
+func (c *Config) register(fs *pflag.FlagSet) {
+	fs.StringVar(&c.Instance, "instance", c.Instance, "value of label "+api.LabelManagedBy+" on the Secrets of this signer; Secrets of other signers are not touched")
+	fs.BoolVar(&c.OpenShift, "openshift-compat", c.OpenShift, "treat OpenShift's annotation "+api.OpenShiftSecretName+" on a Service as servingcert's, in every namespace, and write the annotations that service-ca writes; the process does not start where service-ca runs")
+	fs.DurationVar(&c.Limits.DefaultDuration, "default-duration", c.Limits.DefaultDuration, "lifetime of a certificate whose Service does not ask for another")
+	fs.DurationVar(&c.Limits.MinDuration, "min-duration", c.Limits.MinDuration, "shortest lifetime that a Service may ask for")
+	fs.DurationVar(&c.Limits.MaxDuration, "max-duration", c.Limits.MaxDuration, "longest lifetime that a Service may ask for")
+	fs.DurationVar(&c.PodDuration, "pod-max-duration", c.PodDuration, "longest lifetime of a certificate whose key a pod made ("+api.AnnotationKeySource+": "+string(api.KeySourcePod)+"), and of one for a CertificateSigningRequest")
+	fs.BoolVar(&c.CSR, "csr", c.CSR, "approve and sign CertificateSigningRequests for signer "+api.SignerName+"; without it they are not watched")
+	c.Kubelets.register(fs)
+	fs.DurationVar(&c.CADuration, "ca-duration", c.CADuration, "lifetime of a generation of the CA; it is replaced in its last third, which must be at least --max-duration plus --ca-soak")
+	fs.StringVar(&c.ClusterID, "cluster-id", c.ClusterID, "name of this cluster among others: organizational unit (OU) of the CAs that are made here from now on; changing it replaces no CA")
+	fs.DurationVar(&c.CASoak, "ca-soak", c.CASoak, "how long all targets must hold the root of a new generation before it signs; kubelets update volumes of pods within "+
+		api.KubeletUpdates.String()+", and a ClusterTrustBundle that a pod projects by its name within "+api.KubeletUpdatesByName.String())
+	fs.DurationVar(&c.CAGrace, "ca-refusal-grace", c.CAGrace, "how long a new generation waits for targets of namespaces that refuse its root before it signs without them; what refuses in no namespace is waited for without limit")
+	fs.BoolVar(&c.CAClients, "ca-wait-for-clients", false, "keep an older root in the bundle, and, for --ca-refusal-grace at most, a new generation without a cross-certificate from signing, as long as pods that have the CA bundle were started before it had the new root; the rotator counts them. A root that expires is not kept")
+	fs.DurationVar(&c.CAReissue, "ca-reissue-window", c.CAReissue, "time over which the certificates of older generations are replaced, once a new generation signs, and those with names that waited, once the last root that did not permit them has gone")
+	fs.StringArrayVar(&c.Suffixes, "permit-dns-suffix", nil, "NAMESPACE-GLOB=SUFFIX: Services of these namespaces may ask for SUFFIX and names below it, outside the cluster domain; may be given several times")
+	fs.BoolVar(&c.Limits.PermitClusterIPs, "permit-cluster-ips", c.Limits.PermitClusterIPs, "let Services ask for their ClusterIPs as names; without it the CA excludes every IP address")
+	fs.BoolVar(&c.Limits.PermitRSA4096, "permit-rsa4096", c.Limits.PermitRSA4096, "let Services ask for RSA4096 keys, each of which takes seconds of a core to draw; without it only Secrets that have one keep it")
+	fs.DurationVar(&c.Limits.ClusterIPDuration, "cluster-ip-duration", c.Limits.ClusterIPDuration, "longest lifetime of a certificate with ClusterIPs, whatever its Service asks for: the address of a Service that is deleted may be given to another. A CA elsewhere gives its own lifetime")
+	c.Remote.register(fs)
+	c.Issuer.register(fs)
+	fs.IntVar(&c.Workers, "workers", c.Workers, "number of Secrets that are processed concurrently")
+	fs.IntVar(&c.Rates.Secret.Burst, "secret-issue-burst", c.Rates.Secret.Burst, "how many certificates one Secret, or one pod by requests, gets at once, whatever the reason; 0: no limit")
+	fs.DurationVar(&c.Rates.Secret.Interval, "secret-issue-interval", c.Rates.Secret.Interval, "time between certificates of one Secret, or one pod, after that")
+	fs.IntVar(&c.Rates.Namespace.Burst, "namespace-reissue-burst", c.Rates.Namespace.Burst, "how many certificates users of one namespace may have replaced at once, by what they ask for or do to Secrets, or have for requests beyond the first of each pod; 0: no limit")
+	fs.DurationVar(&c.Rates.Namespace.Interval, "namespace-reissue-interval", c.Rates.Namespace.Interval, "time between such certificates of one namespace after that")
+}
+
+func (c *Config) validate() error {
+	c.Limits.ClusterDomain = c.Common.ClusterDomain
+	c.Limits.PermitDNSSuffixes = nil
+	for _, s := range c.Suffixes {
+		rule, err := api.ParseSuffixRule(s, c.Limits.ClusterDomain)
+		if err != nil {
+			return fmt.Errorf("--permit-dns-suffix: %w", err)
+		}
+		c.Limits.PermitDNSSuffixes = append(c.Limits.PermitDNSSuffixes, rule)
+	}
+	c.constraints = c.Limits.Constraints()
+	if c.CAGrace == 0 { // further down 0 is the default
+		return errors.New(`--ca-refusal-grace: "0s": must be positive`)
+	}
+	if err := c.signerConfig().Validate(); err != nil {
+		return err
+	}
+	if err := c.caConfig(nil, nil).Validate(); err != nil {
+		return err
+	}
+	if err := c.podConfig().Validate(); err != nil {
+		return err
+	}
+	if err := c.Kubelets.validate(c.Limits.ClusterDomain); err != nil {
+		return err
+	}
+	if err := c.Issuer.validate(&c.Remote); err != nil {
+		return err
+	}
+	return c.Remote.validate(c.clock)
+}
+
+// signerConfig is complete but for what run wires: Sign and the CA.
+func (c *Config) signerConfig() signercontroller.Config {
+	return signercontroller.Config{
+		Instance:     c.Instance,
+		Namespace:    c.Common.Namespace,
+		OpenShift:    c.OpenShift,
+		ObjectMemory: c.Common.ObjectMemory.Value(),
+		Limits:       c.Limits,
+		Workers:      c.Workers,
+		Rates:        c.Rates,
+		Clock:        c.clock,
+		Registerer:   metrics.Registry,
+
+		ReissueWindow: c.CAReissue,
+	}
+}
+
+// podConfig is complete but for what run wires into requestConfig.
+func (c *Config) podConfig() podcontroller.Config {
+	return podcontroller.Config{Config: c.requestConfig(), ProbeInterval: podcontroller.DefaultProbeInterval}
+}
+
+// requestConfig is of both kinds of requests, and complete but for what run wires: what is
+// read of the cluster, Sign, Pace and the CA. podConfig validates it.
+func (c *Config) requestConfig() requests.Config {
+	return requests.Config{
+		Limits:      c.Limits,
+		MaxDuration: c.PodDuration,
+		Workers:     c.Workers,
+		Rates:       c.Rates,
+		Clock:       c.clock,
+		Registerer:  metrics.Registry,
+	}
+}
+
+// caConfig is complete but for what run wires: Remote, Leaves and OnChange. It takes
+// the client that tells a first start from a loss, and the clock's check: a CA made
+// by a clock that is wrong would begin in the future, or be half over. Neither is
+// needed to validate it.
+func (c *Config) caConfig(live client.Reader, skew *signercontroller.Skew) cacontroller.Config {
+	return cacontroller.Config{
+		Namespace: c.Common.Namespace,
+		Parameters: ca.Parameters{
+			CADuration:     c.CADuration,
+			MaxDuration:    c.Limits.MaxDuration,
+			Soak:           c.CASoak,
+			RefusalGrace:   c.CAGrace,
+			WaitForClients: c.CAClients,
+			Reissue:        c.CAReissue,
+			Constraints:    c.constraints,
+			Domain:         c.Common.ClusterDomain,
+			ClusterID:      c.ClusterID,
+		},
+		Clock:      c.clock,
+		CheckClock: skew.Check,
+		ManagedExist: func(ctx context.Context) (bool, error) {
+			return managedExist(ctx, live, c.Instance)
+		},
+		Registerer: metrics.Registry,
+	}
+}

@@ -1,0 +1,21 @@
+package process
+
+import (
+	"os/exec"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+)
+
+func TestAProgramRunsInThisExecutable(t *testing.T) {
+	cmd := exec.CommandContext(t.Context(), programs.Path(t, "repeats"), "-test.v", "--flag")
+	out, err := cmd.Output()
+	require.Error(t, err)
+	assert.Equal(t, 3, cmd.ProcessState.ExitCode())
+	assert.Equal(t, "[-test.v --flag]\n", string(out), "the arguments are the program's")
+
+	dir := t.TempDir()
+	require.NoError(t, programs.Link(dir))
+	require.NoError(t, programs.Link(dir), "one test after the other may ask for it")
+}
