@@ -1,6 +1,6 @@
 # Everything that a contributor or CI runs. `make help` lists it.
-# Needs Go, git, make and a C compiler (for the race detector); everything else is
-# built from pinned Go modules.
+# Needs Go, git and make; everything else is built from pinned Go modules. The race detector
+# needs a C compiler.
 
 SHELL := /usr/bin/env bash
 .SHELLFLAGS := -euo pipefail -c
@@ -20,23 +20,27 @@ VERSION   ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo de
 # What `make test` runs; for one package: make test PKG=./pkg/signer/... TESTFLAGS='-run TestX -v'
 PKG       ?= ./...
 TESTFLAGS ?=
-# The race detector; `make test RACE=` is without it.
-RACE      ?= 1
+# RACE=1: with the race detector.
+RACE      ?=
 # KUBERNETES=1.30 or another directory of hack/controlplane/build: on that version instead of the
 # current one. etcd stays the current one.
 OLDEST    := 1.30
-# Packages at once: those that run a control plane wait most of the time. With the race detector
-# and while another one is linked, each takes up to 3 GiB.
+# Packages at once: those that run a control plane wait half of the time. While one is linked with the race
+# detector, it takes up to 3 GiB.
 PACKAGES := $(shell { getconf _NPROCESSORS_ONLN; awk '/^MemAvailable/ {print int($$2 / 3 / 2^20)}' /proc/meminfo 2>/dev/null; } | \
 	awk 'NR == 1 {n = 3 * $$1} NR == 2 && $$1 < n {n = $$1} END {print (n > 1 ? n : 1)}')
-# What waits most starts first, the longest before the others: what only computes fills the rest.
-LONGEST := $(addprefix ./test/integration/,cli signer trust deploy consumers ...) ./cmd/...
-# What test-long runs instead of test: years of a CA, whole installations, memory, TLS stacks, and the tools of the repository.
-LONG := $(addprefix ./test/integration/,succession chart lifecycle metrics) $(addprefix ./test/,memory tlsstacks docs/serving) ./hack/...
+# What runs a control plane, the longest first. Go's cache of results does not see what such a test depends on.
+ON_CONTROLPLANE ?= $(addprefix ./test/integration/,cli signer trust deploy consumers ...) ./cmd/rotator/app ./hack/controlplane
+# What only test-long runs: years of a CA, whole installations, memory, and the tools of the repository. In other
+# packages, tests that take long have the build tag long.
+LONG := $(addprefix ./test/integration/,succession chart lifecycle metrics) ./test/memory ./hack/...
+# What starts goroutines that share something, and those of the programs: what `make race` runs.
+CONCURRENT := $(addprefix ./pkg/,facts formats hostfiles/hostsync hostfiles/store mutate/admission proxy/server \
+	rotator/probe/controller rotator/cluster signer/controller signer/pace signer/queue signer/requests trust/controller ca/controller) \
+	./cmd/internal/... ./cmd/webhook/app ./hack/process
+RACING     := $(addprefix ./test/integration/,signer webhook rotator)
 # Without what only debuggers read, linking takes a quarter less. Stack traces need none of it.
 STRIPPED := -ldflags '-s -w'
-# Packages that run a control plane.
-ON_CONTROLPLANE ?= ./test/integration/... ./hack/controlplane ./cmd/rotator
 # How many certificates `make bench` issues from cold.
 N         ?= 2000
 
@@ -45,6 +49,8 @@ LINT := $(BIN)/golangci-lint
 # Modules of the repository whose code is ours, with tests and lint of their own: the project, the chart, and
 # what needs a library of container registries.
 OURS := . hack/chart hack/node hack/release test/e2e
+# Those that every change is linted in: not the one that compiles helm.
+LINTED := . hack/node hack/release test/e2e
 # All of them: the tools, Kubernetes, what pods of the node run, cfssl's servers, programs that take a
 # certificate, Grafana's library, the Prometheus operator's, Flux and Argo CD.
 MODULES := $(OURS) hack/tools hack/prose hack/controlplane/build hack/controlplane/build/1.30 \
@@ -67,38 +73,46 @@ demo: controlplane-binaries ## see it work on a real control plane; KEEP=1 leave
 ##@ While developing
 
 .PHONY: test
-test: controlplane-binaries test-programs cfssl-servers $(if $(filter ./...,$(PKG)),,cert-manager helm) ## unit, property and integration tests but for test-long's; PKG=./pkg/x/... for some of them, RACE= without the race detector, KUBERNETES=1.30 on an older version
-	@mkdir -p $(BIN) && go list $(LONGEST) $(PKG) | awk '!seen[$$0]++' | grep -vxFf <(go list $(LONG)) >$(BIN)/packages
-	$(call run-tests,$(if $(RACE),-race) $(if $(filter ./...,$(PKG)),$$(cat $(BIN)/packages),$(PKG)))
+test: controlplane-binaries cfssl-servers ## unit, property and integration tests: run it before every commit; PKG=./pkg/x/... for some of them, RACE=1 with the race detector, KUBERNETES=1.30 on an older version
+ifeq ($(PKG),./...)
+	$(call run-tests,$$(go list ./... | grep -vxFf <(go list $(LONG) $(ON_CONTROLPLANE)))) || failed=1; \
+	$(call run-tests,-count=1 $$(go list $(ON_CONTROLPLANE) | grep -vxFf <(go list $(LONG) | grep -v /hack/controlplane$$) | awk '!seen[$$0]++')) || failed=1; \
+	$(print-skipped); exit $${failed:-0}
+else
+	$(call run-tests,-count=1 $(PKG)) || failed=1; $(print-skipped); exit $${failed:-0}
+endif
+
+.PHONY: race
+race: RACE := 1
+race: controlplane-binaries ## what runs most goroutines at once, the programs too, with the race detector
+	$(call run-tests,$(CONCURRENT)) || failed=1; \
+	$(call run-tests,-count=1 $(RACING)) || failed=1; \
+	$(print-skipped); exit $${failed:-0}
 
 .PHONY: test-long
-test-long: controlplane-binaries test-programs cfssl-servers cert-manager helm ## the other tests: years of a CA, whole installations, memory, TLS stacks, and the tools of the repository
-	$(call run-tests,$(if $(RACE),-race) $(LONG))
-	for dir in $(filter-out . hack/chart,$(OURS)); do CGO_ENABLED=$(if $(RACE),1,0) go test -C $$dir -vet=off $(if $(RACE),-race) $(TESTFLAGS) ./...; done
-
-# Before the tests of an empty cache: with compilers beside them, they have everything that they wait for take
-# several times as long.
-.PHONY: compile-tests
-compile-tests: ## compile what `make test` is made of, with the race detector
-	@GOGC=400 CGO_ENABLED=1 go list -race -test -deps -export -f '{{""}}' ./...
+test-long: RACE := 1
+test-long: controlplane-binaries cfssl-servers cert-manager helm ## every test, those that take long and those of other modules too, with the race detector; RACE= without
+	$(call run-tests,-count=1 -tags long $$(go list $(ON_CONTROLPLANE) ./... | awk '!seen[$$0]++')) || failed=1; \
+	for dir in $(filter-out . hack/chart,$(OURS)); do CGO_ENABLED=$(if $(RACE),1,0) go test -C $$dir -vet=off $(if $(RACE),-race) $(TESTFLAGS) ./... || failed=1; done; \
+	$(print-skipped); exit $${failed:-0}
 
 .PHONY: test-oldest
 test-oldest: export KUBERNETES := $(OLDEST)
-test-oldest: controlplane-binaries test-programs cfssl-servers cert-manager helm ## what runs a control plane, on the oldest version that is supported, without the race detector
-	$(call run-tests,$(ON_CONTROLPLANE))
+test-oldest: controlplane-binaries cfssl-servers cert-manager helm ## what runs a control plane, on the oldest version that is supported
+	$(call run-tests,-count=1 $(ON_CONTROLPLANE)) || failed=1; $(print-skipped); exit $${failed:-0}
 
-# run-tests also prints what was skipped because the version is too old, which go test does not
-# of a package that passed; so the results of another run do not do. make lint runs vet's checks.
-# With GOGC=400 tests, compilers and linkers collect garbage less often: a sixth of the CPU, for 1.5
-# times the memory. Programs that tests start have the default. The race detector waits a second for late reports
-# at the end of each package, unless it is told to wait for less.
+# make lint runs vet's checks. With GOGC=400 tests, compilers and linkers collect garbage less often: a sixth of the
+# CPU, for 1.5 times the memory. Programs that tests start have the default. The race detector waits a second for late
+# reports at the end of each package, unless it is told to wait for less.
 SKIPPED := $(BIN)/skipped
-define run-tests
-@mkdir -p $(BIN) && rm -f $(SKIPPED)
-SERVINGCERT_SKIPPED=$(SKIPPED) SERVINGCERT_TEST_PROGRAMS=$(TEST_PROGRAMS) SERVINGCERT_CONTROLPLANE_GOGC=400 GOGC=400 \
-	GORACE=atexit_sleep_ms=100 CGO_ENABLED=$(if $(findstring -race,$(1)),1,0) go test -vet=off $(STRIPPED) -p $(PACKAGES) -timeout 30m $(if $(KUBERNETES),-count 1) $(TESTFLAGS) $(1) || failed=$$?; \
-	[ ! -s $(SKIPPED) ] || { echo; echo "skipped, whole or in part:"; sort -u $(SKIPPED); }; exit $${failed:-0}
-endef
+run-tests = mkdir -p $(BIN) && SERVINGCERT_SKIPPED=$(SKIPPED) SERVINGCERT_CONTROLPLANE_GOGC=400 GOGC=400 GORACE=atexit_sleep_ms=100 \
+	CGO_ENABLED=$(if $(RACE),1,0) go test -vet=off $(STRIPPED) -p $(PACKAGES) -timeout 30m $(if $(RACE),-race) $(TESTFLAGS) $(1)
+# go test does not name what was skipped in a package that passed.
+print-skipped = [ ! -s $(SKIPPED) ] || { echo; echo "skipped, whole or in part:"; sort -u $(SKIPPED); rm $(SKIPPED); }
+
+.PHONY: ci-full
+ci-full: ## what takes long, each target by itself, and a table of what failed (.ci/long); three hours
+	.ci/full
 
 # A failure is kept under testdata/fuzz and is a case of `make test` from then on.
 # Minimizing what is merely new would take the time away from finding more.
@@ -149,18 +163,18 @@ gitops: controlplane-binaries helm ## Flux and Argo CD, their own controllers, k
 	go test -tags gitops -count 1 -timeout 45m -v -run '^Test$(TOOL)' ./test/integration/gitops -tool "$(TOOL)"
 
 .PHONY: lint
-lint: export GOGC := 400
-lint: $(LINT) ## style, import rules, tidy modules, dashboards
-	@for dir in $(OURS); do echo "golangci-lint in $$dir"; (cd $$dir && $(LINT) run); done
-	@for dir in $(OURS); do echo "go -C $$dir mod tidy -diff"; go -C $$dir mod tidy -diff; done
-	@dir=$$(mktemp -d); go run -C hack/dashboards . $$dir && diff -r $$dir deploy/dashboards; rm -r $$dir
+lint: $(LINT) ## style, import rules, tidy modules
+	@for dir in $(LINTED); do echo "golangci-lint in $$dir"; (cd $$dir && $(LINT) run); done
+	@for dir in $(LINTED); do echo "go -C $$dir mod tidy -diff"; go -C $$dir mod tidy -diff; done
 
-# Weekly: for the first Go downloads what the tests of those modules are made of, gigabytes, and the
-# operator's library takes minutes to compile. What is generated with it names the file that it is of, and
-# `make test` compares.
+# For these Go compiles helm and Grafana's library, and downloads what the tests of other modules are made of,
+# gigabytes; the Prometheus operator's library takes minutes. What is generated with it names the file that it is
+# of, and `make test` compares.
 .PHONY: lint-long
-lint-long: ## that modules which only build what others wrote are tidy, and what the Prometheus operator makes of deploy/podmonitors.yaml
+lint-long: LINTED := $(filter-out $(LINTED),$(OURS))
+lint-long: lint ## the same for the other modules, that those which only build what others wrote are tidy, dashboards, and what the Prometheus operator makes of deploy/podmonitors.yaml
 	@for dir in $(filter-out $(OURS),$(MODULES)); do echo "go -C $$dir mod tidy -diff"; go -C $$dir mod tidy -diff; done
+	@dir=$$(mktemp -d); go run -C hack/dashboards . $$dir && diff -r $$dir deploy/dashboards; rm -r $$dir
 	go test -C hack/scrapeconfig ./...
 
 # Decisions and changes are history, and what is generated is mended where it is made.
@@ -328,15 +342,6 @@ clean: ## remove what was built here; Go's caches and the control plane's stay
 .PHONY: controlplane-binaries
 controlplane-binaries: ## etcd, kube-apiserver and kube-controller-manager, from $$KUBEBUILDER_ASSETS or built once, of $$KUBERNETES or the current version
 	@go run ./hack/controlplane/cmd/controlplane --fetch-only
-
-# One that did not change keeps its time, so that go test knows which results still hold.
-TEST_PROGRAMS := $(BIN)/test
-.PHONY: test-programs
-test-programs: ## the programs of cmd for the tests that run them, into bin/test
-	@mkdir -p $(TEST_PROGRAMS)
-	@go build -buildvcs=false $(STRIPPED) -o $(TEST_PROGRAMS)/built/ ./cmd/...
-	@for program in $(TEST_PROGRAMS)/built/*; do \
-		cmp -s $$program $(TEST_PROGRAMS)/$${program##*/} || install $$program $(TEST_PROGRAMS)/; done
 
 .PHONY: cfssl-servers
 cfssl-servers: ## cfssl serve and multirootca, which the tests of a CA elsewhere run, into Go's build cache

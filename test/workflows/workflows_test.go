@@ -2,6 +2,7 @@
 package workflows
 
 import (
+	"io/fs"
 	"maps"
 	"os"
 	"os/exec"
@@ -16,8 +17,7 @@ import (
 )
 
 const (
-	root  = "../.."
-	ciRun = ".ci/run"
+	root = "../.."
 )
 
 // workflow is the part of GitHub's format that the files use. Other keys are an error.
@@ -76,20 +76,66 @@ func workflows(t *testing.T) map[string]workflow {
 
 var (
 	makes    = regexp.MustCompile(`^make ([a-z0-9-]+)$`)
+	script   = regexp.MustCompile(`^(\.ci/(?:run|install))(?: long)?$`)
 	target   = regexp.MustCompile(`(?m)^([a-z0-9-]+):.*## `)
 	byDigest = regexp.MustCompile(`^[\w./-]+:[\w.-]+@sha256:[0-9a-f]{64}$`)
 	pinned   = regexp.MustCompile(`^[\w-]+/[\w-]+@[0-9a-f]{40}$`)
 )
 
-// TestSteps: what a workflow does is a target of the Makefile or .ci/run, which
+// targets are those of the Makefile.
+func targets(t *testing.T) map[string]bool {
+	t.Helper()
+	all := map[string]bool{}
+	for _, match := range target.FindAllStringSubmatch(read(t, "Makefile"), -1) {
+		all[match[1]] = true
+	}
+	return all
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, path))
+	require.NoError(t, err)
+	return string(text)
+}
+
+// TestLongTargets: what .ci/run names and make ci-full runs are targets, each known by paths that there are.
+func TestLongTargets(t *testing.T) {
+	var paths strings.Builder
+	require.NoError(t, fs.WalkDir(os.DirFS(root), ".", func(path string, d fs.DirEntry, err error) error {
+		if d.IsDir() && slices.Contains([]string{".git", "bin", "node_modules"}, d.Name()) {
+			return fs.SkipDir
+		}
+		paths.WriteString(path + "\n")
+		return err
+	}))
+	targets, found := targets(t), map[string]bool{}
+	for line := range strings.Lines(read(t, ".ci/long")) {
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		fields := strings.Fields(line)
+		require.GreaterOrEqual(t, len(fields), 2, line)
+		require.True(t, targets[fields[1]], "the Makefile has no target %s", fields[1])
+		require.False(t, found[fields[1]], "%s is listed twice", fields[1])
+		found[fields[1]] = true
+		require.Regexp(t, "(?m)"+fields[0], paths.String(), fields[1])
+	}
+	require.Greater(t, len(found), 15)
+}
+
+// TestTheCommandsOfTheReadme: CI runs what the README has people run.
+func TestTheCommandsOfTheReadme(t *testing.T) {
+	for _, command := range []string{"make demo", "make test"} {
+		require.Regexp(t, `(?m)^`+command+`\b`, read(t, "README.md"))
+		require.Contains(t, read(t, ".ci/run"), "\nstep "+command+"\n")
+	}
+}
+
+// TestSteps: what a workflow does is a target of the Makefile or a script of .ci, which
 // everybody can run, or an action that is pinned by its commit, in an image that is pinned by its digest.
 func TestSteps(t *testing.T) {
-	makefile, err := os.ReadFile(filepath.Join(root, "Makefile"))
-	require.NoError(t, err)
-	targets := map[string]bool{}
-	for _, match := range target.FindAllStringSubmatch(string(makefile), -1) {
-		targets[match[1]] = true
-	}
+	targets := targets(t)
 	for name, w := range workflows(t) {
 		require.NotEmpty(t, w.Name, name)
 		require.NotEmpty(t, w.On, name)
@@ -105,13 +151,13 @@ func TestSteps(t *testing.T) {
 				case s.Uses != "":
 					require.Empty(t, s.Run, name)
 					require.Regexp(t, pinned, s.Uses, name)
-				case s.Run == ciRun, s.Run == ciRun+" install":
-					info, err := os.Stat(filepath.Join(root, ciRun))
+				case script.MatchString(s.Run):
+					info, err := os.Stat(filepath.Join(root, script.FindStringSubmatch(s.Run)[1]))
 					require.NoError(t, err)
 					require.NotZero(t, info.Mode()&0o100, "it can be run")
 				default:
 					match := makes.FindStringSubmatch(s.Run)
-					require.NotNil(t, match, "%s: %q is neither a target of the Makefile nor .ci/run", name, s.Run)
+					require.NotNil(t, match, "%s: %q is neither a target of the Makefile nor a script of .ci", name, s.Run)
 					require.True(t, targets[match[1]], "%s: the Makefile has no target %s", name, match[1])
 				}
 			}
