@@ -1,12 +1,12 @@
-// Package bounded measures what code costs, for tests that hold it to a limit. It counts bytes,
-// and compares processor times of one run, so a busy machine changes little.
+// Package bounded measures what code costs, for tests that hold it to a limit. It counts bytes.
+// With build tag long it also measures processor time: who else uses the machine, and its clock
+// and its caches, changes that.
 package bounded
 
 import (
 	"fmt"
 	"math"
 	"runtime"
-	"syscall"
 	"time"
 )
 
@@ -25,36 +25,6 @@ func Allocated(f func()) uint64 {
 	return least
 }
 
-// Growth returns how many times as much processor time large takes as small: the least of
-// some runs of each. Time that the machine gives to others does not count.
-func Growth(small, large func()) float64 {
-	return float64(least(large)) / float64(max(least(small), time.Microsecond))
-}
-
-// Time returns the processor time that f takes: the least of some runs.
-func Time(f func()) time.Duration { return least(f) }
-
-func least(f func()) time.Duration {
-	best := time.Duration(0)
-	for i := range 5 {
-		before := used()
-		f()
-		if took := used() - before; i == 0 || took < best {
-			best = took
-		}
-	}
-	return best
-}
-
-// used returns the processor time of the process.
-func used() time.Duration {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		panic(err) // only for a wrong argument
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-}
-
 // What Check lets code take: far more than what reads its input a few
 // times needs, on a slow and busy machine, and far less than what compares all of it with all
 // of it.
@@ -63,17 +33,12 @@ const (
 	timePerByte, timeAtLeast   = 2 * time.Microsecond, 100 * time.Millisecond
 )
 
-// Check returns an error if f, which reads so many bytes, allocates more or takes more
+// Check returns an error if f, which reads so many bytes, allocates more or, see Took, takes more
 // processor time than in proportion to that. It is for fuzz targets.
 func Check(size int, f func()) error {
-	before := used()
 	allocated := Allocated(f)
-	took := (used() - before) / 3
 	if most := uint64(bytesAtLeast+bytesPerByte*size) * RaceFactor; allocated > most {
 		return fmt.Errorf("%d bytes read: %d bytes allocated, want at most %d", size, allocated, most)
 	}
-	if most := (timeAtLeast + timePerByte*time.Duration(size)) * RaceFactor; took > most {
-		return fmt.Errorf("%d bytes read: %s of processor time, want at most %s", size, took, most)
-	}
-	return nil
+	return Took((timeAtLeast+timePerByte*time.Duration(size))*RaceFactor, f)
 }

@@ -46,8 +46,8 @@ func FuzzStates(f *testing.F) {
 		if allocated, most := bounded.Allocated(read), uint64(512<<10+128*size)*bounded.RaceFactor; allocated > most {
 			t.Fatalf("%d bytes became %d", size, allocated)
 		}
-		if took, most := bounded.Time(read), 100*time.Millisecond+time.Duration(size)*10*time.Microsecond; took > most {
-			t.Fatalf("%d bytes took %s", size, took)
+		if err := bounded.Took(100*time.Millisecond+time.Duration(size)*10*time.Microsecond, read); err != nil {
+			t.Fatalf("%d bytes: %s", size, err)
 		}
 		if ready.Leaf != "" && !api.IsFingerprint(ready.Leaf) || len(ready.Proof) > maxProof || len(ready.Kept) > api.MaxKept || len(ready.Names) > maxShown || len(flags) > MaxAttempts {
 			t.Fatalf("%v %v", ready, flags)

@@ -1,7 +1,6 @@
 package correct
 
 import (
-	"fmt"
 	"regexp"
 	"strings"
 	"testing"
@@ -11,7 +10,6 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
-	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/test/bounded"
@@ -55,25 +53,6 @@ func TestPodsOfANamespaceThatIsNotOptedInSayNothing(t *testing.T) {
 	assert.Empty(t, d.Changes, "nothing is taken back")
 	assert.Empty(t, d.Delete)
 	assert.Equal(t, 1, d.Withheld)
-}
-
-// TestHostilePodsOfANamespaceTakeTimeByTheirNumber: each pod is compared with what is known of
-// the others, not with each of them.
-func TestHostilePodsOfANamespaceTakeTimeByTheirNumber(t *testing.T) {
-	situation := func(n int) Situation {
-		s := Situation{Now: noon, Enabled: true}
-		for i := range n {
-			s.Services = append(s.Services, service(fmt.Sprint("s", i)))
-			s.Pods = append(s.Pods, pod(fmt.Sprint("web-", i), "web", crashes(usageText), status(false, func(st *api.InjectionStatus) {
-				for c := range 15 {
-					st.Attempts[fmt.Sprint("c", c)] = api.AttemptOf("c", fmt.Sprint(i, c), nil, nil)
-				}
-			})))
-		}
-		return s
-	}
-	small, large := situation(25), situation(200)
-	assert.Less(t, bounded.Growth(func() { Decide(small) }, func() { Decide(large) }), 24.0, "8 times the pods and Services")
 }
 
 // TestWordsAreReadOnce: a look at a namespace reads what changed since the look before.

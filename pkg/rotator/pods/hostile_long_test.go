@@ -1,0 +1,49 @@
+//go:build long
+
+package pods
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/bounded"
+)
+
+// TestFactsOfHugePodsTakeTimeByTheirSize: and not by the product of two of their lists.
+func TestFactsOfHugePodsTakeTimeByTheirSize(t *testing.T) {
+	volumes := func(n int) *corev1.Pod {
+		pod := crashed(n, 1)
+		for i := range n {
+			pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: fmt.Sprint("v", i)})
+		}
+		return pod
+	}
+	containers := func(n int) *corev1.Pod {
+		pod := crashed(1, 1)
+		attempts := map[string]string{}
+		for i := range n {
+			name := fmt.Sprint("c", i)
+			if i < 20 {
+				attempts[name] = someAttempt
+			}
+			pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: name})
+			pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, crashing(name, "said"))
+		}
+		withStatus(api.InjectionStatus{Attempts: attempts})(pod)
+		return pod
+	}
+	for name, tc := range map[string]func(n int) *corev1.Pod{
+		"mounts and arguments": func(n int) *corev1.Pod { return crashed(n, 10*n) },
+		"mounts and volumes":   volumes,
+		"containers":           containers,
+	} {
+		t.Run(name, func(t *testing.T) {
+			small, large := tc(250), tc(2000)
+			assert.Less(t, bounded.Growth(func() { FactsOf(small) }, func() { FactsOf(large) }), 24.0, "8 times the size")
+		})
+	}
+}
