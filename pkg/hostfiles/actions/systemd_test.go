@@ -117,5 +117,5 @@ func TestSystemdWithoutABus(t *testing.T) {
 	l, err := net.Listen("unix", socket)
 	require.NoError(t, err)
 	defer l.Close()
-	require.ErrorContains(t, Run(t.Context(), unit("web.service", "reload", time.Second), "a"), "it took longer than 1s: connect to D-Bus: ")
+	require.ErrorContains(t, Run(t.Context(), unit("web.service", "reload", 100*time.Millisecond), "a"), "it took longer than 100ms: connect to D-Bus: ")
 }

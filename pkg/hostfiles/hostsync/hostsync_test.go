@@ -32,6 +32,11 @@ const (
 	long       = 20 * time.Second // for what has to happen
 )
 
+func TestMain(m *testing.M) {
+	hosttest.InMemory()
+	m.Run()
+}
+
 // host is a host with one store, whose action asks a program to read its files again. The program
 // listens with TLS.
 type host struct {

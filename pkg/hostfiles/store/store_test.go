@@ -24,6 +24,11 @@ import (
 
 const name = "web.shop.svc"
 
+func TestMain(m *testing.M) {
+	hosttest.InMemory()
+	m.Run()
+}
+
 func spec() *hostfiles.Store {
 	return &hostfiles.Store{Name: "web", Kind: hostfiles.Pair, Mode: 0o600, UID: -1, GID: -1}
 }
