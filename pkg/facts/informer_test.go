@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/facts"
 )
 
@@ -51,7 +52,7 @@ func started(t *testing.T, source *fcache.FakeControllerSource) *facts.Informer[
 	done := make(chan struct{})
 	go func() { defer close(done); _ = informer.Start(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
-	require.Eventually(t, informer.HasSynced, 10*time.Second, time.Millisecond)
+	require.Eventually(t, informer.HasSynced, process.Soon, time.Millisecond)
 	return informer
 }
 
@@ -95,7 +96,7 @@ func TestInformerSource(t *testing.T) {
 		select {
 		case change := <-changes:
 			return change
-		case <-time.After(10 * time.Second):
+		case <-time.After(process.Soon):
 			return "nothing came"
 		}
 	}

@@ -21,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fcache "k8s.io/client-go/tools/cache/testing"
 
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -93,7 +94,7 @@ func (tr *transport) list(ctx context.Context, options metav1.ListOptions) (runt
 	from, _ := strconv.Atoi(options.Continue)
 	to := min(tr.objects, from+int(options.Limit))
 	tr.asked = append(tr.asked, to-from)
-	answer := http.Response{Body: io.NopCloser(strings.NewReader(strings.Repeat("x", (to-from)*tr.size)))}
+	answer := http.Response{Body: io.NopCloser(io.LimitReader(endless{}, int64((to-from)*tr.size)))}
 	response, err := BoundPages(roundTrip(func() (*http.Response, error) { return &answer, nil })).RoundTrip(request)
 	if err != nil {
 		return nil, err
@@ -109,6 +110,10 @@ func (tr *transport) list(ctx context.Context, options metav1.ListOptions) (runt
 	}
 	return list, nil
 }
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
 
 type roundTrip func() (*http.Response, error)
 
@@ -152,7 +157,7 @@ func TestWhatHasNoRoomIsKeptOnceThereIs(t *testing.T) {
 	done := make(chan struct{})
 	go func() { defer close(done); _ = informer.Start(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
-	require.Eventually(t, informer.HasSynced, 10*time.Second, time.Millisecond)
+	require.Eventually(t, informer.HasSynced, process.Soon, time.Millisecond)
 	with := func() string {
 		var names []string
 		for svc := range informer.All() {
@@ -165,6 +170,6 @@ func TestWhatHasNoRoomIsKeptOnceThereIs(t *testing.T) {
 	}
 	assert.Equal(t, "b-old c-older", with(), "whatever comes first in a list, from the start")
 	source.Delete(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "b-old", UID: "b-old"}})
-	require.Eventually(t, func() bool { return with() == "a-young c-older" }, 10*time.Second, time.Millisecond)
+	require.Eventually(t, func() bool { return with() == "a-young c-older" }, process.Soon, time.Millisecond)
 	assert.Equal(t, map[string]string{"app": "a-young"}, informer.Get(types.NamespacedName{Namespace: "shop", Name: "a-young"}).Spec.Selector)
 }

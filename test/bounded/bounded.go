@@ -1,12 +1,12 @@
 // Package bounded measures what code costs, for tests that hold it to a limit. It counts bytes.
-// With build tag long it also measures processor time: who else uses the machine, and its clock
-// and its caches, changes that.
+// With build tag long it also measures processor time, which who else uses the machine changes.
 package bounded
 
 import (
 	"fmt"
 	"math"
 	"runtime"
+	"syscall"
 	"time"
 )
 
@@ -23,6 +23,45 @@ func Allocated(f func()) uint64 {
 		least = min(least, after.TotalAlloc-before.TotalAlloc)
 	}
 	return least
+}
+
+// Growth returns how many times as much processor time large takes as small: the least of
+// some runs of each. Time that the machine gives to others does not count.
+func Growth(small, large func()) float64 {
+	return float64(least(large)) / float64(max(least(small), time.Microsecond))
+}
+
+// Took returns an error if f takes more processor time than that: the least of some runs. Without
+// build tag long it returns nil, and does not run f.
+func Took(most time.Duration, f func()) error {
+	if !Long {
+		return nil
+	}
+	if took := least(f); took > most {
+		return fmt.Errorf("%s of processor time, want at most %s", took, most)
+	}
+	return nil
+}
+
+func least(f func()) time.Duration {
+	best := time.Duration(0)
+	for i := range 5 {
+		before := used()
+		f()
+		if took := used() - before; i == 0 || took < best {
+			best = took
+		}
+	}
+	return best
+}
+
+// used returns the processor time of the process.
+func used() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		panic(err) // only for a wrong argument
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
 
 // What Check lets code take: far more than what reads its input a few

@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/hostfiles"
 	"github.com/servingcert/servingcert/pkg/hostfiles/store"
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -29,7 +30,7 @@ import (
 
 const (
 	serverName = "web.shop.svc"
-	long       = 20 * time.Second // for what has to happen
+	long       = process.Soon // for what has to happen
 )
 
 func TestMain(m *testing.M) {

@@ -11,14 +11,13 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/hostfiles"
 	"github.com/servingcert/servingcert/test/hosttest"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 const name = "web.shop.svc"
-
-const long = 20 * time.Second // for what has to happen
 
 func TestWatchSeesWhatAKubeletDoes(t *testing.T) {
 	now := time.Now()
@@ -39,7 +38,7 @@ func TestWatchSeesWhatAKubeletDoes(t *testing.T) {
 	// sees waits until what is read after a change is what was written.
 	sees := func(want hostfiles.Files) {
 		t.Helper()
-		end := time.After(long)
+		end := time.After(process.Soon)
 		for {
 			select {
 			case at := <-changed:

@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"golang.org/x/sys/unix"
 
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/hostfiles"
 	"github.com/servingcert/servingcert/test/hosttest"
 	"github.com/servingcert/servingcert/test/rotatortest"
@@ -237,7 +238,7 @@ func TestWhoWatchesAFileIsTold(t *testing.T) {
 			if e.Has(fsnotify.Remove) {
 				return
 			}
-		case <-time.After(10 * time.Second):
+		case <-time.After(process.Soon):
 			t.Fatalf("no event at switch %d", i+1)
 		}
 	}
@@ -420,7 +421,7 @@ func TestKilledWhileSwitching(t *testing.T) {
 		cmd.Env = append(os.Environ(), "HOSTSYNC_TEST_ROOT="+root)
 		require.NoError(t, cmd.Start())
 		dir := filepath.Join(root, "web", currentLink)
-		require.Eventually(t, func() bool { _, err := pairAt(dir); return err == nil }, 20*time.Second, time.Millisecond)
+		require.Eventually(t, func() bool { _, err := pairAt(dir); return err == nil }, process.Soon, time.Millisecond)
 		time.Sleep(time.Duration(i*7) * time.Millisecond) // at another moment each time
 		require.NoError(t, cmd.Process.Kill())
 		_ = cmd.Wait()

@@ -27,11 +27,12 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/proxy"
 )
 
 // patience bounds every wait.
-const patience = 20 * time.Second
+const patience = process.Soon
 
 // pair is a certificate that signs itself, and its key, in PEM.
 type pair struct{ cert, key []byte }

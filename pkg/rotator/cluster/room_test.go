@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 	podfacts "github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/test/rotatortest"
@@ -72,7 +73,7 @@ func TestWhoHasManyLargePodsTakesNoRoomFromOthers(t *testing.T) {
 	}
 	await := func(namespace string, pods func() int, want int) {
 		t.Helper()
-		require.Eventually(t, func() bool { return pods() == want }, 10*time.Second, time.Millisecond, namespace)
+		require.Eventually(t, func() bool { return pods() == want }, process.Soon, time.Millisecond, namespace)
 	}
 	typical := typicalPod(t, 0)
 	await(typical.Namespace, func() int { return len(pods.In(typical.Namespace)) }, 1)
@@ -91,6 +92,6 @@ func TestWhoHasManyLargePodsTakesNoRoomFromOthers(t *testing.T) {
 	require.Eventually(t, func() bool {
 		of := pods.In("mallory")
 		return len(of) == 1 && of[0].Name == manyLabels(n).Name
-	}, 10*time.Second, time.Millisecond)
+	}, process.Soon, time.Millisecond)
 	assert.False(t, pods.In("mallory")[0].Reduced(), "what deleted pods had is there for the next")
 }

@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	fcache "k8s.io/client-go/tools/cache/testing"
 
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -51,7 +52,7 @@ func start[T facts.Object](t testing.TB, informer *facts.Informer[T]) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() { defer close(done); _ = informer.Start(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
-	require.Eventually(t, informer.HasSynced, time.Minute, time.Millisecond)
+	require.Eventually(t, informer.HasSynced, process.Soon, time.Millisecond)
 }
 
 // Nobody renews a Secret without an owner, so that it would be waited for without end

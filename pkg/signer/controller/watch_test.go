@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer"
@@ -45,7 +46,7 @@ func TestOwnSecretsAreTheFirstAfterAChangeOfTheCA(t *testing.T) {
 			c := withSecrets(t)
 			c.config.Namespace = tt.own
 			c.enqueueAll(q, requests)
-			assert.Eventually(t, func() bool { return q.Len() == len(requests) }, 10*time.Second, time.Millisecond)
+			assert.Eventually(t, func() bool { return q.Len() == len(requests) }, process.Soon, time.Millisecond)
 			first, _ := q.Get()
 			assert.Equal(t, tt.first, first.Namespace)
 		})

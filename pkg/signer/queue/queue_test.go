@@ -15,6 +15,8 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 func requestOf(namespace, name string) reconcile.Request {
@@ -164,7 +166,7 @@ func TestQueueUnderLoad(t *testing.T) {
 			}
 		}
 		return true
-	}, 10*time.Second, time.Millisecond)
+	}, process.Soon, time.Millisecond)
 	q.ShutDown()
 	workers.Wait()
 }

@@ -181,5 +181,5 @@ func TestFollowingOthers(t *testing.T) {
 
 func waitFor(t *testing.T, reached func(Report) bool, client *Client) {
 	t.Helper()
-	require.Eventually(t, func() bool { return reached(client.Report()) }, 10*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return reached(client.Report()) }, time.Minute, 5*time.Millisecond)
 }

@@ -2,7 +2,6 @@ package cluster
 
 import (
 	"bufio"
-	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -22,6 +21,7 @@ import (
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/streaming/pkg/httpstream/spdy"
 
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/proxy/clients"
 )
@@ -104,7 +104,7 @@ func TestAskingPods(t *testing.T) {
 		pods = append(pods, podWithProxy(name))
 	}
 	c := &Cluster{Client: f.client, Namespace: "shop"}
-	got := slices.Concat(c.ask(t.Context(), f, pods[:5], 30*time.Second), c.ask(t.Context(), f, pods[5:], 2*time.Second))
+	got := slices.Concat(c.ask(t.Context(), f, pods[:5], process.Soon), c.ask(t.Context(), f, pods[5:], 2*time.Second))
 	close(release)
 	require.Len(t, got, len(names))
 	assert.Empty(t, got[0].Err)
@@ -114,7 +114,7 @@ func TestAskingPods(t *testing.T) {
 		assert.Equal(t, names[i], got[i].Name)
 		assert.Contains(t, got[i].Err, want)
 	}
-	assert.Eventually(t, func() bool { return open.Load() == 0 }, 10*time.Second, 10*time.Millisecond, "no connection is left open")
+	assert.Eventually(t, func() bool { return open.Load() == 0 }, process.Soon, 10*time.Millisecond, "no connection is left open")
 }
 
 // TestNoConnection: what the API server says is the reason.
@@ -126,9 +126,7 @@ func TestNoConnection(t *testing.T) {
 	config := &rest.Config{Host: server.URL}
 	client, err := kubernetes.NewForConfig(config)
 	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
-	defer cancel()
-	_, err = forwarder{config, client}.get(ctx, "shop", "a", 15443, clients.Path)
+	_, err = forwarder{config, client}.get(t.Context(), "shop", "a", 15443, clients.Path)
 	require.ErrorContains(t, err, "pods is forbidden")
 }
 

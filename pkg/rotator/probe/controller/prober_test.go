@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
@@ -27,7 +28,7 @@ import (
 )
 
 // long is a timeout that is not meant to pass.
-const long = 20 * time.Second
+const long = process.Soon
 
 func keyIn(namespace string) pods.NamespacedKey {
 	return pods.NamespacedKey{Namespace: namespace, Key: pods.SecretKey("web-tls")}
