@@ -12,6 +12,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/bounded"
 )
 
 // Invariant 6: over any schedule of steps, deaths between any two writes, stale
@@ -62,6 +63,7 @@ func TestTenantsHoldUpNoSuccession(t *testing.T) {
 	waiting.ask(api.RotateOverlap, "audit")
 	waiting.take(StepPrepare)
 	outer := t
+	bounded.Checks(t, 20)
 	rapid.Check(t, func(t *rapid.T) {
 		s := *waiting
 		s.T = outer

@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/bounded"
 )
 
 var now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
@@ -74,6 +75,7 @@ func TestNamesOfFormats(t *testing.T) {
 func TestWhatIsMadeIsHeld(t *testing.T) {
 	for f := range (All() &^ OfRoots()).Formats() {
 		t.Run(f.Name, func(t *testing.T) {
+			bounded.Checks(t, 20)
 			rapid.Check(t, func(t *rapid.T) {
 				algorithm := rapid.SampledFrom([]pki.KeyAlgorithm{pki.ECDSAP256, pki.ECDSAP384, pki.Ed25519}).Draw(t, "algorithm")
 				pair, other := newPair(t, algorithm), newPair(t, algorithm)

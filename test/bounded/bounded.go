@@ -3,10 +3,13 @@
 package bounded
 
 import (
+	"flag"
 	"fmt"
 	"math"
 	"runtime"
+	"strconv"
 	"syscall"
+	"testing"
 	"time"
 )
 
@@ -62,6 +65,21 @@ func used() time.Duration {
 		panic(err) // only for a wrong argument
 	}
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// Checks has rapid draw so few times in a test whose draws are costly. With build tag long, or if
+// -rapid.checks says how often, it changes nothing.
+func Checks(tb testing.TB, few int) {
+	tb.Helper()
+	checks := flag.Lookup("rapid.checks").Value
+	usual := checks.String()
+	if Long || usual != "100" {
+		return
+	}
+	if err := checks.Set(strconv.Itoa(few)); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = checks.Set(usual) })
 }
 
 // What Check lets code take: far more than what reads its input a few

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 
 	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/assert"
@@ -32,7 +33,7 @@ func TestReadyOnceTheClusterTrustBundleIsThere(t *testing.T) {
 		answers = answers[1:]
 		return err
 	}
-	require.NoError(t, b.await(t.Context()))
+	synctest.Test(t, func(t *testing.T) { require.NoError(t, b.await(t.Context())) })
 	require.NoError(t, b.ready())
 	assert.Empty(t, answers)
 }

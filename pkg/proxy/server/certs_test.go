@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/test/bounded"
 )
 
 // The files are followed as the kubelet replaces them, and a session of before is not resumed.
@@ -49,8 +51,7 @@ func TestRenewal(t *testing.T) {
 	require.Zero(t, strings.Count(w.logs.String(), "cannot load"))
 }
 
-// Ten thousand renewals, or as many as there is time for, while connections are made and others
-// stay open: none is refused or lost.
+// Many renewals while connections are made and others stay open: none is refused or lost.
 func TestManyRenewals(t *testing.T) {
 	w := start(t, program(t, echo))
 	pairs := []pair{newPair(t, 1), newPair(t, 2), newPair(t, 3)}
@@ -79,9 +80,11 @@ func TestManyRenewals(t *testing.T) {
 		}
 		done <- n
 	}()
-	const renewals, enough = 10_000, 10 * time.Second
-	begun, i := time.Now(), 0
-	for ; i < renewals && time.Since(begun) < enough; i++ {
+	renewals := 500
+	if bounded.Long {
+		renewals = 10_000
+	}
+	for i := range renewals {
 		w.volume.swap(t, pairs[i%len(pairs)])
 		before := followed.current.Load()
 		followed.look()
@@ -93,7 +96,7 @@ func TestManyRenewals(t *testing.T) {
 			default:
 			}
 		}
-		if i%1000 == 0 {
+		if i%100 == 0 {
 			for _, c := range kept {
 				require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
 				send(t, c, "ping")
@@ -102,7 +105,7 @@ func TestManyRenewals(t *testing.T) {
 	}
 	close(more)
 	n := <-done
-	t.Logf("%d connections in %d renewals, %s", n, i, time.Since(begun))
+	t.Logf("%d connections in %d renewals", n, renewals)
 	require.Positive(t, n)
 	for _, c := range kept {
 		require.NoError(t, c.SetDeadline(time.Now().Add(patience)))

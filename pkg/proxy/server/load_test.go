@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/test/bounded"
 )
 
 // Clients of every kind at once, while the certificate is renewed: what is sent comes back, byte by
@@ -37,7 +39,11 @@ func TestLoad(t *testing.T) {
 			}
 		})
 	}
-	for i := range 6 {
+	looks := 2
+	if bounded.Long {
+		looks = 20
+	}
+	for i := range looks {
 		time.Sleep(lookEvery) // for the duration of the test
 		w.volume.swap(t, pairs[i%2])
 	}
