@@ -63,15 +63,15 @@ func TestTenantsHoldUpNoSuccession(t *testing.T) {
 	waiting.ask(api.RotateOverlap, "audit")
 	waiting.take(StepPrepare)
 	outer := t
-	bounded.Checks(t, 20)
+	bounded.Checks(t, 40)
 	rapid.Check(t, func(t *rapid.T) {
 		s := *waiting
 		s.T = outer
 		state := s.state()
 		hash := state.Bundle(s.Now).Hash()
-		const step = time.Hour
-		takenUp := s.Now.Add(time.Duration(rapid.IntRange(0, 100).Draw(t, "hours until the rotator runs")) * step)
-		written := takenUp.Add(time.Duration(rapid.IntRange(0, 100).Draw(t, "hours until it has written the others")) * step)
+		const step = 3 * time.Hour // each look verifies the signatures of the CA
+		takenUp := s.Now.Add(time.Duration(rapid.IntRange(0, 33).Draw(t, "steps until the rotator runs")) * step)
+		written := takenUp.Add(time.Duration(rapid.IntRange(0, 33).Draw(t, "steps until it has written the others")) * step)
 		ends := later(takenUp.Add(s.RefusalGrace), written).Add(2 * step) // Trusted, and the soak
 		for ; state.waiting(); s.Now = s.Now.Add(step) {
 			require.False(outer, s.Now.After(ends), "%v", Decide(s.Situation).Waiting)
