@@ -1,4 +1,4 @@
-//go:build unix
+//go:build unix && examples
 
 package serving
 
@@ -16,8 +16,6 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/pki"
 )
-
-const root = "../../.."
 
 var required = flag.String("require", "", "commands that have to be installed, such as javac,node,python3,nginx: without one, its example fails instead of not being run")
 

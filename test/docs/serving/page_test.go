@@ -15,6 +15,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
+const root = "../../.."
+
 var update = flag.Bool("update", false, "write the examples into "+page)
 
 // page shows the examples, each as one block of code below a comment that names
