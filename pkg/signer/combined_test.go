@@ -17,6 +17,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/formats"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/bounded"
 )
 
 // asks are the annotations of a Service that wants key and chain in one file.
@@ -41,6 +42,7 @@ func combined(certPEM, keyPEM []byte) []byte {
 // program that reads PEM block by block finds the key first and the leaf next.
 func TestCombinedIsAPair(t *testing.T) {
 	ladder := generations(t, 3)
+	bounded.Checks(t, 40)
 	rapid.Check(t, func(t *rapid.T) {
 		ca := ladder.At(epoch, oneOf(t, "generation", 1, 2, 3))
 		wanted := wantedBy(service("web"))
