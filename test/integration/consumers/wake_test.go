@@ -1,6 +1,7 @@
 package consumers
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -236,7 +237,7 @@ func TestPodsAreWokenWhenThatIsAllowedAgain(t *testing.T) {
 func refuse(t *testing.T, namespace string) {
 	t.Helper()
 	meta := metav1.ObjectMeta{Name: "refuse-" + namespace, Labels: map[string]string{"refuses": namespace}}
-	create(t, &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: meta, Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
+	policy := &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: meta, Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{
 		MatchConstraints: &admissionregistrationv1.MatchResources{ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
 			RuleWithOperations: admissionregistrationv1.RuleWithOperations{
 				Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Update},
@@ -244,8 +245,13 @@ func refuse(t *testing.T, namespace string) {
 			},
 		}}},
 		Validations: []admissionregistrationv1.Validation{{Expression: "object.metadata.namespace != '" + namespace + "'"}},
-	}})
-	create(t, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: meta, Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
+	}}
+	binding := &admissionregistrationv1.ValidatingAdmissionPolicyBinding{ObjectMeta: meta, Spec: admissionregistrationv1.ValidatingAdmissionPolicyBindingSpec{
 		PolicyName: meta.Name, ValidationActions: []admissionregistrationv1.ValidationAction{admissionregistrationv1.Deny},
-	}})
+	}}
+	t.Cleanup(func() {
+		require.NoError(t, harness.Remove[client.Object](context.WithoutCancel(t.Context()), admin, binding, policy))
+	})
+	require.NoError(t, admin.Create(t.Context(), policy))
+	require.NoError(t, admin.Create(t.Context(), binding))
 }

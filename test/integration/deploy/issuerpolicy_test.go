@@ -13,6 +13,7 @@ import (
 	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // With --ca-issuer the signer asks cert-manager for serving certificates, in its own namespace, and
@@ -24,11 +25,7 @@ func TestWhatTheSignerMayAskOfCertManager(t *testing.T) {
 	objects, err := deploy.Decode(crds)
 	require.NoError(t, err)
 	require.NoError(t, deploy.ApplyObjects(t.Context(), admin, owner, objects))
-	t.Cleanup(func() {
-		for _, crd := range objects {
-			assert.NoError(t, admin.Delete(context.WithoutCancel(t.Context()), crd))
-		}
-	})
+	t.Cleanup(func() { assert.NoError(t, harness.Remove(context.WithoutCancel(t.Context()), admin, objects...)) })
 
 	request := func(namespace string, change ...func(object map[string]any)) *unstructured.Unstructured {
 		object := map[string]any{

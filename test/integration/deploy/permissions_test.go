@@ -31,11 +31,7 @@ func applyOptional(t *testing.T, file string) []*unstructured.Unstructured {
 	require.NoError(t, err)
 	objects, err := deploy.Decode(manifest)
 	require.NoError(t, err)
-	t.Cleanup(func() {
-		for _, obj := range objects {
-			assert.NoError(t, client.IgnoreNotFound(admin.Delete(context.WithoutCancel(t.Context()), obj)))
-		}
-	})
+	t.Cleanup(func() { assert.NoError(t, harness.Remove(context.WithoutCancel(t.Context()), admin, objects...)) })
 	require.NoError(t, deploy.ApplyObjects(t.Context(), admin, owner, objects))
 	return objects
 }

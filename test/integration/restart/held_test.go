@@ -277,7 +277,10 @@ func TestNoRight(t *testing.T) {
 			}
 		})
 	}
-	t.Cleanup(func() { without("") })
+	t.Cleanup(func() {
+		without("")
+		require.NoError(t, harness.RightsInForce(context.WithoutCancel(t.Context()), admin))
+	})
 	registry, _ := startRotator(t, nil)
 	p.current("web")
 	without("get")

@@ -33,11 +33,7 @@ func policyRights(t *testing.T) {
 	objects, err := deploy.Decode(manifest)
 	require.NoError(t, err)
 	require.NoError(t, deploy.ApplyObjects(t.Context(), admin, "test", objects))
-	t.Cleanup(func() {
-		for _, obj := range objects {
-			remove(t, obj)
-		}
-	})
+	t.Cleanup(func() { removeAndWait(t, objects...) })
 }
 
 // policyCRD installs the kind of the Gateway API, with one version, until the test ends.

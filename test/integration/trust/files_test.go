@@ -150,7 +150,7 @@ func TestNamespaceGetsFiles(t *testing.T) {
 	assert.Equal(t, 3, changed(), "the text is written here, removed, and replaced by the file")
 	assert.LessOrEqual(t, r.requests.count("/"+ns+"/configmaps")-written, 3)
 	writes := r.requests.count("/" + ns + "/configmaps")
-	remind(t, cm)
+	change(t, cm, func(cm *corev1.ConfigMap) { cm.Annotations = map[string]string{"example.com/note": "looked at again"} })
 	r.settled(t)
 	assert.Equal(t, writes, r.requests.count("/"+ns+"/configmaps"), "nothing is written twice")
 

@@ -13,7 +13,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -29,9 +28,9 @@ import (
 )
 
 const (
-	backoff       = 2 * time.Second // the longest, in these tests
-	statusDelay   = 100 * time.Millisecond
-	probeInterval = 500 * time.Millisecond
+	backoff       = 500 * time.Millisecond // the longest, in these tests
+	statusDelay   = 50 * time.Millisecond
+	probeInterval = 200 * time.Millisecond
 )
 
 // rotator is one running process, as far as pkg/trust is concerned.
@@ -187,39 +186,10 @@ func remove(t *testing.T, obj client.Object) {
 	require.NoError(t, client.IgnoreNotFound(admin.Delete(context.WithoutCancel(t.Context()), obj)))
 }
 
-// removeAndWait deletes an object and waits until it is gone: a
-// CustomResourceDefinition takes its time.
-func removeAndWait(t *testing.T, obj client.Object) {
+// removeAndWait deletes objects, and waits until the API server has forgotten them.
+func removeAndWait[T client.Object](t *testing.T, objects ...T) {
 	t.Helper()
-	remove(t, obj)
-	harness.Eventually(t, func() error {
-		err := admin.Get(context.WithoutCancel(t.Context()), client.ObjectKeyFromObject(obj), obj)
-		if err == nil {
-			remind(t, obj)
-			return fmt.Errorf("%s is still there", obj.GetName())
-		}
-		return client.IgnoreNotFound(err)
-	})
-}
-
-// remind changes a CustomResourceDefinition whose deletion the API server has forgotten. It
-// cannot list the instances while their storage is made anew, because the definition was
-// changed just before. If it tries again before its cache has the condition in which it said
-// so, it meets a conflict, leaves the definition to the change that must have come between, and
-// passes over that change, which is its own (crd_finalizer.go of Kubernetes 1.36; seen twice in
-// 573 deletions on a busy machine). It would look again five minutes later.
-func remind(t *testing.T, obj client.Object) {
-	t.Helper()
-	crd, ok := obj.(*apiextensionsv1.CustomResourceDefinition)
-	if !ok || !slices.ContainsFunc(crd.Status.Conditions, func(c apiextensionsv1.CustomResourceDefinitionCondition) bool {
-		return c.Type == apiextensionsv1.Terminating && c.Reason == "InstanceDeletionFailed"
-	}) {
-		return
-	}
-	changed := crd.DeepCopy()
-	metav1.SetMetaDataAnnotation(&changed.ObjectMeta, "reminded-at", crd.ResourceVersion)
-	err := admin.Patch(context.WithoutCancel(t.Context()), changed, client.MergeFrom(crd))
-	require.NoError(t, client.IgnoreNotFound(err))
+	require.NoError(t, harness.Remove(context.WithoutCancel(t.Context()), admin, objects...))
 }
 
 // newNamespace makes an opted-in namespace, and deletes it when the test ends.

@@ -29,6 +29,7 @@ import (
 // function or the end of the test gives them back.
 func withoutRights(t *testing.T, resource string, verbs ...string) (restore func()) {
 	t.Helper()
+	rightsBack(t)
 	var restores []func()
 	for _, name := range []string{"servingcert-trust", webhooksRole} {
 		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}}
@@ -42,6 +43,12 @@ func withoutRights(t *testing.T, resource string, verbs ...string) (restore func
 			restore()
 		}
 	}
+}
+
+// rightsBack has the test end when the API server goes by what cleanups registered later restore.
+func rightsBack(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() { require.NoError(t, harness.RightsInForce(context.WithoutCancel(t.Context()), admin)) })
 }
 
 // withoutVerbs returns the rules without the verbs on the resource.
@@ -103,6 +110,7 @@ func TestKindWithoutRights(t *testing.T) {
 func TestFewerTargetsNeedFewerRights(t *testing.T) {
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "servingcert-trust"}}
 	rules := read(t, role).DeepCopy().Rules
+	rightsBack(t)
 	t.Cleanup(func() { change(t, role, func(r *rbacv1.ClusterRole) { r.Rules = rules }) })
 	change(t, role, func(r *rbacv1.ClusterRole) {
 		r.Rules = []rbacv1.PolicyRule{
