@@ -107,13 +107,13 @@ kind: ConfigMap
 metadata: {namespace: default, name: kind, annotations: {servingcert.dev/inject-ca-bundle: "true"}}
 `)),
 		caBundleCase("MutatingWebhookConfiguration", "mutatingwebhookconfigurations",
-			asking.Replace(strings.ReplaceAll(manifest, "name: gitops", "name: kind")),
+			asking.Replace(strings.ReplaceAll(manifest, "name: gitops", "name: mutating")),
 			func() client.Object { return &admissionv1.MutatingWebhookConfiguration{} },
 			func(o client.Object) *[]byte {
 				return &o.(*admissionv1.MutatingWebhookConfiguration).Webhooks[0].ClientConfig.CABundle
 			}),
 		caBundleCase("ValidatingWebhookConfiguration", "validatingwebhookconfigurations",
-			asking.Replace(strings.NewReplacer("MutatingWebhook", "ValidatingWebhook", "name: gitops", "name: kind").Replace(manifest)),
+			asking.Replace(strings.NewReplacer("MutatingWebhook", "ValidatingWebhook", "name: gitops", "name: validating").Replace(manifest)),
 			func() client.Object { return &admissionv1.ValidatingWebhookConfiguration{} },
 			func(o client.Object) *[]byte {
 				return &o.(*admissionv1.ValidatingWebhookConfiguration).Webhooks[0].ClientConfig.CABundle
@@ -155,55 +155,67 @@ func gitops(t *testing.T, manifest string) error {
 	return admin.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(fromYAML(t, manifest)), client.FieldOwner("gitops"))
 }
 
-// Each kind by itself: the bundle comes, and comes back whatever someone does to it,
-// goes with the source, disturbs nobody's manifest, and stays where it is when it
-// is not asked for any more.
+// Of every kind: the bundle comes, and comes back whatever someone does to it, goes with the
+// source, disturbs nobody's manifest, and stays where it is when it is not asked for any more.
 func TestKinds(t *testing.T) {
 	for annotationKey, with := range map[string]func(*trustcontroller.Config){
 		api.AnnotationInjectCABundle: func(*trustcontroller.Config) {},
 		api.OpenShiftInjectCABundle:  compat,
 	} {
-		for _, kind := range kindCases(annotationKey) {
-			t.Run(kind.name+"/"+annotationKey, func(t *testing.T) { testKind(t, kind, with) })
-		}
+		t.Run(annotationKey, func(t *testing.T) { testKinds(t, kindCases(annotationKey), with) })
 	}
 }
 
-func testKind(t *testing.T, kind kindCase, with func(*trustcontroller.Config)) {
+func testKinds(t *testing.T, kinds []kindCase, with func(*trustcontroller.Config)) {
 	first, second, foreign := newBundle(t), newBundle(t), newBundle(t)
+	each := func(do func(kindCase)) {
+		for _, kind := range kinds {
+			do(kind)
+		}
+	}
+	have := func(bundle string) { each(func(kind kindCase) { kind.has(t, bundle) }) }
 	setSource(t, first)
 	r := startRotator(t, with)
-	kind.apply(t)
-	kind.has(t, first)
-	r.shows(t, "servingcert_trust_targets", "kind="+kind.name+" state=holds", 1)
-	status(t, map[string]string{api.TrustBundleHash: hash(t, first), api.TrustTargets: "1", api.TrustHolding: "1"})
+	each(func(kind kindCase) { kind.apply(t) })
+	have(first)
+	each(func(kind kindCase) {
+		r.shows(t, "servingcert_trust_targets", "kind="+kind.name+" state=holds", 1)
+	})
+	status(t, map[string]string{api.TrustBundleHash: hash(t, first), api.TrustTargets: fmt.Sprint(len(kinds)), api.TrustHolding: fmt.Sprint(len(kinds))})
 
 	for _, damage := range []string{"", "garbage", second, first + foreign} {
-		if damage == "garbage" && kind.checked {
-			continue
-		}
-		change(t, kind.object(t), func(o client.Object) { kind.set(o, damage) })
-		kind.has(t, first)
+		each(func(kind kindCase) {
+			if damage == "garbage" && kind.checked {
+				return
+			}
+			change(t, kind.object(t), func(o client.Object) { kind.set(o, damage) })
+		})
+		have(first)
 	}
-	event(t, "default", trustcontroller.EventRestored, kind.object(t).GetName())
+	each(func(kind kindCase) { event(t, "default", trustcontroller.EventRestored, kind.object(t).GetName()) })
 
 	setSource(t, second)
-	kind.has(t, second)
-	require.NoError(t, gitops(t, kind.manifest), "no conflict")
+	have(second)
+	each(func(kind kindCase) { require.NoError(t, gitops(t, kind.manifest), "%s: no conflict", kind.name) })
 	passed(t, second)
-	kind.has(t, second)
+	have(second)
 
-	change(t, kind.object(t), func(o client.Object) { o.SetAnnotations(nil) })
-	harness.Eventually(t, func() error { return disowned(t, kind.object(t)) })
+	each(func(kind kindCase) { change(t, kind.object(t), func(o client.Object) { o.SetAnnotations(nil) }) })
+	each(func(kind kindCase) { harness.Eventually(t, func() error { return disowned(t, kind.object(t)) }) })
 	setSource(t, first)
 	passed(t, first)
-	kind.has(t, second)
+	have(second)
 
-	change(t, kind.object(t), func(o client.Object) { o.SetAnnotations(fromYAML(t, kind.manifest).GetAnnotations()) })
-	kind.has(t, first)
-	removeAndWait(t, kind.object(t))
+	each(func(kind kindCase) {
+		change(t, kind.object(t), func(o client.Object) { o.SetAnnotations(fromYAML(t, kind.manifest).GetAnnotations()) })
+	})
+	have(first)
+	each(func(kind kindCase) { removeAndWait(t, kind.object(t)) })
 	passed(t, first)
-	assert.True(t, apierrors.IsNotFound(admin.Get(t.Context(), client.ObjectKeyFromObject(kind.object(t)), kind.empty())), "made anew")
+	each(func(kind kindCase) {
+		err := admin.Get(t.Context(), client.ObjectKeyFromObject(kind.object(t)), kind.empty())
+		assert.True(t, apierrors.IsNotFound(err), "%s is made anew", kind.name)
+	})
 }
 
 func TestOpenShiftsAlphaAnnotation(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -99,11 +100,13 @@ func refuseConfigMaps(t *testing.T, namespace string) (lift func()) {
 			Validations: []admissionv1.Validation{{Expression: "false", Message: "no bundles here"}},
 		},
 	}
-	create(t, policy)
-	create(t, &admissionv1.ValidatingAdmissionPolicyBinding{
+	require.NoError(t, admin.Create(t.Context(), policy))
+	binding := &admissionv1.ValidatingAdmissionPolicyBinding{
 		ObjectMeta: metav1.ObjectMeta{Name: policy.Name},
 		Spec:       admissionv1.ValidatingAdmissionPolicyBindingSpec{PolicyName: policy.Name, ValidationActions: []admissionv1.ValidationAction{admissionv1.Deny}},
-	})
+	}
+	t.Cleanup(func() { removeAndWait[client.Object](t, binding, policy) })
+	require.NoError(t, admin.Create(t.Context(), binding))
 	harness.Eventually(t, func() error {
 		err := admin.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "probe"}}, client.DryRunAll)
 		if err == nil {
@@ -168,43 +171,55 @@ func nobodyRefuses(t *testing.T, namespace string) {
 	assert.NotContains(t, sent[0], "(repeated)", "one event, however often it was tried")
 }
 
-// Rights that are missing are named, and tried again within the longest backoff.
-// Each kind by itself, while the others go on.
+// Rights that are missing are named, and tried again within the longest backoff, of each kind,
+// while the others go on.
 func TestRBACRefuses(t *testing.T) {
-	for _, kind := range kindCases(api.AnnotationInjectCABundle) {
-		if kind.name == "ConfigMap" {
-			continue // shares its right with the bundle of every namespace; a policy refuses it below
-		}
-		t.Run(kind.name, func(t *testing.T) {
-			bundle := newBundle(t)
-			setSource(t, bundle)
-			r := startRotator(t, func(c *trustcontroller.Config) { c.MaxBackoff = 500 * time.Millisecond })
-			restore := withoutRights(t, kind.resource, "patch")
-			kind.apply(t)
-			name := kind.object(t).GetName()
-
-			statusNames(t, kind.name+" "+name, "Forbidden")
-			words := "cannot patch"
-			if strings.HasSuffix(kind.name, "WebhookConfiguration") {
-				words = "let the rotator patch" // the advice stands before the API server's words
+	kinds := slices.DeleteFunc(kindCases(api.AnnotationInjectCABundle), func(kind kindCase) bool {
+		return kind.name == "ConfigMap" // shares its right with the bundle of every namespace; a policy refuses it above
+	})
+	bundle := newBundle(t)
+	setSource(t, bundle)
+	r := startRotator(t, func(c *trustcontroller.Config) { c.MaxBackoff = 200 * time.Millisecond })
+	var restores []func()
+	for _, kind := range kinds {
+		restores = append(restores, withoutRights(t, kind.resource, "patch"))
+	}
+	for _, kind := range kinds {
+		kind.apply(t)
+	}
+	for _, kind := range kinds {
+		name := kind.object(t).GetName()
+		harness.Eventually(t, func() error {
+			got := status(t, map[string]string{api.TrustRefusing: fmt.Sprint(len(kinds)), api.TrustPending: "0"})
+			if lines := "\n" + got[api.TrustNotHolding]; !strings.Contains(lines, "\n"+kind.name+" "+name+": Forbidden: ") {
+				return fmt.Errorf("not-holding is %q", lines)
 			}
-			assert.Contains(t, event(t, "default", trustcontroller.EventRefused, name), words)
-			r.shows(t, "servingcert_trust_refusing", "kind="+kind.name+" reason=Forbidden", 1)
-			r.shows(t, "servingcert_trust_targets", "kind="+kind.name+" state=refuses", 1)
-			passed(t, bundle)
-			harness.Eventually(t, func() error { // with waits that double without end the eleventh would come after 100 s
-				if n := r.series(t, "servingcert_trust_failures_total")["kind="+kind.name+" reason=Forbidden"]; n < 11 {
-					return fmt.Errorf("tried %v times", n)
-				}
-				return nil
-			})
-
-			restore()
-			kind.has(t, bundle)
-			status(t, map[string]string{api.TrustRefusing: "0", api.TrustHolding: "2"})
-			assert.Empty(t, r.series(t, "servingcert_trust_refusing"))
+			return nil
+		})
+		words := "cannot patch"
+		if strings.HasSuffix(kind.name, "WebhookConfiguration") {
+			words = "let the rotator patch" // the advice stands before the API server's words
+		}
+		assert.Contains(t, event(t, "default", trustcontroller.EventRefused, name), words)
+		r.shows(t, "servingcert_trust_refusing", "kind="+kind.name+" reason=Forbidden", 1)
+		r.shows(t, "servingcert_trust_targets", "kind="+kind.name+" state=refuses", 1)
+		harness.Eventually(t, func() error { // with waits that double without end the eleventh would come after 100 s
+			if n := r.series(t, "servingcert_trust_failures_total")["kind="+kind.name+" reason=Forbidden"]; n < 11 {
+				return fmt.Errorf("tried %v times", n)
+			}
+			return nil
 		})
 	}
+	passed(t, bundle)
+
+	for _, restore := range slices.Backward(restores) {
+		restore()
+	}
+	for _, kind := range kinds {
+		kind.has(t, bundle)
+	}
+	status(t, map[string]string{api.TrustRefusing: "0", api.TrustHolding: fmt.Sprint(len(kinds) + 1)})
+	assert.Empty(t, r.series(t, "servingcert_trust_refusing"))
 }
 
 // An annotated webhook configuration that no role names is refused, and the event
@@ -231,11 +246,7 @@ func TestWebhookConfigurationThatNoRoleNames(t *testing.T) {
 	r.shows(t, "servingcert_trust_refusing", "kind=MutatingWebhookConfiguration reason=Forbidden", 1)
 
 	require.NoError(t, deploy.ApplyObjects(t.Context(), admin, "test", role))
-	t.Cleanup(func() {
-		for _, obj := range role {
-			remove(t, obj)
-		}
-	})
+	t.Cleanup(func() { removeAndWait(t, role...) })
 	caBundles(t, "my-webhooks", bundle)
 	status(t, map[string]string{api.TrustRefusing: "0", api.TrustHolding: "1"})
 }

@@ -123,22 +123,25 @@ func TestSourceIsNormalized(t *testing.T) {
 	assert.Equal(t, 1, r.requests.count("/"+ns+"/configmaps"))
 }
 
-// A root that expires leaves the bundle by itself.
+// A root that expires leaves the bundle by itself: nothing happens at that time.
 func TestExpiredRootLeaves(t *testing.T) {
-	current := newRoot(t, 2, time.Now().Add(time.Hour))
+	clock := &harness.Clock{}
+	current := newRoot(t, 2, time.Now().Add(2*time.Hour))
 	setSource(t, string(current.PEM()))
-	startRotator(t)
+	startRotator(t, func(c *trustcontroller.Config) { c.Now = clock.Now })
 	ns := newNamespace(t)
 	create(t, mutating("expires", byService("a")))
 	holds(t, ns, string(current.PEM()))
 	caBundles(t, "expires", string(current.PEM()))
 
-	old := newRoot(t, 1, time.Now().Add(30*time.Second)) // once all are there that are to see it
+	old := newRoot(t, 1, time.Now().Add(time.Hour))
 	both := pki.NewBundle(append(old.Certificates(), current.Certificates()...)...)
 	setSource(t, string(both.PEM()))
 	holds(t, ns, string(both.PEM()))
 	caBundles(t, "expires", string(both.PEM()))
 
+	clock.Set(old.Certificates()[0].NotAfter.Add(-2 * time.Second))
+	setSource(t, "\n"+string(both.PEM())) // the same: all look at the clock
 	holds(t, ns, string(current.PEM()))
 	caBundles(t, "expires", string(current.PEM()))
 	status(t, map[string]string{api.TrustBundleHash: current.Hash(), api.TrustHolding: "2", api.TrustTargets: "2"})
