@@ -77,12 +77,19 @@ func aSecondLater(t *testing.T) {
 func TestPodsAreWokenOnceForARotation(t *testing.T) {
 	// A pod is dialled for the first time within a fifth of the pause, and after a
 	// change, if it is not woken, no earlier than after half of it: longer than becomes
-	// waits.
+	// waits. So the rotator first sees the pods by a clock that is behind.
+	var clock harness.Clock
+	const pause = time.Hour
 	slow := func(c *rotator.Config) {
-		c.Serving.Pause, c.Serving.PropagationTime, c.Serving.Interval = 130*time.Second, time.Hour, time.Hour
+		c.Cluster.Now = clock.Now
+		c.Serving.Pause, c.Serving.PropagationTime, c.Serving.Interval = pause, 12*time.Hour, 12*time.Hour
 	}
+	clock.Set(time.Now().Add(-pause / 5))
 	r := startRotator(t, slow)
 	s := newShop(t, 3)
+	r.counts(t, s.ns, map[string]int{"pending": 3})
+	clock.Set(time.Now())
+	change(t, s.svc, func(svc *corev1.Service) { svc.Annotations["example.com/note"] = "looked at again" })
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
 	assert.NotContains(t, read(t, s.pods[0]).Annotations, api.AnnotationLeaf, "nothing was rotated")
 	terminating := newPod(t, s.ns, "web-abc-pending", "web")
@@ -106,7 +113,7 @@ func TestPodsAreWokenOnceForARotation(t *testing.T) {
 		versions[pod.Name] = read(t, pod).ResourceVersion
 	}
 	r.stop()
-	r = startRotator(t, slow)
+	r = startRotator(t)
 	r.counts(t, s.ns, map[string]int{"current": 4, "not_ready": 1})
 	assert.Zero(t, r.wakes(t, "written"), "a new leader writes nothing twice")
 	for _, pod := range append(s.pods, later) {
