@@ -1,4 +1,4 @@
-package csr
+package requests
 
 import (
 	"context"
@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -32,7 +33,13 @@ const account = "server"
 // newNamespace makes a namespace with the ServiceAccount, opted in or not.
 func newNamespace(t *testing.T, optedIn bool) string {
 	t.Helper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop-" + utilrand.String(6)}}
+	return newNamespaceCalled(t, "shop-", optedIn)
+}
+
+// newNamespaceCalled makes one whose name begins so.
+func newNamespaceCalled(t *testing.T, prefix string, optedIn bool) string {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: prefix + utilrand.String(6)}}
 	if optedIn {
 		ns.Labels = map[string]string{api.LabelInject: api.InjectEnabled}
 	}
@@ -54,6 +61,27 @@ func newService(t *testing.T, namespace, name string, change ...func(*corev1.Ser
 		c(svc)
 	}
 	_, err := admin.CoreV1().Services(namespace).Create(t.Context(), svc, metav1.CreateOptions{})
+	require.NoError(t, err)
+}
+
+// hasSecret makes a Service one whose certificate is in a Secret.
+func hasSecret(name string) func(*corev1.Service) {
+	return func(svc *corev1.Service) { svc.Annotations = map[string]string{api.AnnotationSecretName: name} }
+}
+
+// selects has a Service select app=APP.
+func selects(t *testing.T, namespace, service, app string) {
+	t.Helper()
+	patch := fmt.Appendf(nil, `{"spec":{"selector":{"app":%q}}}`, app)
+	_, err := admin.CoreV1().Services(namespace).Patch(t.Context(), service, types.MergePatchType, patch, metav1.PatchOptions{})
+	require.NoError(t, err)
+}
+
+// optIn gives a namespace the label.
+func optIn(t *testing.T, namespace string) {
+	t.Helper()
+	patch := fmt.Appendf(nil, `{"metadata":{"labels":{%q:%q}}}`, api.LabelInject, api.InjectEnabled)
+	_, err := admin.CoreV1().Namespaces().Patch(t.Context(), namespace, types.MergePatchType, patch, metav1.PatchOptions{})
 	require.NoError(t, err)
 }
 

@@ -1,4 +1,4 @@
-package csr
+package requests
 
 import (
 	"crypto/rand"

@@ -1,8 +1,7 @@
-package podcert
+package requests
 
 import (
 	"crypto/rand"
-	"crypto/rsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
@@ -17,7 +16,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // stubOf is a request in DER that says more than a kubelet's, which has the key alone.
@@ -38,9 +36,9 @@ func TestWhatARequestSaysOfItselfDoesNotCount(t *testing.T) {
 	needsPodCertificates(t)
 	startSigner(t)
 	ns, other := newNamespace(t, true), newNamespace(t, true)
-	newService(t, ns, "web", podKeys())
-	newService(t, ns, "api", podKeys())
-	newService(t, other, "web", podKeys())
+	newService(t, ns, "web")
+	newService(t, ns, "api")
+	newService(t, other, "web")
 	isCA, err := asn1.Marshal(struct{ CA bool }{true})
 	require.NoError(t, err)
 	for name, change := range map[string]func(*x509.CertificateRequest){
@@ -62,10 +60,10 @@ func TestWhatARequestSaysOfItselfDoesNotCount(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pod, k := newPod(t, ns, "web"), newKey(t, pki.ECDSAP256)
+			pod, k := runningPod(t, ns, "web"), newPodKey(t, pki.ECDSAP256)
 			request := requestOf(t, pod, k)
 			request.Spec.StubPKCS10Request = stubOf(t, k.Signer, change)
-			leaf := issued(t, ask(t, request), k)
+			leaf := podIssued(t, askForPod(t, request), k)
 			assert.ElementsMatch(t, []string{"web." + ns + ".svc", "web." + ns + ".svc.cluster.local"}, leaf.DNSNames)
 			assert.Empty(t, leaf.IPAddresses)
 			assert.Empty(t, leaf.Subject.String())
@@ -77,59 +75,16 @@ func TestWhatARequestSaysOfItselfDoesNotCount(t *testing.T) {
 	}
 }
 
-// What a kubelet may not ask for, the API server refuses; it never comes to the signer.
-func TestWhatTheAPIServerRefuses(t *testing.T) {
-	needsPodCertificates(t)
-	ns, other := newNamespace(t, true), newNamespace(t, true)
-	pod, k := newPod(t, ns, "web"), newKey(t, pki.ECDSAP256)
-	elsewhere := newPod(t, ns, "web", func(p *corev1.Pod) { p.Spec.NodeName = "node-2" })
-	weak, err := rsa.GenerateKey(rand.Reader, 2048)
-	require.NoError(t, err)
-	good := requestOf(t, pod, k)
-	isKnown(t, requestOf(t, newPod(t, ns, "web"), k))
-	many := make([]string, 1000)
-	for i := range many {
-		many[i] = fmt.Sprintf("n%d.web.%s.svc", i, ns)
-	}
-	for name, c := range map[string]struct {
-		change func(r *certificatesv1.PodCertificateRequest)
-		says   string
-	}{
-		"a pod of another node": {func(r *certificatesv1.PodCertificateRequest) {
-			r.Spec.PodName, r.Spec.PodUID = elsewhere.Name, elsewhere.UID
-		}, "is not running on node"},
-		"as another node":            {func(r *certificatesv1.PodCertificateRequest) { r.Spec.NodeName = "node-2" }, "which is not the requesting node"},
-		"another ServiceAccount":     {func(r *certificatesv1.PodCertificateRequest) { r.Spec.ServiceAccountName = "admin" }, "differs from running pod"},
-		"a pod of that name again":   {func(r *certificatesv1.PodCertificateRequest) { r.Spec.PodUID = "0123" }, "which differs from running pod"},
-		"a pod of another namespace": {func(r *certificatesv1.PodCertificateRequest) { r.Namespace = other }, "not found"},
-		"a signature of another key": {func(r *certificatesv1.PodCertificateRequest) {
-			r.Spec.StubPKCS10Request = otherSignature(t)
-		}, "invalid signature"},
-		"a weak key": {func(r *certificatesv1.PodCertificateRequest) { r.Spec.StubPKCS10Request = stubOf(t, weak) }, "RSA keys must have modulus size 3072 or 4096"},
-		"1000 names": {func(r *certificatesv1.PodCertificateRequest) {
-			r.Spec.StubPKCS10Request = stubOf(t, k.Signer, func(r *x509.CertificateRequest) { r.DNSNames = many })
-		}, "may not be more than"},
-		"1 MB": {func(r *certificatesv1.PodCertificateRequest) { r.Spec.StubPKCS10Request = make([]byte, 1<<20) }, "may not be more than"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			request := good.DeepCopy()
-			c.change(request)
-			_, err := nodeCertificates.PodCertificateRequests(request.Namespace).Create(t.Context(), request, metav1.CreateOptions{})
-			assert.ErrorContains(t, err, c.says)
-		})
-	}
-}
-
 // Who is no node, and may make requests all the same, gets nothing for a pod that does not
 // run as the request says.
 func TestWrongPodsAreDenied(t *testing.T) {
 	needsPodCertificates(t)
 	startSigner(t)
 	ns := newNamespace(t, true)
-	newService(t, ns, "web", podKeys())
+	newService(t, ns, "web")
 	_, err := admin.CoreV1().ServiceAccounts(ns).Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "admin"}}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	pod, k := newPod(t, ns, "web"), newKey(t, pki.ECDSAP256)
+	pod, k := runningPod(t, ns, "web"), newPodKey(t, pki.ECDSAP256)
 	for name, c := range map[string]struct {
 		change func(r *certificatesv1.PodCertificateRequest)
 		reason string
@@ -142,17 +97,9 @@ func TestWrongPodsAreDenied(t *testing.T) {
 			c.change(request)
 			request, err := certificates.PodCertificateRequests(ns).Create(t.Context(), request, metav1.CreateOptions{})
 			require.NoError(t, err)
-			_, condition := answerTo(t, request)
+			_, condition := podAnswerTo(t, request)
 			assert.Equal(t, "Denied", condition.Type)
 			assert.Equal(t, c.reason, condition.Reason, condition.Message)
 		})
 	}
-}
-
-// otherSignature is a request whose signature another key made.
-func otherSignature(t *testing.T) []byte {
-	t.Helper()
-	der, err := harness.SignedByAnother(newKey(t, pki.ECDSAP256).csr, newKey(t, pki.ECDSAP256).csr)
-	require.NoError(t, err)
-	return der
 }

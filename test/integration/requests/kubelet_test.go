@@ -1,4 +1,4 @@
-package podcert
+package requests
 
 import (
 	"crypto"
@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	utilrand "k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
@@ -21,45 +20,18 @@ import (
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
-// newNamespace makes a namespace, opted in or not.
-func newNamespace(t *testing.T, optedIn bool) string {
-	t.Helper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop-" + utilrand.String(6)}}
-	if optedIn {
-		ns.Labels = map[string]string{api.LabelInject: api.InjectEnabled}
-	}
-	_, err := admin.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{})
-	require.NoError(t, err)
-	return ns.Name
-}
-
-// newService makes a Service that selects app=NAME.
-func newService(t *testing.T, namespace, name string, annotations map[string]string, change ...func(*corev1.Service)) {
-	t.Helper()
-	svc := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: annotations},
-		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": name}, Ports: []corev1.ServicePort{{Port: 443}}},
-	}
-	for _, c := range change {
-		c(svc)
-	}
-	_, err := admin.CoreV1().Services(namespace).Create(t.Context(), svc, metav1.CreateOptions{})
-	require.NoError(t, err)
-}
-
-func podKeys() map[string]string { return map[string]string{api.AnnotationKeySource: "pod"} }
-
 // podSpec is that of a pod on the node whose certificate the signer issues.
 func podSpec() corev1.PodSpec {
 	return corev1.PodSpec{
-		NodeName:   nodeName,
-		Containers: []corev1.Container{{Name: "app", Image: "registry.example/app"}},
-		Volumes:    []corev1.Volume{controlplane.PodCertificateVolume(api.SignerName)},
+		ServiceAccountName: account,
+		NodeName:           nodeName,
+		Containers:         []corev1.Container{{Name: "app", Image: "registry.example/app"}},
+		Volumes:            []corev1.Volume{controlplane.PodCertificateVolume(api.SignerName)},
 	}
 }
 
-// newPod makes a pod with label app=APP that runs on the node.
-func newPod(t *testing.T, namespace, app string, change ...func(*corev1.Pod)) *corev1.Pod {
+// runningPod makes a pod with label app=APP that runs on the node.
+func runningPod(t *testing.T, namespace, app string, change ...func(*corev1.Pod)) *corev1.Pod {
 	t.Helper()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, GenerateName: app + "-", Labels: map[string]string{"app": app}},
@@ -73,23 +45,23 @@ func newPod(t *testing.T, namespace, app string, change ...func(*corev1.Pod)) *c
 	return pod
 }
 
-// key is a pod's, and its request in DER.
-type key struct {
+// podKey is a pod's, and its request in DER.
+type podKey struct {
 	crypto.Signer
 	csr []byte
 }
 
-func newKey(t *testing.T, algorithm pki.KeyAlgorithm) key {
+func newPodKey(t *testing.T, algorithm pki.KeyAlgorithm) podKey {
 	t.Helper()
 	k, err := pki.GenerateKey(algorithm)
 	require.NoError(t, err)
 	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, k)
 	require.NoError(t, err)
-	return key{k, csr}
+	return podKey{k, csr}
 }
 
 // requestOf is what the kubelet asks for the pod.
-func requestOf(t *testing.T, pod *corev1.Pod, k key) *certificatesv1.PodCertificateRequest {
+func requestOf(t *testing.T, pod *corev1.Pod, k podKey) *certificatesv1.PodCertificateRequest {
 	t.Helper()
 	return &certificatesv1.PodCertificateRequest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, GenerateName: "req-"},
@@ -124,8 +96,8 @@ func isKnown(t *testing.T, request *certificatesv1.PodCertificateRequest) {
 	})
 }
 
-// ask makes a request as the kubelet of the node.
-func ask(t *testing.T, request *certificatesv1.PodCertificateRequest) *certificatesv1.PodCertificateRequest {
+// askForPod makes a request as the kubelet of the node.
+func askForPod(t *testing.T, request *certificatesv1.PodCertificateRequest) *certificatesv1.PodCertificateRequest {
 	t.Helper()
 	isKnown(t, request)
 	request, err := nodeCertificates.PodCertificateRequests(request.Namespace).Create(t.Context(), request, metav1.CreateOptions{})
@@ -133,8 +105,8 @@ func ask(t *testing.T, request *certificatesv1.PodCertificateRequest) *certifica
 	return request
 }
 
-// answerTo waits for the answer to a request: its one condition.
-func answerTo(t *testing.T, request *certificatesv1.PodCertificateRequest) (*certificatesv1.PodCertificateRequest, metav1.Condition) {
+// podAnswerTo waits for the answer to a request: its one condition.
+func podAnswerTo(t *testing.T, request *certificatesv1.PodCertificateRequest) (*certificatesv1.PodCertificateRequest, metav1.Condition) {
 	t.Helper()
 	var answered *certificatesv1.PodCertificateRequest
 	harness.Eventually(t, func() (err error) {
@@ -147,10 +119,10 @@ func answerTo(t *testing.T, request *certificatesv1.PodCertificateRequest) (*cer
 	return answered, answered.Status.Conditions[0]
 }
 
-// issued waits for the certificate, and checks it as a client would.
-func issued(t *testing.T, request *certificatesv1.PodCertificateRequest, k key) *x509.Certificate {
+// podIssued waits for the certificate, and checks it as a client would.
+func podIssued(t *testing.T, request *certificatesv1.PodCertificateRequest, k podKey) *x509.Certificate {
 	t.Helper()
-	answered, condition := answerTo(t, request)
+	answered, condition := podAnswerTo(t, request)
 	require.Equal(t, certificatesv1.PodCertificateRequestConditionTypeIssued, condition.Type, "%s: %s", condition.Reason, condition.Message)
 	chain, err := pki.ParseCertificates([]byte(answered.Status.CertificateChain))
 	require.NoError(t, err)
@@ -164,8 +136,8 @@ func issued(t *testing.T, request *certificatesv1.PodCertificateRequest, k key) 
 	return chain[0]
 }
 
-// saidOf waits for an event about the pod with the reason.
-func saidOf(t *testing.T, pod *corev1.Pod, reason string) string {
+// saidOfPod waits for an event about the pod with the reason.
+func saidOfPod(t *testing.T, pod *corev1.Pod, reason string) string {
 	t.Helper()
 	return harness.Said(t, admin, pod.Namespace, pod.UID, reason)
 }

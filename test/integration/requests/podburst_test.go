@@ -1,4 +1,4 @@
-package podcert
+package requests
 
 import (
 	"fmt"
@@ -16,7 +16,7 @@ import (
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
-const pods = 500
+const pods = 150
 
 // All pods that start at once get a certificate, for one read of the pod and one write of
 // the request each, and nothing else.
@@ -24,10 +24,10 @@ func TestManyPodsStartAtOnce(t *testing.T) {
 	needsPodCertificates(t)
 	startSigner(t)
 	ns := newNamespace(t, true)
-	newService(t, ns, "web", podKeys())
-	first, k := newPod(t, ns, "web"), newKey(t, pki.ECDSAP256)
+	newService(t, ns, "web")
+	first, k := runningPod(t, ns, "web"), newPodKey(t, pki.ECDSAP256)
 	template := requestOf(t, first, k)
-	issued(t, ask(t, template), k)
+	podIssued(t, askForPod(t, template), k)
 	harness.Eventually(t, func() error { return isReady(t, ns, "web") })
 	before := requests(t, ns, map[string]int{"patch services/status": 1, "patch podcertificaterequests/status": 1})
 
@@ -44,19 +44,11 @@ func TestManyPodsStartAtOnce(t *testing.T) {
 }
 
 // askForMany makes n pods like the first one, and a request like the template for each, as
-// their kubelet would.
-func askForMany(t *testing.T, n int, first *corev1.Pod, template *certificatesv1.PodCertificateRequest) {
+// their kubelet would. It returns the pods.
+func askForMany(t *testing.T, n int, first *corev1.Pod, template *certificatesv1.PodCertificateRequest) []*corev1.Pod {
 	t.Helper()
-	inParallel := func(do func(i int) error) {
-		var group errgroup.Group
-		group.SetLimit(50)
-		for i := range n {
-			group.Go(func() error { return do(i) })
-		}
-		require.NoError(t, group.Wait())
-	}
 	ns, all := first.Namespace, make([]*corev1.Pod, n)
-	inParallel(func(i int) (err error) {
+	inParallel(t, n, func(i int) (err error) {
 		all[i], err = admin.CoreV1().Pods(ns).Create(t.Context(), &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{GenerateName: "web-", Labels: first.Labels},
 			Spec:       podSpec(),
@@ -65,15 +57,27 @@ func askForMany(t *testing.T, n int, first *corev1.Pod, template *certificatesv1
 	})
 	// The API server's cache has the pods in their order: with the last it has all.
 	last := template.DeepCopy()
-	pod := newPod(t, ns, "web")
+	pod := runningPod(t, ns, "web")
 	last.Spec.PodName, last.Spec.PodUID = pod.Name, pod.UID
 	isKnown(t, last)
-	inParallel(func(i int) error {
+	inParallel(t, n, func(i int) error {
 		request := template.DeepCopy()
 		request.Spec.PodName, request.Spec.PodUID = all[i].Name, all[i].UID
 		_, err := nodeCertificates.PodCertificateRequests(ns).Create(t.Context(), request, metav1.CreateOptions{})
 		return err
 	})
+	return all
+}
+
+// inParallel does something n times.
+func inParallel(t *testing.T, n int, do func(i int) error) {
+	t.Helper()
+	var group errgroup.Group
+	group.SetLimit(50)
+	for i := range n {
+		group.Go(func() error { return do(i) })
+	}
+	require.NoError(t, group.Wait())
 }
 
 // isReady is nil if the Service has its condition: the signer writes it no more.

@@ -1,4 +1,4 @@
-package podcert
+package requests
 
 import (
 	"fmt"
@@ -17,7 +17,6 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
@@ -26,52 +25,23 @@ import (
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
-// The request of a pod that was deleted gets nothing, though another pod has its name now.
-func TestAPodThatWasMadeAgain(t *testing.T) {
-	needsPodCertificates(t)
-	startSigner(t)
-	ns := newNamespace(t, true)
-	named := func(p *corev1.Pod) { p.GenerateName, p.Name = "", "web-0" }
-	former := newPod(t, ns, "web", named)
-	old := ask(t, requestOf(t, former, newKey(t, pki.ECDSAP256)))
-	saidOf(t, former, "NoService")
-	now := int64(0)
-	require.NoError(t, admin.CoreV1().Pods(ns).Delete(t.Context(), former.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
-
-	pod, k := newPod(t, ns, "web", named), newKey(t, pki.ECDSAP256)
-	require.NotEqual(t, former.UID, pod.UID)
-	newService(t, ns, "web", podKeys())
-	issued(t, ask(t, requestOf(t, pod, k)), k)
-	next := newKey(t, pki.ECDSAP256)
-	issued(t, ask(t, requestOf(t, pod, next)), next)
-	assert.Empty(t, conditionsOf(t, old))
-}
-
 // A certificate has the names that the Services have when it is signed, not those of the
 // time when it was asked for.
 func TestServicesChangeWhileARequestWaits(t *testing.T) {
 	needsPodCertificates(t)
 	ns := newNamespace(t, true)
-	newService(t, ns, "web", podKeys())
-	newService(t, ns, "gone", podKeys(), func(svc *corev1.Service) { svc.Spec.Selector["app"] = "web" })
-	pod, k := newPod(t, ns, "web"), newKey(t, pki.ECDSAP256)
-	request := ask(t, requestOf(t, pod, k))
+	newService(t, ns, "web")
+	newService(t, ns, "gone", func(svc *corev1.Service) { svc.Spec.Selector["app"] = "web" })
+	pod, k := runningPod(t, ns, "web"), newPodKey(t, pki.ECDSAP256)
+	request := askForPod(t, requestOf(t, pod, k))
 	require.NoError(t, admin.CoreV1().Services(ns).Delete(t.Context(), "gone", metav1.DeleteOptions{}))
 	selects(t, ns, "web", "other")
 
 	startSigner(t)
-	saidOf(t, pod, "NoService")
+	saidOfPod(t, pod, "NoService")
 	assert.Empty(t, conditionsOf(t, request))
 	selects(t, ns, "web", "web")
-	assert.ElementsMatch(t, []string{"web." + ns + ".svc", "web." + ns + ".svc.cluster.local"}, issued(t, request, k).DNSNames)
-}
-
-// selects has a Service select app=APP.
-func selects(t *testing.T, namespace, service, app string) {
-	t.Helper()
-	patch := fmt.Appendf(nil, `{"spec":{"selector":{"app":%q}}}`, app)
-	_, err := admin.CoreV1().Services(namespace).Patch(t.Context(), service, types.MergePatchType, patch, metav1.PatchOptions{})
-	require.NoError(t, err)
+	assert.ElementsMatch(t, []string{"web." + ns + ".svc", "web." + ns + ".svc.cluster.local"}, podIssued(t, request, k).DNSNames)
 }
 
 // A signer that is killed when it has signed, and has written nothing, leaves nothing
@@ -79,11 +49,11 @@ func selects(t *testing.T, namespace, service, app string) {
 func TestTheSignerIsKilledBeforeItWrites(t *testing.T) {
 	needsPodCertificates(t)
 	ns := newNamespace(t, true)
-	newService(t, ns, "web", podKeys())
-	pod, k := newPod(t, ns, "web"), newKey(t, pki.ECDSAP256)
+	newService(t, ns, "web")
+	pod, k := runningPod(t, ns, "web"), newPodKey(t, pki.ECDSAP256)
 	kubeconfig, written := withoutAnswers(t)
 	first := startSigner(t, "--kubeconfig="+kubeconfig)
-	request := ask(t, requestOf(t, pod, k))
+	request := askForPod(t, requestOf(t, pod, k))
 	select {
 	case <-written:
 	case <-t.Context().Done():
@@ -93,7 +63,7 @@ func TestTheSignerIsKilledBeforeItWrites(t *testing.T) {
 	require.Empty(t, conditionsOf(t, request))
 
 	startSigner(t)
-	issued(t, request, k)
+	podIssued(t, request, k)
 	assert.Equal(t, 1, answers(t, ns, 1)[request.Name])
 }
 
@@ -139,13 +109,17 @@ func between(t *testing.T, answers func(w http.ResponseWriter, r *http.Request) 
 }
 
 // An API server that no longer serves PodCertificateRequests, as one that was started again
-// without the feature gate, stops nothing else. What waits is answered once it serves them
-// again.
+// without the feature gate, stops nothing else; nor does one that has no answer about
+// CertificateSigningRequests. What waits is answered once it serves them again.
 func TestRequestsAreNoLongerServed(t *testing.T) {
 	needsPodCertificates(t)
 	var off atomic.Bool
 	asked := make(chan struct{}, 100)
 	kubeconfig, server := between(t, func(w http.ResponseWriter, r *http.Request) bool {
+		if off.Load() && strings.Contains(r.URL.Path, "/certificatesigningrequests") {
+			w.WriteHeader(http.StatusBadGateway)
+			return true
+		}
 		if !off.Load() || !strings.Contains(r.URL.Path, "/podcertificaterequests") {
 			return false
 		}
@@ -158,9 +132,13 @@ func TestRequestsAreNoLongerServed(t *testing.T) {
 	})
 	startSigner(t, "--kubeconfig="+kubeconfig)
 	ns := newNamespace(t, true)
-	newService(t, ns, "web", podKeys())
-	pod, k := newPod(t, ns, "web"), newKey(t, pki.ECDSAP256)
-	issued(t, ask(t, requestOf(t, pod, k)), k)
+	newService(t, ns, "web")
+	pod, k := runningPod(t, ns, "web"), newPodKey(t, pki.ECDSAP256)
+	podIssued(t, askForPod(t, requestOf(t, pod, k)), k)
+	h, key := host(t, ns, "later"), newKey(t)
+	data := pkcs10(t, key, []string{"later." + ns + ".svc"})
+	waits := ask(t, h, requestFor(data))
+	saidOf(t, waits, "NoService")
 
 	off.Store(true)
 	server.CloseClientConnections()
@@ -169,60 +147,18 @@ func TestRequestsAreNoLongerServed(t *testing.T) {
 	case <-t.Context().Done():
 		t.Fatal("the signer does not ask for PodCertificateRequests any more")
 	}
-	newService(t, ns, "secret", map[string]string{api.AnnotationSecretName: "secret-tls"})
+	newService(t, ns, "secret", hasSecret("secret-tls"))
 	harness.Eventually(t, func() error {
 		_, err := admin.CoreV1().Secrets(ns).Get(t.Context(), "secret-tls", metav1.GetOptions{})
 		return err
 	})
-	request := ask(t, requestOf(t, pod, k))
+	request := askForPod(t, requestOf(t, pod, k))
 	assert.Empty(t, conditionsOf(t, request))
 	off.Store(false)
-	issued(t, request, k)
-}
-
-// Two signers that take themselves for the leader answer each request once, and neither
-// takes that for a fault.
-func TestTwoSignersAtATime(t *testing.T) {
-	needsPodCertificates(t)
-	both := []*harness.Program{startSigner(t), startSigner(t)}
-	ns := newNamespace(t, true)
-	newService(t, ns, "web", podKeys())
-	keys := map[*certificatesv1.PodCertificateRequest]key{}
-	for range 30 {
-		k := newKey(t, pki.ECDSAP256)
-		keys[ask(t, requestOf(t, newPod(t, ns, "web"), k))] = k
-	}
-	for request, k := range keys {
-		issued(t, request, k)
-	}
-	count := answers(t, ns, len(keys))
-	for request := range keys {
-		assert.Equal(t, 1, count[request.Name], "answers to %s", request.Name)
-	}
-	for _, p := range both {
-		assert.NoError(t, p.Stop())
-		for line := range strings.Lines(p.Log.String()) {
-			if strings.Contains(line, ns) {
-				assert.NotContains(t, line, "level=ERROR")
-			}
-		}
-	}
-}
-
-// What waits when the API server goes away is answered when it is back.
-func TestTheAPIServerIsAway(t *testing.T) {
-	needsPodCertificates(t)
-	startSigner(t)
-	ns := newNamespace(t, true)
-	pod, k := newPod(t, ns, "web"), newKey(t, pki.ECDSAP256)
-	request := ask(t, requestOf(t, pod, k))
-	saidOf(t, pod, "NoService")
-	plane.StopAPIServer()
-	require.NoError(t, plane.StartAPIServer(t.Context()))
-	newService(t, ns, "web", podKeys())
-	issued(t, request, k)
-	next := newKey(t, pki.ECDSAP256)
-	issued(t, ask(t, requestOf(t, pod, next)), next)
+	podIssued(t, request, k)
+	newService(t, ns, "later")
+	issued(t, waits, key)
+	issued(t, ask(t, h, requestFor(data)), key)
 }
 
 // conditionsOf are those of a request as it is now.

@@ -1,4 +1,4 @@
-package csr
+package requests
 
 import (
 	"crypto/rand"
@@ -18,7 +18,6 @@ import (
 	"github.com/stretchr/testify/require"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -170,60 +169,6 @@ func TestAttempts(t *testing.T) {
 	}
 }
 
-// What the API server refuses itself never comes to the signer.
-func TestWhatTheAPIServerRefuses(t *testing.T) {
-	ns := newNamespace(t, true)
-	pod := tokenOf(t, ns, newPod(t, ns, "web-1", "web"))
-	good := pkcs10(t, newKey(t), []string{"web." + ns + ".svc"})
-	short := int32(599)
-	for name, o := range map[string]*certificatesv1.CertificateSigningRequest{
-		"a signature of another key": requestFor(otherSignature(t, []string{"web." + ns + ".svc"})),
-		"an unknown usage": requestFor(good, func(o *certificatesv1.CertificateSigningRequest) {
-			o.Spec.Usages = append(o.Spec.Usages, "fly")
-		}),
-		"a short lifetime": requestFor(good, func(o *certificatesv1.CertificateSigningRequest) { o.Spec.ExpirationSeconds = &short }),
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := pod.CertificatesV1().CertificateSigningRequests().Create(t.Context(), o, metav1.CreateOptions{})
-			assert.True(t, apierrors.IsInvalid(err), "%v", err)
-		})
-	}
-}
-
-// A pod that was made again under its name does not get what the first one asked for.
-func TestAPodThatWasMadeAgain(t *testing.T) {
-	ns := newNamespace(t, true)
-	newService(t, ns, "web")
-	first := newPod(t, ns, "web-1", "web")
-	o := ask(t, tokenOf(t, ns, first), requestFor(pkcs10(t, newKey(t), []string{"web." + ns + ".svc"})))
-	var now int64
-	require.NoError(t, admin.CoreV1().Pods(ns).Delete(t.Context(), first.Name, metav1.DeleteOptions{GracePeriodSeconds: &now}))
-	newPod(t, ns, "web-1", "web")
-	startSigner(t)
-	_, condition := answerTo(t, o)
-	assert.Equal(t, certificatesv1.CertificateDenied, condition.Type)
-	assert.Equal(t, "PodGone", condition.Reason)
-}
-
-// What may become right waits, with an event, and is signed once it is.
-func TestARequestWaitsForItsService(t *testing.T) {
-	startSigner(t)
-	ns := newNamespace(t, false)
-	pod, key := newPod(t, ns, "web-1", "web"), newKey(t)
-	o := ask(t, tokenOf(t, ns, pod), requestFor(pkcs10(t, key, []string{"web." + ns + ".svc"})))
-	assert.Contains(t, saidOf(t, o, "NamespaceNotOptedIn"), "does not have label servingcert.dev/inject=enabled")
-
-	object, err := admin.CoreV1().Namespaces().Get(t.Context(), ns, metav1.GetOptions{})
-	require.NoError(t, err)
-	object.Labels[api.LabelInject] = api.InjectEnabled
-	_, err = admin.CoreV1().Namespaces().Update(t.Context(), object, metav1.UpdateOptions{})
-	require.NoError(t, err)
-	assert.Equal(t, "there is no Service "+ns+"/web that asks for a certificate", saidOf(t, o, "NoService"))
-
-	newService(t, ns, "web")
-	issued(t, o, key)
-}
-
 // A request that was approved, by hand or by a signer that stopped then, is decided again:
 // what is signed is what is right when it is signed.
 func TestApprovedRequestsAreDecidedAgain(t *testing.T) {
@@ -242,29 +187,12 @@ func TestApprovedRequestsAreDecidedAgain(t *testing.T) {
 	assert.Empty(t, answered.Status.Certificate)
 }
 
-// Two signers that both lead for a moment give one answer.
-func TestTwoLeaders(t *testing.T) {
-	// What one signs and the other has answered already counts: at the limit of 20, a request may wait a minute.
-	startSigner(t, "--secret-issue-burst=0")
-	startSigner(t, "--secret-issue-burst=0")
-	ns := newNamespace(t, true)
-	newService(t, ns, "web")
-	as, key := host(t, ns, "web"), newKey(t)
-	var requests []*certificatesv1.CertificateSigningRequest
-	for range 20 {
-		requests = append(requests, ask(t, as, requestFor(pkcs10(t, key, []string{"web." + ns + ".svc"}))))
-	}
-	for _, o := range requests {
-		issued(t, o, key)
-	}
-}
-
 // With --csr=false a request stays as it is while the signer works.
 func TestOff(t *testing.T) {
 	startSigner(t, "--csr=false")
 	ns := newNamespace(t, true)
 	o := ask(t, host(t, ns), requestFor(pkcs10(t, newKey(t), []string{"www.example.com"})))
-	newService(t, ns, "web", func(svc *corev1.Service) { svc.Annotations = map[string]string{api.AnnotationSecretName: "web-tls"} })
+	newService(t, ns, "web", hasSecret("web-tls"))
 	harness.Eventually(t, func() error {
 		_, err := admin.CoreV1().Secrets(ns).Get(t.Context(), "web-tls", metav1.GetOptions{})
 		return err
@@ -272,20 +200,6 @@ func TestOff(t *testing.T) {
 	o, err := admin.CertificatesV1().CertificateSigningRequests().Get(t.Context(), o.Name, metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.Empty(t, o.Status.Conditions)
-}
-
-// otherSignature is a request whose signature another key made.
-func otherSignature(t *testing.T, names []string) []byte {
-	t.Helper()
-	var parts [2][]byte
-	for i := range parts {
-		der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{DNSNames: names}, newKey(t))
-		require.NoError(t, err)
-		parts[i] = der
-	}
-	der, err := harness.SignedByAnother(parts[0], parts[1])
-	require.NoError(t, err)
-	return encode(der)
 }
 
 // What is signed is what is right when it is signed: a Service that changes after the
@@ -304,19 +218,4 @@ func TestAServiceThatChangesAfterTheApproval(t *testing.T) {
 	assert.Equal(t, certificatesv1.CertificateFailed, condition.Type)
 	assert.Equal(t, "NotPermitted", condition.Reason)
 	assert.Empty(t, answered.Status.Certificate)
-}
-
-// What waits when the API server goes away is answered when it is back.
-func TestTheAPIServerIsAway(t *testing.T) {
-	startSigner(t)
-	ns := newNamespace(t, true)
-	pod, key := tokenOf(t, ns, newPod(t, ns, "web-1", "web")), newKey(t)
-	data := pkcs10(t, key, []string{"web." + ns + ".svc"})
-	o := ask(t, pod, requestFor(data))
-	saidOf(t, o, "NoService")
-	plane.StopAPIServer()
-	require.NoError(t, plane.StartAPIServer(t.Context()))
-	newService(t, ns, "web")
-	issued(t, o, key)
-	issued(t, ask(t, pod, requestFor(data)), key)
 }

@@ -1,4 +1,4 @@
-package csr
+package requests
 
 import (
 	"context"
@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
-	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
@@ -46,7 +46,9 @@ func TestAStandbyListsBeforeItLeads(t *testing.T) {
 	require.NoError(t, err)
 	before := len(events)
 
-	startSigner(t, "--leader-elect=true")
+	ns := newNamespace(t, true)
+	newService(t, ns, "web", hasSecret("web-tls"))
+	startSigner(t, "--leader-elect=true") // and waits until it is ready
 	// Its own Secrets; those of others, of which one cache holds the metadata, and the
 	// conventional ones; the CA's; the CA's two ConfigMaps.
 	expected := []string{"configmaps", "configmaps", "namespaces", "secrets", "secrets", "secrets", "secrets", "services"}
@@ -60,8 +62,8 @@ func TestAStandbyListsBeforeItLeads(t *testing.T) {
 	require.NoError(t, err)
 	before = len(events)
 
-	ns := newNamespace(t, true)
-	newService(t, ns, "web", func(svc *corev1.Service) { svc.Annotations = map[string]string{api.AnnotationSecretName: "web-tls"} })
+	_, err = admin.CoreV1().Secrets(ns).Get(t.Context(), "web-tls", metav1.GetOptions{})
+	require.True(t, apierrors.IsNotFound(err), "one leads, the other waits: %v", err)
 	release(t.Context())
 	harness.Eventually(t, func() error {
 		_, err := admin.CoreV1().Secrets(ns).Get(t.Context(), "web-tls", metav1.GetOptions{})
