@@ -122,13 +122,6 @@ func (r *requests) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// failed returns how many requests got no answer.
-func (r *requests) failed() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.failures
-}
-
 // count returns how many writes went to paths that contain part.
 func (r *requests) count(part string) int {
 	r.mu.Lock()

@@ -126,22 +126,17 @@ func TestSourceIsNormalized(t *testing.T) {
 // A root that expires leaves the bundle by itself: nothing happens at that time.
 func TestExpiredRootLeaves(t *testing.T) {
 	clock := &harness.Clock{}
-	current := newRoot(t, 2, time.Now().Add(2*time.Hour))
-	setSource(t, string(current.PEM()))
+	old, current := newRoot(t, 1, time.Now().Add(time.Hour)), newRoot(t, 2, time.Now().Add(2*time.Hour))
+	both := pki.NewBundle(append(old.Certificates(), current.Certificates()...)...)
+	setSource(t, string(both.PEM()))
 	startRotator(t, func(c *trustcontroller.Config) { c.Now = clock.Now })
 	ns := newNamespace(t)
 	create(t, mutating("expires", byService("a")))
-	holds(t, ns, string(current.PEM()))
-	caBundles(t, "expires", string(current.PEM()))
-
-	old := newRoot(t, 1, time.Now().Add(time.Hour))
-	both := pki.NewBundle(append(old.Certificates(), current.Certificates()...)...)
-	setSource(t, string(both.PEM()))
 	holds(t, ns, string(both.PEM()))
 	caBundles(t, "expires", string(both.PEM()))
 
 	clock.Set(old.Certificates()[0].NotAfter.Add(-2 * time.Second))
-	setSource(t, "\n"+string(both.PEM())) // the same: all look at the clock
+	setSource(t, "\n"+string(both.PEM())) // the same: it is looked at by this clock, and in two seconds
 	holds(t, ns, string(current.PEM()))
 	caBundles(t, "expires", string(current.PEM()))
 	status(t, map[string]string{api.TrustBundleHash: current.Hash(), api.TrustHolding: "2", api.TrustTargets: "2"})

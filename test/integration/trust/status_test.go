@@ -107,28 +107,3 @@ func TestStatusFollowsTargets(t *testing.T) {
 	remove(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
 	status(t, map[string]string{api.TrustTargets: "0", api.TrustHolding: "0"})
 }
-
-// The API server's absence costs time, and nothing else.
-func TestAPIServerAway(t *testing.T) {
-	first, second := newBundle(t), newBundle(t)
-	setSource(t, first)
-	r := startRotator(t)
-	ns := newNamespace(t)
-	create(t, mutating("away", byService("a")))
-	holds(t, ns, first)
-	caBundles(t, "away", first)
-
-	cluster.StopAPIServer()
-	harness.Eventually(t, func() error { // watches broke, and were tried again in vain
-		if n := r.requests.failed(); n < 10 {
-			return fmt.Errorf("%d requests failed", n)
-		}
-		return nil
-	})
-	require.NoError(t, cluster.StartAPIServer(t.Context()))
-
-	setSource(t, second)
-	holds(t, ns, second)
-	caBundles(t, "away", second)
-	passed(t, second)
-}
