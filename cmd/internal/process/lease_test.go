@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -44,23 +45,29 @@ func TestALeaderAsksWhetherServiceCARuns(t *testing.T) {
 	lock := &guardedLock{
 		Interface: held{writes: &writes}, stop: func(cause error) { stopped = cause },
 		check: func(context.Context) error { asked++; return answer },
+		every: time.Hour,
 	}
 	update := func() error { return lock.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "me"}) }
 	answer = errors.New("no answer")
 	require.Error(t, update())
 	assert.Equal(t, []int{1, 0}, []int{asked, writes}, "it is not taken where that is not known")
-	answer = nil
+	answer = fmt.Errorf("found: %w", errServiceCA)
+	require.ErrorIs(t, update(), errServiceCA)
+	require.ErrorIs(t, stopped, errServiceCA, "one that waited ends")
+	require.ErrorIs(t, lock.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "me"}), errServiceCA)
+	assert.Equal(t, []int{3, 0}, []int{asked, writes})
+	asked, stopped, answer = 1, nil, nil
 	require.NoError(t, update())
 	require.NoError(t, update())
 	assert.Equal(t, []int{2, 2}, []int{asked, writes}, "the answer is new")
 	answer = errors.New("no answer")
-	lock.asked = lock.asked.Add(-besideInterval)
+	lock.asked = lock.asked.Add(-time.Hour)
 	require.NoError(t, update(), "it is held where that is not known")
 	assert.Equal(t, 3, asked)
 	require.NoError(t, stopped)
 	answer = fmt.Errorf("found: %w", errServiceCA)
 	require.NoError(t, update())
-	lock.asked = lock.asked.Add(-besideInterval)
+	lock.asked = lock.asked.Add(-time.Hour)
 	require.ErrorIs(t, update(), errServiceCA)
 	require.ErrorIs(t, stopped, errServiceCA)
 	assert.Equal(t, 4, writes)

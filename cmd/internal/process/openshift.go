@@ -35,9 +35,15 @@ const EventServiceCARuns = "ServiceCARuns"
 // NewManager returns a manager. For a process with --openshift-compat it returns an
 // error if service-ca runs, and a replica that waits does not begin to lead where
 // service-ca has been started meanwhile: the manager's Start then returns that error,
-// and nothing was written. One that leads looks every besideInterval.
+// and nothing was written. One that leads looks every BesideInterval.
 func NewManager(ctx context.Context, config *rest.Config, options manager.Options, openShift bool) (manager.Manager, error) {
-	guard := &guardedLock{}
+	return NewManagerLooking(ctx, config, options, openShift, BesideInterval)
+}
+
+// NewManagerLooking is NewManager, but one that leads looks as often as the caller says: tests
+// cannot wait as long as processes do.
+func NewManagerLooking(ctx context.Context, config *rest.Config, options manager.Options, openShift bool, every time.Duration) (manager.Manager, error) {
+	guard := &guardedLock{every: every}
 	if options.LeaderElection {
 		options.LeaderElectionResourceLockInterface = guard
 	}
@@ -100,23 +106,24 @@ type guardedLock struct {
 	check func(context.Context) error // nil: it may lead
 	stop  context.CancelCauseFunc
 	holds atomic.Bool
-	asked time.Time // last
+	asked time.Time     // last
+	every time.Duration // how often who holds the Lease asks
 
 	events          eventsclient.EventsGetter
 	namespace, name string // of the Lease
 }
 
-// besideInterval is how often a leader asks whether service-ca runs beside it, and besideTimeout
+// BesideInterval is how often a leader asks whether service-ca runs beside it, and besideTimeout
 // how long an answer may take: the Lease is to be renewed within renewDeadline.
 const (
-	besideInterval = 15 * time.Second
+	BesideInterval = 15 * time.Second
 	besideTimeout  = 2 * time.Second
 )
 
 // asks reports whether a process that writes its Lease asks first: who takes it always does,
 // who holds it if the last answer is old.
-func asks(takes, holds bool, asked, now time.Time) bool {
-	return takes && (!holds || now.Sub(asked) >= besideInterval)
+func (l *guardedLock) asks(takes bool, now time.Time) bool {
+	return takes && (!l.holds.Load() || now.Sub(l.asked) >= l.every)
 }
 
 // obeys reports whether what was found keeps a process from leading. One that leads goes on as
@@ -144,7 +151,7 @@ func (l *guardedLock) Update(ctx context.Context, record resourcelock.LeaderElec
 // service-ca, or taken where that cannot be determined: then it is tried again.
 func (l *guardedLock) write(ctx context.Context, record resourcelock.LeaderElectionRecord, write func(context.Context, resourcelock.LeaderElectionRecord) error) error {
 	holds := record.HolderIdentity == l.Identity()
-	if now := time.Now(); l.check != nil && asks(holds, l.holds.Load(), l.asked, now) {
+	if now := time.Now(); l.check != nil && l.asks(holds, now) {
 		l.asked = now
 		if err := l.ask(ctx); obeys(err, l.holds.Load()) {
 			if errors.Is(err, errServiceCA) {

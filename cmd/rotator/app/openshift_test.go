@@ -10,10 +10,15 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/servingcert/servingcert/cmd/internal/process"
 	"github.com/servingcert/servingcert/deploy"
@@ -66,8 +71,10 @@ func TestRefusesBesideServiceCA(t *testing.T) {
 	zero := new(int32)
 
 	require.NoError(t, check(), "an ordinary cluster")
+	ended := leads(t, account)
 	scale(api.OpenShiftNamespace, api.OpenShiftDeployment, nil)
 	require.ErrorContains(t, check(), "(Deployment openshift-service-ca/service-ca)")
+	leaderEnds(t, admin, ended)
 
 	// In a process of its own: it sets the loggers that the control plane here uses.
 	refused := exec.Command(programs.Path(t, "rotator"), "--openshift-compat", "--kubeconfig="+kubeconfig, "--metrics-addr=0", "--health-addr=0")
@@ -91,4 +98,51 @@ func TestRefusesBesideServiceCA(t *testing.T) {
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	require.Error(t, process.RefuseBesideServiceCA(gone, rotators))
+}
+
+// leads returns once a manager leads that looks at each renewal of its Lease; the channel gets
+// what its Start returns.
+func leads(t *testing.T, cfg *rest.Config) <-chan error {
+	t.Helper()
+	mgr, err := process.NewManagerLooking(t.Context(), cfg, manager.Options{
+		Logger: harness.Logger(t), Metrics: metricsserver.Options{BindAddress: "0"},
+		LeaderElection: true, LeaderElectionNamespace: api.DefaultNamespace, LeaderElectionID: "servingcert-rotator", LeaderElectionReleaseOnCancel: true,
+	}, true, 0)
+	require.NoError(t, err)
+	ended := make(chan error, 1)
+	go func() { ended <- mgr.Start(t.Context()) }()
+	select {
+	case <-mgr.Elected():
+	case err := <-ended:
+		require.NoError(t, err)
+	case <-time.After(harness.Soon):
+		require.Fail(t, "nobody leads")
+	}
+	return ended
+}
+
+// leaderEnds asserts that one that leads already ends because of service-ca: it says so on its
+// Lease, and gives that up.
+func leaderEnds(t *testing.T, admin client.Client, ended <-chan error) {
+	t.Helper()
+	const refusal = "--openshift-compat: OpenShift's service-ca runs in this cluster (Deployment openshift-service-ca/service-ca)"
+	select {
+	case err := <-ended:
+		require.ErrorContains(t, err, refusal)
+	case <-time.After(harness.Soon):
+		require.Fail(t, "it goes on")
+	}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.DefaultNamespace, Name: "servingcert-rotator"}}
+	require.NoError(t, admin.Get(t.Context(), client.ObjectKeyFromObject(lease), lease))
+	assert.Empty(t, *lease.Spec.HolderIdentity, "it is given up")
+	var events eventsv1.EventList
+	require.NoError(t, admin.List(t.Context(), &events, client.InNamespace(api.DefaultNamespace)))
+	var notes []string
+	for i := range events.Items {
+		if e := &events.Items[i]; e.Reason == process.EventServiceCARuns && e.Regarding.Kind == "Lease" {
+			notes = append(notes, e.Note)
+		}
+	}
+	require.Len(t, notes, 1)
+	assert.Contains(t, notes[0], "this process ends: "+refusal)
 }

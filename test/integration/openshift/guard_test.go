@@ -14,7 +14,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -71,104 +70,44 @@ func TestNoneStartsBesideServiceCA(t *testing.T) {
 }
 
 // A replica that started before service-ca did, and waited since, does not take the
-// lead: it ends, and has written nothing, neither where the Lease is gone nor where its
-// holder released it. The namespace is another than that of the processes that run.
+// lead that its holder released: it ends, and has written nothing. The namespace is another
+// than that of the processes that run. One that leads: TestRefusesBesideServiceCA of cmd/rotator.
 func TestNoneLeadsBesideServiceCA(t *testing.T) {
-	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
-	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, plane.AdminConfig()))
-	for name, free := range map[string]func(*coordinationv1.Lease) error{
-		"signer": func(lease *coordinationv1.Lease) error { return admin.Delete(t.Context(), lease) },
-		"rotator": func(lease *coordinationv1.Lease) error {
-			lease.Spec.HolderIdentity = new(string)
-			return admin.Update(t.Context(), lease)
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			ns := "guards-the-" + name
-			require.NoError(t, admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}))
-			lease := heldLease(ns, "servingcert-"+name)
-			require.NoError(t, admin.Create(t.Context(), lease))
-			binary, its := deploy.Program(name)
-			cmd, log := command(filepath.Join(dir, binary), append(its, "--kubeconfig="+kubeconfig, "--namespace="+ns, "--openshift-compat", "--metrics-addr=0")...)
-			require.NoError(t, cmd.Start())
-			ended := make(chan error, 1)
-			go func() { ended <- cmd.Wait() }()
-			t.Cleanup(func() { _ = cmd.Process.Kill() })
-			eventually(t, func() error {
-				if !strings.Contains(log.String(), "leader lease") { // "attempting to acquire leader lease..."
-					return errors.New("does not wait to lead: " + log.String())
-				}
-				return nil
-			})
-
-			serviceCARuns(t)
-			require.NoError(t, free(lease))
-			select {
-			case err := <-ended:
-				require.Error(t, err)
-				assert.Equal(t, 1, cmd.ProcessState.ExitCode())
-				assert.Contains(t, log.String(), name+": --openshift-compat: "+refusal)
-			case <-time.After(harness.Soon):
-				t.Fatalf("it goes on:\n%s", log)
-			}
-			var after coordinationv1.Lease
-			err := admin.Get(t.Context(), client.ObjectKeyFromObject(lease), &after)
-			if !apierrors.IsNotFound(err) {
-				require.NoError(t, err)
-				assert.Empty(t, *after.Spec.HolderIdentity)
-			}
-			var written corev1.SecretList
-			require.NoError(t, admin.List(t.Context(), &written, client.InNamespace(ns)))
-			assert.Empty(t, written.Items)
-		})
-	}
-}
-
-// One that leads already looks now and then: it says so on its Lease, gives that up and ends.
-// The namespace is another than that of the processes that run.
-func TestALeaderEndsBesideServiceCA(t *testing.T) {
-	const ns = "guards-the-leader"
+	const ns = "guards-the-signer"
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	require.NoError(t, controlplane.WriteKubeconfig(kubeconfig, plane.AdminConfig()))
 	require.NoError(t, admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}))
-	binary, its := deploy.Program("trust")
+	lease := heldLease(ns, "servingcert-signer")
+	require.NoError(t, admin.Create(t.Context(), lease))
+	binary, its := deploy.Program("signer")
 	cmd, log := command(filepath.Join(dir, binary), append(its, "--kubeconfig="+kubeconfig, "--namespace="+ns, "--openshift-compat", "--metrics-addr=0")...)
 	require.NoError(t, cmd.Start())
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "servingcert-trust"}}
 	eventually(t, func() error {
-		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(lease), lease); err != nil {
-			return err
-		}
-		if *lease.Spec.HolderIdentity == "" {
-			return errors.New("nobody leads")
+		if !strings.Contains(log.String(), "leader lease") { // "attempting to acquire leader lease..."
+			return errors.New("does not wait to lead: " + log.String())
 		}
 		return nil
 	})
 
 	serviceCARuns(t)
+	lease.Spec.HolderIdentity = new(string)
+	require.NoError(t, admin.Update(t.Context(), lease))
 	select {
 	case err := <-ended:
 		require.Error(t, err)
 		assert.Equal(t, 1, cmd.ProcessState.ExitCode())
-		assert.Contains(t, log.String(), refusal, log.String())
+		assert.Contains(t, log.String(), "signer: --openshift-compat: "+refusal)
 	case <-time.After(harness.Soon):
 		t.Fatalf("it goes on:\n%s", log)
 	}
 	require.NoError(t, admin.Get(t.Context(), client.ObjectKeyFromObject(lease), lease))
-	assert.Empty(t, *lease.Spec.HolderIdentity, "it is given up")
-	var events eventsv1.EventList
-	require.NoError(t, admin.List(t.Context(), &events, client.InNamespace(ns)))
-	var notes []string
-	for _, e := range events.Items {
-		if e.Reason == "ServiceCARuns" && e.Regarding.Kind == "Lease" {
-			notes = append(notes, e.Note)
-		}
-	}
-	require.Len(t, notes, 1, "%s", log)
-	assert.Contains(t, notes[0], "this process ends: --openshift-compat: "+refusal)
+	assert.Empty(t, *lease.Spec.HolderIdentity)
+	var written corev1.SecretList
+	require.NoError(t, admin.List(t.Context(), &written, client.InNamespace(ns)))
+	assert.Empty(t, written.Items)
 }
 
 // heldLease is the Lease of a replica that leads, for longer than the test.
