@@ -21,6 +21,9 @@ import (
 // cores and an API server busy, few enough to leave it to others.
 const DefaultWorkers = 8
 
+// DefaultConventionalDelay is the default of Config.ConventionalDelay.
+const DefaultConventionalDelay = time.Second
+
 // Config is everything that the signer's controller needs from outside.
 type Config struct {
 	Instance string // value of the managed-by label
@@ -28,6 +31,9 @@ type Config struct {
 	// have the conventional Secret, and whose Secrets come first after a change of the
 	// CA. Empty: it is not published, and none come first.
 	Namespace string
+	// ConventionalDelay is how long changes are gathered before that is published: at most one
+	// look in that time. 0: DefaultConventionalDelay.
+	ConventionalDelay time.Duration
 	// OpenShift lets Services ask with the annotations of OpenShift's service-ca
 	// too, in every namespace.
 	OpenShift bool

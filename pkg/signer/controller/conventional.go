@@ -34,17 +34,13 @@ type conventional struct {
 	namespace string
 }
 
-const (
-	// conventionalDelay gathers changes: at most one look in that time.
-	conventionalDelay = time.Second
-	// conventionalAgain is when the ConfigMap, which is not watched, is looked at
-	// again without a change.
-	conventionalAgain = 10 * time.Minute
-)
+// conventionalAgain is when the ConfigMap, which is not watched, is looked at
+// again without a change.
+const conventionalAgain = 10 * time.Minute
 
-// addConventional adds the publisher to the manager. Its cache is its own: the
-// manager's holds Secrets by another selector.
-func addConventional(ctx context.Context, mgr manager.Manager, namespace string) error {
+// addConventional adds the publisher to the manager, which gathers changes for so long. Its
+// cache is its own: the manager's holds Secrets by another selector.
+func addConventional(ctx context.Context, mgr manager.Manager, namespace string, delay time.Duration) error {
 	secrets, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
 		NewInformer: facts.Informers(facts.MetadataKind(secretKind, facts.KeepIdentity)),
@@ -74,8 +70,8 @@ func addConventional(ctx context.Context, mgr manager.Manager, namespace string)
 		return fmt.Errorf("controller: %w", err)
 	}
 	for _, s := range []source.Source{
-		source.Kind[client.Object](secrets, metadataOf(secretKind), lookSoon()),
-		source.Kind[client.Object](mgr.GetCache(), metadataOf(namespaceKind), lookSoon()),
+		source.Kind[client.Object](secrets, metadataOf(secretKind), lookAfter(delay)),
+		source.Kind[client.Object](mgr.GetCache(), metadataOf(namespaceKind), lookAfter(delay)),
 	} {
 		if err := c.Watch(s); err != nil {
 			return fmt.Errorf("watch: %w", err)
@@ -84,10 +80,10 @@ func addConventional(ctx context.Context, mgr manager.Manager, namespace string)
 	return nil
 }
 
-// lookSoon enqueues the one request that there is when an object was added or
+// lookAfter enqueues the one request that there is when an object was added or
 // deleted; its updates do not matter.
-func lookSoon() handler.EventHandler {
-	soon := func(q facts.Queue) { q.AddAfter(reconcile.Request{}, conventionalDelay) }
+func lookAfter(delay time.Duration) handler.EventHandler {
+	soon := func(q facts.Queue) { q.AddAfter(reconcile.Request{}, delay) }
 	return handler.Funcs{
 		CreateFunc: func(_ context.Context, _ event.CreateEvent, q facts.Queue) { soon(q) },
 		DeleteFunc: func(_ context.Context, _ event.DeleteEvent, q facts.Queue) { soon(q) },

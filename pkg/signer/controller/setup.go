@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -74,7 +75,7 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 		}
 	}
 	if cfg.Namespace != "" {
-		if err := addConventional(ctx, mgr, cfg.Namespace); err != nil {
+		if err := addConventional(ctx, mgr, cfg.Namespace, cmp.Or(cfg.ConventionalDelay, DefaultConventionalDelay)); err != nil {
 			return nil, err
 		}
 	}

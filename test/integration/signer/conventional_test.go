@@ -16,7 +16,7 @@ import (
 // The signer says which opted-in namespaces have a Secret serving-cert that can be
 // served from and that no signer manages.
 func TestWhereConventionalSecretsAre(t *testing.T) {
-	r := startProcess(t, newDeployment(t))
+	r := startHere(t, newDeployment(t), options{conventional: true})
 	secret := func(namespace, name string, kind corev1.SecretType) {
 		made := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Type: kind, Data: map[string][]byte{corev1.TLSCertKey: nil, corev1.TLSPrivateKeyKey: nil}}
 		_, err := admin.CoreV1().Secrets(namespace).Create(t.Context(), made, metav1.CreateOptions{})
@@ -69,6 +69,6 @@ func TestWhereConventionalSecretsAre(t *testing.T) {
 	// After a restart too, with what happened in between.
 	require.NoError(t, r.stop())
 	label(api.InjectEnabled)
-	startProcess(t, r.deployment)
+	startHere(t, r.deployment, options{conventional: true})
 	says(b)
 }

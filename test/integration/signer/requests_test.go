@@ -113,7 +113,7 @@ func TestRequestsPerCertificate(t *testing.T) {
 }
 
 func countRequests(t *testing.T, late string) {
-	const n = 40
+	const n = 20
 	d, ns := newDeployment(t), newNamespace(t)
 	for i := range n / 2 {
 		makeService(t, ns, fmt.Sprintf("web-%d", i))

@@ -60,7 +60,8 @@ type options struct {
 	limits func(*api.Limits)
 	wrap   func(http.RoundTripper) http.RoundTripper
 
-	openShift bool
+	openShift    bool
+	conventional bool // publishes where conventional Secrets are, at once
 }
 
 // startHere runs a signer in this process, wired as cmd/signer wires it, where
@@ -112,11 +113,15 @@ func here(d deployment, o options) (*running, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	_, err = controller.Setup(mgr, controller.Config{
+	config := controller.Config{
 		Instance: d.instance, OpenShift: o.openShift, Limits: limits, Workers: 4, Sign: sign,
 		Authority:        func() (*pki.Authority, error) { return authority.Authority() },
 		AuthorityChanged: changed, Clock: o.clock.Now, Registerer: r.registry,
-	})
+	}
+	if o.conventional {
+		config.Namespace, config.ConventionalDelay = d.namespace, harness.Tick
+	}
+	_, err = controller.Setup(mgr, config)
 	if err != nil {
 		cancel()
 		return nil, err
@@ -267,17 +272,28 @@ func managedExist(ctx context.Context, instance string) (bool, error) {
 // the Secret is retained.
 func (r *running) saysRetained(t *testing.T, namespace, secret string) bool {
 	t.Helper()
+	return r.value(t, "servingcert_certificate_retained", namespace, secret) > 0
+}
+
+// value returns that of a series of a signer in this process, by the values of its labels in the
+// order of their names; 0 if there is none.
+func (r *running) value(t *testing.T, name string, labels ...string) float64 {
+	t.Helper()
 	families, err := r.registry.Gather()
 	require.NoError(t, err)
 	for _, family := range families {
-		if family.GetName() != "servingcert_certificate_retained" {
+		if family.GetName() != name {
 			continue
 		}
 		for _, m := range family.GetMetric() {
-			if m.GetLabel()[0].GetValue() == namespace && m.GetLabel()[1].GetValue() == secret {
-				return m.GetGauge().GetValue() > 0
+			var its []string
+			for _, label := range m.GetLabel() {
+				its = append(its, label.GetValue())
+			}
+			if slices.Equal(its, labels) {
+				return m.GetGauge().GetValue() + m.GetCounter().GetValue()
 			}
 		}
 	}
-	return false
+	return 0
 }

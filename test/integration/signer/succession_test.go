@@ -87,7 +87,7 @@ func TestSuccessionIsPaced(t *testing.T) {
 	leaves(map[string]int{pki.Fingerprint(first.root): n, pki.Fingerprint(second.root): 1})
 
 	now := *next
-	now.Reissue = pki.Window{From: time.Now().Add(time.Second), Until: time.Now().Add(4 * time.Second)}
+	now.Reissue = pki.Window{From: time.Now().Add(time.Second), Until: time.Now().Add(3 * time.Second)}
 	h.set(&now)
 	for name, old := range before {
 		fresh := waitServed(t, ns, name, name+"-tls", next, old.fingerprint())

@@ -13,7 +13,7 @@ import (
 )
 
 // A certificate of 15 minutes is renewed when its time has come, by the signer's own timer:
-// no object is touched meanwhile. The signer starts four seconds before that time.
+// no object is touched meanwhile. The signer starts two seconds before that time.
 func TestACertificateIsRenewedByItsOwnTimer(t *testing.T) {
 	d, shortest := newDeployment(t), func(l *api.Limits) { l.MinDuration = 15 * time.Minute }
 	first, err := here(d, options{limits: shortest})
@@ -25,7 +25,7 @@ func TestACertificateIsRenewedByItsOwnTimer(t *testing.T) {
 	finish(t, first)
 
 	due := &harness.Clock{}
-	due.Set(pki.RenewAt(issued.leaf).Add(-4 * time.Second))
+	due.Set(pki.RenewAt(issued.leaf).Add(-2 * time.Second))
 	second := startHere(t, d, options{limits: shortest, clock: due})
 	renewed := second.waitGood(t, ns, "web", "web-tls", issued.fingerprint())
 	assert.False(t, pki.IssuedAt(renewed.leaf).Before(pki.RenewAt(issued.leaf).Truncate(time.Second)), "not when the signer started")
