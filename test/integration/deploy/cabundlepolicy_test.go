@@ -46,21 +46,19 @@ spec: {group: policies.example.com, version: v1, groupPriorityMinimum: 100, vers
 `)
 }
 
-// newCRD is one with a conversion webhook and a group of its own: a kind that was deleted
-// is still going for a while. Its schema is as large as those of large operators are.
-func newCRD(t *testing.T, annotations string) *unstructured.Unstructured {
-	t.Helper()
+// crd is one that asks for the bundle, with a conversion webhook, a group of its own, and a schema of at least size bytes.
+func crd(size int) string {
 	var schema strings.Builder
 	group := "policies-" + utilrand.String(6) + ".example.org"
-	for i := 0; schema.Len() < 100<<10; i++ {
+	for i := 0; schema.Len() <= size; i++ {
 		fmt.Fprintf(&schema, "            field%d: {type: object, description: %s, properties: {a: {type: string}, b: {type: integer}}}\n", i, strings.Repeat("what it is ", 10))
 	}
-	return made(t, `
+	return `
 apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
-metadata: {name: toys.`+group+`, labels: {a: b}, annotations: {`+annotations+`}}
+metadata: {name: toys.` + group + `, labels: {a: b}, annotations: {` + ours + `}}
 spec:
-  group: `+group+`
+  group: ` + group + `
   names: {plural: toys, singular: toy, kind: Toy}
   scope: Namespaced
   conversion:
@@ -74,16 +72,23 @@ spec:
         openAPIV3Schema:
           type: object
           properties:
-`+schema.String())
+` + schema.String()
 }
 
 // made creates the object of a manifest, and deletes it when the test ends.
 func made(t *testing.T, manifest string) *unstructured.Unstructured {
 	t.Helper()
-	obj, admin := &unstructured.Unstructured{}, adminClient(t)
+	obj := kept(t, manifest)
+	t.Cleanup(func() { assert.NoError(t, harness.Remove(context.Background(), adminClient(t), obj)) })
+	return obj
+}
+
+// kept creates the object of a manifest, and leaves it.
+func kept(t *testing.T, manifest string) *unstructured.Unstructured {
+	t.Helper()
+	obj := &unstructured.Unstructured{}
 	require.NoError(t, yaml.Unmarshal([]byte(manifest), &obj.Object))
-	harness.Eventually(t, func() error { return admin.Create(t.Context(), obj) }) // one of the name may still be going
-	t.Cleanup(func() { assert.NoError(t, admin.Delete(context.Background(), obj)) })
+	require.NoError(t, adminClient(t).Create(t.Context(), obj))
 	return obj
 }
 
@@ -147,10 +152,22 @@ func TestWhatTheRotatorMayChangeOfAnAPIService(t *testing.T) {
 	}
 }
 
-// The schema is of 100 KiB: the expressions are within the API server's limits for
-// one.
 func TestWhatTheRotatorMayChangeOfACRD(t *testing.T) {
-	rotator := as(t, "servingcert-trust")
+	rotator, admin := as(t, "servingcert-trust"), adminClient(t)
+	const otherNames = `{"spec":{"names":{"shortNames":["p"]}}}`
+	patchIs := func(obj *unstructured.Unstructured, patch, refusal string) {
+		t.Helper()
+		harness.Eventually(t, func() error { // the API server writes its status meanwhile
+			err := rotator.Patch(t.Context(), obj.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(patch)), client.DryRunAll)
+			if apierrors.IsConflict(err) {
+				return err
+			}
+			refusedWith(t, err, refusal)
+			return nil
+		})
+	}
+	large, obj := kept(t, crd(100<<10)), made(t, crd(0)) // to delete the large one takes the API server seconds
+	rotatorMayNot(t, obj, otherNames, "servingcert-rotator-crds")
 	const bundle = `{"spec":{"conversion":{"webhook":{"clientConfig":{"caBundle":%q}}}}}`
 	valid := fmt.Sprintf(bundle, aCertificate(t))
 	for _, test := range []struct{ name, annotations, patch, refusal string }{
@@ -172,18 +189,22 @@ func TestWhatTheRotatorMayChangeOfACRD(t *testing.T) {
 		{"ownership alone, not asked", "", `{"metadata":{"managedFields":[{}]}}`, ""},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			obj := newCRD(t, test.annotations)
-			rotatorMayNot(t, obj, `{"spec":{"names":{"shortNames":["p"]}}}`, "servingcert-rotator-crds")
-			harness.Eventually(t, func() error { // the API server writes its status meanwhile
-				err := rotator.Patch(t.Context(), obj.DeepCopy(), client.RawPatch(types.MergePatchType, []byte(test.patch)))
-				if apierrors.IsConflict(err) {
-					return err
-				}
-				refusedWith(t, err, test.refusal)
-				return nil
-			})
+			annotate := `[{"op":"add","path":"/metadata/annotations","value":` + asJSON(t, "{"+test.annotations+"}") + `}]`
+			require.NoError(t, admin.Patch(t.Context(), obj.DeepCopy(), client.RawPatch(types.JSONPatchType, []byte(annotate))))
+			patchIs(obj, test.patch, test.refusal)
 		})
 	}
+	t.Run("a schema of 100 KiB, as large operators have", func(t *testing.T) { // within the API server's limits for expressions
+		patchIs(large, valid, "")
+		patchIs(large, otherNames, onlyCRDBundle)
+	})
+}
+
+func asJSON(t *testing.T, manifest string) string {
+	t.Helper()
+	data, err := yaml.YAMLToJSON([]byte(manifest))
+	require.NoError(t, err)
+	return string(data)
 }
 
 // Policies do not apply to webhook configurations, so the rotator may patch those
@@ -212,9 +233,6 @@ func TestWhichWebhookConfigurationsTheRotatorMayPatch(t *testing.T) {
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "servingcert-trust", Namespace: "servingcert-system"}},
 	}
 	require.NoError(t, admin.Create(t.Context(), binding))
-	t.Cleanup(func() {
-		assert.NoError(t, admin.Delete(context.Background(), binding))
-		assert.NoError(t, admin.Delete(context.Background(), role))
-	})
+	t.Cleanup(func() { assert.NoError(t, harness.Remove[client.Object](context.Background(), admin, binding, role)) })
 	harness.Eventually(t, func() error { return patch("MutatingWebhookConfiguration", "others") })
 }

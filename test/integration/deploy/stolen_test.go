@@ -52,7 +52,7 @@ func newVictim(t *testing.T) victim {
 		}},
 		pod:        &corev1.Pod{ObjectMeta: meta, Spec: spec},
 		apiService: newAPIService(t, ours),
-		crd:        newCRD(t, ours),
+		crd:        made(t, crd(0)),
 	}
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"}}
 	admin := adminClient(t)
