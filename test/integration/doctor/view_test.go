@@ -87,7 +87,7 @@ func aNamespace(t *testing.T) {
 	r := pluginAs(t, viewer, "renew", "web", "-n", "shop")
 	assert.Equal(t, 1, r.code)
 	assert.Contains(t, r.err, "forbidden")
-	r = pluginAs(t, editor, "renew", "service/web", "-n", "shop", "--timeout=30s")
+	r = pluginAs(t, editor, "renew", "service/web", "-n", "shop", "--timeout=3m")
 	assert.Zero(t, r.code, r.out+r.err)
 
 	bind(t, "viewer-of-shop", system, "servingcert-view")

@@ -88,7 +88,7 @@ func alert(t *testing.T, pairs ...certs.KeyPair) error {
 		return err
 	}
 	defer func() { _ = conn.Close() }() // the other side may have gone before
-	require.NoError(t, conn.SetReadDeadline(time.Now().Add(30*time.Second)))
+	require.NoError(t, conn.SetReadDeadline(time.Now().Add(harness.Soon)))
 	_, err = conn.Read(make([]byte, 1))
 	return err
 }
