@@ -122,7 +122,7 @@ fuzz: ## look for pods, manifests, CA successions and hostile input that break a
 	go test -run '^TestInvariant6' ./pkg/ca -rapid.checks 50
 	@grep -r --include='*_test.go' '^func Fuzz' pkg | sed -E 's|/[^/]*:func ([A-Za-z0-9_]+).*| \1|' | sort | while read -r package target; do \
 		echo "$$package $$target"; \
-		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./$$package </dev/null; done
+		go test -tags long -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./$$package </dev/null; done
 
 .PHONY: fips
 fips: ## sign, judge and succeed where Go refuses whatever FIPS 140-3 does not approve
@@ -140,7 +140,7 @@ tlsstacks: ## OpenSSL, curl, GnuTLS, Python, Java and Node against every generat
 
 .PHONY: examples
 examples: ## the servers of docs/serving-from-a-program.md, each through a renewal; REQUIRE=javac,node,python3,nginx fails if one is missing
-	go test -count 1 ./test/docs/serving -v -require "$(REQUIRE)"
+	go test -tags examples -count 1 ./test/docs/serving -v -require "$(REQUIRE)"
 
 # The regular expression in RUN matches names of programs.
 RUN ?=
