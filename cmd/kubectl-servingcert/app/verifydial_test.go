@@ -6,10 +6,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 // verify judges a server as the rotator does: by what it shows, although it demands
@@ -26,13 +27,13 @@ func TestFetchAsTheRotator(t *testing.T) {
 			change(server.TLS)
 			server.StartTLS()
 			t.Cleanup(server.Close)
-			shown, err := fetch(t.Context(), server.Listener.Addr().String(), "web.shop.svc", "", 20*time.Second)
+			shown, err := fetch(t.Context(), server.Listener.Addr().String(), "web.shop.svc", "", process.Soon)
 			require.NoError(t, err)
 			assert.Equal(t, []*x509.Certificate{server.Certificate()}, shown)
 		})
 	}
 	plain := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(plain.Close)
-	_, err := fetch(t.Context(), plain.Listener.Addr().String(), "web.shop.svc", "", 20*time.Second)
+	_, err := fetch(t.Context(), plain.Listener.Addr().String(), "web.shop.svc", "", process.Soon)
 	assert.Error(t, err)
 }
