@@ -12,16 +12,30 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/servingcert/servingcert/cmd/internal/version"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/follow"
 )
 
+// Timing is how long the program waits where no flag says so.
+type Timing struct {
+	Follow   follow.Timing // of rotate-ca, renew and migrate service-ca
+	Complete time.Duration // how long somebody who pressed Tab is kept waiting for a cluster
+}
+
+// DefaultTiming returns that of Main.
+func DefaultTiming() Timing { return Timing{Follow: follow.DefaultTiming(), Complete: 2 * time.Second} }
+
 // Main runs the program with the arguments and streams of the process, and exits.
-func Main() {
+func Main() { MainWith(DefaultTiming()) }
+
+// MainWith is Main for tests, which wait less for what never comes.
+func MainWith(timing Timing) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
-	code := run(ctx, arguments(os.Args), standard())
+	code := run(ctx, arguments(os.Args), standard(), timing)
 	stop()
 	os.Exit(code)
 }
@@ -59,12 +73,12 @@ func (p *plugin) verbs() []*cobra.Command {
 	}
 }
 
-func run(ctx context.Context, args []string, std streams) int {
+func run(ctx context.Context, args []string, std streams, timing Timing) int {
 	if std.screen.to == nil {
 		std.screen.to = std.out
 	}
 	std.manifests, std.out, std.err = std.out, escaping{std.out}, escaping{std.err}
-	root := newRoot(&plugin{streams: std, kube: newConnection()})
+	root := newRoot(&plugin{streams: std, kube: newConnection(), timing: timing})
 	root.SetArgs(append([]string{}, args...)) // nil would be os.Args
 	return exitCode(std.err, root.ExecuteContext(ctx))
 }

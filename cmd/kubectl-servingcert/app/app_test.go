@@ -14,10 +14,10 @@ import (
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"kubectl-servingcert": func() {
-			os.Exit(run(context.Background(), arguments(os.Args), standard()))
+			os.Exit(run(context.Background(), arguments(os.Args), standard(), DefaultTiming()))
 		},
 		completer: func() {
-			os.Exit(run(context.Background(), arguments(os.Args), standard()))
+			os.Exit(run(context.Background(), arguments(os.Args), standard(), DefaultTiming()))
 		},
 	})
 }
@@ -33,7 +33,7 @@ func TestExitCodes(t *testing.T) {
 		exitUsage: {{"analyze", "-f", "missing.yaml"}, {"analyze"}, {"doctor", "--kubeconfig", "missing"}, {"conjure"}, {"inject"}, {"inject", "--no-such-flag"}, {"plan", "-A", "-n", "x"}, {"inject", "-f", "x", "-o", "json"}, {"inject", "x"}},
 	} {
 		for _, args := range argLists {
-			if got := run(t.Context(), args, streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard}); got != want {
+			if got := run(t.Context(), args, streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard}, DefaultTiming()); got != want {
 				t.Errorf("%v: exit code %d, want %d", args, got, want)
 			}
 		}

@@ -13,6 +13,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/streaming/pkg/httpstream/spdy"
+
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 // lists are what the API server of these tests holds: a Service, its pods, of which the last has no
@@ -76,7 +78,7 @@ func TestClientsAreShown(t *testing.T) {
 	t.Setenv("KUBECONFIG", t.TempDir()+"/none")
 	ask := func(byPod map[string]string, args ...string) (out string, code int) {
 		var text bytes.Buffer
-		code = run(t.Context(), append([]string{"clients", "-n", "shop", "--server", answers(t, byPod)}, args...), streams{in: strings.NewReader(""), out: &text, err: &text})
+		code = run(t.Context(), append([]string{"clients", "-n", "shop", "--server", answers(t, byPod), "--timeout", process.Soon.String()}, args...), streams{in: strings.NewReader(""), out: &text, err: &text}, DefaultTiming())
 		return text.String(), code
 	}
 	long := time.Now().Add(-30 * 24 * time.Hour).UTC().Truncate(time.Second)

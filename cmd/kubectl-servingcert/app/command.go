@@ -48,7 +48,8 @@ func (w escaping) Write(text []byte) (int, error) {
 // talk to.
 type plugin struct {
 	streams
-	kube *connection
+	kube   *connection
+	timing Timing
 }
 
 // connect returns the cluster that the flags name. It sends no request.

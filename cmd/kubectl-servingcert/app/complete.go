@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -16,9 +15,6 @@ import (
 
 // completer is the name under which kubectl asks a plugin to complete its arguments.
 const completer = "kubectl_complete-servingcert"
-
-// completionTime is how long somebody who pressed Tab is kept waiting for a cluster.
-const completionTime = 2 * time.Second
 
 // completionLimit is how many objects are asked for to complete a name.
 const completionLimit = 500
@@ -56,11 +52,11 @@ func (p *plugin) contexts(*cobra.Command, []string, string) ([]cobra.Completion,
 	return printable(names), cobra.ShellCompDirectiveNoFileComp
 }
 
-// live completes names that a cluster knows. It gives up after completionTime, whatever
+// live completes names that a cluster knows. It gives up after Timing.Complete, whatever
 // holds it up: the API server, or a program that gets credentials.
 func (p *plugin) live(list func(context.Context, *cluster.Cluster) ([]string, error)) completions {
 	return func(_ *cobra.Command, given []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
-		ctx, cancel := context.WithTimeout(context.Background(), completionTime)
+		ctx, cancel := context.WithTimeout(context.Background(), p.timing.Complete)
 		defer cancel()
 		found := make(chan []string, 1)
 		go func() {

@@ -111,7 +111,7 @@ func inTheWay(m judge.Migration) error {
 // do takes the step.
 func (f *serviceCAFlags) do(ctx context.Context, c *cluster.Cluster, m judge.Migration) error {
 	bar := f.bar()
-	watcher := &follow.Watcher{Cluster: c, Namespace: f.namespace, Out: bar.Above(f.out), Bar: bar, Now: time.Now, Timeout: f.timeout}
+	watcher := &follow.Watcher{Cluster: c, Namespace: f.namespace, Out: bar.Above(f.out), Bar: bar, Now: time.Now, Timeout: f.timeout, Timing: f.timing.Follow}
 	switch m.Step {
 	case judge.MigrationImport:
 		return f.bring(ctx, c, m.Key)

@@ -175,7 +175,7 @@ func (f *renewFlags) renew(ctx context.Context, c *cluster.Cluster, r renewals, 
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	bar := text.bar()
-	w := follow.Watcher{Cluster: c, Out: bar.Above(text.out), Bar: bar, Now: now, Timeout: f.timeout}
+	w := follow.Watcher{Cluster: c, Out: bar.Above(text.out), Bar: bar, Now: now, Timeout: f.timeout, Timing: f.timing.Follow}
 	return w.Renewal(ctx, r.Services)
 }
 

@@ -142,7 +142,7 @@ func (f *rotateFlags) rotate(ctx context.Context, c *cluster.Cluster) error {
 
 func (f *rotateFlags) watcher(c *cluster.Cluster) *follow.Watcher {
 	bar := f.text.bar()
-	return &follow.Watcher{Cluster: c, Namespace: f.namespace, Out: bar.Above(f.text.out), Bar: bar, Now: time.Now, Timeout: f.timeout}
+	return &follow.Watcher{Cluster: c, Namespace: f.namespace, Out: bar.Above(f.text.out), Bar: bar, Now: time.Now, Timeout: f.timeout, Timing: f.timing.Follow}
 }
 
 // ask makes the request, unless it was made before. It returns the leaves of

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -40,11 +41,22 @@ func TestMain(m *testing.M) {
 			Features:           []controlplane.Feature{controlplane.PodCertificates},
 			ExtraAPIServerArgs: []string{"--enable-admission-plugins=NodeRestriction"},
 		},
-		Programs: harness.Programs{"kubectl-servingcert": pluginapp.Main, "signer": signerapp.Main, "rotator": rotatorapp.Main},
+		Programs: harness.Programs{
+			"kubectl-servingcert": plugin, "kubectl_complete-servingcert": plugin,
+			"signer": signerapp.Main, "rotator": rotatorapp.Main,
+		},
 	}, func(_ context.Context, s *harness.Suite) error {
 		plane, admin, binaries = s.Plane, s.Clientset, s.Dir
 		return nil
 	})
+}
+
+// plugin is kubectl-servingcert, which waits as long as a test for what must come, and not for people to read.
+func plugin() {
+	timing := pluginapp.DefaultTiming()
+	timing.Complete, timing.Follow.Settle = patience, patience
+	timing.Follow.Look, timing.Follow.Services, timing.Follow.Grace = 100*time.Millisecond, 100*time.Millisecond, time.Second
+	pluginapp.MainWith(timing)
 }
 
 // result is what a command printed and how it ended.

@@ -14,11 +14,22 @@ import (
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/progress"
 )
 
-// Intervals between two looks. Services are listed, which costs more.
-const (
-	lookEvery     = time.Second
-	servicesEvery = 5 * time.Second
-)
+// Timing is how often a Watcher looks, and how long it waits for what may never come.
+type Timing struct {
+	Look     time.Duration // between two looks
+	Services time.Duration // between two looks at all Services, which are listed: that costs more
+	// Settle is how long the count of certificates may lag behind the phase.
+	Settle time.Duration
+	// Grace is how long nothing may change before that is taken for the end, where it is
+	// not known that anything is under way: nobody has looked at what pods serve, all that
+	// is left is held, or the report about it is missing.
+	Grace time.Duration
+}
+
+// DefaultTiming returns that of the command.
+func DefaultTiming() Timing {
+	return Timing{Look: time.Second, Services: 5 * time.Second, Settle: 15 * time.Second, Grace: 30 * time.Second}
+}
 
 // Watcher follows what happens in a cluster.
 type Watcher struct {
@@ -28,6 +39,7 @@ type Watcher struct {
 	Now       func() time.Time
 	Bar       *progress.Bar // how far it is, besides the lines; nil: none
 	Timeout   time.Duration // for error messages: the context ends the wait
+	Timing    Timing
 
 	last string // the last line
 	seen Outcome

@@ -24,7 +24,7 @@ func (w *Watcher) Renewal(ctx context.Context, all []judge.Renewal) error {
 		if len(waiting) == 0 {
 			return nil
 		}
-		if !pause(ctx, lookEvery) {
+		if !pause(ctx, w.Timing.Look) {
 			return fmt.Errorf("not renewed after %s: %s", w.Timeout, describe(waiting))
 		}
 	}

@@ -4,15 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
 	"github.com/servingcert/servingcert/pkg/api"
 )
-
-// settleTime is how long the count of certificates may lag behind the phase.
-const settleTime = 15 * time.Second
 
 // Leaves are the leaves of Services, by NAMESPACE/NAME.
 type Leaves map[string]string
@@ -99,7 +95,7 @@ func (w *Watcher) until(ctx context.Context, done func(judge.CAStatus) (bool, er
 				return nil
 			}
 		}
-		if !pause(ctx, lookEvery) {
+		if !pause(ctx, w.Timing.Look) {
 			return w.tooLong(ctx)
 		}
 	}
@@ -109,10 +105,10 @@ func (w *Watcher) until(ctx context.Context, done func(judge.CAStatus) (bool, er
 func (w *Watcher) settled(ctx context.Context) {
 	status := *w.seen.CA
 	defer func() { w.seen.CA = &status }()
-	ctx, cancel := context.WithTimeout(ctx, settleTime)
+	ctx, cancel := context.WithTimeout(ctx, w.Timing.Settle)
 	defer cancel()
 	for status.Behind() {
-		if !pause(ctx, lookEvery) {
+		if !pause(ctx, w.Timing.Look) {
 			break
 		}
 		cm, err := w.Cluster.CAConfigMap(ctx, w.Namespace)
@@ -162,7 +158,7 @@ func (w *Watcher) replaced(ctx context.Context, before Leaves) error {
 		}
 		w.print(fmt.Sprintf("%d of %d Services have a new certificate", have, had))
 		w.Bar.Set(have, had, "Services have a new certificate")
-		if !pause(ctx, servicesEvery) {
+		if !pause(ctx, w.Timing.Services) {
 			return w.tooLong(ctx)
 		}
 	}

@@ -3,17 +3,11 @@ package follow
 import (
 	"context"
 	"fmt"
-	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
 )
-
-// servedGrace is how long nothing may change before that is taken for the end, where
-// it is not known that anything is under way: nobody has looked at what pods serve,
-// all that is left is held, or the report about it is missing.
-const servedGrace = 30 * time.Second
 
 // served follows what the rotator sees until every pod serves the certificate of
 // now, or never will by itself. It does not wait for a restart that is held until
@@ -37,17 +31,17 @@ func (w *Watcher) served(ctx context.Context, breaks bool) error {
 			return nil
 		case err != nil:
 			return err
-		case u.Unseen && u.Services > 0 && w.Now().Sub(begin) > servedGrace:
+		case u.Unseen && u.Services > 0 && w.Now().Sub(begin) > w.Timing.Grace:
 			_, _ = fmt.Fprintln(w.Out, "served: unknown: "+judge.NotVerified)
 			_, _ = fmt.Fprint(w.Out, u.PodKeysEnd(breaks))
 			return nil
-		case u.Over(), len(u.Waiting) == 0 && w.Now().Sub(changed) > servedGrace:
+		case u.Over(), len(u.Waiting) == 0 && w.Now().Sub(changed) > w.Timing.Grace:
 			_, _ = fmt.Fprint(w.Out, u.End()+u.PodKeysEnd(breaks))
 			return nil
 		}
 		w.print(u.Progress())
 		w.Bar.Set(u.Serving, u.Services, "Services are served by all of their pods")
-		if !pause(ctx, servicesEvery) {
+		if !pause(ctx, w.Timing.Services) {
 			return w.tooLong(ctx)
 		}
 	}
