@@ -70,12 +70,23 @@ type Config struct {
 }
 
 // Main runs the program with the arguments and streams of the process, and exits.
-func Main() { os.Exit(process.Main(os.Args[1:], os.Stdout, os.Stderr, command())) }
+func Main() { MainWith(func(*Config) {}) }
 
-func command() process.Command {
+// MainWith is Main for tests, which change what no flag sets.
+func MainWith(change func(*Config)) {
+	cfg := defaults()
+	change(&cfg)
+	os.Exit(process.Main(os.Args[1:], os.Stdout, os.Stderr, command(cfg)))
+}
+
+func defaults() Config {
 	cfg := Config{Common: process.NewCommon(true), Controllers: concernNames(), Trust: trustcontroller.DefaultConfig(), Rotator: rotator.DefaultConfig()}
 	cfg.Trust.Now, cfg.Trust.Metrics = time.Now, metrics.Registry
 	cfg.Rotator.Cluster.Now, cfg.Rotator.Cluster.Metrics, cfg.Rotator.Missed.Choose = time.Now, metrics.Registry, decision.Choose
+	return cfg
+}
+
+func command(cfg Config) process.Command {
 	return process.Command{
 		Name:   "rotator",
 		About:  about,

@@ -11,7 +11,7 @@ import (
 
 func TestHelp(t *testing.T) {
 	var stdout, stderr bytes.Buffer
-	assert.Equal(t, process.ExitOK, process.Main([]string{"--help"}, &stdout, &stderr, command()))
+	assert.Equal(t, process.ExitOK, process.Main([]string{"--help"}, &stdout, &stderr, command(defaults())))
 	assert.Empty(t, stderr.String())
 	for _, word := range []string{"servingcert-ca.crt", "servingcert-ca-status", "servingcert-trust-status", "Lease servingcert-rotator", "Lease servingcert-trust", "--controllers", "--kubeconfig", "--namespace", "--workers", "--max-backoff", "servingcert.dev/Serving", "servingcert-serving-status", "--verify-consumers", "--verify-interval", "--propagation-time", "--probe-concurrency", "--probe-timeout"} {
 		assert.Contains(t, stdout.String(), word)
@@ -48,7 +48,7 @@ func TestWrongFlags(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.want, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
-			assert.Equal(t, process.ExitUsage, process.Main(tt.args, &stdout, &stderr, command()))
+			assert.Equal(t, process.ExitUsage, process.Main(tt.args, &stdout, &stderr, command(defaults())))
 			assert.Empty(t, stdout.String())
 			assert.Contains(t, stderr.String(), tt.want)
 			assert.Equal(t, 1, bytes.Count(stderr.Bytes(), []byte("\n")), "one line: %q", stderr.String())
@@ -59,7 +59,7 @@ func TestWrongFlags(t *testing.T) {
 func TestNoAPIServer(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	args := []string{"--kubeconfig=testdata/no-such-file", "--metrics-addr=0", "--health-addr=0"}
-	assert.Equal(t, process.ExitError, process.Main(args, &stdout, &stderr, command()))
+	assert.Equal(t, process.ExitError, process.Main(args, &stdout, &stderr, command(defaults())))
 	assert.Contains(t, stderr.String(), "no-such-file")
 }
 

@@ -43,7 +43,7 @@ func TestMain(m *testing.M) {
 		},
 		Programs: harness.Programs{
 			"kubectl-servingcert": plugin, "kubectl_complete-servingcert": plugin,
-			"signer": signerapp.Main, "rotator": rotatorapp.Main,
+			"signer": signerapp.Main, "rotator": rotator,
 		},
 	}, func(_ context.Context, s *harness.Suite) error {
 		plane, admin, binaries = s.Plane, s.Clientset, s.Dir
@@ -57,6 +57,11 @@ func plugin() {
 	timing.Complete, timing.Follow.Settle = patience, patience
 	timing.Follow.Look, timing.Follow.Services, timing.Follow.Grace = 100*time.Millisecond, 100*time.Millisecond, time.Second
 	pluginapp.MainWith(timing)
+}
+
+// rotator is the rotator, which looks again after a moment at pods that are about to change.
+func rotator() {
+	rotatorapp.MainWith(func(c *rotatorapp.Config) { c.Rotator.Serving.Pause = 300 * time.Millisecond })
 }
 
 // result is what a command printed and how it ended.

@@ -96,6 +96,11 @@ func (i installation) servingIs(t *testing.T, namespace, service, reason string,
 	t.Helper()
 	var out string
 	waitFor(t, func() bool {
+		svc, err := admin.CoreV1().Services(namespace).Get(t.Context(), service, metav1.GetOptions{})
+		require.NoError(t, err)
+		if c := api.Condition(svc, api.ConditionServing); c == nil || c.Reason != reason {
+			return false // a command costs more than this
+		}
 		r := cli(t, "status", "--system-namespace", i.namespace, "-n", namespace, "-o", "json", service)
 		var got struct {
 			Services []struct {
@@ -115,7 +120,7 @@ func (i installation) servingIs(t *testing.T, namespace, service, reason string,
 // TestAStolenKeyWithKeysOfPods distrusts a CA that has signed for keys of pods: one asks to
 // be restarted, and one does not.
 func TestAStolenKeyWithKeysOfPods(t *testing.T) {
-	i := install(t, "--pod-cidrs=127.0.0.0/8", "--propagation-time=2s", "--verify-interval=3s")
+	i := install(t, "--pod-cidrs=127.0.0.0/8", "--propagation-time=1s", "--verify-interval=1s")
 	ns := newNamespace(t, "shop", map[string]string{api.LabelInject: api.InjectEnabled})
 	node, port := newNode(t), int(process.PortFor(t, ""))
 	servers := map[string]string{}
@@ -176,7 +181,7 @@ func TestAStolenKeyWithKeysOfPods(t *testing.T) {
 // TestWhatIsShownDuringASwitch has a Service with a Secret, with keys of its pods, and with
 // pods of both kinds.
 func TestWhatIsShownDuringASwitch(t *testing.T) {
-	i := install(t, "--pod-cidrs=127.0.0.0/8", "--propagation-time=2s", "--verify-interval=3s")
+	i := install(t, "--pod-cidrs=127.0.0.0/8", "--propagation-time=1s", "--verify-interval=1s")
 	ns := newNamespace(t, "shop", map[string]string{api.LabelInject: api.InjectEnabled})
 	node, port := newNode(t), int(process.PortFor(t, ""))
 	verify := func(address string) result {

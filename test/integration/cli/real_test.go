@@ -30,7 +30,7 @@ func install(t *testing.T, rotatorFlags ...string) installation {
 		"--kubeconfig", plane.KubeconfigFile(), "--namespace", i.namespace,
 		"--leader-elect=false", "--metrics-addr=0",
 	}
-	i.signer = run(t, "signer", slices.Concat(common, []string{"--instance", i.namespace, "--ca-soak=1s", "--ca-reissue-window=4s"})...)
+	i.signer = run(t, "signer", slices.Concat(common, []string{"--instance", i.namespace, "--ca-soak=1s", "--ca-reissue-window=1s"})...)
 	i.rotator = run(t, "rotator", slices.Concat(common, rotatorFlags)...)
 	return i
 }
