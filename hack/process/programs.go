@@ -2,6 +2,7 @@ package process
 
 import (
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -14,10 +15,16 @@ import (
 type Programs map[string]func()
 
 // RunAs does not return if this process was started under the name of one of the programs: it is that
-// program then. It comes first in main or TestMain.
+// program then. It comes first in TestMain. Under a name of another program the process ends: it would run
+// all tests once more.
 func (p Programs) RunAs() {
-	if run := p[filepath.Base(os.Args[0])]; run != nil {
+	name := filepath.Base(os.Args[0])
+	if run := p[name]; run != nil {
 		run()
+	}
+	if self, err := os.Executable(); err == nil && name != filepath.Base(self) {
+		fmt.Fprintf(os.Stderr, "%s: started as %q, which is no program of this test\n", self, name)
+		os.Exit(2)
 	}
 }
 

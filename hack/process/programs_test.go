@@ -2,6 +2,7 @@ package process
 
 import (
 	"os/exec"
+	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -16,6 +17,12 @@ func TestAProgramRunsInThisExecutable(t *testing.T) {
 	assert.Equal(t, "[-test.v --flag]\n", string(out), "the arguments are the program's")
 
 	dir := t.TempDir()
+	unknown := filepath.Join(dir, "other")
+	require.NoError(t, Programs{"other": nil}.Link(dir))
+	out, err = exec.CommandContext(t.Context(), unknown).CombinedOutput()
+	require.Error(t, err)
+	assert.Contains(t, string(out), `started as "other", which is no program of this test`)
+
 	require.NoError(t, programs.Link(dir))
 	require.NoError(t, programs.Link(dir), "one test after the other may ask for it")
 }

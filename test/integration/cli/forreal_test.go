@@ -49,14 +49,14 @@ func TestForReal(t *testing.T) {
 	verify(t)
 
 	t.Run("by plan", func(t *testing.T) {
-		// The command looks once a second, and each phase waits until it has seen it.
+		// The command looks now and then, and each phase waits until it has seen it.
 		require.NoError(t, i.rotator.Stop())
 		i.reissues(t, "1h")
 		c := start(t, plane.KubeconfigFile(), "rotate-ca", "-n", i.namespace, "--reason", "drill")
 		c.shown(t, "  Wait: generation 1 signs, generation 2 is next")
 		i.rotator.Start(t)
 		c.shown(t, "  Reissue: generation 2 signs")
-		i.reissues(t, "4s")
+		i.reissues(t, "1s")
 		r, err := c.wait()
 		require.NoError(t, err)
 		t.Logf("%s%s", r.out, r.err)

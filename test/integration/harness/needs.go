@@ -3,6 +3,7 @@ package harness
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -71,6 +72,20 @@ func lacks(feature controlplane.Feature, served *metav1.APIResourceList, minor i
 		return "", fmt.Errorf("the API server is of Kubernetes 1.%d and does not serve %s, which 1.%d does", minor, feature.Name, feature.Minor)
 	}
 	return fmt.Sprintf("needs %s, of Kubernetes 1.%d; this is 1.%d", feature.Name, feature.Minor, minor), nil
+}
+
+// Tools goes on if all of the programs are installed, and skips the test if one is not.
+func Tools(t testing.TB, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		if _, err := exec.LookPath(name); err != nil {
+			why := name + " is not installed"
+			if file := os.Getenv(envSkipped); file != "" {
+				require.NoError(t, addLine(file, t.Name()+" "+why))
+			}
+			t.Skip(why)
+		}
+	}
 }
 
 // addLine appends to a file that tests of several packages write.

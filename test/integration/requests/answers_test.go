@@ -79,6 +79,7 @@ func TestExtraNames(t *testing.T) {
 
 // Openssl makes the key and the request, as a program without a library for that does.
 func TestARequestOfOpenSSL(t *testing.T) {
+	harness.Tools(t, "openssl")
 	startSigner(t)
 	ns := newNamespace(t, true)
 	newService(t, ns, "web")

@@ -105,16 +105,6 @@ func TestKeystore(t *testing.T) {
 	assert.Equal(t, first.secret.UID, secret.UID)
 }
 
-// haveTools skips the test unless the commands are installed.
-func haveTools(t *testing.T, names ...string) {
-	t.Helper()
-	for _, name := range names {
-		if _, err := exec.LookPath(name); err != nil {
-			t.Skip(name + " is not installed")
-		}
-	}
-}
-
 // output runs a command that has to succeed, and returns what it says.
 func output(t *testing.T, name string, args ...string) string {
 	t.Helper()
@@ -168,7 +158,7 @@ func answers(secret *corev1.Secret, port int, name string, pairs ...tls.Certific
 // Java, keytool and OpenSSL read keystore and truststore, for each kind of key. The Java program
 // finds them by Spring Boot's variables and Kafka's properties, and asks its clients for certificates.
 func TestProgramsReadTheKeystore(t *testing.T) {
-	haveTools(t, "javac", "keytool", "openssl")
+	harness.Tools(t, "javac", "keytool", "openssl")
 	r := sharedSigner(t)
 	for _, algorithm := range []pki.KeyAlgorithm{pki.ECDSAP256, pki.RSA2048, pki.Ed25519} {
 		t.Run(string(algorithm), func(t *testing.T) {
@@ -211,7 +201,7 @@ func TestProgramsReadTheKeystore(t *testing.T) {
 
 // HAProxy serves the file with the key and the certificates.
 func TestHAProxyReadsTheCombinedFile(t *testing.T) {
-	haveTools(t, "haproxy")
+	harness.Tools(t, "haproxy")
 	r := sharedSigner(t)
 	ns := newNamespace(t)
 	makeService(t, ns, "web", api.AnnotationFormats, "combined.pem,ca.crt")

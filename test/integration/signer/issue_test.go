@@ -20,6 +20,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 func TestFirstIssue(t *testing.T) {
@@ -62,6 +63,7 @@ func TestParameters(t *testing.T) {
 
 // OpenSSL is another reader of what is served than the one that wrote it.
 func TestOpenSSLVerifiesWhatIsServed(t *testing.T) {
+	harness.Tools(t, "openssl")
 	r := sharedSigner(t)
 	ns := newNamespace(t)
 	dir := t.TempDir()
