@@ -34,6 +34,9 @@ type Config struct {
 	// ConventionalDelay is how long changes are gathered before that is published: at most one
 	// look in that time. 0: DefaultConventionalDelay.
 	ConventionalDelay time.Duration
+	// NoticeDelay is how long a namespace has to get its label before an event says that it does
+	// not have it. 0: signer.NoticeDelay.
+	NoticeDelay time.Duration
 	// OpenShift lets Services ask with the annotations of OpenShift's service-ca
 	// too, in every namespace.
 	OpenShift bool

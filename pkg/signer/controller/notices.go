@@ -28,6 +28,7 @@ type notices struct {
 	events   events.EventRecorder
 	limits   *pace.Notices
 	clock    func() time.Time
+	delay    time.Duration // from a change to its event
 }
 
 // add adds the controller of notices to the manager.
@@ -49,7 +50,7 @@ func (n *notices) serviceChanged(ctx context.Context, q facts.Queue, before, aft
 		return
 	}
 	if e, err := n.notice(ctx, after); err == nil && e != nil && n.limits.Take(after.Namespace, n.clock()) {
-		q.AddAfter(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(after)}, signer.NoticeDelay)
+		q.AddAfter(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(after)}, n.delay)
 	}
 }
 

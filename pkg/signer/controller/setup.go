@@ -79,7 +79,10 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 			return nil, err
 		}
 	}
-	said := &notices{services: services, metadata: c.metadata, events: c.events, limits: pace.NewNotices(), clock: cfg.Clock}
+	said := &notices{
+		services: services, metadata: c.metadata, events: c.events, limits: pace.NewNotices(),
+		clock: cfg.Clock, delay: cmp.Or(cfg.NoticeDelay, signer.NoticeDelay),
+	}
 	if err := said.add(mgr); err != nil {
 		return nil, err
 	}

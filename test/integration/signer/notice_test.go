@@ -33,19 +33,25 @@ func TestAForgottenLabelIsAnEvent(t *testing.T) {
 	require.NoError(t, err)
 	assert.Contains(t, waitEvent(t, ns, "web", says), `"`+ns+`" does not have label servingcert.dev/inject=enabled: the Service gets no certificate; to opt in: kubectl label namespace `+ns+` servingcert.dev/inject=enabled`)
 
+	require.NoError(t, r.stop())
+
 	// What is enqueued later is said later.
+	again := func() {
+		r = startHere(t, d, options{notices: true})
+		harness.Eventually(t, func() error {
+			if !strings.Contains(r.log.String(), `msg="Starting workers" controller=notices`) {
+				return errors.New("it has not begun to look")
+			}
+			return nil
+		})
+	}
+	again()
 	annotate(t, ns, "web", map[string]any{api.AnnotationDuration: "48h"})
 	makeService(t, ns, "second")
 	waitEvent(t, ns, "second", says)
 	require.NoError(t, r.stop())
 
-	r = startHere(t, d, options{})
-	harness.Eventually(t, func() error {
-		if !strings.Contains(r.log.String(), `msg="Starting workers" controller=notices`) {
-			return errors.New("it has not begun to look")
-		}
-		return nil
-	})
+	again()
 	makeService(t, ns, "third")
 	waitEvent(t, ns, "third", says)
 	for service, want := range map[string]int{"web": 1, "second": 1, "third": 1} {

@@ -62,6 +62,7 @@ type options struct {
 
 	openShift    bool
 	conventional bool // publishes where conventional Secrets are, at once
+	notices      bool // reports a namespace without the label at once
 }
 
 // startHere runs a signer in this process, wired as cmd/signer wires it, where
@@ -120,6 +121,9 @@ func here(d deployment, o options) (*running, error) {
 	}
 	if o.conventional {
 		config.Namespace, config.ConventionalDelay = d.namespace, harness.Tick
+	}
+	if o.notices {
+		config.NoticeDelay = harness.Tick
 	}
 	_, err = controller.Setup(mgr, config)
 	if err != nil {
