@@ -164,8 +164,8 @@ gitops: controlplane-binaries helm ## Flux and Argo CD, their own controllers, k
 
 .PHONY: lint
 lint: $(LINT) ## style, import rules, tidy modules
-	@for dir in $(LINTED); do echo "golangci-lint in $$dir"; (cd $$dir && $(LINT) run); done
-	@for dir in $(LINTED); do echo "go -C $$dir mod tidy -diff"; go -C $$dir mod tidy -diff; done
+	@for dir in $(LINTED); do echo "golangci-lint in $$dir"; (cd $$dir && $(LINT) run) || failed=1; \
+		echo "go -C $$dir mod tidy -diff"; go -C $$dir mod tidy -diff || failed=1; done; exit $${failed:-0}
 
 # For these Go compiles helm and Grafana's library, and downloads what the tests of other modules are made of,
 # gigabytes; the Prometheus operator's library takes minutes. What is generated with it names the file that it is

@@ -91,16 +91,21 @@ func RightsInForce(ctx context.Context, c client.Client) (err error) {
 	ref := func(kind string) rbacv1.RoleRef {
 		return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: meta.Name}
 	}
-	for _, obj := range []client.Object{
+	markers := []client.Object{
 		&rbacv1.ClusterRole{ObjectMeta: meta, Rules: []rbacv1.PolicyRule{{NonResourceURLs: []string{"/in-force"}, Verbs: []string{"get"}}}},
 		&rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: ref("ClusterRole"), Subjects: subjects},
 		&rbacv1.Role{ObjectMeta: inNamespace, Rules: []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}}}},
 		&rbacv1.RoleBinding{ObjectMeta: inNamespace, RoleRef: ref("Role"), Subjects: subjects},
-	} {
+	}
+	defer func() {
+		for _, obj := range markers {
+			err = errors.Join(err, client.IgnoreNotFound(c.Delete(ctx, obj)))
+		}
+	}()
+	for _, obj := range markers {
 		if err := c.Create(ctx, obj); err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, c.Delete(ctx, obj)) }()
 	}
 	for _, asked := range []authorizationv1.SubjectAccessReviewSpec{
 		{NonResourceAttributes: &authorizationv1.NonResourceAttributes{Path: "/in-force", Verb: "get"}},
