@@ -77,28 +77,29 @@ func aSecondLater(t *testing.T) {
 func TestPodsAreWokenOnceForARotation(t *testing.T) {
 	// A pod is dialled for the first time within a fifth of the pause, and after a
 	// change, if it is not woken, no earlier than after half of it: longer than becomes
-	// waits. So the rotator first sees the pods by a clock that is behind.
+	// waits. So the rotator first sees the pods by a clock that is behind. In a hundred hours no
+	// pod's turn comes within the seconds that the clock is.
 	var clock harness.Clock
-	const pause = time.Hour
+	const pause = 500 * time.Hour
 	slow := func(c *rotator.Config) {
 		c.Cluster.Now = clock.Now
-		c.Serving.Pause, c.Serving.PropagationTime, c.Serving.Interval = pause, 12*time.Hour, 12*time.Hour
+		c.Serving.Pause, c.Serving.PropagationTime, c.Serving.Interval = pause, 12*pause, 12*pause
 	}
 	clock.Set(time.Now().Add(-pause / 5))
 	r := startRotator(t, slow)
 	s := newShop(t, 3)
 	r.counts(t, s.ns, map[string]int{"pending": 3})
 	clock.Set(time.Now())
-	change(t, s.svc, func(svc *corev1.Service) { svc.Annotations["example.com/note"] = "looked at again" })
+	terminating := newPod(t, s.ns, "web-abc-pending", "web") // a new pod has the rotator look at all
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
 	assert.NotContains(t, read(t, s.pods[0]).Annotations, api.AnnotationLeaf, "nothing was rotated")
-	terminating := newPod(t, s.ns, "web-abc-pending", "web")
 
-	renewed := s.renew(t)
+	renewed := ours.issue(t, time.Now(), name(s.svc))
+	for _, server := range s.servers { // before the rotator knows of it, since it dials a second after a wake and then no more
+		server.pair.Store(renewed)
+	}
+	issued(t, s.svc, renewed)
 	at := time.Now()
-	s.servers[0].pair.Store(renewed)
-	s.servers[1].pair.Store(renewed)
-	s.servers[2].pair.Store(renewed)
 	wokenFor(t, fingerprint(renewed), s.pods...)
 	t.Logf("three pods were woken %s after the condition was written", time.Since(at).Round(time.Millisecond))
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
