@@ -25,10 +25,10 @@ RACE      ?=
 # KUBERNETES=1.30 or another directory of hack/controlplane/build: on that version instead of the
 # current one. etcd stays the current one.
 OLDEST    := 1.30
-# Packages at once: those that run a control plane wait half of the time. While one is linked with the race
+# Packages at once: those that run a control plane wait part of the time. While one is linked with the race
 # detector, it takes up to 3 GiB.
 PACKAGES := $(shell { getconf _NPROCESSORS_ONLN; awk '/^MemAvailable/ {print int($$2 / 3 / 2^20)}' /proc/meminfo 2>/dev/null; } | \
-	awk 'NR == 1 {n = 3 * $$1} NR == 2 && $$1 < n {n = $$1} END {print (n > 1 ? n : 1)}')
+	awk 'NR == 1 {n = 2 * $$1} NR == 2 && $$1 < n {n = $$1} END {print (n > 1 ? n : 1)}')
 # What runs a control plane, the longest first. Go's cache of results does not see what such a test depends on.
 ON_CONTROLPLANE ?= $(addprefix ./test/integration/,cli signer trust deploy consumers ...) ./cmd/rotator/app ./hack/controlplane
 # What only test-long runs: years of a CA, whole installations, memory, and the tools of the repository. In other
@@ -75,31 +75,31 @@ demo: controlplane-binaries ## see it work on a real control plane; KEEP=1 leave
 .PHONY: test
 test: controlplane-binaries cfssl-servers ## unit, property and integration tests: run it before every commit; PKG=./pkg/x/... for some of them, RACE=1 with the race detector, KUBERNETES=1.30 on an older version
 ifeq ($(PKG),./...)
-	$(call run-tests,$$(go list ./... | grep -vxFf <(go list $(LONG) $(ON_CONTROLPLANE)))) || failed=1; \
-	$(call run-tests,-count=1 $$(go list $(ON_CONTROLPLANE) | grep -vxFf <(go list $(LONG) | grep -v /hack/controlplane$$) | awk '!seen[$$0]++')) || failed=1; \
+	@$(call run-tests,$$(go list ./... | grep -vxFf <(go list $(LONG) $(ON_CONTROLPLANE)))) || failed=1; \
+	@$(call run-tests,-count=1 $$(go list $(ON_CONTROLPLANE) | grep -vxFf <(go list $(LONG) | grep -v /hack/controlplane$$) | awk '!seen[$$0]++')) || failed=1; \
 	$(print-skipped); exit $${failed:-0}
 else
-	$(call run-tests,-count=1 $(PKG)) || failed=1; $(print-skipped); exit $${failed:-0}
+	@$(call run-tests,-count=1 $(PKG)) || failed=1; $(print-skipped); exit $${failed:-0}
 endif
 
 .PHONY: race
 race: RACE := 1
 race: controlplane-binaries ## what runs most goroutines at once, the programs too, with the race detector
-	$(call run-tests,$(CONCURRENT)) || failed=1; \
-	$(call run-tests,-count=1 $(RACING)) || failed=1; \
+	@$(call run-tests,$(CONCURRENT)) || failed=1; \
+	@$(call run-tests,-count=1 $(RACING)) || failed=1; \
 	$(print-skipped); exit $${failed:-0}
 
 .PHONY: test-long
 test-long: RACE := 1
 test-long: controlplane-binaries cfssl-servers cert-manager helm ## every test, those that take long and those of other modules too, with the race detector; RACE= without
-	$(call run-tests,-count=1 -tags long $$(go list $(ON_CONTROLPLANE) ./... | awk '!seen[$$0]++')) || failed=1; \
+	@$(call run-tests,-count=1 -tags long $$(go list $(ON_CONTROLPLANE) ./... | awk '!seen[$$0]++')) || failed=1; \
 	for dir in $(filter-out . hack/chart,$(OURS)); do CGO_ENABLED=$(if $(RACE),1,0) go test -C $$dir -vet=off $(if $(RACE),-race) $(TESTFLAGS) ./... || failed=1; done; \
 	$(print-skipped); exit $${failed:-0}
 
 .PHONY: test-oldest
 test-oldest: export KUBERNETES := $(OLDEST)
 test-oldest: controlplane-binaries cfssl-servers cert-manager helm ## what runs a control plane, on the oldest version that is supported
-	$(call run-tests,-count=1 $(ON_CONTROLPLANE)) || failed=1; $(print-skipped); exit $${failed:-0}
+	@$(call run-tests,-count=1 $(ON_CONTROLPLANE)) || failed=1; $(print-skipped); exit $${failed:-0}
 
 # make lint runs vet's checks. With GOGC=400 tests, compilers and linkers collect garbage less often: a sixth of the
 # CPU, for 1.5 times the memory. Programs that tests start have the default. The race detector waits a second for late
