@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"time"
@@ -29,6 +30,13 @@ type notices struct {
 	limits   *pace.Notices
 	clock    func() time.Time
 	delay    time.Duration // from a change to its event
+}
+
+func newNotices(c *Controller) *notices {
+	return &notices{
+		services: c.services, metadata: c.metadata, events: c.events, limits: pace.NewNotices(),
+		clock: c.config.Clock, delay: cmp.Or(c.config.NoticeDelay, signer.NoticeDelay),
+	}
 }
 
 // add adds the controller of notices to the manager.

@@ -79,11 +79,7 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 			return nil, err
 		}
 	}
-	said := &notices{
-		services: services, metadata: c.metadata, events: c.events, limits: pace.NewNotices(),
-		clock: cfg.Clock, delay: cmp.Or(cfg.NoticeDelay, signer.NoticeDelay),
-	}
-	if err := said.add(mgr); err != nil {
+	if err := newNotices(c).add(mgr); err != nil {
 		return nil, err
 	}
 	return c, c.watch(mgr)

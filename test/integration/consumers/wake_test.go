@@ -3,6 +3,7 @@ package consumers
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -110,7 +111,7 @@ func TestPodsAreWokenOnceForARotation(t *testing.T) {
 	later := newPod(t, s.ns, "web-abc-later", "web")
 	isReady(t, later, s.servers[0].at.Addr(), true)
 	r.stop()
-	missed, others := s.pods[0], append(s.pods[1:], later)
+	missed, others := s.pods[0], slices.Concat(s.pods[1:], []*corev1.Pod{later})
 	require.NoError(t, admin.Patch(t.Context(), missed.DeepCopy(), client.RawPatch(types.JSONPatchType, []byte(`[{"op":"remove","path":"/metadata/annotations"}]`))))
 	versions := map[string]string{}
 	for _, pod := range others {
