@@ -76,7 +76,7 @@ demo: controlplane-binaries ## see it work on a real control plane; KEEP=1 leave
 test: controlplane-binaries cfssl-servers ## unit, property and integration tests: run it before every commit; PKG=./pkg/x/... for some of them, RACE=1 with the race detector, KUBERNETES=1.30 on an older version
 ifeq ($(PKG),./...)
 	@$(call run-tests,$$(go list ./... | grep -vxFf <(go list $(LONG) $(ON_CONTROLPLANE)))) || failed=1; \
-	@$(call run-tests,-count=1 $$(go list $(ON_CONTROLPLANE) | grep -vxFf <(go list $(LONG) | grep -v /hack/controlplane$$) | awk '!seen[$$0]++')) || failed=1; \
+	$(call run-tests,-count=1 $$(go list $(ON_CONTROLPLANE) | grep -vxFf <(go list $(LONG) | grep -v /hack/controlplane$$) | awk '!seen[$$0]++')) || failed=1; \
 	$(print-skipped); exit $${failed:-0}
 else
 	@$(call run-tests,-count=1 $(PKG)) || failed=1; $(print-skipped); exit $${failed:-0}
@@ -86,7 +86,7 @@ endif
 race: RACE := 1
 race: controlplane-binaries ## what runs most goroutines at once, the programs too, with the race detector
 	@$(call run-tests,$(CONCURRENT)) || failed=1; \
-	@$(call run-tests,-count=1 $(RACING)) || failed=1; \
+	$(call run-tests,-count=1 $(RACING)) || failed=1; \
 	$(print-skipped); exit $${failed:-0}
 
 .PHONY: test-long
