@@ -121,8 +121,8 @@ func leads(t *testing.T, cfg *rest.Config) <-chan error {
 	return ended
 }
 
-// leaderEnds asserts that one that leads already ends because of service-ca: it says so on its
-// Lease, and gives that up.
+// leaderEnds asserts that a manager that leads ends because of service-ca, with an event on its
+// Lease, which it releases.
 func leaderEnds(t *testing.T, admin client.Client, ended <-chan error) {
 	t.Helper()
 	const refusal = "--openshift-compat: OpenShift's service-ca runs in this cluster (Deployment openshift-service-ca/service-ca)"

@@ -81,9 +81,9 @@ func remind(ctx context.Context, c client.Client, obj *unstructured.Unstructured
 	return err
 }
 
-// RightsInForce waits until the API server goes by every role and binding that there is, and by
-// none that was deleted. It is told of each of the four kinds in order. So one more of each, made
-// last, is waited for.
+// RightsInForce waits until the API server applies every role and binding that exists, and none
+// that was deleted. It watches each of the four kinds, whose changes arrive in order. So one more
+// of each, made last, is waited for.
 func RightsInForce(ctx context.Context, c client.Client) (err error) {
 	meta := metav1.ObjectMeta{Name: "in-force-" + utilrand.String(6)}
 	inNamespace := metav1.ObjectMeta{Name: meta.Name, Namespace: metav1.NamespaceDefault}
