@@ -30,7 +30,7 @@ OLDEST    := 1.30
 PACKAGES := $(shell { getconf _NPROCESSORS_ONLN; awk '/^MemAvailable/ {print int($$2 / 3 / 2^20)}' /proc/meminfo 2>/dev/null; } | \
 	awk 'NR == 1 {n = 2 * $$1} NR == 2 && $$1 < n {n = $$1} END {print (n > 1 ? n : 1)}')
 # What runs a control plane, the longest first. Go's cache of results does not see what such a test depends on.
-ON_CONTROLPLANE ?= $(addprefix ./test/integration/,cli signer trust deploy consumers ...) ./cmd/rotator/app ./hack/controlplane
+ON_CONTROLPLANE ?= $(addprefix ./test/integration/,cli signer trust deploy consumers ...)
 # What only test-long runs: years of a CA, whole installations, memory, and the tools of the repository. In other
 # packages, tests that take long have the build tag long.
 LONG := $(addprefix ./test/integration/,succession chart lifecycle metrics) ./test/memory ./hack/...
@@ -38,7 +38,7 @@ LONG := $(addprefix ./test/integration/,succession chart lifecycle metrics) ./te
 CONCURRENT := $(addprefix ./pkg/,facts formats hostfiles/hostsync hostfiles/store mutate/admission proxy/server \
 	rotator/probe/controller rotator/cluster signer/controller signer/pace signer/queue signer/requests trust/controller ca/controller) \
 	./cmd/internal/... ./cmd/webhook/app ./hack/process
-RACING     := $(addprefix ./test/integration/,signer webhook rotator)
+RACING     := $(addprefix ./test/integration/,consumers openshift)
 # Without what only debuggers read, linking takes a quarter less. Stack traces need none of it.
 STRIPPED := -ldflags '-s -w'
 # How many certificates `make bench` issues from cold.
@@ -49,8 +49,8 @@ LINT := $(BIN)/golangci-lint
 # Modules of the repository whose code is ours, with tests and lint of their own: the project, the chart, and
 # what needs a library of container registries.
 OURS := . hack/chart hack/node hack/release test/e2e
-# Those that every change is linted in: not the one that compiles helm.
-LINTED := . hack/node hack/release test/e2e
+# The one that every change is linted in: the others compile helm, and libraries of container registries.
+LINTED := .
 # All of them: the tools, Kubernetes, what pods of the node run, cfssl's servers, programs that take a
 # certificate, Grafana's library, the Prometheus operator's, Flux and Argo CD.
 MODULES := $(OURS) hack/tools hack/prose hack/controlplane/build hack/controlplane/build/1.30 \
@@ -76,7 +76,7 @@ demo: controlplane-binaries ## see it work on a real control plane; KEEP=1 leave
 test: controlplane-binaries cfssl-servers ## unit, property and integration tests: run it before every commit; PKG=./pkg/x/... for some of them, RACE=1 with the race detector, KUBERNETES=1.30 on an older version
 ifeq ($(PKG),./...)
 	@$(call run-tests,$$(go list ./... | grep -vxFf <(go list $(LONG) $(ON_CONTROLPLANE)))) || failed=1; \
-	$(call run-tests,-count=1 $$(go list $(ON_CONTROLPLANE) | grep -vxFf <(go list $(LONG) | grep -v /hack/controlplane$$) | awk '!seen[$$0]++')) || failed=1; \
+	$(call run-tests,-count=1 $$(go list $(ON_CONTROLPLANE) | grep -vxFf <(go list $(LONG)) | awk '!seen[$$0]++')) || failed=1; \
 	$(print-skipped); exit $${failed:-0}
 else
 	@$(call run-tests,-count=1 $(PKG)) || failed=1; $(print-skipped); exit $${failed:-0}
@@ -99,7 +99,7 @@ test-long: controlplane-binaries cfssl-servers cert-manager helm ## every test, 
 .PHONY: test-oldest
 test-oldest: export KUBERNETES := $(OLDEST)
 test-oldest: controlplane-binaries cfssl-servers cert-manager helm ## what runs a control plane, on the oldest version that is supported
-	@$(call run-tests,-count=1 $(ON_CONTROLPLANE)) || failed=1; $(print-skipped); exit $${failed:-0}
+	@$(call run-tests,-count=1 $(ON_CONTROLPLANE) ./hack/controlplane) || failed=1; $(print-skipped); exit $${failed:-0}
 
 # make lint runs vet's checks. With GOGC=400 tests, compilers and linkers collect garbage less often: a sixth of the
 # CPU, for 1.5 times the memory. Programs that tests start have the default. The race detector waits a second for late

@@ -3,7 +3,6 @@ package webhook_test
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"os"
 	"strings"
 	"testing"
@@ -15,9 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/yaml"
 
-	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // corpus reads the pods of testdata and adds those that are too big to write.
@@ -99,40 +96,6 @@ func TestWhatWasAcceptedIsAcceptedWithAProxy(t *testing.T) {
 	require.Equal(t, "proxy", partsOf(t, pod, api.ProxyContainer))
 	require.Len(t, proxy.VolumeMounts, 2, "the pair, and an empty directory in the place of the token: %+v", proxy.VolumeMounts)
 	require.Len(t, pod.Spec.Containers[0].VolumeMounts, 1, "its token, and no key: %+v", pod.Spec.Containers[0].VolumeMounts)
-}
-
-// TestWhatWasAcceptedIsAcceptedWithPodKeys: the same pods, with keys that their kubelets
-// make, of the kinds and lifetimes that differ, and with the credential bundle; and with the
-// bundle from a ClusterTrustBundle.
-func TestWhatWasAcceptedIsAcceptedWithPodKeys(t *testing.T) {
-	for name, annotations := range map[string]map[string]string{
-		"plain":                        {},
-		"a day, of the slowest kind":   {api.AnnotationDuration: "24h", api.AnnotationKeyAlgorithm: "RSA4096"},
-		"shorter than Kubernetes does": {api.AnnotationDuration: "1m", api.AnnotationKeyAlgorithm: "ED25519"},
-		"longer than Kubernetes does":  {api.AnnotationDuration: "9000h", api.AnnotationKeyAlgorithm: "RSA2048"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			harness.Needs(t, cluster.AdminConfig(), controlplane.PodCertificates)
-			svc := keysService("web")
-			maps.Copy(svc.Annotations, annotations)
-			acceptsCorpus(t, svc)
-		})
-	}
-	t.Run("with the credential bundle", func(t *testing.T) {
-		harness.Needs(t, cluster.AdminConfig(), controlplane.PodCertificates)
-		acceptsCorpus(t, keysService("web"), func(pod *corev1.Pod) {
-			metav1.SetMetaDataAnnotation(&pod.ObjectMeta, api.AnnotationCombinedPEM, "true")
-		})
-	})
-	t.Run("with a ClusterTrustBundle", func(t *testing.T) {
-		harness.Needs(t, cluster.AdminConfig(), controlplane.ClusterTrustBundles)
-		writeTrustBundle(t)
-		restart(t, hook.dir, "--trust-source=clustertrustbundle")
-		t.Cleanup(func() { restart(t, hook.dir) })
-		acceptsCorpus(t, webService("web"))
-		harness.Needs(t, cluster.AdminConfig(), controlplane.PodCertificates)
-		acceptsCorpus(t, keysService("web"))
-	})
 }
 
 // acceptsCorpus creates every pod of the corpus, after these changes, where nothing is
