@@ -66,6 +66,9 @@ func decideWithoutCA(s Situation) Decision {
 	if s.ManagedExist {
 		evidence = append(evidence, "Secrets with issued certificates exist")
 	}
+	if len(s.Interim) > 0 {
+		evidence = append(evidence, "Secret "+api.CAInterimName+" exists")
+	}
 	if len(evidence) == 0 {
 		return decideFirst(s)
 	}

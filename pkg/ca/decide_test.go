@@ -44,6 +44,12 @@ func TestDecide(t *testing.T) {
 			reason: api.CALost, message: "Secrets with issued certificates exist",
 		},
 		{
+			// What showed it may be damaged or deleted a moment later.
+			name:   "gone, and an interim CA shows that it was",
+			change: func(o *Situation) { o.Secret, o.Interim = nil, map[string][]byte{"state.json": []byte("{}")} },
+			reason: api.CALost, message: "Secret servingcert-interim-ca exists",
+		},
+		{
 			name:   "emptied",
 			change: func(o *Situation) { o.Secret, o.Status, o.ManagedExist = map[string][]byte{}, &api.CAStatus{}, true },
 			reason: api.CALost, message: "missing or empty",
