@@ -26,6 +26,8 @@ import (
 const (
 	Soon = process.Soon
 	Tick = process.Tick
+
+	seldom = 300 * time.Millisecond
 )
 
 // Main is a package's TestMain. run sets up, runs the tests and takes down; its
@@ -49,11 +51,13 @@ func Eventually(t testing.TB, what func() error) {
 	require.NoError(t, Await(context.Background(), what)) // that of a test is over in its cleanups
 }
 
-// Await is Eventually where there is no test.
+// Await is Eventually where there is no test. The longer it waits, the seldomer it looks: a look at an API
+// server that others wait for delays them all.
 func Await(ctx context.Context, what func() error) error {
-	err := what()
-	for end := time.Now().Add(Soon); err != nil && time.Now().Before(end) && ctx.Err() == nil; err = what() {
-		time.Sleep(Tick)
+	begun, err := time.Now(), what()
+	for err != nil && time.Since(begun) < Soon && ctx.Err() == nil {
+		time.Sleep(min(max(Tick, time.Since(begun)/10), seldom))
+		err = what()
 	}
 	if err != nil {
 		return fmt.Errorf("not within %s: %w", Soon, err)
