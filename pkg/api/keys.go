@@ -101,6 +101,11 @@ const (
 	// that follows from it is that a renewal is not done twice.
 	AnnotationRenewedAfter = Domain + "/renewed-after"
 
+	// AnnotationKeystoreDigest is on a Secret with a keystore: formats.SaltedDigest of when the
+	// signer wrote it. A keystore with another digest is made again. Whoever forges it has a
+	// keystore of their own making in a Secret of their own, and nothing else.
+	AnnotationKeystoreDigest = Domain + "/keystore-digest"
+
 	// AnnotationInjectCABundle, "true" on a ConfigMap, APIService,
 	// CustomResourceDefinition or webhook configuration, asks for the CA bundle.
 	AnnotationInjectCABundle = Domain + "/inject-ca-bundle"

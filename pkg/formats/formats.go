@@ -3,16 +3,17 @@
 // and tls.key, or from the CA bundle, for those that do not read ca.crt. Each format of the pair is
 // one file of this package; those of the bundle are in trust.go.
 //
-// What a Secret holds of the pair is judged by decoding it, and not by comparing bytes with what
-// Make would return: some formats are salted, so that they are other bytes each time. What follows
-// from the bundle is the same in all Secrets and not secret, so it is made to be the same bytes each
-// time, and a digest judges it. What is remembered of a Secret is a [Set] and that digest, never a
-// file.
+// What a Secret holds of the pair is judged by decoding it where that is cheap. A keystore is not
+// decoded: it is of anybody's making, and says itself how much work that is. It is judged by the
+// digest that was recorded when it was written, [SaltedDigest]. What follows from the bundle is the
+// same in all Secrets and not secret, so it is made to be the same bytes each time, and a digest
+// judges it. What is remembered of a Secret is a [Set] and that digest, never a file.
 package formats
 
 import (
 	"crypto/sha256"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"iter"
 	"slices"
@@ -41,12 +42,14 @@ type Format struct {
 	// CredentialBundle is true if a kubelet that makes a pod's key writes the file: that of
 	// podCertificate's credentialBundlePath.
 	CredentialBundle bool
+	// Salted is true if the Files are other bytes each time they are made, and are never decoded.
+	Salted bool
 	// Make returns the contents of the Files. It is nil, as Holds is, if they do not follow from
 	// the pair but from the roots of the CA bundle.
 	Make func(Pair) (map[string][]byte, error)
 	// Holds reports whether the Files, which are all in the data, hold that pair and nothing
 	// else. The data may be of anybody's making: the work must be bounded by its size. It is true
-	// of what Make returned for the pair.
+	// of what Make returned for the pair. It is nil for a Salted format.
 	Holds func(pair Pair, data map[string][]byte) bool
 	// MakeRoots returns the content of the only one of the Files: the same bytes for the same
 	// roots and password. It is nil for a format of the pair.
@@ -166,28 +169,52 @@ func (s Set) MakeRoots(roots pki.Bundle, password string) (map[string][]byte, er
 // RootsDigest identifies the files in the data that are of formats which follow from the roots: those
 // that MakeRoots returns, or whatever somebody put there; zero if there are none.
 func RootsDigest(data map[string][]byte) (digest [sha256.Size]byte) {
-	h, some := sha256.New(), false
-	for _, name := range OfRoots().Files() {
-		if content, there := data[name]; there {
-			some = true
-			for _, part := range [][]byte{[]byte(name), content} {
-				h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part)))) // where one ends and the next begins
-				h.Write(part)
-			}
-		}
-	}
-	if some {
-		h.Sum(digest[:0])
+	if sum := digestOf(data, OfRoots().Files()); sum != nil {
+		copy(digest[:], sum)
 	}
 	return digest
 }
 
+// digestOf returns a SHA-256 of those of the files that are in the data, and of what else they are made of;
+// nil if none is.
+func digestOf(data map[string][]byte, names []string, of ...[]byte) []byte {
+	h, some := sha256.New(), false
+	write := func(part []byte) {
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part)))) // where one ends and the next begins
+		h.Write(part)
+	}
+	for _, name := range names {
+		if content, there := data[name]; there {
+			some = true
+			write([]byte(name))
+			write(content)
+		}
+	}
+	if !some {
+		return nil
+	}
+	for _, part := range of {
+		write(part)
+	}
+	return h.Sum(nil)
+}
+
+// SaltedDigest returns what is recorded of the files in the data that are of Salted formats, made of
+// that pair: a SHA-256, in hexadecimal, of the certificates, the password and the files; empty if
+// there are none. It says no more about the password than the file does.
+func SaltedDigest(data map[string][]byte, pair Pair) string {
+	names := those(func(f *Format) bool { return f.Salted }).Files()
+	return hex.EncodeToString(digestOf(data, names, pair.Cert, []byte(pair.password())))
+}
+
 // HeldIn returns the formats of the pair of which the data of a Secret has all files, and which hold
-// it.
-func HeldIn(data map[string][]byte, pair Pair) (held Set) {
+// it. For the Salted ones recorded is the SaltedDigest of when they were written.
+func HeldIn(data map[string][]byte, pair Pair, recorded string) (held Set) {
 	for f := range (All() &^ OfRoots()).Formats() {
 		missing := func(name string) bool { _, there := data[name]; return !there }
-		if !slices.ContainsFunc(f.Files, missing) && f.Holds(pair, data) {
+		switch {
+		case slices.ContainsFunc(f.Files, missing):
+		case f.Salted && SaltedDigest(data, pair) == recorded, !f.Salted && f.Holds(pair, data):
 			held |= Of(f)
 		}
 	}

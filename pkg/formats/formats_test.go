@@ -85,22 +85,27 @@ func TestWhatIsMadeIsHeld(t *testing.T) {
 				data, err := Of(f).Make(pair)
 				require.NoError(t, err)
 				require.ElementsMatch(t, f.Files, slices.Collect(maps.Keys(data)))
-				require.True(t, HeldIn(data, pair).Has(f))
-				require.False(t, HeldIn(data, other).Has(f))
-				require.Equal(t, !f.PrivateKey, HeldIn(data, Pair{Cert: pair.Cert, Key: other.Key}).Has(f))
-				require.False(t, HeldIn(data, Pair{Cert: other.Cert, Key: pair.Key}).Has(f))
+				recorded := SaltedDigest(data, pair)
+				require.Equal(t, f.Salted, recorded != "")
+				held := func(pair Pair) bool { return HeldIn(data, pair, recorded).Has(f) }
+				require.True(t, held(pair))
+				require.False(t, held(other))
+				require.Equal(t, f.Salted || !f.PrivateKey, held(Pair{Cert: pair.Cert, Key: other.Key}), "a key of another certificate is no pair")
+				require.False(t, held(Pair{Cert: other.Cert, Key: pair.Key}))
 				again, err := Of(f).Make(pair)
 				require.NoError(t, err)
-				require.True(t, HeldIn(again, pair).Has(f))
+				require.True(t, HeldIn(again, pair, SaltedDigest(again, pair)).Has(f))
+				require.Equal(t, f.Salted, !HeldIn(again, pair, recorded).Has(f))
+				require.Equal(t, f.Salted, !HeldIn(data, pair, "").Has(f), "nothing was recorded")
 
 				name := rapid.SampledFrom(f.Files).Draw(t, "file")
 				file := data[name]
 				data[name] = file[:rapid.IntRange(0, len(file)-2).Draw(t, "length")]
-				require.False(t, HeldIn(data, pair).Has(f), "cut off")
+				require.False(t, held(pair), "cut off")
 				data[name] = append(bytes.Clone(file), file...)
-				require.False(t, HeldIn(data, pair).Has(f), "twice")
+				require.False(t, held(pair), "twice")
 				delete(data, name)
-				require.False(t, HeldIn(data, pair).Has(f), "missing")
+				require.False(t, held(pair), "missing")
 			})
 		})
 	}
@@ -119,7 +124,7 @@ func FuzzHeldIn(f *testing.F) {
 		for _, name := range All().Files() {
 			data[name] = file
 		}
-		require.Zero(t, HeldIn(data, newPair(t, pki.Ed25519)))
+		require.Zero(t, HeldIn(data, newPair(t, pki.Ed25519), SaltedDigest(data, pair)))
 	})
 }
 

@@ -5,11 +5,7 @@ import (
 	"crypto"
 	"crypto/fips140"
 	"crypto/x509"
-	"encoding/asn1"
-	"errors"
 	"fmt"
-	"math"
-	"slices"
 
 	"software.sslmate.com/src/go-pkcs12"
 
@@ -35,8 +31,8 @@ var Keystore = Format{
 	Files:      []string{KeystoreFile},
 	PrivateKey: true,
 	Password:   true,
+	Salted:     true,
 	Make:       makeKeystore,
-	Holds:      holdsKeystore,
 }
 
 // CheckPassword returns what is wrong with a password and what is allowed, or "". Programs read
@@ -89,70 +85,6 @@ func makeKeystore(pair Pair) (map[string][]byte, error) {
 }
 
 // notInStrictFIPS has GODEBUG=fips140=only let go-pkcs12 work, where it would panic: the key and its
-// certificate are joined by an identifier that is a SHA-1, and a file of anybody's making may
-// name any algorithm. What Make encrypts, it encrypts with AES and PBKDF2 with SHA-256.
+// certificate are joined by an identifier that is a SHA-1. What Make encrypts, it encrypts with AES
+// and PBKDF2 with SHA-256.
 func notInStrictFIPS(do func()) { fips140.WithoutEnforcement(do) }
-
-// holdsKeystore reports whether the file opens with the password and has the pair.
-func holdsKeystore(pair Pair, data map[string][]byte) bool {
-	file := data[KeystoreFile]
-	if len(file) > len(pair.Cert)+len(pair.Key)+keystoreOverhead || checkIterations(file) != nil {
-		return false
-	}
-	key, leaf, chain, err := pair.parse()
-	if err != nil {
-		return false
-	}
-	var (
-		haveKey   any
-		haveLeaf  *x509.Certificate
-		haveChain []*x509.Certificate
-	)
-	notInStrictFIPS(func() { haveKey, haveLeaf, haveChain, err = pkcs12.DecodeChain(file, pair.password()) })
-	if err != nil || !haveLeaf.Equal(leaf) || !slices.EqualFunc(haveChain, chain, (*x509.Certificate).Equal) {
-		return false
-	}
-	signer, ok := key.(interface{ Equal(crypto.PrivateKey) bool })
-	return ok && signer.Equal(haveKey)
-}
-
-// keystoreOverhead is more than a file has beside what is in the pair in PEM: 600 bytes are usual.
-const keystoreOverhead = 4 << 10
-
-// maxIterations is the most iterations of a key derivation that are done for a file of anybody's
-// making; Make asks for 2048. OpenSSL and Java write 10 000 and less.
-const maxIterations = 10_000
-
-// checkIterations returns an error if a key derivation in the file has more iterations than
-// that. The parameters of all are in plain sight, and nothing else in the DER that is not
-// encrypted is as large an INTEGER.
-func checkIterations(der []byte) error {
-	for len(der) > 0 {
-		var v asn1.RawValue
-		rest, err := asn1.Unmarshal(der, &v)
-		if err != nil {
-			return err
-		}
-		der = rest
-		switch {
-		case v.Class == asn1.ClassUniversal && v.Tag == asn1.TagInteger:
-			var n int64
-			if _, err := asn1.Unmarshal(v.FullBytes, &n); err != nil || n > maxIterations || n < math.MinInt32 {
-				return errors.New("a number is too large")
-			}
-		case v.IsCompound:
-			if err := checkIterations(v.Bytes); err != nil {
-				return err
-			}
-		case v.Class == asn1.ClassUniversal && v.Tag == asn1.TagOctetString && len(v.Bytes) > 0 && v.Bytes[0] == 0x30:
-			// What is in here may be DER, or a salt or what is encrypted.
-			var inner asn1.RawValue
-			if rest, err := asn1.Unmarshal(v.Bytes, &inner); err == nil && len(rest) == 0 {
-				if err := checkIterations(inner.Bytes); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
-}

@@ -1,9 +1,8 @@
 package formats
 
 import (
+	"bytes"
 	"crypto/x509"
-	"encoding/asn1"
-	"math/big"
 	"os"
 	"os/exec"
 	"strings"
@@ -22,7 +21,6 @@ func TestKeystore(t *testing.T) {
 	pair.Password = "s3cret!"
 	made, err := Keystore.Make(pair)
 	require.NoError(t, err)
-	assert.Less(t, len(made[KeystoreFile]), len(pair.Cert)+len(pair.Key)+keystoreOverhead)
 	var (
 		key   any
 		leaf  *x509.Certificate
@@ -35,71 +33,39 @@ func TestKeystore(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, want, key)
 	assert.Equal(t, wantLeaf.Raw, leaf.Raw)
-
-	assert.True(t, Keystore.Holds(pair, made))
-	pair.Password = ""
-	assert.False(t, Keystore.Holds(pair, made), "another password")
 }
 
 // Where the program may use approved algorithms alone, a keystore is no panic.
 func TestKeystoreInStrictFIPS(t *testing.T) {
-	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKeystore(IsBounded)?$", "-test.v") //nolint:gosec // this test
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKeystore$", "-test.v") //nolint:gosec // this test
 	cmd.Env = append(os.Environ(), "GODEBUG=fips140=only")
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, string(out))
-	assert.Contains(t, string(out), "--- PASS: TestKeystoreIsBounded")
+	assert.Contains(t, string(out), "--- PASS: TestKeystore")
 }
 
-// A file of anybody's making costs no more than what Make writes does.
-func TestKeystoreIsBounded(t *testing.T) {
+// A file of anybody's making is not decoded: it says itself how many iterations of a key derivation that takes.
+func TestAKeystoreIsNotDecoded(t *testing.T) {
 	pair := newPair(t, pki.ECDSAP256)
 	key, leaf, _, err := pair.parse()
 	require.NoError(t, err)
-	for iterations, want := range map[int]bool{1: true, 10_000: true, 10_001: false} {
-		var file []byte
-		notInStrictFIPS(func() {
-			file, err = pkcs12.Modern2023.WithIterations(iterations).Encode(key, leaf, nil, DefaultPassword)
-		})
-		require.NoError(t, err)
-		assert.Equal(t, want, Keystore.Holds(pair, map[string][]byte{KeystoreFile: file}), iterations)
-		assert.Equal(t, want, checkIterations(file) == nil, iterations)
-	}
+	var file []byte
+	notInStrictFIPS(func() {
+		file, err = pkcs12.Modern2023.WithIterations(1<<16).Encode(key, leaf, nil, DefaultPassword)
+	})
+	require.NoError(t, err)
+	count, none := []byte{2, 3, 1, 0, 0}, []byte{2, 3, 0x7f, 0xff, 0xff} // INTEGER 65536, and one that takes seconds
+	require.Equal(t, 3, bytes.Count(file, count), "of the key, the certificates and the MAC")
+	data := map[string][]byte{KeystoreFile: bytes.ReplaceAll(file, count, none)}
+	allocations := testing.AllocsPerRun(1, func() { HeldIn(data, pair, "") })
+	assert.Less(t, allocations, 100.0, "decoding the pair alone allocates more often")
+	assert.False(t, HeldIn(data, pair, "").Has(&Keystore))
+
 	made, err := Keystore.Make(pair)
 	require.NoError(t, err)
-	assert.False(t, Keystore.Holds(pair, map[string][]byte{KeystoreFile: append(made[KeystoreFile], make([]byte, 1<<20)...)}))
-}
-
-// A count of iterations is found wherever a program would, and what only looks like DER is no error.
-func TestCheckIterations(t *testing.T) {
-	der := func(v any) []byte {
-		b, err := asn1.Marshal(v)
-		require.NoError(t, err)
-		return b
-	}
-	type derivation struct {
-		Salt       []byte
-		Iterations int64
-	}
-	for name, c := range map[string]struct {
-		der  []byte
-		want bool
-	}{
-		"the most":                           {der(derivation{nil, maxIterations}), true},
-		"one more":                           {der(derivation{nil, maxIterations + 1}), false},
-		"after others":                       {append(der(1), der(maxIterations+1)...), false},
-		"too large for 64 bits":              {der(new(big.Int).Lsh(big.NewInt(1), 70)), false},
-		"in a string":                        {der(der(derivation{nil, maxIterations + 1})), false},
-		"in a string in a string":            {der(der([][]byte{der(derivation{nil, maxIterations + 1})})), false},
-		"in a string, the most":              {der(der(derivation{nil, maxIterations})), true},
-		"a salt":                             {der(derivation{[]byte("saltsalt"), 1}), true},
-		"an empty salt":                      {der(derivation{[]byte{}, 1}), true},
-		"a salt that begins like DER":        {der(derivation{[]byte{0x30, 0x01, 0x02, 0x03}, 1}), true},
-		"a salt that is an INTEGER":          {der(derivation{der(maxIterations + 1), 1}), true},
-		"no DER":                             {[]byte{0x30, 0x05, 0x02}, false},
-		"no DER inside of a constructed one": {[]byte{0x30, 0x02, 0x02, 0x05}, false},
-	} {
-		assert.Equal(t, c.want, checkIterations(c.der) == nil, name)
-	}
+	recorded := SaltedDigest(made, pair)
+	pair.Password = "s3cret!"
+	assert.False(t, HeldIn(made, pair, recorded).Has(&Keystore), "another password")
 }
 
 func TestCheckPassword(t *testing.T) {

@@ -50,7 +50,7 @@ func with(m map[string]string, key, value string) map[string]string {
 
 // secretAnnotations are the keys of all annotations that contentOf may return, and so
 // those that are remembered of a Secret.
-var secretAnnotations = append([]string{api.AnnotationRenewedAfter, api.AnnotationKeystorePassword}, openShiftSecretKeys...)
+var secretAnnotations = append([]string{api.AnnotationRenewedAfter, api.AnnotationKeystorePassword, api.AnnotationKeystoreDigest}, openShiftSecretKeys...)
 
 // only returns those of an object's annotations that have the keys, nil if there are none.
 func only(have map[string]string, keys []string) map[string]string {

@@ -58,6 +58,9 @@ func contentOf(s Situation, d Decision, issued *issue.Issued) Content {
 	if p := c.passwordOf(s, d); p != s.Secret.password() || p != "" {
 		c.Annotations[api.AnnotationKeystorePassword] = p
 	}
+	if !c.Formats.Has(&formats.Keystore) {
+		c.Annotations[api.AnnotationKeystoreDigest] = ""
+	}
 	if c.Formats&formats.OfRoots() != 0 {
 		c.addRoots(s.Authority.Bundle)
 	}
@@ -159,6 +162,8 @@ func (c Content) withFiles(pair formats.Pair) (Content, error) {
 	if err := cmp.Or(err, c.rootsErr); err != nil {
 		return Content{}, err
 	}
+	c.Annotations = maps.Clone(c.Annotations)
+	c.Annotations[api.AnnotationKeystoreDigest] = formats.SaltedDigest(files, pair)
 	maps.Copy(files, c.Data)
 	c.Data = files
 	return c, nil

@@ -91,7 +91,7 @@ func FactsAsWritten(secret *corev1.Secret, instance string, wrote *SecretFacts) 
 		f.readPair(pair.Cert, pair.Key)
 	}
 	if f.Defect == "" {
-		f.Formats = formats.HeldIn(secret.Data, pair)
+		f.Formats = formats.HeldIn(secret.Data, pair, f.Annotations[api.AnnotationKeystoreDigest])
 	}
 	return f
 }

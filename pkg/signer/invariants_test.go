@@ -138,13 +138,13 @@ func TestInvariant5EveryReissueHasANewKeyInOneWrite(t *testing.T) {
 			}
 		}
 		password := w.secret.Annotations[api.AnnotationKeystorePassword]
-		require.Equal(t, kept, annotations{api.AnnotationKeystorePassword: ""}.over(w.secret.Annotations))
+		require.Equal(t, kept, annotations{api.AnnotationKeystorePassword: "", api.AnnotationKeystoreDigest: ""}.over(w.secret.Annotations))
 		require.Equal(t, api.DefaultInstance, w.secret.Labels[api.LabelManagedBy])
 		_, hasCombined := w.secret.Data[api.CombinedKey]
 		require.Equal(t, d.Wanted.Formats.Has(&formats.Combined), hasCombined)
 		require.Len(t, w.secret.Data, 2+len(d.Wanted.Formats.Files()))
 		if d.Issues() {
-			require.Equal(t, d.Wanted.Formats&^formats.OfRoots(), formats.HeldIn(w.secret.Data, pairIn(w.secret, password)))
+			require.Equal(t, d.Wanted.Formats&^formats.OfRoots(), formats.HeldIn(w.secret.Data, pairIn(w.secret, password), w.secret.Annotations[api.AnnotationKeystoreDigest]))
 		}
 		if hasCombined {
 			file := w.secret.Data[api.CombinedKey]

@@ -277,6 +277,7 @@ func TestWithoutTheFlagOpenShiftWordsMeanNothing(t *testing.T) {
 		require.Equal(t, before, after)
 		require.Equal(t, said, conditions(s, after))
 		delete(after.Content.Annotations, api.AnnotationKeystorePassword)
+		delete(after.Content.Annotations, api.AnnotationKeystoreDigest)
 		require.Empty(t, after.Content.Annotations)
 		for _, status := range said {
 			require.Empty(t, status.Annotations)
@@ -306,6 +307,7 @@ func TestOneWriteIsEnoughInOpenShiftWords(t *testing.T) {
 		require.Equal(t, Nothing, again.Action, "after %s %s: %s %s", d.Action, d.Reason, again.Action, again.Message)
 		if d.Action != Nothing {
 			delete(s.Secret.Annotations, api.AnnotationKeystorePassword)
+			delete(s.Secret.Annotations, api.AnnotationKeystoreDigest)
 			require.Equal(t, openShiftOnSecret(again.Members, s.Secret.Leaf.NotAfter).over(nil), annotations(nil).over(s.Secret.Annotations))
 		}
 	})
