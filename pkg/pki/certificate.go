@@ -2,6 +2,7 @@ package pki
 
 import (
 	"bytes"
+	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/binary"
@@ -89,7 +90,7 @@ func EncodeCertificates(certs ...*x509.Certificate) []byte {
 }
 
 // ParseCertificates reads one or more certificates in PEM, of at most MaxCertificate bytes
-// each and MaxCertificates bytes together. Anything else in
+// each and MaxCertificates bytes together, with RSA keys of at most MaxRSA bits. Anything else in
 // data (another type of block, garbage that is not PEM) is an error: a server
 // that loads the file might stumble over it.
 func ParseCertificates(data []byte) ([]*x509.Certificate, error) {
@@ -103,15 +104,19 @@ func parseCertificates(data []byte, most int) ([]*x509.Certificate, error) {
 	}
 	var certs []*x509.Certificate
 	for rest := bytes.TrimSpace(data); len(rest) > 0; rest = bytes.TrimSpace(rest) {
-		if !bytes.HasPrefix(rest, []byte("-----BEGIN ")) {
+		if !bytes.HasPrefix(rest, []byte(pemBegin)) {
 			return nil, fmt.Errorf("certificate %d: not PEM", len(certs)+1)
 		}
-		var block *pem.Block
-		if block, rest = pem.Decode(rest); block == nil {
+		block, after := pem.Decode(rest)
+		if block == nil || !beginsWithBlock(rest, after) {
 			return nil, fmt.Errorf("certificate %d: damaged PEM", len(certs)+1)
 		}
+		rest = after
 		if block.Type != pemCertificate {
 			return nil, fmt.Errorf("certificate %d: PEM block is a %q, must be a %q", len(certs)+1, block.Type, pemCertificate)
+		}
+		if len(block.Headers) > 0 {
+			return nil, fmt.Errorf("certificate %d: PEM headers are not allowed", len(certs)+1)
 		}
 		if err := checkSize(block.Bytes, MaxCertificate); err != nil {
 			return nil, fmt.Errorf("certificate %d: %w", len(certs)+1, err)
@@ -120,12 +125,24 @@ func parseCertificates(data []byte, most int) ([]*x509.Certificate, error) {
 		if err != nil {
 			return nil, fmt.Errorf("certificate %d: %w", len(certs)+1, err)
 		}
+		if key, ok := cert.PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() > MaxRSA {
+			return nil, fmt.Errorf("certificate %d: RSA key of %d bits: must be at most %d", len(certs)+1, key.N.BitLen(), MaxRSA)
+		}
 		certs = append(certs, cert)
 	}
 	if len(certs) == 0 {
 		return nil, errors.New("no certificate")
 	}
 	return certs, nil
+}
+
+const pemBegin = "-----BEGIN "
+
+// beginsWithBlock reports whether what pem.Decode took from the data, which is all but the rest, is one block after
+// white space. It skips text before a block, and one that is damaged: a program may refuse the file for either.
+func beginsWithBlock(data, rest []byte) bool {
+	taken := bytes.TrimSpace(data[:len(data)-len(rest)])
+	return bytes.HasPrefix(taken, []byte(pemBegin)) && bytes.Count(taken, []byte(pemBegin)) == 1
 }
 
 // VerifyServing checks that leaf is accepted as a server's certificate at now by

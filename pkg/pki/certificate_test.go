@@ -2,9 +2,12 @@ package pki_test
 
 import (
 	"bytes"
+	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"encoding/binary"
 	"encoding/pem"
+	"math/big"
 	"slices"
 	"strings"
 	"testing"
@@ -148,13 +151,28 @@ func TestParseCertificatesRefuses(t *testing.T) {
 		{"a flipped character", strings.Replace(good, "M", "*", 1), "certificate 1: damaged PEM"},
 		{"a key", string(key), `certificate 1: PEM block is a "PRIVATE KEY"`},
 		{"a key after", good + string(key), `certificate 2: PEM block is a "PRIVATE KEY"`},
+		{"a damaged block before", "-----BEGIN CERTIFICATE-----\n" + good, "certificate 1: damaged PEM"},
 		{"PEM of garbage", notDER, "certificate 1: x509"},
+		{"headers", strings.Replace(good, "-----\n", "-----\nProc-Type: 4,ENCRYPTED\n\n", 1), "certificate 1: PEM headers"},
+		{"an RSA key of 8200 bits", good + withModulus(t, 8200), "certificate 2: RSA key of 8200 bits: must be at most 8192"},
 	}
 	for _, c := range cases {
 		certs, err := pki.ParseCertificates([]byte(c.data))
 		assert.ErrorContains(t, err, c.want, c.name)
 		assert.Nil(t, certs, c.name)
 	}
+}
+
+// withModulus returns a certificate in PEM whose RSA key is of that many bits, and nobody's.
+func withModulus(t *testing.T, bits uint) string {
+	t.Helper()
+	key, err := pki.GenerateKey(pki.ECDSAP256)
+	require.NoError(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1)}
+	n := new(big.Int).Lsh(big.NewInt(1), bits-1)
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &rsa.PublicKey{N: n.SetBit(n, 0, 1), E: 65537}, key)
+	require.NoError(t, err)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
 func TestParseCertificatesOfAnythingNeverPanics(t *testing.T) {

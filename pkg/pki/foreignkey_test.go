@@ -43,9 +43,9 @@ func TestParseForeignKey(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"nothing":       {nil, "must be exactly one PEM block"},
-		"garbage":       {[]byte("garbage"), "must be exactly one PEM block"},
-		"two":           {append(pkcs8, pkcs8...), "must be exactly one PEM block"},
+		"nothing":       {nil, "no PEM block in the private key"},
+		"garbage":       {[]byte("garbage"), "no PEM block in the private key"},
+		"two":           {append(pkcs8, pkcs8...), "data after the private key"},
 		"encrypted":     {block("ENCRYPTED PRIVATE KEY", sec1), `PEM block is a "ENCRYPTED PRIVATE KEY": must be a private key that is not encrypted`},
 		"a certificate": {block("CERTIFICATE", sec1), `PEM block is a "CERTIFICATE"`},
 		"damaged SEC 1": {block("EC PRIVATE KEY", sec1[:20]), `PEM block "EC PRIVATE KEY" cannot be decoded`},

@@ -131,12 +131,9 @@ func EncodeKey(key crypto.Signer) ([]byte, error) {
 // ParseForeignKey reads one key in PEM in any of the forms that other tools write:
 // PKCS #8, PKCS #1 (RSA) and SEC 1 (EC), of at most MaxKey bytes. Errors never contain key material.
 func ParseForeignKey(data []byte) (crypto.Signer, error) {
-	if err := checkSize(data, MaxKey); err != nil {
+	block, err := keyBlock(data)
+	if err != nil {
 		return nil, err
-	}
-	block, rest := pem.Decode(data)
-	if block == nil || len(bytes.TrimSpace(rest)) > 0 {
-		return nil, errors.New("must be exactly one PEM block")
 	}
 	switch block.Type {
 	case "RSA PRIVATE KEY":
@@ -158,18 +155,12 @@ func ParseForeignKey(data []byte) (crypto.Signer, error) {
 // ParseKey reads one PKCS #8 key in PEM, of at most MaxKey bytes. Errors never contain key
 // material.
 func ParseKey(data []byte) (crypto.Signer, error) {
-	if err := checkSize(data, MaxKey); err != nil {
+	block, err := keyBlock(data)
+	if err != nil {
 		return nil, err
-	}
-	block, rest := pem.Decode(data)
-	if block == nil {
-		return nil, errors.New("no PEM block in the private key")
 	}
 	if block.Type != pemPrivateKey {
 		return nil, fmt.Errorf("PEM block is a %q, must be a %q (PKCS #8)", block.Type, pemPrivateKey)
-	}
-	if len(strings.TrimSpace(string(rest))) > 0 {
-		return nil, errors.New("data after the private key")
 	}
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
@@ -180,6 +171,26 @@ func ParseKey(data []byte) (crypto.Signer, error) {
 		return nil, errors.New("the private key cannot sign")
 	}
 	return signer, nil
+}
+
+// keyBlock returns the one PEM block that there must be. Text before it and headers, such as those of a key
+// that is encrypted, are ones that Go skips and OpenSSL stumbles over.
+func keyBlock(data []byte) (*pem.Block, error) {
+	if err := checkSize(data, MaxKey); err != nil {
+		return nil, err
+	}
+	block, rest := pem.Decode(data)
+	switch {
+	case block == nil:
+		return nil, errors.New("no PEM block in the private key")
+	case !beginsWithBlock(data, rest):
+		return nil, errors.New("text before the private key")
+	case len(block.Headers) > 0:
+		return nil, errors.New("the private key has PEM headers")
+	case len(bytes.TrimSpace(rest)) > 0:
+		return nil, errors.New("data after the private key")
+	}
+	return block, nil
 }
 
 // KeyMatches reports whether key is the private half of the certificate's key.

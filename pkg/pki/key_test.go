@@ -89,6 +89,9 @@ func TestParseKeyRefuses(t *testing.T) {
 		{"SEC 1 in disguise", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: sec1}), "not valid PKCS #8"},
 		{"two", append(append([]byte{}, good...), good...), "data after the private key"},
 		{"text after", append(append([]byte{}, good...), "x"...), "data after the private key"},
+		{"text before", append([]byte("Bag Attributes\n"), good...), "text before the private key"},
+		{"a damaged block before", append([]byte("-----BEGIN PRIVATE KEY-----\n"), good...), "text before the private key"},
+		{"headers", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Headers: map[string]string{"Proc-Type": "4,ENCRYPTED"}, Bytes: block.Bytes}), "PEM headers"},
 		{"half of the DER", pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: block.Bytes[:40]}), "not valid PKCS #8"},
 	}
 	for _, c := range cases {

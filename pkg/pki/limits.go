@@ -8,6 +8,9 @@ const (
 	// MaxKey is the most bytes of a private key in PEM: one of RSA with 8192 bits has
 	// 6.4 KB, and the largest that is issued, of 4096 bits, has 3.3 KB.
 	MaxKey = 8 << 10
+	// MaxRSA is the most bits of an RSA key in a certificate. A key of 450 000 bits fits in
+	// MaxCertificate, and verifying what it signed takes half a minute. crypto/tls has the same limit.
+	MaxRSA = 8192
 	// MaxCertificate is the most bytes of a certificate in DER: 100 names of 253
 	// characters have 26 KB.
 	MaxCertificate = 64 << 10
