@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -18,7 +19,7 @@ type Files struct{ Cert, Key, Combined, Bundle []byte }
 
 // Content is what a store holds, or is to hold: a pair whose key belongs to its certificate, or a bundle.
 type Content struct {
-	// ID is the SHA-256, in hex, of all but the key, which belongs to the certificate.
+	// ID is the SHA-256, in hex, of all of the files.
 	ID string
 	// Leaf, its fingerprint and the certificates after it; none in a bundle.
 	Leaf        *x509.Certificate
@@ -75,6 +76,8 @@ func (c *Content) pair(s *Store, f Files) (*Content, error) {
 		return nil, fmt.Errorf("the key in %s does not belong to the certificate in %s", KeyFile, CertFile)
 	}
 	c.Leaf, c.Chain, c.Fingerprint = certs[0], certs[1:], pki.Fingerprint(certs[0])
+	block, _ := pem.Decode(key)
+	key = pem.EncodeToMemory(block) // in lines as OpenSSL reads them, and not as somebody wrote it
 	c.Files[CertFile], c.Files[KeyFile] = pki.EncodeCertificates(certs...), key
 	if len(c.Roots) > 0 {
 		c.Files[BundleFile] = pki.EncodeCertificates(c.Roots...)
@@ -87,11 +90,22 @@ func (c *Content) pair(s *Store, f Files) (*Content, error) {
 
 func (c *Content) identify(s *Store) *Content {
 	h := sha256.New()
-	fmt.Fprintf(h, "%t %d\n", s.Combined, len(c.Files[CertFile]))
+	fmt.Fprintf(h, "%t %d %d\n", s.Combined, len(c.Files[CertFile]), len(c.Files[KeyFile]))
 	h.Write(c.Files[CertFile])
+	h.Write(c.Files[KeyFile])
 	h.Write(c.Files[BundleFile])
 	c.ID = hex.EncodeToString(h.Sum(nil))
 	return c
+}
+
+// withRoots returns the content of a pair with that bundle beside it.
+func (c *Content) withRoots(s *Store, roots []*x509.Certificate) *Content {
+	out := *c
+	out.Roots, out.Files = roots, maps.Clone(c.Files)
+	if delete(out.Files, BundleFile); len(roots) > 0 {
+		out.Files[BundleFile] = pki.EncodeCertificates(roots...)
+	}
+	return out.identify(s)
 }
 
 // split returns the certificates and the key of a file with both, in whichever order they are.

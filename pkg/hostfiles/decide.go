@@ -66,6 +66,9 @@ type Decision struct {
 	Again time.Time
 }
 
+// switchEvery is the least time between two switches of a store whose certificate is good.
+const switchEvery = time.Minute
+
 // avoidFor is how long what was taken back is not tried again.
 const avoidFor = 6 * time.Hour
 
@@ -92,10 +95,27 @@ func Decide(s Situation) Decision {
 	return Decision{Step: Wait, Reason: Current, Message: s.holds()}
 }
 
+// earlier returns the pair that was there before, with the bundle of now: a CA that clients no longer trust
+// does not come back. It is nil if there is none, or if clients would not accept it by now.
+func (s *Situation) earlier() *Content {
+	if s.Previous.Content == nil || s.Here.Content == nil {
+		return nil
+	}
+	roots := s.Here.Content.Roots
+	if s.Source.Content != nil {
+		roots = s.Source.Content.Roots
+	}
+	c := s.Previous.Content.withRoots(s.Store, roots)
+	if c.Fault(s.Store, roots, s.Now) != nil {
+		return nil
+	}
+	return c
+}
+
 // goBack goes back to what was there if the program does not live with what is there; and again, if
 // hostsync was killed before it had.
 func goBack(s *Situation) *Decision {
-	previous, here := s.Previous.Content, s.Here.Content
+	previous, here := s.earlier(), s.Here.Content
 	if previous == nil || here == nil || previous.ID == here.ID {
 		return nil
 	}
@@ -103,7 +123,7 @@ func goBack(s *Situation) *Decision {
 		return &Decision{Step: GoBack, Content: previous, Reason: RolledBack, Message: sw.Back}
 	}
 	sw := s.pending()
-	if sw == nil || sw.Proven || sw.Before == "" || sw.Back != "" || sw.Verdict != SeenNone && sw.Verdict != SeenOther || previous.Fault(s.Store, nil, s.Now) != nil {
+	if sw == nil || sw.Proven || sw.Before == "" || sw.Back != "" || sw.Verdict != SeenNone && sw.Verdict != SeenOther {
 		return nil
 	}
 	why := fmt.Sprintf("%s served a certificate before, and not %s after the switch and the action (%s): %s", s.Store.Check.Address, s.Store.Check.Timeout, s.Store.Action, sw.what())
@@ -120,6 +140,10 @@ func install(s *Situation) *Decision {
 	sw := s.pending()
 	if sw != nil && sw.checking() && sw.Verdict == "" && sw.Attempts <= 1 && s.Here.Content.Fault(s.Store, nil, s.Now) == nil {
 		return nil
+	}
+	// Each switch may restart a program, and who writes the source decides how often there is another one.
+	if last := s.State.Switch; last != nil && s.Here.Content.Fault(s.Store, next.Roots, s.Now) == nil && s.Now.Before(last.At.Add(switchEvery)) && !s.Now.Before(last.At) {
+		return &Decision{Step: Wait, Reason: InProgress, Message: "waiting for a minute after the last switch", Again: last.At.Add(switchEvery)}
 	}
 	return &Decision{
 		Step: Install, Content: next, Reason: InProgress, Message: "installing what the source has",

@@ -74,7 +74,7 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 		"does not belong to the certificate":     {Cert: a.Cert, Key: b.Key},
 		"tls.crt: certificate 1: not PEM":        {Cert: []byte("half"), Key: a.Key},
 		"tls.crt: no certificate":                {Cert: []byte{}, Key: a.Key},
-		"tls.key: must be exactly one PEM block": {Cert: a.Cert, Key: a.Key[:40]},
+		"tls.key: no PEM block in the private key": {Cert: a.Cert, Key: a.Key[:40]},
 		"ca.crt: no certificate":                 {Cert: a.Cert, Key: a.Key, Bundle: []byte{}},
 		"tls.crt and tls.key: must both exist":   {Cert: a.Cert, Combined: slices.Concat(b.Cert, b.Key)},
 	} {
@@ -306,6 +306,49 @@ func TestAProgramThatDiesGetsItsCertificateBack(t *testing.T) {
 	}
 }
 
+// A certificate of a CA that clients no longer trust does not come back, and no bundle does.
+func TestADistrustedCADoesNotComeBack(t *testing.T) {
+	w, ca := newWorld(t, hostfiles.Store{Action: program, Check: checked})
+	old := w.sit.Here.Content
+	both := rotatortest.NewCA(t, 2, w.sit.Now)
+	w.sit.Source.Content = hosttest.Content(t, w.sit.Store, ca, w.sit.Now, name)
+	files := hostfiles.Files{Cert: w.sit.Source.Content.Files[hostfiles.CertFile], Key: w.sit.Source.Content.Files[hostfiles.KeyFile], Bundle: pki.EncodeCertificates(ca.Root, both.Root)}
+	var err error
+	w.sit.Source.Content, err = hostfiles.Read(w.sit.Store, files, nil)
+	require.NoError(t, err)
+	w.effect = func(w *world) { w.serves = "" }
+	w.run(10 * time.Minute)
+	assert.Equal(t, 1, w.rolled)
+	assert.Equal(t, old.Fingerprint, w.sit.Here.Content.Fingerprint)
+	assert.Equal(t, files.Bundle, w.sit.Here.Content.Files[hostfiles.BundleFile], "the bundle of now")
+
+	w.effect = serveHere
+	w.run(10 * time.Minute)
+	bad := w.renew(both) // its bundle has this CA alone
+	w.serves = w.sit.Here.Content.Fingerprint
+	w.effect = func(w *world) { w.serves = "" }
+	d := w.run(30 * time.Minute)
+	assert.Equal(t, hostfiles.NotServed, d.Reason)
+	assert.Equal(t, bad.ID, w.sit.Here.Content.ID)
+	assert.Equal(t, 1, w.rolled)
+}
+
+// Whoever writes the source does not decide how often a program is restarted.
+func TestASourceThatChangesAllTheTime(t *testing.T) {
+	w, ca := newWorld(t, hostfiles.Store{Action: program})
+	w.run(time.Minute)
+	begun := w.sit.Now
+	for w.sit.Now.Before(begun.Add(10 * time.Minute)) {
+		w.renew(ca)
+		w.run(time.Second)
+	}
+	assert.LessOrEqual(t, w.acted, 11)
+	assert.GreaterOrEqual(t, w.acted, 9)
+	last := w.sit.Source.Content
+	w.run(time.Minute)
+	assert.Equal(t, last.ID, w.sit.Here.Content.ID)
+}
+
 func TestWhatWasTakenBackIsTriedAgainLater(t *testing.T) {
 	w, ca := newWorld(t, hostfiles.Store{Action: program, Check: checked})
 	bad := w.renew(ca)
@@ -416,5 +459,5 @@ func TestGoingBackIsResumed(t *testing.T) {
 	w.sit.State = w.sit.State.Begin(w.sit.Store, old.Content, hostfiles.Served{}, "it died", bad.ID, w.sit.Now)
 	d := hostfiles.Decide(w.sit)
 	assert.Equal(t, hostfiles.GoBack, d.Step)
-	assert.Same(t, old.Content, d.Content)
+	assert.Equal(t, old.Content.ID, d.Content.ID)
 }

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -33,7 +34,7 @@ func TestExec(t *testing.T) {
 	err = Run(t.Context(), store(hostfiles.Action{Exec: []string{"/bin/sh", "-c", "echo no such unit >&2; exit 3"}}, time.Minute), "a")
 	require.EqualError(t, err, `exit status 3: "no such unit"`)
 	pid := filepath.Join(t.TempDir(), "pid")
-	endless := []string{"/bin/sh", "-c", "sleep 600 & echo $! > " + pid + "; wait"}
+	endless := []string{"/bin/sh", "-c", "setsid sleep 600 & echo $! > " + pid + "; wait"} // in a group of its own
 	require.ErrorContains(t, Run(t.Context(), store(hostfiles.Action{Exec: endless}, 100*time.Millisecond), "a"), "it took longer than 100ms")
 	// That limit may pass before it forks: this one ends after that.
 	_ = os.Remove(pid)
@@ -71,6 +72,35 @@ func TestSignal(t *testing.T) {
 	require.NoError(t, os.Chtimes(file, now, now))
 	require.NoError(t, Run(t.Context(), s, "a"))
 	require.EqualError(t, cmd.Wait(), "signal: terminated")
+}
+
+// Whoever may write the file, beside root, has no other user's process signalled.
+func TestSignalOfAFileThatIsNotRoots(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("gives a file to another user")
+	}
+	const nobody = 65534
+	run := func(uid uint32) (*exec.Cmd, string) {
+		cmd := exec.Command("/bin/sleep", "600")
+		cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uid, Gid: uid}}
+		require.NoError(t, cmd.Start())
+		t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+		file := filepath.Join(t.TempDir(), "pid")
+		require.NoError(t, os.WriteFile(file, []byte(strconv.Itoa(cmd.Process.Pid)), 0o600))
+		require.NoError(t, os.Chown(file, nobody, nobody))
+		return cmd, file
+	}
+	signal := func(file string) error {
+		return Run(t.Context(), store(hostfiles.Action{Signal: &hostfiles.Signal{PIDFile: file, Signal: "TERM"}}, time.Minute), "a")
+	}
+	_, file := run(0)
+	require.ErrorContains(t, signal(file), "user 65534 may write it, and process")
+	link := filepath.Join(t.TempDir(), "link")
+	require.NoError(t, os.Symlink(file, link))
+	require.ErrorContains(t, signal(link), "is not a regular file")
+	own, file := run(nobody)
+	require.NoError(t, signal(file))
+	require.EqualError(t, own.Wait(), "signal: terminated")
 }
 
 func TestStaticPod(t *testing.T) {

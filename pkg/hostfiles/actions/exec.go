@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
+	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -17,13 +19,21 @@ var environment = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/b
 // it open.
 const grace = time.Second
 
-// execute runs a program. At the end of ctx it is killed, and what it has started in its process group.
+// execute runs a program. At the end of ctx it is killed, and what it has started: its process group, and its
+// descendants in groups and sessions of their own. One whose parent has ended is nobody's descendant, and runs on.
 func execute(ctx context.Context, command []string, store string) error {
 	c := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // the configuration says which
 	c.Env = append([]string{"SERVINGCERT_STORE=" + store}, environment...)
 	c.Dir = "/"
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	c.Cancel = func() error { return syscall.Kill(-c.Process.Pid, syscall.SIGKILL) }
+	c.Cancel = func() error {
+		below := descendants(c.Process.Pid)
+		err := syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
+		for _, pid := range below {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may be in the group
+		}
+		return err
+	}
 	c.WaitDelay = grace
 	var output tail
 	c.Stdout, c.Stderr = &output, &output
@@ -35,6 +45,24 @@ func execute(ctx context.Context, command []string, store string) error {
 		return fmt.Errorf("%w: %q", err, output.text())
 	}
 	return nil
+}
+
+// descendants returns the processes that a process has started, and those that these have.
+func descendants(pid int) (below []int) {
+	children := map[int][]int{}
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is good
+	for _, name := range stats {
+		child, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
+		if fields, err := statOf(child); err == nil {
+			parent, _ := strconv.Atoi(fields[parentField])
+			children[parent] = append(children[parent], child)
+		}
+	}
+	for next := []int{pid}; len(next) > 0; next = next[1:] {
+		below = append(below, children[next[0]]...)
+		next = append(next, children[next[0]]...)
+	}
+	return below
 }
 
 // tail keeps the end of what is written to it.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -13,16 +14,18 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/servingcert/servingcert/pkg/hostfiles"
+	"github.com/servingcert/servingcert/pkg/hostfiles/hostpath"
 )
 
 // signal sends a signal to the process whose id is in a file. A file that is older than the process is
-// one of a process that is gone, and the id another's by now.
+// one of a process that is gone, and the id another's by now. Whoever may change the file, beside root, must be
+// the user of the process, who may signal it anyway: systemd asks the same of a PIDFile.
 func signal(s *hostfiles.Signal) error {
 	number := unix.SignalNum("SIG" + s.Signal)
 	if number == 0 {
 		return fmt.Errorf("signal %q: is not known", s.Signal)
 	}
-	pid, written, err := readPID(s.PIDFile)
+	pid, written, writers, err := readPID(s.PIDFile)
 	if err != nil {
 		return err
 	}
@@ -40,49 +43,90 @@ func signal(s *hostfiles.Signal) error {
 	if started.After(written.Add(slack)) {
 		return fmt.Errorf("%s: process %d started at %s, after the file was written: it is another process", s.PIDFile, pid, started.UTC().Format(time.RFC3339))
 	}
+	if err := runsAs(pid, writers); err != nil {
+		return fmt.Errorf("%s: %w", s.PIDFile, err)
+	}
 	if err := unix.PidfdSendSignal(fd, number, nil, 0); err != nil {
 		return fmt.Errorf("send SIG%s to process %d: %w", s.Signal, pid, err)
 	}
 	return nil
 }
 
-// readPID returns the id in a file, and when it was written.
-func readPID(name string) (pid int, written time.Time, err error) {
-	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+// runsAs returns an error if the process does not run as each of the users.
+func runsAs(pid int, users []uint32) error {
+	if len(users) == 0 {
+		return nil
+	}
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		return 0, written, err
+		return err
+	}
+	for line := range strings.Lines(string(status)) {
+		ids, ok := strings.CutPrefix(line, "Uid:") // real, effective, saved, of the file system
+		if !ok {
+			continue
+		}
+		for _, user := range users {
+			if slices.ContainsFunc(strings.Fields(ids), func(id string) bool { return id != strconv.FormatUint(uint64(user), 10) }) {
+				return fmt.Errorf("user %d may write it, and process %d runs as another: must be a file of root or of the program's user", user, pid)
+			}
+		}
+		return nil
+	}
+	return errors.New("/proc/PID/status does not say whose the process is")
+}
+
+// readPID returns the id in a file, when it was written, and who beside root may change it.
+func readPID(name string) (pid int, written time.Time, writers []uint32, err error) {
+	f, writers, err := hostpath.OpenFile(name)
+	if err != nil {
+		return 0, written, nil, err
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return 0, written, err
+		return 0, written, nil, err
 	}
 	data, err := io.ReadAll(io.LimitReader(f, 32))
 	if err != nil {
-		return 0, written, err
+		return 0, written, nil, err
 	}
 	pid, err = strconv.Atoi(string(bytes.TrimSpace(data)))
-	if err != nil || pid <= 1 || !info.Mode().IsRegular() {
-		return 0, written, fmt.Errorf("%s: must be a file with the id of a process above 1", name)
+	if err != nil || pid <= 1 {
+		return 0, written, nil, fmt.Errorf("%s: must be a file with the id of a process above 1", name)
 	}
-	return pid, info.ModTime(), nil
+	return pid, info.ModTime(), writers, nil
 }
 
 // ticks is how many there are in a second of /proc: USER_HZ, which is 100 on every platform of Go.
 const ticks = 100
 
-// startOf returns when a process started.
-func startOf(pid int) (time.Time, error) {
+// Fields of /proc/PID/stat after the name of the program: proc_pid_stat(5) counts from 1, and two come before.
+const (
+	parentField = 4 - 3
+	startField  = 22 - 3
+)
+
+// statOf returns the fields of /proc/PID/stat after the name of the program, at least as many as are read.
+func statOf(pid int) ([]string, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return time.Time{}, err
+		return nil, err
 	}
-	// The name of the program is in parentheses, and may have any characters.
+	// The name is in parentheses, and may have any characters.
 	_, rest, _ := strings.Cut(string(stat[max(0, bytes.LastIndexByte(stat, ')')):]), " ")
 	fields := strings.Fields(rest)
-	const startField = 22 - 3 // proc_pid_stat(5) counts from 1, and two fields were cut
 	if len(fields) <= startField {
-		return time.Time{}, errors.New("/proc/PID/stat is too short")
+		return nil, errors.New("/proc/PID/stat is too short")
+	}
+	return fields, nil
+}
+
+// startOf returns when a process started.
+func startOf(pid int) (time.Time, error) {
+	fields, err := statOf(pid)
+	if err != nil {
+		return time.Time{}, err
 	}
 	start, err := strconv.ParseInt(fields[startField], 10, 64)
 	if err != nil {

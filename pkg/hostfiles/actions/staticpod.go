@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/servingcert/servingcert/pkg/hostfiles"
+	"github.com/servingcert/servingcert/pkg/hostfiles/hostpath"
 )
 
 // maxManifest is how much is read of a manifest.
@@ -19,12 +20,12 @@ const maxManifest = 1 << 20
 // staticPod changes an annotation in a manifest. The kubelet sees the old file or the new one: it passes
 // over names that begin with a dot, as the new one has until it is complete.
 func staticPod(name, attempt string) error {
-	root, err := os.OpenRoot(filepath.Dir(name))
+	dir, err := hostpath.OpenOwn(filepath.Dir(name), nil)
 	if err != nil {
 		return err
 	}
-	defer root.Close()
-	base := filepath.Base(name)
+	defer dir.Close()
+	root, base := dir.Root, filepath.Base(name)
 	info, err := root.Lstat(base)
 	if err != nil {
 		return err

@@ -7,10 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/servingcert/servingcert/pkg/hostfiles/hostpath"
 )
 
 // dir is a directory in which files are replaced so that whoever reads them, or loses power, finds the
@@ -22,33 +23,29 @@ type dir struct {
 	hook func(op, name string) error
 }
 
+// openDir opens a directory to which nobody but root may lead or write, whatever lies on the way to it.
 func openDir(name string, hook func(op, name string) error) (*dir, error) {
-	root, err := os.OpenRoot(name)
+	opened, err := hostpath.OpenOwn(name, nil)
 	if err != nil {
 		return nil, err
 	}
-	return &dir{root, hook}, nil
+	return &dir{opened.Root, hook}, nil
 }
 
 // makeDirs makes a directory, and those above it that are not there. Each is an entry in the one above it, which is
 // lost with the power until that is synced; everything in it is lost then, too.
 func makeDirs(name string, hook func(op, name string) error) error {
-	if info, err := os.Stat(name); err == nil && info.IsDir() {
-		return nil
+	opened, err := hostpath.OpenOwn(name, func(above *os.Root, base string) error {
+		d := &dir{above, hook}
+		if err := d.mkdir(base); err != nil {
+			return err
+		}
+		return d.sync(".")
+	})
+	if err == nil {
+		err = opened.Close()
 	}
-	above, base := filepath.Split(filepath.Clean(name))
-	if err := makeDirs(filepath.Clean(above), hook); err != nil {
-		return err
-	}
-	d, err := openDir(filepath.Clean(above), hook)
-	if err != nil {
-		return err
-	}
-	defer d.close()
-	if err := d.mkdir(base); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return d.sync(".")
+	return err
 }
 
 func (d *dir) close() { _ = d.root.Close() }
@@ -109,7 +106,7 @@ func (d *dir) write(name string, data []byte, a access) (err error) {
 
 // read reads a regular file of a size that a certificate may have; nil if there is none.
 func (d *dir) read(name string) ([]byte, error) {
-	f, err := d.root.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, err := d.open(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
@@ -118,6 +115,27 @@ func (d *dir) read(name string) ([]byte, error) {
 	}
 	defer f.Close()
 	return readAll(f)
+}
+
+// open opens what is there, and nothing that a link leads to. os.Root follows links that stay in the directory,
+// whatever the flags say.
+func (d *dir) open(name string) (*os.File, error) {
+	info, err := d.root.Lstat(name)
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode()&fs.ModeSymlink != 0 {
+		return nil, fmt.Errorf("%s: is a symbolic link", path.Join(d.root.Name(), name))
+	}
+	f, err := d.root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	if opened, err := f.Stat(); err != nil || !os.SameFile(info, opened) {
+		_ = f.Close()
+		return nil, errors.Join(err, fmt.Errorf("%s: was replaced while it was opened", path.Join(d.root.Name(), name)))
+	}
+	return f, nil
 }
 
 // maxFile is how much is read of a file.
@@ -203,7 +221,7 @@ func (d *dir) setAccess(name string, a access) error {
 	if err := d.step("access", name); err != nil {
 		return err
 	}
-	f, err := d.root.OpenFile(name, os.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
+	f, err := d.open(name)
 	if err != nil {
 		return err
 	}

@@ -20,7 +20,7 @@ func TestAFileSystemThatRefuses(t *testing.T) {
 		t.Skip("mounts a file system")
 	}
 	root := t.TempDir()
-	require.NoError(t, unix.Mount("tmpfs", root, "tmpfs", 0, "size=256k"))
+	require.NoError(t, unix.Mount("tmpfs", root, "tmpfs", 0, "size=256k,mode=0755"))
 	t.Cleanup(func() { require.NoError(t, unix.Unmount(root, unix.MNT_DETACH)) })
 	now := time.Now()
 	ca := rotatortest.NewCA(t, 1, now)
@@ -74,5 +74,5 @@ func fill(path string) error {
 }
 
 func remount(path string, flags uintptr) error {
-	return unix.Mount("", path, "", unix.MS_REMOUNT|flags, "size=256k")
+	return unix.Mount("", path, "", unix.MS_REMOUNT|flags, "size=256k,mode=0755")
 }

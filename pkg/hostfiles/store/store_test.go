@@ -19,6 +19,7 @@ import (
 
 	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/hostfiles"
+	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/test/hosttest"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
@@ -341,6 +342,23 @@ func TestPlacesThatAreRefused(t *testing.T) {
 		_, err = Open(root, spec(), time.Now)
 		require.ErrorContains(t, err, "belongs to user 1234")
 	}
+	// Nor does a link above the path of a store lead anywhere.
+	require.NoError(t, os.RemoveAll(filepath.Join(root, "web")))
+	target := filepath.Join(outside, "tls.crt")
+	require.NoError(t, os.WriteFile(target, []byte("root's"), 0o600))
+	require.NoError(t, os.Symlink(outside, filepath.Join(root, "link")))
+	linked := spec()
+	linked.Kind, linked.Path, linked.UID = hostfiles.Bundle, filepath.Join(root, "link", "tls.crt"), 65534
+	now := time.Now()
+	content, err := hostfiles.Read(linked, hostfiles.Files{Bundle: pki.EncodeCertificates(rotatortest.NewCA(t, 1, now).Root)}, nil)
+	require.NoError(t, err)
+	through := open(t, root, linked)
+	require.ErrorContains(t, through.Install(content, false), "link: is a symbolic link to")
+	through.Close()
+	kept, err := os.ReadFile(target)
+	require.NoError(t, err)
+	require.Equal(t, "root's", string(kept))
+	require.NoError(t, os.Remove(filepath.Join(root, "link")))
 	// A file in the place of the store's directory is kept.
 	require.NoError(t, os.RemoveAll(filepath.Join(root, "web")))
 	require.NoError(t, os.WriteFile(filepath.Join(root, "web"), []byte("mine"), 0o600))

@@ -1,0 +1,148 @@
+// Package hostpath opens paths of a host for a process that runs as root, so that nobody else decides where they
+// lead: it walks them from the root of the file system, follows no symbolic link, and looks whose each directory is.
+// systemd's chase() with CHASE_SAFE and OpenSSH's StrictModes ask the same.
+package hostpath
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+)
+
+// Dir is a directory that was opened, and who may change what it holds.
+type Dir struct {
+	*os.Root
+	// Writers are the users, beside root and the one who asks, that own a directory of the path.
+	Writers []uint32
+}
+
+// Open opens the directory at an absolute path. Each directory on the way may be written to by nobody but its owner:
+// in one with the sticky bit, as /tmp has, others may make files, and can take nothing away. make, unless it is nil,
+// makes one that is missing; without it a missing one is an error that is fs.ErrNotExist.
+func Open(name string, make func(above *os.Root, base string) error) (*Dir, error) {
+	if !filepath.IsAbs(name) {
+		return nil, fmt.Errorf("%s: must be an absolute path", name)
+	}
+	root, err := os.OpenRoot("/")
+	if err != nil {
+		return nil, err
+	}
+	d := &Dir{Root: root}
+	for base := range strings.SplitSeq(strings.Trim(filepath.Clean(name), "/"), "/") {
+		if base == "" {
+			continue // the root itself
+		}
+		if err := d.enter(base, make); err != nil {
+			_ = d.Close()
+			return nil, err
+		}
+	}
+	if info, err := d.Stat("."); err != nil || info.Mode()&fs.ModeSticky != 0 && info.Mode().Perm()&0o022 != 0 {
+		_ = d.Close()
+		return nil, errors.Join(err, fmt.Errorf("%s: everybody may make files there: must be writable by its owner alone", name))
+	}
+	return d, nil
+}
+
+// OpenOwn is Open for a directory that nobody but root, or the one who asks, may change.
+func OpenOwn(name string, make func(above *os.Root, base string) error) (*Dir, error) {
+	d, err := Open(name, make)
+	if err == nil && len(d.Writers) > 0 {
+		_ = d.Close()
+		return nil, fmt.Errorf("%s: user %d owns it or a directory above it: must belong to root", name, d.Writers[0])
+	}
+	return d, err
+}
+
+// enter goes on to a directory in this one. Between the look and the opening nobody but an owner can replace it, and
+// it is looked at again.
+func (d *Dir) enter(base string, make func(above *os.Root, base string) error) error {
+	full := filepath.Join(d.Name(), base)
+	info, err := d.Lstat(base)
+	if errors.Is(err, fs.ErrNotExist) && make != nil {
+		if err := make(d.Root, base); err != nil && !errors.Is(err, fs.ErrExist) {
+			return err
+		}
+		info, err = d.Lstat(base)
+	}
+	if err != nil {
+		return err
+	}
+	if err := checkDir(full, info); err != nil {
+		return err
+	}
+	next, err := d.OpenRoot(base)
+	if err != nil {
+		return err
+	}
+	if opened, err := next.Stat("."); err != nil || !os.SameFile(info, opened) {
+		_ = next.Close()
+		return errors.Join(err, fmt.Errorf("%s: was replaced while it was opened", full))
+	}
+	_ = d.Close()
+	d.Root = next
+	if owner := Owner(info); !trusted(owner) && !slices.Contains(d.Writers, owner) {
+		d.Writers = append(d.Writers, owner)
+	}
+	return nil
+}
+
+func checkDir(full string, info fs.FileInfo) error {
+	switch {
+	case info.Mode()&fs.ModeSymlink != 0:
+		target, _ := os.Readlink(full)
+		return fmt.Errorf("%s: is a symbolic link to %q: name the directory itself", full, target)
+	case !info.IsDir():
+		return fmt.Errorf("%s: is not a directory", full)
+	case info.Mode().Perm()&0o022 != 0 && info.Mode()&fs.ModeSticky == 0:
+		return fmt.Errorf("%s: has mode %#o: must be writable by its owner alone", full, info.Mode().Perm())
+	}
+	return nil
+}
+
+// Owner returns the user to whom a file belongs.
+func Owner(info fs.FileInfo) uint32 {
+	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
+		return stat.Uid
+	}
+	return ^uint32(0)
+}
+
+func trusted(uid uint32) bool { return uid == 0 || int(uid) == os.Geteuid() }
+
+// OpenFile opens a regular file for reading, and returns who, beside root and the one who asks, may change what it
+// holds.
+func OpenFile(name string) (*os.File, []uint32, error) {
+	d, err := Open(filepath.Dir(name), nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer d.Close()
+	info, err := d.Lstat(filepath.Base(name))
+	switch {
+	case err != nil:
+		return nil, nil, err
+	case !info.Mode().IsRegular():
+		return nil, nil, fmt.Errorf("%s: is not a regular file", name)
+	case info.Mode().Perm()&0o022 != 0:
+		return nil, nil, fmt.Errorf("%s: has mode %#o: must be writable by its owner alone", name, info.Mode().Perm())
+	}
+	f, err := d.Root.OpenFile(filepath.Base(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	if opened, err := f.Stat(); err != nil || !os.SameFile(info, opened) { // os.Root follows a link, whatever the flags say
+		_ = f.Close()
+		return nil, nil, errors.Join(err, fmt.Errorf("%s: was replaced while it was opened", name))
+	}
+	writers := d.Writers
+	if owner := Owner(info); !trusted(owner) && !slices.Contains(writers, owner) {
+		writers = append(writers, owner)
+	}
+	return f, writers, nil
+}
