@@ -14,7 +14,7 @@ func (c *conn) copy(first []byte) {
 		if program, err = newSocket(c.upstream.Load()); err == nil {
 			c.directions.Store(2)
 			if c.tls != nil {
-				c.transport.fed = true
+				c.transport.fed, c.transport.unread = true, 0
 				go c.decrypt(client)
 			} else {
 				go c.forward(client, first)
@@ -48,8 +48,12 @@ func (c *conn) decrypt(client *socket) {
 			return
 		}
 		c.transport.pending = b
+		c.transport.unread += len(b)
 		err = c.decryptAll(&plain)
 		client.release()
+		if c.transport.unread > mostUnread {
+			err = errUnread
+		}
 	}
 	c.clientEnded(err)
 }
@@ -68,6 +72,7 @@ func (c *conn) decryptAll(plain *sizer) error {
 		}
 		if n > 0 {
 			plain.used(n)
+			c.transport.unread = 0
 			if writeErr := c.toProgram((*buf)[:n]); writeErr != nil {
 				return writeErr
 			}

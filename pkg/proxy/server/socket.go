@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"io"
 	"net"
 	"sync"
@@ -122,7 +123,15 @@ type transport struct {
 	pending []byte
 	fed     bool // what is read is given
 	ended   bool
+	// unread is how many bytes came since the last that were data. crypto/tls keeps what is not whole: a message
+	// of the handshake up to 64 KiB, before the handshake has ended and after it.
+	unread int
 }
+
+// mostUnread is more than a ClientHello with a post-quantum key and the longest record have, 2 and 16.3 KiB.
+const mostUnread = 20 << 10
+
+var errUnread = errors.New("the client sent 20 KiB that are neither a handshake nor data")
 
 // errWouldBlock is returned where nothing is pending. crypto/tls goes on after a temporary error.
 var errWouldBlock error = wouldBlock{}
@@ -141,7 +150,12 @@ func (t *transport) Read(p []byte) (int, error) {
 	}
 	switch {
 	case !t.fed:
-		return t.TCPConn.Read(p)
+		if t.unread >= mostUnread {
+			return 0, errUnread
+		}
+		n, err := t.TCPConn.Read(p)
+		t.unread += n
+		return n, err
 	case t.ended:
 		return 0, io.EOF
 	}

@@ -1,0 +1,128 @@
+package server
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/binary"
+	"encoding/hex"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// endOf returns how a connection ends for its client, whatever comes before that.
+func endOf(raw *net.TCPConn) <-chan error {
+	end := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(io.Discard, raw)
+		end <- err
+	}()
+	return end
+}
+
+// A ClientHello that announces 65 KB and does not end is kept by crypto/tls as far as it came.
+func TestAClientHelloIsBounded(t *testing.T) {
+	w := start(t, program(t, echo))
+	for _, name := range []string{strict, both} {
+		raw := w.dial(name)
+		end := endOf(raw)
+		hello := append([]byte{1, 0, 0xfd, 0xe8}, make([]byte, 64<<10-1000)...)
+		for part := range slices.Chunk(hello, 1<<14) {
+			if _, err := raw.Write(append(binary.BigEndian.AppendUint16([]byte{22, 3, 1}, uint16(len(part))), part...)); err != nil {
+				break // it was closed already
+			}
+		}
+		_ = <-end
+		w.eventually("nothing is left of it", func() bool { return w.conns.len() == 0 })
+	}
+	send(t, w.tls(strict), "ping")
+}
+
+// So is a message of the handshake that comes after it: it is no data, and its connection is served.
+func TestAMessageAfterTheHandshakeIsBounded(t *testing.T) {
+	w := start(t, program(t, echo))
+	raw := w.dial(strict)
+	var secrets bytes.Buffer
+	config := clientConfig()
+	config.KeyLogWriter = &secrets
+	client := tls.Client(raw, config)
+	require.NoError(t, client.Handshake())
+	require.Equal(t, tls.TLS_AES_128_GCM_SHA256, client.ConnectionState().CipherSuite)
+	w.eventually("established", func() bool { return w.serving() == 1 })
+	seal := sealer(t, secrets.String())
+	end := endOf(raw)
+	message := append([]byte{24, 0, 0xfd, 0xe8}, make([]byte, 64<<10-1000)...) // a KeyUpdate
+	for part := range slices.Chunk(message, 1<<14) {
+		if _, err := raw.Write(seal(append(bytes.Clone(part), 22))); err != nil {
+			break
+		}
+	}
+	_ = <-end
+	w.eventually("nothing is left of it", func() bool { return w.conns.len() == 0 })
+}
+
+// sealer returns what encrypts the client's records of TLS 1.3 (RFC 8446, 5.2): content with its type after it.
+func sealer(t *testing.T, keyLog string) func(inner []byte) []byte {
+	t.Helper()
+	var secret []byte
+	for line := range strings.Lines(keyLog) {
+		if fields := strings.Fields(line); fields[0] == "CLIENT_TRAFFIC_SECRET_0" {
+			var err error
+			secret, err = hex.DecodeString(fields[2])
+			require.NoError(t, err)
+		}
+	}
+	expand := func(label string, length int) []byte {
+		info := binary.BigEndian.AppendUint16(nil, uint16(length))
+		info = append(append(info, byte(len("tls13 ")+len(label))), "tls13 "+label...)
+		out, err := hkdf.Expand(sha256.New, secret, string(append(info, 0)), length)
+		require.NoError(t, err)
+		return out
+	}
+	block, err := aes.NewCipher(expand("key", 16))
+	require.NoError(t, err)
+	aead, err := cipher.NewGCM(block)
+	require.NoError(t, err)
+	iv, number := expand("iv", 12), uint64(0)
+	return func(inner []byte) []byte {
+		nonce := bytes.Clone(iv)
+		for i, b := range binary.BigEndian.AppendUint64(nil, number) {
+			nonce[4+i] ^= b
+		}
+		number++
+		header := binary.BigEndian.AppendUint16([]byte{23, 3, 3}, uint16(len(inner)+aead.Overhead()))
+		return aead.Seal(header, nonce, inner, header)
+	}
+}
+
+// A client that closes without close_notify, as many do, has ended its side; one that is cut off in a record has not.
+func TestTheEndWithoutCloseNotify(t *testing.T) {
+	got := make(chan error, 2)
+	w := start(t, program(t, func(c *net.TCPConn) {
+		_, err := io.Copy(io.Discard, c)
+		got <- err
+	}))
+	for name, rest := range map[string][]byte{"between records": nil, "in a record": {23, 3, 3, 0, 40, 1, 2}} {
+		raw := w.dial(strict)
+		client := tls.Client(raw, clientConfig())
+		require.NoError(t, client.Handshake())
+		_, err := io.WriteString(client, "x")
+		require.NoError(t, err)
+		_, err = raw.Write(rest)
+		require.NoError(t, err)
+		require.NoError(t, raw.CloseWrite())
+		if err := <-got; rest == nil {
+			require.NoError(t, err, name)
+		} else {
+			require.Error(t, err, name)
+		}
+	}
+}
