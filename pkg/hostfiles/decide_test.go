@@ -70,13 +70,13 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 	s := &hostfiles.Store{Name: "web", Kind: hostfiles.Pair, Combined: true}
 	a, b := hosttest.Files(t, ca, ca.Issue(t, now, name)), hosttest.Files(t, ca, ca.Issue(t, now, name))
 	for want, f := range map[string]hostfiles.Files{
-		"must both exist":                        {Cert: a.Cert},
-		"does not belong to the certificate":     {Cert: a.Cert, Key: b.Key},
-		"tls.crt: certificate 1: not PEM":        {Cert: []byte("half"), Key: a.Key},
-		"tls.crt: no certificate":                {Cert: []byte{}, Key: a.Key},
+		"must both exist":                          {Cert: a.Cert},
+		"does not belong to the certificate":       {Cert: a.Cert, Key: b.Key},
+		"tls.crt: certificate 1: not PEM":          {Cert: []byte("half"), Key: a.Key},
+		"tls.crt: no certificate":                  {Cert: []byte{}, Key: a.Key},
 		"tls.key: no PEM block in the private key": {Cert: a.Cert, Key: a.Key[:40]},
-		"ca.crt: no certificate":                 {Cert: a.Cert, Key: a.Key, Bundle: []byte{}},
-		"tls.crt and tls.key: must both exist":   {Cert: a.Cert, Combined: slices.Concat(b.Cert, b.Key)},
+		"ca.crt: no certificate":                   {Cert: a.Cert, Key: a.Key, Bundle: []byte{}},
+		"tls.crt and tls.key: must both exist":     {Cert: a.Cert, Combined: slices.Concat(b.Cert, b.Key)},
 	} {
 		_, err := hostfiles.Read(s, f, nil)
 		require.ErrorContains(t, err, want)

@@ -22,9 +22,9 @@ type Dir struct {
 }
 
 // Open opens the directory at an absolute path. Each directory on the way may be written to by nobody but its owner:
-// in one with the sticky bit, as /tmp has, others may make files, and can take nothing away. make, unless it is nil,
+// in one with the sticky bit, as /tmp has, others may make files, and can take nothing away. mkdir, unless it is nil,
 // makes one that is missing; without it a missing one is an error that is fs.ErrNotExist.
-func Open(name string, make func(above *os.Root, base string) error) (*Dir, error) {
+func Open(name string, mkdir func(above *os.Root, base string) error) (*Dir, error) {
 	if !filepath.IsAbs(name) {
 		return nil, fmt.Errorf("%s: must be an absolute path", name)
 	}
@@ -37,7 +37,7 @@ func Open(name string, make func(above *os.Root, base string) error) (*Dir, erro
 		if base == "" {
 			continue // the root itself
 		}
-		if err := d.enter(base, make); err != nil {
+		if err := d.enter(base, mkdir); err != nil {
 			_ = d.Close()
 			return nil, err
 		}
@@ -50,8 +50,8 @@ func Open(name string, make func(above *os.Root, base string) error) (*Dir, erro
 }
 
 // OpenOwn is Open for a directory that nobody but root, or the one who asks, may change.
-func OpenOwn(name string, make func(above *os.Root, base string) error) (*Dir, error) {
-	d, err := Open(name, make)
+func OpenOwn(name string, mkdir func(above *os.Root, base string) error) (*Dir, error) {
+	d, err := Open(name, mkdir)
 	if err == nil && len(d.Writers) > 0 {
 		_ = d.Close()
 		return nil, fmt.Errorf("%s: user %d owns it or a directory above it: must belong to root", name, d.Writers[0])
@@ -61,11 +61,11 @@ func OpenOwn(name string, make func(above *os.Root, base string) error) (*Dir, e
 
 // enter goes on to a directory in this one. Between the look and the opening nobody but an owner can replace it, and
 // it is looked at again.
-func (d *Dir) enter(base string, make func(above *os.Root, base string) error) error {
+func (d *Dir) enter(base string, mkdir func(above *os.Root, base string) error) error {
 	full := filepath.Join(d.Name(), base)
 	info, err := d.Lstat(base)
-	if errors.Is(err, fs.ErrNotExist) && make != nil {
-		if err := make(d.Root, base); err != nil && !errors.Is(err, fs.ErrExist) {
+	if errors.Is(err, fs.ErrNotExist) && mkdir != nil {
+		if err := mkdir(d.Root, base); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 		info, err = d.Lstat(base)

@@ -36,3 +36,12 @@ func TestOwnersAreShownPlain(t *testing.T) {
 	replicaSet.OwnerReferences[0].Name = strings.Repeat("x", 100000)
 	assert.True(t, workloadOf(replicaSet).Bare(), "what is longer than a name is no owner")
 }
+
+// No word of a pod's creator ends in a command that is printed.
+func TestNoShellWordsInAdvice(t *testing.T) {
+	for _, name := range []string{"web;curl${IFS}x|sh;#", "$(id)", "`id`", "-o", "web'", "web web", "WEB"} {
+		advice := Workload{APIVersion: "apps/v1", Kind: "StatefulSet", Name: plain(name)}.Advice("shop", "web-0")
+		assert.Equal(t, "delete its pods one by one; their controller replaces them: kubectl delete pod web-0 -n shop", advice, name)
+	}
+	assert.Equal(t, "restart it: kubectl rollout restart statefulset/web -n shop", Workload{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "web"}.Advice("shop", "web-0"))
+}

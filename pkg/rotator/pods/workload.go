@@ -57,8 +57,11 @@ func plain(text string) string {
 // maxOwnerText is how many characters are shown of what is no name.
 const maxOwnerText = 64
 
-// Restartable reports whether kubectl rollout restart supports its kind.
-func (w Workload) Restartable() bool { return api.Restartable(w.Kind) && w.is(w.Kind) }
+// Restartable reports whether kubectl rollout restart supports its kind. No workload has a name that is no DNS name:
+// one in an owner reference may be words for the shell of whoever copies a command that has it.
+func (w Workload) Restartable() bool {
+	return api.Restartable(w.Kind) && w.is(w.Kind) && len(validation.IsDNS1123Subdomain(w.Name)) == 0
+}
 
 func (w Workload) is(kind string) bool {
 	return w.APIVersion == appsv1.SchemeGroupVersion.String() && w.Kind == kind
