@@ -19,6 +19,8 @@ type Situation struct {
 	State  State
 	// Delay is how long after a switch this host acts, of the action's window.
 	Delay time.Duration
+	// Pace is the least time between two switches of a store whose certificate is good.
+	Pace time.Duration
 }
 
 // Step is the next thing that is done for a store.
@@ -66,8 +68,9 @@ type Decision struct {
 	Again time.Time
 }
 
-// switchEvery is the least time between two switches of a store whose certificate is good.
-const switchEvery = time.Minute
+// DefaultPace is the Pace of a host: each switch may restart a program, and whoever writes the source decides how
+// often there is another certificate.
+const DefaultPace = time.Minute
 
 // avoidFor is how long what was taken back is not tried again.
 const avoidFor = 6 * time.Hour
@@ -119,7 +122,7 @@ func goBack(s *Situation) *Decision {
 	if previous == nil || here == nil || previous.ID == here.ID {
 		return nil
 	}
-	if sw, avoid := s.State.Switch, s.State.Avoid; sw != nil && sw.Back != "" && sw.To == previous.ID && avoid != nil && avoid.ID == here.ID {
+	if sw, avoid := s.State.Switch, s.State.Avoid; sw != nil && sw.Back != "" && avoid != nil && avoid.ID == here.ID {
 		return &Decision{Step: GoBack, Content: previous, Reason: RolledBack, Message: sw.Back}
 	}
 	sw := s.pending()
@@ -134,21 +137,29 @@ func goBack(s *Situation) *Decision {
 // before, but for the first one only.
 func install(s *Situation) *Decision {
 	next := s.Source.Content
-	if next == nil || s.Here.Content != nil && next.ID == s.Here.Content.ID || s.avoided(next) || Worse(s.Store, s.Here, next, s.Now) != nil {
+	if next == nil || s.Here.Content != nil && next.ID == s.Here.Content.ID || s.avoided(next) || Worse(s.Store, s.Here, next, s.Now) != nil || !s.paced(next).IsZero() {
 		return nil
 	}
 	sw := s.pending()
 	if sw != nil && sw.checking() && sw.Verdict == "" && sw.Attempts <= 1 && s.Here.Content.Fault(s.Store, nil, s.Now) == nil {
 		return nil
 	}
-	// Each switch may restart a program, and who writes the source decides how often there is another one.
-	if last := s.State.Switch; last != nil && s.Here.Content.Fault(s.Store, next.Roots, s.Now) == nil && s.Now.Before(last.At.Add(switchEvery)) && !s.Now.Before(last.At) {
-		return &Decision{Step: Wait, Reason: InProgress, Message: "waiting for a minute after the last switch", Again: last.At.Add(switchEvery)}
-	}
 	return &Decision{
 		Step: Install, Content: next, Reason: InProgress, Message: "installing what the source has",
 		KeepPrevious: sw != nil && !sw.Proven && s.Previous.Content != nil,
 	}
+}
+
+// paced returns until when a switch to the content waits because of the last one; zero: it does not.
+func (s *Situation) paced(next *Content) (until time.Time) {
+	last := s.State.Switch
+	if last == nil || s.Here.Content == nil || s.Here.Content.Fault(s.Store, next.Roots, s.Now) != nil {
+		return until
+	}
+	if end := last.At.Add(s.Pace); s.Now.Before(end) && !s.Now.Before(last.At) { // a clock that was set back does not stop it
+		return end
+	}
+	return until
 }
 
 func (s *Situation) avoided(c *Content) bool {
@@ -178,6 +189,9 @@ func report(s *Situation) *Decision {
 		d.Again = earliest(d.Again, s.State.Avoid.Until)
 	case next == nil:
 		d.Reason, d.Message = SourceMissing, fmt.Sprintf("%s: %s", s.Store.From, s.missing())
+	case s.Here.Content != nil && next.ID != s.Here.Content.ID && Worse(s.Store, s.Here, next, s.Now) == nil && !s.paced(next).IsZero():
+		until := s.paced(next)
+		d.Reason, d.Message, d.Again = InProgress, fmt.Sprintf("waiting for %s after the last switch", s.Pace), earliest(d.Again, until)
 	case s.Here.Content == nil || next.ID != s.Here.Content.ID:
 		d.Reason, d.Message = SourceRefused, fmt.Sprintf("%s: %v; %s", s.Store.From, Worse(s.Store, s.Here, next, s.Now), s.holds())
 		if next.Leaf != nil && s.Now.Before(next.Leaf.NotBefore) {

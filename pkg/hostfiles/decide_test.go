@@ -177,7 +177,7 @@ func newWorld(t *testing.T, store hostfiles.Store) (w *world, ca rotatortest.CA)
 	now := time.Now()
 	ca = rotatortest.NewCA(t, 1, now)
 	store.Name, store.Kind, store.From = "web", hostfiles.Pair, "/from"
-	w = &world{t: t, sit: hostfiles.Situation{Store: &store, Now: now}}
+	w = &world{t: t, sit: hostfiles.Situation{Store: &store, Now: now, Pace: hostfiles.DefaultPace}}
 	w.sit.Source.Content = hosttest.Content(t, &store, ca, now.Add(-30*time.Minute), name)
 	w.serves = w.sit.Source.Content.Fingerprint
 	d := w.run(0)
@@ -333,6 +333,22 @@ func TestADistrustedCADoesNotComeBack(t *testing.T) {
 	assert.Equal(t, 1, w.rolled)
 }
 
+// A switch that waits for its turn holds up neither the action of the one before nor the look at the address.
+func TestASourceThatChangesBeforeTheAction(t *testing.T) {
+	w, ca := newWorld(t, hostfiles.Store{Action: program, Check: checked})
+	w.run(time.Minute)
+	w.effect = serveHere
+	first := w.renew(ca)
+	w.sit.Delay = 10 * time.Second
+	w.run(time.Second)
+	assert.Equal(t, first.ID, w.sit.Here.Content.ID)
+	w.renew(ca)
+	w.run(20 * time.Second)
+	assert.Equal(t, 1, w.acted)
+	assert.True(t, w.sit.State.Switch.Proven)
+	assert.Equal(t, first.ID, w.sit.Here.Content.ID)
+}
+
 // Whoever writes the source does not decide how often a program is restarted.
 func TestASourceThatChangesAllTheTime(t *testing.T) {
 	w, ca := newWorld(t, hostfiles.Store{Action: program})
@@ -344,7 +360,13 @@ func TestASourceThatChangesAllTheTime(t *testing.T) {
 	}
 	assert.LessOrEqual(t, w.acted, 11)
 	assert.GreaterOrEqual(t, w.acted, 9)
-	last := w.sit.Source.Content
+	w.run(time.Minute)
+	w.renew(ca)
+	w.run(time.Second)
+	last := w.renew(ca)
+	d := w.run(time.Second)
+	assert.Equal(t, hostfiles.InProgress, d.Reason)
+	assert.Equal(t, "waiting for 1m0s after the last switch", d.Message)
 	w.run(time.Minute)
 	assert.Equal(t, last.ID, w.sit.Here.Content.ID)
 }

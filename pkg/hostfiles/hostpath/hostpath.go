@@ -42,9 +42,13 @@ func Open(name string, mkdir func(above *os.Root, base string) error) (*Dir, err
 			return nil, err
 		}
 	}
-	if info, err := d.Stat("."); err != nil || info.Mode()&fs.ModeSticky != 0 && info.Mode().Perm()&0o022 != 0 {
+	info, err := d.Stat(".")
+	if err == nil && info.Mode().Perm()&0o022 != 0 {
+		err = fmt.Errorf("%s: everybody may make files there: must be writable by its owner alone", name)
+	}
+	if err != nil {
 		_ = d.Close()
-		return nil, errors.Join(err, fmt.Errorf("%s: everybody may make files there: must be writable by its owner alone", name))
+		return nil, err
 	}
 	return d, nil
 }
@@ -59,8 +63,8 @@ func OpenOwn(name string, mkdir func(above *os.Root, base string) error) (*Dir, 
 	return d, err
 }
 
-// enter goes on to a directory in this one. Between the look and the opening nobody but an owner can replace it, and
-// it is looked at again.
+// enter opens a directory in this one and goes on from there. Its name is looked at before and after it was opened:
+// the owner of this directory may have put another in its place meanwhile.
 func (d *Dir) enter(base string, mkdir func(above *os.Root, base string) error) error {
 	full := filepath.Join(d.Name(), base)
 	info, err := d.Lstat(base)
@@ -80,9 +84,9 @@ func (d *Dir) enter(base string, mkdir func(above *os.Root, base string) error) 
 	if err != nil {
 		return err
 	}
-	if opened, err := next.Stat("."); err != nil || !os.SameFile(info, opened) {
+	if err := sameFile(full, info, func() (fs.FileInfo, error) { return next.Stat(".") }); err != nil {
 		_ = next.Close()
-		return errors.Join(err, fmt.Errorf("%s: was replaced while it was opened", full))
+		return err
 	}
 	_ = d.Close()
 	d.Root = next
@@ -123,26 +127,48 @@ func OpenFile(name string) (*os.File, []uint32, error) {
 		return nil, nil, err
 	}
 	defer d.Close()
-	info, err := d.Lstat(filepath.Base(name))
-	switch {
-	case err != nil:
-		return nil, nil, err
-	case !info.Mode().IsRegular():
-		return nil, nil, fmt.Errorf("%s: is not a regular file", name)
-	case info.Mode().Perm()&0o022 != 0:
-		return nil, nil, fmt.Errorf("%s: has mode %#o: must be writable by its owner alone", name, info.Mode().Perm())
-	}
-	f, err := d.Root.OpenFile(filepath.Base(name), os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	f, info, err := OpenIn(d.Root, filepath.Base(name))
 	if err != nil {
 		return nil, nil, err
 	}
-	if opened, err := f.Stat(); err != nil || !os.SameFile(info, opened) { // os.Root follows a link, whatever the flags say
+	if info.Mode().Perm()&0o022 != 0 {
 		_ = f.Close()
-		return nil, nil, errors.Join(err, fmt.Errorf("%s: was replaced while it was opened", name))
+		return nil, nil, fmt.Errorf("%s: has mode %#o: must be writable by its owner alone", name, info.Mode().Perm())
 	}
 	writers := d.Writers
 	if owner := Owner(info); !trusted(owner) && !slices.Contains(writers, owner) {
 		writers = append(writers, owner)
 	}
 	return f, writers, nil
+}
+
+// OpenIn opens a regular file of a directory for reading. os.Root follows a link that stays in the directory, whatever
+// the flags say.
+func OpenIn(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
+	full := filepath.Join(root.Name(), name)
+	info, err := root.Lstat(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, fmt.Errorf("%s: is not a regular file", full)
+	}
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := sameFile(full, info, f.Stat); err != nil {
+		_ = f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
+}
+
+// sameFile returns an error if what was opened is not what was there before.
+func sameFile(full string, before fs.FileInfo, stat func() (fs.FileInfo, error)) error {
+	opened, err := stat()
+	if err == nil && !os.SameFile(before, opened) {
+		err = fmt.Errorf("%s: was replaced while it was opened", full)
+	}
+	return err
 }

@@ -1,6 +1,7 @@
 package hostsync
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -21,6 +22,8 @@ type Config struct {
 	Root   string
 	// Host is the name of the host, by which it is known when in a window it acts.
 	Host string
+	// Pace is the least time between two switches of a store whose certificate is good; 0: hostfiles.DefaultPace.
+	Pace time.Duration
 	// Once has Run return when nothing is left to do that can be done now.
 	Once  bool
 	Clock func() time.Time
@@ -39,7 +42,7 @@ func New(cfg Config) *Syncer {
 	for i := range cfg.Stores {
 		spec := &cfg.Stores[i]
 		k := &keeper{
-			spec: spec, root: cfg.Root, once: cfg.Once, clock: cfg.Clock, kick: make(chan struct{}, 1),
+			spec: spec, root: cfg.Root, pace: cmp.Or(cfg.Pace, hostfiles.DefaultPace), once: cfg.Once, clock: cfg.Clock, kick: make(chan struct{}, 1),
 			log:    cfg.Log.With("store", spec.Name),
 			status: Status{Store: spec.Name, Reason: hostfiles.InProgress, Message: "starting"},
 		}

@@ -150,7 +150,7 @@ func (h *host) renew() *hostfiles.Content {
 
 func (h *host) syncer(once bool) *Syncer {
 	return New(Config{
-		Stores: []hostfiles.Store{h.spec}, Root: h.at("stores"), Host: "node", Once: once, Clock: time.Now,
+		Stores: []hostfiles.Store{h.spec}, Root: h.at("stores"), Host: "node", Once: once, Pace: time.Nanosecond, Clock: time.Now,
 		Log: slog.New(slog.NewTextHandler(h.t.Output(), nil)),
 	})
 }

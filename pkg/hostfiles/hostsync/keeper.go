@@ -32,6 +32,7 @@ type keeper struct {
 	spec  *hostfiles.Store
 	root  string
 	delay time.Duration
+	pace  time.Duration
 	once  bool
 	clock func() time.Time
 	log   *slog.Logger
@@ -153,7 +154,7 @@ func (k *keeper) gather(s *store.Store) (hostfiles.Situation, error) {
 	}
 	now := k.clock()
 	sit := hostfiles.Situation{
-		Store: k.spec, Now: now, Here: held.Here, Previous: held.Previous, Access: held.Access, State: s.State, Delay: k.delay,
+		Store: k.spec, Now: now, Here: held.Here, Previous: held.Previous, Access: held.Access, State: s.State, Delay: k.delay, Pace: k.pace,
 		Source: k.source(held.Here),
 	}
 	k.change(func(st *Status) { st.NotAfter = held.Here.Content.NotAfter() })

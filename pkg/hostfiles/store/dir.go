@@ -106,7 +106,7 @@ func (d *dir) write(name string, data []byte, a access) (err error) {
 
 // read reads a regular file of a size that a certificate may have; nil if there is none.
 func (d *dir) read(name string) ([]byte, error) {
-	f, err := d.open(name)
+	f, _, err := hostpath.OpenIn(d.root, name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
@@ -114,47 +114,15 @@ func (d *dir) read(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return readAll(f)
-}
-
-// open opens what is there, and nothing that a link leads to. os.Root follows links that stay in the directory,
-// whatever the flags say.
-func (d *dir) open(name string) (*os.File, error) {
-	info, err := d.root.Lstat(name)
-	if err != nil {
-		return nil, err
-	}
-	if info.Mode()&fs.ModeSymlink != 0 {
-		return nil, fmt.Errorf("%s: is a symbolic link", path.Join(d.root.Name(), name))
-	}
-	f, err := d.root.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
-	if err != nil {
-		return nil, err
-	}
-	if opened, err := f.Stat(); err != nil || !os.SameFile(info, opened) {
-		_ = f.Close()
-		return nil, errors.Join(err, fmt.Errorf("%s: was replaced while it was opened", path.Join(d.root.Name(), name)))
-	}
-	return f, nil
-}
-
-// maxFile is how much is read of a file.
-const maxFile = 1 << 20
-
-func readAll(f *os.File) ([]byte, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s: is not a regular file", f.Name())
-	}
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err == nil && len(data) > maxFile {
 		err = fmt.Errorf("%s: is larger than %d bytes", f.Name(), maxFile)
 	}
 	return data, err
 }
+
+// maxFile is how much is read of a file.
+const maxFile = 1 << 20
 
 // sync makes what was done in a directory last.
 func (d *dir) sync(name string) error {
@@ -221,7 +189,7 @@ func (d *dir) setAccess(name string, a access) error {
 	if err := d.step("access", name); err != nil {
 		return err
 	}
-	f, err := d.open(name)
+	f, _, err := hostpath.OpenIn(d.root, name)
 	if err != nil {
 		return err
 	}

@@ -11,26 +11,28 @@ import (
 	"encoding/hex"
 	"io"
 	"net"
+	"os"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// endOf returns a channel that is closed when the connection has ended for its client, in whichever way.
-func endOf(raw *net.TCPConn) <-chan struct{} {
-	end := make(chan struct{})
+// endOf returns how a connection ends for its client, whatever comes before that.
+func endOf(raw *net.TCPConn) <-chan error {
+	end := make(chan error, 1)
 	go func() {
-		defer close(end)
-		_, _ = io.Copy(io.Discard, raw)
+		_, err := io.Copy(io.Discard, raw)
+		end <- err
 	}()
 	return end
 }
 
 // A ClientHello that announces 65 KB and does not end is kept by crypto/tls as far as it came.
 func TestAClientHelloIsBounded(t *testing.T) {
-	w := start(t, program(t, echo))
+	w := start(t, program(t, echo), func(c *Config) { c.Limits.Handshake = time.Hour })
 	for _, name := range []string{strict, both} {
 		raw := w.dial(name)
 		end := endOf(raw)
@@ -40,7 +42,7 @@ func TestAClientHelloIsBounded(t *testing.T) {
 				break // it was closed already
 			}
 		}
-		<-end
+		require.NotErrorIs(t, <-end, os.ErrDeadlineExceeded, "it waits for the rest")
 		w.eventually("nothing is left of it", func() bool { return w.conns.len() == 0 })
 	}
 	send(t, w.tls(strict), "ping")
@@ -65,7 +67,7 @@ func TestAMessageAfterTheHandshakeIsBounded(t *testing.T) {
 			break
 		}
 	}
-	<-end
+	require.NotErrorIs(t, <-end, os.ErrDeadlineExceeded, "it waits for the rest")
 	w.eventually("nothing is left of it", func() bool { return w.conns.len() == 0 })
 }
 

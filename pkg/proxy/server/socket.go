@@ -153,7 +153,7 @@ func (t *transport) Read(p []byte) (int, error) {
 		if t.unread >= mostUnread {
 			return 0, errUnread
 		}
-		n, err := t.TCPConn.Read(p)
+		n, err := t.TCPConn.Read(p[:min(len(p), mostUnread-t.unread)])
 		t.unread += n
 		return n, err
 	case t.ended:
