@@ -18,6 +18,12 @@ type Options struct {
 	choose.Config
 	// OpenShift is true if OpenShift's annotations are obeyed too.
 	OpenShift bool
+	// System is the namespace of servingcert itself.
+	System string
+	// Endpoints are those of the Services; nil if they are not known, as those of manifests.
+	Endpoints Endpoints
+	// Quotas are the ResourceQuotas of the namespaces.
+	Quotas []*corev1.ResourceQuota
 }
 
 // Workload is what makes pods, or a pod that nothing made.
@@ -39,6 +45,7 @@ type Builder struct {
 	users      map[key][]string
 	secured    map[string]bool // Services that a BackendTLSPolicy names: NAMESPACE/NAME, or NAMESPACE/NAME:PORTNAME
 	unread     []string
+	contents   map[key]map[string]any // the Services, as they are written
 }
 
 // label is one label of the pods of a namespace.
@@ -47,6 +54,10 @@ type label struct{ namespace, key, value string }
 // New returns a Builder for the Services. A namespace that is not among the namespaces is not
 // known: it may be opted in.
 func New(services []*corev1.Service, namespaces []*corev1.Namespace, opts Options) *Builder {
+	contents := map[key]map[string]any{}
+	for _, svc := range services {
+		contents[key{svc.Namespace, svc.Name}] = manifestOf(svc)
+	}
 	if opts.OpenShift {
 		services = slices.Clone(services)
 		for i, svc := range services {
@@ -55,7 +66,7 @@ func New(services []*corev1.Service, namespaces []*corev1.Namespace, opts Option
 	}
 	b := &Builder{
 		opts: opts, index: newIndex(services, opts.ClusterDomain), namespaces: map[string]*corev1.Namespace{},
-		byLabel: map[label][]int{}, users: map[key][]string{}, secured: map[string]bool{},
+		byLabel: map[label][]int{}, users: map[key][]string{}, secured: map[string]bool{}, contents: contents,
 	}
 	for _, ns := range namespaces {
 		b.namespaces[ns.Name] = ns

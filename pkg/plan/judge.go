@@ -52,10 +52,7 @@ func (b *Builder) port(svc *corev1.Service, p corev1.ServicePort, workloads []Wo
 	to := target(p)
 	out = Port{Name: p.Name, Port: p.Port, Target: to.String(), Protocol: string(cmp.Or(p.Protocol, corev1.ProtocolTCP)), Today: TodayUnknown}
 	if asked, ok := api.ParseProxyPort(to.StrVal); ok && to.Type == intstr.String {
-		out.Today, out.By = TodayProxy, "the proxy for port "+asked.Upstream
-		if asked.Plaintext {
-			out.Today = TodayAny
-		}
+		b.asked(svc, p, asked, workloads, &out)
 		return out, nil
 	}
 	servers := leadsTo(to, workloads)
@@ -64,10 +61,7 @@ func (b *Builder) port(svc *corev1.Service, p corev1.ServicePort, workloads []Wo
 		out.Today, out.ProxyNot = TodayPlaintext, "it is "+out.Protocol+", and only TCP is served"
 		return out, nil
 	case len(workloads) == 0:
-		out.ProxyNot = "no workload that was read has the labels of its selector"
-		if len(svc.Spec.Selector) == 0 {
-			out.ProxyNot = "the Service has no selector"
-		}
+		out.ProxyNot = noWorkload(svc, workloads)
 		return out, nil
 	case len(servers) == 0:
 		out.ProxyNot = "no container declares the port " + to.StrVal
@@ -76,12 +70,18 @@ func (b *Builder) port(svc *corev1.Service, p corev1.ServicePort, workloads []Wo
 	for _, w := range servers {
 		inside = append(inside, w.insideCalls(w.port)...)
 	}
-	out.Native = b.native(svc, p, servers, &out)
+	out.ProxyNot = b.leftAlone(svc.Namespace)
+	if out.ProxyNot == "" {
+		out.Native = b.native(svc, p, servers, &out)
+	}
 	if out.Today == TodayUnknown {
 		out.Today, out.By = declaredToday(p, servers, inside)
 	}
-	if out.Today == TodayPlaintext {
+	if out.Today == TodayPlaintext && out.ProxyNot == "" {
 		out.proxy(svc, p, servers)
+	}
+	if out.Proxy != "" {
+		out.Notes = append(out.Notes, b.quotas(svc.Namespace)...)
 	}
 	return out, inside
 }
@@ -111,20 +111,16 @@ func declaredToday(p corev1.ServicePort, servers []behind, inside []Reference) (
 // proxy fills in the targetPort that asks for the proxy, or why there can be none.
 func (out *Port) proxy(svc *corev1.Service, p corev1.ServicePort, servers []behind) {
 	upstream := fmt.Sprint(servers[0].port)
+	if p.Port == portDNS || servers[0].port == portDNS {
+		out.ProxyNot = "it is DNS, whose clients speak plaintext"
+		return
+	}
 	for _, w := range servers {
-		request, _ := api.ParsePod(&w.Pod.ObjectMeta) // a mistake in it is for doctor and analyze
-		switch reason := api.Exempt(w.Pod, request); {
-		case w.Pod.Spec.HostNetwork:
-			out.ProxyNot = w.String() + " uses the node's network, whose loopback others share"
-		case reason == api.ExemptWindows:
-			out.ProxyNot = w.String() + " runs on Windows"
-		case reason == api.ExemptOptedOut:
-			out.ProxyNot = w.String() + " has the label " + api.LabelInject + "=" + api.InjectDisabled
-		case w.port != servers[0].port:
-			upstream = p.TargetPort.StrVal
-		}
-		if out.ProxyNot != "" {
+		if out.ProxyNot = exempt(w.Workload); out.ProxyNot != "" {
 			return
+		}
+		if w.port != servers[0].port {
+			upstream = p.TargetPort.StrVal
 		}
 	}
 	asked := api.ProxyPort{Upstream: upstream}
@@ -143,6 +139,9 @@ func (out *Port) proxy(svc *corev1.Service, p corev1.ServicePort, servers []behi
 		out.Notes = append(out.Notes, "the Service is of type "+string(svc.Spec.Type)+": the new port is reached from outside too")
 	}
 }
+
+// portDNS is that of RFC 1035. Resolvers of pods and nodes speak DNS in plaintext.
+const portDNS = 53
 
 // inProtocol are protocols that begin without TLS, by their usual port.
 var inProtocol = map[int32]string{25: "SMTP", 587: "SMTP", 21: "FTP", 110: "POP3", 143: "IMAP", 389: "LDAP", 3306: "MySQL", 4222: "NATS"}

@@ -3,6 +3,7 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -17,7 +18,7 @@ func OfManifests(docs []preview.Document, namespace string, opts Options) Plan {
 	if namespace == "" {
 		namespace = corev1.NamespaceDefault
 	}
-	m := manifests{}
+	m := manifests{contents: map[key]map[string]any{}}
 	for _, d := range docs {
 		for _, o := range d.Objects(namespace) {
 			m.object(d, o)
@@ -28,6 +29,7 @@ func OfManifests(docs []preview.Document, namespace string, opts Options) Plan {
 	}
 	b := New(m.services, m.namespaces, opts)
 	b.unread = m.unread
+	maps.Copy(b.contents, m.contents)
 	for _, d := range docs {
 		for _, w := range d.Workloads(namespace) {
 			if w.Problem != nil {
@@ -49,6 +51,7 @@ func OfManifests(docs []preview.Document, namespace string, opts Options) Plan {
 // manifests are the objects of documents that are no workloads.
 type manifests struct {
 	services   []*corev1.Service
+	contents   map[key]map[string]any // of the services
 	namespaces []*corev1.Namespace
 	configMaps []*corev1.ConfigMap
 	programs   *programs.Table
@@ -72,6 +75,9 @@ func (m *manifests) object(d preview.Document, o preview.Object) {
 		if svc := (&corev1.Service{}); read(svc) {
 			svc.Namespace, svc.Name = o.Namespace, o.Name
 			m.services = append(m.services, svc)
+			if k := (key{o.Namespace, o.Name}); m.contents[k] == nil { // the first of the same twice, as in an index
+				m.contents[k] = o.Content
+			}
 		}
 	case "v1 Namespace":
 		if ns := (&corev1.Namespace{}); read(ns) {

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,7 +22,7 @@ func (g graph) add(k key, s Service, workloads []Workload) {
 		id := w.Namespace + " " + w.String()
 		g.behind[id] = append(g.behind[id], k)
 	}
-	if s.Way == WayDone || s.Way == WayNone {
+	if !s.todo() {
 		return
 	}
 	callers := map[string]bool{}
@@ -43,7 +42,7 @@ func (g graph) add(k key, s Service, workloads []Workload) {
 func (g graph) order(services []Service) {
 	waits := map[key]map[key]bool{}
 	for i := range services {
-		if s := &services[i]; s.Way != WayDone && s.Way != WayNone {
+		if s := &services[i]; s.todo() {
 			waits[key{s.Namespace, s.Name}] = map[key]bool{}
 		}
 	}
@@ -91,6 +90,9 @@ func next(waits map[key]map[key]bool) []key {
 	return free
 }
 
+// todo reports whether anything is to be done of which the order matters.
+func (s *Service) todo() bool { return s.Way != WayDone && s.Way != WayNone && s.Way != WayCheck }
+
 // steps fills in what a person does. labelled: the namespace is known to be opted in.
 func (s *Service) steps(labelled bool) {
 	add := func(what string, command ...string) {
@@ -99,16 +101,21 @@ func (s *Service) steps(labelled bool) {
 		}
 		s.Steps = append(s.Steps, Step{what, strings.Join(command, " ")})
 	}
-	if s.Patch != nil {
+	if s.Patch != nil || s.Way == WayRollout {
 		if !labelled {
 			add("opt the namespace in, once", "kubectl", "label", "namespace", s.Namespace, api.LabelInject+"="+api.InjectEnabled)
 		}
-		what := "annotate the Service"
-		if s.Patch.Spec != nil {
-			what = "add the port " + s.Patch.added()
+		if s.Patch != nil {
+			what := "annotate the Service"
+			if s.Patch.Spec != nil {
+				what = "add the port " + s.Patch.Added()
+			}
+			add(what, "kubectl", "patch", "service", s.Name, "-n", s.Namespace, "-p", s.Patch.merge())
 		}
-		add(what, "kubectl", "patch", "service", s.Name, "-n", s.Namespace, "-p", s.Patch.merge())
 		for _, w := range s.Workloads {
+			if slices.Contains(s.Without, w) {
+				continue
+			}
 			kind, name, _ := strings.Cut(w, "/")
 			if api.Restartable(kind) {
 				add("roll out "+w, "kubectl", "rollout", "restart", strings.ToLower(kind)+"/"+name, "-n", s.Namespace)
@@ -116,6 +123,9 @@ func (s *Service) steps(labelled bool) {
 				add("replace the pods of " + w)
 			}
 		}
+	}
+	if s.Way == WayCheck {
+		add("see whether they serve TLS: openssl s_client, or curl, from a pod")
 	}
 	if s.Way != WayPort && s.Way != WayMove {
 		return
@@ -170,24 +180,8 @@ func quoted(arg string) string {
 	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 }
 
-// merge returns the patch as kubectl patch takes it.
-func (p *Patch) merge() string {
-	body := map[string]any{}
-	if p.Metadata.Annotations != nil {
-		body["metadata"] = map[string]any{"annotations": p.Metadata.Annotations}
-	}
-	if p.Spec != nil {
-		body["spec"] = p.Spec
-	}
-	text, err := json.Marshal(body)
-	if err != nil {
-		panic(err) // it is made of texts and numbers
-	}
-	return string(text)
-}
-
-// added lists the ports that the patch adds: NUMBER (targetPort NAME).
-func (p *Patch) added() string {
+// Added lists the ports that the patch adds: NUMBER (targetPort NAME).
+func (p *Patch) Added() string {
 	var out []string
 	for _, port := range p.Spec.Ports {
 		if name, ok := port.TargetPort.(string); ok {

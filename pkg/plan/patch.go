@@ -1,18 +1,23 @@
 package plan
 
 import (
+	"cmp"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Patch is a Service with nothing but what is to be added, for kubectl apply --server-side and
-// for kubectl patch.
+// Patch is a Service with nothing but what is to be added, for kubectl patch. It is not for kubectl apply: see
+// [Service.Complete].
 type Patch struct {
 	APIVersion string        `json:"apiVersion"`
 	Kind       string        `json:"kind"`
@@ -74,12 +79,114 @@ func (p *Patch) applied(svc *corev1.Service) *corev1.Service {
 		out.Annotations = map[string]string{}
 	}
 	maps.Copy(out.Annotations, p.Metadata.Annotations)
-	if p.Spec != nil {
-		for _, port := range p.Spec.Ports {
-			out.Spec.Ports = append(out.Spec.Ports, corev1.ServicePort{Name: port.Name, Port: port.Port, TargetPort: intstr.Parse(fmt.Sprint(port.TargetPort))})
+	if p.Spec == nil {
+		return out
+	}
+	for _, port := range p.Spec.Ports {
+		i := slices.IndexFunc(out.Spec.Ports, func(have corev1.ServicePort) bool {
+			return have.Port == port.Port && have.Protocol != corev1.ProtocolUDP
+		})
+		if i >= 0 {
+			out.Spec.Ports[i].Name = port.Name
+			continue
 		}
+		out.Spec.Ports = append(out.Spec.Ports, corev1.ServicePort{Name: port.Name, Port: port.Port, Protocol: corev1.ProtocolTCP, TargetPort: intstr.Parse(fmt.Sprint(port.TargetPort))})
 	}
 	return out
+}
+
+// Only returns an error if after, which a server made of before and the patch, differs from before in more than
+// what the patch adds.
+func (p *Patch) Only(before, after *corev1.Service) error {
+	want := p.applied(before)
+	got := after.DeepCopy()
+	for i := range got.Spec.Ports { // the server chooses those of new ports
+		if !slices.ContainsFunc(before.Spec.Ports, func(have corev1.ServicePort) bool {
+			return have.Port == got.Spec.Ports[i].Port && have.Protocol == got.Spec.Ports[i].Protocol
+		}) {
+			got.Spec.Ports[i].NodePort = 0
+		}
+	}
+	slices.SortStableFunc(want.Spec.Ports, compareNumbers) // a merge may change the order
+	slices.SortStableFunc(got.Spec.Ports, compareNumbers)
+	switch {
+	case !equality.Semantic.DeepEqual(want.Spec, got.Spec):
+		return errors.New("its spec differs in more than the added ports")
+	case !equality.Semantic.DeepEqual(want.Annotations, got.Annotations):
+		return errors.New("its annotations differ in more than the added one")
+	case !equality.Semantic.DeepEqual(want.Labels, got.Labels):
+		return errors.New("its labels differ")
+	}
+	return nil
+}
+
+func compareNumbers(a, b corev1.ServicePort) int {
+	return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Protocol, b.Protocol))
+}
+
+// Merge returns the patch as the API server takes it as a strategic merge patch. It fails if the Service is
+// not as it was read.
+func (p *Patch) Merge(read *corev1.Service) []byte {
+	metadata := p.metadata()
+	metadata["uid"], metadata["resourceVersion"] = read.UID, read.ResourceVersion
+	return body(metadata, p.spec())
+}
+
+// spec returns what the patch adds to the spec, or nil: not a nil pointer in an interface.
+func (p *Patch) spec() any {
+	if p.Spec == nil {
+		return nil
+	}
+	return p.Spec
+}
+
+// Undo returns the strategic merge patch that takes back what was added. The name that a port got stays.
+func (p *Patch) Undo(before *corev1.Service) []byte {
+	metadata := map[string]any{}
+	if len(p.Metadata.Annotations) > 0 {
+		none := map[string]any{}
+		for name := range p.Metadata.Annotations {
+			none[name] = nil
+		}
+		metadata["annotations"] = none
+	}
+	if p.Spec == nil {
+		return body(metadata, nil)
+	}
+	ports := []map[string]any{}
+	for _, port := range p.Spec.Ports {
+		if !slices.ContainsFunc(before.Spec.Ports, func(have corev1.ServicePort) bool { return have.Port == port.Port }) {
+			ports = append(ports, map[string]any{"port": port.Port, "$patch": "delete"})
+		}
+	}
+	return body(metadata, map[string]any{"ports": ports})
+}
+
+// merge returns the patch as kubectl patch takes it.
+func (p *Patch) merge() string { return string(body(p.metadata(), p.spec())) }
+
+// metadata returns what the patch adds to the metadata.
+func (p *Patch) metadata() map[string]any {
+	if len(p.Metadata.Annotations) == 0 {
+		return map[string]any{}
+	}
+	return map[string]any{"annotations": p.Metadata.Annotations}
+}
+
+// body returns a strategic merge patch.
+func body(metadata map[string]any, spec any) []byte {
+	out := map[string]any{}
+	if len(metadata) > 0 {
+		out["metadata"] = metadata
+	}
+	if spec != nil {
+		out["spec"] = spec
+	}
+	text, err := json.Marshal(out)
+	if err != nil {
+		panic(err) // it is made of texts and numbers
+	}
+	return text
 }
 
 func value(t intstr.IntOrString) any {

@@ -14,6 +14,8 @@ type Plan struct {
 	Totals   Totals    `json:"totals"`
 	// Unread is what could not be read, and why. References in it are missing.
 	Unread []string `json:"unread,omitempty"`
+	// Forbidden is what the user may not do, of what the steps need.
+	Forbidden []string `json:"forbidden,omitempty"`
 }
 
 // Totals count Services by their Way, and the references that have to change.
@@ -28,15 +30,17 @@ type Way string
 
 // The ways.
 const (
-	WayPort   Way = "port"   // add a port, behind which a proxy serves TLS
-	WayNative Way = "native" // annotate the Service: its program takes the certificate by itself
-	WayMove   Way = "move"   // TLS is served beside plaintext: move the clients
-	WayDone   Way = "done"   // all its ports serve TLS
-	WayNone   Way = "none"   // it cannot, or it is not known how; Service.Why says why
+	WayPort    Way = "port"    // add a port, behind which a proxy serves TLS
+	WayNative  Way = "native"  // annotate the Service: its program takes the certificate by itself, or a port asks for the proxy
+	WayRollout Way = "rollout" // it asks for TLS, and its pods are older: roll them out
+	WayMove    Way = "move"    // TLS is served beside plaintext: move the clients
+	WayCheck   Way = "check"   // its ports are to serve TLS, and nobody has seen it; Service.Why says of which
+	WayDone    Way = "done"    // all its ports serve TLS
+	WayNone    Way = "none"    // it cannot, or it is not known how; Service.Why says why
 )
 
 // Ways are all of them, in the order in which a person would look at them.
-func Ways() []Way { return []Way{WayPort, WayNative, WayMove, WayDone, WayNone} }
+func Ways() []Way { return []Way{WayPort, WayNative, WayRollout, WayMove, WayCheck, WayDone, WayNone} }
 
 // Service is the plan of one Service.
 type Service struct {
@@ -51,9 +55,13 @@ type Service struct {
 	Secret string `json:"secret,omitempty"`
 	// Serving is the reason of condition servingcert.dev/Serving; empty if there is none.
 	Serving string `json:"serving,omitempty"`
+	// ManagedBy is what takes back changes that are made in the cluster; empty if nothing is known to.
+	ManagedBy string `json:"managedBy,omitempty"`
 	// Workloads are those that it selects: KIND/NAME.
 	Workloads []string `json:"workloads,omitempty"`
-	Ports     []Port   `json:"ports"`
+	// Without are those of the Workloads whose pods do not take its certificate.
+	Without []string `json:"without,omitempty"`
+	Ports   []Port   `json:"ports"`
 	// References are who refers to it, at most MaxReferences; MoreReferences are the others.
 	References     []Reference `json:"references,omitempty"`
 	MoreReferences int         `json:"moreReferences,omitempty"`
@@ -63,7 +71,8 @@ type Service struct {
 	// Patch is what is to be added to the Service; nil if nothing.
 	Patch *Patch `json:"patch,omitempty"`
 
-	request request // what it asks for, or is to ask for
+	request request        // what it asks for, or is to ask for
+	content map[string]any // the Service, as it is written
 }
 
 // Step is one thing that a person does.
@@ -79,16 +88,17 @@ type Today string
 const (
 	TodayTLS       Today = "tls"       // the program serves TLS with the certificate that it gets
 	TodayOwn       Today = "own"       // the program's own settings, or its probes, say that it serves TLS
-	TodayDeclared  Today = "declared"  // the Service says that the port is one of TLS; nothing else does
+	TodayDeclared  Today = "declared"  // it is to be a port of TLS, and nobody has looked; Port.By says what says so
 	TodayProxy     Today = "proxy"     // the proxy serves TLS
 	TodayAny       Today = "any"       // the proxy serves TLS and plaintext
+	TodayAsked     Today = "asked"     // the Service asks for the proxy, and no pod has it; Port.By says why
 	TodayPlaintext Today = "plaintext" // no TLS
 	TodayUnknown   Today = "unknown"   // nothing that was read is behind it
 )
 
-// Secure reports whether a port that speaks this serves TLS, as far as is known.
+// Secure reports whether a port that speaks this serves TLS and no plaintext.
 func (t Today) Secure() bool {
-	return t == TodayTLS || t == TodayOwn || t == TodayDeclared || t == TodayProxy
+	return t == TodayTLS || t == TodayOwn || t == TodayProxy
 }
 
 // Port is the plan of one port of a Service.
@@ -112,6 +122,9 @@ type Port struct {
 	Native *Native `json:"native,omitempty"`
 	// Notes are what to know before the proxy is used.
 	Notes []string `json:"notes,omitempty"`
+
+	annotate, rollOut bool     // what a port that is TodayAsked lacks
+	without           []string // the workloads that get no proxy for it
 }
 
 // Native is what becomes of a program that serves TLS itself.

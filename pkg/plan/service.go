@@ -88,10 +88,11 @@ func compareKeys(a, b key) int {
 // service returns the plan of one Service, without its steps and its place in the order.
 func (b *Builder) service(e *entry, workloads []Workload, asked request) Service {
 	svc := e.svc
-	s := Service{Namespace: svc.Namespace, Name: svc.Name, Ports: []Port{}, request: asked}
+	s := Service{Namespace: svc.Namespace, Name: svc.Name, Ports: []Port{}, request: asked, content: b.contents[key{svc.Namespace, svc.Name}]}
 	if c := api.Condition(svc, api.ConditionServing); c != nil {
 		s.Serving = c.Reason
 	}
+	s.ManagedBy = managedBy(svc)
 	for _, w := range workloads {
 		s.Workloads = append(s.Workloads, w.String())
 	}
@@ -100,16 +101,40 @@ func (b *Builder) service(e *entry, workloads []Workload, asked request) Service
 		if port.Today == TodayTLS && s.Serving == api.ServingPlaintext {
 			port.Today, port.By = TodayPlaintext, "condition "+api.ConditionServing+" says that it serves no TLS"
 		}
+		if port.Today == TodayTLS && b.opts.Endpoints != nil && s.Serving != api.ServingCurrent {
+			port.Today, port.By = TodayDeclared, "its program gets the certificate, and condition "+api.ConditionServing+" is "+cmp.Or(s.Serving, "missing")
+		}
 		for _, r := range inside {
 			r.Port = p.Port
 			e.add(r)
 		}
 		s.Ports = append(s.Ports, port)
+		for _, w := range port.without {
+			s.lacks(w)
+		}
 	}
 	s.besides()
 	b.refer(&s, e)
 	s.conclude(e)
 	return s
+}
+
+// lacks takes note of a workload whose pods do not take the Service's certificate.
+func (s *Service) lacks(workload string) {
+	if !slices.Contains(s.Without, workload) {
+		s.Without = append(s.Without, workload)
+	}
+}
+
+// managedBy returns what keeps the Service as a repository has it.
+func managedBy(svc *corev1.Service) string {
+	switch {
+	case svc.Annotations["argocd.argoproj.io/tracking-id"] != "", svc.Labels["argocd.argoproj.io/instance"] != "":
+		return "Argo CD"
+	case svc.Labels["kustomize.toolkit.fluxcd.io/name"] != "", svc.Labels["helm.toolkit.fluxcd.io/name"] != "":
+		return "Flux"
+	}
+	return ""
 }
 
 // conclude fills in the way, what is to be added to the Service, and how many references are to change.
@@ -219,20 +244,45 @@ func (s *Service) choose(svc *corev1.Service) {
 		s.Way, s.Why = WayNone, "it has no port"
 	case is(func(p Port) bool { return p.Proxy != "" }):
 		s.Way = WayPort
+	case is(func(p Port) bool { return p.annotate }):
+		s.Way = WayNative
+	case is(func(p Port) bool { return p.rollOut }):
+		s.Way, s.Why = WayRollout, s.said(TodayAsked)
+	case is(func(p Port) bool { return p.Today == TodayAsked }):
+		s.Way, s.Why = WayNone, s.said(TodayAsked)
 	case is(func(p Port) bool { return p.Beside != 0 || p.Today == TodayAny }):
 		s.Way = WayMove
 	case !api.Asks(svc) && is(func(p Port) bool { return p.Today == TodayDeclared && p.Native != nil && p.Native.Possible }):
 		s.Way = WayNative
-	case is(func(p Port) bool { return p.Today.Secure() }) && !is(func(p Port) bool { return p.Protocol == "TCP" && !p.Today.Secure() }):
+	case is(func(p Port) bool { return p.Protocol == "TCP" && !p.Today.Secure() && p.Today != TodayDeclared }):
+		s.Way, s.Why = WayNone, s.cannot()
+	case is(func(p Port) bool { return p.Today == TodayDeclared }):
+		s.Way, s.Why = WayCheck, s.said(TodayDeclared)
+	case is(func(p Port) bool { return p.Today.Secure() }):
 		s.Way = WayDone
 	default:
-		s.Way = WayNone
-		var why []string
-		for _, p := range s.Ports {
-			if p.ProxyNot != "" {
-				why = appendNew(why, p.ProxyNot)
-			}
-		}
-		s.Why = strings.Join(why, "; ")
+		s.Way, s.Why = WayNone, s.cannot()
 	}
+}
+
+// cannot says why its ports get no proxy.
+func (s *Service) cannot() string {
+	var why []string
+	for _, p := range s.Ports {
+		if p.ProxyNot != "" {
+			why = appendNew(why, p.ProxyNot)
+		}
+	}
+	return strings.Join(why, "; ")
+}
+
+// said says of the ports that speak this what that follows from.
+func (s *Service) said(today Today) string {
+	var out []string
+	for _, p := range s.Ports {
+		if p.Today == today {
+			out = append(out, fmt.Sprintf("port %d: %s", p.Port, p.By))
+		}
+	}
+	return strings.Join(out, "; ")
 }

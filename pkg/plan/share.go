@@ -114,8 +114,8 @@ func (b *Builder) withhold(services []Service, behind map[key][]Workload) {
 	}
 	lost := map[*Service][]loss{}
 	for _, id := range slices.Sorted(maps.Keys(asking)) {
-		for s, to := range b.losers(pods[id], asking[id]) {
-			lost[s] = append(lost[s], loss{pods[id].String(), to})
+		for s, l := range b.losers(pods[id], asking[id]) {
+			lost[s] = append(lost[s], l)
 		}
 	}
 	for s, losses := range lost {
@@ -123,32 +123,45 @@ func (b *Builder) withhold(services []Service, behind map[key][]Workload) {
 	}
 }
 
-// loss is a workload whose pods take the certificate of another Service.
+// loss is a workload whose pods take another certificate than the Service's.
 type loss struct {
 	workload string
-	to       *Service
+	to       *Service // whose they take; nil if they name a Secret themselves
+	secret   string   // that they name
 }
 
-// losers returns those of the Services of which the workload's pods will not take the certificate, and whose
-// they take instead.
-func (b *Builder) losers(w Workload, services []*Service) map[*Service]*Service {
-	if !slices.ContainsFunc(services, func(s *Service) bool { return s.request != services[0].request }) {
-		return nil
+// String says what they take, and what to do.
+func (l loss) String() string {
+	if l.to == nil {
+		return fmt.Sprintf("the pods of %s name Secret %s themselves (annotation %s): remove that, or set it in the Service too", l.workload, l.secret, api.AnnotationSecretName)
 	}
+	why := fmt.Sprintf("the pods of %s take the certificate of Service %s, which selects them too: set %s in both Services", l.workload, l.to.Name, l.to.request)
+	if podKeys := (request{api.AnnotationKeySource, string(api.KeySourcePod)}); l.to.request != podKeys {
+		why += ", or " + podKeys.String()
+	}
+	return why
+}
+
+// losers returns those of the Services of which the workload's pods will not take the certificate, and what
+// they take instead.
+func (b *Builder) losers(w Workload, services []*Service) map[*Service]loss {
 	var asking []*corev1.Service
 	for _, s := range services {
 		asking = append(asking, s.Patch.applied(b.index.services[key{s.Namespace, s.Name}].svc))
 	}
 	podRequest, _ := api.ParsePod(&w.Pod.ObjectMeta) // a mistake in it is for doctor and analyze
 	choice := choose.Secret(w.Pod, podRequest, b.known(w.Namespace, asking...))
+	taken := loss{workload: w.String(), secret: choice.Secret}
 	i := slices.IndexFunc(services, func(s *Service) bool { return s.Name == choice.Service })
-	if i < 0 {
+	if i >= 0 {
+		taken.to = services[i]
+	} else if choice.By != choose.ByPod {
 		return nil
 	}
-	out := map[*Service]*Service{}
+	out := map[*Service]loss{}
 	for _, s := range services {
-		if s.request != services[i].request {
-			out[s] = services[i]
+		if i < 0 || s.request != services[i].request {
+			out[s] = taken
 		}
 	}
 	return out
@@ -159,10 +172,9 @@ func (s *Service) withhold(losses []loss, e *entry) {
 	if s.Patch == nil {
 		return // it asks already: condition Serving and the webhook's notes say it
 	}
-	first := losses[0]
-	why := fmt.Sprintf("the pods of %s take the certificate of Service %s, which selects them too: set %s in both Services", first.workload, first.to.Name, first.to.request)
-	if podKeys := (request{api.AnnotationKeySource, string(api.KeySourcePod)}); first.to.request != podKeys {
-		why += ", or " + podKeys.String()
+	why := losses[0].String()
+	for _, l := range losses {
+		s.lacks(l.workload)
 	}
 	for i := range s.Ports {
 		p := &s.Ports[i]

@@ -40,9 +40,21 @@ func TestWays(t *testing.T) {
 		{service(asks, "ports: [{name: a, port: 443, targetPort: sc-tls-8080}, {name: b, port: 53, protocol: UDP}]") + declares, "done: 443 proxy, 53 plaintext"},
 		{service(asks, "ports: [{name: a, port: 443, targetPort: sc-tls-8080}, {name: b, port: 90, targetPort: other}]") + declares, "none, no container declares the port other: 443 proxy, 90 unknown"},
 
-		{service("", "ports: [{name: https, port: 8443}]") + declares, "done: 8443 declared"},
-		{service("", "ports: [{name: web, appProtocol: https, port: 8443}]") + declares, "done: 8443 declared"},
-		{service("", "ports: [{port: 443, targetPort: 9000}]") + declares, "done: 443 declared"},
+		{service("", "ports: [{port: 443, targetPort: sc-tls-8080}]") + declares, "native: 443 asked"},
+		{service("", "ports: [{port: 443, targetPort: sc-tls-8080}]"), "none, port 443: the Service has no annotation servingcert.dev/secret-name: 443 asked"},
+		{service(asks, "ports: [{port: 443, targetPort: sc-tls-8080}]"), "none, port 443: no workload that was read has the labels of its selector: 443 asked"},
+		{service(asks, "ports: [{port: 443, targetPort: sc-tls-8080}]") + strings.Replace(declares, "spec: {", "spec: {hostNetwork: true, ", 1), "none, port 443: Pod/web uses the node's network, whose loopback others share: 443 asked"},
+		{service(asks, "ports: [{port: 443, targetPort: sc-tls-8080}]") + strings.Replace(declares, "metadata: {", "metadata: {annotations: {servingcert.dev/secret-name: mine}, ", 1), "none, port 443: Pod/web takes Secret mine, which it names itself: 443 asked"},
+		{service("", "ports: [{port: 80, targetPort: 8080}]") + strings.Replace(declares, "metadata: {", "metadata: {annotations: {servingcert.dev/secret-name: mine}, ", 1), "none, the pods of Pod/web name Secret mine themselves (annotation servingcert.dev/secret-name): remove that, or set it in the Service too: 80 plaintext"},
+		{strings.Replace(service(asks, "ports: [{port: 443, targetPort: sc-tls-8080}]"), "metadata: {", "metadata: {namespace: kube-system, ", 1), "none, port 443: the webhook changes no pod of namespace kube-system: 443 asked"},
+		{strings.ReplaceAll(service("", "ports: [{port: 80, targetPort: 8080}]")+declares, "metadata: {", "metadata: {namespace: kube-system, "), "none, the webhook changes no pod of namespace kube-system: 80 plaintext"},
+		{service("", "ports: [{name: dns-tcp, port: 53, targetPort: 8053}]") + declares, "none, it is DNS, whose clients speak plaintext: 53 plaintext"},
+		{service("", "ports: [{name: dns-tcp, port: 5353, targetPort: 53}]") + declares, "none, it is DNS, whose clients speak plaintext: 5353 plaintext"},
+		{service(asks, "ports: [{port: 443, targetPort: sc-tls-8080}]") + declares + "---\n{apiVersion: v1, kind: Namespace, metadata: {name: default}}\n", "rollout, port 443: the namespace has no label servingcert.dev/inject=enabled: 443 asked"},
+
+		{service("", "ports: [{name: https, port: 8443}]") + declares, "check, port 8443: the Service calls it https: 8443 declared"},
+		{service("", "ports: [{name: web, appProtocol: https, port: 8443}]") + declares, "check, port 8443: the Service calls it https: 8443 declared"},
+		{service("", "ports: [{port: 443, targetPort: 9000}]") + declares, "check, port 443: its number is 443: 443 declared"},
 		{service("", "ports: [{port: 443, targetPort: 8080}]") + declares, "port: 443 plaintext, proxy sc-tls-8080"},
 		{service("", "ports: [{port: 443, targetPort: 80}]") + declares, "port: 443 plaintext, proxy sc-tls-80"},
 		{service("", "ports: [{port: 90}]") + podWeb("readinessProbe: {httpGet: {port: 90, scheme: HTTPS}}"), "done: 90 own"},
@@ -50,7 +62,7 @@ func TestWays(t *testing.T) {
 
 		{service("", "ports: [{name: https, port: 443, targetPort: 9443}]") + pod("web", metricsServer, "args: [--secure-port=9443]"), "native: 443 declared, possible"},
 		{service(asks, "ports: [{name: https, port: 443, targetPort: 9443}]") + pod("web", metricsServer, "args: [--secure-port=9443]"), "done: 443 tls, possible"},
-		{service("", "ports: [{name: https, port: 443, targetPort: 9443}]") + pod("web", metricsServer, "args: [--secure-port=9443]") + pod("other", "registry.example/app:1", "args: [x]"), "done: 443 declared"},
+		{service("", "ports: [{name: https, port: 443, targetPort: 9443}]") + pod("web", metricsServer, "args: [--secure-port=9443]") + pod("other", "registry.example/app:1", "args: [x]"), "check, port 443: the Service calls it https: 443 declared"},
 		{service("", "ports: [{name: https, port: 443, targetPort: 9443}]") + pod("web", metricsServer, "args: [--secure-port=9443, --tls-cert-file=/a]"), "done: 443 own"},
 	} {
 		s := planOf(t, tt.manifests).Services[0]

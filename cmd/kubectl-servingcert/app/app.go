@@ -17,17 +17,21 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/servingcert/servingcert/cmd/internal/version"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/apply"
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/follow"
 )
 
 // Timing is how long the program waits where no flag says so.
 type Timing struct {
 	Follow   follow.Timing // of rotate-ca, renew and migrate service-ca
+	Apply    apply.Timing  // of plan --apply
 	Complete time.Duration // how long somebody who pressed Tab is kept waiting for a cluster
 }
 
 // DefaultTiming returns that of Main.
-func DefaultTiming() Timing { return Timing{Follow: follow.DefaultTiming(), Complete: 2 * time.Second} }
+func DefaultTiming() Timing {
+	return Timing{Follow: follow.DefaultTiming(), Apply: apply.DefaultTiming(), Complete: 2 * time.Second}
+}
 
 // Main runs the program with the arguments and streams of the process, and exits.
 func Main() { MainWith(DefaultTiming()) }

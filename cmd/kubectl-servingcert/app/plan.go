@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -23,6 +24,9 @@ type planFlags struct {
 	all           bool
 	clusterDomain string
 	names         []string
+
+	apply, dryRun, yes bool
+	timeout            time.Duration
 }
 
 // planOutputs are the values of -o.
@@ -30,7 +34,7 @@ var planOutputs = outputs{"text", "json", "yaml", "html", jsonPath + "TEMPLATE"}
 
 func (p *plugin) planCommand() *cobra.Command {
 	return verb{
-		about: "Show how each Service comes to serve TLS, who refers to it without, and in which order to go.",
+		about: "Plan how each Service comes to serve TLS: who refers to it without, and in which order to go. --apply carries it out.",
 		usage: "plan [SERVICE…] [-f FILE|DIR|- | -n NAMESPACE | -A] [flags]",
 		examples: `# All Services of a cluster, in the order to go.
 kubectl servingcert plan
@@ -41,8 +45,12 @@ kubectl servingcert plan web -n shop
 # Of a chart, as a page for a browser.
 helm template shop ./shop | kubectl servingcert plan -f - -o html > plan.html
 
-# Add the ports of a namespace. This changes nothing for those who use the other ports.
-kubectl servingcert plan -n shop -o yaml | kubectl apply --server-side --field-manager=servingcert-plan -f -`,
+# Add the ports of a namespace and roll out the pods: what would be done, and then do it.
+kubectl servingcert plan -n shop --apply --dry-run
+kubectl servingcert plan -n shop --apply
+
+# For a repository: the whole Services, with what is to be added.
+kubectl servingcert plan -f ./manifests -o yaml`,
 		outputs: planOutputs,
 		args:    p.live(allServices),
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
@@ -51,13 +59,20 @@ kubectl servingcert plan -n shop -o yaml | kubectl apply --server-side --field-m
 			fs.BoolVarP(&f.from.recursive, "recursive", "R", false, "read subdirectories too")
 			fs.StringVarP(p.kube.Namespace, "namespace", "n", "", "namespace of the Services (default: all); with -f, of objects that do not set one (default \"default\")")
 			fs.BoolVarP(&f.all, "all-namespaces", "A", false, "the Services of all namespaces, which is the default")
-			fs.StringVarP(&f.format, "output", "o", "text", planOutputs.String()+": yaml are the patches of the Services, html is a page")
+			fs.StringVarP(&f.format, "output", "o", "text", planOutputs.String()+": yaml are the Services with what is to be added, for a repository; html is a page")
+			fs.BoolVar(&f.apply, "apply", false, "carry the plan out, for named Services, -n or -A: add ports and annotations, and roll out the pods, one wave after the other; asks first")
+			fs.BoolVar(&f.dryRun, "dry-run", false, "with --apply: have the API server say what it would do, and change nothing")
+			fs.BoolVar(&f.yes, "yes", false, "with --apply: do not ask for confirmation")
+			fs.DurationVar(&f.timeout, "timeout", 5*time.Minute, "with --apply: how long to wait for a certificate, and for a rollout")
 			fs.StringVar(&f.clusterDomain, "cluster-domain", "cluster.local", "the signer's --cluster-domain")
 			f.webhook.add(fs)
 			fs.StringVar(&f.webhook.programs, "programs", "", "file with a table of programs, as in ConfigMap "+api.ProgramsName+" (default: that of the cluster or of the manifests)")
 			systemNamespace(fs, &f.system)
 			return func(ctx context.Context, args []string) error {
 				if err := f.validate(args); err != nil {
+					return err
+				}
+				if err := f.validateApply(); err != nil {
 					return err
 				}
 				return f.run(ctx)
@@ -95,7 +110,7 @@ func (f *planFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	opts := plan.Options{ClusterDomain: f.clusterDomain, OpenShift: f.webhook.openShift, Config: config}
+	opts := plan.Options{ClusterDomain: f.clusterDomain, OpenShift: f.webhook.openShift, Config: config, System: f.system}
 	read := f.ofCluster
 	if len(f.from.files) > 0 {
 		read = f.ofFiles
@@ -108,6 +123,9 @@ func (f *planFlags) run(ctx context.Context) error {
 		if p, err = p.Only(f.names); err != nil {
 			return err
 		}
+	}
+	if f.apply {
+		return f.carryOut(ctx, p)
 	}
 	return f.writePlan(p)
 }
@@ -162,8 +180,8 @@ var ways = map[plan.Way]struct {
 	text string
 	how  style
 }{
-	plan.WayPort: {"add a port", doubt}, plan.WayNative: {"annotate", doubt}, plan.WayMove: {"move clients", doubt},
-	plan.WayDone: {"nothing to do", good}, plan.WayNone: {"not possible", bad},
+	plan.WayPort: {"add a port", doubt}, plan.WayNative: {"annotate", doubt}, plan.WayRollout: {"roll out", doubt}, plan.WayMove: {"move clients", doubt},
+	plan.WayCheck: {"not seen", doubt}, plan.WayDone: {"nothing to do", good}, plan.WayNone: {"not possible", bad},
 }
 
 // portsToday says what each port speaks.

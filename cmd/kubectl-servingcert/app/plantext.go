@@ -17,7 +17,7 @@ import (
 func (f *planFlags) writePlan(p plan.Plan) error {
 	switch {
 	case f.format == "yaml":
-		return writePatches(f.streams, p)
+		return writeServices(f.streams, p)
 	case f.format == "html":
 		return page.Write(f.manifests, p, f.title())
 	case isData(f.format):
@@ -28,8 +28,8 @@ func (f *planFlags) writePlan(p plan.Plan) error {
 	return writeSummary(f.screen, p)
 }
 
-// writePatches writes what is to be added to each Service, ready for kubectl apply --server-side.
-func writePatches(std streams, p plan.Plan) error {
+// writeServices writes the Services to which something is to be added, with it.
+func writeServices(std streams, p plan.Plan) error {
 	for _, u := range p.Unread {
 		_, _ = fmt.Fprintf(std.err, "Warning: not read: %s\n", u)
 	}
@@ -37,7 +37,7 @@ func writePatches(std streams, p plan.Plan) error {
 		if s.Patch == nil {
 			continue
 		}
-		text, err := yaml.Marshal(s.Patch)
+		text, err := yaml.Marshal(s.Complete())
 		if err != nil {
 			return err
 		}
@@ -85,12 +85,16 @@ func writeSummary(s screen, p plan.Plan) error {
 	return writeLines(s, text+unread(p))
 }
 
-// unread says what is missing.
+// unread says what is missing: what was not read, and rights.
 func unread(p plan.Plan) string {
-	if len(p.Unread) == 0 {
-		return ""
+	out := ""
+	if len(p.Unread) > 0 {
+		out = "\nNot read, so that references may be missing:\n  " + strings.Join(p.Unread, "\n  ") + "\n"
 	}
-	return "\nNot read, so that references are missing:\n  " + strings.Join(p.Unread, "\n  ") + "\n"
+	if len(p.Forbidden) > 0 {
+		out += "\nThe steps need what this user may not do:\n  " + strings.Join(p.Forbidden, "\n  ") + "\n"
+	}
+	return out
 }
 
 func writeLines(s screen, text string) error {
@@ -115,6 +119,9 @@ func writeEach(s screen, p plan.Plan) error {
 		}
 		if svc.Why != "" {
 			line("  %s", svc.Why)
+		}
+		if svc.ManagedBy != "" {
+			line("  %s manages it: make the changes in its source", svc.ManagedBy)
 		}
 		if len(svc.Workloads) > 0 {
 			line("  behind it: %s", strings.Join(svc.Workloads, ", "))

@@ -21,16 +21,18 @@ var page = template.Must(template.New("page").Funcs(template.FuncMap{
 
 // words are a way in the words of the page.
 var words = map[plan.Way]struct{ badge, about string }{
-	plan.WayPort:   {"add a port", "TLS by a port of its own"},
-	plan.WayNative: {"annotate", "the program takes a certificate"},
-	plan.WayMove:   {"move clients", "TLS is there, beside plaintext"},
-	plan.WayDone:   {"nothing to do", "its ports are TLS already"},
-	plan.WayNone:   {"not possible", "the page says why"},
+	plan.WayPort:    {"add a port", "TLS by a port of its own"},
+	plan.WayNative:  {"annotate", "the program takes a certificate"},
+	plan.WayRollout: {"roll out", "the Service asks, its pods are older"},
+	plan.WayMove:    {"move clients", "TLS is there, beside plaintext"},
+	plan.WayCheck:   {"not seen", "its ports are to be TLS; nobody looked"},
+	plan.WayDone:    {"nothing to do", "its ports are TLS already"},
+	plan.WayNone:    {"not possible", "the page says why"},
 }
 
 var todays = map[plan.Today]string{
 	plan.TodayTLS: "TLS", plan.TodayOwn: "TLS, its own", plan.TodayDeclared: "TLS, as its name says", plan.TodayProxy: "TLS, by the proxy",
-	plan.TodayAny: "TLS and plaintext", plan.TodayPlaintext: "plaintext", plan.TodayUnknown: "unknown",
+	plan.TodayAny: "TLS and plaintext", plan.TodayAsked: "nothing yet: the proxy is missing", plan.TodayPlaintext: "plaintext", plan.TodayUnknown: "unknown",
 }
 
 // share is a part of the bar at the top.
@@ -63,7 +65,7 @@ func Write(w io.Writer, p plan.Plan, title string) error {
 	for _, s := range p.Services {
 		title := fmt.Sprintf("Wave %d", s.Wave)
 		if s.Wave == 0 {
-			title = "Nothing to do, or not possible"
+			title = "Nothing to do, not seen, or not possible"
 		}
 		i := slices.IndexFunc(data.Groups, func(g group) bool { return g.Title == title })
 		if i < 0 {

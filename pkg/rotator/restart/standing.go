@@ -42,6 +42,16 @@ type Standing struct {
 	progress progress
 }
 
+// Done reports whether all pods that its template asks for are there and ready, and no older ones.
+func (s Standing) Done() bool { return s.progress.done }
+
+// KeepsPods reports whether a changed template replaces no pods: it is paused, or its pods are replaced by
+// whoever deletes them.
+func (s Standing) KeepsPods() bool { return s.paused || s.onDelete }
+
+// Progress says how far a rollout is.
+func (s Standing) Progress() string { return s.progress.counts.String() }
+
 // progress is how far a workload's rollout is, by the rules of kubectl rollout status.
 type progress struct {
 	done bool

@@ -14,7 +14,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"sigs.k8s.io/yaml"
 
 	"github.com/servingcert/servingcert/pkg/plan"
 )
@@ -58,50 +57,40 @@ func planned(t *testing.T, kubeconfig, ns string) plan.Service {
 	return p.Services[0]
 }
 
-// TestPlanIsApplied: the patch adds a port by server-side apply and by the command of the steps, the
-// other port stays as it was, and nothing more is asked for.
+// TestPlanIsApplied: the command of the steps adds a port, the other port stays as it was, and nothing more is asked for. What
+// plan --apply does is tested where the other programs run: test/integration/lifecycle.
 func TestPlanIsApplied(t *testing.T) {
-	for _, how := range []string{"apply", "patch"} {
-		ns, other := shop(t)
-		s := planned(t, plane.KubeconfigFile(), ns)
-		require.Equal(t, plan.WayPort, s.Way)
-		assert.Equal(t, []string{"Deployment/web"}, s.Workloads)
-		require.Len(t, s.References, 2)
-		var from []string // ordered by names of namespaces, which are random
-		for _, r := range s.References {
-			from = append(from, r.Kind+" "+r.Namespace+"/"+r.Name)
-		}
-		assert.ElementsMatch(t, []string{"ConfigMap " + other + "/client", "Ingress " + ns + "/web"}, from)
-		assert.Equal(t, 2, s.ToMove)
-
-		data, kind, opts := []byte(nil), types.ApplyPatchType, metav1.PatchOptions{FieldManager: "servingcert-plan"}
-		if how == "apply" {
-			r := cli(t, "plan", "-n", ns, "-o", "yaml")
-			require.Zero(t, r.code, r.err)
-			var err error
-			data, err = yaml.YAMLToJSON([]byte(strings.TrimPrefix(r.out, "---\n")))
-			require.NoError(t, err)
-		} else {
-			for _, step := range s.Steps {
-				if _, patch, ok := strings.Cut(step.Command, " -p '"); ok {
-					data, kind, opts = []byte(strings.TrimSuffix(patch, "'")), types.StrategicMergePatchType, metav1.PatchOptions{}
-				}
-			}
-		}
-		svc, err := admin.CoreV1().Services(ns).Patch(t.Context(), "web", kind, data, opts)
-		require.NoError(t, err, how)
-		assert.Equal(t, "web-tls", svc.Annotations["servingcert.dev/secret-name"])
-		assert.Equal(t, []corev1.ServicePort{
-			{Name: "http", Port: 80, TargetPort: intstr.FromString("http"), Protocol: corev1.ProtocolTCP},
-			{Name: "https", Port: 443, TargetPort: intstr.FromString("sc-tls-8080"), Protocol: corev1.ProtocolTCP},
-		}, svc.Spec.Ports, how)
-		assert.Equal(t, map[string]string{"app": "web"}, svc.Spec.Selector)
-
-		after := planned(t, plane.KubeconfigFile(), ns)
-		assert.Equal(t, plan.WayMove, after.Way)
-		assert.Nil(t, after.Patch)
-		assert.Equal(t, 2, after.ToMove)
+	ns, other := shop(t)
+	s := planned(t, plane.KubeconfigFile(), ns)
+	require.Equal(t, plan.WayPort, s.Way)
+	assert.Equal(t, []string{"Deployment/web"}, s.Workloads)
+	require.Len(t, s.References, 2)
+	var from []string // ordered by names of namespaces, which are random
+	for _, r := range s.References {
+		from = append(from, r.Kind+" "+r.Namespace+"/"+r.Name)
 	}
+	assert.ElementsMatch(t, []string{"ConfigMap " + other + "/client", "Ingress " + ns + "/web"}, from)
+	assert.Equal(t, 2, s.ToMove)
+
+	var data []byte
+	for _, step := range s.Steps {
+		if _, patch, ok := strings.Cut(step.Command, " -p '"); ok {
+			data = []byte(strings.TrimSuffix(patch, "'"))
+		}
+	}
+	svc, err := admin.CoreV1().Services(ns).Patch(t.Context(), "web", types.StrategicMergePatchType, data, metav1.PatchOptions{})
+	require.NoError(t, err)
+	assert.Equal(t, "web-tls", svc.Annotations["servingcert.dev/secret-name"])
+	assert.Equal(t, []corev1.ServicePort{
+		{Name: "http", Port: 80, TargetPort: intstr.FromString("http"), Protocol: corev1.ProtocolTCP},
+		{Name: "https", Port: 443, TargetPort: intstr.FromString("sc-tls-8080"), Protocol: corev1.ProtocolTCP},
+	}, svc.Spec.Ports)
+	assert.Equal(t, map[string]string{"app": "web"}, svc.Spec.Selector)
+
+	after := planned(t, plane.KubeconfigFile(), ns)
+	assert.Equal(t, plan.WayRollout, after.Way, "no pod has the proxy")
+	assert.Nil(t, after.Patch)
+	assert.Equal(t, 2, after.ToMove)
 }
 
 // TestPlanWithTheRightsOfANamespace: what cannot be read is said, and the rest is planned.
@@ -115,8 +104,16 @@ func TestPlanWithTheRightsOfANamespace(t *testing.T) {
 	assert.Equal(t, "Ingress", s.References[0].Kind)
 	r := cliAs(t, kubeconfig, "plan", "-n", ns)
 	require.Zero(t, r.code, r.err)
+	assert.Contains(t, r.out, "\n  EndpointSlices: this user may not list them, so that it is not known whether ready pods serve the ports\n")
+	assert.Contains(t, r.out, "\nThe steps need what this user may not do:\n  patch services in "+ns+"\n  patch deployments in "+ns+"\n")
 	assert.Contains(t, r.out, "\n  ConfigMaps outside of namespace "+ns+": this user may not list them\n")
 	r = cliAs(t, kubeconfig, "plan")
 	assert.Equal(t, 1, r.code)
 	assert.Contains(t, r.err, "list Services: services is forbidden")
+	r = cliAs(t, kubeconfig, "plan", "-n", ns, "--apply", "--yes")
+	assert.Equal(t, 1, r.code)
+	assert.Contains(t, r.err, "this user may not do all of it. Nothing was changed")
+	svc, err := admin.CoreV1().Services(ns).Get(t.Context(), "web", metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.Len(t, svc.Spec.Ports, 1)
 }

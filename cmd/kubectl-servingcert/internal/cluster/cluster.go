@@ -4,6 +4,7 @@ package cluster
 
 import (
 	"fmt"
+	"os"
 
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
@@ -43,5 +44,6 @@ func Config(flags genericclioptions.RESTClientGetter) (*rest.Config, error) {
 	// The API server gives its clients fair shares. A limit of our own would have a wait that
 	// nears its end say so in words of the limiter's.
 	cfg.QPS = -1
+	cfg.WarningHandler = rest.NewWarningWriter(os.Stderr, rest.WarningWriterOptions{Deduplicate: true}) // as kubectl has it
 	return cfg, nil
 }

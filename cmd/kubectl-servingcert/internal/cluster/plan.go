@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -30,6 +31,12 @@ func (c *Cluster) Plan(ctx context.Context, namespace string, opts plan.Options)
 	if err != nil {
 		return plan.Plan{}, err
 	}
+	if opts.Endpoints, err = p.endpoints(); err != nil {
+		return plan.Plan{}, err
+	}
+	if opts.Quotas, err = p.quotas(); err != nil {
+		return plan.Plan{}, err
+	}
 	p.builder = plan.New(services, namespaces, opts)
 	for _, what := range p.unread {
 		p.builder.Unread(what)
@@ -39,7 +46,9 @@ func (c *Cluster) Plan(ctx context.Context, namespace string, opts plan.Options)
 			return plan.Plan{}, err
 		}
 	}
-	return p.builder.Plan(), nil
+	out := p.builder.Plan()
+	out.Forbidden, err = c.forbidden(ctx, out)
+	return out, err
 }
 
 // planner reads what a plan is made of.
@@ -95,15 +104,48 @@ func about(what string, err error) error {
 	return nil
 }
 
-func (p *planner) services() ([]*corev1.Service, error) {
-	var out []*corev1.Service
-	err := pager.New(pager.SimplePageFunc(func(opts metav1.ListOptions) (runtime.Object, error) {
-		return p.Client.CoreV1().Services(p.namespace).List(p.ctx, opts)
+// ofNamespace visits the objects of the namespace of the plan, or of all.
+func (p *planner) ofNamespace(in list, visit func(runtime.Object)) error {
+	return pager.New(pager.SimplePageFunc(func(opts metav1.ListOptions) (runtime.Object, error) {
+		return in(p.namespace, opts)
 	})).EachListItem(p.ctx, metav1.ListOptions{}, func(obj runtime.Object) error {
-		out = append(out, obj.(*corev1.Service))
+		visit(obj)
 		return nil
 	})
+}
+
+func (p *planner) services() ([]*corev1.Service, error) {
+	var out []*corev1.Service
+	err := p.ofNamespace(func(ns string, o metav1.ListOptions) (runtime.Object, error) {
+		return p.Client.CoreV1().Services(ns).List(p.ctx, o)
+	}, func(obj runtime.Object) { out = append(out, obj.(*corev1.Service)) })
 	return out, about("Services", err)
+}
+
+// endpoints reads which ports have ready endpoints; nil if the user may not.
+func (p *planner) endpoints() (plan.Endpoints, error) {
+	out := plan.Endpoints{}
+	err := p.ofNamespace(func(ns string, o metav1.ListOptions) (runtime.Object, error) {
+		return p.Client.DiscoveryV1().EndpointSlices(ns).List(p.ctx, o)
+	}, func(obj runtime.Object) { out.Add(obj.(*discoveryv1.EndpointSlice)) })
+	if apierrors.IsForbidden(err) {
+		p.unread = append(p.unread, "EndpointSlices: this user may not list them, so that it is not known whether ready pods serve the ports")
+		return nil, nil
+	}
+	return out, about("EndpointSlices", err)
+}
+
+// quotas reads the ResourceQuotas.
+func (p *planner) quotas() ([]*corev1.ResourceQuota, error) {
+	var out []*corev1.ResourceQuota
+	err := p.ofNamespace(func(ns string, o metav1.ListOptions) (runtime.Object, error) {
+		return p.Client.CoreV1().ResourceQuotas(ns).List(p.ctx, o)
+	}, func(obj runtime.Object) { out = append(out, obj.(*corev1.ResourceQuota)) })
+	if apierrors.IsForbidden(err) {
+		p.unread = append(p.unread, "ResourceQuotas: this user may not list them")
+		return nil, nil
+	}
+	return out, about("ResourceQuotas", err)
 }
 
 // namespaces reads which namespaces are opted in.

@@ -1,0 +1,118 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/apply"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/pkg/plan"
+)
+
+// validateApply checks the flags of --apply.
+func (f *planFlags) validateApply() error {
+	switch {
+	case !f.apply && (f.dryRun || f.yes):
+		return usagef("--dry-run and --yes require --apply")
+	case !f.apply:
+		return nil
+	case len(f.from.files) > 0:
+		return usagef("--apply and -f are mutually exclusive: it changes a cluster; -o yaml prints the Services for a repository")
+	case f.format != "text":
+		return usagef("--apply and -o are mutually exclusive")
+	case f.timeout <= 0:
+		return usagef("--timeout %s: must be positive", f.timeout)
+	case len(f.names) == 0 && f.from.namespace == "" && !f.all:
+		return usagef("--apply: name Services, or use -n NAMESPACE or -A")
+	}
+	for _, name := range f.names {
+		if !strings.Contains(name, "/") && f.from.namespace == "" {
+			return usagef("--apply: %q: in which namespace? Use -n NAMESPACE, or NAMESPACE/NAME", name)
+		}
+	}
+	return nil
+}
+
+// carryOut says what it is going to do, asks, and does it.
+func (f *planFlags) carryOut(ctx context.Context, p plan.Plan) error {
+	waves := apply.Chosen(p)
+	if err := writeLines(f.screen, outlook(p, waves)+unread(p)); err != nil {
+		return err
+	}
+	switch {
+	case len(waves) == 0:
+		return nil
+	case len(p.Forbidden) > 0:
+		return errors.New("this user may not do all of it. Nothing was changed")
+	}
+	if !f.yes && !f.dryRun {
+		if err := agreed(f.streams); err != nil {
+			return err
+		}
+	}
+	c, err := f.connect()
+	if err != nil {
+		return err
+	}
+	a := apply.Applier{Client: c.Client, FieldManager: fieldManager, Out: f.out, DryRun: f.dryRun, Timeout: f.timeout, Timing: f.timing.Apply}
+	if err := a.Run(ctx, waves); err != nil {
+		return err
+	}
+	if f.dryRun {
+		_, err = fmt.Fprintln(f.out, "Nothing was changed. New pods are tried before the first is replaced.")
+		return err
+	}
+	_, err = fmt.Fprintln(f.out, "Done. If manifests in a repository are the source, add the same there: kubectl servingcert plan -f FILE -o yaml")
+	return err
+}
+
+// outlook says what is going to be done, and what is left alone.
+func outlook(p plan.Plan, waves [][]plan.Service) string {
+	var b strings.Builder
+	rollouts := map[string]bool{}
+	for _, wave := range waves {
+		for _, s := range wave {
+			fmt.Fprintf(&b, "wave %d  %s/%s: ", s.Wave, judge.Escape(s.Namespace), judge.Escape(s.Name))
+			var what []string
+			if s.Patch != nil {
+				what = append(what, changes(s))
+			}
+			for _, w := range s.Workloads {
+				if id := s.Namespace + "/" + w; !rollouts[id] && !slices.Contains(s.Without, w) {
+					rollouts[id] = true
+					what = append(what, "roll out "+judge.Escape(w))
+				}
+			}
+			b.WriteString(strings.Join(what, ", ") + "\n")
+			for _, port := range s.Ports {
+				for _, n := range port.Notes {
+					fmt.Fprintf(&b, "        note: port %d: %s\n", port.Port, judge.Escape(n))
+				}
+			}
+		}
+	}
+	for _, s := range p.Services {
+		if s.ManagedBy != "" && s.Wave > 0 && s.Way != plan.WayMove {
+			fmt.Fprintf(&b, "left alone: %s/%s: %s manages it: change its source (plan -o yaml)\n", judge.Escape(s.Namespace), judge.Escape(s.Name), s.ManagedBy)
+		}
+	}
+	if len(waves) == 0 {
+		b.WriteString("nothing to do\n")
+	}
+	return b.String()
+}
+
+// changes says what is added to a Service.
+func changes(s plan.Service) string {
+	var out []string
+	for name, value := range s.Patch.Metadata.Annotations {
+		out = append(out, "annotation "+name+"="+judge.Escape(value))
+	}
+	if s.Patch.Spec != nil {
+		out = append(out, "port "+judge.Escape(s.Patch.Added()))
+	}
+	return strings.Join(out, ", ")
+}

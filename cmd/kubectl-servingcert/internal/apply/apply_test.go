@@ -1,0 +1,196 @@
+package apply
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/plan"
+)
+
+// world is a cluster with Service shop/web, its Deployment, and an endpoint.
+type world struct {
+	*fake.Clientset
+	applier Applier
+	out     bytes.Buffer
+	service plan.Service
+}
+
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	labels := map[string]string{"app": "web"}
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "u"},
+		Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Name: "http", Port: 80, Protocol: corev1.ProtocolTCP, TargetPort: intstr.FromInt32(8080)}}}}
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: appsv1.DeploymentSpec{Template: corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "registry.example/app", Ports: []corev1.ContainerPort{{ContainerPort: 8080}}}}},
+	}}}
+	w := &world{Clientset: fake.NewClientset(svc, d, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, slice("http"))}
+	w.applier = Applier{Client: w, FieldManager: "test", Out: &w.out, Timeout: time.Second, Timing: Timing{Look: time.Millisecond, Settle: 5 * time.Millisecond, Endpoints: 100 * time.Millisecond}}
+	b := plan.New([]*corev1.Service{svc}, nil, plan.Options{Endpoints: plan.Endpoints{}})
+	b.AddWorkload(plan.Workload{Kind: "Deployment", Namespace: "shop", Name: "web", Pod: &corev1.Pod{ObjectMeta: d.Spec.Template.ObjectMeta, Spec: d.Spec.Template.Spec}})
+	w.service = b.Plan().Services[0]
+	require.NotNil(t, w.service.Patch)
+	return w
+}
+
+func slice(ports ...string) *discoveryv1.EndpointSlice {
+	s := &discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
+		Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}},
+	}
+	for _, p := range ports {
+		s.Ports = append(s.Ports, discoveryv1.EndpointPort{Name: &p})
+	}
+	return s
+}
+
+func (w *world) run(t *testing.T) error {
+	t.Helper()
+	return w.applier.Run(t.Context(), Chosen(plan.Plan{Services: []plan.Service{w.service}}))
+}
+
+func (w *world) svc(t *testing.T) *corev1.Service {
+	t.Helper()
+	svc, err := w.CoreV1().Services("shop").Get(t.Context(), "web", metav1.GetOptions{})
+	require.NoError(t, err)
+	return svc
+}
+
+// whenPatched changes the cluster once the Service is patched.
+func (w *world) whenPatched(do func()) {
+	once := false
+	w.PrependReactor("patch", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if !once {
+			once = true
+			do()
+		}
+		return false, nil, nil
+	})
+}
+
+// TestLostEndpointsTakeItBack: a port that had ready endpoints has none after the patch.
+func TestLostEndpointsTakeItBack(t *testing.T) {
+	w := newWorld(t)
+	w.whenPatched(func() {
+		require.NoError(t, w.Tracker().Update(discoveryv1.SchemeGroupVersion.WithResource("endpointslices"), slice("other"), "shop"))
+	})
+	assert.EqualError(t, w.run(t), "Service shop/web: port 80 had ready endpoints, and has none since the Service was patched; what was added to it was taken back")
+	svc := w.svc(t)
+	assert.Len(t, svc.Spec.Ports, 1)
+	assert.Empty(t, svc.Annotations)
+}
+
+// TestAChangedServiceIsLeft: the plan was made of another one.
+func TestAChangedServiceIsLeft(t *testing.T) {
+	w := newWorld(t)
+	svc := w.svc(t)
+	svc.Spec.Selector = map[string]string{"app": "other"}
+	_, err := w.CoreV1().Services("shop").Update(t.Context(), svc, metav1.UpdateOptions{})
+	require.NoError(t, err)
+	assert.EqualError(t, w.run(t), "Service shop/web was changed since the plan was made: run the command again")
+	assert.Len(t, w.svc(t).Spec.Ports, 1)
+}
+
+// TestWithoutACertificateNoPodIsReplaced, and the ports stay as they are.
+func TestWithoutACertificateNoPodIsReplaced(t *testing.T) {
+	w := newWorld(t)
+	w.applier.Timeout = 10 * time.Millisecond
+	assert.ErrorContains(t, w.run(t), "Service shop/web has no certificate after 10ms: the signer has not answered. No pod was replaced")
+	d, err := w.AppsV1().Deployments("shop").Get(t.Context(), "web", metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.Empty(t, d.Spec.Template.Annotations)
+}
+
+// issuing has the Service Ready from its patch on, and answers dry runs of pods.
+func (w *world) issuing(t *testing.T, pod func(*corev1.Pod) error) {
+	w.PrependReactor("get", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
+		obj, err := w.Tracker().Get(corev1.SchemeGroupVersion.WithResource("services"), "shop", "web")
+		if err != nil {
+			return true, nil, err
+		}
+		svc := obj.(*corev1.Service).DeepCopy()
+		svc.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue}}
+		return true, svc, nil
+	})
+	w.PrependReactor("create", "selfsubjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		review := a.(clienttesting.CreateAction).GetObject().DeepCopyObject()
+		return true, allowed(review), nil
+	})
+	w.PrependReactor("create", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		made := a.(clienttesting.CreateAction).GetObject().(*corev1.Pod).DeepCopy()
+		assert.Equal(t, []string{metav1.DryRunAll}, a.(clienttesting.CreateActionImpl).CreateOptions.DryRun)
+		return true, made, pod(made)
+	})
+}
+
+// TestAPodWithoutTheProxyIsSeenBefore any is replaced.
+func TestAPodWithoutTheProxyIsSeenBefore(t *testing.T) {
+	for want, pod := range map[string]func(*corev1.Pod) error{
+		"shop/Deployment/web: a new pod would be refused, so that none was replaced: no room": func(*corev1.Pod) error { return fmt.Errorf("no room") },
+		"shop/Deployment/web: a new pod would not be injected, so that none was replaced: the webhook did nothing: see kubectl servingcert doctor": func(*corev1.Pod) error {
+			return nil
+		},
+		"shop/Deployment/web: a new pod would have no proxy for sc-tls-8080, so that none was replaced: annotation servingcert.dev/status is {}": func(p *corev1.Pod) error {
+			p.Labels, p.Annotations = map[string]string{api.LabelInjected: "true"}, map[string]string{api.AnnotationStatus: "{}"}
+			return nil
+		},
+	} {
+		w := newWorld(t)
+		w.issuing(t, pod)
+		assert.EqualError(t, w.run(t), want)
+		d, err := w.AppsV1().Deployments("shop").Get(context.Background(), "web", metav1.GetOptions{})
+		require.NoError(t, err)
+		assert.Empty(t, d.Spec.Template.Annotations)
+	}
+}
+
+// TestARolloutThatHangs ends the command, with the way back.
+func TestARolloutThatHangs(t *testing.T) {
+	w := newWorld(t)
+	w.applier.Timeout = 10 * time.Millisecond
+	w.issuing(t, func(p *corev1.Pod) error {
+		p.Labels = map[string]string{api.LabelInjected: "true"}
+		always := corev1.ContainerRestartPolicyAlways
+		p.Spec.InitContainers = []corev1.Container{{Name: api.ProxyContainer, RestartPolicy: &always, Args: []string{"--listen=sc-tls-8080=15444:8080"}}}
+		return nil
+	})
+	assert.EqualError(t, w.run(t), "shop/Deployment/web: the rollout is not done after 10ms (pods: 0, new: 0, ready: 0). Its old pods go on without TLS; to go back: kubectl rollout undo deployment/web -n shop")
+	d, err := w.AppsV1().Deployments("shop").Get(t.Context(), "web", metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.NotEmpty(t, d.Spec.Template.Annotations["kubectl.kubernetes.io/restartedAt"])
+}
+
+// TestWhatIsLeftAlone: nothing is done for Services that another system manages, or of which only clients are to move.
+func TestWhatIsLeftAlone(t *testing.T) {
+	p := plan.Plan{Services: []plan.Service{
+		{Name: "a", Wave: 1}, {Name: "b", Wave: 1, ManagedBy: "Argo CD"}, {Name: "c", Wave: 1, Way: plan.WayMove}, {Name: "d", Wave: 2}, {Name: "e"},
+	}}
+	var got []string
+	for i, wave := range Chosen(p) {
+		for _, s := range wave {
+			got = append(got, fmt.Sprint(i, s.Name))
+		}
+	}
+	assert.Equal(t, []string{"0a", "1d"}, got)
+}
+
+func allowed(review runtime.Object) runtime.Object {
+	r := review.(*authorizationv1.SelfSubjectAccessReview)
+	r.Status.Allowed = true
+	return r
+}

@@ -1,0 +1,110 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/plan"
+)
+
+// ready returns which ports of the Service have ready endpoints, by their numbers.
+func (a *Applier) ready(ctx context.Context, svc *corev1.Service) (map[int32]bool, error) {
+	slices, err := a.Client.DiscoveryV1().EndpointSlices(svc.Namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + svc.Name})
+	if err != nil {
+		return nil, fmt.Errorf("EndpointSlices of Service %s/%s: %w", svc.Namespace, svc.Name, err)
+	}
+	endpoints := plan.Endpoints{}
+	for i := range slices.Items {
+		endpoints.Add(&slices.Items[i])
+	}
+	out := map[int32]bool{}
+	for _, p := range svc.Spec.Ports {
+		if endpoints.Ready(svc.Namespace, svc.Name, p.Name) > 0 {
+			out[p.Port] = true
+		}
+	}
+	return out, nil
+}
+
+// lost returns those of the ports with ready endpoints before that have none now.
+func (a *Applier) lost(ctx context.Context, s step) ([]int32, error) {
+	svc, err := a.Client.CoreV1().Services(s.Namespace).Get(ctx, s.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("Service %s: %w", s.id(), err)
+	}
+	ready, err := a.ready(ctx, svc)
+	var out []int32
+	for _, p := range s.before.Spec.Ports {
+		if s.ready[p.Port] && !ready[p.Port] {
+			out = append(out, p.Port)
+		}
+	}
+	return out, err
+}
+
+// seen looks for a while whether each port still has the endpoints that it had, and takes back what was added to a
+// Service of which one has not.
+func (a *Applier) seen(ctx context.Context, steps []step) error {
+	start := time.Now()
+	var failed []error
+	for _, s := range steps {
+		var missing []int32
+		err := a.until(ctx, a.Timing.Endpoints, func(ctx context.Context) (bool, error) {
+			var err error
+			missing, err = a.lost(ctx, s)
+			return len(missing) == 0 && time.Since(start) >= a.Timing.Settle, err
+		})
+		if errors.Is(err, errTooLong) {
+			err = a.takeBack(ctx, s, fmt.Errorf("Service %s: port %s had ready endpoints, and has none since the Service was patched", s.id(), numbers(missing)))
+		}
+		if err != nil {
+			failed = append(failed, err)
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// served waits until the ports that were added have ready endpoints, and those from before too.
+func (a *Applier) served(ctx context.Context, s step) error {
+	if len(s.ready) == 0 {
+		a.print("service %s: no pod of it was ready before, so that nothing was seen to serve TLS", s.id())
+		return nil
+	}
+	var missing []int32
+	var serving *metav1.Condition
+	err := a.until(ctx, a.Timing.Endpoints, func(ctx context.Context) (bool, error) {
+		svc, err := a.Client.CoreV1().Services(s.Namespace).Get(ctx, s.Name, metav1.GetOptions{})
+		if err != nil {
+			return false, fmt.Errorf("Service %s: %w", s.id(), err)
+		}
+		serving = api.Condition(svc, api.ConditionServing)
+		ready, err := a.ready(ctx, svc)
+		missing = nil
+		for _, p := range svc.Spec.Ports {
+			if _, ok := api.ParseProxyPort(p.TargetPort.StrVal); (ok || s.ready[p.Port]) && !ready[p.Port] {
+				missing = append(missing, p.Port)
+			}
+		}
+		return len(missing) == 0, err
+	})
+	switch {
+	case errors.Is(err, errTooLong):
+		return fmt.Errorf("Service %s: port %s has no ready endpoint after the rollout; see kubectl describe pods -n %s. To go back: remove the added port and %s, and roll out again",
+			s.id(), numbers(missing), s.Namespace, api.AnnotationSecretName)
+	case err != nil:
+		return err
+	}
+	said := "condition " + api.ConditionServing + " is not there yet: see kubectl servingcert verify"
+	if serving != nil {
+		said = fmt.Sprintf("condition %s is %s, %s", api.ConditionServing, serving.Status, serving.Reason)
+	}
+	a.print("service %s: all its ports have ready endpoints; %s", s.id(), said)
+	return nil
+}

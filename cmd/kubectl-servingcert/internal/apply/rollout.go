@@ -1,0 +1,167 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	authorizationv1 "k8s.io/api/authorization/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/plan"
+	"github.com/servingcert/servingcert/pkg/rotator/restart"
+)
+
+// workload is one that is rolled out, once for all Services of a wave that it is behind.
+type workload struct {
+	kind, namespace, name string
+	wants                 []string // the ports of which its pods are to have the proxy
+}
+
+func (w workload) String() string { return w.namespace + "/" + w.kind + "/" + w.name }
+
+// rollOut replaces the pods of the workloads behind the Services, one workload after the other.
+func (a *Applier) rollOut(ctx context.Context, steps []step) error {
+	for _, w := range behind(steps) {
+		if !api.Restartable(w.kind) {
+			a.print("%s: replace its pods yourself: restarting a %s is not supported", w, w.kind)
+			continue
+		}
+		object, template, err := a.read(ctx, w)
+		if err != nil {
+			return fmt.Errorf("%s: %w", w, err)
+		}
+		if err := a.try(ctx, w, template); err != nil {
+			return err
+		}
+		if err := a.restart(ctx, w, object); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// behind returns the workloads behind the Services, each once.
+func behind(steps []step) (out []workload) {
+	for _, s := range steps {
+		for _, id := range s.Workloads {
+			if slices.Contains(s.Without, id) {
+				continue
+			}
+			kind, name, _ := strings.Cut(id, "/")
+			i := slices.IndexFunc(out, func(w workload) bool { return w.kind == kind && w.namespace == s.Namespace && w.name == name })
+			if i < 0 {
+				i = len(out)
+				out = append(out, workload{kind: kind, namespace: s.Namespace, name: name})
+			}
+			for _, p := range s.Ports {
+				switch {
+				case p.Proxy != "":
+					out[i].wants = append(out[i].wants, p.Proxy)
+				case p.Today == plan.TodayAsked:
+					out[i].wants = append(out[i].wants, p.Target)
+				}
+			}
+		}
+	}
+	return out
+}
+
+// read returns the workload, and the template of its pods.
+func (a *Applier) read(ctx context.Context, w workload) (runtime.Object, *corev1.PodTemplateSpec, error) {
+	apps := a.Client.AppsV1()
+	switch w.kind {
+	case "Deployment":
+		d, err := apps.Deployments(w.namespace).Get(ctx, w.name, metav1.GetOptions{})
+		return d, &d.Spec.Template, err
+	case "StatefulSet":
+		s, err := apps.StatefulSets(w.namespace).Get(ctx, w.name, metav1.GetOptions{})
+		return s, &s.Spec.Template, err
+	}
+	d, err := apps.DaemonSets(w.namespace).Get(ctx, w.name, metav1.GetOptions{})
+	return d, &d.Spec.Template, err
+}
+
+// try has the API server say what it would make of a new pod: quotas, Pod Security and other webhooks
+// refuse it before a running pod is replaced.
+func (a *Applier) try(ctx context.Context, w workload, template *corev1.PodTemplateSpec) error {
+	allowed, err := a.Client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
+		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "create", Resource: "pods", Namespace: w.namespace}},
+	}, metav1.CreateOptions{})
+	if err != nil {
+		return fmt.Errorf("ask what this user may do: %w", err)
+	}
+	if !allowed.Status.Allowed {
+		a.print("%s: not tried whether a new pod is accepted, as this user may not create pods", w)
+		return nil
+	}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: w.name + "-", Labels: template.Labels, Annotations: template.Annotations}, Spec: template.Spec}
+	made, err := a.Client.CoreV1().Pods(w.namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: a.FieldManager})
+	if err != nil {
+		return fmt.Errorf("%s: a new pod would be refused, so that none was replaced: %w", w, err)
+	}
+	if made.Labels[api.LabelInjected] == "" {
+		return fmt.Errorf("%s: a new pod would not be injected, so that none was replaced: %s", w, noted(made))
+	}
+	for _, port := range w.wants {
+		if !proxies(made, port) {
+			return fmt.Errorf("%s: a new pod would have no proxy for %s, so that none was replaced: %s", w, port, noted(made))
+		}
+	}
+	return nil
+}
+
+// proxies reports whether the pod has the proxy of the port.
+func proxies(pod *corev1.Pod, name string) bool {
+	proxy, _ := api.ProxyOf(pod)
+	return slices.ContainsFunc(proxy.Listeners, func(l api.ProxyListener) bool { return l.Name == name })
+}
+
+// noted returns what the webhook says of the pod.
+func noted(pod *corev1.Pod) string {
+	if text := pod.Annotations[api.AnnotationStatus]; text != "" {
+		return "annotation " + api.AnnotationStatus + " is " + text
+	}
+	return "the webhook did nothing: see kubectl servingcert doctor"
+}
+
+// restart replaces the pods as kubectl rollout restart does, and waits until that is done.
+func (a *Applier) restart(ctx context.Context, w workload, object runtime.Object) error {
+	if standing, _ := restart.StandingOf(object); standing.KeepsPods() {
+		a.print("%s: replace its pods yourself: it is paused, or its update strategy is OnDelete", w)
+		return nil
+	}
+	patch := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{%q:%q}}}}}`, restart.AnnotationRestartedAt, time.Now().UTC().Format(time.RFC3339))
+	var err error
+	switch apps := a.Client.AppsV1(); object.(type) {
+	case *appsv1.Deployment:
+		_, err = apps.Deployments(w.namespace).Patch(ctx, w.name, types.StrategicMergePatchType, patch, a.options())
+	case *appsv1.StatefulSet:
+		_, err = apps.StatefulSets(w.namespace).Patch(ctx, w.name, types.StrategicMergePatchType, patch, a.options())
+	default:
+		_, err = apps.DaemonSets(w.namespace).Patch(ctx, w.name, types.StrategicMergePatchType, patch, a.options())
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", w, err)
+	}
+	a.print("%s: rolling out", w)
+	var standing restart.Standing
+	err = a.until(ctx, a.Timeout, func(ctx context.Context) (bool, error) {
+		object, _, err := a.read(ctx, w)
+		standing, _ = restart.StandingOf(object)
+		return standing.Done(), err
+	})
+	if errors.Is(err, errTooLong) {
+		return fmt.Errorf("%s: the rollout is not done after %s (%s). Its old pods go on without TLS; to go back: kubectl rollout undo %s/%s -n %s",
+			w, a.Timeout, standing.Progress(), strings.ToLower(w.kind), w.name, w.namespace)
+	}
+	return err
+}

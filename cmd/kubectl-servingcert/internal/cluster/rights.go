@@ -1,0 +1,87 @@
+package cluster
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	authorizationv1 "k8s.io/api/authorization/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/plan"
+)
+
+// Allowed reports whether the user may do it.
+func (c *Cluster) Allowed(ctx context.Context, a authorizationv1.ResourceAttributes) (bool, error) {
+	review, err := c.Client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
+		&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &a}}, metav1.CreateOptions{})
+	if err != nil {
+		return false, fmt.Errorf("ask what this user may do: %w", err)
+	}
+	return review.Status.Allowed, nil
+}
+
+// mostAsked is of how many namespaces it is asked what the user may do in them.
+const mostAsked = 50
+
+// forbidden returns which steps of the plan the user may not take: a line for each kind of step.
+func (c *Cluster) forbidden(ctx context.Context, p plan.Plan) ([]string, error) {
+	namespaces := map[string][]string{} // by what is patched in them
+	note := func(what, namespace string) {
+		if !slices.Contains(namespaces[what], namespace) {
+			namespaces[what] = append(namespaces[what], namespace)
+		}
+	}
+	for _, s := range p.Services {
+		if s.Wave == 0 || s.Way == plan.WayMove {
+			continue
+		}
+		note("services", s.Namespace)
+		for _, w := range s.Workloads {
+			if kind, _, _ := strings.Cut(w, "/"); api.Restartable(kind) {
+				note(strings.ToLower(kind)+"s", s.Namespace)
+			}
+		}
+	}
+	var out []string
+	for _, what := range []string{"services", "deployments", "statefulsets", "daemonsets"} {
+		missing, err := c.notIn(ctx, what, namespaces[what])
+		if err != nil {
+			return nil, err
+		}
+		if len(missing) > 0 {
+			out = append(out, fmt.Sprintf("patch %s in %s", what, strings.Join(missing, ", ")))
+		}
+	}
+	return out, nil
+}
+
+// notIn returns those of the namespaces in which the user may not patch a resource.
+func (c *Cluster) notIn(ctx context.Context, resource string, namespaces []string) (missing []string, err error) {
+	if len(namespaces) == 0 {
+		return nil, nil
+	}
+	patch := authorizationv1.ResourceAttributes{Verb: "patch", Resource: resource}
+	if resource != "services" {
+		patch.Group = "apps"
+	}
+	if everywhere, err := c.Allowed(ctx, patch); everywhere || err != nil {
+		return nil, err
+	}
+	for i, namespace := range namespaces {
+		if i == mostAsked {
+			return append(missing, fmt.Sprintf("(not asked of %d more)", len(namespaces)-i)), nil
+		}
+		patch.Namespace = namespace
+		allowed, err := c.Allowed(ctx, patch)
+		if err != nil {
+			return nil, err
+		}
+		if !allowed {
+			missing = append(missing, namespace)
+		}
+	}
+	return missing, nil
+}

@@ -1,0 +1,144 @@
+package plan
+
+import (
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
+)
+
+// Endpoints counts the ready endpoints of the ports of Services, by the names of the ports. A pod of
+// two address families counts twice.
+type Endpoints map[key]map[string]int
+
+// Add counts those of a slice.
+func (e Endpoints) Add(slice *discoveryv1.EndpointSlice) {
+	k := key{slice.Namespace, slice.Labels[discoveryv1.LabelServiceName]}
+	ready := 0
+	for _, endpoint := range slice.Endpoints {
+		if r := endpoint.Conditions.Ready; r == nil || *r { // nil is to be read as true: discovery/v1
+			ready++
+		}
+	}
+	for _, p := range slice.Ports {
+		if e[k] == nil {
+			e[k] = map[string]int{}
+		}
+		name := ""
+		if p.Name != nil {
+			name = *p.Name
+		}
+		e[k][name] += ready
+	}
+}
+
+// Ready returns how many ready endpoints the port with the name has.
+func (e Endpoints) Ready(namespace, service, port string) int {
+	return e[key{namespace, service}][port]
+}
+
+// asked judges a port that asks for the proxy: whether its pods get it, and whether ready pods
+// are its endpoints.
+func (b *Builder) asked(svc *corev1.Service, p corev1.ServicePort, asked api.ProxyPort, workloads []Workload, out *Port) {
+	out.Today, out.By = TodayAsked, "the Service has no annotation "+api.AnnotationSecretName
+	if !api.Asks(svc) {
+		out.annotate = len(workloads) > 0
+		return
+	}
+	if out.By = b.leftAlone(svc.Namespace); out.By != "" {
+		return
+	}
+	if out.By = noWorkload(svc, workloads); out.By != "" {
+		return
+	}
+	for _, w := range workloads {
+		if why := b.noProxyFor(w, asked); why != "" {
+			out.By, out.without = why, append(out.without, w.String())
+			out.Notes = appendNew(out.Notes, why)
+		}
+	}
+	if len(out.without) == len(workloads) {
+		return
+	}
+	if in, known := b.optedIn(svc.Namespace); known && !in {
+		out.By, out.rollOut = "the namespace has no label "+api.LabelInject+"="+api.InjectEnabled, true
+		return
+	}
+	if b.opts.Endpoints != nil && b.opts.Endpoints.Ready(svc.Namespace, svc.Name, p.Name) == 0 {
+		out.By, out.rollOut = "no ready pod has the proxy of this port", true
+		return
+	}
+	out.Today, out.By = TodayProxy, "the proxy for port "+asked.Upstream
+	if asked.Plaintext {
+		out.Today = TodayAny
+	}
+}
+
+// noProxyFor returns why the pods of the workload get no proxy for the port; empty if they get it.
+func (b *Builder) noProxyFor(w Workload, asked api.ProxyPort) string {
+	if why := exempt(w); why != "" {
+		return why
+	}
+	request, _ := api.ParsePod(&w.Pod.ObjectMeta) // a mistake in it is for doctor and analyze
+	choice := choose.Secret(w.Pod, request, b.known(w.Namespace, b.asking(w)...))
+	for _, p := range choice.Proxied {
+		if p.ProxyPort == asked {
+			return ""
+		}
+	}
+	switch {
+	case choice.By == choose.ByPod && !choice.Issued:
+		return w.String() + " takes Secret " + choice.Secret + ", which it names itself"
+	case choice.Service != "":
+		return w.String() + " takes the certificate of Service " + choice.Service
+	}
+	return w.String() + " gets no proxy for it"
+}
+
+// exempt returns why the pods of the workload get no proxy at all; empty if they can.
+func exempt(w Workload) string {
+	request, _ := api.ParsePod(&w.Pod.ObjectMeta) // a mistake in it is for doctor and analyze
+	switch reason := api.Exempt(w.Pod, request); {
+	case w.Pod.Spec.HostNetwork:
+		return w.String() + " uses the node's network, whose loopback others share"
+	case reason == api.ExemptWindows:
+		return w.String() + " runs on Windows"
+	case reason == api.ExemptOptedOut:
+		return w.String() + " has the label " + api.LabelInject + "=" + api.InjectDisabled
+	}
+	return ""
+}
+
+// asking returns the Services that ask for a certificate and select the workload.
+func (b *Builder) asking(w Workload) (out []*corev1.Service) {
+	for _, e := range b.index.byNamespace[w.Namespace] {
+		if api.Asks(e.svc) && api.Selects(e.svc, w.Pod) {
+			out = append(out, e.svc)
+		}
+	}
+	return out
+}
+
+// leftAlone returns why the webhook changes no pod of the namespace, whatever its label; empty if
+// it does.
+func (b *Builder) leftAlone(namespace string) string {
+	if slices.Contains([]string{metav1.NamespaceSystem, b.opts.System}, namespace) {
+		return "the webhook changes no pod of namespace " + namespace
+	}
+	return ""
+}
+
+// noWorkload returns why nothing is behind the Service; empty if something is.
+func noWorkload(svc *corev1.Service, workloads []Workload) string {
+	switch {
+	case len(workloads) > 0:
+		return ""
+	case len(svc.Spec.Selector) == 0:
+		return "the Service has no selector"
+	}
+	return "no workload that was read has the labels of its selector"
+}

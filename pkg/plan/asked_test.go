@@ -1,0 +1,83 @@
+package plan
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// endpointsOf returns one endpoint of a port of Service shop/web.
+func endpointsOf(port string, ready *bool) Endpoints {
+	e := Endpoints{}
+	e.Add(&discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
+		Ports:      []discoveryv1.EndpointPort{{Name: &port}},
+		Endpoints:  []discoveryv1.Endpoint{{Conditions: discoveryv1.EndpointConditions{Ready: ready}}},
+	})
+	return e
+}
+
+// TestWhatIsServedWasSeen: in a cluster a port that asks for the proxy is done once a ready pod is its endpoint, and one that the
+// program is to serve once condition Serving says so.
+func TestWhatIsServedWasSeen(t *testing.T) {
+	yes, no := true, false
+	asks := annotated("servingcert.dev/secret-name", "web-tls")
+	target := func(name string) func(*corev1.Service) {
+		return func(svc *corev1.Service) {
+			svc.Spec.Ports[0].TargetPort = intstr.FromString(name)
+		}
+	}
+	web := pod("web", map[string]string{"app": "web"}, 8080)
+	for name, tt := range map[string]struct {
+		endpoints Endpoints
+		way       Way
+		why       string
+	}{
+		"manifests":             {nil, WayDone, ""},
+		"no endpoint":           {Endpoints{}, WayRollout, "port 8080: no ready pod has the proxy of this port"},
+		"one of another port":   {endpointsOf("http", &yes), WayRollout, "port 8080: no ready pod has the proxy of this port"},
+		"one that is not ready": {endpointsOf("p", &no), WayRollout, "port 8080: no ready pod has the proxy of this port"},
+		"a ready one":           {endpointsOf("p", &yes), WayDone, ""},
+		"one without a state":   {endpointsOf("p", nil), WayDone, ""},
+	} {
+		b := New([]*corev1.Service{selecting("web", 8080, "app=web", asks, target("sc-tls-8080"))}, nil, Options{Endpoints: tt.endpoints})
+		b.AddWorkload(web)
+		s := b.Plan().Services[0]
+		assert.Equal(t, tt.way, s.Way, name)
+		assert.Equal(t, tt.why, s.Why, name)
+		assert.Equal(t, tt.way == WayRollout, s.Wave == 1, name)
+	}
+
+	program := pod("web", map[string]string{"app": "web"}, 9443)
+	program.Pod.Spec.Containers[0].Image, program.Pod.Spec.Containers[0].Args = "registry.k8s.io/metrics-server/metrics-server:v0.8.0", []string{"--secure-port=9443"}
+	for reason, want := range map[string]Way{"": WayCheck, "Propagating": WayCheck, "Current": WayDone} {
+		svc := selecting("web", 9443, "app=web", asks)
+		if reason != "" {
+			svc.Status.Conditions = []metav1.Condition{{Type: "servingcert.dev/Serving", Reason: reason}}
+		}
+		b := New([]*corev1.Service{svc}, nil, Options{Endpoints: Endpoints{}})
+		b.AddWorkload(program)
+		assert.Equal(t, want, b.Plan().Services[0].Way, reason)
+	}
+}
+
+// TestQuotasAreSaid: what a proxy adds to each pod counts.
+func TestQuotasAreSaid(t *testing.T) {
+	hard := func(name string, list map[corev1.ResourceName]string, used string) *corev1.ResourceQuota {
+		q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Spec: corev1.ResourceQuotaSpec{Hard: quantities(list)}}
+		q.Status.Used = quantities(map[corev1.ResourceName]string{"limits.cpu": used})
+		return q
+	}
+	b := New([]*corev1.Service{selecting("web", 8080, "app=web")}, nil, Options{Quotas: []*corev1.ResourceQuota{
+		hard("compute", map[corev1.ResourceName]string{"limits.cpu": "2", "limits.memory": "1Gi", "pods": "3"}, "1900m"), hard("objects", map[corev1.ResourceName]string{"pods": "3"}, "0"),
+	}})
+	b.AddWorkload(pod("web", map[string]string{"app": "web"}, 8080))
+	s := b.Plan().Services[0]
+	require.Equal(t, WayPort, s.Way)
+	assert.Equal(t, []string{"ResourceQuota compute counts the proxy in each pod, and leaves 100m limits.cpu, 1Gi limits.memory"}, s.Ports[0].Notes)
+}
