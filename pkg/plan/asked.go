@@ -64,6 +64,9 @@ func (b *Builder) asked(svc *corev1.Service, p corev1.ServicePort, asked api.Pro
 	if len(out.without) == len(workloads) {
 		return
 	}
+	for _, w := range workloads {
+		out.block(b.blocked(w))
+	}
 	if in, known := b.optedIn(svc.Namespace); known && !in {
 		out.By, out.rollOut = "the namespace has no label "+api.LabelInject+"="+api.InjectEnabled, true
 		return

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
@@ -46,6 +47,7 @@ type Builder struct {
 	secured    map[string]bool // Services that a BackendTLSPolicy names: NAMESPACE/NAME, or NAMESPACE/NAME:PORTNAME
 	unread     []string
 	contents   map[key]map[string]any // the Services, as they are written
+	policies   map[string][]*networkingv1.NetworkPolicy
 }
 
 // label is one label of the pods of a namespace.
@@ -66,7 +68,7 @@ func New(services []*corev1.Service, namespaces []*corev1.Namespace, opts Option
 	}
 	b := &Builder{
 		opts: opts, index: newIndex(services, opts.ClusterDomain), namespaces: map[string]*corev1.Namespace{},
-		byLabel: map[label][]int{}, users: map[key][]string{}, secured: map[string]bool{}, contents: contents,
+		byLabel: map[label][]int{}, users: map[key][]string{}, secured: map[string]bool{}, contents: contents, policies: map[string][]*networkingv1.NetworkPolicy{},
 	}
 	for _, ns := range namespaces {
 		b.namespaces[ns.Name] = ns

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -116,7 +115,7 @@ func TestOnlyTheAddition(t *testing.T) {
 	back := merge(after, p.Undo(before))
 	assert.Len(t, back.Spec.Ports, 1)
 	assert.Equal(t, before.Annotations, back.Annotations)
-	assert.False(t, strings.Contains(string(p.Undo(before)), "resourceVersion"), "whatever happened since")
+	assert.NotContains(t, string(p.Undo(before)), "resourceVersion", "whatever happened since")
 }
 
 // port returns the port with the number.

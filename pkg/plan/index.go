@@ -2,7 +2,9 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -92,6 +94,15 @@ func (e *entry) port(number int32) int32 {
 		}
 	}
 	return 0
+}
+
+// portOf returns the port that a reference names, by number or name: 0 if it is not one of the Service's.
+func (e *entry) portOf(port any) int32 {
+	text := fmt.Sprint(port)
+	if n, err := strconv.ParseUint(text, 10, 16); err == nil {
+		return e.port(int32(n))
+	}
+	return e.named(text)
 }
 
 // named returns the number of the port with the name, or 0.

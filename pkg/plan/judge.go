@@ -82,6 +82,9 @@ func (b *Builder) port(svc *corev1.Service, p corev1.ServicePort, workloads []Wo
 	}
 	if out.Proxy != "" {
 		out.Notes = append(out.Notes, b.quotas(svc.Namespace)...)
+		for _, w := range servers {
+			out.block(b.blocked(w.Workload))
+		}
 	}
 	return out, inside
 }
@@ -137,6 +140,16 @@ func (out *Port) proxy(svc *corev1.Service, p corev1.ServicePort, servers []behi
 	}
 	if svc.Spec.Type == corev1.ServiceTypeNodePort || svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
 		out.Notes = append(out.Notes, "the Service is of type "+string(svc.Spec.Type)+": the new port is reached from outside too")
+	}
+	if names := checks(svc); len(names) > 0 {
+		out.Notes = append(out.Notes, "before plaintext is taken away, see what these say of it: "+strings.Join(names, ", "))
+	}
+}
+
+// block takes note of NetworkPolicies, if there are any.
+func (out *Port) block(policies string) {
+	if policies != "" {
+		out.Notes = appendNew(out.Notes, policies)
 	}
 }
 

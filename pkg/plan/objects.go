@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -27,6 +26,7 @@ type reader func(*Builder, Object)
 // readers are the kinds, with their API groups, whose objects refer to Services by their names.
 var readers = map[string]reader{
 	"networking.k8s.io Ingress":           (*Builder).ingress,
+	"networking.k8s.io NetworkPolicy":     (*Builder).networkPolicy,
 	"route.openshift.io Route":            (*Builder).openShiftRoute,
 	"gateway.networking.k8s.io HTTPRoute": (*Builder).gatewayRoute, "gateway.networking.k8s.io GRPCRoute": (*Builder).gatewayRoute,
 	"gateway.networking.k8s.io TCPRoute": (*Builder).gatewayRoute, "gateway.networking.k8s.io TLSRoute": (*Builder).gatewayRoute,
@@ -66,23 +66,10 @@ func (b *Builder) addTo(r Reference, namespace, name string, port any) {
 	if text := fmt.Sprint(port); port == nil {
 		r.Port = e.only()
 	} else {
-		if n, err := strconv.ParseUint(text, 10, 16); err == nil {
-			r.Port = e.port(int32(n))
-		} else {
-			r.Port = e.named(text)
-		}
+		r.Port = e.portOf(port)
 		r.Address = name + ":" + text
 	}
 	e.add(r)
-}
-
-// secureBackends are annotations of an Ingress that say that its backends speak TLS.
-var secureBackends = map[string][]string{
-	"nginx.ingress.kubernetes.io/backend-protocol": {"https", "grpcs"},
-	"nginx.org/ssl-services":                       nil, // a list of Services
-	"haproxy.org/server-ssl":                       {"true"},
-	"haproxy-ingress.github.io/backend-protocol":   {"h1-ssl", "h2-ssl", "https", "grpcs"},
-	"alb.ingress.kubernetes.io/backend-protocol":   {"https"},
 }
 
 func (b *Builder) ingress(o Object) {
@@ -94,7 +81,13 @@ func (b *Builder) ingress(o Object) {
 		if !ok {
 			number = port["name"]
 		}
-		b.addTo(o.reference(ViaIngress, where, o.backendSpeaks(name)), o.Namespace, name, number)
+		e := b.index.services[key{o.Namespace, name}]
+		if e == nil {
+			return
+		}
+		r := o.reference(ViaIngress, where, SpeaksPlaintext)
+		r.Speaks, r.Change = o.backendSpeaks(served{e.svc, e.portOf(number)})
+		b.addTo(r, o.Namespace, name, number)
 	}
 	add(at(o.Content, "spec", "defaultBackend"), "defaultBackend")
 	for _, rule := range list(at(o.Content, "spec"), "rules") {
@@ -102,27 +95,6 @@ func (b *Builder) ingress(o Object) {
 			add(at(p, "backend"), "rule "+str(rule, "host")+cmp.Or(str(p, "path"), "/"))
 		}
 	}
-}
-
-// backendSpeaks returns what an Ingress controller speaks to the Service.
-func (o Object) backendSpeaks(service string) Speaks {
-	annotations := at(o.Content, "metadata", "annotations")
-	for name, values := range secureBackends {
-		have := str(annotations, name)
-		if values == nil {
-			for listed := range strings.SplitSeq(have, ",") {
-				if strings.TrimSpace(listed) == service && service != "" {
-					return SpeaksTLS
-				}
-			}
-		}
-		for _, v := range values {
-			if strings.EqualFold(have, v) {
-				return SpeaksTLS
-			}
-		}
-	}
-	return SpeaksPlaintext
 }
 
 func (b *Builder) openShiftRoute(o Object) {

@@ -134,7 +134,7 @@ func (s *Service) steps(labelled bool) {
 		add("move " + plural(s.ToMove, "plaintext reference") + " to " + s.securely())
 	}
 	if n := s.unclear(); n > 0 {
-		add("check " + plural(n, "address") + " without a scheme for plaintext")
+		add("check " + plural(n, "address") + ": TLS or plaintext is not said there")
 	}
 	if slices.ContainsFunc(s.Ports, func(p Port) bool { return p.Today == TodayAny }) {
 		add("see who still speaks plaintext", "kubectl", "servingcert", "clients", s.Name, "-n", s.Namespace)

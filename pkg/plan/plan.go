@@ -144,7 +144,7 @@ type Speaks string
 const (
 	SpeaksPlaintext Speaks = "plaintext"
 	SpeaksTLS       Speaks = "tls"
-	SpeaksUnknown   Speaks = "unknown" // a host and a port, without a scheme
+	SpeaksUnknown   Speaks = "unknown" // without a scheme, or with one of both, such as postgres
 )
 
 // Via is where a reference was found.
@@ -183,6 +183,8 @@ type Reference struct {
 	// Port is the port of the Service; 0 if it is not said, or not one of them.
 	Port   int32  `json:"port,omitempty"`
 	Speaks Speaks `json:"speaks"`
+	// Change are the annotations that have to change for it to speak TLS, as far as they are known.
+	Change []string `json:"change,omitempty"`
 	// UsedBy are the workloads that use the ConfigMap: KIND/NAME.
 	UsedBy []string `json:"usedBy,omitempty"`
 }

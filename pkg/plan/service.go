@@ -240,8 +240,6 @@ func (s *Service) choose(svc *corev1.Service) {
 	switch {
 	case svc.Spec.Type == corev1.ServiceTypeExternalName:
 		s.Way, s.Why = WayNone, "it is an alias of "+svc.Spec.ExternalName
-	case len(s.Ports) == 0:
-		s.Way, s.Why = WayNone, "it has no port"
 	case is(func(p Port) bool { return p.Proxy != "" }):
 		s.Way = WayPort
 	case is(func(p Port) bool { return p.annotate }):
@@ -267,6 +265,9 @@ func (s *Service) choose(svc *corev1.Service) {
 
 // cannot says why its ports get no proxy.
 func (s *Service) cannot() string {
+	if len(s.Ports) == 0 {
+		return "it has no port"
+	}
 	var why []string
 	for _, p := range s.Ports {
 		if p.ProxyNot != "" {

@@ -116,10 +116,10 @@ func TestWhatMustMove(t *testing.T) {
 		toMove    int
 		unclear   string // what is left to look at
 	}{
-		"two plaintext ports":        {serviceWeb + podWeb("ports: [{containerPort: 8080}]") + pods, 2, "check 1 address without a scheme for plaintext"},
-		"one that already moves":     {strings.Replace(serviceWeb, "port: 9090", "port: 9090, targetPort: sc-any-8081", 1) + podWeb("ports: [{containerPort: 8080}]") + pods, 1, "check 1 address without a scheme for plaintext"},
+		"two plaintext ports":        {serviceWeb + podWeb("ports: [{containerPort: 8080}]") + pods, 2, "check 1 address: TLS or plaintext is not said there"},
+		"one that already moves":     {strings.Replace(serviceWeb, "port: 9090", "port: 9090, targetPort: sc-any-8081", 1) + podWeb("ports: [{containerPort: 8080}]") + pods, 1, "check 1 address: TLS or plaintext is not said there"},
 		"callers inside the pod":     {serviceWeb + podWeb("args: ['http://localhost:8080']"), 0, ""},
-		"a Service without the port": {strings.Replace(serviceWeb, "port: 9090", "port: 9091", 1) + podWeb("args: [a]") + strings.Replace(pods, "http://web:9090", "http://web.default.svc:9090", 1), 2, "check 1 address without a scheme for plaintext"},
+		"a Service without the port": {strings.Replace(serviceWeb, "port: 9090", "port: 9091", 1) + podWeb("args: [a]") + strings.Replace(pods, "http://web:9090", "http://web.default.svc:9090", 1), 2, "check 1 address: TLS or plaintext is not said there"},
 	} {
 		s := planOf(t, tt.manifests).Services[0]
 		assert.Equal(t, tt.toMove, s.ToMove, name)

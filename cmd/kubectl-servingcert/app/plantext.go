@@ -134,6 +134,9 @@ func writeEach(s screen, p plan.Plan) error {
 				line("  who refers to it:")
 			}
 			line("    %s", referenceLine(r))
+			for _, change := range r.Change {
+				line("               to change: annotation %s", change)
+			}
 		}
 		if svc.MoreReferences > 0 {
 			line("    and %d more", svc.MoreReferences)

@@ -18,6 +18,9 @@ import (
 // of which could be in use when the proxy starts to listen.
 const firstPort = 15443
 
+// FirstPort is where the proxy of a pod listens for the first port of its Services, if no container declares it.
+const FirstPort = firstPort + 1
+
 // listeners returns on which ports the proxy is to listen, and why on no others. Those of the
 // proxy that is there keep their number.
 func (w Wanted) listeners(proxy api.Proxy) (out []api.ProxyListener, notes []rules.Note) {

@@ -250,7 +250,7 @@ func (p *planner) configMaps() error {
 	}, p.builder.AddConfigMap)
 }
 
-// resource is a kind of object that may refer to Services.
+// resource is a kind of object that may refer to Services, or limit who reaches them.
 type resource struct {
 	apiVersion, kind, plural string
 	cluster                  bool // its objects are in no namespace
@@ -259,6 +259,7 @@ type resource struct {
 // resources are those that plan.Builder reads. A cluster may lack some.
 var resources = []resource{
 	{"networking.k8s.io/v1", "Ingress", "ingresses", false},
+	{"networking.k8s.io/v1", "NetworkPolicy", "networkpolicies", false},
 	{"gateway.networking.k8s.io/v1", "HTTPRoute", "httproutes", false},
 	{"gateway.networking.k8s.io/v1", "GRPCRoute", "grpcroutes", false},
 	{"gateway.networking.k8s.io/v1alpha2", "TCPRoute", "tcproutes", false},

@@ -1,0 +1,118 @@
+package plan
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// backend is an annotation by which a controller of Ingresses is told what it speaks to a Service, or how it checks the
+// health of its pods.
+type backend struct {
+	class      string // a word in the names of the classes that read it
+	onService  bool   // it stands on the Service; else on the Ingress
+	annotation string
+	write      string // what is to be written for TLS; %s is the name of the port with TLS
+	health     bool   // it is about health checks alone
+	says       func(value string, to served) bool
+}
+
+// served is what a reference leads to: a port of a Service.
+type served struct {
+	svc  *corev1.Service
+	port int32 // 0 if it is not one of them
+}
+
+// name returns the name of the port.
+func (s served) name() string {
+	for _, p := range s.svc.Spec.Ports {
+		if p.Port == s.port {
+			return p.Name
+		}
+	}
+	return ""
+}
+
+// backends are the annotations, from the documentation of each controller.
+var backends = []backend{
+	{class: "nginx", annotation: "nginx.ingress.kubernetes.io/backend-protocol", write: "HTTPS", says: oneOf("https", "grpcs")},
+	{class: "nginx", annotation: "nginx.org/ssl-services", write: "(the name of the Service)", says: func(value string, to served) bool { return lists(value, to.svc.Name) }},
+	{class: "haproxy", annotation: "haproxy.org/server-ssl", write: "true", says: oneOf("true")},
+	{class: "haproxy", annotation: "haproxy-ingress.github.io/backend-protocol", write: "h1-ssl", says: oneOf("h1-ssl", "h2-ssl", "https", "grpcs")},
+	{class: "alb", annotation: "alb.ingress.kubernetes.io/backend-protocol", write: "HTTPS", says: oneOf("https")},
+	{class: "alb", annotation: "alb.ingress.kubernetes.io/healthcheck-protocol", write: "HTTPS", health: true},
+	{class: "gce", onService: true, annotation: "cloud.google.com/app-protocols", write: `{"%s":"HTTPS"}`, says: func(value string, to served) bool {
+		protocols := map[string]string{}
+		_ = json.Unmarshal([]byte(value), &protocols) // a mistake in it says nothing
+		return slices.Contains([]string{"HTTPS", "HTTP2"}, protocols[to.name()])
+	}},
+	{class: "gce", onService: true, annotation: "cloud.google.com/backend-config", write: "(a BackendConfig whose healthCheck.type is HTTPS)", health: true},
+	{class: "traefik", onService: true, annotation: "traefik.ingress.kubernetes.io/service.serversscheme", write: "https", says: oneOf("https", "h2")},
+	{class: "contour", onService: true, annotation: "projectcontour.io/upstream-protocol.tls", write: "%s", says: func(value string, to served) bool {
+		return lists(value, fmt.Sprint(to.port)) || to.name() != "" && lists(value, to.name())
+	}},
+}
+
+func oneOf(values ...string) func(string, served) bool {
+	return func(value string, _ served) bool { return slices.Contains(values, strings.ToLower(value)) }
+}
+
+// lists reports whether a list with commas has the word.
+func lists(list, word string) bool {
+	return slices.ContainsFunc(strings.Split(list, ","), func(s string) bool { return strings.TrimSpace(s) == word })
+}
+
+// value returns that of the annotation, on the Ingress or on the Service.
+func (b backend) value(ingress Object, svc *corev1.Service) string {
+	if b.onService {
+		return svc.Annotations[b.annotation]
+	}
+	return str(at(ingress.Content, "metadata", "annotations"), b.annotation)
+}
+
+// backendSpeaks returns what the controller of the Ingress speaks to the port, and for plaintext the annotations that are
+// to be changed.
+func (o Object) backendSpeaks(to served) (speaks Speaks, change []string) {
+	class := cmp.Or(str(at(o.Content, "spec"), "ingressClassName"), str(at(o.Content, "metadata", "annotations"), "kubernetes.io/ingress.class"))
+	for _, b := range backends {
+		value := b.value(o, to.svc)
+		if b.says != nil && value != "" && b.says(value, to) {
+			return SpeaksTLS, nil
+		}
+		if value == "" && !strings.Contains(class, b.class) || value == "" && len(change) > 0 && !b.health {
+			continue
+		}
+		where := "the Ingress"
+		if b.onService {
+			where = "the Service"
+		}
+		write := b.write
+		if strings.Contains(write, "%s") {
+			write = fmt.Sprintf(write, "(the name of the port with TLS)")
+		}
+		change = append(change, fmt.Sprintf("%s of %s: %s", b.annotation, where, write))
+	}
+	return SpeaksPlaintext, change
+}
+
+// healthChecks begin the annotations by which load balancers of clouds check the pods of a Service.
+var healthChecks = []string{
+	"service.beta.kubernetes.io/aws-load-balancer-healthcheck-", "service.beta.kubernetes.io/aws-load-balancer-backend-protocol",
+	"service.beta.kubernetes.io/azure-load-balancer-health-probe-", "service.beta.kubernetes.io/do-loadbalancer-healthcheck-",
+	"service.beta.kubernetes.io/port_", "networking.gke.io/",
+}
+
+// checks returns the annotations of the Service that have to be looked at before plaintext is taken away.
+func checks(svc *corev1.Service) (out []string) {
+	for name := range svc.Annotations {
+		if slices.ContainsFunc(healthChecks, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

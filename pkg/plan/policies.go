@@ -1,0 +1,83 @@
+package plan
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/sidecar"
+)
+
+// networkPolicy takes note of a NetworkPolicy.
+func (b *Builder) networkPolicy(o Object) {
+	raw, err := json.Marshal(o.Content)
+	policy := &networkingv1.NetworkPolicy{}
+	if err == nil {
+		err = json.Unmarshal(raw, policy)
+	}
+	if err != nil {
+		b.Unread(fmt.Sprintf("NetworkPolicy %s/%s: %v", o.Namespace, o.Name, err))
+		return
+	}
+	policy.Namespace, policy.Name = o.Namespace, o.Name
+	b.policies[o.Namespace] = append(b.policies[o.Namespace], policy)
+}
+
+// blocked names the NetworkPolicies that admit connections to the pods of the workload, but none to the proxy's port: they keep
+// clients from the new port, whatever the Service's number of it is. Empty if one admits it, or none limits the pods.
+func (b *Builder) blocked(w Workload) string {
+	var names []string
+	for _, p := range b.policies[w.Namespace] {
+		if !limitsIngress(p, w.Pod) {
+			continue
+		}
+		if admits(p, sidecar.FirstPort) {
+			return ""
+		}
+		names = append(names, p.Name)
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	slices.Sort(names)
+	return fmt.Sprintf("NetworkPolicy %s limits the ingress of %s: admit the proxy's port there, usually %d (see %sinjection.md)",
+		strings.Join(names, ", "), w, sidecar.FirstPort, api.Documentation)
+}
+
+// limitsIngress reports whether the policy selects the pod and is about ingress.
+func limitsIngress(p *networkingv1.NetworkPolicy, pod *corev1.Pod) bool {
+	selector, err := metav1.LabelSelectorAsSelector(&p.Spec.PodSelector)
+	if err != nil || !selector.Matches(labels.Set(pod.Labels)) {
+		return false
+	}
+	return len(p.Spec.PolicyTypes) == 0 || slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeIngress)
+}
+
+// admits reports whether the policy lets anybody connect to the TCP port, or may: of a port that it names it is not
+// known which number that is in the proxy.
+func admits(p *networkingv1.NetworkPolicy, port int32) bool {
+	return slices.ContainsFunc(p.Spec.Ingress, func(rule networkingv1.NetworkPolicyIngressRule) bool {
+		return len(rule.Ports) == 0 || slices.ContainsFunc(rule.Ports, func(a networkingv1.NetworkPolicyPort) bool {
+			switch {
+			case a.Protocol != nil && *a.Protocol != corev1.ProtocolTCP:
+				return false
+			case a.Port == nil:
+				return true
+			case a.Port.Type == intstr.String:
+				_, ok := api.ParseProxyPort(a.Port.StrVal)
+				return ok
+			case a.EndPort != nil:
+				return a.Port.IntVal <= port && port <= *a.EndPort
+			}
+			return a.Port.IntVal == port
+		})
+	})
+}
