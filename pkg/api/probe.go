@@ -61,6 +61,8 @@ type ProbeTarget struct {
 	Port     int32 // of the Service
 	Target   intstr.IntOrString
 	Protocol starttls.Protocol
+	// Named: the Service says that TLS is served there. If it says so of none, it may be any.
+	Named bool
 }
 
 // ProbeTargets returns the [TLSTargets], and those of the ports that annotation AnnotationProbe
@@ -85,7 +87,8 @@ func ProbeTargets(svc *corev1.Service) []ProbeTarget {
 		case asked == "" && p.AppProtocol != nil:
 			asked = starttls.OfPort(*p.AppProtocol)
 		}
-		out = append(out, ProbeTarget{p.Port, target, cmp.Or(asked, starttls.OfPort(p.Name), starttls.OfPort(target.StrVal))})
+		protocol := cmp.Or(asked, starttls.OfPort(p.Name), starttls.OfPort(target.StrVal))
+		out = append(out, ProbeTarget{p.Port, target, protocol, listed || proxied || saysTLS(p)})
 	}
 	return out
 }

@@ -1,9 +1,12 @@
 package api
 
 import (
+	"regexp"
 	"strconv"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -54,4 +57,35 @@ func (p ProxyPort) Name() string {
 		return proxyAny + p.Upstream
 	}
 	return proxyTLS + p.Upstream
+}
+
+// proxyLike are names that look as if they asked for a proxy.
+var proxyLike = regexp.MustCompile(`^(?i)(sc[-_.]|(sc|cs|s-c)-?(tls|any))`)
+
+// LooksLikeProxyPort reports whether the name of a port looks as if it asked for a proxy, and asks
+// for none. It may be the program's own.
+func LooksLikeProxyPort(name string) bool {
+	_, asks := ParseProxyPort(name)
+	return !asks && proxyLike.MatchString(name)
+}
+
+// MustBeProxyPort is what a name must be to ask for a proxy.
+const MustBeProxyPort = "must be " + proxyTLS + "PORT or " + proxyAny + "PORT, where PORT is the number of the program's port, from 1 to 65535, or its name, of at most 8 characters"
+
+// CheckProxyPort returns why there is no proxy for a port of the Service whose targetPort looks as
+// if it asked for one: a *FieldError, or nil. declared reports whether a container of the
+// Service's pods declares a port of the name.
+func CheckProxyPort(svc *corev1.Service, p corev1.ServicePort, declared func(name string) bool) error {
+	const field = "targetPort"
+	name := p.TargetPort.StrVal
+	_, asks := ParseProxyPort(name)
+	switch {
+	case svc.DeletionTimestamp != nil || p.TargetPort.Type != intstr.String || declared(name):
+		return nil
+	case LooksLikeProxyPort(name):
+		return &FieldError{field, name, "asks for no proxy: " + MustBeProxyPort}
+	case asks && !Asks(svc):
+		return &FieldError{field, name, "there is no proxy for it, as the Service asks for no certificate: must have annotation " + AnnotationSecretName + ", or " + AnnotationKeySource + ": " + string(KeySourcePod)}
+	}
+	return nil
 }

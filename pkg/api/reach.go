@@ -88,6 +88,9 @@ func (r Reach) Port(target intstr.IntOrString) bool {
 	return target.Type == intstr.Int && !r.oneShot || r.declared[target]
 }
 
+// Declares reports whether a container of the pod declares the target port.
+func (r Reach) Declares(target intstr.IntOrString) bool { return r.declared[target] }
+
 // Serves reports whether traffic for a TLS port of the Service ([TLSTargets]) can reach
 // the pod. If the Service has no such port, only a pod that runs to its end does not serve.
 func (r Reach) Serves(svc *corev1.Service) bool {

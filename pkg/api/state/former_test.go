@@ -110,7 +110,7 @@ func TestFormerServing(t *testing.T) {
 	message := "text (leaf sha256:" + someLeaf + " since 2026-05-01T12:00:01Z)"
 	got, ok := read(message)
 	assert.True(t, ok)
-	assert.Equal(t, Serving{someLeaf, time.Date(2026, 5, 1, 12, 0, 1, 0, time.UTC)}, got)
+	assert.Equal(t, Serving{Leaf: someLeaf, Since: time.Date(2026, 5, 1, 12, 0, 1, 0, time.UTC)}, got)
 	for _, message := range []string{
 		"", "text", message + ".", "(leaf sha256:" + someLeaf + ")", "(leaf sha256:" + someLeaf + " since yesterday)",
 		strings.TrimSuffix(message, ")"), "leaf sha256:" + someLeaf + " since 2026-05-01T12:00:01Z)",

@@ -13,18 +13,44 @@ import (
 type Serving struct {
 	Leaf  string    `json:"leaf,omitempty"` // fingerprint of the leaf that the pods should serve
 	Since time.Time `json:"since,omitzero"` // when it became that, in whole seconds
+	// Ports is the hash of the ports that it is about (api.NeedsHash); "" of an earlier version,
+	// which does not say.
+	Ports string `json:"ports,omitempty"`
 }
 
 // ServingOf returns the state of the Service's condition Serving, or false if there is none or it
-// names no leaf, as that of pods with keys of their own.
+// names no leaf, as that of pods with keys of their own: of that only the Ports are returned.
 func ServingOf(svc *corev1.Service) (Serving, bool) {
 	s, found := read[Serving](svc, api.ConditionServing)
 	if !found {
 		s = formerServing(svc)
 	}
+	if !hashForm.MatchString(s.Ports) {
+		s.Ports = ""
+	}
 	if !api.IsFingerprint(s.Leaf) || s.Since.IsZero() {
-		return Serving{}, false
+		return Serving{Ports: s.Ports}, false
 	}
 	s.Since = s.Since.UTC()
 	return s, true
+}
+
+// AboutPorts reports whether the state is about the ports that the Service has now. One of an
+// earlier version is taken to be.
+func (s Serving) AboutPorts(svc *corev1.Service) bool {
+	return s.Ports == "" || s.Ports == api.NeedsHash(svc)
+}
+
+// ServingIsOfNow reports whether condition Serving of the Service is about the ports and the
+// certificate that it has now. It is not until the rotator has looked again.
+func ServingIsOfNow(svc *corev1.Service) bool {
+	if api.Condition(svc, api.ConditionServing) == nil {
+		return false
+	}
+	said, ofLeaf := ServingOf(svc)
+	if api.WantsPodKeys(svc) {
+		return said.AboutPorts(svc) && !ofLeaf
+	}
+	leaf, known := LeafOf(svc)
+	return said.AboutPorts(svc) && (!known || said.Leaf == leaf)
 }

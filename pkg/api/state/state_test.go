@@ -45,9 +45,10 @@ func TestStatesReadBack(t *testing.T) {
 		assert.Equal(t, want, ReadyOf(says(api.ConditionReady, drawText(t), want)))
 
 		since := time.Unix(rapid.Int64Range(1, 1<<33).Draw(t, "since"), 0).In(time.FixedZone("", 7200))
-		got, ok := ServingOf(says(api.ConditionServing, drawText(t), Serving{want.Leaf, since}))
+		ports := rapid.StringMatching(`([0-9a-f]{16})?`).Draw(t, "ports")
+		got, ok := ServingOf(says(api.ConditionServing, drawText(t), Serving{want.Leaf, since, ports}))
 		assert.True(t, ok)
-		assert.Equal(t, Serving{want.Leaf, since.UTC()}, got)
+		assert.Equal(t, Serving{want.Leaf, since.UTC(), ports}, got)
 
 		flags := Flags{{
 			Attempt: rapid.StringMatching(`[0-9a-f]{16}`).Draw(t, "attempt"), Workload: "Deployment/web", Container: "app", Since: since.UTC(),
@@ -64,7 +65,8 @@ func TestTheFormOfStates(t *testing.T) {
 		`{"v":1,"state":{"secret":"web-tls","request":"abc","leaf":"` + someLeaf + `","kept":["a"],"names":["b"],"proof":"x"}}`: Say(metav1.Condition{},
 			Ready{Secret: "web-tls", Request: "abc", Leaf: someLeaf, Kept: []string{"a"}, Names: []string{"b"}, Proof: "x"}),
 		`{"v":1,"state":{}}`: Say(metav1.Condition{}, Ready{}),
-		`{"v":1,"state":{"leaf":"` + someLeaf + `","since":"2026-05-01T12:00:00Z"}}`: Say(metav1.Condition{}, Serving{someLeaf, since}),
+		`{"v":1,"state":{"leaf":"` + someLeaf + `","since":"2026-05-01T12:00:00Z"}}`: Say(metav1.Condition{}, Serving{someLeaf, since, ""}),
+		`{"v":1,"state":{"since":"2026-05-01T12:00:00Z","ports":"0a"}}`:              Say(metav1.Condition{}, Serving{"", since, "0a"}),
 		`{"v":1,"state":[{"attempt":"0a","verdict":"withheld","workload":"Deployment/web","container":"app","since":"2026-05-01T12:00:00Z","onTrial":true}]}`: Say(metav1.Condition{},
 			Flags{{"0a", VerdictWithheld, "Deployment/web", "app", since, true}}),
 	} {
@@ -175,6 +177,43 @@ func TestLeafOf(t *testing.T) {
 		assert.Equal(t, leaf, got)
 		assert.Equal(t, leaf != "", ok)
 	}
+}
+
+func TestServingIsOfNow(t *testing.T) {
+	other := strings.Repeat("0b", 32)
+	since := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	ports := func(svc *corev1.Service, names ...string) *corev1.Service {
+		for i, name := range names {
+			svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: name, Port: int32(443 + i)})
+		}
+		return svc
+	}
+	one, two := api.NeedsHash(ports(with(), "https")), api.NeedsHash(ports(with(), "https", "tls"))
+	ready := Say(metav1.Condition{Type: api.ConditionReady}, Ready{Secret: "web-tls", Leaf: someLeaf}).Both()
+	podKeys := Say(metav1.Condition{Type: api.ConditionReady, Reason: api.ReasonPodKeys}, Ready{}).Both()
+	for _, tt := range []struct {
+		name  string
+		ready []metav1.Condition
+		said  Serving
+		pods  bool // their keys
+		want  bool
+	}{
+		{"as it is", ready, Serving{someLeaf, since, one}, false, true},
+		{"another leaf", ready, Serving{other, since, one}, false, false},
+		{"other ports", ready, Serving{someLeaf, since, two}, false, false},
+		{"of an earlier version", ready, Serving{someLeaf, since, ""}, false, true},
+		{"a renewal failed", nil, Serving{someLeaf, since, one}, false, true},
+		{"keys of pods", podKeys, Serving{"", since, one}, true, true},
+		{"keys of pods, other ports", podKeys, Serving{"", since, two}, true, false},
+		{"keys of pods, said of a Secret", podKeys, Serving{someLeaf, since, one}, true, false},
+	} {
+		svc := ports(with(append(tt.ready, Say(metav1.Condition{Type: api.ConditionServing}, tt.said).Both()...)...), "https")
+		if tt.pods {
+			svc.Annotations = map[string]string{api.AnnotationKeySource: string(api.KeySourcePod)}
+		}
+		assert.Equal(t, tt.want, ServingIsOfNow(svc), tt.name)
+	}
+	assert.False(t, ServingIsOfNow(with(ready...)), "nothing is said")
 }
 
 func TestHas(t *testing.T) {

@@ -3,6 +3,7 @@ package probe
 import (
 	"net/netip"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/servingcert/servingcert/pkg/starttls"
@@ -33,6 +34,7 @@ var why = map[Cause]string{
 	CauseAPIServer:   "its address is the API server's",
 	CauseNotNode:     "it is on the host network, and its address is not its node's",
 	CauseOutside:     "its address is in none of --pod-cidrs",
+	CauseManyPorts:   "at most " + strconv.Itoa(MaxPorts) + " ports of a pod are dialled, those with the lowest numbers",
 	CausePanic:       "its answer could not be read, and the rotator's log says where that failed",
 	CauseWords:       "what it answered in protocol {protocol}, before TLS, was not understood: the port speaks another one, or the server has an error",
 	CauseDeclined:    "asked in protocol {protocol}, it offers no TLS",

@@ -41,7 +41,12 @@ const (
 	// What the server answered to what comes before TLS (starttls.Protocol).
 	CauseDeclined Cause = "declined"    // it offers no TLS; of kind Plaintext
 	CauseWords    Cause = "first_words" // it was not understood; of kind NotVerified
+	// The pod has more ports than are dialled (MaxPorts). Said in conditions alone.
+	CauseManyPorts Cause = "many_ports"
 )
+
+// MaxPorts is how many ports of a pod are dialled.
+const MaxPorts = 16
 
 // Outcome is what a dial found at a port.
 type Outcome struct {

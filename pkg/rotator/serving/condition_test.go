@@ -23,13 +23,24 @@ func deploymentNamed(name string) pods.Workload {
 	return pods.Workload{APIVersion: "apps/v1", Kind: "Deployment", Name: name}
 }
 
-// groupOf is a group of Deployment NAME with one pod in each state.
+// groupOf is a group of Deployment NAME with one pod in each state at the only port of the Service.
 func groupOf(svc *corev1.Service, name string, states ...State) group {
-	c := group{workload: deploymentNamed(name), onRotate: api.OnRotateReload, services: []*corev1.Service{svc}, states: map[State]int{}}
+	c := group{workload: deploymentNamed(name), onRotate: api.OnRotateReload, services: []*corev1.Service{svc}, met: map[need]int{}}
+	seen := newSighting()
 	for _, s := range states {
-		c.states[s]++
+		seen.states[s]++
+	}
+	c.notReady = seen.states[stateNotReady]
+	c.ready = len(states) - c.notReady
+	if seen.states[stateNoPort] == 0 {
+		c.met[need{svc.UID, "8443"}], c.sets = 0, []sighting{seen}
 	}
 	return c
+}
+
+// servingCondition is the condition of a Service whose Secret holds cert2.
+func servingCondition(svc *corev1.Service, groups []group, absent time.Duration) *state.Condition {
+	return servingStatement(svc, "web-tls", groups, cert2).condition(absent >= testPace.settle())
 }
 
 func TestServingCondition(t *testing.T) {
@@ -43,13 +54,12 @@ func TestServingCondition(t *testing.T) {
 		return c
 	}
 	because := func(c group, causes ...probe.Cause) group {
-		c.causes = map[cause]bool{}
 		for _, why := range causes {
 			state := stateNotVerified
 			if why == probe.CauseDeclined {
 				state = statePlaintext
 			}
-			c.causes[cause{state, why, starttls.Postgres}] = true
+			c.sets[0].causes[cause{state, why, starttls.Postgres}] = true
 		}
 		return c
 	}
@@ -73,7 +83,8 @@ func TestServingCondition(t *testing.T) {
 		{"all but one that is not ready", same, []group{groupOf(same, "web", stateCurrent, stateNotReady)}, 0, yes, api.ServingCurrent, ""},
 		{"all but one that cannot be asked", same, []group{groupOf(same, "web", stateCurrent), groupOf(same, "job", stateNoPort)}, 0, yes, api.ServingCurrent, ""},
 		{"all but one that is new", same, []group{groupOf(same, "web", stateCurrent, stateNew)}, 0, yes, api.ServingCurrent, ""},
-		{"none can be asked", same, []group{groupOf(same, "web", stateNoPort)}, 0, unknown, api.ServingNoPort, "cannot tell which port of the pods that mount Secret \"web-tls\" serves TLS: set targetPort"},
+		{"none has the port", same, []group{groupOf(same, "web", stateNoPort)}, 30 * time.Second, no, api.ServingNoPort, "no ready pod of this Service has targetPort 8443: declare a port"},
+		{"none has the port for a moment", same, []group{groupOf(same, "web", stateNoPort)}, 29 * time.Second, "", "", ""},
 
 		{"none was asked", fresh, []group{groupOf(fresh, "web", statePending)}, 0, no, api.ServingPropagating, ""},
 		{"none was asked again", same, []group{groupOf(same, "web", statePending)}, 0, "", "", ""},
@@ -99,7 +110,7 @@ func TestServingCondition(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := servingCondition(tt.svc, "web-tls", tt.groups, cert2, testPace, tt.absent)
+			got := servingCondition(tt.svc, tt.groups, tt.absent)
 			if tt.status == "" {
 				assert.Nil(t, got)
 				return
@@ -119,7 +130,7 @@ func TestServingCondition(t *testing.T) {
 func TestAConditionTellsOfAWrongProbe(t *testing.T) {
 	svc := rotatortest.Ready("web", rotatortest.Leaf(2))
 	svc.Annotations[api.AnnotationProbe] = "5432=postgres"
-	got := servingCondition(svc, "web-tls", []group{groupOf(svc, "web", stateStale)}, cert2, testPace, 0)
+	got := servingCondition(svc, []group{groupOf(svc, "web", stateStale)}, 0)
 	assert.Equal(t, api.ServingStale, got.Reason)
 	assert.Contains(t, got.Message, `; ignored: servingcert.dev/probe: "5432=postgres": of PORT=PROTOCOL, PORT must be the name or the number of a TCP port of this Service`)
 }
@@ -132,16 +143,16 @@ func TestAConditionNamesFewWorkloadsInOneOrder(t *testing.T) {
 			groups = append(groups, groupOf(svc, fmt.Sprintf("w%d", i), stateStale))
 		}
 	}
-	want := servingCondition(svc, "web-tls", groups, cert2, testPace, 0).Message
+	want := servingCondition(svc, groups, 0).Message
 	assert.Contains(t, want, "by Deployment w0, Deployment w1, Deployment w2, Deployment w3, Deployment w4 and 4 more: ")
 	assert.NotContains(t, want, "27")
 	for range 20 {
 		rand.Shuffle(len(groups), func(i, j int) { groups[i], groups[j] = groups[j], groups[i] })
-		assert.Equal(t, want, servingCondition(svc, "web-tls", groups, cert2, testPace, 0).Message)
+		assert.Equal(t, want, servingCondition(svc, groups, 0).Message)
 	}
 	bare := groupOf(svc, "", stateStale)
 	bare.workload = pods.Workload{}
-	assert.Contains(t, servingCondition(svc, "web-tls", []group{bare}, cert2, testPace, 0).Message, "served by pods without a controller: ")
+	assert.Contains(t, servingCondition(svc, []group{bare}, 0).Message, "served by pods without a controller: ")
 }
 
 func TestNobodyDials(t *testing.T) {
@@ -157,20 +168,23 @@ func TestNobodyDials(t *testing.T) {
 }
 
 func TestOnlyPodKeys(t *testing.T) {
-	ofPods := group{key: pods.PodKey, states: map[State]int{stateStale: 1}}
-	ofSecret := group{key: pods.SecretKey("web-tls"), states: map[State]int{stateStale: 1}}
-	current := group{key: pods.SecretKey("web-tls"), states: map[State]int{stateCurrent: 1}}
-	assert.True(t, onlyPodKeys([]group{ofPods, current}, stateStale))
-	assert.False(t, onlyPodKeys([]group{ofPods, ofSecret}, stateStale))
-	assert.False(t, onlyPodKeys([]group{ofPods}, stateCurrent), "none is in the state")
+	in := func(key pods.Key, state State) part {
+		return part{group{key: key}, sighting{states: map[State]int{state: 1}}}
+	}
+	ofPods, ofSecret, current := in(pods.PodKey, stateStale), in(pods.SecretKey("web-tls"), stateStale), in(pods.SecretKey("web-tls"), stateCurrent)
+	assert.True(t, onlyPodKeys([]part{ofPods, current}, stateStale))
+	assert.False(t, onlyPodKeys([]part{ofPods, ofSecret}, stateStale))
+	assert.False(t, onlyPodKeys([]part{ofPods}, stateCurrent), "none is in the state")
 	assert.False(t, onlyPodKeys(nil, stateStale))
 }
 
 func TestWhatWasSeenDiffers(t *testing.T) {
 	g := groupOf(rotatortest.Ready("web", rotatortest.Leaf(2)), "web", stateStale)
-	others := []group{g, g, g, g}
+	others := []group{g, g, g, g, g, g, g}
 	others[0].workload.Name, others[1].onRotate = "api", api.OnRotateRestart
 	others[2].key, others[3].distrusted = pods.PodKey, true
+	others[4].ready, others[5].notReady = 2, 2
+	others[6].sets = groupOf(g.services[0], "web", stateCurrent).sets
 	for _, other := range others {
 		assert.False(t, Seen{[]group{g}}.Equal(Seen{[]group{other}}), "%+v", other)
 	}
@@ -180,8 +194,8 @@ func TestWhatWasSeenDiffers(t *testing.T) {
 func TestCausesOfAGroup(t *testing.T) {
 	c := asked(readyPod("a", "web"), probe.Answer{Kind: probe.Plaintext},
 		probe.Answer{Kind: probe.Plaintext, Cause: "says so", Protocol: starttls.MySQL}, probe.Answer{Kind: probe.NotVerified, Cause: "another"})
-	c.endpoint = &endpoint{}
+	c.endpoint = &endpoint{ports: []uint16{0}, sets: [][]uint16{{0}}}
 	g := groups{index: map[groupKey]int{}}
-	g.add(c, statePlaintext, certificate{}, testPace)
-	assert.Equal(t, map[cause]bool{{statePlaintext, "says so", starttls.MySQL}: true}, g.all[0].causes)
+	g.add(c, false, certificate{}, testPace)
+	assert.Equal(t, map[cause]bool{{statePlaintext, "says so", starttls.MySQL}: true}, g.all[0].sets[0].causes)
 }

@@ -12,8 +12,8 @@ import (
 // State is what is known of a pod that mounts the key of an issued certificate.
 type State string
 
-// The states. Of a pod with several ports it is the first of these that one of
-// them is in.
+// The states. Of a pod it is that of the ports which are the furthest from serving; see
+// consumer.state.
 const (
 	stateNotReady    State = "not_ready"   // gets no requests, and is not dialled
 	stateNoPort      State = "no_port"     // no TCP port of it is known
@@ -28,8 +28,11 @@ const (
 	stateUnreachable State = "unreachable" // no answer
 )
 
-// byWeight is the order of the states that a port can be in.
+// byWeight is the order of the states that a port can be in, of ports of which one is to serve.
 var byWeight = []State{stateStale, statePropagating, statePending, stateCurrent, stateForeign, statePlaintext, stateNotVerified, stateUnreachable}
+
+// byUrgency is the order of the states of sets of ports, each of which is to serve.
+var byUrgency = []State{stateStale, statePropagating, statePending, stateForeign, statePlaintext, stateNotVerified, stateUnreachable, stateCurrent}
 
 // consumer is a pod that mounts the key or mirrors a static pod, and what it answered.
 type consumer struct {
@@ -70,29 +73,43 @@ type standard interface {
 	regularly(c consumer, state State, p Pace) time.Time
 }
 
-// state judges a pod.
+// state judges a pod: by the one of the sets of its ports that is the first by urgency.
 func (c consumer) state(by standard, p Pace) State {
 	switch {
 	case !c.pod.Ready:
 		return stateNotReady
-	case len(c.endpoint.ports) == 0:
+	case len(c.endpoint.sets) == 0 || len(c.endpoint.ports) == 0:
 		return stateNoPort
-	case len(c.answers) < len(c.endpoint.ports) && !c.silent(p):
-		return c.heaviest(by, p, statePending)
 	}
-	return c.heaviest(by, p, stateUnreachable)
+	first := len(byUrgency) - 1
+	for _, set := range c.endpoint.sets {
+		first = min(first, slices.Index(byUrgency, c.stateAt(set, by, p)))
+	}
+	return byUrgency[first]
 }
 
-// heaviest returns the first state in order of weight of lightest and those of
-// the ports.
-func (c consumer) heaviest(by standard, p Pace, lightest State) State {
-	best := slices.Index(byWeight, lightest)
+// stateAt judges a pod at ports of which one is to serve: by the first state in order of weight.
+func (c consumer) stateAt(set []uint16, by standard, p Pace) State {
+	switch {
+	case !c.pod.Ready:
+		return stateNotReady
+	case len(set) == 0:
+		return stateNotVerified // it has more ports than are dialled
+	}
+	best, answered := slices.Index(byWeight, stateUnreachable), 0
 	for _, a := range c.answers {
+		if !slices.Contains(set, a.Port) {
+			continue
+		}
+		answered++
 		state := by.state(a, c.endpoint.demanded[a.Port], p)
 		if a.Kind == probe.NoAnswer && a.Slow && c.silent(p) {
 			state = stateUnreachable
 		}
 		best = min(best, slices.Index(byWeight, state))
+	}
+	if answered < len(set) && !c.silent(p) {
+		best = min(best, slices.Index(byWeight, statePending))
 	}
 	return byWeight[best]
 }

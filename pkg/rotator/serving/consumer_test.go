@@ -38,6 +38,7 @@ func consumerOf(answers []probe.Answer, more ...uint16) consumer {
 		answers[i].Port = uint16(1 + i)
 		d.ports = append(d.ports, answers[i].Port)
 	}
+	d.sets = [][]uint16{d.ports} // one of them is to serve
 	return consumer{pod: f, endpoint: d, seen: rotatortest.Noon.Add(-24 * time.Hour), answers: answers}
 }
 

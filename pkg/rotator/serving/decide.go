@@ -46,9 +46,9 @@ type subject interface {
 	reached(c consumer, d *Decision) (leaf string, refreshAt time.Time)
 	// describe completes what is reported of stale pods, of which c is one.
 	describe(w *StaleWorkload, c consumer)
-	// conditions returns those that Services are to have. seen are the subject's pods, and
-	// absent is how long there has been no ready one.
-	conditions(seen Seen, absent time.Duration) []Change
+	// statements returns what the conditions of Services are to say. seen are the subject's
+	// pods.
+	statements(seen Seen) []statement
 }
 
 // Decision is what follows for the Secret, or for the keys of pods.
@@ -134,7 +134,7 @@ func (s *Common) view(about subject, memory Memory) *view {
 		Common: s, about: about, consumers: s.consumers(about),
 		states: map[State]int{}, groups: groups{key: about.key(), index: map[groupKey]int{}}, stale: staleGroups{}, reported: map[notification]bool{},
 	}
-	memory.begun, memory.empty, memory.pods = s.Memory.begun, s.Memory.empty, make(map[types.UID]*remembered, len(v.consumers))
+	memory.begun, memory.pods = s.Memory.begun, make(map[types.UID]*remembered, len(v.consumers))
 	v.d = Decision{States: map[State]int{}, Judged: true, Memory: memory}
 	return v
 }
@@ -142,11 +142,6 @@ func (s *Common) view(about subject, memory Memory) *view {
 func (v *view) decide() {
 	for _, c := range v.consumers {
 		v.addConsumer(c)
-	}
-	if v.states[stateNotReady] < len(v.consumers) {
-		v.d.Memory.empty = time.Time{}
-	} else if v.d.Memory.empty.IsZero() {
-		v.d.Memory.empty = v.Now
 	}
 	v.d.Seen = Seen{v.groups.sorted()}
 	v.setConditions()
@@ -164,13 +159,13 @@ func (v *view) addConsumer(c consumer) {
 	}
 	v.agenda.add(c, v)
 	v.remember(c)
-	if state == statePending && len(c.answers) == 0 && c.seen.After(v.Memory.begun) {
-		state = stateNew
-	}
-	if state == statePending && len(c.answers) < len(c.endpoint.ports) {
+	isNew := len(c.answers) == 0 && c.seen.After(v.Memory.begun)
+	if state == statePending && !isNew && len(c.answers) < len(c.endpoint.ports) {
 		v.d.Judged = false
 	}
-	v.groups.add(c, state, v.about, v.Pace)
+	if !c.endpoint.stray {
+		v.groups.add(c, isNew, v.about, v.Pace)
+	}
 	if state == stateStale {
 		if notAfter := c.firstExpiry(v.about, v.Pace); counts && (v.d.NotAfter.IsZero() || notAfter.Before(v.d.NotAfter)) {
 			v.d.NotAfter = notAfter
@@ -186,16 +181,28 @@ func (v *view) remember(c consumer) {
 	v.d.Memory.pods[c.pod.UID] = &remembered{seen: c.seen, reached: leaf, refreshAt: refreshAt, woken: c.woken}
 }
 
-// setConditions decides the conditions.
+// setConditions decides the conditions. That no ready pod of a Service has one of its ports is
+// said when it has lasted: pods that are replaced are not ready for a moment.
 func (v *view) setConditions() {
-	var absent time.Duration
-	if empty := v.d.Memory.empty; !empty.IsZero() {
-		absent = v.Now.Sub(empty)
-		if wait := v.Pace.settle() - absent; wait > 0 {
-			v.agenda.look(wait)
+	for _, s := range v.about.statements(v.d.Seen) {
+		var lasted time.Duration
+		if s.lacks() {
+			since, known := v.Memory.lacking[s.service.UID]
+			if !known {
+				since = v.Now
+			}
+			if v.d.Memory.lacking == nil {
+				v.d.Memory.lacking = map[types.UID]time.Time{}
+			}
+			v.d.Memory.lacking[s.service.UID] = since
+			if lasted = v.Now.Sub(since); lasted < v.Pace.settle() {
+				v.agenda.look(v.Pace.settle() - lasted)
+			}
+		}
+		if want := s.condition(lasted >= v.Pace.settle()); want != nil {
+			v.d.Conditions = append(v.d.Conditions, Change{s.service, want})
 		}
 	}
-	v.d.Conditions = v.about.conditions(v.d.Seen, absent)
 }
 
 // setStale decides which workloads are stale, and which of them an event reports:

@@ -180,18 +180,18 @@ func TestAServiceWithoutReadyPods(t *testing.T) {
 	svc := rotatortest.Serves(rotatortest.Ready("web", rotatortest.Leaf(2)), rotatortest.Leaf(2), rotatortest.Noon)
 	d := lookAt(time.Minute, svc).Decide()
 	assert.Empty(t, d.Conditions, "not at once")
-	assert.Equal(t, rotatortest.Noon.Add(time.Minute), d.Memory.empty)
+	assert.Equal(t, map[types.UID]time.Time{svc.UID: rotatortest.Noon.Add(time.Minute)}, d.Memory.lacking)
 	assert.Equal(t, 30*time.Second, d.After)
 	s := lookAt(90*time.Second, svc)
-	s.Memory.empty = d.Memory.empty
+	s.Memory.lacking = d.Memory.lacking
 	d = s.Decide()
 	require.Len(t, d.Conditions, 1)
 	assert.Equal(t, api.ServingNoConsumers, d.Conditions[0].Want.Reason)
 	assert.Zero(t, d.After)
 
 	s = lookAt(91*time.Second, svc, asked(readyPod("a", "web"), showed(rotatortest.Leaf(2), time.Second)))
-	s.Memory.empty = d.Memory.empty
-	assert.Zero(t, s.Decide().Memory.empty)
+	s.Memory.lacking = d.Memory.lacking
+	assert.Empty(t, s.Decide().Memory.lacking)
 }
 
 func TestANewPodDoesNotTakeBackWhatIsSaid(t *testing.T) {

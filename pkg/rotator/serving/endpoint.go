@@ -1,36 +1,55 @@
 package serving
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
 	"github.com/servingcert/servingcert/pkg/starttls"
 )
-
-// maxPorts bounds how many ports of a pod are dialled.
-const maxPorts = 16
 
 // endpoint is where the pods of one template are dialled.
 type endpoint struct {
 	ports []uint16 // sorted; none if no TCP port is known
+	// sets are the ports that meet one of the Services' needs each: one port of a set has to
+	// serve. A set is empty if none of its ports is dialled (probe.MaxPorts).
+	sets [][]uint16
+	// met are the needs that the pods have ports for: which set, or noSet if nothing is dialled
+	// for it. A need that is not there, the pods cannot meet.
+	met map[need]int
 	// protocols say what comes before TLS at those ports where something is known to.
 	protocols words
 	// name is what is asked for (SNI).
 	name string
 	// services are those whose concern the pods are, oldest first.
 	services []*corev1.Service
-	// audience are their UIDs: pods of several templates may have the same.
+	// stray: none of the services sends requests to the pods. They are followed, and say nothing
+	// about a Service.
+	stray bool
+	// audience are the UIDs of the services, and what each finds at which ports: pods of several
+	// templates may have the same.
 	audience string
 	// demanded are the names that the certificate of a pod with a key of its own must have
 	// at each port, sorted and separated by commas.
 	demanded map[uint16]string
 }
+
+// need is one of api.Needs of a Service.
+type need struct {
+	service types.UID
+	ports   string // api.Need.String
+}
+
+// noSet stands for a need for which nothing is dialled.
+const noSet = -1
 
 // endpointOf returns how the pods of a template are reached that mount the Secret, or mirror
 // static pods. services have a part in the Secret, oldest first.
@@ -43,7 +62,6 @@ func endpointOf(t pods.Template, secret string, services []*corev1.Service) *end
 	if len(services) == 0 {
 		return &endpoint{}
 	}
-	known := t.TCPPorts()
 	set := labels.Set(t.LabelSet())
 	var selecting, open []*corev1.Service
 	for _, svc := range services {
@@ -60,15 +78,21 @@ func endpointOf(t pods.Template, secret string, services []*corev1.Service) *end
 	}
 	for _, candidates := range [][]*corev1.Service{selecting, open} {
 		if len(candidates) > 0 {
-			said := words{}
-			return newEndpoint(targetsOf(candidates, known, api.ReachOf(t.Pod()), said), candidates, said.or(t))
+			b := newBuilder(t)
+			for _, svc := range candidates {
+				b.add(svc)
+			}
+			return b.endpoint(candidates)
 		}
 	}
-	said := words{}
-	for _, p := range known {
-		said.say(p.Number, starttls.OfPort(p.Name))
+	b := newBuilder(t)
+	for _, p := range b.known {
+		b.said.say(p.Number, starttls.OfPort(p.Name))
 	}
-	return newEndpoint(declaredPorts(known, secret), services, said.or(t))
+	b.ports = declaredPorts(b.known, secret)
+	at := b.endpoint(services)
+	at.stray, at.sets = true, [][]uint16{at.ports}
+	return at
 }
 
 // words are what comes before TLS, by port.
@@ -89,50 +113,103 @@ func (w words) or(t pods.Template) words {
 	return w
 }
 
-func newEndpoint(ports []uint16, services []*corev1.Service, protocols words) *endpoint {
-	slices.Sort(ports)
-	ports = slices.Compact(ports)
+// builder puts together what Services need in the pods of a template.
+type builder struct {
+	template pods.Template
+	known    []pods.Port
+	named    map[string][]uint16
+	reach    api.Reach
+	said     words
+	ports    []uint16
+	order    []need
+	met      map[need][]uint16 // of those in order; nil for what only has to be declared
+}
+
+func newBuilder(t pods.Template) *builder {
+	b := &builder{template: t, known: t.TCPPorts(), named: map[string][]uint16{}, reach: api.ReachOf(t.Pod()), said: words{}, met: map[need][]uint16{}}
+	for _, p := range b.known {
+		b.named[p.Name] = append(b.named[p.Name], p.Number)
+	}
+	return b
+}
+
+// add takes in what a Service needs, and returns the ports that are dialled for it.
+func (b *builder) add(svc *corev1.Service) []uint16 {
+	var all []uint16
+	for _, n := range api.Needs(svc) {
+		var its []uint16
+		for _, target := range n.Targets {
+			found := b.find(target.Target)
+			for _, port := range found {
+				b.said.say(port, target.Protocol)
+			}
+			its = append(its, found...)
+		}
+		if len(its) == 0 {
+			continue
+		}
+		key := need{svc.UID, n.String()}
+		b.order = append(b.order, key)
+		if n.Declared {
+			b.met[key] = nil
+			continue
+		}
+		b.met[key], all = its, append(all, its...)
+	}
+	b.ports = append(b.ports, all...)
+	return all
+}
+
+// find returns the ports to which a targetPort leads. There are none where its traffic cannot
+// reach the pod: for the webhook it does not serve them.
+func (b *builder) find(target intstr.IntOrString) []uint16 {
+	if target.Type == intstr.String {
+		return b.named[target.StrVal]
+	}
+	if n := target.IntVal; n > 0 && n < 1<<16 && b.reach.Port(target) {
+		return []uint16{uint16(n)}
+	}
+	return nil
+}
+
+// endpoint returns what was put together for the services.
+func (b *builder) endpoint(services []*corev1.Service) *endpoint {
+	at := &endpoint{name: hostname(services[0]), services: services, protocols: b.said.or(b.template), met: make(map[need]int, len(b.met))}
+	slices.Sort(b.ports)
+	at.ports = slices.Compact(b.ports)
+	at.ports = at.ports[:min(len(at.ports), probe.MaxPorts)]
 	var audience strings.Builder
 	for _, svc := range services {
 		audience.WriteString(string(svc.UID) + ",")
 	}
-	return &endpoint{ports: ports[:min(len(ports), maxPorts)], name: hostname(services[0]), services: services, audience: audience.String(), protocols: protocols}
+	for _, n := range b.order {
+		at.met[n] = at.set(b.met[n])
+		fmt.Fprintf(&audience, "%s:%s=%v,", n.service, n.ports, b.met[n])
+	}
+	at.audience = audience.String()
+	return at
+}
+
+// set returns the index of the set of those of the ports that are dialled.
+func (at *endpoint) set(ports []uint16) int {
+	if ports == nil {
+		return noSet
+	}
+	var dialled []uint16
+	for _, port := range at.ports {
+		if slices.Contains(ports, port) {
+			dialled = append(dialled, port)
+		}
+	}
+	same := func(set []uint16) bool { return slices.Equal(set, dialled) }
+	if i := slices.IndexFunc(at.sets, same); i >= 0 {
+		return i
+	}
+	at.sets = append(at.sets, dialled)
+	return len(at.sets) - 1
 }
 
 func hostname(svc *corev1.Service) string { return api.ServiceDomains(svc, "")[0] }
-
-// targetsOf resolves the target ports of the Services that are dialled, and adds to said what
-// comes before TLS there. Those whose traffic cannot reach the pod are passed over: for the webhook
-// it does not serve them.
-func targetsOf(services []*corev1.Service, known []pods.Port, reach api.Reach, said words) []uint16 {
-	var ports []uint16
-	named := map[string][]uint16{}
-	for _, p := range known {
-		named[p.Name] = append(named[p.Name], p.Number)
-	}
-	seen := map[api.ProbeTarget]bool{}
-	for _, svc := range services {
-		for _, asked := range api.ProbeTargets(svc) {
-			asked.Port = 0
-			if seen[asked] {
-				continue
-			}
-			seen[asked] = true
-			its := named[asked.Target.StrVal]
-			if n := asked.Target.IntVal; asked.Target.Type == intstr.Int {
-				its = nil
-				if n > 0 && n < 1<<16 && reach.Port(asked.Target) {
-					its = []uint16{uint16(n)}
-				}
-			}
-			for _, port := range its {
-				ports = append(ports, port)
-				said.say(port, asked.Protocol)
-			}
-		}
-	}
-	return ports
-}
 
 // declaredPorts returns the ports of the containers that mount the Secret: those
 // whose name or number stands for TLS, or all if there are none.

@@ -131,7 +131,7 @@ func TestAPodIsNotDialledOnEveryPortOfAService(t *testing.T) {
 		targets = append(targets, i+1)
 	}
 	d := endpointOf(pods.FactsOf(rotatortest.Pod(rotatortest.SecretVolume("web-tls"))).Template.Value(), "web-tls", []*corev1.Service{rotatortest.Asking("web", map[string]string{"app": "web"}, targets...)})
-	assert.Len(t, d.ports, maxPorts)
+	assert.Len(t, d.ports, probe.MaxPorts)
 }
 
 func TestFiftyServicesOverOnePodAreOneEndpoint(t *testing.T) {

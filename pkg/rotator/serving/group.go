@@ -13,26 +13,58 @@ import (
 	"github.com/servingcert/servingcert/pkg/starttls"
 )
 
-// group is pods of one workload that are the concern of the same Services.
+// group is pods of one workload that are the concern of the same Services, and meet their needs
+// at the same ports.
 type group struct {
 	workload pods.Workload
 	onRotate api.OnRotate
 	services []*corev1.Service
-	audience string // as of the endpoint
-	states   map[State]int
-	causes   map[cause]bool // of those in stateNotVerified and statePlaintext
-	key      pods.Key       // that the decision is about
+	audience string       // as of the endpoint
+	met      map[need]int // as of the endpoint
+	key      pods.Key     // that the decision is about
+	// ready and notReady count the pods.
+	ready, notReady int
+	sets            []sighting // what was seen at each set of ports
 	// distrusted: clients do not accept the certificate of one in stateStale.
 	distrusted bool
+}
+
+// sighting is what was seen of pods at some of their ports.
+type sighting struct {
+	states map[State]int
+	causes map[cause]bool // of those in stateNotVerified and statePlaintext
+}
+
+func newSighting() sighting { return sighting{map[State]int{}, map[cause]bool{}} }
+
+func (s sighting) equal(other sighting) bool {
+	return maps.Equal(s.states, other.states) && maps.Equal(s.causes, other.causes)
 }
 
 func (g group) concerns(svc *corev1.Service) bool {
 	return slices.ContainsFunc(g.services, func(its *corev1.Service) bool { return its.UID == svc.UID })
 }
 
+// of returns what was seen of what the Service needs. Ready pods that cannot meet it are in
+// stateNoPort.
+func (g group) of(n need) sighting {
+	if set, met := g.met[n]; met && set != noSet {
+		return g.sets[set]
+	}
+	out := newSighting()
+	out.states[stateNotReady], out.states[stateNoPort] = g.notReady, g.ready
+	return out
+}
+
+// declares reports whether a ready pod declares what the Service only needs to be declared.
+func (g group) declares(n need) bool {
+	_, met := g.met[n]
+	return met && g.ready > 0
+}
+
 func (g group) equal(other group) bool {
 	return g.workload == other.workload && g.onRotate == other.onRotate && g.key == other.key && g.distrusted == other.distrusted &&
-		maps.Equal(g.states, other.states) && maps.Equal(g.causes, other.causes) && g.audience == other.audience
+		g.ready == other.ready && g.notReady == other.notReady && g.audience == other.audience && slices.EqualFunc(g.sets, other.sets, sighting.equal)
 }
 
 // Seen is what was seen of the pods that one Decision is about.
@@ -63,26 +95,48 @@ type groupKey struct {
 	audience string
 }
 
-func (g *groups) add(c consumer, state State, by standard, p Pace) {
+// add adds a pod. isNew: it came since its Services are followed, and was not dialled yet.
+func (g *groups) add(c consumer, isNew bool, by standard, p Pace) {
 	t := c.pod.Template.Value()
 	key := groupKey{t.Workload, t.OnRotate, c.endpoint.audience}
 	i, ok := g.index[key]
 	if !ok {
 		i = len(g.all)
 		g.index[key] = i
-		g.all = append(g.all, group{
-			workload: t.Workload, onRotate: t.OnRotate, services: c.endpoint.services, audience: key.audience, key: g.key,
-			states: map[State]int{}, causes: map[cause]bool{},
-		})
+		its := group{workload: t.Workload, onRotate: t.OnRotate, services: c.endpoint.services, audience: key.audience, met: c.endpoint.met, key: g.key}
+		for range c.endpoint.sets {
+			its.sets = append(its.sets, newSighting())
+		}
+		g.all = append(g.all, its)
 	}
-	g.all[i].states[state]++
-	if state == stateStale {
-		_, distrusted := by.overdue(c, p)
-		g.all[i].distrusted = g.all[i].distrusted || distrusted
+	its := &g.all[i]
+	if c.pod.Ready {
+		its.ready++
+	} else {
+		its.notReady++
+	}
+	for i, set := range c.endpoint.sets {
+		state := c.stateAt(set, by, p)
+		if state == statePending && isNew {
+			state = stateNew
+		}
+		its.sets[i].add(c, set, state)
+		if state == stateStale {
+			_, distrusted := by.overdue(c, p)
+			its.distrusted = its.distrusted || distrusted
+		}
+	}
+}
+
+// add takes in in which state a pod is at a set of its ports, and why.
+func (s sighting) add(c consumer, set []uint16, state State) {
+	s.states[state]++
+	if len(set) == 0 && state == stateNotVerified {
+		s.causes[cause{state, probe.CauseManyPorts, ""}] = true
 	}
 	for _, a := range c.answers {
-		if a.Kind == kindOf[state] && a.Cause != "" {
-			g.all[i].causes[cause{state, a.Cause, a.Protocol}] = true
+		if slices.Contains(set, a.Port) && a.Kind == kindOf[state] && a.Cause != "" {
+			s.causes[cause{state, a.Cause, a.Protocol}] = true
 		}
 	}
 }

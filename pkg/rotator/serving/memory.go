@@ -15,13 +15,14 @@ import (
 // Memory is what a process remembers of a key between two decisions. What must
 // outlive the process is in the Serving conditions.
 type Memory struct {
-	certificate certificate // of a Secret
-	trusted     trusted     // for pods with keys of their own
-	// begun is when this process first looked, and empty since when it has found no
-	// ready pod, zero if it finds one.
-	begun, empty time.Time
-	notified     []notification // of this certificate, none twice
-	pods         map[types.UID]*remembered
+	certificate certificate    // of a Secret
+	trusted     trusted        // for pods with keys of their own
+	begun       time.Time      // when this process first looked
+	notified    []notification // of this certificate, none twice
+	pods        map[types.UID]*remembered
+	// lacking are the Services that have no ready pod, or none with one of their ports, and
+	// since when. It is replaced, never changed.
+	lacking map[types.UID]time.Time
 }
 
 // notification is what an event reports, once for each certificate.
@@ -45,7 +46,7 @@ type remembered struct {
 
 // maxAnswers bounds how many ports of a pod answers are remembered of. Ports that no
 // Service names any more are among them.
-const maxAnswers = 4 * maxPorts
+const maxAnswers = 4 * probe.MaxPorts
 
 // NewMemory returns the memory of a process that first looks at a Secret.
 func NewMemory(now time.Time) Memory { return Memory{begun: now} }

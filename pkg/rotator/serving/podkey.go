@@ -121,17 +121,14 @@ func (k *podKeys) describe(w *StaleWorkload, c consumer) {
 	}
 }
 
-func (k *podKeys) conditions(seen Seen, absent time.Duration) []Change {
-	var changes []Change
+func (k *podKeys) statements(seen Seen) []statement {
+	var out []statement
 	for _, svc := range k.Services {
-		if !hasPodKeyCondition(svc) {
-			continue
-		}
-		if want := podKeyCondition(svc, seen.groups, k.trusted, k.Pace, absent); want != nil {
-			changes = append(changes, Change{svc, want})
+		if hasPodKeyCondition(svc) {
+			out = append(out, podKeyStatement(svc, seen.groups, k.trusted))
 		}
 	}
-	return changes
+	return out
 }
 
 // hasPodKeyCondition reports whether the condition of the Service is about keys of its pods:
@@ -148,26 +145,25 @@ func hasPodKeyCondition(svc *corev1.Service) bool {
 // A port must show the names of the Services that lead to it: another container may serve
 // another Service at another port, with a Secret.
 func podKeyEndpoint(facts *pods.Facts, services []*corev1.Service) *endpoint {
-	t, own, mounts := facts.Template.Value(), facts.HasPodKey(), facts.Secrets()
-	pod := t.Pod()
+	own, mounts := facts.HasPodKey(), facts.Secrets()
+	b := newBuilder(facts.Template.Value())
+	pod := b.template.Pod()
 	var selecting []*corev1.Service
-	var ports []uint16
-	demanded, said := map[uint16][]string{}, words{}
+	demanded := map[uint16][]string{}
 	for _, svc := range services {
 		if !api.Selects(svc, pod) || !own && !keepsOneOf(svc, mounts) {
 			continue
 		}
 		selecting = append(selecting, svc)
 		names := demandedNames(svc, pod, own)
-		for _, port := range targetsOf([]*corev1.Service{svc}, t.TCPPorts(), api.ReachOf(pod), said) {
-			ports = append(ports, port)
+		for _, port := range b.add(svc) {
 			demanded[port] = append(demanded[port], names...)
 		}
 	}
 	if len(selecting) == 0 {
 		return &endpoint{}
 	}
-	at := newEndpoint(ports, selecting, said.or(t))
+	at := b.endpoint(selecting)
 	at.demanded = map[uint16]string{}
 	for _, port := range at.ports {
 		slices.Sort(demanded[port])

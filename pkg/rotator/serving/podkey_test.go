@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -393,9 +394,9 @@ func TestAPodWithASharedSecretFromBeforeIsCountedOnce(t *testing.T) {
 	assert.Empty(t, s.Decide().Notify, "not before all have been replaced or are overdue")
 
 	s = podKeysAt(now, []*corev1.Service{web}, asked(readyPod("k", "web", func(p *corev1.Pod) { p.Status.Conditions = nil })))
-	s.Shared, s.Memory.empty = map[string]bool{"web-tls": true}, rotatortest.Noon
+	s.Shared, s.Memory.lacking = map[string]bool{"web-tls": true}, map[types.UID]time.Time{web.UID: rotatortest.Noon}
 	assert.Equal(t, api.ServingNoConsumers, conditionOf(t, s.Decide()).Reason)
-	assert.Equal(t, rotatortest.Noon, s.Decide().Memory.empty)
+	assert.Equal(t, s.Memory.lacking, s.Decide().Memory.lacking)
 	s = podKeysAt(now, []*corev1.Service{web}, asked(podKeyPod("a", "web", rotatortest.SecretVolume("web-tls")), old))
 	s.Shared = map[string]bool{"web-tls": true}
 	assert.Equal(t, alone.States, s.Decide().States, "a pod with a key of its own, which is not counted with the Secret")

@@ -109,13 +109,11 @@ func (s *secret) describe(w *StaleWorkload, _ consumer) {
 	w.Leaf, w.Service, w.ServiceUID = s.leaf, s.Services[0].Name, s.Services[0].UID
 }
 
-func (s *secret) conditions(seen Seen, absent time.Duration) []Change {
-	var changes []Change
+func (s *secret) statements(seen Seen) []statement {
 	all := slices.Concat(seen.groups, s.PodKeys.groups)
-	for _, svc := range s.Services {
-		if want := servingCondition(svc, s.Secret, all, s.certificate, s.Pace, absent); want != nil {
-			changes = append(changes, Change{svc, want})
-		}
+	out := make([]statement, len(s.Services))
+	for i, svc := range s.Services {
+		out[i] = servingStatement(svc, s.Secret, all, s.certificate)
 	}
-	return changes
+	return out
 }

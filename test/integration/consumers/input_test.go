@@ -93,6 +93,9 @@ func TestWhatPodsMayBe(t *testing.T) {
 		p.Labels[api.LabelInjected] = "true"
 		p.Annotations = map[string]string{api.AnnotationStatus: api.InjectionStatus{StartTLS: map[string]string{strconv.Itoa(int(port)): "postgres"}}.Format()}
 	}
+	more := func(p corev1.ServicePort) func(*corev1.Service) {
+		return func(s *corev1.Service) { s.Spec.Ports = append(s.Spec.Ports, p) }
+	}
 	older := ours.issue(t, time.Now().Add(-50*time.Hour), "expired."+ns+".svc")
 	distrusted := newAuthority(3, true)
 	loopback6 := serve(t, netip.MustParseAddrPort("[::1]:0"), pairOf("ipv6"))
@@ -119,7 +122,12 @@ func TestWhatPodsMayBe(t *testing.T) {
 			func(p *corev1.Pod) {
 				p.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "secure", ContainerPort: int32(port)}}
 			}), yes, api.ServingCurrent},
-		"named-nowhere": {with(serves("named-nowhere"), func(s *corev1.Service) { s.Spec.Ports[0].TargetPort = intstr.FromString("secure") }, nil), unknown, api.ServingNoPort},
+		"named-nowhere":     {with(serves("named-nowhere"), func(s *corev1.Service) { s.Spec.Ports[0].TargetPort = intstr.FromString("secure") }, nil), no, api.ServingNoPort},
+		"number-too-large":  {with(serves("number-too-large"), more(corev1.ServicePort{Name: "tls-b", Port: 444, TargetPort: intstr.FromString("sc-tls-99999")}), nil), no, api.ServingNoPort},
+		"misspelt":          {with(serves("misspelt"), more(corev1.ServicePort{Name: "b", Port: 444, TargetPort: intstr.FromString("sc-tsl-8080")}), nil), no, api.ServingNoPort},
+		"proxy-lacking":     {with(serves("proxy-lacking"), more(corev1.ServicePort{Name: "b", Port: 444, TargetPort: intstr.FromString("sc-tls-8080")}), nil), no, api.ServingNoPort},
+		"second-closed":     {with(serves("second-closed"), more(corev1.ServicePort{Name: "tls-b", Port: 444, TargetPort: intstr.FromInt32(1)}), nil), unknown, api.ServingUnreachable},
+		"second-plain-http": {with(serves("second-plain-http"), more(corev1.ServicePort{Name: "http", Port: 80, TargetPort: intstr.FromInt32(1)}), nil), yes, api.ServingCurrent},
 		"udp": {with(serves("udp"), func(s *corev1.Service) {
 			s.Spec.Ports = append(s.Spec.Ports, corev1.ServicePort{Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP})
 		}, nil), yes, api.ServingCurrent},
@@ -270,4 +278,34 @@ func TestTheCertificateChangesWhileAPodIsDialled(t *testing.T) {
 	becomes(t, svc, metav1.ConditionTrue, api.ServingCurrent)
 	assert.NotContains(t, h.all(), "False Stale")
 	assert.NotContains(t, h.all(), "False Foreign")
+}
+
+// Services that share a Secret are judged each by its own ports and pods: the one by its pods, which
+// go, and the other by a port that it gets.
+func TestEachServiceOfASecretIsJudgedByItself(t *testing.T) {
+	startRotator(t)
+	ns, port := newNamespace(t), process.PortFor(t, "")
+	pair := ours.issue(t, time.Now().Add(-10*time.Minute), "web."+ns+".svc")
+	server := serve(t, netip.AddrPortFrom(nextAddress(), port), pair)
+	share := func(svc *corev1.Service) { svc.Annotations[api.AnnotationSecretName] = "web-tls" }
+	web, db := newService(t, ns, "web", intstr.FromInt32(int32(port)), share), newService(t, ns, "db", intstr.FromInt32(int32(port)), share)
+	issued(t, web, pair)
+	issued(t, db, pair)
+	ofWeb := newPod(t, ns, "web-abc-1", "web")
+	ofDB := newPod(t, ns, "db-abc-1", "web", func(p *corev1.Pod) { p.Labels["app"] = "db" })
+	isReady(t, ofWeb, server.at.Addr(), true)
+	isReady(t, ofDB, server.at.Addr(), true)
+	becomes(t, web, metav1.ConditionTrue, api.ServingCurrent)
+	becomes(t, db, metav1.ConditionTrue, api.ServingCurrent)
+
+	remove(t, ofDB)
+	becomes(t, db, metav1.ConditionFalse, api.ServingNoConsumers)
+
+	change(t, web, func(svc *corev1.Service) {
+		svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: "b", Port: 444, TargetPort: intstr.FromString("sc-tls-99999")})
+	})
+	c := becomes(t, web, metav1.ConditionFalse, api.ServingNoPort)
+	assert.Contains(t, c.Message, "no ready pod of this Service has targetPort sc-tls-99999: must be sc-tls-PORT or sc-any-PORT")
+	change(t, web, func(svc *corev1.Service) { svc.Spec.Ports = svc.Spec.Ports[:1] })
+	becomes(t, web, metav1.ConditionTrue, api.ServingCurrent)
 }

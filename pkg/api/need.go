@@ -1,0 +1,66 @@
+package api
+
+import (
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// A Need is what pods of a Service have to serve, so that it may be said that its TLS is served.
+type Need struct {
+	// Targets are one targetPort; or several, of which one is enough, because the Service says
+	// of none of its ports that it is one of TLS; or none, if it has no TCP port.
+	Targets []ProbeTarget
+	// Declared: the pods only have to declare the port. Its name looks as if it asked for a proxy
+	// ([LooksLikeProxyPort]): if it is not theirs, it leads nowhere.
+	Declared bool
+}
+
+// String returns the targetPorts, such as "sc-tls-8080" or "8443 or 9443".
+func (n Need) String() string {
+	names := make([]string, len(n.Targets))
+	for i, t := range n.Targets {
+		names[i] = t.Target.String()
+	}
+	return strings.Join(names, " or ")
+}
+
+// Needs returns what pods of the Service have to serve, each targetPort once, in the order of the
+// Service's ports; at least one. Of a Service that is too large ([CheckSize]) no port is known.
+func Needs(svc *corev1.Service) []Need {
+	if CheckSize(svc) != nil {
+		return []Need{{}}
+	}
+	var named, candidates []ProbeTarget
+	for _, t := range ProbeTargets(svc) {
+		t.Port = 0
+		list := &candidates
+		if t.Named {
+			list = &named
+		}
+		if !slices.ContainsFunc(*list, func(have ProbeTarget) bool { return have.Target == t.Target }) {
+			*list = append(*list, t)
+		}
+	}
+	var needs []Need
+	for _, t := range named {
+		needs = append(needs, Need{Targets: []ProbeTarget{t}})
+	}
+	if len(named) == 0 {
+		needs = append(needs, Need{Targets: candidates})
+	}
+	for _, p := range svc.Spec.Ports {
+		target := targetOf(p)
+		is := func(t ProbeTarget) bool { return t.Target == target }
+		known := func(n Need) bool { return len(n.Targets) == 1 && is(n.Targets[0]) }
+		if isTCP(p) && target.Type == intstr.String && LooksLikeProxyPort(target.StrVal) && !slices.ContainsFunc(needs, known) {
+			needs = append(needs, Need{Targets: []ProbeTarget{{Target: target}}, Declared: true})
+		}
+	}
+	return needs
+}
+
+// NeedsHash identifies the Needs of the Service: another one stands for other ports.
+func NeedsHash(svc *corev1.Service) string { return hashOf(Needs(svc)) }

@@ -1,0 +1,186 @@
+package serving
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
+	"github.com/servingcert/servingcert/test/rotatortest"
+)
+
+// offers is a Service with the certificate of cert2, whose ports are NAME to TARGET, by turns.
+func offers(name string, ports ...any) *corev1.Service {
+	svc := rotatortest.Ready(name, rotatortest.Leaf(2))
+	svc.Spec.Ports = nil
+	for i := 0; i < len(ports); i += 2 {
+		p := corev1.ServicePort{Name: ports[i].(string), Port: int32(1000 + i), Protocol: corev1.ProtocolTCP}
+		switch target := ports[i+1].(type) {
+		case int:
+			p.TargetPort = intstr.FromInt(target)
+		case string:
+			p.TargetPort = intstr.FromString(target)
+		}
+		svc.Spec.Ports = append(svc.Spec.Ports, p)
+	}
+	return svc
+}
+
+// atPort is the answer at another port than 8443.
+func atPort(port uint16, a probe.Answer) probe.Answer {
+	a.Port = port
+	return a
+}
+
+// inProtocol has the answers be those in the protocols of the Services' ports.
+func inProtocol(s SecretSituation) SecretSituation {
+	for _, pod := range s.Pods {
+		protocols := endpointOf(pod.Template.Value(), s.Secret, s.Services).protocols
+		for i, a := range s.Memory.pods[pod.UID].answers {
+			s.Memory.pods[pod.UID].answers[i].Protocol = protocols[a.Port]
+		}
+	}
+	return s
+}
+
+// saidOf returns what the decision says of the Service: reason and message.
+func saidOf(t *testing.T, d Decision, name string) (reason, message string) {
+	t.Helper()
+	for _, c := range d.Conditions {
+		if c.Service.Name == name {
+			require.NotNil(t, c.Want)
+			return c.Want.Reason, c.Want.Message
+		}
+	}
+	return "", ""
+}
+
+// A Service is Current if each of its TLS ports was seen to serve, and not if one of them was.
+func TestEachTLSPortIsSeen(t *testing.T) {
+	late := 3 * time.Minute
+	current, foreign := showed(rotatortest.Leaf(2), late), showed(rotatortest.Leaf(9), late)
+	plain := probe.Answer{Port: 8443, Kind: probe.Plaintext, At: rotatortest.Noon.Add(late)}
+	silent := silentFor(time.Minute, late)
+	one := asked(readyPod("a", "web"), current)
+	declares := func(name string, port int32) rotatortest.Change {
+		return func(p *corev1.Pod) {
+			p.Spec.Containers = append(p.Spec.Containers, corev1.Container{Ports: []corev1.ContainerPort{{Name: name, ContainerPort: port}}})
+		}
+	}
+	var many []any
+	for i := range probe.MaxPorts + 1 {
+		many = append(many, fmt.Sprintf("https-%d", i), 8443+i)
+	}
+	var allOfMany []probe.Answer
+	for i := range probe.MaxPorts {
+		allOfMany = append(allOfMany, atPort(uint16(8443+i), current))
+	}
+	tests := []struct {
+		name   string
+		svc    *corev1.Service
+		pods   []consumer
+		reason string
+		text   string
+	}{
+		{"one port", offers("web", "https", 8443), []consumer{one}, api.ServingCurrent, "every ready pod of this Service that mounts"},
+		{"a number that is no port", offers("web", "https", 8443, "tls-b", "sc-tls-99999"), []consumer{one}, api.ServingNoPort,
+			`no ready pod of this Service has targetPort sc-tls-99999: must be sc-tls-PORT or sc-any-PORT`},
+		{"a number that is no port, of a port that does not say TLS", offers("web", "https", 8443, "b", "sc-tls-99999"), []consumer{one}, api.ServingNoPort, "targetPort sc-tls-99999"},
+		{"a misspelt name", offers("web", "https", 8443, "b", "sc-tsl-8080"), []consumer{one}, api.ServingNoPort, "targetPort sc-tsl-8080"},
+		{"a misspelt name alone", offers("web", "https", "sc-tsl-8080"), []consumer{one}, api.ServingNoPort, "targetPort sc-tsl-8080"},
+		{"a misspelt name beside plaintext", offers("web", "http", 8443, "b", "sc-tsl-8080"), []consumer{one}, api.ServingNoPort, "targetPort sc-tsl-8080"},
+		{"a name like that which is the program's", offers("web", "https", 8443, "b", "sc-http"), []consumer{asked(readyPod("a", "web", declares("sc-http", 80)), current)}, api.ServingCurrent, ""},
+		{"a proxy that the pods lack", offers("web", "https", 8443, "b", "sc-tls-8080"), []consumer{one}, api.ServingNoPort,
+			"no ready pod of this Service has targetPort sc-tls-8080: pods get a proxy when they are created: restart them"},
+		{"a name that no container declares", offers("web", "https", 8443, "tls", "secure"), []consumer{one}, api.ServingNoPort,
+			"has targetPort secure: declare a port of that name in a container, or set its number in this Service"},
+		{"plaintext at one of two", offers("web", "https", 8443, "tls", 9443), []consumer{asked(readyPod("a", "web"), current, atPort(9443, plain))}, api.ServingPlaintext, "targetPort 9443: the certificate in Secret"},
+		{"another certificate at one of two", offers("web", "https", 8443, "tls", 9443), []consumer{asked(readyPod("a", "web"), current, atPort(9443, foreign))}, api.ServingForeign, "targetPort 9443: "},
+		{"no answer at one of two", offers("web", "https", 8443, "tls", 9443), []consumer{asked(readyPod("a", "web"), current, atPort(9443, silent))}, api.ServingUnreachable, "targetPort 9443: "},
+		{"both wrong", offers("web", "https", 8443, "tls", 9443), []consumer{asked(readyPod("a", "web"), plain, atPort(9443, plain))}, api.ServingPlaintext, "targetPorts 8443, 9443: "},
+		{"one of them in other pods alone", offers("web", "https", 8443, "tls", "b"), []consumer{one, asked(readyPod("b", "web", declares("b", 9443)), current, atPort(9443, current))}, api.ServingCurrent, ""},
+		{"not ready where the other is", offers("web", "https", 8443, "tls", "b"), []consumer{one, asked(readyPod("b", "web", declares("b", 9443), func(p *corev1.Pod) { p.Status.Conditions = nil }))}, api.ServingNoPort, "targetPort b"},
+		{"none says TLS, one of them serves it", offers("web", "a", 8443, "b", 9443), []consumer{asked(readyPod("a", "web"), current, atPort(9443, plain))}, api.ServingCurrent,
+			"; no port of this Service is named as one of TLS, so that one is enough: let the names of those that are begin with https or tls"},
+		{"none says TLS, and pods have none", offers("web", "a", "x", "b", "y"), []consumer{one}, api.ServingNoPort, "no ready pod of this Service has targetPort x or y"},
+		{"more than are dialled", offers("web", many...), []consumer{asked(readyPod("a", "web"), allOfMany...)}, api.ServingNotVerified, "targetPort 8459: cannot tell whether the certificate in Secret \"web-tls\" is served: not verified is Deployment web: at most 16 ports of a pod are dialled"},
+		{"no TCP port", offers("web"), []consumer{one}, api.ServingNoPort, "cannot tell which port"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			reason, message := saidOf(t, inProtocol(lookAt(late, tt.svc, tt.pods...)).Decide(), "web")
+			assert.Equal(t, tt.reason, reason, message)
+			assert.Contains(t, message, tt.text)
+		})
+	}
+}
+
+// Services that share a Secret are judged each by its own ports, and by the pods that it selects.
+func TestServicesOfOneSecretAreJudgedEachByItself(t *testing.T) {
+	late := 3 * time.Minute
+	web, admin, other := offers("web", "https", 8443), offers("admin", "https", 9443), offers("other", "https", 8443)
+	other.Spec.Selector = map[string]string{"app": "other"}
+	plain := probe.Answer{Port: 9443, Kind: probe.Plaintext, At: rotatortest.Noon.Add(late)}
+	s := lookAt(late, web, asked(readyPod("a", "web"), showed(rotatortest.Leaf(2), late), plain))
+	s.Services = []*corev1.Service{admin, other, web}
+	d := inProtocol(s).Decide()
+	for name, want := range map[string]string{"web": api.ServingCurrent, "admin": api.ServingPlaintext, "other": api.ServingNoConsumers} {
+		reason, _ := saidOf(t, d, name)
+		assert.Equal(t, want, reason, name)
+	}
+
+	stray := lookAt(late, other, asked(readyPod("a", "web", rotatortest.WithPort, rotatortest.Declares("https", 8443), rotatortest.Mounted), showed(rotatortest.Leaf(2), late))).Decide()
+	reason, _ := saidOf(t, stray, "other")
+	assert.Equal(t, api.ServingNoConsumers, reason, "no request reaches a pod that the Service does not select, whatever it serves")
+}
+
+// The pods of one Service go, and those of another with the same Secret stay.
+func TestAServiceThatLosesItsPodsIsNotCurrentForEver(t *testing.T) {
+	late := 3 * time.Minute
+	serves := func(svc *corev1.Service) *corev1.Service {
+		return rotatortest.Serves(svc, rotatortest.Leaf(2), rotatortest.Noon)
+	}
+	web, db := serves(offers("web", "https", 8443)), serves(offers("db", "https", 8443))
+	db.Spec.Selector = map[string]string{"app": "db"}
+	s := lookAt(late, web, asked(readyPod("a", "web"), showed(rotatortest.Leaf(2), late)))
+	s.Services = []*corev1.Service{db, web}
+	d := inProtocol(s).Decide()
+	reason, _ := saidOf(t, d, "db")
+	assert.Empty(t, reason, "not at once")
+	assert.LessOrEqual(t, d.After, testPace.settle())
+
+	d.Memory.TakeAnswers(s.Memory)
+	s.Memory, s.Now = d.Memory, s.Now.Add(testPace.settle())
+	reason, _ = saidOf(t, s.Decide(), "db")
+	assert.Equal(t, api.ServingNoConsumers, reason)
+	reason, _ = saidOf(t, s.Decide(), "web")
+	assert.Equal(t, api.ServingCurrent, reason)
+}
+
+// What was said of other ports is not said of those of now.
+func TestOtherPortsAreSeenAnew(t *testing.T) {
+	late := 3 * time.Minute
+	before := offers("web", "https", 8443)
+	pod := asked(readyPod("a", "web"), showed(rotatortest.Leaf(2), late))
+	said := inProtocol(lookAt(late, before, pod)).Decide().Conditions[0].Want
+	require.Equal(t, api.ServingCurrent, said.Reason)
+
+	now := offers("web", "https", 8443, "tls", 9443)
+	now.Status.Conditions = append(now.Status.Conditions, said.Both()...)
+	assert.False(t, state.ServingIsOfNow(now))
+	d := inProtocol(lookAt(late+testPace.Pause, now, pod)).Decide()
+	reason, message := saidOf(t, d, "web")
+	assert.Equal(t, api.ServingPropagating, reason)
+	assert.Contains(t, message, "targetPort 9443: not every pod of this Service has been dialled there yet")
+	require.Len(t, d.Dial, 1)
+	assert.Contains(t, d.Dial[0].Ports, uint16(9443))
+	now.Status.Conditions = append(rotatortest.Ready("web", rotatortest.Leaf(2)).Status.Conditions, d.Conditions[0].Want.Both()...)
+	assert.True(t, state.ServingIsOfNow(now))
+}

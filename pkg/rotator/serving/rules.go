@@ -1,0 +1,131 @@
+package serving
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+type servingRule struct {
+	state   State
+	applies func(total map[State]int) bool
+	status  metav1.ConditionStatus
+	reason  string
+	text    string // with the Secret's name
+	podKeys string // in its place, for pods with keys of their own
+	advice  func(parts []part, state State) string
+}
+
+// servingRules are asked in order of each need of a Service, with how many pods are in which state
+// there. The first that applies is what is said of the need, and of several needs it is the first
+// of them.
+var servingRules = []servingRule{
+	{stateNotReady, noneReady, metav1.ConditionFalse, api.ServingNoConsumers, "no ready pod of this Service mounts the key of Secret %q",
+		"no ready pod of this Service mounts a key", nil},
+	{statePropagating, anyIn(statePropagating), metav1.ConditionFalse, api.ServingPropagating, "Secret %q holds a new certificate that not every pod of this Service has loaded yet",
+		"not every pod of this Service serves a certificate of the CA that signs now with all names: each pod gets one at its next refresh", nil},
+	{stateStale, anyIn(stateStale), metav1.ConditionFalse, api.ServingStale, "an older certificate than the one in Secret %q is still served by ",
+		"a certificate that should have been replaced is still served by ", adviceStale},
+	{stateNoPort, onlyIn(stateNoPort), metav1.ConditionFalse, api.ServingNoPort, "cannot tell which port of the pods that mount Secret %q serves TLS: set targetPort in this Service",
+		"cannot tell which port of the pods serves TLS: set targetPort in this Service", nil},
+	{statePending, anyIn(statePending), metav1.ConditionFalse, api.ServingPropagating, "Secret %q holds a new certificate that not every pod of this Service has loaded yet",
+		"not every pod of this Service has been dialled since the CA or the names of its Services changed", nil},
+	{stateForeign, anyIn(stateForeign), metav1.ConditionFalse, api.ServingForeign, "a certificate that is not from Secret %q is served by ",
+		"a certificate that is not for this Service, or of another CA, is served by ", because(": a service mesh's proxy answers, or the server reads other files")},
+	{statePlaintext, anyIn(statePlaintext), metav1.ConditionFalse, api.ServingPlaintext, "the certificate in Secret %q is not served: no TLS at the port of ",
+		"the certificate of the pod is not served: no TLS at the port of ", adviceCauses},
+	{stateNotVerified, anyIn(stateNotVerified), metav1.ConditionUnknown, api.ServingNotVerified, "cannot tell whether the certificate in Secret %q is served: not verified is ",
+		"cannot tell whether the certificates of the pods are served: not verified is ", adviceCauses},
+	{stateUnreachable, anyIn(stateUnreachable), metav1.ConditionUnknown, api.ServingUnreachable, "cannot tell whether the certificate in Secret %q is served: no answer from ",
+		"cannot tell whether the certificates of the pods are served: no answer from ", because(": the port is closed, a NetworkPolicy blocks the rotator, or the server is too slow")},
+	{statePending, noneCurrent, metav1.ConditionFalse, api.ServingPropagating, "Secret %q holds a certificate, and no pod of this Service has been dialled yet",
+		"no pod of this Service has been dialled yet", nil},
+	{stateCurrent, anyIn(stateCurrent), metav1.ConditionTrue, api.ServingCurrent, "every ready pod of this Service that mounts Secret %q serves its certificate",
+		"every ready pod of this Service serves a certificate that clients accept and that is not overdue", nil},
+}
+
+// noneCurrent reports whether nothing was seen but that new pods have come.
+func noneCurrent(total map[State]int) bool { return total[stateCurrent] == 0 }
+
+func anyIn(state State) func(map[State]int) bool {
+	return func(total map[State]int) bool { return total[state] > 0 }
+}
+
+// onlyIn reports of no other ready pod than those in the state.
+func onlyIn(state State) func(map[State]int) bool {
+	return func(total map[State]int) bool {
+		for other, n := range total {
+			if n > 0 && other != state && other != stateNotReady {
+				return false
+			}
+		}
+		return total[state] > 0
+	}
+}
+
+func noneReady(total map[State]int) bool {
+	for state, n := range total {
+		if state != stateNotReady && n > 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func because(why string) func([]part, State) string {
+	return func(parts []part, state State) string { return nameWorkloads(parts, state) + why }
+}
+
+func adviceStale(parts []part, state State) string {
+	advice := "; annotation " + api.AnnotationOnRotate + " asks for a restart: they are restarted, or an event says why not"
+	for _, p := range parts {
+		if p.states[state] > 0 && p.onRotate != api.OnRotateRestart {
+			advice = ": restart what does not reload its files, or annotate its pod template " + api.AnnotationOnRotate + ": restart to have that done automatically"
+		}
+	}
+	if slices.ContainsFunc(parts, func(p part) bool { return p.distrusted }) {
+		advice += "; clients do not accept the CA of some any more, and only a new pod gets another certificate"
+	}
+	return nameWorkloads(parts, state) + advice
+}
+
+// adviceCauses says which workloads are in the state, and why.
+func adviceCauses(parts []part, state State) string {
+	causes := map[string]bool{}
+	for _, p := range parts {
+		for c := range p.causes {
+			if c.state == state {
+				causes[c.cause.Why(c.protocol)] = true
+			}
+		}
+	}
+	if len(causes) == 0 {
+		return nameWorkloads(parts, state)
+	}
+	return nameWorkloads(parts, state) + ": " + strings.Join(slices.Sorted(maps.Keys(causes)), "; ")
+}
+
+// nameWorkloads names those with a pod in the state, sorted.
+func nameWorkloads(parts []part, state State) string {
+	var names []string
+	for _, p := range parts {
+		if p.states[state] > 0 {
+			names = append(names, p.workload.String())
+		}
+	}
+	slices.Sort(names)
+	return listed(slices.Compact(names))
+}
+
+// listed returns the first names, and how many there are besides.
+func listed(names []string) string {
+	if more := len(names) - maxNamed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
