@@ -46,6 +46,7 @@ const (
 	NoConsumers    ID = "SC408"
 	Stale          ID = "SC409"
 	NotServed      ID = "SC410"
+	TLSPorts       ID = "SC411"
 
 	Unreadable   ID = "SC501"
 	Refused      ID = "SC502"
@@ -182,9 +183,12 @@ var checks = []Check{
 	{Stale, "Stale", Services, Warning, "no pod serves an older certificate",
 		"The program does not reload its files. It breaks when the certificate that it serves ends.",
 		"Restart it, or let it be restarted: servingcert.dev/on-rotate: restart on the pod template.", "how-rotation-reaches-pods.md#what-each-application-needs", false},
-	{NotServed, "NotServed", Services, Warning, "pods serve the certificate over TLS",
-		"The pods answer without TLS, or with a certificate from somewhere else.",
+	{NotServed, "NotServed", Services, Warning, "pods were seen to serve the certificate over TLS, at each TLS port of the Service",
+		"The pods answer without TLS, with a certificate from somewhere else, or not at all; or the rotator has not looked yet.",
 		"Make the program use the files in /etc/servingcert, or name its flags.", "how-rotation-reaches-pods.md#is-it-served", false},
+	{TLSPorts, "TLSPorts", Services, Warning, "every TLS port of a Service leads to pods that it selects, and every targetPort that looks as if it asked for a proxy does",
+		"The port has no endpoint: clients get no connection there, while other ports of the Service may work.",
+		"Correct the Service's targetPort, or declare a port of that name in a container.", "tls-beside-plaintext.md#3-add-the-port", true},
 
 	{Unreadable, "Unreadable", Workloads, Error, "every object can be read",
 		"What would be done to it is not known, and the API server is likely to refuse it.",

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 )
 
 // reasonClockSkew is the reason of condition Ready of a signer whose clock is wrong.
@@ -29,21 +30,38 @@ func conditions(svc *corev1.Service, object string) []Finding {
 	default:
 		out = append(out, found(NotReady, object, "%s: %s", ready.Reason, ready.Message))
 	}
-	serving := api.Condition(svc, api.ConditionServing)
-	if serving == nil || serving.Status == metav1.ConditionTrue {
-		return out
-	}
-	switch serving.Reason {
-	case api.ServingNoConsumers:
-		out = append(out, found(NoConsumers, object, "%s", serving.Message))
-	case api.ServingStale:
-		out = append(out, byProxy(svc, found(Stale, object, "%s", serving.Message)))
-	case api.ServingForeign, api.ServingPlaintext:
-		out = append(out, byProxy(svc, found(NotServed, object, "%s: %s", serving.Reason, serving.Message)))
-	case api.ServingUnreachable, api.ServingNoPort, api.ServingNotVerified:
-		out = append(out, byProxy(svc, found(NotServed, object, "%s: %s", serving.Reason, serving.Message)).as(Info))
+	if ready := api.Condition(svc, api.ConditionReady); ready != nil && ready.Status == metav1.ConditionTrue {
+		out = append(out, serving(svc, object)...)
 	}
 	return out
+}
+
+// serving returns what the rotator reports of what the Service's pods serve. Nothing is found if it
+// has seen each TLS port of the Service served, and not if it has seen nothing.
+func serving(svc *corev1.Service, object string) []Finding {
+	c := api.Condition(svc, api.ConditionServing)
+	switch {
+	case c == nil:
+		return []Finding{found(NotServed, object, "it has no condition %s: the rotator has not looked at its pods yet, or does not run", api.ConditionServing).
+			do("If that does not change within a minute, see the rotator's Deployment and Lease.")}
+	case !state.ServingIsOfNow(svc):
+		return []Finding{found(NotServed, object, "condition %s is about an earlier certificate, or other ports: the rotator has not looked since", api.ConditionServing).
+			as(Info).do("If that does not change within a minute, see the rotator's Deployment and Lease.")}
+	case c.Status == metav1.ConditionTrue:
+		return nil
+	case c.Reason == api.ServingNoConsumers:
+		return []Finding{found(NoConsumers, object, "%s", c.Message)}
+	case c.Reason == api.ServingStale:
+		return []Finding{byProxy(svc, found(Stale, object, "%s", c.Message))}
+	}
+	f := byProxy(svc, found(NotServed, object, "%s: %s", c.Reason, c.Message))
+	if c.Status == metav1.ConditionUnknown || c.Reason == api.ServingPropagating {
+		f = f.as(Info)
+	}
+	if c.Reason == api.ServingNoPort {
+		f = f.do("%s", CheckOf(TLSPorts).Fix)
+	}
+	return []Finding{f}
 }
 
 // byProxy adds to what is wrong with a Service's TLS that the proxy in its pods serves it. If

@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -358,6 +359,25 @@ var ofServices = []breaking{
 	{"unreachable", func(_ *testing.T, f *Facts) {
 		condition(f, 1, metav1.ConditionUnknown, api.ServingUnreachable, "no answer")
 	}, "info SC410 Service shop/web: Unreachable: no answer"},
+	{"no port has it", func(_ *testing.T, f *Facts) {
+		condition(f, 1, metav1.ConditionFalse, api.ServingNoPort, "no ready pod has targetPort sc-tls-99999")
+	}, "warning SC410 Service shop/web: NoPort: no ready pod has targetPort sc-tls-99999"},
+	{"on its way", func(_ *testing.T, f *Facts) {
+		condition(f, 1, metav1.ConditionFalse, api.ServingPropagating, "not yet")
+	}, "info SC410 Service shop/web: Propagating: not yet"},
+	{"the rotator has said nothing", func(_ *testing.T, f *Facts) {
+		service(f).Status.Conditions = service(f).Status.Conditions[:1]
+	}, "warning SC410 Service shop/web: it has no condition servingcert.dev/Serving: the rotator has not looked at its pods yet, or does not run"},
+	{"the rotator has not looked since", func(_ *testing.T, f *Facts) {
+		said := state.Say(service(f).Status.Conditions[1], state.Serving{Ports: "0a"})
+		service(f).Status.Conditions = append(service(f).Status.Conditions[:1], said.Both()...)
+	}, "info SC410 Service shop/web: condition servingcert.dev/Serving is about an earlier certificate, or other ports: the rotator has not looked since"},
+	{"a misspelt targetPort", func(_ *testing.T, f *Facts) {
+		service(f).Spec.Ports = []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromString("sc-tsl-8080")}}
+	}, `warning SC411 Service shop/web: port https: targetPort: "sc-tsl-8080": asks for no proxy: ` + api.MustBeProxyPort},
+	{"a targetPort that no pod has", func(_ *testing.T, f *Facts) {
+		service(f).Spec.Ports = []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromString("secure")}}
+	}, `warning SC411 Service shop/web: no pod that it selects has targetPort secure`},
 	{"stale behind a proxy", func(_ *testing.T, f *Facts) {
 		service(f).Spec.Ports = []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromString("sc-tls-8080")}}
 		condition(f, 1, metav1.ConditionFalse, api.ServingStale, "2 pods")
@@ -415,7 +435,7 @@ func TestEveryCheckHasACase(t *testing.T) {
 	for _, b := range everyBreaking() {
 		seen[strings.Fields(b.want)[1]] = true
 	}
-	for _, file := range []string{"services.yaml", "workloads.yaml", "three.yaml", "notes.yaml"} {
+	for _, file := range []string{"ports.yaml", "services.yaml", "workloads.yaml", "three.yaml", "notes.yaml"} {
 		for _, f := range analyzed(t, file, Options{}).AtLeast(Info) {
 			seen[string(f.ID)] = true
 		}

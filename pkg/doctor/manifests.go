@@ -243,7 +243,7 @@ func keepsOldPods(kind string, content map[string]any) bool {
 // of the object where it is written.
 func levelOf(r rules.Reason) Level {
 	switch r {
-	case rules.UnknownAnnotation, rules.BadSetting, rules.ServiceRefused, rules.ImpossibleSecret:
+	case rules.UnknownAnnotation, rules.BadSetting, rules.ServiceRefused, rules.ImpossibleSecret, rules.ProxyNotAsked:
 		return ""
 	case rules.UnknownProgram, rules.UnknownVersion, rules.ProgramNote, rules.UnaskedFlags, rules.EnvFrom, rules.InsistedArgs, rules.FlagAlreadySet:
 		return Info

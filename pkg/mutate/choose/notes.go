@@ -11,6 +11,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/mutate/rules"
+	"github.com/servingcert/servingcert/pkg/mutate/sidecar"
 )
 
 // serviceNotes returns what the owner of the pod should know about the Services that
@@ -27,6 +28,9 @@ func serviceNotes(pod *corev1.Pod, all []*corev1.Service, selecting []asker, c C
 				break
 			}
 		}
+	}
+	if detail := proxiesNotAsked(pod, all); detail != "" {
+		notes = append(notes, rules.Note{Reason: rules.ProxyNotAsked, Detail: detail})
 	}
 	examined, tooLarge := 0, 0
 	for _, s := range all {
@@ -57,6 +61,29 @@ func serviceNotes(pod *corev1.Pod, all []*corev1.Service, selecting []asker, c C
 	}
 	return notes
 }
+
+// proxiesNotAsked says of the Services that select the pod which of their ports look as if they
+// asked for a proxy, and do not; "" if there is none.
+func proxiesNotAsked(pod *corev1.Pod, services []*corev1.Service) string {
+	declared := func(name string) bool { return sidecar.Declares(pod, name) }
+	var said []string
+	for _, s := range services {
+		for _, p := range s.Spec.Ports {
+			if api.CheckProxyPort(s, p, declared) == nil || !api.Selects(s, pod) || len(said) == maxNotAsked {
+				continue
+			}
+			detail := "Service " + s.Name + ": " + p.TargetPort.StrVal
+			if !api.Asks(s) {
+				detail = "Service " + s.Name + ", which asks for no certificate: " + p.TargetPort.StrVal
+			}
+			said = append(said, detail)
+		}
+	}
+	return strings.Join(said, "; ")
+}
+
+// maxNotAsked is how many such ports are named.
+const maxNotAsked = 3
 
 // maxExamined bounds for how many of the Services that select one pod the webhook finds out
 // whether the signer refuses them. It only makes notes of that.

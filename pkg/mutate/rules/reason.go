@@ -57,6 +57,7 @@ const (
 	FlagsWithheld    Reason = "FlagsWithheld"
 
 	ProxyPortDeclared Reason = "ProxyPortDeclared"
+	ProxyNotAsked     Reason = "ProxyNotAsked"
 	ProxyOtherSecret  Reason = "ProxyOtherSecret"
 	ProxyHostNetwork  Reason = "ProxyHostNetwork"
 	ProxyNameTaken    Reason = "ProxyNameTaken"

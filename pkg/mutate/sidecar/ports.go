@@ -35,7 +35,7 @@ func TargetsOf(svc *corev1.Service, pod *corev1.Pod) Targets {
 		switch {
 		case !asks:
 			t.Own = append(t.Own, target)
-		case declaredName(pod, target.StrVal):
+		case Declares(pod, target.StrVal):
 			t.Own = append(t.Own, target)
 			t.Declared = append(t.Declared, target.StrVal)
 		default:
@@ -47,9 +47,9 @@ func TargetsOf(svc *corev1.Service, pod *corev1.Pod) Targets {
 	return t
 }
 
-// declaredName reports whether a container that runs as long as the pod does declares a TCP
+// Declares reports whether a container that runs as long as the pod does declares a TCP
 // port of that name.
-func declaredName(pod *corev1.Pod, name string) bool {
+func Declares(pod *corev1.Pod, name string) bool {
 	set := api.PortSetOf([]intstr.IntOrString{intstr.FromString(name)})
 	return slices.ContainsFunc(api.RunningContainers(pod), func(c api.ContainerRef) bool { return c.DeclaresAny(set) })
 }

@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/rest"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -129,6 +130,49 @@ func TestALabelThatOptsNothingInIsWarnedAbout(t *testing.T) {
 			assert.Contains(t, w.take(), words, value)
 		}
 	}
+}
+
+// TestPortsThatLookLikeProxiesAreWarnedAbout: exactly those of which analyze warns, and only when
+// they are written.
+func TestPortsThatLookLikeProxiesAreWarnedAbout(t *testing.T) {
+	c, w := clientWithWarnings(t)
+	namespace := newNamespace(t, false)
+	asking := map[string]map[string]string{
+		"nothing": nil, "a Secret": {api.AnnotationSecretName: "web-tls"}, "keys of pods": {api.AnnotationKeySource: "pod"}, "keys of Secrets": {api.AnnotationKeySource: "secret"},
+	}
+	for _, name := range []string{
+		"sc-tls-8080", "sc-any-8080", "sc-tls-http", "sc-any-web-1", "sc-tls-1", "sc-tls-65535", "sc-tls-65536", "sc-tls-99999", "sc-tls-0", "sc-tls-08080",
+		"sc-tsl-8080", "sc-tls", "sc-any", "sc-tls8080", "sctls-8080", "cs-tls-8080", "sc-http", "https", "scheduler", "s-c-any-1", "sc-tls-1a", "sc-any-a-b",
+	} {
+		for what, annotations := range asking {
+			svc := makers["Service"](namespace, annotations).(*corev1.Service)
+			svc.Spec.Ports = []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromString(name)}, {Name: "http", Port: 80}}
+			err := api.CheckProxyPort(svc, svc.Spec.Ports[0], func(string) bool { return false })
+			require.NoError(t, c.Create(t.Context(), svc, client.DryRunAll))
+			said := w.take()
+			if err == nil {
+				assert.Empty(t, said, "%s, with %s", name, what)
+				continue
+			}
+			assert.Contains(t, said, "targetPort "+name+": ", "with %s", what)
+			_, must, _ := strings.Cut(err.Error(), "must ")
+			assert.Contains(t, said, "must "+must, "%s, with %s", name, what)
+		}
+	}
+
+	svc := makers["Service"](namespace, map[string]string{api.AnnotationSecretName: "web-tls"}).(*corev1.Service)
+	svc.Spec.Ports = []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromString("sc-tls-99999")}, {Name: "b", Port: 444, TargetPort: intstr.FromString("sc-tls-8080")}}
+	require.NoError(t, c.Create(t.Context(), svc))
+	assert.Contains(t, w.take(), "sc-tls-99999")
+	merge := func(patch string) string {
+		require.NoError(t, c.Patch(t.Context(), svc, client.RawPatch(types.MergePatchType, []byte(patch))))
+		return w.take()
+	}
+	assert.Empty(t, merge(`{"metadata":{"labels":{"a":"b"}}}`), "it was there before")
+	said := merge(`{"metadata":{"annotations":{"servingcert.dev/secret-name":null}}}`)
+	assert.Contains(t, said, "targetPort sc-tls-8080: there is no proxy for it, as the Service asks for no certificate")
+	assert.NotContains(t, said, "sc-tls-99999")
+	assert.Empty(t, merge(`{"metadata":{"labels":{"a":"c"}}}`))
 }
 
 func TestThePodLabelIsChecked(t *testing.T) {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/deploy"
@@ -225,6 +226,13 @@ func tenants(t *testing.T) {
 			patch(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, `{"metadata":{"labels":{"servingcert.dev/inject":null}}}`)
 			newService(t, ns, api.AnnotationSecretName, "web-tls")
 		}, doctor.Warning, doctor.NotLabelled, "Service no-label/web"},
+		{"proxy-not-asked", func(t *testing.T, ns string) {
+			t.Helper()
+			svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}, Spec: corev1.ServiceSpec{
+				Ports: []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromString("sc-tls-8080")}},
+			}}
+			require.NoError(t, admin.Create(t.Context(), svc))
+		}, doctor.Warning, doctor.TLSPorts, "Service proxy-not-asked/web: port https: targetPort: \"sc-tls-8080\": there is no proxy for it"},
 		{"bare-pod", func(t *testing.T, ns string) {
 			t.Helper()
 			newPod(t, ns, func(p *corev1.Pod) { p.Annotations = map[string]string{api.AnnotationOnRotate: "restart"} })

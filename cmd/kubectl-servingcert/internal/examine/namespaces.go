@@ -94,6 +94,15 @@ func place(ns *corev1.Namespace) *doctor.Namespace {
 	return &doctor.Namespace{Name: ns.Name, Seen: true, Live: true, Labels: ns.Labels, Annotations: ns.Annotations}
 }
 
+// seemsToAskForProxy reports whether a targetPort of the Service asks for a proxy, or looks as if it
+// did.
+func seemsToAskForProxy(svc *corev1.Service) bool {
+	return slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
+		_, asks := api.ParseProxyPort(p.TargetPort.StrVal)
+		return asks || api.LooksLikeProxyPort(p.TargetPort.StrVal)
+	})
+}
+
 // anyOfOurs reports whether a key has our prefix.
 func anyOfOurs(annotations map[string]string) bool {
 	for key := range annotations {
@@ -113,7 +122,7 @@ func (g *gatherer) services(ctx context.Context, found places) error {
 		if api.Condition(svc, api.ConditionReady) != nil {
 			svc = api.Translate(svc) // the signer obeys OpenShift's annotations
 		}
-		if !anyOfOurs(svc.Annotations) || g.ending[svc.Namespace] {
+		if !anyOfOurs(svc.Annotations) && !seemsToAskForProxy(svc) || g.ending[svc.Namespace] {
 			return
 		}
 		if found[svc.Namespace] == nil { // its namespace has no label
