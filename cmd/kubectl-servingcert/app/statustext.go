@@ -188,6 +188,9 @@ func (f *statusFlags) row(s judge.Service) []cell {
 	row[2].how = statusStyles[s.Ready]
 	if s.Serving != nil {
 		row[4].how = statusStyles[s.Serving.Status]
+		if s.Serving.Outdated {
+			row[4].how = doubt
+		}
 	}
 	if f.output != "wide" {
 		return row

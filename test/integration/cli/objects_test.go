@@ -266,7 +266,8 @@ func TestVerify(t *testing.T) {
 	publishBundle(t, ns, ca.Bundle)
 	r = verify()
 	assert.Zero(t, r.code, r.out+r.err)
-	assert.Equal(t, 4, strings.Count(r.out, "ok      "), r.out)
+	assert.Equal(t, 5, strings.Count(r.out, "ok      "), r.out)
+	assert.Contains(t, r.out, "ok      pods of Service "+ns+"/web: every pod serves it\n")
 	assert.Contains(t, r.out, "verifies for web."+ns+".svc, web."+ns+".svc.cluster.local until ")
 
 	address := serve(t, issued.CertPEM, issued.KeyPEM)
@@ -274,6 +275,13 @@ func TestVerify(t *testing.T) {
 	assert.Zero(t, r.code, r.out+r.err)
 	assert.Contains(t, r.out, "ok      "+address+": leaf "+pki.Fingerprint(issued.Leaf)[:12]+", as in the condition\n")
 
+	t.Run("a TLS port has no endpoint", func(t *testing.T) {
+		setServing(t, ns, "web", metav1.ConditionFalse, api.ServingNoPort, "no ready pod of this Service has targetPort sc-tls-99999", time.Now())
+		r := verify()
+		assert.Equal(t, 1, r.code)
+		assert.Contains(t, r.out, "FAILED  pods of Service "+ns+"/web: NoPort: no ready pod of this Service has targetPort sc-tls-99999\n")
+		setServing(t, ns, "web", metav1.ConditionTrue, api.ServingCurrent, "every pod serves it", time.Now())
+	})
 	t.Run("an old certificate is served", func(t *testing.T) {
 		require.NoError(t, admin.CoreV1().Secrets(ns).Delete(t.Context(), "web-tls", metav1.DeleteOptions{}))
 		issueBy(t, ca, web)

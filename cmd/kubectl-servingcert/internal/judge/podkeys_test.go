@@ -71,14 +71,14 @@ func TestVerifyPodKeys(t *testing.T) {
 	} {
 		s, _ := ServiceOf(podKeysService(tt.status, tt.reason))
 		assert.Equal(t, VerdictOK, judgeCondition(s).Verdict)
-		findings := judgePodKeys(s)
+		findings := judgeServing(s)
 		require.Len(t, findings, 1)
 		assert.Equal(t, tt.verdict, findings[0].Verdict, tt.reason)
 	}
-	assert.Empty(t, judgePodKeys(Service{}))
+	assert.Empty(t, judgeServing(Service{}))
 	switched, _ := ServiceOf(podKeysService(metav1.ConditionTrue, api.ServingCurrent))
 	switched.Serving.Leaf = "of a Secret"
-	assert.Equal(t, VerdictUnknown, judgePodKeys(switched)[0].Verdict)
+	assert.Equal(t, VerdictUnknown, judgeServing(switched)[0].Verdict)
 }
 
 func TestVerifyWhatAPodWithAKeyOfItsOwnServes(t *testing.T) {

@@ -62,7 +62,7 @@ func CountUptake(services []Service) Uptake {
 func (u *Uptake) count(s Service) {
 	u.Services++
 	switch serving := s.Serving; {
-	case serving == nil || serving.Leaf != s.Leaf || serving.Reason == api.ServingPropagating:
+	case serving == nil || serving.Outdated || serving.Leaf != s.Leaf || serving.Reason == api.ServingPropagating:
 		u.Waiting = append(u.Waiting, s.String())
 	case serving.isTrue():
 		u.Serving++

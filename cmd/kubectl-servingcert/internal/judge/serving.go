@@ -26,6 +26,9 @@ type Serving struct {
 	StaleUnknown string              `json:"staleUnknown,omitempty"`
 	// Changed is when the status became what it is.
 	Changed time.Time `json:"changed"`
+	// Outdated: it is about another certificate, or other ports, than the Service has now, as the
+	// rotator has not looked since.
+	Outdated bool `json:"outdated,omitempty"`
 }
 
 // servingOf returns nil if the rotator has said nothing of the Service.
@@ -34,14 +37,20 @@ func servingOf(svc *corev1.Service) *Serving {
 	if c == nil {
 		return nil
 	}
-	s := &Serving{Status: Escape(string(c.Status)), Reason: Escape(c.Reason), Message: Escape(c.Message), Changed: c.LastTransitionTime.Time}
+	s := &Serving{
+		Status: Escape(string(c.Status)), Reason: Escape(c.Reason), Message: Escape(c.Message), Changed: c.LastTransitionTime.Time,
+		Outdated: !state.ServingIsOfNow(svc),
+	}
 	if facts, ok := state.ServingOf(svc); ok {
 		s.Leaf, s.Since = facts.Leaf, &facts.Since
 	}
 	return s
 }
 
-func (s *Serving) isTrue() bool { return s != nil && s.Status == string(metav1.ConditionTrue) }
+// isTrue reports whether the pods were seen to serve what the Service has now.
+func (s *Serving) isTrue() bool { return s.wasTrue() && !s.Outdated }
+
+func (s *Serving) wasTrue() bool { return s != nil && s.Status == string(metav1.ConditionTrue) }
 
 // Column is what a table shows: True, or why not.
 func (s *Serving) Column() string {
@@ -50,6 +59,8 @@ func (s *Serving) Column() string {
 		return ""
 	case s.isTrue():
 		return s.Status
+	case s.Outdated:
+		return "Outdated"
 	}
 	return s.Reason
 }
@@ -58,7 +69,7 @@ func (s *Serving) Column() string {
 // certificate that is younger. A pod may be older than its first certificate, for which
 // the kubelet holds it, so that its age says nothing.
 func (s *Serving) sawReload(started time.Time) bool {
-	return s.isTrue() && s.Since != nil && !started.IsZero() && started.Before(*s.Since)
+	return s.wasTrue() && s.Since != nil && !started.IsZero() && started.Before(*s.Since)
 }
 
 // restartFollows reports whether the rotator restarts one of the stale workloads

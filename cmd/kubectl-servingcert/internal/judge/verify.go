@@ -79,7 +79,7 @@ func Verify(s VerifySituation, now time.Time) []Finding {
 		bundle = pki.Bundle{}
 	}
 	findings = append(findings, judgeSecret(s, bundle, now)...)
-	findings = append(findings, judgePodKeys(s.Service)...)
+	findings = append(findings, judgeServing(s.Service)...)
 	return append(findings, judgeServed(s, bundle, now)...)
 }
 
@@ -145,16 +145,18 @@ func judgeServed(s VerifySituation, bundle pki.Bundle, now time.Time) []Finding 
 	return judgeChain(s.Address, s, s.Served, bundle, now)
 }
 
-// judgePodKeys returns what the rotator says of the pods, whose keys are in no object that
-// could be read; nothing if keys are in a Secret.
-func judgePodKeys(s Service) []Finding {
-	if !s.PodKeys {
+// judgeServing returns what the rotator has seen the pods serve, at each TLS port of the Service;
+// nothing as long as it has no certificate.
+func judgeServing(s Service) []Finding {
+	if s.Leaf == "" && !s.PodKeys {
 		return nil
 	}
 	name := fmt.Sprintf("pods of Service %s/%s", s.Namespace, s.Name)
 	switch {
-	case s.Serving == nil, s.Serving.Leaf != "": // what it said is about a Secret
+	case s.Serving == nil, s.PodKeys && s.Serving.Leaf != "": // what it said is about a Secret
 		return []Finding{{VerdictUnknown, name + ": the rotator has not said yet what they serve"}}
+	case s.Serving.Outdated:
+		return []Finding{{VerdictUnknown, name + ": the rotator has not said yet what they serve: what it says is about an earlier certificate, or other ports: " + s.Serving.Reason}}
 	case s.Serving.isTrue():
 		return []Finding{{VerdictOK, name + ": " + s.Serving.Message}}
 	case s.Serving.Status == string(corev1.ConditionUnknown), s.Serving.Reason == api.ServingPropagating:

@@ -9,13 +9,16 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/cfssl"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 	"github.com/servingcert/servingcert/pkg/starttls"
+	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -112,6 +115,41 @@ func TestVerify(t *testing.T) {
 		s.SecretErr = errors.New("forbidden")
 		assert.Contains(t, Verify(s, epoch), Finding{VerdictUnknown, "Secret shop/web-tls: cannot be read: forbidden"})
 	})
+}
+
+// What the pods serve is what the rotator has seen, and it is said where it has not.
+func TestVerifyWhatPodsOfASecretServe(t *testing.T) {
+	outdated := service("web", metav1.ConditionTrue, api.ServingCurrent, "said")
+	outdated.Serving.Outdated = true
+	unseen := service("web", metav1.ConditionTrue, "", "")
+	unseen.Serving = nil
+	for _, tt := range []struct {
+		service Service
+		want    Finding
+	}{
+		{service("web", metav1.ConditionTrue, api.ServingCurrent, "said"), Finding{VerdictOK, "pods of Service shop/web: said"}},
+		{service("web", metav1.ConditionFalse, api.ServingNoPort, "said"), Finding{VerdictFailed, "pods of Service shop/web: NoPort: said"}},
+		{service("web", metav1.ConditionFalse, api.ServingNoConsumers, "said"), Finding{VerdictFailed, "pods of Service shop/web: NoConsumers: said"}},
+		{service("web", metav1.ConditionUnknown, api.ServingUnreachable, "said"), Finding{VerdictUnknown, "pods of Service shop/web: Unreachable: said"}},
+		{outdated, Finding{VerdictUnknown, "pods of Service shop/web: the rotator has not said yet what they serve: what it says is about an earlier certificate, or other ports: Current"}},
+		{unseen, Finding{VerdictUnknown, "pods of Service shop/web: the rotator has not said yet what they serve"}},
+	} {
+		assert.Equal(t, []Finding{tt.want}, judgeServing(tt.service))
+	}
+	assert.Equal(t, "Outdated", outdated.Serving.Column())
+	assert.Equal(t, []string{"shop/web"}, CountUptake([]Service{outdated}).Waiting)
+}
+
+// A condition is about the ports that the Service had then.
+func TestAConditionOfOtherPortsIsOutdated(t *testing.T) {
+	svc := rotatortest.Ready("web", rotatortest.Leaf(2))
+	said := state.Serving{Leaf: rotatortest.Leaf(2), Since: noon, Ports: api.NeedsHash(svc)}
+	svc.Status.Conditions = append(svc.Status.Conditions, state.Say(metav1.Condition{Type: api.ConditionServing, Status: metav1.ConditionTrue, Reason: api.ServingCurrent}, said).Both()...)
+	s, _ := ServiceOf(svc)
+	assert.Equal(t, "True", s.Serving.Column())
+	svc.Spec.Ports[0].TargetPort = intstr.FromString("sc-tls-99999")
+	s, _ = ServiceOf(svc)
+	assert.Equal(t, "Outdated", s.Serving.Column())
 }
 
 func TestProtocolOfAnAddress(t *testing.T) {
