@@ -32,7 +32,8 @@ type Record struct {
 type Decision struct {
 	// Forget: nothing is to be remembered of the namespace. The rest is empty.
 	Forget bool
-	// Pods are the missed pods, and Workloads the groups that they are in.
+	// Pods are the missed pods, and Workloads the groups that they are in. Those on which
+	// the webhook noted something are only reported.
 	Pods, Workloads int
 	Notify          []Group // one event each
 	Rest            []Group // one event for all of them
@@ -43,20 +44,22 @@ type Decision struct {
 	After time.Duration
 }
 
-// Decide finds the missed pods of a namespace and says which of them an event is
-// to report. A group is reported once, when it has been missed for Patience: where
+// Decide finds the missed pods of a namespace, and those on which the webhook noted
+// something, and says which of them an event is to report. A group is reported once, when it has been missed for Patience: where
 // Service and workload are changed together, the rollout that follows ends it.
 func Decide(s Situation) Decision {
 	if !s.Place.OptedIn {
 		return Decision{Forget: true}
 	}
-	return s.decide(groupMissed(s.Pods, s.Place, s.Choose))
+	return s.decide(group(s.Pods, s.Place, s.Choose))
 }
 
 func (s Situation) decide(found []Group) Decision {
-	d := Decision{Workloads: len(found), Records: make(map[Key]Record, len(found))}
+	d := Decision{Records: make(map[Key]Record, len(found))}
 	for _, g := range found {
-		d.Pods += g.Pods
+		if g.Noted == "" {
+			d.Workloads, d.Pods = d.Workloads+1, d.Pods+g.Pods
+		}
 		r, known := s.Records[g.Key]
 		if !known {
 			r.Since = s.Now

@@ -11,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
@@ -35,7 +36,7 @@ func TestGroups(t *testing.T) {
 	now := metav1.Now()
 	leaving := pod("web-9", "web", "web")
 	leaving.DeletionTimestamp = &now
-	got := groupMissed([]*pods.Facts{
+	got := group([]*pods.Facts{
 		leaving,
 		pod("web-1", "web", "web"), pod("web-0", "web", "web"), pod("web-2", "web", "web"),
 		pod("db-0", "db", "db"),
@@ -48,11 +49,44 @@ func TestGroups(t *testing.T) {
 	assert.Equal(t, []Group{
 		{Key: Key{Gets: pods.SecretKey("db-tls")}, Service: "db", Pods: 1, Pod: "c", PodUID: "uid-of-web"},
 		{Key: Key{Gets: pods.SecretKey("web-tls")}, Service: "web", Pods: 2, Pod: "a", PodUID: "uid-of-web"},
-		{Key: Key{statefulSet("db"), pods.SecretKey("db-tls")}, Service: "db", Pods: 1, Pod: "db-0"},
-		{Key: Key{statefulSet("web"), pods.SecretKey("web-tls")}, Service: "web", Pods: 3, Pod: "web-0"},
+		{Key: Key{Workload: statefulSet("db"), Gets: pods.SecretKey("db-tls")}, Service: "db", Pods: 1, Pod: "db-0"},
+		{Key: Key{Workload: statefulSet("web"), Gets: pods.SecretKey("web-tls")}, Service: "web", Pods: 3, Pod: "web-0"},
 	}, got)
 	assert.Equal(t, 5, asked, "once for each template")
-	assert.Empty(t, groupMissed(nil, place, count))
+	assert.Empty(t, group(nil, place, count))
+}
+
+// What the webhook noted on pods of a workload is reported once, however many pods and templates it has, and counts
+// as missed nowhere.
+func TestWhatTheWebhookNoted(t *testing.T) {
+	noted := func(name, owner, note string) *pods.Facts {
+		return pods.FactsOf(rotatortest.Pod(func(p *corev1.Pod) {
+			p.Name = name
+			p.Annotations = map[string]string{api.AnnotationStatus: api.InjectionStatus{Secret: "web-tls", Service: "web", Reason: "NotServing", Notes: []string{note, "x: y"}}.Format()}
+			if owner != "" {
+				p.OwnerReferences = []metav1.OwnerReference{rotatortest.ControlledBy("apps/v1", "StatefulSet", owner)}
+			}
+			p.Labels["of"] = name // a template of its own
+		}))
+	}
+	s := Situation{
+		Place: Place{OptedIn: true, Services: []*corev1.Service{rotatortest.Service("web", "web-tls", "app", "web")}}, Choose: chooseFirst, MaxEvents: 10,
+		Pods: []*pods.Facts{
+			noted("web-1", "web", "NotServing: no port"), noted("web-0", "web", "NotServing: no port"), noted("web-2", "web", "Other: z"),
+			noted("bare", "", "NotServing: whoever made it has read that"), noted("odd-0", "web;reboot", "NotServing: no port"),
+		},
+	}
+	d := Decide(s)
+	web := pods.Workload{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "web", UID: "u"}
+	assert.Equal(t, []Group{
+		{Key: Key{Workload: web, Noted: "NotServing: no port; x: y"}, Pods: 2, Pod: "web-0"},
+		{Key: Key{Workload: web, Noted: "Other: z; x: y"}, Pods: 1, Pod: "web-2"},
+	}, d.Notify)
+	assert.Zero(t, d.Pods+d.Workloads)
+	s.Records, s.Pods = d.Records, append(s.Pods, noted("web-3", "web", "NotServing: no port"))
+	assert.Empty(t, Decide(s).Notify)
+	s.Place.OptedIn = false
+	assert.Equal(t, Decision{Forget: true}, Decide(s))
 }
 
 func misses(n int) []Group {

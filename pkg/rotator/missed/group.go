@@ -11,7 +11,8 @@ import (
 )
 
 // Group is the missed pods of one workload, or all missed bare pods, that would
-// get the same Secret. One event reports it.
+// get the same Secret; or those of one workload on which the webhook noted the same. One
+// event reports it.
 type Group struct {
 	Key
 	Service string // that asks for the Secret; empty if none does
@@ -27,13 +28,24 @@ type Group struct {
 type Key struct {
 	Workload pods.Workload
 	Gets     pods.Key // if the pods were created now
+	// Noted is what the webhook noted on the pods, which were not missed; empty for those
+	// that were.
+	Noted string
 }
 
-// groupMissed judges the pods of one namespace and groups those that are missed,
-// sorted. Pods of one template are judged once.
-func groupMissed(all []*pods.Facts, place Place, choose Choose) []Group {
+// group judges the pods of one namespace and groups those that are missed, and those
+// on which the webhook noted something, sorted. Pods of one template are judged once.
+func group(all []*pods.Facts, place Place, choose Choose) []Group {
 	verdicts := map[unique.Handle[pods.Template]]Verdict{}
 	found := map[Key]*Group{}
+	add := func(key Key, pod *pods.Facts, t pods.Template, c Choice) {
+		g := found[key]
+		if g == nil {
+			g = &Group{Key: key}
+			found[key] = g
+		}
+		g.add(pod, t, c)
+	}
 	for _, pod := range all {
 		if pod.DeletionTimestamp != nil {
 			continue
@@ -43,24 +55,20 @@ func groupMissed(all []*pods.Facts, place Place, choose Choose) []Group {
 			v = Judge(pod, place, choose)
 			verdicts[pod.Template] = v
 		}
-		if !v.Missed() {
-			continue
-		}
 		t := pod.Template.Value()
-		key := Key{t.Workload, v.Choice.Key}
-		g := found[key]
-		if g == nil {
-			g = &Group{Key: key}
-			found[key] = g
+		if t.Noted != "" && t.Left != pods.ReasonFinished {
+			add(Key{Workload: t.Workload, Noted: t.Noted}, pod, t, Choice{})
 		}
-		g.add(pod, t, v.Choice)
+		if v.Missed() {
+			add(Key{Workload: t.Workload, Gets: v.Choice.Key}, pod, t, v.Choice)
+		}
 	}
 	out := make([]Group, 0, len(found))
 	for _, g := range found {
 		out = append(out, *g)
 	}
 	slices.SortFunc(out, func(a, b Group) int {
-		return cmp.Or(a.Workload.Compare(b.Workload), a.Gets.Compare(b.Gets))
+		return cmp.Or(a.Workload.Compare(b.Workload), a.Gets.Compare(b.Gets), cmp.Compare(a.Noted, b.Noted))
 	})
 	return out
 }

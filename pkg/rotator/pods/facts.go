@@ -76,6 +76,9 @@ type Template struct {
 	// Explained is the key for which the webhook saw the pod and said why nothing was
 	// injected, or zero.
 	Explained Key
+	// Noted is what the webhook noted on the pods of a workload, whose warnings nobody has
+	// read; empty for others.
+	Noted string
 	// Given is empty for most pods.
 	Given Given
 	// startTLS is what the webhook knows that programs of the pods speak before TLS, each
@@ -104,6 +107,14 @@ func explained(status api.InjectionStatus) Key {
 	return SecretKey(shortName(status.NotInjectedFor()))
 }
 
+// notedOf returns what the webhook noted on a pod of the workload, if that can be named in an event.
+func notedOf(status api.InjectionStatus, of Workload) string {
+	if !of.Restartable() {
+		return ""
+	}
+	return strings.Clone(api.Shorten(strings.Join(status.Notes, "; "), maxNoted))
+}
+
 // FactsOf derives the facts of a pod. They have at most MaxKept bytes of text.
 func FactsOf(pod *corev1.Pod) *Facts {
 	request, err := api.ParsePod(&pod.ObjectMeta)
@@ -126,6 +137,7 @@ func FactsOf(pod *corev1.Pod) *Facts {
 		// A copied or forged status can only keep its pod out of the count.
 		Explained: explained(status),
 	}
+	t.Noted = notedOf(status, t.Workload)
 	t.Given, t.startTLS = givenOf(pod, status, t.Left), startTLSOf(status)
 	if err != nil {
 		t.Mistake, t.SecretName = Shorten(err.Error()), shortName(pod.Annotations[api.AnnotationSecretName])

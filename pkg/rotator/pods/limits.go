@@ -26,6 +26,8 @@ const (
 	maxMessage  = 2 << 10
 	maxMessages = 12 << 10
 	maxReason   = 64 // bytes of why a container has ended
+	// maxNoted bounds what the webhook noted, in characters: what an event has room for.
+	maxNoted = 600
 	// maxNames and maxName bound the names of flags and variables of all containers that
 	// crash, and the bytes of each: as many as a flag may have that an annotation names.
 	maxNames = 32

@@ -16,7 +16,7 @@ const ordinary = 2 << 10
 func (f *Facts) Size() int64 {
 	const object, element = 512, 128
 	t := f.Template.Value()
-	n := object + len(t.Labels) + len(t.SecretName) + len(t.Ports) + len(t.startTLS) + len(t.Mistake) + len(t.Explained.String()) +
+	n := object + len(t.Labels) + len(t.SecretName) + len(t.Ports) + len(t.startTLS) + len(t.Mistake) + len(t.Noted) + len(t.Explained.String()) +
 		len(t.Workload.Kind) + len(t.Workload.APIVersion) + len(t.Workload.Name) +
 		len(t.Given.Service) + len(t.Given.Secret) + len(t.Given.Attempts) + len(f.Leaf())
 	for _, key := range t.mounted() {

@@ -1,8 +1,10 @@
 package rotator
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -12,11 +14,14 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	missedcontroller "github.com/servingcert/servingcert/pkg/rotator/missed/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -218,6 +223,44 @@ func TestExcludedNamespaces(t *testing.T) {
 	counts(t, metav1.NamespaceSystem, "0")
 	assert.Empty(t, events(t, system))
 	assert.Empty(t, events(t, metav1.NamespaceSystem))
+}
+
+// What the webhook noted on the pods of a Deployment reaches whoever looks at the Deployment, once.
+func TestWhatTheWebhookNoted(t *testing.T) {
+	ns := newNamespace(t, true)
+	svc := service(t, ns, "web", true)
+	change(t, svc, func() { svc.Spec.Ports[0].TargetPort = intstr.FromString("https") })
+	d := deployment(t, ns, "web", 3) // no container declares that port
+	hasPods(t, ns, 3, 0)
+	notes := func() (all []eventsv1.Event) {
+		return slices.DeleteFunc(allEvents(t, ns), func(e eventsv1.Event) bool { return e.Reason != missedcontroller.EventNoted })
+	}
+	harness.Eventually(t, func() error {
+		if len(notes()) == 0 {
+			return errors.New("no event says what the webhook noted")
+		}
+		return nil
+	})
+	e := notes()[0]
+	assert.Equal(t, corev1.EventTypeWarning, e.Type)
+	assert.Equal(t, "Deployment web", e.Regarding.Kind+" "+e.Regarding.Name)
+	assert.Equal(t, "NotServing", e.Action)
+	assert.Contains(t, e.Note, `the webhook noted "NotServing: no container declares the target port of the Service (Service web: targetPort https)`)
+	counts(t, ns, "0")
+
+	change(t, d, func() { d.Spec.Template.Annotations = map[string]string{"again": "yes"} })
+	harness.Eventually(t, func() error {
+		var pods corev1.PodList
+		err := admin.List(t.Context(), &pods, client.InNamespace(ns))
+		again := len(slices.DeleteFunc(pods.Items, func(p corev1.Pod) bool { return p.Annotations["again"] == "" }))
+		if err == nil && again < 3 {
+			err = fmt.Errorf("%d pods of the new template", again)
+		}
+		return err
+	})
+	create(t, newPod(ns, "bare", "web")) // whoever makes it reads the warning
+	caughtUp(t)
+	assert.Len(t, notes(), 1)
 }
 
 // A namespace with a lot in it is labelled: the events are few.

@@ -72,18 +72,23 @@ func caughtUp(t *testing.T) {
 	counts(t, ns, "1")
 }
 
-// events returns what was told of objects in the namespace.
+// events returns the events about missed pods of the namespace.
 func events(t *testing.T, namespace string) []eventsv1.Event {
 	t.Helper()
-	var list eventsv1.EventList
-	require.NoError(t, admin.List(t.Context(), &list, client.InNamespace(namespace)))
 	var out []eventsv1.Event
-	for _, e := range list.Items {
+	for _, e := range allEvents(t, namespace) {
 		if e.Reason == missedcontroller.EventMissed {
 			out = append(out, e)
 		}
 	}
 	return out
+}
+
+func allEvents(t *testing.T, namespace string) []eventsv1.Event {
+	t.Helper()
+	var list eventsv1.EventList
+	require.NoError(t, admin.List(t.Context(), &list, client.InNamespace(namespace)))
+	return list.Items
 }
 
 // event waits for the namespace's only event.

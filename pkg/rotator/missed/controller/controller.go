@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -65,11 +66,11 @@ func (r *reconciler) act(ctx context.Context, namespace string, s missed.Situati
 		return
 	}
 	r.ledger.put(namespace, d.Pods, d.Records)
-	if len(d.Notify) > 0 {
+	if slices.ContainsFunc(d.Notify, func(g missed.Group) bool { return g.Noted == "" }) {
 		log.FromContext(ctx).Info("pods run without the Secret that they would get today", "pods", d.Pods, "workloads", d.Workloads)
 	}
 	for _, g := range d.Notify {
-		r.events.missed(namespace, g, s.Place.Services)
+		r.events.one(namespace, g, s.Place.Services)
 	}
 	if len(d.Rest) > 0 {
 		r.events.more(namespace, d.Rest, s.Place.Services)

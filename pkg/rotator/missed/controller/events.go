@@ -2,11 +2,15 @@ package controller
 
 import (
 	"fmt"
+	"slices"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/events"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/missed"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
@@ -15,26 +19,70 @@ import (
 // pods: they run without the Secret that they would get if they were created now.
 const EventMissed = "PodsNotInjected"
 
+// EventNoted is the reason of an event on a workload: what the webhook noted on its pods,
+// which a controller made, so that nobody has read the webhook's warnings.
+const EventNoted = "WebhookNoted"
+
 const actionInject = "Inject"
 
 type eventWriter struct {
 	recorder events.EventRecorder
 }
 
-func (w eventWriter) missed(namespace string, g missed.Group, services []*corev1.Service) {
+// one reports one group.
+func (w eventWriter) one(namespace string, g missed.Group, services []*corev1.Service) {
 	regarding, related := objects(g, namespace, services)
+	if g.Noted != "" {
+		w.recorder.Eventf(regarding, related, corev1.EventTypeWarning, EventNoted, actionOf(g.Noted), "%s", noted(g))
+		return
+	}
 	w.recorder.Eventf(regarding, related, corev1.EventTypeWarning, EventMissed, actionInject, "%s", note(g, namespace))
 }
 
-// more reports many workloads at once, on the first of them.
+// more reports many workloads at once, on the first of them: those that were missed, and those on which the
+// webhook noted something.
 func (w eventWriter) more(namespace string, rest []missed.Group, services []*corev1.Service) {
+	isNoted := func(g missed.Group) bool { return g.Noted != "" }
+	isMissed := func(g missed.Group) bool { return g.Noted == "" }
+	w.together(namespace, slices.DeleteFunc(slices.Clone(rest), isNoted), services, EventMissed,
+		"not injected either in namespace %s: this workload and %d more, with %d pods together; restart each of them")
+	w.together(namespace, slices.DeleteFunc(slices.Clone(rest), isMissed), services, EventNoted,
+		"the webhook noted something in namespace %s on pods of this workload and of %d more, with %d pods together: see their annotation "+api.AnnotationStatus)
+}
+
+func (w eventWriter) together(namespace string, all []missed.Group, services []*corev1.Service, reason, format string) {
+	if len(all) == 0 {
+		return
+	}
 	total := 0
-	for _, g := range rest {
+	for _, g := range all {
 		total += g.Pods
 	}
-	regarding, related := objects(rest[0], namespace, services)
-	w.recorder.Eventf(regarding, related, corev1.EventTypeWarning, EventMissed, actionInject,
-		"not injected either in namespace %s: this workload and %d more, with %d pods together; restart each of them", namespace, len(rest)-1, total)
+	regarding, related := objects(all[0], namespace, services)
+	w.recorder.Eventf(regarding, related, corev1.EventTypeWarning, reason, actionInject, format, namespace, len(all)-1, total)
+}
+
+// actionOf returns the reason of the first note, REASON: TEXT. An event of the same action, reason and object is
+// taken for the same again, whatever its note says.
+func actionOf(noted string) string {
+	reason, _, _ := strings.Cut(noted, ": ")
+	if !pods.IsName(reason) {
+		return actionInject
+	}
+	return reason
+}
+
+// maxQuoted is how many characters of what was noted an event quotes: its note has room for 1024.
+const maxQuoted = 600
+
+// noted says what the webhook noted. Whoever may create a pod decides what is in its annotations, so that it is
+// quoted.
+func noted(g missed.Group) string {
+	which := "pod " + g.Pod
+	if g.Pods > 1 {
+		which = fmt.Sprintf("%d pods (%s among them)", g.Pods, g.Pod)
+	}
+	return fmt.Sprintf("on %s the webhook noted %s", which, api.Shorten(strconv.Quote(g.Noted), maxQuoted))
 }
 
 // note says what was found, what may be the cause, and what to do.

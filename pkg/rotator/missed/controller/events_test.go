@@ -44,4 +44,11 @@ func TestNotes(t *testing.T) {
 		Service: name, Pods: 1000, Pod: strings.Repeat("p", 100), Mistake: strings.Repeat("é", 2000),
 	}
 	assert.Less(t, len([]rune(note(long, name))), 1024, "the API server takes no longer note")
+
+	long.Noted = strings.Repeat("\x1b", 2000)
+	assert.Less(t, len([]rune(noted(long))), 1024)
+	web.Noted = "NotServing: no container\x1b[31m declares it"
+	assert.Equal(t, `on 2 pods (web-a among them) the webhook noted "NotServing: no container\x1b[31m declares it"`, noted(missed.Group{Key: web, Pods: 2, Pod: "web-a"}))
+	assert.Equal(t, "NotServing", actionOf(web.Noted))
+	assert.Equal(t, actionInject, actionOf("a b: c"))
 }
