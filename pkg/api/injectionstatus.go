@@ -34,6 +34,9 @@ type InjectionStatus struct {
 	// StartTLS is what the program of a container is known to speak before TLS: a
 	// starttls.Protocol by the number of the port.
 	StartTLS map[string]string `json:"startTLS,omitempty"`
+	// Restarts are the containers whose program is known to take up a new certificate only when
+	// it is started again.
+	Restarts []string `json:"restarts,omitempty"`
 	// Withheld are the attempts that the containers were not given any more, by the
 	// container's name.
 	Withheld map[string]string `json:"withheld,omitempty"`
@@ -54,6 +57,7 @@ func (s InjectionStatus) Format() string {
 	o.texts("attempts", s.Attempts)
 	o.texts("names", s.Names)
 	o.texts("startTLS", s.StartTLS)
+	o.list("restarts", s.Restarts)
 	o.texts("withheld", s.Withheld)
 	o.text("reason", s.Reason)
 	o.list("notes", s.Notes)

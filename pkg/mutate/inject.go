@@ -184,7 +184,7 @@ func injectContainers(in *input, report *Report) (patch podpatch.Patch, config m
 		}
 		give(c, offers[i], &patch, report)
 		if in.choice.By != choose.ByNothing {
-			report.speaks(in.programOf(c.Container))
+			report.runs(c, in.programOf(c.Container))
 		}
 	}
 	if in.placed = placed; len(placed) == 0 {

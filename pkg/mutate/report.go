@@ -32,6 +32,7 @@ type Report struct {
 	// are api.InjectionStatus.Names.
 	attempts, names, withheld map[string]string
 	startTLS                  map[string]string // api.InjectionStatus.StartTLS
+	restarts                  []string          // api.InjectionStatus.Restarts
 }
 
 // ContainerReport says what is injected into a container.
@@ -99,7 +100,7 @@ func (r Report) Warnings() []string {
 
 // status returns the value of the status annotation.
 func (r Report) status() string {
-	status := api.InjectionStatus{Secret: r.Secret, Service: r.Service, Attempts: r.attempts, Names: r.names, Withheld: r.withheld, StartTLS: r.startTLS}
+	status := api.InjectionStatus{Secret: r.Secret, Service: r.Service, Attempts: r.attempts, Names: r.names, Withheld: r.withheld, StartTLS: r.startTLS, Restarts: r.restarts}
 	if r.PodKey {
 		status.KeySource = api.KeySourcePod
 	}
@@ -148,12 +149,16 @@ func (r *Report) tried(c api.ContainerRef, o offer) {
 	add(&r.withheld, o.withheld)
 }
 
-// speaks adds what comes before TLS at ports of a program, nil for one that is not known.
-func (r *Report) speaks(p *programs.Program) {
-	if p == nil || len(p.StartTLS) == 0 {
+// runs adds what is known of the container's program, nil for one that is not: what comes before TLS at its
+// ports, and how it takes up a new certificate.
+func (r *Report) runs(c api.ContainerRef, p *programs.Program) {
+	if p == nil {
 		return
 	}
-	if r.startTLS == nil {
+	if p.Reload == programs.ReloadRestart {
+		r.restarts = append(r.restarts, c.Name)
+	}
+	if r.startTLS == nil && len(p.StartTLS) > 0 {
 		r.startTLS = map[string]string{}
 	}
 	for port, protocol := range p.StartTLS {

@@ -60,6 +60,9 @@ type Template struct {
 	Roots bool
 	// Reloads: the pods say themselves, by annotation, that they read their files again.
 	Reloads bool
+	// Restarts: the pods may be restarted for a new certificate, and a program of them is known to
+	// take it up in no other way.
+	Restarts bool
 	// Hostname and Subdomain give a pod with a key of its own its name below a headless
 	// Service; empty for other pods.
 	Hostname, Subdomain string
@@ -138,6 +141,7 @@ func FactsOf(pod *corev1.Pod) *Facts {
 		Explained: explained(status),
 	}
 	t.Noted = notedOf(status, t.Workload)
+	t.Restarts = t.OnRotate == api.OnRotateRestart && len(status.Restarts) > 0
 	t.Given, t.startTLS = givenOf(pod, status, t.Left), startTLSOf(status)
 	if err != nil {
 		t.Mistake, t.SecretName = Shorten(err.Error()), shortName(pod.Annotations[api.AnnotationSecretName])

@@ -244,3 +244,22 @@ func TestAMirrorPodIsKnownAsOneThatMounts(t *testing.T) {
 	assert.False(t, f.Template.Value().Mirror(), "a static pod mounts no Secret")
 	assert.Equal(t, []Key{SecretKey("web-tls")}, f.Keys())
 }
+
+// Whether a new certificate is worth waiting for: not where the program is known to read its files only when it
+// starts, and may be restarted.
+func TestWhatOnlyARestartChanges(t *testing.T) {
+	for _, c := range []struct {
+		onRotate string
+		restarts []string
+		want     bool
+	}{
+		{"restart", []string{"web"}, true},
+		{"restart", nil, false},
+		{"reload", []string{"web"}, false},
+		{"", []string{"web"}, false},
+	} {
+		pod := rotatortest.Pod(rotatortest.SecretVolume("web-tls"), rotatortest.Annotation(api.AnnotationOnRotate, c.onRotate),
+			rotatortest.Annotation(api.AnnotationStatus, api.InjectionStatus{Restarts: c.restarts}.Format()))
+		assert.Equal(t, c.want, FactsOf(pod).Template.Value().Restarts, c)
+	}
+}

@@ -102,7 +102,7 @@ func (c consumer) stateAt(set []uint16, by standard, p Pace) State {
 			continue
 		}
 		answered++
-		state := by.state(a, c.endpoint.demanded[a.Port], p)
+		state := by.state(a, c.endpoint.demanded[a.Port], c.paced(p))
 		if a.Kind == probe.NoAnswer && a.Slow && c.silent(p) {
 			state = stateUnreachable
 		}
@@ -112,6 +112,16 @@ func (c consumer) stateAt(set []uint16, by standard, p Pace) State {
 		best = min(best, slices.Index(byWeight, statePending))
 	}
 	return byWeight[best]
+}
+
+// paced returns the pace of the pod. One that takes up what is in a Secret only when it is started again
+// serves the older certificate from the moment on at which the Secret holds a new one: its new files would
+// change nothing, and a pod that takes its place begins with them.
+func (c consumer) paced(p Pace) Pace {
+	if t := c.pod.Template.Value(); t.Restarts && !t.HasPodKey() {
+		p.Propagation = 0
+	}
+	return p
 }
 
 // silent reports whether ports of the pod have taken too long for so long that it may be
@@ -173,7 +183,7 @@ func isOlder(a probe.Answer, cert certificate) bool {
 func (c consumer) firstExpiry(by standard, p Pace) time.Time {
 	var first time.Time
 	for _, a := range c.answers {
-		if by.state(a, c.endpoint.demanded[a.Port], p) == stateStale && (first.IsZero() || a.NotAfter.Before(first)) {
+		if by.state(a, c.endpoint.demanded[a.Port], c.paced(p)) == stateStale && (first.IsZero() || a.NotAfter.Before(first)) {
 			first = a.NotAfter
 		}
 	}

@@ -120,6 +120,22 @@ func TestStatesOfAPod(t *testing.T) {
 	assert.Equal(t, stateNotReady, unready.state(cert2, testPace))
 }
 
+// Nothing is waited for where the program is known to take up a new certificate only when it is started again, and
+// may be.
+func TestWhatOnlyARestartChanges(t *testing.T) {
+	for _, c := range []struct {
+		template pods.Template
+		want     State
+	}{
+		{pods.Template{}, statePropagating},
+		{pods.Template{Restarts: true}, stateStale},
+	} {
+		pod := consumerOf([]probe.Answer{showed(rotatortest.Leaf(1), time.Second)})
+		pod.pod.Template = unique.Make(c.template)
+		assert.Equal(t, c.want, pod.state(cert2, testPace))
+	}
+}
+
 func TestWhatReadsOtherFiles(t *testing.T) {
 	c := consumerOf(nil)
 	for after, want := range map[time.Duration]bool{-time.Second: false, 0: false, time.Second: true} {
