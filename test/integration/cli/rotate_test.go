@@ -29,7 +29,7 @@ func TestRotationIsFollowed(t *testing.T) {
 	c.shown(t, "pods get it until 2026-03-01T12:05:00Z\n")
 	signs := with(stable(), api.CARotation, mine[1], api.CARotationOutcome, "generation 2 was made and signs", api.CAGeneration, "2", api.CALeaves, "3")
 	s.ca(t, with(signs, api.CAPhase, api.PhaseReissue, api.CAReplaced, "1"))
-	c.shown(t, "  Reissue: generation 2 signs, 1 of 3 certificates are signed by it\n")
+	c.shown(t, "  Reissue: generation 2 signs, 1 of 3 certificates are signed by it, 2 left\n")
 	s.ca(t, with(signs, api.CAPhase, api.PhaseRetire, api.CAReplaced, "3"))
 
 	r, err := c.wait()

@@ -128,7 +128,10 @@ func (s CAStatus) Progress() string {
 	if s.Replaced != nil && s.Certificates != nil {
 		text += fmt.Sprintf(", %d of %d certificates are signed by it", *s.Replaced, *s.Certificates)
 	}
-	if s.WaitingFor != "" {
+	switch {
+	case s.Behind() && s.Phase == api.PhaseReissue: // the rest waits for these
+		text += fmt.Sprintf(", %d left", *s.Certificates-*s.Replaced)
+	case s.WaitingFor != "":
 		text += "; " + s.WaitingFor
 	}
 	if s.Problem != "" {

@@ -16,8 +16,10 @@ func TestProgress(t *testing.T) {
 		"Stable: generation 3 signs":              {api.CAPhase: api.PhaseStable, api.CAGeneration: "3"},
 		"Wait: generation 3 signs, generation 4 is next; 37 of 40 targets hold the new root": {
 			api.CAPhase: api.PhaseWait, api.CAGeneration: "3", api.CANextGeneration: "4", api.CAWaitingFor: "37 of 40 targets hold the new root"},
-		"Reissue: generation 4 signs, 12 of 40 certificates are signed by it": {
-			api.CAPhase: api.PhaseReissue, api.CAGeneration: "4", api.CAReplaced: "12", api.CALeaves: "40"},
+		"Reissue: generation 4 signs, 12 of 40 certificates are signed by it, 28 left": {
+			api.CAPhase: api.PhaseReissue, api.CAGeneration: "4", api.CAReplaced: "12", api.CALeaves: "40", api.CAWaitingFor: "the last certificate of generation 3 ends by 2027-02-27"},
+		"Retire: generation 4 signs, 40 of 40 certificates are signed by it; the last certificate of generation 3 ends by 2027-02-27": {
+			api.CAPhase: api.PhaseRetire, api.CAGeneration: "4", api.CAReplaced: "40", api.CALeaves: "40", api.CAWaitingFor: "the last certificate of generation 3 ends by 2027-02-27"},
 	} {
 		assert.Equal(t, want, ParseCA(data).Progress())
 	}

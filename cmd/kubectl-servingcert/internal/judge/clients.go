@@ -221,6 +221,9 @@ func (k ClientsSituation) advice(p ClientsPort, asked api.ProxyPort) string {
 		}
 		return fmt.Sprintf("plaintext in the last %s from %s: move them to TLS", window, few(names))
 	case ClientsUnknown:
+		if len(k.Pods) == 0 {
+			return "no running pod of the Service has a proxy yet, so that nobody looks: pods get it when they are made anew. Roll them out, and ask again"
+		}
 		return "not all pods of the Service have answered: it is not known whether anybody speaks plaintext"
 	case ClientsTooSoon:
 		return fmt.Sprintf("no plaintext client since %s, which is less than %s ago", p.Since.UTC().Format(time.DateTime), window)

@@ -45,7 +45,7 @@ func TestWhetherPlaintextCanGo(t *testing.T) {
 		"just then":  {[]ProxyPod{answered("a", 2*week, peer("10.0.0.1", week-time.Second))}, nil, ClientsLeft, "plaintext in the last 7 days from unknown: no pod has its address: move them to TLS"},
 		"a new pod":  {[]ProxyPod{answered("a", 2*week), answered("b", week-time.Second)}, nil, ClientsTooSoon, ""},
 		"no answer":  {[]ProxyPod{answered("a", 2*week), {Name: "b", Err: "refused"}}, nil, ClientsUnknown, ""},
-		"no pod":     {nil, nil, ClientsUnknown, ""},
+		"no pod":     {nil, nil, ClientsUnknown, "no running pod of the Service has a proxy yet, so that nobody looks: pods get it when they are made anew. Roll them out, and ask again"},
 		"other port": {[]ProxyPod{{Name: "a", Ports: []clients.PortClients{{Name: "sc-any-9090"}}}}, nil, ClientsUnknown, ""},
 		"no answer, but somebody": {
 			[]ProxyPod{answered("a", 2*week, peer("10.0.0.1", time.Hour)), {Name: "b", Err: "refused"}}, nil, ClientsLeft, "",
