@@ -207,7 +207,7 @@ func TestSuggestions(t *testing.T) {
 		{"a", []string{"b"}, "b"},
 		{"a", []string{"bc"}, ""},
 	} {
-		assert.Equal(t, tt.want, suggest(tt.text, tt.keys), "%v", tt)
+		assert.Equal(t, tt.want, Suggest(tt.text, tt.keys), "%v", tt)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
+	"github.com/servingcert/servingcert/pkg/mutate/programs"
 )
 
 // reasonClockSkew is the reason of condition Ready of a signer whose clock is wrong.
@@ -16,7 +17,7 @@ const reasonClockSkew = "ClockSkew"
 
 // conditions returns what the signer and the rotator report of a Service that asks for a
 // certificate in an opted-in namespace.
-func conditions(svc *corev1.Service, object string) []Finding {
+func (n Namespace) conditions(svc *corev1.Service, object string) []Finding {
 	var out []Finding
 	switch ready := api.Condition(svc, api.ConditionReady); {
 	case ready == nil:
@@ -31,14 +32,14 @@ func conditions(svc *corev1.Service, object string) []Finding {
 		out = append(out, found(NotReady, object, "%s: %s", ready.Reason, ready.Message))
 	}
 	if ready := api.Condition(svc, api.ConditionReady); ready != nil && ready.Status == metav1.ConditionTrue {
-		out = append(out, serving(svc, object)...)
+		out = append(out, n.serving(svc, object)...)
 	}
 	return out
 }
 
 // serving returns what the rotator reports of what the Service's pods serve. Nothing is found if it
 // has seen each TLS port of the Service served, and not if it has seen nothing.
-func serving(svc *corev1.Service, object string) []Finding {
+func (n Namespace) serving(svc *corev1.Service, object string) []Finding {
 	c := api.Condition(svc, api.ConditionServing)
 	switch {
 	case c == nil:
@@ -50,9 +51,13 @@ func serving(svc *corev1.Service, object string) []Finding {
 	case c.Status == metav1.ConditionTrue:
 		return nil
 	case c.Reason == api.ServingNoConsumers:
-		return []Finding{found(NoConsumers, object, "%s", c.Message)}
+		return []Finding{found(NoConsumers, object, "%s%s", c.Message, n.whyNone(svc))}
 	case c.Reason == api.ServingStale:
-		return []Finding{byProxy(svc, found(Stale, object, "%s", c.Message))}
+		f := found(Stale, object, "%s", c.Message)
+		if how := n.reloads(svc); how != "" {
+			f = f.do("%s", how)
+		}
+		return []Finding{byProxy(svc, f)}
 	}
 	f := byProxy(svc, found(NotServed, object, "%s: %s", c.Reason, c.Message))
 	if c.Status == metav1.ConditionUnknown || c.Reason == api.ServingPropagating {
@@ -62,6 +67,61 @@ func serving(svc *corev1.Service, object string) []Finding {
 		f = f.do("%s", CheckOf(TLSPorts).Fix)
 	}
 	return []Finding{f}
+}
+
+// Noted is what the webhook noted on pods, in annotation servingcert.dev/status, that it gave no
+// certificate.
+type Noted struct {
+	Object string // KIND NAME of their workload
+	Labels map[string]string
+	Notes  []string
+}
+
+const (
+	maxNoted = 3   // how many workloads are quoted
+	maxNote  = 300 // how many characters of what each says
+)
+
+// whyNone returns why the pods of the Service have no certificate, as far as the webhook noted it
+// on them, or their Deployment cannot make them; "" if neither.
+func (n Namespace) whyNone(svc *corev1.Service) string {
+	var why []string
+	for _, noted := range n.Noted {
+		if n.selects(svc, noted.Labels) {
+			why = append(why, fmt.Sprintf("the webhook noted on pods of %s: %q", noted.Object, api.Shorten(strings.Join(noted.Notes, "; "), maxNote)))
+		}
+	}
+	for _, w := range n.Workloads {
+		if w.Failure != "" && n.selects(svc, w.Template.Labels) {
+			why = append(why, fmt.Sprintf("%s %s makes no pods: %q", w.Kind, w.Name, api.Shorten(w.Failure, maxNote)))
+		}
+	}
+	text := ""
+	for _, each := range why[:min(len(why), maxNoted)] {
+		text += "; " + each
+	}
+	if more := len(why) - maxNoted; more > 0 {
+		text += fmt.Sprintf("; and %d more", more)
+	}
+	return text
+}
+
+// reloads says how programs of the Service's pods take up a new certificate without being started again, as the
+// table of programs has it; "" if none is known that has to be told.
+func (n Namespace) reloads(svc *corev1.Service) string {
+	table := programs.Builtin()
+	for _, w := range n.Workloads {
+		if !n.selects(svc, w.Template.Labels) {
+			continue
+		}
+		for _, c := range w.Template.Spec.Containers {
+			p := table.Of(&c, func([]int32) bool { return false })
+			if p != nil && (p.Reload == programs.ReloadSignal || p.Reload == programs.ReloadRequest) {
+				return fmt.Sprintf("Have %s in %s %s read its files again: %s. Or let it be restarted: %s: %s on the pod template.", p.Name, w.Kind, w.Name, p.ReloadHow, api.AnnotationOnRotate, api.OnRotateRestart)
+			}
+		}
+	}
+	return ""
 }
 
 // byProxy adds to what is wrong with a Service's TLS that the proxy in its pods serves it. If

@@ -13,6 +13,7 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -271,6 +272,15 @@ var ofTheInstallation = []breaking{
 	{"quota", func(_ *testing.T, f *Facts) {
 		deployment(f, "webhook").Status = appsv1.DeploymentStatus{Conditions: []appsv1.DeploymentCondition{{Type: appsv1.DeploymentReplicaFailure, Status: corev1.ConditionTrue, Message: "exceeded quota"}}}
 	}, "error SC202 Deployment servingcert-system/servingcert-webhook: ready replicas: 0 of 2: exceeded quota"},
+	{"a rollout that is stuck", func(_ *testing.T, f *Facts) {
+		deployment(f, "signer").Status = appsv1.DeploymentStatus{ReadyReplicas: 2, UnavailableReplicas: 1, Conditions: []appsv1.DeploymentCondition{
+			{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded", Message: "ReplicaSet x has timed out progressing."},
+		}}
+		f.Installation.Pods[0].Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "signer", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ErrImagePull", Message: "no"}}}}
+	}, "error SC202 Deployment servingcert-system/servingcert-signer: its rollout is stuck, ready replicas: 2 of 2: ProgressDeadlineExceeded: ReplicaSet x has timed out progressing.: container signer: ErrImagePull: no"},
+	{"a rollout that is not complete", func(_ *testing.T, f *Facts) {
+		deployment(f, "signer").Status.UnavailableReplicas = 1
+	}, "warning SC202 Deployment servingcert-system/servingcert-signer: unavailable replicas: 1, beside 2 that are ready"},
 	{"scaled to 0", func(_ *testing.T, f *Facts) { deployment(f, "signer").Spec.Replicas = new(int32) }, "error SC202 Deployment servingcert-system/servingcert-signer: it is scaled to 0 replicas"},
 	{"no lease", func(_ *testing.T, f *Facts) { delete(f.Installation.Leases, "servingcert-rotator") }, "error SC203 Lease servingcert-system/servingcert-rotator: it does not exist, and the rotator does not create it: apply the manifest again"},
 	{"a lease that nobody holds", func(_ *testing.T, f *Facts) {
@@ -280,6 +290,10 @@ var ofTheInstallation = []breaking{
 		old := metav1.NewMicroTime(noon.Add(-16 * time.Second))
 		f.Installation.Leases["servingcert-rotator"].Spec.RenewTime = &old
 	}, "error SC203 Lease servingcert-system/servingcert-rotator: pod_1 has not renewed it for 16s"},
+	{"a lease whose holder died, with a clock ahead", func(_ *testing.T, f *Facts) {
+		old := metav1.NewTime(noon.Add(-20 * time.Second))
+		f.Installation.Leases["servingcert-rotator"].ManagedFields = []metav1.ManagedFieldsEntry{{Time: &old}, {}}
+	}, "error SC203 Lease servingcert-system/servingcert-rotator: pod_1 has not renewed it for 20s"},
 	{"two versions", func(_ *testing.T, f *Facts) { f.Installation.Pods[0].Spec.Containers[0].Image = "signer:v2" }, "warning SC204 Namespace servingcert-system: v1: servingcert-rotator-x, servingcert-trust-x, servingcert-webhook-x; v2: servingcert-signer-x"},
 	{"a right is missing", func(_ *testing.T, f *Facts) { first(live(f, 0)["rules"])["verbs"] = []any{"get"} }, "error SC205 ClusterRole servingcert-signer: it does not grant list services"},
 	{"a right too many", func(_ *testing.T, f *Facts) { delete(live(f, 0)["rules"].([]any)[1].(map[string]any), "resourceNames") }, "warning SC205 ClusterRole servingcert-signer: it grants more than the release: get secrets"},
@@ -341,9 +355,11 @@ var ofServices = []breaking{
 	{"a kubelet that waits", kubeletAsked("", "", "", 2*time.Minute), "warning SC212 Node worker-1: its CertificateSigningRequest csr-2 has waited for 2m0s: an event on it, in namespace default, says for what"},
 	{"a kubelet that nobody signs for", kubeletAsked("Approved", "NodeAddresses", "", 2*time.Minute), "warning SC212 Node worker-1: its CertificateSigningRequest csr-2 was approved, and kube-controller-manager has not signed it: it was made 2m0s ago"},
 	{"a kubelet that serves another certificate", func(_ *testing.T, f *Facts) {
-		f.Installation.Kubelets = api.KubeletStatus{Nodes: 3, Count: 1, Kubelets: []api.KubeletState{{Node: "worker-1", State: "other", Message: "it serves another certificate", Since: noon.Add(-time.Hour)}}}
+		f.Installation.Kubelets = api.KubeletStatus{Nodes: 3, Count: 1, Reported: noon.Add(-3 * time.Hour), Kubelets: []api.KubeletState{{Node: "worker-1", State: "other", Message: "it serves another certificate", Since: noon.Add(-time.Hour)}}}
 	}, "warning SC212 Node worker-1: it serves another certificate, since " + noon.Add(-time.Hour).Format(time.RFC3339)},
-	{"kubelets that are not listed", func(_ *testing.T, f *Facts) { f.Installation.Kubelets.Count = 7 }, "warning SC212 : 7 more nodes do not serve the certificates that they were issued"},
+	{"kubelets that are not listed", func(_ *testing.T, f *Facts) {
+		f.Installation.Kubelets = api.KubeletStatus{Count: 7, Reported: noon}
+	}, "warning SC212 : 7 more nodes do not serve the certificates that they were issued"},
 	{"the signer's clock", func(_ *testing.T, f *Facts) { condition(f, 0, metav1.ConditionFalse, "ClockSkew", "3m ahead") }, "error SC306 Service shop/web: 3m ahead"},
 	{"a wrong setting", func(_ *testing.T, f *Facts) { service(f).Annotations[api.AnnotationMode] = "all" }, `error SC401 Service shop/web: servingcert.dev/mode: "all": must be "args", "env" or "mount"`},
 	{"not ready", func(_ *testing.T, f *Facts) {
@@ -354,6 +370,18 @@ var ofServices = []breaking{
 	}, "warning SC407 Service shop/web: WaitingForTrust: wait"},
 	{"no condition", func(_ *testing.T, f *Facts) { service(f).Status.Conditions = nil }, "error SC407 Service shop/web: it has no condition servingcert.dev/Ready: the signer has not seen it yet, or does not run"},
 	{"no consumers", func(_ *testing.T, f *Facts) { condition(f, 1, metav1.ConditionFalse, api.ServingNoConsumers, "none") }, "warning SC408 Service shop/web: none"},
+	{"no consumers, as the webhook noted", func(_ *testing.T, f *Facts) {
+		condition(f, 1, metav1.ConditionFalse, api.ServingNoConsumers, "none")
+		f.Namespaces[0].Noted = []Noted{
+			{"Deployment web", map[string]string{"app": "web"}, []string{"NotServing: no container declares the target port of the Service"}},
+			{"Deployment other", map[string]string{"app": "other"}, []string{"x"}},
+		}
+	}, `warning SC408 Service shop/web: none; the webhook noted on pods of Deployment web: "NotServing: no container declares the target port of the Service"`},
+	{"no consumers, as a quota keeps them away", func(_ *testing.T, f *Facts) {
+		condition(f, 1, metav1.ConditionFalse, api.ServingNoConsumers, "none")
+		f.Namespaces[0].Workloads[0].Failure = "exceeded quota: few"
+	}, `warning SC408 Service shop/web: none; Deployment web makes no pods: "exceeded quota: few"`},
+	{"no selector", func(_ *testing.T, f *Facts) { service(f).Spec.Selector = nil }, "warning SC406 Service shop/web: it has no selector, so that no pod is injected for it"},
 	{"stale", func(_ *testing.T, f *Facts) { condition(f, 1, metav1.ConditionFalse, api.ServingStale, "2 pods") }, "warning SC409 Service shop/web: 2 pods"},
 	{"plaintext", func(_ *testing.T, f *Facts) { condition(f, 1, metav1.ConditionFalse, api.ServingPlaintext, "no TLS") }, "warning SC410 Service shop/web: Plaintext: no TLS"},
 	{"unreachable", func(_ *testing.T, f *Facts) {
@@ -391,6 +419,71 @@ var ofServices = []breaking{
 	{"a pod would be refused", func(_ *testing.T, f *Facts) {
 		f.Namespaces[0].Workloads[0].Template.Annotations[api.AnnotationTrust] = "yes"
 	}, `error SC502 Deployment shop/web: servingcert.dev/trust: "yes": must be "false", "true" or "env"`},
+}
+
+// Where servingcert is not installed, that is one finding, and what it has left behind is in it.
+func TestServingcertIsNotInstalled(t *testing.T) {
+	(breaking{"gone", func(_ *testing.T, f *Facts) {
+		i := f.Installation
+		clear(i.Deployments)
+		clear(i.Leases)
+		for j := range i.Objects {
+			i.Objects[j].Live = nil
+		}
+		f.Failures = []Failure{{"Pods in servingcert-system", "forbidden", true, []ID{Versions}}}
+	}, "error SC201 Namespace servingcert-system: servingcert is not installed: none of its Deployments exists"}).run(t)
+	(breaking{"half of it", func(_ *testing.T, f *Facts) {
+		clear(f.Installation.Deployments)
+		clear(f.Installation.Leases)
+		f.Installation.Objects = f.Installation.Objects[2:4]
+	}, "error SC201 Namespace servingcert-system: servingcert is not installed: none of its Deployments exists, and these objects of it are left: MutatingWebhookConfiguration servingcert, ValidatingAdmissionPolicyBinding servingcert-signer-secrets"}).run(t)
+
+	f := healthy(t)
+	clear(f.Installation.Deployments)
+	assert.Equal(t, len(components), f.Examine(noon).Errors, "its processes may run in some other way: they hold their Leases")
+}
+
+// A Lease is judged by when it was written, as the API server had it: the clock of its holder, and that of this
+// machine, may be wrong.
+func TestALeaseIsJudgedByTheClockOfTheAPIServer(t *testing.T) {
+	f := healthy(t)
+	for _, lease := range f.Installation.Leases {
+		behind, written := metav1.NewMicroTime(noon.Add(-time.Hour)), metav1.NewTime(noon.Add(-2*time.Second))
+		lease.Spec.RenewTime, lease.ManagedFields = &behind, []metav1.ManagedFieldsEntry{{Time: &written}}
+	}
+	assert.Empty(t, f.Examine(noon).AtLeast(Info))
+}
+
+// A report that nobody keeps any more says nothing about now.
+func TestAnOldReportOfKubelets(t *testing.T) {
+	f := healthy(t)
+	f.Installation.Kubelets = api.KubeletStatus{Count: 7, Reported: noon.Add(-3*time.Hour - time.Second)}
+	assert.Empty(t, f.Examine(noon).AtLeast(Info))
+}
+
+func TestWhetherTheWebhookRuns(t *testing.T) {
+	no, yes := false, true
+	slice := func(ready ...*bool) discoveryv1.EndpointSlice {
+		var s discoveryv1.EndpointSlice
+		for _, r := range ready {
+			s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Conditions: discoveryv1.EndpointConditions{Ready: r}})
+		}
+		return s
+	}
+	for _, c := range []struct {
+		of   []discoveryv1.EndpointSlice
+		want ProcessState
+	}{
+		{nil, ProcessNotSeen},
+		{[]discoveryv1.EndpointSlice{slice()}, ProcessAway},
+		{[]discoveryv1.EndpointSlice{slice(&no), slice(&no)}, ProcessAway},
+		{[]discoveryv1.EndpointSlice{slice(&no), slice(&no, &yes)}, ProcessRuns},
+		{[]discoveryv1.EndpointSlice{slice(nil)}, ProcessRuns},
+	} {
+		p := WebhookOf("sys", c.of)
+		assert.Equal(t, c.want, p.State)
+		assert.Equal(t, c.want == ProcessRuns, p.Why == "")
+	}
 }
 
 func everyBreaking() []breaking {
@@ -462,6 +555,22 @@ func TestWhatCouldNotBeReadIsNotJudged(t *testing.T) {
 	assert.False(t, f.Examine(noon).Examined(), "no check was made")
 }
 
+// What the table of programs knows to reload is not to be restarted.
+func TestHowAStaleProgramReloads(t *testing.T) {
+	for image, want := range map[string]string{
+		"postgres:17":      "Have postgres in Deployment web read its files again: SIGHUP to the postgres process, or SELECT pg_reload_conf(). Or let it be restarted: servingcert.dev/on-rotate: restart on the pod template.",
+		"traefik/whoami":   CheckOf(Stale).Fix,
+		"example.com/mine": CheckOf(Stale).Fix,
+	} {
+		f := healthy(t)
+		condition(&f, 1, metav1.ConditionFalse, api.ServingStale, "2 pods")
+		f.Namespaces[0].Workloads[0].Template.Spec.Containers[0].Image = image
+		found := f.Examine(noon).AtLeast(Info)
+		require.Len(t, found, 1)
+		assert.Equal(t, want, found[0].Fix, image)
+	}
+}
+
 func TestStrict(t *testing.T) {
 	warning, err := NewReport([]Finding{found(Stale, "", "x")}, nil), NewReport([]Finding{found(NotReady, "", "x"), found(Stale, "", "x")}, nil)
 	assert.False(t, warning.Failed(false))
@@ -477,10 +586,10 @@ func TestSuggest(t *testing.T) {
 		api.Domain + "/secretname": api.AnnotationSecretName, api.Domain + "/secret-naem": api.AnnotationSecretName,
 		api.Domain + "/key-algorythm": api.AnnotationKeyAlgorithm, api.Domain + "/extra-dns-name": api.AnnotationExtraDNSNames,
 	} {
-		assert.Equal(t, want, suggest(text, keys))
+		assert.Equal(t, want, Suggest(text, keys))
 	}
-	assert.Empty(t, suggest(api.Domain+"/something", keys), "the prefix does not make it similar")
-	assert.Empty(t, suggest("x", nil))
+	assert.Empty(t, Suggest(api.Domain+"/something", keys), "the prefix does not make it similar")
+	assert.Empty(t, Suggest("x", nil))
 	for _, c := range []struct {
 		a, b string
 		want int

@@ -30,6 +30,11 @@ type Failure struct {
 
 // Examine returns what is found. now is the time of the API server.
 func (f Facts) Examine(now time.Time) Report {
+	if f.Installation != nil {
+		if absent := f.Installation.absent(now); absent != nil {
+			return f.uninstalled(*absent)
+		}
+	}
 	findings, made := f.unread(), []ID{NotLooked}
 	add := func(group Group, list []Finding) {
 		findings = append(findings, list...)
@@ -68,6 +73,17 @@ func (f Facts) Examine(now time.Time) Report {
 	made = slices.DeleteFunc(made, func(id ID) bool { return f.unmade(id) })
 	slices.Sort(made)
 	return NewReport(findings, slices.Compact(made))
+}
+
+// uninstalled returns what is found where servingcert is not installed: that, and whether a backup is
+// that of the CA which is left.
+func (f Facts) uninstalled(absent Finding) Report {
+	f.Failures = slices.DeleteFunc(slices.Clone(f.Failures), func(failure Failure) bool { return !slices.Contains(failure.Checks, CABackup) })
+	findings, made := append(f.unread(), absent), []ID(nil)
+	if f.Backup != nil {
+		findings, made = append(findings, f.Backup.judge()...), append(made, CABackup)
+	}
+	return NewReport(findings, made)
 }
 
 // maxForbidden is how many things that the user may not read are named.

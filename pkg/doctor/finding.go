@@ -99,6 +99,8 @@ type Report struct {
 	Findings []Finding `json:"findings"`
 	Errors   int       `json:"errors"`
 	Warnings int       `json:"warnings"`
+	// Passed is how many checks found nothing.
+	Passed int `json:"passed"`
 }
 
 // NewReport returns a report of the findings. made are the checks that were made.
@@ -119,7 +121,9 @@ func NewReport(findings []Finding, made []ID) Report {
 			r.Errors++
 		case Warning:
 			r.Warnings++
-		case Info, OK:
+		case OK:
+			r.Passed++
+		case Info:
 		}
 	}
 	return r

@@ -85,11 +85,47 @@ func (i *Installation) deployments() []Finding {
 			out = append(out, found(Available, object, "it is scaled to 0 replicas"))
 		case ready == 0:
 			out = append(out, found(Available, object, "ready replicas: 0 of %d%s", wanted, i.whyNot(d)))
+		case stuck(d) != "":
+			out = append(out, found(Available, object, "its rollout is stuck, ready replicas: %d of %d: %s%s", ready, wanted, stuck(d), i.whyNot(d)))
 		case ready < wanted:
 			out = append(out, found(Available, object, "ready replicas: %d of %d%s", ready, wanted, i.whyNot(d)).as(Warning))
+		case d.Status.UnavailableReplicas > 0:
+			out = append(out, found(Available, object, "unavailable replicas: %d, beside %d that are ready%s", d.Status.UnavailableReplicas, ready, i.whyNot(d)).as(Warning))
 		}
 	}
 	return out
+}
+
+// stuck returns why the Deployment's rollout does not go on, or "".
+func stuck(d *appsv1.Deployment) string {
+	for _, c := range d.Status.Conditions {
+		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse {
+			return c.Reason + ": " + c.Message
+		}
+	}
+	return ""
+}
+
+// absent returns the finding that servingcert is not installed, nil if it is: a Deployment of it
+// exists, or somebody holds one of its Leases.
+func (i *Installation) absent(now time.Time) *Finding {
+	if i.Deployments == nil || slices.ContainsFunc(components, func(c string) bool { return i.Deployments[namePrefix+c] != nil }) ||
+		slices.ContainsFunc(Leading(i.Namespace, i.Leases, now), func(p Process) bool { return p.State == ProcessRuns }) {
+		return nil
+	}
+	var left []string
+	for _, o := range i.Objects {
+		if o.Live != nil {
+			left = append(left, o.Live.GetKind()+" "+o.Live.GetName())
+		}
+	}
+	message := "servingcert is not installed: none of its Deployments exists"
+	if len(left) > 0 {
+		message += ", and these objects of it are left: " + few(left)
+	}
+	f := found(Installed, "Namespace "+i.Namespace, "%s", message).
+		do("Apply the release's manifest. If servingcert is in another namespace, name it: --system-namespace. To examine a cluster before that: --pre.")
+	return &f
 }
 
 // whyNot returns what the Deployment or its pods say about replicas that are not ready.
@@ -117,28 +153,15 @@ func (i *Installation) whyNot(d *appsv1.Deployment) string {
 	return ""
 }
 
+// leases reports the processes that hold no Lease.
 func (i *Installation) leases(now time.Time) []Finding {
 	if i.Leases == nil {
 		return nil
 	}
 	var out []Finding
-	for _, c := range leaders {
-		name := "servingcert-" + c
-		object := "Lease " + i.Namespace + "/" + name
-		lease := i.Leases[name]
-		switch {
-		case lease == nil:
-			out = append(out, found(Leases, object, "it does not exist, and the %s does not create it: apply the manifest again", c))
-		case lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" || lease.Spec.RenewTime == nil:
-			out = append(out, found(Leases, object, "no replica holds it"))
-		default:
-			seconds := int32(15)
-			if lease.Spec.LeaseDurationSeconds != nil {
-				seconds = *lease.Spec.LeaseDurationSeconds
-			}
-			if late := now.Sub(lease.Spec.RenewTime.Time); late > time.Duration(seconds)*time.Second {
-				out = append(out, found(Leases, object, "%s has not renewed it for %s", *lease.Spec.HolderIdentity, late.Truncate(time.Second)))
-			}
+	for _, p := range Leading(i.Namespace, i.Leases, now) {
+		if p.State == ProcessAway {
+			out = append(out, found(Leases, p.Object, "%s", p.Why))
 		}
 	}
 	return out

@@ -43,6 +43,9 @@ func (i *Installation) kubelets(now time.Time) []Finding {
 			out = append(out, found(KubeletServing, "Node "+node, "its CertificateSigningRequest %s %s", newest[node].Name, why))
 		}
 	}
+	if i.Kubelets.Stale(now) {
+		return out
+	}
 	for _, k := range i.Kubelets.Kubelets {
 		out = append(out, found(KubeletServing, "Node "+k.Node, "%s, since %s", k.Message, k.Since.UTC().Format(time.RFC3339)))
 	}

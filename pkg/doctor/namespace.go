@@ -25,6 +25,9 @@ type Namespace struct {
 	Live bool
 	// Limits are the signer's. They count only if not Live.
 	Limits api.Limits
+	// Noted are the pods to which the webhook gave no certificate, one entry for those of a
+	// workload that are alike.
+	Noted []Noted
 	// Missed are the workloads whose pods run without the certificate that they would get
 	// now, as KIND NAME, and how many such pods there are.
 	Missed map[string]int
@@ -79,7 +82,7 @@ func unknown(place api.Place, object string, annotations map[string]string) []Fi
 		if len(known) > 0 {
 			f.Message += ": must be one of " + strings.Join(known, ", ")
 		}
-		switch meant, elsewhere := suggest(key, known), placesOf(key); {
+		switch meant, elsewhere := Suggest(key, known), placesOf(key); {
 		case len(elsewhere) > 0:
 			f = f.do("Move it: it has a meaning on a %s.", strings.Join(elsewhere, ", a "))
 		case meant != "":
@@ -131,13 +134,18 @@ func (n Namespace) service(svc *corev1.Service) []Finding {
 		f := found(NotLabelled, object, "it asks for a certificate, and its namespace has no label %s=%s", api.LabelInject, api.InjectEnabled)
 		out = append(out, f.do("kubectl label namespace %s %s=%s", n.Name, api.LabelInject, api.InjectEnabled))
 	}
-	if n.selectsNothing(svc) {
+	switch {
+	case len(svc.Spec.Selector) == 0:
+		f := found(SelectsNothing, object, "it has no selector, so that no pod is injected for it")
+		f.at = []any{"spec"}
+		out = append(out, f.do("Set spec.selector. If its endpoints are made by something else, nothing is wrong where they use the Secret."))
+	case n.selectsNothing(svc):
 		f := found(SelectsNothing, object, "no pod has the labels of its selector: %s", metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: svc.Spec.Selector}))
 		f.at = []any{"spec", "selector"}
 		out = append(out, f)
 	}
 	if n.Live && n.optedIn() {
-		out = append(out, conditions(svc, object)...)
+		out = append(out, n.conditions(svc, object)...)
 	}
 	return out
 }
@@ -167,9 +175,12 @@ func (n Namespace) selectsNothing(svc *corev1.Service) bool {
 	if !n.Live && len(n.Workloads) == 0 {
 		return false
 	}
-	return len(svc.Spec.Selector) > 0 && !slices.ContainsFunc(n.Workloads, func(w Workload) bool {
-		return api.Selects(svc, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: n.Name, Labels: w.Template.Labels}})
-	})
+	return len(svc.Spec.Selector) > 0 && !slices.ContainsFunc(n.Workloads, func(w Workload) bool { return n.selects(svc, w.Template.Labels) })
+}
+
+// selects reports whether the Service selects pods with these labels.
+func (n Namespace) selects(svc *corev1.Service, labels map[string]string) bool {
+	return api.Selects(svc, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: n.Name, Labels: labels}})
 }
 
 // requests returns what the signer would refuse, and why: a Service by itself, and beside

@@ -7,10 +7,10 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// suggest returns the key of the list that the text most likely stands for, or "" if none
-// is near: of those that a third of their letters or fewer separate, the nearest. The
+// Suggest returns the key, or other word, of the list that the text most likely stands for, or ""
+// if none is near: of those that a third of their letters or fewer separate, the nearest. The
 // prefix that all keys have does not count.
-func suggest(text string, keys []string) string {
+func Suggest(text string, keys []string) string {
 	const prefix = api.Domain + "/"
 	text = strings.TrimPrefix(text, prefix)
 	best, least := "", -1

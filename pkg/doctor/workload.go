@@ -20,6 +20,8 @@ type Workload struct {
 	// KeepsOldPods: a new template makes no new pods, see api.KeepsOldPods. Paused: not
 	// until somebody resumes it.
 	KeepsOldPods, Paused bool
+	// Failure is why it cannot make pods, as its status says; "" if it can, or does not say.
+	Failure string
 }
 
 func (w Workload) object(namespace string) string {

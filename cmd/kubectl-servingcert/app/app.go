@@ -15,10 +15,12 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/servingcert/servingcert/cmd/internal/version"
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/apply"
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/follow"
+	"github.com/servingcert/servingcert/pkg/doctor"
 )
 
 // Timing is how long the program waits where no flag says so.
@@ -113,7 +115,7 @@ func newRoot(p *plugin) *cobra.Command {
 	root.SetErr(p.err)
 	root.CompletionOptions.DisableDefaultCmd = true // p.completionCommand instead
 	p.kube.add(root.PersistentFlags())
-	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return usageError{err} })
+	root.SetFlagErrorFunc(unknownFlag)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { _, _ = io.WriteString(p.out, helpOf(cmd)) })
 	root.AddCommand(p.verbs()...)
 	root.AddCommand(p.completionCommand(), optionsCommand())
@@ -126,7 +128,26 @@ func unknown(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return usagef("unknown command %q: must be one of %s", args[0], strings.Join(names(root), ", "))
+	return usagef("unknown command %q%s: must be one of %s", args[0], meant(args[0], names(root)), strings.Join(names(root), ", "))
+}
+
+// unknownFlag returns the error of a flag that is wrong.
+func unknownFlag(cmd *cobra.Command, err error) error {
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) {
+		return usageError{err}
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+	return usagef("%w%s", err, meant("--"+unknown.GetSpecifiedName(), names))
+}
+
+// meant asks whether a word that is wrong stands for one of those that are allowed; "" if none is near.
+func meant(word string, allowed []string) string {
+	if near := doctor.Suggest(word, allowed); near != "" {
+		return fmt.Sprintf(" (did you mean %s?)", near)
+	}
+	return ""
 }
 
 // exitCode reports an error, and returns what the process ends with.

@@ -27,6 +27,7 @@ type doctorFlags struct {
 	caBackup     string // a file
 	all          bool
 	strict, wait bool
+	errorsOnly   bool
 	timeout      time.Duration
 }
 
@@ -54,6 +55,7 @@ kubectl servingcert doctor -n shop --strict`,
 			fs.StringVarP(&f.format, "output", "o", "text", reportOutputs.String())
 			fs.StringVar(&f.caBackup, "ca-backup", "", "file with the Secret of the CA, as kubectl get secret -o yaml prints it: is it the CA as it is now?")
 			fs.BoolVar(&f.strict, "strict", false, "warnings end with exit code 1 too")
+			fs.BoolVar(&f.errorsOnly, "errors-only", false, "show only errors, which make the exit code 1")
 			fs.BoolVar(&f.wait, "wait", false, "wait until nothing is wrong")
 			fs.DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long --wait waits")
 			fs.StringVar(&f.DryRunNamespace, "dry-run-namespace", "", "namespace of the pod that is created with dryRun=All to see whether it reaches the webhook (default: the first that is opted in)")
@@ -80,6 +82,8 @@ func (f *doctorFlags) validate(args []string) error {
 		return usagef("--pre and --ca-backup are mutually exclusive")
 	case f.Before && f.wait:
 		return usagef("--pre and --wait are mutually exclusive")
+	case f.strict && f.errorsOnly:
+		return usagef("--strict and --errors-only are mutually exclusive")
 	case f.timeout <= 0:
 		return usagef("--timeout %s: must be positive", f.timeout)
 	}
@@ -112,7 +116,11 @@ func (f *doctorFlags) run(ctx context.Context) error {
 	if err != nil {
 		return usageError{err}
 	}
-	if err := writeDoctor(f.streams, r, f.format, true); err != nil {
+	shown := r
+	if f.errorsOnly {
+		shown.Findings = r.AtLeast(doctor.Error)
+	}
+	if err := writeDoctor(f.streams, shown, f.format, true); err != nil {
 		return err
 	}
 	switch {

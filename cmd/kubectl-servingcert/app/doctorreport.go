@@ -40,12 +40,8 @@ func writeDoctorText(s screen, r doctor.Report, passed bool) error {
 		return s.paint(string(l), levelStyles[l]) + strings.Repeat(" ", max(0, 8-len(l)))
 	}
 	var b strings.Builder
-	ok := 0
 	for _, f := range r.Findings {
-		if f.Level != doctor.OK {
-			continue
-		}
-		if ok++; passed {
+		if passed && f.Level == doctor.OK {
 			_, _ = fmt.Fprintf(&b, "%s%s  %s\n", level(f.Level), f.ID, f.Message) // a Builder does not fail
 		}
 	}
@@ -60,7 +56,7 @@ func writeDoctorText(s screen, r doctor.Report, passed bool) error {
 	if b.Len() > 0 {
 		b.WriteByte('\n')
 	}
-	_, _ = fmt.Fprintf(&b, "%s, %s, %s passed\n", judge.Count(r.Errors, "error"), judge.Count(r.Warnings, "warning"), judge.Count(ok, "check"))
+	_, _ = fmt.Fprintf(&b, "%s, %s, %s passed\n", judge.Count(r.Errors, "error"), judge.Count(r.Warnings, "warning"), judge.Count(r.Passed, "check"))
 	_, err := io.WriteString(s.to, b.String())
 	return err
 }

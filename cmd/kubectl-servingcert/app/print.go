@@ -176,7 +176,7 @@ func (o outputs) validate(value string) error {
 		}
 		return nil
 	}
-	return usagef("-o %q: must be %s", value, o)
+	return usagef("-o %q%s: must be %s", value, meant(value, o), o)
 }
 
 // String returns the values as they are listed in a sentence.

@@ -105,7 +105,7 @@ func (f *renewFlags) run(ctx context.Context, now func() time.Time) error {
 	if err != nil {
 		return err
 	}
-	if err := f.signs(ctx, c, chosen); err != nil {
+	if err := f.signs(ctx, c, chosen, text); err != nil {
 		return err
 	}
 	r := renewals{header: headerOf("Renewals"), RenewAfter: renewAfter(now()), NotRenewed: left}
@@ -126,22 +126,30 @@ func (f *renewFlags) run(ctx context.Context, now func() time.Time) error {
 	return failed
 }
 
-// signs returns an error if there is no CA that could issue anything. Whoever may not read
-// its status learns it from the Services, on which the signer reports it too.
-func (f *renewFlags) signs(ctx context.Context, c *cluster.Cluster, chosen []judge.Service) error {
+// signs returns an error if there is no CA that could issue anything, or no signer, if one is to
+// be waited for. Whoever may not read the CA's status learns it from the Services, on which the
+// signer reports it too.
+func (f *renewFlags) signs(ctx context.Context, c *cluster.Cluster, chosen []judge.Service, text streams) error {
 	for _, s := range chosen {
 		if judge.IsLost(s.Reason) {
 			return fmt.Errorf("nothing can be renewed: %s: %s", s.Reason, s.Message)
 		}
 	}
+	waits := f.wait && !f.dryRun
 	cm, err := c.CAConfigMap(ctx, f.system)
-	if err != nil {
-		return nil //nolint:nilerr // it may be elsewhere, or not for this user: the Services say what comes of the request
+	if err != nil { // it may be elsewhere, or not for this user: the Services say what comes of the request
+		if f.system = ""; waits {
+			_, _ = fmt.Fprintf(text.err, "whether a signer runs is not known: %v\n", err)
+		}
+		return nil
 	}
 	if problem := judge.ParseCA(cm.Data).NoCA(); problem != "" {
 		return fmt.Errorf("nothing can be renewed: %s", problem)
 	}
-	return nil
+	if !waits {
+		return nil
+	}
+	return text.requireRunning(ctx, c, f.system, "signer")
 }
 
 // renewals are what renew has done.
@@ -175,7 +183,7 @@ func (f *renewFlags) renew(ctx context.Context, c *cluster.Cluster, r renewals, 
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	bar := text.bar()
-	w := follow.Watcher{Cluster: c, Out: bar.Above(text.out), Bar: bar, Now: now, Timeout: f.timeout, Timing: f.timing.Follow}
+	w := follow.Watcher{Cluster: c, Namespace: f.system, Out: bar.Above(text.out), Bar: bar, Now: now, Timeout: f.timeout, Timing: f.timing.Follow}
 	return w.Renewal(ctx, r.Services)
 }
 

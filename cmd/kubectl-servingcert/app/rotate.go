@@ -163,6 +163,9 @@ func (f *rotateFlags) ask(ctx context.Context, c *cluster.Cluster) (follow.Leave
 		if decision.Over {
 			return nil, nil
 		}
+		if err := f.answered(ctx, c); err != nil {
+			return nil, err
+		}
 		before, err := f.leaves(ctx, c)
 		if err != nil || !decision.Write {
 			return before, err
@@ -187,6 +190,14 @@ func (f *rotateFlags) ask(ctx context.Context, c *cluster.Cluster) (follow.Leave
 		f.done.Request = requestWritten
 		return before, nil
 	}
+}
+
+// answered returns an error if the rotation would be followed, and a process that makes it does not run.
+func (f *rotateFlags) answered(ctx context.Context, c *cluster.Cluster) error {
+	if !f.wait || f.dryRun {
+		return nil
+	}
+	return f.text.requireRunning(ctx, c, f.namespace, "signer", "trust")
 }
 
 // status reads the status of the CA. One that was lost may have none.
@@ -263,6 +274,9 @@ func (f *rotateFlags) allow(ctx context.Context, c *cluster.Cluster) error {
 		}
 		if status := judge.ParseCA(cm.Data); status.NextGeneration != f.proceed {
 			return fmt.Errorf("generation %d is not waiting: %s", f.proceed, status.Progress())
+		}
+		if err := f.answered(ctx, c); err != nil {
+			return err
 		}
 		if f.dryRun {
 			f.done.decided(cm, judge.RequestDecision{Write: true})

@@ -15,6 +15,7 @@ import (
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/doctor"
 )
 
 // statusFlags are what status was asked.
@@ -30,7 +31,7 @@ var statusOutputs = outputs{"text", "wide", "json", "yaml", "name", jsonPath + "
 
 func (p *plugin) statusCommand() *cobra.Command {
 	return verb{
-		about: "Show the CA, which targets hold its bundle, and the certificates of Services. Exit code 1 if the CA cannot sign.",
+		about: "Show the CA, which targets hold its bundle, and the certificates of Services. Exit code 1 if the CA cannot sign, or a process of servingcert does not run.",
 		usage: "status [-n NAMESPACE | -A] [SERVICE] [flags]",
 		examples: `# The CA, and the Services of the namespace.
 kubectl servingcert status
@@ -113,12 +114,13 @@ func validSelector(selector string) error {
 // report is what status shows.
 type report struct {
 	header
-	CA       *judge.CAStatus    `json:"ca,omitempty"`       // nil: the user may not read it
-	Trust    *judge.TrustStatus `json:"trust,omitempty"`    // nil: the rotator has written none
-	Clients  []judge.OldClients `json:"clients,omitempty"`  // that may hold an older CA bundle
-	Kubelets *api.KubeletStatus `json:"kubelets,omitempty"` // nil: the rotator reports none, or the user may not read it
-	Services []judge.Service    `json:"services"`
-	detailed bool               // one Service was asked for: with the messages of its conditions
+	Processes []doctor.Process   `json:"processes"`
+	CA        *judge.CAStatus    `json:"ca,omitempty"`       // nil: the user may not read it
+	Trust     *judge.TrustStatus `json:"trust,omitempty"`    // nil: the rotator has written none
+	Clients   []judge.OldClients `json:"clients,omitempty"`  // that may hold an older CA bundle
+	Kubelets  *api.KubeletStatus `json:"kubelets,omitempty"` // nil: the rotator reports none, or the user may not read it
+	Services  []judge.Service    `json:"services"`
+	detailed  bool               // one Service was asked for: with the messages of its conditions
 }
 
 func (f *statusFlags) run(ctx context.Context, now time.Time) error {
@@ -140,7 +142,8 @@ func (f *statusFlags) run(ctx context.Context, now time.Time) error {
 	if f.watch {
 		return f.follow(ctx, c, r.Services, columns)
 	}
-	if r.CA != nil && r.CA.Problem != "" {
+	away := slices.ContainsFunc(r.Processes, func(p doctor.Process) bool { return p.State == doctor.ProcessAway })
+	if away || r.CA != nil && r.CA.Problem != "" {
 		return errReported
 	}
 	return nil
@@ -148,10 +151,13 @@ func (f *statusFlags) run(ctx context.Context, now time.Time) error {
 
 func (f *statusFlags) gather(ctx context.Context, c *cluster.Cluster) (*report, error) {
 	r := &report{header: headerOf("Status"), detailed: f.name != ""}
-	if err := f.gatherCA(ctx, c, r); err != nil {
+	err := f.gatherCA(ctx, c, r)
+	if err != nil {
 		return nil, err
 	}
-	var err error
+	if r.Processes, err = c.Processes(ctx, f.system); err != nil {
+		return nil, err
+	}
 	if r.Services, err = c.SelectedServices(ctx, f.namespace, f.selector); err != nil {
 		return nil, err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/doctor"
 )
 
 func (f *statusFlags) write(r *report, columns *table, now time.Time) error {
@@ -43,8 +44,9 @@ func (f *statusFlags) writeText(r *report, columns *table, now time.Time) error 
 		writeCA(*r.CA, row, now)
 		writeTrust(*r.Trust, row, r.CA.BundleHash)
 	}
+	writeProcesses(r.Processes, row)
 	if r.Kubelets != nil {
-		writeKubelets(*r.Kubelets, row)
+		writeKubelets(*r.Kubelets, row, now)
 	}
 	for _, o := range r.Clients {
 		row("Clients", "%s", o)
@@ -73,7 +75,7 @@ func (f *statusFlags) writeText(r *report, columns *table, now time.Time) error 
 }
 
 // headings are the words above the table that are painted.
-var headings = map[string]style{"Problem": bad, "Warning": doubt, "Clients": doubt}
+var headings = map[string]style{"Problem": bad, "Warning": doubt, "Clients": doubt, "Not seen": doubt}
 
 // remarks returns the paragraphs below the table.
 func (r *report) remarks() []string {
@@ -88,6 +90,31 @@ func (r *report) remarks() []string {
 	}
 	text = append(text, judge.NotOptedIn(r.Services), judge.Doubt(r.Services))
 	return slices.DeleteFunc(text, func(s string) bool { return s == "" })
+}
+
+// writeProcesses writes which processes of servingcert run, and of which that is not known.
+func writeProcesses(all []doctor.Process, row func(name, format string, args ...any)) {
+	var run []string
+	notSeen, why := map[string][]string{}, []string(nil) // by the reason
+	for _, p := range all {
+		switch p.State {
+		case doctor.ProcessRuns:
+			run = append(run, p.Name)
+		case doctor.ProcessAway:
+			row("Problem", "%s", p)
+		case doctor.ProcessNotSeen:
+			if notSeen[p.Why] == nil {
+				why = append(why, p.Why)
+			}
+			notSeen[p.Why] = append(notSeen[p.Why], p.Name)
+		}
+	}
+	if len(run) > 0 {
+		row("Running", "%s", strings.Join(run, ", "))
+	}
+	for _, reason := range why {
+		row("Not seen", "%s: %s", strings.Join(notSeen[reason], ", "), reason)
+	}
 }
 
 func writeCA(s judge.CAStatus, row func(name, format string, args ...any), now time.Time) {
@@ -125,7 +152,15 @@ func writeCA(s judge.CAStatus, row func(name, format string, args ...any), now t
 // maxKubelets is how many nodes are shown whose kubelet needs attention.
 const maxKubelets = 8
 
-func writeKubelets(s api.KubeletStatus, row func(name, format string, args ...any)) {
+func writeKubelets(s api.KubeletStatus, row func(name, format string, args ...any), now time.Time) {
+	if s.Stale(now) {
+		of := "an older version"
+		if !s.Reported.IsZero() {
+			of = clock(&s.Reported)
+		}
+		row("Kubelets", "not known: the last report is of %s. A rotator with --verify-kubelets writes one every hour", of)
+		return
+	}
 	row("Kubelets", "%d of %d serve the certificates that they were issued", s.Nodes-s.Count, s.Nodes)
 	shown := min(len(s.Kubelets), maxKubelets)
 	for _, k := range s.Kubelets[:shown] {

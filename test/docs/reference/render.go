@@ -42,6 +42,7 @@ var (
 		{"Keys", "[What each means](reference.md).", []string{"annotations"}},
 		{"Values", "That annotations and flags may have.", []string{"api.Mode", "api.UnknownPrograms", "api.HTTPSProbes", "api.OnRotate", "api.KeySource", "api.Trust", "api.TrustSource", "api.RotateMode", "pki.KeyAlgorithm"}},
 		{"States of a renewal", "Field `services[].state` of what `kubectl servingcert renew -o json` prints. [All fields](cli.md#output-for-programs).", []string{"cmd/kubectl-servingcert/internal/judge.RenewalState"}},
+		{"States of a process", "Field `processes[].state` of what `kubectl servingcert status -o json` prints. [All fields](cli.md#output-for-programs).", []string{"doctor.ProcessState"}},
 		{"Protocols before TLS", "Values of annotation `servingcert.dev/probe` and of `verify --starttls`.", []string{"starttls.Protocol"}},
 	}
 	// unseen are constants of which nobody sees the values.

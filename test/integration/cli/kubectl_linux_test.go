@@ -155,9 +155,10 @@ func TestColoursOnlyOnATerminal(t *testing.T) {
 
 // TestProgressIsDrawnOnATerminal: and gone when it is over.
 func TestProgressIsDrawnOnATerminal(t *testing.T) {
-	ns := newNamespace(t, "shop", nil)
+	s, ns := newSystem(t), newNamespace(t, "shop", nil)
+	s.ca(t, stable())
 	makeService(t, ns, "web")
-	renew := []string{"renew", "-n", ns, "web", "--timeout", "1s"}
+	renew := []string{"renew", "--system-namespace", s.namespace, "-n", ns, "web", "--timeout", "1s"}
 	assert.Regexp(t, `^\r\x1b\[K\[\.{24}\] 0/1 certificates are renewed\r\x1b\[K`, onTerminal(t, []string{"TERM=xterm"}, renew...))
 	assert.Empty(t, onTerminal(t, []string{"TERM=dumb"}, renew...))
 	assert.Empty(t, cli(t, renew...).out)

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -25,7 +27,36 @@ import (
 // system is a namespace in which the test plays the signer and the rotator.
 type system struct{ namespace string }
 
-func newSystem(t *testing.T) system { return system{newNamespace(t, "sys", nil)} }
+// newSystem returns one in which all of servingcert runs.
+func newSystem(t *testing.T) system {
+	t.Helper()
+	s := system{newNamespace(t, "sys", nil)}
+	holder, long := "test", int32(3600)
+	for _, name := range []string{"signer", "trust", "rotator"} {
+		now := metav1.NowMicro()
+		_, err := admin.CoordinationV1().Leases(s.namespace).Create(t.Context(), &coordinationv1.Lease{
+			ObjectMeta: metav1.ObjectMeta{Name: "servingcert-" + name},
+			Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &long, RenewTime: &now},
+		}, metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+	_, err := admin.DiscoveryV1().EndpointSlices(s.namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
+		ObjectMeta:  metav1.ObjectMeta{Name: "servingcert-webhook", Labels: map[string]string{discoveryv1.LabelServiceName: "servingcert-webhook"}},
+		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}},
+	}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	return s
+}
+
+// ends plays that a process ends, which releases its Lease.
+func (s system) ends(t *testing.T, names ...string) {
+	t.Helper()
+	for _, name := range names {
+		_, err := admin.CoordinationV1().Leases(s.namespace).Patch(t.Context(), "servingcert-"+name, types.MergePatchType,
+			[]byte(`{"spec":{"holderIdentity":"","leaseDurationSeconds":1}}`), metav1.PatchOptions{})
+		require.NoError(t, err)
+	}
+}
 
 // stable is the status of a CA of one generation.
 func stable() map[string]string {

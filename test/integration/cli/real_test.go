@@ -28,7 +28,7 @@ func install(t *testing.T, rotatorFlags ...string) installation {
 	i := installation{namespace: newNamespace(t, "real", nil)}
 	common := []string{
 		"--kubeconfig", plane.KubeconfigFile(), "--namespace", i.namespace,
-		"--leader-elect=false", "--metrics-addr=0",
+		"--metrics-addr=0",
 	}
 	i.signer = run(t, "signer", slices.Concat(common, []string{"--instance", i.namespace, "--ca-soak=1s", "--ca-reissue-window=1s"})...)
 	i.rotator = run(t, "rotator", slices.Concat(common, rotatorFlags)...)

@@ -93,8 +93,8 @@ func before(t *testing.T) {
 
 	r, code = examined(t)
 	assert.Equal(t, 1, code)
-	assert.True(t, has(r, doctor.Error, doctor.Installed, "servingcert-webhook: it does not exist"), texts(r))
-	assert.True(t, has(r, doctor.Error, doctor.WebhookConfig, "it does not exist"), texts(r))
+	assert.Len(t, r.Findings, 1, texts(r))
+	assert.True(t, has(r, doctor.Error, doctor.Installed, "Namespace servingcert-system: servingcert is not installed: none of its Deployments exists"), texts(r))
 
 	cfg, err := plane.UserConfig("nobody-special")
 	require.NoError(t, err)
@@ -125,6 +125,7 @@ func healthy(t *testing.T) {
 		}
 		return nil
 	})
+	assert.Regexp(t, `^0 errors, \d+ warnings?, \d+ checks passed\n$`, runAs(t, plane.KubeconfigFile(), "--errors-only").out)
 	var pods corev1.PodList
 	require.NoError(t, admin.List(t.Context(), &pods, client.InNamespace("shop")))
 	assert.Empty(t, pods.Items, "the dry run has left a pod")
@@ -217,6 +218,17 @@ func tenants(t *testing.T) {
 			t.Helper()
 			newService(t, ns, api.AnnotationSecretName, "web-tls")
 		}, doctor.Warning, doctor.SelectsNothing, "app=web"},
+		{"no-selector", func(t *testing.T, ns string) {
+			t.Helper()
+			newService(t, ns, api.AnnotationSecretName, "web-tls")
+			patch(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}}, `{"spec":{"selector":null}}`)
+		}, doctor.Warning, doctor.SelectsNothing, "Service no-selector/web: it has no selector"},
+		{"noted", func(t *testing.T, ns string) {
+			t.Helper()
+			newService(t, ns, api.AnnotationSecretName, "web-tls")
+			patch(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}}, `{"spec":{"ports":[{"port":443,"targetPort":"https"}]}}`)
+			newPod(t, ns, func(p *corev1.Pod) { p.Labels = map[string]string{"app": "web"} })
+		}, doctor.Warning, doctor.NoConsumers, `; the webhook noted on pods of Pod web: "NotServing: no container declares the target port of the Service (Service web: targetPort https)`},
 		{"wrong-label", func(t *testing.T, ns string) {
 			t.Helper()
 			patch(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, `{"metadata":{"labels":{"servingcert.dev/inject":"true"}}}`)

@@ -15,6 +15,7 @@ import (
 type Cluster struct {
 	Client    kubernetes.Interface
 	Namespace string // the context's; "default" if it has none
+	Clock     *Clock // the API server's
 }
 
 // Connect returns the cluster that kubectl's flags name, as the user that they name. It
@@ -28,11 +29,12 @@ func Connect(flags genericclioptions.RESTClientGetter) (*Cluster, error) {
 	if err != nil {
 		return nil, fmt.Errorf("load the kubeconfig: %w", err)
 	}
+	cfg, clock := Dated(cfg)
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("load the kubeconfig: %w", err)
 	}
-	return &Cluster{client, namespace}, nil
+	return &Cluster{client, namespace, clock}, nil
 }
 
 // Config returns how the cluster that kubectl's flags name is reached.

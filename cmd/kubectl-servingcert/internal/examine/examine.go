@@ -5,8 +5,6 @@ package examine
 import (
 	"context"
 	"fmt"
-	"net/http"
-	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
 
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
 	"github.com/servingcert/servingcert/pkg/doctor"
 )
 
@@ -46,7 +45,7 @@ type gatherer struct {
 	served  []*restmapper.APIGroupResources
 	mapper  meta.RESTMapper
 	facts   doctor.Facts
-	clock   *clock
+	clock   *cluster.Clock
 	ending  map[string]bool // the namespaces that are being deleted
 }
 
@@ -54,9 +53,8 @@ type gatherer struct {
 // be read is in Failures. An error means that the API server does not answer, does not know
 // the user, or has no namespace that the options name.
 func Gather(ctx context.Context, cfg *rest.Config, opts Options) (doctor.Facts, time.Time, error) {
-	g := gatherer{opts: opts, clock: &clock{}, ending: map[string]bool{}}
-	cfg = rest.CopyConfig(cfg)
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return dated{next, g.clock} })
+	g := gatherer{opts: opts, ending: map[string]bool{}}
+	cfg, g.clock = cluster.Dated(cfg)
 	var err error
 	if g.client, err = kubernetes.NewForConfig(cfg); err != nil {
 		return doctor.Facts{}, time.Time{}, err
@@ -79,7 +77,7 @@ func Gather(ctx context.Context, cfg *rest.Config, opts Options) (doctor.Facts, 
 	if err == nil {
 		err = ctx.Err()
 	}
-	return g.facts, time.Now().Add(g.clock.skew()), err
+	return g.facts, g.clock.Now(), err
 }
 
 // namedExist returns an error if a namespace that the options name does not exist. If the
@@ -136,43 +134,4 @@ func (g *gatherer) resource(kind schema.GroupVersionKind) (schema.GroupVersionRe
 		return schema.GroupVersionResource{}, false, err
 	}
 	return m.Resource, m.Scope.Name() == meta.RESTScopeNameNamespace, nil
-}
-
-// clock is what is known of the API server's.
-type clock struct {
-	lock   sync.Mutex
-	server time.Time // a date of the API server's, and when it came
-	here   time.Time
-}
-
-// skew returns how much later the API server's clock is than this machine's, to a second; 0
-// if it is not known.
-func (c *clock) skew() time.Duration {
-	c.lock.Lock()
-	defer c.lock.Unlock()
-	if c.server.IsZero() {
-		return 0
-	}
-	return c.server.Sub(c.here)
-}
-
-// dated keeps the dates of answers.
-type dated struct {
-	next  http.RoundTripper
-	clock *clock
-}
-
-// RoundTrip implements http.RoundTripper.
-func (d dated) RoundTrip(req *http.Request) (*http.Response, error) {
-	resp, err := d.next.RoundTrip(req)
-	if err != nil {
-		return resp, err
-	}
-	if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
-		d.clock.lock.Lock()
-		// A date is in whole seconds: on average the answer is half a second younger.
-		d.clock.server, d.clock.here = date.Add(500*time.Millisecond), time.Now()
-		d.clock.lock.Unlock()
-	}
-	return resp, nil
 }

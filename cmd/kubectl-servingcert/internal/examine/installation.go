@@ -7,13 +7,13 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
-	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/doctor"
 )
@@ -41,7 +41,7 @@ func (g *gatherer) installation(ctx context.Context, namespaces []string) error 
 		i.Bundle = g.facts.Authority.WebhookBundle()
 	}
 	g.dryRun(ctx, i, namespaces)
-	i.Skew = g.clock.skew()
+	i.Skew = g.clock.Skew()
 	return nil
 }
 
@@ -56,14 +56,8 @@ func (g *gatherer) processes(ctx context.Context, i *doctor.Installation) {
 			i.Deployments[deployments.Items[j].Name] = &deployments.Items[j]
 		}
 	}
-	leases, err := g.client.CoordinationV1().Leases(g.opts.System).List(ctx, metav1.ListOptions{})
-	if err != nil {
+	if i.Leases, err = cluster.Leases(ctx, g.client, g.opts.System); err != nil {
 		g.failed("Leases in "+g.opts.System, err, doctor.Leases)
-	} else {
-		i.Leases = map[string]*coordinationv1.Lease{}
-		for j := range leases.Items {
-			i.Leases[leases.Items[j].Name] = &leases.Items[j]
-		}
 	}
 	pods, err := g.client.CoreV1().Pods(g.opts.System).List(ctx, metav1.ListOptions{LabelSelector: partOf})
 	if err != nil {

@@ -135,16 +135,25 @@ func (g *gatherer) services(ctx context.Context, found places) error {
 
 // workloads adds the Deployments, StatefulSets and DaemonSets.
 func (g *gatherer) workloads(ctx context.Context, found places) error {
-	add := func(kind string, meta metav1.ObjectMeta, template corev1.PodTemplateSpec, keepsOldPods, paused bool) {
+	add := func(meta metav1.ObjectMeta, w doctor.Workload) {
 		if n := found[meta.Namespace]; n != nil {
-			n.Workloads = append(n.Workloads, doctor.Workload{Kind: kind, Name: meta.Name, Annotations: meta.Annotations, Template: template, KeepsOldPods: keepsOldPods, Paused: paused})
+			w.Name, w.Annotations = meta.Name, meta.Annotations
+			n.Workloads = append(n.Workloads, w)
 		}
 	}
 	ns := g.opts.Namespace
 	err := each(ctx, "Deployments", func(o metav1.ListOptions) (runtime.Object, error) {
 		return g.client.AppsV1().Deployments(ns).List(ctx, o)
 	},
-		func(d *appsv1.Deployment) { add("Deployment", d.ObjectMeta, d.Spec.Template, false, d.Spec.Paused) })
+		func(d *appsv1.Deployment) {
+			w := doctor.Workload{Kind: "Deployment", Template: d.Spec.Template, Paused: d.Spec.Paused}
+			for _, c := range d.Status.Conditions {
+				if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
+					w.Failure = c.Message
+				}
+			}
+			add(d.ObjectMeta, w)
+		})
 	if err != nil {
 		return err
 	}
@@ -152,7 +161,7 @@ func (g *gatherer) workloads(ctx context.Context, found places) error {
 		return g.client.AppsV1().StatefulSets(ns).List(ctx, o)
 	},
 		func(s *appsv1.StatefulSet) {
-			add("StatefulSet", s.ObjectMeta, s.Spec.Template, api.KeepsOldPods(s), false)
+			add(s.ObjectMeta, doctor.Workload{Kind: "StatefulSet", Template: s.Spec.Template, KeepsOldPods: api.KeepsOldPods(s)})
 		})
 	if err != nil {
 		return err
@@ -161,7 +170,7 @@ func (g *gatherer) workloads(ctx context.Context, found places) error {
 		return g.client.AppsV1().DaemonSets(ns).List(ctx, o)
 	},
 		func(s *appsv1.DaemonSet) {
-			add("DaemonSet", s.ObjectMeta, s.Spec.Template, api.KeepsOldPods(s), false)
+			add(s.ObjectMeta, doctor.Workload{Kind: "DaemonSet", Template: s.Spec.Template, KeepsOldPods: api.KeepsOldPods(s)})
 		})
 }
 
@@ -192,6 +201,7 @@ func (g *gatherer) pods(ctx context.Context, found places) error {
 			} else {
 				n.Workloads = append(n.Workloads, w)
 			}
+			noted(n, w, pod)
 			place := missed.Place{OptedIn: n.Labels[api.LabelInject] == api.InjectEnabled, Excluded: preview.Excluded(n.Name) || n.Name == g.opts.System, Services: n.Services, Conventional: conventional[n.Name]}
 			if missed.Judge(facts, place, decision.Choose).Missed() {
 				if n.Missed == nil {
@@ -200,6 +210,24 @@ func (g *gatherer) pods(ctx context.Context, found places) error {
 				n.Missed[w.Kind+" "+w.Name]++
 			}
 		})
+}
+
+// maxNoted bounds the notes of a namespace: whoever makes pods in it can write them.
+const maxNoted = 100
+
+// noted takes note of what the webhook noted on a pod of the workload that it gave no certificate.
+func noted(n *doctor.Namespace, w doctor.Workload, pod *corev1.Pod) {
+	status, _ := api.ParseInjectionStatus(pod.Annotations[api.AnnotationStatus])
+	if status.Reason == "" || len(n.Noted) == maxNoted {
+		return
+	}
+	is := doctor.Noted{Object: w.Kind + " " + w.Name, Labels: pod.Labels, Notes: status.Notes}
+	if len(is.Notes) == 0 {
+		is.Notes = []string{status.Reason}
+	}
+	if !slices.ContainsFunc(n.Noted, func(o doctor.Noted) bool { return o.Object == is.Object && slices.Equal(o.Notes, is.Notes) }) {
+		n.Noted = append(n.Noted, is)
+	}
 }
 
 // conventional returns the namespaces with a conventional Secret, as the signer reports

@@ -7,11 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/progress"
+	"github.com/servingcert/servingcert/pkg/doctor"
 )
 
 // Timing is how often a Watcher looks, and how long it waits for what may never come.
@@ -22,7 +24,8 @@ type Timing struct {
 	Settle time.Duration
 	// Grace is how long nothing may change before that is taken for the end, where it is
 	// not known that anything is under way: nobody has looked at what pods serve, all that
-	// is left is held, or the report about it is missing.
+	// is left is held, the report about it is missing, or a process that has to do it does not
+	// run. From a leader that was killed to the next one it takes 20 seconds.
 	Grace time.Duration
 }
 
@@ -43,6 +46,7 @@ type Watcher struct {
 
 	last string // the last line
 	seen Outcome
+	away absence
 }
 
 // print writes a line with the time, if it differs from the one before.
@@ -51,6 +55,42 @@ func (w *Watcher) print(line string) {
 		_, _ = fmt.Fprintf(w.Out, "%s  %s\n", w.Now().UTC().Format(time.TimeOnly), line)
 	}
 	w.last = line
+}
+
+// absence is what is known of processes that do not run.
+type absence struct {
+	looked time.Time            // when it was looked at last
+	since  map[string]time.Time // by the names of those that do not run
+}
+
+// gone returns an error if one of the processes has not run for Timing.Grace, and prints what does not
+// happen as soon as it does not. It looks at times: whoever waits calls it with each look.
+func (w *Watcher) gone(ctx context.Context, names ...string) error {
+	now := w.Now()
+	if w.Namespace == "" || now.Sub(w.away.looked) < w.Timing.Services {
+		return nil
+	}
+	w.away.looked = now
+	all, err := w.Cluster.Leading(ctx, w.Namespace)
+	if err != nil {
+		return nil //nolint:nilerr // what is waited for is read from the same API server
+	}
+	before := w.away.since
+	w.away.since = map[string]time.Time{}
+	for _, p := range all {
+		if p.State != doctor.ProcessAway || !slices.Contains(names, p.Name) {
+			continue
+		}
+		since, known := before[p.Name]
+		if !known {
+			since = now
+			_, _ = fmt.Fprintf(w.Out, "%s  %s\n", now.UTC().Format(time.TimeOnly), p)
+		}
+		if w.away.since[p.Name] = since; now.Sub(since) >= w.Timing.Grace {
+			return errors.New(p.String())
+		}
+	}
+	return nil
 }
 
 // tooLong returns the error of a command that ends before what it follows does.

@@ -24,6 +24,9 @@ func (w *Watcher) Renewal(ctx context.Context, all []judge.Renewal) error {
 		if len(waiting) == 0 {
 			return nil
 		}
+		if err := w.gone(ctx, "signer"); err != nil {
+			return fmt.Errorf("not renewed: %w. The requests stay, and a signer answers them when it runs", err)
+		}
 		if !pause(ctx, w.Timing.Look) {
 			return fmt.Errorf("not renewed after %s: %s", w.Timeout, describe(waiting))
 		}

@@ -95,10 +95,21 @@ func (w *Watcher) until(ctx context.Context, done func(judge.CAStatus) (bool, er
 				return nil
 			}
 		}
+		if err := w.stalled(ctx, "signer", "trust"); err != nil {
+			return err
+		}
 		if !pause(ctx, w.Timing.Look) {
 			return w.tooLong(ctx)
 		}
 	}
+}
+
+// stalled returns the error of a rotation that does not go on, because processes do not run.
+func (w *Watcher) stalled(ctx context.Context, names ...string) error {
+	if err := w.gone(ctx, names...); err != nil {
+		return fmt.Errorf("not done: %w. The rotation continues when one runs. Last status: %s", err, judge.Dash(w.last))
+	}
+	return nil
 }
 
 // settled waits until the count is up to date and prints how many were replaced.
@@ -158,6 +169,9 @@ func (w *Watcher) replaced(ctx context.Context, before Leaves) error {
 		}
 		w.print(fmt.Sprintf("%d of %d Services have a new certificate", have, had))
 		w.Bar.Set(have, had, "Services have a new certificate")
+		if err := w.stalled(ctx, "signer"); err != nil {
+			return err
+		}
 		if !pause(ctx, w.Timing.Services) {
 			return w.tooLong(ctx)
 		}

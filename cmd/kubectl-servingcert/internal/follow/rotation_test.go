@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
@@ -40,7 +41,12 @@ func TestWhatMayNeverCome(t *testing.T) {
 			require.NoError(t, err)
 			svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}}}
 			svc.Status.Conditions = conditions
-			client := fake.NewClientset(svc,
+			holder, long, now := "pod", int32(3600), metav1.NowMicro()
+			rotator := &coordinationv1.Lease{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "sys", Name: "servingcert-rotator"},
+				Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &long, RenewTime: &now},
+			}
+			client := fake.NewClientset(svc, rotator,
 				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "sys", Name: api.ServingStatusName}, Data: report},
 				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "sys", Name: api.CAStatusName}, Data: map[string]string{
 					api.CAGeneration: "2", api.CAPhase: api.PhaseRetire, api.CARotation: "overlap:drill", api.CALeaves: "40", api.CAReplaced: "38",

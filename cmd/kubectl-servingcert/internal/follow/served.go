@@ -39,6 +39,11 @@ func (w *Watcher) served(ctx context.Context, breaks bool) error {
 			_, _ = fmt.Fprint(w.Out, u.End()+u.PodKeysEnd(breaks))
 			return nil
 		}
+		if err := w.gone(ctx, "rotator"); err != nil {
+			w.seen.Served.Unknown = err.Error()
+			_, _ = fmt.Fprintf(w.Out, "served: unknown: %v\n", err)
+			return nil
+		}
 		w.print(u.Progress())
 		w.Bar.Set(u.Serving, u.Services, "Services are served by all of their pods")
 		if !pause(ctx, w.Timing.Services) {

@@ -81,14 +81,15 @@ func (r *reporter) Reconcile(ctx context.Context, _ reconcile.Request) (reconcil
 	if r.written == nil && len(states) < len(r.nodes.List()) {
 		return reconcile.Result{RequeueAfter: settle}, nil
 	}
-	data, err := api.NewKubeletStatus(states).Data()
+	again := reconcile.Result{RequeueAfter: api.KubeletReportEvery}
+	data, err := api.NewKubeletStatus(states, r.cluster.Now()).Data()
 	if err != nil || maps.Equal(data, r.written) {
-		return reconcile.Result{}, err
+		return again, err
 	}
 	doc := applycorev1.ConfigMap(api.KubeletStatusName, r.cluster.Namespace).WithData(data)
 	if err := r.writer.Apply(ctx, doc, client.FieldOwner(cluster.Name), client.ForceOwnership); err != nil {
 		return reconcile.Result{}, fmt.Errorf("write ConfigMap %s: %w", api.KubeletStatusName, err)
 	}
 	r.written = data
-	return reconcile.Result{}, nil
+	return again, nil
 }

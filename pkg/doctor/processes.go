@@ -1,0 +1,124 @@
+package doctor
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+)
+
+// ProcessState is whether a process of servingcert runs.
+type ProcessState string
+
+// The states.
+const (
+	ProcessRuns    ProcessState = "runs"    // a replica was seen to do its work
+	ProcessAway    ProcessState = "away"    // none does
+	ProcessNotSeen ProcessState = "notSeen" // it could not be looked at
+)
+
+// Process is one of the processes of servingcert, and whether it runs, in the form of -o json.
+type Process struct {
+	Name  string       `json:"name"` // signer, trust, rotator or webhook: the end of its Deployment's name
+	State ProcessState `json:"state"`
+	// Object is where that is seen: KIND NAMESPACE/NAME.
+	Object string `json:"object"`
+	// Why is absent if it runs.
+	Why string `json:"why,omitempty"`
+}
+
+// missing is what a process is called, and what does not happen without it.
+var missing = map[string]string{
+	"signer":  "no signer runs, so no certificate is issued or renewed",
+	"trust":   "no trust rotator runs, so nobody gets a new CA bundle",
+	"rotator": "no pods rotator runs, so nobody looks at what pods serve, and nothing is restarted",
+	"webhook": "no webhook runs, so new pods of opted-in namespaces are refused or not injected",
+}
+
+// String returns what is wrong if the process is away, as a sentence.
+func (p Process) String() string { return fmt.Sprintf("%s: %s: %s", missing[p.Name], p.Object, p.Why) }
+
+// Leading returns those processes that work only while they hold a Lease. leases are those of
+// servingcert's namespace by name, and now is the time of the API server.
+func Leading(namespace string, leases map[string]*coordinationv1.Lease, now time.Time) []Process {
+	var out []Process
+	for _, name := range leaders {
+		p := Process{Name: name, State: ProcessRuns, Object: leaseOf(namespace, name)}
+		if p.Why = unheld(leases[namePrefix+name], name, now); p.Why != "" {
+			p.State = ProcessAway
+		}
+		out = append(out, p)
+	}
+	return out
+}
+
+// LeadingNotSeen returns the processes of Leading if the Leases cannot be read.
+func LeadingNotSeen(namespace, why string) []Process {
+	var out []Process
+	for _, name := range leaders {
+		out = append(out, Process{name, ProcessNotSeen, leaseOf(namespace, name), why})
+	}
+	return out
+}
+
+func leaseOf(namespace, process string) string {
+	return "Lease " + namespace + "/" + namePrefix + process
+}
+
+// unheld returns why the Lease shows no replica at work, or "".
+func unheld(lease *coordinationv1.Lease, process string, now time.Time) string {
+	if lease == nil {
+		return fmt.Sprintf("it does not exist, and the %s does not create it: apply the manifest again", process)
+	}
+	renewed := renewedAt(lease)
+	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" || renewed.IsZero() {
+		return "no replica holds it"
+	}
+	seconds := int32(15)
+	if lease.Spec.LeaseDurationSeconds != nil {
+		seconds = *lease.Spec.LeaseDurationSeconds
+	}
+	if late := now.Sub(renewed); late > time.Duration(seconds)*time.Second {
+		return fmt.Sprintf("%s has not renewed it for %s", *lease.Spec.HolderIdentity, late.Truncate(time.Second))
+	}
+	return ""
+}
+
+// renewedAt returns when the Lease was renewed, as the API server's clock had it: when a manager
+// of its fields wrote last. What it says itself is by the clock of its holder, and counts where
+// nothing else is known.
+func renewedAt(lease *coordinationv1.Lease) (last time.Time) {
+	for _, entry := range lease.ManagedFields {
+		if entry.Time != nil && entry.Time.After(last) {
+			last = entry.Time.Time
+		}
+	}
+	if last.IsZero() && lease.Spec.RenewTime != nil {
+		return lease.Spec.RenewTime.Time
+	}
+	return last
+}
+
+// WebhookService is the Service to which the API server sends pods.
+const WebhookService = namePrefix + "webhook"
+
+// WebhookOf returns the webhook, by the EndpointSlices of its Service.
+func WebhookOf(namespace string, of []discoveryv1.EndpointSlice) Process {
+	ready := func(e discoveryv1.Endpoint) bool { return e.Conditions.Ready == nil || *e.Conditions.Ready }
+	p := WebhookNotSeen(namespace, "it has no EndpointSlice")
+	switch {
+	case len(of) == 0:
+	case slices.ContainsFunc(of, func(s discoveryv1.EndpointSlice) bool { return slices.ContainsFunc(s.Endpoints, ready) }):
+		p.State, p.Why = ProcessRuns, ""
+	default:
+		p.State, p.Why = ProcessAway, "it has no ready endpoint"
+	}
+	return p
+}
+
+// WebhookNotSeen returns the webhook if its EndpointSlices are not there, or cannot be read.
+func WebhookNotSeen(namespace, why string) Process {
+	return Process{Name: "webhook", State: ProcessNotSeen, Object: "Service " + namespace + "/" + WebhookService, Why: why}
+}
