@@ -16,13 +16,13 @@
 //	                      writes it into the Ready conditions; a new leader goes on
 //	                      with what the Serving conditions say
 //	endpointOf            where a pod is dialled: the ports for which its Services
-//	                      offer TLS, and their name
+//	                      offer TLS (api.Needs), and their name
 //	consumer.state        what a pod is called, by its answers (State)
 //	consumer.next         when it is dialled again: often while something is about
 //	                      to change, rarely otherwise
 //	agenda                which pods are dialled now, and when to look again
 //	reached               how long a certificate took to a pod
-//	servingCondition      what its Service says about all of them
+//	statement             what its Service says about all of them, at each of its ports
 //
 // In what the two differ is behind two interfaces: standard is what an answer is judged by,
 // and subject is what is asked of a pod and what follows from the answers.
