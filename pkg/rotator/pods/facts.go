@@ -110,14 +110,6 @@ func explained(status api.InjectionStatus) Key {
 	return SecretKey(shortName(status.NotInjectedFor()))
 }
 
-// notedOf returns what the webhook noted on a pod of the workload, if that can be named in an event.
-func notedOf(status api.InjectionStatus, of Workload) string {
-	if !of.Restartable() {
-		return ""
-	}
-	return strings.Clone(api.Shorten(strings.Join(status.Notes, "; "), maxNoted))
-}
-
 // FactsOf derives the facts of a pod. They have at most MaxKept bytes of text.
 func FactsOf(pod *corev1.Pod) *Facts {
 	request, err := api.ParsePod(&pod.ObjectMeta)

@@ -71,3 +71,11 @@ func (t *Template) Revision() string {
 	labels := t.LabelSet()
 	return cmp.Or(labels[appsv1.DefaultDeploymentUniqueLabelKey], labels[appsv1.ControllerRevisionHashLabelKey])
 }
+
+// notedOf returns what the webhook noted on a pod of the workload, if that can be named in an event.
+func notedOf(status api.InjectionStatus, of Workload) string {
+	if !of.Restartable() {
+		return ""
+	}
+	return strings.Clone(api.Shorten(strings.Join(status.Notes, "; "), maxNoted))
+}

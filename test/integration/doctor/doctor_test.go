@@ -197,76 +197,79 @@ func reapply(t *testing.T) error {
 	return nil
 }
 
-// tenants makes mistakes as people do, and sees each named.
+// mistakes are those that people make in a namespace of their own.
+var mistakes = []struct {
+	name  string
+	make  func(t *testing.T, ns string)
+	level doctor.Level
+	id    doctor.ID
+	text  string
+}{
+	{"misspelled", func(t *testing.T, ns string) {
+		t.Helper()
+		newService(t, ns, "servingcert.dev/secretname", "web-tls")
+	}, doctor.Error, doctor.UnknownKey, "Service misspelled/web: servingcert.dev/secretname means nothing on a Service"},
+	{"forbidden-name", func(t *testing.T, ns string) {
+		t.Helper()
+		newService(t, ns, api.AnnotationSecretName, "web-tls", api.AnnotationExtraDNSNames, "web.example.com")
+	}, doctor.Error, doctor.NotReady, "InvalidAnnotation"},
+	{"selects-nothing", func(t *testing.T, ns string) {
+		t.Helper()
+		newService(t, ns, api.AnnotationSecretName, "web-tls")
+	}, doctor.Warning, doctor.SelectsNothing, "app=web"},
+	{"no-selector", func(t *testing.T, ns string) {
+		t.Helper()
+		newService(t, ns, api.AnnotationSecretName, "web-tls")
+		patch(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}}, `{"spec":{"selector":null}}`)
+	}, doctor.Warning, doctor.SelectsNothing, "Service no-selector/web: it has no selector"},
+	{"noted", func(t *testing.T, ns string) {
+		t.Helper()
+		newService(t, ns, api.AnnotationSecretName, "web-tls")
+		patch(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}}, `{"spec":{"ports":[{"port":443,"targetPort":"https"}]}}`)
+		newPod(t, ns, func(p *corev1.Pod) { p.Labels = map[string]string{"app": "web"} })
+	}, doctor.Warning, doctor.NoConsumers, `; the webhook noted on pods of Pod web: "NotServing: no container declares the target port of the Service (Service web: targetPort https)`},
+	{"wrong-label", func(t *testing.T, ns string) {
+		t.Helper()
+		patch(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, `{"metadata":{"labels":{"servingcert.dev/inject":"true"}}}`)
+	}, doctor.Error, doctor.InjectLabel, `"true": must be "enabled" or "disabled"`},
+	{"no-label", func(t *testing.T, ns string) {
+		t.Helper()
+		patch(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, `{"metadata":{"labels":{"servingcert.dev/inject":null}}}`)
+		newService(t, ns, api.AnnotationSecretName, "web-tls")
+	}, doctor.Warning, doctor.NotLabelled, "Service no-label/web"},
+	{"proxy-not-asked", func(t *testing.T, ns string) {
+		t.Helper()
+		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}, Spec: corev1.ServiceSpec{
+			Ports: []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromString("sc-tls-8080")}},
+		}}
+		require.NoError(t, admin.Create(t.Context(), svc))
+	}, doctor.Warning, doctor.TLSPorts, "Service proxy-not-asked/web: port https: targetPort: \"sc-tls-8080\": there is no proxy for it"},
+	{"bare-pod", func(t *testing.T, ns string) {
+		t.Helper()
+		newPod(t, ns, func(p *corev1.Pod) { p.Annotations = map[string]string{api.AnnotationOnRotate: "restart"} })
+	}, doctor.Warning, doctor.NoRestart, "no controller would make the pod again"},
+	{"subpath", func(t *testing.T, ns string) {
+		t.Helper()
+		newService(t, ns, api.AnnotationSecretName, "web-tls")
+		newPod(t, ns, func(p *corev1.Pod) {
+			p.Labels = map[string]string{api.LabelInject: api.InjectDisabled}
+			p.Spec.Volumes = []corev1.Volume{{Name: "tls", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "web-tls"}}}}
+			p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "tls", MountPath: "/web.crt", SubPath: "tls.crt"}}
+		})
+	}, doctor.Warning, doctor.SubPath, "container web mounts Secret web-tls at /web.crt by subPath"},
+	{"missed", func(t *testing.T, ns string) {
+		t.Helper()
+		newPod(t, ns, func(p *corev1.Pod) {
+			p.Labels = map[string]string{"app": "web"}
+			p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 443}}
+		})
+		newService(t, ns, api.AnnotationSecretName, "web-tls") // later
+	}, doctor.Warning, doctor.Missed, "Pod missed/web: 1 of its pods run without the certificate"},
+}
+
+// tenants makes the mistakes, and sees each named.
 func tenants(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		make  func(t *testing.T, ns string)
-		level doctor.Level
-		id    doctor.ID
-		text  string
-	}{
-		{"misspelled", func(t *testing.T, ns string) {
-			t.Helper()
-			newService(t, ns, "servingcert.dev/secretname", "web-tls")
-		}, doctor.Error, doctor.UnknownKey, "Service misspelled/web: servingcert.dev/secretname means nothing on a Service"},
-		{"forbidden-name", func(t *testing.T, ns string) {
-			t.Helper()
-			newService(t, ns, api.AnnotationSecretName, "web-tls", api.AnnotationExtraDNSNames, "web.example.com")
-		}, doctor.Error, doctor.NotReady, "InvalidAnnotation"},
-		{"selects-nothing", func(t *testing.T, ns string) {
-			t.Helper()
-			newService(t, ns, api.AnnotationSecretName, "web-tls")
-		}, doctor.Warning, doctor.SelectsNothing, "app=web"},
-		{"no-selector", func(t *testing.T, ns string) {
-			t.Helper()
-			newService(t, ns, api.AnnotationSecretName, "web-tls")
-			patch(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}}, `{"spec":{"selector":null}}`)
-		}, doctor.Warning, doctor.SelectsNothing, "Service no-selector/web: it has no selector"},
-		{"noted", func(t *testing.T, ns string) {
-			t.Helper()
-			newService(t, ns, api.AnnotationSecretName, "web-tls")
-			patch(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}}, `{"spec":{"ports":[{"port":443,"targetPort":"https"}]}}`)
-			newPod(t, ns, func(p *corev1.Pod) { p.Labels = map[string]string{"app": "web"} })
-		}, doctor.Warning, doctor.NoConsumers, `; the webhook noted on pods of Pod web: "NotServing: no container declares the target port of the Service (Service web: targetPort https)`},
-		{"wrong-label", func(t *testing.T, ns string) {
-			t.Helper()
-			patch(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, `{"metadata":{"labels":{"servingcert.dev/inject":"true"}}}`)
-		}, doctor.Error, doctor.InjectLabel, `"true": must be "enabled" or "disabled"`},
-		{"no-label", func(t *testing.T, ns string) {
-			t.Helper()
-			patch(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, `{"metadata":{"labels":{"servingcert.dev/inject":null}}}`)
-			newService(t, ns, api.AnnotationSecretName, "web-tls")
-		}, doctor.Warning, doctor.NotLabelled, "Service no-label/web"},
-		{"proxy-not-asked", func(t *testing.T, ns string) {
-			t.Helper()
-			svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}, Spec: corev1.ServiceSpec{
-				Ports: []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromString("sc-tls-8080")}},
-			}}
-			require.NoError(t, admin.Create(t.Context(), svc))
-		}, doctor.Warning, doctor.TLSPorts, "Service proxy-not-asked/web: port https: targetPort: \"sc-tls-8080\": there is no proxy for it"},
-		{"bare-pod", func(t *testing.T, ns string) {
-			t.Helper()
-			newPod(t, ns, func(p *corev1.Pod) { p.Annotations = map[string]string{api.AnnotationOnRotate: "restart"} })
-		}, doctor.Warning, doctor.NoRestart, "no controller would make the pod again"},
-		{"subpath", func(t *testing.T, ns string) {
-			t.Helper()
-			newService(t, ns, api.AnnotationSecretName, "web-tls")
-			newPod(t, ns, func(p *corev1.Pod) {
-				p.Labels = map[string]string{api.LabelInject: api.InjectDisabled}
-				p.Spec.Volumes = []corev1.Volume{{Name: "tls", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "web-tls"}}}}
-				p.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "tls", MountPath: "/web.crt", SubPath: "tls.crt"}}
-			})
-		}, doctor.Warning, doctor.SubPath, "container web mounts Secret web-tls at /web.crt by subPath"},
-		{"missed", func(t *testing.T, ns string) {
-			t.Helper()
-			newPod(t, ns, func(p *corev1.Pod) {
-				p.Labels = map[string]string{"app": "web"}
-				p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 443}}
-			})
-			newService(t, ns, api.AnnotationSecretName, "web-tls") // later
-		}, doctor.Warning, doctor.Missed, "Pod missed/web: 1 of its pods run without the certificate"},
-	} {
+	for _, c := range mistakes {
 		t.Run(c.name, func(t *testing.T) {
 			newNamespace(t, c.name, map[string]string{api.LabelInject: api.InjectEnabled})
 			c.make(t, c.name)
