@@ -69,14 +69,17 @@ func (x *index[T]) remove(value string, key name) {
 	}
 }
 
-// find returns the keys of the objects with the value, in no order.
-func (x *index[T]) find(value string) []types.NamespacedName {
+// find returns the keys of the objects with the value, in no order: not more than most of them.
+func (x *index[T]) find(value string, most int) []types.NamespacedName {
 	one, there := x.one[value]
 	if !there {
 		return nil
 	}
-	keys := append(make([]types.NamespacedName, 0, 1+len(x.more[value])), one.key())
+	keys := append(make([]types.NamespacedName, 0, min(1+len(x.more[value]), most)), one.key())
 	for key := range x.more[value] {
+		if len(keys) >= most {
+			break
+		}
 		keys = append(keys, key.key())
 	}
 	return keys

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"math"
 	"slices"
 	"time"
 
@@ -75,7 +76,7 @@ type holder[T Object] interface {
 	toolscache.ReflectorStore
 	get(key types.NamespacedName) T
 	keys(namespace string) []types.NamespacedName
-	found(index, value string) []types.NamespacedName
+	found(index, value string, most int) []types.NamespacedName
 	handle(change[T])
 	hasSynced() bool
 }
@@ -85,7 +86,7 @@ func NewInformer[O runtime.Object, T Object](o Options[O, T]) (*Informer[T], err
 	if o.Objects == nil || o.Derive == nil {
 		return nil, fmt.Errorf("cache of %T: nothing lists the objects, or nothing derives facts of them", o.Example)
 	}
-	s := &store[O, T]{derive: o.Derive, room: o.Room, items: map[name]T{}, indices: map[string]*index[T]{}}
+	s := &store[O, T]{derive: o.Derive, room: o.Room, worker: fmt.Sprintf("watch of %T", o.Example), items: map[name]T{}, indices: map[string]*index[T]{}}
 	for by, values := range o.Indexers {
 		s.indices[by] = newIndex(values)
 	}
@@ -122,7 +123,17 @@ func (i *Informer[T]) List() []T { return slices.Collect(i.All()) }
 // ByIndex returns the facts for which an indexer gave the value, in no order. The
 // index must be one of those of the Options.
 func (i *Informer[T]) ByIndex(index, value string) []T {
-	return slices.Collect(i.of(i.store.found(index, value)))
+	return slices.Collect(i.of(i.store.found(index, value, math.MaxInt)))
+}
+
+// Few is ByIndex if there are not more than most such facts, and returns false otherwise. Unlike
+// that of ByIndex, its cost does not grow with how many there are.
+func (i *Informer[T]) Few(index, value string, most int) (found []T, all bool) {
+	keys := i.store.found(index, value, most+1)
+	if len(keys) > most {
+		return nil, false
+	}
+	return slices.Collect(i.of(keys)), true
 }
 
 // of yields the facts of those objects that are there.

@@ -11,6 +11,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/pkg/heartbeat"
 )
 
 // store holds the facts of objects O, of type T, and tells handlers of each change. A reflector fills it. client-go's own store keeps a set for every value of an
@@ -19,6 +21,7 @@ import (
 type store[O any, T Object] struct {
 	derive func(O) T
 	room   Room[O, T]
+	worker string // who is busy with an object, for package heartbeat
 
 	// changes is held while a change is made and its handlers run, so that each handler sees
 	// all changes in their order.
@@ -52,6 +55,15 @@ func (d derived[T]) GetObjectKind() schema.ObjectKind { return schema.EmptyObjec
 // DeepCopyObject makes it an object of a list, which nobody changes.
 func (d derived[T]) DeepCopyObject() runtime.Object { return d }
 
+// busy says that the goroutine that watches is busy with an object.
+func (s *store[O, T]) busy(object any) (end func()) {
+	var key types.NamespacedName
+	if m, ok := object.(metav1.Object); ok {
+		key = types.NamespacedName{Namespace: m.GetNamespace(), Name: m.GetName()}
+	}
+	return heartbeat.Process.Begin(s.worker, key)
+}
+
 // factsOf returns what is kept of an object.
 func (s *store[O, T]) factsOf(original O) T {
 	facts := s.derive(original)
@@ -65,6 +77,7 @@ func (s *store[O, T]) factsOf(original O) T {
 func (s *store[O, T]) Transformer() toolscache.TransformFunc {
 	return func(object any) (any, error) {
 		if original, ok := object.(O); ok {
+			defer s.busy(object)()
 			return derived[T]{s.factsOf(original)}, nil
 		}
 		return object, nil // derived already
@@ -80,6 +93,7 @@ func (s *store[O, T]) Update(object any) error {
 	if !ok {
 		return fmt.Errorf("unexpected %T", object)
 	}
+	defer s.busy(object)()
 	after := s.factsOf(original)
 	s.changes.Lock()
 	defer s.changes.Unlock()
@@ -96,6 +110,7 @@ func (s *store[O, T]) Delete(object any) error {
 	}
 	s.changes.Lock()
 	defer s.changes.Unlock()
+	defer s.busy(object)()
 	last := s.derive(original)
 	if s.room.Accounts != nil {
 		s.room.Accounts.Forget(any(original).(metav1.Object)) // facts may have no UID
@@ -223,15 +238,15 @@ func (s *store[O, T]) keys(namespace string) []types.NamespacedName {
 	return keys
 }
 
-// found returns the keys of the objects for which an index has the value.
-func (s *store[O, T]) found(by, value string) []types.NamespacedName {
+// found returns the keys of the objects for which an index has the value: not more than most of them.
+func (s *store[O, T]) found(by, value string, most int) []types.NamespacedName {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	index, ok := s.indices[by]
 	if !ok {
 		panic("no index " + by)
 	}
-	return index.find(value)
+	return index.find(value, most)
 }
 
 // name is a types.NamespacedName, of which many objects share the namespace: each comes from

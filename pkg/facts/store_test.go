@@ -117,7 +117,7 @@ func TestStoreIsWhatItWasTold(t *testing.T) {
 				}
 				for _, l := range []string{"x", "y", "z"} {
 					var found []string
-					for _, key := range s.found("label", l) {
+					for _, key := range s.found("label", l, 10) {
 						found = append(found, key.String())
 					}
 					require.ElementsMatch(t, byLabel[l], found)
@@ -181,5 +181,5 @@ func TestStoreRefusesOtherObjects(t *testing.T) {
 	}
 	assert.False(t, s.hasSynced())
 	assert.NoError(t, s.Resync())
-	assert.Panics(t, func() { s.found("unknown", "x") })
+	assert.Panics(t, func() { s.found("unknown", "x", 10) })
 }

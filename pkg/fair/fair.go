@@ -146,7 +146,7 @@ func (q *Queue[K]) forget(t *tenant[K]) {
 // Next takes the next thing, which is being worked on until Done. It returns false if nothing
 // may be worked on.
 func (q *Queue[K]) Next() (of string, key K, priority int, ok bool) {
-	if len(q.order) == 0 || q.order[0].full() {
+	if !q.Ready() {
 		return "", key, 0, false
 	}
 	t := q.order[0]
@@ -166,6 +166,9 @@ func (q *Queue[K]) Done(of string) {
 	}
 	q.forget(t)
 }
+
+// Ready reports whether Next would return something.
+func (q *Queue[K]) Ready() bool { return len(q.order) > 0 && !q.order[0].full() }
 
 // Len returns how many things wait.
 func (q *Queue[K]) Len() int { return q.waiting }

@@ -67,3 +67,8 @@ func TestKeyed(t *testing.T) {
 	assert.Equal(t, 1, k.Len(), "the one that has taken most")
 	assert.Equal(t, second(4), k.At(1, second(1), 1))
 }
+
+func TestJitter(t *testing.T) {
+	assert.Equal(t, 5*time.Second, Jitter(10*time.Second, 0))
+	assert.Equal(t, 7500*time.Millisecond, Jitter(10*time.Second, 0.5))
+}

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	ctrlmetricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
@@ -207,6 +208,7 @@ func (c *Common) ManagerOptions(scheme *runtime.Scheme, leaseName string) manage
 		LeaderElectionID:              leaseName,
 		LeaderElectionNamespace:       c.Namespace,
 		LeaderElectionReleaseOnCancel: true, // the process ends when Run does
+		Controller:                    config.Controller{ReconciliationTimeout: reconcileTimeout},
 	}
 }
 

@@ -34,17 +34,24 @@ func (c *Common) Bounds(name string) port.Config {
 }
 
 // AddChecks serves liveness, and readiness by the given check, whether the process leads or
-// not, and before the caches have synced. It returns an error if the address cannot be
-// listened on.
+// not, and before the caches have synced. Neither is given while a worker is stuck. It returns an
+// error if the address cannot be listened on.
 func (c *Common) AddChecks(mgr manager.Manager, readyName string, ready healthz.Checker) error {
 	if c.HealthAddr == "0" {
 		return nil
 	}
-	mux := http.NewServeMux()
-	for path, checks := range map[string]map[string]healthz.Checker{"/healthz": {"ping": healthz.Ping}, "/readyz": {readyName: ready}} {
-		handler := http.StripPrefix(path, &healthz.Handler{Checks: checks})
-		mux.Handle(path, handler)
-		mux.Handle(path+"/", handler) // a check by its name
+	mux, workers := http.NewServeMux(), newWorkers(ctrl.Log.WithName("health"))
+	for _, page := range []struct {
+		path   string
+		checks map[string]healthz.Checker
+		times  int // patience with a worker
+	}{
+		{"/healthz", map[string]healthz.Checker{"ping": healthz.Ping}, restartAfter},
+		{"/readyz", map[string]healthz.Checker{readyName: ready}, 1},
+	} {
+		handler := workers.before(http.StripPrefix(page.path, &healthz.Handler{Checks: page.checks}), page.times)
+		mux.Handle(page.path, handler)
+		mux.Handle(page.path+"/", handler) // a check by its name
 	}
 	served := c.Bounds("health")
 	served.Handler, served.WriteTimeout = mux, healthWriteTimeout

@@ -81,7 +81,7 @@ func (c *Controller) addTo(mgr manager.Manager) error {
 			MaxConcurrentReconciles: 1,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, longestWait),
 		}).
-		Complete(c)
+		Complete(facts.Reconciler(controllerName, c))
 	if err != nil {
 		return fmt.Errorf("add controller: %w", err)
 	}

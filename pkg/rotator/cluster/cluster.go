@@ -19,6 +19,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
+	"github.com/servingcert/servingcert/pkg/facts/queue"
 )
 
 // Name is the reporting controller of events, and the manager of the fields that
@@ -99,9 +100,11 @@ func (c *Cluster) Recorder() events.EventRecorder { return c.mgr.GetEventRecorde
 func (c *Cluster) AddController(name string, options controller.Options, sources ...source.Source) error {
 	anyName := true // controller-runtime wants names to be unique in a process, tests run several managers
 	options.SkipNameValidation = &anyName
+	options.Reconciler = facts.Reconciler(name, options.Reconciler)
 	if options.MaxConcurrentReconciles == 0 {
 		options.MaxConcurrentReconciles = c.Workers
 	}
+	options.NewQueue = queue.ForWorkers(options.MaxConcurrentReconciles)
 	ctrl, err := controller.New(name, c.mgr, options)
 	if err != nil {
 		return fmt.Errorf("make controller %s: %w", name, err)

@@ -27,6 +27,7 @@ type Controller struct {
 	metrics  *metrics
 	pace     *pace.Pace
 	roots    roots
+	fanOut   *facts.FanOut
 
 	wroteSecret *facts.Written[*signer.SecretFacts]
 	wroteStatus *facts.Written[stated]

@@ -64,7 +64,8 @@ func addConventional(ctx context.Context, mgr manager.Manager, namespace string,
 	anyName := true // several managers run in one process of a test
 	c, err := controller.New("conventional-secrets", mgr, controller.Options{
 		SkipNameValidation: &anyName,
-		Reconciler:         &conventional{client: mgr.GetClient(), live: mgr.GetAPIReader(), secrets: secrets, opted: mgr.GetCache(), namespace: namespace},
+		Reconciler: facts.Reconciler("conventional-secrets",
+			&conventional{client: mgr.GetClient(), live: mgr.GetAPIReader(), secrets: secrets, opted: mgr.GetCache(), namespace: namespace}),
 	})
 	if err != nil {
 		return fmt.Errorf("controller: %w", err)

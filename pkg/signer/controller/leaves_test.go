@@ -43,7 +43,7 @@ func withOwned(t testing.TB, owners []metav1.OwnerReference, pairs ...issue.Issu
 	require.NoError(t, err)
 	start(t, secretCache)
 	start(t, serviceCache.Informer)
-	return &Controller{secrets: secretCache, services: serviceCache}
+	return &Controller{secrets: secretCache, services: serviceCache, fanOut: facts.NewFanOut("test")}
 }
 
 // start has the informer hold what there is.

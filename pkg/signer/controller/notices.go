@@ -42,7 +42,7 @@ func newNotices(c *Controller) *notices {
 // add adds the controller of notices to the manager.
 func (n *notices) add(mgr manager.Manager) error {
 	anyName := true // several managers run in one process of a test
-	ctrl, err := controller.New("notices", mgr, controller.Options{SkipNameValidation: &anyName, Reconciler: n})
+	ctrl, err := controller.New("notices", mgr, controller.Options{SkipNameValidation: &anyName, Reconciler: facts.Reconciler("notices", n)})
 	if err != nil {
 		return fmt.Errorf("controller: %w", err)
 	}

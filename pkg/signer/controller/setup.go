@@ -16,9 +16,9 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
+	"github.com/servingcert/servingcert/pkg/facts/queue"
 	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/pkg/signer/pace"
-	"github.com/servingcert/servingcert/pkg/signer/queue"
 )
 
 // Setup makes the controller and adds it to the manager, whose cache must have
@@ -66,6 +66,7 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 		events:      mgr.GetEventRecorder("servingcert-signer"),
 		metrics:     metrics,
 		pace:        pace.New(cfg.Rates),
+		fanOut:      facts.NewFanOut("signer"),
 		wroteSecret: wroteSecret,
 		wroteStatus: facts.NewWritten[stated](),
 	}
@@ -100,10 +101,10 @@ func coreClient(mgr manager.Manager) (rest.Interface, error) {
 
 func (c *Controller) watch(mgr manager.Manager) error {
 	ctrl, err := controller.New("signer", mgr, controller.Options{
-		Reconciler:              c,
+		Reconciler:              facts.Reconciler("signer", c),
 		MaxConcurrentReconciles: c.config.Workers,
 		RateLimiter:             queue.Retries(),
-		NewQueue:                queue.New,
+		NewQueue:                queue.ForWorkers(c.config.Workers),
 		LogConstructor:          queue.Logs(mgr.GetLogger(), "signer"),
 	})
 	if err != nil {
@@ -127,5 +128,6 @@ func (c *Controller) sources(mgr manager.Manager) []source.Source {
 		source.Kind[client.Object](mgr.GetCache(), metadataOf(secretKind), obstacleHandler(), facts.Changed()),
 		c.secrets.Source("managed Secrets", c.secretChanged),
 		source.Func(c.watchAuthority),
+		source.Func(c.startFanOut),
 	}
 }

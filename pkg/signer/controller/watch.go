@@ -65,10 +65,32 @@ func (c *Controller) enqueueChanged(q facts.Queue, before, after *corev1.Service
 		if ok && !told {
 			c.enqueueAsked(q, svc.Namespace, name)
 		}
-		for _, f := range c.ownedBy(svc) {
-			if !told || f.Name != name {
+		except := ""
+		if told {
+			except = name
+		}
+		c.enqueueOwned(q, svc, except)
+	}
+}
+
+// fewOwned is up to how many Secrets that a Service owns are enqueued by a handler. Usually there
+// is one.
+const fewOwned = 8
+
+// enqueueOwned enqueues the Secrets that a Service owns, but for one. However many there are, it
+// costs a handler little: those of a Service with more are enqueued in the turn of its tenant.
+func (c *Controller) enqueueOwned(q facts.Queue, svc *corev1.Service, except string) {
+	owned, all := c.secrets.Few(byOwner, string(svc.UID), fewOwned)
+	if !all {
+		c.fanOut.Do(svc.Namespace, "owned/"+string(svc.UID), func() {
+			for _, f := range c.ownedBy(svc) {
 				enqueue(q, f.Namespace, f.Name)
 			}
+		})
+	}
+	for _, f := range owned {
+		if f.Name != except {
+			enqueue(q, f.Namespace, f.Name)
 		}
 	}
 }
@@ -95,17 +117,26 @@ func sameBesideStatus(before, after *corev1.Service) bool {
 	return equality.Semantic.DeepEqual(a, b)
 }
 
-// namespaceHandler enqueues every Secret of a namespace that was opted in or out, and ends
-// the metrics of one that was deleted.
+// namespaceHandler has every Secret of a namespace enqueued that was opted in or out, or is being
+// deleted, and ends the metrics of one that was deleted. Nothing else is known of a namespace.
 func (c *Controller) namespaceHandler() handler.EventHandler {
-	enqueueAll := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		return c.requestsIn(o.GetName())
-	})
+	enqueueAll := func(q facts.Queue, namespace string) {
+		c.fanOut.Do(namespace, "namespace", func() {
+			for _, r := range c.requestsIn(namespace) {
+				q.Add(r)
+			}
+		})
+	}
 	return handler.Funcs{
-		CreateFunc: enqueueAll.Create,
-		UpdateFunc: enqueueAll.Update,
-		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q facts.Queue) {
-			enqueueAll.Delete(ctx, e, q)
+		CreateFunc: func(_ context.Context, e event.CreateEvent, q facts.Queue) { enqueueAll(q, e.Object.GetName()) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q facts.Queue) {
+			before, after := e.ObjectOld, e.ObjectNew
+			if before.GetUID() != after.GetUID() || (before.GetDeletionTimestamp() == nil) != (after.GetDeletionTimestamp() == nil) {
+				enqueueAll(q, after.GetName())
+			}
+		},
+		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q facts.Queue) {
+			enqueueAll(q, e.Object.GetName())
 			c.metrics.forget(e.Object.GetName())
 		},
 	}
@@ -131,6 +162,12 @@ func (c *Controller) requestsIn(namespace string) []reconcile.Request {
 		requests = append(requests, reconcile.Request{NamespacedName: key})
 	}
 	return requests
+}
+
+// startFanOut has what handlers leave to be done be done.
+func (c *Controller) startFanOut(ctx context.Context, _ facts.Queue) error {
+	go c.fanOut.Run(ctx)
+	return nil
 }
 
 // watchAuthority enqueues everything whenever the CA changed.
@@ -198,8 +235,6 @@ func (c *Controller) enqueueOwners(q facts.Queue, f *signer.SecretFacts) {
 		if name, ok := secretOf(svc); ok {
 			enqueue(q, svc.Namespace, name)
 		}
-		for _, other := range c.ownedBy(svc) {
-			enqueue(q, other.Namespace, other.Name)
-		}
+		c.enqueueOwned(q, svc, "")
 	}
 }

@@ -2,6 +2,7 @@ package controller
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,16 +13,17 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	fcache "k8s.io/client-go/tools/cache/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
+	"github.com/servingcert/servingcert/pkg/facts/queue"
 	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 	"github.com/servingcert/servingcert/pkg/signer/pace"
-	"github.com/servingcert/servingcert/pkg/signer/queue"
 )
 
 func TestOwnSecretsAreTheFirstAfterAChangeOfTheCA(t *testing.T) {
@@ -217,4 +219,67 @@ func TestTheOtherSecretsOfAServiceAreLookedAt(t *testing.T) {
 	c.wroteStatus.Put(client.ObjectKeyFromObject(after), "10", statedBy(after), epoch)
 	c.serviceChanged(t.Context(), q, before, after)
 	assert.Equal(t, []string{"s0"}, waiting(q))
+}
+
+// However many Secrets a tenant has its Services own, a handler enqueues a few of them: those of all
+// tenants wait for it. The others follow, in the turn of the tenant.
+func TestWhatAHandlerDoesDoesNotGrowWithWhatATenantHas(t *testing.T) {
+	issued := issueBy(t, testCA(t), wantedBy(service("web")))
+	const many, few = 80, 9
+	pairs := slices.Repeat([]issue.Issued{issued}, many)
+	for name, change := range map[string]func(c *Controller, q facts.Queue){
+		"a Service": func(c *Controller, q facts.Queue) {
+			c.serviceChanged(t.Context(), q, nil, service("web", api.AnnotationSecretName, "s1"))
+		},
+		"the owners of a Secret": func(c *Controller, q facts.Queue) {
+			before := *c.secrets.Get(types.NamespacedName{Namespace: "shop", Name: "s1"})
+			after := before
+			after.OwnerReferences, after.ResourceVersion = nil, "99"
+			c.secretChanged(t.Context(), q, &before, &after)
+		},
+		"a namespace": func(c *Controller, q facts.Queue) {
+			namespace := metadataOf(namespaceKind)
+			namespace.Name = "shop"
+			c.namespaceHandler().Create(t.Context(), event.CreateEvent{Object: namespace}, q)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := withSecrets(t, pairs...)
+			c.config.Clock, c.wroteSecret, c.wroteStatus = func() time.Time { return epoch }, facts.NewWritten[*signer.SecretFacts](), facts.NewWritten[stated]()
+			q := queue.New("", queue.Retries())
+			defer q.ShutDown()
+			change(c, q)
+			assert.LessOrEqual(t, q.Len(), few)
+			for c.fanOut.Next() {
+			}
+			assert.GreaterOrEqual(t, q.Len(), many, "all are looked at")
+			assert.LessOrEqual(t, q.Len(), many+1)
+		})
+	}
+}
+
+// Nothing is known of a namespace but which one it is, and whether it is being deleted.
+func TestWhichChangesOfANamespaceMatter(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(*metav1.PartialObjectMetadata)
+		want   int
+	}{
+		"nothing that is known": {func(ns *metav1.PartialObjectMetadata) { ns.ResourceVersion = "8" }, 0},
+		"it is another":         {func(ns *metav1.PartialObjectMetadata) { ns.UID = "other" }, 1},
+		"it is being deleted":   {func(ns *metav1.PartialObjectMetadata) { ns.DeletionTimestamp = new(metav1.Now()) }, 1},
+	} {
+		c := withSecrets(t, issueBy(t, testCA(t), wantedBy(service("web"))))
+		q := queue.New("", queue.Retries())
+		before := metadataOf(namespaceKind)
+		before.Name, before.UID = "shop", "uid"
+		after := before.DeepCopy()
+		tt.change(after)
+		c.namespaceHandler().Update(t.Context(), event.UpdateEvent{ObjectOld: before, ObjectNew: after}, q)
+		for c.fanOut.Next() {
+		}
+		if assert.GreaterOrEqual(t, q.Len(), tt.want, name); tt.want == 0 {
+			assert.Zero(t, q.Len(), name)
+		}
+		q.ShutDown()
+	}
 }

@@ -99,8 +99,3 @@ func TestWhatPutsACertificateOff(t *testing.T) {
 	_, _, waits = r.Waits(Share{Text: "pod"}, Slot{Secret: later}, later)
 	assert.False(t, waits)
 }
-
-func TestJitter(t *testing.T) {
-	assert.Equal(t, 5*time.Second, Jitter(10*time.Second, 0))
-	assert.Equal(t, 7500*time.Millisecond, Jitter(10*time.Second, 0.5))
-}

@@ -1,7 +1,5 @@
 package pace
 
-import "time"
-
 // Priorities of a Secret that waits for its turn.
 const (
 	// PriorityOwn is that of servingcert's own Secrets after a change of the CA.
@@ -18,8 +16,3 @@ const (
 	// controller-runtime gives to what is there already when a process starts.
 	PriorityRenewal = -100
 )
-
-// Jitter returns between half of d and d, by chance in [0,1).
-func Jitter(d time.Duration, chance float64) time.Duration {
-	return d/2 + time.Duration(chance*float64(d/2))
-}

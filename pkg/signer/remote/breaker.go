@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/servingcert/servingcert/pkg/signer/pace"
+	"github.com/servingcert/servingcert/pkg/limit"
 )
 
 // How long a server (or an API) that does not work is left alone: longer after each attempt
@@ -66,7 +66,7 @@ func (b *Breaker) Failed(asked, now time.Time, err *Error, chance float64) {
 	if n := b.failures - 1; n < 16 {
 		rest = min(lastRest, firstRest<<n)
 	}
-	b.until = now.Add(pace.Jitter(rest, chance))
+	b.until = now.Add(limit.Jitter(rest, chance))
 }
 
 // Answered reports that the server works.

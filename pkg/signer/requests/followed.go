@@ -35,11 +35,12 @@ type Followed[R Request] struct {
 	said     *facts.Said
 	looks    *pace.Looks
 	metrics  *Metrics
+	fanOut   *facts.FanOut
 }
 
 // NewFollowed returns the requests of an informer, of which nothing was done yet.
 func NewFollowed[R Request](config Config, requests *facts.Informer[R], recorder events.EventRecorder, metrics *Metrics) *Followed[R] {
-	return &Followed[R]{config, requests, recorder, facts.NewWritten[struct{}](), facts.NewSaid(), pace.NewLooks(), metrics}
+	return &Followed[R]{config, requests, recorder, facts.NewWritten[struct{}](), facts.NewSaid(), pace.NewLooks(), metrics, facts.NewFanOut("requests")}
 }
 
 // item is the request in the controller's queue: its namespace is the tenant.

@@ -14,6 +14,7 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -22,7 +23,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/facts"
-	"github.com/servingcert/servingcert/pkg/signer/queue"
+	"github.com/servingcert/servingcert/pkg/facts/queue"
 )
 
 // Clientset returns the clients of a controller of requests. They use protobuf: a request is
@@ -56,32 +57,39 @@ type Affected[R Request] struct {
 // Controller returns what calls the reconciler for each request that changed, and for those
 // that may have waited for what changed. It is not part of the manager.
 func (f *Followed[R]) Controller(mgr manager.Manager, name string, reconciler reconcile.Reconciler, affected Affected[R]) (controller.Controller, error) {
-	namespace := handler.EnqueueRequestsFromMapFunc(func(_ context.Context, o client.Object) []reconcile.Request {
-		return pending(affected.ByNamespace(o.GetName()))
-	})
+	namespace := func(q facts.Queue, o client.Object) {
+		f.EnqueueLater(q, o.GetName(), "namespace", func() []R { return affected.ByNamespace(o.GetName()) })
+	}
 	return f.ControllerOf(mgr, name, reconciler,
-		f.config.Cluster.services.Changes("Services", serviceHandler(affected.ByService)),
-		source.Kind[client.Object](mgr.GetCache(), namespaceMetadata(), namespace, facts.Changed()),
+		f.config.Cluster.services.Changes("Services", f.serviceHandler(affected.ByService)),
+		source.Kind[client.Object](mgr.GetCache(), namespaceMetadata(), handler.Funcs{
+			CreateFunc: func(_ context.Context, e event.CreateEvent, q facts.Queue) { namespace(q, e.Object) },
+			UpdateFunc: func(_ context.Context, e event.UpdateEvent, q facts.Queue) { namespace(q, e.ObjectNew) },
+			DeleteFunc: func(_ context.Context, e event.DeleteEvent, q facts.Queue) { namespace(q, e.Object) },
+		}, facts.Changed()),
 		source.Func(func(ctx context.Context, q facts.Queue) error { go f.watchAuthority(ctx, q); return nil }),
 	)
 }
 
 // ControllerOf returns what calls the reconciler for each request that changed, and for those
-// that the sources enqueue by Enqueue. It is not part of the manager.
+// that the sources enqueue by Enqueue or EnqueueLater. It is not part of the manager.
 func (f *Followed[R]) ControllerOf(mgr manager.Manager, name string, reconciler reconcile.Reconciler, sources ...source.Source) (controller.Controller, error) {
 	anyName := true // several managers run in one process of a test
-	ctrl, err := controller.NewUnmanaged(name, controller.Options{
+	options := controller.Options{
 		SkipNameValidation:      &anyName,
-		Reconciler:              reconciler,
+		Reconciler:              facts.Reconciler(name, reconciler),
 		MaxConcurrentReconciles: f.config.Workers,
 		RateLimiter:             queue.Retries(),
-		NewQueue:                queue.New,
+		NewQueue:                queue.ForWorkers(f.config.Workers),
 		Logger:                  mgr.GetLogger(),
-	})
+	}
+	options.DefaultFromConfig(mgr.GetControllerOptions())
+	ctrl, err := controller.NewUnmanaged(name, options)
 	if err != nil {
 		return nil, fmt.Errorf("controller: %w", err)
 	}
-	for _, s := range append([]source.Source{f.requests.Source(name, f.changed)}, sources...) {
+	fanOut := source.Func(func(ctx context.Context, _ facts.Queue) error { go f.fanOut.Run(ctx); return nil })
+	for _, s := range append([]source.Source{f.requests.Source(name, f.changed), fanOut}, sources...) {
 		if err := ctrl.Watch(s); err != nil {
 			return nil, fmt.Errorf("watch: %w", err)
 		}
@@ -94,6 +102,12 @@ func Enqueue[R Request](q facts.Queue, all []R) {
 	for _, r := range pending(all) {
 		q.Add(r)
 	}
+}
+
+// EnqueueLater is Enqueue, in a turn of the tenant, for those that are found then: there may be any
+// number of requests. The name is that of what has changed.
+func (f *Followed[R]) EnqueueLater(q facts.Queue, tenant, name string, find func() []R) {
+	f.fanOut.Do(tenant, name, func() { Enqueue(q, find()) })
 }
 
 // changed enqueues a request that waits for an answer, and forgets one that does no more.
@@ -112,13 +126,14 @@ func (f *Followed[R]) changed(_ context.Context, q facts.Queue, before, after R)
 	}
 }
 
-// serviceHandler enqueues what may have waited for a Service.
-func serviceHandler[R Request](affected func(svc *corev1.Service) []R) facts.Handler[*corev1.Service] {
+// serviceHandler has enqueued what may have waited for a Service: there may be any number of
+// requests.
+func (f *Followed[R]) serviceHandler(affected func(svc *corev1.Service) []R) facts.Handler[*corev1.Service] {
 	return func(_ context.Context, q facts.Queue, before, after *corev1.Service) {
 		if after == nil || !api.Asks(after) || before != nil && !matters(before, after) {
 			return
 		}
-		Enqueue(q, affected(after))
+		f.EnqueueLater(q, after.Namespace, "service/"+after.Name, func() []R { return affected(after) })
 	}
 }
 

@@ -13,9 +13,9 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
+	"github.com/servingcert/servingcert/pkg/facts/queue"
 	"github.com/servingcert/servingcert/pkg/signer/csr"
 	"github.com/servingcert/servingcert/pkg/signer/pace"
-	"github.com/servingcert/servingcert/pkg/signer/queue"
 	"github.com/servingcert/servingcert/test/signertest"
 )
 
@@ -82,7 +82,8 @@ func TestWhichChangesOfAServiceMatter(t *testing.T) {
 // What waits is looked at when a Service comes that asks, or changes in what matters.
 func TestRequestsWaitForServices(t *testing.T) {
 	waiting := []*csr.Facts{requestOf("csr-1"), requestOf("csr-2", certificatesv1.CertificateDenied)}
-	handle := serviceHandler(func(svc *corev1.Service) []*csr.Facts {
+	f := NewFollowed[*csr.Facts](Config{}, nil, nil, nil)
+	handle := f.serviceHandler(func(svc *corev1.Service) []*csr.Facts {
 		assert.Equal(t, "shop", svc.Namespace)
 		return waiting
 	})
@@ -105,6 +106,9 @@ func TestRequestsWaitForServices(t *testing.T) {
 			q := queue.New("", queue.Retries())
 			defer q.ShutDown()
 			handle(t.Context(), q, c.before, c.after)
+			assert.Zero(t, q.Len(), "the goroutine that watches does not look for them")
+			for f.fanOut.Next() {
+			}
 			assert.Equal(t, c.want, q.Len())
 		})
 	}

@@ -23,6 +23,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
+	queues "github.com/servingcert/servingcert/pkg/facts/queue"
 	"github.com/servingcert/servingcert/pkg/trust"
 	"github.com/servingcert/servingcert/pkg/trust/controller/target"
 )
@@ -175,7 +177,8 @@ func newController(mgr manager.Manager, cfg Config, name string, workers int, r 
 		MaxConcurrentReconciles: workers,
 		CacheSyncTimeout:        noTimeout,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, cfg.MaxBackoff),
-		Reconciler:              r,
+		NewQueue:                queues.ForWorkers(workers),
+		Reconciler:              facts.Reconciler(name, r),
 	}
 	options.DefaultFromConfig(mgr.GetControllerOptions())
 	c, err := controller.NewUnmanaged(name, options)

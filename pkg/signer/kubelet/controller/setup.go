@@ -82,7 +82,8 @@ func Setup(mgr manager.Manager, cfg Config) error {
 	// Before the Nodes are known, each request would be one of a node that is not there.
 	changes := nodes.Source("nodes", func(_ context.Context, q facts.Queue, before, after *kubelet.Node) {
 		if after != nil && !after.SameAddresses(before) {
-			requests.Enqueue(q, informer.ByIndex(byTenant, kubelet.TenantOf(after.Name)))
+			tenant := kubelet.TenantOf(after.Name)
+			c.requests.EnqueueLater(q, tenant, "node", func() []*kubelet.Facts { return informer.ByIndex(byTenant, tenant) })
 		}
 	})
 	ctrl, err := c.requests.ControllerOf(mgr, "kubelet-serving-requests", c, changes)

@@ -7,7 +7,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/servingcert/servingcert/pkg/signer/pace"
+	"github.com/servingcert/servingcert/pkg/limit"
 )
 
 // Retries of what failed: quickly at first, since most failures are a write
@@ -35,5 +35,5 @@ func newRetries(first, last time.Duration) workqueue.TypedRateLimiter[reconcile.
 }
 
 func (r retries) When(item reconcile.Request) time.Duration {
-	return pace.Jitter(r.TypedRateLimiter.When(item), r.chance())
+	return limit.Jitter(r.TypedRateLimiter.When(item), r.chance())
 }

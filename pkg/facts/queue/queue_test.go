@@ -57,6 +57,57 @@ func TestABusyNamespaceDelaysNobody(t *testing.T) {
 	})
 }
 
+// A tenant that keeps each worker busy for a long time leaves one to the others, who then do not
+// wait until one of its requests is done.
+func TestATenantLeavesAWorkerToOthers(t *testing.T) {
+	const workers = 3
+	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Minute)
+	for name, tenant := range map[string]func(i int) (mine, other reconcile.Request){
+		"namespaces": func(i int) (mine, other reconcile.Request) {
+			return requestOf("evil", fmt.Sprint(i)), requestOf("shop", fmt.Sprint(i))
+		},
+		"namespaces by name": func(int) (mine, other reconcile.Request) { return requestOf("", "evil"), requestOf("", "shop") },
+		"cluster and a space": func(i int) (mine, other reconcile.Request) {
+			return requestOf("evil", fmt.Sprint(i)), requestOf("", "crd")
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			q := ForWorkers(workers)("", limiter)
+			defer q.ShutDown()
+			var held []reconcile.Request
+			for i := range 2 * workers {
+				r, _ := tenant(i)
+				q.Add(r)
+			}
+			for range min(q.Len(), workers-1) {
+				r, _ := q.Get()
+				held = append(held, r)
+			}
+			got := make(chan reconcile.Request)
+			go func() { // the last worker
+				for r, shutdown := q.Get(); !shutdown; r, shutdown = q.Get() {
+					got <- r
+				}
+				close(got)
+			}()
+			synctest.Wait()
+			assert.Empty(t, got, name)
+			assert.Zero(t, q.Len(), name)
+			_, other := tenant(0)
+			q.Add(other)
+			assert.Equal(t, other, <-got, "%s: whoever else comes does not wait", name)
+			if len(held) == workers-1 {
+				q.Done(held[0]) // by a worker that then asks for the next
+				r, _ := q.Get()
+				assert.Equal(t, "evil", r.Namespace, name)
+				q.Done(r)
+			}
+			q.ShutDown()
+			<-got
+		})
+	}
+}
+
 func TestQueueOfDelaysAndPriorities(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		q := newTestQueue()

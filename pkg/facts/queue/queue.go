@@ -1,16 +1,16 @@
 package queue
 
 import (
+	"cmp"
 	"sync"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/servingcert/servingcert/pkg/fair"
-	"github.com/servingcert/servingcert/pkg/signer/pace"
 )
 
 // fairQueue is a controller's queue, in the order of fair.Queue. What waits and what
@@ -26,9 +26,23 @@ type fairQueue struct {
 // fairQueue is one, so that event handlers say which requests are less urgent.
 var _ priorityqueue.PriorityQueue[reconcile.Request] = (*fairQueue)(nil)
 
-// New is a controller.Options.NewQueue. The namespace of a request says whose turn it takes.
+// ForWorkers returns a controller.Options.NewQueue for a controller with so many workers. The
+// namespace of a request says whose turn it takes, or its name if it has none. If there are several
+// workers, one tenant occupies all but one of them, so that somebody else's request does not wait
+// until one of theirs is done.
+func ForWorkers(workers int) func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+	return func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
+		return newQueue(name, limiter, max(1, workers-1))
+	}
+}
+
+// New is ForWorkers for any number of workers, all of which one tenant may occupy.
 func New(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
-	order := &turns{noted: map[reconcile.Request]int{}, taken: map[reconcile.Request]int{}}
+	return newQueue(name, limiter, 0)
+}
+
+func newQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request], perTenant int) *fairQueue {
+	order := &turns{turns: fair.Queue[reconcile.Request]{PerTenant: perTenant}, noted: map[reconcile.Request]int{}, taken: map[reconcile.Request]int{}}
 	ready := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[reconcile.Request]{Name: name, Queue: order})
 	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[reconcile.Request]{Name: name, Queue: ready})
 	return &fairQueue{
@@ -99,13 +113,16 @@ func (q *fairQueue) Done(r reconcile.Request) {
 // there already or that is being worked on.
 type turns struct {
 	mu    sync.Mutex
-	turns fair.Queue[string] // names of Secrets, by namespace
+	turns fair.Queue[reconcile.Request]
 	// noted are the priorities of requests that were added and not yet taken. The lowest,
-	// pace.PriorityRenewal, is not in it: that of every certificate that waits for its time.
+	// handler.LowPriority, is not in it: that of every certificate that waits for its time.
 	noted map[reconcile.Request]int
 	// taken are the priorities of those that are being worked on.
 	taken map[reconcile.Request]int
 }
+
+// tenantOf returns whose turn a request takes.
+func tenantOf(r reconcile.Request) string { return cmp.Or(r.Namespace, r.Name) }
 
 // note remembers with which priority the request is added.
 func (t *turns) note(r reconcile.Request, priority int) {
@@ -113,7 +130,7 @@ func (t *turns) note(r reconcile.Request, priority int) {
 	defer t.mu.Unlock()
 	if priority > t.notedOf(r) {
 		t.noted[r] = priority
-		t.turns.Raise(r.Namespace, r.Name, priority)
+		t.turns.Raise(tenantOf(r), r, priority)
 	}
 }
 
@@ -122,7 +139,7 @@ func (t *turns) notedOf(r reconcile.Request) int {
 	if priority, there := t.noted[r]; there {
 		return priority
 	}
-	return pace.PriorityRenewal
+	return handler.LowPriority
 }
 
 func (t *turns) priorityOf(r reconcile.Request) int {
@@ -135,7 +152,7 @@ func (t *turns) done(r reconcile.Request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.taken, r)
-	t.turns.Done(r.Namespace)
+	t.turns.Done(tenantOf(r))
 }
 
 // Touch does nothing: note has raised the priority.
@@ -145,13 +162,17 @@ func (t *turns) Touch(reconcile.Request) {}
 func (t *turns) Push(r reconcile.Request) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.turns.Add(r.Namespace, r.Name, t.notedOf(r))
+	t.turns.Add(tenantOf(r), r, t.notedOf(r))
 }
 
-// Len returns how many requests are ready.
+// Len returns how many requests are ready, and 0 if they are all of tenants that occupy as many
+// workers as they may. client-go's queue then waits; the worker that ends asks again.
 func (t *turns) Len() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	if !t.turns.Ready() {
+		return 0
+	}
 	return t.turns.Len()
 }
 
@@ -159,8 +180,7 @@ func (t *turns) Len() int {
 func (t *turns) Pop() reconcile.Request {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	namespace, name, priority, _ := t.turns.Next() // client-go asks only if there is one
-	r := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
+	_, r, priority, _ := t.turns.Next() // client-go asks only if there is one
 	if delete(t.noted, r); len(t.noted) == 0 {
 		t.noted = map[reconcile.Request]int{} // a map does not shrink, and at a start it has all
 	}

@@ -1,0 +1,76 @@
+package facts
+
+import (
+	"context"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/fair"
+	"github.com/servingcert/servingcert/pkg/heartbeat"
+)
+
+// FanOut does what a change of one object makes necessary for however many others, such as to
+// enqueue all Secrets of a namespace. A handler of an informer must not: all changes of all tenants
+// wait for it, and a tenant chooses how many objects there are. Tenants take turns, and what is
+// asked for again before its turn is done once.
+type FanOut struct {
+	worker string
+	wake   chan struct{}
+
+	mu    sync.Mutex
+	turns fair.Queue[string]
+	work  map[task]func()
+}
+
+type task struct{ tenant, name string }
+
+// NewFanOut returns a FanOut with nothing to do. The name is for package heartbeat.
+func NewFanOut(name string) *FanOut {
+	return &FanOut{worker: `controller "` + name + `"`, wake: make(chan struct{}, 1), work: map[task]func(){}}
+}
+
+// Do has work done for a tenant. Of two works with the same name, the later one is done.
+func (f *FanOut) Do(tenant, name string, work func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.turns.Add(tenant, name, 0)
+	f.work[task{tenant, name}] = work
+	select {
+	case f.wake <- struct{}{}:
+	default: // it is awake
+	}
+}
+
+// Run does what is to be done until ctx ends.
+func (f *FanOut) Run(ctx context.Context) {
+	for {
+		for ctx.Err() == nil && f.Next() {
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-f.wake:
+		}
+	}
+}
+
+// Next does the next work, and returns false if there is none.
+func (f *FanOut) Next() bool {
+	f.mu.Lock()
+	tenant, name, _, some := f.turns.Next()
+	work := f.work[task{tenant, name}]
+	delete(f.work, task{tenant, name})
+	f.mu.Unlock()
+	if !some {
+		return false
+	}
+	defer func() {
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		f.turns.Done(tenant)
+	}()
+	defer heartbeat.Process.Begin(f.worker, types.NamespacedName{Namespace: tenant, Name: name})()
+	work()
+	return true
+}
