@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"cmp"
-	"fmt"
 	"time"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -76,9 +75,10 @@ func (s *State) unnamed(t api.TrustTarget) (Finding, bool) {
 	}
 	f := found(WebhookRole, t.Kind+" "+t.Name, "%s", t.Message)
 	role := "servingcert-trust-" + t.Name
-	f.Fix = fmt.Sprintf("Apply the ClusterRole: kubectl create clusterrole %s --verb=patch --resource=%s.admissionregistration.k8s.io --resource-name=%s && "+
-		"kubectl create clusterrolebinding %s --clusterrole=%s --serviceaccount=%s", role, resource, t.Name, role, role, s.TrustAccount)
-	return f, true
+	names := []string{t.Name}
+	return f.do("Apply the ClusterRole: %s && %s",
+		api.CommandText(names, "kubectl", "create", "clusterrole", role, "--verb=patch", "--resource="+resource+".admissionregistration.k8s.io", "--resource-name="+t.Name),
+		api.CommandText(names, "kubectl", "create", "clusterrolebinding", role, "--clusterrole="+role, "--serviceaccount="+s.TrustAccount)), true
 }
 
 // trust returns what keeps targets from the bundle.

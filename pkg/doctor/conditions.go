@@ -135,5 +135,5 @@ func byProxy(svc *corev1.Service, f Finding) Finding {
 	if len(names) < len(api.TLSTargets(svc)) {
 		return f
 	}
-	return f.do("See what the proxy says: kubectl logs POD -n %s -c %s.", svc.Namespace, api.ProxyContainer)
+	return f.do("See what the proxy says: %s.", api.CommandText([]string{svc.Namespace}, "kubectl", "logs", "POD", "-n", svc.Namespace, "-c", api.ProxyContainer))
 }

@@ -87,6 +87,11 @@ func (f Finding) do(format string, args ...any) Finding {
 	return f
 }
 
+// run returns the finding with a command as what to do; names are as api.Command has them.
+func (f Finding) run(names []string, command ...string) Finding {
+	return f.do("%s", api.CommandText(names, command...))
+}
+
 // as returns the finding with another level.
 func (f Finding) as(level Level) Finding {
 	f.Level = level

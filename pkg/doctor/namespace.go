@@ -59,7 +59,7 @@ func (n Namespace) itself() []Finding {
 	if value, ok := n.Labels[api.LabelInject]; ok && value != api.InjectEnabled && value != api.InjectDisabled {
 		f := found(InjectLabel, object, "label %s: %q: must be %q or %q", api.LabelInject, value, api.InjectEnabled, api.InjectDisabled)
 		f.at = []any{"metadata", "labels", api.LabelInject}
-		out = append(out, f.do("kubectl label namespace %s %s=%s --overwrite", n.Name, api.LabelInject, api.InjectEnabled))
+		out = append(out, f.do("%s", api.LabelCommand(n.Name, "--overwrite")))
 	}
 	out = append(out, unknown(api.OnNamespace, object, n.Annotations)...)
 	_, errs := api.ParseSettings(n.Annotations)
@@ -132,7 +132,7 @@ func (n Namespace) service(svc *corev1.Service) []Finding {
 	}
 	if n.Seen && !n.optedIn() {
 		f := found(NotLabelled, object, "it asks for a certificate, and its namespace has no label %s=%s", api.LabelInject, api.InjectEnabled)
-		out = append(out, f.do("kubectl label namespace %s %s=%s", n.Name, api.LabelInject, api.InjectEnabled))
+		out = append(out, f.do("%s", api.LabelCommand(n.Name)))
 	}
 	switch {
 	case len(svc.Spec.Selector) == 0:

@@ -48,7 +48,7 @@ func (n Namespace) workload(w Workload) []Finding {
 	if count := n.Missed[w.Kind+" "+w.Name]; count > 0 {
 		f := found(Missed, object, "%d of its pods run without the certificate that they would get now", count)
 		if api.Restartable(w.Kind) {
-			f = f.do("kubectl rollout restart %s/%s -n %s", lowerKind(w.Kind), w.Name, n.Name)
+			f = f.run([]string{w.Name, n.Name}, "kubectl", "rollout", "restart", lowerKind(w.Kind)+"/"+w.Name, "-n", n.Name)
 		}
 		out = append(out, f)
 	}
@@ -86,7 +86,7 @@ func (w Workload) restart(namespace, object string) (Finding, bool) {
 	case w.KeepsOldPods:
 		return cannot("its update strategy leaves old pods running").do("Set spec.updateStrategy.type: RollingUpdate, and no partition."), true
 	case w.Paused:
-		return cannot("it is paused").do("kubectl rollout resume %s/%s -n %s", lowerKind(w.Kind), w.Name, namespace), true
+		return cannot("it is paused").run([]string{w.Name, namespace}, "kubectl", "rollout", "resume", lowerKind(w.Kind)+"/"+w.Name, "-n", namespace), true
 	}
 	return Finding{}, false
 }

@@ -95,22 +95,24 @@ func (s *Service) todo() bool { return s.Way != WayDone && s.Way != WayNone && s
 
 // steps fills in what a person does. labelled: the namespace is known to be opted in.
 func (s *Service) steps(labelled bool) {
-	add := func(what string, command ...string) {
-		for i, arg := range command {
-			command[i] = quoted(arg)
+	add := func(what string) { s.Steps = append(s.Steps, Step{What: what}) }
+	run := func(what, name string, command ...string) {
+		text, ok := api.Command([]string{s.Namespace, name}, command...)
+		if !ok {
+			what, text = what+" ("+text+")", ""
 		}
-		s.Steps = append(s.Steps, Step{what, strings.Join(command, " ")})
+		s.Steps = append(s.Steps, Step{what, text})
 	}
 	if s.Patch != nil || s.Way == WayRollout {
 		if !labelled {
-			add("opt the namespace in, once", "kubectl", "label", "namespace", s.Namespace, api.LabelInject+"="+api.InjectEnabled)
+			run("opt the namespace in, once", s.Namespace, "kubectl", "label", "namespace", s.Namespace, api.LabelInject+"="+api.InjectEnabled)
 		}
 		if s.Patch != nil {
 			what := "annotate the Service"
 			if s.Patch.Spec != nil {
 				what = "add the port " + s.Patch.Added()
 			}
-			add(what, "kubectl", "patch", "service", s.Name, "-n", s.Namespace, "-p", s.Patch.merge())
+			run(what, s.Name, "kubectl", "patch", "service", s.Name, "-n", s.Namespace, "-p", s.Patch.merge())
 		}
 		for _, w := range s.Workloads {
 			if slices.Contains(s.Without, w) {
@@ -118,7 +120,7 @@ func (s *Service) steps(labelled bool) {
 			}
 			kind, name, _ := strings.Cut(w, "/")
 			if api.Restartable(kind) {
-				add("roll out "+w, "kubectl", "rollout", "restart", strings.ToLower(kind)+"/"+name, "-n", s.Namespace)
+				run("roll out "+w, name, "kubectl", "rollout", "restart", strings.ToLower(kind)+"/"+name, "-n", s.Namespace)
 			} else {
 				add("replace the pods of " + w)
 			}
@@ -137,7 +139,7 @@ func (s *Service) steps(labelled bool) {
 		add("check " + plural(n, "address") + ": TLS or plaintext is not said there")
 	}
 	if slices.ContainsFunc(s.Ports, func(p Port) bool { return p.Today == TodayAny }) {
-		add("see who still speaks plaintext", "kubectl", "servingcert", "clients", s.Name, "-n", s.Namespace)
+		run("see who still speaks plaintext", s.Name, "kubectl", "servingcert", "clients", s.Name, "-n", s.Namespace)
 	}
 	add("take plaintext away (" + api.Documentation + "tls-beside-plaintext.md)")
 }
@@ -168,16 +170,6 @@ func (s *Service) unclear() (n int) {
 		}
 	}
 	return n
-}
-
-// quoted returns an argument as a shell reads it. Whoever wrote a manifest chose the names in it.
-func quoted(arg string) string {
-	if strings.IndexFunc(arg, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_./=:,", r)
-	}) < 0 && arg != "" {
-		return arg
-	}
-	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
 }
 
 // Added lists the ports that the patch adds: NUMBER (targetPort NAME).

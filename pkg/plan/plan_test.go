@@ -184,24 +184,26 @@ func patched(t *testing.T, svc map[string]any, patch *Patch) string {
 	return string(out)
 }
 
-// TestNamesAreQuoted: whoever wrote a manifest does not write the command.
-func TestNamesAreQuoted(t *testing.T) {
-	assert.Equal(t, "a/b-c=d", quoted("a/b-c=d"))
-	assert.Equal(t, "''", quoted(""))
-	assert.Equal(t, "azAZ09", quoted("azAZ09"))
-	for _, c := range "`{@[;$ " {
-		assert.Equal(t, "'"+string(c)+"'", quoted(string(c)))
-	}
-	assert.Equal(t, `'x'\''; rm -rf /'`, quoted("x'; rm -rf /"))
-	for _, s := range planOf(t, `{apiVersion: v1, kind: Service, metadata: {name: "a b;c"}, spec: {type: ClusterIP, selector: {a: b}, ports: [{name: "x'y", port: 80}]}}
+// TestNamesAreInNoCommand: whoever wrote a manifest does not write the command. What they chose and is no name is
+// quoted.
+func TestNamesAreInNoCommand(t *testing.T) {
+	for _, s := range planOf(t, `{apiVersion: v1, kind: Service, metadata: {name: "a b;c"}, spec: {type: ClusterIP, selector: {a: b}, ports: [{port: 80}]}}
+---
+{apiVersion: v1, kind: Service, metadata: {name: "web"}, spec: {type: ClusterIP, selector: {a: b}, ports: [{name: "x'y", port: 80}]}}
 ---
 {apiVersion: v1, kind: Pod, metadata: {name: "p", labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}`).Services {
 		require.NotEmpty(t, s.Steps)
 		for _, step := range s.Steps {
-			if strings.HasPrefix(step.Command, "kubectl patch") {
-				assert.Contains(t, step.Command, `kubectl patch service 'a b;c' -n default -p '{`)
+			switch {
+			case s.Name != "web":
+				assert.NotContains(t, step.Command, "a b")
+			case strings.HasPrefix(step.Command, "kubectl patch"):
+				assert.Contains(t, step.Command, `kubectl patch service web -n default -p '{`)
 				assert.Contains(t, step.Command, `x'\''y-tls`)
 			}
+		}
+		if s.Name != "web" {
+			assert.Contains(t, s.Steps[1].What, `no command is shown: "a b;c" is not a valid name`)
 		}
 	}
 }

@@ -81,6 +81,6 @@ func NotOptedInNotice(svc *corev1.Service, optedIn bool) *Event {
 	if !api.Asks(svc) || s.optedIn(svc) || api.Condition(svc, api.ConditionReady) != nil {
 		return nil
 	}
-	return &Event{svc, corev1.EventTypeWarning, string(reasonNotOptedIn), fmt.Sprintf("%s: the Service gets no certificate; to opt in: kubectl label namespace %s %s=%s",
-		s.labelText("does not have"), svc.Namespace, api.LabelInject, api.InjectEnabled)}
+	return &Event{svc, corev1.EventTypeWarning, string(reasonNotOptedIn), fmt.Sprintf("%s: the Service gets no certificate; to opt in: %s",
+		s.labelText("does not have"), api.LabelCommand(svc.Namespace))}
 }

@@ -84,6 +84,9 @@ func run(ctx context.Context, args []string, std streams, timing Timing) int {
 		std.screen.to = std.out
 	}
 	std.manifests, std.out, std.err = std.out, escaping{std.out}, escaping{std.err}
+	if std.screen.columns > 0 {
+		std.manifests = std.out // a terminal is no file
+	}
 	root := newRoot(&plugin{streams: std, kube: newConnection(), timing: timing})
 	root.SetArgs(append([]string{}, args...)) // nil would be os.Args
 	return exitCode(std.err, root.ExecuteContext(ctx))

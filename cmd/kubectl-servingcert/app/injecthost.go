@@ -8,7 +8,6 @@ import (
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/yaml"
 
 	"github.com/servingcert/servingcert/cmd/internal/version"
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/hostset"
@@ -103,7 +102,7 @@ func writeObject(w io.Writer, object any) error {
 		return err
 	}
 	delete(fields, "status")
-	text, err := yaml.Marshal(fields)
+	text, err := marshalYAML(fields)
 	if err != nil {
 		return err
 	}

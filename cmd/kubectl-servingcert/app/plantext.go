@@ -7,8 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"sigs.k8s.io/yaml"
-
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
 	"github.com/servingcert/servingcert/pkg/plan"
 	"github.com/servingcert/servingcert/pkg/plan/page"
@@ -37,7 +35,7 @@ func writeServices(std streams, p plan.Plan) error {
 		if s.Patch == nil {
 			continue
 		}
-		text, err := yaml.Marshal(s.Complete())
+		text, err := marshalYAML(s.Complete())
 		if err != nil {
 			return err
 		}

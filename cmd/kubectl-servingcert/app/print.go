@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	yamlv3 "go.yaml.in/yaml/v3"
 	"golang.org/x/term"
 	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/yaml"
@@ -48,12 +49,43 @@ func writeData(w io.Writer, output string, v any) error {
 	}
 	data = append(data, '\n')
 	if output == "yaml" {
-		if data, err = yaml.Marshal(v); err != nil {
+		if data, err = marshalYAML(v); err != nil {
 			return err
 		}
 	}
 	_, err = w.Write(data)
 	return err
+}
+
+// marshalYAML is yaml.Marshal, with the escape sequences of YAML for characters that a terminal
+// obeys or that make text look like another. They are in quotes: the value stays what it is.
+func marshalYAML(v any) ([]byte, error) {
+	data, err := yaml.Marshal(v)
+	if text := string(data); err != nil || judge.EscapeLines(text) == text {
+		return data, err
+	}
+	var root yamlv3.Node
+	if err := yamlv3.Unmarshal(data, &root); err != nil {
+		return nil, err
+	}
+	quote(&root)
+	var out strings.Builder
+	encoder := yamlv3.NewEncoder(&out)
+	encoder.SetIndent(2)
+	if err := encoder.Encode(&root); err != nil {
+		return nil, err
+	}
+	return []byte(judge.EscapeLines(out.String())), nil
+}
+
+// quote has each text in quotes that has characters to escape.
+func quote(n *yamlv3.Node) {
+	if n.Kind == yamlv3.ScalarNode && judge.EscapeLines(n.Value) != n.Value {
+		n.Style = yamlv3.DoubleQuotedStyle
+	}
+	for _, child := range n.Content {
+		quote(child)
+	}
 }
 
 // writeJSONPath writes what the template finds in data. As with kubectl get, a field that

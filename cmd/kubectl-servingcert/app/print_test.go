@@ -1,6 +1,7 @@
 package app
 
 import (
+	"io"
 	"os"
 	"regexp"
 	"strings"
@@ -8,6 +9,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	"sigs.k8s.io/yaml"
+
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
 )
 
 // What a table says does not depend on whether it is painted, and what is in a cell
@@ -39,4 +43,33 @@ func TestAFileIsNoTerminal(t *testing.T) {
 	s := screenOf(file, func(string) string { return "xterm" })
 	assert.False(t, s.colours || s.glyphs || s.columns > 0)
 	assert.Nil(t, streams{screen: s}.bar())
+}
+
+// What is printed as YAML is the same to a parser, and obeyed by no terminal.
+func TestYAMLIsEscapedAndTheSame(t *testing.T) {
+	want := map[string]any{
+		"name": "web\u202egnp.exe", "text": "one\ntwo \x1b[2J\n", "list": []any{"a\u2066b", "plain", "8080", "true", "it's \"x\""}, "key\u202e": "1",
+		"number": float64(80), "yes": true, "tag\U000e0041": "\U000e0041",
+	}
+	data, err := marshalYAML(want)
+	require.NoError(t, err)
+	assert.Equal(t, judge.EscapeLines(string(data)), string(data))
+	var got map[string]any
+	require.NoError(t, yaml.Unmarshal(data, &got))
+	assert.Equal(t, want, got)
+	plain := map[string]any{"a": "x", "b": []any{"z"}}
+	data, err = marshalYAML(plain)
+	require.NoError(t, err)
+	assert.Equal(t, "a: x\nb:\n- z\n", string(data), "as it was")
+}
+
+// Manifests of others are written as they are to a file, and shown to a person on a terminal.
+func TestManifestsOnATerminal(t *testing.T) {
+	in := "# \u202e\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a: \"\u202eb\"}\n"
+	for columns, want := range map[int]string{0: in, 80: judge.EscapeLines(in)} {
+		var out strings.Builder
+		code := run(t.Context(), []string{"inject", "-f", "-"}, streams{in: strings.NewReader(in), out: &out, err: io.Discard, screen: screen{to: &out, columns: columns}}, Timing{})
+		assert.Zero(t, code)
+		assert.Equal(t, want, out.String())
+	}
 }

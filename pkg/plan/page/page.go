@@ -8,7 +8,9 @@ import (
 	"html/template"
 	"io"
 	"slices"
+	"strings"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/plan"
 )
 
@@ -74,7 +76,12 @@ func Write(w io.Writer, p plan.Plan, title string) error {
 		}
 		data.Groups[i].Services = append(data.Groups[i].Services, s)
 	}
-	return page.Execute(w, data)
+	var b strings.Builder
+	if err := page.Execute(&b, data); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, api.EscapeLines(b.String())) // names that change the direction of text, above all
+	return err
 }
 
 func count(n int, what string) string {

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/plan"
 	"github.com/servingcert/servingcert/pkg/preview"
 )
@@ -50,4 +51,11 @@ func TestNamesAreNotMarkup(t *testing.T) {
 {apiVersion: v1, kind: Pod, metadata: {name: "<img>", labels: {a: "<b>"}}, spec: {containers: [{name: "<u>", image: i}]}}`)
 	assert.NotRegexp(t, `<(script|b>|i>|img|u>)[^0-9]`, strings.ReplaceAll(html, "<b>1</b>", ""))
 	assert.Contains(t, html, "&lt;script&gt;")
+}
+
+// TestNamesDoNotTurnTheText: a browser obeys characters that change the direction of text.
+func TestNamesDoNotTurnTheText(t *testing.T) {
+	html := rendered(t, "{apiVersion: v1, kind: Service, metadata: {name: \"web\\u202egnp.exe\", annotations: {a: \"\\u2066\"}}, spec: {selector: {a: b}, ports: [{port: 80}]}}")
+	assert.Equal(t, api.EscapeLines(html), html)
+	assert.Contains(t, html, `web\u202egnp.exe`)
 }

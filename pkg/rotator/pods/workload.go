@@ -105,9 +105,9 @@ func (w Workload) Advice(namespace, pod string) string {
 	case w.Node():
 		return fmt.Sprintf("see whether the files on node %s are those of the Secret, then have the node restart the static pod", w.Name)
 	case w.Restartable():
-		return fmt.Sprintf("restart it: kubectl rollout restart %s/%s -n %s", strings.ToLower(w.Kind), w.Name, namespace)
+		return "restart it: " + api.CommandText([]string{w.Name}, "kubectl", "rollout", "restart", strings.ToLower(w.Kind)+"/"+w.Name, "-n", namespace)
 	case w.APIVersion == batchv1.SchemeGroupVersion.String() && w.Kind == "Job":
 		return "delete it and create it again (the next Job of a CronJob gets the Secret by itself)"
 	}
-	return fmt.Sprintf("delete its pods one by one; their controller replaces them: kubectl delete pod %s -n %s", pod, namespace)
+	return "delete its pods one by one; their controller replaces them: " + api.CommandText([]string{pod}, "kubectl", "delete", "pod", pod, "-n", namespace)
 }

@@ -171,7 +171,7 @@ func (w *world) optIn() {
 		}
 	}
 	for _, namespace := range sorted(wanted) {
-		w.note(w.services[wanted[namespace]], nil, "namespace %q must have a label, and is not in these manifests: kubectl label namespace %s %s=%s", namespace, namespace, api.LabelInject, api.InjectEnabled)
+		w.note(w.services[wanted[namespace]], nil, "namespace %q must have a label, and is not in these manifests: %s", namespace, api.LabelCommand(namespace))
 	}
 }
 

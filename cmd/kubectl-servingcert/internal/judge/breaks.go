@@ -94,8 +94,8 @@ func unrefreshedLines(workloads map[workload]bool) string {
 
 // CannotRenew says why nobody can have a Service's certificates replaced, and what to do.
 func CannotRenew(s Service) string {
-	return fmt.Sprintf("the pods of Service %s make their keys (%s: %s), and nobody can make a kubelet refresh a certificate: replace the pods, for example with kubectl rollout restart -n %s, and each gets a new key and certificate",
-		s, api.AnnotationKeySource, api.KeySourcePod, s.Namespace)
+	return fmt.Sprintf("the pods of Service %s make their keys (%s: %s), and nobody can make a kubelet refresh a certificate: replace the pods, for example with %s, and each gets a new key and certificate",
+		s, api.AnnotationKeySource, api.KeySourcePod, api.CommandText([]string{s.Namespace}, "kubectl", "rollout", "restart", "-n", s.Namespace))
 }
 
 // servers returns the Services that have a leaf.

@@ -189,7 +189,7 @@ func (m *Migration) decideRest(f MigrationFacts, unknown bool) {
 	case len(f.Running) > 0:
 		for _, d := range slices.Backward(f.Running) { // the operator first, which would start the other
 			namespace, name, _ := strings.Cut(d, "/")
-			m.Next = append(m.Next, fmt.Sprintf("Stop service-ca: kubectl -n %s scale deployment %s --replicas=0", namespace, name))
+			m.Next = append(m.Next, "Stop service-ca: "+api.CommandText([]string{namespace, name}, "kubectl", "-n", namespace, "scale", "deployment", name, "--replicas=0"))
 		}
 		m.Next = append(m.Next, "Set --openshift-compat on the signer, the rotators and the webhook (openshiftCompat of the chart). Then run this again")
 	case len(f.WithoutCompat) > 0:

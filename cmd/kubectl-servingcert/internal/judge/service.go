@@ -97,7 +97,7 @@ func (s Service) Refused() bool { return s.Reason == api.ReasonNotOptedIn }
 func NotOptedIn(services []Service) string {
 	var lines []string
 	for _, s := range services {
-		line := fmt.Sprintf("Namespace %s is not labelled, so nothing is issued in it. To opt in: kubectl label namespace %s %s=%s", s.Namespace, s.Namespace, api.LabelInject, api.InjectEnabled)
+		line := fmt.Sprintf("Namespace %s is not labelled, so nothing is issued in it. To opt in: %s", s.Namespace, api.LabelCommand(s.Namespace))
 		if s.NotOptedIn && !slices.Contains(lines, line) {
 			lines = append(lines, line)
 		}

@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"fmt"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -52,14 +51,14 @@ func (w eventWriter) held(namespace string, h restart.Held) {
 
 func (w eventWriter) stuck(namespace string, s restart.Stuck) {
 	w.recorder.Eventf(s.Workload.Reference(namespace, s.UID), nil, corev1.EventTypeWarning, EventRestartStuck, actionRestart,
-		"restarted so that its pods serve the new certificate, and the rollout is not complete: %s (%s); until it is, no other workload of namespace %s is restarted: kubectl rollout status %s/%s -n %s",
-		s.Message, s.Progress, namespace, strings.ToLower(s.Workload.Kind), s.Workload.Name, namespace)
+		"restarted so that its pods serve the new certificate, and the rollout is not complete: %s (%s); until it is, no other workload of namespace %s is restarted: %s",
+		s.Message, s.Progress, namespace, api.CommandText([]string{s.Workload.Name}, "kubectl", "rollout", "status", strings.ToLower(s.Workload.Kind)+"/"+s.Workload.Name, "-n", namespace))
 }
 
 // advice says what a person can do where nothing else will.
 func advice(namespace string, h restart.Held) string {
 	if h.Hold.OnlyPods() {
-		return fmt.Sprintf("delete those pods one by one: kubectl delete pod %s -n %s", h.Stale.Pod, namespace)
+		return "delete those pods one by one: " + api.CommandText([]string{h.Stale.Pod}, "kubectl", "delete", "pod", h.Stale.Pod, "-n", namespace)
 	}
 	return h.Stale.Workload.Advice(namespace, h.Stale.Pod)
 }

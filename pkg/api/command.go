@@ -1,0 +1,47 @@
+package api
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+)
+
+// Command returns a command that a person may copy, each argument as a shell takes it. names are
+// those of its arguments, or parts of them, that whoever wrote an object chose. If one is not a
+// valid name of an object, ok is false and the text says so in place of a command: quotes would
+// keep a shell from obeying it, and nothing keeps a terminal or a hasty reader from that.
+func Command(names []string, args ...string) (text string, ok bool) {
+	for _, name := range names {
+		if len(validation.IsDNS1123Subdomain(name)) > 0 {
+			return fmt.Sprintf("no command is shown: %s is not a valid name", strconv.QuoteToASCII(Shorten(name, maxShownValue))), false
+		}
+	}
+	words := make([]string, len(args))
+	for i, arg := range args {
+		words[i] = shellWord(arg)
+	}
+	return strings.Join(words, " "), true
+}
+
+// CommandText is the text of Command.
+func CommandText(names []string, args ...string) string {
+	text, _ := Command(names, args...)
+	return text
+}
+
+// LabelCommand is Command for the one that opts a namespace in.
+func LabelCommand(namespace string, flags ...string) string {
+	return CommandText([]string{namespace}, append([]string{"kubectl", "label", "namespace", namespace, LabelInject + "=" + InjectEnabled}, flags...)...)
+}
+
+// shellWord returns an argument as a POSIX shell takes it.
+func shellWord(arg string) string {
+	if strings.IndexFunc(arg, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_./=:,", r)
+	}) < 0 && arg != "" {
+		return arg
+	}
+	return "'" + strings.ReplaceAll(arg, "'", `'\''`) + "'"
+}
