@@ -483,3 +483,37 @@ func TestGoingBackIsResumed(t *testing.T) {
 	assert.Equal(t, hostfiles.GoBack, d.Step)
 	assert.Equal(t, old.Content.ID, d.Content.ID)
 }
+
+// Where hostsync was killed while it went back, and clients trust other CAs by now, it goes on with
+// the bundle of now; and not at all with a certificate that they do not accept any more.
+func TestGoingBackIsResumedWithTheRootsOfNow(t *testing.T) {
+	for title, c := range map[string]struct{ keeps, back bool }{"another CA came": {true, true}, "its CA went": {false, false}} {
+		w, ca := newWorld(t, hostfiles.Store{Action: program, Check: checked})
+		other := rotatortest.NewCA(t, 2, w.sit.Now)
+		old := w.sit.Here
+		bad := w.renew(ca)
+		w.sit.Previous, w.sit.Here = old, hostfiles.Found{Content: bad}
+		w.sit.State = w.sit.State.Begin(w.sit.Store, old.Content, hostfiles.Served{}, "it died", bad.ID, w.sit.Now)
+		now := hosttest.Content(t, w.sit.Store, other, w.sit.Now, name)
+		if c.keeps {
+			files := hostfiles.Files{Cert: now.Files[hostfiles.CertFile], Key: now.Files[hostfiles.KeyFile], Bundle: pki.EncodeCertificates(ca.Root, other.Root)}
+			var err error
+			now, err = hostfiles.Read(w.sit.Store, files, nil)
+			require.NoError(t, err, title)
+		}
+		w.sit.Source = hostfiles.Found{Content: now}
+		d := hostfiles.Decide(w.sit)
+		if !c.back {
+			assert.Equal(t, hostfiles.Install, d.Step, title)
+			assert.Equal(t, now.ID, d.Content.ID, title)
+			continue
+		}
+		assert.Equal(t, hostfiles.GoBack, d.Step, title)
+		assert.Equal(t, old.Content.Fingerprint, d.Content.Fingerprint, title)
+		assert.Equal(t, now.Files[hostfiles.BundleFile], d.Content.Files[hostfiles.BundleFile], title)
+		w.serves = d.Content.Fingerprint
+		w.effect = serveHere
+		w.run(time.Second)
+		assert.Equal(t, 1, w.rolled, "%s: once", title)
+	}
+}

@@ -11,6 +11,8 @@ import (
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // latestData and latestBinary are what the ConfigMap held that was stripped last.
@@ -106,7 +108,11 @@ func JudgeConfigMap(cm *corev1.ConfigMap, r Request, bundle Bundle) Judgement {
 	case wrong == "" && len(others) == 0:
 		return Holds()
 	case cm.Immutable != nil && *cm.Immutable:
-		return Judgement{StateRefuses, ReasonImmutable, "the ConfigMap is immutable: delete and recreate it"}
+		what := "delete and recreate it"
+		if cm.Name == api.BundleName {
+			what = "delete it, and it is made again with the bundle"
+		}
+		return Judgement{StateRefuses, ReasonImmutable, "the ConfigMap is immutable: " + what}
 	case wrong != "":
 		return Differs(wrong)
 	}

@@ -145,10 +145,33 @@ func (c *Config) keep(ctx context.Context, log *slog.Logger) error {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
-	if err := port.Small(s.Handler(), log).Serve(ctx, c.Address); err != nil {
-		return fmt.Errorf("--address: %w", err)
-	}
+	go c.serve(ctx, s.Handler(), log)
 	return s.Run(ctx)
+}
+
+// listenAgain is how soon it is tried again to listen on an address that is taken.
+const listenAgain = 2 * time.Second
+
+// serve serves until ctx ends, as soon as the address is free. Whoever is on it first, which on a
+// host may be anybody, has the stores kept all the same.
+func (c *Config) serve(ctx context.Context, handler http.Handler, log *slog.Logger) {
+	for said := false; ; said = true {
+		err := port.Small(handler, log).Serve(ctx, c.Address)
+		if err == nil {
+			if said {
+				log.Info("metrics and readiness are served", "address", c.Address)
+			}
+			return
+		}
+		if !said {
+			log.Error("metrics and readiness are not served, and the stores are kept: free the address, or set another --address", "address", c.Address, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(listenAgain):
+		}
+	}
 }
 
 func checkConfig(c *Config, stdout io.Writer) error {

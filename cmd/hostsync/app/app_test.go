@@ -177,14 +177,30 @@ func TestProgram(t *testing.T) {
 	says("hostsync: store web: SourceMissing: " + from + ": tls.crt and tls.key: must both exist; certificate ")
 	require.FileExists(t, filepath.Join(path, "tls.crt"), "what is there stays")
 	require.Contains(t, does(command.ExitError, remove...), `--store: "web": another process keeps this store`)
+	// Another one, whose port and store are taken, goes on, says so, and takes over when they are free.
 	second := exec.CommandContext(t.Context(), binary, keeping...)
-	out, err := second.CombinedOutput()
-	require.Error(t, err)
-	require.Equal(t, command.ExitError, second.ProcessState.ExitCode())
-	require.Contains(t, string(out), "hostsync: --address: ")
+	log, err := os.Create(filepath.Join(base, "log"))
+	require.NoError(t, err)
+	defer log.Close()
+	second.Stderr = log
+	require.NoError(t, second.Start())
+	t.Cleanup(func() { _ = second.Process.Kill() })
+	logs := func(want string) {
+		t.Helper()
+		require.Eventually(t, func() bool {
+			text, err := os.ReadFile(log.Name())
+			return err == nil && strings.Contains(string(text), want)
+		}, process.Soon, 20*time.Millisecond, want)
+	}
+	logs("metrics and readiness are not served, and the stores are kept: free the address")
+	logs("it holds the lock of its directory; waiting for it")
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, cmd.Wait(), stderr.String())
 	require.NotContains(t, stderr.String(), "PRIVATE")
+	says("hostsync: store web: SourceMissing: ")
+	logs("metrics and readiness are served")
+	require.NoError(t, second.Process.Signal(syscall.SIGTERM))
+	require.NoError(t, second.Wait())
 
 	require.Equal(t, "put back "+path+"\nremoved store web\n", does(command.ExitOK, remove...))
 	require.FileExists(t, filepath.Join(path, "mine"))

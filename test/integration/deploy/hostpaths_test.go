@@ -39,6 +39,9 @@ func TestWhichDirectoriesHostsyncMounts(t *testing.T) {
 	privileged.Spec.InitContainers = []corev1.Container{{Name: "p", Image: "i", SecurityContext: &corev1.SecurityContext{Privileged: &yes}}}
 	token := mounting("hostsync")
 	token.Spec.AutomountServiceAccountToken = nil
+	root := in(limited, mounting("web", "/etc/kubernetes/manifests")) // docs/hosts.md: the policy is no boundary
+	root.Spec.HostPID = true
+	root.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{Capabilities: &corev1.Capabilities{Add: []corev1.Capability{"SYS_ADMIN"}}}
 	for name, c := range map[string]struct {
 		pod  *corev1.Pod
 		want string
@@ -55,6 +58,7 @@ func TestWhichDirectoriesHostsyncMounts(t *testing.T) {
 		"a token":                   {token, "automountServiceAccountToken must be false"},
 		"who is not hostsync":       {mounting("web", "/root"), ""},
 		"in a namespace of its own": {in(limited, mounting("web", "/root")), refused},
+		"in it, root all the same":  {root, ""},
 		"in it, a store":            {in(limited, mounting("web", "/etc/servingcert")), ""},
 	} {
 		t.Run(name, func(t *testing.T) {
