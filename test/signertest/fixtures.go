@@ -72,6 +72,7 @@ type Request struct {
 	KeyAlgorithm pki.KeyAlgorithm
 	NotBefore    time.Time
 	NotAfter     time.Time
+	Tenant       string
 }
 
 // Change makes the template of a certificate, or the CA that signs it, other than

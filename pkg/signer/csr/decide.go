@@ -262,6 +262,7 @@ func (s Situation) sign(a asked) Decision {
 		KeyAlgorithm: a.algorithm,
 		NotBefore:    notBefore,
 		NotAfter:     notAfter,
+		Tenant:       s.Request.Tenant(),
 	}}
 }
 

@@ -29,6 +29,8 @@ type SigningRequest struct {
 	KeyAlgorithm pki.KeyAlgorithm
 	NotBefore    time.Time
 	NotAfter     time.Time
+	// Tenant is who asks, for a CA at which there is room for so many.
+	Tenant string
 }
 
 // Sign is the seam behind which a CA lives: it returns the leaf for a request,

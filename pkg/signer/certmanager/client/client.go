@@ -47,10 +47,11 @@ type Config struct {
 const (
 	// callTimeout is how long one request to the API server may take.
 	callTimeout = 10 * time.Second
-	// maxPending is how many requests there are at once, and maxTenant those for Secrets of one
-	// namespace.
+	// maxPending is how many requests there are at once. A tenant takes no more than half of what the
+	// others leave of it. Its first one is admitted beyond that, until there are maxAll: however many
+	// wait for a few tenants, nobody is kept out.
 	maxPending = 500
-	maxTenant  = maxPending / 2
+	maxAll     = 2 * maxPending
 )
 
 // Client asks the issuer. It is safe for concurrent use.

@@ -76,7 +76,7 @@ func (c *Client) Sign(ctx context.Context, ca *pki.Authority, request issue.Sign
 	case err != nil:
 		return nil, err
 	case answer == nil:
-		return nil, c.send(ctx, w, "", now)
+		return nil, c.send(ctx, w, request.Tenant, now)
 	case answer.Waits != "":
 		return nil, answer.Pending(now)
 	}

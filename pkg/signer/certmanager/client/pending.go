@@ -55,7 +55,7 @@ func (c *Client) admit(name, tenant string, now time.Time) error {
 			its++
 		}
 	}
-	if len(c.pending) < maxPending && its < maxTenant {
+	if others := len(c.pending) - its; its == 0 && len(c.pending) < maxAll || its < (maxPending-others)/2 {
 		c.pending[name] = &pending{tenant: tenant, wanted: now}
 		c.full = time.Time{}
 		return nil
@@ -64,7 +64,7 @@ func (c *Client) admit(name, tenant string, now time.Time) error {
 		c.full = now
 	}
 	return &issue.PendingError{Since: c.full, Again: 2 * time.Second, Message: fmt.Sprintf(
-		"as many certificates as are allowed wait for %s: %d, or %d for one namespace", c.config.Issuer, maxPending, maxTenant)}
+		"as many certificates as are allowed wait for %s: %d, of which one namespace or user has half of what the others leave", c.config.Issuer, maxPending)}
 }
 
 // replaces deletes the request that was made for a Secret that now wants something else.

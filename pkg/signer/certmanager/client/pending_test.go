@@ -31,18 +31,40 @@ func TestRequestsAreBounded(t *testing.T) {
 		}
 		return n
 	}
-	assert.Equal(t, maxTenant, admitted("busy"))
+	assert.Equal(t, maxPending/2, admitted("busy"))
 	assert.NoError(t, c.admit("shop", "shop", epoch), "another has room")
-	assert.Equal(t, maxPending-maxTenant-1, admitted("more"))
-	err := c.admit("last", "last", epoch.Add(time.Minute))
-	require.ErrorContains(t, err, "as many certificates as are allowed wait for ClusterIssuer/vault: 500, or 250 for one namespace")
+	assert.Equal(t, (maxPending/2-1)/2, admitted("more"))
+	err := c.admit("one more", "busy", epoch.Add(time.Minute))
+	require.ErrorContains(t, err, "as many certificates as are allowed wait for ClusterIssuer/vault: 500, of which one namespace or user has half of what the others leave")
 	pending := issue.Waiting(err)
 	require.NotNil(t, pending, "it is no failure")
 	assert.Equal(t, epoch, pending.Since, "it is said from when there was no room")
 	assert.NoError(t, c.admit("shop", "shop", epoch), "who has a place keeps it")
+
+	// However many tenants there are, each has one place, and all have a bound.
+	for i := range 2 * maxPending {
+		for n := range 2 {
+			_ = c.admit(fmt.Sprint("evil-", i, "-", n), fmt.Sprint("evil-", i), epoch)
+		}
+	}
+	assert.Len(t, c.pending, maxAll)
+	require.Error(t, c.admit("last", "last", epoch))
 	delete(c.pending, "shop")
 	require.NoError(t, c.admit("last", "last", epoch))
 	assert.True(t, c.full.IsZero())
+}
+
+// Two tenants, or twenty, that ask for as much as they can leave a place to whoever comes next.
+func TestAFewTenantsKeepNobodyOut(t *testing.T) {
+	for _, tenants := range []int{2, 20, 400} {
+		c := New(Config{})
+		for tenant := range tenants {
+			for i := range maxPending / tenants * 2 {
+				_ = c.admit(fmt.Sprint(tenant, "-", i), fmt.Sprint("evil-", tenant), epoch)
+			}
+		}
+		assert.NoError(t, c.admit("web", "shop", epoch), tenants)
+	}
 }
 
 func TestWhatNobodyWaitsForIsFound(t *testing.T) {
