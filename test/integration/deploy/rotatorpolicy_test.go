@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
+	applymetav1 "k8s.io/client-go/applyconfigurations/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -78,6 +79,21 @@ func TestTheRotatorsOwnConfigMaps(t *testing.T) {
 	namespace := newNamespace(t, true)
 	require.NoError(t, apply(namespace, api.BundleName, api.BundleKey))
 	refusedWith(t, apply(namespace, api.BundleName, "other"), onlyBundle)
+	for what, change := range map[string]func(*applycorev1.ConfigMapApplyConfiguration){
+		"a label":       func(cm *applycorev1.ConfigMapApplyConfiguration) { cm.WithLabels(map[string]string{"a": "b"}) },
+		"an annotation": func(cm *applycorev1.ConfigMapApplyConfiguration) { cm.WithAnnotations(map[string]string{"a": "b"}) },
+		"a finalizer":   func(cm *applycorev1.ConfigMapApplyConfiguration) { cm.WithFinalizers("example.com/x") },
+		"an owner": func(cm *applycorev1.ConfigMapApplyConfiguration) {
+			cm.WithOwnerReferences(applymetav1.OwnerReference().WithAPIVersion("v1").WithKind("Service").WithName("web").WithUID("uid"))
+		},
+		"immutable": func(cm *applycorev1.ConfigMapApplyConfiguration) { cm.WithImmutable(true) },
+	} {
+		t.Run("created with "+what, func(t *testing.T) {
+			doc := applycorev1.ConfigMap(api.BundleName, newNamespace(t, true)).WithData(map[string]string{api.BundleKey: "new"})
+			change(doc)
+			refusedWith(t, rotator.Apply(t.Context(), doc, client.FieldOwner("servingcert-trust")), noMetadata)
+		})
+	}
 	require.NoError(t, apply(api.DefaultNamespace, api.TrustStatusName, api.TrustTargets))
 	pods := as(t, "servingcert-rotator")
 	serving := applycorev1.ConfigMap(api.ServingStatusName, api.DefaultNamespace).WithData(map[string]string{"stale": "new"})

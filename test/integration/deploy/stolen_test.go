@@ -12,6 +12,7 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -259,7 +260,21 @@ func TestWhatStolenComponentsCanDo(t *testing.T) {
 	signer, trust := as(t, "servingcert-signer"), as(t, "servingcert-trust")
 	require.NoError(t, get(v.secret)(t.Context(), signer), "the signer reads every Secret")
 	require.NoError(t, signer.Create(t.Context(), secret(v.secret.Namespace, "mine", labelled)))
+	kept := secret(v.secret.Namespace, "of-another-controller")
+	kept.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: v.service.Name, UID: v.service.UID}}
+	require.NoError(t, adminClient(t).Create(t.Context(), kept))
+	require.NoError(t, signer.Delete(t.Context(), kept), "the signer deletes what a Service owns")
 	require.NoError(t, list(&corev1.ConfigMapList{})(t.Context(), trust), "the rotator of the bundle reads every ConfigMap")
+	forged := applycorev1.ConfigMap(api.BundleName, newNamespace(t, false)).WithData(map[string]string{api.BundleKey: "forged"})
+	require.NoError(t, trust.Apply(t.Context(), forged, client.FieldOwner("thief")), "and makes the bundle where nobody asks for it")
+	event := &eventsv1.Event{
+		ObjectMeta: metav1.ObjectMeta{Namespace: v.pod.Namespace, Name: "of-another"}, EventTime: metav1.NowMicro(), Type: corev1.EventTypeNormal, Reason: "r", Action: "a",
+		ReportingController: "example.com/other", ReportingInstance: "other", Regarding: corev1.ObjectReference{Kind: "Pod", Namespace: v.pod.Namespace, Name: v.pod.Name},
+	}
+	require.NoError(t, adminClient(t).Create(t.Context(), event))
+	for _, name := range []string{"servingcert-signer", "servingcert-rotator", "servingcert-trust"} {
+		require.NoError(t, merge(event, fmt.Sprintf(`{"series":{"count":2,"lastObservedTime":%q}}`, "2026-01-02T03:04:05.000000Z"))(t.Context(), as(t, name)), "%s changes events of others", name)
+	}
 	for _, obj := range []client.Object{v.apiService, ourWebhook()} {
 		require.NoError(t, trust.Patch(t.Context(), obj.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"caBundle":"bmV3"}}`)), client.DryRunAll))
 	}
