@@ -50,7 +50,7 @@ func (w *workers) check(patience time.Duration) error {
 	logged := map[heartbeat.Work]bool{}
 	for _, work := range w.seen.Stuck(going, now, w.patience) {
 		if logged[work] = true; !w.logged[work] {
-			w.log.Error(nil, "a worker does not get done with an object", "worker", work.Worker, "object", work.Object.String(), "for", now.Sub(w.seen.Since(work)))
+			w.log.Error(nil, "a worker has been busy with one object for too long", "worker", work.Worker, "object", work.Object.String(), "for", now.Sub(w.seen.Since(work)))
 		}
 	}
 	w.logged = logged
