@@ -3,7 +3,6 @@ package app
 import (
 	"cmp"
 	"context"
-	"crypto/x509"
 	"fmt"
 	"net"
 	"slices"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
 	"github.com/servingcert/servingcert/pkg/rotator/probe/dial"
 	"github.com/servingcert/servingcert/pkg/starttls"
 )
@@ -93,26 +93,27 @@ func (f *verifyFlags) run(ctx context.Context, now time.Time) error {
 	if seen.Address = f.address; f.address != "" {
 		seen.Dialled = true
 		_, port, _ := net.SplitHostPort(f.address) // validate has done so
-		seen.Served, seen.DialErr = fetch(ctx, f.address, seen.Host, cmp.Or(starttls.Protocol(f.starttls), seen.Protocol(port)), f.timeout)
+		outcome := fetch(ctx, f.address, seen.Host, cmp.Or(starttls.Protocol(f.starttls), seen.Protocol(port)), f.timeout)
+		seen.Served, seen.Handshake, seen.DialErr = outcome.Chain, outcome.Handshake, outcome.Err
 	}
-	return f.write(seen.Service.Proxy, judge.Verify(seen, now))
+	return f.write(seen, judge.Verify(seen, now))
 }
 
-// fetch returns the certificates that a server shows for a name, by the dial with
-// which the rotator judges pods. Nothing is trusted here: they are judged
-// afterwards, whatever they are.
-func fetch(ctx context.Context, address, host string, protocol starttls.Protocol, timeout time.Duration) ([]*x509.Certificate, error) {
-	outcome := dial.Dial(ctx, address, host, protocol, timeout)
-	return outcome.Chain, outcome.Err
+// fetch returns what a server shows for a name, by the dial with which the rotator judges pods.
+// Nothing is trusted here: the certificates are judged afterwards, whatever they are.
+func fetch(ctx context.Context, address, host string, protocol starttls.Protocol, timeout time.Duration) probe.Outcome {
+	return dial.Dial(ctx, address, host, protocol, timeout)
 }
 
 // verification is what verify shows.
 type verification struct {
 	header
-	Namespace string          `json:"namespace"`
-	Service   string          `json:"service"`
-	Proxy     []string        `json:"proxy,omitempty"`
-	Findings  []judge.Finding `json:"findings"`
+	Namespace string   `json:"namespace"`
+	Service   string   `json:"service"`
+	Proxy     []string `json:"proxy,omitempty"`
+	// TLS is what the handshake with --address agreed on; absent if there was none.
+	TLS      *probe.HandshakeNames `json:"tls,omitempty"`
+	Findings []judge.Finding       `json:"findings"`
 }
 
 // marks are the glyph and the style of a verdict.
@@ -125,13 +126,18 @@ var marks = map[string]struct {
 	judge.VerdictUnknown: {"?", doubt},
 }
 
-func (f *verifyFlags) write(proxy []string, findings []judge.Finding) error {
+func (f *verifyFlags) write(seen judge.VerifySituation, findings []judge.Finding) error {
 	failed := slices.ContainsFunc(findings, func(f judge.Finding) bool { return f.Verdict == judge.VerdictFailed })
 	var err error
 	if f.output == "text" {
 		err = writeFindings(f.screen, findings)
 	} else {
-		err = writeData(f.out, f.output, verification{headerOf("Verification"), f.namespace, f.name, proxy, findings})
+		v := verification{headerOf("Verification"), f.namespace, f.name, seen.Service.Proxy, nil, findings}
+		if len(seen.Served) > 0 {
+			names := seen.Handshake.Names()
+			v.TLS = &names
+		}
+		err = writeData(f.out, f.output, v)
 	}
 	if err == nil && failed {
 		return errReported

@@ -27,13 +27,12 @@ func TestFetchAsTheRotator(t *testing.T) {
 			change(server.TLS)
 			server.StartTLS()
 			t.Cleanup(server.Close)
-			shown, err := fetch(t.Context(), server.Listener.Addr().String(), "web.shop.svc", "", process.Soon)
-			require.NoError(t, err)
-			assert.Equal(t, []*x509.Certificate{server.Certificate()}, shown)
+			got := fetch(t.Context(), server.Listener.Addr().String(), "web.shop.svc", "", process.Soon)
+			require.NoError(t, got.Err)
+			assert.Equal(t, []*x509.Certificate{server.Certificate()}, got.Chain)
 		})
 	}
 	plain := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(plain.Close)
-	_, err := fetch(t.Context(), plain.Listener.Addr().String(), "web.shop.svc", "", process.Soon)
-	assert.Error(t, err)
+	assert.Error(t, fetch(t.Context(), plain.Listener.Addr().String(), "web.shop.svc", "", process.Soon).Err)
 }

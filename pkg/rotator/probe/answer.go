@@ -29,6 +29,7 @@ type Answer struct {
 	Leaf                         string
 	NotBefore, NotAfter, RenewAt time.Time
 	Ours                         bool
+	Handshake                    Handshake
 	// PodKey is what else was asked; nil if nothing was (Visit.PodKey).
 	PodKey *PodKeyJudgement
 }

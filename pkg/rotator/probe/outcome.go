@@ -54,6 +54,8 @@ type Outcome struct {
 	Chain []*x509.Certificate // of kind TLS; the leaf is the first
 	Cause Cause               // of kinds NoAnswer and NotVerified, and CauseDeclined
 	Err   error               // nil for kind TLS
+	// Handshake is of kind TLS, and with less in it if the server has ended the handshake early.
+	Handshake Handshake
 }
 
 // Label returns the value of label result of servingcert_probes_total.

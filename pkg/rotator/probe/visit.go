@@ -59,6 +59,7 @@ func (v Visit) Answer(port uint16, at time.Time, outcome Outcome, trust Trust) A
 	a := Answer{Port: port, Protocol: v.Protocols[port], Kind: outcome.Kind, Cause: outcome.Cause, At: at}
 	if outcome.Kind == TLS {
 		leaf := outcome.Chain[0]
+		a.Handshake = outcome.Handshake
 		a.Leaf, a.NotBefore, a.NotAfter, a.RenewAt = pki.Fingerprint(leaf), leaf.NotBefore, leaf.NotAfter, pki.RenewAt(leaf)
 		i := slices.Index(v.Leaves, a.Leaf)
 		if i >= 0 {

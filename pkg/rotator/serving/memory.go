@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"iter"
 	"maps"
 	"slices"
 	"time"
@@ -64,6 +65,19 @@ func (m Memory) Record(pod types.UID, answers []probe.Answer) {
 		next := *known
 		next.answers = probe.Latest(probe.Merge(known.answers, answers), maxAnswers)
 		m.pods[pod] = &next
+	}
+}
+
+// Handshakes yields those of the ports that answered in TLS when they were dialled last.
+func (m Memory) Handshakes() iter.Seq[probe.Handshake] {
+	return func(yield func(probe.Handshake) bool) {
+		for _, known := range m.pods {
+			for _, a := range known.answers {
+				if a.Kind == probe.TLS && !yield(a.Handshake) {
+					return
+				}
+			}
+		}
 	}
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
 	"github.com/servingcert/servingcert/pkg/starttls"
 )
 
@@ -36,6 +37,8 @@ type VerifySituation struct {
 	Dialled bool
 	Served  []*x509.Certificate
 	DialErr error
+	// Handshake is what the handshake agreed on, if there was one.
+	Handshake probe.Handshake
 }
 
 // Protocol returns what comes before TLS at a port of one of the Service's servers, or at one that
@@ -142,7 +145,9 @@ func judgeServed(s VerifySituation, bundle pki.Bundle, now time.Time) []Finding 
 	if s.DialErr != nil {
 		return []Finding{{VerdictFailed, fmt.Sprintf("%s: %v", s.Address, s.DialErr)}}
 	}
-	return judgeChain(s.Address, s, s.Served, bundle, now)
+	n := s.Handshake.Names()
+	spoke := Finding{VerdictOK, fmt.Sprintf("%s: %s, key exchange %s, leaf signed with %s", s.Address, n.Version, n.Group, n.Signature)}
+	return append(judgeChain(s.Address, s, s.Served, bundle, now), spoke)
 }
 
 // judgeServing returns what the rotator has seen the pods serve, at each TLS port of the Service;

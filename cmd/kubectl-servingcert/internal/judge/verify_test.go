@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"strings"
@@ -15,6 +16,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
 	"github.com/servingcert/servingcert/pkg/signer/cfssl"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 	"github.com/servingcert/servingcert/pkg/starttls"
@@ -104,6 +106,12 @@ func TestVerify(t *testing.T) {
 			}
 		})
 	}
+	t.Run("what was agreed on is said", func(t *testing.T) {
+		s := good(t, ca)
+		s.Handshake = probe.Handshake{Version: tls.VersionTLS13, Group: tls.X25519MLKEM768, Signature: x509.ECDSAWithSHA256}
+		findings := Verify(s, epoch)
+		assert.Equal(t, Finding{VerdictOK, "localhost:8443: TLS 1.3, key exchange X25519MLKEM768, leaf signed with ECDSA-SHA256"}, findings[len(findings)-1])
+	})
 	t.Run("who serves it is said", func(t *testing.T) {
 		s := good(t, ca)
 		s.Service.Proxy = []string{"sc-any-http", "sc-tls-8080"}

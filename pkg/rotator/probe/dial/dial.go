@@ -81,12 +81,13 @@ func connect(ctx context.Context, address, name string, protocol starttls.Protoc
 			shown = state.PeerCertificates
 			return nil
 		},
-		MinVersion:       tls.VersionTLS10,
-		CipherSuites:     allCipherSuites(),
-		CurvePreferences: []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP384, tls.CurveP521}, // no secret is sent: a short hello does
+		MinVersion:   tls.VersionTLS10,
+		CipherSuites: allCipherSuites(),
+		// All groups of crypto/tls, which are its default: a server may offer post-quantum ones only.
 	})
 	outcome := probe.Judge(shown, because(ctx, client.HandshakeContext(ctx)))
 	if outcome.Kind == probe.TLS {
+		outcome.Handshake = probe.HandshakeOf(client.ConnectionState())
 		if unsaid == nil {
 			protocol.End(client)
 		}

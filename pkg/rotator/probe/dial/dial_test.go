@@ -2,6 +2,7 @@ package dial
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/tls"
@@ -77,6 +78,42 @@ func TestDialShowsTheLeaf(t *testing.T) {
 			require.Equal(t, probe.TLS, got.Kind, "%s", got.Cause)
 			assert.Equal(t, pki.Fingerprint(tt.want), pki.Fingerprint(got.Chain[0]))
 		})
+	}
+}
+
+// TestDialReportsTheHandshake: a server that offers one group only is reached, post-quantum or not, and
+// what was agreed on is known.
+func TestDialReportsTheHandshake(t *testing.T) {
+	pair := rotatortest.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
+	for _, tt := range []struct {
+		change func(*tls.Config)
+		want   probe.HandshakeNames
+	}{
+		{func(c *tls.Config) { c.CurvePreferences = []tls.CurveID{tls.X25519MLKEM768} }, probe.HandshakeNames{Version: "TLS 1.3", Group: "X25519MLKEM768"}},
+		{func(c *tls.Config) { c.CurvePreferences = []tls.CurveID{tls.SecP256r1MLKEM768} }, probe.HandshakeNames{Version: "TLS 1.3", Group: "SecP256r1MLKEM768"}},
+		{func(c *tls.Config) { c.CurvePreferences = []tls.CurveID{tls.SecP384r1MLKEM1024} }, probe.HandshakeNames{Version: "TLS 1.3", Group: "SecP384r1MLKEM1024"}},
+		{func(c *tls.Config) { c.CurvePreferences = []tls.CurveID{tls.CurveP521} }, probe.HandshakeNames{Version: "TLS 1.3", Group: "CurveP521"}},
+		{func(c *tls.Config) { c.ClientAuth = tls.RequireAnyClientCert }, probe.HandshakeNames{Version: "TLS 1.3", Group: "X25519MLKEM768"}},
+		{func(c *tls.Config) {
+			c.ClientAuth, c.MaxVersion, c.CurvePreferences = tls.RequireAnyClientCert, tls.VersionTLS12, []tls.CurveID{tls.CurveP256}
+		}, probe.HandshakeNames{Version: "TLS 1.2", Group: "CurveP256"}},
+		{func(c *tls.Config) {
+			key, err := rsa.GenerateKey(rand.Reader, 2048)
+			require.NoError(t, err)
+			template := &x509.Certificate{SerialNumber: big.NewInt(1)}
+			der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+			require.NoError(t, err)
+			c.Certificates = []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}
+			c.MaxVersion, c.CipherSuites = tls.VersionTLS12, []uint16{tls.TLS_RSA_WITH_AES_128_GCM_SHA256}
+		}, probe.HandshakeNames{Version: "TLS 1.2", Group: "none", Signature: "SHA256-RSA"}},
+	} {
+		cfg := &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS10}
+		tt.change(cfg)
+		at := rotatortest.Accept(t, "127.0.0.1", rotatortest.Handshakes(cfg))
+		got := Dial(t.Context(), at.String(), "web.shop.svc", "", long)
+		require.Equal(t, probe.TLS, got.Kind, "%+v: %v", tt.want, got.Err)
+		tt.want.Signature = cmp.Or(tt.want.Signature, "ECDSA-SHA256")
+		assert.Equal(t, tt.want, got.Handshake.Names())
 	}
 }
 

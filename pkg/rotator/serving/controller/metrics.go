@@ -5,6 +5,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
 	"github.com/servingcert/servingcert/pkg/rotator/serving"
 )
 
@@ -15,16 +16,24 @@ var (
 	staleDesc = prometheus.NewDesc("servingcert_stale_not_after_timestamp_seconds",
 		"When the first of the certificates expires that stale pods of the namespace serve; absent if none is stale.",
 		[]string{"namespace"}, nil)
+	handshakesDesc = prometheus.NewDesc("servingcert_served_ports",
+		"Ports of the pods that servingcert_consumers counts which answered in TLS when they were dialled last, by TLS version (TLS 1.3), group of the key exchange (X25519MLKEM768; none) and algorithm with which the leaf is signed (ECDSA-SHA256). The client offers all groups of Go, post-quantum ones first.",
+		[]string{"version", "group", "signature"}, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (l *Ledger) Describe(ch chan<- *prometheus.Desc) {
 	ch <- consumersDesc
 	ch <- staleDesc
+	ch <- handshakesDesc
 }
 
 // Collect implements prometheus.Collector.
 func (l *Ledger) Collect(ch chan<- prometheus.Metric) {
+	for h, ports := range l.handshakes() {
+		n := h.Names()
+		ch <- prometheus.MustNewConstMetric(handshakesDesc, prometheus.GaugeValue, float64(ports), n.Version, n.Group, n.Signature)
+	}
 	for namespace, t := range l.tallies() {
 		for state, pods := range t.states {
 			ch <- prometheus.MustNewConstMetric(consumersDesc, prometheus.GaugeValue, float64(pods), namespace, string(state))
@@ -33,6 +42,19 @@ func (l *Ledger) Collect(ch chan<- prometheus.Metric) {
 			ch <- prometheus.MustNewConstMetric(staleDesc, prometheus.GaugeValue, float64(t.notAfter.UnixNano())/float64(time.Second), namespace)
 		}
 	}
+}
+
+// handshakes returns how many ports have agreed on what.
+func (l *Ledger) handshakes() map[probe.Handshake]int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	out := map[probe.Handshake]int{}
+	for _, f := range l.keys {
+		for h := range f.memory.Handshakes() {
+			out[h]++
+		}
+	}
+	return out
 }
 
 // tally is what the metrics say of a namespace.
