@@ -53,9 +53,9 @@ const (
 	ownDescriptors = 64
 	// ownMemory is what the proxy needs without connections, with some room.
 	ownMemory = 14 << 20
-	// connectionMemory is set aside for each: an idle one needs half, one whose peer does not
-	// read needs more.
-	connectionMemory = 48 << 10
+	// connectionMemory is set aside for each: an idle one needs 22 KiB, and one of which neither end
+	// reads 52.
+	connectionMemory = 56 << 10
 	// leastConnections is the limit however little memory there is.
 	leastConnections = 64
 )

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"golang.org/x/sys/unix"
 )
 
 // endOf returns how a connection ends for its client, whatever comes before that.
@@ -46,6 +47,65 @@ func TestAClientHelloIsBounded(t *testing.T) {
 		w.eventually("nothing is left of it", func() bool { return w.conns.len() == 0 })
 	}
 	send(t, w.tls(strict), "ping")
+}
+
+// inPieces sends the first bytes of a connection, waits, and sends the rest.
+type inPieces struct {
+	*net.TCPConn
+	first int
+	wait  func()
+	sent  int
+}
+
+func (c *inPieces) Write(p []byte) (int, error) {
+	if c.sent > 0 {
+		return c.TCPConn.Write(p)
+	}
+	c.sent = len(p)
+	if n, err := c.TCPConn.Write(p[:c.first]); err != nil {
+		return n, err
+	}
+	c.wait()
+	n, err := c.TCPConn.Write(p[c.first:])
+	return c.first + n, err
+}
+
+// A ClientHello of 2 KB, as those with a post-quantum key are, may come in two segments, wherever it is cut.
+func TestAClientHelloInPieces(t *testing.T) {
+	w := start(t, program(t, echo))
+	var many []string
+	for i := range 13 {
+		many = append(many, strings.Repeat(string(rune('a'+i)), 40))
+	}
+	for _, name := range []string{strict, both} {
+		for _, first := range []int{1, 5, 6, 1400} {
+			raw := w.dial(name)
+			pieces := &inPieces{TCPConn: raw, first: first, wait: func() {
+				w.eventually("the first bytes were read", func() bool { return w.hasRead(raw) })
+			}}
+			client := tls.Client(pieces, clientConfig(many...))
+			require.NoError(t, client.Handshake(), "%s, %d bytes", name, first)
+			require.Greater(t, pieces.sent, 2000)
+			require.Equal(t, tls.X25519MLKEM768, client.ConnectionState().CurveID)
+			send(t, client, "ping")
+		}
+	}
+}
+
+// hasRead reports whether the proxy has read what its client has sent so far.
+func (w *world) hasRead(client *net.TCPConn) bool {
+	for _, c := range w.conns.all() {
+		if c.client.RemoteAddr().String() != client.LocalAddr().String() {
+			continue
+		}
+		raw, err := c.client.SyscallConn()
+		require.NoError(w.t, err)
+		left := 0
+		require.NoError(w.t, raw.Control(func(fd uintptr) { left, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }))
+		require.NoError(w.t, err)
+		return left == 0
+	}
+	return false
 }
 
 // So is a message of the handshake that comes after it: it is no data, and its connection is served.
@@ -127,4 +187,30 @@ func TestTheEndWithoutCloseNotify(t *testing.T) {
 			require.Error(t, err, name)
 		}
 	}
+}
+
+// Many clients that read nothing of a long answer keep few large buffers: memory is set aside for small ones.
+func TestLargeBuffersAreBounded(t *testing.T) {
+	w := start(t, program(t, func(c *net.TCPConn) {
+		for b := make([]byte, 1<<20); ; {
+			if _, err := c.Write(b); err != nil {
+				return
+			}
+		}
+	}))
+	full := 0
+	for range mostLarge + 16 {
+		_, err := io.WriteString(w.tls(strict), "x")
+		require.NoError(t, err)
+	}
+	w.eventually("all large buffers wait for a client", func() bool {
+		used := int(largeInUse.Load())
+		require.LessOrEqual(t, used, mostLarge)
+		if used == mostLarge {
+			full++
+		}
+		return full > 10
+	})
+	w.stop()
+	require.Zero(t, largeInUse.Load(), "they are given back")
 }

@@ -56,6 +56,7 @@ func TestLoad(t *testing.T) {
 	t.Logf("%d connections, %d renewals", done.Load(), w.certs.reloads.Load())
 	require.Positive(t, w.certs.reloads.Load())
 	w.eventually("all have ended", func() bool { return w.conns.len() == 0 })
+	require.Zero(t, largeInUse.Load())
 }
 
 // exchange makes one connection, sends some bytes in pieces and reads them, and ends it somehow.

@@ -5,15 +5,21 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"syscall"
 )
 
 // Sizes of buffers. A connection holds none while it is idle, a small one as long as reads do not
-// fill it, and a large one after.
+// fill it, and a large one after, of which there are mostLarge at a time: a peer that does not read
+// keeps a buffer for as long as it likes, and memory is set aside for small ones.
 const (
 	smallBuffer = 4 << 10
 	largeBuffer = 32 << 10
+	mostLarge   = 64
 )
+
+// largeInUse is how many large buffers there are.
+var largeInUse atomic.Int32
 
 var small, large = pool(smallBuffer), pool(largeBuffer)
 
@@ -25,8 +31,10 @@ func pool(size int) *sync.Pool {
 type sizer struct{ large bool }
 
 func (s *sizer) get() *[]byte {
-	if s.large {
-		return large.Get().(*[]byte)
+	for n := largeInUse.Load(); s.large && n < mostLarge; n = largeInUse.Load() {
+		if largeInUse.CompareAndSwap(n, n+1) {
+			return large.Get().(*[]byte)
+		}
 	}
 	return small.Get().(*[]byte)
 }
@@ -34,6 +42,7 @@ func (s *sizer) get() *[]byte {
 func (*sizer) put(b *[]byte) {
 	if len(*b) == largeBuffer {
 		large.Put(b)
+		largeInUse.Add(-1)
 		return
 	}
 	small.Put(b)
