@@ -126,7 +126,8 @@ func TestWants(t *testing.T) {
 // is a mistake, which does not take back what is right.
 func TestFormatsOf(t *testing.T) {
 	combined, keystore, der, roots := formats.Of(&formats.Combined), formats.Of(&formats.Keystore), formats.Of(&formats.DER), formats.OfRoots()
-	all := combined | keystore | der | roots
+	pbmac1 := formats.Of(&formats.PBMAC1)
+	all := combined | keystore | pbmac1 | der | roots
 	require.Equal(t, all, formats.All())
 	for _, c := range []struct {
 		key, value      string
@@ -138,6 +139,7 @@ func TestFormatsOf(t *testing.T) {
 		{AnnotationCombinedPEM, "", 0, combined},
 		{AnnotationCombinedPEM, "True", 0, combined},
 		{AnnotationFormats, "keystore.p12", keystore, 0},
+		{AnnotationFormats, "pbmac1", pbmac1, 0},
 		{AnnotationFormats, " der, combined.pem,keystore.p12,der ", combined | keystore | der, 0},
 		{AnnotationFormats, "ca.crt,truststore.p12", roots, 0},
 		{AnnotationFormats, "der,tls-combined.pem", der, all &^ der},
@@ -195,7 +197,7 @@ func TestParseRefuses(t *testing.T) {
 		want       string
 	}{
 		{name: "duration in words", annotation: AnnotationDuration, value: "abc", want: "must be a Go duration between 1h and 2160h, such as 720h"},
-		{name: "unknown format", annotation: AnnotationFormats, value: "keystore.p12,pfx", want: `"pfx" is not a format: must be a comma-separated list of ca.crt, combined.pem, der, keystore.p12, truststore.p12`},
+		{name: "unknown format", annotation: AnnotationFormats, value: "keystore.p12,pfx", want: `"pfx" is not a format: must be a comma-separated list of ca.crt, combined.pem, der, keystore.p12, pbmac1, truststore.p12`},
 		{name: "no formats", annotation: AnnotationFormats, value: "", want: `"" is not a format`},
 		{name: "JKS", annotation: AnnotationFormats, value: "keystore.jks", want: `"keystore.jks" is not written: Java reads keystore.p12 (Java 8 since 8u301, Java 11 since 11.0.12)`},
 		{name: "a keystore of a key that a pod makes", annotation: AnnotationFormats, value: "combined.pem,keystore.p12", change: func(s *corev1.Service) { s.Annotations[AnnotationKeySource] = "pod" }, want: "keystore.p12 cannot be made of a key that never leaves its pod"},

@@ -65,7 +65,7 @@ type Pair struct {
 }
 
 // list is the list. A Set has a bit for each, so its order means nothing outside a process.
-var list = []*Format{&Combined, &Keystore, &DER, &CA, &Truststore}
+var list = []*Format{&Combined, &Keystore, &PBMAC1, &DER, &CA, &Truststore}
 
 // Set is a set of formats.
 type Set uint16
@@ -87,6 +87,9 @@ func Asked() Set { return All() &^ Of(&CA) }
 
 // Encrypted returns the formats that have a password.
 func Encrypted() Set { return those(func(f *Format) bool { return f.Password }) }
+
+// Salted returns the formats that are judged by [SaltedDigest].
+func Salted() Set { return those(func(f *Format) bool { return f.Salted }) }
 
 // CredentialBundles returns the formats that a kubelet makes; there is at most one.
 func CredentialBundles() Set { return those(func(f *Format) bool { return f.CredentialBundle }) }
@@ -203,8 +206,7 @@ func digestOf(data map[string][]byte, names []string, of ...[]byte) []byte {
 // that pair: a SHA-256, in hexadecimal, of the certificates, the password and the files; empty if
 // there are none. It says no more about the password than the file does.
 func SaltedDigest(data map[string][]byte, pair Pair) string {
-	names := those(func(f *Format) bool { return f.Salted }).Files()
-	return hex.EncodeToString(digestOf(data, names, pair.Cert, []byte(pair.password())))
+	return hex.EncodeToString(digestOf(data, Salted().Files(), pair.Cert, []byte(pair.password())))
 }
 
 // HeldIn returns the formats of the pair of which the data of a Secret has all files, and which hold

@@ -15,6 +15,8 @@ import (
 // What of format Keystore is a contract.
 const (
 	KeystoreFile = "keystore.p12"
+	// PBMAC1File is what KeystoreFile is, with a MAC that FIPS 140 allows.
+	PBMAC1File = "keystore-pbmac1.p12"
 	// DefaultPassword is the password of a Pair that names none. It is what Java's keytool and
 	// most manuals say.
 	DefaultPassword = "changeit"
@@ -32,7 +34,19 @@ var Keystore = Format{
 	PrivateKey: true,
 	Password:   true,
 	Salted:     true,
-	Make:       makeKeystore,
+	Make:       func(pair Pair) (map[string][]byte, error) { return makeKeystore(KeystoreFile, pkcs12.Modern2023, pair) },
+}
+
+// PBMAC1 is a Keystore whose MAC is made with PBKDF2 (RFC 9579), and not with the key derivation of
+// PKCS #12, which FIPS 140 does not approve. OpenSSL 3.4 and Java 26 read it, and later ones.
+var PBMAC1 = Format{
+	Name:       "pbmac",
+	Word:       "pbmac1",
+	Files:      []string{PBMAC1File},
+	PrivateKey: true,
+	Password:   true,
+	Salted:     true,
+	Make:       func(pair Pair) (map[string][]byte, error) { return makeKeystore(PBMAC1File, pkcs12.Modern2026, pair) },
 }
 
 // CheckPassword returns what is wrong with a password and what is allowed, or "". Programs read
@@ -74,14 +88,14 @@ func (p Pair) parse() (key crypto.Signer, leaf *x509.Certificate, chain []*x509.
 	return key, certs[0], chain, nil
 }
 
-func makeKeystore(pair Pair) (map[string][]byte, error) {
+func makeKeystore(name string, encoder *pkcs12.Encoder, pair Pair) (map[string][]byte, error) {
 	key, leaf, chain, err := pair.parse()
 	if err != nil {
 		return nil, err
 	}
 	var file []byte
-	notInStrictFIPS(func() { file, err = pkcs12.Modern2023.Encode(key, leaf, chain, pair.password()) })
-	return map[string][]byte{KeystoreFile: file}, err
+	notInStrictFIPS(func() { file, err = encoder.Encode(key, leaf, chain, pair.password()) })
+	return map[string][]byte{name: file}, err
 }
 
 // notInStrictFIPS has GODEBUG=fips140=only let go-pkcs12 work, where it would panic: the key and its

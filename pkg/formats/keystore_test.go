@@ -19,20 +19,25 @@ import (
 func TestKeystore(t *testing.T) {
 	pair := newPair(t, pki.RSA2048) // served with its root
 	pair.Password = "s3cret!"
-	made, err := Keystore.Make(pair)
-	require.NoError(t, err)
-	var (
-		key   any
-		leaf  *x509.Certificate
-		chain []*x509.Certificate
-	)
-	notInStrictFIPS(func() { key, leaf, chain, err = pkcs12.DecodeChain(made[KeystoreFile], "s3cret!") })
-	require.NoError(t, err)
-	assert.Empty(t, chain)
-	want, wantLeaf, _, err := pair.parse()
-	require.NoError(t, err)
-	assert.Equal(t, want, key)
-	assert.Equal(t, wantLeaf.Raw, leaf.Raw)
+	pbmac1 := []byte{6, 9, 0x2a, 0x86, 0x48, 0x86, 0xf7, 0xd, 1, 5, 14} // id-PBMAC1, RFC 8018
+	for _, f := range []*Format{&Keystore, &PBMAC1} {
+		made, err := f.Make(pair)
+		require.NoError(t, err)
+		file := made[f.Files[0]]
+		assert.Equal(t, f == &PBMAC1, bytes.Contains(file, pbmac1), f.Name)
+		var (
+			key   any
+			leaf  *x509.Certificate
+			chain []*x509.Certificate
+		)
+		notInStrictFIPS(func() { key, leaf, chain, err = pkcs12.DecodeChain(file, "s3cret!") })
+		require.NoError(t, err)
+		assert.Empty(t, chain)
+		want, wantLeaf, _, err := pair.parse()
+		require.NoError(t, err)
+		assert.Equal(t, want, key)
+		assert.Equal(t, wantLeaf.Raw, leaf.Raw)
+	}
 }
 
 // Where the program may use approved algorithms alone, a keystore is no panic.

@@ -58,7 +58,7 @@ func contentOf(s Situation, d Decision, issued *issue.Issued) Content {
 	if p := c.passwordOf(s, d); p != s.Secret.password() || p != "" {
 		c.Annotations[api.AnnotationKeystorePassword] = p
 	}
-	if !c.Formats.Has(&formats.Keystore) {
+	if c.Formats&formats.Salted() == 0 {
 		c.Annotations[api.AnnotationKeystoreDigest] = ""
 	}
 	if c.Formats&formats.OfRoots() != 0 {

@@ -16,7 +16,7 @@ const (
 	noFlag       = "not a valid flag name"
 	noTime       = "not a valid time: must be RFC 3339"
 	oneOfModes   = `must be "args", "env" or "mount"`
-	oneOfFormats = "must be a comma-separated list of ca.crt, combined.pem, der, keystore.p12, truststore.p12"
+	oneOfFormats = "must be a comma-separated list of ca.crt, combined.pem, der, keystore.p12, pbmac1, truststore.p12"
 	absolutePath = "must be the absolute path of a separate directory"
 	wouldHide    = "would hide"
 	nothingIn    = "nothing can be mounted in"

@@ -214,7 +214,7 @@ func TestRootsOfASecret(t *testing.T) {
 	waitRest(t, ns)
 	annotate(t, ns, "web", map[string]any{api.AnnotationFormats: "pem"})
 	c := waitReady(t, ns, "web", metav1.ConditionFalse, "InvalidAnnotation")
-	assert.Contains(t, c.Message, `"pem" is not a format: must be a comma-separated list of ca.crt, combined.pem, der, keystore.p12, truststore.p12`)
+	assert.Contains(t, c.Message, `"pem" is not a format: must be a comma-separated list of ca.crt, combined.pem, der, keystore.p12, pbmac1, truststore.p12`)
 	annotate(t, ns, "web", map[string]any{api.AnnotationFormats: nil})
 	harness.Eventually(t, func() error {
 		if secret := getSecret(t, ns, "web-tls"); len(secret.Data) != 2 {
