@@ -25,10 +25,39 @@ func Exempt(pod *corev1.Pod, request PodRequest) (reason string) {
 	case request.OptedOut:
 		return ExemptOptedOut
 	case pod.Spec.OS != nil && pod.Spec.OS.Name == corev1.Windows,
-		pod.Spec.NodeSelector[corev1.LabelOSStable] == string(corev1.Windows):
+		pod.Spec.NodeSelector[corev1.LabelOSStable] == string(corev1.Windows),
+		requiresWindows(pod.Spec.Affinity):
 		return ExemptWindows
 	}
 	return ""
+}
+
+// requiresWindows reports whether each of the terms, of which a node must match one, is for Windows
+// nodes alone. A term without an expression matches no node.
+func requiresWindows(affinity *corev1.Affinity) bool {
+	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
+		return false
+	}
+	found := false
+	for _, term := range affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms {
+		switch {
+		case slices.ContainsFunc(term.MatchExpressions, onlyWindows):
+			found = true
+		case len(term.MatchExpressions)+len(term.MatchFields) > 0:
+			return false
+		}
+	}
+	return found
+}
+
+func onlyWindows(r corev1.NodeSelectorRequirement) bool {
+	switch {
+	case r.Key != corev1.LabelOSStable:
+		return false
+	case r.Operator == corev1.NodeSelectorOpIn:
+		return len(r.Values) > 0 && !slices.ContainsFunc(r.Values, func(v string) bool { return v != string(corev1.Windows) })
+	}
+	return r.Operator == corev1.NodeSelectorOpNotIn && slices.Contains(r.Values, string(corev1.Linux))
 }
 
 // ContainerRef is a container of a pod and where it is in the pod's spec.

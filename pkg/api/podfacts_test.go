@@ -41,6 +41,44 @@ func TestExempt(t *testing.T) {
 	}
 }
 
+// TestRequiredNodes: a pod is for Windows if no term of what it requires admits another node.
+func TestRequiredNodes(t *testing.T) {
+	is := func(key string, op corev1.NodeSelectorOperator, values ...string) corev1.NodeSelectorRequirement {
+		return corev1.NodeSelectorRequirement{Key: key, Operator: op, Values: values}
+	}
+	term := func(all ...corev1.NodeSelectorRequirement) corev1.NodeSelectorTerm {
+		return corev1.NodeSelectorTerm{MatchExpressions: all}
+	}
+	const os = corev1.LabelOSStable
+	windows, gpu := is(os, corev1.NodeSelectorOpIn, "windows"), is("gpu", corev1.NodeSelectorOpExists)
+	for _, tt := range []struct {
+		terms []corev1.NodeSelectorTerm
+		want  bool
+	}{
+		{nil, false},
+		{[]corev1.NodeSelectorTerm{term(windows)}, true},
+		{[]corev1.NodeSelectorTerm{term(gpu, windows), term(windows, gpu)}, true},
+		{[]corev1.NodeSelectorTerm{term(windows), term(gpu)}, false},
+		{[]corev1.NodeSelectorTerm{term(windows), {MatchFields: []corev1.NodeSelectorRequirement{is("metadata.name", corev1.NodeSelectorOpIn, "n1")}}}, false},
+		{[]corev1.NodeSelectorTerm{term(windows), term()}, true},
+		{[]corev1.NodeSelectorTerm{term()}, false},
+		{[]corev1.NodeSelectorTerm{term(is(os, corev1.NodeSelectorOpIn, "windows", "linux"))}, false},
+		{[]corev1.NodeSelectorTerm{term(is(os, corev1.NodeSelectorOpIn))}, false},
+		{[]corev1.NodeSelectorTerm{term(is(os, corev1.NodeSelectorOpIn, "linux"))}, false},
+		{[]corev1.NodeSelectorTerm{term(is(os, corev1.NodeSelectorOpNotIn, "linux"))}, true},
+		{[]corev1.NodeSelectorTerm{term(is(os, corev1.NodeSelectorOpNotIn, "windows"))}, false},
+		{[]corev1.NodeSelectorTerm{term(is("os", corev1.NodeSelectorOpIn, "windows"))}, false},
+	} {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{Affinity: &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
+			RequiredDuringSchedulingIgnoredDuringExecution: &corev1.NodeSelector{NodeSelectorTerms: tt.terms},
+		}}}}
+		assert.Equal(t, tt.want, Exempt(pod, PodRequest{}) == ExemptWindows, "%+v", tt.terms)
+		pod.Spec.Affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution = nil
+		pod.Spec.Affinity.NodeAffinity.PreferredDuringSchedulingIgnoredDuringExecution = []corev1.PreferredSchedulingTerm{{Weight: 1, Preference: term(windows)}}
+		assert.Empty(t, Exempt(pod, PodRequest{}), "what is preferred is not required")
+	}
+}
+
 func TestRunningContainers(t *testing.T) {
 	always, never := corev1.ContainerRestartPolicyAlways, corev1.ContainerRestartPolicyNever
 	ports := []corev1.ContainerPort{{ContainerPort: 53, Protocol: corev1.ProtocolUDP}}

@@ -17,7 +17,7 @@ import (
 )
 
 // View is the part of a pod that the rules read. Decoding skips the rest: resource
-// quantities, affinities and managed fields would be half of the work. A field that a
+// quantities, most affinities and managed fields would be half of the work. A field that a
 // rule starts to read must be added here; a test compares the decisions about a view
 // with those about the whole pod. A pod that anyone may have sent must be decoded into
 // [Lists] first if its lists may be long.
@@ -37,6 +37,9 @@ type View struct {
 		SecurityContext *securityView     `json:"securityContext"`
 		HostNetwork     bool              `json:"hostNetwork"`
 		Resources       *struct{}         `json:"resources"`
+		Affinity        *affinityView     `json:"affinity"`
+
+		ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets"`
 	} `json:"spec"`
 }
 
@@ -47,7 +50,11 @@ func (v *View) Pod() *corev1.Pod {
 		Spec: corev1.PodSpec{
 			Volumes: v.Spec.Volumes, OS: v.Spec.OS, NodeSelector: v.Spec.NodeSelector, HostNetwork: v.Spec.HostNetwork,
 			InitContainers: containers(v.Spec.InitContainers), Containers: containers(v.Spec.Containers),
+			ImagePullSecrets: v.Spec.ImagePullSecrets,
 		},
+	}
+	if v.Spec.Affinity != nil {
+		pod.Spec.Affinity = &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{RequiredDuringSchedulingIgnoredDuringExecution: v.Spec.Affinity.NodeAffinity.Required}}
 	}
 	if v.Spec.Resources != nil {
 		pod.Spec.Resources = &corev1.ResourceRequirements{}
@@ -59,6 +66,13 @@ func (v *View) Pod() *corev1.Pod {
 		pod.Spec.SecurityContext = &corev1.PodSecurityContext{FSGroup: s.FSGroup, RunAsUser: s.RunAsUser}
 	}
 	return pod
+}
+
+// affinityView is which nodes a pod requires.
+type affinityView struct {
+	NodeAffinity struct {
+		Required *corev1.NodeSelector `json:"requiredDuringSchedulingIgnoredDuringExecution"`
+	} `json:"nodeAffinity"`
 }
 
 type ownerView struct {
