@@ -41,6 +41,15 @@ var limits = []struct{ path, flag, allowed, refused string }{
 	{"consumers.verifyInterval", "rotator --verify-interval", "1s", "999ms"},
 	{"consumers.propagationTime", "rotator --propagation-time", "1s", "500ms"},
 	{"trust.maxBackoff", "rotator --max-backoff", "100ms", "99ms"},
+	{"proxy.image.pullSecrets[0].name", "webhook --proxy-pull-secrets", "registry", "Registry"},
+	{"proxy.resources.requests.cpu", "webhook --proxy-resources=requests.cpu", "8", "9"},
+	{"proxy.resources.requests.cpu", "webhook --proxy-resources=requests.cpu", "1m", "8001m"},
+	{"proxy.resources.requests.memory", "webhook --proxy-resources=requests.memory", "4096Mi", "4097Mi"},
+	{"proxy.resources.requests.memory", "webhook --proxy-resources=requests.memory", "1Mi", "0Mi"},
+	{"proxy.resources.limits.cpu", "webhook --proxy-resources=limits.cpu", "50m", "49m"},
+	{"proxy.resources.limits.cpu", "webhook --proxy-resources=limits.cpu", "8000m", "9"},
+	{"proxy.resources.limits.memory", "webhook --proxy-resources=limits.memory", "32Mi", "31Mi"},
+	{"proxy.resources.limits.memory", "webhook --proxy-resources=limits.memory", "4Gi", "5Gi"},
 }
 
 // What a program refuses at its start, the chart refuses before anything is installed; and

@@ -104,6 +104,8 @@ func rows() []row {
 		{"webhook.unknownPrograms=flags", "Deployment servingcert-webhook", args, `"--unknown-programs=flags"`},
 		{"proxy.enabled=false", "Deployment servingcert-webhook", args, `"--port=9443"]`},
 		{"proxy.image.registry=r.example,proxy.image.repository=p,proxy.image.tag=v9,proxy.image.digest=sha256:" + strings.Repeat("0", 64), "Deployment servingcert-webhook", args, `"--proxy-image=r.example/p:v9@sha256:` + strings.Repeat("0", 64) + `"`},
+		{"proxy.image.pullSecrets[0].name=a,proxy.image.pullSecrets[1].name=b", "Deployment servingcert-webhook", args, `"--proxy-pull-secrets=a,b"`},
+		{"proxy.resources.requests.cpu=20m,proxy.resources.requests.memory=64Mi,proxy.resources.limits.cpu=1,proxy.resources.limits.memory=128Mi", "Deployment servingcert-webhook", args, `"--proxy-resources=limits.cpu=1,limits.memory=128Mi,requests.cpu=20m,requests.memory=64Mi"`},
 		{"webhook.clientCA.configMapName=clients,webhook.clientCA.names={a,b}", "Deployment servingcert-webhook", args, `"--client-ca-file=/etc/servingcert-clients/ca.crt","--client-names=a,b"`},
 		{"webhook.clientCA.configMapName=clients", "Deployment servingcert-webhook", spec + ".volumes", `{"configMap":{"name":"clients"},"name":"clients"}`},
 

@@ -71,8 +71,11 @@ const (
 	// AnnotationProxyProtocol lists ports of the programs to which the pod's proxy sends a
 	// header of the PROXY protocol, version 2.
 	AnnotationProxyProtocol = Domain + "/proxy-protocol"
-	AnnotationOnRotate      = Domain + "/on-rotate"
-	AnnotationTrust         = Domain + "/trust"
+	// AnnotationProxyResources lists requests and limits of the pod's proxy, by their names in a
+	// ResourceQuota.
+	AnnotationProxyResources = Domain + "/proxy-resources"
+	AnnotationOnRotate       = Domain + "/on-rotate"
+	AnnotationTrust          = Domain + "/trust"
 
 	// AnnotationStatus is written by the webhook: an InjectionStatus, which says what
 	// was done where, or why nothing was. It is for people, and the rotator reads

@@ -69,6 +69,9 @@ const MaxProxyPorts = 16
 // spaces.
 const maxProxyProtocol = MaxProxyPorts * (len("65535") + 3)
 
+// maxProxyResources is the most bytes of AnnotationProxyResources: twice those of the default.
+const maxProxyResources = 128
+
 // maxValue is the most bytes of an annotation that holds one short value, such as a
 // duration. What parses it repeats it in its error.
 const maxValue = 64
@@ -126,7 +129,7 @@ func maxAnnotationOf(key string) int {
 	case OpenShiftError, OpenShiftErrorAlpha:
 		return maxOpenShift
 	case AnnotationSecretName, AnnotationKeySource, AnnotationDuration, AnnotationKeyAlgorithm, AnnotationClusterIPs, AnnotationRenewAfter,
-		AnnotationRenewedAfter, AnnotationMode, AnnotationCertFlag, AnnotationKeyFlag, AnnotationHTTPSProbes, AnnotationProxyProtocol,
+		AnnotationRenewedAfter, AnnotationMode, AnnotationCertFlag, AnnotationKeyFlag, AnnotationHTTPSProbes, AnnotationProxyProtocol, AnnotationProxyResources,
 		TranslatedFrom, OpenShiftSecretName, OpenShiftSecretNameAlpha, OpenShiftSignedBy, OpenShiftSignedByAlpha, OpenShiftErrorNum, OpenShiftErrorNumAlpha,
 		OpenShiftServiceName, OpenShiftServiceNameAlpha, OpenShiftServiceUID, OpenShiftServiceUIDAlpha, OpenShiftExpiry, OpenShiftExpiryAlpha,
 		OpenShiftInjectCABundle, OpenShiftInjectCABundleAlpha, AnnotationInjectCABundle, AnnotationFormats, AnnotationKeystorePassword, AnnotationKeystoreDigest, AnnotationBackendTLSPolicy:

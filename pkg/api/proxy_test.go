@@ -1,6 +1,7 @@
 package api
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -110,5 +111,34 @@ func TestSpeaksH2(t *testing.T) {
 	}
 	for _, p := range []corev1.ServicePort{{}, {AppProtocol: &https}, {Name: "https"}, {Name: "http2"}} {
 		assert.False(t, SpeaksH2(p), p.Name)
+	}
+}
+
+// TestProxyResources: amounts have the names that they have in a ResourceQuota.
+func TestProxyResources(t *testing.T) {
+	got, detail := ParseProxyResources(" limits.memory=128Mi , requests.cpu=0.5")
+	assert.Empty(t, detail)
+	assert.Equal(t, "128Mi", got.Limits.Memory().String())
+	assert.Equal(t, "500m", got.Requests.Cpu().String())
+	assert.Len(t, got.Requests, 1)
+	assert.Len(t, got.Limits, 1)
+	got, detail = ParseProxyResources(DefaultProxyResources)
+	assert.Empty(t, detail)
+	assert.Len(t, got.Requests, 2)
+	assert.Len(t, got.Limits, 2)
+	for value, says := range map[string]string{
+		"":                          "must be a comma-separated list of requests.cpu, ",
+		"cpu=1":                     "must be a comma-separated list of requests.cpu, ",
+		"limits.cpu=much":           "each with an amount, such as limits.memory=128Mi",
+		"limits.cpu=49m":            "limits.cpu must be between 50m and 8",
+		"limits.memory=4097Mi":      "limits.memory must be between 32Mi and 4Gi",
+		"requests.cpu=-1":           "requests.cpu must be between 1m and 8",
+		"limits.cpu=1,limits.cpu=1": "limits.cpu must be listed once",
+		"limits.memory=64Mi,requests.memory=65Mi":                          "requests.memory must not be more than limits.memory",
+		"limits.cpu=1,limits.cpu=1,limits.cpu=1,limits.cpu=1,limits.cpu=1": "5 amounts: must be at most 4",
+		strings.Repeat("limits.cpu=1", 20):                                 "240 bytes: must be at most 128",
+	} {
+		_, detail := ParseProxyResources(value)
+		assert.Contains(t, detail, says, value)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
@@ -71,7 +72,9 @@ type Settings struct {
 	// ProxyProtocol are the ports of AnnotationProxyProtocol, in that order and without
 	// duplicates.
 	ProxyProtocol []int32
-	Trust         Trust
+	// ProxyResources are those that the proxy has in any case.
+	ProxyResources corev1.ResourceRequirements
+	Trust          Trust
 }
 
 // DefaultSettings returns what holds where nobody says anything.
@@ -93,6 +96,9 @@ func (s Settings) Or(other Settings) Settings {
 	s.HTTPSProbes = cmp.Or(s.HTTPSProbes, other.HTTPSProbes)
 	if len(s.ProxyProtocol) == 0 {
 		s.ProxyProtocol = other.ProxyProtocol
+	}
+	if len(s.ProxyResources.Requests)+len(s.ProxyResources.Limits) == 0 {
+		s.ProxyResources = other.ProxyResources
 	}
 	s.Trust = cmp.Or(s.Trust, other.Trust)
 	return s
@@ -128,6 +134,7 @@ var settings = []setting{
 		return oneOf(s.HTTPSProbes, HTTPSProbesAuto, HTTPSProbesTrue, HTTPSProbesFalse)
 	}},
 	{AnnotationProxyProtocol, parseProxyProtocol},
+	{AnnotationProxyResources, parseProxyResources},
 	{AnnotationTrust, func(s *Settings, v string) string {
 		s.Trust = Trust(v)
 		return oneOf(s.Trust, TrustFalse, TrustTrue, TrustEnv)

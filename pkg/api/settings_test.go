@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 )
 
 // full says every setting.
@@ -14,13 +15,20 @@ func full() Settings {
 	return Settings{
 		Containers: []string{"web"}, Mode: ModeEnv, CertFlag: "--cert", KeyFlag: "--key",
 		MountPath: "/certs", HTTPSProbes: HTTPSProbesFalse, ProxyProtocol: []int32{8081}, Trust: TrustEnv,
+		ProxyResources: proxyResources("limits.memory=128Mi"),
 	}
+}
+
+func proxyResources(value string) corev1.ResourceRequirements {
+	r, _ := ParseProxyResources(value)
+	return r
 }
 
 func TestOrTakesWhatIsNotSaid(t *testing.T) {
 	other := Settings{
 		Containers: []string{"proxy"}, Mode: ModeMount, CertFlag: "-c", KeyFlag: "-k",
 		MountPath: "/other", HTTPSProbes: HTTPSProbesTrue, ProxyProtocol: []int32{1}, Trust: TrustTrue,
+		ProxyResources: proxyResources("requests.cpu=1"),
 	}
 	assert.Equal(t, full(), full().Or(other), "what is said stays")
 	assert.Equal(t, other, Settings{}.Or(other), "nothing is said")
@@ -46,6 +54,7 @@ func TestOrOnThreeLevels(t *testing.T) {
 	assert.Equal(t, Settings{
 		Containers: []string{"web"}, Mode: ModeMount, CertFlag: "--cert", KeyFlag: "--key",
 		MountPath: "/certs", HTTPSProbes: HTTPSProbesFalse, ProxyProtocol: []int32{8081}, Trust: TrustEnv,
+		ProxyResources: proxyResources("limits.memory=128Mi"),
 	}, pod.Or(service).Or(namespace))
 }
 
@@ -61,27 +70,31 @@ func TestParseSettingsReadsEveryKey(t *testing.T) {
 	s, errs := ParseSettings(map[string]string{
 		AnnotationContainers: "web, proxy,web", AnnotationMode: "mount", AnnotationCertFlag: "-cert", AnnotationKeyFlag: "-key",
 		AnnotationMountPath: "/certs//x/", AnnotationHTTPSProbes: "auto", AnnotationProxyProtocol: "8082, 8081,8082",
-		AnnotationSecretName: "web-tls", AnnotationOnRotate: "perhaps", AnnotationTrust: "env", "other.example/mode": "nonsense",
+		AnnotationProxyResources: "limits.cpu=1",
+		AnnotationSecretName:     "web-tls", AnnotationOnRotate: "perhaps", AnnotationTrust: "env", "other.example/mode": "nonsense",
 	})
 	require.Empty(t, errs, "what is no setting is not looked at")
 	assert.Equal(t, Settings{
 		Containers: []string{"web", "proxy"}, Mode: ModeMount, CertFlag: "-cert", KeyFlag: "-key",
 		MountPath: "/certs/x", HTTPSProbes: HTTPSProbesAuto, ProxyProtocol: []int32{8082, 8081}, Trust: TrustEnv,
+		ProxyResources: proxyResources("limits.cpu=1"),
 	}, s)
 	for key, want := range map[string]Settings{
-		AnnotationContainers:    {Containers: []string{"v"}},
-		AnnotationMode:          {Mode: ModeArgs},
-		AnnotationCertFlag:      {CertFlag: "--v"},
-		AnnotationKeyFlag:       {KeyFlag: "--v"},
-		AnnotationMountPath:     {MountPath: "/v"},
-		AnnotationHTTPSProbes:   {HTTPSProbes: HTTPSProbesTrue},
-		AnnotationProxyProtocol: {ProxyProtocol: []int32{65535}},
-		AnnotationTrust:         {Trust: TrustTrue},
+		AnnotationContainers:     {Containers: []string{"v"}},
+		AnnotationMode:           {Mode: ModeArgs},
+		AnnotationCertFlag:       {CertFlag: "--v"},
+		AnnotationKeyFlag:        {KeyFlag: "--v"},
+		AnnotationMountPath:      {MountPath: "/v"},
+		AnnotationHTTPSProbes:    {HTTPSProbes: HTTPSProbesTrue},
+		AnnotationProxyProtocol:  {ProxyProtocol: []int32{65535}},
+		AnnotationProxyResources: {ProxyResources: proxyResources("requests.memory=64Mi")},
+		AnnotationTrust:          {Trust: TrustTrue},
 	} {
 		t.Run(key, func(t *testing.T) {
 			value := map[string]string{
 				AnnotationContainers: "v", AnnotationMode: "args", AnnotationCertFlag: "--v", AnnotationKeyFlag: "--v",
 				AnnotationMountPath: "/v", AnnotationHTTPSProbes: "true", AnnotationProxyProtocol: "65535", AnnotationTrust: "true",
+				AnnotationProxyResources: "requests.memory=64Mi",
 			}[key]
 			s, errs := ParseSettings(map[string]string{key: value})
 			assert.Empty(t, errs)
@@ -99,6 +112,7 @@ func TestParseSettingsKeepsTheOthers(t *testing.T) {
 	right := map[string]string{
 		AnnotationContainers: "web", AnnotationMode: "env", AnnotationCertFlag: "--cert", AnnotationKeyFlag: "--key",
 		AnnotationMountPath: "/certs", AnnotationHTTPSProbes: "false", AnnotationProxyProtocol: "8081", AnnotationTrust: "env",
+		AnnotationProxyResources: "limits.memory=128Mi",
 	}
 	for _, tc := range []struct {
 		key, value, says string
@@ -113,6 +127,7 @@ func TestParseSettingsKeepsTheOthers(t *testing.T) {
 		{AnnotationMountPath, "/etc", "would hide the container's own /etc", func(s *Settings) { s.MountPath = "" }},
 		{AnnotationHTTPSProbes, "yes", `must be "auto", "true" or "false"`, func(s *Settings) { s.HTTPSProbes = "" }},
 		{AnnotationProxyProtocol, "8081,http", portNumbers, func(s *Settings) { s.ProxyProtocol = nil }},
+		{AnnotationProxyResources, "limits.memory=1Mi", "limits.memory must be between 32Mi and 4Gi", func(s *Settings) { s.ProxyResources = corev1.ResourceRequirements{} }},
 		{AnnotationTrust, "yes", `must be "false", "true" or "env"`, func(s *Settings) { s.Trust = "" }},
 	} {
 		t.Run(tc.key+"="+tc.value, func(t *testing.T) {

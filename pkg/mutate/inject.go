@@ -214,6 +214,7 @@ func addProxy(in *input, patch podpatch.Patch, report *Report) podpatch.Patch {
 	patch, proxy, notes := sidecar.Wanted{
 		Pod: in.whole, Bare: in.pod, Ports: in.choice.Proxied, Own: in.choice.Ports, ServesTLS: in.servesTLS,
 		ProxyProtocol: in.settings.ProxyProtocol, Pair: in.choice.Pair(), Image: in.choice.ProxyImage,
+		PullSecrets: in.choice.ProxyPullSecrets, Resources: in.settings.ProxyResources, Amounts: in.choice.ProxyResources,
 	}.Add(patch)
 	noteProxy(in, report, notes)
 	if proxy.Container == nil {

@@ -199,6 +199,9 @@ func patched(t failer, pod *corev1.Pod, patch podpatch.Patch) *corev1.Pod {
 func checkKept(t failer, before, after *corev1.Pod) {
 	t.Helper()
 	b, a := normal(t, before), normal(t, after)
+	if proxy, ok := api.ProxyOf(a); ok && proxy.Index < len(b.Spec.InitContainers) && b.Spec.InitContainers[proxy.Index].RestartPolicy == nil {
+		b.Spec.InitContainers[proxy.Index].RestartPolicy = proxy.RestartPolicy // which another webhook had removed
+	}
 	checkProxy(t, b, a)
 	subsequence(t, "volumes", b.Spec.Volumes, a.Spec.Volumes)
 	a.Spec.Volumes = b.Spec.Volumes
@@ -239,6 +242,9 @@ func checkProxy(t failer, before, after *corev1.Pod) {
 	if !ok {
 		return
 	}
+	subsequence(t, "imagePullSecrets", before.Spec.ImagePullSecrets, after.Spec.ImagePullSecrets)
+	unique(t, "pull secret", before.Spec.ImagePullSecrets, after.Spec.ImagePullSecrets, func(r corev1.LocalObjectReference) string { return r.Name })
+	after.Spec.ImagePullSecrets = before.Spec.ImagePullSecrets
 	old, had := api.ProxyOf(before)
 	known := map[string]bool{}
 	for _, l := range proxy.Listeners {
@@ -522,6 +528,7 @@ func drawPod(t *rapid.T) *corev1.Pod {
 		{api.AnnotationMountPath, []string{"/data/tls", "/data", "/tmp/certs", "/tmp"}},
 		{api.AnnotationHTTPSProbes, []string{"auto", "true", "false"}},
 		{api.AnnotationProxyProtocol, []string{"8443", "1, 8443", "8444,15444", "http"}},
+		{api.AnnotationProxyResources, []string{"limits.memory=128Mi", "requests.cpu=1,limits.cpu=1", "cpu=1"}},
 		{api.AnnotationTrust, []string{"true", "false", "env", "env"}},
 		{api.AnnotationCombinedPEM, []string{"true", "false"}},
 		{api.AnnotationStatus, []string{"{}"}},
@@ -548,6 +555,9 @@ func drawPod(t *rapid.T) *corev1.Pod {
 		default:
 			pod.Spec.InitContainers = append(pod.Spec.InitContainers, c)
 		}
+	}
+	if rapid.Bool().Draw(t, "pull secret") {
+		pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "registry"}}
 	}
 	pod.Spec.HostNetwork = rapid.IntRange(0, 9).Draw(t, "host network") == 1
 	if rapid.Bool().Draw(t, "securityContext") {
@@ -617,8 +627,9 @@ func drawKnown(t *rapid.T) choose.Known {
 		ConventionalSecret: rapid.Bool().Draw(t, "conventional"), Programs: &fewPrograms,
 		UnknownPrograms: rapid.SampledFrom([]api.UnknownPrograms{"", api.UnknownProgramsFiles, api.UnknownProgramsFlags}).Draw(t, "unknown programs"),
 		NoPodKeys:       rapid.IntRange(0, 5).Draw(t, "no pod keys") == 1, TrustBundle: rapid.Bool().Draw(t, "trust bundle"),
-		ProxyImage: rapid.SampledFrom([]string{proxyImage, proxyImage, ""}).Draw(t, "proxy image"),
-		HostFiles:  rapid.SampledFrom([]string{"", "", "/var/lib/servingcert"}).Draw(t, "host files"),
+		ProxyImage:       rapid.SampledFrom([]string{proxyImage, proxyImage, ""}).Draw(t, "proxy image"),
+		ProxyPullSecrets: rapid.SampledFrom([][]string{nil, {"registry"}, {"registry", "other"}}).Draw(t, "pull secrets"),
+		HostFiles:        rapid.SampledFrom([]string{"", "", "/var/lib/servingcert"}).Draw(t, "host files"),
 	}
 	if rapid.Bool().Draw(t, "namespace says") {
 		known.Namespace = map[string]string{api.AnnotationMode: rapid.SampledFrom([]string{"args", "env", "bad"}).Draw(t, "mode"), api.AnnotationKeyFlag: "-key", api.AnnotationProxyProtocol: "8443,9"}

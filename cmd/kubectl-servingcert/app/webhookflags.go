@@ -20,6 +20,7 @@ type webhookFlags struct {
 	trustSource string
 	publicRoots bool
 	proxyImage  string
+	resources   string // of the proxy
 	programs    string // a file with a table of programs
 }
 
@@ -37,6 +38,7 @@ func (f *webhookFlags) addPods(fs *pflag.FlagSet) {
 	fs.StringVar(&f.trustSource, "trust-source", string(api.TrustFromConfigMap), "the webhook's --trust-source: configmap or clustertrustbundle")
 	fs.BoolVar(&f.publicRoots, "public-roots", false, "the webhook's --public-roots")
 	fs.StringVar(&f.proxyImage, "proxy-image", "ghcr.io/servingcert/proxy", "the webhook's --proxy-image")
+	fs.StringVar(&f.resources, "proxy-resources", api.DefaultProxyResources, "the webhook's --proxy-resources")
 }
 
 func (f *webhookFlags) validate() error {
@@ -52,15 +54,20 @@ func (f *webhookFlags) validate() error {
 	if detail := api.CheckImage(f.proxyImage); f.proxyImage != "" && detail != "" {
 		return usagef("--proxy-image %q: %s", f.proxyImage, detail)
 	}
+	if _, detail := api.ParseProxyResources(f.resources); f.resources != "" && detail != "" {
+		return usagef("--proxy-resources %q: %s", f.resources, detail)
+	}
 	return nil
 }
 
 // config returns what the webhook was told, with the table of --programs; without the flag,
 // Programs is nil.
 func (f *webhookFlags) config() (choose.Config, error) {
+	resources, _ := api.ParseProxyResources(f.resources) // validate has looked at it
 	config := choose.Config{
 		DefaultMode: api.Mode(f.defaultMode), UnknownPrograms: api.UnknownPrograms(f.unknown),
 		TrustBundle: api.TrustSource(f.trustSource) == api.TrustFromClusterTrustBundle, PublicRoots: f.publicRoots, ProxyImage: f.proxyImage,
+		ProxyResources: resources,
 	}
 	if f.programs == "" {
 		return config, nil

@@ -50,6 +50,11 @@ type Config struct {
 	PublicRoots bool
 	// ProxyImage is the image of the proxy that pods get whose Services ask for one.
 	ProxyImage string
+	// ProxyPullSecrets are the names of Secrets of users' namespaces with which it is pulled.
+	ProxyPullSecrets []string
+	// ProxyResources are what the proxy gets in pods whose containers have requests or limits, as
+	// in api.AnnotationProxyResources.
+	ProxyResources string
 	// ShutdownDelay is how long the webhook answers after it was told to end.
 	ShutdownDelay time.Duration
 }
@@ -76,6 +81,8 @@ func command() process.Command {
 			fs.BoolVar(&cfg.PublicRoots, "public-roots", false,
 				"the rotator is configured with public roots, so that ConfigMap "+api.BundleName+" of Namespaces annotated "+api.AnnotationTrust+": "+string(api.TrustEnv)+" has them too; only then pods get the variables that replace what a program trusts")
 			fs.StringVar(&cfg.ProxyImage, "proxy-image", "", "image of the proxy that terminates TLS in pods whose Services have a targetPort sc-tls-PORT or sc-any-PORT; best with its digest, as NAME@sha256:… (default: pods get no proxy, and a warning)")
+			fs.StringSliceVar(&cfg.ProxyPullSecrets, "proxy-pull-secrets", nil, "names of Secrets that pods with the proxy get as imagePullSecrets, so that its image can be pulled; one that their namespace does not have is ignored by the kubelet (default: none)")
+			fs.StringVar(&cfg.ProxyResources, "proxy-resources", api.DefaultProxyResources, "requests and limits of the proxy in pods whose containers have some, where nobody says others in "+api.AnnotationProxyResources+"; what is not listed has the default")
 			fs.StringVar(&cfg.BindAddress, "bind-address", "", "IP address to serve HTTPS on (default all)")
 			fs.StringVar(&cfg.ClientCAFile, "client-ca-file", "", "file with the CAs, in PEM, of which the API server must present a client certificate; it is loaded again when it changes (default: no certificate is demanded)")
 			fs.StringSliceVar(&cfg.ClientNames, "client-names", nil, "common names or DNS names, of which a client certificate must have one (default: any certificate of --client-ca-file)")
@@ -104,6 +111,14 @@ func (c Config) validate() error {
 	}
 	if detail := api.CheckImage(c.ProxyImage); c.ProxyImage != "" && detail != "" {
 		return fmt.Errorf("--proxy-image: %q: %s", c.ProxyImage, detail)
+	}
+	for _, name := range c.ProxyPullSecrets {
+		if !api.IsSubdomain(name) {
+			return fmt.Errorf("--proxy-pull-secrets: %q: must be names of Secrets, separated by commas", name)
+		}
+	}
+	if _, detail := api.ParseProxyResources(c.ProxyResources); c.ProxyResources != "" && detail != "" {
+		return fmt.Errorf("--proxy-resources: %q: %s", c.ProxyResources, detail)
 	}
 	if c.BindAddress != "" && net.ParseIP(c.BindAddress) == nil {
 		return fmt.Errorf("--bind-address: %q: must be an IP address", c.BindAddress)

@@ -26,6 +26,8 @@ func TestWrongFlags(t *testing.T) {
 		{Config{CertDir: "x", Port: 1, DefaultMode: "env"}, `--unknown-programs: "": must be "files" or "flags"`},
 		{Config{CertDir: "x", Port: 1, DefaultMode: "env", UnknownPrograms: "files"}, `--trust-source: "": must be "configmap" or "clustertrustbundle"`},
 		{Config{CertDir: "x", Port: 1, DefaultMode: "env", UnknownPrograms: "files", TrustSource: "configmap", ProxyImage: "a b"}, `--proxy-image: "a b": must be an image such as registry.example/servingcert/proxy@sha256:…, without spaces`},
+		{Config{CertDir: "x", Port: 1, DefaultMode: "env", UnknownPrograms: "files", TrustSource: "configmap", ProxyPullSecrets: []string{"a", "B"}}, `--proxy-pull-secrets: "B": must be names of Secrets, separated by commas`},
+		{Config{CertDir: "x", Port: 1, DefaultMode: "env", UnknownPrograms: "files", TrustSource: "configmap", ProxyResources: "limits.cpu=9"}, `--proxy-resources: "limits.cpu=9": limits.cpu must be between 50m and 8`},
 		{Config{CertDir: "x", Port: 1, DefaultMode: "env", UnknownPrograms: "files", TrustSource: "ConfigMap"}, `--trust-source: "ConfigMap": must be "configmap" or "clustertrustbundle"`},
 		{Config{CertDir: "x", Port: 1, DefaultMode: "env", UnknownPrograms: "files", TrustSource: "configmap", BindAddress: "localhost"}, `--bind-address: "localhost": must be an IP address`},
 		{Config{CertDir: "x", Port: 1, DefaultMode: "env", UnknownPrograms: "files", TrustSource: "configmap", ShutdownDelay: -time.Second}, `--shutdown-delay: "-1s": must be between 0s and 10m0s`},

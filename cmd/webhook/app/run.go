@@ -51,9 +51,10 @@ func run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("set up: %w", err)
 	}
+	resources, _ := api.ParseProxyResources(cfg.ProxyResources) // validate has looked at it
 	decides, err := admission.Setup(ctx, mgr, admission.Config{
 		OpenShift: cfg.OpenShift, DefaultMode: api.Mode(cfg.DefaultMode), UnknownPrograms: api.UnknownPrograms(cfg.UnknownPrograms), TrustSource: api.TrustSource(cfg.TrustSource),
-		PublicRoots: cfg.PublicRoots, ProxyImage: cfg.ProxyImage,
+		PublicRoots: cfg.PublicRoots, ProxyImage: cfg.ProxyImage, ProxyPullSecrets: cfg.ProxyPullSecrets, ProxyResources: resources,
 		Share: cfg.Common.Share(), Kept: kept, Metrics: metrics.Registry, Log: ctrl.Log.WithName("review"), Clock: time.Now,
 	})
 	if err != nil {

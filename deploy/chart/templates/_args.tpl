@@ -190,6 +190,19 @@
 {{- end }}
 {{- if $.Values.proxy.enabled }}
 - --proxy-image={{ include "servingcert.image" (list $ "proxy") }}
+{{- with $.Values.proxy.image.pullSecrets }}
+{{- $names := list }}{{ range . }}{{ $names = append $names .name }}{{ end }}
+- --proxy-pull-secrets={{ join "," $names }}
+{{- end }}
+{{- $amounts := list }}
+{{- range $kind, $list := $.Values.proxy.resources }}
+{{- range $name, $amount := $list }}
+{{- if not (kindIs "invalid" $amount) }}{{ $amounts = append $amounts (printf "%s.%s=%v" $kind $name $amount) }}{{ end }}
+{{- end }}
+{{- end }}
+{{- with $amounts }}
+- --proxy-resources={{ join "," . }}
+{{- end }}
 {{- end }}
 {{- if .clientCA.configMapName }}
 - --client-ca-file=/etc/servingcert-clients/ca.crt

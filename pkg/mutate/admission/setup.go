@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -30,8 +31,11 @@ type Config struct {
 	TrustSource api.TrustSource
 	// PublicRoots is true if the rotator writes the public roots too; see choose.Config.
 	PublicRoots bool
-	// ProxyImage is the image of the proxy; empty if pods get none.
-	ProxyImage string
+	// ProxyImage is the image of the proxy; empty if pods get none. It and the next two are those
+	// of choose.Config.
+	ProxyImage       string
+	ProxyPullSecrets []string
+	ProxyResources   corev1.ResourceRequirements
 	// Share is what the cache holds of all Services at most, and Kept reports how much that
 	// is; see CacheOptions. Kept may be nil.
 	Share api.Share
@@ -104,8 +108,11 @@ func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (ready func() e
 	lookup := NewLookup(mgr.GetCache(), mgr.GetAPIReader(), done.Load, cfg.OpenShift, cfg.Share)
 	mgr.GetWebhookServer().Register(Path, &handler{
 		cached: lookup.Cached, live: lookup.Live, programs: table.current.Load, podKeys: keys.serves,
-		config: choose.Config{DefaultMode: cfg.DefaultMode, UnknownPrograms: cfg.UnknownPrograms, TrustBundle: bundle != nil, PublicRoots: cfg.PublicRoots, ProxyImage: cfg.ProxyImage},
-		inbox:  newInbox(maxReading), room: newRoom(maxInFlight), metrics: metrics, clock: cfg.Clock, log: cfg.Log,
+		config: choose.Config{
+			DefaultMode: cfg.DefaultMode, UnknownPrograms: cfg.UnknownPrograms, TrustBundle: bundle != nil, PublicRoots: cfg.PublicRoots,
+			ProxyImage: cfg.ProxyImage, ProxyPullSecrets: cfg.ProxyPullSecrets, ProxyResources: cfg.ProxyResources,
+		},
+		inbox: newInbox(maxReading), room: newRoom(maxInFlight), metrics: metrics, clock: cfg.Clock, log: cfg.Log,
 	})
 	return func() error {
 		switch {

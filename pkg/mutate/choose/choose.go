@@ -54,6 +54,11 @@ type Config struct {
 	PublicRoots bool
 	// ProxyImage is the image of the proxy; empty if pods get none.
 	ProxyImage string
+	// ProxyPullSecrets are the names of Secrets in the namespaces of pods with which it is pulled.
+	ProxyPullSecrets []string
+	// ProxyResources are what a proxy gets where the pod's containers have requests or limits;
+	// what is not in it is that of api.DefaultProxyResources.
+	ProxyResources corev1.ResourceRequirements
 	// HostFiles is the directory on nodes where static pods have their certificates, each below
 	// its name; empty if the pods are not static.
 	HostFiles string

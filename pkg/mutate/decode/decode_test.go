@@ -47,7 +47,7 @@ func TestDecodingLessDecidesTheSame(t *testing.T) {
 			var view View
 			require.NoError(t, json.Unmarshal(raw, &view))
 			part := view.Pod()
-			for _, known := range []choose.Known{{}, {ConventionalSecret: true}, {Services: []*corev1.Service{service}}, {Services: []*corev1.Service{proxied}, Config: choose.Config{ProxyImage: "registry.example/servingcert-proxy:v1"}}} {
+			for _, known := range []choose.Known{{}, {ConventionalSecret: true}, {Services: []*corev1.Service{service}}, {Services: []*corev1.Service{proxied}, Config: choose.Config{ProxyImage: "registry.example/servingcert-proxy:v1", ProxyPullSecrets: []string{"r", "registry"}}}} {
 				wantPatch, wantReport, wantErr := mutate.Mutate(whole, known)
 				patch, report, err := mutate.Mutate(part, known)
 				require.Equal(t, wantErr, err)

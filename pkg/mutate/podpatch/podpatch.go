@@ -97,10 +97,11 @@ func Field(c api.ContainerRef, field string) string {
 
 // The JSON pointers (RFC 6901) to the fields of a pod beside its containers.
 const (
-	Volumes        = "/spec/volumes"
-	InitContainers = "/spec/initContainers"
-	Labels         = "/metadata/labels"
-	Annotations    = "/metadata/annotations"
+	Volumes          = "/spec/volumes"
+	InitContainers   = "/spec/initContainers"
+	ImagePullSecrets = "/spec/imagePullSecrets"
+	Labels           = "/metadata/labels"
+	Annotations      = "/metadata/annotations"
 )
 
 var escape = strings.NewReplacer("~", "~0", "/", "~1")

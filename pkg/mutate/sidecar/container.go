@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -53,6 +52,20 @@ func (w Wanted) create(wanted []api.ProxyListener, patch podpatch.Patch) podpatc
 	return patch
 }
 
+// pull appends the operations that let the kubelet pull the image of the proxy. The API server has
+// added those of the ServiceAccount before, if the pod had none.
+func (w Wanted) pull(patch podpatch.Patch) podpatch.Patch {
+	have := w.Pod.Spec.ImagePullSecrets
+	var missing []corev1.LocalObjectReference
+	for _, name := range w.PullSecrets {
+		if ref := (corev1.LocalObjectReference{Name: name}); !slices.Contains(have, ref) && !slices.Contains(missing, ref) {
+			missing = append(missing, ref)
+		}
+	}
+	podpatch.Append(&patch, podpatch.ImagePullSecrets, len(have), missing)
+	return patch
+}
+
 // container returns the native sidecar.
 func (w Wanted) container(wanted []api.ProxyListener, pair, token string) corev1.Container {
 	always := corev1.ContainerRestartPolicyAlways
@@ -71,7 +84,7 @@ func (w Wanted) container(wanted []api.ProxyListener, pair, token string) corev1
 		Name: api.ProxyContainer, Image: w.Image, ImagePullPolicy: corev1.PullIfNotPresent,
 		Args: args, RestartPolicy: &always,
 		Env:            []corev1.EnvVar{fromStatus("POD_IP", "status.podIP"), fromStatus("POD_IPS", "status.podIPs")},
-		Resources:      resources(w.Bare),
+		Resources:      w.resources(),
 		VolumeMounts:   []corev1.VolumeMount{{Name: pair, MountPath: api.DefaultMountPath, ReadOnly: true}, {Name: token, MountPath: tokenDirectory, ReadOnly: true}},
 		StartupProbe:   &corev1.Probe{ProbeHandler: listens, PeriodSeconds: 1, FailureThreshold: 60},
 		ReadinessProbe: &corev1.Probe{ProbeHandler: listens},
@@ -98,68 +111,6 @@ func security(pod *corev1.Pod) *corev1.SecurityContext {
 		s.RunAsUser = &id
 	}
 	return s
-}
-
-// share is what the proxy asks for of one resource.
-type share struct {
-	name corev1.ResourceName
-	// request is what it has where others have a request, limit where all have limits, and
-	// guaranteed is both in a pod of class Guaranteed.
-	request, limit, guaranteed resource.Quantity
-}
-
-var shares = []share{
-	{corev1.ResourceCPU, resource.MustParse("10m"), resource.MustParse("1"), resource.MustParse("200m")},
-	{corev1.ResourceMemory, resource.MustParse("32Mi"), resource.MustParse("256Mi"), resource.MustParse("128Mi")},
-}
-
-// resources returns the resources with which the pod keeps its class of service, and
-// with which a ResourceQuota and a HorizontalPodAutoscaler accept it that did so before: they
-// demand of each container what they count. What the pod asks for as a whole is for all its
-// containers, and may leave no room for more.
-func resources(pod *corev1.Pod) corev1.ResourceRequirements {
-	var out corev1.ResourceRequirements
-	if pod.Spec.Resources != nil {
-		return out
-	}
-	var all []corev1.ResourceRequirements
-	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
-		for i := range list {
-			all = append(all, list[i].Resources)
-		}
-	}
-	guaranteed := !slices.ContainsFunc(all, func(r corev1.ResourceRequirements) bool { return !isGuaranteed(r) })
-	for _, share := range shares {
-		request, limit := share.request, share.limit
-		if guaranteed {
-			request, limit = share.guaranteed, share.guaranteed
-		}
-		has := func(l corev1.ResourceList) bool { _, ok := l[share.name]; return ok }
-		if slices.ContainsFunc(all, func(r corev1.ResourceRequirements) bool { return has(r.Requests) || has(r.Limits) }) {
-			set(&out.Requests, share.name, request)
-		}
-		if !slices.ContainsFunc(all, func(r corev1.ResourceRequirements) bool { return !has(r.Limits) }) {
-			set(&out.Limits, share.name, limit)
-		}
-	}
-	return out
-}
-
-func set(list *corev1.ResourceList, name corev1.ResourceName, q resource.Quantity) {
-	if *list == nil {
-		*list = corev1.ResourceList{}
-	}
-	(*list)[name] = q
-}
-
-// isGuaranteed reports whether a container has limits on both, and requests no less. A limit
-// without a request is the request too.
-func isGuaranteed(r corev1.ResourceRequirements) bool {
-	return !slices.ContainsFunc(shares, func(s share) bool {
-		limit, limited := r.Limits[s.name]
-		request, requested := r.Requests[s.name]
-		return !limited || requested && request.Cmp(limit) != 0
-	})
 }
 
 // declare appends the operations that declare the names of the proxy's ports at ordinary

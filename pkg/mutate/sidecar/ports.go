@@ -58,7 +58,7 @@ func Declares(pod *corev1.Pod, name string) bool {
 // the first did: the proxy's container and volumes are empty, and the names of its ports are
 // not declared. Every other container has the same place in its list.
 func Without(pod *corev1.Pod) *corev1.Pod {
-	proxy, ok := api.ProxyOf(pod)
+	proxy, _, ok := proxyOf(pod)
 	if !ok {
 		return pod
 	}

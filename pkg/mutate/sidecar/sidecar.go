@@ -34,13 +34,18 @@ type Wanted struct {
 	ProxyProtocol []int32
 	Pair          volume.Pair
 	Image         string // empty if it is not known
+	// PullSecrets are the names of Secrets with which the kubelet may pull it.
+	PullSecrets []string
+	// Resources are those that a new proxy has in any case, and Amounts those that it gets if the
+	// pod's containers have any, in the place of api.DefaultProxyResources.
+	Resources, Amounts corev1.ResourceRequirements
 }
 
 // Add appends the operations that add the proxy, or what a proxy that is there lacks, and returns
 // its container and why it does not listen on some ports. If it is to listen on none, there is no
 // container and at least one note.
 func (w Wanted) Add(patch podpatch.Patch) (podpatch.Patch, api.ContainerRef, []rules.Note) {
-	proxy, exists := api.ProxyOf(w.Pod)
+	proxy, ends, exists := proxyOf(w.Pod)
 	if note, refused := w.refuse(proxy, exists); refused {
 		return patch, api.ContainerRef{}, []rules.Note{note}
 	}
@@ -51,11 +56,32 @@ func (w Wanted) Add(patch podpatch.Patch) (podpatch.Patch, api.ContainerRef, []r
 	}
 	if exists {
 		patch = extend(proxy, wanted, patch)
+		if ends {
+			patch.Add(podpatch.Field(proxy.ContainerRef, "restartPolicy"), corev1.ContainerRestartPolicyAlways)
+		}
 	} else {
 		patch = w.create(wanted, patch)
 		proxy.ContainerRef = api.ContainerRef{Container: &corev1.Container{Name: api.ProxyContainer}, Init: true, Index: len(w.Pod.Spec.InitContainers)}
 	}
-	return w.declare(wanted, patch), proxy.ContainerRef, notes
+	return w.declare(wanted, w.pull(patch)), proxy.ContainerRef, notes
+}
+
+// proxyOf returns the proxy of the pod, or false if there is none. ends: a webhook that was built
+// before native sidecars has removed restartPolicy, so that it is an init container, which would
+// have to end.
+func proxyOf(pod *corev1.Pod) (proxy api.Proxy, ends, exists bool) {
+	if proxy, exists = api.ProxyOf(pod); exists {
+		return proxy, false, true
+	}
+	i := slices.IndexFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == api.ProxyContainer && c.RestartPolicy == nil })
+	if i < 0 {
+		return api.Proxy{}, false, false
+	}
+	always, out := corev1.ContainerRestartPolicyAlways, *pod
+	out.Spec.InitContainers = slices.Clone(pod.Spec.InitContainers)
+	out.Spec.InitContainers[i].RestartPolicy = &always
+	proxy, exists = api.ProxyOf(&out)
+	return proxy, true, exists
 }
 
 // Unused returns a note about the ports to which a header of the PROXY protocol is asked for, and

@@ -9,9 +9,11 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
 	"github.com/servingcert/servingcert/pkg/mutate/rules"
 	"github.com/servingcert/servingcert/pkg/mutate/volume"
 )
@@ -168,4 +170,57 @@ func TestRefusals(t *testing.T) {
 		assert.Empty(t, patch, tt.reason)
 		assert.Nil(t, proxy.Container, tt.reason)
 	}
+}
+
+// TestResources: the proxy has what the pod's class of service and a quota demand, and what is said in
+// any case; what it requests is never more than its limit.
+func TestResources(t *testing.T) {
+	amounts := func(text string) corev1.ResourceRequirements {
+		if text == "" {
+			return corev1.ResourceRequirements{}
+		}
+		r, detail := api.ParseProxyResources(text)
+		require.Empty(t, detail, text)
+		return r
+	}
+	const guaranteed = "limits.cpu=1,limits.memory=1Gi"
+	for _, tt := range []struct{ pod, said, flag, want string }{
+		{"", "", "", ""},
+		{"requests.cpu=1", "", "", "requests.cpu=10m"},
+		{"requests.cpu=1,limits.memory=1Gi", "", "", "requests.cpu=10m,requests.memory=32Mi,limits.memory=64Mi"},
+		{"requests.cpu=500m,limits.cpu=1,limits.memory=1Gi", "", "", api.DefaultProxyResources},
+		{guaranteed, "", "", "requests.cpu=200m,requests.memory=64Mi,limits.cpu=200m,limits.memory=64Mi"},
+		{"", "limits.memory=128Mi", "", "requests.memory=32Mi,limits.memory=128Mi"},
+		{"", "requests.memory=128Mi", "", "requests.memory=128Mi"},
+		{"requests.cpu=500m,limits.cpu=1,limits.memory=1Gi", "requests.memory=128Mi,limits.cpu=50m", "", "requests.cpu=10m,requests.memory=128Mi,limits.cpu=50m,limits.memory=128Mi"},
+		{guaranteed, "requests.memory=1Mi,limits.cpu=1", "", "requests.cpu=1,requests.memory=64Mi,limits.cpu=1,limits.memory=64Mi"},
+		{guaranteed, "requests.memory=1Gi", "", "requests.cpu=200m,requests.memory=1Gi,limits.cpu=200m,limits.memory=1Gi"},
+		{"requests.cpu=1,limits.memory=1Gi", "", "requests.cpu=20m,limits.memory=32Mi", "requests.cpu=20m,requests.memory=32Mi,limits.memory=32Mi"},
+		{"requests.cpu=500m,limits.cpu=1,limits.memory=1Gi", "limits.memory=32Mi", "requests.memory=256Mi", "requests.cpu=10m,requests.memory=32Mi,limits.cpu=200m,limits.memory=32Mi"},
+		{"requests.cpu=500m,limits.cpu=1,limits.memory=1Gi", "", "requests.memory=256Mi", "requests.cpu=10m,requests.memory=256Mi,limits.cpu=200m,limits.memory=256Mi"},
+	} {
+		pod := podWith()
+		pod.Spec.Containers[0].Resources = amounts(tt.pod)
+		got := Wanted{Bare: pod, Resources: amounts(tt.said), Amounts: amounts(tt.flag)}.resources()
+		want := amounts(tt.want)
+		assert.True(t, apiequality.Semantic.DeepEqual(want, got), "%+v: %+v", tt, got)
+	}
+	pod := podWith()
+	pod.Spec.Resources = &corev1.ResourceRequirements{}
+	assert.Empty(t, Wanted{Bare: pod, Resources: amounts(guaranteed)}.resources())
+}
+
+// TestPullSecrets: the pod gets those that it lacks, whether the proxy is there or not.
+func TestPullSecrets(t *testing.T) {
+	pod := podWith()
+	w := wantedOf(pod, service("sc-tls-8080"))
+	w.PullSecrets = []string{"a", "b", "a"}
+	patch, _, _ := w.Add(nil)
+	assert.Contains(t, patch, podpatch.Operation{Op: "add", Path: podpatch.ImagePullSecrets, Value: []corev1.LocalObjectReference{{Name: "a"}, {Name: "b"}}})
+	pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "b"}}
+	patch, _, _ = w.Add(nil)
+	assert.Contains(t, patch, podpatch.Operation{Op: "add", Path: podpatch.ImagePullSecrets + "/-", Value: corev1.LocalObjectReference{Name: "a"}})
+	w.Image = ""
+	patch, _, _ = w.Add(nil)
+	assert.Empty(t, patch, "no proxy")
 }

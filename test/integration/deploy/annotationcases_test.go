@@ -26,6 +26,7 @@ const (
 	wildcard     = "a wildcard must be the whole first label"
 	portNumbers  = "must be a comma-separated list of numbers of ports, each from 1 to 65535"
 	pairs        = "PORT=PROTOCOL"
+	someAmounts  = "must be a comma-separated list of requests.cpu, requests.memory, limits.cpu and limits.memory"
 	containerSet = "must be a comma-separated list of container names"
 	outside      = "refers to a host outside the cluster, which cannot get a certificate"
 	hasSelector  = "a Service may use this name only if it has a selector"
@@ -273,6 +274,30 @@ func settingCases() []annotationCase {
 		{key: api.AnnotationProxyProtocol, value: "http", words: portNumbers},
 		{key: api.AnnotationProxyProtocol, value: "true", words: portNumbers},
 		{key: api.AnnotationProxyProtocol, value: "8081;8082", words: portNumbers},
+		{key: api.AnnotationProxyResources, value: api.DefaultProxyResources},
+		{key: api.AnnotationProxyResources, value: " limits.cpu=8 , requests.cpu=0.001"},
+		{key: api.AnnotationProxyResources, value: "requests.memory=4294967296,limits.memory=4Gi"},
+		{key: api.AnnotationProxyResources, value: "", words: someAmounts},
+		{key: api.AnnotationProxyResources, value: "cpu=1", words: someAmounts},
+		{key: api.AnnotationProxyResources, value: "limits.cpu", words: someAmounts},
+		{key: api.AnnotationProxyResources, value: "limits.cpu=", words: someAmounts},
+		{key: api.AnnotationProxyResources, value: "limits.cpu=1=1", words: someAmounts},
+		{key: api.AnnotationProxyResources, value: "limits.cpu=1 Gi", words: someAmounts},
+		{key: api.AnnotationProxyResources, value: "limits.cpu=1,", words: someAmounts},
+		{key: api.AnnotationProxyResources, value: "limits.nvidia.com/gpu=1", words: someAmounts},
+		{key: api.AnnotationProxyResources, value: "limits.cpu=1;limits.memory=1Gi", words: someAmounts},
+		{key: api.AnnotationProxyResources, value: "requests.cpu=0", words: "between 1m"},
+		{key: api.AnnotationProxyResources, value: "requests.cpu=-1", words: "between 1m"},
+		{key: api.AnnotationProxyResources, value: "limits.cpu=49m", words: "50m"},
+		{key: api.AnnotationProxyResources, value: "limits.cpu=8001m", words: "and 8"},
+		{key: api.AnnotationProxyResources, value: "requests.memory=1048575", words: "1Mi"},
+		{key: api.AnnotationProxyResources, value: "limits.memory=31Mi", words: "32Mi"},
+		{key: api.AnnotationProxyResources, value: "limits.memory=5Gi", words: "4Gi"},
+		{key: api.AnnotationProxyResources, value: "limits.cpu=1,limits.cpu=1", words: "listed once"},
+		{key: api.AnnotationProxyResources, value: "limits.cpu=1,requests.cpu=1001m", words: "must not be more than limits"},
+		{key: api.AnnotationProxyResources, value: "requests.memory=2Gi,limits.memory=1Gi,limits.cpu=1", words: "must not be more than limits"},
+		{key: api.AnnotationProxyResources, value: repeated("limits.cpu=1", 5), words: "at most 4"},
+		{key: api.AnnotationProxyResources, value: "limits.cpu=" + strings.Repeat("0", 200<<10), words: "128"},
 	}
 	for value, words := range map[string]string{
 		"/certs": "", "/etc/tls/": "", "/var/lib/x": "", "/Schlüssel für x": "", "//opt//./tls": "", "/sysx": "", "/" + strings.Repeat("a", 511): "",

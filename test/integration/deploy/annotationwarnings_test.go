@@ -73,6 +73,7 @@ func settings(more map[string]string) map[string]string {
 	all := map[string]string{
 		api.AnnotationContainers: "web", api.AnnotationMode: "env", api.AnnotationCertFlag: "--c", api.AnnotationKeyFlag: "--k",
 		api.AnnotationMountPath: "/certs", api.AnnotationHTTPSProbes: "auto", api.AnnotationProxyProtocol: "8081",
+		api.AnnotationProxyResources: "limits.memory=128Mi",
 	}
 	maps.Copy(all, more)
 	return all
@@ -287,15 +288,16 @@ func TestNothingIsRefusedThatIsAccepted(t *testing.T) {
 	require.NoError(t, err)
 	limits.PermitDNSSuffixes = []api.SuffixRule{rule}
 	pieces := map[string][]string{
-		api.AnnotationProxyProtocol: {"1", "0", "65535", "65536", "8081", ",", " ", "\t", "\u00a0", "+", "-", ".", "1e3"},
-		api.AnnotationProbe:         {"443=", "80=", "smtp", "xmpp", "-server", ",", " ", "\t", "\u00a0", "=", "443"},
-		api.AnnotationDuration:      {"1", "0", "720", ".", "+", "-", "h", "m", "s", "ms", "µs", "3600000"},
-		api.AnnotationExtraDNSNames: {"a", "x", ".", "*.", "-", ",", " ", "1", "1.2.3.4", "\t", "\u00a0", "Z"},
-		api.AnnotationRenewAfter:    {"2026-01-31T12:00:00", "2026-02-29T12:00:00", "2026-01-31T1:00:00", ".5", ",5", "Z", "+01:00", "-24:60"},
-		api.AnnotationSecretName:    {"a", "b1", ".", "-", "_", "A", "ä"},
-		api.AnnotationMountPath:     {"/", "a", ".", "..", "etc", "dev", "ü", ":", " ", "sys"},
-		api.AnnotationContainers:    {"a", "-", ",", " ", "1", ".", "\n"},
-		api.AnnotationCertFlag:      {"-", "--", "a", "1", ".", "_", "tls-private-key-file", "="},
+		api.AnnotationProxyProtocol:  {"1", "0", "65535", "65536", "8081", ",", " ", "\t", "\u00a0", "+", "-", ".", "1e3"},
+		api.AnnotationProxyResources: {"requests.cpu=", "limits.cpu=", "limits.memory=", "1", "0.5", "m", "Mi", "64Mi", "200m", ",", " ", "-", "1e3", "="},
+		api.AnnotationProbe:          {"443=", "80=", "smtp", "xmpp", "-server", ",", " ", "\t", "\u00a0", "=", "443"},
+		api.AnnotationDuration:       {"1", "0", "720", ".", "+", "-", "h", "m", "s", "ms", "µs", "3600000"},
+		api.AnnotationExtraDNSNames:  {"a", "x", ".", "*.", "-", ",", " ", "1", "1.2.3.4", "\t", "\u00a0", "Z"},
+		api.AnnotationRenewAfter:     {"2026-01-31T12:00:00", "2026-02-29T12:00:00", "2026-01-31T1:00:00", ".5", ",5", "Z", "+01:00", "-24:60"},
+		api.AnnotationSecretName:     {"a", "b1", ".", "-", "_", "A", "ä"},
+		api.AnnotationMountPath:      {"/", "a", ".", "..", "etc", "dev", "ü", ":", " ", "sys"},
+		api.AnnotationContainers:     {"a", "-", ",", " ", "1", ".", "\n"},
+		api.AnnotationCertFlag:       {"-", "--", "a", "1", ".", "_", "tls-private-key-file", "="},
 	}
 	for key, pieces := range pieces {
 		t.Run(strings.TrimPrefix(key, api.Domain+"/"), func(t *testing.T) {

@@ -1,0 +1,75 @@
+package api
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// DefaultProxyResources are the amounts that the proxy of a pod gets where the pod's containers
+// have any, in the form of AnnotationProxyResources. docs/limits.md says what memory is for.
+const DefaultProxyResources = "requests.cpu=10m,requests.memory=32Mi,limits.cpu=200m,limits.memory=64Mi"
+
+// proxyAmount is an amount of a resource that AnnotationProxyResources may list.
+type proxyAmount struct {
+	key         string // as in a ResourceQuota
+	name        corev1.ResourceName
+	limit       bool
+	least, most resource.Quantity
+}
+
+// proxyAmounts are all of them. With a lower limit the proxy is throttled or killed when it starts;
+// with more memory it does not accept more connections.
+var proxyAmounts = []proxyAmount{
+	{"requests.cpu", corev1.ResourceCPU, false, resource.MustParse("1m"), resource.MustParse("8")},
+	{"requests.memory", corev1.ResourceMemory, false, resource.MustParse("1Mi"), resource.MustParse("4Gi")},
+	{"limits.cpu", corev1.ResourceCPU, true, resource.MustParse("50m"), resource.MustParse("8")},
+	{"limits.memory", corev1.ResourceMemory, true, resource.MustParse("32Mi"), resource.MustParse("4Gi")},
+}
+
+// ParseProxyResources parses AnnotationProxyResources. It returns what is wrong with the value and
+// what is allowed, or "".
+func ParseProxyResources(value string) (r corev1.ResourceRequirements, detail string) {
+	if detail := cmp.Or(checkLength(value, maxProxyResources), checkCount(value, len(proxyAmounts), "amounts")); detail != "" {
+		return r, detail
+	}
+	for entry := range strings.SplitSeq(value, ",") {
+		key, amount, _ := strings.Cut(strings.TrimSpace(entry), "=")
+		i := slices.IndexFunc(proxyAmounts, func(a proxyAmount) bool { return a.key == key })
+		q, err := resource.ParseQuantity(amount)
+		if i < 0 || err != nil {
+			return r, "must be a comma-separated list of requests.cpu, requests.memory, limits.cpu and limits.memory, each with an amount, such as limits.memory=128Mi"
+		}
+		a := proxyAmounts[i]
+		if q.Cmp(a.least) < 0 || q.Cmp(a.most) > 0 {
+			return r, a.key + " must be between " + a.least.String() + " and " + a.most.String()
+		}
+		list := &r.Requests
+		if a.limit {
+			list = &r.Limits
+		}
+		if _, twice := (*list)[a.name]; twice {
+			return r, a.key + " must be listed once"
+		}
+		if *list == nil {
+			*list = corev1.ResourceList{}
+		}
+		(*list)[a.name] = q
+	}
+	for _, a := range proxyAmounts {
+		request, requested := r.Requests[a.name]
+		if limit, limited := r.Limits[a.name]; requested && limited && request.Cmp(limit) > 0 {
+			return r, "requests." + string(a.name) + " must not be more than limits." + string(a.name)
+		}
+	}
+	return r, ""
+}
+
+// parseProxyResources parses AnnotationProxyResources.
+func parseProxyResources(s *Settings, v string) (detail string) {
+	s.ProxyResources, detail = ParseProxyResources(v)
+	return detail
+}
