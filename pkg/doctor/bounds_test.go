@@ -257,3 +257,17 @@ func TestHowMissedPodsAreReplaced(t *testing.T) {
 		assert.Equal(t, want, strings.Contains(out[0].Fix, "kubectl rollout restart deployment/web -n shop"), out[0].Fix)
 	}
 }
+
+// TestWhatRefusedPodsNeed: where a Service asks for a proxy, less of it is one way out.
+func TestWhatRefusedPodsNeed(t *testing.T) {
+	w := Workload{Kind: "Deployment", Name: "web", Failure: "exceeded quota: compute"}
+	w.Template.Labels = map[string]string{"app": "web"}
+	for target, want := range map[string]bool{"sc-tls-8080": true, "sc-any-http": true, "https": false} {
+		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}}}
+		svc.Spec.Selector, svc.Spec.Ports = w.Template.Labels, []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromString(target)}}
+		out := Namespace{Name: "shop", Services: []*corev1.Service{svc}}.workload(w)
+		require.Len(t, out, 1)
+		assert.Equal(t, "its pods are not created: exceeded quota: compute", out[0].Message)
+		assert.Equal(t, want, strings.Contains(out[0].Fix, api.AnnotationProxyResources), target)
+	}
+}

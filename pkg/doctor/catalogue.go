@@ -55,6 +55,7 @@ const (
 	NoRestart    ID = "SC505"
 	SubPath      ID = "SC506"
 	InjectedPart ID = "SC507"
+	PodsRefused  ID = "SC508"
 )
 
 // checks are all checks, by id.
@@ -211,4 +212,7 @@ var checks = []Check{
 	{InjectedPart, "InjectedPart", Workloads, Warning, "the webhook has nothing to remark about the workload",
 		"The pod is created, and gets less than was likely meant, or something that needs attention.",
 		"Do what the message says.", "injection.md#every-reason", true},
+	{PodsRefused, "PodsRefused", Workloads, Error, "the API server takes the pods of every Deployment",
+		"New pods are not created. A ResourceQuota or a LimitRange may have no room for the proxy beside the pod's own containers. StatefulSets and DaemonSets report it in events only, which are not read.",
+		"Do what the message says.", "injection.md#what-a-quota-counts", false},
 }

@@ -415,6 +415,9 @@ var ofServices = []breaking{
 	}, `error SC404 Namespace shop: label servingcert.dev/inject: "yes": must be "enabled" or "disabled"`},
 	{"the label is missing", func(_ *testing.T, f *Facts) { f.Namespaces[0].Labels = nil }, "warning SC405 Service shop/web: it asks for a certificate, and its namespace has no label servingcert.dev/inject=enabled"},
 	{"nothing is selected", func(_ *testing.T, f *Facts) { service(f).Spec.Selector["app"] = "wbe" }, "warning SC406 Service shop/web: no pod has the labels of its selector: app=wbe"},
+	{"refused pods", func(_ *testing.T, f *Facts) {
+		f.Namespaces[0].Workloads[0].Failure = `pods "web-1" is forbidden: exceeded quota: compute, requested: limits.memory=64Mi, used: limits.memory=1Gi, limited: limits.memory=1Gi`
+	}, "error SC508 Deployment shop/web: its pods are not created: pods \"web-1\" is forbidden: exceeded quota: compute, requested: limits.memory=64Mi, used: limits.memory=1Gi, limited: limits.memory=1Gi"},
 	{"missed pods", func(_ *testing.T, f *Facts) { f.Namespaces[0].Missed = map[string]int{"Deployment web": 3} }, "warning SC504 Deployment shop/web: 3 of its pods run without the certificate that they would get now"},
 	{"a pod would be refused", func(_ *testing.T, f *Facts) {
 		f.Namespaces[0].Workloads[0].Template.Annotations[api.AnnotationTrust] = "yes"

@@ -6,6 +6,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
 )
@@ -52,10 +53,28 @@ func (n Namespace) workload(w Workload) []Finding {
 		}
 		out = append(out, f)
 	}
+	if w.Failure != "" {
+		f := found(PodsRefused, object, "its pods are not created: %s", w.Failure)
+		if n.proxied(w) {
+			f = f.do("Raise the ResourceQuota or change the LimitRange, if the message names one, or let the proxy in its pods ask for less: %s in the pod template.", api.AnnotationProxyResources)
+		}
+		out = append(out, f)
+	}
 	if f, ok := w.restart(n.Name, object); ok {
 		out = append(out, f)
 	}
 	return append(out, n.subPaths(w, object)...)
+}
+
+// proxied reports whether a Service asks for a proxy in the pods of the workload.
+func (n Namespace) proxied(w Workload) bool {
+	pod := &corev1.Pod{ObjectMeta: w.Template.ObjectMeta, Spec: w.Template.Spec}
+	return slices.ContainsFunc(n.Services, func(svc *corev1.Service) bool {
+		return api.Asks(svc) && api.Selects(svc, pod) && slices.ContainsFunc(api.TLSTargets(svc), func(t intstr.IntOrString) bool {
+			_, asks := api.ParseProxyPort(t.StrVal)
+			return asks
+		})
+	})
 }
 
 // ours returns the annotations that mean something on pods or are unknown; what is said of

@@ -146,13 +146,7 @@ func (g *gatherer) workloads(ctx context.Context, found places) error {
 		return g.client.AppsV1().Deployments(ns).List(ctx, o)
 	},
 		func(d *appsv1.Deployment) {
-			w := doctor.Workload{Kind: "Deployment", Template: d.Spec.Template, Paused: d.Spec.Paused}
-			for _, c := range d.Status.Conditions {
-				if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
-					w.Failure = c.Message
-				}
-			}
-			add(d.ObjectMeta, w)
+			add(d.ObjectMeta, doctor.Workload{Kind: "Deployment", Template: d.Spec.Template, Paused: d.Spec.Paused, Failure: failure(d)})
 		})
 	if err != nil {
 		return err
@@ -172,6 +166,16 @@ func (g *gatherer) workloads(ctx context.Context, found places) error {
 		func(s *appsv1.DaemonSet) {
 			add(s.ObjectMeta, doctor.Workload{Kind: "DaemonSet", Template: s.Spec.Template, KeepsOldPods: api.KeepsOldPods(s)})
 		})
+}
+
+// failure returns why the pods of a Deployment are not created, or "".
+func failure(d *appsv1.Deployment) string {
+	for _, c := range d.Status.Conditions {
+		if c.Type == appsv1.DeploymentReplicaFailure && c.Status == corev1.ConditionTrue {
+			return c.Message
+		}
+	}
+	return ""
 }
 
 // pods adds the pods that none of those workloads made, and counts those that run without
