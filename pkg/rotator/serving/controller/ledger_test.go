@@ -1,6 +1,8 @@
 package controller
 
 import (
+	"crypto/tls"
+	"crypto/x509"
 	"testing"
 	"time"
 
@@ -73,6 +75,32 @@ func TestStaleWorkloadsOfAllSecrets(t *testing.T) {
 	assert.Equal(t, []serving.StaleWorkload{a, b}, l.Stale("shop"))
 	assert.ElementsMatch(t, []serving.StaleWorkload{a, b}, l.AllStale()["shop"])
 	assert.Equal(t, []serving.StaleWorkload{other}, l.AllStale()["other"])
+}
+
+// What ports agreed on is counted, of their latest answers.
+func TestHandshakesAreCounted(t *testing.T) {
+	l := NewLedger(&cluster.Cluster{})
+	key := pods.NamespacedKey{Namespace: "shop", Key: pods.SecretKey("web-tls")}
+	before := l.open(key, rotatortest.Noon)
+	d := serving.SecretSituation{Secret: "web-tls", Common: serving.Common{
+		Now: rotatortest.Noon, Namespace: "shop", Services: []*corev1.Service{rotatortest.Ready("web", rotatortest.Leaf(1))}, Memory: before.memory, Pace: DefaultConfig().pace(),
+		Pods: []*pods.Facts{pods.FactsOf(rotatortest.ReadyPod("a", "web")), pods.FactsOf(rotatortest.ReadyPod("b", "web"))},
+	}}.Decide()
+	l.put(key, followed{memory: d.Memory})
+	old := probe.Handshake{Version: tls.VersionTLS13, Group: tls.X25519, Signature: x509.ECDSAWithSHA256}
+	hybrid := old
+	hybrid.Group = tls.X25519MLKEM768
+	answer := func(pod string, minute int, kind probe.Kind, h probe.Handshake) {
+		a := probe.Answer{Port: 8443, Kind: kind, Leaf: rotatortest.Leaf(1), At: rotatortest.Noon.Add(time.Duration(minute) * time.Minute), Handshake: h}
+		l.Record(probe.Visit{Key: probe.Key{Of: key, Pod: types.UID("uid-of-" + pod)}}, []probe.Answer{a})
+	}
+	answer("a", 1, probe.TLS, old)
+	answer("b", 1, probe.TLS, hybrid)
+	assert.Equal(t, map[probe.Handshake]int{old: 1, hybrid: 1}, l.handshakes())
+	answer("a", 2, probe.TLS, hybrid)
+	assert.Equal(t, map[probe.Handshake]int{hybrid: 2}, l.handshakes())
+	answer("b", 2, probe.NoAnswer, probe.Handshake{})
+	assert.Equal(t, map[probe.Handshake]int{hybrid: 1}, l.handshakes())
 }
 
 // A pod may be dialled for something else than its certificate (package correct): the
