@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
@@ -46,6 +47,19 @@ func TestFirstIssue(t *testing.T) {
 	events, err := eventsOf(t.Context(), ns, "web")
 	require.NoError(t, err)
 	assert.Empty(t, events, "a first issue is told of by the condition alone")
+}
+
+// The name of a Service may begin with a digit, since Kubernetes 1.36.
+func TestANameThatBeginsWithADigit(t *testing.T) {
+	r := sharedSigner(t)
+	ns := newNamespace(t)
+	_, err := admin.CoreV1().Services(ns).Create(t.Context(), newService("1web"), metav1.CreateOptions{})
+	if apierrors.IsInvalid(err) {
+		return // an older one has no such Services
+	}
+	require.NoError(t, err)
+	have := r.waitGood(t, ns, "1web", "1web-tls")
+	assert.ElementsMatch(t, []string{"1web." + ns + ".svc", "1web." + ns + ".svc.cluster.local"}, have.leaf.DNSNames)
 }
 
 func TestParameters(t *testing.T) {
