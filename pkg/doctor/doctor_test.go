@@ -178,7 +178,7 @@ func TestTheWebhookIsTrustedByTheInterimRoot(t *testing.T) {
 type breaking struct {
 	name  string
 	spoil func(t *testing.T, f *Facts)
-	want  string // LEVEL ID OBJECT: MESSAGE
+	want  string // lines, each LEVEL ID OBJECT: MESSAGE
 }
 
 func (b breaking) run(t *testing.T) {
@@ -191,7 +191,7 @@ func (b breaking) run(t *testing.T) {
 		assert.NotEmpty(t, found.Fix)
 		assert.NotEmpty(t, found.Name)
 	}
-	assert.Equal(t, []string{b.want}, got)
+	assert.Equal(t, strings.Split(b.want, "\n"), got)
 }
 
 func service(f *Facts) *corev1.Service { return f.Namespaces[0].Services[0] }
@@ -380,7 +380,7 @@ var ofServices = []breaking{
 	{"no consumers, as a quota keeps them away", func(_ *testing.T, f *Facts) {
 		condition(f, 1, metav1.ConditionFalse, api.ServingNoConsumers, "none")
 		f.Namespaces[0].Workloads[0].Failure = "exceeded quota: few"
-	}, `warning SC408 Service shop/web: none; Deployment web makes no pods: "exceeded quota: few"`},
+	}, "error SC508 Deployment shop/web: its pods are not created: exceeded quota: few\n" + `warning SC408 Service shop/web: none; Deployment web makes no pods: "exceeded quota: few"`},
 	{"no selector", func(_ *testing.T, f *Facts) { service(f).Spec.Selector = nil }, "warning SC406 Service shop/web: it has no selector, so that no pod is injected for it"},
 	{"stale", func(_ *testing.T, f *Facts) { condition(f, 1, metav1.ConditionFalse, api.ServingStale, "2 pods") }, "warning SC409 Service shop/web: 2 pods"},
 	{"plaintext", func(_ *testing.T, f *Facts) { condition(f, 1, metav1.ConditionFalse, api.ServingPlaintext, "no TLS") }, "warning SC410 Service shop/web: Plaintext: no TLS"},

@@ -71,13 +71,52 @@ func (b *Builder) asked(svc *corev1.Service, p corev1.ServicePort, asked api.Pro
 		out.By, out.rollOut = "the namespace has no label "+api.LabelInject+"="+api.InjectEnabled, true
 		return
 	}
-	if b.opts.Endpoints != nil && b.opts.Endpoints.Ready(svc.Namespace, svc.Name, p.Name) == 0 {
-		out.By, out.rollOut = "no ready pod has the proxy of this port", true
+	if out.By, out.rollOut = b.older(svc, p, workloads, out.without); out.rollOut {
 		return
 	}
 	out.Today, out.By = TodayProxy, "the proxy for port "+asked.Upstream
 	if asked.Plaintext {
 		out.Today = TodayAny
+	}
+}
+
+// older returns why pods are to be replaced, so that the proxy of the port is in all of them: as far as endpoints and pods are
+// known.
+func (b *Builder) older(svc *corev1.Service, p corev1.ServicePort, workloads []Workload, without []string) (string, bool) {
+	for _, w := range workloads {
+		r := b.running[w.Namespace+" "+w.String()]
+		if r != nil && r.proxies[p.TargetPort.StrVal] < r.pods && !slices.Contains(without, w.String()) {
+			return "pods of " + w.String() + " do not have its proxy", true
+		}
+	}
+	if b.opts.Endpoints != nil && b.opts.Endpoints.Ready(svc.Namespace, svc.Name, p.Name) == 0 {
+		return "no ready pod has the proxy of this port", true
+	}
+	return "", false
+}
+
+// running is what is known of the pods of a workload.
+type running struct {
+	pods    int
+	proxies map[string]int // how many have the proxy of a port
+}
+
+// AddPod takes note of a pod of a workload, by which it is judged whether pods are older than what their Services ask for.
+func (b *Builder) AddPod(kind, name string, pod *corev1.Pod) {
+	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return
+	}
+	if b.running == nil {
+		b.running = map[string]*running{}
+	}
+	id := pod.Namespace + " " + kind + "/" + name
+	if b.running[id] == nil {
+		b.running[id] = &running{proxies: map[string]int{}}
+	}
+	b.running[id].pods++
+	proxy, _ := api.ProxyOf(pod)
+	for _, l := range proxy.Listeners {
+		b.running[id].proxies[l.Name]++
 	}
 }
 

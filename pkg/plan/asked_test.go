@@ -53,6 +53,26 @@ func TestWhatIsServedWasSeen(t *testing.T) {
 		assert.Equal(t, tt.way == WayRollout, s.Wave == 1, name)
 	}
 
+	always := corev1.ContainerRestartPolicyAlways
+	with, old := web.Pod.DeepCopy(), web.Pod
+	with.Spec.InitContainers = []corev1.Container{{Name: "servingcert-proxy", RestartPolicy: &always, Args: []string{"--listen=sc-tls-8080=15444:8080"}}}
+	ending := old.DeepCopy()
+	ending.DeletionTimestamp = &metav1.Time{}
+	for name, tt := range map[string]struct {
+		pods []*corev1.Pod
+		why  string
+	}{
+		"all have the proxy":           {[]*corev1.Pod{with, with, ending}, ""},
+		"one of two, which has a port": {[]*corev1.Pod{with, old}, "port 8080: pods of Pod/web do not have its proxy"},
+	} {
+		b := New([]*corev1.Service{selecting("web", 8080, "app=web", asks, target("sc-tls-8080"))}, nil, Options{Endpoints: endpointsOf("p", &yes)})
+		b.AddWorkload(web)
+		for _, p := range tt.pods {
+			b.AddPod("Pod", "web", p)
+		}
+		assert.Equal(t, tt.why, b.Plan().Services[0].Why, name)
+	}
+
 	program := pod("web", map[string]string{"app": "web"}, 9443)
 	program.Pod.Spec.Containers[0].Image, program.Pod.Spec.Containers[0].Args = "registry.k8s.io/metrics-server/metrics-server:v0.8.0", []string{"--secure-port=9443"}
 	for reason, want := range map[string]Way{"": WayCheck, "Propagating": WayCheck, "Current": WayDone} {

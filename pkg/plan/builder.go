@@ -48,6 +48,7 @@ type Builder struct {
 	unread     []string
 	contents   map[key]map[string]any // the Services, as they are written
 	policies   map[string][]*networkingv1.NetworkPolicy
+	running    map[string]*running // by namespace and workload; nil: the pods are not known
 }
 
 // label is one label of the pods of a namespace.

@@ -74,8 +74,9 @@ func (b *Builder) port(svc *corev1.Service, p corev1.ServicePort, workloads []Wo
 	if out.ProxyNot == "" {
 		out.Native = b.native(svc, p, servers, &out)
 	}
+	out.probed(inside)
 	if out.Today == TodayUnknown {
-		out.Today, out.By = declaredToday(p, servers, inside)
+		out.Today, out.By = declaredToday(p, servers)
 	}
 	if out.Today == TodayPlaintext && out.ProxyNot == "" {
 		out.proxy(svc, p, servers)
@@ -89,13 +90,22 @@ func (b *Builder) port(svc *corev1.Service, p corev1.ServicePort, workloads []Wo
 	return out, inside
 }
 
-// declaredToday returns what a port speaks whose program nothing is known of.
-func declaredToday(p corev1.ServicePort, servers []behind, inside []Reference) (Today, string) {
+// probed fills in what the kubelet speaks to the port, which is more than what a program sets or a Service says.
+func (out *Port) probed(inside []Reference) {
 	for _, r := range inside {
-		if r.Via == ViaProbe && r.Speaks == SpeaksTLS {
-			return TodayOwn, r.Where + " is HTTPS"
+		switch {
+		case r.Via != ViaProbe || out.Today == TodayTLS:
+		case r.Speaks == SpeaksTLS:
+			out.Today, out.By = TodayOwn, r.Where+" is HTTPS"
+			return
+		case r.Speaks == SpeaksPlaintext:
+			out.Today, out.By = TodayPlaintext, r.Where+" is not HTTPS"
 		}
 	}
+}
+
+// declaredToday returns what a port speaks whose program nothing is known of.
+func declaredToday(p corev1.ServicePort, servers []behind) (Today, string) {
 	names := []string{p.Name}
 	if p.AppProtocol != nil {
 		names = append(names, *p.AppProtocol)
@@ -187,11 +197,11 @@ func (b *Builder) native(svc *corev1.Service, p corev1.ServicePort, servers []be
 		v := verdictOf(report)
 		possible = possible && v.serves
 		switch {
-		case v.own == "":
+		case v.own == "" || turnedOff(w.Pod, v.own):
 		case !saysTLS.MatchString(v.own):
 			out.Notes = appendNew(out.Notes, w.String()+" sets "+v.own+", by which it may serve TLS already: see what its port speaks")
-		case out.Today == TodayUnknown:
-			out.Today, out.By = TodayOwn, w.String()+" sets "+v.own
+		case out.Today == TodayUnknown: // on this port, or on another one of its
+			out.Today, out.By = TodayDeclared, w.String()+" sets "+v.own
 		}
 		for _, d := range v.details {
 			details = appendNew(details, w.String()+": "+d)
@@ -221,6 +231,41 @@ func besideProxy(svc *corev1.Service, p corev1.ServicePort, servers []behind) bo
 		asked, ok := api.ParseProxyPort(other.TargetPort.StrVal)
 		return ok && (asked.Upstream == fmt.Sprint(servers[0].port) || asked.Upstream == p.TargetPort.StrVal)
 	})
+}
+
+// turnedOff reports whether an option or variable, by the name that the webhook found, has a value that turns it off: in a
+// container of the pod, as --NAME=VALUE, as --NAME VALUE, or as a variable.
+func turnedOff(pod *corev1.Pod, name string) bool {
+	bare := strings.TrimLeft(name, "-")
+	for _, word := range []string{"skip", "no", "disable"} {
+		if strings.HasPrefix(strings.ToLower(bare), word+"-") {
+			return true
+		}
+	}
+	for _, c := range api.RunningContainers(pod) {
+		for _, e := range c.Env {
+			if e.Name == name && e.ValueFrom == nil {
+				return off(e.Value)
+			}
+		}
+		words := slices.Concat(c.Command, c.Args)
+		for i, word := range words {
+			option, value, has := strings.Cut(strings.TrimLeft(word, "-"), "=")
+			if option != bare || !strings.HasPrefix(word, "-") {
+				continue
+			}
+			if !has && i+1 < len(words) && !strings.HasPrefix(words[i+1], "-") {
+				value, has = words[i+1], true
+			}
+			return has && off(value)
+		}
+	}
+	return false
+}
+
+// off reports whether a value means that something is not used.
+func off(value string) bool {
+	return slices.Contains([]string{"", "no", "false", "0", "off", "none", "disabled", "disable"}, strings.ToLower(strings.Trim(value, `"'`)))
 }
 
 // saysTLS matches options and variables that are about TLS by their names. Others that the webhook leaves to the

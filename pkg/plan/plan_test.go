@@ -213,15 +213,18 @@ func TestNamesAreInNoCommand(t *testing.T) {
 func TestOptionsThatMayMeanTLS(t *testing.T) {
 	for args, want := range map[string]Today{
 		"redis-server, --port, '6379'":                  TodayPlaintext,
-		"redis-server, --tls-cluster, 'yes'":            TodayOwn,
-		"redis-server, --port, '0', --tls-port, '6379'": TodayOwn,
+		"redis-server, --tls-cluster, 'yes'":            TodayDeclared,
+		"redis-server, --tls-cluster, 'no'":             TodayPlaintext,
+		"redis-server, --tls-port, '0'":                 TodayPlaintext,
+		"redis-server, --tls-port=0":                    TodayPlaintext,
+		"redis-server, --port, '0', --tls-port, '6379'": TodayDeclared,
 	} {
 		p := planOf(t, `{apiVersion: v1, kind: Service, metadata: {name: kv}, spec: {selector: {a: b}, ports: [{name: kv, port: 80, targetPort: 6379}]}}
 ---
 {apiVersion: v1, kind: Pod, metadata: {name: kv, labels: {a: b}}, spec: {containers: [{name: c, image: "redis:7", command: [`+args+`]}]}}`).Services[0].Ports[0]
 		assert.Equal(t, want, p.Today, args)
 		assert.Equal(t, want == TodayPlaintext, p.Proxy != "", args)
-		assert.Equal(t, want == TodayPlaintext, strings.Contains(strings.Join(p.Notes, "\n"), "Pod/kv sets port, by which it may serve TLS already"), args)
+		assert.Equal(t, strings.HasSuffix(args, "--port, '6379'"), strings.Contains(strings.Join(p.Notes, "\n"), "Pod/kv sets port, by which it may serve TLS already"), args)
 	}
 }
 

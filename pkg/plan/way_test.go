@@ -63,7 +63,7 @@ func TestWays(t *testing.T) {
 		{service("", "ports: [{name: https, port: 443, targetPort: 9443}]") + pod("web", metricsServer, "args: [--secure-port=9443]"), "native: 443 declared, possible"},
 		{service(asks, "ports: [{name: https, port: 443, targetPort: 9443}]") + pod("web", metricsServer, "args: [--secure-port=9443]"), "done: 443 tls, possible"},
 		{service("", "ports: [{name: https, port: 443, targetPort: 9443}]") + pod("web", metricsServer, "args: [--secure-port=9443]") + pod("other", "registry.example/app:1", "args: [x]"), "check, port 443: the Service calls it https: 443 declared"},
-		{service("", "ports: [{name: https, port: 443, targetPort: 9443}]") + pod("web", metricsServer, "args: [--secure-port=9443, --tls-cert-file=/a]"), "done: 443 own"},
+		{service("", "ports: [{name: https, port: 443, targetPort: 9443}]") + pod("web", metricsServer, "args: [--secure-port=9443, --tls-cert-file=/a]"), "check, port 443: Pod/web sets tls-cert-file: 443 declared"},
 	} {
 		s := planOf(t, tt.manifests).Services[0]
 		got := string(s.Way)

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,7 +58,7 @@ func (f *planFlags) carryOut(ctx context.Context, p plan.Plan) error {
 	if err != nil {
 		return err
 	}
-	a := apply.Applier{Client: c.Client, FieldManager: fieldManager, Out: f.out, DryRun: f.dryRun, Timeout: f.timeout, Timing: f.timing.Apply}
+	a := apply.Applier{Client: c.Client, FieldManager: fieldManager, Out: f.out, DryRun: f.dryRun, Timeout: f.timeout, Timing: f.timing.Apply, Secret: c.SecretOf}
 	if err := a.Run(ctx, waves); err != nil {
 		return err
 	}
@@ -86,7 +87,7 @@ func outlook(p plan.Plan, waves [][]plan.Service) string {
 					what = append(what, "roll out "+judge.Escape(w))
 				}
 			}
-			b.WriteString(strings.Join(what, ", ") + "\n")
+			b.WriteString(cmp.Or(strings.Join(what, ", "), "with the workloads above") + "\n")
 			for _, port := range s.Ports {
 				for _, n := range port.Notes {
 					fmt.Fprintf(&b, "        note: port %d: %s\n", port.Port, judge.Escape(n))

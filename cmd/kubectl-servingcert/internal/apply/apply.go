@@ -12,6 +12,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
@@ -45,6 +46,8 @@ type Applier struct {
 	// Timeout is how long to wait for a certificate, and for a rollout.
 	Timeout time.Duration
 	Timing  Timing
+	// Secret returns whether a Secret exists, and the value of its label servingcert.dev/managed-by. No key is read.
+	Secret func(ctx context.Context, namespace, name string) (exists bool, managedBy string, err error)
 }
 
 // Chosen returns the Services of a plan of which Run changes something, wave by wave.
@@ -86,22 +89,18 @@ type step struct {
 func (s step) id() string { return s.Namespace + "/" + s.Name }
 
 func (a *Applier) wave(ctx context.Context, services []plan.Service) error {
+	for _, namespace := range namespaces(services) { // first: the signer may then write to Services that ask already
+		if err := a.optIn(ctx, namespace); err != nil {
+			return err
+		}
+	}
 	var steps []step
-	var namespaces []string
 	for _, s := range services {
 		st, err := a.look(ctx, s)
 		if err != nil {
 			return err
 		}
 		steps = append(steps, st)
-		if !slices.Contains(namespaces, s.Namespace) {
-			namespaces = append(namespaces, s.Namespace)
-		}
-	}
-	for _, namespace := range namespaces {
-		if err := a.optIn(ctx, namespace); err != nil {
-			return err
-		}
 	}
 	for i, s := range steps {
 		if err := a.patch(ctx, s); err != nil {
@@ -119,15 +118,35 @@ func (a *Applier) wave(ctx context.Context, services []plan.Service) error {
 			return err
 		}
 	}
-	if err := a.rollOut(ctx, steps); err != nil {
+	byHand, err := a.rollOut(ctx, steps)
+	if err != nil {
 		return err
 	}
 	for _, s := range steps {
+		if s.waitsFor(byHand) {
+			a.print("service %s: serves TLS once the pods that were named are replaced: that was not seen", s.id())
+			continue
+		}
 		if err := a.served(ctx, s); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// waitsFor reports whether one of its workloads is among those that somebody else replaces the pods of.
+func (s step) waitsFor(byHand []string) bool {
+	return slices.ContainsFunc(s.Workloads, func(w string) bool { return slices.Contains(byHand, s.Namespace+"/"+w) })
+}
+
+// namespaces returns those of the Services, each once.
+func namespaces(services []plan.Service) (out []string) {
+	for _, s := range services {
+		if !slices.Contains(out, s.Namespace) {
+			out = append(out, s.Namespace)
+		}
+	}
+	return out
 }
 
 // look reads the Service and its endpoints, and refuses one that was changed since the plan was made.
@@ -140,8 +159,35 @@ func (a *Applier) look(ctx context.Context, s plan.Service) (step, error) {
 	if !s.Unchanged(svc) {
 		return step{}, fmt.Errorf("Service %s was changed since the plan was made: run the command again", st.id())
 	}
+	if err := a.isFree(ctx, st); err != nil {
+		return step{}, err
+	}
 	st.ready, err = a.ready(ctx, svc)
 	return st, err
+}
+
+// isFree returns an error if the Secret that the Service is to ask for is somebody else's: the signer would refuse it, and new
+// pods would mount it.
+func (a *Applier) isFree(ctx context.Context, s step) error {
+	name := ""
+	if s.Patch != nil {
+		name = s.Patch.Metadata.Annotations[api.AnnotationSecretName]
+	}
+	if name == "" {
+		return nil
+	}
+	exists, managedBy, err := a.Secret(ctx, s.Namespace, name)
+	switch {
+	case apierrors.IsForbidden(err):
+		a.print("service %s: not seen whether there is another Secret %s: this user may not read it", s.id(), name)
+		return nil
+	case err != nil:
+		return fmt.Errorf("Secret %s/%s: %w", s.Namespace, name, err)
+	case exists && managedBy == "":
+		return fmt.Errorf("Service %s: Secret %s exists, and is not of servingcert: set annotation %s of the Service to another name, and run the command again. Nothing was changed in this wave but the label of the namespace",
+			s.id(), name, api.AnnotationSecretName)
+	}
+	return nil
 }
 
 // optIn labels the namespace.
@@ -182,7 +228,7 @@ func (a *Applier) patch(ctx context.Context, s step) error {
 	if s.Patch == nil {
 		return nil
 	}
-	after, err := a.Client.CoreV1().Services(s.Namespace).Patch(ctx, s.Name, types.StrategicMergePatchType, s.Patch.Merge(s.before), a.options())
+	after, err := a.merge(ctx, &s)
 	if err != nil {
 		return fmt.Errorf("Service %s: %w", s.id(), err)
 	}
@@ -196,6 +242,25 @@ func (a *Applier) patch(ctx context.Context, s step) error {
 	}
 	a.print("service %s: %s%s", s.id(), what, a.would())
 	return nil
+}
+
+// merge patches the Service as it was read. If only its status was written since, it is read again.
+func (a *Applier) merge(ctx context.Context, s *step) (*corev1.Service, error) {
+	services := a.Client.CoreV1().Services(s.Namespace)
+	for {
+		after, err := services.Patch(ctx, s.Name, types.StrategicMergePatchType, s.Patch.Merge(s.before), a.options())
+		if !apierrors.IsConflict(err) {
+			return after, err
+		}
+		now, err := services.Get(ctx, s.Name, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		if !s.Unchanged(now) {
+			return nil, errors.New("it was changed since the plan was made: run the command again")
+		}
+		s.before = now
+	}
 }
 
 // takeBack removes what was added to the Service, and returns why with what came of that.

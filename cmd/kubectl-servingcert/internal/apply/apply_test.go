@@ -13,6 +13,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -29,6 +30,8 @@ type world struct {
 	applier Applier
 	out     bytes.Buffer
 	service plan.Service
+
+	taken, managedBy string // a Secret of the name that is to be asked for
 }
 
 func newWorld(t *testing.T) *world {
@@ -41,6 +44,7 @@ func newWorld(t *testing.T) *world {
 	}}}
 	w := &world{Clientset: fake.NewClientset(svc, d, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, slice("http"))}
 	w.applier = Applier{Client: w, FieldManager: "test", Out: &w.out, Timeout: time.Second, Timing: Timing{Look: time.Millisecond, Settle: 5 * time.Millisecond, Endpoints: 100 * time.Millisecond}}
+	w.applier.Secret = func(context.Context, string, string) (bool, string, error) { return w.taken != "", w.managedBy, nil }
 	b := plan.New([]*corev1.Service{svc}, nil, plan.Options{Endpoints: plan.Endpoints{}})
 	b.AddWorkload(plan.Workload{Kind: "Deployment", Namespace: "shop", Name: "web", Pod: &corev1.Pod{ObjectMeta: d.Spec.Template.ObjectMeta, Spec: d.Spec.Template.Spec}})
 	w.service = b.Plan().Services[0]
@@ -114,6 +118,78 @@ func TestWithoutACertificateNoPodIsReplaced(t *testing.T) {
 	d, err := w.AppsV1().Deployments("shop").Get(t.Context(), "web", metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.Empty(t, d.Spec.Template.Annotations)
+}
+
+// TestASecretOfSomebodyElseIsLeft: the signer would refuse it, and pods would mount it.
+func TestASecretOfSomebodyElseIsLeft(t *testing.T) {
+	w := newWorld(t)
+	w.taken = "web-tls"
+	assert.ErrorContains(t, w.run(t), "Service shop/web: Secret web-tls exists, and is not of servingcert")
+	assert.Empty(t, w.svc(t).Annotations)
+	w.managedBy = "servingcert"
+	assert.ErrorContains(t, w.run(t), "has no certificate", "one of ours is not in the way")
+}
+
+// TestOthersMayWriteTheStatus: a Service of which only the status has changed is read again.
+func TestOthersMayWriteTheStatus(t *testing.T) {
+	w := newWorld(t)
+	conflicts := 0
+	w.PrependReactor("patch", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if conflicts++; conflicts > 2 {
+			return false, nil, nil
+		}
+		return true, nil, apierrors.NewConflict(corev1.Resource("services"), "web", nil)
+	})
+	assert.ErrorContains(t, w.run(t), "has no certificate")
+	assert.Len(t, w.svc(t).Spec.Ports, 2)
+}
+
+// TestClaimsAreVolumesOfThePod, as the controller of StatefulSets adds them.
+func TestClaimsAreVolumesOfThePod(t *testing.T) {
+	s := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Name: "db"}}
+	s.Spec.VolumeClaimTemplates = []corev1.PersistentVolumeClaim{{ObjectMeta: metav1.ObjectMeta{Name: "data"}}}
+	s.Spec.Template.Spec.Volumes = []corev1.Volume{{Name: "data"}, {Name: "other"}}
+	got := withClaims(s).Spec.Volumes
+	require.Len(t, got, 2)
+	assert.Equal(t, "other", got[0].Name)
+	assert.Equal(t, "data-db-0", got[1].PersistentVolumeClaim.ClaimName)
+	assert.Nil(t, s.Spec.Template.Spec.Volumes[0].PersistentVolumeClaim, "the object is as it was read")
+}
+
+// TestPodsThatHaveTheProxyStay, and those that somebody else replaces are not waited for.
+func TestPodsThatHaveTheProxyStay(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	proxy := []corev1.Container{{Name: api.ProxyContainer, RestartPolicy: &always, Args: []string{"--listen=sc-tls-8080=15444:8080"}}}
+	for _, tt := range []struct {
+		has, onDelete bool
+		said          string
+	}{
+		{true, false, "shop/Deployment/web: its pods have the proxy already\n"},
+		{false, true, "shop/Deployment/web: replace its pods yourself: it is paused, or its update strategy is OnDelete\nservice shop/web: serves TLS once the pods that were named are replaced: that was not seen\n"},
+	} {
+		w := newWorld(t)
+		w.issuing(t, func(p *corev1.Pod) error {
+			p.Labels, p.Spec.InitContainers = map[string]string{api.LabelInjected: "true"}, proxy
+			return nil
+		})
+		d, err := w.AppsV1().Deployments("shop").Get(t.Context(), "web", metav1.GetOptions{})
+		require.NoError(t, err)
+		d.Spec.Paused = tt.onDelete
+		require.NoError(t, w.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("deployments"), d, "shop"))
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", Labels: map[string]string{"app": "web"}}}
+		if tt.has {
+			pod.Spec.InitContainers = proxy
+			w.whenPatched(func() {
+				require.NoError(t, w.Tracker().Update(discoveryv1.SchemeGroupVersion.WithResource("endpointslices"), slice("http", "https"), "shop"))
+			})
+		}
+		require.NoError(t, w.Tracker().Add(pod))
+		require.NoError(t, w.run(t))
+		assert.Contains(t, w.out.String(), tt.said)
+		d, err = w.AppsV1().Deployments("shop").Get(t.Context(), "web", metav1.GetOptions{})
+		require.NoError(t, err)
+		assert.Empty(t, d.Spec.Template.Annotations)
+	}
 }
 
 // issuing has the Service Ready from its patch on, and answers dry runs of pods.

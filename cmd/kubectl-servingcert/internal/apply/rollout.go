@@ -12,6 +12,7 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -28,25 +29,64 @@ type workload struct {
 
 func (w workload) String() string { return w.namespace + "/" + w.kind + "/" + w.name }
 
-// rollOut replaces the pods of the workloads behind the Services, one workload after the other.
-func (a *Applier) rollOut(ctx context.Context, steps []step) error {
+// rollOut replaces the pods of the workloads behind the Services, one workload after the other. It returns those whose pods
+// somebody else has to replace.
+func (a *Applier) rollOut(ctx context.Context, steps []step) (byHand []string, err error) {
 	for _, w := range behind(steps) {
 		if !api.Restartable(w.kind) {
 			a.print("%s: replace its pods yourself: restarting a %s is not supported", w, w.kind)
+			byHand = append(byHand, w.String())
 			continue
 		}
 		object, template, err := a.read(ctx, w)
 		if err != nil {
-			return fmt.Errorf("%s: %w", w, err)
+			return nil, fmt.Errorf("%s: %w", w, err)
+		}
+		has, err := a.hasAll(ctx, w, template)
+		switch {
+		case err != nil:
+			return nil, err
+		case has:
+			a.print("%s: its pods have the proxy already", w)
+			continue
 		}
 		if err := a.try(ctx, w, template); err != nil {
-			return err
+			return nil, err
+		}
+		if standing, _ := restart.StandingOf(object); standing.KeepsPods() {
+			a.print("%s: replace its pods yourself: it is paused, or its update strategy is OnDelete", w)
+			byHand = append(byHand, w.String())
+			continue
 		}
 		if err := a.restart(ctx, w, object); err != nil {
-			return err
+			return nil, err
 		}
 	}
-	return nil
+	return byHand, nil
+}
+
+// hasAll reports whether all pods with the labels of the template have the proxy of each wanted port: they were replaced for another
+// Service already, or by a run that was interrupted.
+func (a *Applier) hasAll(ctx context.Context, w workload, template *corev1.PodTemplateSpec) (bool, error) {
+	if len(w.wants) == 0 {
+		return false, nil
+	}
+	pods, err := a.Client.CoreV1().Pods(w.namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(template.Labels).String()})
+	if err != nil {
+		return false, fmt.Errorf("pods of %s: %w", w, err)
+	}
+	found := false
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			continue
+		}
+		if slices.ContainsFunc(w.wants, func(port string) bool { return !proxies(pod, port) }) {
+			return false, nil
+		}
+		found = true
+	}
+	return found, nil
 }
 
 // behind returns the workloads behind the Services, each once.
@@ -84,10 +124,22 @@ func (a *Applier) read(ctx context.Context, w workload) (runtime.Object, *corev1
 		return d, &d.Spec.Template, err
 	case "StatefulSet":
 		s, err := apps.StatefulSets(w.namespace).Get(ctx, w.name, metav1.GetOptions{})
-		return s, &s.Spec.Template, err
+		return s, withClaims(s), err
 	}
 	d, err := apps.DaemonSets(w.namespace).Get(ctx, w.name, metav1.GetOptions{})
 	return d, &d.Spec.Template, err
+}
+
+// withClaims returns the template with the volumes that the controller adds for the claims, as in its first pod.
+func withClaims(s *appsv1.StatefulSet) *corev1.PodTemplateSpec {
+	template := s.Spec.Template.DeepCopy()
+	for _, claim := range s.Spec.VolumeClaimTemplates {
+		template.Spec.Volumes = slices.DeleteFunc(template.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == claim.Name })
+		template.Spec.Volumes = append(template.Spec.Volumes, corev1.Volume{Name: claim.Name, VolumeSource: corev1.VolumeSource{
+			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name + "-" + s.Name + "-0"},
+		}})
+	}
+	return template
 }
 
 // try has the API server say what it would make of a new pod: quotas, Pod Security and other webhooks
@@ -135,10 +187,6 @@ func noted(pod *corev1.Pod) string {
 
 // restart replaces the pods as kubectl rollout restart does, and waits until that is done.
 func (a *Applier) restart(ctx context.Context, w workload, object runtime.Object) error {
-	if standing, _ := restart.StandingOf(object); standing.KeepsPods() {
-		a.print("%s: replace its pods yourself: it is paused, or its update strategy is OnDelete", w)
-		return nil
-	}
 	patch := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{%q:%q}}}}}`, restart.AnnotationRestartedAt, time.Now().UTC().Format(time.RFC3339))
 	var err error
 	switch apps := a.Client.AppsV1(); object.(type) {

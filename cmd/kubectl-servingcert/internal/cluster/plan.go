@@ -232,6 +232,7 @@ func (p *planner) pods() error {
 		w := plan.Workload{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, Pod: pod}
 		if made := pods.FactsOf(pod).Template.Value().Workload; !made.Bare() {
 			w.Kind, w.Name = made.Kind, made.Name
+			p.builder.AddPod(w.Kind, w.Name, pod)
 			id := w.Namespace + " " + w.String()
 			if made.Restartable() || made.Kind == "Job" || seen[id] {
 				return

@@ -2,11 +2,13 @@ package cluster
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -21,6 +23,23 @@ func (c *Cluster) Allowed(ctx context.Context, a authorizationv1.ResourceAttribu
 		return false, fmt.Errorf("ask what this user may do: %w", err)
 	}
 	return review.Status.Allowed, nil
+}
+
+// SecretOf reports whether a Secret exists, and which instance of servingcert manages it. It reads no data of it.
+func (c *Cluster) SecretOf(ctx context.Context, namespace, name string) (exists bool, managedBy string, err error) {
+	raw, err := c.Client.CoreV1().RESTClient().Get().Namespace(namespace).Resource("secrets").Name(name).
+		SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").DoRaw(ctx)
+	if apierrors.IsNotFound(err) {
+		return false, "", nil
+	}
+	if err != nil {
+		return false, "", err
+	}
+	var meta metav1.PartialObjectMetadata
+	if err := json.Unmarshal(raw, &meta); err != nil {
+		return false, "", err
+	}
+	return true, meta.Labels[api.LabelManagedBy], nil
 }
 
 // mostAsked is of how many namespaces it is asked what the user may do in them.
