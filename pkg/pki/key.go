@@ -15,6 +15,7 @@ import (
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
+	"encoding/asn1"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -152,6 +153,9 @@ func ParseForeignKey(data []byte) (crypto.Signer, error) {
 	return nil, fmt.Errorf("PEM block %q cannot be decoded", block.Type)
 }
 
+// ErrNotPKCS8 is that a key is, or may be, in another form.
+var ErrNotPKCS8 = errors.New("PKCS #8")
+
 // ParseKey reads one PKCS #8 key in PEM, of at most MaxKey bytes. Errors never contain key
 // material.
 func ParseKey(data []byte) (crypto.Signer, error) {
@@ -160,7 +164,7 @@ func ParseKey(data []byte) (crypto.Signer, error) {
 		return nil, err
 	}
 	if block.Type != pemPrivateKey {
-		return nil, fmt.Errorf("PEM block is a %q, must be a %q (PKCS #8)", block.Type, pemPrivateKey)
+		return nil, fmt.Errorf("PEM block is a %q, must be a %q (%w)", block.Type, pemPrivateKey, ErrNotPKCS8)
 	}
 	key, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
@@ -190,7 +194,47 @@ func keyBlock(data []byte) (*pem.Block, error) {
 	case len(bytes.TrimSpace(rest)) > 0:
 		return nil, errors.New("data after the private key")
 	}
-	return block, nil
+	return block, checkRSA(block, MaxRSA)
+}
+
+// CheckIssuable returns an error if the key in PEM is an RSA key of more bits than any that is issued.
+// It costs little whatever the key is, where ParseKey takes milliseconds.
+func CheckIssuable(data []byte) error {
+	if err := checkSize(data, MaxKey); err != nil {
+		return err
+	}
+	block, _ := pem.Decode(data)
+	if block == nil {
+		return nil // ParseKey says what is wrong
+	}
+	return checkRSA(block, maxIssuedRSA)
+}
+
+// checkRSA returns an error if one of the numbers of an RSA key has more than most bits: crypto/rsa computes with
+// each of them before it finds a key invalid. What is no RSA key has no such numbers.
+func checkRSA(block *pem.Block, most int) error {
+	der := block.Bytes
+	if block.Type == pemPrivateKey {
+		var outer struct { // RFC 5208, PrivateKeyInfo
+			Version   int
+			Algorithm asn1.RawValue
+			Key       []byte
+		}
+		if _, err := asn1.Unmarshal(der, &outer); err != nil {
+			return nil //nolint:nilerr // ParseKey says what is wrong
+		}
+		der = outer.Key
+	}
+	var numbers []asn1.RawValue // RFC 8017, RSAPrivateKey
+	if _, err := asn1.Unmarshal(der, &numbers); err != nil {
+		return nil //nolint:nilerr // it is no RSA key
+	}
+	for _, n := range numbers {
+		if bits := 8 * (len(n.Bytes) - 1); n.Class == asn1.ClassUniversal && bits > most { // but for a leading zero
+			return fmt.Errorf("RSA key of %d bits: must be at most %d", bits, most)
+		}
+	}
+	return nil
 }
 
 // KeyMatches reports whether key is the private half of the certificate's key.

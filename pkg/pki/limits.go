@@ -11,6 +11,8 @@ const (
 	// MaxRSA is the most bits of an RSA key in a certificate. A key of 450 000 bits fits in
 	// MaxCertificate, and verifying what it signed takes half a minute. crypto/tls has the same limit.
 	MaxRSA = 8192
+	// maxIssuedRSA is the most bits of an RSA key that is issued (RSA4096).
+	maxIssuedRSA = 4096
 	// MaxCertificate is the most bytes of a certificate in DER: 100 names of 253
 	// characters have 26 KB.
 	MaxCertificate = 64 << 10

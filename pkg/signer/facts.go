@@ -2,10 +2,12 @@ package signer
 
 import (
 	"bytes"
+	"crypto"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -188,16 +190,26 @@ func (f *SecretFacts) readPair(certPEM, keyPEM []byte) {
 		f.Defect, f.Detail = reasonKeyMissing, "no data under "+corev1.TLSPrivateKeyKey
 		return
 	}
-	key, err := pki.ParseKey(keyPEM)
+	key, err := parseKey(keyPEM)
 	if err != nil {
 		f.Defect, f.Detail = reasonGarbage, api.Shorten(corev1.TLSPrivateKeyKey+": "+err.Error(), maxForeignText)
-		foreign, err := pki.ParseForeignKey(keyPEM)
-		f.OtherForm = err == nil && pki.KeyMatches(certs[0], foreign)
+		if errors.Is(err, pki.ErrNotPKCS8) {
+			foreign, err := pki.ParseForeignKey(keyPEM)
+			f.OtherForm = err == nil && pki.KeyMatches(certs[0], foreign)
+		}
 		return
 	}
 	if !pki.KeyMatches(certs[0], key) {
 		f.Defect, f.Detail = reasonMismatch, corev1.TLSPrivateKeyKey+" does not match the certificate"
 	}
+}
+
+// parseKey reads a key that may be one of ours. Who watches all Secrets waits for it.
+func parseKey(keyPEM []byte) (crypto.Signer, error) {
+	if err := pki.CheckIssuable(keyPEM); err != nil {
+		return nil, err
+	}
+	return pki.ParseKey(keyPEM)
 }
 
 func leafFacts(leaf *x509.Certificate, chain []*x509.Certificate) LeafFacts {

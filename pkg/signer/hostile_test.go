@@ -120,6 +120,36 @@ func TestHostileSecretsCostLittle(t *testing.T) {
 	}
 }
 
+// TestHostileKeysAreNotComputedWith: crypto/rsa takes milliseconds to find that a key is none, with numbers of any length.
+// In that time the watch of all Secrets stands still.
+func TestHostileKeysAreNotComputedWith(t *testing.T) {
+	certPEM, _ := selfSigned(t, "a.example.com")
+	small, large := new(big.Int).Lsh(big.NewInt(1), 1000), new(big.Int).Lsh(big.NewInt(1), 5000)
+	for name, numbers := range map[string][]*big.Int{
+		"modulus": {large, small, small, small}, "exponent": {small, large, small, small}, "prime": {small, small, large, small}, "another prime": {small, small, small, large},
+	} {
+		inner, err := asn1.Marshal(struct {
+			Version             int
+			N                   *big.Int
+			E                   int
+			D, P, Q, Dp, Dq, Qi *big.Int
+		}{0, numbers[0], 65537, numbers[1], numbers[2], numbers[3], small, small, small})
+		require.NoError(t, err)
+		outer, err := asn1.Marshal(struct {
+			Version   int
+			Algorithm pkix.AlgorithmIdentifier
+			Key       []byte
+		}{0, pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 1, 1}, Parameters: asn1.NullRawValue}, inner})
+		require.NoError(t, err)
+		for form, block := range map[string]*pem.Block{"PKCS #8": {Type: "PRIVATE KEY", Bytes: outer}, "PKCS #1": {Type: "RSA PRIVATE KEY", Bytes: inner}} {
+			f := FactsOf(&corev1.Secret{Type: corev1.SecretTypeTLS, Data: map[string][]byte{corev1.TLSCertKey: certPEM, corev1.TLSPrivateKeyKey: pem.EncodeToMemory(block)}}, "servingcert")
+			assert.Equal(t, reasonGarbage, f.Defect, name)
+			assert.Regexp(t, `RSA key of 500\d bits: must be at most 4096|RSA key of 5000 bits: must be at most 4096`, f.Detail, "%s, %s", name, form)
+			assert.False(t, f.OtherForm)
+		}
+	}
+}
+
 // FuzzSecret: whatever is in a Secret, its facts are bounded, cost a number of times its
 // size, and say nothing of its key.
 func FuzzSecret(f *testing.F) {
