@@ -37,17 +37,17 @@ spec: {selector: {app: web}, ports: [{name: http, port: 80, targetPort: 8080}, {
 		ingress("haproxy-ingress.github.io/backend-protocol: h2-ssl"):    "80 tls",
 		ingress("alb.ingress.kubernetes.io/backend-protocol: HTTPS"):     "80 tls",
 		ingress("alb.ingress.kubernetes.io/healthcheck-protocol: HTTPS"): "80 plaintext",
-		route("8080", "edge"):                                            "80 plaintext", // the port of the pods
-		route("9090", "reencrypt"):                                       "9090 tls",
-		route("http", "passthrough"):                                     "80 tls", // the name of the Service's
-		route("80", "edge"):                                              "0 plaintext",
-		gateway("HTTPRoute", web):                                        "80 plaintext",
-		gateway("TLSRoute", web):                                         "80 tls",
-		gateway("TCPRoute", web):                                         "80 unknown",
-		gateway("HTTPRoute", "{kind: Bucket, name: web}"):                "",
-		gateway("HTTPRoute", "{kind: Service, name: web}"):               "0 plaintext",
-		scraped("prometheus.io/scrape: 'false'"):                         "",
-		scraped("prometheus.io/scrape: 'true'"):                          "0 plaintext",
+		route("8080", "edge"):                              "80 plaintext", // the port of the pods
+		route("9090", "reencrypt"):                         "9090 tls",
+		route("http", "passthrough"):                       "80 tls", // the name of the Service's
+		route("80", "edge"):                                "0 plaintext",
+		gateway("HTTPRoute", web):                          "80 plaintext",
+		gateway("TLSRoute", web):                           "80 tls",
+		gateway("TCPRoute", web):                           "80 unknown",
+		gateway("HTTPRoute", "{kind: Bucket, name: web}"):  "",
+		gateway("HTTPRoute", "{kind: Service, name: web}"): "0 plaintext",
+		scraped("prometheus.io/scrape: 'false'"):           "",
+		scraped("prometheus.io/scrape: 'true'"):            "0 plaintext",
 		scraped("prometheus.io/scrape: 'true', prometheus.io/scheme: https, prometheus.io/port: '8080'"): "80 tls",
 		scraped("prometheus.io/scrape: 'true', prometheus.io/port: '80'"):                                "80 plaintext",
 	} {

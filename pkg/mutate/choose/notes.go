@@ -2,6 +2,7 @@ package choose
 
 import (
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -21,13 +22,9 @@ func serviceNotes(pod *corev1.Pod, all []*corev1.Service, selecting []asker, c C
 	if c.NotServing {
 		notes = append(notes, rules.Note{Reason: rules.NotServing, Detail: unreached(pod, selecting[0].Service)})
 	}
-	if c.By == ByService && c.PodKey == nil { // a key of the pod's own has a certificate with all names
-		for _, s := range selecting {
-			if s.from != c.origin() {
-				notes = append(notes, rules.Note{Reason: rules.SeveralServices, Detail: whyPreferred(selecting[0].Service, s.Service)})
-				break
-			}
-		}
+	other := slices.IndexFunc(selecting, func(s asker) bool { return s.from != c.origin() })
+	if c.By == ByService && c.PodKey == nil && other >= 0 { // a key of the pod's own has a certificate with all names
+		notes = append(notes, rules.Note{Reason: rules.SeveralServices, Detail: whyPreferred(selecting[0].Service, selecting[other].Service)})
 	}
 	if detail := proxiesNotAsked(pod, all); detail != "" {
 		notes = append(notes, rules.Note{Reason: rules.ProxyNotAsked, Detail: detail})

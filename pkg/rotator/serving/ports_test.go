@@ -2,6 +2,7 @@ package serving
 
 import (
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -181,6 +182,6 @@ func TestOtherPortsAreSeenAnew(t *testing.T) {
 	assert.Contains(t, message, "targetPort 9443: not every pod of this Service has been dialled there yet")
 	require.Len(t, d.Dial, 1)
 	assert.Contains(t, d.Dial[0].Ports, uint16(9443))
-	now.Status.Conditions = append(rotatortest.Ready("web", rotatortest.Leaf(2)).Status.Conditions, d.Conditions[0].Want.Both()...)
+	now.Status.Conditions = slices.Concat(rotatortest.Ready("web", rotatortest.Leaf(2)).Status.Conditions, d.Conditions[0].Want.Both())
 	assert.True(t, state.ServingIsOfNow(now))
 }
