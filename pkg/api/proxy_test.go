@@ -132,7 +132,10 @@ func TestProxyResources(t *testing.T) {
 		"limits.cpu=much":           "each with an amount, such as limits.memory=128Mi",
 		"limits.cpu=49m":            "limits.cpu must be between 50m and 8",
 		"limits.memory=4097Mi":      "limits.memory must be between 32Mi and 4Gi",
-		"requests.cpu=-1":           "requests.cpu must be between 1m and 8",
+		"requests.cpu=-1":           "each with an amount, such as limits.memory=128Mi",
+		"requests.cpu=0":            "requests.cpu must be between 1m and 8",
+		"limits.cpu=1e999999999":    "each with an amount, such as limits.memory=128Mi", // to compare it takes hours
+		"limits.cpu=1e-999999999":   "each with an amount, such as limits.memory=128Mi",
 		"limits.cpu=1,limits.cpu=1": "limits.cpu must be listed once",
 		"limits.memory=64Mi,requests.memory=65Mi":                          "requests.memory must not be more than limits.memory",
 		"limits.cpu=1,limits.cpu=1,limits.cpu=1,limits.cpu=1,limits.cpu=1": "5 amounts: must be at most 4",

@@ -2,6 +2,7 @@ package api
 
 import (
 	"cmp"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -30,6 +31,10 @@ var proxyAmounts = []proxyAmount{
 	{"limits.memory", corev1.ResourceMemory, true, resource.MustParse("32Mi"), resource.MustParse("4Gi")},
 }
 
+// amountForm is that of an amount: without an exponent, since comparing 1e999999999 with anything takes hundreds of megabytes, and
+// hours.
+var amountForm = regexp.MustCompile(`^[0-9]{1,10}(\.[0-9]{1,3})?(m|k|M|G|Ki|Mi|Gi)?$`)
+
 // ParseProxyResources parses AnnotationProxyResources. It returns what is wrong with the value and
 // what is allowed, or "".
 func ParseProxyResources(value string) (r corev1.ResourceRequirements, detail string) {
@@ -39,8 +44,11 @@ func ParseProxyResources(value string) (r corev1.ResourceRequirements, detail st
 	for entry := range strings.SplitSeq(value, ",") {
 		key, amount, _ := strings.Cut(strings.TrimSpace(entry), "=")
 		i := slices.IndexFunc(proxyAmounts, func(a proxyAmount) bool { return a.key == key })
+		if i < 0 || !amountForm.MatchString(amount) {
+			return r, "must be a comma-separated list of requests.cpu, requests.memory, limits.cpu and limits.memory, each with an amount, such as limits.memory=128Mi"
+		}
 		q, err := resource.ParseQuantity(amount)
-		if i < 0 || err != nil {
+		if err != nil {
 			return r, "must be a comma-separated list of requests.cpu, requests.memory, limits.cpu and limits.memory, each with an amount, such as limits.memory=128Mi"
 		}
 		a := proxyAmounts[i]

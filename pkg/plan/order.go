@@ -104,7 +104,7 @@ func (s *Service) steps(labelled bool) {
 		s.Steps = append(s.Steps, Step{what, text})
 	}
 	if s.Patch != nil || s.Way == WayRollout {
-		if !labelled {
+		if s.OptIn = !labelled; !labelled {
 			run("opt the namespace in, once", s.Namespace, "kubectl", "label", "namespace", s.Namespace, api.LabelInject+"="+api.InjectEnabled)
 		}
 		if s.Patch != nil {

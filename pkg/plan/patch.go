@@ -140,9 +140,10 @@ func (p *Patch) spec() any {
 	return p.Spec
 }
 
-// Undo returns the strategic merge patch that takes back what was added. The name that a port got stays.
+// Undo returns the strategic merge patch that takes back what was added to that Service, and to no other of its name. The name that a
+// port got stays.
 func (p *Patch) Undo(before *corev1.Service) []byte {
-	metadata := map[string]any{}
+	metadata := map[string]any{"uid": before.UID}
 	if len(p.Metadata.Annotations) > 0 {
 		none := map[string]any{}
 		for name := range p.Metadata.Annotations {

@@ -55,6 +55,8 @@ type Service struct {
 	Secret string `json:"secret,omitempty"`
 	// Serving is the reason of condition servingcert.dev/Serving; empty if there is none.
 	Serving string `json:"serving,omitempty"`
+	// OptIn: its namespace is not known to be opted in, which is a step of its own.
+	OptIn bool `json:"optIn,omitempty"`
 	// ManagedBy is what takes back changes that are made in the cluster; empty if nothing is known to.
 	ManagedBy string `json:"managedBy,omitempty"`
 	// Workloads are those that it selects: KIND/NAME.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/apply"
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/plan"
 )
 
@@ -44,6 +45,8 @@ func (f *planFlags) carryOut(ctx context.Context, p plan.Plan) error {
 		return err
 	}
 	switch {
+	case len(waves) == 0 && len(p.Unread) > 0:
+		return errors.New("nothing to do was found, and not all could be read")
 	case len(waves) == 0:
 		return nil
 	case len(p.Forbidden) > 0:
@@ -66,6 +69,9 @@ func (f *planFlags) carryOut(ctx context.Context, p plan.Plan) error {
 		_, err = fmt.Fprintln(f.out, "Nothing was changed. New pods are tried before the first is replaced.")
 		return err
 	}
+	if n := len(a.Unseen); n > 0 {
+		return fmt.Errorf("done, but %s not seen to serve TLS: %s", judge.Count(n, "Service"), strings.Join(a.Unseen, ", "))
+	}
 	_, err = fmt.Fprintln(f.out, "Done. If manifests in a repository are the source, add the same there: kubectl servingcert plan -f FILE -o yaml")
 	return err
 }
@@ -73,9 +79,13 @@ func (f *planFlags) carryOut(ctx context.Context, p plan.Plan) error {
 // outlook says what is going to be done, and what is left alone.
 func outlook(p plan.Plan, waves [][]plan.Service) string {
 	var b strings.Builder
-	rollouts := map[string]bool{}
+	rollouts, labelled := map[string]bool{}, map[string]bool{}
 	for _, wave := range waves {
 		for _, s := range wave {
+			if s.OptIn && !labelled[s.Namespace] {
+				labelled[s.Namespace] = true
+				fmt.Fprintf(&b, "wave %d  namespace %s: label %s=%s, which opts in all its Services that ask, and its pods\n", s.Wave, judge.Escape(s.Namespace), api.LabelInject, api.InjectEnabled)
+			}
 			fmt.Fprintf(&b, "wave %d  %s/%s: ", s.Wave, judge.Escape(s.Namespace), judge.Escape(s.Name))
 			var what []string
 			if s.Patch != nil {
@@ -101,7 +111,7 @@ func outlook(p plan.Plan, waves [][]plan.Service) string {
 		}
 	}
 	if len(waves) == 0 {
-		b.WriteString("nothing to do\n")
+		b.WriteString("nothing to do for --apply\n")
 	}
 	return b.String()
 }

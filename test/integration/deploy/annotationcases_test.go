@@ -287,7 +287,8 @@ func settingCases() []annotationCase {
 		{key: api.AnnotationProxyResources, value: "limits.nvidia.com/gpu=1", words: someAmounts},
 		{key: api.AnnotationProxyResources, value: "limits.cpu=1;limits.memory=1Gi", words: someAmounts},
 		{key: api.AnnotationProxyResources, value: "requests.cpu=0", words: "between 1m"},
-		{key: api.AnnotationProxyResources, value: "requests.cpu=-1", words: "between 1m"},
+		{key: api.AnnotationProxyResources, value: "requests.cpu=0", words: "between 1m"},
+		{key: api.AnnotationProxyResources, value: "limits.cpu=1e999999999", words: "each with an amount"}, // to compare it takes hours
 		{key: api.AnnotationProxyResources, value: "limits.cpu=49m", words: "50m"},
 		{key: api.AnnotationProxyResources, value: "limits.cpu=8001m", words: "and 8"},
 		{key: api.AnnotationProxyResources, value: "requests.memory=1048575", words: "1Mi"},

@@ -94,7 +94,7 @@ func TestAProxyThatIsNoSidecarIsRefused(t *testing.T) {
 		}
 		harness.Eventually(t, func() error { // the policy takes a moment after the start
 			err := adminClient(t).Create(t.Context(), pod, client.DryRunAll)
-			if err == nil || !strings.Contains(err.Error(), "turn on feature gate SidecarContainers") {
+			if err == nil || !strings.Contains(err.Error(), "restartPolicy was removed from its init container") {
 				return fmt.Errorf("%s: not refused by the policy: %w", tc.name, err)
 			}
 			return nil

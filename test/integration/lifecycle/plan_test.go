@@ -101,6 +101,7 @@ func TestPlanIsCarriedOut(t *testing.T) {
 
 	out, code := planOf(t, "-n", planned, "--apply", "--dry-run")
 	require.Zero(t, code, out)
+	assert.Contains(t, out, "wave 1  namespace "+planned+": label servingcert.dev/inject=enabled")
 	for _, w := range ways {
 		assert.Equal(t, before[w.name].ResourceVersion, serviceOf(t, w.name).ResourceVersion, w.name)
 	}
@@ -128,7 +129,7 @@ func TestPlanIsCarriedOut(t *testing.T) {
 	}
 	out, code = planOf(t, "-n", planned, "--apply", "--yes")
 	require.Zero(t, code, out)
-	assert.Contains(t, out, "nothing to do\n")
+	assert.Contains(t, out, "nothing to do for --apply\n")
 	wholeServicesAreSafe(t, run)
 }
 

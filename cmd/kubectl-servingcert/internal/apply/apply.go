@@ -48,6 +48,8 @@ type Applier struct {
 	Timing  Timing
 	// Secret returns whether a Secret exists, and the value of its label servingcert.dev/managed-by. No key is read.
 	Secret func(ctx context.Context, namespace, name string) (exists bool, managedBy string, err error)
+	// Unseen are the Services of which Run did not see that they serve TLS, though nothing failed.
+	Unseen []string
 }
 
 // Chosen returns the Services of a plan of which Run changes something, wave by wave.
@@ -124,7 +126,7 @@ func (a *Applier) wave(ctx context.Context, services []plan.Service) error {
 	}
 	for _, s := range steps {
 		if s.waitsFor(byHand) {
-			a.print("service %s: serves TLS once the pods that were named are replaced: that was not seen", s.id())
+			a.unseen(s, "serves TLS once the pods that were named are replaced")
 			continue
 		}
 		if err := a.served(ctx, s); err != nil {
@@ -137,6 +139,12 @@ func (a *Applier) wave(ctx context.Context, services []plan.Service) error {
 // waitsFor reports whether one of its workloads is among those that somebody else replaces the pods of.
 func (s step) waitsFor(byHand []string) bool {
 	return slices.ContainsFunc(s.Workloads, func(w string) bool { return slices.Contains(byHand, s.Namespace+"/"+w) })
+}
+
+// unseen takes note of a Service that was not seen to serve TLS.
+func (a *Applier) unseen(s step, why string) {
+	a.Unseen = append(a.Unseen, s.id())
+	a.print("service %s: not seen to serve TLS: %s", s.id(), why)
 }
 
 // namespaces returns those of the Services, each once.
@@ -244,12 +252,15 @@ func (a *Applier) patch(ctx context.Context, s step) error {
 	return nil
 }
 
+// attempts is how often a Service is patched that others write to meanwhile.
+const attempts = 5
+
 // merge patches the Service as it was read. If only its status was written since, it is read again.
 func (a *Applier) merge(ctx context.Context, s *step) (*corev1.Service, error) {
 	services := a.Client.CoreV1().Services(s.Namespace)
-	for {
+	for i := 1; ; i++ {
 		after, err := services.Patch(ctx, s.Name, types.StrategicMergePatchType, s.Patch.Merge(s.before), a.options())
-		if !apierrors.IsConflict(err) {
+		if !apierrors.IsConflict(err) || i == attempts {
 			return after, err
 		}
 		now, err := services.Get(ctx, s.Name, metav1.GetOptions{})
@@ -292,10 +303,13 @@ func (a *Applier) issued(ctx context.Context, s step) error {
 	}
 	said := "the signer has not answered"
 	if ready != nil {
-		said = fmt.Sprintf("condition %s is %s, %s: %s", api.ConditionReady, ready.Status, ready.Reason, ready.Message)
+		said = fmt.Sprintf("condition %s is %s, %s: %s", api.ConditionReady, ready.Status, api.Escape(ready.Reason), api.Escape(api.Shorten(ready.Message, maxSaid)))
 	}
 	return fmt.Errorf("Service %s has no certificate after %s: %s. No pod was replaced; the other ports are as they were", s.id(), a.Timeout, said)
 }
+
+// maxSaid is how much of what others wrote is shown, in characters.
+const maxSaid = 500
 
 // errTooLong is returned by until.
 var errTooLong = errors.New("too long")

@@ -158,14 +158,14 @@ func TestClaimsAreVolumesOfThePod(t *testing.T) {
 
 // TestPodsThatHaveTheProxyStay, and those that somebody else replaces are not waited for.
 func TestPodsThatHaveTheProxyStay(t *testing.T) {
-	always := corev1.ContainerRestartPolicyAlways
+	always, yes := corev1.ContainerRestartPolicyAlways, true
 	proxy := []corev1.Container{{Name: api.ProxyContainer, RestartPolicy: &always, Args: []string{"--listen=sc-tls-8080=15444:8080"}}}
 	for _, tt := range []struct {
 		has, onDelete bool
 		said          string
 	}{
 		{true, false, "shop/Deployment/web: its pods have the proxy already\n"},
-		{false, true, "shop/Deployment/web: replace its pods yourself: it is paused, or its update strategy is OnDelete\nservice shop/web: serves TLS once the pods that were named are replaced: that was not seen\n"},
+		{false, true, "shop/Deployment/web: replace its pods yourself: it is paused, or its update strategy is OnDelete\nservice shop/web: not seen to serve TLS: serves TLS once the pods that were named are replaced\n"},
 	} {
 		w := newWorld(t)
 		w.issuing(t, func(p *corev1.Pod) error {
@@ -176,7 +176,8 @@ func TestPodsThatHaveTheProxyStay(t *testing.T) {
 		require.NoError(t, err)
 		d.Spec.Paused = tt.onDelete
 		require.NoError(t, w.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("deployments"), d, "shop"))
-		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", Labels: map[string]string{"app": "web"}}}
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", Labels: map[string]string{"app": "web", "pod-template-hash": "5f5d"},
+			OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-5f5d", Controller: &yes}}}}
 		if tt.has {
 			pod.Spec.InitContainers = proxy
 			w.whenPatched(func() {
@@ -186,6 +187,7 @@ func TestPodsThatHaveTheProxyStay(t *testing.T) {
 		require.NoError(t, w.Tracker().Add(pod))
 		require.NoError(t, w.run(t))
 		assert.Contains(t, w.out.String(), tt.said)
+		assert.Equal(t, tt.onDelete, len(w.applier.Unseen) > 0)
 		d, err = w.AppsV1().Deployments("shop").Get(t.Context(), "web", metav1.GetOptions{})
 		require.NoError(t, err)
 		assert.Empty(t, d.Spec.Template.Annotations)

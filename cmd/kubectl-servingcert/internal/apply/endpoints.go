@@ -74,7 +74,7 @@ func (a *Applier) seen(ctx context.Context, steps []step) error {
 // served waits until the ports that were added have ready endpoints, and those from before too.
 func (a *Applier) served(ctx context.Context, s step) error {
 	if len(s.ready) == 0 {
-		a.print("service %s: no pod of it was ready before, so that nothing was seen to serve TLS", s.id())
+		a.unseen(s, "no pod of it was ready before")
 		return nil
 	}
 	var missing []int32
@@ -103,7 +103,7 @@ func (a *Applier) served(ctx context.Context, s step) error {
 	}
 	said := "condition " + api.ConditionServing + " is not there yet: see kubectl servingcert verify"
 	if serving != nil {
-		said = fmt.Sprintf("condition %s is %s, %s", api.ConditionServing, serving.Status, serving.Reason)
+		said = fmt.Sprintf("condition %s is %s, %s", api.ConditionServing, serving.Status, api.Escape(serving.Reason))
 	}
 	a.print("service %s: all its ports have ready endpoints; %s", s.id(), said)
 	return nil

@@ -18,6 +18,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/plan"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/restart"
 )
 
@@ -65,20 +66,21 @@ func (a *Applier) rollOut(ctx context.Context, steps []step) (byHand []string, e
 	return byHand, nil
 }
 
-// hasAll reports whether all pods with the labels of the template have the proxy of each wanted port: they were replaced for another
+// hasAll reports whether all pods of the workload have the proxy of each wanted port: they were replaced for another
 // Service already, or by a run that was interrupted.
 func (a *Applier) hasAll(ctx context.Context, w workload, template *corev1.PodTemplateSpec) (bool, error) {
 	if len(w.wants) == 0 {
 		return false, nil
 	}
-	pods, err := a.Client.CoreV1().Pods(w.namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(template.Labels).String()})
+	list, err := a.Client.CoreV1().Pods(w.namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(template.Labels).String()})
 	if err != nil {
 		return false, fmt.Errorf("pods of %s: %w", w, err)
 	}
 	found := false
-	for i := range pods.Items {
-		pod := &pods.Items[i]
-		if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+	for i := range list.Items {
+		pod := &list.Items[i]
+		made := pods.FactsOf(pod).Template.Value().Workload
+		if made.Kind != w.kind || made.Name != w.name || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 			continue
 		}
 		if slices.ContainsFunc(w.wants, func(port string) bool { return !proxies(pod, port) }) {
@@ -180,7 +182,7 @@ func proxies(pod *corev1.Pod, name string) bool {
 // noted returns what the webhook says of the pod.
 func noted(pod *corev1.Pod) string {
 	if text := pod.Annotations[api.AnnotationStatus]; text != "" {
-		return "annotation " + api.AnnotationStatus + " is " + text
+		return "annotation " + api.AnnotationStatus + " is " + api.Escape(api.Shorten(text, maxSaid))
 	}
 	return "the webhook did nothing: see kubectl servingcert doctor"
 }

@@ -57,6 +57,9 @@ func (c *Cluster) forbidden(ctx context.Context, p plan.Plan) ([]string, error) 
 		if s.Wave == 0 || s.Way == plan.WayMove {
 			continue
 		}
+		if s.OptIn {
+			note("namespaces", s.Namespace)
+		}
 		note("services", s.Namespace)
 		for _, w := range s.Workloads {
 			if kind, _, _ := strings.Cut(w, "/"); api.Restartable(kind) {
@@ -65,7 +68,7 @@ func (c *Cluster) forbidden(ctx context.Context, p plan.Plan) ([]string, error) 
 		}
 	}
 	var out []string
-	for _, what := range []string{"services", "deployments", "statefulsets", "daemonsets"} {
+	for _, what := range []string{"namespaces", "services", "deployments", "statefulsets", "daemonsets"} {
 		missing, err := c.notIn(ctx, what, namespaces[what])
 		if err != nil {
 			return nil, err
@@ -83,7 +86,7 @@ func (c *Cluster) notIn(ctx context.Context, resource string, namespaces []strin
 		return nil, nil
 	}
 	patch := authorizationv1.ResourceAttributes{Verb: "patch", Resource: resource}
-	if resource != "services" {
+	if resource != "services" && resource != "namespaces" {
 		patch.Group = "apps"
 	}
 	if everywhere, err := c.Allowed(ctx, patch); everywhere || err != nil {
@@ -93,7 +96,9 @@ func (c *Cluster) notIn(ctx context.Context, resource string, namespaces []strin
 		if i == mostAsked {
 			return append(missing, fmt.Sprintf("(not asked of %d more)", len(namespaces)-i)), nil
 		}
-		patch.Namespace = namespace
+		if patch.Namespace = namespace; resource == "namespaces" {
+			patch.Name = namespace
+		}
 		allowed, err := c.Allowed(ctx, patch)
 		if err != nil {
 			return nil, err
