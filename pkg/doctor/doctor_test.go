@@ -291,8 +291,8 @@ var ofTheInstallation = []breaking{
 		f.Installation.Leases["servingcert-rotator"].Spec.RenewTime = &old
 	}, "error SC203 Lease servingcert-system/servingcert-rotator: pod_1 has not renewed it for 16s"},
 	{"a lease whose holder died, with a clock ahead", func(_ *testing.T, f *Facts) {
-		old := metav1.NewTime(noon.Add(-20 * time.Second))
-		f.Installation.Leases["servingcert-rotator"].ManagedFields = []metav1.ManagedFieldsEntry{{Time: &old}, {}}
+		old, now := metav1.NewTime(noon.Add(-20*time.Second)), metav1.NewTime(noon) // somebody has labelled it
+		f.Installation.Leases["servingcert-rotator"].ManagedFields = []metav1.ManagedFieldsEntry{{Time: &old, FieldsV1: renewing}, {}, {Time: &now}}
 	}, "error SC203 Lease servingcert-system/servingcert-rotator: pod_1 has not renewed it for 20s"},
 	{"two versions", func(_ *testing.T, f *Facts) { f.Installation.Pods[0].Spec.Containers[0].Image = "signer:v2" }, "warning SC204 Namespace servingcert-system: v1: servingcert-rotator-x, servingcert-trust-x, servingcert-webhook-x; v2: servingcert-signer-x"},
 	{"a right is missing", func(_ *testing.T, f *Facts) { first(live(f, 0)["rules"])["verbs"] = []any{"get"} }, "error SC205 ClusterRole servingcert-signer: it does not grant list services"},
@@ -446,13 +446,16 @@ func TestServingcertIsNotInstalled(t *testing.T) {
 	assert.Equal(t, len(components), f.Examine(noon).Errors, "its processes may run in some other way: they hold their Leases")
 }
 
+// renewing are the fields of whoever renews a Lease.
+var renewing = metav1.NewFieldsV1(`{"f:spec":{"f:renewTime":{}}}`)
+
 // A Lease is judged by when it was written, as the API server had it: the clock of its holder, and that of this
 // machine, may be wrong.
 func TestALeaseIsJudgedByTheClockOfTheAPIServer(t *testing.T) {
 	f := healthy(t)
 	for _, lease := range f.Installation.Leases {
 		behind, written := metav1.NewMicroTime(noon.Add(-time.Hour)), metav1.NewTime(noon.Add(-2*time.Second))
-		lease.Spec.RenewTime, lease.ManagedFields = &behind, []metav1.ManagedFieldsEntry{{Time: &written}}
+		lease.Spec.RenewTime, lease.ManagedFields = &behind, []metav1.ManagedFieldsEntry{{Time: &written, FieldsV1: renewing}}
 	}
 	assert.Empty(t, f.Examine(noon).AtLeast(Info))
 }

@@ -1,6 +1,7 @@
 package doctor
 
 import (
+	"bytes"
 	"fmt"
 	"slices"
 	"time"
@@ -86,12 +87,12 @@ func unheld(lease *coordinationv1.Lease, process string, now time.Time) string {
 	return ""
 }
 
-// renewedAt returns when the Lease was renewed, as the API server's clock had it: when a manager
-// of its fields wrote last. What it says itself is by the clock of its holder, and counts where
+// renewedAt returns when the Lease was renewed, as the API server's clock had it: when the manager
+// of its renewTime wrote last. Who writes a label on it renews nothing. What it says itself is by the clock of its holder, and counts where
 // nothing else is known.
 func renewedAt(lease *coordinationv1.Lease) (last time.Time) {
 	for _, entry := range lease.ManagedFields {
-		if entry.Time != nil && entry.Time.After(last) {
+		if entry.Time != nil && entry.FieldsV1 != nil && bytes.Contains(entry.FieldsV1.GetRawBytes(), []byte(`"f:renewTime"`)) && entry.Time.After(last) {
 			last = entry.Time.Time
 		}
 	}

@@ -115,6 +115,14 @@ func (a *Applier) wave(ctx context.Context, services []plan.Service) error {
 	if err := a.seen(ctx, steps); err != nil {
 		return err
 	}
+	if err := a.replace(ctx, steps); err != nil {
+		return withPatched(err, steps)
+	}
+	return nil
+}
+
+// replace waits for the certificates, has the pods replaced, and looks whether the ports are served.
+func (a *Applier) replace(ctx context.Context, steps []step) error {
 	for _, s := range steps {
 		if err := a.issued(ctx, s); err != nil {
 			return err
@@ -134,6 +142,21 @@ func (a *Applier) wave(ctx context.Context, services []plan.Service) error {
 		}
 	}
 	return nil
+}
+
+// withPatched adds to an error which Services were patched beside the one that it is about: they keep what was added, and the next run
+// goes on with them.
+func withPatched(err error, steps []step) error {
+	var patched []string
+	for _, s := range steps {
+		if s.Patch != nil {
+			patched = append(patched, s.id())
+		}
+	}
+	if len(patched) < 2 {
+		return err
+	}
+	return fmt.Errorf("%w. Patched in this wave, and gone on with by the next run: %s", err, strings.Join(patched, ", "))
 }
 
 // waitsFor reports whether one of its workloads is among those that somebody else replaces the pods of.
