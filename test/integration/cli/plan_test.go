@@ -105,7 +105,7 @@ func TestPlanWithTheRightsOfANamespace(t *testing.T) {
 	r := cliAs(t, kubeconfig, "plan", "-n", ns)
 	require.Zero(t, r.code, r.err)
 	assert.Contains(t, r.out, "\n  EndpointSlices: this user may not list them, so that it is not known whether ready pods serve the ports\n")
-	assert.Contains(t, r.out, "\nThe steps need what this user may not do:\n  patch services in "+ns+"\n  patch deployments in "+ns+"\n")
+	assert.Contains(t, r.out, "\nThe steps need what this user may not do:\n  patch namespaces in "+ns+"\n  patch services in "+ns+"\n  patch deployments in "+ns+"\n")
 	assert.Contains(t, r.out, "\n  ConfigMaps outside of namespace "+ns+": this user may not list them\n")
 	r = cliAs(t, kubeconfig, "plan")
 	assert.Equal(t, 1, r.code)
