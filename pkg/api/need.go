@@ -10,8 +10,8 @@ import (
 
 // A Need is what pods of a Service have to serve, so that it may be said that its TLS is served.
 type Need struct {
-	// Targets are one targetPort; or several, of which one is enough, because the Service says
-	// of none of its ports that it is one of TLS; or none, if it has no TCP port.
+	// Targets holds the targetPorts. Of several, one is enough: the Service marks none of its
+	// ports as TLS. It is empty if the Service has no TCP port.
 	Targets []ProbeTarget
 	// Declared: the pods only have to declare the port. Its name looks as if it asked for a proxy
 	// ([LooksLikeProxyPort]): if it is not theirs, it leads nowhere.

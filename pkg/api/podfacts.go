@@ -32,8 +32,8 @@ func Exempt(pod *corev1.Pod, request PodRequest) (reason string) {
 	return ""
 }
 
-// requiresWindows reports whether each of the terms, of which a node must match one, is for Windows
-// nodes alone. A term without an expression matches no node.
+// requiresWindows reports whether every term of the node selector allows only Windows nodes. A node
+// has to match one of the terms; a term without an expression matches no node.
 func requiresWindows(affinity *corev1.Affinity) bool {
 	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return false

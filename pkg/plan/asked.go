@@ -5,10 +5,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
+	"github.com/servingcert/servingcert/pkg/preview"
 )
 
 // Endpoints counts the ready endpoints of the ports of Services, by the names of the ports. A pod of
@@ -106,9 +106,6 @@ func (b *Builder) AddPod(kind, name string, pod *corev1.Pod) {
 	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return
 	}
-	if b.running == nil {
-		b.running = map[string]*running{}
-	}
 	id := pod.Namespace + " " + kind + "/" + name
 	if b.running[id] == nil {
 		b.running[id] = &running{proxies: map[string]int{}}
@@ -168,7 +165,7 @@ func (b *Builder) asking(w Workload) (out []*corev1.Service) {
 // leftAlone returns why the webhook changes no pod of the namespace, whatever its label; empty if
 // it does.
 func (b *Builder) leftAlone(namespace string) string {
-	if slices.Contains([]string{metav1.NamespaceSystem, b.opts.System}, namespace) {
+	if preview.Excluded(namespace) || namespace == b.opts.System {
 		return "the webhook changes no pod of namespace " + namespace
 	}
 	return ""

@@ -48,7 +48,7 @@ type Builder struct {
 	unread     []string
 	contents   map[key]map[string]any // the Services, as they are written
 	policies   map[string][]*networkingv1.NetworkPolicy
-	running    map[string]*running // by namespace and workload; nil: the pods are not known
+	running    map[string]*running // by namespace and workload
 }
 
 // label is one label of the pods of a namespace.
@@ -69,7 +69,7 @@ func New(services []*corev1.Service, namespaces []*corev1.Namespace, opts Option
 	}
 	b := &Builder{
 		opts: opts, index: newIndex(services, opts.ClusterDomain), namespaces: map[string]*corev1.Namespace{},
-		byLabel: map[label][]int{}, users: map[key][]string{}, secured: map[string]bool{}, contents: contents, policies: map[string][]*networkingv1.NetworkPolicy{},
+		byLabel: map[label][]int{}, users: map[key][]string{}, secured: map[string]bool{}, contents: contents, policies: map[string][]*networkingv1.NetworkPolicy{}, running: map[string]*running{},
 	}
 	for _, ns := range namespaces {
 		b.namespaces[ns.Name] = ns

@@ -37,6 +37,7 @@ spec: {selector: {app: web}, ports: [{name: http, port: 80, targetPort: 8080}, {
 		ingress("haproxy-ingress.github.io/backend-protocol: h2-ssl"):    "80 tls",
 		ingress("alb.ingress.kubernetes.io/backend-protocol: HTTPS"):     "80 tls",
 		ingress("alb.ingress.kubernetes.io/healthcheck-protocol: HTTPS"): "80 plaintext",
+
 		route("8080", "edge"):                              "80 plaintext", // the port of the pods
 		route("9090", "reencrypt"):                         "9090 tls",
 		route("http", "passthrough"):                       "80 tls", // the name of the Service's

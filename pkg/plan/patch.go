@@ -84,7 +84,7 @@ func (p *Patch) applied(svc *corev1.Service) *corev1.Service {
 	}
 	for _, port := range p.Spec.Ports {
 		i := slices.IndexFunc(out.Spec.Ports, func(have corev1.ServicePort) bool {
-			return have.Port == port.Port && have.Protocol != corev1.ProtocolUDP
+			return have.Port == port.Port && cmp.Or(have.Protocol, corev1.ProtocolTCP) == corev1.ProtocolTCP
 		})
 		if i >= 0 {
 			out.Spec.Ports[i].Name = port.Name

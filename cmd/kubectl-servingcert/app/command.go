@@ -10,7 +10,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -38,7 +37,7 @@ type escaping struct{ to io.Writer }
 
 // Write implements io.Writer.
 func (w escaping) Write(text []byte) (int, error) {
-	if _, err := io.WriteString(w.to, judge.EscapeLines(string(text))); err != nil {
+	if _, err := io.WriteString(w.to, api.EscapeLines(string(text))); err != nil {
 		return 0, err
 	}
 	return len(text), nil

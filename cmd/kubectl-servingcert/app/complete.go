@@ -11,6 +11,7 @@ import (
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // completer is the name under which kubectl asks a plugin to complete its arguments.
@@ -78,7 +79,7 @@ func (p *plugin) live(list func(context.Context, *cluster.Cluster) ([]string, er
 
 // printable drops names that a shell or a terminal could obey, and sorts.
 func printable(names []string) []string {
-	names = slices.DeleteFunc(names, func(name string) bool { return judge.Escape(name) != name })
+	names = slices.DeleteFunc(names, func(name string) bool { return api.Escape(name) != name })
 	slices.Sort(names)
 	return names
 }

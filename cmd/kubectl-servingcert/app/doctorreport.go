@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/doctor"
 )
 
@@ -14,7 +15,7 @@ import (
 func writeDoctor(std streams, r doctor.Report, format string, passed bool) error {
 	for i := range r.Findings { // tenants wrote parts of it
 		f := &r.Findings[i]
-		f.Object, f.Message, f.Fix = judge.Escape(f.Object), judge.Escape(f.Message), judge.Escape(f.Fix)
+		f.Object, f.Message, f.Fix = api.Escape(f.Object), api.Escape(f.Message), api.Escape(f.Fix)
 	}
 	switch {
 	case isData(format):
@@ -51,7 +52,7 @@ func writeDoctorText(s screen, r doctor.Report, passed bool) error {
 		}
 		head := slices.DeleteFunc([]string{string(f.ID), f.Where(), f.Object}, func(s string) bool { return s == "" })
 		text := fmt.Sprintf("%s\n        %s\n        fix: %s\n        %s\n", strings.Join(head, " "), f.Message, f.Fix, f.Link)
-		b.WriteString(level(f.Level) + judge.EscapeLines(text))
+		b.WriteString(level(f.Level) + api.EscapeLines(text))
 	}
 	if b.Len() > 0 {
 		b.WriteByte('\n')

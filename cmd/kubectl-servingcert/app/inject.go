@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
 	"github.com/servingcert/servingcert/pkg/preview"
@@ -174,15 +173,15 @@ func (f *injectFlags) write(w streams, before, after []preview.Document, outcome
 func (f *injectFlags) complain(w io.Writer, outcomes []preview.Outcome) error {
 	failed := false
 	for _, o := range outcomes {
-		name := judge.Escape(fmt.Sprintf("%s %s/%s", o.Kind, o.Namespace, o.Name))
+		name := api.Escape(fmt.Sprintf("%s %s/%s", o.Kind, o.Namespace, o.Name))
 		if o.Path != "" {
-			name += judge.Escape(" (" + o.Path + ")")
+			name += api.Escape(" (" + o.Path + ")")
 		}
 		switch {
 		case o.Problem != nil:
 			_, _ = fmt.Fprintf(w, "error: %s: %s: %v\n", o.Document, name, o.Problem)
 		case o.Refused != nil:
-			_, _ = fmt.Fprintf(w, "refused: %s: %s\n", name, judge.Escape(o.Refused.Error()))
+			_, _ = fmt.Fprintf(w, "refused: %s: %s\n", name, api.Escape(o.Refused.Error()))
 		}
 		failed = failed || o.Failed()
 		if f.output == "report" {
@@ -192,7 +191,7 @@ func (f *injectFlags) complain(w io.Writer, outcomes []preview.Outcome) error {
 			_, _ = fmt.Fprintf(w, "Warning: %s: %s\n", name, preview.NotLookedInto)
 		}
 		for _, warning := range o.Report.Warnings() {
-			_, _ = fmt.Fprintf(w, "Warning: %s: %s\n", name, judge.Escape(warning))
+			_, _ = fmt.Fprintf(w, "Warning: %s: %s\n", name, api.Escape(warning))
 		}
 	}
 	if failed {
@@ -207,7 +206,7 @@ func writeReport(w io.Writer, rows []preview.Row) error {
 	for _, r := range rows {
 		cells := []string{r.Namespace, r.Workload, r.Container, r.Secret, r.Done, r.Why}
 		for i, cell := range cells {
-			cells[i] = judge.Escape(cell)
+			cells[i] = api.Escape(cell)
 		}
 		_, _ = fmt.Fprintln(tab, strings.Join(cells, "\t"))
 	}

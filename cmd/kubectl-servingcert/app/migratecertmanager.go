@@ -8,7 +8,6 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/certmanager"
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/preview"
 )
@@ -73,7 +72,7 @@ func (f *migrateCertManagerFlags) run() error {
 			what = "kept"
 			kept++
 		}
-		_, _ = fmt.Fprintf(f.err, "%s: %s\n", what, judge.Escape(fmt.Sprintf("%s:%d: %s: %s", finding.File, finding.Line, finding.Object(), finding.Why)))
+		_, _ = fmt.Fprintf(f.err, "%s: %s\n", what, api.Escape(fmt.Sprintf("%s:%d: %s: %s", finding.File, finding.Line, finding.Object(), finding.Why)))
 	}
 	_, _ = fmt.Fprintf(f.err, "certificates converted: %d; objects or fields kept: %d\n", r.Converted, kept)
 	if r.Converted > 0 {

@@ -52,14 +52,19 @@ func (f *planFlags) carryOut(ctx context.Context, p plan.Plan) error {
 	case len(p.Forbidden) > 0:
 		return errors.New("this user may not do all of it. Nothing was changed")
 	}
+	c, err := f.connect()
+	if err != nil {
+		return err
+	}
+	if !f.dryRun { // it waits for certificates
+		if err := f.requireRunning(ctx, c, f.system, "", "signer"); err != nil {
+			return err
+		}
+	}
 	if !f.yes && !f.dryRun {
 		if err := agreed(f.streams); err != nil {
 			return err
 		}
-	}
-	c, err := f.connect()
-	if err != nil {
-		return err
 	}
 	a := apply.Applier{Client: c.Client, FieldManager: fieldManager, Out: f.out, DryRun: f.dryRun, Timeout: f.timeout, Timing: f.timing.Apply, Secret: c.SecretOf}
 	if err := a.Run(ctx, waves); err != nil {
@@ -84,9 +89,9 @@ func outlook(p plan.Plan, waves [][]plan.Service) string {
 		for _, s := range wave {
 			if s.OptIn && !labelled[s.Namespace] {
 				labelled[s.Namespace] = true
-				fmt.Fprintf(&b, "wave %d  namespace %s: label %s=%s, which opts in all its Services that ask, and its pods\n", s.Wave, judge.Escape(s.Namespace), api.LabelInject, api.InjectEnabled)
+				fmt.Fprintf(&b, "wave %d  namespace %s: label %s=%s, which opts in all its Services that ask, and its pods\n", s.Wave, api.Escape(s.Namespace), api.LabelInject, api.InjectEnabled)
 			}
-			fmt.Fprintf(&b, "wave %d  %s/%s: ", s.Wave, judge.Escape(s.Namespace), judge.Escape(s.Name))
+			fmt.Fprintf(&b, "wave %d  %s/%s: ", s.Wave, api.Escape(s.Namespace), api.Escape(s.Name))
 			var what []string
 			if s.Patch != nil {
 				what = append(what, changes(s))
@@ -94,20 +99,20 @@ func outlook(p plan.Plan, waves [][]plan.Service) string {
 			for _, w := range s.Workloads {
 				if id := s.Namespace + "/" + w; !rollouts[id] && !slices.Contains(s.Without, w) {
 					rollouts[id] = true
-					what = append(what, "roll out "+judge.Escape(w))
+					what = append(what, "roll out "+api.Escape(w))
 				}
 			}
 			b.WriteString(cmp.Or(strings.Join(what, ", "), "with the workloads above") + "\n")
 			for _, port := range s.Ports {
 				for _, n := range port.Notes {
-					fmt.Fprintf(&b, "        note: port %d: %s\n", port.Port, judge.Escape(n))
+					fmt.Fprintf(&b, "        note: port %d: %s\n", port.Port, api.Escape(n))
 				}
 			}
 		}
 	}
 	for _, s := range p.Services {
 		if s.ManagedBy != "" && s.Wave > 0 && s.Way != plan.WayMove {
-			fmt.Fprintf(&b, "left alone: %s/%s: %s manages it: change its source (plan -o yaml)\n", judge.Escape(s.Namespace), judge.Escape(s.Name), s.ManagedBy)
+			fmt.Fprintf(&b, "left alone: %s/%s: %s manages it: change its source (plan -o yaml)\n", api.Escape(s.Namespace), api.Escape(s.Name), s.ManagedBy)
 		}
 	}
 	if len(waves) == 0 {
@@ -120,10 +125,10 @@ func outlook(p plan.Plan, waves [][]plan.Service) string {
 func changes(s plan.Service) string {
 	var out []string
 	for name, value := range s.Patch.Metadata.Annotations {
-		out = append(out, "annotation "+name+"="+judge.Escape(value))
+		out = append(out, "annotation "+name+"="+api.Escape(value))
 	}
 	if s.Patch.Spec != nil {
-		out = append(out, "port "+judge.Escape(s.Patch.Added()))
+		out = append(out, "port "+api.Escape(s.Patch.Added()))
 	}
 	return strings.Join(out, ", ")
 }

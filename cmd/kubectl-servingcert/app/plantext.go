@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/plan"
 	"github.com/servingcert/servingcert/pkg/plan/page"
 )
@@ -39,10 +40,10 @@ func writeServices(std streams, p plan.Plan) error {
 		if err != nil {
 			return err
 		}
-		about := fmt.Sprintf("# wave %d: %s\n", s.Wave, judge.Escape(s.Namespace+"/"+s.Name))
+		about := fmt.Sprintf("# wave %d: %s\n", s.Wave, api.Escape(s.Namespace+"/"+s.Name))
 		for _, step := range s.Steps {
 			if strings.HasPrefix(step.Command, "kubectl label") {
-				about += "# once: " + judge.Escape(step.Command) + "\n"
+				about += "# once: " + api.Escape(step.Command) + "\n"
 			}
 		}
 		if _, err := fmt.Fprintf(std.manifests, "---\n%s%s", about, text); err != nil {
@@ -96,7 +97,7 @@ func unread(p plan.Plan) string {
 }
 
 func writeLines(s screen, text string) error {
-	_, err := io.WriteString(s.to, judge.EscapeLines(text))
+	_, err := io.WriteString(s.to, api.EscapeLines(text))
 	return err
 }
 
@@ -113,7 +114,7 @@ func writeEach(s screen, p plan.Plan) error {
 		var b strings.Builder
 		b.WriteString(head + "\n")
 		line := func(format string, args ...any) { // on one line, whatever it says
-			b.WriteString(judge.Escape(fmt.Sprintf(format, args...)) + "\n")
+			b.WriteString(api.Escape(fmt.Sprintf(format, args...)) + "\n")
 		}
 		if svc.Why != "" {
 			line("  %s", svc.Why)

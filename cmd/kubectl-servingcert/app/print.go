@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/util/jsonpath"
 	"sigs.k8s.io/yaml"
 
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/progress"
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // cliVersion is the apiVersion of what -o json and -o yaml print. Fields are added to
@@ -61,7 +61,7 @@ func writeData(w io.Writer, output string, v any) error {
 // obeys or that make text look like another. They are in quotes: the value stays what it is.
 func marshalYAML(v any) ([]byte, error) {
 	data, err := yaml.Marshal(v)
-	if text := string(data); err != nil || judge.EscapeLines(text) == text {
+	if text := string(data); err != nil || api.EscapeLines(text) == text {
 		return data, err
 	}
 	var root yamlv3.Node
@@ -75,12 +75,12 @@ func marshalYAML(v any) ([]byte, error) {
 	if err := encoder.Encode(&root); err != nil {
 		return nil, err
 	}
-	return []byte(judge.EscapeLines(out.String())), nil
+	return []byte(api.EscapeLines(out.String())), nil
 }
 
 // quote has each text in quotes that has characters to escape.
 func quote(n *yamlv3.Node) {
-	if n.Kind == yamlv3.ScalarNode && judge.EscapeLines(n.Value) != n.Value {
+	if n.Kind == yamlv3.ScalarNode && api.EscapeLines(n.Value) != n.Value {
 		n.Style = yamlv3.DoubleQuotedStyle
 	}
 	for _, child := range n.Content {
@@ -146,7 +146,7 @@ func screenOf(file *os.File, getenv func(string) string) screen {
 
 // paint returns text escaped and, if the screen has colours, painted.
 func (s screen) paint(text string, how style) string {
-	text = judge.Escape(text)
+	text = api.Escape(text)
 	if !s.colours || how == plain || text == "" {
 		return text
 	}
@@ -178,7 +178,7 @@ func (t *table) write(s screen, rows ...[]cell) error {
 			if i == len(t.widths) {
 				t.widths = append(t.widths, 0)
 			}
-			t.widths[i] = max(t.widths[i], utf8.RuneCountInString(judge.Escape(c.text)))
+			t.widths[i] = max(t.widths[i], utf8.RuneCountInString(api.Escape(c.text)))
 		}
 	}
 	var b strings.Builder
@@ -186,7 +186,7 @@ func (t *table) write(s screen, rows ...[]cell) error {
 		for i, c := range row {
 			b.WriteString(s.paint(c.text, c.how))
 			if i < len(row)-1 { // two spaces between columns, and none at the end
-				b.WriteString(strings.Repeat(" ", t.widths[i]-utf8.RuneCountInString(judge.Escape(c.text))+2))
+				b.WriteString(strings.Repeat(" ", t.widths[i]-utf8.RuneCountInString(api.Escape(c.text))+2))
 			}
 		}
 		b.WriteByte('\n')

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"sigs.k8s.io/yaml"
 
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // What a table says does not depend on whether it is painted, and what is in a cell
@@ -53,7 +53,7 @@ func TestYAMLIsEscapedAndTheSame(t *testing.T) {
 	}
 	data, err := marshalYAML(want)
 	require.NoError(t, err)
-	assert.Equal(t, judge.EscapeLines(string(data)), string(data))
+	assert.Equal(t, api.EscapeLines(string(data)), string(data))
 	var got map[string]any
 	require.NoError(t, yaml.Unmarshal(data, &got))
 	assert.Equal(t, want, got)
@@ -66,7 +66,7 @@ func TestYAMLIsEscapedAndTheSame(t *testing.T) {
 // Manifests of others are written as they are to a file, and shown to a person on a terminal.
 func TestManifestsOnATerminal(t *testing.T) {
 	in := "# \u202e\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a: \"\u202eb\"}\n"
-	for columns, want := range map[int]string{0: in, 80: judge.EscapeLines(in)} {
+	for columns, want := range map[int]string{0: in, 80: api.EscapeLines(in)} {
 		var out strings.Builder
 		code := run(t.Context(), []string{"inject", "-f", "-"}, streams{in: strings.NewReader(in), out: &out, err: io.Discard, screen: screen{to: &out, columns: columns}}, Timing{})
 		assert.Zero(t, code)

@@ -9,9 +9,12 @@ import (
 	"github.com/servingcert/servingcert/pkg/doctor"
 )
 
-// requireRunning returns an error if one of the processes does not run that a request needs which
-// is about to be made, and to be waited for. It says of which the user may not see that.
-func (s streams) requireRunning(ctx context.Context, c *cluster.Cluster, system string, names ...string) error {
+// withoutWaiting is how a request is made that nothing answers yet.
+const withoutWaiting = "; to request it all the same, without waiting: --wait=false"
+
+// requireRunning returns an error if one of the processes does not run on which a command is about to
+// wait. It warns about processes that the user may not look at. otherwise ends the error.
+func (s streams) requireRunning(ctx context.Context, c *cluster.Cluster, system, otherwise string, names ...string) error {
 	all, err := c.Leading(ctx, system)
 	if err != nil {
 		return err
@@ -22,7 +25,7 @@ func (s streams) requireRunning(ctx context.Context, c *cluster.Cluster, system 
 		}
 		switch p.State {
 		case doctor.ProcessAway:
-			return fmt.Errorf("%s. Nothing was changed; to request it all the same, without waiting: --wait=false", p)
+			return fmt.Errorf("%s. Nothing was changed%s", p, otherwise)
 		case doctor.ProcessNotSeen:
 			_, _ = fmt.Fprintf(s.err, "whether a %s runs is not known: %s\n", p.Name, p.Why)
 		case doctor.ProcessRuns:

@@ -149,7 +149,7 @@ func (f *renewFlags) signs(ctx context.Context, c *cluster.Cluster, chosen []jud
 	if !waits {
 		return nil
 	}
-	return text.requireRunning(ctx, c, f.system, "signer")
+	return text.requireRunning(ctx, c, f.system, withoutWaiting, "signer")
 }
 
 // renewals are what renew has done.

@@ -197,7 +197,7 @@ func (f *rotateFlags) answered(ctx context.Context, c *cluster.Cluster) error {
 	if !f.wait || f.dryRun {
 		return nil
 	}
-	return f.text.requireRunning(ctx, c, f.namespace, "signer", "trust")
+	return f.text.requireRunning(ctx, c, f.namespace, withoutWaiting, "signer", "trust")
 }
 
 // status reads the status of the CA. One that was lost may have none.

@@ -92,7 +92,7 @@ func (r *report) remarks() []string {
 	return slices.DeleteFunc(text, func(s string) bool { return s == "" })
 }
 
-// writeProcesses writes which processes of servingcert run, and of which that is not known.
+// writeProcesses writes which processes of servingcert run, which do not, and which could not be looked at.
 func writeProcesses(all []doctor.Process, row func(name, format string, args ...any)) {
 	var run []string
 	notSeen, why := map[string][]string{}, []string(nil) // by the reason

@@ -153,7 +153,7 @@ func writeFindings(s screen, findings []judge.Finding) error {
 			glyph = s.paint(mark.glyph, mark.how) + " "
 		}
 		verdict := s.paint(f.Verdict, mark.how) + strings.Repeat(" ", 8-len(f.Verdict))
-		if _, err := fmt.Fprintf(s.to, "%s%s%s\n", glyph, verdict, judge.Escape(f.Text)); err != nil {
+		if _, err := fmt.Fprintf(s.to, "%s%s%s\n", glyph, verdict, api.Escape(f.Text)); err != nil {
 			return err
 		}
 	}

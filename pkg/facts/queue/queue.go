@@ -36,7 +36,7 @@ func ForWorkers(workers int) func(string, workqueue.TypedRateLimiter[reconcile.R
 	}
 }
 
-// New is ForWorkers for any number of workers, all of which one tenant may occupy.
+// New is ForWorkers without a limit: one tenant may occupy all workers.
 func New(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 	return newQueue(name, limiter, 0)
 }

@@ -72,6 +72,12 @@ func TestPlanIsApplied(t *testing.T) {
 	assert.ElementsMatch(t, []string{"ConfigMap " + other + "/client", "Ingress " + ns + "/web"}, from)
 	assert.Equal(t, 2, s.ToMove)
 
+	r := cli(t, "plan", "-n", ns, "--apply", "--yes", "--system-namespace", other) // where nothing runs
+	assert.Equal(t, 1, r.code)
+	assert.Contains(t, r.err, "no signer runs")
+	assert.Contains(t, r.err, ". Nothing was changed\n")
+	assert.Len(t, planned(t, plane.KubeconfigFile(), ns).Ports, 1)
+
 	var data []byte
 	for _, step := range s.Steps {
 		if _, patch, ok := strings.Cut(step.Command, " -p '"); ok {

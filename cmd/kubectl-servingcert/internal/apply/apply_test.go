@@ -93,7 +93,7 @@ func TestLostEndpointsTakeItBack(t *testing.T) {
 	w.whenPatched(func() {
 		require.NoError(t, w.Tracker().Update(discoveryv1.SchemeGroupVersion.WithResource("endpointslices"), slice("other"), "shop"))
 	})
-	assert.EqualError(t, w.run(t), "Service shop/web: port 80 had ready endpoints, and has none since the Service was patched; what was added to it was taken back")
+	assert.EqualError(t, w.run(t), "Service shop/web: port 80/TCP had ready endpoints, and has none since the Service was patched; what was added to it was taken back")
 	svc := w.svc(t)
 	assert.Len(t, svc.Spec.Ports, 1)
 	assert.Empty(t, svc.Annotations)
@@ -230,7 +230,7 @@ func TestAPodWithoutTheProxyIsSeenBefore(t *testing.T) {
 	} {
 		w := newWorld(t)
 		w.issuing(t, pod)
-		assert.EqualError(t, w.run(t), want)
+		assert.EqualError(t, w.run(t), want+". These Services keep what was added, and the next run goes on with them: shop/web")
 		d, err := w.AppsV1().Deployments("shop").Get(context.Background(), "web", metav1.GetOptions{})
 		require.NoError(t, err)
 		assert.Empty(t, d.Spec.Template.Annotations)
@@ -247,7 +247,7 @@ func TestARolloutThatHangs(t *testing.T) {
 		p.Spec.InitContainers = []corev1.Container{{Name: api.ProxyContainer, RestartPolicy: &always, Args: []string{"--listen=sc-tls-8080=15444:8080"}}}
 		return nil
 	})
-	assert.EqualError(t, w.run(t), "shop/Deployment/web: the rollout is not done after 10ms (pods: 0, new: 0, ready: 0). Its old pods go on without TLS; to go back: kubectl rollout undo deployment/web -n shop")
+	assert.EqualError(t, w.run(t), "shop/Deployment/web: the rollout is not done after 10ms (pods: 0, new: 0, ready: 0). Its old pods go on without TLS; to go back: kubectl rollout undo deployment/web -n shop. These Services keep what was added, and the next run goes on with them: shop/web")
 	d, err := w.AppsV1().Deployments("shop").Get(t.Context(), "web", metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.NotEmpty(t, d.Spec.Template.Annotations["kubectl.kubernetes.io/restartedAt"])

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,8 +15,11 @@ import (
 	"github.com/servingcert/servingcert/pkg/plan"
 )
 
-// ready returns which ports of the Service have ready endpoints, by their numbers.
-func (a *Applier) ready(ctx context.Context, svc *corev1.Service) (map[int32]bool, error) {
+// portOf returns NUMBER/PROTOCOL, which stays the same when a port gets a name.
+func portOf(p corev1.ServicePort) string { return fmt.Sprintf("%d/%s", p.Port, p.Protocol) }
+
+// ready returns which ports of the Service have ready endpoints, as portOf names them.
+func (a *Applier) ready(ctx context.Context, svc *corev1.Service) (map[string]bool, error) {
 	slices, err := a.Client.DiscoveryV1().EndpointSlices(svc.Namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + svc.Name})
 	if err != nil {
 		return nil, fmt.Errorf("EndpointSlices of Service %s/%s: %w", svc.Namespace, svc.Name, err)
@@ -24,45 +28,45 @@ func (a *Applier) ready(ctx context.Context, svc *corev1.Service) (map[int32]boo
 	for i := range slices.Items {
 		endpoints.Add(&slices.Items[i])
 	}
-	out := map[int32]bool{}
+	out := map[string]bool{}
 	for _, p := range svc.Spec.Ports {
 		if endpoints.Ready(svc.Namespace, svc.Name, p.Name) > 0 {
-			out[p.Port] = true
+			out[portOf(p)] = true
 		}
 	}
 	return out, nil
 }
 
 // lost returns those of the ports with ready endpoints before that have none now.
-func (a *Applier) lost(ctx context.Context, s step) ([]int32, error) {
+func (a *Applier) lost(ctx context.Context, s *step) ([]string, error) {
 	svc, err := a.Client.CoreV1().Services(s.Namespace).Get(ctx, s.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("Service %s: %w", s.id(), err)
 	}
 	ready, err := a.ready(ctx, svc)
-	var out []int32
+	var out []string
 	for _, p := range s.before.Spec.Ports {
-		if s.ready[p.Port] && !ready[p.Port] {
-			out = append(out, p.Port)
+		if key := portOf(p); s.ready[key] && !ready[key] {
+			out = append(out, key)
 		}
 	}
 	return out, err
 }
 
-// seen looks for a while whether each port still has the endpoints that it had, and takes back what was added to a
-// Service of which one has not.
-func (a *Applier) seen(ctx context.Context, steps []step) error {
+// seen looks for a while whether each port that had ready endpoints still has some. It takes back what was added to a
+// Service that has lost the endpoints of a port.
+func (a *Applier) seen(ctx context.Context, steps []*step) error {
 	start := time.Now()
 	var failed []error
 	for _, s := range steps {
-		var missing []int32
+		var missing []string
 		err := a.until(ctx, a.Timing.Endpoints, func(ctx context.Context) (bool, error) {
 			var err error
 			missing, err = a.lost(ctx, s)
 			return len(missing) == 0 && time.Since(start) >= a.Timing.Settle, err
 		})
 		if errors.Is(err, errTooLong) {
-			err = a.takeBack(ctx, s, fmt.Errorf("Service %s: port %s had ready endpoints, and has none since the Service was patched", s.id(), numbers(missing)))
+			err = a.takeBack(ctx, s, fmt.Errorf("Service %s: port %s had ready endpoints, and has none since the Service was patched", s.id(), strings.Join(missing, ", ")))
 		}
 		if err != nil {
 			failed = append(failed, err)
@@ -72,12 +76,12 @@ func (a *Applier) seen(ctx context.Context, steps []step) error {
 }
 
 // served waits until the ports that were added have ready endpoints, and those from before too.
-func (a *Applier) served(ctx context.Context, s step) error {
+func (a *Applier) served(ctx context.Context, s *step) error {
 	if len(s.ready) == 0 {
 		a.unseen(s, "no pod of it was ready before")
 		return nil
 	}
-	var missing []int32
+	var missing []string
 	var serving *metav1.Condition
 	err := a.until(ctx, a.Timing.Endpoints, func(ctx context.Context) (bool, error) {
 		svc, err := a.Client.CoreV1().Services(s.Namespace).Get(ctx, s.Name, metav1.GetOptions{})
@@ -88,8 +92,8 @@ func (a *Applier) served(ctx context.Context, s step) error {
 		ready, err := a.ready(ctx, svc)
 		missing = nil
 		for _, p := range svc.Spec.Ports {
-			if _, ok := api.ParseProxyPort(p.TargetPort.StrVal); (ok || s.ready[p.Port]) && !ready[p.Port] {
-				missing = append(missing, p.Port)
+			if _, ok := api.ParseProxyPort(p.TargetPort.StrVal); (ok || s.ready[portOf(p)]) && !ready[portOf(p)] {
+				missing = append(missing, portOf(p))
 			}
 		}
 		return len(missing) == 0, err
@@ -97,7 +101,7 @@ func (a *Applier) served(ctx context.Context, s step) error {
 	switch {
 	case errors.Is(err, errTooLong):
 		return fmt.Errorf("Service %s: port %s has no ready endpoint after the rollout; see kubectl describe pods -n %s. To go back: remove the added port and %s, and roll out again",
-			s.id(), numbers(missing), s.Namespace, api.AnnotationSecretName)
+			s.id(), strings.Join(missing, ", "), s.Namespace, api.AnnotationSecretName)
 	case err != nil:
 		return err
 	}

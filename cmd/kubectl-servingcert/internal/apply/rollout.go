@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/plan"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
@@ -25,14 +26,14 @@ import (
 // workload is one that is rolled out, once for all Services of a wave that it is behind.
 type workload struct {
 	kind, namespace, name string
-	wants                 []string // the ports of which its pods are to have the proxy
+	wants                 []string // targetPorts at which the proxy is to listen in its pods
 }
 
 func (w workload) String() string { return w.namespace + "/" + w.kind + "/" + w.name }
 
 // rollOut replaces the pods of the workloads behind the Services, one workload after the other. It returns those whose pods
 // somebody else has to replace.
-func (a *Applier) rollOut(ctx context.Context, steps []step) (byHand []string, err error) {
+func (a *Applier) rollOut(ctx context.Context, steps []*step) (byHand []string, err error) {
 	for _, w := range behind(steps) {
 		if !api.Restartable(w.kind) {
 			a.print("%s: replace its pods yourself: restarting a %s is not supported", w, w.kind)
@@ -92,7 +93,7 @@ func (a *Applier) hasAll(ctx context.Context, w workload, template *corev1.PodTe
 }
 
 // behind returns the workloads behind the Services, each once.
-func behind(steps []step) (out []workload) {
+func behind(steps []*step) (out []workload) {
 	for _, s := range steps {
 		for _, id := range s.Workloads {
 			if slices.Contains(s.Without, id) {
@@ -147,13 +148,11 @@ func withClaims(s *appsv1.StatefulSet) *corev1.PodTemplateSpec {
 // try has the API server say what it would make of a new pod: quotas, Pod Security and other webhooks
 // refuse it before a running pod is replaced.
 func (a *Applier) try(ctx context.Context, w workload, template *corev1.PodTemplateSpec) error {
-	allowed, err := a.Client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authorizationv1.SelfSubjectAccessReview{
-		Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authorizationv1.ResourceAttributes{Verb: "create", Resource: "pods", Namespace: w.namespace}},
-	}, metav1.CreateOptions{})
+	allowed, err := cluster.Allowed(ctx, a.Client, authorizationv1.ResourceAttributes{Verb: "create", Resource: "pods", Namespace: w.namespace})
 	if err != nil {
-		return fmt.Errorf("ask what this user may do: %w", err)
+		return err
 	}
-	if !allowed.Status.Allowed {
+	if !allowed {
 		a.print("%s: not tried whether a new pod is accepted, as this user may not create pods", w)
 		return nil
 	}

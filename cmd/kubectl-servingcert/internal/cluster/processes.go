@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/doctor"
 )
 
@@ -42,7 +42,7 @@ func (c *Cluster) Leading(ctx context.Context, system string) ([]doctor.Process,
 	}
 	all := doctor.Leading(system, leases, c.Clock.Now())
 	for i := range all {
-		all[i].Why = judge.Escape(all[i].Why)
+		all[i].Why = api.Escape(all[i].Why)
 	}
 	return all, nil
 }

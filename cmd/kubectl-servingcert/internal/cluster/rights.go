@@ -10,14 +10,15 @@ import (
 	authorizationv1 "k8s.io/api/authorization/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/plan"
 )
 
-// Allowed reports whether the user may do it.
-func (c *Cluster) Allowed(ctx context.Context, a authorizationv1.ResourceAttributes) (bool, error) {
-	review, err := c.Client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
+// Allowed reports whether the user of the client may do it.
+func Allowed(ctx context.Context, client kubernetes.Interface, a authorizationv1.ResourceAttributes) (bool, error) {
+	review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
 		&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &a}}, metav1.CreateOptions{})
 	if err != nil {
 		return false, fmt.Errorf("ask what this user may do: %w", err)
@@ -89,7 +90,7 @@ func (c *Cluster) notIn(ctx context.Context, resource string, namespaces []strin
 	if resource != "services" && resource != "namespaces" {
 		patch.Group = "apps"
 	}
-	if everywhere, err := c.Allowed(ctx, patch); everywhere || err != nil {
+	if everywhere, err := Allowed(ctx, c.Client, patch); everywhere || err != nil {
 		return nil, err
 	}
 	for i, namespace := range namespaces {
@@ -99,7 +100,7 @@ func (c *Cluster) notIn(ctx context.Context, resource string, namespaces []strin
 		if patch.Namespace = namespace; resource == "namespaces" {
 			patch.Name = namespace
 		}
-		allowed, err := c.Allowed(ctx, patch)
+		allowed, err := Allowed(ctx, c.Client, patch)
 		if err != nil {
 			return nil, err
 		}

@@ -84,7 +84,7 @@ func (c *Cluster) withoutCompat(ctx context.Context, system string) ([]string, e
 	for i := range list.Items {
 		d := &list.Items[i]
 		if takesCompat := slices.Contains([]string{"signer", "trust", "rotator", "webhook"}, d.Labels[labelName]); takesCompat && !hasCompat(d) {
-			without = append(without, "Deployment "+judge.Escape(d.Name))
+			without = append(without, "Deployment "+api.Escape(d.Name))
 		}
 	}
 	return without, nil

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // Labels of the pods of servingcert, as deploy/install.yaml sets them.
@@ -36,7 +36,7 @@ func (c *Cluster) KubernetesVersion() (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("ask the API server for its version: %w", err)
 	}
-	return judge.Escape(v.GitVersion), nil
+	return api.Escape(v.GitVersion), nil
 }
 
 // Running returns what runs in the namespace of servingcert, by name and image: more than
@@ -58,7 +58,7 @@ func count(found []Running, pod *corev1.Pod) []Running {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed || len(pod.Spec.Containers) == 0 {
 		return found
 	}
-	name, image := judge.Escape(pod.Labels[labelName]), judge.Escape(pod.Spec.Containers[0].Image)
+	name, image := api.Escape(pod.Labels[labelName]), api.Escape(pod.Spec.Containers[0].Image)
 	i := slices.IndexFunc(found, func(r Running) bool { return r.Name == name && r.Image == image })
 	if i < 0 {
 		i = len(found)

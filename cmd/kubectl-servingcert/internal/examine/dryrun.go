@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/doctor"
 )
@@ -44,7 +45,7 @@ func (g *gatherer) where(ctx context.Context, namespaces []string) (string, erro
 		return g.opts.DryRunNamespace, nil
 	}
 	for _, ns := range namespaces[:min(len(namespaces), mostTried)] {
-		allowed, err := g.allowed(ctx, authorizationv1.ResourceAttributes{Verb: "create", Resource: "pods", Namespace: ns})
+		allowed, err := cluster.Allowed(ctx, g.client, authorizationv1.ResourceAttributes{Verb: "create", Resource: "pods", Namespace: ns})
 		if err != nil {
 			return "", err
 		}

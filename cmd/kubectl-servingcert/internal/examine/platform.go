@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
 	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/doctor"
@@ -105,7 +106,7 @@ func (g *gatherer) rights(ctx context.Context, p *doctor.Platform, release []*un
 		}
 	}
 	for _, a := range asked {
-		allowed, err := g.allowed(ctx, a)
+		allowed, err := cluster.Allowed(ctx, g.client, a)
 		if err != nil {
 			return err
 		}
@@ -115,23 +116,13 @@ func (g *gatherer) rights(ctx context.Context, p *doctor.Platform, release []*un
 	}
 	p.Escalates = true
 	for _, verb := range []string{"escalate", "bind"} {
-		allowed, err := g.allowed(ctx, authorizationv1.ResourceAttributes{Verb: verb, Group: "rbac.authorization.k8s.io", Resource: "clusterroles"})
+		allowed, err := cluster.Allowed(ctx, g.client, authorizationv1.ResourceAttributes{Verb: verb, Group: "rbac.authorization.k8s.io", Resource: "clusterroles"})
 		if err != nil {
 			return err
 		}
 		p.Escalates = p.Escalates && allowed
 	}
 	return nil
-}
-
-// allowed asks whether the user may do something.
-func (g *gatherer) allowed(ctx context.Context, a authorizationv1.ResourceAttributes) (bool, error) {
-	review := &authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &a}}
-	review, err := g.client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, review, metav1.CreateOptions{})
-	if err != nil {
-		return false, err
-	}
-	return review.Status.Allowed, nil
 }
 
 // serviceCA looks for OpenShift's service-ca.

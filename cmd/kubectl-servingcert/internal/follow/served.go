@@ -7,6 +7,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // served follows what the rotator sees until every pod serves the certificate of
@@ -59,7 +60,7 @@ func (w *Watcher) keep(u judge.Uptake, err error) {
 		served := u.Served()
 		w.seen.Served = &served
 	case apierrors.IsForbidden(err):
-		w.seen.Served = &judge.Served{Unknown: judge.Escape(err.Error())}
+		w.seen.Served = &judge.Served{Unknown: api.Escape(err.Error())}
 	}
 }
 

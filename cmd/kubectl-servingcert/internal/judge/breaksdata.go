@@ -3,6 +3,8 @@ package judge
 import (
 	"cmp"
 	"slices"
+
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // Breaks is who fails when every root from before is distrusted, until it has reloaded, in
@@ -46,7 +48,7 @@ func BreaksOf(k DistrustSituation) Breaks {
 	}
 	slices.Sort(b.Services)
 	if k.ConsumersErr != nil {
-		b.WorkloadsUnknown = Escape(k.ConsumersErr.Error())
+		b.WorkloadsUnknown = api.Escape(k.ConsumersErr.Error())
 	}
 	if k.Trust != nil {
 		b.Targets = &k.Trust.Targets

@@ -37,21 +37,21 @@ func ParseCA(data map[string]string) CAStatus {
 	s := CAStatus{
 		Generation:      facts.Generation,
 		NextGeneration:  facts.NextGeneration,
-		Phase:           Escape(facts.Phase),
+		Phase:           api.Escape(facts.Phase),
 		Since:           moment(facts.Since),
-		Why:             Escape(facts.Why),
-		WaitingFor:      Escape(facts.WaitingFor),
+		Why:             api.Escape(facts.Why),
+		WaitingFor:      api.Escape(facts.WaitingFor),
 		NotAfter:        moment(facts.NotAfter),
-		BundleHash:      Escape(facts.BundleHash),
+		BundleHash:      api.Escape(facts.BundleHash),
 		Replaced:        facts.Replaced,
 		Certificates:    facts.Certificates,
-		Rotation:        Escape(facts.Rotation.String()),
-		RotationOutcome: Escape(facts.RotationOutcome.String()),
-		Problem:         Escape(facts.Problem.String()),
+		Rotation:        api.Escape(facts.Rotation.String()),
+		RotationOutcome: api.Escape(facts.RotationOutcome.String()),
+		Problem:         api.Escape(facts.Problem.String()),
 		facts:           facts,
 	}
 	for _, w := range facts.Warnings {
-		s.Warnings = append(s.Warnings, Escape(w.String()))
+		s.Warnings = append(s.Warnings, api.Escape(w.String()))
 	}
 	return s
 }
@@ -88,21 +88,21 @@ func ParseTrust(data map[string]string) TrustStatus {
 	s, _ := api.ParseTrustStatus(data) // what cannot be read counts nothing
 	notHolding := s.NotHoldingLines()
 	for i, line := range notHolding {
-		notHolding[i] = Escape(line)
+		notHolding[i] = api.Escape(line)
 	}
 	return TrustStatus{
-		BundleHash: Escape(s.BundleHash),
+		BundleHash: api.Escape(s.BundleHash),
 		Targets:    s.Targets,
 		Holding:    s.Holding,
 		Pending:    s.Pending,
 		Refusing:   s.Refusing,
 		NotHolding: notHolding,
-		Problem:    Escape(s.Problem),
+		Problem:    api.Escape(s.Problem),
 
 		Since:           moment(s.Since),
 		Late:            s.Late,
 		Grace:           s.Grace,
-		GraceNamespaces: Escape(s.Namespaces),
+		GraceNamespaces: api.Escape(s.Namespaces),
 	}
 }
 
@@ -150,7 +150,7 @@ func (s CAStatus) Imported(root string) (bool, error) {
 	}
 	for _, w := range s.facts.Warnings {
 		if w.Reason == api.CAImportInvalid {
-			return false, errors.New(Escape(w.Message))
+			return false, errors.New(api.Escape(w.Message))
 		}
 	}
 	return false, nil

@@ -98,7 +98,7 @@ func ClientsOf(k ClientsSituation, now time.Time) Clients {
 	out := Clients{Namespace: k.Namespace, Service: k.Service, Ports: []ClientsPort{}, NotSeen: k.NotSeen}
 	for _, p := range k.Pods {
 		if p.Err != "" {
-			out.Unanswered = append(out.Unanswered, Escape(p.Name+": "+p.Err))
+			out.Unanswered = append(out.Unanswered, api.Escape(p.Name+": "+p.Err))
 		}
 	}
 	places := map[netip.Addr][]Place{}
@@ -154,7 +154,7 @@ func (c *Client) add(peer clients.Peer) {
 	if address := peer.Address.String(); !slices.Contains(c.Addresses, address) {
 		c.Addresses = append(c.Addresses, address)
 	}
-	if kind := Escape(peer.Kind); !slices.Contains(c.Kinds, kind) {
+	if kind := api.Escape(peer.Kind); !slices.Contains(c.Kinds, kind) {
 		c.Kinds = append(c.Kinds, kind)
 	}
 	if peer.First.Before(c.First) {

@@ -43,7 +43,7 @@ func TestWhatIsReadIsEscaped(t *testing.T) {
 	texts = append(append(append(texts, ca.Warnings...), trust.NotHolding...), StaleLines(listed[0].Serving.Stale)...)
 	found := 0
 	for _, text := range texts {
-		assert.Equal(t, Escape(text), text)
+		assert.Equal(t, api.Escape(text), text)
 		found += strings.Count(text, "FORGED")
 	}
 	assert.Greater(t, found, 20, "%q", texts)

@@ -213,7 +213,7 @@ func foundServiceCA(running []string) string {
 }
 
 func foundCA(key SigningKey, now time.Time) string {
-	text := fmt.Sprintf("its CA: %s, until %s", Escape(key.Root.Subject.CommonName), key.Root.NotAfter.Format(time.RFC3339))
+	text := fmt.Sprintf("its CA: %s, until %s", api.Escape(key.Root.Subject.CommonName), key.Root.NotAfter.Format(time.RFC3339))
 	switch {
 	case key.Ended(now):
 		text += ": it has ended, or ends within " + endsSoon.String() + ". It cannot be imported: what it issued is issued anew by ours"

@@ -27,9 +27,9 @@ func ParseOldClients(data map[string]string) []OldClients {
 		if of.Pods == 0 {
 			continue
 		}
-		o := OldClients{Generation: of.Generation, Since: moment(of.Since), Pods: of.Pods, Workloads: of.Workloads, First: []string{}, names: Escape(of.String())}
+		o := OldClients{Generation: of.Generation, Since: moment(of.Since), Pods: of.Pods, Workloads: of.Workloads, First: []string{}, names: api.Escape(of.String())}
 		for _, name := range of.First {
-			o.First = append(o.First, Escape(name))
+			o.First = append(o.First, api.Escape(name))
 		}
 		out = append(out, o)
 	}

@@ -108,7 +108,7 @@ func NotOptedIn(services []Service) string {
 // ServiceOf returns what is known of a Service; ok is false for one that neither
 // has nor asks for a certificate.
 func ServiceOf(svc *corev1.Service) (s Service, ok bool) {
-	s = Service{Namespace: svc.Namespace, Name: svc.Name, Secret: Escape(secretOf(svc)), Serving: servingOf(svc), PodKeys: api.WantsPodKeys(svc), Proxy: api.ProxyTargets(svc)}
+	s = Service{Namespace: svc.Namespace, Name: svc.Name, Secret: api.Escape(secretOf(svc)), Serving: servingOf(svc), PodKeys: api.WantsPodKeys(svc), Proxy: api.ProxyTargets(svc)}
 	if s.PodKeys {
 		s.kept = state.ReadyOf(svc).Kept
 	}
@@ -116,7 +116,7 @@ func ServiceOf(svc *corev1.Service) (s Service, ok bool) {
 	if ready == nil {
 		return s, s.Secret != "" || s.PodKeys
 	}
-	s.Ready, s.Reason, s.Message = Escape(string(ready.Status)), Escape(ready.Reason), Escape(ready.Message)
+	s.Ready, s.Reason, s.Message = api.Escape(string(ready.Status)), api.Escape(ready.Reason), api.Escape(ready.Message)
 	s.Leaf, _ = state.LeafOf(svc)
 	if s.Secret == "" {
 		s.retained, _ = state.PartIn(svc)

@@ -138,7 +138,7 @@ func SecretOfServiceCA(svc *corev1.Service, name string, secret *corev1.Secret, 
 	case key.signedBefore(certs[0]):
 		s.State = SecretFormer
 	default:
-		s.State, s.Why = SecretChanged, fmt.Sprintf("its certificate was issued by %q: it stays as it is. Delete it, and it is made anew", Escape(certs[0].Issuer.String()))
+		s.State, s.Why = SecretChanged, fmt.Sprintf("its certificate was issued by %q: it stays as it is. Delete it, and it is made anew", api.Escape(certs[0].Issuer.String()))
 	}
 	return s
 }

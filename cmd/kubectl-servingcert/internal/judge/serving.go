@@ -38,7 +38,7 @@ func servingOf(svc *corev1.Service) *Serving {
 		return nil
 	}
 	s := &Serving{
-		Status: Escape(string(c.Status)), Reason: Escape(c.Reason), Message: Escape(c.Message), Changed: c.LastTransitionTime.Time,
+		Status: api.Escape(string(c.Status)), Reason: api.Escape(c.Reason), Message: api.Escape(c.Message), Changed: c.LastTransitionTime.Time,
 		Outdated: !state.ServingIsOfNow(svc),
 	}
 	if facts, ok := state.ServingOf(svc); ok {

@@ -48,9 +48,9 @@ func AddStale(services []Service, list StaleList) {
 
 // escaped returns the workload with its texts escaped.
 func escaped(w api.StaleWorkload) api.StaleWorkload {
-	w.Kind, w.Name, w.OnRotate = Escape(w.Kind), Escape(w.Name), api.OnRotate(Escape(string(w.OnRotate)))
+	w.Kind, w.Name, w.OnRotate = api.Escape(w.Kind), api.Escape(w.Name), api.OnRotate(api.Escape(string(w.OnRotate)))
 	if held := w.Held; held != nil {
-		w.Held = &api.RestartHold{Reason: Escape(held.Reason), Message: Escape(held.Message), Passes: held.Passes}
+		w.Held = &api.RestartHold{Reason: api.Escape(held.Reason), Message: api.Escape(held.Message), Passes: held.Passes}
 	}
 	return w
 }
@@ -62,7 +62,7 @@ func (l StaleList) doubt(s *Serving) string {
 	case s.Reason != api.ServingStale:
 		return ""
 	case l.Problem != "":
-		return "which workloads serve an older certificate is unknown: " + Escape(l.Problem)
+		return "which workloads serve an older certificate is unknown: " + api.Escape(l.Problem)
 	case l.Partial():
 		return fmt.Sprintf("the list of workloads that serve an older certificate is partial: it has %d of %d", len(l.Stale), l.Count)
 	case len(s.Stale) == 0:

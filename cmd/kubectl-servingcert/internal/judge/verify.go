@@ -181,7 +181,7 @@ func judgeRefresh(name string, s Service, leaf *x509.Certificate, now time.Time)
 	text := fmt.Sprintf("%s: leaf %s, of the pod's own key, which its kubelet refreshes at %s", name, Short(pki.Fingerprint(leaf)), refresh.UTC().Format(time.RFC3339))
 	if len(s.kept) > 0 {
 		text = fmt.Sprintf("%s: leaf %s, of the pod's own key or of Secret %s from before, which is due at %s", name, Short(pki.Fingerprint(leaf)),
-			Escape(strings.Join(s.kept, " or ")), refresh.UTC().Format(time.RFC3339))
+			api.Escape(strings.Join(s.kept, " or ")), refresh.UTC().Format(time.RFC3339))
 	}
 	if now.After(refresh.Add(refreshLate)) {
 		return Finding{VerdictFailed, text + ", which is over: the server has not read its files again"}

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"unicode/utf8"
 
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 const (
@@ -82,7 +82,7 @@ func line(done, total int, what string, columns int) string {
 	}
 	done = min(max(done, 0), total)
 	full := barWidth * done / total
-	text := fmt.Sprintf("[%s%s] %d/%d %s", strings.Repeat("#", full), strings.Repeat(".", barWidth-full), done, total, judge.Escape(what))
+	text := fmt.Sprintf("[%s%s] %d/%d %s", strings.Repeat("#", full), strings.Repeat(".", barWidth-full), done, total, api.Escape(what))
 	if columns > 0 && utf8.RuneCountInString(text) >= columns {
 		text = string([]rune(text)[:columns-1])
 	}

@@ -140,7 +140,7 @@ func (t *Timeline) generation(r api.CAGenerationRecord, next time.Time) Lane {
 func aboutGeneration(r api.CAGenerationRecord) string {
 	about := r.Origin
 	if r.Why != "" {
-		about += fmt.Sprintf(" (%s)", judge.Escape(r.Why))
+		about += fmt.Sprintf(" (%s)", api.Escape(r.Why))
 	}
 	about += ", root " + judge.Short(r.Root)
 	switch {

@@ -10,7 +10,7 @@ import (
 )
 
 // Timeline is what is drawn. Times are in whole seconds, UTC, and texts are escaped
-// (judge.Escape).
+// (api.Escape).
 type Timeline struct {
 	Now time.Time `json:"now"`
 	// From and Until are the ends of the axis; what a lane has beyond them is not drawn.

@@ -1,0 +1,147 @@
+package apply
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/plan"
+)
+
+// look reads the Service and its endpoints, and refuses one that was changed since the plan was made.
+func (a *Applier) look(ctx context.Context, s plan.Service) (*step, error) {
+	svc, err := a.Client.CoreV1().Services(s.Namespace).Get(ctx, s.Name, metav1.GetOptions{})
+	if err != nil {
+		return nil, fmt.Errorf("Service %s/%s: %w", s.Namespace, s.Name, err)
+	}
+	st := &step{Service: s, before: svc}
+	if !s.Unchanged(svc) {
+		return nil, fmt.Errorf("Service %s was changed since the plan was made: run the command again", st.id())
+	}
+	if err := a.isFree(ctx, st); err != nil {
+		return nil, err
+	}
+	st.ready, err = a.ready(ctx, svc)
+	return st, err
+}
+
+// isFree returns an error if the Secret that the Service is to ask for is somebody else's: the signer would refuse it, and new
+// pods would mount it.
+func (a *Applier) isFree(ctx context.Context, s *step) error {
+	name := ""
+	if s.Patch != nil {
+		name = s.Patch.Metadata.Annotations[api.AnnotationSecretName]
+	}
+	if name == "" {
+		return nil
+	}
+	exists, managedBy, err := a.Secret(ctx, s.Namespace, name)
+	switch {
+	case apierrors.IsForbidden(err):
+		a.print("service %s: not seen whether there is another Secret %s: this user may not read it", s.id(), name)
+		return nil
+	case err != nil:
+		return fmt.Errorf("Secret %s/%s: %w", s.Namespace, name, err)
+	case exists && managedBy == "":
+		return fmt.Errorf("Service %s: Secret %s exists, and is not of servingcert: set annotation %s of the Service to another name, and run the command again. Nothing was changed in this wave but the label of the namespace",
+			s.id(), name, api.AnnotationSecretName)
+	}
+	return nil
+}
+
+// optIn labels the namespace.
+func (a *Applier) optIn(ctx context.Context, name string) error {
+	ns, err := a.Client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("Namespace %s: %w", name, err)
+	}
+	if ns.Labels[api.LabelInject] == api.InjectEnabled {
+		return nil
+	}
+	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, api.LabelInject, api.InjectEnabled)
+	if _, err := a.Client.CoreV1().Namespaces().Patch(ctx, name, types.StrategicMergePatchType, []byte(patch), a.options()); err != nil {
+		return fmt.Errorf("label Namespace %s: %w", name, err)
+	}
+	a.print("namespace %s: label %s=%s%s", name, api.LabelInject, api.InjectEnabled, a.would())
+	return nil
+}
+
+func (a *Applier) options() metav1.PatchOptions {
+	o := metav1.PatchOptions{FieldManager: a.FieldManager}
+	if a.DryRun {
+		o.DryRun = []string{metav1.DryRunAll}
+	}
+	return o
+}
+
+// would says that nothing was changed, if so.
+func (a *Applier) would() string {
+	if a.DryRun {
+		return " (dry run)"
+	}
+	return ""
+}
+
+// patch adds to the Service what the plan says, and checks what the API server made of it.
+func (a *Applier) patch(ctx context.Context, s *step) error {
+	if s.Patch == nil {
+		return nil
+	}
+	after, err := a.merge(ctx, s)
+	if err != nil {
+		return fmt.Errorf("Service %s: %w", s.id(), err)
+	}
+	s.patched = !a.DryRun
+	if err := s.Patch.Only(s.before, after); err != nil {
+		err = fmt.Errorf("Service %s: something in the cluster changes more than was asked for: %w", s.id(), err)
+		return a.takeBack(ctx, s, err)
+	}
+	what := "annotated"
+	if s.Patch.Spec != nil {
+		what = "port " + s.Patch.Added()
+	}
+	a.print("service %s: %s%s", s.id(), what, a.would())
+	return nil
+}
+
+// attempts is how often a Service is patched that others write to meanwhile.
+const attempts = 5
+
+// merge patches the Service as it was read. If only its status was written since, it is read again.
+func (a *Applier) merge(ctx context.Context, s *step) (*corev1.Service, error) {
+	services := a.Client.CoreV1().Services(s.Namespace)
+	for i := 1; ; i++ {
+		after, err := services.Patch(ctx, s.Name, types.StrategicMergePatchType, s.Patch.Merge(s.before), a.options())
+		if !apierrors.IsConflict(err) || i == attempts {
+			return after, err
+		}
+		now, err := services.Get(ctx, s.Name, metav1.GetOptions{})
+		if err != nil {
+			return nil, err
+		}
+		if !s.Unchanged(now) {
+			return nil, errors.New("it was changed since the plan was made: run the command again")
+		}
+		s.before = now
+	}
+}
+
+// takeBack removes what was added to the Service, and returns why with what came of that.
+func (a *Applier) takeBack(ctx context.Context, s *step, why error) error {
+	if !s.patched {
+		return why
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.Timing.Endpoints)
+	defer cancel()
+	if _, err := a.Client.CoreV1().Services(s.Namespace).Patch(ctx, s.Name, types.StrategicMergePatchType, s.Patch.Undo(s.before), a.options()); err != nil {
+		return fmt.Errorf("%w; and what was added could not be taken back: %w", why, err)
+	}
+	s.patched = false
+	return fmt.Errorf("%w; what was added to it was taken back", why)
+}
