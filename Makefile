@@ -70,6 +70,12 @@ help: ## list the targets
 demo: controlplane-binaries ## see it work on a real control plane; KEEP=1 leaves it running
 	go run ./hack/demo
 
+# Where the plugin goes, which must be in PATH.
+PREFIX ?= /usr/local
+.PHONY: plugin
+plugin: ## build the plugin for kubectl and install it into $$PREFIX/bin
+	go build $(STRIPPED) -o $(PREFIX)/bin/kubectl-servingcert ./cmd/kubectl-servingcert
+
 ##@ While developing
 
 .PHONY: test
@@ -352,8 +358,8 @@ cert-manager: ## cert-manager's controllers, which issue an intermediate in the 
 	@GOWORK=off GOFLAGS= go build -C hack/node/build/cert-manager -trimpath -o /dev/null .
 
 .PHONY: helm
-helm: ## helm, which the tests install the chart with, into Go's build cache
-	@GOFLAGS=-trimpath go build -C hack/chart -o /dev/null tool
+helm: ## helm, with which the tests install the chart, as bin/helm
+	@GOFLAGS=-trimpath go build -C hack/chart -o $(BIN)/helm tool
 
 $(LINT): hack/tools/go.mod hack/tools/go.sum
 	@echo "building golangci-lint, some minutes the first time …"

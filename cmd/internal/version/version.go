@@ -12,6 +12,9 @@ import (
 // -ldflags '-X github.com/servingcert/servingcert/cmd/internal/version.release=v1.2.3'.
 var release string
 
+// Images is the tag of the images that deploy/ names and make images builds.
+const Images = "v0.1.0"
+
 // Info is a build, in the form of -o json.
 type Info struct {
 	Version  string `json:"version"`          // of the release, else of the module; "devel" if neither is known

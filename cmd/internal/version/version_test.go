@@ -1,11 +1,19 @@
 package version
 
 import (
+	"os"
 	"runtime/debug"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 )
+
+func TestImagesAreThoseOfTheChart(t *testing.T) {
+	chart, err := os.ReadFile("../../../deploy/chart/Chart.yaml")
+	require.NoError(t, err)
+	assert.Regexp(t, `(?m)^appVersion: `+Images+`$`, string(chart))
+}
 
 func TestInfo(t *testing.T) {
 	build := func(version string, settings ...debug.BuildSetting) *debug.BuildInfo {

@@ -26,7 +26,7 @@ type hostFlags struct {
 func (f *hostFlags) add(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.on, "host", false, "the Pods are static: they get their files from a directory of their node that hostsync fills, and refer to no object of the API")
 	fs.StringVar(&f.dir, "host-dir", "/etc/servingcert", "hostsync's --dir: the directory on nodes in which each static pod has one of its own")
-	fs.StringVar(&f.image, "hostsync-image", releasedImage("hostsync", version.Get().Version), "image of hostsync, for -o hostsync; without it, that of the plugin's release")
+	fs.StringVar(&f.image, "hostsync-image", imageOf("hostsync", version.Get().Version), "image of hostsync, for -o hostsync")
 }
 
 func (f *hostFlags) validate(output string, live bool) error {
@@ -38,10 +38,7 @@ func (f *hostFlags) validate(output string, live bool) error {
 	case !path.IsAbs(f.dir) || path.Clean(f.dir) != f.dir || f.dir == "/":
 		return usagef("--host-dir %q: must be an absolute path without trailing slash", f.dir)
 	}
-	if output == outputHostsync && f.image == "" {
-		return usagef("-o %s requires --hostsync-image: this plugin is no release, so it does not know which version of the image goes with it", outputHostsync)
-	}
-	if detail := api.CheckImage(f.image); f.image != "" && detail != "" {
+	if detail := api.CheckImage(f.image); detail != "" {
 		return usagef("--hostsync-image %q: %s", f.image, detail)
 	}
 	return nil
@@ -49,13 +46,13 @@ func (f *hostFlags) validate(output string, live bool) error {
 
 var released = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+$`)
 
-// releasedImage is the image that was released with the version, or "" if that is no release: there is no
-// tag latest.
-func releasedImage(name, version string) string {
-	if !released.MatchString(version) {
-		return ""
+// imageOf is the image that was released with the version; if that is no release, the image that make images
+// builds.
+func imageOf(name, of string) string {
+	if !released.MatchString(of) {
+		of = version.Images
 	}
-	return "ghcr.io/servingcert/" + name + ":" + version
+	return "ghcr.io/servingcert/" + name + ":" + of
 }
 
 // files returns the directory on nodes, or "" for pods that are not static.

@@ -4,11 +4,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+
+	"github.com/servingcert/servingcert/cmd/internal/version"
 )
 
-func TestOnlyAReleaseKnowsItsImage(t *testing.T) {
-	assert.Equal(t, "ghcr.io/servingcert/hostsync:v1.20.3", releasedImage("hostsync", "v1.20.3"))
-	for _, version := range []string{"", "devel", "v1.2", "v1.2.3-rc.1", "v0.0.0-20261125160000-0123456789ab", "v1.2.3+dirty"} {
-		assert.Empty(t, releasedImage("hostsync", version), version)
+func TestImageOfHostsync(t *testing.T) {
+	assert.Equal(t, "ghcr.io/servingcert/hostsync:v1.20.3", imageOf("hostsync", "v1.20.3"))
+	for _, of := range []string{"", "devel", "v1.2", "v1.2.3-rc.1", "v0.0.0-20261125160000-0123456789ab", "v1.2.3+dirty"} {
+		assert.Equal(t, "ghcr.io/servingcert/hostsync:"+version.Images, imageOf("hostsync", of), of)
 	}
 }
