@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -72,6 +73,10 @@ func (c *Controller) act(ctx context.Context, s signer.Situation, d signer.Decis
 	return reconcile.Result{RequeueAfter: c.requeueAfter(s, settlement), Priority: new(settlement.Priority())}, nil
 }
 
+// longestTimer is after how long a Secret is looked at again at the latest, and up to half as long again. Timers stand
+// still while the machine sleeps: one of weeks would be late by that time (cert-manager#8464).
+const longestTimer = time.Hour
+
 // requeueAfter returns when the Secret is to be looked at again without a change,
 // zero for never.
 func (c *Controller) requeueAfter(s signer.Situation, settlement signer.Settlement) time.Duration {
@@ -82,7 +87,7 @@ func (c *Controller) requeueAfter(s signer.Situation, settlement signer.Settleme
 	if next.IsZero() {
 		return 0
 	}
-	return max(next.Sub(s.Now), time.Millisecond)
+	return min(max(next.Sub(s.Now), time.Millisecond), wait.Jitter(longestTimer, 0.5))
 }
 
 // write does to the Secret what was decided, in one write. (A Secret that cannot be

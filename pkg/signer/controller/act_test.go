@@ -99,3 +99,15 @@ func TestFailureTellsWhoseItIs(t *testing.T) {
 		assert.Equal(t, want, signer.ReasonOf(err, signer.ReasonSignFailed))
 	}
 }
+
+// A machine that slept for 40 days has timers that are 40 days late.
+func TestNoTimerIsLongerThanAMachineMaySleep(t *testing.T) {
+	var c Controller
+	after := func(next time.Time) time.Duration {
+		return c.requeueAfter(signer.Situation{Now: epoch}, signer.Settlement{NextAt: next})
+	}
+	assert.InDelta(t, 75*time.Minute, after(epoch.Add(26*24*time.Hour)), float64(15*time.Minute))
+	assert.Equal(t, 5*time.Minute, after(epoch.Add(5*time.Minute)))
+	assert.Equal(t, time.Millisecond, after(epoch.Add(-time.Minute)))
+	assert.Zero(t, after(time.Time{}), "nothing to do without a change")
+}

@@ -5,11 +5,14 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"log"
 	"net"
 	"net/http"
 	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"github.com/gorilla/websocket"
@@ -33,6 +36,10 @@ func run(args []string) error {
 		server := grpc.NewServer()
 		grpc_health_v1.RegisterHealthServer(server, health.NewServer())
 		reflection.Register(server)
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		// As servers in use end: clients are told to go elsewhere, and what they have asked for is answered.
+		context.AfterFunc(ctx, server.GracefulStop)
 		return server.Serve(listener)
 	}
 	server := &http.Server{Handler: http.HandlerFunc(echo), ReadHeaderTimeout: time.Minute}
