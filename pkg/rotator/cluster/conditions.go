@@ -51,8 +51,8 @@ func (c *Conditions) AsWritten(svc *corev1.Service) *corev1.Service {
 }
 
 // Set writes the condition if the Service, which is one of AsWritten, has another; want
-// is nil for none. It reports whether it wrote: not if the Service was deleted or made
-// again, which is an event of its own.
+// is nil for none. It reports whether it wrote: not if the Service was deleted, which
+// is an event of its own.
 func (c *Conditions) Set(ctx context.Context, svc *corev1.Service, want *state.Condition) (wrote bool, err error) {
 	now := c.now()
 	patch, err := state.Patch(svc, c.conditionType, want, nil, now)
@@ -62,7 +62,7 @@ func (c *Conditions) Set(ctx context.Context, svc *corev1.Service, want *state.C
 	patched := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: svc.Namespace, Name: svc.Name}}
 	err = c.writer.Status().Patch(ctx, patched, client.RawPatch(types.StrategicMergePatchType, patch))
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
+	case apierrors.IsNotFound(err):
 		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("write the status of Service %s/%s: %w", svc.Namespace, svc.Name, err)

@@ -1,12 +1,17 @@
 package cluster
 
 import (
+	"context"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
@@ -36,5 +41,19 @@ func TestWhatAServiceSaysAlreadyIsNotWritten(t *testing.T) {
 	c := newConditions(api.ConditionServing, nil, func() time.Time { return rotatortest.Noon })
 	wrote, err := c.Set(t.Context(), svc, state.Of(svc, api.ConditionServing))
 	assert.NoError(t, err)
+	assert.False(t, wrote)
+}
+
+// The API server answers Conflict to a patch after a few attempts of its own, whoever else wrote. Nothing else leads to
+// another attempt then.
+func TestAConflictIsAnErrorAndNotTheEnd(t *testing.T) {
+	svc := rotatortest.Serves(rotatortest.Ready("web", rotatortest.Leaf(2)), rotatortest.Leaf(1), rotatortest.Noon)
+	writer := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+			return apierrors.NewConflict(schema.GroupResource{Resource: "services"}, "web", assert.AnError)
+		},
+	})
+	wrote, err := newConditions(api.ConditionServing, writer, func() time.Time { return rotatortest.Noon }).Set(t.Context(), svc, nil)
+	assert.ErrorContains(t, err, "write the status of Service shop/web")
 	assert.False(t, wrote)
 }

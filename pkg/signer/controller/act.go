@@ -263,8 +263,8 @@ func (c *Controller) writeStatus(ctx context.Context, status signer.ServiceStatu
 	patched := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: svc.Namespace, Name: svc.Name}}
 	err = c.client.Status().Patch(ctx, patched, client.RawPatch(types.StrategicMergePatchType, patch))
 	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return false, nil // deleted, or made again: an event of its own
+	case apierrors.IsNotFound(err):
+		return false, nil // an event of its own
 	case err != nil:
 		return false, fmt.Errorf("status of Service %s/%s: %w", svc.Namespace, svc.Name, err)
 	}

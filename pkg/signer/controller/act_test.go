@@ -8,11 +8,18 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
+	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/limit"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
@@ -110,4 +117,29 @@ func TestNoTimerIsLongerThanAMachineMaySleep(t *testing.T) {
 	assert.Equal(t, 5*time.Minute, after(epoch.Add(5*time.Minute)))
 	assert.Equal(t, time.Millisecond, after(epoch.Add(-time.Minute)))
 	assert.Zero(t, after(time.Time{}), "nothing to do without a change")
+}
+
+// The API server answers Conflict to a patch after a few attempts of its own, whoever else wrote. Nothing else leads to
+// another attempt then, and the condition would name the certificate of before until the next renewal.
+func TestAStatusThatMetAConflictIsWrittenAgain(t *testing.T) {
+	services, status := schema.GroupResource{Resource: "services"}, error(nil)
+	c := Controller{
+		config: Config{Clock: func() time.Time { return epoch }}, wroteStatus: facts.NewWritten[stated](),
+		client: interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
+			SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
+				return status
+			},
+		}),
+	}
+	write := func(err error) (bool, error) {
+		status = err
+		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}}
+		return c.writeStatus(t.Context(), signer.ServiceStatus{Service: svc, Ready: state.Say(metav1.Condition{Type: api.ConditionReady}, state.Ready{Secret: "web-tls"})})
+	}
+	wrote, err := write(apierrors.NewConflict(services, "web", assert.AnError))
+	assert.ErrorContains(t, err, "status of Service shop/web")
+	assert.False(t, wrote)
+	wrote, err = write(apierrors.NewNotFound(services, "web"))
+	assert.NoError(t, err, "its deletion is an event of its own")
+	assert.False(t, wrote)
 }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -39,13 +40,15 @@ func (r *policyReconciler) Reconcile(ctx context.Context, req reconcile.Request)
 	}
 	d := trust.DecideBackendTLS(s)
 	err = r.act(ctx, s, d)
-	if apierrors.IsAlreadyExists(err) || apierrors.IsConflict(err) || isGone(err) {
-		err = nil // the cache is about to show it, and that leads here again
+	switch {
+	case apierrors.IsAlreadyExists(err), apierrors.IsConflict(err), isGone(err):
+		// The cache was behind; what it missed is on its way, and this is for the case that it comes to nothing.
+		return reconcile.Result{RequeueAfter: time.Second}, nil
+	case err != nil:
+		return reconcile.Result{}, err
 	}
-	if err == nil {
-		r.report(ctx, req.NamespacedName, s, d)
-	}
-	return reconcile.Result{}, err
+	r.report(ctx, req.NamespacedName, s, d)
+	return reconcile.Result{}, nil
 }
 
 func (r *policyReconciler) gather(ctx context.Context, key types.NamespacedName) (trust.BackendTLS, error) {

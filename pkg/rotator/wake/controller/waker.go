@@ -137,7 +137,7 @@ func isGone(err error) bool {
 	if cause, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid); ok && apierrors.IsInvalid(err) {
 		return cause.Field == "metadata.uid"
 	}
-	return apierrors.IsNotFound(err) || apierrors.IsConflict(err)
+	return apierrors.IsNotFound(err)
 }
 
 func (w *waker) succeeded(ctx context.Context, pod *pods.Facts, d wake.Decision) {
