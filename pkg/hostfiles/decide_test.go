@@ -504,6 +504,9 @@ func TestGoingBackIsResumedWithTheRootsOfNow(t *testing.T) {
 		w.sit.Source = hostfiles.Found{Content: now}
 		d := hostfiles.Decide(w.sit)
 		if !c.back {
+			assert.Equal(t, hostfiles.Wait, d.Step, "%s: the switch before is too young", title)
+			w.sit.Now = w.sit.Now.Add(w.sit.Pace)
+			d = hostfiles.Decide(w.sit)
 			assert.Equal(t, hostfiles.Install, d.Step, title)
 			assert.Equal(t, now.ID, d.Content.ID, title)
 			continue

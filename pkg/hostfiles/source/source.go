@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/fsnotify/fsnotify"
 
@@ -23,56 +24,63 @@ const data = "..data"
 // maxFile is how much is read of a file.
 const maxFile = 1 << 20
 
-// Read reads the files of a directory. Those of a volume are all of one version of it.
+// Read reads the files of a directory. Those of a volume are all of one version of it. Links are followed within the
+// directory, as a volume has them, and lead nowhere else: whoever may write into it does not have root read for them.
 func Read(dir string) (hostfiles.Files, error) {
 	const attempts = 3
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return hostfiles.Files{}, err
+	}
+	defer root.Close()
 	for range attempts {
-		version, err := os.Readlink(filepath.Join(dir, data))
+		version, err := root.Readlink(data)
 		if err != nil {
-			return read(dir)
+			return read(root, ".")
 		}
-		files, err := read(filepath.Join(dir, version))
-		if now, _ := os.Readlink(filepath.Join(dir, data)); now == version {
+		files, err := read(root, version)
+		if now, _ := root.Readlink(data); now == version {
 			return files, err
 		}
 	}
 	return hostfiles.Files{}, fmt.Errorf("%s: changed each time that it was read", dir)
 }
 
-func read(dir string) (files hostfiles.Files, err error) {
-	if _, err := os.Stat(dir); err != nil {
-		return files, err
+func read(root *os.Root, version string) (files hostfiles.Files, err error) {
+	if _, err := root.Stat(version); err != nil {
+		return files, fmt.Errorf("%s: %w", root.Name(), err)
 	}
 	for name, into := range map[string]*[]byte{
 		hostfiles.CertFile: &files.Cert, hostfiles.KeyFile: &files.Key,
 		formats.CombinedFile: &files.Combined, hostfiles.BundleFile: &files.Bundle,
 	} {
-		if *into, err = readFile(filepath.Join(dir, name)); err != nil {
-			return hostfiles.Files{}, err
+		if *into, err = readFile(root, filepath.Join(version, name)); err != nil {
+			return hostfiles.Files{}, fmt.Errorf("%s: %w", filepath.Join(root.Name(), version, name), err)
 		}
 	}
 	return files, nil
 }
 
 // readFile reads a regular file; nil if it does not exist.
-func readFile(name string) ([]byte, error) {
-	info, err := os.Stat(name)
+func readFile(root *os.Root, name string) ([]byte, error) {
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe must not be waited for
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
 	case err != nil:
 		return nil, err
-	case !info.Mode().IsRegular():
-		return nil, fmt.Errorf("%s: is not a regular file", name)
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
 	}
 	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, errors.New("is not a regular file")
+	}
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err == nil && len(data) > maxFile {
-		err = fmt.Errorf("%s: is larger than %d bytes", name, maxFile)
+		err = fmt.Errorf("is larger than %d bytes", maxFile)
 	}
 	return data, err
 }

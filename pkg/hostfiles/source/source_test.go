@@ -5,6 +5,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -129,4 +130,33 @@ func TestSourcesThatAreNotRight(t *testing.T) {
 	require.NoError(t, os.RemoveAll(dir))
 	_, err = Read(dir)
 	require.ErrorIs(t, err, os.ErrNotExist)
+}
+
+// An agent that may write the directory, and not what root may read, has root read nothing else for it.
+func TestLinksThatLeadElsewhereAreNotFollowed(t *testing.T) {
+	elsewhere := filepath.Join(t.TempDir(), "secret")
+	require.NoError(t, os.WriteFile(elsewhere, []byte("secret"), 0o600))
+	for name, link := range map[string][2]string{
+		"a file":           {"tls.key", elsewhere},
+		"a relative one":   {"tls.key", "../" + filepath.Base(filepath.Dir(elsewhere)) + "/secret"},
+		"the volume's own": {"..data", filepath.Dir(elsewhere)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := filepath.Join(filepath.Dir(filepath.Dir(elsewhere)), "from")
+			require.NoError(t, os.Mkdir(dir, 0o700))
+			defer os.RemoveAll(dir)
+			require.NoError(t, os.Symlink(link[1], filepath.Join(dir, link[0])))
+			files, err := Read(dir)
+			assert.ErrorContains(t, err, "path escapes from parent")
+			assert.ErrorContains(t, err, dir)
+			assert.Zero(t, files)
+		})
+	}
+}
+
+func TestWhatIsNoRegularFileIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "tls.crt"), 0o600))
+	_, err := Read(dir)
+	assert.ErrorContains(t, err, "tls.crt: is not a regular file")
 }
