@@ -60,8 +60,11 @@ func (n Namespace) serving(svc *corev1.Service, object string) []Finding {
 		return []Finding{byProxy(svc, f)}
 	}
 	f := byProxy(svc, found(NotServed, object, "%s: %s", c.Reason, c.Message))
-	if c.Status == metav1.ConditionUnknown || c.Reason == api.ServingPropagating {
-		f = f.as(Info)
+	switch {
+	case c.Reason == api.ServingPropagating:
+		f = f.as(Info).do("Wait for two minutes: the new certificate is on its way.")
+	case c.Status == metav1.ConditionUnknown:
+		f = f.do("See whether the rotator may connect to the port: NetworkPolicies, and what the program answers there.")
 	}
 	if c.Reason == api.ServingNoPort {
 		f = f.do("%s", CheckOf(TLSPorts).Fix)
@@ -131,7 +134,7 @@ func byProxy(svc *corev1.Service, f Finding) Finding {
 	if len(names) == 0 {
 		return f
 	}
-	f.Message += fmt.Sprintf("; TLS at targetPort %s is served by the proxy in its pods", strings.Join(names, ", "))
+	f.Message += fmt.Sprintf("; TLS at targetPort %s is asked of the proxy in its pods", strings.Join(names, ", "))
 	if len(names) < len(api.TLSTargets(svc)) {
 		return f
 	}

@@ -386,7 +386,7 @@ var ofServices = []breaking{
 	{"plaintext", func(_ *testing.T, f *Facts) { condition(f, 1, metav1.ConditionFalse, api.ServingPlaintext, "no TLS") }, "warning SC410 Service shop/web: Plaintext: no TLS"},
 	{"unreachable", func(_ *testing.T, f *Facts) {
 		condition(f, 1, metav1.ConditionUnknown, api.ServingUnreachable, "no answer")
-	}, "info SC410 Service shop/web: Unreachable: no answer"},
+	}, "warning SC410 Service shop/web: Unreachable: no answer"},
 	{"no port has it", func(_ *testing.T, f *Facts) {
 		condition(f, 1, metav1.ConditionFalse, api.ServingNoPort, "no ready pod has targetPort sc-tls-99999")
 	}, "warning SC410 Service shop/web: NoPort: no ready pod has targetPort sc-tls-99999"},
@@ -409,7 +409,7 @@ var ofServices = []breaking{
 	{"stale behind a proxy", func(_ *testing.T, f *Facts) {
 		service(f).Spec.Ports = []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromString("sc-tls-8080")}}
 		condition(f, 1, metav1.ConditionFalse, api.ServingStale, "2 pods")
-	}, "warning SC409 Service shop/web: 2 pods; TLS at targetPort sc-tls-8080 is served by the proxy in its pods"},
+	}, "warning SC409 Service shop/web: 2 pods; TLS at targetPort sc-tls-8080 is asked of the proxy in its pods"},
 	{"the label is wrong", func(_ *testing.T, f *Facts) {
 		f.Namespaces[0].Labels[api.LabelInject], f.Namespaces[0].Services = "yes", nil
 	}, `error SC404 Namespace shop: label servingcert.dev/inject: "yes": must be "enabled" or "disabled"`},
@@ -620,4 +620,13 @@ func TestTheRoleOfAWebhookConfiguration(t *testing.T) {
 		_, ok := s.unnamed(other)
 		assert.False(t, ok, "%v", other)
 	}
+}
+
+// TestNobodySawWhatNoPodServes: a check that could not be made of a Service does not pass.
+func TestNobodySawWhatNoPodServes(t *testing.T) {
+	passed := func(findings ...Finding) bool {
+		return slices.ContainsFunc(NewReport(findings, []ID{NoConsumers, NotServed}).Findings, func(f Finding) bool { return f.ID == NotServed && f.Level == OK })
+	}
+	assert.True(t, passed())
+	assert.False(t, passed(found(NoConsumers, "Service shop/web", "no ready pod mounts it")))
 }

@@ -103,7 +103,7 @@ func (s *Service) steps(labelled bool) {
 		}
 		s.Steps = append(s.Steps, Step{what, text})
 	}
-	if s.Patch != nil || s.Way == WayRollout {
+	if s.Patch != nil || s.Way == WayRollout || s.Way == WayCheck && s.Secret != "" {
 		if s.OptIn = !labelled; !labelled {
 			run("opt the namespace in, once", s.Namespace, "kubectl", "label", "namespace", s.Namespace, api.LabelInject+"="+api.InjectEnabled)
 		}
@@ -126,8 +126,11 @@ func (s *Service) steps(labelled bool) {
 			}
 		}
 	}
-	if s.Way == WayCheck {
-		add("see whether they serve TLS: openssl s_client, or curl, from a pod")
+	for _, p := range s.Ports {
+		if s.Way == WayCheck && p.Today == TodayDeclared {
+			run(fmt.Sprintf("see whether port %d serves TLS: openssl s_client -connect localhost:8443, while this runs", p.Port), s.Name,
+				"kubectl", "port-forward", "service/"+s.Name, fmt.Sprintf("8443:%d", p.Port), "-n", s.Namespace)
+		}
 	}
 	if s.Way != WayPort && s.Way != WayMove {
 		return
@@ -138,10 +141,14 @@ func (s *Service) steps(labelled bool) {
 	if n := s.unclear(); n > 0 {
 		add("check " + plural(n, "address") + ": TLS or plaintext is not said there")
 	}
-	if slices.ContainsFunc(s.Ports, func(p Port) bool { return p.Today == TodayAny }) {
-		run("see who still speaks plaintext", s.Name, "kubectl", "servingcert", "clients", s.Name, "-n", s.Namespace)
+	if s.Way == WayMove && s.Serving != api.ServingCurrent {
+		run("see why TLS was not seen: condition "+api.ConditionServing+" is "+cmp.Or(s.Serving, "missing"), s.Name, "kubectl", "servingcert", "status", s.Name, "-n", s.Namespace)
 	}
-	add("take plaintext away (" + api.Documentation + "tls-beside-plaintext.md)")
+	if !slices.ContainsFunc(s.Ports, func(p Port) bool { return p.Today == TodayAny }) {
+		add("let plaintext pass through the proxy too (" + api.Documentation + "tls-beside-plaintext.md#5-move-the-clients-and-see-who-has-not)")
+	}
+	run("see who still speaks plaintext, which includes clients that are not listed here", s.Name, "kubectl", "servingcert", "clients", s.Name, "-n", s.Namespace)
+	add("take plaintext away, once nobody speaks it (" + api.Documentation + "tls-beside-plaintext.md#6-take-plaintext-away)")
 }
 
 // securely are the addresses with TLS.

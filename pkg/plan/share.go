@@ -112,6 +112,8 @@ func (b *Builder) withhold(services []Service, behind map[key][]Workload) {
 			asking[id], pods[id] = append(asking[id], s), w
 		}
 	}
+	for b.giveWay(asking, pods) {
+	}
 	lost := map[*Service][]loss{}
 	for _, id := range slices.Sorted(maps.Keys(asking)) {
 		for s, l := range b.losers(pods[id], asking[id]) {
@@ -123,9 +125,59 @@ func (b *Builder) withhold(services []Service, behind map[key][]Workload) {
 	}
 }
 
+// giveWay takes back what was proposed to one Service whose certificate the pods would take instead of that of a
+// Service which clients rather call. It reports whether there was one.
+func (b *Builder) giveWay(asking map[string][]*Service, pods map[string]Workload) (found bool) {
+	for _, id := range slices.Sorted(maps.Keys(asking)) {
+		for l := b.betterLoser(pods[id], asking[id]); l != nil; l = b.betterLoser(pods[id], asking[id]) {
+			wins := l.to
+			loss{workload: l.workload, to: l.loser}.takeAll(wins, b.index.services[key{wins.Namespace, wins.Name}])
+			for _, w := range wins.Workloads {
+				shared := wins.Namespace + "/" + w
+				asking[shared] = slices.DeleteFunc(asking[shared], func(s *Service) bool { return s == wins })
+			}
+			found = true
+		}
+	}
+	return found
+}
+
+// betterLoser returns what a Service would lose of the workload to one that clients call less and that does not ask yet;
+// nil if there is none.
+func (b *Builder) betterLoser(w Workload, services []*Service) *loss {
+	losers := b.losers(w, services)
+	for _, s := range services {
+		if l, ok := losers[s]; ok && l.to != nil && !api.Asks(b.index.services[key{l.to.Namespace, l.to.Name}].svc) && b.calledRather(s, l.to) {
+			return &l
+		}
+	}
+	return nil
+}
+
+// calledRather reports whether clients rather call a than b, such as a Service with a ClusterIP than the headless one by
+// which members of several workloads find each other.
+func (b *Builder) calledRather(a, other *Service) bool {
+	headless := func(s *Service) bool { return api.IsHeadless(b.index.services[key{s.Namespace, s.Name}].svc) }
+	if headless(a) != headless(other) {
+		return headless(other)
+	}
+	return len(a.Workloads) < len(other.Workloads)
+}
+
+// takeAll takes back what was proposed to the Service, because of this loss.
+func (l loss) takeAll(s *Service, e *entry) {
+	for i := range s.Ports {
+		if p := &s.Ports[i]; p.Proxy != "" || p.annotate {
+			p.Proxy, p.ProxyNot, p.annotate = "", l.String(), false
+		}
+	}
+	s.conclude(e)
+}
+
 // loss is a workload whose pods take another certificate than the Service's.
 type loss struct {
 	workload string
+	loser    *Service
 	to       *Service // whose they take; nil if they name a Secret themselves
 	secret   string   // that they name
 }
@@ -161,6 +213,7 @@ func (b *Builder) losers(w Workload, services []*Service) map[*Service]loss {
 	out := map[*Service]loss{}
 	for _, s := range services {
 		if i < 0 || s.request != services[i].request {
+			taken.loser = s
 			out[s] = taken
 		}
 	}

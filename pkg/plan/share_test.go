@@ -60,6 +60,29 @@ func planFor(services []*corev1.Service, workloads ...Workload) map[string]Servi
 	return out
 }
 
+// Members of several workloads find each other by one headless Service. It takes no certificate away from the Services
+// that clients call.
+func TestAServiceOfManyWorkloadsGivesWay(t *testing.T) {
+	for name, ring := range map[string]*corev1.Service{
+		"headless":       selecting("a-ring", 7946, "ring=yes", headless),
+		"with ClusterIP": selecting("a-ring", 7946, "ring=yes"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			got := planFor([]*corev1.Service{ring, selecting("querier", 80, "app=querier"), selecting("ruler", 80, "app=ruler")},
+				pod("querier-0", map[string]string{"app": "querier", "ring": "yes"}, 80, 7946), pod("ruler-0", map[string]string{"app": "ruler", "ring": "yes"}, 80, 7946))
+			for _, name := range []string{"querier", "ruler"} {
+				assert.Equal(t, WayPort, got[name].Way, name)
+				assert.Empty(t, got[name].Without, name)
+			}
+			assert.Equal(t, WayNone, got["a-ring"].Way)
+			assert.Contains(t, got["a-ring"].Why, "take the certificate of Service querier, which selects them too: set servingcert.dev/secret-name: querier-tls in both Services")
+		})
+	}
+	asked := selecting("a-ring", 7946, "ring=yes", headless, annotated("servingcert.dev/secret-name", "ring-tls"))
+	got := planFor([]*corev1.Service{asked, selecting("querier", 80, "app=querier")}, pod("querier-0", map[string]string{"app": "querier", "ring": "yes"}, 80, 7946))
+	assert.Equal(t, "ring-tls", got["querier"].Secret, "what somebody asked for is not taken back")
+}
+
 func TestServicesOfTheSamePodsShareASecret(t *testing.T) {
 	db := pod("db-0", map[string]string{"app": "db", "tier": "data"}, 5432, 9187)
 	for name, tc := range map[string]struct {

@@ -83,6 +83,9 @@ func (f *manifestFlags) read(stdin io.Reader) ([]preview.Document, error) {
 			docs = append(docs, parsed...)
 		}
 	}
+	if len(docs) == 0 {
+		return nil, fmt.Errorf("%s: holds no object", strings.Join(f.files, ", "))
+	}
 	return docs, nil
 }
 

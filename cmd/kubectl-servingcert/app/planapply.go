@@ -47,6 +47,8 @@ func (f *planFlags) carryOut(ctx context.Context, p plan.Plan) error {
 	switch {
 	case len(waves) == 0 && len(p.Unread) > 0:
 		return errors.New("nothing to do was found, and not all could be read")
+	case len(waves) == 0 && leftAlone(p) > 0:
+		return fmt.Errorf("%s left alone", judge.Count(leftAlone(p), "Service"))
 	case len(waves) == 0:
 		return nil
 	case len(p.Forbidden) > 0:
@@ -56,10 +58,8 @@ func (f *planFlags) carryOut(ctx context.Context, p plan.Plan) error {
 	if err != nil {
 		return err
 	}
-	if !f.dryRun { // it waits for certificates
-		if err := f.requireRunning(ctx, c, f.system, "", "signer"); err != nil {
-			return err
-		}
+	if err := f.requireRunning(ctx, c, f.system, "", "signer"); err != nil { // it waits for certificates
+		return err
 	}
 	if !f.yes && !f.dryRun {
 		if err := agreed(f.streams); err != nil {
@@ -76,6 +76,9 @@ func (f *planFlags) carryOut(ctx context.Context, p plan.Plan) error {
 	}
 	if n := len(a.Unseen); n > 0 {
 		return fmt.Errorf("done, but %s not seen to serve TLS: %s", judge.Count(n, "Service"), strings.Join(a.Unseen, ", "))
+	}
+	if n := leftAlone(p); n > 0 {
+		return fmt.Errorf("done, but %s left alone", judge.Count(n, "Service"))
 	}
 	_, err = fmt.Fprintln(f.out, "Done. If manifests in a repository are the source, add the same there: kubectl servingcert plan -f FILE -o yaml")
 	return err
@@ -111,7 +114,7 @@ func outlook(p plan.Plan, waves [][]plan.Service) string {
 		}
 	}
 	for _, s := range p.Services {
-		if s.ManagedBy != "" && s.Wave > 0 && s.Way != plan.WayMove {
+		if managed(s) {
 			fmt.Fprintf(&b, "left alone: %s/%s: %s manages it: change its source (plan -o yaml)\n", api.Escape(s.Namespace), api.Escape(s.Name), s.ManagedBy)
 		}
 	}
@@ -119,6 +122,18 @@ func outlook(p plan.Plan, waves [][]plan.Service) string {
 		b.WriteString("nothing to do for --apply\n")
 	}
 	return b.String()
+}
+
+// managed reports whether the Service is left alone because somebody else writes it.
+func managed(s plan.Service) bool { return s.ManagedBy != "" && s.Wave > 0 && s.Way != plan.WayMove }
+
+func leftAlone(p plan.Plan) (n int) {
+	for _, s := range p.Services {
+		if managed(s) {
+			n++
+		}
+	}
+	return n
 }
 
 // changes says what is added to a Service.

@@ -136,8 +136,14 @@ func (f *renewFlags) signs(ctx context.Context, c *cluster.Cluster, chosen []jud
 		}
 	}
 	waits := f.wait && !f.dryRun
+	if lines := judge.NotOptedIn(slices.DeleteFunc(slices.Clone(chosen), func(s judge.Service) bool { return s.Leaf != "" })); lines != "" {
+		return fmt.Errorf("nothing can be renewed: %s", lines)
+	}
 	cm, err := c.CAConfigMap(ctx, f.system)
-	if err != nil { // it may be elsewhere, or not for this user: the Services say what comes of the request
+	if err != nil { // it may be elsewhere, or not for this user, and then the Services say what comes of the request; or no signer has run yet
+		if waits && c.HasLease(ctx, f.system, "signer") {
+			return text.requireRunning(ctx, c, f.system, withoutWaiting, "signer")
+		}
 		if f.system = ""; waits {
 			_, _ = fmt.Fprintf(text.err, "whether a signer runs is not known: %v\n", err)
 		}

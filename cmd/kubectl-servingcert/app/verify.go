@@ -31,7 +31,7 @@ type verifyFlags struct {
 
 func (p *plugin) verifyCommand() *cobra.Command {
 	return verb{
-		about: "Check the certificate of a Service: its objects and, with --address, what a server presents.",
+		about: "Check the certificate of a Service: its objects and, with --address, what a server presents. Exit code 1 if something is wrong, or nobody has seen what its pods serve.",
 		usage: "verify [-n NAMESPACE] SERVICE [--address HOST:PORT] [flags]",
 		examples: `# The objects of a Service: its condition, its Secret, and the bundle.
 kubectl servingcert verify web
@@ -124,10 +124,11 @@ var marks = map[string]struct {
 	judge.VerdictOK:      {"✓", good},
 	judge.VerdictFailed:  {"✗", bad},
 	judge.VerdictUnknown: {"?", doubt},
+	judge.VerdictNotSeen: {"?", doubt},
 }
 
 func (f *verifyFlags) write(seen judge.VerifySituation, findings []judge.Finding) error {
-	failed := slices.ContainsFunc(findings, func(f judge.Finding) bool { return f.Verdict == judge.VerdictFailed })
+	failed := slices.ContainsFunc(findings, func(f judge.Finding) bool { return f.Verdict == judge.VerdictFailed || f.Verdict == judge.VerdictNotSeen })
 	var err error
 	if f.output == "text" {
 		err = writeFindings(f.screen, findings)

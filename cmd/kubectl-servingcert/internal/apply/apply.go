@@ -27,11 +27,13 @@ type Timing struct {
 	Settle time.Duration
 	// Endpoints is how long a port may take to have its endpoints again.
 	Endpoints time.Duration
+	// Serving is how long the rotator may take to see that the Services of a wave serve TLS.
+	Serving time.Duration
 }
 
 // DefaultTiming returns that of the command.
 func DefaultTiming() Timing {
-	return Timing{Look: time.Second, Settle: 5 * time.Second, Endpoints: time.Minute}
+	return Timing{Look: time.Second, Settle: 5 * time.Second, Endpoints: time.Minute, Serving: time.Minute}
 }
 
 // Applier carries out plans.
@@ -69,6 +71,15 @@ func Chosen(p plan.Plan) [][]plan.Service {
 // Run carries out the waves that Chosen returns. It ends with the first wave that fails: the next ones call
 // its Services.
 func (a *Applier) Run(ctx context.Context, waves [][]plan.Service) error {
+	var taken []error
+	for _, s := range slices.Concat(waves...) {
+		if err := a.isFree(ctx, s); err != nil {
+			taken = append(taken, err)
+		}
+	}
+	if err := errors.Join(taken...); err != nil {
+		return fmt.Errorf("%w\nNothing was changed", err)
+	}
 	for _, wave := range waves {
 		if err := a.wave(ctx, wave); err != nil {
 			return err
@@ -133,16 +144,22 @@ func (a *Applier) replace(ctx context.Context, steps []*step) error {
 	if err != nil {
 		return err
 	}
+	var served []*step
 	for _, s := range steps {
-		if s.waitsFor(byHand) {
+		switch {
+		case s.waitsFor(byHand):
 			a.unseen(s, "serves TLS once the pods that were named are replaced")
+			continue
+		case len(s.ready) == 0:
+			a.unseen(s, "no pod of it was ready before")
 			continue
 		}
 		if err := a.served(ctx, s); err != nil {
 			return err
 		}
+		served = append(served, s)
 	}
-	return nil
+	return a.seenServing(ctx, served)
 }
 
 // withPatched adds to an error which Services are patched: they keep what was added, and the next run goes on with them.

@@ -21,6 +21,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/plan"
 )
 
@@ -32,6 +33,7 @@ type world struct {
 	service plan.Service
 
 	taken, managedBy string // a Secret of the name that is to be asked for
+	serving          func(*corev1.Service) []metav1.Condition
 }
 
 func newWorld(t *testing.T) *world {
@@ -43,7 +45,7 @@ func newWorld(t *testing.T) *world {
 		ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "registry.example/app", Ports: []corev1.ContainerPort{{ContainerPort: 8080}}}}},
 	}}}
 	w := &world{Clientset: fake.NewClientset(svc, d, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, slice("http"))}
-	w.applier = Applier{Client: w, FieldManager: "test", Out: &w.out, Timeout: time.Second, Timing: Timing{Look: time.Millisecond, Settle: 5 * time.Millisecond, Endpoints: 100 * time.Millisecond}}
+	w.applier = Applier{Client: w, FieldManager: "test", Out: &w.out, Timeout: time.Second, Timing: Timing{Look: time.Millisecond, Settle: 5 * time.Millisecond, Endpoints: 100 * time.Millisecond, Serving: 20 * time.Millisecond}}
 	w.applier.Secret = func(context.Context, string, string) (bool, string, error) { return w.taken != "", w.managedBy, nil }
 	b := plan.New([]*corev1.Service{svc}, nil, plan.Options{Endpoints: plan.Endpoints{}})
 	b.AddWorkload(plan.Workload{Kind: "Deployment", Namespace: "shop", Name: "web", Pod: &corev1.Pod{ObjectMeta: d.Spec.Template.ObjectMeta, Spec: d.Spec.Template.Spec}})
@@ -156,10 +158,14 @@ func TestClaimsAreVolumesOfThePod(t *testing.T) {
 	assert.Nil(t, s.Spec.Template.Spec.Volumes[0].PersistentVolumeClaim, "the object is as it was read")
 }
 
+var (
+	always = corev1.ContainerRestartPolicyAlways
+	proxy  = []corev1.Container{{Name: api.ProxyContainer, RestartPolicy: &always, Args: []string{"--listen=sc-tls-8080=15444:8080"}}}
+)
+
 // TestPodsThatHaveTheProxyStay, and those that somebody else replaces are not waited for.
 func TestPodsThatHaveTheProxyStay(t *testing.T) {
-	always, yes := corev1.ContainerRestartPolicyAlways, true
-	proxy := []corev1.Container{{Name: api.ProxyContainer, RestartPolicy: &always, Args: []string{"--listen=sc-tls-8080=15444:8080"}}}
+	yes := true
 	for _, tt := range []struct {
 		has, onDelete bool
 		said          string
@@ -187,10 +193,48 @@ func TestPodsThatHaveTheProxyStay(t *testing.T) {
 		require.NoError(t, w.Tracker().Add(pod))
 		require.NoError(t, w.run(t))
 		assert.Contains(t, w.out.String(), tt.said)
-		assert.Equal(t, tt.onDelete, len(w.applier.Unseen) > 0)
+		assert.Equal(t, []string{"shop/web"}, w.applier.Unseen)
 		d, err = w.AppsV1().Deployments("shop").Get(t.Context(), "web", metav1.GetOptions{})
 		require.NoError(t, err)
 		assert.Empty(t, d.Spec.Template.Annotations)
+	}
+}
+
+// TestAnEndpointIsNotYetTLS: a Service is done once the rotator has seen that it serves TLS, at the ports that it has now.
+func TestAnEndpointIsNotYetTLS(t *testing.T) {
+	for name, tt := range map[string]struct {
+		serving func(svc *corev1.Service) []metav1.Condition
+		said    string
+	}{
+		"seen": {func(svc *corev1.Service) []metav1.Condition {
+			return state.Say(metav1.Condition{Type: api.ConditionServing, Status: metav1.ConditionTrue}, state.Serving{Ports: api.NeedsHash(svc)}).Both()
+		}, "service shop/web: seen to serve TLS\n"},
+		"seen at other ports": {func(*corev1.Service) []metav1.Condition {
+			return state.Say(metav1.Condition{Type: api.ConditionServing, Status: metav1.ConditionTrue}, state.Serving{Ports: "0a"}).Both()
+		}, "not seen to serve TLS: condition servingcert.dev/Serving is True, "},
+		"not reached": {func(svc *corev1.Service) []metav1.Condition {
+			return state.Say(metav1.Condition{Type: api.ConditionServing, Status: metav1.ConditionUnknown, Reason: api.ServingUnreachable}, state.Serving{Ports: api.NeedsHash(svc)}).Both()
+		}, "not seen to serve TLS: condition servingcert.dev/Serving is Unknown, Unreachable\n"},
+		"nobody looked": {func(*corev1.Service) []metav1.Condition { return nil }, "not seen to serve TLS: condition servingcert.dev/Serving is not there yet\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			w.issuing(t, func(p *corev1.Pod) error {
+				p.Labels, p.Spec.InitContainers = map[string]string{api.LabelInjected: "true"}, proxy
+				return nil
+			})
+			yes := true
+			require.NoError(t, w.Tracker().Add(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", Labels: map[string]string{"app": "web", "pod-template-hash": "5f5d"},
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "apps/v1", Kind: "ReplicaSet", Name: "web-5f5d", Controller: &yes}}},
+				Spec: corev1.PodSpec{InitContainers: proxy}}))
+			w.whenPatched(func() {
+				require.NoError(t, w.Tracker().Update(discoveryv1.SchemeGroupVersion.WithResource("endpointslices"), slice("http", "https"), "shop"))
+			})
+			w.serving = tt.serving
+			require.NoError(t, w.run(t))
+			assert.Contains(t, w.out.String(), tt.said)
+			assert.Equal(t, name != "seen", len(w.applier.Unseen) > 0)
+		})
 	}
 }
 
@@ -202,7 +246,10 @@ func (w *world) issuing(t *testing.T, pod func(*corev1.Pod) error) {
 			return true, nil, err
 		}
 		svc := obj.(*corev1.Service).DeepCopy()
-		svc.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue}}
+		if w.serving != nil {
+			svc.Status.Conditions = w.serving(svc)
+		}
+		svc.Status.Conditions = append(svc.Status.Conditions, metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue})
 		return true, svc, nil
 	})
 	w.PrependReactor("create", "selfsubjectaccessreviews", func(a clienttesting.Action) (bool, runtime.Object, error) {

@@ -12,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/plan"
 )
 
@@ -77,18 +78,12 @@ func (a *Applier) seen(ctx context.Context, steps []*step) error {
 
 // served waits until the ports that were added have ready endpoints, and those from before too.
 func (a *Applier) served(ctx context.Context, s *step) error {
-	if len(s.ready) == 0 {
-		a.unseen(s, "no pod of it was ready before")
-		return nil
-	}
 	var missing []string
-	var serving *metav1.Condition
 	err := a.until(ctx, a.Timing.Endpoints, func(ctx context.Context) (bool, error) {
 		svc, err := a.Client.CoreV1().Services(s.Namespace).Get(ctx, s.Name, metav1.GetOptions{})
 		if err != nil {
 			return false, fmt.Errorf("Service %s: %w", s.id(), err)
 		}
-		serving = api.Condition(svc, api.ConditionServing)
 		ready, err := a.ready(ctx, svc)
 		missing = nil
 		for _, p := range svc.Spec.Ports {
@@ -105,10 +100,41 @@ func (a *Applier) served(ctx context.Context, s *step) error {
 	case err != nil:
 		return err
 	}
-	said := "condition " + api.ConditionServing + " is not there yet: see kubectl servingcert verify"
-	if serving != nil {
-		said = fmt.Sprintf("condition %s is %s, %s", api.ConditionServing, serving.Status, api.Escape(serving.Reason))
+	a.print("service %s: all its ports have ready endpoints", s.id())
+	return nil
+}
+
+// seenServing waits until the rotator has seen that the Services serve TLS, and takes note of those of which it has not:
+// an endpoint may lead to a port at which nothing answers in TLS.
+func (a *Applier) seenServing(ctx context.Context, steps []*step) error {
+	waiting, said := steps, map[*step]string{}
+	err := a.until(ctx, a.Timing.Serving, func(ctx context.Context) (bool, error) {
+		var still []*step
+		for _, s := range waiting {
+			svc, err := a.Client.CoreV1().Services(s.Namespace).Get(ctx, s.Name, metav1.GetOptions{})
+			if err != nil {
+				return false, fmt.Errorf("Service %s: %w", s.id(), err)
+			}
+			c := api.Condition(svc, api.ConditionServing)
+			switch {
+			case c == nil:
+				said[s] = "condition " + api.ConditionServing + " is not there yet"
+			case c.Status == metav1.ConditionTrue && state.ServingIsOfNow(svc):
+				a.print("service %s: seen to serve TLS", s.id())
+				continue
+			default:
+				said[s] = fmt.Sprintf("condition %s is %s, %s", api.ConditionServing, c.Status, api.Escape(c.Reason))
+			}
+			still = append(still, s)
+		}
+		waiting = still
+		return len(waiting) == 0, nil
+	})
+	if !errors.Is(err, errTooLong) {
+		return err
 	}
-	a.print("service %s: all its ports have ready endpoints; %s", s.id(), said)
+	for _, s := range waiting {
+		a.unseen(s, said[s])
+	}
 	return nil
 }

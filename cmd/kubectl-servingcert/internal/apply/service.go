@@ -24,16 +24,14 @@ func (a *Applier) look(ctx context.Context, s plan.Service) (*step, error) {
 	if !s.Unchanged(svc) {
 		return nil, fmt.Errorf("Service %s was changed since the plan was made: run the command again", st.id())
 	}
-	if err := a.isFree(ctx, st); err != nil {
-		return nil, err
-	}
 	st.ready, err = a.ready(ctx, svc)
 	return st, err
 }
 
 // isFree returns an error if the Secret that the Service is to ask for is somebody else's: the signer would refuse it, and new
 // pods would mount it.
-func (a *Applier) isFree(ctx context.Context, s *step) error {
+func (a *Applier) isFree(ctx context.Context, s plan.Service) error {
+	id := s.Namespace + "/" + s.Name
 	name := ""
 	if s.Patch != nil {
 		name = s.Patch.Metadata.Annotations[api.AnnotationSecretName]
@@ -44,13 +42,13 @@ func (a *Applier) isFree(ctx context.Context, s *step) error {
 	exists, managedBy, err := a.Secret(ctx, s.Namespace, name)
 	switch {
 	case apierrors.IsForbidden(err):
-		a.print("service %s: not seen whether there is another Secret %s: this user may not read it", s.id(), name)
+		a.print("service %s: not seen whether there is another Secret %s: this user may not read it", id, name)
 		return nil
 	case err != nil:
 		return fmt.Errorf("Secret %s/%s: %w", s.Namespace, name, err)
 	case exists && managedBy == "":
-		return fmt.Errorf("Service %s: Secret %s exists, and is not of servingcert: set annotation %s of the Service to another name, and run the command again. Nothing was changed in this wave but the label of the namespace",
-			s.id(), name, api.AnnotationSecretName)
+		return fmt.Errorf("Service %s: Secret %s exists, and is not of servingcert: set annotation %s of the Service to another name, and run the command again",
+			id, name, api.AnnotationSecretName)
 	}
 	return nil
 }

@@ -59,3 +59,10 @@ func Leases(ctx context.Context, client kubernetes.Interface, namespace string) 
 	}
 	return leases, nil
 }
+
+// HasLease reports whether the Lease of a process is there, as far as the user may see it: servingcert is installed in that
+// namespace.
+func (c *Cluster) HasLease(ctx context.Context, system, process string) bool {
+	_, err := c.Client.CoordinationV1().Leases(system).Get(ctx, "servingcert-"+process, metav1.GetOptions{})
+	return err == nil
+}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -15,6 +16,7 @@ import (
 // keeps in all what it sees.
 func (w *Watcher) Renewal(ctx context.Context, all []judge.Renewal) error {
 	defer w.Bar.Clear()
+	began := w.Now()
 	for {
 		if err := w.observe(ctx, all); err != nil && ctx.Err() == nil {
 			return err
@@ -28,7 +30,7 @@ func (w *Watcher) Renewal(ctx context.Context, all []judge.Renewal) error {
 			return fmt.Errorf("not renewed: %w. The requests stay, and a signer answers them when it runs", err)
 		}
 		if !pause(ctx, w.Timing.Look) {
-			return fmt.Errorf("not renewed after %s: %s", w.Timeout, describe(waiting))
+			return fmt.Errorf("not renewed after %s: %s", w.Now().Sub(began).Round(time.Second), describe(waiting))
 		}
 	}
 }

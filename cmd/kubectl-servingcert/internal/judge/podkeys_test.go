@@ -62,12 +62,12 @@ func TestVerifyPodKeys(t *testing.T) {
 		reason  string
 		verdict string
 	}{
-		{"", "", VerdictUnknown},
+		{"", "", VerdictNotSeen},
 		{metav1.ConditionTrue, api.ServingCurrent, VerdictOK},
 		{metav1.ConditionFalse, api.ServingStale, VerdictFailed},
 		{metav1.ConditionFalse, api.ServingForeign, VerdictFailed},
-		{metav1.ConditionFalse, api.ServingPropagating, VerdictUnknown},
-		{metav1.ConditionUnknown, api.ServingUnreachable, VerdictUnknown},
+		{metav1.ConditionFalse, api.ServingPropagating, VerdictNotSeen},
+		{metav1.ConditionUnknown, api.ServingUnreachable, VerdictNotSeen},
 	} {
 		s, _ := ServiceOf(podKeysService(tt.status, tt.reason))
 		assert.Equal(t, VerdictOK, judgeCondition(s).Verdict)
@@ -78,7 +78,7 @@ func TestVerifyPodKeys(t *testing.T) {
 	assert.Empty(t, judgeServing(Service{}))
 	switched, _ := ServiceOf(podKeysService(metav1.ConditionTrue, api.ServingCurrent))
 	switched.Serving.Leaf = "of a Secret"
-	assert.Equal(t, VerdictUnknown, judgeServing(switched)[0].Verdict)
+	assert.Equal(t, VerdictNotSeen, judgeServing(switched)[0].Verdict)
 }
 
 func TestVerifyWhatAPodWithAKeyOfItsOwnServes(t *testing.T) {

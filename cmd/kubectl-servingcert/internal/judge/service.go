@@ -77,15 +77,15 @@ func (s Service) ReasonColumn() string {
 	return s.Reason
 }
 
-// ByProxy says where the proxy in its pods serves TLS; "" if nowhere.
+// ByProxy says where the proxy in its pods is asked to serve TLS; "" if nowhere. Whether it does, condition Serving says.
 func (s Service) ByProxy() string {
 	switch len(s.Proxy) {
 	case 0:
 		return ""
 	case 1:
-		return "TLS is served by the proxy in its pods, at targetPort " + s.Proxy[0]
+		return "TLS is asked of the proxy in its pods, at targetPort " + s.Proxy[0]
 	}
-	return "TLS is served by the proxy in its pods, at targetPorts " + strings.Join(s.Proxy, ", ")
+	return "TLS is asked of the proxy in its pods, at targetPorts " + strings.Join(s.Proxy, ", ")
 }
 
 // Refused reports whether nothing is issued for the Service until its namespace has the label,

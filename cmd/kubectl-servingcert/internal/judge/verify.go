@@ -62,6 +62,7 @@ const (
 	VerdictOK      = "ok"
 	VerdictFailed  = "FAILED"
 	VerdictUnknown = "unknown" // the user may not see it
+	VerdictNotSeen = "notSeen" // nobody has seen it yet
 )
 
 // Finding is the result of one check.
@@ -159,13 +160,13 @@ func judgeServing(s Service) []Finding {
 	name := fmt.Sprintf("pods of Service %s/%s", s.Namespace, s.Name)
 	switch {
 	case s.Serving == nil, s.PodKeys && s.Serving.Leaf != "": // what it said is about a Secret
-		return []Finding{{VerdictUnknown, name + ": the rotator has not said yet what they serve"}}
+		return []Finding{{VerdictNotSeen, name + ": the rotator has not said yet what they serve"}}
 	case s.Serving.Outdated:
-		return []Finding{{VerdictUnknown, name + ": the rotator has not said yet what they serve: what it says is about an earlier certificate, or other ports: " + s.Serving.Reason}}
+		return []Finding{{VerdictNotSeen, name + ": the rotator has not said yet what they serve: what it says is about an earlier certificate, or other ports: " + s.Serving.Reason}}
 	case s.Serving.isTrue():
 		return []Finding{{VerdictOK, name + ": " + s.Serving.Message}}
 	case s.Serving.Status == string(corev1.ConditionUnknown), s.Serving.Reason == api.ServingPropagating:
-		return []Finding{{VerdictUnknown, fmt.Sprintf("%s: %s: %s", name, s.Serving.Reason, s.Serving.Message)}}
+		return []Finding{{VerdictNotSeen, fmt.Sprintf("%s: %s: %s", name, s.Serving.Reason, s.Serving.Message)}}
 	}
 	return []Finding{{VerdictFailed, fmt.Sprintf("%s: %s: %s", name, s.Serving.Reason, s.Serving.Message)}}
 }

@@ -116,7 +116,7 @@ func TestVerify(t *testing.T) {
 		s := good(t, ca)
 		s.Service.Proxy = []string{"sc-any-http", "sc-tls-8080"}
 		text := Verify(s, epoch)[0].Text
-		assert.True(t, strings.HasSuffix(text, "; TLS is served by the proxy in its pods, at targetPorts sc-any-http, sc-tls-8080"), text)
+		assert.True(t, strings.HasSuffix(text, "; TLS is asked of the proxy in its pods, at targetPorts sc-any-http, sc-tls-8080"), text)
 	})
 	t.Run("what may not be read is said", func(t *testing.T) {
 		s := good(t, ca)
@@ -138,9 +138,9 @@ func TestVerifyWhatPodsOfASecretServe(t *testing.T) {
 		{service("web", metav1.ConditionTrue, api.ServingCurrent, "said"), Finding{VerdictOK, "pods of Service shop/web: said"}},
 		{service("web", metav1.ConditionFalse, api.ServingNoPort, "said"), Finding{VerdictFailed, "pods of Service shop/web: NoPort: said"}},
 		{service("web", metav1.ConditionFalse, api.ServingNoConsumers, "said"), Finding{VerdictFailed, "pods of Service shop/web: NoConsumers: said"}},
-		{service("web", metav1.ConditionUnknown, api.ServingUnreachable, "said"), Finding{VerdictUnknown, "pods of Service shop/web: Unreachable: said"}},
-		{outdated, Finding{VerdictUnknown, "pods of Service shop/web: the rotator has not said yet what they serve: what it says is about an earlier certificate, or other ports: Current"}},
-		{unseen, Finding{VerdictUnknown, "pods of Service shop/web: the rotator has not said yet what they serve"}},
+		{service("web", metav1.ConditionUnknown, api.ServingUnreachable, "said"), Finding{VerdictNotSeen, "pods of Service shop/web: Unreachable: said"}},
+		{outdated, Finding{VerdictNotSeen, "pods of Service shop/web: the rotator has not said yet what they serve: what it says is about an earlier certificate, or other ports: Current"}},
+		{unseen, Finding{VerdictNotSeen, "pods of Service shop/web: the rotator has not said yet what they serve"}},
 	} {
 		assert.Equal(t, []Finding{tt.want}, judgeServing(tt.service))
 	}
