@@ -257,7 +257,7 @@ images: ## images of webhook, signer, rotator, proxy and hostsync into bin/image
 	@go run -C hack/node ./images/cmd/images --dir $(BIN)/images
 
 .PHONY: node-test
-node-test: ## raise such a node, break it in every way, and see that nothing remains of it
+node-test: node-binaries ## raise such a node, break it in every way, and see that nothing remains of it
 	go test -tags e2e -count 1 -v ./hack/deb
 	go test -C hack/node -tags e2e -count 1 -timeout 15m -v . ./images
 
