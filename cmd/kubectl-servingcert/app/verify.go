@@ -128,7 +128,9 @@ var marks = map[string]struct {
 }
 
 func (f *verifyFlags) write(seen judge.VerifySituation, findings []judge.Finding) error {
-	failed := slices.ContainsFunc(findings, func(f judge.Finding) bool { return f.Verdict == judge.VerdictFailed || f.Verdict == judge.VerdictNotSeen })
+	failed := slices.ContainsFunc(findings, func(f judge.Finding) bool {
+		return f.Verdict == judge.VerdictFailed || f.Verdict == judge.VerdictNotSeen
+	})
 	var err error
 	if f.output == "text" {
 		err = writeFindings(f.screen, findings)

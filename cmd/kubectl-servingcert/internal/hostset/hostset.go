@@ -141,7 +141,7 @@ func (s Static) daemonSet(meta metav1.ObjectMeta) *appsv1.DaemonSet {
 						VolumeMounts: mounts,
 						ReadinessProbe: &corev1.Probe{
 							ProbeHandler:  corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"/hostsync", "ready"}}},
-							PeriodSeconds: 30,
+							PeriodSeconds: 30, TimeoutSeconds: 10, // a process in a container may take seconds to start on a busy node
 						},
 						SecurityContext: &corev1.SecurityContext{
 							RunAsUser: &root, ReadOnlyRootFilesystem: &yes, AllowPrivilegeEscalation: &no,
