@@ -137,7 +137,7 @@ func goBack(s *Situation) *Decision {
 // before, but for the first one only.
 func install(s *Situation) *Decision {
 	next := s.Source.Content
-	if next == nil || s.Here.Content != nil && next.ID == s.Here.Content.ID || s.avoided(next) || Worse(s.Store, s.Here, next, s.Now) != nil || !s.paced(next).IsZero() {
+	if next == nil || s.Here.Content != nil && next.ID == s.Here.Content.ID || s.avoided(next) || Worse(s.Store, s.Here, next, s.Now) != nil || !s.paced().IsZero() {
 		return nil
 	}
 	sw := s.pending()
@@ -150,8 +150,8 @@ func install(s *Situation) *Decision {
 	}
 }
 
-// paced returns until when a switch to the content waits because of the last one; zero: it does not.
-func (s *Situation) paced(next *Content) (until time.Time) {
+// paced returns until when a switch waits because of the last one; zero: it does not.
+func (s *Situation) paced() (until time.Time) {
 	last := s.State.Switch
 	if last == nil || s.Here.Content == nil { // who writes the bundle too can make any content there look bad
 		return until
@@ -189,8 +189,8 @@ func report(s *Situation) *Decision {
 		d.Again = earliest(d.Again, s.State.Avoid.Until)
 	case next == nil:
 		d.Reason, d.Message = SourceMissing, fmt.Sprintf("%s: %s", s.Store.From, s.missing())
-	case s.Here.Content != nil && next.ID != s.Here.Content.ID && Worse(s.Store, s.Here, next, s.Now) == nil && !s.paced(next).IsZero():
-		until := s.paced(next)
+	case s.Here.Content != nil && next.ID != s.Here.Content.ID && Worse(s.Store, s.Here, next, s.Now) == nil && !s.paced().IsZero():
+		until := s.paced()
 		d.Reason, d.Message, d.Again = InProgress, fmt.Sprintf("waiting for %s after the last switch", s.Pace), earliest(d.Again, until)
 	case s.Here.Content == nil || next.ID != s.Here.Content.ID:
 		d.Reason, d.Message = SourceRefused, fmt.Sprintf("%s: %v; %s", s.Store.From, Worse(s.Store, s.Here, next, s.Now), s.holds())

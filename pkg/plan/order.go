@@ -95,60 +95,74 @@ func (s *Service) todo() bool { return s.Way != WayDone && s.Way != WayNone && s
 
 // steps fills in what a person does. labelled: the namespace is known to be opted in.
 func (s *Service) steps(labelled bool) {
-	add := func(what string) { s.Steps = append(s.Steps, Step{What: what}) }
-	run := func(what, name string, command ...string) {
-		text, ok := api.Command([]string{s.Namespace, name}, command...)
-		if !ok {
-			what, text = what+" ("+text+")", ""
-		}
-		s.Steps = append(s.Steps, Step{what, text})
-	}
-	if s.Patch != nil || s.Way == WayRollout || s.Way == WayCheck && s.Secret != "" {
-		if s.OptIn = !labelled; !labelled {
-			run("opt the namespace in, once", s.Namespace, "kubectl", "label", "namespace", s.Namespace, api.LabelInject+"="+api.InjectEnabled)
-		}
-		if s.Patch != nil {
-			what := "annotate the Service"
-			if s.Patch.Spec != nil {
-				what = "add the port " + s.Patch.Added()
-			}
-			run(what, s.Name, "kubectl", "patch", "service", s.Name, "-n", s.Namespace, "-p", s.Patch.merge())
-		}
-		for _, w := range s.Workloads {
-			if slices.Contains(s.Without, w) {
-				continue
-			}
-			kind, name, _ := strings.Cut(w, "/")
-			if api.Restartable(kind) {
-				run("roll out "+w, name, "kubectl", "rollout", "restart", strings.ToLower(kind)+"/"+name, "-n", s.Namespace)
-			} else {
-				add("replace the pods of " + w)
-			}
-		}
+	if s.Patch != nil || s.Way == WayRollout || s.Way == WayCheck && s.Secret != "" && !labelled {
+		s.stepsOfServer(labelled)
 	}
 	for _, p := range s.Ports {
 		if s.Way == WayCheck && p.Today == TodayDeclared {
-			run(fmt.Sprintf("see whether port %d serves TLS: openssl s_client -connect localhost:8443, while this runs", p.Port), s.Name,
+			s.command(fmt.Sprintf("see whether port %d serves TLS: openssl s_client -connect localhost:8443, while this runs", p.Port), s.Name,
 				"kubectl", "port-forward", "service/"+s.Name, fmt.Sprintf("8443:%d", p.Port), "-n", s.Namespace)
 		}
 	}
-	if s.Way != WayPort && s.Way != WayMove {
-		return
+	if s.Way == WayPort || s.Way == WayMove {
+		s.stepsOfClients()
 	}
+}
+
+// step adds what a person does without a command that is known.
+func (s *Service) step(what string) { s.Steps = append(s.Steps, Step{What: what}) }
+
+// command adds a command, or what it does if a name in it would not be safe in a shell.
+func (s *Service) command(what, name string, command ...string) {
+	text, ok := api.Command([]string{s.Namespace, name}, command...)
+	if !ok {
+		what, text = what+" ("+text+")", ""
+	}
+	s.Steps = append(s.Steps, Step{what, text})
+}
+
+// stepsOfServer are those after which the pods serve TLS.
+func (s *Service) stepsOfServer(labelled bool) {
+	if s.OptIn = !labelled; !labelled {
+		s.command("opt the namespace in, once", s.Namespace, "kubectl", "label", "namespace", s.Namespace, api.LabelInject+"="+api.InjectEnabled)
+	}
+	if s.Patch != nil {
+		what := "annotate the Service"
+		if s.Patch.Spec != nil {
+			what = "add the port " + s.Patch.Added()
+		}
+		s.command(what, s.Name, "kubectl", "patch", "service", s.Name, "-n", s.Namespace, "-p", s.Patch.merge())
+	}
+	for _, w := range s.Workloads {
+		if slices.Contains(s.Without, w) {
+			continue
+		}
+		kind, name, _ := strings.Cut(w, "/")
+		if api.Restartable(kind) {
+			s.command("roll out "+w, name, "kubectl", "rollout", "restart", strings.ToLower(kind)+"/"+name, "-n", s.Namespace)
+		} else {
+			s.step("replace the pods of " + w)
+		}
+	}
+}
+
+// stepsOfClients are those from then on, until nobody speaks plaintext.
+func (s *Service) stepsOfClients() {
 	if s.ToMove > 0 {
-		add("move " + plural(s.ToMove, "plaintext reference") + " to " + s.securely())
+		s.step("move " + plural(s.ToMove, "plaintext reference") + " to " + s.securely())
 	}
 	if n := s.unclear(); n > 0 {
-		add("check " + plural(n, "address") + ": TLS or plaintext is not said there")
+		s.step("check " + plural(n, "address") + ": TLS or plaintext is not said there")
 	}
 	if s.Way == WayMove && s.Serving != api.ServingCurrent {
-		run("see why TLS was not seen: condition "+api.ConditionServing+" is "+cmp.Or(s.Serving, "missing"), s.Name, "kubectl", "servingcert", "status", s.Name, "-n", s.Namespace)
+		s.command("see why TLS was not seen: condition "+api.ConditionServing+" is "+cmp.Or(s.Serving, "missing"), s.Name, "kubectl", "servingcert", "status", s.Name, "-n", s.Namespace)
 	}
+	const page = api.Documentation + "tls-beside-plaintext.md"
 	if !slices.ContainsFunc(s.Ports, func(p Port) bool { return p.Today == TodayAny }) {
-		add("let plaintext pass through the proxy too (" + api.Documentation + "tls-beside-plaintext.md#5-move-the-clients-and-see-who-has-not)")
+		s.step("let plaintext pass through the proxy too (" + page + "#5-move-the-clients-and-see-who-has-not)")
 	}
-	run("see who still speaks plaintext, which includes clients that are not listed here", s.Name, "kubectl", "servingcert", "clients", s.Name, "-n", s.Namespace)
-	add("take plaintext away, once nobody speaks it (" + api.Documentation + "tls-beside-plaintext.md#6-take-plaintext-away)")
+	s.command("see who still speaks plaintext, which includes clients that are not listed here", s.Name, "kubectl", "servingcert", "clients", s.Name, "-n", s.Namespace)
+	s.step("take plaintext away, once nobody speaks it (" + page + "#6-take-plaintext-away)")
 }
 
 // securely are the addresses with TLS.
