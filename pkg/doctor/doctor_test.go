@@ -624,9 +624,11 @@ func TestTheRoleOfAWebhookConfiguration(t *testing.T) {
 
 // TestNobodySawWhatNoPodServes: a check that could not be made of a Service does not pass.
 func TestNobodySawWhatNoPodServes(t *testing.T) {
-	passed := func(findings ...Finding) bool {
-		return slices.ContainsFunc(NewReport(findings, []ID{NoConsumers, NotServed}).Findings, func(f Finding) bool { return f.ID == NotServed && f.Level == OK })
+	passed := func(f Facts) bool {
+		return slices.ContainsFunc(f.Examine(noon).Findings, func(f Finding) bool { return f.ID == NotServed && f.Level == OK })
 	}
-	assert.True(t, passed())
-	assert.False(t, passed(found(NoConsumers, "Service shop/web", "no ready pod mounts it")))
+	f := healthy(t)
+	assert.True(t, passed(f))
+	condition(&f, 1, metav1.ConditionFalse, api.ServingNoConsumers, "no ready pod mounts it")
+	assert.False(t, passed(f))
 }

@@ -70,6 +70,9 @@ func (f Facts) Examine(now time.Time) Report {
 		}
 		made = slices.DeleteFunc(made, func(id ID) bool { return id == Unreadable || id == InjectedPart }) // of manifests alone
 	}
+	if slices.ContainsFunc(findings, func(f Finding) bool { return f.ID == NoConsumers }) {
+		made = slices.DeleteFunc(made, func(id ID) bool { return id == NotServed }) // of a Service without such pods nobody has seen it
+	}
 	made = slices.DeleteFunc(made, func(id ID) bool { return f.unmade(id) })
 	slices.Sort(made)
 	return NewReport(findings, slices.Compact(made))

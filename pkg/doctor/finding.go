@@ -111,9 +111,6 @@ type Report struct {
 // NewReport returns a report of the findings. made are the checks that were made.
 func NewReport(findings []Finding, made []ID) Report {
 	r := Report{Findings: slices.Clone(findings)}
-	if slices.ContainsFunc(findings, func(f Finding) bool { return f.ID == NoConsumers }) {
-		made = slices.DeleteFunc(slices.Clone(made), func(id ID) bool { return id == NotServed }) // nobody saw them
-	}
 	for _, id := range made {
 		if !slices.ContainsFunc(findings, func(f Finding) bool { return f.ID == id }) {
 			c := CheckOf(id)

@@ -129,9 +129,13 @@ func (b *Builder) withhold(services []Service, behind map[key][]Workload) {
 // Service which clients rather call. It reports whether there was one.
 func (b *Builder) giveWay(asking map[string][]*Service, pods map[string]Workload) (found bool) {
 	for _, id := range slices.Sorted(maps.Keys(asking)) {
-		for l := b.betterLoser(pods[id], asking[id]); l != nil; l = b.betterLoser(pods[id], asking[id]) {
+		for {
+			loser, l := b.betterLoser(pods[id], asking[id])
+			if loser == nil {
+				break
+			}
 			wins := l.to
-			loss{workload: l.workload, to: l.loser}.takeAll(wins, b.index.services[key{wins.Namespace, wins.Name}])
+			wins.takeBack(loss{workload: l.workload, to: loser}.String(), b.index.services[key{wins.Namespace, wins.Name}])
 			for _, w := range wins.Workloads {
 				shared := wins.Namespace + "/" + w
 				asking[shared] = slices.DeleteFunc(asking[shared], func(s *Service) bool { return s == wins })
@@ -142,16 +146,16 @@ func (b *Builder) giveWay(asking map[string][]*Service, pods map[string]Workload
 	return found
 }
 
-// betterLoser returns what a Service would lose of the workload to one that clients call less and that does not ask yet;
-// nil if there is none.
-func (b *Builder) betterLoser(w Workload, services []*Service) *loss {
+// betterLoser returns a Service that would lose the workload to one that clients call less and that does not ask yet, and
+// what it would lose; nil if there is none.
+func (b *Builder) betterLoser(w Workload, services []*Service) (*Service, loss) {
 	losers := b.losers(w, services)
 	for _, s := range services {
 		if l, ok := losers[s]; ok && l.to != nil && !api.Asks(b.index.services[key{l.to.Namespace, l.to.Name}].svc) && b.calledRather(s, l.to) {
-			return &l
+			return s, l
 		}
 	}
-	return nil
+	return nil, loss{}
 }
 
 // calledRather reports whether clients rather call a than b, such as a Service with a ClusterIP than the headless one by
@@ -164,11 +168,11 @@ func (b *Builder) calledRather(a, other *Service) bool {
 	return len(a.Workloads) < len(other.Workloads)
 }
 
-// takeAll takes back what was proposed to the Service, because of this loss.
-func (l loss) takeAll(s *Service, e *entry) {
+// takeBack takes back what was proposed to the Service.
+func (s *Service) takeBack(why string, e *entry) {
 	for i := range s.Ports {
 		if p := &s.Ports[i]; p.Proxy != "" || p.annotate {
-			p.Proxy, p.ProxyNot, p.annotate = "", l.String(), false
+			p.Proxy, p.ProxyNot, p.annotate = "", why, false
 		}
 	}
 	s.conclude(e)
@@ -177,7 +181,6 @@ func (l loss) takeAll(s *Service, e *entry) {
 // loss is a workload whose pods take another certificate than the Service's.
 type loss struct {
 	workload string
-	loser    *Service
 	to       *Service // whose they take; nil if they name a Secret themselves
 	secret   string   // that they name
 }
@@ -213,7 +216,6 @@ func (b *Builder) losers(w Workload, services []*Service) map[*Service]loss {
 	out := map[*Service]loss{}
 	for _, s := range services {
 		if i < 0 || s.request != services[i].request {
-			taken.loser = s
 			out[s] = taken
 		}
 	}
@@ -229,17 +231,13 @@ func (s *Service) withhold(losses []loss, e *entry) {
 	for _, l := range losses {
 		s.lacks(l.workload)
 	}
+	if len(losses) == len(s.Workloads) {
+		s.takeBack(why, e)
+		return
+	}
 	for i := range s.Ports {
-		p := &s.Ports[i]
-		switch {
-		case p.Proxy == "":
-		case len(losses) == len(s.Workloads):
-			p.Proxy, p.ProxyNot = "", why
-		default:
+		if p := &s.Ports[i]; p.Proxy != "" {
 			p.Notes = append(p.Notes, why)
 		}
-	}
-	if len(losses) == len(s.Workloads) {
-		s.conclude(e)
 	}
 }

@@ -31,7 +31,7 @@ type verifyFlags struct {
 
 func (p *plugin) verifyCommand() *cobra.Command {
 	return verb{
-		about: "Check the certificate of a Service: its objects and, with --address, what a server presents. Exit code 1 if something is wrong, or nobody has seen what its pods serve.",
+		about: "Check the certificate of a Service: its objects and, with --address, what a server presents. Exit code 1 if something is wrong or was not seen.",
 		usage: "verify [-n NAMESPACE] SERVICE [--address HOST:PORT] [flags]",
 		examples: `# The objects of a Service: its condition, its Secret, and the bundle.
 kubectl servingcert verify web

@@ -71,14 +71,14 @@ func Chosen(p plan.Plan) [][]plan.Service {
 // Run carries out the waves that Chosen returns. It ends with the first wave that fails: the next ones call
 // its Services.
 func (a *Applier) Run(ctx context.Context, waves [][]plan.Service) error {
-	var taken []error
+	var taken []string
 	for _, s := range slices.Concat(waves...) {
 		if err := a.isFree(ctx, s); err != nil {
-			taken = append(taken, err)
+			taken = append(taken, err.Error())
 		}
 	}
-	if err := errors.Join(taken...); err != nil {
-		return fmt.Errorf("%w\nNothing was changed", err)
+	if len(taken) > 0 {
+		return fmt.Errorf("%s. Nothing was changed", strings.Join(taken, "; "))
 	}
 	for _, wave := range waves {
 		if err := a.wave(ctx, wave); err != nil {

@@ -104,8 +104,8 @@ func (a *Applier) served(ctx context.Context, s *step) error {
 	return nil
 }
 
-// seenServing waits until the rotator has seen that the Services serve TLS, and takes note of those of which it has not:
-// an endpoint may lead to a port at which nothing answers in TLS.
+// seenServing waits until the rotator has seen each Service serve TLS, and records those that it has not seen. A ready
+// endpoint does not show that anything answers there in TLS.
 func (a *Applier) seenServing(ctx context.Context, steps []*step) error {
 	waiting, said := steps, map[*step]string{}
 	err := a.until(ctx, a.Timing.Serving, func(ctx context.Context) (bool, error) {
