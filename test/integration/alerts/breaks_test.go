@@ -314,6 +314,7 @@ func startsAnew(t *testing.T, w *world) {
 	for _, obj := range []client.Object{
 		&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: api.DefaultNamespace, Name: api.CAStatusName}},
 		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.DefaultNamespace, Name: api.CASecretName}},
+		&corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.DefaultNamespace, Name: api.CAInterimName}},
 	} {
 		require.NoError(t, client.IgnoreNotFound(admin.Delete(ctx, obj)))
 	}
