@@ -52,10 +52,10 @@ OURS := . hack/chart hack/node hack/release test/e2e
 # The one that every change is linted in: the others compile helm, and libraries of container registries.
 LINTED := .
 # All of them: the tools, Kubernetes, what pods of the node run, cfssl's servers, programs that take a
-# certificate, Grafana's library, the Prometheus operator's, Flux and Argo CD.
+# certificate, the Prometheus operator's library, Flux and Argo CD.
 MODULES := $(OURS) hack/tools hack/prose hack/controlplane/build hack/controlplane/build/1.30 \
 	hack/controlplane/build/1.33 hack/controlplane/build/1.36 hack/node/build/coredns hack/node/build/metrics-server hack/node/build/cert-manager hack/node/build/prometheus \
-	hack/cfssl test/programs/build/small test/programs/build/kube-rbac-proxy test/programs/build/minio hack/dashboards hack/scrapeconfig \
+	hack/cfssl test/programs/build/small test/programs/build/kube-rbac-proxy test/programs/build/minio test/promtest/operator \
 	test/integration/gitops/build/flux test/integration/gitops/build/argo
 
 ##@ Start here
@@ -173,15 +173,14 @@ lint: $(LINT) ## style, import rules, tidy modules
 	@for dir in $(LINTED); do echo "golangci-lint in $$dir"; (cd $$dir && $(LINT) run) || failed=1; \
 		echo "go -C $$dir mod tidy -diff"; go -C $$dir mod tidy -diff || failed=1; done; exit $${failed:-0}
 
-# For these Go compiles helm and Grafana's library, and downloads what the tests of other modules are made of,
+# For these Go compiles helm, and downloads what the tests of other modules are made of,
 # gigabytes; the Prometheus operator's library takes minutes. What is generated with it names the file that it is
 # of, and `make test` compares.
 .PHONY: lint-long
 lint-long: LINTED := $(filter-out $(LINTED),$(OURS))
-lint-long: lint ## the same for the other modules, that those which only build what others wrote are tidy, dashboards, and what the Prometheus operator makes of deploy/podmonitors.yaml
+lint-long: lint ## the same for the other modules, that those which only build what others wrote are tidy, and what the Prometheus operator makes of deploy/podmonitors.yaml
 	@for dir in $(filter-out $(OURS),$(MODULES)); do echo "go -C $$dir mod tidy -diff"; go -C $$dir mod tidy -diff; done
-	@dir=$$(mktemp -d); go run -C hack/dashboards . $$dir && diff -r $$dir deploy/dashboards; rm -r $$dir
-	go test -C hack/scrapeconfig ./...
+	go test -C test/promtest/operator ./...
 
 # Decisions and changes are history, and what is generated is mended where it is made.
 PROSE := $(filter-out CHANGELOG.md docs/programs.md docs/reference-generated.md docs/chart.md docs/checks.md docs/cli.md, $(wildcard *.md docs/*.md deploy/*.md))
@@ -197,9 +196,8 @@ fmt: $(LINT) ## format the code and sort its imports
 .PHONY: generate
 generate: ## bring everything that is generated up to date
 	go generate ./...
-	go run -C hack/dashboards . $(CURDIR)/deploy/dashboards
 	go run -C hack/chart . generate
-	go run -C hack/scrapeconfig . $(CURDIR)/deploy/podmonitors.yaml $(CURDIR)/test/promtest/podmonitors.yaml
+	go run -C test/promtest/operator . $(CURDIR)/deploy/podmonitors.yaml $(CURDIR)/test/promtest/podmonitors.yaml
 	@for dir in $(MODULES); do echo "go -C $$dir mod tidy"; go -C $$dir mod tidy; done
 
 .PHONY: bench
@@ -258,7 +256,7 @@ images: ## images of webhook, signer, rotator, proxy and hostsync into bin/image
 
 .PHONY: node-test
 node-test: node-binaries ## raise such a node, break it in every way, and see that nothing remains of it
-	go test -tags e2e -count 1 -v ./hack/deb
+	go test -tags e2e -count 1 -v ./test/deb
 	go test -C hack/node -tags e2e -count 1 -timeout 15m -v . ./images
 
 # What it leaves is in bin/e2e. A panic of the test itself leaves its node, hence the

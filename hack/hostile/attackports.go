@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/servingcert/servingcert/hack/flood"
+	"github.com/servingcert/servingcert/test/flood"
 )
 
 // port is one of a process, which any pod of a cluster can reach.

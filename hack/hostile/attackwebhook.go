@@ -15,8 +15,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/servingcert/servingcert/hack/flood"
 	"github.com/servingcert/servingcert/hack/process"
+	"github.com/servingcert/servingcert/test/flood"
 )
 
 // asks are TLS settings of a client that wants no certificate of the webhook verified.

@@ -50,7 +50,7 @@ type (
 
 // TestTheGatewaysPageHasObjectsThatDecode: each object of the page has no field that its kind
 // does not have, calls the Service by the name of its certificate, and refers to the bundle that
-// the rotator keeps. hack/scrapeconfig has the ServiceMonitor, with the operator's own type.
+// the rotator keeps. test/promtest/operator has the ServiceMonitor, with the operator's own type.
 func TestTheGatewaysPageHasObjectsThatDecode(t *testing.T) {
 	const hostname = "web.shop.svc"
 	seen := map[string]bool{}

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
-	"github.com/servingcert/servingcert/hack/deb"
+	"github.com/servingcert/servingcert/test/deb"
 )
 
 // user is as whom the programs run, and its group. deb.Files gives it a name.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"net/url"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -74,11 +75,16 @@ func TestDashboards(t *testing.T) {
 	all, err := Dashboards("../../deploy/dashboards")
 	require.NoError(t, err)
 	require.Len(t, all, 4)
+	metrics, err := os.ReadFile("../../docs/reference-generated.md")
+	require.NoError(t, err)
 	assert.Equal(t, "servingcert-overview", all[0].Name)
 	for _, d := range all {
 		for _, p := range d.Panels {
 			for _, target := range p.Targets {
 				assert.NotContains(t, Expr(target.Expr), "$", "%s: %s: a variable that is not replaced", d.Title, p.Title)
+				for _, name := range regexp.MustCompile("servingcert_[a-z_]+").FindAllString(target.Expr, -1) {
+					assert.Contains(t, string(metrics), "`"+strings.TrimSuffix(name, "_bucket")+"`", "%s: %s: no such metric", d.Title, p.Title)
+				}
 			}
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"path/filepath"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
-	"github.com/servingcert/servingcert/hack/deb"
+	"github.com/servingcert/servingcert/test/deb"
 	"github.com/servingcert/servingcert/hack/node/images"
 	"github.com/servingcert/servingcert/test/e2e/pick"
 )

@@ -25,7 +25,7 @@ import (
 	signerapp "github.com/servingcert/servingcert/cmd/signer/app"
 	webhookapp "github.com/servingcert/servingcert/cmd/webhook/app"
 	"github.com/servingcert/servingcert/hack/controlplane"
-	"github.com/servingcert/servingcert/hack/deb"
+	"github.com/servingcert/servingcert/test/deb"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 

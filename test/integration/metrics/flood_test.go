@@ -20,7 +20,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/servingcert/servingcert/hack/flood"
+	"github.com/servingcert/servingcert/test/flood"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 

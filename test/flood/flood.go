@@ -1,5 +1,5 @@
 // Package flood makes the connections that anybody can who reaches a port, for tests and
-// for hack/hostile.
+// for make hostile.
 package flood
 
 import (

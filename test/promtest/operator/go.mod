@@ -1,5 +1,5 @@
 // The Prometheus operator's library. A module of its own, so that its requirements never reach the project's.
-module github.com/servingcert/servingcert/hack/scrapeconfig
+module github.com/servingcert/servingcert/test/promtest/operator
 
 go 1.26.0
 

@@ -13,7 +13,7 @@ import (
 // TestTheServiceMonitorOfTheDocs: docs/gateways.md has one that the operator decodes, and
 // that takes the bundle from the ConfigMap that the rotator keeps.
 func TestTheServiceMonitorOfTheDocs(t *testing.T) {
-	page, err := os.ReadFile("../../docs/gateways.md")
+	page, err := os.ReadFile("../../../docs/gateways.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-const podMonitorsFile = "../../deploy/podmonitors.yaml"
+const podMonitorsFile = "../../../deploy/podmonitors.yaml"
 
 // test/promtest/podmonitors.yaml is what this program writes.
 func TestUpToDate(t *testing.T) {
@@ -20,7 +20,7 @@ func TestUpToDate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, err := os.ReadFile("../../test/promtest/podmonitors.yaml")
+	want, err := os.ReadFile("../podmonitors.yaml")
 	if err != nil {
 		t.Fatal(err)
 	}
