@@ -201,19 +201,13 @@ generate: ## bring everything that is generated up to date
 	@for dir in $(MODULES); do echo "go -C $$dir mod tidy"; go -C $$dir mod tidy; done
 
 .PHONY: bench
-bench: controlplane-binaries ## measure against the budgets; N=10000 for more than 2000 certificates
+bench: controlplane-binaries ## measure signer and webhook beside their floors; N=10000 for more than 2000 certificates
 	go test -run '^$$' -bench . -benchmem ./pkg/...
 	go run ./hack/bench -n $(N)
 
 .PHONY: bench-proxy
 bench-proxy: ## measure the proxy beside nginx, haproxy and ghostunnel, as far as they are installed; about seven minutes
-	go run ./hack/proxybench
-
-SIZES ?= 500 2000 10000 30000
-PARTS ?= signer,bundles,requests,rotator,stale
-.PHONY: bench-scale
-bench-scale: controlplane-binaries ## measure how everything grows with SIZES="500 2000 10000 30000", all PARTS or some (docs/scale.md); about 50 minutes
-	go run ./hack/scale --sizes "$(SIZES)" --parts "$(PARTS)"
+	go run ./hack/bench --proxy
 
 # One attack alone: make hostile ATTACKS=tarpits. All are listed in docs/limits.md.
 DURATION ?= 2m

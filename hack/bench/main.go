@@ -1,83 +1,131 @@
-// Command bench measures the signer against the budgets of docs/benchmarks.md on
-// a real kube-apiserver and etcd, all in one run, so that what a figure is
-// compared with was measured on the same machine in the same minute. With --reviews
-// it measures the webhook: how long the reviews of pods take.
-// How that grows, and what the rotator needs, is measured by hack/scale.
+// Command bench measures servingcert against the budgets of docs/benchmarks.md. On etcd and
+// kube-apiserver it measures signer and webhook as deploy/install.yaml has them, beside a client that
+// makes the same certificates and writes, and beside a webhook that allows everything. With --proxy
+// it measures the proxy beside nginx, haproxy and ghostunnel, as far as they are installed.
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
+	"fmt"
+	"log"
 	"os"
+	"runtime"
+	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
-	"github.com/servingcert/servingcert/hack/measure"
+	"github.com/servingcert/servingcert/hack/installed"
 	"github.com/servingcert/servingcert/hack/process"
 )
 
 // options are what may be asked of a run.
 type options struct {
-	n       int // Services issued for from cold
-	single  int // Services created one by one
-	foreign int // foreign Secrets of 1 MB
-	workers int
-	rounds  int
-	// requests is how many PodCertificateRequests and CertificateSigningRequests are
-	// answered.
-	requests int
-	// profile is where the profiles of the signer go; empty: it is not profiled.
-	profile string
-	// reviews is how many annotated Services there are while pods are created; 0: the signer
-	// is measured.
-	reviews int
+	n        int // certificates issued from cold
+	rounds   int
+	requests int // of each kind
+	parts    string
 }
+
+const (
+	workers = 8   // the signer's --workers, and the concurrency of the bare client
+	single  = 300 // Services that are created one by one
+	foreign = 300 // Secrets of 1 MB that are not the signer's
+)
 
 func main() {
+	if len(os.Args) > 2 { // what is measured beside, in a process of its own
+		switch os.Args[1] {
+		case "origin":
+			log.Fatal(origin(os.Args[2]))
+		case "allow":
+			log.Fatal(allow(os.Args[2]))
+		}
+	}
 	var o options
+	var p proxies
+	proxy := pflag.Bool("proxy", false, "measure the proxy instead")
 	pflag.IntVarP(&o.n, "n", "n", 2000, "certificates to issue from cold")
-	pflag.IntVar(&o.rounds, "rounds", 3, "how often the floors and the signer are measured, in turns; 0: certificates are issued once, and only the answers to requests are measured")
-	pflag.IntVar(&o.single, "single", 300, "Services to create one by one")
-	pflag.IntVar(&o.foreign, "foreign", 300, "Secrets of 1 MB that are not the signer's")
-	pflag.IntVar(&o.workers, "workers", 8, "the signer's --workers, and the concurrency of the bare client")
-	pflag.IntVar(&o.requests, "requests", 1000, "PodCertificateRequests and CertificateSigningRequests to answer, each; 0: none")
-	pflag.StringVar(&o.profile, "profile", "", "directory for profiles of the signer, CPU and live heap; it measures the rounds alone then")
-	pflag.IntVar(&o.reviews, "reviews", 0, "annotated Services beside which the webhook is to review pods, instead of the signer's work")
+	pflag.IntVar(&o.rounds, "rounds", 0, "how often everything that is compared is measured, in turns; 0: 3 rounds, of proxies 5")
+	pflag.IntVar(&o.requests, "requests", 1000, "PodCertificateRequests and CertificateSigningRequests to answer, each")
+	pflag.StringVar(&o.parts, "parts", "", "what to measure: signer, requests, webhook, comma-separated (default: all)")
+	pflag.DurationVar(&p.duration, "duration", 3*time.Second, "with --proxy: how long each load runs")
+	pflag.IntVar(&p.idle, "idle", 9900, "with --proxy: idle connections")
 	pflag.Parse()
-	process.Main("bench", func(ctx context.Context) error { return run(ctx, o) })
+	process.Main("bench", func(ctx context.Context) error {
+		if *proxy {
+			return p.run(ctx, cmp.Or(o.rounds, 5))
+		}
+		o.rounds = cmp.Or(o.rounds, 3)
+		return run(ctx, o)
+	})
 }
 
+// part is some of what is measured. All of it is measured beside N certificates.
+type part struct {
+	name string
+	run  func(*bench, context.Context) error
+}
+
+var parts = []part{
+	{"signer", (*bench).measureSigner},
+	{"requests", (*bench).measureRequests},
+	{"webhook", (*bench).measureWebhook},
+}
+
+// run measures the chosen parts, and prints what it has if one of them fails.
 func run(ctx context.Context, o options) (err error) {
-	dir, err := os.MkdirTemp("", "servingcert-bench-")
+	chosen, err := process.Choose("parts", o.parts, parts, func(p part) string { return p.name })
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir)
-	what := measure.TheSigner
-	if o.reviews > 0 {
-		what = "webhook"
-	}
-	process.Step("building the %s", what)
-	binary, err := o.build(ctx, dir, what)
-	if err != nil {
-		return err
-	}
-	process.Step("starting etcd and kube-apiserver")
-	cluster, err := measure.Start(ctx, dir, controlplane.Options{
-		Features:           []controlplane.Feature{controlplane.PodCertificates},
-		ExtraAPIServerArgs: []string{"--enable-admission-plugins=NodeRestriction"},
-	})
+	b, err := start(ctx, o)
+	defer func() { err = errors.Join(err, b.Stop("")) }()
 	if err != nil {
 		return err
 	}
 	defer func() {
-		if stopErr := cluster.Plane.Stop(); err == nil {
-			err = stopErr
-		}
+		fmt.Printf("\nservingcert bench: %s, %d cores, N=%d, %d workers, %d rounds (median, least – most), %s\n\n",
+			runtime.Version(), runtime.NumCPU(), b.n, workers, b.rounds, time.Now().UTC().Format("2006-01-02"))
+		installed.Table(os.Stdout, b.table)
 	}()
-	b := &bench{options: o, Cluster: cluster, binary: binary}
-	if o.reviews > 0 {
-		return b.runReviews(ctx)
+	for _, p := range chosen {
+		if err := p.run(b, ctx); err != nil {
+			return fmt.Errorf("%s: %w", p.name, err)
+		}
 	}
-	return b.run(ctx)
+	return nil
+}
+
+// start starts a control plane with what is installed, without any process of it. What it returns
+// has to be stopped, whatever fails.
+func start(ctx context.Context, o options) (*bench, error) {
+	b := &bench{options: o, table: [][]string{{"what", "measured", "budget"}}}
+	var err error
+	b.Cluster, err = installed.New(installed.Options{
+		Name: "bench", Log: os.Stderr, Once: true,
+		Env: func() []string { return append([]string{"GODEBUG=gctrace=1"}, b.env...) }, // so that logs have the live heap
+		Plane: controlplane.Options{
+			Features:           []controlplane.Feature{controlplane.PodCertificates},
+			ExtraAPIServerArgs: []string{"--enable-admission-plugins=NodeRestriction"},
+		},
+	})
+	if err != nil {
+		return b, err
+	}
+	b.Say("building signer, rotator and webhook")
+	if err := b.Build(ctx, "cmd/signer", "cmd/rotator", "cmd/webhook"); err != nil {
+		return b, err
+	}
+	b.Say("starting etcd and kube-apiserver, and applying deploy/install.yaml")
+	// Garbage would be collected by kube-controller-manager, which is not what is measured.
+	if err := b.StartPlane(ctx, func(o *controlplane.Options) { o.ControllerManager = false }); err != nil {
+		return b, err
+	}
+	if err := b.Install(ctx); err != nil {
+		return b, err
+	}
+	return b, b.makeNamespaces(ctx)
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/servingcert/servingcert/hack/installed"
-	"github.com/servingcert/servingcert/hack/measure"
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 // report is what the two rounds gave.
@@ -41,9 +41,9 @@ func (r report) tenant() [][]string {
 		q, h := r.quiet.rows[i], r.hostile.rows[i]
 		out = append(out, []string{
 			i.String(),
-			fmt.Sprint(len(q.took)), short(measure.Quantile(q.took, 0.5)), short(measure.Quantile(q.took, 0.99)),
-			fmt.Sprint(len(h.took)), short(measure.Quantile(h.took, 0.5)), short(measure.Quantile(h.took, 0.99)),
-			times(measure.Quantile(h.took, 0.5), measure.Quantile(q.took, 0.5)), times(measure.Quantile(h.took, 0.99), measure.Quantile(q.took, 0.99)),
+			fmt.Sprint(len(q.took)), short(process.Quantile(q.took, 0.5)), short(process.Quantile(q.took, 0.99)),
+			fmt.Sprint(len(h.took)), short(process.Quantile(h.took, 0.5)), short(process.Quantile(h.took, 0.99)),
+			times(process.Quantile(h.took, 0.5), process.Quantile(q.took, 0.5)), times(process.Quantile(h.took, 0.99), process.Quantile(q.took, 0.99)),
 			fmt.Sprintf("%d, %d", q.failed, h.failed), fmt.Sprintf("%d, %d", q.late, h.late),
 		})
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime/pkg/log"
 )
@@ -73,6 +74,16 @@ func Choose[T any](flag, value string, all []T, nameOf func(T) string) ([]T, err
 		}
 	}
 	return chosen, nil
+}
+
+// Each runs do for 0 … n-1, so many at a time, until one fails.
+func Each(ctx context.Context, n, atATime int, do func(ctx context.Context, i int) error) error {
+	g, ctx := errgroup.WithContext(ctx)
+	g.SetLimit(atATime)
+	for i := range n {
+		g.Go(func() error { return do(ctx, i) })
+	}
+	return g.Wait()
 }
 
 // Sleep waits for d, and reports whether ctx has not ended meanwhile.

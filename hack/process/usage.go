@@ -105,3 +105,34 @@ func memory(pid int, field string) (float64, error) {
 	}
 	return 0, fmt.Errorf("no %s in the status of process %d", field, pid)
 }
+
+// family returns a process and its children.
+func family(pid int) []int {
+	all := []int{pid}
+	children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", pid))
+	for field := range strings.FieldsSeq(string(children)) {
+		child, _ := strconv.Atoi(field)
+		all = append(all, child)
+	}
+	return all
+}
+
+// FamilyCPU is the CPU time of a process and its children, as far as they run.
+func FamilyCPU(pid int) (sum time.Duration) {
+	for _, each := range family(pid) {
+		own, _ := CPUTime(each)
+		sum += own
+	}
+	return sum
+}
+
+// FamilyRSS is the memory that a process has resident, in bytes, and what its children do not share
+// with it.
+func FamilyRSS(pid int) (sum float64) {
+	field := "VmRSS:"
+	for _, each := range family(pid) {
+		own, _ := memory(each, field)
+		sum, field = sum+own, "RssAnon:"
+	}
+	return sum
+}

@@ -2,13 +2,8 @@ package main
 
 import (
 	"bufio"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
+	"context"
 	"fmt"
-	"math/big"
 	"net"
 	"os"
 	"strings"
@@ -23,17 +18,19 @@ type way struct {
 	command    []string
 }
 
-func (b *bench) ways(ghostunnel string) []way {
+func (p *proxies) ways() []way {
 	return []way{
-		{"proxy", "18443", []string{b.dir + "/proxy", "--listen=sc-tls-18080=18443:" + originPort, "--cert-dir=" + b.dir, "--admin-address=127.0.0.1:18449", "--drain-time=0s"}},
-		{"nginx", "18444", []string{"nginx", "-p", b.dir, "-e", "stderr", "-c", b.dir + "/nginx.conf"}},
-		{"haproxy", "18445", []string{"haproxy", "-db", "-f", b.dir + "/haproxy.cfg"}},
-		{"ghostunnel", "18446", []string{ghostunnel, "server", "--listen=127.0.0.1:18446", "--target=127.0.0.1:" + originPort, "--cert=" + b.dir + "/tls.crt", "--key=" + b.dir + "/tls.key", "--disable-authentication", "--quiet=all"}},
+		{"proxy", "18443", []string{p.dir + "/proxy", "--listen=sc-tls-18080=18443:" + originPort, "--cert-dir=" + p.dir, "--admin-address=127.0.0.1:18449", "--drain-time=0s"}},
+		{"nginx", "18444", []string{"nginx", "-p", p.dir, "-e", "stderr", "-c", p.dir + "/nginx.conf"}},
+		{"haproxy", "18445", []string{"haproxy", "-db", "-f", p.dir + "/haproxy.cfg"}},
+		{"ghostunnel", "18446", []string{"ghostunnel", "server", "--listen=127.0.0.1:18446", "--target=127.0.0.1:" + originPort, "--cert=" + p.dir + "/tls.crt", "--key=" + p.dir + "/tls.key", "--disable-authentication", "--quiet=all"}},
 	}
 }
 
+const nginxModule = "/usr/lib/nginx/modules/ngx_stream_module.so"
+
 const nginxConf = `daemon off; user root; worker_processes auto; worker_rlimit_nofile 20000; pid DIR/nginx.pid; error_log stderr error;
-load_module /usr/lib/nginx/modules/ngx_stream_module.so;
+load_module ` + nginxModule + `;
 events { worker_connections 9990; }
 stream { server { listen 18444 ssl backlog=4096; proxy_pass 127.0.0.1:18080; proxy_timeout 1h; tcp_nodelay on;
  ssl_certificate DIR/tls.crt; ssl_certificate_key DIR/tls.key; ssl_protocols TLSv1.2 TLSv1.3; ssl_session_cache shared:s:10m; } }
@@ -51,27 +48,21 @@ listen f
  server s 127.0.0.1:18080
 `
 
-// writeFiles writes configurations, and a certificate that signs itself.
-func (b *bench) writeFiles() error {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+// writeFiles writes configurations and a certificate.
+func (p *proxies) writeFiles() error {
+	signer, err := newBareSigner()
 	if err != nil {
 		return err
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{"web.shop.svc"}, NotAfter: time.Now().Add(24 * time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	issued, err := signer.issue(context.Background(), "web.shop.svc", time.Now())
 	if err != nil {
 		return err
 	}
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return err
-	}
-	cert := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
-	private := string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}))
+	cert, key := string(issued.CertPEM), string(issued.KeyPEM)
 	for name, content := range map[string]string{
-		"tls.crt": cert, "tls.key": private, "pair.pem": cert + private, "nginx.conf": nginxConf, "haproxy.cfg": haproxyConf,
+		"tls.crt": cert, "tls.key": key, "pair.pem": cert + key, "nginx.conf": nginxConf, "haproxy.cfg": haproxyConf,
 	} {
-		if err := os.WriteFile(b.dir+"/"+name, []byte(strings.ReplaceAll(content, "DIR", b.dir)), 0o600); err != nil {
+		if err := os.WriteFile(p.dir+"/"+name, []byte(strings.ReplaceAll(content, "DIR", p.dir)), 0o600); err != nil {
 			return err
 		}
 	}
