@@ -54,7 +54,7 @@ func breakages() []breakage {
 
 func killSigner(ctx context.Context, w *world.World, _ *world.Work, hold time.Duration) (string, error) {
 	const reason = "chaos: a signer is killed meanwhile"
-	if err := w.Rotate(ctx, reason); err != nil {
+	if err := w.Rotate(ctx, api.RotateForce, reason); err != nil {
 		return "", err
 	}
 	for deadline := time.Now().Add(hold); time.Now().Before(deadline); {
@@ -135,7 +135,7 @@ func slowEtcd(ctx context.Context, w *world.World, _ *world.Work, hold time.Dura
 // failRequests has all certificates replaced meanwhile, so that there is something to fail.
 func failRequests(ctx context.Context, w *world.World, _ *world.Work, hold time.Duration) (string, error) {
 	const reason = "chaos: requests fail meanwhile"
-	if err := w.Rotate(ctx, reason); err != nil {
+	if err := w.Rotate(ctx, api.RotateForce, reason); err != nil {
 		return "", err
 	}
 	before := w.APIServer.Count()
@@ -194,7 +194,7 @@ func rewind(ctx context.Context, w *world.World, work *world.Work, hold time.Dur
 	lost := w.StartWork(ctx, "lost", hold)
 	lost.Wait()
 	const reason = "chaos: etcd is put back afterwards"
-	if err := w.Rotate(ctx, reason); err != nil {
+	if err := w.Rotate(ctx, api.RotateForce, reason); err != nil {
 		return "", err
 	}
 	if err := w.AwaitRotation(ctx, reason); err != nil {

@@ -6,8 +6,7 @@ import (
 	"sync"
 	"time"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/hack/process"
 )
@@ -22,23 +21,23 @@ type attack struct {
 // attacks returns all.
 func attacks() []attack {
 	return []attack{
-		{"pod-ports", "Pending pods with 500 Secrets in a volume and 500 ports", podPorts},
+		{"pod-ports", "Pending pods with 500 Secrets in a volume and 500 ports", objects(500*time.Millisecond, podPorts)},
 		{"pod-containers", "pods whose annotation containers has 182 KiB, through the webhook and past it", podContainers},
-		{"pod-owners", "pods, Secrets and ConfigMaps with owner references of 200 KiB to 900 KiB", longOwners},
-		{"pods-huge", "pods with 4000 labels and 1000 ports, past the webhook", podsHuge},
+		{"pod-owners", "pods, Secrets and ConfigMaps with owner references of 200 KiB to 900 KiB", objects(500*time.Millisecond, longOwners)},
+		{"pods-huge", "pods with 4000 labels and 1000 ports, past the webhook", objects(500*time.Millisecond, podsHuge)},
 		{"crash-words", "pods with a forged status and 1000 flags of 1 KB that crash four times a second, always with other words", crashWords},
 		{"crash-mounts", "pods with a forged status, 4000 mounts and 40 000 arguments that crash", crashMounts},
-		{"secret-keys", "Secrets with the signer's label and an RSA key of 390 KiB or 16 KiB", secretKeys},
-		{"secret-names", "Secrets with the signer's label and a certificate of 240 000 names", secretNames},
+		{"secret-keys", "Secrets with the signer's label and an RSA key of 390 KiB or 16 KiB", objects(500*time.Millisecond, secretKeys)},
+		{"secret-names", "Secrets with the signer's label and a certificate of 240 000 names", objects(time.Second, secretNames)},
 		{"secret-labels", "Secrets with the signer's label, empty, that Services of the tenant and unknown objects own", stolenLabels},
 		{"service-names", "Services whose extra-dns-names has 62 KiB, always others", serviceNames},
 		{"service-flips", "five Services that each change secret-name ten times a second", serviceFlips},
 		{"service-renewals", "20 Services that ask for another RSA key, one every 0.1 s", serviceRenewals},
 		{"csr-waiting", "500 CertificateSigningRequests of a pod that wait for eight Services each, one of which always changes, and two a second for 100 names", waitingCSRs},
-		{"service-selectors", "60 Services whose selectors have 10 000 labels, 1.2 MiB each", serviceSelectors},
-		{"service-ports", "60 Services with 5000 ports, 0.8 MiB each", servicePorts},
-		{"service-texts", "60 Services with 5000 labels, 90 long names and 200 KiB of annotations that mean nothing", serviceTexts},
-		{"bad-annotations", "Services, pods and ConfigMaps with annotations of 64 KiB that are not valid", badAnnotations},
+		{"service-selectors", "60 Services whose selectors have 10 000 labels, 1.2 MiB each", objects(200*time.Millisecond, serviceSelectors)},
+		{"service-ports", "60 Services with 5000 ports, 0.8 MiB each", objects(200*time.Millisecond, servicePorts)},
+		{"service-texts", "60 Services with 5000 labels, 90 long names and 200 KiB of annotations that mean nothing", objects(200*time.Millisecond, serviceTexts)},
+		{"bad-annotations", "Services, pods and ConfigMaps with annotations of 64 KiB that are not valid", objects(250*time.Millisecond, badAnnotations)},
 		{"opt-in", "conditions of 50 Services that say that they have certificates, in a namespace without the label", forgedConditions},
 		{"reviews", "reviews of variable bombs and of empty values, posted at the webhook by an unknown client", reviews},
 		{"reviews-slow", "200 connections from 50 addresses to the webhook that send a byte a second", slowReviews},
@@ -47,7 +46,7 @@ func attacks() []attack {
 		{"tarpits", "200 pods with 16 ports that accept and never answer; the Service's ports change", tarpits},
 		{"rollouts", "Deployments that ask to be restarted and never finish, or flap", rollouts},
 		{"trust-stream", "20 new annotated ConfigMaps a second, and two that alternate", trustStream},
-		{"trust-immutable", "annotated ConfigMaps of 1 MiB that are immutable", trustImmutable},
+		{"trust-immutable", "annotated ConfigMaps of 1 MiB that are immutable", objects(time.Second, trustImmutable)},
 	}
 }
 
@@ -115,15 +114,20 @@ func many(n int, do func(i int)) {
 // nth returns the name of the i-th object of an attack that keeps so many.
 func (a *attacker) nth(i, keep int) string { return fmt.Sprint(a.name, "-", i%keep) }
 
-// deleter is what the clients of all kinds have.
-type deleter interface {
-	Delete(ctx context.Context, name string, options metav1.DeleteOptions) error
-}
-
-// replace deletes what has the name, and creates another.
-func replace(ctx context.Context, d deleter, name string, create func() error) error {
-	if err := d.Delete(ctx, name, atOnce()); err != nil && !apierrors.IsNotFound(err) {
+// replace deletes what has the name of an object, and creates the object.
+func (a *attacker) replace(ctx context.Context, o client.Object) error {
+	o.SetNamespace(a.namespace)
+	if err := a.client.Delete(ctx, o, client.GracePeriodSeconds(0)); client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	return create()
+	return a.client.Create(ctx, o)
+}
+
+// objects is an attack that replaces objects, one after the other: those of a constructor that is
+// made once.
+func objects(pause time.Duration, constructor func(a *attacker) func(i int) client.Object) func(context.Context, *attacker) {
+	return func(ctx context.Context, a *attacker) {
+		object := constructor(a)
+		a.repeat(ctx, pause, func(i int) error { return a.replace(ctx, object(i)) })
+	}
 }

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
 )
@@ -38,7 +39,7 @@ func crashWords(ctx context.Context, a *attacker) {
 		if i < keep {
 			pod := mounting(name, a.name, 1)
 			pod.Spec.Containers[0].Args = args
-			if err := a.replacePod(ctx, pod); err != nil {
+			if err := a.replace(ctx, pod); err != nil {
 				return err
 			}
 		}
@@ -53,7 +54,7 @@ func crashMounts(ctx context.Context, a *attacker) {
 		for j := range 40_000 {
 			pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, fmt.Sprint("--", j))
 		}
-		if err := a.replacePod(ctx, pod); err != nil {
+		if err := a.replace(ctx, pod); err != nil {
 			return err
 		}
 		return a.forgeCrash(ctx, pod.Name, "x")
@@ -61,8 +62,8 @@ func crashMounts(ctx context.Context, a *attacker) {
 }
 
 // podsHuge has pods kept with as many labels and ports as the API server takes.
-func podsHuge(ctx context.Context, a *attacker) {
-	a.repeat(ctx, 500*time.Millisecond, func(i int) error {
+func podsHuge(a *attacker) func(int) client.Object {
+	return func(i int) client.Object {
 		pod := passing(podOf(a.nth(i, 40), a.name, evilPort))
 		for j := range 4000 {
 			pod.Labels[fmt.Sprintf("%s.example.com/l%d-%d", strings.Repeat("a", 50), i, j)] = strings.Repeat("v", 63)
@@ -71,8 +72,8 @@ func podsHuge(ctx context.Context, a *attacker) {
 		for j := range 1000 {
 			pod.Spec.Containers[0].Ports = append(pod.Spec.Containers[0].Ports, corev1.ContainerPort{ContainerPort: int32(1 + j)})
 		}
-		return a.replacePod(ctx, pod)
-	})
+		return pod
+	}
 }
 
 // forgeCrash writes the webhook's status and the kubelet's on a pod: that its container was

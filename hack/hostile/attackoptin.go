@@ -76,20 +76,15 @@ func forgedConditions(ctx context.Context, a *attacker) {
 		if err != nil {
 			return err
 		}
-		secret := &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{
-				Name: name, Labels: ours(),
-				OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: svc.Name, UID: svc.UID}},
-			},
-			Type: corev1.SecretTypeTLS,
-		}
+		secret := labelled(name, nil, nil)
+		secret.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: svc.Name, UID: svc.UID}}
 		if old, err := secrets.Get(ctx, name, metav1.GetOptions{}); err == nil && len(old.Data[corev1.TLSCertKey]) > 0 {
 			a.breach("Secret %s/%s has a certificate", unlabelled, name)
 		}
-		if err := replace(ctx, secrets, name, func() error {
-			_, err := secrets.Create(ctx, secret, metav1.CreateOptions{})
+		if err := secrets.Delete(ctx, name, atOnce()); err != nil && !apierrors.IsNotFound(err) {
 			return err
-		}); err != nil {
+		}
+		if _, err := secrets.Create(ctx, secret, metav1.CreateOptions{}); err != nil {
 			return err
 		}
 		patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": forgedReady(name, i).Both()}})

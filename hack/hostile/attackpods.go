@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
 )
@@ -21,16 +23,9 @@ func passing(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-func (a *attacker) replacePod(ctx context.Context, pod *corev1.Pod) error {
-	return replace(ctx, a.pods(), pod.Name, func() error {
-		_, err := a.pods().Create(ctx, pod, metav1.CreateOptions{})
-		return err
-	})
-}
-
 // podPorts: the API server's own work grows with the square of n. It is the rotator's
 // that is to be seen.
-func podPorts(ctx context.Context, a *attacker) {
+func podPorts(a *attacker) func(int) client.Object {
 	const n, keep = 500, 20
 	var sources []corev1.VolumeProjection
 	var ports []corev1.ContainerPort
@@ -38,13 +33,13 @@ func podPorts(ctx context.Context, a *attacker) {
 		sources = append(sources, corev1.VolumeProjection{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: fmt.Sprint("s", i)}}})
 		ports = append(ports, corev1.ContainerPort{ContainerPort: evilPort})
 	}
-	a.repeat(ctx, 500*time.Millisecond, func(i int) error {
+	return func(i int) client.Object {
 		pod := passing(podOf(a.nth(i, keep), a.name, evilPort))
 		pod.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: sources}}}}
 		pod.Spec.Containers[0].VolumeMounts = []corev1.VolumeMount{{Name: "v", MountPath: "/v"}}
 		pod.Spec.Containers[0].Ports = ports
-		return a.replacePod(ctx, pod)
-	})
+		return pod
+	}
 }
 
 func podContainers(ctx context.Context, a *attacker) {
@@ -57,28 +52,27 @@ func podContainers(ctx context.Context, a *attacker) {
 		if i%2 == 1 {
 			passing(pod)
 		}
-		return a.replacePod(ctx, pod)
+		return a.replace(ctx, pod)
 	})
 }
 
 // longOwners: the API server bounds no part of an owner reference.
-func longOwners(ctx context.Context, a *attacker) {
-	owners := func(size int) []metav1.OwnerReference {
-		return []metav1.OwnerReference{{APIVersion: "v1", Kind: strings.Repeat("x", size), Name: "x", UID: "x"}}
+func longOwners(a *attacker) func(int) client.Object {
+	owned := func(o client.Object, name string, size int) client.Object {
+		o.SetName(name)
+		o.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: strings.Repeat("x", size), Name: "x", UID: "x"}})
+		return o
 	}
-	a.repeat(ctx, 500*time.Millisecond, func(i int) error {
+	return func(i int) client.Object {
 		switch name := a.nth(i, 30); i % 3 {
 		case 0:
-			pod := passing(podOf(name, a.name, evilPort))
-			pod.OwnerReferences = owners(200 << 10)
-			return a.replacePod(ctx, pod)
+			return owned(passing(podOf(name, a.name, evilPort)), name, 200<<10)
 		case 1:
-			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: ours(), OwnerReferences: owners(900 << 10)}, Type: corev1.SecretTypeTLS}
-			return a.replaceSecret(ctx, secret)
+			return owned(labelled(name, nil, nil), name, 900<<10)
 		default:
-			return a.replaceConfigMap(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: wanted(), OwnerReferences: owners(900 << 10)}})
+			return owned(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Annotations: wanted()}}, name, 900<<10)
 		}
-	})
+	}
 }
 
 // ours is the label of the signer's Secrets.
@@ -87,48 +81,34 @@ func ours() map[string]string { return map[string]string{api.LabelManagedBy: api
 // wanted is the annotation that asks for the CA bundle.
 func wanted() map[string]string { return map[string]string{api.AnnotationInjectCABundle: "true"} }
 
-func (a *attacker) replaceSecret(ctx context.Context, secret *corev1.Secret) error {
-	if secret.Type == corev1.SecretTypeTLS && secret.Data == nil {
-		secret.Data = map[string][]byte{corev1.TLSCertKey: {}, corev1.TLSPrivateKeyKey: {}} // the API server demands the keys
+// labelled is a Secret that says that it is the signer's. The API server demands both keys.
+func labelled(name string, certPEM, keyPEM []byte) *corev1.Secret {
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: ours()}, Type: corev1.SecretTypeTLS,
+		Data: map[string][]byte{corev1.TLSCertKey: certPEM, corev1.TLSPrivateKeyKey: keyPEM},
 	}
-	return replace(ctx, a.secrets(), secret.Name, func() error {
-		_, err := a.secrets().Create(ctx, secret, metav1.CreateOptions{})
-		return err
-	})
-}
-
-func (a *attacker) replaceConfigMap(ctx context.Context, m *corev1.ConfigMap) error {
-	return replace(ctx, a.configMaps(), m.Name, func() error {
-		_, err := a.configMaps().Create(ctx, m, metav1.CreateOptions{})
-		return err
-	})
 }
 
 // badAnnotations writes what a policy may refuse, and what conditions would repeat.
-func badAnnotations(ctx context.Context, a *attacker) {
+func badAnnotations(a *attacker) func(int) client.Object {
 	value := strings.Repeat("\x1b[31m\"'<>", 64<<10/9)
 	keys := []string{
 		api.AnnotationDuration, api.AnnotationKeyAlgorithm, api.AnnotationRenewAfter, api.AnnotationExtraDNSNames, api.AnnotationClusterIPs,
 		api.AnnotationMode, api.AnnotationMountPath, api.AnnotationOnRotate, api.AnnotationStatus, api.AnnotationLeaf, api.AnnotationInjectCABundle,
 	}
-	a.repeat(ctx, 250*time.Millisecond, func(i int) error {
+	return func(i int) client.Object {
 		annotations := map[string]string{keys[i%len(keys)]: value, keys[(i+3)%len(keys)]: value}
 		switch name := a.nth(i, 30); i % 3 {
 		case 0:
 			svc := serviceOf(name, evilPort)
-			for k, v := range annotations {
-				svc.Annotations[k] = v
-			}
-			return replace(ctx, a.services(), name, func() error {
-				_, err := a.services().Create(ctx, svc, metav1.CreateOptions{})
-				return err
-			})
+			maps.Copy(svc.Annotations, annotations)
+			return svc
 		case 1:
 			pod := podOf(name, a.name, evilPort)
 			pod.Annotations = annotations
-			return a.replacePod(ctx, pod)
+			return pod
 		default:
-			return a.replaceConfigMap(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}})
+			return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotations}}
 		}
-	})
+	}
 }

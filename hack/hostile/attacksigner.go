@@ -8,52 +8,28 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // secretKeys: the API server itself parses the key of a Secret of type kubernetes.io/tls,
 // to warn, for longer than the signer may. So large keys are in Secrets of another type.
-func secretKeys(ctx context.Context, a *attacker) {
-	certPEM, _, err := selfSigned(1)
-	if err != nil {
-		a.count(ctx, err)
-		return
-	}
-	large, err := absurdKey(290 << 10) // 390 KiB as PEM
-	if err != nil {
-		a.count(ctx, err)
-		return
-	}
-	small, err := absurdKey(12 << 10) // 16 KiB: twice what a key may have
-	if err != nil {
-		a.count(ctx, err)
-		return
-	}
-	a.repeat(ctx, 500*time.Millisecond, func(i int) error {
-		secret := a.pair(i, 20, certPEM, small)
+func secretKeys(a *attacker) func(int) client.Object {
+	certPEM, _ := selfSigned(1)
+	large, small := absurdKey(290<<10), absurdKey(12<<10) // 390 KiB as PEM, and 16 KiB: twice what a key may have
+	return func(i int) client.Object {
+		secret := labelled(a.nth(i, 20), certPEM, small)
 		if i%2 == 0 {
 			secret.Type, secret.Data[corev1.TLSPrivateKeyKey] = corev1.SecretTypeOpaque, large
 		}
-		return a.replaceSecret(ctx, secret)
-	})
+		return secret
+	}
 }
 
-func secretNames(ctx context.Context, a *attacker) {
-	certPEM, keyPEM, err := selfSigned(240_000)
-	if err != nil {
-		a.count(ctx, err)
-		return
-	}
-	a.repeat(ctx, time.Second, func(i int) error { return a.replaceSecret(ctx, a.pair(i, 20, certPEM, keyPEM)) })
-}
-
-// pair returns a Secret that says that it is the signer's.
-func (a *attacker) pair(i, keep int, certPEM, keyPEM []byte) *corev1.Secret {
-	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Name: a.nth(i, keep), Labels: ours()}, Type: corev1.SecretTypeTLS,
-		Data: map[string][]byte{corev1.TLSCertKey: certPEM, corev1.TLSPrivateKeyKey: keyPEM},
-	}
+func secretNames(a *attacker) func(int) client.Object {
+	certPEM, keyPEM := selfSigned(240_000)
+	return func(i int) client.Object { return labelled(a.nth(i, 20), certPEM, keyPEM) }
 }
 
 // stolenLabels: of two Secrets one is owned by a Service that asks for nothing, the other
@@ -70,9 +46,9 @@ func stolenLabels(ctx context.Context, a *attacker) {
 		if i%2 == 1 {
 			owner.UID = "00000000-0000-0000-0000-000000000000"
 		}
-		return a.replaceSecret(ctx, &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Name: a.nth(i, 100), Labels: ours(), OwnerReferences: []metav1.OwnerReference{owner}}, Type: corev1.SecretTypeTLS,
-		})
+		secret := labelled(a.nth(i, 100), nil, nil)
+		secret.OwnerReferences = []metav1.OwnerReference{owner}
+		return a.replace(ctx, secret)
 	})
 }
 
@@ -135,15 +111,15 @@ func trustStream(ctx context.Context, a *attacker) {
 		}
 		a.repeat(ctx, 250*time.Millisecond, func(i int) error {
 			name := fmt.Sprint("alternate-", i%2)
-			return a.replaceConfigMap(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: wanted()}})
+			return a.replace(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: wanted()}})
 		})
 	})
 }
 
-func trustImmutable(ctx context.Context, a *attacker) {
+func trustImmutable(a *attacker) func(int) client.Object {
 	yes := true
 	data := map[string]string{api.BundleKey: strings.Repeat("x", 1<<20-1024)}
-	a.repeat(ctx, time.Second, func(i int) error {
-		return a.replaceConfigMap(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: a.nth(i, 100), Annotations: wanted()}, Data: data, Immutable: &yes})
-	})
+	return func(i int) client.Object {
+		return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: a.nth(i, 100), Annotations: wanted()}, Data: data, Immutable: &yes}
+	}
 }

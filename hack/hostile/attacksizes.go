@@ -1,14 +1,12 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
 )
@@ -18,8 +16,8 @@ import (
 const keptSizes = 60
 
 // serviceSelectors: as many labels as fit into a request, each another.
-func serviceSelectors(ctx context.Context, a *attacker) {
-	a.sized(ctx, func(svc *corev1.Service) {
+func serviceSelectors(a *attacker) func(int) client.Object {
+	return a.sized(func(svc *corev1.Service) {
 		svc.Spec.Selector = map[string]string{}
 		for i := range 10_000 {
 			svc.Spec.Selector[fmt.Sprintf("%s-%05d", strings.Repeat("k", 50), i)] = strings.Repeat("v", 63)
@@ -28,8 +26,8 @@ func serviceSelectors(ctx context.Context, a *attacker) {
 }
 
 // servicePorts: the API server bounds how large an object is, and not how many ports it has.
-func servicePorts(ctx context.Context, a *attacker) {
-	a.sized(ctx, func(svc *corev1.Service) {
+func servicePorts(a *attacker) func(int) client.Object {
+	return a.sized(func(svc *corev1.Service) {
 		svc.Spec.Ports = nil
 		protocol := "example.com/" + strings.Repeat("p", 60)
 		for i := range int32(5000) {
@@ -42,8 +40,8 @@ func servicePorts(ctx context.Context, a *attacker) {
 
 // serviceTexts: labels as many as fit, the longest names that are allowed, and annotations with
 // servingcert's prefix that mean nothing.
-func serviceTexts(ctx context.Context, a *attacker) {
-	a.sized(ctx, func(svc *corev1.Service) {
+func serviceTexts(a *attacker) func(int) client.Object {
+	return a.sized(func(svc *corev1.Service) {
 		svc.Labels = map[string]string{}
 		for i := range 5000 {
 			svc.Labels[fmt.Sprintf("%s-%05d", strings.Repeat("k", 50), i)] = strings.Repeat("v", 63)
@@ -59,14 +57,11 @@ func serviceTexts(ctx context.Context, a *attacker) {
 	})
 }
 
-// sized keeps so many Services, each made by change, and replaces one after the other.
-func (a *attacker) sized(ctx context.Context, change func(*corev1.Service)) {
-	a.repeat(ctx, 200*time.Millisecond, func(i int) error {
+// sized returns so many Services, each made by change, one after the other.
+func (a *attacker) sized(change func(*corev1.Service)) func(int) client.Object {
+	return func(i int) client.Object {
 		svc := serviceOf(a.nth(i, keptSizes), evilPort)
 		change(svc)
-		return replace(ctx, a.services(), svc.Name, func() error {
-			_, err := a.services().Create(ctx, svc, metav1.CreateOptions{})
-			return err
-		})
-	})
+		return svc
+	}
 }

@@ -14,49 +14,44 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// selfSigned returns a certificate of n equal names and its key, in PEM.
-func selfSigned(n int) (certPEM, keyPEM []byte, err error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+// must is for what cannot fail: there is randomness, and what is encoded can be.
+func must[T any](v T, err error) T {
 	if err != nil {
-		return nil, nil, err
+		panic(err)
 	}
+	return v
+}
+
+// selfSigned returns a certificate of n equal names and its key, in PEM.
+func selfSigned(n int) (certPEM, keyPEM []byte) {
+	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Unix(4e9, 0)}
 	for range n {
 		template.DNSNames = append(template.DNSNames, "a")
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return nil, nil, err
-	}
-	keyPEM, err = pki.EncodeKey(key)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), keyPEM, err
+	der := must(x509.CreateCertificate(rand.Reader, template, template, key.Public(), key))
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), must(pki.EncodeKey(key))
 }
 
 // absurdKey returns an RSA key of about size bytes, in PEM. Its numbers are as long as
 // those of a key, and not prime.
-func absurdKey(size int) ([]byte, error) {
+func absurdKey(size int) []byte {
 	number := func(bits int) *big.Int {
 		n := new(big.Int).Lsh(big.NewInt(1), uint(bits)) //nolint:gosec // positive
 		return n.Add(n, big.NewInt(1))
 	}
 	bits := size * 2
 	p, q := number(bits/2), number(bits/2+2)
-	inner, err := asn1.Marshal(struct {
+	inner := must(asn1.Marshal(struct {
 		Version             int
 		N                   *big.Int
 		E                   int
 		D, P, Q, Dp, Dq, Qi *big.Int
-	}{0, new(big.Int).Mul(p, q), 65537, number(bits - 1), p, q, number(bits / 2), number(bits / 2), number(bits / 2)})
-	if err != nil {
-		return nil, err
-	}
-	outer, err := asn1.Marshal(struct {
+	}{0, new(big.Int).Mul(p, q), 65537, number(bits - 1), p, q, number(bits / 2), number(bits / 2), number(bits / 2)}))
+	outer := must(asn1.Marshal(struct {
 		Version   int
 		Algorithm pkix.AlgorithmIdentifier
 		Key       []byte
-	}{0, pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 1, 1}, Parameters: asn1.NullRawValue}, inner})
-	if err != nil {
-		return nil, err
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: outer}), nil
+	}{0, pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 1, 1}, Parameters: asn1.NullRawValue}, inner}))
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: outer})
 }

@@ -2,16 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"time"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-
 	"github.com/servingcert/servingcert/hack/process"
-	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // result is what was measured in a round.
@@ -108,14 +103,4 @@ func (w *world) others() []processUsage {
 func used(name string, pid int) processUsage {
 	cpu, _ := process.CPUTime(pid) // 0 of one that has ended
 	return processUsage{name: name, Usage: process.Usage{CPU: cpu}}
-}
-
-// annotateStatus annotates what a person does to replace the CA.
-func (w *world) annotateStatus(ctx context.Context, annotations map[string]string) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": annotations}})
-	if err != nil {
-		return err
-	}
-	_, err = w.Clientset.CoreV1().ConfigMaps(system).Patch(ctx, api.CAStatusName, types.MergePatchType, patch, metav1.PatchOptions{})
-	return err
 }

@@ -15,6 +15,7 @@ import (
 	typedappsv1 "k8s.io/client-go/kubernetes/typed/apps/v1"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/hack/installed"
 	"github.com/servingcert/servingcert/hack/process"
@@ -25,6 +26,7 @@ import (
 type tenant struct {
 	namespace string
 	clientset kubernetes.Interface
+	client    client.Client
 	config    *rest.Config
 }
 
@@ -66,6 +68,9 @@ func (w *world) newTenant(ctx context.Context, namespace string) (*tenant, error
 	}
 	t.config.ContentType = "application/vnd.kubernetes.protobuf"
 	if t.clientset, err = kubernetes.NewForConfig(t.config); err != nil {
+		return nil, err
+	}
+	if t.client, err = client.New(t.config, client.Options{}); err != nil {
 		return nil, err
 	}
 	return t, installed.Until(ctx, "rights and ServiceAccount default of namespace "+namespace, func(ctx context.Context) error {

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/servingcert/servingcert/hack/installed"
 	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 )
@@ -131,25 +132,23 @@ type succession struct {
 
 // rotate asks for a new generation of the CA, and waits until it signs.
 func (w *world) rotate(ctx context.Context, reason string) (succession, error) {
-	request := api.RotateRequest{Mode: api.RotateForce, Reason: reason}
-	if err := w.annotateStatus(ctx, request.Annotations()); err != nil {
+	if err := w.Rotate(ctx, api.RotateForce, reason); err != nil {
 		return succession{}, err
 	}
 	start := time.Now()
 	for {
 		// That it may end without an answer is a result.
-		m, err := w.Clientset.CoreV1().ConfigMaps(system).Get(context.WithoutCancel(ctx), api.CAStatusName, metav1.GetOptions{})
+		status, err := w.CAStatus(context.WithoutCancel(ctx))
 		if err != nil {
 			return succession{}, err
 		}
-		status := api.ParseCAStatus(m.Data)
+		err = installed.Rotated(&status, api.RotateForce, reason)
 		switch {
-		case status.Rotation == request && status.RotationOutcome.Refused:
-			return succession{}, fmt.Errorf("replace the CA: %s", status.RotationOutcome.Why)
-		case status.Rotation == request && status.RotationOutcome.Signs:
+		case err == nil:
 			return succession{took: time.Since(start)}, nil
-		}
-		if !process.Sleep(ctx, poll) {
+		case status.Rotation.Reason == reason && status.RotationOutcome.Refused:
+			return succession{}, fmt.Errorf("replace the CA: %w", err)
+		case !process.Sleep(ctx, poll):
 			return succession{waitingFor: status.WaitingFor}, nil
 		}
 	}

@@ -10,11 +10,9 @@ import (
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/hack/installed"
 	"github.com/servingcert/servingcert/hack/process"
-	"github.com/servingcert/servingcert/pkg/api"
 )
 
 const (
-	system = api.DefaultNamespace
 	// patience is how long the first tenant waits for one thing, and for what goes on
 	// when its time is over.
 	patience = 90 * time.Second

@@ -5,12 +5,13 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"io"
 	"log"
 	"math/rand/v2"
-	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
 	"sync/atomic"
@@ -30,8 +31,7 @@ type APIServer struct {
 	// CA is what its clients have to trust, in PEM.
 	CA []byte
 
-	server *http.Server
-	addr   string
+	server *httptest.Server
 	share  atomic.Pointer[float64]
 	count  [answers]atomic.Int64
 }
@@ -47,15 +47,7 @@ func NewAPIServer(host string, ca []byte) (*APIServer, error) {
 	if !roots.AppendCertsFromPEM(ca) {
 		return nil, errors.New("the API server's CA: no certificate")
 	}
-	pair, caPEM, err := newServingPair()
-	if err != nil {
-		return nil, err
-	}
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	p := &APIServer{CA: caPEM, addr: l.Addr().String()}
+	p := &APIServer{}
 	p.SetShare(0)
 	forward := &httputil.ReverseProxy{
 		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(target); r.Out.Host = r.In.Host },
@@ -64,16 +56,17 @@ func NewAPIServer(host string, ca []byte) (*APIServer, error) {
 		ErrorHandler:  func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
 		ErrorLog:      log.New(io.Discard, "", 0),
 	}
-	p.server = &http.Server{
-		Handler: p.handler(forward), ReadHeaderTimeout: time.Minute, ErrorLog: log.New(io.Discard, "", 0),
-		TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"h2", "http/1.1"}},
-	}
-	go func() { _ = p.server.ServeTLS(l, "", "") }() // until Close
+	// The certificate of httptest is valid for decades: its clients' clocks are wrong at times.
+	p.server = httptest.NewUnstartedServer(p.handler(forward))
+	p.server.EnableHTTP2 = true
+	p.server.Config.ReadHeaderTimeout, p.server.Config.ErrorLog = time.Minute, log.New(io.Discard, "", 0)
+	p.server.StartTLS()
+	p.CA = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: p.server.Certificate().Raw})
 	return p, nil
 }
 
 // Host is what its clients have as server.
-func (p *APIServer) Host() string { return "https://" + p.addr }
+func (p *APIServer) Host() string { return p.server.URL }
 
 // SetShare fails that share of the requests from now on.
 func (p *APIServer) SetShare(share float64) { p.share.Store(&share) }
@@ -88,7 +81,7 @@ func (p *APIServer) Count() map[string]int64 {
 }
 
 // Close ends it and all connections.
-func (p *APIServer) Close() error { return p.server.Close() }
+func (p *APIServer) Close() error { return p.server.Config.Close() }
 
 func (p *APIServer) handler(forward http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -15,7 +15,7 @@ const burst = 32 << 10
 // TCP carries connections to another address, at once or slowly.
 type TCP struct {
 	listener net.Listener
-	target   string
+	target   func() string
 	delay    atomic.Pointer[delay]
 
 	mu    sync.Mutex
@@ -26,7 +26,13 @@ type delay struct{ least, most time.Duration }
 
 // NewTCP listens on loopback and carries what it accepts to the target, host:port.
 func NewTCP(target string) (*TCP, error) {
-	l, err := net.Listen("tcp4", "127.0.0.1:0")
+	return Forward("127.0.0.1:0", func() string { return target })
+}
+
+// Forward listens at an address and carries each connection to the target of its moment. Without
+// one, "", the connection is closed.
+func Forward(address string, target func() string) (*TCP, error) {
+	l, err := net.Listen("tcp4", address)
 	if err != nil {
 		return nil, err
 	}
@@ -67,7 +73,11 @@ func (p *TCP) accept() {
 func (p *TCP) carry(client net.Conn) {
 	defer p.forget(client)
 	p.remember(client)
-	server, err := net.Dial("tcp", p.target)
+	target := p.target()
+	if target == "" {
+		return
+	}
+	server, err := net.Dial("tcp", target)
 	if err != nil {
 		return
 	}

@@ -2,11 +2,10 @@ package world
 
 import (
 	"context"
-	"io"
-	"net"
 	"sync"
 	"time"
 
+	"github.com/servingcert/servingcert/hack/chaos/fault"
 	"github.com/servingcert/servingcert/hack/process"
 )
 
@@ -23,10 +22,10 @@ type backend struct {
 // connection to the next replica that was ready when it last looked. As kube-proxy does, it
 // does not try another one if that refuses.
 type balancer struct {
-	listener net.Listener
-	replicas []backend
-	cancel   context.CancelFunc
-	looking  sync.Mutex // what was seen last counts
+	connections *fault.TCP
+	replicas    []backend
+	cancel      context.CancelFunc
+	looking     sync.Mutex // what was seen last counts
 
 	mu    sync.Mutex
 	ready []backend
@@ -34,11 +33,11 @@ type balancer struct {
 }
 
 func newBalancer(ctx context.Context, address string, replicas []backend) (*balancer, error) {
-	l, err := net.Listen("tcp", address)
-	if err != nil {
+	b := &balancer{replicas: replicas}
+	var err error
+	if b.connections, err = fault.Forward(address, b.pick); err != nil {
 		return nil, err
 	}
-	b := &balancer{listener: l, replicas: replicas}
 	background, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	b.cancel = cancel
 	b.look(ctx)
@@ -47,7 +46,6 @@ func newBalancer(ctx context.Context, address string, replicas []backend) (*bala
 			b.look(background)
 		}
 	}()
-	go b.accept()
 	return b, nil
 }
 
@@ -67,17 +65,7 @@ func (b *balancer) look(ctx context.Context) {
 
 func (b *balancer) close() {
 	b.cancel()
-	_ = b.listener.Close()
-}
-
-func (b *balancer) accept() {
-	for {
-		conn, err := b.listener.Accept()
-		if err != nil {
-			return // it is closed
-		}
-		go b.carry(conn)
-	}
+	_ = b.connections.Close()
 }
 
 // pick returns the address of whose turn it is, "" if nobody is ready.
@@ -89,22 +77,4 @@ func (b *balancer) pick() string {
 	}
 	b.next++
 	return b.ready[b.next%len(b.ready)].address
-}
-
-func (b *balancer) carry(conn net.Conn) {
-	defer func() { _ = conn.Close() }()
-	address := b.pick()
-	if address == "" {
-		return
-	}
-	replica, err := net.Dial("tcp", address)
-	if err != nil {
-		return
-	}
-	go func() {
-		_, _ = io.Copy(replica, conn)
-		_ = replica.Close()
-	}()
-	_, _ = io.Copy(conn, replica)
-	_ = replica.Close()
 }

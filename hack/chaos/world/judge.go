@@ -46,15 +46,6 @@ func (w *World) look(ctx context.Context) (invariant.Cluster, error) {
 	return c, err
 }
 
-// CAStatus returns what the signer says of its CA.
-func (w *World) CAStatus(ctx context.Context) (api.CAStatus, error) {
-	m, err := w.Clientset.CoreV1().ConfigMaps(system).Get(ctx, api.CAStatusName, metav1.GetOptions{})
-	if err != nil {
-		return api.CAStatus{}, err
-	}
-	return api.ParseCAStatus(m.Data), nil
-}
-
 // AwaitProblem waits until the signer says that it has that problem with its CA.
 func (w *World) AwaitProblem(ctx context.Context, reason string) error {
 	return installed.Until(ctx, "problem "+reason, func(ctx context.Context) error {

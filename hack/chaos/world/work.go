@@ -3,7 +3,6 @@ package world
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -152,31 +151,13 @@ func (work *Work) done(ctx context.Context, w *World) error {
 	return nil
 }
 
-// Rotate asks for a new generation of the CA, as kubectl servingcert rotate-ca does.
-func (w *World) Rotate(ctx context.Context, reason string) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": api.RotateRequest{Mode: api.RotateForce, Reason: reason}.Annotations()}})
-	if err != nil {
-		return err
-	}
-	_, err = w.Clientset.CoreV1().ConfigMaps(system).Patch(ctx, api.CAStatusName, types.MergePatchType, patch, metav1.PatchOptions{})
-	return err
-}
-
 // AwaitRotation waits until the generation that was asked for signs.
 func (w *World) AwaitRotation(ctx context.Context, reason string) error {
-	request := api.RotateRequest{Mode: api.RotateForce, Reason: reason}
 	return installed.Until(ctx, "the new generation signs", func(ctx context.Context) error {
 		status, err := w.CAStatus(ctx)
-		switch {
-		case err != nil:
+		if err != nil {
 			return err
-		case status.Rotation != request:
-			return errors.New("the request was not answered")
-		case status.RotationOutcome.Refused:
-			return errors.New("refused: " + status.RotationOutcome.Why)
-		case !status.RotationOutcome.Signs:
-			return errors.New("it waits for: " + status.WaitingFor)
 		}
-		return nil
+		return installed.Rotated(&status, api.RotateForce, reason)
 	})
 }

@@ -1,0 +1,45 @@
+package installed
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// CAStatus returns what the signer says of its CA.
+func (c *Cluster) CAStatus(ctx context.Context) (api.CAStatus, error) {
+	m, err := c.Clientset.CoreV1().ConfigMaps(api.DefaultNamespace).Get(ctx, api.CAStatusName, metav1.GetOptions{})
+	if err != nil {
+		return api.CAStatus{}, err
+	}
+	return api.ParseCAStatus(m.Data), nil
+}
+
+// Rotate asks for a new generation of the CA, as kubectl servingcert rotate-ca does.
+func (c *Cluster) Rotate(ctx context.Context, mode api.RotateMode, reason string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": api.RotateRequest{Mode: mode, Reason: reason}.Annotations()}})
+	if err != nil {
+		return err
+	}
+	_, err = c.Clientset.CoreV1().ConfigMaps(api.DefaultNamespace).Patch(ctx, api.CAStatusName, types.MergePatchType, patch, metav1.PatchOptions{})
+	return err
+}
+
+// Rotated is nil if the generation signs that Rotate asked for. Else the error says what it waits
+// for, or why the request was refused.
+func Rotated(status *api.CAStatus, mode api.RotateMode, reason string) error {
+	switch {
+	case status.Rotation != api.RotateRequest{Mode: mode, Reason: reason}:
+		return errors.New("the request was not answered")
+	case status.RotationOutcome.Refused:
+		return errors.New("refused: " + status.RotationOutcome.Why)
+	case !status.RotationOutcome.Signs:
+		return errors.New("it waits for: " + status.WaitingFor)
+	}
+	return nil
+}
