@@ -17,8 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/servingcert/servingcert/cmd/internal/command"
-	"github.com/servingcert/servingcert/test/flood"
 	"github.com/servingcert/servingcert/hack/process"
+	"github.com/servingcert/servingcert/test/flood"
 	"github.com/servingcert/servingcert/test/hosttest"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )

@@ -13,8 +13,8 @@ import (
 	"path/filepath"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
-	"github.com/servingcert/servingcert/test/deb"
 	"github.com/servingcert/servingcert/hack/node/images"
+	"github.com/servingcert/servingcert/test/deb"
 	"github.com/servingcert/servingcert/test/e2e/pick"
 )
 
