@@ -154,10 +154,6 @@ RUN ?=
 programs: controlplane-binaries ## programs with the flags, variables and files that the webhook gives them, renewed, and servers that begin without TLS (Debian, root); RUN=redis for some
 	go test -tags programs -count 1 -timeout 20m -parallel 8 -v -run '^Test(Programs|StartTLS)$$/^each$$/$(RUN)' ./test/programs
 
-.PHONY: upgrade-test
-upgrade-test: controlplane-binaries ## from the version before to this one and back, while pods are created; needs git and the history
-	go test -tags upgrade -count 1 -timeout 10m -v -run '^TestUpgradeAndBack$$' ./test/integration/lifecycle
-
 .PHONY: alerts
 alerts: controlplane-binaries ## every alert by promtool, and fired by a real Prometheus when what it watches is broken; needs Debian's prometheus
 	go test -tags alerts -count 1 -timeout 10m -v -run '^TestAlertsByPromtool$$' ./deploy

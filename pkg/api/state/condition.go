@@ -7,8 +7,7 @@
 //
 // A state is versioned. Fields may be added to a version, as readers ignore those that they do not
 // know; what changes the meaning of a field needs another version, which older processes do not
-// read. Conditions that an earlier version of servingcert wrote have no state beside them:
-// former.go reads their messages, and goes once nobody upgrades from those versions.
+// read.
 package state
 
 import (
@@ -176,16 +175,13 @@ func entry(conditionType string, have, want *metav1.Condition, now time.Time) *p
 	return &patchedCondition{Type: conditionType, patchedState: &patchedState{want.Status, want.Reason, want.Message, since}}
 }
 
-// read returns the state beside the Service's condition of that type. It reports whether there is
-// one; it is empty if it is not of this version or was not written by servingcert.
-func read[S State](svc *corev1.Service, conditionType string) (S, bool) {
+// read returns the state beside the Service's condition of that type, empty if there is none, if it
+// is not of this version, or if it was not written by servingcert.
+func read[S State](svc *corev1.Service, conditionType string) (state S) {
 	var e envelope[S]
 	c := api.Condition(svc, conditionType+api.StateSuffix)
-	if c == nil {
-		return e.State, false
+	if c == nil || len(c.Message) > api.MaxMessage || json.Unmarshal([]byte(c.Message), &e) != nil || e.Version != version {
+		return state
 	}
-	if len(c.Message) > api.MaxMessage || json.Unmarshal([]byte(c.Message), &e) != nil || e.Version != version {
-		return *new(S), true
-	}
-	return e.State, true
+	return e.State
 }

@@ -50,10 +50,7 @@ type Attempt struct {
 
 // FlagsOf returns the state of the Service's condition Flags.
 func FlagsOf(svc *corev1.Service) Flags {
-	f, found := read[Flags](svc, api.ConditionFlags)
-	if !found {
-		f = formerFlags(svc)
-	}
+	f := read[Flags](svc, api.ConditionFlags)
 	f = slices.DeleteFunc(f, func(a Attempt) bool {
 		known := a.Verdict == VerdictWithheld || a.Verdict == VerdictSuspected || a.Verdict == VerdictCleared
 		return !known || !api.IsAttempt(a.Attempt) || len(a.Workload) > maxWorkload || len(a.Container) > maxContainer

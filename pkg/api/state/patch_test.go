@@ -38,7 +38,7 @@ func TestPatch(t *testing.T) {
 		"another message":           {of(yes, "Issued", "m", "a"), of(yes, "Issued", "n", "a"), earlier.Time},
 		"another reason":            {of(no, "CALost", "m", "a"), of(no, "CACorrupt", "m", "a"), earlier.Time},
 		"another state alone":       {of(yes, "Issued", "m", "a"), of(yes, "Issued", "m", "b"), earlier.Time},
-		"of an earlier version":     {plain, of(yes, "Issued", "m", "a"), earlier.Time},
+		"without a state":           {plain, of(yes, "Issued", "m", "a"), earlier.Time},
 		"none wanted any more":      {of(yes, "Issued", "m", "a"), nil, earlier.Time},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -63,10 +63,7 @@ func (r Ready) WithNames(names []string) Ready {
 // signer should write it, and Secrets only of a Service that was opted in at the time; others may
 // have the right to.
 func ReadyOf(svc *corev1.Service) Ready {
-	r, found := read[Ready](svc, api.ConditionReady)
-	if !found {
-		r = formerReady(svc)
-	}
+	r := read[Ready](svc, api.ConditionReady)
 	if !isName(r.Secret) {
 		r.Secret, r.Request, r.Leaf = "", "", ""
 	}

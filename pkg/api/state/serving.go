@@ -13,18 +13,14 @@ import (
 type Serving struct {
 	Leaf  string    `json:"leaf,omitempty"` // fingerprint of the leaf that the pods should serve
 	Since time.Time `json:"since,omitzero"` // when it became that, in whole seconds
-	// Ports is the hash of the ports that it is about (api.NeedsHash); "" of an earlier version,
-	// which does not say.
+	// Ports is the hash of the ports that it is about (api.NeedsHash).
 	Ports string `json:"ports,omitempty"`
 }
 
 // ServingOf returns the state of the Service's condition Serving, or false if there is none or it
 // names no leaf, as that of pods with keys of their own: of that only the Ports are returned.
 func ServingOf(svc *corev1.Service) (Serving, bool) {
-	s, found := read[Serving](svc, api.ConditionServing)
-	if !found {
-		s = formerServing(svc)
-	}
+	s := read[Serving](svc, api.ConditionServing)
 	if !hashForm.MatchString(s.Ports) {
 		s.Ports = ""
 	}
@@ -35,11 +31,8 @@ func ServingOf(svc *corev1.Service) (Serving, bool) {
 	return s, true
 }
 
-// AboutPorts reports whether the state is about the ports that the Service has now. One of an
-// earlier version is taken to be.
-func (s Serving) AboutPorts(svc *corev1.Service) bool {
-	return s.Ports == "" || s.Ports == api.NeedsHash(svc)
-}
+// AboutPorts reports whether the state is about the ports that the Service has now.
+func (s Serving) AboutPorts(svc *corev1.Service) bool { return s.Ports == api.NeedsHash(svc) }
 
 // ServingIsOfNow reports whether condition Serving of the Service is about the ports and the
 // certificate that it has now. It is not until the rotator has looked again.

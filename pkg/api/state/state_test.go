@@ -25,11 +25,11 @@ func says[S State](conditionType, message string, s S) *corev1.Service {
 	return with(Say(metav1.Condition{Type: conditionType, Status: metav1.ConditionFalse, Message: message}, s).Both()...)
 }
 
-// drawText draws a message: above all, what an earlier version would have read facts from.
+// drawText draws a message, which nothing is read from.
 func drawText(t *rapid.T) string {
 	parts := rapid.SliceOf(rapid.OneOf(
 		rapid.String(),
-		rapid.SampledFrom([]string{"(", ")", `"`, `Secret "`, `": `, "leaf sha256:" + strings.Repeat("0b", 32), "request 1", " since 2026-05-01T12:00:00Z", keptFact + `["x"]`, podKeysFact}),
+		rapid.SampledFrom([]string{"(", ")", `"`, `Secret "`, `": `, "leaf sha256:" + strings.Repeat("0b", 32), "request 1", " since 2026-05-01T12:00:00Z"}),
 	)).Draw(t, "text")
 	return strings.Join(parts, "")
 }
@@ -76,17 +76,18 @@ func TestTheFormOfStates(t *testing.T) {
 
 // What is no state of this version says nothing, and the message beside it is not read.
 func TestWhatIsNoStateSaysNothing(t *testing.T) {
-	former := `Secret "web-tls": names (leaf sha256:` + someLeaf + `)`
+	message := `Secret "web-tls": names (leaf sha256:` + someLeaf + `)`
 	for _, text := range []string{
 		"", "x", "null", "[]", `{"v":2,"state":{"secret":"web-tls"}}`, `{"state":{"secret":"web-tls"}}`, `{"v":1,"state":{"secret":1}}`, `{"v":1,"state":{"secret":"web-tls"}} x`,
 		`{"v":1,"state":{"secret":"A b","leaf":"` + someLeaf + `"}}`, `{"v":1,"state":{"leaf":"` + strings.ToUpper(someLeaf) + `"}}`, `{"v":1,"state":{"kept":["A"],"names":["a b"],"proof":"a/b"}}`,
 		`{"v":1,"state":{"secret":"web-tls"}}` + strings.Repeat(" ", api.MaxMessage),
 	} {
-		svc := with(metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Message: former}, metav1.Condition{Type: api.ConditionReady + api.StateSuffix, Message: text})
+		svc := with(metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Message: message}, metav1.Condition{Type: api.ConditionReady + api.StateSuffix, Message: text})
 		r := ReadyOf(svc)
 		assert.Equal(t, Ready{Kept: r.Kept[:0], Names: r.Names[:0]}, r, "%.200s", text)
 	}
 	assert.Equal(t, Ready{}, ReadyOf(&corev1.Service{}))
+	assert.Equal(t, Ready{}, ReadyOf(with(metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Message: message})))
 	later := `{"v":1,"more":true,"state":{"secret":"web-tls","later":[1]}}`
 	assert.Equal(t, Ready{Secret: "web-tls"}, ReadyOf(with(metav1.Condition{Type: api.ConditionReady + api.StateSuffix, Message: later})), "fields may be added")
 }
@@ -112,17 +113,11 @@ func TestStatesHaveRoom(t *testing.T) {
 	assert.LessOrEqual(t, len(Say(metav1.Condition{}, got).State), api.MaxMessage)
 }
 
-// TestMessagesAreReadUpToTheirLimit: of this version and of former ones.
 func TestMessagesAreReadUpToTheirLimit(t *testing.T) {
-	padded := func(before, after string, size int) string {
-		return before + strings.Repeat(" ", size-len(before)-len(after)) + after
-	}
 	for size, want := range map[int]bool{api.MaxMessage: true, api.MaxMessage + 1: false} {
-		svc := with(metav1.Condition{Type: api.ConditionReady + api.StateSuffix, Message: padded(`{"v":1,"state":{"secret":"web-tls"}}`, "", size)})
+		const text = `{"v":1,"state":{"secret":"web-tls"}}`
+		svc := with(metav1.Condition{Type: api.ConditionReady + api.StateSuffix, Message: text + strings.Repeat(" ", size-len(text))})
 		assert.Equal(t, want, ReadyOf(svc).Secret == "web-tls", size)
-		assert.Equal(t, want, former(metav1.ConditionTrue, "Issued", padded(`Secret "web-tls": `, "x", size)).Secret == "web-tls", size)
-		svc = with(metav1.Condition{Type: api.ConditionFlags, Message: padded("", "(withheld 0c0c0c0c0c0c0c0c Deployment/web/app since 2026-05-01T12:00:00Z)", size)})
-		assert.Equal(t, want, len(FlagsOf(svc)) == 1, size)
 	}
 }
 
@@ -201,7 +196,7 @@ func TestServingIsOfNow(t *testing.T) {
 		{"as it is", ready, Serving{someLeaf, since, one}, false, true},
 		{"another leaf", ready, Serving{other, since, one}, false, false},
 		{"other ports", ready, Serving{someLeaf, since, two}, false, false},
-		{"of an earlier version", ready, Serving{someLeaf, since, ""}, false, true},
+		{"of no ports", ready, Serving{someLeaf, since, ""}, false, false},
 		{"a renewal failed", nil, Serving{someLeaf, since, one}, false, true},
 		{"keys of pods", podKeys, Serving{"", since, one}, true, true},
 		{"keys of pods, other ports", podKeys, Serving{"", since, two}, true, false},
