@@ -66,7 +66,6 @@ func (p *plugin) verbs() []*cobra.Command {
 	return []*cobra.Command{
 		p.injectCommand(),
 		p.statusCommand(),
-		p.timelineCommand(),
 		p.verifyCommand(),
 		p.renewCommand(),
 		p.rotateCommand(),

@@ -126,7 +126,11 @@ func writeCA(s judge.CAStatus, row func(name, format string, args ...any), now t
 	if s.Phase != "" {
 		row("Phase", "%s, since %s%s", s.Phase, clock(s.Since), ago(s.Since, now))
 	}
-	if s.NextGeneration != 0 {
+	if others := s.Others(); len(others) > 0 {
+		for _, line := range others {
+			row("", "%s", line)
+		}
+	} else if s.NextGeneration != 0 {
 		row("", "generation %d is to sign next", s.NextGeneration)
 	}
 	if s.Why != "" {

@@ -46,8 +46,8 @@ var (
 		{"Protocols before TLS", "Values of annotation `servingcert.dev/probe` and of `verify --starttls`.", []string{"starttls.Protocol"}},
 	}
 	// unseen are constants of which nobody sees the values.
-	unseen = []string{"ca.Origin", "ca.StepKind", "ca.InterimStep", "api.Place", "cmd/kubectl-servingcert.style", "cmd/kubectl-servingcert/internal/timeline.LaneKind",
-		"cmd/kubectl-servingcert/internal/timeline.MarkKind", "cmd/kubectl-servingcert/internal/timeline.SpanKind", "cmd/kubectl-servingcert/internal/timeline.Tone", "cmd/kubectl-servingcert/internal/judge.MigrationStep", "cmd/kubectl-servingcert/internal/judge.SecretState", "doctor.Group", "doctor.ID", "doctor.Level", "hostfiles.Kind", "hostfiles.Seen", "hostfiles.Step", "mutate/choose.By", "mutate.part", "plan.Speaks", "plan.Today", "plan.Via", "plan.Way", "mutate/programs.Reload", "api.KeyAlgorithm", "trust.PolicyAct", "trust.PolicyCause", "trust.Report",
+	unseen = []string{"ca.Origin", "ca.StepKind", "ca.InterimStep", "api.Place", "cmd/kubectl-servingcert.style", "cmd/kubectl-servingcert/internal/judge.MigrationStep",
+		 "cmd/kubectl-servingcert/internal/judge.SecretState", "doctor.Group", "doctor.ID", "doctor.Level", "hostfiles.Kind", "hostfiles.Seen", "hostfiles.Step", "mutate/choose.By", "mutate.part", "plan.Speaks", "plan.Today", "plan.Via", "plan.Way", "mutate/programs.Reload", "api.KeyAlgorithm", "trust.PolicyAct", "trust.PolicyCause", "trust.Report",
 		"rotator/correct.Evidence", "rotator/missed.Reason", "rotator/pods.Reason", "ready", "conditions", "events"}
 )
 

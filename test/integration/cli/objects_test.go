@@ -29,7 +29,6 @@ func TestNothingInstalled(t *testing.T) {
 	want := "kubectl servingcert: namespace \"" + s.namespace + "\" has no ConfigMap servingcert-ca-status: servingcert is not installed there, or its signer has not started yet\n"
 	for _, args := range [][]string{
 		{"status", "--system-namespace", s.namespace},
-		{"timeline", "--system-namespace", s.namespace, "-n", s.namespace},
 		{"rotate-ca", "-n", s.namespace, "--reason", "x"},
 		{"rotate-ca", "-n", s.namespace, "--proceed", "2"},
 	} {

@@ -3,6 +3,7 @@ package judge
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -27,6 +28,8 @@ type CAStatus struct {
 	RotationOutcome string   `json:"rotationOutcome,omitempty"`
 	Problem         string   `json:"problem,omitempty"`
 	Warnings        []string `json:"warnings,omitempty"`
+	// Generations are the newest that there are and were, oldest first.
+	Generations []api.CAGenerationRecord `json:"generations,omitempty"`
 
 	facts api.CAStatus // what the above was made from
 }
@@ -53,8 +56,36 @@ func ParseCA(data map[string]string) CAStatus {
 	for _, w := range facts.Warnings {
 		s.Warnings = append(s.Warnings, api.Escape(w.String()))
 	}
+	for _, g := range facts.Generations {
+		g.Origin, g.Root, g.Why = api.Escape(g.Origin), api.Escape(g.Root), api.Escape(g.Why)
+		s.Generations = append(s.Generations, g)
+	}
 	return s
 }
+
+// Others describes the generations whose roots are published beside that of the one that signs: what was, and what comes
+// next.
+func (s CAStatus) Others() []string {
+	var lines []string
+	for i, g := range s.Generations {
+		next := slices.IndexFunc(s.Generations[i+1:], func(later api.CAGenerationRecord) bool { return !later.SignsSince.IsZero() })
+		switch {
+		case g.Retired || g.Number == s.Generation:
+		case !g.SignsSince.IsZero() && next >= 0:
+			lines = append(lines, fmt.Sprintf("generation %d signed until %s; its last certificates end by %s, and its root stays until then",
+				g.Number, utc(s.Generations[i+1+next].SignsSince), utc(g.UsedUntil)))
+		case !g.SignsSince.IsZero():
+			lines = append(lines, fmt.Sprintf("generation %d signed from %s on", g.Number, utc(g.SignsSince)))
+		case g.TrustedAt.IsZero():
+			lines = append(lines, fmt.Sprintf("generation %d is published since %s, and does not sign before every target holds its root", g.Number, utc(g.MadeAt)))
+		default:
+			lines = append(lines, fmt.Sprintf("generation %d is held by every target since %s, and signs next", g.Number, utc(g.TrustedAt)))
+		}
+	}
+	return lines
+}
+
+func utc(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // NoCA returns the problem if it leaves no CA that could issue a certificate; else "".
 func (s CAStatus) NoCA() string {

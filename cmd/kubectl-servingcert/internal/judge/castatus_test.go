@@ -1,6 +1,7 @@
 package judge
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -37,4 +38,22 @@ func TestStatusesAreParsedAsFarAsTheyAre(t *testing.T) {
 		Since: &since, Late: 1, Grace: 1, GraceNamespaces: "shop"}, ParseTrust(map[string]string{
 		api.TrustBundleHash: "aa", api.TrustTargets: "3", api.TrustHolding: "1", api.TrustPending: "1", api.TrustRefusing: "1", api.TrustNotHolding: "x\ny",
 		api.TrustSince: "2026-03-01T12:00:00Z", api.TrustLate: "1", api.TrustGrace: "1", api.TrustNamespaces: "shop"}))
+}
+
+func TestOthers(t *testing.T) {
+	s := ParseCA(map[string]string{api.CAGeneration: "3", api.CAGenerations: strings.Join([]string{
+		`{"number":1,"origin":"made","root":"aa","madeAt":"2026-01-01T00:00:00Z","signsSince":"2026-01-01T00:00:00Z","usedUntil":"2026-02-01T00:00:00Z","retired":true,"retiredAt":"2026-02-02T00:00:00Z"}`,
+		`{"number":2,"origin":"made","root":"bb","madeAt":"2026-02-01T00:00:00Z","signsSince":"2026-02-02T00:00:00Z","usedUntil":"2026-04-01T00:00:00Z"}`,
+		`{"number":3,"origin":"made","root":"cc","madeAt":"2026-03-01T00:00:00Z","signsSince":"2026-03-02T00:00:00Z"}`,
+		`{"number":4,"origin":"made","root":"dd","madeAt":"2026-03-03T00:00:00Z","trustedAt":"2026-03-04T00:00:00Z"}`,
+		`{"number":5,"origin":"ma\u001bde","root":"ee","madeAt":"2026-03-05T00:00:00Z"}`,
+	}, "\n")})
+	assert.Equal(t, []string{
+		"generation 2 signed until 2026-03-02T00:00:00Z; its last certificates end by 2026-04-01T00:00:00Z, and its root stays until then",
+		"generation 4 is held by every target since 2026-03-04T00:00:00Z, and signs next",
+		"generation 5 is published since 2026-03-05T00:00:00Z, and does not sign before every target holds its root",
+	}, s.Others())
+	require.Len(t, s.Generations, 5)
+	assert.NotContains(t, s.Generations[4].Origin, "\x1b")
+	assert.Empty(t, ParseCA(nil).Others())
 }
