@@ -33,7 +33,7 @@ PACKAGES := $(shell { getconf _NPROCESSORS_ONLN; awk '/^MemAvailable/ {print int
 ON_CONTROLPLANE ?= $(addprefix ./test/integration/,cli signer trust deploy consumers ...)
 # What only test-long runs: years of a CA, whole installations, memory, and the tools of the repository. In other
 # packages, tests that take long have the build tag long.
-LONG := $(addprefix ./test/integration/,succession chart lifecycle metrics) ./test/memory ./hack/...
+LONG := $(addprefix ./test/integration/,succession chart lifecycle metrics) ./hack/...
 # What starts goroutines that share something, and those of the programs: what `make race` runs.
 CONCURRENT := $(addprefix ./pkg/,facts formats hostfiles/hostsync hostfiles/store mutate/admission proxy/server \
 	rotator/probe/controller rotator/cluster signer/controller signer/pace facts/queue signer/requests trust/controller ca/controller) \

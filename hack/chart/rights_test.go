@@ -109,11 +109,6 @@ func TestRightsToKubeletServing(t *testing.T) {
 		"update certificatesigningrequests/approval", "watch certificatesigningrequests", "watch nodes",
 	}, rights(t, on, role))
 	assert.Equal(t, rights(t, "", "servingcert-signer"), rights(t, on, "servingcert-signer"))
-	const rotator = "servingcert-rotator-kubelet-serving"
-	assert.Equal(t, []string{"list certificatesigningrequests", "list nodes", "watch certificatesigningrequests", "watch nodes"}, rights(t, on, rotator))
-	for _, off := range []string{on + "\nkubeletServing.verify=false", "kubeletServing.approve=true\nkubeletServing.nodeDNSSuffixes={nodes.example.com}"} {
-		assert.Nil(t, named(objects(t, defaultNamespace, values(t, off)), "ClusterRole "+rotator), off)
-	}
 	_, err := loaded(t).render(defaultNamespace, values(t, "kubeletServing.approve=true"))
 	assert.ErrorContains(t, err, "kubeletServing.approve: requires kubeletServing.nodeCIDRs, kubeletServing.nodeDNSSuffixes, or both")
 }

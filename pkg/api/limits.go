@@ -38,20 +38,11 @@ const (
 	// TooLarge.
 	MaxSelector = 64
 	MaxPorts    = 256
-	// MaxObjectMemory is how many bytes a process remembers of all objects of one kind, unless a
-	// flag says otherwise; see ShareOf.
-	MaxObjectMemory = 48 << 20
-	// MaxReduced is the most bytes that are remembered of a Service for which there is no room.
-	MaxReduced = 16 << 10
 )
 
 // maxReason is the most bytes of a condition's reason or status that are remembered. The API
 // server bounds neither for Services.
 const maxReason = 128
-
-// maxReducedMessage is the most bytes of the message of condition Ready that are remembered of a
-// Service for which there is no room.
-const maxReducedMessage = 2 << 10
 
 // maxOpenShift is the most bytes of an annotation in which the signer writes, as OpenShift does,
 // why there is no certificate.

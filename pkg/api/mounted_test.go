@@ -37,3 +37,7 @@ func TestMounted(t *testing.T) {
 		assert.Equal(t, map[string]string{"web-tls": a}, got.Leaves, "what can be read is: %q", malformed)
 	}
 }
+
+func drawLeaf(t *rapid.T) string {
+	return rapid.StringMatching(`[0-9a-f]{64}`).Draw(t, "leaf")
+}

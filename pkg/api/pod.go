@@ -10,6 +10,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/formats"
 )
 
+// PodKind is the Kind by which a pod without a controller is named where others are named by their workload.
+const PodKind = "Pod"
+
 // OnRotate is what the rotator may do about a pod that still serves an old
 // certificate.
 type OnRotate string

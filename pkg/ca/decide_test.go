@@ -234,14 +234,14 @@ func TestNextIsWhenTheDecisionChanges(t *testing.T) {
 	crossed := generations(t, 1, 2, 2)
 	now := start.Add(10 * day)
 	one, two := crossed.Generations[0], crossed.Generations[1]
-	_, next := tidied(crossed, now, nil)
+	_, next := tidied(crossed, now)
 	assert.Equal(t, one.UsedUntil.Add(clockMargin+time.Second), next, "the phase changes")
-	after, next := tidied(crossed, next, nil)
+	after, next := tidied(crossed, next)
 	assert.False(t, differ(after, crossed), "clients that hold only the first root are served a cross by it")
 	assert.Equal(t, two.Cross.NotAfter.Add(-endingBefore+time.Second), next, "the chain that is served changes")
-	_, next = tidied(crossed, next, nil)
+	_, next = tidied(crossed, next)
 	assert.Equal(t, two.Cross.NotAfter.Add(time.Second), next)
-	after, _ = tidied(crossed, next, nil)
+	after, _ = tidied(crossed, next)
 	assert.Len(t, after.Generations, 1)
 	assert.Nil(t, after.Generations[0].Cross)
 }

@@ -31,9 +31,6 @@ type Parameters struct {
 	// RefusalGrace is how long a new generation waits for targets of namespaces that
 	// refuse its root, or do not keep it. Default: DefaultRefusalGrace.
 	RefusalGrace time.Duration
-	// WaitForClients keeps roots, and a generation without a cross-certificate from signing, as
-	// long as pods may hold no newer root. The latter is waited for no longer than RefusalGrace.
-	WaitForClients bool
 	// Reissue is the time over which the leaves of an older generation are
 	// replaced. Default: DefaultReissue.
 	Reissue time.Duration

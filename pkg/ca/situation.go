@@ -30,9 +30,6 @@ type Situation struct {
 	// started: anyone who may write ConfigMaps can change the former.
 	Status, LastStatus *api.CAStatus
 	Trust              api.TrustStatus // what the trust status says
-	// Clients are those that may not hold newer roots, as the rotator counts them. They only count
-	// with WaitForClients.
-	Clients api.OldClients
 
 	// Request is what a person asks for. RequestErr says what is wrong with it; it
 	// asks for nothing then.

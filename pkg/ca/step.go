@@ -70,7 +70,7 @@ func apply(stored State, step Step, s Situation) (next State, err error) {
 	case StepPromote:
 		next = promoted(next, s)
 	case StepRetire:
-		next, _ = tidied(next, s.Now, s.holdsRetirement)
+		next, _ = tidied(next, s.Now)
 	case StepRefuse:
 		next.Rotation = refused(s.Request, step.Why)
 	default:

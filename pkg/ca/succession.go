@@ -98,9 +98,6 @@ func promote(d *Decision, s Situation) {
 		d.lookAt(soaked)
 	case newest.Origin == OriginRemote && !s.remoteIs(newest):
 		d.Waiting = "every target holds the new root, and the remote CA does not sign with its key: " + s.remoteAnswer()
-	case s.holdsPromotion(*d.State) != "":
-		d.Waiting = "without a cross-certificate it would leave out clients: " + s.holdsPromotion(*d.State)
-		d.lookAt(newest.TrustedAt.Add(s.RefusalGrace))
 	default:
 		d.Step = Step{Kind: StepPromote, Why: "its root is trusted everywhere"}
 		if trust.without != "" {
@@ -147,7 +144,7 @@ func refuse(d *Decision, s Situation) {
 // retire takes out of the bundle what no client needs, and forgets what no chain
 // does.
 func retire(d *Decision, s Situation) {
-	next, at := tidied(*d.State, s.Now, s.holdsRetirement)
+	next, at := tidied(*d.State, s.Now)
 	if !at.IsZero() {
 		d.lookAt(at)
 	}
@@ -160,5 +157,4 @@ func retire(d *Decision, s Situation) {
 			d.Waiting = fmt.Sprintf("the last certificate of %s ends by %s", g, formatTime(g.UsedUntil))
 		}
 	}
-	waitForClients(d, s)
 }

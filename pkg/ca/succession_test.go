@@ -124,7 +124,7 @@ func TestForcedSuccession(t *testing.T) {
 	assert.Len(t, kept.Bundle(s.Now).Certificates(), 2, "a chain that ends at the first root is served: GnuTLS must find that in the bundle")
 	assert.Len(t, kept.authority(s.Situation).Chain, 1, "for clients that still hold the first root")
 
-	retired, _ := tidied(kept, first.Root.NotAfter.Add(time.Second), nil)
+	retired, _ := tidied(kept, first.Root.NotAfter.Add(time.Second))
 	assert.Len(t, retired.Generations, 1)
 }
 

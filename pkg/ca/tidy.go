@@ -7,9 +7,8 @@ import (
 
 // tidied returns the state without what is no longer needed, and when next there
 // will be such; zero: never. A cross-certificate is forgotten when it has expired,
-// and a generation when the cross-certificate that it signed is. A root that is valid stays where
-// held reports it of the generation after it; nil: of none.
-func tidied(s State, now time.Time, held func(next Generation) bool) (State, time.Time) {
+// and a generation when the cross-certificate that it signed is.
+func tidied(s State, now time.Time) (State, time.Time) {
 	var next time.Time
 	due := func(at time.Time) bool {
 		if now.After(at) {
@@ -21,9 +20,7 @@ func tidied(s State, now time.Time, held func(next Generation) bool) (State, tim
 		return false
 	}
 	s.Generations = slices.Clone(s.Generations)
-	retireRoots(s, due, func(i int) bool {
-		return held != nil && !now.After(s.Generations[i].Root.NotAfter) && held(s.Generations[i+1])
-	})
+	retireRoots(s, due)
 	for i := range s.Generations {
 		if g := &s.Generations[i]; g.Cross != nil && due(g.Cross.NotAfter.Add(-endingBefore)) && due(g.Cross.NotAfter) {
 			g.Cross = nil
@@ -40,7 +37,7 @@ func tidied(s State, now time.Time, held func(next Generation) bool) (State, tim
 // client that is still without a newer root needs it, and so does GnuTLS (see
 // narrower). What is below a root that is taken out goes with it: no chain leads
 // there either.
-func retireRoots(s State, due func(time.Time) bool, held func(i int) bool) {
+func retireRoots(s State, due func(time.Time) bool) {
 	for i := range s.signingIndex() {
 		if g := s.Generations[i]; !due(g.UsedUntil.Add(clockMargin)) {
 			return
@@ -51,9 +48,6 @@ func retireRoots(s State, due func(time.Time) bool, held func(i int) bool) {
 		}
 		if leads := next.Cross != nil && !s.Generations[i].narrower(next); leads && !due(next.Cross.NotAfter) {
 			continue
-		}
-		if held(i) {
-			return
 		}
 		for j := range i + 1 {
 			s.Generations[j].Retired = true

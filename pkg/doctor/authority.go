@@ -2,10 +2,8 @@ package doctor
 
 import (
 	"cmp"
-	"time"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/pki"
 )
 
 // State is what the signer and the rotator report of the CA and of who trusts it.
@@ -24,42 +22,16 @@ type State struct {
 // CA was restored.
 func (s *State) WebhookBundle() string { return cmp.Or(s.CA.OwnBundle, s.CA.Bundle) }
 
-// soon is how long before its end a CA should have been replaced: half of the last third of
-// its life, in which it is replaced, or 30 days if its life is not known.
-func (s *State) soon() time.Duration {
-	bundle, err := pki.ParseBundle([]byte(s.CA.Bundle))
-	if err != nil {
-		return 30 * 24 * time.Hour
-	}
-	for _, cert := range bundle.Certificates() {
-		if cert.NotAfter.Equal(s.CA.NotAfter) {
-			return pki.Lifetime(cert) / 6
-		}
-	}
-	return 30 * 24 * time.Hour
-}
-
 // most is how many targets are named one by one.
 const most = 10
 
-func (s *State) judge(now time.Time) []Finding {
+func (s *State) judge() []Finding {
 	var out []Finding
 	if problem := s.CA.Problem; problem != (api.CAMessage{}) {
 		out = append(out, found(CAProblem, "", "%s", problem))
 	}
 	for _, w := range s.CA.Warnings {
 		out = append(out, found(CAWarning, "", "%s", w))
-	}
-	soon := s.soon()
-	if end := s.CA.NotAfter; !end.IsZero() && end.Before(now.Add(soon)) {
-		f := found(CAEnds, "", "generation %d of the CA ends at %s", s.CA.Generation, end.UTC().Format(time.RFC3339))
-		if s.CA.WaitingFor != "" {
-			f.Message += "; " + s.CA.WaitingFor
-		}
-		if !end.After(now.Add(soon / 4)) {
-			f = f.as(Error)
-		}
-		out = append(out, f)
 	}
 	return append(out, s.trust()...)
 }
@@ -87,11 +59,11 @@ func (s *State) trust() []Finding {
 	case s.Unread:
 		return nil
 	case s.Trust == nil:
-		return []Finding{found(TrustStatus, "", "there is no ConfigMap %s: the rotator has not run yet", api.TrustStatusName)}
+		return []Finding{found(TrustTargets, "", "there is no ConfigMap %s: the rotator has not run yet", api.TrustStatusName)}
 	case s.Trust.Problem != "":
-		return []Finding{found(TrustStatus, "", "%s", s.Trust.Problem)}
+		return []Finding{found(TrustTargets, "", "%s", s.Trust.Problem)}
 	case s.Trust.BundleHash != s.CA.BundleHash:
-		return []Finding{found(TrustStatus, "", "the rotator reports of another bundle than the signer has published")}
+		return []Finding{found(TrustTargets, "", "the rotator reports of another bundle than the signer has published")}
 	}
 	var out []Finding
 	for i, t := range s.Trust.NotHolding {

@@ -71,32 +71,8 @@ func TestVersionsOfImages(t *testing.T) {
 	}
 }
 
-// TestHowSoonACAHasToBeReplaced: a sixth of the life of the one that signs, whichever others are in the bundle.
-func TestHowSoonACAHasToBeReplaced(t *testing.T) {
-	const day = 24 * time.Hour
-	old, signs := bundle(t, noon.Add(-60*day), noon), bundle(t, noon, noon.Add(600*day))
-	for name, tt := range map[string]struct {
-		status api.CAStatus
-		want   time.Duration
-	}{
-		"the second signs":           {api.CAStatus{Bundle: old + signs, NotAfter: noon.Add(600 * day)}, 100 * day},
-		"the first signs":            {api.CAStatus{Bundle: old + signs, NotAfter: noon}, 10 * day},
-		"none of them":               {api.CAStatus{Bundle: old + signs, NotAfter: noon.Add(day)}, 30 * day},
-		"a bundle that is not known": {api.CAStatus{NotAfter: noon}, 30 * day},
-	} {
-		s := &State{CA: tt.status}
-		assert.Equal(t, tt.want, s.soon().Round(day), name)
-	}
-}
-
 // TestMoreThanIsListed: what is long is cut, and the rest is counted.
 func TestMoreThanIsListed(t *testing.T) {
-	five := []string{"a", "b", "c", "d", "e"}
-	assert.Equal(t, "a, b, c, d, e", few(five))
-	assert.Equal(t, "a, b, c, d, e and 2 more", few(append(five, "f", "g")))
-	assert.Equal(t, strings.Repeat("x", 60), shown(strings.Repeat("x", 60)))
-	assert.Equal(t, strings.Repeat("x", 60)+"…", shown(strings.Repeat("x", 61)))
-
 	f := Facts{}
 	for i := range maxForbidden {
 		f.Failures = append(f.Failures, Failure{fmt.Sprint("r", i), "forbidden", true, nil})
@@ -111,10 +87,6 @@ func TestMoreThanIsListed(t *testing.T) {
 	found := s.trust()
 	require.Len(t, found, most+1)
 	assert.Equal(t, "3 more targets do not hold the bundle", found[most].Message)
-
-	want, have := []any{1, 2}, []any{1}
-	assert.Equal(t, "at is a list of 1, and that of the release is one of 2", firstDifference(want, have, "at"))
-	assert.Equal(t, "at is a list of 2, and that of the release is one of 1", firstDifference(have, want, "at"))
 }
 
 // TestWhoCanMendWhatAProxyServes: the program, unless all of the Service's TLS is the proxy's.

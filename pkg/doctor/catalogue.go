@@ -18,10 +18,6 @@ const (
 	Available      ID = "SC202"
 	Leases         ID = "SC203"
 	Versions       ID = "SC204"
-	Rights         ID = "SC205"
-	WebhookConfig  ID = "SC206"
-	Policies       ID = "SC207"
-	OtherObjects   ID = "SC208"
 	WebhookReached ID = "SC209"
 	CABundle       ID = "SC210"
 	Clock          ID = "SC211"
@@ -29,12 +25,9 @@ const (
 
 	CAProblem    ID = "SC301"
 	CAWarning    ID = "SC302"
-	CAEnds       ID = "SC303"
-	TrustStatus  ID = "SC304"
 	TrustTargets ID = "SC305"
 	SignerClock  ID = "SC306"
 	WebhookRole  ID = "SC307"
-	CABackup     ID = "SC308"
 
 	Value          ID = "SC401"
 	UnknownKey     ID = "SC402"
@@ -104,18 +97,6 @@ var checks = []Check{
 	{Versions, "Versions", System, Warning, "all pods run one version",
 		"An upgrade is not finished, or a part was upgraded alone. Versions that do not know each other's contracts do not mix for long.",
 		"Finish the rollout: kubectl rollout status deployment -n servingcert-system.", "operations.md#installing", false},
-	{Rights, "Rights", System, Error, "roles and bindings grant what the release needs with these flags",
-		"What is missing fails with \"forbidden\" in a log. What is granted beyond the release is a warning: a stolen token may do it too.",
-		"Apply the release's manifest again. Rights that you added on purpose can stay.", "threat-model.md", false},
-	{WebhookConfig, "WebhookConfig", System, Warning, "the webhook's configuration is that of the release",
-		"Pods that should be injected may not be sent to the webhook, or pods that it should not see are.",
-		"Apply the release's manifest again, unless the difference is meant.", "injection.md", false},
-	{Policies, "Policies", System, Warning, "the admission policies are there, are bound, and are those of the release",
-		"What a stolen token of the signer or the rotator can write is no longer bounded as the threat model says, or wrong annotations are no longer refused when they are written.",
-		"Apply the release's manifest again, unless the difference is meant.", "admission-policies.md", false},
-	{OtherObjects, "OtherObjects", System, Warning, "the other objects of the release are there and unchanged",
-		"A Service, a ServiceAccount, a PodDisruptionBudget or a NetworkPolicy of the release is missing or different.",
-		"Apply the release's manifest again, unless the difference is meant.", "operations.md#installing", false},
 	{WebhookReached, "WebhookReached", System, Error, "a pod that is created (dry run) reaches the webhook",
 		"No pod of an opted-in namespace can be created, or pods are created without their certificates.",
 		"See whether the webhook's pods are ready, whether the API server may reach their port (firewalls of private clusters), and whether its caBundle is right.", "operations.md#installing", false},
@@ -125,7 +106,7 @@ var checks = []Check{
 	{Clock, "Clock", System, Warning, "the clocks of the API server and of this machine agree",
 		"Times that this command shows are wrong, or the cluster's clock is. Certificates are valid from 5 minutes before they were issued.",
 		"Synchronise the clocks (NTP).", "limits.md#how-long-a-certificate-lives", false},
-	{KubeletServing, "KubeletServing", System, Warning, "kubelets have the serving certificates that they asked for, with --approve-kubelet-serving, and serve them, with the rotator's --verify-kubelets",
+	{KubeletServing, "KubeletServing", System, Warning, "kubelets have the serving certificates that they asked for, with --approve-kubelet-serving, and serve them, which is seen with --kubelets",
 		"The kubelet serves an older certificate or none, so that logs, exec and metrics of its pods fail for clients that verify it. Requests are known for an hour.",
 		"Do what the message says: compare --node-cidrs and --node-dns-suffixes with the addresses of the Node.", "kubelet-serving.md#what-is-approved", false},
 
@@ -135,15 +116,9 @@ var checks = []Check{
 	{CAWarning, "CAWarning", Authority, Warning, "the signer reports no warning about the CA",
 		"The CA signs, and something about it needs a person.",
 		"Do what the warning says.", "operations.md#what-status-shows", false},
-	{CAEnds, "CAEnds", Authority, Warning, "the CA does not end soon",
-		"The CA replaces itself in the last third of its life. One that is close to its end without being replaced is held up, or was imported.",
-		"See what a new generation waits for: kubectl servingcert status.", "operations.md#a-new-ca-by-plan", false},
-	{TrustStatus, "TrustStatus", Authority, Error, "the rotator reports who holds the bundle of now",
-		"The rotator has not run since the bundle changed, or has no bundle. A new generation of the CA waits for it.",
-		"See the rotator's log.", "trust.md", false},
-	{TrustTargets, "TrustTargets", Authority, Warning, "every target holds the bundle",
+	{TrustTargets, "TrustTargets", Authority, Warning, "every target holds the bundle of now",
 		"Clients that read these targets may refuse certificates of a new generation, and such a generation waits for them.",
-		"See why in the message: what refuses is listed by kubectl servingcert status.", "trust.md#what-refusing-looks-like", false},
+		"See why in the message, and kubectl servingcert status for all of them.", "trust.md#what-refusing-looks-like", false},
 	{SignerClock, "SignerClock", Authority, Error, "the signer's clock agrees with the API server's",
 		"A signer whose clock is more than 2 minutes off signs nothing.",
 		"Synchronise the clock of the signer's node (NTP).", "architecture.md#what-a-person-sees", false},
@@ -152,10 +127,6 @@ var checks = []Check{
 		"The configuration has no CA bundle, or keeps an old one, so that the API server cannot call the webhook. A new CA waits for it.",
 		"Apply the ClusterRole that the finding prints, name the configuration in the chart's value trust.mutatingWebhookConfigurations or trust.validatingWebhookConfigurations, or set trust.webhooks=all.",
 		"trust.md#webhook-configurations-are-named", false},
-
-	{CABackup, "CABackup", Authority, Error, "the file of --ca-backup is the CA's Secret as it is now",
-		"If the Secret is lost, or servingcert is uninstalled, everything has to trust a new CA.",
-		"kubectl -n servingcert-system get secret servingcert-ca -o yaml > FILE. It holds the CA's key.", "operations.md#the-ca-is-lost-or-corrupt", false},
 
 	{Value, "Value", Services, Error, "every annotation servingcert.dev/… of a Service or Namespace has a value that is allowed",
 		"No certificate is issued for the Service, or the setting is ignored.",

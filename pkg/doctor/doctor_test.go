@@ -16,9 +16,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"sigs.k8s.io/yaml"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
@@ -36,55 +34,6 @@ func bundle(t *testing.T, begin, end time.Time) string {
 	require.NoError(t, err)
 	return string(pki.EncodeCertificates(root))
 }
-
-func object(t *testing.T, text string) *unstructured.Unstructured {
-	t.Helper()
-	obj := &unstructured.Unstructured{}
-	require.NoError(t, yaml.Unmarshal([]byte(text), &obj.Object))
-	return obj
-}
-
-const roleText = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRole
-metadata: {name: servingcert-signer}
-rules:
-- {apiGroups: [""], resources: [services], verbs: [get, list]}
-- {apiGroups: [""], resources: [secrets], resourceNames: [a], verbs: [get]}
-`
-
-const bindingText = `
-apiVersion: rbac.authorization.k8s.io/v1
-kind: ClusterRoleBinding
-metadata: {name: servingcert-signer}
-roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: servingcert-signer}
-subjects: [{kind: ServiceAccount, name: servingcert-signer, namespace: servingcert-system}]
-`
-
-const webhookText = `
-apiVersion: admissionregistration.k8s.io/v1
-kind: MutatingWebhookConfiguration
-metadata: {name: servingcert}
-webhooks:
-- name: pods.servingcert.dev
-  failurePolicy: Fail
-  timeoutSeconds: 5
-  clientConfig: {service: {name: servingcert-webhook, port: 9443}}
-`
-
-const policyText = `
-apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: servingcert-signer-secrets}
-spec: {policyName: servingcert-signer-secrets, validationActions: [Deny]}
-`
-
-const serviceText = `
-apiVersion: v1
-kind: Service
-metadata: {name: servingcert-webhook, namespace: servingcert-system, annotations: {servingcert.dev/secret-name: servingcert-webhook-tls}}
-spec: {ports: [{port: 9443}]}
-`
 
 // healthy returns facts of a cluster in which nothing is wrong.
 func healthy(t *testing.T) Facts {
@@ -104,15 +53,14 @@ func healthy(t *testing.T) Facts {
 			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: c, Image: "registry:5000/" + c + ":v1@sha256:00"}}},
 		})
 	}
-	for _, text := range []string{roleText, bindingText, webhookText, policyText, serviceText} {
-		i.Objects = append(i.Objects, Pair{Release: object(t, text), Live: object(t, text)})
-	}
 	i.Bundle = bundle(t, noon.AddDate(0, -1, 0), noon.AddDate(1, 0, 0))
 	i.CABundles = []string{i.Bundle}
 	i.DryRun = &DryRun{Namespace: "shop", Created: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{api.LabelInjected: "true"}}}}
 
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}}}
-	svc.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued"}, {Type: api.ConditionServing, Status: metav1.ConditionTrue, Reason: api.ServingCurrent}}
+	svc.Status.Conditions = append(
+		state.Say(metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued"}, state.Ready{Secret: "web-tls"}).Both(),
+		state.Say(metav1.Condition{Type: api.ConditionServing, Status: metav1.ConditionTrue, Reason: api.ServingCurrent}, state.Serving{Ports: api.NeedsHash(svc)}).Both()...)
 	web := Workload{Kind: "Deployment", Name: "web"}
 	web.Template.Labels = map[string]string{"app": "web"}
 	web.Template.Annotations = map[string]string{api.AnnotationOnRotate: "restart"}
@@ -146,7 +94,6 @@ func list(pairs ...string) corev1.ResourceList {
 
 func TestNothingIsFoundInAHealthyCluster(t *testing.T) {
 	healthy := healthy(t)
-	healthy.Backup = backup()
 	r := healthy.Examine(noon)
 	for _, f := range r.Findings {
 		assert.Equal(t, OK, f.Level, "%s %s: %s", f.ID, f.Object, f.Message)
@@ -197,17 +144,21 @@ func (b breaking) run(t *testing.T) {
 func service(f *Facts) *corev1.Service { return f.Namespaces[0].Services[0] }
 
 func condition(f *Facts, i int, status metav1.ConditionStatus, reason, message string) {
-	c := &service(f).Status.Conditions[i]
+	c := &service(f).Status.Conditions[2*i] // each has its state beside it
 	c.Status, c.Reason, c.Message = status, reason, message
+}
+
+// ports gives the Service a port that the rotator has looked at.
+func ports(f *Facts, p corev1.ServicePort) {
+	svc := service(f)
+	svc.Spec.Ports = []corev1.ServicePort{p}
+	said := state.Say(svc.Status.Conditions[2], state.Serving{Ports: api.NeedsHash(svc)})
+	svc.Status.Conditions = append(svc.Status.Conditions[:2], said.Both()...)
 }
 
 func deployment(f *Facts, component string) *appsv1.Deployment {
 	return f.Installation.Deployments["servingcert-"+component]
 }
-
-func live(f *Facts, i int) map[string]any { return f.Installation.Objects[i].Live.Object }
-
-func first(value any) map[string]any { return value.([]any)[0].(map[string]any) }
 
 func quotaOfPods(hard, used corev1.ResourceList, scopes ...corev1.ResourceQuotaScope) []corev1.ResourceQuota {
 	return []corev1.ResourceQuota{{ObjectMeta: metav1.ObjectMeta{Namespace: "s", Name: "q"}, Spec: corev1.ResourceQuotaSpec{Hard: hard, Scopes: scopes}, Status: corev1.ResourceQuotaStatus{Used: used}}}
@@ -295,17 +246,6 @@ var ofTheInstallation = []breaking{
 		f.Installation.Leases["servingcert-rotator"].ManagedFields = []metav1.ManagedFieldsEntry{{Time: &old, FieldsV1: renewing}, {}, {Time: &now}}
 	}, "error SC203 Lease servingcert-system/servingcert-rotator: pod_1 has not renewed it for 20s"},
 	{"two versions", func(_ *testing.T, f *Facts) { f.Installation.Pods[0].Spec.Containers[0].Image = "signer:v2" }, "warning SC204 Namespace servingcert-system: v1: servingcert-rotator-x, servingcert-trust-x, servingcert-webhook-x; v2: servingcert-signer-x"},
-	{"a right is missing", func(_ *testing.T, f *Facts) { first(live(f, 0)["rules"])["verbs"] = []any{"get"} }, "error SC205 ClusterRole servingcert-signer: it does not grant list services"},
-	{"a right too many", func(_ *testing.T, f *Facts) { delete(live(f, 0)["rules"].([]any)[1].(map[string]any), "resourceNames") }, "warning SC205 ClusterRole servingcert-signer: it grants more than the release: get secrets"},
-	{"no role", func(_ *testing.T, f *Facts) { f.Installation.Objects[0].Live = nil }, "error SC205 ClusterRole servingcert-signer: it does not exist"},
-	{"bound to another", func(_ *testing.T, f *Facts) { first(live(f, 1)["subjects"])["name"] = "other" }, `error SC205 ClusterRoleBinding servingcert-signer: subjects[0].name is "other", and that of the release is "servingcert-signer"`},
-	{"another failure policy", func(_ *testing.T, f *Facts) { first(live(f, 2)["webhooks"])["failurePolicy"] = "Ignore" }, `warning SC206 MutatingWebhookConfiguration servingcert: webhooks[0].failurePolicy is "Ignore", and that of the release is "Fail"`},
-	{"no webhook", func(_ *testing.T, f *Facts) { f.Installation.Objects[2].Live = nil }, "error SC206 MutatingWebhookConfiguration servingcert: it does not exist"},
-	{"a binding that denies nothing", func(_ *testing.T, f *Facts) {
-		live(f, 3)["spec"].(map[string]any)["validationActions"] = []any{"Audit"}
-	}, `warning SC207 ValidatingAdmissionPolicyBinding servingcert-signer-secrets: spec.validationActions[0] is "Audit", and that of the release is "Deny"`},
-	{"no policy", func(_ *testing.T, f *Facts) { f.Installation.Objects[3].Live = nil }, "warning SC207 ValidatingAdmissionPolicyBinding servingcert-signer-secrets: it does not exist"},
-	{"a Service without its annotation", func(_ *testing.T, f *Facts) { f.Installation.Objects[4].Live.SetAnnotations(nil) }, `warning SC208 Service servingcert-system/servingcert-webhook: metadata.annotations.servingcert.dev/secret-name is not set, and that of the release is "servingcert-webhook-tls"`},
 	{"the webhook does not answer", func(_ *testing.T, f *Facts) {
 		f.Installation.DryRun = &DryRun{Namespace: "shop", Refusal: `Internal error occurred: failed calling webhook "pods.servingcert.dev": refused`}
 	}, `error SC209 Namespace shop: Internal error occurred: failed calling webhook "pods.servingcert.dev": refused`},
@@ -322,23 +262,15 @@ var ofTheInstallation = []breaking{
 }
 
 var ofTheAuthority = []breaking{
-	{"an old backup", func(_ *testing.T, f *Facts) {
-		f.Backup = backup()
-		f.Backup.CA.Data["ca.key"] = []byte("next")
-	}, "error SC308 : b: is not Secret sys/servingcert-ca as it is now: the CA was changed since"},
 	{"no CA", func(_ *testing.T, f *Facts) {
 		f.Authority.CA.Problem = api.CAMessage{Reason: api.CALost, Message: "restore it"}
 	}, "error SC301 : CALost: restore it"},
 	{"a warning", func(_ *testing.T, f *Facts) {
 		f.Authority.CA.Warnings = []api.CAMessage{{Reason: api.CARestored, Message: "older"}}
 	}, "warning SC302 : CARestored: older"},
-	{"an end that is near", func(_ *testing.T, f *Facts) {
-		f.Authority.CA.NotAfter, f.Authority.CA.WaitingFor = noon.AddDate(0, 0, 29), "targets"
-	}, "warning SC303 : generation 1 of the CA ends at 2026-06-30T12:00:00Z; targets"},
-	{"an end that is very near", func(_ *testing.T, f *Facts) { f.Authority.CA.NotAfter = noon.AddDate(0, 0, 1) }, "error SC303 : generation 1 of the CA ends at 2026-06-02T12:00:00Z"},
-	{"no trust status", func(_ *testing.T, f *Facts) { f.Authority.Trust = nil }, "error SC304 : there is no ConfigMap servingcert-trust-status: the rotator has not run yet"},
-	{"no bundle", func(_ *testing.T, f *Facts) { f.Authority.Trust.Problem = "no bundle" }, "error SC304 : no bundle"},
-	{"another bundle", func(_ *testing.T, f *Facts) { f.Authority.Trust.BundleHash = "i" }, "error SC304 : the rotator reports of another bundle than the signer has published"},
+	{"no trust status", func(_ *testing.T, f *Facts) { f.Authority.Trust = nil }, "warning SC305 : there is no ConfigMap servingcert-trust-status: the rotator has not run yet"},
+	{"no bundle", func(_ *testing.T, f *Facts) { f.Authority.Trust.Problem = "no bundle" }, "warning SC305 : no bundle"},
+	{"another bundle", func(_ *testing.T, f *Facts) { f.Authority.Trust.BundleHash = "i" }, "warning SC305 : the rotator reports of another bundle than the signer has published"},
 	{"a target that refuses", func(_ *testing.T, f *Facts) {
 		f.Authority.Trust.Holding, f.Authority.Trust.Refusing = 1, 1
 		f.Authority.Trust.NotHolding = []api.TrustTarget{{Kind: "ConfigMap", Namespace: "shop", Name: "x", Reason: "Forbidden", Message: "no"}}
@@ -354,12 +286,6 @@ var ofServices = []breaking{
 	{"a kubelet that was denied", kubeletAsked("Denied", "NameNotPermitted", "IP address 10.9.0.1: is in none of --node-cidrs", 0), "warning SC212 Node worker-1: its CertificateSigningRequest csr-2 was denied: NameNotPermitted: IP address 10.9.0.1: is in none of --node-cidrs"},
 	{"a kubelet that waits", kubeletAsked("", "", "", 2*time.Minute), "warning SC212 Node worker-1: its CertificateSigningRequest csr-2 has waited for 2m0s: an event on it, in namespace default, says for what"},
 	{"a kubelet that nobody signs for", kubeletAsked("Approved", "NodeAddresses", "", 2*time.Minute), "warning SC212 Node worker-1: its CertificateSigningRequest csr-2 was approved, and kube-controller-manager has not signed it: it was made 2m0s ago"},
-	{"a kubelet that serves another certificate", func(_ *testing.T, f *Facts) {
-		f.Installation.Kubelets = api.KubeletStatus{Nodes: 3, Count: 1, Reported: noon.Add(-3 * time.Hour), Kubelets: []api.KubeletState{{Node: "worker-1", State: "other", Message: "it serves another certificate", Since: noon.Add(-time.Hour)}}}
-	}, "warning SC212 Node worker-1: it serves another certificate, since " + noon.Add(-time.Hour).Format(time.RFC3339)},
-	{"kubelets that are not listed", func(_ *testing.T, f *Facts) {
-		f.Installation.Kubelets = api.KubeletStatus{Count: 7, Reported: noon}
-	}, "warning SC212 : 7 more nodes do not serve the certificates that they were issued"},
 	{"the signer's clock", func(_ *testing.T, f *Facts) { condition(f, 0, metav1.ConditionFalse, "ClockSkew", "3m ahead") }, "error SC306 Service shop/web: 3m ahead"},
 	{"a wrong setting", func(_ *testing.T, f *Facts) { service(f).Annotations[api.AnnotationMode] = "all" }, `error SC401 Service shop/web: servingcert.dev/mode: "all": must be "args", "env" or "mount"`},
 	{"not ready", func(_ *testing.T, f *Facts) {
@@ -397,17 +323,17 @@ var ofServices = []breaking{
 		service(f).Status.Conditions = service(f).Status.Conditions[:1]
 	}, "warning SC410 Service shop/web: it has no condition servingcert.dev/Serving: the rotator has not looked at its pods yet, or does not run"},
 	{"the rotator has not looked since", func(_ *testing.T, f *Facts) {
-		said := state.Say(service(f).Status.Conditions[1], state.Serving{Ports: "0a"})
-		service(f).Status.Conditions = append(service(f).Status.Conditions[:1], said.Both()...)
+		said := state.Say(service(f).Status.Conditions[2], state.Serving{Ports: "0a"})
+		service(f).Status.Conditions = append(service(f).Status.Conditions[:2], said.Both()...)
 	}, "info SC410 Service shop/web: condition servingcert.dev/Serving is about an earlier certificate, or other ports: the rotator has not looked since"},
 	{"a misspelt targetPort", func(_ *testing.T, f *Facts) {
-		service(f).Spec.Ports = []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromString("sc-tsl-8080")}}
+		ports(f, corev1.ServicePort{Name: "https", Port: 443, TargetPort: intstr.FromString("sc-tsl-8080")})
 	}, `warning SC411 Service shop/web: port https: targetPort: "sc-tsl-8080": asks for no proxy: ` + api.MustBeProxyPort},
 	{"a targetPort that no pod has", func(_ *testing.T, f *Facts) {
-		service(f).Spec.Ports = []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromString("secure")}}
+		ports(f, corev1.ServicePort{Name: "https", Port: 443, TargetPort: intstr.FromString("secure")})
 	}, `warning SC411 Service shop/web: no pod that it selects has targetPort secure`},
 	{"stale behind a proxy", func(_ *testing.T, f *Facts) {
-		service(f).Spec.Ports = []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromString("sc-tls-8080")}}
+		ports(f, corev1.ServicePort{Name: "https", Port: 443, TargetPort: intstr.FromString("sc-tls-8080")})
 		condition(f, 1, metav1.ConditionFalse, api.ServingStale, "2 pods")
 	}, "warning SC409 Service shop/web: 2 pods; TLS at targetPort sc-tls-8080 is asked of the proxy in its pods"},
 	{"the label is wrong", func(_ *testing.T, f *Facts) {
@@ -424,22 +350,14 @@ var ofServices = []breaking{
 	}, `error SC502 Deployment shop/web: servingcert.dev/trust: "yes": must be "false", "true" or "env"`},
 }
 
-// Where servingcert is not installed, that is one finding, and what it has left behind is in it.
+// Where servingcert is not installed, that is one finding.
 func TestServingcertIsNotInstalled(t *testing.T) {
 	(breaking{"gone", func(_ *testing.T, f *Facts) {
 		i := f.Installation
 		clear(i.Deployments)
 		clear(i.Leases)
-		for j := range i.Objects {
-			i.Objects[j].Live = nil
-		}
 		f.Failures = []Failure{{"Pods in servingcert-system", "forbidden", true, []ID{Versions}}}
 	}, "error SC201 Namespace servingcert-system: servingcert is not installed: none of its Deployments exists"}).run(t)
-	(breaking{"half of it", func(_ *testing.T, f *Facts) {
-		clear(f.Installation.Deployments)
-		clear(f.Installation.Leases)
-		f.Installation.Objects = f.Installation.Objects[2:4]
-	}, "error SC201 Namespace servingcert-system: servingcert is not installed: none of its Deployments exists, and these objects of it are left: MutatingWebhookConfiguration servingcert, ValidatingAdmissionPolicyBinding servingcert-signer-secrets"}).run(t)
 
 	f := healthy(t)
 	clear(f.Installation.Deployments)
@@ -457,13 +375,6 @@ func TestALeaseIsJudgedByTheClockOfTheAPIServer(t *testing.T) {
 		behind, written := metav1.NewMicroTime(noon.Add(-time.Hour)), metav1.NewTime(noon.Add(-2*time.Second))
 		lease.Spec.RenewTime, lease.ManagedFields = &behind, []metav1.ManagedFieldsEntry{{Time: &written, FieldsV1: renewing}}
 	}
-	assert.Empty(t, f.Examine(noon).AtLeast(Info))
-}
-
-// A report that nobody keeps any more says nothing about now.
-func TestAnOldReportOfKubelets(t *testing.T) {
-	f := healthy(t)
-	f.Installation.Kubelets = api.KubeletStatus{Count: 7, Reported: noon.Add(-3*time.Hour - time.Second)}
 	assert.Empty(t, f.Examine(noon).AtLeast(Info))
 }
 
@@ -548,9 +459,9 @@ func TestEveryCheckHasACase(t *testing.T) {
 func TestWhatCouldNotBeReadIsNotJudged(t *testing.T) {
 	f := healthy(t)
 	i := f.Installation
-	i.Deployments, i.Leases, i.Pods, i.Objects, i.DryRun, i.Bundle = nil, nil, nil, nil, nil, ""
+	i.Deployments, i.Leases, i.Pods, i.DryRun, i.Bundle = nil, nil, nil, nil, ""
 	f.Namespaces, f.Authority, i.KubeletRequests = nil, nil, nil
-	unread := []ID{Installed, Available, Leases, Versions, Rights, WebhookConfig, Policies, OtherObjects, WebhookReached, CABundle}
+	unread := []ID{Installed, Available, Leases, Versions, WebhookReached, CABundle}
 	assert.True(t, f.Examine(noon).Examined())
 	f.Failures = []Failure{{"everything", "forbidden", true, unread}}
 	r := f.Examine(noon)
@@ -605,6 +516,17 @@ func TestSuggest(t *testing.T) {
 	}
 }
 
+// TestNobodySawWhatNoPodServes: a check that could not be made of a Service does not pass.
+func TestNobodySawWhatNoPodServes(t *testing.T) {
+	passed := func(f Facts) bool {
+		return slices.ContainsFunc(f.Examine(noon).Findings, func(f Finding) bool { return f.ID == NotServed && f.Level == OK })
+	}
+	f := healthy(t)
+	assert.True(t, passed(f))
+	condition(&f, 1, metav1.ConditionFalse, api.ServingNoConsumers, "no ready pod mounts it")
+	assert.False(t, passed(f))
+}
+
 // What is printed can be run as it is.
 func TestTheRoleOfAWebhookConfiguration(t *testing.T) {
 	s := &State{TrustAccount: "tls:servingcert-trust"}
@@ -620,15 +542,4 @@ func TestTheRoleOfAWebhookConfiguration(t *testing.T) {
 		_, ok := s.unnamed(other)
 		assert.False(t, ok, "%v", other)
 	}
-}
-
-// TestNobodySawWhatNoPodServes: a check that could not be made of a Service does not pass.
-func TestNobodySawWhatNoPodServes(t *testing.T) {
-	passed := func(f Facts) bool {
-		return slices.ContainsFunc(f.Examine(noon).Findings, func(f Finding) bool { return f.ID == NotServed && f.Level == OK })
-	}
-	f := healthy(t)
-	assert.True(t, passed(f))
-	condition(&f, 1, metav1.ConditionFalse, api.ServingNoConsumers, "no ready pod mounts it")
-	assert.False(t, passed(f))
 }

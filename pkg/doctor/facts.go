@@ -15,7 +15,6 @@ type Facts struct {
 	Platform     *Platform
 	Installation *Installation
 	Authority    *State
-	Backup       *Backup
 	// Namespaces are those with anything of ours in them; nil if they were not read.
 	Namespaces []Namespace
 }
@@ -32,7 +31,7 @@ type Failure struct {
 func (f Facts) Examine(now time.Time) Report {
 	if f.Installation != nil {
 		if absent := f.Installation.absent(now); absent != nil {
-			return f.uninstalled(*absent)
+			return NewReport([]Finding{*absent}, nil)
 		}
 	}
 	findings, made := f.unread(), []ID{NotLooked}
@@ -55,11 +54,7 @@ func (f Facts) Examine(now time.Time) Report {
 		}
 	}
 	if f.Authority != nil {
-		add(Authority, f.Authority.judge(now))
-	}
-	made = slices.DeleteFunc(made, func(id ID) bool { return id == CABackup }) // it is made if there is a file
-	if f.Backup != nil {
-		findings, made = append(findings, f.Backup.judge()...), append(made, CABackup)
+		add(Authority, f.Authority.judge())
 	}
 	if f.Namespaces != nil {
 		made = append(made, SignerClock)
@@ -76,17 +71,6 @@ func (f Facts) Examine(now time.Time) Report {
 	made = slices.DeleteFunc(made, func(id ID) bool { return f.unmade(id) })
 	slices.Sort(made)
 	return NewReport(findings, slices.Compact(made))
-}
-
-// uninstalled returns what is found where servingcert is not installed: that, and whether a backup is
-// that of the CA which is left.
-func (f Facts) uninstalled(absent Finding) Report {
-	f.Failures = slices.DeleteFunc(slices.Clone(f.Failures), func(failure Failure) bool { return !slices.Contains(failure.Checks, CABackup) })
-	findings, made := append(f.unread(), absent), []ID(nil)
-	if f.Backup != nil {
-		findings, made = append(findings, f.Backup.judge()...), append(made, CABackup)
-	}
-	return NewReport(findings, made)
 }
 
 // maxForbidden is how many things that the user may not read are named.

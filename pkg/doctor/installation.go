@@ -16,6 +16,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
+// namePrefix is what the names of the processes' objects begin with.
+const namePrefix = "servingcert-"
+
 // components are the processes of servingcert, by the end of their Deployments' names.
 var components = []string{"signer", "trust", "rotator", "webhook"}
 
@@ -31,9 +34,6 @@ type Installation struct {
 	Leases      map[string]*coordinationv1.Lease
 	// Pods are those of the Deployments.
 	Pods []corev1.Pod
-	// Objects are the other objects of the release, as this plugin knows them, and as they
-	// are in the cluster.
-	Objects []Pair
 	// CABundles are those of the webhook's configuration, and Bundle is what the signer
 	// has published for it ([State.WebhookBundle]), both PEM. Bundle is "" if that is not known.
 	CABundles []string
@@ -46,8 +46,8 @@ type Installation struct {
 	// KubeletRequests are those for signer kubernetes.io/kubelet-serving; nil if the signer does
 	// not approve them, or they could not be read.
 	KubeletRequests []certificatesv1.CertificateSigningRequest
-	// Kubelets is what the rotator says that they serve; zero if it dials none.
-	Kubelets api.KubeletStatus
+	// Kubelets are those that were dialled.
+	Kubelets []Kubelet
 }
 
 // DryRun is what became of a pod that was created with dryRun=All in an opted-in namespace.
@@ -60,7 +60,7 @@ type DryRun struct {
 }
 
 func (i *Installation) judge(now time.Time) []Finding {
-	return slices.Concat(i.deployments(), i.leases(now), i.versions(), drift(i.Objects), i.reached(), i.caBundle(), i.clock(), i.kubelets(now))
+	return slices.Concat(i.deployments(), i.leases(now), i.versions(), i.reached(), i.caBundle(), i.clock(), i.kubelets(now))
 }
 
 func (i *Installation) deployments() []Finding {
@@ -113,17 +113,7 @@ func (i *Installation) absent(now time.Time) *Finding {
 		slices.ContainsFunc(Leading(i.Namespace, i.Leases, now), func(p Process) bool { return p.State == ProcessRuns }) {
 		return nil
 	}
-	var left []string
-	for _, o := range i.Objects {
-		if o.Live != nil {
-			left = append(left, o.Live.GetKind()+" "+o.Live.GetName())
-		}
-	}
-	message := "servingcert is not installed: none of its Deployments exists"
-	if len(left) > 0 {
-		message += ", and these objects of it are left: " + few(left)
-	}
-	f := found(Installed, "Namespace "+i.Namespace, "%s", message).
+	f := found(Installed, "Namespace "+i.Namespace, "servingcert is not installed: none of its Deployments exists").
 		do("Apply the release's manifest. If servingcert is in another namespace, name it: --system-namespace. To examine a cluster before that: --pre.")
 	return &f
 }

@@ -1,14 +1,30 @@
 package doctor
 
 import (
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"math/big"
+	"net"
+	"net/netip"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/pki"
 )
+
+func running(args ...string) *appsv1.Deployment {
+	d := &appsv1.Deployment{}
+	d.Spec.Template.Spec = corev1.PodSpec{Containers: []corev1.Container{{Args: args}}}
+	return d
+}
 
 // kubeletAsked has a kubelet make a request so long ago, after one that was signed.
 func kubeletAsked(condition certificatesv1.RequestConditionType, reason, message string, ago time.Duration) func(*testing.T, *Facts) {
@@ -29,7 +45,7 @@ func kubeletAsked(condition certificatesv1.RequestConditionType, reason, message
 
 func TestApprovesKubelets(t *testing.T) {
 	for arg, want := range map[string]bool{"--approve-kubelet-serving": true, "--approve-kubelet-serving=true": true, "--approve-kubelet-serving=false": false, "--csr=false": false} {
-		i := &Installation{Deployments: map[string]*appsv1.Deployment{"servingcert-signer": running("", arg)}}
+		i := &Installation{Deployments: map[string]*appsv1.Deployment{"servingcert-signer": running(arg)}}
 		assert.Equal(t, want, i.ApprovesKubelets(), arg)
 	}
 	assert.False(t, (&Installation{}).ApprovesKubelets())
@@ -42,4 +58,66 @@ func TestAKubeletThatHasJustAsked(t *testing.T) {
 	assert.Empty(t, f.Installation.kubelets(noon))
 	kubeletAsked("", "", "", answerTime)(t, &f)
 	assert.Len(t, f.Installation.kubelets(noon), 1)
+}
+
+// leafOf is a certificate of a day, of a CA or self-signed, begun so long ago.
+func leafOf(t *testing.T, cn, address string, age time.Duration, selfSigned bool) *x509.Certificate {
+	t.Helper()
+	key, err := pki.GenerateKey(pki.ECDSAP256)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: cn, Organization: []string{"system:nodes"}}, IPAddresses: []net.IP{net.ParseIP(address)},
+		NotBefore: noon.Add(-age), NotAfter: noon.Add(24*time.Hour - age),
+	}
+	parent := &x509.Certificate{Subject: pkix.Name{CommonName: "kubernetes"}}
+	if selfSigned {
+		parent = template
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), key)
+	require.NoError(t, err)
+	c, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	return c
+}
+
+func TestWhatAKubeletServes(t *testing.T) {
+	const own, address = "system:node:worker", "10.0.0.5"
+	good := leafOf(t, own, address, time.Hour, false)
+	for what, c := range map[string]struct {
+		leaf, issued *x509.Certificate
+		says         string
+	}{
+		"nothing is known of what it was issued":    {leaf: good},
+		"what it was issued":                        {leaf: good, issued: good},
+		"the one before, a moment ago":              {leaf: good, issued: leafOf(t, own, address, backdated+takeUp-time.Second, false)},
+		"the one before":                            {leaf: good, issued: leafOf(t, own, address, backdated+takeUp+time.Second, false), says: "and was issued sha256:"},
+		"a newer one, of a request that is gone":    {leaf: good, issued: leafOf(t, own, address, 2*time.Hour, false)},
+		"self-signed":                               {leaf: leafOf(t, own, address, time.Hour, true), says: "is serverTLSBootstrap on"},
+		"another node's":                            {leaf: leafOf(t, "system:node:other", address, time.Hour, false), says: "not issued to the node"},
+		"for another address":                       {leaf: leafOf(t, own, "10.0.0.6", time.Hour, false), says: "not for its address 10.0.0.5"},
+		"ended":                                     {leaf: leafOf(t, own, address, 25*time.Hour, false), says: "not valid now"},
+		"not begun":                                 {leaf: leafOf(t, own, address, -time.Hour, false), says: "not valid now"},
+		"at 90 % of its life, which a kubelet uses": {leaf: leafOf(t, own, address, 24*time.Hour*90/100, false)},
+		"at 96 % of its life":                       {leaf: leafOf(t, own, address, 24*time.Hour*96/100, false), says: "should have renewed"},
+		"none":                                      {says: "its kubelet serves no certificate: refused"},
+	} {
+		got := Kubelet{Node: "worker", Address: netip.MustParseAddr(address), Leaf: c.leaf, Problem: "refused"}.wrong(c.issued, noon)
+		assert.Contains(t, got, c.says, what)
+		assert.Equal(t, c.says == "", got == "", "%s: %s", what, got)
+	}
+}
+
+// What a kubelet was issued is read from its node's newest request.
+func TestAKubeletThatServesTheCertificateBefore(t *testing.T) {
+	f := healthy(t)
+	kubeletAsked("Approved", "", "", time.Hour)(t, &f)
+	issued := leafOf(t, "system:node:worker-1", "10.0.0.5", time.Hour, false)
+	f.Installation.KubeletRequests[0].Status.Certificate = pki.EncodeCertificates(issued)
+	f.Installation.KubeletRequests = f.Installation.KubeletRequests[:1]
+	serves := func(leaf *x509.Certificate) []Finding {
+		f.Installation.Kubelets = []Kubelet{{Node: "worker-1", Address: netip.MustParseAddr("10.0.0.5"), Leaf: leaf}}
+		return f.Installation.kubelets(noon)
+	}
+	assert.Empty(t, serves(issued))
+	assert.Len(t, serves(leafOf(t, "system:node:worker-1", "10.0.0.5", 2*time.Hour, false)), 1)
 }

@@ -1,14 +1,12 @@
 package facts
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"iter"
 	"math"
 	"slices"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -45,22 +43,6 @@ type Options[O runtime.Object, T Object] struct {
 	// LeaderOnly keeps a standby from holding anything. It is for facts that are
 	// many and quickly read.
 	LeaderOnly bool
-	// Room bounds how many bytes the facts of all objects need.
-	Room Room[O, T]
-
-	settle time.Duration // in place of settleEvery, in tests
-}
-
-// Room bounds how many bytes the facts T of all objects O need. Without Accounts they are not
-// bounded.
-type Room[O any, T Object] struct {
-	Accounts *Accounts
-	// Size returns how many bytes the facts of an object need, 0 if they are next to nothing.
-	Size func(O, T) int64
-	// Reduce returns what is kept of facts for which there is no room, and Reduced reports
-	// whether it returned them.
-	Reduce  func(T) T
-	Reduced func(T) bool
 }
 
 // Informer holds the facts of the objects that it watches. It is a Runnable of a
@@ -86,11 +68,11 @@ func NewInformer[O runtime.Object, T Object](o Options[O, T]) (*Informer[T], err
 	if o.Objects == nil || o.Derive == nil {
 		return nil, fmt.Errorf("cache of %T: nothing lists the objects, or nothing derives facts of them", o.Example)
 	}
-	s := &store[O, T]{derive: o.Derive, room: o.Room, worker: fmt.Sprintf("watch of %T", o.Example), items: map[name]T{}, indices: map[string]*index[T]{}}
+	s := &store[O, T]{derive: o.Derive, worker: fmt.Sprintf("watch of %T", o.Example), items: map[name]T{}, indices: map[string]*index[T]{}}
 	for by, values := range o.Indexers {
 		s.indices[by] = newIndex(values)
 	}
-	objects := &watched{toolscache.ToListerWatcherWithContext(o.Objects), o.Objects, s.Transformer(), o.Room.Accounts, cmp.Or(o.settle, settleEvery)}
+	objects := &watched{toolscache.ToListerWatcherWithContext(o.Objects), o.Objects, s.Transformer()}
 	return &Informer[T]{s, toolscache.NewReflectorWithOptions(objects, o.Example, s, toolscache.ReflectorOptions{}), o.LeaderOnly}, nil
 }
 

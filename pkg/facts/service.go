@@ -9,37 +9,20 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// ServiceKind returns what an informer needs to keep of each Service only what keep names, and
-// of all Services no more than the share. With openShift, keep is given the Service as
+// ServiceKind returns what an informer needs to keep of each Service only what keep names. With openShift, keep is given the Service as
 // api.Translate returns it, and what is kept is of that Service.
-func ServiceKind(openShift bool, keep func(*corev1.Service) api.Keep, share api.Share) Kind {
-	accounts := NewAccounts("Service", share)
-	return Kind{Object: &corev1.Service{}, Transform: ServiceTransform(openShift, keep, accounts), Accounts: accounts}
+func ServiceKind(openShift bool, keep func(*corev1.Service) api.Keep) Kind {
+	return Kind{Object: &corev1.Service{}, Transform: ServiceTransform(openShift, keep)}
 }
 
 // ServiceTransform returns what makes an informer keep of each Service only what keep names.
-// accounts may be nil.
-func ServiceTransform(openShift bool, keep func(*corev1.Service) api.Keep, accounts *Accounts) toolscache.TransformFunc {
+func ServiceTransform(openShift bool, keep func(*corev1.Service) api.Keep) toolscache.TransformFunc {
 	strip := StrippedService(openShift, keep)
 	return func(object any) (any, error) {
-		svc, ok := object.(*corev1.Service)
-		switch {
-		case !ok, api.IsReduced(svc): // a tombstone, or what was stripped before
-			return object, nil
-		case accounts != nil && !accounts.Admit(svc, func() int64 { return api.SizeOfService(svc) }):
-			return api.Reduce(strip(svc), accounts.share), nil
+		if svc, ok := object.(*corev1.Service); ok {
+			return strip(svc), nil
 		}
-		return strip(svc), nil
-	}
-}
-
-// ServiceRoom bounds what an Informer keeps of all Services.
-func ServiceRoom(share api.Share) Room[*corev1.Service, *corev1.Service] {
-	return Room[*corev1.Service, *corev1.Service]{
-		Accounts: NewAccounts("Service", share),
-		Size:     func(svc, _ *corev1.Service) int64 { return api.SizeOfService(svc) },
-		Reduce:   func(svc *corev1.Service) *corev1.Service { return api.Reduce(svc, share) },
-		Reduced:  api.IsReduced,
+		return object, nil // a tombstone
 	}
 }
 

@@ -23,7 +23,7 @@ func TestServiceTransform(t *testing.T) {
 			_, asks := api.Wants(s)
 			assert.Equal(t, openShift, asks)
 			return api.Keep{Annotations: []string{api.AnnotationSecretName, api.TranslatedFrom}}
-		}, nil)
+		})
 		before := svc.DeepCopy()
 		kept, err := transform(svc)
 		require.NoError(t, err)

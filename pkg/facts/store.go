@@ -20,7 +20,6 @@ import (
 // change twice before a handler sees it.
 type store[O any, T Object] struct {
 	derive func(O) T
-	room   Room[O, T]
 	worker string // who is busy with an object, for package heartbeat
 
 	// changes is held while a change is made and its handlers run, so that each handler sees
@@ -64,21 +63,12 @@ func (s *store[O, T]) busy(object any) (end func()) {
 	return heartbeat.Process.Begin(s.worker, key)
 }
 
-// factsOf returns what is kept of an object.
-func (s *store[O, T]) factsOf(original O) T {
-	facts := s.derive(original)
-	if s.room.Accounts != nil && !s.room.Accounts.Admit(any(original).(metav1.Object), func() int64 { return s.room.Size(original, facts) }) {
-		return s.room.Reduce(facts)
-	}
-	return facts
-}
-
 // Transformer implements toolscache.TransformingStore.
 func (s *store[O, T]) Transformer() toolscache.TransformFunc {
 	return func(object any) (any, error) {
 		if original, ok := object.(O); ok {
 			defer s.busy(object)()
-			return derived[T]{s.factsOf(original)}, nil
+			return derived[T]{s.derive(original)}, nil
 		}
 		return object, nil // derived already
 	}
@@ -94,7 +84,7 @@ func (s *store[O, T]) Update(object any) error {
 		return fmt.Errorf("unexpected %T", object)
 	}
 	defer s.busy(object)()
-	after := s.factsOf(original)
+	after := s.derive(original)
 	s.changes.Lock()
 	defer s.changes.Unlock()
 	s.put(client.ObjectKeyFromObject(after), after)
@@ -112,9 +102,6 @@ func (s *store[O, T]) Delete(object any) error {
 	defer s.changes.Unlock()
 	defer s.busy(object)()
 	last := s.derive(original)
-	if s.room.Accounts != nil {
-		s.room.Accounts.Forget(any(original).(metav1.Object)) // facts may have no UID
-	}
 	if _, there := s.remove(client.ObjectKeyFromObject(last)); there {
 		var none T
 		s.tell(last, none)
@@ -161,8 +148,7 @@ func (s *store[O, T]) Resync() error { return nil }
 func (s *store[O, T]) put(key types.NamespacedName, after T) {
 	before := s.get(key)
 	var none T
-	if before != none && before.GetResourceVersion() == after.GetResourceVersion() && before.GetUID() == after.GetUID() &&
-		(s.room.Accounts == nil || s.room.Reduced(before) == s.room.Reduced(after)) {
+	if before != none && before.GetResourceVersion() == after.GetResourceVersion() && before.GetUID() == after.GetUID() {
 		return // it was listed again
 	}
 	s.mu.Lock()

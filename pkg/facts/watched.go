@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"reflect"
-	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -26,24 +25,18 @@ const (
 	maxPageBytes = 4 << 20 // of a larger page
 )
 
-// settleEvery is how often it is looked whether other objects are to be kept, which costs a list
-// of all of them if so.
-const settleEvery = 30 * time.Second
-
 // Watched lists and watches objects so that no more of them are in memory than a page before they
 // are stripped. Where the API server starts a watch with the existing objects, nothing is listed.
 // Others answer a reflector's list from their watch cache, which does not page; so this requests
-// the most recent state, which is served in pages. accounts, which strip asks, may be nil.
-func Watched(objects toolscache.ListerWatcher, strip toolscache.TransformFunc, accounts *Accounts) toolscache.ListerWatcher {
-	return &watched{toolscache.ToListerWatcherWithContext(objects), objects, strip, accounts, settleEvery}
+// the most recent state, which is served in pages.
+func Watched(objects toolscache.ListerWatcher, strip toolscache.TransformFunc) toolscache.ListerWatcher {
+	return &watched{toolscache.ToListerWatcherWithContext(objects), objects, strip}
 }
 
 type watched struct {
 	toolscache.ListerWatcherWithContext
-	objects  toolscache.ListerWatcher
-	strip    toolscache.TransformFunc
-	accounts *Accounts
-	every    time.Duration
+	objects toolscache.ListerWatcher
+	strip   toolscache.TransformFunc
 }
 
 // IsWatchListSemanticsUnSupported reports whether the API server, or a fake of it, cannot start a
@@ -64,23 +57,10 @@ func (w *watched) Watch(options metav1.ListOptions) (watch.Interface, error) {
 
 // ListWithContext lists in pages, and strips each before it asks for the next.
 func (w *watched) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-	if w.accounts == nil {
-		return listPaged(ctx, w.ListerWatcherWithContext.ListWithContext, w.strip, options)
-	}
-	for {
-		w.accounts.begin()
-		list, err := listPaged(ctx, w.ListerWatcherWithContext.ListWithContext, w.strip, options)
-		if err != nil || !w.accounts.end() {
-			return list, err
-		}
-	}
-}
-
-func listPaged(ctx context.Context, list toolscache.ListWithContextFunc, strip toolscache.TransformFunc, options metav1.ListOptions) (runtime.Object, error) {
 	options.ResourceVersion, options.ResourceVersionMatch = "", ""
 	all := &metainternalversion.List{}
 	err := EachPage(ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		page, err := list(ctx, options)
+		page, err := w.ListerWatcherWithContext.ListWithContext(ctx, options)
 		if err != nil {
 			return nil, err
 		}
@@ -90,7 +70,7 @@ func listPaged(ctx context.Context, list toolscache.ListWithContextFunc, strip t
 		}
 		return page, err
 	}, options, func(object runtime.Object) error {
-		stripped, err := strip(object)
+		stripped, err := w.strip(object)
 		if err == nil {
 			all.Items = append(all.Items, stripped.(runtime.Object))
 		}
@@ -173,95 +153,10 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// WatchWithContext watches. If other objects are to be kept, the watch ends as one does whose
-// resource version is too old, so that the objects are listed again.
-func (w *watched) WatchWithContext(ctx context.Context, options metav1.ListOptions) (watch.Interface, error) {
-	if w.accounts != nil && options.SendInitialEvents != nil && *options.SendInitialEvents {
-		w.accounts.begin()
-	}
-	objects, err := w.ListerWatcherWithContext.WatchWithContext(ctx, options)
-	if err != nil || w.accounts == nil {
-		return objects, err
-	}
-	s := &settlingWatch{objects: objects, accounts: w.accounts, events: make(chan watch.Event), stopped: make(chan struct{})}
-	go s.run(w.every)
-	return s, nil
-}
-
-// settlingWatch is a watch that ends when Accounts are not settled.
-type settlingWatch struct {
-	objects  watch.Interface
-	accounts *Accounts
-	events   chan watch.Event
-	stop     sync.Once
-	stopped  chan struct{}
-}
-
-// ResultChan implements watch.Interface.
-func (s *settlingWatch) ResultChan() <-chan watch.Event { return s.events }
-
-// Stop implements watch.Interface.
-func (s *settlingWatch) Stop() {
-	s.stop.Do(func() { close(s.stopped) })
-	s.objects.Stop()
-}
-
-func (s *settlingWatch) run(every time.Duration) {
-	defer close(s.events)
-	ticker := time.NewTicker(every)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-s.stopped:
-			return
-		case event, ok := <-s.objects.ResultChan():
-			if !ok {
-				return
-			}
-			if endsInitial(event) && s.accounts.end() {
-				event = tooOld()
-			}
-			if !s.send(event) {
-				return
-			}
-		case <-ticker.C:
-			if s.accounts.unsettled() {
-				s.send(tooOld())
-				return
-			}
-		}
-	}
-}
-
-func (s *settlingWatch) send(event watch.Event) bool {
-	select {
-	case s.events <- event:
-		return true
-	case <-s.stopped:
-		return false
-	}
-}
-
-// endsInitial reports whether the event ends those of the existing objects.
-func endsInitial(event watch.Event) bool {
-	if event.Type != watch.Bookmark {
-		return false
-	}
-	m, err := meta.Accessor(event.Object)
-	return err == nil && m.GetAnnotations()[metav1.InitialEventsAnnotationKey] == "true"
-}
-
-func tooOld() watch.Event {
-	return watch.Event{Type: watch.Error, Object: &metav1.Status{
-		Status: metav1.StatusFailure, Code: http.StatusGone, Reason: metav1.StatusReasonExpired, Message: "other objects are to be kept",
-	}}
-}
-
 // Kind is what Informers needs to know of a kind of object in a cache of controller-runtime.
 type Kind struct {
 	Object    client.Object
 	Transform toolscache.TransformFunc
-	Accounts  *Accounts // may be nil
 }
 
 // Informers returns a constructor of informers, as cache.Options have it, that are Watched if they
@@ -272,24 +167,8 @@ func Informers(kinds ...Kind) func(toolscache.ListerWatcher, runtime.Object, tim
 			if reflect.TypeOf(object) != reflect.TypeOf(k.Object) || object.GetObjectKind().GroupVersionKind().Kind != k.Object.GetObjectKind().GroupVersionKind().Kind {
 				continue
 			}
-			informer := toolscache.NewSharedIndexInformer(Watched(lw, k.Transform, k.Accounts), object, resync, indexers)
-			if k.Accounts != nil {
-				_, _ = informer.AddEventHandler(k.Accounts.forgetDeleted()) // fails only once it has stopped
-			}
-			return informer
+			return toolscache.NewSharedIndexInformer(Watched(lw, k.Transform), object, resync, indexers)
 		}
 		return toolscache.NewSharedIndexInformer(lw, object, resync, indexers)
 	}
-}
-
-// forgetDeleted returns a handler that forgets what was deleted.
-func (a *Accounts) forgetDeleted() toolscache.ResourceEventHandler {
-	return toolscache.ResourceEventHandlerFuncs{DeleteFunc: func(object any) {
-		if gone, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
-			object = gone.Obj
-		}
-		if m, err := meta.Accessor(object); err == nil {
-			a.Forget(m)
-		}
-	}}
 }

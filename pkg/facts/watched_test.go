@@ -6,11 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"slices"
 	"strconv"
-	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -18,11 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
-	fcache "k8s.io/client-go/tools/cache/testing"
-
-	"github.com/servingcert/servingcert/hack/process"
-	"github.com/servingcert/servingcert/pkg/api"
+	toolscache "k8s.io/client-go/tools/cache"
 )
 
 // pages answers as an API server with many ConfigMaps does that pages what is asked
@@ -48,6 +41,11 @@ func pages(many int, pages *[]*corev1.ConfigMapList) func(context.Context, metav
 	}
 }
 
+// paged lists by a function.
+func paged(list toolscache.ListWithContextFunc, strip toolscache.TransformFunc) *watched {
+	return &watched{ListerWatcherWithContext: toolscache.ToListerWatcherWithContext(&toolscache.ListWatch{ListWithContextFunc: list}), strip: strip}
+}
+
 func TestListPaged(t *testing.T) {
 	strip := func(object any) (any, error) {
 		object.(*corev1.ConfigMap).Data = nil
@@ -56,7 +54,7 @@ func TestListPaged(t *testing.T) {
 	for _, many := range []int{0, 1, maxPage, maxPage + 1, 3*maxPage + 3} {
 		t.Run(fmt.Sprint(many), func(t *testing.T) {
 			var asked []*corev1.ConfigMapList
-			got, err := listPaged(t.Context(), pages(many, &asked), strip, metav1.ListOptions{ResourceVersion: "0", Limit: 500})
+			got, err := paged(pages(many, &asked), strip).ListWithContext(t.Context(), metav1.ListOptions{ResourceVersion: "0", Limit: 500})
 			require.NoError(t, err)
 			assert.Len(t, asked, max(1, (many+maxPage-1)/maxPage))
 
@@ -74,7 +72,7 @@ func TestListPaged(t *testing.T) {
 	}
 	t.Run("no answer", func(t *testing.T) {
 		fail := func(context.Context, metav1.ListOptions) (runtime.Object, error) { return nil, errors.New("away") }
-		_, err := listPaged(t.Context(), fail, strip, metav1.ListOptions{})
+		_, err := paged(fail, strip).ListWithContext(t.Context(), metav1.ListOptions{})
 		assert.ErrorContains(t, err, "away")
 	})
 }
@@ -128,48 +126,4 @@ func TestLargePagesAreNotRead(t *testing.T) {
 		assert.LessOrEqual(t, tr.largest, maxPageBytes+smallPage*1_300_000)
 		assert.LessOrEqual(t, len(tr.asked), tc.requests, "%v", tr.asked)
 	}
-}
-
-// TestWhatHasNoRoomIsKeptOnceThereIs: an informer lists again for it, and what it keeps of an
-// object that is there already changes without a new version of it.
-func TestWhatHasNoRoomIsKeptOnceThereIs(t *testing.T) {
-	source := fcache.NewFakeControllerSource()
-	add := func(name string, created int64) {
-		source.Add(&corev1.Service{ObjectMeta: metav1.ObjectMeta{
-			Namespace: "shop", Name: name, UID: types.UID(name), CreationTimestamp: metav1.Unix(created, 0), Annotations: map[string]string{api.AnnotationSecretName: name},
-		}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": name}}})
-	}
-	add("a-young", 3)
-	add("b-old", 1)
-	add("c-older", 0)
-	one := api.SizeOfService(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "a-young", Annotations: map[string]string{api.AnnotationSecretName: "a-young"}}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "a-young"}}})
-	room := ServiceRoom(api.Share{Namespace: 2*one + 1, Cluster: 3 * one})
-	options := Options[*corev1.Service, *corev1.Service]{
-		Objects: source, Example: &corev1.Service{}, Room: room,
-		Derive: StrippedService(false, func(*corev1.Service) api.Keep {
-			return api.Keep{Selector: true, Annotations: []string{api.AnnotationSecretName}}
-		}),
-		settle: 10 * time.Millisecond,
-	}
-	informer, err := NewInformer(options)
-	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(t.Context())
-	done := make(chan struct{})
-	go func() { defer close(done); _ = informer.Start(ctx) }()
-	t.Cleanup(func() { cancel(); <-done })
-	require.Eventually(t, informer.HasSynced, process.Soon, time.Millisecond)
-	with := func() string {
-		var names []string
-		for svc := range informer.All() {
-			if !api.IsReduced(svc) {
-				names = append(names, svc.Name)
-			}
-		}
-		slices.Sort(names)
-		return strings.Join(names, " ")
-	}
-	assert.Equal(t, "b-old c-older", with(), "whatever comes first in a list, from the start")
-	source.Delete(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "b-old", UID: "b-old"}})
-	require.Eventually(t, func() bool { return with() == "a-young c-older" }, process.Soon, time.Millisecond)
-	assert.Equal(t, map[string]string{"app": "a-young"}, informer.Get(types.NamespacedName{Namespace: "shop", Name: "a-young"}).Spec.Selector)
 }

@@ -5,10 +5,8 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
 	correct "github.com/servingcert/servingcert/pkg/rotator/correct/controller"
-	kubelets "github.com/servingcert/servingcert/pkg/rotator/kubelets/controller"
 	missed "github.com/servingcert/servingcert/pkg/rotator/missed/controller"
 	probe "github.com/servingcert/servingcert/pkg/rotator/probe/controller"
-	report "github.com/servingcert/servingcert/pkg/rotator/report/controller"
 	restart "github.com/servingcert/servingcert/pkg/rotator/restart/controller"
 	serving "github.com/servingcert/servingcert/pkg/rotator/serving/controller"
 	wake "github.com/servingcert/servingcert/pkg/rotator/wake/controller"
@@ -17,15 +15,13 @@ import (
 // Config is all that Setup needs to know.
 type Config struct {
 	// Cluster is what all parts need.
-	Cluster  cluster.Config
-	Missed   missed.Config
-	Probe    probe.Config
-	Serving  serving.Config
-	Wake     wake.Config
-	Restart  restart.Config
-	Correct  correct.Config
-	Report   report.Config
-	Kubelets kubelets.Config
+	Cluster cluster.Config
+	Missed  missed.Config
+	Probe   probe.Config
+	Serving serving.Config
+	Wake    wake.Config
+	Restart restart.Config
+	Correct correct.Config
 }
 
 // DefaultConfig returns the configuration of a rotator that is started without
@@ -39,12 +35,11 @@ func DefaultConfig() Config {
 		Wake:    wake.DefaultConfig(),
 		Restart: restart.DefaultConfig(),
 		Correct: correct.DefaultConfig(),
-		Report:  report.DefaultConfig(),
 	}
 }
 
 // Validate returns an error that says what is wrong and what is allowed, one line
 // for each part.
 func (c Config) Validate() error {
-	return errors.Join(c.Cluster.Validate(), c.Missed.Validate(), c.Probe.Validate(), c.Serving.Validate(), c.Wake.Validate(), c.Restart.Validate(), c.Correct.Validate(), c.Report.Validate(), c.Kubelets.Validate())
+	return errors.Join(c.Cluster.Validate(), c.Missed.Validate(), c.Probe.Validate(), c.Serving.Validate(), c.Wake.Validate(), c.Restart.Validate(), c.Correct.Validate())
 }

@@ -47,7 +47,6 @@ func TestConfig(t *testing.T) {
 		"patience of holds": {func(c *Config) { c.Restart.Patience = -1 }, `restarts: patience: "-1ns": must not be negative`},
 		"correct rate":      {func(c *Config) { c.Correct.Rate = 0 }, `pods that are deleted in a second for --correct-flags: "0": must be at least 1`},
 		"correct backoff":   {func(c *Config) { c.Correct.MaxBackoff = 0 }, `backoff of --correct-flags: "1s" to "0s": must be positive, and the second at least the first`},
-		"report":            {func(c *Config) { c.Report.Interval = 0 }, `interval of the serving status: "0s": must be positive`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := valid

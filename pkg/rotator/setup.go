@@ -2,21 +2,16 @@ package rotator
 
 import (
 	"fmt"
-	"slices"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
 	correct "github.com/servingcert/servingcert/pkg/rotator/correct/controller"
-	kubelets "github.com/servingcert/servingcert/pkg/rotator/kubelets/controller"
 	missed "github.com/servingcert/servingcert/pkg/rotator/missed/controller"
-	oldclients "github.com/servingcert/servingcert/pkg/rotator/oldclients/controller"
 	judged "github.com/servingcert/servingcert/pkg/rotator/probe"
 	probe "github.com/servingcert/servingcert/pkg/rotator/probe/controller"
-	report "github.com/servingcert/servingcert/pkg/rotator/report/controller"
 	restart "github.com/servingcert/servingcert/pkg/rotator/restart/controller"
-	serve "github.com/servingcert/servingcert/pkg/rotator/serving"
 	serving "github.com/servingcert/servingcert/pkg/rotator/serving/controller"
 	wake "github.com/servingcert/servingcert/pkg/rotator/wake/controller"
 )
@@ -44,7 +39,6 @@ func setup(mgr manager.Manager, cfg Config) error {
 		return fmt.Errorf("missed pods: %w", err)
 	}
 	looks := cluster.NewTrigger("stale workloads", c.Delay)
-	changed := cluster.NewTrigger("stale workloads and held restarts", cfg.Report.Interval)
 	ledger := serving.NewLedger(c)
 	answers := correct.NewAnswers(c)
 	prober, err := probe.Setup(mgr, c, cfg.Probe, func(v judged.Visit, got []judged.Answer) {
@@ -54,7 +48,7 @@ func setup(mgr manager.Manager, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("prober: %w", err)
 	}
-	partners := serving.Partners{Dial: prober.Ask, Restarts: looks, Report: changed, Trust: prober.Trust}
+	partners := serving.Partners{Dial: prober.Ask, Restarts: looks, Trust: prober.Trust}
 	if cfg.Wake.Enabled {
 		partners.Rotated = cluster.NewTrigger("rotated certificates", 0)
 		err := wake.Setup(mgr, c, cfg.Wake, wake.Partners{Rotation: ledger.Rotation, Rotated: partners.Rotated, Serves: ledger.Serves, Woken: ledger.Woken})
@@ -65,15 +59,7 @@ func setup(mgr manager.Manager, cfg Config) error {
 	if err := serving.Setup(c, cfg.Serving, ledger, partners); err != nil {
 		return fmt.Errorf("consumers: %w", err)
 	}
-	clients, err := oldclients.Setup(c, oldclients.Partners{Published: prober.Trust.Cache, Restarts: looks, Report: changed})
-	if err != nil {
-		return fmt.Errorf("old clients: %w", err)
-	}
-	stale := func(namespace string) []serve.StaleWorkload {
-		return slices.Concat(ledger.Stale(namespace), clients.Stale(namespace))
-	}
-	restarts, err := restart.Setup(mgr, c, cfg.Restart, restart.Partners{Stale: stale, Looks: looks, Report: changed})
-	if err != nil {
+	if err := restart.Setup(mgr, c, cfg.Restart, restart.Partners{Stale: ledger.Stale, Looks: looks}); err != nil {
 		return fmt.Errorf("restarts: %w", err)
 	}
 	flags := correct.Partners{Answers: answers}
@@ -82,17 +68,6 @@ func setup(mgr manager.Manager, cfg Config) error {
 	}
 	if err := correct.Setup(mgr, c, cfg.Correct, flags); err != nil {
 		return fmt.Errorf("flags: %w", err)
-	}
-	err = report.Setup(mgr, c, cfg.Report, report.Partners{Stale: ledger.AllStale, Judged: ledger.Judged, Held: restarts.Held, Clients: clients.Clients, Changed: changed})
-	if err != nil {
-		return fmt.Errorf("serving status: %w", err)
-	}
-	if !cfg.Kubelets.Enabled {
-		return nil
-	}
-	dialling := kubelets.Dialling{Interval: cfg.Serving.Interval, Timeout: cfg.Probe.Timeout, Concurrency: cfg.Probe.Concurrency}
-	if err := kubelets.Setup(mgr, c, cfg.Kubelets, dialling); err != nil {
-		return fmt.Errorf("kubelets: %w", err)
 	}
 	return nil
 }

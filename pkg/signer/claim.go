@@ -2,10 +2,8 @@ package signer
 
 import (
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,7 +72,7 @@ func shared(s Situation) Claim {
 		}
 	}
 	if ok {
-		stay := s.remembered(refusedOwners(s, c.Refused))
+		stay := refusedOwners(s, c.Refused)
 		c.Asked = wanted.WithRetained(stay, s.Limits)
 		for _, svc := range stay {
 			_, mistaken := api.FormatsOf(svc)
@@ -112,28 +110,11 @@ func refusedOwners(s Situation, refused []api.Member) []*corev1.Service {
 	return owners
 }
 
-// remembered returns the Services with the extra names that they have in the certificate, where
-// there was no room to remember what they ask for. Only those count that each may ask for.
-func (s Situation) remembered(services []*corev1.Service) []*corev1.Service {
-	services = slices.Clone(services)
-	for i, svc := range services {
-		if _, known := svc.Annotations[api.AnnotationExtraDNSNames]; known || !api.IsReduced(svc) || s.Secret == nil {
-			continue
-		}
-		restored := *svc
-		restored.Annotations = maps.Clone(svc.Annotations)
-		restored.Annotations[api.AnnotationExtraDNSNames] = strings.Join(s.Secret.Leaf.DNSNames, ",")
-		services[i] = &restored
-	}
-	return services
-}
-
 // retainedWanted is what a Secret that nobody asks for validly is renewed with:
 // key, lifetime and files as they are, and the names that its Services may have. Never
 // the names in the certificate: it could be a copy of another Service's. A remote
 // CA gives lifetimes of its own, which would add up; it is asked for the default.
 func retainedWanted(s Situation, members []*corev1.Service) api.Wanted {
-	members = s.remembered(members)
 	wanted := s.withoutOptIn(api.Retained(members, s.Limits), members)
 	wanted.Formats |= s.Secret.formats()
 	leaf := s.Secret.Leaf

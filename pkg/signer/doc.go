@@ -21,7 +21,7 @@
 //   - what a Secret holds: contentOf, content.go; the value that it returns is created,
 //     compared, patched and remembered;
 //   - what is remembered of a Secret, never its key: facts.go, and who signed its leaf:
-//     verification.go; how much memory that needs: room.go; what is kept of a Service: keep.go;
+//     verification.go; what is kept of a Service: keep.go;
 //   - what a Service says of its certificate: settle.go and condition.go, for people and, by
 //     package api, for other processes; of the keys of its pods: podkeys.go;
 //   - reasons and problems, for whoever reads them: reason.go.

@@ -48,8 +48,6 @@ type SecretFacts struct {
 	Detail    string            // the defect in a sentence, without key material
 	OtherForm bool              // the Defect is only that the key is in another form of PEM than PKCS #8
 	Leaf      LeafFacts
-	// Reduced: there was no room for the rest. Whoever decides about the Secret reads it.
-	Reduced bool
 
 	moreFinalizers int // beside ObjectMeta.Finalizers
 	// verified is shared by all copies of the facts. Nil: there is no leaf.

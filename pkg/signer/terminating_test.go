@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 )
 
 // terminatingScene is a Secret that a finalizer has held for a minute.
@@ -75,7 +76,7 @@ func TestABriefDeletionIsNotReported(t *testing.T) {
 func TestWhatFollowsATerminatingSecret(t *testing.T) {
 	w := terminatingScene(t, "example.com/keep")
 	web := w.services[0]
-	web.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued", Message: `Secret "web-tls": web.shop.svc`}}
+	web.Status.Conditions = state.Say(metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued"}, state.Ready{Secret: "web-tls"}).Both()
 	w.notOptedIn = true
 	s, d := w.decide()
 	settlement := Settle(s, d, Outcome{})

@@ -2,7 +2,6 @@ package signer
 
 import (
 	"fmt"
-	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -16,7 +15,6 @@ import (
 // the names that it has, alone in its Secret or not.
 func TestATooLargeServiceKeepsItsCertificate(t *testing.T) {
 	const extra = "a.web.shop.svc,b.web.shop.svc"
-	share := api.ShareOf(0)
 	selecting := func(svc *corev1.Service, n int) *corev1.Service {
 		svc.Spec.Selector = map[string]string{}
 		for i := range n {
@@ -26,7 +24,7 @@ func TestATooLargeServiceKeepsItsCertificate(t *testing.T) {
 	}
 	kept := func(svc *corev1.Service) *corev1.Service { return api.StripService(svc, Keep(svc)) }
 	long := extra
-	for i := range 20 { // which Reduce does not keep
+	for i := range 20 {
 		long += fmt.Sprintf(",name-%d.web.shop.svc", i)
 	}
 	for name, tc := range map[string]struct {
@@ -36,9 +34,6 @@ func TestATooLargeServiceKeepsItsCertificate(t *testing.T) {
 		"selector": {func() *corev1.Service {
 			return kept(selecting(service("web", api.AnnotationExtraDNSNames, long), 20_000))
 		}, `spec.selector: "20000 labels": must be at most 64`},
-		"no room": {func() *corev1.Service {
-			return api.Reduce(kept(service("web", api.AnnotationExtraDNSNames, long)), share)
-		}, `metadata.namespace: "shop": more would be remembered of its Services than there is room for: at most 32Mi of those of one namespace`},
 	} {
 		for _, shared := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, ", shared ", shared), func(t *testing.T) {
@@ -74,17 +69,4 @@ func TestATooLargeServiceKeepsItsCertificate(t *testing.T) {
 			})
 		}
 	}
-}
-
-// Names that a Service may not ask for are not taken from a certificate.
-func TestOnlyItsOwnNamesAreTakenFromACertificate(t *testing.T) {
-	web := service("web")
-	reduced := api.Reduce(api.StripService(web, Keep(web)), api.ShareOf(0))
-	wanted := wantedBy(service("web"))
-	wanted.DNSNames = append(wanted.DNSNames, "bank.bank.svc", "x.web.shop.svc")
-	slices.Sort(wanted.DNSNames)
-	w := newScene(testCA(t), managed(issueBy(t, testCA(t), wanted, epoch), web), reduced)
-	_, d := w.decide()
-	assert.Contains(t, d.Asked.DNSNames, "x.web.shop.svc")
-	assert.NotContains(t, d.Asked.DNSNames, "bank.bank.svc")
 }

@@ -24,7 +24,7 @@ import (
 var mayBeEmpty = []string{
 	"Stale certificates end in", "Restarts", "Pods that were missed", "Flags that are withheld",
 	"Requests that wait", "Answers", // of kubelets, which the signer approves only if it is told to
-	"Kubelets", "Stores that need attention", "Stores end in", "Switches", // of kubelets that the rotator connects to, and of hostsync
+	"Stores that need attention", "Stores end in", "Switches", // of hostsync
 }
 
 // breaksForPanels has the signer fail and the rotator refused until mended is called.

@@ -143,7 +143,7 @@ func asking(t *testing.T, services []*corev1.Service) []*corev1.Service {
 	var out []*corev1.Service
 	for _, s := range services {
 		if api.Asks(s) {
-			kept, err := facts.ServiceTransform(false, cluster.Keep, nil)(s)
+			kept, err := facts.ServiceTransform(false, cluster.Keep)(s)
 			require.NoError(t, err)
 			out = append(out, kept.(*corev1.Service))
 		}

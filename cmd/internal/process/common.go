@@ -11,7 +11,6 @@ import (
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/pflag"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/client-go/rest"
@@ -47,8 +46,6 @@ type Common struct {
 	LeaderElect    bool
 	LogLevel       string
 	LogFormat      string
-	// ObjectMemory is how many bytes are kept of all objects of one kind.
-	ObjectMemory resource.QuantityValue
 
 	// Process names the process in the metric of its build, if that is not the program's name.
 	Process string
@@ -70,7 +67,6 @@ func NewCommon(leads bool) *Common {
 		LeaderElect:    leads,
 		LogLevel:       "info",
 		LogFormat:      "text",
-		ObjectMemory:   resource.QuantityValue{Quantity: *resource.NewQuantity(api.MaxObjectMemory, resource.BinarySI)},
 		evicted:        newEvictedMetric(),
 	}
 }
@@ -91,7 +87,6 @@ func (c *Common) register(fs *pflag.FlagSet, name string) {
 		leader = "without effect, accepted for symmetry with the other processes: every replica answers"
 	}
 	fs.BoolVar(&c.LeaderElect, "leader-elect", c.LeaderElect, leader)
-	fs.Var(&c.ObjectMemory, "object-memory", "memory for what is kept of all Services, and as much for Secrets in the signer and for pods in the rotator; two thirds of it for those of one namespace; Services and pods that do not fit are not served, and Secrets are read when they are needed")
 	fs.StringVar(&c.LogLevel, "log-level", c.LogLevel, "debug, info, warn or error")
 	fs.StringVar(&c.LogFormat, "log-format", c.LogFormat, "text or json")
 }
@@ -114,9 +109,6 @@ func (c *Common) validate() error {
 			return fmt.Errorf("%s: %q: must be HOST:PORT, :PORT or 0: %w", flag, addr, err)
 		}
 	}
-	if c.ObjectMemory.Value() < minObjectMemory {
-		return fmt.Errorf("--object-memory: %q: must be at least 1Mi", c.ObjectMemory.String())
-	}
 	if c.MaxConnections < port.MinConnections || c.MaxConnections > port.MaxConnections {
 		return fmt.Errorf(`--max-connections: "%d": must be between %d and %d`, c.MaxConnections, port.MinConnections, port.MaxConnections)
 	}
@@ -131,12 +123,6 @@ func (c *Common) validate() error {
 	}
 	return nil
 }
-
-// minObjectMemory is room for some hundred Services.
-const minObjectMemory = 1 << 20
-
-// Share is what may be kept of the objects of one kind.
-func (c *Common) Share() api.Share { return api.ShareOf(c.ObjectMemory.Value()) }
 
 // validateMetrics is called once MetricsAddr was found to be 0, or HOST:PORT.
 func (c *Common) validateMetrics() error {

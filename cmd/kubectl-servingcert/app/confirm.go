@@ -38,9 +38,6 @@ func (f *rotateFlags) known(ctx context.Context, c *cluster.Cluster) (k judge.Di
 	if k.Services, err = c.Services(ctx, ""); err != nil {
 		return k, err
 	}
-	if err := c.AddStale(ctx, f.namespace, k.Services); err != nil {
-		return k, err
-	}
 	k.Consumers, k.ConsumersErr = c.Consumers(ctx, "", k.Services)
 	if k.ConsumersErr != nil && !apierrors.IsForbidden(k.ConsumersErr) {
 		return k, k.ConsumersErr

@@ -3,7 +3,6 @@ package app
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -24,7 +23,6 @@ type doctorFlags struct {
 	*plugin
 	examine.Options
 	format       string
-	caBackup     string // a file
 	all          bool
 	strict, wait bool
 	errorsOnly   bool
@@ -41,9 +39,6 @@ kubectl servingcert doctor --pre
 # After it: wait until everything works.
 kubectl servingcert doctor --wait
 
-# Before servingcert is uninstalled: is the backup of its CA current?
-kubectl servingcert doctor --ca-backup backup.yaml
-
 # What is wrong in a namespace, as a gate of a pipeline.
 kubectl servingcert doctor -n shop --strict`,
 		outputs: reportOutputs,
@@ -53,13 +48,13 @@ kubectl servingcert doctor -n shop --strict`,
 			fs.StringVarP(p.kube.Namespace, "namespace", "n", "", "namespace whose Services and workloads are examined (default: all)")
 			fs.BoolVarP(&f.all, "all-namespaces", "A", false, "the Services and workloads of all namespaces, which is the default")
 			fs.StringVarP(&f.format, "output", "o", "text", reportOutputs.String())
-			fs.StringVar(&f.caBackup, "ca-backup", "", "file with the Secret of the CA, as kubectl get secret -o yaml prints it: is it the CA as it is now?")
 			fs.BoolVar(&f.strict, "strict", false, "warnings end with exit code 1 too")
 			fs.BoolVar(&f.errorsOnly, "errors-only", false, "show only errors, which make the exit code 1")
 			fs.BoolVar(&f.wait, "wait", false, "wait until nothing is wrong")
 			fs.DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long --wait waits")
 			fs.StringVar(&f.DryRunNamespace, "dry-run-namespace", "", "namespace of the pod that is created with dryRun=All to see whether it reaches the webhook (default: the first that is opted in)")
 			fs.BoolVar(&f.CreateNamespace, "create-namespace", false, "if no namespace is opted in, create one for that pod, and delete it")
+			fs.BoolVar(&f.Kubelets, "kubelets", false, "connect to port 10250 of each node, from here: do kubelets serve the certificates that they were issued?")
 			systemNamespace(fs, &f.System)
 			return func(ctx context.Context, args []string) error {
 				if err := f.validate(args); err != nil {
@@ -78,8 +73,8 @@ func (f *doctorFlags) validate(args []string) error {
 		return usagef("unexpected argument %q: doctor takes none", args[0])
 	case f.all && f.Namespace != "":
 		return usagef("-n and -A are mutually exclusive")
-	case f.Before && f.caBackup != "":
-		return usagef("--pre and --ca-backup are mutually exclusive")
+	case f.Before && f.Kubelets:
+		return usagef("--pre and --kubelets are mutually exclusive")
 	case f.Before && f.wait:
 		return usagef("--pre and --wait are mutually exclusive")
 	case f.strict && f.errorsOnly:
@@ -91,13 +86,6 @@ func (f *doctorFlags) validate(args []string) error {
 }
 
 func (f *doctorFlags) run(ctx context.Context) error {
-	if f.caBackup != "" {
-		content, err := os.ReadFile(f.caBackup)
-		if err != nil {
-			return usagef("--ca-backup: %w", err)
-		}
-		f.Backup = &doctor.Backup{File: f.caBackup, Content: content}
-	}
 	if err := f.kube.named(); err != nil {
 		return usageError{err} // it could not be run
 	}

@@ -2,11 +2,6 @@ package app
 
 import "github.com/spf13/cobra"
 
-// migrations are the subcommands of migrate, one for each tool that is left.
-func (p *plugin) migrations() []*cobra.Command {
-	return []*cobra.Command{p.migrateServiceCACommand(), p.migrateCertManagerCommand()}
-}
-
 func (p *plugin) migrateCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:                   "migrate FROM [flags]",
@@ -21,6 +16,6 @@ func (p *plugin) migrateCommand() *cobra.Command {
 			return unknown(cmd, args)
 		},
 	}
-	cmd.AddCommand(p.migrations()...)
+	cmd.AddCommand(p.migrateServiceCACommand())
 	return cmd
 }

@@ -14,7 +14,6 @@ import (
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
-	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/doctor"
 )
 
@@ -115,10 +114,9 @@ func validSelector(selector string) error {
 type report struct {
 	header
 	Processes []doctor.Process   `json:"processes"`
-	CA        *judge.CAStatus    `json:"ca,omitempty"`       // nil: the user may not read it
-	Trust     *judge.TrustStatus `json:"trust,omitempty"`    // nil: the rotator has written none
-	Clients   []judge.OldClients `json:"clients,omitempty"`  // that may hold an older CA bundle
-	Kubelets  *api.KubeletStatus `json:"kubelets,omitempty"` // nil: the rotator reports none, or the user may not read it
+	CA        *judge.CAStatus    `json:"ca,omitempty"`      // nil: the user may not read it
+	Trust     *judge.TrustStatus `json:"trust,omitempty"`   // nil: the rotator has written none
+	Clients   []judge.OldClients `json:"clients,omitempty"` // that may hold an older CA bundle
 	Services  []judge.Service    `json:"services"`
 	detailed  bool               // one Service was asked for: with the messages of its conditions
 }
@@ -170,9 +168,6 @@ func (f *statusFlags) gather(ctx context.Context, c *cluster.Cluster) (*report, 
 	if err := c.AddOptIn(ctx, r.Services); err != nil {
 		return nil, err
 	}
-	if err := c.AddStale(ctx, f.system, r.Services); err != nil {
-		return nil, err
-	}
 	return r, c.AddTimes(ctx, f.namespace, r.Services)
 }
 
@@ -191,9 +186,6 @@ func (f *statusFlags) gatherCA(ctx context.Context, c *cluster.Cluster, r *repor
 	if r.Trust, err = c.Trust(ctx, f.system); err != nil {
 		return err
 	}
-	if r.Clients, err = c.OldClients(ctx, f.system); err != nil {
-		return err
-	}
-	r.Kubelets, err = c.Kubelets(ctx, f.system)
+	r.Clients, err = c.OldClients(ctx, f.namespace, cm.Data)
 	return err
 }

@@ -45,9 +45,6 @@ func (f *statusFlags) writeText(r *report, columns *table, now time.Time) error 
 		writeTrust(*r.Trust, row, r.CA.BundleHash)
 	}
 	writeProcesses(r.Processes, row)
-	if r.Kubelets != nil {
-		writeKubelets(*r.Kubelets, row, now)
-	}
 	for _, o := range r.Clients {
 		row("Clients", "%s", o)
 	}
@@ -80,15 +77,13 @@ var headings = map[string]style{"Problem": bad, "Warning": doubt, "Clients": dou
 // remarks returns the paragraphs below the table.
 func (r *report) remarks() []string {
 	var text []string
-	if !r.detailed {
-		text = append(text, judge.Bounded(judge.Holds(r.Services)))
-	} else {
+	if r.detailed {
 		text = append(text, judge.Dash(r.Services[0].Message), r.Services[0].ByProxy())
 		if serving := r.Services[0].Serving; serving != nil {
-			text = append(text, serving.Message, strings.Join(judge.StaleLines(serving.Stale), "\n"))
+			text = append(text, serving.Message)
 		}
 	}
-	text = append(text, judge.NotOptedIn(r.Services), judge.Doubt(r.Services))
+	text = append(text, judge.NotOptedIn(r.Services))
 	return slices.DeleteFunc(text, func(s string) bool { return s == "" })
 }
 
@@ -153,28 +148,6 @@ func writeCA(s judge.CAStatus, row func(name, format string, args ...any), now t
 	}
 }
 
-// maxKubelets is how many nodes are shown whose kubelet needs attention.
-const maxKubelets = 8
-
-func writeKubelets(s api.KubeletStatus, row func(name, format string, args ...any), now time.Time) {
-	if s.Stale(now) {
-		of := "an older version"
-		if !s.Reported.IsZero() {
-			of = clock(&s.Reported)
-		}
-		row("Kubelets", "not known: the last report is of %s. A rotator with --verify-kubelets writes one every hour", of)
-		return
-	}
-	row("Kubelets", "%d of %d serve the certificates that they were issued", s.Nodes-s.Count, s.Nodes)
-	shown := min(len(s.Kubelets), maxKubelets)
-	for _, k := range s.Kubelets[:shown] {
-		row("", "Node %s: %s, since %s", k.Node, k.Message, clock(&k.Since))
-	}
-	if more := s.Count - shown; more > 0 {
-		row("", "and %d more: ConfigMap %s", more, api.KubeletStatusName)
-	}
-}
-
 func writeTrust(t judge.TrustStatus, row func(name, format string, args ...any), published string) {
 	row("Trust", "%d of %d targets hold the bundle, %d not yet, %d refuse it", t.Holding, t.Targets, t.Pending, t.Refusing)
 	switch {
@@ -235,7 +208,7 @@ func (f *statusFlags) row(s judge.Service) []cell {
 		return row
 	}
 	stale := "-"
-	if s.Serving != nil && s.Serving.StaleUnknown == "" {
+	if s.Serving != nil {
 		stale = strconv.Itoa(len(s.Serving.Stale))
 	}
 	return append(row, cells(stale, judge.Dash(s.Message))...)

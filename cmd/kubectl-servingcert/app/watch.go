@@ -17,9 +17,6 @@ func (f *statusFlags) follow(ctx context.Context, c *cluster.Cluster, shown []ju
 		if err := c.AddOptIn(ctx, changed); err != nil {
 			return err
 		}
-		if err := c.AddStale(ctx, f.system, changed); err != nil {
-			return err
-		}
 		if err := f.addTimes(ctx, c, changed); err != nil {
 			return err
 		}

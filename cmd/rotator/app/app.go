@@ -46,8 +46,7 @@ condition servingcert.dev/Ready of the Service names. Condition servingcert.dev/
 found. So that this takes about a second and not a minute, the rotator writes annotation
 servingcert.dev/leaf on the pods as soon as their certificate or CA bundle changes: a kubelet updates
 the files of a pod at once when the pod changes. A workload that still serves an older certificate gets event ServesOldCertificate, or is
-restarted if its pod template is annotated servingcert.dev/on-rotate: restart. ConfigMap
-servingcert-serving-status in --namespace lists all such workloads, and why one is not restarted.
+restarted if its pod template is annotated servingcert.dev/on-rotate: restart.
 
 Where the webhook gave a container unrequested flags, and its program exits because of them,
 or ignores them and fails its probes, the rotator takes them back: it says so in condition
@@ -117,10 +116,6 @@ func command(cfg Config) process.Command {
 			fs.DurationVar(&cfg.Rotator.Probe.Timeout, "probe-timeout", cfg.Rotator.Probe.Timeout, "time that a port of a pod may take to show its certificate")
 			fs.StringSliceVar(&cfg.Rotator.Probe.PodCIDRs, "pod-cidrs", cfg.Rotator.Probe.PodCIDRs,
 				"ranges of IP addresses that pods have; pods with other addresses are not dialled, unless they are on the host network and have their node's. Without it: any but loopback, link-local, multicast, broadcast and unspecified addresses, and those of clouds' metadata services. A loopback or link-local range, or a metadata service, must be named by itself")
-			fs.BoolVar(&cfg.Rotator.Kubelets.Enabled, "verify-kubelets", cfg.Rotator.Kubelets.Enabled,
-				"dial the kubelets, each --verify-interval, to see whether they serve the certificates that they were issued; requires --node-cidrs")
-			fs.StringSliceVar(&cfg.Rotator.Kubelets.NodeCIDRs, "node-cidrs", cfg.Rotator.Kubelets.NodeCIDRs,
-				"ranges of IP addresses that nodes, and nothing else, have; for --verify-kubelets, which dials no other addresses")
 			fs.IntVar(&cfg.Rotator.Restart.Max, "max-restarts", cfg.Rotator.Restart.Max,
 				"workloads of the whole cluster that may roll out at a time because their pods serve an old certificate and are annotated "+api.AnnotationOnRotate+": restart; 0 restarts none")
 			fs.BoolVar(&cfg.Rotator.Correct.Enabled, "correct-flags", cfg.Rotator.Correct.Enabled,
@@ -130,7 +125,6 @@ func command(cfg Config) process.Command {
 		Validate: func() error {
 			cfg.Trust.Namespace, cfg.Rotator.Cluster.Namespace = cfg.Common.Namespace, cfg.Common.Namespace
 			cfg.Rotator.Cluster.OpenShift = cfg.Trust.OpenShift
-			cfg.Rotator.Cluster.ObjectMemory = cfg.Common.ObjectMemory.Value()
 			return errors.Join(validateConcerns(cfg.Controllers), cfg.readPublicRoots(), cfg.Trust.Validate(), cfg.Rotator.Validate())
 		},
 		Run: func(ctx context.Context) error { return run(ctx, cfg) },

@@ -13,7 +13,7 @@ func TestHelp(t *testing.T) {
 	var stdout, stderr bytes.Buffer
 	assert.Equal(t, process.ExitOK, process.Main([]string{"--help"}, &stdout, &stderr, command(defaults())))
 	assert.Empty(t, stderr.String())
-	for _, word := range []string{"servingcert-ca.crt", "servingcert-ca-status", "servingcert-trust-status", "Lease servingcert-rotator", "Lease servingcert-trust", "--controllers", "--kubeconfig", "--namespace", "--workers", "--max-backoff", "servingcert.dev/Serving", "servingcert-serving-status", "--verify-consumers", "--verify-interval", "--propagation-time", "--probe-concurrency", "--probe-timeout"} {
+	for _, word := range []string{"servingcert-ca.crt", "servingcert-ca-status", "servingcert-trust-status", "Lease servingcert-rotator", "Lease servingcert-trust", "--controllers", "--kubeconfig", "--namespace", "--workers", "--max-backoff", "servingcert.dev/Serving", "--verify-consumers", "--verify-interval", "--propagation-time", "--probe-concurrency", "--probe-timeout"} {
 		assert.Contains(t, stdout.String(), word)
 	}
 }

@@ -47,7 +47,6 @@ type Config struct {
 	Suffixes    []string // --permit-dns-suffix as given
 	CADuration  time.Duration
 	CASoak      time.Duration
-	CAClients   bool
 	CAReissue   time.Duration
 	CAGrace     time.Duration // --ca-refusal-grace
 	Remote      remoteFlags
@@ -105,7 +104,6 @@ func (c *Config) register(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.CASoak, "ca-soak", c.CASoak, "how long all targets must hold the root of a new generation before it signs; kubelets update volumes of pods within "+
 		api.KubeletUpdates.String()+", and a ClusterTrustBundle that a pod projects by its name within "+api.KubeletUpdatesByName.String())
 	fs.DurationVar(&c.CAGrace, "ca-refusal-grace", c.CAGrace, "how long a new generation waits for targets of namespaces that refuse its root before it signs without them; what refuses in no namespace is waited for without limit")
-	fs.BoolVar(&c.CAClients, "ca-wait-for-clients", false, "keep an older root in the bundle, and, for --ca-refusal-grace at most, a new generation without a cross-certificate from signing, as long as pods that have the CA bundle were started before it had the new root; the rotator counts them. A root that expires is not kept")
 	fs.DurationVar(&c.CAReissue, "ca-reissue-window", c.CAReissue, "time over which the certificates of older generations are replaced, once a new generation signs, and those with names that waited, once the last root that did not permit them has gone")
 	fs.StringArrayVar(&c.Suffixes, "permit-dns-suffix", nil, "NAMESPACE-GLOB=SUFFIX: Services of these namespaces may ask for SUFFIX and names below it, outside the cluster domain; may be given several times")
 	fs.BoolVar(&c.Limits.PermitClusterIPs, "permit-cluster-ips", c.Limits.PermitClusterIPs, "let Services ask for their ClusterIPs as names; without it the CA excludes every IP address")
@@ -155,15 +153,14 @@ func (c *Config) validate() error {
 // signerConfig is complete but for what run wires: Sign and the CA.
 func (c *Config) signerConfig() signercontroller.Config {
 	return signercontroller.Config{
-		Instance:     c.Instance,
-		Namespace:    c.Common.Namespace,
-		OpenShift:    c.OpenShift,
-		ObjectMemory: c.Common.ObjectMemory.Value(),
-		Limits:       c.Limits,
-		Workers:      c.Workers,
-		Rates:        c.Rates,
-		Clock:        c.clock,
-		Registerer:   metrics.Registry,
+		Instance:   c.Instance,
+		Namespace:  c.Common.Namespace,
+		OpenShift:  c.OpenShift,
+		Limits:     c.Limits,
+		Workers:    c.Workers,
+		Rates:      c.Rates,
+		Clock:      c.clock,
+		Registerer: metrics.Registry,
 
 		ReissueWindow: c.CAReissue,
 	}
@@ -195,15 +192,14 @@ func (c *Config) caConfig(live client.Reader, skew *signercontroller.Skew) cacon
 	return cacontroller.Config{
 		Namespace: c.Common.Namespace,
 		Parameters: ca.Parameters{
-			CADuration:     c.CADuration,
-			MaxDuration:    c.Limits.MaxDuration,
-			Soak:           c.CASoak,
-			RefusalGrace:   c.CAGrace,
-			WaitForClients: c.CAClients,
-			Reissue:        c.CAReissue,
-			Constraints:    c.constraints,
-			Domain:         c.Common.ClusterDomain,
-			ClusterID:      c.ClusterID,
+			CADuration:   c.CADuration,
+			MaxDuration:  c.Limits.MaxDuration,
+			Soak:         c.CASoak,
+			RefusalGrace: c.CAGrace,
+			Reissue:      c.CAReissue,
+			Constraints:  c.constraints,
+			Domain:       c.Common.ClusterDomain,
+			ClusterID:    c.ClusterID,
 		},
 		Clock:      c.clock,
 		CheckClock: skew.Check,

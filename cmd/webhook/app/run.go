@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -33,8 +32,7 @@ func run(ctx context.Context, cfg Config) error {
 	}
 	files := certfiles.New(cfg.CertDir, log)
 	options := cfg.Common.ManagerOptions(scheme, "")
-	var kept prometheus.Collector
-	options.Cache, kept = admission.CacheOptions(cfg.Common.Namespace, cfg.OpenShift, cfg.Common.Share())
+	options.Cache = admission.CacheOptions(cfg.Common.Namespace, cfg.OpenShift)
 	serving := &tls.Config{
 		MinVersion:     tls.VersionTLS12,
 		NextProtos:     []string{"http/1.1"}, // what the API server speaks to webhooks
@@ -55,7 +53,7 @@ func run(ctx context.Context, cfg Config) error {
 	decides, err := admission.Setup(ctx, mgr, admission.Config{
 		OpenShift: cfg.OpenShift, DefaultMode: api.Mode(cfg.DefaultMode), UnknownPrograms: api.UnknownPrograms(cfg.UnknownPrograms), TrustSource: api.TrustSource(cfg.TrustSource),
 		PublicRoots: cfg.PublicRoots, ProxyImage: cfg.ProxyImage, ProxyPullSecrets: cfg.ProxyPullSecrets, ProxyResources: resources,
-		Share: cfg.Common.Share(), Kept: kept, Metrics: metrics.Registry, Log: ctrl.Log.WithName("review"), Clock: time.Now,
+		Metrics: metrics.Registry, Log: ctrl.Log.WithName("review"), Clock: time.Now,
 	})
 	if err != nil {
 		return err

@@ -56,9 +56,6 @@
   "namespace-reissue-burst" .Values.limits.namespaceReissueBurst
   "namespace-reissue-interval" .Values.limits.namespaceReissueInterval) }}
 {{- include "servingcert.repeated" (list "permit-dns-suffix" .Values.certificates.permitDNSSuffixes) }}
-{{- if .Values.ca.waitForClients }}
-- --ca-wait-for-clients
-{{- end }}
 {{- if .Values.certificates.permitClusterIPs }}
 - --permit-cluster-ips
 {{- end }}
@@ -162,15 +159,6 @@
   "wake-rate" .wakeRate
   "max-restarts" .maxRestarts) }}
 {{- end }}
-{{- if include "servingcert.verifyKubelets" . }}
-- --verify-kubelets
-- --node-cidrs={{ join "," .Values.kubeletServing.nodeCIDRs }}
-{{- end }}
-{{- end }}
-
-{{/* Whether the rotator of the pods dials kubelets: it needs to be told where nodes are. */}}
-{{- define "servingcert.verifyKubelets" }}
-{{- with .Values.kubeletServing }}{{ if and .approve .verify .nodeCIDRs }}true{{ end }}{{ end }}
 {{- end }}
 
 {{- define "servingcert.webhookArgs" }}

@@ -46,9 +46,10 @@ func TestStatesReadBack(t *testing.T) {
 
 		since := time.Unix(rapid.Int64Range(1, 1<<33).Draw(t, "since"), 0).In(time.FixedZone("", 7200))
 		ports := rapid.StringMatching(`([0-9a-f]{16})?`).Draw(t, "ports")
-		got, ok := ServingOf(says(api.ConditionServing, drawText(t), Serving{want.Leaf, since, ports}))
+		stale := rapid.SampledFrom([][]StaleWorkload{nil, {{Kind: "Deployment", Name: "web", OnRotate: api.OnRotateRestart}, {OnRotate: api.OnRotateReload}}}).Draw(t, "stale")
+		got, ok := ServingOf(says(api.ConditionServing, drawText(t), Serving{want.Leaf, since, ports, stale}))
 		assert.True(t, ok)
-		assert.Equal(t, Serving{want.Leaf, since.UTC(), ports}, got)
+		assert.Equal(t, Serving{want.Leaf, since.UTC(), ports, stale}, got)
 
 		flags := Flags{{
 			Attempt: rapid.StringMatching(`[0-9a-f]{16}`).Draw(t, "attempt"), Workload: "Deployment/web", Container: "app", Since: since.UTC(),
@@ -65,8 +66,8 @@ func TestTheFormOfStates(t *testing.T) {
 		`{"v":1,"state":{"secret":"web-tls","request":"abc","leaf":"` + someLeaf + `","kept":["a"],"names":["b"],"proof":"x"}}`: Say(metav1.Condition{},
 			Ready{Secret: "web-tls", Request: "abc", Leaf: someLeaf, Kept: []string{"a"}, Names: []string{"b"}, Proof: "x"}),
 		`{"v":1,"state":{}}`: Say(metav1.Condition{}, Ready{}),
-		`{"v":1,"state":{"leaf":"` + someLeaf + `","since":"2026-05-01T12:00:00Z"}}`: Say(metav1.Condition{}, Serving{someLeaf, since, ""}),
-		`{"v":1,"state":{"since":"2026-05-01T12:00:00Z","ports":"0a"}}`:              Say(metav1.Condition{}, Serving{"", since, "0a"}),
+		`{"v":1,"state":{"leaf":"` + someLeaf + `","since":"2026-05-01T12:00:00Z"}}`: Say(metav1.Condition{}, Serving{Leaf: someLeaf, Since: since}),
+		`{"v":1,"state":{"since":"2026-05-01T12:00:00Z","ports":"0a"}}`:              Say(metav1.Condition{}, Serving{Since: since, Ports: "0a"}),
 		`{"v":1,"state":[{"attempt":"0a","verdict":"withheld","workload":"Deployment/web","container":"app","since":"2026-05-01T12:00:00Z","onTrial":true}]}`: Say(metav1.Condition{},
 			Flags{{"0a", VerdictWithheld, "Deployment/web", "app", since, true}}),
 	} {
@@ -193,14 +194,14 @@ func TestServingIsOfNow(t *testing.T) {
 		pods  bool // their keys
 		want  bool
 	}{
-		{"as it is", ready, Serving{someLeaf, since, one}, false, true},
-		{"another leaf", ready, Serving{other, since, one}, false, false},
-		{"other ports", ready, Serving{someLeaf, since, two}, false, false},
-		{"of no ports", ready, Serving{someLeaf, since, ""}, false, false},
-		{"a renewal failed", nil, Serving{someLeaf, since, one}, false, true},
-		{"keys of pods", podKeys, Serving{"", since, one}, true, true},
-		{"keys of pods, other ports", podKeys, Serving{"", since, two}, true, false},
-		{"keys of pods, said of a Secret", podKeys, Serving{someLeaf, since, one}, true, false},
+		{"as it is", ready, Serving{Leaf: someLeaf, Since: since, Ports: one}, false, true},
+		{"another leaf", ready, Serving{Leaf: other, Since: since, Ports: one}, false, false},
+		{"other ports", ready, Serving{Leaf: someLeaf, Since: since, Ports: two}, false, false},
+		{"of no ports", ready, Serving{Leaf: someLeaf, Since: since, Ports: ""}, false, false},
+		{"a renewal failed", nil, Serving{Leaf: someLeaf, Since: since, Ports: one}, false, true},
+		{"keys of pods", podKeys, Serving{Leaf: "", Since: since, Ports: one}, true, true},
+		{"keys of pods, other ports", podKeys, Serving{Leaf: "", Since: since, Ports: two}, true, false},
+		{"keys of pods, said of a Secret", podKeys, Serving{Leaf: someLeaf, Since: since, Ports: one}, true, false},
 	} {
 		svc := ports(with(append(tt.ready, Say(metav1.Condition{Type: api.ConditionServing}, tt.said).Both()...)...), "https")
 		if tt.pods {

@@ -57,8 +57,7 @@ func (c *Controller) gather(ctx context.Context) (found, error) {
 	return f, nil
 }
 
-// gatherStatus reads the status of the CA and the requests on it, the trust status, and
-// which clients are waited for.
+// gatherStatus reads the status of the CA and the requests on it, and the trust status.
 func (c *Controller) gatherStatus(ctx context.Context, f *found) (err error) {
 	if f.status, err = c.configMap(ctx, api.CAStatusName); err != nil {
 		return err
@@ -72,13 +71,6 @@ func (c *Controller) gatherStatus(ctx context.Context, f *found) (err error) {
 	trust, err := c.configMap(ctx, api.TrustStatusName)
 	if trust != nil {
 		f.Trust = ca.ParseTrust(trust.Data)
-	}
-	if err != nil || !c.cfg.WaitForClients {
-		return err
-	}
-	serving, err := c.configMap(ctx, api.ServingStatusName)
-	if serving != nil {
-		f.Clients = api.ParseOldClients(serving.Data)
 	}
 	return err
 }

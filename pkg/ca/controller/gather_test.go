@@ -3,7 +3,6 @@ package controller
 import (
 	"context"
 	"errors"
-	"strings"
 	"testing"
 	"time"
 
@@ -21,8 +20,6 @@ import (
 type stored struct {
 	client.Reader
 	secret map[string][]byte
-	// serving is the data of the rotator's report.
-	serving map[string]string
 }
 
 func (s *stored) Get(_ context.Context, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
@@ -30,31 +27,7 @@ func (s *stored) Get(_ context.Context, key client.ObjectKey, object client.Obje
 		secret.Name, secret.Data = key.Name, s.secret
 		return nil
 	}
-	if cm, ok := object.(*corev1.ConfigMap); ok && s.serving != nil && key.Name == api.ServingStatusName {
-		cm.Name, cm.Data = key.Name, s.serving
-		return nil
-	}
 	return apierrors.NewNotFound(corev1.Resource("secrets"), key.Name)
-}
-
-// Who may hold an older bundle is read if it is waited for, and not otherwise: the right to read it is
-// there only then.
-func TestClientsAreReadIfTheyAreWaitedFor(t *testing.T) {
-	h := newHarness(t)
-	clients := api.OldClients{{Generation: 2, Root: strings.Repeat("a", 64), Pods: 1, Workloads: 1, First: []string{"shop/Deployment web"}}}
-	data, err := api.ServingStatus{Clients: clients}.Data()
-	require.NoError(t, err)
-	h.reader = &stored{serving: data}
-	for _, waits := range []bool{false, true} {
-		h.cfg.WaitForClients = waits
-		f, err := h.gather(h.ctx)
-		require.NoError(t, err)
-		if waits {
-			assert.Equal(t, clients, f.Clients)
-		} else {
-			assert.Empty(t, f.Clients)
-		}
-	}
 }
 
 // Two signers start at once. This one reads that there is no CA; before it looks

@@ -175,7 +175,7 @@ func TestOnlyOptedInNamespacesAreListed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := &apiServer{}
-			lookup := NewLookup(nothing{}, server, func() bool { return true }, false, api.ShareOf(0))
+			lookup := NewLookup(nothing{}, server, func() bool { return true }, false)
 			h, _ := (&world{}).handler(t, logr.Discard())
 			h.(*handler).cached, h.(*handler).live = lookup.Cached, lookup.Live
 			review := reviewOf(t, plainPod())

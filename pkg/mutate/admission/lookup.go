@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -36,15 +35,14 @@ type Lookup struct {
 	synced func() bool
 	shared *sharedRead[choose.Known]
 	strip  func(*corev1.Service) *corev1.Service
-	share  api.Share
 }
 
 // NewLookup returns a Lookup whose Cached reads from cached, once synced returns true,
 // and whose Live reads from live. cached must have the options of [CacheOptions], with
-// the same openShift and share, and must have been passed to [StartInformers]. With openShift,
+// the same openShift, and must have been passed to [StartInformers]. With openShift,
 // Services may ask with OpenShift's annotations too.
-func NewLookup(cached, live client.Reader, synced func() bool, openShift bool, share api.Share) *Lookup {
-	l := &Lookup{cached: cached, live: live, synced: synced, strip: facts.StrippedService(openShift, keptOfService), share: share}
+func NewLookup(cached, live client.Reader, synced func() bool, openShift bool) *Lookup {
+	l := &Lookup{cached: cached, live: live, synced: synced, strip: facts.StrippedService(openShift, keptOfService)}
 	l.shared = newSharedRead(liveTimeout, l.read)
 	return l
 }
@@ -52,10 +50,9 @@ func NewLookup(cached, live client.Reader, synced func() bool, openShift bool, s
 // CacheOptions returns the options of a cache that holds no more than is needed: of
 // Services what [choose.Secret] reads, of Secrets the identity of the conventional
 // ones, of opted-in namespaces their settings, and the operator's table
-// of programs, which is in namespace. Of all Services it holds no more than the share; kept
-// reports how much.
-func CacheOptions(namespace string, openShift bool, share api.Share) (o cache.Options, kept prometheus.Collector) {
-	services := facts.ServiceKind(openShift, keptOfService, share)
+// of programs, which is in namespace.
+func CacheOptions(namespace string, openShift bool) cache.Options {
+	services := facts.ServiceKind(openShift, keptOfService)
 	secrets := facts.MetadataKind(corev1.SchemeGroupVersion.WithKind("Secret"), facts.KeepIdentity)
 	namespaces := facts.MetadataKind(corev1.SchemeGroupVersion.WithKind("Namespace"), keepSettings)
 	return cache.Options{NewInformer: facts.Informers(services, secrets, namespaces), ByObject: map[client.Object]cache.ByObject{
@@ -65,7 +62,7 @@ func CacheOptions(namespace string, openShift bool, share api.Share) (o cache.Op
 		&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{
 			namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", api.ProgramsName)},
 		}},
-	}}, facts.Collector{services.Accounts}
+	}}
 }
 
 // conventional and notManaged together select the conventional Secrets; see
@@ -213,24 +210,17 @@ func knownServices(list *corev1.ServiceList) choose.Known {
 }
 
 // liveServices lists the Services of the namespace that ask for a certificate, and keeps of each
-// what the informers would, page by page. It holds no more than the share of a namespace.
+// what the informers would, page by page.
 func (l *Lookup) liveServices(ctx context.Context, namespace string) ([]*corev1.Service, error) {
 	var asking []*corev1.Service
-	var used int64
 	err := facts.EachPage(ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		var page corev1.ServiceList
 		err := l.live.List(ctx, &page, client.InNamespace(namespace), client.Limit(options.Limit), client.Continue(options.Continue))
 		return &page, err
 	}, metav1.ListOptions{}, func(object runtime.Object) error {
-		whole := object.(*corev1.Service)
-		svc := l.strip(whole)
-		if !api.Asks(svc) {
-			return nil
+		if svc := l.strip(object.(*corev1.Service)); api.Asks(svc) {
+			asking = append(asking, svc)
 		}
-		if used += api.SizeOfService(whole); used > l.share.Namespace {
-			svc = api.Reduce(svc, l.share)
-		}
-		asking = append(asking, svc)
 		return nil
 	})
 	if err != nil {

@@ -22,7 +22,7 @@ import (
 )
 
 func transform(openShift bool) toolscache.TransformFunc {
-	return facts.ServiceTransform(openShift, keptOfService, nil)
+	return facts.ServiceTransform(openShift, keptOfService)
 }
 
 // TestStrippedServicesDecideTheSame: what the informers keep is all that is read.
@@ -88,7 +88,7 @@ func TestOpenShiftAnnotations(t *testing.T) {
 			again, err := transform(openShift)(kept)
 			require.NoError(t, err)
 			assert.Equal(t, kept, again, "an informer may do it twice")
-			live, err := NewLookup(nothing{}, holding{svc}, func() bool { return true }, openShift, api.ShareOf(0)).liveServices(t.Context(), "shop")
+			live, err := NewLookup(nothing{}, holding{svc}, func() bool { return true }, openShift).liveServices(t.Context(), "shop")
 			require.NoError(t, err)
 			for _, services := range [][]*corev1.Service{live, {kept.(*corev1.Service)}} {
 				choice := choose.Secret(pod, api.PodRequest{}, choose.Known{Services: services})
@@ -149,35 +149,25 @@ func TestAServiceThatIsTooLargeSelectsNoPod(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: selector}}
 	large := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "large", Annotations: map[string]string{api.AnnotationSecretName: api.ConventionalSecretName}}}
 	large.Spec.Selector = selector
-	const share = 4 << 10
 	kept, err := transform(false)(large)
 	require.NoError(t, err)
-	live, err := NewLookup(nothing{}, holding{large}, func() bool { return true }, false, api.ShareOf(0)).liveServices(t.Context(), "shop")
-	require.NoError(t, err)
-	small := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "small", Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}}}
-	small.Spec.Selector = map[string]string{"app": "web"}
-	crowd := holding{}
-	for i := range 10 {
-		s := small.DeepCopy()
-		s.Name = fmt.Sprint("s", i)
-		crowd = append(crowd, s)
-	}
-	reduced, err := NewLookup(nothing{}, crowd, func() bool { return true }, false, api.ShareOf(share)).liveServices(t.Context(), "shop")
+	live, err := NewLookup(nothing{}, holding{large}, func() bool { return true }, false).liveServices(t.Context(), "shop")
 	require.NoError(t, err)
 	for name, tc := range map[string]struct {
 		service *corev1.Service
 		says    string
 	}{
-		"in a cache":   {kept.(*corev1.Service), `Service large: spec.selector: "20001 labels": must be at most 64`},
-		"read":         {live[0], `Service large: spec.selector: "20001 labels": must be at most 64`},
-		"as it is":     {large, `Service large: spec.selector: "20001 labels": must be at most 64`},
-		"without room": {reduced[9], `Service s9: metadata.namespace: "shop": more would be remembered`},
+		"in a cache": {kept.(*corev1.Service), `Service large: spec.selector: "20001 labels": must be at most 64`},
+		"read":       {live[0], `Service large: spec.selector: "20001 labels": must be at most 64`},
+		"as it is":   {large, `Service large: spec.selector: "20001 labels": must be at most 64`},
 	} {
 		choice := choose.Secret(pod, api.PodRequest{}, choose.Known{Services: []*corev1.Service{tc.service}, ConventionalSecret: tc.service.Name == "large"})
 		assert.Equal(t, choose.ByNothing, choice.By, name)
 		if assert.Len(t, choice.Notes, 1, name) {
 			assert.Contains(t, choice.Notes[0].String(), tc.says, name)
 		}
+		small := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "small", Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}}}
+		small.Spec.Selector = map[string]string{"app": "web"}
 		both := choose.Secret(pod, api.PodRequest{}, choose.Known{Services: []*corev1.Service{tc.service, small}})
 		assert.Equal(t, "web-tls", both.Secret, name)
 	}

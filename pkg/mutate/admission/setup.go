@@ -36,10 +36,6 @@ type Config struct {
 	ProxyImage       string
 	ProxyPullSecrets []string
 	ProxyResources   corev1.ResourceRequirements
-	// Share is what the cache holds of all Services at most, and Kept reports how much that
-	// is; see CacheOptions. Kept may be nil.
-	Share api.Share
-	Kept  prometheus.Collector
 	// Metrics is where the metrics are registered.
 	Metrics prometheus.Registerer
 	// Log is where reviews are logged.
@@ -78,11 +74,6 @@ func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (ready func() e
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
-	if cfg.Kept != nil {
-		if err := cfg.Metrics.Register(cfg.Kept); err != nil {
-			return nil, fmt.Errorf("register metrics: %w", err)
-		}
-	}
 	var done atomic.Bool
 	if err := mgr.Add(everyReplica{awaitSync(mgr.GetCache(), &done)}); err != nil {
 		return nil, fmt.Errorf("set up the webhook: %w", err)
@@ -105,7 +96,7 @@ func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (ready func() e
 	if err != nil {
 		return nil, err
 	}
-	lookup := NewLookup(mgr.GetCache(), mgr.GetAPIReader(), done.Load, cfg.OpenShift, cfg.Share)
+	lookup := NewLookup(mgr.GetCache(), mgr.GetAPIReader(), done.Load, cfg.OpenShift)
 	mgr.GetWebhookServer().Register(Path, &handler{
 		cached: lookup.Cached, live: lookup.Live, programs: table.current.Load, podKeys: keys.serves,
 		config: choose.Config{

@@ -16,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
 	podfacts "github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/test/rotatortest"
@@ -91,7 +90,7 @@ func filledCache(b *testing.B) *Pods {
 	pods, err := newPodsFrom(&toolscache.ListWatch{
 		ListWithContextFunc:  func(context.Context, metav1.ListOptions) (k8sruntime.Object, error) { return &corev1.PodList{}, nil },
 		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return arriving, nil },
-	}, api.ShareOf(0))
+	})
 	require.NoError(b, err)
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan struct{})

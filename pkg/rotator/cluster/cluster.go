@@ -17,7 +17,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/facts/queue"
 )
@@ -50,8 +49,7 @@ func New(mgr manager.Manager, cfg Config) (*Cluster, error) {
 	if err != nil {
 		return nil, err
 	}
-	share := api.ShareOf(cfg.ObjectMemory)
-	pods, err := newPods(clientset.CoreV1().RESTClient(), share)
+	pods, err := newPods(clientset.CoreV1().RESTClient())
 	if err != nil {
 		return nil, fmt.Errorf("make the cache of pods: %w", err)
 	}
@@ -59,11 +57,7 @@ func New(mgr manager.Manager, cfg Config) (*Cluster, error) {
 		return nil, fmt.Errorf("add the cache of pods: %w", err)
 	}
 	c := &Cluster{Config: cfg, Pods: pods, mgr: mgr, core: clientset.CoreV1().RESTClient()}
-	options, kept := cacheOptions(cfg.OpenShift, share)
-	if err := cfg.Metrics.Register(facts.Collector{kept, pods.accounts}); err != nil {
-		return nil, fmt.Errorf("register metrics: %w", err)
-	}
-	c.Services, err = c.cache(options)
+	c.Services, err = c.cache(cacheOptions(cfg.OpenShift))
 	return c, err
 }
 

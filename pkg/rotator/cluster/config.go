@@ -19,8 +19,6 @@ type Config struct {
 	Namespace string
 	// OpenShift: annotations of OpenShift's service-ca count, too.
 	OpenShift bool
-	// ObjectMemory is how many bytes are kept of all Services; see api.ShareOf.
-	ObjectMemory int64
 	// Workers is how many items a controller works on at a time.
 	Workers int
 	// Delay is how long changes are gathered before they are looked at.

@@ -6,7 +6,6 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	toolscache "k8s.io/client-go/tools/cache"
 
-	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
@@ -14,7 +13,6 @@ import (
 // Pods is the cache of the facts of all pods that have not ended.
 type Pods struct {
 	*facts.Informer[*pods.Facts]
-	accounts *facts.Accounts
 }
 
 // running leaves out pods that have ended, of which Jobs may leave thousands.
@@ -31,12 +29,11 @@ const (
 	byMirror    = "mirror"
 )
 
-func newPods(rest toolscache.Getter, share api.Share) (*Pods, error) {
-	return newPodsFrom(toolscache.NewFilteredListWatchFromClient(rest, "pods", metav1.NamespaceAll, func(o *metav1.ListOptions) { o.FieldSelector = running }), share)
+func newPods(rest toolscache.Getter) (*Pods, error) {
+	return newPodsFrom(toolscache.NewFilteredListWatchFromClient(rest, "pods", metav1.NamespaceAll, func(o *metav1.ListOptions) { o.FieldSelector = running }))
 }
 
-func newPodsFrom(lw toolscache.ListerWatcher, share api.Share) (*Pods, error) {
-	accounts := facts.NewAccounts("Pod", share)
+func newPodsFrom(lw toolscache.ListerWatcher) (*Pods, error) {
 	informer, err := facts.NewInformer(facts.Options[*corev1.Pod, *pods.Facts]{
 		Objects: lw, Example: &corev1.Pod{}, Derive: pods.FactsOf,
 		Indexers: map[string]func(*pods.Facts) []string{
@@ -58,17 +55,11 @@ func newPodsFrom(lw toolscache.ListerWatcher, share api.Share) (*Pods, error) {
 		// A standby would hold every pod of the cluster for the sake of a metric; it
 		// fills the cache in seconds when it leads.
 		LeaderOnly: true,
-		Room: facts.Room[*corev1.Pod, *pods.Facts]{
-			Accounts: accounts,
-			Size:     func(_ *corev1.Pod, f *pods.Facts) int64 { return f.Size() },
-			Reduce:   (*pods.Facts).Reduce,
-			Reduced:  (*pods.Facts).Reduced,
-		},
 	})
 	if err != nil {
 		return nil, err
 	}
-	return &Pods{informer, accounts}, nil
+	return &Pods{informer}, nil
 }
 
 // In returns the pods of a namespace.

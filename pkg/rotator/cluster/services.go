@@ -18,10 +18,9 @@ import (
 )
 
 // cacheOptions are those of the cache of Services and Namespaces: Services stripped
-// to what decisions are made from, no more of all of them than the share, and the metadata of
-// opted-in Namespaces.
-func cacheOptions(openShift bool, share api.Share) (o cache.Options, kept *facts.Accounts) {
-	services := facts.ServiceKind(openShift, Keep, share)
+// to what decisions are made from, and the metadata of opted-in Namespaces.
+func cacheOptions(openShift bool) cache.Options {
+	services := facts.ServiceKind(openShift, Keep)
 	namespaces := facts.MetadataKind(corev1.SchemeGroupVersion.WithKind("Namespace"), facts.KeepIdentity)
 	return cache.Options{NewInformer: facts.Informers(services, namespaces), ByObject: map[client.Object]cache.ByObject{
 		&corev1.Service{}: {Transform: services.Transform},
@@ -29,7 +28,7 @@ func cacheOptions(openShift bool, share api.Share) (o cache.Options, kept *facts
 			Label:     labels.SelectorFromSet(labels.Set{api.LabelInject: api.InjectEnabled}),
 			Transform: facts.KeepIdentity,
 		},
-	}}, services.Accounts
+	}}
 }
 
 // NamespaceMetadata returns an empty object for the metadata of a Namespace.

@@ -16,9 +16,9 @@ func TestOpenShiftAnnotationsCountWithTheFlagAlone(t *testing.T) {
 	svc := rotatortest.Service("web", "", "app", "web")
 	svc.Annotations = map[string]string{api.OpenShiftSecretName: "web-tls"}
 	for _, openShift := range []bool{false, true} {
-		kept, err := facts.ServiceTransform(openShift, Keep, nil)(svc)
+		kept, err := facts.ServiceTransform(openShift, Keep)(svc)
 		require.NoError(t, err)
-		again, err := facts.ServiceTransform(openShift, Keep, nil)(kept)
+		again, err := facts.ServiceTransform(openShift, Keep)(kept)
 		require.NoError(t, err)
 		assert.Equal(t, kept, again, "an informer may do it twice")
 		secret, asks := api.Wants(kept.(*corev1.Service))
@@ -41,7 +41,7 @@ func TestWhatIsKeptOfRequestsToRenew(t *testing.T) {
 				tt.svc.Annotations = map[string]string{}
 			}
 			tt.svc.Annotations[api.AnnotationRenewAfter], tt.svc.Annotations["other"] = "x", "y"
-			kept, err := facts.ServiceTransform(false, Keep, nil)(tt.svc)
+			kept, err := facts.ServiceTransform(false, Keep)(tt.svc)
 			require.NoError(t, err)
 			assert.Equal(t, tt.want, kept.(*corev1.Service).Annotations)
 		})

@@ -99,7 +99,6 @@ const (
 	ReasonOptedOut  Reason = api.ExemptOptedOut  // its label says so
 	ReasonWindows   Reason = api.ExemptWindows   // nothing is injected into Windows pods
 	ReasonFinished  Reason = "Finished"          // its containers have ended for good
-	ReasonTooLarge  Reason = "TooLarge"          // there is no room to remember it; see Facts.Reduce
 )
 
 // explained returns for what the webhook said why nothing was injected.

@@ -149,12 +149,7 @@ func TestWhatIsKeptOfOnePod(t *testing.T) {
 	assert.LessOrEqual(t, kept(f), MaxKept)
 	assert.Greater(t, kept(f), MaxKept/2, "the pod is as large as can be")
 	for _, huge := range []*corev1.Pod{hugePod(), crashed(8_000, 80_000), crashed(1, 100_000)} {
-		f := FactsOf(huge)
-		assert.LessOrEqual(t, kept(f), MaxKept)
-		assert.GreaterOrEqual(t, max(f.Size(), ordinary), int64(kept(f)), "what is reserved")
-		assert.LessOrEqual(t, kept(f.Reduce()), kept(FactsOf(rotatortest.Pod()))+1<<10)
-		assert.True(t, f.Reduce().Reduced())
-		assert.False(t, f.Reduced())
+		assert.LessOrEqual(t, kept(FactsOf(huge)), MaxKept)
 	}
 }
 

@@ -143,16 +143,6 @@ func (m *Memory) Put(name string, d Decision, done bool) {
 	}
 }
 
-// Held returns the workloads of a namespace that are not restarted now, and
-// whether this process has decided about the namespace.
-func (m *Memory) Held(name string) (held []Held, decided bool) {
-	n := m.namespaces[name]
-	if n == nil {
-		return nil, false
-	}
-	return n.held, n.decided
-}
-
 // places returns the namespaces that have one of the --max-restarts places, sorted, as
 // they were looked at last.
 func (m *Memory) places() []string {

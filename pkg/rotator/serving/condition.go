@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -13,9 +14,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
-// maxNamed bounds how many workloads a condition names, and how many ports, for people. All stale
-// workloads are in the report (package report).
-const maxNamed = 5
+// maxNamed bounds how many workloads a condition names, and how many ports.
+const maxNamed = state.MaxStale
 
 // stateNew is statePending of a pod that came while its Service was followed.
 // Until it is dialled, the condition says what the others serve, so that a Service
@@ -109,7 +109,25 @@ func (s statement) condition(settled bool) *state.Condition {
 	if _, err := api.ParseProbe(s.service); err != nil {
 		c.Message += "; ignored: " + err.Error()
 	}
+	if s.rule.state == stateStale {
+		s.serving.Stale = staleWorkloads(s.parts)
+	}
 	return state.Say(c, s.serving)
+}
+
+// staleWorkloads returns the first workloads with a stale pod, sorted.
+func staleWorkloads(parts []part) []state.StaleWorkload {
+	var out []state.StaleWorkload
+	for _, p := range parts {
+		if p.states[stateStale] > 0 {
+			out = append(out, state.StaleWorkload{Kind: p.workload.Kind, Name: p.workload.Name, OnRotate: p.onRotate})
+		}
+	}
+	slices.SortFunc(out, func(a, b state.StaleWorkload) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.OnRotate, b.OnRotate))
+	})
+	out = slices.Compact(out)
+	return out[:min(len(out), maxNamed)]
 }
 
 // text returns the message.

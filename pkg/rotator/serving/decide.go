@@ -74,9 +74,6 @@ type Decision struct {
 	Arrivals, RefreshDelays []time.Duration
 	// Seen is what was seen of the pods, for PodKeys of a SecretSituation.
 	Seen Seen
-	// Judged: no pod can be stale that is not among Stale only because it has not
-	// been dialled yet. A process that has just begun does not know that.
-	Judged bool
 
 	// Memory replaces what was remembered of the key. Forget: nothing is to be.
 	Memory Memory
@@ -135,7 +132,7 @@ func (s *Common) view(about subject, memory Memory) *view {
 		states: map[State]int{}, groups: groups{key: about.key(), index: map[groupKey]int{}}, stale: staleGroups{}, reported: map[notification]bool{},
 	}
 	memory.begun, memory.pods = s.Memory.begun, make(map[types.UID]*remembered, len(v.consumers))
-	v.d = Decision{States: map[State]int{}, Judged: true, Memory: memory}
+	v.d = Decision{States: map[State]int{}, Memory: memory}
 	return v
 }
 
@@ -160,9 +157,6 @@ func (v *view) addConsumer(c consumer) {
 	v.agenda.add(c, v)
 	v.remember(c)
 	isNew := len(c.answers) == 0 && c.seen.After(v.Memory.begun)
-	if state == statePending && !isNew && len(c.answers) < len(c.endpoint.ports) {
-		v.d.Judged = false
-	}
 	if !c.endpoint.stray {
 		v.groups.add(c, isNew, v.about, v.Pace)
 	}

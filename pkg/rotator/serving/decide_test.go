@@ -75,7 +75,6 @@ func TestDecideConsumers(t *testing.T) {
 	assert.InDelta(t, 59+15, d.After.Seconds(), 15, "60 to 90 s after the last dial: they are stale since 60")
 	assert.Equal(t, map[State]int{stateStale: 6, stateCurrent: 1}, d.States)
 	assert.Equal(t, rotatortest.Noon.Add(time.Minute), d.NotAfter)
-	assert.True(t, d.Judged)
 	require.Len(t, d.Conditions, 1)
 	assert.Equal(t, api.ServingStale, d.Conditions[0].Want.Reason)
 	assert.Contains(t, d.Conditions[0].Want.Message, "served by Deployment api, Deployment web, pods without a controller: ")
@@ -126,23 +125,6 @@ func TestStaticPods(t *testing.T) {
 	assert.Equal(t, "web", related.(*corev1.ObjectReference).Name)
 	require.Len(t, d.Conditions, 1)
 	assert.Contains(t, d.Conditions[0].Want.Message, "served by Node cp-1: ")
-}
-
-// What a process that has just begun does not know yet is not taken for nothing.
-func TestJudged(t *testing.T) {
-	svc := rotatortest.Serves(rotatortest.Ready("web", rotatortest.Leaf(2)), rotatortest.Leaf(2), rotatortest.Noon)
-	unready := asked(readyPod("c", "web", func(p *corev1.Pod) { p.Status.Conditions = nil }))
-	unasked, current := asked(readyPod("b", "web")), asked(readyPod("a", "web"), showed(rotatortest.Leaf(2), 0))
-	silent := asked(readyPod("s", "web"), silentFor(0, time.Minute))
-	assert.False(t, lookAt(time.Minute, svc, current, unasked).Decide().Judged)
-	assert.True(t, lookAt(time.Minute, svc, current, unready, silent).Decide().Judged)
-	unasked.seen = rotatortest.Noon
-	assert.True(t, lookAt(time.Minute, svc, current, unasked).Decide().Judged, "a pod that came since cannot have been reported before")
-	off := lookAt(time.Minute, svc, current, unasked)
-	off.Off = true
-	assert.True(t, off.Decide().Judged)
-	off.Services = nil
-	assert.True(t, off.Decide().Forget)
 }
 
 // Where nothing is verified, conditions of before are taken back, or say so.

@@ -45,8 +45,7 @@
 //
 // What is remembered between two decisions is [Memory]. It is lost with the
 // process, except for the certificate and its time, which the conditions keep. A
-// process that has just begun does not know yet what is stale: [Decision] says in
-// Judged when it does.
+// process that has just begun does not know yet what is stale.
 //
 // The package is pure; its controller is in package serving/controller.
 package serving

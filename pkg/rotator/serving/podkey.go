@@ -33,7 +33,7 @@ type PodKeySituation struct {
 func (s PodKeySituation) Decide() Decision {
 	switch {
 	case !slices.ContainsFunc(s.Services, api.WantsPodKeys) && len(s.Pods) == 0:
-		return Decision{Forget: true, Judged: true}
+		return Decision{Forget: true}
 	case s.Off:
 		return s.notVerified()
 	case s.Trust.ID == "": // its bundle was not read yet, and that it was is an event
@@ -49,7 +49,7 @@ func (s PodKeySituation) Decide() Decision {
 
 // notVerified marks the conditions where nobody dials.
 func (s PodKeySituation) notVerified() Decision {
-	d := Decision{Memory: Memory{begun: s.Memory.begun}, Judged: true}
+	d := Decision{Memory: Memory{begun: s.Memory.begun}}
 	for _, svc := range s.Services {
 		if !api.WantsPodKeys(svc) {
 			continue

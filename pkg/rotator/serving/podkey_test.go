@@ -121,7 +121,6 @@ func TestDecidePodKeys(t *testing.T) {
 		asked(podKeyPod("a", "web"), current), asked(podKeyPod("b", "web", restart), overdue), asked(podKeyPod("c", "web", restart), own(now, 7*time.Hour)),
 		asked(podKeyPod("d", "web", younger), overdue)).Decide()
 	assert.Equal(t, map[State]int{stateCurrent: 1, stateStale: 3}, d.States)
-	assert.True(t, d.Judged)
 	want := conditionOf(t, d)
 	assert.Equal(t, api.ServingStale, want.Reason)
 	assert.Equal(t, "a certificate that should have been replaced is still served by Deployment web: restart what does not reload its files, or annotate its pod template servingcert.dev/on-rotate: restart to have that done automatically", want.Message)
@@ -191,7 +190,8 @@ func TestWhatTheConditionSaysOfPodKeys(t *testing.T) {
 	unready := func(p *corev1.Pod) { p.Status.Conditions = nil }
 	otherApp := rotatortest.Label("app", "other")
 	said := withPodKeys("web")
-	said.Status.Conditions = append(said.Status.Conditions, metav1.Condition{Type: api.ConditionServing, Status: metav1.ConditionTrue, Reason: api.ServingCurrent, Message: "said"})
+	said.Status.Conditions = append(said.Status.Conditions, state.Say(metav1.Condition{Type: api.ConditionServing, Status: metav1.ConditionTrue, Reason: api.ServingCurrent, Message: "said"},
+		state.Serving{Ports: api.NeedsHash(said)}).Both()...)
 	issued := withPodKeys("web") // its signer has not seen the annotation
 	issued.Status.Conditions = rotatortest.Ready("web", rotatortest.Leaf(1)).Status.Conditions
 	refused := withPodKeys("web")
@@ -246,7 +246,6 @@ func TestWhatPodKeysAreAsked(t *testing.T) {
 	assert.Equal(t, &probe.PodKeyQuestion{Demanded: map[uint16]string{8443: "api.shop.svc,web.shop.svc"}}, v.PodKey, "without wildcards, and without a Service that is not ready")
 	assert.Equal(t, []uint16{8443}, v.Ports)
 	assert.Empty(t, v.Leaves)
-	assert.False(t, d.Judged)
 }
 
 // A pod of a StatefulSet has a name of its own below a headless Service.
@@ -498,7 +497,6 @@ func TestNoPodKeys(t *testing.T) {
 	d := unknown.Decide()
 	assert.Empty(t, d.Dial)
 	assert.Empty(t, d.Conditions)
-	assert.False(t, d.Judged)
 	assert.Len(t, d.Memory.pods, 1)
 
 	off := podKeysAt(0, []*corev1.Service{withPodKeys("web")})

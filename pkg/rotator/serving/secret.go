@@ -47,7 +47,7 @@ func (s SecretSituation) Decide() Decision {
 // release takes the conditions back where there is no certificate to be served,
 // and marks them where nobody dials.
 func (s SecretSituation) release(cert certificate) Decision {
-	d := Decision{Memory: Memory{begun: s.Memory.begun, certificate: cert}, Forget: len(s.Services) == 0, Judged: true}
+	d := Decision{Memory: Memory{begun: s.Memory.begun, certificate: cert}, Forget: len(s.Services) == 0}
 	for _, svc := range s.Services {
 		switch {
 		case api.Condition(svc, api.ConditionServing) == nil:

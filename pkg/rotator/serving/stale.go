@@ -18,8 +18,7 @@ import (
 // leaf of a Secret although the propagation time is over.
 type StaleWorkload struct {
 	Workload pods.Workload // zero for bare pods
-	// Key is what the pods have a certificate of; zero if they may hold an older CA bundle. Then Leaf is
-	// the fingerprint of the newest root, and there is no Service.
+	// Key is what the pods have a certificate of.
 	Key pods.Key
 	// Leaf is the fingerprint of the one that they should serve, and Since when it
 	// became that. For pods.PodKey Leaf is empty, and Since is when the first of their
@@ -70,8 +69,6 @@ func (s StaleWorkload) Note() string {
 	}
 	since := s.Since.UTC().Format("2006-01-02 15:04:05 MST")
 	switch {
-	case s.Key == pods.Key{}:
-		return fmt.Sprintf("%s may hold an older CA bundle: started before %s", who, since)
 	case s.Distrusted:
 		return fmt.Sprintf("%s %s a certificate that clients do not accept any more since %s", who, serve, since)
 	case s.Key == pods.PodKey:
@@ -81,7 +78,7 @@ func (s StaleWorkload) Note() string {
 }
 
 // Objects returns what an event about them regards, and the Service related to
-// it, nil for clients. uid is the workload's, if its pods know it by name only.
+// it. uid is the workload's, if its pods know it by name only.
 func (s StaleWorkload) Objects(namespace string, uid types.UID) (regarding, related runtime.Object) {
 	if s.Service != "" {
 		related = &corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: namespace, Name: s.Service, UID: s.ServiceUID}

@@ -74,7 +74,7 @@ func BenchmarkCaches(b *testing.B) {
 				decode(b, typicalService(i), &list.Items[i])
 			}
 			return list
-		}), false, facts.ServiceRoom(api.ShareOf(0)))
+		}), false)
 		require.NoError(b, err)
 		start(b, services.Informer)
 		middle := heap()
@@ -84,7 +84,7 @@ func BenchmarkCaches(b *testing.B) {
 				decode(b, typicalSecret(i), &list.Items[i])
 			}
 			return list
-		}), api.DefaultInstance, facts.NewWritten[*signer.SecretFacts](), nil)
+		}), api.DefaultInstance, facts.NewWritten[*signer.SecretFacts]())
 		require.NoError(b, err)
 		start(b, secrets)
 		for f := range secrets.All() {

@@ -75,8 +75,8 @@ func ourSecrets(rest toolscache.Getter, instance string) toolscache.ListerWatche
 }
 
 // newSecretCache returns a cache of the facts of our Secrets. Of what this process wrote, wrote
-// has the facts already. Those for which there is no room are read when they are needed.
-func newSecretCache(secrets toolscache.ListerWatcher, instance string, wrote *facts.Written[*signer.SecretFacts], accounts *facts.Accounts) (*facts.Informer[*signer.SecretFacts], error) {
+// has the facts already.
+func newSecretCache(secrets toolscache.ListerWatcher, instance string, wrote *facts.Written[*signer.SecretFacts]) (*facts.Informer[*signer.SecretFacts], error) {
 	return facts.NewInformer(facts.Options[*corev1.Secret, *signer.SecretFacts]{
 		Objects: secrets,
 		Example: &corev1.Secret{},
@@ -84,11 +84,5 @@ func newSecretCache(secrets toolscache.ListerWatcher, instance string, wrote *fa
 			return signer.FactsAsWritten(secret, instance, wrote.Last(client.ObjectKeyFromObject(secret)))
 		},
 		Indexers: map[string]func(*signer.SecretFacts) []string{byOwner: indexOwner},
-		Room: facts.Room[*corev1.Secret, *signer.SecretFacts]{
-			Accounts: accounts,
-			Size:     func(_ *corev1.Secret, f *signer.SecretFacts) int64 { return f.Size() },
-			Reduce:   (*signer.SecretFacts).Reduce,
-			Reduced:  func(f *signer.SecretFacts) bool { return f.Reduced },
-		},
 	})
 }

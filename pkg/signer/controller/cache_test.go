@@ -18,9 +18,9 @@ import (
 // An informer may strip what was stripped already.
 func TestServicesAreTranslatedOnce(t *testing.T) {
 	svc := service("web", api.AnnotationSecretName, "-", api.OpenShiftSecretNameAlpha, "web-tls", api.OpenShiftError, "no", "kubectl.kubernetes.io/last-applied-configuration", "{}")
-	kept, err := facts.ServiceTransform(true, signer.Keep, nil)(svc)
+	kept, err := facts.ServiceTransform(true, signer.Keep)(svc)
 	require.NoError(t, err)
-	again, err := facts.ServiceTransform(true, signer.Keep, nil)(kept)
+	again, err := facts.ServiceTransform(true, signer.Keep)(kept)
 	require.NoError(t, err)
 	assert.Equal(t, kept, again)
 	assert.Equal(t, api.OpenShiftSecretNameAlpha, api.OpenShiftAnnotation(kept.(*corev1.Service)))
@@ -39,7 +39,7 @@ func TestWithoutTheFlagNoOpenShiftAnnotationIsKept(t *testing.T) {
 		svc := signertest.DrawService(t, "web")
 		stripped := api.StripService(svc, signer.Keep(svc))
 		maps.Copy(svc.Annotations, rapid.MapOf(rapid.SampledFrom(keys), rapid.SampledFrom([]string{"web-tls", "other-tls", "", "A_B", "10"})).Draw(t, "annotations"))
-		kept, err := facts.ServiceTransform(false, signer.Keep, nil)(svc)
+		kept, err := facts.ServiceTransform(false, signer.Keep)(svc)
 		require.NoError(t, err)
 		require.Equal(t, stripped, kept)
 	})

@@ -42,9 +42,6 @@ type Config struct {
 	OpenShift bool
 	Limits    api.Limits
 	Workers   int
-	// ObjectMemory is how many bytes are kept of all Services, and of all Secrets; see
-	// api.ShareOf.
-	ObjectMemory int64
 	// Rates limit how often certificates are issued. What was used of them is forgotten
 	// with the process: a new leader starts with all of it.
 	Rates pace.Rates

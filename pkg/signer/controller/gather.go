@@ -47,12 +47,6 @@ func (c *Controller) gather(ctx context.Context, key types.NamespacedName) (sign
 	}
 
 	s.Secret = c.secret(key, s.Now)
-	if s.Secret != nil && s.Secret.Reduced {
-		var err error
-		if s.Secret, err = c.read(ctx, key); err != nil {
-			return s, err
-		}
-	}
 	if s.Secret == nil {
 		switch err := c.metadata.Get(ctx, key, obstacle); {
 		case err == nil:

@@ -37,9 +37,9 @@ func withOwned(t testing.TB, owners []metav1.OwnerReference, pairs ...issue.Issu
 		source.Add(secret)
 	}
 	services.Add(service("web"))
-	secretCache, err := newSecretCache(source, api.DefaultInstance, facts.NewWritten[*signer.SecretFacts](), nil)
+	secretCache, err := newSecretCache(source, api.DefaultInstance, facts.NewWritten[*signer.SecretFacts]())
 	require.NoError(t, err)
-	serviceCache, err := newServices(services, false, facts.ServiceRoom(api.ShareOf(0)))
+	serviceCache, err := newServices(services, false)
 	require.NoError(t, err)
 	start(t, secretCache)
 	start(t, serviceCache.Informer)

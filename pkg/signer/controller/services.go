@@ -28,13 +28,12 @@ const (
 	byOwner = "owner"
 )
 
-func newServices(lw toolscache.ListerWatcher, openShift bool, room facts.Room[*corev1.Service, *corev1.Service]) (*Services, error) {
+func newServices(lw toolscache.ListerWatcher, openShift bool) (*Services, error) {
 	strip := facts.StrippedService(openShift, signer.Keep)
 	informer, err := facts.NewInformer(facts.Options[*corev1.Service, *corev1.Service]{
 		Objects:  lw,
 		Example:  &corev1.Service{},
 		Derive:   strip,
-		Room:     room,
 		Indexers: map[string]func(*corev1.Service) []string{bySecret: indexService},
 	})
 	return &Services{informer}, err

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/runtime"
 	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
 	"k8s.io/client-go/rest"
@@ -14,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
-	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/facts/queue"
 	"github.com/servingcert/servingcert/pkg/signer"
@@ -31,15 +29,12 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	share := api.ShareOf(cfg.ObjectMemory)
-	room := facts.ServiceRoom(share)
-	services, err := newServices(allServices(core), cfg.OpenShift, room)
+	services, err := newServices(allServices(core), cfg.OpenShift)
 	if err != nil {
 		return nil, err
 	}
 	wroteSecret := facts.NewWritten[*signer.SecretFacts]()
-	secretAccounts := facts.NewAccounts("Secret", share)
-	secrets, err := newSecretCache(ourSecrets(core, cfg.Instance), cfg.Instance, wroteSecret, secretAccounts)
+	secrets, err := newSecretCache(ourSecrets(core, cfg.Instance), cfg.Instance, wroteSecret)
 	if err != nil {
 		return nil, err
 	}
@@ -70,10 +65,8 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 		wroteSecret: wroteSecret,
 		wroteStatus: facts.NewWritten[stated](),
 	}
-	for _, m := range []prometheus.Collector{newExpiry(c), facts.Collector{room.Accounts, secretAccounts}} {
-		if err := cfg.Registerer.Register(m); err != nil {
-			return nil, fmt.Errorf("register metrics: %w", err)
-		}
+	if err := cfg.Registerer.Register(newExpiry(c)); err != nil {
+		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	if cfg.Namespace != "" {
 		if err := addConventional(ctx, mgr, cfg.Namespace, cmp.Or(cfg.ConventionalDelay, DefaultConventionalDelay)); err != nil {

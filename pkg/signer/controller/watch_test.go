@@ -90,7 +90,7 @@ func TestWhatIsMissingAtTheStartComesFirst(t *testing.T) {
 		services.Add(svc)
 	}
 	var err error
-	c.services, err = newServices(services, false, facts.ServiceRoom(api.ShareOf(0)))
+	c.services, err = newServices(services, false)
 	require.NoError(t, err)
 	start(t, c.services.Informer)
 	q := queue.New("", queue.Retries())

@@ -31,7 +31,6 @@ var (
 	}
 	labels = []section{
 		{"States of pods", "Label `state` of `servingcert_consumers`.", []string{"rotator/serving.State"}},
-		{"States of kubelets", "Label `state` of `servingcert_kubelets`, and in ConfigMap `servingcert-kubelet-status`. [What to do](runbooks.md#servingcertkubeletsserveother).", []string{"rotator/kubelets.State"}},
 		{"Results of reviews", "Label `result` of `servingcert_webhook_reviews_total`, and `outcome` of how long they take.", []string{"mutate/admission.result", "mutate/admission.outcome"}},
 		{"States of targets, and why they are written", "Labels `state` and `why` of `servingcert_trust_…`.", []string{"trust.State", "trust.KindState", "trust.Why"}},
 		{"Results of dials", "Why a port is unreachable, or its pod was not dialled.", []string{"rotator/probe.Kind", "rotator/probe.Cause"}},
@@ -47,7 +46,7 @@ var (
 	}
 	// unseen are constants of which nobody sees the values.
 	unseen = []string{"ca.Origin", "ca.StepKind", "ca.InterimStep", "api.Place", "cmd/kubectl-servingcert.style", "cmd/kubectl-servingcert/internal/judge.MigrationStep",
-		 "cmd/kubectl-servingcert/internal/judge.SecretState", "doctor.Group", "doctor.ID", "doctor.Level", "hostfiles.Kind", "hostfiles.Seen", "hostfiles.Step", "mutate/choose.By", "mutate.part", "plan.Speaks", "plan.Today", "plan.Via", "plan.Way", "mutate/programs.Reload", "api.KeyAlgorithm", "trust.PolicyAct", "trust.PolicyCause", "trust.Report",
+		"cmd/kubectl-servingcert/internal/judge.SecretState", "doctor.Group", "doctor.ID", "doctor.Level", "hostfiles.Kind", "hostfiles.Seen", "hostfiles.Step", "mutate/choose.By", "mutate.part", "plan.Speaks", "plan.Today", "plan.Via", "plan.Way", "mutate/programs.Reload", "api.KeyAlgorithm", "trust.PolicyAct", "trust.PolicyCause", "trust.Report",
 		"rotator/correct.Evidence", "rotator/missed.Reason", "rotator/pods.Reason", "ready", "conditions", "events"}
 )
 

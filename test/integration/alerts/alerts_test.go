@@ -29,7 +29,7 @@ type world struct {
 // flags are those without which minutes or days would pass.
 var (
 	signerFlags  = []string{"--ca-soak=1s", "--ca-reissue-window=1s", "--approve-kubelet-serving", "--node-cidrs=10.0.0.0/24"}
-	rotatorFlags = []string{"--propagation-time=1s", "--verify-interval=1s", "--pod-cidrs=127.0.0.0/8", "--max-restarts=1", "--verify-kubelets", "--node-cidrs=127.0.0.0/8"}
+	rotatorFlags = []string{"--propagation-time=1s", "--verify-interval=1s", "--pod-cidrs=127.0.0.0/8", "--max-restarts=1"}
 )
 
 // newWorld starts all five and waits until all is well.

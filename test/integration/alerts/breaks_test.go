@@ -160,7 +160,7 @@ func breaksOfPods() []broken {
 			alert: "ServingcertNotServed", labels: map[string]string{"namespace": "mute", "state": "unreachable"}, how: "a pod that is ready does not listen",
 		},
 		{
-			alert: "ServingcertFlagsWithheld", labels: map[string]string{"namespace": "crashes"}, how: "a program exits because of a flag that it was given",
+			alert: "ServingcertPodsFailing", labels: map[string]string{"namespace": "crashes"}, how: "a program exits again and again after it was given something",
 			breaks: func(t *testing.T, w *world) {
 				p := newPlace(t, w.t, "crashes")
 				p.crashes(p.deployment(), "unknown flag: --tls-cert-file\n")

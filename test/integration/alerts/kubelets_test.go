@@ -8,26 +8,20 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"fmt"
 	"io"
 	"net"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	certificatesv1 "k8s.io/api/certificates/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/deploy"
-	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
-	"github.com/servingcert/servingcert/test/integration/harness"
-	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 // allowKubelets gives the signer the right to approve what kubelets ask for.
@@ -52,31 +46,6 @@ func breaksOfKubelets() []broken {
 		{
 			alert: "ServingcertKubeletRequestsDenied", labels: map[string]string{"reason": "InvalidSubject"}, how: "a kubelet asks for the certificate of another",
 			again: func(ctx context.Context, _ *world) { _ = askAsKubelet(ctx, "ghost", "another") }, // it is asked again
-		},
-		{
-			alert: "ServingcertKubeletsServeOther", labels: map[string]string{"state": "not_issued"}, how: "a kubelet serves a certificate of another CA",
-			breaks: func(t *testing.T, w *world) {
-				ca := rotatortest.NewCA(t, 1, time.Now().Add(-time.Hour))
-				serveTLS(w.t, "127.0.9.1:10250", func() (*tls.Certificate, error) {
-					pair := ca.Issue(t, time.Now(), "node.example.com")
-					return &pair, nil
-				})
-				node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "kubelet"}}
-				require.NoError(t, admin.Create(t.Context(), node))
-				node.Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: "127.0.9.1"}}
-				require.NoError(t, admin.Status().Update(t.Context(), node))
-				harness.Eventually(t, func() error { // as status and doctor read it
-					var cm corev1.ConfigMap
-					if err := admin.Get(t.Context(), inSystem(api.KubeletStatusName), &cm); err != nil {
-						return err
-					}
-					s, err := api.ParseKubeletStatus(cm.Data)
-					if err == nil && (len(s.Kubelets) != 1 || s.Kubelets[0].State != "not_issued") {
-						err = fmt.Errorf("it says %v", s)
-					}
-					return err
-				})
-			},
 		},
 	}
 }

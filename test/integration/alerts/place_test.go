@@ -194,7 +194,7 @@ func answer(l net.Listener, cfg *tls.Config) {
 	}
 }
 
-// crashes says of the pod what the kubelet does when its container has exited a second after its third start.
+// crashes says of the pod what the kubelet does when its container has exited a second after its fourth start.
 func (p place) crashes(pod *corev1.Pod, message string) {
 	p.t.Helper()
 	pod.Status = harness.Crashing(message)

@@ -45,7 +45,6 @@ func TestWhatTenantsWriteIsEscaped(t *testing.T) {
 	makeService(t, ns, "old")
 	require.NoError(t, writeReady(t.Context(), ns, "old", metav1.ConditionTrue, text, text, state.Ready{Secret: "old-tls", Leaf: hash(1)}))
 	setServing(t, ns, "old", metav1.ConditionFalse, api.ServingStale, text, time.Now())
-	s.reportStale(t, staleOf(ns, "old", hash(1), "StatefulSet", "w", api.OnRotateRestart, &api.RestartHold{Reason: "Paused", Message: text}))
 	yes := true
 	makePod(t, ns, "w-0", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "old-tls"}},
 		metav1.OwnerReference{APIVersion: "apps/v1", Kind: text, Name: text, UID: "u", Controller: &yes})

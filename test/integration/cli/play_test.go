@@ -161,7 +161,7 @@ func writeReady(ctx context.Context, namespace, name string, status metav1.Condi
 	ready := metav1.Condition{Type: api.ConditionReady, Status: status, Reason: reason, Message: message, LastTransitionTime: metav1.Now()}
 	svc.Status.Conditions = state.Say(ready, said).Both()
 	if said.Leaf != "" {
-		svc.Status.Conditions = append(svc.Status.Conditions, servingConditions(metav1.ConditionTrue, api.ServingCurrent, "every pod serves it", state.Serving{Leaf: said.Leaf, Since: time.Now()})...)
+		svc.Status.Conditions = append(svc.Status.Conditions, servingConditions(metav1.ConditionTrue, api.ServingCurrent, "every pod serves it", state.Serving{Leaf: said.Leaf, Since: time.Now(), Ports: api.NeedsHash(svc)})...)
 	}
 	_, err = admin.CoreV1().Services(namespace).UpdateStatus(ctx, svc, metav1.UpdateOptions{})
 	return err
@@ -174,7 +174,7 @@ func setServing(t *testing.T, namespace, name string, status metav1.ConditionSta
 	require.NoError(t, err)
 	leaf, ok := state.LeafOf(svc)
 	require.True(t, ok)
-	svc.Status.Conditions = append(state.Of(svc, api.ConditionReady).Both(), servingConditions(status, reason, message, state.Serving{Leaf: leaf, Since: since})...)
+	svc.Status.Conditions = append(state.Of(svc, api.ConditionReady).Both(), servingConditions(status, reason, message, state.Serving{Leaf: leaf, Since: since, Ports: api.NeedsHash(svc)})...)
 	_, err = admin.CoreV1().Services(namespace).UpdateStatus(t.Context(), svc, metav1.UpdateOptions{})
 	require.NoError(t, err)
 }

@@ -145,7 +145,6 @@ func TestRotationIsFollowedUntilItIsServed(t *testing.T) {
 	}
 	setServing(t, ns, "web", metav1.ConditionFalse, api.ServingPropagating, "a new certificate is in the Secret", time.Now())
 	setServing(t, ns, "legacy", metav1.ConditionFalse, api.ServingStale, "an older certificate is served by Deployment legacy: restart it", time.Now())
-	s.reportStale(t, staleOf(ns, "legacy", hash(2), "Deployment", "legacy", api.OnRotateReload, nil))
 	setServing(t, ns, "away", metav1.ConditionFalse, api.ServingNoConsumers, "no pod", time.Now())
 	s.ca(t, stable())
 	c := start(t, plane.KubeconfigFile(), "rotate-ca", "-n", s.namespace, "--reason", "served")

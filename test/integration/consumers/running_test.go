@@ -34,7 +34,7 @@ func startRotator(t testing.TB, changes ...func(*rotator.Config)) *running {
 	cfg := rotator.DefaultConfig()
 	cfg.Cluster.Now, cfg.Cluster.Metrics = time.Now, r.registry
 	cfg.Missed.Choose = func(pods.Template, bool, []*corev1.Service) missed.Choice { return missed.Choice{} }
-	cfg.Cluster.Delay, cfg.Report.Interval, cfg.Probe.Timeout = 20*time.Millisecond, 200*time.Millisecond, time.Minute
+	cfg.Cluster.Delay, cfg.Probe.Timeout = 20*time.Millisecond, time.Minute
 	cfg.Probe.PodCIDRs = []string{"127.0.0.0/8", "::1/128"} // pods are listeners on loopback here
 	cfg.Serving.Pause, cfg.Serving.PropagationTime, cfg.Serving.Interval = 100*time.Millisecond, 2*time.Second, 3*time.Second
 	for _, change := range changes {

@@ -95,12 +95,7 @@ func TestTheRotatorsOwnConfigMaps(t *testing.T) {
 		})
 	}
 	require.NoError(t, apply(api.DefaultNamespace, api.TrustStatusName, api.TrustTargets))
-	pods := as(t, "servingcert-rotator")
-	serving := applycorev1.ConfigMap(api.ServingStatusName, api.DefaultNamespace).WithData(map[string]string{"stale": "new"})
-	assert.True(t, apierrors.IsForbidden(rotator.Apply(t.Context(), serving, client.FieldOwner("servingcert-trust"), client.ForceOwnership)), "it may not create it")
-	require.NoError(t, pods.Apply(t.Context(), serving, client.FieldOwner("servingcert-rotator"), client.ForceOwnership))
-	refusedWith(t, apply(api.DefaultNamespace, api.ServingStatusName, "forged"), onlyAsking)
-	for name, key := range map[string]string{"made-by-the-rotator": api.BundleKey, api.TrustStatusName: api.TrustTargets, api.ServingStatusName: "stale"} {
+	for name, key := range map[string]string{"made-by-the-rotator": api.BundleKey, api.TrustStatusName: api.TrustTargets} {
 		err := apply(namespace, name, key)
 		assert.True(t, apierrors.IsForbidden(err), "%s: %v", name, err)
 		// Older API servers do not say that it is the right to create it that is missing.

@@ -55,7 +55,6 @@ func TestDoctor(t *testing.T) {
 
 	t.Run("healthy", healthy)
 	t.Run("who may look", lookers)
-	t.Run("drift", drift)
 	t.Run("Services and workloads", tenants)
 	t.Run("a user with few rights", fewRights)
 	t.Run("the webhook is away", func(t *testing.T) {
@@ -120,7 +119,7 @@ func healthy(t *testing.T) {
 	newNamespace(t, "shop", map[string]string{api.LabelInject: api.InjectEnabled})
 	harness.Eventually(t, func() error {
 		r, code := examined(t)
-		if code != 0 || !has(r, doctor.OK, doctor.WebhookReached, "") || !has(r, doctor.OK, doctor.CABundle, "") || !has(r, doctor.OK, doctor.Rights, "") {
+		if code != 0 || !has(r, doctor.OK, doctor.WebhookReached, "") || !has(r, doctor.OK, doctor.CABundle, "") {
 			return fmt.Errorf("it ends with %d:\n%s", code, texts(r))
 		}
 		return nil
@@ -129,72 +128,6 @@ func healthy(t *testing.T) {
 	var pods corev1.PodList
 	require.NoError(t, admin.List(t.Context(), &pods, client.InNamespace("shop")))
 	assert.Empty(t, pods.Items, "the dry run has left a pod")
-}
-
-// drift changes what was installed, one thing after the other, and puts it back.
-func drift(t *testing.T) {
-	for _, c := range []struct {
-		name  string
-		spoil func(t *testing.T)
-		level doctor.Level
-		id    doctor.ID
-		text  string
-	}{
-		{"no binding", func(t *testing.T) {
-			t.Helper()
-			require.NoError(t, admin.Delete(t.Context(), &rbacv1.ClusterRoleBinding{ObjectMeta: metav1.ObjectMeta{Name: "servingcert-metrics-auth"}}))
-		}, doctor.Error, doctor.Rights, "ClusterRoleBinding servingcert-metrics-auth: it does not exist"},
-		{"fewer rights", func(t *testing.T) {
-			t.Helper()
-			patch(t, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "servingcert-metrics-reader"}}, `{"rules":[]}`)
-		}, doctor.Error, doctor.Rights, "it does not grant get /metrics"},
-		{"more rights", func(t *testing.T) {
-			t.Helper()
-			patch(t, &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "servingcert-metrics-reader"}}, `{"rules":[{"nonResourceURLs":["/metrics","/logs"],"verbs":["get"]}]}`)
-		}, doctor.Warning, doctor.Rights, "it grants more than the release: get /logs"},
-		{"failurePolicy", func(t *testing.T) {
-			t.Helper()
-			config := configuration(t)
-			ignore := admissionv1.Ignore
-			config.Webhooks[0].FailurePolicy = &ignore
-			require.NoError(t, admin.Update(t.Context(), config))
-		}, doctor.Warning, doctor.WebhookConfig, `webhooks[0].failurePolicy is "Ignore"`},
-		{"no policy", func(t *testing.T) {
-			t.Helper()
-			require.NoError(t, admin.Delete(t.Context(), &admissionv1.ValidatingAdmissionPolicyBinding{ObjectMeta: metav1.ObjectMeta{Name: "servingcert-annotations"}}))
-		}, doctor.Warning, doctor.Policies, "ValidatingAdmissionPolicyBinding servingcert-annotations: it does not exist"},
-		{"a Service that asks for nothing", func(t *testing.T) {
-			t.Helper()
-			patch(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "servingcert-webhook"}}, `{"metadata":{"annotations":{"servingcert.dev/secret-name":null}}}`)
-		}, doctor.Warning, doctor.OtherObjects, "Service servingcert-system/servingcert-webhook: metadata.annotations.servingcert.dev/secret-name is not set"},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			c.spoil(t)
-			finds(t, c.level, c.id, c.text)
-			require.NoError(t, reapply(t))
-			harness.Eventually(t, func() error {
-				if r, _ := examined(t); !has(r, doctor.OK, c.id, "") {
-					return fmt.Errorf("it is still found:\n%s", texts(r))
-				}
-				return nil
-			})
-		})
-	}
-}
-
-// reapply applies the release again, and takes back what others have changed.
-func reapply(t *testing.T) error {
-	t.Helper()
-	objects, err := deploy.Objects()
-	if err != nil {
-		return err
-	}
-	for _, obj := range objects {
-		if err := admin.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(obj), client.FieldOwner("test"), client.ForceOwnership); err != nil {
-			return fmt.Errorf("apply %s: %w", obj.GetName(), err)
-		}
-	}
-	return nil
 }
 
 // mistakes are those that people make in a namespace of their own.
@@ -309,7 +242,7 @@ func fewRights(t *testing.T) {
 	assert.Equal(t, 1, runAs(t, kubeconfig, "--strict").code)
 	assert.Contains(t, r.out, "warning SC001\n        this user may not read ")
 	assert.NotContains(t, r.out, "SC203", "a check that was not made is not ok")
-	assert.NotContains(t, r.out, "SC205", "a check that was not made is not ok")
+	assert.NotContains(t, r.out, "SC210", "a check that was not made is not ok")
 
 	for _, flag := range []string{"--namespace", "--dry-run-namespace"} {
 		r = runAs(t, plane.KubeconfigFile(), flag, "not-there")

@@ -47,7 +47,7 @@ func theCluster(t *testing.T) {
 	assert.Zero(t, r.code, r.err)
 	assert.Contains(t, r.out, "generation 1 signs")
 	unread := map[string]string{ // what doctor names without a rule, by the rule's first resource
-		"leases": "Leases in ", "clusterroles": "ClusterRole servingcert-", "mutatingwebhookconfigurations": "ValidatingAdmissionPolicy servingcert-",
+		"leases": "Leases in ", "mutatingwebhookconfigurations": "MutatingWebhookConfiguration servingcert",
 	}
 	for i := range role.Rules {
 		if role.Rules[i].Resources[0] == "configmaps" { // "view" has them too; it is for who has a namespace

@@ -25,11 +25,9 @@ func TestOperatorMovesFromCertManagerAndBack(test *testing.T) {
 	startCertManager(t, "-cainjector")
 	start(t, "signer", fast...)
 	start(t, "trust")
-	old, err := os.ReadFile(kubebuilders)
-	require.NoError(t, err)
 	dir := t.TempDir()
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "old.yaml"), forProgram(t, old), 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "operator.yaml"), forProgram(t, migrated(t)), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "old.yaml"), operatorManifest(t, "cert-manager"), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "operator.yaml"), operatorManifest(t, "servingcert"), 0o600))
 	shell := kubectlIn(t, dir)
 	o := newOperator(t)
 	harness.Eventually(t, func() error { return shell("kubectl apply -f old.yaml") }) // the kinds are a moment old

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -47,14 +46,18 @@ type operator struct {
 	failures []error
 }
 
-// kubebuilders are the manifests that kubebuilder makes for cert-manager.
-const kubebuilders = "../../../cmd/kubectl-servingcert/internal/certmanager/testdata/kubebuilder.in.yaml"
+// operatorManifest returns kubebuilder's manifests for who issues the certificates: cert-manager or servingcert.
+func operatorManifest(t *scene, issuer string) []byte {
+	t.Helper()
+	manifest, err := os.ReadFile(filepath.Join("testdata", "operator", issuer+".yaml"))
+	require.NoError(t, err)
+	return forProgram(t, manifest)
+}
 
-// startOperator installs kubebuilder's manifests, as kubectl servingcert migrate cert-manager rewrites
-// them, and runs the operator. There is no other certificate tool.
+// startOperator installs kubebuilder's manifests and runs the operator. There is no other certificate tool.
 func startOperator(t *scene) *operator {
 	t.Helper()
-	manifest := forProgram(t, migrated(t))
+	manifest := operatorManifest(t, "servingcert")
 	require.NotContains(t, string(manifest), "cert-manager.io")
 	objects, err := deploy.Decode(manifest)
 	require.NoError(t, err)
@@ -122,16 +125,6 @@ func (o *operator) keep(ctx context.Context, t *scene, do func()) {
 		}
 	}()
 	t.Cleanup(func() { o.end(); <-done })
-}
-
-// migrated returns kubebuilder's manifests as kubectl servingcert migrate cert-manager rewrites them.
-func migrated(t *scene) []byte {
-	t.Helper()
-	cmd := exec.Command(filepath.Join(bin, "kubectl-servingcert"), "migrate", "cert-manager", "-f", kubebuilders)
-	cmd.Stderr = os.Stderr
-	manifest, err := cmd.Output()
-	require.NoError(t, err)
-	return manifest
 }
 
 // forProgram returns the manifests with the port of the program, and without the ServiceMonitor,

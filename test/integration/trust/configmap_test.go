@@ -91,9 +91,7 @@ func TestOwnConfigMapsAreNoTargets(t *testing.T) {
 	everyAnnotation := map[string]string{api.OpenShiftInjectCABundle: "true", api.OpenShiftInjectCABundleAlpha: "true"}
 	conventional := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: api.ConventionalStatusName}, Data: map[string]string{"shop": "true"}}
 	create(t, conventional)
-	serving := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: api.ServingStatusName}, Data: map[string]string{"stale-count": "0"}}
-	create(t, serving)
-	for _, cm := range []*corev1.ConfigMap{sourceConfigMap(), trustStatus(), conventional, serving} {
+	for _, cm := range []*corev1.ConfigMap{sourceConfigMap(), trustStatus(), conventional} {
 		for _, annotations := range []map[string]string{everyAnnotation, annotation(), nil} {
 			change(t, cm, func(cm *corev1.ConfigMap) { cm.Annotations = annotations })
 			passed(t, bundle)
@@ -101,7 +99,6 @@ func TestOwnConfigMapsAreNoTargets(t *testing.T) {
 	}
 	assert.Equal(t, map[string]string{api.BundleKey: bundle, "phase": "Stable"}, read(t, sourceConfigMap()).Data)
 	assert.Equal(t, map[string]string{"shop": "true"}, read(t, conventional).Data)
-	assert.Equal(t, map[string]string{"stale-count": "0"}, read(t, serving).Data)
 	said := read(t, trustStatus()).Data
 	assert.NotContains(t, said, api.BundleKey)
 	assert.NotContains(t, said, api.OpenShiftBundleKey)

@@ -108,7 +108,7 @@ func startLookup(t *testing.T) (*admission.Lookup, cache.Cache, *counter) {
 	cfg.Wrap(counted.wrap)
 	scheme := runtime.NewScheme()
 	require.NoError(t, corev1.AddToScheme(scheme))
-	options, _ := admission.CacheOptions(api.DefaultNamespace, false, api.ShareOf(0))
+	options := admission.CacheOptions(api.DefaultNamespace, false)
 	options.Scheme = scheme
 	informers, err := cache.New(cfg, options)
 	require.NoError(t, err)
@@ -120,7 +120,7 @@ func startLookup(t *testing.T) (*admission.Lookup, cache.Cache, *counter) {
 	go func() { defer close(done); _ = informers.Start(ctx) }()
 	t.Cleanup(func() { cancel(); <-done })
 	require.True(t, informers.WaitForCacheSync(ctx))
-	lookup := admission.NewLookup(informers, live, func() bool { return true }, false, api.ShareOf(0))
+	lookup := admission.NewLookup(informers, live, func() bool { return true }, false)
 	_, err = lookup.Live(t.Context(), namespace(t, enabled)) // discovery of the resources' names
 	require.NoError(t, err)
 	counted.take()
@@ -204,7 +204,7 @@ func TestNamespacesOfALookup(t *testing.T) {
 
 	live, err := crclient.New(cluster.AdminConfig(), crclient.Options{})
 	require.NoError(t, err)
-	unsynced := admission.NewLookup(informers, live, func() bool { return false }, false, api.ShareOf(0))
+	unsynced := admission.NewLookup(informers, live, func() bool { return false }, false)
 	got, err = unsynced.Live(t.Context(), known)
 	require.NoError(t, err)
 	require.Equal(t, want, got.Namespace, "before the informers have synced, the API server is asked")

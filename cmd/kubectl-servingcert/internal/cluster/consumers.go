@@ -6,6 +6,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/pager"
@@ -57,7 +58,8 @@ func consumerOf(pod *corev1.Pod, ours map[pods.NamespacedKey]bool) (judge.Consum
 			c.Keys = append(c.Keys, key)
 		}
 	}
-	return c, len(c.Keys) > 0 || mountsBundle(pod)
+	c.Bundle, c.Reloads = t.Roots, t.Reloads
+	return c, len(c.Keys) > 0 || c.Bundle
 }
 
 // started returns when a container of a pod was started last, zero if none runs.
@@ -71,21 +73,16 @@ func started(pod *corev1.Pod) time.Time {
 	return last
 }
 
-// mountsBundle reports whether the ConfigMap with the bundle is in one of the
-// pod's volumes.
-func mountsBundle(pod *corev1.Pod) bool {
-	for _, v := range pod.Spec.Volumes {
-		if v.ConfigMap != nil && v.ConfigMap.Name == api.BundleName {
-			return true
-		}
-		if v.Projected == nil {
-			continue
-		}
-		for _, source := range v.Projected.Sources {
-			if source.ConfigMap != nil && source.ConfigMap.Name == api.BundleName {
-				return true
-			}
-		}
+// OldClients returns the pods of a namespace, of all if it is "", that may hold an older CA bundle. published is the data
+// of ConfigMap api.CAStatusName. Where one root was everywhere from the start no pod is listed; whoever may not list them sees none.
+func (c *Cluster) OldClients(ctx context.Context, namespace string, published map[string]string) ([]judge.OldClients, error) {
+	ca, now := api.ParseCAStatus(published), time.Now()
+	if !judge.CountsClients(ca, now) {
+		return nil, nil
 	}
-	return false
+	consumers, err := c.Consumers(ctx, namespace, nil)
+	if apierrors.IsForbidden(err) {
+		return nil, nil
+	}
+	return judge.CountOldClients(ca, consumers, now), err
 }

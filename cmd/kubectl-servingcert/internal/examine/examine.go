@@ -11,7 +11,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/restmapper"
@@ -28,8 +27,8 @@ type Options struct {
 	Before bool
 	// Namespace is that whose Services and workloads are examined; "" for all.
 	Namespace string
-	// Backup is compared with the CA, which is read; nil for none.
-	Backup *doctor.Backup
+	// Kubelets: the kubelets are dialled, from where this runs.
+	Kubelets bool
 	// DryRunNamespace is where the pod of the dry run is created; "" for the first that is
 	// opted in.
 	DryRunNamespace string
@@ -39,14 +38,13 @@ type Options struct {
 
 // gatherer reads from one cluster.
 type gatherer struct {
-	opts    Options
-	client  kubernetes.Interface
-	objects dynamic.Interface
-	served  []*restmapper.APIGroupResources
-	mapper  meta.RESTMapper
-	facts   doctor.Facts
-	clock   *cluster.Clock
-	ending  map[string]bool // the namespaces that are being deleted
+	opts   Options
+	client kubernetes.Interface
+	served []*restmapper.APIGroupResources
+	mapper meta.RESTMapper
+	facts  doctor.Facts
+	clock  *cluster.Clock
+	ending map[string]bool // the namespaces that are being deleted
 }
 
 // Gather returns what is known of the cluster, and the time of its API server. What cannot
@@ -59,9 +57,6 @@ func Gather(ctx context.Context, cfg *rest.Config, opts Options) (doctor.Facts, 
 	if g.client, err = kubernetes.NewForConfig(cfg); err != nil {
 		return doctor.Facts{}, time.Time{}, err
 	}
-	if g.objects, err = dynamic.NewForConfig(cfg); err != nil {
-		return doctor.Facts{}, time.Time{}, err
-	}
 	if g.served, err = restmapper.GetAPIGroupResources(g.client.Discovery()); err != nil {
 		return doctor.Facts{}, time.Time{}, fmt.Errorf("ask what the API server serves: %w", err)
 	}
@@ -72,7 +67,7 @@ func Gather(ctx context.Context, cfg *rest.Config, opts Options) (doctor.Facts, 
 	if opts.Before {
 		err = g.platform(ctx)
 	} else {
-		err = g.installed(ctx)
+		g.installed(ctx)
 	}
 	if err == nil {
 		err = ctx.Err()
@@ -94,14 +89,13 @@ func (g *gatherer) namedExist(ctx context.Context) error {
 	return nil
 }
 
-func (g *gatherer) installed(ctx context.Context) error {
+func (g *gatherer) installed(ctx context.Context) {
 	g.authority(ctx)
-	g.backup(ctx)
 	namespaces, err := g.namespaces(ctx)
 	if err != nil {
 		g.failed("Namespaces, Services and workloads", err, doctor.Value, doctor.UnknownKey, doctor.WebhookReached)
 	}
-	return g.installation(ctx, namespaces)
+	g.installation(ctx, namespaces)
 }
 
 // failed takes note of something that could not be read, and of the checks that need it.

@@ -3,15 +3,11 @@ package examine
 import (
 	"context"
 	"errors"
-	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/client-go/dynamic"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
 	"github.com/servingcert/servingcert/pkg/api"
@@ -23,18 +19,10 @@ const partOf = "app.kubernetes.io/part-of=servingcert"
 
 // installation reads what there is of servingcert itself. namespaces are those in which a
 // pod can be tried.
-func (g *gatherer) installation(ctx context.Context, namespaces []string) error {
+func (g *gatherer) installation(ctx context.Context, namespaces []string) {
 	i := &doctor.Installation{Namespace: g.opts.System}
 	g.facts.Installation = i
 	g.processes(ctx, i)
-	objects, err := release(g.opts.System)
-	if err != nil {
-		return err
-	}
-	if objects, err = doctor.Expected(objects, g.opts.System, i.Deployments); err != nil {
-		return err
-	}
-	g.drift(ctx, i, objects)
 	g.caBundles(ctx, i)
 	g.kubelets(ctx, i)
 	if g.facts.Authority != nil {
@@ -42,7 +30,6 @@ func (g *gatherer) installation(ctx context.Context, namespaces []string) error 
 	}
 	g.dryRun(ctx, i, namespaces)
 	i.Skew = g.clock.Skew()
-	return nil
 }
 
 // processes reads the Deployments, their pods and Leases.
@@ -67,46 +54,11 @@ func (g *gatherer) processes(ctx context.Context, i *doctor.Installation) {
 	}
 }
 
-// drift reads the other objects of the release.
-func (g *gatherer) drift(ctx context.Context, i *doctor.Installation, release []*unstructured.Unstructured) {
-	for _, obj := range release {
-		if slices.Contains([]string{"Deployment", "Lease"}, obj.GetKind()) { // read by processes
-			continue
-		}
-		live, err := g.object(ctx, obj)
-		if err != nil {
-			g.failed(obj.GetKind()+" "+obj.GetName(), err, doctor.CheckOfKind(obj.GetKind()))
-			continue
-		}
-		i.Objects = append(i.Objects, doctor.Pair{Release: obj, Live: live})
-	}
-}
-
-// object returns the object of the cluster that is like the other; nil if there is none.
-func (g *gatherer) object(ctx context.Context, like *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	resource, namespaced, err := g.resource(like.GroupVersionKind())
-	if meta.IsNoMatchError(err) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	var objects dynamic.ResourceInterface = g.objects.Resource(resource)
-	if namespaced {
-		objects = g.objects.Resource(resource).Namespace(like.GetNamespace())
-	}
-	live, err := objects.Get(ctx, like.GetName(), metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
-	}
-	return live, err
-}
-
 // caBundles reads what the API server trusts of the webhook.
 func (g *gatherer) caBundles(ctx context.Context, i *doctor.Installation) {
 	config, err := g.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, webhookName, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err): // drift reports it
+	case apierrors.IsNotFound(err): // the dry run reports it
 	case err != nil:
 		g.failed("MutatingWebhookConfiguration "+webhookName, err, doctor.CABundle)
 	default:
@@ -129,36 +81,19 @@ func (g *gatherer) kubelets(ctx context.Context, i *doctor.Installation) {
 		return
 	}
 	i.KubeletRequests = append([]certificatesv1.CertificateSigningRequest{}, list.Items...)
-	cm, err := g.client.CoreV1().ConfigMaps(g.opts.System).Get(ctx, api.KubeletStatusName, metav1.GetOptions{})
-	if err == nil {
-		i.Kubelets, err = api.ParseKubeletStatus(cm.Data)
+	if !g.opts.Kubelets {
+		return
 	}
-	if err != nil && !apierrors.IsNotFound(err) {
-		g.failed("ConfigMap "+api.KubeletStatusName, err, doctor.KubeletServing)
+	nodes, err := g.client.CoreV1().Nodes().List(ctx, metav1.ListOptions{})
+	if err != nil {
+		g.failed("Nodes", err, doctor.KubeletServing)
+		return
 	}
+	i.Kubelets = dialKubelets(ctx, nodes.Items)
 }
 
 // webhookName is the name of the webhook's configuration.
 const webhookName = "servingcert"
-
-// backup reads the Secret of the CA, if there is something to compare with it.
-func (g *gatherer) backup(ctx context.Context) {
-	if g.opts.Backup == nil {
-		return
-	}
-	ca, err := g.client.CoreV1().Secrets(g.opts.System).Get(ctx, api.CASecretName, metav1.GetOptions{})
-	backup := *g.opts.Backup
-	backup.System = g.opts.System
-	switch {
-	case apierrors.IsNotFound(err):
-	case err != nil:
-		g.failed("Secret "+g.opts.System+"/"+api.CASecretName, err, doctor.CABackup)
-		return
-	default:
-		backup.CA = ca
-	}
-	g.facts.Backup = &backup
-}
 
 // authority reads what the signer and the rotator publish. Without it nothing is known of
 // the CA; what is missing then is reported with the installation.
@@ -176,7 +111,7 @@ func (g *gatherer) authority(ctx context.Context) {
 	switch {
 	case apierrors.IsNotFound(err):
 	case err != nil:
-		g.failed("ConfigMap "+g.opts.System+"/"+api.TrustStatusName, err, doctor.TrustStatus, doctor.TrustTargets)
+		g.failed("ConfigMap "+g.opts.System+"/"+api.TrustStatusName, err, doctor.TrustTargets)
 		state.Unread = true
 	default:
 		status, err := api.ParseTrustStatus(trust.Data)

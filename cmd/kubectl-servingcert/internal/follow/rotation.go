@@ -180,7 +180,11 @@ func (w *Watcher) replaced(ctx context.Context, before Leaves) error {
 
 // clients prints which pods may hold a bundle without the root of the generation that signs.
 func (w *Watcher) clients(ctx context.Context) error {
-	old, err := w.Cluster.OldClients(ctx, w.Namespace)
+	cm, err := w.Cluster.CAConfigMap(ctx, w.Namespace)
+	if err != nil {
+		return err
+	}
+	old, err := w.Cluster.OldClients(ctx, "", cm.Data)
 	for _, o := range old {
 		if o.Generation == w.seen.CA.Generation {
 			_, _ = fmt.Fprintf(w.Out, "clients: %s\n", o)

@@ -21,33 +21,29 @@ import (
 )
 
 // What may never come is waited for as long as DefaultTiming says: that more certificates are counted, and that
-// somebody looks at what pods serve, or restarts what is held.
+// somebody looks at what pods serve. A restart that has not come for long is not waited for.
 func TestWhatMayNeverCome(t *testing.T) {
 	leaf := strings.Repeat("ab", 32)
-	held := api.StaleWorkload{
-		Namespace: "shop", Kind: "Deployment", Name: "web", Secret: "web-tls", Leaf: leaf, Since: time.Unix(0, 0), Pods: 1,
-		OnRotate: api.OnRotateRestart, Held: &api.RestartHold{Reason: "Paused", Message: "it is paused"},
-	}
 	ready := state.Say(metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued"}, state.Ready{Secret: "web-tls", Leaf: leaf}).Both()
-	stale := state.Say(metav1.Condition{Type: api.ConditionServing, Status: metav1.ConditionFalse, Reason: api.ServingStale, Message: "an older one"}, state.Serving{Leaf: leaf, Since: time.Unix(0, 0)}).Both()
-	for end, conditions := range map[string][]metav1.Condition{
-		"served: unknown: " + judge.NotVerified + "\n":                 ready,
-		"not served: shop Deployment/web held: Paused: it is paused\n": append(ready, stale...),
+	stale := state.Say(metav1.Condition{Type: api.ConditionServing, Status: metav1.ConditionFalse, Reason: api.ServingStale, Message: "an older one"}, state.Serving{
+		Leaf: leaf, Since: time.Unix(1, 0), Ports: api.NeedsHash(&corev1.Service{}), Stale: []state.StaleWorkload{{Kind: "Deployment", Name: "web", OnRotate: api.OnRotateRestart}},
+	}).Both()
+	for end, c := range map[string]struct {
+		conditions []metav1.Condition
+		after      time.Duration
+	}{
+		"served: unknown: " + judge.NotVerified + "\n": {ready, 15*time.Second + 35*time.Second}, // the first look after 30 s
+		"not served: shop/web: an older one\n":         {append(ready, stale...), 15 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			status, err := api.NewServingStatus([]api.StaleWorkload{held})
-			require.NoError(t, err)
-			report, err := status.Data()
-			require.NoError(t, err)
 			svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}}}
-			svc.Status.Conditions = conditions
+			svc.Status.Conditions = c.conditions
 			holder, long, now := "pod", int32(3600), metav1.NowMicro()
 			rotator := &coordinationv1.Lease{
 				ObjectMeta: metav1.ObjectMeta{Namespace: "sys", Name: "servingcert-rotator"},
 				Spec:       coordinationv1.LeaseSpec{HolderIdentity: &holder, LeaseDurationSeconds: &long, RenewTime: &now},
 			}
 			client := fake.NewClientset(svc, rotator,
-				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "sys", Name: api.ServingStatusName}, Data: report},
 				&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "sys", Name: api.CAStatusName}, Data: map[string]string{
 					api.CAGeneration: "2", api.CAPhase: api.PhaseRetire, api.CARotation: "overlap:drill", api.CALeaves: "40", api.CAReplaced: "38",
 				}})
@@ -56,11 +52,11 @@ func TestWhatMayNeverCome(t *testing.T) {
 			begin := time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
 			defer cancel()
-			_, err = w.Rotation(ctx, api.RotateRequest{Mode: api.RotateOverlap, Reason: "drill"}, nil)
+			_, err := w.Rotation(ctx, api.RotateRequest{Mode: api.RotateOverlap, Reason: "drill"}, nil)
 			require.NoError(t, err)
 			assert.Contains(t, out.String(), "done, except for 2 of 40 certificates: kubectl servingcert status -A lists them\n")
 			assert.Contains(t, out.String(), end)
-			assert.Equal(t, (15+35)*time.Second, time.Since(begin), "the first look after 30 s is that after 35 s")
+			assert.Equal(t, c.after, time.Since(begin))
 		})
 	}
 }

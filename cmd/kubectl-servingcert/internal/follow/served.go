@@ -11,19 +11,14 @@ import (
 )
 
 // served follows what the rotator sees until every pod serves the certificate of
-// now, or never will by itself. It does not wait for a restart that is held until
-// somebody does something: that may be tomorrow. Nor does it wait for certificates of pods'
+// now, or never will by itself. It does not wait for certificates of pods'
 // own keys, which are replaced within their lifetime, or, if the rotation breaks clients, by
 // new pods.
 func (w *Watcher) served(ctx context.Context, breaks bool) error {
 	begin := w.Now()
-	changed, last := begin, ""
 	for {
 		u, err := w.uptake(ctx)
 		w.keep(u, err)
-		if progress := u.Progress(); progress != last {
-			changed, last = w.Now(), progress
-		}
 		switch {
 		case ctx.Err() != nil:
 			return w.tooLong(ctx)
@@ -36,7 +31,7 @@ func (w *Watcher) served(ctx context.Context, breaks bool) error {
 			_, _ = fmt.Fprintln(w.Out, "served: unknown: "+judge.NotVerified)
 			_, _ = fmt.Fprint(w.Out, u.PodKeysEnd(breaks))
 			return nil
-		case u.Over(), len(u.Waiting) == 0 && w.Now().Sub(changed) > w.Timing.Grace:
+		case u.Over():
 			_, _ = fmt.Fprint(w.Out, u.End()+u.PodKeysEnd(breaks))
 			return nil
 		}
@@ -69,8 +64,5 @@ func (w *Watcher) uptake(ctx context.Context) (judge.Uptake, error) {
 	if err != nil {
 		return judge.Uptake{}, err
 	}
-	if err := w.Cluster.AddStale(ctx, w.Namespace, services); err != nil {
-		return judge.Uptake{}, err
-	}
-	return judge.CountUptake(services), nil
+	return judge.CountUptake(services, w.Now()), nil
 }

@@ -41,11 +41,6 @@ func Consequences(k DistrustSituation) string {
 	case workloads == "" && podKeys == "":
 		b.WriteString(named(every, nil))
 	}
-	for _, line := range []string{Bounded(Holds(k.Services)), Doubt(k.Services)} {
-		if line != "" {
-			fmt.Fprintf(&b, "  %s\n", strings.ReplaceAll(line, "\n", "\n  "))
-		}
-	}
 	if k.Trust != nil {
 		fmt.Fprintf(&b, "  targets that hold the bundle (ConfigMaps, webhooks, CRDs, APIServices): %d\n", k.Trust.Targets)
 	}

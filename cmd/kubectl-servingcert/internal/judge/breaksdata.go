@@ -17,8 +17,6 @@ type Breaks struct {
 	Workloads []BreakingWorkload `json:"workloads"`
 	// WorkloadsUnknown is why the pods could not be read; "" if Workloads are all.
 	WorkloadsUnknown string `json:"workloadsUnknown,omitempty"`
-	// StaleUnknown is why it is not known which workloads serve an older certificate.
-	StaleUnknown string `json:"staleUnknown,omitempty"`
 	// Targets hold the bundle; absent before the rotator's first report.
 	Targets *int `json:"targets,omitempty"`
 }
@@ -28,7 +26,7 @@ type BreakingWorkload struct {
 	Namespace string `json:"namespace"`
 	Kind      string `json:"kind"`
 	Name      string `json:"name"`
-	// Uptake is how it takes up a new certificate: stale, held, unseen, restarted, reloads,
+	// Uptake is how it takes up a new certificate: stale, unseen, restarted, reloads,
 	// client (it mounts only the bundle), and, of pods that have keys of their own, podKey and
 	// podKeyRestarted.
 	Uptake string `json:"uptake"`
@@ -42,7 +40,7 @@ const (
 
 // BreaksOf returns as data what Consequences says.
 func BreaksOf(k DistrustSituation) Breaks {
-	b := Breaks{Problem: k.Lost, Services: servers(k.Services), Workloads: []BreakingWorkload{}, StaleUnknown: Doubt(k.Services)}
+	b := Breaks{Problem: k.Lost, Services: servers(k.Services), Workloads: []BreakingWorkload{}}
 	if b.Services == nil {
 		b.Services = []string{}
 	}

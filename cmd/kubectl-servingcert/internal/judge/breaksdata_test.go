@@ -20,7 +20,7 @@ func TestBreaksSayWhatConsequencesSay(t *testing.T) {
 		service("old", metav1.ConditionFalse, api.ServingStale, "older"),
 	}
 	services[0].Serving.Changed = noon
-	AddStale(services, list(stale("old", "Deployment", "legacy", api.OnRotateReload, nil), stale("old", "Deployment", "held", api.OnRotateRestart, paused)))
+	services[1] = stale(services[1], StaleWorkload{"Deployment", "legacy", api.OnRotateReload}, StaleWorkload{"Deployment", "asks", api.OnRotateRestart})
 	seen := mounter("seen", api.OnRotateReload, "web-tls")
 	seen.Started = noon.Add(-time.Hour)
 	k := DistrustSituation{Services: services, Trust: &TrustStatus{Targets: 7}, Consumers: []Consumer{
@@ -34,8 +34,8 @@ func TestBreaksSayWhatConsequencesSay(t *testing.T) {
 	assert.Equal(t, Breaks{
 		Services: []string{"shop/old", "shop/web"},
 		Workloads: []BreakingWorkload{
+			{"shop", "Deployment", "asks", "restarted"},
 			{"shop", "Deployment", "client", "client"},
-			{"shop", "Deployment", "held", "held"},
 			{"shop", "Deployment", "legacy", "stale"},
 			{"shop", "Deployment", "new", "unseen"},
 			{"shop", "Deployment", "own", "podKey"},
@@ -58,11 +58,9 @@ func TestBreaksSayWhatConsequencesSay(t *testing.T) {
 
 func TestBreaksThatAreNotKnown(t *testing.T) {
 	services := []Service{service("old", metav1.ConditionFalse, api.ServingStale, "older")}
-	AddStale(services, StaleList{Problem: "gone"})
 	b := BreaksOf(DistrustSituation{Lost: "CALost: gone", Services: services, ConsumersErr: errors.New("pods is\x1b forbidden")})
 	assert.Equal(t, "CALost: gone", b.Problem)
 	assert.Equal(t, `pods is\u001b forbidden`, b.WorkloadsUnknown)
-	assert.Contains(t, b.StaleUnknown, "unknown: gone")
 	assert.Nil(t, b.Targets)
 	assert.NotNil(t, b.Workloads)
 	assert.NotNil(t, BreaksOf(DistrustSituation{}).Services, "an empty list in -o json, not null")
@@ -77,20 +75,16 @@ func TestServedIsTheUptakeAsData(t *testing.T) {
 	}
 	services[0].Serving.Changed = noon
 	services[0].Serving.Since = nil
-	AddStale(services, list(stale("bare", "Deployment", "bare", api.OnRotateRestart, paused)))
 	own := Service{Namespace: "shop", Name: "own", PodKeys: true, Ready: "True"}
 	at := noon.UTC()
 	assert.Equal(t, Served{
 		Services: 4, Serving: 1, Waiting: []string{"shop/slow"}, NotServed: []NotServed{{"shop/mesh", "another"}, {"shop/bare", "older"}},
-		Held: Holds(services), PodKeys: []string{"shop/own"}, Last: "shop/web", LastAt: &at,
-	}, CountUptake(append(services, own)).Served())
-	assert.Equal(t, Served{}, CountUptake(nil).Served(), "nobody asks: that is known")
+		PodKeys: []string{"shop/own"}, Last: "shop/web", LastAt: &at,
+	}, CountUptake(append(services, own), noon).Served())
+	assert.Equal(t, Served{}, CountUptake(nil, noon).Served(), "nobody asks: that is known")
 
 	off := []Service{service("off", metav1.ConditionUnknown, api.ServingNotVerified, "nobody looks")}
-	assert.Equal(t, NotVerified, CountUptake(off).Served().Unknown)
-	doubted := []Service{service("old", metav1.ConditionFalse, api.ServingStale, "older")}
-	AddStale(doubted, StaleList{Problem: "gone"})
-	assert.Contains(t, CountUptake(doubted).Served().Unknown, "unknown: gone")
+	assert.Equal(t, NotVerified, CountUptake(off, noon).Served().Unknown)
 }
 
 func TestRenewalIsObserved(t *testing.T) {
@@ -103,4 +97,19 @@ func TestRenewalIsObserved(t *testing.T) {
 		assert.Equal(t, Renewal{Namespace: "shop", Name: "web", Secret: "web-tls", State: RenewalDone, LeafBefore: "old", Leaf: "new"},
 			waiting.Observe(Service{Leaf: "new", Ready: "True", Reason: "Issued", Message: "x"}))
 	}
+}
+
+func TestConsequences(t *testing.T) {
+	nobody := Consequences(DistrustSituation{})
+	assert.Contains(t, nobody, "  Services whose certificates are replaced: none\n")
+	assert.Contains(t, nobody, "  workloads that mount a certificate or the bundle: none\n")
+	assert.NotContains(t, nobody, "backup")
+	assert.NotContains(t, nobody, "targets")
+
+	services := []Service{stale(service("old", metav1.ConditionFalse, api.ServingStale, "older"), StaleWorkload{"Deployment", "legacy", api.OnRotateReload})}
+	got := Consequences(DistrustSituation{Lost: "CALost: gone", Services: services, ConsumersErr: errors.New("pods is forbidden"), Trust: &TrustStatus{Targets: 7}})
+	assert.Contains(t, got, "The CA cannot be used (CALost: gone). If you have a backup")
+	assert.Contains(t, got, "break until somebody restarts them: 1: shop Deployment/legacy\n", "what is reported needs no pods to be listed")
+	assert.Contains(t, got, "  workloads that mount a certificate or the bundle: unknown: pods is forbidden\n")
+	assert.Contains(t, got, "): 7\n")
 }

@@ -42,11 +42,11 @@ func TestStatusesAreParsedAsFarAsTheyAre(t *testing.T) {
 
 func TestOthers(t *testing.T) {
 	s := ParseCA(map[string]string{api.CAGeneration: "3", api.CAGenerations: strings.Join([]string{
-		`{"number":1,"origin":"made","root":"aa","madeAt":"2026-01-01T00:00:00Z","signsSince":"2026-01-01T00:00:00Z","usedUntil":"2026-02-01T00:00:00Z","retired":true,"retiredAt":"2026-02-02T00:00:00Z"}`,
-		`{"number":2,"origin":"made","root":"bb","madeAt":"2026-02-01T00:00:00Z","signsSince":"2026-02-02T00:00:00Z","usedUntil":"2026-04-01T00:00:00Z"}`,
-		`{"number":3,"origin":"made","root":"cc","madeAt":"2026-03-01T00:00:00Z","signsSince":"2026-03-02T00:00:00Z"}`,
-		`{"number":4,"origin":"made","root":"dd","madeAt":"2026-03-03T00:00:00Z","trustedAt":"2026-03-04T00:00:00Z"}`,
-		`{"number":5,"origin":"ma\u001bde","root":"ee","madeAt":"2026-03-05T00:00:00Z"}`,
+		`{"number":1,"origin":"own","root":"` + strings.Repeat("a", 64) + `","madeAt":"2026-01-01T00:00:00Z","signsSince":"2026-01-01T00:00:00Z","usedUntil":"2026-02-01T00:00:00Z","retired":true,"retiredAt":"2026-02-02T00:00:00Z"}`,
+		`{"number":2,"origin":"own","root":"` + strings.Repeat("b", 64) + `","madeAt":"2026-02-01T00:00:00Z","signsSince":"2026-02-02T00:00:00Z","usedUntil":"2026-04-01T00:00:00Z"}`,
+		`{"number":3,"origin":"own","root":"` + strings.Repeat("c", 64) + `","madeAt":"2026-03-01T00:00:00Z","signsSince":"2026-03-02T00:00:00Z"}`,
+		`{"number":4,"origin":"own","root":"` + strings.Repeat("d", 64) + `","madeAt":"2026-03-03T00:00:00Z","trustedAt":"2026-03-04T00:00:00Z"}`,
+		`{"number":5,"origin":"own","why":"\u001b","root":"` + strings.Repeat("e", 64) + `","madeAt":"2026-03-05T00:00:00Z"}`,
 	}, "\n")})
 	assert.Equal(t, []string{
 		"generation 2 signed until 2026-03-02T00:00:00Z; its last certificates end by 2026-04-01T00:00:00Z, and its root stays until then",
@@ -54,6 +54,6 @@ func TestOthers(t *testing.T) {
 		"generation 5 is published since 2026-03-05T00:00:00Z, and does not sign before every target holds its root",
 	}, s.Others())
 	require.Len(t, s.Generations, 5)
-	assert.NotContains(t, s.Generations[4].Origin, "\x1b")
+	assert.NotContains(t, s.Generations[4].Why, "\x1b")
 	assert.Empty(t, ParseCA(nil).Others())
 }

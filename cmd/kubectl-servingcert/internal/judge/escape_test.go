@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 )
 
 const hostile = "x\n\x1b[2J\u202eFORGED\tTrue"
@@ -28,19 +29,15 @@ func TestWhatIsReadIsEscaped(t *testing.T) {
 	})
 	trust := ParseTrust(map[string]string{api.TrustBundleHash: hostile, api.TrustTargets: "1", api.TrustHolding: "0", api.TrustPending: "1", api.TrustRefusing: "0",
 		api.TrustNotHolding: hostile, api.TrustProblem: hostile})
-	listed := []Service{{Namespace: "shop", Secret: "web-tls", Serving: &Serving{Reason: api.ServingStale, Leaf: "1"}}, {Serving: &Serving{Reason: api.ServingStale}}}
-	AddStale(listed, StaleList{Problem: hostile, ServingStatus: api.ServingStatus{Stale: []api.StaleWorkload{{
-		Namespace: "shop", Secret: "web-tls", Leaf: "1", Kind: hostile, Name: hostile, OnRotate: hostile, Since: time.Unix(0, 0),
-		Held: &api.RestartHold{Reason: hostile, Message: hostile}}}}})
-	stale := listed[0].Serving.Stale[0]
+	said := state.Serving{Leaf: strings.Repeat("a", 64), Since: time.Unix(1, 0), Stale: []state.StaleWorkload{{Kind: hostile, Name: hostile, OnRotate: hostile}}}
+	stale := servingOf(&corev1.Service{Status: corev1.ServiceStatus{Conditions: state.Say(metav1.Condition{Type: api.ConditionServing, Reason: "x"}, said).Both()}}).Stale[0]
 
 	texts := []string{
 		service.Secret, service.Ready, service.Reason, service.Message, service.Serving.Status, service.Serving.Reason, service.Serving.Message,
 		ca.Phase, ca.Why, ca.WaitingFor, ca.BundleHash, ca.Rotation, ca.RotationOutcome, ca.Problem, ca.Progress(),
-		trust.BundleHash, trust.Problem, stale.Kind, stale.Name, string(stale.OnRotate), stale.Held.Reason, stale.Held.Message,
-		listed[0].Serving.StaleUnknown, listed[1].Serving.StaleUnknown,
+		trust.BundleHash, trust.Problem, stale.Kind, stale.Name, string(stale.OnRotate),
 	}
-	texts = append(append(append(texts, ca.Warnings...), trust.NotHolding...), StaleLines(listed[0].Serving.Stale)...)
+	texts = append(append(texts, ca.Warnings...), trust.NotHolding...)
 	found := 0
 	for _, text := range texts {
 		assert.Equal(t, api.Escape(text), text)

@@ -24,7 +24,8 @@ func podKeysService(status metav1.ConditionStatus, reason string) *corev1.Servic
 	ready := metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: api.ReasonPodKeys, Message: "each pod makes its key"}
 	svc.Status.Conditions = state.Say(ready, state.Ready{Names: []string{"web.shop.svc"}, Kept: []string{"web-tls"}}).Both()
 	if reason != "" {
-		svc.Status.Conditions = append(svc.Status.Conditions, metav1.Condition{Type: api.ConditionServing, Status: status, Reason: reason, Message: "said"})
+		serving := metav1.Condition{Type: api.ConditionServing, Status: status, Reason: reason, Message: "said"}
+		svc.Status.Conditions = append(svc.Status.Conditions, state.Say(serving, state.Serving{Ports: api.NeedsHash(svc)}).Both()...)
 	}
 	return svc
 }
@@ -42,18 +43,6 @@ func TestAServiceWhosePodsMakeTheirKeys(t *testing.T) {
 	s, ok = ServiceOf(unseen)
 	assert.True(t, ok, "it asks, and the signer has said nothing yet")
 	assert.Equal(t, "(pod)", s.SecretColumn())
-}
-
-func TestStalePodKeysAreThoseOfTheService(t *testing.T) {
-	s, _ := ServiceOf(podKeysService(metav1.ConditionFalse, api.ServingStale))
-	its := api.StaleWorkload{Namespace: "shop", Kind: "Deployment", Name: "web", Secret: "(pod)", Pods: 2, OnRotate: api.OnRotateRestart, Services: []string{"web"}}
-	others := its
-	others.Name, others.Services = "db", []string{"db"}
-	services := []Service{s}
-	AddStale(services, StaleList{ServingStatus: api.ServingStatus{Stale: []api.StaleWorkload{its, others}, Count: 2}})
-	assert.Equal(t, []api.StaleWorkload{its}, services[0].Serving.Stale)
-	assert.Empty(t, services[0].Serving.StaleUnknown)
-	assert.Equal(t, []string{"Deployment/web: 2 pods serve a certificate that should have been replaced, servingcert.dev/on-rotate: restart"}, StaleLines(services[0].Serving.Stale))
 }
 
 func TestVerifyPodKeys(t *testing.T) {
@@ -121,15 +110,15 @@ func TestWhatARotationLeavesOfPodKeys(t *testing.T) {
 	unseen.Ready = ""
 	idle.Serving = &Serving{Reason: api.ServingNoConsumers}
 	for _, none := range [][]Service{nil, {unseen}, {idle}, {service("web", metav1.ConditionTrue, api.ServingCurrent, "")}} {
-		assert.Empty(t, CountUptake(none).PodKeysEnd(true))
+		assert.Empty(t, CountUptake(none, noon).PodKeysEnd(true))
 	}
-	u := CountUptake([]Service{own, service("web", metav1.ConditionTrue, api.ServingCurrent, "")})
+	u := CountUptake([]Service{own, service("web", metav1.ConditionTrue, api.ServingCurrent, "")}, noon)
 	assert.True(t, u.Over(), "nobody waits for a refresh")
 	assert.Equal(t, 1, u.Services, "which is not a certificate in a Secret")
 	const begin = "not replaced: certificates of pods that have keys of their own, of 1 Service (shop/web): "
 	assert.Equal(t, begin+"each pod gets one of the new CA at its next refresh, and serves the one that it has, which clients accept, until then; kubectl servingcert status -A shows what they serve\n", u.PodKeysEnd(false))
 	assert.Contains(t, u.PodKeysEnd(true), begin+"clients do not accept them any more, and only a new pod gets a new key and certificate; ")
-	assert.Equal(t, "served: no pod mounts the certificate of a Secret\n", CountUptake([]Service{own}).End())
+	assert.Equal(t, "served: no pod mounts the certificate of a Secret\n", CountUptake([]Service{own}, noon).End())
 }
 
 func TestCannotRenew(t *testing.T) {

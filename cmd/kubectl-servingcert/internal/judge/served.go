@@ -1,7 +1,6 @@
 package judge
 
 import (
-	"cmp"
 	"fmt"
 	"strings"
 	"time"
@@ -17,12 +16,6 @@ type Uptake struct {
 	Waiting []string
 	// left are those of which that does not change by itself.
 	left []NotServed
-	// held are the workloads whose restart is held until somebody does something,
-	// and why. Their Services are in left, or in Waiting because of other workloads.
-	held []string
-	// doubt is why it is not known of some in left whether anything is under way;
-	// "" if it is known of all.
-	doubt string
 	// Unseen: nobody has looked at any of them.
 	Unseen bool
 	// podKeys are those whose pods make their keys, and have a key: NAMESPACE/NAME. Which
@@ -33,11 +26,13 @@ type Uptake struct {
 	at   time.Time
 }
 
-// CountUptake counts by the conditions of the Services and the stale workloads that
-// AddStale has added.
-func CountUptake(services []Service) Uptake {
+// restartTime is how long it may take until the rotator has restarted what asks for it: as long as a rollout holds the
+// turn of others. What is stale for longer is held back, and an event on the workload says why.
+const restartTime = 30 * time.Minute
+
+// CountUptake counts by the conditions of the Services.
+func CountUptake(services []Service, now time.Time) Uptake {
 	u := Uptake{Unseen: true, podKeys: withPodKeys(services)}
-	var stale []Service
 	for _, s := range services {
 		if s.Serving != nil && s.Leaf != "" && s.Serving.Reason != api.ServingNotVerified {
 			u.Unseen = false
@@ -48,18 +43,14 @@ func CountUptake(services []Service) Uptake {
 			u.Services++
 			u.left = append(u.left, NotServed{s.String(), s.Message})
 		case s.Leaf != "":
-			u.count(s)
-		}
-		if s.Leaf != "" && s.isAbout(api.ServingStale) {
-			stale = append(stale, s)
+			u.count(s, now)
 		}
 	}
-	u.held = Holds(stale)
 	return u
 }
 
 // count counts a Service whose certificate somebody serves, or should.
-func (u *Uptake) count(s Service) {
+func (u *Uptake) count(s Service, now time.Time) {
 	u.Services++
 	switch serving := s.Serving; {
 	case serving == nil || serving.Outdated || serving.Leaf != s.Leaf || serving.Reason == api.ServingPropagating:
@@ -69,11 +60,10 @@ func (u *Uptake) count(s Service) {
 		if at := latest(serving.Changed, serving.Since); u.last == "" || at.After(u.at) {
 			u.last, u.at = s.String(), at
 		}
-	case s.isAbout(api.ServingStale) && serving.restartFollows():
+	case s.isAbout(api.ServingStale) && serving.restartFollows() && now.Sub(serving.Changed) < restartTime:
 		u.Waiting = append(u.Waiting, s.String())
 	default:
 		u.left = append(u.left, NotServed{s.String(), serving.Message})
-		u.doubt = cmp.Or(u.doubt, serving.StaleUnknown)
 	}
 }
 
@@ -96,23 +86,13 @@ func latest(a time.Time, b *time.Time) time.Time {
 }
 
 // Over reports whether nothing changes any more without somebody's help.
-func (u Uptake) Over() bool { return len(u.Waiting) == 0 && !u.mayGoOn() }
-
-// mayGoOn reports whether, for all that is known, somebody may be at work on what
-// is not served: a budget may allow a disruption again, and a report may be late.
-func (u Uptake) mayGoOn() bool { return len(u.held) > 0 || u.doubt != "" }
+func (u Uptake) Over() bool { return len(u.Waiting) == 0 }
 
 // Progress returns a line about how far it is.
 func (u Uptake) Progress() string {
 	text := fmt.Sprintf("the pods of %d of %d Services serve their new certificate", u.Serving, u.Services)
 	if len(u.Waiting) > 0 {
 		text += "; not yet: " + Listed(u.Waiting)
-	}
-	if len(u.held) > 0 {
-		text += "; " + strings.ReplaceAll(Bounded(u.held), "\n", "; ")
-	}
-	if u.doubt != "" {
-		text += "; " + u.doubt
 	}
 	return text
 }
@@ -134,12 +114,6 @@ func (u Uptake) End() string {
 	}
 	for _, n := range u.left {
 		fmt.Fprintf(&b, "not served: %s: %s\n", n.Service, n.Why)
-	}
-	for _, line := range u.held {
-		fmt.Fprintf(&b, "not served: %s\n", line)
-	}
-	if u.doubt != "" {
-		fmt.Fprintln(&b, u.doubt)
 	}
 	return b.String()
 }
@@ -172,8 +146,6 @@ type Served struct {
 	// Waiting are those of which not every pod does yet, but will: NAMESPACE/NAME.
 	Waiting   []string    `json:"waiting,omitempty"`
 	NotServed []NotServed `json:"notServed,omitempty"`
-	// Held are the workloads whose restart is held until somebody does something, and why.
-	Held []string `json:"held,omitempty"`
 	// PodKeys are the Services whose pods make their keys: their certificates are not
 	// replaced.
 	PodKeys []string `json:"podKeys,omitempty"`
@@ -187,8 +159,8 @@ type Served struct {
 // Served returns the uptake as data.
 func (u Uptake) Served() Served {
 	s := Served{
-		Services: u.Services, Serving: u.Serving, Waiting: u.Waiting, NotServed: u.left, Held: u.held, PodKeys: u.podKeys,
-		Last: u.last, LastAt: moment(u.at.UTC()), Unknown: u.doubt,
+		Services: u.Services, Serving: u.Serving, Waiting: u.Waiting, NotServed: u.left, PodKeys: u.podKeys,
+		Last: u.last, LastAt: moment(u.at.UTC()),
 	}
 	if u.Unseen && u.Services > 0 {
 		s.Unknown = NotVerified

@@ -20,10 +20,8 @@ type Serving struct {
 	Leaf    string `json:"leaf,omitempty"` // that it is about: SHA-256 of its DER, in hex
 	// Since is when that leaf was first in the Secret.
 	Since *time.Time `json:"since,omitempty"`
-	// Stale are the workloads whose pods serve an older leaf of the Secret, and
-	// StaleUnknown is why they may not be all; "" if they are. See AddStale.
-	Stale        []api.StaleWorkload `json:"stale,omitempty"`
-	StaleUnknown string              `json:"staleUnknown,omitempty"`
+	// Stale are the first workloads whose pods serve an older certificate.
+	Stale []StaleWorkload `json:"stale,omitempty"`
 	// Changed is when the status became what it is.
 	Changed time.Time `json:"changed"`
 	// Outdated: it is about another certificate, or other ports, than the Service has now, as the
@@ -43,6 +41,9 @@ func servingOf(svc *corev1.Service) *Serving {
 	}
 	if facts, ok := state.ServingOf(svc); ok {
 		s.Leaf, s.Since = facts.Leaf, &facts.Since
+		for _, w := range facts.Stale {
+			s.Stale = append(s.Stale, StaleWorkload{api.Escape(w.Kind), api.Escape(w.Name), api.OnRotate(api.Escape(string(w.OnRotate)))})
+		}
 	}
 	return s
 }
@@ -72,8 +73,22 @@ func (s *Serving) sawReload(started time.Time) bool {
 	return s.wasTrue() && s.Since != nil && !started.IsZero() && started.Before(*s.Since)
 }
 
-// restartFollows reports whether the rotator restarts one of the stale workloads
-// without anybody's help.
+// restartFollows reports whether one of the stale workloads asks the rotator for a restart.
 func (s *Serving) restartFollows() bool {
-	return slices.ContainsFunc(s.Stale, func(w api.StaleWorkload) bool { return restarts(w) && !isHeld(w) })
+	return slices.ContainsFunc(s.Stale, func(w StaleWorkload) bool { return w.OnRotate == api.OnRotateRestart })
 }
+
+// StaleWorkload is a workload with pods that serve an older certificate. Kind and Name are empty for pods without a
+// controller.
+type StaleWorkload struct {
+	Kind     string       `json:"kind,omitempty"`
+	Name     string       `json:"name,omitempty"`
+	OnRotate api.OnRotate `json:"onRotate"`
+}
+
+// workload is what made a pod. Kind is api.PodKind of a pod without a controller.
+type workload struct{ namespace, kind, name string }
+
+// String returns "shop Deployment/web", or "shop Pod/web-0" of a pod without a
+// controller.
+func (w workload) String() string { return w.namespace + " " + w.kind + "/" + w.name }

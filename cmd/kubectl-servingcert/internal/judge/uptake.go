@@ -20,6 +20,8 @@ type Consumer struct {
 	// Restartable: kubectl rollout restart supports the workload's kind.
 	Restartable bool
 	Keys        []pods.Key // that it mounts
+	Bundle      bool       // it mounts the CA bundle
+	Reloads     bool       // it says that it reads its files again
 	OnRotate    api.OnRotate
 	// Started is when a container of it was started last: it has read its files since then.
 	// Zero if none was.
@@ -38,8 +40,7 @@ const (
 	uptakeClient    uptake = iota // it serves none
 	uptakeReloads                 // it was seen to serve a certificate that is younger than its pods
 	uptakeRestarted               // the rotator may restart it
-	uptakeUnseen                  // it was not seen to reload, or whether it is stale is unknown
-	uptakeHeld                    // it serves an older certificate now, and its restart is held
+	uptakeUnseen                  // it was not seen to reload
 	uptakeStale                   // it serves an older certificate now, and asks for no restart
 )
 
@@ -50,7 +51,6 @@ var uptakes = []struct {
 	name, what string
 }{
 	{uptakeStale, "stale", "workloads that already serve an older certificate, and break until somebody restarts them"},
-	{uptakeHeld, "held", "workloads that already serve an older certificate, and whose restart is held"},
 	{uptakeUnseen, "unseen", "workloads that have not been seen to reload a certificate, and may break until somebody restarts them"},
 	{uptakeRestarted, "restarted", "workloads that the rotator restarts if they do not reload (" + api.AnnotationOnRotate + ": restart), one at a time in each namespace"},
 	{uptakeReloads, "reloads", "workloads that have been seen to reload, and serve the new certificate seconds after its issue (92 s at most)"},
@@ -69,7 +69,10 @@ func breaking(consumers []Consumer, services []Service) map[workload]uptake {
 		key := pods.NamespacedKey{Namespace: s.Namespace, Key: s.Key()}
 		conditions[key] = append(conditions[key], s.Serving)
 		for _, w := range s.Serving.Stale {
-			known[workloadOf(w)] = max(known[workloadOf(w)], uptakeOfStale(w))
+			if w.Kind != "" { // of a pod without a controller the name is not known
+				of := workload{s.Namespace, w.Kind, w.Name}
+				known[of] = max(known[of], uptakeOfStale(w))
+			}
 		}
 	}
 	worst := maps.Clone(known)
@@ -102,26 +105,21 @@ func breakingLines(workloads map[workload]uptake) string {
 
 // uptakeOfStale returns how a workload that serves an older certificate takes up a
 // new one.
-func uptakeOfStale(w api.StaleWorkload) uptake {
-	switch {
-	case !restarts(w):
-		return uptakeStale
-	case isHeld(w):
-		return uptakeHeld
+func uptakeOfStale(w StaleWorkload) uptake {
+	if w.OnRotate == api.OnRotateRestart {
+		return uptakeRestarted
 	}
-	return uptakeRestarted
+	return uptakeStale
 }
 
 // uptakeOf returns how the workload of a pod, which is not reported to be stale, takes
-// up a new certificate, by the conditions of Services by their keys. Where the
-// report may be incomplete, the workload is not taken to reload or to be restarted.
+// up a new certificate, by the conditions of Services by their keys.
 func uptakeOf(c Consumer, conditions map[pods.NamespacedKey][]*Serving) uptake {
 	worst := uptakeClient
 	for _, key := range c.Keys {
 		its := conditions[pods.NamespacedKey{Namespace: c.Namespace, Key: key}]
 		seen := uptakeUnseen
 		switch {
-		case slices.ContainsFunc(its, func(s *Serving) bool { return s.StaleUnknown != "" }):
 		case c.isRestarted():
 			seen = uptakeRestarted
 		case slices.ContainsFunc(its, func(s *Serving) bool { return s.sawReload(c.Started) }):

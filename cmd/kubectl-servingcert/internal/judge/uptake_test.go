@@ -30,20 +30,11 @@ func mounter(workload string, onRotate api.OnRotate, secrets ...string) Consumer
 	return c
 }
 
-// list is a complete report of stale workloads.
-func list(stale ...api.StaleWorkload) StaleList {
-	return StaleList{ServingStatus: api.ServingStatus{Stale: stale, Count: len(stale)}}
+// stale has the condition of a Service name workloads that serve an older certificate.
+func stale(s Service, workloads ...StaleWorkload) Service {
+	s.Serving.Stale = workloads
+	return s
 }
-
-// stale is a workload that serves an older leaf of Secret SERVICE-tls than "new".
-func stale(service, kind, name string, onRotate api.OnRotate, held *api.RestartHold) api.StaleWorkload {
-	return api.StaleWorkload{Namespace: "shop", Kind: kind, Name: name, Secret: service + "-tls", Leaf: "new", Since: noon, Pods: 2, OnRotate: onRotate, Held: held}
-}
-
-var (
-	paused = &api.RestartHold{Reason: "Paused", Message: "it is paused; kubectl rollout resume lets it go on"}
-	turn   = &api.RestartHold{Reason: "Turn", Message: "Deployment web rolls out", Passes: true}
-)
 
 func TestBreaking(t *testing.T) {
 	services := []Service{
@@ -52,13 +43,12 @@ func TestBreaking(t *testing.T) {
 		service("plain", metav1.ConditionFalse, api.ServingPlaintext, ""),
 		{Namespace: "shop", Name: "new", Secret: "new-tls", Leaf: "new"},
 	}
-	AddStale(services, list(
-		stale("old", "Deployment", "legacy", api.OnRotateReload, nil),
-		stale("old", "Deployment", "legacy-2", api.OnRotateNone, nil), // its pods went
-		stale("old", api.PodKind, "bare-stale", api.OnRotateReload, nil),
-		stale("old", "Deployment", "paused", api.OnRotateRestart, paused),
-		stale("old", "Deployment", "next", api.OnRotateRestart, turn),
-	))
+	services[1] = stale(services[1],
+		StaleWorkload{"Deployment", "legacy", api.OnRotateReload},
+		StaleWorkload{"Deployment", "legacy-2", api.OnRotateNone}, // its pods went
+		StaleWorkload{"", "", api.OnRotateReload},                 // pods without a controller
+		StaleWorkload{"Deployment", "next", api.OnRotateRestart},
+	)
 	young := mounter("young", api.OnRotateReload, "web-tls")
 	young.Started = noon.Add(time.Second)
 	undoable := Consumer{Namespace: "shop", Kind: api.PodKind, Name: "undoable", Keys: []pods.Key{pods.SecretKey("web-tls")}, OnRotate: api.OnRotateRestart, Started: noon} // nothing makes it anew
@@ -72,15 +62,13 @@ func TestBreaking(t *testing.T) {
 		{Namespace: "shop", Kind: api.PodKind, Name: "bare-stale", Keys: []pods.Key{pods.SecretKey("old-tls")}},
 		{Namespace: "shop", Kind: api.PodKind, Name: "bare-st", Keys: []pods.Key{pods.SecretKey("old-tls")}},
 		mounter("rolled", api.OnRotateRestart, "old-tls"),
-		mounter("paused", api.OnRotateRestart, "old-tls"),
 		mounter("both", api.OnRotateReload, "web-tls", "plain-tls"),
 		mounter("client", api.OnRotateReload),
 		bare,
 		undoable,
 	}, services))
-	assert.Equal(t, `  workloads that already serve an older certificate, and break until somebody restarts them: 3: shop Deployment/legacy, shop Deployment/legacy-2, shop Pod/bare-stale
-  workloads that already serve an older certificate, and whose restart is held: 1: shop Deployment/paused
-  workloads that have not been seen to reload a certificate, and may break until somebody restarts them: 6: shop Deployment/both, shop Deployment/leg, shop Deployment/young, shop Pod/bare, shop Pod/bare-st, shop Pod/undoable
+	assert.Equal(t, `  workloads that already serve an older certificate, and break until somebody restarts them: 2: shop Deployment/legacy, shop Deployment/legacy-2
+  workloads that have not been seen to reload a certificate, and may break until somebody restarts them: 7: shop Deployment/both, shop Deployment/leg, shop Deployment/young, shop Pod/bare, shop Pod/bare-st, shop Pod/bare-stale, shop Pod/undoable
   workloads that the rotator restarts if they do not reload (servingcert.dev/on-rotate: restart), one at a time in each namespace: 2: shop Deployment/next, shop Deployment/rolled
   workloads that have been seen to reload, and serve the new certificate seconds after its issue (92 s at most): 1: shop Deployment/web
   workloads that mount only the bundle, and have the new one within seconds (92 s at most): 1: shop Deployment/client

@@ -145,7 +145,7 @@ func TestVerifyWhatPodsOfASecretServe(t *testing.T) {
 		assert.Equal(t, []Finding{tt.want}, judgeServing(tt.service))
 	}
 	assert.Equal(t, "Outdated", outdated.Serving.Column())
-	assert.Equal(t, []string{"shop/web"}, CountUptake([]Service{outdated}).Waiting)
+	assert.Equal(t, []string{"shop/web"}, CountUptake([]Service{outdated}, noon).Waiting)
 }
 
 // A condition is about the ports that the Service had then.

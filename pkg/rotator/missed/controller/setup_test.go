@@ -19,7 +19,7 @@ func TestServicesThatMatter(t *testing.T) {
 	strip := func(change func(*corev1.Service)) *corev1.Service {
 		svc := rotatortest.Service("web", "web-tls", "app", "web")
 		change(svc)
-		kept, err := facts.ServiceTransform(false, cluster.Keep, nil)(svc)
+		kept, err := facts.ServiceTransform(false, cluster.Keep)(svc)
 		require.NoError(t, err)
 		return kept.(*corev1.Service)
 	}

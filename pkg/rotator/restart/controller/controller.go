@@ -148,26 +148,23 @@ func (r *reconciler) act(ctx context.Context, namespace string, s restart.Situat
 	case d.Start == nil, !done && !isRefusal(failed):
 	case done:
 		w := d.Start.Stale
-		logger.Info("restarted a workload whose pods serve an old certificate or hold an old CA bundle", "kind", w.Workload.Kind, "name", w.Workload.Name,
+		logger.Info("restarted a workload whose pods serve an old certificate", "kind", w.Workload.Kind, "name", w.Workload.Name,
 			"secret", w.Key.String(), "pods", w.Pods, "since", w.Since)
 		r.events.restarted(namespace, *d.Start)
 	case apierrors.IsConflict(failed), apierrors.IsNotFound(failed):
 		failed = nil // it has changed since it was read: d.After says when to look again
 	default:
 		w := d.Start.Stale
-		logger.Error(failed, "cannot restart a workload whose pods serve an old certificate or hold an old CA bundle", "kind", w.Workload.Kind, "name", w.Workload.Name)
+		logger.Error(failed, "cannot restart a workload whose pods serve an old certificate", "kind", w.Workload.Kind, "name", w.Workload.Name)
 		r.state.refuse(namespace, w, failed.Error(), s.Now)
 		failed = nil
 	}
-	changed := r.state.put(namespace, d, done)
+	r.state.put(namespace, d, done)
 	if failed != nil { // it may have been restarted all the same
 		r.state.doubt(namespace, d.Start.Stale.Workload, r.cluster.Now())
 	}
-	if changed {
-		r.partners.Report.EnqueueNamespace("")
-	}
 	for _, h := range d.Notify {
-		logger.Info("a workload whose pods serve an old certificate or hold an old CA bundle is not restarted", "kind", h.Stale.Workload.Kind, "name", h.Stale.Workload.Name,
+		logger.Info("a workload whose pods serve an old certificate is not restarted", "kind", h.Stale.Workload.Kind, "name", h.Stale.Workload.Name,
 			"reason", h.Hold, "message", h.Message, "namespacesRollingOut", r.state.places())
 		r.events.held(namespace, h)
 	}

@@ -28,26 +28,23 @@ type Partners struct {
 	// in which they have changed.
 	Stale func(namespace string) []serving.StaleWorkload
 	Looks *cluster.Trigger
-	// Report is to look when the reasons have changed why workloads are not restarted.
-	Report *cluster.Trigger
 }
 
-// Setup adds the controller to mgr, and returns its state. Its unit of work is a
-// namespace.
-func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, p Partners) (*State, error) {
+// Setup adds the controller to mgr. Its unit of work is a namespace.
+func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, p Partners) error {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(appsv1.AddToScheme(scheme), corev1.AddToScheme(scheme), policyv1.AddToScheme(scheme)); err != nil {
-		return nil, err
+		return err
 	}
 	live, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: scheme, Mapper: mgr.GetRESTMapper()})
 	if err != nil {
-		return nil, fmt.Errorf("make a client: %w", err)
+		return fmt.Errorf("make a client: %w", err)
 	}
 	r := &reconciler{cluster: c, cfg: cfg, partners: p, live: live, events: eventWriter{c.Recorder()}, state: newState(mgr.Elected())}
 	if err := c.Metrics.Register(r.state); err != nil {
-		return nil, fmt.Errorf("register metrics: %w", err)
+		return fmt.Errorf("register metrics: %w", err)
 	}
-	return r.state, c.AddController("restarts", controller.Options{
+	return c.AddController("restarts", controller.Options{
 		MaxConcurrentReconciles: 1, // see reconciler
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Minute),
 		Reconciler:              r,

@@ -1,7 +1,6 @@
 package controller
 
 import (
-	"slices"
 	"sync"
 	"time"
 
@@ -50,29 +49,16 @@ func (s *State) refuse(namespace string, w serving.StaleWorkload, why string, no
 	s.memory.Refused(namespace, w, why, now)
 }
 
-// put keeps a decision, and reports whether other reasons hold restarts than
-// before.
-func (s *State) put(namespace string, d restart.Decision, done bool) (changed bool) {
+// put keeps a decision.
+func (s *State) put(namespace string, d restart.Decision, done bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before, decided := s.memory.Held(namespace)
 	s.memory.Put(namespace, d, done)
-	return !decided || !slices.EqualFunc(before, d.Held, func(a, b restart.Held) bool {
-		return a.Hold == b.Hold && a.Message == b.Message && a.Stale.Equal(b.Stale)
-	})
-}
-
-// Held returns the workloads of a namespace that ask for a restart and are not
-// restarted now, and whether that was decided yet.
-func (s *State) Held(namespace string) (held []restart.Held, decided bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.memory.Held(namespace)
 }
 
 var (
 	restartsDesc = prometheus.NewDesc("servingcert_restarts_total",
-		"Workloads restarted by this replica because their pods served an old certificate, or held an old CA bundle, and asked for a restart; absent where the replica does not lead, as are the others.", nil, nil)
+		"Workloads restarted by this replica because their pods served an old certificate and asked for a restart; absent where the replica does not lead, as are the others.", nil, nil)
 	rollingDesc = prometheus.NewDesc("servingcert_restarts_rolling",
 		"Restarted workloads that are rolling out now and count towards --max-restarts: for a bounded time, and one of a namespace.", nil, nil)
 	placeDesc = prometheus.NewDesc("servingcert_restarts_place",

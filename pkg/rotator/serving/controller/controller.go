@@ -138,7 +138,7 @@ func (r *reconciler) act(ctx context.Context, key pods.NamespacedKey, before fol
 	if d.Forget {
 		r.ledger.forget(key)
 	} else {
-		r.ledger.put(key, followed{memory: d.Memory, states: d.States, notAfter: d.NotAfter, stale: d.Stale, judged: d.Judged, seen: d.Seen})
+		r.ledger.put(key, followed{memory: d.Memory, states: d.States, notAfter: d.NotAfter, stale: d.Stale, seen: d.Seen})
 	}
 	if key.Key == pods.PodKey && !before.seen.Equal(d.Seen) {
 		r.tellSecrets(key.Namespace, slices.Concat(before.seen.Services(), d.Seen.Services()))
@@ -166,7 +166,6 @@ func (r *reconciler) act(ctx context.Context, key pods.NamespacedKey, before fol
 	}
 	if !slices.EqualFunc(before.stale, d.Stale, serving.StaleWorkload.Equal) {
 		r.partners.Restarts.EnqueueNamespace(key.Namespace)
-		r.partners.Report.EnqueueNamespace("")
 	}
 	return err
 }

@@ -30,7 +30,6 @@ type followed struct {
 	states   map[serving.State]int
 	notAfter time.Time
 	stale    []serving.StaleWorkload
-	judged   bool
 	seen     serving.Seen
 }
 
@@ -71,7 +70,6 @@ func (l *Ledger) put(key pods.NamespacedKey, f followed) {
 	defer l.mu.Unlock()
 	if had := l.keys[key]; had != nil {
 		f.memory.TakeAnswers(had.memory)
-		f.judged = f.judged || had.judged
 	}
 	l.keys[key] = &f
 }
@@ -196,25 +194,4 @@ func (l *Ledger) Stale(namespace string) []serving.StaleWorkload {
 	}
 	slices.SortFunc(out, serving.StaleWorkload.Compare)
 	return out
-}
-
-// AllStale returns the stale workloads by namespace.
-func (l *Ledger) AllStale() map[string][]serving.StaleWorkload {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	out := map[string][]serving.StaleWorkload{}
-	for key, f := range l.keys {
-		if len(f.stale) > 0 {
-			out[key.Namespace] = append(out[key.Namespace], f.stale...)
-		}
-	}
-	return out
-}
-
-// Judged reports whether this process knows of all stale workloads of the key.
-func (l *Ledger) Judged(key pods.NamespacedKey) bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	f := l.keys[key]
-	return f != nil && f.judged
 }

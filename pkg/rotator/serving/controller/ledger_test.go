@@ -7,11 +7,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
@@ -43,25 +40,18 @@ func TestLedger(t *testing.T) {
 	}
 	_, d := look(rotatortest.Noon, "a", "b")
 	assert.True(t, l.follows(key))
-	assert.False(t, d.Judged)
-	l.put(key, followed{memory: d.Memory, judged: d.Judged})
-	assert.False(t, l.Judged(key))
+	l.put(key, followed{memory: d.Memory})
 
 	_, d = look(rotatortest.Noon.Add(time.Hour), "a")
 	l.Record(of("a"), answers)
 	l.Record(of("replaced"), answers)
-	l.put(key, followed{memory: d.Memory, judged: d.Judged})
+	l.put(key, followed{memory: d.Memory})
 	_, d = look(rotatortest.Noon.Add(time.Hour), "a")
 	assert.Equal(t, 1, d.States["current"], "what came in meanwhile is kept")
 	assert.Empty(t, d.Dial, "it was first seen an hour ago, and has answered")
-	assert.True(t, d.Judged)
 
-	l.put(key, followed{memory: d.Memory, judged: true})
-	l.put(key, followed{memory: d.Memory})
-	assert.True(t, l.Judged(key), "once and for all")
 	l.forget(key)
 	assert.False(t, l.follows(key))
-	assert.False(t, l.Judged(key))
 }
 
 func TestStaleWorkloadsOfAllSecrets(t *testing.T) {
@@ -71,10 +61,9 @@ func TestStaleWorkloadsOfAllSecrets(t *testing.T) {
 		l.put(pods.NamespacedKey{Namespace: namespace, Key: pods.SecretKey(secret)}, followed{stale: []serving.StaleWorkload{stale}})
 		return stale
 	}
-	b, a, other := put("shop", "b"), put("shop", "a"), put("other", "x")
+	b, a := put("shop", "b"), put("shop", "a")
+	put("other", "x")
 	assert.Equal(t, []serving.StaleWorkload{a, b}, l.Stale("shop"))
-	assert.ElementsMatch(t, []serving.StaleWorkload{a, b}, l.AllStale()["shop"])
-	assert.Equal(t, []serving.StaleWorkload{other}, l.AllStale()["other"])
 }
 
 // What ports agreed on is counted, of their latest answers.
@@ -101,22 +90,6 @@ func TestHandshakesAreCounted(t *testing.T) {
 	assert.Equal(t, map[probe.Handshake]int{hybrid: 2}, l.handshakes())
 	answer("b", 2, probe.NoAnswer, probe.Handshake{})
 	assert.Equal(t, map[probe.Handshake]int{hybrid: 1}, l.handshakes())
-}
-
-// A pod may be dialled for something else than its certificate (package correct): the
-// Services of no key are not looked at for that.
-func TestAnswersForSomethingElse(t *testing.T) {
-	l := NewLedger(&cluster.Cluster{})
-	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
-	t.Cleanup(queue.ShutDown)
-	require.NoError(t, l.answered.Start(t.Context(), queue))
-	for _, key := range []pods.Key{{}, pods.PodKey} {
-		l.open(pods.NamespacedKey{Namespace: "shop", Key: key}, rotatortest.Noon)
-		l.Record(probe.Visit{Key: probe.Key{Of: pods.NamespacedKey{Namespace: "shop", Key: key}, Pod: "a"}}, nil)
-	}
-	require.Equal(t, 1, queue.Len())
-	req, _ := queue.Get()
-	assert.Equal(t, podKeysOf("shop"), keyOf(req))
 }
 
 func TestKeysInTheQueue(t *testing.T) {

@@ -34,10 +34,9 @@ import (
 type Partners struct {
 	// Dial has a pod dialled; Ledger.Record takes what it answered.
 	Dial func(judged.Visit)
-	// Restarts is to look at a namespace whose stale workloads have changed, and
-	// Report is to look when any have. Rotated is to look at a Secret that pods mount and whose
+	// Restarts is to look at a namespace whose stale workloads have changed. Rotated is to look at a Secret that pods mount and whose
 	// certificate has changed, or is known for the first time.
-	Restarts, Report, Rotated *cluster.Trigger
+	Restarts, Rotated *cluster.Trigger
 	// Trust is what the certificates of pods with keys of their own are judged by.
 	Trust *probe.Trust
 }

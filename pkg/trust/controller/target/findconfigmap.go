@@ -207,7 +207,7 @@ func (f annotatedConfigMaps) List(ctx context.Context, r client.Reader) ([]Targe
 
 // isOwn reports whether the ConfigMap is one of servingcert's own.
 func (f annotatedConfigMaps) isOwn(ctx context.Context, r client.Reader, key types.NamespacedName) (bool, error) {
-	if slices.Contains([]string{api.CAStatusName, api.ExtraRootsName, api.TrustStatusName, api.ServingStatusName, api.KubeletStatusName, api.ConventionalStatusName}, key.Name) {
+	if slices.Contains([]string{api.CAStatusName, api.ExtraRootsName, api.TrustStatusName, api.ConventionalStatusName}, key.Name) {
 		return true, nil
 	}
 	if key.Name != api.BundleName {

@@ -1,0 +1,47 @@
+package signer
+
+import (
+	"context"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"pgregory.net/rapid"
+
+	"github.com/servingcert/servingcert/pkg/signer/issue"
+)
+
+// TestFactsAreNotChanged: caches return the facts themselves, which every decision shares.
+func TestFactsAreNotChanged(t *testing.T) {
+	world := newWorld(t)
+	rapid.Check(t, func(t *rapid.T) {
+		w := world.scene(t)
+		w.openShift = seldom(t, 3, "OpenShift")
+		s := w.situation()
+		before := *w
+		before.services = nil
+		for _, svc := range w.services {
+			before.services = append(before.services, svc.DeepCopy())
+		}
+		want := before.situation()
+		d := Decide(s, ClaimOf(s))
+		conditions(s, d)
+		switch d.Action {
+		case Create, Reissue, Replace:
+			issued, err := issue.Issue(context.Background(), plainSign(), s.Authority, d.Wanted, w.now)
+			require.NoError(t, err)
+			content, err := d.With(s, issued)
+			require.NoError(t, err)
+			content.Secret(s.Key, nil)
+			content.Facts(s.Secret, s.Authority)
+		case Repair:
+			d.Content.Patch(s.Secret)
+			d.Content.Facts(s.Secret, s.Authority)
+		}
+		require.Equal(t, want.Asking, s.Asking)
+		require.Equal(t, want.Owning, s.Owning)
+		if s.Secret != nil {
+			want.Secret.verified, s.Secret.verified = nil, nil // which is found out once
+			require.Equal(t, want.Secret, s.Secret)
+		}
+	})
+}
