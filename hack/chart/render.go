@@ -100,7 +100,7 @@ var order = []string{
 	"rbac-signer", "rbac-trust", "rbac-rotator", "rbac-webhook", "rbac-metrics", "rbac-view",
 	"policy-signer-secrets", "policy-signer-status",
 	"policy-rotator-configmaps", "policy-rotator-apiservices", "policy-rotator-crds", "policy-rotator-status",
-	"policy-rotator-workloads", "policy-whole-pods", "policy-rotator-pods", "policy-rotator-pod-deletions",
+	"policy-rotator-workloads", "policy-whole-pods", "policy-rotator-pods",
 	"signer", "rotator", "webhook", "webhookconfiguration",
 	"policy-conditions", "policy-annotations", "policy-target-annotations", "policy-unknown-annotations",
 	"networkpolicies",

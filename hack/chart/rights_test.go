@@ -41,7 +41,6 @@ func rightsOf(t *testing.T, set, role string) []string {
 func TestRightsOfWhatIsSwitchedOff(t *testing.T) {
 	for _, test := range []struct{ set, role, lost, gained string }{
 		{"consumers.wake=false", "servingcert-rotator", "list configmaps servingcert-ca.crt|patch pods|watch configmaps servingcert-ca.crt", ""},
-		{"consumers.correctFlags=false", "servingcert-rotator", "delete pods", ""},
 		{"consumers.maxRestarts=0", "servingcert-rotator", withoutRestarts, ""},
 		{"consumers.verify=false", "servingcert-rotator", withoutRestarts, ""},
 		{

@@ -72,7 +72,6 @@ func rows() []row {
 		{"consumers.wake=false", "Deployment servingcert-rotator", args, `"--wake=false"`},
 		{"consumers.wakeRate=5", "Deployment servingcert-rotator", args, `"--wake-rate=5"`},
 		{"consumers.maxRestarts=0", "Deployment servingcert-rotator", args, `"--max-restarts=0"`},
-		{"consumers.correctFlags=false", "Deployment servingcert-rotator", args, `"--correct-flags=false"`},
 		{"trust.backendTLSPolicies=true", "Deployment servingcert-trust", args, `"--backend-tls-policies"`},
 		{"trust.workers=2", "Deployment servingcert-trust", args, `"--workers=2"`},
 

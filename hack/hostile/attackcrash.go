@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -15,49 +16,20 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// mounting returns a pod whose container has a Secret of its own making at each path.
-func mounting(name, app string, paths int) *corev1.Pod {
-	pod := podOf(name, app, evilPort)
-	pod.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "mine"}}}}
-	for i := range paths {
-		pod.Spec.Containers[0].VolumeMounts = append(pod.Spec.Containers[0].VolumeMounts, corev1.VolumeMount{Name: "v", MountPath: fmt.Sprint("/m", i)})
-	}
-	return pod
-}
-
 // crashWords has pods crash again and again, with the status that the webhook would have
-// written for another pod, and with flags and words that are as long as the API server
-// takes. The tenant may write what is a kubelet's part: see newTenant.
+// written for another pod, each time with other words that are as long as the API server takes, and
+// as pods of another template, so that each is new. The tenant may write what is a kubelet's part:
+// see newTenant.
 func crashWords(ctx context.Context, a *attacker) {
-	const keep, flags, length = 10, 1000, 1000
-	var args []string
-	for i := range flags {
-		args = append(args, fmt.Sprintf("--%0*d=/m0", length, i))
-	}
+	const keep = 10
 	a.repeat(ctx, 250*time.Millisecond, func(i int) error {
 		name := a.nth(i, keep)
 		if i < keep {
-			pod := mounting(name, a.name, 1)
-			pod.Spec.Containers[0].Args = args
-			if err := a.replace(ctx, pod); err != nil {
+			if err := a.replace(ctx, podOf(name, a.name, evilPort)); err != nil {
 				return err
 			}
 		}
-		return a.forgeCrash(ctx, name, strings.Repeat("unknown a b c ", 150)+fmt.Sprint(i))
-	})
-}
-
-// crashMounts has one look at a pod compare each of its arguments with each of its mounts.
-func crashMounts(ctx context.Context, a *attacker) {
-	a.repeat(ctx, time.Second, func(i int) error {
-		pod := passing(mounting(a.nth(i, 5), a.name, 4000))
-		for j := range 40_000 {
-			pod.Spec.Containers[0].Args = append(pod.Spec.Containers[0].Args, fmt.Sprint("--", j))
-		}
-		if err := a.replace(ctx, pod); err != nil {
-			return err
-		}
-		return a.forgeCrash(ctx, pod.Name, "x")
+		return a.forgeCrash(ctx, name, fmt.Sprint("revision-", i), strings.Repeat("unknown a b c ", 2000)+fmt.Sprint(i))
 	})
 }
 
@@ -77,10 +49,10 @@ func podsHuge(a *attacker) func(int) client.Object {
 }
 
 // forgeCrash writes the webhook's status and the kubelet's on a pod: that its container was
-// given something unrequested, and has exited because of it.
-func (a *attacker) forgeCrash(ctx context.Context, pod, message string) error {
+// given something, and has exited since. revision is that of the workload's template.
+func (a *attacker) forgeCrash(ctx context.Context, pod, revision, message string) error {
 	container := podOf(pod, a.name, evilPort).Spec.Containers[0].Name
-	status := api.InjectionStatus{Secret: "mine", Attempts: map[string]string{container: api.AttemptOf(pod, message, nil, nil)}}
+	status := api.InjectionStatus{Secret: "mine", Containers: map[string]string{container: "files,env,flags"}}
 	ended := time.Now()
 	crash := corev1.ContainerStatus{Name: container, RestartCount: 3, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}}
 	crash.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
@@ -90,7 +62,7 @@ func (a *attacker) forgeCrash(ctx context.Context, pod, message string) error {
 		patch       map[string]any
 		subresource []string
 	}{
-		{map[string]any{"metadata": map[string]any{"labels": map[string]any{api.LabelInjected: "true", api.LabelInject: nil}, "annotations": map[string]string{api.AnnotationStatus: status.Format()}}}, nil},
+		{map[string]any{"metadata": map[string]any{"labels": map[string]any{api.LabelInjected: "true", api.LabelInject: nil, appsv1.DefaultDeploymentUniqueLabelKey: revision}, "annotations": map[string]string{api.AnnotationStatus: status.Format()}}}, nil},
 		{map[string]any{"status": corev1.PodStatus{Phase: corev1.PodRunning, ContainerStatuses: []corev1.ContainerStatus{crash}}}, []string{"status"}},
 	} {
 		patch, err := json.Marshal(part.patch)

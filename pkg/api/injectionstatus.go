@@ -6,8 +6,6 @@ import (
 	"slices"
 	"strconv"
 
-	"k8s.io/apimachinery/pkg/util/validation"
-
 	"github.com/servingcert/servingcert/pkg/starttls"
 )
 
@@ -24,22 +22,12 @@ type InjectionStatus struct {
 	// Containers lists what each container got, separated by commas, by the
 	// container's name.
 	Containers map[string]string `json:"containers,omitempty"`
-	// Attempts are the attempts ([AttemptOf]) of the containers that were given what
-	// was not requested explicitly, by the container's name.
-	Attempts map[string]string `json:"attempts,omitempty"`
-	// Names are, by container, the names without dashes of flags and variables of its
-	// attempt, separated by commas: those whose value does not lead to the certificate's
-	// files, such as --tls, so that nothing else in the pod says whose they are.
-	Names map[string]string `json:"names,omitempty"`
 	// StartTLS is what the program of a container is known to speak before TLS: a
 	// starttls.Protocol by the number of the port.
 	StartTLS map[string]string `json:"startTLS,omitempty"`
 	// Restarts are the containers whose program is known to take up a new certificate only when
 	// it is started again.
 	Restarts []string `json:"restarts,omitempty"`
-	// Withheld are the attempts that the containers were not given any more, by the
-	// container's name.
-	Withheld map[string]string `json:"withheld,omitempty"`
 	// Reason is why nothing was injected, or nothing but the CA bundle; empty if more was.
 	Reason string `json:"reason,omitempty"`
 	// Notes are for people, each "REASON: sentence".
@@ -54,11 +42,8 @@ func (s InjectionStatus) Format() string {
 	o.text("keySource", string(s.KeySource))
 	o.text("service", s.Service)
 	o.texts("containers", s.Containers)
-	o.texts("attempts", s.Attempts)
-	o.texts("names", s.Names)
 	o.texts("startTLS", s.StartTLS)
 	o.list("restarts", s.Restarts)
-	o.texts("withheld", s.Withheld)
 	o.text("reason", s.Reason)
 	o.list("notes", s.Notes)
 	return o.String()
@@ -98,33 +83,5 @@ func (s InjectionStatus) Protocols() map[uint16]starttls.Protocol {
 			out[uint16(number)] = p
 		}
 	}
-	return out
-}
-
-// ContainerAttempt is the attempt of one container.
-type ContainerAttempt struct {
-	Container string
-	Attempt   string // AttemptOf
-	Withheld  bool   // it was left out
-}
-
-// maxContainerAttempts bounds how many attempts of one pod are read. Whoever writes a
-// pod can write its status too.
-const maxContainerAttempts = 16
-
-// ContainerAttempts returns the attempts in the status that are well-formed, by
-// container: first those that were made, then those that were withheld, and at most
-// maxContainerAttempts.
-func (s InjectionStatus) ContainerAttempts() []ContainerAttempt {
-	var out []ContainerAttempt
-	add := func(attempts map[string]string, withheld bool) {
-		for _, container := range slices.Sorted(maps.Keys(attempts)) {
-			if len(out) < maxContainerAttempts && IsAttempt(attempts[container]) && len(validation.IsDNS1123Label(container)) == 0 {
-				out = append(out, ContainerAttempt{container, attempts[container], withheld})
-			}
-		}
-	}
-	add(s.Attempts, false)
-	add(s.Withheld, true)
 	return out
 }

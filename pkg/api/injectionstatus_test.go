@@ -32,7 +32,7 @@ func TestInjectionStatusIsWrittenAsEncodingJSONWritesIt(t *testing.T) {
 	anyBytes := rapid.Map(rapid.SliceOfN(rapid.Byte(), 0, 6), func(b []byte) string { return string(b) })
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.Make[InjectionStatus]().Draw(t, "status")
-		s.Service, s.Attempts = anyBytes.Draw(t, "service"), rapid.MapOfN(anyBytes, anyBytes, 0, 3).Draw(t, "attempts")
+		s.Service, s.Containers = anyBytes.Draw(t, "service"), rapid.MapOfN(anyBytes, anyBytes, 0, 3).Draw(t, "containers")
 		s.Reason = rapid.StringMatching(`[ -\x7f]{0,9}`).Draw(t, "reason")
 		want, err := json.Marshal(s)
 		require.NoError(t, err)

@@ -31,8 +31,7 @@ const (
 	LabelManagedBy = Domain + "/managed-by"
 
 	// LabelInjected is "true" on every pod that the webhook injected. It is for people
-	// and selectors, and the rotator looks for attempts ([AttemptOf]) in the status of
-	// such pods alone.
+	// and selectors, and the rotator watches such pods alone until they are ready.
 	LabelInjected = Domain + "/injected"
 )
 
@@ -127,7 +126,8 @@ const (
 const (
 	ConditionReady   = Domain + "/Ready"
 	ConditionServing = Domain + "/Serving"
-	ConditionFlags   = Domain + "/Flags"
+	// ConditionPodsHealthy is False as long as pods fail that were injected, and else absent.
+	ConditionPodsHealthy = Domain + "/PodsHealthy"
 
 	// StateSuffix follows the type of a condition in that of the condition that holds the same
 	// as data, for processes: see package state.

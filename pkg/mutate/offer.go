@@ -1,9 +1,7 @@
 package mutate
 
 import (
-	"path"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -26,12 +24,9 @@ type offer struct {
 	flags []string
 	at    int
 	env   []corev1.EnvVar
-	// attempt names what the container gets without an explicit request, and
-	// withheld what it does not get any more; see api.AttemptOf.
-	attempt, withheld string
-	// names are those of the attempt's flags and variables that do not lead to the files.
-	names []string
-	notes []rules.Note
+	// unasked is true if the container gets it without an explicit request.
+	unasked bool
+	notes   []rules.Note
 }
 
 // placement is a container that gets the files, and what it gets of its recipe.
@@ -63,16 +58,9 @@ func (in *input) offerTo(c api.ContainerRef, allowed bool) offer {
 	}
 	line := commandline.Of(c.Container)
 	got := in.compare(c.Container, line, r)
-	asked := in.askedFor(r)
-	attempt := attemptOf(c.Container, line, r)
-	withheld := !asked && in.choice.Attempts.Withholds(attempt)
 	if !got.all {
-		if reason, detail := in.refusal(c, line, r, got, withheld); !allowed || reason != "" {
-			o := onlyNote(rules.Note{Reason: reason, Containers: []string{c.Name}, Detail: detail}, allowed)
-			if reason == rules.FlagsWithheld {
-				o.withheld = attempt
-			}
-			return o
+		if reason, detail := in.refusal(c, line, r, got); !allowed || reason != "" {
+			return onlyNote(rules.Note{Reason: reason, Containers: []string{c.Name}, Detail: detail}, allowed)
 		}
 	}
 	o := offer{recipe: r, serves: true, flags: elements(got.flags), env: got.env, at: line.End(), notes: in.notesOf(c, line, r)}
@@ -80,35 +68,13 @@ func (in *input) offerTo(c api.ContainerRef, allowed bool) offer {
 		o.at = line.Start(in.table().Knows)
 	}
 	switch {
-	case asked, r.program == nil && !in.guesses(): // its owner wrote the flags
+	case in.askedFor(r), r.program == nil && !in.guesses(): // its owner wrote the flags
 		return o
 	case r.program == nil:
 		o.notes = append(o.notes, rules.Note{Reason: rules.UnaskedFlags, Containers: []string{c.Name}, Detail: in.settings.CertFlag + " and " + in.settings.KeyFlag})
 	}
-	// What is there in spite of the fact cannot be left out, and nobody undoes what a static pod got.
-	if !withheld && in.choice.Host == "" {
-		o.attempt, o.names = attempt, r.otherNames(in.settings.MountPath)
-	}
+	o.unasked = in.choice.Host == "" // what happens to a static pod is not reported
 	return o
-}
-
-// otherNames returns the names of the recipe's flags and variables whose value does not lead
-// to the directory, and of its further directory.
-func (r *recipe) otherNames(dir string) (names []string) {
-	for _, s := range r.flags {
-		if !strings.Contains(s.Value, dir) {
-			names = append(names, s.Name)
-		}
-	}
-	for _, v := range r.env {
-		if !strings.Contains(v.Value, dir) {
-			names = append(names, v.Name)
-		}
-	}
-	if r.mount != "" { // what says that a program can do nothing with the files names it
-		names = append(names, path.Base(r.mount))
-	}
-	return names
 }
 
 // notesOf returns what is to be known about a container that gets the recipe.
@@ -148,7 +114,7 @@ func onlyNote(n rules.Note, allowed bool) offer {
 }
 
 // refusal returns why a container that lacks something of its recipe does not get it, or "".
-func (in *input) refusal(c api.ContainerRef, line commandline.Line, r *recipe, got comparison, withheld bool) (reason rules.Reason, detail string) {
+func (in *input) refusal(c api.ContainerRef, line commandline.Line, r *recipe, got comparison) (reason rules.Reason, detail string) {
 	switch {
 	case got.own != "":
 		return rules.FlagAlreadySet, got.own
@@ -158,8 +124,6 @@ func (in *input) refusal(c api.ContainerRef, line commandline.Line, r *recipe, g
 		return rules.UnknownProgram, ""
 	case len(got.flags) > 0 && len(line.Tokens) == 0 && !in.insists && !r.bare:
 		return rules.NoArgs, ""
-	case withheld:
-		return rules.FlagsWithheld, ""
 	}
 	if call := in.plaintextCall(c, r); call != "" && !in.askedFor(r) {
 		return rules.PlaintextCall, call
@@ -167,26 +131,11 @@ func (in *input) refusal(c api.ContainerRef, line commandline.Line, r *recipe, g
 	return "", ""
 }
 
-// attemptOf returns the name of the attempt to give the container its recipe. It is the same
-// whether the container has it already or not.
-func attemptOf(c *corev1.Container, line commandline.Line, r *recipe) string {
-	given := elements(r.flags)
-	executable, words := line.Without(given).Runs()
-	if r.mount != "" {
-		given = append(given, r.mount)
-	}
-	for _, v := range r.env {
-		given = append(given, v.Name+"="+v.Value)
-	}
-	return api.AttemptOf(programs.Untagged(c.Image), executable, words, given)
-}
-
 // give adds what the container gets of its recipe, but for variables.
 func give(c api.ContainerRef, o offer, patch *podpatch.Patch, report *Report) {
 	for _, n := range o.notes {
 		report.note(n)
 	}
-	report.tried(c, o)
 	if !o.serves {
 		return
 	}
@@ -201,7 +150,7 @@ func give(c api.ContainerRef, o offer, patch *podpatch.Patch, report *Report) {
 	} else {
 		podpatch.Insert(patch, podpatch.Field(c, "args"), len(c.Args), o.at-n, o.flags)
 	}
-	if policy := c.TerminationMessagePolicy; o.attempt != "" && (policy == "" || policy == corev1.TerminationMessageReadFile) {
+	if policy := c.TerminationMessagePolicy; o.unasked && (policy == "" || policy == corev1.TerminationMessageReadFile) {
 		patch.Add(podpatch.Field(c, "terminationMessagePolicy"), corev1.TerminationMessageFallbackToLogsOnError)
 	}
 }

@@ -28,11 +28,8 @@ type Report struct {
 	// Containers are those that have something injected, in the pod's order.
 	Containers []ContainerReport
 	Notes      []rules.Note
-	// attempts and withheld are those of the containers, by name; see api.AttemptOf. names
-	// are api.InjectionStatus.Names.
-	attempts, names, withheld map[string]string
-	startTLS                  map[string]string // api.InjectionStatus.StartTLS
-	restarts                  []string          // api.InjectionStatus.Restarts
+	startTLS   map[string]string // api.InjectionStatus.StartTLS
+	restarts   []string          // api.InjectionStatus.Restarts
 }
 
 // ContainerReport says what is injected into a container.
@@ -100,7 +97,7 @@ func (r Report) Warnings() []string {
 
 // status returns the value of the status annotation.
 func (r Report) status() string {
-	status := api.InjectionStatus{Secret: r.Secret, Service: r.Service, Attempts: r.attempts, Names: r.names, Withheld: r.withheld, StartTLS: r.startTLS, Restarts: r.restarts}
+	status := api.InjectionStatus{Secret: r.Secret, Service: r.Service, StartTLS: r.startTLS, Restarts: r.restarts}
 	if r.PodKey {
 		status.KeySource = api.KeySourcePod
 	}
@@ -131,22 +128,6 @@ func (r *Report) note(n rules.Note) {
 			r.Notes[i].Containers = append(r.Notes[i].Containers, c)
 		}
 	}
-}
-
-// tried adds what the container got, or did not get any more, without an explicit request.
-func (r *Report) tried(c api.ContainerRef, o offer) {
-	add := func(to *map[string]string, what string) {
-		if what == "" {
-			return
-		}
-		if *to == nil {
-			*to = map[string]string{}
-		}
-		(*to)[c.Name] = what
-	}
-	add(&r.attempts, o.attempt)
-	add(&r.names, strings.Join(o.names, ","))
-	add(&r.withheld, o.withheld)
 }
 
 // runs adds what is known of the container's program, nil for one that is not: what comes before TLS at its

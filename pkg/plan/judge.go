@@ -289,7 +289,7 @@ type verdict struct {
 
 // Reasons of the webhook that say why a container does not get what makes it serve TLS.
 var refusals = []rules.Reason{
-	rules.ProgramNeedsMore, rules.OlderVersion, rules.UnknownProgram, rules.NoArgs, rules.ShellWrapper, rules.FlagsWithheld, rules.OtherPort,
+	rules.ProgramNeedsMore, rules.OlderVersion, rules.UnknownProgram, rules.NoArgs, rules.ShellWrapper, rules.OtherPort,
 	rules.AmbiguousContainer, rules.UnknownContainer, rules.MountPathTaken, rules.MountPathReadOnly, rules.MountPathCovers, rules.FlagAlreadySet, rules.PlaintextCall,
 }
 

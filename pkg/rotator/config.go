@@ -4,7 +4,6 @@ import (
 	"errors"
 
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
-	correct "github.com/servingcert/servingcert/pkg/rotator/correct/controller"
 	missed "github.com/servingcert/servingcert/pkg/rotator/missed/controller"
 	probe "github.com/servingcert/servingcert/pkg/rotator/probe/controller"
 	restart "github.com/servingcert/servingcert/pkg/rotator/restart/controller"
@@ -21,7 +20,6 @@ type Config struct {
 	Serving serving.Config
 	Wake    wake.Config
 	Restart restart.Config
-	Correct correct.Config
 }
 
 // DefaultConfig returns the configuration of a rotator that is started without
@@ -34,12 +32,11 @@ func DefaultConfig() Config {
 		Serving: serving.DefaultConfig(),
 		Wake:    wake.DefaultConfig(),
 		Restart: restart.DefaultConfig(),
-		Correct: correct.DefaultConfig(),
 	}
 }
 
 // Validate returns an error that says what is wrong and what is allowed, one line
 // for each part.
 func (c Config) Validate() error {
-	return errors.Join(c.Cluster.Validate(), c.Missed.Validate(), c.Probe.Validate(), c.Serving.Validate(), c.Wake.Validate(), c.Restart.Validate(), c.Correct.Validate())
+	return errors.Join(c.Cluster.Validate(), c.Missed.Validate(), c.Probe.Validate(), c.Serving.Validate(), c.Wake.Validate(), c.Restart.Validate())
 }

@@ -45,8 +45,6 @@ func TestConfig(t *testing.T) {
 		"stuck":             {func(c *Config) { c.Restart.StuckAfter = 0 }, `restarts: time until stuck: "0s": must be positive`},
 		"time of a place":   {func(c *Config) { c.Restart.PlaceFor = 0 }, `restarts: time of a place: "0s": must be positive`},
 		"patience of holds": {func(c *Config) { c.Restart.Patience = -1 }, `restarts: patience: "-1ns": must not be negative`},
-		"correct rate":      {func(c *Config) { c.Correct.Rate = 0 }, `pods that are deleted in a second for --correct-flags: "0": must be at least 1`},
-		"correct backoff":   {func(c *Config) { c.Correct.MaxBackoff = 0 }, `backoff of --correct-flags: "1s" to "0s": must be positive, and the second at least the first`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cfg := valid

@@ -9,7 +9,7 @@
 //	serving   who serves what: condition Serving, stale workloads
 //	wake      which pods' kubelets are woken, so that files change at once
 //	restart   which stale workloads are restarted, when, and why not
-//	correct   which flags are taken back that the webhook gave unasked
+//	failing   which pods fail after the webhook gave them something: condition PodsHealthy
 //	report    ConfigMap servingcert-serving-status: all of them, for other processes
 //
 // They share the facts of pods (package pods) and the caches (package cluster). A

@@ -7,9 +7,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
-	correct "github.com/servingcert/servingcert/pkg/rotator/correct/controller"
+	failing "github.com/servingcert/servingcert/pkg/rotator/failing/controller"
 	missed "github.com/servingcert/servingcert/pkg/rotator/missed/controller"
-	judged "github.com/servingcert/servingcert/pkg/rotator/probe"
 	probe "github.com/servingcert/servingcert/pkg/rotator/probe/controller"
 	restart "github.com/servingcert/servingcert/pkg/rotator/restart/controller"
 	serving "github.com/servingcert/servingcert/pkg/rotator/serving/controller"
@@ -40,11 +39,7 @@ func setup(mgr manager.Manager, cfg Config) error {
 	}
 	looks := cluster.NewTrigger("stale workloads", c.Delay)
 	ledger := serving.NewLedger(c)
-	answers := correct.NewAnswers(c)
-	prober, err := probe.Setup(mgr, c, cfg.Probe, func(v judged.Visit, got []judged.Answer) {
-		ledger.Record(v, got)
-		answers.Record(v.Key, got)
-	})
+	prober, err := probe.Setup(mgr, c, cfg.Probe, ledger.Record)
 	if err != nil {
 		return fmt.Errorf("prober: %w", err)
 	}
@@ -62,12 +57,8 @@ func setup(mgr manager.Manager, cfg Config) error {
 	if err := restart.Setup(mgr, c, cfg.Restart, restart.Partners{Stale: ledger.Stale, Looks: looks}); err != nil {
 		return fmt.Errorf("restarts: %w", err)
 	}
-	flags := correct.Partners{Answers: answers}
-	if cfg.Serving.Verify {
-		flags.Dial = prober.Ask
-	}
-	if err := correct.Setup(mgr, c, cfg.Correct, flags); err != nil {
-		return fmt.Errorf("flags: %w", err)
+	if err := failing.Setup(c); err != nil {
+		return fmt.Errorf("failing pods: %w", err)
 	}
 	return nil
 }

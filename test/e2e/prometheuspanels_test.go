@@ -22,7 +22,7 @@ import (
 // mayBeEmpty are the panels that show what goes wrong with workloads, of which this scene has none. Others may, so that
 // some have results; make alerts fills them all.
 var mayBeEmpty = []string{
-	"Stale certificates end in", "Restarts", "Pods that were missed", "Flags that are withheld",
+	"Stale certificates end in", "Restarts", "Pods that were missed", "Pods that fail after an injection",
 	"Requests that wait", "Answers", // of kubelets, which the signer approves only if it is told to
 	"Stores that need attention", "Stores end in", "Switches", // of hostsync
 }

@@ -48,10 +48,10 @@ servingcert.dev/leaf on the pods as soon as their certificate or CA bundle chang
 the files of a pod at once when the pod changes. A workload that still serves an older certificate gets event ServesOldCertificate, or is
 restarted if its pod template is annotated servingcert.dev/on-rotate: restart.
 
-Where the webhook gave a container unrequested flags, and its program exits because of them,
-or ignores them and fails its probes, the rotator takes them back: it says so in condition
-servingcert.dev/Flags of the Service, which the webhook obeys, and deletes the pods that crash or are
-not ready, so that their controllers make them anew.
+A pod may fail because of what the webhook added. If a container that was given something exits again
+and again, or is not ready a minute after its pod was started, condition servingcert.dev/PodsHealthy of
+the Service and an event quote the end of what it wrote, and name the annotation that leaves out what
+was added. The rotator takes nothing back by itself.
 
 The first of these is --controllers=trust, all others are --controllers=pods. Each has a Lease of its
 own, and rights of its own: installed, they are two Deployments, of which the one that dials pods may
@@ -118,8 +118,6 @@ func command(cfg Config) process.Command {
 				"ranges of IP addresses that pods have; pods with other addresses are not dialled, unless they are on the host network and have their node's. Without it: any but loopback, link-local, multicast, broadcast and unspecified addresses, and those of clouds' metadata services. A loopback or link-local range, or a metadata service, must be named by itself")
 			fs.IntVar(&cfg.Rotator.Restart.Max, "max-restarts", cfg.Rotator.Restart.Max,
 				"workloads of the whole cluster that may roll out at a time because their pods serve an old certificate and are annotated "+api.AnnotationOnRotate+": restart; 0 restarts none")
-			fs.BoolVar(&cfg.Rotator.Correct.Enabled, "correct-flags", cfg.Rotator.Correct.Enabled,
-				"take back flags that the webhook gave to a container without being asked, if its program exits because of them, or ignores them and fails its probes: new pods do not get them, and such pods are deleted; if false, that is only told (condition "+api.ConditionFlags+")")
 			fs.DurationVar(&cfg.Trust.MaxBackoff, "max-backoff", cfg.Trust.MaxBackoff, "longest wait before a failed write to a target is retried")
 		},
 		Validate: func() error {

@@ -145,9 +145,6 @@
 {{- if not .wake }}
 - --wake=false
 {{- end }}
-{{- if not .correctFlags }}
-- --correct-flags=false
-{{- end }}
 {{- with .podCIDRs }}
 - --pod-cidrs={{ join "," . }}
 {{- end }}

@@ -34,7 +34,7 @@ type envelope[S State] struct {
 }
 
 // A State is what one condition tells other processes.
-type State interface{ Ready | Serving | Flags }
+type State interface{ Ready | Serving }
 
 // A Condition is what one controller says of a Service: to people in words, and to other
 // processes as data.

@@ -1,7 +1,6 @@
 package state
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -50,12 +49,6 @@ func TestStatesReadBack(t *testing.T) {
 		got, ok := ServingOf(says(api.ConditionServing, drawText(t), Serving{want.Leaf, since, ports, stale}))
 		assert.True(t, ok)
 		assert.Equal(t, Serving{want.Leaf, since.UTC(), ports, stale}, got)
-
-		flags := Flags{{
-			Attempt: rapid.StringMatching(`[0-9a-f]{16}`).Draw(t, "attempt"), Workload: "Deployment/web", Container: "app", Since: since.UTC(),
-			Verdict: rapid.SampledFrom([]Verdict{VerdictWithheld, VerdictCleared, VerdictSuspected}).Draw(t, "verdict"), OnTrial: rapid.Bool().Draw(t, "on trial"),
-		}}
-		assert.Equal(t, flags, FlagsOf(says(api.ConditionFlags, drawText(t), flags)))
 	})
 }
 
@@ -68,8 +61,6 @@ func TestTheFormOfStates(t *testing.T) {
 		`{"v":1,"state":{}}`: Say(metav1.Condition{}, Ready{}),
 		`{"v":1,"state":{"leaf":"` + someLeaf + `","since":"2026-05-01T12:00:00Z"}}`: Say(metav1.Condition{}, Serving{Leaf: someLeaf, Since: since}),
 		`{"v":1,"state":{"since":"2026-05-01T12:00:00Z","ports":"0a"}}`:              Say(metav1.Condition{}, Serving{Since: since, Ports: "0a"}),
-		`{"v":1,"state":[{"attempt":"0a","verdict":"withheld","workload":"Deployment/web","container":"app","since":"2026-05-01T12:00:00Z","onTrial":true}]}`: Say(metav1.Condition{},
-			Flags{{"0a", VerdictWithheld, "Deployment/web", "app", since, true}}),
 	} {
 		assert.Equal(t, want, c.State)
 	}
@@ -104,14 +95,6 @@ func TestStatesHaveRoom(t *testing.T) {
 	assert.Equal(t, r, ReadyOf(says(api.ConditionReady, "", r)))
 	assert.LessOrEqual(t, len(Say(metav1.Condition{}, r).State), api.MaxReadyState)
 	assert.Len(t, Ready{}.WithKept(slices.Repeat([]string{"web-tls"}, 100)).Kept, api.MaxKept)
-
-	var many Flags
-	for i := range MaxAttempts + 5 {
-		many = append(many, Attempt{Attempt: fmt.Sprintf("%016x", i), Verdict: VerdictSuspected, Workload: "Deployment/" + long, Container: strings.Repeat("a", 63), OnTrial: true})
-	}
-	got := FlagsOf(says(api.ConditionFlags, "", many))
-	assert.Equal(t, many[:MaxAttempts], got)
-	assert.LessOrEqual(t, len(Say(metav1.Condition{}, got).State), api.MaxMessage)
 }
 
 func TestMessagesAreReadUpToTheirLimit(t *testing.T) {
@@ -120,25 +103,6 @@ func TestMessagesAreReadUpToTheirLimit(t *testing.T) {
 		svc := with(metav1.Condition{Type: api.ConditionReady + api.StateSuffix, Message: text + strings.Repeat(" ", size-len(text))})
 		assert.Equal(t, want, ReadyOf(svc).Secret == "web-tls", size)
 	}
-}
-
-func TestWhatIsNoAttemptIsPassedOver(t *testing.T) {
-	longest := strings.Repeat("k", 63) + "/" + strings.Repeat("a", 253)
-	good := Attempt{Attempt: "0a0a0a0a0a0a0a0a", Verdict: VerdictWithheld, Workload: longest, Container: "app"}
-	bad := slices.Repeat([]Attempt{good}, 4)
-	bad[0].Attempt, bad[1].Verdict = "0A0A0A0A0A0A0A0A", "kept"
-	bad[2].Workload, bad[3].Container = longest+"a", strings.Repeat("a", 64)
-	assert.Equal(t, Flags{good}, FlagsOf(says(api.ConditionFlags, "", append(Flags(bad), good))))
-	assert.Empty(t, FlagsOf(&corev1.Service{}))
-}
-
-func TestFlags(t *testing.T) {
-	f := Flags{{Attempt: "a", Verdict: VerdictWithheld, OnTrial: true}, {Attempt: "b", Verdict: VerdictWithheld}, {Attempt: "c", Verdict: VerdictCleared}, {Attempt: "d", Verdict: VerdictSuspected}}
-	assert.Equal(t, f[1:2], f.Established(), "neither on trial nor of another verdict")
-	assert.True(t, f.Withholds("a"))
-	assert.True(t, f.Withholds("b"))
-	assert.False(t, f.Withholds("c"))
-	assert.False(t, f.Withholds("d"))
 }
 
 func TestPartIn(t *testing.T) {

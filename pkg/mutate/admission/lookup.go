@@ -118,9 +118,6 @@ func keptOfService(svc *corev1.Service) api.Keep {
 	if c := api.Condition(svc, api.ConditionReady); c != nil && c.Status == metav1.ConditionFalse {
 		keep.Conditions = append(keep.Conditions, api.ConditionReady)
 	}
-	if api.Condition(svc, api.ConditionFlags) != nil {
-		keep.Conditions = append(keep.Conditions, api.ConditionFlags)
-	}
 	return keep
 }
 

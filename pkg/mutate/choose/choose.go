@@ -13,7 +13,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/formats"
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
 	"github.com/servingcert/servingcert/pkg/mutate/rules"
@@ -106,9 +105,6 @@ type Choice struct {
 	Config
 	// ServiceSettings and NamespaceSettings are what the Service and the namespace say.
 	ServiceSettings, NamespaceSettings api.Settings
-	// Attempts are what the rotator found out about what pods of the Service were given,
-	// and what programs said of themselves anywhere in the namespace.
-	Attempts state.Flags
 	// Formats are what the Secret has beside the pair.
 	Formats formats.Set
 	// Password is that of the Formats; empty if none of them has one.
@@ -167,7 +163,7 @@ func Secret(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 		return c
 	}
 	c.Issued = c.PodKey != nil || issued(asking, c.Secret)
-	c.addServices(asking, selecting, pod)
+	c.addServices(selecting, pod)
 	if known.HostFiles != "" { // which has the pair and the bundle, and nothing else
 		c.Host, c.NoPodKeys = path.Join(known.HostFiles, pod.Name), false
 		return c
@@ -195,12 +191,9 @@ func (c *Choice) formatsOf(asking []asker) (held formats.Set, password string) {
 	return held, password
 }
 
-// addServices adds what the Services that ask for a certificate, and those of them that select the
-// pod, say of its containers.
-func (c *Choice) addServices(asking, selecting []asker, pod *corev1.Pod) {
-	for _, s := range asking {
-		c.Attempts = append(c.Attempts, state.FlagsOf(s.Service).Established()...)
-	}
+// addServices adds what the Services that ask for a certificate and select the pod say of its
+// containers.
+func (c *Choice) addServices(selecting []asker, pod *corev1.Pod) {
 	for _, s := range selecting {
 		if s.from != c.origin() {
 			c.noteOtherProxies(s.Service, pod)
@@ -210,7 +203,6 @@ func (c *Choice) addServices(asking, selecting []asker, pod *corev1.Pod) {
 			c.Service = s.Name
 			c.ServiceSettings = c.settingsOf("Service "+s.Name, s.Annotations)
 		}
-		c.Attempts = append(c.Attempts, state.FlagsOf(s.Service)...)
 		c.addPorts(s.Service, pod)
 	}
 }

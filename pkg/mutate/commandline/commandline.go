@@ -9,8 +9,6 @@
 package commandline
 
 import (
-	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -52,35 +50,3 @@ func (l Line) Start(known func(executable string) bool) int {
 	}
 	return start
 }
-
-// Without returns the command line without these tokens.
-func (l Line) Without(given []string) Line {
-	isGiven := func(t string) bool { return slices.Contains(given, t) }
-	command := slices.DeleteFunc(slices.Clone(l.Tokens[:l.Command]), isGiven)
-	args := slices.DeleteFunc(slices.Clone(l.Tokens[l.Command:]), isGiven)
-	return Line{append(command, args...), len(command)}
-}
-
-// Runs returns the base name of the executable, empty for what the image starts, and the word
-// after it if that says what it runs: a subcommand, or the script of an interpreter.
-func (l Line) Runs() (executable string, words []string) {
-	rest := l.Tokens[min(l.Program(), len(l.Tokens)):]
-	if l.Program() < l.Command {
-		executable, rest = path.Base(rest[0]), rest[1:]
-	}
-	interprets := executable != "" && (isShellName(executable) || slices.Contains(interpreters, executable))
-	for _, t := range rest {
-		switch {
-		case interprets && strings.HasPrefix(t, "-"): // an option of the interpreter
-		case interprets, subcommand.MatchString(t):
-			return executable, []string{t}
-		default:
-			return executable, nil
-		}
-	}
-	return executable, nil
-}
-
-// subcommand matches a word that says what a program of several does, and no value such as a
-// path, an address or a URL.
-var subcommand = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9_-]{0,30}$`)

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
-	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 )
 
@@ -92,36 +91,4 @@ func TestIsShellOption(t *testing.T) {
 			t.Fatalf("%q: %v, want %v", arg, got, want)
 		}
 	})
-}
-
-// TestWhatRuns: what says which flags are known, and no other argument.
-func TestWhatRuns(t *testing.T) {
-	for _, tt := range []struct {
-		command, args []string
-		executable    string
-		words         []string
-	}{
-		{nil, nil, "", nil},
-		{nil, []string{"--port=80", "serve"}, "", nil},
-		{nil, []string{"serve", "--port=80"}, "", []string{"serve"}},
-		{nil, []string{"/data", "serve"}, "", nil},
-		{nil, []string{"TCP-LISTEN:80", "TCP:db:80"}, "", nil},
-		{[]string{"/bin/app"}, nil, "app", nil},
-		{[]string{"/bin/app", "query"}, []string{"--port=80"}, "app", []string{"query"}},
-		{[]string{"app"}, []string{"10.0.0.1"}, "app", nil},
-		{[]string{"tini", "--", "app", "serve"}, nil, "app", []string{"serve"}},
-		{[]string{"nice", "-n", "10", "/bin/app", "serve"}, nil, "app", []string{"serve"}},
-		{[]string{"python3", "-m"}, nil, "python3", nil},
-		{[]string{"docker-entrypoint.sh", "mysqld"}, nil, "mysqld", nil},
-		{[]string{"docker-entrypoint.sh", "--port=1"}, nil, "docker-entrypoint.sh", nil},
-		{[]string{"node", "--enable-source-maps", "dist/server.js"}, []string{"8080"}, "node", []string{"dist/server.js"}},
-		{[]string{"java", "-Xmx1g", "-jar", "/app.jar"}, nil, "java", []string{"/app.jar"}},
-		{[]string{"app", strings.Repeat("a", 32)}, nil, "app", nil},
-	} {
-		executable, words := Of(&corev1.Container{Command: tt.command, Args: tt.args}).Runs()
-		assert.Equal(t, tt.executable, executable, "%q %q", tt.command, tt.args)
-		assert.Equal(t, tt.words, words, "%q %q", tt.command, tt.args)
-	}
-	line := Of(&corev1.Container{Command: []string{"app", "--cert=/c", "serve"}, Args: []string{"--key=/k", "x"}})
-	assert.Equal(t, Line{[]string{"app", "serve", "x"}, 2}, line.Without([]string{"--cert=/c", "--key=/k"}))
 }

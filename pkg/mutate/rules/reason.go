@@ -54,7 +54,6 @@ const (
 	PlaintextCall    Reason = "PlaintextCall"
 	UnknownProgram   Reason = "UnknownProgram"
 	UnaskedFlags     Reason = "UnaskedFlags"
-	FlagsWithheld    Reason = "FlagsWithheld"
 
 	ProxyPortDeclared Reason = "ProxyPortDeclared"
 	ProxyNotAsked     Reason = "ProxyNotAsked"

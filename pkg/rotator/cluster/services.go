@@ -53,13 +53,13 @@ func (c *Cluster) OptIn(ctx context.Context, namespace string) (optedIn, exclude
 // Keep returns what is kept of a Service with a certificate, or that asks for one, what
 // decides about pods and its conditions, and of any other Service its identity.
 func Keep(svc *corev1.Service) api.Keep {
-	keep := api.Keep{Conditions: []string{api.ConditionServing, api.ConditionFlags}}
+	keep := api.Keep{Conditions: []string{api.ConditionServing, api.ConditionPodsHealthy}}
 	if api.Asks(svc) {
 		keep.Annotations = []string{api.AnnotationSecretName, api.AnnotationKeySource}
 	}
 	if _, hasPart := state.PartIn(svc); hasPart || api.WantsPodKeys(svc) {
 		keep.Annotations = append(keep.Annotations, api.AnnotationRenewAfter, api.AnnotationProbe)
-		keep.Conditions = []string{api.ConditionReady, api.ConditionServing, api.ConditionFlags}
+		keep.Conditions = []string{api.ConditionReady, api.ConditionServing, api.ConditionPodsHealthy}
 		keep.CreationTimestamp, keep.Selector, keep.Ports, keep.ClusterIP = true, true, true, true
 	}
 	return keep

@@ -19,7 +19,7 @@ import (
 type Facts struct {
 	metav1.TypeMeta
 	// ObjectMeta holds namespace, name, resource version and deletion; the UID of
-	// a pod that no workload made, that crashes, or that mounts a Secret or the CA
+	// a pod that no workload made, that is in trouble, or that mounts a Secret or the CA
 	// bundle, and when those that mount one were created; nothing else. Of a mirror pod
 	// the same is kept as of one that mounts a Secret.
 	metav1.ObjectMeta
@@ -40,9 +40,8 @@ type Facts struct {
 	// started is when the first of its running containers that have the CA bundle in a volume was
 	// started, in Unix time; 0 if none was.
 	started int64
-	// Crashes and Unready are nil for most pods.
-	Crashes *Crashes
-	Unready *Unready
+	// Trouble is nil for most pods.
+	Trouble *Trouble
 }
 
 // Template is what the pods of one template have in common, and what all that is
@@ -82,7 +81,7 @@ type Template struct {
 	// Noted is what the webhook noted on the pods of a workload, whose warnings nobody has
 	// read; empty for others.
 	Noted string
-	// Given is empty for most pods.
+	// Given is empty for pods that were not injected.
 	Given Given
 	// startTLS is what the webhook knows that programs of the pods speak before TLS, each
 	// PORT=PROTOCOL, separated by commas; see Protocols.
@@ -147,9 +146,8 @@ func FactsOf(pod *corev1.Pod) *Facts {
 		ResourceVersion:   pod.ResourceVersion,
 		DeletionTimestamp: pod.DeletionTimestamp,
 	}
-	f.Crashes = crashesOf(pod, status, &t)
-	f.Unready = unreadyOf(pod, status, &t)
-	if f.Crashes != nil || t.Workload == (Workload{}) || t.canServe() || t.Roots {
+	f.Trouble = troubleOf(pod, status, t.Given)
+	if f.Trouble != nil || t.Workload == (Workload{}) || t.canServe() || t.Roots {
 		f.UID = pod.UID
 	}
 	if t.Roots {

@@ -11,36 +11,21 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Given is what the webhook's status says of a pod that it injected and of which an
-// attempt was made or withheld. A status can be forged by whoever may create pods. All
-// that follows from it concerns pods and Services of the pod's own namespace, if that is
-// opted in.
+// Given is what the webhook's status says of a pod that it injected. A status can be forged by
+// whoever may create pods. All that follows from it concerns pods and Services of the pod's own
+// namespace, if that is opted in.
 type Given struct {
-	Service, Secret string // one may be empty
-	// Attempts is CONTAINER=ATTEMPT,… with "!" before the container if the attempt was
-	// withheld. A string, because a Template is compared as a whole.
-	Attempts string
+	Service, Secret string // for which; one or both may be empty
+	Injected        bool
 }
 
 // givenOf returns what the status s says of a pod. left is why the webhook leaves the pod
 // alone: it did not write that status then.
 func givenOf(pod *corev1.Pod, s api.InjectionStatus, left Reason) Given {
-	attempts := s.ContainerAttempts()
-	if len(attempts) == 0 || pod.Labels[api.LabelInjected] != "true" || left != "" && left != ReasonFinished {
+	if len(s.Containers) == 0 || pod.Labels[api.LabelInjected] != "true" || left != "" && left != ReasonFinished {
 		return Given{}
 	}
-	var g Given
-	var b strings.Builder
-	for i, a := range attempts {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		if a.Withheld {
-			b.WriteByte('!')
-		}
-		b.WriteString(a.Container + "=" + a.Attempt)
-	}
-	g.Attempts = b.String()
+	g := Given{Injected: true}
 	if len(validation.IsDNS1123Label(s.Service)) == 0 {
 		g.Service = s.Service
 	}
@@ -48,21 +33,6 @@ func givenOf(pod *corev1.Pod, s api.InjectionStatus, left Reason) Given {
 		g.Secret = s.Secret
 	}
 	return g
-}
-
-// ContainerAttempts returns the attempts that were made with the pods' containers, and
-// those that were withheld.
-func (t *Template) ContainerAttempts() []api.ContainerAttempt {
-	if t.Given.Attempts == "" {
-		return nil
-	}
-	var out []api.ContainerAttempt
-	for entry := range strings.SplitSeq(t.Given.Attempts, ",") {
-		name, attempt, _ := strings.Cut(entry, "=")
-		container, withheld := strings.CutPrefix(name, "!")
-		out = append(out, api.ContainerAttempt{Container: container, Attempt: attempt, Withheld: withheld})
-	}
-	return out
 }
 
 // Revision returns which version of its workload's template the pods were made from, as

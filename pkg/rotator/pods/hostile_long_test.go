@@ -24,16 +24,16 @@ func TestFactsOfHugePodsTakeTimeByTheirSize(t *testing.T) {
 	}
 	containers := func(n int) *corev1.Pod {
 		pod := crashed(1, 1)
-		attempts := map[string]string{}
+		given := map[string]string{}
 		for i := range n {
 			name := fmt.Sprint("c", i)
 			if i < 20 {
-				attempts[name] = someAttempt
+				given[name] = "files,env,flags"
 			}
 			pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: name})
 			pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, crashing(name, "said"))
 		}
-		withStatus(api.InjectionStatus{Attempts: attempts})(pod)
+		withStatus(api.InjectionStatus{Containers: given})(pod)
 		return pod
 	}
 	for name, tc := range map[string]func(n int) *corev1.Pod{

@@ -89,7 +89,7 @@ func TestPortsHaveTheSecretsOfTheirContainer(t *testing.T) {
 // crashed returns a pod whose container app was given n mounts of the Secret and as many arguments,
 // and crashes.
 func crashed(mounts, arguments int) *corev1.Pod {
-	pod := rotatortest.Pod(rotatortest.SecretVolume("web-tls"), withStatus(api.InjectionStatus{Secret: "web-tls", Attempts: map[string]string{"app": someAttempt}}), statuses(crashing("app", "said")))
+	pod := rotatortest.Pod(rotatortest.SecretVolume("web-tls"), withStatus(api.InjectionStatus{Secret: "web-tls", Containers: map[string]string{"app": "files,env,flags"}}), statuses(crashing("app", "said")))
 	c := corev1.Container{Name: "app"}
 	for i := range mounts {
 		c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "v", MountPath: fmt.Sprint("/m", i)})
@@ -104,18 +104,18 @@ func crashed(mounts, arguments int) *corev1.Pod {
 // hugePod returns a pod as large as can be in everything that is kept.
 func hugePod() *corev1.Pod {
 	long := func(n int, text string) string { return strings.Repeat(text, n)[:n] }
-	attempts := map[string]string{}
 	pod := rotatortest.ReadyPod(long(253, "n"), "")
 	pod.Namespace, pod.UID, pod.ResourceVersion = long(63, "n"), types.UID(long(100, "u")), long(100, "r")
 	pod.Spec.Hostname, pod.Spec.Subdomain = long(63, "h"), long(63, "s")
 	pod.OwnerReferences = []metav1.OwnerReference{{APIVersion: long(317, "\u00e9"), Kind: long(63, "\u00e9"), Name: long(253, "\u00e9"), UID: types.UID(long(253, "u")), Controller: new(true)}}
+	given := api.InjectionStatus{Secret: long(250, "s") + "000", Service: long(63, "s"), Reason: "x", Containers: map[string]string{}}
 	var sources []corev1.VolumeProjection
 	for i := range 500 {
 		name := fmt.Sprintf("%s%03d", long(250, "s"), i)
 		sources = append(sources, corev1.VolumeProjection{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: name}}})
 		pod.Labels[fmt.Sprint(long(250, "l"), ".example.com/", long(60, "k"), i)] = long(63, "v")
 		name = fmt.Sprint("c", i, long(50, "c"))
-		attempts[name] = someAttempt
+		given.Containers[name] = "files,env,flags"
 		c := corev1.Container{Name: name, VolumeMounts: []corev1.VolumeMount{{Name: "all", MountPath: "/m"}}}
 		for j := range 100 {
 			c.Ports = append(c.Ports, corev1.ContainerPort{Name: fmt.Sprint(long(10, "p"), j), ContainerPort: int32(i*100 + j)})
@@ -123,18 +123,10 @@ func hugePod() *corev1.Pod {
 		}
 		pod.Spec.Containers = append(pod.Spec.Containers, c)
 		status := crashing(name, long(32<<10, "m"))
-		status.LastTerminationState.Terminated.Reason = long(32<<10, "r")
 		pod.Status.ContainerStatuses = append(pod.Status.ContainerStatuses, status)
 	}
 	sources = append(sources, corev1.VolumeProjection{PodCertificate: &corev1.PodCertificateProjection{SignerName: api.SignerName}})
 	pod.Spec.Volumes = []corev1.Volume{{Name: "all", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: sources}}}}
-	given := api.InjectionStatus{Secret: long(250, "s") + "000", Service: long(63, "s"), Reason: "x", Attempts: map[string]string{}}
-	for name, attempt := range attempts {
-		if given.Attempts[name] = attempt; len(given.Format()) > api.MaxAnnotation {
-			delete(given.Attempts, name)
-			break
-		}
-	}
 	withStatus(given)(pod)
 	pod.Annotations[api.AnnotationLeaf] = long(api.LongestMounted(FactsOf(pod).Template.Value().mounted()), "secret/x=")
 	pod.Annotations[api.AnnotationMode] = long(100<<10, "\u00e9")
@@ -156,7 +148,7 @@ func TestWhatIsKeptOfOnePod(t *testing.T) {
 // kept returns how many bytes of text are in the facts.
 func kept(f *Facts) int {
 	size := textIn(reflect.ValueOf(f.Template.Value())) + len(f.Leaf())
-	for _, v := range []any{f.ObjectMeta, f.Crashes, f.Unready} {
+	for _, v := range []any{f.ObjectMeta, f.Trouble} {
 		size += textIn(reflect.ValueOf(v))
 	}
 	return size

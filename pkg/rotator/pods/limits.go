@@ -18,23 +18,12 @@ const (
 	maxPorts  = 8 << 10 // bytes of its TCP ports, as portsOf writes them
 	maxMounts = 8 << 10 // bytes of the names of Secrets; there are at most api.MaxMounts
 
-	// maxCrashes bounds the containers with an attempt that crash, and those without.
-	maxCrashes = 16
-	// maxMessage and maxMessages bound a termination message, and those of all
-	// containers, in bytes. A kubelet that takes one from the log writes no more, and no
-	// more for a pod.
-	maxMessage  = 2 << 10
-	maxMessages = 12 << 10
-	maxReason   = 64 // bytes of why a container has ended
+	// maxSaid is how many bytes of the end of a termination message are kept, and maxParts how
+	// many are read of what the webhook says that it gave one container.
+	maxSaid  = 200
+	maxParts = 200
 	// maxNoted bounds what the webhook noted, in characters: what an event has room for.
 	maxNoted = 600
-	// maxNames and maxName bound the names of flags and variables of all containers that
-	// crash, and the bytes of each: as many as a flag may have that an annotation names.
-	maxNames = 32
-	maxName  = 100
-	// maxDirectories bounds in how many directories of a container such names are
-	// looked for.
-	maxDirectories = 8
 
 	maxHostname = validation.DNS1123LabelMaxLength
 	maxOwner    = validation.DNS1123SubdomainMaxLength // bytes of each part of an owner reference, quoted
@@ -65,19 +54,4 @@ func leafOf(annotation string, mounted []string) string {
 		return ""
 	}
 	return annotation
-}
-
-// IsName reports whether it can be the name of a flag or a variable, without dashes in
-// front: ASCII letters, digits, hyphens, underscores and dots.
-func IsName(s string) bool {
-	some := false
-	for i := range min(len(s), maxName+1) {
-		switch b := s[i]; {
-		case '0' <= b && b <= '9', 'a' <= b && b <= 'z', 'A' <= b && b <= 'Z':
-			some = true
-		case b != '-' && b != '_' && b != '.':
-			return false
-		}
-	}
-	return some && len(s) <= maxName
 }

@@ -37,9 +37,7 @@ type Visit struct {
 
 // Key identifies a Visit.
 type Key struct {
-	// Of is whose certificate the pod should serve: a namespace and no Key if the pod is
-	// dialled for something else.
-	Of  pods.NamespacedKey
+	Of  pods.NamespacedKey // whose certificate the pod should serve
 	Pod types.UID
 }
 

@@ -10,7 +10,7 @@ import (
 // groups are constants without a type of their own, by the beginning of their Go names.
 var groups = []struct{ name, pkg, prefix string }{
 	{"events", "", "Event"},
-	{"flags", "api", "Flags"},
+	{"healthy", "api", "Pods"},
 	{"serving", "api", "Serving"},
 	{"podcert", "podcert", "reason"},
 	{"csr", "csr", "reason"},

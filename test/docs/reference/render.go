@@ -19,7 +19,7 @@ var (
 	conditions = []section{
 		{"Reasons of condition Ready", "Also of events on the Service, and label `reason` of `servingcert_certificates_issued_total` and `servingcert_issue_failures_total`. [What they mean](architecture.md#what-a-person-sees).", []string{"signer.Reason", "signer/issue.Reason"}},
 		{"Reasons of condition Serving", "[What to do about each](how-rotation-reaches-pods.md#is-it-served).", []string{"serving"}},
-		{"Reasons of condition Flags", "Also of events on the Service and the workload. [What to do](operations.md#flags-that-a-program-does-not-know).", []string{"flags"}},
+		{"Reasons of condition PodsHealthy", "Also of events on the Service and the workload. [What to do](operations.md#pods-that-fail-after-an-injection).", []string{"healthy"}},
 		{"Answers to PodCertificateRequests", "Reasons of their conditions, of events on the pod, and of `servingcert_pod_certificate_failures_total`, beside those of condition Ready. [What to do](pod-keys.md).", []string{"podcert"}},
 		{"Answers to CertificateSigningRequests", "Reasons of their conditions, of events, and of `servingcert_csr_failures_total`, beside those of condition Ready. [What to do](pod-keys.md#the-workload-makes-the-key-itself).", []string{"csr"}},
 		{"Problems and warnings of the CA", "In ConfigMap `servingcert-ca-status` and `kubectl servingcert status`; reasons of condition Ready, and of `servingcert_ca_problem` and `servingcert_ca_warning`. [What to do](runbooks.md#the-signer-and-the-ca).", []string{"ca"}},
@@ -35,7 +35,6 @@ var (
 		{"States of targets, and why they are written", "Labels `state` and `why` of `servingcert_trust_…`.", []string{"trust.State", "trust.KindState", "trust.Why"}},
 		{"Results of dials", "Why a port is unreachable, or its pod was not dialled.", []string{"rotator/probe.Kind", "rotator/probe.Cause"}},
 		{"Kinds of connections", "Field `kind` of plaintext clients in what a proxy answers under `/clients`; `tls`, `ssl` and `gss` are not in it.", []string{"proxy.Kind"}},
-		{"Verdicts on flags", "Label `verdict` of `servingcert_flags_verdicts_total`.", []string{"api/state.Verdict"}},
 	}
 	keys = []section{
 		{"Keys", "[What each means](reference.md).", []string{"annotations"}},
@@ -47,7 +46,7 @@ var (
 	// unseen are constants of which nobody sees the values.
 	unseen = []string{"ca.Origin", "ca.StepKind", "ca.InterimStep", "api.Place", "cmd/kubectl-servingcert.style", "cmd/kubectl-servingcert/internal/judge.MigrationStep",
 		"cmd/kubectl-servingcert/internal/judge.SecretState", "doctor.Group", "doctor.ID", "doctor.Level", "hostfiles.Kind", "hostfiles.Seen", "hostfiles.Step", "mutate/choose.By", "mutate.part", "plan.Speaks", "plan.Today", "plan.Via", "plan.Way", "mutate/programs.Reload", "api.KeyAlgorithm", "trust.PolicyAct", "trust.PolicyCause", "trust.Report",
-		"rotator/correct.Evidence", "rotator/missed.Reason", "rotator/pods.Reason", "ready", "conditions", "events"}
+		"rotator/missed.Reason", "rotator/pods.Reason", "ready", "conditions", "events"}
 )
 
 const intro = `# Everything that servingcert says and takes

@@ -66,7 +66,7 @@ func TestWhoMayWriteConditionsOfServices(t *testing.T) {
 	}{
 		{"forge by a patch", "", strategic(forged(api.ConditionReady)), onlyTheirs, onlyTheirs},
 		{"forge another's", "", strategic(forged(api.ConditionServing)), onlyTheirs, onlyTheirs},
-		{"forge another's other", "", strategic(forged(api.ConditionFlags)), onlyTheirs, onlyTheirs},
+		{"forge another's other", "", strategic(forged(api.ConditionPodsHealthy)), onlyTheirs, onlyTheirs},
 		{"one that nobody writes", "", strategic(forged("servingcert.dev/Mine")), onlyTheirs, onlyTheirs},
 		{"forge by an apply", "", apply(api.ConditionReady), onlyTheirs, onlyTheirs},
 		{"forge by a merge patch", "", raw(types.MergePatchType, forged(api.ConditionReady)), onlyTheirs, onlyTheirs},

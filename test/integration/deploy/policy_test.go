@@ -154,7 +154,7 @@ func TestWhatTheSignerMayChangeOfAService(t *testing.T) {
 		{"its condition", fmt.Sprintf(condition, api.ConditionReady), ""},
 		{"its condition away", `{"status":{"conditions":[{"type":"servingcert.dev/Ready","$patch":"delete"}]}}`, ""},
 		{"the rotator's condition", fmt.Sprintf(condition, api.ConditionServing), "condition servingcert.dev/Ready only"},
-		{"the rotator's other condition", fmt.Sprintf(condition, api.ConditionFlags), "condition servingcert.dev/Ready only"},
+		{"the rotator's other condition", fmt.Sprintf(condition, api.ConditionPodsHealthy), "condition servingcert.dev/Ready only"},
 		{"somebody's condition", fmt.Sprintf(condition, "example.com/Programmed"), "condition servingcert.dev/Ready only"},
 		{"somebody's condition away", `{"status":{"conditions":[{"type":"example.com/There","$patch":"delete"}]}}`, "condition servingcert.dev/Ready only"},
 		{"the load balancer", loadBalancer, "may not change status.loadBalancer"},

@@ -20,7 +20,7 @@ import (
 
 // The words of the policies.
 const (
-	onlyServing     = "conditions servingcert.dev/Serving and servingcert.dev/Flags only"
+	onlyServing     = "conditions servingcert.dev/Serving and servingcert.dev/PodsHealthy only"
 	noServiceMeta   = "may not change a Service's metadata"
 	onlyWhoAsk      = "only whose template has annotation servingcert.dev/on-rotate: restart"
 	onlyRestartedAt = "may write kubectl.kubernetes.io/restartedAt only, and a time into it"
@@ -35,7 +35,7 @@ func TestWhatTheRotatorMayChangeOfAService(t *testing.T) {
 	const condition = `{"status":{"conditions":[{"type":%q,"status":"True","reason":"Current","message":"m","lastTransitionTime":"2026-01-02T03:04:05Z"}]}}`
 	for _, test := range []struct{ name, patch, refusal string }{
 		{"its condition", fmt.Sprintf(condition, api.ConditionServing), ""},
-		{"its other condition", fmt.Sprintf(condition, api.ConditionFlags), ""},
+		{"its other condition", fmt.Sprintf(condition, api.ConditionPodsHealthy), ""},
 		{"its condition away", `{"status":{"conditions":[{"type":"servingcert.dev/Serving","$patch":"delete"}]}}`, ""},
 		{"the signer's condition", fmt.Sprintf(condition, api.ConditionReady), onlyServing},
 		{"the signer's condition away", `{"status":{"conditions":[{"type":"servingcert.dev/Ready","$patch":"delete"}]}}`, onlyServing},

@@ -13,6 +13,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -157,8 +158,9 @@ func TestWhatAStolenRotatorCannotDo(t *testing.T) {
 		{"list Secrets", list(&corev1.SecretList{}), `cannot list resource "secrets"`},
 		{"write a Secret", merge(v.secret, `{"data":{}}`), `cannot patch resource "secrets"`},
 		{"change a workload's image", merge(v.deployment, `{"spec":{"template":{"spec":{"containers":[{"name":"app","image":"mine"}]}}}}`), "may restart workloads only whose template"},
-		{"delete a pod", remove(v.pod), "may delete only pods with label servingcert.dev/injected"},
-		{"forge condition Ready", ready(v.service), "conditions servingcert.dev/Serving and servingcert.dev/Flags only"},
+		{"delete a pod", remove(v.pod), `cannot delete resource "pods"`},
+		{"evict a pod", below(v.pod, "eviction", &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: v.pod.Namespace, Name: v.pod.Name}}), `cannot create resource "pods/eviction"`},
+		{"forge condition Ready", ready(v.service), "conditions servingcert.dev/Serving and servingcert.dev/PodsHealthy only"},
 	}...))
 }
 
@@ -180,6 +182,7 @@ func TestWhatAStolenTrustCannotDo(t *testing.T) {
 		{"see Services", list(&corev1.ServiceList{}), `cannot list resource "services"`},
 		{"change a pod", merge(v.pod, `{"metadata":{"annotations":{"a":"b"}}}`), `cannot patch resource "pods"`},
 		{"delete a pod", remove(v.pod), `cannot delete resource "pods"`},
+		{"evict a pod", below(v.pod, "eviction", &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: v.pod.Namespace, Name: v.pod.Name}}), `cannot create resource "pods/eviction"`},
 		{"restart a workload", merge(v.deployment, `{"spec":{"replicas":0}}`), `cannot patch resource "deployments"`},
 		{"forge condition Ready", ready(v.service), `cannot patch resource "services/status"`},
 	}...))
@@ -222,6 +225,7 @@ func TestWhatAStolenWebhookCannotDo(t *testing.T) {
 		{"create a ConfigMap", create(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: v.pod.Namespace, Name: "mine"}}), `cannot create resource "configmaps"`},
 		{"see pods", list(&corev1.PodList{}), `cannot list resource "pods"`},
 		{"delete a pod", remove(v.pod), `cannot delete resource "pods"`},
+		{"evict a pod", below(v.pod, "eviction", &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: v.pod.Namespace, Name: v.pod.Name}}), `cannot create resource "pods/eviction"`},
 		{"change a workload", merge(v.deployment, `{"spec":{"replicas":0}}`), `cannot patch resource "deployments"`},
 		{"forge condition Ready", ready(v.service), `cannot patch resource "services/status"`},
 		{"change our webhook", merge(ourWebhook(), `{"webhooks":[]}`), `cannot patch resource "mutatingwebhookconfigurations"`},

@@ -65,7 +65,7 @@ func Repeat(ctx context.Context, do func(context.Context) error) <-chan error {
 }
 
 // Crashing is what a kubelet says of a pod when its container "app" has exited a second after its
-// third start, with that message, and waits.
+// fourth start, with that message, and waits.
 func Crashing(message string) corev1.PodStatus {
 	now := time.Now()
 	started := metav1.NewTime(now.Add(-time.Minute))
@@ -73,7 +73,7 @@ func Crashing(message string) corev1.PodStatus {
 		Phase: corev1.PodRunning, StartTime: &started,
 		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: started}},
 		ContainerStatuses: []corev1.ContainerStatus{{
-			Name: "app", RestartCount: 2, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
+			Name: "app", RestartCount: 3, State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}},
 			LastTerminationState: corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
 				ExitCode: 2, Reason: "Error", Message: message, StartedAt: metav1.NewTime(now.Add(-6 * time.Second)), FinishedAt: metav1.NewTime(now.Add(-5 * time.Second)),
 			}},

@@ -208,8 +208,6 @@ func TestPodsBehindSuchAServiceAreInjectedWhereTheNamespaceIsLabelled(t *testing
 	for _, pod := range podsOf(t, ns, "web", 2) {
 		status, ok := api.ParseInjectionStatus(pod.Annotations[api.AnnotationStatus])
 		require.True(t, ok)
-		assert.Len(t, status.Attempts["kube-scheduler"], 16, "no flags were requested explicitly")
-		status.Attempts = nil
 		assert.Equal(t, api.InjectionStatus{Secret: "web-tls", Service: "web", Containers: map[string]string{"kube-scheduler": "files,env,flags"}}, status)
 	}
 }

@@ -44,7 +44,7 @@ func startWebhook(t *testing.T) (metrics string) {
 	if !harness.Serves(t, plane.AdminConfig(), controlplane.ClusterTrustBundles) {
 		source = "configmap"
 	}
-	return start(t, "webhook", append(flags, "--trust-source="+source, "--unknown-programs=flags")...) // so that there is something to take back
+	return start(t, "webhook", append(flags, "--trust-source="+source)...)
 }
 
 // secretOf waits for a Secret.

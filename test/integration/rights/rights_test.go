@@ -239,15 +239,14 @@ func unknownNamespace(t *testing.T) {
 	require.Equal(t, http.StatusOK, response.StatusCode)
 }
 
-// crashing has a pod that the webhook gave flags exit because of them, which has
-// it deleted.
+// crashing has a pod fail that the webhook gave something, which is reported.
 func crashing(t *testing.T) {
 	t.Helper()
 	newService(t, "crash", api.AnnotationSecretName)
 	_, owner := workload(t, "crash", "Deployment")
 	pod := newPod(t, "crash", "web-abc-1", owner)
 	crashes(t, pod)
-	isGone(t, pod)
+	isReported(t, "crash")
 }
 
 // asOnOpenShift asks in OpenShift's words, and has the signer answer in them.

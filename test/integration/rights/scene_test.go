@@ -200,6 +200,19 @@ func crashes(t *testing.T, pod *corev1.Pod) {
 	require.NoError(t, admin.Status().Update(t.Context(), pod))
 }
 
+// isReported waits until the rotator says of Service web that its pods fail.
+func isReported(t *testing.T, namespace string) {
+	t.Helper()
+	harness.Eventually(t, func() error {
+		svc := &corev1.Service{}
+		err := admin.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: "web"}, svc)
+		if err == nil && api.Condition(svc, api.ConditionPodsHealthy) == nil {
+			err = fmt.Errorf("Service %s/web has no condition %s", namespace, api.ConditionPodsHealthy)
+		}
+		return err
+	})
+}
+
 func isGone(t *testing.T, obj client.Object) {
 	t.Helper()
 	harness.Eventually(t, func() error {

@@ -66,10 +66,19 @@ func (w eventWriter) together(namespace string, all []missed.Group, services []*
 // taken for the same again, whatever its note says.
 func actionOf(noted string) string {
 	reason, _, _ := strings.Cut(noted, ": ")
-	if !pods.IsName(reason) {
+	if !isReason(reason) {
 		return actionInject
 	}
 	return reason
+}
+
+// maxReason is how many bytes a reason has at most.
+const maxReason = 100
+
+// isReason reports whether it can be the reason of a note: ASCII letters.
+func isReason(s string) bool {
+	letter := func(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }
+	return s != "" && len(s) <= maxReason && strings.TrimFunc(s, letter) == ""
 }
 
 // maxQuoted is how many characters of what was noted an event quotes: its note has room for 1024.

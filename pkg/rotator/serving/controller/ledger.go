@@ -84,10 +84,7 @@ func (l *Ledger) forget(key pods.NamespacedKey) {
 func (l *Ledger) Record(v probe.Visit, answers []probe.Answer) {
 	l.mu.Lock()
 	l.silences.Record(v, answers)
-	var f *followed
-	if v.Of.Key != (pods.Key{}) { // else it was dialled for something else
-		f = l.keys[v.Of]
-	}
+	f := l.keys[v.Of]
 	if f != nil {
 		f.memory.Record(v.Pod, answers)
 	}

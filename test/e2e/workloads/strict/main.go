@@ -27,15 +27,6 @@ func main() {
 		if err := serve(args, flag.ExitOnError); err != nil {
 			log.Fatal(err)
 		}
-	case "usage": // the usage alone
-		if err := serve(args, flag.ContinueOnError); err != nil {
-			fmt.Fprintln(os.Stderr, "Usage: strict [OPTION]...\nServe over HTTP.")
-			os.Exit(1)
-		}
-	case "silent": // not a word
-		if err := serve(args, flag.ContinueOnError); err != nil {
-			os.Exit(1)
-		}
 	case "lenient":
 		if err := serve(nil, flag.ContinueOnError); err != nil {
 			log.Fatal(err)
@@ -45,8 +36,6 @@ func main() {
 	case "database": // something else is missing
 		time.Sleep(time.Second)
 		log.Fatal("cannot reach database at db.example.com:5432: connection refused")
-	case "memory": // more than it may have
-		fill()
 	default:
 		log.Fatalf("%q is no kind", kind)
 	}
@@ -71,19 +60,4 @@ func serve(args []string, handling flag.ErrorHandling) error {
 		log.Fatal(err)
 	}
 	return nil
-}
-
-// fill takes memory until the kernel ends the process.
-func fill() {
-	var all [][]byte
-	for {
-		block := make([]byte, 1<<20)
-		for i := 0; i < len(block); i += 512 {
-			block[i] = 1
-		}
-		all = append(all, block)
-		if len(all) == 1<<14 {
-			log.Fatal("no limit was met")
-		}
-	}
 }

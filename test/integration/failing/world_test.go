@@ -1,0 +1,160 @@
+package failing
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/integration/harness"
+)
+
+// place is a namespace with Service web, which asks for Secret web-tls.
+type place struct {
+	t    *testing.T
+	name string
+	web  *corev1.Service
+}
+
+func newPlace(t *testing.T) place {
+	t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "shop-", Labels: map[string]string{api.LabelInject: api.InjectEnabled}}}
+	require.NoError(t, admin.Create(t.Context(), ns))
+	p := place{t: t, name: ns.Name}
+	require.NoError(t, client.IgnoreAlreadyExists(admin.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: p.name, Name: "default"}})), "pods need one")
+	p.web = &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.name, Name: "web", Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}},
+		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 443}}},
+	}
+	require.NoError(t, admin.Create(t.Context(), p.web))
+	t.Cleanup(func() { require.NoError(t, admin.Delete(context.WithoutCancel(t.Context()), p.web)) })
+	return p
+}
+
+// optIn sets the namespace's label.
+func (p place) optIn(value string) {
+	p.t.Helper()
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.name}}
+	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, api.LabelInject, value)
+	require.NoError(p.t, admin.Patch(p.t.Context(), ns, client.RawPatch(types.MergePatchType, []byte(patch))))
+}
+
+// crashes says of a pod what the kubelet does when its container has exited a second
+// after its fourth start, and waits.
+func (p place) crashes(pod *corev1.Pod, message string) {
+	p.t.Helper()
+	pod.Status = harness.Crashing(message)
+	require.NoError(p.t, admin.Status().Update(p.t.Context(), pod))
+}
+
+// runs says of a pod what the kubelet does when its container was started that long ago, and is
+// ready or not.
+func (p place) runs(pod *corev1.Pod, ago time.Duration, ready bool) {
+	p.t.Helper()
+	started := metav1.NewTime(time.Now().Add(-ago))
+	is := corev1.ConditionFalse
+	if ready {
+		is = corev1.ConditionTrue
+	}
+	pod.Status = corev1.PodStatus{
+		Phase: corev1.PodRunning, StartTime: &started, PodIP: "127.9.9.9", PodIPs: []corev1.PodIP{{IP: "127.9.9.9"}},
+		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: is, LastTransitionTime: started}},
+		ContainerStatuses: []corev1.ContainerStatus{{
+			Name: "app", Ready: ready, Started: new(true), State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: started}},
+		}},
+	}
+	require.NoError(p.t, admin.Status().Update(p.t.Context(), pod))
+}
+
+// says waits until condition PodsHealthy is False for the reason, and returns its message.
+func (p place) says(reason string) (message string) {
+	p.t.Helper()
+	harness.Eventually(p.t, func() error {
+		if err := admin.Get(p.t.Context(), client.ObjectKeyFromObject(p.web), p.web); err != nil {
+			return err
+		}
+		c := api.Condition(p.web, api.ConditionPodsHealthy)
+		if c == nil || c.Status != metav1.ConditionFalse || c.Reason != reason {
+			return fmt.Errorf("%s is %+v, want False %s", api.ConditionPodsHealthy, c, reason)
+		}
+		message = c.Message
+		return nil
+	})
+	return message
+}
+
+// saysNothing waits until condition PodsHealthy is gone.
+func (p place) saysNothing() {
+	p.t.Helper()
+	harness.Eventually(p.t, func() error {
+		if err := admin.Get(p.t.Context(), client.ObjectKeyFromObject(p.web), p.web); err != nil {
+			return err
+		}
+		if c := api.Condition(p.web, api.ConditionPodsHealthy); c != nil {
+			return fmt.Errorf("%s is %+v, want none", api.ConditionPodsHealthy, c)
+		}
+		return nil
+	})
+}
+
+func (p place) exists(pod *corev1.Pod) bool {
+	p.t.Helper()
+	var now corev1.Pod
+	err := admin.Get(p.t.Context(), client.ObjectKeyFromObject(pod), &now)
+	require.NoError(p.t, client.IgnoreNotFound(err))
+	return err == nil && now.UID == pod.UID && now.DeletionTimestamp == nil
+}
+
+// told waits for an event of the reason about the object of that kind and name, and
+// returns what it says.
+func (p place) told(reason, kind, name string) string {
+	p.t.Helper()
+	var note string
+	harness.Eventually(p.t, func() error {
+		var list eventsv1.EventList
+		if err := admin.List(p.t.Context(), &list, client.InNamespace(p.name)); err != nil {
+			return err
+		}
+		for _, e := range list.Items {
+			if e.Reason == reason && e.Regarding.Kind == kind && e.Regarding.Name == name {
+				note = e.Note
+				return nil
+			}
+		}
+		return fmt.Errorf("no event %s about %s %s", reason, kind, name)
+	})
+	return note
+}
+
+// counts waits until the series with these label values, if any, has the value.
+func counts(t *testing.T, registry *prometheus.Registry, name string, want float64, labels ...string) {
+	t.Helper()
+	harness.Eventually(t, func() error {
+		families, err := registry.Gather()
+		if err != nil {
+			return err
+		}
+		for _, f := range families {
+			for _, m := range f.GetMetric() {
+				var values []string
+				for _, l := range m.GetLabel() {
+					values = append(values, l.GetValue())
+				}
+				if f.GetName() == name && strings.Join(values, " ") == strings.Join(labels, " ") && m.GetGauge().GetValue()+m.GetCounter().GetValue() == want {
+					return nil
+				}
+			}
+		}
+		return fmt.Errorf("%s%v is not %v", name, labels, want)
+	})
+}
