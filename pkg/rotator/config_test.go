@@ -40,7 +40,7 @@ func TestConfig(t *testing.T) {
 		"pause":             {func(c *Config) { c.Serving.Pause = 0 }, `pause between two dials of a pod: "0s": must be at least 1ms`},
 		"wake rate":         {func(c *Config) { c.Wake.Rate = 0 }, `--wake-rate: "0": must be at least 1; --wake=false wakes no pod`},
 		"wake delay":        {func(c *Config) { c.Wake.Delay = -1 }, `delay after a new bundle: "-1ns": must not be negative`},
-		"wake backoff":      {func(c *Config) { c.Wake.MaxBackoff = 0 }, `backoff of wakes: "1s" to "0s": must be positive, and the second at least the first`},
+		"wake retry":        {func(c *Config) { c.Wake.Retry = 0 }, `retry of wakes: "0s": must be positive`},
 		"restarts":          {func(c *Config) { c.Restart.Max = -1 }, `--max-restarts: "-1": must not be negative`},
 		"stuck":             {func(c *Config) { c.Restart.StuckAfter = 0 }, `restarts: time until stuck: "0s": must be positive`},
 		"time of a place":   {func(c *Config) { c.Restart.PlaceFor = 0 }, `restarts: time of a place: "0s": must be positive`},

@@ -26,10 +26,8 @@ type certificate struct {
 	former []string
 	// notBefore is leaf's, zero until it is seen served.
 	notBefore time.Time
-	// recalled: leaf and since are from a Serving condition. asked and due are those
-	// of Rotation.
-	recalled   bool
-	asked, due time.Time
+	// recalled: leaf and since are from a Serving condition.
+	recalled bool
 }
 
 // follow returns what is to be served now. services have a part in the Secret,

@@ -9,7 +9,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
 	"github.com/servingcert/servingcert/test/rotatortest"
@@ -17,18 +16,10 @@ import (
 
 func TestRotation(t *testing.T) {
 	one, two := rotatortest.Leaf(1), rotatortest.Leaf(2)
-	asked := rotatortest.Noon.Add(-time.Second)
-	asking := func(svc *corev1.Service, at string) *corev1.Service {
-		svc.Annotations[api.AnnotationRenewAfter] = at
-		return svc
-	}
-	answered := showed(one, -time.Minute)
-	answered.RenewAt = rotatortest.Noon.Add(time.Hour)
 	pod := pods.FactsOf(rotatortest.ReadyPod("a", "web"))
 	known := func(off bool) Memory {
 		m := SecretSituation{Secret: "web-tls", Common: Common{Now: rotatortest.Noon.Add(-time.Hour), Namespace: "shop", Services: []*corev1.Service{rotatortest.Ready("web", one)}, Pods: []*pods.Facts{pod}, Pace: testPace, Off: off}}.Decide().Memory
-		others := []probe.Answer{showed(two, -time.Minute), {Port: 1, Kind: probe.NotVerified, Leaf: one}}
-		m.Record(pod.UID, append(others, answered))
+		m.Record(pod.UID, []probe.Answer{showed(one, -time.Minute)})
 		return m
 	}
 	tests := []struct {
@@ -43,13 +34,8 @@ func TestRotation(t *testing.T) {
 		{"recalled, and renewed since", NewMemory(rotatortest.Noon), []*corev1.Service{rotatortest.Serves(rotatortest.Ready("web", two), one, rotatortest.Noon.Add(-time.Hour))},
 			Rotation{Leaf: two, Since: rotatortest.Noon, Replaced: true}},
 		{"the same", known(false), []*corev1.Service{rotatortest.Ready("web", one)}, Rotation{Leaf: one, Since: rotatortest.Noon.Add(-time.Hour)}},
-		{"renewed", known(false), []*corev1.Service{rotatortest.Ready("web", two)}, Rotation{Leaf: two, Since: rotatortest.Noon, Replaced: true, Due: answered.RenewAt}},
+		{"renewed", known(false), []*corev1.Service{rotatortest.Ready("web", two)}, Rotation{Leaf: two, Since: rotatortest.Noon, Replaced: true}},
 		{"renewed, and nobody dials", known(true), []*corev1.Service{rotatortest.Ready("web", two)}, Rotation{Leaf: two, Since: rotatortest.Noon, Replaced: true}},
-		{"asked for", known(false), []*corev1.Service{
-			asking(rotatortest.Ready("a", two), "2026-01-01T00:00:00Z"),
-			asking(rotatortest.Ready("b", two), asked.Format(time.RFC3339)),
-			asking(rotatortest.Ready("c", two), "now"), asking(rotatortest.Ready("d", two), "2026-01-01T00:00:00Z"),
-		}, Rotation{Leaf: two, Since: rotatortest.Noon, Replaced: true, Asked: asked, Due: answered.RenewAt}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

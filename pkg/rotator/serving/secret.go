@@ -29,9 +29,6 @@ func (s SecretSituation) Decide() Decision {
 		return s.release(certificate{})
 	}
 	cert := s.Memory.certificate.follow(s.Services, s.Now)
-	if cert.leaf != s.Memory.certificate.leaf {
-		cert = cert.because(s.Memory, s.Services)
-	}
 	if cert.leaf == "" || s.Off {
 		return s.release(cert)
 	}

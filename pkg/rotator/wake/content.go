@@ -19,24 +19,6 @@ import (
 // updates the files of a pod within 92 s without being woken.
 const byItself = 2 * time.Minute
 
-// recently is how long before a new certificate a request for it may lie.
-const recently = 10 * time.Minute
-
-// Class is how urgent it is that pods get new files.
-type Class int
-
-// The classes, the most urgent first.
-const (
-	// First: the pod is one of servingcert's own. As long as the webhook serves what
-	// nobody trusts, no pod is created in an opted-in namespace.
-	First Class = iota
-	// Urgent: a person asked for it, it replaces what was damaged or is distrusted.
-	Urgent
-	// Routine: it was time.
-	Routine
-	classes
-)
-
 // Content is what a Secret or the bundle's ConfigMap of a namespace holds.
 type Content struct {
 	Hash  string    // of the leaf, or of the bundle
@@ -44,41 +26,14 @@ type Content struct {
 	// Changed: it became that by a change, as opposed to having been that when it was
 	// first seen.
 	Changed bool
-	Class   Class
 }
 
 // fresh reports whether pods are woken for the content.
 func (c Content) fresh(now time.Time) bool { return c.Changed && now.Before(c.Since.Add(byItself)) }
 
-// Trust is what the CA is doing.
-type Trust struct {
-	// Distrusted: earlier roots were dropped at once, and what they signed is worth
-	// nothing.
-	Distrusted bool
-	// Reissuing: certificates are replaced before they are due, over a window, because
-	// another generation of the CA signs.
-	Reissuing bool
-}
-
-// TrustOf returns what the CA is doing, by its status.
-func TrustOf(s api.CAStatus, now time.Time) Trust {
-	distrust := s.Rotation.Mode == api.RotateDistrust || s.Rotation.Mode == api.RotateReplaceLost
-	alone := strings.Count(s.Bundle, "-----BEGIN CERTIFICATE-----") == 1 // a later succession has two roots
-	under := s.Phase == api.PhaseReissue || now.Before(s.Since.Add(recently))
-	t := Trust{Distrusted: distrust && alone && under}
-	t.Reissuing = s.Phase == api.PhaseReissue && !t.Distrusted
-	return t
-}
-
 // LeafContent returns what a Secret holds since a rotation.
-func LeafContent(r serving.Rotation, trust Trust) Content {
-	c := Content{Hash: r.Leaf, Since: r.Since, Changed: r.Replaced, Class: Routine}
-	asked := !r.Asked.IsZero() && !r.Asked.After(r.Since.Add(time.Minute)) && r.Since.Before(r.Asked.Add(recently))
-	early := r.Due.After(r.Since.Add(time.Minute)) // clocks differ
-	if trust.Distrusted || asked || early && !trust.Reissuing {
-		c.Class = Urgent
-	}
-	return c
+func LeafContent(r serving.Rotation) Content {
+	return Content{Hash: r.Leaf, Since: r.Since, Changed: r.Replaced}
 }
 
 // Bundle is what is remembered of a ConfigMap with the CA bundle. It is a
@@ -115,13 +70,9 @@ func (b *Bundle) DeepCopyObject() runtime.Object {
 }
 
 // Content returns what the bundle's ConfigMap holds; false if there is none.
-func (b *Bundle) Content(trust Trust) (Content, bool) {
+func (b *Bundle) Content() (Content, bool) {
 	if b == nil || b.Hash == "" {
 		return Content{}, false
 	}
-	c := Content{Hash: b.Hash, Since: b.Since, Changed: true, Class: Routine}
-	if trust.Distrusted {
-		c.Class = Urgent
-	}
-	return c, true
+	return Content{Hash: b.Hash, Since: b.Since, Changed: true}, true
 }

@@ -12,8 +12,6 @@ import (
 type Situation struct {
 	Now time.Time
 	Pod *pods.Facts
-	// Own: the pod is in servingcert's own namespace.
-	Own bool
 	// Annotation is api.AnnotationLeaf of the pod, as it was last written.
 	Annotation string
 	// Secrets are the contents of those that the pod mounts, by name, as far as they
@@ -26,11 +24,9 @@ type Situation struct {
 
 // Decision is what follows for the pod.
 type Decision struct {
-	// Wake: Value is to be written into api.AnnotationLeaf of the pod, and Class is
-	// how urgent that is.
+	// Wake: Value is to be written into api.AnnotationLeaf of the pod.
 	Wake  bool
 	Value string
-	Class Class
 	// Dial are the Secrets, sorted, of which the pod should serve another certificate
 	// afterwards.
 	Dial []string
@@ -38,9 +34,9 @@ type Decision struct {
 
 // Decide says whether the pod is woken.
 func Decide(s Situation) Decision {
-	d := Decision{Class: classes}
+	var d Decision
 	if !wakeable(s.Pod) {
-		return Decision{}
+		return d
 	}
 	wanted, said := api.Mounted{Leaves: map[string]string{}}, api.ParseMounted(s.Annotation)
 	for _, name := range s.Pod.Secrets() {
@@ -50,22 +46,16 @@ func Decide(s Situation) Decision {
 		}
 		wanted.Leaves[name] = content.Hash
 		if s.awaits(content, said.Leaves[name]) && !slices.Contains(s.Serves, name) {
-			d.Dial, d.Class = append(d.Dial, name), min(d.Class, content.Class)
+			d.Wake, d.Dial = true, append(d.Dial, name)
 		}
 	}
 	if s.Bundle != nil && s.Pod.Template.Value().Bundle {
 		wanted.Bundle = s.Bundle.Hash
-		if s.awaits(*s.Bundle, said.Bundle) {
-			d.Class = min(d.Class, s.Bundle.Class)
-		}
+		d.Wake = d.Wake || s.awaits(*s.Bundle, said.Bundle)
 	}
-	if d.Class == classes {
-		return Decision{}
+	if d.Wake {
+		d.Value = wanted.String()
 	}
-	if s.Own {
-		d.Class = First
-	}
-	d.Wake, d.Value = true, wanted.String()
 	return d
 }
 

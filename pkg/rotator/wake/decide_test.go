@@ -18,12 +18,7 @@ var one, two, three = rotatortest.Leaf(1), rotatortest.Leaf(2), rotatortest.Leaf
 
 // changed is a content that is so since a time before noon.
 func changed(hash string, ago time.Duration) Content {
-	return Content{Hash: hash, Since: rotatortest.Noon.Add(-ago), Changed: true, Class: Routine}
-}
-
-func urgent(c Content) Content {
-	c.Class = Urgent
-	return c
+	return Content{Hash: hash, Since: rotatortest.Noon.Add(-ago), Changed: true}
 }
 
 func TestDecide(t *testing.T) {
@@ -48,52 +43,47 @@ func TestDecide(t *testing.T) {
 		pod    rotatortest.Change
 		s      Situation
 		want   string // the value, "" if the pod is not woken
-		class  Class
 		dialed []string
 	}{
-		{"a new leaf", nil, Situation{Secrets: rotated}, says(two), Routine, []string{"web-tls"}},
-		{"of one that was woken for the leaf before", nil, Situation{Secrets: rotated, Annotation: says(one)}, says(two), Routine, []string{"web-tls"}},
-		{"of one whose annotation is malformed", nil, Situation{Secrets: rotated, Annotation: "x"}, says(two), Routine, []string{"web-tls"}},
-		{"woken already", nil, Situation{Secrets: rotated, Annotation: says(two)}, "", 0, nil},
-		{"seen to serve it", nil, Situation{Secrets: rotated, Serves: []string{"web-tls"}}, "", 0, nil},
-		{"not known", nil, Situation{}, "", 0, nil},
-		{"of a Secret that it does not mount", nil, Situation{Secrets: map[string]Content{"other": changed(two, 0)}}, "", 0, nil},
-		{"nobody knows what was before", nil, Situation{Secrets: map[string]Content{"web-tls": {Hash: two, Since: rotatortest.Noon}}}, "", 0, nil},
-		{"not ready, as in a crash loop", notReady, Situation{Secrets: rotated}, says(two), Routine, []string{"web-tls"}},
-		{"not running", phase(corev1.PodPending), Situation{Secrets: rotated}, "", 0, nil},
-		{"ended", phase(corev1.PodSucceeded), Situation{Secrets: rotated}, "", 0, nil},
-		{"being deleted", func(p *corev1.Pod) { p.DeletionTimestamp = &p.CreationTimestamp }, Situation{Secrets: rotated}, "", 0, nil},
-		{"a mirror pod", rotatortest.Annotation(corev1.MirrorPodAnnotationKey, "x"), Situation{Secrets: rotated}, "", 0, nil},
-		{"opted out, and mounts it by hand", rotatortest.Label(api.LabelInject, api.InjectDisabled), Situation{Secrets: rotated}, says(two), Routine, []string{"web-tls"}},
-		{"created before it", created(61 * time.Second), Situation{Secrets: map[string]Content{"web-tls": changed(two, time.Minute)}}, says(two), Routine, []string{"web-tls"}},
-		{"created in the same second", created(time.Minute), Situation{Secrets: map[string]Content{"web-tls": changed(two, time.Minute)}}, says(two), Routine, []string{"web-tls"}},
-		{"created after it", created(59 * time.Second), Situation{Secrets: map[string]Content{"web-tls": changed(two, time.Minute)}}, "", 0, nil},
-		{"just in time", nil, Situation{Secrets: map[string]Content{"web-tls": changed(two, byItself-time.Nanosecond)}}, says(two), Routine, []string{"web-tls"}},
-		{"long ago", nil, Situation{Secrets: map[string]Content{"web-tls": changed(two, byItself)}}, "", 0, nil},
-		{"urgent", nil, Situation{Secrets: map[string]Content{"web-tls": urgent(changed(two, 0))}}, says(two), Urgent, []string{"web-tls"}},
-		{"in servingcert's own namespace", nil, Situation{Own: true, Secrets: rotated}, says(two), First, []string{"web-tls"}},
-		{"in servingcert's own namespace, urgent", nil, Situation{Own: true, Secrets: map[string]Content{"web-tls": urgent(changed(two, 0))}}, says(two), First, []string{"web-tls"}},
-		{"in servingcert's own namespace, woken already", nil, Situation{Own: true, Secrets: rotated, Annotation: says(two)}, "", 0, nil},
+		{"a new leaf", nil, Situation{Secrets: rotated}, says(two), []string{"web-tls"}},
+		{"of one that was woken for the leaf before", nil, Situation{Secrets: rotated, Annotation: says(one)}, says(two), []string{"web-tls"}},
+		{"of one whose annotation is malformed", nil, Situation{Secrets: rotated, Annotation: "x"}, says(two), []string{"web-tls"}},
+		{"woken already", nil, Situation{Secrets: rotated, Annotation: says(two)}, "", nil},
+		{"seen to serve it", nil, Situation{Secrets: rotated, Serves: []string{"web-tls"}}, "", nil},
+		{"not known", nil, Situation{}, "", nil},
+		{"of a Secret that it does not mount", nil, Situation{Secrets: map[string]Content{"other": changed(two, 0)}}, "", nil},
+		{"nobody knows what was before", nil, Situation{Secrets: map[string]Content{"web-tls": {Hash: two, Since: rotatortest.Noon}}}, "", nil},
+		{"not ready, as in a crash loop", notReady, Situation{Secrets: rotated}, says(two), []string{"web-tls"}},
+		{"not running", phase(corev1.PodPending), Situation{Secrets: rotated}, "", nil},
+		{"ended", phase(corev1.PodSucceeded), Situation{Secrets: rotated}, "", nil},
+		{"being deleted", func(p *corev1.Pod) { p.DeletionTimestamp = &p.CreationTimestamp }, Situation{Secrets: rotated}, "", nil},
+		{"a mirror pod", rotatortest.Annotation(corev1.MirrorPodAnnotationKey, "x"), Situation{Secrets: rotated}, "", nil},
+		{"opted out, and mounts it by hand", rotatortest.Label(api.LabelInject, api.InjectDisabled), Situation{Secrets: rotated}, says(two), []string{"web-tls"}},
+		{"created before it", created(61 * time.Second), Situation{Secrets: map[string]Content{"web-tls": changed(two, time.Minute)}}, says(two), []string{"web-tls"}},
+		{"created in the same second", created(time.Minute), Situation{Secrets: map[string]Content{"web-tls": changed(two, time.Minute)}}, says(two), []string{"web-tls"}},
+		{"created after it", created(59 * time.Second), Situation{Secrets: map[string]Content{"web-tls": changed(two, time.Minute)}}, "", nil},
+		{"just in time", nil, Situation{Secrets: map[string]Content{"web-tls": changed(two, byItself-time.Nanosecond)}}, says(two), []string{"web-tls"}},
+		{"long ago", nil, Situation{Secrets: map[string]Content{"web-tls": changed(two, byItself)}}, "", nil},
 
-		{"one of two Secrets", api2, Situation{Secrets: map[string]Content{"web-tls": urgent(changed(two, 0)), "api-tls": changed(three, time.Hour)}},
-			"secret/api-tls=" + three + ",secret/web-tls=" + two, Urgent, []string{"web-tls"}},
-		{"both Secrets", api2, Situation{Secrets: map[string]Content{"web-tls": changed(two, 0), "api-tls": urgent(changed(three, 0))}},
-			"secret/api-tls=" + three + ",secret/web-tls=" + two, Urgent, []string{"api-tls", "web-tls"}},
-		{"a Secret that is not ours beside it", api2, Situation{Secrets: rotated}, says(two), Routine, []string{"web-tls"}},
+		{"one of two Secrets", api2, Situation{Secrets: map[string]Content{"web-tls": changed(two, 0), "api-tls": changed(three, time.Hour)}},
+			"secret/api-tls=" + three + ",secret/web-tls=" + two, []string{"web-tls"}},
+		{"both Secrets", api2, Situation{Secrets: map[string]Content{"web-tls": changed(two, 0), "api-tls": changed(three, 0)}},
+			"secret/api-tls=" + three + ",secret/web-tls=" + two, []string{"api-tls", "web-tls"}},
+		{"a Secret that is not ours beside it", api2, Situation{Secrets: rotated}, says(two), []string{"web-tls"}},
 
-		{"a new bundle", bundleOnly, Situation{Bundle: bundle(changed(three, 0))}, "configmap/servingcert-ca.crt=" + three, Routine, nil},
-		{"a new bundle, woken already", bundleOnly, Situation{Bundle: bundle(changed(three, 0)), Annotation: "configmap/servingcert-ca.crt=" + three}, "", 0, nil},
-		{"a new bundle, not mounted", nil, Situation{Bundle: bundle(changed(three, 0))}, "", 0, nil},
-		{"a new bundle, and serves", both, Situation{Bundle: bundle(urgent(changed(three, 0))), Secrets: map[string]Content{"web-tls": changed(two, time.Hour)}, Serves: []string{"web-tls"}, Annotation: says(two)},
-			says(two) + ",configmap/servingcert-ca.crt=" + three, Urgent, nil},
+		{"a new bundle", bundleOnly, Situation{Bundle: bundle(changed(three, 0))}, "configmap/servingcert-ca.crt=" + three, nil},
+		{"a new bundle, woken already", bundleOnly, Situation{Bundle: bundle(changed(three, 0)), Annotation: "configmap/servingcert-ca.crt=" + three}, "", nil},
+		{"a new bundle, not mounted", nil, Situation{Bundle: bundle(changed(three, 0))}, "", nil},
+		{"a new bundle, and serves", both, Situation{Bundle: bundle(changed(three, 0)), Secrets: map[string]Content{"web-tls": changed(two, time.Hour)}, Serves: []string{"web-tls"}, Annotation: says(two)},
+			says(two) + ",configmap/servingcert-ca.crt=" + three, nil},
 		{"a new leaf, and the bundle is as it was", both, Situation{Bundle: bundle(changed(three, time.Hour)), Secrets: rotated, Annotation: says(one)},
-			says(two) + ",configmap/servingcert-ca.crt=" + three, Routine, []string{"web-tls"}},
-		{"everything at once", both, Situation{Bundle: bundle(changed(three, 0)), Secrets: rotated}, says(two) + ",configmap/servingcert-ca.crt=" + three, Routine, []string{"web-tls"}},
+			says(two) + ",configmap/servingcert-ca.crt=" + three, []string{"web-tls"}},
+		{"everything at once", both, Situation{Bundle: bundle(changed(three, 0)), Secrets: rotated}, says(two) + ",configmap/servingcert-ca.crt=" + three, []string{"web-tls"}},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			tt.s.Now, tt.s.Pod = rotatortest.Noon, pods.FactsOf(rotatortest.ReadyPod("a", "web", tt.pod))
 			got := Decide(tt.s)
-			assert.Equal(t, Decision{Wake: tt.want != "", Value: tt.want, Class: tt.class, Dial: tt.dialed}, got)
+			assert.Equal(t, Decision{Wake: tt.want != "", Value: tt.want, Dial: tt.dialed}, got)
 			if got.Wake {
 				tt.s.Annotation = got.Value
 				assert.Zero(t, Decide(tt.s), "it is written once")

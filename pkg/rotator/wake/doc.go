@@ -15,8 +15,7 @@
 //   - the pod does not run: one that waits for its first mount is not sped up.
 //
 // All of that is read from objects, but for what pods were seen to serve, so a new
-// leader goes on where the one before was. What is woken first is in [Class], and
-// whose turn it is in [Queue].
+// leader goes on where the one before was.
 //
 // The package is pure; its controller is in package wake/controller.
 package wake

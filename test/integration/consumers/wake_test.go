@@ -220,7 +220,7 @@ func TestPodsAreWokenForTheBundle(t *testing.T) {
 
 // A write that is refused is tried again, and holds up no others.
 func TestPodsAreWokenWhenThatIsAllowedAgain(t *testing.T) {
-	r := startRotator(t, func(c *rotator.Config) { c.Wake.MinBackoff, c.Wake.MaxBackoff = 50*time.Millisecond, time.Second })
+	r := startRotator(t, func(c *rotator.Config) { c.Wake.Retry = 50 * time.Millisecond })
 	refused, other := newShop(t, 1), newShop(t, 1)
 	becomes(t, refused.svc, metav1.ConditionTrue, api.ServingCurrent)
 	becomes(t, other.svc, metav1.ConditionTrue, api.ServingCurrent)

@@ -14,15 +14,14 @@ type Config struct {
 	// Delay is how long a new bundle in a namespace is waited for, so that kubelets
 	// have it when they are woken.
 	Delay time.Duration
-	// MinBackoff and MaxBackoff bound the wait before a write that failed is tried
-	// again.
-	MinBackoff, MaxBackoff time.Duration
+	// Retry is how long after a write that failed it is tried again.
+	Retry time.Duration
 }
 
 // DefaultConfig returns the configuration of a rotator that is started without
 // flags.
 func DefaultConfig() Config {
-	return Config{Enabled: true, Rate: 50, Delay: 100 * time.Millisecond, MinBackoff: time.Second, MaxBackoff: 30 * time.Second}
+	return Config{Enabled: true, Rate: 50, Delay: 100 * time.Millisecond, Retry: 5 * time.Second}
 }
 
 // Validate returns an error that says what is wrong and what is allowed.
@@ -32,8 +31,8 @@ func (c Config) Validate() error {
 		return fmt.Errorf("--wake-rate: \"%d\": must be at least 1; --wake=false wakes no pod", c.Rate)
 	case c.Delay < 0:
 		return fmt.Errorf("delay after a new bundle: %q: must not be negative", c.Delay)
-	case c.MinBackoff <= 0 || c.MaxBackoff < c.MinBackoff:
-		return fmt.Errorf("backoff of wakes: %q to %q: must be positive, and the second at least the first", c.MinBackoff, c.MaxBackoff)
+	case c.Retry <= 0:
+		return fmt.Errorf("retry of wakes: %q: must be positive", c.Retry)
 	}
 	return nil
 }

@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -36,8 +35,8 @@ type Partners struct {
 	Woken func(secret types.NamespacedName, pod types.UID, at time.Time)
 }
 
-// Setup adds the controller to mgr. Its unit of work is a Secret, or the bundle of a
-// namespace, which has no name.
+// Setup adds two controllers to mgr. The unit of work of the first is a Secret, or the bundle of a
+// namespace, which has no name; that of the second is a pod that is to be woken.
 func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, p Partners) error {
 	bundles, err := facts.NewInformer(facts.Options[*corev1.ConfigMap, *wake.Bundle]{
 		Objects: c.Named("configmaps", api.BundleName), Example: &corev1.ConfigMap{}, Derive: wake.BundleOf, LeaderOnly: true,
@@ -45,26 +44,20 @@ func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, p Partners) erro
 	if err != nil {
 		return fmt.Errorf("make the cache of bundles: %w", err)
 	}
-	published, err := c.ConfigMap(api.CAStatusName)
-	if err != nil {
-		return err
-	}
-	k := &knowledge{cluster: c, partners: p, bundles: bundles, published: published, written: facts.NewWritten[string]()}
+	k := &knowledge{cluster: c, partners: p, bundles: bundles, written: facts.NewWritten[string]()}
 	w := newWaker(cfg, k, mgr.GetClient())
 	if err := c.Metrics.Register(w.results); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
-	for _, runnable := range []manager.Runnable{bundles, w} {
-		if err := mgr.Add(runnable); err != nil {
-			return fmt.Errorf("add a runnable: %w", err)
-		}
+	if err := mgr.Add(bundles); err != nil {
+		return fmt.Errorf("add a runnable: %w", err)
 	}
-	return c.AddController("wakes", controller.Options{
-		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](cfg.MinBackoff, cfg.MaxBackoff),
-		Reconciler:  &reconciler{knowledge: k, waker: w},
-	}, p.Rotated,
-		bundles.Source("bundles", onBundle(cfg.Delay)),
-		c.Pods.Source("pods that were woken", k.onPod))
+	found := cluster.NewTrigger("pods to be woken", 0)
+	if err := c.AddController("wakes", controller.Options{Reconciler: w}, found, c.Pods.Source("pods that were woken", k.onPod)); err != nil {
+		return err
+	}
+	return c.AddController("changed-files", controller.Options{Reconciler: &finder{knowledge: k, waker: w, found: found}},
+		p.Rotated, bundles.Source("bundles", onBundle(cfg.Delay)))
 }
 
 // onBundle enqueues the namespace of a bundle that is new.

@@ -3,7 +3,7 @@ package controller
 import (
 	"context"
 	"encoding/json"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/flowcontrol"
-	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
@@ -29,91 +29,66 @@ const (
 	resultError     = "error"
 )
 
-// waker writes the annotation on pods, at a bounded rate and one after the other.
+// waker wakes pods, at a bounded rate. Namespaces take turns in its queue.
 type waker struct {
 	*knowledge
 	writer  client.Writer
 	limiter flowcontrol.RateLimiter
-	backoff workqueue.TypedRateLimiter[types.NamespacedName]
+	retry   time.Duration
 	results *prometheus.CounterVec
-	failing bool // the last write failed
-
-	mu    sync.Mutex
-	queue wake.Queue
-	added chan struct{} // has room for one
+	failing atomic.Bool // the last write failed
 }
 
 func newWaker(cfg Config, k *knowledge, writer client.Writer) *waker {
 	return &waker{
-		knowledge: k, writer: writer,
+		knowledge: k, writer: writer, retry: cfg.Retry,
 		limiter: flowcontrol.NewTokenBucketRateLimiter(float32(cfg.Rate), max(1, cfg.Rate/10)),
-		backoff: workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](cfg.MinBackoff, cfg.MaxBackoff),
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "servingcert_wakes_total",
 			Help: "Writes of annotation " + api.AnnotationLeaf + " on pods, which make the kubelet update their files at once, by result: written, gone (the pod was deleted), forbidden or error.",
 		}, []string{"result"}),
-		added: make(chan struct{}, 1),
 	}
 }
 
-// add has the pod woken when it is its turn, if that is still to be done then.
-func (w *waker) add(pod types.NamespacedName, class wake.Class) {
-	w.mu.Lock()
-	w.queue.Add(pod, class)
-	w.mu.Unlock()
-	select {
-	case w.added <- struct{}{}:
-	default:
-	}
-}
-
-// Start wakes pods until ctx ends. It runs on the leader.
-func (w *waker) Start(ctx context.Context) error {
-	for ctx.Err() == nil {
-		w.mu.Lock()
-		pod, ok := w.queue.Next()
-		w.mu.Unlock()
-		if ok {
-			w.wake(ctx, pod)
-			continue
-		}
-		select {
-		case <-ctx.Done():
-		case <-w.added:
-		}
-	}
-	return nil
-}
-
-// wake writes the annotation, if it still is to be written.
-func (w *waker) wake(ctx context.Context, key types.NamespacedName) {
-	pod := w.cluster.Pods.Get(key)
+// Reconcile wakes a pod, if that still is to be done. A write that failed is tried again until the
+// kubelet has updated the files by itself.
+func (w *waker) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	pod := w.cluster.Pods.Get(req.NamespacedName)
 	if pod == nil {
-		w.backoff.Forget(key)
-		return
+		return reconcile.Result{}, nil
 	}
-	trust, err := w.trust(ctx)
-	if err != nil {
-		w.failed(ctx, key, wake.Routine, err)
-		return
-	}
-	d := wake.Decide(w.situation(pod, trust))
+	d := w.decide(pod)
 	if !d.Wake {
-		w.backoff.Forget(key)
-		return
+		return reconcile.Result{}, nil
 	}
-	if w.limiter.Wait(ctx) != nil {
-		return // this process ends
-	}
-	switch err := w.write(ctx, pod, d.Value); {
+	_ = w.limiter.Wait(ctx) // its error is that this process ends, and then the write fails
+	return reconcile.Result{RequeueAfter: w.wake(ctx, pod, d)}, nil
+}
+
+// wake writes the annotation, and returns after how long that is to be tried again: zero if it is done. It
+// logs only the first of failures in a row: what stops one write, such as missing rights, mostly stops all.
+func (w *waker) wake(ctx context.Context, pod *pods.Facts, d wake.Decision) time.Duration {
+	err := w.write(ctx, pod, d.Value)
+	result := resultError
+	switch {
 	case err == nil:
+		result = resultWritten
 		w.succeeded(ctx, pod, d)
+	case ctx.Err() != nil:
+		return 0
 	case isGone(err):
-		w.results.WithLabelValues(resultGone).Inc()
-		w.backoff.Forget(key)
-	case ctx.Err() == nil:
-		w.failed(ctx, key, d.Class, err)
+		result, err = resultGone, nil
+	case apierrors.IsForbidden(err):
+		result = resultForbidden
 	}
+	w.results.WithLabelValues(result).Inc()
+	if err == nil {
+		return 0
+	}
+	if !w.failing.Swap(true) {
+		log.FromContext(ctx).Error(err, "cannot wake a pod: files of pods change when the kubelet looks at them, in up to 92 s", "namespace", pod.Namespace, "pod", pod.Name)
+	}
+	return w.retry
 }
 
 // write sets the annotation of exactly this pod.
@@ -141,28 +116,10 @@ func isGone(err error) bool {
 }
 
 func (w *waker) succeeded(ctx context.Context, pod *pods.Facts, d wake.Decision) {
-	w.results.WithLabelValues(resultWritten).Inc()
-	w.backoff.Forget(client.ObjectKeyFromObject(pod))
-	if w.failing {
-		w.failing = false
+	if w.failing.Swap(false) {
 		log.FromContext(ctx).Info("pods are woken again")
 	}
 	for _, secret := range d.Dial {
 		w.partners.Woken(types.NamespacedName{Namespace: pod.Namespace, Name: secret}, pod.UID, w.cluster.Now())
 	}
-}
-
-// failed tries again later. Only the first of failures in a row is logged: what
-// stops one write, such as missing rights, mostly stops all.
-func (w *waker) failed(ctx context.Context, pod types.NamespacedName, class wake.Class, err error) {
-	result := resultError
-	if apierrors.IsForbidden(err) {
-		result = resultForbidden
-	}
-	w.results.WithLabelValues(result).Inc()
-	if !w.failing {
-		w.failing = true
-		log.FromContext(ctx).Error(err, "cannot wake a pod: files of pods change when the kubelet looks at them, in up to 92 s", "namespace", pod.Namespace, "pod", pod.Name)
-	}
-	time.AfterFunc(w.backoff.When(pod), func() { w.add(pod, class) })
 }
