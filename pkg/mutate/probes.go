@@ -148,8 +148,17 @@ func onPort(c api.ContainerRef, ports []int32, port intstr.IntOrString) bool {
 }
 
 // servesTLS reports whether the program serves TLS itself on the port, because of what it was
-// given.
+// given, or with a certificate of its own.
 func (in *input) servesTLS(port int32) bool {
+	for _, c := range in.running {
+		p := in.programOf(c.Container)
+		if p == nil || !slices.Contains(p.TLSPorts, port) {
+			continue
+		}
+		if on, sure := in.ownCertificate(c.Container, p); on && sure {
+			return true
+		}
+	}
 	targets := make([]api.ContainerRef, len(in.placed))
 	for i, p := range in.placed {
 		targets[i] = p.ContainerRef

@@ -2,6 +2,7 @@ package mutate
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -62,6 +63,9 @@ func (in *input) unmet(c api.ContainerRef, p *programs.Program) (reason rules.Re
 		if missing := p.NoneFormats() &^ (in.request.Formats & in.choice.Formats); missing != 0 && in.choice.Host == "" {
 			do += " For the file set " + rules.AskFor(missing) + " and on the pod."
 		}
+		if on, _ := in.ownCertificate(c.Container, p); on && slices.ContainsFunc(tlsPorts(in, []api.ContainerRef{c}), func(port int32) bool { return slices.Contains(p.TLSPorts, port) }) {
+			return rules.OwnCertificate, do
+		}
 		return rules.ProgramNeedsMore, do
 	case !in.asked && in.table().Fits(p, c.Image) == programs.FitNo:
 		return rules.OlderVersion, "must be " + p.Since + " or newer"
@@ -113,6 +117,32 @@ func (in *input) unless(c *corev1.Container, p *programs.Program) string {
 		}
 	}
 	return ""
+}
+
+// ownCertificate reports whether the program serves TLS with a certificate of its own on its TLSPorts, and
+// whether that is sure: a variable that turns it off may have a value that only the kubelet finds.
+func (in *input) ownCertificate(c *corev1.Container, p *programs.Program) (on, sure bool) {
+	off := func(name, value string) bool {
+		turnedOn, err := strconv.ParseBool(value)
+		return slices.Contains(p.TLSOff, name) && (turnedOn || err != nil)
+	}
+	for _, t := range commandline.Of(c).Tokens {
+		name, value, assigned := strings.Cut(t, "=")
+		if off(name, value) || !assigned && slices.Contains(p.TLSOff, name) {
+			return false, true
+		}
+	}
+	sure = true
+	for i := range c.Env {
+		switch e := &c.Env[i]; {
+		case !slices.Contains(p.TLSOff, e.Name):
+		case e.ValueFrom != nil:
+			sure = false
+		case off(e.Name, e.Value):
+			return false, true
+		}
+	}
+	return len(p.TLSPorts) > 0, sure
 }
 
 // leavesPort reports whether the program would no longer serve on any port of the Services.

@@ -197,6 +197,8 @@ func (b *Builder) native(svc *corev1.Service, p corev1.ServicePort, servers []be
 		v := verdictOf(report)
 		possible = possible && v.serves
 		switch {
+		case v.itself && out.Today == TodayUnknown:
+			out.Today, out.By = TodayDeclared, w.String()+" serves TLS with a certificate of its own unless it is told otherwise"
 		case v.own == "" || turnedOff(w.Pod, v.own):
 		case !saysTLS.MatchString(v.own):
 			out.Notes = appendNew(out.Notes, w.String()+" sets "+v.own+", by which it may serve TLS already: see what its port speaks")
@@ -284,12 +286,13 @@ func appendNew(all []string, s string) []string {
 type verdict struct {
 	serves          bool
 	own             string // a flag or variable by which the program's owner configures TLS, or may
+	itself          bool   // it serves TLS with a certificate of its own unless it is told otherwise
 	details, breaks []string
 }
 
 // Reasons of the webhook that say why a container does not get what makes it serve TLS.
 var refusals = []rules.Reason{
-	rules.ProgramNeedsMore, rules.OlderVersion, rules.UnknownProgram, rules.NoArgs, rules.ShellWrapper, rules.OtherPort,
+	rules.ProgramNeedsMore, rules.OwnCertificate, rules.OlderVersion, rules.UnknownProgram, rules.NoArgs, rules.ShellWrapper, rules.OtherPort,
 	rules.AmbiguousContainer, rules.UnknownContainer, rules.MountPathTaken, rules.MountPathReadOnly, rules.MountPathCovers, rules.FlagAlreadySet, rules.PlaintextCall,
 }
 
@@ -313,6 +316,8 @@ func verdictOf(r mutate.Report) verdict {
 		switch n.Reason {
 		case rules.FlagAlreadySet:
 			v.own = api.Shorten(n.Detail, maxAddress)
+		case rules.OwnCertificate:
+			v.itself = true
 		case rules.OtherPort:
 			v.serves = false
 		}

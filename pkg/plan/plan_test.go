@@ -228,6 +228,24 @@ func TestOptionsThatMayMeanTLS(t *testing.T) {
 	}
 }
 
+// TestAProgramWithACertificateOfItsOwn gets no proxy: it would be spoken to without TLS. A variable whose value is in a
+// ConfigMap may turn its TLS off, so that nothing is proposed there either.
+func TestAProgramWithACertificateOfItsOwn(t *testing.T) {
+	for container, want := range map[string]Today{
+		`args: [argocd-server]`:                   TodayDeclared,
+		`args: [argocd-server, --insecure=false]`: TodayDeclared,
+		`args: [argocd-server], env: [{name: ARGOCD_SERVER_INSECURE, valueFrom: {configMapKeyRef: {name: c, key: k}}}]`: TodayDeclared,
+		`args: [argocd-server], env: [{name: ARGOCD_SERVER_INSECURE, value: "true"}]`:                                   TodayPlaintext,
+		`args: [argocd-server, --insecure]`: TodayPlaintext,
+	} {
+		ports := planOf(t, `{apiVersion: v1, kind: Service, metadata: {name: cd}, spec: {selector: {a: b}, ports: [{name: http, port: 80, targetPort: 8080}, {name: metrics, port: 8083}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: cd, labels: {a: b}}, spec: {containers: [{name: c, image: "argoproj/argocd:v3.2.0", `+container+`}]}}`).Services[0].Ports
+		assert.Equal(t, []Today{want, TodayPlaintext}, []Today{ports[0].Today, ports[1].Today}, container)
+		assert.Equal(t, want == TodayPlaintext, ports[0].Proxy != "", container)
+	}
+}
+
 // BenchmarkPlan: 2000 workloads, each with a Service, a ConfigMap and an Ingress, from their manifests.
 func BenchmarkPlan(b *testing.B) {
 	text := []byte(many(2000))

@@ -80,6 +80,11 @@ type Program struct {
 	// None says what a person has to do, if neither flags nor variables can do it.
 	None string `yaml:"none"`
 
+	// TLSPorts are the ports, by their usual numbers, that serve TLS with a certificate of the
+	// program's own, unless it is told one of the flags and variables in TLSOff.
+	TLSPorts []int32  `yaml:"tlsPorts"`
+	TLSOff   []string `yaml:"tlsOff"`
+
 	// Reload is how the program takes up a renewed certificate, and ReloadHow by
 	// which signal or request.
 	Reload    Reload `yaml:"reload"`

@@ -173,7 +173,7 @@ func (p *Program) checkMount(add func(field, format string, args ...any)) {
 }
 
 func (p *Program) checkPorts(add func(field, format string, args ...any)) {
-	for field, ports := range map[string][]int32{"ports": p.Ports, "alsoPorts": p.AlsoPorts} {
+	for field, ports := range map[string][]int32{"ports": p.Ports, "alsoPorts": p.AlsoPorts, "tlsPorts": p.TLSPorts} {
 		for _, port := range ports {
 			if len(validation.IsValidPortNum(int(port))) > 0 {
 				add(field, "%d: must be from 1 to 65535", port)
@@ -190,6 +190,17 @@ func (p *Program) checkPorts(add func(field, format string, args ...any)) {
 	}
 	if p.None != "" && len(p.AlsoPorts) > 0 {
 		add("alsoPorts", "must be with flags or env")
+	}
+	if len(p.TLSPorts) > 0 && p.None == "" {
+		add("tlsPorts", "must be with none: with flags or env it serves TLS with the certificate that it is given")
+	}
+	if len(p.TLSOff) > 0 && len(p.TLSPorts) == 0 {
+		add("tlsOff", "must be with tlsPorts")
+	}
+	for _, v := range p.TLSOff {
+		if !strings.HasPrefix(v, "-") && !variableName.MatchString(v) {
+			add("tlsOff", "%q: must be a flag with its dashes or the name of a variable", v)
+		}
 	}
 }
 

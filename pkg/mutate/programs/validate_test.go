@@ -38,6 +38,10 @@ func TestPortsAreNumbersOfPorts(t *testing.T) {
 		`{program: a, images: [a], flags: ["--cert={cert}"], ports: [65536], reload: restart}`: `line 1: program "a": ports: 65536: must be from 1 to 65535`,
 		`{program: a, images: [a], startTLS: {0: smtp}, none: "Put a proxy in front."}`:        `line 1: program "a": startTLS: 0: "smtp": must be a port from 1 to 65535, and one of tls, postgres, mysql, smtp, imap, ldap, xmpp, xmpp-server, nats`,
 		`{program: a, images: [a], startTLS: {25: ftp}, none: "Put a proxy in front."}`:        `line 1: program "a": startTLS: 25: "ftp": must be a port from 1 to 65535, and one of tls, postgres, mysql, smtp, imap, ldap, xmpp, xmpp-server, nats`,
+		`{program: a, images: [a], flags: ["--cert={cert}"], tlsPorts: [80], reload: restart}`: `line 1: program "a": tlsPorts: must be with none: with flags or env it serves TLS with the certificate that it is given`,
+		`{program: a, images: [a], tlsPorts: [0], none: "x"}`:                                  `line 1: program "a": tlsPorts: 0: must be from 1 to 65535`,
+		`{program: a, images: [a], tlsOff: ["--x"], none: "x"}`:                                `line 1: program "a": tlsOff: must be with tlsPorts`,
+		`{program: a, images: [a], tlsPorts: [80], tlsOff: ["x y"], none: "x"}`:                `line 1: program "a": tlsOff: "x y": must be a flag with its dashes or the name of a variable`,
 		`{program: a, images: [a], alsoPorts: [9000], none: "Put a proxy in front."}`:          `line 1: program "a": alsoPorts: must be with flags or env`,
 	} {
 		_, err := Parse([]byte("- " + entry))

@@ -48,6 +48,7 @@ const (
 	FlagAlreadySet Reason = "FlagAlreadySet"
 
 	ProgramNeedsMore Reason = "ProgramNeedsMore"
+	OwnCertificate   Reason = "OwnCertificate"
 	ProgramNote      Reason = "ProgramNote"
 	OlderVersion     Reason = "OlderVersion"
 	UnknownVersion   Reason = "UnknownVersion"
