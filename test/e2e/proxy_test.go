@@ -43,7 +43,21 @@ func proxyScene() *scene {
 		everyPort(t, c)
 	}
 	s.succeeded = everyPort
+	s.alone = func(t *testing.T, c *cluster) { s.note(c.leaves(t, nginx)) }
 	return s
+}
+
+// leaves restarts a server whose program ends 15 s after its pod was told to (preStop), while clients
+// shake hands with it, and fails the test if one was refused: the proxy serves for as long as the program does. It
+// returns how many handshakes there were.
+func (c *cluster) leaves(t *testing.T, s server) string {
+	t.Helper()
+	before := c.shaken(t, s)
+	c.rollsOut(t, s)
+	after := c.shaken(t, s)
+	require.Greater(t, after.handshakes, before.handshakes)
+	require.Equal(t, before.failed, after.failed, "handshakes failed while pods left:\n%s", strings.Join(after.first, "\n"))
+	return fmt.Sprintf("pods that end 15 s after they were told to: %d handshakes, none failed", after.handshakes-before.handshakes)
 }
 
 const plainNginx = "hello from a plain nginx"
