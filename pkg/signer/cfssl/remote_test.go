@@ -119,11 +119,14 @@ func TestRemoteAnswersThatAreNoCertificate(t *testing.T) {
 func TestInvariant2WithACAElsewhere(t *testing.T) {
 	ca := testCA(t)
 	for refusal, change := range map[string]func(c *x509.Certificate, _ *pki.Authority){
-		"its names are":                func(c *x509.Certificate, _ *pki.Authority) { c.DNSNames = append(c.DNSNames, "db.shop.svc") },
-		"[\"web.shop.svc\"], must be":  func(c *x509.Certificate, _ *pki.Authority) { c.DNSNames = []string{"web.shop.svc"} },
-		"its IP addresses are":         func(c *x509.Certificate, _ *pki.Authority) { c.IPAddresses = []net.IP{{10, 0, 0, 1}} },
-		"must not expire after":        func(c *x509.Certificate, _ *pki.Authority) { c.NotAfter = c.NotAfter.Add(time.Second) },
-		"it is not valid before":       func(c *x509.Certificate, _ *pki.Authority) { c.NotBefore = epoch.Add(30 * time.Second) },
+		"its names are":               func(c *x509.Certificate, _ *pki.Authority) { c.DNSNames = append(c.DNSNames, "db.shop.svc") },
+		"[\"web.shop.svc\"], must be": func(c *x509.Certificate, _ *pki.Authority) { c.DNSNames = []string{"web.shop.svc"} },
+		"its IP addresses are":        func(c *x509.Certificate, _ *pki.Authority) { c.IPAddresses = []net.IP{{10, 0, 0, 1}} },
+		"must not expire after":       func(c *x509.Certificate, _ *pki.Authority) { c.NotAfter = c.NotAfter.Add(time.Second) },
+		"it is not valid before":      func(c *x509.Certificate, _ *pki.Authority) { c.NotBefore = epoch.Add(30 * time.Second) },
+		"has expired": func(c *x509.Certificate, _ *pki.Authority) { // cert-manager#8610
+			c.NotBefore, c.NotAfter = epoch.Add(-30*time.Minute), epoch.Add(-time.Second)
+		},
 		"it is a CA":                   func(c *x509.Certificate, _ *pki.Authority) { c.IsCA = true },
 		"its key usage is 0x5":         func(c *x509.Certificate, _ *pki.Authority) { c.KeyUsage |= x509.KeyUsageKeyEncipherment },
 		"must be serverAuth only":      func(c *x509.Certificate, _ *pki.Authority) { c.ExtKeyUsage = nil },
