@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/limit"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -73,7 +74,7 @@ func (g Generation) Issuer() *x509.Certificate {
 func (g Generation) Ends() time.Time {
 	end := g.Root.NotAfter
 	for _, c := range g.Intermediates {
-		end = earlier(end, c.NotAfter)
+		end = limit.Earliest(end, c.NotAfter)
 	}
 	return end
 }
@@ -92,7 +93,7 @@ func (g Generation) outOfTime(now time.Time) api.CAMessage {
 }
 
 // signUntil returns the latest NotAfter that a leaf of the generation may have.
-func (g Generation) signUntil() time.Time { return earlier(g.Ends(), g.UsedUntil) }
+func (g Generation) signUntil() time.Time { return limit.Earliest(g.Ends(), g.UsedUntil) }
 
 // inUse reports whether leaves that the generation signed may be in use at now.
 func (g Generation) inUse(now time.Time) bool { return !now.After(g.UsedUntil.Add(clockMargin)) }

@@ -3,6 +3,8 @@ package ca
 import (
 	"slices"
 	"time"
+
+	"github.com/servingcert/servingcert/pkg/limit"
 )
 
 // The high-water mark UsedUntil is raised in steps of markStep, when what it
@@ -19,7 +21,7 @@ const (
 func raised(s State, now time.Time, maxDuration time.Duration) State {
 	g := s.signing()
 	if !now.Before(raiseAt(g, maxDuration)) {
-		mark := earlier(g.Ends(), seconds(now.Add(maxDuration+markSlack+markStep)))
+		mark := limit.Earliest(g.Ends(), seconds(now.Add(maxDuration+markSlack+markStep)))
 		if mark.After(g.UsedUntil) {
 			s.Generations = slices.Clone(s.Generations)
 			s.Generations[s.signingIndex()].UsedUntil = mark

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/limit"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -104,7 +105,7 @@ func (s State) reissueWindow(length time.Duration) pki.Window {
 		return pki.Window{}
 	}
 	from := s.Generations[i].SignsSince
-	until := earlier(from.Add(length), s.Generations[i-1].Ends())
+	until := limit.Earliest(from.Add(length), s.Generations[i-1].Ends())
 	if until.Before(from) {
 		until = from
 	}

@@ -13,12 +13,5 @@ const clockMargin = pki.Backdate
 // seconds returns t in the precision in which times are stored.
 func seconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
 
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
-}
-
 // formatTime returns t as messages show it.
 func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }

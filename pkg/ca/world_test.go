@@ -14,6 +14,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/limit"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -218,7 +219,7 @@ func (w *world) sign(a *pki.Authority, now time.Time) *served {
 	require.NoError(w.T, err)
 	notBefore := pki.NotBefore(now)
 	lifetime := time.Duration(rapid.Int64Range(1, int64(w.config.MaxDuration/time.Hour)).Draw(w.T, "lifetime")) * time.Hour
-	notAfter := earlier(notBefore.Add(lifetime), a.Certificate.NotAfter)
+	notAfter := limit.Earliest(notBefore.Add(lifetime), a.Certificate.NotAfter)
 	if notAfter.After(a.SignUntil) || !notAfter.After(now) {
 		return nil
 	}
@@ -324,7 +325,7 @@ func (w *world) oldest(s *served, now time.Time) *x509.Certificate {
 func (w *world) verifies(s *served, roots []*x509.Certificate, now time.Time) {
 	key, until := string(s.leaf.Signature), s.leaf.NotAfter
 	for _, c := range append(append([]*x509.Certificate{}, s.chain...), roots...) {
-		key, until = key+string(c.Signature), earlier(until, c.NotAfter)
+		key, until = key+string(c.Signature), limit.Earliest(until, c.NotAfter)
 	}
 	if now.Before(w.verified[key]) {
 		return

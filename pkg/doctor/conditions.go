@@ -99,14 +99,10 @@ func (n Namespace) whyNone(svc *corev1.Service) string {
 			why = append(why, fmt.Sprintf("%s %s makes no pods: %q", w.Kind, w.Name, api.Shorten(w.Failure, maxNote)))
 		}
 	}
-	text := ""
-	for _, each := range why[:min(len(why), maxNoted)] {
-		text += "; " + each
+	if len(why) == 0 {
+		return ""
 	}
-	if more := len(why) - maxNoted; more > 0 {
-		text += fmt.Sprintf("; and %d more", more)
-	}
-	return text
+	return "; " + api.ListedTexts(why, maxNoted)
 }
 
 // reloads says how programs of the Service's pods take up a new certificate without being started again, as the

@@ -1,10 +1,10 @@
 package doctor
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"time"
+
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // Facts are what is known of a cluster. A part that is nil was not looked at, and its
@@ -92,11 +92,7 @@ func (f Facts) unread() []Finding {
 		}
 	}
 	if n := len(forbidden); n > 1 {
-		what := strings.Join(forbidden[:min(n, maxForbidden)], "; ")
-		if n > maxForbidden {
-			what += fmt.Sprintf("; and %d more", n-maxForbidden)
-		}
-		findings = append(findings, found(NotLooked, "", "this user may not read %s", what))
+		findings = append(findings, found(NotLooked, "", "this user may not read %s", api.ListedTexts(forbidden, maxForbidden)))
 	}
 	return findings
 }

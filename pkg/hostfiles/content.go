@@ -11,6 +11,7 @@ import (
 	"maps"
 	"time"
 
+	"github.com/servingcert/servingcert/pkg/limit"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -223,7 +224,7 @@ func (c *Content) NotAfter() (first time.Time) {
 		return c.Leaf.NotAfter
 	}
 	for _, root := range c.Roots {
-		first = earliest(first, root.NotAfter)
+		first = limit.Earliest(first, root.NotAfter)
 	}
 	return first
 }

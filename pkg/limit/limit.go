@@ -82,3 +82,11 @@ func Latest(a, b time.Time) time.Time {
 func Jitter(d time.Duration, chance float64) time.Duration {
 	return d/2 + time.Duration(chance*float64(d/2))
 }
+
+// Earliest returns the earlier time. Zero is none: the other one counts.
+func Earliest(a, b time.Time) time.Time {
+	if a.IsZero() || !b.IsZero() && b.Before(a) {
+		return b
+	}
+	return a
+}

@@ -72,3 +72,12 @@ func TestJitter(t *testing.T) {
 	assert.Equal(t, 5*time.Second, Jitter(10*time.Second, 0))
 	assert.Equal(t, 7500*time.Millisecond, Jitter(10*time.Second, 0.5))
 }
+
+func TestEarliest(t *testing.T) {
+	soon := time.Unix(1, 0)
+	late := soon.Add(time.Hour)
+	for _, pair := range [][2]time.Time{{soon, late}, {late, soon}, {soon, {}}, {{}, soon}} {
+		assert.Equal(t, soon, Earliest(pair[0], pair[1]))
+	}
+	assert.Zero(t, Earliest(time.Time{}, time.Time{}))
+}

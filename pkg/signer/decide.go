@@ -11,6 +11,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
+	"github.com/servingcert/servingcert/pkg/limit"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 	"github.com/servingcert/servingcert/pkg/signer/pace"
@@ -192,7 +193,7 @@ func judge(s Situation, d Decision) Decision {
 		return d.issue(s, Replace, foreignData, whyReplaced(s.Secret, d.Content.changedKeys(s.Secret)))
 	case d.Content.differs(s.Secret):
 		if at := d.rootsAt(s); s.Now.Before(at) {
-			d.NextAt = earlier(d.NextAt, at)
+			d.NextAt = limit.Earliest(d.NextAt, at)
 			return d
 		}
 		d.Action = Repair
@@ -230,14 +231,6 @@ func (d Decision) rootsAt(s Situation) time.Time {
 		return time.Time{}
 	}
 	return s.Before.Replace.AtOf(s.Secret.Leaf.Sum)
-}
-
-// earlier returns the earlier of two times, of which the first may be zero for none.
-func earlier(a, b time.Time) time.Time {
-	if a.IsZero() || b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // whyReplaced says why data under other keys is not removed in place.

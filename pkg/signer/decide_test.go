@@ -332,11 +332,3 @@ func TestDecideNearTheEndOfTheCA(t *testing.T) {
 		}
 	}
 }
-
-func TestEarlier(t *testing.T) {
-	soon, late := epoch, epoch.Add(time.Hour)
-	for _, a := range []time.Time{{}, late} {
-		assert.Equal(t, soon, earlier(a, soon))
-	}
-	assert.Equal(t, soon, earlier(soon, late))
-}

@@ -1,10 +1,8 @@
 package signer
 
 import (
-	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -66,11 +64,7 @@ func waitingNames(services []*corev1.Service, limits api.Limits, ca *pki.Authori
 func nameless(w api.Wanted) bool { return len(w.DNSNames) == 0 && len(w.IPs) == 0 }
 
 func describeNames(dns []string, ips []netip.Addr) string {
-	names := allNames(dns, ips)
-	if n := len(names) - maxNamesShown; n > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamesShown], ", "), n)
-	}
-	return strings.Join(names, ", ")
+	return api.Listed(allNames(dns, ips), maxNamesShown)
 }
 
 func allNames(dns []string, ips []netip.Addr) []string {

@@ -1,10 +1,8 @@
 package trust
 
 import (
-	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -106,9 +104,5 @@ func (a Awaited) weigh(o openTarget) weight {
 // namedNamespaces returns the namespaces as the trust status names them: in order, at
 // most api.TrustMaxNamespaces. It says nothing of numbers, which change more often.
 func namedNamespaces(targets map[string]int) string {
-	names := slices.Sorted(maps.Keys(targets))
-	if more := len(names) - api.TrustMaxNamespaces; more > 0 {
-		return strings.Join(names[:api.TrustMaxNamespaces], ", ") + fmt.Sprintf(" and %d more", more)
-	}
-	return strings.Join(names, ", ")
+	return api.Listed(slices.Sorted(maps.Keys(targets)), api.TrustMaxNamespaces)
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // clientsFlags are what clients was asked.
@@ -146,10 +147,7 @@ func writeClientRows(s screen, p judge.ClientsPort) error {
 	}
 	rows := [][]cell{cells("CLIENT", "LAST", "FIRST", "CONNECTIONS", "KIND", "ADDRESSES")}
 	for _, c := range p.Clients {
-		addresses := strings.Join(c.Addresses[:min(3, len(c.Addresses))], ",")
-		if more := len(c.Addresses) - 3; more > 0 {
-			addresses += fmt.Sprintf(" and %d more", more)
-		}
+		addresses := api.Listed(c.Addresses, 3)
 		rows = append(rows, cells(c.Name, clock(&c.Last), clock(&c.First), strconv.FormatUint(c.Connections, 10), strings.Join(c.Kinds, ","), addresses))
 	}
 	return (&table{}).write(s, rows...)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/examine"
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/doctor"
 )
 
@@ -164,9 +165,5 @@ func (f *doctorFlags) missing(r doctor.Report, err error) string {
 			what = append(what, text)
 		}
 	}
-	const most = 5
-	if len(what) > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(what[:most], ", "), len(what)-most)
-	}
-	return strings.Join(what, ", ")
+	return api.Listed(what, 5)
 }

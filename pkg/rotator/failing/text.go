@@ -2,7 +2,6 @@ package failing
 
 import (
 	"fmt"
-	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -25,15 +24,10 @@ func condition(found []Finding) *state.Condition {
 		if f.Reason == api.PodsFailing {
 			reason = api.PodsFailing
 		}
-		if len(texts) < maxNamed {
-			texts = append(texts, f.workload()+": "+f.Text)
-		}
-	}
-	if more := len(found) - maxNamed; more > 0 {
-		texts = append(texts, fmt.Sprintf("and %d more", more))
+		texts = append(texts, f.workload()+": "+f.Text)
 	}
 	return &state.Condition{Condition: metav1.Condition{
-		Type: api.ConditionPodsHealthy, Status: metav1.ConditionFalse, Reason: reason, Message: strings.Join(texts, "; "),
+		Type: api.ConditionPodsHealthy, Status: metav1.ConditionFalse, Reason: reason, Message: api.ListedTexts(texts, maxNamed),
 	}}
 }
 

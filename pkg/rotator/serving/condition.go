@@ -165,7 +165,7 @@ func (s statement) ports() string {
 	for _, n := range s.needs {
 		names = append(names, n.String())
 	}
-	return "targetPorts " + listed(names) + ": "
+	return "targetPorts " + api.Listed(names, maxNamed) + ": "
 }
 
 // lacking says which ports no ready pod has, and what to do about each.

@@ -1,7 +1,6 @@
 package serving
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -119,13 +118,5 @@ func nameWorkloads(parts []part, state State) string {
 		}
 	}
 	slices.Sort(names)
-	return listed(slices.Compact(names))
-}
-
-// listed returns the first names, and how many there are besides.
-func listed(names []string) string {
-	if more := len(names) - maxNamed; more > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), more)
-	}
-	return strings.Join(names, ", ")
+	return api.Listed(slices.Compact(names), maxNamed)
 }

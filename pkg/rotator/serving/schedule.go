@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/servingcert/servingcert/pkg/limit"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
 )
 
@@ -28,27 +29,13 @@ func (c consumer) next(by standard, p Pace) (time.Time, bool) {
 	if last, ok := c.last(); complete {
 		at = by.regularly(c, c.state(by, p), p)
 	} else if ok {
-		at = later(at, last.At.Add(p.Pause))
+		at = limit.Latest(at, last.At.Add(p.Pause))
 	}
-	at = later(at, c.silentUntil(p))
+	at = limit.Latest(at, c.silentUntil(p))
 	if dialled {
-		at = earlier(at, by.regularly(c, c.state(by, p), p))
+		at = limit.Earliest(at, by.regularly(c, c.state(by, p), p))
 	}
 	return at, true
-}
-
-func later(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return b
-	}
-	return a
-}
-
-func earlier(a, b time.Time) time.Time {
-	if b.Before(a) {
-		return b
-	}
-	return a
 }
 
 // silentUntil is until when the ports of a silent pod that did not answer in time are
@@ -72,7 +59,7 @@ func (c certificate) regularly(of consumer, state State, p Pace) time.Time {
 	settled := state == statePlaintext || state == stateCurrent
 	switch {
 	case last.At.Before(of.seen): // it was not ready in between: another process may serve
-		return later(of.seen.Add(of.jitter(of.seen, 0, p.Pause/5)), last.At.Add(p.Pause))
+		return limit.Latest(of.seen.Add(of.jitter(of.seen, 0, p.Pause/5)), last.At.Add(p.Pause))
 	case settled:
 		return of.rarely(last.At, p)
 	case last.At.Before(of.woken.Add(afterWake[len(afterWake)-1])):

@@ -3,6 +3,7 @@ package serving
 import (
 	"time"
 
+	"github.com/servingcert/servingcert/pkg/limit"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
 )
 
@@ -67,7 +68,7 @@ func (t trusted) judged(a probe.Answer, demanded string) bool {
 func (t trusted) dueOf(a probe.Answer) time.Time {
 	due := a.PodKey.RefreshAt.Add(kubeletLate)
 	if !a.PodKey.Verifies {
-		due = earlier(due, t.since)
+		due = limit.Earliest(due, t.since)
 	}
 	return due
 }
@@ -93,7 +94,7 @@ func (t trusted) overdue(c consumer, p Pace) (since time.Time, distrusted bool) 
 func (t trusted) regularly(c consumer, state State, p Pace) time.Time {
 	last, _ := c.last()
 	if last.At.Before(c.seen) {
-		return later(c.seen.Add(c.jitter(c.seen, 0, p.Pause/5)), last.At.Add(p.Pause))
+		return limit.Latest(c.seen.Add(c.jitter(c.seen, 0, p.Pause/5)), last.At.Add(p.Pause))
 	}
 	at := c.rarely(last.At, p)
 	switch state {
@@ -115,7 +116,7 @@ func (t trusted) regularly(c consumer, state State, p Pace) time.Time {
 			continue
 		}
 		if due := t.dueOf(a).Add(p.Propagation); due.After(last.At) {
-			at = earlier(at, due.Add(c.jitter(due, 0, p.Pause)))
+			at = limit.Earliest(at, due.Add(c.jitter(due, 0, p.Pause)))
 		}
 	}
 	return at

@@ -3,13 +3,13 @@ package follow
 import (
 	"context"
 	"fmt"
-	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // Renewal waits until the condition of each Service names another leaf than before. It
@@ -73,11 +73,8 @@ func (w *Watcher) observe(ctx context.Context, all []judge.Renewal) error {
 // describe says what the first few of the Services wait for.
 func describe(waiting []judge.Renewal) string {
 	var texts []string
-	for _, r := range waiting[:min(len(waiting), 5)] {
+	for _, r := range waiting {
 		texts = append(texts, fmt.Sprintf("%s (Ready=%s %s: %s)", r, judge.Dash(r.Ready), judge.Dash(r.Reason), judge.Dash(r.Message)))
 	}
-	if more := len(waiting) - len(texts); more > 0 {
-		texts = append(texts, fmt.Sprintf("and %d more", more))
-	}
-	return strings.Join(texts, "; ")
+	return api.ListedTexts(texts, 5)
 }

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -219,7 +218,7 @@ func (k ClientsSituation) advice(p ClientsPort, asked api.ProxyPort) string {
 				names = append(names, c.Name)
 			}
 		}
-		return fmt.Sprintf("plaintext in the last %s from %s: move them to TLS", window, few(names))
+		return fmt.Sprintf("plaintext in the last %s from %s: move them to TLS", window, api.Listed(names, 5))
 	case ClientsUnknown:
 		if len(k.Pods) == 0 {
 			return "no running pod of the Service has a proxy yet, so that nobody looks: pods get it when they are made anew. Roll them out, and ask again"
@@ -232,15 +231,6 @@ func (k ClientsSituation) advice(p ClientsPort, asked api.ProxyPort) string {
 		return fmt.Sprintf("no plaintext client for %s: use %s, which the pods have already", window, strict)
 	}
 	return fmt.Sprintf("no plaintext client for %s: use %s. Add it as a port of its own and roll the pods out first: a pod without it is no endpoint", window, strict)
-}
-
-// few lists the first names.
-func few(names []string) string {
-	const most = 5
-	if len(names) > most {
-		return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
-	}
-	return strings.Join(names, ", ")
 }
 
 // days returns a duration as people say it.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // Short returns as much of a hash as people are shown.
@@ -36,11 +38,7 @@ func named(what string, names []string) string {
 
 // Listed returns the first of the names, and how many more there are.
 func Listed(names []string) string {
-	shown := strings.Join(names[:min(len(names), maxNamed)], ", ")
-	if more := len(names) - maxNamed; more > 0 {
-		return fmt.Sprintf("%s and %d more", shown, more)
-	}
-	return shown
+	return api.Listed(names, maxNamed)
 }
 
 // Bounded returns the first of the lines, and how many more there are.
