@@ -291,6 +291,8 @@ func TestAuthority(t *testing.T) {
 	}
 	s.Generations[1].UsedUntil = two.Root.NotAfter.Add(day)
 	assert.Equal(t, two.Root.NotAfter, s.authority(Situation{Now: start, Parameters: Parameters{Domain: "cluster.local", Reissue: DefaultReissue}}).SignUntil, "no leaf outlives its CA")
+	s.Generations[s.signingIndex()].UsedUntil = time.Time{}
+	assert.Zero(t, s.signing().signUntil(), "without a mark that was written down nothing is signed")
 }
 
 func TestRaised(t *testing.T) {

@@ -224,7 +224,7 @@ func (c *Content) NotAfter() (first time.Time) {
 		return c.Leaf.NotAfter
 	}
 	for _, root := range c.Roots {
-		first = limit.Earliest(first, root.NotAfter)
+		first = limit.EarliestSet(first, root.NotAfter)
 	}
 	return first
 }

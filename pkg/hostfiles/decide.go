@@ -188,16 +188,16 @@ func report(s *Situation) *Decision {
 		if d.Reason, d.Message = RolledBack, "went back to the certificate of before: "+s.State.Avoid.Why; more != "" {
 			d.Message += "; " + more
 		}
-		d.Again = limit.Earliest(d.Again, s.State.Avoid.Until)
+		d.Again = limit.EarliestSet(d.Again, s.State.Avoid.Until)
 	case next == nil:
 		d.Reason, d.Message = SourceMissing, fmt.Sprintf("%s: %s", s.Store.From, s.missing())
 	case s.Here.Content != nil && next.ID != s.Here.Content.ID && Worse(s.Store, s.Here, next, s.Now) == nil && !s.paced().IsZero():
 		until := s.paced()
-		d.Reason, d.Message, d.Again = InProgress, fmt.Sprintf("waiting for %s after the last switch", s.Pace), limit.Earliest(d.Again, until)
+		d.Reason, d.Message, d.Again = InProgress, fmt.Sprintf("waiting for %s after the last switch", s.Pace), limit.EarliestSet(d.Again, until)
 	case s.Here.Content == nil || next.ID != s.Here.Content.ID:
 		d.Reason, d.Message = SourceRefused, fmt.Sprintf("%s: %v; %s", s.Store.From, Worse(s.Store, s.Here, next, s.Now), s.holds())
 		if next.Leaf != nil && s.Now.Before(next.Leaf.NotBefore) {
-			d.Again = limit.Earliest(d.Again, next.Leaf.NotBefore)
+			d.Again = limit.EarliestSet(d.Again, next.Leaf.NotBefore)
 		}
 	case s.Here.Content.Fault(s.Store, s.Here.Content.Roots, s.Now) != nil:
 		d.Reason, d.Message = SourceRefused, s.holds()

@@ -83,8 +83,17 @@ func Jitter(d time.Duration, chance float64) time.Duration {
 	return d/2 + time.Duration(chance*float64(d/2))
 }
 
-// Earliest returns the earlier time. Zero is none: the other one counts.
+// Earliest returns the earlier time. Zero is a time before all others, so that what is bounded by
+// one that was never set is not allowed at all.
 func Earliest(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// EarliestSet returns the earlier time of those that are not zero.
+func EarliestSet(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}

@@ -74,10 +74,15 @@ func TestJitter(t *testing.T) {
 }
 
 func TestEarliest(t *testing.T) {
-	soon := time.Unix(1, 0)
+	soon, none := time.Unix(1, 0), time.Time{}
 	late := soon.Add(time.Hour)
-	for _, pair := range [][2]time.Time{{soon, late}, {late, soon}, {soon, {}}, {{}, soon}} {
+	for _, pair := range [][2]time.Time{{soon, late}, {late, soon}} {
 		assert.Equal(t, soon, Earliest(pair[0], pair[1]))
+		assert.Equal(t, soon, EarliestSet(pair[0], pair[1]))
 	}
-	assert.Zero(t, Earliest(time.Time{}, time.Time{}))
+	for _, pair := range [][2]time.Time{{soon, none}, {none, soon}} {
+		assert.Zero(t, Earliest(pair[0], pair[1]))
+		assert.Equal(t, soon, EarliestSet(pair[0], pair[1]))
+	}
+	assert.Zero(t, EarliestSet(none, none))
 }

@@ -193,7 +193,7 @@ func judge(s Situation, d Decision) Decision {
 		return d.issue(s, Replace, foreignData, whyReplaced(s.Secret, d.Content.changedKeys(s.Secret)))
 	case d.Content.differs(s.Secret):
 		if at := d.rootsAt(s); s.Now.Before(at) {
-			d.NextAt = limit.Earliest(d.NextAt, at)
+			d.NextAt = limit.EarliestSet(d.NextAt, at)
 			return d
 		}
 		d.Action = Repair
