@@ -97,10 +97,15 @@ func secures(in *input, placed []placement, port int32) bool {
 // speaksTLS reports whether the port serves TLS because of what a container was given: the
 // container that declares the port, or any, if no container declares it.
 func speaksTLS(in *input, placed []placement, port int32) bool {
+	listens := in.listens(port)
+	return slices.ContainsFunc(placed, func(p placement) bool { return p.serves && p.servesOn(port) && listens(p.ContainerRef) })
+}
+
+// listens returns whether a container may be the one that listens on the port: the one that declares it, or any, if
+// none does.
+func (in *input) listens(port int32) func(api.ContainerRef) bool {
 	declared := slices.ContainsFunc(in.running, func(c api.ContainerRef) bool { return declares(c, port) })
-	return slices.ContainsFunc(placed, func(p placement) bool {
-		return p.serves && p.servesOn(port) && (declares(p.ContainerRef, port) || !declared)
-	})
+	return func(c api.ContainerRef) bool { return !declared || declares(c, port) }
 }
 
 // servesOn reports whether the container's program serves TLS on the port.
@@ -150,9 +155,10 @@ func onPort(c api.ContainerRef, ports []int32, port intstr.IntOrString) bool {
 // servesTLS reports whether the program serves TLS itself on the port, because of what it was
 // given, or with a certificate of its own.
 func (in *input) servesTLS(port int32) bool {
+	listens := in.listens(port)
 	for _, c := range in.running {
 		p := in.programOf(c.Container)
-		if p == nil || !slices.Contains(p.TLSPorts, port) {
+		if p == nil || !slices.Contains(p.TLSPorts, port) || !listens(c) {
 			continue
 		}
 		if on, sure := in.ownCertificate(c.Container, p); on && sure {

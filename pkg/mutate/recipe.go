@@ -122,13 +122,9 @@ func (in *input) unless(c *corev1.Container, p *programs.Program) string {
 // ownCertificate reports whether the program serves TLS with a certificate of its own on its TLSPorts, and
 // whether that is sure: a variable that turns it off may have a value that only the kubelet finds.
 func (in *input) ownCertificate(c *corev1.Container, p *programs.Program) (on, sure bool) {
-	off := func(name, value string) bool {
-		turnedOn, err := strconv.ParseBool(value)
-		return slices.Contains(p.TLSOff, name) && (turnedOn || err != nil)
-	}
 	for _, t := range commandline.Of(c).Tokens {
 		name, value, assigned := strings.Cut(t, "=")
-		if off(name, value) || !assigned && slices.Contains(p.TLSOff, name) {
+		if slices.Contains(p.TLSOff, name) && (!assigned || isTrue(value)) {
 			return false, true
 		}
 	}
@@ -138,11 +134,17 @@ func (in *input) ownCertificate(c *corev1.Container, p *programs.Program) (on, s
 		case !slices.Contains(p.TLSOff, e.Name):
 		case e.ValueFrom != nil:
 			sure = false
-		case off(e.Name, e.Value):
+		case isTrue(e.Value):
 			return false, true
 		}
 	}
 	return len(p.TLSPorts) > 0, sure
+}
+
+// isTrue reports whether a flag or variable with the value is on. One without a value, or with another word, is not.
+func isTrue(value string) bool {
+	on, err := strconv.ParseBool(value)
+	return on && err == nil
 }
 
 // leavesPort reports whether the program would no longer serve on any port of the Services.

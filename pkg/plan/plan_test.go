@@ -236,7 +236,8 @@ func TestAProgramWithACertificateOfItsOwn(t *testing.T) {
 		`args: [argocd-server, --insecure=false]`: TodayDeclared,
 		`args: [argocd-server], env: [{name: ARGOCD_SERVER_INSECURE, valueFrom: {configMapKeyRef: {name: c, key: k}}}]`: TodayDeclared,
 		`args: [argocd-server], env: [{name: ARGOCD_SERVER_INSECURE, value: "true"}]`:                                   TodayPlaintext,
-		`args: [argocd-server, --insecure]`: TodayPlaintext,
+		`args: [argocd-server], env: [{name: ARGOCD_SERVER_INSECURE, value: ""}]`:                                       TodayDeclared,
+		`args: [argocd-server, --insecure]`:                                                                             TodayPlaintext,
 	} {
 		ports := planOf(t, `{apiVersion: v1, kind: Service, metadata: {name: cd}, spec: {selector: {a: b}, ports: [{name: http, port: 80, targetPort: 8080}, {name: metrics, port: 8083}]}}
 ---

@@ -9,6 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
@@ -20,7 +21,7 @@ func TestBreaksSayWhatConsequencesSay(t *testing.T) {
 		service("old", metav1.ConditionFalse, api.ServingStale, "older"),
 	}
 	services[0].Serving.Changed = noon
-	services[1] = stale(services[1], StaleWorkload{"Deployment", "legacy", api.OnRotateReload}, StaleWorkload{"Deployment", "asks", api.OnRotateRestart})
+	services[1] = stale(services[1], state.StaleWorkload{Kind: "Deployment", Name: "legacy", OnRotate: api.OnRotateReload}, state.StaleWorkload{Kind: "Deployment", Name: "asks", OnRotate: api.OnRotateRestart})
 	seen := mounter("seen", api.OnRotateReload, "web-tls")
 	seen.Started = noon.Add(-time.Hour)
 	k := DistrustSituation{Services: services, Trust: &TrustStatus{Targets: 7}, Consumers: []Consumer{
@@ -106,7 +107,7 @@ func TestConsequences(t *testing.T) {
 	assert.NotContains(t, nobody, "backup")
 	assert.NotContains(t, nobody, "targets")
 
-	services := []Service{stale(service("old", metav1.ConditionFalse, api.ServingStale, "older"), StaleWorkload{"Deployment", "legacy", api.OnRotateReload})}
+	services := []Service{stale(service("old", metav1.ConditionFalse, api.ServingStale, "older"), state.StaleWorkload{Kind: "Deployment", Name: "legacy", OnRotate: api.OnRotateReload})}
 	got := Consequences(DistrustSituation{Lost: "CALost: gone", Services: services, ConsumersErr: errors.New("pods is forbidden"), Trust: &TrustStatus{Targets: 7}})
 	assert.Contains(t, got, "The CA cannot be used (CALost: gone). If you have a backup")
 	assert.Contains(t, got, "break until somebody restarts them: 1: shop Deployment/legacy\n", "what is reported needs no pods to be listed")

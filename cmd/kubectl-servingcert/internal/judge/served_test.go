@@ -8,14 +8,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 )
 
 func TestCountUptake(t *testing.T) {
 	var (
 		current     = service("web", metav1.ConditionTrue, api.ServingCurrent, "")
 		propagating = service("slow", metav1.ConditionFalse, api.ServingPropagating, "")
-		reloads     = stale(service("old", metav1.ConditionFalse, api.ServingStale, "older, by Deployment legacy: restart it"), StaleWorkload{"Deployment", "legacy", api.OnRotateReload})
-		restarts    = stale(service("old", metav1.ConditionFalse, api.ServingStale, "older, by Deployment legacy: restart it"), StaleWorkload{"Deployment", "legacy", api.OnRotateRestart})
+		reloads     = stale(service("old", metav1.ConditionFalse, api.ServingStale, "older, by Deployment legacy: restart it"), state.StaleWorkload{Kind: "Deployment", Name: "legacy", OnRotate: api.OnRotateReload})
+		restarts    = stale(service("old", metav1.ConditionFalse, api.ServingStale, "older, by Deployment legacy: restart it"), state.StaleWorkload{Kind: "Deployment", Name: "legacy", OnRotate: api.OnRotateRestart})
 		foreign     = service("mesh", metav1.ConditionFalse, api.ServingForeign, "another")
 		nobody      = service("nobody", metav1.ConditionFalse, api.ServingNoConsumers, "")
 		unknown     = Service{Namespace: "shop", Name: "unknown", Leaf: "new"}

@@ -21,7 +21,7 @@ type Serving struct {
 	// Since is when that leaf was first in the Secret.
 	Since *time.Time `json:"since,omitempty"`
 	// Stale are the first workloads whose pods serve an older certificate.
-	Stale []StaleWorkload `json:"stale,omitempty"`
+	Stale []state.StaleWorkload `json:"stale,omitempty"`
 	// Changed is when the status became what it is.
 	Changed time.Time `json:"changed"`
 	// Outdated: it is about another certificate, or other ports, than the Service has now, as the
@@ -42,7 +42,7 @@ func servingOf(svc *corev1.Service) *Serving {
 	if facts, ok := state.ServingOf(svc); ok {
 		s.Leaf, s.Since = facts.Leaf, &facts.Since
 		for _, w := range facts.Stale {
-			s.Stale = append(s.Stale, StaleWorkload{api.Escape(w.Kind), api.Escape(w.Name), api.OnRotate(api.Escape(string(w.OnRotate)))})
+			s.Stale = append(s.Stale, state.StaleWorkload{Kind: api.Escape(w.Kind), Name: api.Escape(w.Name), OnRotate: api.OnRotate(api.Escape(string(w.OnRotate)))})
 		}
 	}
 	return s
@@ -75,15 +75,7 @@ func (s *Serving) sawReload(started time.Time) bool {
 
 // restartFollows reports whether one of the stale workloads asks the rotator for a restart.
 func (s *Serving) restartFollows() bool {
-	return slices.ContainsFunc(s.Stale, func(w StaleWorkload) bool { return w.OnRotate == api.OnRotateRestart })
-}
-
-// StaleWorkload is a workload with pods that serve an older certificate. Kind and Name are empty for pods without a
-// controller.
-type StaleWorkload struct {
-	Kind     string       `json:"kind,omitempty"`
-	Name     string       `json:"name,omitempty"`
-	OnRotate api.OnRotate `json:"onRotate"`
+	return slices.ContainsFunc(s.Stale, func(w state.StaleWorkload) bool { return w.OnRotate == api.OnRotateRestart })
 }
 
 // workload is what made a pod. Kind is api.PodKind of a pod without a controller.

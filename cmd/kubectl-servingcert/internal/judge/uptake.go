@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
@@ -105,7 +106,7 @@ func breakingLines(workloads map[workload]uptake) string {
 
 // uptakeOfStale returns how a workload that serves an older certificate takes up a
 // new one.
-func uptakeOfStale(w StaleWorkload) uptake {
+func uptakeOfStale(w state.StaleWorkload) uptake {
 	if w.OnRotate == api.OnRotateRestart {
 		return uptakeRestarted
 	}

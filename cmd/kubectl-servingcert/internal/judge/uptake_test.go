@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
@@ -31,7 +32,7 @@ func mounter(workload string, onRotate api.OnRotate, secrets ...string) Consumer
 }
 
 // stale has the condition of a Service name workloads that serve an older certificate.
-func stale(s Service, workloads ...StaleWorkload) Service {
+func stale(s Service, workloads ...state.StaleWorkload) Service {
 	s.Serving.Stale = workloads
 	return s
 }
@@ -44,10 +45,10 @@ func TestBreaking(t *testing.T) {
 		{Namespace: "shop", Name: "new", Secret: "new-tls", Leaf: "new"},
 	}
 	services[1] = stale(services[1],
-		StaleWorkload{"Deployment", "legacy", api.OnRotateReload},
-		StaleWorkload{"Deployment", "legacy-2", api.OnRotateNone}, // its pods went
-		StaleWorkload{"", "", api.OnRotateReload},                 // pods without a controller
-		StaleWorkload{"Deployment", "next", api.OnRotateRestart},
+		state.StaleWorkload{Kind: "Deployment", Name: "legacy", OnRotate: api.OnRotateReload},
+		state.StaleWorkload{Kind: "Deployment", Name: "legacy-2", OnRotate: api.OnRotateNone}, // its pods went
+		state.StaleWorkload{Kind: "", Name: "", OnRotate: api.OnRotateReload},                 // pods without a controller
+		state.StaleWorkload{Kind: "Deployment", Name: "next", OnRotate: api.OnRotateRestart},
 	)
 	young := mounter("young", api.OnRotateReload, "web-tls")
 	young.Started = noon.Add(time.Second)
