@@ -5,6 +5,7 @@
 // been created that they have not seen, it waits for a read from the API server, which the
 // reviews of a namespace share. The webhook writes no objects.
 //
-// setup.go wires it, handler.go answers, wire.go reads and writes reviews, lookup.go and
-// sharedread.go find what is in a namespace.
+// controller-runtime reads the reviews and writes the answers. setup.go wires it, handler.go
+// answers, limits.go bounds what is read, reply.go makes HTTP errors of what is no answer,
+// lookup.go and sharedread.go find what is in a namespace.
 package admission

@@ -12,7 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate"
@@ -42,102 +42,73 @@ type handler struct {
 	// podKeys reports whether kubelets make keys.
 	podKeys func(ctx context.Context) (bool, error)
 	config  choose.Config // without Programs
-	inbox   *inbox
-	room    room
+	decoder admission.Decoder
 	metrics *metrics
 	clock   func() time.Time
 	log     logr.Logger
 }
 
-// ServeHTTP answers an AdmissionReview. If the pod cannot be decided about, because
-// the API server cannot be read or because of a bug, the answer is an HTTP error: a
-// review that denies would refuse the pod whatever failurePolicy says.
-func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	started := h.clock()
-	o := h.serve(w, r)
-	h.metrics.took(o, h.clock().Sub(started))
+// serving returns the handler behind controller-runtime's, which reads reviews and writes them.
+func (h *handler) serving() http.Handler {
+	reviews := &admission.Webhook{
+		Handler: h,
+		// It would log an error for whatever anybody sends. What is worth a line is logged here.
+		LogConstructor: func(logr.Logger, *admission.Request) logr.Logger { return logr.Discard() },
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		started := h.clock()
+		a := &reply{ResponseWriter: w, outcome: outcomeFailed}
+		r = r.WithContext(context.WithValue(r.Context(), replyKey{}, a))
+		r.Body = &body{ReadCloser: r.Body}
+		reviews.ServeHTTP(a, r)
+		if a.outcome == outcomeFailed {
+			h.log.V(1).Info("review failed", "error", a.why)
+			h.metrics.count(resultFailed, reasonError, nil)
+		}
+		h.metrics.took(a.outcome, h.clock().Sub(started))
+	})
 }
 
-// serve answers, and returns how.
-func (h *handler) serve(w http.ResponseWriter, r *http.Request) outcome {
-	b := h.inbox.open(endRead(w))
-	defer b.close()
-	data, status, err := receive(w, r, b)
-	if err != nil {
-		return h.refuse(w, status, err)
-	}
-	release, err := h.room.enter(r.Context(), int64(len(data)))
-	if err != nil {
-		return h.refuse(w, http.StatusTooManyRequests, err)
-	}
-	defer release()
-	req, status, err := parse(data)
-	if err != nil {
-		return h.refuse(w, status, err)
-	}
-	a, err := h.reviewSafely(r.Context(), req)
-	if err != nil {
-		h.metrics.count(resultFailed, reasonError, nil)
-		http.Error(w, noAnswer+err.Error(), http.StatusInternalServerError)
-		return outcomeFailed
-	}
-	a.UID = req.UID
-	if err := writeReview(w, a); err != nil {
-		h.log.V(1).Info("cannot write the response", "namespace", req.Namespace, "error", err.Error())
-		return outcomeFailed
-	}
-	return outcomeOf(a)
-}
-
-// refuse answers a request that is no review, or that comes at a wrong moment. It is
-// counted, and logged for those alone who look for it: anybody can send any number of them.
-// The API server repeats the answer to whoever creates the pod.
-func (h *handler) refuse(w http.ResponseWriter, status int, err error) outcome {
-	reason := reasonError
-	if status == http.StatusTooManyRequests {
-		reason = reasonTooMany
-		w.Header().Set("Retry-After", "1") // the API server tries again
-	}
-	h.log.V(1).Info("review failed: cannot read the request", "status", status, "error", err.Error())
-	h.metrics.count(resultFailed, reason, nil)
-	http.Error(w, noAnswer+err.Error(), status)
-	return outcomeFailed
-}
-
-// noAnswer is the prefix of what a person reads when failurePolicy refuses their pod.
-const noAnswer = "servingcert cannot tell whether the pod gets a certificate: "
-
-// reviewSafely turns a panic into an error, so that other reviews go on.
-func (h *handler) reviewSafely(ctx context.Context, req *request) (a *answer, err error) {
-	defer func() {
+// Handle answers one review. If the pod cannot be decided about, because the API server cannot be
+// read or because of a bug, that is an HTTP error; see reply.
+func (h *handler) Handle(ctx context.Context, req admission.Request) (resp admission.Response) {
+	defer func() { // so that the log has the pod, and the API server is told that there is no answer
 		if p := recover(); p != nil {
 			h.log.Error(fmt.Errorf("panic: %v", p), "review failed: panic", "namespace", req.Namespace, "pod", req.Name, "stack", string(debug.Stack()))
-			err = errors.New("internal error: see the webhook's log")
+			resp = admission.Errored(http.StatusInternalServerError, errors.New("internal error: see the webhook's log"))
 		}
 	}()
-	return h.review(ctx, req)
+	resp = h.review(ctx, &req)
+	settle(ctx, outcomeOf(&resp))
+	return resp
 }
 
-// review answers one review, or returns why it cannot.
-func (h *handler) review(ctx context.Context, req *request) (*answer, error) {
+// review answers one review.
+func (h *handler) review(ctx context.Context, req *admission.Request) admission.Response {
+	if req.UID == "" {
+		return admission.Errored(http.StatusBadRequest, errors.New("the review has no request"))
+	}
 	if req.Operation != admissionv1.Create || req.SubResource != "" || req.Resource.Group != "" || req.Resource.Resource != "pods" {
 		h.metrics.count(resultUntouched, rules.NotConcerned, nil)
-		return allowedAsItIs(), nil // only new pods are changed, whatever a configuration sends
+		return admission.Allowed("") // only new pods are changed, whatever a configuration sends
 	}
-	pod := req.Object.Pod()
+	pod := &corev1.Pod{}
+	if err := h.decoder.Decode(*req, pod); err != nil {
+		return admission.Errored(http.StatusBadRequest, fmt.Errorf("read the pod: %w", err))
+	}
 	wanted, err := api.ParsePod(&pod.ObjectMeta)
 	if err != nil {
-		return h.deny(req, reasonBadAnnotation, err), nil
+		return h.deny(req, reasonBadAnnotation, err)
 	}
 	choice, err := h.choose(ctx, pod, wanted, req.Namespace)
 	if errors.Is(err, errNotOptedIn) {
 		h.log.V(1).Info("untouched", "namespace", req.Namespace, "pod", req.Name, "reason", err.Error())
 		h.metrics.count(resultUntouched, reasonNotOptedIn, nil)
-		return allowedAsItIs("servingcert: nothing is injected: " + err.Error()), nil
+		return admission.Allowed("").WithWarnings("servingcert: nothing is injected: " + err.Error())
 	}
 	if err != nil {
 		h.log.Error(err, "review failed: cannot read from the API server", "namespace", req.Namespace, "pod", req.Name)
-		return nil, err
+		return admission.Errored(http.StatusInternalServerError, err)
 	}
 	patch, report, err := mutate.Inject(pod, wanted, choice)
 	if err != nil {
@@ -145,17 +116,9 @@ func (h *handler) review(ctx context.Context, req *request) (*answer, error) {
 		if errors.As(err, new(*mutate.NoPodKeysError)) {
 			reason = reasonNoPodKeys
 		}
-		return h.deny(req, reason, err), nil
+		return h.deny(req, reason, err)
 	}
-	if log := h.log.V(1); log.Enabled() {
-		log.Info("reviewed", "namespace", req.Namespace, "pod", req.Name, "reason", report.Reason, "secret", report.Secret, "by", report.By, "operations", len(patch))
-	}
-	outcome := resultUntouched
-	if report.Injected() {
-		outcome = resultInjected
-	}
-	h.metrics.count(outcome, report.Reason, report.Notes)
-	return answerOf(patch, report), nil
+	return h.allow(req, patch, report)
 }
 
 // choose decides from the informers, or else from a read of the API server: a Service
@@ -196,29 +159,37 @@ func (h *handler) checked(ctx context.Context, choice choose.Choice) (choose.Cho
 }
 
 // deny refuses the pod.
-func (h *handler) deny(req *request, reason rules.Reason, err error) *answer {
+func (h *handler) deny(req *admission.Request, reason rules.Reason, err error) admission.Response {
 	h.log.V(1).Info("denied", "namespace", req.Namespace, "pod", req.Name, "reason", err.Error())
 	h.metrics.count(resultDenied, reason, nil)
-	return &answer{AdmissionResponse: admissionv1.AdmissionResponse{
-		Result: &metav1.Status{Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: err.Error()},
-	}}
+	return admission.Denied(err.Error())
 }
 
-// allowedAsItIs allows the pod without a change.
-func allowedAsItIs(warnings ...string) *answer {
-	return &answer{AdmissionResponse: admissionv1.AdmissionResponse{Allowed: true, Warnings: warnings}}
-}
-
-// answerOf returns the answer about a pod that is not denied.
-func answerOf(patch podpatch.Patch, report mutate.Report) *answer {
-	a := &answer{patch: patch}
-	a.Allowed, a.Warnings = true, report.Warnings()
+// allow lets the pod pass with the patch, which may be empty.
+func (h *handler) allow(req *admission.Request, patch podpatch.Patch, report mutate.Report) admission.Response {
+	operations, err := patch.JSON()
+	if err != nil {
+		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("write the patch: %w", err))
+	}
+	if log := h.log.V(1); log.Enabled() {
+		log.Info("reviewed", "namespace", req.Namespace, "pod", req.Name, "reason", report.Reason, "secret", report.Secret, "by", report.By, "operations", len(patch))
+	}
+	result := resultUntouched
+	if report.Injected() {
+		result = resultInjected
+	}
+	h.metrics.count(result, report.Reason, report.Notes)
+	resp := admission.Allowed("").WithWarnings(report.Warnings()...)
+	if len(operations) > 0 {
+		// Not as Patches, which are a type of another library that is written in the same way.
+		resp.Patch, resp.PatchType = operations, new(admissionv1.PatchTypeJSONPatch)
+	}
 	if report.Concerned() {
 		var reasons []string
 		for _, r := range report.Reasons() {
 			reasons = append(reasons, string(r))
 		}
-		a.AuditAnnotations = map[string]string{auditReasons: strings.Join(reasons, ",")}
+		resp.AuditAnnotations = map[string]string{auditReasons: strings.Join(reasons, ",")}
 	}
-	return a
+	return resp
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	jsonpatch "github.com/evanphx/json-patch/v5"
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -25,6 +26,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
@@ -50,6 +52,15 @@ func steadyClock() func() time.Time {
 
 func (w *world) handler(t testing.TB, log logr.Logger) (http.Handler, *prometheus.Registry) {
 	t.Helper()
+	h, registry := w.bare(t, log)
+	return h.serving(), registry
+}
+
+// bare returns the handler that is behind controller-runtime's.
+func (w *world) bare(t testing.TB, log logr.Logger) (*handler, *prometheus.Registry) {
+	t.Helper()
+	scheme := runtime.NewScheme()
+	require.NoError(t, corev1.AddToScheme(scheme))
 	registry := prometheus.NewRegistry()
 	metrics, err := newMetrics(registry)
 	require.NoError(t, err)
@@ -64,7 +75,7 @@ func (w *world) handler(t testing.TB, log logr.Logger) (http.Handler, *prometheu
 		},
 		programs: func() *programs.Table { return nil },
 		podKeys:  func(context.Context) (bool, error) { return !w.noPodKeys, w.podKeysErr },
-		inbox:    newInbox(maxReading), room: newRoom(maxInFlight), metrics: metrics, clock: steadyClock(), log: log,
+		decoder:  admission.NewDecoder(scheme), metrics: metrics, clock: steadyClock(), log: log,
 	}
 	return h, registry
 }
@@ -288,26 +299,114 @@ servingcert_webhook_notes_total{reason="UnknownProgram"} 1
 }
 
 func TestWhatIsNoReview(t *testing.T) {
+	const kind = `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"`
 	for name, tc := range map[string]struct {
 		body, contentType string
 		status            int
 	}{
 		"nothing":       {"", "application/json", http.StatusBadRequest},
 		"no JSON":       {"x", "application/json", http.StatusBadRequest},
-		"no request":    {`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}`, "application/json", http.StatusBadRequest},
-		"other version": {`{"apiVersion":"admission.k8s.io/v1beta1","kind":"AdmissionReview","request":{}}`, "application/json", http.StatusBadRequest},
-		"other type":    {`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{}}`, "text/plain", http.StatusUnsupportedMediaType},
-		"no pod":        {`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"object":{"spec":{"containers":"none"}}}}`, "application/json", http.StatusBadRequest},
-		"too much":      {strings.Repeat(" ", maxReview+1), "application/json", http.StatusRequestEntityTooLarge},
+		"no request":    {kind + `}`, "application/json", http.StatusBadRequest},
+		"empty":         {kind + `,"request":{}}`, "application/json", http.StatusBadRequest},
+		"other type":    {review(`{}`), "text/plain", http.StatusBadRequest},
+		"no object":     {review(`null`), "application/json", http.StatusBadRequest},
+		"no pod":        {review(`{"spec":{"containers":"none"}}`), "application/json", http.StatusBadRequest},
+		"other kind":    {review(`{"apiVersion":"v1","kind":"Service"}`), "application/json", http.StatusBadRequest},
+		"other version": {review(`{"apiVersion":"v2","kind":"Pod"}`), "application/json", http.StatusBadRequest},
+		"too much":      {strings.Repeat(" ", 7<<20+1), "application/json", http.StatusRequestEntityTooLarge},
 	} {
 		t.Run(name, func(t *testing.T) {
-			h, _ := (&world{}).handler(t, logr.Discard())
+			h, registry := (&world{}).handler(t, logr.Discard())
 			req := httptest.NewRequest(http.MethodPost, Path, strings.NewReader(tc.body))
 			req.Header.Set("Content-Type", tc.contentType)
 			rec := httptest.NewRecorder()
 			h.ServeHTTP(rec, req)
 			assert.Equal(t, tc.status, rec.Code, rec.Body.String())
 			assert.Contains(t, rec.Body.String(), "servingcert cannot tell")
+			require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
+# HELP servingcert_webhook_reviews_total Admission reviews answered, by result (injected, untouched, denied, failed) and reason.
+# TYPE servingcert_webhook_reviews_total counter
+servingcert_webhook_reviews_total{reason="Error",result="failed"} 1
+`), "servingcert_webhook_reviews_total"))
 		})
 	}
+}
+
+// TestTheVersionOfTheReviewIsThatOfTheAnswer: the API server takes no other.
+func TestTheVersionOfTheReviewIsThatOfTheAnswer(t *testing.T) {
+	for _, version := range []string{"admission.k8s.io/v1", "admission.k8s.io/v1beta1"} {
+		h, _ := (&world{cached: knows(webService)}).handler(t, logr.Discard())
+		asked := reviewOf(t, plainPod())
+		asked.APIVersion = version
+		body, err := json.Marshal(asked)
+		require.NoError(t, err)
+		var answer admissionv1.AdmissionReview
+		rec := send(h, bytes.NewReader(body))
+		require.NoError(t, json.Unmarshal(rec.Body.Bytes(), &answer))
+		assert.Equal(t, "application/json", rec.Header().Get("Content-Type"))
+		assert.Equal(t, asked.TypeMeta, answer.TypeMeta)
+		assert.Contains(t, string(answer.Response.Patch), "web-tls")
+	}
+}
+
+// TestFieldsThatAreNotKnownStay: a newer API server has fields that ours does not decode, and the
+// patch only adds to what was sent.
+func TestFieldsThatAreNotKnownStay(t *testing.T) {
+	const pod = `{"apiVersion":"v1","kind":"Pod","newer":1,"metadata":{"name":"web","labels":{"app":"web"},"newer":{"a":[1]}},"spec":{"newer":"x",` +
+		`"volumes":[{"name":"v","emptyDir":{"newer":true},"newer":0}],` +
+		`"containers":[{"name":"web","image":"example.com/web","args":["serve"],"ports":[{"containerPort":8443,"newer":null}],"newer":[{}],` +
+		`"env":[{"name":"A","value":"b","newer":{}}],"volumeMounts":[{"name":"v","mountPath":"/v","newer":"y"}]}]}}`
+	h, _ := (&world{cached: knows(webService)}).handler(t, logr.Discard())
+	var answer admissionv1.AdmissionReview
+	require.NoError(t, json.Unmarshal(send(h, strings.NewReader(review(pod))).Body.Bytes(), &answer))
+	patch, err := jsonpatch.DecodePatch(answer.Response.Patch)
+	require.NoError(t, err)
+	require.Greater(t, len(patch), 5)
+	after, err := patch.Apply([]byte(pod))
+	require.NoError(t, err)
+	var before, now any
+	require.NoError(t, json.Unmarshal([]byte(pod), &before))
+	require.NoError(t, json.Unmarshal(after, &now))
+	requireContains(t, now, before)
+}
+
+// requireContains fails unless whole has all that part has, and lists more elements at most.
+func requireContains(t *testing.T, whole, part any) {
+	t.Helper()
+	switch part := part.(type) {
+	case map[string]any:
+		require.IsType(t, part, whole)
+		for name, value := range part {
+			require.Contains(t, whole, name)
+			requireContains(t, whole.(map[string]any)[name], value)
+		}
+	case []any:
+		require.IsType(t, part, whole)
+		for _, element := range part { // ours have other names
+			i := slices.IndexFunc(whole.([]any), func(other any) bool { return nameOf(other) == nameOf(element) })
+			require.GreaterOrEqual(t, i, 0, "%v", element)
+			requireContains(t, whole.([]any)[i], element)
+		}
+	default:
+		require.Equal(t, part, whole)
+	}
+}
+
+// nameOf returns what tells an element of a list from others.
+func nameOf(element any) any {
+	if object, ok := element.(map[string]any); ok {
+		return object["name"]
+	}
+	return element
+}
+
+// TestStrangersWriteNoLog: whoever reaches the port can send what is no review, as often as
+// they like.
+func TestStrangersWriteNoLog(t *testing.T) {
+	var lines []string
+	h, _ := (&world{}).handler(t, funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{}))
+	for _, body := range []string{"", "{", "[]", `{"kind":"AdmissionReview"}`} {
+		assert.GreaterOrEqual(t, send(h, strings.NewReader(body)).Code, 400)
+	}
+	assert.Empty(t, lines)
 }

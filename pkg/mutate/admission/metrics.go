@@ -1,9 +1,11 @@
 package admission
 
 import (
+	"net/http"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/rules"
@@ -25,7 +27,6 @@ const (
 	reasonTooLarge      rules.Reason = "TooLarge"
 	reasonNoPodKeys     rules.Reason = "NoPodKeys"
 	reasonNotOptedIn    rules.Reason = "NotOptedIn"
-	reasonTooMany       rules.Reason = "TooManyReviews"
 	reasonError         rules.Reason = "Error"
 )
 
@@ -40,12 +41,14 @@ const (
 	outcomeFailed    outcome = "failed" // no review was answered
 )
 
-// outcomeOf returns the outcome of a request that got this review.
-func outcomeOf(a *answer) outcome {
+// outcomeOf returns the outcome of a request that is answered so.
+func outcomeOf(resp *admission.Response) outcome {
 	switch {
-	case !a.Allowed:
+	case !resp.Allowed && resp.Result.Code != http.StatusForbidden:
+		return outcomeFailed
+	case !resp.Allowed:
 		return outcomeDenied
-	case len(a.patch) > 0:
+	case len(resp.Patch) > 0:
 		return outcomePatched
 	}
 	return outcomeUnchanged

@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
@@ -97,14 +98,15 @@ func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (ready func() e
 		return nil, err
 	}
 	lookup := NewLookup(mgr.GetCache(), mgr.GetAPIReader(), done.Load, cfg.OpenShift)
-	mgr.GetWebhookServer().Register(Path, &handler{
+	h := &handler{
 		cached: lookup.Cached, live: lookup.Live, programs: table.current.Load, podKeys: keys.serves,
 		config: choose.Config{
 			DefaultMode: cfg.DefaultMode, UnknownPrograms: cfg.UnknownPrograms, TrustBundle: bundle != nil, PublicRoots: cfg.PublicRoots,
 			ProxyImage: cfg.ProxyImage, ProxyPullSecrets: cfg.ProxyPullSecrets, ProxyResources: cfg.ProxyResources,
 		},
-		inbox: newInbox(maxReading), room: newRoom(maxInFlight), metrics: metrics, clock: cfg.Clock, log: cfg.Log,
-	})
+		decoder: admission.NewDecoder(mgr.GetScheme()), metrics: metrics, clock: cfg.Clock, log: cfg.Log,
+	}
+	mgr.GetWebhookServer().Register(Path, h.serving())
 	return func() error {
 		switch {
 		case !done.Load():
