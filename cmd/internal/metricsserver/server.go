@@ -3,16 +3,19 @@
 package metricsserver
 
 import (
+	"context"
 	"crypto/tls"
 	"fmt"
 	"net/http"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-	authenticationclient "k8s.io/client-go/kubernetes/typed/authentication/v1"
-	authorizationclient "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	"golang.org/x/sync/semaphore"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+	ctrlmetricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/servingcert/servingcert/cmd/internal/certfiles"
 	"github.com/servingcert/servingcert/cmd/internal/port"
@@ -27,9 +30,12 @@ const (
 	shutdownTimeout = 5 * time.Second  // nothing is lost with a scrape
 )
 
-// maxScrapes is how many authorised requests are answered at the same time. The others
-// get HTTP 503.
-const maxScrapes = 4
+// maxRequests is how many requests are answered at the same time. The API server is asked about
+// each, whoever sends it. The others wait for maxWait, and get HTTP 503.
+const (
+	maxRequests = 4
+	maxWait     = 10 * time.Second
+)
 
 // Config says where and to whom metrics are served.
 type Config struct {
@@ -55,11 +61,13 @@ func Add(mgr manager.Manager, cfg Config) error {
 	served := cfg.Port
 	served.Handler, served.WriteTimeout = metrics(cfg.Gatherer), writeTimeout
 	if !cfg.Insecure {
-		ask, err := newReviewer(mgr)
+		authorized, err := filters.WithAuthenticationAndAuthorization(mgr.GetConfig(), mgr.GetHTTPClient())
 		if err != nil {
 			return fmt.Errorf("serve metrics: %w", err)
 		}
-		served.Handler = newGate(ask, served.Log, served.Handler)
+		if served.Handler, err = gate(authorized, served.Handler); err != nil {
+			return fmt.Errorf("serve metrics: %w", err)
+		}
 		files := certfiles.New(cfg.CertDir, served.Log)
 		files.Load() // the manager starts files after the caches, which may wait
 		if err := mgr.Add(files); err != nil {
@@ -70,21 +78,30 @@ func Add(mgr manager.Manager, cfg Config) error {
 	return managed.Add(mgr, served, cfg.Address, shutdownTimeout)
 }
 
-func newReviewer(mgr manager.Manager) (reviewer, error) {
-	authentication, err := authenticationclient.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
-	if err != nil {
-		return reviewer{}, err
-	}
-	authorization, err := authorizationclient.NewForConfigAndClient(mgr.GetConfig(), mgr.GetHTTPClient())
-	if err != nil {
-		return reviewer{}, err
-	}
-	return reviewer{authentication, authorization}, nil
+// gate lets those pass whom the filter lets pass, a few at a time. It keeps the connections of no others,
+// and logs nothing about them: whoever reaches the port could fill the log.
+func gate(filter ctrlmetricsserver.Filter, next http.Handler) (http.Handler, error) {
+	filtered, err := filter(logr.Discard(), http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		w.Header().Del("Connection")
+		next.ServeHTTP(w, req)
+	}))
+	slots := semaphore.NewWeighted(maxRequests)
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		ctx, cancel := context.WithTimeout(req.Context(), maxWait)
+		defer cancel()
+		w.Header().Set("Connection", "close")
+		if slots.Acquire(ctx, 1) != nil {
+			http.Error(w, "too many requests at the same time", http.StatusServiceUnavailable)
+			return
+		}
+		defer slots.Release(1)
+		filtered.ServeHTTP(w, req)
+	}), err
 }
 
 func metrics(gatherer prometheus.Gatherer) http.Handler {
 	mux := http.NewServeMux()
-	mux.Handle(Path, promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError, MaxRequestsInFlight: maxScrapes}))
+	mux.Handle(Path, promhttp.HandlerFor(gatherer, promhttp.HandlerOpts{ErrorHandling: promhttp.HTTPErrorOnError}))
 	return mux
 }
 

@@ -43,6 +43,7 @@ type handler struct {
 	podKeys func(ctx context.Context) (bool, error)
 	config  choose.Config // without Programs
 	decoder admission.Decoder
+	memory  *memory
 	metrics *metrics
 	clock   func() time.Time
 	log     logr.Logger
@@ -57,13 +58,18 @@ func (h *handler) serving() http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		started := h.clock()
-		a := &reply{ResponseWriter: w, outcome: outcomeFailed}
+		a := &reply{ResponseWriter: w, outcome: outcomeFailed, body: body{ReadCloser: r.Body, memory: h.memory}}
+		defer a.body.answered()
 		r = r.WithContext(context.WithValue(r.Context(), replyKey{}, a))
-		r.Body = &body{ReadCloser: r.Body}
+		r.Body = &a.body
 		reviews.ServeHTTP(a, r)
 		if a.outcome == outcomeFailed {
 			h.log.V(1).Info("review failed", "error", a.why)
-			h.metrics.count(resultFailed, reasonError, nil)
+			reason := reasonError
+			if a.body.tooMany {
+				reason = reasonTooManyReviews
+			}
+			h.metrics.count(resultFailed, reason, nil)
 		}
 		h.metrics.took(a.outcome, h.clock().Sub(started))
 	})
@@ -78,8 +84,14 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) (resp admis
 			resp = admission.Errored(http.StatusInternalServerError, errors.New("internal error: see the webhook's log"))
 		}
 	}()
+	a := replyOf(ctx)
+	done, err := a.body.decoding(ctx)
+	if err != nil {
+		return admission.Errored(http.StatusTooManyRequests, err)
+	}
+	defer done()
 	resp = h.review(ctx, &req)
-	settle(ctx, outcomeOf(&resp))
+	a.outcome = outcomeOf(&resp)
 	return resp
 }
 

@@ -75,7 +75,7 @@ func (w *world) bare(t testing.TB, log logr.Logger) (*handler, *prometheus.Regis
 		},
 		programs: func() *programs.Table { return nil },
 		podKeys:  func(context.Context) (bool, error) { return !w.noPodKeys, w.podKeysErr },
-		decoder:  admission.NewDecoder(scheme), metrics: metrics, clock: steadyClock(), log: log,
+		decoder:  admission.NewDecoder(scheme), memory: newMemory(), metrics: metrics, clock: steadyClock(), log: log,
 	}
 	return h, registry
 }

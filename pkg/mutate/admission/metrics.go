@@ -21,13 +21,14 @@ const (
 	resultFailed    result = "failed"    // no answer: failurePolicy decides
 )
 
-// reasonError is the reason of a review that failed, or that was denied.
+// Reasons of reviews that failed or were denied.
 const (
-	reasonBadAnnotation rules.Reason = "BadAnnotation"
-	reasonTooLarge      rules.Reason = "TooLarge"
-	reasonNoPodKeys     rules.Reason = "NoPodKeys"
-	reasonNotOptedIn    rules.Reason = "NotOptedIn"
-	reasonError         rules.Reason = "Error"
+	reasonBadAnnotation  rules.Reason = "BadAnnotation"
+	reasonTooLarge       rules.Reason = "TooLarge"
+	reasonNoPodKeys      rules.Reason = "NoPodKeys"
+	reasonNotOptedIn     rules.Reason = "NotOptedIn"
+	reasonTooManyReviews rules.Reason = "TooManyReviews"
+	reasonError          rules.Reason = "Error"
 )
 
 // outcome is what the API server got for a request, the label of how long that took. A

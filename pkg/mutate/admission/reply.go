@@ -15,6 +15,7 @@ type reply struct {
 	http.ResponseWriter
 	// outcome is outcomeFailed until the handler has decided.
 	outcome outcome
+	body    body
 	// why is why there is no review, once that was written.
 	why string
 }
@@ -33,16 +34,17 @@ func (r *reply) Write(data []byte) (int, error) {
 		return 0, err
 	}
 	r.why = review.Response.Result.Message
-	http.Error(r.ResponseWriter, noAnswer+r.why, int(review.Response.Result.Code))
+	code := int(review.Response.Result.Code)
+	if r.body.tooMany { // the API server sends it again
+		r.Header().Set("Retry-After", "1")
+		code = http.StatusTooManyRequests
+	}
+	http.Error(r.ResponseWriter, noAnswer+r.why, code)
 	return len(data), nil
 }
 
 // replyKey is that of a reply in the context of its request.
 type replyKey struct{}
 
-// settle says how the request is answered.
-func settle(ctx context.Context, o outcome) {
-	if r, ok := ctx.Value(replyKey{}).(*reply); ok {
-		r.outcome = o
-	}
-}
+// replyOf returns the reply of a request's context.
+func replyOf(ctx context.Context) *reply { return ctx.Value(replyKey{}).(*reply) }

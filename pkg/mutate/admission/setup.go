@@ -104,7 +104,7 @@ func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (ready func() e
 			DefaultMode: cfg.DefaultMode, UnknownPrograms: cfg.UnknownPrograms, TrustBundle: bundle != nil, PublicRoots: cfg.PublicRoots,
 			ProxyImage: cfg.ProxyImage, ProxyPullSecrets: cfg.ProxyPullSecrets, ProxyResources: cfg.ProxyResources,
 		},
-		decoder: admission.NewDecoder(mgr.GetScheme()), metrics: metrics, clock: cfg.Clock, log: cfg.Log,
+		decoder: admission.NewDecoder(mgr.GetScheme()), memory: newMemory(), metrics: metrics, clock: cfg.Clock, log: cfg.Log,
 	}
 	mgr.GetWebhookServer().Register(Path, h.serving())
 	return func() error {

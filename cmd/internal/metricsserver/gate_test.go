@@ -1,0 +1,112 @@
+package metricsserver
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
+
+	"github.com/servingcert/servingcert/test/integration/harness"
+)
+
+// gateOf returns a gate before a handler that answers 404. The API server behind it answers as it is told:
+// whether the real one does so is seen in test/integration/metrics.
+func gateOf(t *testing.T, answer http.HandlerFunc) http.Handler {
+	t.Helper()
+	s := httptest.NewServer(answer)
+	t.Cleanup(s.Close)
+	filter, err := filters.WithAuthenticationAndAuthorization(&rest.Config{Host: s.URL, QPS: -1}, s.Client())
+	require.NoError(t, err)
+	g, err := gate(filter, http.NotFoundHandler())
+	require.NoError(t, err)
+	return g
+}
+
+func request(ctx context.Context, g http.Handler, authorization string) *httptest.ResponseRecorder {
+	req := httptest.NewRequestWithContext(ctx, http.MethodGet, Path, http.NoBody)
+	if authorization != "" {
+		req.Header.Set("Authorization", authorization)
+	}
+	response := httptest.NewRecorder()
+	g.ServeHTTP(response, req)
+	return response
+}
+
+func TestWithoutATokenNobodyIsAsked(t *testing.T) {
+	g := gateOf(t, func(http.ResponseWriter, *http.Request) { t.Error("the API server was asked") })
+	for _, authorization := range []string{"", "Basic dTpw", "Bearer "} {
+		response := request(t.Context(), g, authorization)
+		assert.Equal(t, http.StatusUnauthorized, response.Code, authorization)
+		assert.Equal(t, "close", response.Header().Get("Connection"))
+	}
+}
+
+// TestWhatTheAPIServerRefuses: nothing but a yes to both questions lets somebody pass.
+func TestWhatTheAPIServerRefuses(t *testing.T) {
+	const known = `{"kind":"TokenReview","apiVersion":"authentication.k8s.io/v1","status":{"authenticated":true,"user":{"username":"anna"}}}`
+	const unknown = `{"kind":"TokenReview","apiVersion":"authentication.k8s.io/v1","status":{"error":"expired"}}`
+	access := func(status string) string {
+		return `{"kind":"SubjectAccessReview","apiVersion":"authorization.k8s.io/v1","status":` + status + `}`
+	}
+	for name, test := range map[string]struct {
+		token, access string // "" for HTTP 403
+		want          int
+	}{
+		"allowed":            {known, access(`{"allowed":true}`), http.StatusNotFound}, // of the handler behind
+		"not allowed":        {known, access(`{}`), http.StatusForbidden},
+		"allowed and denied": {known, access(`{"allowed":true,"denied":true}`), http.StatusInternalServerError},
+		"an unknown token":   {unknown, access(`{"allowed":true}`), http.StatusInternalServerError},
+		"no TokenReview":     {"", access(`{"allowed":true}`), http.StatusInternalServerError},
+		"no access review":   {known, "", http.StatusInternalServerError},
+	} {
+		t.Run(name, func(t *testing.T) {
+			answers := map[string]string{
+				"/apis/authentication.k8s.io/v1/tokenreviews":        test.token,
+				"/apis/authorization.k8s.io/v1/subjectaccessreviews": test.access,
+			}
+			g := gateOf(t, func(w http.ResponseWriter, req *http.Request) {
+				if answers[req.URL.Path] == "" {
+					w.WriteHeader(http.StatusForbidden)
+					return
+				}
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = w.Write([]byte(answers[req.URL.Path]))
+			})
+			response := request(t.Context(), g, "Bearer x")
+			assert.Equal(t, test.want, response.Code, response.Body)
+			assert.Equal(t, name == "allowed", response.Header().Get("Connection") == "", "only who may read keeps the connection")
+		})
+	}
+}
+
+// TestFewAreAskedAboutAtATime: the API server is not asked about more than maxRequests tokens
+// at a time, however many clients there are. Those who give up leave the queue.
+func TestFewAreAskedAboutAtATime(t *testing.T) {
+	var asked atomic.Int32
+	hang := make(chan struct{})
+	g := gateOf(t, func(w http.ResponseWriter, _ *http.Request) {
+		asked.Add(1)
+		<-hang
+		w.WriteHeader(http.StatusForbidden)
+	})
+	var held sync.WaitGroup
+	for i := range maxRequests {
+		held.Go(func() { request(t.Context(), g, "Bearer x"+string(rune('a'+i))) })
+	}
+	require.Eventually(t, func() bool { return asked.Load() == maxRequests }, harness.Soon, harness.Tick)
+	gaveUp, giveUp := context.WithCancel(t.Context())
+	giveUp()
+	response := request(gaveUp, g, "Bearer x")
+	assert.Equal(t, http.StatusServiceUnavailable, response.Code)
+	assert.Equal(t, "too many requests at the same time\n", response.Body.String())
+	assert.EqualValues(t, maxRequests, asked.Load())
+	close(hang)
+	held.Wait()
+}
