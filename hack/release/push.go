@@ -2,11 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/servingcert/servingcert/hack/node/images"
@@ -15,36 +15,30 @@ import (
 // push pushes the images of a release, each under the name that install.yaml has for
 // it, and prints them by digest. Nothing is pushed if one of them is not as the
 // release's list says.
-func push(ctx context.Context, out io.Writer, dir string) (err error) {
+func push(ctx context.Context, out io.Writer, dir string) error {
 	list, err := os.ReadFile(filepath.Join(dir, imageList))
 	if err != nil {
 		return err
 	}
-	listed := map[string]string{}
-	for line := range strings.Lines(string(list)) {
-		digest, repository, _ := strings.Cut(strings.TrimSpace(line), "  ")
-		listed[repository] = "sha256:" + digest
+	work, err := os.MkdirTemp("", "push-")
+	if err != nil {
+		return err
 	}
+	defer os.RemoveAll(work)
 	var indices []*images.Index
-	var closers []func() error
-	defer func() {
-		for _, closed := range closers {
-			err = errors.Join(err, closed())
-		}
-	}()
 	for _, process := range images.Processes() {
 		file := image{process: process}.layout()
-		index, closed, err := images.OpenLayout(filepath.Join(dir, file))
+		index, err := images.OpenLayout(filepath.Join(dir, file), filepath.Join(work, process))
 		if err != nil {
 			return err
 		}
-		closers = append(closers, closed)
 		digest, err := index.Digest()
 		if err != nil {
 			return err
 		}
-		if repository := (image{ref: index.Ref()}).repository(); listed[repository] != digest {
-			return fmt.Errorf("%s: is %s@%s, and %s says %q", file, repository, digest, imageList, listed[repository])
+		listed := image{ref: index.Ref(), digest: digest}.listed()
+		if !slices.Contains(strings.Split(string(list), "\n"), listed) {
+			return fmt.Errorf("%s: %q is not in %s", file, listed, imageList)
 		}
 		indices = append(indices, index)
 	}

@@ -69,6 +69,11 @@ func (i image) layout() string { return i.process + ".oci.tar" }
 // repository is the image's name without its tag.
 func (i image) repository() string { return i.ref[:strings.LastIndex(i.ref, ":")] }
 
+// listed is the image's line in the list of images, which is as sha256sum writes those of files.
+func (i image) listed() string {
+	return strings.TrimPrefix(i.digest, "sha256:") + "  " + i.repository()
+}
+
 // release is one release that is being made.
 type release struct {
 	version   string

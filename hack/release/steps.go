@@ -99,7 +99,7 @@ func (r *release) layouts(context.Context) error {
 	}
 	var list strings.Builder
 	for _, i := range r.images {
-		fmt.Fprintf(&list, "%s  %s\n", strings.TrimPrefix(i.digest, "sha256:"), i.repository())
+		fmt.Fprintln(&list, i.listed())
 	}
 	return r.write(imageList, []byte(list.String()))
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"testing/fstest"
 
 	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/authn/github"
@@ -143,41 +144,39 @@ func (x *Index) WriteLayout(path string) error {
 	return nil
 }
 
-// OpenLayout reads what WriteLayout wrote. The index reads from a directory, which
-// closed removes.
-func OpenLayout(path string) (x *Index, closed func() error, err error) {
-	dir, err := os.MkdirTemp("", "layout-")
+// OpenLayout reads what WriteLayout wrote. It is unpacked into dir, which the index reads from.
+func OpenLayout(path, dir string) (*Index, error) {
+	index, err := openLayout(path, dir)
 	if err != nil {
-		return nil, nil, err
+		return nil, fmt.Errorf("read image from %s: %w", path, err)
 	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(fmt.Errorf("read image from %s: %w", path, err), os.RemoveAll(dir))
-		}
-	}()
-	if err := readDir(path, dir); err != nil {
-		return nil, nil, err
+	return index, nil
+}
+
+func openLayout(path, dir string) (*Index, error) {
+	if err := unpack(path, dir); err != nil {
+		return nil, err
 	}
 	root, err := layout.ImageIndexFromPath(dir)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	manifest, err := root.IndexManifest()
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	if len(manifest.Manifests) != 1 || manifest.Manifests[0].MediaType != types.OCIImageIndex {
-		return nil, nil, errors.New("it holds something else than one image index")
+		return nil, errors.New("it holds something else than one image index")
 	}
 	tag, err := name.NewTag(manifest.Manifests[0].Annotations[nameAnnotation], name.StrictValidation)
 	if err != nil {
-		return nil, nil, fmt.Errorf("annotation %s: %w", nameAnnotation, err)
+		return nil, fmt.Errorf("annotation %s: %w", nameAnnotation, err)
 	}
 	index, err := root.ImageIndex(manifest.Manifests[0].Digest)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	return &Index{ref: tag, index: index}, func() error { return os.RemoveAll(dir) }, nil
+	return &Index{ref: tag, index: index}, nil
 }
 
 // Push writes the index to its registry, with what docker login left there or, for
@@ -202,46 +201,28 @@ func evenModes(dir string) error {
 	})
 }
 
-// readDir unpacks files of a tar archive into a directory, and nothing outside of it.
-func readDir(file, dir string) error {
-	f, err := os.Open(file)
+// unpack copies the files of a tar archive into a directory, and nothing outside of it.
+func unpack(path, dir string) error {
+	f, err := os.Open(path)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return err
-	}
-	defer root.Close()
+	files := fstest.MapFS{}
 	for archive := tar.NewReader(f); ; {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
-			return nil
+			return os.CopyFS(dir, files)
 		}
 		if err != nil {
 			return err
 		}
-		if header.Typeflag != tar.TypeReg {
-			continue
-		}
-		if err := root.MkdirAll(filepath.Dir(header.Name), 0o755); err != nil {
+		content, err := io.ReadAll(archive)
+		if err != nil {
 			return err
 		}
-		if err := copyTo(root, header.Name, archive); err != nil {
-			return err
+		if header.Typeflag == tar.TypeReg {
+			files[header.Name] = &fstest.MapFile{Data: content}
 		}
 	}
-}
-
-func copyTo(root *os.Root, path string, content io.Reader) error {
-	f, err := root.Create(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if _, err := io.Copy(f, content); err != nil {
-		return err
-	}
-	return f.Close()
 }
