@@ -86,10 +86,8 @@ func smallRelease(t *testing.T, program []byte, host, dir string) (err error) {
 			}
 		}
 	}
-	for _, step := range []func(context.Context) error{r.layouts, r.archives, r.chart, r.releaseNotes, r.checksums} {
-		if err := step(t.Context()); err != nil {
-			return err
-		}
+	if err := r.build(t.Context(), io.Discard, r.steps()[1:]); err != nil {
+		return err
 	}
 	return r.publish(dir)
 }

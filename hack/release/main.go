@@ -9,19 +9,19 @@ package main
 
 import (
 	"context"
+	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/signal"
 	"syscall"
 	"time"
-
-	"github.com/spf13/cobra"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := command().ExecuteContext(ctx)
+	err := run(ctx, os.Stdout, os.Args[1:])
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
@@ -29,28 +29,24 @@ func main() {
 	}
 }
 
-func command() *cobra.Command {
-	root := &cobra.Command{
-		Use: "release", Short: "Make what a release publishes",
-		SilenceErrors: true, SilenceUsage: true,
-		CompletionOptions: cobra.CompletionOptions{DisableDefaultCmd: true},
+func run(ctx context.Context, out io.Writer, args []string) error {
+	if len(args) == 0 {
+		return errors.New("which command? allowed: build, push")
 	}
-	var dir, version, registry string
-	build := &cobra.Command{
-		Use: "build", Short: "Build the last commit", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
-			return build(c.Context(), c.OutOrStdout(), dir, version, registry)
-		},
+	flags := flag.NewFlagSet("release "+args[0], flag.ContinueOnError)
+	dir := flags.String("dir", "bin/release", "directory of the release; build replaces it")
+	version := flags.String("version", "", "version, as v1.2.3, or what git describe --tags --always printed")
+	registry := flags.String("registry", "ghcr.io", "registry of the images, with a path if it has one")
+	if err := flags.Parse(args[1:]); err != nil {
+		return err
 	}
-	build.Flags().StringVar(&version, "version", "", "version, as v1.2.3, or what git describe --tags --always printed")
-	build.Flags().StringVar(&registry, "registry", "ghcr.io", "registry of the images, with a path if it has one")
-	push := &cobra.Command{
-		Use: "push", Short: "Push the images to their registry", Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error { return push(c.Context(), c.OutOrStdout(), dir) },
+	switch args[0] {
+	case "build":
+		return build(ctx, out, *dir, *version, *registry)
+	case "push":
+		return push(ctx, out, *dir)
 	}
-	root.PersistentFlags().StringVar(&dir, "dir", "bin/release", "directory of the release; build replaces it")
-	root.AddCommand(build, push)
-	return root
+	return fmt.Errorf("%q: allowed: build, push", args[0])
 }
 
 func build(ctx context.Context, out io.Writer, dir, version, registry string) error {
@@ -60,7 +56,7 @@ func build(ctx context.Context, out io.Writer, dir, version, registry string) er
 		return err
 	}
 	defer r.close()
-	if err := r.build(ctx, out); err != nil {
+	if err := r.build(ctx, out, r.steps()); err != nil {
 		return err
 	}
 	if err := r.publish(dir); err != nil {

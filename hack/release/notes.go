@@ -11,34 +11,25 @@ import (
 // unreleased is the section of CHANGELOG.md that the next release has.
 const unreleased = "Unreleased"
 
-var (
-	sectionHead  = regexp.MustCompile(`(?m)^## +\[?([^\]\s]+)\]?.*$`)
-	relativeLink = regexp.MustCompile(`\]\(([^)#:][^):]*)\)`)
-)
+var relativeLink = regexp.MustCompile(`\]\(([^)#:][^):]*)\)`)
 
-// section returns the section of CHANGELOG.md about a version, without its heading, and
-// under which heading it was found. If there is none it is the one of what is not
-// released yet, which is an error if the version was tagged.
-func section(changelog, version string, tagged bool) (text, heading string, err error) {
+// section returns the section of CHANGELOG.md about a version, without its heading. If there is none it
+// is the one of what is not released yet, which is an error if the version was tagged.
+func section(changelog, version string, tagged bool) (string, error) {
 	sections := map[string]string{}
-	heads := sectionHead.FindAllStringSubmatchIndex(changelog, -1)
-	for i, head := range heads {
-		end := len(changelog)
-		if i+1 < len(heads) {
-			end = heads[i+1][0]
-		}
-		sections[changelog[head[2]:head[3]]] = strings.TrimSpace(changelog[head[1]:end])
+	for _, section := range strings.Split("\n"+changelog, "\n## ")[1:] {
+		heading, text, _ := strings.Cut(section, "\n")
+		name, _, _ := strings.Cut(heading, " ")
+		sections[strings.Trim(name, "[]v")] = strings.TrimSpace(text)
 	}
-	wanted := []string{strings.TrimPrefix(version, "v"), version}
-	if !tagged {
-		wanted = append(wanted, unreleased)
+	wanted := strings.TrimPrefix(version, "v")
+	if text := sections[wanted]; text != "" {
+		return text, nil
 	}
-	for _, heading := range wanted {
-		if text := sections[heading]; text != "" {
-			return text, heading, nil
-		}
+	if text := sections[unreleased]; text != "" && !tagged {
+		return text, nil
 	}
-	return "", "", fmt.Errorf("CHANGELOG.md has no section %q: found %q", wanted[0], slices.Sorted(maps.Keys(sections)))
+	return "", fmt.Errorf("CHANGELOG.md has no section %q: found %q", wanted, slices.Sorted(maps.Keys(sections)))
 }
 
 // notes are the notes of a release: the section of the changelog, with links that can

@@ -131,21 +131,21 @@ func (r *release) clone(ctx context.Context, root string) error {
 	if err != nil {
 		return err
 	}
-	if r.goVersion, err = output(ctx, r.source, nil, "go", "env", "GOVERSION"); err != nil {
-		return err
-	}
 	r.commit, r.time, r.tagged = commit, time.Unix(epoch, 0).UTC(), slices.Contains(strings.Fields(tags), r.version)
 	return os.MkdirAll(r.out, 0o755)
 }
 
 func (r *release) close() error { return os.RemoveAll(r.work) }
 
-// build makes every file. What comes later names what came before by its hash.
-func (r *release) build(ctx context.Context, log io.Writer) error {
-	steps := []struct {
-		what string
-		do   func(context.Context) error
-	}{
+// step makes files of the release.
+type step struct {
+	what string
+	do   func(context.Context) error
+}
+
+// steps make every file. What comes later names what came before by its hash.
+func (r *release) steps() []step {
+	return []step{
 		{"programs", r.programs},
 		{"images", r.layouts},
 		{"archives", r.archives},
@@ -153,6 +153,9 @@ func (r *release) build(ctx context.Context, log io.Writer) error {
 		{"release notes", r.releaseNotes},
 		{"checksums", r.checksums},
 	}
+}
+
+func (r *release) build(ctx context.Context, log io.Writer, steps []step) error {
 	for _, step := range steps {
 		started := time.Now()
 		if err := step.do(ctx); err != nil {
@@ -165,15 +168,12 @@ func (r *release) build(ctx context.Context, log io.Writer) error {
 
 // publish moves what was made to where it was asked for, in the place of what was there.
 func (r *release) publish(dir string) error {
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		return err
-	}
 	// Beside it first: a directory is moved within one file system only.
 	next := dir + ".next"
-	if err := errors.Join(os.RemoveAll(next), os.CopyFS(next, os.DirFS(r.out)), os.RemoveAll(dir)); err != nil {
+	if err := errors.Join(os.RemoveAll(next), os.CopyFS(next, os.DirFS(r.out))); err != nil {
 		return err
 	}
-	return os.Rename(next, dir)
+	return errors.Join(os.RemoveAll(dir), os.Rename(next, dir))
 }
 
 // write writes a file of the release.

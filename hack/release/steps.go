@@ -6,7 +6,6 @@ import (
 	"crypto/sha256"
 	"debug/buildinfo"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -77,6 +76,7 @@ func (r *release) layouts(context.Context) error {
 		labels["org.opencontainers.image.version"] = r.version
 		labels["org.opencontainers.image.revision"] = r.commit
 		labels["org.opencontainers.image.created"] = r.time.Format(time.RFC3339)
+		r.goVersion = programs[0].Info.GoVersion
 		index, err := images.OfBinaries(i.ref, binaries, images.Config{Labels: labels, Created: r.time})
 		if err != nil {
 			return err
@@ -88,8 +88,7 @@ func (r *release) layouts(context.Context) error {
 			return err
 		}
 		subject := sbom.Subject{
-			Name: i.repository(), Version: r.version, File: i.layout(), Purpose: "CONTAINER",
-			SHA256: strings.TrimPrefix(i.digest, "sha256:"), Location: downloads(r.version) + "/" + i.layout(),
+			Name: i.repository(), File: i.layout(), Purpose: "CONTAINER", SHA256: strings.TrimPrefix(i.digest, "sha256:"),
 			PURL: "pkg:oci/" + process + "@" + strings.ReplaceAll(i.digest, ":", "%3A") + "?repository_url=" + i.repository() + "&tag=" + r.version,
 		}
 		if err := r.bill(process+".oci", subject, programs); err != nil {
@@ -167,7 +166,7 @@ func (r *release) archive(p platform, name string, license []byte, names ...stri
 	}
 	sum := fmt.Sprintf("%x", sha256.Sum256(content))
 	return sum, r.bill(strings.TrimSuffix(strings.TrimSuffix(name, ".tar.gz"), ".zip"), sbom.Subject{
-		Name: name, Version: r.version, File: name, Purpose: "ARCHIVE", SHA256: sum, Location: downloads(r.version) + "/" + name,
+		Name: name, File: name, Purpose: "ARCHIVE", SHA256: sum,
 	}, programs)
 }
 
@@ -186,6 +185,7 @@ func (r *release) program(path string) (sbom.Program, error) {
 
 // bill writes NAME.spdx.json.
 func (r *release) bill(name string, subject sbom.Subject, programs []sbom.Program) error {
+	subject.Version, subject.Location = r.version, downloads(r.version)+"/"+subject.File
 	var text bytes.Buffer
 	err := sbom.Document{
 		Name: subject.File, Namespace: fmt.Sprintf("%s/%s.spdx.json#%s", downloads(r.version), name, subject.SHA256),
@@ -213,7 +213,7 @@ func (r *release) chart(ctx context.Context) error {
 			args = append(args, "-digest", i.process+"="+i.digest)
 		}
 	}
-	_, err = output(ctx, ".", []string{"GOFLAGS=-buildvcs=false", "GOWORK=off"}, "go", args...)
+	_, err = output(ctx, ".", []string{"GOFLAGS=-trimpath -buildvcs=false", "GOWORK=off"}, "go", args...)
 	return err
 }
 
@@ -223,7 +223,7 @@ func (r *release) releaseNotes(context.Context) error {
 	if err != nil {
 		return err
 	}
-	changes, _, err := section(string(changelog), r.version, r.tagged)
+	changes, err := section(string(changelog), r.version, r.tagged)
 	if err != nil {
 		return err
 	}
@@ -248,14 +248,6 @@ func (r *release) checksums(context.Context) error {
 }
 
 func sumOf(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%x", sum.Sum(nil)), nil
+	content, err := os.ReadFile(path)
+	return fmt.Sprintf("%x", sha256.Sum256(content)), err
 }
