@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"strings"
 	"testing"
 
@@ -9,41 +8,37 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestKrew fills in the real template, which has a platform for each archive.
-func TestKrew(t *testing.T) {
-	template, err := os.ReadFile("../../" + krewTemplate)
-	require.NoError(t, err)
-	sums := map[string]string{}
+// TestKrewManifest: what Krew demands of a manifest, made of the real template.
+func TestKrewManifest(t *testing.T) {
+	var archives []pluginArchive
 	for i, p := range pluginPlatforms {
-		sums[p.os+"_"+p.arch] = strings.Repeat(string(rune('a'+i)), 64)
+		archives = append(archives, pluginArchive{p, p.archive(plugin), p.program(plugin), strings.Repeat(string(rune('a'+i)), 64)})
 	}
-	text, err := krew(string(template), "v1.2.3", sums)
-	require.NoError(t, err)
-	require.False(t, strings.HasPrefix(text, "#"))
-	var plugin struct {
-		Spec struct {
-			Version   string
-			Platforms []struct {
+	r := &release{version: "v1.2.3", source: "../..", out: t.TempDir()}
+	require.NoError(t, r.krew(archives))
+	var manifest struct {
+		APIVersion, Kind string
+		Metadata         struct{ Name string }
+		Spec             struct {
+			Version, ShortDescription string
+			Platforms                 []struct {
 				URI, SHA256, Bin string
-				Selector         struct{ MatchLabels map[string]string }
+				Selector         struct{ MatchLabels struct{ OS, Arch string } }
+				Files            []struct{ From, To string }
 			}
 		}
 	}
-	require.NoError(t, yaml.Unmarshal([]byte(text), &plugin))
-	require.Equal(t, "v1.2.3", plugin.Spec.Version)
-	require.Len(t, plugin.Spec.Platforms, len(pluginPlatforms))
-	for _, p := range plugin.Spec.Platforms {
-		found := platform{p.Selector.MatchLabels["os"], p.Selector.MatchLabels["arch"]}
-		require.Contains(t, pluginPlatforms, found)
-		require.Equal(t, "https://github.com/servingcert/servingcert/releases/download/v1.2.3/"+found.pluginArchive(), p.URI)
-		require.Equal(t, sums[found.os+"_"+found.arch], p.SHA256)
+	require.NoError(t, yaml.Unmarshal(content(t, r.out, "krew.yaml"), &manifest))
+	spec := manifest.Spec
+	require.Equal(t, "krew.googlecontainertools.github.com/v1alpha2 Plugin servingcert v1.2.3",
+		strings.Join([]string{manifest.APIVersion, manifest.Kind, manifest.Metadata.Name, spec.Version}, " "))
+	require.LessOrEqual(t, len(spec.ShortDescription), 50, "Krew's naming guide")
+	require.Len(t, spec.Platforms, len(pluginPlatforms))
+	for i, p := range spec.Platforms {
+		require.Equal(t, pluginPlatforms[i], platform(p.Selector.MatchLabels))
+		require.Equal(t, "https://github.com/servingcert/servingcert/releases/download/v1.2.3/"+archives[i].File, p.URI)
+		require.Equal(t, archives[i].SHA256, p.SHA256)
+		require.Equal(t, archives[i].Program, p.Bin)
+		require.Equal(t, p.Bin, p.Files[0].From)
 	}
-
-	sums["plan9_arm"] = "1"
-	_, err = krew(string(template), "v1.2.3", sums)
-	require.ErrorContains(t, err, "SHA256_PLAN9_ARM is not in it")
-	delete(sums, "plan9_arm")
-	delete(sums, "linux_arm64")
-	_, err = krew(string(template), "v1.2.3", sums)
-	require.ErrorContains(t, err, "nothing is known of SHA256_LINUX_ARM64")
 }

@@ -20,6 +20,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/registry"
@@ -52,7 +53,10 @@ func TestStepsOfARelease(t *testing.T) {
 	program, err := os.ReadFile(built[0])
 	require.NoError(t, err)
 	var dirs []string
-	for _, umask := range []int{0o022, 0o077} {
+	here := time.Local
+	t.Cleanup(func() { time.Local = here })
+	for umask, zone := range map[int]*time.Location{0o022: time.UTC, 0o077: time.FixedZone("there", 3600)} {
+		time.Local = zone
 		dir := filepath.Join(t.TempDir(), "release")
 		dirs = append(dirs, dir)
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, "of the release before"), 0o755))
@@ -183,10 +187,10 @@ func sumsHold(t *testing.T, dir string) {
 	}
 }
 
-// unpacked are the files of an archive and their modes.
-func unpacked(t *testing.T, path string) (contents map[string][]byte, modes map[string]fs.FileMode) {
+// unpacked are the files of an archive.
+func unpacked(t *testing.T, path string) (contents map[string][]byte, infos map[string]fs.FileInfo) {
 	t.Helper()
-	contents, modes = map[string][]byte{}, map[string]fs.FileMode{}
+	contents, infos = map[string][]byte{}, map[string]fs.FileInfo{}
 	data, err := os.ReadFile(path)
 	require.NoError(t, err)
 	if strings.HasSuffix(path, ".zip") {
@@ -195,21 +199,24 @@ func unpacked(t *testing.T, path string) (contents map[string][]byte, modes map[
 		for _, f := range archive.File {
 			contents[f.Name], err = fs.ReadFile(archive, f.Name)
 			require.NoError(t, err)
-			modes[f.Name] = f.Mode()
+			infos[f.Name] = f.FileInfo()
 		}
-		return contents, modes
+		return contents, infos
 	}
 	unzipped, err := gzip.NewReader(bytes.NewReader(data))
 	require.NoError(t, err)
+	require.Zero(t, unzipped.ModTime)
 	for archive := tar.NewReader(unzipped); ; {
 		header, err := archive.Next()
 		if errors.Is(err, io.EOF) {
-			return contents, modes
+			return contents, infos
 		}
 		require.NoError(t, err)
+		require.Zero(t, header.Uid)
+		require.Empty(t, header.Uname)
 		contents[header.Name], err = io.ReadAll(archive)
 		require.NoError(t, err)
-		modes[header.Name] = header.FileInfo().Mode()
+		infos[header.Name] = header.FileInfo()
 	}
 }
 

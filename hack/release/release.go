@@ -17,20 +17,20 @@ import (
 
 const (
 	repositoryURL = "https://github.com/servingcert/servingcert"
-	krewTemplate  = "deploy/krew/servingcert.yaml"
+	krewTemplate  = "deploy/krew/servingcert.yaml.tmpl"
 )
 
 // downloads is where the files of a release can be had.
 func downloads(version string) string { return repositoryURL + "/releases/download/" + version }
 
 // platform is an operating system and an architecture, as Go names them.
-type platform struct{ os, arch string }
+type platform struct{ OS, Arch string }
 
-func (p platform) String() string { return p.os + "_" + p.arch }
+func (p platform) String() string { return p.OS + "_" + p.Arch }
 
 // program is the file of a program on this platform.
 func (p platform) program(name string) string {
-	if p.os == "windows" {
+	if p.OS == "windows" {
 		return name + ".exe"
 	}
 	return name
@@ -38,19 +38,17 @@ func (p platform) program(name string) string {
 
 // archive is the file of an archive for this platform.
 func (p platform) archive(name string) string {
-	if p.os == "windows" {
+	if p.OS == "windows" {
 		return name + "_" + p.String() + ".zip"
 	}
 	return name + "_" + p.String() + ".tar.gz"
 }
 
-func (p platform) pluginArchive() string { return p.archive(plugin) }
-
 // plugin is kubectl's plugin, which people run; the other programs run in clusters.
 const plugin = "kubectl-servingcert"
 
 var (
-	// pluginPlatforms are those of the plugin. Krew's template has them too.
+	// pluginPlatforms are those of the plugin.
 	pluginPlatforms = []platform{
 		{"linux", "amd64"}, {"linux", "arm64"},
 		{"darwin", "amd64"}, {"darwin", "arm64"},

@@ -57,13 +57,13 @@ func programsRun(t *testing.T, dir string) {
 	commit, err := output(t.Context(), ".", nil, "git", "rev-parse", "HEAD")
 	require.NoError(t, err)
 	for archive, programs := range map[string][]string{
-		here.pluginArchive(): {plugin}, here.archive("servingcert"): images.Processes(),
+		here.archive(plugin): {plugin}, here.archive("servingcert"): images.Processes(),
 	} {
-		contents, modes := unpacked(t, filepath.Join(dir, archive))
+		contents, infos := unpacked(t, filepath.Join(dir, archive))
 		require.Contains(t, contents, "LICENSE")
 		require.Len(t, contents, len(programs)+1)
 		for _, program := range programs {
-			require.Equal(t, fs.FileMode(0o755), modes[program])
+			require.Equal(t, fs.FileMode(0o755), infos[program].Mode())
 			path := filepath.Join(t.TempDir(), program)
 			require.NoError(t, os.WriteFile(path, contents[program], 0o700))
 			out, err := exec.CommandContext(t.Context(), path, "--version").CombinedOutput()
@@ -72,7 +72,7 @@ func programsRun(t *testing.T, dir string) {
 		}
 	}
 	for _, arch := range []string{"amd64", "arm64"} {
-		contents, _ := unpacked(t, filepath.Join(dir, platform{"windows", arch}.pluginArchive()))
+		contents, _ := unpacked(t, filepath.Join(dir, platform{"windows", arch}.archive(plugin)))
 		require.Equal(t, "MZ", string(contents[plugin+".exe"][:2]), "a program of Windows")
 	}
 }

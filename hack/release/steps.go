@@ -1,16 +1,23 @@
 package main
 
 import (
+	"archive/tar"
+	"archive/zip"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/sha256"
 	"debug/buildinfo"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"testing/fstest"
+	"text/template"
 	"time"
 
 	"github.com/servingcert/servingcert/hack/node/images"
@@ -26,7 +33,7 @@ func (r *release) programs(ctx context.Context) error {
 				packages = append(packages, "./cmd/"+process)
 			}
 		}
-		target := images.Platform{OS: p.os, Arch: p.arch, Version: r.version}
+		target := images.Platform{OS: p.OS, Arch: p.Arch, Version: r.version}
 		built, err := target.Build(ctx, r.source, filepath.Join(r.bin, p.String()), packages...)
 		if err != nil {
 			return err
@@ -64,8 +71,8 @@ func (r *release) layouts(context.Context) error {
 		binaries := map[string]string{}
 		var programs []sbom.Program
 		for _, p := range serverPlatforms {
-			binaries[p.arch] = filepath.Join(r.bin, p.String(), process)
-			program, err := r.program(binaries[p.arch])
+			binaries[p.Arch] = filepath.Join(r.bin, p.String(), process)
+			program, err := r.program(binaries[p.Arch])
 			if err != nil {
 				return err
 			}
@@ -106,38 +113,52 @@ func (r *release) layouts(context.Context) error {
 // imageList holds the digests of the images, as sha256sum writes those of files.
 const imageList = "images.sha256"
 
-// archives packs the programs: the plugin, which Krew installs, and the servers. The
-// plugin's manifest has the sums of its archives.
-func (r *release) archives(context.Context) error {
-	license, err := os.ReadFile(filepath.Join(r.source, "LICENSE"))
-	if err != nil {
-		return err
-	}
-	sums := map[string]string{}
-	for _, p := range pluginPlatforms {
-		if sums[p.String()], err = r.archive(p, p.pluginArchive(), license, plugin); err != nil {
-			return err
-		}
-	}
-	for _, p := range serverPlatforms {
-		if _, err := r.archive(p, p.archive("servingcert"), license, images.Processes()...); err != nil {
-			return err
-		}
-	}
-	template, err := os.ReadFile(filepath.Join(r.source, krewTemplate))
-	if err != nil {
-		return err
-	}
-	manifest, err := krew(string(template), r.version, sums)
-	if err != nil {
-		return err
-	}
-	return r.write("krew.yaml", []byte(manifest))
+// pluginArchive is what the plugin's manifest says of one of its archives.
+type pluginArchive struct {
+	platform
+	File, Program, SHA256 string
 }
 
-// archive writes one archive and its bill of materials, and returns its SHA-256.
-func (r *release) archive(p platform, name string, license []byte, names ...string) (string, error) {
-	var files []file
+// archives packs the programs: the plugin, which Krew installs, and the servers.
+func (r *release) archives(context.Context) error {
+	var archives []pluginArchive
+	for _, p := range pluginPlatforms {
+		sum, err := r.archive(p, plugin, plugin)
+		if err != nil {
+			return err
+		}
+		archives = append(archives, pluginArchive{p, p.archive(plugin), p.program(plugin), sum})
+	}
+	for _, p := range serverPlatforms {
+		if _, err := r.archive(p, "servingcert", images.Processes()...); err != nil {
+			return err
+		}
+	}
+	return r.krew(archives)
+}
+
+// krew writes the plugin's manifest.
+func (r *release) krew(archives []pluginArchive) error {
+	manifest, err := template.ParseFiles(filepath.Join(r.source, krewTemplate))
+	if err != nil {
+		return err
+	}
+	var text bytes.Buffer
+	if err := manifest.Execute(&text, map[string]any{
+		"Version": r.version, "Downloads": downloads(r.version), "Archives": archives,
+	}); err != nil {
+		return err
+	}
+	return r.write("krew.yaml", text.Bytes())
+}
+
+// archive writes the archive of a name for a platform and its bill of materials, and returns its SHA-256.
+func (r *release) archive(p platform, name string, names ...string) (string, error) {
+	license, err := os.ReadFile(filepath.Join(r.source, "LICENSE"))
+	if err != nil {
+		return "", err
+	}
+	files := fstest.MapFS{"LICENSE": {Data: license, Mode: 0o644, ModTime: r.time}}
 	var programs []sbom.Program
 	for _, program := range names {
 		path := filepath.Join(r.bin, p.String(), p.program(program))
@@ -145,29 +166,37 @@ func (r *release) archive(p platform, name string, license []byte, names ...stri
 		if err != nil {
 			return "", err
 		}
-		files = append(files, file{filepath.Base(path), 0o755, content})
+		files[filepath.Base(path)] = &fstest.MapFile{Data: content, Mode: 0o755, ModTime: r.time}
 		billed, err := r.program(path)
 		if err != nil {
 			return "", err
 		}
 		programs = append(programs, billed)
 	}
-	files = append(files, file{"LICENSE", 0o644, license})
-	pack := tarball
-	if p.os == "windows" {
-		pack = zipball
-	}
-	content, err := pack(files, r.time)
+	file := p.archive(name)
+	content, err := pack(file, files)
 	if err != nil {
 		return "", err
 	}
-	if err := r.write(name, content); err != nil {
+	if err := r.write(file, content); err != nil {
 		return "", err
 	}
 	sum := fmt.Sprintf("%x", sha256.Sum256(content))
-	return sum, r.bill(strings.TrimSuffix(strings.TrimSuffix(name, ".tar.gz"), ".zip"), sbom.Subject{
-		Name: name, File: name, Purpose: "ARCHIVE", SHA256: sum,
-	}, programs)
+	return sum, r.bill(name+"_"+p.String(), sbom.Subject{Name: file, File: file, Purpose: "ARCHIVE", SHA256: sum}, programs)
+}
+
+// pack returns the files, owned by root, as the archive that its name says: .zip or .tar.gz.
+func pack(name string, files fs.FS) ([]byte, error) {
+	var out bytes.Buffer
+	if strings.HasSuffix(name, ".zip") {
+		archive := zip.NewWriter(&out)
+		err := errors.Join(archive.AddFS(files), archive.Close())
+		return out.Bytes(), err
+	}
+	zipped := gzip.NewWriter(&out)
+	archive := tar.NewWriter(zipped)
+	err := errors.Join(archive.AddFS(files), archive.Close(), zipped.Close())
+	return out.Bytes(), err
 }
 
 // program is what a bill of materials says of a binary.
