@@ -4,276 +4,213 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
+
+	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
+	"sigs.k8s.io/yaml"
 )
 
-// edit replaces a part of the text.
-type edit struct {
-	at, end int
-	text    string
-	lines   bool // whole lines, which begin after a line break
-}
+var (
+	errEdit    = errors.New("the change cannot be written into this text: remove its anchors, aliases and tags")
+	errMerge   = fmt.Errorf("the change cannot be written into this text: more than %d values, and merge keys: remove its merge keys", maxMerged)
+	errComment = errors.New("the change cannot be written into this text: a comment would be lost: move it to a line of its own")
+)
 
-// editor collects the edits that turn the text of a document into that of another value.
-// All else in the text stays: comments, order, quotes and line breaks.
-type editor struct {
-	text  []byte
-	json  bool
-	step  string // of the indentation of JSON
-	edits []edit
-}
-
-var errEdit = errors.New("this part of the text cannot be changed in place")
-
-// edited returns the text of a document whose object is old, changed so that its object
-// is target.
-func (c chunk) edited(old, target map[string]any) (chunk, error) {
-	if out, err := c.inPlace(old, target); err == nil {
-		return out, nil
+// edited returns the document with another object. Values, comments and the order of keys
+// stay where the objects are equal; indentation, empty lines and where long text is broken
+// are up to kyaml, and JSON is as encoding/json writes it.
+func (d Document) edited(target map[string]any) (Document, error) {
+	out := d
+	out.body = bytes.ReplaceAll(d.body, []byte("\r\n"), []byte("\n"))
+	windows := len(out.body) < len(d.body)
+	var err error
+	if out.body, err = out.rewritten(target); err != nil {
+		return d, err
 	}
-	return c.reformatted(old, target)
+	if windows {
+		out.body = bytes.ReplaceAll(out.body, []byte("\n"), []byte("\r\n"))
+	}
+	if out.object, err = out.decode(); err != nil || !reflect.DeepEqual(out.object, target) {
+		return d, errEdit
+	}
+	return out, nil
 }
 
-// inPlace changes only the parts of the text that differ.
-func (c chunk) inPlace(old, target map[string]any) (chunk, error) {
-	begin := c.begin()
-	e := &editor{text: c.text[begin:], json: c.json}
-	var tree *node
-	if c.json {
-		tree = treeOfJSON(e.text, 0)
-		if len(tree.keys) > 0 {
-			e.step = strings.TrimLeft(e.between(tree.at, tree.keys[0].at), "\n")
+// rewritten returns the text of the document with another object.
+func (d *Document) rewritten(target map[string]any) ([]byte, error) {
+	if d.json {
+		var body bytes.Buffer
+		_ = json.Indent(&body, []byte(compactJSON(target)), "", "  ") // it is valid
+		return append(body.Bytes(), '\n'), nil
+	}
+	d.body = endMarker.ReplaceAll(d.body, nil)
+	root, err := d.tree()
+	if err != nil || root == nil {
+		return nil, errEdit
+	}
+	if hashes(root.Document()) < bytes.Count(d.body, []byte("#")) {
+		return nil, errComment
+	}
+	if values, merges := expand(root.YNode()); merges {
+		if values > maxMerged { // kyaml compares each key of a mapping with each
+			return nil, errMerge
 		}
-	} else {
-		root, err := c.nodes()
-		if err != nil {
-			return c, err
-		}
-		tree = treeOfYAML(&cursor{text: e.text, line: 1, column: 1}, root.Content[0], false, -1)
-	}
-	if err := e.diff(tree, old, target); err != nil {
-		return c, err
-	}
-	body, err := e.apply()
-	if err != nil {
-		return c, err
-	}
-	out := chunk{text: slices.Concat(c.text[:begin], body), json: c.json}
-	return out, out.verify(target)
-}
-
-// verify returns an error unless the text says what it should.
-func (c chunk) verify(target map[string]any) error {
-	got, err := c.decode()
-	if err == nil && !reflect.DeepEqual(got, target) {
-		err = errEdit
-	}
-	return err
-}
-
-// apply returns the text with the edits.
-func (e *editor) apply() ([]byte, error) {
-	slices.SortStableFunc(e.edits, func(a, b edit) int { return a.at - b.at })
-	eol := lineBreak(e.text)
-	var out bytes.Buffer
-	at := 0
-	for _, d := range e.edits {
-		if d.at < at {
+		if root.DeAnchor() != nil {
 			return nil, errEdit
 		}
-		out.Write(e.text[at:d.at])
-		if d.lines && out.Len() > 0 && out.Bytes()[out.Len()-1] != '\n' {
-			out.WriteString(eol)
+	}
+	change(root.YNode(), d.object, target)
+	indent := kyaml.SequenceIndentStyle(kyaml.DeriveSeqIndentStyle(string(d.body)))
+	out, err := kyaml.MarshalWithOptions(root.Document(), &kyaml.EncoderOptions{SeqIndent: indent})
+	if err != nil {
+		return nil, errEdit
+	}
+	if bytes.Count(out, []byte("#")) < hashes(root.Document()) {
+		return nil, errComment
+	}
+	return out, nil
+}
+
+// endMarker matches the end of a document, before which kyaml loses comments.
+var endMarker = regexp.MustCompile(`(?m)^\.\.\.`)
+
+// hashes returns how many "#" are in the text of a tree. Each comment has one.
+func hashes(n *kyaml.Node) int {
+	total := strings.Count(n.HeadComment+n.LineComment+n.FootComment+n.Value+n.Anchor, "#")
+	for _, c := range n.Content {
+		total += hashes(c)
+	}
+	return total
+}
+
+// expand replaces aliases by what they refer to, because a change of one place must not
+// change others. It returns how many values the tree has, and whether some are merge keys.
+// How large it can become was checked when the document was parsed. Comments are moved to where
+// kyaml writes them.
+func expand(n *kyaml.Node) (values int, merges bool) {
+	n.Anchor = ""
+	for i, c := range n.Content {
+		if c.Kind == kyaml.AliasNode {
+			value := kyaml.CopyYNode(c.Alias) // which stands before it, and has no aliases any more
+			value.HeadComment, value.LineComment, value.FootComment = c.HeadComment, c.LineComment, c.FootComment
+			n.Content[i] = value
 		}
-		out.WriteString(strings.ReplaceAll(d.text, "\n", eol))
-		at = d.end
+		if c.Tag == kyaml.MergeTag {
+			value := n.Content[i+1]
+			n.HeadComment = joined(n.HeadComment, c.HeadComment, c.LineComment, c.FootComment, value.HeadComment, value.LineComment, value.FootComment)
+		}
+		v, m := expand(n.Content[i])
+		values, merges = values+v, merges || m || c.Tag == kyaml.MergeTag
+		if onLines(n.Content[i]) {
+			putAbove(n.Content[i], n.Content[i].Content[0])
+		} else if n.Kind == kyaml.MappingNode && i%2 == 1 {
+			putAbove(n.Content[i-1], n.Content[i-1]) // the comment after an anchor of the mapping is that of the first key
+		}
 	}
-	out.Write(e.text[at:])
-	return out.Bytes(), nil
+	return values + 1, merges
 }
 
-// lineBreak returns how the lines of a text end.
-func lineBreak(text []byte) string {
-	if i := bytes.IndexByte(text, '\n'); i > 0 && text[i-1] == '\r' {
-		return "\r\n"
-	}
-	return "\n"
+// onLines reports whether a value is a collection with elements on lines of their own.
+func onLines(n *kyaml.Node) bool { return len(n.Content) > 0 && n.Style&kyaml.FlowStyle == 0 }
+
+// putAbove puts the comment that is on the line of a node above another.
+func putAbove(n, other *kyaml.Node) {
+	other.HeadComment, n.LineComment = joined(n.LineComment, other.HeadComment), ""
 }
 
-// diff collects the edits of a value. Those of its parts come first: of two insertions
-// at one place, the first is the one that is nested deeper.
-func (e *editor) diff(n *node, old, target any) error {
+func joined(comments ...string) string {
+	return strings.Join(slices.DeleteFunc(comments, func(c string) bool { return c == "" }), "\n")
+}
+
+// change turns a tree whose value is old into one whose value is target.
+func change(n *kyaml.Node, old, target any) {
+	if reflect.DeepEqual(old, target) {
+		return
+	}
 	switch target := target.(type) {
 	case map[string]any:
-		if old, ok := old.(map[string]any); ok && n.kind == mapping && len(n.values) > 0 {
-			return e.diffMapping(n, old, target)
+		if old, ok := old.(map[string]any); ok && n.Kind == kyaml.MappingNode {
+			changeMapping(n, old, target)
+			return
 		}
 	case []any:
-		if old, ok := old.([]any); ok && n.kind == sequence && len(n.values) == len(old) && len(old) > 0 {
-			return e.diffSequence(n, old, target)
+		if old, ok := old.([]any); ok && n.Kind == kyaml.SequenceNode && len(old) == len(n.Content) {
+			changeSequence(n, old, target)
+			return
 		}
 	}
-	return errEdit
+	made := nodeOf(target)
+	made.HeadComment, made.LineComment, made.FootComment = n.HeadComment, n.LineComment, n.FootComment
+	*n = *made
+	unfold(n)
 }
 
-func (e *editor) diffMapping(n *node, old, target map[string]any) error {
-	var added []string
+func changeMapping(n *kyaml.Node, old, target map[string]any) {
+	done := map[string]bool{}
+	var content []*kyaml.Node
+	for i := len(n.Content) - 2; i >= 0; i -= 2 { // of members with one name the last counts
+		name, value := n.Content[i].Value, n.Content[i+1]
+		before, had := old[name] // not if the key is text in YAML 1.2 alone, such as yes
+		want, has := target[name]
+		if had && (!has || done[name]) {
+			continue
+		}
+		if had {
+			done[name] = true
+			change(value, before, want)
+		}
+		content = append(content, value, n.Content[i])
+	}
+	slices.Reverse(content)
 	for _, name := range slices.Sorted(maps.Keys(target)) {
-		before, ok := old[name]
-		if !ok {
-			added = append(added, name)
+		if _, had := old[name]; !had {
+			content = append(content, nodeOf(name), nodeOf(target[name]))
+		}
+	}
+	n.Content = content
+	if len(old) == 0 {
+		unfold(n)
+	}
+}
+
+func changeSequence(n *kyaml.Node, old, target []any) {
+	var content []*kyaml.Node
+	i := 0
+	for _, v := range target {
+		switch {
+		case len(old) == len(target):
+			change(n.Content[i], old[i], v)
+		case i == len(old) || !reflect.DeepEqual(old[i], v):
+			content = append(content, nodeOf(v))
 			continue
 		}
-		if reflect.DeepEqual(before, target[name]) {
-			continue
-		}
-		i := n.index(name)
-		if i < 0 {
-			return errEdit
-		}
-		err := e.diff(n.values[i], before, target[name])
-		if errors.Is(err, errEdit) {
-			err = e.replace(n, i, target[name])
-		}
-		if err != nil {
-			return err
-		}
+		content = append(content, n.Content[i])
+		i++
 	}
-	var removed []string
-	for _, name := range slices.Sorted(maps.Keys(old)) {
-		if _, ok := target[name]; !ok {
-			removed = append(removed, name)
-		}
+	n.Content = content
+	if len(old) == 0 {
+		unfold(n)
 	}
-	if len(removed) == 1 && len(added) == 1 && e.rename(n, n.index(removed[0]), added[0], target[added[0]]) {
-		return nil
-	}
-	for _, name := range removed {
-		if err := e.remove(n, n.index(name)); err != nil {
-			return err
-		}
-	}
-	return e.addMembers(n, added, target)
 }
 
-// addMembers adds members after the last one.
-func (e *editor) addMembers(n *node, names []string, target map[string]any) error {
-	if len(names) == 0 {
-		return nil
+// unfold writes a collection that was empty, or no collection, on lines of its own.
+func unfold(n *kyaml.Node) {
+	if len(n.Content) > 0 {
+		n.Style &^= kyaml.FlowStyle
+		putAbove(n, n.Content[0])
 	}
-	if !n.flow {
-		members := make(map[string]any, len(names))
-		for _, name := range names {
-			members[name] = target[name]
-		}
-		e.insertLines(e.blockEnd(n), indent(block(members), n.column))
-		return nil
-	}
-	last := n.values[len(n.values)-1]
-	between := e.between(n.at, n.keys[0].at)
-	var text strings.Builder
-	for _, name := range names {
-		key := e.flowText(name, "")
-		text.WriteString("," + between + key + ": " + e.flowText(target[name], between))
-	}
-	end := last.endIn(e.text)
-	e.edits = append(e.edits, edit{at: end, end: end, text: text.String()})
-	return nil
 }
 
-// between returns what separates the elements of a collection in flow style: a space, or
-// a line break and an indentation.
-func (e *editor) between(bracket, first int) string {
-	if space := e.text[bracket+1 : first]; len(bytes.TrimSpace(space)) == 0 && bytes.IndexByte(space, '\n') >= 0 {
-		return strings.ReplaceAll(string(space[bytes.LastIndexByte(space, '\n'):]), "\r", "")
-	}
-	return " "
-}
-
-// diffSequence inserts elements, or changes them if there are as many as before.
-func (e *editor) diffSequence(n *node, old, target []any) error {
-	if len(old) == len(target) {
-		for i := range old {
-			if reflect.DeepEqual(old[i], target[i]) {
-				continue
-			}
-			if err := e.diff(n.values[i], old[i], target[i]); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	i, from := 0, 0
-	for j := range target {
-		if i == len(old) {
-			break
-		}
-		if reflect.DeepEqual(old[i], target[j]) {
-			if err := e.insertElements(n, i, target[from:j]); err != nil {
-				return err
-			}
-			i, from = i+1, j+1
-		}
-	}
-	if i < len(old) {
-		return errEdit
-	}
-	return e.insertElements(n, i, target[from:])
-}
-
-// insertElements inserts values before the element at an index, or after the last.
-func (e *editor) insertElements(n *node, index int, values []any) error {
-	if len(values) == 0 {
-		return nil
-	}
-	if !n.flow {
-		at := e.blockEnd(n)
-		if index < len(n.values) {
-			var ok bool
-			if at, ok = e.dash(n, index); !ok {
-				return errEdit
-			}
-		}
-		e.insertLines(at, indent(block(values), n.column))
-		return nil
-	}
-	between := e.between(n.at, n.values[0].at)
-	var text strings.Builder
-	for _, v := range values {
-		if index < len(n.values) {
-			text.WriteString(e.flowText(v, between) + "," + between)
-		} else {
-			text.WriteString("," + between + e.flowText(v, between))
-		}
-	}
-	at := 0
-	if index < len(n.values) {
-		at = n.values[index].at
-	} else {
-		at = n.values[index-1].endIn(e.text)
-	}
-	e.edits = append(e.edits, edit{at: at, end: at, text: text.String()})
-	return nil
-}
-
-// flowText returns a value for a place in flow style.
-func (e *editor) flowText(value any, between string) string {
-	if e.json {
-		prefix, ok := strings.CutPrefix(between, "\n")
-		if !ok {
-			return compactJSON(value)
-		}
-		return e.indentedJSON(value, prefix)
-	}
-	return flow(value)
-}
-
-// insertLines inserts whole lines.
-func (e *editor) insertLines(at int, text string) {
-	e.edits = append(e.edits, edit{at: at, end: at, text: text, lines: true})
+// nodeOf returns the tree of a value. It has quotes where YAML 1.1 or 1.2 needs them.
+func nodeOf(value any) *kyaml.Node {
+	text, _ := yaml.JSONToYAML([]byte(compactJSON(value)))
+	node, _ := kyaml.Parse(string(text)) // it was written here
+	return node.YNode()
 }
 
 func compactJSON(value any) string {
@@ -282,11 +219,4 @@ func compactJSON(value any) string {
 	encoder.SetEscapeHTML(false)
 	_ = encoder.Encode(value) // it was decoded from JSON
 	return strings.TrimSuffix(out.String(), "\n")
-}
-
-// indentedJSON returns the value in lines, all but the first with a prefix.
-func (e *editor) indentedJSON(value any, prefix string) string {
-	var out bytes.Buffer
-	_ = json.Indent(&out, []byte(compactJSON(value)), prefix, e.step) // it is valid
-	return out.String()
 }

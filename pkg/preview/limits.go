@@ -15,7 +15,9 @@ const (
 	maxDepth = 1_000
 	// MaxLists is how deep Lists may be nested.
 	MaxLists = 4
-	// maxExpanded is the most values that a document with YAML aliases may have once
-	// they are replaced by what they refer to.
-	maxExpanded = 1_000_000
+	// maxExpanded is the most bytes that a document with YAML aliases may have in memory
+	// once they are replaced by what they refer to.
+	maxExpanded = 64 << 20
+	// maxMerged is the most values of a document with YAML merge keys that is changed.
+	maxMerged = 10_000
 )

@@ -48,7 +48,7 @@ items:
 	assert.Equal(t, []any{"items", 1}, objects[1].At)
 }
 
-// Of JSON, and after a byte order mark or a directive, lines are those of the file.
+// Of JSON, and after a byte order mark or comments, lines are those of the file.
 func TestLinesOfOtherStreams(t *testing.T) {
 	for name, c := range map[string]struct {
 		stream    string
@@ -59,7 +59,7 @@ func TestLinesOfOtherStreams(t *testing.T) {
 		"YAML after JSON":    {"{\"kind\": \"Pod\"}\n---\nmetadata:\n  name: a\n", 1, 4},
 		"byte order mark":    {"\ufeffmetadata:\n  name: a\n", 0, 2},
 		"mark of the second": {"a: b\n---\n\ufeffmetadata:\n  name: a\n", 1, 4},
-		"directive":          {"%YAML 1.1\n---\nmetadata:\n  name: a\n", 0, 4},
+		"comment":            {"# a\n--- # b\n# c\nmetadata:\n  name: a\n", 1, 5},
 		"carriage returns":   {"kind: Pod\r\nmetadata:\r\n  name: a\r\n", 0, 3},
 	} {
 		t.Run(name, func(t *testing.T) {

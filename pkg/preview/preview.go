@@ -101,7 +101,7 @@ func (s *surroundings) document(ctx context.Context, doc *Document, found []obje
 	if target == nil {
 		return outcomes, nil
 	}
-	changed, err := doc.edited(doc.object, target)
+	changed, err := doc.edited(target)
 	if err != nil {
 		for i := range outcomes {
 			if outcomes[i].Changed {
@@ -110,7 +110,7 @@ func (s *surroundings) document(ctx context.Context, doc *Document, found []obje
 		}
 		return outcomes, nil
 	}
-	doc.chunk, doc.object = changed, target
+	*doc = changed
 	return outcomes, nil
 }
 

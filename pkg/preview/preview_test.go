@@ -120,7 +120,7 @@ func TestStaticPods(t *testing.T) {
 		got, outcomes := runAs(t, input, static)
 		require.Len(t, outcomes, 1)
 		assert.EqualError(t, outcomes[0].Problem, want)
-		assert.Equal(t, input, got)
+		assert.Equal(t, withLastLineBreak(input), got)
 	}
 }
 
@@ -163,7 +163,7 @@ func TestWhatIsNotOursStaysByteForByte(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, outcomes := run(t, input)
-			assert.Equal(t, input, got)
+			assert.Equal(t, withLastLineBreak(input), got)
 			for _, o := range outcomes {
 				assert.False(t, o.Changed)
 			}

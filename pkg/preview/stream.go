@@ -4,52 +4,65 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"regexp"
 	"unicode/utf8"
 )
 
-// byteOrderMark may precede the content of a document.
 const byteOrderMark = "\ufeff"
 
-// chunk is the text of one document in a stream.
-type chunk struct {
-	text []byte // with its separator
-	json bool   // one of the JSON documents that a stream may begin with
-}
+// commentPattern matches a comment. Five characters end it (YAML 1.1, 5.4).
+const commentPattern = `(#[^\n\r\x{85}\x{2028}\x{2029}]*)`
 
-// split divides a stream into documents as kubectl does: JSON documents one after the
-// other, and then YAML documents. Where kubectl would ignore a part of the stream, split
-// returns an error, which names the line. It stops when there are more than maxDocuments.
-func split(data []byte) ([]chunk, error) {
-	chunks := leadingJSON(data)
-	n := 0
-	for _, c := range chunks {
-		n += len(c.text)
+var (
+	separator = regexp.MustCompile(`^---([ \t]+` + commentPattern + `?)?\r?\n$`)
+	// lead matches what is before the content of a document.
+	lead = regexp.MustCompile(`^(---.*\n)?([ \t]*` + commentPattern + `?\r?\n)*`)
+)
+
+// split divides a stream, whose last line ends with a line break, into documents as kubectl
+// does: JSON documents one after the other, and then YAML documents, each of which begins at
+// a line "---". It stops when there are more than maxDocuments.
+func split(data []byte) ([]Document, error) {
+	docs := leadingJSON(data)
+	at := 0
+	for _, d := range docs {
+		at += len(d.body)
 	}
-	if len(chunks) > maxDocuments || len(chunks) > 0 && n == len(data) {
-		return chunks, nil
-	}
-	s := splitter{line: 1 + bytes.Count(data[:n], []byte("\n")), chunks: chunks, own: len(chunks)}
-	for rest := data[n:]; len(rest) > 0 && len(s.chunks) <= maxDocuments; s.line++ {
-		end := bytes.IndexByte(rest, '\n') + 1
-		if end == 0 {
-			end = len(rest)
+	from := at
+	add := func(end int) {
+		text := data[from:end]
+		n := len(lead.Find(text))
+		if bytes.HasPrefix(text[n:], []byte(byteOrderMark)) { // it means something else after a comment
+			n = len(separator.Find(text[:bytes.IndexByte(text, '\n')+1]))
 		}
-		if err := s.add(rest[:end]); err != nil {
-			return nil, err
-		}
-		rest = rest[end:]
+		docs = append(docs, Document{lead: text[:n], body: text[n:]})
+		from = end
 	}
-	s.finish()
-	return s.chunks, nil
+	for number := 1 + bytes.Count(data[:at], []byte("\n")); at < len(data) && len(docs) <= maxDocuments; number++ {
+		line := data[at : at+1+bytes.IndexByte(data[at:], '\n')]
+		if bytes.HasPrefix(line, []byte("---")) {
+			if !separator.Match(line) {
+				return nil, fmt.Errorf(`line %d: %q: begins with "---": only a space and a comment may follow`, number, shorten(bytes.TrimSpace(line)))
+			}
+			if at > from {
+				add(at)
+			}
+		}
+		at += len(line)
+	}
+	if from < len(data) || len(docs) == 0 {
+		add(len(data))
+	}
+	return docs, nil
 }
 
 // leadingJSON returns the JSON documents that the stream begins with, each with the space
 // after it.
-func leadingJSON(data []byte) []chunk {
-	var chunks []chunk
+func leadingJSON(data []byte) []Document {
+	var docs []Document
 	from := 0
-	at := skipSpace(data, len(data)-len(bytes.TrimPrefix(data, []byte(byteOrderMark))))
-	for at < len(data) && data[at] == '{' && len(chunks) <= maxDocuments {
+	at := skipSpace(data, 0)
+	for at < len(data) && data[at] == '{' && len(docs) <= maxDocuments {
 		var raw json.RawMessage
 		decoder := json.NewDecoder(bytes.NewReader(data[at:]))
 		if decoder.Decode(&raw) != nil {
@@ -61,10 +74,10 @@ func leadingJSON(data []byte) []chunk {
 		if next < len(data) && data[next] != '{' { // keep the indentation of YAML
 			end = at + 1 + bytes.LastIndexByte(data[at:next], '\n')
 		}
-		chunks = append(chunks, chunk{text: data[from:end], json: true})
+		docs = append(docs, Document{body: data[from:end], json: true})
 		from, at = end, next
 	}
-	return chunks
+	return docs
 }
 
 func skipSpace(data []byte, at int) int {
@@ -72,75 +85,6 @@ func skipSpace(data []byte, at int) int {
 		at++
 	}
 	return at
-}
-
-// splitter divides lines of YAML into documents.
-type splitter struct {
-	line   int
-	chunks []chunk
-	own    int    // how many of the chunks came before the YAML
-	text   []byte // the document that is being read
-	// directive is true if the document has a directive, and ended if it follows an end
-	// marker, and there was no separator yet.
-	directive, ended bool
-	content          bool
-}
-
-// add reads a line.
-func (s *splitter) add(line []byte) error {
-	bare := bytes.TrimRight(bytes.TrimPrefix(line, []byte(byteOrderMark)), "\r\n \t")
-	switch {
-	case bytes.HasPrefix(bare, []byte("---")):
-		if len(bare) > 3 && bare[3] != ' ' && bare[3] != '\t' {
-			return fmt.Errorf(`line %d: %q: "---" must be followed by a space or the end of the line`, s.line, shorten(bare))
-		}
-		if !s.directive && !s.ended && len(s.text) > 0 {
-			s.finish()
-		}
-		s.directive, s.ended, s.content = false, false, true
-	case isEndMarker(bare):
-		s.extend(line)
-		s.finish()
-		s.ended = true
-		return nil
-	case len(bytes.TrimSpace(bare)) == 0 || bytes.TrimSpace(bare)[0] == '#':
-	case bare[0] == '%' && !s.content:
-		s.directive = true
-	case s.ended:
-		return fmt.Errorf(`line %d: %q: follows the end of a document: must be "---", a directive or a comment`, s.line, shorten(bare))
-	default:
-		s.content = true
-	}
-	s.extend(line)
-	return nil
-}
-
-func isEndMarker(line []byte) bool {
-	return bytes.HasPrefix(line, []byte("...")) && (len(line) == 3 || line[3] == ' ' || line[3] == '\t')
-}
-
-// extend adds a line to the document. All lines are parts of one array, so that a document
-// is a part of it too.
-func (s *splitter) extend(line []byte) {
-	if len(s.text) == 0 {
-		s.text = line
-		return
-	}
-	s.text = s.text[:len(s.text)+len(line)]
-}
-
-// finish ends the document that is being read.
-func (s *splitter) finish() {
-	if len(s.text) == 0 && len(s.chunks) > 0 {
-		return
-	}
-	if last := len(s.chunks) - 1; s.ended && !s.content && last >= s.own { // comments after an end marker
-		text := s.chunks[last].text
-		s.chunks[last].text = text[:len(text)+len(s.text)]
-	} else {
-		s.chunks = append(s.chunks, chunk{text: s.text})
-	}
-	s.text, s.directive, s.ended, s.content = nil, false, false, false
 }
 
 // shorten returns the beginning of a line, for an error.

@@ -55,7 +55,7 @@ kubectl servingcert inject --host -f kube-scheduler.yaml`,
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
 			f := injectFlags{plugin: p}
 			f.from.add(fs)
-			fs.StringVarP(&f.output, "output", "o", "yaml", "yaml: the resulting manifests; report: a table of what is done, or why it is not; hostsync: with --host, the DaemonSet that keeps the files")
+			fs.StringVarP(&f.output, "output", "o", "yaml", "yaml: the resulting manifests, comments included: one that changes may be indented anew, and JSON is sorted; report: a table of what is done, or why it is not; hostsync: with --host, the DaemonSet that keeps the files")
 			fs.BoolVar(&f.diff, "diff", false, "show only the changes, as a unified diff")
 			fs.BoolVar(&f.live, "live", false, "also use the Services and Namespaces of the cluster; without -f, report its pods that were missed")
 			f.webhook.add(fs)
