@@ -24,6 +24,7 @@ func Main(name string, run func(context.Context) error) {
 	klog.SetLogger(logr.Discard())
 	ctrl.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	err := run(ctx)
 	stop()
 	if err != nil {
