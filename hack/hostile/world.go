@@ -62,46 +62,14 @@ func newWorld(ctx context.Context) (*world, error) {
 	if err := w.Install(ctx); err != nil {
 		return w, err
 	}
-	return w, w.start(ctx)
-}
-
-// start starts the processes, the webhook where the API server looks for it: at its Service's
-// ClusterIP.
-func (w *world) start(ctx context.Context) error {
-	if err := w.run(ctx, "signer"); err != nil {
-		return err
+	if _, w.webhook, err = w.WebhookAddress(ctx); err != nil {
+		return w, err
 	}
-	for _, kind := range []string{"trust", "rotator"} {
-		if err := w.run(ctx, kind); err != nil {
-			return err
-		}
-	}
-	if err := w.AwaitCABundle(ctx); err != nil {
-		return err
-	}
-	host, address, err := w.WebhookAddress(ctx)
-	if err != nil {
-		return err
-	}
-	w.webhook = address
-	if err := w.KeepVolume(ctx); err != nil {
-		return err
-	}
-	return w.run(ctx, "webhook", "--bind-address="+host, "--shutdown-delay=0s")
-}
-
-// run starts one of the processes, and waits until it is ready.
-func (w *world) run(ctx context.Context, kind string, args ...string) error {
-	w.Say("starting the %s", kind)
-	// Any certificate will do for the metrics, for a start none.
-	p, err := w.Run(ctx, kind, append(args, "--metrics-cert-dir="+w.CertDir())...)
-	if err != nil {
-		return err
-	}
+	w.Say("starting the processes")
 	background, cancel := context.WithCancel(context.Background())
 	w.AtEnd(func() error { cancel(); return nil })
-	go w.probe(background, p)
-	return p.AwaitReady(ctx)
+	// Any certificate will do for the metrics, for a start none.
+	return w, w.RunAll(ctx, func(p *installed.Process) { go w.probe(background, p) }, "--metrics-cert-dir="+w.CertDir())
 }
 
 // probe ends the process if it does not answer, as a liveness probe does. It is started again.

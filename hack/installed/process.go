@@ -2,6 +2,7 @@ package installed
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -71,6 +72,29 @@ func (c *Cluster) Run(ctx context.Context, kind string, args ...string) (*Proces
 	}
 	c.Processes = append(c.Processes, p)
 	return p, nil
+}
+
+// RunAll runs a process of each Deployment with more arguments, the webhook where the API server looks
+// for it: at its Service's ClusterIP. It calls started for each, and returns when all are ready.
+func (c *Cluster) RunAll(ctx context.Context, started func(*Process), args ...string) error {
+	for _, kind := range []string{"signer", "rotator", "trust", "webhook"} {
+		if kind == "webhook" {
+			host, _, err := c.WebhookAddress(ctx)
+			if err := errors.Join(err, c.AwaitCABundle(ctx), c.KeepVolume(ctx)); err != nil {
+				return err
+			}
+			args = append(slices.Clone(args), "--bind-address="+host, "--shutdown-delay=0s")
+		}
+		p, err := c.Run(ctx, kind, args...)
+		if err != nil {
+			return err
+		}
+		started(p)
+		if err := p.AwaitReady(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // environment returns the variables of a container.

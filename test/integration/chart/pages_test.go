@@ -78,19 +78,7 @@ func newWorld(t *testing.T) world {
 	}
 	require.NoError(t, c.StartPlane(t.Context()))
 	require.NoError(t, c.Install(t.Context()))
-	host, _, err := c.WebhookAddress(t.Context())
-	require.NoError(t, err)
-	run := func(name string, args ...string) {
-		p, err := c.Run(t.Context(), name, append(args, "--metrics-addr=0")...)
-		require.NoError(t, err)
-		require.NoError(t, p.AwaitReady(t.Context()))
-	}
-	run("signer")
-	run("rotator")
-	run("trust")
-	require.NoError(t, c.AwaitCABundle(t.Context()))
-	require.NoError(t, c.KeepVolume(t.Context()))
-	run("webhook", "--bind-address="+host, "--shutdown-delay=0s")
+	require.NoError(t, c.RunAll(t.Context(), func(*installed.Process) {}, "--metrics-addr=0"))
 	keepReady(t, c)
 	absolute, err := filepath.Abs(root)
 	require.NoError(t, err)
