@@ -1,107 +1,170 @@
-// Command demo shows servingcert at work on a real control plane, from nothing to
-// a renewed certificate, in a minute: make demo.
+// Command demo shows servingcert at work on a real control plane, from nothing to a renewed
+// certificate, in less than a minute: make demo.
 //
-// etcd, kube-apiserver and kube-controller-manager run on loopback; signer,
-// rotator and webhook run beside them as processes with the ServiceAccounts and
-// the RBAC of deploy/install.yaml. There is no node, so the demo does a kubelet's
-// part itself: it projects the pods' volumes and starts the one container.
+// etcd, kube-apiserver and kube-controller-manager run on loopback; signer, rotators and webhook run
+// beside them as processes with the ServiceAccounts and the RBAC of deploy/install.yaml. There is no
+// node: the demo does what a kubelet does, projects the volumes and starts the one container.
 //
-// With KEEP=1 it goes on until Ctrl-C. It leaves no process behind, and no file
-// but the cache of the control plane's binaries.
+// With KEEP=1 it goes on until Ctrl-C. It leaves no process behind, and no file except the cache of
+// the control plane's binaries.
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
+	"log"
 	"os"
-	"os/signal"
-	"syscall"
+	"path/filepath"
+	"regexp"
+	"strings"
 	"time"
 
-	"github.com/go-logr/logr"
-	"k8s.io/klog/v2"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/hack/installed"
+	"github.com/servingcert/servingcert/hack/process"
 )
 
-// errInterrupted is why the demo's context ends on a signal.
-var errInterrupted = errors.New("interrupted")
+// demo is what the steps have made so far.
+type demo struct {
+	*installed.Cluster
+	end      context.CancelCauseFunc
+	programs []*process.Program // whose logs are shown if a step fails
 
-func main() { os.Exit(run()) }
+	service *corev1.Service
+	pod     *corev1.Pod
+	server  *process.Program  // the pod's container
+	leaf    *x509.Certificate // that the server presented last
+}
 
-// steps are the demo, in order.
+type step struct {
+	title string
+	do    func(context.Context) error
+}
+
 func (d *demo) steps() []step {
 	return []step{
-		{"a control plane: etcd, kube-apiserver, kube-controller-manager", d.startControlPlane, nil},
-		{"build signer, rotator and webhook", d.build, nil},
-		{"apply deploy/install.yaml", d.install, nil},
-		{"run the signer with its ServiceAccount's rights", d.runSigner, []string{signer}},
-		{"run the rotators, of pods and of the CA bundle, each with its ServiceAccount's rights", d.runRotators, []string{trust, rotator, signer}},
-		{"run the webhook with its ServiceAccount's rights", d.runWebhook, []string{webhook, signer}},
-		{"label a namespace, annotate a Service (hack/demo/shop.yaml)", d.annotate, []string{signer, rotator}},
-		{"create a Deployment that says nothing of TLS", d.createDeployment, []string{webhook}},
-		{"play kubelet: project the volume, start the container", d.startPod, []string{web}},
-		{"fetch, with nothing but the bundle as trust", d.fetch, []string{web}},
-		{"renew the certificate", d.renew, []string{signer}},
-		{"fetch again from the same process", d.fetchAgain, []string{web}},
-		{"look through the logs", d.checkLogs, nil},
+		{"a control plane: etcd, kube-apiserver, kube-controller-manager", d.startControlPlane},
+		{"build signer, rotator and webhook", func(ctx context.Context) error {
+			return d.Build(ctx, "cmd/signer", "cmd/rotator", "cmd/webhook", "hack/demo/httpsserver")
+		}},
+		{"apply deploy/install.yaml", d.Install},
+		{"run signer, rotators and webhook, each with its ServiceAccount's rights", d.startProcesses},
+		{"label a namespace, annotate a Service (hack/demo/shop.yaml)", d.annotate},
+		{"create a Deployment that says nothing of TLS", d.createDeployment},
+		{"play kubelet: project the volume, start the container", d.startPod},
+		{"fetch, with nothing but the bundle as trust", d.fetch},
+		{"renew the certificate", d.renew},
+		{"fetch again: the same process, another key, the leaf that the condition names", d.fetch},
+		{"look through the logs", d.checkLogs},
 	}
 }
 
-func run() int {
-	klog.SetLogger(logr.Discard()) // what client-go has to say is in the errors that it returns
-	ctx, cancel := context.WithCancelCause(context.Background())
-	defer cancel(nil)
-	stopSignals := cancelOnSignal(cancel)
-	defer stopSignals()
-	d, err := newDemo(os.Stdout, cancel)
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "demo:", err)
-		return 1
-	}
-	err = d.runSteps(ctx, d.steps())
-	if err == nil {
-		d.summary()
-		if os.Getenv("KEEP") != "" && os.Getenv("KEEP") != "0" {
-			err = d.keep(ctx)
-		}
-	}
-	if stopErr := d.stop(); stopErr != nil {
-		err = errors.Join(err, fmt.Errorf("clean up: %w", stopErr))
-	}
-	if err != nil {
-		fmt.Fprintf(os.Stderr, "\ndemo: %v\n", err)
-		return 1
-	}
-	return 0
-}
+var out = log.New(os.Stdout, "        ", 0) // for what a step reports
 
-// cancelOnSignal ends the demo in order on the first signal; a second one ends
-// the process at once, and the kernel then ends its children.
-//
-// It also ends when the process that started it is gone: a go run that is killed
-// takes nobody with it.
-func cancelOnSignal(cancel context.CancelCauseFunc) (stop func()) {
-	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	parent, ticker := os.Getppid(), time.NewTicker(time.Second)
-	done := make(chan struct{})
-	go func() {
-		defer ticker.Stop()
-		for {
-			select {
-			case <-signals:
-				signal.Stop(signals)
-				cancel(errInterrupted)
-				return
-			case <-ticker.C:
-				if os.Getppid() != parent {
-					cancel(errInterrupted)
-					return
-				}
-			case <-done:
-				return
+func main() { process.Main("demo", run) }
+
+func run(interrupted context.Context) (err error) {
+	ctx, end := context.WithCancelCause(interrupted)
+	d := &demo{end: end}
+	d.Cluster, err = installed.New(installed.Options{Name: "demo", Log: os.Stdout, Once: true})
+	defer func() {
+		if err != nil && interrupted.Err() == nil {
+			for _, p := range d.programs {
+				out.Printf("the end of the log of the %s:\n%s", p.Name(), strings.Join(p.Log.Tail(12), "\n"))
 			}
 		}
+		err = errors.Join(err, d.Stop(""))
 	}()
-	return func() { close(done) }
+	if err != nil {
+		return err
+	}
+	steps, start := d.steps(), time.Now()
+	for i, s := range steps {
+		fmt.Printf("[%2d/%d] %s\n", i+1, len(steps), s.title)
+		begin := time.Now()
+		if err := s.do(ctx); err != nil {
+			return fmt.Errorf("%s: %w", s.title, cmp.Or(context.Cause(ctx), err))
+		}
+		out.Printf("ok, %s", short(time.Since(begin)))
+	}
+	fmt.Printf("\nDone in %s, with the rights of deploy/install.yaml\n", short(time.Since(start)))
+	if keep := os.Getenv("KEEP"); keep == "" || keep == "0" {
+		return nil
+	}
+	if d.keep(ctx); interrupted.Err() == nil {
+		return context.Cause(ctx)
+	}
+	return nil
+}
+
+// watch ends the demo if the program ends before the demo does.
+func (d *demo) watch(p *process.Program) {
+	d.programs = append(d.programs, p)
+	go func() { <-p.Ended(); d.end(p.Err()) }()
+}
+
+// keep waits for Ctrl-C, or the end of the go run that started this process.
+func (d *demo) keep(ctx context.Context) {
+	fmt.Printf(`
+It goes on running until Ctrl-C (logs: %s):
+
+  export KUBECONFIG=%s
+  kubectl -n shop get svc,secret,configmap,pod
+  kubectl -n shop get configmap servingcert-ca.crt -o jsonpath='{.data.ca\.crt}' > %s
+  curl --cacert %[3]s --connect-to web.shop.svc:443:%s https://web.shop.svc/
+  kubectl -n shop annotate --overwrite service web servingcert.dev/renew-after=$(date -u +%%FT%%TZ)
+`, d.LogDir(), d.Plane.KubeconfigFile(), d.Path("ca.crt"), d.address())
+	for parent := os.Getppid(); os.Getppid() == parent && process.Sleep(ctx, time.Second); {
+	}
+}
+
+func short(d time.Duration) time.Duration { return d.Round(time.Millisecond) }
+
+func (d *demo) startControlPlane(ctx context.Context) error {
+	if err := d.StartPlane(ctx); err != nil {
+		return err
+	}
+	version, err := d.Clientset.Discovery().ServerVersion()
+	out.Printf("Kubernetes %s at %s", version, d.Plane.Host())
+	return err
+}
+
+func (d *demo) startProcesses(ctx context.Context) error {
+	return d.RunAll(ctx, func(p *installed.Process) {
+		d.watch(&p.Program)
+		out.Printf("process %d as ServiceAccount %s", p.PID(), p.ServiceAccount)
+	}, "--metrics-addr=0")
+}
+
+const privateKey = "-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----" // as every kind begins in PEM
+
+// checkLogs looks for what must not be in a log: that the API server refused something, or a private key.
+func (d *demo) checkLogs(context.Context) error {
+	lines, err := searchLogs(d.LogDir(), "forbidden|"+privateKey)
+	if err != nil {
+		return err
+	}
+	out.Printf("%d lines of signer, rotator, webhook and server: no \"forbidden\", and no private key", lines)
+	_, err = searchLogs(d.Plane.LogDir(), privateKey)
+	return err
+}
+
+// searchLogs returns the number of lines in the logs of a directory, or an error with the first line
+// that matches the pattern.
+func searchLogs(dir, pattern string) (lines int, err error) {
+	unwanted := regexp.MustCompile("(?im)^.*(" + pattern + ").*$")
+	logs, err := os.ReadDir(dir)
+	for _, entry := range logs {
+		text, readErr := os.ReadFile(filepath.Join(dir, entry.Name()))
+		if line := unwanted.Find(text); line != nil {
+			return 0, fmt.Errorf("%s: %s", entry.Name(), line)
+		}
+		lines, err = lines+bytes.Count(text, []byte("\n")), errors.Join(err, readErr)
+	}
+	return lines, err
 }

@@ -2,136 +2,223 @@ package main
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	_ "embed"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/servingcert/servingcert/deploy"
+	"github.com/servingcert/servingcert/hack/demo/kubelet"
 	"github.com/servingcert/servingcert/hack/installed"
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
+	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// shop.yaml is what a user writes.
+const measuring = 2 * time.Millisecond // between two looks at what is timed
+
+var web = client.ObjectKey{Namespace: "shop", Name: "web"} // the Service, and the Deployment
+
+// shopYAML is what a user writes: a Namespace, a Service and a Deployment.
 //
 //go:embed shop.yaml
 var shopYAML []byte
 
-func inShop(name string) client.ObjectKey { return client.ObjectKey{Namespace: "shop", Name: name} }
+// apply applies some of the objects in shop.yaml.
+func (d *demo) apply(ctx context.Context, from, to int) error {
+	objects, err := deploy.Decode(shopYAML)
+	if err != nil {
+		return fmt.Errorf("shop.yaml: %w", err)
+	}
+	return deploy.ApplyObjects(ctx, d.Admin, "demo", objects[from:to])
+}
 
-// annotate creates the namespace and the Service, and waits for what follows.
+// annotate creates the Namespace and the Service, and waits for the certificate.
 func (d *demo) annotate(ctx context.Context) error {
-	objects, err := deploy.Decode(shopYAML)
+	if err := d.apply(ctx, 0, 2); err != nil {
+		return err
+	}
+	return d.awaitLeaf(ctx, "from the annotated Service to its certificate in Secret shop/web-tls", "")
+}
+
+// awaitLeaf waits until the Service is ready, as kubectl wait --for=condition=servingcert.dev/Ready
+// service/web does, and names another leaf than old.
+func (d *demo) awaitLeaf(ctx context.Context, what, old string) error {
+	var ready *metav1.Condition
+	took, err := installed.Await(ctx, "Service shop/web", measuring, func(ctx context.Context) error {
+		d.service = &corev1.Service{}
+		err := d.Admin.Get(ctx, web, d.service)
+		ready = api.Condition(d.service, api.ConditionReady)
+		if leaf, _ := state.LeafOf(d.service); err == nil && (leaf == old || ready == nil || ready.Status != metav1.ConditionTrue) {
+			err = fmt.Errorf("leaf %q, condition %v", leaf, ready)
+		}
+		return err
+	})
 	if err != nil {
-		return fmt.Errorf("shop.yaml: %w", err)
-	}
-	if err := deploy.ApplyObjects(ctx, d.Admin, fieldOwner, objects[:2]); err != nil {
 		return err
 	}
-	start := time.Now()
-	if _, err := installed.Await(ctx, "Secret shop/web-tls", measuring, func(ctx context.Context) error {
-		return d.Admin.Get(ctx, inShop("web-tls"), &corev1.Secret{})
-	}); err != nil {
-		return err
-	}
-	took := time.Since(start)
-	d.measure("from the annotated Service to its Secret shop/web-tls", took)
-	d.out.printf("Secret shop/web-tls is there %s after the Service\n", short(took))
-
-	if _, err := installed.Await(ctx, "condition "+api.ConditionReady+" of Service shop/web", measuring, d.isReady); err != nil {
-		return err
-	}
-	ready := api.Condition(d.service, api.ConditionReady)
-	d.out.printf("condition %s=%s (%s) after %s:\n", ready.Type, ready.Status, ready.Reason, short(time.Since(start)))
-	d.out.printf("  %s\n", ready.Message)
-
-	if _, err := installed.Await(ctx, "ConfigMap shop/"+api.BundleName, measuring, func(ctx context.Context) error {
-		return d.Admin.Get(ctx, inShop(api.BundleName), &corev1.ConfigMap{})
-	}); err != nil {
-		return err
-	}
-	d.out.printf("ConfigMap shop/%s holds what clients trust\n", api.BundleName)
+	out.Printf("condition %s=%s (%s): %s", ready.Type, ready.Status, ready.Reason, ready.Message)
+	out.Printf("%s: %s", what, short(took))
 	return nil
 }
 
-// isReady is what kubectl wait --for=condition=servingcert.dev/Ready service/web
-// asks. It keeps the Service.
-func (d *demo) isReady(ctx context.Context) error {
-	service := &corev1.Service{}
-	if err := d.Admin.Get(ctx, inShop("web"), service); err != nil {
-		return err
-	}
-	d.service = service
-	c := api.Condition(service, api.ConditionReady)
-	if c == nil {
-		return errors.New("it has no such condition")
-	}
-	if c.Status != "True" {
-		return fmt.Errorf("it is %s: %s: %s", c.Status, c.Reason, c.Message)
-	}
-	return nil
-}
-
-// createDeployment has kube-controller-manager make a pod, and shows what the
-// webhook made of it.
+// createDeployment has kube-controller-manager make a pod, and shows what the webhook added to it.
 func (d *demo) createDeployment(ctx context.Context) error {
-	objects, err := deploy.Decode(shopYAML)
-	if err != nil {
-		return fmt.Errorf("shop.yaml: %w", err)
-	}
-	if err := deploy.ApplyObjects(ctx, d.Admin, fieldOwner, objects[2:]); err != nil {
+	if err := d.apply(ctx, 2, 3); err != nil {
 		return err
 	}
-	took, err := installed.Await(ctx, "a pod of Deployment shop/web", measuring, d.findPod)
-	if err != nil {
-		return errors.Join(err, d.whyNoPod(ctx))
-	}
-	d.measure("from the Deployment to its injected pod", took)
-	deployment := &appsv1.Deployment{}
-	if err := d.Admin.Get(ctx, inShop("web"), deployment); err != nil {
+	pods, deployment := &corev1.PodList{}, &appsv1.Deployment{}
+	took, err := installed.Await(ctx, "a pod of Deployment shop/web", measuring, func(ctx context.Context) error {
+		err := errors.Join(d.Admin.Get(ctx, web, deployment), d.Admin.List(ctx, pods, client.InNamespace(web.Namespace)))
+		if err == nil && len(pods.Items) == 0 {
+			err = fmt.Errorf("there is none: %v", deployment.Status.Conditions)
+		}
 		return err
-	}
-	if d.pod.Labels[api.LabelInjected] != "true" {
-		return fmt.Errorf("pod %s was not injected: %s", d.pod.Name, d.pod.Annotations[api.AnnotationStatus])
-	}
-	lines, err := podDiff(deployment.Spec.Template, d.pod)
+	})
 	if err != nil {
 		return err
-	}
-	d.out.printf("pod %s is there %s after the Deployment, as the API server stored it (+ was added):\n", d.pod.Name, short(took))
-	for _, line := range lines {
-		d.out.printf("  %s\n", line)
-	}
-	return nil
-}
-
-func (d *demo) findPod(ctx context.Context) error {
-	pods := &corev1.PodList{}
-	if err := d.Admin.List(ctx, pods, client.InNamespace("shop"), client.MatchingLabels{"app": "web"}); err != nil {
-		return err
-	}
-	if len(pods.Items) == 0 {
-		return errors.New("there is none")
 	}
 	d.pod = &pods.Items[0]
+	out.Printf("pod %s is there %s after the Deployment, as the API server stored it (+ was added):", d.pod.Name, short(took))
+	template := excerpt(deployment.Spec.Template.ObjectMeta, deployment.Spec.Template.Spec)
+	for _, line := range excerpt(d.pod.ObjectMeta, d.pod.Spec) {
+		mark := "+"
+		if len(template) > 0 && template[0] == line {
+			mark, template = " ", template[1:]
+		}
+		out.Printf("  %s %s", mark, line)
+	}
+	if len(template) > 0 || d.pod.Labels[api.LabelInjected] != "true" {
+		return fmt.Errorf("the pod was not injected, or lacks lines of its template: %q", template)
+	}
 	return nil
 }
 
-// whyNoPod finds what the ReplicaSet was told when it tried.
-func (d *demo) whyNoPod(ctx context.Context) error {
-	events := &corev1.EventList{}
-	if err := d.Admin.List(ctx, events, client.InNamespace("shop")); err != nil {
+// excerpt returns the YAML of what the webhook may add to, by lines.
+func excerpt(meta metav1.ObjectMeta, spec corev1.PodSpec) []string {
+	pod := corev1.Pod{Spec: corev1.PodSpec{Volumes: spec.Volumes}}
+	pod.Annotations, pod.Labels = meta.Annotations, meta.Labels
+	delete(pod.Labels, "pod-template-hash") // the ReplicaSet's
+	for _, c := range spec.Containers {
+		pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: c.Name, Command: c.Command, Args: c.Args, Env: c.Env, VolumeMounts: c.VolumeMounts})
+	}
+	text, _ := yaml.Marshal(pod) // never fails
+	return slices.DeleteFunc(strings.Split(strings.TrimSpace(string(text)), "\n"), func(line string) bool {
+		return strings.HasSuffix(line, ": {}")
+	})
+}
+
+// startPod does what a kubelet does: it projects the pod's volume, from now on, and starts its
+// container. The pod's address is the Service's ClusterIP, which is the host's: there is no kube-proxy.
+func (d *demo) startPod(ctx context.Context) error {
+	c, volumes, root := d.pod.Spec.Containers[0], d.pod.Spec.Volumes, d.Path("container")
+	if len(c.VolumeMounts) != 1 || len(volumes) != 1 {
+		return fmt.Errorf("the pod has %d volumes, want the injected one", len(volumes))
+	}
+	if err := d.Mount(ctx, web.Namespace, volumes[0], root+c.VolumeMounts[0].MountPath); err != nil {
 		return err
 	}
-	var all []error
-	for _, e := range events.Items {
-		if e.Type == corev1.EventTypeWarning {
-			all = append(all, fmt.Errorf("%s %s: %s: %s", e.InvolvedObject.Kind, e.InvolvedObject.Name, e.Reason, e.Message))
-		}
+	argv, env, err := kubelet.Command(c, map[string]string{"status.podIP": d.service.Spec.ClusterIP})
+	if err != nil {
+		return err
 	}
-	return errors.Join(all...)
+	d.server = &process.Program{
+		Label: "server", Path: d.Path("bin", argv[0]), Args: argv[1:], Env: append(env, "CONTAINER_ROOT="+root),
+		Once: true, NoHealth: true, Log: process.Log{File: d.Path("logs", "server.log")},
+	}
+	if err := d.server.Run(); err != nil {
+		return err
+	}
+	d.AtEnd(func() error { d.server.Kill(); return nil }) // it has nothing to give back
+	d.watch(d.server)
+	out.Printf("process %d: %s", d.server.PID(), strings.Join(argv, " "))
+	return nil
+}
+
+// address is what kube-proxy would make of the Service: the pod's address and the target port.
+func (d *demo) address() string {
+	return net.JoinHostPort(d.service.Spec.ClusterIP, d.service.Spec.Ports[0].TargetPort.String())
+}
+
+// fetch gets the page as a client does that has the namespace's bundle and nothing else, once the
+// server presents the leaf that the Service's condition names.
+func (d *demo) fetch(ctx context.Context) error {
+	var pid int
+	old := d.leaf
+	if err := installed.Until(ctx, "the page", func(ctx context.Context) (err error) {
+		bundle := &corev1.ConfigMap{}
+		if err := d.Admin.Get(ctx, client.ObjectKey{Namespace: web.Namespace, Name: api.BundleName}, bundle); err != nil {
+			return err
+		}
+		pid, err = d.request(bundle.Data[api.BundleKey])
+		if leaf, _ := state.LeafOf(d.service); err == nil && leaf != pki.Fingerprint(d.leaf) {
+			err = fmt.Errorf("the server presents leaf %s, want %s", pki.Fingerprint(d.leaf), leaf)
+		}
+		return err
+	}); err != nil {
+		return err
+	}
+	out.Printf("GET https://web.shop.svc/: hello from process %d", pid)
+	out.Printf("  names   %s", strings.Join(d.leaf.DNSNames, ", "))
+	out.Printf("  serial  %x, issuer %s", d.leaf.SerialNumber, d.leaf.Issuer)
+	out.Printf("  valid   %s to %s, renewed by itself at %s", d.leaf.NotBefore, d.leaf.NotAfter, pki.RenewAt(d.leaf).Round(time.Second))
+	if pid != d.server.PID() {
+		return fmt.Errorf("process %d answered, want %d", pid, d.server.PID())
+	}
+	if old != nil && string(old.RawSubjectPublicKeyInfo) == string(d.leaf.RawSubjectPublicKeyInfo) {
+		return errors.New("the renewed certificate has the old key")
+	}
+	_, err := d.request("")
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); !ok {
+		return fmt.Errorf("a client without the bundle got: %v", err)
+	}
+	out.Printf("without the bundle: %v", errors.Unwrap(err))
+	return nil
+}
+
+// request gets the page as a client does that trusts these roots, in PEM. It returns the process that
+// answered, and keeps its leaf. DNS and kube-proxy would lead the name to the address that it dials.
+func (d *demo) request(roots string) (pid int, err error) {
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM([]byte(roots))
+	httpClient := http.Client{Timeout: time.Minute, Transport: &http.Transport{
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, d.address())
+		},
+		TLSClientConfig: &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}, DisableKeepAlives: true,
+	}}
+	response, err := httpClient.Get("https://web.shop.svc/")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = response.Body.Close() }() // it was read
+	d.leaf = response.TLS.PeerCertificates[0]
+	_, err = fmt.Fscanf(response.Body, "hello from process %d", &pid)
+	return pid, err
+}
+
+// renew requests a new certificate, and waits for it.
+func (d *demo) renew(ctx context.Context) error {
+	at := pki.IssuedAt(d.leaf).Add(time.Second)
+	process.Sleep(ctx, time.Until(at)) // certificates count in whole seconds: what is to be renewed must be older
+	out.Printf("kubectl -n shop annotate service web %s=%s", api.AnnotationRenewAfter, at.Format(time.RFC3339))
+	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, api.AnnotationRenewAfter, at.Format(time.RFC3339))
+	if err := d.Admin.Patch(ctx, d.service, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return err
+	}
+	return d.awaitLeaf(ctx, "from the request for a renewal to the new certificate", pki.Fingerprint(d.leaf))
 }

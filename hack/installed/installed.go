@@ -17,6 +17,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
@@ -132,19 +133,22 @@ func (c *Cluster) WebhookAddress(ctx context.Context) (host, address string, err
 	return host, net.JoinHostPort(host, fmt.Sprint(service.Spec.Ports[0].Port)), nil
 }
 
-// KeepVolume does what a kubelet does with the webhook's volume, and returns when it has the
-// certificate. Changes follow within a second, until Stop.
+// KeepVolume mounts the webhook's volume.
 func (c *Cluster) KeepVolume(ctx context.Context) error {
 	deployment, err := c.Clientset.AppsV1().Deployments(api.DefaultNamespace).Get(ctx, "servingcert-webhook", metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
-	volume := kubelet.Mounted{Namespace: api.DefaultNamespace, Volume: deployment.Spec.Template.Spec.Volumes[0], Dir: c.CertDir()}
+	return c.Mount(ctx, api.DefaultNamespace, deployment.Spec.Template.Spec.Volumes[0], c.CertDir())
+}
+
+// Mount does what a kubelet does with a volume of a pod, and returns when dir has its files. Changes
+// follow within a second, until Stop.
+func (c *Cluster) Mount(ctx context.Context, namespace string, volume corev1.Volume, dir string) error {
 	project := func(ctx context.Context) error {
-		_, err := volume.Project(ctx, c.Admin)
-		return err
+		return kubelet.Project(ctx, c.Admin, namespace, volume, dir)
 	}
-	if err := Until(ctx, "the webhook's Secret", project); err != nil {
+	if err := Until(ctx, "the files of volume "+volume.Name, project); err != nil {
 		return err
 	}
 	background, cancel := context.WithCancel(context.Background())

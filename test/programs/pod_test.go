@@ -134,6 +134,5 @@ func (s *site) project(t *testing.T, pod *corev1.Pod, pair *tls.Certificate, bun
 			}
 		}
 	}
-	_, err = kubelet.Write(s.host(mountName), files)
-	require.NoError(t, err)
+	require.NoError(t, kubelet.Write(s.host(mountName), files))
 }

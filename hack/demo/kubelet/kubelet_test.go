@@ -53,10 +53,12 @@ func TestCommand(t *testing.T) {
 func TestWrite(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "etc", "servingcert")
 	key := File{Data: []byte("key 1"), Mode: 0o440}
-	write := func(files map[string]File) bool {
-		changed, err := Write(dir, files)
+	write := func(files map[string]File) (changed bool) {
+		before, _ := os.Readlink(filepath.Join(dir, "..data"))
+		require.NoError(t, Write(dir, files))
+		after, err := os.Readlink(filepath.Join(dir, "..data"))
 		require.NoError(t, err)
-		return changed
+		return before != after
 	}
 
 	assert.True(t, write(map[string]File{"tls.crt": {Data: []byte("cert 1"), Mode: 0o444}, "tls.key": key}))

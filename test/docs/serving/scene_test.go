@@ -80,8 +80,7 @@ func (p pair) isServed(serial string) bool { return serial == p.serial() }
 
 // write makes the volume hold the pair, as the kubelet does.
 func (p pair) write(t *testing.T, volume string) {
-	_, err := kubelet.Write(volume, map[string]kubelet.File{"tls.crt": {Data: p.cert, Mode: 0o444}, "tls.key": {Data: p.key, Mode: 0o444}})
-	require.NoError(t, err)
+	require.NoError(t, kubelet.Write(volume, map[string]kubelet.File{"tls.crt": {Data: p.cert, Mode: 0o444}, "tls.key": {Data: p.key, Mode: 0o444}}))
 }
 
 // process is a server that runs.

@@ -4,7 +4,6 @@ package alerts
 
 import (
 	"context"
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -52,15 +51,7 @@ func project(ctx context.Context, name, dir string) error {
 	if err := admin.Get(ctx, inSystem("servingcert-"+name), &deployment); err != nil {
 		return err
 	}
-	files, err := kubelet.Files(ctx, admin, api.DefaultNamespace, deployment.Spec.Template.Spec.Volumes[0])
-	if err != nil {
-		return err
-	}
-	if len(files) == 0 {
-		return fmt.Errorf("the volume of the %s has no files yet", name)
-	}
-	_, err = kubelet.Write(dir, files)
-	return err
+	return kubelet.Project(ctx, admin, api.DefaultNamespace, deployment.Spec.Template.Spec.Volumes[0], dir)
 }
 
 // webhookAddress returns the flag for the ClusterIP at which the API server looks for the webhook.

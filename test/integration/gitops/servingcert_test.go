@@ -72,13 +72,7 @@ func startWebhook(t *testing.T) *harness.Program {
 	volume := deploymentOf(t, system, "servingcert-webhook").Spec.Template.Spec.Volumes[0]
 	files := workDir(t)
 	ctx, stop := context.WithCancel(t.Context())
-	project := func() error {
-		content, err := kubelet.Files(ctx, admin, system, volume)
-		if err == nil {
-			_, err = kubelet.Write(files, content)
-		}
-		return err
-	}
+	project := func() error { return kubelet.Project(ctx, admin, system, volume, files) }
 	harness.Eventually(t, project)
 	done := make(chan struct{})
 	go func() {

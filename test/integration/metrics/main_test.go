@@ -6,7 +6,6 @@ package metrics
 
 import (
 	"context"
-	"fmt"
 	"path/filepath"
 	"testing"
 
@@ -80,13 +79,5 @@ func (p *process) serverName() string { return p.object() + "." + api.DefaultNam
 // project does what the kubelet does with the only volume of the Deployment. It returns an
 // error if that has no files.
 func (p *process) project(ctx context.Context) error {
-	files, err := kubelet.Files(ctx, admin, api.DefaultNamespace, p.deployment.Spec.Template.Spec.Volumes[0])
-	if err != nil {
-		return err
-	}
-	if len(files) == 0 {
-		return fmt.Errorf("the volume of the %s has no files yet", p.name)
-	}
-	_, err = kubelet.Write(p.dir, files)
-	return err
+	return kubelet.Project(ctx, admin, api.DefaultNamespace, p.deployment.Spec.Template.Spec.Volumes[0], p.dir)
 }

@@ -84,19 +84,19 @@ func (o *operator) run(t *scene) {
 	o.address = net.JoinHostPort(svc.Spec.ClusterIP, fmt.Sprint(operatorPort))
 
 	temporary := t.TempDir()
-	mounted := kubelet.Mounted{Namespace: operatorNamespace, Volume: o.volume(t), Dir: filepath.Join(temporary, "k8s-webhook-server", "serving-certs")}
-	require.NoError(t, os.MkdirAll(mounted.Dir, 0o700))
-	harness.Eventually(t, func() error { // a kubelet holds the pod until the Secret is there
-		_, err := mounted.Project(t.Context(), o.client)
-		return err
-	})
+	volume, mounted := o.volume(t), filepath.Join(temporary, "k8s-webhook-server", "serving-certs")
+	require.NoError(t, os.MkdirAll(mounted, 0o700))
+	project := func(ctx context.Context) error {
+		return kubelet.Project(ctx, o.client, operatorNamespace, volume, mounted)
+	}
+	harness.Eventually(t, func() error { return project(t.Context()) }) // a kubelet holds the pod until the Secret is there
 	executable, err := os.Executable()
 	require.NoError(t, err)
 	program := &harness.Program{Label: "operator", Path: executable, NoHealth: true, Env: []string{envOperator + "=" + o.address, "TMPDIR=" + temporary}}
 	program.Launch(t)
 	ctx, end := context.WithCancel(context.WithoutCancel(t.Context()))
 	o.end = end
-	o.keep(ctx, t, func() { _, _ = mounted.Project(ctx, o.client) }) // what fails is tried again
+	o.keep(ctx, t, func() { _ = project(ctx) }) // what fails is tried again
 	harness.Eventually(t, func() error { return o.write(t.Context(), "first") })
 	o.keep(ctx, t, func() {
 		err := o.write(ctx, fmt.Sprint("widget-", o.seen().calls))

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func TestSearchLog(t *testing.T) {
+func TestSearchLogs(t *testing.T) {
 	for name, test := range map[string]struct{ log, found string }{
 		"clean":              {"one\nthe private key was erased\n", ""},
 		"a refused request":  {`"pods is Forbidden: User cannot list"`, "Forbidden"},
@@ -18,9 +18,9 @@ func TestSearchLog(t *testing.T) {
 		"a certificate only": {"-----BEGIN CERTIFICATE-----", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			file := filepath.Join(t.TempDir(), "x.log")
-			require.NoError(t, os.WriteFile(file, []byte(test.log), 0o600))
-			_, err := searchLog(file, refused, privateKey)
+			dir := t.TempDir()
+			require.NoError(t, os.WriteFile(filepath.Join(dir, "x.log"), []byte(test.log), 0o600))
+			_, err := searchLogs(dir, "forbidden|"+privateKey)
 			if test.found == "" {
 				assert.NoError(t, err)
 			} else {
@@ -28,12 +28,4 @@ func TestSearchLog(t *testing.T) {
 			}
 		})
 	}
-}
-
-func TestDiff(t *testing.T) {
-	before := []string{"args:", "- a", "env:", "name: web"}
-	after := []string{"args:", "- a", "- b", "env:", "volumes:"}
-	assert.Equal(t, []string{"  args:", "  - a", "+ - b", "  env:", "+ volumes:", "- name: web"}, diff(before, after))
-	assert.Equal(t, []string{"  args:"}, diff(before[:1], before[:1]))
-	assert.Equal(t, []string{"+ args:"}, diff(nil, before[:1]))
 }
