@@ -5,11 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"math"
 	"slices"
+	"sync"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
@@ -19,6 +18,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/servingcert/servingcert/pkg/heartbeat"
 )
 
 // Queue is the queue of a controller.
@@ -31,12 +32,12 @@ type Object interface {
 }
 
 // Options says what an Informer holds: facts T of objects O.
-type Options[O runtime.Object, T Object] struct {
+type Options[O client.Object, T Object] struct {
 	// Objects lists and watches the objects, and Example is one of them, empty.
 	Objects toolscache.ListerWatcher
 	Example O
 	// Derive returns the facts of an object. It must not keep a reference to what
-	// should not be held.
+	// should not be held. If facts are of the same type as objects, those of facts are the facts.
 	Derive func(O) T
 	// Indexers return the values under which ByIndex finds facts, by index.
 	Indexers map[string]func(T) []string
@@ -45,58 +46,128 @@ type Options[O runtime.Object, T Object] struct {
 	LeaderOnly bool
 }
 
-// Informer holds the facts of the objects that it watches. It is a Runnable of a
-// manager. Facts that it returns must not be changed.
+// Informer is client-go's informer with a transform: it holds the facts of objects in their place. It is a
+// Runnable of a manager. Facts that it returns must not be changed.
 type Informer[T Object] struct {
-	store      holder[T]
-	reflector  *toolscache.Reflector
+	informer   toolscache.SharedIndexInformer
+	registered toolscache.ResourceEventHandlerRegistration
+	worker     string // who is busy with an object, for package heartbeat
 	leaderOnly bool
+	seen       Seen
+
+	// changes is held while handlers run, so that each sees all changes in their order.
+	changes  sync.Mutex
+	handlers []change[T]
 }
 
-// holder is a store of facts of whatever objects.
-type holder[T Object] interface {
-	toolscache.ReflectorStore
-	get(key types.NamespacedName) T
-	keys(namespace string) []types.NamespacedName
-	found(index, value string, most int) []types.NamespacedName
-	handle(change[T])
-	hasSynced() bool
-}
+// change is called with the facts of an object before and after a change, as a Handler is.
+// initial is true of what was there when the informer, or whoever handles its changes, started.
+type change[T Object] func(before, after T, initial bool)
 
 // NewInformer returns an Informer, which watches once it is started.
-func NewInformer[O runtime.Object, T Object](o Options[O, T]) (*Informer[T], error) {
+func NewInformer[O client.Object, T Object](o Options[O, T]) (*Informer[T], error) {
 	if o.Objects == nil || o.Derive == nil {
 		return nil, fmt.Errorf("cache of %T: nothing lists the objects, or nothing derives facts of them", o.Example)
 	}
-	s := &store[O, T]{derive: o.Derive, worker: fmt.Sprintf("watch of %T", o.Example), items: map[name]T{}, indices: map[string]*index[T]{}}
-	for by, values := range o.Indexers {
-		s.indices[by] = newIndex(values)
+	worker := fmt.Sprintf("watch of %T", o.Example)
+	transform := func(object any) (any, error) {
+		if original, ok := object.(O); ok {
+			defer heartbeat.Process.Begin(worker, client.ObjectKeyFromObject(original))()
+			return o.Derive(original), nil
+		}
+		return object, nil // derived already
 	}
-	objects := &watched{toolscache.ToListerWatcherWithContext(o.Objects), o.Objects, s.Transformer()}
-	return &Informer[T]{s, toolscache.NewReflectorWithOptions(objects, o.Example, s, toolscache.ReflectorOptions{}), o.LeaderOnly}, nil
+	i := &Informer[T]{
+		informer: toolscache.NewSharedIndexInformer(Watched(o.Objects, transform), o.Example, 0, indexersOf(o.Indexers)),
+		worker:   worker, leaderOnly: o.LeaderOnly,
+	}
+	if err := i.informer.SetTransform(transform); err != nil {
+		return nil, fmt.Errorf("cache of %T: %w", o.Example, err)
+	}
+	var err error
+	i.registered, err = i.informer.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
+		AddFunc:    func(object any, initial bool) { i.changed(nil, object, initial) },
+		UpdateFunc: func(before, after any) { i.changed(before, after, false) },
+		DeleteFunc: func(object any) {
+			if missed, ok := object.(toolscache.DeletedFinalStateUnknown); ok {
+				object = missed.Obj
+			}
+			i.changed(object, nil, false)
+		},
+	})
+	return i, err
+}
+
+func indexersOf[T Object](values map[string]func(T) []string) toolscache.Indexers {
+	indexers := toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc}
+	for by, valuesOf := range values {
+		indexers[by] = func(object any) ([]string, error) { return valuesOf(object.(T)), nil }
+	}
+	return indexers
+}
+
+// changed calls the handlers.
+func (i *Informer[T]) changed(was, is any, initial bool) {
+	before, _ := was.(T) // the zero T of nil
+	after, _ := is.(T)
+	var none T
+	object := after
+	if after == none {
+		object = before
+	}
+	defer heartbeat.Process.Begin(i.worker, client.ObjectKeyFromObject(object))()
+	i.changes.Lock()
+	defer i.changes.Unlock()
+	for _, handler := range i.handlers {
+		handler(before, after, initial)
+	}
+	i.seen.Set(object.GetResourceVersion())
+}
+
+// handle calls the handler for each object, and from then on for each change.
+func (i *Informer[T]) handle(handler change[T]) {
+	i.changes.Lock()
+	defer i.changes.Unlock()
+	var none T
+	for facts := range i.All() {
+		handler(none, facts, true)
+	}
+	i.handlers = append(i.handlers, handler)
 }
 
 // Start watches until ctx ends; a manager calls it.
 func (i *Informer[T]) Start(ctx context.Context) error {
-	i.reflector.RunWithContext(ctx)
+	i.informer.RunWithContext(ctx)
 	return nil
 }
 
 // NeedLeaderElection reports whether only the leader watches.
 func (i *Informer[T]) NeedLeaderElection() bool { return i.leaderOnly }
 
-// HasSynced reports whether the facts of all objects are there.
-func (i *Informer[T]) HasSynced() bool { return i.store.hasSynced() }
+// HasSynced reports whether the facts of all objects are there, and all handlers know of them.
+func (i *Informer[T]) HasSynced() bool { return i.registered.HasSynced() }
+
+// Await waits as Seen.Await does, for the cache and all handlers.
+func (i *Informer[T]) Await(ctx context.Context, resourceVersion string) {
+	i.seen.Await(ctx, resourceVersion)
+}
 
 // Get returns the facts of an object, or the zero T if there are none.
-func (i *Informer[T]) Get(key types.NamespacedName) T { return i.store.get(key) }
+func (i *Informer[T]) Get(key types.NamespacedName) T {
+	object, _, _ := i.informer.GetIndexer().GetByKey(toolscache.NewObjectName(key.Namespace, key.Name).String()) // it has no error
+	facts, _ := object.(T)
+	return facts
+}
 
 // All yields all facts, in no order. What changes meanwhile may be among them or not.
-func (i *Informer[T]) All() iter.Seq[T] { return i.In(metav1.NamespaceAll) }
+func (i *Informer[T]) All() iter.Seq[T] { return of[T](i.informer.GetIndexer().List()) }
 
 // In yields the facts of a namespace as All does; those of all if it is metav1.NamespaceAll.
 func (i *Informer[T]) In(namespace string) iter.Seq[T] {
-	return func(yield func(T) bool) { i.of(i.store.keys(namespace))(yield) }
+	if namespace == metav1.NamespaceAll {
+		return i.All()
+	}
+	return i.byIndex(toolscache.NamespaceIndex, namespace)
 }
 
 // List returns all facts, in no order.
@@ -105,25 +176,22 @@ func (i *Informer[T]) List() []T { return slices.Collect(i.All()) }
 // ByIndex returns the facts for which an indexer gave the value, in no order. The
 // index must be one of those of the Options.
 func (i *Informer[T]) ByIndex(index, value string) []T {
-	return slices.Collect(i.of(i.store.found(index, value, math.MaxInt)))
+	return slices.Collect(i.byIndex(index, value))
 }
 
-// Few is ByIndex if there are not more than most such facts, and returns false otherwise. Unlike
-// that of ByIndex, its cost does not grow with how many there are.
-func (i *Informer[T]) Few(index, value string, most int) (found []T, all bool) {
-	keys := i.store.found(index, value, most+1)
-	if len(keys) > most {
-		return nil, false
+func (i *Informer[T]) byIndex(index, value string) iter.Seq[T] {
+	found, err := i.informer.GetIndexer().ByIndex(index, value)
+	if err != nil {
+		panic(err) // there is no such index
 	}
-	return slices.Collect(i.of(keys)), true
+	return of[T](found)
 }
 
-// of yields the facts of those objects that are there.
-func (i *Informer[T]) of(keys []types.NamespacedName) iter.Seq[T] {
+// of yields facts that an indexer has returned.
+func of[T Object](objects []any) iter.Seq[T] {
 	return func(yield func(T) bool) {
-		var none T
-		for _, key := range keys {
-			if facts := i.store.get(key); facts != none && !yield(facts) {
+		for _, object := range objects {
+			if !yield(object.(T)) {
 				return
 			}
 		}
@@ -134,10 +202,10 @@ func (i *Informer[T]) of(keys []types.NamespacedName) iter.Seq[T] {
 // is the zero T if the object was added, after if it was deleted.
 type Handler[T Object] func(ctx context.Context, q Queue, before, after T)
 
-// Handle calls h for each object that is there, and from then on for each change, in the goroutine
-// that watches, and before those who ask later. It is for what is derived from all objects.
+// Handle calls h for each object that is there, and from then on for each change, before those who ask
+// later. It is for what is derived from all objects.
 func (i *Informer[T]) Handle(h func(before, after T)) {
-	i.store.handle(func(before, after T, _ bool) { h(before, after) })
+	i.handle(func(before, after T, _ bool) { h(before, after) })
 }
 
 // Source returns a source for a controller, which waits until all facts are there
@@ -198,7 +266,7 @@ func (s *informerSource[T]) Start(ctx context.Context, q Queue) error {
 	atStart := handler.TypedFuncs[T, reconcile.Request]{
 		CreateFunc: func(ctx context.Context, e event.TypedCreateEvent[T], q Queue) { s.handler(ctx, q, none, e.Object) },
 	}
-	s.informer.store.handle(func(before, after T, initial bool) {
+	s.informer.handle(func(before, after T, initial bool) {
 		switch {
 		case initial && s.changes:
 		case initial && before == none:

@@ -2,7 +2,6 @@ package facts
 
 import (
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -231,14 +230,4 @@ func (w *Written[T]) Deleted(key types.NamespacedName, resourceVersion string) {
 	if u := w.underWay[key]; u != nil {
 		u.deleted = v
 	}
-}
-
-// version returns a resource version as the number that it is, and 0 for one that
-// is not a number.
-func version(resourceVersion string) uint64 {
-	v, err := strconv.ParseUint(resourceVersion, 10, 64)
-	if err != nil {
-		return 0
-	}
-	return v
 }

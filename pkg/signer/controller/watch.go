@@ -73,26 +73,16 @@ func (c *Controller) enqueueChanged(q facts.Queue, before, after *corev1.Service
 	}
 }
 
-// fewOwned is up to how many Secrets that a Service owns are enqueued by a handler. Usually there
-// is one.
-const fewOwned = 8
-
-// enqueueOwned enqueues the Secrets that a Service owns, but for one. However many there are, it
-// costs a handler little: those of a Service with more are enqueued in the turn of its tenant.
+// enqueueOwned has the Secrets that a Service owns enqueued, but for one, in the turn of its tenant: there may be any
+// number.
 func (c *Controller) enqueueOwned(q facts.Queue, svc *corev1.Service, except string) {
-	owned, all := c.secrets.Few(byOwner, string(svc.UID), fewOwned)
-	if !all {
-		c.fanOut.Do(svc.Namespace, "owned/"+string(svc.UID), func() {
-			for _, f := range c.ownedBy(svc) {
+	c.fanOut.Do(svc.Namespace, "owned/"+string(svc.UID), func() {
+		for _, f := range c.ownedBy(svc) {
+			if f.Name != except {
 				enqueue(q, f.Namespace, f.Name)
 			}
-		})
-	}
-	for _, f := range owned {
-		if f.Name != except {
-			enqueue(q, f.Namespace, f.Name)
 		}
-	}
+	})
 }
 
 // toldByUs reports whether the change is what this process wrote to the Service, and nothing

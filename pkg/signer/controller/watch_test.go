@@ -218,6 +218,8 @@ func TestTheOtherSecretsOfAServiceAreLookedAt(t *testing.T) {
 	after.ResourceVersion = "10"
 	c.wroteStatus.Put(client.ObjectKeyFromObject(after), "10", statedBy(after), epoch)
 	c.serviceChanged(t.Context(), q, before, after)
+	for c.fanOut.Next() {
+	}
 	assert.Equal(t, []string{"s0"}, waiting(q))
 }
 

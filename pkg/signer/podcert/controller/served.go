@@ -6,10 +6,10 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer/podcert"
@@ -38,7 +38,7 @@ func versionsOf(clientset kubernetes.Interface) []version {
 // byNamespace finds the requests of a namespace that have no answer.
 const byNamespace = "namespace"
 
-func newCache[O runtime.Object](c toolscache.Getter, example O, derive func(O) *podcert.Request) (*facts.Informer[*podcert.Request], error) {
+func newCache[O client.Object](c toolscache.Getter, example O, derive func(O) *podcert.Request) (*facts.Informer[*podcert.Request], error) {
 	return facts.NewInformer(facts.Options[O, *podcert.Request]{
 		Objects: requests.Ours(c, facts.PodCertificateRequests),
 		Example: example,
