@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"context"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -39,6 +40,7 @@ type Cluster struct {
 
 	mgr  manager.Manager
 	core toolscache.Getter
+	seen *facts.Seen // by the cache of Services
 }
 
 // New adds the caches to mgr.
@@ -57,7 +59,10 @@ func New(mgr manager.Manager, cfg Config) (*Cluster, error) {
 		return nil, fmt.Errorf("add the cache of pods: %w", err)
 	}
 	c := &Cluster{Config: cfg, Pods: pods, mgr: mgr, core: clientset.CoreV1().RESTClient()}
-	c.Services, err = c.cache(cacheOptions(cfg.OpenShift))
+	if c.Services, err = c.cache(cacheOptions(cfg.OpenShift)); err != nil {
+		return nil, err
+	}
+	c.seen, err = facts.SeenBy(context.Background(), c.Services, &corev1.Service{})
 	return c, err
 }
 

@@ -1,6 +1,7 @@
 package requests
 
 import (
+	"context"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -31,7 +32,6 @@ type Followed[R Request] struct {
 	config   Config
 	requests *facts.Informer[R]
 	events   events.EventRecorder
-	answered *facts.Written[struct{}]
 	said     *facts.Said
 	looks    *pace.Looks
 	metrics  *Metrics
@@ -40,7 +40,7 @@ type Followed[R Request] struct {
 
 // NewFollowed returns the requests of an informer, of which nothing was done yet.
 func NewFollowed[R Request](config Config, requests *facts.Informer[R], recorder events.EventRecorder, metrics *Metrics) *Followed[R] {
-	return &Followed[R]{config, requests, recorder, facts.NewWritten[struct{}](), facts.NewSaid(), pace.NewLooks(), metrics, facts.NewFanOut("requests")}
+	return &Followed[R]{config, requests, recorder, facts.NewSaid(), pace.NewLooks(), metrics, facts.NewFanOut("requests")}
 }
 
 // item is the request in the controller's queue: its namespace is the tenant.
@@ -58,9 +58,6 @@ func (f *Followed[R]) Next(key types.NamespacedName) (r R, after time.Duration, 
 	if r == none || !r.IsPending() {
 		return r, 0, false
 	}
-	if _, behind := f.answered.Newer(key, r.GetResourceVersion(), at); behind {
-		return r, 0, false
-	}
 	if slot := f.config.Pace.Slot(pace.RequestName(r.Tenant(), r.GetUID())).At(); slot.After(at) {
 		return r, slot.Sub(at), false
 	}
@@ -76,9 +73,9 @@ func (f *Followed[R]) Waits(r R, calls int, regarding runtime.Object, reason, me
 	f.Say(r, regarding, reason, message)
 }
 
-// Wrote remembers that a request was written to, and has had the resource version since.
-func (f *Followed[R]) Wrote(r R, resourceVersion string) {
-	f.answered.Put(client.ObjectKeyFromObject(r), resourceVersion, struct{}{}, f.config.Clock())
+// Wrote returns once the cache has seen the version that a write to a request was answered with.
+func (f *Followed[R]) Wrote(ctx context.Context, resourceVersion string) {
+	f.requests.Await(ctx, resourceVersion)
 }
 
 // Issued counts a certificate, for which the request has used its Slot.

@@ -118,9 +118,6 @@ func (f *Followed[R]) changed(_ context.Context, q facts.Queue, before, after R)
 		q.Add(item(after))
 		return
 	}
-	if after == none {
-		f.answered.Deleted(client.ObjectKeyFromObject(before), before.GetResourceVersion())
-	}
 	if before != none && before.IsPending() {
 		f.forget(before)
 	}

@@ -51,7 +51,7 @@ func (r *reconciler) gather(ctx context.Context, namespace string) (failing.Situ
 		return s, fmt.Errorf("list Services of namespace %s from the cache: %w", namespace, err)
 	}
 	for i := range list.Items {
-		svc := r.conditions.AsWritten(&list.Items[i])
+		svc := &list.Items[i]
 		if svc.DeletionTimestamp == nil && matters(svc) {
 			s.Services = append(s.Services, svc)
 		}

@@ -86,7 +86,6 @@ func (r *reconciler) onService(enqueue func(facts.Queue, string)) handler.TypedF
 			}
 		},
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*corev1.Service], q facts.Queue) {
-			r.conditions.Deleted(e.Object)
 			if matters(e.Object) {
 				enqueue(q, e.Object.Namespace)
 			}

@@ -54,7 +54,7 @@ func (r *reconciler) gather(ctx context.Context, key pods.NamespacedKey, known s
 		return nil, err
 	}
 	for i := range list.Items {
-		known.Services = append(known.Services, r.conditions.AsWritten(&list.Items[i]))
+		known.Services = append(known.Services, &list.Items[i])
 	}
 	slices.SortFunc(known.Services, api.OlderFirst)
 	if key.Key == pods.PodKey {

@@ -130,7 +130,6 @@ func (r *reconciler) onService(delay time.Duration) handler.TypedFuncs[*corev1.S
 			}
 		},
 		DeleteFunc: func(_ context.Context, e event.TypedDeleteEvent[*corev1.Service], q facts.Queue) {
-			r.conditions.Deleted(e.Object)
 			enqueue(q, delay, e.Object)
 		},
 	}

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -48,13 +47,11 @@ type knowledge struct {
 	cluster  *cluster.Cluster
 	partners Partners
 	bundles  *facts.Informer[*wake.Bundle]
-	written  *facts.Written[string] // annotations, by pod
 }
 
 // decide gathers what is known of a pod, and decides.
 func (k *knowledge) decide(pod *pods.Facts) wake.Decision {
-	now := k.cluster.Now()
-	s := wake.Situation{Now: now, Pod: pod, Annotation: k.annotation(pod, now), Secrets: map[string]wake.Content{}}
+	s := wake.Situation{Now: k.cluster.Now(), Pod: pod, Annotation: pod.Leaf(), Secrets: map[string]wake.Content{}}
 	for _, name := range pod.Secrets() {
 		key := types.NamespacedName{Namespace: pod.Namespace, Name: name}
 		rotation, ok := k.partners.Rotation(key)
@@ -71,12 +68,4 @@ func (k *knowledge) decide(pod *pods.Facts) wake.Decision {
 		s.Bundle = &content
 	}
 	return wake.Decide(s)
-}
-
-// annotation returns the pod's, as this process wrote it if the cache is behind.
-func (k *knowledge) annotation(pod *pods.Facts, now time.Time) string {
-	if value, behind := k.written.Newer(client.ObjectKeyFromObject(pod), pod.ResourceVersion, now); behind {
-		return value
-	}
-	return pod.Leaf()
 }

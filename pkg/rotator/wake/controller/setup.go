@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -18,7 +17,6 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
-	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/serving"
 	"github.com/servingcert/servingcert/pkg/rotator/wake"
 )
@@ -44,7 +42,7 @@ func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, p Partners) erro
 	if err != nil {
 		return fmt.Errorf("make the cache of bundles: %w", err)
 	}
-	k := &knowledge{cluster: c, partners: p, bundles: bundles, written: facts.NewWritten[string]()}
+	k := &knowledge{cluster: c, partners: p, bundles: bundles}
 	w := newWaker(cfg, k, mgr.GetClient())
 	if err := c.Metrics.Register(w.results); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
@@ -53,7 +51,7 @@ func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, p Partners) erro
 		return fmt.Errorf("add a runnable: %w", err)
 	}
 	found := cluster.NewTrigger("pods to be woken", 0)
-	if err := c.AddController("wakes", controller.Options{Reconciler: w}, found, c.Pods.Source("pods that were woken", k.onPod)); err != nil {
+	if err := c.AddController("wakes", controller.Options{Reconciler: w}, found); err != nil {
 		return err
 	}
 	return c.AddController("changed-files", controller.Options{Reconciler: &finder{knowledge: k, waker: w, found: found}},
@@ -67,14 +65,4 @@ func onBundle(delay time.Duration) facts.Handler[*wake.Bundle] {
 			q.AddAfter(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: after.Namespace}}, delay)
 		}
 	}
-}
-
-// onPod forgets what was written to a pod once the cache shows it. It enqueues
-// nothing: no change of a pod is a reason to wake it.
-func (k *knowledge) onPod(_ context.Context, _ facts.Queue, before, after *pods.Facts) {
-	if after == nil {
-		k.written.Deleted(client.ObjectKeyFromObject(before), before.ResourceVersion)
-		return
-	}
-	k.written.Newer(client.ObjectKeyFromObject(after), after.ResourceVersion, k.cluster.Now())
 }

@@ -91,7 +91,7 @@ func (w *waker) wake(ctx context.Context, pod *pods.Facts, d wake.Decision) time
 	return w.retry
 }
 
-// write sets the annotation of exactly this pod.
+// write sets the annotation of exactly this pod, and returns once the cache has seen it.
 func (w *waker) write(ctx context.Context, pod *pods.Facts, value string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "annotations": map[string]string{api.AnnotationLeaf: value}}})
 	if err != nil {
@@ -102,7 +102,7 @@ func (w *waker) write(ctx context.Context, pod *pods.Facts, value string) error 
 	if err := w.writer.Patch(ctx, patched, client.RawPatch(types.MergePatchType, patch)); err != nil {
 		return err
 	}
-	w.written.Put(client.ObjectKeyFromObject(pod), patched.ResourceVersion, value, w.cluster.Now())
+	w.cluster.Pods.Await(ctx, patched.ResourceVersion)
 	return nil
 }
 

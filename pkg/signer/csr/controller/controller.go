@@ -168,7 +168,7 @@ func (c *Controller) approval(ctx context.Context, f *csr.Facts, object *certifi
 	if written, err := wrote(err); !written {
 		return nil, err
 	}
-	c.requests.Wrote(f, object.ResourceVersion)
+	c.requests.Wrote(ctx, object.ResourceVersion)
 	return object, nil
 }
 
@@ -186,7 +186,7 @@ func (c *Controller) status(ctx context.Context, f *csr.Facts, r *csr.Request, p
 	if written, err := wrote(err); !written {
 		return false, err
 	}
-	c.requests.Wrote(f, object.ResourceVersion)
+	c.requests.Wrote(ctx, object.ResourceVersion)
 	return true, nil
 }
 

@@ -107,7 +107,7 @@ func (c *Controller) answer(ctx context.Context, f *kubelet.Facts, object *certi
 	case err != nil:
 		return fmt.Errorf("write the answer: %w", err)
 	}
-	c.requests.Wrote(f, written.ResourceVersion)
+	c.requests.Wrote(ctx, written.ResourceVersion)
 	if d.Verdict == kubelet.Approve {
 		c.requests.Issued(f)
 		log.FromContext(ctx).Info("serving certificate of a kubelet approved", "user", object.Spec.Username)

@@ -148,6 +148,6 @@ func (c *Controller) answer(ctx context.Context, r *podcert.Request, status cert
 	if err := json.Unmarshal(raw, object); err != nil {
 		return false, fmt.Errorf("read what was written: %w", err)
 	}
-	c.requests.Wrote(r, object.ResourceVersion)
+	c.requests.Wrote(ctx, object.ResourceVersion)
 	return true, nil
 }
