@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"maps"
 	"slices"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -216,38 +215,4 @@ func (c Content) Patch(f *SecretFacts) map[string]any {
 		patch["data"] = data
 	}
 	return patch
-}
-
-// Facts returns the facts that the Secret has when the content is written to it, but for its
-// identity: before are the facts until then, nil if it is created, and ca is the CA that signed
-// what was issued.
-func (c Content) Facts(before *SecretFacts, ca *pki.Authority) *SecretFacts {
-	f := &SecretFacts{
-		Labelled: true, Type: corev1.SecretTypeTLS, Other: c.Formats.Files(),
-		Formats: c.Formats &^ formats.OfRoots(), Roots: formats.RootsDigest(c.Data),
-	}
-	var have map[string]string
-	if before != nil {
-		have = before.Annotations
-	}
-	f.Annotations = c.Annotations.over(have)
-	if c.issued == nil {
-		f.Immutable, f.Leaf, f.Pair = before.Immutable, before.Leaf, before.Pair
-		f.Empty, f.Defect, f.Detail = before.Empty, before.Defect, before.Detail
-		f.verified = before.verified
-		return f
-	}
-	f.Leaf, f.Pair = leafFacts(c.issued.Leaf, ca.Chain), pairDigest(c.issued.Pair(""))
-	f.verified = &atomic.Pointer[verification]{}
-	f.verified.Store(&verification{by: ca, issuer: &ca.Issuer, chained: true, signer: ca.Certificate})
-	return f
-}
-
-// WrittenAs returns the facts of Content.Facts with the identity that the API server answered
-// with, as FactsOf returns them once the cache has seen the write.
-func (f *SecretFacts) WrittenAs(answer *metav1.ObjectMeta) *SecretFacts {
-	out := *f
-	out.ObjectMeta = identityOf(answer)
-	out.Annotations = f.Annotations
-	return &out
 }

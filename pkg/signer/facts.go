@@ -5,7 +5,6 @@ import (
 	"crypto"
 	"crypto/sha256"
 	"crypto/x509"
-	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -42,7 +41,6 @@ type SecretFacts struct {
 	Empty     bool              // no data under tls.crt and tls.key
 	Other     []string          // other keys with data, sorted, at most maxOther+1
 	Formats   formats.Set       // those that hold the pair, if it is usable
-	Pair      [sha256.Size]byte // as pairDigest
 	Roots     [sha256.Size]byte // as formats.RootsDigest
 	Defect    Reason            // why the two keys are not a usable pair, or empty
 	Detail    string            // the defect in a sentence, without key material
@@ -76,20 +74,9 @@ func (l *LeafFacts) Exists() bool { return l.Fingerprint != "" }
 
 // FactsOf derives the facts of a Secret for the signer of the given instance.
 func FactsOf(secret *corev1.Secret, instance string) *SecretFacts {
-	return FactsAsWritten(secret, instance, nil)
-}
-
-// FactsAsWritten is FactsOf for a Secret of which wrote are the facts that this signer wrote
-// last, or is writing, or nil. If the Secret holds the pair of those, what follows from the pair
-// is taken from there. It may hold another: somebody's admission webhook may have changed it.
-func FactsAsWritten(secret *corev1.Secret, instance string, wrote *SecretFacts) *SecretFacts {
 	f := factsBesidePair(secret, instance)
 	pair := pairIn(secret, f.password())
-	if wrote != nil && wrote.Defect == "" && wrote.verified != nil && wrote.Pair == f.Pair {
-		f.Leaf, f.verified = wrote.Leaf, wrote.verified
-	} else {
-		f.readPair(pair.Cert, pair.Key)
-	}
+	f.readPair(pair.Cert, pair.Key)
 	if f.Defect == "" {
 		f.Formats = formats.HeldIn(secret.Data, pair, f.Annotations[api.AnnotationKeystoreDigest])
 	}
@@ -107,17 +94,6 @@ func (f *SecretFacts) password() string {
 		return ""
 	}
 	return f.Annotations[api.AnnotationKeystorePassword]
-}
-
-// pairDigest identifies the pair, but for a newline at the end of the key.
-func pairDigest(pair formats.Pair) (digest [sha256.Size]byte) {
-	h := sha256.New()
-	key := bytes.TrimSuffix(pair.Key, []byte("\n"))
-	h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(key)))) // where one ends and the other begins
-	h.Write(key)
-	h.Write(pair.Cert)
-	h.Sum(digest[:0])
-	return digest
 }
 
 // factsBesidePair are the facts that do not need the pair to be read.
@@ -139,7 +115,7 @@ func factsBesidePair(secret *corev1.Secret, instance string) *SecretFacts {
 		}
 	}
 	slices.Sort(f.Other)
-	f.Pair, f.Roots = pairDigest(pairIn(secret, "")), formats.RootsDigest(secret.Data)
+	f.Roots = formats.RootsDigest(secret.Data)
 	return f
 }
 

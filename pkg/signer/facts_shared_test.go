@@ -32,10 +32,8 @@ func TestFactsAreNotChanged(t *testing.T) {
 			content, err := d.With(s, issued)
 			require.NoError(t, err)
 			content.Secret(s.Key, nil)
-			content.Facts(s.Secret, s.Authority)
 		case Repair:
 			d.Content.Patch(s.Secret)
-			d.Content.Facts(s.Secret, s.Authority)
 		}
 		require.Equal(t, want.Asking, s.Asking)
 		require.Equal(t, want.Owning, s.Owning)

@@ -3,11 +3,8 @@ package signer
 import (
 	"bytes"
 	"crypto/sha256"
-	"crypto/x509"
 	"encoding/pem"
-	"net/netip"
 	"reflect"
-	"slices"
 	"testing"
 	"time"
 
@@ -110,86 +107,6 @@ func TestSignedByVerifiesTheSignature(t *testing.T) {
 	assert.Equal(t, &ca.Issuer, f.SignedBy(ca))
 }
 
-func TestFactsOfIssuedAreThoseOfTheSecret(t *testing.T) {
-	limits := api.DefaultLimits()
-	limits.PermitClusterIPs = true
-	web := service("web", api.AnnotationClusterIPs, "true")
-	wanted, _, ok := api.Merge([]*corev1.Service{web}, limits)
-	require.True(t, ok)
-	ca := newCA(t, limits.Constraints(), epoch.Add(-day), epoch.Add(1000*day))
-	ca.Chain = []*x509.Certificate{testCA(t).Certificate}
-	issued := issueBy(t, ca, wanted, epoch)
-	secret := managed(issued, web)
-
-	want, got := FactsOf(secret, api.DefaultInstance), contentOf(Situation{}, Decision{}, &issued).Facts(nil, ca).WrittenAs(&secret.ObjectMeta)
-	assert.Equal(t, []netip.Addr{netip.MustParseAddr("10.0.0.1")}, got.Leaf.IPs)
-	assert.Equal(t, &ca.Issuer, got.SignedBy(ca), "without a check: it was checked when it was issued")
-	assert.Equal(t, &ca.Issuer, want.SignedBy(ca))
-	want.verified.Store(got.verified.Load())
-	assert.Equal(t, want, got)
-}
-
-// A pair is read again unless it is certain that it is the one that was written.
-func TestFactsAsWritten(t *testing.T) {
-	ca, web := testCA(t), service("web")
-	mine, other := issueBy(t, ca, wantedBy(web), epoch), issueBy(t, ca, wantedBy(web), epoch)
-	for name, c := range map[string]struct {
-		change func(*corev1.Secret)
-		known  bool
-	}{
-		"as it was written":        {func(*corev1.Secret) {}, true},
-		"with another's key in it": {func(s *corev1.Secret) { s.Data["note"] = []byte("x") }, true},
-		"changed since":            {func(s *corev1.Secret) { s.ResourceVersion = "8" }, true},
-		"made again":               {func(s *corev1.Secret) { s.UID = "of another" }, true},
-		"certificate was replaced": {func(s *corev1.Secret) { s.Data[corev1.TLSCertKey] = other.CertPEM }, false},
-		"key was replaced":         {func(s *corev1.Secret) { s.Data[corev1.TLSPrivateKeyKey] = other.KeyPEM }, false},
-		"pair was taken out":       {func(s *corev1.Secret) { s.Data = nil }, false},
-		"newline was taken off":    {func(s *corev1.Secret) { s.Data[corev1.TLSPrivateKeyKey] = bytes.TrimSpace(mine.KeyPEM) }, true},
-		"both in one": {func(s *corev1.Secret) {
-			s.Data = map[string][]byte{corev1.TLSPrivateKeyKey: combined(mine.CertPEM, mine.KeyPEM)}
-		}, false},
-		"both in the other": {func(s *corev1.Secret) {
-			s.Data = map[string][]byte{corev1.TLSCertKey: combined(mine.CertPEM, mine.KeyPEM)}
-		}, false},
-		"the end of one in the other": {func(s *corev1.Secret) {
-			half := len(mine.KeyPEM) / 2
-			s.Data[corev1.TLSPrivateKeyKey], s.Data[corev1.TLSCertKey] = mine.KeyPEM[:half], slices.Concat(mine.KeyPEM[half:], mine.CertPEM)
-		}, false},
-		"certificate in front of it": {func(s *corev1.Secret) {
-			s.Data[corev1.TLSCertKey] = append(bytes.Clone(other.CertPEM), mine.CertPEM...)
-		}, false},
-	} {
-		secret := managed(mine, web)
-		secret.UID, secret.ResourceVersion = "uid-of-secret", "7"
-		wrote := contentOf(Situation{}, Decision{}, &mine).Facts(nil, ca).WrittenAs(&secret.ObjectMeta)
-		c.change(secret)
-		got, want := FactsAsWritten(secret, api.DefaultInstance, wrote), FactsOf(secret, api.DefaultInstance)
-		assert.Equal(t, c.known, got.verified == wrote.verified, name)
-		if want.verified != nil {
-			want.verified.Store(got.verified.Load())
-		}
-		assert.Equal(t, want, got, name)
-	}
-	secret := managed(mine, web)
-	assert.True(t, FactsAsWritten(secret, api.DefaultInstance, nil).Leaf.Exists(), "nothing was written")
-}
-
-// A chain leaves a second place at which the same bytes could be divided.
-func TestFactsAsWrittenOfAChain(t *testing.T) {
-	ca, web := testCA(t), service("web")
-	mine := issueBy(t, ca, wantedBy(web), epoch)
-	leaf := mine.CertPEM
-	mine.CertPEM = slices.Concat(leaf, pki.EncodeCertificates(ca.Certificate))
-	wrote := contentOf(Situation{}, Decision{}, &mine).Facts(nil, ca)
-	secret := managed(mine, web)
-	require.Same(t, wrote.verified, FactsAsWritten(secret, api.DefaultInstance, wrote).verified)
-	secret.Data[corev1.TLSPrivateKeyKey] = slices.Concat(mine.KeyPEM, leaf)
-	secret.Data[corev1.TLSCertKey] = mine.CertPEM[len(leaf):]
-	moved := FactsAsWritten(secret, api.DefaultInstance, wrote)
-	require.NotEqual(t, wrote.Pair, moved.Pair)
-	require.NotSame(t, wrote.verified, moved.verified)
-}
-
 // Invariant 9: what the informer keeps of a Secret holds no private key, and
 // nothing through which one could be reached.
 func TestInvariant9FactsHoldNoPrivateKey(t *testing.T) {
@@ -214,11 +131,6 @@ func TestInvariant9FactsHoldNoPrivateKey(t *testing.T) {
 			for _, piece := range piecesOf(t, good.KeyPEM) {
 				require.NotContains(t, everything, piece, "%s, %s", algorithm, name)
 			}
-		}
-		secret := managed(good, web)
-		issuedFacts := everythingIn(reflect.ValueOf(contentOf(Situation{}, Decision{}, &good).Facts(nil, ca).WrittenAs(&secret.ObjectMeta).Leaf), map[uintptr]bool{})
-		for _, piece := range piecesOf(t, good.KeyPEM) {
-			require.NotContains(t, issuedFacts, piece, "what was just written")
 		}
 	}
 }

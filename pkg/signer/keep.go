@@ -1,8 +1,6 @@
 package signer
 
 import (
-	"slices"
-
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -26,22 +24,4 @@ func Keep(svc *corev1.Service) api.Keep {
 	}
 	keep.Selector = len(only(svc.Annotations, keep.Annotations)) > 0
 	return keep
-}
-
-// ForeignAnnotations returns those of a Service's annotations that the signer does not
-// write, nil if there are none.
-func ForeignAnnotations(svc *corev1.Service) map[string]string {
-	var foreign map[string]string
-	for key, value := range svc.Annotations {
-		if !slices.Contains(openShiftServiceKeys, key) {
-			foreign = with(foreign, key, value)
-		}
-	}
-	return foreign
-}
-
-// ServiceAnnotations returns those of a Service's annotations that the signer
-// writes, nil if there are none.
-func ServiceAnnotations(svc *corev1.Service) map[string]string {
-	return only(svc.Annotations, openShiftServiceKeys)
 }

@@ -116,12 +116,6 @@ func TestTheRecordOfARenewal(t *testing.T) {
 	t.Run("not of a CA here", func(t *testing.T) {
 		assert.Zero(t, issueBy(t, local, wantedBy(web), epoch).RenewedAfter)
 	})
-	t.Run("remembered as it is read", func(t *testing.T) {
-		secret := managed(issued, web)
-		secret.Annotations = map[string]string{api.AnnotationRenewedAfter: at}
-		content := contentOf(Situation{}, Decision{}, &issued)
-		assert.Equal(t, FactsOf(secret, api.DefaultInstance).renewedAfter(), content.Facts(nil, known).WrittenAs(&secret.ObjectMeta).renewedAfter())
-	})
 }
 
 // What is retained under a remote CA is asked for with the default: its own

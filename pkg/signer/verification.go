@@ -64,20 +64,6 @@ func (f *SecretFacts) verify(ca *pki.Authority) *verification {
 	return v
 }
 
-// TakeVerification takes over who signed the leaf, which is the same in both, so
-// that its signature is not checked again. What follows the leaf may be another. Facts that are
-// reduced have none, and get none: a cache may hold them.
-func (f *SecretFacts) TakeVerification(from *SecretFacts) {
-	if f.verified == nil || from.verified == nil {
-		return
-	}
-	last := from.verified.Load()
-	if f.Leaf.Chain != from.Leaf.Chain {
-		last = &verification{signer: last.signer, raw: last.raw}
-	}
-	f.verified.Store(last)
-}
-
 // signedBy reports whether the key of the CA signed the leaf, and remembers it if it did.
 func (v *verification) signedBy(ca *x509.Certificate) bool {
 	if v.signer != nil {

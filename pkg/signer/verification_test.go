@@ -75,18 +75,3 @@ func TestSignsAs(t *testing.T) {
 		assert.Equal(t, c.want, signsAs(c.ca, ca.Certificate), name)
 	}
 }
-
-// TestAnotherChainIsSeenBesideTheSameLeaf: what was found out about a Secret as it was written is
-// taken over for the leaf alone, as somebody may have changed what follows it.
-func TestAnotherChainIsSeenBesideTheSameLeaf(t *testing.T) {
-	ca := generations(t, 2).At(epoch, 2)
-	issued := issueBy(t, ca, wantedBy(service("web")), epoch)
-	wrote := FactsOf(managed(issued, service("web")), api.DefaultInstance)
-	assert.True(t, wrote.verify(ca).chained)
-	without := managed(issued, service("web"))
-	without.Data["tls.crt"] = pki.EncodeCertificates(issued.Leaf)
-	cached := FactsOf(without, api.DefaultInstance)
-	cached.TakeVerification(wrote)
-	assert.Equal(t, &ca.Issuer, cached.verify(ca).issuer)
-	assert.False(t, cached.verify(ca).chained)
-}

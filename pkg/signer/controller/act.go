@@ -18,7 +18,6 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
-	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 	"github.com/servingcert/servingcert/pkg/signer/pace"
@@ -77,12 +76,16 @@ func (c *Controller) act(ctx context.Context, s signer.Situation, d signer.Decis
 // still while the machine sleeps: one of weeks would be late by that time (cert-manager#8464).
 const longestTimer = time.Hour
 
+// neverSeen is after how long a Secret is looked at again that was written and that the cache does not hold: it
+// may have been deleted in a gap of the watch.
+const neverSeen = 30 * time.Second
+
 // requeueAfter returns when the Secret is to be looked at again without a change,
 // zero for never.
 func (c *Controller) requeueAfter(s signer.Situation, settlement signer.Settlement) time.Duration {
 	next := settlement.NextAt
 	if settlement.Leaf != "" && c.secrets.Get(s.Key) == nil {
-		next = s.Now.Add(facts.WrittenFor + time.Second) // it may never come
+		next = s.Now.Add(neverSeen)
 	}
 	if next.IsZero() {
 		return 0
@@ -165,30 +168,29 @@ func (c *Controller) sign(ctx context.Context, s signer.Situation, d signer.Deci
 	return issue.Issue(ctx, c.config.Sign, s.Authority, d.Wanted, s.Now)
 }
 
-// writeContent makes the Secret hold the content, and remembers it.
+// writeContent makes the Secret hold the content, and returns once the cache has seen it.
 func (c *Controller) writeContent(ctx context.Context, s signer.Situation, d signer.Decision, content signer.Content) (*signer.SecretFacts, error) {
-	secret := content.Facts(s.Secret, s.Authority)
-	end := c.wroteSecret.Begin(s.Key, secret)
-	defer end()
-	var object *metav1.ObjectMeta
+	var secret *corev1.Secret
 	var err error
 	switch d.Action {
 	case signer.Create:
-		object, err = c.createSecret(ctx, content.Secret(s.Key, nil))
+		secret, err = c.createSecret(ctx, content.Secret(s.Key, nil))
 	case signer.Replace:
-		object, err = c.replaceSecret(ctx, s, content)
+		secret, err = c.replaceSecret(ctx, s, content)
 	default:
-		object, err = c.patchSecret(ctx, s, content)
+		secret, err = c.patchSecret(ctx, s, content)
 	}
 	if err != nil {
 		return nil, writeError{err}
 	}
-	secret = secret.WrittenAs(object)
-	c.wroteSecret.Put(s.Key, object.ResourceVersion, secret, s.Now)
-	return secret, nil
+	c.secrets.Await(ctx, secret.ResourceVersion)
+	if cached := c.secrets.Get(s.Key); cached != nil && cached.ResourceVersion == secret.ResourceVersion {
+		return cached, nil // nothing is parsed again
+	}
+	return signer.FactsOf(secret, c.config.Instance), nil
 }
 
-func (c *Controller) createSecret(ctx context.Context, secret *corev1.Secret) (*metav1.ObjectMeta, error) {
+func (c *Controller) createSecret(ctx context.Context, secret *corev1.Secret) (*corev1.Secret, error) {
 	err := c.client.Create(ctx, secret)
 	if apierrors.IsAlreadyExists(err) {
 		return nil, errExists
@@ -196,12 +198,12 @@ func (c *Controller) createSecret(ctx context.Context, secret *corev1.Secret) (*
 	if err != nil {
 		return nil, fmt.Errorf("create Secret: %w", err)
 	}
-	return &secret.ObjectMeta, nil
+	return secret, nil
 }
 
 // replaceSecret deletes exactly the Secret that was decided about, and makes it
 // anew. Pods that hold the old one keep it; the kubelet mounts the new.
-func (c *Controller) replaceSecret(ctx context.Context, s signer.Situation, content signer.Content) (*metav1.ObjectMeta, error) {
+func (c *Controller) replaceSecret(ctx context.Context, s signer.Situation, content signer.Content) (*corev1.Secret, error) {
 	var old corev1.Secret
 	if err := c.live.Get(ctx, s.Key, &old); err != nil {
 		return nil, fmt.Errorf("read the Secret to replace: %w", err)
@@ -213,7 +215,7 @@ func (c *Controller) replaceSecret(ctx context.Context, s signer.Situation, cont
 	return c.createSecret(ctx, content.Secret(s.Key, &old))
 }
 
-func (c *Controller) patchSecret(ctx context.Context, s signer.Situation, content signer.Content) (*metav1.ObjectMeta, error) {
+func (c *Controller) patchSecret(ctx context.Context, s signer.Situation, content signer.Content) (*corev1.Secret, error) {
 	body, err := json.Marshal(content.Patch(s.Secret))
 	if err != nil {
 		return nil, fmt.Errorf("encode patch of Secret: %w", err)
@@ -222,7 +224,7 @@ func (c *Controller) patchSecret(ctx context.Context, s signer.Situation, conten
 	if err := c.client.Patch(ctx, secret, client.RawPatch(types.MergePatchType, body)); err != nil {
 		return nil, fmt.Errorf("patch Secret: %w", err)
 	}
-	return &secret.ObjectMeta, nil
+	return secret, nil
 }
 
 // settle writes the status of Services of the namespace, and emits and counts what has
@@ -250,16 +252,13 @@ func (c *Controller) settle(ctx context.Context, namespace string, settlement si
 }
 
 // writeStatus writes what a Service is to say, if it does not, and reports whether
-// it did.
+// it did. It returns once the cache has seen it.
 func (c *Controller) writeStatus(ctx context.Context, status signer.ServiceStatus) (bool, error) {
-	svc, now := status.Service, c.config.Clock()
-	patch, err := state.Patch(svc, api.ConditionReady, status.Ready, status.Annotations, now)
+	svc := status.Service
+	patch, err := state.Patch(svc, api.ConditionReady, status.Ready, status.Annotations, c.config.Clock())
 	if err != nil || patch == nil {
 		return false, err
 	}
-	key := client.ObjectKeyFromObject(svc)
-	end := c.wroteStatus.Begin(key, stated{})
-	defer end()
 	patched := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: svc.Namespace, Name: svc.Name}}
 	err = c.client.Status().Patch(ctx, patched, client.RawPatch(types.StrategicMergePatchType, patch))
 	switch {
@@ -268,6 +267,6 @@ func (c *Controller) writeStatus(ctx context.Context, status signer.ServiceStatu
 	case err != nil:
 		return false, fmt.Errorf("status of Service %s/%s: %w", svc.Namespace, svc.Name, err)
 	}
-	c.wroteStatus.Put(key, patched.ResourceVersion, statedBy(patched), now)
+	c.services.Await(ctx, patched.ResourceVersion)
 	return true, nil
 }

@@ -19,7 +19,6 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
-	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/limit"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
@@ -124,7 +123,7 @@ func TestNoTimerIsLongerThanAMachineMaySleep(t *testing.T) {
 func TestAStatusThatMetAConflictIsWrittenAgain(t *testing.T) {
 	services, status := schema.GroupResource{Resource: "services"}, error(nil)
 	c := Controller{
-		config: Config{Clock: func() time.Time { return epoch }}, wroteStatus: facts.NewWritten[stated](),
+		config: Config{Clock: func() time.Time { return epoch }},
 		client: interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
 			SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {
 				return status

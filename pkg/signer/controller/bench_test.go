@@ -17,7 +17,6 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
-	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer"
 )
 
@@ -84,7 +83,7 @@ func BenchmarkCaches(b *testing.B) {
 				decode(b, typicalSecret(i), &list.Items[i])
 			}
 			return list
-		}), api.DefaultInstance, facts.NewWritten[*signer.SecretFacts]())
+		}), api.DefaultInstance)
 		require.NoError(b, err)
 		start(b, secrets)
 		for f := range secrets.All() {

@@ -74,15 +74,12 @@ func ourSecrets(rest toolscache.Getter, instance string) toolscache.ListerWatche
 	return toolscache.NewFilteredListWatchFromClient(rest, "secrets", metav1.NamespaceAll, func(o *metav1.ListOptions) { o.LabelSelector = ours })
 }
 
-// newSecretCache returns a cache of the facts of our Secrets. Of what this process wrote, wrote
-// has the facts already.
-func newSecretCache(secrets toolscache.ListerWatcher, instance string, wrote *facts.Written[*signer.SecretFacts]) (*facts.Informer[*signer.SecretFacts], error) {
+// newSecretCache returns a cache of the facts of our Secrets.
+func newSecretCache(secrets toolscache.ListerWatcher, instance string) (*facts.Informer[*signer.SecretFacts], error) {
 	return facts.NewInformer(facts.Options[*corev1.Secret, *signer.SecretFacts]{
-		Objects: secrets,
-		Example: &corev1.Secret{},
-		Derive: func(secret *corev1.Secret) *signer.SecretFacts {
-			return signer.FactsAsWritten(secret, instance, wrote.Last(client.ObjectKeyFromObject(secret)))
-		},
+		Objects:  secrets,
+		Example:  &corev1.Secret{},
+		Derive:   func(secret *corev1.Secret) *signer.SecretFacts { return signer.FactsOf(secret, instance) },
 		Indexers: map[string]func(*signer.SecretFacts) []string{byOwner: indexOwner},
 	})
 }

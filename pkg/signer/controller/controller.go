@@ -29,8 +29,6 @@ type Controller struct {
 	roots    roots
 	fanOut   *facts.FanOut
 
-	wroteSecret *facts.Written[*signer.SecretFacts]
-	wroteStatus *facts.Written[stated]
 	// known is the CA as it was when last there was one.
 	known atomic.Pointer[pki.Authority]
 }

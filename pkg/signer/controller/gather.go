@@ -3,9 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
-	"maps"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -13,13 +11,10 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/signer"
 )
 
-// gather collects the situation from the caches, and from what this process wrote
-// and they have not seen.
+// gather collects the situation from the caches, which have seen what this process wrote.
 func (c *Controller) gather(ctx context.Context, key types.NamespacedName) (signer.Situation, error) {
 	s := signer.Situation{
 		Now: c.config.Clock(), Key: key, Instance: c.config.Instance, Limits: c.config.Limits, OpenShift: c.config.OpenShift,
@@ -46,7 +41,7 @@ func (c *Controller) gather(ctx context.Context, key types.NamespacedName) (sign
 		return s, fmt.Errorf("get Namespace %s: %w", key.Namespace, err)
 	}
 
-	s.Secret = c.secret(key, s.Now)
+	s.Secret = c.secrets.Get(key)
 	if s.Secret == nil {
 		switch err := c.metadata.Get(ctx, key, obstacle); {
 		case err == nil:
@@ -78,12 +73,11 @@ func (c *Controller) gatherUnnamed(s signer.Situation) signer.Situation {
 	return s
 }
 
-// gatherKept collects what the Services say now, and the other Secrets that they own.
+// gatherKept collects the other Secrets that the Services own.
 func (c *Controller) gatherKept(s *signer.Situation) {
 	s.Kept = map[types.UID][]string{}
 	for _, services := range [][]*corev1.Service{s.Asking, s.Owning} {
-		for i, svc := range services {
-			services[i] = c.current(svc, s.Now)
+		for _, svc := range services {
 			for _, f := range c.ownedBy(svc) {
 				if f.Name != s.Key.Name {
 					s.Kept[svc.UID] = append(s.Kept[svc.UID], f.Name)
@@ -92,24 +86,6 @@ func (c *Controller) gatherKept(s *signer.Situation) {
 			slices.Sort(s.Kept[svc.UID])
 		}
 	}
-}
-
-// secret returns the facts of the Secret: what this process wrote, if the cache
-// has not seen it yet, else what the cache holds.
-func (c *Controller) secret(key types.NamespacedName, now time.Time) *signer.SecretFacts {
-	cached := c.secrets.Get(key)
-	var seen string
-	if cached != nil {
-		seen = cached.ResourceVersion
-	}
-	ours, behind := c.wroteSecret.Newer(key, seen, now)
-	switch {
-	case behind:
-		return ours
-	case cached != nil && ours != nil && cached.Leaf.Fingerprint == ours.Leaf.Fingerprint:
-		cached.TakeVerification(ours)
-	}
-	return cached
 }
 
 // read returns the facts of the Secret as the API server has it now, nil if it does not exist.
@@ -122,35 +98,6 @@ func (c *Controller) read(ctx context.Context, key types.NamespacedName) (*signe
 		return nil, fmt.Errorf("read Secret %s: %w", key, err)
 	}
 	return signer.FactsOf(&secret, c.config.Instance), nil
-}
-
-// stated is what a Service says of its certificate.
-type stated struct {
-	ready       *state.Condition  // nil: none
-	annotations map[string]string // as signer.ServiceAnnotations
-}
-
-func statedBy(svc *corev1.Service) stated {
-	return stated{state.Of(svc, api.ConditionReady), signer.ServiceAnnotations(svc)}
-}
-
-// current returns the Service of the cache with what it says now: what this process
-// wrote, if the cache has not seen it yet.
-func (c *Controller) current(svc *corev1.Service, now time.Time) *corev1.Service {
-	ours, behind := c.wroteStatus.Newer(client.ObjectKeyFromObject(svc), svc.ResourceVersion, now)
-	if !behind {
-		return svc
-	}
-	out := *svc
-	out.Status.Conditions = ours.ready.Both()
-	out.Annotations = maps.Clone(svc.Annotations)
-	for key := range signer.ServiceAnnotations(svc) {
-		delete(out.Annotations, key)
-	}
-	for key, value := range ours.annotations {
-		metav1.SetMetaDataAnnotation(&out.ObjectMeta, key, value)
-	}
-	return &out
 }
 
 // ownedBy returns the managed Secrets that the Service owns.

@@ -18,7 +18,6 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
@@ -37,7 +36,7 @@ func withOwned(t testing.TB, owners []metav1.OwnerReference, pairs ...issue.Issu
 		source.Add(secret)
 	}
 	services.Add(service("web"))
-	secretCache, err := newSecretCache(source, api.DefaultInstance, facts.NewWritten[*signer.SecretFacts]())
+	secretCache, err := newSecretCache(source, api.DefaultInstance)
 	require.NoError(t, err)
 	serviceCache, err := newServices(services, false)
 	require.NoError(t, err)

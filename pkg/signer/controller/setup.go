@@ -15,7 +15,6 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/facts/queue"
-	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/pkg/signer/pace"
 )
 
@@ -33,8 +32,7 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	wroteSecret := facts.NewWritten[*signer.SecretFacts]()
-	secrets, err := newSecretCache(ourSecrets(core, cfg.Instance), cfg.Instance, wroteSecret)
+	secrets, err := newSecretCache(ourSecrets(core, cfg.Instance), cfg.Instance)
 	if err != nil {
 		return nil, err
 	}
@@ -52,18 +50,16 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 		return nil, err
 	}
 	c := &Controller{
-		config:      cfg,
-		client:      mgr.GetClient(),
-		live:        mgr.GetAPIReader(),
-		metadata:    mgr.GetCache(),
-		services:    services,
-		secrets:     secrets,
-		events:      mgr.GetEventRecorder("servingcert-signer"),
-		metrics:     metrics,
-		pace:        pace.New(cfg.Rates),
-		fanOut:      facts.NewFanOut("signer"),
-		wroteSecret: wroteSecret,
-		wroteStatus: facts.NewWritten[stated](),
+		config:   cfg,
+		client:   mgr.GetClient(),
+		live:     mgr.GetAPIReader(),
+		metadata: mgr.GetCache(),
+		services: services,
+		secrets:  secrets,
+		events:   mgr.GetEventRecorder("servingcert-signer"),
+		metrics:  metrics,
+		pace:     pace.New(cfg.Rates),
+		fanOut:   facts.NewFanOut("signer"),
 	}
 	if err := cfg.Registerer.Register(newExpiry(c)); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)

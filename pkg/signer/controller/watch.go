@@ -1,12 +1,11 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
@@ -47,64 +46,24 @@ func enqueueAs(q facts.Queue, priority int, r reconcile.Request) {
 // before, and those that it owns. The empty name stands for the Services of the
 // namespace that name none and may still have our condition.
 func (c *Controller) serviceChanged(_ context.Context, q facts.Queue, before, after *corev1.Service) {
-	if after == nil {
-		c.wroteStatus.Deleted(client.ObjectKeyFromObject(before), before.ResourceVersion)
-	}
-	told := c.toldByUs(before, after, func() { c.enqueueChanged(q, before, after, false) })
-	c.enqueueChanged(q, before, after, told)
-}
-
-// enqueueChanged enqueues what a change of a Service is about. Told by us, it is not about the
-// Secret that the Service names.
-func (c *Controller) enqueueChanged(q facts.Queue, before, after *corev1.Service, told bool) {
 	for _, svc := range []*corev1.Service{before, after} {
 		if svc == nil {
 			continue
 		}
-		name, ok := secretOf(svc)
-		if ok && !told {
+		if name, ok := secretOf(svc); ok {
 			c.enqueueAsked(q, svc.Namespace, name)
 		}
-		except := ""
-		if told {
-			except = name
-		}
-		c.enqueueOwned(q, svc, except)
+		c.enqueueOwned(q, svc)
 	}
 }
 
-// enqueueOwned has the Secrets that a Service owns enqueued, but for one, in the turn of its tenant: there may be any
-// number.
-func (c *Controller) enqueueOwned(q facts.Queue, svc *corev1.Service, except string) {
+// enqueueOwned has the Secrets that a Service owns enqueued, in the turn of its tenant: there may be any number.
+func (c *Controller) enqueueOwned(q facts.Queue, svc *corev1.Service) {
 	c.fanOut.Do(svc.Namespace, "owned/"+string(svc.UID), func() {
 		for _, f := range c.ownedBy(svc) {
-			if f.Name != except {
-				enqueue(q, f.Namespace, f.Name)
-			}
+			enqueue(q, f.Namespace, f.Name)
 		}
 	})
-}
-
-// toldByUs reports whether the change is what this process wrote to the Service, and nothing
-// else. Whoever wrote it has looked at everything that it follows from. If it turns out later that
-// somebody else wrote it, otherwise is called.
-func (c *Controller) toldByUs(before, after *corev1.Service, otherwise func()) bool {
-	if before == nil || after == nil || !sameBesideStatus(before, after) {
-		return false
-	}
-	_, echo := c.wroteStatus.Echo(client.ObjectKeyFromObject(after), after.ResourceVersion, c.config.Clock(), otherwise)
-	return echo
-}
-
-// sameBesideStatus reports whether what is kept of a Service is the same, but for what the
-// signer writes.
-func sameBesideStatus(before, after *corev1.Service) bool {
-	a, b := *before, *after
-	for _, svc := range []*corev1.Service{&a, &b} {
-		svc.ResourceVersion, svc.Status = "", corev1.ServiceStatus{}
-		svc.Annotations = signer.ForeignAnnotations(svc)
-	}
-	return equality.Semantic.DeepEqual(a, b)
 }
 
 // namespaceHandler has every Secret of a namespace enqueued that was opted in or out, or is being
@@ -198,20 +157,9 @@ func (c *Controller) enqueueAll(q facts.Queue, requests []reconcile.Request) {
 // secretChanged enqueues a managed Secret, and the Secrets that those who owned it
 // ask for now.
 func (c *Controller) secretChanged(_ context.Context, q facts.Queue, before, after *signer.SecretFacts) {
-	if after == nil {
-		c.wroteSecret.Deleted(client.ObjectKeyFromObject(before), before.ResourceVersion)
-		enqueue(q, before.Namespace, before.Name)
-		c.enqueueOwners(q, before)
-		return
-	}
-	enqueueIt := func() { enqueue(q, after.Namespace, after.Name) }
-	switch ours, echo := c.wroteSecret.Echo(client.ObjectKeyFromObject(after), after.ResourceVersion, c.config.Clock(), enqueueIt); {
-	case !echo:
-		enqueueIt()
-	case ours != nil:
-		after.TakeVerification(ours) // whoever wrote it goes on with what follows from it
-	}
-	if before != nil && !before.SameOwners(after) {
+	f := cmp.Or(after, before)
+	enqueue(q, f.Namespace, f.Name)
+	if before != nil && (after == nil || !before.SameOwners(after)) {
 		c.enqueueOwners(q, before)
 	}
 }
@@ -225,6 +173,6 @@ func (c *Controller) enqueueOwners(q facts.Queue, f *signer.SecretFacts) {
 		if name, ok := secretOf(svc); ok {
 			enqueue(q, svc.Namespace, name)
 		}
-		c.enqueueOwned(q, svc, "")
+		c.enqueueOwned(q, svc)
 	}
 }

@@ -8,11 +8,9 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	fcache "k8s.io/client-go/tools/cache/testing"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -21,7 +19,6 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/facts/queue"
-	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 	"github.com/servingcert/servingcert/pkg/signer/pace"
 )
@@ -126,101 +123,17 @@ func waiting(q facts.Queue) (names []string) {
 	return names
 }
 
-// What this process wrote is no reason to look at a Secret again: it went on with it.
-func TestWhatWeWroteToASecretIsNotLookedAtAgain(t *testing.T) {
-	ca := testCA(t)
-	issued := issueBy(t, ca, wantedBy(service("web")))
-	c := withSecrets(t)
-	c.config.Clock, c.wroteSecret = func() time.Time { return epoch }, facts.NewWritten[*signer.SecretFacts]()
-	q := queue.New("", queue.Retries())
-	defer q.ShutDown()
-	secret := func(version string) *signer.SecretFacts {
-		s := managed(issued)
-		s.ResourceVersion = version
-		return signer.FactsOf(s, api.DefaultInstance)
-	}
-	c.secretChanged(t.Context(), q, nil, secret("9"))
-	assert.Equal(t, []string{"web-tls"}, waiting(q), "somebody else wrote it")
-
-	ours := secret("10")
-	require.NotNil(t, ours.SignedBy(ca))
-	c.wroteSecret.Put(client.ObjectKeyFromObject(ours), "10", ours, epoch)
-	seen := secret("10")
-	c.secretChanged(t.Context(), q, secret("9"), seen)
-	assert.Empty(t, waiting(q))
-	assert.Equal(t, ours.SignedBy(ca), seen.SignedBy(ca), "who signed it is known")
-	c.secretChanged(t.Context(), q, seen, secret("11"))
-	assert.Equal(t, []string{"web-tls"}, waiting(q), "somebody changed it afterwards")
-	c.secretChanged(t.Context(), q, secret("11"), nil)
-	assert.Equal(t, []string{"web-tls"}, waiting(q), "it was deleted")
-
-	for version, want := range map[string][]string{"20": nil, "21": {"web-tls"}} {
-		c.wroteSecret = facts.NewWritten[*signer.SecretFacts]()
-		end := c.wroteSecret.Begin(client.ObjectKeyFromObject(ours), ours)
-		c.secretChanged(t.Context(), q, nil, secret("20"))
-		assert.Empty(t, waiting(q), "it is not known yet who wrote it")
-		c.wroteSecret.Put(client.ObjectKeyFromObject(ours), version, ours, epoch)
-		end()
-		assert.Equal(t, want, waiting(q), "the answer was version %s", version)
-	}
-}
-
-// The same of a Service: unless something else has changed with the condition.
-func TestWhatWeWroteToAServiceIsNotLookedAtAgain(t *testing.T) {
-	for name, tt := range map[string]struct {
-		version string
-		change  func(*corev1.Service)
-		want    []string
-	}{
-		"only what we wrote":          {"10", func(*corev1.Service) {}, nil},
-		"with annotations of ours":    {"10", func(svc *corev1.Service) { svc.Annotations[api.OpenShiftSignedBy] = "CA" }, nil},
-		"another write":               {"11", func(*corev1.Service) {}, []string{"web-tls"}},
-		"another lifetime is asked":   {"10", func(svc *corev1.Service) { svc.Annotations[api.AnnotationDuration] = "1h" }, []string{"web-tls"}},
-		"another Secret is asked for": {"10", func(svc *corev1.Service) { svc.Annotations[api.AnnotationSecretName] = "new" }, []string{"web-tls", "new"}},
-		"another selector":            {"10", func(svc *corev1.Service) { svc.Spec.Selector = map[string]string{"app": "x"} }, []string{"web-tls"}},
-		"it is being deleted":         {"10", func(svc *corev1.Service) { svc.DeletionTimestamp = new(metav1.Now()) }, []string{"web-tls", ""}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			c := withSecrets(t)
-			c.config.Clock, c.wroteStatus = func() time.Time { return epoch }, facts.NewWritten[stated]()
-			q := queue.New("", queue.Retries())
-			defer q.ShutDown()
-			before := service("web")
-			before.ResourceVersion = "9"
-			after := before.DeepCopy()
-			after.ResourceVersion = tt.version
-			after.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionTrue}}
-			c.wroteStatus.Put(client.ObjectKeyFromObject(after), "10", statedBy(after), epoch)
-			tt.change(after)
-			c.serviceChanged(t.Context(), q, before, after)
-			assert.Equal(t, tt.want, waiting(q))
-
-			c.wroteStatus = facts.NewWritten[stated]()
-			end := c.wroteStatus.Begin(client.ObjectKeyFromObject(after), stated{})
-			c.serviceChanged(t.Context(), q, before, after)
-			c.wroteStatus.Put(client.ObjectKeyFromObject(after), "10", statedBy(after), epoch)
-			end()
-			assert.Equal(t, tt.want, waiting(q), "the change was seen before the answer")
-		})
-	}
-}
-
 // Of a Service that owns several Secrets the others are looked at: they may say that they
 // are kept.
 func TestTheOtherSecretsOfAServiceAreLookedAt(t *testing.T) {
 	issued := issueBy(t, testCA(t), wantedBy(service("web")))
 	c := withSecrets(t, issued, issued) // s0 and s1
-	c.config.Clock, c.wroteStatus = func() time.Time { return epoch }, facts.NewWritten[stated]()
 	q := queue.New("", queue.Retries())
 	defer q.ShutDown()
-	before := service("web", api.AnnotationSecretName, "s1")
-	after := before.DeepCopy()
-	after.ResourceVersion = "10"
-	c.wroteStatus.Put(client.ObjectKeyFromObject(after), "10", statedBy(after), epoch)
-	c.serviceChanged(t.Context(), q, before, after)
+	c.serviceChanged(t.Context(), q, nil, service("web", api.AnnotationSecretName, "s1"))
 	for c.fanOut.Next() {
 	}
-	assert.Equal(t, []string{"s0"}, waiting(q))
+	assert.Equal(t, []string{"s1", "s0"}, waiting(q))
 }
 
 // However many Secrets a tenant has its Services own, a handler enqueues a few of them: those of all
@@ -247,7 +160,6 @@ func TestWhatAHandlerDoesDoesNotGrowWithWhatATenantHas(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := withSecrets(t, pairs...)
-			c.config.Clock, c.wroteSecret, c.wroteStatus = func() time.Time { return epoch }, facts.NewWritten[*signer.SecretFacts](), facts.NewWritten[stated]()
 			q := queue.New("", queue.Retries())
 			defer q.ShutDown()
 			change(c, q)
