@@ -1,6 +1,8 @@
 package cluster
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
@@ -21,12 +23,11 @@ var running = fields.AndSelectors(
 	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
 ).String()
 
-// The indexes: by namespace, by the keys that a pod mounts (pods.NamespacedKey), and those that
-// mirror static pods, by namespace.
+// The indexes: by the keys that a pod mounts (pods.NamespacedKey), and those that mirror static
+// pods, by namespace.
 const (
-	byNamespace = "namespace"
-	byMount     = "mount"
-	byMirror    = "mirror"
+	byMount  = "mount"
+	byMirror = "mirror"
 )
 
 func newPods(rest toolscache.Getter) (*Pods, error) {
@@ -37,7 +38,6 @@ func newPodsFrom(lw toolscache.ListerWatcher) (*Pods, error) {
 	informer, err := facts.NewInformer(facts.Options[*corev1.Pod, *pods.Facts]{
 		Objects: lw, Example: &corev1.Pod{}, Derive: pods.FactsOf,
 		Indexers: map[string]func(*pods.Facts) []string{
-			byNamespace: func(f *pods.Facts) []string { return []string{f.Namespace} },
 			byMount: func(f *pods.Facts) []string {
 				var keys []string
 				for _, key := range f.Keys() {
@@ -63,7 +63,7 @@ func newPodsFrom(lw toolscache.ListerWatcher) (*Pods, error) {
 }
 
 // In returns the pods of a namespace.
-func (p *Pods) In(namespace string) []*pods.Facts { return p.ByIndex(byNamespace, namespace) }
+func (p *Pods) In(namespace string) []*pods.Facts { return slices.Collect(p.Informer.In(namespace)) }
 
 // Mounting returns the pods that mount the key.
 func (p *Pods) Mounting(key pods.NamespacedKey) []*pods.Facts {

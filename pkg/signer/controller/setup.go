@@ -94,7 +94,6 @@ func (c *Controller) watch(mgr manager.Manager) error {
 		MaxConcurrentReconciles: c.config.Workers,
 		RateLimiter:             queue.Retries(),
 		NewQueue:                queue.ForWorkers(c.config.Workers),
-		LogConstructor:          queue.Logs(mgr.GetLogger(), "signer"),
 	})
 	if err != nil {
 		return fmt.Errorf("controller: %w", err)

@@ -2,6 +2,7 @@ package requests
 
 import (
 	"context"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,7 +33,7 @@ type Followed[R Request] struct {
 	config   Config
 	requests *facts.Informer[R]
 	events   events.EventRecorder
-	said     *facts.Said
+	said     sync.Map // types.UID -> what was said last of a request
 	looks    *pace.Looks
 	metrics  *Metrics
 	fanOut   *facts.FanOut
@@ -40,7 +41,7 @@ type Followed[R Request] struct {
 
 // NewFollowed returns the requests of an informer, of which nothing was done yet.
 func NewFollowed[R Request](config Config, requests *facts.Informer[R], recorder events.EventRecorder, metrics *Metrics) *Followed[R] {
-	return &Followed[R]{config, requests, recorder, facts.NewSaid(), pace.NewLooks(), metrics, facts.NewFanOut("requests")}
+	return &Followed[R]{config: config, requests: requests, events: recorder, looks: pace.NewLooks(), metrics: metrics, fanOut: facts.NewFanOut("requests")}
 }
 
 // item is the request in the controller's queue: its namespace is the tenant.
@@ -90,7 +91,8 @@ func (f *Followed[R]) Failed(reason string) { f.metrics.failures.WithLabelValues
 // Say emits an event about a request that has no certificate, unless it was the last thing
 // that was said of it.
 func (f *Followed[R]) Say(r R, regarding runtime.Object, reason, message string) {
-	if f.said.First(r.GetUID(), reason+" "+message) {
+	what := reason + " " + message
+	if last, _ := f.said.Swap(r.GetUID(), what); last != what {
 		f.events.Eventf(regarding, nil, corev1.EventTypeWarning, reason, actionIssue, "%s", signer.EventNote(message))
 	}
 }
@@ -100,7 +102,7 @@ const actionIssue = "Issue"
 
 // forget forgets a request that was pending, about which nothing more is done.
 func (f *Followed[R]) forget(r R) {
-	f.said.Forget(r.GetUID())
+	f.said.Delete(r.GetUID())
 	f.looks.Forget(r.GetUID())
 	f.config.Pace.Use(pace.RequestName(r.Tenant(), r.GetUID()))
 }
