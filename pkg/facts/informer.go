@@ -7,14 +7,19 @@ import (
 	"iter"
 	"slices"
 	"sync"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
@@ -33,9 +38,10 @@ type Object interface {
 
 // Options says what an Informer holds: facts T of objects O.
 type Options[O client.Object, T Object] struct {
-	// Objects lists and watches the objects, and Example is one of them, empty.
-	Objects toolscache.ListerWatcher
+	// Example is one of the objects, empty. Label and Field select them, nil for all.
 	Example O
+	Label   labels.Selector
+	Field   fields.Selector
 	// Derive returns the facts of an object. It must not keep a reference to what
 	// should not be held. If facts are of the same type as objects, those of facts are the facts.
 	Derive func(O) T
@@ -46,10 +52,11 @@ type Options[O client.Object, T Object] struct {
 	LeaderOnly bool
 }
 
-// Informer is client-go's informer with a transform: it holds the facts of objects in their place. It is a
+// Informer is an informer with a transform: it holds the facts of objects in their place. It is a
 // Runnable of a manager. Facts that it returns must not be changed.
 type Informer[T Object] struct {
 	informer   toolscache.SharedIndexInformer
+	start      func(context.Context) error
 	registered toolscache.ResourceEventHandlerRegistration
 	worker     string // who is busy with an object, for package heartbeat
 	leaderOnly bool
@@ -64,28 +71,56 @@ type Informer[T Object] struct {
 // initial is true of what was there when the informer, or whoever handles its changes, started.
 type change[T Object] func(before, after T, initial bool)
 
-// NewInformer returns an Informer, which watches once it is started.
-func NewInformer[O client.Object, T Object](o Options[O, T]) (*Informer[T], error) {
-	if o.Objects == nil || o.Derive == nil {
-		return nil, fmt.Errorf("cache of %T: nothing lists the objects, or nothing derives facts of them", o.Example)
+// NewInformer returns an Informer of a cache of its own, which watches with the manager's client once it is
+// started: caches of a manager have one selector a kind.
+func NewInformer[O client.Object, T Object](mgr manager.Manager, o Options[O, T]) (*Informer[T], error) {
+	kind := Kind{o.Example, o.transform}
+	made, err := cache.New(mgr.GetConfig(), cache.Options{
+		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+		NewInformer: Informers(kind), SyncPeriod: new(time.Duration),
+		ByObject: map[client.Object]cache.ByObject{o.Example: {Label: o.Label, Field: o.Field, Transform: o.transform}},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("cache of %T: %w", o.Example, err)
 	}
-	worker := fmt.Sprintf("watch of %T", o.Example)
-	transform := func(object any) (any, error) {
-		if original, ok := object.(O); ok {
-			defer heartbeat.Process.Begin(worker, client.ObjectKeyFromObject(original))()
-			return o.Derive(original), nil
-		}
-		return object, nil // derived already
+	informer, err := made.GetInformer(context.Background(), o.Example, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, fmt.Errorf("cache of %T: %w", o.Example, err)
 	}
-	i := &Informer[T]{
-		informer: toolscache.NewSharedIndexInformer(Watched(o.Objects, transform), o.Example, 0, indexersOf(o.Indexers)),
-		worker:   worker, leaderOnly: o.LeaderOnly,
+	return o.of(informer.(toolscache.SharedIndexInformer), made.Start)
+}
+
+// NewInformerOf returns an Informer of what lists and watches the objects, whatever the selectors.
+func NewInformerOf[O client.Object, T Object](objects toolscache.ListerWatcher, o Options[O, T]) (*Informer[T], error) {
+	informer := Informers(Kind{o.Example, o.transform})(objects, o.Example, 0, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
+	if err := informer.SetTransform(o.transform); err != nil {
+		return nil, err
 	}
-	if err := i.informer.SetTransform(transform); err != nil {
+	return o.of(informer, func(ctx context.Context) error { informer.RunWithContext(ctx); return nil })
+}
+
+func (o Options[O, T]) transform(object any) (any, error) {
+	if original, ok := object.(O); ok {
+		defer heartbeat.Process.Begin(o.worker(), client.ObjectKeyFromObject(original))()
+		return o.Derive(original), nil
+	}
+	return object, nil // derived already
+}
+
+// worker is who is busy with an object, for package heartbeat.
+func (o Options[O, T]) worker() string { return fmt.Sprintf("watch of %T", o.Example) }
+
+func (o Options[O, T]) of(informer toolscache.SharedIndexInformer, start func(context.Context) error) (*Informer[T], error) {
+	i := &Informer[T]{informer: informer, start: start, worker: o.worker(), leaderOnly: o.LeaderOnly}
+	indexers := toolscache.Indexers{}
+	for by, values := range o.Indexers {
+		indexers[by] = func(object any) ([]string, error) { return values(object.(T)), nil }
+	}
+	if err := informer.AddIndexers(indexers); err != nil {
 		return nil, fmt.Errorf("cache of %T: %w", o.Example, err)
 	}
 	var err error
-	i.registered, err = i.informer.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
+	i.registered, err = informer.AddEventHandler(toolscache.ResourceEventHandlerDetailedFuncs{
 		AddFunc:    func(object any, initial bool) { i.changed(nil, object, initial) },
 		UpdateFunc: func(before, after any) { i.changed(before, after, false) },
 		DeleteFunc: func(object any) {
@@ -96,14 +131,6 @@ func NewInformer[O client.Object, T Object](o Options[O, T]) (*Informer[T], erro
 		},
 	})
 	return i, err
-}
-
-func indexersOf[T Object](values map[string]func(T) []string) toolscache.Indexers {
-	indexers := toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc}
-	for by, valuesOf := range values {
-		indexers[by] = func(object any) ([]string, error) { return valuesOf(object.(T)), nil }
-	}
-	return indexers
 }
 
 // changed calls the handlers.
@@ -136,10 +163,7 @@ func (i *Informer[T]) handle(handler change[T]) {
 }
 
 // Start watches until ctx ends; a manager calls it.
-func (i *Informer[T]) Start(ctx context.Context) error {
-	i.informer.RunWithContext(ctx)
-	return nil
-}
+func (i *Informer[T]) Start(ctx context.Context) error { return i.start(ctx) }
 
 // NeedLeaderElection reports whether only the leader watches.
 func (i *Informer[T]) NeedLeaderElection() bool { return i.leaderOnly }

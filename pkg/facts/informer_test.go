@@ -35,8 +35,7 @@ func secret(name, owner string) *corev1.Secret {
 // owners as facts: what it keeps is metadata alone.
 func started(t *testing.T, source *fcache.FakeControllerSource) *facts.Informer[*metav1.PartialObjectMetadata] {
 	t.Helper()
-	informer, err := facts.NewInformer(facts.Options[*corev1.Secret, *metav1.PartialObjectMetadata]{
-		Objects: source,
+	informer, err := facts.NewInformerOf(source, facts.Options[*corev1.Secret, *metav1.PartialObjectMetadata]{
 		Example: &corev1.Secret{},
 		Derive: func(s *corev1.Secret) *metav1.PartialObjectMetadata {
 			return &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{

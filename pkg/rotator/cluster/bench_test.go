@@ -87,11 +87,12 @@ func heap() uint64 {
 func filledCache(b *testing.B) *Pods {
 	b.Helper()
 	arriving := watch.NewFake()
-	pods, err := newPodsFrom(&toolscache.ListWatch{
+	informer, err := facts.NewInformerOf(&toolscache.ListWatch{
 		ListWithContextFunc:  func(context.Context, metav1.ListOptions) (k8sruntime.Object, error) { return &corev1.PodList{}, nil },
 		WatchFuncWithContext: func(context.Context, metav1.ListOptions) (watch.Interface, error) { return arriving, nil },
-	})
+	}, podOptions())
 	require.NoError(b, err)
+	pods := &Pods{informer}
 	ctx, cancel := context.WithCancel(b.Context())
 	done := make(chan struct{})
 	go func() {

@@ -5,12 +5,8 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
-	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,26 +35,19 @@ type Cluster struct {
 	Services cache.Cache
 
 	mgr  manager.Manager
-	core toolscache.Getter
 	seen *facts.Seen // by the cache of Services
 }
 
 // New adds the caches to mgr.
 func New(mgr manager.Manager, cfg Config) (*Cluster, error) {
-	protobuf := rest.CopyConfig(mgr.GetConfig()) // as JSON, 30 000 pods take over 30 s to read, against 9 s
-	protobuf.ContentType = runtime.ContentTypeProtobuf
-	clientset, err := kubernetes.NewForConfigAndClient(protobuf, mgr.GetHTTPClient())
-	if err != nil {
-		return nil, err
-	}
-	pods, err := newPods(clientset.CoreV1().RESTClient())
+	pods, err := facts.NewInformer(mgr, podOptions())
 	if err != nil {
 		return nil, fmt.Errorf("make the cache of pods: %w", err)
 	}
 	if err := mgr.Add(pods); err != nil {
 		return nil, fmt.Errorf("add the cache of pods: %w", err)
 	}
-	c := &Cluster{Config: cfg, Pods: pods, mgr: mgr, core: clientset.CoreV1().RESTClient()}
+	c := &Cluster{Config: cfg, Pods: &Pods{pods}, mgr: mgr}
 	if c.Services, err = c.cache(cacheOptions(cfg.OpenShift)); err != nil {
 		return nil, err
 	}
@@ -72,12 +61,6 @@ func (c *Cluster) ConfigMap(name string) (cache.Cache, error) {
 	return c.cache(cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {
 		Namespaces: map[string]cache.Config{c.Namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", name)}},
 	}}})
-}
-
-// Named lists and watches the objects of that name in all namespaces. The resource is
-// one of the core group.
-func (c *Cluster) Named(resource, name string) toolscache.ListerWatcher {
-	return toolscache.NewListWatchFromClient(c.core, resource, metav1.NamespaceAll, fields.OneTermEqualSelector("metadata.name", name))
 }
 
 func (c *Cluster) cache(options cache.Options) (cache.Cache, error) {

@@ -4,9 +4,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
-	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
@@ -21,7 +19,7 @@ type Pods struct {
 var running = fields.AndSelectors(
 	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
 	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
-).String()
+)
 
 // The indexes: by the keys that a pod mounts (pods.NamespacedKey), and those that mirror static
 // pods, by namespace.
@@ -30,13 +28,9 @@ const (
 	byMirror = "mirror"
 )
 
-func newPods(rest toolscache.Getter) (*Pods, error) {
-	return newPodsFrom(toolscache.NewFilteredListWatchFromClient(rest, "pods", metav1.NamespaceAll, func(o *metav1.ListOptions) { o.FieldSelector = running }))
-}
-
-func newPodsFrom(lw toolscache.ListerWatcher) (*Pods, error) {
-	informer, err := facts.NewInformer(facts.Options[*corev1.Pod, *pods.Facts]{
-		Objects: lw, Example: &corev1.Pod{}, Derive: pods.FactsOf,
+func podOptions() facts.Options[*corev1.Pod, *pods.Facts] {
+	return facts.Options[*corev1.Pod, *pods.Facts]{
+		Example: &corev1.Pod{}, Field: running, Derive: pods.FactsOf,
 		Indexers: map[string]func(*pods.Facts) []string{
 			byMount: func(f *pods.Facts) []string {
 				var keys []string
@@ -55,11 +49,7 @@ func newPodsFrom(lw toolscache.ListerWatcher) (*Pods, error) {
 		// A standby would hold every pod of the cluster for the sake of a metric; it
 		// fills the cache in seconds when it leads.
 		LeaderOnly: true,
-	})
-	if err != nil {
-		return nil, err
 	}
-	return &Pods{informer}, nil
 }
 
 // In returns the pods of a namespace.

@@ -17,6 +17,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
+	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer"
 )
 
@@ -67,23 +68,23 @@ func BenchmarkCaches(b *testing.B) {
 	}
 	for b.Loop() {
 		before := heap()
-		services, err := newServices(listOf(func() k8sruntime.Object {
+		services, err := facts.NewInformerOf(listOf(func() k8sruntime.Object {
 			list := &corev1.ServiceList{Items: make([]corev1.Service, n)}
 			for i := range list.Items {
 				decode(b, typicalService(i), &list.Items[i])
 			}
 			return list
-		}), false)
+		}), serviceOptions(false))
 		require.NoError(b, err)
-		start(b, services.Informer)
+		start(b, services)
 		middle := heap()
-		secrets, err := newSecretCache(listOf(func() k8sruntime.Object {
+		secrets, err := facts.NewInformerOf(listOf(func() k8sruntime.Object {
 			list := &corev1.SecretList{Items: make([]corev1.Secret, n)}
 			for i := range list.Items {
 				decode(b, typicalSecret(i), &list.Items[i])
 			}
 			return list
-		}), api.DefaultInstance)
+		}), secretOptions(api.DefaultInstance))
 		require.NoError(b, err)
 		start(b, secrets)
 		for f := range secrets.All() {

@@ -8,7 +8,6 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -31,7 +30,7 @@ func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 
 // CacheOptions are those of the manager that the controller runs in: opted-in Namespaces,
 // and the names of the Secrets that are not ours, which may be in the way. Services and our
-// own Secrets are not in it: see Services and newSecretCache.
+// own Secrets are not in it: see Services and secretOptions.
 func (c Config) CacheOptions() (cache.Options, error) {
 	notOurs, err := labels.NewRequirement(api.LabelManagedBy, selection.NotEquals, []string{c.Instance})
 	if err != nil {
@@ -64,22 +63,12 @@ func indexOwner(f *signer.SecretFacts) []string {
 	return uids
 }
 
-func allServices(rest toolscache.Getter) toolscache.ListerWatcher {
-	return toolscache.NewFilteredListWatchFromClient(rest, "services", metav1.NamespaceAll, func(*metav1.ListOptions) {})
-}
-
-// ourSecrets lists and watches the Secrets with our label.
-func ourSecrets(rest toolscache.Getter, instance string) toolscache.ListerWatcher {
-	ours := labels.SelectorFromSet(labels.Set{api.LabelManagedBy: instance}).String()
-	return toolscache.NewFilteredListWatchFromClient(rest, "secrets", metav1.NamespaceAll, func(o *metav1.ListOptions) { o.LabelSelector = ours })
-}
-
-// newSecretCache returns a cache of the facts of our Secrets.
-func newSecretCache(secrets toolscache.ListerWatcher, instance string) (*facts.Informer[*signer.SecretFacts], error) {
-	return facts.NewInformer(facts.Options[*corev1.Secret, *signer.SecretFacts]{
-		Objects:  secrets,
+// secretOptions are those of the cache of the facts of our Secrets.
+func secretOptions(instance string) facts.Options[*corev1.Secret, *signer.SecretFacts] {
+	return facts.Options[*corev1.Secret, *signer.SecretFacts]{
 		Example:  &corev1.Secret{},
+		Label:    labels.SelectorFromSet(labels.Set{api.LabelManagedBy: instance}),
 		Derive:   func(secret *corev1.Secret) *signer.SecretFacts { return signer.FactsOf(secret, instance) },
 		Indexers: map[string]func(*signer.SecretFacts) []string{byOwner: indexOwner},
-	})
+	}
 }

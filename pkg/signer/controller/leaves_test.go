@@ -36,13 +36,13 @@ func withOwned(t testing.TB, owners []metav1.OwnerReference, pairs ...issue.Issu
 		source.Add(secret)
 	}
 	services.Add(service("web"))
-	secretCache, err := newSecretCache(source, api.DefaultInstance)
+	secretCache, err := facts.NewInformerOf(source, secretOptions(api.DefaultInstance))
 	require.NoError(t, err)
-	serviceCache, err := newServices(services, false)
+	serviceCache, err := facts.NewInformerOf(services, serviceOptions(false))
 	require.NoError(t, err)
 	start(t, secretCache)
-	start(t, serviceCache.Informer)
-	return &Controller{secrets: secretCache, services: serviceCache, fanOut: facts.NewFanOut("test")}
+	start(t, serviceCache)
+	return &Controller{secrets: secretCache, services: &Services{serviceCache}, fanOut: facts.NewFanOut("test")}
 }
 
 // start has the informer hold what there is.

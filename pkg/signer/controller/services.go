@@ -5,7 +5,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
@@ -28,15 +27,12 @@ const (
 	byOwner = "owner"
 )
 
-func newServices(lw toolscache.ListerWatcher, openShift bool) (*Services, error) {
-	strip := facts.StrippedService(openShift, signer.Keep)
-	informer, err := facts.NewInformer(facts.Options[*corev1.Service, *corev1.Service]{
-		Objects:  lw,
+func serviceOptions(openShift bool) facts.Options[*corev1.Service, *corev1.Service] {
+	return facts.Options[*corev1.Service, *corev1.Service]{
 		Example:  &corev1.Service{},
-		Derive:   strip,
+		Derive:   facts.StrippedService(openShift, signer.Keep),
 		Indexers: map[string]func(*corev1.Service) []string{bySecret: indexService},
-	})
-	return &Services{informer}, err
+	}
 }
 
 func indexService(svc *corev1.Service) []string {

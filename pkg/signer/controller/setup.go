@@ -5,9 +5,6 @@ import (
 	"context"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/runtime"
-	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -24,15 +21,11 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	core, err := coreClient(mgr)
+	services, err := facts.NewInformer(mgr, serviceOptions(cfg.OpenShift))
 	if err != nil {
 		return nil, err
 	}
-	services, err := newServices(allServices(core), cfg.OpenShift)
-	if err != nil {
-		return nil, err
-	}
-	secrets, err := newSecretCache(ourSecrets(core, cfg.Instance), cfg.Instance)
+	secrets, err := facts.NewInformer(mgr, secretOptions(cfg.Instance))
 	if err != nil {
 		return nil, err
 	}
@@ -54,7 +47,7 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 		client:   mgr.GetClient(),
 		live:     mgr.GetAPIReader(),
 		metadata: mgr.GetCache(),
-		services: services,
+		services: &Services{services},
 		secrets:  secrets,
 		events:   mgr.GetEventRecorder("servingcert-signer"),
 		metrics:  metrics,
@@ -73,19 +66,6 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 		return nil, err
 	}
 	return c, c.watch(mgr)
-}
-
-// coreClient returns a client for what is watched here. It uses protobuf, in which a Secret
-// is half as long as in JSON.
-func coreClient(mgr manager.Manager) (rest.Interface, error) {
-	cfg := rest.CopyConfig(mgr.GetConfig())
-	cfg.ContentType = runtime.ContentTypeProtobuf
-	cfg.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
-	core, err := corev1client.NewForConfigAndClient(cfg, mgr.GetHTTPClient())
-	if err != nil {
-		return nil, fmt.Errorf("client for Secrets and Services: %w", err)
-	}
-	return core.RESTClient(), nil
 }
 
 func (c *Controller) watch(mgr manager.Manager) error {

@@ -86,10 +86,10 @@ func TestWhatIsMissingAtTheStartComesFirst(t *testing.T) {
 		svc.UID = types.UID(name)
 		services.Add(svc)
 	}
-	var err error
-	c.services, err = newServices(services, false)
+	informer, err := facts.NewInformerOf(services, serviceOptions(false))
 	require.NoError(t, err)
-	start(t, c.services.Informer)
+	start(t, informer)
+	c.services = &Services{informer}
 	q := queue.New("", queue.Retries())
 	defer q.ShutDown()
 	require.NoError(t, c.services.Source("Services", c.serviceChanged, c.secrets).Start(t.Context(), q))

@@ -6,12 +6,10 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
@@ -35,15 +33,9 @@ func Clientset(mgr manager.Manager) (*kubernetes.Clientset, error) {
 	return kubernetes.NewForConfigAndClient(cfg, mgr.GetHTTPClient())
 }
 
-// Ours lists and watches the requests of a resource that are addressed to this signer.
-func Ours(c toolscache.Getter, resource string) toolscache.ListerWatcher {
-	return Of(c, resource, api.SignerName)
-}
-
-// Of lists and watches the requests of a resource that are addressed to a signer.
-func Of(c toolscache.Getter, resource, signerName string) toolscache.ListerWatcher {
-	ours := fields.OneTermEqualSelector("spec.signerName", signerName).String()
-	return toolscache.NewFilteredListWatchFromClient(c, resource, metav1.NamespaceAll, func(o *metav1.ListOptions) { o.FieldSelector = ours })
+// AddressedTo selects the requests that are addressed to a signer.
+func AddressedTo(signerName string) fields.Selector {
+	return fields.OneTermEqualSelector("spec.signerName", signerName)
 }
 
 // Affected finds the requests that a change may make right.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
@@ -36,8 +38,8 @@ type Partners struct {
 // Setup adds two controllers to mgr. The unit of work of the first is a Secret, or the bundle of a
 // namespace, which has no name; that of the second is a pod that is to be woken.
 func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, p Partners) error {
-	bundles, err := facts.NewInformer(facts.Options[*corev1.ConfigMap, *wake.Bundle]{
-		Objects: c.Named("configmaps", api.BundleName), Example: &corev1.ConfigMap{}, Derive: wake.BundleOf, LeaderOnly: true,
+	bundles, err := facts.NewInformer(mgr, facts.Options[*corev1.ConfigMap, *wake.Bundle]{
+		Example: &corev1.ConfigMap{}, Field: fields.OneTermEqualSelector(metav1.ObjectNameField, api.BundleName), Derive: wake.BundleOf, LeaderOnly: true,
 	})
 	if err != nil {
 		return fmt.Errorf("make the cache of bundles: %w", err)

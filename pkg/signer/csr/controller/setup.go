@@ -7,6 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer/csr"
 	"github.com/servingcert/servingcert/pkg/signer/requests"
@@ -18,9 +19,9 @@ func Setup(mgr manager.Manager, cfg requests.Config) error {
 	if err != nil {
 		return fmt.Errorf("client for CertificateSigningRequests: %w", err)
 	}
-	informer, err := facts.NewInformer(facts.Options[*certificatesv1.CertificateSigningRequest, *csr.Facts]{
-		Objects:    requests.Ours(clientset.CertificatesV1().RESTClient(), "certificatesigningrequests"),
+	informer, err := facts.NewInformer(mgr, facts.Options[*certificatesv1.CertificateSigningRequest, *csr.Facts]{
 		Example:    &certificatesv1.CertificateSigningRequest{},
+		Field:      requests.AddressedTo(api.SignerName),
 		Derive:     func(o *certificatesv1.CertificateSigningRequest) *csr.Facts { return csr.FactsOf(o, cfg.Limits) },
 		Indexers:   map[string]func(*csr.Facts) []string{byConcern: (*csr.Facts).Concerns},
 		LeaderOnly: true,

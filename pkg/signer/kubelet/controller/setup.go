@@ -8,9 +8,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/servingcert/servingcert/pkg/facts"
@@ -40,8 +37,7 @@ func Setup(mgr manager.Manager, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("client for requests of kubelets: %w", err)
 	}
-	nodes, err := facts.NewInformer(facts.Options[*corev1.Node, *kubelet.Node]{
-		Objects:    toolscache.NewListWatchFromClient(clientset.CoreV1().RESTClient(), "nodes", metav1.NamespaceAll, fields.Everything()),
+	nodes, err := facts.NewInformer(mgr, facts.Options[*corev1.Node, *kubelet.Node]{
 		Example:    &corev1.Node{},
 		Derive:     kubelet.NodeOf,
 		Indexers:   map[string]func(*kubelet.Node) []string{byClaim: (*kubelet.Node).Claims},
@@ -50,9 +46,9 @@ func Setup(mgr manager.Manager, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("cache of Nodes: %w", err)
 	}
-	informer, err := facts.NewInformer(facts.Options[*certificatesv1.CertificateSigningRequest, *kubelet.Facts]{
-		Objects:    requests.Of(clientset.CertificatesV1().RESTClient(), "certificatesigningrequests", kubelet.SignerName),
+	informer, err := facts.NewInformer(mgr, facts.Options[*certificatesv1.CertificateSigningRequest, *kubelet.Facts]{
 		Example:    &certificatesv1.CertificateSigningRequest{},
+		Field:      requests.AddressedTo(kubelet.SignerName),
 		Derive:     kubelet.FactsOf,
 		Indexers:   map[string]func(*kubelet.Facts) []string{byTenant: func(f *kubelet.Facts) []string { return []string{f.Tenant()} }},
 		LeaderOnly: true,

@@ -8,9 +8,10 @@ import (
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer/podcert"
 	"github.com/servingcert/servingcert/pkg/signer/requests"
@@ -20,30 +21,30 @@ import (
 type version struct {
 	name   string
 	client rest.Interface
-	cache  func(toolscache.Getter) (*facts.Informer[*podcert.Request], error)
+	cache  func(manager.Manager) (*facts.Informer[*podcert.Request], error)
 }
 
 // versionsOf returns the versions that this process knows, the newest first.
 func versionsOf(clientset kubernetes.Interface) []version {
 	return []version{
-		{facts.PodCertificatesV1, clientset.CertificatesV1().RESTClient(), func(c toolscache.Getter) (*facts.Informer[*podcert.Request], error) {
-			return newCache(c, &certificatesv1.PodCertificateRequest{}, podcert.FactsOf)
+		{facts.PodCertificatesV1, clientset.CertificatesV1().RESTClient(), func(mgr manager.Manager) (*facts.Informer[*podcert.Request], error) {
+			return newCache(mgr, &certificatesv1.PodCertificateRequest{}, podcert.FactsOf)
 		}},
-		{facts.PodCertificatesV1Beta1, clientset.CertificatesV1beta1().RESTClient(), func(c toolscache.Getter) (*facts.Informer[*podcert.Request], error) {
-			return newCache(c, &certificatesv1beta1.PodCertificateRequest{}, podcert.FactsOfBeta)
+		{facts.PodCertificatesV1Beta1, clientset.CertificatesV1beta1().RESTClient(), func(mgr manager.Manager) (*facts.Informer[*podcert.Request], error) {
+			return newCache(mgr, &certificatesv1beta1.PodCertificateRequest{}, podcert.FactsOfBeta)
 		}},
 	}
 }
 
-// byNamespace finds the requests of a namespace that have no answer.
-const byNamespace = "namespace"
+// byPending finds the requests of a namespace that have no answer.
+const byPending = "pending"
 
-func newCache[O client.Object](c toolscache.Getter, example O, derive func(O) *podcert.Request) (*facts.Informer[*podcert.Request], error) {
-	return facts.NewInformer(facts.Options[O, *podcert.Request]{
-		Objects: requests.Ours(c, facts.PodCertificateRequests),
+func newCache[O client.Object](mgr manager.Manager, example O, derive func(O) *podcert.Request) (*facts.Informer[*podcert.Request], error) {
+	return facts.NewInformer(mgr, facts.Options[O, *podcert.Request]{
 		Example: example,
+		Field:   requests.AddressedTo(api.SignerName),
 		Derive:  derive,
-		Indexers: map[string]func(*podcert.Request) []string{byNamespace: func(r *podcert.Request) []string {
+		Indexers: map[string]func(*podcert.Request) []string{byPending: func(r *podcert.Request) []string {
 			if !r.Pending {
 				return nil
 			}

@@ -46,7 +46,7 @@ func (s *starter) Start(ctx context.Context) error {
 	if served == nil {
 		return nil
 	}
-	informer, err := served.cache(served.client)
+	informer, err := served.cache(s.mgr)
 	if err != nil {
 		return fmt.Errorf("cache of PodCertificateRequests: %w", err)
 	}
@@ -55,7 +55,7 @@ func (s *starter) Start(ctx context.Context) error {
 		requests: requests.NewFollowed(s.config.Config, informer, s.mgr.GetEventRecorder("servingcert-signer"), s.metrics.answers),
 		answers:  served.client,
 	}
-	of := func(namespace string) []*podcert.Request { return informer.ByIndex(byNamespace, namespace) }
+	of := func(namespace string) []*podcert.Request { return informer.ByIndex(byPending, namespace) }
 	ctrl, err := c.requests.Controller(s.mgr, "pod-certificates", c, requests.Affected[*podcert.Request]{
 		ByService:   func(svc *corev1.Service) []*podcert.Request { return of(svc.Namespace) },
 		ByNamespace: of,
