@@ -184,7 +184,7 @@ func (d *demo) fetch(ctx context.Context) error {
 	}
 	_, err := d.request("")
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); !ok {
-		return fmt.Errorf("a client without the bundle got: %v", err)
+		return errors.Join(errors.New("a client without the bundle was not refused for that"), err)
 	}
 	out.Printf("without the bundle: %v", errors.Unwrap(err))
 	return nil
