@@ -98,6 +98,9 @@ func (c *Controller) act(ctx context.Context, f *csr.Facts, object *certificates
 	case csr.Deny:
 		return c.refused(ctx, f, s.Request, *d, func() (bool, error) {
 			denied, err := c.approval(ctx, f, object, csr.Approval(*d))
+			if denied != nil {
+				c.requests.Wrote(ctx, denied.ResourceVersion)
+			}
 			return denied != nil, err
 		})
 	case csr.Fail:
@@ -168,7 +171,6 @@ func (c *Controller) approval(ctx context.Context, f *csr.Facts, object *certifi
 	if written, err := wrote(err); !written {
 		return nil, err
 	}
-	c.requests.Wrote(ctx, object.ResourceVersion)
 	return object, nil
 }
 
