@@ -20,15 +20,15 @@ type Candidate struct {
 	Root          *x509.Certificate
 	Intermediates []*x509.Certificate // as Generation.Intermediates
 	Key           crypto.Signer       // nil for OriginRemote
-	// Cross is the Root's key and subject signed by a CA that is no generation, for clients
-	// that hold that one's root alone; nil for none. It is served only if the candidate is the
-	// first generation: another gets its cross-certificate from the one before.
+	// Cross is the Root's key and subject signed by a CA that is not a generation, for clients
+	// that hold only the root of that CA; may be nil. It is served only if the candidate is the
+	// first generation: later ones get their cross-certificate from the previous generation.
 	Cross *x509.Certificate
 }
 
 // NewCandidate returns the CA whose leaves are signed by issuer: the certificate,
-// and what is between it and root in order. An issuer that is the root itself
-// has no intermediates.
+// then the intermediates between it and root in order. If the root itself is the
+// issuer, there are no intermediates.
 func NewCandidate(origin Origin, issuer []*x509.Certificate, root *x509.Certificate, key crypto.Signer) Candidate {
 	if len(issuer) > 0 && issuer[0].Equal(root) {
 		issuer = issuer[1:]
@@ -36,8 +36,8 @@ func NewCandidate(origin Origin, issuer []*x509.Certificate, root *x509.Certific
 	return Candidate{Origin: origin, Root: root, Intermediates: issuer, Key: key}
 }
 
-// ParseImport reads the CA that is to be imported from the data of Secret
-// api.CAImportName. Errors name the key and hold nothing of the private one.
+// ParseImport reads the CA to import from the data of Secret api.CAImportName. Errors
+// name the key of the Secret and never contain private key material.
 func ParseImport(data map[string][]byte) (Candidate, error) {
 	roots, err := pki.ParseCertificates(data[api.BundleKey])
 	if err != nil || len(roots) != 1 {
@@ -64,13 +64,13 @@ func ParseImport(data map[string][]byte) (Candidate, error) {
 // fingerprint identifies the CA.
 func (c Candidate) fingerprint() string { return pki.Fingerprint(c.generation().Issuer()) }
 
-// generation is the candidate as one, without a place among others yet.
+// generation returns the candidate as a generation without a number.
 func (c Candidate) generation() Generation {
 	return Generation{Origin: c.Origin, Root: c.Root, Intermediates: c.Intermediates, Cross: c.Cross, Key: c.Key}
 }
 
-// check says why the candidate cannot be a CA for the names that are wanted, and
-// for at least as long as it takes to bring its root everywhere, or nil.
+// check returns an error if the candidate cannot be a CA for the cluster's names, or
+// expires before its root can be distributed.
 func (c Candidate) check(p Parameters, now time.Time) error {
 	g := c.generation()
 	if err := validateRoot(c.Root); err != nil {
@@ -94,29 +94,29 @@ func (c Candidate) check(p Parameters, now time.Time) error {
 		return fmt.Errorf("%d intermediates: must be at most %d", len(c.Intermediates), maxIntermediates)
 	}
 	if end := g.Ends(); end.Before(now.Add(p.Soak + time.Hour)) {
-		return fmt.Errorf("it ends at %s: must end at least an hour after the soak of a new CA, %s from now", formatTime(end), p.Soak)
+		return fmt.Errorf("it expires at %s: must be valid for at least an hour longer than the soak of a new CA, %s from now", formatTime(end), p.Soak)
 	}
 	path := g.path()
 	for below, ca := range path {
 		if err := canIssue(ca, below, p.Domain, now); err != nil {
 			return fmt.Errorf("%s: %w", ca.Subject.CommonName, err)
 		}
-		// The end of a leaf is bounded by the issuer's alone.
+		// Only the issuer's NotAfter bounds that of a leaf.
 		if above := path[min(below+1, len(path)-1)]; ca.NotAfter.After(above.NotAfter) {
-			return fmt.Errorf("%s: it ends at %s, after the CA above it, which ends at %s: must not end later", ca.Subject.CommonName, formatTime(ca.NotAfter), formatTime(above.NotAfter))
+			return fmt.Errorf("%s: it expires at %s, after its issuer, which expires at %s: must not expire later", ca.Subject.CommonName, formatTime(ca.NotAfter), formatTime(above.NotAfter))
 		}
 	}
 	return nil
 }
 
-// canIssue says why a CA with so many others below it in the path cannot stand
-// above the certificates of servers, or nil.
+// canIssue returns an error if a CA with the given number of CAs below it in the path
+// cannot issue server certificates.
 func canIssue(ca *x509.Certificate, below int, clusterDomain string, now time.Time) error {
 	switch {
 	case now.Before(ca.NotBefore):
 		return fmt.Errorf("it is not valid before %s", formatTime(ca.NotBefore))
 	case hasPathLength(ca) && below > ca.MaxPathLen:
-		return fmt.Errorf("its path length, %d, does not allow the CAs below it", ca.MaxPathLen)
+		return fmt.Errorf("its path length of %d does not allow the CAs below it", ca.MaxPathLen)
 	case len(ca.ExtKeyUsage)+len(ca.UnknownExtKeyUsage) > 0 &&
 		!slices.Contains(ca.ExtKeyUsage, x509.ExtKeyUsageServerAuth) && !slices.Contains(ca.ExtKeyUsage, x509.ExtKeyUsageAny):
 		return errors.New("its extended key usages do not allow server certificates: must include serverAuth, or be absent")
@@ -129,6 +129,6 @@ func canIssue(ca *x509.Certificate, below int, clusterDomain string, now time.Ti
 	return nil
 }
 
-// maxIntermediates keeps the served chain within Java's limit, beside the
-// cross-certificates.
+// maxIntermediates keeps the served chain, including cross-certificates, within
+// Java's limit.
 const maxIntermediates = 2

@@ -41,7 +41,7 @@ func TestImportsThatCouldNotServe(t *testing.T) {
 		"an intermediate that is for clients only":    {under(foreignCA(t, "Example Root", nil), clientsOnly), "usage"},
 		"a root that is for clients only":             {importOf(t, foreignCA(t, "Example Root", nil, clientsOnly)), "usage"},
 		"a root that begins later":                    {under(foreignCA(t, "Example Root", nil, func(c *x509.Certificate) { c.NotBefore = start.Add(day) })), "is not valid before"},
-		"a root that ends first":                      {under(foreignCA(t, "Example Root", nil, func(c *x509.Certificate) { c.NotAfter = start.Add(364 * day) })), "it ends at 2027-03-01T12:00:00Z, after the CA above it, which ends at 2027-02-28T12:00:00Z"},
+		"a root that ends first":                      {under(foreignCA(t, "Example Root", nil, func(c *x509.Certificate) { c.NotAfter = start.Add(364 * day) })), "it expires at 2027-03-01T12:00:00Z, after its issuer, which expires at 2027-02-28T12:00:00Z"},
 		"a root that is for other names":              {under(foreignCA(t, "Example Root", nil, func(c *x509.Certificate) { c.PermittedDNSDomains = []string{"example.com"} })), `do not permit "svc"`},
 		"a root for names of one half of the cluster": {importOf(t, foreignCA(t, "Example Root", nil, func(c *x509.Certificate) { c.PermittedDNSDomains = []string{"svc"} })), `do not permit "cluster.local"`},
 	} {

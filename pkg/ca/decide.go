@@ -8,7 +8,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Decide returns what is to be done about the CA. It is pure.
+// Decide returns what to do about the CA. It is pure.
 func Decide(s Situation) Decision {
 	d := decideStep(s)
 	if d.State != nil && d.Problem.Reason == "" {
@@ -21,7 +21,7 @@ func Decide(s Situation) Decision {
 	return d
 }
 
-// decideStep decides all but what follows from the rest of the decision.
+// decideStep decides the state, the step, the problem and the warnings.
 func decideStep(s Situation) Decision {
 	if len(s.Secret) == 0 {
 		return decideWithoutCA(s)
@@ -31,7 +31,7 @@ func decideStep(s Situation) Decision {
 	case errors.Is(err, errNewerVersion):
 		var d Decision
 		d.stop(api.CANewerVersion, "Secret %s cannot be used: %v. Install that version again, or a newer one. No certificate is issued until then, and nothing is lost; "+
-			"to stay with this version for good, restore a backup that it wrote", api.CASecretName, err)
+			"to keep this version, restore a backup that it wrote", api.CASecretName, err)
 		return d
 	case err != nil:
 		var d Decision
@@ -43,21 +43,21 @@ func decideStep(s Situation) Decision {
 	d := Decision{State: &state}
 	switch newest := state.Newest().Number; {
 	case s.newestSeen() > newest:
-		d.warn(api.CARestored, "Secret %s knows %d as the newest generation, and the status has seen %d: was an old backup restored? Certificates of a generation that the Secret does not know are replaced",
+		d.warn(api.CARestored, "the newest generation in Secret %s is %d, but the status recorded generation %d: was an old backup restored? Certificates of generations that are not in the Secret are replaced",
 			api.CASecretName, newest, s.newestSeen())
 	case s.lastSigned() > state.Signing:
-		d.warn(api.CARestored, "Secret %s says that generation %d signs, and the status has seen %d sign: was an old backup restored? Certificates of later generations are replaced",
+		d.warn(api.CARestored, "Secret %s signs with generation %d, but the status recorded that generation %d signed: was an old backup restored? Certificates of later generations are replaced",
 			api.CASecretName, state.Signing, s.lastSigned())
 	}
 	if s.ExtraErr != nil {
-		d.warn(api.CAExtraRootsInvalid, "ConfigMap %s cannot be used, and the roots that it held before stay: %v", api.ExtraRootsName, s.ExtraErr)
+		d.warn(api.CAExtraRootsInvalid, "ConfigMap %s cannot be used, and its previous roots are kept: %v", api.ExtraRootsName, s.ExtraErr)
 	}
 	canSign(&d, s)
 	succeed(&d, s)
 	return d
 }
 
-// decideWithoutCA tells a first start from a loss.
+// decideWithoutCA distinguishes a first start from a lost CA.
 func decideWithoutCA(s Situation) Decision {
 	var evidence []string
 	if s.Status != nil {
@@ -74,30 +74,28 @@ func decideWithoutCA(s Situation) Decision {
 	}
 	var d Decision
 	replaceLost(&d, s, "the CA was lost and is replaced: ")
-	d.stop(api.CALost, "Secret %s is missing or empty, and there was a CA: %s. Restore the Secret from a backup. No certificate is issued until then, and no new CA is made: no client would trust it. "+
+	d.stop(api.CALost, "Secret %s is missing or empty, but there was a CA: %s. Restore the Secret from a backup. No certificate is issued until then, and no new CA is created, because no client would trust it. "+
 		"To replace the CA for good: kubectl servingcert rotate-ca --replace-lost --reason TEXT", api.CASecretName, strings.Join(evidence, ", "))
 	return d
 }
 
-// replaceLost starts anew in place of a CA that is lost or corrupt, if a person
-// asks for it: after this loss, not after an earlier one, the annotation of which
-// may still be there.
+// replaceLost replaces a lost or corrupt CA if a person requests it. A request that
+// was answered after an earlier loss may still be there and does not count.
 func replaceLost(d *Decision, s Situation, why string) {
 	if s.Request.Mode == api.RotateReplaceLost && s.asksAnew() && s.ClockErr == nil {
 		d.Step = freshStep(s, why+s.Request.Reason)
 	}
 }
 
-// decideFirst decides about the first CA: the remote one, the one that is
-// imported, or a new one.
+// decideFirst decides the first CA: remote, imported or new.
 func decideFirst(s Situation) Decision {
 	var d Decision
-	d.stop(api.CAPending, "the first CA is being made")
+	d.stop(api.CAPending, "the first CA is being created")
 	switch {
 	case s.ClockErr != nil:
 		d.Problem.Message = s.ClockErr.Error()
 	case s.HasRemote && s.Remote == nil:
-		d.stop(api.CAUnreachable, "the remote CA was never reached: %v", s.RemoteErr)
+		d.stop(api.CAUnreachable, "the remote CA has not been reached yet: %v", s.RemoteErr)
 	case s.HasRemote:
 		if err := s.Remote.check(s.Parameters, s.Now); err != nil {
 			d.stop(api.CAUnreachable, "the remote CA cannot be used: %v", err)
@@ -112,7 +110,7 @@ func decideFirst(s Situation) Decision {
 	return d
 }
 
-// canSign says why the stored CA cannot sign now, if so.
+// canSign sets the problem if the stored CA cannot sign now.
 func canSign(d *Decision, s Situation) {
 	g := d.State.signing()
 	d.Problem = g.outOfTime(s.Now)
@@ -121,7 +119,7 @@ func canSign(d *Decision, s Situation) {
 		d.lookAt(g.Issuer().NotBefore)
 	case d.Problem.Reason != "":
 	case d.State.replacing():
-		d.stop(api.CAWaitingForTrust, "%s replaces a CA that was lost; nothing is issued until its root is trusted everywhere beside those of ConfigMap %s", g, api.ExtraRootsName)
+		d.stop(api.CAWaitingForTrust, "%s replaces a CA that was lost; nothing is issued until its root is trusted everywhere in addition to those of ConfigMap %s", g, api.ExtraRootsName)
 	case g.Origin == OriginRemote && !s.HasRemote && d.State.waiting():
 		d.stop(api.CAWaitingForTrust, "the CA (%s) is remote, and neither --cfssl-url nor --ca-issuer is set; nothing is issued until the root of %s is trusted everywhere",
 			g.Issuer().Subject.CommonName, d.State.Newest())

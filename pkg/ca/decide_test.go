@@ -84,7 +84,7 @@ func TestDecide(t *testing.T) {
 				o.Secret = map[string][]byte{"state.json": []byte(`{"version": 2, "signs": {"x": [1]}}`)}
 				asks(api.RotateReplaceLost)(o)
 			},
-			reason: api.CANewerVersion, message: "state.json: was written by a newer version of servingcert: it is of form 2, and this version reads form 1. Install that version again",
+			reason: api.CANewerVersion, message: "state.json: was written by a newer version of servingcert: its format is 2, and this version reads format 1. Install that version again",
 		},
 		{
 			name: "written by a version that knows more",
@@ -124,7 +124,7 @@ func TestDecide(t *testing.T) {
 		{name: "no such mode", change: func(o *Situation) {
 			o.Request, o.RequestErr = api.ParseRotateRequest(map[string]string{api.AnnotationRotate: "x", api.AnnotationRotateMode: "soon"})
 		}, warning: `RotationInvalid: servingcert.dev/rotate-mode: "soon": must be overlap, force, distrust-now, replace-lost`},
-		{name: "the Secret is older than the status", change: func(o *Situation) { o.Status = &api.CAStatus{NewestSeen: 2} }, warning: "CARestored: Secret servingcert-ca knows 1"},
+		{name: "the Secret is older than the status", change: func(o *Situation) { o.Status = &api.CAStatus{NewestSeen: 2} }, warning: "CARestored: the newest generation in Secret servingcert-ca is 1"},
 	}
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {

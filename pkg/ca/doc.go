@@ -1,47 +1,44 @@
 // Package ca decides about the certificate authority that signs every serving
-// certificate: it makes the CA on the first start, says what clients must trust,
-// replaces the CA before it ends without a moment in which a client rejects a
-// server, and never replaces a lost one unless a person asks for it.
+// certificate: it creates the CA on the first start, determines what clients must
+// trust, replaces the CA before it expires without a moment in which a client rejects
+// a server, and replaces a lost CA only if a person requests it.
 //
-// The package is pure: it reads no clock, asks no API server and writes nothing.
-// Package controller below it gathers a [Situation], and does what the [Decision]
-// says.
+// The package is pure: it reads no clock, calls no API server and writes nothing.
+// Package controller below it gathers a [Situation] and carries out the [Decision].
 //
 // # From a Situation to a write
 //
-// A [State] is all that the CA Secret holds, as [ParseState] reads it and
-// [EncodeState] writes it. [Decide] returns what signs now, what the status
-// ConfigMap must hold, which [Step] is next and why, and when to decide anew.
-// [Decision.Apply] returns the state after the step and the data of the Secret that
-// holds it. It is apart from Decide because it draws keys.
+// A [State] is the content of the CA Secret: [ParseState] reads it, [EncodeState]
+// writes it. [Decide] returns the authority that signs now, the content of the status
+// ConfigMap, the next [Step] and its reason, and when to decide again.
+// [Decision.Apply] returns the state after the step and the Secret's new data. It is
+// separate from Decide because it generates keys.
 //
-// A new rule of the succession is a function in succession.go and a place in the
-// list in succeed; a new reason to make a generation is a branch in plan.go.
+// A new rule of the succession is a function in succession.go and an entry in the
+// list in succeed; a new reason to create a generation is a branch in plan.go.
 //
 // # Objects
 //
 // Secret servingcert-ca holds the CA, its private key included. Only the signer
-// reads and writes it. ConfigMap servingcert-ca-status holds what is public, the
-// bundle above all: pkg/api formats and parses it (api.CAStatus), and the requests
-// that people make with its annotations (api.RotateRequest). The Secret is always
-// written first: a crash between the two writes leaves a CA that the next reconcile
-// publishes, whereas the other order would leave a status without a CA, which is a
-// loss.
+// reads and writes it. ConfigMap servingcert-ca-status holds the public part, above
+// all the bundle: pkg/api formats and parses it (api.CAStatus), and the requests that
+// people make with its annotations (api.RotateRequest). The Secret is always written
+// first: after a crash between the two writes the next reconcile publishes the CA. In
+// the other order a crash would leave a status without a CA, which counts as a loss.
 //
 // # Succession
 //
-// A generation is made (Prepare), waits until the trust status says that every
-// target holds its root (Wait), signs (Promote), and the roots before it leave
-// when nobody needs them (Retire). Each step is one write, decided from what is
-// stored then: a crash anywhere resumes. Only adjacent generations are
-// cross-signed; the chain that is served goes from the leaf down that ladder and
-// never holds a root. An imported or a remote CA is a [Candidate] and goes the same
-// road.
+// A generation is created (Prepare), waits until the trust status reports that every
+// target holds its root (Wait), and signs (Promote); older roots leave the bundle when
+// no client needs them (Retire). Each step is one write, decided from what is stored
+// at that time: a crash at any point resumes. Only adjacent generations are
+// cross-signed; the served chain follows that ladder from the leaf and never holds a
+// root. An imported or a remote CA is a [Candidate] and goes through the same steps.
 //
 // # The high-water mark
 //
-// A root must stay in the clients' bundles until the last leaf under it has
-// expired, at least. When that is, is stored with the generation before leaves are
-// signed up to then, in steps of a day, so that it costs one write a day and not
-// one per leaf: no leaf ends later than pki.Authority.SignUntil.
+// A root must stay in the clients' bundles at least until the last leaf under it has
+// expired. That time is stored with the generation before leaves are signed up to it,
+// in steps of a day, so that it costs one write a day and not one per leaf: no leaf
+// ends later than pki.Authority.SignUntil.
 package ca

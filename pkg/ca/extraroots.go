@@ -10,12 +10,12 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// maxExtraRoots bounds what every client has to read.
+// maxExtraRoots bounds the bundle that every client reads.
 const maxExtraRoots = 20
 
 // ParseExtraRoots reads the data of ConfigMap api.ExtraRootsName: certificates of CAs
-// in PEM, under any keys. With an error, which names the first key that is wrong, it
-// returns what the others hold.
+// in PEM, under any keys. If a key is not valid, it returns the certificates of the
+// others, and an error that names the first such key.
 func ParseExtraRoots(data map[string]string) ([]*x509.Certificate, error) {
 	var roots []*x509.Certificate
 	var wrong error
@@ -33,7 +33,7 @@ func ParseExtraRoots(data map[string]string) ([]*x509.Certificate, error) {
 	return roots, wrong
 }
 
-// bundle returns what clients must trust at now: [State.Bundle], and the extra roots.
+// bundle returns what clients must trust at now: [State.Bundle] and the extra roots.
 func (s State) bundle(extra []*x509.Certificate, now time.Time) pki.Bundle {
 	return pki.NewBundle(append(s.Bundle(now).Certificates(), pki.NewBundle(extra...).Unexpired(now).Certificates()...)...)
 }

@@ -72,7 +72,7 @@ func TestExtraRootsAreInTheBundle(t *testing.T) {
 	s.ExtraErr = errors.New("key a: wrong")
 	d = Decide(s.Situation)
 	require.Len(t, d.Warnings, 1)
-	assert.Equal(t, "CAExtraRootsInvalid: ConfigMap servingcert-extra-roots cannot be used, and the roots that it held before stay: key a: wrong", d.Warnings[0].String())
+	assert.Equal(t, "CAExtraRootsInvalid: ConfigMap servingcert-extra-roots cannot be used, and its previous roots are kept: key a: wrong", d.Warnings[0].String())
 
 	s.Now = extra.NotAfter.Add(time.Second)
 	d = Decide(s.Situation)
@@ -86,7 +86,7 @@ func TestASuccessionBesideExtraRoots(t *testing.T) {
 	s.ask(api.RotateOverlap, "audit")
 	s.take(StepPrepare)
 	s.Trust = api.TrustStatus{BundleHash: s.state().Bundle(s.Now).Hash(), Targets: 3, Holding: 3}
-	assert.Equal(t, "the rotator has not taken up the new bundle yet", s.take("").Waiting)
+	assert.Equal(t, "the rotator has not observed the new bundle yet", s.take("").Waiting)
 	s.promote()
 	assert.Equal(t, 2, s.state().Signing)
 }

@@ -8,12 +8,12 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// origins are the names of origins in the history.
+// origins maps each origin to its name in the history.
 var origins = map[Origin]string{OriginOwn: api.OriginOwn, OriginImport: api.OriginImported, OriginRemote: api.OriginRemote}
 
-// historyOf returns the generations that there are, and before them those that the
-// status has seen and the CA Secret has forgotten. The latter are only for people:
-// nothing is decided by them, since anyone who may write ConfigMaps can change them.
+// historyOf returns the stored generations, preceded by those that only the status
+// still records. The latter are only for people: no decision uses them, since anyone
+// who may write ConfigMaps can change them.
 func historyOf(state State, s Situation) []api.CAGenerationRecord {
 	published := s.publishedHistory()
 	var history, known []api.CAGenerationRecord
@@ -37,8 +37,8 @@ func historyOf(state State, s Situation) []api.CAGenerationRecord {
 
 func byNumber(a, b api.CAGenerationRecord) int { return a.Number - b.Number }
 
-// publishedHistory is what this process last published, and what it finds if it has just
-// started.
+// publishedHistory returns what this process last published, or what the status holds
+// if the process has just started.
 func (s Situation) publishedHistory() []api.CAGenerationRecord {
 	switch {
 	case s.LastStatus != nil:
@@ -49,8 +49,8 @@ func (s Situation) publishedHistory() []api.CAGenerationRecord {
 	return nil
 }
 
-// retiredAt returns when a generation was retired of which r was published: what stands
-// there, or now if it is new that it is.
+// retiredAt returns when the generation with the published record r was retired: the
+// recorded time, or now if it has just been retired.
 func retiredAt(r api.CAGenerationRecord, retired bool, s Situation) (at time.Time) {
 	switch {
 	case !retired:

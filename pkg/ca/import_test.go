@@ -136,7 +136,7 @@ func TestImportsThatAreNone(t *testing.T) {
 		{"another's root", with(good, map[string][]byte{"ca.crt": pki.EncodeCertificates(other.cert)}), "was not signed by Other Root"},
 		{"an intermediate for a root", with(good, map[string][]byte{"ca.crt": pki.EncodeCertificates(intermediate.cert)}), "not self-signed"},
 		{"a certificate that is no CA", importOf(t, noCA), "is not a CA"},
-		{"one that ends", importOf(t, ends), "must end at least an hour after the soak"},
+		{"one that ends", importOf(t, ends), "must be valid for at least an hour longer than the soak"},
 		{"one that begins later", importOf(t, later), "is not valid before"},
 		{"a cross-certificate that is none", with(good, map[string][]byte{"cross.crt": []byte("none")}), "cross.crt: must hold one certificate"},
 		{"a root as the cross-certificate", with(good, map[string][]byte{"cross.crt": good["ca.crt"]}), "cross.crt: the certificate is self-signed"},

@@ -9,18 +9,18 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// While the CA is lost nothing may be signed that its clients would have to trust. The
-// webhook needs a certificate all the same: without one the API server cannot call it,
-// and refuses every pod of the namespaces that are opted in. An interim CA signs for
-// servingcert's own namespace, and only the webhook configurations that lead there
-// trust it. It is in a Secret of its own, in the form of the CA Secret: where the CA is
-// lost, its Secret stays absent until somebody restores it.
+// While the CA is lost, no certificate may be issued for workloads: no client would
+// trust it. The webhook still needs a certificate: without one the API server cannot
+// call it and refuses every pod of the opted-in namespaces. An interim CA signs for
+// servingcert's own namespace, and only webhook configurations that point there trust
+// it. It has its own Secret in the format of the CA Secret: the Secret of a lost CA
+// stays absent until a person restores it.
 
-// interimDuration is how long an interim CA lives. It is replaced in its last third.
+// interimDuration is the lifetime of an interim CA, which is replaced in its last third.
 const interimDuration = 365 * 24 * time.Hour
 
-// interimLeaf is the longest life of what it signs. It bounds how long its root stays
-// trusted after the CA is back.
+// interimLeaf is the longest lifetime of its leaves. It bounds how long its root stays
+// trusted after the CA is restored.
 const interimLeaf = 24 * time.Hour
 
 // InterimStep is one write to the Secret of the interim CA.
@@ -28,25 +28,25 @@ type InterimStep string
 
 // The steps; "" is none.
 const (
-	// InterimMake makes an interim CA, in place of one that cannot be used any more.
+	// InterimMake creates an interim CA, or replaces one that can no longer be used.
 	InterimMake InterimStep = "Make"
-	// InterimRaise raises the mark of what it may sign.
+	// InterimRaise raises its high-water mark.
 	InterimRaise InterimStep = "Raise"
-	// InterimEnd forgets it: nothing that it signed is in use.
+	// InterimEnd deletes it: no leaf of it is in use.
 	InterimEnd InterimStep = "End"
 )
 
-// Interim is what follows from a Situation for the interim CA.
+// Interim is the decision about the interim CA.
 type Interim struct {
 	Step InterimStep
-	// State is the stored one, nil if there is none that can be used.
+	// State is the stored interim CA; nil if there is none or it cannot be used.
 	State *State
-	// Authority signs for servingcert's own namespace, nil if that is not to be.
+	// Authority signs for servingcert's own namespace; nil if no interim CA is needed.
 	Authority *pki.Authority
 }
 
-// parseInterim returns the interim CA that its Secret holds, nil if that holds none that
-// is good: another takes its place. By a clock that is wrong none has ended.
+// parseInterim returns the interim CA in its Secret; nil if there is none or it cannot
+// be used, and is to be replaced. If the clock is wrong, its expiry is not checked.
 func parseInterim(s Situation) *State {
 	state, err := ParseState(s.Interim)
 	if err != nil || s.ClockErr == nil && state.OutOfTime(s.Now) != (api.CAMessage{}) {
@@ -55,19 +55,19 @@ func parseInterim(s Situation) *State {
 	return &state
 }
 
-// interimInUse reports whether what the interim CA signed may be in use.
+// interimInUse reports whether leaves of the interim CA may be in use.
 func (s Situation) interimInUse(state State) bool {
 	return s.ClockErr != nil || state.signing().inUse(s.Now)
 }
 
-// needsInterim reports whether nothing is signed until a person does something, or until
-// clients trust what that made. A remote CA can sign what is lost: it is asked for by --replace-lost.
+// needsInterim reports whether nothing is signed until a person acts, or until clients
+// trust the CA that replaces a lost one. A remote CA needs no interim: --replace-lost uses it at once.
 func needsInterim(s Situation, d Decision) bool {
 	lost := d.Problem.Reason == api.CALost || d.Problem.Reason == api.CACorrupt || d.Problem.Reason == api.CANewerVersion
 	return (lost || d.State != nil && d.State.replacing()) && !s.HasRemote && s.ClockErr == nil
 }
 
-// decideInterim decides about the interim CA, by what was decided about the CA.
+// decideInterim decides about the interim CA from the decision about the CA.
 func decideInterim(s Situation, d Decision) Interim {
 	i := Interim{State: parseInterim(s)}
 	switch needed := needsInterim(s, d); {
@@ -83,8 +83,8 @@ func decideInterim(s Situation, d Decision) Interim {
 	return i
 }
 
-// Apply returns what the Secret of the interim CA is to hold after the step; nil: it
-// is to be deleted. It draws a key, and changes nothing.
+// Apply returns the data of the interim CA's Secret after the step; nil: delete the
+// Secret. It generates a key, and changes nothing.
 func (i Interim) Apply(s Situation) (map[string][]byte, error) {
 	switch i.Step {
 	case InterimMake:
@@ -101,8 +101,8 @@ func (i Interim) Apply(s Situation) (map[string][]byte, error) {
 	return nil, nil
 }
 
-// interimAuthority returns what it takes to sign a leaf of servingcert's own namespace.
-// One that the lost CA signed is good as long as it lasts: its root is in the bundle.
+// interimAuthority returns the authority for servingcert's own namespace. Leaves of the
+// lost CA stay valid until they expire: its root is in the bundle.
 func (s State) interimAuthority(at Situation) *pki.Authority {
 	g := s.signing()
 	before := lastBundle(at)
@@ -123,9 +123,9 @@ func (s State) interimAuthority(at Situation) *pki.Authority {
 	}
 }
 
-// ownBundle returns what only webhooks of servingcert's own namespace are called by,
-// beside the bundle: the root of an interim CA, for as long as its leaves may be in
-// use. Nil where there is none.
+// ownBundle returns the bundle for the webhooks of servingcert's own namespace: the
+// given bundle and the root of the interim CA. Nil unless leaves of an interim CA may
+// be in use.
 func (i Interim) ownBundle(s Situation, bundle string) *pki.Bundle {
 	if i.State == nil || !s.interimInUse(*i.State) {
 		return nil
@@ -138,7 +138,7 @@ func (i Interim) ownBundle(s Situation, bundle string) *pki.Bundle {
 	return &own
 }
 
-// lastBundle returns the roots that the status says clients trust.
+// lastBundle returns the unexpired roots of the bundle in the status.
 func lastBundle(s Situation) []*x509.Certificate {
 	if s.Status == nil {
 		return nil

@@ -8,18 +8,18 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// maxCrosses bounds the served chain. Java's path builder follows five
-// intermediate certificates unless told otherwise
-// (PKIXBuilderParameters.getMaxPathLength); three stay well below.
+// maxCrosses bounds the served chain. Java's path builder follows five intermediate
+// certificates by default (PKIXBuilderParameters.getMaxPathLength); three is well
+// below that.
 const maxCrosses = 3
 
-// ladder is the generations of a State, oldest first, joined by their
+// ladder is the generations of a State, oldest first, linked by their
 // cross-certificates.
 type ladder []Generation
 
-// below returns the cross-certificate of generation i's root, nil if there is
-// none, and the generation that signed it. An issuer that came under the root of
-// the one before it shares that one's. last: the ladder ends there.
+// below returns the cross-certificate of generation i's root, nil if there is none,
+// and the index of the generation that signed it. A generation with the same root as
+// the one before it shares its cross-certificate. last: the ladder ends there.
 func (l ladder) below(i int) (cross *x509.Certificate, older int, last bool) {
 	for i > 0 && l[i].Cross == nil && l[i-1].Root.Equal(l[i].Root) {
 		i--
@@ -27,16 +27,16 @@ func (l ladder) below(i int) (cross *x509.Certificate, older int, last bool) {
 	return l[i].Cross, i - 1, i < 1 || l[i-1].narrower(l[i])
 }
 
-// A cross-certificate is served until endingBefore before it expires, and leaves
-// that are served with it are replaced over the hour from then on.
+// A cross-certificate is served until endingBefore before it expires. The leaves that
+// are served with it are replaced during shortenOver from that time on.
 const (
 	endingBefore = 2 * time.Hour
 	shortenOver  = time.Hour
 )
 
-// chain returns what is served after a leaf of generation i: its intermediates
-// and the cross-certificates from it down, newest first, as far as they reach,
-// and never a root. From the first cross on that ends soon it is apart.
+// chain returns what is served after a leaf of generation i: its intermediates and
+// the cross-certificates below it, newest first, and never a root. The part that
+// starts at the first cross-certificate about to expire is returned as ending.
 func (l ladder) chain(i int, now time.Time) (chain, ending []*x509.Certificate) {
 	own := len(l[i].Intermediates)
 	var all []*x509.Certificate
@@ -59,7 +59,7 @@ func (l ladder) chain(i int, now time.Time) (chain, ending []*x509.Certificate) 
 }
 
 // reached returns the generations whose root alone verifies a leaf of generation
-// i at now, newest first: its own, and those that its ladder reaches.
+// i at now, newest first: itself, and those that its ladder reaches.
 func (l ladder) reached(i int, now time.Time) []Generation {
 	found := []Generation{l[i]}
 	for crosses := 0; crosses < maxCrosses; crosses++ {
@@ -75,7 +75,7 @@ func (l ladder) reached(i int, now time.Time) []Generation {
 	return found
 }
 
-// issuer returns generation i as what signs leaves, and what is served with them.
+// issuer returns generation i as an issuer with its chain.
 func (l ladder) issuer(i int, now time.Time) pki.Issuer {
 	chain, ending := l.chain(i, now)
 	issuer := pki.Issuer{Certificate: l[i].Issuer(), Chain: chain, Ending: ending}
@@ -87,7 +87,7 @@ func (l ladder) issuer(i int, now time.Time) pki.Issuer {
 }
 
 // oldest returns the oldest generation that a full ladder reaches from the newest
-// generation, nil if there is room for one more cross.
+// generation; nil if there is room for another cross-certificate.
 func (l ladder) oldest(now time.Time) *Generation {
 	reached := l.reached(len(l)-1, now)
 	if len(reached) <= maxCrosses {
@@ -96,11 +96,10 @@ func (l ladder) oldest(now time.Time) *Generation {
 	return &reached[maxCrosses]
 }
 
-// full reports whether the next generation would need more crosses than are
-// served.
+// full reports whether another generation would need more than maxCrosses.
 func (l ladder) full(now time.Time) bool { return l.oldest(now) != nil }
 
-// leftOut returns who could not verify a new generation, "" if everyone could.
+// leftOut returns which clients could not verify a new generation; "" if all could.
 func (l ladder) leftOut(now time.Time) string {
 	oldest := l.oldest(now)
 	if oldest == nil {

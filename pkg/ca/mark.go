@@ -7,17 +7,17 @@ import (
 	"github.com/servingcert/servingcert/pkg/limit"
 )
 
-// The high-water mark UsedUntil is raised in steps of markStep, when what it
-// leaves is less than markSlack more than the longest leaf takes: one write a
-// day, and an API server that is away for less than markSlack stops no signing.
+// The high-water mark UsedUntil is raised in steps of markStep, when it is less than
+// markSlack after the end of the longest leaf: one write a day, and an API server that
+// is unavailable for less than markSlack does not stop signing.
 const (
 	markStep  = 24 * time.Hour
 	markSlack = time.Hour
 )
 
-// raised returns s with the signing generation's mark where it must be
-// for leaves of up to maxDuration until the next raise; the same state if it is
-// there already. The mark goes no further than the CA itself, and never down.
+// raised returns s with the signing generation's mark high enough for leaves of up to
+// maxDuration until the next raise; s itself if it is already. The mark never exceeds
+// the CA's own end and never decreases.
 func raised(s State, now time.Time, maxDuration time.Duration) State {
 	g := s.signing()
 	if !now.Before(raiseAt(g, maxDuration)) {
@@ -30,7 +30,7 @@ func raised(s State, now time.Time, maxDuration time.Duration) State {
 	return s
 }
 
-// raiseAt returns from when on the mark of g must be raised, if it still can be.
+// raiseAt returns when the mark of g must be raised, if it still can be.
 func raiseAt(g Generation, maxDuration time.Duration) time.Time {
 	return g.UsedUntil.Add(-maxDuration - markSlack)
 }

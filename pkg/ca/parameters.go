@@ -12,24 +12,24 @@ import (
 const (
 	DefaultCADuration = 26280 * time.Hour // three years
 	DefaultReissue    = 10 * time.Minute
-	// DefaultSoak is longer than kubelets take for any volume (api.KubeletUpdatesByName).
+	// DefaultSoak is longer than kubelets take to update any volume (api.KubeletUpdatesByName).
 	DefaultSoak = 7 * time.Minute
 	// DefaultRefusalGrace lasts longer than a weekend.
 	DefaultRefusalGrace = 72 * time.Hour
 )
 
-// Parameters are what the operator decides about the CA.
+// Parameters are the operator's settings for the CA.
 type Parameters struct {
 	// CADuration is the lifetime of a generation that is made here. Default:
 	// DefaultCADuration.
 	CADuration time.Duration
 	// MaxDuration is the longest lifetime of a leaf.
 	MaxDuration time.Duration
-	// Soak is how long every target is known to hold the root of a new generation
-	// before that signs. Default: DefaultSoak.
+	// Soak is how long every target must hold the root of a new generation before that
+	// generation signs. Default: DefaultSoak.
 	Soak time.Duration
-	// RefusalGrace is how long a new generation waits for targets of namespaces that
-	// refuse its root, or do not keep it. Default: DefaultRefusalGrace.
+	// RefusalGrace is how long a new generation waits for targets in namespaces that
+	// refuse its root or do not keep it. Default: DefaultRefusalGrace.
 	RefusalGrace time.Duration
 	// Reissue is the time over which the leaves of an older generation are
 	// replaced. Default: DefaultReissue.
@@ -38,8 +38,8 @@ type Parameters struct {
 	Constraints pki.Constraints
 	// Domain is the cluster domain.
 	Domain string
-	// ClusterID is the organizational unit of the generations that are made here; empty for
-	// none. Those that exist keep what they have.
+	// ClusterID is the organizational unit of new generations; may be empty. Existing
+	// generations keep theirs.
 	ClusterID string
 }
 
@@ -61,8 +61,8 @@ func (p Parameters) WithDefaults() Parameters {
 	return p
 }
 
-// Validate returns what is wrong with the parameters, in terms of the signer's
-// flags, or nil. Zero values that have a default are valid.
+// Validate returns an error that names the signer's flag if a parameter is not valid.
+// Zero values that have a default are valid.
 func (p Parameters) Validate() error {
 	p = p.WithDefaults()
 	if err := pki.CheckClusterID(p.ClusterID); err != nil {
@@ -80,10 +80,10 @@ func (p Parameters) Validate() error {
 	if p.Reissue < 0 {
 		return fmt.Errorf("--ca-reissue-window: %q: must not be negative", p.Reissue)
 	}
-	// A CA is replaced in the last third of its life. That must leave time to bring
-	// the new root everywhere and for the old one's longest leaf to end.
+	// A CA is replaced in the last third of its lifetime. That must leave time to
+	// distribute the new root and for the old one's longest leaf to expire.
 	if p.CADuration/3 < p.MaxDuration+p.Soak {
-		return fmt.Errorf("--ca-duration: %q: a third of it must be at least --max-duration plus --ca-soak: must be at least %s with --max-duration %s and --ca-soak %s, or --max-duration must be at most %s",
+		return fmt.Errorf("--ca-duration: %q: must be at least three times --max-duration plus --ca-soak: at least %s with --max-duration %s and --ca-soak %s, or --max-duration must be at most %s",
 			p.CADuration, 3*(p.MaxDuration+p.Soak), p.MaxDuration, p.Soak, max(0, p.CADuration/3-p.Soak))
 	}
 	switch {

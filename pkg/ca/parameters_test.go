@@ -32,7 +32,7 @@ func TestValidateParameters(t *testing.T) {
 		"refusal grace":     {func(p *Parameters) { p.RefusalGrace = -1 }, `--ca-refusal-grace: "-1ns": must be positive`},
 		"reissue":           {func(p *Parameters) { p.Reissue = -1 }, `--ca-reissue-window: "-1ns": must not be negative`},
 		"shortest CA":       {func(p *Parameters) { p.CADuration, p.MaxDuration, p.Soak = 9*time.Hour, 2*time.Hour, time.Hour }, ""},
-		"a CA too short":    {func(p *Parameters) { p.CADuration, p.MaxDuration, p.Soak = 9*time.Hour-3, 2*time.Hour, time.Hour }, `--ca-duration: "8h59m59.999999997s": a third of it must be at least --max-duration plus --ca-soak: must be at least 9h0m0s with --max-duration 2h0m0s and --ca-soak 1h0m0s, or --max-duration must be at most 1h59m59.999999999s`},
+		"a CA too short":    {func(p *Parameters) { p.CADuration, p.MaxDuration, p.Soak = 9*time.Hour-3, 2*time.Hour, time.Hour }, `--ca-duration: "8h59m59.999999997s": must be at least three times --max-duration plus --ca-soak: at least 9h0m0s with --max-duration 2h0m0s and --ca-soak 1h0m0s, or --max-duration must be at most 1h59m59.999999999s`},
 		"a CA for no leaf":  {func(p *Parameters) { p.CADuration, p.Soak = time.Hour, time.Hour }, "or --max-duration must be at most 0s"},
 		"every name":        {func(p *Parameters) { p.Constraints.PermittedDNS = nil }, "CA constraints: no permitted domain"},
 		"no cluster domain": {func(p *Parameters) { p.Domain = "" }, "CA: no cluster domain"},

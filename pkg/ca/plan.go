@@ -9,11 +9,10 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// noRemote is why a remote CA is left.
-const noRemote = "there is no remote CA any more (neither --cfssl-url nor --ca-issuer is set)"
+// noRemote is the reason for leaving a remote CA.
+const noRemote = "there is no longer a remote CA (neither --cfssl-url nor --ca-issuer is set)"
 
-// plan returns the step that would make the next generation, zero if nothing asks
-// for one.
+// plan returns the step that would create the next generation; zero if none is needed.
 func plan(d *Decision, s Situation) Step {
 	newest := d.State.Newest()
 	if s.HasRemote || newest.Origin == OriginRemote {
@@ -23,7 +22,7 @@ func plan(d *Decision, s Situation) Step {
 		return step
 	}
 	if asksForOverlap(d, s) && (s.Request.Mode == api.RotateForce || s.Now.After(newest.Ends()) || !ladder(d.State.Generations).full(s.Now)) {
-		return Step{Kind: StepPrepare, Why: "asked for: " + s.Request.Reason, Answers: true}
+		return Step{Kind: StepPrepare, Why: "requested: " + s.Request.Reason, Answers: true}
 	}
 	if newest.Origin == OriginImport {
 		warnOfImported(d, s)
@@ -32,29 +31,29 @@ func plan(d *Decision, s Situation) Step {
 	return planOwn(d, s)
 }
 
-// asksForOverlap reports whether a person asked for an ordinary succession.
+// asksForOverlap reports whether a person requested an ordinary succession.
 func asksForOverlap(d *Decision, s Situation) bool {
 	return s.asks(d.State.Rotation.request()) && (s.Request.Mode == api.RotateOverlap || s.Request.Mode == api.RotateForce)
 }
 
-// warnOfImported says what an imported CA lacks: it is only replaced when a person
-// asks for it.
+// warnOfImported warns if an imported CA is about to expire or lacks names: it is
+// replaced only at a person's request.
 func warnOfImported(d *Decision, s Situation) {
 	imported := d.State.Newest()
 	if due := imported.Ends().Add(-pki.Lifetime(imported.Issuer()) / 3); !s.Now.Before(due) {
-		d.warn(api.CAEnding, "the imported CA, %s, ends at %s and is not replaced automatically: import another, or ask for one made here with kubectl servingcert rotate-ca",
+		d.warn(api.CAEnding, "the imported CA, %s, expires at %s and is not replaced automatically: import another, or create one here with kubectl servingcert rotate-ca",
 			imported, formatTime(imported.Ends()))
 	} else {
 		d.lookAt(due)
 	}
 	if missing := imported.misses(s.Constraints); len(missing) > 0 {
-		d.warn(api.CAConstraintsChanged, "the flags permit %s, and the imported CA does not: certificates do not get such names", strings.Join(missing, ", "))
+		d.warn(api.CAConstraintsChanged, "the flags permit %s, but the imported CA does not: certificates do not get such names", strings.Join(missing, ", "))
 	}
 }
 
-// planOwn replaces a CA that was made here: in the last third of its life, and
-// when it does not permit what the flags do. The names that it permits beyond
-// that go with it.
+// planOwn replaces a CA that was made here: in the last third of its lifetime, and
+// when it does not permit everything that the flags permit. The new CA permits only
+// what the flags do.
 func planOwn(d *Decision, s Situation) Step {
 	newest, generations := d.State.Newest(), ladder(d.State.Generations)
 	due := newest.Root.NotAfter.Add(-pki.Lifetime(newest.Root) / 3)
@@ -65,9 +64,9 @@ func planOwn(d *Decision, s Situation) Step {
 		d.lookAt(due)
 		return Step{}
 	}
-	why := fmt.Sprintf("less than a third of the life of %s is left", newest)
-	// Clients that hold only the oldest root would be left out. That can wait for
-	// as long as a new one can still be trusted before this one ends.
+	why := fmt.Sprintf("less than a third of the lifetime of %s is left", newest)
+	// Clients that hold only the oldest root would be left out. The succession waits
+	// while a new root can still be distributed before this one expires.
 	last := newest.Ends().Add(-2*s.Soak - markSlack)
 	if generations.full(s.Now) && s.Now.Before(last) {
 		d.warn(api.SuccessionWaits, "a new generation is due (%s) and waits until that root expires, or until %s: %s", why, formatTime(last), generations.leftOut(s.Now))
@@ -77,7 +76,7 @@ func planOwn(d *Decision, s Situation) Step {
 	return Step{Kind: StepPrepare, Why: why}
 }
 
-// planImport takes a CA that is to be imported, once.
+// planImport imports a CA once.
 func planImport(d *Decision, s Situation) Step {
 	err := s.ImportErr
 	if s.Import != nil {
@@ -88,7 +87,7 @@ func planImport(d *Decision, s Situation) Step {
 			err = canFollow(*d.State, *s.Import)
 		}
 		if left := ladder(d.State.Generations).leftOut(s.Now); err == nil && left != "" {
-			err = errors.New(left + ": it is imported when that root has expired")
+			err = errors.New(left + ": it is imported after that root has expired")
 		}
 	}
 	if err != nil {
@@ -101,7 +100,7 @@ func planImport(d *Decision, s Situation) Step {
 	return Step{Kind: StepPrepare, Why: "imported from Secret " + api.CAImportName, Candidate: s.Import}
 }
 
-// planRemote follows a remote CA, to it and away from it.
+// planRemote follows a change to, of, or away from a remote CA.
 func planRemote(d *Decision, s Situation) Step {
 	switch {
 	case !s.HasRemote:
@@ -126,8 +125,8 @@ func planRemote(d *Decision, s Situation) Step {
 	return Step{Kind: StepPrepare, Why: "the remote CA", Candidate: s.Remote}
 }
 
-// canFollow returns why the candidate cannot stand beside the generations of the
-// state, or nil. A remote CA may be one that was left before.
+// canFollow returns an error if the candidate conflicts with a generation of the
+// state. A remote CA may be one that was left earlier.
 func canFollow(s State, c Candidate) error {
 	for _, g := range s.Generations {
 		switch {

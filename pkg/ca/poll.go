@@ -6,24 +6,22 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// How long until a decision is made anew though no watch and no known time asks
-// for it.
+// Intervals until the next decision if no watch and no known time triggers one earlier.
 const (
 	// pollStable catches a clock that was set while the process slept.
 	pollStable = time.Hour
-	// pollStopped catches managed Secrets that went away, a clock that was set, and
-	// a remote CA: none is watched.
+	// pollStopped catches managed Secrets that were deleted, a clock that was set, and
+	// a remote CA: none of these is watched.
 	pollStopped = time.Minute
 	// pollLeaves follows the last certificates that are being replaced.
 	pollLeaves = 5 * time.Second
-	// pollMoving follows the trust status, and the certificates that are being
-	// replaced.
+	// pollMoving follows the trust status and the replacement of certificates.
 	pollMoving = 2 * time.Second
-	// pollAtOnce follows a step: what is stored now is read anew.
+	// pollAtOnce follows a step: the stored state is read again.
 	pollAtOnce = 50 * time.Millisecond
 )
 
-// requeueAfter returns after how long to decide anew, at the latest.
+// requeueAfter returns the longest time until the next decision.
 func requeueAfter(s Situation, d Decision) time.Duration {
 	if d.Step.Kind != "" || d.Interim.Step != "" {
 		return pollAtOnce
@@ -49,14 +47,13 @@ func moving(state State, s Situation) bool {
 	return phase == api.PhaseWait || phase == api.PhaseReissue
 }
 
-// uncounted reports whether there are certificates to be counted that were not
-// seen yet.
+// uncounted reports whether certificates have yet to be counted.
 func uncounted(s Situation, d Decision) bool {
 	return s.LeavesCounted && s.Leaves == nil && d.State != nil && len(d.State.Generations) > 1
 }
 
-// beingReplaced reports whether certificates of older generations are about to be
-// replaced. One that is not within a minute after its time needs a person.
+// beingReplaced reports whether certificates of older generations are being replaced.
+// One that is not replaced within a minute after its time needs a person.
 func beingReplaced(s Situation, d Decision) bool {
 	return d.State != nil && incomplete(d.Status) &&
 		s.Now.Before(d.State.reissueWindow(s.Reissue).Until.Add(pollStopped))

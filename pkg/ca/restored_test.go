@@ -37,7 +37,7 @@ func TestRestoredFromBefore(t *testing.T) {
 		d := s.take("")
 		require.Len(t, d.Warnings, 1)
 		assert.Equal(t, api.CARestored, d.Warnings[0].Reason)
-		assert.Contains(t, d.Warnings[0].Message, "knows 1 as the newest generation, and the status has seen 2")
+		assert.Contains(t, d.Warnings[0].Message, "is 1, but the status recorded generation 2")
 		assert.Contains(t, s.published()[api.CAWarning], api.CARestored)
 	}
 	s.ask(api.RotateOverlap, "again")
@@ -49,7 +49,7 @@ func TestRestoredFromBefore(t *testing.T) {
 	s.Status = &api.CAStatus{Generation: 2}
 	d := s.take(StepTrusted)
 	require.Len(t, d.Warnings, 1)
-	assert.Contains(t, d.Warnings[0].Message, "says that generation 1 signs, and the status has seen 2 sign")
+	assert.Contains(t, d.Warnings[0].Message, "signs with generation 1, but the status recorded that generation 2 signed")
 	s.published()
 	assert.Empty(t, Decide(s.Situation).Warnings, "2 is known, and is to sign")
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// The keys of the CA Secret. A person can read it, and back it up, with kubectl:
+// The keys of the CA Secret, which a person can read and back up with kubectl:
 //
 //	generation-1.crt        the root, PEM
 //	generation-1.key        the key that signs leaves, PKCS #8 in PEM; absent once erased
 //	generation-2.cross.crt  generation 2's key signed by generation 1, PEM
 //	generation-3.chain.crt  the intermediates between leaf and root of an imported or remote CA, PEM
-//	state.json              which generations there are, who signs, and since when
+//	state.json              the generations, which one signs, and since when
 const (
 	keyState         = "state.json"
 	generationPrefix = "generation-"
@@ -31,12 +31,12 @@ func privateKey(n int) string     { return fmt.Sprintf("%s%d.key", generationPre
 func crossKey(n int) string       { return fmt.Sprintf("%s%d.cross.crt", generationPrefix, n) }
 func chainKey(n int) string       { return fmt.Sprintf("%s%d.chain.crt", generationPrefix, n) }
 
-// stateVersion is the form of state.json. A higher one was written by a newer
-// servingcert and says things that this one would lose. A field that is added
-// needs a higher one, and a release that reads it before one that writes it.
+// stateVersion is the format version of state.json. A newer servingcert writes a
+// higher one, with content that this version would lose. A new field needs a higher
+// version, and a release that reads it before one that writes it.
 const stateVersion = 1
 
-// errNewerVersion: the Secret was written by a newer version of servingcert.
+// errNewerVersion reports that a newer version of servingcert wrote the Secret.
 var errNewerVersion = errors.New("was written by a newer version of servingcert")
 
 type stateJSON struct {
@@ -60,7 +60,7 @@ type generationJSON struct {
 }
 
 // EncodeState returns the state as data of the CA Secret, which ParseState reads.
-// Equal states give equal bytes. A state that is not valid is an error.
+// Equal states give equal bytes. It returns an error if the state is not valid.
 func EncodeState(s State) (map[string][]byte, error) {
 	if err := validate(s); err != nil {
 		return nil, fmt.Errorf("CA state: %w", err)
@@ -98,9 +98,9 @@ func EncodeState(s State) (map[string][]byte, error) {
 	return data, nil
 }
 
-// ParseState reads the data of the CA Secret. Every error says which key is
-// corrupt and how; none holds what a private key holds. Keys that are neither
-// state.json nor start with "generation-" are not ours and are left alone.
+// ParseState reads the data of the CA Secret. Every error names the corrupt key and
+// what is wrong; none contains private key material. Keys other than state.json and
+// those that start with "generation-" are ignored.
 func ParseState(data map[string][]byte) (State, error) {
 	file, err := parseStateJSON(data[keyState])
 	if err != nil {
@@ -157,9 +157,8 @@ func parseGeneration(entry generationJSON, data map[string][]byte) (Generation, 
 	return g, nil
 }
 
-// parseOne reads the one certificate under key, nil if there is no such key.
-// The cause of a failure is left out of the error: the bytes may be anything, a
-// misplaced private key included.
+// parseOne reads the one certificate under key; nil if the key is absent. Errors do
+// not include the cause: the bytes may be anything, even a misplaced private key.
 func parseOne(data map[string][]byte, key string) (*x509.Certificate, error) {
 	pem, ok := data[key]
 	if !ok {
@@ -175,8 +174,8 @@ func parseOne(data map[string][]byte, key string) (*x509.Certificate, error) {
 	return certs[0], nil
 }
 
-// parseStateJSON is strict: what it does not know would be lost at the next
-// write. As in parseOne, errors hold nothing of the input but numbers.
+// parseStateJSON is strict: the next write would lose unknown fields. As in parseOne,
+// errors contain nothing of the input except numbers.
 func parseStateJSON(data []byte) (stateJSON, error) {
 	if len(data) == 0 {
 		return stateJSON{}, errors.New("missing")
@@ -189,7 +188,7 @@ func parseStateJSON(data []byte) (stateJSON, error) {
 	}
 	switch {
 	case version.Version > stateVersion:
-		return stateJSON{}, fmt.Errorf("%w: it is of form %d, and this version reads form %d", errNewerVersion, version.Version, stateVersion)
+		return stateJSON{}, fmt.Errorf("%w: its format is %d, and this version reads format %d", errNewerVersion, version.Version, stateVersion)
 	case version.Version != stateVersion:
 		return stateJSON{}, fmt.Errorf("version %d: must be %d, which this version of servingcert reads", version.Version, stateVersion)
 	}
@@ -212,8 +211,8 @@ func parseStateJSON(data []byte) (stateJSON, error) {
 	return file, nil
 }
 
-// merged returns the data of the Secret as it is to be: the state's keys are those
-// of fresh, and everything else is as in old.
+// merged returns the new data of the Secret: the state's keys from fresh, and all
+// others from old.
 func merged(old, fresh map[string][]byte) map[string][]byte {
 	out := map[string][]byte{}
 	for key, value := range old {
@@ -225,11 +224,11 @@ func merged(old, fresh map[string][]byte) map[string][]byte {
 	return out
 }
 
-// setAsidePrefix starts the keys of what was set aside.
+// setAsidePrefix starts the keys of data that was set aside.
 const setAsidePrefix = "replaced-by-"
 
-// setAside returns what a corrupt Secret holds, under keys that name the
-// generation that takes its place: nothing that might still be of use is lost.
+// setAside returns the data of a corrupt Secret under keys that name the generation
+// that replaces it: nothing that might still be useful is lost.
 func setAside(data map[string][]byte, by int) map[string][]byte {
 	kept := map[string][]byte{}
 	for key, value := range data {

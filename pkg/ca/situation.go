@@ -8,53 +8,53 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Situation is what a decision is made from.
+// Situation is the input of Decide.
 type Situation struct {
 	Parameters
 	Now time.Time
-	// ClockErr is why the clock cannot be relied on: no step is taken then.
+	// ClockErr is why the clock is not reliable; no step is taken then.
 	ClockErr error
 
-	Secret map[string][]byte // data of the CA Secret; none if it is absent or empty
-	// ExtraRoots are what clients are to trust beside the CA. ExtraErr says what is wrong
-	// with those that were last written.
+	Secret map[string][]byte // data of the CA Secret; empty if the Secret is absent
+	// ExtraRoots are additional roots that clients must trust. ExtraErr is what is wrong
+	// with the current content of their ConfigMap.
 	ExtraRoots []*x509.Certificate
 	ExtraErr   error
-	// Interim is the data of the interim CA's Secret; none if it is absent or empty.
+	// Interim is the data of the interim CA's Secret; empty if the Secret is absent.
 	Interim map[string][]byte
-	// ManagedExist: a Secret with a managed certificate exists. It only counts
-	// without a CA.
+	// ManagedExist: a Secret with a managed certificate exists. It matters only if there
+	// is no CA.
 	ManagedExist bool
-	// Status is what the status ConfigMap says, nil if it is absent, and
-	// LastStatus what this process last saw or wrote there, nil if it has just
-	// started: anyone who may write ConfigMaps can change the former.
+	// Status is the content of the status ConfigMap, nil if it is absent. LastStatus is
+	// what this process last read or wrote there, nil if it has just started: anyone who
+	// may write ConfigMaps can change Status.
 	Status, LastStatus *api.CAStatus
-	Trust              api.TrustStatus // what the trust status says
+	Trust              api.TrustStatus
 
-	// Request is what a person asks for. RequestErr says what is wrong with it; it
-	// asks for nothing then.
+	// Request is a person's request. It is empty if RequestErr says what is wrong
+	// with it.
 	Request    api.RotateRequest
 	RequestErr error
-	// PromoteDespite is the number of a generation that is to sign although some
-	// targets do not hold its root; 0: none.
+	// PromoteDespite is the number of a generation to promote although some targets do
+	// not hold its root; 0: none.
 	PromoteDespite int
-	// Import is the CA in Secret api.CAImportName, nil if there is none or if
-	// ImportErr says what is wrong with it.
+	// Import is the CA in Secret api.CAImportName; nil if there is none, or if it is not
+	// valid (ImportErr).
 	Import    *Candidate
 	ImportErr error
-	// Remote is the remote CA as it is now. If HasRemote, it or RemoteErr is set.
+	// Remote is the current remote CA. If HasRemote, either it or RemoteErr is set.
 	HasRemote bool
 	Remote    *Candidate
 	RemoteErr error
 
-	// Leaves are the certificates in use by the fingerprint of their issuer. Nil:
-	// not counted, or, if LeavesCounted, not yet.
+	// Leaves is the number of certificates in use for each fingerprint of an issuer.
+	// Nil: they are not counted, or, if LeavesCounted, not yet.
 	Leaves        map[string]int
 	LeavesCounted bool
 }
 
-// newestSeen returns the highest number of a generation that the status has seen,
-// 0 if none.
+// newestSeen returns the highest number of a generation that the status recorded; 0
+// for none.
 func (s Situation) newestSeen() int {
 	if s.Status == nil {
 		return 0
@@ -62,8 +62,8 @@ func (s Situation) newestSeen() int {
 	return max(s.Status.Generation, s.Status.NewestSeen)
 }
 
-// lastSigned returns the number of the generation that signs by the status, 0 if
-// none.
+// lastSigned returns the number of the generation that signs according to the status;
+// 0 for none.
 func (s Situation) lastSigned() int {
 	if s.Status == nil {
 		return 0
@@ -71,13 +71,12 @@ func (s Situation) lastSigned() int {
 	return s.Status.Generation
 }
 
-// asks reports whether a person asks for something other than what was answered
-// last.
+// asks reports whether there is a request other than the last that was answered.
 func (s Situation) asks(answered api.RotateRequest) bool {
 	return s.Request.Reason != "" && s.Request != answered
 }
 
-// asksAnew is asks where the CA is lost, by what the status says was answered last.
+// asksAnew is asks for a lost CA: the status records the last request that was answered.
 func (s Situation) asksAnew() bool {
 	var answered api.RotateRequest
 	if s.Status != nil {
@@ -86,12 +85,12 @@ func (s Situation) asksAnew() bool {
 	return s.asks(answered)
 }
 
-// remoteIs reports whether the remote CA answers that it is the generation.
+// remoteIs reports whether the remote CA currently signs as the generation.
 func (s Situation) remoteIs(g Generation) bool {
 	return s.Remote != nil && s.Remote.generation().Issuer().Equal(g.Issuer())
 }
 
-// remoteAnswer says which CA the remote CA is, or why that is not known.
+// remoteAnswer describes the remote CA's current issuer, or why it is not known.
 func (s Situation) remoteAnswer() string {
 	if s.Remote == nil {
 		return fmt.Sprint(s.RemoteErr)

@@ -12,22 +12,22 @@ import (
 
 // State is everything that the CA Secret holds.
 type State struct {
-	Generations []Generation // oldest first; each one's Cross is signed by the one before
+	Generations []Generation // oldest first; each Cross is signed by the previous generation
 	Signing     int          // the number of the generation that signs
 	Rotation    Rotation     // the last request that was answered
-	// Import is the fingerprint of the last CA that was imported: it is imported
-	// once, however long its Secret stays.
+	// Import is the fingerprint of the last imported CA: a CA is imported once, however
+	// long its Secret exists.
 	Import string
 }
 
-// Newest returns the generation that signs or is to sign next. The state must be
-// valid, as for all that follows.
+// Newest returns the generation that signs or will sign next. Like all methods, it
+// requires a valid state.
 func (s State) Newest() Generation { return s.Generations[len(s.Generations)-1] }
 
-// OutOfTime returns why the state cannot sign at now, zero if it can.
+// OutOfTime returns why the state cannot sign at now; zero if it can.
 func (s State) OutOfTime(now time.Time) api.CAMessage { return s.signing().outOfTime(now) }
 
-// signed returns the number of the newest generation that has signed, 0 if none.
+// signed returns the number of the newest generation that has signed; 0 for none.
 func (s State) signed() int {
 	if s.replacing() {
 		return 0
@@ -42,17 +42,17 @@ func (s State) signingIndex() int {
 	return slices.IndexFunc(s.Generations, func(g Generation) bool { return g.Number == s.Signing })
 }
 
-// waiting reports whether a new generation does not sign yet.
+// waiting reports whether there is a new generation that does not sign yet.
 func (s State) waiting() bool { return s.Newest().Number != s.Signing || s.replacing() }
 
-// replacing reports whether the generation takes the place of a CA that is lost, and
-// clients are yet to trust it beside that.
+// replacing reports whether the signing generation replaces a lost CA and clients do
+// not trust it yet.
 func (s State) replacing() bool {
 	return s.Rotation.Mode == api.RotateReplaceLost && s.Rotation.Generation == s.Signing && s.signing().SignsSince.IsZero()
 }
 
-// Bundle returns what clients must trust at now: the root of the generation that
-// signs, of one that does not yet, and of those whose leaves may be in use.
+// Bundle returns what clients must trust at now: the roots of the generation that
+// signs, of a new one that does not sign yet, and of those whose leaves may be in use.
 func (s State) Bundle(now time.Time) pki.Bundle {
 	var roots []*x509.Certificate
 	for _, g := range s.Generations {
@@ -63,8 +63,8 @@ func (s State) Bundle(now time.Time) pki.Bundle {
 	return pki.NewBundle(roots...)
 }
 
-// anchors returns the roots of the bundle each of which alone verifies a leaf of
-// the generation that signs.
+// anchors returns the roots of the bundle that each verify a leaf of the signing
+// generation alone.
 func (s State) anchors(now time.Time) []*x509.Certificate {
 	var roots []*x509.Certificate
 	for _, g := range ladder(s.Generations).reached(s.signingIndex(), now) {
@@ -75,7 +75,7 @@ func (s State) anchors(now time.Time) []*x509.Certificate {
 	return roots
 }
 
-// authority returns what it takes at now to sign a leaf and to check one.
+// authority returns the CA as it signs and checks leaves in the situation.
 func (s State) authority(at Situation) *pki.Authority {
 	now, signs := at.Now, s.signingIndex()
 	signing := s.Generations[signs]
@@ -96,9 +96,9 @@ func (s State) authority(at Situation) *pki.Authority {
 	}
 }
 
-// reissueWindow is when the leaves of older generations are replaced: from when
-// the one that signs was promoted, for as long as given, but not beyond the end
-// of the one before.
+// reissueWindow returns when the leaves of older generations are replaced: for the
+// given length from the promotion of the signing generation, but not beyond the end of
+// the previous one.
 func (s State) reissueWindow(length time.Duration) pki.Window {
 	i := s.signingIndex()
 	if i == 0 {
@@ -112,8 +112,8 @@ func (s State) reissueWindow(length time.Duration) pki.Window {
 	return pki.Window{From: from, Until: until}
 }
 
-// formerDomains are the cluster domains, other than the one of now, of the
-// generations whose roots clients may hold: what those roots permit.
+// formerDomains returns the cluster domains, other than the current one, of the
+// generations whose roots clients may hold.
 func (s State) formerDomains(now time.Time, domain string) []string {
 	var former []string
 	for _, g := range s.Generations {
@@ -125,8 +125,8 @@ func (s State) formerDomains(now time.Time, domain string) []string {
 	return former
 }
 
-// phase returns how far a succession is, one of the Phase constants of pkg/api,
-// and since when.
+// phase returns the phase of the succession, one of the Phase constants of pkg/api,
+// and when it began.
 func (s State) phase(now time.Time, reissue time.Duration) (phase string, since time.Time) {
 	i := s.signingIndex()
 	signing := s.Generations[i]

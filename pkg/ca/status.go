@@ -5,9 +5,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// statusOf returns what the status ConfigMap must hold. Where there is no readable
-// CA, that is what it held last: a bundle in use is not taken away. Where there was
-// neither it returns nil: a status is what shows that there was a CA.
+// statusOf returns the content of the status ConfigMap. Without a readable CA, that is
+// its last content: a bundle in use is not removed. If there was neither, it returns
+// nil: the existence of a status means that there was a CA.
 func statusOf(s Situation, d Decision) *api.CAStatus {
 	var status api.CAStatus
 	switch {
@@ -57,8 +57,7 @@ func stateStatus(state State, s Situation) api.CAStatus {
 	if state.Rotation != (Rotation{}) {
 		status.Rotation, status.RotationOutcome = state.Rotation.request(), state.Rotation.outcome(state.signed())
 	}
-	// How many certificates the generation that signs has signed is of interest
-	// while there may be others.
+	// The count of replaced certificates matters only while there may be older ones.
 	if s.Leaves != nil && (phase == api.PhaseReissue || phase == api.PhaseRetire) {
 		all, replaced := 0, s.Leaves[pki.Fingerprint(signing.Issuer())]
 		for _, n := range s.Leaves {

@@ -10,26 +10,26 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// StepKind is what one write to the CA Secret does.
+// StepKind is the kind of a write to the CA Secret.
 type StepKind string
 
 // The steps.
 const (
-	// StepFresh starts anew with one generation that does not depend on earlier generations.
+	// StepFresh replaces all generations by one that does not depend on them.
 	StepFresh StepKind = "Fresh"
 	// StepRaise raises the mark of the generation that signs.
 	StepRaise StepKind = "Raise"
 	// StepPrepare makes the next generation, cross-signed by the one that signs.
 	StepPrepare StepKind = "Prepare"
-	// StepAbandon forgets a generation that waits: it has signed nothing.
+	// StepAbandon removes a waiting generation, which has signed nothing.
 	StepAbandon StepKind = "Abandon"
-	// StepTrusted notes since when every target is known to hold the new root.
+	// StepTrusted records since when every target is known to hold the new root.
 	StepTrusted StepKind = "Trusted"
-	// StepPromote lets the new generation sign and erases the keys before it.
+	// StepPromote makes the new generation sign and erases the earlier keys.
 	StepPromote StepKind = "Promote"
-	// StepRetire takes roots out of the bundle and forgets expired crosses.
+	// StepRetire removes roots from the bundle and expired cross-certificates.
 	StepRetire StepKind = "Retire"
-	// StepRefuse answers a request with no.
+	// StepRefuse refuses a request.
 	StepRefuse StepKind = "Refuse"
 )
 
@@ -39,12 +39,12 @@ type Step struct {
 	Why  string   // for people
 	// Candidate is the CA that becomes a generation; nil: one is made here.
 	Candidate *Candidate
-	// Answers: the generation is made for the request that was observed.
+	// Answers: the generation answers the current request.
 	Answers bool
 }
 
-// freshStep starts anew: with the remote CA if there is one. If that gave no usable
-// answer it is no step.
+// freshStep returns a StepFresh, with the remote CA if there is one. If that is not
+// usable, it returns no step.
 func freshStep(s Situation, why string) Step {
 	if s.HasRemote && (s.Remote == nil || s.Remote.check(s.Parameters, s.Now) != nil) {
 		return Step{}
@@ -52,7 +52,7 @@ func freshStep(s Situation, why string) Step {
 	return Step{Kind: StepFresh, Why: why, Candidate: s.Remote}
 }
 
-// apply returns the stored state after the step. It draws keys.
+// apply returns the stored state after the step. It generates keys.
 func apply(stored State, step Step, s Situation) (next State, err error) {
 	next = stored
 	next.Generations = slices.Clone(stored.Generations)
@@ -66,7 +66,7 @@ func apply(stored State, step Step, s Situation) (next State, err error) {
 	case StepAbandon:
 		next = abandoned(next)
 	case StepTrusted:
-		next.Generations[len(next.Generations)-1].TrustedAt = seconds(s.Now.Add(time.Second - 1)) // up: the soak is not cut short
+		next.Generations[len(next.Generations)-1].TrustedAt = seconds(s.Now.Add(time.Second - 1)) // rounded up, so that the soak is not shortened
 	case StepPromote:
 		next = promoted(next, s)
 	case StepRetire:
@@ -82,8 +82,8 @@ func apply(stored State, step Step, s Situation) (next State, err error) {
 	return next, nil
 }
 
-// fresh replaces everything by one generation that signs at once. Its number
-// follows the highest that is known.
+// fresh replaces everything by one generation that signs at once. Its number follows
+// the highest known number.
 func fresh(stored State, step Step, s Situation) (State, error) {
 	number := s.newestSeen()
 	for _, g := range stored.Generations {
@@ -102,13 +102,13 @@ func fresh(stored State, step Step, s Situation) (State, error) {
 		next.Rotation = made(s.Request, g.Number)
 	}
 	if s.Request.Mode == api.RotateReplaceLost && len(s.ExtraRoots) > 0 {
-		next.Generations[0].SignsSince = time.Time{} // clients may still hold those alone
+		next.Generations[0].SignsSince = time.Time{} // clients may still hold only those roots
 	}
 	return raised(next, s.Now, s.MaxDuration), nil
 }
 
-// prepared adds the next generation, which does not sign yet. The ladder goes on with the
-// cross-certificate that is made here, not with one that was brought.
+// prepared adds the next generation, which does not sign yet. The ladder uses the
+// cross-certificate that is made here, not one that was imported.
 func prepared(state State, step Step, s Situation) (State, error) {
 	number := max(state.Newest().Number, s.newestSeen()) + 1
 	g, err := newGeneration(number, step, s, state.formerDomains(s.Now, s.Domain))
@@ -128,9 +128,8 @@ func prepared(state State, step Step, s Situation) (State, error) {
 	return state, nil
 }
 
-// newGeneration makes a generation, or takes the step's candidate. A new one
-// permits what the flags do, and the former cluster domains that go on being
-// served meanwhile.
+// newGeneration creates a generation, or uses the step's candidate. A new one permits
+// what the flags permit, and the former cluster domains that are still served.
 func newGeneration(number int, step Step, s Situation, former []string) (Generation, error) {
 	g := Generation{Number: number, Domain: s.Domain, Why: step.Why, MadeAt: seconds(s.Now)}
 	if step.Candidate != nil {
@@ -151,9 +150,9 @@ func newGeneration(number int, step Step, s Situation, former []string) (Generat
 	return g, nil
 }
 
-// cross returns root signed by the generation that signs; nil where it could help
-// nobody: that one has no key here, has ended, has the same root, or a path length
-// somewhere, under which a chain of crosses fails sooner or later.
+// cross returns root signed by the signing generation; nil where that is not possible
+// or useful: the signing generation has no key here, has expired, has the same root,
+// or has a path length, under which a chain of cross-certificates fails eventually.
 func cross(root *x509.Certificate, signing Generation, now time.Time) (*x509.Certificate, error) {
 	switch {
 	case signing.Key == nil, now.After(signing.Ends()), signing.Root.Equal(root), signing.hasPathLength():
@@ -162,14 +161,14 @@ func cross(root *x509.Certificate, signing Generation, now time.Time) (*x509.Cer
 	return pki.NewCross(root, signing.Issuer(), signing.Key, pki.NotBefore(now))
 }
 
-// abandoned returns the state without the newest generation, which waits.
+// abandoned returns the state without the newest, waiting generation.
 func abandoned(s State) State {
 	last := len(s.Generations) - 1
 	s.Generations = s.Generations[:last:last]
 	return s
 }
 
-// promoted lets the newest generation sign, and erases the keys before it.
+// promoted makes the newest generation sign, and erases the earlier keys.
 func promoted(state State, s Situation) State {
 	last := len(state.Generations) - 1
 	for i := range last {

@@ -10,15 +10,14 @@ import (
 //
 //	Stable ──Prepare──► Wait ──Trusted, Promote──► Reissue, Retire ──Retire──► Stable
 //
-// Each step is one write to the CA Secret, and the next is decided from what is
-// stored then: a crash anywhere resumes, and a step that was taken is not taken
-// again.
+// Each step is one write to the CA Secret, and the next is decided from what is then
+// stored: a crash at any point resumes, and no step is repeated.
 
-// succeed decides which step is next, and what is waited for. The first rule that
-// has one decides.
+// succeed decides the next step, and what is waited for. The first rule that returns
+// a step decides.
 func succeed(d *Decision, s Situation) {
 	if s.ClockErr != nil || d.Problem.Reason == api.CANotYetValid {
-		return // no step by a clock that is wrong
+		return // no step while the clock is wrong
 	}
 	rules := []func(*Decision, Situation){distrust, raise, abandon, promote, prepare, refuse, retire}
 	for _, rule := range rules {
@@ -28,19 +27,19 @@ func succeed(d *Decision, s Situation) {
 	}
 }
 
-// asked reports whether a person asks for something that was not answered.
+// asked reports whether there is a request that was not answered.
 func asked(d *Decision, s Situation) bool { return s.asks(d.State.Rotation.request()) }
 
-// distrust leaves every earlier generation at once, a prepared one too: it lay in
-// the same Secret. A remote CA must be replaced where it is first: to start anew
-// with the same would distrust nothing.
+// distrust drops every earlier generation at once, including a prepared one, whose key
+// was in the same Secret. A remote CA must first be replaced at its place: a fresh
+// start with the same CA would distrust nothing.
 func distrust(d *Decision, s Situation) {
 	if asked(d, s) && s.Request.Mode == api.RotateDistrust && !s.remoteIs(d.State.signing()) {
-		d.Step = freshStep(s, "all before is distrusted: "+s.Request.Reason)
+		d.Step = freshStep(s, "all earlier generations are distrusted: "+s.Request.Reason)
 	}
 }
 
-// raise lifts the mark of the generation that signs before it is used up.
+// raise raises the mark of the signing generation before leaves reach it.
 func raise(d *Decision, s Situation) {
 	g := d.State.signing()
 	if raised(*d.State, s.Now, s.MaxDuration).signing().UsedUntil.After(g.UsedUntil) {
@@ -52,9 +51,9 @@ func raise(d *Decision, s Situation) {
 	}
 }
 
-// abandon forgets a generation that waits and is no longer the remote CA. If the
-// one that signs is, it may be that another of several servers has answered: what
-// waits goes on waiting, unless its root stays in the bundle without it.
+// abandon removes a waiting generation that is no longer the remote CA. If the remote
+// CA is now the signing generation, another of several servers may have answered: the
+// new generation keeps waiting, unless its root stays in the bundle without it.
 func abandon(d *Decision, s Situation) {
 	state, newest := d.State, d.State.Newest()
 	switch {
@@ -63,11 +62,11 @@ func abandon(d *Decision, s Situation) {
 		d.Step = Step{Kind: StepAbandon, Why: noRemote}
 	case s.Remote == nil || s.remoteIs(newest):
 	case !s.remoteIs(state.signing()), abandoned(*state).Bundle(s.Now).Hash() == state.Bundle(s.Now).Hash():
-		d.Step = Step{Kind: StepAbandon, Why: "the remote CA is another: " + s.remoteAnswer()}
+		d.Step = Step{Kind: StepAbandon, Why: "the remote CA has changed: " + s.remoteAnswer()}
 	}
 }
 
-// promote lets the generation that waits sign, once its root is trusted.
+// promote makes the waiting generation sign once its root is trusted.
 func promote(d *Decision, s Situation) {
 	if !d.State.waiting() {
 		return
@@ -76,17 +75,17 @@ func promote(d *Decision, s Situation) {
 	deadline := signing.Ends().Add(-s.Soak)
 	soaked := newest.TrustedAt.Add(s.Soak)
 	if d.State.replacing() {
-		deadline = signing.Ends() // there is nothing before it that ends
+		deadline = signing.Ends() // no earlier generation is about to expire
 	}
 	trust := viewTrust(s, d.State.bundle(s.ExtraRoots, s.Now).Hash(), newest.Number)
 	switch {
 	case !s.Now.Before(deadline):
-		d.Step = Step{Kind: StepPromote, Why: "the generation before ends at " + formatTime(signing.Ends()) + ": there is no time to wait"}
+		d.Step = Step{Kind: StepPromote, Why: "the previous generation expires at " + formatTime(signing.Ends()) + ": there is no time to wait"}
 		return
 	case trust.missing != "":
 		d.Waiting = trust.missing
 		if !trust.until.IsZero() {
-			d.warn(api.SuccessionHeldUp, "targets of these namespaces refuse the root of %s, or do not keep it: %s. It waits for them until %s; their clients fail after that. ConfigMap %s names them",
+			d.warn(api.SuccessionHeldUp, "targets in these namespaces refuse the root of %s, or do not keep it: %s. It waits for them until %s; their clients fail after that. ConfigMap %s lists them",
 				newest, s.Trust.Namespaces, formatTime(trust.until), api.TrustStatusName)
 			d.lookAt(trust.until)
 		}
@@ -94,10 +93,10 @@ func promote(d *Decision, s Situation) {
 		d.Step = Step{Kind: StepTrusted, Why: fmt.Sprintf("%d of %d targets hold its root", s.Trust.Holding, s.Trust.Targets)}
 		return
 	case s.Now.Before(soaked):
-		d.Waiting = fmt.Sprintf("%s; pods get it until %s", holding(s.Trust), formatTime(soaked))
+		d.Waiting = fmt.Sprintf("%s; pods get it by %s", holding(s.Trust), formatTime(soaked))
 		d.lookAt(soaked)
 	case newest.Origin == OriginRemote && !s.remoteIs(newest):
-		d.Waiting = "every target holds the new root, and the remote CA does not sign with its key: " + s.remoteAnswer()
+		d.Waiting = "every target holds the new root, but the remote CA does not sign with its key: " + s.remoteAnswer()
 	default:
 		d.Step = Step{Kind: StepPromote, Why: "its root is trusted everywhere"}
 		if trust.without != "" {
@@ -108,7 +107,7 @@ func promote(d *Decision, s Situation) {
 	d.lookAt(deadline)
 }
 
-// prepare makes the next generation, when something asks for one.
+// prepare creates the next generation when one is needed.
 func prepare(d *Decision, s Situation) {
 	step := plan(d, s)
 	switch {
@@ -121,7 +120,7 @@ func prepare(d *Decision, s Situation) {
 	}
 }
 
-// refuse answers a request that cannot be met.
+// refuse refuses a request that cannot be fulfilled.
 func refuse(d *Decision, s Situation) {
 	if s.RequestErr != nil {
 		d.warn(api.RotationInvalid, "%v", s.RequestErr)
@@ -134,15 +133,15 @@ func refuse(d *Decision, s Situation) {
 	case s.Request.Mode == api.RotateReplaceLost:
 		why = "the CA is neither lost nor corrupt"
 	case newest.Origin == OriginRemote || s.HasRemote:
-		why = "the CA is remote: replace it there, and this signer follows"
+		why = "the CA is remote: replace it there, and the signer follows"
 	default:
 		why = ladder(d.State.Generations).leftOut(s.Now) + fmt.Sprintf(": at most %d cross-certificates are served. Use --force to leave such clients out", maxCrosses)
 	}
 	d.Step = Step{Kind: StepRefuse, Why: why}
 }
 
-// retire takes out of the bundle what no client needs, and forgets what no chain
-// does.
+// retire removes roots that no client needs, and cross-certificates that no chain
+// needs.
 func retire(d *Decision, s Situation) {
 	next, at := tidied(*d.State, s.Now)
 	if !at.IsZero() {

@@ -81,7 +81,7 @@ func TestForcedSuccession(t *testing.T) {
 
 	for what, trust := range map[string]api.TrustStatus{
 		"is the rotator running?":                     {},
-		"has not taken up the new bundle":             {BundleHash: "older", Targets: 3, Holding: 3},
+		"has not observed the new bundle":             {BundleHash: "older", Targets: 3, Holding: 3},
 		"2 of 3 targets hold the new root; not: X":    {BundleHash: waiting.Bundle(s.Now).Hash(), Targets: 3, Holding: 2, Pending: 1, NotHolding: []api.TrustTarget{{Message: "X"}}},
 		"kubectl servingcert rotate-ca --proceed 2":   {BundleHash: waiting.Bundle(s.Now).Hash(), Targets: 3, Holding: 2, Refusing: 1, NotHolding: []api.TrustTarget{{Message: "X"}}},
 		"1 of 3 targets hold the new root; not: X; Y": {BundleHash: waiting.Bundle(s.Now).Hash(), Targets: 3, Holding: 1, Pending: 2, NotHolding: []api.TrustTarget{{Message: "X"}, {Message: "Y"}}},
@@ -92,7 +92,7 @@ func TestForcedSuccession(t *testing.T) {
 	s.trusted()
 	s.take(StepTrusted)
 	d := s.take("")
-	assert.Contains(t, d.Waiting, "pods get it until 2026-03-01T12:07:00Z")
+	assert.Contains(t, d.Waiting, "pods get it by 2026-03-01T12:07:00Z")
 	assert.Equal(t, s.Now.Add(s.Soak), d.Next)
 	s.Now = s.Now.Add(s.Soak - time.Second)
 	s.take("")
@@ -157,7 +157,7 @@ func TestRefusalGrace(t *testing.T) {
 	}
 	const (
 		waits    = "9 targets hold the new root; not: X"
-		forAtime = ". Of these namespaces it waits for no target beyond 2026-03-04T12:00:00Z: bank. To go on without those: kubectl servingcert rotate-ca --proceed 2"
+		forAtime = ". It does not wait for targets in these namespaces after 2026-03-04T12:00:00Z: bank. To continue without them: kubectl servingcert rotate-ca --proceed 2"
 	)
 	tests := []struct {
 		name    string
@@ -172,7 +172,7 @@ func TestRefusalGrace(t *testing.T) {
 		{"one is to be written, and others are late", trust(2, 2, 0, 3), "5 of " + waits, false},
 		{"one of a namespace refuses", trust(0, 1, 1, 0), "8 of " + waits + forAtime, true},
 		{"one of a namespace lost it again", trust(1, 0, 1, 0), "8 of " + waits + forAtime, true},
-		{"one of the cluster refuses", trust(0, 1, 0, 0), "8 of " + waits + ". To go on without those: kubectl servingcert rotate-ca --proceed 2", false},
+		{"one of the cluster refuses", trust(0, 1, 0, 0), "8 of " + waits + ". To continue without them: kubectl servingcert rotate-ca --proceed 2", false},
 		{"one of each refuses", trust(0, 2, 1, 0), "7 of " + waits + forAtime, false},
 		{"counts that contradict each other", trust(0, 0, 0, 1), "9 of " + waits, false},
 		{"more wait for the end of the grace than there are", trust(0, 0, 1, 0), "9 of " + waits + forAtime, false},
@@ -210,7 +210,7 @@ func TestRefusalGrace(t *testing.T) {
 			s.Now = s.Now.Add(s.Soak)
 			d = s.take(StepPromote)
 			if tt.ends {
-				assert.Equal(t, "targets of these namespaces have not held its root for 72h0m0s: bank", d.Step.Why)
+				assert.Equal(t, "targets in these namespaces have not held its root for 72h0m0s: bank", d.Step.Why)
 			}
 		})
 	}
@@ -230,7 +230,7 @@ func TestPromoteDespite(t *testing.T) {
 	s.PromoteDespite = 2
 	s.take(StepTrusted)
 	s.Now = s.Now.Add(s.Soak)
-	assert.Equal(t, "3 of 3 targets do not hold its root, and a person lets it sign without those", s.take(StepPromote).Step.Why)
+	assert.Equal(t, "3 of 3 targets do not hold its root, and a person allowed it to sign without them", s.take(StepPromote).Step.Why)
 }
 
 // What is published names a few targets: the trust status names more.
@@ -245,7 +245,7 @@ func TestWaitingIsBounded(t *testing.T) {
 	}
 	d := s.take("")
 	assert.Less(t, len(d.Waiting), 4<<10)
-	assert.Contains(t, d.Waiting, "; 5000 in all: see ConfigMap servingcert-trust-status. Of these")
+	assert.Contains(t, d.Waiting, "; 5000 in total: see ConfigMap servingcert-trust-status. It does not wait")
 }
 
 // A fourth within the life of the first would need a fourth cross.
@@ -267,7 +267,7 @@ func TestAFourthIsRefused(t *testing.T) {
 	s.Import = &imported
 	d := s.take("")
 	require.Len(t, d.Warnings, 1)
-	assert.Contains(t, d.Warnings[0].Message, "could not verify a new generation: it is imported when that root has expired")
+	assert.Contains(t, d.Warnings[0].Message, "could not verify a new generation: it is imported after that root has expired")
 	s.Import = nil
 	s.take("")
 

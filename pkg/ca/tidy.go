@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// tidied returns the state without what is no longer needed, and when next there
-// will be such; zero: never. A cross-certificate is forgotten when it has expired,
-// and a generation when the cross-certificate that it signed is.
+// tidied returns the state without what is no longer needed, and when something will
+// next be removed; zero: never. A cross-certificate is removed when it has expired,
+// and a generation when the cross-certificate that it signed is removed.
 func tidied(s State, now time.Time) (State, time.Time) {
 	var next time.Time
 	due := func(at time.Time) bool {
@@ -32,11 +32,10 @@ func tidied(s State, now time.Time) (State, time.Time) {
 	return s, next
 }
 
-// retireRoots takes roots out of the bundle: of generations whose last leaf has ended,
-// once no leaf of a later one is served with a chain that leads there. Until then a
-// client that is still without a newer root needs it, and so does GnuTLS (see
-// narrower). What is below a root that is taken out goes with it: no chain leads
-// there either.
+// retireRoots removes from the bundle the roots of generations whose last leaf has
+// expired, once no leaf of a later one is served with a chain that leads there. Until
+// then a client without a newer root needs it, and so does GnuTLS (see narrower). Older
+// roots than a removed one go with it: no chain leads to them either.
 func retireRoots(s State, due func(time.Time) bool) {
 	for i := range s.signingIndex() {
 		if g := s.Generations[i]; !due(g.UsedUntil.Add(clockMargin)) {
@@ -44,7 +43,7 @@ func retireRoots(s State, due func(time.Time) bool) {
 		}
 		next := s.Generations[i+1]
 		if next.Root.Equal(s.Generations[i].Root) {
-			continue // it goes when the next does
+			continue // it is retired with the next one
 		}
 		if leads := next.Cross != nil && !s.Generations[i].narrower(next); leads && !due(next.Cross.NotAfter) {
 			continue

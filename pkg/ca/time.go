@@ -6,12 +6,12 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// clockMargin is by how much the clocks of clients and of two signers may differ:
-// as much as certificates are backdated by.
+// clockMargin is the allowed difference between the clocks of clients and signers:
+// the time by which certificates are backdated.
 const clockMargin = pki.Backdate
 
-// seconds returns t in the precision in which times are stored.
+// seconds returns t in the precision of stored times.
 func seconds(t time.Time) time.Time { return t.UTC().Truncate(time.Second) }
 
-// formatTime returns t as messages show it.
+// formatTime returns t in the format of messages.
 func formatTime(t time.Time) string { return t.UTC().Format(time.RFC3339) }

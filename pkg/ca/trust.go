@@ -8,8 +8,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// ParseTrust reads the data of ConfigMap api.TrustStatusName. One that is damaged
-// counts as a target that does not hold the bundle.
+// ParseTrust reads the data of ConfigMap api.TrustStatusName. If the data is damaged,
+// that counts as a target that does not hold the bundle.
 func ParseTrust(data map[string]string) api.TrustStatus {
 	s, err := api.ParseTrustStatus(data)
 	if err != nil {
@@ -18,34 +18,32 @@ func ParseTrust(data map[string]string) api.TrustStatus {
 	return s
 }
 
-// maxNamed is how many targets a message names that do not hold the bundle. The
-// trust status names more.
+// maxNamed is how many targets without the bundle a message names. The trust status
+// names more.
 const maxNamed = 5
 
-// trustView is what the trust status says about a bundle, and what follows from it
-// for the generation that waits.
+// trustView is whether the targets hold a bundle, for the waiting generation.
 type trustView struct {
-	// missing says which targets are waited for, "" if none is.
+	// missing describes the targets that the generation waits for; "" for none.
 	missing string
-	// until is when the wait for refusals is over; zero: nothing is waited for that
-	// has such an end.
+	// until is when the wait for refusing targets ends; zero if there is no such limit.
 	until time.Time
-	// without says which targets are left behind, "" if none is.
+	// without describes the targets that are left behind; "" for none.
 	without string
 }
 
-// viewTrust judges whether the generation may sign, by who holds the bundle of the
-// hash. Nothing is left behind that does not refuse the bundle, unless a person says
-// so: see api.TrustGrace and api.TrustLate for who counts.
+// viewTrust decides whether the generation may sign, from the targets that hold the
+// bundle with the hash. Only targets that refuse the bundle are left behind, unless a
+// person decides otherwise: see api.TrustGrace and api.TrustLate for which count.
 func viewTrust(s Situation, bundleHash string, generation int) trustView {
 	t := s.Trust
 	switch {
 	case t.BundleHash == "":
-		return trustView{missing: fmt.Sprintf("ConfigMap %s does not say that targets hold the bundle: is the rotator running?", api.TrustStatusName)}
+		return trustView{missing: fmt.Sprintf("ConfigMap %s does not report which targets hold the bundle: is the rotator running?", api.TrustStatusName)}
 	case t.BundleHash != bundleHash:
-		return trustView{missing: "the rotator has not taken up the new bundle yet"}
+		return trustView{missing: "the rotator has not observed the new bundle yet"}
 	case s.PromoteDespite == generation && t.Pending+t.Refusing > 0:
-		return trustView{without: fmt.Sprintf("%d of %d targets do not hold its root, and a person lets it sign without those", t.Pending+t.Refusing, t.Targets)}
+		return trustView{without: fmt.Sprintf("%d of %d targets do not hold its root, and a person allowed it to sign without them", t.Pending+t.Refusing, t.Targets)}
 	case s.PromoteDespite == generation:
 		return trustView{}
 	}
@@ -55,15 +53,15 @@ func viewTrust(s Situation, bundleHash string, generation int) trustView {
 	case t.HoldingUp() == 0 && t.Grace == 0:
 		return trustView{}
 	case t.HoldingUp() == 0 && over:
-		return trustView{without: fmt.Sprintf("targets of these namespaces have not held its root for %s: %s", s.RefusalGrace, t.Namespaces)}
+		return trustView{without: fmt.Sprintf("targets in these namespaces have not held its root for %s: %s", s.RefusalGrace, t.Namespaces)}
 	}
 	v := trustView{missing: holding(t) + "; not: " + named(t)}
 	if t.Grace > 0 && !t.Since.IsZero() && !over {
 		v.until = graceEnds
-		v.missing += fmt.Sprintf(". Of these namespaces it waits for no target beyond %s: %s", formatTime(graceEnds), t.Namespaces)
+		v.missing += fmt.Sprintf(". It does not wait for targets in these namespaces after %s: %s", formatTime(graceEnds), t.Namespaces)
 	}
 	if t.Pending == 0 || t.Grace > 0 {
-		v.missing += fmt.Sprintf(". To go on without those: kubectl servingcert rotate-ca --proceed %d", generation)
+		v.missing += fmt.Sprintf(". To continue without them: kubectl servingcert rotate-ca --proceed %d", generation)
 	}
 	return v
 }
@@ -78,5 +76,5 @@ func named(t api.TrustStatus) string {
 	if len(lines) <= maxNamed {
 		return strings.Join(lines, "; ")
 	}
-	return strings.Join(lines[:maxNamed], "; ") + fmt.Sprintf("; %d in all: see ConfigMap %s", t.Pending+t.Refusing, api.TrustStatusName)
+	return strings.Join(lines[:maxNamed], "; ") + fmt.Sprintf("; %d in total: see ConfigMap %s", t.Pending+t.Refusing, api.TrustStatusName)
 }

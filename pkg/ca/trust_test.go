@@ -33,7 +33,7 @@ func TestViewTrust(t *testing.T) {
 	assert.Zero(t, view.until, "no target is given a grace")
 
 	refused := with(func(t *api.TrustStatus) { t.Holding, t.Pending, t.Refusing = 7, 1, 1 })
-	assert.Equal(t, "2 of 9 targets do not hold its root, and a person lets it sign without those", viewTrust(despite(refused), "x", 2).without)
+	assert.Equal(t, "2 of 9 targets do not hold its root, and a person allowed it to sign without them", viewTrust(despite(refused), "x", 2).without)
 	assert.Equal(t, trustView{}, viewTrust(despite(with(func(*api.TrustStatus) {})), "x", 2), "nobody is left behind")
 }
 
@@ -48,5 +48,5 @@ func TestNamedTargets(t *testing.T) {
 	assert.Contains(t, named(targets(maxNamed)), "target-4")
 	assert.NotContains(t, named(targets(maxNamed)), "in all")
 	assert.NotContains(t, named(targets(maxNamed+1)), "target-5")
-	assert.Contains(t, named(targets(maxNamed+1)), "; 6 in all: see ConfigMap servingcert-trust-status")
+	assert.Contains(t, named(targets(maxNamed+1)), "; 6 in total: see ConfigMap servingcert-trust-status")
 }

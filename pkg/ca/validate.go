@@ -9,8 +9,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// validate returns what precisely is wrong with the state, or nil. Errors name the
-// Secret's keys and hold nothing of the private ones.
+// validate returns an error if the state is not valid. Errors name the Secret's keys
+// and never contain private key material.
 func validate(s State) error {
 	if len(s.Generations) == 0 {
 		return fmt.Errorf("%s: must list at least one generation", keyState)
@@ -61,10 +61,10 @@ func validateSigning(s State) error {
 	}
 	for _, g := range s.Generations[i:] {
 		if g.Key == nil && g.Origin != OriginRemote {
-			return fmt.Errorf("%s: missing: only generations before the one that signs (%d) have no key", privateKey(g.Number), s.Signing)
+			return fmt.Errorf("%s: missing: only generations older than the one that signs (%d) have no key", privateKey(g.Number), s.Signing)
 		}
 		if g.Retired {
-			return fmt.Errorf("%s: generation %d is retired, and generation %d signs: only older generations than that can be retired", keyState, g.Number, s.Signing)
+			return fmt.Errorf("%s: generation %d is retired, but generation %d signs: only older generations can be retired", keyState, g.Number, s.Signing)
 		}
 	}
 	return nil
@@ -97,8 +97,8 @@ func isSelfSigned(c *x509.Certificate) bool {
 	return c.CheckSignature(c.SignatureAlgorithm, c.RawTBSCertificate, c.Signature) == nil
 }
 
-// validateIntermediates checks that each is signed by the next, and the last by
-// the root.
+// validateIntermediates checks that each intermediate is signed by the next, and the
+// last by the root.
 func validateIntermediates(g Generation) error {
 	for i, c := range g.Intermediates {
 		if err := validateCA(c); err != nil {
@@ -115,16 +115,16 @@ func validateIntermediates(g Generation) error {
 	return nil
 }
 
-// validateEnd checks that no certificate ends before what was signed under it: no
-// leaf does. One that was put in another's place must not be taken for a CA that
-// has ended, which is replaced at once.
+// validateEnd checks that the CA does not expire before the leaves under it, which a
+// written CA never does. A certificate that was replaced by hand must not be mistaken
+// for an expired CA, which is replaced at once.
 func validateEnd(g Generation) error {
 	key := certificateKey(g.Number)
 	if g.Root.NotAfter.After(g.Ends()) {
 		key = chainKey(g.Number)
 	}
 	if end := g.Ends(); g.UsedUntil.After(end) {
-		return fmt.Errorf("%s: ends at %s, and certificates under it may be in use until %s: it is not the certificate that was written", key, formatTime(end), formatTime(g.UsedUntil))
+		return fmt.Errorf("%s: expires at %s, but certificates under it may be in use until %s: it is not the certificate that was written", key, formatTime(end), formatTime(g.UsedUntil))
 	}
 	return nil
 }
@@ -158,9 +158,9 @@ func validateCross(s State, i int) error {
 	case !bytes.Equal(g.Cross.RawSubject, g.Root.RawSubject):
 		return fmt.Errorf("the subject of the certificate is not the subject of %s", certificateKey(g.Number))
 	case g.Cross.NotAfter.After(g.Root.NotAfter):
-		return fmt.Errorf("the certificate ends after %s, which ends at %s: one of them is not the certificate that was written", certificateKey(g.Number), formatTime(g.Root.NotAfter))
-	case isSelfSigned(g.Cross): // by its key: a CA whose name stays when its key changes issues itself
-		return errors.New("the certificate is self-signed: must be signed by the generation before")
+		return fmt.Errorf("the certificate expires after %s, which expires at %s: one of them is not the certificate that was written", certificateKey(g.Number), formatTime(g.Root.NotAfter))
+	case isSelfSigned(g.Cross): // checked by key: a CA that keeps its name with a new key is not self-signed
+		return errors.New("the certificate is self-signed: must be signed by the previous generation")
 	}
 	if i > 0 {
 		before := s.Generations[i-1]

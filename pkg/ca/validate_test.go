@@ -62,8 +62,8 @@ func TestACertificateThatEndsTooEarlyIsAnother(t *testing.T) {
 	s.ask("overlap", "audit")
 	s.take(StepPrepare)
 	for number, want := range map[int]string{
-		1: "generation-1.crt: ends at 2026-03-01T12:00:00Z, and certificates under it may be in use until 2026-05-31T13:00:00Z: it is not the certificate that was written",
-		2: "generation-2.cross.crt: the certificate ends after generation-2.crt, which ends at 2026-03-01T12:00:00Z: one of them is not the certificate that was written",
+		1: "generation-1.crt: expires at 2026-03-01T12:00:00Z, but certificates under it may be in use until 2026-05-31T13:00:00Z: it is not the certificate that was written",
+		2: "generation-2.cross.crt: the certificate expires after generation-2.crt, which expires at 2026-03-01T12:00:00Z: one of them is not the certificate that was written",
 	} {
 		data := with(s.Secret, nil)
 		data[certificateKey(number)] = pki.EncodeCertificates(ending(t, s.state().Generations[number-1], start))

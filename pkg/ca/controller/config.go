@@ -13,33 +13,33 @@ import (
 	"github.com/servingcert/servingcert/pkg/ca"
 )
 
-// Config is what a Controller is made from.
+// Config configures a Controller.
 type Config struct {
 	// Namespace holds the CA Secret and the status ConfigMap.
 	Namespace string
 	ca.Parameters
 	// Clock returns the time.
 	Clock func() time.Time
-	// CheckClock returns why the clock cannot be relied on: no new generation is
-	// made, and none retires, by such a clock. Nil: it always can.
+	// CheckClock returns an error if the clock is not reliable: then no generation is
+	// created or retired. Nil: the clock is not checked.
 	CheckClock func() error
 	// ManagedExist reports whether any Secret with a managed certificate exists
-	// in the cluster, by a live read. It is called when there is no CA, to tell a
-	// first start from a loss.
+	// in the cluster, by a live read. It is called when there is no CA, to distinguish
+	// a first start from a loss.
 	ManagedExist func(ctx context.Context) (bool, error)
-	// Remote returns the remote CA as it is now. It is called about once a minute.
-	// Nil: the CA is kept here.
+	// Remote returns the current remote CA. It is called about once a minute. Nil: the CA
+	// is not remote.
 	Remote func(ctx context.Context) (ca.Candidate, error)
 	// Leaves returns how many certificates in use each issuer has signed, by the
-	// issuer's pki.Fingerprint, or nil if it has not seen them yet. It is called
+	// issuer's pki.Fingerprint, or nil if they are not counted yet. It is called
 	// every few seconds while certificates are being replaced. Nil: they are not
 	// counted.
 	Leaves func() map[string]int
 	// OnChange is called after the CA changed: another key signs, another chain is
 	// served, another bundle is trusted, or signing became possible or impossible.
-	// It must not block. Nil: nobody needs to know.
+	// It must not block. May be nil.
 	OnChange func()
-	// Registerer gets the metrics. Nil: there are none.
+	// Registerer gets the metrics. Nil: no metrics.
 	Registerer prometheus.Registerer
 }
 
@@ -54,7 +54,7 @@ func (c Config) withDefaults() Config {
 	return c
 }
 
-// Validate returns what is wrong, in terms of the signer's flags, or nil. Zero
+// Validate returns an error that names the signer's flag if a value is not valid. Zero
 // values that have a default are valid.
 func (c Config) Validate() error {
 	if errs := validation.IsDNS1123Label(c.Namespace); len(errs) > 0 {

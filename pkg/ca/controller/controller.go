@@ -21,29 +21,28 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// afterConflict is how long until everything is read again after another writer was
-// faster.
+// afterConflict is the delay before everything is read again after a conflict.
 const afterConflict = 50 * time.Millisecond
 
 // Controller keeps the CA. Its exported methods may be called from several
 // goroutines, before the manager starts and on replicas that do not lead, too.
 type Controller struct {
 	cfg    Config
-	reader client.Reader // live: no private key lies in a cache
+	reader client.Reader // live: no private key is cached
 	writer client.Writer
 	events eventWriter
 
 	current atomic.Pointer[snapshot]
-	// What follows is used by the one reconcile that runs at a time.
+	// The fields below are used only by Reconcile, which runs once at a time.
 	published *api.CAStatus // what this process last saw or wrote in the status ConfigMap
-	// extraRoots are those that were read last.
+	// extraRoots are the extra roots that were last read.
 	extraRoots []*x509.Certificate
 	remote     remoteCA
 	leaves     leafCount
 }
 
-// newController returns a Controller, or what is wrong with its Config. It lacks
-// what Setup takes from the manager.
+// newController returns a Controller without what Setup takes from the manager, or an
+// error if the Config is not valid.
 func newController(cfg Config) (*Controller, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -62,8 +61,8 @@ func (c *Controller) Authority() (*pki.Authority, error) {
 	return s.authority, nil
 }
 
-// Interim returns what signs for the signer's own namespace while there is no CA to
-// sign with; nil if there is, or if none was made.
+// Interim returns the authority for the signer's own namespace while the CA cannot sign;
+// nil if it can, or if there is no interim CA.
 func (c *Controller) Interim() *pki.Authority {
 	s := c.current.Load()
 	if c.cfg.CheckClock() != nil || s.interim != nil && s.interim.OutOfTime(c.cfg.Clock()).Reason != "" {
@@ -82,7 +81,7 @@ func (c *Controller) Ready(*http.Request) error {
 	return nil
 }
 
-// Reconcile looks at the CA and does what is next; the request means nothing.
+// Reconcile carries out the next decision about the CA; the request is ignored.
 func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	found, err := c.gather(ctx)
 	if err != nil {
@@ -100,8 +99,8 @@ func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconc
 	return reconcile.Result{RequeueAfter: decision.RequeueAfter}, nil
 }
 
-// act does what was decided: at most one write to the CA Secret, or, when there is
-// nothing to do for that, one to the status ConfigMap.
+// act carries out the decision: at most one write to the CA Secret, or, if that needs
+// none, one to the status ConfigMap.
 func (c *Controller) act(ctx context.Context, f found, d ca.Decision) error {
 	if !d.RaiseFirst {
 		c.use(ctx, f, d)
@@ -115,7 +114,7 @@ func (c *Controller) act(ctx context.Context, f found, d ca.Decision) error {
 	return c.publish(ctx, f, d)
 }
 
-// take takes the decision's step: everything that can fail first, then one write,
+// take carries out the decision's step: first everything that can fail, then one write,
 // then its event.
 func (c *Controller) take(ctx context.Context, f found, d ca.Decision) error {
 	next, data, err := d.Apply(f.Situation)
@@ -130,7 +129,7 @@ func (c *Controller) take(ctx context.Context, f found, d ca.Decision) error {
 	return nil
 }
 
-// takeInterim takes the step of the interim CA.
+// takeInterim carries out the step of the interim CA.
 func (c *Controller) takeInterim(ctx context.Context, f found, i ca.Interim) error {
 	data, err := i.Apply(f.Situation)
 	if err != nil {
@@ -148,8 +147,8 @@ func (c *Controller) takeInterim(ctx context.Context, f found, i ca.Interim) err
 	return nil
 }
 
-// writeSecret writes the data of a Secret with a CA in one write that fails if the
-// Secret is no longer as it was read; nil: it was absent.
+// writeSecret writes the data of a Secret with a CA in one write, which fails if the
+// Secret has changed since it was read; nil: it was absent.
 func (c *Controller) writeSecret(ctx context.Context, name string, read *corev1.Secret, data map[string][]byte) (*corev1.Secret, error) {
 	if read == nil {
 		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: c.cfg.Namespace, Name: name, Labels: maps.Clone(objectLabels)}, Data: data}
@@ -164,8 +163,8 @@ func (c *Controller) writeSecret(ctx context.Context, name string, read *corev1.
 	return secret, writeError("Secret", name, c.writer.Update(ctx, secret))
 }
 
-// unreadable keeps a CA that was read before: the API server being away does not
-// make it wrong. Without one it is why there is none.
+// unreadable keeps a CA that was read before: it stays valid while the API server is
+// unavailable. Without one, it records why there is no CA.
 func (c *Controller) unreadable(err error) {
 	if old := c.current.Load(); old.problem.Reason == api.CAPending {
 		c.current.Store(&snapshot{problem: api.CAMessage{Reason: api.CAPending, Message: err.Error()}})

@@ -15,17 +15,17 @@ import (
 	"github.com/servingcert/servingcert/pkg/ca"
 )
 
-// Reasons of events on the CA Secret, beside api.CAProblems and api.CAWarnings
+// Reasons of events on the CA Secret, in addition to api.CAProblems and api.CAWarnings
 // (both Warning).
 const (
-	EventCreated   = "CACreated"      // Normal: a CA was made that does not depend on earlier generations
-	EventPrepared  = "CAPrepared"     // Normal: the next generation was made
-	EventAbandoned = "CAAbandoned"    // Normal: it is dropped before it signed: the remote CA is another
-	EventTrusted   = "CATrusted"      // Normal: every target holds its root
-	EventPromoted  = "CAPromoted"     // Normal: it signs
+	EventCreated   = "CACreated"      // Normal: a CA that does not depend on earlier generations was created
+	EventPrepared  = "CAPrepared"     // Normal: the next generation was created
+	EventAbandoned = "CAAbandoned"    // Normal: a generation that has not signed is dropped: the remote CA has changed
+	EventTrusted   = "CATrusted"      // Normal: every target holds the root of the next generation
+	EventPromoted  = "CAPromoted"     // Normal: the next generation signs
 	EventRetired   = "CARetired"      // Normal: an older root left the bundle
-	EventRefused   = "CARefused"      // Warning: a rotation that was asked for is not made
-	EventUsable    = "CAUsable"       // Normal: a problem is over
+	EventRefused   = "CARefused"      // Warning: a requested rotation is refused
+	EventUsable    = "CAUsable"       // Normal: a problem is resolved
 	EventInterim   = "CAInterim"      // Warning: the CA is lost, and an interim CA signs for servingcert's own namespace
 	EventRestored  = "StatusRestored" // Normal: someone changed or deleted the status ConfigMap
 )
@@ -36,14 +36,14 @@ type eventWriter struct {
 	namespace string
 }
 
-// write writes an event on the Secret with the UID, "" if that is absent: the
-// recorder needs a name to point at, and gets no object that holds the data.
+// write writes an event on the Secret with the UID, "" if the Secret is absent: the
+// recorder gets a reference to the Secret, not an object that holds its data.
 func (w eventWriter) write(uid types.UID, eventType, reason, note string) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: api.CASecretName, UID: uid}}
 	w.recorder.Eventf(secret, nil, eventType, reason, reason, "%s", bounded(note))
 }
 
-// bounded keeps a note within what the API server takes (1 kB, events.k8s.io/v1).
+// bounded shortens a note to what the API server accepts (1 kB, events.k8s.io/v1).
 func bounded(note string) string {
 	const limit = 1000
 	if len(note) <= limit {
@@ -52,7 +52,7 @@ func bounded(note string) string {
 	return note[:limit] + "…"
 }
 
-// reportStep logs a step and writes its event, after it was written.
+// reportStep logs a step that was written, and writes its event.
 func (c *Controller) reportStep(ctx context.Context, secret *corev1.Secret, f found, d ca.Decision, next ca.State) {
 	eventType, reason, note := stepEvent(f, d, next)
 	if reason != "" {
@@ -99,7 +99,7 @@ func (c *Controller) reportInterim(ctx context.Context, f found, step ca.Interim
 	}
 }
 
-// reportRestored says that someone else has written the status ConfigMap.
+// reportRestored reports that another writer changed the status ConfigMap.
 func (c *Controller) reportRestored(ctx context.Context, f found, did string) {
 	ctrl.LoggerFrom(ctx).Info("restored the status ConfigMap after someone changed it", "configMap", api.CAStatusName, "change", did)
 	c.events.write(f.uid(), corev1.EventTypeNormal, EventRestored, fmt.Sprintf("someone %s ConfigMap %s; it was restored", did, api.CAStatusName))

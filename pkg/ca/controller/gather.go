@@ -13,8 +13,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/ca"
 )
 
-// found is what one reconcile works with: the situation, and the objects that may
-// be written.
+// found is the input of one reconcile: the situation, and the objects that may be
+// written.
 type found struct {
 	ca.Situation
 	secret *corev1.Secret    // nil if absent
@@ -23,7 +23,7 @@ type found struct {
 	interim *corev1.Secret
 }
 
-// uid returns the UID of the CA Secret, "" if that is absent.
+// uid returns the UID of the CA Secret; "" if it is absent.
 func (f found) uid() types.UID {
 	if f.secret == nil {
 		return ""
@@ -31,8 +31,8 @@ func (f found) uid() types.UID {
 	return f.secret.UID
 }
 
-// gather reads the objects live: they are small and few, and a cache that is
-// behind could make a loss look like a first start, or a bundle look trusted.
+// gather reads the objects live: they are small and few, and with a stale cache a loss
+// could look like a first start, or a bundle look trusted.
 func (c *Controller) gather(ctx context.Context) (found, error) {
 	f := found{Situation: ca.Situation{Parameters: c.cfg.Parameters, Now: c.cfg.Clock(), LastStatus: c.published}}
 	if err := c.gatherStatus(ctx, &f); err != nil {
@@ -53,11 +53,11 @@ func (c *Controller) gather(ctx context.Context) (found, error) {
 	if c.cfg.Leaves != nil {
 		f.LeavesCounted, f.Leaves = true, c.leaves.get(f.Now)
 	}
-	f.ClockErr = c.cfg.CheckClock() // it is compared with the API server's at each answer
+	f.ClockErr = c.cfg.CheckClock() // compared with the API server's clock at each response
 	return f, nil
 }
 
-// gatherStatus reads the status of the CA and the requests on it, and the trust status.
+// gatherStatus reads the status of the CA, the requests on it, and the trust status.
 func (c *Controller) gatherStatus(ctx context.Context, f *found) (err error) {
 	if f.status, err = c.configMap(ctx, api.CAStatusName); err != nil {
 		return err
@@ -75,8 +75,8 @@ func (c *Controller) gatherStatus(ctx context.Context, f *found) (err error) {
 	return err
 }
 
-// gatherCandidate reads a CA that was not made here: the remote one, or else the
-// one that is to be imported.
+// gatherCandidate reads a CA that was not made here: the remote one, or else the one
+// to import.
 func (c *Controller) gatherCandidate(ctx context.Context, f *found) error {
 	if c.cfg.Remote != nil {
 		f.HasRemote = true
@@ -99,7 +99,7 @@ func (c *Controller) gatherCandidate(ctx context.Context, f *found) error {
 	return nil
 }
 
-// gatherSecret reads the CA, and tells one that is missing from one that never was.
+// gatherSecret reads the CA, and distinguishes a missing CA from one that never existed.
 func (c *Controller) gatherSecret(ctx context.Context, f *found) (err error) {
 	if f.secret, err = c.secret(ctx, api.CASecretName); err != nil {
 		return err
@@ -116,9 +116,9 @@ func (c *Controller) gatherSecret(ctx context.Context, f *found) (err error) {
 	if !f.ManagedExist {
 		return nil
 	}
-	// Another signer may have made the CA, and issued, between the two reads.
-	// Every Secret is issued after its CA was written: if this read does not
-	// find the CA either, it is lost.
+	// Another signer may have created the CA and issued between the two reads. Every
+	// Secret is issued after its CA was written: if this read does not find the CA
+	// either, it is lost.
 	if f.secret, err = c.secret(ctx, api.CASecretName); err != nil || f.secret == nil {
 		return err
 	}
@@ -134,8 +134,8 @@ func (c *Controller) gatherInterim(ctx context.Context, f *found) (err error) {
 	return err
 }
 
-// gatherExtraRoots reads the roots that clients are to trust beside the CA. A mistake in
-// them takes no root away that this process has read before.
+// gatherExtraRoots reads the additional roots that clients must trust. If they are not
+// valid, the roots that this process read before stay.
 func (c *Controller) gatherExtraRoots(ctx context.Context, f *found) error {
 	cm, err := c.configMap(ctx, api.ExtraRootsName)
 	if err != nil {
@@ -171,7 +171,7 @@ func (c *Controller) secret(ctx context.Context, name string) (*corev1.Secret, e
 	return &secret, nil
 }
 
-// read reads one object live and reports whether it is there.
+// read reads one object live and reports whether it exists.
 func (c *Controller) read(ctx context.Context, kind, name string, into client.Object) (bool, error) {
 	switch err := c.reader.Get(ctx, c.key(name), into); {
 	case err == nil:

@@ -28,7 +28,7 @@ var (
 		[]string{"generation", "subject", "state"}, nil)
 )
 
-// collector gives the metrics of a Controller.
+// collector collects the metrics of a Controller.
 type collector struct{ *Controller }
 
 // Describe implements prometheus.Collector.
@@ -38,8 +38,8 @@ func (c collector) Describe(ch chan<- *prometheus.Desc) {
 	}
 }
 
-// Collect implements prometheus.Collector. A replica that does not lead knows
-// nothing of the CA and gives no series.
+// Collect implements prometheus.Collector. A replica that does not lead has not read
+// the CA and returns no series.
 func (c collector) Collect(ch chan<- prometheus.Metric) {
 	s := c.current.Load()
 	if s.standby {
@@ -72,7 +72,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// role returns how metrics call what a generation is there for.
+// role returns the role of a generation in metrics.
 func role(g ca.Generation, signing int) string {
 	switch {
 	case g.Number == signing:

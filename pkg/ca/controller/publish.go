@@ -23,15 +23,15 @@ var objectLabels = map[string]string{
 	"app.kubernetes.io/component": "ca",
 }
 
-// publish brings the status ConfigMap to what was decided, if that is anything.
+// publish updates the status ConfigMap to the decided status, if any.
 func (c *Controller) publish(ctx context.Context, f found, d ca.Decision) error {
 	last := c.published
 	switch {
 	case d.Status == nil:
 		return nil
 	case f.status == nil:
-		// The request of an apply has the name in it, so that the right to create can be
-		// narrowed to it. Of one that was made meanwhile, nothing is taken over: a conflict.
+		// An apply request contains the name, so that RBAC can restrict creation to it. If
+		// another client has created the ConfigMap meanwhile, the apply is a conflict.
 		cm := applycorev1.ConfigMap(api.CAStatusName, c.cfg.Namespace).WithLabels(objectLabels).WithData(d.Status.Data())
 		if err := c.writer.Apply(ctx, cm, client.FieldOwner(fieldManager)); err != nil {
 			return writeError("ConfigMap", api.CAStatusName, err)
@@ -51,8 +51,8 @@ func (c *Controller) publish(ctx context.Context, f found, d ca.Decision) error 
 	return nil
 }
 
-// sameStatus reports whether the ConfigMap is as it is to be. Annotations, and
-// labels beside ours, are its users'.
+// sameStatus reports whether the ConfigMap is up to date. Annotations and other labels
+// than ours belong to its users.
 func sameStatus(cm *corev1.ConfigMap, data map[string]string) bool {
 	for key, value := range objectLabels {
 		if cm.Labels[key] != value {
@@ -62,7 +62,7 @@ func sameStatus(cm *corev1.ConfigMap, data map[string]string) bool {
 	return len(cm.BinaryData) == 0 && maps.Equal(cm.Data, data)
 }
 
-// withStatus returns a copy of the ConfigMap as it is to be.
+// withStatus returns an updated copy of the ConfigMap.
 func withStatus(cm *corev1.ConfigMap, data map[string]string) *corev1.ConfigMap {
 	cm = cm.DeepCopy()
 	if cm.Labels == nil {

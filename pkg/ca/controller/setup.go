@@ -33,9 +33,9 @@ const (
 	longestWait = 30 * time.Second
 )
 
-// Setup adds a Controller to the manager, to run where that leads, and returns it.
-// It watches the Secrets of its namespace and one ConfigMap, their metadata only,
-// through a cache of its own: the manager's is left as it is.
+// Setup adds a Controller to the manager, which runs it while it leads, and returns it.
+// It watches the metadata of the Secrets of its namespace and of one ConfigMap, through
+// a cache of its own, so that the manager's cache is unchanged.
 func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 	c, err := newController(cfg)
 	if err != nil {
@@ -59,12 +59,12 @@ func (c *Controller) addTo(mgr manager.Manager) error {
 	if err != nil {
 		return err
 	}
-	// The right to watch ConfigMaps is by name, and a cache has one selector a kind.
+	// RBAC restricts the watch of ConfigMaps by name, and a cache has one selector per kind.
 	extra, err := c.newCache(mgr, api.ExtraRootsName)
 	if err != nil {
 		return err
 	}
-	ctx := context.Background() // of calls that do not wait
+	ctx := context.Background() // for calls that do not wait
 	if err := errors.Join(
 		facts.Warm(ctx, watched, metadataOf("Secret"), metadataOf("ConfigMap")),
 		facts.Warm(ctx, extra, metadataOf("ConfigMap")),
@@ -88,8 +88,8 @@ func (c *Controller) addTo(mgr manager.Manager) error {
 	return nil
 }
 
-// newCache returns a cache of Secrets of the namespace, and of the ConfigMap with the
-// name, which runs with the manager.
+// newCache returns a cache of the Secrets of the namespace and of the named ConfigMap.
+// It runs with the manager.
 func (c *Controller) newCache(mgr manager.Manager, configMap string) (cache.Cache, error) {
 	made, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient:        mgr.GetHTTPClient(),
@@ -109,7 +109,7 @@ func (c *Controller) newCache(mgr manager.Manager, configMap string) (cache.Cach
 	return made, nil
 }
 
-// theOnly request: there is one CA.
+// theOnly is the one request: there is one CA.
 var theOnly = reconcile.Request{NamespacedName: client.ObjectKey{Name: api.CASecretName}}
 
 // once starts the first reconcile: on a first start there is nothing to watch.

@@ -18,12 +18,11 @@ import (
 type snapshot struct {
 	authority *pki.Authority
 	problem   api.CAMessage // zero: there is an authority
-	state     *ca.State     // of the authority or problem; nil where there is none
+	state     *ca.State     // of the authority or problem; nil if there is none
 	phase     string
 	warnings  []api.CAMessage
 	standby   bool // nothing was reconciled yet
-	// interim is the interim CA, and interimAuthority what signs with it; nil where
-	// none is needed.
+	// interim is the interim CA, interimAuthority its authority; nil if none is needed.
 	interim          *ca.State
 	interimAuthority *pki.Authority
 }
@@ -32,8 +31,8 @@ func standby() *snapshot {
 	return &snapshot{standby: true, problem: api.CAMessage{Reason: api.CAPending, Message: "this process does not lead, or has not read the CA yet"}}
 }
 
-// problemAt returns why the snapshot cannot sign at now, zero if it can. Time may
-// have passed since it was taken, or the clock been set.
+// problemAt returns why the snapshot cannot sign at now; zero if it can. Time may have
+// passed since it was taken, or the clock may have been set.
 func (s *snapshot) problemAt(now time.Time) api.CAMessage {
 	if s.problem.Reason != "" {
 		return s.problem
@@ -41,8 +40,7 @@ func (s *snapshot) problemAt(now time.Time) api.CAMessage {
 	return s.state.OutOfTime(now)
 }
 
-// use makes the decision's CA, or its problem, what Authority returns, and reports
-// it once.
+// use makes Authority return the decision's CA or problem, and reports it once.
 func (c *Controller) use(ctx context.Context, f found, d ca.Decision) {
 	next := &snapshot{authority: d.Authority, problem: d.Problem, state: d.State, warnings: d.Warnings}
 	if d.Status != nil {
@@ -56,7 +54,7 @@ func (c *Controller) use(ctx context.Context, f found, d ca.Decision) {
 	}
 	if next.authority != nil && old.authority != nil && sameAuthority(old.authority, next.authority) &&
 		old.authority.SignUntil.Equal(next.authority.SignUntil) {
-		next.authority = old.authority // what others derived from it stays good
+		next.authority = old.authority // what others derived from it stays valid
 	}
 	c.current.Store(next)
 	c.report(ctx, f, old, next)
@@ -65,8 +63,8 @@ func (c *Controller) use(ctx context.Context, f found, d ca.Decision) {
 	}
 }
 
-// changed reports whether a signer must look at its certificates again. A raised
-// mark alone does not matter to any.
+// changed reports whether the signer must check its certificates again. A raised mark
+// alone does not affect them.
 func changed(old, next *snapshot) bool {
 	if (old.interimAuthority == nil) != (next.interimAuthority == nil) {
 		return true
@@ -77,7 +75,7 @@ func changed(old, next *snapshot) bool {
 	return !sameAuthority(old.authority, next.authority)
 }
 
-// sameAuthority reports whether both are the same but for SignUntil.
+// sameAuthority reports whether both are equal except for SignUntil.
 func sameAuthority(a, b *pki.Authority) bool {
 	return sameIssuer(a.Issuer, b.Issuer) &&
 		slices.EqualFunc(a.Older, b.Older, sameIssuer) &&
@@ -93,7 +91,7 @@ func sameIssuer(a, b pki.Issuer) bool {
 		slices.EqualFunc(a.Ending, b.Ending, (*x509.Certificate).Equal)
 }
 
-// report logs what is new in next, and writes its events.
+// report logs what has changed in next, and writes its events.
 func (c *Controller) report(ctx context.Context, f found, old, next *snapshot) {
 	log := ctrl.LoggerFrom(ctx)
 	if now := next.problem.Reason; now != old.problem.Reason {

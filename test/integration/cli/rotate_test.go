@@ -25,8 +25,8 @@ func TestRotationIsFollowed(t *testing.T) {
 
 	s.ca(t, with(waiting, api.CAWaitingFor, "37 of 40 targets hold the new root; not: ConfigMap shop/x: Pending: not yet"))
 	c.shown(t, "  Wait: generation 1 signs, generation 2 is next; 37 of 40 targets hold the new root; not: ConfigMap shop/x: Pending: not yet\n")
-	s.ca(t, with(waiting, api.CAWaitingFor, "3 of 3 targets hold the new root; pods get it until 2026-03-01T12:05:00Z"))
-	c.shown(t, "pods get it until 2026-03-01T12:05:00Z\n")
+	s.ca(t, with(waiting, api.CAWaitingFor, "3 of 3 targets hold the new root; pods get it by 2026-03-01T12:05:00Z"))
+	c.shown(t, "pods get it by 2026-03-01T12:05:00Z\n")
 	signs := with(stable(), api.CARotation, mine[1], api.CARotationOutcome, "generation 2 was made and signs", api.CAGeneration, "2", api.CALeaves, "3")
 	s.ca(t, with(signs, api.CAPhase, api.PhaseReissue, api.CAReplaced, "1"))
 	c.shown(t, "  Reissue: generation 2 signs, 1 of 3 certificates are signed by it, 2 left\n")

@@ -85,7 +85,7 @@ func TestClockBehindTheCA(t *testing.T) {
 	r = startHere(t, d, options{clock: c})
 	makeService(t, ns, "later")
 	condition := waitReady(t, ns, "later", metav1.ConditionFalse, "CANotYetValid")
-	assert.Contains(t, condition.Message, "the clock of this machine is behind that")
+	assert.Contains(t, condition.Message, "in the future by the clock of this machine")
 	assert.Contains(t, r.log.String(), "CANotYetValid")
 	waitReady(t, ns, "web", metav1.ConditionTrue, "Issued") // it has a certificate
 	require.NoError(t, secretGone(t, ns, "later-tls"))

@@ -161,7 +161,7 @@ func TestWrongFlags(t *testing.T) {
 		"--min-duration=1m":                         `--min-duration: "1m0s": must be at least 15m`,
 		"--default-duration=99999h":                 `--default-duration: "99999h0m0s": must be between --min-duration`,
 		"--max-duration=abc":                        `invalid argument "abc" for "--max-duration"`,
-		"--ca-duration=1h":                          `--ca-duration: "1h0m0s": a third of it must be at least --max-duration plus --ca-soak`,
+		"--ca-duration=1h":                          `--ca-duration: "1h0m0s": must be at least three times --max-duration plus --ca-soak`,
 		"--ca-refusal-grace=0s":                     `--ca-refusal-grace: "0s": must be positive`,
 		"--ca-refusal-grace=-1h":                    `--ca-refusal-grace: "-1h0m0s": must be positive`,
 		"--permit-dns-suffix=*=svc":                 `--permit-dns-suffix: "*=svc": suffix "svc" overlaps "svc"`,

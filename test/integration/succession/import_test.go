@@ -231,7 +231,7 @@ func invalidImports(t *scene, inUse *authority) {
 		{"the key of another", "the private key does not belong to the certificate", with(corev1.TLSPrivateKeyKey, pkcs8(t, inUse.key))},
 		{"the root of another", "is not self-signed", with(api.BundleKey, pki.EncodeCertificates(inUse.cert))},
 		{"expired", "expired", newAuthority(t, "Expired", pki.ECDSAP256, nil, over).forImport(t, pkcs8)},
-		{"under an expired root", "it ends at", newAuthority(t, "Below", pki.ECDSAP256, newAuthority(t, "Expired", pki.ECDSAP256, nil, over), lasting).forImport(t, pkcs8)},
+		{"under an expired root", "it expires at", newAuthority(t, "Below", pki.ECDSAP256, newAuthority(t, "Expired", pki.ECDSAP256, nil, over), lasting).forImport(t, pkcs8)},
 	} {
 		bring(t, c.data)
 		warned := eventually(t, c.name, func(cm *corev1.ConfigMap) bool {

@@ -77,13 +77,13 @@ func TestATenantHoldsUpNobody(test *testing.T) {
 	goesOn(ended)
 	stop()
 	<-over
-	assert.Contains(t, out, ". Of these namespaces it waits for no target beyond ")
-	assert.Contains(t, out, ": hostile. To go on without those: kubectl servingcert rotate-ca --proceed 2")
+	assert.Contains(t, out, ". It does not wait for targets in these namespaces after ")
+	assert.Contains(t, out, ": hostile. To continue without them: kubectl servingcert rotate-ca --proceed 2")
 	assert.Regexp(t, `done: (all \d+ certificates are|1 certificate is) signed by generation 2`, out)
 	requireSaid(t, api.SuccessionHeldUp)
 	assert.Contains(t, said(t, api.SuccessionHeldUp)[0], ": hostile. It waits for them until")
 	requireSaid(t, "CAPromoted")
-	assert.Contains(t, said(t, "CAPromoted")[0], "targets of these namespaces have not held its root for 8s: hostile")
+	assert.Contains(t, said(t, "CAPromoted")[0], "targets in these namespaces have not held its root for 8s: hostile")
 	require.Eventually(t, func() bool { return len(tr.issuers()) == 1 && strings.HasPrefix(tr.issuers()[0], "servingcert CA 2 ") }, waitFor, tick)
 	tr.requireNoFailure(t)
 }
