@@ -5,14 +5,14 @@ import (
 	"encoding/pem"
 )
 
-// What of format Combined is a contract.
+// The names of format Combined, which are a contract.
 const (
 	CombinedFile       = "tls-combined.pem"
 	CombinedAnnotation = "combined-pem"
 )
 
-// Combined is the pair as one file, which some programs read: the key, and then the certificates.
-// cert-manager's output format CombinedPEM has the same order.
+// Combined is the pair in one file, which some programs read: the key, then the certificates, in
+// the order of cert-manager's output format CombinedPEM.
 var Combined = Format{
 	Name:             "combined",
 	Word:             "combined.pem",
@@ -30,15 +30,15 @@ func makeCombined(pair Pair) (map[string][]byte, error) {
 }
 
 func combined(pair Pair) []byte {
-	var newline []byte // a PEM block has to begin on a line of its own
+	var newline []byte // a PEM block begins on its own line
 	if !bytes.HasSuffix(pair.Key, []byte("\n")) {
 		newline = []byte("\n")
 	}
 	return bytes.Join([][]byte{pair.Key, newline, pair.Cert}, nil)
 }
 
-// holdsCombined reports whether the file has the blocks of the pair in their order, and nothing
-// else but white space and what is between the blocks of the pair itself.
+// holdsCombined reports whether the file has the blocks of the pair in order, and otherwise only
+// white space and what is between the blocks of the pair itself.
 func holdsCombined(pair Pair, data map[string][]byte) bool {
 	rest := data[CombinedFile]
 	if bytes.Equal(rest, combined(pair)) {
@@ -60,8 +60,8 @@ func holdsCombined(pair Pair, data map[string][]byte) bool {
 	return len(bytes.TrimSpace(rest)) == 0
 }
 
-// onlyBlock returns the PEM block with which the text begins, but for white space, and the rest.
-// Unlike pem.Decode it does not skip what is damaged: a program may refuse the file for it.
+// onlyBlock returns the PEM block at the start of the text, after white space, and the rest.
+// Unlike pem.Decode it does not skip a damaged block, for which a program may refuse the file.
 func onlyBlock(text []byte) (*pem.Block, []byte) {
 	const begin = "-----BEGIN "
 	text = bytes.TrimSpace(text)

@@ -6,10 +6,10 @@ import (
 	"errors"
 )
 
-// What of format DER is a contract.
+// The names of format DER, which are a contract.
 const (
 	DERCertFile = "cert.der"
-	// DERKeyFile is what cert-manager's output format DER has too.
+	// DERKeyFile is also a key of cert-manager's output format DER.
 	DERKeyFile = "key.der"
 )
 

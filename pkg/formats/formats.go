@@ -1,13 +1,13 @@
-// Package formats is the list of what a Secret, and a volume with its files, can hold beside the
-// pair: further files that follow from certificate and key, for programs that do not read tls.crt
-// and tls.key, or from the CA bundle, for those that do not read ca.crt. Each format of the pair is
-// one file of this package; those of the bundle are in trust.go.
+// Package formats lists the additional files that a Secret and a volume can hold: files that are made
+// of certificate and key, for programs that do not read tls.crt and tls.key, or of the CA bundle,
+// for programs that do not read ca.crt. Each format of the pair is one file of this package; those
+// of the bundle are in trust.go.
 //
-// What a Secret holds of the pair is judged by decoding it where that is cheap. A keystore is not
-// decoded: it is of anybody's making, and says itself how much work that is. It is judged by the
-// digest that was recorded when it was written, [SaltedDigest]. What follows from the bundle is the
-// same in all Secrets and not secret, so it is made to be the same bytes each time, and a digest
-// judges it. What is remembered of a Secret is a [Set] and that digest, never a file.
+// Files of the pair in a Secret are checked by decoding them where that is cheap. A keystore is not
+// decoded: anyone may have written it, and its own parameters set the cost. It is checked by the
+// digest that was recorded when it was written, [SaltedDigest]. Files of the bundle are not secret
+// and have the same bytes in all Secrets, so a digest checks them too. The state that is kept of a
+// Secret is a [Set] and that digest, never a file.
 package formats
 
 import (
@@ -23,13 +23,13 @@ import (
 
 // Format is one kind of files.
 type Format struct {
-	// Name is a word of lower-case letters. A program's entry says {NAME} for the path of the
+	// Name is a word of lower-case letters. In a program's entry {NAME} stands for the path of the
 	// first of the Files.
 	Name string
-	// Word asks for the format in an annotation that lists formats.
+	// Word requests the format in an annotation that lists formats.
 	Word string
-	// Annotation asks for the format where it is "true", and is empty for most: it was there
-	// before the one that lists formats. The domain before it is pkg/api's.
+	// Annotation, without the domain, requests the format if it is "true". It is empty for most
+	// formats, and older than the annotation that lists formats.
 	Annotation string
 	// Variable is the environment variable with the path of the first of the Files; empty for none.
 	Variable string
@@ -37,34 +37,34 @@ type Format struct {
 	Files []string
 	// PrivateKey is true if one of the Files holds the private key.
 	PrivateKey bool
-	// Password is true if the Files are encrypted with that of the Pair.
+	// Password is true if the Files are encrypted with the password of the Pair.
 	Password bool
-	// CredentialBundle is true if a kubelet that makes a pod's key writes the file: that of
-	// podCertificate's credentialBundlePath.
+	// CredentialBundle is true if the file is podCertificate's credentialBundlePath, which a
+	// kubelet that makes a pod's key writes.
 	CredentialBundle bool
-	// Salted is true if the Files are other bytes each time they are made, and are never decoded.
+	// Salted is true if the Files have different bytes each time they are made, and are never
+	// decoded.
 	Salted bool
-	// Make returns the contents of the Files. It is nil, as Holds is, if they do not follow from
-	// the pair but from the roots of the CA bundle.
+	// Make returns the contents of the Files. Make and Holds are nil if the Files are made of the
+	// roots of the CA bundle.
 	Make func(Pair) (map[string][]byte, error)
-	// Holds reports whether the Files, which are all in the data, hold that pair and nothing
-	// else. The data may be of anybody's making: the work must be bounded by its size. It is true
-	// of what Make returned for the pair. It is nil for a Salted format.
+	// Holds reports whether the Files, all of which are in the data, hold the pair and nothing
+	// else. Anyone may have written the data: the work must be bounded by its size. It returns
+	// true for what Make returned for the pair. It is nil for a Salted format.
 	Holds func(pair Pair, data map[string][]byte) bool
-	// MakeRoots returns the content of the only one of the Files: the same bytes for the same
-	// roots and password. It is nil for a format of the pair.
+	// MakeRoots returns the content of the single file: the same bytes for the same roots and
+	// password. It is nil for a format of the pair.
 	MakeRoots func(roots pki.Bundle, password string) ([]byte, error)
 }
 
-// Pair is what is under tls.crt and tls.key of a Secret, in PEM: the certificate with what is
-// served after it, and its key; and with which password files of it are encrypted, empty for
-// [DefaultPassword].
+// Pair is tls.crt and tls.key of a Secret in PEM: the certificate with its chain, and its key;
+// and the password that encrypts files of the pair, empty for [DefaultPassword].
 type Pair struct {
 	Cert, Key []byte
 	Password  string
 }
 
-// list is the list. A Set has a bit for each, so its order means nothing outside a process.
+// list has all formats. A Set has a bit for each, so the order means nothing outside a process.
 var list = []*Format{&Combined, &Keystore, &PBMAC1, &DER, &CA, &Truststore}
 
 // Set is a set of formats.
@@ -81,20 +81,20 @@ func Of(formats ...*Format) (s Set) {
 // All returns the set of all formats.
 func All() Set { return 1<<len(list) - 1 }
 
-// Asked returns the formats whose files a volume has only where they are asked for: all but the CA
-// bundle in PEM, which comes from elsewhere, and is in every volume.
+// Asked returns the formats whose files a volume has only on request: all except the CA bundle in
+// PEM, which has its own source and is in every volume.
 func Asked() Set { return All() &^ Of(&CA) }
 
 // Encrypted returns the formats that have a password.
 func Encrypted() Set { return those(func(f *Format) bool { return f.Password }) }
 
-// Salted returns the formats that are judged by [SaltedDigest].
+// Salted returns the formats that are checked by [SaltedDigest].
 func Salted() Set { return those(func(f *Format) bool { return f.Salted }) }
 
 // CredentialBundles returns the formats that a kubelet makes; there is at most one.
 func CredentialBundles() Set { return those(func(f *Format) bool { return f.CredentialBundle }) }
 
-// OfRoots returns the formats that follow from the roots of the CA bundle, and not from the pair.
+// OfRoots returns the formats that are made of the roots of the CA bundle, not of the pair.
 func OfRoots() Set { return those(func(f *Format) bool { return f.MakeRoots != nil }) }
 
 func those(are func(*Format) bool) (s Set) {
@@ -106,7 +106,7 @@ func those(are func(*Format) bool) (s Set) {
 	return s
 }
 
-// HoldsPrivateKey reports whether the file is one of a format with the private key.
+// HoldsPrivateKey reports whether the file belongs to a format with the private key.
 func HoldsPrivateKey(file string) bool {
 	for f := range All().Formats() {
 		if f.PrivateKey && slices.Contains(f.Files, file) {
@@ -140,7 +140,7 @@ func (s Set) Files() []string {
 	return files
 }
 
-// Make returns the files of all formats of the set that follow from the pair, by name.
+// Make returns the files of all formats of the set that are made of the pair, by name.
 func (s Set) Make(pair Pair) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for f := range (s &^ OfRoots()).Formats() {
@@ -155,8 +155,8 @@ func (s Set) Make(pair Pair) (map[string][]byte, error) {
 	return files, nil
 }
 
-// MakeRoots returns the files of all formats of the set that follow from the roots, by name. They
-// must not be changed: all who ask for them get the same.
+// MakeRoots returns the files of all formats of the set that are made of the roots, by name. They
+// are shared by all callers and must not be changed.
 func (s Set) MakeRoots(roots pki.Bundle, password string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	for f := range (s & OfRoots()).Formats() {
@@ -169,8 +169,8 @@ func (s Set) MakeRoots(roots pki.Bundle, password string) (map[string][]byte, er
 	return files, nil
 }
 
-// RootsDigest identifies the files in the data that are of formats which follow from the roots: those
-// that MakeRoots returns, or whatever somebody put there; zero if there are none.
+// RootsDigest returns a digest of the files in the data that belong to formats of OfRoots, whatever
+// their content; zero if there are none.
 func RootsDigest(data map[string][]byte) (digest [sha256.Size]byte) {
 	if sum := digestOf(data, OfRoots().Files()); sum != nil {
 		copy(digest[:], sum)
@@ -178,12 +178,12 @@ func RootsDigest(data map[string][]byte) (digest [sha256.Size]byte) {
 	return digest
 }
 
-// digestOf returns a SHA-256 of those of the files that are in the data, and of what else they are made of;
-// nil if none is.
+// digestOf returns a SHA-256 of the named files that are in the data, and of the other parts; nil if
+// there are no such files.
 func digestOf(data map[string][]byte, names []string, of ...[]byte) []byte {
 	h, some := sha256.New(), false
 	write := func(part []byte) {
-		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part)))) // where one ends and the next begins
+		h.Write(binary.BigEndian.AppendUint64(nil, uint64(len(part)))) // separates the parts
 		h.Write(part)
 	}
 	for _, name := range names {
@@ -202,15 +202,15 @@ func digestOf(data map[string][]byte, names []string, of ...[]byte) []byte {
 	return h.Sum(nil)
 }
 
-// SaltedDigest returns what is recorded of the files in the data that are of Salted formats, made of
-// that pair: a SHA-256, in hexadecimal, of the certificates, the password and the files; empty if
-// there are none. It says no more about the password than the file does.
+// SaltedDigest returns the digest that is recorded of the files of Salted formats in the data: a
+// SHA-256, in hexadecimal, of the pair's certificates, the password and the files; empty if there
+// are none. It reveals no more about the password than the file does.
 func SaltedDigest(data map[string][]byte, pair Pair) string {
 	return hex.EncodeToString(digestOf(data, Salted().Files(), pair.Cert, []byte(pair.password())))
 }
 
-// HeldIn returns the formats of the pair of which the data of a Secret has all files, and which hold
-// it. For the Salted ones recorded is the SaltedDigest of when they were written.
+// HeldIn returns the formats of which the data of a Secret has all files with the content of the pair.
+// recorded is the SaltedDigest from when the Salted ones were written.
 func HeldIn(data map[string][]byte, pair Pair, recorded string) (held Set) {
 	for f := range (All() &^ OfRoots()).Formats() {
 		missing := func(name string) bool { _, there := data[name]; return !there }
@@ -223,7 +223,7 @@ func HeldIn(data map[string][]byte, pair Pair, recorded string) (held Set) {
 	return held
 }
 
-// WithAny returns the formats of which any file is among the names.
+// WithAny returns the formats that have a file among the names.
 func WithAny(names []string) (found Set) {
 	for f := range All().Formats() {
 		if slices.ContainsFunc(f.Files, func(name string) bool { return slices.Contains(names, name) }) {

@@ -12,20 +12,19 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// What of format Keystore is a contract.
+// The names and limits of format Keystore, which are a contract.
 const (
 	KeystoreFile = "keystore.p12"
-	// PBMAC1File is what KeystoreFile is, with a MAC that FIPS 140 allows.
+	// PBMAC1File is KeystoreFile with a MAC that FIPS 140 allows.
 	PBMAC1File = "keystore-pbmac1.p12"
-	// DefaultPassword is the password of a Pair that names none. It is what Java's keytool and
-	// most manuals say.
+	// DefaultPassword is the password of a Pair without one: the default in Java's documentation.
 	DefaultPassword = "changeit"
-	// MinPassword and MaxPassword bound a password, in bytes. Java's keytool refuses a shorter one.
+	// MinPassword and MaxPassword bound a password, in bytes. Java's keytool refuses shorter ones.
 	MinPassword, MaxPassword = 6, 128
 )
 
-// Keystore is the key with its certificate and what is served after it, in PKCS #12, without a
-// root. It is encrypted as OpenSSL 3 and current Java do by default.
+// Keystore is the key with its certificate and chain, without a root, in PKCS #12. The encryption
+// is the default of OpenSSL 3 and current Java.
 var Keystore = Format{
 	Name:       "keystore",
 	Word:       KeystoreFile,
@@ -37,8 +36,8 @@ var Keystore = Format{
 	Make:       func(pair Pair) (map[string][]byte, error) { return makeKeystore(KeystoreFile, pkcs12.Modern2023, pair) },
 }
 
-// PBMAC1 is a Keystore whose MAC is made with PBKDF2 (RFC 9579), and not with the key derivation of
-// PKCS #12, which FIPS 140 does not approve. OpenSSL 3.4 and Java 26 read it, and later ones.
+// PBMAC1 is a Keystore whose MAC is made with PBKDF2 (RFC 9579) instead of the key derivation of
+// PKCS #12, which FIPS 140 does not approve. OpenSSL 3.4, Java 26 and later versions read it.
 var PBMAC1 = Format{
 	Name:       "pbmac",
 	Word:       "pbmac1",
@@ -49,8 +48,8 @@ var PBMAC1 = Format{
 	Make:       func(pair Pair) (map[string][]byte, error) { return makeKeystore(PBMAC1File, pkcs12.Modern2026, pair) },
 }
 
-// CheckPassword returns what is wrong with a password and what is allowed, or "". Programs read
-// passwords out of variables, properties and XML: one of printable ASCII means the same in each.
+// CheckPassword returns what is allowed if the password is not valid, or "". Programs read
+// passwords from variables, properties and XML: printable ASCII means the same in each.
 func CheckPassword(password string) string {
 	if len(password) < MinPassword || len(password) > MaxPassword {
 		return fmt.Sprintf("must be %d to %d bytes", MinPassword, MaxPassword)
@@ -63,7 +62,7 @@ func CheckPassword(password string) string {
 	return ""
 }
 
-// password is that of the pair's files.
+// password returns the password of the pair's files.
 func (p Pair) password() string {
 	if p.Password == "" {
 		return DefaultPassword
@@ -98,7 +97,7 @@ func makeKeystore(name string, encoder *pkcs12.Encoder, pair Pair) (map[string][
 	return map[string][]byte{name: file}, err
 }
 
-// notInStrictFIPS has GODEBUG=fips140=only let go-pkcs12 work, where it would panic: the key and its
-// certificate are joined by an identifier that is a SHA-1. What Make encrypts, it encrypts with AES
-// and PBKDF2 with SHA-256.
+// notInStrictFIPS lets go-pkcs12 work under GODEBUG=fips140=only, where it would panic: the key and
+// its certificate are linked by an identifier that is a SHA-1. The encryption is AES, with PBKDF2
+// and SHA-256.
 func notInStrictFIPS(do func()) { fips140.WithoutEnforcement(do) }

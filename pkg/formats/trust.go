@@ -16,22 +16,21 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// Files of a directory with what a client trusts, and keys of Secrets and ConfigMaps. They are a
-// contract.
+// Files with the roots that a client trusts, and keys of Secrets and ConfigMaps. They are a contract.
 const (
 	// CAFile has the roots of the CA bundle in PEM.
 	CAFile = "ca.crt"
 	// TruststoreFile has the roots of CAFile in PKCS #12.
 	TruststoreFile = "truststore.p12"
-	// PublicBundleFile has the public roots that the operator has configured, and those of
-	// CAFile, in PEM: for variables that replace what a program trusts.
+	// PublicBundleFile has the public roots that the operator configured, and those of CAFile,
+	// in PEM: for variables that replace what a program trusts.
 	PublicBundleFile = "ca-with-public.crt"
 	// PublicTruststoreFile has the roots of PublicBundleFile in PKCS #12.
 	PublicTruststoreFile = "truststore-with-public.p12"
 )
 
-// CA is the CA bundle as a file of the Secret, for programs that read all three from one Secret.
-// A volume has it anyway.
+// CA is the CA bundle as a file of the Secret, for programs that read all three files from one
+// Secret. A volume always has it.
 var CA = Format{
 	Name:      "bundle",
 	Word:      CAFile,
@@ -39,8 +38,8 @@ var CA = Format{
 	MakeRoots: func(roots pki.Bundle, _ string) ([]byte, error) { return roots.PEM(), nil },
 }
 
-// Truststore is the CA bundle in PKCS #12, with the attribute by which Java knows a certificate
-// that it is to trust.
+// Truststore is the CA bundle in PKCS #12, with the attribute that marks a certificate as trusted
+// for Java.
 var Truststore = Format{
 	Name:      "truststore",
 	Word:      TruststoreFile,
@@ -50,15 +49,15 @@ var Truststore = Format{
 	MakeRoots: MakeTruststore,
 }
 
-// MakeTruststore returns the roots in PKCS #12, encrypted as [Keystore] is with the password, empty
-// for [DefaultPassword]. It returns the same bytes for the same roots and password, so that a file
-// can be judged by comparing it: the salts follow from both. Nothing in it is secret.
+// MakeTruststore returns the roots in PKCS #12, encrypted like a [Keystore] with the password, empty
+// for [DefaultPassword]. The salts are derived from the roots and the password, so that equal inputs
+// give equal bytes, and a file can be checked by comparing it. Nothing in it is secret.
 func MakeTruststore(roots pki.Bundle, password string) ([]byte, error) {
 	file, err := NewRoots(roots).Truststore(password)
 	return file.Content, err
 }
 
-// Roots are a bundle with its digest, for a caller that makes files of the same one again and again.
+// Roots is a bundle with its digest, for callers that repeatedly make files of the same bundle.
 type Roots struct {
 	pki.Bundle
 	sum [sha256.Size]byte // of the PEM
@@ -76,7 +75,7 @@ type File struct {
 // NewFile returns the file with the content.
 func NewFile(content []byte) File { return File{content, sha256.Sum256(content)} }
 
-// Truststore returns what [MakeTruststore] does. The few that were made last are remembered.
+// Truststore is [MakeTruststore] with a cache of the most recent files.
 func (r Roots) Truststore(password string) (File, error) {
 	key := truststoreKey{roots: r.sum, password: Pair{Password: password}.password()}
 	return truststores.of(key, func() (File, error) {
@@ -97,8 +96,8 @@ func (r Roots) Truststore(password string) (File, error) {
 	})
 }
 
-// alias is what a program calls the root. Java takes two entries of one alias, in whichever case,
-// for one, so the alias has the beginning of the certificate's digest.
+// alias returns the name of a root for programs. Java merges entries with the same alias, ignoring
+// case, so the alias contains the beginning of the certificate's digest.
 func alias(c *x509.Certificate) string {
 	sum := sha256.Sum256(c.Raw)
 	name := strings.Map(func(r rune) rune {
@@ -110,16 +109,16 @@ func alias(c *x509.Certificate) string {
 	return name[:min(len(name), maxAlias)] + " " + hex.EncodeToString(sum[:8])
 }
 
-// maxAlias is the most characters of a subject in an alias.
+// maxAlias bounds the subject in an alias, in characters.
 const maxAlias = 128
 
-// truststoreKey is what a truststore follows from.
+// truststoreKey is the input of a truststore.
 type truststoreKey struct {
 	roots    [sha256.Size]byte
 	password string
 }
 
-// salts returns the bytes that stand where a keystore has random ones.
+// salts returns the bytes that replace the random ones of a keystore.
 func (k truststoreKey) salts() io.Reader {
 	var salts bytes.Buffer
 	for i := range byte(8) { // two salts and a vector of 16 bytes each are read
@@ -129,11 +128,11 @@ func (k truststoreKey) salts() io.Reader {
 	return &salts
 }
 
-// truststores are those that were made last. All Secrets and ConfigMaps have the same, unless users
-// gave them passwords of their own.
+// truststores caches truststores. All Secrets and ConfigMaps have the same one, except those with
+// their own password.
 var truststores = recent{most: 16}
 
-// recent remembers the files that were made last. It is safe for concurrent use.
+// recent caches the files that were made last. It is safe for concurrent use.
 type recent struct {
 	most int
 
@@ -142,7 +141,7 @@ type recent struct {
 	files []File
 }
 
-// of returns the file of the key, from create if it is not remembered.
+// of returns the file of the key, from create if it is not cached.
 func (r *recent) of(key truststoreKey, create func() (File, error)) (File, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -8,37 +8,35 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// clockSkew is how much the clock of this process and the API server's, which sets
-// creation times, may differ.
+// clockSkew is the allowed difference between the clock of this process and that of the
+// API server, which sets creation times.
 const clockSkew = 2 * time.Minute
 
 // Awaited are the targets of namespaces that a new generation of the CA waits for:
-// those that requested the bundle when it was taken up. A request that comes later,
-// or comes again after it was withdrawn, does not count: otherwise whoever may write
-// ConfigMaps in one namespace could keep a new generation from signing by making new
-// targets for ever.
+// those that requested the bundle when it was first observed. Later requests, and
+// requests that were withdrawn and repeated, do not count: otherwise anyone who may
+// write ConfigMaps in one namespace could keep a new generation from signing by
+// creating new targets.
 //
-// It is what DecideStatus remembers from one call to the next. A new process begins
-// with the zero value, and finds out the same from the trust status and from when
-// the objects were created.
+// It is the state that DecideStatus keeps from one call to the next. A new process
+// starts with the zero value and restores it from the trust status and the creation
+// times of the objects.
 type Awaited struct {
 	hash  string          // of the bundle
-	since time.Time       // when it was taken up
+	since time.Time       // when it was first observed
 	kinds map[string]bool // kinds whose targets were seen since then
-	// held has an entry for each target that is awaited: whether it has held the
-	// bundle.
+	// held has an entry for each awaited target: whether it has held the bundle.
 	held map[TargetID]bool
 }
 
-// next returns what is to be remembered after the situation. Without a bundle it is
-// what was remembered before.
+// next returns the state after the situation; without a bundle it is unchanged.
 func (a Awaited) next(s StatusSituation) Awaited {
 	if s.NoBundle != nil {
 		return a
 	}
 	if a.hash != s.Bundle.Hash {
 		a = Awaited{hash: s.Bundle.Hash, since: takenUp(s)}
-		s.Withdrawn = nil // requests for the bundle before
+		s.Withdrawn = nil // requests for the previous bundle
 	}
 	next := Awaited{hash: a.hash, since: a.since, kinds: map[string]bool{}, held: map[TargetID]bool{}}
 	for _, k := range s.Kinds {
@@ -64,8 +62,8 @@ func (a Awaited) next(s StatusSituation) Awaited {
 	return next
 }
 
-// takenUp returns when the bundle was taken up: by the trust status that an earlier
-// process wrote, or else now.
+// takenUp returns when the bundle was first observed: the time in the trust status that
+// an earlier process wrote, or now.
 func takenUp(s StatusSituation) time.Time {
 	if current, err := api.ParseTrustStatus(s.Current); err == nil && current.BundleHash == s.Bundle.Hash &&
 		!current.Since.IsZero() && !current.Since.After(s.Now) {
@@ -74,8 +72,8 @@ func takenUp(s StatusSituation) time.Time {
 	return s.Now.UTC().Truncate(time.Second)
 }
 
-// weight says how long a target that does not hold the bundle holds up a new
-// generation of the CA.
+// weight is how long a target that does not hold the bundle delays a new generation of
+// the CA.
 type weight int
 
 const (
@@ -84,10 +82,10 @@ const (
 	never                // not at all
 )
 
-// weigh returns the weight of a target that does not hold the bundle. Only
-// administrators write objects of the cluster: those count until they hold it. A
-// target of a namespace that has not held the bundle is about to be written: if that
-// takes too long, it refuses.
+// weigh returns the weight of a target that does not hold the bundle. Cluster-scoped
+// objects, which only administrators write, count until they hold it. A target in a
+// namespace that has never held the bundle is about to be written: if that takes too
+// long, it refuses.
 func (a Awaited) weigh(o openTarget) weight {
 	if o.Key.Namespace == "" {
 		return always
@@ -101,8 +99,8 @@ func (a Awaited) weigh(o openTarget) weight {
 	return always
 }
 
-// namedNamespaces returns the namespaces as the trust status names them: in order, at
-// most api.TrustMaxNamespaces. It says nothing of numbers, which change more often.
+// namedNamespaces returns the namespaces for the trust status: sorted, at most
+// api.TrustMaxNamespaces, without the counts, which change more often.
 func namedNamespaces(targets map[string]int) string {
 	return api.Listed(slices.Sorted(maps.Keys(targets)), api.TrustMaxNamespaces)
 }

@@ -12,25 +12,25 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// BackendTLSPolicy is the kind by which the Gateway API says how gateways call a Service
-// with TLS (GEP-1897, https://gateway-api.sigs.k8s.io/geps/gep-1897/). Older versions have
-// other fields.
+// BackendTLSPolicy is the kind of the Gateway API that configures how gateways connect to a
+// Service with TLS (GEP-1897, https://gateway-api.sigs.k8s.io/geps/gep-1897/). Older versions
+// have other fields.
 var BackendTLSPolicy = schema.GroupVersionKind{Group: "gateway.networking.k8s.io", Version: "v1", Kind: "BackendTLSPolicy"}
 
-// BackendTLS is all that is known of a Service and of the policy with its name.
+// BackendTLS is the input of DecideBackendTLS: a Service and the policy with its name.
 type BackendTLS struct {
 	// Service is nil if there is none, or it is being deleted: its owner reference removes the
 	// policy.
 	Service metav1.Object
-	// OptedIn: the namespace has the label, and so ConfigMap servingcert-ca.crt.
+	// OptedIn: the namespace has the label, and therefore ConfigMap servingcert-ca.crt.
 	OptedIn bool
-	// Policy is the one with the Service's name, nil if there is none.
+	// Policy is the policy with the Service's name; nil if there is none.
 	Policy *unstructured.Unstructured
-	// Others are the names of the other policies that are for the Service.
+	// Others are the names of other policies that target the Service.
 	Others []string
 }
 
-// PolicyAct is what is done to a policy.
+// PolicyAct is an action on a policy.
 type PolicyAct string
 
 const (
@@ -40,26 +40,26 @@ const (
 	PolicyDelete PolicyAct = "delete"
 )
 
-// PolicyCause is why a Service has no policy although it asks for one. Its values are the
-// actions of an event.
+// PolicyCause is why a Service that requests a policy has none. Its values are the actions
+// of an event.
 type PolicyCause string
 
 const (
 	PolicyInvalid    PolicyCause = "ReadAnnotation" // the annotation is neither true nor false
-	PolicyForeign    PolicyCause = "FindPolicy"     // somebody else made one
+	PolicyForeign    PolicyCause = "FindPolicy"     // there is a policy that servingcert did not create
 	PolicyNotOptedIn PolicyCause = "FindNamespace"  // the namespace is not opted in
 )
 
-// PolicyDecision is what to do about a Service's policy, or why it has none although it
-// asks for one.
+// PolicyDecision is what to do about a Service's policy, or why a Service that requests a
+// policy has none.
 type PolicyDecision struct {
 	Act   PolicyAct
 	Cause PolicyCause
 	Why   string // for people; "" without a cause
 }
 
-// DecideBackendTLS returns what to do. The first rule that applies decides. What somebody
-// else made is never changed, nor doubled.
+// DecideBackendTLS returns what to do. The first rule that applies decides. Foreign policies
+// are never changed, and no second policy is created beside them.
 func DecideBackendTLS(s BackendTLS) PolicyDecision {
 	if s.Service == nil {
 		return PolicyDecision{}
@@ -74,9 +74,9 @@ func DecideBackendTLS(s BackendTLS) PolicyDecision {
 	case !wants:
 		return PolicyDecision{}
 	case s.Policy != nil && !ours:
-		return PolicyDecision{Cause: PolicyForeign, Why: fmt.Sprintf("BackendTLSPolicy %s exists and is not servingcert's: it is left alone", s.Policy.GetName())}
+		return PolicyDecision{Cause: PolicyForeign, Why: fmt.Sprintf("BackendTLSPolicy %s exists and is not managed by servingcert: it is not changed", s.Policy.GetName())}
 	case !ours && len(s.Others) > 0:
-		return PolicyDecision{Cause: PolicyForeign, Why: fmt.Sprintf("BackendTLSPolicy %s is for this Service already", slices.Min(s.Others))}
+		return PolicyDecision{Cause: PolicyForeign, Why: fmt.Sprintf("BackendTLSPolicy %s already targets this Service", slices.Min(s.Others))}
 	case !s.OptedIn:
 		return PolicyDecision{Cause: PolicyNotOptedIn, Why: fmt.Sprintf("namespace %s is not labelled %s=%s", s.Service.GetNamespace(), api.LabelInject, api.InjectEnabled)}
 	case !ours:
@@ -87,14 +87,14 @@ func DecideBackendTLS(s BackendTLS) PolicyDecision {
 	return PolicyDecision{}
 }
 
-// IsOwnPolicy reports whether the policy was made here: it says so itself, as who could
-// forge that may write it anyway.
+// IsOwnPolicy reports whether the policy has our label. Whoever can forge the label may
+// write the policy anyway.
 func IsOwnPolicy(policy metav1.Object) bool {
 	return policy.GetLabels()[api.LabelManagedBy] == FieldManager
 }
 
-// NewPolicy returns the policy of a Service: gateways call it with TLS by the name that its
-// certificate has, and verify that with the bundle of its namespace.
+// NewPolicy returns the policy of a Service: gateways connect to it with TLS, with a name
+// that is in its certificate, and verify it with the bundle of its namespace.
 func NewPolicy(service metav1.Object) *unstructured.Unstructured {
 	policy := &unstructured.Unstructured{Object: map[string]any{"spec": map[string]any{
 		"targetRefs": []any{map[string]any{"group": "", "kind": "Service", "name": service.GetName()}},
@@ -111,8 +111,8 @@ func NewPolicy(service metav1.Object) *unstructured.Unstructured {
 	return policy
 }
 
-// holdsPolicy reports whether the policy has what NewPolicy would write; spec.options are
-// its users'.
+// holdsPolicy reports whether the policy has the fields of NewPolicy; spec.options belong to
+// its users.
 func holdsPolicy(policy *unstructured.Unstructured, service metav1.Object) bool {
 	want := NewPolicy(service)
 	same := func(path ...string) bool {
@@ -123,14 +123,14 @@ func holdsPolicy(policy *unstructured.Unstructured, service metav1.Object) bool 
 	return same("spec", "targetRefs") && same("spec", "validation") && reflect.DeepEqual(policy.GetOwnerReferences(), want.GetOwnerReferences())
 }
 
-// PolicyPatch returns the JSON merge patch that makes the policy of a Service what NewPolicy
-// returns, if it is still the one that was read.
+// PolicyPatch returns the JSON merge patch from the policy to NewPolicy's. It applies only
+// if the policy has not changed since it was read.
 func PolicyPatch(policy *unstructured.Unstructured, service metav1.Object) map[string]any {
 	patch := NewPolicy(service).Object
 	spec, _ := patch["spec"].(map[string]any)
 	validation, _ := spec["validation"].(map[string]any)
 	have, _, _ := unstructured.NestedMap(policy.Object, "spec", "validation")
-	for field := range have { // such as wellKnownCACertificates, which would trust others too
+	for field := range have { // such as wellKnownCACertificates, which would trust other CAs too
 		if _, ok := validation[field]; !ok {
 			validation[field] = nil
 		}
@@ -140,7 +140,7 @@ func PolicyPatch(policy *unstructured.Unstructured, service metav1.Object) map[s
 	return patch
 }
 
-// PolicyTargets returns the Services that a policy is for.
+// PolicyTargets returns the Services that a policy targets.
 func PolicyTargets(policy *unstructured.Unstructured) []string {
 	refs, _, _ := unstructured.NestedSlice(policy.Object, "spec", "targetRefs")
 	var names []string

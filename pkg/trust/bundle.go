@@ -12,29 +12,28 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// Bundle is the CA bundle that every target is to hold.
+// Bundle is the CA bundle that every target must hold.
 type Bundle struct {
 	PEM  []byte // never empty
 	Hash string // as pki.Bundle.Hash
-	// Until is when the first of its certificates expires. The bundle is another one
-	// then, although the source has not changed.
+	// Until is when the first of its certificates expires. The bundle then changes,
+	// although the source does not.
 	Until time.Time
 
 	roots pki.Bundle
-	made  *made // the files that are made of it; nil if nobody asks for any
+	made  *made // the files that are made of it; nil if none is requested
 }
 
 // hasPublic reports whether there are files with public roots.
 func (b Bundle) hasPublic() bool { return b.made != nil && len(b.made.public.Certificates()) > 0 }
 
-// bundle is what a key is to hold that has the bundle itself.
+// bundle returns the content of a key that holds the bundle itself.
 func (b Bundle) bundle(key string) content {
 	return content{key: key, value: b.PEM, digest: digest(string(b.PEM))}
 }
 
-// ReadSource returns the bundle of the source ConfigMap, which is nil if it does not
-// exist, as it is to be distributed at now. An error says why there is no bundle to
-// distribute.
+// ReadSource returns the bundle to distribute at now from the source ConfigMap, which is
+// nil if it does not exist. An error says why there is none.
 //
 // The signer writes the bundle and its hash together: a root that someone adds to
 // the bundle by hand is not distributed before the signer removes it.
@@ -42,8 +41,8 @@ func ReadSource(cm *corev1.ConfigMap, now time.Time) (Bundle, error) {
 	return readSource(cm, api.BundleKey, api.CABundleHash, now)
 }
 
-// ReadOwnSource is [ReadSource] for what is called in servingcert's own namespace. While
-// the CA is lost, that has certificates of an interim CA, which nothing else trusts.
+// ReadOwnSource is [ReadSource] for clients of servingcert's own namespace. While the CA
+// is lost, that namespace has certificates of an interim CA, which nothing else trusts.
 func ReadOwnSource(cm *corev1.ConfigMap, now time.Time) (Bundle, error) {
 	if cm == nil || cm.Data[api.CAOwnBundle] == "" {
 		return ReadSource(cm, now)
@@ -51,7 +50,7 @@ func ReadOwnSource(cm *corev1.ConfigMap, now time.Time) (Bundle, error) {
 	return readSource(cm, api.CAOwnBundle, api.CAOwnBundleHash, now)
 }
 
-// readSource returns the bundle under the key, whose hash is under the other.
+// readSource returns the bundle under key; its hash is under hashKey.
 func readSource(cm *corev1.ConfigMap, key, hashKey string, now time.Time) (Bundle, error) {
 	if cm == nil {
 		return Bundle{}, fmt.Errorf("ConfigMap %s does not exist: the signer creates it when it has a CA", api.CAStatusName)
@@ -81,15 +80,15 @@ func readSource(cm *corev1.ConfigMap, key, hashKey string, now time.Time) (Bundl
 	return Bundle{PEM: current.PEM(), Hash: current.Hash(), Until: until, roots: current}, nil
 }
 
-// changesIn returns how long the bundle stays the same if the source does: until the
+// changesIn returns the time until the bundle changes although the source does not: one
 // second after Until, as a certificate is valid up to and including its NotAfter.
 func (b Bundle) changesIn(now time.Time) time.Duration { return b.Until.Sub(now) + time.Second }
 
-// Sources remembers what was read of the source: every target holds the same, and to parse
-// the certificates for each of them costs more than all else that is decided about it. It is
-// safe for concurrent use.
+// Sources caches the bundle of the source: every target holds the same one, and parsing the
+// certificates for each target would cost more than the rest of its decision. It is safe for
+// concurrent use.
 type Sources struct {
-	// Public are the public roots that an operator gives; empty for none.
+	// Public are the public roots that the operator configured; may be empty.
 	Public pki.Bundle
 
 	mu      sync.Mutex
@@ -98,14 +97,14 @@ type Sources struct {
 	read    map[bool]sourced // by whether it is what ReadOwnSource returns
 }
 
-// sourced is what was read of the source at a time.
+// sourced is the result of reading the source at a time.
 type sourced struct {
 	at     time.Time
 	bundle Bundle
 	err    error
 }
 
-// Read returns what [ReadSource] does, or [ReadOwnSource] if own.
+// Read is [ReadSource], or [ReadOwnSource] if own.
 func (s *Sources) Read(cm *corev1.ConfigMap, own bool, now time.Time) (Bundle, error) {
 	read := ReadSource
 	if own {
@@ -131,8 +130,8 @@ func (s *Sources) Read(cm *corev1.ConfigMap, own bool, now time.Time) (Bundle, e
 	return known.bundle, known.err
 }
 
-// holdsAt reports whether the source would be read in the same way: no certificate has expired
-// since. What could not be read will not be later either.
+// holdsAt reports whether reading the source again would give the same result: no certificate
+// has expired since. A source that could not be read stays unreadable.
 func (s sourced) holdsAt(now time.Time) bool {
 	return !now.Before(s.at) && (s.err != nil || !now.After(s.bundle.Until))
 }

@@ -2,8 +2,8 @@ package trust
 
 import "time"
 
-// steady is how long a target must hold the bundle before an earlier loss is
-// forgotten. One that another writer changes back each time never reaches it.
+// steady is how long a target must hold the bundle before an earlier loss no longer
+// counts. A target that another writer keeps changing back never reaches it.
 const steady = time.Minute
 
 // Attempt is the result of a write; the zero value if none was made.
@@ -13,7 +13,7 @@ type Attempt struct {
 	// Gone: it failed because the object, or its namespace, is deleted or being
 	// deleted. The cache is about to show that.
 	Gone bool
-	// Failure says why it failed otherwise; zero if it did not.
+	// Failure is any other reason why it failed; zero if it did not.
 	Failure Judgement
 }
 
@@ -24,28 +24,28 @@ const (
 	ReportNothing    Report = ""
 	ReportRefused    Report = "refused"    // it refuses this bundle for a reason that was not reported yet
 	ReportUnsuitable Report = "unsuitable" // it has no field for the bundle
-	ReportLacks      Report = "lacks"      // some of what it requests cannot be written
-	ReportRestored   Report = "restored"   // the bundle was changed or deleted, and is back
+	ReportLacks      Report = "lacks"      // a part of its request cannot be written
+	ReportRestored   Report = "restored"   // the bundle was changed or deleted, and is restored
 	ReportWritten    Report = "written"    // the bundle was written; a log line, no event
 )
 
-// Outcome is what follows from a decision and the write that it led to.
+// Outcome is the result of a decision and its write.
 type Outcome struct {
-	Record Record // to be kept
+	Record Record // to keep
 	Report Report
 	Retry
 }
 
-// Retry says when to look at a target again.
+// Retry is when to decide about a target again.
 type Retry struct {
-	// Fail: the attempt is an error, which is tried again with a backoff.
+	// Fail: the attempt is an error, and is retried with a backoff.
 	Fail bool
-	// After is when to look again otherwise; 0: when something changes.
+	// After is the delay otherwise; 0: when something changes.
 	After time.Duration
 }
 
-// Conclude returns what follows from the decision that was made in the situation,
-// and from the result of its write.
+// Conclude returns the outcome of the decision in the situation and the result of its
+// write.
 func Conclude(s Situation, d Decision, a Attempt) Outcome {
 	result := d.Held
 	if a.Failure.State != "" {
@@ -56,9 +56,8 @@ func Conclude(s Situation, d Decision, a Attempt) Outcome {
 	return o
 }
 
-// RetryAfter says when to look again after an attempt that the decision led to. An
-// object that is gone, or was changed meanwhile, is not an error: the cache is about
-// to show it.
+// RetryAfter returns when to retry after the attempt. An object that was deleted or
+// changed meanwhile is not an error: the cache is about to show it.
 func RetryAfter(d Decision, a Attempt) Retry {
 	switch {
 	case a.Gone, a.Failure.Reason == ReasonConflict:
@@ -86,8 +85,8 @@ func report(last, next Record, d Decision, a Attempt) Report {
 	return ReportWritten
 }
 
-// recorded returns what is to be kept of the target, given the result (what was
-// decided, or why the write failed) and whether it was written.
+// recorded returns the record to keep of the target. result is what was decided, or why
+// the write failed.
 func recorded(s Situation, result Judgement, wrote bool) Record {
 	next := Record{Judgement: result, hash: s.Bundle.Hash, heldHash: s.Last.heldHash, wrote: s.Last.wrote, wroteAt: s.Last.wroteAt, lacks: s.Lacks}
 	if wrote {

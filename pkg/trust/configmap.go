@@ -15,16 +15,15 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// latestData and latestBinary are what the ConfigMap held that was stripped last.
+// latestData and latestBinary are the content of the ConfigMap that was last stripped.
 var (
 	latestData   atomic.Pointer[map[string]string]
 	latestBinary atomic.Pointer[map[string][]byte]
 )
 
-// StripConfigMap removes from a ConfigMap all but the requested keys, and the names
-// of some of the keys that may not be beside the bundle. Of the values digests are kept.
-// The bundle is the same in all ConfigMaps, so that it is in memory once, and so is the map
-// with nothing else: what is left of the ConfigMap must not be changed.
+// StripConfigMap removes everything from a ConfigMap except digests of the requested keys,
+// and the names of some of the keys that must not be there. Most ConfigMaps have equal
+// content, so their maps are shared in memory: the result must not be changed.
 func StripConfigMap(cm *corev1.ConfigMap, r Request) {
 	data, binary := cm.Data, cm.BinaryData
 	cm.Data, cm.BinaryData = nil, nil
@@ -61,7 +60,7 @@ func StripConfigMap(cm *corev1.ConfigMap, r Request) {
 	cm.BinaryData = latest(&latestBinary, cm.BinaryData, func(a, b map[string][]byte) bool { return maps.EqualFunc(a, b, bytes.Equal) })
 }
 
-// latest returns what was kept of another ConfigMap last, if it is the same.
+// latest returns the content of the last ConfigMap if it is equal to kept, else kept.
 func latest[M ~map[string]V, V any](last *atomic.Pointer[M], kept M, equal func(a, b M) bool) M {
 	if known := last.Load(); known != nil && equal(*known, kept) {
 		return *known
@@ -72,9 +71,9 @@ func latest[M ~map[string]V, V any](last *atomic.Pointer[M], kept M, equal func(
 	return kept
 }
 
-// digest returns what is kept of a value, which only has to be told from the bundle: the value
-// itself if it is no longer than that. No client writes a text that begins like a digest, which is
-// not UTF-8. The digest of a digest is the same.
+// digest returns what is kept of a value, to compare it with the bundle: its digest, or the
+// value itself if that is not longer. A digest is not valid UTF-8, so no client can write a
+// text that looks like one. The digest of a digest is itself.
 func digest(value string) string {
 	if len(value) <= len(digestPrefix)+sha256.Size {
 		return value
@@ -84,14 +83,14 @@ func digest(value string) string {
 
 const digestPrefix = "\xffsha256:"
 
-// digestOf returns the digest of a longer value with that SHA-256.
+// digestOf returns the digest of a longer value with the given SHA-256.
 func digestOf(sum [sha256.Size]byte) string { return digestPrefix + string(sum[:]) }
 
-// maxOtherKeys is how many bytes are kept of the names of keys that may not be beside the bundle.
-// When those keys have been removed, the next are.
+// maxOtherKeys bounds the total length of the names of forbidden keys that are kept. Once those
+// keys are removed, the next ones follow.
 const maxOtherKeys = 1 << 10
 
-// JudgeConfigMap says whether a ConfigMap holds the bundle, and what is made of it, as requested.
+// JudgeConfigMap returns whether a ConfigMap holds the requested bundle and files.
 func JudgeConfigMap(cm *corev1.ConfigMap, r Request, bundle Bundle) Judgement {
 	wanted, err := r.contents(bundle)
 	if err != nil {
@@ -110,7 +109,7 @@ func JudgeConfigMap(cm *corev1.ConfigMap, r Request, bundle Bundle) Judgement {
 	case cm.Immutable != nil && *cm.Immutable:
 		what := "delete and recreate it"
 		if cm.Name == api.BundleName {
-			what = "delete it, and it is made again with the bundle"
+			what = "delete it, and it is created again with the bundle"
 		}
 		return Judgement{StateRefuses, ReasonImmutable, "the ConfigMap is immutable: " + what}
 	case wrong != "":
@@ -119,8 +118,8 @@ func JudgeConfigMap(cm *corev1.ConfigMap, r Request, bundle Bundle) Judgement {
 	return Differs(fmt.Sprintf("key %s must be the only key, but there is key %s", r.Key, others[0]))
 }
 
-// wrongIn says what is wrong with the content's key in a ConfigMap, or "". It does not matter whether
-// that was stripped.
+// wrongIn returns what is wrong with the content's key in a ConfigMap, or "". The ConfigMap may
+// have been stripped.
 func (c content) wrongIn(cm *corev1.ConfigMap) string {
 	text, inData := cm.Data[c.key]
 	held, inBinary := cm.BinaryData[c.key]
@@ -153,7 +152,7 @@ func (r Request) keys(of Files) []string {
 	return keys
 }
 
-// ConfigMapData returns what is to be applied of the data and the binaryData of the ConfigMap.
+// ConfigMapData returns the data and the binaryData to apply to the ConfigMap.
 func ConfigMapData(r Request, bundle Bundle) (data map[string]string, binary map[string][]byte) {
 	wanted, err := r.contents(bundle)
 	if err != nil {
@@ -170,7 +169,7 @@ func ConfigMapData(r Request, bundle Bundle) (data map[string]string, binary map
 	return data, binary
 }
 
-// otherKeys are those of the data that may not be beside the bundle, in order.
+// otherKeys returns the keys of the data that must not be there, sorted.
 func otherKeys(cm *corev1.ConfigMap, r Request) []string {
 	if !r.Alone {
 		return nil
@@ -178,10 +177,10 @@ func otherKeys(cm *corev1.ConfigMap, r Request) []string {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(cm.Data)), func(key string) bool { return key == r.Key })
 }
 
-// ClearConfigMap returns a JSON merge patch, for the ConfigMap's resourceVersion,
-// that removes the keys that may not be beside what is requested: the same key in
-// binaryData in place of data or the other way, which the API server would refuse, and
-// other keys of the data where the request says so. It is nil if there are none.
+// ClearConfigMap returns a JSON merge patch, for the ConfigMap's resourceVersion, that
+// removes conflicting keys: a requested key in binaryData instead of data or the other
+// way round, which the API server would reject, and the other keys of the data if the
+// request is Alone. It is nil if there are none.
 func ClearConfigMap(cm *corev1.ConfigMap, r Request, bundle Bundle) []byte {
 	type keys map[string]any
 	type metadata struct {

@@ -2,30 +2,30 @@ package trust
 
 import "time"
 
-// minInterval is the least time between two writes of the same bundle to the
-// same target. It bounds the cost of another writer who changes the field back, and
-// prevents a second write while the cache does not show the first.
+// minInterval is the shortest time between two writes of the same bundle to the same
+// target. It bounds the cost of another writer who changes the field back, and prevents
+// a second write before the cache shows the first.
 const minInterval = time.Second
 
-// Situation is all that is known of an object that is, or was, a target.
+// Situation is the input of Decide: an object that is, or was, a target.
 type Situation struct {
 	Now       time.Time
 	Bundle    Bundle
 	NoBundle  error // why there is no bundle, or nil
 	Requested bool  // something requests that the object hold the bundle
-	Exists    bool  // the object is there
+	Exists    bool  // the object exists
 	Owned     bool  // FieldManager owns the field
-	// Release: the fields of this kind are not to be owned.
+	// Release: fields of this kind must not stay owned.
 	Release bool
 	Held    Judgement // whether the object holds the bundle; zero without a bundle
 	Lacks   string    // which part of the request cannot be followed, for people
-	Last    Record    // what was kept of it; zero if nothing
-	// Patience is how long the target may be pending before it counts as one that
-	// refuses the bundle.
+	Last    Record    // zero if there is none
+	// Patience is how long the target may be pending before it counts as refusing the
+	// bundle.
 	Patience time.Duration
 }
 
-// Why says what a write is for. Its values are those of the metric's label why.
+// Why is the reason for a write. Its values are those of the metric's label why.
 type Why string
 
 const (
@@ -41,7 +41,7 @@ func Whys() []Why { return []Why{WhyCreate, WhyUpdate, WhyRestore} }
 type Decision struct {
 	Forget  bool      // nothing requests the bundle here
 	Release bool      // give up the ownership of the field, and leave its value
-	Held    Judgement // to be recorded
+	Held    Judgement // to record
 	Write   Why       // "" for no write
 	After   time.Duration
 }

@@ -12,17 +12,17 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// MaxPublicRoots is the most bytes of the public roots in PEM. A ConfigMap has at most 1 MiB, and is
-// to have them twice: in PEM, and in PKCS #12, which needs nine tenths of that.
+// MaxPublicRoots is the largest size in bytes of the public roots in PEM. A ConfigMap has at most
+// 1 MiB and holds them twice: in PEM, and in PKCS #12, which needs nine tenths of that.
 const MaxPublicRoots = 384 << 10
 
-// ParsePublicRoots reads the public roots that an operator gives.
+// ParsePublicRoots reads the public roots that the operator configured.
 func ParsePublicRoots(data []byte) (pki.Bundle, error) { return pki.ParseRoots(data, MaxPublicRoots) }
 
-// Files is a set of the files with roots that a ConfigMap can have beside the CA bundle.
+// Files is a set of files with roots that a ConfigMap can hold in addition to the CA bundle.
 type Files uint8
 
-// The files. Those with public roots exist only where an operator gives such roots.
+// The files. Those with public roots exist only if the operator configured public roots.
 const (
 	FileTruststore Files = 1 << iota
 	FilePublicBundle
@@ -32,30 +32,30 @@ const (
 	filesAll    = FileTruststore | filesPublic
 )
 
-// file is what is known of one of them.
+// file describes one of the Files.
 type file struct {
 	file   Files
 	name   string
 	binary bool // it is in binaryData
 }
 
-// files are all of them, in order.
+// files lists all, in order.
 var files = []file{
 	{FileTruststore, formats.TruststoreFile, true},
 	{FilePublicBundle, formats.PublicBundleFile, false},
 	{FilePublicTruststore, formats.PublicTruststoreFile, true},
 }
 
-// fileAnnotations are those that ask for files beside the bundle.
+// fileAnnotations are the annotations that request additional files.
 var fileAnnotations = []string{api.AnnotationFormats, api.AnnotationKeystorePassword, api.AnnotationTrust}
 
-// FileAnnotations returns the annotations of a ConfigMap, or of a namespace for its ConfigMap
-// servingcert-ca.crt, that ask for files beside the bundle.
+// FileAnnotations returns the annotations that request additional files, on a ConfigMap, or on a
+// namespace for its ConfigMap servingcert-ca.crt.
 func FileAnnotations() []string { return fileAnnotations }
 
-// NamespaceRequest returns what is requested of ConfigMap servingcert-ca.crt of an opted-in
-// namespace; its annotations are that of the ConfigMap and, where it has none, the namespace.
-// The password is always the default: the webhook tells it to programs.
+// NamespaceRequest returns the request for ConfigMap servingcert-ca.crt of an opted-in namespace.
+// cm has the annotations of the ConfigMap or, where those are absent, of the namespace. The
+// password is always the default, which the webhook gives to programs.
 func NamespaceRequest(cm metav1.Object) Request {
 	r := Request{Requested: true, Key: api.BundleKey}
 	said := cm.GetAnnotations()
@@ -67,11 +67,11 @@ func NamespaceRequest(cm metav1.Object) Request {
 	return r
 }
 
-// AllFiles returns the request of a ConfigMap that may be asked to have any of the files.
+// AllFiles returns a request for all files.
 func AllFiles() Request { return Request{Requested: true, Key: api.BundleKey, files: filesAll} }
 
-// addFiles adds the files that annotation servingcert.dev/formats lists, and their password. What is
-// wrong there keeps nothing else from being written.
+// addFiles adds the files that annotation servingcert.dev/formats lists, and their password. An
+// error in one of them does not affect the others.
 func (r *Request) addFiles(annotations map[string]string) {
 	if value, ok := annotations[api.AnnotationFormats]; ok {
 		var unknown string
@@ -97,10 +97,10 @@ func (r *Request) addFiles(annotations map[string]string) {
 	}
 }
 
-// maxWord is the most characters of a word that is no file that are repeated.
+// maxWord is how many characters of an unknown word a message quotes.
 const maxWord = 40
 
-// fileNamed returns the file of that name, none for that of the bundle, which is there anyway.
+// fileNamed returns the file with the name, and 0 for the bundle's, which is always there.
 func fileNamed(name string) (Files, bool) {
 	for _, f := range files {
 		if f.name == name {
@@ -118,7 +118,7 @@ func fileNames() []string {
 	return names
 }
 
-// wants returns the files that the ConfigMap is to have, with what is known now.
+// wants returns the files that the ConfigMap must have with this bundle.
 func (r Request) wants(b Bundle) Files {
 	wanted := r.files | r.ifPublic
 	if !b.hasPublic() {
@@ -127,7 +127,7 @@ func (r Request) wants(b Bundle) Files {
 	return wanted
 }
 
-// Lacks says which part of the request cannot be followed, for people; "" if all of it can.
+// Lacks returns which part of the request cannot be followed, for people; "" if there is none.
 func (r Request) Lacks(b Bundle) string {
 	if r.lacks != "" || r.files&filesPublic == 0 || b.hasPublic() {
 		return r.lacks
@@ -136,16 +136,16 @@ func (r Request) Lacks(b Bundle) string {
 		api.AnnotationFormats, formats.PublicBundleFile, formats.PublicTruststoreFile)
 }
 
-// content is what a key of a ConfigMap is to hold.
+// content is the wanted value of a key of a ConfigMap.
 type content struct {
 	key    string
 	binary bool
-	made   bool // of the bundle
+	made   bool // a file that is made of the bundle
 	value  []byte
-	digest string // as digest
+	digest string // of value, see digest
 }
 
-// contents returns what the keys of the ConfigMap are to hold, the bundle first.
+// contents returns the wanted content of the ConfigMap, the bundle first.
 func (r Request) contents(b Bundle) ([]content, error) {
 	out := []content{b.bundle(r.Key)}
 	wanted := r.wants(b)
@@ -162,14 +162,14 @@ func (r Request) contents(b Bundle) ([]content, error) {
 	return out, nil
 }
 
-// made are the files that are made of a bundle. They are the same for all ConfigMaps.
+// made holds the files that are made of a bundle. They are the same for all ConfigMaps.
 type made struct {
 	roots  formats.Roots
-	public formats.Roots // with the roots; empty if there are no public ones
-	pem    formats.File  // of the public ones
+	public formats.Roots // includes roots; empty if there are no public roots
+	pem    formats.File  // of public
 }
 
-// newMade returns what is made of the roots and the public ones, of which there may be none.
+// newMade returns the files of the roots and of the public roots, which may be empty.
 func newMade(roots, public pki.Bundle) *made {
 	m := &made{roots: formats.NewRoots(roots)}
 	if certs := public.Certificates(); len(certs) > 0 {

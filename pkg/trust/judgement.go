@@ -1,17 +1,17 @@
 package trust
 
-// State says whether a target holds the bundle. Its values are those of the
-// metrics' label state.
+// State is whether a target holds the bundle. Its values are those of the metrics'
+// label state.
 type State string
 
 const (
 	// StateHolds: the target holds the current bundle.
 	StateHolds State = "holds"
-	// StatePending: it does not, and is being or will be written.
+	// StatePending: it does not yet; it is being or will be written.
 	StatePending State = "pending"
 	// StateRefuses: it does not, and cannot be written; Reason says why.
 	StateRefuses State = "refuses"
-	// StateUnsuitable: it requests the bundle and has no field for it, or its request
+	// StateUnsuitable: it requests the bundle but has no field for it, or its request
 	// is not valid. It does not count as a target.
 	StateUnsuitable State = "unsuitable"
 )
@@ -19,11 +19,11 @@ const (
 // States lists all, in the order of the documentation.
 func States() []State { return []State{StateHolds, StatePending, StateRefuses, StateUnsuitable} }
 
-// Judgement is a State and, unless that is StateHolds, why.
+// Judgement is a State and, unless that is StateHolds, its reason.
 type Judgement struct {
 	State   State
 	Reason  Reason
-	Message string // for people: what is wrong and what is allowed
+	Message string // what is wrong and what is allowed, for people
 }
 
 // Reason is why a target does not hold the bundle. Its values are those of the
@@ -49,7 +49,7 @@ const (
 // Holds is the judgement of a target that holds the bundle.
 func Holds() Judgement { return Judgement{State: StateHolds} }
 
-// Differs is the judgement of a target that is to be written.
+// Differs is the judgement of a target that must be written.
 func Differs(message string) Judgement {
 	return Judgement{State: StatePending, Reason: ReasonDiffers, Message: message}
 }

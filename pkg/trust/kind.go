@@ -2,20 +2,19 @@ package trust
 
 import "slices"
 
-// KindState says whether the targets of a kind can be seen. Its values are those
-// of a metric's label state.
+// KindState is whether the targets of a kind can be watched. Its values are those of a
+// metric's label state.
 type KindState string
 
 const (
-	// KindStarting: the API server has not been asked yet, or has not answered, or
-	// the cache is being filled.
+	// KindStarting: the API server has not answered yet, or the cache is being filled.
 	KindStarting KindState = "starting"
 	// KindWatched: they are in a cache.
 	KindWatched KindState = "watched"
 	// KindAbsent: the API server has no such kind, so that there are no targets.
 	KindAbsent KindState = "absent"
-	// KindRefused: we may not list or watch them. There may be some that do not hold
-	// the bundle: together they count as one that refuses it.
+	// KindRefused: listing or watching them is forbidden. Some may not hold the bundle:
+	// together they count as one target that refuses it.
 	KindRefused KindState = "refused"
 )
 
@@ -24,7 +23,7 @@ func KindStates() []KindState {
 	return []KindState{KindStarting, KindWatched, KindAbsent, KindRefused}
 }
 
-// KindStatus is what is known of a kind of target.
+// KindStatus is the state of a kind of target.
 type KindStatus struct {
 	Name    string
 	State   KindState
@@ -36,9 +35,9 @@ func starting(kinds []KindStatus) bool {
 	return slices.ContainsFunc(kinds, func(k KindStatus) bool { return k.State == KindStarting })
 }
 
-// unseenTargets judges a kind whose targets cannot be seen, and reports whether
-// that is so. Together they count as one target: there may be one that does not
-// hold the bundle.
+// unseenTargets returns the judgement of a kind whose targets cannot be watched, and
+// true; false if they can. Together they count as one target: one of them may not hold
+// the bundle.
 func (k KindStatus) unseenTargets() (Judgement, bool) {
 	switch k.State {
 	case KindStarting:

@@ -11,8 +11,8 @@ import (
 // FieldManager owns the fields that hold the bundle, and no others.
 const FieldManager = "servingcert-trust"
 
-// IsOwnEntry reports whether the entry of an object's managed fields is that of
-// FieldManager's server-side applies.
+// IsOwnEntry reports whether an entry of managed fields belongs to FieldManager's
+// server-side applies.
 func IsOwnEntry(e metav1.ManagedFieldsEntry) bool {
 	return e.Manager == FieldManager && e.Operation == metav1.ManagedFieldsOperationApply && e.Subresource == ""
 }
@@ -21,8 +21,8 @@ func IsOwnEntry(e metav1.ManagedFieldsEntry) bool {
 func IsOwned(obj metav1.Object) bool { return slices.ContainsFunc(obj.GetManagedFields(), IsOwnEntry) }
 
 // OwnsOtherKey reports whether FieldManager owns a key of a ConfigMap's data or binaryData
-// other than those that are applied now: the annotations requested another before. An apply
-// without it would remove that one.
+// that is not applied now, because the annotations requested it before. The apply would
+// remove that key.
 func OwnsOtherKey(obj metav1.Object, r Request, bundle Bundle) bool {
 	keys := r.keys(r.wants(bundle))
 	for _, entry := range obj.GetManagedFields() {

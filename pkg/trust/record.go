@@ -12,17 +12,17 @@ type TargetID struct {
 	Key  types.NamespacedName
 }
 
-// Record is what is kept of a target from one look at it to the next. Losing it
-// costs a write.
+// Record is the state that is kept of a target between decisions. Losing it costs a
+// write.
 type Record struct {
 	Judgement
-	hash     string    // of the bundle that it was judged against
-	heldHash string    // the last bundle that it was seen to hold
+	hash     string    // of the bundle that it was compared with
+	heldHash string    // the last bundle that it held
 	wrote    string    // the bundle that was last written to it
 	wroteAt  time.Time // and when
 
 	heldAt    time.Time // since when it holds the bundle, if it does
-	openSince time.Time // since when it has not held it steadily; zero if it always did
-	reported  Reason    // why it refuses the bundle, as last reported
+	openSince time.Time // since when it has not held it for steady; zero if it always did
+	reported  Reason    // the reason for refusing that was last reported
 	lacks     string    // Situation.Lacks, as last reported
 }

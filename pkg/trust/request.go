@@ -10,22 +10,22 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Request is what an object's annotations request; the zero value is nothing.
+// Request is what an object's annotations request; the zero value requests nothing.
 type Request struct {
-	// Requested: the object is to hold the bundle.
+	// Requested: the object must hold the bundle.
 	Requested bool
-	// Key is that of a ConfigMap's data that is to hold the bundle. An object of
-	// any other kind has one field for it.
+	// Key is the key of a ConfigMap's data for the bundle. Objects of other kinds have one
+	// field for it.
 	Key string
-	// Alone: the ConfigMap's data is to hold nothing else.
+	// Alone: the ConfigMap's data must hold nothing else.
 	Alone bool
 	// Problem says why the annotation cannot be followed, for people.
 	Problem string
 
-	files    Files  // that a ConfigMap is to have beside the bundle
-	ifPublic Files  // and those that it is to have if there are public roots
-	password string // of files that have one; empty for formats.DefaultPassword
-	lacks    string // which of that cannot be followed, for people
+	files    Files  // additional files of a ConfigMap
+	ifPublic Files  // further files, if there are public roots
+	password string // of encrypted files; empty for formats.DefaultPassword
+	lacks    string // which part cannot be followed, for people
 }
 
 // RequestAnnotations returns the annotations that request the bundle. The first
@@ -34,8 +34,8 @@ func RequestAnnotations() []string {
 	return []string{api.AnnotationInjectCABundle, api.OpenShiftInjectCABundle, api.OpenShiftInjectCABundleAlpha, api.OpenShiftInjectLegacy}
 }
 
-// RequestOf returns what the annotations of an object request; with openShift,
-// those of OpenShift too. An object that is being deleted requests nothing.
+// RequestOf returns what the annotations of an object request; with openShift, OpenShift's
+// annotations count too. An object that is being deleted requests nothing.
 func RequestOf(obj metav1.Object, openShift bool) Request {
 	if obj.GetDeletionTimestamp() != nil {
 		return Request{}
@@ -57,7 +57,7 @@ func RequestOf(obj metav1.Object, openShift bool) Request {
 	return Request{}
 }
 
-// isLegacy reports whether the object is one on which api.OpenShiftInjectLegacy counts.
+// isLegacy reports whether api.OpenShiftInjectLegacy applies to the object.
 func isLegacy(obj metav1.Object) bool {
 	_, is := obj.(*corev1.ConfigMap)
 	return is && obj.GetName() == api.OpenShiftLegacyName
@@ -74,8 +74,8 @@ func ownRequest(value string) Request {
 		api.AnnotationInjectCABundle, api.Shorten(value, api.TrustMaxMessage))}
 }
 
-// openShiftRequest follows service-ca: "true" in any case, and any other value
-// requests nothing.
+// openShiftRequest follows service-ca: "true" in any letter case requests the bundle, and
+// any other value requests nothing.
 func openShiftRequest(value string) Request {
 	if !strings.EqualFold(value, "true") {
 		return Request{}

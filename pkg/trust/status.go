@@ -10,53 +10,53 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// startGrace is how long a new leader waits for its caches before it writes the
-// trust status: it would only withdraw, and then repeat, what the last leader wrote.
+// startGrace is how long a new leader waits for its caches before it writes the trust
+// status: earlier it would only withdraw, and then repeat, what the last leader wrote.
 const startGrace = 10 * time.Second
 
-// A decision about the trust status looks at every target. Were it made once a second while
-// targets change, its cost would be the square of their number, since more of them take longer
-// to change. So it is made once in the delay for each targetsPerDelay of them, up to maxDelays:
-// the signer, which reads it, waits for minutes anyway.
+// A decision about the trust status reads every target. If it were made every second while
+// targets change, its cost would grow with the square of their number, since more targets take
+// longer to change. So the delay grows by one unit for every targetsPerDelay targets, up to
+// maxDelays: the signer, which reads the status, waits for minutes anyway.
 const (
 	targetsPerDelay = 2000
 	maxDelays       = 10
 )
 
-// StatusDelay returns how long changes are gathered before the trust status is decided anew;
-// least is that for few targets.
+// StatusDelay returns how long changes are batched before the trust status is decided again;
+// least is the delay for few targets.
 func StatusDelay(least time.Duration, targets int) time.Duration {
 	return least * time.Duration(min(1+targets/targetsPerDelay, maxDelays))
 }
 
-// StatusSituation is all that the trust status follows from.
+// StatusSituation is the input of DecideStatus.
 type StatusSituation struct {
 	Now      time.Time
-	Started  time.Time // when this process first looked
+	Started  time.Time // when this process first decided
 	Kinds    []KindStatus
 	Bundle   Bundle
 	NoBundle error // why there is no bundle, or nil
 	Targets  []SeenTarget
 	Current  map[string]string // the data of the trust status; nil if there is none
 	Reported string            // the problem of the source that was last reported
-	Awaited  Awaited           // what the last decision returned; zero if there was none
-	// Withdrawn are targets whose request was found withdrawn since the last decision.
-	// Some may request the bundle again.
+	Awaited  Awaited           // from the last decision; zero if there was none
+	// Withdrawn are targets whose request was withdrawn since the last decision. Some may
+	// request the bundle again.
 	Withdrawn []TargetID
 }
 
-// SeenTarget is a target as the caches have it.
+// SeenTarget is a target from the caches.
 type SeenTarget struct {
 	TargetID
-	// Created is when the object was created, or, where the request is that of the
-	// namespace, the namespace.
+	// Created is when the object, or the namespace if that is what requests the bundle, was
+	// created.
 	Created time.Time
 	Held    Judgement // zero without a bundle
 	Last    Record    // of the last attempt to write it; zero if there was none
 }
 
-// judgement returns what the cache shows, and for a target that does not hold this
-// bundle the reason why the last attempt to write it failed.
+// judgement returns the judgement from the cache, or, for a target that does not hold this
+// bundle, why the last write failed.
 func (t SeenTarget) judgement(bundleHash string) Judgement {
 	switch {
 	case t.Held.State == "":
@@ -69,21 +69,19 @@ func (t SeenTarget) judgement(bundleHash string) Judgement {
 
 // StatusDecision is what to do about the trust status.
 type StatusDecision struct {
-	// Wait: nothing yet, but look again after After.
+	// Wait: do nothing yet, and decide again after After.
 	Wait    bool
 	Summary Summary
 	Awaited Awaited // for the next decision
-	// Report: the problem of the source is another than the one that was last
-	// reported.
+	// Report: the problem of the source has changed since it was last reported.
 	Report bool
 	// Write is the data to write; nil for no write.
 	Write map[string]string
-	// After is when to look again; 0: when something changes.
+	// After is the delay until the next decision; 0: when something changes.
 	After time.Duration
 }
 
-// DecideStatus returns what the trust status is to say, and whether it must be
-// written.
+// DecideStatus returns the content of the trust status, and whether it must be written.
 func DecideStatus(s StatusSituation) StatusDecision {
 	if left := startGrace - s.Now.Sub(s.Started); starting(s.Kinds) && left > 0 {
 		return StatusDecision{Wait: true, Awaited: s.Awaited, After: left}
@@ -100,8 +98,7 @@ func DecideStatus(s StatusSituation) StatusDecision {
 	return d
 }
 
-// sameData reports whether a ConfigMap holds all of data. Keys that others added do
-// not count.
+// sameData reports whether a ConfigMap holds all of data. Other keys are ignored.
 func sameData(has, data map[string]string) bool {
 	for k, v := range data {
 		if got, ok := has[k]; !ok || got != v {
@@ -117,8 +114,8 @@ type Summary struct {
 	Kinds    map[string]KindState
 	Counts   map[string]map[State]int  // by kind
 	Refusing map[string]map[Reason]int // by kind
-	// Grace counts the targets that hold up a new generation of the CA only for a
-	// limited time, by namespace.
+	// Grace counts the targets that delay a new generation of the CA only for a limited
+	// time, by namespace.
 	Grace map[string]int
 }
 
@@ -183,13 +180,13 @@ type openTarget struct {
 	weight weight
 }
 
-// maxListedFirst is how many targets of one namespace the trust status names before
-// those of others, so that one namespace does not fill the list.
+// maxListedFirst is how many targets of one namespace the trust status names before those
+// of other namespaces, so that one namespace does not fill the list.
 const maxListedFirst = 5
 
-// listed returns the targets that the trust status names, and how many more there
-// are. Those that hold up a new generation of the CA come first, and of these the
-// ones that refuse the bundle, as they need a person.
+// listed returns the targets that the trust status names, and the number of the others.
+// Targets that delay a new generation of the CA come first, and among them those that
+// refuse the bundle, which need a person.
 func listed(open []openTarget) (list []api.TrustTarget, unlisted int) {
 	refuses := func(o openTarget) int {
 		if o.State == StateRefuses {

@@ -178,9 +178,9 @@ func TestBackendTLSPolicy(t *testing.T) {
 		}
 		create(t, theirs)
 		db := gatewayService(t, ns, "db", "true")
-		assert.Contains(t, event(t, ns, trustcontroller.EventPolicyNotMade, "db"), "BackendTLSPolicy db exists and is not servingcert's: it is left alone")
+		assert.Contains(t, event(t, ns, trustcontroller.EventPolicyNotMade, "db"), "BackendTLSPolicy db exists and is not managed by servingcert: it is not changed")
 		other := gatewayService(t, ns, "other", "true")
-		assert.Contains(t, event(t, ns, trustcontroller.EventPolicyNotMade, "other"), "BackendTLSPolicy db is for this Service already")
+		assert.Contains(t, event(t, ns, trustcontroller.EventPolicyNotMade, "other"), "BackendTLSPolicy db already targets this Service")
 		change(t, db, func(s *corev1.Service) { s.Annotations = nil })
 		change(t, db, func(s *corev1.Service) { s.Annotations = map[string]string{api.AnnotationBackendTLSPolicy: "true"} })
 		assert.Equal(t, theirs.GetResourceVersion(), read(t, policyNamed(ns, "db")).GetResourceVersion())
