@@ -1,7 +1,7 @@
 package api
 
-// BundleTarget is a kind of object that holds the CA bundle where AnnotationInjectCABundle asks
-// for it.
+// BundleTarget is a kind of object that holds the CA bundle if AnnotationInjectCABundle requests
+// it.
 type BundleTarget struct{ Kind, Group, Resource string }
 
 // BundleTargets returns all, in the order of the documentation.

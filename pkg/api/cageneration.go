@@ -14,46 +14,46 @@ const CAGenerations = "generations"
 // MaxCAGenerations bounds the history.
 const MaxCAGenerations = 24
 
-// maxGenerationText bounds what a record says for people, in characters.
+// maxGenerationText bounds the Why of a record, in characters.
 const maxGenerationText = 200
 
 // Origins of a generation, the values of CAGenerationRecord.Origin.
 const (
 	OriginOwn      = "own"      // made by servingcert
 	OriginImported = "imported" // from Secret CAImportName
-	OriginRemote   = "remote"   // kept by a remote CA
+	OriginRemote   = "remote"   // a remote CA holds the key
 )
 
-// CAGenerationRecord is what anyone may know of a generation of the CA. Times are in
-// whole seconds, UTC, and zero for what has not happened or is not known.
+// CAGenerationRecord is the public part of a generation of the CA. Times are in whole
+// seconds, UTC, and zero if the event has not happened or is not known.
 type CAGenerationRecord struct {
 	Number int    `json:"number"`
 	Origin string `json:"origin"`
 	// Root is the fingerprint of the certificate that clients trust: SHA-256 of its DER,
 	// in hex.
 	Root string `json:"root"`
-	Why  string `json:"why,omitempty"` // it was made, for people
+	Why  string `json:"why,omitempty"` // why it was made, for people
 
-	MadeAt     time.Time `json:"madeAt,omitzero"`     // its root is published since then
-	TrustedAt  time.Time `json:"trustedAt,omitzero"`  // every target was seen to hold its root
+	MadeAt     time.Time `json:"madeAt,omitzero"`     // since when its root is published
+	TrustedAt  time.Time `json:"trustedAt,omitzero"`  // since when every target is known to hold its root
 	SignsSince time.Time `json:"signsSince,omitzero"` // zero: it has not signed
-	UsedUntil  time.Time `json:"usedUntil,omitzero"`  // no certificate that it signed lives longer
-	NotAfter   time.Time `json:"notAfter,omitzero"`   // its own certificates end
+	UsedUntil  time.Time `json:"usedUntil,omitzero"`  // the latest NotAfter of its leaves
+	NotAfter   time.Time `json:"notAfter,omitzero"`   // the earliest NotAfter of its own certificates
 
-	// Retired: its root is no longer published. RetiredAt is when that was first seen;
-	// zero if nobody looked.
+	// Retired: its root is no longer published. RetiredAt is when that was first observed;
+	// zero if it is not known.
 	Retired   bool      `json:"retired,omitempty"`
 	RetiredAt time.Time `json:"retiredAt,omitzero"`
 }
 
-// Same reports whether two records are about the same generation. A number alone does
-// not say so: one that was abandoned is used again.
+// Same reports whether two records describe the same generation. The number alone is not
+// enough: the number of an abandoned generation is used again.
 func (r CAGenerationRecord) Same(as CAGenerationRecord) bool {
 	return r.Number == as.Number && r.Root == as.Root
 }
 
-// NewCAGenerations returns a history of at most as many records as are kept, the newest,
-// as it is stored: with texts that are not too long, and times in whole seconds.
+// NewCAGenerations returns the newest MaxCAGenerations records as they are stored: with
+// shortened texts, and times in whole seconds.
 func NewCAGenerations(records []CAGenerationRecord) []CAGenerationRecord {
 	records = slices.Clone(records[max(0, len(records)-MaxCAGenerations):])
 	for i := range records {
@@ -85,9 +85,9 @@ func formatGenerations(records []CAGenerationRecord) string {
 	return strings.Join(lines, "\n")
 }
 
-// parseGenerations reads what formatGenerations returns. A line that is not a record is
-// left out, and of too many the newest are kept: anyone who may write ConfigMaps can
-// change them. Fields that a newer version added are ignored.
+// parseGenerations reads what formatGenerations returns. It skips lines that are not
+// records, and keeps the newest if there are too many: anyone who may write ConfigMaps
+// can change them. Fields of newer versions are ignored.
 func parseGenerations(text string) []CAGenerationRecord {
 	var records []CAGenerationRecord
 	for line := range strings.SplitSeq(text, "\n") {

@@ -6,90 +6,90 @@ import (
 	"time"
 )
 
-// Keys of ConfigMap CAStatusName beside BundleKey, which the signer writes. A key
-// that has nothing to say is absent. [CAStatus] is all of them.
+// Keys of ConfigMap CAStatusName, which the signer writes, in addition to BundleKey.
+// Keys without a value are absent. [CAStatus] is all of them.
 const (
 	CAGeneration = "generation"  // the number of the generation that signs
-	CANewest     = "newest-seen" // a higher number of a generation than the CA Secret knows
-	CAPhase      = "phase"       // how far a succession is
+	CANewest     = "newest-seen" // the number of a newer generation that is not in the CA Secret
+	CAPhase      = "phase"       // the phase of a succession
 	CASince      = "since"       // when the phase began, RFC 3339
 	CANotAfter   = "not-after"   // when the generation that signs expires, RFC 3339
-	CABundleHash = "bundle-hash" // SHA-256 of BundleKey in hex, as TrustBundleHash names it
+	CABundleHash = "bundle-hash" // SHA-256 of BundleKey in hex, like TrustBundleHash
 	CAProblem    = "problem"     // why nothing is signed: REASON: message
-	CAWarning    = "warning"     // what does not stop signing: REASON: message, one per line
+	CAWarning    = "warning"     // problems that do not stop signing: REASON: message, one per line
 
-	// CAOwnBundle is the bundle for webhooks of servingcert's own namespace, while it
-	// differs from the one for all: it holds the root of an interim CA too, PEM.
+	// CAOwnBundle is the bundle for webhooks of servingcert's own namespace, in PEM. It
+	// exists only while it also has the root of an interim CA.
 	CAOwnBundle     = "own-ca.crt"
 	CAOwnBundleHash = "own-bundle-hash" // as CABundleHash
 
-	CANextGeneration = "next-generation" // in phase Wait: the number of the one that is to sign
+	CANextGeneration = "next-generation" // in phase Wait: the number of the generation that signs next
 	CAWaitingFor     = "waiting-for"     // what the phase waits for, for people
-	CAWhy            = "why"             // what the succession is for, for people
-	// CAReplaced and CALeaves, in phases Reissue and Retire: how many of the
-	// certificates in use the generation that signs has signed, and how many there
-	// are. Brought up to date every few seconds.
+	CAWhy            = "why"             // the reason for the succession, for people
+	// CALeaves is the number of certificates in use in phases Reissue and Retire, and
+	// CAReplaced the number of those that the signing generation signed. They are updated
+	// every few seconds.
 	CAReplaced = "certificates-replaced"
 	CALeaves   = "certificates"
 	// CARotation is the last request that was answered, as MODE:REASON, and
-	// CARotationOutcome what became of it.
+	// CARotationOutcome its outcome.
 	CARotation        = "rotation"
 	CARotationOutcome = "rotation-outcome"
 )
 
 // Phases of the CA, the values of CAPhase.
 const (
-	PhaseStable  = "Stable"  // one generation, or older ones that nothing needs
-	PhaseWait    = "Wait"    // a new generation is published and not yet trusted everywhere
+	PhaseStable  = "Stable"  // one generation signs, and nothing needs older ones
+	PhaseWait    = "Wait"    // a new generation is published but not yet trusted everywhere
 	PhaseReissue = "Reissue" // it signs, and older certificates are being replaced
-	PhaseRetire  = "Retire"  // older generations stay trusted until their last certificate ends
+	PhaseRetire  = "Retire"  // older generations stay trusted until their last certificate expires
 )
 
-// Reasons of CAProblem: why there is no CA to sign with.
+// Reasons of CAProblem: why the CA cannot sign.
 const (
 	// CAPending: the process does not lead, or has not read the CA yet.
 	CAPending = "CAPending"
-	// CALost: the Secret is missing although something shows that there was a CA.
-	// A new one would break every client that trusts the old.
+	// CALost: the Secret is missing, but there was a CA. A new CA would break every
+	// client that trusts the old one.
 	CALost = "CALost"
-	// CACorrupt: the Secret is there and does not hold a CA.
+	// CACorrupt: the Secret exists but does not hold a CA.
 	CACorrupt = "CACorrupt"
-	// CANewerVersion: the Secret was written by a newer servingcert, which kept
-	// something there that this one does not know.
+	// CANewerVersion: a newer servingcert wrote the Secret, with content that this
+	// version cannot read.
 	CANewerVersion = "CANewerVersion"
 	// CANotYetValid: the clock is behind the CA's NotBefore.
 	CANotYetValid = "CANotYetValid"
 	// CAExpired: the clock is past the CA's NotAfter.
 	CAExpired = "CAExpired"
-	// CAUnreachable: the CA is remote and was never reached.
+	// CAUnreachable: the CA is remote and has not been reached yet.
 	CAUnreachable = "CAUnreachable"
-	// CAWaitingForTrust: the CA was remote and is not any more, and clients do not
-	// all trust the next one yet.
+	// CAWaitingForTrust: the CA is no longer remote or was replaced, and not all clients
+	// trust the new one yet.
 	CAWaitingForTrust = "WaitingForTrust"
 )
 
-// Reasons of CAWarning: what does not stop signing.
+// Reasons of CAWarning: problems that do not stop signing.
 const (
 	// CAConstraintsChanged: the flags permit other names than the CA.
 	CAConstraintsChanged = "CAConstraintsChanged"
-	// CAEnding: an imported CA ends soon. It is not replaced unless asked for.
+	// CAEnding: an imported CA expires soon. It is replaced only on request.
 	CAEnding = "CAEnding"
-	// CAImportInvalid: what is to be imported cannot be used as a CA.
+	// CAImportInvalid: the CA to import cannot be used.
 	CAImportInvalid = "CAImportInvalid"
-	// CAExtraRootsInvalid: the roots that clients are to trust beside the CA's cannot be
-	// read. Those that were read before stay.
+	// CAExtraRootsInvalid: the additional roots for clients are not valid. The previous
+	// ones are kept.
 	CAExtraRootsInvalid = "CAExtraRootsInvalid"
 	// CARemoteInvalid: the remote CA does not answer, or its answer cannot be used.
 	CARemoteInvalid = "CARemoteInvalid"
-	// RotationInvalid: the annotations that ask for a rotation are wrong.
+	// RotationInvalid: the annotations that request a rotation are not valid.
 	RotationInvalid = "RotationInvalid"
-	// SuccessionWaits: a succession is due, and clients that hold only the oldest
-	// root could not verify the new generation.
+	// SuccessionWaits: a succession is due, but clients that hold only the oldest root
+	// could not verify the new generation.
 	SuccessionWaits = "SuccessionWaits"
-	// SuccessionHeldUp: targets of some namespaces refuse the root of the next
+	// SuccessionHeldUp: targets in some namespaces refuse the root of the next
 	// generation, which signs without them after a time.
 	SuccessionHeldUp = "SuccessionHeldUp"
-	// CARestored: the Secret is older than the status that was made from it.
+	// CARestored: the Secret is older than the status.
 	CARestored = "CARestored"
 )
 
@@ -106,17 +106,15 @@ func CAWarnings() []string {
 // CAPhases lists the values of CAPhase.
 func CAPhases() []string { return []string{PhaseStable, PhaseWait, PhaseReissue, PhaseRetire} }
 
-// CAStatus is what ConfigMap CAStatusName says. Its fields are zero where the
-// ConfigMap says nothing.
+// CAStatus is the content of ConfigMap CAStatusName. Fields are zero if the key is
+// absent.
 type CAStatus struct {
 	Bundle     string // what clients must trust, PEM
 	BundleHash string
-	// OwnBundle is the bundle for webhooks of servingcert's own namespace, if that is
-	// another.
+	// OwnBundle is the bundle for webhooks of servingcert's own namespace, if it differs.
 	OwnBundle, OwnBundleHash string
-	// Generation signs. NextGeneration is to, in phase PhaseWait. NewestSeen is a
-	// generation that there was, with a higher number than any that the CA Secret
-	// knows.
+	// Generation signs. NextGeneration signs next, in phase PhaseWait. NewestSeen is the
+	// number of an earlier generation that is higher than any in the CA Secret.
 	Generation, NextGeneration, NewestSeen int
 	Phase                                  string
 	Since                                  time.Time // when the phase began
@@ -126,16 +124,16 @@ type CAStatus struct {
 	Replaced, Certificates *int
 	Rotation               RotateRequest // the last one that was answered
 	RotationOutcome        RotateOutcome
-	Problem                CAMessage   // why nothing is signed; zero: it is
-	Warnings               []CAMessage // what does not stop signing
-	// Generations are the newest generations that there are and were, oldest first.
+	Problem                CAMessage   // why nothing is signed; zero if the CA can sign
+	Warnings               []CAMessage // problems that do not stop signing
+	// Generations are the newest current and former generations, oldest first.
 	Generations []CAGenerationRecord
 }
 
 // CAMessage is a problem or a warning of the CA.
 type CAMessage struct {
 	Reason  string // one of the constants above
-	Message string // for people: what is wrong and what to do
+	Message string // what is wrong and what to do, for people
 }
 
 // String returns "REASON: message", and "" for the zero CAMessage.
@@ -156,12 +154,12 @@ func parseCAMessage(text string) CAMessage {
 	return CAMessage{reason, message}
 }
 
-// maxGeneration bounds the number of a generation in a status, which anyone who
-// may write ConfigMaps can change: one a minute for two years.
+// maxGeneration bounds the number of a generation in a status, which anyone who may
+// write ConfigMaps can change: one per minute for two years.
 const maxGeneration = 1_000_000
 
-// ParseCAStatus reads the data of ConfigMap CAStatusName. What is malformed is
-// taken for absent.
+// ParseCAStatus reads the data of ConfigMap CAStatusName. Malformed values count as
+// absent.
 func ParseCAStatus(data map[string]string) CAStatus {
 	s := CAStatus{
 		Bundle:          data[BundleKey],

@@ -8,10 +8,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Command returns a command that a person may copy, each argument as a shell takes it. names are
-// those of its arguments, or parts of them, that whoever wrote an object chose. If one is not a
-// valid name of an object, ok is false and the text says so in place of a command: quotes would
-// keep a shell from obeying it, and nothing keeps a terminal or a hasty reader from that.
+// Command returns a command that a person may copy, with its arguments quoted for a shell. names
+// are the parts of its arguments that the author of an object chose. If one of them is not a valid
+// object name, ok is false and the text explains that instead of showing a command: quotes protect
+// a shell, but not a terminal or a hasty reader.
 func Command(names []string, args ...string) (text string, ok bool) {
 	for _, name := range names {
 		if len(validation.IsDNS1123Subdomain(name)) > 0 {
@@ -25,18 +25,18 @@ func Command(names []string, args ...string) (text string, ok bool) {
 	return strings.Join(words, " "), true
 }
 
-// CommandText is the text of Command.
+// CommandText returns the text of Command.
 func CommandText(names []string, args ...string) string {
 	text, _ := Command(names, args...)
 	return text
 }
 
-// LabelCommand is Command for the one that opts a namespace in.
+// LabelCommand returns the command that opts a namespace in.
 func LabelCommand(namespace string, flags ...string) string {
 	return CommandText([]string{namespace}, append([]string{"kubectl", "label", "namespace", namespace, LabelInject + "=" + InjectEnabled}, flags...)...)
 }
 
-// shellWord returns an argument as a POSIX shell takes it.
+// shellWord returns an argument quoted for a POSIX shell.
 func shellWord(arg string) string {
 	if strings.IndexFunc(arg, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_./=:,", r)

@@ -15,14 +15,14 @@ func Condition(svc *corev1.Service, conditionType string) *metav1.Condition {
 	return nil
 }
 
-// Reasons of condition ConditionReady that more than one process names.
+// Reasons of condition ConditionReady that more than one process uses.
 const (
-	// ReasonRetained: True; the Secret is not asked for any more, and is kept.
+	// ReasonRetained: True; the Secret is no longer requested, and is kept.
 	ReasonRetained = "Retained"
 	// ReasonWaitingForTrust: False; the certificate lacks names that not every
 	// client would accept yet.
 	ReasonWaitingForTrust = "WaitingForTrust"
-	// ReasonNotOptedIn: False; the namespace lacks label LabelInject, and nothing shows that the
-	// Service had a certificate while it had it. Of requests for certificates too.
+	// ReasonNotOptedIn: False; the namespace lacks label LabelInject, and there is no proof that
+	// the Service had a certificate while it had the label. Also a reason of certificate requests.
 	ReasonNotOptedIn = "NamespaceNotOptedIn"
 )

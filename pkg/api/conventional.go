@@ -9,13 +9,13 @@ import (
 	"k8s.io/apimachinery/pkg/selection"
 )
 
-// Where conventional Secrets are: ConfigMap ConventionalStatusName in the signer's
-// namespace, which the signer writes. The rotator, which may read no Secret,
-// learns from it which pods would get one.
+// The namespaces with conventional Secrets are in ConfigMap ConventionalStatusName in
+// the signer's namespace. The signer writes it for the rotator, which may not read
+// Secrets but must know which pods would get one.
 const (
 	ConventionalStatusName = "servingcert-conventional-secrets"
 	// ConventionalNamespacesKey holds the opted-in namespaces with a conventional
-	// Secret, sorted, one in a line.
+	// Secret, sorted, one per line.
 	ConventionalNamespacesKey = "namespaces"
 )
 
@@ -28,10 +28,10 @@ func NotManaged() labels.Selector {
 	return labels.NewSelector().Add(*r)
 }
 
-// IsConventional reports whether pods get the Secret unasked: it has the name
-// ConventionalSecretName and the type kubernetes.io/tls, and no signer manages it. What
-// a signer manages is for the pods of a Service, also after the Service has ceased to
-// ask for it.
+// IsConventional reports whether pods get the Secret by default: it has the name
+// ConventionalSecretName and the type kubernetes.io/tls, and no signer manages it. A
+// managed Secret is for the pods of its Service, even after the Service no longer
+// requests it.
 func IsConventional(name string, secretType corev1.SecretType, labels map[string]string) bool {
 	_, managed := labels[LabelManagedBy]
 	return name == ConventionalSecretName && secretType == corev1.SecretTypeTLS && !managed
@@ -40,8 +40,8 @@ func IsConventional(name string, secretType corev1.SecretType, labels map[string
 // maxConventional bounds the ConfigMap, which may hold 1 MiB.
 const maxConventional = 10_000
 
-// FormatNamespaces returns the value of ConventionalNamespacesKey. Of more than
-// 10 000 namespaces it names the first.
+// FormatNamespaces returns the value of ConventionalNamespacesKey. It names at most the
+// first 10 000 namespaces.
 func FormatNamespaces(namespaces []string) string {
 	sorted := slices.Sorted(slices.Values(namespaces))
 	return strings.Join(sorted[:min(len(sorted), maxConventional)], "\n")

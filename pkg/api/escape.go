@@ -7,14 +7,13 @@ import (
 	"unicode/utf8"
 )
 
-// Escape returns text as it may be shown: on one line, and without characters that a
-// terminal obeys or that make text look like another, such as control characters and
-// those that change its direction. Each is replaced by its escape sequence, as in JSON.
-// Whoever writes an object of the cluster decides what is in its annotations, in the
-// messages of its conditions and in the names of its owners.
+// Escape returns text that is safe to display: on one line, and with escape sequences,
+// as in JSON, for characters that control a terminal or disguise text, such as control
+// characters and those that change its direction. Annotations, messages of conditions
+// and names of owners are chosen by whoever writes an object.
 func Escape(text string) string { return escape(text, "") }
 
-// EscapeLines is Escape for text of several lines or columns.
+// EscapeLines is Escape for text with several lines or columns.
 func EscapeLines(text string) string { return escape(text, "\n\t") }
 
 func escape(text, but string) string {
@@ -22,7 +21,7 @@ func escape(text, but string) string {
 		return text
 	}
 	var b strings.Builder
-	for _, r := range text { // bytes that are no UTF-8 are utf8.RuneError
+	for _, r := range text { // bytes that are not UTF-8 become utf8.RuneError
 		switch {
 		case printed(r, but):
 			b.WriteRune(r)
@@ -41,8 +40,8 @@ func escape(text, but string) string {
 	return b.String()
 }
 
-// printed reports whether the character is shown as it is: letters, marks, numbers,
-// punctuation, symbols, the space, and those that are excepted.
+// printed reports whether the character is shown unchanged: letters, marks, numbers,
+// punctuation, symbols, the space, and the exceptions in but.
 func printed(r rune, but string) bool {
 	return r != utf8.RuneError && strconv.IsPrint(r) || strings.ContainsRune(but, r)
 }

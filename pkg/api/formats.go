@@ -10,8 +10,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/formats"
 )
 
-// FormatAnnotations returns the annotations of a Service or a pod that ask for formats: the one
-// that lists them, and those of single formats, in the order of the list.
+// FormatAnnotations returns the annotations of a Service or a pod that request formats: the one
+// that lists them, then those of single formats, in the order of the list.
 func FormatAnnotations() []string {
 	keys := []string{AnnotationFormats}
 	for f := range formats.All().Formats() {
@@ -22,7 +22,8 @@ func FormatAnnotations() []string {
 	return keys
 }
 
-// asksForFormat reports whether the annotation is one of those. Caches ask it of every annotation.
+// asksForFormat reports whether the annotation is one of FormatAnnotations. Caches call it for
+// every annotation.
 func asksForFormat(key string) bool {
 	name, ok := strings.CutPrefix(key, Domain+"/")
 	if !ok {
@@ -47,8 +48,8 @@ func Variables() []string {
 	return append(names, EnvKeystorePassword)
 }
 
-// FormatsOf returns the formats that the Service asks for in its Secret, and those of which it
-// says what is not allowed, so that nobody knows whether pods need them; Parse refuses it.
+// FormatsOf returns the formats that the Service requests for its Secret, and those whose annotation
+// is not valid, so that it is not known whether pods need them; Parse refuses such a Service.
 func FormatsOf(svc *corev1.Service) (asked, mistaken formats.Set) {
 	for _, key := range FormatAnnotations() {
 		if value, ok := svc.Annotations[key]; ok {
@@ -61,7 +62,7 @@ func FormatsOf(svc *corev1.Service) (asked, mistaken formats.Set) {
 	return asked, mistaken &^ asked
 }
 
-// formatsBy returns the formats for which the annotation can ask.
+// formatsBy returns the formats that the annotation can request.
 func formatsBy(key string) formats.Set {
 	if key == AnnotationFormats {
 		return formats.All()
@@ -75,8 +76,8 @@ func formatsBy(key string) formats.Set {
 	return set
 }
 
-// parseFormats returns the formats for which the annotation asks, and what is wrong with its
-// value, or "".
+// parseFormats returns the formats that the annotation requests, and what is wrong with its value,
+// or "".
 func parseFormats(key, value string) (set formats.Set, detail string) {
 	if key != AnnotationFormats {
 		wanted, err := parseBool(value)
@@ -101,7 +102,7 @@ func parseFormats(key, value string) (set formats.Set, detail string) {
 	return set, detail
 }
 
-// formatOf returns the format that the word asks for, or nil.
+// formatOf returns the format of the word, or nil.
 func formatOf(word string) *formats.Format {
 	for f := range formats.All().Formats() {
 		if f.Word == word {
@@ -119,13 +120,13 @@ func unknownFormat(word string) string {
 	slices.Sort(words)
 	reason := "is not a format"
 	if word == "jks" || strings.HasSuffix(word, ".jks") {
-		reason = "is not written: Java reads " + formats.KeystoreFile + " (Java 8 since 8u301, Java 11 since 11.0.12)"
+		reason = "is not supported: Java reads " + formats.KeystoreFile + " (Java 8 since 8u301, Java 11 since 11.0.12)"
 	}
 	return fmt.Sprintf("%q %s: must be a comma-separated list of %s", Shorten(word, maxShownValue), reason, strings.Join(words, ", "))
 }
 
-// PasswordOf returns the password of the files that the Service asks for in its Secret: empty if
-// none of them has one, or if what it says is not allowed.
+// PasswordOf returns the password of the files that the Service requests for its Secret: empty if
+// none of them has one, or if the password is not valid.
 func PasswordOf(svc *corev1.Service) string {
 	if asked, _ := FormatsOf(svc); asked&formats.Encrypted() == 0 {
 		return ""
@@ -140,7 +141,7 @@ func PasswordOf(svc *corev1.Service) string {
 	}
 }
 
-// hidden is what an error shows of a password.
+// hidden returns what an error shows instead of a password.
 func hidden(password string) string { return fmt.Sprintf("%d bytes", len(password)) }
 
 // requestFormats returns a step of Parse for each annotation.
@@ -166,17 +167,18 @@ func requestFormats() []requestStep {
 	return steps
 }
 
-// notWithPodKeys returns which of the formats pods cannot have that make their keys, and why, or "".
+// notWithPodKeys returns which of the formats are not available to pods that make their keys, and
+// why, or "".
 func notWithPodKeys(set formats.Set) string {
 	refused := set &^ formats.CredentialBundles()
 	why := " cannot be made of a key that never leaves its pod"
 	if roots := refused & formats.OfRoots(); roots != 0 && refused == roots {
-		why = " is written into Secrets, and pods that make their keys have none"
+		why = " is written into Secrets, but pods that make their keys have no Secret"
 	}
 	if refused == 0 {
 		return ""
 	}
-	return strings.Join(refused.Files(), " and ") + why + ": must be with " + AnnotationKeySource + ": " + string(KeySourceSecret)
+	return strings.Join(refused.Files(), " and ") + why + ": requires " + AnnotationKeySource + ": " + string(KeySourceSecret)
 }
 
 func (r *Request) parsePassword(svc *corev1.Service, _ Limits) error {
@@ -189,7 +191,7 @@ func (r *Request) parsePassword(svc *corev1.Service, _ Limits) error {
 	return nil
 }
 
-// podFormats returns the annotations of pods that ask for a format.
+// podFormats returns the annotations of pods that request a format.
 func podFormats() []podAnnotation {
 	var annotations []podAnnotation
 	for _, key := range FormatAnnotations() {

@@ -8,14 +8,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// AnnotationKeySource says where the private keys of a Service's certificates are made:
-// its value is a KeySource.
+// AnnotationKeySource selects where the private keys of a Service's certificates are
+// made: its value is a KeySource.
 const AnnotationKeySource = Domain + "/key-source"
 
 // A KeySource is a value of AnnotationKeySource.
 type KeySource string
 
-// The places where a private key is made.
+// The values of KeySource.
 const (
 	// KeySourceSecret: by the signer, which writes it into a Secret. The default.
 	KeySourceSecret KeySource = "secret"
@@ -23,12 +23,12 @@ const (
 	KeySourcePod KeySource = "pod"
 )
 
-// ReasonPodKeys of condition Ready: the keys of the Service's certificates are made by
-// its pods. Only the signer writes the condition.
+// ReasonPodKeys of condition Ready: the pods of the Service make the keys of their
+// certificates. Only the signer writes the condition.
 const ReasonPodKeys = "PodKeys"
 
-// KeySourceOf returns what AnnotationKeySource of the Service says, KeySourceSecret if it
-// has none, and a *FieldError if its value is wrong.
+// KeySourceOf returns the value of the Service's AnnotationKeySource, KeySourceSecret if it
+// has none, and a *FieldError if the value is not valid.
 func KeySourceOf(svc *corev1.Service) (KeySource, error) {
 	value, ok := svc.Annotations[AnnotationKeySource]
 	switch source := KeySource(value); {
@@ -45,38 +45,37 @@ func (r *Request) parseKeySource(svc *corev1.Service, _ Limits) (err error) {
 	return err
 }
 
-// namesSecret reports whether the Service has to name a Secret, or does so.
+// namesSecret reports whether the Service must name a Secret, or names one.
 func (r *Request) namesSecret() bool {
 	return r.KeySource != KeySourcePod || r.SecretName != ""
 }
 
-// WantsPodKeys reports whether the Service asks for certificates whose keys its pods
-// make. One whose annotation has a wrong value does not; Parse refuses it. A Service that
-// is being deleted asks for nothing.
+// WantsPodKeys reports whether the Service requests certificates whose keys its pods make.
+// It returns false if the annotation is not valid, in which case Parse refuses the Service,
+// and if the Service is being deleted.
 func WantsPodKeys(svc *corev1.Service) bool {
 	source, err := KeySourceOf(svc)
 	return err == nil && source == KeySourcePod && svc.DeletionTimestamp == nil
 }
 
-// Asks reports whether the Service asks for a certificate, with a key of either source.
+// Asks reports whether the Service requests a certificate, with either KeySource.
 func Asks(svc *corev1.Service) bool {
 	_, secret := Wants(svc)
 	return secret || WantsPodKeys(svc)
 }
 
-// HasPodKeys reports whether condition Ready of the Service says that its pods make their
-// keys.
+// HasPodKeys reports whether condition Ready of the Service has ReasonPodKeys.
 func HasPodKeys(svc *corev1.Service) bool {
 	ready := Condition(svc, ConditionReady)
 	return ready != nil && ready.Reason == ReasonPodKeys
 }
 
-// MergeForPod returns what a certificate of one pod should contain, and the part of each
-// of the Services, which all select the pod, oldest first: the names of each as for a
+// MergeForPod returns what a certificate of one pod should contain, and a Member for each
+// of the Services, which all select the pod, oldest first. The names are those for a
 // Secret, except that a wildcard below a headless Service is replaced by the pod's own
-// name there, if it has one. A Service that asks for what is not allowed, or whose names
-// would exceed MaxNames, is left out without affecting the rest. Params are not set:
-// the key is there already. MergeForPod returns false if no Service has a part.
+// name there, if it has one. A Service whose request is not valid, or whose names would
+// exceed MaxNames, is left out without affecting the others. Params are not set, because
+// the key already exists. MergeForPod returns false if no Service contributes.
 func MergeForPod(pod *corev1.Pod, services []*corev1.Service, limits Limits) (Wanted, []Member, bool) {
 	services = slices.Clone(services)
 	slices.SortStableFunc(services, OlderFirst)
@@ -99,9 +98,9 @@ func MergeForPod(pod *corev1.Pod, services []*corev1.Service, limits Limits) (Wa
 	return wanted, members, some
 }
 
-// NamesOfPod returns names of the Service as its pod may have them. Wildcards below the
-// Service become the pod's own name: a StatefulSet's pod, or another with a hostname whose
-// subdomain is the Service, has a DNS record there.
+// NamesOfPod returns the names of the Service that its pod may have. Wildcards below the
+// Service become the pod's own name: a pod with a hostname whose subdomain is the Service,
+// such as a StatefulSet's, has a DNS record there.
 func NamesOfPod(pod *corev1.Pod, svc *corev1.Service, names []string) []string {
 	own := ""
 	if IsHeadless(svc) && pod.Spec.Subdomain == svc.Name {

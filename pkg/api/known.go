@@ -5,16 +5,16 @@ import (
 	"strings"
 )
 
-// A Place is a kind of object on which keys with the prefix Domain have a meaning.
+// A Place is a kind of object on which annotations with the prefix Domain have a meaning.
 type Place string
 
-// The places, as people call them.
+// The places, by the names that messages use.
 const (
 	OnService   Place = "Service"
 	OnPod       Place = "pod"
 	OnNamespace Place = "Namespace"
 	// OnTarget: a ConfigMap, APIService, CustomResourceDefinition or webhook
-	// configuration that may ask for the CA bundle.
+	// configuration that may request the CA bundle.
 	OnTarget Place = "trust target"
 	// OnCAStatus: ConfigMap CAStatusName.
 	OnCAStatus Place = "ConfigMap " + CAStatusName
@@ -23,7 +23,7 @@ const (
 // Places returns all places.
 func Places() []Place { return []Place{OnService, OnPod, OnNamespace, OnTarget, OnCAStatus} }
 
-// Annotations returns the annotations that people may set at the place, in the order of
+// Annotations returns the annotations that people may set on the place, in the order of
 // the reference.
 func (p Place) Annotations() []string {
 	switch p {
@@ -56,8 +56,8 @@ func settingKeys() []string {
 	return keys
 }
 
-// Unknown returns the keys of annotations with the prefix Domain that mean nothing at the
-// place, sorted. What servingcert itself writes on pods is not among them.
+// Unknown returns the keys of annotations with the prefix Domain that have no meaning on
+// the place, sorted. It does not return those that servingcert itself writes on pods.
 func (p Place) Unknown(annotations map[string]string) []string {
 	var known, unknown []string
 	for key := range annotations {

@@ -9,65 +9,62 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Limits of what is read of objects that a tenant writes. Each is checked before anything
-// is done whose cost grows with the value. docs/limits.md says what happens beyond them.
+// Limits on objects that a tenant writes. Each is checked before any work whose cost grows
+// with the value. docs/limits.md describes what happens beyond them.
 const (
-	// MaxNames is how many names one certificate may hold, and how many names an
-	// annotation may list.
+	// MaxNames is the largest number of names in a certificate, and in an annotation.
 	MaxNames = 100
-	// MaxAnnotation is the most bytes of an annotation that is read: MaxNames names of
-	// 253 characters, each with a comma and two spaces. Caches hold no more of a value.
+	// MaxAnnotation is the largest size of an annotation in bytes: MaxNames names of 253
+	// characters, each with a comma and two spaces. Caches keep no more of a value.
 	MaxAnnotation = MaxNames * 256
-	// MaxMessage is the most bytes of a condition's message that is read or written.
-	// It is the limit of metav1.Condition, which the API server does not enforce for
-	// Services.
+	// MaxMessage is the largest size of a condition's message in bytes. It is the limit of
+	// metav1.Condition, which the API server does not enforce for Services.
 	MaxMessage = 32 << 10
-	// MaxKept is how many Secrets that a Service asked for before its condition names, and
-	// MaxReadyState how many bytes the state beside that condition has at most: fewer are named
-	// if their names are long. Without the opt-in, the signer keeps only those that are named.
+	// MaxKept is the largest number of earlier Secrets of a Service in the state of its
+	// condition, and MaxReadyState the largest size of that state in bytes: fewer are kept if
+	// their names are long. Without the opt-in, the signer keeps only the Secrets in the state.
 	MaxKept       = 64
 	MaxReadyState = 8 << 10
-	// MaxOwners is the most owner references that are remembered of a Secret: those to
+	// MaxOwners is the largest number of owner references of a Secret that are kept: those to
 	// Services, and as many others.
 	MaxOwners = 100
-	// MaxMounts is the most Secrets whose key a pod mounts that are remembered of it. It
-	// is how many bits a uint64 has.
+	// MaxMounts is the largest number of Secrets of a pod that are kept, counting those whose
+	// key it mounts. It is the number of bits of a uint64.
 	MaxMounts = 64
-	// MaxSelector is the most labels in the selector of a Service, and MaxPorts the most ports of
-	// one. The API server bounds neither: it takes what fits into 1.5 MiB. A Service with more is
-	// TooLarge.
+	// MaxSelector is the largest number of labels in a Service's selector, and MaxPorts of its
+	// ports. The API server bounds neither, except by the object's size of 1.5 MiB. A Service
+	// with more is TooLarge.
 	MaxSelector = 64
 	MaxPorts    = 256
 )
 
-// maxReason is the most bytes of a condition's reason or status that are remembered. The API
+// maxReason is the largest size in bytes of a condition's reason or status that is kept. The API
 // server bounds neither for Services.
 const maxReason = 128
 
-// maxOpenShift is the most bytes of an annotation in which the signer writes, as OpenShift does,
-// why there is no certificate.
+// maxOpenShift is the largest size in bytes of OpenShift's annotation for the reason why there is
+// no certificate.
 const maxOpenShift = MaxMessage
 
-// maxContainerNames is the most bytes of a list of MaxNames names of containers, each
-// with a comma.
+// maxContainerNames is the size in bytes of a list of MaxNames container names, each with a comma.
 const maxContainerNames = MaxNames * (validation.DNS1123LabelMaxLength + 1)
 
-// MaxProxyPorts is on how many ports the proxy of a pod listens, and how many ports
-// AnnotationProxyProtocol lists, at most.
+// MaxProxyPorts is the largest number of ports on which the proxy of a pod listens, and of ports in
+// AnnotationProxyProtocol.
 const MaxProxyPorts = 16
 
-// maxProxyProtocol is the most bytes of a list of MaxProxyPorts ports, each with a comma and two
+// maxProxyProtocol is the size in bytes of a list of MaxProxyPorts ports, each with a comma and two
 // spaces.
 const maxProxyProtocol = MaxProxyPorts * (len("65535") + 3)
 
-// maxProxyResources is the most bytes of AnnotationProxyResources: twice those of the default.
+// maxProxyResources is the largest size of AnnotationProxyResources in bytes: twice the default's.
 const maxProxyResources = 128
 
-// maxValue is the most bytes of an annotation that holds one short value, such as a
-// duration. What parses it repeats it in its error.
+// maxValue is the largest size in bytes of an annotation with one short value, such as a duration.
+// Parsers repeat the value in their errors.
 const maxValue = 64
 
-// checkLength returns what is wrong with a value that is longer than most bytes, or "".
+// checkLength returns what is wrong with a value of more than most bytes, or "".
 func checkLength(value string, most int) (detail string) {
 	switch cut := validation.DNS1123SubdomainMaxLength + 1; { // how much of it caches keep: see truncate
 	case len(value) <= most:
@@ -79,7 +76,7 @@ func checkLength(value string, most int) (detail string) {
 }
 
 // checkList returns what is wrong with the length of a comma-separated list, or "". It does
-// not look at the entries.
+// not check the entries.
 func checkList(value string, most int) (detail string) {
 	if detail := checkLength(value, most); detail != "" {
 		return detail
@@ -95,8 +92,8 @@ func checkCount(value string, most int, entries string) (detail string) {
 	return ""
 }
 
-// truncate returns the value, or a copy of its beginning that is one byte longer than most
-// bytes, so that it is still seen to be too long.
+// truncate returns the value, or a copy of its first most+1 bytes, so that it can still be
+// recognized as too long.
 func truncate(value string, most int) string {
 	if len(value) <= most+1 {
 		return value
@@ -104,9 +101,8 @@ func truncate(value string, most int) string {
 	return strings.Clone(value[:most+1])
 }
 
-// maxAnnotationOf returns the most bytes of an annotation on a Service, a Namespace or a Secret
-// that a cache keeps, but for one more, by which it is seen to be too long; 0 for an annotation
-// that means nothing there.
+// maxAnnotationOf returns how many bytes a cache keeps of an annotation on a Service, a Namespace or
+// a Secret, not counting one more to recognize that it is too long; 0 for an unknown annotation.
 func maxAnnotationOf(key string) int {
 	switch key {
 	case AnnotationExtraDNSNames:
@@ -137,9 +133,9 @@ func TruncateAnnotation(key, value string) string {
 	return truncate(value, cmp.Or(maxAnnotationOf(key), validation.DNS1123SubdomainMaxLength))
 }
 
-// Owners returns what is remembered of an object's owner references, in their order: the
-// first MaxOwners to Services, and the first MaxOwners to other objects. One with a name
-// that no such object can have is left out.
+// Owners returns the owner references of an object that are kept, in order: the first
+// MaxOwners to Services, and the first MaxOwners to other objects. References with a name
+// that no object can have are left out.
 func Owners(references []metav1.OwnerReference) []metav1.OwnerReference {
 	if ownersFit(references) {
 		return references

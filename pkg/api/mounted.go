@@ -8,14 +8,13 @@ import (
 	"strings"
 )
 
-// Mounted is what the files of a pod should hold that it mounts from servingcert's
-// objects: the value of annotation AnnotationLeaf. It is the same for all pods that
-// mount the same.
+// Mounted is what the files that a pod mounts from servingcert's objects should hold: the
+// value of annotation AnnotationLeaf. It is the same for all pods with the same mounts.
 type Mounted struct {
-	// Leaves are the fingerprints of the leaves, by the Secret that holds them.
+	// Leaves maps each Secret to the fingerprint of its leaf.
 	Leaves map[string]string
-	// Bundle is the SHA-256 of the CA bundle in hex, as CABundleHash is; empty if
-	// the pod does not mount ConfigMap BundleName.
+	// Bundle is the SHA-256 of the CA bundle in hex, like CABundleHash; empty if the pod
+	// does not mount ConfigMap BundleName.
 	Bundle string
 }
 
@@ -40,7 +39,7 @@ func (m Mounted) String() string {
 	return strings.Join(entries, ",")
 }
 
-// LongestMounted returns the most bytes that the annotation of a pod has that mounts these
+// LongestMounted returns the largest size in bytes of the annotation of a pod that mounts these
 // Secrets.
 func LongestMounted(secrets []string) int {
 	const fingerprint = 2 * sha256.Size // in hex
@@ -51,9 +50,8 @@ func LongestMounted(secrets []string) int {
 	return size
 }
 
-// ParseMounted reads the value of the annotation. What is malformed, and a value longer than
-// MaxAnnotation, is passed
-// over: the pod is then treated as if it said nothing about it.
+// ParseMounted reads the value of the annotation. It skips malformed entries, and a value longer
+// than MaxAnnotation: the pod is then treated as if it did not have them.
 func ParseMounted(value string) Mounted {
 	var m Mounted
 	if len(value) > MaxAnnotation {

@@ -12,12 +12,12 @@ import (
 )
 
 // IsHeadless reports whether the Service is headless: DNS resolves it to its pods,
-// which have names of their own below that of the Service.
+// which have their own names below the Service's.
 func IsHeadless(svc *corev1.Service) bool { return svc.Spec.ClusterIP == corev1.ClusterIPNone }
 
 // ServiceDomains returns the domains that belong to the Service: SVC.NS.svc and
-// SVC.NS.svc.CLUSTERDOMAIN. SVC and SVC.NS are left out: the first is another Service
-// in another namespace, and the second can be a public host.
+// SVC.NS.svc.CLUSTERDOMAIN. SVC and SVC.NS are not included: SVC is another Service in
+// another namespace, and SVC.NS can be a public host.
 func ServiceDomains(svc *corev1.Service, clusterDomain string) []string {
 	short := svc.Name + "." + svc.Namespace + ".svc"
 	return []string{short, short + "." + clusterDomain}
@@ -49,16 +49,16 @@ func formerNames(svc *corev1.Service, limits Limits) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(now, name) })
 }
 
-// SuffixRule permits the namespaces that match a glob to ask for names in a domain
+// SuffixRule permits the namespaces that match a glob to request names in a domain
 // outside the cluster.
 type SuffixRule struct {
 	NamespaceGlob string // a pattern of path.Match
-	Suffix        string // a DNS name: it and all names below it are permitted
+	Suffix        string // a DNS name, permitted with all names below it
 }
 
 // ParseSuffixRule parses NAMESPACE-GLOB=SUFFIX, a value of --permit-dns-suffix. It
-// refuses a suffix that equals, contains or is inside svc or the cluster domain,
-// which would let one namespace have the names of Services in another.
+// rejects a suffix that equals, contains or is inside svc or the cluster domain,
+// which would let one namespace get the names of Services in another.
 func ParseSuffixRule(s, clusterDomain string) (SuffixRule, error) {
 	glob, suffix, ok := strings.Cut(s, "=")
 	if !ok || glob == "" || suffix == "" {
@@ -73,7 +73,7 @@ func ParseSuffixRule(s, clusterDomain string) (SuffixRule, error) {
 	return SuffixRule{NamespaceGlob: glob, Suffix: suffix}, nil
 }
 
-// CheckSuffix returns why names may not be permitted by that suffix, or nil.
+// CheckSuffix returns an error if the suffix must not permit names.
 func CheckSuffix(suffix, clusterDomain string) error {
 	if errs := validation.IsDNS1123Subdomain(suffix); len(errs) > 0 {
 		return fmt.Errorf("suffix %q is not a valid DNS name: %s", suffix, strings.Join(errs, "; "))
@@ -102,8 +102,8 @@ func within(name, domain string) bool {
 	return name == domain || strings.HasSuffix(name, "."+domain)
 }
 
-// ExtraNames returns the names that the Service asks for in AnnotationExtraDNSNames, not
-// checked, or a *FieldError if there are too many to look at.
+// ExtraNames returns the names in AnnotationExtraDNSNames of the Service, not validated,
+// or a *FieldError if there are too many.
 func ExtraNames(svc *corev1.Service) ([]string, error) {
 	value, ok := svc.Annotations[AnnotationExtraDNSNames]
 	if !ok {
@@ -115,14 +115,14 @@ func ExtraNames(svc *corev1.Service) ([]string, error) {
 	return splitNames(value), nil
 }
 
-// firstExtraNames returns the names of ExtraNames, of too many the first.
+// firstExtraNames returns the first MaxNames names of ExtraNames.
 func firstExtraNames(svc *corev1.Service) []string {
 	value, ok := svc.Annotations[AnnotationExtraDNSNames]
 	if !ok {
 		return nil
 	}
 	if len(value) > MaxAnnotation {
-		value = value[:strings.LastIndexByte(value[:MaxAnnotation], ',')+1] // the last may be half a name
+		value = value[:strings.LastIndexByte(value[:MaxAnnotation], ',')+1] // the last name may be cut
 	}
 	names := strings.SplitN(value, ",", MaxNames+1)
 	names = names[:min(len(names), MaxNames)]
@@ -132,7 +132,7 @@ func firstExtraNames(svc *corev1.Service) []string {
 	return names
 }
 
-// checkExtraName returns why the Service may not have name, or nil.
+// checkExtraName returns an error if the Service must not get the name.
 func checkExtraName(svc *corev1.Service, name string, limits Limits) error {
 	base := strings.TrimPrefix(name, "*.")
 	switch {

@@ -8,13 +8,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// A Need is what pods of a Service have to serve, so that it may be said that its TLS is served.
+// A Need is what the pods of a Service must serve before its TLS counts as served.
 type Need struct {
-	// Targets holds the targetPorts. Of several, one is enough: the Service marks none of its
-	// ports as TLS. It is empty if the Service has no TCP port.
+	// Targets holds the targetPorts. If there are several, one is enough: the Service marks none of
+	// its ports as TLS. It is empty if the Service has no TCP port.
 	Targets []ProbeTarget
-	// Declared: the pods only have to declare the port. Its name looks as if it asked for a proxy
-	// ([LooksLikeProxyPort]): if it is not theirs, it leads nowhere.
+	// Declared: the pods only have to declare the port. Its name resembles that of a proxy's port
+	// ([LooksLikeProxyPort]): if no container declares it, it leads nowhere.
 	Declared bool
 }
 
@@ -27,8 +27,9 @@ func (n Need) String() string {
 	return strings.Join(names, " or ")
 }
 
-// Needs returns what pods of the Service have to serve, each targetPort once, in the order of the
-// Service's ports; at least one. Of a Service that is too large ([CheckSize]) no port is known.
+// Needs returns what the pods of the Service must serve, each targetPort once, in the order of the
+// Service's ports. It returns at least one Need, which is empty for a Service that is too large
+// ([CheckSize]).
 func Needs(svc *corev1.Service) []Need {
 	if CheckSize(svc) != nil {
 		return []Need{{}}
@@ -62,5 +63,5 @@ func Needs(svc *corev1.Service) []Need {
 	return needs
 }
 
-// NeedsHash identifies the Needs of the Service: another one stands for other ports.
+// NeedsHash returns a hash of the Needs of the Service, which changes with them.
 func NeedsHash(svc *corev1.Service) string { return hashOf(Needs(svc)) }

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// object is a JSON object to which members are appended, as encoding/json writes them. A
-// member that is empty is left out.
+// object is a JSON object to which members are appended, in the format of encoding/json.
+// Empty members are omitted.
 type object struct{ data []byte }
 
 // String returns the object.
@@ -18,7 +18,7 @@ func (o *object) String() string {
 	return string(append(o.data, '}'))
 }
 
-// member begins a member. Names are those of fields, and need no quoting.
+// member begins a member. Names need no quoting.
 func (o *object) member(name string) {
 	start := byte(',')
 	if len(o.data) == 0 {
@@ -65,7 +65,7 @@ func appendQuoted(dst []byte, text string) []byte {
 	for i := range len(text) {
 		if c := text[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
 			quoted, err := json.Marshal(text)
-			if err != nil { // text is always written
+			if err != nil { // text always marshals
 				panic(err)
 			}
 			return append(dst, quoted...)

@@ -18,20 +18,20 @@ const (
 	// OpenShiftSecretName means the same as AnnotationSecretName.
 	OpenShiftSecretName      = OpenShiftBeta + "/serving-cert-secret-name"
 	OpenShiftSecretNameAlpha = OpenShiftAlpha + "/serving-cert-secret-name"
-	// OpenShiftSignedBy is the common name of the CA that signed last.
+	// OpenShiftSignedBy is the common name of the last CA that signed.
 	OpenShiftSignedBy      = OpenShiftBeta + "/serving-cert-signed-by"
 	OpenShiftSignedByAlpha = OpenShiftAlpha + "/serving-cert-signed-by"
 	// OpenShiftError says why no certificate could be issued.
 	OpenShiftError      = OpenShiftBeta + "/serving-cert-generation-error"
 	OpenShiftErrorAlpha = OpenShiftAlpha + "/serving-cert-generation-error"
-	// OpenShiftErrorNum is how many times in a row that failed, a decimal number.
+	// OpenShiftErrorNum is the number of consecutive failures, in decimal.
 	OpenShiftErrorNum      = OpenShiftBeta + "/serving-cert-generation-error-num"
 	OpenShiftErrorNumAlpha = OpenShiftAlpha + "/serving-cert-generation-error-num"
 )
 
 // Annotations of a Secret, written by the signer.
 const (
-	// OpenShiftServiceName and OpenShiftServiceUID identify the Service that it is for.
+	// OpenShiftServiceName and OpenShiftServiceUID identify the Service of the Secret.
 	OpenShiftServiceName      = OpenShiftBeta + "/originating-service-name"
 	OpenShiftServiceNameAlpha = OpenShiftAlpha + "/originating-service-name"
 	OpenShiftServiceUID       = OpenShiftBeta + "/originating-service-uid"
@@ -42,19 +42,19 @@ const (
 )
 
 // The annotation with which a ConfigMap, APIService, CustomResourceDefinition or
-// webhook configuration asks for the CA bundle: "true", in upper or lower case.
+// webhook configuration requests the CA bundle: "true", in any letter case.
 const (
 	OpenShiftInjectCABundle      = OpenShiftBeta + "/inject-cabundle"
 	OpenShiftInjectCABundleAlpha = OpenShiftAlpha + "/inject-cabundle"
-	// OpenShiftInjectLegacy means the same on a ConfigMap of the name OpenShiftLegacyName, and
-	// nothing elsewhere: clusters of before OpenShift 4.7 have one in each namespace.
+	// OpenShiftInjectLegacy means the same, but only on a ConfigMap named OpenShiftLegacyName, which
+	// clusters created before OpenShift 4.7 have in each namespace.
 	OpenShiftInjectLegacy = OpenShiftAlpha + "/inject-vulnerable-legacy-cabundle"
 	OpenShiftLegacyName   = "openshift-service-ca.crt"
 )
 
 // Names of objects.
 const (
-	// OpenShiftBundleKey is the key of the bundle in a ConfigMap that asks for it with
+	// OpenShiftBundleKey is the key of the bundle in a ConfigMap that requests it with
 	// OpenShift's annotation.
 	OpenShiftBundleKey = "service-ca.crt"
 	// OpenShiftNamespace and OpenShiftDeployment are where service-ca runs, and
@@ -66,8 +66,8 @@ const (
 	OpenShiftOperatorDeployment = "service-ca-operator"
 )
 
-// ServiceCADeployments returns the Deployments that service-ca consists of: the controller, and
-// the operator that would bring it back.
+// ServiceCADeployments returns the Deployments of service-ca: the controller, and the operator that
+// would recreate it.
 func ServiceCADeployments() []types.NamespacedName {
 	return []types.NamespacedName{
 		{Namespace: OpenShiftNamespace, Name: OpenShiftDeployment},

@@ -6,21 +6,20 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// Limits are what the operator of a signer allows, and the defaults for a Service that
-// does not ask.
+// Limits are what the operator of a signer allows, and the defaults.
 type Limits struct {
 	DefaultDuration time.Duration
 	MinDuration     time.Duration
 	MaxDuration     time.Duration
 	ClusterDomain   string
-	// FormerDomains are former cluster domains. Services keep their names in them, as
-	// far as a certificate has room.
+	// FormerDomains are former cluster domains. Services keep their names in them while a
+	// certificate has room.
 	FormerDomains     []string
 	PermitDNSSuffixes []SuffixRule
 	PermitClusterIPs  bool
 	PermitRSA4096     bool
-	// ClusterIPDuration bounds the lifetime of a certificate with ClusterIPs, whatever is
-	// asked for: when a Service is deleted its address may become another's at once.
+	// ClusterIPDuration bounds the lifetime of a certificate with ClusterIPs: when a Service
+	// is deleted, its address may be assigned to another at once.
 	ClusterIPDuration time.Duration
 }
 

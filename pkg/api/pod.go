@@ -10,7 +10,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/formats"
 )
 
-// PodKind is the Kind by which a pod without a controller is named where others are named by their workload.
+// PodKind is the kind of a pod without a controller where other pods are named by their workload.
 const PodKind = "Pod"
 
 // OnRotate is what the rotator may do about a pod that still serves an old
@@ -24,22 +24,21 @@ const (
 	OnRotateNone    OnRotate = "none"
 )
 
-// PodRequest is what a pod or a pod template asks of the webhook and of the rotator.
+// PodRequest is what a pod or a pod template requests from the webhook and the rotator.
 type PodRequest struct {
 	// OptedOut is true if the pod must not be injected.
 	OptedOut bool
-	// SecretName is the Secret that the pod names itself; empty if the Services
-	// decide.
+	// SecretName is the Secret in the pod's annotation; empty if the Services decide.
 	SecretName string
-	// Settings are those that the pod says itself.
+	// Settings are those of the pod itself.
 	Settings
 	OnRotate OnRotate
-	Formats  formats.Set // that the pod asks for beside the other files
+	Formats  formats.Set // additional files
 }
 
-// ParsePod returns what the labels and annotations of a pod ask for. Every error is a
-// *FieldError. A value that is not understood is an error, not a default: a pod that
-// silently serves plaintext is worse than one that is refused.
+// ParsePod returns what the labels and annotations of a pod request. Every error is a
+// *FieldError. An unknown value is an error, not a default: a pod that silently serves
+// plaintext is worse than a pod that is refused.
 func ParsePod(meta *metav1.ObjectMeta) (PodRequest, error) {
 	r, errs := parsePod(meta, true)
 	if len(errs) > 0 {
@@ -49,14 +48,14 @@ func ParsePod(meta *metav1.ObjectMeta) (PodRequest, error) {
 }
 
 // PodProblems returns everything that is wrong with the labels and annotations of a pod,
-// where ParsePod returns the first of it. Every error is a *FieldError.
+// not only the first problem as ParsePod does. Every error is a *FieldError.
 func PodProblems(meta *metav1.ObjectMeta) []error {
 	_, errs := parsePod(meta, false)
 	return errs
 }
 
-// parsePod returns what a pod asks for, and what is wrong with it: the first problem alone,
-// or all of them.
+// parsePod returns what a pod requests, and what is wrong with it: only the first problem, or
+// all of them.
 func parsePod(meta *metav1.ObjectMeta, first bool) (r PodRequest, errs []error) {
 	r.OnRotate = OnRotateReload
 	if err := r.parseLabel(meta.Labels); err != nil {
@@ -65,7 +64,7 @@ func parsePod(meta *metav1.ObjectMeta, first bool) (r PodRequest, errs []error) 
 		}
 	}
 	if r.OptedOut {
-		return r, nil // whatever else it says
+		return r, nil // the annotations have no effect
 	}
 	for _, p := range podAnnotations {
 		value, ok := meta.Annotations[p.key]
@@ -126,8 +125,8 @@ func ofPods(settings []setting) []podAnnotation {
 	return out
 }
 
-// UnknownPodAnnotations returns the keys with our prefix that mean nothing on a pod,
-// sorted. Most often they are misspelled.
+// UnknownPodAnnotations returns the keys with our prefix that have no meaning on a pod,
+// sorted. Most of them are misspelled.
 func UnknownPodAnnotations(annotations map[string]string) []string { return OnPod.Unknown(annotations) }
 
 func checkSecretName(v string) string {

@@ -7,16 +7,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Why the webhook injects nothing into a pod, whatever is in the pod's namespace.
+// Why the webhook never injects a pod, regardless of what is in its namespace.
 const (
 	ExemptMirrorPod = "MirrorPod" // it mirrors a static pod
-	ExemptOptedOut  = "OptedOut"  // its label LabelInject says so
+	ExemptOptedOut  = "OptedOut"  // its label LabelInject is InjectDisabled
 	ExemptWindows   = "Windows"   // it runs on Windows nodes
 )
 
-// Exempt returns why nothing is injected into the pod, whatever is in its
-// namespace: the first of the Exempt reasons that applies, or "". request is what
-// ParsePod returns for the pod.
+// Exempt returns the first of the Exempt reasons that applies to the pod, or "". request
+// is the result of ParsePod for the pod.
 func Exempt(pod *corev1.Pod, request PodRequest) (reason string) {
 	_, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]
 	switch {
@@ -33,7 +32,7 @@ func Exempt(pod *corev1.Pod, request PodRequest) (reason string) {
 }
 
 // requiresWindows reports whether every term of the node selector allows only Windows nodes. A node
-// has to match one of the terms; a term without an expression matches no node.
+// must match one of the terms; a term without expressions matches no node.
 func requiresWindows(affinity *corev1.Affinity) bool {
 	if affinity == nil || affinity.NodeAffinity == nil || affinity.NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution == nil {
 		return false
@@ -60,7 +59,7 @@ func onlyWindows(r corev1.NodeSelectorRequirement) bool {
 	return r.Operator == corev1.NodeSelectorOpNotIn && slices.Contains(r.Values, string(corev1.Linux))
 }
 
-// ContainerRef is a container of a pod and where it is in the pod's spec.
+// ContainerRef is a container of a pod and its place in the pod's spec.
 type ContainerRef struct {
 	*corev1.Container
 	Init  bool // in initContainers, not in containers
@@ -83,8 +82,8 @@ func RunningContainers(pod *corev1.Pod) []ContainerRef {
 	return refs
 }
 
-// DeclaresPort reports whether any container that runs as long as the pod does
-// declares a port, of whatever protocol.
+// DeclaresPort reports whether any of the RunningContainers declares a port, of any
+// protocol.
 func DeclaresPort(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(RunningContainers(pod), func(c ContainerRef) bool { return len(c.Ports) > 0 })
 }
@@ -95,7 +94,7 @@ func ownedByJob(pod *corev1.Pod) bool {
 }
 
 // helmHook is the annotation that makes Helm run an object at a certain time, such as
-// before an upgrade or as a test. Its value is when.
+// before an upgrade or as a test.
 const helmHook = "helm.sh/hook"
 
 // OneShot reports whether the pod runs something to its end: a Job owns it, or it is a

@@ -9,7 +9,7 @@ import (
 )
 
 // TLSTargets returns the targetPorts that serve TLS: those of the Service's TCP ports
-// whose name, appProtocol or number is one of TLS or that ask for a proxy
+// whose name, appProtocol or number indicates TLS or that request a proxy
 // ([ParseProxyPort]), or of all its TCP ports if there is no such port.
 func TLSTargets(svc *corev1.Service) []intstr.IntOrString {
 	var all, secure []intstr.IntOrString
@@ -29,8 +29,8 @@ func TLSTargets(svc *corev1.Service) []intstr.IntOrString {
 	return all
 }
 
-// ProxyTargets returns the names of those [TLSTargets] that are a proxy's in the Service's pods
-// ([ParseProxyPort]), each once.
+// ProxyTargets returns the names of those [TLSTargets] that request a proxy ([ParseProxyPort]), each
+// once.
 func ProxyTargets(svc *corev1.Service) []string {
 	var names []string
 	for _, target := range TLSTargets(svc) {
@@ -41,21 +41,21 @@ func ProxyTargets(svc *corev1.Service) []string {
 	return names
 }
 
-// PortSaysTLS reports whether the name or the number of a port is one of TLS.
+// PortSaysTLS reports whether the name or the number of a port indicates TLS.
 func PortSaysTLS(name string, number int32) bool {
 	return nameSaysTLS(name) || number == 443 || number == 6443 || number == 8443 || number == 9443
 }
 
-// adminWords are the words in names of ports that serve those who run a program, and not
-// its clients.
+// adminWords are the words in names of ports that serve a program's operators, not its
+// clients.
 var adminWords = []string{
 	"admin", "debug", "exporter", "health", "healthcheck", "healthz", "management", "metrics",
 	"monitor", "monitoring", "pprof", "probe", "probes", "prometheus", "stats", "telemetry",
 }
 
-// AdminOnly reports whether the Service has ports, and all of them are for metrics or
-// administration, by a word in the name of the port or of its targetPort, such as
-// http-metrics. A port without either is judged by the name of the Service.
+// AdminOnly reports whether the Service has ports and all of them are for metrics or
+// administration, according to a word in the name of the port or of its targetPort, such
+// as http-metrics. For a port without either name, the name of the Service decides.
 func AdminOnly(svc *corev1.Service) bool {
 	admin := func(name string) bool {
 		return slices.ContainsFunc(strings.Split(strings.ToLower(name), "-"), func(word string) bool { return slices.Contains(adminWords, word) })
@@ -69,7 +69,7 @@ func AdminOnly(svc *corev1.Service) bool {
 }
 
 // nameSaysTLS reports whether the name of a port, such as https-metrics, or an
-// appProtocol, such as kubernetes.io/wss, is one of TLS.
+// appProtocol, such as kubernetes.io/wss, indicates TLS.
 func nameSaysTLS(name string) bool {
 	name = name[strings.LastIndexByte(name, '/')+1:]
 	first, _, _ := strings.Cut(strings.ToLower(name), "-")

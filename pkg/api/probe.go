@@ -13,19 +13,20 @@ import (
 	"github.com/servingcert/servingcert/pkg/starttls"
 )
 
-// AnnotationProbe on a Service lists what comes before TLS at its ports, PORT=PROTOCOL each,
-// comma-separated. A PORT is the name or the number of a port of the Service.
+// AnnotationProbe on a Service maps ports to STARTTLS protocols: a comma-separated list of
+// PORT=PROTOCOL, where PORT is the name or the number of a port of the Service.
 const AnnotationProbe = Domain + "/probe"
 
-// MaxProbes is how many ports AnnotationProbe lists at most, and maxProbe its most bytes: names of
-// 15 characters, an equals sign, the longest name of a protocol, a comma and two spaces each.
+// MaxProbes is the largest number of ports in AnnotationProbe, and maxProbe its largest size in
+// bytes: for each a name of 15 characters, an equals sign, the longest protocol, a comma and two
+// spaces.
 const (
 	MaxProbes = 16
 	maxProbe  = MaxProbes * (15 + 1 + len(starttls.XMPPServer) + 3)
 )
 
-// ParseProbe returns the protocols that annotation AnnotationProbe says, by the index of the
-// Service's port. The error is a *FieldError; nothing is said then.
+// ParseProbe returns the protocols of annotation AnnotationProbe by the index of the Service's
+// port, or a *FieldError.
 func ParseProbe(svc *corev1.Service) (map[int]starttls.Protocol, error) {
 	value, ok := svc.Annotations[AnnotationProbe]
 	if !ok {
@@ -55,21 +56,21 @@ func ParseProbe(svc *corev1.Service) (map[int]starttls.Protocol, error) {
 	return said, nil
 }
 
-// A ProbeTarget is a targetPort of a Service that is dialled to see which certificate is served
-// there, and what comes before TLS: the zero Protocol if the Service does not say.
+// A ProbeTarget is a targetPort of a Service that is dialled to see which certificate it serves, and
+// its STARTTLS protocol: zero if the Service does not specify one.
 type ProbeTarget struct {
 	Port     int32 // of the Service
 	Target   intstr.IntOrString
 	Protocol starttls.Protocol
-	// Named: the Service says that TLS is served there. If it says so of none, it may be any.
+	// Named: the Service marks the port as TLS. If it marks none, it may be any.
 	Named bool
 }
 
-// ProbeTargets returns the [TLSTargets], and those of the ports that annotation AnnotationProbe
-// lists. An annotation that is wrong is passed over.
+// ProbeTargets returns the [TLSTargets], and the targetPorts of the ports in annotation
+// AnnotationProbe. An annotation that is not valid is ignored.
 //
-// What comes before TLS is what the annotation says, or else the port's appProtocol, its name, or
-// the name of its targetPort. Before a proxy's port nothing does.
+// The protocol is that of the annotation, or else of the port's appProtocol, of its name, or of the
+// name of its targetPort. A proxy's port begins with TLS.
 func ProbeTargets(svc *corev1.Service) []ProbeTarget {
 	said, _ := ParseProbe(svc)
 	secure := TLSTargets(svc)
@@ -105,7 +106,7 @@ func targetOf(p corev1.ServicePort) intstr.IntOrString {
 	return p.TargetPort
 }
 
-// saysTLS reports whether the port's name, appProtocol or number is one of TLS.
+// saysTLS reports whether the port's name, appProtocol or number indicates TLS.
 func saysTLS(p corev1.ServicePort) bool { return PortSaysTLS(p.Name, p.Port) || wordsSayTLS(p) }
 
 func wordsSayTLS(p corev1.ServicePort) bool {

@@ -11,7 +11,7 @@ import (
 )
 
 // ProxyContainer is the name of the native sidecar that the webhook adds to a pod whose
-// Services ask for a proxy ([ParseProxyPort]).
+// Services request a proxy ([ParseProxyPort]).
 const ProxyContainer = "servingcert-proxy"
 
 // Flags of the proxy. Their values follow an equals sign.
@@ -23,11 +23,11 @@ const (
 
 // A ProxyListener is one port on which a proxy listens.
 type ProxyListener struct {
-	// Name is the name of the port, for which a Service asks; see [ProxyPort].
+	// Name is the name of the port, the targetPort of a Service; see [ProxyPort].
 	Name string
 	// Port is where the proxy listens, and Upstream the port of the program.
 	Port, Upstream int32
-	// H2: of a client that offers both, HTTP/2 is selected before HTTP/1.1.
+	// H2: if a client offers both, HTTP/2 is preferred to HTTP/1.1.
 	H2 bool
 	// V2: connections to the program begin with a header of the PROXY protocol, version 2.
 	V2 bool
@@ -39,7 +39,7 @@ const (
 	listenV2 = "proxy-v2"
 )
 
-// String returns the listener as the proxy's flag takes it:
+// String returns the listener as a value of the proxy's flag:
 //
 //	NAME=PORT:UPSTREAM[,h2][,proxy-v2]
 func (l ProxyListener) String() string {
@@ -53,7 +53,7 @@ func (l ProxyListener) String() string {
 	return out
 }
 
-// ParseProxyListener reads what String returns; false if it is something else.
+// ParseProxyListener reads what String returns; false for any other value.
 func ParseProxyListener(value string) (ProxyListener, bool) {
 	parts := strings.Split(value, ",")
 	name, ports, _ := strings.Cut(parts[0], "=")
@@ -76,12 +76,12 @@ func ParseProxyListener(value string) (ProxyListener, bool) {
 type Proxy struct {
 	ContainerRef
 	Listeners []ProxyListener
-	// Admin is the port on which it answers its administrator, or 0.
+	// Admin is the administration port, or 0.
 	Admin int32
 }
 
-// ProxyOf returns the proxy of a pod, by its spec: the native sidecar of that name which is
-// told to listen; false if there is none.
+// ProxyOf returns the proxy in a pod's spec: the native sidecar named ProxyContainer that has a
+// listener; false if there is none.
 func ProxyOf(pod *corev1.Pod) (Proxy, bool) {
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
@@ -104,7 +104,7 @@ func ProxyOf(pod *corev1.Pod) (Proxy, bool) {
 	return Proxy{}, false
 }
 
-// proxyTarget returns the proxy for which a targetPort asks, or false if it asks for none.
+// proxyTarget returns the proxy that a targetPort requests, or false if it requests none.
 func proxyTarget(target intstr.IntOrString) (ProxyPort, bool) {
 	if target.Type != intstr.String {
 		return ProxyPort{}, false
@@ -120,8 +120,8 @@ func (p ProxyPort) UpstreamPort() intstr.IntOrString {
 	return intstr.FromString(p.Upstream)
 }
 
-// SpeaksH2 reports whether the Service's port says that what listens there speaks HTTP/2
-// without TLS (h2c), as gRPC does: by its appProtocol, or by the first word of its name.
+// SpeaksH2 reports whether the Service's port uses HTTP/2 without TLS (h2c), as gRPC does,
+// according to its appProtocol or the first word of its name.
 func SpeaksH2(p corev1.ServicePort) bool {
 	if p.AppProtocol != nil && (*p.AppProtocol == "kubernetes.io/h2c" || *p.AppProtocol == "grpc") {
 		return true
@@ -148,7 +148,7 @@ func parseProxyProtocol(s *Settings, v string) string {
 }
 
 // CheckImage returns what is wrong with the name of a container's image and what is allowed,
-// or "". It refuses what the API server or each container runtime refuses.
+// or "". It rejects what the API server or every container runtime rejects.
 func CheckImage(image string) string {
 	if image == "" || strings.ContainsFunc(image, func(c rune) bool { return c <= ' ' || c > '~' }) {
 		return "must be an image such as registry.example/servingcert/proxy@sha256:…, without spaces"

@@ -10,26 +10,26 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// A ProxyPort is what the name of a Service's targetPort asks for, if it begins with "sc-tls-" or
-// "sc-any-": a proxy in the pods of the Service, which terminates TLS and forwards to a port of
-// the program.
+// A ProxyPort is the proxy that a Service requests by a targetPort whose name begins with "sc-tls-"
+// or "sc-any-". It runs in the pods of the Service, terminates TLS and forwards to a port of the
+// program.
 type ProxyPort struct {
-	// Plaintext: connections that do not begin with a TLS handshake are forwarded too.
+	// Plaintext: connections without TLS are forwarded too.
 	Plaintext bool
 	// Upstream is the port of the program: a number, or the name of a port that a container
 	// declares.
 	Upstream string
 }
 
-// Beginnings of names of ports. A name has at most 15 characters, so the name of a program's port
-// fits if it has at most 8.
+// Prefixes of port names. A port name has at most 15 characters, so the name of a program's port
+// may have at most 8.
 const (
 	proxyTLS = "sc-tls-"
 	proxyAny = "sc-any-"
 )
 
-// ParseProxyPort reads the name of a port. It returns false for a name that asks for no proxy, and
-// for one that cannot be the name of a port.
+// ParseProxyPort reads the name of a port. It returns false for a name that does not request a
+// proxy, and for one that is not a valid port name.
 func ParseProxyPort(name string) (ProxyPort, bool) {
 	p := ProxyPort{}
 	rest, ok := strings.CutPrefix(name, proxyTLS)
@@ -51,7 +51,7 @@ func validUpstream(s string) bool {
 	return len(validation.IsValidPortName(s)) == 0
 }
 
-// Name returns the name of the port that asks for p.
+// Name returns the name of the port that requests p.
 func (p ProxyPort) Name() string {
 	if p.Plaintext {
 		return proxyAny + p.Upstream
@@ -59,11 +59,11 @@ func (p ProxyPort) Name() string {
 	return proxyTLS + p.Upstream
 }
 
-// proxyLike are names that look as if they asked for a proxy.
+// proxyLike matches names that resemble those of a proxy's port.
 var proxyLike = regexp.MustCompile(`^(?i)(sc[-_.]|(sc|cs|s-c)-?(tls|any))`)
 
-// LooksLikeProxyPort reports whether the name of a port looks as if it asked for a proxy, and asks
-// for none. It may be the program's own.
+// LooksLikeProxyPort reports whether the name of a port resembles that of a proxy's port but does not
+// request a proxy. It may be a port of the program.
 func LooksLikeProxyPort(name string) bool {
 	_, asks := ParseProxyPort(name)
 	return !asks && proxyLike.MatchString(name)
@@ -72,9 +72,9 @@ func LooksLikeProxyPort(name string) bool {
 // MustBeProxyPort is what a name must be to ask for a proxy.
 const MustBeProxyPort = "must be " + proxyTLS + "PORT or " + proxyAny + "PORT, where PORT is the number of the program's port, from 1 to 65535, or its name, of at most 8 characters"
 
-// CheckProxyPort returns why there is no proxy for a port of the Service whose targetPort looks as
-// if it asked for one: a *FieldError, or nil. declared reports whether a container of the
-// Service's pods declares a port of the name.
+// CheckProxyPort returns a *FieldError if the targetPort of a Service's port is meant to request a
+// proxy but gets none, or nil. declared reports whether a container of the Service's pods declares
+// a port with the name.
 func CheckProxyPort(svc *corev1.Service, p corev1.ServicePort, declared func(name string) bool) error {
 	const field = "targetPort"
 	name := p.TargetPort.StrVal
@@ -83,9 +83,9 @@ func CheckProxyPort(svc *corev1.Service, p corev1.ServicePort, declared func(nam
 	case svc.DeletionTimestamp != nil || p.TargetPort.Type != intstr.String || declared(name):
 		return nil
 	case LooksLikeProxyPort(name):
-		return &FieldError{field, name, "asks for no proxy: " + MustBeProxyPort}
+		return &FieldError{field, name, "does not request a proxy: " + MustBeProxyPort}
 	case asks && !Asks(svc):
-		return &FieldError{field, name, "there is no proxy for it, as the Service asks for no certificate: must have annotation " + AnnotationSecretName + ", or " + AnnotationKeySource + ": " + string(KeySourcePod)}
+		return &FieldError{field, name, "no proxy is added, because the Service does not request a certificate: must have annotation " + AnnotationSecretName + ", or " + AnnotationKeySource + ": " + string(KeySourcePod)}
 	}
 	return nil
 }

@@ -67,11 +67,11 @@ func TestCheckProxyPort(t *testing.T) {
 		{"asks, with keys of pods", pod, intstr.FromString("sc-any-http"), false, ""},
 		{"a number", other, intstr.FromInt32(8080), false, ""},
 		{"another name", other, intstr.FromString("https"), false, ""},
-		{"no certificate", other, intstr.FromString("sc-tls-8080"), false, `targetPort: "sc-tls-8080": there is no proxy for it, as the Service asks for no certificate: must have annotation servingcert.dev/secret-name, or servingcert.dev/key-source: pod`},
+		{"no certificate", other, intstr.FromString("sc-tls-8080"), false, `targetPort: "sc-tls-8080": no proxy is added, because the Service does not request a certificate: must have annotation servingcert.dev/secret-name, or servingcert.dev/key-source: pod`},
 		{"no certificate, and the program's own port", other, intstr.FromString("sc-tls-8080"), true, ""},
 		{"being deleted", ends, intstr.FromString("sc-tls-8080"), false, ""},
-		{"misspelt", secret, intstr.FromString("sc-tsl-8080"), false, `targetPort: "sc-tsl-8080": asks for no proxy: must be sc-tls-PORT or sc-any-PORT, where PORT is the number`},
-		{"no port", other, intstr.FromString("sc-tls-99999"), false, `targetPort: "sc-tls-99999": asks for no proxy`},
+		{"misspelt", secret, intstr.FromString("sc-tsl-8080"), false, `targetPort: "sc-tsl-8080": does not request a proxy: must be sc-tls-PORT or sc-any-PORT, where PORT is the number`},
+		{"no port", other, intstr.FromString("sc-tls-99999"), false, `targetPort: "sc-tls-99999": does not request a proxy`},
 		{"the program's own name", secret, intstr.FromString("sc-http"), true, ""},
 	} {
 		declared := nobody

@@ -10,20 +10,20 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// DefaultProxyResources are the amounts that the proxy of a pod gets where the pod's containers
-// have any, in the form of AnnotationProxyResources. docs/limits.md says what memory is for.
+// DefaultProxyResources are the resources of a pod's proxy if the pod's containers have any, in the
+// form of AnnotationProxyResources. docs/limits.md describes what the memory is used for.
 const DefaultProxyResources = "requests.cpu=10m,requests.memory=32Mi,limits.cpu=200m,limits.memory=64Mi"
 
 // proxyAmount is an amount of a resource that AnnotationProxyResources may list.
 type proxyAmount struct {
-	key         string // as in a ResourceQuota
+	key         string // named as in a ResourceQuota
 	name        corev1.ResourceName
 	limit       bool
 	least, most resource.Quantity
 }
 
-// proxyAmounts are all of them. With a lower limit the proxy is throttled or killed when it starts;
-// with more memory it does not accept more connections.
+// proxyAmounts lists all. With lower limits the proxy would be throttled or killed when it starts;
+// with more memory it would not accept more connections.
 var proxyAmounts = []proxyAmount{
 	{"requests.cpu", corev1.ResourceCPU, false, resource.MustParse("1m"), resource.MustParse("8")},
 	{"requests.memory", corev1.ResourceMemory, false, resource.MustParse("1Mi"), resource.MustParse("4Gi")},
@@ -31,8 +31,8 @@ var proxyAmounts = []proxyAmount{
 	{"limits.memory", corev1.ResourceMemory, true, resource.MustParse("32Mi"), resource.MustParse("4Gi")},
 }
 
-// amountForm is that of an amount: without an exponent, since comparing 1e999999999 with anything takes hundreds of megabytes, and
-// hours.
+// amountForm matches an amount. It excludes exponents: comparing 1e999999999 with anything takes
+// hundreds of megabytes, and hours.
 var amountForm = regexp.MustCompile(`^[0-9]{1,10}(\.[0-9]{1,3})?(m|k|M|G|Ki|Mi|Gi)?$`)
 
 // ParseProxyResources parses AnnotationProxyResources. It returns what is wrong with the value and

@@ -22,7 +22,7 @@ func ParseRanges(texts []string) ([]netip.Prefix, error) {
 			return nil, fmt.Errorf("%q: must be a range of IP addresses, such as 10.244.0.0/16 or fd00:10:244::/56", text)
 		}
 		if out = append(out, r.Masked()); r != r.Masked() {
-			return nil, fmt.Errorf("%q: has bits set beyond its length: must be %s", text, r.Masked())
+			return nil, fmt.Errorf("%q: has bits set beyond the prefix length: must be %s", text, r.Masked())
 		}
 	}
 	return out, nil

@@ -17,7 +17,7 @@ func TestParseRanges(t *testing.T) {
 		"10.244.0.0":       `"10.244.0.0": must be a range of IP addresses`,
 		"10.244.0.0/33":    `"10.244.0.0/33": must be a range of IP addresses`,
 		"::ffff:0.0.0.0/8": `"::ffff:0.0.0.0/8": must be a range of IP addresses`,
-		"10.244.7.0/16":    `"10.244.7.0/16": has bits set beyond its length: must be 10.244.0.0/16`,
+		"10.244.7.0/16":    `"10.244.7.0/16": has bits set beyond the prefix length: must be 10.244.0.0/16`,
 	} {
 		_, err := ParseRanges([]string{"10.0.0.0/8", text})
 		assert.ErrorContains(t, err, want)

@@ -9,7 +9,8 @@ import (
 )
 
 // Selects reports whether the Service selects the pod. Unlike an empty label selector, a
-// Service without a selector selects nothing, nor does one that is too large ([CheckSize]).
+// Service without a selector selects nothing. A Service that is too large ([CheckSize])
+// selects nothing either.
 func Selects(svc *corev1.Service, pod *corev1.Pod) bool {
 	if CheckSize(svc) != nil {
 		return false
@@ -59,7 +60,7 @@ func (c ContainerRef) declared() iter.Seq[intstr.IntOrString] {
 	}
 }
 
-// Reach says which traffic of Services can reach a pod.
+// Reach describes which traffic of Services can reach a pod.
 type Reach struct {
 	declared PortSet
 	oneShot  bool
@@ -76,11 +77,11 @@ func ReachOf(pod *corev1.Pod) Reach {
 	return r
 }
 
-// Port reports whether traffic for a target port can reach the pod. A name must be
-// declared by a container: without it, the pod is no endpoint of that port. A number need
-// not be, except in a pod that runs to its end ([OneShot]), where nothing else indicates
-// that it serves. A name that asks for a proxy ([ParseProxyPort]) and that no container
-// declares reaches the pod where the port of its program does: there the webhook adds it.
+// Port reports whether traffic for a target port can reach the pod. A container must
+// declare a name: otherwise the pod is not an endpoint of that port. A number need not be
+// declared, except in a pod that runs to its end ([OneShot]), where nothing else indicates
+// that it serves. For a name that requests a proxy ([ParseProxyPort]) and is not declared,
+// the program's port decides: the webhook then adds the proxy.
 func (r Reach) Port(target intstr.IntOrString) bool {
 	if p, asks := proxyTarget(target); asks && !r.declared[target] {
 		target = p.UpstreamPort()

@@ -18,7 +18,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// DefaultKeyAlgorithm is the key algorithm for a Service that does not ask for one.
+// DefaultKeyAlgorithm is the key algorithm for a Service that does not request one.
 const DefaultKeyAlgorithm = pki.ECDSAP256
 
 // Params are a certificate's key algorithm and lifetime.
@@ -27,30 +27,30 @@ type Params struct {
 	Duration     time.Duration
 }
 
-// Request is what one Service asks for, checked against the Limits.
+// Request is what one Service requests, validated against the Limits.
 type Request struct {
 	KeySource  KeySource
 	SecretName string       // may be empty if KeySource is KeySourcePod
 	DNSNames   []string     // sorted, no duplicates, at least two
 	IPs        []netip.Addr // sorted, no duplicates
 	// FormerNames are the Service's names in the FormerDomains; sorted, no duplicates.
-	// Nobody asks for them, so they do not count towards MaxNames or a Hash.
+	// They are not requested, so they do not count towards MaxNames or a Hash.
 	FormerNames []string
 	Params      Params // with the defaults filled in
 	// Asked holds the parameters that the Service's annotations set; the others are
-	// zero. What a Service asks for can contradict another Service, a default cannot.
+	// zero. Only these can contradict another Service; a default cannot.
 	Asked Params
-	// RenewAfter, if not zero, is a time in whole seconds. Once it has come, a
-	// certificate that was issued before it is replaced.
+	// RenewAfter, if not zero, is a time in whole seconds. When it has passed, a
+	// certificate that was issued earlier is replaced.
 	RenewAfter time.Time
-	Formats    formats.Set // that the Service asks for in the Secret beside the pair
-	// Password is that of the Formats, empty if none of them has one.
+	Formats    formats.Set // additional files in the Secret
+	// Password is the password of the Formats; empty if none of them has one.
 	Password string
 }
 
-// Wants returns the name of the Secret that the Service asks for, and whether it asks
-// for one. A Service whose pods make their keys does not ([WantsPodKeys]), and one that is
-// being deleted asks for nothing.
+// Wants returns the name of the Secret that the Service requests, and whether it requests
+// one. A Service whose pods make their keys does not ([WantsPodKeys]), nor does one that is
+// being deleted.
 func Wants(svc *corev1.Service) (secretName string, ok bool) {
 	if svc.DeletionTimestamp != nil || WantsPodKeys(svc) {
 		return "", false
@@ -59,16 +59,16 @@ func Wants(svc *corev1.Service) (secretName string, ok bool) {
 	return secretName, ok
 }
 
-// requestStep parses a part of what a Service asks for.
+// requestStep parses a part of a Service's request.
 type requestStep func(*Request, *corev1.Service, Limits) error
 
-// requestSteps are all, in the order in which errors are reported.
+// requestSteps lists all, in the order in which errors are reported.
 var requestSteps = append([]requestStep{
 	(*Request).parseSize, (*Request).parseKeySource, (*Request).parseTarget, (*Request).parseDuration, (*Request).parseKeyAlgorithm,
 	(*Request).parseNames, (*Request).parseIPs, (*Request).parseRenewAfter, (*Request).parseBackendTLS,
 }, requestFormats()...)
 
-// Parse returns what the Service asks for. Every error is a *FieldError, or wraps one.
+// Parse returns what the Service requests. Every error is a *FieldError, or wraps one.
 func Parse(svc *corev1.Service, limits Limits) (Request, error) {
 	r := Request{SecretName: svc.Annotations[AnnotationSecretName]}
 	for _, step := range requestSteps {
@@ -79,8 +79,8 @@ func Parse(svc *corev1.Service, limits Limits) (Request, error) {
 	return r, nil
 }
 
-// Problems returns everything that is wrong with what the Service asks for, where Parse
-// returns the first of it. Every error is a *FieldError.
+// Problems returns everything that is wrong with the Service's request, not only the first
+// problem as Parse does. Every error is a *FieldError.
 func Problems(svc *corev1.Service, limits Limits) []error {
 	r := Request{SecretName: svc.Annotations[AnnotationSecretName]}
 	var errs []error
@@ -137,9 +137,9 @@ func (r *Request) parseKeyAlgorithm(svc *corev1.Service, limits Limits) error {
 		a, err := pki.ParseKeyAlgorithm(value)
 		switch {
 		case r.KeySource == KeySourcePod && a == pki.RSA2048:
-			err = errors.New("kubelets do not make such keys: must be another with " + AnnotationKeySource + ": " + string(KeySourcePod))
+			err = errors.New("kubelets do not make such keys: must be another algorithm with " + AnnotationKeySource + ": " + string(KeySourcePod))
 		case a == pki.RSA4096 && !limits.PermitRSA4096 && r.KeySource != KeySourcePod:
-			err = errors.New("not permitted: the signer was started without --permit-rsa4096, and such a key takes seconds to draw: must be " + otherAlgorithms)
+			err = errors.New("not permitted: the signer was started without --permit-rsa4096, and such a key takes seconds to generate: must be " + otherAlgorithms)
 		}
 		return a, err
 	})
@@ -149,7 +149,7 @@ func (r *Request) parseKeyAlgorithm(svc *corev1.Service, limits Limits) error {
 	return err
 }
 
-// otherAlgorithms are those that every signer permits.
+// otherAlgorithms are the algorithms that every signer permits.
 const otherAlgorithms = "ECDSAP256, ECDSAP384, ECDSAP521, ED25519, RSA2048 or RSA3072"
 
 func (r *Request) parseNames(svc *corev1.Service, limits Limits) error {
@@ -168,7 +168,7 @@ func (r *Request) parseNames(svc *corev1.Service, limits Limits) error {
 	r.DNSNames = slices.Compact(r.DNSNames)
 	r.FormerNames = formerNames(svc, limits)
 	if len(r.DNSNames) > MaxNames {
-		return &FieldError{AnnotationExtraDNSNames, fmt.Sprintf("%d names", len(r.DNSNames)), fmt.Sprintf("must be at most %d, those of the Service itself included", MaxNames)}
+		return &FieldError{AnnotationExtraDNSNames, fmt.Sprintf("%d names", len(r.DNSNames)), fmt.Sprintf("must be at most %d, including those of the Service itself", MaxNames)}
 	}
 	return nil
 }
@@ -196,8 +196,8 @@ func (r *Request) parseRenewAfter(svc *corev1.Service, _ Limits) (err error) {
 	return err
 }
 
-// RenewAfterOf returns the time that AnnotationRenewAfter of the Service names, in
-// whole seconds, or zero if it has none.
+// RenewAfterOf returns the time in AnnotationRenewAfter of the Service, in whole seconds,
+// or zero if it has none.
 func RenewAfterOf(svc *corev1.Service) (time.Time, error) {
 	at, _, err := valueOf(svc.Annotations, AnnotationRenewAfter, func(value string) (time.Time, error) {
 		t, err := time.Parse(time.RFC3339, value)
@@ -214,7 +214,7 @@ func (r *Request) parseBackendTLS(svc *corev1.Service, _ Limits) error {
 	return err
 }
 
-// WantsBackendTLSPolicy reports whether the annotations of a Service ask for a
+// WantsBackendTLSPolicy reports whether the annotations of a Service request a
 // BackendTLSPolicy. The error is a *FieldError.
 func WantsBackendTLSPolicy(annotations map[string]string) (bool, error) {
 	wants, _, err := valueOf(annotations, AnnotationBackendTLSPolicy, parseBool)

@@ -8,37 +8,35 @@ import (
 	"strings"
 )
 
-// RotateMode is how a rotation of the CA goes: the value of AnnotationRotateMode
-// beside AnnotationRotate.
+// RotateMode is the way in which the CA is rotated: the value of AnnotationRotateMode.
 type RotateMode string
 
 // The modes.
 const (
 	// RotateOverlap is the default: the new generation is trusted before it signs.
 	RotateOverlap RotateMode = "overlap"
-	// RotateForce is RotateOverlap even if clients that hold only the oldest root
-	// that has not expired will not be able to verify what is served.
+	// RotateForce is RotateOverlap even if clients that hold only the oldest unexpired
+	// root will not be able to verify the served certificates.
 	RotateForce RotateMode = "force"
 	// RotateDistrust distrusts all earlier generations at once: for a stolen key.
 	RotateDistrust RotateMode = "distrust-now"
-	// RotateReplaceLost makes a new CA in place of one that is lost or corrupt.
+	// RotateReplaceLost replaces a CA that is lost or corrupt.
 	RotateReplaceLost RotateMode = "replace-lost"
 )
 
-// rotateModes returns all.
+// rotateModes returns all modes.
 func rotateModes() []RotateMode {
 	return []RotateMode{RotateOverlap, RotateForce, RotateDistrust, RotateReplaceLost}
 }
 
-// maxRotateReason bounds the reason of a rotation, in bytes: it is repeated in
-// events.
+// maxRotateReason bounds the reason of a rotation, in bytes: events repeat it.
 const maxRotateReason = 200
 
 // maxQuoted bounds how much of a value an error repeats, in characters.
 const maxQuoted = 40
 
-// RotateRequest asks for one rotation of the CA. Equal requests are the same
-// request: it is answered once. The zero RotateRequest asks for nothing.
+// RotateRequest requests one rotation of the CA. Equal requests are the same request,
+// which is answered once. The zero RotateRequest requests nothing.
 type RotateRequest struct {
 	Mode   RotateMode
 	Reason string
@@ -52,7 +50,7 @@ func ParseRotateRequest(annotations map[string]string) (RotateRequest, error) {
 		r.Mode = RotateOverlap
 	}
 	switch {
-	case r.Reason == "": // a mode alone asks for nothing
+	case r.Reason == "": // a mode alone requests nothing
 		return RotateRequest{}, nil
 	case !slices.Contains(rotateModes(), r.Mode):
 		return RotateRequest{}, fmt.Errorf("%s: %q: must be %s", AnnotationRotateMode, Shorten(string(r.Mode), maxQuoted), listed(rotateModes()))
@@ -79,8 +77,8 @@ func (r RotateRequest) String() string {
 	return string(r.Mode) + ":" + r.Reason
 }
 
-// Breaks reports whether clients and servers fail until they have loaded what
-// follows from the rotation.
+// Breaks reports whether clients and servers fail until they have loaded the new bundle
+// and certificates.
 func (r RotateRequest) Breaks() bool {
 	return r.Mode == RotateDistrust || r.Mode == RotateReplaceLost
 }
@@ -103,11 +101,10 @@ func listed(modes []RotateMode) string {
 	return strings.Join(names, ", ")
 }
 
-// PromoteDespite returns the number of the generation that, by the annotations of
-// ConfigMap CAStatusName, is to sign although some targets do not hold its root; 0:
-// none.
+// PromoteDespite returns the number of the generation to promote although some targets
+// do not hold its root, from the annotations of ConfigMap CAStatusName; 0: none.
 func PromoteDespite(annotations map[string]string) int {
-	n, _ := strconv.Atoi(annotations[AnnotationPromoteDespite]) // what is not a number names no generation
+	n, _ := strconv.Atoi(annotations[AnnotationPromoteDespite]) // 0 if it is not a number
 	return n
 }
 
@@ -117,12 +114,12 @@ func PromoteDespiteAnnotations(generation int) map[string]string {
 	return map[string]string{AnnotationPromoteDespite: strconv.Itoa(generation)}
 }
 
-// RotateOutcome is what became of a request. The zero RotateOutcome says nothing.
+// RotateOutcome is the outcome of a request; zero if there is none yet.
 type RotateOutcome struct {
-	// Refused: nothing is done about the request, and Why says the reason.
+	// Refused: the request is refused, for the reason in Why.
 	Refused bool
 	Why     string
-	// Generation was made for the request, and Signs now, or does not yet.
+	// Generation was made for the request. Signs: it signs now.
 	Generation int
 	Signs      bool
 }

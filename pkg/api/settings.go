@@ -12,24 +12,24 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Mode is how far the webhook goes for a pod.
+// Mode is what the webhook adds to a pod.
 type Mode string
 
-// The modes. Each includes those after it.
+// The modes. Each includes those below it.
 const (
 	ModeArgs  Mode = "args"  // flags, environment and files; see UnknownPrograms
 	ModeEnv   Mode = "env"   // environment and files
 	ModeMount Mode = "mount" // files
 )
 
-// UnknownPrograms says what containers of programs that are not known get in ModeArgs, where
-// no flags are requested explicitly.
+// UnknownPrograms is what containers of unknown programs get in ModeArgs if no flags are
+// requested explicitly.
 type UnknownPrograms string
 
 // The values of UnknownPrograms.
 const (
 	UnknownProgramsFiles UnknownPrograms = "files" // files and environment
-	UnknownProgramsFlags UnknownPrograms = "flags" // the two flags too, which most programs do not know
+	UnknownProgramsFlags UnknownPrograms = "flags" // the two flags too, which most programs do not have
 )
 
 // CheckUnknownPrograms returns what is wrong with an UnknownPrograms and what is allowed, or "".
@@ -37,47 +37,47 @@ func CheckUnknownPrograms(u UnknownPrograms) string {
 	return oneOf(u, UnknownProgramsFiles, UnknownProgramsFlags)
 }
 
-// HTTPSProbes says which HTTP probes and hooks on the TLS port use HTTPS.
+// HTTPSProbes selects which HTTP probes and hooks on the TLS port use HTTPS.
 type HTTPSProbes string
 
 // The values of AnnotationHTTPSProbes.
 const (
-	HTTPSProbesAuto  HTTPSProbes = "auto"  // those of containers that are told to serve TLS
+	HTTPSProbesAuto  HTTPSProbes = "auto"  // those of containers that the webhook makes serve TLS
 	HTTPSProbesTrue  HTTPSProbes = "true"  // all
 	HTTPSProbesFalse HTTPSProbes = "false" // none
 )
 
-// Trust says what a pod gets as a client, beside what it gets as a server.
+// Trust is what a pod gets as a client, in addition to what it gets as a server.
 type Trust string
 
 // The values of AnnotationTrust.
 const (
 	TrustFalse Trust = "false" // nothing
-	TrustTrue  Trust = "true"  // ca.crt, and EnvCAFile where it gets no certificate
-	// TrustEnv: in every container, init containers too, ca.crt and the variables that runtimes read.
+	TrustTrue  Trust = "true"  // ca.crt, and EnvCAFile if it gets no certificate
+	// TrustEnv: ca.crt and the variables that runtimes read, in every container including init
+	// containers.
 	TrustEnv Trust = "env"
 )
 
-// Settings say how pods are injected. A pod says them for itself, the Service for the
-// pods that get its certificate, and the namespace for all its pods; the first of these
-// that says a setting decides about it. A zero field says nothing.
+// Settings control how pods are injected. They are set on the pod, on the Service for the
+// pods that get its certificate, and on the namespace for all its pods; the first of these
+// that sets a field decides it. A zero field is not set.
 type Settings struct {
-	// Containers are the container names that are listed, in that order and without
-	// duplicates.
+	// Containers are the listed container names, in order and without duplicates.
 	Containers        []string
 	Mode              Mode
 	CertFlag, KeyFlag string // with their dashes
 	MountPath         string // absolute and clean
 	HTTPSProbes       HTTPSProbes
-	// ProxyProtocol are the ports of AnnotationProxyProtocol, in that order and without
+	// ProxyProtocol are the ports of AnnotationProxyProtocol, in order and without
 	// duplicates.
 	ProxyProtocol []int32
-	// ProxyResources are those that the proxy has in any case.
+	// ProxyResources replace the proxy's default resources.
 	ProxyResources corev1.ResourceRequirements
 	Trust          Trust
 }
 
-// DefaultSettings returns what holds where nobody says anything.
+// DefaultSettings returns the defaults.
 func DefaultSettings() Settings {
 	return Settings{
 		Mode: ModeArgs, CertFlag: DefaultCertFlag, KeyFlag: DefaultKeyFlag,
@@ -85,7 +85,7 @@ func DefaultSettings() Settings {
 	}
 }
 
-// Or returns the settings, with those of other where s says nothing.
+// Or returns the settings, with those of other for fields that s does not set.
 func (s Settings) Or(other Settings) Settings {
 	if len(s.Containers) == 0 {
 		s.Containers = other.Containers
@@ -104,7 +104,7 @@ func (s Settings) Or(other Settings) Settings {
 	return s
 }
 
-// NamesFlags reports whether the settings say the name of a flag.
+// NamesFlags reports whether the settings set the name of a flag.
 func (s Settings) NamesFlags() bool { return s.CertFlag != "" || s.KeyFlag != "" }
 
 // check returns a *FieldError if the settings contradict each other.
@@ -122,7 +122,7 @@ type setting struct {
 	parse func(s *Settings, value string) (detail string)
 }
 
-// settings are all settings, in the order in which errors are reported.
+// settings lists all settings, in the order in which errors are reported.
 var settings = []setting{
 	{AnnotationContainers, parseContainers},
 	{AnnotationMode, func(s *Settings, v string) string { s.Mode = Mode(v); return CheckMode(s.Mode) }},
@@ -141,9 +141,9 @@ var settings = []setting{
 	}},
 }
 
-// ParseSettings returns the settings that the annotations of a Service or of a namespace
-// say. One that is wrong says nothing, and is in errs, each a *FieldError: whoever creates a
-// pod did not write it and often cannot correct it.
+// ParseSettings returns the settings in the annotations of a Service or a namespace. A
+// setting that is not valid is not set, and returned in errs, each a *FieldError: whoever
+// creates a pod did not write it and often cannot correct it.
 func ParseSettings(annotations map[string]string) (s Settings, errs []error) {
 	for _, setting := range settings {
 		value, ok := annotations[setting.key]
@@ -183,8 +183,8 @@ func parseContainers(s *Settings, v string) string {
 	return ""
 }
 
-// flagName matches a flag as Go, GNU and most other programs write it. An equals sign
-// or a space would make it a flag with a value, and a dollar sign an expansion.
+// flagName matches a flag of Go, GNU and most other programs. An equals sign or a space
+// would make it a flag with a value, and a dollar sign an expansion.
 var flagName = regexp.MustCompile(`^--?[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
 
 func checkFlag(v string) string {
@@ -194,8 +194,7 @@ func checkFlag(v string) string {
 	return ""
 }
 
-// reservedPaths are directories that a container needs. A mount would hide what is in
-// them.
+// reservedPaths are directories that a container needs. A mount would hide their content.
 var reservedPaths = []string{
 	"/", "/bin", "/boot", "/dev", "/etc", "/home", "/lib", "/lib64", "/proc", "/run", "/sbin", "/sys", "/tmp", "/usr", "/usr/bin",
 	"/usr/lib", "/usr/local", "/var", "/run/secrets", "/var/run", "/var/run/secrets",
@@ -203,14 +202,14 @@ var reservedPaths = []string{
 }
 
 // closedPaths are directories in which nothing can be mounted: file systems of the
-// kernel, and the read-only mount of the service account's token.
+// kernel, and the read-only mount of the ServiceAccount token.
 var closedPaths = []string{
 	"/dev", "/proc", "/sys",
 	"/run/secrets/kubernetes.io/serviceaccount", "/var/run/secrets/kubernetes.io/serviceaccount",
 }
 
-// maxMountPath is the most characters of a mount path. The kernel allows 4096 for a whole
-// path, with the names of files in it.
+// maxMountPath is the largest length of a mount path. The kernel allows 4096 bytes for a
+// whole path, including file names.
 const maxMountPath = 512
 
 func parseMountPath(s *Settings, v string) string {

@@ -5,9 +5,8 @@ import (
 	"strings"
 )
 
-// Shorten returns the text if it has at most that many characters, and otherwise
-// so many of it and an ellipsis. It bounds what a message repeats of what someone
-// else wrote.
+// Shorten returns the text, or its first most characters and an ellipsis if it is
+// longer. It bounds how much of someone else's text a message repeats.
 func Shorten(text string, most int) string {
 	characters := 0
 	for i := range text {
@@ -19,7 +18,7 @@ func Shorten(text string, most int) string {
 	return text
 }
 
-// Listed returns the first of the names, at most so many, and how many more there are: "a, b and 3 more".
+// Listed returns at most most of the names, and the number of the others: "a, b and 3 more".
 func Listed(names []string, most int) string {
 	shown := strings.Join(names[:min(len(names), most)], ", ")
 	if more := len(names) - most; more > 0 {
@@ -28,7 +27,7 @@ func Listed(names []string, most int) string {
 	return shown
 }
 
-// ListedTexts is Listed for texts that have commas of their own: "a; b; and 3 more".
+// ListedTexts is Listed for texts that contain commas: "a; b; and 3 more".
 func ListedTexts(texts []string, most int) string {
 	shown := strings.Join(texts[:min(len(texts), most)], "; ")
 	if more := len(texts) - most; more > 0 {

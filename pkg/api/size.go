@@ -8,10 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// ReasonTooLarge of condition Ready: the Service exceeds a bound of what is remembered of one.
+// ReasonTooLarge of condition Ready: the Service exceeds MaxSelector or MaxPorts.
 const ReasonTooLarge = "TooLarge"
 
-// TooLargeError reports that a Service exceeds a bound of what is remembered of one.
+// TooLargeError reports that a Service exceeds MaxSelector or MaxPorts.
 type TooLargeError struct{ FieldError }
 
 // Unwrap returns the FieldError.
@@ -20,14 +20,12 @@ func (e *TooLargeError) Unwrap() error { return &e.FieldError }
 // Reason returns ReasonTooLarge.
 func (e *TooLargeError) Reason() string { return ReasonTooLarge }
 
-// TooLarge is the key under which a Service of a cache says which bound it exceeds: field, value
-// and detail of the error, each on a line. Like TranslatedFrom, it is a key that the API server
-// accepts on no object.
+// TooLarge is the annotation of a cached Service that exceeds a limit: field, value and detail of
+// the error, one per line. Like TranslatedFrom, the API server accepts this key on no object.
 const TooLarge = "too large"
 
-// CheckSize returns a *TooLargeError if the Service exceeds a bound of what is remembered of one,
-// or nil. Such a Service selects no pod and is issued no
-// certificate; what it has goes on.
+// CheckSize returns a *TooLargeError if the Service exceeds MaxSelector or MaxPorts, or nil. Such a
+// Service selects no pods and gets no new certificate; an existing one is kept.
 func CheckSize(svc *corev1.Service) error {
 	if said, ok := svc.Annotations[TooLarge]; ok {
 		field, rest, _ := strings.Cut(said, "\n")
@@ -43,7 +41,7 @@ func CheckSize(svc *corev1.Service) error {
 	return nil
 }
 
-// markTooLarge has a stripped Service say what CheckSize returned of it.
+// markTooLarge records the error of CheckSize on a stripped Service.
 func markTooLarge(svc *corev1.Service, err error) {
 	e, ok := err.(*TooLargeError) //nolint:errorlint // CheckSize returns no other
 	if ok {

@@ -5,8 +5,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Keep says what StripService keeps of a Service besides its Identity. The zero
-// Keep keeps nothing else.
+// Keep selects what StripService keeps of a Service in addition to its Identity. The zero
+// Keep selects nothing.
 type Keep struct {
 	CreationTimestamp bool
 	Annotations       []string // keys; TranslatedFrom counts as one
@@ -15,11 +15,11 @@ type Keep struct {
 	Type, ClusterIP, ClusterIPs, Selector, Ports bool
 }
 
-// StripService returns a Service that has only the identity of svc and what keep
-// names. Annotations and messages that are longer than is allowed are cut off one byte beyond.
-// A Service that CheckSize refuses keeps neither selector nor ports, and says so under TooLarge.
-// It does not change svc, and shares maps and slices with it. Stripping the result again with
-// the same keep changes nothing.
+// StripService returns a Service that has only the identity of svc and what keep selects.
+// Annotations and messages that are too long are cut one byte beyond their limit. A Service
+// that CheckSize rejects keeps neither selector nor ports, and has annotation TooLarge.
+// StripService does not change svc, and shares maps and slices with it. Stripping the result
+// again with the same keep changes nothing.
 func StripService(svc *corev1.Service, keep Keep) *corev1.Service {
 	kept := &corev1.Service{ObjectMeta: Identity(&svc.ObjectMeta)}
 	if keep.CreationTimestamp {

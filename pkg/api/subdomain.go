@@ -7,14 +7,14 @@ import (
 )
 
 // IsSubdomain reports whether a text is a DNS subdomain (RFC 1123), as the names of Secrets
-// are. The webhook asks for each Service of a namespace and each pod, so the names that
-// most have are found without a regular expression.
+// are. The webhook calls it for each Service of a namespace and each pod, so common names
+// are recognized without a regular expression.
 func IsSubdomain(name string) bool {
 	return isPlainLabel(name) || len(validation.IsDNS1123Subdomain(name)) == 0
 }
 
 // isPlainLabel reports whether a text consists of at most 63 lowercase letters, digits and
-// hyphens, and has no hyphen at either end.
+// hyphens, without a hyphen at either end.
 func isPlainLabel(name string) bool {
 	if name == "" || len(name) > validation.DNS1123LabelMaxLength || strings.HasPrefix(name, "-") || strings.HasSuffix(name, "-") {
 		return false

@@ -7,9 +7,9 @@ import (
 )
 
 // Translate returns the Service with AnnotationSecretName in place of OpenShift's
-// annotation for the same: a copy, or svc itself if there is nothing to translate.
-// Only a process with --openshift-compat reads Services through it, so OpenShift's
-// annotations mean nothing to other processes. AnnotationSecretName takes precedence
+// annotation: a copy, or svc itself if there is nothing to translate. Only a process
+// with --openshift-compat reads Services through it, so other processes ignore
+// OpenShift's annotations. AnnotationSecretName takes precedence
 // over OpenShift's annotations, and beta over alpha. Like service-ca, Translate
 // ignores an empty name.
 func Translate(svc *corev1.Service) *corev1.Service {
@@ -31,12 +31,12 @@ func Translate(svc *corev1.Service) *corev1.Service {
 
 var openShiftSecretNames = []string{OpenShiftSecretName, OpenShiftSecretNameAlpha}
 
-// TranslatedFrom is the key under which a translated Service has the annotation that
-// it was translated from. The API server accepts no annotation with such a key, so
-// nobody else can set it. A process that strips Services keeps it if it needs
+// TranslatedFrom is the annotation of a translated Service that holds the key of the
+// original annotation. The API server accepts no annotation with this key, so users
+// cannot set it. A process that strips Services keeps it if it needs
 // OpenShiftAnnotation.
 const TranslatedFrom = "translated from"
 
-// OpenShiftAnnotation returns the key of the OpenShift annotation by which a
-// translated Service asks for its Secret, or "" if the Service was not translated.
+// OpenShiftAnnotation returns the key of the OpenShift annotation with which a
+// translated Service requests its Secret, or "" if the Service was not translated.
 func OpenShiftAnnotation(svc *corev1.Service) string { return svc.Annotations[TranslatedFrom] }

@@ -5,22 +5,21 @@ import (
 	"time"
 )
 
-// SignerName is the signer in the sense of certificates.k8s.io: that of the
-// ClusterTrustBundle, and what PodCertificateRequests and CertificateSigningRequests name
-// in spec.signerName.
+// SignerName is the signer name in the sense of certificates.k8s.io: spec.signerName of the
+// ClusterTrustBundle, of PodCertificateRequests and of CertificateSigningRequests.
 const SignerName = Domain + "/serving"
 
 // TrustBundleName is the ClusterTrustBundle with the CA bundle, if the API server has
-// that kind. The API requires that its name begins with that of its signer, and that its
-// writer has the right to attest for that signer.
+// that kind. The API requires that its name begins with its signer's, and that its writer
+// has the permission to attest for that signer.
 const TrustBundleName = Domain + ":serving:ca"
 
-// How long kubelets take at most until a pod has a changed volume.
+// The longest time that kubelets take to update a changed volume of a pod.
 const (
-	// KubeletUpdates is that of all volumes: a sync period of one minute, with its jitter of a half.
+	// KubeletUpdates is for most volumes: a sync period of one minute, with a jitter of a half.
 	KubeletUpdates = 92 * time.Second
-	// KubeletUpdatesByName is that of a ClusterTrustBundle which has a signer and is projected by its
-	// name: the kubelet's cache for it lasts 5 minutes (kubernetes#141439).
+	// KubeletUpdatesByName is for a ClusterTrustBundle that has a signer and is projected by its
+	// name: the kubelet caches it for 5 minutes (kubernetes#141439).
 	KubeletUpdatesByName = 5*time.Minute + KubeletUpdates
 )
 

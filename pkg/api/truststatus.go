@@ -8,35 +8,34 @@ import (
 	"time"
 )
 
-// Keys of ConfigMap TrustStatusName, which the rotator writes: what the signer
-// knows of who trusts a new generation of the CA. TrustStatus formats and parses
-// them.
+// Keys of ConfigMap TrustStatusName, which the rotator writes. The signer reads from it
+// whether a new generation of the CA is trusted. TrustStatus formats and parses them.
 const (
-	// TrustBundleHash is the SHA-256, in hex, of the bundle that the targets are
-	// to hold; "" if there is none. The counts are of this bundle.
+	// TrustBundleHash is the SHA-256, in hex, of the bundle that the targets must hold;
+	// "" if there is none. The counts are about this bundle.
 	TrustBundleHash = "bundle-hash"
-	// TrustTargets is how many targets there are.
+	// TrustTargets is the number of targets.
 	TrustTargets = "targets"
-	// TrustHolding is how many of them hold the bundle.
+	// TrustHolding is the number of targets that hold the bundle.
 	TrustHolding = "holding"
-	// TrustPending is how many do not yet, and TrustRefusing how many cannot be
-	// written. The three add up to TrustTargets.
+	// TrustPending is the number of targets that do not hold it yet, and TrustRefusing of
+	// those that cannot be written. The three add up to TrustTargets.
 	TrustPending  = "pending"
 	TrustRefusing = "refusing"
-	// TrustNotHolding names those that do not hold it, one in a line, at most
+	// TrustNotHolding lists targets that do not hold it, one per line, at most
 	// TrustMaxListed: "KIND NAMESPACE/NAME: REASON: MESSAGE". For people.
 	TrustNotHolding = "not-holding"
-	// TrustProblem says why there is no bundle; "" if there is one. For people.
+	// TrustProblem is why there is no bundle; "" if there is one. For people.
 	TrustProblem = "problem"
-	// TrustSince is when the rotator took up the bundle, RFC 3339; "" if there is
+	// TrustSince is when the rotator first observed the bundle, RFC 3339; "" if there is
 	// none.
 	TrustSince = "since"
-	// TrustLate is how many of those that do not hold the bundle have requested it
-	// only since then. They hold up no new generation of the CA.
+	// TrustLate is the number of targets without the bundle that requested it only after
+	// TrustSince. They do not delay a new generation of the CA.
 	TrustLate = "late"
-	// TrustGrace is how many of the others are in a namespace, and refuse the bundle or
-	// held it and lost it again. They hold up a new generation until the signer's grace
-	// for refusals is over. What is left of TrustPending and TrustRefusing holds it up
+	// TrustGrace is the number of the other targets that are in a namespace, and refuse the
+	// bundle or held it and lost it again. They delay a new generation until the signer's
+	// grace for refusals is over. The rest of TrustPending and TrustRefusing delay it
 	// without limit.
 	TrustGrace = "grace"
 	// TrustNamespaces names the namespaces of TrustGrace, at most TrustMaxNamespaces.
@@ -45,53 +44,53 @@ const (
 )
 
 const (
-	// TrustMaxListed is how many targets TrustNotHolding names at most. A last line
-	// counts the rest.
+	// TrustMaxListed is the largest number of targets in TrustNotHolding. A last line
+	// counts the others.
 	TrustMaxListed = 50
-	// TrustMaxNamespaces is how many namespaces TrustNamespaces names at most.
+	// TrustMaxNamespaces is the largest number of namespaces in TrustNamespaces.
 	TrustMaxNamespaces = 10
-	// TrustMaxMessage bounds the message about each of them, in characters.
+	// TrustMaxMessage bounds the message about each target, in characters.
 	TrustMaxMessage = 200
-	// TrustAllOfKind stands in place of a name for the targets of a kind that cannot
-	// be listed or watched. No object has this name.
+	// TrustAllOfKind replaces the name for the targets of a kind that cannot be listed or
+	// watched. No object has this name.
 	TrustAllOfKind = "(all)"
 )
 
-// TrustStatus is what ConfigMap TrustStatusName says.
+// TrustStatus is the content of ConfigMap TrustStatusName.
 type TrustStatus struct {
-	// BundleHash is the SHA-256, in hex, of the bundle that the targets are to hold;
-	// "" if there is none.
+	// BundleHash is the SHA-256, in hex, of the bundle that the targets must hold; "" if
+	// there is none.
 	BundleHash string
 	// Targets is the sum of Holding, Pending and Refusing.
 	Targets, Holding, Pending, Refusing int
-	// NotHolding are targets that do not hold the bundle: all of them if Unlisted is
-	// 0. Pending and Refusing count all in any case.
+	// NotHolding are targets that do not hold the bundle: all of them if Unlisted is 0.
+	// Pending and Refusing always count all.
 	NotHolding []TrustTarget
-	// Unlisted is how many more targets do not hold it.
+	// Unlisted is the number of other targets that do not hold it.
 	Unlisted int
-	// Problem says why there is no bundle; "" if there is one. For people.
+	// Problem is why there is no bundle; "" if there is one. For people.
 	Problem string
-	// Since is when the rotator took up the bundle; zero if there is none.
+	// Since is when the rotator first observed the bundle; zero if there is none.
 	Since time.Time
-	// Late and Grace are those of Pending and Refusing that hold up no new generation
-	// of the CA, and those that hold it up for a limited time (TrustLate, TrustGrace).
+	// Late counts those of Pending and Refusing that do not delay a new generation of the
+	// CA, and Grace those that delay it for a limited time (TrustLate, TrustGrace).
 	Late, Grace int
 	// Namespaces names the namespaces of Grace. For people.
 	Namespaces string
 }
 
-// HoldingUp returns how many targets hold up a new generation of the CA without
-// limit: those of Pending and Refusing that Late and Grace do not count. It is below
-// zero if the counts contradict each other.
+// HoldingUp returns the number of targets that delay a new generation of the CA without
+// limit: those of Pending and Refusing that Late and Grace do not count. It is negative
+// if the counts contradict each other.
 func (s TrustStatus) HoldingUp() int { return s.Pending + s.Refusing - s.Late - s.Grace }
 
 // TrustTarget is a target that does not hold the bundle.
 type TrustTarget struct {
-	Kind      string // as --targets names it
-	Namespace string // "" for an object of the cluster
-	Name      string // TrustAllOfKind: those of the kind that cannot be seen
+	Kind      string // a value of --targets
+	Namespace string // "" for a cluster-scoped object
+	Name      string // TrustAllOfKind if the kind cannot be listed or watched
 	Reason    string
-	Message   string // for people; all there is of a line that says something else
+	Message   string // for people; the whole line if it has another form
 }
 
 // String returns "KIND NAMESPACE/NAME: REASON: MESSAGE" in one line, without the
@@ -145,9 +144,9 @@ func (s TrustStatus) NotHoldingLines() []string {
 	return lines
 }
 
-// Data returns the ConfigMap's data. It holds no time that passes, so that equal
-// status is equal data, and every key always, so that none that someone else set
-// survives.
+// Data returns the ConfigMap's data. It does not contain the current time, so that equal
+// statuses give equal data. It always has every key, so that values of other writers are
+// overwritten.
 func (s TrustStatus) Data() map[string]string {
 	return map[string]string{
 		TrustBundleHash: s.BundleHash,
@@ -164,10 +163,9 @@ func (s TrustStatus) Data() map[string]string {
 	}
 }
 
-// ParseTrustStatus returns what the data of ConfigMap TrustStatusName says. An
-// error names the keys that are missing or hold no count. Those counts are 0, so
-// that the status then shows no more than what can be read: it is no evidence that
-// every target holds the bundle.
+// ParseTrustStatus reads the data of ConfigMap TrustStatusName. An error names the keys
+// that are missing or not a count. Those counts are 0 in the status, which then does not
+// prove that every target holds the bundle.
 func ParseTrustStatus(data map[string]string) (TrustStatus, error) {
 	s := TrustStatus{BundleHash: data[TrustBundleHash], Problem: data[TrustProblem], Since: parseTime(data[TrustSince]), Namespaces: data[TrustNamespaces]}
 	var errs []error
@@ -176,7 +174,7 @@ func ParseTrustStatus(data map[string]string) (TrustStatus, error) {
 		into *int
 	}{{TrustTargets, &s.Targets}, {TrustHolding, &s.Holding}, {TrustPending, &s.Pending}, {TrustRefusing, &s.Refusing}, {TrustLate, &s.Late}, {TrustGrace, &s.Grace}} {
 		if _, there := data[count.key]; !there && (count.key == TrustLate || count.key == TrustGrace) {
-			continue // an older rotator does not tell these apart: all are waited for
+			continue // an older rotator does not distinguish these: all are waited for
 		}
 		n, err := strconv.Atoi(data[count.key])
 		if err != nil || n < 0 {
@@ -197,7 +195,7 @@ func ParseTrustStatus(data map[string]string) (TrustStatus, error) {
 	return s, errors.Join(errs...)
 }
 
-// isUnlisted reports whether the line counts what is not listed, and sets n to it.
+// isUnlisted reports whether the line counts the unlisted targets, and sets n to the count.
 func isUnlisted(line string, n *int) bool {
 	var count int
 	if _, err := fmt.Sscanf(line, unlistedFormat, &count); err != nil || count <= 0 || fmt.Sprintf(unlistedFormat, count) != line {

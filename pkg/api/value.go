@@ -22,8 +22,9 @@ func (e *FieldError) Error() string {
 	return fmt.Sprintf("%s: %q: %s", e.Field, Shorten(e.Value, maxShownValue), e.Detail)
 }
 
-// valueOf returns what the annotation says, if it is there: one short value, which parse
-// understands or says what is allowed. The error is a *FieldError, and the value is zero then.
+// valueOf returns the value of an annotation with one short value, and whether it exists. The
+// error of parse says what is allowed. valueOf returns a *FieldError and the zero value if the
+// value is not valid.
 func valueOf[T any](annotations map[string]string, key string, parse func(string) (T, error)) (value T, ok bool, err error) {
 	text, ok := annotations[key]
 	if !ok {

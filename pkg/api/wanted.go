@@ -12,8 +12,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/formats"
 )
 
-// Wanted is what a certificate should contain: what all Services that share its Secret
-// ask for together.
+// Wanted is what a certificate should contain: the combined request of all Services that
+// share its Secret.
 type Wanted struct {
 	DNSNames []string     // sorted, no duplicates
 	IPs      []netip.Addr // sorted, no duplicates
@@ -21,16 +21,16 @@ type Wanted struct {
 	// without duplicates. A certificate contains as many as it has room for.
 	FormerNames []string
 	Params      Params
-	RenewAfter  time.Time   // the latest that any Service asks for
-	Formats     formats.Set // that any Service asks for in the Secret beside the pair
-	// Password is that of the Formats, as the oldest Service has it that asks for one with a
-	// password; empty if none does.
+	RenewAfter  time.Time   // the latest that any Service requests
+	Formats     formats.Set // additional files that any Service requests in the Secret
+	// Password is the password of the Formats, from the oldest Service that requests a format
+	// with a password; empty if there is none.
 	Password string
 }
 
-// Hash returns 16 hex digits that identify the request in a condition's message. They
-// do not depend on RenewAfter, which says when and not what, nor on FormerNames,
-// which nobody asks for, nor on Formats and Password, which do not change the certificate.
+// Hash returns 16 hex digits that identify the request in a condition. They do not depend
+// on RenewAfter, FormerNames, Formats and Password, which do not change the requested
+// certificate.
 func (w Wanted) Hash() string {
 	return hashOf(struct {
 		DNSNames []string
@@ -39,10 +39,10 @@ func (w Wanted) Hash() string {
 	}{w.DNSNames, w.IPs, w.Params})
 }
 
-// Member is a Service and its part in a Wanted.
+// Member is a Service that contributes to a Wanted, or is refused.
 type Member struct {
 	Service *corev1.Service
-	// Err is why the Service has no part in it, or nil.
+	// Err is why the Service is refused, or nil.
 	Err error
 }
 
@@ -52,16 +52,16 @@ func OlderFirst(a, b *corev1.Service) int {
 	return cmp.Or(Older(a, b), cmp.Compare(a.Name, b.Name))
 }
 
-// Older compares the age of Services, in seconds: it returns a negative number if a is
-// older than b.
+// Older compares the age of Services in whole seconds: it returns a negative number if a
+// is older than b.
 func Older(a, b *corev1.Service) int {
 	return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
 }
 
-// Merge returns what the Services, which all ask for the same Secret, ask for together,
-// and the part of each, oldest first. The parameters are those of the oldest valid
-// Service. A newer Service that asks for others, or whose names would exceed MaxNames,
-// is refused without affecting the rest. Merge returns false if no Service has a part.
+// Merge returns the combined request of the Services, which all request the same Secret,
+// and a Member for each, oldest first. The parameters are those of the oldest valid
+// Service. A newer Service that requests others, or whose names would exceed MaxNames, is
+// refused without affecting the others. Merge returns false if all are refused.
 func Merge(services []*corev1.Service, limits Limits) (Wanted, []Member, bool) {
 	services = slices.Clone(services)
 	slices.SortStableFunc(services, OlderFirst)
@@ -87,18 +87,17 @@ func Merge(services []*corev1.Service, limits Limits) (Wanted, []Member, bool) {
 	return wanted, members, first != nil
 }
 
-// Retained returns what the certificate should contain if the Services ask for nothing,
-// or for something that is not allowed, but their existing Secret is in use: as
-// WithRetained, with the default parameters.
+// Retained returns what the certificate should contain if the Services request nothing, or
+// their requests are not valid, but their existing Secret is in use: WithRetained of the
+// default parameters.
 func Retained(services []*corev1.Service, limits Limits) Wanted {
 	return Wanted{Params: Params{KeyAlgorithm: DefaultKeyAlgorithm, Duration: limits.DefaultDuration}}.WithRetained(services, limits)
 }
 
-// WithRetained returns w with the names that each of the Services may have, without the
-// others that it asks for, and with the formats that any of them asks for. All names of w
-// are in the result. Of the others, it has those that there is room for in MaxNames: first
-// the Services' own names, and then the extra names from the beginning of each list; each
-// time those of older Services first.
+// WithRetained returns w with the permitted names of each of the Services, and with the
+// formats that any of them requests. The result has all names of w, and further ones up to
+// MaxNames: first the Services' own names, then the extra names from the beginning of each
+// list; those of older Services first.
 func (w Wanted) WithRetained(services []*corev1.Service, limits Limits) Wanted {
 	services = slices.Clone(services)
 	slices.SortStableFunc(services, OlderFirst)
@@ -116,7 +115,7 @@ func (w Wanted) WithRetained(services []*corev1.Service, limits Limits) Wanted {
 	for _, svc := range services {
 		for _, name := range firstExtraNames(svc) {
 			if len(names) == MaxNames {
-				break // nothing more is checked
+				break // check no further names
 			}
 			if checkExtraName(svc, name, limits) == nil {
 				add(name)
@@ -127,7 +126,7 @@ func (w Wanted) WithRetained(services []*corev1.Service, limits Limits) Wanted {
 	w.DNSNames = names
 	for _, svc := range services {
 		var r Request
-		_ = r.parseIPs(svc, limits) // what is not permitted is not in it
+		_ = r.parseIPs(svc, limits) // r has only permitted addresses
 		if ips := union(w.IPs, r.IPs, netip.Addr.Compare); len(ips) <= MaxNames {
 			w.IPs = ips
 		}
@@ -139,7 +138,7 @@ func (w Wanted) WithRetained(services []*corev1.Service, limits Limits) Wanted {
 	return w
 }
 
-// with returns w with what a Service asks for validly.
+// with returns w with the valid request of a Service.
 func (w Wanted) with(r Request) Wanted {
 	w.DNSNames, w.IPs = union(w.DNSNames, r.DNSNames, cmp.Compare[string]), union(w.IPs, r.IPs, netip.Addr.Compare)
 	w.FormerNames = union(w.FormerNames, r.FormerNames, cmp.Compare[string])
@@ -151,8 +150,8 @@ func (w Wanted) with(r Request) Wanted {
 	return w
 }
 
-// contradiction returns why a Service that asks for r cannot share the Secret for which
-// first and others already ask for wanted, or nil.
+// contradiction returns an error if a Service that requests r cannot share the Secret for
+// which first and others already request wanted.
 func contradiction(first *corev1.Service, wanted Wanted, r Request) error {
 	if a := r.Asked.KeyAlgorithm; a != "" && a != wanted.Params.KeyAlgorithm {
 		return &FieldError{AnnotationKeyAlgorithm, string(a), fmt.Sprintf("must be %s, because Secret %q is shared with the older Service %q", wanted.Params.KeyAlgorithm, r.SecretName, first.Name)}
@@ -161,7 +160,7 @@ func contradiction(first *corev1.Service, wanted Wanted, r Request) error {
 		return &FieldError{AnnotationDuration, hours(d), fmt.Sprintf("must be %s, because Secret %q is shared with the older Service %q", hours(wanted.Params.Duration), r.SecretName, first.Name)}
 	}
 	if r.Password != "" && wanted.Password != "" && r.Password != wanted.Password {
-		return &FieldError{AnnotationKeystorePassword, hidden(r.Password), fmt.Sprintf("must be that of the older Services that share Secret %q, such as %q", r.SecretName, first.Name)}
+		return &FieldError{AnnotationKeystorePassword, hidden(r.Password), fmt.Sprintf("must be the password of the older Services that share Secret %q, such as %q", r.SecretName, first.Name)}
 	}
 	if n := len(union(wanted.DNSNames, r.DNSNames, cmp.Compare[string])); n > MaxNames {
 		return &FieldError{AnnotationSecretName, r.SecretName, fmt.Sprintf("the Services that share this Secret would have %d names together: must be at most %d", n, MaxNames)}

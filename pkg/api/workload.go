@@ -10,12 +10,12 @@ import (
 // restartable are the kinds of group apps that kubectl rollout restart supports.
 var restartable = []string{"Deployment", "StatefulSet", "DaemonSet"}
 
-// Restartable reports whether kubectl rollout restart supports the kind of group apps, and with it
-// the rotator.
+// Restartable reports whether kubectl rollout restart, and therefore the rotator, supports the kind
+// of group apps.
 func Restartable(kind string) bool { return slices.Contains(restartable, kind) }
 
-// KeepsOldPods reports whether a new template of the workload makes no new pods, by its update
-// strategy: OnDelete, or a partition behind which there is no pod.
+// KeepsOldPods reports whether the update strategy of the workload keeps its pods when the template
+// changes: OnDelete, or a partition that covers all replicas.
 func KeepsOldPods(workload runtime.Object) bool {
 	switch w := workload.(type) {
 	case *appsv1.StatefulSet:

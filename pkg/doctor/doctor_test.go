@@ -328,7 +328,7 @@ var ofServices = []breaking{
 	}, "info SC410 Service shop/web: condition servingcert.dev/Serving is about an earlier certificate, or other ports: the rotator has not looked since"},
 	{"a misspelt targetPort", func(_ *testing.T, f *Facts) {
 		ports(f, corev1.ServicePort{Name: "https", Port: 443, TargetPort: intstr.FromString("sc-tsl-8080")})
-	}, `warning SC411 Service shop/web: port https: targetPort: "sc-tsl-8080": asks for no proxy: ` + api.MustBeProxyPort},
+	}, `warning SC411 Service shop/web: port https: targetPort: "sc-tsl-8080": does not request a proxy: ` + api.MustBeProxyPort},
 	{"a targetPort that no pod has", func(_ *testing.T, f *Facts) {
 		ports(f, corev1.ServicePort{Name: "https", Port: 443, TargetPort: intstr.FromString("secure")})
 	}, `warning SC411 Service shop/web: no pod that it selects has targetPort secure`},

@@ -41,7 +41,7 @@ func TestWrongFlags(t *testing.T) {
 		{[]string{"--probe-concurrency=0"}, `--probe-concurrency: "0": must be from 1 to 512`},
 		{[]string{"--probe-timeout=2m"}, `--probe-timeout: "2m0s": must be from 10ms to 1m`},
 		{[]string{"--pod-cidrs=10.0.0.0/8,web"}, `--pod-cidrs: "web": must be a range of IP addresses, such as 10.244.0.0/16`},
-		{[]string{"--pod-cidrs=10.244.1.0/16"}, `--pod-cidrs: "10.244.1.0/16": has bits set beyond its length: must be 10.244.0.0/16`},
+		{[]string{"--pod-cidrs=10.244.1.0/16"}, `--pod-cidrs: "10.244.1.0/16": has bits set beyond the prefix length: must be 10.244.0.0/16`},
 		{[]string{"--max-restarts=-1"}, `--max-restarts: "-1": must not be negative`},
 		{[]string{"--namespace=No_Name"}, `--namespace: "No_Name"`},
 	}

@@ -1,13 +1,12 @@
-// Package state is what servingcert's processes tell each other in the status of a Service.
+// Package state is the data that servingcert's processes exchange in the status of a Service.
 //
-// Beside each condition of the signer and of the rotator stands another one, whose message is
-// JSON: servingcert.dev/ReadyState beside servingcert.dev/Ready, and so on. People read the first,
-// whose message is prose that no process depends on. Processes read the second. Both are written
-// by one patch, with the same right, and the admission policies protect both.
+// Each condition of the signer and the rotator has a second condition whose message is JSON:
+// servingcert.dev/ReadyState for servingcert.dev/Ready, and so on. People read the first, whose
+// message is prose that no process depends on. Processes read the second. Both are written by one
+// patch, with the same permission, and the admission policies protect both.
 //
-// A state is versioned. Fields may be added to a version, as readers ignore those that they do not
-// know; what changes the meaning of a field needs another version, which older processes do not
-// read.
+// A state is versioned. Fields may be added to a version, since readers ignore unknown fields. A
+// change of a field's meaning needs a new version, which older processes do not read.
 package state
 
 import (
@@ -21,7 +20,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// version is that of the states below.
+// version is the version of all states.
 const version = 1
 
 // reason is the reason of conditions that hold a state. Their status is always True.
@@ -33,26 +32,26 @@ type envelope[S State] struct {
 	State   S   `json:"state"`
 }
 
-// A State is what one condition tells other processes.
+// A State is the data of one condition for other processes.
 type State interface{ Ready | Serving }
 
-// A Condition is what one controller says of a Service: to people in words, and to other
-// processes as data.
+// A Condition is what one controller reports about a Service: in prose for people, and as data for
+// other processes.
 type Condition struct {
 	metav1.Condition
 	State string // JSON
 }
 
-// Say returns the condition with the state, which its type has to fit.
+// Say returns the condition with the state, which must match the condition's type.
 func Say[S State](c metav1.Condition, s S) *Condition {
 	text, err := json.Marshal(envelope[S]{version, s})
 	if err != nil {
-		panic(err) // texts, numbers and times
+		panic(err) // texts, numbers and times always marshal
 	}
 	return &Condition{c, string(text)}
 }
 
-// Of returns what the Service's condition of that type says, or nil if there is none.
+// Of returns the Service's condition of the type with its state, or nil if there is none.
 func Of(svc *corev1.Service, conditionType string) *Condition {
 	c := api.Condition(svc, conditionType)
 	if c == nil {
@@ -65,8 +64,8 @@ func Of(svc *corev1.Service, conditionType string) *Condition {
 	return said
 }
 
-// Both returns the two conditions of a Service's status. None is returned of nil, and only the
-// first of a condition without a state.
+// Both returns the two conditions of a Service's status: none for nil, and only the first for a
+// condition without a state.
 func (c *Condition) Both() []metav1.Condition {
 	switch {
 	case c == nil:
@@ -93,7 +92,7 @@ func (c *Condition) words() *metav1.Condition {
 	return &c.Condition
 }
 
-// Same reports whether two conditions say the same, whenever they became that. Each may be nil.
+// Same reports whether two conditions are equal, ignoring their transition times. Each may be nil.
 func Same(a, b *Condition) bool {
 	return sameCondition(a.words(), b.words()) && sameCondition(a.state(), b.state())
 }
@@ -105,13 +104,13 @@ func sameCondition(a, b *metav1.Condition) bool {
 	return a.Status == b.Status && a.Reason == b.Reason && a.Message == b.Message
 }
 
-// Patch returns a strategic merge patch of the Service's status, which has its condition of the
-// type say what want says, nil for nothing, and sets annotations in the same write: the API server
-// takes them with the status. A nil value of an annotation removes it. Patch returns nil if
-// nothing has to be written.
+// Patch returns a strategic merge patch of the Service's status, which sets its condition of the
+// type to want, or removes it if want is nil, and sets annotations in the same write: the API
+// server accepts them with the status. A nil value removes an annotation. Patch returns nil if
+// there is nothing to write.
 //
-// Conditions of other types stay, as the list merges by type. The UID makes the patch fail on a
-// Service that was made again in the meantime.
+// Conditions of other types stay, since the list merges by type. The UID makes the patch fail on a
+// Service that was recreated in the meantime.
 func Patch(svc *corev1.Service, conditionType string, want *Condition, annotations map[string]any, now time.Time) ([]byte, error) {
 	patch := statusPatch{Metadata: patchedMetadata{svc.UID, annotations}}
 	var entries []*patchedCondition
@@ -160,7 +159,7 @@ type patchedState struct {
 	Since   metav1.Time            `json:"lastTransitionTime"`
 }
 
-// entry returns what has to be written of a condition, or nil.
+// entry returns the change of a condition, or nil.
 func entry(conditionType string, have, want *metav1.Condition, now time.Time) *patchedCondition {
 	switch {
 	case sameCondition(have, want):
@@ -175,8 +174,8 @@ func entry(conditionType string, have, want *metav1.Condition, now time.Time) *p
 	return &patchedCondition{Type: conditionType, patchedState: &patchedState{want.Status, want.Reason, want.Message, since}}
 }
 
-// read returns the state beside the Service's condition of that type, empty if there is none, if it
-// is not of this version, or if it was not written by servingcert.
+// read returns the state of the Service's condition of the type; empty if there is none, or if it
+// does not have this version's form.
 func read[S State](svc *corev1.Service, conditionType string) (state S) {
 	var e envelope[S]
 	c := api.Condition(svc, conditionType+api.StateSuffix)

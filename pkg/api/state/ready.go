@@ -9,35 +9,35 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Ready is the state beside condition Ready, which the signer writes.
+// Ready is the state of condition Ready, which the signer writes.
 type Ready struct {
-	// Secret is the one that the Service asks for, or that is retained for it: it holds a
-	// certificate of the Service, or is to.
+	// Secret is the Secret that the Service requests, or that is retained for it. It holds or will
+	// hold a certificate of the Service.
 	Secret string `json:"secret,omitempty"`
-	// Request is the hash of what was asked for (api.Wanted.Hash); "" if nothing is asked for.
+	// Request is the hash of the request (api.Wanted.Hash); "" if there is none.
 	Request string `json:"request,omitempty"`
 	// Leaf is the fingerprint (SHA-256 of the DER, in hex) of the leaf in the Secret; "" if it
 	// holds none that was issued for the Service.
 	Leaf string `json:"leaf,omitempty"`
-	// Kept are the Secrets that the Service asked for before and still has, sorted.
+	// Kept are the Secrets that the Service requested before and still has, sorted.
 	Kept []string `json:"kept,omitempty"`
-	// Names are some of those in the certificates of the Service's pods, if they make their keys.
-	// Names below a headless Service are a wildcard; each pod has its own name there.
+	// Names are some of the names in the certificates of the Service's pods, if they make their
+	// keys. Names below a headless Service are shown as a wildcard; each pod has its own name.
 	Names []string `json:"names,omitempty"`
-	// Proof shows that the Service was opted in, as the signer makes it; base64url. Whether it is
-	// one, only the signer can tell.
+	// Proof is the signer's proof, in base64url, that the Service was opted in. Only the signer can
+	// verify it.
 	Proof string `json:"proof,omitempty"`
 }
 
-// Limits of what a Ready holds. One that is full has at most MaxReady bytes as JSON.
+// Limits of a Ready, which keep its JSON within api.MaxReadyState bytes.
 const (
 	maxShown = 4 // names
 	maxProof = 1000
-	// maxKeptBytes is how long the names of kept Secrets may be in all.
+	// maxKeptBytes is the largest total size of the names of kept Secrets.
 	maxKeptBytes = 4 << 10
 )
 
-// WithKept returns the state with the first of the Secrets in order: at most api.MaxKept.
+// WithKept returns the state with the first of the Secrets, sorted: at most api.MaxKept.
 func (r Ready) WithKept(secrets []string) Ready {
 	r.Kept = withRoom(slices.Sorted(slices.Values(secrets)))
 	return r
@@ -59,9 +59,9 @@ func (r Ready) WithNames(names []string) Ready {
 	return r
 }
 
-// ReadyOf returns the state of the Service's condition Ready, empty if there is none. Only the
-// signer should write it, and Secrets only of a Service that was opted in at the time; others may
-// have the right to.
+// ReadyOf returns the state of the Service's condition Ready; empty if there is none. Only the
+// signer should write it, and Secrets only for a Service that was opted in at the time; others may
+// have the permission to write it too.
 func ReadyOf(svc *corev1.Service) Ready {
 	r := read[Ready](svc, api.ConditionReady)
 	if !isName(r.Secret) {
@@ -82,7 +82,7 @@ func ReadyOf(svc *corev1.Service) Ready {
 	return r
 }
 
-// isName reports whether s has the form of an object's name.
+// isName reports whether s has the form of an object name.
 func isName(s string) bool { return len(s) <= 253 && nameForm.MatchString(s) }
 
 var (
@@ -91,16 +91,15 @@ var (
 	hashForm = regexp.MustCompile(`^[0-9a-z]{1,64}$`)
 )
 
-// proofForm is base64url of a signature; one by a key of RSA4096 has 683 characters.
+// proofForm matches a signature in base64url; with an RSA4096 key it has 683 characters.
 var proofForm = regexp.MustCompile(`^[A-Za-z0-9_-]{1,1000}$`)
 
-// Has reports whether the Secret holds a certificate of the Service: the one that it asks for, or
-// one that is kept from before.
+// Has reports whether the Secret holds a certificate of the Service: it is requested or kept.
 func (r Ready) Has(secret string) bool {
 	return r.Secret == secret || slices.Contains(r.Kept, secret)
 }
 
-// PartIn returns the Secret that holds the Service's certificate: the one that it asks for, or the
+// PartIn returns the Secret that holds the Service's certificate: the one that it requests, or the
 // one that is retained for it.
 func PartIn(svc *corev1.Service) (secretName string, ok bool) {
 	if secretName, ok = api.Wants(svc); ok || svc.DeletionTimestamp != nil {
@@ -113,8 +112,7 @@ func PartIn(svc *corev1.Service) (secretName string, ok bool) {
 	return secretName, secretName != ""
 }
 
-// LeafOf returns the fingerprint of the leaf that the Service's state names, or false if it names
-// none.
+// LeafOf returns the fingerprint of the leaf in the Service's state, or false if there is none.
 func LeafOf(svc *corev1.Service) (fingerprint string, ok bool) {
 	leaf := ReadyOf(svc).Leaf
 	return leaf, leaf != ""

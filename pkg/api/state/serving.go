@@ -8,17 +8,17 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Serving is the state beside condition Serving, which the rotator writes.
+// Serving is the state of condition Serving, which the rotator writes.
 type Serving struct {
 	Leaf  string    `json:"leaf,omitempty"` // fingerprint of the leaf that the pods should serve
-	Since time.Time `json:"since,omitzero"` // when it became that, in whole seconds
-	// Ports is the hash of the ports that it is about (api.NeedsHash).
+	Since time.Time `json:"since,omitzero"` // since when, in whole seconds
+	// Ports is the hash of the ports that the condition is about (api.NeedsHash).
 	Ports string `json:"ports,omitempty"`
 	// Stale are the first workloads whose pods serve an older certificate, at most MaxStale.
 	Stale []StaleWorkload `json:"stale,omitempty"`
 }
 
-// StaleWorkload is a workload with pods that serve an older certificate than they should.
+// StaleWorkload is a workload with pods that serve an older certificate.
 type StaleWorkload struct {
 	// Kind and Name are empty for pods without a controller.
 	Kind     string       `json:"kind,omitempty"`
@@ -26,11 +26,11 @@ type StaleWorkload struct {
 	OnRotate api.OnRotate `json:"onRotate"`
 }
 
-// MaxStale is how many workloads a condition names.
+// MaxStale is the largest number of workloads in a condition.
 const MaxStale = 5
 
-// ServingOf returns the state of the Service's condition Serving, or false if there is none or it
-// names no leaf, as that of pods with keys of their own: of that only the Ports are returned.
+// ServingOf returns the state of the Service's condition Serving, or false and only the Ports if it
+// has no leaf, for example because the pods make their keys.
 func ServingOf(svc *corev1.Service) (Serving, bool) {
 	s := read[Serving](svc, api.ConditionServing)
 	if !hashForm.MatchString(s.Ports) {
@@ -43,11 +43,11 @@ func ServingOf(svc *corev1.Service) (Serving, bool) {
 	return s, true
 }
 
-// AboutPorts reports whether the state is about the ports that the Service has now.
+// AboutPorts reports whether the state is about the Service's current ports.
 func (s Serving) AboutPorts(svc *corev1.Service) bool { return s.Ports == api.NeedsHash(svc) }
 
-// ServingIsOfNow reports whether condition Serving of the Service is about the ports and the
-// certificate that it has now. It is not until the rotator has looked again.
+// ServingIsOfNow reports whether condition Serving is about the Service's current ports and
+// certificate. After a change it is not, until the rotator has probed again.
 func ServingIsOfNow(svc *corev1.Service) bool {
 	if api.Condition(svc, api.ConditionServing) == nil {
 		return false

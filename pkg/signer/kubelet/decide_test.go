@@ -334,7 +334,7 @@ func TestParseAllowed(t *testing.T) {
 	}{
 		{nil, nil, "--approve-kubelet-serving: requires --node-cidrs (such as 10.0.0.0/16), --node-dns-suffixes (such as nodes.example.com), or both"},
 		{[]string{"10.0.0.1"}, nil, `--node-cidrs: "10.0.0.1": must be a range of IP addresses`},
-		{[]string{"10.0.0.1/8"}, nil, `--node-cidrs: "10.0.0.1/8": has bits set beyond its length: must be 10.0.0.0/8`},
+		{[]string{"10.0.0.1/8"}, nil, `--node-cidrs: "10.0.0.1/8": has bits set beyond the prefix length: must be 10.0.0.0/8`},
 		{[]string{"0.0.0.0/0"}, nil, `--node-cidrs: "0.0.0.0/0": is every address`},
 		{[]string{"::/0"}, nil, `--node-cidrs: "::/0": is every address`},
 		{nil, []string{".example.com"}, `--node-dns-suffixes: ".example.com": suffix ".example.com" is not a valid DNS name`},

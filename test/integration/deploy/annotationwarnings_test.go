@@ -171,7 +171,7 @@ func TestPortsThatLookLikeProxiesAreWarnedAbout(t *testing.T) {
 	}
 	assert.Empty(t, merge(`{"metadata":{"labels":{"a":"b"}}}`), "it was there before")
 	said := merge(`{"metadata":{"annotations":{"servingcert.dev/secret-name":null}}}`)
-	assert.Contains(t, said, "targetPort sc-tls-8080: there is no proxy for it, as the Service asks for no certificate")
+	assert.Contains(t, said, "targetPort sc-tls-8080: no proxy is added, because the Service does not request a certificate")
 	assert.NotContains(t, said, "sc-tls-99999")
 	assert.Empty(t, merge(`{"metadata":{"labels":{"a":"c"}}}`))
 }

@@ -86,7 +86,7 @@ func TestKeystore(t *testing.T) {
 	annotate(t, ns, "web", map[string]any{api.AnnotationKeystorePassword: "s3cret!", api.AnnotationFormats: "keystore.p12,jks"})
 	harness.Eventually(t, func() error {
 		c := waitReady(t, ns, "web", metav1.ConditionFalse, "InvalidAnnotation")
-		if want := `"jks" is not written: Java reads keystore.p12`; !strings.Contains(c.Message, want) {
+		if want := `"jks" is not supported: Java reads keystore.p12`; !strings.Contains(c.Message, want) {
 			return fmt.Errorf("%s: want %s", c.Message, want)
 		}
 		return nil
