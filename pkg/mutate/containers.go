@@ -15,7 +15,7 @@ import (
 // and others.
 const defaultContainer = "kubectl.kubernetes.io/default-container"
 
-// containerNamed returns the container of that name, of any kind.
+// containerNamed returns the container or init container with the name.
 func containerNamed(pod *corev1.Pod, name string) (api.ContainerRef, bool) {
 	for i := range pod.Spec.InitContainers {
 		if c := &pod.Spec.InitContainers[i]; c.Name == name {
@@ -30,15 +30,15 @@ func containerNamed(pod *corev1.Pod, name string) (api.ContainerRef, bool) {
 	return api.ContainerRef{}, false
 }
 
-// selection says which containers get the files, and whether they also get the flags.
+// selection is the containers that get the files, and whether they also get the flags.
 type selection struct {
 	targets []api.ContainerRef
 	flags   bool
 	notes   []rules.Note
 }
 
-// selectors select the containers. The first that returns containers or notes decides:
-// where a container declares a target port, those that declare none are not considered.
+// selectors select the containers. The first that returns containers or notes decides: if
+// a container declares a target port, those that declare none are not considered.
 var selectors = []func(in *input) selection{
 	byAnnotation, byTrust, byTargetPort, onlyContainer, byDefaultContainer, byEarlierPass, allContainers,
 }
@@ -77,7 +77,7 @@ func byTrust(in *input) selection {
 }
 
 // byTargetPort selects all containers that declare a target port of the Services. Each of
-// them serves, whichever the pod's default container is.
+// them serves, regardless of the pod's default container.
 func byTargetPort(in *input) selection {
 	ports := api.PortSetOf(in.choice.Ports)
 	return selection{flags: true, targets: slices.DeleteFunc(slices.Clone(in.running), func(c api.ContainerRef) bool {
@@ -100,8 +100,8 @@ func oneOrNone(found []api.ContainerRef) selection {
 }
 
 // byEarlierPass selects the containers that an earlier pass selected, if other webhooks
-// have added containers since and the selection is no longer clear: those that have the
-// files, while others that could have them do not.
+// have added containers since and the selection is no longer clear: those with the files,
+// if there are others that could have them.
 func byEarlierPass(in *input) selection {
 	var s selection
 	added := false
@@ -142,8 +142,8 @@ func names(refs []api.ContainerRef) []string {
 	return out
 }
 
-// obstacle returns the note of what keeps the files, and with them everything, out of the
-// container.
+// obstacle returns a note if the files, and therefore everything else, cannot be injected
+// into the container.
 func (in *input) obstacle(c api.ContainerRef) (rules.Note, bool) {
 	reason, detail := volume.Obstacle(in.pod, c.Container, in.volume, in.settings.MountPath)
 	return rules.Note{Reason: reason, Containers: []string{c.Name}, Detail: detail}, reason != ""

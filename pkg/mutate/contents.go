@@ -27,7 +27,7 @@ func (in *input) needsOf(list []*programs.Program) volume.Files {
 }
 
 // hasRoom reports whether the pod's annotations have room for the configuration files of all
-// programs that may get the certificate. The API server refuses a pod with more.
+// programs that may get the certificate. The API server rejects larger annotations.
 func (in *input) hasRoom() bool {
 	var list []*programs.Program
 	for _, c := range in.targets {
@@ -45,10 +45,10 @@ func (in *input) hasRoom() bool {
 	return sizeOf(annotations) <= maxAnnotations
 }
 
-// volumeName is the name of the volume. If the name is taken, a number is appended.
+// volumeName is the name of the volume. If it is taken, a number is appended.
 const volumeName = "servingcert"
 
-// contents returns what the volume of the pod's programs holds.
+// contents returns the contents of the volume for the pod's programs.
 func (in *input) contents(further volume.Files) volume.Contents {
 	c := volume.Contents{Issued: in.choice.Issued, Trust: in.asksForBundle(), TrustBundle: in.choice.TrustBundle, Files: further}
 	if in.choice.By != choose.ByNothing {
@@ -65,9 +65,9 @@ func (in *input) modeOfFiles() int32 {
 	return volume.ModeAll
 }
 
-// groupCanRead reports whether the files need to be readable only by root and the pod's
-// group. The kubelet gives the files to the fsGroup if there is one. A program that changes
-// to another user cannot read what is root's.
+// groupCanRead reports whether it is enough that root and the pod's group can read the files.
+// The kubelet assigns the files to the fsGroup if there is one. A program that changes to
+// another user cannot read root's files.
 func (in *input) groupCanRead() bool {
 	podContext := in.pod.Spec.SecurityContext
 	if podContext != nil && podContext.FSGroup != nil {

@@ -40,7 +40,7 @@ func (in *input) environment() []corev1.EnvVar {
 	return in.env
 }
 
-// variables returns the values of the container's variables, injected ones included.
+// variables returns the values of the container's variables, including injected ones.
 func (in *input) variables(c *corev1.Container) map[string]string {
 	values := make(map[string]string, len(c.Env)+3)
 	if in.settings.Mode != api.ModeMount {
@@ -59,8 +59,8 @@ func indexEnv(c *corev1.Container, name string) int {
 	return slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == name })
 }
 
-// ownVariables returns the names of the variables that the container sets itself to something
-// else than is injected.
+// ownVariables returns the names of the injected variables that the container sets to another
+// value.
 func (in *input) ownVariables(c *corev1.Container) (own []string) {
 	for _, v := range in.environment() {
 		if i := indexEnv(c, v.Name); i >= 0 && (c.Env[i].Value != v.Value || c.Env[i].ValueFrom != nil) {
@@ -70,14 +70,14 @@ func (in *input) ownVariables(c *corev1.Container) (own []string) {
 	return own
 }
 
-// envCheck finds something about the environment of a container. applies returns false, or true
-// and what exactly was found.
+// envCheck checks the environment of a container. applies returns whether the reason applies, and
+// a detail.
 type envCheck struct {
 	reason  rules.Reason
 	applies func(in *input, c *corev1.Container) (detail string, applies bool)
 }
 
-// envChecks only lead to notes. Both may apply to a container.
+// envChecks only add notes. Both may apply to a container.
 var envChecks = []envCheck{
 	{rules.EnvAlreadySet, func(in *input, c *corev1.Container) (string, bool) {
 		own := in.ownVariables(c)
@@ -86,9 +86,8 @@ var envChecks = []envCheck{
 	{rules.EnvFrom, func(_ *input, c *corev1.Container) (string, bool) { return "", len(c.EnvFrom) > 0 }},
 }
 
-// setEnvironment inserts the variables before the container's own, and those of its program
-// after the others. The kubelet expands variables in order, so the container's own can refer
-// to the injected ones.
+// setEnvironment inserts the variables, then those of the program, before the container's own.
+// The kubelet expands variables in order, so the container's own can refer to the injected ones.
 func setEnvironment(in *input, c api.ContainerRef, ofProgram []corev1.EnvVar, patch *podpatch.Patch, report *Report) {
 	for _, check := range envChecks {
 		if detail, ok := check.applies(in, c.Container); ok {

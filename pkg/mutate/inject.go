@@ -15,8 +15,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/volume"
 )
 
-// Mutate chooses the Secret of a pod, given what is known about its namespace, and returns what
-// Inject returns for it. The error is an *api.FieldError about the pod's own annotations or its
+// Mutate chooses the Secret of a pod, given what is known about its namespace, and returns the
+// result of Inject for it. The error is an *api.FieldError about the pod's own annotations or its
 // size, or a *NoPodKeysError.
 func Mutate(pod *corev1.Pod, known choose.Known) (podpatch.Patch, Report, error) {
 	request, err := api.ParsePod(&pod.ObjectMeta)
@@ -27,10 +27,10 @@ func Mutate(pod *corev1.Pod, known choose.Known) (podpatch.Patch, Report, error)
 }
 
 // Inject returns the patch that injects the chosen Secret into the pod, and a report of
-// what is injected and what is skipped and why. It does not change the pod. It is
-// idempotent: a second pass changes nothing that is there, whatever other webhooks have
-// added in between. The error is an *api.FieldError about a pod that is too large to decide
-// about, or a *NoPodKeysError.
+// what is injected, what is skipped and why. It does not change the pod. It is
+// idempotent: a second pass changes nothing that the first has added, whatever other
+// webhooks have added in between. The error is an *api.FieldError about a pod that is too
+// large, or a *NoPodKeysError.
 func Inject(pod *corev1.Pod, request api.PodRequest, choice choose.Choice) (podpatch.Patch, Report, error) {
 	in := newInput(pod, request, choice)
 	report := Report{
@@ -65,23 +65,23 @@ func Inject(pod *corev1.Pod, request api.PodRequest, choice choose.Choice) (podp
 	}
 	patch = addTrust(in, patch, &report)
 	patch = addProxy(in, patch, &report)
-	if in.choice.Host != "" { // its mirror is nobody's but the kubelet's
+	if in.choice.Host != "" { // only the kubelet writes a mirror pod
 		return patch, report, nil
 	}
 	return writeStatus(in, patch, config, &report), report, nil
 }
 
-// NoPodKeysError is a pod whose key its kubelet is to make, in a cluster where kubelets
-// make none. The API server would leave the source of the volume empty.
+// NoPodKeysError reports that the kubelet should make the pod's key, but the cluster does not
+// support this. The API server would drop the source of the volume.
 type NoPodKeysError struct{ Service string }
 
 func (e *NoPodKeysError) Error() string {
-	return fmt.Sprintf("Service %q has %s: %s, and this cluster does not serve PodCertificateRequests: Kubernetes 1.37 does by default, and 1.36 with feature gate PodCertificateRequest and API certificates.k8s.io/v1beta1; or set %s: %s",
+	return fmt.Sprintf("Service %q has %s: %s, but this cluster does not serve PodCertificateRequests: Kubernetes 1.37 does by default, and 1.36 with feature gate PodCertificateRequest and API certificates.k8s.io/v1beta1; or set %s: %s",
 		e.Service, api.AnnotationKeySource, api.KeySourcePod, api.AnnotationKeySource, api.KeySourceSecret)
 }
 
-// NeedsLookup reports whether the decision about the pod depends on what its
-// namespace holds. request is what api.ParsePod returns for the pod.
+// NeedsLookup reports whether the decision about the pod depends on objects of its
+// namespace. request is the result of api.ParsePod for the pod.
 func NeedsLookup(pod *corev1.Pod, request api.PodRequest) bool {
 	switch api.Exempt(pod, request) {
 	case api.ExemptMirrorPod, api.ExemptOptedOut:
@@ -90,7 +90,7 @@ func NeedsLookup(pod *corev1.Pod, request api.PodRequest) bool {
 	return true // a Windows pod gets a warning if it would get a Secret
 }
 
-// skipReason returns why nothing is injected into the pod as a whole, or "".
+// skipReason returns why nothing at all is injected into the pod, or "".
 func skipReason(in *input) rules.Reason {
 	if NeedsLookup(in.pod, in.request) && in.choice.By == choose.ByNothing && !in.asksForTrust() {
 		if in.choice.NotServing {
@@ -114,8 +114,8 @@ func noteContext(in *input, report *Report) {
 	}
 }
 
-// whyNoFormat says why a pod without a Secret cannot have the format that it asks for, and what to do;
-// "" for a pod with one, of which the rule says it.
+// whyNoFormat returns why a pod without a Secret cannot have the requested format, and what to do; ""
+// for a pod with a Secret, where the rule explains it.
 func (in *input) whyNoFormat(f *formats.Format) string {
 	switch {
 	case in.choice.By != choose.ByNothing && in.choice.PodKey == nil:
@@ -128,8 +128,8 @@ func (in *input) whyNoFormat(f *formats.Format) string {
 	return "a kubelet that makes the key does not write it: set " + api.AnnotationKeySource + ": " + string(api.KeySourceSecret)
 }
 
-// ofPrograms returns what the decision about the pod's own programs is based on: where the
-// proxy alone serves TLS, they are clients.
+// ofPrograms returns the input for the decision about the pod's own programs: if only the
+// proxy serves TLS, they are clients.
 func (in *input) ofPrograms() *input {
 	out := *in
 	if in.onlyProxied() {
@@ -138,8 +138,8 @@ func (in *input) ofPrograms() *input {
 	return &out
 }
 
-// onlyProxied reports whether the pod's own programs get nothing because all that serves TLS
-// for its Services is a proxy, and neither pod nor Service asks for anything else.
+// onlyProxied reports whether the pod's own programs get nothing because only a proxy serves
+// TLS for its Services, and neither pod nor Service requests anything else.
 func (in *input) onlyProxied() bool {
 	said := in.request.Or(in.choice.ServiceSettings)
 	asked := in.choice.By == choose.ByPod || said.Mode != "" || len(said.Containers) > 0 || said.NamesFlags() || said.MountPath != "" || in.request.Formats != 0
@@ -155,7 +155,7 @@ func injectContainers(in *input, report *Report) (patch podpatch.Patch, config m
 	chosen := selectContainers(in)
 	for _, n := range chosen.notes {
 		report.note(n)
-		report.Reason = n.Reason // unless something is injected after all
+		report.Reason = n.Reason // unless something is injected below
 	}
 	in.targets = chosen.targets
 	offers := make([]offer, len(chosen.targets))
@@ -202,7 +202,7 @@ func injectContainers(in *input, report *Report) (patch podpatch.Patch, config m
 	return patch, need.Files.Config
 }
 
-// addProxy appends the operations on the proxy for which the Services ask.
+// addProxy appends the operations on the proxy that the Services request.
 func addProxy(in *input, patch podpatch.Patch, report *Report) podpatch.Patch {
 	if len(in.pod.Spec.Containers) == 0 {
 		return patch
@@ -228,8 +228,8 @@ func addProxy(in *input, patch podpatch.Patch, report *Report) podpatch.Patch {
 	return patch
 }
 
-// noteProxy adds the notes about the proxy. What a Namespace says of ports is meant for all its
-// pods, of which not each has them.
+// noteProxy adds the notes about the proxy. A port that the Namespace lists need not exist in
+// each of its pods.
 func noteProxy(in *input, report *Report, notes []rules.Note) {
 	byNamespace := len(in.request.Or(in.choice.ServiceSettings).ProxyProtocol) == 0
 	for _, n := range notes {
@@ -254,6 +254,5 @@ func mount(in *input, c api.ContainerRef, o offer, patch *podpatch.Patch, report
 	podpatch.Append(patch, podpatch.Field(c, "volumeMounts"), len(c.VolumeMounts), missing)
 }
 
-// ordinaryOperations is how many operations the patch of a pod with one container has room
-// for before it grows.
+// ordinaryOperations is the initial capacity of a patch, for a pod with one container.
 const ordinaryOperations = 8

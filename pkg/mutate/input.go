@@ -16,28 +16,28 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/volume"
 )
 
-// input is what one decision is based on.
+// input is the input of one decision.
 type input struct {
 	// pod is the pod without its proxy, and whole the pod with it; see sidecar.Without.
 	pod     *corev1.Pod
 	whole   *corev1.Pod
 	request api.PodRequest
 	choice  choose.Choice
-	// settings are those that hold for the pod.
+	// settings are the effective settings of the pod.
 	settings api.Settings
-	// named is true if somebody names a flag: then the program does not decide.
+	// named is true if the name of a flag is set: then the program does not decide.
 	named bool
-	// asked is true if flags were requested explicitly, so that it is not an
-	// attempt to give them.
+	// asked is true if flags were requested explicitly, so that they are not only an
+	// attempt.
 	asked bool
-	// insists is true if the pod or its Service did: then the arguments of an image are
-	// replaced.
+	// insists is true if the pod or its Service requested them: then they replace the
+	// arguments of an image.
 	insists bool
 	// volumes are the names of the volumes that already have the files, and volume is
 	// the one that is mounted: one of them, or a new one.
 	volumes []string
 	volume  string
-	// targets are the containers that get the files, and placed those of them that can.
+	// targets are the containers selected for the files, and placed those that get them.
 	targets []api.ContainerRef
 	placed  []placement
 	// running are the containers that run as long as the pod does.
@@ -53,13 +53,13 @@ func newInput(pod *corev1.Pod, request api.PodRequest, choice choose.Choice) *in
 	in.asked = said.Mode == api.ModeArgs || in.named
 	in.insists = request.Or(choice.ServiceSettings).Mode == api.ModeArgs
 	in.settings = said.Or(api.Settings{Mode: choice.DefaultMode}).Or(api.DefaultSettings())
-	if in.settings.CertFlag == in.settings.KeyFlag { // said on different levels
+	if in.settings.CertFlag == in.settings.KeyFlag { // set on different levels
 		in.settings.CertFlag, in.settings.KeyFlag = api.DefaultCertFlag, api.DefaultKeyFlag
 	}
 	return in
 }
 
-// table returns the programs that are known.
+// table returns the known programs.
 func (in *input) table() programs.Table {
 	if in.choice.Programs != nil {
 		return *in.choice.Programs
@@ -67,7 +67,7 @@ func (in *input) table() programs.Table {
 	return programs.Builtin()
 }
 
-// programOf returns the program that the container runs, or nil if it is not known.
+// programOf returns the program that the container runs, or nil if it is unknown.
 func (in *input) programOf(c *corev1.Container) *programs.Program {
 	return in.table().Of(c, func(ports []int32) bool {
 		return slices.ContainsFunc(in.choice.Ports, func(target intstr.IntOrString) bool {
@@ -77,8 +77,7 @@ func (in *input) programOf(c *corev1.Container) *programs.Program {
 	})
 }
 
-// guesses reports whether containers of programs that are not known get flags although nobody
-// asks for them.
+// guesses reports whether containers of unknown programs get flags that were not requested.
 func (in *input) guesses() bool { return in.choice.UnknownPrograms == api.UnknownProgramsFlags }
 
 // file returns the path of a file of the volume in a container.
@@ -92,8 +91,8 @@ func (in *input) file(name string) string {
 	return in.settings.MountPath + "/" + name
 }
 
-// replace returns a text of a program's entry with the placeholders replaced. What they
-// are replaced by is not looked at again: a mount path may look like a placeholder.
+// replace returns a text of a program's entry with the placeholders replaced. The
+// replacements are not replaced again: a mount path may look like a placeholder.
 func (in *input) replace(text string) string {
 	var out strings.Builder
 	for {
@@ -117,8 +116,8 @@ func (in *input) replace(text string) string {
 	return out.String() + text
 }
 
-// placeholder returns what a placeholder of a program's entry stands for in the pod, or
-// false if the text is not one.
+// placeholder returns the value of a placeholder in the pod, or false if the text is not
+// one.
 func (in *input) placeholder(text string) (value string, ok bool) {
 	switch text {
 	case programs.Cert:

@@ -9,22 +9,22 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/commandline"
 )
 
-// Limits of a pod that something is injected into, all its containers together. Some
-// decisions compare each element of one list with each of another. A pod beyond a limit is
-// refused: one that silently serves plaintext is worse.
+// Limits of an injected pod, for all its containers together. Some decisions compare each
+// element of one list with each of another. A pod beyond a limit is refused: a pod that
+// silently serves plaintext is worse.
 const (
-	maxContainers = 100 // init containers included
+	maxContainers = 100 // including init containers
 	maxVolumes    = 500
 	maxMounts     = 2000
 	maxPorts      = 1000
 	maxVariables  = 5000
 	maxWords      = 5000 // of command and args
-	// maxExpanded is the most bytes of command and args once variables are replaced by
-	// their values. Linux starts no program with arguments of more than 2 MiB.
+	// maxExpanded is the largest size in bytes of command and args with variables expanded.
+	// Linux starts no program with arguments of more than 2 MiB.
 	maxExpanded = 1 << 20
 )
 
-// checkSize returns an *api.FieldError if the pod is larger than what is decided about.
+// checkSize returns an *api.FieldError if the pod exceeds a limit.
 func checkSize(in *input) error {
 	spec := &in.pod.Spec
 	if err := tooMany("spec.containers", "containers", len(spec.Containers)+len(spec.InitContainers), maxContainers); err != nil {
@@ -73,8 +73,8 @@ func tooLarge(field, value, detail string) error {
 	return &api.FieldError{Field: field, Value: value, Detail: detail + ` in a pod that gets a certificate or the CA bundle; label ` + api.LabelInject + `="` + api.InjectDisabled + `" opts the pod out`}
 }
 
-// expandedSize returns how many bytes command and args of all containers have once
-// variables are replaced. It stops counting beyond maxExpanded.
+// expandedSize returns the size in bytes of command and args of all containers with
+// variables expanded. It stops counting beyond maxExpanded.
 func (in *input) expandedSize() int {
 	size := 0
 	for _, list := range [][]corev1.Container{in.pod.Spec.InitContainers, in.pod.Spec.Containers} {

@@ -16,11 +16,11 @@ import (
 // offer is what one container gets of its recipe.
 type offer struct {
 	recipe *recipe
-	// serves is true if the container is told to serve TLS with the certificate, now or by
-	// an earlier pass.
+	// serves is true if the container is configured to serve TLS with the certificate, now
+	// or by an earlier pass.
 	serves bool
-	// flags and env are what is still missing, and at is where the flags belong, as an
-	// index into command and then args.
+	// flags and env are what is still missing, and at is the index for the flags in command
+	// and args together.
 	flags []string
 	at    int
 	env   []corev1.EnvVar
@@ -29,13 +29,13 @@ type offer struct {
 	notes   []rules.Note
 }
 
-// placement is a container that gets the files, and what it gets of its recipe.
+// placement is a container that gets the files, and its offer.
 type placement struct {
 	api.ContainerRef
 	offer
 }
 
-// programsOf returns the programs that are told to serve TLS.
+// programsOf returns the programs that are configured to serve TLS.
 func programsOf(offers []offer) []*programs.Program {
 	var out []*programs.Program
 	for _, o := range offers {
@@ -47,7 +47,7 @@ func programsOf(offers []offer) []*programs.Program {
 }
 
 // offerTo returns what the container gets of its recipe. allowed is false if it is not
-// clear that the container serves: then it keeps what it has.
+// clear that the container serves: then nothing is added.
 func (in *input) offerTo(c api.ContainerRef, allowed bool) offer {
 	if in.settings.Mode != api.ModeArgs || in.choice.By == choose.ByNothing {
 		return offer{}
@@ -77,7 +77,7 @@ func (in *input) offerTo(c api.ContainerRef, allowed bool) offer {
 	return o
 }
 
-// notesOf returns what is to be known about a container that gets the recipe.
+// notesOf returns the notes about a container that gets the recipe.
 func (in *input) notesOf(c api.ContainerRef, line commandline.Line, r *recipe) (notes []rules.Note) {
 	if in.insists && r.replaces(line) {
 		notes = append(notes, rules.Note{Reason: rules.InsistedArgs, Containers: []string{c.Name}})
@@ -91,21 +91,21 @@ func (in *input) notesOf(c api.ContainerRef, line commandline.Line, r *recipe) (
 	return notes
 }
 
-// askedFor reports whether the recipe was requested explicitly. A conventional
-// Secret asks for the flags of a program that is not known: it is there for the servers of
-// Kubernetes, which take them.
+// askedFor reports whether the recipe was requested explicitly. A conventional Secret
+// requests the flags of an unknown program: it is meant for the servers of Kubernetes,
+// which have them.
 func (in *input) askedFor(r *recipe) bool {
 	return in.asked || r.program == nil && in.choice.By == choose.ByConvention
 }
 
-// replaces reports whether the recipe's flags are all of the container's arguments and take
-// the place of those of its image.
+// replaces reports whether the recipe's flags are the container's only arguments and replace
+// those of its image.
 func (r *recipe) replaces(line commandline.Line) bool {
 	given := elements(r.flags)
 	return !r.bare && len(given) > 0 && (len(line.Tokens) == 0 || slices.Equal(line.Tokens, given))
 }
 
-// onlyNote returns the offer of nothing, with the note if allowed.
+// onlyNote returns an empty offer, with the note if allowed.
 func onlyNote(n rules.Note, allowed bool) offer {
 	if !allowed {
 		return offer{}
@@ -113,7 +113,7 @@ func onlyNote(n rules.Note, allowed bool) offer {
 	return offer{notes: []rules.Note{n}}
 }
 
-// refusal returns why a container that lacks something of its recipe does not get it, or "".
+// refusal returns why a container does not get the missing part of its recipe, or "".
 func (in *input) refusal(c api.ContainerRef, line commandline.Line, r *recipe, got comparison) (reason rules.Reason, detail string) {
 	switch {
 	case got.own != "":
@@ -131,7 +131,7 @@ func (in *input) refusal(c api.ContainerRef, line commandline.Line, r *recipe, g
 	return "", ""
 }
 
-// give adds what the container gets of its recipe, but for variables.
+// give adds what the container gets of its recipe, except variables.
 func give(c api.ContainerRef, o offer, patch *podpatch.Patch, report *Report) {
 	for _, n := range o.notes {
 		report.note(n)

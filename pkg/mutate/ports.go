@@ -11,9 +11,9 @@ import (
 )
 
 // tlsPorts returns the numbers of the pod's ports that serve TLS: the targetPorts of the
-// Services. Without Services, of the containers that get the certificate, the ports whose
-// name or number is one of TLS, or else the only port. Beside a proxy these serve TLS only if
-// they are told to.
+// Services. Without Services it returns, of the containers that get the certificate, the
+// ports whose name or number indicates TLS, or else the only port. If there is a proxy, these
+// serve TLS only if they are configured to.
 func tlsPorts(in *input, targets []api.ContainerRef) []int32 {
 	var ports []int32
 	var named map[string][]int32
@@ -73,9 +73,9 @@ func portNumber(c *corev1.Container, port intstr.IntOrString) (int32, bool) {
 	return 0, false
 }
 
-// plaintextCall returns who in the pod calls the container's program without TLS, over the
-// pod's own loopback, at a port that would serve TLS, or "". Such a call fails as soon as
-// the program gets its certificate.
+// plaintextCall returns which container of the pod calls the container's program without
+// TLS, over the pod's loopback, on a port that would serve TLS, or "". Such a call fails as
+// soon as the program gets its certificate.
 func (in *input) plaintextCall(c api.ContainerRef, r *recipe) string {
 	if r.program != nil && r.program.Plain {
 		return ""
@@ -90,8 +90,8 @@ func (in *input) plaintextCall(c api.ContainerRef, r *recipe) string {
 }
 
 // becomeTLS returns the ports that serve TLS once the container has its recipe: those of the
-// Services, as far as the program serves there, and those on which it serves TLS in any case.
-// Where no Service says a port, all that the container declares count.
+// Services on which the program serves, and those on which it always serves TLS. If no
+// Service names a port, all that the container declares count.
 func (in *input) becomeTLS(c api.ContainerRef, r *recipe) []int32 {
 	ports := tlsPorts(in, []api.ContainerRef{c})
 	if len(ports) == 0 {

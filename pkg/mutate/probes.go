@@ -44,7 +44,7 @@ func callsTo(c api.ContainerRef) []call {
 }
 
 // secureProbes returns the operations that make HTTP probes and hooks on the pod's TLS
-// ports use HTTPS, as far as the settings say, and notes what will not work.
+// ports use HTTPS, according to the settings, and notes those that will not work.
 func secureProbes(in *input, placed []placement, report *Report) podpatch.Patch {
 	targets := make([]api.ContainerRef, len(placed))
 	for i, p := range placed {
@@ -94,15 +94,15 @@ func secures(in *input, placed []placement, port int32) bool {
 	return speaksTLS(in, placed, port)
 }
 
-// speaksTLS reports whether the port serves TLS because of what a container was given: the
-// container that declares the port, or any, if no container declares it.
+// speaksTLS reports whether the port serves TLS because of an injection: into the container
+// that declares the port, or into any if none declares it.
 func speaksTLS(in *input, placed []placement, port int32) bool {
 	listens := in.listens(port)
 	return slices.ContainsFunc(placed, func(p placement) bool { return p.serves && p.servesOn(port) && listens(p.ContainerRef) })
 }
 
-// listens returns whether a container may be the one that listens on the port: the one that declares it, or any, if
-// none does.
+// listens returns a function that reports whether a container may listen on the port: it declares the port, or no
+// container does.
 func (in *input) listens(port int32) func(api.ContainerRef) bool {
 	declared := slices.ContainsFunc(in.running, func(c api.ContainerRef) bool { return declares(c, port) })
 	return func(c api.ContainerRef) bool { return !declared || declares(c, port) }
@@ -114,8 +114,8 @@ func (p placement) servesOn(port int32) bool {
 	return program == nil || len(program.Ports) == 0 || slices.Contains(program.Ports, port) || slices.Contains(program.AlsoPorts, port)
 }
 
-// alsoPorts returns the ports on which the container's program serves TLS whichever port the
-// Services use.
+// alsoPorts returns the ports on which the container's program serves TLS regardless of the
+// Services.
 func alsoPorts(c api.ContainerRef, placed []placement) []int32 {
 	for _, p := range placed {
 		if p.Name == c.Name && p.serves && p.recipe.program != nil {
@@ -152,8 +152,8 @@ func onPort(c api.ContainerRef, ports []int32, port intstr.IntOrString) bool {
 	return ok && slices.Contains(ports, n)
 }
 
-// servesTLS reports whether the program serves TLS itself on the port, because of what it was
-// given, or with a certificate of its own.
+// servesTLS reports whether a program serves TLS itself on the port, because of an injection or
+// with a certificate of its own.
 func (in *input) servesTLS(port int32) bool {
 	listens := in.listens(port)
 	for _, c := range in.running {

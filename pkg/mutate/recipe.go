@@ -14,10 +14,10 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/volume"
 )
 
-// recipe is what a container gets, beside the files and variables that all get, so that its
-// program serves TLS.
+// recipe is what a container needs, in addition to the files and variables that all containers
+// get, so that its program serves TLS.
 type recipe struct {
-	program *programs.Program // nil if the program is not known
+	program *programs.Program // nil if the program is unknown
 	flags   []programs.Setting
 	env     []corev1.EnvVar
 	// certificate holds the names of the variables that lead to the certificate.
@@ -25,13 +25,13 @@ type recipe struct {
 	mount       string // a further directory for the files, or empty
 	first       bool   // the flags come before all other arguments
 	bare        bool   // the image has no arguments that the flags would replace
-	// unread is true if the image's tag does not say whether its version takes the recipe.
+	// unread is true if the image's tag does not show whether its version takes the recipe.
 	unread bool
-	own    []string // further signs that the owner configures TLS: flags, variables, beginnings of arguments
+	own    []string // further signs that the owner configures TLS: flags, variables, prefixes of arguments
 }
 
-// recipeOf returns the recipe of the container, or nil and a note that says why there is
-// none.
+// recipeOf returns the recipe of the container, or nil and a note that explains why there
+// is none.
 func (in *input) recipeOf(c api.ContainerRef) (*recipe, rules.Note) {
 	program := in.programOf(c.Container)
 	if program == nil || in.named {
@@ -55,7 +55,7 @@ func (in *input) recipeOf(c api.ContainerRef) (*recipe, rules.Note) {
 	return r, rules.Note{}
 }
 
-// unmet returns why the program cannot be given what its entry says.
+// unmet returns why the program's entry cannot be applied.
 func (in *input) unmet(c api.ContainerRef, p *programs.Program) (reason rules.Reason, detail string) {
 	switch {
 	case !p.Takes():
@@ -74,33 +74,33 @@ func (in *input) unmet(c api.ContainerRef, p *programs.Program) (reason rules.Re
 		return rules.ProgramNeedsMore, in.replace(do)
 	}
 	if p.Moves && in.leavesPort(c, p) {
-		return rules.ProgramNeedsMore, "it would serve on port " + numbers(p.Ports) + " alone, which is not the targetPort of the Service"
+		return rules.ProgramNeedsMore, "it would serve only on port " + numbers(p.Ports) + ", which is not the targetPort of the Service"
 	}
 	return in.unmetFiles(p)
 }
 
-// unmetFiles returns why the program cannot be given the files that its entry says.
+// unmetFiles returns why the program cannot get the files of its entry.
 func (in *input) unmetFiles(p *programs.Program) (reason rules.Reason, detail string) {
 	missing := p.Formats() &^ in.choice.Formats
 	switch {
 	case in.choice.Host != "":
 		if missing != 0 || len(p.Files)+len(p.Config) > 0 || p.Mount != "" {
-			return rules.ProgramNeedsMore, "it needs more than tls.crt, tls.key and ca.crt, which is all that is on a node"
+			return rules.ProgramNeedsMore, "it needs more than tls.crt, tls.key and ca.crt, which are the only files on a node"
 		}
 	case missing != 0:
 		return rules.ProgramNeedsMore, "set " + rules.AskFor(missing)
 	case in.choice.PodKey != nil && p.RenamesPair():
-		return rules.ProgramNeedsMore, "its files have names of their own, which a key that a pod makes cannot have: set " + api.AnnotationKeySource + ": " + string(api.KeySourceSecret) + " on the Service"
+		return rules.ProgramNeedsMore, "its files need other names, which a key that a pod makes cannot have: set " + api.AnnotationKeySource + ": " + string(api.KeySourceSecret) + " on the Service"
 	case p.PrivateKey && !in.groupCanRead():
-		return rules.ProgramNeedsMore, "it refuses a key that all can read: set fsGroup in the pod's securityContext"
+		return rules.ProgramNeedsMore, "it rejects a key that all users can read: set fsGroup in the pod's securityContext"
 	case len(p.Config) > 0 && !in.hasRoom():
 		return rules.ProgramNeedsMore, "the pod's annotations leave no room for its configuration file: shorten them"
 	}
 	return "", ""
 }
 
-// unless returns what a person has to do because of a flag or a variable of the container,
-// or "".
+// unless returns what a person must do because of a flag or a variable of the container, or
+// "".
 func (in *input) unless(c *corev1.Container, p *programs.Program) string {
 	if len(p.Unless) == 0 {
 		return ""
@@ -120,7 +120,7 @@ func (in *input) unless(c *corev1.Container, p *programs.Program) string {
 }
 
 // ownCertificate reports whether the program serves TLS with a certificate of its own on its TLSPorts, and
-// whether that is sure: a variable that turns it off may have a value that only the kubelet finds.
+// whether that is certain: only the kubelet may know the value of a variable that turns it off.
 func (in *input) ownCertificate(c *corev1.Container, p *programs.Program) (on, sure bool) {
 	for _, t := range commandline.Of(c).Tokens {
 		name, value, assigned := strings.Cut(t, "=")
@@ -141,7 +141,7 @@ func (in *input) ownCertificate(c *corev1.Container, p *programs.Program) (on, s
 	return len(p.TLSPorts) > 0, sure
 }
 
-// isTrue reports whether a flag or variable with the value is on. One without a value, or with another word, is not.
+// isTrue reports whether a flag or variable with the value is on. An empty or unknown value is not.
 func isTrue(value string) bool {
 	on, err := strconv.ParseBool(value)
 	return on && err == nil
@@ -162,14 +162,14 @@ func elements(settings []programs.Setting) []string {
 	return out
 }
 
-// comparison is a recipe against what a container has.
+// comparison is the difference between a recipe and a container.
 type comparison struct {
 	// all is true if the container has all of the recipe.
 	all bool
-	// own is the name of a flag or variable by which the container's owner configures
+	// own is the name of a flag or variable with which the container's owner configures
 	// TLS, or empty.
 	own string
-	// flags and env are what is missing.
+	// flags and env are missing.
 	flags []programs.Setting
 	env   []corev1.EnvVar
 }
@@ -208,18 +208,18 @@ func (in *input) compare(c *corev1.Container, line commandline.Line, r *recipe) 
 	}
 	out.all = len(out.flags)+len(out.env) == 0 && out.own == "" && (r.mount == "" || volume.Mounted(c, in.volume, r.mount))
 	if out.own == "" && !out.all {
-		out.own = some // half of what is needed is not ours
+		out.own = some // a part of the recipe: its owner has set it
 	}
 	return out
 }
 
-// ownTLS returns the flag, variable or argument, beside those of the recipe, by which the
-// container's owner configures TLS, or "".
+// ownTLS returns a flag, variable or argument outside the recipe with which the container's
+// owner configures TLS, or "".
 func (in *input) ownTLS(c *corev1.Container, tokens []string, r *recipe) string {
 	tells := func(name string) bool {
 		return slices.ContainsFunc(r.own, func(o string) bool { return programs.Undashed(o) == name })
 	}
-	if r.program == nil { // what it reads may be one of ours, or any that is known
+	if r.program == nil { // it may read one of our variables, or any known name
 		if name := in.otherFiles(c); name != "" {
 			return name
 		}
@@ -251,14 +251,14 @@ func (r *recipe) names(name string) bool {
 		slices.ContainsFunc(r.env, func(e corev1.EnvVar) bool { return e.Name == name })
 }
 
-// otherFiles returns the name of one of the injected variables for which the container has
-// its own value, or "".
+// otherFiles returns the name of an injected variable that the container sets to another
+// value, or "".
 func (in *input) otherFiles(c *corev1.Container) string {
 	own := slices.DeleteFunc(in.ownVariables(c), func(name string) bool { return name == api.EnvCAFile })
 	return strings.Join(own[:min(len(own), 1)], "")
 }
 
-// has reports whether the tokens have a setting, and whether with the same value.
+// has reports whether the tokens have a setting, and whether its value is the same.
 func has(tokens []string, s programs.Setting) (found, same bool) {
 	for i, t := range tokens {
 		name, value, assigned := strings.Cut(t, "=")

@@ -13,26 +13,26 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/rules"
 )
 
-// Report says what is injected, and what is skipped and why. It describes the pod as it
-// is after the patch, so a second pass reports the same.
+// Report describes what is injected, what is skipped and why. It describes the pod after
+// the patch, so a second pass reports the same.
 type Report struct {
-	// Reason is rules.Injected, or why nothing was injected, or why nothing but the bundle.
+	// Reason is rules.Injected, or why nothing, or only the bundle, was injected.
 	Reason rules.Reason
 	By     choose.By
-	Trust  bool // the pod asks for the CA bundle
+	Trust  bool // the pod requests the CA bundle
 	Secret string
 	PodKey bool // the kubelet makes the key; there is no Secret
-	// Service is the Service that asks for the Secret and selects the pod; empty if
+	// Service is the Service that requests the Secret and selects the pod; empty if
 	// there is none.
 	Service string
-	// Containers are those that have something injected, in the pod's order.
+	// Containers are the injected containers, in the pod's order.
 	Containers []ContainerReport
 	Notes      []rules.Note
 	startTLS   map[string]string // api.InjectionStatus.StartTLS
 	restarts   []string          // api.InjectionStatus.Restarts
 }
 
-// ContainerReport says what is injected into a container.
+// ContainerReport describes what is injected into a container.
 type ContainerReport struct {
 	Name  string
 	parts []part
@@ -56,16 +56,16 @@ const (
 	partFiles     part = "files"
 	partEnv       part = "env"
 	partFlags     part = "flags"
-	partVariables part = "variables" // of the program, beside those of partEnv
+	partVariables part = "variables" // of the program, in addition to partEnv
 	partProbes    part = "probes"    // probes or hooks changed to HTTPS
 	partProxy     part = "proxy"     // it is the proxy
-	partTrust     part = "trust"     // what api.TrustEnv asks for
+	partTrust     part = "trust"     // for api.TrustEnv
 
 	allParts = 6 // how many there are
 )
 
-// Concerned reports whether there is anything to tell the pod's owner. Only then does the
-// pod get a status annotation.
+// Concerned reports whether there is anything to report to the pod's owner. Only then does
+// the pod get a status annotation.
 func (r Report) Concerned() bool { return !rules.Of(r.Reason).Silent || len(r.Notes) > 0 }
 
 // Injected reports whether anything is injected into any container.
@@ -81,7 +81,7 @@ func (r Report) Reasons() []rules.Reason {
 	return slices.Compact(out)
 }
 
-// warningPrefix tells a user of kubectl where the warning comes from.
+// warningPrefix shows a user of kubectl where the warning comes from.
 const warningPrefix = "servingcert: "
 
 // Warnings returns the warnings for whoever creates the pod.
@@ -116,7 +116,7 @@ func (r Report) status() string {
 	return status.Format()
 }
 
-// note adds a note. It joins one with the same reason and detail.
+// note adds a note, and merges notes with the same reason and detail.
 func (r *Report) note(n rules.Note) {
 	i := slices.IndexFunc(r.Notes, func(have rules.Note) bool { return have.Reason == n.Reason && have.Detail == n.Detail })
 	if i < 0 || len(n.Containers) == 0 {
@@ -130,8 +130,8 @@ func (r *Report) note(n rules.Note) {
 	}
 }
 
-// runs adds what is known of the container's program, nil for one that is not: what comes before TLS at its
-// ports, and how it takes up a new certificate.
+// runs adds what is known about the container's program, nil if it is unknown: its STARTTLS protocols, and
+// whether it must be restarted for a new certificate.
 func (r *Report) runs(c api.ContainerRef, p *programs.Program) {
 	if p == nil {
 		return
@@ -162,15 +162,15 @@ func (r *Report) has(c api.ContainerRef, p part) {
 	}
 }
 
-// Explain returns what was found that led to the report's Reason, as a clause.
+// Explain returns the finding behind the report's Reason, as a clause.
 func (r Report) Explain() string { return rules.Of(r.Reason).When }
 
-// maxAnnotations is the most bytes that the keys and values of an object's annotations
-// may have together (apimachinery, TotalAnnotationSizeLimitB).
+// maxAnnotations is the largest total size in bytes of the keys and values of an object's
+// annotations (apimachinery, TotalAnnotationSizeLimitB).
 const maxAnnotations = 256 << 10
 
-// writeStatus adds the operations on the label and on the annotations: those with
-// configuration files, and the one that says what was done.
+// writeStatus adds the operations on the label and the annotations: those with
+// configuration files, and the status.
 func writeStatus(in *input, patch podpatch.Patch, config map[string]string, report *Report) podpatch.Patch {
 	meta := &in.pod.ObjectMeta
 	have, labelled := meta.Labels[api.LabelInjected]
@@ -207,7 +207,7 @@ func writeStatus(in *input, patch podpatch.Patch, config map[string]string, repo
 	return patch
 }
 
-// sizeOf returns how many bytes annotations have, as the API server counts them.
+// sizeOf returns the size of the annotations in bytes, as the API server counts them.
 func sizeOf(annotations map[string]string) int {
 	size := 0
 	for key, value := range annotations {

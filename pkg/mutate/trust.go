@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// trustVolume is the name of the volume for api.TrustEnv. It is another than that of the
-	// pair, which not every container may have, and whose updates no missing file may stop.
+	// trustVolume is the name of the volume for api.TrustEnv. It is separate from the pair's
+	// volume, which not every container may have, and whose updates a missing file must not stop.
 	trustVolume = "servingcert-trust"
-	// trustSuffix follows the mount path where the pair is mounted at that.
+	// trustSuffix is appended to the mount path if the pair is mounted there.
 	trustSuffix = "-trust"
 )
 
-// adding are the variables that name further roots, and replacing those that name all roots
-// that a program is to trust, so that they need the public ones too.
+// adding are the variables that name additional roots. replacing are those that name all roots
+// of a program, so that they need the public ones too.
 var (
 	adding    = []string{api.EnvCAFile, "NODE_EXTRA_CA_CERTS"}
 	replacing = []string{"SSL_CERT_FILE", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "AWS_CA_BUNDLE"}
@@ -32,11 +32,11 @@ var (
 // javaOptions is the variable from which every Java virtual machine takes options.
 const javaOptions = "JAVA_TOOL_OPTIONS"
 
-// asksForTrust reports whether the pod is to trust the CA bundle as a client.
+// asksForTrust reports whether the pod requests the CA bundle as a client.
 func (in *input) asksForTrust() bool { return in.settings.Trust != api.TrustFalse }
 
-// asksForBundle reports whether the CA bundle is to be beside the pair, or in its place. A static
-// pod can mount no object of the API: it has what is on its node, whatever it asks for.
+// asksForBundle reports whether the pod's volume needs the CA bundle, with or without the pair. A
+// static pod cannot mount API objects: it has only the files on its node.
 func (in *input) asksForBundle() bool {
 	return in.settings.Trust == api.TrustTrue || in.settings.Trust == api.TrustEnv && in.choice.Host != ""
 }
@@ -95,7 +95,7 @@ func addTrust(in *input, patch podpatch.Patch, report *Report) podpatch.Patch {
 }
 
 // publicRoots reports whether the ConfigMap of the namespace has, or is about to have, the public
-// roots too. If not, why says so.
+// roots too, and if not, why.
 func (in *input) publicRoots() (has bool, why string) {
 	switch {
 	case in.choice.Host != "":
@@ -109,7 +109,7 @@ func (in *input) publicRoots() (has bool, why string) {
 }
 
 // withoutKeys returns the pod without the volumes that hold a key, which not every container may
-// have.
+// mount.
 func (in *input) withoutKeys() *corev1.Pod {
 	out := *in.pod
 	out.Spec.Volumes = slices.DeleteFunc(slices.Clone(in.pod.Spec.Volumes), func(v corev1.Volume) bool {
@@ -120,7 +120,7 @@ func (in *input) withoutKeys() *corev1.Pod {
 	return &out
 }
 
-// all returns all containers of the pod but its proxy: init containers are clients too.
+// all returns all containers of the pod except its proxy: init containers are clients too.
 func (in *input) all() []api.ContainerRef {
 	var refs []api.ContainerRef
 	for i := range in.pod.Spec.InitContainers {
@@ -151,7 +151,7 @@ func trustEnvironment(dir string, public bool) []corev1.EnvVar {
 }
 
 // javaQuoted returns the text as one word of JAVA_TOOL_OPTIONS, which is split at spaces outside
-// of quotes (JVM Tool Interface, "The JAVA_TOOL_OPTIONS Environment Variable").
+// quotes (JVM Tool Interface, "The JAVA_TOOL_OPTIONS Environment Variable").
 func javaQuoted(text string) string {
 	if !strings.ContainsAny(text, ` '"`) {
 		return text
@@ -159,7 +159,7 @@ func javaQuoted(text string) string {
 	return `"` + strings.ReplaceAll(text, `"`, `"'"'"`) + `"`
 }
 
-// setTrust inserts the variables before the container's own, but for those that its owner sets or
+// setTrust inserts the variables before the container's own, except those that its owner sets or
 // may set.
 func setTrust(in *input, c api.ContainerRef, environment []corev1.EnvVar, patch *podpatch.Patch, report *Report) {
 	withPair := slices.ContainsFunc(in.placed, func(p placement) bool { return p.Init == c.Init && p.Index == c.Index })
@@ -190,7 +190,7 @@ func setTrust(in *input, c api.ContainerRef, environment []corev1.EnvVar, patch 
 	podpatch.Insert(patch, path, patch.Grown(path, len(c.Env)), 0, missing)
 }
 
-// mayDefine reports whether the sources may define the variable: what is in them is not read.
+// mayDefine reports whether the sources may define the variable. Their content is not read.
 func mayDefine(sources []corev1.EnvFromSource, name string) bool {
 	return slices.ContainsFunc(sources, func(s corev1.EnvFromSource) bool { return strings.HasPrefix(name, s.Prefix) })
 }

@@ -23,7 +23,7 @@ func TestAPodIsRefusedWhereKubeletsMakeNoKeys(t *testing.T) {
 	h, _ := w.handler(t, logr.Discard())
 	_, _, resp := ask(t, h, reviewOf(t, plainPod()))
 	require.False(t, resp.Allowed)
-	assert.Equal(t, `Service "web" has servingcert.dev/key-source: pod, and this cluster does not serve PodCertificateRequests: Kubernetes 1.37 does by default, and 1.36 with feature gate PodCertificateRequest and API certificates.k8s.io/v1beta1; or set servingcert.dev/key-source: secret`, resp.Result.Message)
+	assert.Equal(t, `Service "web" has servingcert.dev/key-source: pod, but this cluster does not serve PodCertificateRequests: Kubernetes 1.37 does by default, and 1.36 with feature gate PodCertificateRequest and API certificates.k8s.io/v1beta1; or set servingcert.dev/key-source: secret`, resp.Result.Message)
 	assert.Empty(t, resp.Patch)
 
 	w.noPodKeys = false

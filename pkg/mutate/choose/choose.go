@@ -1,5 +1,5 @@
-// Package choose decides which Secret a pod gets, and why: the first of the three steps of a decision
-// about a pod. It is pure.
+// Package choose decides which Secret a pod gets, and why: the second step of a decision about a pod
+// (see package mutate). It is pure.
 //
 //	choice := choose.Secret(pod, request, choose.Known{Services: services})
 //	fmt.Println(choice.By, choice.Secret, choice.Notes)
@@ -22,7 +22,7 @@ import (
 
 // Known is what is known about a namespace when a pod is created in it.
 type Known struct {
-	// Services of the namespace, in any order. Those that ask for no Secret may be
+	// Services of the namespace, in any order. Those that request no Secret may be
 	// missing.
 	Services []*corev1.Service
 	// ConventionalSecret is true if the namespace has a conventional Secret; see
@@ -36,34 +36,33 @@ type Known struct {
 	Config
 }
 
-// Config is what the webhook is told, the same for all namespaces.
+// Config is the webhook's configuration, the same for all namespaces.
 type Config struct {
-	// DefaultMode holds where nobody says a mode; empty for api.ModeArgs.
+	// DefaultMode applies if no mode is set; empty for api.ModeArgs.
 	DefaultMode api.Mode
-	// UnknownPrograms holds for programs that are not known; empty for
-	// api.UnknownProgramsFiles.
+	// UnknownPrograms applies to unknown programs; empty for api.UnknownProgramsFiles.
 	UnknownPrograms api.UnknownPrograms
-	// Programs are the programs that are known; nil for those that are built in.
+	// Programs are the known programs; nil for the built-in table.
 	Programs *programs.Table
 	// TrustBundle is true if pods get the CA bundle from ClusterTrustBundle
-	// api.TrustBundleName, and not from the ConfigMap of their namespace.
+	// api.TrustBundleName instead of the ConfigMap of their namespace.
 	TrustBundle bool
-	// PublicRoots is true if the ConfigMap of a namespace that says api.TrustEnv has the public
-	// roots too.
+	// PublicRoots is true if the ConfigMap of a namespace with api.TrustEnv has the public roots
+	// too.
 	PublicRoots bool
 	// ProxyImage is the image of the proxy; empty if pods get none.
 	ProxyImage string
-	// ProxyPullSecrets are the names of Secrets in the namespaces of pods with which it is pulled.
+	// ProxyPullSecrets are the names of pull secrets for it in the namespaces of pods.
 	ProxyPullSecrets []string
-	// ProxyResources are what a proxy gets where the pod's containers have requests or limits;
-	// what is not in it is that of api.DefaultProxyResources.
+	// ProxyResources are the resources of a proxy if the pod's containers have requests or limits;
+	// api.DefaultProxyResources applies to those that are not set.
 	ProxyResources corev1.ResourceRequirements
-	// HostFiles is the directory on nodes where static pods have their certificates, each below
-	// its name; empty if the pods are not static.
+	// HostFiles is the directory on nodes that has a subdirectory with the certificate of each
+	// static pod; empty if the pods are not static.
 	HostFiles string
 }
 
-// By says what decided which Secret the pod gets.
+// By is what decided which Secret the pod gets.
 type By string
 
 // What can decide, in order of precedence.
@@ -71,70 +70,73 @@ const (
 	ByPod        By = "pod"        // the pod names it
 	ByService    By = "service"    // an annotated Service selects the pod
 	ByConvention By = "convention" // it has the conventional name
-	ByHost       By = "host"       // the pod is static: what is on its node has its name
+	ByHost       By = "host"       // the pod is static: its node has a certificate of the pod's name
 	ByNothing    By = ""           // the pod gets none
 )
 
-// Choice is the Secret of a pod, and what follows from what decided it.
+// Choice is the Secret of a pod, and the settings that apply with it.
 type Choice struct {
 	By     By
 	Secret string // empty for ByNothing, and with PodKey
-	// PodKey is what is known of the key if the kubelet makes it, or nil.
+	// PodKey describes the key if the kubelet makes it, or is nil.
 	PodKey *volume.PodKey
-	// NoPodKeys is true if PodKey is set and the cluster has no such kubelets.
+	// NoPodKeys is true if PodKey is set but the cluster does not support it.
 	NoPodKeys bool
 	// Host is the directory on the node of a static pod to which the certificate is written;
 	// empty for others.
 	Host string
-	// Service is the name of the annotated Service that asks for the Secret and
-	// selects the pod, or of the preferred of several; empty if none does.
+	// Service is the name of the annotated Service that requests the Secret and selects
+	// the pod, or of the preferred one if there are several; empty if none does.
 	Service string
-	// Issued is true if an annotated Service of the namespace asks for the Secret, so
+	// Issued is true if an annotated Service of the namespace requests the Secret, so
 	// the signer writes it and the CA bundle verifies it.
 	Issued bool
 	// NotServing is true if annotated Services select the pod, but it gets no Secret,
 	// because their traffic cannot reach it.
 	NotServing bool
 	// Ports are the targetPorts on which the pod's programs serve TLS for the Services that
-	// select the pod, as far as the Services show it.
+	// select the pod, according to the Services.
 	Ports []intstr.IntOrString
 	// Notes are about the Services, such as one that the signer refuses.
 	Notes []rules.Note
 
 	// Config is Known.Config.
 	Config
-	// ServiceSettings and NamespaceSettings are what the Service and the namespace say.
+	// ServiceSettings and NamespaceSettings are the settings of the Service and the namespace.
 	ServiceSettings, NamespaceSettings api.Settings
-	// Formats are what the Secret has beside the pair.
+	// Formats are the additional formats in the Secret.
 	Formats formats.Set
-	// Password is that of the Formats; empty if none of them has one.
+	// Password is the password of the Formats; empty if none of them has one.
 	Password string
-	// Proxied are the ports for which the Services ask for a proxy.
+	// Proxied are the ports for which the Services request a proxy.
 	Proxied []sidecar.Port
 }
 
-// origin is where the pair comes from.
+// origin returns where the pair comes from.
 func (c Choice) origin() origin { return origin{c.Secret, c.PodKey != nil} }
 
-// Pair is where the pair comes from.
+// Pair returns where the pair comes from, for a volume.
 func (c Choice) Pair() volume.Pair {
 	return volume.Pair{Secret: c.Secret, PodKey: c.PodKey, Host: c.Host}
 }
 
-// FromServices reports whether the choice rests on a known Service. A Service that was
-// created since is younger and could not change it, unless both were created in the same
-// second and it is preferred: then the rotator finds that the pod was missed.
+// FromServices reports whether the choice is based on a known Service. A Service that was
+// created since then is younger and cannot change it, unless both were created in the same
+// second and the new one is preferred: then the rotator reports the pod as missed.
 func (c Choice) FromServices() bool {
 	return c.By == ByService || c.By == ByPod && c.Issued
 }
 
-// Secret returns the Secret of the pod: the one that it names; or else the one that the
-// annotated Service asks for that selects it and whose traffic can reach it, of several
-// the preferred (see preferences), or a key of its own if that Service asks for those; or
-// else, if no annotated Service selects it, the conventional Secret, if it exists, the pod
-// declares a port, it is not there to run to its end ([api.OneShot]), and no Service asks
-// for that Secret, which would be for the pods of that Service only. A static pod gets one in any
-// case: if nothing else decides, that of its own name.
+// Secret returns the Secret of the pod, by the first rule that applies:
+//
+//   - the Secret that the pod names;
+//   - the Secret, or the pod key, that an annotated Service requests which selects the pod and
+//     whose traffic can reach it; if there are several, the preferred one (see preferences);
+//   - the conventional Secret, if it exists, no annotated Service selects the pod, the pod
+//     declares a port and does not run to its end ([api.OneShot]), and no Service requests
+//     that Secret, which is then only for the pods of that Service.
+//
+// A static pod always gets one: by default the certificate of its own name.
 func Secret(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 	pod = sidecar.Without(pod)
 	asking := askingServices(known.Services)
@@ -164,7 +166,7 @@ func Secret(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 	}
 	c.Issued = c.PodKey != nil || issued(asking, c.Secret)
 	c.addServices(selecting, pod)
-	if known.HostFiles != "" { // which has the pair and the bundle, and nothing else
+	if known.HostFiles != "" { // the directory has only the pair and the bundle
 		c.Host, c.NoPodKeys = path.Join(known.HostFiles, pod.Name), false
 		return c
 	}
@@ -172,8 +174,8 @@ func Secret(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 	return c
 }
 
-// formatsOf returns the formats that the pair has beside it: those that a kubelet makes, or that
-// any Service asks for in the Secret; and the password, of several Services' that of the oldest.
+// formatsOf returns the additional formats: those that a kubelet makes, or that any Service requests
+// in the Secret; and the password, from the oldest of these Services.
 func (c *Choice) formatsOf(asking []asker) (held formats.Set, password string) {
 	if c.PodKey != nil {
 		return formats.CredentialBundles(), ""
@@ -191,8 +193,8 @@ func (c *Choice) formatsOf(asking []asker) (held formats.Set, password string) {
 	return held, password
 }
 
-// addServices adds what the Services that ask for a certificate and select the pod say of its
-// containers.
+// addServices adds the settings and ports of the Services that request a certificate and select the
+// pod.
 func (c *Choice) addServices(selecting []asker, pod *corev1.Pod) {
 	for _, s := range selecting {
 		if s.from != c.origin() {
@@ -208,7 +210,7 @@ func (c *Choice) addServices(selecting []asker, pod *corev1.Pod) {
 }
 
 // addPorts adds the Service's ports that serve TLS: those for which the pod gets a proxy, and
-// those on which a program of the pod is to serve it. pod is without its proxy.
+// those on which a program of the pod must serve it. pod is without its proxy.
 func (c *Choice) addPorts(svc *corev1.Service, pod *corev1.Pod) {
 	targets := sidecar.TargetsOf(svc, pod)
 	for _, name := range targets.Declared {
@@ -229,7 +231,7 @@ func (c *Choice) addPorts(svc *corev1.Service, pod *corev1.Pod) {
 	}
 }
 
-// noteOtherProxies notes the Service's ports that ask for a proxy with another Secret than the
+// noteOtherProxies notes the Service's ports that request a proxy with another Secret than the
 // pod's.
 func (c *Choice) noteOtherProxies(svc *corev1.Service, pod *corev1.Pod) {
 	var names []string
@@ -248,8 +250,8 @@ func (c *Choice) note(n rules.Note) {
 	}
 }
 
-// settingsOf returns the settings that the annotations of a Service or of the namespace say,
-// and adds a note for each that is wrong.
+// settingsOf returns the settings in the annotations of a Service or the namespace, and adds a
+// note for each that is not valid.
 func (c *Choice) settingsOf(whose string, annotations map[string]string) api.Settings {
 	settings, errs := api.ParseSettings(annotations)
 	for _, err := range errs {

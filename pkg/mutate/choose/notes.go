@@ -23,7 +23,7 @@ func serviceNotes(pod *corev1.Pod, all []*corev1.Service, selecting []asker, c C
 		notes = append(notes, rules.Note{Reason: rules.NotServing, Detail: unreached(pod, selecting[0].Service)})
 	}
 	other := slices.IndexFunc(selecting, func(s asker) bool { return s.from != c.origin() })
-	if c.By == ByService && c.PodKey == nil && other >= 0 { // a key of the pod's own has a certificate with all names
+	if c.By == ByService && c.PodKey == nil && other >= 0 { // the certificate of a pod key has all names
 		notes = append(notes, rules.Note{Reason: rules.SeveralServices, Detail: whyPreferred(selecting[0].Service, selecting[other].Service)})
 	}
 	if detail := proxiesNotAsked(pod, all); detail != "" {
@@ -32,7 +32,7 @@ func serviceNotes(pod *corev1.Pod, all []*corev1.Service, selecting []asker, c C
 	examined, tooLarge := 0, 0
 	for _, s := range all {
 		if err := api.CheckSize(s); err != nil && api.Asks(s) && c.By != ByPod {
-			if tooLarge++; tooLarge == 1 { // which may have selected the pod
+			if tooLarge++; tooLarge == 1 { // it may have selected the pod
 				notes = append(notes, rules.Note{Reason: rules.ServiceTooLarge, Detail: "Service " + s.Name + ": " + err.Error()})
 			}
 			continue
@@ -59,8 +59,8 @@ func serviceNotes(pod *corev1.Pod, all []*corev1.Service, selecting []asker, c C
 	return notes
 }
 
-// proxiesNotAsked says of the Services that select the pod which of their ports look as if they
-// asked for a proxy, and do not; "" if there is none.
+// proxiesNotAsked returns the ports, of the Services that select the pod, that look like requests
+// for a proxy but are not; "" if there are none.
 func proxiesNotAsked(pod *corev1.Pod, services []*corev1.Service) string {
 	declared := func(name string) bool { return sidecar.Declares(pod, name) }
 	var said []string
@@ -71,7 +71,7 @@ func proxiesNotAsked(pod *corev1.Pod, services []*corev1.Service) string {
 			}
 			detail := "Service " + s.Name + ": " + p.TargetPort.StrVal
 			if !api.Asks(s) {
-				detail = "Service " + s.Name + ", which asks for no certificate: " + p.TargetPort.StrVal
+				detail = "Service " + s.Name + ", which requests no certificate: " + p.TargetPort.StrVal
 			}
 			said = append(said, detail)
 		}
@@ -82,11 +82,11 @@ func proxiesNotAsked(pod *corev1.Pod, services []*corev1.Service) string {
 // maxNotAsked is how many such ports are named.
 const maxNotAsked = 3
 
-// maxExamined bounds for how many of the Services that select one pod the webhook finds out
-// whether the signer refuses them. It only makes notes of that.
+// maxExamined bounds how many of the Services that select a pod are examined for being refused by
+// the signer, which is only noted.
 const maxExamined = 32
 
-// unreached says which target ports of the Service the pod lacks.
+// unreached describes the target ports of the Service that the pod lacks.
 func unreached(pod *corev1.Pod, svc *corev1.Service) string {
 	targets := api.TLSTargets(svc)
 	if len(targets) == 0 {
@@ -107,9 +107,9 @@ func unreached(pod *corev1.Pod, svc *corev1.Service) string {
 }
 
 // refusal returns why the signer issues no certificate for the Service, as far as the
-// webhook can know, or "". Either the Service asks for what no signer allows, or its
-// Ready condition is False. If that condition names a leaf, there is a certificate,
-// which only lacks some names so far.
+// webhook can know, or "": no signer allows the request, or the Ready condition is False.
+// If that condition's state has a leaf, there is a certificate, which only lacks some
+// names yet.
 func refusal(svc *corev1.Service) string {
 	if _, err := api.Parse(svc, widestLimits(svc)); err != nil {
 		return err.Error()
@@ -121,8 +121,8 @@ func refusal(svc *corev1.Service) string {
 	return ""
 }
 
-// widestLimits returns limits that allow the Service everything that any signer might:
-// its extra names, any duration, cluster IPs, any key algorithm. What they refuse, every signer refuses.
+// widestLimits returns limits that allow everything that any signer might allow the Service:
+// its extra names, any duration, cluster IPs, any key algorithm.
 func widestLimits(svc *corev1.Service) api.Limits {
 	limits := api.DefaultLimits()
 	limits.MinDuration, limits.MaxDuration, limits.PermitClusterIPs = time.Second, math.MaxInt64, true

@@ -16,7 +16,7 @@ type origin struct {
 	podKeys bool
 }
 
-// originOf returns what the Service asks for; zero if it asks for nothing, or for a
+// originOf returns the origin that the Service requests; zero if it requests none, or a
 // Secret whose name is not valid.
 func originOf(svc *corev1.Service) origin {
 	if api.WantsPodKeys(svc) {
@@ -29,7 +29,7 @@ func originOf(svc *corev1.Service) origin {
 	return origin{secret: name}
 }
 
-// String says it to people.
+// String returns the origin for messages.
 func (o origin) String() string {
 	if o.podKeys {
 		return "keys made by pods"
@@ -44,8 +44,8 @@ const (
 	maxPodLifetime = 91 * 24 * time.Hour
 )
 
-// podKeyOf returns what the Service says of the keys of its pods. What the signer
-// refuses counts as not said: the pod waits for its certificate.
+// podKeyOf returns the Service's settings for the keys of its pods, or the defaults if the
+// signer refuses the Service: then the pod waits for its certificate.
 func podKeyOf(svc *corev1.Service) *volume.PodKey {
 	r, err := api.Parse(svc, widestLimits(svc))
 	if err != nil {

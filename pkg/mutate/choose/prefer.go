@@ -10,19 +10,19 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// preference is one comparison of two Services that select the same pod and ask for
+// preference is one comparison of two Services that select the same pod and request
 // different Secrets.
 type preference struct {
 	// compare returns a negative number if a is preferred to b, a positive number if b
 	// is preferred to a, and 0 if this comparison does not decide.
 	compare func(a, b *corev1.Service) int
-	// because says of the preferred Service why; %s is the name of the other.
+	// because describes the preferred Service; %s is the name of the other.
 	because string
 }
 
 // preferences are the comparisons in order: the first that decides counts. Creation times
-// are in seconds, so the Services of one chart are often of equal age. Of these the pod
-// should get the certificate with the name that most of its clients use.
+// are in seconds, so the Services of one chart often have the same age. Then the pod should
+// get the certificate with the name that most of its clients use.
 var preferences = []preference{
 	{api.Older, "is older than %s"},
 	{unless(api.AdminOnly), "has a port for clients, unlike %s"},
@@ -51,7 +51,7 @@ func preferred(a, b *corev1.Service) int {
 	return 0
 }
 
-// whyPreferred says why a is preferred to b.
+// whyPreferred returns why a is preferred to b.
 func whyPreferred(a, b *corev1.Service) string {
 	i := slices.IndexFunc(preferences, func(p preference) bool { return p.compare(a, b) != 0 })
 	if i < 0 {

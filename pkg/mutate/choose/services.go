@@ -8,13 +8,13 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// asker is a Service and what it asks for.
+// asker is a Service and the origin that it requests.
 type asker struct {
 	*corev1.Service
 	from origin
 }
 
-// askingServices returns the Services that ask for a Secret with a valid name.
+// askingServices returns the Services that request a certificate, with the origin they request.
 func askingServices(services []*corev1.Service) []asker {
 	asking := make([]asker, 0, len(services))
 	for _, s := range services {
@@ -30,8 +30,8 @@ func askingServices(services []*corev1.Service) []asker {
 	return asking
 }
 
-// selectingServices returns those of the Services that select the pod, the preferred first.
-// Of a namespace with many Services, few select one pod, and only those are compared.
+// selectingServices returns the Services that select the pod, the preferred first. Only these
+// few of a namespace's Services are compared.
 func selectingServices(asking []asker, pod *corev1.Pod) []asker {
 	var selecting []asker
 	for _, s := range asking {
@@ -47,7 +47,7 @@ func issued(asking []asker, secret string) bool {
 	return slices.ContainsFunc(asking, func(s asker) bool { return s.from.secret == secret })
 }
 
-// servedBy returns those of the Services that select the pod whose traffic can reach it.
+// servedBy returns those of the selecting Services whose traffic can reach the pod.
 func servedBy(pod *corev1.Pod, selecting []asker) []asker {
 	if len(selecting) == 0 {
 		return nil

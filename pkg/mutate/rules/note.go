@@ -7,10 +7,10 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Note is something that was not done, or was done in another way than might be expected.
+// Note is something that was not done, or was done in an unexpected way.
 type Note struct {
 	Reason     Reason
-	Containers []string // the containers that it is about; empty for the whole pod
+	Containers []string // the containers concerned; empty for the whole pod
 	Detail     string   // what exactly was found; may be empty
 }
 
@@ -18,8 +18,8 @@ type Note struct {
 // warnings to 256 characters if there are many.
 const maxDetail = 100
 
-// String returns the note as one line: what was found, what follows, and what to do
-// about it.
+// String returns the note as one line: what was found, what is done, and what the
+// pod's owner can do about it.
 func (n Note) String() string { return n.After("") }
 
 // After returns the note as one line after a prefix.

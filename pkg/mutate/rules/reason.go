@@ -1,6 +1,6 @@
-// Package rules lists why something is injected into a pod or not, and what each reason means to
-// people, as docs/injection.md shows it. It is pure, and decides nothing: package mutate and the
-// rooms below it find in a pod what a rule is about, and note it.
+// Package rules lists the reasons why something is injected into a pod or not, and explains each
+// to people, as in docs/injection.md. It is pure, and decides nothing: package mutate and the
+// packages below it find out which reasons apply to a pod.
 //
 //	note := rules.Note{Reason: rules.NoArgs, Containers: []string{"web"}}
 //	fmt.Println(note) // container web: the container has neither command nor args, …
@@ -8,12 +8,11 @@ package rules
 
 import "github.com/servingcert/servingcert/pkg/api"
 
-// Reason is why something was done or not. It is a label value of metrics and part of
-// audit annotations, from a small fixed set.
+// Reason is why something was done or not. The fixed set of reasons is used in a metrics label
+// and in audit annotations.
 type Reason string
 
-// All Reasons but those of formats, of which each has one; see [NoFormat]. They are part of the
-// contract.
+// All Reasons, except one for each format; see [NoFormat]. They are part of the contract.
 const (
 	Injected Reason = "Injected"
 

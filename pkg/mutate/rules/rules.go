@@ -15,7 +15,7 @@ type Rule struct {
 	When   string // what was found
 	Then   string // what is done or not done
 	Do     string // what the pod's owner can do about it; empty if nothing
-	Silent bool   // there is no warning, because it is what the pod's owner wants
+	Silent bool   // no warning, because the pod's owner wants it
 	most   int    // how many characters of a detail are shown; 0 for maxDetail
 }
 
@@ -30,10 +30,10 @@ var all = slices.Concat([]Rule{
 	{Reason: NotServing, When: "no container declares the target port of the Service", Then: "the pod gets no certificate", Do: "if the pod serves TLS, declare the port in its container, or name the Secret in the pod's annotation " + api.AnnotationSecretName},
 	{Reason: Windows, When: "the pod runs on Windows nodes", Then: "nothing is injected", Do: "mount the certificate yourself, or set the label " + api.LabelInject + "=" + api.InjectDisabled},
 
-	{Reason: SeveralServices, When: "Services that select the pod ask for different Secrets", Then: "the pod gets that of the first Service, whose certificate lacks the names of the others", Do: "for one certificate with all names, set " + api.AnnotationSecretName + " to the same Secret on all of them; to choose another, set it on the pod"},
-	{Reason: ImpossibleSecret, When: "a Service that selects the pod asks for a Secret whose name is not valid", Then: "the Service is ignored", Do: "correct the Service"},
+	{Reason: SeveralServices, When: "Services that select the pod request different Secrets", Then: "the pod gets the Secret of the first Service, whose certificate lacks the names of the others", Do: "for one certificate with all names, set " + api.AnnotationSecretName + " to the same Secret on all of them; to choose another, set it on the pod"},
+	{Reason: ImpossibleSecret, When: "a Service that selects the pod requests a Secret whose name is not valid", Then: "the Service is ignored", Do: "correct the Service"},
 	{Reason: ServiceRefused, When: "no new certificate is issued for the Service", Then: "the pod is injected, and waits for its certificate if there is none", Do: "correct the Service", most: 220},
-	{Reason: ServiceTooLarge, When: "a Service is larger than is allowed", Then: "it selects no pod, so that this one gets nothing for it", Do: "make the Service smaller, or name its Secret in the pod's annotation " + api.AnnotationSecretName, most: 400},
+	{Reason: ServiceTooLarge, When: "a Service is too large", Then: "it selects no pods, so this pod gets nothing for it", Do: "make the Service smaller, or name its Secret in the pod's annotation " + api.AnnotationSecretName, most: 400},
 	{Reason: UnknownAnnotation, When: "an annotation has no meaning on a pod", Then: "it is ignored", Do: "correct its key, or set it on the Service if it belongs there"},
 }, formatRules(), []Rule{
 	{Reason: BadSetting, When: "a setting of the Service or of the namespace is not valid", Then: "it is ignored", Do: "correct it there", most: 220},
@@ -46,44 +46,44 @@ var all = slices.Concat([]Rule{
 
 	{Reason: EnvAlreadySet, When: "the container sets the variable itself", Then: "its own value is kept", Do: "remove the variable, or make sure that it points to the injected files"},
 	{Reason: EnvFrom, When: "the container has envFrom", Then: "an injected variable takes precedence over one of the same name in envFrom", Do: "to use the latter, set the variable in env, or set " + api.AnnotationMode + ": " + string(api.ModeMount)},
-	{Reason: TrustEnvFrom, When: "the container has envFrom, which may define the variable", Then: "it is not set for " + api.AnnotationTrust + ": " + string(api.TrustEnv), Do: "set it in env, or give envFrom a prefix with which none of them begins", most: 220},
-	{Reason: NoPublicRoots, When: "there is no file with the public roots too", Then: "variables that replace what a program trusts are not set", Do: "see " + api.Documentation + "trust.md", most: 220},
+	{Reason: TrustEnvFrom, When: "the container has envFrom, which may define the variable", Then: "it is not set for " + api.AnnotationTrust + ": " + string(api.TrustEnv), Do: "set it in env, or give envFrom a prefix with which no such variable begins", most: 220},
+	{Reason: NoPublicRoots, When: "there is no file with the public roots", Then: "variables that replace what a program trusts are not set", Do: "see " + api.Documentation + "trust.md", most: 220},
 
 	{Reason: NoArgs, When: "the container has neither command nor args, and args would replace those of its image", Then: "no flags are injected", Do: "set its args, use the environment, or force the flags with " + api.AnnotationMode + ": " + string(api.ModeArgs)},
-	{Reason: InsistedArgs, When: "the pod asks for flags in a container with neither command nor args", Then: "the flags replace the arguments of its image", Do: "set its args if the image needs others"},
+	{Reason: InsistedArgs, When: "flags were requested for a container with neither command nor args", Then: "the flags replace the arguments of its image", Do: "set its args if the image needs others"},
 	{Reason: ShellWrapper, When: "the container runs a shell or a task runner, which ignores appended arguments", Then: "no flags are injected", Do: "use $" + api.EnvCertFile + " and $" + api.EnvKeyFile + " in the script"},
 	{Reason: FlagAlreadySet, When: "the container configures TLS itself", Then: "no flags are injected", Do: "remove its own flags or variables, or make sure that they point to the injected files"},
 	{Reason: ProgramNeedsMore, When: "the program needs more than flags and variables", Then: "it gets the files and the usual variables", Do: "see " + api.Documentation + "programs.md", most: 220},
 	{Reason: OwnCertificate, When: "the program serves TLS with a certificate of its own", Then: "it gets the files and the usual variables", Do: "see " + api.Documentation + "programs.md", most: 180},
-	{Reason: ProgramNote, When: "the program is told to serve TLS", Then: "those who call it may have to change", Do: "see " + api.Documentation + "programs.md", most: 220},
-	{Reason: OlderVersion, When: "the image's tag is that of a version that does not take its certificate in this way", Then: "it gets the files and the usual variables", Do: "use a newer version, or set " + api.AnnotationMode + ": " + string(api.ModeArgs) + " if the tag means something else"},
-	{Reason: UnknownVersion, When: "the image's tag does not say whether its version takes the certificate in this way", Then: "it is told to serve TLS", Do: "use a tag with the version, or set " + api.AnnotationMode + ": " + string(api.ModeArgs)},
+	{Reason: ProgramNote, When: "the program is configured to serve TLS", Then: "its clients may have to change", Do: "see " + api.Documentation + "programs.md", most: 220},
+	{Reason: OlderVersion, When: "the image's tag names a version that does not take its certificate in this way", Then: "it gets the files and the usual variables", Do: "use a newer version, or set " + api.AnnotationMode + ": " + string(api.ModeArgs) + " if the tag means something else"},
+	{Reason: UnknownVersion, When: "the image's tag does not show whether its version takes its certificate in this way", Then: "it is configured to serve TLS", Do: "use a tag with the version, or set " + api.AnnotationMode + ": " + string(api.ModeArgs)},
 	{Reason: PlaintextCall, When: "a container of the pod calls the program without TLS, at the port that would serve TLS", Then: "it gets the files and the usual variables", Do: "change the address to https://, or set " + api.AnnotationMode + ": " + string(api.ModeArgs)},
 	{Reason: UnknownProgram, When: "the program is not known, and no flags were requested", Then: "it gets the files and the usual variables", Do: "set " + api.AnnotationMode + ": " + string(api.ModeArgs) + " on pod, Service or Namespace if it takes " + api.DefaultCertFlag + " and " + api.DefaultKeyFlag + ", name its flags in " + api.AnnotationCertFlag + " and " + api.AnnotationKeyFlag + ", or set mode: " + string(api.ModeEnv) + " if it takes none"},
-	{Reason: UnaskedFlags, When: "the program is not known, and no flags were requested", Then: "it gets them, and may exit because of them", Do: "set " + api.AnnotationMode + " to " + string(api.ModeArgs) + " if it knows them, or to " + string(api.ModeEnv) + " if not"},
+	{Reason: UnaskedFlags, When: "the program is not known, and no flags were requested", Then: "it gets the default flags, and may exit because of them", Do: "set " + api.AnnotationMode + " to " + string(api.ModeArgs) + " if it has these flags, or to " + string(api.ModeEnv) + " if not"},
 
 	{Reason: HTTPProbe, When: "an HTTP probe or hook uses the TLS port", Then: "it remains HTTP, and fails once the port serves TLS", Do: "set " + api.AnnotationHTTPSProbes + `: "true"`},
-	{Reason: OtherPort, When: "the program serves TLS on another port than that of the Service", Then: "the Service's port does not serve TLS", Do: "change the Service's targetPort"},
+	{Reason: OtherPort, When: "the program serves TLS on another port than the Service's", Then: "the Service's port does not serve TLS", Do: "change the Service's targetPort"},
 	{Reason: TCPProbe, When: "a TCP probe or hook uses the TLS port", Then: "it is not changed, and the server logs a failed handshake each time", Do: "use httpGet with scheme HTTPS"},
 	{Reason: GRPCProbe, When: "a gRPC probe uses the TLS port, and the kubelet does not support gRPC probes over TLS", Then: "it is not changed, and fails once the port serves TLS", Do: "use a port without TLS, or an exec probe that speaks TLS, such as grpc_health_probe -tls"},
 
-	{Reason: ProxyPortDeclared, When: "a container declares the port that would ask for a proxy", Then: "there is no proxy for it, as the program is taken to serve TLS there", Silent: true},
-	{Reason: ProxyNotAsked, When: "a targetPort of a Service looks as if it asked for a proxy, and no proxy is asked for", Then: "there is none for it, and the pod is no endpoint of the port", Do: "use sc-tls-PORT or sc-any-PORT on a Service that asks for a certificate; PORT is a number or a name of at most 8 characters", most: 220},
-	{Reason: ProxyOtherSecret, When: "a Service asks for a proxy with another Secret than the pod's", Then: "no port is added for it; under a name that it shares with another Service, its clients meet the certificate of that one", Do: "set " + api.AnnotationSecretName + " to the same Secret on both", most: 220},
-	{Reason: ProxyHostNetwork, When: "the pod is static, or uses the network of its node, where a proxy would listen on the node's addresses", Then: "it gets no proxy, and is no endpoint of the port", Do: "leave out hostNetwork, or have the program serve TLS itself"},
+	{Reason: ProxyPortDeclared, When: "a container declares the port that would request a proxy", Then: "no proxy is added, because the program is assumed to serve TLS there", Silent: true},
+	{Reason: ProxyNotAsked, When: "a targetPort of a Service looks like a request for a proxy, but requests none", Then: "no proxy is added, and the pod is not an endpoint of the port", Do: "use sc-tls-PORT or sc-any-PORT on a Service that requests a certificate; PORT is a number or a name of at most 8 characters", most: 220},
+	{Reason: ProxyOtherSecret, When: "a Service requests a proxy with another Secret than the pod's", Then: "no port is added for it; if another Service has the same targetPort, its clients get the certificate of that Service", Do: "set " + api.AnnotationSecretName + " to the same Secret on both", most: 220},
+	{Reason: ProxyHostNetwork, When: "the pod is static, or uses the host network, where a proxy would listen on the node's addresses", Then: "no proxy is added, and the pod is not an endpoint of the port", Do: "remove hostNetwork, or let the program serve TLS itself"},
 	{Reason: ProxyNameTaken, When: "the pod has a container " + api.ProxyContainer + " that was not added for its Secret", Then: "it is left alone", Do: "rename or remove it; if the pod is a copy, copy its workload instead"},
-	{Reason: ProxyNoImage, When: "a Service asks for a proxy, and the webhook knows no image of one", Then: "the pod gets no proxy, and is no endpoint of the port", Do: "set --proxy-image of the webhook (values proxy.enabled and proxy.image of the chart)"},
-	{Reason: ProxyNoUpstream, When: "no container declares the port to which the proxy would forward", Then: "there is no proxy for it, and the pod is no endpoint of the port", Do: "declare the port in the program's container, or give its number in the Service's targetPort"},
-	{Reason: ProxyNotTCP, When: "the port to which the proxy would forward is not declared with protocol TCP", Then: "there is no proxy for it, and the pod is no endpoint of the port", Do: "correct the Service's targetPort, or the protocol"},
-	{Reason: ProxyUpstreamTLS, When: "the program itself serves TLS on the port to which the proxy would forward", Then: "there is no proxy for it, and the pod is no endpoint of the port", Do: "let the Service's targetPort be the port of the program, or set " + api.AnnotationMode + ": " + string(api.ModeMount) + ", or turn its own TLS off"},
-	{Reason: ProxyTooManyPorts, When: "the Services ask for a proxy on more ports than one has", Then: "there is no proxy for these, and the pod is no endpoint of the port", Do: "ask for " + strconv.Itoa(api.MaxProxyPorts) + " at most"},
-	{Reason: ProxyProtocolUnused, When: api.AnnotationProxyProtocol + " lists a port to which no proxy of the pod sends that header", Then: "the annotation has no effect on that port", Do: "list the number of the program's port to which targetPort sc-tls-PORT or sc-any-PORT of a Service leads"},
+	{Reason: ProxyNoImage, When: "a Service requests a proxy, but the webhook has no proxy image", Then: "no proxy is added, and the pod is not an endpoint of the port", Do: "set --proxy-image of the webhook (values proxy.enabled and proxy.image of the chart)"},
+	{Reason: ProxyNoUpstream, When: "no container declares the port to which the proxy would forward", Then: "no proxy is added, and the pod is not an endpoint of the port", Do: "declare the port in the program's container, or give its number in the Service's targetPort"},
+	{Reason: ProxyNotTCP, When: "the port to which the proxy would forward is not declared with protocol TCP", Then: "no proxy is added, and the pod is not an endpoint of the port", Do: "correct the Service's targetPort, or the protocol"},
+	{Reason: ProxyUpstreamTLS, When: "the program itself serves TLS on the port to which the proxy would forward", Then: "no proxy is added, and the pod is not an endpoint of the port", Do: "set the Service's targetPort to the program's port, or set " + api.AnnotationMode + ": " + string(api.ModeMount) + ", or turn off its own TLS"},
+	{Reason: ProxyTooManyPorts, When: "the Services request a proxy on too many ports", Then: "no proxy is added for these, and the pod is not an endpoint of them", Do: "request at most " + strconv.Itoa(api.MaxProxyPorts)},
+	{Reason: ProxyProtocolUnused, When: api.AnnotationProxyProtocol + " lists a port to which no proxy of the pod sends the header", Then: "the annotation has no effect on that port", Do: "list the number of the program's port to which targetPort sc-tls-PORT or sc-any-PORT of a Service leads"},
 
 	{Reason: StatusTooLarge, When: "the pod's annotations leave no room for the status", Then: "the pod is injected without " + api.AnnotationStatus, Do: "shorten the pod's annotations"},
 })
 
-// NoFormat is the Reason of a pod that asks for a format which its Secret does not hold:
-// NoCombined, and so for others.
+// NoFormat returns the Reason for a pod that requests a format which its Secret does not
+// hold, such as NoCombined.
 func NoFormat(f *formats.Format) Reason {
 	return Reason("No" + strings.ToUpper(f.Name[:1]) + f.Name[1:] + "File")
 }
@@ -93,14 +93,14 @@ func formatRules() []Rule {
 	var out []Rule
 	for f := range formats.Asked().Formats() {
 		out = append(out, Rule{
-			Reason: NoFormat(f), When: "the pod asks for " + strings.Join(f.Files, " and ") + ", which its Secret does not hold",
+			Reason: NoFormat(f), When: "the pod requests " + strings.Join(f.Files, " and ") + ", which its Secret does not hold",
 			Then: "it gets the other files", Do: "set " + AskFor(formats.Of(f)),
 		})
 	}
 	return out
 }
 
-// AskFor says how to ask for the formats.
+// AskFor returns how to request the formats, as a phrase.
 func AskFor(wanted formats.Set) string {
 	var words []string
 	for f := range wanted.Formats() {
@@ -109,7 +109,7 @@ func AskFor(wanted formats.Set) string {
 	return api.AnnotationFormats + ": " + strings.Join(words, ",") + " on the Service"
 }
 
-// Of returns the rule for the reason, without any text if there is none.
+// Of returns the rule for the reason; without texts if there is none.
 func Of(r Reason) Rule {
 	i := slices.IndexFunc(all, func(rule Rule) bool { return rule.Reason == r })
 	if i < 0 {

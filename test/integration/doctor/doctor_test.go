@@ -176,7 +176,7 @@ var mistakes = []struct {
 			Ports: []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromString("sc-tls-8080")}},
 		}}
 		require.NoError(t, admin.Create(t.Context(), svc))
-	}, doctor.Warning, doctor.TLSPorts, "Service proxy-not-asked/web: port https: targetPort: \"sc-tls-8080\": there is no proxy for it"},
+	}, doctor.Warning, doctor.TLSPorts, "Service proxy-not-asked/web: port https: targetPort: \"sc-tls-8080\": no proxy is added"},
 	{"bare-pod", func(t *testing.T, ns string) {
 		t.Helper()
 		newPod(t, ns, func(p *corev1.Pod) { p.Annotations = map[string]string{api.AnnotationOnRotate: "restart"} })

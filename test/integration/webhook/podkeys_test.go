@@ -54,7 +54,7 @@ func refusal(t *testing.T, ns string, pod *corev1.Pod, because string) string {
 	return refused.Error()
 }
 
-const noPodKeys = `Service "web" has servingcert.dev/key-source: pod, and this cluster does not serve PodCertificateRequests`
+const noPodKeys = `Service "web" has servingcert.dev/key-source: pod, but this cluster does not serve PodCertificateRequests`
 
 // TestTheGateIsTurnedOffAndOn: the webhook runs on. A pod with a key of its own is never
 // accepted without its source, from the first moment on; the webhook notices soon, and the

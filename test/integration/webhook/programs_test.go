@@ -35,7 +35,7 @@ func TestAProgramWithAConfigurationFile(t *testing.T) {
 	got, err := c.CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{})
 	require.NoError(t, err)
 	require.Len(t, w.lines, 1, "what its owner should know")
-	assert.Contains(t, w.lines[0], "servingcert: container web: the program is told to serve TLS (prometheus: A scrape job for http://localhost:9090")
+	assert.Contains(t, w.lines[0], "servingcert: container web: the program is configured to serve TLS (prometheus: A scrape job for http://localhost:9090")
 	assert.Equal(t, []string{"--config.file=/etc/prometheus/prometheus.yml", "--web.config.file=/etc/servingcert/web-config.yml"}, got.Spec.Containers[0].Args)
 	assert.Equal(t, corev1.URISchemeHTTPS, got.Spec.Containers[0].ReadinessProbe.HTTPGet.Scheme)
 	assert.Equal(t, corev1.TerminationMessageFallbackToLogsOnError, got.Spec.Containers[0].TerminationMessagePolicy)
