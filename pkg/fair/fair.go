@@ -1,5 +1,5 @@
-// Package fair decides who is next where many tenants want the same workers, so that no tenant
-// delays another by how much it has to do.
+// Package fair decides which tenant is next if many tenants need the same workers, so that no
+// tenant is delayed by the amount of another's work.
 package fair
 
 import (
@@ -7,31 +7,31 @@ import (
 	"container/heap"
 )
 
-// Queue holds what is to be worked on, each thing under the tenant that it belongs to.
+// Queue holds items of work, each of which belongs to a tenant.
 //
-// The next thing is one of the tenant of which the fewest are being worked on. Of several such
-// tenants it is the one that has waited longest since its last turn. A tenant may so occupy as
-// many workers as PerTenant permits, but only while no other one has work.
+// The next item belongs to the tenant with the fewest items in progress. If there are several such
+// tenants, it belongs to the one whose last turn was the longest ago. A tenant may occupy up to
+// PerTenant workers, but only while no other tenant has work.
 //
-// Of a tenant, things of a higher priority come first, and then those that were added first. A
-// priority above zero goes before the share of a tenant.
+// The items of a tenant are ordered by priority, highest first, and then by the order in which
+// they were added. A priority above zero also takes precedence over fairness between tenants.
 //
 // The zero value is ready to use. It is not safe for concurrent use.
 type Queue[K comparable] struct {
-	// PerTenant is how many things of a tenant are worked on at once; 0: any number. It is set
+	// PerTenant is the largest number of items of a tenant in progress; 0: any number. It is set
 	// before the first Add.
 	PerTenant int
 
-	tenants map[string]*tenant[K] // those of which something waits or is worked on
-	order   heapOf[*tenant[K]]    // those of which something waits
+	tenants map[string]*tenant[K] // those with waiting items or items in progress
+	order   heapOf[*tenant[K]]    // those with waiting items
 	waiting int
-	count   uint64 // of everything that got a place
+	count   uint64 // a sequence number
 }
 
-// tenant is whose turn it may be.
+// tenant is a tenant with work.
 type tenant[K comparable] struct {
 	name    string
-	places  heapOf[*place[K]] // what waits
+	places  heapOf[*place[K]] // waiting items
 	byKey   map[K]*place[K]
 	most    int // Queue.PerTenant
 	working int
@@ -39,7 +39,7 @@ type tenant[K comparable] struct {
 	at      int    // index in Queue.order
 }
 
-// place is something that waits.
+// place is a waiting item.
 type place[K comparable] struct {
 	key      K
 	priority int
@@ -62,10 +62,10 @@ func (t *tenant[K]) order(other *tenant[K]) int {
 	)
 }
 
-// full reports whether nothing more of the tenant may be worked on.
+// full reports whether the tenant has the largest number of items in progress.
 func (t *tenant[K]) full() bool { return t.most > 0 && t.working >= t.most }
 
-// urgency is the priority of what is next of the tenant, if that is above zero.
+// urgency returns the priority of the tenant's next item, at least zero.
 func (t *tenant[K]) urgency() int { return max(0, t.places[0].priority) }
 
 func (t *tenant[K]) moved(to int) { t.at = to }
@@ -76,8 +76,8 @@ func (p *place[K]) order(other *place[K]) int {
 
 func (p *place[K]) moved(to int) { p.at = to }
 
-// Add adds a thing of a tenant. One that waits already gets the higher of both priorities, and
-// if that is a new one, the last place among those that have it.
+// Add adds an item of a tenant. An item that already waits gets the higher of both priorities,
+// and if its priority changes, the last place among the items with that priority.
 func (q *Queue[K]) Add(of string, key K, priority int) {
 	if q.Raise(of, key, priority) {
 		return
@@ -102,7 +102,7 @@ func (q *Queue[K]) Add(of string, key K, priority int) {
 	heap.Fix(&q.order, t.at)
 }
 
-// Raise gives a thing that waits a higher priority, and reports whether it waits.
+// Raise raises the priority of a waiting item, and reports whether the item waits.
 func (q *Queue[K]) Raise(of string, key K, priority int) bool {
 	t := q.tenants[of]
 	if t == nil || t.byKey[key] == nil {
@@ -116,14 +116,14 @@ func (q *Queue[K]) Raise(of string, key K, priority int) bool {
 	return true
 }
 
-// Remove takes a thing out that waits.
+// Remove removes a waiting item.
 func (q *Queue[K]) Remove(of string, key K) {
 	if t := q.tenants[of]; t != nil && t.byKey[key] != nil {
 		q.take(t, t.byKey[key])
 	}
 }
 
-// take removes a place, and the tenant if it has nothing left.
+// take removes a place, and the tenant if it has no work left.
 func (q *Queue[K]) take(t *tenant[K], p *place[K]) {
 	heap.Remove(&t.places, p.at)
 	delete(t.byKey, p.key)
@@ -143,8 +143,8 @@ func (q *Queue[K]) forget(t *tenant[K]) {
 	}
 }
 
-// Next takes the next thing, which is being worked on until Done. It returns false if nothing
-// may be worked on.
+// Next takes the next item, which is in progress until Done. It returns false if no item may be
+// started.
 func (q *Queue[K]) Next() (of string, key K, priority int, ok bool) {
 	if !q.Ready() {
 		return "", key, 0, false
@@ -157,7 +157,7 @@ func (q *Queue[K]) Next() (of string, key K, priority int, ok bool) {
 	return t.name, p.key, p.priority, true
 }
 
-// Done says that something of the tenant is no longer being worked on.
+// Done marks an item of the tenant as no longer in progress.
 func (q *Queue[K]) Done(of string) {
 	t := q.tenants[of]
 	t.working--
@@ -167,10 +167,10 @@ func (q *Queue[K]) Done(of string) {
 	q.forget(t)
 }
 
-// Ready reports whether Next would return something.
+// Ready reports whether Next would return an item.
 func (q *Queue[K]) Ready() bool { return len(q.order) > 0 && !q.order[0].full() }
 
-// Len returns how many things wait.
+// Len returns the number of waiting items.
 func (q *Queue[K]) Len() int { return q.waiting }
 
 func (q *Queue[K]) next() uint64 {

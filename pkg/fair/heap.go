@@ -1,7 +1,7 @@
 package fair
 
 // ordered is an element of a heap. order returns a negative number if it comes before the
-// other one; moved tells it its index.
+// other one; moved sets its index.
 type ordered[E any] interface {
 	order(other E) int
 	moved(to int)
@@ -28,7 +28,7 @@ func (h *heapOf[E]) Push(x any) {
 func (h *heapOf[E]) Pop() any {
 	last := len(*h) - 1
 	e := (*h)[last]
-	clear((*h)[last:]) // so that it is not kept
+	clear((*h)[last:]) // so that it can be garbage collected
 	*h = (*h)[:last]
 	return e
 }

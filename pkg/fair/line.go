@@ -2,11 +2,10 @@ package fair
 
 import "time"
 
-// Line holds the namespaces that wait for something of which the whole cluster has a few, and
-// for which each asks by itself, in the order in which they came. Each gets it in a bounded time,
-// whatever the others do. A namespace
-// waits once, however much it wants: when it was served it leaves, and comes back
-// behind all others. The zero Line is empty. It is not safe for concurrent use.
+// Line is a queue of the namespaces that wait for a resource of which the cluster has only a few,
+// in the order of their first request. Each is served in a bounded time, whatever the others do. A
+// namespace has one place, however much it requests: once served it leaves, and returns behind all
+// others. The zero Line is empty. It is not safe for concurrent use.
 type Line struct {
 	entries map[string]entry
 	came    uint64
@@ -17,7 +16,7 @@ type entry struct {
 	asked  time.Time
 }
 
-// Ask has the namespace wait, or go on waiting.
+// Ask adds the namespace, or renews its request.
 func (l *Line) Ask(namespace string, now time.Time) {
 	e, waits := l.entries[namespace]
 	if !waits {
@@ -31,11 +30,11 @@ func (l *Line) Ask(namespace string, now time.Time) {
 	l.entries[namespace] = e
 }
 
-// Leave has the namespace wait no more.
+// Leave removes the namespace.
 func (l *Line) Leave(namespace string) { delete(l.entries, namespace) }
 
-// Ahead returns how many namespaces are served before this one, which need not wait
-// yet. One that has not asked for longer than lapse is not waited for: it leaves.
+// Ahead returns the number of namespaces that are served before this one, which may not be in
+// the line yet. It removes namespaces whose last request is longer ago than lapse.
 func (l *Line) Ahead(namespace string, now time.Time, lapse time.Duration) int {
 	own, waits := l.entries[namespace]
 	ahead := 0

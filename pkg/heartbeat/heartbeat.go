@@ -1,6 +1,7 @@
-// Package heartbeat finds work that does not end. What works says when it begins and ends
-// ([Going]); who looks now and then sees what is still the same work ([Seen]). A process that is
-// stuck on one object is alive by every other sign: its port answers, and its Lease is renewed.
+// Package heartbeat finds work that does not end. Workers record when work begins and ends
+// ([Going]); an observer that reads this regularly sees work that has not changed ([Seen]). A
+// process that is stuck on one object otherwise looks healthy: its port answers, and its Lease is
+// renewed.
 package heartbeat
 
 import (
@@ -13,25 +14,25 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Work is one object that something is busy with.
+// Work is the processing of one object.
 type Work struct {
-	id     uint64 // of no other work of the process
-	Worker string // what is busy, such as `controller "signer"`
+	id     uint64 // unique in the process
+	Worker string // such as `controller "signer"`
 	Object types.NamespacedName
 }
 
-// Going is the work that has begun and has not ended. The zero value is ready to use.
+// Going is the work in progress. The zero value is ready to use.
 type Going struct {
 	mu   sync.Mutex
 	last uint64
 	work map[uint64]Work
 }
 
-// Process is the work of this process. Like the registry of its metrics there is one, whatever
-// runs in it, and one port that shows it.
+// Process is the work of this process. There is one, like the metrics registry, whatever runs in
+// the process.
 var Process Going
 
-// Begin says that a worker is busy with an object. It is until end is called.
+// Begin records that a worker processes an object until end is called.
 func (g *Going) Begin(worker string, object types.NamespacedName) (end func()) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -48,7 +49,7 @@ func (g *Going) Begin(worker string, object types.NamespacedName) (end func()) {
 	}
 }
 
-// Now returns the work that is going on, what began first at the front.
+// Now returns the work in progress, oldest first.
 func (g *Going) Now() []Work {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -60,10 +61,10 @@ func (g *Going) Now() []Work {
 	return work
 }
 
-// Seen is since when work has been seen to go on.
+// Seen maps work to the time since when it has been observed.
 type Seen map[uint64]time.Time
 
-// Look returns what is seen after a look at the work that is going on now.
+// Look returns s updated with the work in progress now.
 func (s Seen) Look(going []Work, now time.Time) Seen {
 	next := make(Seen, len(going))
 	for _, w := range going {
@@ -75,10 +76,10 @@ func (s Seen) Look(going []Work, now time.Time) Seen {
 	return next
 }
 
-// Since returns since when the work has been seen.
+// Since returns since when the work has been observed.
 func (s Seen) Since(w Work) time.Time { return s[w.id] }
 
-// Stuck returns the work that has been seen for as long as patience or longer.
+// Stuck returns the work that has been observed for at least patience.
 func (s Seen) Stuck(going []Work, now time.Time, patience time.Duration) []Work {
 	return slices.DeleteFunc(slices.Clone(going), func(w Work) bool {
 		since, seen := s[w.id]
@@ -86,8 +87,8 @@ func (s Seen) Stuck(going []Work, now time.Time, patience time.Duration) []Work 
 	})
 }
 
-// Describe returns nil if no work is stuck, and otherwise an error that names who is. It does not
-// name the objects: whoever reaches the port reads it.
+// Describe returns nil if no work is stuck, and otherwise an error that names the worker. It does
+// not name the objects, because anyone who can connect to the port can read it.
 func Describe(stuck []Work, patience time.Duration) error {
 	if len(stuck) == 0 {
 		return nil

@@ -1,4 +1,4 @@
-// Package limit says how often something may be done, for one subject or for each of many.
+// Package limit limits how often something may be done, for one subject or for each of many.
 package limit
 
 import (
@@ -7,16 +7,16 @@ import (
 	"time"
 )
 
-// Limit is how often something may be done: Burst times at once, and then once more
-// every Interval. Zero: as often as one likes.
+// Limit is how often something may be done: Burst times at once, and then once every
+// Interval. The zero Limit is unlimited.
 type Limit struct {
 	Burst    int
 	Interval time.Duration
 }
 
-// Take takes n tokens, at most Burst, of what is left of the limit. It returns when they
-// are there, not before now, and when all of the limit is there again. full is that
-// time before; it is all that has to be remembered.
+// Take takes n tokens, at most Burst. full is when all tokens were available again before,
+// which is the only state. Take returns when the n tokens are available, at the earliest
+// now, and the new value of full.
 func (l Limit) Take(full, now time.Time, n int) (at, fullAgain time.Time) {
 	if l.Burst == 0 {
 		return now, full
@@ -33,33 +33,32 @@ func (l Limit) String() string {
 // Keyed is a Limit for each key. It is not safe for concurrent use.
 type Keyed[K comparable] struct {
 	limit   Limit
-	full    map[K]time.Time // when all of the limit is there again
-	sweepAt int             // how many keys there are at the next sweep
+	full    map[K]time.Time // when all tokens are available again
+	sweepAt int             // the number of keys at which to sweep next
 }
 
-// MinSweep is how many entries there are at least before those that say nothing are
-// forgotten.
+// MinSweep is the smallest number of entries at which unused ones are removed.
 const MinSweep = 1024
 
-// NewKeyed returns a Keyed of which nothing was used.
+// NewKeyed returns a Keyed with all tokens available.
 func NewKeyed[K comparable](l Limit) *Keyed[K] {
 	return &Keyed[K]{limit: l, full: map[K]time.Time{}, sweepAt: MinSweep}
 }
 
-// At returns when n tokens of the key are there, not before now, and takes none.
+// At returns when n tokens of the key are available, at the earliest now. It takes none.
 func (k *Keyed[K]) At(key K, now time.Time, n int) time.Time {
 	at, _ := k.limit.Take(k.full[key], now, n)
 	return at
 }
 
-// Take takes n tokens of the key, and returns when they are there, not before now.
+// Take takes n tokens of the key, and returns when they are available, at the earliest now.
 func (k *Keyed[K]) Take(key K, now time.Time, n int) (at time.Time) {
 	at, k.full[key] = k.limit.Take(k.full[key], now, n)
 	return at
 }
 
-// Sweep forgets the keys that have used nothing. It does so rarely enough that each is looked at
-// a few times, and is to be called before each Take, whose time may be a later one.
+// Sweep removes the keys whose tokens are all available at now. It must be called before each
+// Take, whose time may be later, and only scans the keys when their number has doubled.
 func (k *Keyed[K]) Sweep(now time.Time) {
 	if len(k.full) >= k.sweepAt {
 		maps.DeleteFunc(k.full, func(_ K, at time.Time) bool { return !at.After(now) })
@@ -67,7 +66,7 @@ func (k *Keyed[K]) Sweep(now time.Time) {
 	}
 }
 
-// Len is how many keys are kept.
+// Len returns the number of keys.
 func (k *Keyed[K]) Len() int { return len(k.full) }
 
 // Latest returns the later time.
@@ -78,13 +77,13 @@ func Latest(a, b time.Time) time.Time {
 	return b
 }
 
-// Jitter returns between half of d and d, by chance in [0,1).
+// Jitter returns a duration between d/2 and d, for a chance in [0,1).
 func Jitter(d time.Duration, chance float64) time.Duration {
 	return d/2 + time.Duration(chance*float64(d/2))
 }
 
-// Earliest returns the earlier time. Zero is a time before all others, so that what is bounded by
-// one that was never set is not allowed at all.
+// Earliest returns the earlier time. The zero time is before all others, so that a bound which
+// was never set allows nothing.
 func Earliest(a, b time.Time) time.Time {
 	if b.Before(a) {
 		return b
@@ -92,7 +91,7 @@ func Earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// EarliestSet returns the earlier time of those that are not zero.
+// EarliestSet returns the earlier of the times that are not zero.
 func EarliestSet(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b

@@ -40,9 +40,9 @@ func ParseBundle(data []byte) (Bundle, error) {
 	return NewBundle(certs...), nil
 }
 
-// ParseRoots reads roots of others in PEM, of at most the given number of bytes. As in
-// [ParseCertificates], anything else in the data is an error, and so is a certificate that says that
-// it is not a CA; those of version 1 say nothing.
+// ParseRoots reads external roots in PEM, of at most the given number of bytes. As in
+// [ParseCertificates], anything else in the data is an error, and so is a certificate that is not a
+// CA, except of version 1, which has no such field.
 func ParseRoots(data []byte, most int) (Bundle, error) {
 	certs, err := parseCertificates(data, most)
 	if err != nil {
@@ -59,7 +59,7 @@ func ParseRoots(data []byte, most int) (Bundle, error) {
 // Certificates returns the content, in order.
 func (b Bundle) Certificates() []*x509.Certificate { return slices.Clone(b.certs) }
 
-// Unexpired returns the bundle without what has expired at now.
+// Unexpired returns the bundle without the certificates that have expired at now.
 func (b Bundle) Unexpired(now time.Time) Bundle {
 	return Bundle{slices.DeleteFunc(b.Certificates(), func(c *x509.Certificate) bool { return now.After(c.NotAfter) })}
 }
@@ -67,8 +67,8 @@ func (b Bundle) Unexpired(now time.Time) Bundle {
 // PEM returns the bundle's bytes; none for an empty bundle.
 func (b Bundle) PEM() []byte { return EncodeCertificates(b.certs...) }
 
-// Hash returns the SHA-256 of the bundle's PEM in hex, the form in which the
-// trust status names a bundle.
+// Hash returns the SHA-256 of the bundle's PEM in hex, which identifies a bundle in the
+// trust status.
 func (b Bundle) Hash() string {
 	sum := sha256.Sum256(b.PEM())
 	return hex.EncodeToString(sum[:])

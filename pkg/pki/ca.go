@@ -17,12 +17,12 @@ import (
 )
 
 // Constraints are the names that a CA may sign: the critical name constraints
-// of its certificate (RFC 5280, 4.2.1.10). No CA that is made here may sign e-mail
-// addresses or URIs, nor certificates of other usages than for servers.
+// of its certificate (RFC 5280, 4.2.1.10). A CA that is made here may not sign e-mail
+// addresses or URIs, and only certificates for servers.
 type Constraints struct {
 	// PermittedDNS are the domains, with everything below them.
 	PermittedDNS []string
-	// PermitIPs leaves IP addresses unconstrained. Otherwise none is permitted.
+	// PermitIPs leaves IP addresses unconstrained. Otherwise none are permitted.
 	PermitIPs bool
 }
 
@@ -45,13 +45,13 @@ func ConstraintsOf(ca *x509.Certificate) Constraints {
 	return Constraints{PermittedDNS: ca.PermittedDNSDomains, PermitIPs: len(ca.PermittedIPRanges)+len(ca.ExcludedIPRanges) == 0}.Normalize()
 }
 
-// noIPs permits one IP address of each family that no Service can have, and with
-// it no other: "this host" (RFC 1122, 3.2.1.3) and one of the discard-only prefix
-// (RFC 6666). Of each, as GnuTLS judges an IPv6 address by IPv6 ranges alone. To
-// exclude 0.0.0.0/0 and ::/0 says the same, and Java fails on it as soon as two
-// certificates of a path do: its IPAddressName.constrains compares an IPv4 range
-// with an IPv6 range as if one were an address, and leaves its array if the first
-// bytes are equal. Those of these two differ.
+// noIPs permits only one IP address of each family that no Service can have: "this
+// host" (RFC 1122, 3.2.1.3) and one of the discard-only prefix (RFC 6666). Both
+// families are needed, as GnuTLS checks an IPv6 address only against IPv6 ranges.
+// Excluding 0.0.0.0/0 and ::/0 would mean the same, but Java fails if two certificates
+// of a path do that: its IPAddressName.constrains compares an IPv4 range with an IPv6
+// range as if one were an address, and indexes out of bounds if their first bytes are
+// equal. Those of these two differ.
 func noIPs() []*net.IPNet {
 	return []*net.IPNet{
 		{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(32, 32)},
@@ -59,10 +59,9 @@ func noIPs() []*net.IPNet {
 	}
 }
 
-// noHost is permitted as the host of e-mail addresses and of URIs, and with it no
-// other: no host has this name (RFC 6761, 6.4). To exclude all by an empty constraint
-// would not do: RFC 5280 does not define one for these, and OpenSSL takes it to match
-// nothing.
+// noHost is the only permitted host of e-mail addresses and URIs: no host has this name
+// (RFC 6761, 6.4). Excluding all by an empty constraint would not work: RFC 5280 does
+// not define one for these, and in OpenSSL it matches nothing.
 const noHost = "invalid"
 
 // KeyID returns the subject key identifier of a public key: the leftmost 160
@@ -76,16 +75,15 @@ func KeyID(pub crypto.PublicKey) ([]byte, error) {
 	return sum[:20], nil
 }
 
-// NewRoot is NewClusterRoot of a cluster without an id.
+// NewRoot is NewClusterRoot for a cluster without an ID.
 func NewRoot(key crypto.Signer, n int, constraints Constraints, notBefore, notAfter time.Time) (*x509.Certificate, error) {
 	return NewClusterRoot(key, "", n, constraints, notBefore, notAfter)
 }
 
-// NewClusterRoot makes the self-signed certificate of generation n of a cluster's CA. Its
-// subject is unique to the key: with equal subjects Go leaves out the authority
-// key id and verifiers pick the wrong issuer. cluster, if any, is its organizational
-// unit; see CheckClusterID. It has no path length, because a chain of
-// cross-certificates fails under any.
+// NewClusterRoot creates the self-signed certificate of generation n of a cluster's CA. Its
+// subject is unique to the key: with equal subjects Go omits the authority key ID and
+// verifiers pick the wrong issuer. cluster, if not empty, is its organizational unit; see
+// CheckClusterID. It has no path length, under which a chain of cross-certificates fails.
 func NewClusterRoot(key crypto.Signer, cluster string, n int, constraints Constraints, notBefore, notAfter time.Time) (*x509.Certificate, error) {
 	if err := CheckClusterID(cluster); err != nil {
 		return nil, fmt.Errorf("cluster id: %w", err)
@@ -103,11 +101,11 @@ func NewClusterRoot(key crypto.Signer, cluster string, n int, constraints Constr
 // maxClusterID is the upper bound of an organizational unit (RFC 5280, ub-organizational-unit-name).
 const maxClusterID = 64
 
-// clusterID has nothing that needs escapes in a subject, as RFC 4514 writes it, in a label of a
-// metric or in a shell.
+// clusterID matches IDs that need no escapes in a subject (RFC 4514), in a metrics label or in a
+// shell.
 var clusterID = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
 
-// CheckClusterID returns what is wrong with the id of a cluster, or nil. None is valid.
+// CheckClusterID returns an error if the ID of a cluster is not valid. It may be empty.
 func CheckClusterID(id string) error {
 	if id != "" && (len(id) > maxClusterID || !clusterID.MatchString(id)) {
 		return fmt.Errorf("%q: must be at most %d letters, digits, '-', '_' and '.', and begin and end with a letter or digit", id, maxClusterID)
@@ -141,9 +139,9 @@ func caTemplate(pub crypto.PublicKey, n int, constraints Constraints, notBefore,
 		PermittedDNSDomains:         constraints.PermittedDNS,
 		PermittedEmailAddresses:     []string{noHost},
 		PermittedURIDomains:         []string{noHost},
-		// Certificates for servers, as all leaves are (RFC 5280, 4.2.1.12). That it
-		// holds for what a CA signs is no rule of the RFC, but every verifier that looks
-		// at it in a CA takes it so.
+		// All leaves are certificates for servers (RFC 5280, 4.2.1.12). The RFC does not
+		// apply a CA's extended key usages to what it signs, but every verifier that
+		// checks them does.
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	if !constraints.PermitIPs {
@@ -170,8 +168,8 @@ func NewSerial() (*big.Int, error) {
 	return serial.Add(serial, big.NewInt(1)), nil
 }
 
-// CheckCA says why cert with key cannot be a signing CA at now, or nil. The error holds
-// no time that passes: it is published, and each change would be a write.
+// CheckCA returns an error if cert with key cannot be a signing CA at now. The error does
+// not contain the current time: it is published, and each change would be a write.
 func CheckCA(cert *x509.Certificate, key crypto.Signer, now time.Time) error {
 	switch {
 	case !cert.IsCA || !cert.BasicConstraintsValid:

@@ -39,8 +39,7 @@ func RenewAt(cert *x509.Certificate) time.Time {
 	return RenewAtOf(sha256.Sum256(cert.Raw), cert.NotBefore, cert.NotAfter)
 }
 
-// RenewAtOf is RenewAt for a certificate of which that much is known: the SHA-256 of its
-// bytes, and its validity.
+// RenewAtOf is RenewAt for a certificate with the given SHA-256 and validity.
 func RenewAtOf(sum [sha256.Size]byte, notBefore, notAfter time.Time) time.Time {
 	u := float64(binary.BigEndian.Uint64(sum[:8])>>11) / (1 << 53)
 	lifetime := notAfter.Sub(notBefore)
@@ -52,16 +51,16 @@ func RenewAtOf(sum [sha256.Size]byte, notBefore, notAfter time.Time) time.Time {
 	return byFraction
 }
 
-// PodBackdate is Backdate for the certificate of a key that a kubelet made: less than the five
-// minutes that the API server allows, whose clock may be another.
+// PodBackdate is Backdate for the certificate of a key that a kubelet made. It is less than the
+// five minutes that the API server allows, because their clocks may differ.
 const PodBackdate = 2 * time.Minute
 
-// RefreshMargin is the least between the beginning of a pod's certificate, its refresh and
+// RefreshMargin is the shortest time between the start of a pod's certificate, its refresh and
 // its end (ValidatePodCertificateRequestStatusUpdate of the API server).
 const RefreshMargin = 10 * time.Minute
 
-// RefreshAt returns when the kubelet is asked to begin to replace cert, whose key it made:
-// RenewAt, within RefreshMargin of both ends, in whole seconds.
+// RefreshAt returns when the kubelet should start to replace cert, whose key it made: RenewAt,
+// at least RefreshMargin from both ends, in whole seconds.
 func RefreshAt(cert *x509.Certificate) time.Time {
 	at := RenewAt(cert)
 	if first := cert.NotBefore.Add(RefreshMargin); at.Before(first) {
@@ -73,8 +72,8 @@ func RefreshAt(cert *x509.Certificate) time.Time {
 	return at.Truncate(time.Second)
 }
 
-// Fingerprint returns the SHA-256 of the certificate's DER in hex, the form in
-// which conditions and metrics name a leaf.
+// Fingerprint returns the SHA-256 of the certificate's DER in hex, which identifies a
+// leaf in conditions and metrics.
 func Fingerprint(cert *x509.Certificate) string {
 	sum := sha256.Sum256(cert.Raw)
 	return hex.EncodeToString(sum[:])
@@ -92,7 +91,7 @@ func EncodeCertificates(certs ...*x509.Certificate) []byte {
 // ParseCertificates reads one or more certificates in PEM, of at most MaxCertificate bytes
 // each and MaxCertificates bytes together, with RSA keys of at most MaxRSA bits. Anything else in
 // data (another type of block, garbage that is not PEM) is an error: a server
-// that loads the file might stumble over it.
+// might fail to load such a file.
 func ParseCertificates(data []byte) ([]*x509.Certificate, error) {
 	return parseCertificates(data, MaxCertificates)
 }
@@ -138,15 +137,15 @@ func parseCertificates(data []byte, most int) ([]*x509.Certificate, error) {
 
 const pemBegin = "-----BEGIN "
 
-// beginsWithBlock reports whether what pem.Decode took from the data, which is all but the rest, is one block after
-// white space. It skips text before a block, and one that is damaged: a program may refuse the file for either.
+// beginsWithBlock reports whether the part of the data before rest, which pem.Decode consumed, is one block after
+// white space. pem.Decode skips text before a block, and damaged blocks: a program may refuse the file for either.
 func beginsWithBlock(data, rest []byte) bool {
 	taken := bytes.TrimSpace(data[:len(data)-len(rest)])
 	return bytes.HasPrefix(taken, []byte(pemBegin)) && bytes.Count(taken, []byte(pemBegin)) == 1
 }
 
-// VerifyServing checks that leaf is accepted as a server's certificate at now by
-// a client that trusts root alone and is sent chain with it.
+// VerifyServing returns an error unless a client that trusts only root and receives leaf
+// and chain accepts leaf as a server's certificate at now.
 func VerifyServing(leaf *x509.Certificate, chain []*x509.Certificate, root *x509.Certificate, now time.Time) error {
 	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
 	roots.AddCert(root)

@@ -8,18 +8,18 @@ import (
 	"time"
 )
 
-// NewCross makes the cross-certificate of root: its subject, key, extended key usages
-// and name constraints, signed by the generation before (older with olderKey). A client
-// that trusts only the older root verifies by it what root's key has signed.
+// NewCross creates the cross-certificate of root: its subject, key, extended key usages
+// and name constraints, signed by the previous generation (older with olderKey). With it,
+// a client that trusts only the older root verifies what root's key has signed.
 //
-// It ends with the one of the two roots that ends first, and has no path length:
-// a chain of cross-certificates fails under any.
+// It expires with the first of the two roots, and has no path length, under which a chain
+// of cross-certificates fails.
 func NewCross(root, older *x509.Certificate, olderKey crypto.Signer, notBefore time.Time) (*x509.Certificate, error) {
 	if !KeyMatches(older, olderKey) {
 		return nil, errors.New("cross-certificate: the key is not that of the older CA")
 	}
 	if root.Subject.String() == older.Subject.String() {
-		return nil, fmt.Errorf("cross-certificate: both CAs are called %q: with equal subjects verifiers pick the wrong issuer", root.Subject)
+		return nil, fmt.Errorf("cross-certificate: both CAs have the subject %q: with equal subjects verifiers pick the wrong issuer", root.Subject)
 	}
 	serial, err := NewSerial()
 	if err != nil {

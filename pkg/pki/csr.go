@@ -6,8 +6,8 @@ import (
 	"crypto/x509"
 )
 
-// NewCSR returns a certificate signing request (RFC 2986) in DER that says nothing but the
-// key, and is signed with it.
+// NewCSR returns a certificate signing request (RFC 2986) in DER that contains only the key and
+// is signed with it.
 func NewCSR(key crypto.Signer) ([]byte, error) {
 	return x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
 }

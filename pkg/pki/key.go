@@ -1,9 +1,8 @@
-// Package pki holds what servingcert knows about keys, certificates, chains and
-// bundles, without knowing about Kubernetes: generating and checking key pairs,
-// when a certificate is due for renewal ([RenewAt]), what a CA certificate
-// looks like ([NewRoot]), and CA bundles whose bytes depend on their content
-// alone ([Bundle]). It uses the standard library only, and takes the time as an
-// argument.
+// Package pki handles keys, certificates, chains and bundles, independently of
+// Kubernetes: it generates and checks key pairs, computes when a certificate must be
+// renewed ([RenewAt]), creates CA certificates ([NewRoot]), and makes CA bundles whose
+// bytes depend only on their content ([Bundle]). It uses the standard library only, and
+// takes the time as an argument.
 package pki
 
 import (
@@ -38,8 +37,7 @@ const (
 	RSA4096   KeyAlgorithm = "RSA4096"
 )
 
-// KeyAlgorithms lists all that may be asked for, in the order of the
-// documentation.
+// KeyAlgorithms lists all, in the order of the documentation.
 func KeyAlgorithms() []KeyAlgorithm {
 	return []KeyAlgorithm{ECDSAP256, ECDSAP384, ECDSAP521, Ed25519, RSA2048, RSA3072, RSA4096}
 }
@@ -57,12 +55,12 @@ func ParseKeyAlgorithm(s string) (KeyAlgorithm, error) {
 	return "", fmt.Errorf("unknown key algorithm %q: must be one of %s", s, strings.Join(names, ", "))
 }
 
-// IsRSA reports whether keys of the algorithm can encipher keys (TLS 1.2's RSA
-// key exchange), which decides the key usages of their certificates.
+// IsRSA reports whether keys of the algorithm can encipher keys (RSA key exchange of
+// TLS 1.2), which determines the key usages of their certificates.
 func (a KeyAlgorithm) IsRSA() bool { return strings.HasPrefix(string(a), "RSA") }
 
-// GenerateKey makes a new key. The only errors are an unknown algorithm and a
-// failing source of randomness.
+// GenerateKey generates a new key. It fails only for an unknown algorithm, or if the
+// source of randomness fails.
 func GenerateKey(a KeyAlgorithm) (crypto.Signer, error) {
 	switch a {
 	case ECDSAP256:
@@ -153,7 +151,7 @@ func ParseForeignKey(data []byte) (crypto.Signer, error) {
 	return nil, fmt.Errorf("PEM block %q cannot be decoded", block.Type)
 }
 
-// ErrNotPKCS8 is that a key is, or may be, in another form.
+// ErrNotPKCS8 reports that a key is, or may be, in another form.
 var ErrNotPKCS8 = errors.New("PKCS #8")
 
 // ParseKey reads one PKCS #8 key in PEM, of at most MaxKey bytes. Errors never contain key
@@ -177,8 +175,8 @@ func ParseKey(data []byte) (crypto.Signer, error) {
 	return signer, nil
 }
 
-// keyBlock returns the one PEM block that there must be. Text before it and headers, such as those of a key
-// that is encrypted, are ones that Go skips and OpenSSL stumbles over.
+// keyBlock returns the only PEM block of the data. It rejects text before the block, and headers such as those
+// of an encrypted key: Go skips both, but OpenSSL fails on them.
 func keyBlock(data []byte) (*pem.Block, error) {
 	if err := checkSize(data, MaxKey); err != nil {
 		return nil, err
@@ -205,13 +203,13 @@ func CheckIssuable(data []byte) error {
 	}
 	block, _ := pem.Decode(data)
 	if block == nil {
-		return nil // ParseKey says what is wrong
+		return nil // ParseKey reports what is wrong
 	}
 	return checkRSA(block, maxIssuedRSA)
 }
 
 // checkRSA returns an error if one of the numbers of an RSA key has more than most bits: crypto/rsa computes with
-// each of them before it finds a key invalid. What is no RSA key has no such numbers.
+// all of them before it rejects an invalid key. Other keys pass.
 func checkRSA(block *pem.Block, most int) error {
 	der := block.Bytes
 	if block.Type == pemPrivateKey {
@@ -221,16 +219,16 @@ func checkRSA(block *pem.Block, most int) error {
 			Key       []byte
 		}
 		if _, err := asn1.Unmarshal(der, &outer); err != nil {
-			return nil //nolint:nilerr // ParseKey says what is wrong
+			return nil //nolint:nilerr // ParseKey reports what is wrong
 		}
 		der = outer.Key
 	}
 	var numbers []asn1.RawValue // RFC 8017, RSAPrivateKey
 	if _, err := asn1.Unmarshal(der, &numbers); err != nil {
-		return nil //nolint:nilerr // it is no RSA key
+		return nil //nolint:nilerr // not an RSA key
 	}
 	for _, n := range numbers {
-		if bits := 8 * (len(n.Bytes) - 1); n.Class == asn1.ClassUniversal && bits > most { // but for a leading zero
+		if bits := 8 * (len(n.Bytes) - 1); n.Class == asn1.ClassUniversal && bits > most { // without a leading zero
 			return fmt.Errorf("RSA key of %d bits: must be at most %d", bits, most)
 		}
 	}

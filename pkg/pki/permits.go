@@ -25,8 +25,8 @@ func PermitsDNS(ca *x509.Certificate, name string) bool {
 // IP address as a name.
 func PermitsIP(ca *x509.Certificate, addr netip.Addr) bool {
 	ip := net.IP(addr.Unmap().AsSlice())
-	// ParseCertificate gives IPv4 ranges of four bytes: Contains takes no IPv4
-	// address to lie in an IPv6 range.
+	// ParseCertificate returns IPv4 ranges of four bytes: for Contains, no IPv4 address
+	// is in an IPv6 range.
 	within := func(r *net.IPNet) bool { return r.Contains(ip) }
 	return (len(ca.PermittedIPRanges) == 0 || slices.ContainsFunc(ca.PermittedIPRanges, within)) &&
 		!slices.ContainsFunc(ca.ExcludedIPRanges, within)

@@ -10,8 +10,8 @@ import (
 	"slices"
 )
 
-// CheckUsages says which extension of the leaf, whose key is of the algorithm, is not that of a serving
-// certificate, or nil.
+// CheckUsages returns an error if an extension of the leaf, whose key has the algorithm, is not that of a
+// serving certificate.
 func CheckUsages(leaf *x509.Certificate, algorithm KeyAlgorithm) error {
 	usage := x509.KeyUsageDigitalSignature
 	if algorithm.IsRSA() {
@@ -32,9 +32,9 @@ func CheckUsages(leaf *x509.Certificate, algorithm KeyAlgorithm) error {
 // The kinds of names, as RFC 5280, 4.2.1.6 numbers them.
 var kindsOfNames = []string{"otherName", "rfc822Name", "dNSName", "x400Address", "directoryName", "ediPartyName", "uniformResourceIdentifier", "iPAddress", "registeredID"}
 
-// CheckKindsOfNames says which subject alternative name among the extensions is
-// neither a DNS name nor an IP address, or nil. It reads the extension itself:
-// crypto/x509 passes over most other kinds.
+// CheckKindsOfNames returns an error if a subject alternative name in the extensions is
+// neither a DNS name nor an IP address. It parses the extension itself, because
+// crypto/x509 ignores most other kinds.
 func CheckKindsOfNames(extensions []pkix.Extension) error {
 	for _, extension := range extensions {
 		if !extension.Id.Equal(asn1.ObjectIdentifier{2, 5, 29, 17}) { // subjectAltName

@@ -9,9 +9,9 @@ import (
 	"fmt"
 )
 
-// SignStatement signs a text that is no certificate with the key of a CA. The same key and
-// text give the same signature. The text must not begin as DER does, so that no signature of
-// it is one of a certificate: with a letter.
+// SignStatement signs a text that is not a certificate with the key of a CA. The same key and
+// text give the same signature. The text must begin with a letter, unlike DER, so that its
+// signature is never valid for a certificate.
 func SignStatement(key crypto.Signer, text []byte) ([]byte, error) {
 	algorithm, err := statementAlgorithm(key.Public())
 	if err != nil {
@@ -25,7 +25,7 @@ func SignStatement(key crypto.Signer, text []byte) ([]byte, error) {
 	return key.Sign(nil, h.Sum(nil), crypto.SHA256) // without randomness: RFC 6979, PKCS #1 v1.5
 }
 
-// VerifyStatement returns why the signature is not one of the text by the CA's key, or nil.
+// VerifyStatement returns an error unless the signature is the CA's signature of the text.
 func VerifyStatement(ca *x509.Certificate, text, signature []byte) error {
 	algorithm, err := statementAlgorithm(ca.PublicKey)
 	if err != nil {
@@ -43,5 +43,5 @@ func statementAlgorithm(public crypto.PublicKey) (x509.SignatureAlgorithm, error
 	case ed25519.PublicKey:
 		return x509.PureEd25519, nil
 	}
-	return 0, fmt.Errorf("a key of type %T signs no statements", public)
+	return 0, fmt.Errorf("a key of type %T cannot sign statements", public)
 }

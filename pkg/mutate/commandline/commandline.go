@@ -1,6 +1,6 @@
-// Package commandline reads what a container runs, as far as its pod specifies it: which program
-// is behind wrappers such as tini, whether arguments that are appended reach it, and where they
-// belong. It is pure, and knows no program that serves: package programs does.
+// Package commandline analyzes the command line of a container, as far as its pod specifies it: the
+// program behind wrappers such as tini, whether appended arguments reach it, and where they belong.
+// It is pure, and knows no servers: package programs does.
 //
 //	line := commandline.Of(container)
 //	if !line.IgnoresArguments() {
@@ -15,11 +15,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Line is what a container runs, as far as the pod specifies it: command and then args.
-// Without a command, the image's ENTRYPOINT comes before it.
+// Line is the command line of a container, as far as the pod specifies it: command and then
+// args. Without a command, the image's ENTRYPOINT comes before it.
 type Line struct {
 	Tokens  []string
-	Command int // how many of the tokens are the command's
+	Command int // the number of tokens of the command
 }
 
 // Of returns the command line of the container.
@@ -37,9 +37,9 @@ func (l Line) End() int {
 	return len(l.Tokens)
 }
 
-// Start returns the index at which flags are inserted that come before all arguments: after
-// the program, or before the arguments of an image whose command starts it. known reports
-// whether an executable is that of a known program.
+// Start returns the index at which flags are inserted that must come before all arguments:
+// after the program, or before the arguments if the image's command starts it. known reports
+// whether an executable belongs to a known program.
 func (l Line) Start(known func(executable string) bool) int {
 	start := l.Program()
 	if start >= len(l.Tokens) {

@@ -9,8 +9,8 @@ import (
 // reference matches a variable in a command line, as the kubelet expands it.
 var reference = regexp.MustCompile(`\$\(([^()]*)\)`)
 
-// Expanded returns the tokens with the variables replaced that have a value. variables is called
-// once, if the line refers to any.
+// Expanded returns the tokens with the variables that have a value replaced. variables is called
+// once if the line contains any.
 func (l Line) Expanded(variables func() map[string]string) []string {
 	tokens := l.Tokens
 	var values map[string]string
@@ -31,8 +31,8 @@ func (l Line) Expanded(variables func() map[string]string) []string {
 	return tokens
 }
 
-// ExpandedSize returns how many bytes the words have once variables are replaced as in
-// [Line.Expanded]. It stops counting beyond most. variables is called once, if a word refers to any.
+// ExpandedSize returns the size of the words in bytes with variables replaced as in [Line.Expanded].
+// It stops counting beyond most. variables is called once if a word contains any.
 func ExpandedSize(words []string, variables func() map[string]string, most int) int {
 	var values map[string]string
 	size := 0
@@ -46,8 +46,8 @@ func ExpandedSize(words []string, variables func() map[string]string, most int) 
 	return size
 }
 
-// growth returns by how many bytes a word grows if its variables are replaced, negative if
-// it shrinks. It stops counting beyond most.
+// growth returns by how many bytes a word grows if its variables are replaced; negative if it
+// shrinks. It stops counting beyond most.
 func growth(word string, values map[string]string, most int) int {
 	grown := 0
 	for grown <= most {

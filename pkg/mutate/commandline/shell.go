@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// runners run what a file of theirs says, and take appended arguments for themselves or
+// runners run what their own file describes, and interpret appended arguments themselves or
 // ignore them.
 var runners = []string{
 	"npm", "pnpm", "yarn", "make", "rake", "gradle", "gradlew", "mvn", "mvnw", "task", "just",
@@ -18,8 +18,8 @@ var runners = []string{
 // interpreters run programs that their arguments name.
 var interpreters = []string{"java", "node", "nodejs", "python", "python2", "python3", "ruby", "perl", "php", "dotnet", "deno", "bun"}
 
-// StartsOthers reports whether an executable runs another program, so that it does not say itself
-// what the container runs.
+// StartsOthers reports whether an executable runs another program, so that it does not identify
+// the program of the container.
 func StartsOthers(executable string) bool {
 	name := path.Base(executable)
 	return isShellName(name) || isScript(name) || slices.Contains(interpreters, name) || slices.Contains(runners, name) || strings.Contains(name, "entrypoint")
@@ -34,9 +34,9 @@ var shells = []string{"sh", "bash", "ash", "dash", "zsh", "ksh", "mksh", "busybo
 
 func isShellName(token string) bool { return slices.Contains(shells, path.Base(token)) }
 
-// IgnoresArguments reports whether the command line does not pass appended arguments to
-// the program: that of a runner, of a wrapper of no program, which would take them for one, or
-// of a shell with a -c option, whose arguments become $0 and $1, or without a script.
+// IgnoresArguments reports whether the command line does not pass appended arguments to the
+// program: it is a runner, a wrapper without a program, which would interpret them as one, a
+// shell with option -c, whose arguments become $0 and $1, or a shell without a script.
 func (l Line) IgnoresArguments() bool {
 	rest := l.Tokens[l.Program():]
 	if len(rest) == 0 {
@@ -62,7 +62,7 @@ func (l Line) IgnoresArguments() bool {
 // hasScript reports whether a shell with a -c option is among the arguments of another
 // program, which runs it.
 func hasScript(args []string) bool {
-	option := false // whether an option -c follows, so that no argument is looked at twice
+	option := false // whether an option -c follows, so that no argument is checked twice
 	for i := len(args) - 1; i >= 0; i-- {
 		if option && takesOption(args[i]) || isShellName(args[i]) && i+2 < len(args) && isShellOption(args[i+1]) {
 			return true
@@ -72,8 +72,8 @@ func hasScript(args []string) bool {
 	return false
 }
 
-// takesScript reports whether a command line is that of a program that runs the value of its
-// option -c with a shell.
+// takesScript reports whether the program of a command line runs the value of its option -c
+// with a shell.
 func takesScript(line []string) bool {
 	return takesOption(line[0]) && slices.ContainsFunc(line[1:], isShellOption)
 }
@@ -115,7 +115,7 @@ func looksLikeScript(args []string) bool {
 // shellOption matches a shell's option -c, with others before and after it: -ec, -ecx, -lc.
 var shellOption = regexp.MustCompile(`^-[aefhiklmnuvxb]{0,5}c[aefhiklmnuvxb]{0,5}$`)
 
-// isShellOption reports whether an argument is such an option. Most arguments are longer, and
+// isShellOption reports whether an argument matches shellOption. Most arguments are longer and
 // need no regular expression.
 func isShellOption(arg string) bool {
 	return len(arg) <= maxShellOption && strings.HasPrefix(arg, "-") && shellOption.MatchString(arg)

@@ -10,18 +10,18 @@ import (
 
 // wrapper is a program that runs the rest of its command line as another program.
 type wrapper struct {
-	operands int  // how many arguments of its own come before the program
+	operands int  // the number of its own arguments before the program
 	dashes   bool // after an option, a bare "--" ends its own arguments
 	needs    bool // the program can only be found after a bare "--"
 	// verb comes before the program, as in "bundle exec puma".
 	verb string
 	// module is true if the program is the value of option -m, as in "python -m gunicorn".
 	module bool
-	// flags are its options without a value, if it has others: what follows one of those may be
-	// its value, and no program.
+	// flags are its options without a value, if it also has options with one: the argument after
+	// another option may be a value, not the program.
 	flags []string
-	// script: one of an image, which by convention runs the image's program if its arguments
-	// begin with an option.
+	// script: an image's entrypoint script, which by convention runs the image's program if its
+	// arguments begin with an option.
 	script bool
 }
 
@@ -40,7 +40,7 @@ var wrappers = map[string]wrapper{
 // Wrappers returns the base names of the executables that are wrappers, sorted.
 func Wrappers() []string { return slices.Sorted(maps.Keys(wrappers)) }
 
-// uvFlags are options of "uv run" without a value. Of module, the value is the program.
+// uvFlags are options of "uv run" without a value. The value of -m is the program.
 var uvFlags = []string{
 	"-m", "--module", "--frozen", "--locked", "--exact", "--active", "--isolated", "--offline", "-n", "--no-cache", "-q", "--quiet", "-v", "--verbose",
 	"--dev", "--no-dev", "--only-dev", "--no-default-groups", "--all-extras", "--all-groups", "--all-packages", "--no-sync", "--no-editable", "--no-project",
@@ -48,7 +48,7 @@ var uvFlags = []string{
 }
 
 // Program returns the index of the program after wrappers such as "tini --" and "env A=b", or
-// the number of tokens if there is none. The program is what is examined and what gets the flags.
+// the number of tokens if there is none. The program is examined and gets the flags.
 func (l Line) Program() int {
 	start := 0
 	for start < len(l.Tokens) {
@@ -65,7 +65,7 @@ func (l Line) Program() int {
 	return start
 }
 
-// wrapperOf returns the wrapper that an executable is. Python may have its version in its name.
+// wrapperOf returns the wrapper of an executable. Python may have its version in its name.
 func wrapperOf(executable string) (wrapper, bool) {
 	name := path.Base(executable)
 	if strings.HasPrefix(name, "python") && strings.Trim(name[len("python"):], "0123456789.") == "" {
@@ -151,8 +151,8 @@ func programOfModule(args []string) int {
 	return -1
 }
 
-// programOfScript returns the index of the program in the arguments of a wrapper that is a
-// script, or -1 if the script runs that of the image.
+// programOfScript returns the index of the program in the arguments of an entrypoint script, or
+// -1 if the script runs the image's program.
 func programOfScript(args []string) int {
 	switch {
 	case len(args) == 0:

@@ -1,5 +1,5 @@
-// Package plaintext finds who calls a port of a pod by HTTP over the pod's own loopback. Such a call
-// fails once the port serves TLS. It is pure.
+// Package plaintext finds HTTP calls to a port of a pod over the pod's own loopback. Such a call fails
+// once the port serves TLS. It is pure.
 //
 //	call := plaintext.Call(container, []int32{8080}, true) // "http://localhost:8080"
 package plaintext
@@ -16,10 +16,10 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Call returns the first address of a port that a container calls by HTTP: in its command
-// line, in the value of a variable, or in a command that the kubelet runs in it. Such a
-// command may leave out http://, as curl localhost:8080 does. In the program's own container
-// 0.0.0.0 is where it listens.
+// Call returns the first address of one of the ports that a container calls by HTTP: in its
+// command line, in the value of a variable, or in a command that the kubelet runs in it. Such
+// a command may omit http://, as in curl localhost:8080. another is false for the program's
+// own container, in which it listens on 0.0.0.0.
 func Call(c api.ContainerRef, ports []int32, another bool) string {
 	values := sync.OnceValue(func() map[string]string {
 		all := make(map[string]string, len(c.Env))
@@ -70,29 +70,29 @@ func commandsIn(c api.ContainerRef) []string {
 	return out
 }
 
-// loopback are the beginnings of addresses on the pod's own loopback.
+// loopback are the prefixes of addresses on the pod's own loopback.
 var loopback = []string{"localhost", "127.", "[::1]"}
 
-// unspecified are addresses by which a client on Linux reaches the loopback too.
+// unspecified are addresses with which a client on Linux reaches the loopback too.
 var unspecified = []string{"0.0.0.0", "[::]"}
 
-// calls says what counts as a call.
+// calls defines what counts as a call.
 type calls struct {
 	bare        bool                     // an address without a protocol
-	unspecified bool                     // one of an unspecified host
+	unspecified bool                     // an address of an unspecified host
 	values      func() map[string]string // of the container's variables, by their names in lower case
 }
 
-// maxRest is how long what follows "127." in an address is at most.
+// maxRest is the largest length of the rest of an address after "127.".
 const maxRest = len("255.255.255")
 
-// plainAddress returns the first address of one of the ports in the text that is on the
-// loopback and of http://, or, if bare, of no protocol; else "".
+// plainAddress returns the first loopback address of one of the ports in the text with http://
+// or, if bare, without a protocol; else "".
 func plainAddress(text string, ports []int32, what calls) string {
 	if len(ports) == 0 {
 		return ""
 	}
-	folded := strings.ToLower(text) // of what is not ASCII the length may change, so text is not used from here on
+	folded := strings.ToLower(text) // lower case may change the length of non-ASCII text, so text is not used below
 	if !what.bare && !strings.Contains(folded, "http://") {
 		return ""
 	}
@@ -125,7 +125,7 @@ func plainAddress(text string, ports []int32, what calls) string {
 	return ""
 }
 
-// written returns an address as a person may look for it.
+// written returns an address in a form that a person can search for.
 func written(protocol, host, rest string, port int32) string {
 	if protocol != "" {
 		protocol += "://"
@@ -136,7 +136,7 @@ func written(protocol, host, rest string, port int32) string {
 	return protocol + host + ":" + strconv.Itoa(int(port))
 }
 
-// maxUser is how long a user and password before a host are at most.
+// maxUser is the largest length of a user and password before a host.
 const maxUser = 256
 
 // before returns the protocol at the end of a text, as http of "curl http://" and of
@@ -155,14 +155,14 @@ func before(text string) string {
 	return text[strings.LastIndexFunc(text, func(r rune) bool { return r < 'a' || r > 'z' })+1:]
 }
 
-// anyPort is the port of an address that says it by a variable whose value is not known.
+// anyPort is the port of an address with a variable whose value is not known.
 const anyPort = -1
 
 // variable matches a variable as the kubelet or a shell expands it.
 var variable = regexp.MustCompile(`^\$(?:\(\w+\)|\{\w+[^}]{0,20}\}|\w+)`)
 
 // portAfter returns the port at the beginning of a text in lower case, as 8080 of
-// ":8080/healthz"; without one that of HTTP.
+// ":8080/healthz"; the default port of HTTP if there is none.
 func portAfter(text string, values func() map[string]string) int32 {
 	digits, ok := strings.CutPrefix(text, ":")
 	if !ok {

@@ -1,4 +1,4 @@
-// Package podpatch writes JSON patches (RFC 6902) of pods, whose lists may be missing or empty. It
+// Package podpatch builds JSON patches (RFC 6902) for pods, whose lists may be missing or empty. It
 // is pure.
 //
 //	var patch podpatch.Patch
@@ -63,8 +63,7 @@ func Insert[T any](p *Patch, path string, length, index int, values []T) {
 	}
 }
 
-// Grown returns how many elements the array at path has after the operations, if it had length
-// before.
+// Grown returns the length of the array at path after the operations, if it was length before.
 func (p Patch) Grown(path string, length int) int {
 	for _, o := range p {
 		switch {
@@ -95,7 +94,7 @@ func Field(c api.ContainerRef, field string) string {
 	return list + strconv.Itoa(c.Index) + "/" + field
 }
 
-// The JSON pointers (RFC 6901) to the fields of a pod beside its containers.
+// The JSON pointers (RFC 6901) to the fields of a pod outside its containers.
 const (
 	Volumes          = "/spec/volumes"
 	InitContainers   = "/spec/initContainers"

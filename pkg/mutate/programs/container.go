@@ -9,9 +9,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/commandline"
 )
 
-// Of returns the program that the container runs, or nil if it is not known. If neither its
-// executable nor its image says it, its arguments may; then a Service must lead to one of the
-// ports of the program.
+// Of returns the program that the container runs, or nil if it is unknown. If neither its
+// executable nor its image identifies it, its arguments may; then a Service must lead to one of
+// the program's ports.
 func (t Table) Of(c *corev1.Container, leads func(ports []int32) bool) *Program {
 	if p := t.byName(c); p != nil {
 		return p
@@ -29,16 +29,16 @@ func (t Table) Of(c *corev1.Container, leads func(ports []int32) bool) *Program 
 	return nil
 }
 
-// Knows reports whether the table has a program of that executable.
+// Knows reports whether the table has a program with the executable.
 func (t Table) Knows(executable string) bool {
 	_, known := t.ByExecutable(executable)
 	return known
 }
 
-// byName returns the program of the container's executable or image, or nil. The
-// executable of the command says more than the image. Where the command starts something
-// else that may start the program of the image, such as a script, or an executable with the
-// image's own name, the image decides.
+// byName returns the program of the container's executable or image, or nil. The executable
+// of the command takes precedence over the image. If the command starts something that may
+// start the image's program, such as a script or an executable with the image's name, the
+// image decides.
 func (t Table) byName(c *corev1.Container) *Program {
 	ofImage, _ := t.ByImage(c.Image)
 	line := commandline.Of(c)

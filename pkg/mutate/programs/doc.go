@@ -1,9 +1,9 @@
-// Package programs knows how programs are told to serve TLS with a certificate in files.
-// It is pure data and its reading: programs.yaml is the table that is built in, and
+// Package programs describes how programs are configured to serve TLS with a certificate
+// in files. It is pure data and its parser: programs.yaml is the built-in table, and
 // [Parse] reads entries that an operator adds.
 //
 //	table := programs.Builtin()
 //	program, ok := table.ByExecutable("nats-server")
 //
-// Package mutate gives a container what the entry of its program says.
+// Package mutate injects what the entry of a container's program describes.
 package programs

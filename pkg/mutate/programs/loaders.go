@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// loaders are variables by which an interpreter, a runtime, a shell or the dynamic linker is told
-// to load code, or where from, as patterns of path.Match. An entry sets files and their names
-// in containers of other people. It must not be a way to run code there.
+// loaders are variables that make an interpreter, a runtime, a shell or the dynamic linker load
+// code, or set where from, as patterns of path.Match. An entry sets files and their names in
+// other people's containers. It must not be a way to run code there.
 var loaders = []string{
 	"LD_*", "GCONV_PATH", "GLIBC_TUNABLES", // ld.so(8), iconv(3)
 	"OPENSSL_*", "KRB5_CONFIG", "GSS_MECH_CONFIG", "SASL_PATH", "ODBC*", // libraries that load others: openssl-env(7), krb5.conf(5)
@@ -29,13 +29,13 @@ var loaders = []string{
 	"GUNICORN_CMD_ARGS",
 }
 
-// harmless are values that a loader may have all the same: those with which it loads nothing.
+// harmless are permitted values of loaders, with which they load nothing.
 var harmless = map[string]*regexp.Regexp{
 	"GUNICORN_CMD_ARGS": regexp.MustCompile(`^--(certfile|keyfile|ca-certs)=\{[a-z]+\}( --(certfile|keyfile|ca-certs)=\{[a-z]+\})*$`),
 }
 
-// loadsCode reports whether a program may load code because of the variable. Linux compares names
-// with their case, but npm does not, and nobody needs a name that differs in nothing else.
+// loadsCode reports whether a program may load code because of the variable. It ignores the case
+// of names, as npm does.
 func (v Variable) loadsCode() bool {
 	name := strings.ToUpper(v.Name)
 	if values := harmless[v.Name]; values != nil && values.MatchString(v.Value) {

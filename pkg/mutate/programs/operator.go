@@ -8,8 +8,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// WithBuiltin returns the table that is built in, with the entries of an operator: a YAML
-// document as Parse reads it. The error names each mistake with its line.
+// WithBuiltin returns the built-in table with the entries of an operator: a YAML document as
+// Parse reads it. The error lists each mistake with its line.
 func WithBuiltin(data []byte) (Table, error) {
 	more, err := Parse(data)
 	if err != nil {
@@ -18,8 +18,7 @@ func WithBuiltin(data []byte) (Table, error) {
 	return Builtin().With(more)
 }
 
-// OfConfigMap returns the table that is built in, with the entries of ConfigMap
-// api.ProgramsName.
+// OfConfigMap returns the built-in table with the entries of ConfigMap api.ProgramsName.
 func OfConfigMap(cm *corev1.ConfigMap) (Table, error) {
 	for key := range cm.Data {
 		if key != api.ProgramsKey {

@@ -18,7 +18,7 @@ import (
 //go:embed programs.yaml
 var builtin []byte
 
-// Builtin returns the table that is built in.
+// Builtin returns the built-in table.
 var Builtin = sync.OnceValue(func() Table {
 	t, err := Parse(builtin)
 	if err != nil { // a test parses it
@@ -27,18 +27,17 @@ var Builtin = sync.OnceValue(func() Table {
 	return t
 })
 
-// maxPrograms bounds what a table costs: each start and each change of a table reads it
-// whole.
+// maxPrograms bounds the cost of a table, which is read whole at each start and change.
 const maxPrograms = 1000
 
-// maxEntries is the most entries of a list or mapping of a program.
+// maxEntries is the largest number of entries of a list or mapping of a program.
 const maxEntries = 100
 
-// maxSaid is about how many bytes of mistakes are said of a table: its lines are somebody's.
+// maxSaid bounds the errors about a table, in bytes: they repeat its lines.
 const maxSaid = 16 << 10
 
-// Parse returns the table that the YAML document describes, a list of programs. The error
-// names each mistake with its line.
+// Parse returns the table in the YAML document, a list of programs. The error lists each
+// mistake with its line.
 func Parse(data []byte) (Table, error) {
 	var document yaml.Node
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
@@ -82,7 +81,7 @@ func Parse(data []byte) (Table, error) {
 	return newTable(programs), nil
 }
 
-// joined returns the first of the mistakes, and how many more there are.
+// joined returns the first of the mistakes, and the number of the others.
 func joined(mistakes []error) error {
 	var said int
 	for i, m := range mistakes {
@@ -94,9 +93,9 @@ func joined(mistakes []error) error {
 	return errors.Join(mistakes...)
 }
 
-// malformed returns an error for each place in which a value is missing or null, as the
-// decoder would leave it out, and with it a program of the list; and for each list or mapping
-// with more than maxEntries, whose entries it would compare with each other.
+// malformed returns an error for each missing or null value, which the decoder would drop,
+// possibly with a program; and for each list or mapping with more than maxEntries, whose
+// entries the decoder would compare with each other.
 func malformed(node *yaml.Node, top bool) []error {
 	if node.Kind == yaml.ScalarNode && node.ShortTag() == "!!null" {
 		return []error{fmt.Errorf("line %d: must have a value", node.Line)}
@@ -115,11 +114,10 @@ func malformed(node *yaml.Node, top bool) []error {
 	return out
 }
 
-// wrongType matches what the decoder says about a value of another type.
+// wrongType matches the decoder's error about a value of another type.
 var wrongType = regexp.MustCompile("^(line \\d+: )cannot unmarshal !!\\w+ (`.*` )?into (.*)$")
 
-// kinds says in the terms of YAML what the Go types are. A type that is not named is that
-// of a text.
+// kinds describes the Go types in YAML terms. Other types are texts.
 var kinds = map[string]string{
 	"programs.Program":    "a program, with fields such as program and images",
 	"[]programs.Variable": "a list of variables, each with name and value",
@@ -131,7 +129,7 @@ var kinds = map[string]string{
 	"bool":                "true or false",
 }
 
-// fieldErrors rewrites what the decoder says about Go types for people who write YAML.
+// fieldErrors rewrites the decoder's errors about Go types for people who write YAML.
 func fieldErrors(err error) error {
 	var types *yaml.TypeError
 	if !errors.As(err, &types) {
@@ -159,7 +157,7 @@ func lineOf(program *yaml.Node, field string) int {
 	return program.Line
 }
 
-// twice returns the errors about names, images and executables that two programs have.
+// twice returns errors about names, images and executables that two programs have.
 func twice(programs []Program, list *yaml.Node) []error {
 	var out []error
 	for _, key := range []struct {

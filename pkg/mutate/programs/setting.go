@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// Setting is one thing that a command line says, in one or more of its elements.
+// Setting is one setting of a command line, in one or more of its elements.
 type Setting struct {
 	// Name has no dashes: tls-cert-file of --tls-cert-file=X and of -tls-cert-file X,
 	// ssl_cert_file of -c ssl_cert_file=X.
 	Name string
-	// Value is empty and Bare true if the setting has none, as --tls.
+	// Value is empty and Bare true if the setting has no value, as --tls.
 	Value string
 	Bare  bool
-	// Elements are those of the command line.
+	// Elements are the elements of the command line.
 	Elements []string
 	// Certificate is true if the value leads to the certificate.
 	Certificate bool
 }
 
-// Settings returns what the flags say, with the placeholders replaced.
+// Settings returns the settings of the flags, with the placeholders replaced.
 func Settings(flags []string, replace func(string) string) []Setting {
 	var out []Setting
 	for i := 0; i < len(flags); i++ {
@@ -64,8 +64,8 @@ func Undashed(flag string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(flag, "-"), "-")
 }
 
-// common are flags and variables by which programs that are in no table often take
-// their certificate.
+// common are flags and variables with which unknown programs often take their
+// certificate.
 var common = []string{
 	"tls-cert-file", "tls-private-key-file", "tls-key-file", "tls-cert", "tls-key", "tls-crt", "tls-certificate", "tls-cert-path", "tls-key-path",
 	"tlscert", "tlskey", "tlsCertFile", "tlsKeyFile", "tls-cert-dir", "tls-certs-dir", "tls.cert", "tls.key", "tls.cert-file", "tls.key-file",
@@ -77,11 +77,11 @@ var common = []string{
 	"SERVER_SSL_CERTIFICATE", "SERVER_SSL_KEY_STORE", "SERVER_SSL_BUNDLE", "ASPNETCORE_Kestrel__Certificates__Default__Path",
 }
 
-// telling matches names that are about certificates whatever the program is.
+// telling matches names that are about certificates in any program.
 var telling = regexp.MustCompile(`(?i)cert|crt|tls|ssl|https|pem`)
 
-// spellings returns the names of flags and variables, without dashes, by which the programs
-// and others take their certificate.
+// spellings returns the names of flags and variables, without dashes, with which the
+// programs and others take their certificate.
 func spellings(list []Program) map[string]bool {
 	out := map[string]bool{}
 	for _, name := range common {

@@ -17,8 +17,8 @@ type Table struct {
 	spellings    map[string]bool
 }
 
-// newTable returns the table of the programs. Later programs win where several have an
-// image or an executable.
+// newTable returns the table of the programs. If several have the same image or executable,
+// the last one wins.
 func newTable(list []Program) Table {
 	t := Table{programs: list, byImage: map[string]int{}, byExecutable: map[string]int{}, spellings: spellings(list)}
 	for i := range list {
@@ -67,8 +67,8 @@ func (t Table) at(index map[string]int, key string) (*Program, bool) {
 	return &t.programs[i], true
 }
 
-// ByArguments returns the programs that the arguments of a command line, without its
-// executable, are those of; see Program.Arguments.
+// ByArguments returns the programs that match the arguments of a command line, without its
+// executable; see Program.Arguments.
 func (t Table) ByArguments(args []string) []*Program {
 	var out []*Program
 	for i := range t.programs {
@@ -85,11 +85,11 @@ func (t Table) ByArguments(args []string) []*Program {
 	return out
 }
 
-// leastArguments is how many of a program's Arguments a container must have.
+// leastArguments is the number of a program's Arguments that a container must have.
 const leastArguments = 2
 
-// isFlag reports whether an argument is the flag, with one dash or two, and with a value or
-// not.
+// isFlag reports whether an argument is the flag, with one dash or two, with or without a
+// value.
 func isFlag(arg, flag string) bool {
 	name, _, _ := strings.Cut(arg, "=")
 	return strings.HasPrefix(name, "-") && Undashed(name) == Undashed(flag)
@@ -104,9 +104,10 @@ func Untagged(image string) string {
 	return image
 }
 
-// With returns the table with more programs. One with the name of a program of t replaces
-// it, and one with an image or an executable of a program of t takes it over. It is an error
-// if files of the same name differ, because the containers of a pod share them.
+// With returns the table with more programs. A program with the same name as one of t
+// replaces it, and takes precedence for the images and executables that it shares with t. It
+// returns an error if files of the same name differ, because the containers of a pod share
+// them.
 func (t Table) With(more Table) (Table, error) {
 	var list []Program
 	for _, p := range t.programs {
@@ -122,7 +123,7 @@ func (t Table) With(more Table) (Table, error) {
 }
 
 // sameFiles returns an error if files of the same name differ: the containers of a pod share
-// a volume, and the API server refuses one with two files of the same name.
+// a volume, and the API server rejects one with two files of the same name.
 func sameFiles(list []Program) error {
 	type file struct{ program, field, content string }
 	first := map[string]file{}

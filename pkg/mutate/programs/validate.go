@@ -19,21 +19,20 @@ import (
 // mistake is what is wrong in a field of a program.
 type mistake struct{ field, detail string }
 
-// Placeholders of files, and of their directory. Those of formats are further ones: see
-// Placeholder.
+// Placeholders of files and of their directory. Each format has one too: see Placeholder.
 const (
 	Cert = "{cert}"
 	Key  = "{key}"
 	CA   = "{ca}"
 	Dir  = "{dir}"
-	// Password is that of files which have one.
+	// Password is the password of files that have one.
 	Password = "{password}"
 )
 
 // Placeholder returns the placeholder of the first file of the format.
 func Placeholder(f *formats.Format) string { return "{" + f.Name + "}" }
 
-// placeholders are all, and serving those by one of which a program finds its certificate.
+// placeholders lists all, and serving those with which a program finds its certificate.
 var placeholders, serving = func() (all, serving []string) {
 	all, serving = []string{Cert, Key, CA}, []string{Cert}
 	for f := range formats.Asked().Formats() {
@@ -48,7 +47,7 @@ var placeholders, serving = func() (all, serving []string) {
 var (
 	programName = regexp.MustCompile(`^[a-z0-9]([a-z0-9._-]*[a-z0-9])?$`)
 	imageName   = regexp.MustCompile(`^[a-z0-9]+([._-]+[a-z0-9]+)*(/[a-z0-9]+([._-]+[a-z0-9]+)*)?$`)
-	// executableName leaves out what a path or an option could be.
+	// executableName excludes paths and options.
 	executableName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._+-]*$`)
 	fileName       = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?$`)
 	variableName   = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.-]*$`)
@@ -61,17 +60,17 @@ var (
 const maxConfig = 4 << 10
 
 // tooGeneral are executables that run all kinds of programs, and names that many programs
-// have, so that they say nothing.
+// have, which identify none.
 var tooGeneral = []string{
 	"sh", "bash", "ash", "dash", "busybox", "java", "python", "python3", "node", "ruby", "php", "perl", "dotnet",
 	"env", "tini", "dumb-init", "exec", "sudo", "su", "npm", "npx", "yarn", "pnpm", "server", "app", "main", "manager", "controller", "operator", "start", "run", "serve",
 }
 
 // IsGeneral reports whether an executable runs all kinds of programs or has a name that many
-// programs have, so that it does not say which program it is.
+// programs have, so that it does not identify a program.
 func IsGeneral(executable string) bool { return slices.Contains(tooGeneral, path.Base(executable)) }
 
-// mistakes returns what is wrong with the program by itself.
+// mistakes returns what is wrong with the program, regardless of others.
 func (p *Program) mistakes() []mistake {
 	var out []mistake
 	add := func(field, format string, args ...any) {
@@ -132,7 +131,7 @@ func (p *Program) checkTakes(add func(field, format string, args ...any)) {
 	}
 }
 
-// checkVersion checks what goes with an entry that can be given only.
+// checkVersion checks the fields that require flags or env.
 func (p *Program) checkVersion(add func(field, format string, args ...any)) {
 	switch {
 	case p.Since == "":
@@ -156,8 +155,8 @@ func (p *Program) checkVersion(add func(field, format string, args ...any)) {
 	}
 }
 
-// checkMount checks what is only for programs that are recognized by their arguments, and the
-// directory in which the files are mounted besides.
+// checkMount checks the fields for programs that are recognized by their arguments, and the
+// additional directory for the files.
 func (p *Program) checkMount(add func(field, format string, args ...any)) {
 	for _, a := range p.Arguments {
 		if !strings.HasPrefix(a, "--") || !fileName.MatchString(a[2:]) {
@@ -167,7 +166,7 @@ func (p *Program) checkMount(add func(field, format string, args ...any)) {
 	if n := len(p.Arguments); n > 0 && (n < leastArguments || !p.Moves) {
 		add("arguments", "must be at least %d, and with ports and moves: true", leastArguments)
 	}
-	if p.Mount != "" && !mountPath.MatchString(p.Mount) { // elsewhere it could hide, or bring, what is run
+	if p.Mount != "" && !mountPath.MatchString(p.Mount) { // another directory could hide or add executables
 		add("mount", "%q: must be a directory below /tmp, such as /tmp/certs", p.Mount)
 	}
 }

@@ -6,20 +6,20 @@ import (
 	"strings"
 )
 
-// Fit says whether an image has a version of a program that takes its certificate as the
-// program's entry says.
+// Fit is whether an image has a version of a program that takes its certificate as in the
+// program's entry.
 type Fit int
 
 // The values of Fit.
 const (
 	FitYes     Fit = iota // it is new enough, or every version does
-	FitUnknown            // its tag does not say the version
+	FitUnknown            // its tag does not show the version
 	FitNo                 // it is older
 )
 
 // Fits reports whether the image has a version of the program that takes its certificate as
-// the entry says. The tag of an image that is not the program's own, but has its executable,
-// says nothing about it.
+// in the entry. The tag of another image with the program's executable does not show the
+// version.
 func (t Table) Fits(p *Program, image string) Fit {
 	if p.Since == "" {
 		return FitYes
@@ -56,12 +56,12 @@ func versionOf(tag string) []int {
 	return out
 }
 
-// newest is a number above the first one of every version. A tag with such a number is a date
+// newest is larger than the first number of every version. A tag with such a number is a date
 // or a hash.
 const newest = 1000
 
-// compare returns whether a version is at least the other. One that is shorter, as 6 is for
-// 6.2, is the newest of its kind, which nothing tells about.
+// compare returns whether a version is at least the other. It returns FitUnknown for a shorter
+// one, as 6 is for 6.2: it is the newest of its series, which may be older or not.
 func compare(have, least []int) Fit {
 	if len(have) == 0 || have[0] >= newest && least[0] < newest {
 		return FitUnknown

@@ -13,15 +13,15 @@ import (
 )
 
 const (
-	// pairVolume is the volume with the pair, for the proxy alone, and tokenVolume an
-	// empty one. A number is appended to a name that is taken.
+	// pairVolume is the volume with the pair, which only the proxy mounts, and tokenVolume
+	// an empty one. A number is appended if the name is taken.
 	pairVolume  = api.ProxyContainer
 	tokenVolume = api.ProxyContainer + "-token"
 	// tokenDirectory is where the API server mounts the token of the pod's ServiceAccount,
 	// unless something is mounted there.
 	tokenDirectory = "/var/run/secrets/kubernetes.io/serviceaccount"
-	// user is the user of the proxy in pods whose user is root; elsewhere it is that of
-	// the pod or of the image, because some platforms assign users.
+	// user is the user of the proxy in pods whose user is root; otherwise the pod or the
+	// image sets it, because some platforms assign users.
 	user = 65532
 )
 
@@ -39,10 +39,10 @@ func extend(proxy api.Proxy, wanted []api.ProxyListener, patch podpatch.Patch) p
 
 func listenFlag(l api.ProxyListener) string { return api.ProxyFlagListen + "=" + l.String() }
 
-// create appends the operations that add the proxy, after all other init containers: it does
-// not delay them, and they keep their places.
+// create appends the operations that add the proxy, after all other init containers, so that
+// it does not delay them and they keep their indexes.
 func (w Wanted) create(wanted []api.ProxyListener, patch podpatch.Patch) podpatch.Patch {
-	// The user of the proxy is not known, and nothing else mounts the volume: all may read it.
+	// The user of the proxy is not known, and nothing else mounts the volume: all users may read it.
 	pair := volume.New(w.Pod, pairVolume, []corev1.VolumeProjection{w.Pair.Source(0)}, volume.ModeAll)
 	// The cluster autoscaler keeps nodes for pods with an emptyDir that is not in memory.
 	token := corev1.Volume{Name: volume.FreeName(w.Pod, tokenVolume)}
@@ -53,7 +53,7 @@ func (w Wanted) create(wanted []api.ProxyListener, patch podpatch.Patch) podpatc
 }
 
 // pull appends the operations that let the kubelet pull the image of the proxy. The API server has
-// added those of the ServiceAccount before, if the pod had none.
+// already added the pull secrets of the ServiceAccount if the pod had none.
 func (w Wanted) pull(patch podpatch.Patch) podpatch.Patch {
 	have := w.Pod.Spec.ImagePullSecrets
 	var missing []corev1.LocalObjectReference
@@ -77,8 +77,8 @@ func (w Wanted) container(wanted []api.ProxyListener, pair, token string) corev1
 	for _, l := range wanted {
 		args = append(args, listenFlag(l))
 	}
-	// It listens once it has loaded the certificate. Until then the next container waits, and
-	// nothing of the program is asked, which would wait for that container.
+	// The proxy listens once it has loaded the certificate. Until then the next container waits,
+	// so the probe must not depend on the program, which has not started yet.
 	listens := corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(wanted[0].Port)}}
 	return corev1.Container{
 		Name: api.ProxyContainer, Image: w.Image, ImagePullPolicy: corev1.PullIfNotPresent,
@@ -113,10 +113,10 @@ func security(pod *corev1.Pod) *corev1.SecurityContext {
 	return s
 }
 
-// declare appends the operations that declare the names of the proxy's ports at ordinary
-// containers. What a container declares is for information, so the proxy may listen there;
-// and before Kubernetes 1.33, EndpointSlices are not filled from native sidecars. Of several
-// containers it is the one with the program's port.
+// declare appends the operations that declare the names of the proxy's ports on ordinary
+// containers, if possible on the one with the program's port. Before Kubernetes 1.33, ports of
+// native sidecars are not added to EndpointSlices. Declared ports are only informational, so
+// the proxy may listen on them.
 func (w Wanted) declare(wanted []api.ProxyListener, patch podpatch.Patch) podpatch.Patch {
 	byContainer := make([][]corev1.ContainerPort, len(w.Pod.Spec.Containers))
 	for _, l := range wanted {

@@ -11,23 +11,22 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/rules"
 )
 
-// firstPort is the number from which the proxy takes its ports: the first for the
-// administrator's, the next for those of the Services. It is fixed, because a NetworkPolicy
-// may have to name it. It is above the ports of the system and of the usual programs and
-// meshes, and below 30000: node ports come from there, and clients' own ports from 32768, one
-// of which could be in use when the proxy starts to listen.
+// firstPort is the first of the proxy's ports: it is the administration port, and those of the
+// Services follow. It is fixed, because a NetworkPolicy may have to name it. It is above the
+// ports of the system and of common programs and meshes, and below 30000: node ports start
+// there, and ephemeral ports at 32768, one of which could be in use when the proxy starts.
 const firstPort = 15443
 
 // FirstPort is where the proxy of a pod listens for the first port of its Services, if no container declares it.
 const FirstPort = firstPort + 1
 
-// listeners returns on which ports the proxy is to listen, and why on no others. Those of the
-// proxy that is there keep their number.
+// listeners returns the listeners of the proxy, and why it does not listen on other ports. An
+// existing proxy keeps its port numbers.
 func (w Wanted) listeners(proxy api.Proxy) (out []api.ProxyListener, notes []rules.Note) {
 	var refused []refusedPorts
 	next := w.freePorts(proxy)
 	if proxy.Container == nil {
-		next() // the administrator's
+		next() // the administration port
 	}
 	for _, p := range w.Ports {
 		upstream, reason := w.upstreamOf(p.ProxyPort)
@@ -62,8 +61,8 @@ type refusedPorts struct {
 	names  []string
 }
 
-// freePorts returns a function that returns one number after another that no container
-// declares and nothing forwards to.
+// freePorts returns a function that returns successive port numbers that no container declares
+// and no listener forwards to.
 func (w Wanted) freePorts(proxy api.Proxy) func() int32 {
 	taken := map[int32]bool{}
 	for _, list := range [][]corev1.Container{w.Bare.Spec.InitContainers, w.Bare.Spec.Containers} {
@@ -93,8 +92,8 @@ func (w Wanted) freePorts(proxy api.Proxy) func() int32 {
 	}
 }
 
-// upstreamOf returns the number of the program's port to which the proxy forwards, or why it
-// does not.
+// upstreamOf returns the number of the program's port to which the proxy forwards, or why there
+// is none.
 func (w Wanted) upstreamOf(p api.ProxyPort) (int32, rules.Reason) {
 	target := p.UpstreamPort()
 	var ofTCP, ofOther int32

@@ -10,7 +10,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Port is a port of the Services that asks for a proxy.
+// Port is a port of the Services that requests a proxy.
 type Port struct {
 	api.ProxyPort
 	H2 bool // its clients speak HTTP/2
@@ -19,14 +19,14 @@ type Port struct {
 // Targets are the targetPorts of a Service that serve TLS in a pod.
 type Targets struct {
 	// Asked are those for which the pod gets a proxy, and Own those on which a program of the pod
-	// is to serve it itself.
+	// must serve TLS itself.
 	Asked []Port
 	Own   []intstr.IntOrString
-	// Declared are those of Own whose name would ask for a proxy, but a container declares it.
+	// Declared are those of Own whose name would request a proxy, but a container declares it.
 	Declared []string
 }
 
-// TargetsOf returns the Service's targetPorts that serve TLS in the pod, which is without its
+// TargetsOf returns the Service's targetPorts that serve TLS in the pod; pod is without its
 // proxy.
 func TargetsOf(svc *corev1.Service, pod *corev1.Pod) Targets {
 	var t Targets
@@ -47,16 +47,16 @@ func TargetsOf(svc *corev1.Service, pod *corev1.Pod) Targets {
 	return t
 }
 
-// Declares reports whether a container that runs as long as the pod does declares a TCP
-// port of that name.
+// Declares reports whether a running container of the pod (api.RunningContainers) declares a
+// TCP port with the name.
 func Declares(pod *corev1.Pod, name string) bool {
 	set := api.PortSetOf([]intstr.IntOrString{intstr.FromString(name)})
 	return slices.ContainsFunc(api.RunningContainers(pod), func(c api.ContainerRef) bool { return c.DeclaresAny(set) })
 }
 
-// Without returns the pod as it is without its proxy, so that a second pass decides as
-// the first did: the proxy's container and volumes are empty, and the names of its ports are
-// not declared. Every other container has the same place in its list.
+// Without returns the pod without its proxy, so that a second pass decides like the first: the
+// proxy's container and volumes are empty, and the names of its ports are not declared. The
+// other containers keep their indexes.
 func Without(pod *corev1.Pod) *corev1.Pod {
 	proxy, _, ok := proxyOf(pod)
 	if !ok {
@@ -82,8 +82,7 @@ func Without(pod *corev1.Pod) *corev1.Pod {
 	return &out
 }
 
-// isProxyPort reports whether a port that a container declares is one on which the proxy
-// listens.
+// isProxyPort reports whether the proxy listens on a port that a container declares.
 func isProxyPort(proxy api.Proxy, p corev1.ContainerPort) bool {
 	return slices.ContainsFunc(proxy.Listeners, func(l api.ProxyListener) bool { return l.Name == p.Name && l.Port == p.ContainerPort })
 }

@@ -12,12 +12,12 @@ import (
 // defaults are [api.DefaultProxyResources].
 var defaults, _ = api.ParseProxyResources(api.DefaultProxyResources)
 
-// shared are the resources by which a pod has its class of service.
+// shared are the resources that determine a pod's quality of service class.
 var shared = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 
-// resources returns the resources of the proxy: what is said in any case, and otherwise what keeps
-// the pod's class of service and what a ResourceQuota or a HorizontalPodAutoscaler demands of each
-// container, if it does of the pod's own. What the pod asks for as a whole is for all its
+// resources returns the resources of the proxy: the configured ones, and otherwise those that keep
+// the pod's quality of service class and that a ResourceQuota or a HorizontalPodAutoscaler requires
+// of each container, if the pod's own containers have them. Pod-level resources are for all
 // containers, and may leave no room for more.
 func (w Wanted) resources() corev1.ResourceRequirements {
 	var out corev1.ResourceRequirements

@@ -1,6 +1,6 @@
-// Package sidecar adds to a pod the proxy for which Services ask: a native sidecar that terminates TLS
-// on ports of its own and forwards to ports of the pod's programs. It is pure. Package
-// [github.com/servingcert/servingcert/pkg/proxy] is what runs in it.
+// Package sidecar adds to a pod the proxy that Services request: a native sidecar that terminates TLS
+// on its own ports and forwards to ports of the pod's programs. It is pure. The proxy itself is package
+// [github.com/servingcert/servingcert/pkg/proxy].
 //
 //	asked := sidecar.TargetsOf(service, sidecar.Without(pod)).Asked
 //	patch, proxy, notes := sidecar.Wanted{Pod: pod, Bare: sidecar.Without(pod), Ports: asked}.Add(nil)
@@ -19,31 +19,31 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/volume"
 )
 
-// Wanted is the proxy that a pod is to have.
+// Wanted is the proxy that a pod should have.
 type Wanted struct {
-	// Pod is the pod, and Bare what [Without] returns for it.
+	// Pod is the pod, and Bare the result of [Without] for it.
 	Pod, Bare *corev1.Pod
-	// Ports are those that ask for a proxy.
+	// Ports are the ports that request a proxy.
 	Ports []Port
-	// Own are the targetPorts on which the pod's programs serve TLS themselves, and ServesTLS
-	// reports whether a program does on a port, because of what it was given.
+	// Own are the targetPorts on which the pod's programs serve TLS themselves. ServesTLS reports
+	// whether a program serves TLS on a port because of an injection.
 	Own       []intstr.IntOrString
 	ServesTLS func(port int32) bool
 	// ProxyProtocol are the ports of programs to which a new listener sends a header of the PROXY
 	// protocol.
 	ProxyProtocol []int32
 	Pair          volume.Pair
-	Image         string // empty if it is not known
-	// PullSecrets are the names of Secrets with which the kubelet may pull it.
+	Image         string // may be empty
+	// PullSecrets are the names of pull secrets for the image.
 	PullSecrets []string
-	// Resources are those that a new proxy has in any case, and Amounts those that it gets if the
-	// pod's containers have any, in the place of api.DefaultProxyResources.
+	// Resources are always set on a new proxy. Amounts are set if the pod's containers have any,
+	// instead of api.DefaultProxyResources.
 	Resources, Amounts corev1.ResourceRequirements
 }
 
-// Add appends the operations that add the proxy, or what a proxy that is there lacks, and returns
-// its container and why it does not listen on some ports. If it is to listen on none, there is no
-// container and at least one note.
+// Add appends the operations that add the proxy, or the missing parts of an existing one, and
+// returns its container, and notes about ports on which it does not listen. If it listens on none,
+// there is no container and at least one note.
 func (w Wanted) Add(patch podpatch.Patch) (podpatch.Patch, api.ContainerRef, []rules.Note) {
 	proxy, ends, exists := proxyOf(w.Pod)
 	if note, refused := w.refuse(proxy, exists); refused {
@@ -66,9 +66,9 @@ func (w Wanted) Add(patch podpatch.Patch) (podpatch.Patch, api.ContainerRef, []r
 	return w.declare(wanted, w.pull(patch)), proxy.ContainerRef, notes
 }
 
-// proxyOf returns the proxy of the pod, or false if there is none. ends: a webhook that was built
-// before native sidecars has removed restartPolicy, so that it is an init container, which would
-// have to end.
+// proxyOf returns the proxy of the pod, or false if there is none. ends: a webhook that does not
+// know native sidecars has removed restartPolicy, so that the proxy is an init container, which
+// would have to end.
 func proxyOf(pod *corev1.Pod) (proxy api.Proxy, ends, exists bool) {
 	if proxy, exists = api.ProxyOf(pod); exists {
 		return proxy, false, true
@@ -84,8 +84,8 @@ func proxyOf(pod *corev1.Pod) (proxy api.Proxy, ends, exists bool) {
 	return proxy, true, exists
 }
 
-// Unused returns a note about the ports to which a header of the PROXY protocol is asked for, and
-// no listener sends it; nothing if there are none.
+// Unused returns a note about the ports for which a header of the PROXY protocol was requested but
+// no listener sends it; nil if there are none.
 func Unused(ports []int32, listeners []api.ProxyListener) []rules.Note {
 	var unused []string
 	for _, port := range ports {
@@ -99,7 +99,7 @@ func Unused(ports []int32, listeners []api.ProxyListener) []rules.Note {
 	return []rules.Note{{Reason: rules.ProxyProtocolUnused, Detail: rules.List(unused)}}
 }
 
-// refusal keeps the proxy out of a pod, or leaves one that is there as it is.
+// refusal is a reason to add no proxy, or not to change an existing one.
 type refusal struct {
 	reason  rules.Reason
 	applies func(w Wanted, proxy api.Proxy, exists bool) bool
@@ -117,7 +117,7 @@ var refusals = []refusal{
 	{rules.ProxyNoImage, func(w Wanted, _ api.Proxy, exists bool) bool { return !exists && w.Image == "" }},
 }
 
-// refuse returns why nothing is added for any port, or false.
+// refuse returns why no port is added, or false.
 func (w Wanted) refuse(proxy api.Proxy, exists bool) (rules.Note, bool) {
 	for _, check := range refusals {
 		if check.applies(w, proxy, exists) {
@@ -127,7 +127,7 @@ func (w Wanted) refuse(proxy api.Proxy, exists bool) (rules.Note, bool) {
 	return rules.Note{}, false
 }
 
-// servesPair reports whether the proxy has the pair that was chosen for the pod.
+// servesPair reports whether the proxy mounts the pair that was chosen for the pod.
 func (w Wanted) servesPair(proxy api.Proxy) bool {
 	return slices.ContainsFunc(w.Pod.Spec.Volumes, func(v corev1.Volume) bool {
 		return v.Projected != nil && w.Pair.In(v.Projected.Sources) && volume.Mounted(proxy.Container, v.Name, api.DefaultMountPath)

@@ -10,12 +10,12 @@ import (
 	"github.com/servingcert/servingcert/pkg/formats"
 )
 
-// bundle returns the source of a volume with the CA bundle, in a file of that name: the
-// ConfigMap of the namespace, or the cluster's ClusterTrustBundle if trustBundle. Without
-// required, the pod starts also if there is none.
+// bundle returns the source of a volume with the CA bundle in a file: the ConfigMap of the
+// namespace, or the cluster's ClusterTrustBundle if trustBundle. If it is not required, the
+// pod also starts without it.
 //
-// The ClusterTrustBundle is projected by its signer: of one that is projected by name and
-// has a signer, kubelets use what they read up to 5 minutes ago (kubernetes#141439).
+// The ClusterTrustBundle is projected by its signer: kubelets cache one that has a signer and
+// is projected by name for up to 5 minutes (kubernetes#141439).
 func bundle(path string, trustBundle, required bool) corev1.VolumeProjection {
 	if trustBundle {
 		signer := api.SignerName
@@ -31,8 +31,8 @@ func bundle(path string, trustBundle, required bool) corev1.VolumeProjection {
 	}}
 }
 
-// hasBundle reports whether a source of a volume has the CA bundle in a file of that
-// name, from either object: the webhook's flag may have changed since the first pass.
+// hasBundle reports whether a source of a volume has the CA bundle in the file, from either
+// object: the webhook's flag may have changed since the first pass.
 func hasBundle(s corev1.VolumeProjection, path string) bool {
 	if b := s.ClusterTrustBundle; b != nil {
 		byName := b.Name != nil && *b.Name == api.TrustBundleName
@@ -49,9 +49,8 @@ func hasBundle(s corev1.VolumeProjection, path string) bool {
 	return slices.Contains(s.ConfigMap.Items, corev1.KeyToPath{Key: api.BundleKey, Path: path})
 }
 
-// public returns the source of the files with the public roots too, which only the ConfigMap of
-// the namespace has. It is required: a program that is told to trust a file that is missing
-// trusts nothing.
+// public returns the source of the files that include the public roots, which only the ConfigMap
+// of the namespace has. It is required: a program whose trust file is missing trusts nothing.
 func public() corev1.VolumeProjection {
 	return corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{
 		LocalObjectReference: corev1.LocalObjectReference{Name: api.BundleName},
@@ -59,7 +58,7 @@ func public() corev1.VolumeProjection {
 	}}
 }
 
-// hasPublic reports whether a source of a volume is one that public returns, or has more.
+// hasPublic reports whether a source of a volume has at least what public returns.
 func hasPublic(s corev1.VolumeProjection) bool {
 	return s.ConfigMap != nil && s.ConfigMap.Name == api.BundleName && !isTrue(s.ConfigMap.Optional) &&
 		projects(s.ConfigMap.Items, formats.PublicBundleFile) && projects(s.ConfigMap.Items, formats.PublicTruststoreFile)

@@ -10,18 +10,18 @@ import (
 	"github.com/servingcert/servingcert/pkg/formats"
 )
 
-// Files are those that programs need beside the pair and the CA bundle.
+// Files are the files that programs need in addition to the pair and the CA bundle.
 type Files struct {
 	Files   map[string]string // by name in the directory: a key of the Secret, or ca.crt
 	Config  map[string]string // contents, by name in the directory
-	Formats formats.Set       // whose files are in the directory too
+	Formats formats.Set       // formats whose files are in the directory
 }
 
-// projected is one file of a volume: a key of the Secret, the CA bundle, or, with an
-// annotation, what the annotation holds.
+// projected is one file of a volume: a key of the Secret, the CA bundle, or the value of an
+// annotation.
 type projected struct{ path, key, annotation string }
 
-// paths returns the files in the order in which a volume has them.
+// paths returns the files in the order of the volume.
 func (f Files) paths() []projected {
 	if f.Formats == 0 && len(f.Files)+len(f.Config) == 0 {
 		return nil // most programs need nothing more
@@ -39,7 +39,7 @@ func (f Files) paths() []projected {
 	return out
 }
 
-// further returns the sources of the further files, beside that of the pair.
+// further returns the sources of the further files that are not in the pair's source.
 func (c Contents) further() []corev1.VolumeProjection {
 	var out []corev1.VolumeProjection
 	for _, p := range c.Files.paths() {

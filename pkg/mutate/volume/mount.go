@@ -10,7 +10,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/rules"
 )
 
-// obstacle keeps the files out of a container. find returns what exactly was found, or false.
+// obstacle prevents the injection of files into a container. find returns a detail, or false.
 type obstacle struct {
 	reason rules.Reason
 	find   func(pod *corev1.Pod, c *corev1.Container, volume, dir string) (detail string, found bool)
@@ -33,8 +33,8 @@ var obstacles = []obstacle{
 	}},
 }
 
-// Obstacle returns why the volume cannot be mounted at the directory of the container, and what
-// exactly was found, or "".
+// Obstacle returns why the volume cannot be mounted at the directory of the container, and a
+// detail, or "".
 func Obstacle(pod *corev1.Pod, c *corev1.Container, volume, dir string) (reason rules.Reason, detail string) {
 	for _, o := range obstacles {
 		if detail, found := o.find(pod, c, volume, dir); found {
@@ -44,9 +44,9 @@ func Obstacle(pod *corev1.Pod, c *corev1.Container, volume, dir string) (reason 
 	return "", ""
 }
 
-// Occupied returns what keeps the volume, which is mounted at own, from being mounted at a further
-// directory of the container, or "": own itself, or a mount of the container's owner there, below
-// it, or above it if nothing can be created in that.
+// Occupied returns what prevents the volume, which is mounted at own, from being mounted at a
+// further directory of the container, or "": own itself, or a mount of the container's owner at
+// dir, below it, or above it if nothing can be created there.
 func Occupied(pod *corev1.Pod, c *corev1.Container, volume, own, dir string) string {
 	if own == dir || below(own, dir) || below(dir, own) {
 		return own

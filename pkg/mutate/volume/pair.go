@@ -17,24 +17,24 @@ import (
 type Pair struct {
 	Secret string
 	PodKey *PodKey
-	// Host is the directory, with the files in [HostCurrent] of it. Where it is set, nothing
-	// else counts: a static pod can refer to no object of the API.
+	// Host is the directory, whose subdirectory [HostCurrent] has the files. If it is set, the
+	// other fields are ignored: a static pod cannot refer to API objects.
 	Host string
 }
 
-// HostCurrent is what the directory of a store on a node calls the files that hold now: a symbolic
-// link, so that a volume has to be the directory that it is in.
+// HostCurrent is the symbolic link to the current files in the directory of a store on a node. A
+// volume must be the directory that contains it.
 const HostCurrent = "current"
 
-// PodKey is what the volume says of the key that the kubelet makes.
+// PodKey describes the key that the kubelet makes.
 type PodKey struct {
 	Algorithm pki.KeyAlgorithm
-	// Lifetime is the longest of a certificate; zero for the default of Kubernetes, 24 h.
+	// Lifetime is the longest lifetime of a certificate; zero for Kubernetes' default, 24 h.
 	Lifetime time.Duration
 }
 
-// In reports whether the sources have the pair from where it is to come, in files of
-// the usual names.
+// In reports whether the sources have the pair from the right place, in files with the
+// usual names.
 func (p Pair) In(sources []corev1.VolumeProjection) bool {
 	return slices.ContainsFunc(sources, func(s corev1.VolumeProjection) bool {
 		if p.PodKey != nil {
@@ -46,8 +46,8 @@ func (p Pair) In(sources []corev1.VolumeProjection) bool {
 	})
 }
 
-// Source returns the source of a volume with the pair, and with the file of a format that is
-// wanted and comes from the same place.
+// Source returns the source of a volume with the pair, and with the file of a wanted format
+// that comes from the same source.
 func (p Pair) Source(wanted formats.Set) corev1.VolumeProjection {
 	if p.PodKey == nil {
 		return secret(p.Secret, nil, corev1.TLSCertKey, corev1.TLSPrivateKeyKey)

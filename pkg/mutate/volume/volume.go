@@ -1,6 +1,6 @@
-// Package volume says what the volume of a pod that gets a certificate holds: the pair, the CA bundle
-// and what programs need beside them, from which objects; and whether it can be mounted in a
-// container. It is pure.
+// Package volume builds the volume of a pod that gets a certificate: the pair, the CA bundle and the
+// files that programs need, and their sources; and checks whether it can be mounted in a container.
+// It is pure.
 //
 //	contents := volume.Contents{Pair: volume.Pair{Secret: "web-tls"}, Issued: true}
 //	if names := contents.Find(pod); len(names) == 0 {
@@ -26,28 +26,28 @@ const (
 	ModeGroup int32 = 0o440
 )
 
-// Contents are what a volume holds.
+// Contents are the contents of a volume.
 type Contents struct {
-	Pair Pair // zero for none: then it holds the CA bundle alone
+	Pair Pair // zero for none: then it holds only the CA bundle
 	// Issued is true if the CA bundle verifies the pair. Otherwise ca.crt comes from the Secret
-	// of the pair, if the bundle is not asked for.
+	// of the pair, unless Trust is true.
 	Issued bool
-	// Trust is true if the pod asks for the CA bundle, so that it does not start without.
+	// Trust is true if the pod requests the CA bundle, and must not start without it.
 	Trust bool
-	// TrustBundle is true if the CA bundle comes from the ClusterTrustBundle, and not from the
+	// TrustBundle is true if the CA bundle comes from the ClusterTrustBundle instead of the
 	// ConfigMap of the namespace.
 	TrustBundle bool
-	// Public is true if it holds the files with the public roots too, so that the pod does not
-	// start without.
+	// Public is true if it holds the files with the public roots, without which the pod must not
+	// start.
 	Public bool
 	Files  Files
 }
 
-// Find returns the names of the volumes of the pod that already have the files from
-// the right source: the injected one, if this is not the first pass, and those that the
-// user wrote. The mode and the source of ca.crt may differ, because a second volume could
-// not be mounted at the same path. The API server refuses a volume without a name, so such
-// a volume is not used.
+// Find returns the names of the volumes of the pod that already have the files from the
+// right source: the injected one, if this is not the first pass, and those that the user
+// wrote. The mode and the source of ca.crt may differ, because a second volume could not be
+// mounted at the same path. A volume without a name, which the API server rejects, is not
+// used.
 func (c Contents) Find(pod *corev1.Pod) []string {
 	var names []string
 	for i := range pod.Spec.Volumes {
@@ -63,7 +63,7 @@ func (c Contents) Find(pod *corev1.Pod) []string {
 	return names
 }
 
-// in reports whether the sources have all that the volume is to hold.
+// in reports whether the sources have all of the contents.
 func (c Contents) in(sources []corev1.VolumeProjection) bool {
 	if c.Pair != (Pair{}) && !c.Pair.In(sources) {
 		return false
@@ -82,8 +82,8 @@ func (c Contents) in(sources []corev1.VolumeProjection) bool {
 	return true
 }
 
-// Volume returns a new volume with what it is to hold, with a name that is free; see [FreeName].
-// The mode is that of its files, unless they are the node's.
+// Volume returns a new volume with the contents and a free name; see [FreeName]. mode is the mode
+// of its files, unless they are on the node.
 func (c Contents) Volume(pod *corev1.Pod, base string, mode int32) corev1.Volume {
 	if c.Pair.Host == "" {
 		return New(pod, base, c.Sources(), mode)
@@ -114,7 +114,7 @@ func (c Contents) Sources() []corev1.VolumeProjection {
 	return append(out, c.further()...)
 }
 
-// New returns a volume with the sources, with a name that is free; see [FreeName].
+// New returns a volume with the sources and a free name; see [FreeName].
 func New(pod *corev1.Pod, base string, sources []corev1.VolumeProjection, mode int32) corev1.Volume {
 	return corev1.Volume{
 		Name:         FreeName(pod, base),
@@ -122,8 +122,8 @@ func New(pod *corev1.Pod, base string, sources []corev1.VolumeProjection, mode i
 	}
 }
 
-// FreeName returns a name that no volume and no mount of the pod uses: base, or base
-// with a number. It is always the same for the same pod.
+// FreeName returns a name that no volume and no mount of the pod uses: base, or base with a
+// number. It is the same for equal pods.
 func FreeName(pod *corev1.Pod, base string) string {
 	taken := map[string]bool{}
 	take := func(name string) {
