@@ -51,7 +51,7 @@ func TestCAStatusRoundTrips(t *testing.T) {
 	})
 }
 
-// Anything that a person may write is read as a status, which is a stable one.
+// Any data is read as a status without errors, which formats to the same data again.
 func TestParseCAStatusTakesAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		keys := []string{BundleKey, CAGeneration, CANewest, CAPhase, CASince, CANotAfter, CAProblem, CAWarning, CANextGeneration, CAReplaced, CALeaves, CARotation, CARotationOutcome, CAGenerations}

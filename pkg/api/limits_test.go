@@ -32,8 +32,8 @@ func annotated(key, value string) *metav1.ObjectMeta {
 	return &metav1.ObjectMeta{Annotations: map[string]string{key: value}}
 }
 
-// TestTheLengthOfAListIsCheckedBeforeItsEntries: the first entry is wrong too, and an error
-// about it would mean that entries are looked at before the list is known to be short.
+// TestTheLengthOfAListIsCheckedBeforeItsEntries: the first entry is also not valid. An error about it
+// would mean that entries are checked before the length of the list.
 func TestTheLengthOfAListIsCheckedBeforeItsEntries(t *testing.T) {
 	short := strings.Repeat("a,", MaxNames) + "a"
 	for name, tc := range map[string]struct {
@@ -66,8 +66,8 @@ func TestTheLengthOfAListIsCheckedBeforeItsEntries(t *testing.T) {
 	}
 }
 
-// TestHostileAnnotationsCostLittle: annotations as large as the API server takes, and what
-// is done with them allocates less than a few copies of the longest value that is allowed.
+// TestHostileAnnotationsCostLittle: for annotations as large as the API server accepts, less is
+// allocated than a few copies of the longest allowed value.
 func TestHostileAnnotationsCostLittle(t *testing.T) {
 	const bound = 4 * MaxAnnotation * bounded.RaceFactor
 	limits := permissive()
@@ -104,8 +104,8 @@ func TestHostileAnnotationsCostLittle(t *testing.T) {
 	}
 }
 
-// TestRetainedNamesAreTheFirst: of a list that is too long, a Service keeps what there is
-// room for, and its own names in any case.
+// TestRetainedNamesAreTheFirst: a Service keeps the first names of a list that is too long, and
+// always its own names.
 func TestRetainedNamesAreTheFirst(t *testing.T) {
 	for _, n := range []int{MaxNames - 2, MaxNames - 1, 200, 5000} {
 		got := Retained([]*corev1.Service{service(AnnotationExtraDNSNames, listOf(n*16, "n%04d.web.shop.svc"))}, DefaultLimits())
@@ -115,8 +115,8 @@ func TestRetainedNamesAreTheFirst(t *testing.T) {
 	}
 }
 
-// TestCachesHoldTruncatedText: what is kept of a Service is bounded, and is refused as the
-// whole would be.
+// TestCachesHoldTruncatedText: a stripped Service is bounded in size, and is refused like the
+// original.
 func TestCachesHoldTruncatedText(t *testing.T) {
 	svc := service(AnnotationExtraDNSNames, listOf(most, "n%d.web.shop.svc"))
 	svc.Status.Conditions = []metav1.Condition{{Type: ConditionReady, Message: strings.Repeat("x", 1<<20)}}

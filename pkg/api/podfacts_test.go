@@ -41,7 +41,7 @@ func TestExempt(t *testing.T) {
 	}
 }
 
-// TestRequiredNodes: a pod is for Windows if no term of what it requires admits another node.
+// TestRequiredNodes: a pod is for Windows if no term of its node affinity allows another node.
 func TestRequiredNodes(t *testing.T) {
 	is := func(key string, op corev1.NodeSelectorOperator, values ...string) corev1.NodeSelectorRequirement {
 		return corev1.NodeSelectorRequirement{Key: key, Operator: op, Values: values}

@@ -59,7 +59,7 @@ func TestProxyOf(t *testing.T) {
 	}
 }
 
-// TestPortsOfProxiesServeTLS: with such a port, those that say nothing of TLS stay plaintext.
+// TestPortsOfProxiesServeTLS: if there is a proxy's port, ports that do not indicate TLS are plaintext.
 func TestPortsOfProxiesServeTLS(t *testing.T) {
 	port := func(name string, target intstr.IntOrString) corev1.ServicePort {
 		return corev1.ServicePort{Name: name, Port: 80, TargetPort: target}
@@ -75,7 +75,8 @@ func TestPortsOfProxiesServeTLS(t *testing.T) {
 	assert.Equal(t, []intstr.IntOrString{plain}, TLSTargets(svc(port("http", plain), udp)))
 }
 
-// TestReachOfProxies: where the program can be reached, or where a container has the name.
+// TestReachOfProxies: a proxy's port reaches a pod if the program's port does, or if a container
+// declares the name.
 func TestReachOfProxies(t *testing.T) {
 	of := func(kind string, ports ...corev1.ContainerPort) Reach {
 		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Ports: ports}}}}

@@ -69,7 +69,7 @@ func LooksLikeProxyPort(name string) bool {
 	return !asks && proxyLike.MatchString(name)
 }
 
-// MustBeProxyPort is what a name must be to ask for a proxy.
+// MustBeProxyPort describes the names that request a proxy.
 const MustBeProxyPort = "must be " + proxyTLS + "PORT or " + proxyAny + "PORT, where PORT is the number of the program's port, from 1 to 65535, or its name, of at most 8 characters"
 
 // CheckProxyPort returns a *FieldError if the targetPort of a Service's port is meant to request a

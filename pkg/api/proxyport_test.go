@@ -32,8 +32,7 @@ func TestParseProxyPort(t *testing.T) {
 	}
 }
 
-// looksLike are names of targetPorts, and whether they look as if they asked for a proxy, and do
-// not.
+// looksLike maps names of targetPorts to whether they resemble those of a proxy's port but are not.
 var looksLike = map[string]bool{
 	"sc-tls-99999": true, "sc-tls-0": true, "sc-tls-08080": true, "sc-tls-": true, "sc-tls": true, "sc-TLS-8080": true, "sc-tsl-8080": true,
 	"sc-tls8080": true, "sctls-8080": true, "sc-any": true, "scany-8080": true, "cs-tls-8080": true, "s-c-tls-8080": true, "sc-ssl-8080": true,

@@ -26,8 +26,8 @@ import (
 
 var created = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// service is shop/web, which asks for Secret web-tls; pairs of annotations are
-// added.
+// service returns Service shop/web, which requests Secret web-tls, with the given pairs
+// of annotations.
 func service(annotations ...string) *corev1.Service {
 	svc := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{
@@ -45,7 +45,7 @@ func service(annotations ...string) *corev1.Service {
 	return svc
 }
 
-// permissive limits let namespaces team-* and shop ask for more.
+// permissive are limits that let namespaces team-* and shop request more.
 func permissive() Limits {
 	limits := DefaultLimits()
 	limits.PermitDNSSuffixes = []SuffixRule{{"team-*", "teams.example.com"}, {"shop", "apps.example.com"}}
@@ -122,8 +122,8 @@ func TestWants(t *testing.T) {
 	assert.False(t, ok, "a Service that is being deleted asks for nothing")
 }
 
-// A Service asks for formats by their words, and for one of them also with "true"; anything else
-// is a mistake, which does not take back what is right.
+// A Service requests formats by their words, and one of them also with "true". Any other value is an
+// error, which does not affect the valid ones.
 func TestFormatsOf(t *testing.T) {
 	combined, keystore, der, roots := formats.Of(&formats.Combined), formats.Of(&formats.Keystore), formats.Of(&formats.DER), formats.OfRoots()
 	pbmac1 := formats.Of(&formats.PBMAC1)
@@ -155,7 +155,7 @@ func TestFormatsOf(t *testing.T) {
 	}
 }
 
-// The password counts for files that have one, and what is not allowed is nowhere repeated.
+// The password applies only to files that have one, and no error repeats an invalid one.
 func TestPasswords(t *testing.T) {
 	for _, c := range []struct{ formats, password, want, wrong string }{
 		{"keystore.p12", "-", formats.DefaultPassword, ""},
@@ -373,8 +373,8 @@ func drawnName(t *rapid.T) string {
 	return strings.Join(rapid.SliceOfN(label, 1, 3).Draw(t, "labels"), ".") + tail.Draw(t, "tail")
 }
 
-// What is let through is the Service's own or permitted, and the CA that is made
-// for the same limits signs it.
+// Accepted names are the Service's own or permitted, and a CA with the constraints of
+// the same limits permits them.
 func TestWhatIsParsedIsPermittedByTheCA(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	require.NoError(t, err)

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// full says every setting.
+// full sets every setting.
 func full() Settings {
 	return Settings{
 		Containers: []string{"web"}, Mode: ModeEnv, CertFlag: "--cert", KeyFlag: "--key",
@@ -35,7 +35,7 @@ func TestOrTakesWhatIsNotSaid(t *testing.T) {
 	assert.Equal(t, full(), full().Or(Settings{}), "the other says nothing")
 	assert.Equal(t, other, Settings{Containers: []string{}}.Or(other), "an empty list says nothing")
 
-	// Each setting is decided by itself.
+	// Each setting is decided separately.
 	kind := reflect.TypeFor[Settings]()
 	for i := range kind.NumField() {
 		t.Run(kind.Field(i).Name, func(t *testing.T) {
@@ -106,8 +106,7 @@ func TestParseSettingsReadsEveryKey(t *testing.T) {
 	assert.Zero(t, s)
 }
 
-// TestParseSettingsKeepsTheOthers: a value that is wrong is named, and takes nothing else
-// with it.
+// TestParseSettingsKeepsTheOthers: an invalid value is reported, and does not affect the others.
 func TestParseSettingsKeepsTheOthers(t *testing.T) {
 	right := map[string]string{
 		AnnotationContainers: "web", AnnotationMode: "env", AnnotationCertFlag: "--cert", AnnotationKeyFlag: "--key",

@@ -15,8 +15,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// drawnTrustTarget is one as the rotator makes them: of the cluster or of a
-// namespace, with any message.
+// drawnTrustTarget draws a target like the rotator's: cluster-scoped or namespaced,
+// with any message.
 func drawnTrustTarget(t *rapid.T) api.TrustTarget {
 	name := rapid.OneOf(rapid.StringMatching(`[a-z0-9]([-a-z0-9.:]{0,20}[a-z0-9])?`), rapid.Just(api.TrustAllOfKind))
 	return api.TrustTarget{
@@ -51,8 +51,8 @@ func onTheWire(message string) string {
 	return message
 }
 
-// What is written is read back: all of it, or, beyond the bounds, how much is
-// missing.
+// A written status is read back: all of it, or, beyond the bounds, the number of
+// omitted targets.
 func TestTrustStatusReadsBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := drawnTrustStatus(t)
@@ -73,8 +73,8 @@ func TestTrustStatusReadsBack(t *testing.T) {
 	})
 }
 
-// Whatever someone writes into the ConfigMap: nothing of it is lost to a person who
-// reads on, and a count that cannot be read is an error.
+// For any content of the ConfigMap, no line is lost to a person, and a count that cannot
+// be read is an error.
 func TestTrustStatusOfAnything(t *testing.T) {
 	keys := []string{api.TrustTargets, api.TrustHolding, api.TrustPending, api.TrustRefusing, api.TrustLate, api.TrustGrace}
 	rapid.Check(t, func(t *rapid.T) {
@@ -102,7 +102,8 @@ func TestTrustStatusOfAnything(t *testing.T) {
 	})
 }
 
-// What a rotator of before the grace for refusals wrote still says who holds the bundle.
+// The status of a rotator older than the grace for refusals still reports which targets
+// hold the bundle.
 func TestTrustStatusOfAnOlderRotator(t *testing.T) {
 	data := api.TrustStatus{BundleHash: "h", Targets: 3, Holding: 1, Pending: 1, Refusing: 1}.Data()
 	for _, key := range []string{api.TrustSince, api.TrustLate, api.TrustGrace, api.TrustNamespaces} {

@@ -17,7 +17,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// named is a Service of namespace shop that asks for Secret web-tls and was
+// named returns a Service of namespace shop that requests Secret web-tls and was
 // created age after created.
 func named(name string, age time.Duration, annotations ...string) *corev1.Service {
 	svc := service(annotations...)
@@ -25,7 +25,7 @@ func named(name string, age time.Duration, annotations ...string) *corev1.Servic
 	return svc
 }
 
-// refusals returns who has no part, and why.
+// refusals returns which Services are refused, and why.
 func refusals(members []Member) map[string]string {
 	out := map[string]string{}
 	for _, m := range members {
@@ -49,8 +49,8 @@ func TestMergeUnitesNames(t *testing.T) {
 	assert.Equal(t, time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC), wanted.RenewAfter)
 }
 
-// One Service that asks for the key and the chain in one file is enough, unless what
-// it asks for is refused.
+// One Service that requests the key and the chain in one file is enough, unless it is
+// refused.
 func TestMergeCombined(t *testing.T) {
 	asks := []string{AnnotationCombinedPEM, "true"}
 	for name, c := range map[string]struct {
@@ -147,8 +147,8 @@ func TestMergeOfNone(t *testing.T) {
 	assert.Len(t, members, 1)
 }
 
-// A newcomer, whatever it asks for, changes neither the parameters nor the part
-// of those that were there.
+// A newer Service, whatever it requests, changes neither the parameters nor the names
+// of the older ones.
 func TestANewcomerDisturbsNobody(t *testing.T) {
 	limits := permissive()
 	draw := func(t *rapid.T, name string, age time.Duration) *corev1.Service {
@@ -243,8 +243,8 @@ func TestRetained(t *testing.T) {
 	assert.Contains(t, full.DNSNames, "old.shop.svc", "the oldest first")
 }
 
-// One name too many costs a Service that name, whether it has the Secret for itself or
-// shares it, and never the names that it has without asking.
+// If there are too many names, a Service loses the last extra name, whether it shares
+// the Secret or not, but never its default names.
 func TestOneNameTooMany(t *testing.T) {
 	own := []string{"web.shop.svc", "web.shop.svc.cluster.local"}
 	extras := strings.Split(names(99), ",")
@@ -268,7 +268,7 @@ func TestOneNameTooMany(t *testing.T) {
 	assert.Equal(t, full, full.WithRetained([]*corev1.Service{named("x", time.Hour)}, permissive()), "what is asked for validly goes first")
 }
 
-// mergeOf returns what the Services, which are all valid, ask for.
+// mergeOf returns the combined request of the Services, which are all valid.
 func mergeOf(t require.TestingT, services ...*corev1.Service) Wanted {
 	wanted, members, ok := Merge(services, permissive())
 	require.True(t, ok)
@@ -276,8 +276,8 @@ func mergeOf(t require.TestingT, services ...*corev1.Service) Wanted {
 	return wanted
 }
 
-// What is retained of Services, beside what others ask for validly, is never more than
-// there is room for, never less, and from the beginning of each list.
+// The names retained in addition to valid requests fill the room up to MaxNames, and are
+// from the beginning of each list.
 func TestWhatIsRetained(t *testing.T) {
 	limits := permissive()
 	limits.FormerDomains = []string{"old.example"}

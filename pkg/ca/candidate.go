@@ -14,7 +14,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// Candidate is an imported or remote CA that is to be the next generation.
+// Candidate is an imported or remote CA that will be the next generation.
 type Candidate struct {
 	Origin        Origin
 	Root          *x509.Certificate

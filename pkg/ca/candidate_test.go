@@ -17,8 +17,8 @@ func pathLength(n int) func(*x509.Certificate) {
 	return func(c *x509.Certificate) { c.MaxPathLen, c.MaxPathLenZero = n, n == 0 }
 }
 
-// What is imported must be able to issue certificates for servers: otherwise it
-// would be found out when it signs, and nothing can be issued any more.
+// An imported CA must be able to issue server certificates: otherwise the error would
+// only appear when it signs, and nothing could be issued.
 func TestImportsThatCouldNotServe(t *testing.T) {
 	under := func(root authority, change ...func(*x509.Certificate)) map[string][]byte {
 		return importOf(t, root, foreignCA(t, "Example Issuing CA", &root, change...))
@@ -66,7 +66,7 @@ func TestAsManyIntermediatesAsMayBe(t *testing.T) {
 	assert.NoError(t, imported.check(situation(nil).Parameters, start))
 }
 
-// What a CA does not permit is missing wherever in its path that is said.
+// A name is missing if any certificate of the CA's path does not permit it.
 func TestWhatACADoesNotPermit(t *testing.T) {
 	open := foreignCA(t, "Open Root", nil)
 	closed := foreignCA(t, "Closed Root", nil, func(c *x509.Certificate) {
@@ -83,8 +83,8 @@ func TestWhatACADoesNotPermit(t *testing.T) {
 	assert.Empty(t, below(open, noIPs).misses(pki.Constraints{PermittedDNS: []string{"svc"}}))
 }
 
-// A path length anywhere above a key lets it sign no cross-certificate that works:
-// the next generation does without, and every leaf verifies under each anchor.
+// Under a path length, a key cannot sign a valid cross-certificate: the next generation
+// has none, and every leaf verifies under each anchor.
 func TestFollowingAnImportWithPathLengths(t *testing.T) {
 	for name, c := range map[string]struct {
 		root, issuing []func(*x509.Certificate)

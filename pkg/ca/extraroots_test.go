@@ -54,8 +54,8 @@ func manyRoots(t *testing.T, n int) string {
 	return all.String()
 }
 
-// Clients trust the extra roots as well, until they end; a leaf is checked against the
-// CA's alone.
+// Clients also trust the extra roots until they expire; a leaf is checked only against
+// the CA's roots.
 func TestExtraRootsAreInTheBundle(t *testing.T) {
 	s := newScript(t)
 	alone := Decide(s.Situation)
@@ -91,8 +91,8 @@ func TestASuccessionBesideExtraRoots(t *testing.T) {
 	assert.Equal(t, 2, s.state().Signing)
 }
 
-// With the roots of the lost CA kept, the one that replaces it signs only once clients
-// trust both; so no client fails. The webhook goes on meanwhile.
+// If the roots of the lost CA were kept, the replacement signs only once clients trust
+// both, so that no client fails. The webhook works meanwhile.
 func TestALostCAIsReplacedWithoutAGap(t *testing.T) {
 	former := newScript(t)
 	old := former.state().signing().Root
@@ -125,7 +125,7 @@ func TestALostCAIsReplacedWithoutAGap(t *testing.T) {
 	assert.Contains(t, d.Authority.Bundle.Certificates(), old)
 }
 
-// Where nobody kept the roots, waiting would help no client.
+// If the roots were not kept, waiting would help no client.
 func TestALostCAIsReplacedAtOnce(t *testing.T) {
 	s := &script{t, lostCA()}
 	s.ask(api.RotateReplaceLost, "no backup")

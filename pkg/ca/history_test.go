@@ -30,7 +30,8 @@ func TestHistoryIsWhatTheSecretSays(t *testing.T) {
 	}, history[1])
 }
 
-// What has left the CA Secret stays in the history, with when that was seen first.
+// A generation that has left the CA Secret stays in the history, with the time when that
+// was first observed.
 func TestHistoryOfWhatTheSecretForgot(t *testing.T) {
 	o, s := situation(nil), generations(t, 1, 3, 3)
 	seen := publishedAfter(o, s, start, nil)
@@ -54,8 +55,8 @@ func TestHistoryOfWhatTheSecretForgot(t *testing.T) {
 	assert.Equal(t, []bool{true, false}, []bool{again.Generations[2].Retired, again.Generations[3].Retired}, "the one before, and the one of now")
 }
 
-// Somebody who writes into the history while the signer runs changes nothing, and what
-// they wrote before it started does not become what the Secret says.
+// A forged history has no effect while the signer runs, and one that was written before
+// it started does not override the Secret.
 func TestHistoryThatSomebodyChanged(t *testing.T) {
 	o, s := situation(nil), generations(t, 1, 1, 1)
 	last := publishedAfter(o, s, start, nil)
@@ -69,7 +70,7 @@ func TestHistoryThatSomebodyChanged(t *testing.T) {
 	assert.Equal(t, last.Data()[api.CAGenerations], statusOf(o, Decision{State: &s}).Data()[api.CAGenerations])
 }
 
-// A retirement that was seen by nobody has no time.
+// A retirement that no process observed has no time.
 func TestHistoryOfAnUpgrade(t *testing.T) {
 	s := generations(t, 1, 2, 2)
 	s.Generations[0].Retired = true
@@ -93,7 +94,7 @@ func TestHistoryOfALostCA(t *testing.T) {
 	assert.Equal(t, []bool{true, true, false}, []bool{replaced[0].Retired, replaced[1].Retired, replaced[2].Retired})
 }
 
-// However much somebody invents, what the Secret knows has room.
+// However long a forged history is, the generations of the Secret have room.
 func TestInventedHistoryLeavesRoomForTheRealOne(t *testing.T) {
 	o, s := situation(nil), generations(t, 1, 3, 3)
 	invented := &api.CAStatus{}

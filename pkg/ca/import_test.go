@@ -17,14 +17,14 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// authority is a CA that somebody else made.
+// authority is a foreign CA.
 type authority struct {
 	cert *x509.Certificate
 	key  crypto.Signer
 }
 
-// foreignCA makes a CA of another maker, signed by parent or by itself, with a key of
-// another algorithm than ours.
+// foreignCA creates a foreign CA, signed by parent or by itself, with a key of another
+// algorithm than ours.
 func foreignCA(t require.TestingT, name string, parent *authority, change ...func(*x509.Certificate)) authority {
 	return foreignCAWith(t, pki.ECDSAP384, name, parent, change...)
 }
@@ -65,8 +65,8 @@ func importOf(t require.TestingT, root authority, issuer ...authority) map[strin
 	return map[string][]byte{"tls.crt": pki.EncodeCertificates(certs...), "tls.key": key, "ca.crt": pki.EncodeCertificates(root.cert)}
 }
 
-// An intermediate and its root follow by the same road, and what follows them
-// does too: every root in use verifies every leaf.
+// An imported intermediate with its root goes through the same steps, and so does its
+// successor: every root in use verifies every leaf.
 func TestImportFollowsByTheSameRoad(t *testing.T) {
 	root := foreignCA(t, "Example Root", nil)
 	intermediate := foreignCA(t, "Example Issuing CA", &root)
@@ -178,14 +178,14 @@ func crossOf(t require.TestingT, ca, by authority) *x509.Certificate {
 	return cert
 }
 
-// keyed gives a CA the key identifier by which two of one name are told apart.
+// keyed sets the key identifier, which distinguishes two CAs of the same name.
 func keyed(id byte) func(*x509.Certificate) {
 	return func(c *x509.Certificate) { c.SubjectKeyId = []byte{id} }
 }
 
-// As service-ca rotates: the next CA has the name of the one before, which certifies its
-// key. Whoever holds the root of before alone verifies what is served, before and after the
-// imported CA is succeeded by one made here.
+// As service-ca rotates: the next CA has the name of the previous one, which certifies its
+// key. A client that holds only the previous root verifies the served certificates, before
+// and after the imported CA is succeeded by one made here.
 func TestImportWithTheCrossCertificateOfTheCABefore(t *testing.T) {
 	before, now := foreignCA(t, "Signer", nil, keyed(1)), foreignCA(t, "Signer", nil, keyed(2))
 	data := with(importOf(t, now), map[string][]byte{"cross.crt": pki.EncodeCertificates(crossOf(t, now, before))})

@@ -46,7 +46,7 @@ type Interim struct {
 }
 
 // parseInterim returns the interim CA in its Secret; nil if there is none or it cannot
-// be used, and is to be replaced. If the clock is wrong, its expiry is not checked.
+// be used and must be replaced. If the clock is wrong, its expiry is not checked.
 func parseInterim(s Situation) *State {
 	state, err := ParseState(s.Interim)
 	if err != nil || s.ClockErr == nil && state.OutOfTime(s.Now) != (api.CAMessage{}) {

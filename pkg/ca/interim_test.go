@@ -86,8 +86,8 @@ func TestWhenAnInterimCAIsMade(t *testing.T) {
 	}
 }
 
-// The certificate that the webhook has is kept as long as its root is in the bundle that
-// was published last, and clients keep that.
+// The webhook's existing certificate is kept while its root is in the bundle that was last
+// published, which clients keep.
 func TestWhatTheLostCASignedGoesOn(t *testing.T) {
 	before := situation(secretData(t, first(t)))
 	published := Decide(before)
@@ -106,8 +106,8 @@ func TestWhatTheLostCASignedGoesOn(t *testing.T) {
 	assert.True(t, d.Interim.Authority.Reissue.At(leaf.Raw).After(leaf.NotAfter), "it is not replaced before its time")
 }
 
-// After the CA is back, the webhook may serve a certificate of the interim CA for a
-// while: its root stays for as long, and then the interim CA is forgotten.
+// After the CA is restored, the webhook may still serve a certificate of the interim CA:
+// its root stays for as long, and then the interim CA is deleted.
 func TestTheCAIsRestored(t *testing.T) {
 	s, _ := interimOf(t, lostCA())
 	interim := s.Interim
@@ -133,7 +133,8 @@ func TestTheCAIsRestored(t *testing.T) {
 	assert.Nil(t, data)
 }
 
-// A loss that nobody mends: what signs is raised each day, and replaced in time.
+// If the loss is not repaired, the interim CA's mark is raised each day, and the interim
+// CA is replaced in time.
 func TestAnInterimCALastsAsLongAsTheLoss(t *testing.T) {
 	s, _ := interimOf(t, lostCA())
 	first := s.Interim
@@ -148,7 +149,7 @@ func TestAnInterimCALastsAsLongAsTheLoss(t *testing.T) {
 	assert.Equal(t, InterimMake, Decide(s).Interim.Step)
 }
 
-// A clock that is wrong neither ends an interim CA nor takes its root away.
+// A wrong clock neither ends an interim CA nor removes its root.
 func TestAWrongClockEndsNoInterimCA(t *testing.T) {
 	s, before := interimOf(t, lostCA())
 	s.Now, s.ClockErr = start.Add(2*interimDuration), errors.New("ahead")

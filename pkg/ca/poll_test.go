@@ -49,8 +49,8 @@ func TestRequeueAfter(t *testing.T) {
 	assert.Equal(t, pollStopped, at(over.Add(pollStopped)), "one that cannot be needs no haste")
 }
 
-// A process that has just begun to lead has not seen the certificates yet. That
-// is no count of none, all of which are replaced.
+// A process that has just begun to lead has not counted the certificates yet. That must
+// not be taken for zero certificates, all of which are replaced.
 func TestCertificatesThatAreNotCountedYet(t *testing.T) {
 	s := newScript(t)
 	s.ask(api.RotateOverlap, "audit")

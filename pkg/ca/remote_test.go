@@ -11,7 +11,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// at is a remote CA that is a root.
+// at returns the authority, which is a root, as a remote CA.
 func at(root authority) *Candidate {
 	c := NewCandidate(OriginRemote, []*x509.Certificate{root.cert}, root.cert, nil)
 	return &c
@@ -27,8 +27,8 @@ func following(t *testing.T, one, two authority) *script {
 	return s
 }
 
-// While the new CA waits the old one may go on signing: a server that has it may be
-// in the list. The new one signs when it is trusted, and there.
+// While the new CA waits, the old one may still sign: one of the servers may still have
+// it. The new one signs once it is trusted and the remote CA uses it.
 func TestRemoteSignsWhileAnotherWaits(t *testing.T) {
 	one, two := foreignCA(t, "One", nil), foreignCA(t, "Two", nil)
 	s := following(t, one, two)
@@ -47,7 +47,7 @@ func TestRemoteSignsWhileAnotherWaits(t *testing.T) {
 	s.take("")
 }
 
-// What waits and is no longer the remote CA is abandoned: it has signed nothing.
+// A waiting generation that is no longer the remote CA is abandoned: it has signed nothing.
 func TestRemoteThatIsAnotherBeforeItSigns(t *testing.T) {
 	one, two, three := foreignCA(t, "One", nil), foreignCA(t, "Two", nil), foreignCA(t, "Three", nil)
 	s := following(t, one, two)

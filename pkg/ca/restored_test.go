@@ -9,8 +9,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// published takes what the status says after a decision for what it says at the
-// next.
+// published makes the status after a decision the input of the next.
 func (s *script) published() map[string]string {
 	s.Helper()
 	data := Decide(s.Situation).Status.Data()
@@ -19,8 +18,8 @@ func (s *script) published() map[string]string {
 	return data
 }
 
-// A Secret from before a succession is seen to be one as long as it is, and the
-// next generation does not take a number that was used.
+// A Secret from before a succession is recognized until the next generation, which does
+// not take a number that was used.
 func TestRestoredFromBefore(t *testing.T) {
 	s := newScript(t)
 	before := s.Secret

@@ -207,8 +207,8 @@ func TestCorruptSecrets(t *testing.T) {
 	}
 }
 
-// Any damage gives an error or the state that was written, never a panic, and
-// never tells of the key.
+// Any damage gives an error or the original state, never a panic, and never reveals the
+// key.
 func TestDamagedSecretsNeverTellOfTheKey(t *testing.T) {
 	s := generations(t, 1, 2, 2)
 	good := secretData(t, s)

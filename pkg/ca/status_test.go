@@ -71,8 +71,8 @@ func TestNoStatusWithoutACA(t *testing.T) {
 	assert.Equal(t, "x", Decide(lost).Status.Bundle, "a process that has just started keeps what is there")
 }
 
-// A status that says the time as it passes would be written each time that somebody
-// looks, and sent as an event too.
+// A status with the current time would be written at each decision, and sent as an event
+// too.
 func TestStatusOfAnImportDoesNotChangeWithTime(t *testing.T) {
 	for what, shift := range map[string]time.Duration{"expired": -400 * day, "not valid yet": 400 * day} {
 		root := foreignCA(t, "Example Root", nil, func(c *x509.Certificate) { c.NotBefore, c.NotAfter = c.NotBefore.Add(shift), c.NotAfter.Add(shift) })

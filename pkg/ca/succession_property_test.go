@@ -55,9 +55,9 @@ func TestInvariant6TrustNeverGaps(t *testing.T) {
 	})
 }
 
-// Whatever the tenants of namespaces do, a succession ends within the grace and a
-// soak, once the rotator has written every other target; and it does not end before
-// that as long as the CA that signs lasts.
+// Whatever tenants do, a succession ends within the grace and a soak, once the rotator
+// has written every other target; and it does not end earlier while the signing CA is
+// valid.
 func TestTenantsHoldUpNoSuccession(t *testing.T) {
 	waiting := newScript(t)
 	waiting.ask(api.RotateOverlap, "audit")

@@ -13,7 +13,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// script takes one step after the other, with a rotator that is quick.
+// script takes one step after the other, with a fast rotator.
 type script struct {
 	*testing.T
 	Situation
@@ -31,12 +31,12 @@ func (s *script) state() State {
 	return state
 }
 
-// trusted has every target hold what is published.
+// trusted makes every target hold the published bundle.
 func (s *script) trusted() {
 	s.Trust = api.TrustStatus{BundleHash: s.state().bundle(s.ExtraRoots, s.Now).Hash(), Targets: 3, Holding: 3}
 }
 
-// take takes the step that is next, which must be of the kind.
+// take takes the next step, which must be of the kind.
 func (s *script) take(kind StepKind) Decision {
 	s.Helper()
 	d := Decide(s.Situation)
@@ -49,7 +49,7 @@ func (s *script) take(kind StepKind) Decision {
 	return d
 }
 
-// promote takes a generation that waits to where it signs.
+// promote takes the steps until the waiting generation signs.
 func (s *script) promote() {
 	s.Helper()
 	s.trusted()
@@ -148,8 +148,8 @@ func TestOneSuccessionPerRequest(t *testing.T) {
 	s.take(StepPrepare)
 }
 
-// What targets of namespaces refuse holds up a new generation for the grace, and what
-// others do not hold, without limit. Requests that came late do not count.
+// Refusing targets in namespaces delay a new generation for the grace, and other targets
+// without limit. Late requests do not count.
 func TestRefusalGrace(t *testing.T) {
 	trust := func(pending, refusing, grace, late int) api.TrustStatus {
 		return api.TrustStatus{Targets: 9, Holding: 9 - pending - refusing, Pending: pending, Refusing: refusing, Grace: grace, Late: late,
@@ -216,8 +216,8 @@ func TestRefusalGrace(t *testing.T) {
 	}
 }
 
-// A person lets a generation sign whoever does not hold its root, once the rotator
-// has taken that up, and only this generation.
+// A person can let one generation sign regardless of the targets that do not hold
+// its root, once the rotator has observed its bundle.
 func TestPromoteDespite(t *testing.T) {
 	s := newScript(t)
 	s.ask(api.RotateOverlap, "audit")
@@ -233,7 +233,7 @@ func TestPromoteDespite(t *testing.T) {
 	assert.Equal(t, "3 of 3 targets do not hold its root, and a person allowed it to sign without them", s.take(StepPromote).Step.Why)
 }
 
-// What is published names a few targets: the trust status names more.
+// The published status names a few targets: the trust status names more.
 func TestWaitingIsBounded(t *testing.T) {
 	s := newScript(t)
 	s.ask(api.RotateOverlap, "audit")
@@ -332,8 +332,8 @@ func TestReplaceLost(t *testing.T) {
 	assert.Equal(t, "disk", s.state().Rotation.Reason)
 }
 
-// The request that gave a lost CA up stays in the annotations, and is for that one loss:
-// another loses another CA.
+// The request that replaced a lost CA stays in the annotations, but applies only to that
+// loss.
 func TestReplaceLostIsForOneLoss(t *testing.T) {
 	for what, data := range map[string]map[string][]byte{"lost": nil, "corrupt": {"state.json": []byte("{}")}} {
 		t.Run(what, func(t *testing.T) {
@@ -351,7 +351,7 @@ func TestReplaceLostIsForOneLoss(t *testing.T) {
 	}
 }
 
-// What a corrupt Secret holds is set aside: it may be of use to a person.
+// The content of a corrupt Secret is set aside: a person may need it.
 func TestACorruptSecretIsSetAside(t *testing.T) {
 	s := newScript(t)
 	s.Secret = map[string][]byte{"state.json": []byte("{}"), "note": []byte("backed up")}
@@ -362,7 +362,7 @@ func TestACorruptSecretIsSetAside(t *testing.T) {
 	assert.NotContains(t, s.Secret, "replaced-by-1-note")
 }
 
-// A CA that has ended, or is about to, does not wait for trust.
+// The successor of a CA that has expired, or is about to, does not wait for trust.
 func TestNoTimeToWait(t *testing.T) {
 	s := newScript(t)
 	root := s.state().signing().Root

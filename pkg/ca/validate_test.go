@@ -54,9 +54,8 @@ func TestANumberIsGivenOnce(t *testing.T) {
 	assert.ErrorContains(t, err, "generation 2 is listed after generation 2: must be in ascending order")
 }
 
-// A certificate that ends before what was signed under it is not the one that was
-// written. Taken for one that has ended it would be replaced at once, and its key
-// erased.
+// A CA certificate that expires before its leaves is not the one that was written. If
+// it counted as expired, it would be replaced at once, and its key erased.
 func TestACertificateThatEndsTooEarlyIsAnother(t *testing.T) {
 	s := newScript(t)
 	s.ask("overlap", "audit")

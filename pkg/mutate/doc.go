@@ -3,7 +3,7 @@
 //
 // A decision has three steps:
 //
-//	request, err := api.ParsePod(&pod.ObjectMeta)   // what the pod asks for
+//	request, err := api.ParsePod(&pod.ObjectMeta)   // what the pod requests
 //	choice := choose.Secret(pod, request, known)    // which Secret it gets, and why
 //	patch, report := Inject(pod, request, choice)   // the patch, and what was skipped and why
 //

@@ -28,7 +28,7 @@ func IssuedAt(cert *x509.Certificate) time.Time { return cert.NotBefore.Add(Back
 // Lifetime returns how long cert is valid.
 func Lifetime(cert *x509.Certificate) time.Duration { return cert.NotAfter.Sub(cert.NotBefore) }
 
-// RenewAt returns when cert is to be replaced, a pure function of its bytes:
+// RenewAt returns when cert must be renewed, a pure function of its bytes:
 //
 //	min(NotBefore + lifetime × (0.7 + 0.2u), NotAfter − max(5 min, lifetime/10))
 //

@@ -12,8 +12,8 @@ import (
 	"github.com/servingcert/servingcert/test/bounded"
 )
 
-// FuzzStates: whatever conditions say, what is read is short, costs a number of times its size, and has no name that
-// could not be one.
+// FuzzStates: for any conditions, the parsed state is short, its cost is bounded by a multiple of the input's size, and
+// it contains only valid names.
 func FuzzStates(f *testing.F) {
 	leaf := strings.Repeat("0a", 32)
 	f.Add("x (leaf sha256:"+leaf+" since 2026-05-01T12:00:00Z)", `{"v":1,"state":{"leaf":"`+leaf+`","since":"2026-05-01T12:00:00Z"}}`, "Serving", "Unknown")

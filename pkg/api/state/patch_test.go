@@ -15,8 +15,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// What the API server makes of the patch: the condition and the state that are wanted, beside the
-// others'.
+// The API server applies the patch to the wanted condition and state, and keeps all others.
 func TestPatch(t *testing.T) {
 	now := time.Date(2026, 3, 1, 12, 0, 0, 250e6, time.UTC)
 	earlier := metav1.NewTime(now.Add(-24 * time.Hour).Truncate(time.Second))

@@ -24,7 +24,7 @@ func says[S State](conditionType, message string, s S) *corev1.Service {
 	return with(Say(metav1.Condition{Type: conditionType, Status: metav1.ConditionFalse, Message: message}, s).Both()...)
 }
 
-// drawText draws a message, which nothing is read from.
+// drawText draws a message, which no process parses.
 func drawText(t *rapid.T) string {
 	parts := rapid.SliceOf(rapid.OneOf(
 		rapid.String(),
@@ -66,7 +66,7 @@ func TestTheFormOfStates(t *testing.T) {
 	}
 }
 
-// What is no state of this version says nothing, and the message beside it is not read.
+// Data that is not a state of this version is ignored, and the prose message is not parsed.
 func TestWhatIsNoStateSaysNothing(t *testing.T) {
 	message := `Secret "web-tls": names (leaf sha256:` + someLeaf + `)`
 	for _, text := range []string{
@@ -84,7 +84,7 @@ func TestWhatIsNoStateSaysNothing(t *testing.T) {
 	assert.Equal(t, Ready{Secret: "web-tls"}, ReadyOf(with(metav1.Condition{Type: api.ConditionReady + api.StateSuffix, Message: later})), "fields may be added")
 }
 
-// A state has room for what the limits allow, and is read whole where a Service is reduced.
+// A state has room for everything that the limits allow, and stripping a Service keeps it whole.
 func TestStatesHaveRoom(t *testing.T) {
 	long := strings.Repeat("a", 253)
 	r := Ready{Secret: long, Request: strings.Repeat("a", 64), Leaf: someLeaf, Proof: strings.Repeat("A", maxProof)}.

@@ -227,7 +227,7 @@ func (p *Program) checkEnv(add func(field, format string, args ...any)) {
 		case slices.Contains(api.Variables(), v.Name):
 			add("env", "%q: is set in every container", v.Name)
 		case v.loadsCode():
-			add("env", "%q: a program may load code because of it: must be a variable by which it is told its certificate", v.Name)
+			add("env", "%q: a program may load code because of it: must be a variable that configures its certificate", v.Name)
 		case slices.ContainsFunc(p.Env[:i], func(other Variable) bool { return other.Name == v.Name }):
 			add("env", "%q: occurs twice", v.Name)
 		case strings.Contains(v.Value, "$("):

@@ -85,7 +85,7 @@ func TestNoEntryLoadsCode(t *testing.T) {
 		"KRB5_CONFIG", "GSS_MECH_CONFIG", "SASL_PATH", "ODBCSYSINI", "OPENSSL_CONF_INCLUDE", "MAKEFLAGS", "GOFLAGS", "FLASK_APP", "LESSOPEN", "PAGER", "EDITOR",
 		"node_options", "Ld_Preload",
 	} {
-		require.EqualError(t, parse(name, "--require {dir}/x"), `line 1: program "a": env: "`+name+`": a program may load code because of it: must be a variable by which it is told its certificate`)
+		require.EqualError(t, parse(name, "--require {dir}/x"), `line 1: program "a": env: "`+name+`": a program may load code because of it: must be a variable that configures its certificate`)
 	}
 	for _, name := range []string{"NODE_EXTRA_CA_CERTS", "NODE_ENV", "PERL_LWP_SSL_CA_FILE", "TLS_PATH", "GITEA__server__CERT_FILE", "OLD_PATH", "HOME_URL", "SERVE_OPTIONS", "PIPELINE_TLS", "KC_HTTPS_CERTIFICATE_FILE"} {
 		require.NoError(t, parse(name, "{dir}/x"))
