@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// thing is what a tenant has to do, "tenant/name".
+// thing is an item of a tenant, "tenant/name".
 type thing string
 
 func (t thing) tenant() string { tenant, _, _ := strings.Cut(string(t), "/"); return tenant }
@@ -72,8 +72,8 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// A tenant never has more than its share, whatever waits and however urgent it is; what may be
-// worked on is.
+// A tenant never has more items in progress than PerTenant, whatever waits and however urgent it
+// is; and every item that may be started is.
 func TestPropertyNobodyHasMoreThanItsShare(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := Queue[int]{PerTenant: rapid.IntRange(1, 3).Draw(t, "share")}
@@ -106,8 +106,8 @@ func TestPropertyNobodyHasMoreThanItsShare(t *testing.T) {
 	})
 }
 
-// Whatever comes and goes, nothing is lost and none is given out twice, and a tenant
-// that has work and no worker waits for no more turns than there are tenants.
+// For any sequence of operations, no item is lost or returned twice, and a tenant with work
+// but no worker waits for at most as many turns as there are tenants.
 func TestPropertyNobodyStarves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var turns Queue[thing]
@@ -185,7 +185,7 @@ func TestPropertyNobodyStarves(t *testing.T) {
 	})
 }
 
-// A tenant with thousands of things to do gives each of many others the next turn.
+// A tenant with thousands of items lets each of many others have the next turn.
 func TestAQueueOfManyIsCheap(t *testing.T) {
 	var turns Queue[thing]
 	for i := range 5000 {

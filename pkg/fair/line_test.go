@@ -31,8 +31,8 @@ func TestLine(t *testing.T) {
 	assert.Equal(t, 1, l.Ahead("b", noon.Add(time.Minute), time.Minute), "who left comes back last")
 }
 
-// Whoever asks is served after at most as many others as waited when it came, however
-// often these come back.
+// A namespace is served after at most the number of others that waited when it came,
+// however often these come back.
 func TestEverybodyIsServed(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var l Line

@@ -21,7 +21,7 @@ func TestCombinedIsTheKeyAndThenTheCertificates(t *testing.T) {
 	}
 }
 
-// The file is judged by what a program reads in it.
+// The file is checked by what a program reads from it.
 func TestHoldsCombined(t *testing.T) {
 	pair := newPair(t, pki.ECDSAP256)
 	file := combined(pair)

@@ -19,7 +19,7 @@ import (
 
 var now = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// newPair returns a certificate that a CA of its own signed, with a chain of two, and its key.
+// newPair returns a certificate of a new CA, with a chain of two, and its key.
 func newPair(t require.TestingT, algorithm pki.KeyAlgorithm) Pair {
 	key, err := pki.GenerateKey(algorithm)
 	require.NoError(t, err)
@@ -37,7 +37,7 @@ func newPair(t require.TestingT, algorithm pki.KeyAlgorithm) Pair {
 	return Pair{Cert: pki.EncodeCertificates(cert, root), Key: keyPEM}
 }
 
-// No two formats share a name, an annotation or a file, and none has a file of the pair's.
+// No two formats share a name, an annotation or a file, and none has a file of the pair.
 func TestNamesOfFormats(t *testing.T) {
 	taken := map[string]bool{}
 	for _, name := range []string{"file tls.crt", "file tls.key", "name cert", "name key", "name ca", "name dir"} {
@@ -70,8 +70,7 @@ func TestNamesOfFormats(t *testing.T) {
 	assert.Equal(t, All(), Of(list...))
 }
 
-// What was made of a pair holds that pair and no other, in whichever way it is made; and nothing
-// that somebody has damaged does.
+// A file that was made of a pair holds that pair and no other, and a damaged file holds none.
 func TestWhatIsMadeIsHeld(t *testing.T) {
 	for f := range (All() &^ OfRoots()).Formats() {
 		t.Run(f.Name, func(t *testing.T) {
@@ -111,7 +110,7 @@ func TestWhatIsMadeIsHeld(t *testing.T) {
 	}
 }
 
-// Whatever stands in a Secret, judging it ends, and finds nothing in it.
+// For any content of a Secret, checking it ends, and finds no format.
 func FuzzHeldIn(f *testing.F) {
 	pair := newPair(f, pki.Ed25519)
 	made, err := All().Make(pair)

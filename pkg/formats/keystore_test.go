@@ -15,7 +15,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// The keystore has the password that was asked for, and no root even if one is served.
+// The keystore has the requested password, and no root even if one is served.
 func TestKeystore(t *testing.T) {
 	pair := newPair(t, pki.RSA2048) // served with its root
 	pair.Password = "s3cret!"
@@ -40,7 +40,7 @@ func TestKeystore(t *testing.T) {
 	}
 }
 
-// Where the program may use approved algorithms alone, a keystore is no panic.
+// Making a keystore does not panic if only approved algorithms are allowed.
 func TestKeystoreInStrictFIPS(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKeystore$", "-test.v") //nolint:gosec // this test
 	cmd.Env = append(os.Environ(), "GODEBUG=fips140=only")
@@ -49,7 +49,7 @@ func TestKeystoreInStrictFIPS(t *testing.T) {
 	assert.Contains(t, string(out), "--- PASS: TestKeystore")
 }
 
-// A file of anybody's making is not decoded: it says itself how many iterations of a key derivation that takes.
+// A file that anyone may have written is not decoded: it sets the number of iterations of a key derivation itself.
 func TestAKeystoreIsNotDecoded(t *testing.T) {
 	pair := newPair(t, pki.ECDSAP256)
 	key, leaf, _, err := pair.parse()

@@ -32,7 +32,7 @@ func root(t require.TestingT, name string) *x509.Certificate {
 	return cert
 }
 
-// An alias is printable, bounded, and another for another root of the same subject.
+// An alias is printable, bounded, and differs for roots with the same subject.
 func TestAlias(t *testing.T) {
 	for name, want := range map[string]string{
 		"one":                    "CN=one ",
@@ -48,8 +48,8 @@ func TestAlias(t *testing.T) {
 	}
 }
 
-// A truststore is the same bytes for the same roots and password and other bytes for others, and has
-// all roots, those too that share a subject or have one that Java's strings cannot hold.
+// A truststore has the same bytes only for the same roots and password. It has all roots, including
+// those that share a subject or have one that Java's strings cannot hold.
 func TestTruststore(t *testing.T) {
 	one, two := root(t, "one"), root(t, "two")
 	roots := []*x509.Certificate{one, two, root(t, "two"), root(t, "TWO"), root(t, "🦊"), root(t, strings.Repeat("long", 100))}
@@ -89,7 +89,7 @@ func TestTruststore(t *testing.T) {
 	assert.Len(t, aliases, len(roots))
 }
 
-// What was made of the roots is told from what was made of others, and from what somebody damaged.
+// Files of the roots are distinguished from files of other roots, and from damaged files.
 func TestRootsDigest(t *testing.T) {
 	bundle := pki.NewBundle(root(t, "one"), root(t, "two"))
 	files, err := All().MakeRoots(bundle, "")

@@ -11,7 +11,7 @@ import (
 
 var bomb = types.NamespacedName{Namespace: "evil", Name: "bomb"}
 
-// Work that ends is never stuck, however much of it there is: only one piece that goes on is.
+// Work that ends is never stuck, however much there is: only work that does not end is.
 func TestOnlyWorkThatDoesNotEndIsStuck(t *testing.T) {
 	const patience = time.Minute
 	var going Going
@@ -42,7 +42,7 @@ func TestOnlyWorkThatDoesNotEndIsStuck(t *testing.T) {
 	assert.Empty(t, going.Now())
 }
 
-// What was never looked at before is not stuck yet.
+// Work that was not observed before is not stuck yet.
 func TestPatienceBeginsWithTheFirstLook(t *testing.T) {
 	var going Going
 	going.Begin("x", bomb)

@@ -10,7 +10,7 @@ import (
 
 var epoch = time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 
-// A Limit lets no more through in any time than it says, and no less.
+// A Limit allows exactly as much as it describes in any period.
 func TestLimit(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := Limit{Burst: rapid.IntRange(1, 5).Draw(t, "burst"), Interval: time.Second}
@@ -50,7 +50,7 @@ func TestNoLimit(t *testing.T) {
 	}
 }
 
-// TestKeyed: each key has the limit for itself, and one that has used nothing is forgotten.
+// TestKeyed: each key has its own limit, and unused keys are removed.
 func TestKeyed(t *testing.T) {
 	k := NewKeyed[int](Limit{Burst: 2, Interval: time.Second})
 	second := func(n int) time.Time { return epoch.Add(time.Duration(n) * time.Second) }

@@ -19,7 +19,7 @@ import (
 )
 
 // TestEveryProgram: a container of each program, by each of its images and executables, gets
-// what its entry says, in a pod that keeps every property, and no other program's.
+// what its own entry describes, in a pod that keeps every property.
 func TestEveryProgram(t *testing.T) {
 	svc := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: map[string]string{api.AnnotationSecretName: "web-tls", api.AnnotationFormats: "combined.pem,keystore.p12"}},
@@ -55,8 +55,8 @@ func TestEveryProgram(t *testing.T) {
 	}
 }
 
-// checkGiven fails if the container did not get all that the program's entry says, or, if
-// that is nothing, more than every container gets.
+// checkGiven fails if the container did not get all of the program's entry, or, if the entry
+// has nothing, if it got more than every container gets.
 func checkGiven(t *testing.T, p *programs.Program, c *corev1.Container, status string) {
 	t.Helper()
 	in := &input{settings: api.DefaultSettings(), choice: choose.Choice{Password: formats.DefaultPassword}}

@@ -14,8 +14,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/rules"
 )
 
-// TestRoomForConfigurationFiles: a configuration file is an annotation, so a program that
-// needs one gets it only if the pod's annotations stay within their bound.
+// TestRoomForConfigurationFiles: a configuration file is an annotation, so a program gets
+// one only if the pod's annotations stay within their limit.
 func TestRoomForConfigurationFiles(t *testing.T) {
 	svc := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}},

@@ -30,17 +30,17 @@ type workload struct {
 	Group         *int64   // fsGroup
 	Mode          string   // what the Service says
 	Combined      bool     // the Secret has the combined file
-	// Want is what the container is given beside files and variables, and the notes.
+	// Want is what the container gets in addition to files and variables, and the notes.
 	Want string
 }
 
 const corpusFile = "testdata/corpus.yaml"
 
-// expected matches what a line says of its outcome.
+// expected matches the expected outcome in a line.
 var expected = regexp.MustCompile(`, want: ".*"}$`)
 
 // TestCorpus: what typical Deployments get. A container gets more than files and variables
-// only if its program is known to take it, or somebody asks.
+// only if its program is known to take it, or on request.
 func TestCorpus(t *testing.T) {
 	data, err := os.ReadFile(corpusFile)
 	require.NoError(t, err)
@@ -107,8 +107,8 @@ func (w workload) outcome(t *testing.T) string {
 	return given(&pod.Spec.Containers[0], &after.Spec.Containers[0]) + " | " + notesOf(report)
 }
 
-// given returns what a container has that it did not have, beside files and the variables of
-// every container.
+// given returns what a container has got in addition to the files and variables of every
+// container.
 func given(before, after *corev1.Container) string {
 	var parts []string
 	own := slices.Concat(before.Command, before.Args)

@@ -27,10 +27,10 @@ const (
 	docEnd   = "<!-- end of rules -->\n"
 )
 
-// pages are those of the documentation, which the rules name by their addresses.
+// pages matches the URLs of documentation pages in the rules.
 var pages = regexp.MustCompile(regexp.QuoteMeta(api.Documentation) + `(\w+)\.md`)
 
-// TestDocumentation holds the table in docs/injection.md to the rules.
+// TestDocumentation compares the table in docs/injection.md with the rules.
 func TestDocumentation(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| reason | what was found | what follows | what to do |\n|---|---|---|---|\n")
@@ -51,7 +51,7 @@ func TestDocumentation(t *testing.T) {
 	assert.Equal(t, table.String(), have)
 }
 
-// TestEveryRuleHasAGolden: a reason that no golden shows is not known to work.
+// TestEveryRuleHasAGolden: every reason is tested by a golden.
 func TestEveryRuleHasAGolden(t *testing.T) {
 	seen := map[rules.Reason]bool{}
 	for _, in := range goldens(t) {

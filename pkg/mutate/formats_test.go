@@ -17,8 +17,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/rules"
 )
 
-// A pod that asks for a format which its Secret does not hold has a note, and gets the other
-// files; if a Service asks for it in the Secret, the pod gets its files and no note.
+// A pod that requests a format which its Secret does not hold gets a note and the other files; if
+// a Service requests the format in the Secret, the pod gets its files and no note.
 func TestAFormatThatTheSecretDoesNotHold(t *testing.T) {
 	assert.Equal(t, rules.NoCombined, rules.NoFormat(&formats.Combined))
 	for f := range formats.Asked().Formats() {
@@ -56,7 +56,7 @@ func projectsFile(volume *corev1.ProjectedVolumeSource, file string) bool {
 	return false
 }
 
-// A program that only a person can tell which file to read says how the file comes.
+// The note about a program that only a person can configure describes how to get the file.
 func TestAProgramThatNeedsMoreNamesItsFormat(t *testing.T) {
 	ask := map[string]string{api.AnnotationSecretName: "web-tls", api.AnnotationFormats: formats.Combined.Word}
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: ask}}
@@ -81,7 +81,7 @@ func TestAProgramThatNeedsMoreNamesItsFormat(t *testing.T) {
 	}
 }
 
-// A client, and a pod that makes its key, are told where a truststore comes from.
+// The notes of a client, and of a pod that makes its key, describe how to get a truststore.
 func TestATruststoreWithoutASecret(t *testing.T) {
 	pod := func(annotations map[string]string) *corev1.Pod {
 		annotations[api.AnnotationFormats] = "truststore.p12,keystore.p12"

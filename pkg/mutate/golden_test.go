@@ -22,10 +22,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
 )
 
-var update = flag.Bool("update", false, "write what is now done as what is expected")
+var update = flag.Bool("update", false, "write the current output as the expected output")
 
-// scene is what a golden's input holds: a pod, as it was written, and what is
-// in its namespace.
+// scene is a golden's input: a pod as written, and the objects of its namespace.
 type scene struct {
 	pod   []byte // JSON
 	known choose.Known
@@ -90,8 +89,8 @@ func decodePod(t testing.TB, raw []byte) *corev1.Pod {
 	return pod
 }
 
-// apply is an implementation of RFC 6902 that is not ours, on the pod as it was
-// written.
+// apply applies the patch to the pod as written, with an independent implementation of
+// RFC 6902.
 func apply(t testing.TB, raw []byte, patch podpatch.Patch) []byte {
 	t.Helper()
 	ops, err := patch.JSON()
@@ -106,7 +105,7 @@ func apply(t testing.TB, raw []byte, patch podpatch.Patch) []byte {
 	return out
 }
 
-// render writes what became of a pod: the outcome in comments, and the pod.
+// render returns the outcome in comments, and the patched pod.
 func render(t testing.TB, raw []byte, report Report, denied error) []byte {
 	t.Helper()
 	var out bytes.Buffer

@@ -27,7 +27,7 @@ func largePod(change func(pod *corev1.Pod, c *corev1.Container)) (*corev1.Pod, c
 	return pod, known
 }
 
-// TestPodsBeyondALimitAreRefused: by the limit, and only where something would be injected.
+// TestPodsBeyondALimitAreRefused: only if something would be injected.
 func TestPodsBeyondALimitAreRefused(t *testing.T) {
 	repeat := func(n int, do func(i int)) {
 		for i := range n {
@@ -77,7 +77,7 @@ func TestPodsBeyondALimitAreRefused(t *testing.T) {
 	}
 }
 
-// TestTheExpandedSizeIsThatOfWhatIsExpanded: it is counted by other code.
+// TestTheExpandedSizeIsThatOfWhatIsExpanded: the size is computed by other code than the expansion.
 func TestTheExpandedSizeIsThatOfWhatIsExpanded(t *testing.T) {
 	for _, word := range []string{
 		"", "$(A)", "x$(A)y$(B)", "$(unknown)", "$$(A)", "$(", "$()", "$(A", "$(A$(A)", "$(A(A)", "$((A))", "$(A)$(A)", ")$(A)(", "$(EMPTY)",

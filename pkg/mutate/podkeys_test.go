@@ -30,7 +30,7 @@ func withPodKeys(known choose.Known) choose.Known {
 	return known
 }
 
-// withoutPair returns the pod as YAML without what differs by where its key is made.
+// withoutPair returns the pod as YAML without the parts that depend on the key source.
 func withoutPair(t *testing.T, pod *corev1.Pod) string {
 	t.Helper()
 	delete(pod.Annotations, api.AnnotationStatus)
@@ -57,9 +57,9 @@ var notSwitched = map[string]string{
 	"trap09-impossible-secret-name": "no Secret, no name of one",
 }
 
-// TestAPodIsTheSameWhereverItsKeyIsMade: switching is one annotation. Of every golden, the
-// traps among them, the containers, their flags, variables, mounts and probes are the same
-// with a Secret and with a key of the pod's own.
+// TestAPodIsTheSameWhereverItsKeyIsMade: switching the key source is one annotation. In every
+// golden, the containers, flags, variables, mounts and probes are the same with a Secret and
+// with a pod key.
 func TestAPodIsTheSameWhereverItsKeyIsMade(t *testing.T) {
 	switched := 0
 	for _, in := range goldens(t) {

@@ -14,7 +14,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/rules"
 )
 
-// TestTLSPortsOfTargets: a name is that of the first port of each container that has it.
+// TestTLSPortsOfTargets: a name means the first port with this name in each container.
 func TestTLSPortsOfTargets(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{
 		{Ports: []corev1.ContainerPort{{Name: "https", ContainerPort: 8443}, {Name: "https", ContainerPort: 1}, {Name: "admin", ContainerPort: 9443}}},

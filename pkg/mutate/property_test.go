@@ -34,9 +34,9 @@ type failer interface {
 	Fatalf(format string, args ...any)
 }
 
-// pass runs one pass over a pod and checks what must hold of any: the patch
-// applies, a second pass changes and says nothing new, and all of the user's is
-// still there, in its order.
+// pass runs one pass over a pod and checks what must hold for any pod: the patch
+// applies, a second pass changes and reports nothing new, and everything of the user is
+// still there, in order.
 func pass(t failer, pod *corev1.Pod, known choose.Known) *corev1.Pod {
 	t.Helper()
 	patch, report, err := Mutate(pod, known)
@@ -99,9 +99,9 @@ func checkNoPodKeys(t failer, pod *corev1.Pod, known choose.Known, report Report
 // (validateProjectionSources in pkg/apis/core/validation).
 var offeredKeys = []string{"RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDSAP521", "ED25519"}
 
-// checkSources fails if the volume of an injected pod is not whole: the pair from one
-// place, and the bundle from where the webhook is told to take it. What the pod's own
-// volumes contain besides is its owner's: the API server allows a source without content.
+// checkSources fails if the volume of an injected pod is not complete: the pair from one
+// source, and the bundle from the configured source. Other content of the pod's own
+// volumes belongs to its owner: the API server allows an empty source.
 func checkSources(t failer, pod, after *corev1.Pod, known choose.Known, report Report) {
 	t.Helper()
 	hasMore := func(c ContainerReport) bool { return c.Parts() != string(partTrust) }
@@ -146,7 +146,7 @@ func checkSources(t failer, pod, after *corev1.Pod, known choose.Known, report R
 	}
 }
 
-// hasPublicRoots reports whether the source is of the files that the ConfigMap alone has.
+// hasPublicRoots reports whether the source has the files that only the ConfigMap has.
 func hasPublicRoots(s corev1.VolumeProjection) bool {
 	return len(s.ConfigMap.Items) == 2 && s.ConfigMap.Items[0].Key == formats.PublicBundleFile && s.ConfigMap.Items[1].Key == formats.PublicTruststoreFile
 }
@@ -194,8 +194,8 @@ func patched(t failer, pod *corev1.Pod, patch podpatch.Patch) *corev1.Pod {
 	return after
 }
 
-// checkKept fails if something of before is missing in after, or in another
-// order, or changed, apart from what the webhook is there to change.
+// checkKept fails if something of before is missing in after, in another order, or
+// changed, except for what the webhook may change.
 func checkKept(t failer, before, after *corev1.Pod) {
 	t.Helper()
 	b, a := normal(t, before), normal(t, after)
@@ -234,8 +234,8 @@ func checkKept(t failer, before, after *corev1.Pod) {
 	}
 }
 
-// checkProxy fails if after has a proxy that before lacks and that is not whole, or whose key
-// another container has. It takes what the proxy added out of after.
+// checkProxy fails if a proxy that was added is not complete, or if another container has its
+// key. It removes the proxy's parts from after.
 func checkProxy(t failer, before, after *corev1.Pod) {
 	t.Helper()
 	proxy, ok := api.ProxyOf(after)
@@ -309,7 +309,7 @@ func checkNewProxy(t failer, after *corev1.Pod, proxy api.Proxy) {
 	}
 }
 
-// normal returns a copy as it comes out of JSON, where nil and empty are one.
+// normal returns a copy through JSON, where nil and empty are the same.
 func normal(t failer, pod *corev1.Pod) *corev1.Pod {
 	t.Helper()
 	return patched(t, pod, nil)
@@ -344,8 +344,8 @@ func subsequence[T any](t failer, what string, part, whole []T) {
 	}
 }
 
-// checkSound fails if the pod that came out breaks a rule of the API server
-// that the pod that went in kept.
+// checkSound fails if the patched pod violates a rule of the API server that the
+// original did not.
 func checkSound(t failer, before, after *corev1.Pod) {
 	t.Helper()
 	unique(t, "volume name", before.Spec.Volumes, after.Spec.Volumes, func(v corev1.Volume) string { return v.Name })
@@ -411,8 +411,7 @@ func TestReplacingIsDoneOnce(t *testing.T) {
 	})
 }
 
-// A wrapper without the program that it is to run: what is appended must not be taken for that
-// program afterwards.
+// A wrapper without its program: appended arguments must not be taken for the program.
 func TestWrappersOfNothing(t *testing.T) {
 	for _, name := range commandline.Wrappers() {
 		for _, image := range []string{"key", "combined", "files", "example.com/web"} {
@@ -476,7 +475,7 @@ var (
 	values = rapid.SampledFrom([]string{"", "x", "/etc/servingcert/tls.crt", "--tls-cert-file=/x", "$(TLS_CERT_FILE)"})
 )
 
-// resources are those of containers of each class of service.
+// resources are those of containers of each quality of service class.
 var resources = func() []corev1.ResourceRequirements {
 	some := corev1.ResourceList{"cpu": resource.MustParse("1")}
 	all := corev1.ResourceList{"cpu": resource.MustParse("1"), "memory": resource.MustParse("1Gi")}

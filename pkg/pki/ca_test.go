@@ -76,8 +76,8 @@ func TestSerials(t *testing.T) {
 	}
 }
 
-// nameConstraintCases is what a CA must let pass and what it must not, whoever
-// signed it.
+// nameConstraintCases are leaves that a CA's constraints must accept, and others that
+// they must reject.
 var nameConstraintCases = []struct {
 	name        string
 	constraints pki.Constraints
@@ -97,7 +97,7 @@ var nameConstraintCases = []struct {
 	{"beside a permitted suffix", pki.Constraints{PermittedDNS: []string{"svc", "apps.example.com"}}, []string{"web.example.com"}, nil, false},
 }
 
-// otherLeaf is one that no signer makes: with names of other types than DNS and IP,
+// otherLeaf is a leaf that no signer makes: with names of other types than DNS and IP,
 // or for another purpose than serving.
 type otherLeaf struct {
 	name    string
@@ -132,8 +132,8 @@ func (o otherLeaf) signed(t *testing.T, a authority) *x509.Certificate {
 	})
 }
 
-// The key of a CA that is made here makes nothing but certificates for servers, with
-// DNS names, under its root and under the one before.
+// The key of a CA that is made here can only make certificates for servers, with DNS
+// names, under its root and under the previous one.
 func TestOtherLeavesWithGo(t *testing.T) {
 	generations, chain := ladder(t, 2)
 	for _, o := range otherLeaves() {
@@ -343,7 +343,7 @@ func TestNewCross(t *testing.T) {
 	assert.ErrorContains(t, err, "equal subjects")
 }
 
-// A cluster's id stands in the subject and changes nothing else: CAs of one number and
+// A cluster's ID is in the subject and changes nothing else: CAs of the same number and
 // key differ by it, and the cross-certificate has it too.
 func TestClusterID(t *testing.T) {
 	key, err := pki.GenerateKey(pki.ECDSAP256)

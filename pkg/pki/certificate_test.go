@@ -20,8 +20,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// certificate is one whose bytes are raw: RenewAt looks at those and the
-// validity only, so it need not be signed.
+// certificate returns a certificate with the raw bytes. RenewAt uses only these and the
+// validity, so it need not be signed.
 func certificate(raw []byte, notBefore time.Time, lifetime time.Duration) *x509.Certificate {
 	return &x509.Certificate{Raw: raw, NotBefore: notBefore, NotAfter: notBefore.Add(lifetime)}
 }
@@ -163,7 +163,7 @@ func TestParseCertificatesRefuses(t *testing.T) {
 	}
 }
 
-// withModulus returns a certificate in PEM whose RSA key is of that many bits, and nobody's.
+// withModulus returns a certificate in PEM with a random RSA modulus of the given size.
 func withModulus(t *testing.T, bits uint) string {
 	t.Helper()
 	key, err := pki.GenerateKey(pki.ECDSAP256)

@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestNewCSR: it says nothing but the key, and is signed with it.
+// TestNewCSR: the request contains only the key, and is signed with it.
 func TestNewCSR(t *testing.T) {
 	for _, algorithm := range KeyAlgorithms() {
 		if algorithm == RSA3072 || algorithm == RSA4096 {

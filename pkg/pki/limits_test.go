@@ -11,8 +11,8 @@ import (
 	"github.com/servingcert/servingcert/test/bounded"
 )
 
-// TestSizesAreCheckedBeforeParsing: what follows the limit is not even PEM, and an error
-// about that would mean that it was looked at.
+// TestSizesAreCheckedBeforeParsing: the data beyond the limit is not PEM. An error about that
+// would mean that it was parsed.
 func TestSizesAreCheckedBeforeParsing(t *testing.T) {
 	block := func(kind string, size int) []byte {
 		return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: make([]byte, size)})
@@ -36,8 +36,8 @@ func TestSizesAreCheckedBeforeParsing(t *testing.T) {
 	}
 }
 
-// TestEveryKeyFitsTheLimit: the largest that is issued, and one of RSA with twice the bits
-// that a CA from elsewhere may have.
+// TestEveryKeyFitsTheLimit: the largest key that is issued, and an RSA key with twice the bits
+// that an external CA may have.
 func TestEveryKeyFitsTheLimit(t *testing.T) {
 	key, err := GenerateKey(RSA4096)
 	require.NoError(t, err)

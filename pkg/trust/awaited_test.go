@@ -93,8 +93,8 @@ func TestWhoHoldsUpANewCA(t *testing.T) {
 	}
 }
 
-// The time at which a bundle was taken up is that of the first who saw it, and is
-// kept while the source is damaged.
+// The time when a bundle was first observed stays the same in later processes, and while
+// the source is damaged.
 func TestTakenUp(t *testing.T) {
 	damaged := StatusSituation{NoBundle: assert.AnError}
 	all := statusAfter(StatusSituation{}, StatusSituation{}, damaged, StatusSituation{}, StatusSituation{Bundle: Bundle{Hash: "newer"}})
@@ -129,8 +129,8 @@ func TestOneNamespaceDoesNotFillTheList(t *testing.T) {
 	assert.Equal(t, "flood, shop", s.Status.Namespaces)
 }
 
-// tenant is the world of the property below: targets of one namespace that its
-// owner does anything to, and of another whose owner does nothing.
+// tenant is the world of the property below: targets of a namespace whose owner changes
+// them arbitrarily, and of another whose owner does nothing.
 type tenant struct {
 	*rapid.T
 	now     time.Time
@@ -226,7 +226,7 @@ func (w *tenant) held(t *tenantTarget) Judgement {
 	return Differs("something else")
 }
 
-// decide brings the trust status up to date.
+// decide updates the trust status.
 func (w *tenant) decide() {
 	s := StatusSituation{Now: w.now, Started: noon, Kinds: watched("A"), Bundle: Bundle{Hash: "new", Until: w.now.Add(time.Hour)}, Awaited: w.awaited, Withdrawn: w.gone, Current: w.status.Data()}
 	for id, t := range w.targets {
@@ -238,11 +238,10 @@ func (w *tenant) decide() {
 	w.awaited, w.status, w.gone = d.Awaited, d.Summary.Status, nil
 }
 
-// Whatever one tenant does to the objects of its namespace, for ever: once patience
-// has run out, none of them holds up a new generation of the CA for longer than the
-// grace. And a target of another namespace that was there when the bundle was taken
-// up holds it up until it holds the bundle, however late that is, and when the
-// rotator begins anew in between too.
+// Whatever a tenant does to the objects of its namespace, none of them delays a new
+// generation of the CA for longer than the grace once patience has run out. A target of
+// another namespace that existed when the bundle was first observed delays it until it
+// holds the bundle, however late that is, even if the rotator restarts in between.
 func TestATenantHoldsUpNobody(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := &tenant{T: t, now: noon, records: map[TargetID]Record{}, targets: map[TargetID]*tenantTarget{}}

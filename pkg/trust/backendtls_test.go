@@ -70,7 +70,7 @@ func TestPolicyTargetsAreServices(t *testing.T) {
 	assert.Equal(t, []string{"web"}, PolicyTargets(p))
 }
 
-// TestPolicyPatch: the patch of any policy makes it the one that is wanted, but for its options.
+// TestPolicyPatch: the patch changes any policy to the wanted one, except for its options.
 func TestPolicyPatch(t *testing.T) {
 	service := &metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "1"}
 	have := NewPolicy(service)

@@ -71,7 +71,7 @@ func TestReadSource(t *testing.T) {
 	}
 }
 
-// The source is parsed again when it, or what is left of it, is another one.
+// The source is parsed again when it changes, or when a certificate of it expires.
 func TestSources(t *testing.T) {
 	long, short := rootBundle(t, noon.Add(48*time.Hour)), rootBundle(t, noon.Add(time.Hour))
 	interim := rootBundle(t, noon.Add(24*time.Hour))
@@ -113,7 +113,7 @@ func TestSources(t *testing.T) {
 	assert.Equal(t, long.Hash(), reads(source("", "", long), false, noon).Hash)
 }
 
-// BenchmarkReadSource is what each look at a target begins with.
+// BenchmarkReadSource measures the first step of every decision about a target.
 func BenchmarkReadSource(b *testing.B) {
 	key, err := pki.GenerateKey(pki.ECDSAP256)
 	require.NoError(b, err)

@@ -83,9 +83,9 @@ func TestPatience(t *testing.T) {
 	})
 }
 
-// Whatever happens to a target: it counts as one that refuses for no passing fault
-// before patience has run out, it does so in the end if it never holds the bundle
-// steadily, and holding it is always believed.
+// Whatever happens to a target: a temporary fault does not count as a refusal before
+// patience has run out, a target that never holds the bundle steadily refuses in the end,
+// and one that holds it always counts as holding.
 func TestPatienceProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		came := rapid.SampledFrom([]Judgement{Differs("x"), {StatePending, ReasonUnavailable, "x"}, Holds()})
@@ -131,7 +131,7 @@ func longestHeld(looks []look) time.Duration {
 	return longest
 }
 
-// What is gone, or changed meanwhile, is no failure: no error, no backoff.
+// An object that was deleted or changed meanwhile is not a failure: no error, no backoff.
 func TestRetryAfter(t *testing.T) {
 	d := Decision{After: time.Hour}
 	tests := map[string]struct {
@@ -150,7 +150,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-// What a target does not get of what it requests is reported when it changes.
+// The part of a request that cannot be followed is reported when it changes.
 func TestConcludeReportsWhatIsLacking(t *testing.T) {
 	s := Situation{Now: noon, Bundle: Bundle{Hash: "a"}, Patience: time.Minute}
 	for i, step := range []struct {
@@ -164,7 +164,7 @@ func TestConcludeReportsWhatIsLacking(t *testing.T) {
 	}
 }
 
-// What was written, and when, is remembered until something else is.
+// The last write and its time are kept until the next write.
 func TestConcludeRemembersWhatWasWritten(t *testing.T) {
 	s := Situation{Now: noon, Bundle: Bundle{Hash: "a"}, Patience: time.Minute}
 	update := Decision{Held: Differs("x"), Write: WhyUpdate}

@@ -59,7 +59,7 @@ func apply(t *testing.T, cm *corev1.ConfigMap, r Request, b Bundle) {
 	}
 }
 
-// What annotations ask for, what of it is written with public roots and without, and what is said of
+// What annotations request, what is written with and without public roots, and what is reported about
 // the rest.
 func TestFiles(t *testing.T) {
 	ours, public := rootBundle(t, noon.Add(time.Hour)), rootBundle(t, noon.Add(time.Hour))
@@ -120,8 +120,8 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-// The files have the roots, and one that is damaged, or lies where it does not belong, is written
-// again; a cache that keeps digests says the same.
+// The files have the roots. A file that is damaged or in the wrong place is written again. The result is
+// the same with digests in the cache.
 func TestFilesAreJudged(t *testing.T) {
 	ours, public := rootBundle(t, noon.Add(time.Hour)), rootBundle(t, noon.Add(time.Hour))
 	b := bundleOf(t, ours, public)
@@ -180,8 +180,7 @@ func TestFilesAreJudged(t *testing.T) {
 	assert.Equal(t, "key ca.crt is not the current CA bundle", JudgeConfigMap(cm, r, bundleOf(t, public, public)).Message, "a new CA")
 }
 
-// A field that is owned and requested no more is left behind by an apply without it, which would
-// remove it.
+// An owned field that is no longer requested is kept: an apply without it would remove it.
 func TestOwnsOtherKeyOfFiles(t *testing.T) {
 	ours := rootBundle(t, noon.Add(time.Hour))
 	with, without := bundleOf(t, ours, rootBundle(t, noon.Add(time.Hour))), bundleOf(t, ours, pki.Bundle{})
@@ -229,7 +228,7 @@ func TestParsePublicRoots(t *testing.T) {
 	}
 }
 
-// Those of Debian fit into a ConfigMap three times over what is made of them.
+// The files that are made of Debian's public roots fit into a ConfigMap three times.
 func TestPublicRootsOfDebian(t *testing.T) {
 	data, err := os.ReadFile("/etc/ssl/certs/ca-certificates.crt")
 	if err != nil {

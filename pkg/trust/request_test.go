@@ -61,7 +61,7 @@ func TestRequestOf(t *testing.T) {
 	}
 }
 
-// The oldest word counts on one ConfigMap by its name, where no other word is.
+// The oldest annotation applies only to a ConfigMap of one name, if it has no other annotation.
 func TestTheLegacyConfigMap(t *testing.T) {
 	const legacy = "service.alpha.openshift.io/inject-vulnerable-legacy-cabundle"
 	cm := func(name string, annotations ...string) *corev1.ConfigMap {
@@ -78,7 +78,7 @@ func TestTheLegacyConfigMap(t *testing.T) {
 	assert.Equal(t, Request{}, RequestOf(&corev1.Secret{ObjectMeta: cm("openshift-service-ca.crt").ObjectMeta}, true))
 }
 
-// Of keys that may not be beside the bundle, a kilobyte of names is kept, and none of their values.
+// At most a kilobyte of the names of forbidden keys is kept, and none of their values.
 func TestOtherKeysOfTheLegacyConfigMap(t *testing.T) {
 	r := Request{Requested: true, Key: "service-ca.crt", Alone: true}
 	b := bundleOf(t, rootBundle(t, noon.Add(time.Hour)), pki.Bundle{})

@@ -73,8 +73,8 @@ func TestSummarize(t *testing.T) {
 	}, s.Status.Data())
 }
 
-// A kind whose targets cannot be seen may have one that does not hold the bundle:
-// nobody may conclude that all do. One that does not exist has none.
+// A kind whose targets cannot be watched may have one that does not hold the bundle, so
+// it must not look as if all do. A kind that does not exist has none.
 func TestSummarizeUnseenKinds(t *testing.T) {
 	kinds := []KindStatus{
 		{Name: "A", State: KindWatched},
@@ -105,8 +105,8 @@ func TestSummarizeWithoutSource(t *testing.T) {
 	}}, s.Status)
 }
 
-// A ConfigMap holds 1 MiB: a status of everything that can be wrong with
-// thousands of targets stays far below.
+// A ConfigMap holds 1 MiB: the status of thousands of targets with all possible problems
+// stays far below.
 func TestStatusIsBounded(t *testing.T) {
 	var targets []SeenTarget
 	long := strings.Repeat("𝄞", 5000)

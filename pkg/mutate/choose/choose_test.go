@@ -38,7 +38,7 @@ func TestANoteIsAddedOnce(t *testing.T) {
 	assert.Equal(t, notes, c.Notes)
 }
 
-// One Secret has one password, of several Services' that of the oldest, whatever their order.
+// A Secret has the password of its oldest Service, in any order of the Services.
 func TestThePasswordOfTheOldest(t *testing.T) {
 	at := func(name string, second int, password string) *corev1.Service {
 		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{
@@ -52,8 +52,8 @@ func TestThePasswordOfTheOldest(t *testing.T) {
 	assert.Equal(t, "of-older", password)
 }
 
-// A Service without a selector asks for the Secret of all pods in vain, except one of which too much
-// was given to know its selector: what it has goes on.
+// A Service without a selector cannot request the Secret of all pods, except one that is too large for
+// its selector to be known: what it has is kept.
 func TestWhoAsksForTheConventionalSecret(t *testing.T) {
 	svc := func(selector map[string]string, more ...string) *corev1.Service {
 		annotations := map[string]string{api.AnnotationSecretName: api.ConventionalSecretName}
@@ -74,7 +74,7 @@ func TestWhoAsksForTheConventionalSecret(t *testing.T) {
 	}
 }
 
-// Extra names are nothing that the webhook knows a signer to refuse, unless they are no names.
+// The webhook does not know which extra names a signer refuses, unless they are not valid names.
 func TestRefusal(t *testing.T) {
 	refused := func(names string) string {
 		return refusal(&corev1.Service{
@@ -86,7 +86,7 @@ func TestRefusal(t *testing.T) {
 	assert.Contains(t, refused("a_b"), api.AnnotationExtraDNSNames)
 }
 
-// What a Service that selects the pod is refused concerns the pod only if it is about the pod's Secret.
+// A refused Service that selects the pod concerns the pod only if it requests the pod's Secret.
 func TestNotesAreAboutTheSecretOfThePod(t *testing.T) {
 	for _, tt := range []struct {
 		second string

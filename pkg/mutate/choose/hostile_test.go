@@ -25,8 +25,8 @@ func asking(key, value string) *corev1.Service {
 	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{api.AnnotationSecretName: "web-tls", key: value}}}
 }
 
-// TestHostileServicesCostLittle: what a Service of the pod's namespace says costs a review
-// no more than a few copies of what may be said.
+// TestHostileServicesCostLittle: the annotations of a Service in the pod's namespace cost a review
+// no more than a few copies of the largest allowed values.
 func TestHostileServicesCostLittle(t *testing.T) {
 	const most = 256 << 10
 	for _, key := range []string{api.AnnotationExtraDNSNames, api.AnnotationContainers, api.AnnotationDuration, api.AnnotationMountPath, api.AnnotationCertFlag} {
@@ -42,8 +42,8 @@ func TestHostileServicesCostLittle(t *testing.T) {
 	}
 }
 
-// TestOnlySomeServicesAreExamined: many Services of one Secret that list as many names as
-// they may cost as much as some of them.
+// TestOnlySomeServicesAreExamined: many Services of one Secret with the largest number of names
+// cost no more than maxExamined of them.
 func TestOnlySomeServicesAreExamined(t *testing.T) {
 	var names []string
 	for i := range api.MaxNames - 2 {
@@ -64,7 +64,7 @@ func TestOnlySomeServicesAreExamined(t *testing.T) {
 	assert.Less(t, many, 3*some)
 }
 
-// TestTargetPortsAreASet: Services that name the same port often name it once.
+// TestTargetPortsAreASet: a port that Services name repeatedly is listed once.
 func TestTargetPortsAreASet(t *testing.T) {
 	var services []*corev1.Service
 	for range 50 {

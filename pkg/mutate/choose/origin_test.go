@@ -13,7 +13,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// The volume asks for what the Service says, within what the API server accepts of a pod.
+// The volume requests the Service's settings, within what the API server accepts.
 func TestWhatThePodAsksItsKubeletFor(t *testing.T) {
 	for _, tt := range []struct {
 		duration, algorithm string

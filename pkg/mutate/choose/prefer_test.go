@@ -19,7 +19,7 @@ import (
 )
 
 // TestPreferences has a row for each comparison: the first Service is preferred, although
-// all comparisons that follow speak for the second.
+// all later comparisons prefer the second.
 func TestPreferences(t *testing.T) {
 	second := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	service := func(name string, after time.Duration, clusterIP, port string) *corev1.Service {
@@ -66,8 +66,7 @@ func TestPreferences(t *testing.T) {
 	}
 }
 
-// TestPreferencesAreAnOrder: whatever the order in which Services are found, the same one
-// decides.
+// TestPreferencesAreAnOrder: the same Service decides in any order of the Services.
 func TestPreferencesAreAnOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		services := rapid.SliceOfNDistinct(rapid.Custom(func(t *rapid.T) *corev1.Service {
@@ -90,7 +89,7 @@ func TestPreferencesAreAnOrder(t *testing.T) {
 	})
 }
 
-// TestDocumentationOfAdminPorts holds the words in docs/injection.md to the decision.
+// TestDocumentationOfAdminPorts compares the words in docs/injection.md with the code.
 func TestDocumentationOfAdminPorts(t *testing.T) {
 	data, err := os.ReadFile("../../../docs/injection.md")
 	require.NoError(t, err)

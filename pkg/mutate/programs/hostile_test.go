@@ -43,7 +43,7 @@ func hostileTables() map[string]string {
 	}
 }
 
-// checkTable holds what Parse costs, and what it says, to the size of the document.
+// checkTable checks that the cost and the errors of Parse are bounded by the size of the document.
 func checkTable(t *testing.T, data []byte) {
 	t.Helper()
 	var err error
@@ -67,8 +67,8 @@ func TestHostileTablesCostLittle(t *testing.T) {
 	}
 }
 
-// FuzzTable: whatever is in ConfigMap servingcert-programs, reading it costs a number of times
-// its size.
+// FuzzTable: for any content of ConfigMap servingcert-programs, the cost of reading it is bounded by
+// a multiple of its size.
 func FuzzTable(f *testing.F) {
 	f.Add([]byte(`- {program: a, images: [a], flags: ["--cert={cert}"], env: [{name: A, value: "{dir}"}], config: {x: "{key}"}, files: {y: tls.crt}, reload: restart}`))
 	f.Add([]byte("- &a {program: a, none: x, executables: [a]}\n- *a\n"))

@@ -42,7 +42,7 @@ func TestOfConfigMap(t *testing.T) {
 	}
 }
 
-// TestTheExampleOfThePage: what docs/programs.md shows is valid.
+// TestTheExampleOfThePage: the example in docs/programs.md is valid.
 func TestTheExampleOfThePage(t *testing.T) {
 	page, err := os.ReadFile(pageFile)
 	require.NoError(t, err)

@@ -24,14 +24,14 @@ const (
 	runFile = "../../../test/programs/run.txt"
 )
 
-// examples are links that follow what a person has to do, by program. They are on the page alone:
-// the webhook's warnings cannot show links.
+// examples are links for programs that a person must configure. They are only on the page: the
+// webhook's warnings cannot show links.
 var examples = map[string]string{
 	"envoy": " [Example](serving-from-a-program.md#envoy).",
 	"nginx": " [Script that reloads it](serving-from-a-program.md#nginx), or [a proxy](tls-beside-plaintext.md).",
 }
 
-// TestPage holds the lists in docs/programs.md to the table.
+// TestPage compares the lists in docs/programs.md with the table.
 func TestPage(t *testing.T) {
 	data, err := os.ReadFile(pageFile)
 	require.NoError(t, err)
@@ -49,8 +49,8 @@ func TestPage(t *testing.T) {
 	assert.Equal(t, want, have, "run with -update to write it")
 }
 
-// page returns the lists: programs that take their certificate from flags or variables, and those for which a
-// person has to do something. ran are the names of the programs that make programs runs.
+// page returns the lists: programs that take their certificate from flags or variables, and those that a
+// person must configure. ran are the names of the programs that make programs runs.
 func page(table Table, ran []string) string {
 	list := slices.Clone(table.All())
 	slices.SortFunc(list, func(a, b Program) int { return strings.Compare(a.Name, b.Name) })
@@ -167,7 +167,7 @@ func sourcesOf(p *Program) string {
 	return since + cell(p.Versions) + " " + strings.Join(links, " ")
 }
 
-// cell returns a text as a cell of a table has it.
+// cell returns a text as a table cell.
 func cell(s string) string {
 	return strings.NewReplacer("|", "\\|", "\n", " ", "<", "&lt;", ">", "&gt;").Replace(strings.TrimSpace(s))
 }

@@ -61,7 +61,7 @@ func TestParseOfNothing(t *testing.T) {
 	}
 }
 
-// TestParseRefuses: each mistake is one line, which says where it is and what is allowed.
+// TestParseRefuses: each mistake is reported in one line, with its place and what is allowed.
 func TestParseRefuses(t *testing.T) {
 	for name, tc := range map[string]struct {
 		yaml string
@@ -199,7 +199,7 @@ func TestParseBoundsThePrograms(t *testing.T) {
 	require.EqualError(t, err, "1001 programs: must be at most 1000")
 }
 
-// TestMistakes: every mistake of a program by itself, and what is nearly one.
+// TestMistakes: every mistake in a single program, and values that are just valid.
 func TestMistakes(t *testing.T) {
 	good := func(change func(p *Program)) *Program {
 		p := &Program{Name: "web", Images: []string{"web"}, Flags: []string{"--cert={cert}"}, Reload: ReloadItself}

@@ -151,8 +151,8 @@ func TestIsPrefix(t *testing.T) {
 	assert.False(t, IsPrefix("HTTP"))
 }
 
-// TestBuiltinEntries: what everybody gets says how it takes up a renewed certificate, and
-// where that was read.
+// TestBuiltinEntries: built-in entries describe how the program loads a renewed certificate,
+// and have a source.
 func TestBuiltinEntries(t *testing.T) {
 	for _, p := range Builtin().All() {
 		t.Run(p.Name, func(t *testing.T) {

@@ -67,8 +67,8 @@ func TestArgumentsAndMounts(t *testing.T) {
 	}
 }
 
-// Who may write the table of programs sets files in containers of others, and does not run code
-// there: the value could name a file of the entry.
+// Whoever may write the table of programs sets files in other people's containers, but cannot run
+// code there: the value could name a file of the entry.
 func TestNoEntryLoadsCode(t *testing.T) {
 	parse := func(name, value string) error {
 		_, err := Parse([]byte(`- {program: a, images: [a], env: [{name: "` + name + `", value: "` + value + `"}], config: {x: "{cert}"}, reload: restart}`))

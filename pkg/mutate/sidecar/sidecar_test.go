@@ -39,7 +39,7 @@ func wantedOf(pod *corev1.Pod, svc *corev1.Service) Wanted {
 	}
 }
 
-// TestTargets: a name that a container declares is that of its own program.
+// TestTargets: a name that a container declares belongs to its program.
 func TestTargets(t *testing.T) {
 	targets := TargetsOf(service("sc-tls-8080", "sc-any-9090", "https"), podWith(corev1.ContainerPort{Name: "sc-any-9090", ContainerPort: 1}))
 	assert.Equal(t, []Port{{ProxyPort: api.ProxyPort{Upstream: "8080"}}}, targets.Asked)
@@ -47,8 +47,8 @@ func TestTargets(t *testing.T) {
 	assert.Equal(t, []string{"sc-any-9090"}, targets.Declared)
 }
 
-// TestAdd: ports are given from the first on, past those that are taken, and a second pass
-// changes nothing.
+// TestAdd: ports are assigned in order, except those that are taken, and a second pass changes
+// nothing.
 func TestAdd(t *testing.T) {
 	pod := podWith(corev1.ContainerPort{ContainerPort: 8080}, corev1.ContainerPort{ContainerPort: firstPort + 1})
 	svc := service("sc-tls-8080")
@@ -80,8 +80,8 @@ func TestAdd(t *testing.T) {
 	assert.Equal(t, api.ProxyContainer, proxy.Name)
 }
 
-// TestProxyProtocol: the header is sent to the program's ports that are listed, whichever name
-// leads there. A listener that is there keeps what it does.
+// TestProxyProtocol: the header is sent to the listed ports of the program, for any name of the
+// proxy's port. An existing listener does not change.
 func TestProxyProtocol(t *testing.T) {
 	always := corev1.ContainerRestartPolicyAlways
 	pod := podWith(corev1.ContainerPort{Name: "http", ContainerPort: 8080}, corev1.ContainerPort{Name: "proxied", ContainerPort: 8081})
@@ -135,7 +135,7 @@ func TestUser(t *testing.T) {
 	assert.EqualValues(t, user, *security(pod).RunAsUser)
 }
 
-// TestRefusals: each leaves the pod without a proxy, and says why.
+// TestRefusals: each leaves the pod without a proxy, with a note.
 func TestRefusals(t *testing.T) {
 	var many []string
 	for i := range api.MaxProxyPorts + 1 {
@@ -172,8 +172,8 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestResources: the proxy has what the pod's class of service and a quota demand, and what is said in
-// any case; what it requests is never more than its limit.
+// TestResources: the proxy has what the pod's quality of service class and a quota require, and what is
+// configured; a request is never more than the limit.
 func TestResources(t *testing.T) {
 	amounts := func(text string) corev1.ResourceRequirements {
 		if text == "" {

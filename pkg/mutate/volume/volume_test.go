@@ -32,7 +32,7 @@ func TestPaths(t *testing.T) {
 	}
 }
 
-// A volume that the user wrote counts if it has the bundle from either object, and from no
+// A volume that the user wrote is used if it has the bundle from either object, but from no
 // other.
 func TestWhichSourcesHaveTheBundle(t *testing.T) {
 	ours, other, signer, otherSigner := api.TrustBundleName, "example.com:signer:ca", api.SignerName, "example.com/signer"
