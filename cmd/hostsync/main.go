@@ -1,5 +1,5 @@
-// Command hostsync keeps files on its host as good as the certificate in a directory, and has the
-// programs that read them take them up.
+// Command hostsync copies the certificate in a directory to files on its host, and makes the programs
+// that read them load it.
 package main
 
 import "github.com/servingcert/servingcert/cmd/hostsync/app"

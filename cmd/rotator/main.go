@@ -1,5 +1,5 @@
-// Command rotator carries the CA bundle, and what follows from a rotation, to
-// those who use it, and finds the pods that the webhook missed.
+// Command rotator distributes the CA bundle, verifies that pods serve their new certificates, and
+// finds the pods that the webhook missed.
 package main
 
 import "github.com/servingcert/servingcert/cmd/rotator/app"

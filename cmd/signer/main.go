@@ -1,5 +1,4 @@
-// Command signer issues serving certificates into Secrets, under a CA that it
-// keeps.
+// Command signer issues serving certificates into Secrets, with a CA that it manages.
 package main
 
 import "github.com/servingcert/servingcert/cmd/signer/app"

@@ -1,5 +1,5 @@
-// Package app is the program hostsync: its flags, what is wrong with them, and what runs by them. The
-// command of that name only calls it, so that a test can run the program in its own executable.
+// Package app implements the program hostsync: its flags, their validation, and Run. The command only
+// calls it, so that tests can run the program in their own executable.
 package app
 
 import (
@@ -24,18 +24,18 @@ import (
 	"github.com/servingcert/servingcert/pkg/hostfiles/store"
 )
 
-const about = `hostsync copies the certificate in a directory, such as the volume of a Secret, to stores on its host,
-each in one step that cannot be half done, and has the programs that read them take it up. What is
-there stays if the source is worse, or gone.`
+const about = `hostsync copies the certificate in a directory, such as a mounted Secret, to stores on its host. Each
+update is atomic, and the programs that read a store are made to load it. A store keeps its content
+if the source is missing, or worse.`
 
-const usage = `  hostsync --config FILE [flags]                 keep the stores until it is stopped
-  hostsync --config FILE --once [flags]          do what can be done now, and end
-  hostsync check-config --config FILE [flags]    say what is wrong with a configuration
-  hostsync remove --store NAME [flags]           take a store away, and put back what was there before it
-  hostsync ready [flags]                         ask the hostsync that runs whether all stores are well
+const usage = `  hostsync --config FILE [flags]                 keep the stores up to date until it is stopped
+  hostsync --config FILE --once [flags]          do what can be done now, and exit
+  hostsync check-config --config FILE [flags]    validate a configuration
+  hostsync remove --store NAME [flags]           remove a store, and restore the files that it replaced
+  hostsync ready [flags]                         ask the running hostsync whether all stores are ready
 `
 
-// Config is all that flags and environment say.
+// Config holds the values of flags and environment variables.
 type Config struct {
 	File, Dir, From, Address, Host, Store string
 	Once                                  bool
@@ -47,16 +47,15 @@ type Config struct {
 func Main() { os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr)) }
 
 func (c *Config) register(fs *pflag.FlagSet) {
-	fs.StringVar(&c.File, "config", "", "file that says which stores there are (docs/hosts.md)")
-	fs.StringVar(&c.Dir, "dir", "/etc/servingcert", "directory of the host in which each store has one of its own")
+	fs.StringVar(&c.File, "config", "", "configuration file that lists the stores (docs/hosts.md)")
+	fs.StringVar(&c.Dir, "dir", "/etc/servingcert", "directory of the host that contains one directory for each store")
 	fs.StringVar(&c.From, "from", "", "directory with tls.crt, tls.key and ca.crt, for stores that do not name one")
 	fs.StringVar(&c.Address, "address", "127.0.0.1:15444", "IP address and port on which /metrics, /readyz and /healthz are served over HTTP")
-	fs.StringVar(&c.Host, "host", "", "name of the host, by which it acts at its own time in a window (default $NODE_NAME, or else the host's name)")
-	fs.BoolVar(&c.Once, "once", false, "do what can be done now, without regard to windows, and end: with code 1 if a store needs attention")
+	fs.StringVar(&c.Host, "host", "", "name of the host, which determines when it acts within a window (default: $NODE_NAME, or else the hostname)")
+	fs.BoolVar(&c.Once, "once", false, "do what can be done now, ignoring windows, and exit; the exit code is 1 if a store needs attention")
 	fs.StringVar(&c.Store, "store", "", "name of the store, for remove")
 }
 
-// validate checks the flags of a command.
 func (c *Config) validate(command string, getenv func(string) string) error {
 	if !filepath.IsAbs(c.Dir) {
 		return fmt.Errorf("--dir: %q: must be an absolute path", c.Dir)
@@ -68,7 +67,7 @@ func (c *Config) validate(command string, getenv func(string) string) error {
 		c.From = filepath.Clean(c.From)
 	}
 	if a, err := netip.ParseAddrPort(c.Address); err != nil || a.Port() == 0 {
-		return fmt.Errorf("--address: %q: must be an IP address and a port, as 127.0.0.1:15444 is", c.Address)
+		return fmt.Errorf("--address: %q: must be an IP address and a port, such as 127.0.0.1:15444", c.Address)
 	}
 	if c.Host == "" {
 		c.Host = getenv("NODE_NAME")
@@ -107,7 +106,7 @@ func (c *Config) load() error {
 	return nil
 }
 
-// commands are those beside the one without a name.
+// commands are the subcommands; without one, hostsync keeps the stores.
 var commands = map[string]func(c *Config, stdout io.Writer) error{
 	"check-config": checkConfig,
 	"remove":       remove,
@@ -149,11 +148,11 @@ func (c *Config) keep(ctx context.Context, log *slog.Logger) error {
 	return s.Run(ctx)
 }
 
-// listenAgain is how soon it is tried again to listen on an address that is taken.
+// listenAgain is the time until the next attempt to listen on an address that is in use.
 const listenAgain = 2 * time.Second
 
-// serve serves until ctx ends, as soon as the address is free. Whoever is on it first, which on a
-// host may be anybody, has the stores kept all the same.
+// serve listens on the address and serves until ctx ends. If the address is in use, it retries and
+// the stores are kept meanwhile: any process of the host may use it.
 func (c *Config) serve(ctx context.Context, handler http.Handler, log *slog.Logger) {
 	for said := false; ; said = true {
 		err := port.Small(handler, log).Serve(ctx, c.Address)
@@ -164,7 +163,7 @@ func (c *Config) serve(ctx context.Context, handler http.Handler, log *slog.Logg
 			return
 		}
 		if !said {
-			log.Error("metrics and readiness are not served, and the stores are kept: free the address, or set another --address", "address", c.Address, "error", err)
+			log.Error("metrics and readiness are not served, stores are still kept: free the address, or set another --address", "address", c.Address, "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -184,7 +183,7 @@ func checkConfig(c *Config, stdout io.Writer) error {
 	return nil
 }
 
-// remove takes a store away.
+// remove removes a store.
 func remove(c *Config, stdout io.Writer) error {
 	if !store.Exists(c.Dir, c.Store) {
 		return fmt.Errorf("--store: %q: %s has no store of that name", c.Store, c.Dir)
@@ -199,7 +198,7 @@ func remove(c *Config, stdout io.Writer) error {
 	}
 	restored, err := s.Remove()
 	for _, path := range restored {
-		_, _ = fmt.Fprintf(stdout, "put back %s\n", path)
+		_, _ = fmt.Fprintf(stdout, "restored %s\n", path)
 	}
 	if err == nil {
 		_, err = fmt.Fprintf(stdout, "removed store %s\n", c.Store)
@@ -207,14 +206,14 @@ func remove(c *Config, stdout io.Writer) error {
 	return err
 }
 
-// Bounds of what ready waits for and reads.
+// Limits of ready.
 const (
 	readyTimeout = 10 * time.Second
 	maxAnswer    = 8 << 10
 )
 
-// ready prints what the hostsync that runs says about its readiness: as the probe of a pod, its kubelet
-// shows the text in an event.
+// ready prints the readiness of the running hostsync. As a pod's probe, the text appears in the
+// kubelet's event.
 func ready(c *Config, stdout io.Writer) error {
 	client := &http.Client{Timeout: readyTimeout}
 	response, err := client.Get("http://" + c.Address + "/readyz")

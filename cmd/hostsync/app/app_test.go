@@ -192,7 +192,7 @@ func TestProgram(t *testing.T) {
 			return err == nil && strings.Contains(string(text), want)
 		}, process.Soon, 20*time.Millisecond, want)
 	}
-	logs("metrics and readiness are not served, and the stores are kept: free the address")
+	logs("metrics and readiness are not served, stores are still kept: free the address")
 	logs("it holds the lock of its directory; waiting for it")
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, cmd.Wait(), stderr.String())
@@ -202,7 +202,7 @@ func TestProgram(t *testing.T) {
 	require.NoError(t, second.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, second.Wait())
 
-	require.Equal(t, "put back "+path+"\nremoved store web\n", does(command.ExitOK, remove...))
+	require.Equal(t, "restored "+path+"\nremoved store web\n", does(command.ExitOK, remove...))
 	require.FileExists(t, filepath.Join(path, "mine"))
 	require.NoFileExists(t, filepath.Join(path, "tls.crt"))
 	require.Contains(t, does(command.ExitError, remove...), `--store: "web": `+dir+" has no store of that name")

@@ -1,5 +1,5 @@
-// Package app is the program proxy: its flags, what is wrong with them, and what runs by them. The
-// command of that name only calls it, so that a test can run the program in its own executable.
+// Package app implements the program proxy: its flags, their validation, and Run. The command only
+// calls it, so that tests can run the program in their own executable.
 package app
 
 import (
@@ -25,10 +25,10 @@ const about = `proxy accepts TLS connections with the certificate in --cert-dir 
 in the same pod that speaks plaintext. The webhook of servingcert adds it to pods behind a Service
 whose port has a targetPort named sc-tls-PORT, or sc-any-PORT, which accepts plaintext too.
 
-It listens once the certificate exists, and follows it as it is renewed. The program is reached at
+It listens once the certificate exists, and reloads it when it is renewed. It dials the program at
 127.0.0.1, then at ::1, then at the pod's addresses in the environment variable POD_IPS or POD_IP.`
 
-// Config is all that flags and environment say.
+// Config holds the values of flags and environment variables.
 type Config struct {
 	Listen       []string
 	CertDir      string
@@ -44,20 +44,20 @@ func Main() { os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr)) }
 
 func (c *Config) register(fs *pflag.FlagSet) {
 	c.CertDir, c.AdminAddress, c.Limits = "/etc/servingcert", "127.0.0.1:15443", proxy.DefaultLimits()
-	fs.StringArrayVar(&c.Listen, "listen", nil, "NAME=PORT:UPSTREAM[,h2][,proxy-v2]: forward from PORT, on all addresses, to port UPSTREAM of the program; NAME begins with sc-tls- (TLS only) or sc-any- (TLS and plaintext). h2: the program speaks HTTP/2 or gRPC. proxy-v2: it is sent a header of the PROXY protocol, version 2. May be given several times")
+	fs.StringArrayVar(&c.Listen, "listen", nil, "NAME=PORT:UPSTREAM[,h2][,proxy-v2]: forward from PORT, on all addresses, to port UPSTREAM of the program; NAME begins with sc-tls- (TLS only) or sc-any- (TLS and plaintext). h2: the program speaks HTTP/2 or gRPC. proxy-v2: send the program a PROXY protocol header, version 2. May be given several times")
 	fs.StringVar(&c.CertDir, "cert-dir", c.CertDir, "directory that contains tls.crt and tls.key; they are reloaded when they change")
 	fs.StringVar(&c.AdminAddress, "admin-address", c.AdminAddress, "loopback address on which /metrics, /readyz and /clients are served over HTTP")
-	fs.IntVar(&c.Limits.MaxConnections, "max-connections", 0, "maximum number of connections on all ports together; when it is reached, the oldest that has sent no request is closed for a new one. 0: as many as there are memory and file descriptors for, at most 65536")
+	fs.IntVar(&c.Limits.MaxConnections, "max-connections", 0, "maximum number of connections on all ports together; when it is reached, the oldest that has sent no request is closed for a new one. 0: as many as memory and file descriptors allow, at most 65536")
 	fs.DurationVar(&c.Limits.Handshake, "handshake-timeout", c.Limits.Handshake, "how long a TLS handshake may take")
-	fs.DurationVar(&c.Limits.FirstByte, "first-byte-timeout", c.Limits.FirstByte, "how long a port for TLS and plaintext waits for the first bytes of a client before it connects to the program, which may speak first")
-	fs.DurationVar(&c.Limits.Idle, "idle-timeout", c.Limits.Idle, "how long a connection may be idle; 0: without limit")
-	fs.DurationVar(&c.Limits.Drain, "drain-time", c.Limits.Drain, "how long connections may go on after SIGTERM")
+	fs.DurationVar(&c.Limits.FirstByte, "first-byte-timeout", c.Limits.FirstByte, "how long a port for TLS and plaintext waits for a client's first bytes before it connects to the program, which may be the one to send first")
+	fs.DurationVar(&c.Limits.Idle, "idle-timeout", c.Limits.Idle, "how long a connection may be idle; 0: no limit")
+	fs.DurationVar(&c.Limits.Drain, "drain-time", c.Limits.Drain, "how long connections may stay open after SIGTERM")
 }
 
 func (c *Config) validate(getenv func(string) string) error {
 	admin, err := netip.ParseAddrPort(c.AdminAddress)
 	if err != nil || !admin.Addr().IsLoopback() || admin.Port() == 0 {
-		return fmt.Errorf("--admin-address: %q: must be a loopback IP address and a port, as 127.0.0.1:15443 is", c.AdminAddress)
+		return fmt.Errorf("--admin-address: %q: must be a loopback IP address and a port, such as 127.0.0.1:15443", c.AdminAddress)
 	}
 	for _, each := range c.Listen {
 		l, err := proxy.ParseListen(each)

@@ -9,10 +9,10 @@ import (
 	"syscall"
 )
 
-// memoryFiles hold the memory limit of the container, in bytes: of cgroups 2 and 1.
+// memoryFiles hold the container's memory limit in bytes, under cgroup v2 and v1.
 var memoryFiles = []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}
 
-// memoryLimit returns the memory limit of the container, or 0.
+// memoryLimit returns the container's memory limit in bytes, or 0 if there is none.
 func memoryLimit(files []string) uint64 {
 	for _, file := range files {
 		b, err := os.ReadFile(file)
@@ -20,15 +20,15 @@ func memoryLimit(files []string) uint64 {
 			continue
 		}
 		n, err := strconv.ParseUint(strings.TrimSpace(string(b)), 10, 64)
-		if err == nil && n < math.MaxInt64/2 { // "max", and the largest number there is, are no limit
+		if err == nil && n < math.MaxInt64/2 { // "max" and the largest number mean no limit
 			return n
 		}
 	}
 	return 0
 }
 
-// useMemory has the garbage collector work harder before the container's limit is reached, where
-// it would be killed, and returns the limit, or 0.
+// useMemory makes the garbage collector work harder before the container is killed at its memory
+// limit, and returns the limit, or 0.
 func useMemory() uint64 {
 	limit := memoryLimit(memoryFiles)
 	if limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
@@ -37,8 +37,8 @@ func useMemory() uint64 {
 	return limit
 }
 
-// descriptors returns how many file descriptors the process may open. The Go runtime has raised
-// the limit as far as it may.
+// descriptors returns the number of file descriptors that the process may open. The Go runtime has
+// already raised the soft limit to the hard one.
 func descriptors() uint64 {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

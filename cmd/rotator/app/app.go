@@ -1,5 +1,5 @@
-// Package app is the program rotator: its flags, what is wrong with them, and what runs by them. The
-// command of that name only calls it, so that a test can run the program in its own executable.
+// Package app implements the program rotator: its flags, their validation, and Run. The command only
+// calls it, so that tests can run the program in their own executable.
 package app
 
 import (
@@ -28,41 +28,42 @@ import (
 const about = `rotator keeps the CA bundle where clients look for it: in ConfigMap servingcert-ca.crt (key ca.crt)
 of every namespace labelled servingcert.dev/inject=enabled, in ConfigMaps (key ca.crt), webhook
 configurations, APIServices and CustomResourceDefinitions that are annotated
-servingcert.dev/inject-ca-bundle: "true", and in ClusterTrustBundle servingcert.dev:serving:ca where
-the API server has that kind. It writes one field of each, and only when it differs.
+servingcert.dev/inject-ca-bundle: "true", and in ClusterTrustBundle servingcert.dev:serving:ca if
+the API server has that kind. It writes one field of each, and only if it differs.
 
 The bundle comes from ConfigMap servingcert-ca-status in --namespace, which the signer writes.
-As long as that is missing or damaged, no target is changed. ConfigMap servingcert-trust-status
-in --namespace says which targets hold the bundle, and which do not and why.
+While it is missing or damaged, no target is changed. ConfigMap servingcert-trust-status in
+--namespace lists the targets that hold the bundle, and those that do not, with the reason.
 
-It also finds the pods that run without a Secret that they would get if they were created now: they
-are older than the label of their namespace or than their Service, or were created while the webhook
-was not available. Metric servingcert_missed_pods counts them by namespace, and an event on their
-workload says what to do.
+The rotator also finds pods without a Secret that they would get if they were created now: they are
+older than their namespace's label or their Service, or were created while the webhook was not
+available. Metric servingcert_missed_pods counts them by namespace, and an event on their workload
+explains what to do.
 
 A rotation is complete when the pods serve the new certificate. The rotator dials the pods that mount
-a certificate, at the port of their Service, and compares what they serve with the certificate that
-condition servingcert.dev/Ready of the Service names. Condition servingcert.dev/Serving says what it
-found. So that this takes about a second and not a minute, the rotator writes annotation
-servingcert.dev/leaf on the pods as soon as their certificate or CA bundle changes: a kubelet updates
-the files of a pod at once when the pod changes. A workload that still serves an older certificate gets event ServesOldCertificate, or is
-restarted if its pod template is annotated servingcert.dev/on-rotate: restart.
+a certificate, at the port of their Service, compares what they serve with the certificate in the
+Service's condition servingcert.dev/Ready, and reports the result in condition
+servingcert.dev/Serving. To make a rotation take a second instead of a minute, the rotator writes
+annotation servingcert.dev/leaf on the pods as soon as their certificate or CA bundle changes: a
+kubelet updates a pod's files at once when the pod changes. A workload that still serves an older
+certificate gets event ServesOldCertificate, or is restarted if its pod template is annotated
+servingcert.dev/on-rotate: restart.
 
-A pod may fail because of what the webhook added. If a container that was given something exits again
-and again, or is not ready a minute after its pod was started, condition servingcert.dev/PodsHealthy of
-the Service and an event quote the end of what it wrote, and name the annotation that leaves out what
-was added. The rotator takes nothing back by itself.
+A pod may fail because of what the webhook added. If an injected container exits repeatedly, or is not
+ready a minute after its pod started, condition servingcert.dev/PodsHealthy of the Service and an event
+quote the end of its output, and name the annotation that prevents the injection. The
+rotator never reverts an injection.
 
-The first of these is --controllers=trust, all others are --controllers=pods. Each has a Lease of its
-own, and rights of its own: installed, they are two Deployments, of which the one that dials pods may
-write no CA bundle. Neither reads Secrets. Of each, two replicas are enough: one works, the other waits.`
+The first of these tasks is --controllers=trust, all others are --controllers=pods. Each has its own
+Lease and permissions: they are installed as two Deployments, and the one that dials pods may not write
+CA bundles. Neither reads Secrets. Two replicas of each are enough: one works, the other waits.`
 
-// Config is all that the flags say.
+// Config holds the values of the flags.
 type Config struct {
 	Common *process.Common
 	// Controllers are the names of the concerns that this process runs.
 	Controllers []string
-	// PublicRoots is the file of Trust.PublicRoots; empty for none.
+	// PublicRoots is the file that is read into Trust.PublicRoots; empty: none.
 	PublicRoots string
 	Trust       trustcontroller.Config
 	Rotator     rotator.Config
@@ -71,7 +72,7 @@ type Config struct {
 // Main runs the program with the arguments and streams of the process, and exits.
 func Main() { MainWith(func(*Config) {}) }
 
-// MainWith is Main for tests, which change what no flag sets.
+// MainWith is Main for tests: change sets what no flag sets.
 func MainWith(change func(*Config)) {
 	cfg := defaults()
 	change(&cfg)
@@ -93,31 +94,31 @@ func command(cfg Config) process.Command {
 		Flags: func(fs *pflag.FlagSet) {
 			fs.Lookup("leader-elect").Usage = "run each of --controllers only while holding its Lease in --namespace"
 			fs.StringSliceVar(&cfg.Controllers, "controllers", cfg.Controllers,
-				"what this process does, one or both of trust (keep the CA bundle in its targets; Lease "+leaseTrust+") and pods (all that is about pods; Lease "+leasePods+")")
+				"controllers to run: trust (keeps the CA bundle in its targets; Lease "+leaseTrust+"), pods (everything about pods; Lease "+leasePods+") or both")
 			fs.StringSliceVar(&cfg.Trust.Targets, "targets", cfg.Trust.Targets,
-				"kinds of target to keep the CA bundle in: one or more of "+strings.Join(cfg.Trust.Targets, ", ")+"; each needs permission to get, list, watch and patch it")
+				"kinds of targets that get the CA bundle: one or more of "+strings.Join(cfg.Trust.Targets, ", ")+"; each needs permission to get, list, watch and patch it")
 			fs.BoolVar(&cfg.Trust.OpenShift, "openshift-compat", cfg.Trust.OpenShift,
-				"honor OpenShift's annotation "+api.OpenShiftInjectCABundle+" too; the rotator does not start in a cluster where service-ca runs")
+				"also honor OpenShift's annotation "+api.OpenShiftInjectCABundle+"; the rotator does not start in a cluster where service-ca runs")
 			fs.StringVar(&cfg.PublicRoots, "public-roots", "",
-				"file with public roots, in PEM: ConfigMaps that ask for it by annotation "+api.AnnotationFormats+" or "+api.AnnotationTrust+" get a bundle with these and the CA's; it is read once, at the start (default: there is no such bundle)")
+				"PEM file with public roots: ConfigMaps that ask for them by annotation "+api.AnnotationFormats+" or "+api.AnnotationTrust+" get a bundle of these and the CA's roots; it is read once, at the start (default: none)")
 			fs.BoolVar(&cfg.Trust.BackendTLS, "backend-tls-policies", cfg.Trust.BackendTLS,
-				"make a BackendTLSPolicy of the Gateway API for each Service that is annotated "+api.AnnotationBackendTLSPolicy+": \"true\"; needs the permissions of deploy/policies/backend-tls-policies.yaml")
-			fs.IntVar(&cfg.Trust.Workers, "workers", cfg.Trust.Workers, "maximum number of targets of each kind to write at the same time")
+				"create a BackendTLSPolicy (Gateway API) for each Service annotated "+api.AnnotationBackendTLSPolicy+": \"true\"; requires the permissions in deploy/policies/backend-tls-policies.yaml")
+			fs.IntVar(&cfg.Trust.Workers, "workers", cfg.Trust.Workers, "maximum number of targets of each kind that are written concurrently")
 			fs.BoolVar(&cfg.Rotator.Serving.Verify, "verify-consumers", cfg.Rotator.Serving.Verify,
-				"dial the pods that mount an issued certificate, to see whether they serve it; if false, condition "+api.ConditionServing+" is unknown and nothing is restarted")
+				"dial the pods that mount an issued certificate to check whether they serve it; if false, condition "+api.ConditionServing+" is unknown and nothing is restarted")
 			fs.DurationVar(&cfg.Rotator.Serving.Interval, "verify-interval", cfg.Rotator.Serving.Interval,
-				"time between two dials of a pod that serves its certificate, give or take 10%; a pod that does not is dialled less and less often, until this is the time between two dials")
+				"time between two dials of a pod that serves its certificate, ±10%; the interval for other pods grows up to this value")
 			fs.DurationVar(&cfg.Rotator.Serving.PropagationTime, "propagation-time", cfg.Rotator.Serving.PropagationTime,
-				"time that a new certificate may take until a pod serves it (the kubelet takes up to 92s); after that the pod is stale")
+				"time within which a pod must serve a new certificate (the kubelet takes up to 92s); after that it is stale")
 			fs.BoolVar(&cfg.Rotator.Wake.Enabled, "wake", cfg.Rotator.Wake.Enabled,
-				"write annotation "+api.AnnotationLeaf+" on the pods that mount a certificate or the CA bundle as soon as that changes, so that the kubelet updates their files at once; if false, that takes up to 92s")
-			fs.IntVar(&cfg.Rotator.Wake.Rate, "wake-rate", cfg.Rotator.Wake.Rate, "pods of the whole cluster that are written per second for --wake")
-			fs.IntVar(&cfg.Rotator.Probe.Concurrency, "probe-concurrency", cfg.Rotator.Probe.Concurrency, "pods that are dialled at a time")
-			fs.DurationVar(&cfg.Rotator.Probe.Timeout, "probe-timeout", cfg.Rotator.Probe.Timeout, "time that a port of a pod may take to show its certificate")
+				"write annotation "+api.AnnotationLeaf+" on the pods that mount a certificate or the CA bundle as soon as it changes, so that the kubelet updates their files at once; if false, this takes up to 92s")
+			fs.IntVar(&cfg.Rotator.Wake.Rate, "wake-rate", cfg.Rotator.Wake.Rate, "maximum number of pods per second, cluster-wide, that --wake writes")
+			fs.IntVar(&cfg.Rotator.Probe.Concurrency, "probe-concurrency", cfg.Rotator.Probe.Concurrency, "maximum number of pods that are dialled concurrently")
+			fs.DurationVar(&cfg.Rotator.Probe.Timeout, "probe-timeout", cfg.Rotator.Probe.Timeout, "time within which a pod's port must present its certificate")
 			fs.StringSliceVar(&cfg.Rotator.Probe.PodCIDRs, "pod-cidrs", cfg.Rotator.Probe.PodCIDRs,
-				"ranges of IP addresses that pods have; pods with other addresses are not dialled, unless they are on the host network and have their node's. Without it: any but loopback, link-local, multicast, broadcast and unspecified addresses, and those of clouds' metadata services. A loopback or link-local range, or a metadata service, must be named by itself")
+				"IP address ranges of pods; a pod with another address is not dialled, unless it is on the host network and has its node's address (default: all addresses except loopback, link-local, multicast, broadcast, unspecified and clouds' metadata services). A loopback or link-local address or a metadata service is dialled only if a range that contains it contains no other kind of address")
 			fs.IntVar(&cfg.Rotator.Restart.Max, "max-restarts", cfg.Rotator.Restart.Max,
-				"workloads of the whole cluster that may roll out at a time because their pods serve an old certificate and are annotated "+api.AnnotationOnRotate+": restart; 0 restarts none")
+				"maximum number of workloads, cluster-wide, that are rolled out concurrently because their pods serve an old certificate and are annotated "+api.AnnotationOnRotate+": restart; 0: none")
 			fs.DurationVar(&cfg.Trust.MaxBackoff, "max-backoff", cfg.Trust.MaxBackoff, "longest wait before a failed write to a target is retried")
 		},
 		Validate: func() error {
@@ -129,7 +130,6 @@ func command(cfg Config) process.Command {
 	}
 }
 
-// readPublicRoots reads the file with public roots, if there is one.
 func (c *Config) readPublicRoots() error {
 	if c.PublicRoots == "" {
 		return nil
@@ -149,8 +149,8 @@ func (c *Config) readPublicRoots() error {
 	return nil
 }
 
-// apiServer returns the addresses of the API server that a kubeconfig's or the pod's own
-// host, a URL or HOST:PORT, names; none if it names a domain.
+// apiServer returns the API server's addresses that host, a URL or HOST:PORT of a kubeconfig or of
+// the pod, names; none if it names a domain.
 func apiServer(host string) []netip.Addr {
 	if u, err := url.Parse(host); err == nil && u.Hostname() != "" {
 		host = u.Hostname()

@@ -17,22 +17,22 @@ import (
 	trustcontroller "github.com/servingcert/servingcert/pkg/trust/controller"
 )
 
-// The Leases of the replicas that lead. That of the pods has the name that it had when one
-// process did both, so that the two versions never work on the same pods.
+// The Leases of the leading replicas. That of the pods has the name from when one process did both,
+// so that two versions never work on the same pods.
 const (
 	leaseTrust = "servingcert-trust"
 	leasePods  = "servingcert-rotator"
 )
 
-// concern is what a rotator can do. Concerns share no memory: they meet in objects of the
-// cluster, so that each can run in a process with rights of its own.
+// concern is a task of a rotator. Concerns share no memory: they communicate through objects of the
+// cluster, so that each can run in a process with its own permissions.
 type concern struct {
 	name, lease string
 	addToScheme func(*runtime.Scheme) error
 	setUp       func(manager.Manager, Config) error
 }
 
-// concerns returns all that there are, in the order of the documentation.
+// concerns returns all concerns, in the order of the documentation.
 func concerns() []concern {
 	return []concern{
 		{"trust", leaseTrust, trustcontroller.AddToScheme, func(mgr manager.Manager, cfg Config) error { return trustcontroller.Setup(mgr, cfg.Trust) }},
@@ -51,7 +51,7 @@ func concernNames() []string {
 	return names
 }
 
-// validateConcerns returns an error that says what is wrong with the value of --controllers.
+// validateConcerns returns an error if the value of --controllers is not valid.
 func validateConcerns(names []string) error {
 	allowed := strings.Join(concernNames(), ", ")
 	if len(names) == 0 {
@@ -71,7 +71,7 @@ func validateConcerns(names []string) error {
 // run runs the concerns until ctx ends or one of them fails.
 func run(ctx context.Context, cfg Config) error {
 	if slices.Equal(cfg.Controllers, []string{"trust"}) {
-		cfg.Common.Process = "trust" // as its Deployment: one of the two may be silent
+		cfg.Common.Process = "trust" // as its Deployment: either of the two may be missing
 	}
 	var managers []manager.Manager
 	for _, c := range concerns() {
@@ -91,8 +91,8 @@ func run(ctx context.Context, cfg Config) error {
 	return group.Wait()
 }
 
-// newManager returns the manager of a concern, which leads by itself. The first of a process
-// serves health and metrics for all.
+// newManager returns the manager of a concern, which has its own leader election. The first manager
+// of a process serves health and metrics for all.
 func newManager(ctx context.Context, cfg Config, c concern, first bool) (manager.Manager, error) {
 	scheme := runtime.NewScheme()
 	if err := c.addToScheme(scheme); err != nil {

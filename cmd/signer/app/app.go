@@ -1,5 +1,5 @@
-// Package app is the program signer: its flags, what is wrong with them, and what runs by them. The
-// command of that name only calls it, so that a test can run the program in its own executable.
+// Package app implements the program signer: its flags, their validation, and Run. The command only
+// calls it, so that tests can run the program in their own executable.
 package app
 
 import (
@@ -24,20 +24,20 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/requests"
 )
 
-// leaseName is the Lease of the replica that leads.
+// leaseName is the Lease of the leading replica.
 const leaseName = "servingcert-signer"
 
-const about = `signer gives every Service that is annotated servingcert.dev/secret-name, in a namespace labelled
-servingcert.dev/inject=enabled, a Secret with a serving certificate, and renews and repairs it. It
-reports the result in the Service's condition servingcert.dev/Ready.
+const about = `signer issues a serving certificate into a Secret for every Service that is annotated
+servingcert.dev/secret-name in a namespace labelled servingcert.dev/inject=enabled, and renews and
+repairs it. It reports the result in the Service's condition servingcert.dev/Ready.
 
-The signer makes a CA on its first start and keeps it in Secret servingcert-ca in --namespace. What
-clients must trust is in ConfigMap servingcert-ca-status there; the rotator distributes it. If the
-Secret is lost, nothing is signed until it is restored, because no client would trust a new CA.
+The signer creates a CA on its first start and keeps it in Secret servingcert-ca in --namespace. The
+bundle that clients must trust is in ConfigMap servingcert-ca-status there; the rotator distributes
+it. If the Secret is lost, nothing is signed until it is restored: no client would trust a new CA.
 
 Two replicas are enough: one works, the other waits.`
 
-// Config is all that the flags say.
+// Config holds the values of the flags.
 type Config struct {
 	Common      *process.Common
 	Instance    string
@@ -91,31 +91,31 @@ func command() process.Command {
 }
 
 func (c *Config) register(fs *pflag.FlagSet) {
-	fs.StringVar(&c.Instance, "instance", c.Instance, "value of label "+api.LabelManagedBy+" on the Secrets of this signer; Secrets of other signers are not touched")
-	fs.BoolVar(&c.OpenShift, "openshift-compat", c.OpenShift, "treat OpenShift's annotation "+api.OpenShiftSecretName+" on a Service as servingcert's, in every namespace, and write the annotations that service-ca writes; the process does not start where service-ca runs")
-	fs.DurationVar(&c.Limits.DefaultDuration, "default-duration", c.Limits.DefaultDuration, "lifetime of a certificate whose Service does not ask for another")
-	fs.DurationVar(&c.Limits.MinDuration, "min-duration", c.Limits.MinDuration, "shortest lifetime that a Service may ask for")
-	fs.DurationVar(&c.Limits.MaxDuration, "max-duration", c.Limits.MaxDuration, "longest lifetime that a Service may ask for")
-	fs.DurationVar(&c.PodDuration, "pod-max-duration", c.PodDuration, "longest lifetime of a certificate whose key a pod made ("+api.AnnotationKeySource+": "+string(api.KeySourcePod)+"), and of one for a CertificateSigningRequest")
-	fs.BoolVar(&c.CSR, "csr", c.CSR, "approve and sign CertificateSigningRequests for signer "+api.SignerName+"; without it they are not watched")
+	fs.StringVar(&c.Instance, "instance", c.Instance, "value of label "+api.LabelManagedBy+" on the Secrets of this signer; Secrets of other signers are left alone")
+	fs.BoolVar(&c.OpenShift, "openshift-compat", c.OpenShift, "treat OpenShift's annotation "+api.OpenShiftSecretName+" on a Service like servingcert's, in every namespace, and write the annotations that service-ca writes; the process does not start where service-ca runs")
+	fs.DurationVar(&c.Limits.DefaultDuration, "default-duration", c.Limits.DefaultDuration, "lifetime of a certificate whose Service sets none")
+	fs.DurationVar(&c.Limits.MinDuration, "min-duration", c.Limits.MinDuration, "shortest lifetime that a Service may set")
+	fs.DurationVar(&c.Limits.MaxDuration, "max-duration", c.Limits.MaxDuration, "longest lifetime that a Service may set")
+	fs.DurationVar(&c.PodDuration, "pod-max-duration", c.PodDuration, "longest lifetime of a certificate whose key was generated for a pod ("+api.AnnotationKeySource+": "+string(api.KeySourcePod)+"), and of a certificate for a CertificateSigningRequest")
+	fs.BoolVar(&c.CSR, "csr", c.CSR, "approve and sign CertificateSigningRequests for signer "+api.SignerName+"; if false, they are not watched")
 	c.Kubelets.register(fs)
-	fs.DurationVar(&c.CADuration, "ca-duration", c.CADuration, "lifetime of a generation of the CA; it is replaced in its last third, which must be at least --max-duration plus --ca-soak")
-	fs.StringVar(&c.ClusterID, "cluster-id", c.ClusterID, "name of this cluster among others: organizational unit (OU) of the CAs that are made here from now on; changing it replaces no CA")
-	fs.DurationVar(&c.CASoak, "ca-soak", c.CASoak, "how long all targets must hold the root of a new generation before it signs; kubelets update volumes of pods within "+
-		api.KubeletUpdates.String()+", and a ClusterTrustBundle that a pod projects by its name within "+api.KubeletUpdatesByName.String())
-	fs.DurationVar(&c.CAGrace, "ca-refusal-grace", c.CAGrace, "how long a new generation waits for targets of namespaces that refuse its root before it signs without them; what refuses in no namespace is waited for without limit")
-	fs.DurationVar(&c.CAReissue, "ca-reissue-window", c.CAReissue, "time over which the certificates of older generations are replaced, once a new generation signs, and those with names that waited, once the last root that did not permit them has gone")
+	fs.DurationVar(&c.CADuration, "ca-duration", c.CADuration, "lifetime of a generation of the CA; it is replaced in its last third, which must be no shorter than --max-duration plus --ca-soak")
+	fs.StringVar(&c.ClusterID, "cluster-id", c.ClusterID, "name that distinguishes this cluster's CAs from those of others: the organizational unit (OU) of new CAs; changing it does not replace a CA")
+	fs.DurationVar(&c.CASoak, "ca-soak", c.CASoak, "how long all targets must have held a new generation's root before it signs; kubelets update the volumes of pods within "+
+		api.KubeletUpdates.String()+", and a ClusterTrustBundle that a pod projects by name within "+api.KubeletUpdatesByName.String())
+	fs.DurationVar(&c.CAGrace, "ca-refusal-grace", c.CAGrace, "how long a new generation waits for targets in namespaces that reject its root before it signs without them; for cluster-scoped targets it waits without limit")
+	fs.DurationVar(&c.CAReissue, "ca-reissue-window", c.CAReissue, "time over which certificates are replaced: those of older generations once a new generation signs, and those that lack names once the last root that did not permit these names is retired")
 	fs.StringArrayVar(&c.Suffixes, "permit-dns-suffix", nil, "NAMESPACE-GLOB=SUFFIX: Services of these namespaces may ask for SUFFIX and names below it, outside the cluster domain; may be given several times")
-	fs.BoolVar(&c.Limits.PermitClusterIPs, "permit-cluster-ips", c.Limits.PermitClusterIPs, "let Services ask for their ClusterIPs as names; without it the CA excludes every IP address")
-	fs.BoolVar(&c.Limits.PermitRSA4096, "permit-rsa4096", c.Limits.PermitRSA4096, "let Services ask for RSA4096 keys, each of which takes seconds of a core to draw; without it only Secrets that have one keep it")
-	fs.DurationVar(&c.Limits.ClusterIPDuration, "cluster-ip-duration", c.Limits.ClusterIPDuration, "longest lifetime of a certificate with ClusterIPs, whatever its Service asks for: the address of a Service that is deleted may be given to another. A CA elsewhere gives its own lifetime")
+	fs.BoolVar(&c.Limits.PermitClusterIPs, "permit-cluster-ips", c.Limits.PermitClusterIPs, "let Services ask for their ClusterIPs as names; if false, the CA excludes every IP address")
+	fs.BoolVar(&c.Limits.PermitRSA4096, "permit-rsa4096", c.Limits.PermitRSA4096, "let Services ask for RSA4096 keys, each of which takes seconds of CPU time to generate; if false, only Secrets that have one keep it")
+	fs.DurationVar(&c.Limits.ClusterIPDuration, "cluster-ip-duration", c.Limits.ClusterIPDuration, "longest lifetime of a certificate with ClusterIPs, whatever its Service sets: the address of a deleted Service may be assigned to another. A remote CA sets its own lifetime")
 	c.Remote.register(fs)
 	c.Issuer.register(fs)
 	fs.IntVar(&c.Workers, "workers", c.Workers, "number of Secrets that are processed concurrently")
-	fs.IntVar(&c.Rates.Secret.Burst, "secret-issue-burst", c.Rates.Secret.Burst, "how many certificates one Secret, or one pod by requests, gets at once, whatever the reason; 0: no limit")
-	fs.DurationVar(&c.Rates.Secret.Interval, "secret-issue-interval", c.Rates.Secret.Interval, "time between certificates of one Secret, or one pod, after that")
-	fs.IntVar(&c.Rates.Namespace.Burst, "namespace-reissue-burst", c.Rates.Namespace.Burst, "how many certificates users of one namespace may have replaced at once, by what they ask for or do to Secrets, or have for requests beyond the first of each pod; 0: no limit")
-	fs.DurationVar(&c.Rates.Namespace.Interval, "namespace-reissue-interval", c.Rates.Namespace.Interval, "time between such certificates of one namespace after that")
+	fs.IntVar(&c.Rates.Secret.Burst, "secret-issue-burst", c.Rates.Secret.Burst, "number of certificates that one Secret, or the requests of one pod, may get at once, for any reason; 0: no limit")
+	fs.DurationVar(&c.Rates.Secret.Interval, "secret-issue-interval", c.Rates.Secret.Interval, "time between certificates of one Secret, or one pod, after the burst")
+	fs.IntVar(&c.Rates.Namespace.Burst, "namespace-reissue-burst", c.Rates.Namespace.Burst, "number of certificates of one namespace that may be replaced at once because its users changed Services or Secrets, or issued for requests beyond the first of each pod; 0: no limit")
+	fs.DurationVar(&c.Rates.Namespace.Interval, "namespace-reissue-interval", c.Rates.Namespace.Interval, "time between such certificates of one namespace after the burst")
 }
 
 func (c *Config) validate() error {
@@ -129,7 +129,7 @@ func (c *Config) validate() error {
 		c.Limits.PermitDNSSuffixes = append(c.Limits.PermitDNSSuffixes, rule)
 	}
 	c.constraints = c.Limits.Constraints()
-	if c.CAGrace == 0 { // further down 0 is the default
+	if c.CAGrace == 0 { // the CA's Parameters take 0 as the default
 		return errors.New(`--ca-refusal-grace: "0s": must be positive`)
 	}
 	if err := c.signerConfig().Validate(); err != nil {
@@ -150,7 +150,7 @@ func (c *Config) validate() error {
 	return c.Remote.validate(c.clock)
 }
 
-// signerConfig is complete but for what run wires: Sign and the CA.
+// signerConfig returns the configuration without what run adds: Sign and the CA.
 func (c *Config) signerConfig() signercontroller.Config {
 	return signercontroller.Config{
 		Instance:   c.Instance,
@@ -166,13 +166,13 @@ func (c *Config) signerConfig() signercontroller.Config {
 	}
 }
 
-// podConfig is complete but for what run wires into requestConfig.
+// podConfig returns the configuration without what run adds to requestConfig.
 func (c *Config) podConfig() podcontroller.Config {
 	return podcontroller.Config{Config: c.requestConfig(), ProbeInterval: podcontroller.DefaultProbeInterval}
 }
 
-// requestConfig is of both kinds of requests, and complete but for what run wires: what is
-// read of the cluster, Sign, Pace and the CA. podConfig validates it.
+// requestConfig returns the configuration for both kinds of requests, without what run adds: the
+// readers, Sign, Pace and the CA. podConfig's Validate checks it.
 func (c *Config) requestConfig() requests.Config {
 	return requests.Config{
 		Limits:      c.Limits,
@@ -184,10 +184,9 @@ func (c *Config) requestConfig() requests.Config {
 	}
 }
 
-// caConfig is complete but for what run wires: Remote, Leaves and OnChange. It takes
-// the client that tells a first start from a loss, and the clock's check: a CA made
-// by a clock that is wrong would begin in the future, or be half over. Neither is
-// needed to validate it.
+// caConfig returns the configuration without what run adds: Remote, Leaves and OnChange. live tells
+// a first start from a lost CA, and skew checks the clock: a CA created with a wrong clock would not
+// be valid yet, or be half expired. Validation needs neither.
 func (c *Config) caConfig(live client.Reader, skew *signercontroller.Skew) cacontroller.Config {
 	return cacontroller.Config{
 		Namespace: c.Common.Namespace,

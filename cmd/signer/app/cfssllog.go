@@ -5,9 +5,8 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// bridgeLogs sends cfssl's log, which is global and not synchronised, to ours
-// before anything uses it. It has a line for every certificate, and so have we:
-// only its warnings count.
+// bridgeLogs redirects cfssl's log, which is global and not synchronised, before anything uses it.
+// cfssl logs a line for every certificate, as the signer does: only its warnings are logged.
 func bridgeLogs(logger logr.Logger) {
 	cfssllog.Level = cfssllog.LevelWarning
 	cfssllog.SetLogger(logBridge{logger})

@@ -17,17 +17,17 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
-// issuerFlags are the flags of an issuer of cert-manager; docs/remote-ca.md.
+// issuerFlags are the flags of a cert-manager issuer; docs/remote-ca.md.
 type issuerFlags struct {
 	reference, roots string
 	issuer           certmanager.Issuer
-	given            func() bool // whether --ca-issuer was: an empty one does not mean that the CA is kept here
+	given            func() bool // reports whether --ca-issuer was set: an empty value is an error
 }
 
 func (f *issuerFlags) register(fs *pflag.FlagSet) {
-	fs.StringVar(&f.reference, "ca-issuer", "", "KIND/NAME[.GROUP] of an issuer of cert-manager that signs in place of the CA of this signer, such as ClusterIssuer/vault; an Issuer must be in --namespace. KIND.GROUP/NAME is the same for a name with dots")
+	fs.StringVar(&f.reference, "ca-issuer", "", "KIND/NAME[.GROUP] of a cert-manager issuer that signs instead of this signer's CA, such as ClusterIssuer/vault; an Issuer must be in --namespace. If NAME has dots, use KIND.GROUP/NAME")
 	f.given = func() bool { return fs.Changed("ca-issuer") }
-	fs.StringVar(&f.roots, "ca-issuer-roots", "", "ConfigMap in --namespace whose key ca.crt holds the root that clients must trust under --ca-issuer, and the intermediates between it and the CA; without it status.ca of the issuer's answers is trusted")
+	fs.StringVar(&f.roots, "ca-issuer-roots", "", "ConfigMap in --namespace whose key ca.crt holds the root that clients must trust under --ca-issuer, and the intermediates between it and the CA; without it, status.ca of the issuer's CertificateRequests is trusted")
 }
 
 func (f *issuerFlags) enabled() bool { return f.reference != "" }
@@ -35,7 +35,7 @@ func (f *issuerFlags) enabled() bool { return f.reference != "" }
 func (f *issuerFlags) validate(remote *remoteFlags) (err error) {
 	switch {
 	case f.enabled() && remote.enabled():
-		return errors.New("--ca-issuer: must not be given with --cfssl-url: one CA signs")
+		return errors.New("--ca-issuer: cannot be used with --cfssl-url")
 	case f.roots != "" && !f.enabled():
 		return errors.New("--ca-issuer-roots: requires --ca-issuer")
 	case f.roots != "" && len(validation.IsDNS1123Subdomain(f.roots)) > 0:
@@ -48,9 +48,9 @@ func (f *issuerFlags) validate(remote *remoteFlags) (err error) {
 	return nil
 }
 
-// issuerSigner returns what signs if the CA is an issuer of cert-manager.
+// issuerSigner returns the signing of a cert-manager issuer.
 func (c *Config) issuerSigner(mgr manager.Manager, local issue.Sign) (signing, error) {
-	// Of a Secret with a key that has no certificate yet the API server warns, each time.
+	// The API server warns at each write of a Secret whose key has no certificate yet.
 	quiet := rest.CopyConfig(mgr.GetConfig())
 	quiet.WarningHandler = rest.NoWarnings{}
 	writer, err := client.New(quiet, client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})

@@ -28,7 +28,7 @@ func TestIssuerFlags(t *testing.T) {
 	assert.Equal(t, certmanager.Issuer{Kind: "Issuer", Name: "step", Group: "certmanager.step.sm"}, f.issuer)
 	for line, want := range map[string]string{
 		"--ca-issuer=vault": `--ca-issuer: "vault": must be KIND/NAME`,
-		"--ca-issuer=ClusterIssuer/vault --cfssl-url=https://a": "--ca-issuer: must not be given with --cfssl-url",
+		"--ca-issuer=ClusterIssuer/vault --cfssl-url=https://a": "--ca-issuer: cannot be used with --cfssl-url",
 		"--ca-issuer=":            `--ca-issuer: "": must be KIND/NAME`,
 		"--ca-issuer-roots=roots": "--ca-issuer-roots: requires --ca-issuer",
 		"--ca-issuer=ClusterIssuer/vault --ca-issuer-roots=Bad_One": `--ca-issuer-roots: "Bad_One": must be the name of a ConfigMap`,

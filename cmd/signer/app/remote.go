@@ -23,13 +23,13 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
-// remoteFlagPrefix is what the flags of a remote CA begin with.
+// remoteFlagPrefix is the prefix of the flags of a remote CA.
 const remoteFlagPrefix = "cfssl-"
 
 // remoteFlags are the flags of a remote CA; docs/remote-ca.md.
 type remoteFlags struct {
 	urls                  []string
-	serverCAs             string // files, as all that follow
+	serverCAs             string // a file, as the fields below
 	authKey               string
 	bundle                string
 	clientCert, clientKey string
@@ -37,23 +37,23 @@ type remoteFlags struct {
 	label                 string
 	timeout               time.Duration
 
-	given       func() []string                // the names of those that were given
-	systemRoots func() (*x509.CertPool, error) // what --cfssl-ca defaults to
+	given       func() []string                // returns the names of the flags that were set
+	systemRoots func() (*x509.CertPool, error) // the default of --cfssl-ca
 	config      cfssl.RemoteConfig
 }
 
 func (f *remoteFlags) register(fs *pflag.FlagSet) {
 	f.profile, f.timeout, f.systemRoots = cfssl.DefaultProfile, cfssl.DefaultTimeout, x509.SystemCertPool
-	fs.StringSliceVar(&f.urls, "cfssl-url", nil, "https://HOST[:PORT] of a remote CA, a cfssl server that signs in place of the CA of this signer; may be given several times or comma-separated: if a server does not work, the next one is asked")
-	fs.StringVar(&f.serverCAs, "cfssl-ca", "", "file with the CA certificates that the TLS certificates of the servers are verified with; required where the system has none, as in the signer's image (default: the system's)")
-	fs.StringVar(&f.authKey, "cfssl-auth-key-file", "", "file with the key that authenticates requests: hex, at least 64 digits, as in auth_keys of the servers' configuration; required with --cfssl-url")
+	fs.StringSliceVar(&f.urls, "cfssl-url", nil, "https://HOST[:PORT] of a remote CA, a cfssl server that signs instead of this signer's CA; may be given several times or comma-separated: if a server fails, the next one is tried")
+	fs.StringVar(&f.serverCAs, "cfssl-ca", "", "file with the CA certificates that verify the servers' TLS certificates; required if the system has none, as in the signer's image (default: the system's)")
+	fs.StringVar(&f.authKey, "cfssl-auth-key-file", "", "file with the key that authenticates requests: at least 64 hex digits, as in auth_keys of the servers' configuration; required with --cfssl-url")
 	fs.StringVar(&f.clientCert, "cfssl-client-cert", "", "file with a client certificate for the servers, followed by its intermediates")
 	fs.StringVar(&f.clientKey, "cfssl-client-key", "", "file with the key of --cfssl-client-cert")
 	fs.StringVar(&f.profile, "cfssl-profile", f.profile, "the servers' profile for ECDSA and Ed25519 keys, with usages digital signature and server auth")
 	fs.StringVar(&f.profileRSA, "cfssl-profile-rsa", "", "the servers' profile for RSA keys, with usages digital signature, key encipherment and server auth (default: --cfssl-profile with -rsa appended)")
-	fs.StringVar(&f.label, "cfssl-label", "", "label of the CA, for servers that have several (default: the server's)")
+	fs.StringVar(&f.label, "cfssl-label", "", "label of the CA, for servers with several CAs (default: the server's)")
 	fs.DurationVar(&f.timeout, "cfssl-timeout", f.timeout, "timeout of one request to one server")
-	fs.StringVar(&f.bundle, "cfssl-bundle", "", "file with the root that clients must trust and the intermediates between it and the CA; without it the CA must be a root, and the servers' answer is trusted")
+	fs.StringVar(&f.bundle, "cfssl-bundle", "", "file with the root that clients must trust and the intermediates between it and the CA; without it, the CA must be a root, and the one that the servers return is trusted")
 	f.given = func() []string {
 		var names []string
 		fs.Visit(func(flag *pflag.Flag) {
@@ -68,13 +68,12 @@ func (f *remoteFlags) register(fs *pflag.FlagSet) {
 // enabled reports whether the CA is remote.
 func (f *remoteFlags) enabled() bool { return len(f.urls) > 0 }
 
-// validate returns which flag is wrong, and reads the files: config is complete
-// then, if the CA is remote.
+// validate checks the flags and reads the files. If the CA is remote, config is complete afterwards.
 func (f *remoteFlags) validate(clock func() time.Time) error {
 	if !f.enabled() {
 		switch given := f.given(); {
 		case slices.Contains(given, "cfssl-url"):
-			return f.config.Validate() // an empty one does not mean that the CA is kept here
+			return f.config.Validate() // an empty --cfssl-url is an error
 		case len(given) > 0:
 			return fmt.Errorf("--%s: requires --cfssl-url", given[0])
 		}
@@ -96,7 +95,7 @@ func (f *remoteFlags) validate(clock func() time.Time) error {
 
 func (f *remoteFlags) readAuthKey() error {
 	if f.authKey == "" {
-		return errors.New("--cfssl-auth-key-file: must be given with --cfssl-url: a server must not sign unauthenticated requests")
+		return errors.New("--cfssl-auth-key-file: required with --cfssl-url: a server must not sign unauthenticated requests")
 	}
 	data, err := os.ReadFile(f.authKey)
 	if err != nil {
@@ -123,10 +122,10 @@ func (f *remoteFlags) readServerCAs() error {
 	return nil
 }
 
-// checkSystemRoots returns an error where no server could be verified: an image that holds
-// nothing but the program has no roots, and that would show at the first request only.
+// checkSystemRoots returns an error if the system has no roots, as in an image that only holds the
+// program: otherwise the first request would fail.
 func (f *remoteFlags) checkSystemRoots() error {
-	const missing = "--cfssl-ca: must be given: the TLS certificates of the servers of --cfssl-url cannot be verified, as the system has no root certificates (the signer's image has none): " +
+	const missing = "--cfssl-ca: required: the TLS certificates of the servers of --cfssl-url cannot be verified, because the system has no root certificates (the signer's image has none): " +
 		"mount a file with the CA that signed them"
 	switch roots, err := f.systemRoots(); {
 	case err != nil:
@@ -144,16 +143,16 @@ func (f *remoteFlags) readBundle() (err error) {
 	return err
 }
 
-// readClientCertificate reads the pair once, to see that it is one. Each
-// connection reads it again: it is renewed more often than this process starts.
+// readClientCertificate reads the pair once, to validate it. Each connection reads it again: it is
+// renewed more often than this process starts.
 func (f *remoteFlags) readClientCertificate() error {
 	switch {
 	case f.clientCert == "" && f.clientKey == "":
 		return nil
 	case f.clientCert == "":
-		return errors.New("--cfssl-client-cert: must be given with --cfssl-client-key")
+		return errors.New("--cfssl-client-cert: requires --cfssl-client-key")
 	case f.clientKey == "":
-		return errors.New("--cfssl-client-key: must be given with --cfssl-client-cert")
+		return errors.New("--cfssl-client-key: requires --cfssl-client-cert")
 	}
 	load := func() (*tls.Certificate, error) {
 		pair, err := tls.LoadX509KeyPair(f.clientCert, f.clientKey)
@@ -167,18 +166,18 @@ func (f *remoteFlags) readClientCertificate() error {
 	return err
 }
 
-// signing is what signs.
+// signing holds the functions that sign.
 type signing struct {
 	sign issue.Sign
-	// issue has a CA sign that may take long; nil: sign does.
+	// issue signs with a CA that may be slow to answer; nil: use sign.
 	issue func(context.Context, types.NamespacedName, *pki.Authority, api.Wanted, time.Time) (issue.Issued, error)
-	// available returns why sign would fail at once; nil: it never does.
+	// available returns the reason why sign would fail at once; nil: it never does.
 	available func(*pki.Authority) error
-	// candidate asks which the remote CA is now; nil: there is no remote CA.
+	// candidate returns the current remote CA; nil: there is no remote CA.
 	candidate func(context.Context) (ca.Candidate, error)
 }
 
-// whileRemote is available for a CA whose key is not here.
+// whileRemote limits available to a CA whose key is not local.
 func whileRemote(available func() error) func(*pki.Authority) error {
 	return func(ca *pki.Authority) error {
 		if ca.Key != nil {
@@ -188,7 +187,7 @@ func whileRemote(available func() error) func(*pki.Authority) error {
 	}
 }
 
-// signer returns what signs.
+// signer returns the signing of the configured CA.
 func (c *Config) signer(mgr manager.Manager) (signing, error) {
 	local, err := cfssl.NewLocal()
 	switch {
@@ -202,13 +201,13 @@ func (c *Config) signer(mgr manager.Manager) (signing, error) {
 	return signing{sign: local}, nil
 }
 
-// signer returns what signs if the CA is on cfssl servers.
+// signer returns the signing of the cfssl servers.
 func (f *remoteFlags) signer(local issue.Sign) (signing, error) {
 	remote, err := cfssl.NewRemote(f.config)
 	if err != nil {
 		return signing{}, err
 	}
-	logged := "" // the last warnings: the CA's controller asks again and again
+	logged := "" // the last warnings, so that they are logged once
 	return signing{sign: byKey(local, remote.Sign), available: whileRemote(remote.Available), candidate: func(ctx context.Context) (ca.Candidate, error) {
 		info, err := remote.Info(ctx)
 		if err != nil {
@@ -222,8 +221,8 @@ func (f *remoteFlags) signer(local issue.Sign) (signing, error) {
 	}}, nil
 }
 
-// byKey signs with the CA's key if it is here, and otherwise has the remote CA
-// sign. A CA whose key is here goes on signing until the remote one is trusted.
+// byKey signs with the CA's key if it is local, and otherwise with the remote CA. A local CA signs
+// until the remote one is trusted.
 func byKey(local, remote issue.Sign) issue.Sign {
 	return func(ctx context.Context, ca *pki.Authority, request issue.SigningRequest) (*x509.Certificate, error) {
 		if ca.Key != nil {

@@ -113,7 +113,7 @@ func TestNoSystemRoots(t *testing.T) {
 	}
 	said, code := run()
 	assert.Equal(t, process.ExitUsage, code)
-	assert.Contains(t, said, "signer: --cfssl-ca: must be given: ")
+	assert.Contains(t, said, "signer: --cfssl-ca: required: ")
 	assert.Contains(t, said, "the system has no root certificates (the signer's image has none): mount a file with the CA that signed them")
 	said, code = run("--cfssl-ca=" + filepath.Join(dir, "ca.crt"))
 	assert.Equal(t, process.ExitError, code)
@@ -127,7 +127,7 @@ func TestRemoteFlagsThatAreWrong(t *testing.T) {
 		"--cfssl-timeout=10s":               "--cfssl-timeout: requires --cfssl-url",
 		"--cfssl-auth-key-file=$D/auth.key": "--cfssl-auth-key-file: requires --cfssl-url",
 		"--cfssl-url=":                      "--cfssl-url: must name at least one server",
-		"--cfssl-url=https://a":             "--cfssl-auth-key-file: must be given with --cfssl-url",
+		"--cfssl-url=https://a":             "--cfssl-auth-key-file: required with --cfssl-url",
 		"--cfssl-url=http://a --cfssl-auth-key-file=$D/auth.key":                  `--cfssl-url: "http://a": must be https://`,
 		"--cfssl-url=https://a, --cfssl-auth-key-file=$D/auth.key":                `--cfssl-url: "": must be https://`,
 		"--cfssl-url=https://a --cfssl-auth-key-file=$D/none":                     "--cfssl-auth-key-file: open ",
@@ -141,8 +141,8 @@ func TestRemoteFlagsThatAreWrong(t *testing.T) {
 		complete + "--cfssl-bundle=$D/auth.key":                                   "--cfssl-bundle: ",
 		complete + "--cfssl-timeout=-1s":                                          `--cfssl-timeout: "-1s": must be positive`,
 		complete + "--cfssl-profile=":                                             "--cfssl-profile: must not be empty",
-		complete + "--cfssl-client-cert=$D/ca.crt":                                "--cfssl-client-key: must be given with --cfssl-client-cert",
-		complete + "--cfssl-client-key=$D/ca.key":                                 "--cfssl-client-cert: must be given with --cfssl-client-key",
+		complete + "--cfssl-client-cert=$D/ca.crt":                                "--cfssl-client-key: requires --cfssl-client-cert",
+		complete + "--cfssl-client-key=$D/ca.key":                                 "--cfssl-client-cert: requires --cfssl-client-key",
 		complete + "--cfssl-client-cert=$D/ca.crt --cfssl-client-key=$D/auth.key": "--cfssl-client-cert, --cfssl-client-key: ",
 	} {
 		t.Run(line, func(t *testing.T) {

@@ -36,7 +36,7 @@ func run(ctx context.Context, cfg *Config) error {
 	if err != nil {
 		return err
 	}
-	var issuer *signercontroller.Controller // made below: it needs the CA
+	var issuer *signercontroller.Controller // created below: it needs the CA
 	changed := newSignal(3)
 	keeping := cfg.caConfig(mgr.GetAPIReader(), skew)
 	keeping.Remote = signs.candidate
@@ -78,8 +78,8 @@ func run(ctx context.Context, cfg *Config) error {
 	return mgr.Start(ctx)
 }
 
-// answerRequests adds the controllers that answer requests, with the CA and the limits of the
-// signer's controller.
+// answerRequests adds the controllers for PodCertificateRequests and CertificateSigningRequests, with
+// the CA and limits of the signer's controller.
 func answerRequests(mgr manager.Manager, cfg *Config, issuing signercontroller.Config, issuer *signercontroller.Controller, podsChanged, csrsChanged <-chan struct{}) error {
 	shared := cfg.requestConfig()
 	shared.Cluster, shared.Pace = requests.NewCluster(mgr.GetCache(), mgr.GetAPIReader(), issuer.Services(), shared.Limits), issuer.Pace()
@@ -94,7 +94,7 @@ func answerRequests(mgr manager.Manager, cfg *Config, issuing signercontroller.C
 	return csrcontroller.Setup(mgr, shared)
 }
 
-// signal tells several receivers that something changed, each by a channel of its own.
+// signal notifies several receivers of a change, each through its own channel.
 type signal []chan struct{}
 
 func newSignal(receivers int) signal {
@@ -131,11 +131,11 @@ func newManager(ctx context.Context, cfg *Config, skew *signercontroller.Skew) (
 	return process.NewManager(ctx, rest, options, cfg.OpenShift)
 }
 
-// managedPage is how many Secrets are looked at together.
+// managedPage is the page size when Secrets are listed.
 const managedPage = 100
 
-// managedExist reports whether a Secret exists that this signer has issued, as far as
-// that can be told: then there was a CA once.
+// managedExist reports whether a Secret issued by this signer exists, as far as that can be
+// determined: if so, there was a CA.
 func managedExist(ctx context.Context, live client.Reader, instance string) (bool, error) {
 	for next := ""; ; {
 		list := &corev1.SecretList{}

@@ -17,18 +17,18 @@ import (
 	"github.com/servingcert/servingcert/cmd/internal/certfiles"
 )
 
-// errNoClientCA is what clients and the readiness check get until the file exists.
+// errNoClientCA is returned to clients and the readiness check until the file exists.
 var errNoClientCA = errors.New("no client CA yet")
 
-// clientCA demands a certificate of each client: one for client authentication that leads
-// to a CA in a file, and, if there are names, that has one of them.
+// clientCA requires a certificate of each client: for client authentication, issued by a CA in a
+// file, and with one of the names if there are any.
 type clientCA struct {
 	file  string
-	names []string // of which one is the common name or a DNS name; empty: any
+	names []string // accepted common names or DNS names; empty: any
 	log   logr.Logger
 
 	mu       sync.RWMutex
-	pool     *x509.CertPool // nil until one could be loaded
+	pool     *x509.CertPool // nil until one was loaded
 	content  []byte
 	lastFail string
 }
@@ -37,18 +37,18 @@ func newClientCA(file string, names []string, log logr.Logger) *clientCA {
 	return &clientCA{file: file, names: names, log: log}
 }
 
-// demand changes the configuration of a server so that a handshake fails for whoever has
-// no such certificate, and for all until the file could be loaded.
+// demand makes handshakes fail for clients without such a certificate, and for all clients until
+// the file was loaded.
 func (c *clientCA) demand(config *tls.Config) {
 	config.ClientAuth = tls.RequireAndVerifyClientCert
 	config.VerifyConnection = c.checkName
-	// A resumed session would outlive the CA that it was begun with.
+	// A resumed session would outlive the CA that verified it.
 	config.SessionTicketsDisabled = true
 	base := config.Clone()
 	config.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		c.mu.RLock()
 		defer c.mu.RUnlock()
-		if c.pool == nil { // which would stand for the CAs of the system
+		if c.pool == nil { // nil would mean the system's CAs
 			return nil, errNoClientCA
 		}
 		demanding := base.Clone()
@@ -61,7 +61,7 @@ func (c *clientCA) checkName(state tls.ConnectionState) error {
 	if len(c.names) == 0 {
 		return nil
 	}
-	client := state.PeerCertificates[0] // there is one: it was verified
+	client := state.PeerCertificates[0] // never empty: it was verified
 	for _, name := range append([]string{client.Subject.CommonName}, client.DNSNames...) {
 		if slices.Contains(c.names, name) {
 			return nil
@@ -94,13 +94,13 @@ func (c *clientCA) watch(ctx context.Context) error {
 	}
 }
 
-// load loads the file if it has changed. If it has no certificate, such as while it is
-// being written, those that were loaded last stay.
+// load loads the file if it has changed. If it has no certificate, for example while it is being
+// written, the previous certificates stay.
 func (c *clientCA) load() {
 	content, err := os.ReadFile(c.file)
 	pool := x509.NewCertPool()
 	if err == nil && !pool.AppendCertsFromPEM(content) {
-		err = fmt.Errorf("%s: has no certificate in PEM", c.file)
+		err = fmt.Errorf("%s: contains no PEM certificate", c.file)
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -110,12 +110,12 @@ func (c *clientCA) load() {
 		c.log.Info("client CA loaded", "file", c.file)
 	case err == nil:
 		c.lastFail = ""
-	case err.Error() == c.lastFail: // was said
+	case err.Error() == c.lastFail: // already logged
 	case c.pool == nil:
 		c.lastFail = err.Error()
 		c.log.Info("not ready: waiting for the client CA", "reason", err.Error())
 	default:
 		c.lastFail = err.Error()
-		c.log.Error(err, "cannot load the certificates of the client CA, the previous ones are in use")
+		c.log.Error(err, "cannot load the client CA, using the previous one")
 	}
 }

@@ -165,7 +165,7 @@ func TestTheClientCAChanges(t *testing.T) {
 	holds("both, while one replaces the other", append(bytes.Clone(first.CAPEM), second.CAPEM...), true, true)
 	holds("the second", second.CAPEM, false, true)
 	holds("a file that is being written", first.CAPEM[:40], false, true)
-	assert.Contains(t, d.log.String(), "the previous ones are in use")
+	assert.Contains(t, d.log.String(), "using the previous one")
 	require.NoError(t, d.ca.loaded())
 }
 
@@ -177,8 +177,8 @@ func TestWrongClientFlags(t *testing.T) {
 		c.ClientCAFile, c.ClientNames = file, names
 		return c
 	}
-	assert.ErrorContains(t, with("", "apiserver").validate(), "--client-names: needs --client-ca-file")
+	assert.ErrorContains(t, with("", "apiserver").validate(), "--client-names: requires --client-ca-file")
 	assert.ErrorContains(t, with("x", "a", "").validate(), `--client-names: "a,": must be names of certificates, separated by commas`)
-	assert.ErrorContains(t, with(dir).validate(), "is a directory: must be a file with certificates in PEM")
+	assert.ErrorContains(t, with(dir).validate(), "is a directory: must be a PEM file with certificates")
 	assert.NoError(t, with("not-there-yet", "a").validate())
 }

@@ -10,23 +10,21 @@ import (
 	"github.com/go-logr/logr"
 )
 
-// errDraining is why a webhook that was told to end is not ready.
-var errDraining = errors.New("the process is ending: new connections are to go to another replica")
+// errDraining is the reason why a terminating webhook is not ready.
+var errDraining = errors.New("the process is shutting down")
 
-// drain is the time between being told to end and refusing connections. In it the webhook
-// is not ready and answers all the same: a pod that is deleted is taken out of its Service
-// at once, but it takes a moment until each node knows that.
+// drain is the period between SIGTERM and closing the listener. During it the webhook is not ready
+// but still answers: the endpoint of a deleted pod is removed at once, but nodes learn of it later.
 //
-// API servers keep their connections to webhooks, and speak HTTP/1.1, which has no GOAWAY.
-// To each request of that time, the answer is therefore the last of its connection. A
-// connection that is merely closed may have a request under way, and a request that lost
-// its connection is not sent again: its pod is refused.
+// API servers keep their connections to webhooks open, and speak HTTP/1.1, which has no GOAWAY.
+// During the drain, each answer therefore closes its connection. Closing a connection without an
+// answer could lose a request in flight: the API server does not retry it, and rejects the pod.
 type drain struct {
 	began atomic.Bool
 }
 
-// delayed returns a context that ends the delay after ctx does. The drain begins when ctx
-// ends. The function that is returned ends everything at once.
+// delayed returns a context that ends delay after ctx does, and a function that ends it at once. The
+// drain begins when ctx ends.
 func (d *drain) delayed(ctx context.Context, delay time.Duration, log logr.Logger) (context.Context, context.CancelFunc) {
 	serving, end := context.WithCancel(context.WithoutCancel(ctx))
 	forget := context.AfterFunc(ctx, func() {
@@ -46,8 +44,7 @@ func (d *drain) delayed(ctx context.Context, delay time.Duration, log logr.Logge
 	}
 }
 
-// ready returns a readiness check that fails once the drain has begun, and is the given
-// one before.
+// ready returns a readiness check that fails once the drain has begun, and runs check before.
 func (d *drain) ready(check func(*http.Request) error) func(*http.Request) error {
 	return func(r *http.Request) error {
 		if d.began.Load() {
@@ -57,8 +54,7 @@ func (d *drain) ready(check func(*http.Request) error) func(*http.Request) error
 	}
 }
 
-// lastAnswers returns a handler that has the server close a connection after its answer,
-// once the drain has begun.
+// lastAnswers returns a handler that closes the connection after its answer once the drain has begun.
 func (d *drain) lastAnswers(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if d.began.Load() {

@@ -19,7 +19,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/admission"
 )
 
-// run serves until ctx ends, and then for cfg.ShutdownDelay more.
+// run serves until cfg.ShutdownDelay after ctx ends.
 func run(ctx context.Context, cfg Config) error {
 	log := ctrl.Log.WithName("webhook")
 	restConfig, err := cfg.Common.RESTConfig("webhook")
@@ -35,7 +35,7 @@ func run(ctx context.Context, cfg Config) error {
 	options.Cache = admission.CacheOptions(cfg.Common.Namespace, cfg.OpenShift)
 	serving := &tls.Config{
 		MinVersion:     tls.VersionTLS12,
-		NextProtos:     []string{"http/1.1"}, // what the API server speaks to webhooks
+		NextProtos:     []string{"http/1.1"}, // the API server's protocol for webhooks
 		GetCertificate: files.GetCertificate,
 	}
 	var clients *clientCA
@@ -49,7 +49,7 @@ func run(ctx context.Context, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("set up: %w", err)
 	}
-	resources, _ := api.ParseProxyResources(cfg.ProxyResources) // validate has looked at it
+	resources, _ := api.ParseProxyResources(cfg.ProxyResources) // validated before
 	decides, err := admission.Setup(ctx, mgr, admission.Config{
 		OpenShift: cfg.OpenShift, DefaultMode: api.Mode(cfg.DefaultMode), UnknownPrograms: api.UnknownPrograms(cfg.UnknownPrograms), TrustSource: api.TrustSource(cfg.TrustSource),
 		PublicRoots: cfg.PublicRoots, ProxyImage: cfg.ProxyImage, ProxyPullSecrets: cfg.ProxyPullSecrets, ProxyResources: resources,
@@ -72,7 +72,7 @@ func run(ctx context.Context, cfg Config) error {
 	return mgr.Start(ctx)
 }
 
-// addWatches has the files loaded again when they change. clients may be nil.
+// addWatches makes the manager reload the files when they change. clients may be nil.
 func addWatches(mgr manager.Manager, files *certfiles.Files, clients *clientCA) error {
 	if clients != nil {
 		if err := mgr.Add(everyReplica{clients.watch}); err != nil {
@@ -82,15 +82,15 @@ func addWatches(mgr manager.Manager, files *certfiles.Files, clients *clientCA) 
 	return mgr.Add(files)
 }
 
-// everyReplica runs whether the process leads or not.
+// everyReplica runs on every replica, leading or not.
 type everyReplica struct{ manager.RunnableFunc }
 
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (everyReplica) NeedLeaderElection() bool { return false }
 
-// ready returns the readiness check: nil once the webhook can be reached, can verify its
-// clients if it demands certificates of them (clients is not nil), and knows what it decides
-// by. Before that, each review would read from the API server.
+// ready returns the readiness check. It succeeds once the server has a certificate, the client CA is
+// loaded (if clients is not nil), and the informers have synced: before that, each review would read
+// from the API server.
 func ready(files *certfiles.Files, clients *clientCA, decides func() error) func(*http.Request) error {
 	return func(*http.Request) error {
 		if _, err := files.GetCertificate(nil); err != nil {

@@ -16,33 +16,33 @@ import (
 )
 
 const (
-	// writeTimeout is the time to read a review, to work on it and to send the answer. The API
-	// server waits 5 s (timeoutSeconds of the webhook's configuration).
+	// writeTimeout is the time to read a review, decide and write the answer. The API server
+	// waits 5 s (timeoutSeconds of the webhook's configuration).
 	writeTimeout    = 20 * time.Second
 	shutdownTimeout = time.Minute
 )
 
-// server is the webhook server of controller-runtime on a port with limits: that one waits
-// for a request, and for whoever reads the answer, as long as they like.
+// server is controller-runtime's webhook server on a port with limits: that one waits without limit
+// for a request, and for a client to read the answer.
 type server struct {
 	webhook.Server
 	address string
 	port    *port.Server
 }
 
-// newServer returns a server that listens on the address with the TLS configuration, within
-// the bounds of the port, and ends with the drain.
+// newServer returns a server for the address, TLS configuration and limits, which closes
+// connections during the drain.
 func newServer(host string, number int, config *tls.Config, d *drain, bounds port.Config) *server {
 	mux := http.NewServeMux()
 	bounds.Handler, bounds.TLS, bounds.WriteTimeout = d.lastAnswers(mux), config, writeTimeout
 	return &server{
-		Server:  webhook.NewServer(webhook.Options{WebhookMux: mux}), // registers and counts
+		Server:  webhook.NewServer(webhook.Options{WebhookMux: mux}), // registers handlers and counts requests
 		address: net.JoinHostPort(host, strconv.Itoa(number)),
 		port:    port.New(bounds),
 	}
 }
 
-// Start serves until ctx ends, and then what has begun.
+// Start serves until ctx ends, and then completes the requests in flight.
 func (s *server) Start(ctx context.Context) error {
 	listener, err := s.port.Listen(s.address)
 	if err != nil {
@@ -56,13 +56,13 @@ func (s *server) serve(ctx context.Context, listener net.Listener) error {
 	go func() { served <- s.port.HTTP.Serve(listener) }()
 	select {
 	case err := <-served:
-		return fmt.Errorf("serve reviews: %w", err)
+		return fmt.Errorf("serve AdmissionReviews: %w", err)
 	case <-ctx.Done():
 	}
 	grace, cancel := context.WithTimeout(context.WithoutCancel(ctx), shutdownTimeout)
 	defer cancel()
 	if err := s.port.HTTP.Shutdown(grace); err != nil && !errors.Is(err, http.ErrServerClosed) {
-		return fmt.Errorf("end serving reviews: %w", err)
+		return fmt.Errorf("stop serving AdmissionReviews: %w", err)
 	}
 	return nil
 }
