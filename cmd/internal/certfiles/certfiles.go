@@ -1,5 +1,4 @@
-// Package certfiles serves the certificate that is in two files, and follows them as
-// they change.
+// Package certfiles serves the certificate in two files, and reloads it when they change.
 package certfiles
 
 import (
@@ -18,38 +17,34 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// PollInterval is how often the files are read. They are small, and polling notices
-// what file system events miss: a directory that is created later, or a symbolic link
-// that is replaced further up the path.
+// PollInterval is how often the files are read. They are small, and polling notices what file system
+// events miss: a directory that is created later, or a symbolic link replaced further up the path.
 const PollInterval = time.Second
 
 // ErrNoCertificate is what GetCertificate returns until the files exist.
 var ErrNoCertificate = errors.New("no certificate yet")
 
-// Files serves the certificate in a directory's tls.crt and tls.key. It compares
-// the bytes of the files, so it notices a chain that changes under the same leaf.
-// It is a runnable of a manager, for every replica.
+// Files serves the certificate in a directory's tls.crt and tls.key. It compares the bytes of the
+// files, so it notices a chain that changes under the same leaf. A manager runs it on every replica.
 type Files struct {
 	certFile, keyFile string
 	log               logr.Logger
 
 	mu       sync.RWMutex
-	cert     *tls.Certificate // nil until one could be loaded
+	cert     *tls.Certificate // nil until one was loaded
 	certPEM  []byte
 	keyPEM   []byte
 	lastFail string
 }
 
-// New returns the Files of a directory, which need not exist yet. Nothing is read
-// before Load or Start.
+// New returns the Files of a directory, which need not exist yet. Nothing is read before Load or Start.
 func New(dir string, log logr.Logger) *Files {
 	return &Files{
 		certFile: filepath.Join(dir, "tls.crt"), keyFile: filepath.Join(dir, "tls.key"), log: log,
 	}
 }
 
-// CheckDir returns an error that quotes dir if it cannot be the directory of Files. A
-// directory that does not exist can be: it may be made later.
+// CheckDir returns an error that quotes dir if it is not a directory. A directory may be created later.
 func CheckDir(dir string) error {
 	if dir == "" {
 		return errors.New(`"": must be a directory`)
@@ -60,8 +55,8 @@ func CheckDir(dir string) error {
 	return nil
 }
 
-// GetCertificate returns the certificate that was loaded last, or ErrNoCertificate. It is
-// for tls.Config.
+// GetCertificate returns the certificate that was loaded last, or ErrNoCertificate. It is for
+// tls.Config.GetCertificate.
 func (f *Files) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -74,8 +69,7 @@ func (f *Files) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 // NeedLeaderElection implements manager.LeaderElectionRunnable.
 func (*Files) NeedLeaderElection() bool { return false }
 
-// Start implements manager.Runnable: it loads the files now and whenever they change,
-// until ctx ends.
+// Start implements manager.Runnable: it loads the files now and whenever they change, until ctx ends.
 func (f *Files) Start(ctx context.Context) error {
 	tick := time.NewTicker(PollInterval)
 	defer tick.Stop()
@@ -89,8 +83,8 @@ func (f *Files) Start(ctx context.Context) error {
 	}
 }
 
-// Load loads the files if they have changed and match. If they do not match, such as
-// while a pair is being replaced, the previous certificate stays.
+// Load loads the files if they have changed and match. If they do not match, for example while a pair
+// is being replaced, the previous certificate stays.
 func (f *Files) Load() {
 	changed, err := f.tryLoad()
 	f.mu.Lock()

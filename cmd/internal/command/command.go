@@ -1,5 +1,5 @@
-// Package command is the edge that all programs but the plugin have in common: flags, exit codes and
-// signals. It needs neither the API nor a client of it, so that the programs of pods and hosts can have it.
+// Package command is the command line of all programs but the plugin: flags, exit codes and signals. It
+// does not import the API or a client, so that the programs of pods and hosts stay small.
 package command
 
 import (
@@ -20,32 +20,32 @@ import (
 const (
 	ExitOK    = 0
 	ExitError = 1 // the program ran and failed
-	ExitUsage = 2 // a flag, or its value, is wrong: nothing was started
+	ExitUsage = 2 // a flag or its value is invalid: nothing was started
 )
 
 // Command is one binary.
 type Command struct {
 	Name  string
 	About string // a sentence or two for --help
-	// Usage is what follows "Usage:" in --help; without it: NAME [flags].
+	// Usage replaces "NAME [flags]" after "Usage:" in --help.
 	Usage string
-	// Arguments says which arguments are allowed that are not flags; without it: none.
+	// Arguments describes the allowed arguments that are not flags; empty: none.
 	Arguments string
 	Flags     func(*pflag.FlagSet)
-	// Validate says what is wrong with the flags' values.
+	// Validate returns an error if a flag's value is invalid.
 	Validate func() error
 	// Run runs until ctx ends; an error ends the program with ExitError.
 	Run func(ctx context.Context) error
 }
 
-// Main parses args and runs the command until it ends or the program is told to stop (SIGINT, SIGTERM).
-// It returns the exit code.
+// Main parses args, runs the command until it returns or the process gets SIGINT or SIGTERM, and
+// returns the exit code.
 func Main(args []string, stdout, stderr io.Writer, c Command) int {
 	fs := pflag.NewFlagSet(c.Name, pflag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	fs.SortFlags = false
 	c.Flags(fs)
-	shown := fs.Bool("version", false, "print the version, and do nothing else")
+	shown := fs.Bool("version", false, "print the version and exit")
 
 	err := fs.Parse(args)
 	switch {
@@ -68,7 +68,7 @@ func Main(args []string, stdout, stderr io.Writer, c Command) int {
 	case err == nil:
 		err = c.Validate()
 	}
-	if err != nil { // in one line, whatever its text holds
+	if err != nil { // on one line, whatever it contains
 		line := strings.Join(strings.Fields(err.Error()), " ")
 		_, _ = fmt.Fprintf(stderr, "%s: %s (%s --help lists the flags)\n", c.Name, line, c.Name)
 		return ExitUsage

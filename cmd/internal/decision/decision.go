@@ -1,6 +1,5 @@
-// Package decision hands the webhook's choice of a Secret to those who judge pods
-// that exist already: pkg/rotator does not import pkg/mutate, and the two must
-// not differ.
+// Package decision gives the webhook's choice of a Secret to those who check existing pods:
+// pkg/rotator does not import pkg/mutate, and the two must not differ.
 package decision
 
 import (
@@ -12,7 +11,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
-// Choose is the webhook's decision for the pods of a template; see missed.Choose.
+// Choose returns the webhook's decision for the pods of a template; see missed.Choose.
 func Choose(t pods.Template, conventional bool, services []*corev1.Service) missed.Choice {
 	c := choose.Secret(t.Pod(), api.PodRequest{SecretName: t.SecretName}, choose.Known{Services: services, ConventionalSecret: conventional})
 	key := pods.SecretKey(c.Secret)

@@ -6,9 +6,9 @@ import (
 	"net/http"
 )
 
-// leaveBodies has the server close a connection as soon as it has answered a request whose body
-// was not read to its end. net/http would wait half a second, so that a client that is still
-// sending may see the answer, and whoever sends such requests could keep others waiting.
+// leaveBodies makes the server close a connection after it has answered a request whose body was not
+// read to its end. net/http would wait half a second, so that a client that is still sending can see
+// the answer, and such requests could keep others waiting.
 func leaveBodies(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Body == http.NoBody {
@@ -22,12 +22,12 @@ func leaveBodies(next http.Handler) http.Handler {
 		if !body.ended {
 			_, _ = reply.Write(nil) // the handler may have written nothing
 			_ = http.NewResponseController(w).Flush()
-			panic(http.ErrAbortHandler) // the only way to have net/http close at once
+			panic(http.ErrAbortHandler) // the only way to make net/http close at once
 		}
 	})
 }
 
-// body is one of a request. It knows whether it was read to its end.
+// body is a request's body. It records whether it was read to its end.
 type body struct {
 	io.ReadCloser
 	ended bool
@@ -39,7 +39,7 @@ func (b *body) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// reply is to a request with a body. If that is not read by then, the reply ends with the
+// reply is the response to a request with a body. If the body was not read, the reply ends with the
 // connection: nothing follows what the handler wrote, not even a last chunk.
 type reply struct {
 	http.ResponseWriter
@@ -51,7 +51,7 @@ func (r *reply) WriteHeader(status int) {
 	r.begun = r.begun || status >= http.StatusOK
 	if !r.to.ended {
 		r.Header().Set("Connection", "close")
-		r.Header().Set("Transfer-Encoding", "identity") // net/http writes none then
+		r.Header().Set("Transfer-Encoding", "identity") // net/http then writes none
 	}
 	r.ResponseWriter.WriteHeader(status)
 }

@@ -6,7 +6,7 @@ import (
 	"net/netip"
 )
 
-// stage is how far a connection has come, and so what closing it costs its peer.
+// stage is how far a connection has come, and so how much its peer loses if it is closed.
 type stage int
 
 // The stages, in the order in which connections are closed.
@@ -18,36 +18,35 @@ const (
 	stages  = iota
 )
 
-// shares are what no other stage takes from a stage, in eighths of a port. Those that open have
-// half of it: whoever else holds connections of any stage, there is time to complete a handshake
-// where the processor is busy. Those that were of use are kept when nothing but newcomers arrive.
+// shares are the numbers of connections that other stages cannot take from a stage, in eighths of a
+// port. Opening connections have half of the port, so that a handshake can complete on a busy processor
+// whoever holds the other connections. Connections that were useful survive a flood of new ones.
 var shares = [stages]int{opening: 4, first: 1, idle: 1, further: 1}
 
-// share is how many connections of a port with room for most no other stage takes from the stage.
+// share returns the number of connections that other stages cannot take from s, of at most most.
 func (s stage) share(most int) int { return most * shares[s] / 8 }
 
 // conn is a connection to a port.
 type conn struct {
 	net.Conn
 	peer netip.Addr
-	stop context.CancelFunc // of the context of its requests
+	stop context.CancelFunc // cancels its requests
 
-	// What follows is guarded by the listener.
+	// The fields below are guarded by the listener.
 	stage   stage
-	since   uint64 // when it entered the stage, in the order of all that happened
+	since   uint64 // sequence number of its last change of stage
 	index   int    // in the listener's connections
 	evicted bool
 
 	received int // bytes of a request whose headers are not complete
 }
 
-// victim returns which of the connections to close when there is no room for all of them:
-// one of the lowest stage that has more than its share of a port with room for most. There,
-// it is the one that entered the stage first, of those whose peers have most, in the network
-// that has most: whoever has an IPv6 address may have all of its /64.
+// victim returns the connection to close when there are more than most: one of the lowest stage that
+// has more than its share. Within the stage, it is the oldest connection of the peer with the most
+// connections in the network with the most, as a client may own a whole /64 of IPv6 addresses.
 //
-// The number of a peer's connections refuses nobody, as the API server, the kubelet and
-// everybody else may have the same address, that of a node.
+// A peer's number of connections alone never refuses it: the API server, the kubelet and all others
+// may have the same address, that of a node.
 func victim(conns []*conn, most int) *conn {
 	var sizes [stages]int
 	for _, c := range conns {

@@ -10,20 +10,19 @@ import (
 	"sync"
 )
 
-// maxHeaders is how many bytes are received until the headers of a request are complete; for
-// the first one, the TLS handshake counts, in which crypto/tls takes 256 KiB of a client's
-// certificates. The connection is closed without an answer, as net/http waits half a second
-// after one (HTTP 431): with such connections anybody could keep others waiting.
+// maxHeaders is the number of bytes received until a request's headers are complete; the first request
+// includes the TLS handshake, in which crypto/tls accepts 256 KiB of client certificates. Beyond it, the
+// connection is closed without an answer: net/http waits half a second after one (HTTP 431), and such
+// connections could keep others waiting.
 const maxHeaders = 32 << 10
 
-// maxEnding is the part of a port, one eighth, of which so many connections may be closed for
-// others and not be done.
+// maxEnding is the part of a port, one eighth, that evicted connections which are still being served
+// may use.
 const maxEnding = 8
 
 var errHeaders = fmt.Errorf("more than %d bytes were received before the headers of a request were complete", maxHeaders)
 
-// listener takes every connection, and has at most so many. When there is no room for one,
-// it closes another.
+// listener accepts every connection, and keeps a limited number. If there is no room, it closes one.
 type listener struct {
 	net.Listener
 	most    int
@@ -33,7 +32,7 @@ type listener struct {
 	changed sync.Cond // ending, closed
 	conns   []*conn
 	events  uint64
-	ending  int // connections that were closed for others, and are still being served
+	ending  int // evicted connections that are still being served
 	closed  bool
 }
 
@@ -43,9 +42,9 @@ func newListener(l net.Listener, most int, evicted func(netip.Addr)) *listener {
 	return bounded
 }
 
-// Accept waits for a connection. While many were closed for others and are being served all
-// the same, as the server has not noticed, it waits for these too: they cost as much as
-// before, and where the processor is busy, they are closed before they had their turn.
+// Accept waits for a connection. If many evicted connections are still being served, because the server
+// has not noticed, it first waits for them: they cost as much as before, and on a busy processor new
+// connections would be evicted before they are served.
 func (l *listener) Accept() (net.Conn, error) {
 	l.mu.Lock()
 	for l.ending > l.most/maxEnding && !l.closed {
@@ -64,7 +63,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// Close ends Accept. Connections are the server's to close.
+// Close ends Accept. The server closes the connections.
 func (l *listener) Close() error {
 	l.mu.Lock()
 	l.closed = true
@@ -73,7 +72,7 @@ func (l *listener) Close() error {
 	return l.Listener.Close()
 }
 
-// add returns the connection to be closed for this one, or nil.
+// add adds c and returns the connection to close for it, or nil.
 func (l *listener) add(c *conn) *conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,13 +89,13 @@ func (l *listener) add(c *conn) *conn {
 	return evicted
 }
 
-// enter is called with l.mu held.
+// enter moves c to stage s. l.mu must be held.
 func (l *listener) enter(c *conn, s stage) {
 	l.events++
 	c.stage, c.since = s, l.events
 }
 
-// remove is called with l.mu held.
+// remove removes c. l.mu must be held.
 func (l *listener) remove(c *conn) {
 	last := len(l.conns) - 1
 	l.conns[c.index] = l.conns[last]
@@ -105,7 +104,7 @@ func (l *listener) remove(c *conn) {
 	l.conns = l.conns[:last]
 }
 
-// follow is the server's ConnState.
+// follow is the server's ConnState callback.
 func (l *listener) follow(nc net.Conn, state http.ConnState) {
 	c := connOf(nc)
 	l.mu.Lock()
@@ -130,15 +129,14 @@ func (l *listener) follow(nc net.Conn, state http.ConnState) {
 	}
 }
 
-// withStop is the server's ConnContext. It lets the requests of a connection end with it,
-// also those whose body was not read, in which the server does not notice.
+// withStop is the server's ConnContext callback. It cancels a connection's requests when it is closed,
+// also those whose body was not read: the server does not notice these.
 func withStop(ctx context.Context, nc net.Conn) context.Context {
 	ctx, connOf(nc).stop = context.WithCancel(ctx)
 	return ctx
 }
 
-// abort closes a connection at once: what was received and sent is dropped, and its memory
-// in the kernel is freed.
+// abort closes a connection at once: data in flight is dropped, and its memory in the kernel is freed.
 func (c *conn) abort() {
 	c.stop()
 	if tcp, ok := c.Conn.(*net.TCPConn); ok {
@@ -147,11 +145,11 @@ func (c *conn) abort() {
 	_ = c.Conn.Close()
 }
 
-// Read is called by the goroutine that serves the connection, which also changes the stage,
-// or while that waits.
+// Read is called by the goroutine that serves the connection, which also changes the stage, or while
+// that goroutine waits.
 //
-// What one read returns may hold the headers and much of a body: crypto/tls reads as much as
-// it has room for. So it is the next read that is refused.
+// One read may return the headers and much of a body, as crypto/tls fills its buffer. Therefore it is
+// the next read that fails.
 func (c *conn) Read(p []byte) (int, error) {
 	if c.stage != opening && c.stage != idle {
 		return c.Conn.Read(p)

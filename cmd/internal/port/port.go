@@ -1,8 +1,7 @@
-// Package port serves HTTP on a port that anybody may reach. The addresses of the API server,
-// of kubelets and of Prometheus are not known to a process, nor to a NetworkPolicy on most
-// clusters: so nobody is refused, and what all connections cost together is bounded. When
-// there is no room for a connection, it takes the place of the one that is of least use (see
-// victim).
+// Package port serves HTTP on a port that anyone may reach. A process does not know the addresses of
+// the API server, kubelets and Prometheus, nor does a NetworkPolicy on most clusters. So no client is
+// refused, and the total cost of all connections is bounded: if there is no room, a new connection
+// replaces the least useful one (see victim).
 package port
 
 import (
@@ -20,12 +19,12 @@ import (
 
 // Limits of a connection.
 const (
-	readHeaderTimeout = 5 * time.Second // of the TLS handshake too
+	readHeaderTimeout = 5 * time.Second // includes the TLS handshake
 	readTimeout       = 10 * time.Second
-	idleTimeout       = 90 * time.Second // as that of the API server's client, and longer than the usual interval between two scrapes
+	idleTimeout       = 90 * time.Second // as in the API server's client, and longer than the usual scrape interval
 )
 
-// Limits of Config.MaxConnections. A search for the connection to be closed looks at all.
+// Limits of Config.MaxConnections. Choosing a victim examines all connections.
 const (
 	MinConnections     = 16
 	DefaultConnections = 512
@@ -34,18 +33,18 @@ const (
 
 // Config describes a port.
 type Config struct {
-	// Name says in errors and logs what is served.
+	// Name is the name of the port in errors and logs.
 	Name    string
 	Handler http.Handler
 	// TLS is nil for plain HTTP.
 	TLS *tls.Config
-	// MaxConnections is how many there are at a time.
+	// MaxConnections is the maximum number of connections.
 	MaxConnections int
-	// WriteTimeout is the time to answer a request, since its headers were read.
+	// WriteTimeout is the time to answer a request, from the end of its headers.
 	WriteTimeout time.Duration
 	// OneRequest closes each connection after its first answer.
 	OneRequest bool
-	// Evicted counts the connections that were closed for others; it may be nil.
+	// Evicted counts the connections that were closed for others; may be nil.
 	Evicted interface{ Inc() }
 	Log     logr.Logger
 }
@@ -56,7 +55,7 @@ type Server struct {
 	cfg  Config
 }
 
-// New returns a server. HTTP must be served on what Listen returns.
+// New returns a server. HTTP must be served on the listener that Listen returns.
 func New(cfg Config) *Server {
 	s := &Server{cfg: cfg, HTTP: &http.Server{
 		Handler:           leaveBodies(cfg.Handler),
@@ -66,14 +65,14 @@ func New(cfg Config) *Server {
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaders,
 		ConnContext:       withStop,
-		// Handshakes that fail, which anybody can cause as often as they like.
+		// Failed handshakes, which anyone can cause at any rate.
 		ErrorLog: slog.NewLogLogger(logr.ToSlogHandler(cfg.Log), slog.LevelDebug),
 	}}
 	s.HTTP.SetKeepAlivesEnabled(!cfg.OneRequest)
 	return s
 }
 
-// Listen listens on the address, HOST:PORT. It is called once.
+// Listen listens on the address, HOST:PORT. It must be called once.
 func (s *Server) Listen(address string) (net.Listener, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -87,8 +86,8 @@ func (s *Server) Listen(address string) (net.Listener, error) {
 	return tls.NewListener(bounded, s.cfg.TLS), nil
 }
 
-// Serve listens on the address and serves there until ctx ends; what has begun then is cut off. It
-// returns when it listens. It is for programs without a manager.
+// Serve listens on the address, and serves until ctx ends, which cuts off requests in flight. It returns
+// once it listens. It is for programs without a manager.
 func (s *Server) Serve(ctx context.Context, address string) error {
 	l, err := s.Listen(address)
 	if err != nil {
@@ -99,7 +98,7 @@ func (s *Server) Serve(ctx context.Context, address string) error {
 	return nil
 }
 
-// evicted is logged for debugging alone: anybody can cause it as often as they like.
+// evicted logs at debug level only: anyone can cause it at any rate.
 func (s *Server) evicted(peer netip.Addr) {
 	if s.cfg.Evicted != nil {
 		s.cfg.Evicted.Inc()
@@ -107,13 +106,13 @@ func (s *Server) evicted(peer netip.Addr) {
 	s.cfg.Log.V(1).Info("closed a connection for another", "port", s.cfg.Name, "peer", peer)
 }
 
-// smallConnections and smallTimeout bound the one port of a small program: a scraper, a probe and a person.
+// smallConnections and smallTimeout are the limits of a small program's port, for a scraper, a probe and a person.
 const (
 	smallConnections = 64
 	smallTimeout     = 10 * time.Second
 )
 
-// Small returns the server of a small program's metrics and readiness, over plain HTTP.
+// Small returns the server of a small program's metrics and readiness over plain HTTP.
 func Small(handler http.Handler, log *slog.Logger) *Server {
 	return New(Config{
 		Name: "metrics", Handler: handler, MaxConnections: smallConnections, WriteTimeout: smallTimeout, Log: logr.FromSlogHandler(log.Handler()),

@@ -8,7 +8,7 @@ import (
 	"github.com/servingcert/servingcert/cmd/internal/version"
 )
 
-// newBuildMetric returns the metric that says which build of the process runs.
+// newBuildMetric returns the metric that reports the build of the process.
 func newBuildMetric(process string, b version.Info) prometheus.Collector {
 	gauge := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "servingcert_build_info",

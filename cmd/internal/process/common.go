@@ -30,32 +30,32 @@ import (
 	"github.com/servingcert/servingcert/pkg/facts"
 )
 
-// Common are the flags that every process has.
+// Common holds the flags of every process.
 type Common struct {
 	Kubeconfig    string
 	KubeAPIQPS    float32
 	Namespace     string
 	ClusterDomain string
 	MetricsAddr   string
-	// MetricsCertDir contains tls.crt and tls.key of the server of metrics.
+	// MetricsCertDir contains tls.crt and tls.key of the metrics server.
 	MetricsCertDir  string
 	MetricsInsecure bool
 	HealthAddr      string
-	// MaxConnections is how many each port has at a time.
+	// MaxConnections is the maximum number of connections of each port.
 	MaxConnections int
 	LeaderElect    bool
 	LogLevel       string
 	LogFormat      string
 
-	// Process names the process in the metric of its build, if that is not the program's name.
+	// Process is the process's name in the build metric, if it differs from the program's.
 	Process string
 
 	name    string // of the program
 	evicted *prometheus.CounterVec
 }
 
-// NewCommon returns the defaults of a process of which one replica at a time
-// leads, or of one whose replicas are all active.
+// NewCommon returns the defaults of a process with leader election, or of one whose replicas are all
+// active.
 func NewCommon(leads bool) *Common {
 	return &Common{
 		Namespace:      api.DefaultNamespace,
@@ -74,17 +74,17 @@ func NewCommon(leads bool) *Common {
 func (c *Common) register(fs *pflag.FlagSet, name string) {
 	c.name = name
 	fs.StringVar(&c.Kubeconfig, "kubeconfig", c.Kubeconfig, "path of a kubeconfig file (default: $KUBECONFIG, or the ServiceAccount of the pod)")
-	fs.Float32Var(&c.KubeAPIQPS, "kube-api-qps", c.KubeAPIQPS, "maximum requests per second to the API server; 0 means no limit here (API Priority and Fairness still applies)")
+	fs.Float32Var(&c.KubeAPIQPS, "kube-api-qps", c.KubeAPIQPS, "maximum requests per second to the API server; 0: no client-side limit (API Priority and Fairness still applies)")
 	fs.StringVar(&c.Namespace, "namespace", c.Namespace, "namespace in which servingcert runs")
 	fs.StringVar(&c.ClusterDomain, "cluster-domain", c.ClusterDomain, "DNS domain of the cluster")
-	fs.StringVar(&c.MetricsAddr, "metrics-addr", c.MetricsAddr, "address on which /metrics is served over HTTPS, to clients whose token lets them get it; 0 disables it")
+	fs.StringVar(&c.MetricsAddr, "metrics-addr", c.MetricsAddr, "address on which /metrics is served over HTTPS, to clients that are authorized to get it; 0: disabled")
 	fs.StringVar(&c.MetricsCertDir, "metrics-cert-dir", c.MetricsCertDir, "directory that contains tls.crt and tls.key for /metrics; TLS handshakes fail until they exist, and they are reloaded when they change")
 	fs.BoolVar(&c.MetricsInsecure, "metrics-insecure", c.MetricsInsecure, "serve /metrics over plain HTTP and without authentication; --metrics-addr must then be a loopback address")
-	fs.StringVar(&c.HealthAddr, "health-addr", c.HealthAddr, "address on which /healthz and /readyz are served over HTTP; 0 disables them")
-	fs.IntVar(&c.MaxConnections, "max-connections", c.MaxConnections, "maximum number of connections to each port; when a port is full, a new connection is accepted, and the one that has proved least is closed")
+	fs.StringVar(&c.HealthAddr, "health-addr", c.HealthAddr, "address on which /healthz and /readyz are served over HTTP; 0: disabled")
+	fs.IntVar(&c.MaxConnections, "max-connections", c.MaxConnections, "maximum number of connections to each port; when a port is full, a new connection replaces the least-established one")
 	leader := "work only while holding the Lease servingcert-" + name + " in --namespace"
 	if !c.LeaderElect {
-		leader = "without effect, accepted for symmetry with the other processes: every replica answers"
+		leader = "no effect: every replica of this process is active"
 	}
 	fs.BoolVar(&c.LeaderElect, "leader-elect", c.LeaderElect, leader)
 	fs.StringVar(&c.LogLevel, "log-level", c.LogLevel, "debug, info, warn or error")
@@ -124,7 +124,7 @@ func (c *Common) validate() error {
 	return nil
 }
 
-// validateMetrics is called once MetricsAddr was found to be 0, or HOST:PORT.
+// validateMetrics checks the flags of metrics, once MetricsAddr is known to be 0 or HOST:PORT.
 func (c *Common) validateMetrics() error {
 	if c.MetricsAddr == "0" {
 		return nil
@@ -137,7 +137,7 @@ func (c *Common) validateMetrics() error {
 	}
 	host, _, _ := net.SplitHostPort(c.MetricsAddr)
 	if ip := net.ParseIP(host); ip == nil || !ip.IsLoopback() {
-		return fmt.Errorf("--metrics-addr: %q: with --metrics-insecure, it must have a loopback IP address, as 127.0.0.1:8080 and [::1]:8080 have", c.MetricsAddr)
+		return fmt.Errorf("--metrics-addr: %q: must have a loopback IP address with --metrics-insecure, such as 127.0.0.1:8080 or [::1]:8080", c.MetricsAddr)
 	}
 	return nil
 }
@@ -150,10 +150,9 @@ func (c *Common) level() (slog.Level, error) {
 	return level, nil
 }
 
-// setUpLogging sends this project's, controller-runtime's and client-go's logs
-// to one handler.
+// setUpLogging sends the logs of this project, controller-runtime and client-go to one handler.
 func (c *Common) setUpLogging(w io.Writer) {
-	level, _ := c.level() // was validated
+	level, _ := c.level() // validated before
 	options := &slog.HandlerOptions{Level: level}
 	var handler slog.Handler = slog.NewTextHandler(w, options)
 	if c.LogFormat == "json" {
@@ -165,8 +164,7 @@ func (c *Common) setUpLogging(w io.Writer) {
 	klog.SetLogger(logger)
 }
 
-// RESTConfig returns the connection to the API server, without a rate limit
-// unless one was asked for.
+// RESTConfig returns the connection to the API server, without a rate limit unless one is configured.
 func (c *Common) RESTConfig(userAgent string) (*rest.Config, error) {
 	rules := clientcmd.NewDefaultClientConfigLoadingRules() // $KUBECONFIG, ~/.kube/config
 	rules.ExplicitPath = c.Kubeconfig
@@ -183,13 +181,13 @@ func (c *Common) RESTConfig(userAgent string) (*rest.Config, error) {
 	return cfg, nil
 }
 
-// ManagerOptions returns the options that follow from the flags. leaseName is
-// empty for a process whose replicas are all active.
+// ManagerOptions returns the manager's options for the flags. leaseName is empty for a process whose
+// replicas are all active.
 func (c *Common) ManagerOptions(scheme *runtime.Scheme, leaseName string) manager.Options {
 	return manager.Options{
 		Scheme:                        scheme,
-		Metrics:                       ctrlmetricsserver.Options{BindAddress: "0"}, // AddMetrics serves them
-		HealthProbeBindAddress:        "0",                                         // AddChecks
+		Metrics:                       ctrlmetricsserver.Options{BindAddress: "0"}, // served by AddMetrics
+		HealthProbeBindAddress:        "0",                                         // served by AddChecks
 		LeaderElection:                c.LeaderElect && leaseName != "",
 		LeaderElectionID:              leaseName,
 		LeaderElectionNamespace:       c.Namespace,
@@ -198,9 +196,8 @@ func (c *Common) ManagerOptions(scheme *runtime.Scheme, leaseName string) manage
 	}
 }
 
-// AddMetrics serves the metrics of controller-runtime's registry as the flags say.
-// Neither liveness nor readiness depends on it.
-// They say which build this is.
+// AddMetrics serves the metrics of controller-runtime's registry, with the build metric. Liveness and
+// readiness do not depend on it.
 func (c *Common) AddMetrics(mgr manager.Manager) error {
 	for _, each := range []prometheus.Collector{newBuildMetric(cmp.Or(c.Process, c.name), version.Get()), c.evicted} {
 		if err := metrics.Registry.Register(each); err != nil {

@@ -78,7 +78,7 @@ func TestALeaderAsksWhetherServiceCARuns(t *testing.T) {
 func TestAMissingLeaseIsTheManifests(t *testing.T) {
 	lock := &guardedLock{Interface: missing{}}
 	err := lock.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "me"})
-	require.ErrorContains(t, err, "Lease servingcert-system/servingcert-signer does not exist: it is part of the manifest, apply that again: ")
+	require.ErrorContains(t, err, "Lease servingcert-system/servingcert-signer does not exist: apply the manifest that contains it: ")
 	assert.True(t, apierrors.IsForbidden(err))
 	assert.False(t, lock.holds.Load())
 }

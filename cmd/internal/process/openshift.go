@@ -24,24 +24,22 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// errServiceCA is wrapped by the error of RefuseBesideServiceCA if service-ca runs, and
-// not if that cannot be determined.
+// errServiceCA is wrapped by the error of RefuseBesideServiceCA if service-ca runs, but not if that
+// cannot be determined.
 var errServiceCA = errors.New("OpenShift's service-ca runs in this cluster")
 
-// EventServiceCARuns is the reason of the Warning on the Lease of a process that ends, as
+// EventServiceCARuns is the reason of the Warning on the Lease of a process that stops because
 // service-ca was started while it led.
 const EventServiceCARuns = "ServiceCARuns"
 
-// NewManager returns a manager. For a process with --openshift-compat it returns an
-// error if service-ca runs, and a replica that waits does not begin to lead where
-// service-ca has been started meanwhile: the manager's Start then returns that error,
-// and nothing was written. One that leads looks every BesideInterval.
+// NewManager returns a manager. For a process with --openshift-compat, it returns an error if service-ca
+// runs. If service-ca is started later, a waiting replica does not take the lead and writes nothing: the
+// manager's Start returns the error. A leader checks every BesideInterval.
 func NewManager(ctx context.Context, config *rest.Config, options manager.Options, openShift bool) (manager.Manager, error) {
 	return NewManagerLooking(ctx, config, options, openShift, BesideInterval)
 }
 
-// NewManagerLooking is NewManager, but one that leads looks as often as the caller says: tests
-// cannot wait as long as processes do.
+// NewManagerLooking is NewManager with the given interval between a leader's checks, for tests.
 func NewManagerLooking(ctx context.Context, config *rest.Config, options manager.Options, openShift bool, every time.Duration) (manager.Manager, error) {
 	guard := &guardedLock{every: every}
 	if options.LeaderElection {
@@ -76,17 +74,16 @@ func NewManagerLooking(ctx context.Context, config *rest.Config, options manager
 	return &guardedManager{Manager: mgr, guard: guard}, nil
 }
 
-// renewDeadline is controller-runtime's default, half of which is the timeout of a
-// request for the Lease.
+// renewDeadline is controller-runtime's default. A request for the Lease times out after half of it.
 const renewDeadline = 10 * time.Second
 
-// guardedManager stops when its replica must not lead.
+// guardedManager stops if its replica must not lead.
 type guardedManager struct {
 	manager.Manager
 	guard *guardedLock
 }
 
-// Start returns what forbids this replica to lead, or what the manager's Start returns.
+// Start returns the reason why this replica must not lead, or what the manager's Start returns.
 func (m *guardedManager) Start(ctx context.Context) error {
 	ctx, stop := context.WithCancelCause(ctx)
 	defer stop(nil)
@@ -98,46 +95,46 @@ func (m *guardedManager) Start(ctx context.Context) error {
 	return err
 }
 
-// guardedLock is the Lease of a process, which may have to ask whether it must not lead,
-// beside service-ca. It asks when the Lease is taken, and now and then when it is renewed. The
-// Lease is written by one goroutine of the leader election.
+// guardedLock is the Lease of a process that must not lead while service-ca runs. It checks that when
+// the Lease is taken, and periodically when it is renewed. One goroutine of the leader election writes
+// the Lease.
 type guardedLock struct {
 	resourcelock.Interface
-	check func(context.Context) error // nil: it may lead
+	check func(context.Context) error // nil: no check
 	stop  context.CancelCauseFunc
 	holds atomic.Bool
-	asked time.Time     // last
-	every time.Duration // how often who holds the Lease asks
+	asked time.Time     // time of the last check
+	every time.Duration // interval of the holder's checks
 
 	events          eventsclient.EventsGetter
 	namespace, name string // of the Lease
 }
 
-// BesideInterval is how often a leader asks whether service-ca runs beside it, and besideTimeout
-// how long an answer may take: the Lease is to be renewed within renewDeadline.
+// BesideInterval is how often a leader checks whether service-ca runs, and besideTimeout the timeout of
+// a check: the Lease must be renewed within renewDeadline.
 const (
 	BesideInterval = 15 * time.Second
 	besideTimeout  = 2 * time.Second
 )
 
-// asks reports whether a process that writes its Lease asks first: who takes it always does,
-// who holds it if the last answer is old.
+// asks reports whether a process that writes its Lease checks first: always if it takes the Lease, and
+// if the last check is old if it holds it.
 func (l *guardedLock) asks(takes bool, now time.Time) bool {
 	return takes && (!l.holds.Load() || now.Sub(l.asked) >= l.every)
 }
 
-// obeys reports whether what was found keeps a process from leading. One that leads goes on as
-// long as it is not known that service-ca runs.
+// obeys reports whether the result of a check keeps a process from leading. A leader continues until
+// service-ca is known to run.
 func obeys(found error, holds bool) bool {
 	return found != nil && (!holds || errors.Is(found, errServiceCA))
 }
 
-// Create takes a Lease that does not exist. The ServiceAccounts of the manifest may not
-// create one: the leader election logs the error, which says what to do, and tries again.
+// Create creates the Lease and takes it. With the manifest's permissions, this is forbidden: the leader
+// election logs the error, which names the remedy, and retries.
 func (l *guardedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	err := l.write(ctx, record, l.Interface.Create)
 	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("Lease %s does not exist: it is part of the manifest, apply that again: %w", l.Describe(), err)
+		return fmt.Errorf("Lease %s does not exist: apply the manifest that contains it: %w", l.Describe(), err)
 	}
 	return err
 }
@@ -147,8 +144,8 @@ func (l *guardedLock) Update(ctx context.Context, record resourcelock.LeaderElec
 	return l.write(ctx, record, l.Interface.Update)
 }
 
-// write returns an error, and writes nothing, if the Lease would be taken or held beside
-// service-ca, or taken where that cannot be determined: then it is tried again.
+// write returns an error and writes nothing if the Lease would be held while service-ca runs, or taken
+// while that cannot be determined; the leader election retries.
 func (l *guardedLock) write(ctx context.Context, record resourcelock.LeaderElectionRecord, write func(context.Context, resourcelock.LeaderElectionRecord) error) error {
 	holds := record.HolderIdentity == l.Identity()
 	if now := time.Now(); l.check != nil && l.asks(holds, now) {
@@ -174,7 +171,7 @@ func (l *guardedLock) ask(ctx context.Context) error {
 	return l.check(ctx)
 }
 
-// report writes an event on the Lease, if the process leads. It is there before the process ends.
+// report creates an event on the Lease if the process leads, before the process ends.
 func (l *guardedLock) report(ctx context.Context, found error) error {
 	if !l.holds.Load() || l.events == nil {
 		return nil
@@ -183,26 +180,25 @@ func (l *guardedLock) report(ctx context.Context, found error) error {
 		ObjectMeta:          metav1.ObjectMeta{GenerateName: l.name + "-"},
 		EventTime:           metav1.NowMicro(),
 		ReportingController: l.name,
-		ReportingInstance:   api.Shorten(l.Identity(), 128), // which is as long as the API server takes
+		ReportingInstance:   api.Shorten(l.Identity(), 128), // the API server's limit
 		Action:              EventServiceCARuns,
 		Reason:              EventServiceCARuns,
 		Type:                corev1.EventTypeWarning,
 		Regarding:           corev1.ObjectReference{APIVersion: "coordination.k8s.io/v1", Kind: "Lease", Namespace: l.namespace, Name: l.name},
-		Note:                "this process ends: " + found.Error(),
+		Note:                "this process stops: " + found.Error(),
 	}, metav1.CreateOptions{})
 	if err != nil {
-		return fmt.Errorf("write an event: %w", err)
+		return fmt.Errorf("create an event: %w", err)
 	}
 	return nil
 }
 
-// RefuseBesideServiceCA returns an error if service-ca runs in the cluster, or if
-// that cannot be told. A process with --openshift-compat calls it before it starts
-// anything, and before it leads: both would write the same Secrets and fields, each
-// its own CA's, without end. A Deployment that is scaled to zero does not run.
+// RefuseBesideServiceCA returns an error if service-ca runs in the cluster, or if that cannot be
+// determined. A process with --openshift-compat calls it before it starts and before it leads:
+// otherwise both would overwrite each other's Secrets and fields endlessly. A Deployment with zero
+// replicas does not run.
 //
-// r must read the API server, not a cache. It needs the right to get these
-// Deployments.
+// r must read the API server, not a cache, and needs permission to get these Deployments.
 func RefuseBesideServiceCA(ctx context.Context, r client.Reader) error {
 	for _, key := range api.ServiceCADeployments() {
 		runs, err := isScaledUp(ctx, r, key)
@@ -210,14 +206,14 @@ func RefuseBesideServiceCA(ctx context.Context, r client.Reader) error {
 			return fmt.Errorf("--openshift-compat: cannot determine whether OpenShift's service-ca runs in this cluster: read Deployment %s: %w", key, err)
 		}
 		if runs {
-			return fmt.Errorf("--openshift-compat: %w (Deployment %s), and both would write every Secret and CA bundle: remove the flag, or remove service-ca first", errServiceCA, key)
+			return fmt.Errorf("--openshift-compat: %w (Deployment %s), and both would write every Secret and CA bundle: remove the flag or service-ca", errServiceCA, key)
 		}
 	}
 	return nil
 }
 
 func isScaledUp(ctx context.Context, r client.Reader, key types.NamespacedName) (bool, error) {
-	deployment := &unstructured.Unstructured{} // a process need not know the type otherwise
+	deployment := &unstructured.Unstructured{} // the schemes lack the type
 	deployment.SetGroupVersionKind(appsv1.SchemeGroupVersion.WithKind("Deployment"))
 	if err := r.Get(ctx, key, deployment); err != nil {
 		if apierrors.IsNotFound(err) {

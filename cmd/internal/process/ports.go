@@ -25,7 +25,7 @@ func newEvictedMetric() *prometheus.CounterVec {
 	}, []string{"port"})
 }
 
-// Bounds returns those of each port of the process, for what is served there.
+// Bounds returns the configuration of the port with this name.
 func (c *Common) Bounds(name string) port.Config {
 	return port.Config{
 		Name: name, MaxConnections: c.MaxConnections,
@@ -33,9 +33,8 @@ func (c *Common) Bounds(name string) port.Config {
 	}
 }
 
-// AddChecks serves liveness, and readiness by the given check, whether the process leads or
-// not, and before the caches have synced. Neither is given while a worker is stuck. It returns an
-// error if the address cannot be listened on.
+// AddChecks serves liveness and the given readiness check, leading or not, before the caches have
+// synced. Both fail while a worker is stuck. It returns an error if it cannot listen on the address.
 func (c *Common) AddChecks(mgr manager.Manager, readyName string, ready healthz.Checker) error {
 	if c.HealthAddr == "0" {
 		return nil
@@ -44,17 +43,17 @@ func (c *Common) AddChecks(mgr manager.Manager, readyName string, ready healthz.
 	for _, page := range []struct {
 		path   string
 		checks map[string]healthz.Checker
-		times  int // patience with a worker
+		times  int // of patience with a worker
 	}{
 		{"/healthz", map[string]healthz.Checker{"ping": healthz.Ping}, restartAfter},
 		{"/readyz", map[string]healthz.Checker{readyName: ready}, 1},
 	} {
 		handler := workers.before(http.StripPrefix(page.path, &healthz.Handler{Checks: page.checks}), page.times)
 		mux.Handle(page.path, handler)
-		mux.Handle(page.path+"/", handler) // a check by its name
+		mux.Handle(page.path+"/", handler) // a single check
 	}
 	served := c.Bounds("health")
 	served.Handler, served.WriteTimeout = mux, healthWriteTimeout
-	served.OneRequest = true // probes are made so, and whoever else asks has proved nothing
+	served.OneRequest = true // as probes do
 	return managed.Add(mgr, served, c.HealthAddr, healthShutdownTimeout)
 }

@@ -1,10 +1,9 @@
-// Package process is what the three processes have in common at their edge:
-// flags and exit codes, logging, the connection to the API server and the
-// manager's options. A command reads
+// Package process is what the webhook, signer and rotator have in common: flags and exit codes, logging,
+// the connection to the API server and the manager's options. A command reads
 //
 //	func main() { os.Exit(process.Main(os.Args[1:], os.Stdout, os.Stderr, command())) }
 //
-// and everything after that is its own Config and run(ctx, Config) error.
+// and adds its own Config and run(ctx, Config) error.
 package process
 
 import (
@@ -29,16 +28,15 @@ type Command struct {
 	About string // a sentence or two for --help
 	// Flags adds the command's own flags to those of Common.
 	Flags func(*pflag.FlagSet)
-	// Validate says what is wrong with the flags' values, after Common's were
-	// found right.
+	// Validate returns an error if a flag's value is invalid. Common's are validated before.
 	Validate func() error
 	// Run serves until ctx ends; an error ends the process with ExitError.
 	Run    func(ctx context.Context) error
 	Common *Common
 }
 
-// Main parses args and runs the command until it fails or the process is told
-// to stop (SIGINT, SIGTERM). It returns the exit code.
+// Main parses args, runs the command until it fails or the process gets SIGINT or SIGTERM, and returns
+// the exit code.
 func Main(args []string, stdout, stderr io.Writer, cmd Command) int {
 	return command.Main(args, stdout, stderr, command.Command{
 		Name: cmd.Name, About: cmd.About,

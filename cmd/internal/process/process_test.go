@@ -40,12 +40,12 @@ func TestWrongFlagsAreOneLineAndExit2(t *testing.T) {
 		"--cluster-domain=-":     `--cluster-domain: "-": not a valid DNS name`,
 		"--kube-api-qps=-1":      `--kube-api-qps: "-1": must be 0 (no limit) or more`,
 		"--metrics-addr=nowhere": `--metrics-addr: "nowhere": must be HOST:PORT, :PORT or 0`,
-		"--metrics-insecure":     `--metrics-addr: ":8443": with --metrics-insecure, it must have a loopback IP address, as 127.0.0.1:8080 and [::1]:8080 have`,
-		"--metrics-insecure --metrics-addr=0.0.0.0:80":     `--metrics-addr: "0.0.0.0:80": with --metrics-insecure`,
-		"--metrics-insecure --metrics-addr=10.0.0.1:80":    `--metrics-addr: "10.0.0.1:80": with --metrics-insecure`,
-		"--metrics-insecure --metrics-addr=[::]:80":        `--metrics-addr: "[::]:80": with --metrics-insecure`,
-		"--metrics-insecure --metrics-addr=localhost:80":   `--metrics-addr: "localhost:80": with --metrics-insecure`,
-		"--metrics-insecure --metrics-addr=127.0.0.1.x:80": `--metrics-addr: "127.0.0.1.x:80": with --metrics-insecure`,
+		"--metrics-insecure":     `--metrics-addr: ":8443": must have a loopback IP address with --metrics-insecure, such as 127.0.0.1:8080 or [::1]:8080`,
+		"--metrics-insecure --metrics-addr=0.0.0.0:80":     `--metrics-addr: "0.0.0.0:80": must have a loopback IP address with --metrics-insecure`,
+		"--metrics-insecure --metrics-addr=10.0.0.1:80":    `--metrics-addr: "10.0.0.1:80": must have a loopback IP address with --metrics-insecure`,
+		"--metrics-insecure --metrics-addr=[::]:80":        `--metrics-addr: "[::]:80": must have a loopback IP address with --metrics-insecure`,
+		"--metrics-insecure --metrics-addr=localhost:80":   `--metrics-addr: "localhost:80": must have a loopback IP address with --metrics-insecure`,
+		"--metrics-insecure --metrics-addr=127.0.0.1.x:80": `--metrics-addr: "127.0.0.1.x:80": must have a loopback IP address with --metrics-insecure`,
 		"--metrics-cert-dir=":                              `--metrics-cert-dir: "": must be a directory`,
 		"--metrics-cert-dir=process_test.go":               `--metrics-cert-dir: "process_test.go": is a file: must be the directory that contains tls.crt and tls.key`,
 		"--health-addr=1.2.3.4":                            `--health-addr: "1.2.3.4": must be HOST:PORT, :PORT or 0`,
@@ -102,7 +102,7 @@ func TestHelpListsEveryFlag(t *testing.T) {
 	}
 	assert.Contains(t, stdout, "Lease servingcert-sizer")
 	_, stdout, _ = run(false, nil, "--help")
-	assert.Contains(t, stdout, "without effect")
+	assert.Contains(t, stdout, "no effect")
 }
 
 func TestExitCodeOfARun(t *testing.T) {

@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// reconcileTimeout is how long a worker may take for one object before its calls of the API
-	// server end. An RSA key of 4096 bits takes seconds of a core.
+	// reconcileTimeout is the time after which a worker's API requests for one object are cancelled.
+	// Generating an RSA key of 4096 bits takes seconds of CPU time.
 	reconcileTimeout = 2 * time.Minute
-	// patience is how long a worker, or a watch, is seen to be busy with one object before the
-	// process is not ready: what does not end with reconcileTimeout waits for nothing outside.
+	// patience is how long a worker or a watch may be busy with one object while the process is
+	// ready: what does not end with reconcileTimeout is stuck.
 	patience = reconcileTimeout + time.Minute
-	// restartAfter is after how much of patience the process is not alive either: a restart frees
+	// restartAfter is the multiple of patience after which the process is not alive: a restart frees
 	// the worker, and another replica leads.
 	restartAfter = 3
 )
 
-// workers is what is seen of the work of a process each time somebody asks for its health.
+// workers checks the workers of a process each time its health is probed.
 type workers struct {
 	going    *heartbeat.Going
 	patience time.Duration
@@ -39,8 +39,8 @@ func newWorkers(log logr.Logger) *workers {
 	return &workers{going: &heartbeat.Process, patience: patience, clock: time.Now, log: log, logged: map[heartbeat.Work]bool{}}
 }
 
-// check returns an error that names a worker that is busy with one object for so long. The object
-// is logged, once.
+// check returns an error that names the workers busy with one object for longer than patience. It logs
+// the object once.
 func (w *workers) check(patience time.Duration) error {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -57,8 +57,8 @@ func (w *workers) check(patience time.Duration) error {
 	return heartbeat.Describe(stuck, patience)
 }
 
-// before returns a handler that answers for next if a worker is busy for so many times patience,
-// and says with which check that is.
+// before returns a handler that fails if a worker has been busy for times × w.patience, and otherwise
+// calls next.
 func (w *workers) before(next http.Handler, times int) http.Handler {
 	return http.HandlerFunc(func(response http.ResponseWriter, request *http.Request) {
 		if err := w.check(time.Duration(times) * w.patience); err != nil {

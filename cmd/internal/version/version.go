@@ -1,4 +1,4 @@
-// Package version says which build of servingcert is running.
+// Package version reports the build of servingcert that is running.
 package version
 
 import (
@@ -8,17 +8,17 @@ import (
 	"runtime/debug"
 )
 
-// release is the version of a release, set by
+// release is the version of a release, set with
 // -ldflags '-X github.com/servingcert/servingcert/cmd/internal/version.release=v1.2.3'.
 var release string
 
-// Images is the tag of the images that deploy/ names and make images builds.
+// Images is the tag of the images in deploy/ and of those that make images builds.
 const Images = "v0.1.0"
 
 // Info is a build, in the form of -o json.
 type Info struct {
-	Version  string `json:"version"`          // of the release, else of the module; "devel" if neither is known
-	Commit   string `json:"commit,omitempty"` // of git, with "-dirty" if files were changed; "" if it was not recorded
+	Version  string `json:"version"`          // the release's, else the module's; "devel" if neither is known
+	Commit   string `json:"commit,omitempty"` // Git commit, with "-dirty" if files were modified; "" if not recorded
 	Go       string `json:"go"`
 	Platform string `json:"platform"` // OS/ARCH
 }

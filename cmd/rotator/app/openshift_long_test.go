@@ -146,5 +146,5 @@ func leaderEnds(t *testing.T, admin client.Client, ended <-chan error) {
 		}
 	}
 	require.Len(t, notes, 1)
-	assert.Contains(t, notes[0], "this process ends: "+refusal)
+	assert.Contains(t, notes[0], "this process stops: "+refusal)
 }

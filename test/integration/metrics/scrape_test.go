@@ -237,6 +237,6 @@ func TestPlainHTTPIsForLoopback(t *testing.T) {
 		var exit *exec.ExitError
 		require.ErrorAs(t, err, &exit)
 		assert.Equal(t, 2, exit.ExitCode())
-		assert.Contains(t, string(out), name+`: --metrics-addr: ":8443": with --metrics-insecure, it must have a loopback IP address`)
+		assert.Contains(t, string(out), name+`: --metrics-addr: ":8443": must have a loopback IP address with --metrics-insecure`)
 	}
 }

@@ -1,5 +1,5 @@
-// Package managed has a manager of controller-runtime serve a port. It is beside package port, which small
-// programs have without a manager.
+// Package managed runs a port in a manager of controller-runtime. It is separate from package port, which
+// small programs use without a manager.
 package managed
 
 import (
@@ -10,9 +10,8 @@ import (
 	"github.com/servingcert/servingcert/cmd/internal/port"
 )
 
-// Add listens on the address at once and has the manager serve there, whether the process
-// leads or not, and before the caches have synced. When the manager ends, what has begun has
-// so much time to end.
+// Add listens on the address at once and makes the manager serve there, leading or not, before the
+// caches have synced. When the manager ends, requests in flight have grace to complete.
 func Add(mgr manager.Manager, cfg port.Config, address string, grace time.Duration) error {
 	s := port.New(cfg)
 	l, err := s.Listen(address)
