@@ -11,7 +11,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/preview"
 )
 
-// analyzeFlags are what analyze was asked. Files are read as inject reads them.
+// analyzeFlags are the flags of analyze. It reads files as inject does.
 type analyzeFlags struct {
 	*plugin
 	from     manifestFlags
@@ -54,7 +54,7 @@ helm template shop ./shop | kubectl servingcert analyze -f - -o github`,
 	}.command()
 }
 
-// addLimits adds the signer's flags that decide what a Service may ask for.
+// addLimits adds the signer's flags that limit what a Service may ask for.
 func (f *analyzeFlags) addLimits(fs *pflag.FlagSet) {
 	fs.DurationVar(&f.limits.MinDuration, "min-duration", f.limits.MinDuration, "the signer's --min-duration")
 	fs.DurationVar(&f.limits.MaxDuration, "max-duration", f.limits.MaxDuration, "the signer's --max-duration")
@@ -96,7 +96,7 @@ func (f *analyzeFlags) validate(args []string) error {
 func (f *analyzeFlags) run(ctx context.Context) error {
 	config, err := f.webhook.config()
 	if err != nil {
-		return usageError{err} // it could not be run
+		return usageError{err} // exit code 2
 	}
 	opts := doctor.Options{Limits: f.limits, Options: preview.Options{Namespace: f.from.namespace, OpenShift: f.webhook.openShift, Config: config}}
 	docs, err := f.from.read(f.in)

@@ -1,5 +1,5 @@
-// Package app is the program kubectl-servingcert: its flags, what is wrong with them, and what runs by them. The
-// command of that name only calls it, so that a test can run the program in its own executable.
+// Package app implements the program kubectl-servingcert: its flags, their validation, and its verbs. The
+// command only calls it, so that tests can run the program in their own executable.
 package app
 
 import (
@@ -23,14 +23,14 @@ import (
 	"github.com/servingcert/servingcert/pkg/doctor"
 )
 
-// Timing is how long the program waits where no flag says so.
+// Timing holds the intervals and timeouts that no flag sets.
 type Timing struct {
 	Follow   follow.Timing // of rotate-ca, renew and migrate service-ca
 	Apply    apply.Timing  // of plan --apply
-	Complete time.Duration // how long somebody who pressed Tab is kept waiting for a cluster
+	Complete time.Duration // the longest wait for a cluster in shell completion
 }
 
-// DefaultTiming returns that of Main.
+// DefaultTiming returns the timing that Main uses.
 func DefaultTiming() Timing {
 	return Timing{Follow: follow.DefaultTiming(), Apply: apply.DefaultTiming(), Complete: 2 * time.Second}
 }
@@ -38,7 +38,7 @@ func DefaultTiming() Timing {
 // Main runs the program with the arguments and streams of the process, and exits.
 func Main() { MainWith(DefaultTiming()) }
 
-// MainWith is Main for tests, which wait less for what never comes.
+// MainWith is Main for tests, with shorter timeouts.
 func MainWith(timing Timing) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	code := run(ctx, arguments(os.Args), standard(), timing)
@@ -46,8 +46,8 @@ func MainWith(timing Timing) {
 	os.Exit(code)
 }
 
-// arguments returns the arguments of the program. Under the name completer it is run by
-// kubectl, to complete them.
+// arguments returns the arguments of the program. kubectl runs it under the name completer to complete
+// arguments.
 func arguments(args []string) []string {
 	if strings.TrimSuffix(filepath.Base(args[0]), ".exe") == completer {
 		return append([]string{cobra.ShellCompRequestCmd}, args[1:]...)
@@ -57,11 +57,11 @@ func arguments(args []string) []string {
 
 func standard() streams {
 	info, err := os.Stdin.Stat()
-	terminal := err == nil && info.Mode()&os.ModeCharDevice != 0 // so is /dev/null, which answers nothing
+	terminal := err == nil && info.Mode()&os.ModeCharDevice != 0 // true for /dev/null too, which gives no answer
 	return streams{in: os.Stdin, out: os.Stdout, err: os.Stderr, terminal: terminal, screen: screenOf(os.Stdout, os.Getenv)}
 }
 
-// verbs are the subcommands, in the order in which help lists them.
+// verbs returns the subcommands in the order of help.
 func (p *plugin) verbs() []*cobra.Command {
 	return []*cobra.Command{
 		p.injectCommand(),
@@ -84,7 +84,7 @@ func run(ctx context.Context, args []string, std streams, timing Timing) int {
 	}
 	std.manifests, std.out, std.err = std.out, escaping{std.out}, escaping{std.err}
 	if std.screen.columns > 0 {
-		std.manifests = std.out // a terminal is no file
+		std.manifests = std.out // only files get unescaped text
 	}
 	root := newRoot(&plugin{streams: std, kube: newConnection(), timing: timing})
 	root.SetArgs(append([]string{}, args...)) // nil would be os.Args
@@ -93,7 +93,7 @@ func run(ctx context.Context, args []string, std streams, timing Timing) int {
 
 // newRoot returns "kubectl servingcert" with all verbs.
 func newRoot(p *plugin) *cobra.Command {
-	cobra.EnableCommandSorting = false // as verbs lists them
+	cobra.EnableCommandSorting = false // keep the order of verbs
 	var shown bool
 	root := &cobra.Command{
 		Use:           "kubectl-servingcert COMMAND [flags]",
@@ -110,7 +110,7 @@ func newRoot(p *plugin) *cobra.Command {
 			return err
 		},
 	}
-	// As every program of servingcert has it; the command version says more.
+	// Every program of servingcert has this flag; the command version prints more.
 	root.Flags().BoolVar(&shown, "version", false, "print the version of the plugin, and do nothing else")
 	root.SetIn(p.in)
 	root.SetOut(p.out)
@@ -125,7 +125,7 @@ func newRoot(p *plugin) *cobra.Command {
 	return root
 }
 
-// unknown returns the error of a verb that does not exist; nil without arguments.
+// unknown returns an error if a verb does not exist; nil without arguments.
 func unknown(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
@@ -133,7 +133,7 @@ func unknown(root *cobra.Command, args []string) error {
 	return usagef("unknown command %q%s: must be one of %s", args[0], meant(args[0], names(root)), strings.Join(names(root), ", "))
 }
 
-// unknownFlag returns the error of a flag that is wrong.
+// unknownFlag returns the error for an invalid flag.
 func unknownFlag(cmd *cobra.Command, err error) error {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) {
@@ -144,7 +144,7 @@ func unknownFlag(cmd *cobra.Command, err error) error {
 	return usagef("%w%s", err, meant("--"+unknown.GetSpecifiedName(), names))
 }
 
-// meant asks whether a word that is wrong stands for one of those that are allowed; "" if none is near.
+// meant returns a suggestion if the wrong word is close to an allowed one, else "".
 func meant(word string, allowed []string) string {
 	if near := doctor.Suggest(word, allowed); near != "" {
 		return fmt.Sprintf(" (did you mean %s?)", near)
@@ -152,7 +152,7 @@ func meant(word string, allowed []string) string {
 	return ""
 }
 
-// exitCode reports an error, and returns what the process ends with.
+// exitCode prints an error, and returns the exit code of the process.
 func exitCode(w io.Writer, err error) int {
 	if err == nil {
 		return exitOK

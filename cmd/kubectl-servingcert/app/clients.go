@@ -15,7 +15,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// clientsFlags are what clients was asked.
+// clientsFlags are the flags of clients.
 type clientsFlags struct {
 	*plugin
 	name, output    string
@@ -93,13 +93,13 @@ func (f *clientsFlags) run(ctx context.Context, now time.Time) error {
 	return err
 }
 
-// clientsData is the form of the clients as data.
+// clientsData is the output of clients as data.
 type clientsData struct {
 	header
 	judge.Clients
 }
 
-// verdictStyles paint what is said of a port.
+// verdictStyles are the styles of a port's verdict.
 var verdictStyles = map[string]style{judge.ClientsLeft: bad, judge.ClientsNone: good, judge.ClientsTooSoon: doubt, judge.ClientsUnknown: doubt}
 
 func writeClients(s screen, found judge.Clients) error {

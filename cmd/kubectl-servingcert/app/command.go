@@ -16,23 +16,23 @@ import (
 // Exit codes.
 const (
 	exitOK    = 0
-	exitError = 1 // it failed, or what was asked about would be refused
-	exitUsage = 2 // a flag or argument is wrong
+	exitError = 1 // failure, or a negative result
+	exitUsage = 2 // invalid flag or argument
 )
 
-// streams are what a command reads and writes.
+// streams are the input and output of a command.
 type streams struct {
 	in       io.Reader
-	out, err io.Writer // text for people: see escaping
-	// manifests is out for the user's own manifests, which are not text for people.
+	out, err io.Writer // human-readable text: see escaping
+	// manifests is out for the user's own manifests, which are not escaped.
 	manifests io.Writer
-	// screen is out for text that may be painted.
+	// screen is out for text with colours.
 	screen   screen
-	terminal bool // in is one: there is somebody to ask
+	terminal bool // whether in is one, so that a user can confirm
 }
 
-// escaping is a writer of text for people. Values are escaped where they are read; this
-// is for those that were forgotten, and for errors of servers. A line break passes.
+// escaping is a writer of human-readable text. Values are escaped where they are read; this catches any
+// that were not, and errors of servers. Line breaks pass.
 type escaping struct{ to io.Writer }
 
 // Write implements io.Writer.
@@ -43,15 +43,14 @@ func (w escaping) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// plugin is what all verbs share: what they read and write, and the cluster that they
-// talk to.
+// plugin is what all verbs share: streams and the connection to a cluster.
 type plugin struct {
 	streams
 	kube   *connection
 	timing Timing
 }
 
-// connect returns the cluster that the flags name. It sends no request.
+// connect returns the cluster that the flags select. It sends no request.
 func (p *plugin) connect() (*cluster.Cluster, error) {
 	if err := p.kube.named(); err != nil {
 		return nil, err
@@ -61,17 +60,17 @@ func (p *plugin) connect() (*cluster.Cluster, error) {
 
 // verb is one subcommand.
 type verb struct {
-	about string // a sentence
-	usage string // what follows "kubectl servingcert": the name first
-	// examples are commands, each after a line that says what it does, which begins with #.
+	about string // one sentence
+	usage string // what follows "kubectl servingcert", beginning with the name
+	// examples are commands, each preceded by a line that begins with # and explains it.
 	examples string
-	// setup adds the flags and returns what runs when they are parsed.
+	// setup adds the flags and returns the function that runs once they are parsed.
 	setup   func(*pflag.FlagSet) func(ctx context.Context, args []string) error
 	outputs outputs     // the values of -o, if it has that flag
-	args    completions // of its arguments; nil: it has none, or none that could be completed
+	args    completions // of its arguments; nil: none
 }
 
-// command returns the verb as cobra's.
+// command returns the verb as a cobra command.
 func (v verb) command() *cobra.Command {
 	cmd := &cobra.Command{Use: v.usage, Short: v.about, Example: v.examples, DisableFlagsInUseLine: true, Args: cobra.ArbitraryArgs}
 	cmd.Flags().SortFlags = false
@@ -80,26 +79,25 @@ func (v verb) command() *cobra.Command {
 		cmd.ValidArgsFunction = cobra.NoFileCompletions
 	}
 	if len(v.outputs) > 0 {
-		_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(v.outputs.completions(), cobra.ShellCompDirectiveNoFileComp)) // the flag exists: a test
+		_ = cmd.RegisterFlagCompletionFunc("output", cobra.FixedCompletions(v.outputs.completions(), cobra.ShellCompDirectiveNoFileComp)) // fails only without that flag, which a test covers
 	}
 	cmd.RunE = func(cmd *cobra.Command, args []string) error { return do(cmd.Context(), args) }
 	return cmd
 }
 
-// fieldManager is who wrote what the plugin writes, in metadata.managedFields. Flux takes
-// over the fields of every manager whose name begins with "kubectl", and then removes
-// what its source does not have.
+// fieldManager is the plugin's manager in metadata.managedFields. Flux takes over the fields of managers
+// whose names begin with "kubectl", and then removes what its source lacks.
 const fieldManager = "servingcert-cli"
 
-// systemNamespace adds the flag for where servingcert runs.
+// systemNamespace adds the flag for servingcert's namespace.
 func systemNamespace(fs *pflag.FlagSet, namespace *string) {
 	fs.StringVar(namespace, "system-namespace", api.DefaultNamespace, "namespace of servingcert itself")
 }
 
-// usageError is a wrong flag or argument.
+// usageError is an invalid flag or argument.
 type usageError struct{ error }
 
 func usagef(format string, args ...any) error { return usageError{fmt.Errorf(format, args...)} }
 
-// errReported is an error whose text was written already.
+// errReported is an error whose text was already printed.
 var errReported = errors.New("reported already")

@@ -14,15 +14,15 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// completer is the name under which kubectl asks a plugin to complete its arguments.
+// completer is the name under which kubectl runs a plugin to complete its arguments.
 const completer = "kubectl_complete-servingcert"
 
-// completionLimit is how many objects are asked for to complete a name.
+// completionLimit is the maximum number of objects that are listed to complete a name.
 const completionLimit = 500
 
 type completions = func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective)
 
-// completeFlags adds what is known of the values of flags, by their names.
+// completeFlags registers completions for the values of flags, by their names.
 func (p *plugin) completeFlags(root *cobra.Command) {
 	all := []*cobra.Command{root}
 	for len(all) > 0 {
@@ -34,13 +34,13 @@ func (p *plugin) completeFlags(root *cobra.Command) {
 			"context":          p.contexts,
 		} {
 			if cmd.LocalNonPersistentFlags().Lookup(flag) != nil || cmd.PersistentFlags().Lookup(flag) != nil {
-				_ = cmd.RegisterFlagCompletionFunc(flag, complete) // fails only where it was registered before
+				_ = cmd.RegisterFlagCompletionFunc(flag, complete) // fails only if it was registered before
 			}
 		}
 	}
 }
 
-// contexts completes the contexts of the kubeconfig.
+// contexts completes the names of the kubeconfig's contexts.
 func (p *plugin) contexts(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 	raw, err := p.kube.ToRawKubeConfigLoader().RawConfig()
 	if err != nil {
@@ -53,8 +53,8 @@ func (p *plugin) contexts(*cobra.Command, []string, string) ([]cobra.Completion,
 	return printable(names), cobra.ShellCompDirectiveNoFileComp
 }
 
-// live completes names that a cluster knows. It gives up after Timing.Complete, whatever
-// holds it up: the API server, or a program that gets credentials.
+// live completes names of a cluster's objects. It gives up after Timing.Complete, whether the API server
+// or a credential plugin blocks.
 func (p *plugin) live(list func(context.Context, *cluster.Cluster) ([]string, error)) completions {
 	return func(_ *cobra.Command, given []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(context.Background(), p.timing.Complete)
@@ -63,7 +63,7 @@ func (p *plugin) live(list func(context.Context, *cluster.Cluster) ([]string, er
 		go func() {
 			var names []string
 			if c, err := p.connect(); err == nil {
-				names, _ = list(ctx, c) // nothing to complete with
+				names, _ = list(ctx, c) // an error yields no completions
 			}
 			found <- names
 		}()
@@ -77,7 +77,7 @@ func (p *plugin) live(list func(context.Context, *cluster.Cluster) ([]string, er
 	}
 }
 
-// printable drops names that a shell or a terminal could obey, and sorts.
+// printable returns the names that a shell or terminal cannot interpret, sorted.
 func printable(names []string) []string {
 	names = slices.DeleteFunc(names, func(name string) bool { return api.Escape(name) != name })
 	slices.Sort(names)
@@ -96,8 +96,7 @@ func namespaces(ctx context.Context, c *cluster.Cluster) ([]string, error) {
 	return names, nil
 }
 
-// services are the names of those Services of the namespace that have or ask for a
-// certificate.
+// services returns the names of the Services in the namespace that have or ask for a certificate.
 func services(ctx context.Context, c *cluster.Cluster) ([]string, error) {
 	list, err := c.Client.CoreV1().Services(c.Namespace).List(ctx, metav1.ListOptions{Limit: completionLimit})
 	if err != nil {
@@ -112,8 +111,7 @@ func services(ctx context.Context, c *cluster.Cluster) ([]string, error) {
 	return names, nil
 }
 
-// allServices are the names of all Services of the namespace, those of the context if none is
-// named.
+// allServices returns the names of all Services in the namespace (default: the context's).
 func allServices(ctx context.Context, c *cluster.Cluster) ([]string, error) {
 	list, err := c.Client.CoreV1().Services(c.Namespace).List(ctx, metav1.ListOptions{Limit: completionLimit})
 	if err != nil {
@@ -126,7 +124,7 @@ func allServices(ctx context.Context, c *cluster.Cluster) ([]string, error) {
 	return names, nil
 }
 
-// atMostOne stops completing after one argument.
+// atMostOne completes only the first argument.
 func atMostOne(complete completions) completions {
 	return func(cmd *cobra.Command, args []string, toComplete string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		if len(args) > 0 {
@@ -136,7 +134,7 @@ func atMostOne(complete completions) completions {
 	}
 }
 
-// shells are those for which there is a script.
+// shells are the shells with a completion script.
 var shells = []string{"bash", "zsh", "fish", "powershell"}
 
 func (p *plugin) completionCommand() *cobra.Command {

@@ -15,7 +15,7 @@ import (
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
 )
 
-// confirm prints what breaks, and asks.
+// confirm prints what breaks, and asks for confirmation.
 func (f *rotateFlags) confirm(ctx context.Context, c *cluster.Cluster, cm *corev1.ConfigMap) error {
 	known, err := f.known(ctx, c)
 	if err != nil {
@@ -33,7 +33,7 @@ func (f *rotateFlags) confirm(ctx context.Context, c *cluster.Cluster, cm *corev
 	return agreed(f.text)
 }
 
-// known reads who uses a certificate or the bundle.
+// known reads which objects use a certificate or the bundle.
 func (f *rotateFlags) known(ctx context.Context, c *cluster.Cluster) (k judge.DistrustSituation, err error) {
 	if k.Services, err = c.Services(ctx, ""); err != nil {
 		return k, err
@@ -46,7 +46,7 @@ func (f *rotateFlags) known(ctx context.Context, c *cluster.Cluster) (k judge.Di
 	return k, err
 }
 
-// agreed asks, and returns nil if the answer is yes.
+// agreed asks for confirmation, and returns nil if the answer is yes.
 func agreed(std streams) error {
 	noTerminal := errors.New("cannot ask for confirmation: standard input is not a terminal; use --yes to skip the question. Nothing was changed")
 	if !std.terminal {
@@ -57,7 +57,7 @@ func agreed(std streams) error {
 	switch {
 	case err != nil && !errors.Is(err, io.EOF):
 		return fmt.Errorf("standard input: %w", err)
-	case err != nil && answer == "": // /dev/null looks like a terminal
+	case err != nil && answer == "": // /dev/null is taken for a terminal
 		return noTerminal
 	case strings.TrimSpace(answer) != "yes":
 		return errors.New("not confirmed. Nothing was changed")

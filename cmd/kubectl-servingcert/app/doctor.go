@@ -16,10 +16,10 @@ import (
 	"github.com/servingcert/servingcert/pkg/doctor"
 )
 
-// waitInterval is how often doctor --wait looks.
+// waitInterval is the interval of the examinations of doctor --wait.
 const waitInterval = 3 * time.Second
 
-// doctorFlags are what doctor was asked.
+// doctorFlags are the flags of doctor.
 type doctorFlags struct {
 	*plugin
 	examine.Options
@@ -88,7 +88,7 @@ func (f *doctorFlags) validate(args []string) error {
 
 func (f *doctorFlags) run(ctx context.Context) error {
 	if err := f.kube.named(); err != nil {
-		return usageError{err} // it could not be run
+		return usageError{err} // exit code 2
 	}
 	cfg, err := cluster.Config(f.kube)
 	if err != nil {
@@ -121,8 +121,8 @@ func (f *doctorFlags) run(ctx context.Context) error {
 	return nil
 }
 
-// until looks again until nothing is wrong, or the time is over, and returns what was seen
-// last. It says what is missing whenever that changes.
+// until repeats the examination until there are no errors or the timeout is over, and returns the last
+// report. It prints what is missing whenever that changes.
 func (f *doctorFlags) until(ctx context.Context, r doctor.Report, err error, look func(context.Context) (doctor.Report, error)) (doctor.Report, error) {
 	bounded, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
@@ -142,14 +142,14 @@ func (f *doctorFlags) until(ctx context.Context, r doctor.Report, err error, loo
 		}
 		next, nextErr := look(bounded)
 		if bounded.Err() != nil {
-			continue // half of it may be missing: the last whole report counts
+			continue // the report may be incomplete: keep the last complete one
 		}
 		r, err = next, nextErr
 	}
 	return r, err
 }
 
-// missing returns a line about what is waited for.
+// missing returns a line with what --wait still waits for.
 func (f *doctorFlags) missing(r doctor.Report, err error) string {
 	if err != nil {
 		return err.Error()

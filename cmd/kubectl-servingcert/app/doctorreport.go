@@ -11,9 +11,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/doctor"
 )
 
-// writeDoctor writes a report. passed: the checks that found nothing are listed too.
+// writeDoctor writes a report. If passed, it also lists the checks without findings.
 func writeDoctor(std streams, r doctor.Report, format string, passed bool) error {
-	for i := range r.Findings { // tenants wrote parts of it
+	for i := range r.Findings { // contains text from tenants
 		f := &r.Findings[i]
 		f.Object, f.Message, f.Fix = api.Escape(f.Object), api.Escape(f.Message), api.Escape(f.Fix)
 	}
@@ -26,24 +26,24 @@ func writeDoctor(std streams, r doctor.Report, format string, passed bool) error
 	return writeDoctorText(std.screen, r, passed)
 }
 
-// doctorData is the form of a report as data.
+// doctorData is a report as data.
 type doctorData struct {
 	header
 	doctor.Report
 }
 
-// levelStyles paint the level of a finding.
+// levelStyles are the styles of a finding's level.
 var levelStyles = map[doctor.Level]style{doctor.OK: good, doctor.Info: plain, doctor.Warning: doubt, doctor.Error: bad}
 
 func writeDoctorText(s screen, r doctor.Report, passed bool) error {
-	// level is 8 columns wide, painted or not.
+	// level is padded to 8 columns, coloured or not.
 	level := func(l doctor.Level) string {
 		return s.paint(string(l), levelStyles[l]) + strings.Repeat(" ", max(0, 8-len(l)))
 	}
 	var b strings.Builder
 	for _, f := range r.Findings {
 		if passed && f.Level == doctor.OK {
-			_, _ = fmt.Fprintf(&b, "%s%s  %s\n", level(f.Level), f.ID, f.Message) // a Builder does not fail
+			_, _ = fmt.Fprintf(&b, "%s%s  %s\n", level(f.Level), f.ID, f.Message) // a Builder never fails
 		}
 	}
 	for _, f := range r.AtLeast(doctor.Info) {
@@ -62,7 +62,7 @@ func writeDoctorText(s screen, r doctor.Report, passed bool) error {
 	return err
 }
 
-// writeGitHub writes workflow commands of GitHub Actions, which shows them beside the lines.
+// writeGitHub writes workflow commands of GitHub Actions, which show findings beside the lines.
 func writeGitHub(w io.Writer, r doctor.Report) error {
 	text := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A")
 	property := strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C")

@@ -9,16 +9,16 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 )
 
-// connection are kubectl's flags that say which cluster a command talks to, and as whom.
+// connection holds kubectl's flags for the connection to a cluster.
 type connection struct{ *genericclioptions.ConfigFlags }
 
 func newConnection() *connection {
 	c := &connection{genericclioptions.NewConfigFlags(true)}
-	c.CacheDir = nil // discovery is not cached, as nothing is discovered
+	c.CacheDir = nil // the plugin uses no discovery
 	return c
 }
 
-// add adds all of them but --namespace, which is not the same for each verb.
+// add adds all of them but --namespace, which differs between verbs.
 func (c *connection) add(fs *pflag.FlagSet) {
 	namespace := c.Namespace
 	c.Namespace = nil
@@ -26,8 +26,8 @@ func (c *connection) add(fs *pflag.FlagSet) {
 	c.Namespace = namespace
 }
 
-// named returns an error if nothing names a cluster. cli-runtime would take
-// http://localhost:8080 then, which is nobody's API server any more.
+// named returns an error if no cluster is configured. cli-runtime would use http://localhost:8080, which
+// no API server serves any more.
 func (c *connection) named() error {
 	loader := c.ToRawKubeConfigLoader()
 	raw, err := loader.RawConfig()
@@ -38,7 +38,7 @@ func (c *connection) named() error {
 	return fmt.Errorf("load the kubeconfig: it names no cluster, or does not exist (%s): set --kubeconfig, --server or $KUBECONFIG", files)
 }
 
-// addNamespace adds --namespace for a verb that takes the context's by default.
+// addNamespace adds --namespace for a verb whose default is the context's.
 func (c *connection) addNamespace(fs *pflag.FlagSet, about string) {
 	fs.StringVarP(c.Namespace, "namespace", "n", "", about+" (default: the context's)")
 }

@@ -7,24 +7,24 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// plugged is how the program is typed.
+// plugged is how users type the program's name.
 const plugged = "kubectl servingcert"
 
-// flagWidth is where the descriptions of flags are wrapped, in columns.
+// flagWidth is the width at which descriptions of flags are wrapped, in columns.
 const flagWidth = 100
 
-// helpOf returns what --help prints.
+// helpOf returns the output of --help.
 func helpOf(cmd *cobra.Command) string {
 	if cmd.HasParent() {
 		return verbHelp(cmd)
 	}
 	var b strings.Builder
-	_, _ = fmt.Fprintf(&b, "%s\n\nUsage:\n  %s COMMAND [flags]\n\n%s", cmd.Short, plugged, commandsOf(cmd)) // a Builder does not fail
+	_, _ = fmt.Fprintf(&b, "%s\n\nUsage:\n  %s COMMAND [flags]\n\n%s", cmd.Short, plugged, commandsOf(cmd)) // a Builder never fails
 	_, _ = fmt.Fprintf(&b, "\n%s COMMAND --help lists the flags of a command, and\n%s options those of all.\n", plugged, plugged)
 	return b.String()
 }
 
-// commandsOf lists the subcommands, "" if there is none.
+// commandsOf lists the subcommands; "" if there are none.
 func commandsOf(cmd *cobra.Command) string {
 	var b strings.Builder
 	for _, c := range cmd.Commands() {
@@ -61,16 +61,16 @@ func indented(text string) string {
 	return strings.ReplaceAll(text, "\n  \n", "\n\n")
 }
 
-// flagsOf lists the flags of a verb's own.
+// flagsOf lists a verb's own flags.
 func flagsOf(cmd *cobra.Command) string {
 	cmd.InitDefaultHelpFlag()
 	if help := cmd.Flags().Lookup("help"); help != nil {
-		help.Hidden = true // whoever reads this has found it
+		help.Hidden = true // redundant in help itself
 	}
 	return cmd.LocalFlags().FlagUsagesWrapped(flagWidth)
 }
 
-// listed reports whether help names a command. cobra adds "help" itself.
+// listed reports whether help lists a command. cobra adds "help" itself.
 func listed(c *cobra.Command) bool { return c.IsAvailableCommand() && c.Name() != "help" }
 
 func names(root *cobra.Command) []string {
@@ -83,7 +83,7 @@ func names(root *cobra.Command) []string {
 	return out
 }
 
-// optionsCommand lists the flags that are the same for all verbs, as kubectl options does.
+// optionsCommand lists the flags that all verbs share, as kubectl options does.
 func optionsCommand() *cobra.Command {
 	cmd := &cobra.Command{Use: "options", Short: "List the flags that all commands take.", Args: cobra.NoArgs}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

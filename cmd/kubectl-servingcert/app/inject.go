@@ -17,7 +17,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/preview"
 )
 
-// injectFlags are what inject was asked.
+// injectFlags are the flags of inject.
 type injectFlags struct {
 	*plugin
 	from    manifestFlags
@@ -27,10 +27,10 @@ type injectFlags struct {
 	live    bool
 	system  string
 	host    hostFlags
-	table   *programs.Table // nil for what is built in
+	table   *programs.Table // nil: the built-in table
 }
 
-// outputHostsync is the value of -o that prints what fills the stores of static pods.
+// outputHostsync is the value of -o that prints the hostsync DaemonSets for static pods.
 const outputHostsync = "hostsync"
 
 var injectOutputs = outputs{"yaml", "report", outputHostsync}
@@ -168,8 +168,8 @@ func (f *injectFlags) write(w streams, before, after []preview.Document, outcome
 	return nil
 }
 
-// complain prints what the webhook would warn about or refuse, and what could not be
-// previewed, unless the report has it. If something failed, the exit code is 1.
+// complain prints the webhook's warnings and refusals, and what could not be previewed, unless the report
+// contains them. The exit code is 1 if something failed.
 func (f *injectFlags) complain(w io.Writer, outcomes []preview.Outcome) error {
 	failed := false
 	for _, o := range outcomes {

@@ -16,7 +16,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/preview"
 )
 
-// hostFlags are what inject was asked about static pods.
+// hostFlags are the flags of inject for static pods.
 type hostFlags struct {
 	on    bool
 	dir   string
@@ -46,8 +46,8 @@ func (f *hostFlags) validate(output string, live bool) error {
 
 var released = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+$`)
 
-// imageOf is the image that was released with the version; if that is no release, the image that make images
-// builds.
+// imageOf returns the image that was released with the version, or the one that make images builds if the
+// version is not a release.
 func imageOf(name, of string) string {
 	if !released.MatchString(of) {
 		of = version.Images
@@ -55,7 +55,7 @@ func imageOf(name, of string) string {
 	return "ghcr.io/servingcert/" + name + ":" + of
 }
 
-// files returns the directory on nodes, or "" for pods that are not static.
+// files returns the directory on nodes; "" if the pods are not static.
 func (f *hostFlags) files() string {
 	if !f.on {
 		return ""
@@ -63,7 +63,7 @@ func (f *hostFlags) files() string {
 	return f.dir
 }
 
-// write prints the DaemonSet and the ConfigMap of each static pod that gets its files.
+// write prints the DaemonSet and the ConfigMap of each injected static pod.
 func (f *hostFlags) write(w io.Writer, outcomes []preview.Outcome, table *programs.Table) error {
 	if table == nil {
 		builtin := programs.Builtin()
@@ -92,7 +92,7 @@ func (f *hostFlags) write(w io.Writer, outcomes []preview.Outcome, table *progra
 	return nil
 }
 
-// writeObject prints an object without a status.
+// writeObject prints an object without its status.
 func writeObject(w io.Writer, object any) error {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/preview"
 )
 
-// manifestFlags say which manifests are read.
+// manifestFlags are the flags that select manifests.
 type manifestFlags struct {
 	files     []string
 	recursive bool
@@ -27,7 +27,7 @@ func (f *manifestFlags) add(fs *pflag.FlagSet) {
 	fs.StringVarP(&f.namespace, "namespace", "n", "", "namespace of objects that do not set one (default \"default\")")
 }
 
-// noArguments returns an error if there are arguments: files are given by a flag.
+// noArguments returns an error if there are arguments: files are given with -f.
 func noArguments(args []string) error {
 	if len(args) > 0 {
 		return usagef("unexpected argument %q: give files with -f", args[0])
@@ -60,7 +60,7 @@ func (f *manifestFlags) validate() error {
 	return nil
 }
 
-// read reads all files, in the order given.
+// read reads all files, in the given order.
 func (f *manifestFlags) read(stdin io.Reader) ([]preview.Document, error) {
 	var docs []preview.Document
 	total := 0
@@ -89,7 +89,7 @@ func (f *manifestFlags) read(stdin io.Reader) ([]preview.Document, error) {
 	return docs, nil
 }
 
-// readFile returns the documents of a file, or of standard input, and how large it is.
+// readFile returns the documents of a file or of standard input, and its size in bytes.
 func readFile(name string, stdin io.Reader) (docs []preview.Document, size int, err error) {
 	from := "standard input"
 	if name != "-" {
@@ -97,7 +97,7 @@ func readFile(name string, stdin io.Reader) (docs []preview.Document, size int, 
 		if err != nil {
 			return nil, 0, err
 		}
-		defer func() { _ = file.Close() }() // it was only read
+		defer func() { _ = file.Close() }() // opened for reading
 		from, stdin = name, file
 	}
 	data, err := io.ReadAll(io.LimitReader(stdin, preview.MaxInput+1))
@@ -108,7 +108,7 @@ func readFile(name string, stdin io.Reader) (docs []preview.Document, size int, 
 	return docs, len(data), err
 }
 
-// expand returns the manifests of a directory, sorted, or the file itself.
+// expand returns the manifest files of a directory, sorted, or the file itself.
 func (f *manifestFlags) expand(name string) ([]string, error) {
 	info, err := os.Stat(name)
 	if err != nil {

@@ -20,7 +20,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// serviceCAFlags are what "migrate service-ca" was asked.
+// serviceCAFlags are the flags of "migrate service-ca".
 type serviceCAFlags struct {
 	*plugin
 	namespace, instance string
@@ -108,7 +108,7 @@ func inTheWay(m judge.Migration) error {
 	return nil
 }
 
-// do takes the step.
+// do takes a step.
 func (f *serviceCAFlags) do(ctx context.Context, c *cluster.Cluster, m judge.Migration) error {
 	bar := f.bar()
 	watcher := &follow.Watcher{Cluster: c, Namespace: f.namespace, Out: bar.Above(f.out), Bar: bar, Now: time.Now, Timeout: f.timeout, Timing: f.timing.Follow}
@@ -127,7 +127,7 @@ func (f *serviceCAFlags) do(ctx context.Context, c *cluster.Cluster, m judge.Mig
 	return fmt.Errorf("unknown step %q", m.Step)
 }
 
-// bring writes what the signer imports. The roots come first: with the Secret, it begins.
+// bring writes what the signer imports. It writes the roots first: the Secret starts the import.
 func (f *serviceCAFlags) bring(ctx context.Context, c *cluster.Cluster, key judge.SigningKey) error {
 	if len(key.Former) > 0 {
 		if err := f.addRoots(ctx, c, string(pki.EncodeCertificates(key.Former...))); err != nil {
@@ -143,14 +143,14 @@ func (f *serviceCAFlags) bring(ctx context.Context, c *cluster.Cluster, key judg
 	return nil
 }
 
-// addRoots adds a key to the ConfigMap of roots that clients trust beside the CA's.
+// addRoots adds a key to the ConfigMap of additional roots that clients trust.
 func (f *serviceCAFlags) addRoots(ctx context.Context, c *cluster.Cluster, roots string) error {
 	configMaps := c.Client.CoreV1().ConfigMaps(f.namespace)
 	data := map[string]string{api.OpenShiftBundleKey: roots}
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: api.ExtraRootsName}, Data: data}
 	_, err := configMaps.Create(ctx, cm, metav1.CreateOptions{FieldManager: fieldManager})
 	if apierrors.IsAlreadyExists(err) {
-		patch, _ := json.Marshal(map[string]any{"data": data}) // strings always marshal
+		patch, _ := json.Marshal(map[string]any{"data": data}) // strings never fail to marshal
 		_, err = configMaps.Patch(ctx, api.ExtraRootsName, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 	}
 	if err != nil {
@@ -159,7 +159,7 @@ func (f *serviceCAFlags) addRoots(ctx context.Context, c *cluster.Cluster, roots
 	return nil
 }
 
-// adopt puts our label on the Secrets, if they are still those that were judged.
+// adopt labels the Secrets as managed, if they have not changed since they were judged.
 func (f *serviceCAFlags) adopt(ctx context.Context, c *cluster.Cluster, secrets []judge.ServiceCASecret) error {
 	for _, s := range secrets {
 		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{

@@ -14,7 +14,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/plan"
 )
 
-// planFlags are what plan was asked. Files are read as inject reads them.
+// planFlags are the flags of plan. It reads files as inject does.
 type planFlags struct {
 	*plugin
 	from          manifestFlags
@@ -156,7 +156,7 @@ func (f *planFlags) ofCluster(ctx context.Context, opts plan.Options) (plan.Plan
 	return c.Plan(ctx, f.from.namespace, opts)
 }
 
-// title says what the plan is of.
+// title returns the scope of the plan.
 func (f *planFlags) title() string {
 	switch {
 	case len(f.from.files) == 1 && f.from.files[0] == "-":
@@ -169,13 +169,13 @@ func (f *planFlags) title() string {
 	return "all namespaces"
 }
 
-// planData is the form of a plan as data.
+// planData is a plan as data.
 type planData struct {
 	header
 	plan.Plan
 }
 
-// ways are the ways as they are shown, with their styles.
+// ways are the labels and styles of the ways.
 var ways = map[plan.Way]struct {
 	text string
 	how  style
@@ -184,7 +184,7 @@ var ways = map[plan.Way]struct {
 	plan.WayCheck: {"not seen", doubt}, plan.WayDone: {"nothing to do", good}, plan.WayNone: {"not possible", bad},
 }
 
-// portsToday says what each port speaks.
+// portsToday returns the protocol of each port.
 func portsToday(s plan.Service) string {
 	out := make([]string, 0, len(s.Ports))
 	for _, p := range s.Ports {
@@ -193,7 +193,7 @@ func portsToday(s plan.Service) string {
 	return strings.Join(out, ", ")
 }
 
-// portsToAdd says which ports are added.
+// portsToAdd returns the ports that are added.
 func portsToAdd(s plan.Service) string {
 	i := slices.IndexFunc(s.Steps, func(step plan.Step) bool { return strings.HasPrefix(step.What, "add the port ") })
 	if i < 0 {

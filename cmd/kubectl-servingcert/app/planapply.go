@@ -38,7 +38,7 @@ func (f *planFlags) validateApply() error {
 	return nil
 }
 
-// carryOut says what it is going to do, asks, and does it.
+// carryOut prints what it is going to do, asks for confirmation, and does it.
 func (f *planFlags) carryOut(ctx context.Context, p plan.Plan) error {
 	waves := apply.Chosen(p)
 	if err := writeLines(f.screen, outlook(p, waves)+unread(p)); err != nil {
@@ -84,7 +84,7 @@ func (f *planFlags) carryOut(ctx context.Context, p plan.Plan) error {
 	return err
 }
 
-// outlook says what is going to be done, and what is left alone.
+// outlook returns what is going to be done, and what is skipped.
 func outlook(p plan.Plan, waves [][]plan.Service) string {
 	var b strings.Builder
 	rollouts, labelled := map[string]bool{}, map[string]bool{}
@@ -124,7 +124,7 @@ func outlook(p plan.Plan, waves [][]plan.Service) string {
 	return b.String()
 }
 
-// managed reports whether the Service is left alone because somebody else writes it.
+// managed reports whether the Service is skipped because another tool writes it.
 func managed(s plan.Service) bool { return s.ManagedBy != "" && s.Wave > 0 && s.Way != plan.WayMove }
 
 func leftAlone(p plan.Plan) (n int) {
@@ -136,7 +136,7 @@ func leftAlone(p plan.Plan) (n int) {
 	return n
 }
 
-// changes says what is added to a Service.
+// changes returns what is added to a Service.
 func changes(s plan.Service) string {
 	var out []string
 	for name, value := range s.Patch.Metadata.Annotations {

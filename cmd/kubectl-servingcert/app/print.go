@@ -18,11 +18,11 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// cliVersion is the apiVersion of what -o json and -o yaml print. Fields are added to
-// it; one that changes or goes makes a new version.
+// cliVersion is the apiVersion of the output of -o json and -o yaml. Adding a field keeps the version;
+// changing or removing one makes a new version.
 const cliVersion = "cli.servingcert.dev/v1"
 
-// header stands first in what -o json and -o yaml print.
+// header is the beginning of the output of -o json and -o yaml.
 type header struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -30,7 +30,7 @@ type header struct {
 
 func headerOf(kind string) header { return header{cliVersion, kind} }
 
-// jsonPath begins a value of -o with a template, as kubectl get takes it.
+// jsonPath is the prefix of a value of -o with a template, as in kubectl get.
 const jsonPath = "jsonpath="
 
 // isData reports whether -o asks for data: json, yaml or jsonpath=TEMPLATE.
@@ -38,7 +38,7 @@ func isData(output string) bool {
 	return output == "json" || output == "yaml" || strings.HasPrefix(output, jsonPath)
 }
 
-// writeData writes v in the format of -o, for which isData is true.
+// writeData writes v in the format of -o, for which isData must be true.
 func writeData(w io.Writer, output string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -57,8 +57,8 @@ func writeData(w io.Writer, output string, v any) error {
 	return err
 }
 
-// marshalYAML is yaml.Marshal, with the escape sequences of YAML for characters that a terminal
-// obeys or that make text look like another. They are in quotes: the value stays what it is.
+// marshalYAML is yaml.Marshal, with YAML's escape sequences for characters that a terminal interprets or
+// that disguise text. They are in quotes, so the value is unchanged.
 func marshalYAML(v any) ([]byte, error) {
 	data, err := yaml.Marshal(v)
 	if text := string(data); err != nil || api.EscapeLines(text) == text {
@@ -78,7 +78,7 @@ func marshalYAML(v any) ([]byte, error) {
 	return []byte(api.EscapeLines(out.String())), nil
 }
 
-// quote has each text in quotes that has characters to escape.
+// quote quotes each text that has characters to escape.
 func quote(n *yamlv3.Node) {
 	if n.Kind == yamlv3.ScalarNode && api.EscapeLines(n.Value) != n.Value {
 		n.Style = yamlv3.DoubleQuotedStyle
@@ -88,8 +88,8 @@ func quote(n *yamlv3.Node) {
 	}
 }
 
-// writeJSONPath writes what the template finds in data. As with kubectl get, a field that
-// is missing is empty, and no line break is added.
+// writeJSONPath writes the result of the template. As with kubectl get, a missing field is empty, and no
+// line break is added.
 func writeJSONPath(w io.Writer, template string, data []byte) error {
 	var v any
 	if err := json.Unmarshal(data, &v); err != nil {
@@ -102,7 +102,7 @@ func writeJSONPath(w io.Writer, template string, data []byte) error {
 	return path.Execute(w, v)
 }
 
-// style is how text is painted: parameters of SGR (ECMA-48, 8.3.117); "" is not at all.
+// style holds the SGR parameters of coloured text (ECMA-48, 8.3.117); "": no colour.
 type style string
 
 const (
@@ -112,16 +112,16 @@ const (
 	doubt style = "33" // yellow
 )
 
-// screen is where text for people goes. Colours only repeat what the words say.
+// screen is the output for people. Colours only repeat what the text says.
 type screen struct {
-	to      io.Writer // not escaped: whoever writes to it escapes
+	to      io.Writer // not escaped: writers must escape
 	colours bool
 	glyphs  bool
-	columns int // 0: it is not a terminal that can be drawn on
+	columns int // 0: not a terminal that supports drawing
 }
 
-// screenOf returns how to write to a file, by what it is and by the environment:
-// NO_COLOR (no-color.org), TERM, and the locale.
+// screenOf returns the screen for a file, by the file's type and the environment: NO_COLOR
+// (no-color.org), TERM, and the locale.
 func screenOf(file *os.File, getenv func(string) string) screen {
 	s := screen{to: file}
 	if !term.IsTerminal(int(file.Fd())) || getenv("TERM") == "dumb" || getenv("TERM") == "" {
@@ -135,7 +135,7 @@ func screenOf(file *os.File, getenv func(string) string) screen {
 		return s
 	}
 	s.colours = true
-	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} { // the first that is set counts (locale(7))
+	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} { // the first that is set applies (locale(7))
 		if value := strings.ToLower(getenv(name)); value != "" {
 			s.glyphs = strings.Contains(value, "utf-8") || strings.Contains(value, "utf8")
 			break
@@ -144,7 +144,7 @@ func screenOf(file *os.File, getenv func(string) string) screen {
 	return s
 }
 
-// paint returns text escaped and, if the screen has colours, painted.
+// paint returns text escaped and, if the screen has colours, coloured.
 func (s screen) paint(text string, how style) string {
 	text = api.Escape(text)
 	if !s.colours || how == plain || text == "" {
@@ -159,7 +159,7 @@ type cell struct {
 	how  style
 }
 
-// cells returns texts that are not painted.
+// cells returns cells without colours.
 func cells(texts ...string) []cell {
 	out := make([]cell, len(texts))
 	for i, text := range texts {
@@ -168,10 +168,10 @@ func cells(texts ...string) []cell {
 	return out
 }
 
-// table writes rows in columns. Its zero value is ready.
+// table writes rows in columns. Its zero value is ready to use.
 type table struct{ widths []int }
 
-// write writes rows. Columns are as wide as in what was written before, at least.
+// write writes rows. Columns never get narrower than in earlier rows.
 func (t *table) write(s screen, rows ...[]cell) error {
 	for _, row := range rows {
 		for i, c := range row {
@@ -185,7 +185,7 @@ func (t *table) write(s screen, rows ...[]cell) error {
 	for _, row := range rows {
 		for i, c := range row {
 			b.WriteString(s.paint(c.text, c.how))
-			if i < len(row)-1 { // two spaces between columns, and none at the end
+			if i < len(row)-1 { // two spaces between columns, none at the end
 				b.WriteString(strings.Repeat(" ", t.widths[i]-utf8.RuneCountInString(api.Escape(c.text))+2))
 			}
 		}
@@ -195,7 +195,7 @@ func (t *table) write(s screen, rows ...[]cell) error {
 	return err
 }
 
-// outputs says which values of -o a verb allows.
+// outputs are the allowed values of a verb's -o.
 type outputs []string
 
 func (o outputs) validate(value string) error {
@@ -211,13 +211,13 @@ func (o outputs) validate(value string) error {
 	return usagef("-o %q%s: must be %s", value, meant(value, o), o)
 }
 
-// String returns the values as they are listed in a sentence.
+// String returns the values as a list in a sentence.
 func (o outputs) String() string {
 	last := len(o) - 1
 	return fmt.Sprintf("%s or %s", strings.Join(o[:last], ", "), o[last])
 }
 
-// completions returns the values as a shell completes them: whoever wants a template writes it.
+// completions returns the values for shell completion: templates end with "=".
 func (o outputs) completions() []string {
 	values := slices.Clone(o)
 	for i, value := range values {
@@ -226,14 +226,13 @@ func (o outputs) completions() []string {
 	return values
 }
 
-// actionOutputs are the values of -o of verbs that change something.
+// actionOutputs are the values of -o for verbs that change something.
 var actionOutputs = outputs{"text", "json", "yaml", "name", jsonPath + "TEMPLATE"}
 
-// reportOutputs are those of verbs that only show something.
+// reportOutputs are the values of -o for verbs that only show something.
 var reportOutputs = outputs{"text", "json", "yaml", jsonPath + "TEMPLATE"}
 
-// aside returns where text for people goes beside data in the format: to standard error,
-// without a progress bar.
+// aside returns the streams for human-readable text beside data: standard error, without a progress bar.
 func (s streams) aside(output string) streams {
 	if output == "text" {
 		return s
@@ -242,7 +241,7 @@ func (s streams) aside(output string) streams {
 	return s
 }
 
-// bar returns what shows progress; nil where there is no terminal to draw on.
+// bar returns the progress bar; nil if there is no terminal to draw on.
 func (s streams) bar() *progress.Bar {
 	if s.screen.columns == 0 {
 		return nil

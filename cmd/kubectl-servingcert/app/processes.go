@@ -9,11 +9,11 @@ import (
 	"github.com/servingcert/servingcert/pkg/doctor"
 )
 
-// withoutWaiting is how a request is made that nothing answers yet.
+// withoutWaiting is the hint to make a request while no process answers it.
 const withoutWaiting = "; to request it all the same, without waiting: --wait=false"
 
-// requireRunning returns an error if one of the processes does not run on which a command is about to
-// wait. It warns about processes that the user may not look at. otherwise ends the error.
+// requireRunning returns an error if a process does not run that the command is about to wait for. It
+// warns about processes that the user may not read. otherwise is appended to the error.
 func (s streams) requireRunning(ctx context.Context, c *cluster.Cluster, system, otherwise string, names ...string) error {
 	all, err := c.Leading(ctx, system)
 	if err != nil {

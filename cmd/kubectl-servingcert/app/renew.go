@@ -19,7 +19,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// renewFlags are what renew was asked.
+// renewFlags are the flags of renew.
 type renewFlags struct {
 	*plugin
 	namespace          string
@@ -126,9 +126,8 @@ func (f *renewFlags) run(ctx context.Context, now func() time.Time) error {
 	return failed
 }
 
-// signs returns an error if there is no CA that could issue anything, or no signer, if one is to
-// be waited for. Whoever may not read the CA's status learns it from the Services, on which the
-// signer reports it too.
+// signs returns an error if no CA can issue, or if no signer runs that renew would wait for. A user who
+// may not read the CA's status gets its problem from the Services, where the signer also reports it.
 func (f *renewFlags) signs(ctx context.Context, c *cluster.Cluster, chosen []judge.Service, text streams) error {
 	for _, s := range chosen {
 		if judge.IsLost(s.Reason) {
@@ -140,7 +139,7 @@ func (f *renewFlags) signs(ctx context.Context, c *cluster.Cluster, chosen []jud
 		return fmt.Errorf("nothing can be renewed: %s", lines)
 	}
 	cm, err := c.CAConfigMap(ctx, f.system)
-	if err != nil { // it may be elsewhere, or not for this user, and then the Services say what comes of the request; or no signer has run yet
+	if err != nil { // another namespace, or no permission: the Services report the outcome; or no signer has run yet
 		if waits && c.HasLease(ctx, f.system, "signer") {
 			return text.requireRunning(ctx, c, f.system, withoutWaiting, "signer")
 		}
@@ -158,13 +157,13 @@ func (f *renewFlags) signs(ctx context.Context, c *cluster.Cluster, chosen []jud
 	return text.requireRunning(ctx, c, f.system, withoutWaiting, "signer")
 }
 
-// renewals are what renew has done.
+// renewals is the result of renew.
 type renewals struct {
 	header
-	// RenewAfter was written to each Service: a certificate from before it is renewed.
+	// RenewAfter was written to each Service: certificates issued before it are renewed.
 	RenewAfter time.Time       `json:"renewAfter"`
 	Services   []judge.Renewal `json:"services"`
-	// NotRenewed are Services of which nobody can renew the certificates.
+	// NotRenewed are Services whose certificates cannot be renewed.
 	NotRenewed []notRenewed `json:"notRenewed,omitempty"`
 }
 
@@ -174,7 +173,7 @@ type notRenewed struct {
 	Why       string `json:"why"`
 }
 
-// renew requests the renewals and waits for them, and keeps in r how far each is.
+// renew requests the renewals, waits for them, and records the progress of each in r.
 func (f *renewFlags) renew(ctx context.Context, c *cluster.Cluster, r renewals, text streams, now func() time.Time) error {
 	for i := range r.Services {
 		if err := request(ctx, c, r.Services[i], r.RenewAfter); err != nil {
@@ -193,7 +192,7 @@ func (f *renewFlags) renew(ctx context.Context, c *cluster.Cluster, r renewals, 
 	return w.Renewal(ctx, r.Services)
 }
 
-// write writes what was done as data, whether all of it succeeded or not.
+// write writes the result as data, successful or not.
 func (f *renewFlags) write(r renewals) error {
 	switch {
 	case isData(f.output):
@@ -211,12 +210,11 @@ func (f *renewFlags) write(r renewals) error {
 	return nil
 }
 
-// renewAfter is the time to ask for at now: a certificate issued in this second
-// is older, as certificates count in whole seconds.
+// renewAfter returns the time to request at now. As NotBefore has whole seconds, a certificate issued
+// within this second counts as older.
 func renewAfter(now time.Time) time.Time { return now.UTC().Truncate(time.Second).Add(time.Second) }
 
-// choose returns the Services that were asked for, and those of which nobody can renew
-// the certificates.
+// choose returns the selected Services, and those whose certificates cannot be renewed.
 func (f *renewFlags) choose(ctx context.Context, c *cluster.Cluster) (chosen []judge.Service, left []notRenewed, err error) {
 	all, err := c.SelectedServices(ctx, f.namespace, f.selector)
 	if err != nil {
@@ -231,7 +229,7 @@ func (f *renewFlags) choose(ctx context.Context, c *cluster.Cluster) (chosen []j
 			left = append(left, notRenewed{s.Namespace, s.Name, judge.CannotRenew(s)})
 		}
 	}
-	all = slices.DeleteFunc(all, func(s judge.Service) bool { return s.Secret == "" }) // retained: nobody asks for it; or its pods make their keys
+	all = slices.DeleteFunc(all, func(s judge.Service) bool { return s.Secret == "" }) // retained, or its pods have their own keys
 	if f.all {
 		if len(all) == 0 {
 			return nil, left, fmt.Errorf("no Service asks for a certificate%s", in(f.namespace))
@@ -255,7 +253,7 @@ func in(namespace string) string {
 	return fmt.Sprintf(" in namespace %q", namespace)
 }
 
-// request asks for a certificate that is issued after a time.
+// request asks for a certificate that is issued after the given time.
 func request(ctx context.Context, c *cluster.Cluster, s judge.Renewal, after time.Time) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"annotations": map[string]string{api.AnnotationRenewAfter: after.Format(time.RFC3339)},

@@ -21,7 +21,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// rotateFlags are what rotate-ca was asked.
+// rotateFlags are the flags of rotate-ca.
 type rotateFlags struct {
 	*plugin
 	namespace                    string
@@ -32,7 +32,7 @@ type rotateFlags struct {
 	timeout                      time.Duration
 	output                       string
 
-	text streams // what is said to people; standard error beside data
+	text streams // human-readable text; standard error beside data
 	done rotation
 }
 
@@ -126,7 +126,7 @@ func (f *rotateFlags) run(ctx context.Context) error {
 	return failed
 }
 
-// rotate keeps what it does in f.done.
+// rotate requests and follows the rotation, and records it in f.done.
 func (f *rotateFlags) rotate(ctx context.Context, c *cluster.Cluster) error {
 	if f.proceed > 0 {
 		return f.letProceed(ctx, c)
@@ -145,8 +145,8 @@ func (f *rotateFlags) watcher(c *cluster.Cluster) *follow.Watcher {
 	return &follow.Watcher{Cluster: c, Namespace: f.namespace, Out: bar.Above(f.text.out), Bar: bar, Now: time.Now, Timeout: f.timeout, Timing: f.timing.Follow}
 }
 
-// ask makes the request, unless it was made before. It returns the leaves of
-// before, nil if there is nothing to follow.
+// ask makes the request, unless it was made before. It returns the earlier leaves; nil if there is
+// nothing to follow.
 func (f *rotateFlags) ask(ctx context.Context, c *cluster.Cluster) (follow.Leaves, error) {
 	asked := false
 	for {
@@ -182,7 +182,7 @@ func (f *rotateFlags) ask(ctx context.Context, c *cluster.Cluster) (follow.Leave
 		}
 		switch err := f.write(ctx, c, cm, f.request().Annotations()); {
 		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
-			continue // the status was written meanwhile: decide again
+			continue // the status has changed: decide again
 		case err != nil:
 			return nil, fmt.Errorf("request the rotation: %w", err)
 		}
@@ -192,7 +192,7 @@ func (f *rotateFlags) ask(ctx context.Context, c *cluster.Cluster) (follow.Leave
 	}
 }
 
-// answered returns an error if the rotation would be followed, and a process that makes it does not run.
+// answered returns an error if the rotation would be followed but no process runs that performs it.
 func (f *rotateFlags) answered(ctx context.Context, c *cluster.Cluster) error {
 	if !f.wait || f.dryRun {
 		return nil
@@ -200,7 +200,7 @@ func (f *rotateFlags) answered(ctx context.Context, c *cluster.Cluster) error {
 	return f.text.requireRunning(ctx, c, f.namespace, withoutWaiting, "signer", "trust")
 }
 
-// status reads the status of the CA. One that was lost may have none.
+// status reads the status of the CA, which may be missing after a loss.
 func (f *rotateFlags) status(ctx context.Context, c *cluster.Cluster) (*corev1.ConfigMap, error) {
 	cm, err := c.CAConfigMap(ctx, f.namespace)
 	if missing := (cluster.NotInstalledError{}); !errors.As(err, &missing) || !f.replaceLost {
@@ -211,7 +211,7 @@ func (f *rotateFlags) status(ctx context.Context, c *cluster.Cluster) (*corev1.C
 		return nil, err
 	}
 	for _, s := range services {
-		if judge.IsLost(s.Reason) { // the signer reports it on Services too
+		if judge.IsLost(s.Reason) { // the signer also reports it on Services
 			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: api.CAStatusName}}
 			cm.Data = api.CAStatus{Problem: api.CAMessage{Reason: s.Reason, Message: "reported by Service " + s.String()}}.Data()
 			return cm, nil
@@ -220,7 +220,7 @@ func (f *rotateFlags) status(ctx context.Context, c *cluster.Cluster) (*corev1.C
 	return nil, cluster.NotInstalledError{Namespace: f.namespace}
 }
 
-// leaves are only needed where the signer does not count them.
+// leaves returns the leaves in use; they are only needed if the signer does not count them.
 func (f *rotateFlags) leaves(ctx context.Context, c *cluster.Cluster) (follow.Leaves, error) {
 	before := follow.Leaves{}
 	if !f.request().Breaks() {
@@ -233,7 +233,7 @@ func (f *rotateFlags) leaves(ctx context.Context, c *cluster.Cluster) (follow.Le
 	return before, err
 }
 
-// write sets annotations, if the ConfigMap is still the one that was read.
+// write sets annotations, if the ConfigMap has not changed since it was read.
 func (f *rotateFlags) write(ctx context.Context, c *cluster.Cluster, cm *corev1.ConfigMap, annotations map[string]string) error {
 	if cm.ResourceVersion == "" {
 		lost := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: api.CAStatusName, Annotations: annotations}}
@@ -248,7 +248,7 @@ func (f *rotateFlags) write(ctx context.Context, c *cluster.Cluster, cm *corev1.
 	return err
 }
 
-// letProceed lets a generation sign that some targets refuse.
+// letProceed lets a generation sign although some targets refuse it.
 func (f *rotateFlags) letProceed(ctx context.Context, c *cluster.Cluster) error {
 	if err := f.allow(ctx, c); err != nil {
 		return err

@@ -11,27 +11,27 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// What has become of the request.
+// States of the request.
 const (
-	requestNotWritten = "notWritten" // it is what would be requested: it was not confirmed
+	requestNotWritten = "notWritten" // only a preview, or not confirmed
 	requestWritten    = "written"
-	requestOpen       = "open"     // it was made before, and is not finished yet
-	requestAnswered   = "answered" // it was made before, and is finished: there is nothing to do
+	requestOpen       = "open"     // made before and not complete
+	requestAnswered   = "answered" // made before and complete: nothing to do
 )
 
-// rotation is what rotate-ca has done, or would do.
+// rotation is the result of rotate-ca.
 type rotation struct {
 	header
-	// Mode and Reason are of the request; absent with --proceed, which names a Generation.
+	// Mode and Reason are the request's; absent with --proceed, which sets Generation.
 	Mode       string `json:"mode,omitempty"`
 	Reason     string `json:"reason,omitempty"`
 	Generation int    `json:"generation,omitempty"`
 	Request    string `json:"request"`
-	// Breaks is who fails; absent if nobody does.
+	// Breaks is what fails; absent if nothing does.
 	Breaks *judge.Breaks `json:"breaks,omitempty"`
-	// CA is the status that was seen last.
+	// CA is the last status that was seen.
 	CA judge.CAStatus `json:"ca"`
-	// Served is who serves the new certificates; absent if that was not waited for.
+	// Served lists what serves the new certificates; absent if that was not waited for.
 	Served *judge.Served `json:"served,omitempty"`
 }
 
@@ -43,7 +43,7 @@ func rotationOf(f *rotateFlags) rotation {
 	return r
 }
 
-// decided keeps what a request comes to by the status.
+// decided records the decision about a request.
 func (r *rotation) decided(cm *corev1.ConfigMap, decision judge.RequestDecision) {
 	r.CA = judge.ParseCA(cm.Data)
 	switch {
@@ -56,7 +56,7 @@ func (r *rotation) decided(cm *corev1.ConfigMap, decision judge.RequestDecision)
 	}
 }
 
-// followed keeps the outcome of following the rotation, and returns the error.
+// followed records the outcome of following the rotation, and returns the error.
 func (r *rotation) followed(outcome follow.Outcome, err error) error {
 	if outcome.CA != nil {
 		r.CA = *outcome.CA
@@ -65,7 +65,7 @@ func (r *rotation) followed(outcome follow.Outcome, err error) error {
 	return err
 }
 
-// write writes it as data, if it came to a decision about the request.
+// write writes the result as data, if there was a decision about the request.
 func (r *rotation) write(w io.Writer, output string) error {
 	switch {
 	case r.Request == "":

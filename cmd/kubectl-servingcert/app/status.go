@@ -17,7 +17,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/doctor"
 )
 
-// statusFlags are what status was asked.
+// statusFlags are the flags of status.
 type statusFlags struct {
 	*plugin
 	namespace, system, output string
@@ -80,7 +80,7 @@ func (f *statusFlags) validate(args []string) error {
 	return validSelector(f.selector)
 }
 
-// oneService takes the name of a Service from arguments of which there is at most one.
+// oneService sets name from at most one argument.
 func oneService(args []string, name *string) error {
 	if len(args) > 1 {
 		return usagef("unexpected argument %q: name at most one Service", args[1])
@@ -91,8 +91,7 @@ func oneService(args []string, name *string) error {
 	return nil
 }
 
-// serviceName returns the name of a Service that is given as NAME, or as kubectl and
-// -o name write it: service/NAME.
+// serviceName returns the name of a Service given as NAME, or as service/NAME as -o name prints it.
 func serviceName(arg string) string {
 	for _, kind := range []string{"service/", "services/", "svc/"} {
 		if name, ok := strings.CutPrefix(arg, kind); ok {
@@ -102,7 +101,7 @@ func serviceName(arg string) string {
 	return arg
 }
 
-// validSelector returns what is wrong with a label selector.
+// validSelector returns an error if a label selector is invalid.
 func validSelector(selector string) error {
 	if _, err := labels.Parse(selector); err != nil {
 		return usagef("-l %q: %w", selector, err)
@@ -110,15 +109,15 @@ func validSelector(selector string) error {
 	return nil
 }
 
-// report is what status shows.
+// report is the output of status.
 type report struct {
 	header
 	Processes []doctor.Process   `json:"processes"`
-	CA        *judge.CAStatus    `json:"ca,omitempty"`      // nil: the user may not read it
-	Trust     *judge.TrustStatus `json:"trust,omitempty"`   // nil: the rotator has written none
-	Clients   []judge.OldClients `json:"clients,omitempty"` // that may hold an older CA bundle
+	CA        *judge.CAStatus    `json:"ca,omitempty"`      // nil: no permission to read it
+	Trust     *judge.TrustStatus `json:"trust,omitempty"`   // nil: not written by the rotator
+	Clients   []judge.OldClients `json:"clients,omitempty"` // clients that may hold an older CA bundle
 	Services  []judge.Service    `json:"services"`
-	detailed  bool               // one Service was asked for: with the messages of its conditions
+	detailed  bool               // a single Service, with the messages of its conditions
 }
 
 func (f *statusFlags) run(ctx context.Context, now time.Time) error {
@@ -171,8 +170,8 @@ func (f *statusFlags) gather(ctx context.Context, c *cluster.Cluster) (*report, 
 	return r, c.AddTimes(ctx, f.namespace, r.Services)
 }
 
-// gatherCA reads what the signer and the rotator report of the CA. Whoever may read only
-// their own namespace sees their Services without it.
+// gatherCA reads what the signer and the rotator report about the CA. Users with permissions for their
+// own namespace only see their Services without it.
 func (f *statusFlags) gatherCA(ctx context.Context, c *cluster.Cluster, r *report) error {
 	cm, err := c.CAConfigMap(ctx, f.system)
 	if apierrors.IsForbidden(err) {

@@ -71,7 +71,7 @@ func (f *statusFlags) writeText(r *report, columns *table, now time.Time) error 
 	return nil
 }
 
-// headings are the words above the table that are painted.
+// headings are the coloured headings of the remarks.
 var headings = map[string]style{"Problem": bad, "Warning": doubt, "Clients": doubt, "Not seen": doubt}
 
 // remarks returns the paragraphs below the table.
@@ -87,10 +87,10 @@ func (r *report) remarks() []string {
 	return slices.DeleteFunc(text, func(s string) bool { return s == "" })
 }
 
-// writeProcesses writes which processes of servingcert run, which do not, and which could not be looked at.
+// writeProcesses writes which processes of servingcert run, do not run, or could not be read.
 func writeProcesses(all []doctor.Process, row func(name, format string, args ...any)) {
 	var run []string
-	notSeen, why := map[string][]string{}, []string(nil) // by the reason
+	notSeen, why := map[string][]string{}, []string(nil) // by reason
 	for _, p := range all {
 		switch p.State {
 		case doctor.ProcessRuns:
@@ -188,8 +188,8 @@ func (f *statusFlags) rows(services []judge.Service) [][]cell {
 	return rows
 }
 
-// row is one Service. With -o wide, it has the whole fingerprint, the number of
-// workloads that serve an older certificate, and the message of condition Ready.
+// row returns the row of a Service. -o wide adds the complete fingerprint, the number of workloads that
+// serve an older certificate, and the message of condition Ready.
 func (f *statusFlags) row(s judge.Service) []cell {
 	leaf := judge.Short(s.Leaf)
 	if f.output == "wide" {
@@ -214,7 +214,7 @@ func (f *statusFlags) row(s judge.Service) []cell {
 	return append(row, cells(stale, judge.Dash(s.Message))...)
 }
 
-// statusStyles paint the status of a condition.
+// statusStyles are the styles of a condition's status.
 var statusStyles = map[string]style{"True": good, "False": bad, "Unknown": doubt}
 
 func clock(t *time.Time) string {

@@ -19,7 +19,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/starttls"
 )
 
-// verifyFlags are what verify was asked.
+// verifyFlags are the flags of verify.
 type verifyFlags struct {
 	*plugin
 	namespace, system, address string
@@ -92,31 +92,31 @@ func (f *verifyFlags) run(ctx context.Context, now time.Time) error {
 	}
 	if seen.Address = f.address; f.address != "" {
 		seen.Dialled = true
-		_, port, _ := net.SplitHostPort(f.address) // validate has done so
+		_, port, _ := net.SplitHostPort(f.address) // validated before
 		outcome := fetch(ctx, f.address, seen.Host, cmp.Or(starttls.Protocol(f.starttls), seen.Protocol(port)), f.timeout)
 		seen.Served, seen.Handshake, seen.DialErr = outcome.Chain, outcome.Handshake, outcome.Err
 	}
 	return f.write(seen, judge.Verify(seen, now))
 }
 
-// fetch returns what a server shows for a name, by the dial with which the rotator judges pods.
-// Nothing is trusted here: the certificates are judged afterwards, whatever they are.
+// fetch returns what a server presents for a name, using the rotator's probe. It trusts nothing: the
+// certificates are judged afterwards.
 func fetch(ctx context.Context, address, host string, protocol starttls.Protocol, timeout time.Duration) probe.Outcome {
 	return dial.Dial(ctx, address, host, protocol, timeout)
 }
 
-// verification is what verify shows.
+// verification is the output of verify.
 type verification struct {
 	header
 	Namespace string   `json:"namespace"`
 	Service   string   `json:"service"`
 	Proxy     []string `json:"proxy,omitempty"`
-	// TLS is what the handshake with --address agreed on; absent if there was none.
+	// TLS is what the handshake with --address negotiated; absent without one.
 	TLS      *probe.HandshakeNames `json:"tls,omitempty"`
 	Findings []judge.Finding       `json:"findings"`
 }
 
-// marks are the glyph and the style of a verdict.
+// marks are the glyphs and styles of verdicts.
 var marks = map[string]struct {
 	glyph string
 	how   style

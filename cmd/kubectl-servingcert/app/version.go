@@ -13,7 +13,7 @@ import (
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
 )
 
-// versionFlags are what version was asked.
+// versionFlags are the flags of version.
 type versionFlags struct {
 	*plugin
 	system, output string
@@ -45,7 +45,7 @@ kubectl servingcert version --client -o jsonpath='{.client.version}'`,
 	}.command()
 }
 
-// versions is what version shows.
+// versions is the output of version.
 type versions struct {
 	header
 	Client     version.Info      `json:"client"`
@@ -53,7 +53,7 @@ type versions struct {
 	Server     []cluster.Running `json:"server,omitempty"`
 }
 
-// run shows the client although the cluster does not answer, as kubectl version does.
+// run shows the client's version even if the cluster does not answer, as kubectl version does.
 func (f *versionFlags) run(ctx context.Context) error {
 	v := versions{header: headerOf("Versions"), Client: version.Get()}
 	var failed error

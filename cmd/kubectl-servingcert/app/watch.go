@@ -7,7 +7,7 @@ import (
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
 )
 
-// follow writes a row for each Service whose row changes, until ctx ends.
+// follow writes a row whenever a Service's row changes, until ctx ends.
 func (f *statusFlags) follow(ctx context.Context, c *cluster.Cluster, shown []judge.Service, columns *table) error {
 	last := map[string]string{} // the row, by NAMESPACE/NAME
 	for _, s := range shown {
@@ -31,12 +31,12 @@ func (f *statusFlags) follow(ctx context.Context, c *cluster.Cluster, shown []ju
 		return columns.write(f.screen, rows...)
 	})
 	if ctx.Err() != nil {
-		return nil //nolint:nilerr // whoever watches ends it
+		return nil //nolint:nilerr // interrupted by the user
 	}
 	return err
 }
 
-// addTimes reads one Secret for one Service, as listing all for it costs more.
+// addTimes reads one Secret for one changed Service, as listing all is more expensive.
 func (f *statusFlags) addTimes(ctx context.Context, c *cluster.Cluster, changed []judge.Service) error {
 	if len(changed) == 1 {
 		return c.AddTimesOf(ctx, &changed[0])

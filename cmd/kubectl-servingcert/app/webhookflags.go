@@ -12,7 +12,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
 )
 
-// webhookFlags say how the webhook was started.
+// webhookFlags describe the webhook's flags.
 type webhookFlags struct {
 	openShift   bool
 	defaultMode string
@@ -24,8 +24,8 @@ type webhookFlags struct {
 	programs    string // a file with a table of programs
 }
 
-// add adds the flags that decide what a container gets, but for --programs, of which each verb says
-// what it uses without.
+// add adds the flags that decide what a container gets, except --programs, whose default differs between
+// verbs.
 func (f *webhookFlags) add(fs *pflag.FlagSet) {
 	f.trustSource = string(api.TrustFromConfigMap)
 	fs.BoolVar(&f.openShift, "openshift-compat", false, "also read OpenShift's annotations, as a webhook and a rotator with this flag do")
@@ -60,10 +60,10 @@ func (f *webhookFlags) validate() error {
 	return nil
 }
 
-// config returns what the webhook was told, with the table of --programs; without the flag,
-// Programs is nil.
+// config returns the webhook's configuration, with the table of --programs; without that flag, Programs
+// is nil.
 func (f *webhookFlags) config() (choose.Config, error) {
-	resources, _ := api.ParseProxyResources(f.resources) // validate has looked at it
+	resources, _ := api.ParseProxyResources(f.resources) // validated before
 	config := choose.Config{
 		DefaultMode: api.Mode(f.defaultMode), UnknownPrograms: api.UnknownPrograms(f.unknown),
 		TrustBundle: api.TrustSource(f.trustSource) == api.TrustFromClusterTrustBundle, PublicRoots: f.publicRoots, ProxyImage: f.proxyImage,
@@ -77,16 +77,16 @@ func (f *webhookFlags) config() (choose.Config, error) {
 	return config, err
 }
 
-// maxPrograms is how large a table of programs may be, in bytes: a ConfigMap holds no more.
+// maxPrograms is the maximum size of a table of programs, in bytes: the limit of a ConfigMap.
 const maxPrograms = 1 << 20
 
-// readPrograms returns the table that is built in, with the entries of a file.
+// readPrograms returns the built-in table with the entries of a file.
 func readPrograms(name string) (programs.Table, error) {
 	file, err := os.Open(name)
 	if err != nil {
 		return programs.Table{}, fmt.Errorf("--programs: %w", err)
 	}
-	defer func() { _ = file.Close() }() // it was only read
+	defer func() { _ = file.Close() }() // opened for reading
 	data, err := io.ReadAll(io.LimitReader(file, maxPrograms+1))
 	if err != nil {
 		return programs.Table{}, fmt.Errorf("--programs: %w", err)
