@@ -105,7 +105,7 @@ var checks = []Check{
 		"See the rotator's log. It writes the bundle into objects with servingcert.dev/inject-ca-bundle: \"true\".", "trust.md#what-refusing-looks-like", false},
 	{Clock, "Clock", System, Warning, "the clocks of the API server and of this machine agree",
 		"Times that this command shows are wrong, or the cluster's clock is. Certificates are valid from 5 minutes before they were issued.",
-		"Synchronise the clocks (NTP).", "limits.md#how-long-a-certificate-lives", false},
+		"Synchronise the clocks (NTP).", "limits.md#lifetime-of-a-certificate", false},
 	{KubeletServing, "KubeletServing", System, Warning, "kubelets have the serving certificates that they asked for, with --approve-kubelet-serving, and serve them, which is seen with --kubelets",
 		"The kubelet serves an older certificate or none, so that logs, exec and metrics of its pods fail for clients that verify it. Requests are known for an hour.",
 		"Do what the message says: compare --node-cidrs and --node-dns-suffixes with the addresses of the Node.", "kubelet-serving.md#what-is-approved", false},

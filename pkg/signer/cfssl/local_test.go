@@ -99,7 +99,7 @@ func TestCFSSLTakesOnlyTheKeyFromTheCSR(t *testing.T) {
 
 // A certificate has no HOST@TIME as common name, whoever asks for it, and no short names: the
 // subject is empty, and neither the Service's name alone nor with its namespace is in it, or
-// would verify (docs/limits.md, "The subject is empty").
+// would verify (docs/limits.md, "Why the subject is empty").
 func TestNoHostAtTimeAndNoShortNames(t *testing.T) {
 	ca, sign := testCA(t), cfsslSign(t)
 	hostAtTime := func(ctx context.Context, ca *pki.Authority, request issue.SigningRequest) (*x509.Certificate, error) {
