@@ -2,7 +2,7 @@ package fair
 
 import "time"
 
-// Line is a queue of the namespaces that wait for a resource of which the cluster has only a few,
+// Line is a queue of namespaces that wait for a scarce resource of the cluster,
 // in the order of their first request. Each is served in a bounded time, whatever the others do. A
 // namespace has one place, however much it requests: once served it leaves, and returns behind all
 // others. The zero Line is empty. It is not safe for concurrent use.

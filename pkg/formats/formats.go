@@ -209,7 +209,7 @@ func SaltedDigest(data map[string][]byte, pair Pair) string {
 	return hex.EncodeToString(digestOf(data, Salted().Files(), pair.Cert, []byte(pair.password())))
 }
 
-// HeldIn returns the formats of which the data of a Secret has all files with the content of the pair.
+// HeldIn returns the formats whose files are all in the data of a Secret and hold the pair.
 // recorded is the SaltedDigest from when the Salted ones were written.
 func HeldIn(data map[string][]byte, pair Pair, recorded string) (held Set) {
 	for f := range (All() &^ OfRoots()).Formats() {

@@ -107,7 +107,7 @@ func (c *Config) register(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.CAReissue, "ca-reissue-window", c.CAReissue, "time over which certificates are replaced: those of older generations once a new generation signs, and those that lack names once the last root that did not permit these names is retired")
 	fs.StringArrayVar(&c.Suffixes, "permit-dns-suffix", nil, "NAMESPACE-GLOB=SUFFIX: Services of these namespaces may ask for SUFFIX and names below it, outside the cluster domain; may be given several times")
 	fs.BoolVar(&c.Limits.PermitClusterIPs, "permit-cluster-ips", c.Limits.PermitClusterIPs, "let Services ask for their ClusterIPs as names; if false, the CA excludes every IP address")
-	fs.BoolVar(&c.Limits.PermitRSA4096, "permit-rsa4096", c.Limits.PermitRSA4096, "let Services ask for RSA4096 keys, each of which takes seconds of CPU time to generate; if false, only Secrets that have one keep it")
+	fs.BoolVar(&c.Limits.PermitRSA4096, "permit-rsa4096", c.Limits.PermitRSA4096, "let Services request RSA4096 keys, which take seconds of CPU time each to generate; if false, only Secrets that already have one keep it")
 	fs.DurationVar(&c.Limits.ClusterIPDuration, "cluster-ip-duration", c.Limits.ClusterIPDuration, "longest lifetime of a certificate with ClusterIPs, whatever its Service sets: the address of a deleted Service may be assigned to another. A remote CA sets its own lifetime")
 	c.Remote.register(fs)
 	c.Issuer.register(fs)

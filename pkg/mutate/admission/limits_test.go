@@ -21,7 +21,7 @@ type sender struct {
 	answer *httptest.ResponseRecorder
 }
 
-// sending posts a review of which so many bytes are sent. It returns once they are received, or answered.
+// sending posts the first n bytes of a review, and returns once they are received or answered.
 func sending(h http.Handler, n int) sender {
 	from, to := io.Pipe()
 	s := sender{to, httptest.NewRecorder()}
