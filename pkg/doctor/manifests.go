@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/mutate/rules"
+	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 	"github.com/servingcert/servingcert/pkg/preview"
 )
 
@@ -241,18 +241,18 @@ func keepsOldPods(kind string, content map[string]any) bool {
 
 // levelOf returns how much a note of the webhook matters; "" if another check says the same
 // of the object where it is written.
-func levelOf(r rules.Reason) Level {
+func levelOf(r reasons.Reason) Level {
 	switch r {
-	case rules.UnknownAnnotation, rules.BadSetting, rules.ServiceRefused, rules.ImpossibleSecret, rules.ProxyNotAsked:
+	case reasons.UnknownAnnotation, reasons.BadSetting, reasons.ServiceRefused, reasons.ImpossibleSecret, reasons.ProxyNotAsked:
 		return ""
-	case rules.UnknownProgram, rules.UnknownVersion, rules.ProgramNote, rules.UnaskedFlags, rules.EnvFrom, rules.InsistedArgs, rules.FlagAlreadySet:
+	case reasons.UnknownProgram, reasons.UnknownVersion, reasons.ProgramNote, reasons.UnaskedFlags, reasons.EnvFrom, reasons.InsistedArgs, reasons.FlagAlreadySet:
 		return Info
 	}
 	return Warning
 }
 
 // docOf says where the reason is explained. What to do is in the note itself.
-func docOf(r rules.Reason) string { return "See reason " + string(r) + " in docs/injection.md." }
+func docOf(r reasons.Reason) string { return "See reason " + string(r) + " in docs/injection.md." }
 
 // mapAt returns the object at a path, or nil.
 func mapAt(object map[string]any, path ...string) map[string]any {

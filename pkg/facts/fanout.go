@@ -6,7 +6,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/servingcert/servingcert/pkg/fair"
+	"github.com/servingcert/servingcert/pkg/fairqueue"
 	"github.com/servingcert/servingcert/pkg/heartbeat"
 )
 
@@ -19,7 +19,7 @@ type FanOut struct {
 	wake   chan struct{}
 
 	mu    sync.Mutex
-	turns fair.Queue[string]
+	turns fairqueue.Queue[string]
 	work  map[task]func()
 }
 

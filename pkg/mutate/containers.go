@@ -7,7 +7,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
-	"github.com/servingcert/servingcert/pkg/mutate/rules"
+	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 	"github.com/servingcert/servingcert/pkg/mutate/volume"
 )
 
@@ -34,7 +34,7 @@ func containerNamed(pod *corev1.Pod, name string) (api.ContainerRef, bool) {
 type selection struct {
 	targets []api.ContainerRef
 	flags   bool
-	notes   []rules.Note
+	notes   []reasons.Note
 }
 
 // selectors select the containers. The first that returns containers or notes decides: if
@@ -63,7 +63,7 @@ func byAnnotation(in *input) selection {
 		}
 	}
 	if len(unknown) > 0 {
-		s.notes = []rules.Note{{Reason: rules.UnknownContainer, Containers: unknown}}
+		s.notes = []reasons.Note{{Reason: reasons.UnknownContainer, Containers: unknown}}
 	}
 	return s
 }
@@ -117,7 +117,7 @@ func byEarlierPass(in *input) selection {
 	}
 	hasFlags := slices.ContainsFunc(s.targets, func(c api.ContainerRef) bool { return in.offerTo(c, false).serves })
 	if in.settings.Mode == api.ModeArgs && !hasFlags {
-		s.notes = []rules.Note{ambiguous(in)}
+		s.notes = []reasons.Note{ambiguous(in)}
 	}
 	return s
 }
@@ -125,13 +125,13 @@ func byEarlierPass(in *input) selection {
 func allContainers(in *input) selection {
 	s := selection{targets: in.running}
 	if in.settings.Mode == api.ModeArgs {
-		s.notes = []rules.Note{ambiguous(in)}
+		s.notes = []reasons.Note{ambiguous(in)}
 	}
 	return s
 }
 
-func ambiguous(in *input) rules.Note {
-	return rules.Note{Reason: rules.AmbiguousContainer, Containers: names(in.running)}
+func ambiguous(in *input) reasons.Note {
+	return reasons.Note{Reason: reasons.AmbiguousContainer, Containers: names(in.running)}
 }
 
 func names(refs []api.ContainerRef) []string {
@@ -144,7 +144,7 @@ func names(refs []api.ContainerRef) []string {
 
 // obstacle returns a note if the files, and therefore everything else, cannot be injected
 // into the container.
-func (in *input) obstacle(c api.ContainerRef) (rules.Note, bool) {
+func (in *input) obstacle(c api.ContainerRef) (reasons.Note, bool) {
 	reason, detail := volume.Obstacle(in.pod, c.Container, in.volume, in.settings.MountPath)
-	return rules.Note{Reason: reason, Containers: []string{c.Name}, Detail: detail}, reason != ""
+	return reasons.Note{Reason: reason, Containers: []string{c.Name}, Detail: detail}, reason != ""
 }

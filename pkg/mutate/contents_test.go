@@ -11,7 +11,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
-	"github.com/servingcert/servingcert/pkg/mutate/rules"
+	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 )
 
 // TestRoomForConfigurationFiles: a configuration file is an annotation, so a program gets
@@ -65,7 +65,7 @@ func TestRoomForConfigurationFiles(t *testing.T) {
 	assert.LessOrEqual(t, size(after), maxAnnotations)
 	_, report, err := Mutate(pod(needed-1), known)
 	assert.NoError(t, err)
-	assert.Contains(t, report.Reasons(), rules.ProgramNeedsMore)
+	assert.Contains(t, report.Reasons(), reasons.ProgramNeedsMore)
 	assert.Contains(t, strings.Join(report.Warnings(), "\n"), "the pod's annotations leave no room for its configuration file: shorten them")
 }
 
@@ -74,7 +74,7 @@ func TestConfigurationFilesAreInOrder(t *testing.T) {
 	in := newInput(&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{"k": "v"}}}, api.PodRequest{}, choose.Choice{})
 	config := map[string]string{"d": "4", "a": "1", "c": "3", "b": "2"}
 	var paths []string
-	for _, o := range writeStatus(in, nil, config, &Report{Reason: rules.Injected}) {
+	for _, o := range writeStatus(in, nil, config, &Report{Reason: reasons.Injected}) {
 		paths = append(paths, o.Path)
 	}
 	const of = "/metadata/annotations/file.servingcert.dev~1"

@@ -18,7 +18,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/formats"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
-	"github.com/servingcert/servingcert/pkg/mutate/rules"
+	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 )
 
 const (
@@ -34,7 +34,7 @@ var pages = regexp.MustCompile(regexp.QuoteMeta(api.Documentation) + `(\w+)\.md`
 func TestDocumentation(t *testing.T) {
 	var table strings.Builder
 	table.WriteString("| reason | what was found | what follows | what to do |\n|---|---|---|---|\n")
-	for _, r := range rules.All() {
+	for _, r := range reasons.All() {
 		do := cmp.Or(pages.ReplaceAllString(r.Do, "[$1.md]($1.md)"), "–")
 		fmt.Fprintf(&table, "| `%s` | %s | %s | %s |\n", r.Reason, r.When, r.Then, do)
 	}
@@ -53,7 +53,7 @@ func TestDocumentation(t *testing.T) {
 
 // TestEveryRuleHasAGolden: every reason is tested by a golden.
 func TestEveryRuleHasAGolden(t *testing.T) {
-	seen := map[rules.Reason]bool{}
+	seen := map[reasons.Reason]bool{}
 	for _, in := range goldens(t) {
 		data, err := os.ReadFile(in)
 		require.NoError(t, err)
@@ -68,11 +68,11 @@ func TestEveryRuleHasAGolden(t *testing.T) {
 	}
 	for f := range formats.Asked().Formats() { // see TestAFormatThatTheSecretDoesNotHold
 		if f != &formats.Combined {
-			seen[rules.NoFormat(f)] = true
+			seen[reasons.NoFormat(f)] = true
 		}
 	}
-	for _, r := range rules.All() {
-		if r.Reason == rules.StatusTooLarge { // needs 256 KiB, see TestStatusLeavesRoom
+	for _, r := range reasons.All() {
+		if r.Reason == reasons.StatusTooLarge { // needs 256 KiB, see TestStatusLeavesRoom
 			continue
 		}
 		assert.True(t, seen[r.Reason], "no golden for %s", r.Reason)
@@ -97,7 +97,7 @@ func TestStatusLeavesRoom(t *testing.T) {
 	pod.Annotations["big"] = strings.Repeat("x", 256<<10-len("big")-len(api.AnnotationMode)-len("args")-50)
 	patch, report, err := Mutate(pod, choose.Known{Services: []*corev1.Service{web}})
 	require.NoError(t, err)
-	assert.Equal(t, []rules.Reason{rules.Injected, rules.StatusTooLarge}, report.Reasons())
+	assert.Equal(t, []reasons.Reason{reasons.Injected, reasons.StatusTooLarge}, report.Reasons())
 	ops, err := patch.JSON()
 	require.NoError(t, err)
 	assert.NotContains(t, string(ops), "annotations")

@@ -9,8 +9,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/formats"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
-	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
-	"github.com/servingcert/servingcert/pkg/mutate/rules"
+	"github.com/servingcert/servingcert/pkg/mutate/jsonpatch"
+	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 )
 
 // environment returns the variables that are injected into every container, in order. The
@@ -73,25 +73,25 @@ func (in *input) ownVariables(c *corev1.Container) (own []string) {
 // envCheck checks the environment of a container. applies returns whether the reason applies, and
 // a detail.
 type envCheck struct {
-	reason  rules.Reason
+	reason  reasons.Reason
 	applies func(in *input, c *corev1.Container) (detail string, applies bool)
 }
 
 // envChecks only add notes. Both may apply to a container.
 var envChecks = []envCheck{
-	{rules.EnvAlreadySet, func(in *input, c *corev1.Container) (string, bool) {
+	{reasons.EnvAlreadySet, func(in *input, c *corev1.Container) (string, bool) {
 		own := in.ownVariables(c)
 		return strings.Join(own, ", "), len(own) > 0
 	}},
-	{rules.EnvFrom, func(_ *input, c *corev1.Container) (string, bool) { return "", len(c.EnvFrom) > 0 }},
+	{reasons.EnvFrom, func(_ *input, c *corev1.Container) (string, bool) { return "", len(c.EnvFrom) > 0 }},
 }
 
 // setEnvironment inserts the variables, then those of the program, before the container's own.
 // The kubelet expands variables in order, so the container's own can refer to the injected ones.
-func setEnvironment(in *input, c api.ContainerRef, ofProgram []corev1.EnvVar, patch *podpatch.Patch, report *Report) {
+func setEnvironment(in *input, c api.ContainerRef, ofProgram []corev1.EnvVar, patch *jsonpatch.Patch, report *Report) {
 	for _, check := range envChecks {
 		if detail, ok := check.applies(in, c.Container); ok {
-			report.note(rules.Note{Reason: check.reason, Containers: []string{c.Name}, Detail: detail})
+			report.note(reasons.Note{Reason: check.reason, Containers: []string{c.Name}, Detail: detail})
 		}
 	}
 	environment := in.environment()
@@ -105,5 +105,5 @@ func setEnvironment(in *input, c api.ContainerRef, ofProgram []corev1.EnvVar, pa
 			report.has(c, partEnv)
 		}
 	}
-	podpatch.Insert(patch, podpatch.Field(c, "env"), len(c.Env), 0, append(missing, ofProgram...))
+	jsonpatch.Insert(patch, jsonpatch.Field(c, "env"), len(c.Env), 0, append(missing, ofProgram...))
 }

@@ -14,13 +14,13 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/formats"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
-	"github.com/servingcert/servingcert/pkg/mutate/rules"
+	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 )
 
 // A pod that requests a format which its Secret does not hold gets a note and the other files; if
 // a Service requests the format in the Secret, the pod gets its files and no note.
 func TestAFormatThatTheSecretDoesNotHold(t *testing.T) {
-	assert.Equal(t, rules.NoCombined, rules.NoFormat(&formats.Combined))
+	assert.Equal(t, reasons.NoCombined, reasons.NoFormat(&formats.Combined))
 	for f := range formats.Asked().Formats() {
 		ask := map[string]string{api.AnnotationSecretName: "web-tls", api.AnnotationFormats: f.Word, api.AnnotationKeystorePassword: "s3cret!"}
 		pod := &corev1.Pod{
@@ -31,8 +31,8 @@ func TestAFormatThatTheSecretDoesNotHold(t *testing.T) {
 		for held, known := range map[bool]choose.Known{false: {}, true: {Services: []*corev1.Service{svc}}} {
 			patch, report, err := Mutate(pod, known)
 			require.NoError(t, err, f.Name)
-			assert.Equal(t, !held, slices.Contains(report.Reasons(), rules.NoFormat(f)), f.Name)
-			assert.NotEmpty(t, rules.Of(rules.NoFormat(f)).Do, f.Name)
+			assert.Equal(t, !held, slices.Contains(report.Reasons(), reasons.NoFormat(f)), f.Name)
+			assert.NotEmpty(t, reasons.Of(reasons.NoFormat(f)).Do, f.Name)
 			volume := patched(t, pod, patch).Spec.Volumes[0].Projected
 			for _, file := range f.Files {
 				assert.Equal(t, held, projectsFile(volume, file), file)
@@ -105,7 +105,7 @@ func TestATruststoreWithoutASecret(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			patch, report, err := Mutate(c.pod, c.known)
 			require.NoError(t, err)
-			assert.Contains(t, report.Reasons(), rules.NoFormat(&formats.Truststore))
+			assert.Contains(t, report.Reasons(), reasons.NoFormat(&formats.Truststore))
 			var said api.InjectionStatus
 			require.NoError(t, json.Unmarshal([]byte(patched(t, c.pod, patch).Annotations[api.AnnotationStatus]), &said))
 			notes := strings.Join(said.Notes, "\n")

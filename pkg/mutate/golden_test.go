@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
+	evanphx "github.com/evanphx/json-patch/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -19,7 +19,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
-	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
+	"github.com/servingcert/servingcert/pkg/mutate/jsonpatch"
 )
 
 var update = flag.Bool("update", false, "write the current output as the expected output")
@@ -91,14 +91,14 @@ func decodePod(t testing.TB, raw []byte) *corev1.Pod {
 
 // apply applies the patch to the pod as written, with an independent implementation of
 // RFC 6902.
-func apply(t testing.TB, raw []byte, patch podpatch.Patch) []byte {
+func apply(t testing.TB, raw []byte, patch jsonpatch.Patch) []byte {
 	t.Helper()
 	ops, err := patch.JSON()
 	require.NoError(t, err)
 	if ops == nil {
 		return raw
 	}
-	decoded, err := jsonpatch.DecodePatch(ops)
+	decoded, err := evanphx.DecodePatch(ops)
 	require.NoError(t, err)
 	out, err := decoded.Apply(raw)
 	require.NoError(t, err, "%s", ops)

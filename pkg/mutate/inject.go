@@ -9,8 +9,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/formats"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
-	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
-	"github.com/servingcert/servingcert/pkg/mutate/rules"
+	"github.com/servingcert/servingcert/pkg/mutate/jsonpatch"
+	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 	"github.com/servingcert/servingcert/pkg/mutate/sidecar"
 	"github.com/servingcert/servingcert/pkg/mutate/volume"
 )
@@ -18,7 +18,7 @@ import (
 // Mutate chooses the Secret of a pod, given what is known about its namespace, and returns the
 // result of Inject for it. The error is an *api.FieldError about the pod's own annotations or its
 // size, or a *NoPodKeysError.
-func Mutate(pod *corev1.Pod, known choose.Known) (podpatch.Patch, Report, error) {
+func Mutate(pod *corev1.Pod, known choose.Known) (jsonpatch.Patch, Report, error) {
 	request, err := api.ParsePod(&pod.ObjectMeta)
 	if err != nil {
 		return nil, Report{}, err
@@ -31,19 +31,19 @@ func Mutate(pod *corev1.Pod, known choose.Known) (podpatch.Patch, Report, error)
 // idempotent: a second pass changes nothing that the first has added, whatever other
 // webhooks have added in between. The error is an *api.FieldError about a pod that is too
 // large, or a *NoPodKeysError.
-func Inject(pod *corev1.Pod, request api.PodRequest, choice choose.Choice) (podpatch.Patch, Report, error) {
+func Inject(pod *corev1.Pod, request api.PodRequest, choice choose.Choice) (jsonpatch.Patch, Report, error) {
 	in := newInput(pod, request, choice)
 	report := Report{
-		Reason: rules.Injected, By: choice.By, Trust: in.asksForTrust(),
+		Reason: reasons.Injected, By: choice.By, Trust: in.asksForTrust(),
 		Secret: choice.Secret, PodKey: choice.PodKey != nil, Service: choice.Service,
 	}
 	if reason := skipReason(in); reason != "" {
 		report.Reason = reason
 		switch reason {
-		case rules.NotConcerned, rules.NotServing:
+		case reasons.NotConcerned, reasons.NotServing:
 			noteContext(in, &report)
-		case rules.Windows:
-			report.note(rules.Note{Reason: rules.Windows})
+		case reasons.Windows:
+			report.note(reasons.Note{Reason: reasons.Windows})
 		}
 		if !report.Concerned() {
 			return nil, report, nil
@@ -57,7 +57,7 @@ func Inject(pod *corev1.Pod, request api.PodRequest, choice choose.Choice) (podp
 		return nil, Report{}, err
 	}
 	noteContext(in, &report)
-	var patch podpatch.Patch
+	var patch jsonpatch.Patch
 	var config map[string]string
 	if programs := in.ofPrograms(); programs.choice.By != choose.ByNothing || in.asksForBundle() {
 		patch, config = injectContainers(programs, &report)
@@ -91,14 +91,14 @@ func NeedsLookup(pod *corev1.Pod, request api.PodRequest) bool {
 }
 
 // skipReason returns why nothing at all is injected into the pod, or "".
-func skipReason(in *input) rules.Reason {
+func skipReason(in *input) reasons.Reason {
 	if NeedsLookup(in.pod, in.request) && in.choice.By == choose.ByNothing && !in.asksForTrust() {
 		if in.choice.NotServing {
-			return rules.NotServing
+			return reasons.NotServing
 		}
-		return rules.NotConcerned
+		return reasons.NotConcerned
 	}
-	return rules.Reason(api.Exempt(in.pod, in.request))
+	return reasons.Reason(api.Exempt(in.pod, in.request))
 }
 
 // noteContext adds the notes about the Services and the pod's annotations.
@@ -107,10 +107,10 @@ func noteContext(in *input, report *Report) {
 		report.note(n)
 	}
 	for f := range (in.request.Formats &^ in.choice.Formats).Formats() {
-		report.note(rules.Note{Reason: rules.NoFormat(f), Detail: in.whyNoFormat(f)})
+		report.note(reasons.Note{Reason: reasons.NoFormat(f), Detail: in.whyNoFormat(f)})
 	}
 	if unknown := api.UnknownPodAnnotations(in.pod.Annotations); len(unknown) > 0 {
-		report.note(rules.Note{Reason: rules.UnknownAnnotation, Detail: rules.List(unknown)})
+		report.note(reasons.Note{Reason: reasons.UnknownAnnotation, Detail: reasons.List(unknown)})
 	}
 }
 
@@ -148,7 +148,7 @@ func (in *input) onlyProxied() bool {
 
 // injectContainers returns the operations on volumes and containers, and the configuration
 // files that the programs need.
-func injectContainers(in *input, report *Report) (patch podpatch.Patch, config map[string]string) {
+func injectContainers(in *input, report *Report) (patch jsonpatch.Patch, config map[string]string) {
 	if in.volumes = in.contents(volume.Files{}).Find(in.pod); len(in.volumes) > 0 {
 		in.volume = in.volumes[0]
 	}
@@ -169,7 +169,7 @@ func injectContainers(in *input, report *Report) (patch podpatch.Patch, config m
 	} else {
 		in.volume = added.Name
 	}
-	patch = make(podpatch.Patch, 0, ordinaryOperations)
+	patch = make(jsonpatch.Patch, 0, ordinaryOperations)
 	placed := make([]placement, 0, len(chosen.targets))
 	for i, c := range chosen.targets {
 		if note, keep := in.obstacle(c); keep {
@@ -190,10 +190,10 @@ func injectContainers(in *input, report *Report) (patch podpatch.Patch, config m
 	if in.placed = placed; len(placed) == 0 {
 		return nil, nil
 	}
-	report.Reason = rules.Injected
+	report.Reason = reasons.Injected
 	if len(in.volumes) == 0 {
-		var first podpatch.Patch
-		podpatch.Append(&first, podpatch.Volumes, len(in.pod.Spec.Volumes), []corev1.Volume{added})
+		var first jsonpatch.Patch
+		jsonpatch.Append(&first, jsonpatch.Volumes, len(in.pod.Spec.Volumes), []corev1.Volume{added})
 		patch = slices.Insert(patch, 0, first...)
 	}
 	if in.choice.By != choose.ByNothing {
@@ -203,7 +203,7 @@ func injectContainers(in *input, report *Report) (patch podpatch.Patch, config m
 }
 
 // addProxy appends the operations on the proxy that the Services request.
-func addProxy(in *input, patch podpatch.Patch, report *Report) podpatch.Patch {
+func addProxy(in *input, patch jsonpatch.Patch, report *Report) jsonpatch.Patch {
 	if len(in.pod.Spec.Containers) == 0 {
 		return patch
 	}
@@ -223,23 +223,23 @@ func addProxy(in *input, patch podpatch.Patch, report *Report) podpatch.Patch {
 		}
 		return patch
 	}
-	report.Reason = rules.Injected
+	report.Reason = reasons.Injected
 	report.has(proxy, partProxy)
 	return patch
 }
 
 // noteProxy adds the notes about the proxy. A port that the Namespace lists need not exist in
 // each of its pods.
-func noteProxy(in *input, report *Report, notes []rules.Note) {
+func noteProxy(in *input, report *Report, notes []reasons.Note) {
 	byNamespace := len(in.request.Or(in.choice.ServiceSettings).ProxyProtocol) == 0
 	for _, n := range notes {
-		if n.Reason != rules.ProxyProtocolUnused || !byNamespace {
+		if n.Reason != reasons.ProxyProtocolUnused || !byNamespace {
 			report.note(n)
 		}
 	}
 }
 
-func mount(in *input, c api.ContainerRef, o offer, patch *podpatch.Patch, report *Report) {
+func mount(in *input, c api.ContainerRef, o offer, patch *jsonpatch.Patch, report *Report) {
 	report.has(c, partFiles)
 	dirs := [...]string{in.settings.MountPath, ""}
 	if o.serves {
@@ -251,7 +251,7 @@ func mount(in *input, c api.ContainerRef, o offer, patch *podpatch.Patch, report
 			missing = append(missing, corev1.VolumeMount{Name: in.volume, MountPath: dir, ReadOnly: true})
 		}
 	}
-	podpatch.Append(patch, podpatch.Field(c, "volumeMounts"), len(c.VolumeMounts), missing)
+	jsonpatch.Append(patch, jsonpatch.Field(c, "volumeMounts"), len(c.VolumeMounts), missing)
 }
 
 // ordinaryOperations is the initial capacity of a patch, for a pod with one container.

@@ -8,9 +8,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
 	"github.com/servingcert/servingcert/pkg/mutate/commandline"
-	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
+	"github.com/servingcert/servingcert/pkg/mutate/jsonpatch"
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
-	"github.com/servingcert/servingcert/pkg/mutate/rules"
+	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 )
 
 // offer is what one container gets of its recipe.
@@ -26,7 +26,7 @@ type offer struct {
 	env   []corev1.EnvVar
 	// unasked is true if the container gets it without an explicit request.
 	unasked bool
-	notes   []rules.Note
+	notes   []reasons.Note
 }
 
 // placement is a container that gets the files, and its offer.
@@ -60,7 +60,7 @@ func (in *input) offerTo(c api.ContainerRef, allowed bool) offer {
 	got := in.compare(c.Container, line, r)
 	if !got.all {
 		if reason, detail := in.refusal(c, line, r, got); !allowed || reason != "" {
-			return onlyNote(rules.Note{Reason: reason, Containers: []string{c.Name}, Detail: detail}, allowed)
+			return onlyNote(reasons.Note{Reason: reason, Containers: []string{c.Name}, Detail: detail}, allowed)
 		}
 	}
 	o := offer{recipe: r, serves: true, flags: elements(got.flags), env: got.env, at: line.End(), notes: in.notesOf(c, line, r)}
@@ -71,22 +71,22 @@ func (in *input) offerTo(c api.ContainerRef, allowed bool) offer {
 	case in.askedFor(r), r.program == nil && !in.guesses(): // its owner wrote the flags
 		return o
 	case r.program == nil:
-		o.notes = append(o.notes, rules.Note{Reason: rules.UnaskedFlags, Containers: []string{c.Name}, Detail: in.settings.CertFlag + " and " + in.settings.KeyFlag})
+		o.notes = append(o.notes, reasons.Note{Reason: reasons.UnaskedFlags, Containers: []string{c.Name}, Detail: in.settings.CertFlag + " and " + in.settings.KeyFlag})
 	}
 	o.unasked = in.choice.Host == "" // what happens to a static pod is not reported
 	return o
 }
 
 // notesOf returns the notes about a container that gets the recipe.
-func (in *input) notesOf(c api.ContainerRef, line commandline.Line, r *recipe) (notes []rules.Note) {
+func (in *input) notesOf(c api.ContainerRef, line commandline.Line, r *recipe) (notes []reasons.Note) {
 	if in.insists && r.replaces(line) {
-		notes = append(notes, rules.Note{Reason: rules.InsistedArgs, Containers: []string{c.Name}})
+		notes = append(notes, reasons.Note{Reason: reasons.InsistedArgs, Containers: []string{c.Name}})
 	}
 	if r.program != nil && r.program.Note != "" {
-		notes = append(notes, rules.Note{Reason: rules.ProgramNote, Containers: []string{c.Name}, Detail: r.program.Name + ": " + in.replace(r.program.Note)})
+		notes = append(notes, reasons.Note{Reason: reasons.ProgramNote, Containers: []string{c.Name}, Detail: r.program.Name + ": " + in.replace(r.program.Note)})
 	}
 	if r.unread {
-		notes = append(notes, rules.Note{Reason: rules.UnknownVersion, Containers: []string{c.Name}, Detail: r.program.Name + ": must be " + r.program.Since + " or newer"})
+		notes = append(notes, reasons.Note{Reason: reasons.UnknownVersion, Containers: []string{c.Name}, Detail: r.program.Name + ": must be " + r.program.Since + " or newer"})
 	}
 	return notes
 }
@@ -106,33 +106,33 @@ func (r *recipe) replaces(line commandline.Line) bool {
 }
 
 // onlyNote returns an empty offer, with the note if allowed.
-func onlyNote(n rules.Note, allowed bool) offer {
+func onlyNote(n reasons.Note, allowed bool) offer {
 	if !allowed {
 		return offer{}
 	}
-	return offer{notes: []rules.Note{n}}
+	return offer{notes: []reasons.Note{n}}
 }
 
 // refusal returns why a container does not get the missing part of its recipe, or "".
-func (in *input) refusal(c api.ContainerRef, line commandline.Line, r *recipe, got comparison) (reason rules.Reason, detail string) {
+func (in *input) refusal(c api.ContainerRef, line commandline.Line, r *recipe, got comparison) (reason reasons.Reason, detail string) {
 	switch {
 	case got.own != "":
-		return rules.FlagAlreadySet, got.own
+		return reasons.FlagAlreadySet, got.own
 	case len(got.flags) > 0 && line.IgnoresArguments():
-		return rules.ShellWrapper, ""
+		return reasons.ShellWrapper, ""
 	case r.program == nil && !in.askedFor(r) && !in.guesses():
-		return rules.UnknownProgram, ""
+		return reasons.UnknownProgram, ""
 	case len(got.flags) > 0 && len(line.Tokens) == 0 && !in.insists && !r.bare:
-		return rules.NoArgs, ""
+		return reasons.NoArgs, ""
 	}
 	if call := in.plaintextCall(c, r); call != "" && !in.askedFor(r) {
-		return rules.PlaintextCall, call
+		return reasons.PlaintextCall, call
 	}
 	return "", ""
 }
 
 // give adds what the container gets of its recipe, except variables.
-func give(c api.ContainerRef, o offer, patch *podpatch.Patch, report *Report) {
+func give(c api.ContainerRef, o offer, patch *jsonpatch.Patch, report *Report) {
 	for _, n := range o.notes {
 		report.note(n)
 	}
@@ -146,11 +146,11 @@ func give(c api.ContainerRef, o offer, patch *podpatch.Patch, report *Report) {
 		report.has(c, partFlags)
 	}
 	if n := len(c.Command); o.at < n {
-		podpatch.Insert(patch, podpatch.Field(c, "command"), n, o.at, o.flags)
+		jsonpatch.Insert(patch, jsonpatch.Field(c, "command"), n, o.at, o.flags)
 	} else {
-		podpatch.Insert(patch, podpatch.Field(c, "args"), len(c.Args), o.at-n, o.flags)
+		jsonpatch.Insert(patch, jsonpatch.Field(c, "args"), len(c.Args), o.at-n, o.flags)
 	}
 	if policy := c.TerminationMessagePolicy; o.unasked && (policy == "" || policy == corev1.TerminationMessageReadFile) {
-		patch.Add(podpatch.Field(c, "terminationMessagePolicy"), corev1.TerminationMessageFallbackToLogsOnError)
+		patch.Add(jsonpatch.Field(c, "terminationMessagePolicy"), corev1.TerminationMessageFallbackToLogsOnError)
 	}
 }

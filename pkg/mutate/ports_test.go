@@ -11,7 +11,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
-	"github.com/servingcert/servingcert/pkg/mutate/rules"
+	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 )
 
 // TestTLSPortsOfTargets: a name means the first port with this name in each container.
@@ -32,9 +32,9 @@ func TestAStatusThatIsReplacedTakesNoRoom(t *testing.T) {
 	})
 	_, report, err := Mutate(pod, known)
 	require.NoError(t, err)
-	assert.NotContains(t, report.Reasons(), rules.StatusTooLarge)
+	assert.NotContains(t, report.Reasons(), reasons.StatusTooLarge)
 	pod.Annotations["filler"] = strings.Repeat("x", maxAnnotations-len("filler"))
 	_, report, err = Mutate(pod, known)
 	require.NoError(t, err)
-	assert.Contains(t, report.Reasons(), rules.StatusTooLarge)
+	assert.Contains(t, report.Reasons(), reasons.StatusTooLarge)
 }

@@ -8,8 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
-	"github.com/servingcert/servingcert/pkg/mutate/rules"
+	"github.com/servingcert/servingcert/pkg/mutate/jsonpatch"
+	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 )
 
 // call is a probe or a hook: a call of the kubelet to a container.
@@ -45,18 +45,18 @@ func callsTo(c api.ContainerRef) []call {
 
 // secureProbes returns the operations that make HTTP probes and hooks on the pod's TLS
 // ports use HTTPS, according to the settings, and notes those that will not work.
-func secureProbes(in *input, placed []placement, report *Report) podpatch.Patch {
+func secureProbes(in *input, placed []placement, report *Report) jsonpatch.Patch {
 	targets := make([]api.ContainerRef, len(placed))
 	for i, p := range placed {
 		targets[i] = p.ContainerRef
 	}
 	ports := tlsPorts(in, targets)
 	noteOtherPorts(ports, placed, report)
-	var patch podpatch.Patch
+	var patch jsonpatch.Patch
 	for _, c := range in.running {
 		all := slices.Concat(ports, alsoPorts(c, placed))
 		for _, k := range callsTo(c) {
-			var reason rules.Reason
+			var reason reasons.Reason
 			switch {
 			case k.http != nil && k.http.Host == "" && onPort(c, all, k.http.Port):
 				number, _ := portNumber(c.Container, k.http.Port)
@@ -65,18 +65,18 @@ func secureProbes(in *input, placed []placement, report *Report) podpatch.Patch 
 				case secures(in, placed, number):
 					report.has(c, partProbes)
 					if plain {
-						patch.Add(podpatch.Field(c, k.field+"/httpGet/scheme"), corev1.URISchemeHTTPS)
+						patch.Add(jsonpatch.Field(c, k.field+"/httpGet/scheme"), corev1.URISchemeHTTPS)
 					}
 				case plain && in.settings.HTTPSProbes != api.HTTPSProbesFalse:
-					reason = rules.HTTPProbe
+					reason = reasons.HTTPProbe
 				}
 			case k.tcp != nil && k.tcp.Host == "" && onPort(c, ports, k.tcp.Port):
-				reason = rules.TCPProbe
+				reason = reasons.TCPProbe
 			case k.grpc != nil && slices.Contains(ports, k.grpc.Port):
-				reason = rules.GRPCProbe
+				reason = reasons.GRPCProbe
 			}
 			if reason != "" {
-				report.note(rules.Note{Reason: reason, Containers: []string{c.Name}})
+				report.note(reasons.Note{Reason: reason, Containers: []string{c.Name}})
 			}
 		}
 	}
@@ -133,7 +133,7 @@ func declares(c api.ContainerRef, port int32) bool {
 func noteOtherPorts(ports []int32, placed []placement, report *Report) {
 	for _, p := range placed {
 		if p.serves && len(ports) > 0 && !slices.ContainsFunc(ports, p.servesOn) {
-			report.note(rules.Note{Reason: rules.OtherPort, Containers: []string{p.Name}, Detail: p.recipe.program.Name + ": port " + numbers(p.recipe.program.Ports) + ", not " + numbers(ports)})
+			report.note(reasons.Note{Reason: reasons.OtherPort, Containers: []string{p.Name}, Detail: p.recipe.program.Name + ": port " + numbers(p.recipe.program.Ports) + ", not " + numbers(ports)})
 		}
 	}
 }
@@ -143,7 +143,7 @@ func numbers(ports []int32) string {
 	for i, p := range ports {
 		out[i] = strconv.Itoa(int(p))
 	}
-	return rules.List(out)
+	return reasons.List(out)
 }
 
 // onPort reports whether a probe or hook of the container with this port uses one of ports.

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
+	evanphx "github.com/evanphx/json-patch/v5"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -23,9 +23,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/formats"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
 	"github.com/servingcert/servingcert/pkg/mutate/commandline"
-	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
+	"github.com/servingcert/servingcert/pkg/mutate/jsonpatch"
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
-	"github.com/servingcert/servingcert/pkg/mutate/rules"
+	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 )
 
 // failer is what testing.TB and rapid.T have in common.
@@ -70,7 +70,7 @@ func checkServes(t failer, pod, after *corev1.Pod, known choose.Known, report Re
 	}
 	request, _ := api.ParsePod(&pod.ObjectMeta)
 	want := selected && !reached && request.SecretName == "" && NeedsLookup(pod, request) && known.HostFiles == "" // a static pod is given what it is to get
-	if got := slices.Contains(report.Reasons(), rules.NotServing); got != want {
+	if got := slices.Contains(report.Reasons(), reasons.NotServing); got != want {
 		t.Fatalf("NotServing: %v, want %v", got, want)
 	}
 	trusts := newInput(pod, request, choose.Secret(pod, request, known)).asksForTrust()
@@ -168,7 +168,7 @@ func checkHostFiles(t failer, pod, after *corev1.Pod, known choose.Known) {
 	}
 }
 
-func patched(t failer, pod *corev1.Pod, patch podpatch.Patch) *corev1.Pod {
+func patched(t failer, pod *corev1.Pod, patch jsonpatch.Patch) *corev1.Pod {
 	t.Helper()
 	raw, err := json.Marshal(pod)
 	if err != nil {
@@ -179,7 +179,7 @@ func patched(t failer, pod *corev1.Pod, patch podpatch.Patch) *corev1.Pod {
 		t.Fatalf("%v", err)
 	}
 	if ops != nil {
-		decoded, err := jsonpatch.DecodePatch(ops)
+		decoded, err := evanphx.DecodePatch(ops)
 		if err != nil {
 			t.Fatalf("%v: %s", err, ops)
 		}

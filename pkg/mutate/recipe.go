@@ -10,7 +10,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/commandline"
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
-	"github.com/servingcert/servingcert/pkg/mutate/rules"
+	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 	"github.com/servingcert/servingcert/pkg/mutate/volume"
 )
 
@@ -32,16 +32,16 @@ type recipe struct {
 
 // recipeOf returns the recipe of the container, or nil and a note that explains why there
 // is none.
-func (in *input) recipeOf(c api.ContainerRef) (*recipe, rules.Note) {
+func (in *input) recipeOf(c api.ContainerRef) (*recipe, reasons.Note) {
 	program := in.programOf(c.Container)
 	if program == nil || in.named {
 		return &recipe{flags: []programs.Setting{
 			programs.CertificateFlag(in.settings.CertFlag, in.file(corev1.TLSCertKey)),
 			programs.CertificateFlag(in.settings.KeyFlag, in.file(corev1.TLSPrivateKeyKey)),
-		}}, rules.Note{}
+		}}, reasons.Note{}
 	}
 	if reason, detail := in.unmet(c, program); reason != "" {
-		return nil, rules.Note{Reason: reason, Containers: []string{c.Name}, Detail: program.Name + ": " + detail}
+		return nil, reasons.Note{Reason: reason, Containers: []string{c.Name}, Detail: program.Name + ": " + detail}
 	}
 	r := &recipe{
 		program: program, flags: programs.Settings(program.Flags, in.replace),
@@ -52,49 +52,49 @@ func (in *input) recipeOf(c api.ContainerRef) (*recipe, rules.Note) {
 		r.env = append(r.env, corev1.EnvVar{Name: v.Name, Value: in.replace(v.Value)})
 		r.certificate[v.Name] = programs.LeadsToCertificate(v.Value)
 	}
-	return r, rules.Note{}
+	return r, reasons.Note{}
 }
 
 // unmet returns why the program's entry cannot be applied.
-func (in *input) unmet(c api.ContainerRef, p *programs.Program) (reason rules.Reason, detail string) {
+func (in *input) unmet(c api.ContainerRef, p *programs.Program) (reason reasons.Reason, detail string) {
 	switch {
 	case !p.Takes():
 		do := in.replace(p.None)
 		if missing := p.NoneFormats() &^ (in.request.Formats & in.choice.Formats); missing != 0 && in.choice.Host == "" {
-			do += " For the file set " + rules.AskFor(missing) + " and on the pod."
+			do += " For the file set " + reasons.AskFor(missing) + " and on the pod."
 		}
 		if on, _ := in.ownCertificate(c.Container, p); on && slices.ContainsFunc(tlsPorts(in, []api.ContainerRef{c}), func(port int32) bool { return slices.Contains(p.TLSPorts, port) }) {
-			return rules.OwnCertificate, do
+			return reasons.OwnCertificate, do
 		}
-		return rules.ProgramNeedsMore, do
+		return reasons.ProgramNeedsMore, do
 	case !in.asked && in.table().Fits(p, c.Image) == programs.FitNo:
-		return rules.OlderVersion, "must be " + p.Since + " or newer"
+		return reasons.OlderVersion, "must be " + p.Since + " or newer"
 	}
 	if do := in.unless(c.Container, p); do != "" {
-		return rules.ProgramNeedsMore, in.replace(do)
+		return reasons.ProgramNeedsMore, in.replace(do)
 	}
 	if p.Moves && in.leavesPort(c, p) {
-		return rules.ProgramNeedsMore, "it would serve only on port " + numbers(p.Ports) + ", which is not the targetPort of the Service"
+		return reasons.ProgramNeedsMore, "it would serve only on port " + numbers(p.Ports) + ", which is not the targetPort of the Service"
 	}
 	return in.unmetFiles(p)
 }
 
 // unmetFiles returns why the program cannot get the files of its entry.
-func (in *input) unmetFiles(p *programs.Program) (reason rules.Reason, detail string) {
+func (in *input) unmetFiles(p *programs.Program) (reason reasons.Reason, detail string) {
 	missing := p.Formats() &^ in.choice.Formats
 	switch {
 	case in.choice.Host != "":
 		if missing != 0 || len(p.Files)+len(p.Config) > 0 || p.Mount != "" {
-			return rules.ProgramNeedsMore, "it needs more than tls.crt, tls.key and ca.crt, which are the only files on a node"
+			return reasons.ProgramNeedsMore, "it needs more than tls.crt, tls.key and ca.crt, which are the only files on a node"
 		}
 	case missing != 0:
-		return rules.ProgramNeedsMore, "set " + rules.AskFor(missing)
+		return reasons.ProgramNeedsMore, "set " + reasons.AskFor(missing)
 	case in.choice.PodKey != nil && p.RenamesPair():
-		return rules.ProgramNeedsMore, "its files need other names, which a key that a pod makes cannot have: set " + api.AnnotationKeySource + ": " + string(api.KeySourceSecret) + " on the Service"
+		return reasons.ProgramNeedsMore, "its files need other names, which a key that a pod makes cannot have: set " + api.AnnotationKeySource + ": " + string(api.KeySourceSecret) + " on the Service"
 	case p.PrivateKey && !in.groupCanRead():
-		return rules.ProgramNeedsMore, "it rejects a key that all users can read: set fsGroup in the pod's securityContext"
+		return reasons.ProgramNeedsMore, "it rejects a key that all users can read: set fsGroup in the pod's securityContext"
 	case len(p.Config) > 0 && !in.hasRoom():
-		return rules.ProgramNeedsMore, "the pod's annotations leave no room for its configuration file: shorten them"
+		return reasons.ProgramNeedsMore, "the pod's annotations leave no room for its configuration file: shorten them"
 	}
 	return "", ""
 }

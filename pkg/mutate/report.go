@@ -8,16 +8,16 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
-	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
+	"github.com/servingcert/servingcert/pkg/mutate/jsonpatch"
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
-	"github.com/servingcert/servingcert/pkg/mutate/rules"
+	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 )
 
 // Report describes what is injected, what is skipped and why. It describes the pod after
 // the patch, so a second pass reports the same.
 type Report struct {
-	// Reason is rules.Injected, or why nothing, or only the bundle, was injected.
-	Reason rules.Reason
+	// Reason is reasons.Injected, or why nothing, or only the bundle, was injected.
+	Reason reasons.Reason
 	By     choose.By
 	Trust  bool // the pod requests the CA bundle
 	Secret string
@@ -27,7 +27,7 @@ type Report struct {
 	Service string
 	// Containers are the injected containers, in the pod's order.
 	Containers []ContainerReport
-	Notes      []rules.Note
+	Notes      []reasons.Note
 	startTLS   map[string]string // api.InjectionStatus.StartTLS
 	restarts   []string          // api.InjectionStatus.Restarts
 }
@@ -66,14 +66,14 @@ const (
 
 // Concerned reports whether there is anything to report to the pod's owner. Only then does
 // the pod get a status annotation.
-func (r Report) Concerned() bool { return !rules.Of(r.Reason).Silent || len(r.Notes) > 0 }
+func (r Report) Concerned() bool { return !reasons.Of(r.Reason).Silent || len(r.Notes) > 0 }
 
 // Injected reports whether anything is injected into any container.
 func (r Report) Injected() bool { return len(r.Containers) > 0 }
 
 // Reasons returns the report's Reason and those of its notes, sorted, without duplicates.
-func (r Report) Reasons() []rules.Reason {
-	out := append(make([]rules.Reason, 0, 1+len(r.Notes)), r.Reason)
+func (r Report) Reasons() []reasons.Reason {
+	out := append(make([]reasons.Reason, 0, 1+len(r.Notes)), r.Reason)
 	for _, n := range r.Notes {
 		out = append(out, n.Reason)
 	}
@@ -88,7 +88,7 @@ const warningPrefix = "servingcert: "
 func (r Report) Warnings() []string {
 	var out []string
 	for _, n := range r.Notes {
-		if !rules.Of(n.Reason).Silent {
+		if !reasons.Of(n.Reason).Silent {
 			out = append(out, n.After(warningPrefix))
 		}
 	}
@@ -101,7 +101,7 @@ func (r Report) status() string {
 	if r.PodKey {
 		status.KeySource = api.KeySourcePod
 	}
-	if r.Reason != rules.Injected {
+	if r.Reason != reasons.Injected {
 		status.Reason = string(r.Reason)
 	}
 	if len(r.Containers) > 0 {
@@ -117,8 +117,8 @@ func (r Report) status() string {
 }
 
 // note adds a note, and merges notes with the same reason and detail.
-func (r *Report) note(n rules.Note) {
-	i := slices.IndexFunc(r.Notes, func(have rules.Note) bool { return have.Reason == n.Reason && have.Detail == n.Detail })
+func (r *Report) note(n reasons.Note) {
+	i := slices.IndexFunc(r.Notes, func(have reasons.Note) bool { return have.Reason == n.Reason && have.Detail == n.Detail })
 	if i < 0 || len(n.Containers) == 0 {
 		r.Notes = append(r.Notes, n)
 		return
@@ -163,7 +163,7 @@ func (r *Report) has(c api.ContainerRef, p part) {
 }
 
 // Explain returns the finding behind the report's Reason, as a clause.
-func (r Report) Explain() string { return rules.Of(r.Reason).When }
+func (r Report) Explain() string { return reasons.Of(r.Reason).When }
 
 // maxAnnotations is the largest total size in bytes of the keys and values of an object's
 // annotations (apimachinery, TotalAnnotationSizeLimitB).
@@ -171,14 +171,14 @@ const maxAnnotations = 256 << 10
 
 // writeStatus adds the operations on the label and the annotations: those with
 // configuration files, and the status.
-func writeStatus(in *input, patch podpatch.Patch, config map[string]string, report *Report) podpatch.Patch {
+func writeStatus(in *input, patch jsonpatch.Patch, config map[string]string, report *Report) jsonpatch.Patch {
 	meta := &in.pod.ObjectMeta
 	have, labelled := meta.Labels[api.LabelInjected]
 	switch {
 	case report.Injected() && have != "true":
-		patch.SetKey(podpatch.Labels, len(meta.Labels), api.LabelInjected, "true")
+		patch.SetKey(jsonpatch.Labels, len(meta.Labels), api.LabelInjected, "true")
 	case !report.Injected() && labelled: // copied from another pod
-		patch = append(patch, podpatch.Operation{Op: "remove", Path: podpatch.Member(podpatch.Labels, api.LabelInjected)})
+		patch = append(patch, jsonpatch.Operation{Op: "remove", Path: jsonpatch.Member(jsonpatch.Labels, api.LabelInjected)})
 	}
 	annotations := map[string]string{api.AnnotationStatus: report.status()}
 	for name, content := range config {
@@ -191,18 +191,18 @@ func writeStatus(in *input, patch podpatch.Patch, config map[string]string, repo
 		}
 	}
 	if size > maxAnnotations || len(annotations[api.AnnotationStatus]) > api.MaxAnnotation {
-		report.note(rules.Note{Reason: rules.StatusTooLarge})
+		report.note(reasons.Note{Reason: reasons.StatusTooLarge})
 		delete(annotations, api.AnnotationStatus)
 	}
 	maps.DeleteFunc(annotations, func(k, v string) bool { current, ok := meta.Annotations[k]; return ok && current == v })
 	if len(meta.Annotations) == 0 && len(annotations) > 0 {
-		patch.Add(podpatch.Annotations, annotations)
+		patch.Add(jsonpatch.Annotations, annotations)
 		return patch
 	}
 	keys := slices.AppendSeq(make([]string, 0, len(annotations)), maps.Keys(annotations)) // most have one
 	slices.Sort(keys)
 	for _, key := range keys {
-		patch.Add(podpatch.Member(podpatch.Annotations, key), annotations[key])
+		patch.Add(jsonpatch.Member(jsonpatch.Annotations, key), annotations[key])
 	}
 	return patch
 }

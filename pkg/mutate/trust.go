@@ -9,8 +9,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/formats"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
-	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
-	"github.com/servingcert/servingcert/pkg/mutate/rules"
+	"github.com/servingcert/servingcert/pkg/mutate/jsonpatch"
+	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 	"github.com/servingcert/servingcert/pkg/mutate/volume"
 )
 
@@ -43,14 +43,14 @@ func (in *input) asksForBundle() bool {
 
 // addTrust appends the operations for api.TrustEnv: a volume with roots, and in every container
 // the variables that runtimes read.
-func addTrust(in *input, patch podpatch.Patch, report *Report) podpatch.Patch {
+func addTrust(in *input, patch jsonpatch.Patch, report *Report) jsonpatch.Patch {
 	if in.settings.Trust != api.TrustEnv {
 		return patch
 	}
 	public, why := in.publicRoots()
 	if !public {
 		left := append(slices.Clone(replacing), javaOptions)
-		report.note(rules.Note{Reason: rules.NoPublicRoots, Detail: why + ": " + strings.Join(left, ", ")})
+		report.note(reasons.Note{Reason: reasons.NoPublicRoots, Detail: why + ": " + strings.Join(left, ", ")})
 	}
 	if in.asksForBundle() {
 		return patch
@@ -68,7 +68,7 @@ func addTrust(in *input, patch podpatch.Patch, report *Report) podpatch.Patch {
 	environment, placed := trustEnvironment(dir, public), false
 	for _, c := range in.all() {
 		if reason, detail := volume.Obstacle(in.pod, c.Container, name, dir); reason != "" {
-			report.note(rules.Note{Reason: reason, Containers: []string{c.Name}, Detail: detail})
+			report.note(reasons.Note{Reason: reason, Containers: []string{c.Name}, Detail: detail})
 			if !server && !placed {
 				report.Reason = reason
 			}
@@ -77,8 +77,8 @@ func addTrust(in *input, patch podpatch.Patch, report *Report) podpatch.Patch {
 		placed = true
 		report.has(c, partTrust)
 		if !volume.Mounted(c.Container, name, dir) {
-			path := podpatch.Field(c, "volumeMounts")
-			podpatch.Append(&patch, path, patch.Grown(path, len(c.VolumeMounts)), []corev1.VolumeMount{{Name: name, MountPath: dir, ReadOnly: true}})
+			path := jsonpatch.Field(c, "volumeMounts")
+			jsonpatch.Append(&patch, path, patch.Grown(path, len(c.VolumeMounts)), []corev1.VolumeMount{{Name: name, MountPath: dir, ReadOnly: true}})
 		}
 		setTrust(in, c, environment, &patch, report)
 	}
@@ -86,10 +86,10 @@ func addTrust(in *input, patch podpatch.Patch, report *Report) podpatch.Patch {
 		return patch
 	}
 	if !server {
-		report.Reason = rules.Injected
+		report.Reason = reasons.Injected
 	}
 	if !exists {
-		podpatch.Append(&patch, podpatch.Volumes, patch.Grown(podpatch.Volumes, len(in.whole.Spec.Volumes)), []corev1.Volume{added})
+		jsonpatch.Append(&patch, jsonpatch.Volumes, patch.Grown(jsonpatch.Volumes, len(in.whole.Spec.Volumes)), []corev1.Volume{added})
 	}
 	return patch
 }
@@ -161,7 +161,7 @@ func javaQuoted(text string) string {
 
 // setTrust inserts the variables before the container's own, except those that its owner sets or
 // may set.
-func setTrust(in *input, c api.ContainerRef, environment []corev1.EnvVar, patch *podpatch.Patch, report *Report) {
+func setTrust(in *input, c api.ContainerRef, environment []corev1.EnvVar, patch *jsonpatch.Patch, report *Report) {
 	withPair := slices.ContainsFunc(in.placed, func(p placement) bool { return p.Init == c.Init && p.Index == c.Index })
 	var missing []corev1.EnvVar
 	var own, mayBe []string
@@ -178,16 +178,16 @@ func setTrust(in *input, c api.ContainerRef, environment []corev1.EnvVar, patch 
 			missing = append(missing, v)
 		}
 	}
-	for _, n := range []rules.Note{
-		{Reason: rules.EnvAlreadySet, Containers: []string{c.Name}, Detail: strings.Join(own, ", ")},
-		{Reason: rules.TrustEnvFrom, Containers: []string{c.Name}, Detail: strings.Join(mayBe, ", ")},
+	for _, n := range []reasons.Note{
+		{Reason: reasons.EnvAlreadySet, Containers: []string{c.Name}, Detail: strings.Join(own, ", ")},
+		{Reason: reasons.TrustEnvFrom, Containers: []string{c.Name}, Detail: strings.Join(mayBe, ", ")},
 	} {
 		if n.Detail != "" {
 			report.note(n)
 		}
 	}
-	path := podpatch.Field(c, "env")
-	podpatch.Insert(patch, path, patch.Grown(path, len(c.Env)), 0, missing)
+	path := jsonpatch.Field(c, "env")
+	jsonpatch.Insert(patch, path, patch.Grown(path, len(c.Env)), 0, missing)
 }
 
 // mayDefine reports whether the sources may define the variable. Their content is not read.

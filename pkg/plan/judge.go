@@ -12,7 +12,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate"
-	"github.com/servingcert/servingcert/pkg/mutate/rules"
+	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 )
 
 // target returns the targetPort, which is the port's own number if it is not said.
@@ -291,13 +291,13 @@ type verdict struct {
 }
 
 // Reasons of the webhook that say why a container does not get what makes it serve TLS.
-var refusals = []rules.Reason{
-	rules.ProgramNeedsMore, rules.OwnCertificate, rules.OlderVersion, rules.UnknownProgram, rules.NoArgs, rules.ShellWrapper, rules.OtherPort,
-	rules.AmbiguousContainer, rules.UnknownContainer, rules.MountPathTaken, rules.MountPathReadOnly, rules.MountPathCovers, rules.FlagAlreadySet, rules.PlaintextCall,
+var refusals = []reasons.Reason{
+	reasons.ProgramNeedsMore, reasons.OwnCertificate, reasons.OlderVersion, reasons.UnknownProgram, reasons.NoArgs, reasons.ShellWrapper, reasons.OtherPort,
+	reasons.AmbiguousContainer, reasons.UnknownContainer, reasons.MountPathTaken, reasons.MountPathReadOnly, reasons.MountPathCovers, reasons.FlagAlreadySet, reasons.PlaintextCall,
 }
 
 // callers are those that say who would fail, or may.
-var callers = []rules.Reason{rules.PlaintextCall, rules.ProgramNote, rules.GRPCProbe, rules.TCPProbe, rules.HTTPProbe}
+var callers = []reasons.Reason{reasons.PlaintextCall, reasons.ProgramNote, reasons.GRPCProbe, reasons.TCPProbe, reasons.HTTPProbe}
 
 func verdictOf(r mutate.Report) verdict {
 	var v verdict
@@ -314,11 +314,11 @@ func verdictOf(r mutate.Report) verdict {
 			text = "container " + strings.Join(n.Containers, ", ") + ": " + text
 		}
 		switch n.Reason {
-		case rules.FlagAlreadySet:
+		case reasons.FlagAlreadySet:
 			v.own = api.Shorten(n.Detail, maxAddress)
-		case rules.OwnCertificate:
+		case reasons.OwnCertificate:
 			v.itself = true
-		case rules.OtherPort:
+		case reasons.OtherPort:
 			v.serves = false
 		}
 		if slices.Contains(refusals, n.Reason) {

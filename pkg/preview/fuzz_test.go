@@ -10,13 +10,13 @@ import (
 	"reflect"
 	"testing"
 
-	k8syaml "k8s.io/apimachinery/pkg/util/yaml"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 )
 
 // kubectl returns the documents that kubectl reads from a stream, without empty ones, or
 // false if kubectl refuses the stream.
 func kubectl(data []byte) ([]any, bool) {
-	decoder := k8syaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
+	decoder := utilyaml.NewYAMLOrJSONDecoder(bytes.NewReader(data), 4096)
 	var out []any
 	for {
 		var raw json.RawMessage

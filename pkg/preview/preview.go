@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"slices"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
+	evanphx "github.com/evanphx/json-patch/v5"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
-	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
+	"github.com/servingcert/servingcert/pkg/mutate/jsonpatch"
 )
 
 // Options are what is known beyond the documents.
@@ -129,7 +129,7 @@ func (s *surroundings) decide(ctx context.Context, w workload, o *Outcome) (temp
 	if o.OptedOut = why; why != "" {
 		return nil, nil
 	}
-	var ops podpatch.Patch
+	var ops jsonpatch.Patch
 	if ops, o.Report, o.Refused = mutate.Mutate(w.pod, known); len(ops) == 0 {
 		return nil, nil
 	}
@@ -138,15 +138,15 @@ func (s *surroundings) decide(ctx context.Context, w workload, o *Outcome) (temp
 }
 
 // patched returns the template with the operations on its pod.
-func (w workload) patched(patch podpatch.Patch) (any, error) {
+func (w workload) patched(patch jsonpatch.Patch) (any, error) {
 	if metadata, ok := w.template["metadata"]; !ok || metadata == nil {
-		patch = slices.Concat(podpatch.Patch{{Op: "add", Path: "/metadata", Value: map[string]any{}}}, patch)
+		patch = slices.Concat(jsonpatch.Patch{{Op: "add", Path: "/metadata", Value: map[string]any{}}}, patch)
 	}
 	ops, err := patch.JSON()
 	if err != nil {
 		return nil, err
 	}
-	decoded, err := jsonpatch.DecodePatch(ops)
+	decoded, err := evanphx.DecodePatch(ops)
 	if err != nil {
 		return nil, err
 	}

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
+	evanphx "github.com/evanphx/json-patch/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -21,7 +21,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
-	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
+	"github.com/servingcert/servingcert/pkg/mutate/jsonpatch"
 )
 
 // withService is what a Service asks for that selects some of the pods.
@@ -126,8 +126,8 @@ func TestPreviewEqualsWebhook(t *testing.T) {
 var replaced = regexp.MustCompile(api.AnnotationStatus + "|scheme|terminationMessagePolicy")
 
 // onlyAdds reports whether no operation of a patch takes something away.
-func onlyAdds(patch podpatch.Patch) bool {
-	return !slices.ContainsFunc(patch, func(o podpatch.Operation) bool { return o.Op == "remove" || o.Op == "replace" })
+func onlyAdds(patch jsonpatch.Patch) bool {
+	return !slices.ContainsFunc(patch, func(o jsonpatch.Operation) bool { return o.Op == "remove" || o.Op == "replace" })
 }
 
 func podsOfTestdata(t *testing.T) [][]byte {
@@ -149,11 +149,11 @@ func podsOfTestdata(t *testing.T) [][]byte {
 	return pods
 }
 
-func patchedPod(t *testing.T, raw []byte, patch podpatch.Patch) any {
+func patchedPod(t *testing.T, raw []byte, patch jsonpatch.Patch) any {
 	if len(patch) > 0 {
 		ops, err := patch.JSON()
 		require.NoError(t, err)
-		decoded, err := jsonpatch.DecodePatch(ops)
+		decoded, err := evanphx.DecodePatch(ops)
 		require.NoError(t, err)
 		raw, err = decoded.Apply(raw)
 		require.NoError(t, err)

@@ -4,22 +4,22 @@ import (
 	"errors"
 
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
-	missed "github.com/servingcert/servingcert/pkg/rotator/missed/controller"
-	probe "github.com/servingcert/servingcert/pkg/rotator/probe/controller"
-	restart "github.com/servingcert/servingcert/pkg/rotator/restart/controller"
-	serving "github.com/servingcert/servingcert/pkg/rotator/serving/controller"
-	wake "github.com/servingcert/servingcert/pkg/rotator/wake/controller"
+	kubeletsynccontroller "github.com/servingcert/servingcert/pkg/rotator/kubeletsync/controller"
+	probecontroller "github.com/servingcert/servingcert/pkg/rotator/probe/controller"
+	restartcontroller "github.com/servingcert/servingcert/pkg/rotator/restart/controller"
+	servingcontroller "github.com/servingcert/servingcert/pkg/rotator/serving/controller"
+	uninjectedcontroller "github.com/servingcert/servingcert/pkg/rotator/uninjected/controller"
 )
 
 // Config is all that Setup needs to know.
 type Config struct {
 	// Cluster is what all parts need.
 	Cluster cluster.Config
-	Missed  missed.Config
-	Probe   probe.Config
-	Serving serving.Config
-	Wake    wake.Config
-	Restart restart.Config
+	Missed  uninjectedcontroller.Config
+	Probe   probecontroller.Config
+	Serving servingcontroller.Config
+	Wake    kubeletsynccontroller.Config
+	Restart restartcontroller.Config
 }
 
 // DefaultConfig returns the configuration of a rotator that is started without
@@ -27,11 +27,11 @@ type Config struct {
 func DefaultConfig() Config {
 	return Config{
 		Cluster: cluster.DefaultConfig(),
-		Missed:  missed.DefaultConfig(),
-		Probe:   probe.DefaultConfig(),
-		Serving: serving.DefaultConfig(),
-		Wake:    wake.DefaultConfig(),
-		Restart: restart.DefaultConfig(),
+		Missed:  uninjectedcontroller.DefaultConfig(),
+		Probe:   probecontroller.DefaultConfig(),
+		Serving: servingcontroller.DefaultConfig(),
+		Wake:    kubeletsynccontroller.DefaultConfig(),
+		Restart: restartcontroller.DefaultConfig(),
 	}
 }
 

@@ -9,12 +9,12 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/servingcert/servingcert/pkg/rotator/missed"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/rotator/uninjected"
 )
 
-func chooseNone(pods.Template, bool, []*corev1.Service) missed.Choice {
-	return missed.Choice{}
+func chooseNone(pods.Template, bool, []*corev1.Service) uninjected.Choice {
+	return uninjected.Choice{}
 }
 
 func TestConfig(t *testing.T) {

@@ -7,12 +7,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
-	failing "github.com/servingcert/servingcert/pkg/rotator/failing/controller"
-	missed "github.com/servingcert/servingcert/pkg/rotator/missed/controller"
-	probe "github.com/servingcert/servingcert/pkg/rotator/probe/controller"
-	restart "github.com/servingcert/servingcert/pkg/rotator/restart/controller"
-	serving "github.com/servingcert/servingcert/pkg/rotator/serving/controller"
-	wake "github.com/servingcert/servingcert/pkg/rotator/wake/controller"
+	failingcontroller "github.com/servingcert/servingcert/pkg/rotator/failing/controller"
+	kubeletsynccontroller "github.com/servingcert/servingcert/pkg/rotator/kubeletsync/controller"
+	probecontroller "github.com/servingcert/servingcert/pkg/rotator/probe/controller"
+	restartcontroller "github.com/servingcert/servingcert/pkg/rotator/restart/controller"
+	servingcontroller "github.com/servingcert/servingcert/pkg/rotator/serving/controller"
+	uninjectedcontroller "github.com/servingcert/servingcert/pkg/rotator/uninjected/controller"
 )
 
 // AddToScheme adds the types that Setup's manager must know.
@@ -34,30 +34,30 @@ func setup(mgr manager.Manager, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	if err := missed.Setup(c, cfg.Missed); err != nil {
+	if err := uninjectedcontroller.Setup(c, cfg.Missed); err != nil {
 		return fmt.Errorf("missed pods: %w", err)
 	}
 	looks := cluster.NewTrigger("stale workloads", c.Delay)
-	ledger := serving.NewLedger(c)
-	prober, err := probe.Setup(mgr, c, cfg.Probe, ledger.Record)
+	ledger := servingcontroller.NewLedger(c)
+	prober, err := probecontroller.Setup(mgr, c, cfg.Probe, ledger.Record)
 	if err != nil {
 		return fmt.Errorf("prober: %w", err)
 	}
-	partners := serving.Partners{Dial: prober.Ask, Restarts: looks, Trust: prober.Trust}
+	partners := servingcontroller.Partners{Dial: prober.Ask, Restarts: looks, Trust: prober.Trust}
 	if cfg.Wake.Enabled {
 		partners.Rotated = cluster.NewTrigger("rotated certificates", 0)
-		err := wake.Setup(mgr, c, cfg.Wake, wake.Partners{Rotation: ledger.Rotation, Rotated: partners.Rotated, Serves: ledger.Serves, Woken: ledger.Woken})
+		err := kubeletsynccontroller.Setup(mgr, c, cfg.Wake, kubeletsynccontroller.Partners{Rotation: ledger.Rotation, Rotated: partners.Rotated, Serves: ledger.Serves, Woken: ledger.Woken})
 		if err != nil {
 			return fmt.Errorf("wakes: %w", err)
 		}
 	}
-	if err := serving.Setup(c, cfg.Serving, ledger, partners); err != nil {
+	if err := servingcontroller.Setup(c, cfg.Serving, ledger, partners); err != nil {
 		return fmt.Errorf("consumers: %w", err)
 	}
-	if err := restart.Setup(mgr, c, cfg.Restart, restart.Partners{Stale: ledger.Stale, Looks: looks}); err != nil {
+	if err := restartcontroller.Setup(mgr, c, cfg.Restart, restartcontroller.Partners{Stale: ledger.Stale, Looks: looks}); err != nil {
 		return fmt.Errorf("restarts: %w", err)
 	}
-	if err := failing.Setup(c); err != nil {
+	if err := failingcontroller.Setup(c); err != nil {
 		return fmt.Errorf("failing pods: %w", err)
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/limit"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
-	"github.com/servingcert/servingcert/pkg/signer/pace"
+	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 )
 
 // Situation is everything that a decision about one Secret depends on.
@@ -53,8 +53,8 @@ type Situation struct {
 	Before Before
 	// Rates are the limits of how often certificates are issued, Slot is when they let the
 	// Secret have its next one.
-	Rates pace.Rates
-	Slot  pace.Slot
+	Rates ratelimit.Rates
+	Slot  ratelimit.Slot
 }
 
 // Before is a CA bundle that was succeeded, and over which time the files of it are replaced by those

@@ -15,7 +15,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
-	"github.com/servingcert/servingcert/pkg/signer/pace"
+	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 )
 
 func TestEvents(t *testing.T) {
@@ -54,11 +54,11 @@ func TestSettleReports(t *testing.T) {
 	assert.Empty(t, reasons(settled), "a first issue")
 	assert.Equal(t, written.Leaf.Fingerprint, settled.Leaf)
 	assert.Equal(t, due, settled.NextAt)
-	assert.Equal(t, pace.PriorityRenewal, settled.Priority())
+	assert.Equal(t, ratelimit.PriorityRenewal, settled.Priority())
 	settled = Settle(s, d, Outcome{Err: errors.New("no")})
 	assert.Equal(t, []string{string(ReasonSignFailed)}, reasons(settled))
 	assert.Equal(t, ReasonSignFailed, settled.Failure)
-	assert.Equal(t, pace.PriorityAwaited, settled.Priority())
+	assert.Equal(t, ratelimit.PriorityAwaited, settled.Priority())
 	require.Len(t, settled.Services, 1)
 	assert.Empty(t, settled.Services[0].Failure, "counted as the attempt that it was")
 	settled = Settle(s, d, Outcome{Err: &issue.PendingError{Message: "not approved yet"}})

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"time"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
+	evanphx "github.com/evanphx/json-patch/v5"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -194,7 +194,7 @@ func patched(t require.TestingT, secret *corev1.Secret, patch map[string]any) *c
 	if secret.Immutable != nil && *secret.Immutable {
 		require.Empty(t, head.Data, "the API server refuses to change an immutable Secret's data")
 	}
-	merged, err := jsonpatch.MergePatch(document, body)
+	merged, err := evanphx.MergePatch(document, body)
 	require.NoError(t, err)
 	out := &corev1.Secret{}
 	require.NoError(t, json.Unmarshal(merged, out))

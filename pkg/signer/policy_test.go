@@ -13,14 +13,14 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/limit"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer/pace"
+	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 )
 
 func TestDecideHonoursTheLimits(t *testing.T) {
 	ca, web := testCA(t), service("web")
 	issued := issueBy(t, ca, wantedBy(web), epoch)
 	soon := epoch.Add(90 * time.Second)
-	rates := pace.Rates{Secret: limit.Limit{Burst: 20, Interval: time.Minute}, Namespace: limit.Limit{Burst: 1000, Interval: time.Second}}
+	rates := ratelimit.Rates{Secret: limit.Limit{Burst: 20, Interval: time.Minute}, Namespace: limit.Limit{Burst: 1000, Interval: time.Second}}
 	const (
 		bySecret    = "too many certificates were issued: the limit for one Secret is reached (20 at once, then one every 1m0s); the next one for this Secret is issued at 2026-03-01T12:01:31Z"
 		byNamespace = "too many certificates were issued: the limit for one namespace is reached (1000 at once, then one every 1s); the next one for this Secret is issued at 2026-03-01T12:01:31Z"
@@ -32,36 +32,36 @@ func TestDecideHonoursTheLimits(t *testing.T) {
 	}
 	for name, c := range map[string]struct {
 		change func(w *scene)
-		slot   pace.Slot
+		slot   ratelimit.Slot
 		waits  bool
 		says   string // the condition; empty: it stays
 	}{
 		"names changed, tokens there": {change: rename},
-		"names changed, token taken":  {change: rename, slot: pace.Slot{Secret: epoch, Namespace: epoch}},
+		"names changed, token taken":  {change: rename, slot: ratelimit.Slot{Secret: epoch, Namespace: epoch}},
 		"names changed, limit of the namespace": {change: rename,
-			slot: pace.Slot{Secret: epoch, Namespace: soon}, waits: true},
+			slot: ratelimit.Slot{Secret: epoch, Namespace: soon}, waits: true},
 		"names changed, limit of the Secret": {change: rename,
-			slot: pace.Slot{Secret: soon}, waits: true},
+			slot: ratelimit.Slot{Secret: soon}, waits: true},
 		"names changed, and refused before": {change: func(w *scene) {
 			rename(w)
 			w.services[0].Status.Conditions = refusedBefore
-		}, slot: pace.Slot{Secret: soon}, waits: true, says: bySecret},
+		}, slot: ratelimit.Slot{Secret: soon}, waits: true, says: bySecret},
 		"Secret missing": {change: func(w *scene) { w.secret = nil },
-			slot: pace.Slot{Secret: epoch, Namespace: soon}, waits: true, says: byNamespace},
+			slot: ratelimit.Slot{Secret: epoch, Namespace: soon}, waits: true, says: byNamespace},
 		"Secret missing, and its Service says that it waits": {change: func(w *scene) {
 			w.secret, w.services[0].Status.Conditions = nil, []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: "RateLimited", Message: byNamespace}}
-		}, slot: pace.Slot{Secret: epoch, Namespace: soon}, waits: true, says: byNamespace},
+		}, slot: ratelimit.Slot{Secret: epoch, Namespace: soon}, waits: true, says: byNamespace},
 		"first issue, no token of the namespace": {change: func(w *scene) { w.secret, w.services[0].Status.Conditions = nil, nil },
-			slot: pace.Slot{Secret: epoch}},
+			slot: ratelimit.Slot{Secret: epoch}},
 		"first issue, limit of the Secret": {change: func(w *scene) { w.secret, w.services[0].Status.Conditions = nil, nil },
-			slot: pace.Slot{Secret: soon}, waits: true, says: bySecret},
+			slot: ratelimit.Slot{Secret: soon}, waits: true, says: bySecret},
 		"key missing": {change: func(w *scene) { delete(w.secret.Data, corev1.TLSPrivateKeyKey) },
-			slot: pace.Slot{Secret: epoch, Namespace: soon}, waits: true, says: byNamespace},
+			slot: ratelimit.Slot{Secret: epoch, Namespace: soon}, waits: true, says: byNamespace},
 		"expired, and other names wait for the namespace": {change: func(w *scene) {
 			rename(w)
 			w.now = issued.Leaf.NotAfter
-		}, slot: pace.Slot{Secret: epoch, Namespace: issued.Leaf.NotAfter.Add(time.Hour)}},
-		"nothing to issue": {change: func(*scene) {}, slot: pace.Slot{Secret: soon, Namespace: soon}},
+		}, slot: ratelimit.Slot{Secret: epoch, Namespace: issued.Leaf.NotAfter.Add(time.Hour)}},
+		"nothing to issue": {change: func(*scene) {}, slot: ratelimit.Slot{Secret: soon, Namespace: soon}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newScene(ca, managed(issued, web), web.DeepCopy())

@@ -11,7 +11,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
-	"github.com/servingcert/servingcert/pkg/signer/pace"
+	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 )
 
 // Outcome is what became of the Secret: at most one of its fields is set.
@@ -37,9 +37,9 @@ type Settlement struct {
 // Priority is that with which the Secret is looked at again at NextAt.
 func (s Settlement) Priority() int {
 	if s.Leaf == "" {
-		return pace.PriorityAwaited
+		return ratelimit.PriorityAwaited
 	}
-	return pace.PriorityRenewal
+	return ratelimit.PriorityRenewal
 }
 
 // ServiceStatus is what a Service is to say of its certificate.

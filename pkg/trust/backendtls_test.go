@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 	"testing"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
+	evanphx "github.com/evanphx/json-patch/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -86,7 +86,7 @@ func TestPolicyPatch(t *testing.T) {
 	require.NoError(t, err)
 	patch, err := json.Marshal(PolicyPatch(have, service))
 	require.NoError(t, err)
-	merged, err := jsonpatch.MergePatch(document, patch)
+	merged, err := evanphx.MergePatch(document, patch)
 	require.NoError(t, err)
 	var got unstructured.Unstructured
 	require.NoError(t, json.Unmarshal(merged, &got.Object))

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
+	evanphx "github.com/evanphx/json-patch/v5"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,7 +74,7 @@ func inject(t *testing.T, pod *corev1.Pod) *corev1.Pod {
 	require.NoError(t, err)
 	ops, err := patch.JSON()
 	require.NoError(t, err)
-	decoded, err := jsonpatch.DecodePatch(ops)
+	decoded, err := evanphx.DecodePatch(ops)
 	require.NoError(t, err)
 	after, err := decoded.Apply(before)
 	require.NoError(t, err)

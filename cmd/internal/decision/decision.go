@@ -7,16 +7,16 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
-	"github.com/servingcert/servingcert/pkg/rotator/missed"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/rotator/uninjected"
 )
 
-// Choose returns the webhook's decision for the pods of a template; see missed.Choose.
-func Choose(t pods.Template, conventional bool, services []*corev1.Service) missed.Choice {
+// Choose returns the webhook's decision for the pods of a template; see uninjected.Choose.
+func Choose(t pods.Template, conventional bool, services []*corev1.Service) uninjected.Choice {
 	c := choose.Secret(t.Pod(), api.PodRequest{SecretName: t.SecretName}, choose.Known{Services: services, ConventionalSecret: conventional})
 	key := pods.SecretKey(c.Secret)
 	if c.PodKey != nil {
 		key = pods.PodKey
 	}
-	return missed.Choice{Key: key, Service: c.Service, Conventional: c.By == choose.ByConvention, NotServing: c.NotServing}
+	return uninjected.Choice{Key: key, Service: c.Service, Conventional: c.By == choose.ByConvention, NotServing: c.NotServing}
 }

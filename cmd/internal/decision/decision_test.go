@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
+	evanphx "github.com/evanphx/json-patch/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -20,11 +20,11 @@ import (
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/mutate"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
-	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
-	"github.com/servingcert/servingcert/pkg/mutate/rules"
+	"github.com/servingcert/servingcert/pkg/mutate/jsonpatch"
+	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
-	"github.com/servingcert/servingcert/pkg/rotator/missed"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/rotator/uninjected"
 )
 
 // readGolden returns the pod of one of the webhook's goldens and what is beside
@@ -62,14 +62,14 @@ func decode[T any](t *testing.T, raw []byte) *T {
 	return object
 }
 
-func patched(t *testing.T, raw []byte, patch podpatch.Patch) []byte {
+func patched(t *testing.T, raw []byte, patch jsonpatch.Patch) []byte {
 	t.Helper()
 	operations, err := patch.JSON()
 	require.NoError(t, err)
 	if operations == nil {
 		return raw
 	}
-	decoded, err := jsonpatch.DecodePatch(operations)
+	decoded, err := evanphx.DecodePatch(operations)
 	require.NoError(t, err)
 	out, err := decoded.Apply(raw)
 	require.NoError(t, err)
@@ -88,45 +88,45 @@ func TestMissedIsWhatTheWebhookWouldInject(t *testing.T) {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".in.yaml"), func(t *testing.T) {
 			raw, known := readGolden(t, file)
 			pod := decode[corev1.Pod](t, raw)
-			place := missed.Place{OptedIn: true, Services: asking(t, known.Services), Conventional: known.ConventionalSecret}
-			before := missed.Judge(pods.FactsOf(pod), place, Choose)
+			place := uninjected.Place{OptedIn: true, Services: asking(t, known.Services), Conventional: known.ConventionalSecret}
+			before := uninjected.Judge(pods.FactsOf(pod), place, Choose)
 			met[before.Reason]++
 
 			patch, report, denied := mutate.Mutate(pod, known)
 			if denied != nil {
-				assert.NotEqual(t, missed.ReasonNotInjected, before.Reason, "a restart alone would not help")
+				assert.NotEqual(t, uninjected.ReasonNotInjected, before.Reason, "a restart alone would not help")
 				return
 			}
-			after := missed.Judge(pods.FactsOf(decode[corev1.Pod](t, patched(t, raw, patch))), place, Choose)
+			after := uninjected.Judge(pods.FactsOf(decode[corev1.Pod](t, patched(t, raw, patch))), place, Choose)
 			met[after.Reason]++
 			assert.False(t, after.Missed(), "missed although the webhook has seen it: %v", after)
-			assert.Equal(t, wouldGetAPair(report) && before.Reason != missed.ReasonMounts, before.Missed(), "%v, webhook: %v", before, report)
+			assert.Equal(t, wouldGetAPair(report) && before.Reason != uninjected.ReasonMounts, before.Missed(), "%v, webhook: %v", before, report)
 			if wouldGetAPair(report) {
 				key := pods.SecretKey(report.Secret)
 				if report.PodKey {
 					key = pods.PodKey
 				}
-				assert.Equal(t, missed.Choice{Key: key, Service: report.Service, Conventional: report.By == choose.ByConvention}, before.Choice)
+				assert.Equal(t, uninjected.Choice{Key: key, Service: report.Service, Conventional: report.By == choose.ByConvention}, before.Choice)
 			}
-			assert.Equal(t, slices.Contains(report.Reasons(), rules.NotServing), before.Reason == missed.ReasonNotServing)
-			if before.Reason == missed.ReasonMounts {
+			assert.Equal(t, slices.Contains(report.Reasons(), reasons.NotServing), before.Reason == uninjected.ReasonNotServing)
+			if before.Reason == uninjected.ReasonMounts {
 				assert.True(t, mountsByHand(pod, report.Secret))
 			}
 		})
 	}
 	for _, reason := range []pods.Reason{
-		missed.ReasonNotInjected, missed.ReasonMistake, missed.ReasonMounts, missed.ReasonExplained,
-		missed.ReasonNotConcerned, missed.ReasonNotServing, pods.ReasonOptedOut, pods.ReasonMirrorPod, pods.ReasonWindows,
+		uninjected.ReasonNotInjected, uninjected.ReasonMistake, uninjected.ReasonMounts, uninjected.ReasonExplained,
+		uninjected.ReasonNotConcerned, uninjected.ReasonNotServing, pods.ReasonOptedOut, pods.ReasonMirrorPod, pods.ReasonWindows,
 	} {
 		assert.Positive(t, met[reason], "no golden for %s", reason)
 	}
-	assert.Greater(t, met[missed.ReasonNotInjected], 20)
+	assert.Greater(t, met[uninjected.ReasonNotInjected], 20)
 }
 
 // wouldGetAPair reports whether the webhook chose a Secret for the pod, and had
 // nothing against the pod as a whole.
 func wouldGetAPair(report mutate.Report) bool {
-	alone := slices.Contains([]rules.Reason{rules.MirrorPod, rules.OptedOut, rules.Windows}, report.Reason)
+	alone := slices.Contains([]reasons.Reason{reasons.MirrorPod, reasons.OptedOut, reasons.Windows}, report.Reason)
 	return !alone && report.By != choose.ByNothing
 }
 

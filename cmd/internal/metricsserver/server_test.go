@@ -26,7 +26,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
-	"sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	ctrlmetricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/servingcert/servingcert/cmd/internal/port"
 	"github.com/servingcert/servingcert/hack/process"
@@ -57,7 +57,7 @@ func serve(t *testing.T, cfg Config) {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: "test_answer"}, func() float64 { return 42 }))
 	cfg.Gatherer = registry
-	mgr, err := ctrl.NewManager(&rest.Config{Host: "https://127.0.0.1:1"}, ctrl.Options{Metrics: server.Options{BindAddress: "0"}, Logger: cfg.Port.Log})
+	mgr, err := ctrl.NewManager(&rest.Config{Host: "https://127.0.0.1:1"}, ctrl.Options{Metrics: ctrlmetricsserver.Options{BindAddress: "0"}, Logger: cfg.Port.Log})
 	require.NoError(t, err)
 	require.NoError(t, Add(mgr, cfg))
 	ctx, stop := context.WithCancel(context.Background())
@@ -148,7 +148,7 @@ func TestAnAddressInUse(t *testing.T) {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
 	defer func() { _ = listener.Close() }()
-	mgr, err := ctrl.NewManager(&rest.Config{Host: "https://127.0.0.1:1"}, ctrl.Options{Metrics: server.Options{BindAddress: "0"}})
+	mgr, err := ctrl.NewManager(&rest.Config{Host: "https://127.0.0.1:1"}, ctrl.Options{Metrics: ctrlmetricsserver.Options{BindAddress: "0"}})
 	require.NoError(t, err)
 	for _, insecure := range []bool{true, false} {
 		err = Add(mgr, Config{Address: listener.Addr().String(), CertDir: t.TempDir(), Insecure: insecure, Port: bounds(logr.Discard()), Gatherer: prometheus.NewRegistry()})

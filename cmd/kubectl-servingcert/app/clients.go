@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -81,7 +81,7 @@ func (f *clientsFlags) run(ctx context.Context, now time.Time) error {
 		return err
 	}
 	situation.Window = f.window
-	found := judge.ClientsOf(situation, now)
+	found := status.ClientsOf(situation, now)
 	if isData(f.output) {
 		err = writeData(f.out, f.output, clientsData{headerOf("Clients"), found})
 	} else {
@@ -96,15 +96,15 @@ func (f *clientsFlags) run(ctx context.Context, now time.Time) error {
 // clientsData is the output of clients as data.
 type clientsData struct {
 	header
-	judge.Clients
+	status.Clients
 }
 
 // verdictStyles are the styles of a port's verdict.
-var verdictStyles = map[string]style{judge.ClientsLeft: bad, judge.ClientsNone: good, judge.ClientsTooSoon: doubt, judge.ClientsUnknown: doubt}
+var verdictStyles = map[string]style{status.ClientsLeft: bad, status.ClientsNone: good, status.ClientsTooSoon: doubt, status.ClientsUnknown: doubt}
 
-func writeClients(s screen, found judge.Clients) error {
+func writeClients(s screen, found status.Clients) error {
 	for i, p := range found.Ports {
-		head := fmt.Sprintf("Service %s/%s, port %s: %s", found.Namespace, found.Service, p.Name, judge.Count(p.Pods, "pod"))
+		head := fmt.Sprintf("Service %s/%s, port %s: %s", found.Namespace, found.Service, p.Name, status.Count(p.Pods, "pod"))
 		if p.Since != nil {
 			head += ", all of which have looked since " + clock(p.Since)
 		}
@@ -136,12 +136,12 @@ func writeClients(s screen, found judge.Clients) error {
 	return writeLines(s, text)
 }
 
-func writeAdvice(s screen, p judge.ClientsPort) error {
+func writeAdvice(s screen, p status.ClientsPort) error {
 	_, err := fmt.Fprintln(s.to, s.paint(p.Advice, verdictStyles[p.Verdict]))
 	return err
 }
 
-func writeClientRows(s screen, p judge.ClientsPort) error {
+func writeClientRows(s screen, p status.ClientsPort) error {
 	if len(p.Clients) == 0 {
 		return nil
 	}

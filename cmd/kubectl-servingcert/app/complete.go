@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -104,7 +104,7 @@ func services(ctx context.Context, c *cluster.Cluster) ([]string, error) {
 	}
 	var names []string
 	for i := range list.Items {
-		if s, ok := judge.ServiceOf(&list.Items[i]); ok {
+		if s, ok := status.ServiceOf(&list.Items[i]); ok {
 			names = append(names, s.Name)
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 )
 
 // confirm prints what breaks, and asks for confirmation.
@@ -22,10 +22,10 @@ func (f *rotateFlags) confirm(ctx context.Context, c *cluster.Cluster, cm *corev
 		return err
 	}
 	if f.replaceLost {
-		known.Lost = judge.ParseCA(cm.Data).Problem
+		known.Lost = status.ParseCA(cm.Data).Problem
 	}
-	_, _ = io.WriteString(f.text.out, judge.Consequences(known))
-	breaks := judge.BreaksOf(known)
+	_, _ = io.WriteString(f.text.out, status.Consequences(known))
+	breaks := status.BreaksOf(known)
 	f.done.Breaks = &breaks
 	if f.yes || f.dryRun {
 		return nil
@@ -34,7 +34,7 @@ func (f *rotateFlags) confirm(ctx context.Context, c *cluster.Cluster, cm *corev
 }
 
 // known reads which objects use a certificate or the bundle.
-func (f *rotateFlags) known(ctx context.Context, c *cluster.Cluster) (k judge.DistrustSituation, err error) {
+func (f *rotateFlags) known(ctx context.Context, c *cluster.Cluster) (k status.DistrustSituation, err error) {
 	if k.Services, err = c.Services(ctx, ""); err != nil {
 		return k, err
 	}

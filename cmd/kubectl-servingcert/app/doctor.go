@@ -11,7 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/examine"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/collect"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/doctor"
 )
@@ -22,7 +22,7 @@ const waitInterval = 3 * time.Second
 // doctorFlags are the flags of doctor.
 type doctorFlags struct {
 	*plugin
-	examine.Options
+	collect.Options
 	format       string
 	all          bool
 	strict, wait bool
@@ -95,7 +95,7 @@ func (f *doctorFlags) run(ctx context.Context) error {
 		return usageError{err}
 	}
 	look := func(ctx context.Context) (doctor.Report, error) {
-		facts, now, err := examine.Gather(ctx, cfg, f.Options)
+		facts, now, err := collect.Gather(ctx, cfg, f.Options)
 		return facts.Examine(now), err
 	}
 	r, err := look(ctx)

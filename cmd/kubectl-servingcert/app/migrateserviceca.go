@@ -15,7 +15,7 @@ import (
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/follow"
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
@@ -63,13 +63,13 @@ func (f *serviceCAFlags) run(ctx context.Context) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	for last := judge.MigrationStep(""); ; {
+	for last := status.MigrationStep(""); ; {
 		facts, err := c.Migration(ctx, f.namespace, f.instance)
 		if err != nil {
 			return err
 		}
 		facts.Now = time.Now()
-		m := judge.DecideMigration(facts)
+		m := status.DecideMigration(facts)
 		if last == "" {
 			f.print("", m.Found)
 		}
@@ -101,7 +101,7 @@ func (f *serviceCAFlags) print(begin string, lines []string) {
 	}
 }
 
-func inTheWay(m judge.Migration) error {
+func inTheWay(m status.Migration) error {
 	if len(m.InTheWay) > 0 {
 		return errReported
 	}
@@ -109,26 +109,26 @@ func inTheWay(m judge.Migration) error {
 }
 
 // do takes a step.
-func (f *serviceCAFlags) do(ctx context.Context, c *cluster.Cluster, m judge.Migration) error {
+func (f *serviceCAFlags) do(ctx context.Context, c *cluster.Cluster, m status.Migration) error {
 	bar := f.bar()
 	watcher := &follow.Watcher{Cluster: c, Namespace: f.namespace, Out: bar.Above(f.out), Bar: bar, Now: time.Now, Timeout: f.timeout, Timing: f.timing.Follow}
 	switch m.Step {
-	case judge.MigrationImport:
+	case status.MigrationImport:
 		return f.bring(ctx, c, m.Key)
-	case judge.MigrationFollow:
+	case status.MigrationFollow:
 		return watcher.Imported(ctx, m.Root)
-	case judge.MigrationRotate:
+	case status.MigrationRotate:
 		rotate := rotateFlags{plugin: f.plugin, namespace: f.namespace, reason: "one made here succeeds service-ca's CA " + m.Root[:16], wait: true, timeout: f.timeout, text: f.streams}
 		rotate.done = rotationOf(&rotate)
 		return rotate.rotate(ctx, c)
-	case judge.MigrationAdopt:
+	case status.MigrationAdopt:
 		return f.adopt(ctx, c, m.Adopt)
 	}
 	return fmt.Errorf("unknown step %q", m.Step)
 }
 
 // bring writes what the signer imports. It writes the roots first: the Secret starts the import.
-func (f *serviceCAFlags) bring(ctx context.Context, c *cluster.Cluster, key judge.SigningKey) error {
+func (f *serviceCAFlags) bring(ctx context.Context, c *cluster.Cluster, key status.SigningKey) error {
 	if len(key.Former) > 0 {
 		if err := f.addRoots(ctx, c, string(pki.EncodeCertificates(key.Former...))); err != nil {
 			return err
@@ -160,7 +160,7 @@ func (f *serviceCAFlags) addRoots(ctx context.Context, c *cluster.Cluster, roots
 }
 
 // adopt labels the Secrets as managed, if they have not changed since they were judged.
-func (f *serviceCAFlags) adopt(ctx context.Context, c *cluster.Cluster, secrets []judge.ServiceCASecret) error {
+func (f *serviceCAFlags) adopt(ctx context.Context, c *cluster.Cluster, secrets []status.ServiceCASecret) error {
 	for _, s := range secrets {
 		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 			"resourceVersion": s.ResourceVersion, "labels": map[string]string{api.LabelManagedBy: f.instance},

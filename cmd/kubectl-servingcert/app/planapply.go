@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/apply"
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/plan"
 )
@@ -48,7 +48,7 @@ func (f *planFlags) carryOut(ctx context.Context, p plan.Plan) error {
 	case len(waves) == 0 && len(p.Unread) > 0:
 		return errors.New("nothing to do was found, and not all could be read")
 	case len(waves) == 0 && leftAlone(p) > 0:
-		return fmt.Errorf("%s left alone", judge.Count(leftAlone(p), "Service"))
+		return fmt.Errorf("%s left alone", status.Count(leftAlone(p), "Service"))
 	case len(waves) == 0:
 		return nil
 	case len(p.Forbidden) > 0:
@@ -75,10 +75,10 @@ func (f *planFlags) carryOut(ctx context.Context, p plan.Plan) error {
 		return err
 	}
 	if n := len(a.Unseen); n > 0 {
-		return fmt.Errorf("done, but %s not seen to serve TLS: %s", judge.Count(n, "Service"), strings.Join(a.Unseen, ", "))
+		return fmt.Errorf("done, but %s not seen to serve TLS: %s", status.Count(n, "Service"), strings.Join(a.Unseen, ", "))
 	}
 	if n := leftAlone(p); n > 0 {
-		return fmt.Errorf("done, but %s left alone", judge.Count(n, "Service"))
+		return fmt.Errorf("done, but %s left alone", status.Count(n, "Service"))
 	}
 	_, err = fmt.Fprintln(f.out, "Done. If manifests in a repository are the source, add the same there: kubectl servingcert plan -f FILE -o yaml")
 	return err

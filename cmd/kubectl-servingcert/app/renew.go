@@ -15,7 +15,7 @@ import (
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/follow"
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -110,7 +110,7 @@ func (f *renewFlags) run(ctx context.Context, now func() time.Time) error {
 	}
 	r := renewals{header: headerOf("Renewals"), RenewAfter: renewAfter(now()), NotRenewed: left}
 	for _, s := range chosen {
-		r.Services = append(r.Services, judge.RenewalOf(s))
+		r.Services = append(r.Services, status.RenewalOf(s))
 	}
 	var failed error
 	if f.dryRun {
@@ -128,14 +128,14 @@ func (f *renewFlags) run(ctx context.Context, now func() time.Time) error {
 
 // signs returns an error if no CA can issue, or if no signer runs that renew would wait for. A user who
 // may not read the CA's status gets its problem from the Services, where the signer also reports it.
-func (f *renewFlags) signs(ctx context.Context, c *cluster.Cluster, chosen []judge.Service, text streams) error {
+func (f *renewFlags) signs(ctx context.Context, c *cluster.Cluster, chosen []status.Service, text streams) error {
 	for _, s := range chosen {
-		if judge.IsLost(s.Reason) {
+		if status.IsLost(s.Reason) {
 			return fmt.Errorf("nothing can be renewed: %s: %s", s.Reason, s.Message)
 		}
 	}
 	waits := f.wait && !f.dryRun
-	if lines := judge.NotOptedIn(slices.DeleteFunc(slices.Clone(chosen), func(s judge.Service) bool { return s.Leaf != "" })); lines != "" {
+	if lines := status.NotOptedIn(slices.DeleteFunc(slices.Clone(chosen), func(s status.Service) bool { return s.Leaf != "" })); lines != "" {
 		return fmt.Errorf("nothing can be renewed: %s", lines)
 	}
 	cm, err := c.CAConfigMap(ctx, f.system)
@@ -148,7 +148,7 @@ func (f *renewFlags) signs(ctx context.Context, c *cluster.Cluster, chosen []jud
 		}
 		return nil
 	}
-	if problem := judge.ParseCA(cm.Data).NoCA(); problem != "" {
+	if problem := status.ParseCA(cm.Data).NoCA(); problem != "" {
 		return fmt.Errorf("nothing can be renewed: %s", problem)
 	}
 	if !waits {
@@ -161,8 +161,8 @@ func (f *renewFlags) signs(ctx context.Context, c *cluster.Cluster, chosen []jud
 type renewals struct {
 	header
 	// RenewAfter was written to each Service: certificates issued before it are renewed.
-	RenewAfter time.Time       `json:"renewAfter"`
-	Services   []judge.Renewal `json:"services"`
+	RenewAfter time.Time        `json:"renewAfter"`
+	Services   []status.Renewal `json:"services"`
 	// NotRenewed are Services whose certificates cannot be renewed.
 	NotRenewed []notRenewed `json:"notRenewed,omitempty"`
 }
@@ -179,10 +179,10 @@ func (f *renewFlags) renew(ctx context.Context, c *cluster.Cluster, r renewals, 
 		if err := request(ctx, c, r.Services[i], r.RenewAfter); err != nil {
 			return err
 		}
-		r.Services[i].State = judge.RenewalRequested
+		r.Services[i].State = status.RenewalRequested
 	}
 	if !f.wait {
-		_, err := fmt.Fprintf(text.out, "renewal requested for %s\n", judge.Count(len(r.Services), "certificate"))
+		_, err := fmt.Fprintf(text.out, "renewal requested for %s\n", status.Count(len(r.Services), "certificate"))
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
@@ -199,7 +199,7 @@ func (f *renewFlags) write(r renewals) error {
 		return writeData(f.out, f.output, r)
 	case f.output == "name":
 		for _, s := range r.Services {
-			if s.State != judge.RenewalRequested && s.State != judge.RenewalDone {
+			if s.State != status.RenewalRequested && s.State != status.RenewalDone {
 				continue
 			}
 			if _, err := fmt.Fprintf(f.out, "service/%s\n", s.Name); err != nil {
@@ -215,7 +215,7 @@ func (f *renewFlags) write(r renewals) error {
 func renewAfter(now time.Time) time.Time { return now.UTC().Truncate(time.Second).Add(time.Second) }
 
 // choose returns the selected Services, and those whose certificates cannot be renewed.
-func (f *renewFlags) choose(ctx context.Context, c *cluster.Cluster) (chosen []judge.Service, left []notRenewed, err error) {
+func (f *renewFlags) choose(ctx context.Context, c *cluster.Cluster) (chosen []status.Service, left []notRenewed, err error) {
 	all, err := c.SelectedServices(ctx, f.namespace, f.selector)
 	if err != nil {
 		return nil, nil, err
@@ -224,12 +224,12 @@ func (f *renewFlags) choose(ctx context.Context, c *cluster.Cluster) (chosen []j
 		switch {
 		case !s.PodKeys:
 		case slices.Contains(f.names, s.Name):
-			return nil, nil, errors.New(judge.CannotRenew(s))
+			return nil, nil, errors.New(status.CannotRenew(s))
 		case f.all:
-			left = append(left, notRenewed{s.Namespace, s.Name, judge.CannotRenew(s)})
+			left = append(left, notRenewed{s.Namespace, s.Name, status.CannotRenew(s)})
 		}
 	}
-	all = slices.DeleteFunc(all, func(s judge.Service) bool { return s.Secret == "" }) // retained, or its pods have their own keys
+	all = slices.DeleteFunc(all, func(s status.Service) bool { return s.Secret == "" }) // retained, or its pods have their own keys
 	if f.all {
 		if len(all) == 0 {
 			return nil, left, fmt.Errorf("no Service asks for a certificate%s", in(f.namespace))
@@ -237,7 +237,7 @@ func (f *renewFlags) choose(ctx context.Context, c *cluster.Cluster) (chosen []j
 		return all, left, nil
 	}
 	for _, name := range f.names {
-		i := slices.IndexFunc(all, func(s judge.Service) bool { return s.Name == name })
+		i := slices.IndexFunc(all, func(s status.Service) bool { return s.Name == name })
 		if i < 0 {
 			return nil, nil, fmt.Errorf("no Service %q asks for a certificate%s (annotation %s)", name, in(f.namespace), api.AnnotationSecretName)
 		}
@@ -254,7 +254,7 @@ func in(namespace string) string {
 }
 
 // request asks for a certificate that is issued after the given time.
-func request(ctx context.Context, c *cluster.Cluster, s judge.Renewal, after time.Time) error {
+func request(ctx context.Context, c *cluster.Cluster, s status.Renewal, after time.Time) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"annotations": map[string]string{api.AnnotationRenewAfter: after.Format(time.RFC3339)},
 	}})

@@ -17,7 +17,7 @@ import (
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/follow"
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -154,7 +154,7 @@ func (f *rotateFlags) ask(ctx context.Context, c *cluster.Cluster) (follow.Leave
 		if err != nil {
 			return nil, err
 		}
-		decision, err := judge.DecideRequest(cm, f.request())
+		decision, err := status.DecideRequest(cm, f.request())
 		if err != nil {
 			return nil, err
 		}
@@ -211,7 +211,7 @@ func (f *rotateFlags) status(ctx context.Context, c *cluster.Cluster) (*corev1.C
 		return nil, err
 	}
 	for _, s := range services {
-		if judge.IsLost(s.Reason) { // the signer also reports it on Services
+		if status.IsLost(s.Reason) { // the signer also reports it on Services
 			cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: api.CAStatusName}}
 			cm.Data = api.CAStatus{Problem: api.CAMessage{Reason: s.Reason, Message: "reported by Service " + s.String()}}.Data()
 			return cm, nil
@@ -272,19 +272,19 @@ func (f *rotateFlags) allow(ctx context.Context, c *cluster.Cluster) error {
 		if err != nil {
 			return err
 		}
-		if status := judge.ParseCA(cm.Data); status.NextGeneration != f.proceed {
-			return fmt.Errorf("generation %d is not waiting: %s", f.proceed, status.Progress())
+		if ca := status.ParseCA(cm.Data); ca.NextGeneration != f.proceed {
+			return fmt.Errorf("generation %d is not waiting: %s", f.proceed, ca.Progress())
 		}
 		if err := f.answered(ctx, c); err != nil {
 			return err
 		}
 		if f.dryRun {
-			f.done.decided(cm, judge.RequestDecision{Write: true})
+			f.done.decided(cm, status.RequestDecision{Write: true})
 			return nil
 		}
 		switch err := f.write(ctx, c, cm, api.PromoteDespiteAnnotations(f.proceed)); {
 		case err == nil:
-			f.done.decided(cm, judge.RequestDecision{Write: true})
+			f.done.decided(cm, status.RequestDecision{Write: true})
 			f.done.Request = requestWritten
 			return nil
 		case !apierrors.IsConflict(err):

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/follow"
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -28,11 +28,11 @@ type rotation struct {
 	Generation int    `json:"generation,omitempty"`
 	Request    string `json:"request"`
 	// Breaks is what fails; absent if nothing does.
-	Breaks *judge.Breaks `json:"breaks,omitempty"`
+	Breaks *status.Breaks `json:"breaks,omitempty"`
 	// CA is the last status that was seen.
-	CA judge.CAStatus `json:"ca"`
+	CA status.CAStatus `json:"ca"`
 	// Served lists what serves the new certificates; absent if that was not waited for.
-	Served *judge.Served `json:"served,omitempty"`
+	Served *status.Served `json:"served,omitempty"`
 }
 
 func rotationOf(f *rotateFlags) rotation {
@@ -44,8 +44,8 @@ func rotationOf(f *rotateFlags) rotation {
 }
 
 // decided records the decision about a request.
-func (r *rotation) decided(cm *corev1.ConfigMap, decision judge.RequestDecision) {
-	r.CA = judge.ParseCA(cm.Data)
+func (r *rotation) decided(cm *corev1.ConfigMap, decision status.RequestDecision) {
+	r.CA = status.ParseCA(cm.Data)
 	switch {
 	case decision.Write:
 		r.Request = requestNotWritten

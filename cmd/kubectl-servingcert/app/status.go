@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 	"github.com/servingcert/servingcert/pkg/doctor"
 )
 
@@ -112,12 +112,12 @@ func validSelector(selector string) error {
 // report is the output of status.
 type report struct {
 	header
-	Processes []doctor.Process   `json:"processes"`
-	CA        *judge.CAStatus    `json:"ca,omitempty"`      // nil: no permission to read it
-	Trust     *judge.TrustStatus `json:"trust,omitempty"`   // nil: not written by the rotator
-	Clients   []judge.OldClients `json:"clients,omitempty"` // clients that may hold an older CA bundle
-	Services  []judge.Service    `json:"services"`
-	detailed  bool               // a single Service, with the messages of its conditions
+	Processes []doctor.Process    `json:"processes"`
+	CA        *status.CAStatus    `json:"ca,omitempty"`      // nil: no permission to read it
+	Trust     *status.TrustStatus `json:"trust,omitempty"`   // nil: not written by the rotator
+	Clients   []status.OldClients `json:"clients,omitempty"` // clients that may hold an older CA bundle
+	Services  []status.Service    `json:"services"`
+	detailed  bool                // a single Service, with the messages of its conditions
 }
 
 func (f *statusFlags) run(ctx context.Context, now time.Time) error {
@@ -159,7 +159,7 @@ func (f *statusFlags) gather(ctx context.Context, c *cluster.Cluster) (*report, 
 		return nil, err
 	}
 	if f.name != "" {
-		r.Services = slices.DeleteFunc(r.Services, func(s judge.Service) bool { return s.Name != f.name })
+		r.Services = slices.DeleteFunc(r.Services, func(s status.Service) bool { return s.Name != f.name })
 		if len(r.Services) == 0 {
 			return nil, fmt.Errorf("namespace %q has no Service %q that asks for a certificate", f.namespace, f.name)
 		}
@@ -180,7 +180,7 @@ func (f *statusFlags) gatherCA(ctx context.Context, c *cluster.Cluster, r *repor
 	if err != nil {
 		return err
 	}
-	ca := judge.ParseCA(cm.Data)
+	ca := status.ParseCA(cm.Data)
 	r.CA = &ca
 	if r.Trust, err = c.Trust(ctx, f.system); err != nil {
 		return err

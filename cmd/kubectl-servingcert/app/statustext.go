@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/doctor"
 )
@@ -78,12 +78,12 @@ var headings = map[string]style{"Problem": bad, "Warning": doubt, "Clients": dou
 func (r *report) remarks() []string {
 	var text []string
 	if r.detailed {
-		text = append(text, judge.Dash(r.Services[0].Message), r.Services[0].ByProxy())
+		text = append(text, status.Dash(r.Services[0].Message), r.Services[0].ByProxy())
 		if serving := r.Services[0].Serving; serving != nil {
 			text = append(text, serving.Message)
 		}
 	}
-	text = append(text, judge.NotOptedIn(r.Services))
+	text = append(text, status.NotOptedIn(r.Services))
 	return slices.DeleteFunc(text, func(s string) bool { return s == "" })
 }
 
@@ -112,7 +112,7 @@ func writeProcesses(all []doctor.Process, row func(name, format string, args ...
 	}
 }
 
-func writeCA(s judge.CAStatus, row func(name, format string, args ...any), now time.Time) {
+func writeCA(s status.CAStatus, row func(name, format string, args ...any), now time.Time) {
 	if s.Generation == 0 {
 		row("CA", "no generation signs")
 	} else {
@@ -148,15 +148,15 @@ func writeCA(s judge.CAStatus, row func(name, format string, args ...any), now t
 	}
 }
 
-func writeTrust(t judge.TrustStatus, row func(name, format string, args ...any), published string) {
+func writeTrust(t status.TrustStatus, row func(name, format string, args ...any), published string) {
 	row("Trust", "%d of %d targets hold the bundle, %d not yet, %d refuse it", t.Holding, t.Targets, t.Pending, t.Refusing)
 	switch {
 	case t.BundleHash == "":
 		row("", "the rotator has no bundle")
 	case t.BundleHash != published:
-		row("", "these counts are of bundle %s, but the CA has published %s", judge.Short(t.BundleHash), judge.Short(published))
+		row("", "these counts are of bundle %s, but the CA has published %s", status.Short(t.BundleHash), status.Short(published))
 	default:
-		row("", "bundle %s", judge.Short(t.BundleHash))
+		row("", "bundle %s", status.Short(t.BundleHash))
 	}
 	if t.Grace > 0 {
 		row("", "of those that do not hold it, a new generation waits for a limited time for %d, in namespaces %s", t.Grace, t.GraceNamespaces)
@@ -180,7 +180,7 @@ func (f *statusFlags) columns() []cell {
 	return columns
 }
 
-func (f *statusFlags) rows(services []judge.Service) [][]cell {
+func (f *statusFlags) rows(services []status.Service) [][]cell {
 	rows := make([][]cell, len(services))
 	for i, s := range services {
 		rows[i] = f.row(s)
@@ -190,13 +190,13 @@ func (f *statusFlags) rows(services []judge.Service) [][]cell {
 
 // row returns the row of a Service. -o wide adds the complete fingerprint, the number of workloads that
 // serve an older certificate, and the message of condition Ready.
-func (f *statusFlags) row(s judge.Service) []cell {
-	leaf := judge.Short(s.Leaf)
+func (f *statusFlags) row(s status.Service) []cell {
+	leaf := status.Short(s.Leaf)
 	if f.output == "wide" {
 		leaf = s.Leaf
 	}
-	row := cells(s.Namespace, s.Name, judge.Dash(s.Ready), judge.Dash(s.ReasonColumn()), judge.Dash(s.Serving.Column()),
-		judge.Dash(s.SecretColumn()), judge.Dash(leaf), clock(s.NotAfter), clock(s.RenewAt))
+	row := cells(s.Namespace, s.Name, status.Dash(s.Ready), status.Dash(s.ReasonColumn()), status.Dash(s.Serving.Column()),
+		status.Dash(s.SecretColumn()), status.Dash(leaf), clock(s.NotAfter), clock(s.RenewAt))
 	row[2].how = statusStyles[s.Ready]
 	if s.Serving != nil {
 		row[4].how = statusStyles[s.Serving.Status]
@@ -211,7 +211,7 @@ func (f *statusFlags) row(s judge.Service) []cell {
 	if s.Serving != nil {
 		stale = strconv.Itoa(len(s.Serving.Stale))
 	}
-	return append(row, cells(stale, judge.Dash(s.Message))...)
+	return append(row, cells(stale, status.Dash(s.Message))...)
 }
 
 // statusStyles are the styles of a condition's status.

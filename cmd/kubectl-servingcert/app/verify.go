@@ -12,7 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
 	"github.com/servingcert/servingcert/pkg/rotator/probe/dial"
@@ -96,7 +96,7 @@ func (f *verifyFlags) run(ctx context.Context, now time.Time) error {
 		outcome := fetch(ctx, f.address, seen.Host, cmp.Or(starttls.Protocol(f.starttls), seen.Protocol(port)), f.timeout)
 		seen.Served, seen.Handshake, seen.DialErr = outcome.Chain, outcome.Handshake, outcome.Err
 	}
-	return f.write(seen, judge.Verify(seen, now))
+	return f.write(seen, status.Verify(seen, now))
 }
 
 // fetch returns what a server presents for a name, using the rotator's probe. It trusts nothing: the
@@ -113,7 +113,7 @@ type verification struct {
 	Proxy     []string `json:"proxy,omitempty"`
 	// TLS is what the handshake with --address negotiated; absent without one.
 	TLS      *probe.HandshakeNames `json:"tls,omitempty"`
-	Findings []judge.Finding       `json:"findings"`
+	Findings []status.Finding      `json:"findings"`
 }
 
 // marks are the glyphs and styles of verdicts.
@@ -121,15 +121,15 @@ var marks = map[string]struct {
 	glyph string
 	how   style
 }{
-	judge.VerdictOK:      {"✓", good},
-	judge.VerdictFailed:  {"✗", bad},
-	judge.VerdictUnknown: {"?", doubt},
-	judge.VerdictNotSeen: {"?", doubt},
+	status.VerdictOK:      {"✓", good},
+	status.VerdictFailed:  {"✗", bad},
+	status.VerdictUnknown: {"?", doubt},
+	status.VerdictNotSeen: {"?", doubt},
 }
 
-func (f *verifyFlags) write(seen judge.VerifySituation, findings []judge.Finding) error {
-	failed := slices.ContainsFunc(findings, func(f judge.Finding) bool {
-		return f.Verdict == judge.VerdictFailed || f.Verdict == judge.VerdictNotSeen
+func (f *verifyFlags) write(seen status.VerifySituation, findings []status.Finding) error {
+	failed := slices.ContainsFunc(findings, func(f status.Finding) bool {
+		return f.Verdict == status.VerdictFailed || f.Verdict == status.VerdictNotSeen
 	})
 	var err error
 	if f.output == "text" {
@@ -148,7 +148,7 @@ func (f *verifyFlags) write(seen judge.VerifySituation, findings []judge.Finding
 	return err
 }
 
-func writeFindings(s screen, findings []judge.Finding) error {
+func writeFindings(s screen, findings []status.Finding) error {
 	for _, f := range findings {
 		mark := marks[f.Verdict]
 		glyph := ""

@@ -4,16 +4,16 @@ import (
 	"context"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 )
 
 // follow writes a row whenever a Service's row changes, until ctx ends.
-func (f *statusFlags) follow(ctx context.Context, c *cluster.Cluster, shown []judge.Service, columns *table) error {
+func (f *statusFlags) follow(ctx context.Context, c *cluster.Cluster, shown []status.Service, columns *table) error {
 	last := map[string]string{} // the row, by NAMESPACE/NAME
 	for _, s := range shown {
 		last[s.String()] = textOf(f.row(s))
 	}
-	err := c.WatchServices(ctx, f.namespace, f.name, f.selector, func(changed []judge.Service) error {
+	err := c.WatchServices(ctx, f.namespace, f.name, f.selector, func(changed []status.Service) error {
 		if err := c.AddOptIn(ctx, changed); err != nil {
 			return err
 		}
@@ -37,7 +37,7 @@ func (f *statusFlags) follow(ctx context.Context, c *cluster.Cluster, shown []ju
 }
 
 // addTimes reads one Secret for one changed Service, as listing all is more expensive.
-func (f *statusFlags) addTimes(ctx context.Context, c *cluster.Cluster, changed []judge.Service) error {
+func (f *statusFlags) addTimes(ctx context.Context, c *cluster.Cluster, changed []status.Service) error {
 	if len(changed) == 1 {
 		return c.AddTimesOf(ctx, &changed[0])
 	}

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	ctrlmetricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/servingcert/servingcert/cmd/internal/process"
 	"github.com/servingcert/servingcert/deploy"
@@ -107,7 +107,7 @@ func TestRefusesBesideServiceCA(t *testing.T) {
 func leads(t *testing.T, cfg *rest.Config) <-chan error {
 	t.Helper()
 	mgr, err := process.NewManagerLooking(t.Context(), cfg, manager.Options{
-		Logger: harness.Logger(t), Metrics: metricsserver.Options{BindAddress: "0"},
+		Logger: harness.Logger(t), Metrics: ctrlmetricsserver.Options{BindAddress: "0"},
 		LeaderElection: true, LeaderElectionNamespace: api.DefaultNamespace, LeaderElectionID: "servingcert-rotator", LeaderElectionReleaseOnCancel: true,
 	}, true, 0)
 	require.NoError(t, err)

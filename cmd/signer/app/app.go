@@ -19,8 +19,8 @@ import (
 	cacontroller "github.com/servingcert/servingcert/pkg/ca/controller"
 	"github.com/servingcert/servingcert/pkg/pki"
 	signercontroller "github.com/servingcert/servingcert/pkg/signer/controller"
-	"github.com/servingcert/servingcert/pkg/signer/pace"
-	podcontroller "github.com/servingcert/servingcert/pkg/signer/podcert/controller"
+	podcertcontroller "github.com/servingcert/servingcert/pkg/signer/podcert/controller"
+	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 	"github.com/servingcert/servingcert/pkg/signer/requests"
 )
 
@@ -53,7 +53,7 @@ type Config struct {
 	Issuer      issuerFlags
 	Workers     int
 	PodDuration time.Duration
-	Rates       pace.Rates
+	Rates       ratelimit.Rates
 	CSR         bool
 	Kubelets    kubeletFlags
 	clock       func() time.Time
@@ -73,9 +73,9 @@ func command() process.Command {
 		CAReissue:  ca.DefaultReissue,
 		CAGrace:    ca.DefaultRefusalGrace,
 		Workers:    signercontroller.DefaultWorkers,
-		Rates:      pace.DefaultRates(),
+		Rates:      ratelimit.DefaultRates(),
 
-		PodDuration: podcontroller.DefaultMaxDuration,
+		PodDuration: podcertcontroller.DefaultMaxDuration,
 		CSR:         true,
 
 		clock: time.Now,
@@ -167,8 +167,8 @@ func (c *Config) signerConfig() signercontroller.Config {
 }
 
 // podConfig returns the configuration without what run adds to requestConfig.
-func (c *Config) podConfig() podcontroller.Config {
-	return podcontroller.Config{Config: c.requestConfig(), ProbeInterval: podcontroller.DefaultProbeInterval}
+func (c *Config) podConfig() podcertcontroller.Config {
+	return podcertcontroller.Config{Config: c.requestConfig(), ProbeInterval: podcertcontroller.DefaultProbeInterval}
 }
 
 // requestConfig returns the configuration for both kinds of requests, without what run adds: the

@@ -21,7 +21,7 @@ import (
 	signercontroller "github.com/servingcert/servingcert/pkg/signer/controller"
 	csrcontroller "github.com/servingcert/servingcert/pkg/signer/csr/controller"
 	kubeletcontroller "github.com/servingcert/servingcert/pkg/signer/kubelet/controller"
-	podcontroller "github.com/servingcert/servingcert/pkg/signer/podcert/controller"
+	podcertcontroller "github.com/servingcert/servingcert/pkg/signer/podcert/controller"
 	"github.com/servingcert/servingcert/pkg/signer/requests"
 )
 
@@ -87,7 +87,7 @@ func answerRequests(mgr manager.Manager, cfg *Config, issuing signercontroller.C
 	pods := cfg.podConfig()
 	pods.Config = shared
 	pods.AuthorityChanged = podsChanged
-	if err := podcontroller.Setup(mgr, pods); err != nil || !cfg.CSR {
+	if err := podcertcontroller.Setup(mgr, pods); err != nil || !cfg.CSR {
 		return err
 	}
 	shared.AuthorityChanged = csrsChanged

@@ -10,10 +10,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
-	"github.com/servingcert/servingcert/pkg/fair"
+	"github.com/servingcert/servingcert/pkg/fairqueue"
 )
 
-// fairQueue is a controller's queue, in the order of fair.Queue. What waits and what
+// fairQueue is a controller's queue, in the order of fairqueue.Queue. What waits and what
 // is worked on, delays, the rate limiter and metrics are those of client-go's queue. As in
 // controller-runtime's priority queue, a request has the highest of the priorities that it
 // was added with since it was last taken.
@@ -42,7 +42,7 @@ func New(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) wor
 }
 
 func newQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request], perTenant int) *fairQueue {
-	order := &turns{turns: fair.Queue[reconcile.Request]{PerTenant: perTenant}, noted: map[reconcile.Request]int{}, taken: map[reconcile.Request]int{}}
+	order := &turns{turns: fairqueue.Queue[reconcile.Request]{PerTenant: perTenant}, noted: map[reconcile.Request]int{}, taken: map[reconcile.Request]int{}}
 	ready := workqueue.NewTypedWithConfig(workqueue.TypedQueueConfig[reconcile.Request]{Name: name, Queue: order})
 	delaying := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[reconcile.Request]{Name: name, Queue: ready})
 	return &fairQueue{
@@ -113,7 +113,7 @@ func (q *fairQueue) Done(r reconcile.Request) {
 // there already or that is being worked on.
 type turns struct {
 	mu    sync.Mutex
-	turns fair.Queue[reconcile.Request]
+	turns fairqueue.Queue[reconcile.Request]
 	// noted are the priorities of requests that were added and not yet taken. The lowest,
 	// handler.LowPriority, is not in it: that of every certificate that waits for its time.
 	noted map[reconcile.Request]int

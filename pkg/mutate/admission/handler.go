@@ -17,9 +17,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
-	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
+	"github.com/servingcert/servingcert/pkg/mutate/jsonpatch"
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
-	"github.com/servingcert/servingcert/pkg/mutate/rules"
+	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 )
 
 // Path is where the webhook answers.
@@ -101,7 +101,7 @@ func (h *handler) review(ctx context.Context, req *admission.Request) admission.
 		return admission.Errored(http.StatusBadRequest, errors.New("the review has no request"))
 	}
 	if req.Operation != admissionv1.Create || req.SubResource != "" || req.Resource.Group != "" || req.Resource.Resource != "pods" {
-		h.metrics.count(resultUntouched, rules.NotConcerned, nil)
+		h.metrics.count(resultUntouched, reasons.NotConcerned, nil)
 		return admission.Allowed("") // only new pods are changed, whatever a configuration sends
 	}
 	pod := &corev1.Pod{}
@@ -171,14 +171,14 @@ func (h *handler) checked(ctx context.Context, choice choose.Choice) (choose.Cho
 }
 
 // deny refuses the pod.
-func (h *handler) deny(req *admission.Request, reason rules.Reason, err error) admission.Response {
+func (h *handler) deny(req *admission.Request, reason reasons.Reason, err error) admission.Response {
 	h.log.V(1).Info("denied", "namespace", req.Namespace, "pod", req.Name, "reason", err.Error())
 	h.metrics.count(resultDenied, reason, nil)
 	return admission.Denied(err.Error())
 }
 
 // allow lets the pod pass with the patch, which may be empty.
-func (h *handler) allow(req *admission.Request, patch podpatch.Patch, report mutate.Report) admission.Response {
+func (h *handler) allow(req *admission.Request, patch jsonpatch.Patch, report mutate.Report) admission.Response {
 	operations, err := patch.JSON()
 	if err != nil {
 		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("write the patch: %w", err))
@@ -197,11 +197,11 @@ func (h *handler) allow(req *admission.Request, patch podpatch.Patch, report mut
 		resp.Patch, resp.PatchType = operations, new(admissionv1.PatchTypeJSONPatch)
 	}
 	if report.Concerned() {
-		var reasons []string
+		var names []string
 		for _, r := range report.Reasons() {
-			reasons = append(reasons, string(r))
+			names = append(names, string(r))
 		}
-		resp.AuditAnnotations = map[string]string{auditReasons: strings.Join(reasons, ",")}
+		resp.AuditAnnotations = map[string]string{auditReasons: strings.Join(names, ",")}
 	}
 	return resp
 }

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
+	evanphx "github.com/evanphx/json-patch/v5"
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
 	"github.com/prometheus/client_golang/prometheus"
@@ -359,7 +359,7 @@ func TestFieldsThatAreNotKnownStay(t *testing.T) {
 	h, _ := (&world{cached: knows(webService)}).handler(t, logr.Discard())
 	var answer admissionv1.AdmissionReview
 	require.NoError(t, json.Unmarshal(send(h, strings.NewReader(review(pod))).Body.Bytes(), &answer))
-	patch, err := jsonpatch.DecodePatch(answer.Response.Patch)
+	patch, err := evanphx.DecodePatch(answer.Response.Patch)
 	require.NoError(t, err)
 	require.Greater(t, len(patch), 5)
 	after, err := patch.Apply([]byte(pod))

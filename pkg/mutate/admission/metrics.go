@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/mutate/rules"
+	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 )
 
 // result is the result of a review.
@@ -23,12 +23,12 @@ const (
 
 // Reasons of reviews that failed or were denied.
 const (
-	reasonBadAnnotation  rules.Reason = "BadAnnotation"
-	reasonTooLarge       rules.Reason = "TooLarge"
-	reasonNoPodKeys      rules.Reason = "NoPodKeys"
-	reasonNotOptedIn     rules.Reason = "NotOptedIn"
-	reasonTooManyReviews rules.Reason = "TooManyReviews"
-	reasonError          rules.Reason = "Error"
+	reasonBadAnnotation  reasons.Reason = "BadAnnotation"
+	reasonTooLarge       reasons.Reason = "TooLarge"
+	reasonNoPodKeys      reasons.Reason = "NoPodKeys"
+	reasonNotOptedIn     reasons.Reason = "NotOptedIn"
+	reasonTooManyReviews reasons.Reason = "TooManyReviews"
+	reasonError          reasons.Reason = "Error"
 )
 
 // outcome is what the API server got for a request, the label of how long that took. A
@@ -106,7 +106,7 @@ func (m *metrics) took(o outcome, d time.Duration) {
 	m.durations.WithLabelValues(string(o)).Observe(d.Seconds())
 }
 
-func (m *metrics) count(r result, reason rules.Reason, notes []rules.Note) {
+func (m *metrics) count(r result, reason reasons.Reason, notes []reasons.Note) {
 	m.reviews.WithLabelValues(string(r), string(reason)).Inc()
 	for _, n := range notes {
 		m.notes.WithLabelValues(string(n.Reason)).Inc()

@@ -15,7 +15,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/formats"
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
-	"github.com/servingcert/servingcert/pkg/mutate/rules"
+	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 	"github.com/servingcert/servingcert/pkg/mutate/sidecar"
 	"github.com/servingcert/servingcert/pkg/mutate/volume"
 )
@@ -98,7 +98,7 @@ type Choice struct {
 	// select the pod, according to the Services.
 	Ports []intstr.IntOrString
 	// Notes are about the Services, such as one that the signer refuses.
-	Notes []rules.Note
+	Notes []reasons.Note
 
 	// Config is Known.Config.
 	Config
@@ -214,7 +214,7 @@ func (c *Choice) addServices(selecting []asker, pod *corev1.Pod) {
 func (c *Choice) addPorts(svc *corev1.Service, pod *corev1.Pod) {
 	targets := sidecar.TargetsOf(svc, pod)
 	for _, name := range targets.Declared {
-		c.note(rules.Note{Reason: rules.ProxyPortDeclared, Detail: name})
+		c.note(reasons.Note{Reason: reasons.ProxyPortDeclared, Detail: name})
 	}
 	for _, target := range targets.Own {
 		if !slices.Contains(c.Ports, target) {
@@ -239,13 +239,13 @@ func (c *Choice) noteOtherProxies(svc *corev1.Service, pod *corev1.Pod) {
 		names = append(names, p.Name())
 	}
 	if len(names) > 0 {
-		c.note(rules.Note{Reason: rules.ProxyOtherSecret, Detail: "Service " + svc.Name + ", " + originOf(svc).String() + ": " + rules.List(names)})
+		c.note(reasons.Note{Reason: reasons.ProxyOtherSecret, Detail: "Service " + svc.Name + ", " + originOf(svc).String() + ": " + reasons.List(names)})
 	}
 }
 
 // note adds a note once.
-func (c *Choice) note(n rules.Note) {
-	if !slices.ContainsFunc(c.Notes, func(have rules.Note) bool { return have.Reason == n.Reason && have.Detail == n.Detail }) {
+func (c *Choice) note(n reasons.Note) {
+	if !slices.ContainsFunc(c.Notes, func(have reasons.Note) bool { return have.Reason == n.Reason && have.Detail == n.Detail }) {
 		c.Notes = append(c.Notes, n)
 	}
 }
@@ -255,7 +255,7 @@ func (c *Choice) note(n rules.Note) {
 func (c *Choice) settingsOf(whose string, annotations map[string]string) api.Settings {
 	settings, errs := api.ParseSettings(annotations)
 	for _, err := range errs {
-		c.Notes = append(c.Notes, rules.Note{Reason: rules.BadSetting, Detail: whose + ": " + err.Error()})
+		c.Notes = append(c.Notes, reasons.Note{Reason: reasons.BadSetting, Detail: whose + ": " + err.Error()})
 	}
 	return settings
 }

@@ -9,7 +9,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/mutate/rules"
+	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 )
 
 func TestFromServices(t *testing.T) {
@@ -29,7 +29,7 @@ func TestFromServices(t *testing.T) {
 
 func TestANoteIsAddedOnce(t *testing.T) {
 	var c Choice
-	notes := []rules.Note{{Reason: "A", Detail: "x"}, {Reason: "A", Detail: "y"}, {Reason: "B", Detail: "x"}}
+	notes := []reasons.Note{{Reason: "A", Detail: "x"}, {Reason: "A", Detail: "y"}, {Reason: "B", Detail: "x"}}
 	for range 2 {
 		for _, n := range notes {
 			c.note(n)
@@ -90,21 +90,21 @@ func TestRefusal(t *testing.T) {
 func TestNotesAreAboutTheSecretOfThePod(t *testing.T) {
 	for _, tt := range []struct {
 		second string
-		want   []rules.Reason
+		want   []reasons.Reason
 	}{
-		{"web-tls", []rules.Reason{rules.ServiceRefused}},
-		{"other-tls", []rules.Reason{rules.SeveralServices}},
-		{"A_B", []rules.Reason{rules.ImpossibleSecret}},
+		{"web-tls", []reasons.Reason{reasons.ServiceRefused}},
+		{"other-tls", []reasons.Reason{reasons.SeveralServices}},
+		{"A_B", []reasons.Reason{reasons.ImpossibleSecret}},
 	} {
 		second := asking(api.AnnotationDuration, "a day")
 		second.Annotations[api.AnnotationSecretName] = tt.second
 		second.CreationTimestamp = metav1.NewTime(time.Unix(1, 0))
 		pod, known := selectedBy(asking("x", "y"), second)
-		var reasons []rules.Reason
+		var noted []reasons.Reason
 		for _, n := range Secret(pod, api.PodRequest{}, known).Notes {
-			reasons = append(reasons, n.Reason)
+			noted = append(noted, n.Reason)
 		}
-		assert.Equal(t, tt.want, reasons, tt.second)
+		assert.Equal(t, tt.want, noted, tt.second)
 	}
 }
 

@@ -11,29 +11,29 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
-	"github.com/servingcert/servingcert/pkg/mutate/rules"
+	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 	"github.com/servingcert/servingcert/pkg/mutate/sidecar"
 )
 
 // serviceNotes returns what the owner of the pod should know about the Services that
 // select it.
-func serviceNotes(pod *corev1.Pod, all []*corev1.Service, selecting []asker, c Choice) []rules.Note {
-	var notes []rules.Note
+func serviceNotes(pod *corev1.Pod, all []*corev1.Service, selecting []asker, c Choice) []reasons.Note {
+	var notes []reasons.Note
 	if c.NotServing {
-		notes = append(notes, rules.Note{Reason: rules.NotServing, Detail: unreached(pod, selecting[0].Service)})
+		notes = append(notes, reasons.Note{Reason: reasons.NotServing, Detail: unreached(pod, selecting[0].Service)})
 	}
 	other := slices.IndexFunc(selecting, func(s asker) bool { return s.from != c.origin() })
 	if c.By == ByService && c.PodKey == nil && other >= 0 { // the certificate of a pod key has all names
-		notes = append(notes, rules.Note{Reason: rules.SeveralServices, Detail: whyPreferred(selecting[0].Service, selecting[other].Service)})
+		notes = append(notes, reasons.Note{Reason: reasons.SeveralServices, Detail: whyPreferred(selecting[0].Service, selecting[other].Service)})
 	}
 	if detail := proxiesNotAsked(pod, all); detail != "" {
-		notes = append(notes, rules.Note{Reason: rules.ProxyNotAsked, Detail: detail})
+		notes = append(notes, reasons.Note{Reason: reasons.ProxyNotAsked, Detail: detail})
 	}
 	examined, tooLarge := 0, 0
 	for _, s := range all {
 		if err := api.CheckSize(s); err != nil && api.Asks(s) && c.By != ByPod {
 			if tooLarge++; tooLarge == 1 { // it may have selected the pod
-				notes = append(notes, rules.Note{Reason: rules.ServiceTooLarge, Detail: "Service " + s.Name + ": " + err.Error()})
+				notes = append(notes, reasons.Note{Reason: reasons.ServiceTooLarge, Detail: "Service " + s.Name + ": " + err.Error()})
 			}
 			continue
 		}
@@ -51,9 +51,9 @@ func serviceNotes(pod *corev1.Pod, all []*corev1.Service, selecting []asker, c C
 		detail := refusal(s)
 		switch {
 		case impossible:
-			notes = append(notes, rules.Note{Reason: rules.ImpossibleSecret, Detail: "Service " + s.Name + ": " + detail})
+			notes = append(notes, reasons.Note{Reason: reasons.ImpossibleSecret, Detail: "Service " + s.Name + ": " + detail})
 		case detail != "":
-			notes = append(notes, rules.Note{Reason: rules.ServiceRefused, Detail: "Service " + s.Name + ": " + detail})
+			notes = append(notes, reasons.Note{Reason: reasons.ServiceRefused, Detail: "Service " + s.Name + ": " + detail})
 		}
 	}
 	return notes
@@ -99,7 +99,7 @@ func unreached(pod *corev1.Pod, svc *corev1.Service) string {
 			ports[i] += ", a proxy for port " + p.Upstream
 		}
 	}
-	detail := "Service " + svc.Name + ": targetPort " + rules.List(ports)
+	detail := "Service " + svc.Name + ": targetPort " + reasons.List(ports)
 	if api.OneShot(pod) {
 		return detail + ", pod of a Job or Helm hook"
 	}

@@ -15,7 +15,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/mutate/rules"
+	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 )
 
 // TestPreferences has a row for each comparison: the first Service is preferred, although
@@ -55,7 +55,7 @@ func TestPreferences(t *testing.T) {
 				assert.Equal(t, tt.first.Name+"-tls", c.Secret)
 				require.Len(t, c.Notes, 1)
 				want := "Service " + tt.first.Name + " (Secret " + c.Secret + ") " + tt.because
-				assert.Equal(t, rules.Note{Reason: rules.SeveralServices, Detail: want}, c.Notes[0])
+				assert.Equal(t, reasons.Note{Reason: reasons.SeveralServices, Detail: want}, c.Notes[0])
 			}
 			shared := tt.second.DeepCopy()
 			shared.Annotations[api.AnnotationSecretName] = tt.first.Name + "-tls"

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
+	"github.com/servingcert/servingcert/pkg/mutate/jsonpatch"
 	"github.com/servingcert/servingcert/pkg/mutate/volume"
 )
 
@@ -26,14 +26,14 @@ const (
 )
 
 // extend appends the operations that make the proxy listen on more ports.
-func extend(proxy api.Proxy, wanted []api.ProxyListener, patch podpatch.Patch) podpatch.Patch {
+func extend(proxy api.Proxy, wanted []api.ProxyListener, patch jsonpatch.Patch) jsonpatch.Patch {
 	var missing []string
 	for _, l := range wanted {
 		if !slices.Contains(proxy.Listeners, l) {
 			missing = append(missing, listenFlag(l))
 		}
 	}
-	podpatch.Append(&patch, podpatch.Field(proxy.ContainerRef, "args"), len(proxy.Args), missing)
+	jsonpatch.Append(&patch, jsonpatch.Field(proxy.ContainerRef, "args"), len(proxy.Args), missing)
 	return patch
 }
 
@@ -41,20 +41,20 @@ func listenFlag(l api.ProxyListener) string { return api.ProxyFlagListen + "=" +
 
 // create appends the operations that add the proxy, after all other init containers, so that
 // it does not delay them and they keep their indexes.
-func (w Wanted) create(wanted []api.ProxyListener, patch podpatch.Patch) podpatch.Patch {
+func (w Wanted) create(wanted []api.ProxyListener, patch jsonpatch.Patch) jsonpatch.Patch {
 	// The user of the proxy is not known, and nothing else mounts the volume: all users may read it.
 	pair := volume.New(w.Pod, pairVolume, []corev1.VolumeProjection{w.Pair.Source(0)}, volume.ModeAll)
 	// The cluster autoscaler keeps nodes for pods with an emptyDir that is not in memory.
 	token := corev1.Volume{Name: volume.FreeName(w.Pod, tokenVolume)}
 	token.EmptyDir = &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}
-	podpatch.Append(&patch, podpatch.Volumes, patch.Grown(podpatch.Volumes, len(w.Pod.Spec.Volumes)), []corev1.Volume{pair, token})
-	podpatch.Append(&patch, podpatch.InitContainers, len(w.Pod.Spec.InitContainers), []corev1.Container{w.container(wanted, pair.Name, token.Name)})
+	jsonpatch.Append(&patch, jsonpatch.Volumes, patch.Grown(jsonpatch.Volumes, len(w.Pod.Spec.Volumes)), []corev1.Volume{pair, token})
+	jsonpatch.Append(&patch, jsonpatch.InitContainers, len(w.Pod.Spec.InitContainers), []corev1.Container{w.container(wanted, pair.Name, token.Name)})
 	return patch
 }
 
 // pull appends the operations that let the kubelet pull the image of the proxy. The API server has
 // already added the pull secrets of the ServiceAccount if the pod had none.
-func (w Wanted) pull(patch podpatch.Patch) podpatch.Patch {
+func (w Wanted) pull(patch jsonpatch.Patch) jsonpatch.Patch {
 	have := w.Pod.Spec.ImagePullSecrets
 	var missing []corev1.LocalObjectReference
 	for _, name := range w.PullSecrets {
@@ -62,7 +62,7 @@ func (w Wanted) pull(patch podpatch.Patch) podpatch.Patch {
 			missing = append(missing, ref)
 		}
 	}
-	podpatch.Append(&patch, podpatch.ImagePullSecrets, len(have), missing)
+	jsonpatch.Append(&patch, jsonpatch.ImagePullSecrets, len(have), missing)
 	return patch
 }
 
@@ -117,7 +117,7 @@ func security(pod *corev1.Pod) *corev1.SecurityContext {
 // containers, if possible on the one with the program's port. Before Kubernetes 1.33, ports of
 // native sidecars are not added to EndpointSlices. Declared ports are only informational, so
 // the proxy may listen on them.
-func (w Wanted) declare(wanted []api.ProxyListener, patch podpatch.Patch) podpatch.Patch {
+func (w Wanted) declare(wanted []api.ProxyListener, patch jsonpatch.Patch) jsonpatch.Patch {
 	byContainer := make([][]corev1.ContainerPort, len(w.Pod.Spec.Containers))
 	for _, l := range wanted {
 		port := corev1.ContainerPort{Name: l.Name, ContainerPort: l.Port, Protocol: corev1.ProtocolTCP}
@@ -135,7 +135,7 @@ func (w Wanted) declare(wanted []api.ProxyListener, patch podpatch.Patch) podpat
 	}
 	for i, ports := range byContainer {
 		c := api.ContainerRef{Container: &w.Pod.Spec.Containers[i], Index: i}
-		podpatch.Append(&patch, podpatch.Field(c, "ports"), len(c.Ports), ports)
+		jsonpatch.Append(&patch, jsonpatch.Field(c, "ports"), len(c.Ports), ports)
 	}
 	return patch
 }

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/mutate/rules"
+	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 )
 
 // firstPort is the first of the proxy's ports: it is the administration port, and those of the
@@ -22,7 +22,7 @@ const FirstPort = firstPort + 1
 
 // listeners returns the listeners of the proxy, and why it does not listen on other ports. An
 // existing proxy keeps its port numbers.
-func (w Wanted) listeners(proxy api.Proxy) (out []api.ProxyListener, notes []rules.Note) {
+func (w Wanted) listeners(proxy api.Proxy) (out []api.ProxyListener, notes []reasons.Note) {
 	var refused []refusedPorts
 	next := w.freePorts(proxy)
 	if proxy.Container == nil {
@@ -31,7 +31,7 @@ func (w Wanted) listeners(proxy api.Proxy) (out []api.ProxyListener, notes []rul
 	for _, p := range w.Ports {
 		upstream, reason := w.upstreamOf(p.ProxyPort)
 		if reason == "" && len(out) == api.MaxProxyPorts {
-			reason = rules.ProxyTooManyPorts
+			reason = reasons.ProxyTooManyPorts
 		}
 		if reason != "" {
 			if i := slices.IndexFunc(refused, func(r refusedPorts) bool { return r.reason == reason }); i >= 0 {
@@ -50,14 +50,14 @@ func (w Wanted) listeners(proxy api.Proxy) (out []api.ProxyListener, notes []rul
 		out = append(out, l)
 	}
 	for _, r := range refused {
-		notes = append(notes, rules.Note{Reason: r.reason, Detail: rules.List(r.names)})
+		notes = append(notes, reasons.Note{Reason: r.reason, Detail: reasons.List(r.names)})
 	}
 	return out, notes
 }
 
 // refusedPorts are ports for which there is no proxy, for one reason.
 type refusedPorts struct {
-	reason rules.Reason
+	reason reasons.Reason
 	names  []string
 }
 
@@ -94,7 +94,7 @@ func (w Wanted) freePorts(proxy api.Proxy) func() int32 {
 
 // upstreamOf returns the number of the program's port to which the proxy forwards, or why there
 // is none.
-func (w Wanted) upstreamOf(p api.ProxyPort) (int32, rules.Reason) {
+func (w Wanted) upstreamOf(p api.ProxyPort) (int32, reasons.Reason) {
 	target := p.UpstreamPort()
 	var ofTCP, ofOther int32
 	for _, c := range api.RunningContainers(w.Bare) {
@@ -111,11 +111,11 @@ func (w Wanted) upstreamOf(p api.ProxyPort) (int32, rules.Reason) {
 	}
 	switch number := cmp.Or(ofTCP, target.IntVal); {
 	case ofTCP == 0 && ofOther != 0:
-		return 0, rules.ProxyNotTCP
+		return 0, reasons.ProxyNotTCP
 	case number == 0, ofTCP == 0 && api.OneShot(w.Bare):
-		return 0, rules.ProxyNoUpstream
+		return 0, reasons.ProxyNoUpstream
 	case w.ServesTLS(number):
-		return 0, rules.ProxyUpstreamTLS
+		return 0, reasons.ProxyUpstreamTLS
 	default:
 		return number, ""
 	}

@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
-	"github.com/servingcert/servingcert/pkg/mutate/rules"
+	"github.com/servingcert/servingcert/pkg/mutate/jsonpatch"
+	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 	"github.com/servingcert/servingcert/pkg/mutate/volume"
 )
 
@@ -44,10 +44,10 @@ type Wanted struct {
 // Add appends the operations that add the proxy, or the missing parts of an existing one, and
 // returns its container, and notes about ports on which it does not listen. If it listens on none,
 // there is no container and at least one note.
-func (w Wanted) Add(patch podpatch.Patch) (podpatch.Patch, api.ContainerRef, []rules.Note) {
+func (w Wanted) Add(patch jsonpatch.Patch) (jsonpatch.Patch, api.ContainerRef, []reasons.Note) {
 	proxy, ends, exists := proxyOf(w.Pod)
 	if note, refused := w.refuse(proxy, exists); refused {
-		return patch, api.ContainerRef{}, []rules.Note{note}
+		return patch, api.ContainerRef{}, []reasons.Note{note}
 	}
 	wanted, notes := w.listeners(proxy)
 	notes = append(notes, Unused(w.ProxyProtocol, wanted)...)
@@ -57,7 +57,7 @@ func (w Wanted) Add(patch podpatch.Patch) (podpatch.Patch, api.ContainerRef, []r
 	if exists {
 		patch = extend(proxy, wanted, patch)
 		if ends {
-			patch.Add(podpatch.Field(proxy.ContainerRef, "restartPolicy"), corev1.ContainerRestartPolicyAlways)
+			patch.Add(jsonpatch.Field(proxy.ContainerRef, "restartPolicy"), corev1.ContainerRestartPolicyAlways)
 		}
 	} else {
 		patch = w.create(wanted, patch)
@@ -86,7 +86,7 @@ func proxyOf(pod *corev1.Pod) (proxy api.Proxy, ends, exists bool) {
 
 // Unused returns a note about the ports for which a header of the PROXY protocol was requested but
 // no listener sends it; nil if there are none.
-func Unused(ports []int32, listeners []api.ProxyListener) []rules.Note {
+func Unused(ports []int32, listeners []api.ProxyListener) []reasons.Note {
 	var unused []string
 	for _, port := range ports {
 		if !slices.ContainsFunc(listeners, func(l api.ProxyListener) bool { return l.V2 && l.Upstream == port }) {
@@ -96,35 +96,35 @@ func Unused(ports []int32, listeners []api.ProxyListener) []rules.Note {
 	if len(unused) == 0 {
 		return nil
 	}
-	return []rules.Note{{Reason: rules.ProxyProtocolUnused, Detail: rules.List(unused)}}
+	return []reasons.Note{{Reason: reasons.ProxyProtocolUnused, Detail: reasons.List(unused)}}
 }
 
 // refusal is a reason to add no proxy, or not to change an existing one.
 type refusal struct {
-	reason  rules.Reason
+	reason  reasons.Reason
 	applies func(w Wanted, proxy api.Proxy, exists bool) bool
 }
 
 var refusals = []refusal{
-	{rules.ProxyHostNetwork, func(w Wanted, _ api.Proxy, _ bool) bool { return w.Bare.Spec.HostNetwork || w.Pair.Host != "" }},
-	{rules.ProxyNameTaken, func(w Wanted, proxy api.Proxy, exists bool) bool {
+	{reasons.ProxyHostNetwork, func(w Wanted, _ api.Proxy, _ bool) bool { return w.Bare.Spec.HostNetwork || w.Pair.Host != "" }},
+	{reasons.ProxyNameTaken, func(w Wanted, proxy api.Proxy, exists bool) bool {
 		if exists {
 			return !w.servesPair(proxy)
 		}
 		isNamed := func(c corev1.Container) bool { return c.Name == api.ProxyContainer }
 		return slices.ContainsFunc(w.Pod.Spec.InitContainers, isNamed) || slices.ContainsFunc(w.Pod.Spec.Containers, isNamed)
 	}},
-	{rules.ProxyNoImage, func(w Wanted, _ api.Proxy, exists bool) bool { return !exists && w.Image == "" }},
+	{reasons.ProxyNoImage, func(w Wanted, _ api.Proxy, exists bool) bool { return !exists && w.Image == "" }},
 }
 
 // refuse returns why no port is added, or false.
-func (w Wanted) refuse(proxy api.Proxy, exists bool) (rules.Note, bool) {
+func (w Wanted) refuse(proxy api.Proxy, exists bool) (reasons.Note, bool) {
 	for _, check := range refusals {
 		if check.applies(w, proxy, exists) {
-			return rules.Note{Reason: check.reason}, true
+			return reasons.Note{Reason: check.reason}, true
 		}
 	}
-	return rules.Note{}, false
+	return reasons.Note{}, false
 }
 
 // servesPair reports whether the proxy mounts the pair that was chosen for the pod.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
+	evanphx "github.com/evanphx/json-patch/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -13,8 +13,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/mutate/podpatch"
-	"github.com/servingcert/servingcert/pkg/mutate/rules"
+	"github.com/servingcert/servingcert/pkg/mutate/jsonpatch"
+	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 	"github.com/servingcert/servingcert/pkg/mutate/volume"
 )
 
@@ -60,7 +60,7 @@ func TestAdd(t *testing.T) {
 	require.NoError(t, err)
 	operations, err := patch.JSON()
 	require.NoError(t, err)
-	decoded, err := jsonpatch.DecodePatch(operations)
+	decoded, err := evanphx.DecodePatch(operations)
 	require.NoError(t, err)
 	raw, err = decoded.Apply(raw)
 	require.NoError(t, err)
@@ -98,7 +98,7 @@ func TestProxyProtocol(t *testing.T) {
 	}
 	assert.Equal(t, []string{"sc-tls-proxied", "sc-any-8081", "sc-tls-9090"}, sends(api.Proxy{}))
 	_, _, notes := w.Add(nil)
-	assert.Equal(t, []rules.Note{{Reason: rules.ProxyProtocolUnused, Detail: "7070"}}, notes)
+	assert.Equal(t, []reasons.Note{{Reason: reasons.ProxyProtocolUnused, Detail: "7070"}}, notes)
 
 	pod.Spec.Volumes = []corev1.Volume{volume.New(pod, "pair", []corev1.VolumeProjection{w.Pair.Source(0)}, volume.ModeAll)}
 	pod.Spec.InitContainers = []corev1.Container{{
@@ -110,7 +110,7 @@ func TestProxyProtocol(t *testing.T) {
 	require.True(t, ok)
 	assert.Equal(t, []string{"sc-tls-http", "sc-tls-9090"}, sends(proxy))
 	patch, _, notes := w.Add(nil)
-	assert.Equal(t, []rules.Note{{Reason: rules.ProxyProtocolUnused, Detail: "8081, 7070"}}, notes)
+	assert.Equal(t, []reasons.Note{{Reason: reasons.ProxyProtocolUnused, Detail: "8081, 7070"}}, notes)
 	assert.Equal(t, "--listen=sc-tls-9090=15447:9090,proxy-v2", patch[0].Value)
 }
 
@@ -142,17 +142,17 @@ func TestRefusals(t *testing.T) {
 		many = append(many, fmt.Sprintf("sc-tls-%d", 8000+i))
 	}
 	for _, tt := range []struct {
-		reason rules.Reason
+		reason reasons.Reason
 		ports  []string
 		change func(pod *corev1.Pod, w *Wanted)
 	}{
-		{rules.ProxyHostNetwork, nil, func(pod *corev1.Pod, _ *Wanted) { pod.Spec.HostNetwork = true }},
-		{rules.ProxyNameTaken, nil, func(pod *corev1.Pod, _ *Wanted) { pod.Spec.Containers[0].Name = api.ProxyContainer }},
-		{rules.ProxyNoImage, nil, func(_ *corev1.Pod, w *Wanted) { w.Image = "" }},
-		{rules.ProxyNoUpstream, []string{"sc-tls-web"}, func(*corev1.Pod, *Wanted) {}},
-		{rules.ProxyNotTCP, nil, func(pod *corev1.Pod, _ *Wanted) { pod.Spec.Containers[0].Ports[0].Protocol = corev1.ProtocolUDP }},
-		{rules.ProxyUpstreamTLS, nil, func(_ *corev1.Pod, w *Wanted) { w.ServesTLS = func(port int32) bool { return port == 8080 } }},
-		{rules.ProxyTooManyPorts, many, func(*corev1.Pod, *Wanted) {}},
+		{reasons.ProxyHostNetwork, nil, func(pod *corev1.Pod, _ *Wanted) { pod.Spec.HostNetwork = true }},
+		{reasons.ProxyNameTaken, nil, func(pod *corev1.Pod, _ *Wanted) { pod.Spec.Containers[0].Name = api.ProxyContainer }},
+		{reasons.ProxyNoImage, nil, func(_ *corev1.Pod, w *Wanted) { w.Image = "" }},
+		{reasons.ProxyNoUpstream, []string{"sc-tls-web"}, func(*corev1.Pod, *Wanted) {}},
+		{reasons.ProxyNotTCP, nil, func(pod *corev1.Pod, _ *Wanted) { pod.Spec.Containers[0].Ports[0].Protocol = corev1.ProtocolUDP }},
+		{reasons.ProxyUpstreamTLS, nil, func(_ *corev1.Pod, w *Wanted) { w.ServesTLS = func(port int32) bool { return port == 8080 } }},
+		{reasons.ProxyTooManyPorts, many, func(*corev1.Pod, *Wanted) {}},
 	} {
 		pod := podWith(corev1.ContainerPort{ContainerPort: 8080})
 		if tt.ports == nil {
@@ -163,7 +163,7 @@ func TestRefusals(t *testing.T) {
 		patch, proxy, notes := w.Add(nil)
 		require.Len(t, notes, 1, tt.reason)
 		assert.Equal(t, tt.reason, notes[0].Reason)
-		if tt.reason == rules.ProxyTooManyPorts {
+		if tt.reason == reasons.ProxyTooManyPorts {
 			assert.Equal(t, many[api.MaxProxyPorts], notes[0].Detail)
 			continue // the others have one
 		}
@@ -216,10 +216,10 @@ func TestPullSecrets(t *testing.T) {
 	w := wantedOf(pod, service("sc-tls-8080"))
 	w.PullSecrets = []string{"a", "b", "a"}
 	patch, _, _ := w.Add(nil)
-	assert.Contains(t, patch, podpatch.Operation{Op: "add", Path: podpatch.ImagePullSecrets, Value: []corev1.LocalObjectReference{{Name: "a"}, {Name: "b"}}})
+	assert.Contains(t, patch, jsonpatch.Operation{Op: "add", Path: jsonpatch.ImagePullSecrets, Value: []corev1.LocalObjectReference{{Name: "a"}, {Name: "b"}}})
 	pod.Spec.ImagePullSecrets = []corev1.LocalObjectReference{{Name: "b"}}
 	patch, _, _ = w.Add(nil)
-	assert.Contains(t, patch, podpatch.Operation{Op: "add", Path: podpatch.ImagePullSecrets + "/-", Value: corev1.LocalObjectReference{Name: "a"}})
+	assert.Contains(t, patch, jsonpatch.Operation{Op: "add", Path: jsonpatch.ImagePullSecrets + "/-", Value: corev1.LocalObjectReference{Name: "a"}})
 	w.Image = ""
 	patch, _, _ = w.Add(nil)
 	assert.Empty(t, patch, "no proxy")

@@ -7,17 +7,17 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
-	"github.com/servingcert/servingcert/pkg/mutate/rules"
+	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 )
 
 // obstacle prevents the injection of files into a container. find returns a detail, or false.
 type obstacle struct {
-	reason rules.Reason
+	reason reasons.Reason
 	find   func(pod *corev1.Pod, c *corev1.Container, volume, dir string) (detail string, found bool)
 }
 
 var obstacles = []obstacle{
-	{rules.MountPathTaken, func(_ *corev1.Pod, c *corev1.Container, volume, dir string) (string, bool) {
+	{reasons.MountPathTaken, func(_ *corev1.Pod, c *corev1.Container, volume, dir string) (string, bool) {
 		for _, d := range c.VolumeDevices {
 			if path.Clean(d.DevicePath) == dir {
 				return d.Name + " at " + d.DevicePath, true
@@ -25,17 +25,17 @@ var obstacles = []obstacle{
 		}
 		return findMount(c, func(m corev1.VolumeMount) bool { return path.Clean(m.MountPath) == dir && !isMount(m, volume, dir) })
 	}},
-	{rules.MountPathReadOnly, func(pod *corev1.Pod, c *corev1.Container, _, dir string) (string, bool) {
+	{reasons.MountPathReadOnly, func(pod *corev1.Pod, c *corev1.Container, _, dir string) (string, bool) {
 		return findMount(c, func(m corev1.VolumeMount) bool { return below(dir, path.Clean(m.MountPath)) && readOnly(pod, m) })
 	}},
-	{rules.MountPathCovers, func(_ *corev1.Pod, c *corev1.Container, _, dir string) (string, bool) {
+	{reasons.MountPathCovers, func(_ *corev1.Pod, c *corev1.Container, _, dir string) (string, bool) {
 		return findMount(c, func(m corev1.VolumeMount) bool { return below(path.Clean(m.MountPath), dir) })
 	}},
 }
 
 // Obstacle returns why the volume cannot be mounted at the directory of the container, and a
 // detail, or "".
-func Obstacle(pod *corev1.Pod, c *corev1.Container, volume, dir string) (reason rules.Reason, detail string) {
+func Obstacle(pod *corev1.Pod, c *corev1.Container, volume, dir string) (reason reasons.Reason, detail string) {
 	for _, o := range obstacles {
 		if detail, found := o.find(pod, c, volume, dir); found {
 			return o.reason, detail

@@ -3,7 +3,7 @@ package probe
 import (
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/servingcert/servingcert/pkg/fair"
+	"github.com/servingcert/servingcert/pkg/fairqueue"
 )
 
 // Queue holds the visits that wait, and says which of them begins when a worker is free.
@@ -19,9 +19,9 @@ import (
 // A namespace that has visits waiting, of n that have, thus has a worker after n/workers
 // visits of others, rounded up. It is not safe for concurrent use.
 type Queue struct {
-	pods   fair.Queue[types.UID] // with visits that wait, but none under way, by namespace
-	known  map[types.UID]*visits // of each pod
-	visits map[Key]*Visit        // that wait
+	pods   fairqueue.Queue[types.UID] // with visits that wait, but none under way, by namespace
+	known  map[types.UID]*visits      // of each pod
+	visits map[Key]*Visit             // that wait
 }
 
 // visits are those of a pod.
@@ -33,7 +33,7 @@ type visits struct {
 // NewQueue returns an empty queue for that many workers.
 func NewQueue(workers int) *Queue {
 	return &Queue{
-		pods:  fair.Queue[types.UID]{PerTenant: max(1, workers-(workers+7)/8)},
+		pods:  fairqueue.Queue[types.UID]{PerTenant: max(1, workers-(workers+7)/8)},
 		known: map[types.UID]*visits{}, visits: map[Key]*Visit{},
 	}
 }

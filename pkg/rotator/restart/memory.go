@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/servingcert/servingcert/pkg/fair"
+	"github.com/servingcert/servingcert/pkg/fairqueue"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/serving"
 )
@@ -24,8 +24,8 @@ const (
 type Memory struct {
 	namespaces map[string]*namespace
 	started    int
-	leading    time.Time // of the first look
-	line       fair.Line // namespaces with a workload that waits for one of the places
+	leading    time.Time      // of the first look
+	line       fairqueue.Line // namespaces with a workload that waits for one of the places
 }
 
 type namespace struct {

@@ -20,7 +20,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
-	"github.com/servingcert/servingcert/pkg/signer/pace"
+	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 )
 
 // errExists is a create that found a Secret which no cache has shown: written by
@@ -56,12 +56,12 @@ func (c *Controller) act(ctx context.Context, s signer.Situation, d signer.Decis
 	}
 	pending := issue.Waiting(outcome.Err)
 	if pending != nil && pending.Quiet(s.Now) {
-		return reconcile.Result{RequeueAfter: pending.Again, Priority: new(pace.PriorityAwaited)}, nil
+		return reconcile.Result{RequeueAfter: pending.Again, Priority: new(ratelimit.PriorityAwaited)}, nil
 	}
 	settlement := signer.Settle(s, d, outcome)
 	err := c.settle(ctx, s.Key.Namespace, settlement)
 	if pending != nil && err == nil {
-		return reconcile.Result{RequeueAfter: pending.Again, Priority: new(pace.PriorityAwaited)}, nil
+		return reconcile.Result{RequeueAfter: pending.Again, Priority: new(ratelimit.PriorityAwaited)}, nil
 	}
 	if outcome.Err != nil {
 		err = errors.Join(fmt.Errorf("Secret %s: %w", s.Key, outcome.Err), err)

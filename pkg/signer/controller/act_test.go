@@ -23,7 +23,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
-	"github.com/servingcert/servingcert/pkg/signer/pace"
+	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 )
 
 // While no server of a remote CA works, an attempt costs no key: it says what the last
@@ -32,7 +32,7 @@ func TestNoKeyIsDrawnForACAThatIsAway(t *testing.T) {
 	away := &issue.RefusedError{Err: assert.AnError}
 	ca := testCA(t)
 	key := requestOf("shop", "web-tls").NamespacedName
-	c := Controller{pace: pace.New(pace.Rates{Secret: limit.Limit{Burst: 1, Interval: time.Hour}})}
+	c := Controller{pace: ratelimit.New(ratelimit.Rates{Secret: limit.Limit{Burst: 1, Interval: time.Hour}})}
 	c.config = Config{
 		Clock:     func() time.Time { return epoch },
 		Available: func(*pki.Authority) error { return away },
@@ -66,7 +66,7 @@ func TestACAThatTakesLong(t *testing.T) {
 	remote := *here
 	remote.Key = nil
 	key := requestOf("shop", "web-tls").NamespacedName
-	c := Controller{pace: pace.New(pace.Rates{Secret: limit.Limit{Burst: 1, Interval: time.Hour}})}
+	c := Controller{pace: ratelimit.New(ratelimit.Rates{Secret: limit.Limit{Burst: 1, Interval: time.Hour}})}
 	answer := error(&issue.PendingError{Since: epoch, Again: 3 * time.Second})
 	c.config = Config{
 		Clock: func() time.Time { return epoch },

@@ -14,7 +14,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/limit"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
-	"github.com/servingcert/servingcert/pkg/signer/pace"
+	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 )
 
 // DefaultWorkers is how many Secrets are worked on at a time: enough to keep two
@@ -44,7 +44,7 @@ type Config struct {
 	Workers   int
 	// Rates limit how often certificates are issued. What was used of them is forgotten
 	// with the process: a new leader starts with all of it.
-	Rates pace.Rates
+	Rates ratelimit.Rates
 	Sign  issue.Sign
 	// Issue, if not nil, has a CA without a key here sign for a Secret, in place of issue.Issue
 	// with Sign: one that may take for longer than a reconcile, and returns an

@@ -11,7 +11,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
-	"github.com/servingcert/servingcert/pkg/signer/pace"
+	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 )
 
 func TestConfigSaysWhichFlagIsWrong(t *testing.T) {
@@ -27,7 +27,7 @@ func TestConfigSaysWhichFlagIsWrong(t *testing.T) {
 		"shortest over longest":  {func(c *Config) { c.Limits.MaxDuration = 30 * time.Minute }, `--max-duration: "30m0s": must be at least --min-duration (1h0m0s)`},
 		"default below shortest": {func(c *Config) { c.Limits.DefaultDuration = 30 * time.Minute }, `--default-duration: "30m0s": must be between`},
 		"default over longest":   {func(c *Config) { c.Limits.DefaultDuration = 9999 * time.Hour }, `--default-duration: "9999h0m0s": must be between`},
-		"no limits":              {func(c *Config) { c.Rates = pace.Rates{} }, ""},
+		"no limits":              {func(c *Config) { c.Rates = ratelimit.Rates{} }, ""},
 		"negative burst":         {func(c *Config) { c.Rates.Secret.Burst = -1 }, `--secret-issue-burst: "-1": must be at least 1, or 0 for no limit`},
 		"interval too long":      {func(c *Config) { c.Rates.Namespace.Interval = 2 * time.Hour }, `--namespace-reissue-interval: "2h0m0s": must be between 0s and 1h0m0s`},
 		"negative interval":      {func(c *Config) { c.Rates.Secret.Interval = -time.Second }, `--secret-issue-interval: "-1s": must be between 0s and 1h0m0s`},
@@ -35,7 +35,7 @@ func TestConfigSaysWhichFlagIsWrong(t *testing.T) {
 		"no whole seconds":       {func(c *Config) { c.Limits.MinDuration += time.Millisecond }, "must be in whole seconds"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			cfg := Config{Instance: api.DefaultInstance, Workers: 1, Limits: api.DefaultLimits(), Rates: pace.DefaultRates()}
+			cfg := Config{Instance: api.DefaultInstance, Workers: 1, Limits: api.DefaultLimits(), Rates: ratelimit.DefaultRates()}
 			c.change(&cfg)
 			if err := cfg.Validate(); c.want == "" {
 				assert.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
-	"github.com/servingcert/servingcert/pkg/signer/pace"
+	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 )
 
 // Controller issues certificates. Setup makes it.
@@ -25,7 +25,7 @@ type Controller struct {
 	secrets  *facts.Informer[*signer.SecretFacts]
 	events   events.EventRecorder
 	metrics  *metrics
-	pace     *pace.Pace
+	pace     *ratelimit.Pace
 	roots    roots
 	fanOut   *facts.FanOut
 
@@ -34,7 +34,7 @@ type Controller struct {
 }
 
 // Pace is what was used of Config.Rates, for controllers that take from the same.
-func (c *Controller) Pace() *pace.Pace { return c.pace }
+func (c *Controller) Pace() *ratelimit.Pace { return c.pace }
 
 // Services is the cache of Services, for controllers that depend on them too.
 func (c *Controller) Services() *Services { return c.services }
@@ -57,7 +57,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	result, err := c.decideAndAct(ctx, s)
 	if again := c.requeueAfter(s, unnamed); again > 0 && (result.RequeueAfter == 0 || again < result.RequeueAfter) {
-		result.RequeueAfter, result.Priority = again, new(pace.PriorityRenewal)
+		result.RequeueAfter, result.Priority = again, new(ratelimit.PriorityRenewal)
 	}
 	return result, err
 }

@@ -17,7 +17,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer"
-	"github.com/servingcert/servingcert/pkg/signer/pace"
+	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 )
 
 // notices emits an event on each Service that begins to ask for a certificate in a namespace
@@ -27,14 +27,14 @@ type notices struct {
 	services *Services
 	metadata client.Reader // of opted-in Namespaces
 	events   events.EventRecorder
-	limits   *pace.Notices
+	limits   *ratelimit.Notices
 	clock    func() time.Time
 	delay    time.Duration // from a change to its event
 }
 
 func newNotices(c *Controller) *notices {
 	return &notices{
-		services: c.services, metadata: c.metadata, events: c.events, limits: pace.NewNotices(),
+		services: c.services, metadata: c.metadata, events: c.events, limits: ratelimit.NewNotices(),
 		clock: c.config.Clock, delay: cmp.Or(c.config.NoticeDelay, signer.NoticeDelay),
 	}
 }

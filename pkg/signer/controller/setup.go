@@ -12,7 +12,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/facts/queue"
-	"github.com/servingcert/servingcert/pkg/signer/pace"
+	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 )
 
 // Setup makes the controller and adds it to the manager, whose cache must have
@@ -51,7 +51,7 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 		secrets:  secrets,
 		events:   mgr.GetEventRecorder("servingcert-signer"),
 		metrics:  metrics,
-		pace:     pace.New(cfg.Rates),
+		pace:     ratelimit.New(cfg.Rates),
 		fanOut:   facts.NewFanOut("signer"),
 	}
 	if err := cfg.Registerer.Register(newExpiry(c)); err != nil {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer"
-	"github.com/servingcert/servingcert/pkg/signer/pace"
+	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 )
 
 func enqueue(q facts.Queue, namespace, name string) {
@@ -27,7 +27,7 @@ func (c *Controller) enqueueAsked(q facts.Queue, namespace, name string) {
 	enqueue(q, namespace, name)
 	r := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
 	if c.missing(r) {
-		enqueueAs(q, pace.PriorityMissing, r)
+		enqueueAs(q, ratelimit.PriorityMissing, r)
 	}
 }
 
@@ -143,12 +143,12 @@ func (c *Controller) watchAuthority(ctx context.Context, q facts.Queue) error {
 // first CA that a leader reads is such a change.
 func (c *Controller) enqueueAll(q facts.Queue, requests []reconcile.Request) {
 	for _, r := range requests {
-		priority := pace.PriorityRenewal
+		priority := ratelimit.PriorityRenewal
 		switch {
 		case r.Namespace == c.config.Namespace:
-			priority = pace.PriorityOwn
+			priority = ratelimit.PriorityOwn
 		case c.missing(r):
-			priority = pace.PriorityMissing
+			priority = ratelimit.PriorityMissing
 		}
 		enqueueAs(q, priority, r)
 	}

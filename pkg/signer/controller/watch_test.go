@@ -20,7 +20,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/facts/queue"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
-	"github.com/servingcert/servingcert/pkg/signer/pace"
+	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 )
 
 func TestOwnSecretsAreTheFirstAfterAChangeOfTheCA(t *testing.T) {
@@ -55,7 +55,7 @@ func TestOwnSecretsAreTheFirstAfterAChangeOfTheCA(t *testing.T) {
 // Thousands of Secrets of a namespace whose time has come, or whose CA has changed, do not
 // delay one that a Service or a deletion asks for.
 func TestWhatSomebodyWaitsForComesBeforeRenewals(t *testing.T) {
-	assert.Equal(t, handler.LowPriority, pace.PriorityRenewal)
+	assert.Equal(t, handler.LowPriority, ratelimit.PriorityRenewal)
 	shop := func(name string) reconcile.Request { return requestOf("shop", name) }
 	q := queue.New("", queue.Retries())
 	defer q.ShutDown()

@@ -12,9 +12,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
-	"github.com/servingcert/servingcert/pkg/signer/directory"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
-	"github.com/servingcert/servingcert/pkg/signer/pace"
+	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
+	"github.com/servingcert/servingcert/pkg/signer/serviceindex"
 )
 
 // VerbServe is the verb on services.servingcert.dev that lets a requester have
@@ -45,9 +45,9 @@ type Situation struct {
 	Limits api.Limits
 	// MaxDuration is the longest that this signer lets such a certificate be valid.
 	MaxDuration time.Duration
-	Rates       pace.Rates
+	Rates       ratelimit.Rates
 	// Slot is when the Rates let the certificate be issued, by the Share of the Decision.
-	Slot         pace.Slot
+	Slot         ratelimit.Slot
 	Authority    *pki.Authority // nil exactly if AuthorityErr is not
 	AuthorityErr error
 
@@ -82,7 +82,7 @@ type Decision struct {
 	Sign issue.SigningRequest
 	Key  crypto.PublicKey
 	// Share is what the certificate takes of the Rates, of Approve and of Sign.
-	Share pace.Share
+	Share ratelimit.Share
 	// NextAt is when to look again, zero if only a change can bring anything.
 	NextAt time.Time
 }
@@ -168,7 +168,7 @@ const MaxReviews = 8
 // owners returns the Services to whose domains the names belong, each once.
 func (s Situation) owners(dnsNames []string) (owners []types.NamespacedName) {
 	for _, name := range dnsNames {
-		if owner, ok := directory.ServiceOf(name, s.Limits); ok && !slices.Contains(owners, owner) {
+		if owner, ok := serviceindex.ServiceOf(name, s.Limits); ok && !slices.Contains(owners, owner) {
 			owners = append(owners, owner)
 		}
 	}
@@ -187,12 +187,12 @@ func (s Situation) candidates(owners []types.NamespacedName, missing names) []ty
 		}
 	}
 	for _, name := range missing.dns {
-		if _, ok := directory.ServiceOf(name, s.Limits); !ok {
+		if _, ok := serviceindex.ServiceOf(name, s.Limits); !ok {
 			add(s.Holders[name])
 		}
 	}
 	for _, ip := range missing.ips {
-		add(s.Holders[directory.NameOf(ip)])
+		add(s.Holders[serviceindex.NameOf(ip)])
 	}
 	return all
 }

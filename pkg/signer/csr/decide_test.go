@@ -27,9 +27,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
-	"github.com/servingcert/servingcert/pkg/signer/directory"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
-	"github.com/servingcert/servingcert/pkg/signer/pace"
+	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
+	"github.com/servingcert/servingcert/pkg/signer/serviceindex"
 	"github.com/servingcert/servingcert/test/signertest"
 )
 
@@ -68,7 +68,7 @@ func (s *Situation) ask(data []byte) { s.Request.PEM = data }
 // Services, as the controller does.
 func decide(s Situation) Decision {
 	s.Request.parsed = nil
-	known := directory.New(s.Limits)
+	known := serviceindex.New(s.Limits)
 	for _, svc := range s.Services {
 		known.Change(nil, svc)
 	}
@@ -424,8 +424,8 @@ func TestReviews(t *testing.T) {
 // What has to wait for the limits is neither approved nor signed, and never denied.
 func TestLimits(t *testing.T) {
 	s := approved(t)
-	s.Rates = pace.DefaultRates()
-	s.Slot = pace.Slot{Secret: epoch, Namespace: epoch.Add(90 * time.Second)}
+	s.Rates = ratelimit.DefaultRates()
+	s.Slot = ratelimit.Slot{Secret: epoch, Namespace: epoch.Add(90 * time.Second)}
 	for _, isApproved := range []bool{true, false} {
 		s.Request.Approved = isApproved
 		d := decide(s)
@@ -451,10 +451,10 @@ func TestLimits(t *testing.T) {
 func TestWhoseShare(t *testing.T) {
 	s := approved(t)
 	s.Request.UID = "request"
-	assert.Equal(t, pace.ShareOfPod("request", "shop", "pod"), decide(s).Share)
+	assert.Equal(t, ratelimit.ShareOfPod("request", "shop", "pod"), decide(s).Share)
 	assert.Equal(t, "shop", s.Request.Tenant())
 
-	of := func(change func(s *Situation)) pace.Share {
+	of := func(change func(s *Situation)) ratelimit.Share {
 		next := s
 		request := *s.Request
 		next.Request, next.Grants = &request, map[types.NamespacedName]bool{web: true}

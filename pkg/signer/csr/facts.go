@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/signer/directory"
+	"github.com/servingcert/servingcert/pkg/signer/serviceindex"
 )
 
 // Facts is what is remembered of a CertificateSigningRequest: of one that waits, in whose turn
@@ -62,7 +62,7 @@ func concern(kind byte, texts ...string) Concern {
 func OfService(key types.NamespacedName) Concern { return concern('s', key.Namespace, key.Name) }
 
 // OfName returns the concern about a name that does not say of which Service it is, or an
-// address, as directory.OtherNames returns them.
+// address, as serviceindex.OtherNames returns them.
 func OfName(name string) Concern { return concern('n', name) }
 
 // OfNamespace returns the concern about the label of a namespace.
@@ -71,7 +71,7 @@ func OfNamespace(name string) Concern { return concern('l', name) }
 // ConcernsOf returns what requests may be concerned about that a Service can make right.
 func ConcernsOf(svc *corev1.Service, limits api.Limits) []Concern {
 	concerns := []Concern{OfService(types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name})}
-	for _, name := range directory.OtherNames(svc, limits) {
+	for _, name := range serviceindex.OtherNames(svc, limits) {
 		concerns = append(concerns, OfName(name))
 	}
 	return concerns
@@ -104,12 +104,12 @@ func concernsOf(request []byte, limits api.Limits) string {
 		for _, svc := range services {
 			concerns = append(concerns, OfService(svc), OfNamespace(svc.Namespace))
 		}
-		if _, ok := directory.ServiceOf(name, limits); !ok {
+		if _, ok := serviceindex.ServiceOf(name, limits); !ok {
 			concerns = append(concerns, OfName(name))
 		}
 	}
 	for _, ip := range Addresses(csr) {
-		concerns = append(concerns, OfName(directory.NameOf(ip)))
+		concerns = append(concerns, OfName(serviceindex.NameOf(ip)))
 	}
 	concerns = sorted(concerns, func(a, b Concern) int { return strings.Compare(string(a), string(b)) })
 	if len(concerns) > maxConcerns {
@@ -124,12 +124,12 @@ func concernsOf(request []byte, limits api.Limits) string {
 
 // servicesIn returns the Services of which the name may be, in whichever cluster domain.
 func servicesIn(name string, limits api.Limits) (services []types.NamespacedName) {
-	if svc, ok := directory.ServiceOf(name, limits); ok {
+	if svc, ok := serviceindex.ServiceOf(name, limits); ok {
 		return []types.NamespacedName{svc}
 	}
 	labels := strings.Split(name, ".")
 	for i, label := range labels {
-		if svc, ok := directory.ServiceOf(strings.Join(labels[max(0, i-2):i+1], "."), limits); label == "svc" && ok {
+		if svc, ok := serviceindex.ServiceOf(strings.Join(labels[max(0, i-2):i+1], "."), limits); label == "svc" && ok {
 			services = append(services, svc)
 		}
 	}

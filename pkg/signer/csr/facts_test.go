@@ -18,8 +18,8 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer/directory"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
+	"github.com/servingcert/servingcert/pkg/signer/serviceindex"
 	"github.com/servingcert/servingcert/test/bounded"
 	"github.com/servingcert/servingcert/test/signertest"
 )
@@ -147,7 +147,7 @@ func TestADecisionOfManyNamesCostsLittle(t *testing.T) {
 	const n = 10_000
 	limits := api.DefaultLimits()
 	limits.PermitDNSSuffixes = []api.SuffixRule{{NamespaceGlob: "shop", Suffix: "example.com"}}
-	known := directory.New(limits)
+	known := serviceindex.New(limits)
 	names := make([]string, api.MaxNames)
 	for i := range names {
 		names[i] = fmt.Sprintf("n%d.example.com", i)

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/signer/directory"
+	"github.com/servingcert/servingcert/pkg/signer/serviceindex"
 )
 
 // Scope is of which Services is to be known whether they ask for a certificate, to decide about
@@ -19,7 +19,7 @@ type Scope struct {
 	// Services are those in the names, sorted.
 	Services []types.NamespacedName
 	// Others are the names and addresses that do not say of which Service they are, as
-	// directory.OtherNames returns them.
+	// serviceindex.OtherNames returns them.
 	Others []string
 }
 
@@ -30,14 +30,14 @@ func ScopeOf(r *Request, limits api.Limits) (s Scope) {
 		return Scope{}
 	}
 	for _, name := range a.dnsNames {
-		if owner, ok := directory.ServiceOf(name, limits); ok {
+		if owner, ok := serviceindex.ServiceOf(name, limits); ok {
 			s.Services = append(s.Services, owner)
 		} else {
 			s.Others = append(s.Others, name)
 		}
 	}
 	for _, ip := range a.ips {
-		s.Others = append(s.Others, directory.NameOf(ip))
+		s.Others = append(s.Others, serviceindex.NameOf(ip))
 	}
 	s.Services = sorted(s.Services, func(a, b types.NamespacedName) int {
 		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))

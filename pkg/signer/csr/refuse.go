@@ -9,7 +9,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/signer"
-	"github.com/servingcert/servingcert/pkg/signer/directory"
+	"github.com/servingcert/servingcert/pkg/signer/serviceindex"
 )
 
 // refuse returns why the requester does not get the missing names: Deny if one of them can
@@ -37,7 +37,7 @@ func (s Situation) refuse(missing names) Decision {
 
 // problem returns why the requester does not get a DNS name.
 func (s Situation) problem(name string) Decision {
-	owner, ok := directory.ServiceOf(name, s.Limits)
+	owner, ok := serviceindex.ServiceOf(name, s.Limits)
 	if ok {
 		return s.problemOfService(name, owner)
 	}
@@ -52,7 +52,7 @@ func (s Situation) problemOfIP(ip netip.Addr) Decision {
 	if !s.Limits.PermitClusterIPs {
 		return deny(reasonInvalidName, "IP address %s: not permitted: the signer was started without --permit-cluster-ips, and its CA excludes all IP addresses", ip)
 	}
-	return s.problemOfHolders(ip.String(), s.Holders[directory.NameOf(ip)])
+	return s.problemOfHolders(ip.String(), s.Holders[serviceindex.NameOf(ip)])
 }
 
 // problemOfHolders returns why the requester does not get a name that these Services

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/signer/pace"
+	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 )
 
 // Request is a CertificateSigningRequest as it is decided about. It is read for that: of one
@@ -99,11 +99,11 @@ const maxTenant = 253
 func (r *Request) Tenant() string { return TenantOf(r.Username) }
 
 // share returns what a certificate for what is asked for takes of the limits.
-func (r *Request) share(a asked) pace.Share {
+func (r *Request) share(a asked) ratelimit.Share {
 	if pod, bound := r.Pod(); bound {
-		return pace.ShareOfPod(r.UID, pod.Namespace, pod.UID)
+		return ratelimit.ShareOfPod(r.UID, pod.Namespace, pod.UID)
 	}
-	return pace.ShareOfOther(r.UID, r.Tenant(), a.dnsNames, a.ips)
+	return ratelimit.ShareOfOther(r.UID, r.Tenant(), a.dnsNames, a.ips)
 }
 
 // serviceAccountPrefix is what user names of ServiceAccounts begin with; NAMESPACE:NAME

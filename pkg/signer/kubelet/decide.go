@@ -11,7 +11,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/limit"
-	"github.com/servingcert/servingcert/pkg/signer/pace"
+	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 )
 
 // Situation is everything that a decision about one request depends on.
@@ -25,7 +25,7 @@ type Situation struct {
 	// their name, by it.
 	Others map[string][]string
 	// Slot is when the Rates let the request be approved.
-	Slot pace.Slot
+	Slot ratelimit.Slot
 }
 
 // Verdict is what is done about a request.
@@ -45,7 +45,7 @@ type Decision struct {
 	Reason  string // of the event, the condition and the metric
 	Message string // for people
 	// Share is what the approval takes of the Rates.
-	Share pace.Share
+	Share ratelimit.Share
 	// NextAt is when to look again, zero if there is nothing to look for.
 	NextAt time.Time
 }
@@ -85,8 +85,8 @@ const (
 // Rates returns how often requests are approved: of one node, and of all together. A kubelet asks
 // when it starts without a certificate, when its addresses change, and when the certificate
 // nears its end.
-func Rates() pace.Rates {
-	return pace.Rates{Secret: limit.Limit{Burst: 10, Interval: 5 * time.Minute}, Namespace: limit.Limit{Burst: 1000, Interval: 100 * time.Millisecond}}
+func Rates() ratelimit.Rates {
+	return ratelimit.Rates{Secret: limit.Limit{Burst: 10, Interval: 5 * time.Minute}, Namespace: limit.Limit{Burst: 1000, Interval: 100 * time.Millisecond}}
 }
 
 // Asked returns the names and addresses of the request; none if it is not a kubelet's.
@@ -224,10 +224,10 @@ func (s Situation) isInTurn(Asked) *Decision {
 }
 
 // share returns what an approval takes of the Rates: a token of the node, and one of all nodes.
-func (s Situation) share() pace.Share {
+func (s Situation) share() ratelimit.Share {
 	tenant := TenantOf(s.Node.Name)
-	return pace.Share{
-		Request: pace.RequestName(tenant, s.Request.UID),
+	return ratelimit.Share{
+		Request: ratelimit.RequestName(tenant, s.Request.UID),
 		Subject: types.NamespacedName{Namespace: nodesGroup, Name: tenant},
 		Text:    "node",
 	}

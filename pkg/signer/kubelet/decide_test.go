@@ -22,7 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer/pace"
+	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 )
 
 var now = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
@@ -89,7 +89,7 @@ func TestARightRequestIsApproved(t *testing.T) {
 	s := right(t)
 	d := Decide(s)
 	require.Equal(t, Approve, d.Verdict, d.Message)
-	assert.Equal(t, pace.RequestName(TenantOf("worker-1"), "1"), d.Share.Request)
+	assert.Equal(t, ratelimit.RequestName(TenantOf("worker-1"), "1"), d.Share.Request)
 	assert.Equal(t, certificatesv1.CertificateSigningRequestCondition{
 		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "NodeAddresses",
 		Message: "it asks for names and addresses that its Node reports and that the signer was told nodes have",

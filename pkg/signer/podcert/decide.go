@@ -15,7 +15,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
-	"github.com/servingcert/servingcert/pkg/signer/pace"
+	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 )
 
 // minLifetime is the shortest that the API server lets a certificate be valid
@@ -36,9 +36,9 @@ type Situation struct {
 	Limits   api.Limits
 	// MaxDuration is the longest that this signer lets such a certificate be valid.
 	MaxDuration time.Duration
-	Rates       pace.Rates
+	Rates       ratelimit.Rates
 	// Slot is when the Rates let the certificate be issued, by the Share of the Decision.
-	Slot         pace.Slot
+	Slot         ratelimit.Slot
 	Authority    *pki.Authority // nil exactly if AuthorityErr is not
 	AuthorityErr error
 }
@@ -63,7 +63,7 @@ type Decision struct {
 	Sign issue.SigningRequest
 	Key  crypto.PublicKey
 	// Share is what the certificate takes of the Rates.
-	Share pace.Share
+	Share ratelimit.Share
 	// NextAt is when to look again, zero if only a change can bring anything.
 	NextAt time.Time
 }
@@ -223,7 +223,7 @@ func (s Situation) sign(names api.Wanted) Decision {
 		d.NextAt = s.Now.Add(signer.CARetry)
 		return d
 	}
-	share := pace.ShareOfPod(s.Request.UID, s.Request.Namespace, s.Request.PodUID)
+	share := ratelimit.ShareOfPod(s.Request.UID, s.Request.Namespace, s.Request.PodUID)
 	if until, why, waits := s.Rates.Waits(share, s.Slot, s.Now); waits {
 		d := wait(reasonLimited, "%s", why)
 		d.NextAt = until

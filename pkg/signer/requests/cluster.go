@@ -15,7 +15,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
-	"github.com/servingcert/servingcert/pkg/signer/directory"
+	"github.com/servingcert/servingcert/pkg/signer/serviceindex"
 )
 
 // Cluster reads what decisions about requests depend on. What it returns must not be
@@ -25,7 +25,7 @@ type Cluster struct {
 	live     client.Reader // the API server itself
 	services Services
 	// directory finds those of the services that a request names.
-	directory *directory.Directory
+	directory *serviceindex.Directory
 }
 
 // Services is the cache of Services of the signer's controller.
@@ -39,7 +39,7 @@ type Services interface {
 // NewCluster returns the Cluster of a manager's cache, which must be that of the signer's
 // controller, and of the API server that it was filled from.
 func NewCluster(cache, live client.Reader, services Services, limits api.Limits) *Cluster {
-	c := &Cluster{cache: cache, live: live, services: services, directory: directory.New(limits)}
+	c := &Cluster{cache: cache, live: live, services: services, directory: serviceindex.New(limits)}
 	services.Handle(c.directory.Change)
 	return c
 }
@@ -106,7 +106,7 @@ func (c *Cluster) Asking(keys ...types.NamespacedName) (services []*corev1.Servi
 }
 
 // Selecting returns the Services that ask for a certificate and select the pod: at most
-// directory.MaxSelecting, the oldest; and the oldest one that is too large for that to be known.
+// serviceindex.MaxSelecting, the oldest; and the oldest one that is too large for that to be known.
 func (c *Cluster) Selecting(pod *corev1.Pod) []*corev1.Service {
 	if pod == nil {
 		return nil
@@ -114,7 +114,7 @@ func (c *Cluster) Selecting(pod *corev1.Pod) []*corev1.Service {
 	return c.Asking(append(c.directory.Selecting(pod), c.directory.TooLarge(pod.Namespace)...)...)
 }
 
-// Holding returns of each of the names, which are as directory.OtherNames returns them, so many
+// Holding returns of each of the names, which are as serviceindex.OtherNames returns them, so many
 // Services that ask for it and may have it, the oldest first.
 func (c *Cluster) Holding(ctx context.Context, names []string, most int) (holders map[string][]types.NamespacedName, err error) {
 	type standing struct{ optedIn, terminating bool }

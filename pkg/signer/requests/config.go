@@ -8,7 +8,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
-	"github.com/servingcert/servingcert/pkg/signer/pace"
+	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 )
 
 // Config is everything that a controller of requests needs from outside. Flags that it
@@ -20,8 +20,8 @@ type Config struct {
 	Workers     int
 	// Rates limit how often certificates are issued, and Pace is what was used of them: that
 	// of the signer's controller, so that a namespace has them once, however it asks.
-	Rates pace.Rates
-	Pace  *pace.Pace
+	Rates ratelimit.Rates
+	Pace  *ratelimit.Pace
 	Sign  issue.Sign
 	// Cluster is read. One serves both controllers.
 	Cluster *Cluster

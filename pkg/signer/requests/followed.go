@@ -14,7 +14,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer"
-	"github.com/servingcert/servingcert/pkg/signer/pace"
+	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 )
 
 // Request is what is remembered of a request of either kind.
@@ -34,14 +34,14 @@ type Followed[R Request] struct {
 	requests *facts.Informer[R]
 	events   events.EventRecorder
 	said     sync.Map // types.UID -> what was said last of a request
-	looks    *pace.Looks
+	looks    *ratelimit.Looks
 	metrics  *Metrics
 	fanOut   *facts.FanOut
 }
 
 // NewFollowed returns the requests of an informer, of which nothing was done yet.
 func NewFollowed[R Request](config Config, requests *facts.Informer[R], recorder events.EventRecorder, metrics *Metrics) *Followed[R] {
-	return &Followed[R]{config: config, requests: requests, events: recorder, looks: pace.NewLooks(), metrics: metrics, fanOut: facts.NewFanOut("requests")}
+	return &Followed[R]{config: config, requests: requests, events: recorder, looks: ratelimit.NewLooks(), metrics: metrics, fanOut: facts.NewFanOut("requests")}
 }
 
 // item is the request in the controller's queue: its namespace is the tenant.
@@ -59,7 +59,7 @@ func (f *Followed[R]) Next(key types.NamespacedName) (r R, after time.Duration, 
 	if r == none || !r.IsPending() {
 		return r, 0, false
 	}
-	if slot := f.config.Pace.Slot(pace.RequestName(r.Tenant(), r.GetUID())).At(); slot.After(at) {
+	if slot := f.config.Pace.Slot(ratelimit.RequestName(r.Tenant(), r.GetUID())).At(); slot.After(at) {
 		return r, slot.Sub(at), false
 	}
 	if free := f.looks.At(r.Tenant(), r.GetUID(), at); free.After(at) {
@@ -81,7 +81,7 @@ func (f *Followed[R]) Wrote(ctx context.Context, resourceVersion string) {
 
 // Issued counts a certificate, for which the request has used its Slot.
 func (f *Followed[R]) Issued(r R) {
-	f.config.Pace.Use(pace.RequestName(r.Tenant(), r.GetUID()))
+	f.config.Pace.Use(ratelimit.RequestName(r.Tenant(), r.GetUID()))
 	f.metrics.issued.Inc()
 }
 
@@ -104,5 +104,5 @@ const actionIssue = "Issue"
 func (f *Followed[R]) forget(r R) {
 	f.said.Delete(r.GetUID())
 	f.looks.Forget(r.GetUID())
-	f.config.Pace.Use(pace.RequestName(r.Tenant(), r.GetUID()))
+	f.config.Pace.Use(ratelimit.RequestName(r.Tenant(), r.GetUID()))
 }

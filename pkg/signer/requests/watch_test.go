@@ -15,7 +15,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/facts/queue"
 	"github.com/servingcert/servingcert/pkg/signer/csr"
-	"github.com/servingcert/servingcert/pkg/signer/pace"
+	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 	"github.com/servingcert/servingcert/test/signertest"
 )
 
@@ -37,7 +37,7 @@ func TestRequestsThatComeAndGo(t *testing.T) {
 	pending, answered := requestOf("csr-1"), requestOf("csr-1", certificatesv1.CertificateDenied)
 	for name, after := range map[string]*csr.Facts{"answered": answered, "deleted": nil} {
 		t.Run(name, func(t *testing.T) {
-			used := pace.New(pace.DefaultRates())
+			used := ratelimit.New(ratelimit.DefaultRates())
 			f := NewFollowed[*csr.Facts](Config{Pace: used, Clock: func() time.Time { return signertest.Epoch }}, nil, nil, nil)
 			q := queue.New("", queue.Retries())
 			defer q.ShutDown()
@@ -47,7 +47,7 @@ func TestRequestsThatComeAndGo(t *testing.T) {
 			next, _ := q.Get()
 			assert.Equal(t, reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "shop", Name: "csr-1"}}, next)
 
-			share := pace.ShareOfPod("uid", "shop", "pod")
+			share := ratelimit.ShareOfPod("uid", "shop", "pod")
 			used.ReserveShare(share, signertest.Epoch)
 			f.changed(t.Context(), q, pending, after)
 			assert.Zero(t, used.Slot(share.Request))

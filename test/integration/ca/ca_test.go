@@ -17,11 +17,11 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
-	"github.com/servingcert/servingcert/pkg/ca/controller"
+	cacontroller "github.com/servingcert/servingcert/pkg/ca/controller"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-func started(t *testing.T, change ...func(*controller.Config)) (*signer, objects) {
+func started(t *testing.T, change ...func(*cacontroller.Config)) (*signer, objects) {
 	t.Helper()
 	namespace, cfg := newNamespace(t)
 	s := startSigner(t, namespace, cfg, change...)
@@ -51,7 +51,7 @@ func TestFirstStartCreates(t *testing.T) {
 	assert.Equal(t, authority.Bundle.Hash(), cm.Data[api.CABundleHash])
 	assert.Equal(t, "1", cm.Data[api.CAGeneration])
 	assert.NotContains(t, cm.Data, api.CAProblem)
-	eventuallyEvent(t, o, controller.EventCreated)
+	eventuallyEvent(t, o, cacontroller.EventCreated)
 }
 
 func TestRestartLoadsTheSame(t *testing.T) {
@@ -124,13 +124,13 @@ func TestLostIsNeverMadeAnew(t *testing.T) {
 	assert.True(t, before.Certificate.Equal(after.Certificate))
 	require.NoError(t, again.Ready(nil))
 	o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool { _, ok := cm.Data[api.CAProblem]; return !ok })
-	eventuallyEvent(t, o, controller.EventUsable)
+	eventuallyEvent(t, o, cacontroller.EventUsable)
 	assert.GreaterOrEqual(t, again.changes.Load(), int32(2), "the signer is told of the loss and of its end")
 }
 
 func TestManagedSecretsShowALoss(t *testing.T) {
 	namespace, cfg := newNamespace(t)
-	s := startSigner(t, namespace, cfg, func(c *controller.Config) {
+	s := startSigner(t, namespace, cfg, func(c *cacontroller.Config) {
 		c.ManagedExist = func(context.Context) (bool, error) { return true, nil }
 	})
 	s.eventuallyReason(t, api.CALost)
@@ -140,7 +140,7 @@ func TestManagedSecretsShowALoss(t *testing.T) {
 
 func TestNotKnowingIsNoFirstStart(t *testing.T) {
 	namespace, cfg := newNamespace(t)
-	s := startSigner(t, namespace, cfg, func(c *controller.Config) {
+	s := startSigner(t, namespace, cfg, func(c *cacontroller.Config) {
 		c.ManagedExist = func(context.Context) (bool, error) { return false, errors.New("API server away") }
 	})
 	require.Eventually(t, func() bool { return s.Ready(nil) != nil }, waitFor, tick)
@@ -212,7 +212,7 @@ func TestStatusIsRestored(t *testing.T) {
 	assert.Equal(t, "stays", restored.Annotations["mine"], "a user's annotation stays")
 	assert.Equal(t, "stays", restored.Labels["mine"], "a user's label stays")
 	assert.Equal(t, "servingcert", restored.Labels["app.kubernetes.io/name"])
-	eventuallyEvent(t, o, controller.EventRestored)
+	eventuallyEvent(t, o, cacontroller.EventRestored)
 
 	require.NoError(t, admin.CoreV1().ConfigMaps(o.namespace).Delete(t.Context(), api.CAStatusName, metav1.DeleteOptions{}))
 	restored = o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool { return cm.UID != want.UID })

@@ -13,12 +13,12 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
-	"github.com/servingcert/servingcert/pkg/ca/controller"
+	cacontroller "github.com/servingcert/servingcert/pkg/ca/controller"
 )
 
 func TestClock(t *testing.T) {
 	var wrong atomic.Bool
-	s, o := started(t, func(c *controller.Config) {
+	s, o := started(t, func(c *cacontroller.Config) {
 		c.CheckClock = func() error {
 			if wrong.Load() {
 				return errors.New("the clock is wrong")
@@ -77,7 +77,7 @@ func TestWiderConstraintsStartASuccession(t *testing.T) {
 	before, err := first.Authority()
 	require.NoError(t, err)
 	first.stop(t)
-	second := startSigner(t, o.namespace, plane.AdminConfig(), func(c *controller.Config) {
+	second := startSigner(t, o.namespace, plane.AdminConfig(), func(c *cacontroller.Config) {
 		c.Constraints.PermittedDNS = append(c.Constraints.PermittedDNS, "example.com")
 	})
 	second.eventuallyReason(t, "")
@@ -90,5 +90,5 @@ func TestWiderConstraintsStartASuccession(t *testing.T) {
 	assert.True(t, before.Certificate.Equal(after.Certificate), "a generation that nobody trusts yet signs")
 	assert.Len(t, after.Bundle.Certificates(), 2)
 	assert.False(t, after.Permits("web.example.com"), "the old root does not permit it")
-	eventuallyEvent(t, o, controller.EventPrepared)
+	eventuallyEvent(t, o, cacontroller.EventPrepared)
 }

@@ -21,7 +21,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
-	"github.com/servingcert/servingcert/pkg/ca/controller"
+	cacontroller "github.com/servingcert/servingcert/pkg/ca/controller"
 )
 
 var errInjected = errors.New("injected failure")
@@ -115,7 +115,7 @@ func TestDeathAtEveryWriteOfASuccession(t *testing.T) {
 		for _, replyLost := range []bool{false, true} {
 			t.Run(fmt.Sprintf("write %d, reply lost: %v", write, replyLost), func(t *testing.T) {
 				t.Parallel()
-				soak := func(c *controller.Config) { c.Soak = 200 * time.Millisecond }
+				soak := func(c *cacontroller.Config) { c.Soak = 200 * time.Millisecond }
 				first, o := started(t, soak)
 				before, err := first.Authority()
 				require.NoError(t, err)

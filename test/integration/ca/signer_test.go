@@ -20,11 +20,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	ctrlmetricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
-	"github.com/servingcert/servingcert/pkg/ca/controller"
+	cacontroller "github.com/servingcert/servingcert/pkg/ca/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -70,7 +70,7 @@ func newNamespace(t *testing.T) (namespace string, signer *rest.Config) {
 
 // signer is one running process as far as pkg/ca is concerned.
 type signer struct {
-	*controller.Controller
+	*cacontroller.Controller
 	changes atomic.Int32
 	log     *harness.Log
 	clock   harness.Clock
@@ -81,17 +81,17 @@ type signer struct {
 }
 
 // startSigner runs a controller until stop or the end of the test.
-func startSigner(t *testing.T, namespace string, cfg *rest.Config, change ...func(*controller.Config)) *signer {
+func startSigner(t *testing.T, namespace string, cfg *rest.Config, change ...func(*cacontroller.Config)) *signer {
 	t.Helper()
 	return startSignerThrough(t, interceptor.Funcs{}, namespace, cfg, change...)
 }
 
 // startSignerThrough has the signer's writes pass through funcs.
-func startSignerThrough(t *testing.T, funcs interceptor.Funcs, namespace string, cfg *rest.Config, change ...func(*controller.Config)) *signer {
+func startSignerThrough(t *testing.T, funcs interceptor.Funcs, namespace string, cfg *rest.Config, change ...func(*cacontroller.Config)) *signer {
 	t.Helper()
 	s := &signer{log: &harness.Log{}, done: make(chan error, 1)}
 	limits := api.DefaultLimits()
-	config := controller.Config{
+	config := cacontroller.Config{
 		Namespace:    namespace,
 		Parameters:   ca.Parameters{MaxDuration: limits.MaxDuration, Constraints: limits.Constraints(), Domain: limits.ClusterDomain},
 		Clock:        s.clock.Now,
@@ -103,7 +103,7 @@ func startSignerThrough(t *testing.T, funcs interceptor.Funcs, namespace string,
 	}
 	mgr := newManager(t, cfg, s.log, funcs)
 	var err error
-	s.Controller, err = controller.Setup(mgr, config)
+	s.Controller, err = cacontroller.Setup(mgr, config)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	s.cancel = cancel
@@ -121,7 +121,7 @@ func newManager(t *testing.T, cfg *rest.Config, log *harness.Log, funcs intercep
 	t.Helper()
 	yes := true
 	mgr, err := ctrl.NewManager(rest.CopyConfig(cfg), manager.Options{
-		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Metrics:    ctrlmetricsserver.Options{BindAddress: "0"},
 		Logger:     logr.FromSlogHandler(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Controller: config.Controller{SkipNameValidation: &yes},
 		NewClient: func(cfg *rest.Config, options client.Options) (client.Client, error) {

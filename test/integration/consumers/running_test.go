@@ -13,11 +13,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	ctrlmetricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/servingcert/servingcert/pkg/rotator"
-	"github.com/servingcert/servingcert/pkg/rotator/missed"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/rotator/uninjected"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -33,7 +33,7 @@ func startRotator(t testing.TB, changes ...func(*rotator.Config)) *running {
 	r := &running{registry: prometheus.NewRegistry()}
 	cfg := rotator.DefaultConfig()
 	cfg.Cluster.Now, cfg.Cluster.Metrics = time.Now, r.registry
-	cfg.Missed.Choose = func(pods.Template, bool, []*corev1.Service) missed.Choice { return missed.Choice{} }
+	cfg.Missed.Choose = func(pods.Template, bool, []*corev1.Service) uninjected.Choice { return uninjected.Choice{} }
 	cfg.Cluster.Delay, cfg.Probe.Timeout = 20*time.Millisecond, time.Minute
 	cfg.Probe.PodCIDRs = []string{"127.0.0.0/8", "::1/128"} // pods are listeners on loopback here
 	cfg.Serving.Pause, cfg.Serving.PropagationTime, cfg.Serving.Interval = 100*time.Millisecond, 2*time.Second, 3*time.Second
@@ -43,7 +43,7 @@ func startRotator(t testing.TB, changes ...func(*rotator.Config)) *running {
 	scheme := runtime.NewScheme()
 	require.NoError(t, rotator.AddToScheme(scheme))
 	mgr, err := ctrl.NewManager(account, ctrl.Options{
-		Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"},
+		Scheme: scheme, Metrics: ctrlmetricsserver.Options{BindAddress: "0"},
 		LeaderElection: true, LeaderElectionID: "servingcert-rotator", LeaderElectionNamespace: system, LeaderElectionReleaseOnCancel: true,
 	})
 	require.NoError(t, err)

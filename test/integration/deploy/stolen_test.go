@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	appsv1 "k8s.io/api/apps/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -118,12 +118,12 @@ var (
 	}
 	caSecret = &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.DefaultNamespace, Name: api.CASecretName}}
 	account  = &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: api.DefaultNamespace, Name: "servingcert-signer"}}
-	policy   = &admissionv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "servingcert-signer-secrets"}}
+	policy   = &admissionregistrationv1.ValidatingAdmissionPolicy{ObjectMeta: metav1.ObjectMeta{Name: "servingcert-signer-secrets"}}
 	forever  = &authenticationv1.TokenRequest{}
 )
 
 // forSecrets is a webhook that would see every Secret that is written.
-var forSecrets = &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "stolen"}}
+var forSecrets = &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "stolen"}}
 
 // toAnybody are the attempts that are the same for all.
 func toAnybody(v victim, name string) []attempt {
@@ -145,7 +145,7 @@ func TestWhatAStolenRotatorCannotDo(t *testing.T) {
 	v := newVictim(t)
 	refuses(t, "servingcert-rotator", append(toAnybody(v, "servingcert-rotator"), []attempt{
 		{"change our webhook", merge(ourWebhook(), `{"webhooks":[]}`), `cannot patch resource "mutatingwebhookconfigurations"`},
-		{"see webhooks", list(&admissionv1.MutatingWebhookConfigurationList{}), `cannot list resource "mutatingwebhookconfigurations"`},
+		{"see webhooks", list(&admissionregistrationv1.MutatingWebhookConfigurationList{}), `cannot list resource "mutatingwebhookconfigurations"`},
 		{"change an APIService", merge(v.apiService, `{"spec":{"caBundle":"bmV3"}}`), `cannot patch resource "apiservices"`},
 		{"change a CRD", merge(v.crd, `{"spec":{"conversion":null}}`), `cannot patch resource "customresourcedefinitions"`},
 		{"write the bundle", merge(bundleOf(v.pod.Namespace), `{"data":{"ca.crt":"mine"}}`), `cannot patch resource "configmaps"`},
@@ -288,8 +288,8 @@ func TestWhatStolenComponentsCanDo(t *testing.T) {
 	require.NoError(t, trust.Patch(t.Context(), ourWebhook(), client.RawPatch(types.JSONPatchType, []byte(rules)), client.DryRunAll))
 }
 
-func ourWebhook() *admissionv1.MutatingWebhookConfiguration {
-	return &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "servingcert"}}
+func ourWebhook() *admissionregistrationv1.MutatingWebhookConfiguration {
+	return &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "servingcert"}}
 }
 
 func ourConfigMap(name string) *corev1.ConfigMap {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -253,9 +253,9 @@ func fewRights(t *testing.T) {
 	assert.Equal(t, 2, r.code, r.err)
 }
 
-func configuration(t *testing.T) *admissionv1.MutatingWebhookConfiguration {
+func configuration(t *testing.T) *admissionregistrationv1.MutatingWebhookConfiguration {
 	t.Helper()
-	config := &admissionv1.MutatingWebhookConfiguration{}
+	config := &admissionregistrationv1.MutatingWebhookConfiguration{}
 	require.NoError(t, admin.Get(t.Context(), client.ObjectKey{Name: "servingcert"}, config))
 	return config
 }

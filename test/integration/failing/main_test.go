@@ -19,12 +19,12 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	ctrlmetricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator"
-	"github.com/servingcert/servingcert/pkg/rotator/missed"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/rotator/uninjected"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -47,11 +47,11 @@ func startRotator(t *testing.T) (registry *prometheus.Registry, stop func()) {
 	registry = prometheus.NewRegistry()
 	cfg := rotator.DefaultConfig()
 	cfg.Cluster.Now, cfg.Cluster.Metrics, cfg.Cluster.Delay = time.Now, registry, 20*time.Millisecond
-	cfg.Missed.Choose = func(pods.Template, bool, []*corev1.Service) missed.Choice { return missed.Choice{} }
+	cfg.Missed.Choose = func(pods.Template, bool, []*corev1.Service) uninjected.Choice { return uninjected.Choice{} }
 	cfg.Serving.Verify = false // nobody listens here
 	scheme := runtime.NewScheme()
 	require.NoError(t, rotator.AddToScheme(scheme))
-	mgr, err := ctrl.NewManager(account, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}})
+	mgr, err := ctrl.NewManager(account, ctrl.Options{Scheme: scheme, Metrics: ctrlmetricsserver.Options{BindAddress: "0"}})
 	require.NoError(t, err)
 	require.NoError(t, rotator.Setup(mgr, cfg))
 	ctx, cancel := context.WithCancel(context.Background())

@@ -4,7 +4,7 @@ import (
 	"context"
 	"encoding/json"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
+	evanphx "github.com/evanphx/json-patch/v5"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -37,7 +37,7 @@ func (p place) made(name string, changes ...func(*corev1.Pod)) *corev1.Pod {
 	require.NoError(p.t, err)
 	patch, err := changed.JSON()
 	require.NoError(p.t, err)
-	decoded, err := jsonpatch.DecodePatch(patch)
+	decoded, err := evanphx.DecodePatch(patch)
 	require.NoError(p.t, err)
 	document, err := json.Marshal(pod)
 	require.NoError(p.t, err)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
-	missed "github.com/servingcert/servingcert/pkg/rotator/missed/controller"
+	uninjectedcontroller "github.com/servingcert/servingcert/pkg/rotator/uninjected/controller"
 )
 
 // hasFlags waits until all of the scheduler's pods have the two flags, or none.
@@ -64,12 +64,12 @@ func TestTheKubeSchedulerScene(t *testing.T) {
 			return err
 		}
 		for _, e := range list.Items {
-			if e.Reason == missed.EventMissed {
+			if e.Reason == uninjectedcontroller.EventMissed {
 				told = e
 				return nil
 			}
 		}
-		return fmt.Errorf("no event %s among %d", missed.EventMissed, len(list.Items))
+		return fmt.Errorf("no event %s among %d", uninjectedcontroller.EventMissed, len(list.Items))
 	})
 	assert.Equal(t, "Deployment kube-scheduler", told.Regarding.Kind+" "+told.Regarding.Name)
 	assert.Contains(t, told.Note, "2 pods (kube-scheduler-")

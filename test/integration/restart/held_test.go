@@ -25,7 +25,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator"
 	restartpolicy "github.com/servingcert/servingcert/pkg/rotator/restart"
-	restart "github.com/servingcert/servingcert/pkg/rotator/restart/controller"
+	restartcontroller "github.com/servingcert/servingcert/pkg/rotator/restart/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -81,15 +81,15 @@ func TestADisruptionBudget(t *testing.T) {
 	p.current("web")
 	p.rotate("web")
 	p.held(registry, "DisruptionBudget")
-	e := p.told(restart.EventRestartHeld, "web")
+	e := p.told(restartcontroller.EventRestartHeld, "web")
 	assert.Equal(t, corev1.EventTypeWarning, e.Type)
 	assert.Contains(t, e.Note, "not restarted: PodDisruptionBudget keep allows no disruption now (2 of 2 pods healthy, 2 needed); it will be restarted when that has changed")
 	assert.Empty(t, restartedAt(t, web))
 	change(t, budget, func() { budget.Spec.MinAvailable = &one })
 	p.current("web")
 	assert.NotEmpty(t, restartedAt(t, web))
-	assert.Len(t, p.events(restart.EventRestartHeld, "web"), 1)
-	assert.Nil(t, p.events(restart.EventRestartHeld, "web")[0].Series, "told once")
+	assert.Len(t, p.events(restartcontroller.EventRestartHeld, "web"), 1)
+	assert.Nil(t, p.events(restartcontroller.EventRestartHeld, "web")[0].Series, "told once")
 }
 
 func TestAPausedDeployment(t *testing.T) {
@@ -100,7 +100,7 @@ func TestAPausedDeployment(t *testing.T) {
 	change(t, web, func() { web.Spec.Paused = true })
 	p.rotate("web")
 	p.held(registry, "Paused")
-	assert.Contains(t, p.told(restart.EventRestartHeld, "web").Note, "it is paused; kubectl rollout resume continues it")
+	assert.Contains(t, p.told(restartcontroller.EventRestartHeld, "web").Note, "it is paused; kubectl rollout resume continues it")
 	assert.Empty(t, restartedAt(t, web))
 	change(t, web, func() { web.Spec.Paused = false })
 	p.current("web")
@@ -145,7 +145,7 @@ func TestWhatAPersonHasToDo(t *testing.T) {
 		"sets":    "not restarted: restarting a ReplicaSet is not supported; delete its pods one by one",
 		"by-hand": "not restarted: its update strategy leaves old pods running; delete those pods one by one: kubectl delete pod by-hand-0 -n " + p.name,
 	} {
-		e := p.told(restart.EventRestartNotPossible, name)
+		e := p.told(restartcontroller.EventRestartNotPossible, name)
 		assert.Contains(t, e.Note, want)
 		pods := p.pods(name)
 		require.Len(t, pods, 1)
@@ -172,13 +172,13 @@ func TestAStuckRollout(t *testing.T) {
 	change(t, a, func() { none := int32(1<<31 - 1); a.Spec.ProgressDeadlineSeconds = &none })
 	node.breakDown(p.name, true)
 	p.rotate("a")
-	p.told(restart.EventRestarted, "a")
+	p.told(restartcontroller.EventRestarted, "a")
 	p.rotate("b")
 	other.rotate("web")
-	e := p.told(restart.EventRestartStuck, "a")
+	e := p.told(restartcontroller.EventRestartStuck, "a")
 	assert.Contains(t, e.Note, "until it is, no other workload of namespace "+p.name+" is restarted: kubectl rollout status deployment/a -n "+p.name)
 	p.held(registry, "BehindStuck")
-	assert.Contains(t, p.told(restart.EventRestartHeld, "b").Note, "Deployment a of its namespace was restarted, and its rollout is not progressing")
+	assert.Contains(t, p.told(restartcontroller.EventRestartHeld, "b").Note, "Deployment a of its namespace was restarted, and its rollout is not progressing")
 	harness.Eventually(t, func() error { // what the Deployment's controller says late is progress, for a while
 		if n, _ := metric(t, registry, "servingcert_restarts_stuck", p.name); n != 1 {
 			return fmt.Errorf("%v workloads are stuck, want 1", n)
@@ -191,7 +191,7 @@ func TestAStuckRollout(t *testing.T) {
 	node.breakDown(p.name, false)
 	p.current("a", "b")
 	assert.NotEmpty(t, restartedAt(t, b))
-	assert.Len(t, p.events(restart.EventRestartStuck, "a"), 1)
+	assert.Len(t, p.events(restartcontroller.EventRestartStuck, "a"), 1)
 }
 
 // A leader that dies in the middle of a rollout is followed by one that waits for
@@ -209,7 +209,7 @@ func TestALeaderDies(t *testing.T) {
 		node.breakDown(q.name, true)
 	}
 	p.rotate("a")
-	p.told(restart.EventRestarted, "a")
+	p.told(restartcontroller.EventRestarted, "a")
 	at := restartedAt(t, all[0])
 	stop()
 	harness.Eventually(t, func() error { // nothing of it is stale, and it rolls
@@ -245,10 +245,10 @@ func TestTakenBack(t *testing.T) {
 	p.current("web")
 	node.breakDown(p.name, true)
 	p.rotate("web")
-	p.told(restart.EventRestarted, "web")
+	p.told(restartcontroller.EventRestarted, "web")
 	change(t, web, func() { delete(web.Spec.Template.Annotations, restartpolicy.AnnotationRestartedAt) })
 	p.held(registry, "Undone")
-	assert.Contains(t, p.told(restart.EventRestartHeld, "web").Note, "whatever does that must leave the annotation alone")
+	assert.Contains(t, p.told(restartcontroller.EventRestartHeld, "web").Note, "whatever does that must leave the annotation alone")
 	assert.Empty(t, restartedAt(t, web))
 	node.breakDown(p.name, false)
 	p.rotate("web") // for the next certificate it is tried again
@@ -287,11 +287,11 @@ func TestNoRight(t *testing.T) {
 	p.mayNotGet(web)
 	p.rotate("web")
 	p.held(registry, "Forbidden")
-	assert.Contains(t, p.told(restart.EventRestartHeld, "web").Note, `cannot get resource "deployments"`)
+	assert.Contains(t, p.told(restartcontroller.EventRestartHeld, "web").Note, `cannot get resource "deployments"`)
 	without("patch")
 	p.held(registry, "Refused")
 	harness.Eventually(t, func() error {
-		for _, e := range p.events(restart.EventRestartHeld, "web") {
+		for _, e := range p.events(restartcontroller.EventRestartHeld, "web") {
 			if strings.Contains(e.Note, `cannot patch resource "deployments"`) {
 				return nil
 			}

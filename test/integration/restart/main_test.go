@@ -21,13 +21,13 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	ctrlmetricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator"
-	"github.com/servingcert/servingcert/pkg/rotator/missed"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/rotator/uninjected"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -71,12 +71,12 @@ func startRotator(t *testing.T, change func(*rotator.Config)) (registry *prometh
 	t.Helper()
 	scheme := runtime.NewScheme()
 	require.NoError(t, rotator.AddToScheme(scheme))
-	mgr, err := ctrl.NewManager(account, ctrl.Options{Scheme: scheme, Metrics: metricsserver.Options{BindAddress: "0"}})
+	mgr, err := ctrl.NewManager(account, ctrl.Options{Scheme: scheme, Metrics: ctrlmetricsserver.Options{BindAddress: "0"}})
 	require.NoError(t, err)
 	registry = prometheus.NewRegistry()
 	cfg := rotator.DefaultConfig()
 	cfg.Cluster.Now, cfg.Cluster.Metrics, cfg.Cluster.Delay = time.Now, registry, 20*time.Millisecond
-	cfg.Missed.Choose = func(pods.Template, bool, []*corev1.Service) missed.Choice { return missed.Choice{} }
+	cfg.Missed.Choose = func(pods.Template, bool, []*corev1.Service) uninjected.Choice { return uninjected.Choice{} }
 	cfg.Probe.PodCIDRs = []string{"127.0.0.0/8"} // pods are listeners on loopback here
 	cfg.Serving.PropagationTime, cfg.Serving.Interval, cfg.Serving.Pause = time.Second, time.Second, 50*time.Millisecond
 	cfg.Missed.Patience, cfg.Restart.Patience = 500*time.Millisecond, 500*time.Millisecond

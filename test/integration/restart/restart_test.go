@@ -15,7 +15,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator"
 	restartpolicy "github.com/servingcert/servingcert/pkg/rotator/restart"
-	restart "github.com/servingcert/servingcert/pkg/rotator/restart/controller"
+	restartcontroller "github.com/servingcert/servingcert/pkg/rotator/restart/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -73,7 +73,7 @@ func TestEachKindIsRestartedOnce(t *testing.T) {
 		for _, pod := range p.pods(name) {
 			assert.False(t, before[name][string(pod.UID)], "%s is as old as the old certificate", pod.Name)
 		}
-		e := p.told(restart.EventRestarted, name)
+		e := p.told(restartcontroller.EventRestarted, name)
 		assert.Equal(t, corev1.EventTypeNormal, e.Type)
 		assert.Equal(t, w.GetUID(), e.Regarding.UID)
 		assert.Equal(t, "Service", e.Related.Kind)
@@ -116,7 +116,7 @@ func TestWhoDoesNotAskIsLeftAlone(t *testing.T) {
 	p.serving("reloads", metav1.ConditionFalse, "Stale")
 	p.serving("nothing", metav1.ConditionFalse, "Stale")
 	p.rotate("asks") // later than both
-	p.told(restart.EventRestarted, "asks")
+	p.told(restartcontroller.EventRestarted, "asks")
 	p.current("asks")
 	assert.NotEmpty(t, restartedAt(t, asks))
 	assert.Empty(t, restartedAt(t, reloads))
@@ -154,7 +154,7 @@ func TestAPersonWasFaster(t *testing.T) {
 	assert.Equal(t, at, restartedAt(t, web))
 	n, _ := metric(t, registry, "servingcert_restarts_total")
 	assert.Zero(t, n)
-	assert.Empty(t, p.events(restart.EventRestarted, ""))
+	assert.Empty(t, p.events(restartcontroller.EventRestarted, ""))
 }
 
 // A tool that applies its manifest again, as those of GitOps do, leaves the
@@ -177,7 +177,7 @@ func TestAppliedAgain(t *testing.T) {
 	startRotator(t, nil)
 	p.current("web")
 	p.rotate("web")
-	p.told(restart.EventRestarted, "web")
+	p.told(restartcontroller.EventRestarted, "web")
 	p.current("web")
 	web := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: p.name, Name: "web"}}
 	at := restartedAt(t, web)
@@ -232,7 +232,7 @@ func TestOneOfANamespaceAfterTheOther(t *testing.T) {
 	node.breakDown(p.name, false)
 	p.current(names...)
 	assert.Equal(t, 3, restarted())
-	assert.Empty(t, p.events(restart.EventRestartHeld, ""), "to wait is no news")
+	assert.Empty(t, p.events(restartcontroller.EventRestartHeld, ""), "to wait is no news")
 }
 
 // --max-restarts holds over all namespaces.

@@ -21,7 +21,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	missedcontroller "github.com/servingcert/servingcert/pkg/rotator/missed/controller"
+	uninjectedcontroller "github.com/servingcert/servingcert/pkg/rotator/uninjected/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -233,7 +233,7 @@ func TestWhatTheWebhookNoted(t *testing.T) {
 	d := deployment(t, ns, "web", 3) // no container declares that port
 	hasPods(t, ns, 3, 0)
 	notes := func() (all []eventsv1.Event) {
-		return slices.DeleteFunc(allEvents(t, ns), func(e eventsv1.Event) bool { return e.Reason != missedcontroller.EventNoted })
+		return slices.DeleteFunc(allEvents(t, ns), func(e eventsv1.Event) bool { return e.Reason != uninjectedcontroller.EventNoted })
 	}
 	harness.Eventually(t, func() error {
 		if len(notes()) == 0 {

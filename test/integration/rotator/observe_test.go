@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	missedcontroller "github.com/servingcert/servingcert/pkg/rotator/missed/controller"
+	uninjectedcontroller "github.com/servingcert/servingcert/pkg/rotator/uninjected/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -77,7 +77,7 @@ func events(t *testing.T, namespace string) []eventsv1.Event {
 	t.Helper()
 	var out []eventsv1.Event
 	for _, e := range allEvents(t, namespace) {
-		if e.Reason == missedcontroller.EventMissed {
+		if e.Reason == uninjectedcontroller.EventMissed {
 			out = append(out, e)
 		}
 	}

@@ -16,7 +16,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer/controller"
+	signercontroller "github.com/servingcert/servingcert/pkg/signer/controller"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -37,7 +37,7 @@ func (h *held) set(ca *pki.Authority) {
 const heldWorkers = 4
 
 // startUnder runs a signer in this process under a CA of the test's.
-func startUnder(t *testing.T, h *held, sign issue.Sign, limits api.Limits, wrap func(http.RoundTripper) http.RoundTripper) (*running, *controller.Controller) {
+func startUnder(t *testing.T, h *held, sign issue.Sign, limits api.Limits, wrap func(http.RoundTripper) http.RoundTripper) (*running, *signercontroller.Controller) {
 	t.Helper()
 	cfg := plane.AdminConfig()
 	if wrap != nil {
@@ -47,14 +47,14 @@ func startUnder(t *testing.T, h *held, sign issue.Sign, limits api.Limits, wrap 
 }
 
 // startAs runs such a signer as the user of cfg.
-func startAs(t *testing.T, cfg *rest.Config, h *held, sign issue.Sign, limits api.Limits) (*running, *controller.Controller) {
+func startAs(t *testing.T, cfg *rest.Config, h *held, sign issue.Sign, limits api.Limits) (*running, *signercontroller.Controller) {
 	t.Helper()
 	d := newDeployment(t)
 	r := &running{deployment: d, log: &harness.Log{}, clock: &harness.Clock{}, registry: prometheus.NewRegistry()}
 	mgr, err := newManager(cfg, d, r.log, false)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
-	issuer, err := controller.Setup(mgr, controller.Config{
+	issuer, err := signercontroller.Setup(mgr, signercontroller.Config{
 		Instance: d.instance, Limits: limits, Workers: heldWorkers, Sign: sign,
 		Authority:        func() (*pki.Authority, error) { return h.ca.Load(), nil },
 		AuthorityChanged: h.changed, Clock: r.clock.Now, Registerer: r.registry,

@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/config"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	ctrlmetricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
@@ -29,7 +29,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/pkg/signer/cfssl"
-	"github.com/servingcert/servingcert/pkg/signer/controller"
+	signercontroller "github.com/servingcert/servingcert/pkg/signer/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -114,7 +114,7 @@ func here(d deployment, o options) (*running, error) {
 		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	config := controller.Config{
+	config := signercontroller.Config{
 		Instance: d.instance, OpenShift: o.openShift, Limits: limits, Workers: 4, Sign: sign,
 		Authority:        func() (*pki.Authority, error) { return authority.Authority() },
 		AuthorityChanged: changed, Clock: o.clock.Now, Registerer: r.registry,
@@ -125,7 +125,7 @@ func here(d deployment, o options) (*running, error) {
 	if o.notices {
 		config.NoticeDelay = harness.Tick
 	}
-	_, err = controller.Setup(mgr, config)
+	_, err = signercontroller.Setup(mgr, config)
 	if err != nil {
 		cancel()
 		return nil, err
@@ -137,14 +137,14 @@ func here(d deployment, o options) (*running, error) {
 }
 
 func newManager(cfg *rest.Config, d deployment, log io.Writer, openShift bool) (ctrl.Manager, error) {
-	cacheOptions, err := controller.Config{Instance: d.instance, OpenShift: openShift}.CacheOptions()
+	cacheOptions, err := signercontroller.Config{Instance: d.instance, OpenShift: openShift}.CacheOptions()
 	if err != nil {
 		return nil, err
 	}
 	yes := true
 	return ctrl.NewManager(cfg, ctrl.Options{
 		Cache:      cacheOptions,
-		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Metrics:    ctrlmetricsserver.Options{BindAddress: "0"},
 		Logger:     logr.FromSlogHandler(slog.NewTextHandler(log, &slog.HandlerOptions{Level: slog.LevelDebug})),
 		Controller: config.Controller{SkipNameValidation: &yes},
 	})

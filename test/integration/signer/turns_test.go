@@ -19,7 +19,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/cfssl"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
-	"github.com/servingcert/servingcert/pkg/signer/pace"
+	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -109,5 +109,5 @@ func TestNobodyWaitsBehindRenewals(t *testing.T) {
 	result, err := issuer.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: ns, Name: "new-tls"}})
 	require.NoError(t, err)
 	assert.Positive(t, result.RequeueAfter)
-	assert.Equal(t, new(pace.PriorityRenewal), result.Priority)
+	assert.Equal(t, new(ratelimit.PriorityRenewal), result.Priority)
 }

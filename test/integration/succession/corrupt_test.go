@@ -17,7 +17,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
-	"github.com/servingcert/servingcert/pkg/ca/controller"
+	cacontroller "github.com/servingcert/servingcert/pkg/ca/controller"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -91,7 +91,7 @@ func corruptEach(t *scene, tr *traffic, phase, want string) {
 		issued(t, asks)
 	}
 	requireSaid(t, api.CACorrupt)
-	requireSaid(t, controller.EventUsable)
+	requireSaid(t, cacontroller.EventUsable)
 }
 
 // leaves are the certificates of the shop.

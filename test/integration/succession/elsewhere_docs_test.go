@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
+	evanphx "github.com/evanphx/json-patch/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -79,7 +79,7 @@ func patched(t *scene, name, patch string) *unstructured.Unstructured {
 		}
 		operations, err := yaml.YAMLToJSON([]byte(patch))
 		require.NoError(t, err)
-		decoded, err := jsonpatch.DecodePatch(operations)
+		decoded, err := evanphx.DecodePatch(operations)
 		require.NoError(t, err)
 		before, err := object.MarshalJSON()
 		require.NoError(t, err)

@@ -20,7 +20,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
-	"github.com/servingcert/servingcert/pkg/ca/controller"
+	cacontroller "github.com/servingcert/servingcert/pkg/ca/controller"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -132,7 +132,7 @@ func TestImport(test *testing.T) {
 	bring(t, issuing.forImport(t, traditional))
 	done := signedBy(t, "2")
 	assert.Equal(t, 2, strings.Count(done.Data[api.BundleKey], "BEGIN CERTIFICATE"))
-	for _, step := range []string{controller.EventPrepared, controller.EventTrusted, controller.EventPromoted} {
+	for _, step := range []string{cacontroller.EventPrepared, cacontroller.EventTrusted, cacontroller.EventPromoted} {
 		requireSaid(t, step)
 	}
 	for i := range services {

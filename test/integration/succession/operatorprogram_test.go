@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/conversion"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	ctrlmetricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 	"sigs.k8s.io/controller-runtime/pkg/webhook"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 )
@@ -43,7 +43,7 @@ func runOperator(address string) error {
 		func(c *tls.Config) { c.NextProtos = []string{"http/1.1"} }, // kubebuilder's --enable-http2=false
 	}})
 	mgr, err := ctrl.NewManager(&rest.Config{Host: "https://127.0.0.1:1"}, ctrl.Options{ // it calls no API server
-		Scheme: scheme, WebhookServer: onceServer{server}, Metrics: metricsserver.Options{BindAddress: "0"}, MapperProvider: noMapper,
+		Scheme: scheme, WebhookServer: onceServer{server}, Metrics: ctrlmetricsserver.Options{BindAddress: "0"}, MapperProvider: noMapper,
 	})
 	if err != nil {
 		return err

@@ -22,7 +22,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/config"
-	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	ctrlmetricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
@@ -119,7 +119,7 @@ func (w *timed) manager(t *scene, log *harness.Log) ctrl.Manager {
 	anyName := true
 	mgr, err := ctrl.NewManager(t.plane.AdminConfig(), ctrl.Options{
 		Scheme: scheme, Cache: cacheOptions,
-		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Metrics:    ctrlmetricsserver.Options{BindAddress: "0"},
 		Logger:     logr.FromSlogHandler(slog.NewTextHandler(log, nil)),
 		Controller: config.Controller{SkipNameValidation: &anyName},
 	})

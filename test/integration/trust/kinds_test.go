@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -108,15 +108,15 @@ metadata: {namespace: default, name: kind, annotations: {servingcert.dev/inject-
 `)),
 		caBundleCase("MutatingWebhookConfiguration", "mutatingwebhookconfigurations",
 			asking.Replace(strings.ReplaceAll(manifest, "name: gitops", "name: mutating")),
-			func() client.Object { return &admissionv1.MutatingWebhookConfiguration{} },
+			func() client.Object { return &admissionregistrationv1.MutatingWebhookConfiguration{} },
 			func(o client.Object) *[]byte {
-				return &o.(*admissionv1.MutatingWebhookConfiguration).Webhooks[0].ClientConfig.CABundle
+				return &o.(*admissionregistrationv1.MutatingWebhookConfiguration).Webhooks[0].ClientConfig.CABundle
 			}),
 		caBundleCase("ValidatingWebhookConfiguration", "validatingwebhookconfigurations",
 			asking.Replace(strings.NewReplacer("MutatingWebhook", "ValidatingWebhook", "name: gitops", "name: validating").Replace(manifest)),
-			func() client.Object { return &admissionv1.ValidatingWebhookConfiguration{} },
+			func() client.Object { return &admissionregistrationv1.ValidatingWebhookConfiguration{} },
 			func(o client.Object) *[]byte {
-				return &o.(*admissionv1.ValidatingWebhookConfiguration).Webhooks[0].ClientConfig.CABundle
+				return &o.(*admissionregistrationv1.ValidatingWebhookConfiguration).Webhooks[0].ClientConfig.CABundle
 			}),
 		caBundleCase("APIService", "apiservices", asking.Replace(apiServiceManifest),
 			func() client.Object { return &apiregistrationv1.APIService{} },

@@ -6,7 +6,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -102,7 +102,7 @@ func TestStatusFollowsTargets(t *testing.T) {
 	config := mutating("follows", byService("a"))
 	create(t, config)
 	status(t, map[string]string{api.TrustTargets: "2", api.TrustHolding: "2"})
-	change(t, config, func(c *admissionv1.MutatingWebhookConfiguration) { c.Annotations = nil })
+	change(t, config, func(c *admissionregistrationv1.MutatingWebhookConfiguration) { c.Annotations = nil })
 	status(t, map[string]string{api.TrustTargets: "1", api.TrustHolding: "1"})
 	remove(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}})
 	status(t, map[string]string{api.TrustTargets: "0", api.TrustHolding: "0"})

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
@@ -26,33 +26,33 @@ func annotation() map[string]string {
 }
 
 // webhookEntry is a webhook that is never called: no namespace has its label.
-func webhookEntry(name string, config admissionv1.WebhookClientConfig) admissionv1.MutatingWebhook {
-	none, ignore := admissionv1.SideEffectClassNone, admissionv1.Ignore
-	return admissionv1.MutatingWebhook{
+func webhookEntry(name string, config admissionregistrationv1.WebhookClientConfig) admissionregistrationv1.MutatingWebhook {
+	none, ignore := admissionregistrationv1.SideEffectClassNone, admissionregistrationv1.Ignore
+	return admissionregistrationv1.MutatingWebhook{
 		Name:                    name + ".example.com",
 		ClientConfig:            config,
 		SideEffects:             &none,
 		FailurePolicy:           &ignore,
 		AdmissionReviewVersions: []string{"v1"},
 		NamespaceSelector:       &metav1.LabelSelector{MatchLabels: map[string]string{"no-such": "label"}},
-		Rules: []admissionv1.RuleWithOperations{{
-			Operations: []admissionv1.OperationType{admissionv1.Create},
-			Rule:       admissionv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
+		Rules: []admissionregistrationv1.RuleWithOperations{{
+			Operations: []admissionregistrationv1.OperationType{admissionregistrationv1.Create},
+			Rule:       admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"}, Resources: []string{"pods"}},
 		}},
 	}
 }
 
-func byService(name string) admissionv1.MutatingWebhook {
-	return webhookEntry(name, admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Namespace: "shop", Name: name}})
+func byService(name string) admissionregistrationv1.MutatingWebhook {
+	return webhookEntry(name, admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "shop", Name: name}})
 }
 
-func byURL(name string, caBundle []byte) admissionv1.MutatingWebhook {
+func byURL(name string, caBundle []byte) admissionregistrationv1.MutatingWebhook {
 	url := "https://" + name + ".example.com/"
-	return webhookEntry(name, admissionv1.WebhookClientConfig{URL: &url, CABundle: caBundle})
+	return webhookEntry(name, admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: caBundle})
 }
 
-func mutating(name string, entries ...admissionv1.MutatingWebhook) *admissionv1.MutatingWebhookConfiguration {
-	return &admissionv1.MutatingWebhookConfiguration{
+func mutating(name string, entries ...admissionregistrationv1.MutatingWebhook) *admissionregistrationv1.MutatingWebhookConfiguration {
+	return &admissionregistrationv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: annotation()},
 		Webhooks:   entries,
 	}
@@ -62,7 +62,7 @@ func mutating(name string, entries ...admissionv1.MutatingWebhook) *admissionv1.
 func caBundles(t *testing.T, name string, want ...string) {
 	t.Helper()
 	harness.Eventually(t, func() error {
-		config := &admissionv1.MutatingWebhookConfiguration{}
+		config := &admissionregistrationv1.MutatingWebhookConfiguration{}
 		if err := admin.Get(t.Context(), client.ObjectKey{Name: name}, config); err != nil {
 			return err
 		}
@@ -96,9 +96,11 @@ func TestWebhookGetsBundle(t *testing.T) {
 	r.shows(t, "servingcert_trust_targets", "kind=MutatingWebhookConfiguration state=unsuitable", 2)
 	caBundles(t, "plain", "")
 	caBundles(t, "urls", "")
-	change(t, plain, func(c *admissionv1.MutatingWebhookConfiguration) { c.Annotations = annotation() })
+	change(t, plain, func(c *admissionregistrationv1.MutatingWebhookConfiguration) { c.Annotations = annotation() })
 	caBundles(t, "plain", bundle)
-	change(t, urls, func(c *admissionv1.MutatingWebhookConfiguration) { c.Webhooks = append(c.Webhooks, byService("new")) })
+	change(t, urls, func(c *admissionregistrationv1.MutatingWebhookConfiguration) {
+		c.Webhooks = append(c.Webhooks, byService("new"))
+	})
 	caBundles(t, "urls", "", bundle)
 }
 
@@ -109,20 +111,22 @@ func TestWebhookIsRestored(t *testing.T) {
 	create(t, mutating("restored", byService("a"), byService("b")))
 	caBundles(t, "restored", bundle, bundle)
 
-	tests := map[string]func(*admissionv1.MutatingWebhookConfiguration){
-		"removed": func(c *admissionv1.MutatingWebhookConfiguration) { c.Webhooks[0].ClientConfig.CABundle = nil },
-		"garbage": func(c *admissionv1.MutatingWebhookConfiguration) {
+	tests := map[string]func(*admissionregistrationv1.MutatingWebhookConfiguration){
+		"removed": func(c *admissionregistrationv1.MutatingWebhookConfiguration) {
+			c.Webhooks[0].ClientConfig.CABundle = nil
+		},
+		"garbage": func(c *admissionregistrationv1.MutatingWebhookConfiguration) {
 			c.Webhooks[1].ClientConfig.CABundle = []byte("garbage")
 		},
-		"entry replaced": func(c *admissionv1.MutatingWebhookConfiguration) { c.Webhooks[0] = byService("c") },
-		"url becomes Service": func(c *admissionv1.MutatingWebhookConfiguration) {
+		"entry replaced": func(c *admissionregistrationv1.MutatingWebhookConfiguration) { c.Webhooks[0] = byService("c") },
+		"url becomes Service": func(c *admissionregistrationv1.MutatingWebhookConfiguration) {
 			c.Webhooks[1] = byURL("b", nil)
 			c.Webhooks[1].ClientConfig = byService("b").ClientConfig
 		},
 	}
 	for name, edit := range tests {
 		t.Run(name, func(t *testing.T) {
-			change(t, &admissionv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "restored"}}, edit)
+			change(t, &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "restored"}}, edit)
 			caBundles(t, "restored", bundle, bundle)
 		})
 	}
@@ -142,7 +146,7 @@ func TestWebhookLeftAlone(t *testing.T) {
 	caBundles(t, "released", first)
 
 	remove(t, gone)
-	change(t, released, func(c *admissionv1.MutatingWebhookConfiguration) { c.Annotations = nil })
+	change(t, released, func(c *admissionregistrationv1.MutatingWebhookConfiguration) { c.Annotations = nil })
 	fence := mutating("fence", byService("a")) // of the same watch, after both
 	create(t, fence)
 	caBundles(t, "fence", first)

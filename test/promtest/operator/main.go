@@ -19,7 +19,7 @@ import (
 	yamlv2 "gopkg.in/yaml.v2"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	k8syaml "k8s.io/apimachinery/pkg/util/yaml"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 )
 
@@ -63,7 +63,7 @@ func run(from, to string) error {
 // is an error.
 func podMonitors(data []byte) (map[string]*monitoringv1.PodMonitor, error) {
 	monitors := map[string]*monitoringv1.PodMonitor{}
-	documents := k8syaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
 	for {
 		document, err := documents.Read()
 		if errors.Is(err, io.EOF) {

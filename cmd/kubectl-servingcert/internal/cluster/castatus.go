@@ -8,7 +8,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -34,7 +34,7 @@ func (e NotInstalledError) Error() string {
 
 // Trust reads the trust status from the namespace of servingcert; nil if the
 // rotator has written none.
-func (c *Cluster) Trust(ctx context.Context, namespace string) (*judge.TrustStatus, error) {
+func (c *Cluster) Trust(ctx context.Context, namespace string) (*status.TrustStatus, error) {
 	cm, err := c.Client.CoreV1().ConfigMaps(namespace).Get(ctx, api.TrustStatusName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil
@@ -42,6 +42,6 @@ func (c *Cluster) Trust(ctx context.Context, namespace string) (*judge.TrustStat
 	if err != nil {
 		return nil, fmt.Errorf("read the trust status: %w", err)
 	}
-	status := judge.ParseTrust(cm.Data)
-	return &status, nil
+	trust := status.ParseTrust(cm.Data)
+	return &trust, nil
 }

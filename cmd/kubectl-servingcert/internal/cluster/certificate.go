@@ -8,21 +8,21 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // Certificate reads what belongs to the certificate of one Service; system is the
-// namespace of servingcert. What is missing, or may not be read, is for judge.Verify
+// namespace of servingcert. What is missing, or may not be read, is for status.Verify
 // to report and no error.
-func (c *Cluster) Certificate(ctx context.Context, namespace, name, system string) (judge.VerifySituation, error) {
+func (c *Cluster) Certificate(ctx context.Context, namespace, name, system string) (status.VerifySituation, error) {
 	// The host is the name that clients use in every cluster domain.
-	s := judge.VerifySituation{Host: name + "." + namespace + ".svc", TrustName: namespace + "/" + api.BundleName}
+	s := status.VerifySituation{Host: name + "." + namespace + ".svc", TrustName: namespace + "/" + api.BundleName}
 	svc, err := c.Client.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return s, err
 	}
-	s.Service, _ = judge.ServiceOf(svc)
+	s.Service, _ = status.ServiceOf(svc)
 	s.Targets = api.ProbeTargets(svc)
 	switch bundle, err := c.Client.CoreV1().ConfigMaps(namespace).Get(ctx, api.BundleName, metav1.GetOptions{}); {
 	case err == nil:
@@ -32,7 +32,7 @@ func (c *Cluster) Certificate(ctx context.Context, namespace, name, system strin
 	}
 	switch cm, err := c.CAConfigMap(ctx, system); {
 	case err == nil:
-		s.Published = judge.ParseCA(cm.Data).BundleHash
+		s.Published = status.ParseCA(cm.Data).BundleHash
 	case apierrors.IsForbidden(err):
 		s.PublishedErr = err
 	default:

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/pager"
 
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/proxy/clients"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
@@ -26,8 +26,8 @@ const askedAtOnce = 8
 
 // Clients asks the proxies of the Service's pods, each for at most the time, who spoke plaintext,
 // and reads who has which address.
-func (c *Cluster) Clients(ctx context.Context, cfg *rest.Config, name string, each time.Duration) (judge.ClientsSituation, error) {
-	k := judge.ClientsSituation{Namespace: c.Namespace, Service: name}
+func (c *Cluster) Clients(ctx context.Context, cfg *rest.Config, name string, each time.Duration) (status.ClientsSituation, error) {
+	k := status.ClientsSituation{Namespace: c.Namespace, Service: name}
 	svc, err := c.Client.CoreV1().Services(c.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return k, err
@@ -70,8 +70,8 @@ func withProxy(all []corev1.Pod) []corev1.Pod {
 }
 
 // ask asks all pods. What one answers, or not, is in its ProxyPod.
-func (c *Cluster) ask(ctx context.Context, f forwarder, all []corev1.Pod, each time.Duration) []judge.ProxyPod {
-	out := make([]judge.ProxyPod, len(all))
+func (c *Cluster) ask(ctx context.Context, f forwarder, all []corev1.Pod, each time.Duration) []status.ProxyPod {
+	out := make([]status.ProxyPod, len(all))
 	var wg sync.WaitGroup
 	free := make(chan struct{}, askedAtOnce)
 	for i := range all {
@@ -101,7 +101,7 @@ func adminPort(pod *corev1.Pod) int {
 }
 
 // places returns who has which address, and what of it the user may not read.
-func (c *Cluster) places(ctx context.Context) (places []judge.Place, notSeen []string, err error) {
+func (c *Cluster) places(ctx context.Context) (places []status.Place, notSeen []string, err error) {
 	pods := func(namespace string) error {
 		return pager.New(pager.SimplePageFunc(func(o metav1.ListOptions) (runtime.Object, error) {
 			return c.Client.CoreV1().Pods(namespace).List(ctx, o)
@@ -133,7 +133,7 @@ func (c *Cluster) places(ctx context.Context) (places []judge.Place, notSeen []s
 }
 
 // placesOfPod returns the addresses of a pod that has a network of its own.
-func placesOfPod(pod *corev1.Pod) []judge.Place {
+func placesOfPod(pod *corev1.Pod) []status.Place {
 	if pod.Spec.HostNetwork || pod.Status.StartTime == nil {
 		return nil
 	}
@@ -141,10 +141,10 @@ func placesOfPod(pod *corev1.Pod) []judge.Place {
 	if w := pods.FactsOf(pod).Template.Value().Workload; !w.Bare() {
 		name = pod.Namespace + " " + w.Kind + "/" + w.Name
 	}
-	var out []judge.Place
+	var out []status.Place
 	for _, ip := range pod.Status.PodIPs {
 		if address, err := netip.ParseAddr(ip.IP); err == nil {
-			out = append(out, judge.Place{Address: address.Unmap(), Name: name, Started: pod.Status.StartTime.Time})
+			out = append(out, status.Place{Address: address.Unmap(), Name: name, Started: pod.Status.StartTime.Time})
 		}
 	}
 	return out
@@ -152,16 +152,16 @@ func placesOfPod(pod *corev1.Pod) []judge.Place {
 
 // placesOfNode returns the addresses from which a node, and what it hides behind its own address,
 // is seen: its own, and the first of each range of its pods, which is that of its bridge.
-func placesOfNode(node *corev1.Node) []judge.Place {
-	var out []judge.Place
+func placesOfNode(node *corev1.Node) []status.Place {
+	var out []status.Place
 	for _, a := range node.Status.Addresses {
 		if address, err := netip.ParseAddr(a.Address); err == nil {
-			out = append(out, judge.Place{Address: address.Unmap(), Name: node.Name, Node: true})
+			out = append(out, status.Place{Address: address.Unmap(), Name: node.Name, Node: true})
 		}
 	}
 	for _, cidr := range node.Spec.PodCIDRs {
 		if prefix, err := netip.ParsePrefix(cidr); err == nil {
-			out = append(out, judge.Place{Address: prefix.Masked().Addr().Next(), Name: node.Name, Node: true})
+			out = append(out, status.Place{Address: prefix.Masked().Addr().Next(), Name: node.Name, Node: true})
 		}
 	}
 	return out

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/pager"
 
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
@@ -19,14 +19,14 @@ import (
 // Consumers returns the pods of a namespace, of all if it is "", that mount the
 // key of a Secret that holds the certificate of one of the Services, or the bundle, or have a
 // key of their own. Pods that have ended do not count.
-func (c *Cluster) Consumers(ctx context.Context, namespace string, services []judge.Service) ([]judge.Consumer, error) {
+func (c *Cluster) Consumers(ctx context.Context, namespace string, services []status.Service) ([]status.Consumer, error) {
 	ours := map[pods.NamespacedKey]bool{}
 	for _, s := range services {
 		for _, key := range s.Keys() {
 			ours[pods.NamespacedKey{Namespace: s.Namespace, Key: key}] = true
 		}
 	}
-	var found []judge.Consumer
+	var found []status.Consumer
 	list := pager.New(pager.SimplePageFunc(func(opts metav1.ListOptions) (runtime.Object, error) {
 		return c.Client.CoreV1().Pods(namespace).List(ctx, opts)
 	}))
@@ -43,13 +43,13 @@ func (c *Cluster) Consumers(ctx context.Context, namespace string, services []ju
 }
 
 // consumerOf reads a pod; ours are the keys of Services.
-func consumerOf(pod *corev1.Pod, ours map[pods.NamespacedKey]bool) (judge.Consumer, bool) {
+func consumerOf(pod *corev1.Pod, ours map[pods.NamespacedKey]bool) (status.Consumer, bool) {
 	if pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-		return judge.Consumer{}, false
+		return status.Consumer{}, false
 	}
 	facts := pods.FactsOf(pod)
 	t := facts.Template.Value()
-	c := judge.Consumer{Namespace: pod.Namespace, Kind: api.PodKind, Name: pod.Name, OnRotate: t.OnRotate, Started: started(pod)}
+	c := status.Consumer{Namespace: pod.Namespace, Kind: api.PodKind, Name: pod.Name, OnRotate: t.OnRotate, Started: started(pod)}
 	if t.Workload != (pods.Workload{}) {
 		c.Kind, c.Name, c.Restartable = t.Workload.Kind, t.Workload.Name, t.Workload.Restartable()
 	}
@@ -75,14 +75,14 @@ func started(pod *corev1.Pod) time.Time {
 
 // OldClients returns the pods of a namespace, of all if it is "", that may hold an older CA bundle. published is the data
 // of ConfigMap api.CAStatusName. Where one root was everywhere from the start no pod is listed; whoever may not list them sees none.
-func (c *Cluster) OldClients(ctx context.Context, namespace string, published map[string]string) ([]judge.OldClients, error) {
+func (c *Cluster) OldClients(ctx context.Context, namespace string, published map[string]string) ([]status.OldClients, error) {
 	ca, now := api.ParseCAStatus(published), time.Now()
-	if !judge.CountsClients(ca, now) {
+	if !status.CountsClients(ca, now) {
 		return nil, nil
 	}
 	consumers, err := c.Consumers(ctx, namespace, nil)
 	if apierrors.IsForbidden(err) {
 		return nil, nil
 	}
-	return judge.CountOldClients(ca, consumers, now), err
+	return status.CountOldClients(ca, consumers, now), err
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
 	"github.com/servingcert/servingcert/pkg/preview"
-	"github.com/servingcert/servingcert/pkg/rotator/missed"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/rotator/uninjected"
 )
 
 // Known is preview.Options.Live. A user who may not see whether the conventional
@@ -88,7 +88,7 @@ func (c *Cluster) Missed(ctx context.Context, namespace string, openShift bool) 
 				known.Services[i] = api.Translate(svc)
 			}
 		}
-		place := missed.Place{OptedIn: true, Services: known.Services, Conventional: known.ConventionalSecret}
+		place := uninjected.Place{OptedIn: true, Services: known.Services, Conventional: known.ConventionalSecret}
 		for i := range pods.Items {
 			if row, ok := missedPod(&pods.Items[i], place); ok {
 				rows = append(rows, row)
@@ -99,14 +99,14 @@ func (c *Cluster) Missed(ctx context.Context, namespace string, openShift bool) 
 }
 
 // missedPod judges a pod as the rotator does.
-func missedPod(pod *corev1.Pod, place missed.Place) (preview.Row, bool) {
+func missedPod(pod *corev1.Pod, place uninjected.Place) (preview.Row, bool) {
 	facts := pods.FactsOf(pod)
-	verdict := missed.Judge(facts, place, decision.Choose)
+	verdict := uninjected.Judge(facts, place, decision.Choose)
 	row := preview.Row{
 		Namespace: pod.Namespace, Workload: "Pod/" + pod.Name, Container: "-", Secret: verdict.Choice.Key.String(), Done: "missed",
 		Why: "created before the namespace was labelled, before its Service or its Secret, or while the webhook was not running: recreate the pod",
 	}
-	if verdict.Reason == missed.ReasonMistake {
+	if verdict.Reason == uninjected.ReasonMistake {
 		row.Why = facts.Template.Value().Mistake
 	}
 	return row, verdict.Missed()

@@ -12,13 +12,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // Migration reads what a migration from service-ca is decided from, but for the time.
-func (c *Cluster) Migration(ctx context.Context, system, instance string) (judge.MigrationFacts, error) {
-	f := judge.MigrationFacts{Namespace: system}
+func (c *Cluster) Migration(ctx context.Context, system, instance string) (status.MigrationFacts, error) {
+	f := status.MigrationFacts{Namespace: system}
 	var err error
 	if f.Signing, err = c.secretData(ctx, api.OpenShiftNamespace, api.OpenShiftSigningKey); err != nil {
 		return f, err
@@ -32,8 +32,8 @@ func (c *Cluster) Migration(ctx context.Context, system, instance string) (judge
 	cm, err := c.CAConfigMap(ctx, system)
 	switch missing := (NotInstalledError{}); {
 	case err == nil:
-		status := judge.ParseCA(cm.Data)
-		f.Status = &status
+		ca := status.ParseCA(cm.Data)
+		f.Status = &ca
 	case !errors.As(err, &missing):
 		return f, err
 	}
@@ -100,20 +100,20 @@ func hasCompat(d *appsv1.Deployment) bool {
 }
 
 // serviceCASecrets judges the Secrets that Services ask for in OpenShift's words.
-func (c *Cluster) serviceCASecrets(ctx context.Context, signing map[string][]byte, instance string) ([]judge.ServiceCASecret, error) {
-	key, _ := judge.ParseSigningKey(signing) // DecideMigration says what is wrong with it
+func (c *Cluster) serviceCASecrets(ctx context.Context, signing map[string][]byte, instance string) ([]status.ServiceCASecret, error) {
+	key, _ := status.ParseSigningKey(signing) // DecideMigration says what is wrong with it
 	var services []*corev1.Service
 	err := c.eachService(ctx, "", "", func(svc *corev1.Service) {
-		if judge.ServiceCASecretName(svc) != "" {
+		if status.ServiceCASecretName(svc) != "" {
 			services = append(services, svc.DeepCopy())
 		}
 	})
 	if err != nil {
 		return nil, err
 	}
-	var found []judge.ServiceCASecret
+	var found []status.ServiceCASecret
 	for _, svc := range services {
-		name := judge.ServiceCASecretName(svc)
+		name := status.ServiceCASecretName(svc)
 		secret, err := c.Client.CoreV1().Secrets(svc.Namespace).Get(ctx, name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
 			secret, err = nil, nil
@@ -121,7 +121,7 @@ func (c *Cluster) serviceCASecrets(ctx context.Context, signing map[string][]byt
 		if err != nil {
 			return nil, fmt.Errorf("read Secret %s/%s of Service %s: %w", svc.Namespace, name, svc.Name, err)
 		}
-		found = append(found, judge.SecretOfServiceCA(svc, name, secret, key, instance))
+		found = append(found, status.SecretOfServiceCA(svc, name, secret, key, instance))
 	}
 	return found, nil
 }

@@ -12,22 +12,22 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/pager"
 
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
 // Services returns the Services of a namespace, of all if it is "", that have or
 // ask for a certificate.
-func (c *Cluster) Services(ctx context.Context, namespace string) ([]judge.Service, error) {
+func (c *Cluster) Services(ctx context.Context, namespace string) ([]status.Service, error) {
 	return c.SelectedServices(ctx, namespace, "")
 }
 
 // SelectedServices is Services with a label selector; "" selects all.
-func (c *Cluster) SelectedServices(ctx context.Context, namespace, selector string) ([]judge.Service, error) {
-	var found []judge.Service
+func (c *Cluster) SelectedServices(ctx context.Context, namespace, selector string) ([]status.Service, error) {
+	var found []status.Service
 	err := c.eachService(ctx, namespace, selector, func(svc *corev1.Service) {
-		if s, ok := judge.ServiceOf(svc); ok {
+		if s, ok := status.ServiceOf(svc); ok {
 			found = append(found, s)
 		}
 	})
@@ -50,7 +50,7 @@ func (c *Cluster) eachService(ctx context.Context, namespace, selector string, v
 
 // AddOptIn completes the Services that the signer has not answered with whether their
 // namespace is opted in, as far as the user may read Namespaces.
-func (c *Cluster) AddOptIn(ctx context.Context, services []judge.Service) error {
+func (c *Cluster) AddOptIn(ctx context.Context, services []status.Service) error {
 	notOptedIn := map[string]bool{}
 	for i, s := range services {
 		if s.Ready != "" {
@@ -72,9 +72,9 @@ func (c *Cluster) AddOptIn(ctx context.Context, services []judge.Service) error 
 
 // AddTimes completes the Services with what is in their Secrets, as far as the
 // user may read them. Keys are read and dropped.
-func (c *Cluster) AddTimes(ctx context.Context, namespace string, services []judge.Service) error {
+func (c *Cluster) AddTimes(ctx context.Context, namespace string, services []status.Service) error {
 	type key struct{ namespace, name string }
-	wanted := map[key][]*judge.Service{}
+	wanted := map[key][]*status.Service{}
 	for i := range services {
 		k := key{services[i].Namespace, services[i].Secret}
 		wanted[k] = append(wanted[k], &services[i])
@@ -100,7 +100,7 @@ func (c *Cluster) AddTimes(ctx context.Context, namespace string, services []jud
 }
 
 // AddTimesOf is AddTimes for one Service.
-func (c *Cluster) AddTimesOf(ctx context.Context, s *judge.Service) error {
+func (c *Cluster) AddTimesOf(ctx context.Context, s *status.Service) error {
 	if s.Secret == "" {
 		return nil
 	}
@@ -119,7 +119,7 @@ func (c *Cluster) AddTimesOf(ctx context.Context, s *judge.Service) error {
 	return nil
 }
 
-func setTimes(s *judge.Service, leaf *x509.Certificate) {
+func setTimes(s *status.Service, leaf *x509.Certificate) {
 	notBefore, notAfter, renewAt := leaf.NotBefore, leaf.NotAfter, pki.RenewAt(leaf).Truncate(time.Second)
 	s.NotBefore, s.NotAfter, s.RenewAt = &notBefore, &notAfter, &renewAt
 }

@@ -13,13 +13,13 @@ import (
 	"k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 )
 
 // WatchServices visits the Services of a namespace that have or ask for a certificate:
 // all as they are, and then each that changes, until ctx ends or visit returns an error.
 // A name and a selector restrict them; "" does not. It goes on when a connection ends.
-func (c *Cluster) WatchServices(ctx context.Context, namespace, name, selector string, visit func([]judge.Service) error) error {
+func (c *Cluster) WatchServices(ctx context.Context, namespace, name, selector string, visit func([]status.Service) error) error {
 	for {
 		again, err := c.watchOnce(ctx, namespace, name, selector, visit)
 		if !again {
@@ -30,7 +30,7 @@ func (c *Cluster) WatchServices(ctx context.Context, namespace, name, selector s
 
 // watchOnce reports again if the API server does not know any more what came after the
 // list.
-func (c *Cluster) watchOnce(ctx context.Context, namespace, name, selector string, visit func([]judge.Service) error) (again bool, err error) {
+func (c *Cluster) watchOnce(ctx context.Context, namespace, name, selector string, visit func([]status.Service) error) (again bool, err error) {
 	restrict := func(opts metav1.ListOptions) metav1.ListOptions {
 		opts.LabelSelector = selector
 		if name != "" {
@@ -77,10 +77,10 @@ func (c *Cluster) watchOnce(ctx context.Context, namespace, name, selector strin
 	return false, errors.New("watch Services: the API server ended it")
 }
 
-func visitServices(services []corev1.Service, visit func([]judge.Service) error) error {
-	var found []judge.Service
+func visitServices(services []corev1.Service, visit func([]status.Service) error) error {
+	var found []status.Service
 	for i := range services {
-		if s, ok := judge.ServiceOf(&services[i]); ok {
+		if s, ok := status.ServiceOf(&services[i]); ok {
 			found = append(found, s)
 		}
 	}

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/progress"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 	"github.com/servingcert/servingcert/pkg/doctor"
 )
 
@@ -96,9 +96,9 @@ func (w *Watcher) gone(ctx context.Context, names ...string) error {
 // tooLong returns the error of a command that ends before what it follows does.
 func (w *Watcher) tooLong(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("not done after %s; the rotation continues without this command. Last status: %s", w.Timeout, judge.Dash(w.last))
+		return fmt.Errorf("not done after %s; the rotation continues without this command. Last status: %s", w.Timeout, status.Dash(w.last))
 	}
-	return fmt.Errorf("interrupted; the rotation continues without this command. Last status: %s", judge.Dash(w.last))
+	return fmt.Errorf("interrupted; the rotation continues without this command. Last status: %s", status.Dash(w.last))
 }
 
 // pause waits, and reports whether ctx still goes on.

@@ -8,13 +8,13 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // Renewal waits until the condition of each Service names another leaf than before. It
 // keeps in all what it sees.
-func (w *Watcher) Renewal(ctx context.Context, all []judge.Renewal) error {
+func (w *Watcher) Renewal(ctx context.Context, all []status.Renewal) error {
 	defer w.Bar.Clear()
 	began := w.Now()
 	for {
@@ -35,10 +35,10 @@ func (w *Watcher) Renewal(ctx context.Context, all []judge.Renewal) error {
 	}
 }
 
-func waitedFor(all []judge.Renewal) []judge.Renewal {
-	var waiting []judge.Renewal
+func waitedFor(all []status.Renewal) []status.Renewal {
+	var waiting []status.Renewal
 	for _, r := range all {
-		if r.State == judge.RenewalRequested {
+		if r.State == status.RenewalRequested {
 			waiting = append(waiting, r)
 		}
 	}
@@ -47,34 +47,34 @@ func waitedFor(all []judge.Renewal) []judge.Renewal {
 
 // observe looks at the Services that are waited for, and prints those that are not any
 // more.
-func (w *Watcher) observe(ctx context.Context, all []judge.Renewal) error {
+func (w *Watcher) observe(ctx context.Context, all []status.Renewal) error {
 	for i := range all {
 		r := &all[i]
-		if r.State != judge.RenewalRequested {
+		if r.State != status.RenewalRequested {
 			continue
 		}
 		svc, err := w.Cluster.Client.CoreV1().Services(r.Namespace).Get(ctx, r.Name, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			r.State = judge.RenewalDeleted
+			r.State = status.RenewalDeleted
 			_, _ = fmt.Fprintf(w.Out, "%s was deleted\n", r)
 			continue
 		}
 		if err != nil {
 			return err
 		}
-		now, _ := judge.ServiceOf(svc)
-		if *r = r.Observe(now); r.State == judge.RenewalDone {
-			_, _ = fmt.Fprintf(w.Out, "%s has a new certificate in Secret %s: leaf %s\n", r, r.Secret, judge.Short(r.Leaf))
+		now, _ := status.ServiceOf(svc)
+		if *r = r.Observe(now); r.State == status.RenewalDone {
+			_, _ = fmt.Fprintf(w.Out, "%s has a new certificate in Secret %s: leaf %s\n", r, r.Secret, status.Short(r.Leaf))
 		}
 	}
 	return nil
 }
 
 // describe says what the first few of the Services wait for.
-func describe(waiting []judge.Renewal) string {
+func describe(waiting []status.Renewal) string {
 	var texts []string
 	for _, r := range waiting {
-		texts = append(texts, fmt.Sprintf("%s (Ready=%s %s: %s)", r, judge.Dash(r.Ready), judge.Dash(r.Reason), judge.Dash(r.Message)))
+		texts = append(texts, fmt.Sprintf("%s (Ready=%s %s: %s)", r, status.Dash(r.Ready), status.Dash(r.Reason), status.Dash(r.Message)))
 	}
 	return api.ListedTexts(texts, 5)
 }

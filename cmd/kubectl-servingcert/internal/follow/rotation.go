@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -15,8 +15,8 @@ type Leaves map[string]string
 
 // Outcome is what a Watcher has seen of a rotation last.
 type Outcome struct {
-	CA     *judge.CAStatus // nil: no status was seen
-	Served *judge.Served   // nil: it was not followed so far
+	CA     *status.CAStatus // nil: no status was seen
+	Served *status.Served   // nil: it was not followed so far
 }
 
 // Rotation follows a request until the certificates are replaced and served. The
@@ -24,7 +24,7 @@ type Outcome struct {
 // outcome counts whether there is an error or not.
 func (w *Watcher) Rotation(ctx context.Context, wanted api.RotateRequest, before Leaves) (Outcome, error) {
 	defer w.Bar.Clear()
-	err := w.until(ctx, func(s judge.CAStatus) (bool, error) {
+	err := w.until(ctx, func(s status.CAStatus) (bool, error) {
 		switch answered, refused := s.Answers(wanted); {
 		case !answered:
 			return false, nil
@@ -51,7 +51,7 @@ func (w *Watcher) Rotation(ctx context.Context, wanted api.RotateRequest, before
 // and served. The outcome counts whether there is an error or not.
 func (w *Watcher) Generation(ctx context.Context, number int) (Outcome, error) {
 	defer w.Bar.Clear()
-	err := w.until(ctx, func(s judge.CAStatus) (bool, error) { return s.Generation >= number && s.SignsAlone(), nil })
+	err := w.until(ctx, func(s status.CAStatus) (bool, error) { return s.Generation >= number && s.SignsAlone(), nil })
 	if err != nil {
 		return w.seen, err
 	}
@@ -66,11 +66,11 @@ func (w *Watcher) Generation(ctx context.Context, number int) (Outcome, error) {
 // signs. That the signer refuses it is an error.
 func (w *Watcher) Imported(ctx context.Context, root string) error {
 	defer w.Bar.Clear()
-	return w.until(ctx, func(s judge.CAStatus) (bool, error) { return s.Imported(root) })
+	return w.until(ctx, func(s status.CAStatus) (bool, error) { return s.Imported(root) })
 }
 
 // until reads the status until done returns true, and prints each change.
-func (w *Watcher) until(ctx context.Context, done func(judge.CAStatus) (bool, error)) error {
+func (w *Watcher) until(ctx context.Context, done func(status.CAStatus) (bool, error)) error {
 	for {
 		cm, err := w.Cluster.CAConfigMap(ctx, w.Namespace)
 		missing := cluster.NotInstalledError{}
@@ -81,15 +81,15 @@ func (w *Watcher) until(ctx context.Context, done func(judge.CAStatus) (bool, er
 		case err != nil:
 			return err
 		default:
-			status := judge.ParseCA(cm.Data)
-			w.seen.CA = &status
-			over, err := done(status)
+			ca := status.ParseCA(cm.Data)
+			w.seen.CA = &ca
+			over, err := done(ca)
 			if err != nil {
 				return err
 			}
-			w.print(status.Progress())
-			if status.Replaced != nil && status.Certificates != nil {
-				w.Bar.Set(*status.Replaced, *status.Certificates, fmt.Sprintf("certificates are signed by generation %d", status.Generation))
+			w.print(ca.Progress())
+			if ca.Replaced != nil && ca.Certificates != nil {
+				w.Bar.Set(*ca.Replaced, *ca.Certificates, fmt.Sprintf("certificates are signed by generation %d", ca.Generation))
 			}
 			if over {
 				return nil
@@ -107,18 +107,18 @@ func (w *Watcher) until(ctx context.Context, done func(judge.CAStatus) (bool, er
 // stalled returns the error of a rotation that does not go on, because processes do not run.
 func (w *Watcher) stalled(ctx context.Context, names ...string) error {
 	if err := w.gone(ctx, names...); err != nil {
-		return fmt.Errorf("not done: %w. The rotation continues when one runs. Last status: %s", err, judge.Dash(w.last))
+		return fmt.Errorf("not done: %w. The rotation continues when one runs. Last status: %s", err, status.Dash(w.last))
 	}
 	return nil
 }
 
 // settled waits until the count is up to date and prints how many were replaced.
 func (w *Watcher) settled(ctx context.Context) {
-	status := *w.seen.CA
-	defer func() { w.seen.CA = &status }()
+	ca := *w.seen.CA
+	defer func() { w.seen.CA = &ca }()
 	ctx, cancel := context.WithTimeout(ctx, w.Timing.Settle)
 	defer cancel()
-	for status.Behind() {
+	for ca.Behind() {
 		if !pause(ctx, w.Timing.Look) {
 			break
 		}
@@ -126,15 +126,15 @@ func (w *Watcher) settled(ctx context.Context) {
 		if err != nil {
 			break
 		}
-		status = judge.ParseCA(cm.Data)
+		ca = status.ParseCA(cm.Data)
 	}
 	switch {
-	case status.Behind():
-		_, _ = fmt.Fprintf(w.Out, "done, except for %d of %s: kubectl servingcert status -A lists them\n", *status.Certificates-*status.Replaced, judge.Count(*status.Certificates, "certificate"))
-	case status.Certificates != nil:
-		_, _ = fmt.Fprintf(w.Out, "done: %s signed by generation %d\n", judge.All(*status.Certificates, "certificate"), status.Generation)
+	case ca.Behind():
+		_, _ = fmt.Fprintf(w.Out, "done, except for %d of %s: kubectl servingcert status -A lists them\n", *ca.Certificates-*ca.Replaced, status.Count(*ca.Certificates, "certificate"))
+	case ca.Certificates != nil:
+		_, _ = fmt.Fprintf(w.Out, "done: %s signed by generation %d\n", status.All(*ca.Certificates, "certificate"), ca.Generation)
 	default:
-		_, _ = fmt.Fprintf(w.Out, "done: generation %d signs\n", status.Generation)
+		_, _ = fmt.Fprintf(w.Out, "done: generation %d signs\n", ca.Generation)
 	}
 }
 

@@ -15,7 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
 )
@@ -32,8 +32,8 @@ func TestWhatMayNeverCome(t *testing.T) {
 		conditions []metav1.Condition
 		after      time.Duration
 	}{
-		"served: unknown: " + judge.NotVerified + "\n": {ready, 15*time.Second + 35*time.Second}, // the first look after 30 s
-		"not served: shop/web: an older one\n":         {append(ready, stale...), 15 * time.Second},
+		"served: unknown: " + status.NotVerified + "\n": {ready, 15*time.Second + 35*time.Second}, // the first look after 30 s
+		"not served: shop/web: an older one\n":          {append(ready, stale...), 15 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}}}

@@ -6,7 +6,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/judge"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -28,7 +28,7 @@ func (w *Watcher) served(ctx context.Context, breaks bool) error {
 		case err != nil:
 			return err
 		case u.Unseen && u.Services > 0 && w.Now().Sub(begin) > w.Timing.Grace:
-			_, _ = fmt.Fprintln(w.Out, "served: unknown: "+judge.NotVerified)
+			_, _ = fmt.Fprintln(w.Out, "served: unknown: "+status.NotVerified)
 			_, _ = fmt.Fprint(w.Out, u.PodKeysEnd(breaks))
 			return nil
 		case u.Over():
@@ -49,20 +49,20 @@ func (w *Watcher) served(ctx context.Context, breaks bool) error {
 }
 
 // keep keeps the uptake that was seen last, or why none can be seen.
-func (w *Watcher) keep(u judge.Uptake, err error) {
+func (w *Watcher) keep(u status.Uptake, err error) {
 	switch {
 	case err == nil:
 		served := u.Served()
 		w.seen.Served = &served
 	case apierrors.IsForbidden(err):
-		w.seen.Served = &judge.Served{Unknown: api.Escape(err.Error())}
+		w.seen.Served = &status.Served{Unknown: api.Escape(err.Error())}
 	}
 }
 
-func (w *Watcher) uptake(ctx context.Context) (judge.Uptake, error) {
+func (w *Watcher) uptake(ctx context.Context) (status.Uptake, error) {
 	services, err := w.Cluster.Services(ctx, "")
 	if err != nil {
-		return judge.Uptake{}, err
+		return status.Uptake{}, err
 	}
-	return judge.CountUptake(services, w.Now()), nil
+	return status.CountUptake(services, w.Now()), nil
 }

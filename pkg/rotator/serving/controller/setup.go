@@ -27,7 +27,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	judged "github.com/servingcert/servingcert/pkg/rotator/probe"
-	probe "github.com/servingcert/servingcert/pkg/rotator/probe/controller"
+	probecontroller "github.com/servingcert/servingcert/pkg/rotator/probe/controller"
 )
 
 // Partners are those that the controller works with.
@@ -38,7 +38,7 @@ type Partners struct {
 	// certificate has changed, or is known for the first time.
 	Restarts, Rotated *cluster.Trigger
 	// Trust is what the certificates of pods with keys of their own are judged by.
-	Trust *probe.Trust
+	Trust *probecontroller.Trust
 }
 
 // rotationDelay is how long a new certificate, and pods that were woken, are waited

@@ -14,14 +14,14 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer/kubelet"
-	"github.com/servingcert/servingcert/pkg/signer/pace"
+	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 	"github.com/servingcert/servingcert/pkg/signer/requests"
 )
 
 // Controller answers requests of kubelets. Setup makes it.
 type Controller struct {
 	config   Config
-	pace     *pace.Pace
+	pace     *ratelimit.Pace
 	requests *requests.Followed[*kubelet.Facts]
 	nodes    *facts.Informer[*kubelet.Node]
 	answers  certificatesclient.CertificateSigningRequestInterface

@@ -12,7 +12,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer/kubelet"
-	"github.com/servingcert/servingcert/pkg/signer/pace"
+	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 	"github.com/servingcert/servingcert/pkg/signer/requests"
 )
 
@@ -65,7 +65,7 @@ func Setup(mgr manager.Manager, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	c := &Controller{config: cfg, pace: pace.New(kubelet.Rates()), nodes: nodes, answers: clientset.CertificatesV1().CertificateSigningRequests()}
+	c := &Controller{config: cfg, pace: ratelimit.New(kubelet.Rates()), nodes: nodes, answers: clientset.CertificatesV1().CertificateSigningRequests()}
 	if c.waiting, err = newWaiting(cfg.Registerer, informer); err != nil {
 		return err
 	}

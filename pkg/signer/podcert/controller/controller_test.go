@@ -23,8 +23,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/pkg/signer/pace"
 	"github.com/servingcert/servingcert/pkg/signer/podcert"
+	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 	"github.com/servingcert/servingcert/pkg/signer/requests"
 	"github.com/servingcert/servingcert/test/signertest"
 )
@@ -107,7 +107,7 @@ func controllerWith(t *testing.T, live client.Reader) *Controller {
 	svc.Spec.Selector = map[string]string{"app": "web"}
 	ca := signertest.CA(t)
 	return &Controller{config: Config{Config: requests.Config{
-		Limits: api.DefaultLimits(), MaxDuration: 24 * time.Hour, Pace: pace.New(pace.DefaultRates()), Rates: pace.DefaultRates(),
+		Limits: api.DefaultLimits(), MaxDuration: 24 * time.Hour, Pace: ratelimit.New(ratelimit.DefaultRates()), Rates: ratelimit.DefaultRates(),
 		Cluster:   requests.NewCluster(fake.NewClientBuilder().WithObjects(shop).Build(), live, oneService{svc}, api.DefaultLimits()),
 		Authority: func() (*pki.Authority, error) { return ca, nil },
 		Clock:     func() time.Time { return signertest.Epoch },

@@ -5,7 +5,7 @@ import (
 	"maps"
 	"testing"
 
-	jsonpatch "github.com/evanphx/json-patch/v5"
+	evanphx "github.com/evanphx/json-patch/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -24,7 +24,7 @@ func written(t require.TestingT, kind Kind, cm, cached *corev1.ConfigMap, bundle
 	if patch := kind.Clear(cached, trust.Bundle{}); patch != nil {
 		before, err := json.Marshal(cm)
 		require.NoError(t, err)
-		merged, err := jsonpatch.MergePatch(before, patch)
+		merged, err := evanphx.MergePatch(before, patch)
 		require.NoError(t, err)
 		after = &corev1.ConfigMap{}
 		require.NoError(t, json.Unmarshal(merged, after))

@@ -7,7 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -61,19 +61,19 @@ func trustBundle(held string) *unstructured.Unstructured {
 	return u
 }
 
-func mutating(clients ...admissionv1.WebhookClientConfig) *admissionv1.MutatingWebhookConfiguration {
-	config := &admissionv1.MutatingWebhookConfiguration{ObjectMeta: identity("")}
+func mutating(clients ...admissionregistrationv1.WebhookClientConfig) *admissionregistrationv1.MutatingWebhookConfiguration {
+	config := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: identity("")}
 	for i, c := range clients {
-		ignore := admissionv1.Ignore
-		config.Webhooks = append(config.Webhooks, admissionv1.MutatingWebhook{Name: string(rune('a' + i)), ClientConfig: c, FailurePolicy: &ignore})
+		ignore := admissionregistrationv1.Ignore
+		config.Webhooks = append(config.Webhooks, admissionregistrationv1.MutatingWebhook{Name: string(rune('a' + i)), ClientConfig: c, FailurePolicy: &ignore})
 	}
 	return config
 }
 
-func validating(clients ...admissionv1.WebhookClientConfig) *admissionv1.ValidatingWebhookConfiguration {
-	config := &admissionv1.ValidatingWebhookConfiguration{ObjectMeta: identity("")}
+func validating(clients ...admissionregistrationv1.WebhookClientConfig) *admissionregistrationv1.ValidatingWebhookConfiguration {
+	config := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: identity("")}
 	for i, c := range clients {
-		config.Webhooks = append(config.Webhooks, admissionv1.ValidatingWebhook{Name: string(rune('a' + i)), ClientConfig: c})
+		config.Webhooks = append(config.Webhooks, admissionregistrationv1.ValidatingWebhook{Name: string(rune('a' + i)), ClientConfig: c})
 	}
 	return config
 }
@@ -101,13 +101,13 @@ func crdWith(strategy apiextensionsv1.ConversionStrategyType, config *apiextensi
 	}
 }
 
-func byService(bundle string) admissionv1.WebhookClientConfig {
-	return admissionv1.WebhookClientConfig{Service: &admissionv1.ServiceReference{Name: "s"}, CABundle: []byte(bundle)}
+func byService(bundle string) admissionregistrationv1.WebhookClientConfig {
+	return admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Name: "s"}, CABundle: []byte(bundle)}
 }
 
-func byURL(bundle string) admissionv1.WebhookClientConfig {
+func byURL(bundle string) admissionregistrationv1.WebhookClientConfig {
 	url := "https://example.com"
-	return admissionv1.WebhookClientConfig{URL: &url, CABundle: []byte(bundle)}
+	return admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: []byte(bundle)}
 }
 
 // Every row is judged as the API server has it and as the cache does.
@@ -219,7 +219,7 @@ func TestTransform(t *testing.T) {
 
 	webhooks, err := Transform(kindNamed(t, "MutatingWebhookConfiguration").strip)(mutating(byService("x")))
 	require.NoError(t, err)
-	assert.Equal(t, []admissionv1.MutatingWebhook{{Name: "a", ClientConfig: byService("x")}}, webhooks.(*admissionv1.MutatingWebhookConfiguration).Webhooks)
+	assert.Equal(t, []admissionregistrationv1.MutatingWebhook{{Name: "a", ClientConfig: byService("x")}}, webhooks.(*admissionregistrationv1.MutatingWebhookConfiguration).Webhooks)
 
 	tombstone := struct{}{}
 	left, err := Transform(kind.strip)(tombstone)

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"fmt"
 
-	admissionv1 "k8s.io/api/admissionregistration/v1"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	applyadmissionv1 "k8s.io/client-go/applyconfigurations/admissionregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,14 +17,14 @@ import (
 func mutatingWebhookConfiguration(openShift bool) Kind {
 	return Kind{
 		Name:        "MutatingWebhookConfiguration",
-		Object:      &admissionv1.MutatingWebhookConfiguration{},
-		addToScheme: admissionv1.AddToScheme,
+		Object:      &admissionregistrationv1.MutatingWebhookConfiguration{},
+		addToScheme: admissionregistrationv1.AddToScheme,
 		Release:     true,
-		finder:      annotated{&admissionv1.MutatingWebhookConfiguration{}, &admissionv1.MutatingWebhookConfigurationList{}, openShift},
+		finder:      annotated{&admissionregistrationv1.MutatingWebhookConfiguration{}, &admissionregistrationv1.MutatingWebhookConfigurationList{}, openShift},
 		strip: func(obj client.Object) {
-			config := obj.(*admissionv1.MutatingWebhookConfiguration)
+			config := obj.(*admissionregistrationv1.MutatingWebhookConfiguration)
 			for i, w := range config.Webhooks {
-				config.Webhooks[i] = admissionv1.MutatingWebhook{Name: w.Name, ClientConfig: w.ClientConfig}
+				config.Webhooks[i] = admissionregistrationv1.MutatingWebhook{Name: w.Name, ClientConfig: w.ClientConfig}
 			}
 		},
 		judge: func(obj client.Object, bundle trust.Bundle) trust.Judgement {
@@ -50,14 +50,14 @@ func mutatingWebhookConfiguration(openShift bool) Kind {
 func validatingWebhookConfiguration(openShift bool) Kind {
 	return Kind{
 		Name:        "ValidatingWebhookConfiguration",
-		Object:      &admissionv1.ValidatingWebhookConfiguration{},
-		addToScheme: admissionv1.AddToScheme,
+		Object:      &admissionregistrationv1.ValidatingWebhookConfiguration{},
+		addToScheme: admissionregistrationv1.AddToScheme,
 		Release:     true,
-		finder:      annotated{&admissionv1.ValidatingWebhookConfiguration{}, &admissionv1.ValidatingWebhookConfigurationList{}, openShift},
+		finder:      annotated{&admissionregistrationv1.ValidatingWebhookConfiguration{}, &admissionregistrationv1.ValidatingWebhookConfigurationList{}, openShift},
 		strip: func(obj client.Object) {
-			config := obj.(*admissionv1.ValidatingWebhookConfiguration)
+			config := obj.(*admissionregistrationv1.ValidatingWebhookConfiguration)
 			for i, w := range config.Webhooks {
-				config.Webhooks[i] = admissionv1.ValidatingWebhook{Name: w.Name, ClientConfig: w.ClientConfig}
+				config.Webhooks[i] = admissionregistrationv1.ValidatingWebhook{Name: w.Name, ClientConfig: w.ClientConfig}
 			}
 		},
 		judge: func(obj client.Object, bundle trust.Bundle) trust.Judgement {
@@ -81,7 +81,7 @@ func validatingWebhookConfiguration(openShift bool) Kind {
 
 func validatingWebhooks(obj client.Object) []webhook {
 	var out []webhook
-	for _, w := range obj.(*admissionv1.ValidatingWebhookConfiguration).Webhooks {
+	for _, w := range obj.(*admissionregistrationv1.ValidatingWebhookConfiguration).Webhooks {
 		out = append(out, webhook{w.Name, w.ClientConfig})
 	}
 	return out
@@ -89,7 +89,7 @@ func validatingWebhooks(obj client.Object) []webhook {
 
 func mutatingWebhooks(obj client.Object) []webhook {
 	var out []webhook
-	for _, w := range obj.(*admissionv1.MutatingWebhookConfiguration).Webhooks {
+	for _, w := range obj.(*admissionregistrationv1.MutatingWebhookConfiguration).Webhooks {
 		out = append(out, webhook{w.Name, w.ClientConfig})
 	}
 	return out
@@ -107,7 +107,7 @@ func nameInRole(resource string) func(client.Object) string {
 // webhook is what both kinds of webhook configuration have in an entry.
 type webhook struct {
 	name   string
-	client admissionv1.WebhookClientConfig
+	client admissionregistrationv1.WebhookClientConfig
 }
 
 func (w webhook) hasService() bool { return w.client.Service != nil }

@@ -1,0 +1,105 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
+)
+
+// DistrustSituation is what is known when every root from before is about to be distrusted.
+type DistrustSituation struct {
+	Lost      string // the problem of the CA that is replaced; "" if it is in order
+	Services  []Service
+	Consumers []Consumer
+	// ConsumersErr is why Consumers could not be read, or nil.
+	ConsumersErr error
+	Trust        *TrustStatus // nil if there is none
+}
+
+// Consequences returns the lines about who fails until it has reloaded.
+func Consequences(k DistrustSituation) string {
+	var b strings.Builder
+	if k.Lost != "" {
+		fmt.Fprintf(&b, "The CA cannot be used (%s). If you have a backup of Secret %s, restore it instead: that breaks no client.\n", k.Lost, api.CASecretName)
+	}
+	fmt.Fprintf(&b, "A new CA is created, and all earlier roots are distrusted at once. Clients fail to verify servers until these have the new certificates and the new bundle:\n")
+	b.WriteString(named("Services whose certificates are replaced", servers(k.Services)))
+	workloads := breakingLines(breaking(k.Consumers, k.Services))
+	b.WriteString(workloads)
+	podKeys := unrefreshedLines(unrefreshed(k.Consumers))
+	b.WriteString(podKeys)
+	if slices.ContainsFunc(k.Services, func(s Service) bool { return s.Reason == api.ReasonRetained }) {
+		fmt.Fprintf(&b, "  certificates that are kept in namespaces without label %s=%s: they are replaced once the label is back\n", api.LabelInject, api.InjectEnabled)
+	}
+	const every = "workloads that mount a certificate or the bundle"
+	switch {
+	case k.ConsumersErr != nil:
+		fmt.Fprintf(&b, "  %s: unknown: %v\n", every, k.ConsumersErr)
+	case workloads == "" && podKeys == "":
+		b.WriteString(named(every, nil))
+	}
+	if k.Trust != nil {
+		fmt.Fprintf(&b, "  targets that hold the bundle (ConfigMaps, webhooks, CRDs, APIServices): %d\n", k.Trust.Targets)
+	}
+	fmt.Fprintf(&b, "  clients that mount ClusterTrustBundle %s, which kubelets update within %s, and within %s where a pod mounts it by its name\n",
+		api.TrustBundleName, api.KubeletUpdates, api.KubeletUpdatesByName)
+	b.WriteString("  clients that use their own copy of the bundle\n")
+	b.WriteString("  programs and hosts that asked with a CertificateSigningRequest, until they ask again\n")
+	return b.String()
+}
+
+// unrefreshed returns the workloads whose pods have keys of their own, and whether all
+// those pods ask for a restart, which the rotator does.
+func unrefreshed(consumers []Consumer) map[workload]bool {
+	found := map[workload]bool{}
+	for _, c := range consumers {
+		if slices.Contains(c.Keys, pods.PodKey) {
+			others, known := found[c.workload()]
+			found[c.workload()] = c.isRestarted() && (others || !known)
+		}
+	}
+	return found
+}
+
+// unrefreshedLines returns the lines about them, "" if there are none.
+func unrefreshedLines(workloads map[workload]bool) string {
+	var restarted, others []string
+	for w, isRestarted := range workloads {
+		if isRestarted {
+			restarted = append(restarted, w.String())
+		} else {
+			others = append(others, w.String())
+		}
+	}
+	if len(workloads) == 0 {
+		return ""
+	}
+	text := "  Some pods have keys of their own. Nobody can make a kubelet replace their certificates now: only a new pod gets a new key and certificate.\n"
+	if len(others) > 0 {
+		text += named("workloads with such pods that fail until somebody replaces the pods (kubectl rollout restart)", others)
+	}
+	if len(restarted) > 0 {
+		text += named("workloads with such pods that the rotator restarts ("+api.AnnotationOnRotate+": restart)", restarted)
+	}
+	return text
+}
+
+// CannotRenew says why nobody can have a Service's certificates replaced, and what to do.
+func CannotRenew(s Service) string {
+	return fmt.Sprintf("the pods of Service %s make their keys (%s: %s), and nobody can make a kubelet refresh a certificate: replace the pods, for example with %s, and each gets a new key and certificate",
+		s, api.AnnotationKeySource, api.KeySourcePod, api.CommandText([]string{s.Namespace}, "kubectl", "rollout", "restart", "-n", s.Namespace))
+}
+
+// servers returns the Services that have a leaf.
+func servers(services []Service) []string {
+	var names []string
+	for _, s := range services {
+		if s.Leaf != "" && !s.PodKeys {
+			names = append(names, s.String())
+		}
+	}
+	return names
+}

@@ -1,0 +1,80 @@
+package status
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// Breaks is who fails when every root from before is distrusted, until it has reloaded, in
+// the form of -o json.
+type Breaks struct {
+	// Problem is that of the CA that is replaced; "" if it is in order.
+	Problem string `json:"problem,omitempty"`
+	// Services are those whose certificates are replaced: NAMESPACE/NAME.
+	Services  []string           `json:"services"`
+	Workloads []BreakingWorkload `json:"workloads"`
+	// WorkloadsUnknown is why the pods could not be read; "" if Workloads are all.
+	WorkloadsUnknown string `json:"workloadsUnknown,omitempty"`
+	// Targets hold the bundle; absent before the rotator's first report.
+	Targets *int `json:"targets,omitempty"`
+}
+
+// BreakingWorkload is a workload that mounts a certificate or the bundle.
+type BreakingWorkload struct {
+	Namespace string `json:"namespace"`
+	Kind      string `json:"kind"`
+	Name      string `json:"name"`
+	// Uptake is how it takes up a new certificate: stale, unseen, restarted, reloads,
+	// client (it mounts only the bundle), and, of pods that have keys of their own, podKey and
+	// podKeyRestarted.
+	Uptake string `json:"uptake"`
+}
+
+// The uptakes of workloads whose pods have keys of their own.
+const (
+	uptakePodKey          = "podKey"
+	uptakePodKeyRestarted = "podKeyRestarted"
+)
+
+// BreaksOf returns as data what Consequences says.
+func BreaksOf(k DistrustSituation) Breaks {
+	b := Breaks{Problem: k.Lost, Services: servers(k.Services), Workloads: []BreakingWorkload{}}
+	if b.Services == nil {
+		b.Services = []string{}
+	}
+	slices.Sort(b.Services)
+	if k.ConsumersErr != nil {
+		b.WorkloadsUnknown = api.Escape(k.ConsumersErr.Error())
+	}
+	if k.Trust != nil {
+		b.Targets = &k.Trust.Targets
+	}
+	add := func(w workload, uptake string) {
+		b.Workloads = append(b.Workloads, BreakingWorkload{w.namespace, w.kind, w.name, uptake})
+	}
+	for w, its := range breaking(k.Consumers, k.Services) {
+		add(w, uptakeName(its))
+	}
+	for w, isRestarted := range unrefreshed(k.Consumers) {
+		if isRestarted {
+			add(w, uptakePodKeyRestarted)
+		} else {
+			add(w, uptakePodKey)
+		}
+	}
+	slices.SortFunc(b.Workloads, func(x, y BreakingWorkload) int {
+		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Name, y.Name), cmp.Compare(x.Uptake, y.Uptake))
+	})
+	return b
+}
+
+func uptakeName(u uptake) string {
+	for _, known := range uptakes {
+		if known.uptake == u {
+			return known.name
+		}
+	}
+	return "" // a test: each has a name
+}

@@ -1,0 +1,252 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/proxy/clients"
+)
+
+// ClientsSituation is what is known of the plaintext clients of a Service.
+type ClientsSituation struct {
+	Namespace, Service string
+	// Ports are the targetPorts of the Service that ask for a proxy.
+	Ports []string
+	Pods  []ProxyPod
+	// Places are where an address may be, and NotSeen is why some are missing.
+	Places  []Place
+	NotSeen []string
+	// Window is for how long nobody may have spoken plaintext.
+	Window time.Duration
+}
+
+// ProxyPod is what the proxy of a pod answered.
+type ProxyPod struct {
+	Name  string
+	Ports []clients.PortClients
+	Err   string // why there is no answer
+}
+
+// Place is who has an address.
+type Place struct {
+	Address netip.Addr
+	// Name is NAMESPACE KIND/NAME, or of a node its name.
+	Name string
+	Node bool
+	// Started is when the pod started; addresses are used again.
+	Started time.Time
+}
+
+// Clients are who speaks plaintext to a Service, in the form of -o json.
+type Clients struct {
+	Namespace string        `json:"namespace"`
+	Service   string        `json:"service"`
+	Ports     []ClientsPort `json:"ports"`
+	// Unanswered are the pods that could not be asked: NAME: REASON.
+	Unanswered []string `json:"unanswered,omitempty"`
+	// NotSeen is why some clients may not be named.
+	NotSeen []string `json:"notSeen,omitempty"`
+}
+
+// ClientsPort are the plaintext clients of one port.
+type ClientsPort struct {
+	Name    string `json:"name"`
+	Verdict string `json:"verdict"`
+	// Since is when the last of the proxies began to look; absent if none answered.
+	Since   *time.Time `json:"since,omitempty"`
+	Pods    int        `json:"pods"`
+	Clients []Client   `json:"clients"`
+	// Evicted is how many addresses the proxies have forgotten.
+	Evicted uint64 `json:"evicted,omitempty"`
+	// Advice is what to do.
+	Advice string `json:"advice"`
+}
+
+// The verdicts about a port.
+const (
+	ClientsLeft    = "left"    // somebody speaks plaintext
+	ClientsNone    = "none"    // nobody has for the whole window
+	ClientsTooSoon = "tooSoon" // nobody has, but not all proxies have looked for so long
+	ClientsUnknown = "unknown" // not all pods could be asked
+)
+
+// Client is who spoke plaintext: a workload, a node, or addresses of which nothing is known.
+type Client struct {
+	Name        string    `json:"name"`
+	Addresses   []string  `json:"addresses"`
+	First       time.Time `json:"first"`
+	Last        time.Time `json:"last"`
+	Connections uint64    `json:"connections"`
+	Kinds       []string  `json:"kinds"`
+	// Recent: within the window.
+	Recent bool `json:"recent"`
+}
+
+// Names of clients that are not workloads.
+const (
+	unknownClient = "unknown"
+	ownPod        = "the pod itself"
+)
+
+// ClientsOf returns who speaks plaintext to each port of the Service that allows it.
+func ClientsOf(k ClientsSituation, now time.Time) Clients {
+	out := Clients{Namespace: k.Namespace, Service: k.Service, Ports: []ClientsPort{}, NotSeen: k.NotSeen}
+	for _, p := range k.Pods {
+		if p.Err != "" {
+			out.Unanswered = append(out.Unanswered, api.Escape(p.Name+": "+p.Err))
+		}
+	}
+	places := map[netip.Addr][]Place{}
+	for _, p := range k.Places {
+		places[p.Address] = append(places[p.Address], p)
+	}
+	for _, name := range k.Ports {
+		if asked, ok := api.ParseProxyPort(name); ok && asked.Plaintext {
+			out.Ports = append(out.Ports, k.port(asked, places, now))
+		}
+	}
+	return out
+}
+
+// port judges one port.
+func (k ClientsSituation) port(asked api.ProxyPort, places map[netip.Addr][]Place, now time.Time) ClientsPort {
+	p := ClientsPort{Name: asked.Name(), Clients: []Client{}}
+	found := map[string]*Client{}
+	for _, pod := range k.Pods {
+		for _, answer := range pod.Ports {
+			if answer.Name != p.Name {
+				continue
+			}
+			p.Pods++
+			p.Evicted += answer.Evicted
+			if p.Since == nil || answer.Since.After(*p.Since) {
+				since := answer.Since
+				p.Since = &since
+			}
+			for _, peer := range answer.Peers {
+				name := who(peer, places[peer.Address])
+				if found[name] == nil {
+					found[name] = &Client{Name: name, First: peer.First}
+				}
+				found[name].add(peer)
+			}
+		}
+	}
+	oldest := now.Add(-k.Window)
+	for _, c := range found {
+		c.Recent = c.Last.After(oldest)
+		slices.Sort(c.Addresses)
+		slices.Sort(c.Kinds)
+		p.Clients = append(p.Clients, *c)
+	}
+	slices.SortFunc(p.Clients, func(a, b Client) int { return cmp.Or(b.Last.Compare(a.Last), cmp.Compare(a.Name, b.Name)) })
+	p.Verdict = k.verdict(p, oldest)
+	p.Advice = k.advice(p, asked)
+	return p
+}
+
+func (c *Client) add(peer clients.Peer) {
+	if address := peer.Address.String(); !slices.Contains(c.Addresses, address) {
+		c.Addresses = append(c.Addresses, address)
+	}
+	if kind := api.Escape(peer.Kind); !slices.Contains(c.Kinds, kind) {
+		c.Kinds = append(c.Kinds, kind)
+	}
+	if peer.First.Before(c.First) {
+		c.First = peer.First
+	}
+	if peer.Last.After(c.Last) {
+		c.Last = peer.Last
+	}
+	c.Connections += peer.Connections
+}
+
+// who names a peer. Of several pods that had the address, it is the one that started last before
+// the peer was last seen.
+func who(peer clients.Peer, places []Place) string {
+	if peer.Address.IsLoopback() {
+		return ownPod
+	}
+	var best *Place
+	later := ""
+	for i := range places {
+		p := &places[i]
+		switch {
+		case p.Node:
+			return "node " + p.Name + ": a pod on its network, or traffic from outside"
+		case p.Started.After(peer.Last):
+			later = p.Name
+		case best == nil || p.Started.After(best.Started):
+			best = p
+		}
+	}
+	switch {
+	case best != nil:
+		return best.Name
+	case later != "":
+		return unknownClient + ": its address is now that of " + later
+	}
+	return unknownClient + ": no pod has its address"
+}
+
+func (k ClientsSituation) verdict(p ClientsPort, oldest time.Time) string {
+	switch {
+	case slices.ContainsFunc(p.Clients, func(c Client) bool { return c.Recent }):
+		return ClientsLeft
+	case p.Pods == 0, slices.ContainsFunc(k.Pods, func(pod ProxyPod) bool { return pod.Err != "" }):
+		return ClientsUnknown
+	case p.Since.After(oldest):
+		return ClientsTooSoon
+	}
+	return ClientsNone
+}
+
+// advice says what to do about a port.
+func (k ClientsSituation) advice(p ClientsPort, asked api.ProxyPort) string {
+	window := days(k.Window)
+	asked.Plaintext = false
+	strict := asked.Name()
+	switch p.Verdict {
+	case ClientsLeft:
+		var names []string
+		for _, c := range p.Clients {
+			if c.Recent {
+				names = append(names, c.Name)
+			}
+		}
+		return fmt.Sprintf("plaintext in the last %s from %s: move them to TLS", window, api.Listed(names, 5))
+	case ClientsUnknown:
+		if len(k.Pods) == 0 {
+			return "no running pod of the Service has a proxy yet, so that nobody looks: pods get it when they are made anew. Roll them out, and ask again"
+		}
+		return "not all pods of the Service have answered: it is not known whether anybody speaks plaintext"
+	case ClientsTooSoon:
+		return fmt.Sprintf("no plaintext client since %s, which is less than %s ago", p.Since.UTC().Format(time.DateTime), window)
+	}
+	if slices.Contains(k.Ports, strict) {
+		return fmt.Sprintf("no plaintext client for %s: use %s, which the pods have already", window, strict)
+	}
+	return fmt.Sprintf("no plaintext client for %s: use %s. Add it as a port of its own and roll the pods out first: a pod without it is no endpoint", window, strict)
+}
+
+// days returns a duration as people say it.
+func days(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d == day {
+		return "1 day"
+	}
+	if d > 0 && d%day == 0 {
+		return fmt.Sprintf("%d days", d/day)
+	}
+	return d.String()
+}
+
+// Settled reports whether nobody speaks plaintext to any port of the Service, for as long as was
+// asked.
+func (c Clients) Settled() bool {
+	return len(c.Unanswered) == 0 && !slices.ContainsFunc(c.Ports, func(p ClientsPort) bool { return p.Verdict != ClientsNone })
+}

@@ -1,0 +1,100 @@
+package status
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/servingcert/servingcert/pkg/proxy/clients"
+)
+
+const week = 7 * 24 * time.Hour
+
+func before(d time.Duration) time.Time { return noon.Add(-d) }
+
+func peer(address string, last time.Duration) clients.Peer {
+	return clients.Peer{Address: netip.MustParseAddr(address), First: before(last + time.Hour), Last: before(last), Connections: 2, Kind: "http"}
+}
+
+// answered is a pod whose proxy has looked for that long.
+func answered(name string, looked time.Duration, peers ...clients.Peer) ProxyPod {
+	return ProxyPod{Name: name, Ports: []clients.PortClients{{Name: "sc-any-8080", Peers: peers, Since: before(looked)}}}
+}
+
+func located(address, name string, started time.Duration) Place {
+	return Place{Address: netip.MustParseAddr(address), Name: name, Started: before(started)}
+}
+
+func TestWhetherPlaintextCanGo(t *testing.T) {
+	for name, c := range map[string]struct {
+		pods    []ProxyPod
+		ports   []string
+		verdict string
+		advice  string
+	}{
+		"nobody for long enough": {
+			[]ProxyPod{answered("a", 8*24*time.Hour), answered("b", week)}, nil, ClientsNone,
+			"no plaintext client for 7 days: use sc-tls-8080. Add it as a port of its own and roll the pods out first: a pod without it is no endpoint",
+		},
+		"nobody, and the port is there": {
+			[]ProxyPod{answered("a", week)}, []string{"sc-tls-8080"}, ClientsNone, "no plaintext client for 7 days: use sc-tls-8080, which the pods have already",
+		},
+		"long ago":   {[]ProxyPod{answered("a", 2*week, peer("10.0.0.1", week))}, nil, ClientsNone, ""},
+		"just then":  {[]ProxyPod{answered("a", 2*week, peer("10.0.0.1", week-time.Second))}, nil, ClientsLeft, "plaintext in the last 7 days from unknown: no pod has its address: move them to TLS"},
+		"a new pod":  {[]ProxyPod{answered("a", 2*week), answered("b", week-time.Second)}, nil, ClientsTooSoon, ""},
+		"no answer":  {[]ProxyPod{answered("a", 2*week), {Name: "b", Err: "refused"}}, nil, ClientsUnknown, ""},
+		"no pod":     {nil, nil, ClientsUnknown, "no running pod of the Service has a proxy yet, so that nobody looks: pods get it when they are made anew. Roll them out, and ask again"},
+		"other port": {[]ProxyPod{{Name: "a", Ports: []clients.PortClients{{Name: "sc-any-9090"}}}}, nil, ClientsUnknown, ""},
+		"no answer, but somebody": {
+			[]ProxyPod{answered("a", 2*week, peer("10.0.0.1", time.Hour)), {Name: "b", Err: "refused"}}, nil, ClientsLeft, "",
+		},
+	} {
+		got := ClientsOf(ClientsSituation{Namespace: "shop", Service: "web", Ports: append([]string{"sc-any-8080"}, c.ports...), Pods: c.pods, Window: week}, noon)
+		assert.Equal(t, c.verdict, got.Ports[0].Verdict, name)
+		assert.Len(t, got.Ports, 1, name)
+		assert.NotEmpty(t, got.Ports[0].Advice, name)
+		if c.advice != "" {
+			assert.Equal(t, c.advice, got.Ports[0].Advice, name)
+		}
+		assert.Equal(t, c.verdict == ClientsNone, got.Settled(), name)
+	}
+}
+
+func TestWhoAClientIs(t *testing.T) {
+	places := []Place{
+		located("10.0.0.1", "shop Deployment/a", 2*time.Hour),
+		located("10.0.0.2", "shop Deployment/a", 2*time.Hour),
+		located("10.0.0.3", "shop Deployment/new", time.Minute),
+		located("10.0.0.4", "shop Job/old", 5*time.Hour), located("10.0.0.4", "shop Deployment/again", 3*time.Hour), located("10.0.0.4", "shop Deployment/later", time.Minute),
+		{Address: netip.MustParseAddr("192.168.0.1"), Name: "n1", Node: true},
+	}
+	got := ClientsOf(ClientsSituation{Ports: []string{"sc-any-8080"}, Window: week, Places: places, Pods: []ProxyPod{
+		answered("p", week, peer("10.0.0.1", time.Hour), peer("10.0.0.3", time.Hour), peer("10.0.0.4", time.Hour), peer("192.168.0.1", time.Hour)),
+		answered("q", week, peer("10.0.0.2", 2*time.Minute), peer("10.0.0.1", time.Minute), peer("10.9.9.9", time.Hour), peer("127.0.0.1", time.Hour)),
+	}}, noon).Ports[0]
+	names := map[string][]string{}
+	for _, c := range got.Clients {
+		names[c.Name] = c.Addresses
+	}
+	assert.Equal(t, map[string][]string{
+		"shop Deployment/a":     {"10.0.0.1", "10.0.0.2"},
+		"shop Deployment/again": {"10.0.0.4"},
+		"unknown: its address is now that of shop Deployment/new": {"10.0.0.3"},
+		"node n1: a pod on its network, or traffic from outside":  {"192.168.0.1"},
+		"unknown: no pod has its address":                         {"10.9.9.9"},
+		"the pod itself":                                          {"127.0.0.1"},
+	}, names)
+	a := got.Clients[0]
+	assert.Equal(t, "shop Deployment/a", a.Name, "whoever was seen last is first")
+	assert.Equal(t, uint64(6), a.Connections)
+	assert.Equal(t, before(time.Minute), a.Last)
+	assert.Equal(t, before(2*time.Hour), a.First)
+}
+
+func TestDays(t *testing.T) {
+	assert.Equal(t, "7 days", days(week))
+	assert.Equal(t, "1 day", days(24*time.Hour))
+	assert.Equal(t, "1h0m0s", days(time.Hour))
+}

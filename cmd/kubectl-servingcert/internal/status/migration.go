@@ -1,0 +1,243 @@
+package status
+
+import (
+	"bytes"
+	"crypto/x509"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// MigrationStep is what "migrate service-ca" does next.
+type MigrationStep string
+
+// signingKey is where service-ca keeps its CA.
+const signingKey = api.OpenShiftNamespace + "/" + api.OpenShiftSigningKey
+
+// The steps, in their order; "" is none.
+const (
+	MigrationImport MigrationStep = "import" // write the Secret from which the signer imports the CA
+	MigrationFollow MigrationStep = "follow" // wait until the imported CA signs
+	MigrationRotate MigrationStep = "rotate" // have a CA made here succeed it
+	MigrationAdopt  MigrationStep = "adopt"  // put our label on Secrets whose CA cannot be imported
+)
+
+// MigrationFacts is what a migration from service-ca is decided from.
+type MigrationFacts struct {
+	Now       time.Time
+	Namespace string // of servingcert
+	// Signing is the data of service-ca's Secret; nil: it does not exist.
+	Signing map[string][]byte
+	// Running are the Deployments of service-ca that have replicas.
+	Running []string
+	// Status is nil if servingcert has no CA yet.
+	Status *CAStatus
+	// Import is the data of Secret api.CAImportName; nil: it does not exist.
+	Import map[string][]byte
+	// WithoutCompat are the Deployments of servingcert without --openshift-compat.
+	WithoutCompat []string
+	Secrets       []ServiceCASecret
+}
+
+// Migration is how far a migration from service-ca is.
+type Migration struct {
+	Found []string // what there is
+	// InTheWay says what has to be resolved by a person.
+	InTheWay []string
+	// Step is what the command does next, and Text says so.
+	Step MigrationStep
+	Text string
+	// Next is what a person does next; none while the command has a Step.
+	Next []string
+	// Adopt are the Secrets of MigrationAdopt.
+	Adopt []ServiceCASecret
+
+	Key  SigningKey // of MigrationImport
+	Root string     // fingerprint of the CA to follow
+}
+
+// DecideMigration is pure.
+func DecideMigration(f MigrationFacts) Migration {
+	var m Migration
+	key, err := ParseSigningKey(f.Signing)
+	m.Found = append(m.Found, foundServiceCA(f.Running))
+	switch {
+	case err == nil:
+		m.Key, m.Root = key, pki.Fingerprint(key.Root)
+		m.Found = append(m.Found, foundCA(key, f.Now))
+	case f.Signing == nil && f.imported() == nil:
+		m.InTheWay = append(m.InTheWay, "Secret "+signingKey+" does not exist: there is no service-ca to take over from")
+		return m
+	case f.imported() == nil:
+		m.InTheWay = append(m.InTheWay, fmt.Sprintf("Secret %s: %v. Restore it, or let service-ca make another CA", signingKey, err))
+		return m
+	}
+	m.Found = append(m.Found, foundSecrets(f.Secrets)...)
+	for _, s := range f.Secrets {
+		if s.Why != "" {
+			m.InTheWay = append(m.InTheWay, fmt.Sprintf("Secret %s/%s of Service %s: %s", s.Namespace, s.Name, s.Service, s.Why))
+		}
+	}
+	unknown := err == nil && key.Ended(f.Now)
+	switch {
+	case err != nil, unknown:
+	case f.sameName(key.Root):
+		m.Found = append(m.Found, "its CA is not the one that was imported, and has the same subject: it cannot be imported too. What it issued is issued anew by ours")
+		unknown = true
+	case !m.decideImport(f):
+		return m
+	}
+	m.decideRest(f, unknown)
+	return m
+}
+
+// imported returns the last generation that was imported, nil if none was.
+func (f MigrationFacts) imported() *api.CAGenerationRecord {
+	if f.Status == nil {
+		return nil
+	}
+	for _, g := range slices.Backward(f.Status.facts.Generations) {
+		if g.Origin == api.OriginImported {
+			return &g
+		}
+	}
+	return nil
+}
+
+// decideImport decides about a CA that is good, and reports whether it has been succeeded
+// by one made here.
+func (m *Migration) decideImport(f MigrationFacts) (succeeded bool) {
+	if f.Status == nil && f.sameImport(m.Key) {
+		m.Next = []string{"Install servingcert in namespace " + f.Namespace + ", without --openshift-compat. Its signer imports the CA as its first generation. Then run this again"}
+		return false
+	}
+	switch known := f.generation(m.Root); {
+	case known != nil && known.SignsSince.IsZero():
+		m.Step, m.Text = MigrationFollow, fmt.Sprintf("wait until the imported CA, generation %d, signs", known.Number)
+	case known != nil && known.Number == f.Status.Generation:
+		m.Step, m.Text = MigrationRotate, fmt.Sprintf("rotate the CA: one made here succeeds service-ca's, generation %d, which certifies it", known.Number)
+	case known != nil:
+		return true
+	case f.Import != nil && !f.sameImport(m.Key):
+		m.InTheWay = append(m.InTheWay, fmt.Sprintf("Secret %s/%s holds another CA: delete it first. Nothing is lost: what was imported from it is kept in Secret %s", f.Namespace, api.CAImportName, api.CASecretName))
+	case f.Import != nil:
+		m.Step, m.Text = MigrationFollow, "wait until the signer has imported the CA from Secret "+api.CAImportName
+	default:
+		m.Step, m.Text = MigrationImport, m.importText(f)
+	}
+	return false
+}
+
+// sameName reports whether the root is no generation's, and clients trust another with its
+// subject, which is one's.
+func (f MigrationFacts) sameName(root *x509.Certificate) bool {
+	if f.Status == nil || f.generation(pki.Fingerprint(root)) != nil {
+		return false
+	}
+	bundle, err := pki.ParseBundle([]byte(f.Status.facts.Bundle))
+	return err == nil && slices.ContainsFunc(bundle.Certificates(), func(c *x509.Certificate) bool {
+		return bytes.Equal(c.RawSubject, root.RawSubject) && f.generation(pki.Fingerprint(c)) != nil
+	})
+}
+
+// generation returns the generation with the root, by its fingerprint; nil if there is none.
+func (f MigrationFacts) generation(root string) *api.CAGenerationRecord {
+	if f.Status == nil {
+		return nil
+	}
+	for _, g := range f.Status.facts.Generations {
+		if g.Root == root {
+			return &g
+		}
+	}
+	return nil
+}
+
+func (m *Migration) importText(f MigrationFacts) string {
+	text := fmt.Sprintf("import the CA: write its certificate and key to Secret %s/%s", f.Namespace, api.CAImportName)
+	if len(m.Key.Former) > 0 {
+		text += fmt.Sprintf(", and what verifies certificates of the CA before to ConfigMap %s", api.ExtraRootsName)
+	}
+	if m.Key.Cross != nil && f.Status != nil {
+		m.InTheWay = append(m.InTheWay, "service-ca has rotated its CA, and servingcert has one already: clients that hold nothing but the root of before the rotation do not verify what is issued after the import. "+
+			"They do if the CA is imported before the signer starts for the first time")
+	}
+	return text
+}
+
+func (f MigrationFacts) sameImport(key SigningKey) bool {
+	return f.Import != nil && maps.EqualFunc(f.Import, key.Import(), bytes.Equal)
+}
+
+// decideRest decides what follows once there is nothing to import. unknown: the signer does
+// not know the CA that service-ca has.
+func (m *Migration) decideRest(f MigrationFacts, unknown bool) {
+	for _, s := range f.Secrets {
+		if s.State == SecretFormer || unknown && s.State == SecretCurrent {
+			m.Adopt = append(m.Adopt, s)
+		}
+	}
+	ours := len(slices.DeleteFunc(slices.Clone(f.Secrets), func(s ServiceCASecret) bool { return s.State != SecretOurs }))
+	switch {
+	case f.Status == nil:
+		m.Next = []string{"Install servingcert in namespace " + f.Namespace + ", without --openshift-compat: nothing of service-ca's CA can be kept. Then run this again"}
+	case len(f.Running) > 0:
+		for _, d := range slices.Backward(f.Running) { // the operator first, which would start the other
+			namespace, name, _ := strings.Cut(d, "/")
+			m.Next = append(m.Next, "Stop service-ca: "+api.CommandText([]string{namespace, name}, "kubectl", "-n", namespace, "scale", "deployment", name, "--replicas=0"))
+		}
+		m.Next = append(m.Next, "Set --openshift-compat on the signer, the rotators and the webhook (openshiftCompat of the chart). Then run this again")
+	case len(f.WithoutCompat) > 0:
+		m.Next = []string{"Set --openshift-compat (openshiftCompat of the chart) on " + strings.Join(f.WithoutCompat, ", ") + ". Then run this again"}
+	case len(m.Adopt) > 0:
+		m.Step = MigrationAdopt
+		m.Text = fmt.Sprintf("put label %s on %s whose CA cannot be imported: they are issued anew at once", api.LabelManagedBy, Count(len(m.Adopt), "Secret"))
+	case ours < len(f.Secrets)-len(m.InTheWay):
+		m.Next = []string{fmt.Sprintf("Wait: servingcert keeps %d of %s; each is issued anew at a moment of its own within --ca-reissue-window", ours, Count(len(f.Secrets), "Secret"))}
+	default:
+		m.Next = []string{fmt.Sprintf("Done: servingcert keeps %d of %s. Delete Secret %s/%s, and keep %s as long as you may want to go back",
+			ours, Count(len(f.Secrets), "Secret"), f.Namespace, api.CAImportName, signingKey)}
+	}
+}
+
+func foundServiceCA(running []string) string {
+	if len(running) == 0 {
+		return "service-ca does not run"
+	}
+	return "service-ca runs: Deployment " + strings.Join(running, ", ")
+}
+
+func foundCA(key SigningKey, now time.Time) string {
+	text := fmt.Sprintf("its CA: %s, until %s", api.Escape(key.Root.Subject.CommonName), key.Root.NotAfter.Format(time.RFC3339))
+	switch {
+	case key.Ended(now):
+		text += ": it has ended, or ends within " + endsSoon.String() + ". It cannot be imported: what it issued is issued anew by ours"
+	case key.Cross != nil:
+		text += "; it was rotated"
+	}
+	return text
+}
+
+func foundSecrets(secrets []ServiceCASecret) []string {
+	count := map[SecretState]int{}
+	for _, s := range secrets {
+		count[s.State]++
+	}
+	text := Count(len(secrets), "Secret") + " asked for in OpenShift's words"
+	for _, state := range []SecretState{SecretCurrent, SecretFormer, SecretChanged, SecretForeign, SecretMissing, SecretOurs} {
+		if n := count[state]; n > 0 {
+			text += fmt.Sprintf("; %d %s", n, secretStates[state])
+		}
+	}
+	return []string{text}
+}
+
+var secretStates = map[SecretState]string{
+	SecretCurrent: "of service-ca's CA", SecretFormer: "of the CA before", SecretChanged: "changed by somebody",
+	SecretForeign: "of somebody else's", SecretMissing: "missing", SecretOurs: "of servingcert's",
+}

@@ -1,0 +1,47 @@
+package status
+
+// RenewalState is what became of a request for a new certificate.
+type RenewalState string
+
+// The states of a renewal.
+const (
+	RenewalNotRequested RenewalState = "notRequested" // the request was not written
+	RenewalRequested    RenewalState = "requested"
+	RenewalDone         RenewalState = "renewed"
+	RenewalDeleted      RenewalState = "deleted" // the Service, while its certificate was waited for
+)
+
+// Renewal is the renewal of the certificate of one Service, in the form of -o json.
+type Renewal struct {
+	Namespace string       `json:"namespace"`
+	Name      string       `json:"name"`
+	Secret    string       `json:"secret"`
+	State     RenewalState `json:"state"`
+	// LeafBefore and Leaf are the SHA-256 of the old certificate and of the new one, in hex.
+	LeafBefore string `json:"leafBefore,omitempty"`
+	Leaf       string `json:"leaf,omitempty"`
+	// Ready, Reason and Message are of condition Ready while the certificate is waited for.
+	Ready   string `json:"ready,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+}
+
+// RenewalOf returns the renewal of a Service's certificate, before it is requested.
+func RenewalOf(s Service) Renewal {
+	return Renewal{Namespace: s.Namespace, Name: s.Name, Secret: s.Secret, State: RenewalNotRequested, LeafBefore: s.Leaf}
+}
+
+// String returns NAMESPACE/NAME of the Service.
+func (r Renewal) String() string { return r.Namespace + "/" + r.Name }
+
+// Observe returns the renewal as it is when the Service is this. A Service without a
+// certificate has not lost its old one: it is still waited for.
+func (r Renewal) Observe(s Service) Renewal {
+	if s.Leaf != "" && s.Leaf != r.LeafBefore {
+		r.State, r.Leaf = RenewalDone, s.Leaf
+		r.Ready, r.Reason, r.Message = "", "", ""
+		return r
+	}
+	r.Ready, r.Reason, r.Message = s.Ready, s.Reason, s.Message
+	return r
+}

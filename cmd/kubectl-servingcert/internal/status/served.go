@@ -1,0 +1,172 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// Uptake is how far pods serve the current certificates.
+type Uptake struct {
+	Services int // whose certificate somebody serves, or should
+	Serving  int // of which every ready pod does
+	// Waiting are those of which not every pod does yet, but will: NAMESPACE/NAME.
+	Waiting []string
+	// left are those of which that does not change by itself.
+	left []NotServed
+	// Unseen: nobody has looked at any of them.
+	Unseen bool
+	// podKeys are those whose pods make their keys, and have a key: NAMESPACE/NAME. Which
+	// certificate each pod has does not change with a Secret, and is not waited for.
+	podKeys []string
+	// last is the Service whose pods took it up last, and when.
+	last string
+	at   time.Time
+}
+
+// restartTime is how long it may take until the rotator has restarted what asks for it: as long as a rollout holds the
+// turn of others. What is stale for longer is held back, and an event on the workload says why.
+const restartTime = 30 * time.Minute
+
+// CountUptake counts by the conditions of the Services.
+func CountUptake(services []Service, now time.Time) Uptake {
+	u := Uptake{Unseen: true, podKeys: withPodKeys(services)}
+	for _, s := range services {
+		if s.Serving != nil && s.Leaf != "" && s.Serving.Reason != api.ServingNotVerified {
+			u.Unseen = false
+		}
+		switch {
+		case s.isAbout(api.ServingNoConsumers):
+		case s.Refused() && s.Serving != nil:
+			u.Services++
+			u.left = append(u.left, NotServed{s.String(), s.Message})
+		case s.Leaf != "":
+			u.count(s, now)
+		}
+	}
+	return u
+}
+
+// count counts a Service whose certificate somebody serves, or should.
+func (u *Uptake) count(s Service, now time.Time) {
+	u.Services++
+	switch serving := s.Serving; {
+	case serving == nil || serving.Outdated || serving.Leaf != s.Leaf || serving.Reason == api.ServingPropagating:
+		u.Waiting = append(u.Waiting, s.String())
+	case serving.isTrue():
+		u.Serving++
+		if at := latest(serving.Changed, serving.Since); u.last == "" || at.After(u.at) {
+			u.last, u.at = s.String(), at
+		}
+	case s.isAbout(api.ServingStale) && serving.restartFollows() && now.Sub(serving.Changed) < restartTime:
+		u.Waiting = append(u.Waiting, s.String())
+	default:
+		u.left = append(u.left, NotServed{s.String(), serving.Message})
+	}
+}
+
+// withPodKeys returns the Services whose pods make their keys, if there are pods.
+func withPodKeys(services []Service) []string {
+	var names []string
+	for _, s := range services {
+		if s.PodKeys && s.Ready != "" && !s.isAbout(api.ServingNoConsumers) {
+			names = append(names, s.String())
+		}
+	}
+	return names
+}
+
+func latest(a time.Time, b *time.Time) time.Time {
+	if b != nil && b.After(a) {
+		return *b
+	}
+	return a
+}
+
+// Over reports whether nothing changes any more without somebody's help.
+func (u Uptake) Over() bool { return len(u.Waiting) == 0 }
+
+// Progress returns a line about how far it is.
+func (u Uptake) Progress() string {
+	text := fmt.Sprintf("the pods of %d of %d Services serve their new certificate", u.Serving, u.Services)
+	if len(u.Waiting) > 0 {
+		text += "; not yet: " + Listed(u.Waiting)
+	}
+	return text
+}
+
+// End returns the lines about what has become of the certificates.
+func (u Uptake) End() string {
+	var b strings.Builder
+	switch {
+	case u.Services == 0 && len(u.podKeys) > 0:
+		b.WriteString("served: no pod mounts the certificate of a Secret\n")
+	case u.Services == 0:
+		b.WriteString("served: no pod mounts a certificate\n")
+	case u.Serving == 0:
+		b.WriteString("served: by no pod\n")
+	case len(u.left) == 0:
+		fmt.Fprintf(&b, "served: by every pod of %s; the last one, %s, since %s\n", Count(u.Serving, "Service"), u.last, u.at.UTC().Format(time.RFC3339))
+	default:
+		fmt.Fprintf(&b, "served: by every pod of %d of %d Services; the last one, %s, since %s\n", u.Serving, u.Services, u.last, u.at.UTC().Format(time.RFC3339))
+	}
+	for _, n := range u.left {
+		fmt.Fprintf(&b, "not served: %s: %s\n", n.Service, n.Why)
+	}
+	return b.String()
+}
+
+// PodKeysEnd returns the line about the certificates of pods' own keys, "" if there are none.
+// breaks: clients do not accept those of before.
+func (u Uptake) PodKeysEnd(breaks bool) string {
+	if len(u.podKeys) == 0 {
+		return ""
+	}
+	when := "each pod gets one of the new CA at its next refresh, and serves the one that it has, which clients accept, until then"
+	if breaks {
+		when = "clients do not accept them any more, and only a new pod gets a new key and certificate"
+	}
+	return fmt.Sprintf("not replaced: certificates of pods that have keys of their own, of %s (%s): %s; kubectl servingcert status -A shows what they serve\n",
+		Count(len(u.podKeys), "Service"), Listed(u.podKeys), when)
+}
+
+// NotServed is a Service whose certificate is not served by all of its pods, and why.
+type NotServed struct {
+	Service string `json:"service"` // NAMESPACE/NAME
+	Why     string `json:"why"`
+}
+
+// Served is an Uptake in the form of -o json.
+type Served struct {
+	// Services have a certificate that somebody serves, or should; every pod of Serving does.
+	Services int `json:"services"`
+	Serving  int `json:"serving"`
+	// Waiting are those of which not every pod does yet, but will: NAMESPACE/NAME.
+	Waiting   []string    `json:"waiting,omitempty"`
+	NotServed []NotServed `json:"notServed,omitempty"`
+	// PodKeys are the Services whose pods make their keys: their certificates are not
+	// replaced.
+	PodKeys []string `json:"podKeys,omitempty"`
+	// Last is the Service whose pods took it up last.
+	Last   string     `json:"last,omitempty"`
+	LastAt *time.Time `json:"lastAt,omitempty"`
+	// Unknown is why this is not known, or not all; "" if it is.
+	Unknown string `json:"unknown,omitempty"`
+}
+
+// Served returns the uptake as data.
+func (u Uptake) Served() Served {
+	s := Served{
+		Services: u.Services, Serving: u.Serving, Waiting: u.Waiting, NotServed: u.left, PodKeys: u.podKeys,
+		Last: u.last, LastAt: moment(u.at.UTC()),
+	}
+	if u.Unseen && u.Services > 0 {
+		s.Unknown = NotVerified
+	}
+	return s
+}
+
+// NotVerified says that nobody looks at what pods serve.
+const NotVerified = "the rotator does not verify what pods serve (--verify-consumers=false), or is not running"

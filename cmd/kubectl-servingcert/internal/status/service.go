@@ -1,0 +1,152 @@
+package status
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
+)
+
+// Service is a Service that has, or asks for, a certificate, in the form of
+// -o json. What people wrote is escaped (Escape).
+type Service struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	Secret    string `json:"secret,omitempty"`
+	// Ready is the condition's status: True, False or Unknown; "" if there is none.
+	Ready   string `json:"ready,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+	Message string `json:"message,omitempty"`
+	Leaf    string `json:"leaf,omitempty"` // SHA-256 of its DER, in hex
+	// Serving is nil if the rotator has written no condition yet.
+	Serving *Serving `json:"serving,omitempty"`
+	// NotBefore, NotAfter and RenewAt are nil if the user may not read the Secret.
+	NotBefore *time.Time `json:"notBefore,omitempty"`
+	NotAfter  *time.Time `json:"notAfter,omitempty"`
+	RenewAt   *time.Time `json:"renewAt,omitempty"`
+
+	// NotOptedIn: there is no condition, as its namespace does not have the label.
+	NotOptedIn bool `json:"notOptedIn,omitempty"`
+	// PodKeys: its pods make their keys (servingcert.dev/key-source: pod).
+	PodKeys bool `json:"podKeys,omitempty"`
+	// Proxy are its targetPorts at which the proxy in its pods serves TLS, and not the program.
+	Proxy []string `json:"proxy,omitempty"`
+
+	kept     []string // the Secrets that are kept from before its pods made their keys
+	retained string   // the Secret that is kept although the Service does not ask for it
+}
+
+// Key returns the key that its pods serve with: that in the Secret that the Service asks
+// for, or in one that is retained for it, or pods.PodKey.
+func (s Service) Key() pods.Key {
+	if s.PodKeys {
+		return pods.PodKey
+	}
+	return pods.SecretKey(cmp.Or(s.Secret, s.retained))
+}
+
+// Keys returns Key, and those in Secrets that are kept from before the pods made their keys.
+func (s Service) Keys() []pods.Key {
+	var keys []pods.Key
+	for _, secret := range s.kept {
+		keys = append(keys, pods.SecretKey(secret))
+	}
+	return append(keys, s.Key())
+}
+
+// SecretColumn is what a table shows: the Secret that the Service asks for, or pods.PodKey.
+func (s Service) SecretColumn() string {
+	if s.PodKeys {
+		return pods.PodKey.String()
+	}
+	return s.Secret
+}
+
+// ReasonColumn is what a table shows: the reason of the condition, or why there is none.
+func (s Service) ReasonColumn() string {
+	if s.NotOptedIn {
+		return "NotOptedIn"
+	}
+	return s.Reason
+}
+
+// ByProxy says where the proxy in its pods is asked to serve TLS; "" if nowhere. Whether it does, condition Serving says.
+func (s Service) ByProxy() string {
+	switch len(s.Proxy) {
+	case 0:
+		return ""
+	case 1:
+		return "TLS is asked of the proxy in its pods, at targetPort " + s.Proxy[0]
+	}
+	return "TLS is asked of the proxy in its pods, at targetPorts " + strings.Join(s.Proxy, ", ")
+}
+
+// Refused reports whether nothing is issued for the Service until its namespace has the label,
+// although a Secret may hold a certificate: of a CA that is distrusted, or with other names.
+func (s Service) Refused() bool { return s.Reason == api.ReasonNotOptedIn }
+
+// NotOptedIn returns a line for each namespace that has to be labelled before the Services
+// in it get certificates; "" if there is none.
+func NotOptedIn(services []Service) string {
+	var lines []string
+	for _, s := range services {
+		line := fmt.Sprintf("Namespace %s is not labelled, so nothing is issued in it. To opt in: %s", s.Namespace, api.LabelCommand(s.Namespace))
+		if s.NotOptedIn && !slices.Contains(lines, line) {
+			lines = append(lines, line)
+		}
+	}
+	return strings.Join(lines, "\n")
+}
+
+// ServiceOf returns what is known of a Service; ok is false for one that neither
+// has nor asks for a certificate.
+func ServiceOf(svc *corev1.Service) (s Service, ok bool) {
+	s = Service{Namespace: svc.Namespace, Name: svc.Name, Secret: api.Escape(secretOf(svc)), Serving: servingOf(svc), PodKeys: api.WantsPodKeys(svc), Proxy: api.ProxyTargets(svc)}
+	if s.PodKeys {
+		s.kept = state.ReadyOf(svc).Kept
+	}
+	ready := api.Condition(svc, api.ConditionReady)
+	if ready == nil {
+		return s, s.Secret != "" || s.PodKeys
+	}
+	s.Ready, s.Reason, s.Message = api.Escape(string(ready.Status)), api.Escape(ready.Reason), api.Escape(ready.Message)
+	s.Leaf, _ = state.LeafOf(svc)
+	if s.Secret == "" {
+		s.retained, _ = state.PartIn(svc)
+	}
+	return s, s.Secret != "" || s.Leaf != "" || s.PodKeys
+}
+
+// secretOf returns the Secret that a Service asks for; "" if it asks for none.
+// OpenShift's annotations count only if the signer runs with --openshift-compat:
+// the condition shows that it does.
+func secretOf(svc *corev1.Service) string {
+	if name, ok := api.Wants(svc); ok || api.WantsPodKeys(svc) {
+		return name
+	}
+	if api.Condition(svc, api.ConditionReady) == nil {
+		return ""
+	}
+	for _, key := range []string{api.OpenShiftSecretName, api.OpenShiftSecretNameAlpha} {
+		if name := svc.Annotations[key]; name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// String returns NAMESPACE/NAME.
+func (s Service) String() string { return s.Namespace + "/" + s.Name }
+
+// isAbout reports whether condition Serving has the reason, and is about the leaf of
+// now.
+func (s Service) isAbout(reason string) bool {
+	return s.Serving != nil && s.Serving.Leaf == s.Leaf && s.Serving.Reason == reason
+}

@@ -1,0 +1,173 @@
+package status
+
+import (
+	"bytes"
+	"crypto/x509"
+	"fmt"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// Keys of Secret signing-key of OpenShift's service-ca beside tls.crt and tls.key. They are
+// there once its CA was rotated. Source: pkg/controller/api/api.go of
+// github.com/openshift/service-ca-operator.
+const (
+	serviceCABundle = "ca-bundle.crt"       // the root, and the CA before as certified by it
+	serviceCACross  = "intermediate-ca.crt" // the root's key as certified by the CA before
+)
+
+// SigningKey is the CA of OpenShift's service-ca.
+type SigningKey struct {
+	Root *x509.Certificate
+	// Cross is the root's key certified by the CA before, and Former the CA before certified
+	// by the root; none if the CA was never rotated.
+	Cross  *x509.Certificate
+	Former []*x509.Certificate
+
+	key []byte // PEM
+}
+
+// ParseSigningKey reads the data of Secret signing-key. A CA that has ended is one too: see
+// Ended. Errors name the key of the Secret, and hold nothing of the private key.
+func ParseSigningKey(data map[string][]byte) (SigningKey, error) {
+	certs, err := pki.ParseCertificates(data[corev1.TLSCertKey])
+	if err != nil || len(certs) != 1 {
+		return SigningKey{}, fmt.Errorf("%s: must hold one certificate in PEM: the CA", corev1.TLSCertKey)
+	}
+	s := SigningKey{Root: certs[0], key: data[corev1.TLSPrivateKeyKey]}
+	key, err := pki.ParseForeignKey(s.key)
+	if err != nil {
+		return SigningKey{}, fmt.Errorf("%s: must hold the CA's private key in PEM, not encrypted", corev1.TLSPrivateKeyKey)
+	}
+	if err := pki.CheckCA(s.Root, key, s.Root.NotAfter); err != nil {
+		return SigningKey{}, err
+	}
+	if s.Root.CheckSignature(s.Root.SignatureAlgorithm, s.Root.RawTBSCertificate, s.Root.Signature) != nil {
+		return SigningKey{}, fmt.Errorf("%s: the certificate is not self-signed: must be a root", corev1.TLSCertKey)
+	}
+	if pem := data[serviceCACross]; len(pem) > 0 {
+		certs, err := pki.ParseCertificates(pem)
+		if err != nil || len(certs) != 1 || !bytes.Equal(certs[0].RawSubjectPublicKeyInfo, s.Root.RawSubjectPublicKeyInfo) {
+			return SigningKey{}, fmt.Errorf("%s: must hold one certificate in PEM, of the CA's key", serviceCACross)
+		}
+		s.Cross = certs[0]
+	}
+	if pem := data[serviceCABundle]; len(pem) > 0 {
+		bundle, err := pki.ParseBundle(pem)
+		if err != nil {
+			return SigningKey{}, fmt.Errorf("%s: %w", serviceCABundle, err)
+		}
+		for _, c := range bundle.Certificates() {
+			if !c.Equal(s.Root) {
+				s.Former = append(s.Former, c)
+			}
+		}
+	}
+	return s, nil
+}
+
+// endsSoon is how much of its life a CA must have left to be imported: an hour and the
+// longest soak that is likely.
+const endsSoon = 2 * time.Hour
+
+// Ended reports whether the CA has ended, or is about to: it can be succeeded no more.
+func (k SigningKey) Ended(now time.Time) bool { return now.Add(endsSoon).After(k.Root.NotAfter) }
+
+// Import is the data of Secret api.CAImportName that makes the CA a generation of ours.
+func (k SigningKey) Import() map[string][]byte {
+	root := pki.EncodeCertificates(k.Root)
+	data := map[string][]byte{corev1.TLSCertKey: root, corev1.TLSPrivateKeyKey: k.key, api.BundleKey: root}
+	if k.Cross != nil {
+		data[api.CAImportCross] = pki.EncodeCertificates(k.Cross)
+	}
+	return data
+}
+
+// issuedBy reports whether the key of the CA signed the certificate, whenever that was.
+func issuedBy(cert, ca *x509.Certificate) bool {
+	return bytes.Equal(cert.RawIssuer, ca.RawSubject) && ca.CheckSignature(cert.SignatureAlgorithm, cert.RawTBSCertificate, cert.Signature) == nil
+}
+
+// SecretState is what the Secret of a Service is to service-ca and to us.
+type SecretState string
+
+// The states.
+const (
+	SecretMissing SecretState = "Missing"
+	SecretOurs    SecretState = "Ours"    // servingcert keeps it
+	SecretCurrent SecretState = "Current" // its certificate is of service-ca's CA
+	SecretFormer  SecretState = "Former"  // of the CA before
+	SecretChanged SecretState = "Changed" // service-ca made it, and holds something else now
+	SecretForeign SecretState = "Foreign" // somebody else made it
+)
+
+// ServiceCASecret is the Secret that a Service asks for in OpenShift's words.
+type ServiceCASecret struct {
+	Namespace, Name string
+	Service         string
+	State           SecretState
+	// Why says what is in the way of taking it over: "" if nothing is.
+	Why             string
+	ResourceVersion string
+}
+
+// SecretOfServiceCA judges the Secret, nil if it does not exist, of a Service. Annotations
+// and owner are service-ca's own marks; the certificate is judged by its signature.
+func SecretOfServiceCA(svc *corev1.Service, name string, secret *corev1.Secret, key SigningKey, instance string) ServiceCASecret {
+	s := ServiceCASecret{Namespace: svc.Namespace, Name: name, Service: svc.Name}
+	if secret == nil {
+		s.State = SecretMissing
+		return s
+	}
+	s.ResourceVersion = secret.ResourceVersion
+	certs, err := pki.ParseCertificates(secret.Data[corev1.TLSCertKey])
+	marked := secret.Annotations[api.OpenShiftServiceUID] == string(svc.UID) || secret.Annotations[api.OpenShiftServiceUIDAlpha] == string(svc.UID)
+	switch {
+	case secret.Labels[api.LabelManagedBy] == instance:
+		s.State = SecretOurs
+	case !marked || !ownedBy(secret, svc) || secret.Type != corev1.SecretTypeTLS:
+		s.State, s.Why = SecretForeign, "service-ca did not make it for this Service: it stays as it is"
+	case err != nil:
+		s.State, s.Why = SecretChanged, "it was changed and holds no certificate that can be read: it stays as it is. Delete it, and it is made anew"
+	case key.Root != nil && issuedBy(certs[0], key.Root):
+		s.State = SecretCurrent
+	case key.signedBefore(certs[0]):
+		s.State = SecretFormer
+	default:
+		s.State, s.Why = SecretChanged, fmt.Sprintf("its certificate was issued by %q: it stays as it is. Delete it, and it is made anew", api.Escape(certs[0].Issuer.String()))
+	}
+	return s
+}
+
+func (k SigningKey) signedBefore(cert *x509.Certificate) bool {
+	for _, ca := range k.Former {
+		if issuedBy(cert, ca) {
+			return true
+		}
+	}
+	return false
+}
+
+func ownedBy(secret *corev1.Secret, svc *corev1.Service) bool {
+	for _, r := range secret.OwnerReferences {
+		if r.APIVersion == "v1" && r.Kind == "Service" && r.UID == svc.UID {
+			return true
+		}
+	}
+	return false
+}
+
+// ServiceCASecretName returns the Secret that the Service asks for in OpenShift's words; "" if
+// it does not.
+func ServiceCASecretName(svc *corev1.Service) string {
+	translated := api.Translate(svc)
+	if api.OpenShiftAnnotation(translated) == "" {
+		return ""
+	}
+	name, _ := api.Wants(translated)
+	return name
+}

@@ -1,0 +1,238 @@
+// Package status decides what kubectl-servingcert reports and does, by what was read
+// from a cluster. It is pure: it reads nothing, and the time is an argument.
+package status
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
+	"github.com/servingcert/servingcert/pkg/starttls"
+)
+
+// VerifySituation is what verify has read.
+type VerifySituation struct {
+	Host      string // the name that clients use
+	Service   Service
+	TrustName string            // NAMESPACE/NAME of the bundle ConfigMap
+	Bundle    map[string]string // its data; nil if there is none
+
+	Published    string // the bundle's hash, as the CA has published it
+	PublishedErr error  // why it may not be read
+
+	Secret    []byte // tls.crt of the Secret; empty if there is none
+	SecretErr error  // why it may not be read
+
+	Targets []api.ProbeTarget // of the Service
+	Address string
+	Dialled bool
+	Served  []*x509.Certificate
+	DialErr error
+	// Handshake is what the handshake agreed on, if there was one.
+	Handshake probe.Handshake
+}
+
+// Protocol returns what comes before TLS at a port of one of the Service's servers, or at one that
+// is forwarded to it: what all its ports have in common, or else what the port of that number has.
+func (s VerifySituation) Protocol(port string) starttls.Protocol {
+	said := map[starttls.Protocol]bool{}
+	for _, t := range s.Targets {
+		if port == t.Target.String() || port == strconv.Itoa(int(t.Port)) {
+			return t.Protocol
+		}
+		said[t.Protocol] = true
+	}
+	if len(said) != 1 {
+		return ""
+	}
+	return s.Targets[0].Protocol
+}
+
+// Verdicts.
+const (
+	VerdictOK      = "ok"
+	VerdictFailed  = "FAILED"
+	VerdictUnknown = "unknown" // the user may not see it
+	VerdictNotSeen = "notSeen" // nobody has seen it yet
+)
+
+// Finding is the result of one check.
+//
+// Its form is that of -o json; Text is not escaped.
+type Finding struct {
+	Verdict string `json:"verdict"`
+	Text    string `json:"text"`
+}
+
+// Verify checks everything that was read, in the order in which a certificate comes
+// about.
+func Verify(s VerifySituation, now time.Time) []Finding {
+	findings := []Finding{judgeCondition(s.Service)}
+	bundle, err := pki.ParseBundle([]byte(s.Bundle[api.BundleKey]))
+	findings = append(findings, judgeBundle(s, bundle, err)...)
+	if err != nil {
+		bundle = pki.Bundle{}
+	}
+	findings = append(findings, judgeSecret(s, bundle, now)...)
+	findings = append(findings, judgeServing(s.Service)...)
+	return append(findings, judgeServed(s, bundle, now)...)
+}
+
+func judgeCondition(s Service) Finding {
+	name := fmt.Sprintf("Service %s/%s", s.Namespace, s.Name)
+	switch {
+	case s.Secret == "" && !s.PodKeys && s.Ready == "":
+		return Finding{VerdictFailed, fmt.Sprintf("%s: does not ask for a certificate (annotation %s)", name, api.AnnotationSecretName)}
+	case s.Ready == "":
+		return Finding{VerdictFailed, fmt.Sprintf("%s: no condition %s yet: is namespace %s labelled %s=%s, and is the signer running?", name, api.ConditionReady, s.Namespace, api.LabelInject, api.InjectEnabled)}
+	case s.Ready != string(corev1.ConditionTrue):
+		return Finding{VerdictFailed, fmt.Sprintf("%s: not ready: %s: %s", name, s.Reason, s.Message)}
+	}
+	text := fmt.Sprintf("%s: %s: leaf %s", name, s.Reason, Short(s.Leaf))
+	if s.PodKeys {
+		text = fmt.Sprintf("%s: %s: %s", name, s.Reason, s.Message)
+	}
+	if by := s.ByProxy(); by != "" {
+		text += "; " + by
+	}
+	return Finding{VerdictOK, text}
+}
+
+func judgeBundle(s VerifySituation, bundle pki.Bundle, err error) []Finding {
+	name := "ConfigMap " + s.TrustName
+	switch {
+	case s.Bundle == nil:
+		return []Finding{{VerdictFailed, name + ": missing: clients of this namespace have no bundle; is the rotator running?"}}
+	case err != nil:
+		return []Finding{{VerdictFailed, fmt.Sprintf("%s: %s: %v", name, api.BundleKey, err)}}
+	case s.PublishedErr != nil:
+		return []Finding{{VerdictUnknown, fmt.Sprintf("%s: %s; cannot compare with what the CA has published: %v", name, Count(len(bundle.Certificates()), "root"), s.PublishedErr)}}
+	case bundle.Hash() != s.Published:
+		return []Finding{{VerdictFailed, fmt.Sprintf("%s: holds bundle %s, but the CA has published %s", name, Short(bundle.Hash()), Dash(Short(s.Published)))}}
+	}
+	return []Finding{{VerdictOK, fmt.Sprintf("%s: %s, as published by the CA (%s)", name, Count(len(bundle.Certificates()), "root"), Short(s.Published))}}
+}
+
+func judgeSecret(s VerifySituation, bundle pki.Bundle, now time.Time) []Finding {
+	name := fmt.Sprintf("Secret %s/%s", s.Service.Namespace, s.Service.Secret)
+	switch {
+	case s.Service.Secret == "":
+		return nil
+	case s.SecretErr != nil:
+		return []Finding{{VerdictUnknown, fmt.Sprintf("%s: cannot be read: %v", name, s.SecretErr)}}
+	case len(s.Secret) == 0:
+		return []Finding{{VerdictFailed, name + ": missing, or has no " + corev1.TLSCertKey}}
+	}
+	certs, err := pki.ParseCertificates(s.Secret)
+	if err != nil {
+		return []Finding{{VerdictFailed, fmt.Sprintf("%s: %s: %v", name, corev1.TLSCertKey, err)}}
+	}
+	return judgeChain(name, s, certs, bundle, now)
+}
+
+func judgeServed(s VerifySituation, bundle pki.Bundle, now time.Time) []Finding {
+	if !s.Dialled {
+		return nil
+	}
+	if s.DialErr != nil {
+		return []Finding{{VerdictFailed, fmt.Sprintf("%s: %v", s.Address, s.DialErr)}}
+	}
+	n := s.Handshake.Names()
+	spoke := Finding{VerdictOK, fmt.Sprintf("%s: %s, key exchange %s, leaf signed with %s", s.Address, n.Version, n.Group, n.Signature)}
+	return append(judgeChain(s.Address, s, s.Served, bundle, now), spoke)
+}
+
+// judgeServing returns what the rotator has seen the pods serve, at each TLS port of the Service;
+// nothing as long as it has no certificate.
+func judgeServing(s Service) []Finding {
+	if s.Leaf == "" && !s.PodKeys {
+		return nil
+	}
+	name := fmt.Sprintf("pods of Service %s/%s", s.Namespace, s.Name)
+	switch {
+	case s.Serving == nil, s.PodKeys && s.Serving.Leaf != "": // what it said is about a Secret
+		return []Finding{{VerdictNotSeen, name + ": the rotator has not said yet what they serve"}}
+	case s.Serving.Outdated:
+		return []Finding{{VerdictNotSeen, name + ": the rotator has not said yet what they serve: what it says is about an earlier certificate, or other ports: " + s.Serving.Reason}}
+	case s.Serving.isTrue():
+		return []Finding{{VerdictOK, name + ": " + s.Serving.Message}}
+	case s.Serving.Status == string(corev1.ConditionUnknown), s.Serving.Reason == api.ServingPropagating:
+		return []Finding{{VerdictNotSeen, fmt.Sprintf("%s: %s: %s", name, s.Serving.Reason, s.Serving.Message)}}
+	}
+	return []Finding{{VerdictFailed, fmt.Sprintf("%s: %s: %s", name, s.Serving.Reason, s.Serving.Message)}}
+}
+
+// refreshLate is how long after the moment that it was asked to a kubelet may be seen to
+// have replaced a certificate: its five minutes, and two until the server has read it.
+const refreshLate = 7 * time.Minute
+
+// judgeRefresh says whether the leaf of a pod with a key of its own, or with a Secret from
+// before, should have been replaced. No condition names it.
+func judgeRefresh(name string, s Service, leaf *x509.Certificate, now time.Time) Finding {
+	refresh := pki.RefreshAt(leaf)
+	text := fmt.Sprintf("%s: leaf %s, of the pod's own key, which its kubelet refreshes at %s", name, Short(pki.Fingerprint(leaf)), refresh.UTC().Format(time.RFC3339))
+	if len(s.kept) > 0 {
+		text = fmt.Sprintf("%s: leaf %s, of the pod's own key or of Secret %s from before, which is due at %s", name, Short(pki.Fingerprint(leaf)),
+			api.Escape(strings.Join(s.kept, " or ")), refresh.UTC().Format(time.RFC3339))
+	}
+	if now.After(refresh.Add(refreshLate)) {
+		return Finding{VerdictFailed, text + ", which is over: the server has not read its files again"}
+	}
+	return Finding{VerdictOK, text}
+}
+
+// judgeChain compares certificates with the condition and the bundle.
+func judgeChain(name string, s VerifySituation, certs []*x509.Certificate, bundle pki.Bundle, now time.Time) []Finding {
+	leaf := certs[0]
+	findings := []Finding{{VerdictOK, fmt.Sprintf("%s: leaf %s, as in the condition", name, Short(pki.Fingerprint(leaf)))}}
+	if s.Service.PodKeys {
+		findings[0] = judgeRefresh(name, s.Service, leaf, now)
+	} else if got := pki.Fingerprint(leaf); got != s.Service.Leaf {
+		findings[0] = Finding{VerdictFailed, fmt.Sprintf("%s: leaf %s (issued %s by %q), but the condition names %s", name,
+			Short(got), pki.IssuedAt(leaf).UTC().Format(time.RFC3339), leaf.Issuer.CommonName, Dash(Short(s.Service.Leaf)))}
+	}
+	if err := verifies(certs, s.Host, bundle, now); err != nil {
+		return append(findings, Finding{VerdictFailed, fmt.Sprintf("%s: %v", name, err)})
+	}
+	return append(findings, Finding{VerdictOK, fmt.Sprintf("%s: verifies for %s until %s", name, strings.Join(leaf.DNSNames, ", "), leaf.NotAfter.UTC().Format(time.RFC3339))})
+}
+
+// verifies returns why a client with the bundle does not accept the certificates
+// for the host or for one of the names in them, or nil.
+func verifies(certs []*x509.Certificate, host string, bundle pki.Bundle, now time.Time) error {
+	if len(bundle.Certificates()) == 0 {
+		return errors.New("there is no bundle to verify it with")
+	}
+	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
+	for _, root := range bundle.Certificates() {
+		roots.AddCert(root)
+	}
+	for _, c := range certs[1:] {
+		intermediates.AddCert(c)
+	}
+	for _, name := range append([]string{host}, certs[0].DNSNames...) {
+		// A wildcard is for the names below it.
+		name = strings.Replace(name, "*.", "pod-0.", 1)
+		if _, err := certs[0].Verify(x509.VerifyOptions{
+			Roots: roots, Intermediates: intermediates, CurrentTime: now, DNSName: name,
+			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		}); err != nil {
+			return fmt.Errorf("a client rejects it as %s: %w", name, err)
+		}
+	}
+	if i := slices.IndexFunc(certs[1:], isRoot); i >= 0 {
+		return fmt.Errorf("certificate %d of the chain is a root: OpenSSL and curl may reject it", i+2)
+	}
+	return nil
+}
+
+func isRoot(c *x509.Certificate) bool { return string(c.RawIssuer) == string(c.RawSubject) }

@@ -1,0 +1,78 @@
+package kubeletsync
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
+	"time"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator/serving"
+)
+
+// byItself is how long after a change no pod is woken for it any more: a kubelet
+// updates the files of a pod within 92 s without being woken.
+const byItself = 2 * time.Minute
+
+// Content is what a Secret or the bundle's ConfigMap of a namespace holds.
+type Content struct {
+	Hash  string    // of the leaf, or of the bundle
+	Since time.Time // when it became that, to the second
+	// Changed: it became that by a change, as opposed to having been that when it was
+	// first seen.
+	Changed bool
+}
+
+// fresh reports whether pods are woken for the content.
+func (c Content) fresh(now time.Time) bool { return c.Changed && now.Before(c.Since.Add(byItself)) }
+
+// LeafContent returns what a Secret holds since a rotation.
+func LeafContent(r serving.Rotation) Content {
+	return Content{Hash: r.Leaf, Since: r.Since, Changed: r.Replaced}
+}
+
+// Bundle is what is remembered of a ConfigMap with the CA bundle. It is a
+// runtime.Object, so that an informer can hold it in place of the ConfigMap.
+type Bundle struct {
+	metav1.TypeMeta
+	metav1.ObjectMeta        // its identity, and nothing else
+	Hash              string // SHA-256 of the bundle in hex; empty if there is none
+	Since             time.Time
+}
+
+// BundleOf returns what is remembered of the ConfigMap. When the bundle was written
+// is in its managedFields.
+func BundleOf(cm *corev1.ConfigMap) *Bundle {
+	b := &Bundle{Since: cm.CreationTimestamp.Time}
+	b.ObjectMeta = api.Identity(&cm.ObjectMeta)
+	if data := cm.Data[api.BundleKey]; data != "" {
+		sum := sha256.Sum256([]byte(data))
+		b.Hash = unique.Make(hex.EncodeToString(sum[:])).Value() // that of nearly all namespaces is the same
+	}
+	for _, f := range cm.ManagedFields {
+		if f.Time != nil && f.FieldsV1 != nil && f.Time.After(b.Since) && strings.Contains(f.FieldsV1.GetRawString(), `"f:`+api.BundleKey+`"`) {
+			b.Since = f.Time.Time
+		}
+	}
+	return b
+}
+
+// DeepCopyObject implements runtime.Object.
+func (b *Bundle) DeepCopyObject() runtime.Object {
+	out := *b
+	b.ObjectMeta.DeepCopyInto(&out.ObjectMeta)
+	return &out
+}
+
+// Content returns what the bundle's ConfigMap holds; false if there is none.
+func (b *Bundle) Content() (Content, bool) {
+	if b == nil || b.Hash == "" {
+		return Content{}, false
+	}
+	return Content{Hash: b.Hash, Since: b.Since, Changed: true}, true
+}

@@ -1,0 +1,125 @@
+package controller
+
+import (
+	"context"
+	"encoding/json"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/flowcontrol"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator/kubeletsync"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
+)
+
+// The results of a write: a label of servingcert_wakes_total.
+const (
+	resultWritten   = "written"
+	resultGone      = "gone"      // the pod was deleted, or replaced by another of its name
+	resultForbidden = "forbidden" // no rights, or an admission webhook or policy refuses
+	resultError     = "error"
+)
+
+// waker wakes pods, at a bounded rate. Namespaces take turns in its queue.
+type waker struct {
+	*knowledge
+	writer  client.Writer
+	limiter flowcontrol.RateLimiter
+	retry   time.Duration
+	results *prometheus.CounterVec
+	failing atomic.Bool // the last write failed
+}
+
+func newWaker(cfg Config, k *knowledge, writer client.Writer) *waker {
+	return &waker{
+		knowledge: k, writer: writer, retry: cfg.Retry,
+		limiter: flowcontrol.NewTokenBucketRateLimiter(float32(cfg.Rate), max(1, cfg.Rate/10)),
+		results: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "servingcert_wakes_total",
+			Help: "Writes of annotation " + api.AnnotationLeaf + " on pods, which make the kubelet update their files at once, by result: written, gone (the pod was deleted), forbidden or error.",
+		}, []string{"result"}),
+	}
+}
+
+// Reconcile wakes a pod, if that still is to be done. A write that failed is tried again until the
+// kubelet has updated the files by itself.
+func (w *waker) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	pod := w.cluster.Pods.Get(req.NamespacedName)
+	if pod == nil {
+		return reconcile.Result{}, nil
+	}
+	d := w.decide(pod)
+	if !d.Wake {
+		return reconcile.Result{}, nil
+	}
+	_ = w.limiter.Wait(ctx) // its error is that this process ends, and then the write fails
+	return reconcile.Result{RequeueAfter: w.wake(ctx, pod, d)}, nil
+}
+
+// wake writes the annotation, and returns after how long that is to be tried again: zero if it is done. It
+// logs only the first of failures in a row: what stops one write, such as missing rights, mostly stops all.
+func (w *waker) wake(ctx context.Context, pod *pods.Facts, d kubeletsync.Decision) time.Duration {
+	err := w.write(ctx, pod, d.Value)
+	result := resultError
+	switch {
+	case err == nil:
+		result = resultWritten
+		w.succeeded(ctx, pod, d)
+	case ctx.Err() != nil:
+		return 0
+	case isGone(err):
+		result, err = resultGone, nil
+	case apierrors.IsForbidden(err):
+		result = resultForbidden
+	}
+	w.results.WithLabelValues(result).Inc()
+	if err == nil {
+		return 0
+	}
+	if !w.failing.Swap(true) {
+		log.FromContext(ctx).Error(err, "cannot wake a pod: files of pods change when the kubelet looks at them, in up to 92 s", "namespace", pod.Namespace, "pod", pod.Name)
+	}
+	return w.retry
+}
+
+// write sets the annotation of exactly this pod, and returns once the cache has seen it.
+func (w *waker) write(ctx context.Context, pod *pods.Facts, value string) error {
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "annotations": map[string]string{api.AnnotationLeaf: value}}})
+	if err != nil {
+		return err
+	}
+	patched := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
+	patched.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
+	if err := w.writer.Patch(ctx, patched, client.RawPatch(types.MergePatchType, patch)); err != nil {
+		return err
+	}
+	w.cluster.Pods.Await(ctx, patched.ResourceVersion)
+	return nil
+}
+
+// isGone reports whether there is no such pod any more. For one that was replaced by
+// another of its name, the API server says that a UID cannot be changed.
+func isGone(err error) bool {
+	if cause, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid); ok && apierrors.IsInvalid(err) {
+		return cause.Field == "metadata.uid"
+	}
+	return apierrors.IsNotFound(err)
+}
+
+func (w *waker) succeeded(ctx context.Context, pod *pods.Facts, d kubeletsync.Decision) {
+	if w.failing.Swap(false) {
+		log.FromContext(ctx).Info("pods are woken again")
+	}
+	for _, secret := range d.Dial {
+		w.partners.Woken(types.NamespacedName{Namespace: pod.Namespace, Name: secret}, pod.UID, w.cluster.Now())
+	}
+}

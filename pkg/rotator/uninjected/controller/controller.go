@@ -1,0 +1,78 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator/cluster"
+	"github.com/servingcert/servingcert/pkg/rotator/uninjected"
+)
+
+// reconciler finds the missed pods of a namespace and reports them.
+type reconciler struct {
+	cluster *cluster.Cluster
+	cfg     Config
+
+	conventional *conventional
+	ledger       *ledger
+	events       eventWriter
+}
+
+// Reconcile looks at one namespace.
+func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
+	namespace := req.Name
+	s, err := r.gather(ctx, namespace)
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	d := uninjected.Decide(s)
+	r.act(ctx, namespace, s, d)
+	return reconcile.Result{RequeueAfter: d.After}, nil
+}
+
+func (r *reconciler) gather(ctx context.Context, namespace string) (uninjected.Situation, error) {
+	s := uninjected.Situation{
+		Now: r.cluster.Now(), Choose: r.cfg.Choose, Patience: r.cfg.Patience, MaxEvents: r.cfg.MaxEvents,
+		Records: r.ledger.records(namespace),
+	}
+	var err error
+	if s.Place.OptedIn, s.Place.Excluded, err = r.cluster.OptIn(ctx, namespace); err != nil || !s.Place.OptedIn || s.Place.Excluded {
+		return s, err
+	}
+	s.Place.Conventional = r.conventional.in(namespace)
+	var services corev1.ServiceList
+	if err := r.cluster.Services.List(ctx, &services, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
+		return s, fmt.Errorf("list Services of namespace %s from the cache: %w", namespace, err)
+	}
+	for i := range services.Items {
+		if api.Asks(&services.Items[i]) {
+			s.Place.Services = append(s.Place.Services, &services.Items[i])
+		}
+	}
+	s.Pods = r.cluster.Pods.In(namespace)
+	return s, nil
+}
+
+func (r *reconciler) act(ctx context.Context, namespace string, s uninjected.Situation, d uninjected.Decision) {
+	if d.Forget {
+		r.ledger.forget(namespace)
+		return
+	}
+	r.ledger.put(namespace, d.Pods, d.Records)
+	if slices.ContainsFunc(d.Notify, func(g uninjected.Group) bool { return g.Noted == "" }) {
+		log.FromContext(ctx).Info("pods run without the Secret that they would get today", "pods", d.Pods, "workloads", d.Workloads)
+	}
+	for _, g := range d.Notify {
+		r.events.one(namespace, g, s.Place.Services)
+	}
+	if len(d.Rest) > 0 {
+		r.events.more(namespace, d.Rest, s.Place.Services)
+	}
+}

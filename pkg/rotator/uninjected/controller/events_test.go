@@ -1,0 +1,54 @@
+package controller
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/rotator/uninjected"
+)
+
+func TestNotes(t *testing.T) {
+	web := uninjected.Key{Workload: pods.Workload{APIVersion: "apps/v1", Kind: "Deployment", Name: "web"}, Gets: pods.SecretKey("web-tls")}
+	const before = " created before that, before the namespace was labelled, or while the webhook was not available; "
+	tests := []struct {
+		group uninjected.Group
+		want  string
+	}{
+		{
+			uninjected.Group{Key: web, Service: "web", Pods: 3, Pod: "web-a"},
+			"3 pods (web-a among them) were not injected with Secret web-tls, for which Service web asks: they were" + before + "restart it: kubectl rollout restart deployment/web -n shop",
+		},
+		{
+			uninjected.Group{Key: uninjected.Key{Gets: pods.SecretKey("mine")}, Pods: 1, Pod: "p"},
+			"pod p was not injected with Secret mine, for which the pod's annotation asks: it was" + before + "recreate it",
+		},
+		{
+			uninjected.Group{Key: web, Service: "web", Pods: 1, Pod: "web-a", Mistake: `servingcert.dev/mode: "flags": must be "args", "env" or "mount"`},
+			"pod web-a was not injected with Secret web-tls, for which Service web asks: it was" + before +
+				`correct servingcert.dev/mode: "flags": must be "args", "env" or "mount"; then restart it: kubectl rollout restart deployment/web -n shop`,
+		},
+		{
+			uninjected.Group{Key: uninjected.Key{Gets: pods.SecretKey("serving-cert")}, Conventional: true, Pods: 1, Pod: "web"},
+			"pod web was not injected with Secret serving-cert, which every new pod of the namespace gets that declares a port: it was" + before + "recreate it",
+		},
+	}
+	for _, tt := range tests {
+		assert.Equal(t, tt.want, note(tt.group, "shop"))
+	}
+	name := strings.Repeat("n", 63)
+	long := uninjected.Group{
+		Key:     uninjected.Key{Workload: pods.Workload{APIVersion: "apps/v1", Kind: "StatefulSet", Name: name, UID: "u"}, Gets: pods.SecretKey(strings.Repeat("s", 150))},
+		Service: name, Pods: 1000, Pod: strings.Repeat("p", 100), Mistake: strings.Repeat("é", 2000),
+	}
+	assert.Less(t, len([]rune(note(long, name))), 1024, "the API server takes no longer note")
+
+	long.Noted = strings.Repeat("\x1b", 2000)
+	assert.Less(t, len([]rune(noted(long))), 1024)
+	web.Noted = "NotServing: no container\x1b[31m declares it"
+	assert.Equal(t, `on 2 pods (web-a among them) the webhook noted "NotServing: no container\x1b[31m declares it"`, noted(uninjected.Group{Key: web, Pods: 2, Pod: "web-a"}))
+	assert.Equal(t, "NotServing", actionOf(web.Noted))
+	assert.Equal(t, actionInject, actionOf("a b: c"))
+}

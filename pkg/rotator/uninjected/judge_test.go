@@ -1,0 +1,153 @@
+package uninjected
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/test/rotatortest"
+)
+
+// chooseFirst stands for the webhook's decision: the pod's own Secret, else that
+// of the first Service whose whole selector is among the pod's labels, else the
+// conventional one. Where the Service has a port, a pod that runs to its end serves
+// nothing.
+func chooseFirst(t pods.Template, conventional bool, services []*corev1.Service) Choice {
+	labels, c := t.LabelSet(), Choice{Key: pods.SecretKey(t.SecretName)}
+	for _, s := range services {
+		selects := len(s.Spec.Selector) > 0
+		for k, v := range s.Spec.Selector {
+			selects = selects && labels[k] == v
+		}
+		secret, _ := api.Wants(s)
+		if selects && t.SecretName == "" && t.OneShot && len(s.Spec.Ports) > 0 {
+			return Choice{NotServing: true}
+		}
+		if selects && (c.Key == (pods.Key{}) || c.Key == pods.SecretKey(secret)) {
+			return Choice{Key: pods.SecretKey(secret), Service: s.Name}
+		}
+	}
+	if (c.Key == pods.Key{}) && conventional && t.DeclaresPort && !t.OneShot {
+		return Choice{Key: pods.SecretKey(api.ConventionalSecretName), Conventional: true}
+	}
+	return c
+}
+
+func TestJudge(t *testing.T) {
+	web := []*corev1.Service{rotatortest.Service("db", "db-tls", "app", "db"), rotatortest.Service("web", "web-tls", "app", "web")}
+	optedIn := Place{OptedIn: true, Services: web}
+	serving := Place{OptedIn: true, Services: []*corev1.Service{rotatortest.Asking("web", map[string]string{"app": "web"}, 8443)}}
+	hook := rotatortest.Annotation("helm.sh/hook", "test")
+	byService, byPod := Choice{Key: pods.SecretKey("web-tls"), Service: "web"}, Choice{Key: pods.SecretKey("mine")}
+	now := metav1.NewTime(time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+	tests := []struct {
+		name   string
+		place  Place
+		change func(*corev1.Pod)
+		want   Verdict
+	}{
+		{"selected", optedIn, nil, Verdict{ReasonNotInjected, byService}},
+		{"names a Secret", optedIn, rotatortest.Annotation(api.AnnotationSecretName, "mine"), Verdict{ReasonNotInjected, byPod}},
+		{"names a Secret, no Service", Place{OptedIn: true}, rotatortest.Annotation(api.AnnotationSecretName, "mine"), Verdict{ReasonNotInjected, byPod}},
+		{"selected by none", optedIn, rotatortest.Label("app", "other"), Verdict{ReasonNotConcerned, Choice{}}},
+		{"no labels", optedIn, func(p *corev1.Pod) { p.Labels = nil }, Verdict{ReasonNotConcerned, Choice{}}},
+		{"no Services", Place{OptedIn: true}, nil, Verdict{ReasonNotConcerned, Choice{}}},
+
+		{"not labelled", Place{Services: web}, nil, Verdict{Reason: ReasonNotOptedIn}},
+		{"excluded", Place{OptedIn: true, Excluded: true, Services: web}, nil, Verdict{Reason: ReasonExcluded}},
+		{"being deleted", optedIn, func(p *corev1.Pod) { p.DeletionTimestamp = &now }, Verdict{Reason: ReasonDeleting}},
+		{"mirror pod", optedIn, rotatortest.Annotation(corev1.MirrorPodAnnotationKey, "x"), Verdict{Reason: pods.ReasonMirrorPod}},
+		{"opted out", optedIn, rotatortest.Label(api.LabelInject, api.InjectDisabled), Verdict{Reason: pods.ReasonOptedOut}},
+		{"opted in by itself", optedIn, rotatortest.Label(api.LabelInject, api.InjectEnabled), Verdict{ReasonNotInjected, byService}},
+		{"windows", optedIn, func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Windows} }, Verdict{Reason: pods.ReasonWindows}},
+		{"windows node", optedIn, func(p *corev1.Pod) { p.Spec.NodeSelector = map[string]string{corev1.LabelOSStable: "windows"} }, Verdict{Reason: pods.ReasonWindows}},
+		{"linux", optedIn, func(p *corev1.Pod) { p.Spec.OS = &corev1.PodOS{Name: corev1.Linux} }, Verdict{ReasonNotInjected, byService}},
+		{"succeeded", optedIn, func(p *corev1.Pod) { p.Status.Phase = corev1.PodSucceeded }, Verdict{Reason: pods.ReasonFinished}},
+		{"failed", optedIn, func(p *corev1.Pod) { p.Status.Phase = corev1.PodFailed }, Verdict{Reason: pods.ReasonFinished}},
+		{"pending", optedIn, func(p *corev1.Pod) { p.Status.Phase = corev1.PodPending }, Verdict{ReasonNotInjected, byService}},
+
+		{"mounts it", optedIn, rotatortest.SecretVolume("web-tls"), Verdict{ReasonMounts, byService}},
+		{"mounts it among others", optedIn, func(p *corev1.Pod) {
+			for _, name := range []string{"a", "web-tls", "z"} {
+				rotatortest.SecretVolume(name)(p)
+			}
+		}, Verdict{ReasonMounts, byService}},
+		{"mounts its key", optedIn, rotatortest.SecretVolume("web-tls", "tls.crt", "tls.key"), Verdict{ReasonMounts, byService}},
+		{"mounts only its CA", optedIn, rotatortest.SecretVolume("web-tls", "ca.crt"), Verdict{ReasonNotInjected, byService}},
+		{"projects it", optedIn, rotatortest.ProjectedVolume("web-tls"), Verdict{ReasonMounts, byService}},
+		{"projects its key", optedIn, rotatortest.ProjectedVolume("web-tls", "tls.key"), Verdict{ReasonMounts, byService}},
+		{"mounts key and chain in one file", optedIn, rotatortest.SecretVolume("web-tls", "tls-combined.pem"), Verdict{ReasonMounts, byService}},
+		{"projects only its CA", optedIn, rotatortest.ProjectedVolume("web-tls", "ca.crt"), Verdict{ReasonNotInjected, byService}},
+		{"mounts another", optedIn, rotatortest.SecretVolume("db-tls"), Verdict{ReasonNotInjected, byService}},
+		{"mounts one with a longer name", optedIn, rotatortest.SecretVolume("web-tls-2"), Verdict{ReasonNotInjected, byService}},
+
+		{"explained", optedIn, rotatortest.Annotation(api.AnnotationStatus, `{"secret":"web-tls","service":"web","reason":"MountPathTaken"}`), Verdict{ReasonExplained, byService}},
+		{"explained for another Secret", optedIn, rotatortest.Annotation(api.AnnotationStatus, `{"secret":"old-tls","reason":"MountPathTaken"}`), Verdict{ReasonNotInjected, byService}},
+		{"seen before the Service asked", optedIn, rotatortest.Annotation(api.AnnotationStatus, `{"reason":"NotConcerned","notes":["UnknownAnnotation: x"]}`), Verdict{ReasonNotInjected, byService}},
+		{"status of an injected pod that it was copied from", optedIn, rotatortest.Annotation(api.AnnotationStatus, `{"secret":"web-tls","containers":{"web":"files"}}`), Verdict{ReasonNotInjected, byService}},
+		{"status is no JSON", optedIn, rotatortest.Annotation(api.AnnotationStatus, `web-tls`), Verdict{ReasonNotInjected, byService}},
+		{"label of an injected pod that it was copied from", optedIn, rotatortest.Label(api.LabelInjected, "true"), Verdict{ReasonNotInjected, byService}},
+
+		{"a Helm test", serving, hook, Verdict{ReasonNotServing, Choice{NotServing: true}}},
+		{"a Helm test that would be refused", serving, rotatortest.All(hook, rotatortest.Annotation(api.AnnotationMode, "flags")), Verdict{ReasonNotServing, Choice{NotServing: true}}},
+		{"a Helm test that names a Secret", serving, rotatortest.All(hook, rotatortest.Annotation(api.AnnotationSecretName, "mine")), Verdict{ReasonNotInjected, byPod}},
+		{"was not serving, and is now", serving, rotatortest.Annotation(api.AnnotationStatus, `{"reason":"NotServing","notes":["NotServing: x"]}`), Verdict{ReasonNotInjected, Choice{Key: pods.SecretKey("web-tls"), Service: "web"}}},
+
+		{"would be refused", optedIn, rotatortest.Annotation(api.AnnotationMode, "flags"), Verdict{ReasonMistake, byService}},
+		{"would be refused for its Secret", optedIn, rotatortest.Annotation(api.AnnotationSecretName, "No_Name"), Verdict{ReasonMistake, Choice{Key: pods.SecretKey("No_Name")}}},
+		{"would be refused, concerns nobody", Place{OptedIn: true}, rotatortest.Annotation(api.AnnotationMode, "flags"), Verdict{ReasonNotConcerned, Choice{}}},
+		{"would be refused, mounts it", optedIn, func(p *corev1.Pod) {
+			rotatortest.Annotation(api.AnnotationMode, "flags")(p)
+			rotatortest.SecretVolume("web-tls")(p)
+		}, Verdict{ReasonMounts, byService}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			got := Judge(pods.FactsOf(rotatortest.Pod(tt.change)), tt.place, chooseFirst)
+			assert.Equal(t, tt.want, got)
+			missed := got.Reason == ReasonNotInjected || got.Reason == ReasonMistake
+			assert.Equal(t, missed, got.Missed())
+		})
+	}
+}
+
+func TestJudgeByConvention(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	inits := func(policy *corev1.ContainerRestartPolicy) func(*corev1.Pod) {
+		return func(p *corev1.Pod) {
+			rotatortest.WithPort(p)
+			p.Spec.InitContainers, p.Spec.Containers = p.Spec.Containers, []corev1.Container{{Name: "batch"}}
+			p.Spec.InitContainers[0].RestartPolicy = policy
+		}
+	}
+	with := rotatortest.All
+	exists := Place{OptedIn: true, Conventional: true}
+	conventional := Choice{Key: pods.SecretKey(api.ConventionalSecretName), Conventional: true}
+	for name, c := range map[string]struct {
+		place  Place
+		change func(*corev1.Pod)
+		want   Verdict
+	}{
+		"declares a port":                   {exists, rotatortest.WithPort, Verdict{ReasonNotInjected, conventional}},
+		"declares none":                     {exists, nil, Verdict{Reason: ReasonNotConcerned}},
+		"its sidecar declares one":          {exists, inits(&always), Verdict{ReasonNotInjected, conventional}},
+		"its init container declares one":   {exists, inits(nil), Verdict{Reason: ReasonNotConcerned}},
+		"a Job's":                           {exists, with(rotatortest.WithPort, func(p *corev1.Pod) { p.OwnerReferences = []metav1.OwnerReference{{Kind: "Job"}} }), Verdict{Reason: ReasonNotConcerned}},
+		"no Secret":                         {Place{OptedIn: true}, rotatortest.WithPort, Verdict{Reason: ReasonNotConcerned}},
+		"not opted in":                      {Place{Conventional: true}, rotatortest.WithPort, Verdict{Reason: ReasonNotOptedIn}},
+		"excluded":                          {Place{OptedIn: true, Excluded: true, Conventional: true}, rotatortest.WithPort, Verdict{Reason: ReasonExcluded}},
+		"mounts it by hand":                 {exists, with(rotatortest.WithPort, rotatortest.SecretVolume(api.ConventionalSecretName)), Verdict{ReasonMounts, conventional}},
+		"names another":                     {exists, with(rotatortest.WithPort, rotatortest.Annotation(api.AnnotationSecretName, "mine")), Verdict{ReasonNotInjected, Choice{Key: pods.SecretKey("mine")}}},
+		"a Service asks for another for it": {Place{OptedIn: true, Conventional: true, Services: []*corev1.Service{rotatortest.Service("web", "web-tls", "app", "web")}}, rotatortest.WithPort, Verdict{ReasonNotInjected, Choice{Key: pods.SecretKey("web-tls"), Service: "web"}}},
+		"opted out":                         {exists, with(rotatortest.WithPort, rotatortest.Label(api.LabelInject, api.InjectDisabled)), Verdict{Reason: pods.ReasonOptedOut}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			assert.Equal(t, c.want, Judge(pods.FactsOf(rotatortest.Pod(c.change)), c.place, chooseFirst))
+		})
+	}
+}

@@ -1,0 +1,83 @@
+package ratelimit
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+)
+
+// Share is what a request for a certificate, whose key somebody else holds, takes of the
+// Rates. The namespace of both names is whose turn the request takes: that of the pod or
+// of the ServiceAccount that asks, or one that stands for another user and is the name of
+// no namespace.
+type Share struct {
+	// Request is the request's name in Pace, by its UID: it is not the name of a Secret.
+	Request types.NamespacedName
+	// Subject is what Rates.Secret limits: the certificates of one pod, or those that
+	// another requester has with the same names. Text is what a message calls it.
+	Subject types.NamespacedName
+	Text    string
+	// FirstIsFree: the certificate takes no token of the namespace if the subject has all
+	// of its own, as the first of a Secret takes none.
+	FirstIsFree bool
+}
+
+// RequestName returns the name that a request has in Pace.
+func RequestName(tenant string, request types.UID) types.NamespacedName {
+	return types.NamespacedName{Namespace: tenant, Name: "request/" + string(request)}
+}
+
+// ShareOfPod returns the Share of a request of the pod, by whichever API it asks.
+func ShareOfPod(request types.UID, namespace string, pod types.UID) Share {
+	return Share{
+		Request:     RequestName(namespace, request),
+		Subject:     types.NamespacedName{Namespace: namespace, Name: "pod/" + string(pod)},
+		Text:        "pod",
+		FirstIsFree: true,
+	}
+}
+
+// ShareOfOther returns the Share of a request of a tenant that is not a pod. The names are
+// those that are asked for, sorted.
+func ShareOfOther(request types.UID, tenant string, dnsNames []string, ips []netip.Addr) Share {
+	names := sha256.Sum256(fmt.Append(nil, strings.Join(dnsNames, ","), ips))
+	return Share{
+		Request: RequestName(tenant, request),
+		Subject: types.NamespacedName{Namespace: tenant, Name: fmt.Sprintf("names/%x", names)},
+		Text:    "requester with these names",
+	}
+}
+
+// ReserveShare takes what the request needs and has not taken: a token of its subject, and
+// one of its namespace unless its first certificate is free. The latter is taken as of now,
+// also if the subject has to wait for longer: one pod that asks all the time must not put off
+// what others of its namespace do.
+func (p *Pace) ReserveShare(s Share, now time.Time) Slot {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if slot, taken := p.slots[s.Request]; taken {
+		return slot
+	}
+	p.sweep(now)
+	var slot Slot
+	if !s.FirstIsFree || p.secrets[s.Subject].After(now) {
+		slot.Namespace = p.namespaces.Take(s.Subject.Namespace, now, 1)
+	}
+	slot.Secret, p.secrets[s.Subject] = p.rates.Secret.Take(p.secrets[s.Subject], now, 1)
+	p.slots[s.Request] = slot
+	return slot
+}
+
+// Waits returns until when a request has to wait, and why; false if it may be answered
+// now.
+func (r Rates) Waits(s Share, slot Slot, now time.Time) (until time.Time, why string, waits bool) {
+	until, limit := r.reached(slot, s.Text)
+	if !until.After(now) {
+		return time.Time{}, "", false
+	}
+	return until, fmt.Sprintf("%s; this request is answered at %s", limit, wholeSecond(until)), true
+}

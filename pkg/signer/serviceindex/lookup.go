@@ -1,0 +1,108 @@
+package serviceindex
+
+import (
+	"slices"
+	"unique"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// MaxSelecting is the most Services of one pod that are considered: a certificate has room for
+// the names of half as many.
+const MaxSelecting = api.MaxNames
+
+// Selecting returns the Services that ask for a certificate and select the pod, the oldest
+// first, at most MaxSelecting.
+func (d *Directory) Selecting(pod *corev1.Pod) []types.NamespacedName {
+	if len(pod.Labels) == 0 {
+		return nil
+	}
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	labels := d.pairs(pod.Namespace, pod.Labels)
+	var found []*listed
+	for _, label := range labels {
+		for l := d.places[label]; l != nil; l = l.next {
+			if l.selects(labels) {
+				found = append(found, l)
+			}
+		}
+	}
+	slices.SortFunc(found, (*listed).order)
+	return keysOf(found[:min(len(found), MaxSelecting)])
+}
+
+// TooLarge returns the oldest Service of the namespace that asks for a certificate and is too
+// large for it to be known which pods it selects; none if there is none.
+func (d *Directory) TooLarge(namespace string) []types.NamespacedName {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	oldest := d.places[d.pairs(namespace, tooLarge)[0]]
+	if oldest == nil {
+		return nil
+	}
+	for l := oldest.next; l != nil; l = l.next {
+		if l.order(oldest) < 0 {
+			oldest = l
+		}
+	}
+	return []types.NamespacedName{oldest.key()}
+}
+
+// selects reports whether a Service of a place of these labels selects a pod that has them.
+func (l *listed) selects(labels []uint64) bool {
+	if l.more == nil {
+		return true
+	}
+	for _, pair := range l.more.selector {
+		if _, has := slices.BinarySearch(labels, pair); !has {
+			return false
+		}
+	}
+	return !l.more.nothing
+}
+
+func keysOf(services []*listed) (keys []types.NamespacedName) {
+	for _, l := range services {
+		keys = append(keys, l.key())
+	}
+	return keys
+}
+
+// Holding returns the Services that ask for a name, which OtherNames returns of them, the oldest
+// first: the first so many of those that may have it. That is asked of a namespace, and of
+// whether the Service has a proof of the opt-in.
+func (d *Directory) Holding(name string, most int, may func(namespace string, proof bool) bool) []types.NamespacedName {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	h := d.others[name]
+	if h == nil {
+		return nil
+	}
+	var found []*listed
+	for _, l := range h.services {
+		if len(found) == most {
+			break
+		}
+		if may(l.namespace.Value(), l.more.proof) {
+			found = append(found, l)
+		}
+	}
+	return keysOf(found)
+}
+
+// OthersIn returns the names that Services of a namespace hold, each once.
+func (d *Directory) OthersIn(namespace string) (names []string) {
+	d.mu.RLock()
+	defer d.mu.RUnlock()
+	in := unique.Make(namespace)
+	for name, h := range d.others {
+		if slices.ContainsFunc(h.services, func(l *listed) bool { return l.namespace == in }) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
