@@ -27,7 +27,7 @@ var (
 		{"Reasons of targets of the CA bundle", "In ConfigMap `servingcert-trust-status`, events `TrustBundleRefused`, and the metrics `servingcert_trust_…`. [What to do](trust.md#what-refusing-looks-like).", []string{"trust.Reason"}},
 		{"What holds a restart", "In events `RestartHeld`, `kubectl servingcert status` and `servingcert_restarts_held`. [When](adr/0018-what-is-restarted-and-when.md).", []string{"rotator/restart.Hold"}},
 		{"Reasons of stores on hosts", "In the readiness of hostsync, and label `reason` of `servingcert_host_store_ready`. [What they mean](hosts.md#is-it-well).", []string{"hostfiles.Reason"}},
-		{"Reasons of reviews", "Label `reason` of `servingcert_webhook_reviews_total` and `servingcert_webhook_notes_total`, and the audit annotation. [What they mean](injection.md).", []string{"mutate/rules.Reason", "mutate/admission.Reason"}},
+		{"Reasons of reviews", "Label `reason` of `servingcert_webhook_reviews_total` and `servingcert_webhook_notes_total`, and the audit annotation. [What they mean](injection.md).", []string{"mutate/reasons.Reason", "mutate/admission.Reason"}},
 	}
 	labels = []section{
 		{"States of pods", "Label `state` of `servingcert_consumers`.", []string{"rotator/serving.State"}},
@@ -39,14 +39,14 @@ var (
 	keys = []section{
 		{"Keys", "[What each means](reference.md).", []string{"annotations"}},
 		{"Values", "That annotations and flags may have.", []string{"api.Mode", "api.UnknownPrograms", "api.HTTPSProbes", "api.OnRotate", "api.KeySource", "api.Trust", "api.TrustSource", "api.RotateMode", "pki.KeyAlgorithm"}},
-		{"States of a renewal", "Field `services[].state` of what `kubectl servingcert renew -o json` prints. [All fields](cli.md#output-for-programs).", []string{"cmd/kubectl-servingcert/internal/judge.RenewalState"}},
+		{"States of a renewal", "Field `services[].state` of what `kubectl servingcert renew -o json` prints. [All fields](cli.md#output-for-programs).", []string{"cmd/kubectl-servingcert/internal/status.RenewalState"}},
 		{"States of a process", "Field `processes[].state` of what `kubectl servingcert status -o json` prints. [All fields](cli.md#output-for-programs).", []string{"doctor.ProcessState"}},
 		{"Protocols before TLS", "Values of annotation `servingcert.dev/probe` and of `verify --starttls`.", []string{"starttls.Protocol"}},
 	}
 	// unseen are constants of which nobody sees the values.
-	unseen = []string{"ca.Origin", "ca.StepKind", "ca.InterimStep", "api.Place", "cmd/kubectl-servingcert.style", "cmd/kubectl-servingcert/internal/judge.MigrationStep",
-		"cmd/kubectl-servingcert/internal/judge.SecretState", "doctor.Group", "doctor.ID", "doctor.Level", "hostfiles.Kind", "hostfiles.Seen", "hostfiles.Step", "mutate/choose.By", "mutate.part", "plan.Speaks", "plan.Today", "plan.Via", "plan.Way", "mutate/programs.Reload", "api.KeyAlgorithm", "trust.PolicyAct", "trust.PolicyCause", "trust.Report",
-		"rotator/missed.Reason", "rotator/pods.Reason", "ready", "conditions", "events"}
+	unseen = []string{"ca.Origin", "ca.StepKind", "ca.InterimStep", "api.Place", "cmd/kubectl-servingcert.style", "cmd/kubectl-servingcert/internal/status.MigrationStep",
+		"cmd/kubectl-servingcert/internal/status.SecretState", "doctor.Group", "doctor.ID", "doctor.Level", "hostfiles.Kind", "hostfiles.Seen", "hostfiles.Step", "mutate/choose.By", "mutate.part", "plan.Speaks", "plan.Today", "plan.Via", "plan.Way", "mutate/programs.Reload", "api.KeyAlgorithm", "trust.PolicyAct", "trust.PolicyCause", "trust.Report",
+		"rotator/uninjected.Reason", "rotator/pods.Reason", "ready", "conditions", "events"}
 )
 
 const intro = `# Everything that servingcert says and takes
