@@ -205,7 +205,7 @@ func (c *cluster) exchanged(t *testing.T) string {
 	}
 	_, failed := report.Totals()
 	assert.Zero(t, failed)
-	return fmt.Sprintf("%d exchanges in TLS and %d in plaintext by %d clients, %d failed", of[false], of[true], len(report.Accounts), failed)
+	return fmt.Sprintf("%d exchanges in TLS and %d in plaintext by %d clients, the slowest took %s, %d failed", of[false], of[true], len(report.Accounts), seconds(report.Slowest()), failed)
 }
 
 // proxyKilled kills the proxy of a program's only pod, while the client goes on with the other

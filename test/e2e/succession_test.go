@@ -86,7 +86,7 @@ func (c *cluster) isSignedBy(ctx context.Context, s server, generation string) e
 // were told whom to follow. It returns how many there were, and the first failures.
 func (c *cluster) noFailure(t *testing.T) (count string) {
 	t.Helper()
-	handshakes, failures := 0, 0
+	handshakes, failures, slowest := 0, 0, time.Duration(0)
 	var first []string
 	for _, name := range clients {
 		report, err := c.report(t.Context(), name)
@@ -95,12 +95,13 @@ func (c *cluster) noFailure(t *testing.T) (count string) {
 		require.NotZero(t, n, "client %s shook no hands", name)
 		handshakes += n
 		failures += failed
+		slowest = max(slowest, report.Slowest())
 		for _, account := range report.Accounts {
 			assert.NotZero(t, account.Handshakes, "client %s with %s", name, account.Target)
 			first = append(first, failuresOf(name, account)...)
 		}
 	}
-	count = fmt.Sprintf("%d handshakes of %d clients, %d failed", handshakes, len(clients), failures)
+	count = fmt.Sprintf("%d handshakes of %d clients, the slowest took %s, %d failed", handshakes, len(clients), seconds(slowest), failures)
 	if failures > 0 {
 		t.Errorf("%s:\n%s", count, strings.Join(first, "\n"))
 		count += ": " + strings.Join(first[:min(3, len(first))], "; ")

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 // Limits of waiting, several times what is seen on two cores that do nothing else.
@@ -16,10 +18,10 @@ const (
 	// propagating is for a new certificate to be served: the kubelet brings it
 	// within 92 s.
 	propagating = 4 * time.Minute
-	// verifying is for the rotator to see it and say so.
-	verifying = 2 * time.Minute
-	// settling is for what is otherwise done in a second.
-	settling = time.Minute
+	// verifying is for the rotator to see it and report it.
+	verifying = process.Soon
+	// settling is for what takes a second on an idle machine. After a reboot some 150 processes are runnable at once.
+	settling = process.Soon
 
 	tick = 500 * time.Millisecond
 )

@@ -147,6 +147,7 @@ func TestTheAccount(t *testing.T) {
 	g, _ := report.Of(good)
 	assert.Zero(t, g.Failed)
 	assert.Len(t, g.Took, g.Handshakes)
+	assert.Equal(t, slices.Max(g.Took), report.Slowest())
 	require.Len(t, g.Served, 1)
 	first, ok := g.FirstServed(g.Latest().Leaf)
 	assert.True(t, ok)

@@ -125,3 +125,14 @@ func (r Report) Totals() (handshakes, failed int) {
 	}
 	return handshakes, failed
 }
+
+// Slowest returns the longest time that a successful handshake took.
+func (r Report) Slowest() time.Duration {
+	var slowest time.Duration
+	for _, a := range r.Accounts {
+		for _, took := range a.Took {
+			slowest = max(slowest, took)
+		}
+	}
+	return slowest
+}
