@@ -1,5 +1,5 @@
 // Command hostsync copies the certificate in a directory to files on its host, and makes the programs
-// that read them load it.
+// that read these files load it.
 package main
 
 import "github.com/servingcert/servingcert/cmd/hostsync/app"

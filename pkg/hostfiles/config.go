@@ -1,10 +1,10 @@
-// Package hostfiles decides how files on a host are kept as good as the certificate that a directory
-// holds: for programs that are no pods, such as static pods, systemd units and the kubelet. It says
-// which content replaces which ([Decide]), what is run after it, and when it is taken back; it reads
-// the configuration ([Parse]). Its shells are the folders below: store writes, actions runs, source
-// reads, and hostsync carries all of it out.
+// Package hostfiles decides how the certificate files of a host follow a source directory. They serve
+// programs outside ordinary pods, such as static pods, systemd units and the kubelet. [Decide] returns
+// whether to install a new certificate, run the action, or roll back. [Parse] reads the configuration.
+// The packages below have the side effects: source reads, store writes, actions runs the actions, and
+// hostsync calls them.
 //
-// It runs on every host, so what it imports is memory there: it does without package api.
+// hostsync runs on every host, and imports cost memory there: this package does without package api.
 package hostfiles
 
 import (
@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Kind is what a store holds.
+// Kind is the kind of a store.
 type Kind string
 
 // The kinds of stores.
@@ -26,52 +26,52 @@ const (
 // Config is the configuration file.
 type Config struct{ Stores []Store }
 
-// Store is something on the host that is kept up to date.
+// Store is a certificate or CA bundle on the host that hostsync keeps up to date.
 type Store struct {
 	Name string
 	Kind Kind
 	// From is the directory with tls.crt and tls.key, or tls-combined.pem, and ca.crt.
 	From string
-	// Names must all be covered by the certificate; none: those of the certificate that is there count.
+	// Names must all be covered by the certificate. If empty, it must share a name with the installed one.
 	Names []string
-	// Path is for a bundle the file. For a pair it is a directory that is exchanged as a whole; if it
-	// is empty, the pair is found through the link current of the store's directory.
+	// Path is the file of a bundle, or the directory of a pair, which is exchanged as a whole. If it is
+	// empty, programs read the pair through the link current in the store's directory.
 	Path string
-	// Combined asks for NAME-current.pem: the certificates, and then the key.
+	// Combined requests NAME-current.pem as well: the certificates, followed by the key.
 	Combined bool
-	// Mode is that of the files with the private key, and of a bundle.
+	// Mode has the permissions of the files with the private key, or of the bundle.
 	Mode fs.FileMode
-	// UID and GID own the files; -1: whoever runs hostsync.
+	// UID and GID own the files; -1 stands for the user or group that runs hostsync.
 	UID, GID int
 	Action   Action
 	Check    *Check
 }
 
-// Action is what is done once after each switch; the zero value is nothing.
+// Action runs once after each switch. The zero value does nothing.
 type Action struct {
 	Signal    *Signal
 	Systemd   *Systemd
 	Exec      []string // an absolute path, and its arguments
 	StaticPod *StaticPod
-	// Timeout is how long it may take.
+	// Timeout limits each attempt.
 	Timeout time.Duration
 	// Window is the time over which the hosts of a cluster spread the action.
 	Window time.Duration
 }
 
-// Signal is sent to the process whose id a file holds.
+// Signal is sent to the process whose id is in PIDFile.
 type Signal struct{ PIDFile, Signal string }
 
-// Systemd asks the system's manager to do something with a unit.
+// Systemd applies Verb, reload or restart, to a unit of systemd.
 type Systemd struct{ Unit, Verb string }
 
-// StaticPod changes an annotation in the manifest of a static pod, so that its kubelet starts it anew.
+// StaticPod changes an annotation in the manifest of a static pod, so that the kubelet restarts the pod.
 type StaticPod struct{ Manifest string }
 
-// Check is where a program is seen to serve the certificate.
+// Check is the address where the program must serve the certificate.
 type Check struct {
 	Address, ServerName string
-	// Timeout is how long it may take after the action until the certificate is served.
+	// Timeout is the time within which the program must serve the certificate after the action.
 	Timeout time.Duration
 }
 
@@ -80,7 +80,7 @@ func (a Action) None() bool {
 	return a.Signal == nil && a.Systemd == nil && a.Exec == nil && a.StaticPod == nil
 }
 
-// String returns the action in a few words.
+// String returns a short description of the action.
 func (a Action) String() string {
 	switch {
 	case a.Signal != nil:

@@ -15,30 +15,30 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// Files are what a directory has, as far as it has them.
+// Files are the contents of files in a directory; nil if a file does not exist.
 type Files struct{ Cert, Key, Combined, Bundle []byte }
 
-// Content is what a store holds, or is to hold: a pair whose key belongs to its certificate, or a bundle.
+// Content is the installed or desired content of a store: a matching pair, or a bundle.
 type Content struct {
-	// ID is the SHA-256, in hex, of all of the files.
+	// ID is the SHA-256 of all files, in hex.
 	ID string
-	// Leaf, its fingerprint and the certificates after it; none in a bundle.
+	// Leaf, Fingerprint and Chain, the certificates after the leaf, are empty in a bundle.
 	Leaf        *x509.Certificate
 	Fingerprint string
 	Chain       []*x509.Certificate
 	Roots       []*x509.Certificate
-	// Files are what is written, by name. One of them is the key.
+	// Files are the files to write, by name. They include the private key.
 	Files map[string][]byte
 }
 
-// Found is a content, or why there is none. Both are nil where there is nothing at all.
+// Found is a content, or the reason why it cannot be used. Both are nil if there are no files.
 type Found struct {
 	Content *Content
 	Problem error
 }
 
-// Read returns the content of a store's files. Its errors never contain key material. roots are the CA
-// certificates that stay if the files have none.
+// Read parses a store's files. Its errors never contain key material. roots are the CA certificates to
+// use if the files have no bundle.
 func Read(s *Store, f Files, roots []*x509.Certificate) (*Content, error) {
 	c := &Content{Roots: roots, Files: map[string][]byte{}}
 	if f.Bundle != nil {
@@ -78,7 +78,7 @@ func (c *Content) pair(s *Store, f Files) (*Content, error) {
 	}
 	c.Leaf, c.Chain, c.Fingerprint = certs[0], certs[1:], pki.Fingerprint(certs[0])
 	block, _ := pem.Decode(key)
-	key = pem.EncodeToMemory(block) // in lines as OpenSSL reads them, and not as somebody wrote it
+	key = pem.EncodeToMemory(block) // normalized, so that OpenSSL accepts the line lengths
 	c.Files[CertFile], c.Files[KeyFile] = pki.EncodeCertificates(certs...), key
 	if len(c.Roots) > 0 {
 		c.Files[BundleFile] = pki.EncodeCertificates(c.Roots...)
@@ -99,7 +99,7 @@ func (c *Content) identify(s *Store) *Content {
 	return c
 }
 
-// withRoots returns the content of a pair with that bundle beside it.
+// withRoots returns the content of a pair with the CA bundle replaced by roots.
 func (c *Content) withRoots(s *Store, roots []*x509.Certificate) *Content {
 	out := *c
 	out.Roots, out.Files = roots, maps.Clone(c.Files)
@@ -109,7 +109,7 @@ func (c *Content) withRoots(s *Store, roots []*x509.Certificate) *Content {
 	return out.identify(s)
 }
 
-// split returns the certificates and the key of a file with both, in whichever order they are.
+// split returns the certificates and the key of a file that has both, in any order.
 func split(combined []byte) (cert, key []byte) {
 	for block, rest := pem.Decode(combined); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type == "CERTIFICATE" {
@@ -121,8 +121,8 @@ func split(combined []byte) (cert, key []byte) {
 	return cert, key
 }
 
-// Fault returns why a program had better not be given the content, or nil. roots are the CA certificates
-// that clients trust.
+// Fault returns why the content must not be installed, or nil. roots are the CA certificates that
+// clients trust.
 func (c *Content) Fault(s *Store, roots []*x509.Certificate, now time.Time) error {
 	if s.Kind == Bundle {
 		if pki.NewBundle(c.Roots...).Unexpired(now).PEM() == nil {
@@ -132,7 +132,7 @@ func (c *Content) Fault(s *Store, roots []*x509.Certificate, now time.Time) erro
 	}
 	switch {
 	case now.Before(c.Leaf.NotBefore):
-		return fmt.Errorf("the certificate is not valid before %s, and it is %s", stamp(c.Leaf.NotBefore), stamp(now))
+		return fmt.Errorf("the certificate is not valid before %s, and it is now %s", stamp(c.Leaf.NotBefore), stamp(now))
 	case now.After(c.Leaf.NotAfter):
 		return fmt.Errorf("the certificate expired at %s", stamp(c.Leaf.NotAfter))
 	}
@@ -144,7 +144,7 @@ func (c *Content) Fault(s *Store, roots []*x509.Certificate, now time.Time) erro
 	return c.verify(roots, now)
 }
 
-// covers is VerifyHostname, in which a wildcard covers itself.
+// covers is VerifyHostname, except that a wildcard also covers itself.
 func covers(leaf *x509.Certificate, name string) bool {
 	for _, own := range leaf.DNSNames {
 		if own == name {
@@ -162,9 +162,9 @@ func (c *Content) verify(roots []*x509.Certificate, now time.Time) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("the certificate is not accepted by a client that trusts %s: %w", BundleFile, err)
+		return fmt.Errorf("the certificate does not verify under %s: %w", BundleFile, err)
 	}
-	return nil // without a bundle there is nothing to verify it by
+	return nil // without a bundle it cannot be verified
 }
 
 // sharesName reports whether two certificates have a name in common.
@@ -182,7 +182,7 @@ func sharesName(a, b *x509.Certificate) bool {
 	return len(b.DNSNames)+len(b.IPAddresses) == 0
 }
 
-// Worse returns why next must not take the place of here, or nil. Here may be anything that was found.
+// Worse returns why next must not replace the installed content here, or nil.
 func Worse(s *Store, here Found, next *Content, now time.Time) error {
 	if err := next.Fault(s, next.Roots, now); err != nil {
 		return err
@@ -191,16 +191,16 @@ func Worse(s *Store, here Found, next *Content, now time.Time) error {
 	if s.Kind == Bundle || old == nil {
 		return nil
 	}
-	// What is there is judged by the CA that clients trust by now: one that they no longer trust may go.
+	// A certificate of a CA that clients no longer trust may be replaced by an older one.
 	valid := old.Fault(s, next.Roots, now) == nil
 	if !valid {
 		return nil
 	}
 	if len(s.Names) == 0 && !sharesName(next.Leaf, old.Leaf) {
-		return fmt.Errorf("the certificate has none of the names of the one that is there, such as %q", firstName(old.Leaf))
+		return fmt.Errorf("the certificate has none of the names of the installed one, such as %q", firstName(old.Leaf))
 	}
 	if next.Leaf.NotBefore.Before(old.Leaf.NotBefore) {
-		return fmt.Errorf("the certificate is older (%s) than the one that is there (%s), which is valid", stamp(next.Leaf.NotBefore), stamp(old.Leaf.NotBefore))
+		return fmt.Errorf("the certificate of %s is older than the installed one of %s, which is still valid", stamp(next.Leaf.NotBefore), stamp(old.Leaf.NotBefore))
 	}
 	return nil
 }
@@ -209,13 +209,12 @@ func firstName(c *x509.Certificate) string {
 	if len(c.DNSNames) > 0 {
 		return c.DNSNames[0]
 	}
-	return c.IPAddresses[0].String() // sharesName has seen that there is one
+	return c.IPAddresses[0].String() // sharesName returned false, so there is one
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// NotAfter returns when the content expires: the leaf, or of a bundle the first certificate; zero for no
-// content.
+// NotAfter returns when the leaf expires, or for a bundle its first certificate; zero for nil.
 func (c *Content) NotAfter() (first time.Time) {
 	if c == nil {
 		return first

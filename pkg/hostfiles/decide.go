@@ -8,76 +8,76 @@ import (
 	"github.com/servingcert/servingcert/pkg/limit"
 )
 
-// Situation is what there is to decide by.
+// Situation is the input of Decide.
 type Situation struct {
 	Store *Store
 	Now   time.Time
-	// Source is what the store is to hold.
+	// Source is the desired content.
 	Source Found
-	// Here is what it holds, and Previous what it held before.
+	// Here is the installed content, and Previous the one before it.
 	Here, Previous Found
-	// Access says what mode or owner of a file is not as the store says, or "".
+	// Access describes a file whose mode or owner is wrong, or is "".
 	Access string
 	State  State
-	// Delay is how long after a switch this host acts, of the action's window.
+	// Delay is the time after a switch at which this host runs the action, within the action's window.
 	Delay time.Duration
-	// Pace is the least time between two switches of a store whose certificate is good.
+	// Pace is the minimum time between two switches of a store with a usable certificate.
 	Pace time.Duration
 }
 
-// Step is the next thing that is done for a store.
+// Step is the next step for a store.
 type Step string
 
 // The steps.
 const (
 	Wait     Step = "wait"
 	Install  Step = "install"   // switch to Decision.Content
-	GoBack   Step = "go back"   // the same, to what was there before
+	GoBack   Step = "go back"   // switch to the previous content
 	Act      Step = "act"       // run the action
-	Dial     Step = "dial"      // look what the address serves
-	SetModes Step = "set modes" // give the files mode and owner
+	Dial     Step = "dial"      // observe which certificate the address serves
+	SetModes Step = "set modes" // set mode and owner of the files
 )
 
-// Reason is why a store is as it is. It is in the readiness and in a metric.
+// Reason is the status of a store. The readiness and a metric report it.
 type Reason string
 
 // The reasons.
 const (
-	Current       Reason = "Current"       // it holds what the source has, and the program serves it as far as that is known
-	InProgress    Reason = "InProgress"    // a switch is being made, and nothing is wrong so far
-	SourceMissing Reason = "SourceMissing" // the source has nothing that could be installed
-	SourceRefused Reason = "SourceRefused" // what the source has is worse than what is there
-	RolledBack    Reason = "RolledBack"    // the program did not survive what the source has: it has its last certificate back
-	ActionFailed  Reason = "ActionFailed"  // the action did not succeed, and will be tried again
-	Stale         Reason = "Stale"         // the address still serves the certificate of before
+	Current       Reason = "Current"       // the store has the content of the source, and no check shows that another certificate is served
+	InProgress    Reason = "InProgress"    // a switch is in progress, and nothing has failed
+	SourceMissing Reason = "SourceMissing" // the source has no usable files
+	SourceRefused Reason = "SourceRefused" // the source is worse than the installed files, or both have expired
+	RolledBack    Reason = "RolledBack"    // the program did not serve the new certificate: the previous one is installed again
+	ActionFailed  Reason = "ActionFailed"  // the action failed, and will be retried
+	Stale         Reason = "Stale"         // the address still serves the previous certificate
 	NotServed     Reason = "NotServed"     // the address serves no certificate, or another one
-	Locked        Reason = "Locked"        // another process keeps the store
+	Locked        Reason = "Locked"        // another process has locked the store
 	CannotWrite   Reason = "CannotWrite"   // the store could not be read or written
 )
 
 // Ready reports whether nothing needs attention.
 func (r Reason) Ready() bool { return r == Current || r == InProgress }
 
-// Decision is what to do, and why.
+// Decision is the next step, with its reason.
 type Decision struct {
 	Step    Step
 	Content *Content // of Install and GoBack
-	// KeepPrevious: what was held before stays the one to go back to, as what is held was never served.
+	// KeepPrevious keeps the link previous: the installed content was never served, so a rollback skips it.
 	KeepPrevious bool
 	Reason       Reason
 	Message      string
-	// Again is when to decide again even if nothing changes; zero: when something does.
+	// Again is when to decide again even if nothing changes; zero if only a change requires it.
 	Again time.Time
 }
 
-// DefaultPace is the Pace of a host: each switch may restart a program, and whoever writes the source decides how
-// often there is another certificate.
+// DefaultPace is the default of Situation.Pace. Each switch may restart a program, so whoever writes the source
+// must not decide how often that happens.
 const DefaultPace = time.Minute
 
-// avoidFor is how long what was taken back is not tried again.
+// avoidFor is the time for which a content is not installed again after a rollback.
 const avoidFor = 6 * time.Hour
 
-// Spread returns when in a window a host acts: the same each time, and over the hosts evenly.
+// Spread returns the delay of a host within a window. It is deterministic, and evenly distributed over hosts.
 func Spread(host, store string, window time.Duration) time.Duration {
 	if window <= 0 {
 		return 0
@@ -87,7 +87,7 @@ func Spread(host, store string, window time.Duration) time.Duration {
 	return time.Duration(h.Sum64()>>1) % window
 }
 
-// rules are asked in this order; the first that has a decision decides.
+// rules are evaluated in this order; the first that returns a decision wins.
 var rules = []func(*Situation) *Decision{goBack, install, dial, act, setModes, report}
 
 // Decide returns the next step for a store.
@@ -100,8 +100,8 @@ func Decide(s Situation) Decision {
 	return Decision{Step: Wait, Reason: Current, Message: s.holds()}
 }
 
-// earlier returns the pair that was there before, with the bundle of now: a CA that clients no longer trust
-// does not come back. It is nil if there is none, or if clients would not accept it by now.
+// earlier returns the previous pair with the current bundle, so that a distrusted CA does not return. It is nil
+// if there is no previous pair, or clients would no longer accept it.
 func (s *Situation) earlier() *Content {
 	if s.Previous.Content == nil || s.Here.Content == nil {
 		return nil
@@ -117,8 +117,8 @@ func (s *Situation) earlier() *Content {
 	return c
 }
 
-// goBack goes back to what was there if the program does not live with what is there; and again, if
-// hostsync was killed before it had.
+// goBack rolls back if the program does not serve the new certificate. It also resumes a rollback that a crash
+// of hostsync interrupted.
 func goBack(s *Situation) *Decision {
 	previous, here := s.earlier(), s.Here.Content
 	if previous == nil || here == nil || previous.ID == here.ID {
@@ -131,12 +131,12 @@ func goBack(s *Situation) *Decision {
 	if sw == nil || sw.Proven || sw.Before == "" || sw.Back != "" || sw.Verdict != SeenNone && sw.Verdict != SeenOther {
 		return nil
 	}
-	why := fmt.Sprintf("%s served a certificate before, and not %s after the switch and the action (%s): %s", s.Store.Check.Address, s.Store.Check.Timeout, s.Store.Action, sw.what())
+	why := fmt.Sprintf("%s served a certificate before the switch, but not the new one within %s of the action (%s): %s", s.Store.Check.Address, s.Store.Check.Timeout, s.Store.Action, sw.observation())
 	return &Decision{Step: GoBack, Content: previous, Reason: RolledBack, Message: why}
 }
 
-// install switches to what the source has, if that is better. It waits for the check of the switch
-// before, but for the first one only.
+// install switches to the content of the source, unless that is worse. It waits for the first verdict on the last
+// switch, but not for verdicts after further attempts.
 func install(s *Situation) *Decision {
 	next := s.Source.Content
 	if next == nil || s.Here.Content != nil && next.ID == s.Here.Content.ID || s.avoided(next) || Worse(s.Store, s.Here, next, s.Now) != nil || !s.paced().IsZero() {
@@ -147,18 +147,19 @@ func install(s *Situation) *Decision {
 		return nil
 	}
 	return &Decision{
-		Step: Install, Content: next, Reason: InProgress, Message: "installing what the source has",
+		Step: Install, Content: next, Reason: InProgress, Message: "installing the files of the source",
 		KeepPrevious: sw != nil && !sw.Proven && s.Previous.Content != nil,
 	}
 }
 
-// paced returns until when a switch waits because of the last one; zero: it does not.
+// paced returns the time until which Pace delays the next switch; zero if it does not.
 func (s *Situation) paced() (until time.Time) {
 	last := s.State.Switch
-	if last == nil || s.Here.Content == nil { // who writes the bundle too can make any content there look bad
+	// Only missing content is not paced: whoever writes the bundle could make any content fail Fault.
+	if last == nil || s.Here.Content == nil {
 		return until
 	}
-	if end := last.At.Add(s.Pace); s.Now.Before(end) && !s.Now.Before(last.At) { // a clock that was set back does not stop it
+	if end := last.At.Add(s.Pace); s.Now.Before(end) && !s.Now.Before(last.At) { // a clock that was set back does not block the switch
 		return end
 	}
 	return until
@@ -175,17 +176,17 @@ func setModes(s *Situation) *Decision {
 	return &Decision{Step: SetModes, Reason: InProgress, Message: s.Access}
 }
 
-// report says what is wrong, when nothing can be done now.
+// report returns the status while no step is possible.
 func report(s *Situation) *Decision {
 	d := &Decision{Step: Wait}
 	if sw := s.pending(); sw != nil {
-		sw.say(d)
+		sw.describe(d)
 	}
 	next := s.Source.Content
 	switch {
 	case next != nil && s.avoided(next):
 		more := d.Message
-		if d.Reason, d.Message = RolledBack, "went back to the certificate of before: "+s.State.Avoid.Why; more != "" {
+		if d.Reason, d.Message = RolledBack, "rolled back to the previous certificate: "+s.State.Avoid.Why; more != "" {
 			d.Message += "; " + more
 		}
 		d.Again = limit.EarliestSet(d.Again, s.State.Avoid.Until)
@@ -193,7 +194,7 @@ func report(s *Situation) *Decision {
 		d.Reason, d.Message = SourceMissing, fmt.Sprintf("%s: %s", s.Store.From, s.missing())
 	case s.Here.Content != nil && next.ID != s.Here.Content.ID && Worse(s.Store, s.Here, next, s.Now) == nil && !s.paced().IsZero():
 		until := s.paced()
-		d.Reason, d.Message, d.Again = InProgress, fmt.Sprintf("waiting for %s after the last switch", s.Pace), limit.EarliestSet(d.Again, until)
+		d.Reason, d.Message, d.Again = InProgress, fmt.Sprintf("waiting: switches must be at least %s apart", s.Pace), limit.EarliestSet(d.Again, until)
 	case s.Here.Content == nil || next.ID != s.Here.Content.ID:
 		d.Reason, d.Message = SourceRefused, fmt.Sprintf("%s: %v; %s", s.Store.From, Worse(s.Store, s.Here, next, s.Now), s.holds())
 		if next.Leaf != nil && s.Now.Before(next.Leaf.NotBefore) {
@@ -215,20 +216,20 @@ func (s *Situation) missing() string {
 	return "has no files; " + s.holds()
 }
 
-// holds says what the store holds.
+// holds describes the installed content.
 func (s *Situation) holds() string {
 	here := s.Here.Content
 	switch {
 	case here == nil && s.Here.Problem != nil:
-		return "what is there cannot be used: " + s.Here.Problem.Error()
+		return "the installed files cannot be used: " + s.Here.Problem.Error()
 	case here == nil:
-		return "nothing is there"
+		return "nothing is installed"
 	}
 	if err := here.Fault(s.Store, nil, s.Now); err != nil {
-		return "what is there stays: " + err.Error()
+		return "the installed files stay: " + err.Error()
 	}
 	if here.Leaf == nil {
-		return "the bundle that is there stays"
+		return "a bundle is installed"
 	}
-	return fmt.Sprintf("certificate %s, valid until %s, is there", here.Fingerprint[:8], stamp(here.Leaf.NotAfter))
+	return fmt.Sprintf("certificate %s, valid until %s, is installed", here.Fingerprint[:8], stamp(here.Leaf.NotAfter))
 }

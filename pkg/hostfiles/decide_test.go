@@ -42,16 +42,16 @@ func TestWhatReplacesWhat(t *testing.T) {
 		want  string
 	}{
 		"newer":                        {s, here, at(time.Minute, name), ""},
-		"nothing is there":             {s, nil, at(time.Minute, name), ""},
+		"nothing is installed":         {s, nil, at(time.Minute, name), ""},
 		"older":                        {s, here, at(20*time.Minute, name), "is older"},
-		"older, what is there is over": {s, at(2*time.Hour, name), at(20*time.Minute, name), ""},
-		"older, of a CA that counts":   {s, hosttest.Content(t, s, other, now, name), at(20*time.Minute, name), ""},
+		"older, installed one expired": {s, at(2*time.Hour, name), at(20*time.Minute, name), ""},
+		"older, of a trusted CA":       {s, hosttest.Content(t, s, other, now, name), at(20*time.Minute, name), ""},
 		"expired":                      {s, nil, at(2*time.Hour, name), "expired at"},
 		"not yet valid":                {s, nil, at(-time.Hour, name), "not valid before"},
 		"another Service's":            {s, nil, at(0, "api.shop.svc"), `is not for "web.shop.svc"`},
 		"another's, none declared":     {loose, here, at(0, "api.shop.svc"), "has none of the names"},
 		"more names, none declared":    {loose, here, at(0, name, "api.shop.svc"), ""},
-		"of another CA":                {s, nil, bad, "not accepted by a client"},
+		"of another CA":                {s, nil, bad, "does not verify under ca.crt"},
 		"the same address":             {loose, addressed(10*time.Minute, "10.0.0.1"), addressed(0, "10.0.0.1"), ""},
 		"another's address":            {loose, addressed(10*time.Minute, "10.0.0.1"), addressed(0, "10.0.0.2"), `"10.0.0.1"`},
 	} {
@@ -64,7 +64,7 @@ func TestWhatReplacesWhat(t *testing.T) {
 	}
 }
 
-func TestReadSaysWhatIsWrong(t *testing.T) {
+func TestReadErrors(t *testing.T) {
 	now := time.Now()
 	ca := rotatortest.NewCA(t, 1, now)
 	s := &hostfiles.Store{Name: "web", Kind: hostfiles.Pair, Combined: true}
@@ -87,18 +87,18 @@ func TestReadSaysWhatIsWrong(t *testing.T) {
 	require.Equal(t, string(a.Cert)+string(a.Key), string(c.Files["web-current.pem"]))
 	bundled, err := hostfiles.Read(s, hostfiles.Files{Combined: append(append([]byte{}, a.Key...), a.Cert...)}, c.Roots)
 	require.NoError(t, err)
-	require.Equal(t, c.ID, bundled.ID, "a credential bundle, with the bundle that was there before")
+	require.Equal(t, c.ID, bundled.ID, "a combined file, with the given roots")
 	a.Combined = slices.Concat(b.Cert, b.Key)
 	both, err := hostfiles.Read(s, a, nil)
 	require.NoError(t, err)
-	require.Equal(t, c.ID, both.ID, "tls.crt and tls.key are before tls-combined.pem")
+	require.Equal(t, c.ID, both.ID, "tls.crt and tls.key take precedence over tls-combined.pem")
 	a.Bundle = nil
 	rootless, err := hostfiles.Read(s, a, nil)
 	require.NoError(t, err)
 	require.NotContains(t, rootless.Files, hostfiles.BundleFile)
 }
 
-func TestABundleIsItsCertificates(t *testing.T) {
+func TestReadBundle(t *testing.T) {
 	now := time.Now()
 	s := &hostfiles.Store{Name: "anchors", Kind: hostfiles.Bundle}
 	_, err := hostfiles.Read(s, hostfiles.Files{}, nil)
@@ -115,11 +115,11 @@ func TestABundleIsItsCertificates(t *testing.T) {
 	found := hostfiles.Found{Content: c}
 	d := hostfiles.Decide(hostfiles.Situation{Store: s, Now: now, Source: found, Here: found})
 	assert.Equal(t, hostfiles.Decision{
-		Step: hostfiles.Wait, Reason: hostfiles.Current, Message: "the bundle that is there stays",
+		Step: hostfiles.Wait, Reason: hostfiles.Current, Message: "a bundle is installed",
 	}, d)
 }
 
-// world plays a store: what is decided is done to it, and time passes.
+// world simulates a store: it applies each decision, and advances the time.
 type world struct {
 	t      *testing.T
 	sit    hostfiles.Situation
@@ -161,7 +161,7 @@ func (w *world) run(length time.Duration) hostfiles.Decision {
 			if !d.Again.IsZero() && d.Again.Before(next) {
 				next = d.Again
 			}
-			require.True(w.t, next.After(w.sit.Now), "waits for what is over: %+v", d)
+			require.True(w.t, next.After(w.sit.Now), "waits for a time in the past: %+v", d)
 			if next.After(end) {
 				w.sit.Now = end
 				return d
@@ -211,8 +211,8 @@ func TestASwitchActsOnceAndIsProven(t *testing.T) {
 	assert.True(t, d.Reason.Ready())
 	w.renew(ca)
 	w.run(0)
-	assert.Equal(t, c, w.sit.Previous.Content, "it was served: it is the one to go back to")
-	// A state that was lost asks for nothing.
+	assert.Equal(t, c, w.sit.Previous.Content, "it was served: a rollback restores it")
+	// After a loss of the state there is nothing to do.
 	w.sit.State = hostfiles.State{}
 	assert.Equal(t, hostfiles.Wait, hostfiles.Decide(w.sit).Step)
 }
@@ -224,19 +224,19 @@ func TestAProgramHasTimeToServeWhatItIsGiven(t *testing.T) {
 		first := w.renew(ca)
 		w.serves = ""
 		assert.Equal(t, hostfiles.InProgress, w.run(30*time.Second).Reason)
-		// Another one waits for the check of the first, and takes its place once that is over.
+		// The second certificate waits for the check of the first, and replaces it after that.
 		second := w.renew(ca)
 		w.run(time.Minute)
 		assert.Equal(t, first.ID, w.sit.Here.Content.ID)
 		serveHere(w)
 		w.run(2 * time.Second)
-		assert.Equal(t, second.ID, w.sit.Here.Content.ID, "looked at every second")
+		assert.Equal(t, second.ID, w.sit.Here.Content.ID, "observed every second")
 		assert.Zero(t, w.rolled)
 		assert.NotEqual(t, old.ID, w.sit.Previous.Content.ID)
 	}
 }
 
-func TestWhatWasNeverServedIsNotGoneBackTo(t *testing.T) {
+func TestRollbackSkipsContentNeverServed(t *testing.T) {
 	w, ca := newWorld(t, hostfiles.Store{Check: checked})
 	old := w.sit.Here.Content
 	w.renew(ca)
@@ -247,14 +247,14 @@ func TestWhatWasNeverServedIsNotGoneBackTo(t *testing.T) {
 	assert.Zero(t, w.acted)
 }
 
-func TestWhatCannotBeInstalledIsSaid(t *testing.T) {
+func TestSourceRefusedStatesTheReason(t *testing.T) {
 	now := time.Now()
 	ca := rotatortest.NewCA(t, 1, now)
 	s := &hostfiles.Store{Name: "web", Kind: hostfiles.Pair, From: "/from"}
 	early := hosttest.Content(t, s, ca, now.Add(10*time.Minute), name)
 	for want, sit := range map[string]hostfiles.Situation{
-		"; nothing is there": {Source: hostfiles.Found{Content: early}},
-		"; what is there cannot be used: no key": {
+		"; nothing is installed": {Source: hostfiles.Found{Content: early}},
+		"; the installed files cannot be used: no key": {
 			Source: hostfiles.Found{Content: early}, Here: hostfiles.Found{Problem: errors.New("no key")},
 		},
 	} {
@@ -295,7 +295,7 @@ func TestAProgramThatDiesGetsItsCertificateBack(t *testing.T) {
 		assert.Equal(t, old.ID, w.sit.Here.Content.ID, title)
 		assert.Equal(t, 1, w.rolled, title)
 		assert.Equal(t, 2, w.acted, "%s: once for each", title)
-		assert.Equal(t, w.sit.State.Switch.At, w.sit.State.Switch.ActedAt, "going back waits for no turn")
+		assert.Equal(t, w.sit.State.Switch.At, w.sit.State.Switch.ActedAt, "a rollback ignores the window")
 		// Another certificate is tried.
 		good := w.renew(ca)
 		w.effect = serveHere
@@ -306,7 +306,7 @@ func TestAProgramThatDiesGetsItsCertificateBack(t *testing.T) {
 	}
 }
 
-// A certificate of a CA that clients no longer trust does not come back, and no bundle does.
+// A rollback restores neither a certificate of a distrusted CA nor an earlier bundle.
 func TestADistrustedCADoesNotComeBack(t *testing.T) {
 	w, ca := newWorld(t, hostfiles.Store{Action: program, Check: checked})
 	old := w.sit.Here.Content
@@ -320,11 +320,11 @@ func TestADistrustedCADoesNotComeBack(t *testing.T) {
 	w.run(10 * time.Minute)
 	assert.Equal(t, 1, w.rolled)
 	assert.Equal(t, old.Fingerprint, w.sit.Here.Content.Fingerprint)
-	assert.Equal(t, files.Bundle, w.sit.Here.Content.Files[hostfiles.BundleFile], "the bundle of now")
+	assert.Equal(t, files.Bundle, w.sit.Here.Content.Files[hostfiles.BundleFile], "the current bundle")
 
 	w.effect = serveHere
 	w.run(10 * time.Minute)
-	bad := w.renew(both) // its bundle has this CA alone
+	bad := w.renew(both) // its bundle has only this CA
 	w.serves = w.sit.Here.Content.Fingerprint
 	w.effect = func(w *world) { w.serves = "" }
 	d := w.run(30 * time.Minute)
@@ -333,7 +333,7 @@ func TestADistrustedCADoesNotComeBack(t *testing.T) {
 	assert.Equal(t, 1, w.rolled)
 }
 
-// A switch that waits for its turn holds up neither the action of the one before nor the look at the address.
+// A switch that is due delays neither the action of the last switch nor its check.
 func TestASourceThatChangesBeforeTheAction(t *testing.T) {
 	w, ca := newWorld(t, hostfiles.Store{Action: program, Check: checked})
 	w.run(time.Minute)
@@ -349,7 +349,7 @@ func TestASourceThatChangesBeforeTheAction(t *testing.T) {
 	assert.Equal(t, first.ID, w.sit.Here.Content.ID)
 }
 
-// Whoever writes the source does not decide how often a program is restarted.
+// The number of changes in the source does not decide how often a program is restarted.
 func TestASourceThatChangesAllTheTime(t *testing.T) {
 	w, ca := newWorld(t, hostfiles.Store{Action: program})
 	w.run(time.Minute)
@@ -366,12 +366,12 @@ func TestASourceThatChangesAllTheTime(t *testing.T) {
 	last := w.renew(ca)
 	d := w.run(time.Second)
 	assert.Equal(t, hostfiles.InProgress, d.Reason)
-	assert.Equal(t, "waiting for 1m0s after the last switch", d.Message)
+	assert.Equal(t, "waiting: switches must be at least 1m0s apart", d.Message)
 	w.run(time.Minute)
 	assert.Equal(t, last.ID, w.sit.Here.Content.ID)
 }
 
-func TestWhatWasTakenBackIsTriedAgainLater(t *testing.T) {
+func TestRolledBackContentIsRetriedLater(t *testing.T) {
 	w, ca := newWorld(t, hostfiles.Store{Action: program, Check: checked})
 	bad := w.renew(ca)
 	w.effect = func(w *world) { w.serves = "" }
@@ -398,12 +398,12 @@ func TestAFailedActionOfAProgramThatDiedIsRolledBack(t *testing.T) {
 	assert.Equal(t, 1, w.rolled)
 }
 
-func TestAStaleProgramIsAskedAgainAndNotRolledBack(t *testing.T) {
+func TestStaleProgramIsRetriedNotRolledBack(t *testing.T) {
 	w, ca := newWorld(t, hostfiles.Store{Action: program, Check: checked})
 	w.renew(ca)
 	w.run(3 * time.Minute)
 	for range 40 {
-		assert.Equal(t, hostfiles.Stale, w.run(time.Minute).Reason, "and stays it while it is asked again")
+		assert.Equal(t, hostfiles.Stale, w.run(time.Minute).Reason, "also while the action is retried")
 	}
 	assert.Zero(t, w.rolled)
 	assert.Greater(t, w.acted, 2)
@@ -411,7 +411,7 @@ func TestAStaleProgramIsAskedAgainAndNotRolledBack(t *testing.T) {
 	next := w.renew(ca)
 	w.effect = serveHere
 	d := w.run(10 * time.Minute)
-	assert.Equal(t, hostfiles.Current, d.Reason, "a new certificate need not wait: %s", d.Message)
+	assert.Equal(t, hostfiles.Current, d.Reason, "a new certificate does not wait: %s", d.Message)
 	assert.Equal(t, next.ID, w.sit.Here.Content.ID)
 }
 
@@ -484,8 +484,8 @@ func TestGoingBackIsResumed(t *testing.T) {
 	assert.Equal(t, old.Content.ID, d.Content.ID)
 }
 
-// Where hostsync was killed while it went back, and clients trust other CAs by now, it goes on with
-// the bundle of now; and not at all with a certificate that they do not accept any more.
+// If the trusted CAs changed while a rollback was interrupted, the rollback goes on with the current bundle, unless
+// clients would no longer accept the previous certificate.
 func TestGoingBackIsResumedWithTheRootsOfNow(t *testing.T) {
 	for title, c := range map[string]struct{ keeps, back bool }{"another CA came": {true, true}, "its CA went": {false, false}} {
 		w, ca := newWorld(t, hostfiles.Store{Action: program, Check: checked})
@@ -504,7 +504,7 @@ func TestGoingBackIsResumedWithTheRootsOfNow(t *testing.T) {
 		w.sit.Source = hostfiles.Found{Content: now}
 		d := hostfiles.Decide(w.sit)
 		if !c.back {
-			assert.Equal(t, hostfiles.Wait, d.Step, "%s: the switch before is too young", title)
+			assert.Equal(t, hostfiles.Wait, d.Step, "%s: the last switch is too recent", title)
 			w.sit.Now = w.sit.Now.Add(w.sit.Pace)
 			d = hostfiles.Decide(w.sit)
 			assert.Equal(t, hostfiles.Install, d.Step, title)

@@ -6,7 +6,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/hostfiles"
 )
 
-// What is kept on a host, and what is done after a change; a mistake is named with its line.
+// The example lists the stores with their actions. The error of a mistake has its line.
 func ExampleParse() {
 	config, err := hostfiles.Parse([]byte(`
 stores:
@@ -25,5 +25,5 @@ stores:
 	fmt.Println(err)
 	// Output:
 	// nginx pair /var/lib/servingcert -> /etc/nginx/tls reload unit nginx.service
-	// line 2: stores[0].mode: "0777": must be permissions in octal, such as "0640", that let the owner read, and nobody else write or execute
+	// line 2: stores[0].mode: "0777": must be octal permissions, such as "0640": readable by the owner, not writable by others, not executable
 }

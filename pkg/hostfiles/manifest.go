@@ -8,12 +8,12 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// ManifestAnnotation is changed in the manifest of a static pod, so that its kubelet starts it anew: the
-// content that it is to read, and which attempt it is.
+// ManifestAnnotation is changed in the manifest of a static pod, so that the kubelet restarts the pod. Its value
+// names the content and the attempt.
 const ManifestAnnotation = "servingcert.dev/host-content"
 
-// Annotate returns the manifest of a pod with ManifestAnnotation of that value. All other lines stay as
-// they are. The value must need no quotes.
+// Annotate returns the manifest of a pod with ManifestAnnotation set to value, and all other lines unchanged.
+// The value must not need quotes.
 func Annotate(manifest []byte, value string) ([]byte, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(manifest, &document); err != nil {
@@ -53,14 +53,14 @@ func Annotate(manifest []byte, value string) ([]byte, error) {
 	return edited, check(edited, value)
 }
 
-// check sees to it that an edited manifest says what it should.
+// check returns an error unless the edited manifest is a pod with the annotation.
 func check(edited []byte, value string) error {
 	var pod struct {
 		Kind     string
 		Metadata struct{ Annotations map[string]string }
 	}
 	if err := yaml.Unmarshal(edited, &pod); err != nil || pod.Kind != "Pod" || pod.Metadata.Annotations[ManifestAnnotation] != value {
-		return errors.New("metadata: has a form that cannot be edited: write it in block style, with a field on each line")
+		return errors.New("metadata: cannot be edited in this form: write it in block style, with a field on each line")
 	}
 	return nil
 }
@@ -69,7 +69,7 @@ func insert(lines []string, at int, text string) []string {
 	return append(append(append([]string{}, lines[:at]...), text), lines[at:]...)
 }
 
-// field returns the value of the first such key of a mapping, or nil.
+// field returns the value of the first key of that name in a mapping, or nil.
 func field(n *yaml.Node, key string) *yaml.Node {
 	if n.Kind == yaml.MappingNode {
 		for i := 0; i+1 < len(n.Content); i += 2 {

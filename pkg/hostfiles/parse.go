@@ -31,7 +31,7 @@ const (
 	maxWindow            = 24 * time.Hour
 )
 
-// Signals that may be sent, without their SIG.
+// Signals are the allowed signals, without the prefix SIG.
 var Signals = []string{"HUP", "INT", "QUIT", "TERM", "USR1", "USR2", "WINCH"}
 
 var (
@@ -40,9 +40,8 @@ var (
 	nameOfHost  = regexp.MustCompile(`^(\*\.)?[a-z0-9_]([a-z0-9_.-]{0,251}[a-z0-9])?$`)
 )
 
-// Parse reads a configuration file. from is where a store that does not say so takes its files, or "".
-// The error has a line for each thing that is wrong: the line and the field, the value, and what is
-// allowed.
+// Parse reads a configuration file. from is the source directory of stores that do not set one, or "". The
+// error has a line for each mistake: line and field, the value, and what is allowed.
 func Parse(data []byte, from string) (*Config, error) {
 	if len(data) > MaxConfig {
 		return nil, fmt.Errorf("%d bytes: must be at most %d", len(data), MaxConfig)
@@ -97,32 +96,32 @@ func (r *reader) store(c *Config, n *yaml.Node, at, from string) {
 		s.Mode = 0o644
 	}
 	if mode != "" {
-		v, _ := strconv.ParseUint(mode, 8, 32) // fileMode has seen to it
+		v, _ := strconv.ParseUint(mode, 8, 32) // fileMode has validated it
 		s.Mode = fs.FileMode(v)
 	}
 	r.together(c, &s, n, at, present)
 	c.Stores = append(c.Stores, s)
 }
 
-// together says what is wrong with fields beside each other.
+// together validates fields that depend on each other, and on other stores.
 func (r *reader) together(c *Config, s *Store, n *yaml.Node, at string, present map[string]bool) {
 	if !present["name"] {
-		r.fail(n, at, "has no name: must have one")
+		r.fail(n, at, "must have a name")
 	}
 	if s.From == "" && !present["from"] {
-		r.fail(n, at, "has no from: must have the directory of the certificate, or --from must be given")
+		r.fail(n, at, "must have from, the directory of the certificate, unless --from is set")
 	}
 	for _, other := range c.Stores {
 		if s.Name != "" && s.Name == other.Name {
-			r.fail(n, at+".name", "%q: is the name of another store, too", s.Name)
+			r.fail(n, at+".name", "%q: is also the name of another store", s.Name)
 		}
 		if s.Path != "" && (within(s.Path, other.Path) || within(other.Path, s.Path)) {
-			r.fail(n, at+".path", "%q: is, holds or is in the path of store %s", s.Path, other.Name)
+			r.fail(n, at+".path", "%q: overlaps with the path of store %s", s.Path, other.Name)
 		}
 	}
 	if s.Kind == Bundle {
 		if s.Path == "" && !present["path"] {
-			r.fail(n, at, "has no path: a store of kind bundle must have the file to write")
+			r.fail(n, at, "must have path, the file to write, in a store of kind bundle")
 		}
 		for _, field := range []string{"names", "combined", "check"} {
 			if present[field] {
@@ -181,7 +180,7 @@ func (r *reader) check(s *Store, n *yaml.Node, at string) {
 	present := r.object(n, at, map[string]func(*yaml.Node, string){
 		"address": r.text(&s.Check.Address, func(text string) string {
 			if a, err := netip.ParseAddrPort(text); err != nil || a.Port() == 0 || a.Addr().IsUnspecified() {
-				return "must be an IP address and a port, as 127.0.0.1:10259 is"
+				return "must be an IP address and a port, such as 127.0.0.1:10259"
 			}
 			return ""
 		}),
@@ -189,21 +188,21 @@ func (r *reader) check(s *Store, n *yaml.Node, at string) {
 		"timeout":    r.duration(&s.Check.Timeout, time.Second, maxCheckTimeout),
 	})
 	if !present["address"] {
-		r.fail(n, at, "has no address: must have one")
+		r.fail(n, at, "must have an address")
 	}
 }
 
-// all is object, for a mapping that must have all fields.
+// all is object for a mapping that must have all fields.
 func (r *reader) all(n *yaml.Node, at string, fields map[string]func(*yaml.Node, string)) {
 	present := r.object(n, at, fields)
 	for field := range fields {
 		if n.Kind == yaml.MappingNode && !present[field] {
-			r.fail(n, at, "has no %s: must have one", field)
+			r.fail(n, at, "must have the field %s", field)
 		}
 	}
 }
 
-// StoreNameFault returns what the name of a store must be, or "" if this is one.
+// StoreNameFault returns the rule for names of stores, or "" if s is a valid one.
 func StoreNameFault(s string) string {
 	if nameOfStore.MatchString(s) && !strings.Contains(s, "..") {
 		return ""
@@ -229,13 +228,13 @@ func absolute(s string) string {
 	if path.IsAbs(s) && path.Clean(s) == s && s != "/" {
 		return ""
 	}
-	return "must be an absolute path without '..', '//' and '/' at its end"
+	return "must be an absolute path without '..', '//' and a trailing '/'"
 }
 
 func fileMode(s string) string {
 	v, err := strconv.ParseUint(s, 8, 32)
 	if err != nil || v > 0o777 || v&0o400 == 0 || v&0o133 != 0 {
-		return `must be permissions in octal, such as "0640", that let the owner read, and nobody else write or execute`
+		return `must be octal permissions, such as "0640": readable by the owner, not writable by others, not executable`
 	}
 	return ""
 }

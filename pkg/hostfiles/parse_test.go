@@ -45,8 +45,8 @@ stores:
 	assert.Equal(t, "run /usr/bin/update-ca-trust extract", second.Action.String())
 }
 
-func TestParseTakesItsBounds(t *testing.T) {
-	// A store without a path is in the way of none.
+func TestParseAcceptsItsBounds(t *testing.T) {
+	// A store without a path overlaps with no other.
 	text := "stores:\n- {name: s0, from: /f, action: {exec: [/a], timeout: 1s, window: 24h}}\n" +
 		"- {name: s1, from: /f, path: /p, owner: {uid: 2147483647}}\n"
 	for i := 2; i < hostfiles.MaxStores; i++ {
@@ -57,7 +57,7 @@ func TestParseTakesItsBounds(t *testing.T) {
 	assert.Len(t, c.Stores, hostfiles.MaxStores)
 }
 
-func TestEveryKindOfActionIsOne(t *testing.T) {
+func TestActionString(t *testing.T) {
 	for want, a := range map[string]hostfiles.Action{
 		"send SIGHUP to the process in /p": {Signal: &hostfiles.Signal{PIDFile: "/p", Signal: "HUP"}},
 		"reload unit a.service":            {Systemd: &hostfiles.Systemd{Unit: "a.service", Verb: "reload"}},
@@ -70,31 +70,31 @@ func TestEveryKindOfActionIsOne(t *testing.T) {
 	}
 }
 
-func TestParseSaysWhatIsWrong(t *testing.T) {
+func TestParseErrors(t *testing.T) {
 	const store = "stores:\n- name: web\n  from: /from\n"
 	for text, want := range map[string]string{
 		"":                                    "is empty",
 		"{}":                                  "line 1: configuration: must have a list of stores",
 		"a: b":                                `line 1: configuration: "a": unknown field: must be one of stores`,
 		"stores: []":                          "line 1: stores: must be a list of 1 to 32 elements",
-		"stores:\n- from: /from":              "line 2: stores[0]: has no name",
-		"stores:\n- name: web":                "line 2: stores[0]: has no from",
+		"stores:\n- from: /from":              "line 2: stores[0]: must have a name",
+		"stores:\n- name: web":                "line 2: stores[0]: must have from",
 		"stores:\n- {name: ../etc, from: /x}": `stores[0].name: "../etc": must be 1 to 63`,
-		store + "  mode: \"0666\"":            `line 4: stores[0].mode: "0666": must be permissions in octal`,
+		store + "  mode: \"0666\"":            `line 4: stores[0].mode: "0666": must be octal permissions`,
 		store + "  mode: \"0755\"":            `stores[0].mode: "0755"`,
 		store + "  mode: \"1644\"":            `stores[0].mode: "1644"`,
 		store + "  mode: \"0040\"":            `stores[0].mode: "0040"`,
 		store + "  path: relative":            `line 4: stores[0].path: "relative": must be an absolute path`,
 		store + "  path: /a/../b":             `must be an absolute path`,
 		store + "  kind: other":               `"other": must be one of pair, bundle`,
-		store + "  kind: bundle":              "must have the file to write",
+		store + "  kind: bundle":              "must have path, the file to write",
 		store + "  kind: bundle\n  path: /a\n  check: {address: \"1.2.3.4:5\"}": "stores[0].check: is not allowed",
 		store + "  names: [UPPER]":                                 `names[0]: "UPPER": must be a DNS name`,
 		store + "  action: {}":                                     "must have exactly one of none, signal",
 		store + "  action: {exec: [nginx]}":                        `action.exec[0]: "nginx": must be an absolute path`,
 		store + "  action: {exec: [/a], none: {}}":                 "must have exactly one of",
 		store + "  action: {signal: {pidfile: /p, signal: KILL}}":  `"KILL": must be one of HUP, INT`,
-		store + "  action: {signal: {pidfile: /p}}":                "has no signal",
+		store + "  action: {signal: {pidfile: /p}}":                "must have the field signal",
 		store + "  action: {systemd: {unit: \"a b\", verb: stop}}": `"stop": must be one of reload, restart`,
 		store + "  action: {exec: [/a], timeout: 1h}":              `"1h": must be a duration from 1s to 10m0s`,
 		store + "  check: {address: \"localhost:1\"}":              `"localhost:1": must be an IP address and a port`,
@@ -106,11 +106,11 @@ func TestParseSaysWhatIsWrong(t *testing.T) {
 		"stores:\n- {name: a/b, from: /x}":                         `"a/b": must be 1 to 63`,
 		"stores:\n- {name: a..b, from: /x}":                        `"a..b": must be 1 to 63`,
 		strings.Repeat("#", hostfiles.MaxConfig):                   "is empty",
-		store + "  check: {timeout: 1m}":                           "has no address",
-		store + "- {name: web, from: /x}":                          `"web": is the name of another store`,
-		store + "  path: /a\n- {name: b, from: /x, path: /a/b}":    "is, holds or is in the path of store web",
-		store + "  name: again":                                    `"name": is given twice`,
-		store + "  from: &a /b\n":                                  "is given twice",
+		store + "  check: {timeout: 1m}":                           "must have an address",
+		store + "- {name: web, from: /x}":                          `"web": is also the name of another store`,
+		store + "  path: /a\n- {name: b, from: /x, path: /a/b}":    "overlaps with the path of store web",
+		store + "  name: again":                                    `"name": duplicate field`,
+		store + "  from: &a /b\n":                                  "duplicate field",
 		"stores: [":                                                "line 1",
 		strings.Repeat("#", hostfiles.MaxConfig+1):                 "must be at most",
 	} {

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// pending is the switch that brought what a store holds, as far as it is not finished: its action may be due,
-// and the address may not serve the leaf yet.
+// pending is the switch to the installed content. Its action may still be due, and the address may not serve the
+// leaf yet.
 type pending struct {
 	*Switch
 	store *Store
@@ -15,18 +15,18 @@ type pending struct {
 
 // Times between attempts.
 const (
-	dialEvery    = time.Second // while a certificate is to appear
-	dialLater    = time.Minute // once it has not
+	dialEvery    = time.Second // until the check has a verdict
+	dialLater    = time.Minute // after a verdict against the certificate
 	firstBackoff = 10 * time.Second
 	lastBackoff  = 10 * time.Minute
 )
 
-// backoff returns how long to wait after so many attempts.
+// backoff returns the delay after a number of attempts.
 func backoff(attempts int) time.Duration {
 	return min(firstBackoff<<min(max(attempts-1, 0), 16), lastBackoff)
 }
 
-// pending returns the switch to what is there, or nil: what is there came otherwise.
+// pending returns the switch that installed the content, or nil if no switch did.
 func (s *Situation) pending() *pending {
 	if s.State.Switch != nil && s.Here.Content != nil && s.State.Switch.To == s.Here.Content.ID {
 		return &pending{s.State.Switch, s.Store, s.Delay}
@@ -34,7 +34,7 @@ func (s *Situation) pending() *pending {
 	return nil
 }
 
-// dial looks at the address until it serves the leaf: often while that is expected, and seldom after.
+// dial observes the address until it serves the leaf: every second until the verdict, and then every minute.
 func dial(s *Situation) *Decision {
 	sw := s.pending()
 	if sw == nil || !sw.checking() {
@@ -45,7 +45,7 @@ func dial(s *Situation) *Decision {
 	if sw.Verdict != "" {
 		next = sw.SeenAt.Add(dialLater)
 	} else if end := sw.deadline(s.Store); next.After(end) {
-		next = end // the look that decides
+		next = end // this observation decides
 	}
 	if s.Now.Before(next) {
 		if sw.Verdict != "" {
@@ -55,13 +55,13 @@ func dial(s *Situation) *Decision {
 	}
 	if sw.Attempts > 1 || sw.Verdict != "" {
 		again := d.Again
-		sw.say(d)
+		sw.describe(d)
 		d.Again = again
 	}
 	return d
 }
 
-// act runs the action that is due, and one that seems to have done nothing again.
+// act runs the action when it is due, and again if the address still serves the old certificate.
 func act(s *Situation) *Decision {
 	sw := s.pending()
 	if sw == nil || s.Store.Action.None() || sw.Acted && (sw.Proven || sw.Seen != SeenOld) || s.Now.Before(sw.actAt()) {
@@ -70,7 +70,7 @@ func act(s *Situation) *Decision {
 	return &Decision{Step: Act, Reason: InProgress, Message: s.Store.Action.String()}
 }
 
-// actAt returns when the action is run next: after what the last attempt has done is known.
+// actAt returns when the action runs next: not before the check of the last attempt is over.
 func (p *pending) actAt() time.Time {
 	switch {
 	case p.Attempts == 0 && p.Back != "":
@@ -90,28 +90,28 @@ func (p *pending) checking() bool {
 	return !p.Proven && p.store.Check != nil && (p.Acted || p.Attempts > 0)
 }
 
-// say says how far the action and the check are.
-func (p *pending) say(d *Decision) {
+// describe sets reason and message by the state of the action and the check.
+func (p *pending) describe(d *Decision) {
 	switch {
 	case p.Attempts == 0 && !p.Acted:
 		d.Reason, d.Message, d.Again = InProgress, "waiting for this host's turn to "+p.store.Action.String(), p.actAt()
 	case p.checking() && p.Seen == "":
 		return
 	case p.checking() && p.Seen == SeenOld:
-		d.Reason, d.Message = Stale, fmt.Sprintf("%s still serves %s", p.store.Check.Address, p.what())
+		d.Reason, d.Message = Stale, fmt.Sprintf("%s still serves %s", p.store.Check.Address, p.observation())
 		if !p.store.Action.None() {
 			d.Again = p.actAt()
 		}
 	case p.checking():
-		d.Reason, d.Message = NotServed, fmt.Sprintf("%s does not serve the certificate: %s", p.store.Check.Address, p.what())
+		d.Reason, d.Message = NotServed, fmt.Sprintf("%s does not serve the certificate: %s", p.store.Check.Address, p.observation())
 	case !p.Acted:
 		d.Reason, d.Message, d.Again = ActionFailed, fmt.Sprintf("%s: %s", p.store.Action, p.Failure), p.actAt()
 	}
 }
 
-// what says in a few words what was seen, and what the action said.
-func (sw *Switch) what() string {
-	text := map[Seen]string{SeenNone: sw.Detail, SeenOld: "the certificate of before", SeenOther: "another certificate, " + sw.Detail}[sw.Seen]
+// observation describes the served certificate and the failure of the action.
+func (sw *Switch) observation() string {
+	text := map[Seen]string{SeenNone: sw.Detail, SeenOld: "the previous certificate", SeenOther: "another certificate, " + sw.Detail}[sw.Seen]
 	if sw.Failure != "" {
 		text += "; the action failed: " + sw.Failure
 	}

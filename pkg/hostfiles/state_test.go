@@ -12,7 +12,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/hostfiles"
 )
 
-func TestAStateIsReadAsItWasWritten(t *testing.T) {
+func TestStateRoundTrip(t *testing.T) {
 	none, err := hostfiles.ParseState(nil)
 	require.NoError(t, err)
 	assert.Equal(t, hostfiles.State{Version: 1}, none)

@@ -12,10 +12,10 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// reader reads YAML strictly. It keeps every error, each with its line and field.
+// reader reads YAML strictly. It collects the errors, each with its line and field.
 type reader struct{ errs []error }
 
-// maxErrors is how many errors are kept: the rest would be more of the same.
+// maxErrors is the maximum number of collected errors.
 const maxErrors = 20
 
 func (r *reader) fail(n *yaml.Node, at, format string, args ...any) {
@@ -26,7 +26,7 @@ func (r *reader) fail(n *yaml.Node, at, format string, args ...any) {
 
 func (r *reader) err() error { return errors.Join(r.errs...) }
 
-// object reads a mapping of which the fields, and no others, may be there.
+// object reads a mapping, in which only the given fields are allowed. It returns those that are present.
 func (r *reader) object(n *yaml.Node, at string, fields map[string]func(*yaml.Node, string)) (present map[string]bool) {
 	present = map[string]bool{}
 	if n.Kind != yaml.MappingNode {
@@ -40,7 +40,7 @@ func (r *reader) object(n *yaml.Node, at string, fields map[string]func(*yaml.No
 		case !known:
 			r.fail(key, at, "%q: unknown field: must be one of %s", key.Value, list(slices.Sorted(maps.Keys(fields))))
 		case present[key.Value]:
-			r.fail(key, at, "%q: is given twice", key.Value)
+			r.fail(key, at, "%q: duplicate field", key.Value)
 		default:
 			read(value, at+"."+key.Value)
 		}
@@ -49,7 +49,7 @@ func (r *reader) object(n *yaml.Node, at string, fields map[string]func(*yaml.No
 	return present
 }
 
-// each reads a sequence of at most so many elements.
+// each reads a sequence of 1 to most elements.
 func (r *reader) each(n *yaml.Node, at string, most int, read func(*yaml.Node, string)) {
 	if n.Kind != yaml.SequenceNode || len(n.Content) == 0 || len(n.Content) > most {
 		r.fail(n, at, "must be a list of 1 to %d elements", most)
@@ -60,7 +60,7 @@ func (r *reader) each(n *yaml.Node, at string, most int, read func(*yaml.Node, s
 	}
 }
 
-// text reads a string of which wrong says what is wrong and what is allowed, or "".
+// text reads a string. wrong returns what is allowed if a value is invalid, and "" otherwise.
 func (r *reader) text(into *string, wrong func(string) string) func(*yaml.Node, string) {
 	return func(n *yaml.Node, at string) {
 		if n.Kind != yaml.ScalarNode {

@@ -2,18 +2,18 @@ package proxy
 
 import "slices"
 
-// Protocols of ALPN that are treated in a way of their own.
+// ALPN protocols with a special treatment.
 const (
 	ProtocolH2    = "h2"
 	ProtocolHTTP1 = "http/1.1"
-	protocolACME  = "acme-tls/1" // RFC 8737: to select it is to prove control of a name
+	protocolACME  = "acme-tls/1" // RFC 8737: selecting it proves control of a name
 )
 
-// ChooseProtocol returns which of the protocols that a client offers is selected, or "" for none.
-// The proxy does not know what the program speaks: a client that offers one protocol knows what it
-// connects to (gRPC clients refuse a server that selects nothing), and of a client that offers
-// several, HTTP/2 is selected only where the Service declares it: selected before a program that
-// speaks HTTP/1.1 alone, it would break browsers and HTTPS probes.
+// ChooseProtocol returns the protocol to select from those that a client offers, or "" for none. The
+// proxy does not know which protocols the program speaks. If a client offers only one, that one is
+// selected, because gRPC clients refuse a server that selects none. If it offers several, HTTP/2 is
+// selected only if the Service declares it: browsers and HTTPS probes would otherwise speak HTTP/2 to
+// a program that speaks only HTTP/1.1.
 func ChooseProtocol(offered []string, h2 bool) string {
 	switch {
 	case len(offered) == 1 && offered[0] != protocolACME:

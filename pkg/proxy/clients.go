@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// MaxClients is how many plaintext clients are remembered.
+// MaxClients is the maximum number of plaintext clients in a list.
 const MaxClients = 256
 
-// A Client is an address from which plaintext was spoken to a port that allows it.
+// A Client is an address from which plaintext was received on a port that allows it.
 type Client struct {
 	Address netip.Addr `json:"address"`
 	// Port is the name of the proxy's port.
@@ -17,17 +17,17 @@ type Client struct {
 	First       time.Time `json:"first"`
 	Last        time.Time `json:"last"`
 	Connections uint64    `json:"connections"`
-	// Kind is what the last connection began with.
+	// Kind is the protocol of the last connection, as Describe returns it.
 	Kind Kind `json:"kind"`
 }
 
-// A ClientList is what the proxy answers under /clients, and kubectl servingcert clients reads.
+// A ClientList is the response of the proxy at /clients, which kubectl servingcert clients reads.
 type ClientList struct {
-	// Since is when the proxy began to look.
+	// Since is the time at which the proxy started to record.
 	Since time.Time `json:"since"`
-	// Ports are the names of its ports that allow plaintext.
+	// Ports are the names of the proxy's ports that allow plaintext.
 	Ports []string `json:"ports"`
-	// Forgotten is how many were left out because MaxClients others were seen later.
+	// Forgotten is the number of clients that were removed because MaxClients others were seen later.
 	Forgotten uint64 `json:"forgotten"`
 	// Clients are sorted by the time they were last seen, latest first.
 	Clients []Client `json:"clients"`
@@ -38,7 +38,7 @@ type clientKey struct {
 	port    string
 }
 
-// Clients remembers who spoke plaintext. It is not safe for concurrent use.
+// Clients records plaintext clients. It is not safe for concurrent use.
 type Clients struct {
 	since     time.Time
 	ports     []string
@@ -46,7 +46,7 @@ type Clients struct {
 	seen      map[clientKey]*Client
 }
 
-// NewClients returns a Clients that begins to look now, at those of the ports that allow plaintext.
+// NewClients returns a Clients that records from now on, for those of the ports that allow plaintext.
 func NewClients(now time.Time, ports []Listen) *Clients {
 	c := &Clients{since: now, ports: []string{}, seen: map[clientKey]*Client{}}
 	for _, l := range ports {
@@ -57,8 +57,7 @@ func NewClients(now time.Time, ports []Listen) *Clients {
 	return c
 }
 
-// Add remembers a connection. If there is no room, the client that was seen last the longest ago
-// is forgotten.
+// Add records a connection. If there are MaxClients already, the least recently seen one is removed.
 func (c *Clients) Add(address netip.Addr, port string, kind Kind, now time.Time) {
 	key := clientKey{address.Unmap().WithZone(""), port}
 	client := c.seen[key]
@@ -84,7 +83,7 @@ func (c *Clients) forget() {
 	c.forgotten++
 }
 
-// List returns those that are remembered.
+// List returns the recorded clients.
 func (c *Clients) List() ClientList {
 	list := ClientList{Since: c.since, Ports: c.ports, Forgotten: c.forgotten, Clients: make([]Client, 0, len(c.seen))}
 	for _, client := range c.seen {

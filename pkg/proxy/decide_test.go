@@ -31,7 +31,7 @@ func TestChooseProtocol(t *testing.T) {
 		{"psql 17, sslnegotiation=direct", []string{"postgresql"}, "postgresql", "postgresql"},
 		{"MQTT", []string{"mqtt"}, "mqtt", "mqtt"},
 		{"ACME", []string{"acme-tls/1"}, "", ""},
-		{"two that nobody knows", []string{"a", "b"}, "", ""},
+		{"two unknown protocols", []string{"a", "b"}, "", ""},
 	} {
 		assert.Equal(t, c.plain, proxy.ChooseProtocol(c.offered, false), c.name)
 		assert.Equal(t, c.declared, proxy.ChooseProtocol(c.offered, true), c.name)
@@ -51,7 +51,7 @@ func TestChooseProtocolChoosesWhatWasOffered(t *testing.T) {
 	})
 }
 
-// Clients is compared with a list of all that was ever seen.
+// Clients is compared with a model that records all connections.
 func TestClients(t *testing.T) {
 	start := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	rapid.Check(t, func(t *rapid.T) {
@@ -86,7 +86,7 @@ func TestClients(t *testing.T) {
 				require.Equal(t, count[k], c.Connections)
 			}
 		}
-		for k, at := range last { // those who were seen last are kept
+		for k, at := range last { // the most recently seen are kept
 			require.True(t, kept[k] || !at.After(list.Clients[len(list.Clients)-1].Last))
 		}
 	})
@@ -137,7 +137,7 @@ func TestConnections(t *testing.T) {
 		{0, 1 << 20, 8 * mib, 64},
 		{0, 1 << 20, 64 * mib, 914},
 		{0, 1 << 20, 512 * mib, 9106},
-		{5000, 1 << 20, 32 * mib, 5000}, // who sets it knows
+		{5000, 1 << 20, 32 * mib, 5000}, // an explicit flag is not reduced to the memory limit
 		{5000, 1024, 0, 480},
 		{10, 1 << 20, 0, 10},
 	} {
@@ -167,7 +167,7 @@ func TestLimits(t *testing.T) {
 	assert.False(t, l.Expired(proxy.Kept-1, true, false))
 	assert.False(t, proxy.Limits{}.Expired(30*time.Second-1, true, false))
 	assert.True(t, l.Expired(proxy.Kept, true, false))
-	assert.False(t, l.Expired(time.Minute, false, true), "what still moves may go on until the drain time is over")
+	assert.False(t, l.Expired(time.Minute, false, true), "busy connections may continue until the drain time is over")
 	assert.True(t, l.Expired(time.Second, true, true))
 	assert.False(t, proxy.Limits{}.Expired(1<<62, false, false))
 	assert.True(t, proxy.Limits{Idle: time.Second}.Expired(time.Second, true, false))

@@ -5,34 +5,34 @@ import (
 	"strings"
 )
 
-// A Kind is what a connection begins with.
+// A Kind is the protocol that a connection begins with.
 type Kind string
 
-// Kinds of connections. Those of plaintext are in the list of clients.
+// Kinds of connections. The kinds of plaintext appear in a ClientList.
 const (
 	KindUndecided Kind = ""         // more bytes are needed
 	KindTLS       Kind = "tls"      // a ClientHello
-	KindSSL       Kind = "ssl"      // PostgreSQL's SSLRequest: TLS begins once it was answered
-	KindGSS       Kind = "gss"      // PostgreSQL's GSSENCRequest: the client goes on once it was refused
+	KindSSL       Kind = "ssl"      // PostgreSQL's SSLRequest: TLS begins after the answer
+	KindGSS       Kind = "gss"      // PostgreSQL's GSSENCRequest: the client continues after a refusal
 	KindHTTP      Kind = "http"     // a request line of HTTP/1
-	KindH2        Kind = "h2"       // the preface of HTTP/2, which is gRPC's too
+	KindH2        Kind = "h2"       // the preface of HTTP/2, also of gRPC
 	KindPostgres  Kind = "postgres" // PostgreSQL's startup or cancel message
 	KindOther     Kind = "other"    // anything else
-	KindSilent    Kind = "silent"   // the program spoke first
+	KindSilent    Kind = "silent"   // the program sent the first byte
 )
 
-// FirstBytes is how many bytes Look needs at most.
+// FirstBytes is the maximum number of bytes that Look needs.
 const FirstBytes = 8
 
-// Bytes that PostgreSQL's clients begin with: length and code (protocol-message-formats.html).
+// First bytes of PostgreSQL's clients: length and code (protocol-message-formats.html).
 const (
 	sslRequest     = "\x00\x00\x00\x08\x04\xd2\x16\x2f"
 	gssEncRequest  = "\x00\x00\x00\x08\x04\xd2\x16\x30"
 	postgresCommon = "\x00\x00\x00\x08\x04\xd2\x16"
 )
 
-// Look says what a connection is that begins with b: KindTLS, KindSSL, KindGSS, or KindOther,
-// which is plaintext. It is KindUndecided while b may still become one of the first three.
+// Look returns the kind of a connection that begins with b: KindTLS, KindSSL, KindGSS, or KindOther
+// for plaintext. It returns KindUndecided while b is a prefix of one of the first three.
 func Look(b []byte) Kind {
 	switch {
 	case len(b) == 0:
@@ -49,9 +49,9 @@ func Look(b []byte) Kind {
 	return KindOther
 }
 
-// lookTLS looks for a ClientHello in a handshake record: 16 03 0x .. .. 01. Other protocols may
-// begin with 16: a message of MongoDB begins with its length, the lowest byte first, and so with
-// 16 03 00 00 where it has 790 bytes. That is why 03 00, which is SSL 3.0, is not TLS here.
+// lookTLS recognizes a ClientHello in a handshake record: 16 03 0x .. .. 01. Other protocols may also
+// begin with 16. A message of MongoDB begins with its length, lowest byte first: 16 03 00 00 for 790
+// bytes. Therefore 03 00, which is SSL 3.0, is not TLS here.
 func lookTLS(b []byte) Kind {
 	if len(b) > 1 && b[1] != 3 || len(b) > 2 && (b[2] == 0 || b[2] > 4) || len(b) > 5 && b[5] != 1 {
 		return KindOther
@@ -67,14 +67,14 @@ const h2Preface = "PRI * HT"
 // The methods of RFC 9110 and PATCH, up to FirstBytes.
 var methods = []string{"GET ", "HEAD ", "POST ", "PUT ", "DELETE ", "CONNECT ", "OPTIONS ", "TRACE ", "PATCH "}
 
-// Describe names the protocol of plaintext that begins with b, as well as its first bytes tell:
-// bytes that a request of HTTP may begin with are taken for one.
+// Describe returns the protocol of plaintext that begins with b. It is a guess from the first bytes:
+// a prefix of an HTTP request counts as HTTP.
 func Describe(b []byte) Kind {
 	s := string(b[:min(len(b), FirstBytes)])
 	switch {
 	case s == "":
 		return KindSilent
-	case begins(s, h2Preface) && len(s) > 1: // P alone may be POST
+	case begins(s, h2Preface) && len(s) > 1: // a single P may be POST
 		if begins(s, "PR") {
 			return KindH2
 		}
@@ -89,5 +89,5 @@ func Describe(b []byte) Kind {
 	return KindOther
 }
 
-// begins reports whether one of the two begins with the other.
+// begins reports whether one string is a prefix of the other.
 func begins(s, t string) bool { return strings.HasPrefix(s, t) || strings.HasPrefix(t, s) }

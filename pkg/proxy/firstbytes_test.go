@@ -67,7 +67,7 @@ func TestMongoDBIsNotTLS(t *testing.T) {
 	}
 }
 
-// What a real client begins with is TLS.
+// The first bytes of a real client are recognized as TLS.
 func TestClientsOfGoAreTLS(t *testing.T) {
 	for version := uint16(tls.VersionTLS10); version <= tls.VersionTLS13; version++ {
 		client, server := net.Pipe()
@@ -82,8 +82,7 @@ func TestClientsOfGoAreTLS(t *testing.T) {
 	}
 }
 
-// FuzzLook: FirstBytes decide, more bytes never change a decision, and nothing that is decided was
-// undecidable for want of bytes only.
+// FirstBytes bytes are enough for a decision, and further bytes never change it.
 func FuzzLook(f *testing.F) {
 	for _, b := range beginnings {
 		f.Add([]byte(b.bytes))

@@ -5,17 +5,17 @@ import (
 	"time"
 )
 
-// Limits are how much the proxy accepts.
+// Limits bound the connections of the proxy.
 type Limits struct {
-	// MaxConnections is how many connections there are at a time, on all ports together.
+	// MaxConnections is the maximum number of open connections on all ports together.
 	MaxConnections int
-	// Handshake is how long a TLS handshake may take, and the bytes before it.
+	// Handshake is the timeout of a TLS handshake, and of the bytes before it.
 	Handshake time.Duration
-	// FirstByte is how long a port that allows plaintext waits for the client to speak first.
+	// FirstByte is the time for which a port that allows plaintext waits for the client's first byte.
 	FirstByte time.Duration
-	// Idle is how long a connection is kept on which nothing moves; 0: as long as its ends want.
+	// Idle is the time after which an idle connection is closed; 0: never.
 	Idle time.Duration
-	// Drain is how long connections may go on once the proxy is told to stop.
+	// Drain is the time for which connections may continue after the proxy is stopped.
 	Drain time.Duration
 }
 
@@ -24,10 +24,10 @@ func DefaultLimits() Limits {
 	return Limits{Handshake: 10 * time.Second, FirstByte: 3 * time.Second, Idle: time.Hour, Drain: 30 * time.Second}
 }
 
-// Validate returns an error that names the flag.
+// Validate returns an error that names the invalid flag.
 func (l Limits) Validate() error {
 	if l.MaxConnections < 0 {
-		return fmt.Errorf(`--max-connections: "%d": must be positive, or 0: as many as there are memory and file descriptors for`, l.MaxConnections)
+		return fmt.Errorf(`--max-connections: "%d": must be positive, or 0 for as many as memory and file descriptors allow`, l.MaxConnections)
 	}
 	for _, d := range []struct {
 		flag  string
@@ -47,22 +47,22 @@ func (l Limits) Validate() error {
 }
 
 const (
-	// mostConnections is the limit where neither memory nor file descriptors are scarce.
+	// mostConnections is the limit if neither memory nor file descriptors are scarce.
 	mostConnections = 65536
 	// ownDescriptors are used by the proxy itself: listeners, files, /metrics.
 	ownDescriptors = 64
-	// ownMemory is what the proxy needs without connections, with some room.
+	// ownMemory is the memory that the proxy needs without connections, with a margin.
 	ownMemory = 14 << 20
-	// connectionMemory is set aside for each: an idle one needs 22 KiB, and one of which neither end
-	// reads 52.
+	// connectionMemory is reserved for each connection. An idle one needs 22 KiB, and one of which
+	// neither end reads 52 KiB.
 	connectionMemory = 56 << 10
-	// leastConnections is the limit however little memory there is.
+	// leastConnections is the smallest limit, regardless of memory.
 	leastConnections = 64
 )
 
-// Connections returns the limit of connections for a process that may open so many file
-// descriptors and, if memory is positive, may use so many bytes: flag, if it is positive and there
-// are descriptors for it. A connection needs two descriptors.
+// Connections returns the maximum number of connections for a process with a limit of file descriptors
+// and, if memory is positive, of bytes of memory. It returns flag if that is positive and there are
+// enough descriptors. A connection needs two descriptors.
 func Connections(flag int, descriptors, memory uint64) int {
 	most := max(leastConnections, (int(min(descriptors, 4*mostConnections))-ownDescriptors)/2)
 	if flag > 0 {
@@ -76,15 +76,15 @@ func Connections(flag int, descriptors, memory uint64) int {
 	return most
 }
 
-// Kept is how long a connection whose program has ended its side is kept for what the client still
-// does: its answer to the end is all that is expected.
+// Kept is the time for which an idle connection is kept after the program has closed its side. The
+// client is expected only to close its side too.
 const Kept = 30 * time.Second
 
-// keptAtEnd is the same once the proxy was told to stop.
+// keptAtEnd is the same while the proxy drains.
 const keptAtEnd = time.Second
 
-// Expired reports whether a connection on which nothing moved for so long is closed. ended: the
-// program has ended its side. draining: the proxy was told to stop.
+// Expired reports whether to close a connection that has been idle for the duration still. ended means
+// that the program has closed its side, draining that the proxy stops.
 func (l Limits) Expired(still time.Duration, ended, draining bool) bool {
 	switch {
 	case ended && draining:

@@ -1,7 +1,6 @@
-// Package proxy decides for the TLS proxy that is added to pods beside a program that speaks
-// plaintext: which ports it listens on, what the first bytes of a connection are, which protocol
-// is negotiated, who is a plaintext client, and how much is accepted at a time. Package
-// pkg/proxy/server carries it out.
+// Package proxy has the decisions of the TLS proxy that runs in pods beside a program that speaks
+// plaintext: the ports to listen on, the protocol by a connection's first bytes, the negotiated
+// protocol, the list of plaintext clients, and the limits. Package pkg/proxy/server is the proxy.
 package proxy
 
 import (
@@ -16,20 +15,19 @@ type Listen struct {
 	// Name is the name of the Service's target port: sc-tls-UPSTREAM or sc-any-UPSTREAM, as
 	// api.ParseProxyPort reads it.
 	Name string
-	// Port is what is listened on, on all addresses.
+	// Port is the port to listen on, on all addresses.
 	Port uint16
 	// Upstream is the port of the program.
 	Upstream uint16
-	// Plaintext: connections that do not begin with a TLS handshake are forwarded too.
+	// Plaintext is true if connections without TLS are forwarded too.
 	Plaintext bool
-	// H2: the program speaks HTTP/2, which is offered to clients that know HTTP/1.1 too.
+	// H2 is true if the program speaks HTTP/2, which is then preferred to HTTP/1.1.
 	H2 bool
-	// ProxyV2: the program is sent a header of the PROXY protocol, version 2.
+	// ProxyV2 is true if the program expects a header of the PROXY protocol, version 2.
 	ProxyV2 bool
 }
 
-// Beginnings of the names of ports, as in package api, whose dependencies would double the memory
-// of the proxy.
+// Prefixes of port names, as in package api, whose dependencies would double the memory of the proxy.
 const (
 	prefixTLS = "sc-tls-"
 	prefixAny = "sc-any-"
@@ -75,7 +73,7 @@ func parseListen(s string) (l Listen, err error) {
 		case "proxy-v2":
 			l.ProxyV2 = true
 		default:
-			return l, fmt.Errorf("%q is not known: only h2 and proxy-v2 are", word)
+			return l, fmt.Errorf("%q is not a valid option: must be h2 or proxy-v2", word)
 		}
 	}
 	return l, nil
@@ -89,10 +87,10 @@ func parsePort(s string) (uint16, error) {
 	return uint16(n), nil
 }
 
-// maxName is how long the name of a port is in Kubernetes.
+// maxName is the maximum length of a port name in Kubernetes.
 const maxName = 15
 
-// validName reports whether s can be the name of a port (IsValidPortName of apimachinery).
+// validName reports whether s is a valid port name (IsValidPortName of apimachinery).
 func validName(s string) bool {
 	letter := false
 	for i := range len(s) {
@@ -108,7 +106,7 @@ func validName(s string) bool {
 	return letter && len(s) <= maxName
 }
 
-// validRest reports whether s, what follows the beginning of a name, is a port or a port's name.
+// validRest reports whether s, the part of a name after the prefix, is a port number or a port name.
 func validRest(s string) bool {
 	if _, err := strconv.Atoi(s); err == nil {
 		_, err = parsePort(s)
@@ -117,17 +115,16 @@ func validRest(s string) bool {
 	return validName(s)
 }
 
-// Check returns what is wrong with the ports together: a port that is listened on twice, or one
-// that is also a program's, to which the proxy would then connect itself. admin is the port on
-// which the proxy is looked at.
+// Check returns an error if two listeners have the same port, or if a port of a program is one of the
+// proxy's, so that the proxy would connect to itself. admin is the port of the admin address.
 func Check(ports []Listen, admin uint16) error {
 	if len(ports) == 0 {
-		return errors.New("--listen: must be given at least once")
+		return errors.New("--listen: must be set at least once")
 	}
 	taken := map[uint16]string{admin: "--admin-address"}
 	for _, l := range ports {
 		if other, ok := taken[l.Port]; ok {
-			return fmt.Errorf("--listen %s: port %d is listened on by %s, too", l.Name, l.Port, other)
+			return fmt.Errorf("--listen %s: port %d is also used by %s", l.Name, l.Port, other)
 		}
 		taken[l.Port] = "--listen " + l.Name
 	}

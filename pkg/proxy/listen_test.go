@@ -50,7 +50,7 @@ func TestParseListen(t *testing.T) {
 	}
 }
 
-// The names that are taken are those that the webhook takes.
+// The proxy accepts the same names as the webhook.
 func TestNamesAreThoseOfTheContract(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		name := rapid.OneOf(
@@ -64,7 +64,7 @@ func TestNamesAreThoseOfTheContract(t *testing.T) {
 	})
 }
 
-// What the webhook writes is what is read.
+// The proxy reads the arguments as the webhook writes them.
 func TestListenersOfTheWebhook(t *testing.T) {
 	port := rapid.Int32Range(1, 65535)
 	rapid.Check(t, func(t *rapid.T) {
@@ -85,9 +85,9 @@ func TestCheck(t *testing.T) {
 	anyPort := proxy.Listen{Name: "sc-any-8080", Port: 9444, Upstream: 8080}
 	require.NoError(t, proxy.Check([]proxy.Listen{web, anyPort}, 15443))
 	for want, ports := range map[string][]proxy.Listen{
-		"--listen: must be given at least once":                                                                                nil,
-		"--listen sc-tls-8080: port 9443 is listened on by --listen sc-tls-8080, too":                                          {web, web},
-		"--listen sc-tls-8080: port 15443 is listened on by --admin-address, too":                                              {{Name: "sc-tls-8080", Port: 15443, Upstream: 8080}},
+		"--listen: must be set at least once":                                                                                  nil,
+		"--listen sc-tls-8080: port 9443 is also used by --listen sc-tls-8080":                                                 {web, web},
+		"--listen sc-tls-8080: port 15443 is also used by --admin-address":                                                     {{Name: "sc-tls-8080", Port: 15443, Upstream: 8080}},
 		"--listen sc-tls-9444: the program's port 9444 is the port of --listen sc-any-8080: the proxy would connect to itself": {{Name: "sc-tls-9444", Port: 9443, Upstream: 9444}, anyPort},
 		"--listen sc-tls-9443: the program's port 9443 is the port of --listen sc-tls-9443: the proxy would connect to itself": {{Name: "sc-tls-9443", Port: 9443, Upstream: 9443}},
 		"--listen sc-tls-15443: the program's port 15443 is the port of --admin-address: the proxy would connect to itself":    {{Name: "sc-tls-15443", Port: 9443, Upstream: 15443}},

@@ -152,7 +152,7 @@ func (c *cluster) goesBack(t *testing.T, s *scene) {
 	s.note(fmt.Sprintf("nginx without a cipher for the new key was dead %s after the change, and had its certificate back %s later", seconds(died), seconds(time.Since(start)-died)))
 	eventually(t, settling, "an event of hostsync's pod says why", func(ctx context.Context) error {
 		said, err := c.events(ctx, fragile.namespace, "Pod", "", "Unhealthy")
-		if err == nil && !strings.Contains(said, "store fragile: RolledBack: went back to the certificate of before: 127.0.0.1:10344 served a certificate before, and not 45s after the switch") {
+		if err == nil && !strings.Contains(said, "store fragile: RolledBack: rolled back to the previous certificate: 127.0.0.1:10344 served a certificate before the switch, but not the new one within 45s of the action") {
 			err = fmt.Errorf("it says %s", said)
 		}
 		return err

@@ -1,5 +1,5 @@
 // Package app implements the program hostsync: its flags, their validation, and Run. The command only
-// calls it, so that tests can run the program in their own executable.
+// calls Main, so that tests can run the program in their own executable.
 package app
 
 import (
@@ -25,14 +25,14 @@ import (
 )
 
 const about = `hostsync copies the certificate in a directory, such as a mounted Secret, to stores on its host. Each
-update is atomic, and the programs that read a store are made to load it. A store keeps its content
-if the source is missing, or worse.`
+update is atomic, and an action makes the programs that read a store load it. A store keeps its content
+if the source is missing or its certificate is worse.`
 
-const usage = `  hostsync --config FILE [flags]                 keep the stores up to date until it is stopped
-  hostsync --config FILE --once [flags]          do what can be done now, and exit
+const usage = `  hostsync --config FILE [flags]                 keep the stores up to date until stopped
+  hostsync --config FILE --once [flags]          update the stores once, and exit
   hostsync check-config --config FILE [flags]    validate a configuration
   hostsync remove --store NAME [flags]           remove a store, and restore the files that it replaced
-  hostsync ready [flags]                         ask the running hostsync whether all stores are ready
+  hostsync ready [flags]                         report whether the running hostsync has all stores ready
 `
 
 // Config holds the values of flags and environment variables.
@@ -49,10 +49,10 @@ func Main() { os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr)) }
 func (c *Config) register(fs *pflag.FlagSet) {
 	fs.StringVar(&c.File, "config", "", "configuration file that lists the stores (docs/hosts.md)")
 	fs.StringVar(&c.Dir, "dir", "/etc/servingcert", "directory of the host that contains one directory for each store")
-	fs.StringVar(&c.From, "from", "", "directory with tls.crt, tls.key and ca.crt, for stores that do not name one")
+	fs.StringVar(&c.From, "from", "", "directory with tls.crt, tls.key and ca.crt, for stores without a from field")
 	fs.StringVar(&c.Address, "address", "127.0.0.1:15444", "IP address and port on which /metrics, /readyz and /healthz are served over HTTP")
-	fs.StringVar(&c.Host, "host", "", "name of the host, which determines when it acts within a window (default: $NODE_NAME, or else the hostname)")
-	fs.BoolVar(&c.Once, "once", false, "do what can be done now, ignoring windows, and exit; the exit code is 1 if a store needs attention")
+	fs.StringVar(&c.Host, "host", "", "name of the host, which determines when it acts within a window (default: $NODE_NAME, else the hostname)")
+	fs.BoolVar(&c.Once, "once", false, "update the stores once, ignoring windows, and exit; the exit code is 1 if a store needs attention")
 	fs.StringVar(&c.Store, "store", "", "name of the store, for remove")
 }
 
@@ -106,7 +106,7 @@ func (c *Config) load() error {
 	return nil
 }
 
-// commands are the subcommands; without one, hostsync keeps the stores.
+// commands maps the subcommands to functions; without a subcommand, hostsync maintains the stores.
 var commands = map[string]func(c *Config, stdout io.Writer) error{
 	"check-config": checkConfig,
 	"remove":       remove,
@@ -148,22 +148,22 @@ func (c *Config) keep(ctx context.Context, log *slog.Logger) error {
 	return s.Run(ctx)
 }
 
-// listenAgain is the time until the next attempt to listen on an address that is in use.
+// listenAgain is the delay before the next attempt to listen on an address in use.
 const listenAgain = 2 * time.Second
 
-// serve listens on the address and serves until ctx ends. If the address is in use, it retries and
-// the stores are kept meanwhile: any process of the host may use it.
+// serve serves the handler on the address until ctx ends. While another process of the host uses the
+// address, serve retries, and the stores are still maintained.
 func (c *Config) serve(ctx context.Context, handler http.Handler, log *slog.Logger) {
-	for said := false; ; said = true {
+	for logged := false; ; logged = true {
 		err := port.Small(handler, log).Serve(ctx, c.Address)
 		if err == nil {
-			if said {
+			if logged {
 				log.Info("metrics and readiness are served", "address", c.Address)
 			}
 			return
 		}
-		if !said {
-			log.Error("metrics and readiness are not served, stores are still kept: free the address, or set another --address", "address", c.Address, "error", err)
+		if !logged {
+			log.Error("metrics and readiness are not served, but stores are still maintained: free the address, or set another --address", "address", c.Address, "error", err)
 		}
 		select {
 		case <-ctx.Done():
@@ -183,7 +183,7 @@ func checkConfig(c *Config, stdout io.Writer) error {
 	return nil
 }
 
-// remove removes a store.
+// remove removes a store and prints the paths that it restored.
 func remove(c *Config, stdout io.Writer) error {
 	if !store.Exists(c.Dir, c.Store) {
 		return fmt.Errorf("--store: %q: %s has no store of that name", c.Store, c.Dir)
@@ -206,14 +206,14 @@ func remove(c *Config, stdout io.Writer) error {
 	return err
 }
 
-// Limits of ready.
+// Bounds of ready.
 const (
 	readyTimeout = 10 * time.Second
 	maxAnswer    = 8 << 10
 )
 
-// ready prints the readiness of the running hostsync. As a pod's probe, the text appears in the
-// kubelet's event.
+// ready prints the readiness of the running hostsync. If it runs as an exec probe, the kubelet shows
+// the text in an event.
 func ready(c *Config, stdout io.Writer) error {
 	client := &http.Client{Timeout: readyTimeout}
 	response, err := client.Get("http://" + c.Address + "/readyz")

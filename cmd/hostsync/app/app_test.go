@@ -23,7 +23,7 @@ import (
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
-// programs are those that this executable runs as itself.
+// programs are the programs that the test executable can run as.
 var programs = process.Programs{"hostsync": Main}
 
 func TestMain(m *testing.M) { programs.Main(m) }
@@ -46,7 +46,7 @@ func TestUsage(t *testing.T) {
 		"--config=" + large:                      "--config: " + large + ": 65537 bytes: must be at most 65536",
 		"--config=" + bad:                        "--config: " + bad + `: line 4: stores[0].kind: "key": must be one of pair, bundle`,
 		"check-config --config=" + bad:           "--config: " + bad + `: line 4: stores[0].kind: "key": must be one of pair, bundle`,
-		"--config=" + good:                       "--config: " + good + ": line 2: stores[0]: has no from: must have the directory of the certificate, or --from must be given",
+		"--config=" + good:                       "--config: " + good + ": line 2: stores[0]: must have from, the directory of the certificate, unless --from is set",
 		"--config=" + good + " --from=here":      `--from: "here": must be an absolute path`,
 		"--config=" + good + " --dir=here":       `--dir: "here": must be an absolute path`,
 		"--config=" + good + " --address=:1":     `--address: ":1": must be an IP address and a port`,
@@ -92,7 +92,7 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// The memory of a process on every host is what it links: package api and the clients are not needed.
+// hostsync runs on every host, and linked packages use memory: it links neither package api nor clients.
 func TestLinksNoClient(t *testing.T) {
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", ".").Output()
 	require.NoError(t, err)
@@ -102,7 +102,7 @@ func TestLinksNoClient(t *testing.T) {
 	}
 }
 
-// The program itself keeps a store, says how it is, and ends when it is told to.
+// The program maintains a store, reports its readiness, and ends on SIGTERM.
 func TestProgram(t *testing.T) {
 	base := t.TempDir()
 	binary := programs.Path(t, "hostsync")
@@ -159,7 +159,7 @@ func TestProgram(t *testing.T) {
 	}
 	says("ok\n")
 	t.Run("while its port is flooded", func(t *testing.T) {
-		const connections = 200 // more than are taken
+		const connections = 200 // more than are accepted
 		f := &flood.Flood{Target: strings.TrimPrefix(flags[1], "--address="), Connections: connections, Sends: flood.Header(1 << 20), Pause: time.Second}
 		ctx, stop := context.WithCancel(t.Context())
 		var flooding sync.WaitGroup
@@ -175,9 +175,9 @@ func TestProgram(t *testing.T) {
 	files.Cert, files.Key = nil, nil
 	hosttest.Write(t, from, files)
 	says("hostsync: store web: SourceMissing: " + from + ": tls.crt and tls.key: must both exist; certificate ")
-	require.FileExists(t, filepath.Join(path, "tls.crt"), "what is there stays")
-	require.Contains(t, does(command.ExitError, remove...), `--store: "web": another process keeps this store`)
-	// Another one, whose port and store are taken, goes on, says so, and takes over when they are free.
+	require.FileExists(t, filepath.Join(path, "tls.crt"), "the installed files stay")
+	require.Contains(t, does(command.ExitError, remove...), `--store: "web": another process has locked this store`)
+	// A second process finds port and store in use. It logs this, and takes over when they are free.
 	second := exec.CommandContext(t.Context(), binary, keeping...)
 	log, err := os.Create(filepath.Join(base, "log"))
 	require.NoError(t, err)
@@ -192,8 +192,8 @@ func TestProgram(t *testing.T) {
 			return err == nil && strings.Contains(string(text), want)
 		}, process.Soon, 20*time.Millisecond, want)
 	}
-	logs("metrics and readiness are not served, stores are still kept: free the address")
-	logs("it holds the lock of its directory; waiting for it")
+	logs("metrics and readiness are not served, but stores are still maintained: free the address")
+	logs("another process has locked this store; waiting for the lock")
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, cmd.Wait(), stderr.String())
 	require.NotContains(t, stderr.String(), "PRIVATE")
@@ -206,7 +206,7 @@ func TestProgram(t *testing.T) {
 	require.FileExists(t, filepath.Join(path, "mine"))
 	require.NoFileExists(t, filepath.Join(path, "tls.crt"))
 	require.Contains(t, does(command.ExitError, remove...), `--store: "web": `+dir+" has no store of that name")
-	// A directory of someone else's, in which names are as in a store.
+	// A foreign directory whose entries have the names of a store's.
 	foreign := filepath.Join(dir, "web", "current")
 	require.NoError(t, os.MkdirAll(foreign, 0o755))
 	require.Contains(t, does(command.ExitError, remove...), `--store: "web": `+dir+" has no store of that name")

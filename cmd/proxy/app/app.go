@@ -1,5 +1,5 @@
 // Package app implements the program proxy: its flags, their validation, and Run. The command only
-// calls it, so that tests can run the program in their own executable.
+// calls Main, so that tests can run the program in their own executable.
 package app
 
 import (
@@ -25,7 +25,7 @@ const about = `proxy accepts TLS connections with the certificate in --cert-dir 
 in the same pod that speaks plaintext. The webhook of servingcert adds it to pods behind a Service
 whose port has a targetPort named sc-tls-PORT, or sc-any-PORT, which accepts plaintext too.
 
-It listens once the certificate exists, and reloads it when it is renewed. It dials the program at
+It listens once the certificate exists, and reloads renewed certificates. It dials the program at
 127.0.0.1, then at ::1, then at the pod's addresses in the environment variable POD_IPS or POD_IP.`
 
 // Config holds the values of flags and environment variables.
@@ -44,14 +44,14 @@ func Main() { os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr)) }
 
 func (c *Config) register(fs *pflag.FlagSet) {
 	c.CertDir, c.AdminAddress, c.Limits = "/etc/servingcert", "127.0.0.1:15443", proxy.DefaultLimits()
-	fs.StringArrayVar(&c.Listen, "listen", nil, "NAME=PORT:UPSTREAM[,h2][,proxy-v2]: forward from PORT, on all addresses, to port UPSTREAM of the program; NAME begins with sc-tls- (TLS only) or sc-any- (TLS and plaintext). h2: the program speaks HTTP/2 or gRPC. proxy-v2: send the program a PROXY protocol header, version 2. May be given several times")
+	fs.StringArrayVar(&c.Listen, "listen", nil, "NAME=PORT:UPSTREAM[,h2][,proxy-v2]: forward from PORT, on all addresses, to port UPSTREAM of the program; NAME begins with sc-tls- (TLS only) or sc-any- (TLS and plaintext). h2: the program speaks HTTP/2 or gRPC. proxy-v2: send the program a PROXY protocol header, version 2. Can be repeated")
 	fs.StringVar(&c.CertDir, "cert-dir", c.CertDir, "directory that contains tls.crt and tls.key; they are reloaded when they change")
 	fs.StringVar(&c.AdminAddress, "admin-address", c.AdminAddress, "loopback address on which /metrics, /readyz and /clients are served over HTTP")
-	fs.IntVar(&c.Limits.MaxConnections, "max-connections", 0, "maximum number of connections on all ports together; when it is reached, the oldest that has sent no request is closed for a new one. 0: as many as memory and file descriptors allow, at most 65536")
-	fs.DurationVar(&c.Limits.Handshake, "handshake-timeout", c.Limits.Handshake, "how long a TLS handshake may take")
-	fs.DurationVar(&c.Limits.FirstByte, "first-byte-timeout", c.Limits.FirstByte, "how long a port for TLS and plaintext waits for a client's first bytes before it connects to the program, which may be the one to send first")
-	fs.DurationVar(&c.Limits.Idle, "idle-timeout", c.Limits.Idle, "how long a connection may be idle; 0: no limit")
-	fs.DurationVar(&c.Limits.Drain, "drain-time", c.Limits.Drain, "how long connections may stay open after SIGTERM")
+	fs.IntVar(&c.Limits.MaxConnections, "max-connections", 0, "maximum number of connections on all ports together; at the maximum, a new connection replaces the oldest one without a request. 0: as many as memory and file descriptors allow, at most 65536")
+	fs.DurationVar(&c.Limits.Handshake, "handshake-timeout", c.Limits.Handshake, "maximum duration of a TLS handshake")
+	fs.DurationVar(&c.Limits.FirstByte, "first-byte-timeout", c.Limits.FirstByte, "time for which a port for TLS and plaintext waits for a client's first bytes before it connects to the program, which may send first")
+	fs.DurationVar(&c.Limits.Idle, "idle-timeout", c.Limits.Idle, "time after which an idle connection is closed; 0: never")
+	fs.DurationVar(&c.Limits.Drain, "drain-time", c.Limits.Drain, "time for which connections may stay open after SIGTERM")
 }
 
 func (c *Config) validate(getenv func(string) string) error {

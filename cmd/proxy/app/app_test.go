@@ -29,7 +29,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/proxy"
 )
 
-// programs are those that this executable runs as itself.
+// programs are the programs that the test executable can run as.
 var programs = process.Programs{"proxy": Main}
 
 func TestMain(m *testing.M) { programs.Main(m) }
@@ -41,10 +41,10 @@ func TestUsage(t *testing.T) {
 		env  map[string]string
 		want string
 	}{
-		{"", nil, "--listen: must be given at least once"},
+		{"", nil, "--listen: must be set at least once"},
 		{"--listen=web=1:2", nil, `--listen: "web=1:2": "web" is not a valid name`},
 		{"--listen=sc-tls-9443=9443:9443", nil, "--listen sc-tls-9443: the program's port 9443 is the port of --listen sc-tls-9443"},
-		{web + " " + web, nil, "--listen sc-tls-8080: port 9443 is listened on by --listen sc-tls-8080, too"},
+		{web + " " + web, nil, "--listen sc-tls-8080: port 9443 is also used by --listen sc-tls-8080"},
 		{web + " --admin-address=0.0.0.0:15443", nil, `--admin-address: "0.0.0.0:15443": must be a loopback IP address`},
 		{web + " --admin-address=localhost:15443", nil, `--admin-address: "localhost:15443": must be a loopback IP address`},
 		{web + " --cert-dir=", nil, `--cert-dir: ""`},
@@ -98,7 +98,7 @@ func TestMemoryLimit(t *testing.T) {
 	require.EqualValues(t, 1<<20, memoryLimit(files))
 }
 
-// The program itself serves, is killed and started again while the program behind it goes on, and ends when it is told to.
+// The proxy serves, also after it was killed and restarted in front of a running program, and ends on SIGTERM.
 func TestProgram(t *testing.T) {
 	dir := t.TempDir()
 	binary := programs.Path(t, "proxy")
@@ -136,7 +136,7 @@ func TestProgram(t *testing.T) {
 	}
 	served := func() {
 		t.Helper()
-		c, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port), &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // a certificate that signs itself
+		c, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port), &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // a self-signed certificate
 		require.NoError(t, err)
 		defer c.Close()
 		_, err = io.WriteString(c, "ping")
@@ -156,7 +156,7 @@ func TestProgram(t *testing.T) {
 	require.NoError(t, cmd.Wait(), stderr)
 
 	cmd, _ = start()
-	second := exec.Command(binary, cmd.Args[1:]...) // on a port that is taken
+	second := exec.Command(binary, cmd.Args[1:]...) // on a port in use
 	out, err := second.CombinedOutput()
 	require.Error(t, err)
 	require.Equal(t, command.ExitError, second.ProcessState.ExitCode())
@@ -164,7 +164,7 @@ func TestProgram(t *testing.T) {
 	second = exec.Command(binary, append(cmd.Args[1:], fmt.Sprintf("--admin-address=127.0.0.1:%d", int(process.PortFor(t, ""))))...)
 	out, err = second.CombinedOutput()
 	require.Error(t, err)
-	require.Contains(t, string(out), fmt.Sprintf("proxy: --listen sc-tls-web: port %d cannot be listened on, is it a port of the program?", port))
+	require.Contains(t, string(out), fmt.Sprintf("proxy: --listen sc-tls-web: cannot listen on port %d, is it a port of the program?", port))
 }
 
 func writePair(t *testing.T, dir string) {

@@ -23,8 +23,8 @@ import (
 	"github.com/servingcert/servingcert/hack/process"
 )
 
-// TestProxyProtocol: a program that reads the PROXY protocol, version 2, is told the address of
-// each client, in TLS and in plaintext, before the first byte of the client.
+// A program that reads the PROXY protocol, version 2, gets the address of each client before the
+// client's first byte, with TLS and plaintext.
 func TestProxyProtocol(t *testing.T) {
 	for name, program := range map[string]func(t *testing.T) (port int){"a program in Go": decoder, "nginx": nginx} {
 		t.Run(name, func(t *testing.T) {
@@ -60,7 +60,7 @@ func TestProxyProtocol(t *testing.T) {
 func ask(t require.TestingT, scheme string, from netip.Addr, to netip.AddrPort) (client netip.AddrPort, answer string, err error) {
 	dialer := net.Dialer{LocalAddr: net.TCPAddrFromAddrPort(netip.AddrPortFrom(from, 0)), Timeout: 5 * time.Second}
 	transport := &http.Transport{
-		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // a certificate that signs itself
+		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // a self-signed certificate
 	}
 	transport.Dial = func(network, address string) (net.Conn, error) { //nolint:staticcheck // one connection
 		c, err := dialer.Dial(network, address)
@@ -79,7 +79,7 @@ func ask(t require.TestingT, scheme string, from netip.Addr, to netip.AddrPort) 
 	return client, string(body), nil
 }
 
-// decoder is an HTTP server that answers with what the header of each connection says.
+// decoder is an HTTP server that answers with the addresses in the header of the connection.
 func decoder(t *testing.T) (port int) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -122,7 +122,7 @@ func (c announced) Read(b []byte) (int, error) { return c.r.Read(b) }
 func (c announced) RemoteAddr() net.Addr       { return net.TCPAddrFromAddrPort(c.from) }
 func (c announced) LocalAddr() net.Addr        { return net.TCPAddrFromAddrPort(c.to) }
 
-// decode reads the header of a connection over TCP, as section 2.2 of the specification says.
+// decode reads the header of a TCP connection (section 2.2 of the specification).
 func decode(r io.Reader) (from, to netip.AddrPort, err error) {
 	fixed := make([]byte, 16)
 	if _, err := io.ReadFull(r, fixed); err != nil {
@@ -130,7 +130,7 @@ func decode(r io.Reader) (from, to netip.AddrPort, err error) {
 	}
 	size := map[byte]int{0x11: 4, 0x21: 16}[fixed[13]]
 	if string(fixed[:13]) != "\r\n\r\n\x00\r\nQUIT\n\x21" || size == 0 || int(binary.BigEndian.Uint16(fixed[14:])) != 2*size+4 {
-		return from, to, errors.New("not a header of a client")
+		return from, to, errors.New("not a header of a TCP client")
 	}
 	rest := make([]byte, 2*size+4)
 	if _, err := io.ReadFull(r, rest); err != nil {

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// memoryFiles hold the container's memory limit in bytes, under cgroup v2 and v1.
+// memoryFiles contain the container's memory limit in bytes, under cgroup v2 and v1.
 var memoryFiles = []string{"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes"}
 
 // memoryLimit returns the container's memory limit in bytes, or 0 if there is none.
@@ -27,8 +27,8 @@ func memoryLimit(files []string) uint64 {
 	return 0
 }
 
-// useMemory makes the garbage collector work harder before the container is killed at its memory
-// limit, and returns the limit, or 0.
+// useMemory sets the runtime's soft memory limit below the container's, at which the container would
+// be killed. It returns the container's limit, or 0.
 func useMemory() uint64 {
 	limit := memoryLimit(memoryFiles)
 	if limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
@@ -37,8 +37,8 @@ func useMemory() uint64 {
 	return limit
 }
 
-// descriptors returns the number of file descriptors that the process may open. The Go runtime has
-// already raised the soft limit to the hard one.
+// descriptors returns the maximum number of open file descriptors. The Go runtime has already raised
+// the soft limit to the hard one.
 func descriptors() uint64 {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

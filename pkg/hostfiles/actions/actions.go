@@ -1,4 +1,4 @@
-// Package actions does what the configuration says after a switch, and nothing else.
+// Package actions runs the configured action of a store.
 package actions
 
 import (
@@ -9,9 +9,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/hostfiles"
 )
 
-// Run runs the action of a store once, and returns how it failed, or nil. attempt names this time: the
-// same again, if the process was killed in it.
-// It takes no longer than the action's timeout, and a little.
+// Run runs the action of a store once, within the action's timeout. attempt identifies the attempt. After a crash,
+// the interrupted attempt runs again under the same name.
 func Run(ctx context.Context, s *hostfiles.Store, attempt string) error {
 	ctx, cancel := context.WithTimeout(ctx, s.Action.Timeout)
 	defer cancel()
@@ -27,7 +26,7 @@ func Run(ctx context.Context, s *hostfiles.Store, attempt string) error {
 		err = staticPod(a.StaticPod.Manifest, attempt)
 	}
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Errorf("it took longer than %s: %w", s.Action.Timeout, err)
+		return fmt.Errorf("timed out after %s: %w", s.Action.Timeout, err)
 	}
 	return err
 }

@@ -34,9 +34,9 @@ func TestExec(t *testing.T) {
 	err = Run(t.Context(), store(hostfiles.Action{Exec: []string{"/bin/sh", "-c", "echo no such unit >&2; exit 3"}}, time.Minute), "a")
 	require.EqualError(t, err, `exit status 3: "no such unit"`)
 	pid := filepath.Join(t.TempDir(), "pid")
-	endless := []string{"/bin/sh", "-c", "setsid sleep 600 & echo $! > " + pid + "; wait"} // in a group of its own
-	require.ErrorContains(t, Run(t.Context(), store(hostfiles.Action{Exec: endless}, 100*time.Millisecond), "a"), "it took longer than 100ms")
-	// That limit may pass before it forks: this one ends after that.
+	endless := []string{"/bin/sh", "-c", "setsid sleep 600 & echo $! > " + pid + "; wait"} // in its own process group
+	require.ErrorContains(t, Run(t.Context(), store(hostfiles.Action{Exec: endless}, 100*time.Millisecond), "a"), "timed out after 100ms")
+	// The first program may be killed before it forks. This one is killed after that.
 	_ = os.Remove(pid)
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -52,7 +52,7 @@ func TestExec(t *testing.T) {
 	require.Eventually(t, func() bool {
 		stat, err := os.ReadFile("/proc/" + forked + "/stat")
 		return err != nil || strings.Contains(string(stat), ") Z ")
-	}, process.Soon, 10*time.Millisecond, "what it forked is killed, too")
+	}, process.Soon, 10*time.Millisecond, "the forked process is killed too")
 }
 
 func TestSignal(t *testing.T) {
@@ -63,18 +63,18 @@ func TestSignal(t *testing.T) {
 	s := store(hostfiles.Action{Signal: &hostfiles.Signal{PIDFile: file, Signal: "TERM"}}, time.Minute)
 	require.ErrorContains(t, Run(t.Context(), s, "a"), "no such file")
 	require.NoError(t, os.WriteFile(file, []byte("1\n"), 0o600))
-	require.ErrorContains(t, Run(t.Context(), s, "a"), "the id of a process above 1")
+	require.ErrorContains(t, Run(t.Context(), s, "a"), "must contain a process id above 1")
 	require.NoError(t, os.WriteFile(file, []byte(strconv.Itoa(cmd.Process.Pid)), 0o600))
 	old := time.Now().Add(-time.Hour)
 	require.NoError(t, os.Chtimes(file, old, old))
-	require.ErrorContains(t, Run(t.Context(), s, "a"), "it is another process")
+	require.ErrorContains(t, Run(t.Context(), s, "a"), "the id was reused")
 	now := time.Now()
 	require.NoError(t, os.Chtimes(file, now, now))
 	require.NoError(t, Run(t.Context(), s, "a"))
 	require.EqualError(t, cmd.Wait(), "signal: terminated")
 }
 
-// Whoever may write the file, beside root, has no other user's process signalled.
+// A user who can write the file cannot make hostsync signal another user's process.
 func TestSignalOfAFileThatIsNotRoots(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("gives a file to another user")
@@ -94,7 +94,7 @@ func TestSignalOfAFileThatIsNotRoots(t *testing.T) {
 		return Run(t.Context(), store(hostfiles.Action{Signal: &hostfiles.Signal{PIDFile: file, Signal: "TERM"}}, time.Minute), "a")
 	}
 	_, file := run(0)
-	require.ErrorContains(t, signal(file), "user 65534 may write it, and process")
+	require.ErrorContains(t, signal(file), "user 65534 can write it, but process")
 	link := filepath.Join(t.TempDir(), "link")
 	require.NoError(t, os.Symlink(file, link))
 	require.ErrorContains(t, signal(link), "is not a regular file")

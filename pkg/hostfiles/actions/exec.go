@@ -12,17 +12,16 @@ import (
 	"time"
 )
 
-// environment is all that a program gets beside the name of the store.
+// environment is the environment of a program, except for the name of the store.
 var environment = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8"}
 
-// grace is how long the output of a program is waited for after it ended: what it has started may hold
-// it open.
+// grace is the time to wait for a program's output after it has ended: its children may hold the pipe open.
 const grace = time.Second
 
-// execute runs a program. At the end of ctx it is killed, and what it has started: its process group, and its
-// descendants in groups and sessions of their own. One whose parent has ended is nobody's descendant, and runs on.
+// execute runs a program. When ctx ends, it kills the program's process group, and its descendants in other groups
+// and sessions. A process whose parent has ended is no longer a descendant, and continues to run.
 func execute(ctx context.Context, command []string, store string) error {
-	c := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // the configuration says which
+	c := exec.CommandContext(ctx, command[0], command[1:]...) //nolint:gosec // the configuration names the program
 	c.Env = append([]string{"SERVINGCERT_STORE=" + store}, environment...)
 	c.Dir = "/"
 	c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -30,7 +29,7 @@ func execute(ctx context.Context, command []string, store string) error {
 		below := descendants(c.Process.Pid)
 		err := syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
 		for _, pid := range below {
-			_ = syscall.Kill(pid, syscall.SIGKILL) // it may be in the group
+			_ = syscall.Kill(pid, syscall.SIGKILL) // may fail: the group was killed above
 		}
 		return err
 	}
@@ -39,7 +38,7 @@ func execute(ctx context.Context, command []string, store string) error {
 	c.Stdout, c.Stderr = &output, &output
 	err := c.Run()
 	if errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil {
-		return nil // it ended well, and left a process behind
+		return nil // it succeeded, and left a process behind
 	}
 	if err != nil {
 		return fmt.Errorf("%w: %q", err, output.text())
@@ -47,10 +46,10 @@ func execute(ctx context.Context, command []string, store string) error {
 	return nil
 }
 
-// descendants returns the processes that a process has started, and those that these have.
+// descendants returns the children of a process, their children and so on.
 func descendants(pid int) (below []int) {
 	children := map[int][]int{}
-	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is good
+	stats, _ := filepath.Glob("/proc/[0-9]*/stat") // the pattern is valid
 	for _, name := range stats {
 		child, _ := strconv.Atoi(filepath.Base(filepath.Dir(name)))
 		if fields, err := statOf(child); err == nil {
@@ -65,7 +64,7 @@ func descendants(pid int) (below []int) {
 	return below
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the last bytes that were written to it.
 type tail struct{ kept []byte }
 
 const tailBytes = 160

@@ -17,31 +17,31 @@ import (
 	"github.com/servingcert/servingcert/pkg/hostfiles/hostpath"
 )
 
-// signal sends a signal to the process whose id is in a file. A file that is older than the process is
-// one of a process that is gone, and the id another's by now. Whoever may change the file, beside root, must be
-// the user of the process, who may signal it anyway: systemd asks the same of a PIDFile.
+// signal sends a signal to the process whose id is in a file. If the process started after the file was written,
+// the id was reused. Users other than root who can change the file must be the user of the process, who may signal
+// it anyway. systemd requires the same of a PIDFile.
 func signal(s *hostfiles.Signal) error {
 	number := unix.SignalNum("SIG" + s.Signal)
 	if number == 0 {
-		return fmt.Errorf("signal %q: is not known", s.Signal)
+		return fmt.Errorf("signal %q: unknown", s.Signal)
 	}
 	pid, written, writers, err := readPID(s.PIDFile)
 	if err != nil {
 		return err
 	}
-	// By its descriptor the process cannot become another one between the check and the signal.
+	// With a descriptor, the id cannot be reused between the check and the signal.
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err != nil {
-		return fmt.Errorf("%s: there is no process %d: %w", s.PIDFile, pid, err)
+		return fmt.Errorf("%s: process %d: %w", s.PIDFile, pid, err)
 	}
 	defer unix.Close(fd)
 	started, err := startOf(pid)
 	if err != nil {
 		return err
 	}
-	const slack = 2 * time.Second // the kernel says when it booted in whole seconds
+	const slack = 2 * time.Second // the boot time has a resolution of one second
 	if started.After(written.Add(slack)) {
-		return fmt.Errorf("%s: process %d started at %s, after the file was written: it is another process", s.PIDFile, pid, started.UTC().Format(time.RFC3339))
+		return fmt.Errorf("%s: process %d started at %s, after the file was written: the id was reused", s.PIDFile, pid, started.UTC().Format(time.RFC3339))
 	}
 	if err := runsAs(pid, writers); err != nil {
 		return fmt.Errorf("%s: %w", s.PIDFile, err)
@@ -52,7 +52,7 @@ func signal(s *hostfiles.Signal) error {
 	return nil
 }
 
-// runsAs returns an error if the process does not run as each of the users.
+// runsAs returns an error unless all users are the user of the process.
 func runsAs(pid int, users []uint32) error {
 	if len(users) == 0 {
 		return nil
@@ -62,21 +62,21 @@ func runsAs(pid int, users []uint32) error {
 		return err
 	}
 	for line := range strings.Lines(string(status)) {
-		ids, ok := strings.CutPrefix(line, "Uid:") // real, effective, saved, of the file system
+		ids, ok := strings.CutPrefix(line, "Uid:") // real, effective, saved set, file system
 		if !ok {
 			continue
 		}
 		for _, user := range users {
 			if slices.ContainsFunc(strings.Fields(ids), func(id string) bool { return id != strconv.FormatUint(uint64(user), 10) }) {
-				return fmt.Errorf("user %d may write it, and process %d runs as another: must be a file of root or of the program's user", user, pid)
+				return fmt.Errorf("user %d can write it, but process %d runs as another user: must belong to root or to the program's user", user, pid)
 			}
 		}
 		return nil
 	}
-	return errors.New("/proc/PID/status does not say whose the process is")
+	return errors.New("/proc/PID/status has no line Uid")
 }
 
-// readPID returns the id in a file, when it was written, and who beside root may change it.
+// readPID returns the id in a file, its modification time, and the users other than root who can change it.
 func readPID(name string) (pid int, written time.Time, writers []uint32, err error) {
 	f, writers, err := hostpath.OpenFile(name)
 	if err != nil {
@@ -93,27 +93,27 @@ func readPID(name string) (pid int, written time.Time, writers []uint32, err err
 	}
 	pid, err = strconv.Atoi(string(bytes.TrimSpace(data)))
 	if err != nil || pid <= 1 {
-		return 0, written, nil, fmt.Errorf("%s: must be a file with the id of a process above 1", name)
+		return 0, written, nil, fmt.Errorf("%s: must contain a process id above 1", name)
 	}
 	return pid, info.ModTime(), writers, nil
 }
 
-// ticks is how many there are in a second of /proc: USER_HZ, which is 100 on every platform of Go.
+// ticks is the number of clock ticks per second in /proc: USER_HZ, which is 100 on every platform of Go.
 const ticks = 100
 
-// Fields of /proc/PID/stat after the name of the program: proc_pid_stat(5) counts from 1, and two come before.
+// Indexes of fields after the name of the program. proc_pid_stat(5) counts from 1, and the name is field 2.
 const (
 	parentField = 4 - 3
 	startField  = 22 - 3
 )
 
-// statOf returns the fields of /proc/PID/stat after the name of the program, at least as many as are read.
+// statOf returns the fields of /proc/PID/stat after the name of the program, including startField.
 func statOf(pid int) ([]string, error) {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
 		return nil, err
 	}
-	// The name is in parentheses, and may have any characters.
+	// The name is in parentheses, and may contain any character.
 	_, rest, _ := strings.Cut(string(stat[max(0, bytes.LastIndexByte(stat, ')')):]), " ")
 	fields := strings.Fields(rest)
 	if len(fields) <= startField {
@@ -142,5 +142,5 @@ func startOf(pid int) (time.Time, error) {
 			return time.Unix(boot, 0).Add(time.Duration(start) * time.Second / ticks), err
 		}
 	}
-	return time.Time{}, errors.New("/proc/stat does not say when the system booted")
+	return time.Time{}, errors.New("/proc/stat has no line btime")
 }

@@ -14,11 +14,11 @@ import (
 	"github.com/servingcert/servingcert/pkg/hostfiles/hostpath"
 )
 
-// maxManifest is how much is read of a manifest.
+// maxManifest is the maximum size of a manifest, in bytes.
 const maxManifest = 1 << 20
 
-// staticPod changes an annotation in a manifest. The kubelet sees the old file or the new one: it passes
-// over names that begin with a dot, as the new one has until it is complete.
+// staticPod changes an annotation in a manifest. The kubelet sees the old file or the complete new one, which has a
+// name with a leading dot at first: the kubelet ignores such names.
 func staticPod(name, attempt string) error {
 	dir, err := hostpath.OpenOwn(filepath.Dir(name), nil)
 	if err != nil {
@@ -42,7 +42,7 @@ func staticPod(name, attempt string) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	if bytes.Equal(old, edited) {
-		return nil // it was done, and the process killed before it could say so
+		return nil // a crash followed the write
 	}
 	tmp := "." + base + ".hostsync"
 	if err := root.RemoveAll(tmp); err != nil {
@@ -62,7 +62,7 @@ func staticPod(name, attempt string) error {
 	return d.Sync()
 }
 
-// writeLike makes a file with mode and owner of another one.
+// writeLike creates a file with the mode and owner of another one.
 func writeLike(root *os.Root, name string, data []byte, like os.FileInfo) (err error) {
 	f, err := root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL|unix.O_NOFOLLOW, 0o600)
 	if err != nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/servingcert/servingcert/pkg/hostfiles"
 )
 
-// systemBus connects to the bus of the system: $DBUS_SYSTEM_BUS_ADDRESS, or the usual socket.
+// systemBus connects to the system bus: $DBUS_SYSTEM_BUS_ADDRESS, or the default socket.
 func systemBus(ctx context.Context) func() (*godbus.Conn, error) {
 	return func() (*godbus.Conn, error) { return godbus.ConnectSystemBus(godbus.WithContext(ctx)) }
 }
 
-// systemd asks the manager to reload or restart a unit, and waits until it has.
+// systemd reloads or restarts a unit, and waits until the job has ended.
 func systemd(ctx context.Context, s *hostfiles.Systemd, bus func(context.Context) func() (*godbus.Conn, error)) error {
 	conn, err := dbus.NewConnection(bus(ctx))
 	if err != nil {

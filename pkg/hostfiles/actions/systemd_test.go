@@ -18,7 +18,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/hostfiles"
 )
 
-// manager answers on a bus as systemd does. It is a stub: the bus is a real one.
+// manager is a stub of systemd on a real bus.
 type manager struct {
 	conn  *godbus.Conn
 	calls chan string
@@ -42,18 +42,18 @@ func (m *manager) do(verb, unit, mode string) (godbus.ObjectPath, *godbus.Error)
 	job := func(n uint32) godbus.ObjectPath {
 		return godbus.ObjectPath(fmt.Sprintf("/org/freedesktop/systemd1/job/%d", n))
 	}
-	const others = 1000 // a job of someone else, with another end
+	const others = 1000 // the id of a foreign job, with another result
 	removed := func(n uint32, unit, result string) {
 		_ = m.conn.Emit("/org/freedesktop/systemd1", "org.freedesktop.systemd1.Manager.JobRemoved", n, job(n), unit, result)
 	}
 	removed(others, "other.service", "canceled")
 	if result, ends := map[string]string{"web.service": "done", "failing.service": "failed"}[unit]; ends {
-		removed(m.jobs, unit, result) // it may be over before the caller knows which job it is
+		removed(m.jobs, unit, result) // a job may end before the caller has its id
 	}
 	return job(m.jobs), nil
 }
 
-// startManager starts a bus with a manager, to which [Run] connects.
+// startManager starts a bus with a manager. [Run] connects to it.
 func startManager(t *testing.T) *manager {
 	daemon, err := exec.LookPath("dbus-daemon")
 	if err != nil {
@@ -104,18 +104,18 @@ func TestSystemd(t *testing.T) {
 		require.Equal(t, c.verb+" "+c.unit+" replace", <-m.calls)
 	}
 	err := Run(t.Context(), unit("endless.service", "reload", 5*time.Second), "a")
-	require.EqualError(t, err, `it took longer than 5s: reload unit "endless.service": context deadline exceeded`)
+	require.EqualError(t, err, `timed out after 5s: reload unit "endless.service": context deadline exceeded`)
 	<-m.calls
-	assert.Empty(t, m.calls, "each is asked for once")
+	assert.Empty(t, m.calls, "each job is requested once")
 }
 
 func TestSystemdWithoutABus(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "bus")
 	t.Setenv("DBUS_SYSTEM_BUS_ADDRESS", "unix:path="+socket)
 	require.ErrorContains(t, Run(t.Context(), unit("web.service", "reload", time.Minute), "a"), "connect to D-Bus: dial unix "+socket+": connect: no such file or directory")
-	// One that accepts, and says nothing.
+	// A socket that accepts connections, and sends nothing.
 	l, err := net.Listen("unix", socket)
 	require.NoError(t, err)
 	defer l.Close()
-	require.ErrorContains(t, Run(t.Context(), unit("web.service", "reload", 100*time.Millisecond), "a"), "it took longer than 100ms: connect to D-Bus: ")
+	require.ErrorContains(t, Run(t.Context(), unit("web.service", "reload", 100*time.Millisecond), "a"), "timed out after 100ms: connect to D-Bus: ")
 }

@@ -1,6 +1,6 @@
-// Package hostpath opens paths of a host for a process that runs as root, so that nobody else decides where they
-// lead: it walks them from the root of the file system, follows no symbolic link, and looks whose each directory is.
-// systemd's chase() with CHASE_SAFE and OpenSSH's StrictModes ask the same.
+// Package hostpath opens paths of a host for a process that runs as root, so that no other user decides where they
+// lead: it walks them from the root of the file system, follows no symbolic link, and checks the owner of each
+// directory. systemd's chase() with CHASE_SAFE and OpenSSH's StrictModes require the same.
 package hostpath
 
 import (
@@ -14,16 +14,16 @@ import (
 	"syscall"
 )
 
-// Dir is a directory that was opened, and who may change what it holds.
+// Dir is an open directory, with the users who can change its content.
 type Dir struct {
 	*os.Root
-	// Writers are the users, beside root and the one who asks, that own a directory of the path.
+	// Writers are the users, other than root and the effective user, who own a directory of the path.
 	Writers []uint32
 }
 
-// Open opens the directory at an absolute path. Each directory on the way may be written to by nobody but its owner:
-// in one with the sticky bit, as /tmp has, others may make files, and can take nothing away. mkdir, unless it is nil,
-// makes one that is missing; without it a missing one is an error that is fs.ErrNotExist.
+// Open opens the directory at an absolute path. Each directory above it must be writable only by its owner, or have
+// the sticky bit, as /tmp has: there, other users can create files, but not remove or rename any. mkdir creates a
+// missing directory; if it is nil, Open returns an error that wraps fs.ErrNotExist.
 func Open(name string, mkdir func(above *os.Root, base string) error) (*Dir, error) {
 	if !filepath.IsAbs(name) {
 		return nil, fmt.Errorf("%s: must be an absolute path", name)
@@ -44,7 +44,7 @@ func Open(name string, mkdir func(above *os.Root, base string) error) (*Dir, err
 	}
 	info, err := d.Stat(".")
 	if err == nil && info.Mode().Perm()&0o022 != 0 {
-		err = fmt.Errorf("%s: everybody may make files there: must be writable by its owner alone", name)
+		err = fmt.Errorf("%s: other users can create files in it: must be writable only by its owner", name)
 	}
 	if err != nil {
 		_ = d.Close()
@@ -53,7 +53,7 @@ func Open(name string, mkdir func(above *os.Root, base string) error) (*Dir, err
 	return d, nil
 }
 
-// OpenOwn is Open for a directory that nobody but root, or the one who asks, may change.
+// OpenOwn is Open for a directory that only root and the effective user can change.
 func OpenOwn(name string, mkdir func(above *os.Root, base string) error) (*Dir, error) {
 	d, err := Open(name, mkdir)
 	if err == nil && len(d.Writers) > 0 {
@@ -63,8 +63,8 @@ func OpenOwn(name string, mkdir func(above *os.Root, base string) error) (*Dir, 
 	return d, err
 }
 
-// enter opens a directory in this one and goes on from there. Its name is looked at before and after it was opened:
-// the owner of this directory may have put another in its place meanwhile.
+// enter opens a directory in this one and continues from there. It compares the directory before and after opening
+// it, because the owner of this one may replace it in between.
 func (d *Dir) enter(base string, mkdir func(above *os.Root, base string) error) error {
 	full := filepath.Join(d.Name(), base)
 	info, err := d.Lstat(base)
@@ -104,12 +104,12 @@ func checkDir(full string, info fs.FileInfo) error {
 	case !info.IsDir():
 		return fmt.Errorf("%s: is not a directory", full)
 	case info.Mode().Perm()&0o022 != 0 && info.Mode()&fs.ModeSticky == 0:
-		return fmt.Errorf("%s: has mode %#o: must be writable by its owner alone", full, info.Mode().Perm())
+		return fmt.Errorf("%s: has mode %#o: must be writable only by its owner", full, info.Mode().Perm())
 	}
 	return nil
 }
 
-// Owner returns the user to whom a file belongs.
+// Owner returns the id of the user who owns a file.
 func Owner(info fs.FileInfo) uint32 {
 	if stat, ok := info.Sys().(*syscall.Stat_t); ok {
 		return stat.Uid
@@ -119,8 +119,8 @@ func Owner(info fs.FileInfo) uint32 {
 
 func trusted(uid uint32) bool { return uid == 0 || int(uid) == os.Geteuid() }
 
-// OpenFile opens a regular file for reading, and returns who, beside root and the one who asks, may change what it
-// holds.
+// OpenFile opens a regular file for reading. It also returns the users, other than root and the effective user, who
+// can change its content.
 func OpenFile(name string) (*os.File, []uint32, error) {
 	d, err := Open(filepath.Dir(name), nil)
 	if err != nil {
@@ -133,7 +133,7 @@ func OpenFile(name string) (*os.File, []uint32, error) {
 	}
 	if info.Mode().Perm()&0o022 != 0 {
 		_ = f.Close()
-		return nil, nil, fmt.Errorf("%s: has mode %#o: must be writable by its owner alone", name, info.Mode().Perm())
+		return nil, nil, fmt.Errorf("%s: has mode %#o: must be writable only by its owner", name, info.Mode().Perm())
 	}
 	writers := d.Writers
 	if owner := Owner(info); !trusted(owner) && !slices.Contains(writers, owner) {
@@ -142,8 +142,8 @@ func OpenFile(name string) (*os.File, []uint32, error) {
 	return f, writers, nil
 }
 
-// OpenIn opens a regular file of a directory for reading. os.Root follows a link that stays in the directory, whatever
-// the flags say.
+// OpenIn opens a regular file of a directory for reading. It checks for a link itself, because os.Root follows one
+// within the directory in spite of O_NOFOLLOW.
 func OpenIn(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	full := filepath.Join(root.Name(), name)
 	info, err := root.Lstat(name)
@@ -164,7 +164,7 @@ func OpenIn(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	return f, info, nil
 }
 
-// sameFile returns an error if what was opened is not what was there before.
+// sameFile returns an error if the opened file is not the one that before describes.
 func sameFile(full string, before fs.FileInfo, stat func() (fs.FileInfo, error)) error {
 	opened, err := stat()
 	if err == nil && !os.SameFile(before, opened) {

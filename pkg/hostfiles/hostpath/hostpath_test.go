@@ -12,7 +12,7 @@ import (
 
 const nobody = 65534
 
-// A directory is opened if nobody but root decides where its path leads.
+// A directory is opened only if no user other than root decides where its path leads.
 func TestOpenOwn(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("gives directories to another user")
@@ -31,9 +31,9 @@ func TestOpenOwn(t *testing.T) {
 		"a/b": "", "a/../a/b/": "", "sticky/b": "",
 		"link":     `link: is a symbolic link to "a": name the directory itself`,
 		"link/b":   `link: is a symbolic link to "a"`,
-		"shared/b": "shared: has mode 0777: must be writable by its owner alone",
+		"shared/b": "shared: has mode 0777: must be writable only by its owner",
 		"group":    "group: has mode 0775: must be writable",
-		"sticky":   "sticky: everybody may make files there",
+		"sticky":   "sticky: other users can create files in it",
 		"theirs":   "theirs: user 65534 owns it or a directory above it: must belong to root",
 		"theirs/b": "theirs/b: user 65534 owns it or a directory above it",
 		"file":     "file: is not a directory",
@@ -62,7 +62,7 @@ func TestOpenOwn(t *testing.T) {
 	require.NoError(t, d.Close())
 }
 
-// A file is opened whoever owns it, and it is said who may change it.
+// A file is opened whoever owns it, and the users who can change it are returned.
 func TestOpenFile(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("gives files to another user")
@@ -87,7 +87,7 @@ func TestOpenFile(t *testing.T) {
 	link := filepath.Join(base, "link")
 	require.NoError(t, os.Symlink("ours", link))
 	for name, want := range map[string]string{
-		shared: "has mode 0666: must be writable by its owner alone", link: "is not a regular file", base: "is not a regular file", base + "/none": "no such file",
+		shared: "has mode 0666: must be writable only by its owner", link: "is not a regular file", base: "is not a regular file", base + "/none": "no such file",
 	} {
 		_, _, err := OpenFile(name)
 		assert.ErrorContains(t, err, want, name)

@@ -20,23 +20,23 @@ type Config struct {
 	// Stores are kept below the directory Root.
 	Stores []hostfiles.Store
 	Root   string
-	// Host is the name of the host, by which it is known when in a window it acts.
+	// Host is the name of the host. It determines the time within a window at which the host acts.
 	Host string
-	// Pace is the least time between two switches of a store whose certificate is good; 0: hostfiles.DefaultPace.
+	// Pace is that of hostfiles.Situation; 0 stands for hostfiles.DefaultPace.
 	Pace time.Duration
-	// Once has Run return when nothing is left to do that can be done now.
+	// Once makes Run return when no step is possible now.
 	Once  bool
 	Clock func() time.Time
 	Log   *slog.Logger
 }
 
-// Syncer keeps all stores of a host.
+// Syncer maintains all stores of a host.
 type Syncer struct {
 	cfg     Config
 	keepers []*keeper
 }
 
-// New returns a Syncer. Nothing is read or written before Run.
+// New returns a Syncer. It does not read or write anything before Run.
 func New(cfg Config) *Syncer {
 	s := &Syncer{cfg: cfg}
 	for i := range cfg.Stores {
@@ -54,8 +54,8 @@ func New(cfg Config) *Syncer {
 	return s
 }
 
-// Run keeps the stores until ctx ends, or with Once until each is as good as it can be now. It returns
-// an error if it could not begin.
+// Run maintains the stores until ctx ends, or with Once until no step is possible now. It returns an error
+// if it could not start.
 func (s *Syncer) Run(ctx context.Context) error {
 	watch, err := source.NewWatch()
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *Syncer) Run(ctx context.Context) error {
 	return nil
 }
 
-// watch watches the sources, those too that come to be later, or are replaced.
+// watch watches the sources, including directories that are created or replaced later.
 func (s *Syncer) watch(ctx context.Context, watch *source.Watch) {
 	tick := time.NewTicker(pollEvery)
 	defer tick.Stop()
@@ -91,7 +91,7 @@ func (s *Syncer) watch(ctx context.Context, watch *source.Watch) {
 	}
 }
 
-// changed wakes those who keep a store by that directory.
+// changed notifies the keepers of stores with that source.
 func (s *Syncer) changed(dir string) {
 	for _, k := range s.keepers {
 		if k.spec.From == dir {
@@ -103,13 +103,13 @@ func (s *Syncer) changed(dir string) {
 	}
 }
 
-// Bounds of what readiness says: a kubelet shows it in an event.
+// Bounds of the readiness text, which a kubelet shows in an event.
 const (
 	maxShown   = 8
 	maxMessage = 300
 )
 
-// NotReady says which stores need attention, and why, in lines of a bounded length; "" if none does.
+// NotReady returns a line of bounded length for each store that needs attention; "" if none does.
 func (s *Syncer) NotReady() string {
 	var lines []string
 	for _, k := range s.keepers {
@@ -153,7 +153,7 @@ func (s *Syncer) metrics() []byte {
 			t.Value(of(status), "store", status.Store)
 		}
 	}
-	t.Family("servingcert_host_store_ready", "gauge", "1 if the store needs no attention, by store and reason.", "store", "reason")
+	t.Family("servingcert_host_store_ready", "gauge", "1 if the store needs no attention, by store and reason; otherwise 0.", "store", "reason")
 	for _, k := range s.keepers {
 		status, ready := k.read(), int64(0)
 		if status.Reason.Ready() {
@@ -161,20 +161,20 @@ func (s *Syncer) metrics() []byte {
 		}
 		t.Value(ready, "store", status.Store, "reason", string(status.Reason))
 	}
-	t.Family("servingcert_host_store_leaf_not_after_timestamp_seconds", "gauge", "When the certificate expires that the store holds, for a bundle the first of it; 0: it holds none.", "store")
+	t.Family("servingcert_host_store_leaf_not_after_timestamp_seconds", "gauge", "Expiry of the installed certificate, for a bundle of the first one that expires; 0 if none is installed.", "store")
 	each(func(st Status) int64 {
 		if st.NotAfter.IsZero() {
 			return 0
 		}
 		return st.NotAfter.Unix()
 	})
-	t.Family("servingcert_host_store_switches_total", "counter", "How often the store was given other content.", "store")
+	t.Family("servingcert_host_store_switches_total", "counter", "Switches of the store to another content.", "store")
 	each(func(st Status) int64 { return st.Switches })
-	t.Family("servingcert_host_store_rollbacks_total", "counter", "How often the store went back to what it held before, as the program did not serve any more.", "store")
+	t.Family("servingcert_host_store_rollbacks_total", "counter", "Rollbacks of the store to its previous certificate, because the program did not serve the new one.", "store")
 	each(func(st Status) int64 { return st.Rollbacks })
-	t.Family("servingcert_host_store_actions_total", "counter", "How often the action of the store was run.", "store")
+	t.Family("servingcert_host_store_actions_total", "counter", "Runs of the store's action.", "store")
 	each(func(st Status) int64 { return st.Attempts })
-	t.Family("servingcert_host_store_action_failures_total", "counter", "How often the action of the store failed.", "store")
+	t.Family("servingcert_host_store_action_failures_total", "counter", "Failed runs of the store's action.", "store")
 	each(func(st Status) int64 { return st.Failures })
 	return t.Bytes()
 }

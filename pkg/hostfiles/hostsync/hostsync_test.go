@@ -30,7 +30,7 @@ import (
 
 const (
 	serverName = "web.shop.svc"
-	long       = process.Soon // for what has to happen
+	long       = process.Soon // the deadline for conditions
 )
 
 func TestMain(m *testing.M) {
@@ -38,8 +38,7 @@ func TestMain(m *testing.M) {
 	m.Run()
 }
 
-// host is a host with one store, whose action asks a program to read its files again. The program
-// listens with TLS.
+// host is a host with one store, whose action makes a TLS server reload its files.
 type host struct {
 	t    *testing.T
 	base string
@@ -47,13 +46,12 @@ type host struct {
 	ca   rotatortest.CA
 
 	mu       sync.Mutex
-	ignores  bool   // the program does nothing when asked
-	dies     string // fingerprint of the certificate that it does not survive
+	ignores  bool   // the program ignores the action
+	dies     string // fingerprint of the certificate with which it exits
 	listener net.Listener
 }
 
-// newHost returns a host whose program reloads before its action ends, or, if the check has a long time,
-// after it.
+// newHost returns a host whose program reloads before its action ends, or after it if timeout is long.
 func newHost(t *testing.T, timeout time.Duration) *host {
 	h := &host{t: t, base: t.TempDir(), ca: rotatortest.NewCA(t, 1, time.Now())}
 	fifo := func(name string) *os.File {
@@ -63,7 +61,7 @@ func newHost(t *testing.T, timeout time.Duration) *host {
 		return f
 	}
 	asked, answer := fifo("asked"), fifo("answer")
-	// An address of its own: nothing else takes its port while the program does not listen.
+	// A dedicated address: no other process takes the port while the program does not listen.
 	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.1:0", 1+os.Getpid()%250, os.Getpid()/250%250))
 	require.NoError(t, err)
 	require.NoError(t, l.Close())
@@ -103,7 +101,7 @@ func (h *host) stop() {
 	}
 }
 
-// reload is what the program does when asked: it starts to listen anew, with the certificate of the store.
+// reload restarts the program's listener with the certificate of the store.
 func (h *host) reload(address string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -155,14 +153,14 @@ func (h *host) syncer(once bool) *Syncer {
 	})
 }
 
-// once does what can be done now, as hostsync --once does.
+// once updates the store as hostsync --once does.
 func (h *host) once() *Syncer {
 	s := h.syncer(true)
 	require.NoError(h.t, s.Run(h.t.Context()))
 	return s
 }
 
-// run keeps the store until it is told to end.
+// run maintains the store until end is called.
 func (h *host) run() (s *Syncer, end func()) {
 	s = h.syncer(false)
 	ctx, cancel := context.WithCancel(h.t.Context())
@@ -174,16 +172,16 @@ func (h *host) run() (s *Syncer, end func()) {
 	}
 }
 
-// becomes waits until the store is in that state by what its readiness and metrics say.
+// becomes waits until the store has the reason and the address serves the certificate.
 func (h *host) becomes(s *Syncer, reason hostfiles.Reason, serves *hostfiles.Content) {
 	h.t.Helper()
 	require.EventuallyWithT(h.t, func(c *assert.CollectT) {
 		status := s.keepers[0].read()
 		assert.Equal(c, reason, status.Reason)
-		if reason == hostfiles.Current { // it was that before, with another certificate
+		if reason == hostfiles.Current { // the previous certificate had this reason too
 			assert.Contains(c, status.Message, serves.Fingerprint[:8])
 		}
-		assert.Equal(c, serves.Fingerprint, look(h.t.Context(), h.spec.Check).Fingerprint)
+		assert.Equal(c, serves.Fingerprint, observe(h.t.Context(), h.spec.Check).Fingerprint)
 	}, long, 10*time.Millisecond)
 }
 
@@ -194,7 +192,7 @@ func (h *host) holds(c *hostfiles.Content) {
 	require.Equal(h.t, string(c.Files[hostfiles.CertFile]), string(data))
 }
 
-// actions is how often the action has run.
+// actions returns the number of runs of the action.
 func (h *host) actions() int {
 	data, err := os.ReadFile(h.at("log"))
 	if err != nil {
@@ -240,7 +238,7 @@ func TestAProgramThatDoesNotReloadIsStale(t *testing.T) {
 	h.becomes(s, hostfiles.Stale, first)
 	h.holds(second)
 	assert.Zero(t, s.keepers[0].read().Rollbacks)
-	assert.Contains(t, s.NotReady(), "store web: Stale: "+h.spec.Check.Address+" still serves the certificate of before")
+	assert.Contains(t, s.NotReady(), "store web: Stale: "+h.spec.Check.Address+" still serves the previous certificate")
 }
 
 func TestAProgramThatDiesIsGivenItsLastCertificate(t *testing.T) {
@@ -258,11 +256,11 @@ func TestAProgramThatDiesIsGivenItsLastCertificate(t *testing.T) {
 	assert.Equal(t, 3, h.actions(), "once for each switch")
 	code, text := get(s, "/readyz")
 	assert.Equal(t, 503, code)
-	assert.Contains(t, text, "store web: RolledBack: went back to the certificate of before: "+h.spec.Check.Address+" served a certificate before, and not 1s after")
+	assert.Contains(t, text, "store web: RolledBack: rolled back to the previous certificate: "+h.spec.Check.Address+" served a certificate before the switch, but not the new one within 1s of")
 	_, text = get(s, "/metrics")
 	assert.Contains(t, text, `servingcert_host_store_rollbacks_total{store="web"} 1`)
 	end()
-	// Neither the same process nor another one tries it again.
+	// Neither this process nor another one installs it again.
 	again := h.once()
 	h.becomes(again, hostfiles.RolledBack, first)
 	assert.Equal(t, 3, h.actions())
@@ -271,7 +269,7 @@ func TestAProgramThatDiesIsGivenItsLastCertificate(t *testing.T) {
 	h.becomes(h.once(), hostfiles.Current, good)
 }
 
-// A hostsync that was killed at some point goes on from there.
+// hostsync resumes after a crash.
 func TestAfterACrash(t *testing.T) {
 	for title, crash := range map[string]func(*testing.T, *store.Store, *hostfiles.Content){
 		"before the switch": func(*testing.T, *store.Store, *hostfiles.Content) {},
@@ -326,7 +324,7 @@ func TestAStoreThatCannotBeKept(t *testing.T) {
 	assert.Zero(t, h.actions())
 }
 
-// That an action has succeeded is remembered where no check proves it.
+// The success of an action is saved, also without a check.
 func TestAnActionIsNotRepeated(t *testing.T) {
 	h := newHost(t, time.Second)
 	h.spec.Check = nil

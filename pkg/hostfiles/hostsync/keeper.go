@@ -1,5 +1,5 @@
-// Package hostsync keeps the stores of a host: for each of them it looks what there is, has package
-// hostfiles decide, and does the one step that was decided.
+// Package hostsync maintains the stores of a host. For each store it reads source and installed files, calls
+// hostfiles.Decide, and does the step that was decided.
 package hostsync
 
 import (
@@ -16,18 +16,18 @@ import (
 	"github.com/servingcert/servingcert/pkg/hostfiles/store"
 )
 
-// Times.
+// Intervals and timeouts.
 const (
-	// pollEvery is how often a store is looked at in which nothing seems to happen: inotify misses what
-	// a directory was replaced by, and nothing tells of what others do to the host's files.
+	// pollEvery is the interval at which a store is checked without an event: inotify misses a directory that
+	// replaces a watched one, and the host's files are not watched.
 	pollEvery = time.Minute
-	// retryAfter is how long after an error of the file system it is tried again.
+	// retryAfter is the delay after an error of the file system.
 	retryAfter = 10 * time.Second
-	// dialTimeout is how long an address may take to show its certificate.
+	// dialTimeout limits a connection and handshake with the address of a check.
 	dialTimeout = 5 * time.Second
 )
 
-// keeper keeps one store.
+// keeper maintains one store.
 type keeper struct {
 	spec  *hostfiles.Store
 	root  string
@@ -42,15 +42,14 @@ type keeper struct {
 	status Status
 }
 
-// Status is how a store is.
+// Status is the status of a store.
 type Status struct {
 	Store   string
 	Reason  hostfiles.Reason
 	Message string
-	// NotAfter is when the certificate expires that the store holds, or the first of its bundle; zero:
-	// it holds none.
+	// NotAfter is that of the installed content; zero if there is none.
 	NotAfter time.Time
-	// How often since the process began.
+	// Counters since the process started.
 	Switches, Rollbacks, Attempts, Failures int64
 }
 
@@ -66,7 +65,7 @@ func (k *keeper) change(f func(*Status)) {
 	f(&k.status)
 }
 
-// report sets how the store is, and logs it if that is new.
+// report sets reason and message, and logs them if they changed.
 func (k *keeper) report(reason hostfiles.Reason, message string) {
 	k.mu.Lock()
 	same := k.status.Reason == reason && k.status.Message == message
@@ -81,7 +80,7 @@ func (k *keeper) report(reason hostfiles.Reason, message string) {
 	}
 }
 
-// run keeps the store until ctx ends, or with once until nothing is left to do.
+// run maintains the store until ctx ends, or with once until no step is possible.
 func (k *keeper) run(ctx context.Context) {
 	for ctx.Err() == nil {
 		err := k.keep(ctx)
@@ -100,14 +99,14 @@ func (k *keeper) run(ctx context.Context) {
 	}
 }
 
-// keep opens the store, and does step after step.
+// keep locks the store, and does its steps.
 func (k *keeper) keep(ctx context.Context) error {
 	s, err := store.Open(k.root, k.spec, k.clock)
 	if err != nil {
 		return err
 	}
 	defer s.Close()
-	waiting := func() { k.report(hostfiles.Locked, store.ErrLocked.Error()+"; waiting for it") }
+	waiting := func() { k.report(hostfiles.Locked, store.ErrLocked.Error()+"; waiting for the lock") }
 	if k.once {
 		waiting = nil
 	}
@@ -131,7 +130,7 @@ func (k *keeper) keep(ctx context.Context) error {
 	return nil
 }
 
-// wait returns at that time, or after pollEvery, or if the source changes.
+// wait returns at the time until, after pollEvery, or when the source changes.
 func (k *keeper) wait(ctx context.Context, until time.Time) {
 	length := pollEvery
 	if !until.IsZero() {
@@ -146,7 +145,7 @@ func (k *keeper) wait(ctx context.Context, until time.Time) {
 	}
 }
 
-// gather looks what there is.
+// gather reads the input of the decision.
 func (k *keeper) gather(s *store.Store) (hostfiles.Situation, error) {
 	held, err := s.Load()
 	if err != nil {
@@ -161,13 +160,13 @@ func (k *keeper) gather(s *store.Store) (hostfiles.Situation, error) {
 	return sit, nil
 }
 
-// source reads what the store is to hold.
+// source reads the desired content.
 func (k *keeper) source(here hostfiles.Found) (found hostfiles.Found) {
 	files, err := source.Read(k.spec.From)
 	if err != nil {
 		return hostfiles.Found{Problem: err}
 	}
-	// A bundle that vanished from the source stays on the host, and the certificate is verified by it.
+	// If the source has no bundle, the installed one stays, and verifies the certificate.
 	keep := here.Content
 	if keep == nil {
 		keep = &hostfiles.Content{}
@@ -176,7 +175,7 @@ func (k *keeper) source(here hostfiles.Found) (found hostfiles.Found) {
 	return found
 }
 
-// step does the next thing for the store.
+// step does the next step for the store.
 func (k *keeper) step(ctx context.Context, s *store.Store) (hostfiles.Decision, error) {
 	sit, err := k.gather(s)
 	if err != nil {
@@ -202,7 +201,7 @@ func (k *keeper) step(ctx context.Context, s *store.Store) (hostfiles.Decision, 
 func (k *keeper) install(ctx context.Context, s *store.Store, d hostfiles.Decision) error {
 	var before hostfiles.Served
 	if k.spec.Check != nil {
-		before = look(ctx, k.spec.Check)
+		before = observe(ctx, k.spec.Check)
 	}
 	if err := k.begin(s, s.State.Begin(k.spec, d.Content, before, "", "", k.clock())); err != nil {
 		return err
@@ -224,11 +223,11 @@ func (k *keeper) goBack(s *store.Store, sit hostfiles.Situation, d hostfiles.Dec
 		return err
 	}
 	k.change(func(st *Status) { st.Rollbacks++ })
-	k.log.Warn("store went back", "content", name(d.Content), "why", d.Message)
+	k.log.Warn("store rolled back", "content", name(d.Content), "message", d.Message)
 	return nil
 }
 
-// begin writes down that a switch is about to be made.
+// begin saves the state before a switch.
 func (*keeper) begin(s *store.Store, state hostfiles.State) error {
 	before := s.State
 	s.State = state
@@ -239,7 +238,7 @@ func (*keeper) begin(s *store.Store, state hostfiles.State) error {
 	return nil
 }
 
-// name says which content it is.
+// name identifies a content in the log.
 func name(c *hostfiles.Content) string {
 	if c.Leaf == nil {
 		return "bundle " + c.ID[:8]
@@ -249,11 +248,11 @@ func name(c *hostfiles.Content) string {
 
 func (k *keeper) act(ctx context.Context, s *store.Store) error {
 	sw := s.State.Switch
-	// The same for an attempt that is made again because the process was killed in it.
+	// The name is the same if the attempt runs again after a crash.
 	attempt := fmt.Sprintf("%s-%d", sw.To[:12], sw.Attempts+1)
 	err := actions.Run(ctx, k.spec, attempt)
 	if ctx.Err() != nil {
-		return ctx.Err() // it is run again
+		return ctx.Err() // the next process runs it again
 	}
 	k.change(func(st *Status) {
 		st.Attempts++
@@ -264,15 +263,15 @@ func (k *keeper) act(ctx context.Context, s *store.Store) error {
 	if err != nil {
 		k.log.Warn("action failed", "action", k.spec.Action.String(), "error", err)
 	} else {
-		k.log.Info("action done", "action", k.spec.Action.String())
+		k.log.Info("action succeeded", "action", k.spec.Action.String())
 	}
 	s.State = s.State.Acted(err, k.clock())
 	return s.Save()
 }
 
-// dial looks at the address, and writes down what changes something.
+// dial observes the address, and saves the state if the verdict changes.
 func (k *keeper) dial(ctx context.Context, s *store.Store) error {
-	served := look(ctx, k.spec.Check)
+	served := observe(ctx, k.spec.Check)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}

@@ -1,5 +1,5 @@
-// Package source reads the directory that a store is kept by: a volume of a pod with a Secret or a pod's
-// own certificate, or one in which an agent puts files.
+// Package source reads the source directory of a store: a pod's volume with a Secret or a pod certificate, or
+// a directory that an agent fills.
 package source
 
 import (
@@ -18,14 +18,14 @@ import (
 	"github.com/servingcert/servingcert/pkg/hostfiles"
 )
 
-// data is the link that a kubelet replaces to change all files of a volume at once.
+// data is the link that a kubelet replaces to update all files of a volume atomically.
 const data = "..data"
 
-// maxFile is how much is read of a file.
+// maxFile is the maximum size of a file, in bytes.
 const maxFile = 1 << 20
 
-// Read reads the files of a directory. Those of a volume are all of one version of it. Links are followed within the
-// directory, as a volume has them, and lead nowhere else: whoever may write into it does not have root read for them.
+// Read reads the files of a directory. The files of a volume are all of one version. Read follows links only within
+// the directory, as a volume has them, so that a user who can write to it cannot make root read other files.
 func Read(dir string) (hostfiles.Files, error) {
 	const attempts = 3
 	root, err := os.OpenRoot(dir)
@@ -43,7 +43,7 @@ func Read(dir string) (hostfiles.Files, error) {
 			return files, err
 		}
 	}
-	return hostfiles.Files{}, fmt.Errorf("%s: changed each time that it was read", dir)
+	return hostfiles.Files{}, fmt.Errorf("%s: changed during each read", dir)
 }
 
 func read(root *os.Root, version string) (files hostfiles.Files, err error) {
@@ -63,7 +63,7 @@ func read(root *os.Root, version string) (files hostfiles.Files, err error) {
 
 // readFile reads a regular file; nil if it does not exist.
 func readFile(root *os.Root, name string) ([]byte, error) {
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe must not be waited for
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe must not block
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil, nil
@@ -85,12 +85,11 @@ func readFile(root *os.Root, name string) ([]byte, error) {
 	return data, err
 }
 
-// Watch calls changed after something in one of the directories has changed, with the directory, until
-// ctx ends. It misses what happens before a directory exists: whoever calls it looks at times, too, and
-// calls Add before.
+// Watch reports changes in directories. It misses changes before a directory exists, so callers must also poll,
+// and call Add each time.
 type Watch struct{ watcher *fsnotify.Watcher }
 
-// NewWatch returns a Watch of no directories.
+// NewWatch returns a Watch without directories.
 func NewWatch() (*Watch, error) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -99,10 +98,10 @@ func NewWatch() (*Watch, error) {
 	return &Watch{watcher}, nil
 }
 
-// Add watches a directory. It may be watched already, and it may be missing.
+// Add watches a directory, which may be missing or watched already.
 func (w *Watch) Add(dir string) { _ = w.watcher.Add(dir) }
 
-// Run calls changed until ctx ends.
+// Run calls changed with the directory of each change, until ctx ends.
 func (w *Watch) Run(ctx context.Context, changed func(dir string)) {
 	defer w.watcher.Close()
 	for {

@@ -36,7 +36,7 @@ func TestWatchSeesWhatAKubeletDoes(t *testing.T) {
 	var running sync.WaitGroup
 	ctx, cancel := context.WithCancel(t.Context())
 	running.Go(func() { watch.Run(ctx, func(dir string) { changed <- dir }) })
-	// sees waits until what is read after a change is what was written.
+	// sees waits for a change after which the files are read as written.
 	sees := func(want hostfiles.Files) {
 		t.Helper()
 		end := time.After(process.Soon)
@@ -48,7 +48,7 @@ func TestWatchSeesWhatAKubeletDoes(t *testing.T) {
 					return
 				}
 			case <-end:
-				require.Fail(t, "no change was seen after which the files are read")
+				require.Fail(t, "no change was reported after which the files are read as written")
 			}
 		}
 	}
@@ -61,14 +61,14 @@ func TestWatchSeesWhatAKubeletDoes(t *testing.T) {
 	sees(first)
 	cancel()
 	running.Wait()
-	// Plain files, as an agent writes them, in a directory that is replaced.
+	// Plain files, as an agent writes them.
 	require.NoError(t, os.WriteFile(filepath.Join(other, "tls.crt"), first.Cert, 0o600))
 	got, err := Read(other)
 	require.NoError(t, err)
 	assert.Equal(t, hostfiles.Files{Cert: first.Cert}, got)
 }
 
-// Each read is of one version, while versions change all the time.
+// Each read returns files of one version, while versions change all the time.
 func TestReadMixesNoVersions(t *testing.T) {
 	now := time.Now()
 	ca := rotatortest.NewCA(t, 1, now)
@@ -97,7 +97,7 @@ func TestReadMixesNoVersions(t *testing.T) {
 		}
 		got, err := Read(dir)
 		if err != nil {
-			require.ErrorContains(t, err, "changed each time that it was read")
+			require.ErrorContains(t, err, "changed during each read")
 			continue
 		}
 		require.Contains(t, versions, got)
@@ -108,7 +108,7 @@ func TestReadMixesNoVersions(t *testing.T) {
 	assert.Greater(t, reads, 10)
 }
 
-func TestSourcesThatAreNotRight(t *testing.T) {
+func TestReadErrors(t *testing.T) {
 	dir := t.TempDir()
 	_, err := Read(filepath.Join(dir, "missing"))
 	require.ErrorIs(t, err, os.ErrNotExist)
@@ -132,7 +132,7 @@ func TestSourcesThatAreNotRight(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// An agent that may write the directory, and not what root may read, has root read nothing else for it.
+// An agent that can write to the directory cannot make root read files outside it.
 func TestLinksThatLeadElsewhereAreNotFollowed(t *testing.T) {
 	elsewhere := filepath.Join(t.TempDir(), "secret")
 	require.NoError(t, os.WriteFile(elsewhere, []byte("secret"), 0o600))
@@ -154,7 +154,7 @@ func TestLinksThatLeadElsewhereAreNotFollowed(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoRegularFileIsRefused(t *testing.T) {
+func TestOnlyRegularFilesAreRead(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "tls.crt"), 0o600))
 	_, err := Read(dir)

@@ -14,16 +14,15 @@ import (
 	"github.com/servingcert/servingcert/pkg/hostfiles/hostpath"
 )
 
-// dir is a directory in which files are replaced so that whoever reads them, or loses power, finds the
-// ones or the others. Each of its methods that changes something is one step: hook, if it is set, is
-// asked before each, so that a test can stop there. Names do not lead out of the directory, whatever
-// links there are.
+// dir is a directory in which files are replaced atomically: readers, also after a loss of power, find the
+// old files or the new ones. Its methods call hook, if it is set, before each change, so that a test can
+// stop there. Links cannot lead out of the directory.
 type dir struct {
 	root *os.Root
 	hook func(op, name string) error
 }
 
-// openDir opens a directory to which nobody but root may lead or write, whatever lies on the way to it.
+// openDir opens a directory whose path only root and the effective user can change.
 func openDir(name string, hook func(op, name string) error) (*dir, error) {
 	opened, err := hostpath.OpenOwn(name, nil)
 	if err != nil {
@@ -32,8 +31,8 @@ func openDir(name string, hook func(op, name string) error) (*dir, error) {
 	return &dir{opened.Root, hook}, nil
 }
 
-// makeDirs makes a directory, and those above it that are not there. Each is an entry in the one above it, which is
-// lost with the power until that is synced; everything in it is lost then, too.
+// makeDirs creates a directory and its missing parents. It syncs each parent, because a loss of power would otherwise
+// lose the new directory with all its content.
 func makeDirs(name string, hook func(op, name string) error) error {
 	opened, err := hostpath.OpenOwn(name, func(above *os.Root, base string) error {
 		d := &dir{above, hook}
@@ -57,13 +56,13 @@ func (d *dir) step(op, name string) error {
 	return d.hook(op, path.Join(d.root.Name(), name))
 }
 
-// access is mode and owner of a file; -1: as it comes.
+// access has mode and owner of a file; a uid or gid of -1 is not set.
 type access struct {
 	mode     fs.FileMode
 	uid, gid int
 }
 
-// mkdir makes a directory that all may enter.
+// mkdir creates a directory with mode 0755.
 func (d *dir) mkdir(name string) error {
 	if err := d.step("mkdir", name); err != nil {
 		return err
@@ -71,10 +70,10 @@ func (d *dir) mkdir(name string) error {
 	if err := d.root.Mkdir(name, 0o755); err != nil {
 		return err
 	}
-	return d.root.Chmod(name, 0o755) // whatever the umask is
+	return d.root.Chmod(name, 0o755) // regardless of the umask
 }
 
-// write makes a file that does not exist, and syncs it.
+// write creates a file, and syncs it. The file must not exist.
 func (d *dir) write(name string, data []byte, a access) (err error) {
 	if err := d.step("create", name); err != nil {
 		return err
@@ -104,7 +103,7 @@ func (d *dir) write(name string, data []byte, a access) (err error) {
 	return f.Sync()
 }
 
-// read reads a regular file of a size that a certificate may have; nil if there is none.
+// read reads a regular file of at most maxFile bytes. It returns nil if the file does not exist.
 func (d *dir) read(name string) ([]byte, error) {
 	f, _, err := hostpath.OpenIn(d.root, name)
 	switch {
@@ -121,10 +120,10 @@ func (d *dir) read(name string) ([]byte, error) {
 	return data, err
 }
 
-// maxFile is how much is read of a file.
+// maxFile is the maximum size of a file, in bytes.
 const maxFile = 1 << 20
 
-// sync makes what was done in a directory last.
+// sync syncs a directory, so that changes to its entries are durable.
 func (d *dir) sync(name string) error {
 	if err := d.step("sync", name); err != nil {
 		return err
@@ -151,7 +150,7 @@ func (d *dir) rename(from, to string) error {
 	return d.root.Rename(from, to)
 }
 
-// exchange lets two names change places, in one step. Both are in the directory itself.
+// exchange atomically exchanges two entries of the directory itself.
 func (d *dir) exchange(a, b string) error {
 	if err := d.step("exchange", a); err != nil {
 		return err
@@ -175,7 +174,7 @@ func (d *dir) remove(name string) error {
 	return d.root.RemoveAll(name)
 }
 
-// lstat returns nil if there is nothing.
+// lstat returns nil if the name does not exist.
 func (d *dir) lstat(name string) (fs.FileInfo, error) {
 	info, err := d.root.Lstat(name)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -184,7 +183,7 @@ func (d *dir) lstat(name string) (fs.FileInfo, error) {
 	return info, err
 }
 
-// setAccess gives a file that is there mode and owner.
+// setAccess sets mode and owner of an existing file.
 func (d *dir) setAccess(name string, a access) error {
 	if err := d.step("access", name); err != nil {
 		return err
@@ -202,13 +201,13 @@ func (d *dir) setAccess(name string, a access) error {
 	return f.Chmod(a.mode)
 }
 
-// differs says what of a file's mode and owner is not as it should be, or "".
+// differs describes how the mode or owner of a file differs from a; "" if they do not.
 func (a access) differs(info fs.FileInfo) string {
 	if info.Mode().Perm() != a.mode {
 		return fmt.Sprintf("%s has mode %#o: must be %#o", info.Name(), info.Mode().Perm(), a.mode)
 	}
 	if s, ok := info.Sys().(*syscall.Stat_t); ok && (a.uid >= 0 && int(s.Uid) != a.uid || a.gid >= 0 && int(s.Gid) != a.gid) {
-		return fmt.Sprintf("%s belongs to %d:%d: must be %d:%d", info.Name(), s.Uid, s.Gid, a.uid, a.gid)
+		return fmt.Sprintf("%s has owner %d:%d: must be %d:%d", info.Name(), s.Uid, s.Gid, a.uid, a.gid)
 	}
 	return ""
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
-// What a real file system refuses, because it is full or read-only, changes nothing; the next attempt
-// succeeds. To mount one takes root.
+// A full or read-only file system fails an attempt, which changes nothing; the next attempt succeeds. Only root
+// can mount one.
 func TestAFileSystemThatRefuses(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("mounts a file system")
@@ -44,7 +44,7 @@ func TestAFileSystemThatRefuses(t *testing.T) {
 	require.NoError(t, change(st, next))
 	holds(next.ID)
 
-	// It cannot become read-only while the store has its lock.
+	// The lock is closed first: a file system cannot become read-only while it is open for writing.
 	st.Close()
 	require.NoError(t, remount(root, unix.MS_RDONLY))
 	st, err := Open(root, spec(), time.Now)
@@ -60,7 +60,7 @@ func TestAFileSystemThatRefuses(t *testing.T) {
 	holds(next.ID)
 }
 
-// fill writes until there is no room.
+// fill writes until the file system is full.
 func fill(path string) error {
 	f, err := os.Create(path)
 	if err != nil {

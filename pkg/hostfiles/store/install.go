@@ -12,8 +12,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/hostfiles"
 )
 
-// Install switches the store to a content. keepPrevious leaves the link previous as it is. All of its
-// steps may be done again.
+// Install switches the store to a content. With keepPrevious, the link previous is unchanged. After an error
+// or a crash, Install can be called again.
 func (s *Store) Install(c *hostfiles.Content, keepPrevious bool) error {
 	if s.spec.Kind == hostfiles.Bundle {
 		return s.publish(func(d *dir, name string) error {
@@ -63,12 +63,12 @@ func (s *Store) Install(c *hostfiles.Content, keepPrevious bool) error {
 	return s.prune()
 }
 
-// stage makes the generation of a content, unless it is there, and returns its name.
+// stage writes the generation of a content, unless it exists, and returns its name.
 func (s *Store) stage(c *hostfiles.Content) (string, error) {
 	name := c.Fingerprint[:8]
 	found, _, err := s.loadDir(s.home, name)
 	if err == nil && found.Content != nil && found.Content.ID != c.ID {
-		name += "-" + c.ID[:8] // the same leaf, with another chain or bundle
+		name += "-" + c.ID[:8] // a generation of the same leaf has another chain or bundle
 		found, _, err = s.loadDir(s.home, name)
 	}
 	if err != nil || found.Content != nil && found.Content.ID == c.ID {
@@ -90,7 +90,7 @@ func (s *Store) stage(c *hostfiles.Content) (string, error) {
 		return "", err
 	case info == nil:
 		err = s.home.rename(tmp, name)
-	default: // what is there is damaged
+	default: // the existing directory is damaged
 		err = s.home.exchange(tmp, name)
 	}
 	if err != nil {
@@ -114,7 +114,7 @@ func (s *Store) writeDir(d *dir, name string, c *hostfiles.Content) error {
 	return nil
 }
 
-// link makes a link of the store lead to the target, by one rename.
+// link points a link of the store to the target, by one rename.
 func (s *Store) link(name, target string) error {
 	info, err := s.home.lstat(name)
 	if err != nil {
@@ -142,7 +142,7 @@ func (s *Store) link(name, target string) error {
 	return s.home.sync(".")
 }
 
-// publish puts what write makes at the path of the store.
+// publish replaces the path of the store with the file or directory that write creates.
 func (s *Store) publish(write func(d *dir, name string) error) error {
 	if err := makeDirs(filepath.Dir(s.spec.Path), s.hook); err != nil {
 		return err
@@ -188,7 +188,7 @@ func (s *Store) publish(write func(d *dir, name string) error) error {
 	return d.remove(tmp)
 }
 
-// prune removes the generations that are neither current nor previous, but for the newest of them.
+// prune removes all generations except current, previous and the newest of the others.
 func (s *Store) prune() error {
 	entries, err := fs.ReadDir(s.home.root.FS(), ".")
 	if err != nil {
@@ -224,9 +224,9 @@ func (s *Store) prune() error {
 	return nil
 }
 
-// notify changes the times of the certificates and keys of former generations. A program that watches
-// the files that it has opened, as those of Kubernetes do, is not told that a link now leads elsewhere;
-// after any event it reads what is at their paths.
+// notify changes the times of certificates and keys of former generations. A program that watches its open
+// files, as those of Kubernetes do, gets no event when a link changes. After any event, it reads the files
+// again by their paths.
 func (s *Store) notify() {
 	current, err := s.target(currentLink)
 	if err != nil {
@@ -239,7 +239,7 @@ func (s *Store) notify() {
 	now := s.clock()
 	for _, file := range former {
 		if dir := path.Dir(file); dir != current && generation.MatchString(dir) {
-			_ = s.home.root.Chtimes(file, now, now) // it has just been removed, or nobody may watch it
+			_ = s.home.root.Chtimes(file, now, now) // best effort
 		}
 	}
 }

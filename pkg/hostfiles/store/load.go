@@ -11,14 +11,14 @@ import (
 	"github.com/servingcert/servingcert/pkg/hostfiles"
 )
 
-// Contents are what a store holds.
+// Contents are the installed and the previous content of a store.
 type Contents struct {
 	Here, Previous hostfiles.Found
-	// Access says what mode or owner is not as it should be, or "".
+	// Access describes a file with a wrong mode or owner; "" if there is none.
 	Access string
 }
 
-// Load reads what the store holds. An error is one of the file system; what is damaged is found as that.
+// Load reads the contents of the store. Damaged files are reported in Found; an error is one of the file system.
 func (s *Store) Load() (c Contents, err error) {
 	if s.spec.Kind == hostfiles.Bundle || s.spec.Path != "" {
 		c.Here, c.Access, err = s.loadPath()
@@ -32,7 +32,7 @@ func (s *Store) Load() (c Contents, err error) {
 	return c, err
 }
 
-// loadLink reads the generation that a link leads to.
+// loadLink reads the generation that a link points to.
 func (s *Store) loadLink(link string) (hostfiles.Found, string, error) {
 	target, err := s.target(link)
 	if err != nil || target == "" {
@@ -41,7 +41,7 @@ func (s *Store) loadLink(link string) (hostfiles.Found, string, error) {
 	return s.loadDir(s.home, target)
 }
 
-// target returns the generation that a link names, or "" if it is no link to one.
+// target returns the name of the generation that a link points to, or "" if it is not such a link.
 func (s *Store) target(link string) (string, error) {
 	info, err := s.home.lstat(link)
 	if err != nil || info == nil || info.Mode()&fs.ModeSymlink == 0 {
@@ -54,7 +54,7 @@ func (s *Store) target(link string) (string, error) {
 	return target, nil
 }
 
-// loadPath reads what is at the path of the store.
+// loadPath reads the file or directory at the path of the store.
 func (s *Store) loadPath() (found hostfiles.Found, differs string, err error) {
 	d, err := openDir(filepath.Dir(s.spec.Path), s.hook)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -82,11 +82,11 @@ func (s *Store) loadPath() (found hostfiles.Found, differs string, err error) {
 		}
 		return found, s.access(hostfiles.BundleFile).differs(info), nil
 	}
-	return hostfiles.Found{Problem: fmt.Errorf("%s: is something else, of mode %s", s.spec.Path, info.Mode())}, "", nil
+	return hostfiles.Found{Problem: fmt.Errorf("%s: has mode %s: must be a directory for a pair, or a regular file for a bundle", s.spec.Path, info.Mode())}, "", nil
 }
 
-// loadDir reads the pair in a directory. One that is not as a store writes it, such as one that was there
-// before, has no ID: it is like no other.
+// loadDir reads the pair in a directory. A pair with other bytes than a store would write, such as an original,
+// gets no ID, so that it equals no other content.
 func (s *Store) loadDir(d *dir, name string) (found hostfiles.Found, differs string, err error) {
 	var files hostfiles.Files
 	for file, into := range map[string]*[]byte{hostfiles.CertFile: &files.Cert, hostfiles.KeyFile: &files.Key, hostfiles.BundleFile: &files.Bundle} {
@@ -117,7 +117,7 @@ func (s *Store) loadDir(d *dir, name string) (found hostfiles.Found, differs str
 	return found, differs, nil
 }
 
-// access returns mode and owner of a file of the store.
+// access returns the configured mode and owner of a file.
 func (s *Store) access(file string) access {
 	a := access{0o644, s.spec.UID, s.spec.GID}
 	if file == hostfiles.KeyFile || file == s.spec.CombinedFile() || s.spec.Kind == hostfiles.Bundle {
@@ -126,7 +126,7 @@ func (s *Store) access(file string) access {
 	return a
 }
 
-// SetModes gives the files mode and owner.
+// SetModes sets mode and owner of the installed files.
 func (s *Store) SetModes(c *hostfiles.Content) error {
 	d, name := s.home, currentLink
 	if s.spec.Path != "" {

@@ -18,14 +18,14 @@ import (
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
-// disk is what a loss of power may leave of a directory: of each file what was synced, and of each directory
-// the names that it had when it was synced, or at a moment since then. Directories lose theirs one by one.
-// It follows what a store does by looking at the real directory before each of its steps.
+// disk models the states of a directory that a loss of power may leave: the synced data of each file, and the
+// entries of each directory at its last sync or at a moment since then. It varies one directory at a time.
+// It follows the store by scanning the real directory before each step.
 type disk struct {
 	t     *testing.T
 	base  string
 	nodes map[uint64]*node
-	// synced is what the last step syncs.
+	// synced is the path that the last step syncs.
 	synced string
 }
 
@@ -39,7 +39,7 @@ type node struct {
 	link    bool
 }
 
-// newDisk follows a directory in which all that is there was synced.
+// newDisk returns a disk for a directory whose entries are all synced.
 func newDisk(t *testing.T, base string) *disk {
 	t.Helper()
 	d := &disk{t: t, base: base, nodes: map[uint64]*node{}}
@@ -63,7 +63,7 @@ func inode(t *testing.T, path string) uint64 {
 	return s.Ino
 }
 
-// scan looks what there is at a path and below it, and returns its number.
+// scan records the entries at a path and below it, and returns the inode of the path.
 func (d *disk) scan(path string) uint64 {
 	number := inode(d.t, path)
 	n := d.nodes[number]
@@ -72,7 +72,7 @@ func (d *disk) scan(path string) uint64 {
 	if n == nil {
 		n = &node{dir: info.IsDir(), link: info.Mode()&os.ModeSymlink != 0}
 		d.nodes[number] = n
-		// Held open, so that its number is not given to another.
+		// Kept open, so that the inode number is not reused.
 		fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 		require.NoError(d.t, err)
 		d.t.Cleanup(func() { _ = unix.Close(fd) })
@@ -115,8 +115,8 @@ func (d *disk) step(op, name string) {
 	}
 }
 
-// losses calls each with what is left, at the base, for each thing that a loss of power may leave. Afterwards
-// the base is as it was.
+// losses calls each once for each state that a loss of power may leave, with that state at base. Afterwards, base
+// is restored.
 func (d *disk) losses(each func(what string)) {
 	d.step("end", "")
 	kept := d.base + ".kept"
@@ -149,7 +149,7 @@ func (d *disk) losses(each func(what string)) {
 	require.NoError(d.t, os.Rename(kept, d.base))
 }
 
-// write makes a node at a path.
+// write creates a node at a path.
 func (d *disk) write(path string, number uint64, entries func(uint64) map[string]uint64) {
 	n := d.nodes[number]
 	switch {
@@ -165,7 +165,8 @@ func (d *disk) write(path string, number uint64, entries func(uint64) map[string
 	}
 }
 
-// Whenever the power is lost, the pair of before or of after is there; what has returned is not lost; and a store that is opened on what is left goes on.
+// Whenever the power is lost, the old or the new pair is installed, a finished step is durable, and a store opened
+// on the remaining files resumes.
 func TestPowerIsLost(t *testing.T) {
 	now := time.Now()
 	ca := rotatortest.NewCA(t, 1, now)
@@ -187,7 +188,7 @@ func TestPowerIsLost(t *testing.T) {
 				next := rotatortest.NewCA(t, 2, now)
 				before, after := hosttest.Content(t, s, ca, now.Add(-time.Minute), name), hosttest.Content(t, s, next, now, name)
 				require.NoError(t, os.Mkdir(base, 0o755))
-				was := "" // ID of what is there at first
+				was := "" // ID of the content at the start
 				switch form {
 				case "takeover":
 					require.NoError(t, os.MkdirAll(s.Path, 0o755))
@@ -257,7 +258,7 @@ func TestPowerIsLost(t *testing.T) {
 	}
 }
 
-// idAt returns the ID of what is at the path of a store, "" for nothing. Half of something fails the test.
+// idAt returns the ID of the content at the path of a store, or "". Incomplete content fails the test.
 func idAt(t *testing.T, s *hostfiles.Store, path string) string {
 	t.Helper()
 	var f hostfiles.Files

@@ -1,13 +1,13 @@
 // Package store keeps a certificate, its key and the CA bundle on a host, in a directory of its own:
 //
-//	NAME/1a2b3c4d/{tls.crt,tls.key,ca.crt}   a generation, by the leaf that it holds
+//	NAME/1a2b3c4d/{tls.crt,tls.key,ca.crt}   a generation, named after its leaf
 //	NAME/current -> 1a2b3c4d                 switched by one rename
-//	NAME/previous -> 99aabbcc                what was current before
-//	NAME/.state.json, NAME/.lock             where the store is, and whose it is
+//	NAME/previous -> 99aabbcc                the previous value of current
+//	NAME/.state.json, NAME/.lock             the state, and the lock of the process that uses the store
 //
-// A store with a path of its own has the current generation there, too: a directory that is exchanged
-// as a whole, or the file of a bundle. Whatever happens between two of its system calls, current is the
-// generation before or the one after, complete and synced.
+// A store with a path has the current generation there too: a directory that is exchanged as a whole, or the
+// file of a bundle. If the process is killed or the power is lost at any point, current is the old generation
+// or the new one, complete and synced.
 package store
 
 import (
@@ -33,19 +33,19 @@ const (
 	stateFile    = ".state.json"
 	lockFile     = ".lock"
 	tmpPrefix    = ".tmp-"
-	// marker is in a directory that a store has exchanged.
+	// marker is a file in each directory that a store has published at its path.
 	marker = ".hostsync"
-	// keptInfix is in the names of originals, before a stamp.
+	// keptInfix is in the names of originals, before a timestamp.
 	keptInfix = ".hostsync-original-"
-	// generations is how many are kept.
+	// generations is the number of generations that prune keeps.
 	generations = 3
 )
 
 var generation = regexp.MustCompile(`^[0-9a-f]{8}(-[0-9a-f]{8})?$`)
 
-// Store is one store of a host. It is not for use by several goroutines.
+// Store is one store of a host. It is not safe for concurrent use.
 type Store struct {
-	// State is what is remembered. Save writes it down.
+	// State is persisted by Save.
 	State hostfiles.State
 
 	spec  *hostfiles.Store
@@ -59,11 +59,11 @@ type Store struct {
 // Option changes a Store, for tests.
 type Option func(*Store)
 
-// WithHook has a function called before each step that changes something; its error fails the step.
+// WithHook sets a function that is called before each change; its error fails the change.
 func WithHook(hook func(op, name string) error) Option { return func(s *Store) { s.hook = hook } }
 
-// Open opens the store below the directory, and makes it if it is not there. A file at its place is
-// kept under another name. Nothing but Lock may be called before Lock has returned.
+// Open opens the store below the directory root, and creates it if it does not exist. A file of its name is
+// renamed, and restored by Remove. Only Lock and Close may be called before Lock has succeeded.
 func Open(root string, spec *hostfiles.Store, clock func() time.Time, options ...Option) (*Store, error) {
 	s := &Store{spec: spec, root: root, clock: clock}
 	for _, option := range options {
@@ -84,8 +84,8 @@ func Open(root string, spec *hostfiles.Store, clock func() time.Time, options ..
 	return s, err
 }
 
-// Exists reports whether a directory is a store, or what is left of one that has not held anything. In
-// any other directory, names that are like those of a store are not its own.
+// Exists reports whether a directory is a store, or the rest of one that was never filled. Remove must not be
+// called for any other directory, whose entries may have names like those of a store.
 func Exists(root, name string) bool {
 	entries, err := os.ReadDir(filepath.Join(root, name))
 	foreign := func(e fs.DirEntry) bool { return e.Name() != lockFile && !strings.HasPrefix(e.Name(), tmpPrefix) }
@@ -93,7 +93,7 @@ func Exists(root, name string) bool {
 	return err == nil && (slices.ContainsFunc(entries, state) || !slices.ContainsFunc(entries, foreign))
 }
 
-// makeHome makes the directory of the store.
+// makeHome creates the directory of the store.
 func (s *Store) makeHome(parent *dir) error {
 	name := s.spec.Name
 	info, err := parent.lstat(name)
@@ -108,10 +108,10 @@ func (s *Store) makeHome(parent *dir) error {
 	case !info.IsDir() && info.Mode()&fs.ModeSymlink == 0:
 		return s.replaceFile(parent, name)
 	}
-	return nil // openDir looks whose it is
+	return nil // openDir checks the owner
 }
 
-// replaceFile puts a directory in the place of a file, with a state in it that names the file.
+// replaceFile replaces a file with a directory whose state lists the file as an original.
 func (s *Store) replaceFile(parent *dir, name string) error {
 	if err := s.sweepKept(parent, name); err != nil {
 		return err
@@ -133,7 +133,7 @@ func (s *Store) replaceFile(parent *dir, name string) error {
 	return parent.sync(".")
 }
 
-// sweepKept removes what a process left that was killed in replaceFile: directories with a state.
+// sweepKept removes the directories that a crash in replaceFile left. They contain a state.
 func (*Store) sweepKept(parent *dir, name string) error {
 	entries, err := fs.ReadDir(parent.root.FS(), ".")
 	if err != nil {
@@ -158,11 +158,11 @@ func (s *Store) keptName(name string) string {
 	return name + keptInfix + s.clock().UTC().Format("20060102T150405.000Z")
 }
 
-// ErrLocked is what Lock returns if it does not wait.
-var ErrLocked = errors.New("another process keeps this store: it holds the lock of its directory")
+// ErrLocked is returned by Lock if it does not wait.
+var ErrLocked = errors.New("another process has locked this store")
 
-// Lock takes the store for this process, until Close. waiting, if it is not nil, is called if another
-// has it, and Lock waits then; if it is nil, Lock returns ErrLocked.
+// Lock locks the store for this process, until Close. If another process has locked it, Lock calls waiting and
+// waits. If waiting is nil, it returns ErrLocked.
 func (s *Store) Lock(ctx context.Context, waiting func()) error {
 	for s.lock == nil {
 		f, err := s.home.root.OpenFile(lockFile, os.O_RDWR|os.O_CREATE|unix.O_NOFOLLOW, 0o600)
@@ -182,7 +182,7 @@ func (s *Store) Lock(ctx context.Context, waiting func()) error {
 			_ = f.Close()
 			return err
 		}
-		// Whoever had it may have removed the store.
+		// The process that had the lock may have removed the store.
 		if mine, err := f.Stat(); err == nil {
 			if there, err := os.Lstat(filepath.Join(s.at(s.spec.Name), lockFile)); err == nil && os.SameFile(mine, there) {
 				s.lock = f
@@ -197,7 +197,7 @@ func (s *Store) Lock(ctx context.Context, waiting func()) error {
 	return s.begin()
 }
 
-// flock waits for a lock. If ctx ends before, a goroutine goes on to wait: the process is about to end.
+// flock waits for a lock. If ctx ends first, a goroutine continues to wait until the process ends.
 func flock(ctx context.Context, f *os.File) error {
 	locked := make(chan error, 1)
 	fd := int(f.Fd())
@@ -217,7 +217,7 @@ func flock(ctx context.Context, f *os.File) error {
 	}
 }
 
-// reopen makes the directory of the store again.
+// reopen creates the directory of the store again.
 func (s *Store) reopen() error {
 	again, err := Open(s.root, s.spec, s.clock, WithHook(s.hook))
 	if err != nil {
@@ -228,13 +228,13 @@ func (s *Store) reopen() error {
 	return nil
 }
 
-// begin reads the state, and removes what a process left that was killed.
+// begin reads the state, and removes the temporary files that a crash left.
 func (s *Store) begin() error {
 	data, err := s.home.read(stateFile)
 	if err != nil {
 		return err
 	}
-	// A state that cannot be read is begun anew: what is on the host counts.
+	// An unreadable state is replaced with an empty one: decisions are made from the installed files.
 	s.State, _ = hostfiles.ParseState(data)
 	entries, err := fs.ReadDir(s.home.root.FS(), ".")
 	if err != nil {
@@ -250,7 +250,7 @@ func (s *Store) begin() error {
 	return nil
 }
 
-// Close gives the store up.
+// Close releases the lock and closes the store.
 func (s *Store) Close() {
 	if s.lock != nil {
 		_ = s.lock.Close()
@@ -258,12 +258,12 @@ func (s *Store) Close() {
 	s.home.close()
 }
 
-// Save writes the state down.
+// Save writes the state file.
 func (s *Store) Save() error {
 	return s.replace(s.home, stateFile, s.State.Encode(), access{0o600, -1, -1})
 }
 
-// replace writes a file of a directory, as a whole.
+// replace replaces a file of a directory atomically.
 func (s *Store) replace(d *dir, name string, data []byte, a access) error {
 	tmp := tmpPrefix + name
 	if err := d.remove(tmp); err != nil {

@@ -44,7 +44,7 @@ func open(t *testing.T, root string, s *hostfiles.Store, options ...Option) *Sto
 	return st
 }
 
-// change switches a store as hostsync does: state first.
+// change switches a store as hostsync does: it saves the state first.
 func change(st *Store, c *hostfiles.Content) error {
 	st.State = st.State.Begin(st.spec, c, hostfiles.Served{}, "", "", time.Now())
 	if err := st.Save(); err != nil {
@@ -53,7 +53,7 @@ func change(st *Store, c *hostfiles.Content) error {
 	return st.Install(c, false)
 }
 
-// pairAt reads a pair through one open directory, as a careful program does.
+// pairAt reads a pair through one open directory, so that both files are of one generation.
 func pairAt(dir string) (*tls.Certificate, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
@@ -74,9 +74,8 @@ func pairAt(dir string) (*tls.Certificate, error) {
 
 var errStopped = errors.New("stopped here")
 
-// After each step of a switch the directory is copied, as after a loss of power: files that were not
-// synced are empty in the copy. Whoever reads the copy finds the pair of before or of after, and a store
-// that is opened on it goes on.
+// After each step of a switch, a copy of the directory models a loss of power: files that were not synced are
+// empty in the copy. The copy has the old or the new pair, and a store opened on the original resumes.
 func TestEveryStepOfASwitch(t *testing.T) {
 	now := time.Now()
 	ca := rotatortest.NewCA(t, 1, now)
@@ -125,8 +124,8 @@ func TestEveryStepOfASwitch(t *testing.T) {
 				break
 			}
 			require.ErrorIs(t, err, errStopped)
-			judge(t, fmt.Sprintf("%s, step %d", form, stop), read, before, after)
-			// The same after a loss of power.
+			requireEither(t, fmt.Sprintf("%s, step %d", form, stop), read, before, after)
+			// The same must hold after a loss of power.
 			lost := t.TempDir()
 			require.NoError(t, os.CopyFS(lost, os.DirFS(base)))
 			for file := range unsynced {
@@ -138,7 +137,7 @@ func TestEveryStepOfASwitch(t *testing.T) {
 			}
 			rel, err := filepath.Rel(base, read)
 			require.NoError(t, err)
-			judge(t, fmt.Sprintf("%s, power lost at step %d", form, stop), filepath.Join(lost, rel), before, after)
+			requireEither(t, fmt.Sprintf("%s, power lost at step %d", form, stop), filepath.Join(lost, rel), before, after)
 			if st != nil {
 				st.Close()
 			}
@@ -165,7 +164,8 @@ func TestEveryStepOfASwitch(t *testing.T) {
 	}
 }
 
-func judge(t *testing.T, at, dir string, before, after *hostfiles.Content) {
+// requireEither fails the test unless dir has one of the two pairs.
+func requireEither(t *testing.T, at, dir string, before, after *hostfiles.Content) {
 	t.Helper()
 	pair, err := pairAt(dir)
 	require.NoError(t, err, at)
@@ -202,7 +202,7 @@ func TestReadersSeePairsThatMatch(t *testing.T) {
 						return
 					default:
 					}
-					// A directory that was exchanged twice meanwhile may be gone: then it is opened again.
+					// After two exchanges, the open directory may have been removed.
 					if _, err := pairAt(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 						assert.NoError(t, err)
 						return
@@ -222,9 +222,9 @@ func TestReadersSeePairsThatMatch(t *testing.T) {
 	assert.Greater(t, reads, 200)
 }
 
-// A program that watches the files that it has opened at first, as those of Kubernetes do, gets an event
-// at each switch, until those files are removed, of which it is told too.
-func TestWhoWatchesAFileIsTold(t *testing.T) {
+// A program that watches the files that it opened first, as those of Kubernetes do, gets an event at each
+// switch, and one when these files are removed.
+func TestWatchersGetAnEventAtEachSwitch(t *testing.T) {
 	now := time.Now()
 	ca, st := rotatortest.NewCA(t, 1, now), open(t, t.TempDir(), spec())
 	require.NoError(t, change(st, hosttest.Content(t, spec(), ca, now.Add(-time.Hour), name)))
@@ -243,7 +243,7 @@ func TestWhoWatchesAFileIsTold(t *testing.T) {
 			t.Fatalf("no event at switch %d", i+1)
 		}
 	}
-	t.Fatal("the file that was opened at first is still there")
+	t.Fatal("the file that was opened first still exists")
 }
 
 func TestThreeGenerationsAreKept(t *testing.T) {
@@ -277,7 +277,7 @@ func TestThreeGenerationsAreKept(t *testing.T) {
 	assert.Equal(t, last.ID, held.Previous.Content.ID)
 }
 
-func TestWhatWasThereComesBack(t *testing.T) {
+func TestRemoveRestoresOriginals(t *testing.T) {
 	now := time.Now()
 	for title, c := range map[string]struct {
 		kind   hostfiles.Kind
@@ -335,14 +335,14 @@ func TestPlacesThatAreRefused(t *testing.T) {
 	require.NoError(t, os.Mkdir(filepath.Join(root, "web"), 0o755))
 	require.NoError(t, os.Chmod(filepath.Join(root, "web"), 0o777))
 	_, err = Open(root, spec(), time.Now)
-	require.ErrorContains(t, err, "has mode 0777: must be writable by its owner alone")
+	require.ErrorContains(t, err, "has mode 0777: must be writable only by its owner")
 	if os.Geteuid() == 0 {
 		require.NoError(t, os.Chmod(filepath.Join(root, "web"), 0o755))
 		require.NoError(t, os.Chown(filepath.Join(root, "web"), 1234, 0))
 		_, err = Open(root, spec(), time.Now)
 		require.ErrorContains(t, err, "web: user 1234 owns it")
 	}
-	// Nor does a link above the path of a store lead anywhere.
+	// A link above the path of a store is refused too.
 	require.NoError(t, os.RemoveAll(filepath.Join(root, "web")))
 	target := filepath.Join(outside, "tls.crt")
 	require.NoError(t, os.WriteFile(target, []byte("root's"), 0o600))
@@ -359,7 +359,7 @@ func TestPlacesThatAreRefused(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "root's", string(kept))
 	require.NoError(t, os.Remove(filepath.Join(root, "link")))
-	// A file in the place of the store's directory is kept.
+	// A file of the name of the store's directory is kept.
 	require.NoError(t, os.RemoveAll(filepath.Join(root, "web")))
 	require.NoError(t, os.WriteFile(filepath.Join(root, "web"), []byte("mine"), 0o600))
 	st := open(t, root, spec())
@@ -374,7 +374,7 @@ func TestPlacesThatAreRefused(t *testing.T) {
 	require.Len(t, left, 1)
 }
 
-// A step that fails as on a full disk leaves what is there; the next attempt succeeds.
+// A step that fails as on a full disk leaves the installed pair; the next attempt succeeds.
 func TestAFullDisk(t *testing.T) {
 	now := time.Now()
 	ca := rotatortest.NewCA(t, 1, now)
@@ -394,7 +394,7 @@ func TestAFullDisk(t *testing.T) {
 	require.Equal(t, before.ID, held.Here.Content.ID)
 	st.home.hook = nil
 	require.NoError(t, change(st, after))
-	// Mode of a key that someone opened.
+	// A key that another program made readable.
 	key := filepath.Join(root, "web", currentLink, hostfiles.KeyFile)
 	require.NoError(t, os.Chmod(key, 0o644))
 	held, err = st.Load()
@@ -415,14 +415,14 @@ func TestASecondProcessWaits(t *testing.T) {
 	waiting, locked := make(chan struct{}), make(chan error, 1)
 	go func() { locked <- second.Lock(t.Context(), func() { close(waiting) }) }()
 	<-waiting
-	_, err = first.Remove() // what it waits for is another file then
+	_, err = first.Remove() // Lock then waits for a removed file
 	require.NoError(t, err)
 	require.NoError(t, <-locked)
 	require.FileExists(t, filepath.Join(root, "web", lockFile))
 	second.Close()
 }
 
-// A process that switches all the time is killed again and again.
+// A process that switches continuously is killed at several moments.
 func TestKilledWhileSwitching(t *testing.T) {
 	if root := os.Getenv("HOSTSYNC_TEST_ROOT"); root != "" {
 		now := time.Now()

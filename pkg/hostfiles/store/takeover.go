@@ -15,13 +15,13 @@ import (
 	"github.com/servingcert/servingcert/pkg/hostfiles"
 )
 
-// takeOver puts what stage makes in the place of something that is not the store's, and keeps that
-// under another name beside it. The names change places in one step; the state that says so is written
-// before it, so that nothing is lost if that step is not taken.
+// takeOver replaces a foreign file or directory with the one that stage creates, and keeps the original under
+// another name in the same directory. The two are exchanged in one step. The state with the original is saved
+// before that step, so that a crash loses nothing.
 func (s *Store) takeOver(d *dir, name string, stage func(staged string) error) error {
 	full := filepath.Join(d.root.Name(), name)
 	if i := s.original(full); i >= 0 {
-		// It was written down and not done, or someone has replaced what the store had there.
+		// The exchange did not follow the save, or the published file was replaced.
 		half := s.State.Originals[i]
 		if ours(d, half.Kept, half.Sum) {
 			if err := d.remove(half.Kept); err != nil {
@@ -55,7 +55,7 @@ func (s *Store) takeOver(d *dir, name string, stage func(staged string) error) e
 	return d.sync(".")
 }
 
-// overwrite replaces something of which the original is kept already.
+// overwrite replaces a file or directory whose original is already kept.
 func (*Store) overwrite(d *dir, name string, stage func(staged string) error) error {
 	tmp := tmpPrefix + name
 	if err := d.remove(tmp); err != nil {
@@ -73,12 +73,12 @@ func (*Store) overwrite(d *dir, name string, stage func(staged string) error) er
 	return d.remove(tmp)
 }
 
-// original returns the index of the original of a path, or -1.
+// original returns the index of the original from a path, or -1.
 func (s *Store) original(full string) int {
 	return slices.IndexFunc(s.State.Originals, func(o hostfiles.Original) bool { return o.Path == full })
 }
 
-// halfTaken reports whether a takeover was written down and not done: what the store has is not at the path.
+// halfTaken reports whether a takeover was saved but not done: the path does not have the store's file.
 func (s *Store) halfTaken(d *dir, name string) bool {
 	i := s.original(filepath.Join(d.root.Name(), name))
 	if i < 0 {
@@ -89,8 +89,8 @@ func (s *Store) halfTaken(d *dir, name string) bool {
 	return ours(d, o.Kept, o.Sum) || err == nil && kept == nil && !ours(d, name, o.Sum)
 }
 
-// ours reports whether something is of a store's making: a link of it, a directory with its marker or
-// its state, or the file of that sum.
+// ours reports whether a store created the entry: it is a link to a generation or below current, a directory with
+// a marker or a state, or a file with the sum.
 func ours(d *dir, name, wantSum string) bool {
 	info, err := d.lstat(name)
 	switch {
@@ -120,8 +120,8 @@ func sum(d *dir, name string) string {
 	return hex.EncodeToString(digest[:])
 }
 
-// Remove takes the store away, and puts what was there before back. It may be called again if it was
-// not finished. The store is closed after it.
+// Remove removes the store, and restores the originals. It closes the store. If it fails, it can be called again
+// on the store, opened anew.
 func (s *Store) Remove() (restored []string, err error) {
 	defer s.Close()
 	home := s.at(s.spec.Name)
@@ -152,7 +152,7 @@ func (s *Store) Remove() (restored []string, err error) {
 	return restored, err
 }
 
-// putBack puts an original in its place, and removes what is there.
+// putBack restores an original, and removes the file or directory that replaced it.
 func (s *Store) putBack(o hostfiles.Original) (bool, error) {
 	d, err := openDir(filepath.Dir(o.Path), s.hook)
 	if err != nil {
@@ -164,7 +164,7 @@ func (s *Store) putBack(o hostfiles.Original) (bool, error) {
 		return false, err
 	}
 	if info, err := d.lstat(o.Kept); err != nil || info == nil {
-		return false, err // it was put back by a call before
+		return false, err // an earlier call restored it
 	}
 	back := !ours(d, o.Kept, o.Sum)
 	if back {
@@ -173,7 +173,7 @@ func (s *Store) putBack(o hostfiles.Original) (bool, error) {
 			return false, err
 		}
 		if i := s.original(o.Path); info != nil && info.Mode().IsRegular() {
-			// What is ours by now is known again, if this ends after the next step.
+			// After a crash that follows the next step, this sum identifies the store's file.
 			s.State.Originals[i].Sum = sum(d, name)
 			if err := s.Save(); err != nil {
 				return false, err
@@ -212,8 +212,8 @@ func (s *Store) removePath(full string) error {
 	return d.sync(".")
 }
 
-// removeHome removes what the store has in its directory, and then the directory if nothing else is in
-// it; or all of it, if a file was there before, which is put back.
+// removeHome removes the store's files from its directory, and the directory if it is empty then. If a file was
+// there originally, it removes all of the directory and restores the file.
 func (s *Store) removeHome(home string) (bool, error) {
 	if i := s.original(home); i >= 0 {
 		return s.putBack(s.State.Originals[i])
@@ -236,7 +236,7 @@ func (s *Store) removeHome(home string) (bool, error) {
 			}
 		}
 	}
-	if err := s.home.remove(stateFile); err != nil { // last: by it, Remove can be called again
+	if err := s.home.remove(stateFile); err != nil { // last: Remove needs it to resume
 		return false, err
 	}
 	parent, err := openDir(s.root, s.hook)

@@ -1,5 +1,5 @@
-// Package clients reads what the proxy of a pod answers to GET /clients: who spoke plaintext to the
-// ports at which it takes TLS and plaintext. The form is [proxy.ClientList].
+// Package clients reads a proxy's response to GET /clients: the plaintext clients of its ports for TLS
+// and plaintext, as a [proxy.ClientList].
 package clients
 
 import (
@@ -15,32 +15,32 @@ import (
 	"github.com/servingcert/servingcert/pkg/proxy"
 )
 
-// Path is where the proxy answers.
+// Path is the path of the list.
 const Path = "/clients"
 
-// MaxSize is how many bytes of an answer are read.
+// MaxSize is the maximum size of a response, in bytes.
 const MaxSize = 1 << 20
 
 // PortClients are the plaintext clients of one port of the proxy.
 type PortClients struct {
 	Name  string // such as sc-any-8080
 	Peers []Peer
-	// Evicted is how many peers of all ports were forgotten because others were seen later.
+	// Evicted is the number of peers of all ports that were removed because others were seen later.
 	Evicted uint64
-	// Since is when the proxy began to look.
+	// Since is the time at which the proxy started to record.
 	Since time.Time
 }
 
-// Peer is an address from which plaintext was spoken.
+// Peer is an address from which plaintext was received.
 type Peer struct {
 	Address     netip.Addr
 	First, Last time.Time
 	Connections uint64
-	// Kind is what the last connection began with, such as http.
+	// Kind is the protocol of the last connection, such as http.
 	Kind string
 }
 
-// Parse reads an answer. A pod answers what it likes: what cannot be one is an error.
+// Parse parses and validates a response. Pods are not trusted, so it may have any content.
 func Parse(data []byte) ([]PortClients, error) {
 	if len(data) > MaxSize {
 		return nil, fmt.Errorf("larger than %d KiB", MaxSize>>10)

@@ -13,7 +13,6 @@ import (
 	"github.com/servingcert/servingcert/pkg/proxy"
 )
 
-// What the proxy writes is what is read.
 func TestParseWhatTheProxyWrites(t *testing.T) {
 	at := func(hour int) time.Time { return time.Date(2026, 11, 24, hour, 0, 0, 0, time.UTC) }
 	seen := proxy.NewClients(at(9), []proxy.Listen{{Name: "sc-any-8080", Plaintext: true}, {Name: "sc-tls-1"}, {Name: "sc-any-http", Plaintext: true}})

@@ -14,7 +14,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/proxy"
 )
 
-// Who connects cannot fill the log, and no more metrics are made by it.
+// Clients can neither fill the log nor create metrics.
 func TestLogs(t *testing.T) {
 	w := start(t, program(t, echo))
 	series := strings.Count(w.text(), "\n")

@@ -21,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// endOf returns how a connection ends for its client, whatever comes before that.
+// endOf returns how a connection ends for its client, and discards all data.
 func endOf(raw *net.TCPConn) <-chan error {
 	end := make(chan error, 1)
 	go func() {
@@ -31,7 +31,7 @@ func endOf(raw *net.TCPConn) <-chan error {
 	return end
 }
 
-// A ClientHello that announces 65 KB and does not end is kept by crypto/tls as far as it came.
+// crypto/tls would keep an incomplete ClientHello of up to 64 KiB.
 func TestAClientHelloIsBounded(t *testing.T) {
 	w := start(t, program(t, echo), func(c *Config) { c.Limits.Handshake = time.Hour })
 	for _, name := range []string{strict, both} {
@@ -40,7 +40,7 @@ func TestAClientHelloIsBounded(t *testing.T) {
 		hello := append([]byte{1, 0, 0xfd, 0xe8}, make([]byte, 64<<10-1000)...)
 		for part := range slices.Chunk(hello, 1<<14) {
 			if _, err := raw.Write(append(binary.BigEndian.AppendUint16([]byte{22, 3, 1}, uint16(len(part))), part...)); err != nil {
-				break // it was closed already
+				break // the proxy closed it
 			}
 		}
 		require.NotErrorIs(t, <-end, os.ErrDeadlineExceeded, "it waits for the rest")
@@ -70,7 +70,7 @@ func (c *inPieces) Write(p []byte) (int, error) {
 	return c.first + n, err
 }
 
-// A ClientHello of 2 KB, as those with a post-quantum key are, may come in two segments, wherever it is cut.
+// A ClientHello of 2 KB, as with a post-quantum key, may arrive in two segments of any size.
 func TestAClientHelloInPieces(t *testing.T) {
 	w := start(t, program(t, echo))
 	var many []string
@@ -108,7 +108,7 @@ func (w *world) hasRead(client *net.TCPConn) bool {
 	return false
 }
 
-// So is a message of the handshake that comes after it: it is no data, and its connection is served.
+// A handshake message that is sent after the handshake is bounded too.
 func TestAMessageAfterTheHandshakeIsBounded(t *testing.T) {
 	w := start(t, program(t, echo))
 	raw := w.dial(strict)
@@ -131,7 +131,7 @@ func TestAMessageAfterTheHandshakeIsBounded(t *testing.T) {
 	w.eventually("nothing is left of it", func() bool { return w.conns.len() == 0 })
 }
 
-// sealer returns what encrypts the client's records of TLS 1.3 (RFC 8446, 5.2): content with its type after it.
+// sealer returns a function that encrypts records of a TLS 1.3 client: content followed by its type (RFC 8446, 5.2).
 func sealer(t *testing.T, keyLog string) func(inner []byte) []byte {
 	t.Helper()
 	var secret []byte
@@ -165,7 +165,7 @@ func sealer(t *testing.T, keyLog string) func(inner []byte) []byte {
 	}
 }
 
-// A client that closes without close_notify, as many do, has ended its side; one that is cut off in a record has not.
+// A client that closes without close_notify has ended its side, as many do. An end within a record is an error.
 func TestTheEndWithoutCloseNotify(t *testing.T) {
 	got := make(chan error, 2)
 	w := start(t, program(t, func(c *net.TCPConn) {
@@ -189,7 +189,7 @@ func TestTheEndWithoutCloseNotify(t *testing.T) {
 	}
 }
 
-// Many clients that read nothing of a long answer keep few large buffers: memory is set aside for small ones.
+// Many clients that do not read a long response keep few large buffers: memory is reserved only for small ones.
 func TestLargeBuffersAreBounded(t *testing.T) {
 	w := start(t, program(t, func(c *net.TCPConn) {
 		for b := make([]byte, 1<<20); ; {
@@ -212,5 +212,5 @@ func TestLargeBuffersAreBounded(t *testing.T) {
 		return full > 10
 	})
 	w.stop()
-	require.Zero(t, largeInUse.Load(), "they are given back")
+	require.Zero(t, largeInUse.Load(), "they are returned")
 }

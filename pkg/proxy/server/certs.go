@@ -15,29 +15,29 @@ import (
 	"github.com/servingcert/servingcert/pkg/proxy"
 )
 
-// lookEvery is how often the files are read: a renewal is served a second after it was mounted.
+// lookEvery is the interval at which the files are read. A renewal is served within a second.
 const lookEvery = 500 * time.Millisecond
 
-// largestFile is how much is read of a file.
+// largestFile is the maximum size of a file, in bytes.
 const largestFile = 1 << 20
 
-// certs serves the certificate in a directory, and follows it.
+// certs has the certificate in a directory, and reloads it.
 type certs struct {
 	dir string
 	log *limitedLog
 
 	current atomic.Pointer[loaded]
-	reloads atomic.Uint64 // successful ones, after the first
-	failing atomic.Bool   // what is in the files cannot be served
+	reloads atomic.Uint64 // successful loads after the first
+	failing atomic.Bool   // the files cannot be loaded
 
-	// Of the goroutine that looks:
-	certPEM, keyPEM []byte // what was seen last, whether it can be served or not
+	// Used only by the goroutine that calls look:
+	certPEM, keyPEM []byte // the last files that were loaded
 	lastErr         string
-	doubt           bool // what was seen last is looked at once more before it is reported
+	doubt           bool // lastErr is reported only if it occurs again
 }
 
-// loaded is one certificate with the configurations that serve it. Their keys for session tickets
-// are their own: a session that was resumed after a renewal would go on with the old certificate.
+// loaded is one certificate with the configurations that serve it. The configurations do not share
+// session ticket keys with those before, because a resumed session would keep the old certificate.
 type loaded struct {
 	leaf      string // fingerprint
 	notAfter  time.Time
@@ -53,7 +53,7 @@ func (c *certs) config(h2 bool) *tls.Config {
 	return c.current.Load().http1
 }
 
-// wait returns true once there is a certificate, and false if ctx ends before.
+// wait returns true once a certificate is loaded, and false if ctx ends first.
 func (c *certs) wait(ctx context.Context) bool {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -67,7 +67,7 @@ func (c *certs) wait(ctx context.Context) bool {
 	return true
 }
 
-// follow looks at the files until ctx ends.
+// follow reloads the files until ctx ends.
 func (c *certs) follow(ctx context.Context) {
 	tick := time.NewTicker(lookEvery)
 	defer tick.Stop()
@@ -81,9 +81,8 @@ func (c *certs) follow(ctx context.Context) {
 	}
 }
 
-// look loads the files if they have changed. If they do not match, the certificate before stays;
-// that is reported if it is so twice, as files that are replaced one after the other do not match
-// for a moment.
+// look loads the files if they have changed. If that fails, the previous certificate stays. The error
+// is reported the second time, because files that are replaced one by one do not match for a moment.
 func (c *certs) look() {
 	changed, err := c.load()
 	if err != nil {
@@ -114,8 +113,7 @@ func (c *certs) report(err error) {
 
 func (c *certs) load() (changed bool, err error) {
 	dir := c.dir
-	// The kubelet replaces a link to the directory of both files: they are read through one
-	// version of it.
+	// The kubelet replaces the link ..data: its target has both files of one version.
 	if target, err := os.Readlink(filepath.Join(dir, "..data")); err == nil {
 		dir = filepath.Join(dir, target)
 	}
@@ -135,7 +133,7 @@ func (c *certs) load() (changed bool, err error) {
 		return false, fmt.Errorf("%s: tls.crt and tls.key: %w", c.dir, err)
 	}
 	if bytes.Equal(certPEM, c.certPEM) && bytes.Equal(keyPEM, c.keyPEM) {
-		return false, nil // it is served already: what was wrong meanwhile is over
+		return false, nil // already served: the files were invalid for a while
 	}
 	c.certPEM, c.keyPEM = certPEM, keyPEM
 	if c.current.Swap(&loaded{pki.Fingerprint(pair.Leaf), pair.Leaf.NotAfter, configure(pair, false), configure(pair, true)}) != nil {
@@ -144,7 +142,7 @@ func (c *certs) load() (changed bool, err error) {
 	return true, nil
 }
 
-// readFile reads a file of a size that a certificate may have.
+// readFile reads a file of at most largestFile bytes.
 func readFile(path string) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -163,8 +161,8 @@ func configure(pair tls.Certificate, h2 bool) *tls.Config {
 	base := &tls.Config{
 		MinVersion:   tls.VersionTLS12,
 		Certificates: []tls.Certificate{pair},
-		// A record for each write. Small first records help browsers on slow networks, and cost
-		// a system call for each 1400 bytes.
+		// One record for each write. Small first records would help browsers on slow networks, at
+		// the cost of a system call for each 1400 bytes.
 		DynamicRecordSizingDisabled: true,
 	}
 	usual := map[string]*tls.Config{}

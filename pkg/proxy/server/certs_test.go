@@ -14,7 +14,7 @@ import (
 	"github.com/servingcert/servingcert/test/bounded"
 )
 
-// The files are followed as the kubelet replaces them, and a session of before is not resumed.
+// Files that the kubelet replaces are reloaded, and sessions with the old certificate are not resumed.
 func TestRenewal(t *testing.T) {
 	w := start(t, program(t, echo))
 	for i, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
@@ -46,17 +46,17 @@ func TestRenewal(t *testing.T) {
 		})
 		t.Logf("served after %s", time.Since(begun))
 		require.True(t, connect().DidResume)
-		send(t, before, "a connection of before goes on")
+		send(t, before, "an earlier connection continues")
 	}
 	require.Zero(t, strings.Count(w.logs.String(), "cannot load"))
 }
 
-// Many renewals while connections are made and others stay open: none is refused or lost.
+// No connection is refused or lost during many renewals, whether it is new or open.
 func TestManyRenewals(t *testing.T) {
 	w := start(t, program(t, echo))
 	pairs := []pair{newPair(t, 1), newPair(t, 2), newPair(t, 3)}
 	kept := []*tls.Conn{w.tls(strict), w.tls(both)}
-	// In place of the goroutine that looks: each renewal is seen.
+	// The test reloads instead of the Server's goroutine, so that each renewal is loaded.
 	followed := newCerts(w.volume.dir, w.log)
 	followed.look()
 	w.certs.current.Store(followed.current.Load())
@@ -90,7 +90,7 @@ func TestManyRenewals(t *testing.T) {
 		followed.look()
 		require.NotSame(t, before, followed.current.Load(), "renewal %d is not served", i)
 		w.certs.current.Store(followed.current.Load())
-		if i%5 == 0 { // some more while the next are made, if those before are done
+		if i%5 == 0 { // another connection, unless the last one is still in use
 			select {
 			case more <- true:
 			default:
@@ -113,7 +113,7 @@ func TestManyRenewals(t *testing.T) {
 	}
 }
 
-// While the files cannot be served, the certificate before is, and that is reported once.
+// While the files cannot be loaded, the previous certificate is served. The error is logged once.
 func TestFilesThatCannotBeServed(t *testing.T) {
 	good, other := newPair(t, 1), newPair(t, 2)
 	for name, spoil := range map[string]func(dir string) error{
@@ -157,8 +157,7 @@ func TestFilesThatCannotBeServed(t *testing.T) {
 	}
 }
 
-// What was served before files were spoiled is served again, with its session tickets, if they are
-// mended.
+// If invalid files are restored, the same configuration with its session tickets stays in use.
 func TestMendedFiles(t *testing.T) {
 	good := newPair(t, 1)
 	v := newVolume(t, good)
@@ -175,7 +174,7 @@ func TestMendedFiles(t *testing.T) {
 	require.Same(t, served, c.current.Load())
 }
 
-// Nothing is listened on before there is a certificate, and the log says why.
+// The proxy does not listen before it has a certificate, and logs the reason.
 func TestNothingIsListenedOnWithoutACertificate(t *testing.T) {
 	empty, sockets := t.TempDir(), descriptors(t)
 	w := startUnready(t, empty)

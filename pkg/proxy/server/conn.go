@@ -15,7 +15,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/proxy"
 )
 
-// conn is one connection of a client, and the one to the program that belongs to it.
+// conn is a connection of a client, with its connection to the program.
 type conn struct {
 	server *Server
 	port   *port
@@ -25,12 +25,12 @@ type conn struct {
 	transport *transport // below tls
 	upstream  atomic.Pointer[net.TCPConn]
 
-	moved        atomic.Int64 // when bytes last moved, by Server.now
+	moved        atomic.Int64 // time of the last transfer, from Server.now
 	programEnded atomic.Bool
 	killed       atomic.Bool
-	directions   atomic.Int32 // how many are still copied
+	directions   atomic.Int32 // number of directions still copied
 
-	element *list.Element // in list, which is the registry's
+	element *list.Element // in list, one of the registry's lists
 	list    *list.List
 }
 
@@ -39,8 +39,8 @@ func (c *conn) clientAddr() netip.AddrPort {
 	return netip.AddrPortFrom(address.Addr().Unmap(), address.Port())
 }
 
-// kill closes both connections. What is blocked in them returns. reset: their peers are to see
-// that it is no ordinary end.
+// kill closes both connections, so that blocked calls return. With reset, the peers get a TCP reset
+// instead of an ordinary end.
 func (c *conn) kill(reset bool) {
 	c.killed.Store(true)
 	for _, each := range []*net.TCPConn{c.client, c.upstream.Load()} {
@@ -54,15 +54,15 @@ func (c *conn) kill(reset bool) {
 	}
 }
 
-// end is called once for each connection, when nothing uses it any more.
+// end releases a connection. It is called once, when nothing uses the connection any more.
 func (c *conn) end() {
 	c.kill(false)
 	c.server.conns.remove(c)
 	c.server.running.Done()
 }
 
-// serve does what comes before data is copied. It then leaves the connection to goroutines of
-// their own: the stack that a handshake needs is not kept for as long as the connection lasts.
+// serve establishes the connection, and starts goroutines that copy data. It then returns, so that
+// the large stack of a handshake is not kept while the connection lasts.
 func (c *conn) serve() {
 	first, ok := c.establish()
 	if !ok || !c.server.conns.established(c) {
@@ -73,8 +73,8 @@ func (c *conn) serve() {
 	c.copy(first)
 }
 
-// establish reads the first bytes, makes the handshake and dials the program. It returns what
-// plaintext begins with, and false if there is nothing to copy.
+// establish reads the first bytes, makes the handshake and dials the program. It returns the first
+// bytes of plaintext, and false if there is nothing to copy.
 func (c *conn) establish() (first []byte, ok bool) {
 	limits := c.server.cfg.Limits
 	begun := c.server.cfg.Clock()
@@ -87,7 +87,7 @@ func (c *conn) establish() (first []byte, ok bool) {
 	if c.port.Plaintext && errors.Is(err, os.ErrDeadlineExceeded) {
 		if len(first) == 0 {
 			first, kind, err = c.lookBothWays()
-		} else { // less than TLS begins with
+		} else { // fewer bytes than a ClientHello needs
 			kind, err = proxy.KindOther, nil
 		}
 	}
@@ -105,8 +105,8 @@ func (c *conn) establish() (first []byte, ok bool) {
 	return first, c.dial()
 }
 
-// beginsWithNothing counts a connection that ended before it was clear what it is. One that ends
-// without a byte is a probe of the port, and worth no word.
+// beginsWithNothing counts a connection that ended before its kind was known. One that ends without
+// a byte is a probe of the port, and is not logged.
 func (c *conn) beginsWithNothing(first []byte, err error) {
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -118,8 +118,8 @@ func (c *conn) beginsWithNothing(first []byte, err error) {
 	}
 }
 
-// look reads until it is clear what the connection begins with, and answers PostgreSQL's requests
-// for encryption on the way. What follows the answer to an SSLRequest is TLS, or an error.
+// look reads until the kind of the connection is known. It answers PostgreSQL's requests for
+// encryption. After the answer to an SSLRequest, anything but TLS is an error.
 func (c *conn) look() (first []byte, kind proxy.Kind, err error) {
 	var ssl, gss bool
 	first = make([]byte, 0, proxy.FirstBytes)
@@ -155,9 +155,9 @@ func (c *conn) look() (first []byte, kind proxy.Kind, err error) {
 
 var errNoTLS = errors.New("no TLS after an SSLRequest")
 
-// lookBothWays is for a client that has not spoken in time: the program is dialled, and whoever
-// speaks first decides. If it is the program, the connection is plaintext; a ClientHello is served
-// however late it comes.
+// lookBothWays is for a client that sent nothing in time. It dials the program, and waits for the first
+// byte of either side. If the program sends it, the connection is plaintext. A late ClientHello is
+// still served.
 func (c *conn) lookBothWays() ([]byte, proxy.Kind, error) {
 	if !c.dial() {
 		return nil, proxy.KindUndecided, io.EOF
@@ -185,7 +185,7 @@ func (c *conn) lookBothWays() ([]byte, proxy.Kind, error) {
 	return first, kind, err
 }
 
-// handshake makes the TLS handshake of a connection of which the first bytes were read.
+// handshake makes the TLS handshake of a connection whose first bytes were read.
 func (c *conn) handshake(first []byte) bool {
 	limits := c.server.cfg.Limits
 	_ = c.client.SetDeadline(c.server.cfg.Clock().Add(limits.Handshake))
@@ -206,11 +206,11 @@ func (c *conn) handshake(first []byte) bool {
 	return true
 }
 
-// dialTries is how many connections at most are closed so that there is a descriptor for the one
-// to the program: others may take what became free.
+// dialTries is the maximum number of connections that are closed to get a descriptor for dial: other
+// goroutines may take a descriptor that became free.
 const dialTries = 10
 
-// dial connects to the program, unless that was done.
+// dial connects to the program, unless it is connected.
 func (c *conn) dial() bool {
 	if c.upstream.Load() != nil {
 		return true
@@ -222,11 +222,11 @@ func (c *conn) dial() bool {
 	if err != nil {
 		c.port.counters.upstreamErrors.Add(1)
 		c.server.log.warn("cannot connect to the program", "port", c.port.Name, "error", err)
-		_ = c.client.SetLinger(0) // as a port on which nobody listens
+		_ = c.client.SetLinger(0) // a reset, as from a closed port
 		return false
 	}
 	c.upstream.Store(upstream)
-	if c.killed.Load() { // before Store, and so without it
+	if c.killed.Load() { // kill ran before Store, and did not close upstream
 		_ = upstream.Close()
 		return false
 	}
@@ -240,19 +240,18 @@ func (c *conn) dial() bool {
 	return true
 }
 
-// notTLS is what HTTP in plaintext is answered with where only TLS is spoken. It ends with the
-// connection.
+// notTLS is the response to plaintext HTTP on a port for TLS only. It ends with the connection.
 const notTLS = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n" +
 	"400 Bad Request: this port accepts TLS only, and the request is not encrypted. Use https.\n"
 
-// lingerFor is how long, and how many bytes, the rest of a refused request is read, so that its
-// client reads the answer: a connection that is closed with unread bytes is reset.
+// Bounds for reading the rest of a refused request. The client gets the response only if the request is
+// read: closing a connection with unread bytes resets it.
 const (
 	lingerFor   = time.Second
 	lingerBytes = 64 << 10
 )
 
-// refuse ends a connection that begins with plaintext where only TLS is spoken.
+// refuse ends a plaintext connection on a port for TLS only.
 func (c *conn) refuse(first []byte) {
 	kind := proxy.Describe(first)
 	c.port.counters.notTLS.Add(1)

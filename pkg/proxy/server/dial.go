@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// dialTimeout is how long one address of the program may take to accept.
+// dialTimeout limits a connection attempt to one address of the program.
 const dialTimeout = 10 * time.Second
 
-// dialer connects to a port of the program. It begins with the address that answered last.
+// dialer connects to a port of the program. It tries the address that worked last first.
 type dialer struct {
 	ways []way
 	last atomic.Int32
 }
 
-// way is one address of the program, and from where it is dialled.
+// way is one address of the program, with a dialer that has the source address.
 type way struct {
 	dialer  net.Dialer
 	address string
@@ -38,8 +38,8 @@ func newDialer(addresses []netip.Addr, port uint16) *dialer {
 	return d
 }
 
-// sourceOf returns the pod's address from which its loopback address is dialled, if it has one of
-// that family: programs trust what comes from their own machine, and the proxy's clients do not.
+// sourceOf returns the pod's address from which to dial a loopback address, if the pod has one of that
+// family. Programs may trust connections from loopback addresses, which clients of the proxy must not use.
 func sourceOf(address netip.Addr, all []netip.Addr) (netip.Addr, bool) {
 	loopback := []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}
 	i := slices.IndexFunc(all, func(a netip.Addr) bool { return !slices.Contains(loopback, a) && a.Is4() == address.Is4() })
@@ -52,8 +52,8 @@ func sourceOf(address netip.Addr, all []netip.Addr) (netip.Addr, bool) {
 // bindAddressNoPort is IP_BIND_ADDRESS_NO_PORT of Linux, for both families.
 const bindAddressNoPort = 24
 
-// choosePortLate has the kernel choose the port when it connects and not when it binds, where no
-// port may be that of another connection, not even of one that ended within the last minute.
+// choosePortLate makes the kernel choose the port at connect. At bind, it would need a port without any
+// other connection, including those that ended within the last minute.
 func choosePortLate(_, _ string, raw syscall.RawConn) error {
 	if runtime.GOOS != "linux" {
 		return nil
@@ -77,7 +77,7 @@ func (d *dialer) dial() (*net.TCPConn, error) {
 			continue
 		}
 		if c, err = d.one(i); err == nil {
-			d.last.Store(int32(i)) //nolint:gosec // a few addresses
+			d.last.Store(int32(i)) //nolint:gosec // there are only a few addresses
 			return c, nil
 		}
 		errs = append(errs, err)

@@ -57,7 +57,7 @@ func startUnready(t *testing.T, dir string) *world {
 	return w
 }
 
-// A port that the program listens on already is an error that names it.
+// A port that the program already uses is an error that names the port.
 func TestPortThatIsTaken(t *testing.T) {
 	taken, err := net.Listen("tcp", ":0")
 	require.NoError(t, err)
@@ -69,10 +69,10 @@ func TestPortThatIsTaken(t *testing.T) {
 	})
 	err = s.Run(t.Context())
 	require.ErrorIs(t, err, syscall.EADDRINUSE)
-	require.ErrorContains(t, err, "--listen sc-tls-8080: port "+strconv.Itoa(int(port))+" cannot be listened on")
+	require.ErrorContains(t, err, "--listen sc-tls-8080: cannot listen on port "+strconv.Itoa(int(port))+", is it a port of the program?")
 }
 
-// Told to stop, the proxy accepts no more, lets what moves go on, and ends as soon as all has.
+// After a stop, the proxy accepts no connections, serves the busy ones, and ends as soon as they have ended.
 func TestDrain(t *testing.T) {
 	release := make(chan struct{})
 	w := start(t, program(t, func(c *net.TCPConn) {
@@ -92,7 +92,7 @@ func TestDrain(t *testing.T) {
 	}()
 	b, err := io.ReadAll(silent)
 	require.NoError(t, err)
-	require.Empty(t, b, "what has not begun is closed")
+	require.Empty(t, b, "a connection without a request is closed")
 	_, err = net.Dial("tcp", w.address(strict))
 	require.ErrorIs(t, err, syscall.ECONNREFUSED)
 	select {
@@ -120,8 +120,8 @@ func TestDrainTime(t *testing.T) {
 
 const fewDescriptors = "SERVINGCERT_FEW_DESCRIPTORS"
 
-// With all descriptors used up by connections that say nothing, one that works is served. In a
-// process of its own, which may open 60.
+// A working client is served while silent connections use all descriptors. The test runs in a separate
+// process with a limit of 60.
 func TestDescriptorsUsedUp(t *testing.T) {
 	if address := os.Getenv(fewDescriptors); address != "" {
 		serveWithFewDescriptors(t, address)

@@ -22,21 +22,21 @@ import (
 	"github.com/servingcert/servingcert/test/bounded"
 )
 
-// halfCloser is a connection of which one direction can be ended.
+// halfCloser is a connection that can be closed in one direction.
 type halfCloser interface {
 	net.Conn
 	CloseWrite() error
 }
 
-// clients returns a plaintext and a TLS connection to the proxy.
+// connections returns a plaintext and a TLS connection to the proxy.
 func (w *world) connections() map[string]halfCloser {
 	plain := w.dial(both)
-	_, err := io.WriteString(plain, "x") // that it is plaintext, without a wait
+	_, err := io.WriteString(plain, "x") // the kind is known at once
 	require.NoError(w.t, err)
 	return map[string]halfCloser{"TLS": w.tls(strict), "plaintext": plain}
 }
 
-// The client ends its side, and gets all of the answer after it.
+// A client that has closed its side still gets the whole response.
 func TestHalfClosedByTheClient(t *testing.T) {
 	w := start(t, program(t, func(c *net.TCPConn) {
 		b, _ := io.ReadAll(c) // until the client ends its side
@@ -53,7 +53,7 @@ func TestHalfClosedByTheClient(t *testing.T) {
 	}
 }
 
-// The program ends its side, and gets all that the client still sends.
+// A program that has closed its side still gets all data of the client.
 func TestHalfClosedByTheProgram(t *testing.T) {
 	got := make(chan int, 2)
 	w := start(t, program(t, func(c *net.TCPConn) {
@@ -73,7 +73,7 @@ func TestHalfClosedByTheProgram(t *testing.T) {
 	}
 }
 
-// A reset on one side is a reset on the other, in each state; nothing is left of the connection.
+// A reset on one side becomes a reset on the other, in each state, and no connection leaks.
 func TestResets(t *testing.T) {
 	programGot := make(chan error, 10)
 	w := start(t, program(t, func(c *net.TCPConn) {
@@ -100,7 +100,7 @@ func TestResets(t *testing.T) {
 	require.NoError(t, err)
 	reset(raw)
 	require.ErrorIs(t, <-programGot, syscall.ECONNRESET, "the client resets TLS")
-	w.eventually("the connection is gone", func() bool { return w.serving() == 0 }) // or the next seems to be forwarded already
+	w.eventually("the connection is gone", func() bool { return w.serving() == 0 }) // so that the next wait is for the next connection
 
 	raw = w.dial(both)
 	_, err = io.WriteString(raw, "x")
@@ -129,7 +129,7 @@ func TestResets(t *testing.T) {
 	w.eventually("all have ended", func() bool { return w.conns.len() == 0 })
 }
 
-// A client whose bytes are not TLS any more, or are records without progress, is not kept.
+// A connection is closed if its bytes are no longer valid TLS.
 func TestBrokenTLS(t *testing.T) {
 	w := start(t, program(t, echo))
 	for name, bad := range map[string][]byte{
@@ -165,8 +165,8 @@ func TestBrokenTLS(t *testing.T) {
 	w.eventually("all have ended", func() bool { return w.conns.len() == 0 })
 }
 
-// A client that asks for new keys in TLS 1.2 is told that it gets none, and its connection is
-// closed. What it sends with the request does not reach the program.
+// Renegotiation in TLS 1.2 is refused with an alert, and the connection is closed. Data that is sent with the
+// request does not reach the program.
 func TestRenegotiation(t *testing.T) {
 	openssl, err := exec.LookPath("openssl")
 	if err != nil {
@@ -189,11 +189,11 @@ func TestRenegotiation(t *testing.T) {
 	_, err = io.WriteString(stdin, "ping\n")
 	require.NoError(t, err)
 	said := bufio.NewReader(stdout)
-	for line := ""; line != "ping\n"; { // what comes before it is about the handshake
+	for line := ""; line != "ping\n"; { // the lines before it describe the handshake
 		line, err = said.ReadString('\n')
 		require.NoError(t, err)
 	}
-	_, err = io.WriteString(stdin, "R\n") // a command of openssl's
+	_, err = io.WriteString(stdin, "R\n") // openssl's command to renegotiate
 	require.NoError(t, err)
 	require.Equal(t, "ping\n", <-got)
 	_, err = io.Copy(io.Discard, said)
@@ -204,7 +204,7 @@ func TestRenegotiation(t *testing.T) {
 	send(t, w.tls(strict), "ping\n")
 }
 
-// Peers that are slow in what comes before data are closed after the handshake timeout.
+// Clients that are slow in the handshake, or before it, are closed after the handshake timeout.
 func TestSlowBeginnings(t *testing.T) {
 	var reached atomic.Int32
 	w := start(t, program(t, func(*net.TCPConn) { reached.Add(1) }), func(c *Config) { c.Limits.Handshake = 300 * time.Millisecond })
@@ -224,7 +224,7 @@ func TestSlowBeginnings(t *testing.T) {
 	require.Zero(t, reached.Load())
 }
 
-// Programs that are not there, end at once, or never accept.
+// Programs that do not listen, close at once, or never accept.
 func TestProgramsThatDoNotAnswer(t *testing.T) {
 	gone := start(t, listenAndClose(t))
 	_, err := io.ReadAll(gone.tls(strict))
@@ -243,7 +243,7 @@ func TestProgramsThatDoNotAnswer(t *testing.T) {
 		require.Empty(t, b, name)
 	}
 
-	// A port whose queue is full: a connection to it is neither made nor refused.
+	// The queue of this port is full: a connection is neither made nor refused.
 	full := start(t, fullPort(t))
 	for i := range full.of(strict).upstream.ways {
 		full.of(strict).upstream.ways[i].dialer.Timeout = 200 * time.Millisecond
@@ -278,8 +278,8 @@ func fullPort(t *testing.T) uint16 {
 	}
 }
 
-// Where one side does not read, the other is held up, and nothing but the buffers of the kernel
-// fills; others are not held up. What was sent arrives.
+// If one side does not read, the other blocks once the buffers of the kernel are full. Other connections do
+// not block.
 func TestBackpressure(t *testing.T) {
 	read := make(chan struct{})
 	w := start(t, program(t, func(c *net.TCPConn) {
@@ -299,7 +299,7 @@ func TestBackpressure(t *testing.T) {
 			}
 		}
 		require.Less(t, sent, most, name)
-		t.Logf("%s: held up after %d KiB", name, sent>>10)
+		t.Logf("%s: blocked after %d KiB", name, sent>>10)
 	}
 	close(read)
 	send(t, w.tls(strict), "others")
@@ -329,8 +329,8 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	require.EqualValues(t, 1, w.of(strict).counters.expired.Load())
 }
 
-// A full proxy closes the oldest connection that has sent no request, and refuses new ones only if
-// there is none.
+// At the maximum, the proxy closes the oldest connection without a request, and refuses new ones only if there
+// is none.
 func TestMaxConnections(t *testing.T) {
 	w := start(t, program(t, echo), func(c *Config) { c.Limits.MaxConnections = 10 })
 	var kept []net.Conn
@@ -361,8 +361,8 @@ func TestMaxConnections(t *testing.T) {
 	send(t, w.tls(strict), "ping")
 }
 
-// Thousands of connections that say nothing, to a proxy that takes two thousand: a client that works
-// is served throughout, and nothing is left.
+// A proxy with at most 2000 connections gets thousands of silent ones. A working client is served throughout,
+// and no connection leaks.
 func TestManySilentConnections(t *testing.T) {
 	w := start(t, program(t, echo), func(c *Config) {
 		c.Limits.MaxConnections, c.Limits.FirstByte = 2000, time.Minute
@@ -402,5 +402,5 @@ func TestManySilentConnections(t *testing.T) {
 	for _, c := range silent {
 		require.NoError(t, c.Close())
 	}
-	w.eventually("only those that work are left", func() bool { return w.conns.len() <= all/1000+1 })
+	w.eventually("only the working connections are left", func() bool { return w.conns.len() <= all/1000+1 })
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/servingcert/servingcert/test/bounded"
 )
 
-// Clients of every kind at once, while the certificate is renewed: what is sent comes back, byte by
-// byte, however it is cut and however connections end, and nothing is left of them.
+// Clients of every kind connect while the certificate is renewed. All data comes back, however it is split
+// and however connections end, and no connection leaks.
 func TestLoad(t *testing.T) {
 	w := start(t, program(t, echo))
 	addresses := map[string]string{strict: w.address(strict), both: w.address(both)}
@@ -58,9 +58,9 @@ func TestLoad(t *testing.T) {
 	require.Zero(t, largeInUse.Load())
 }
 
-// exchange makes one connection, sends some bytes in pieces and reads them, and ends it somehow.
+// exchange makes one connection, sends bytes in pieces, reads them back, and ends it in one of four ways.
 func exchange(source *rand.ChaCha8, addresses map[string]string) error {
-	random := rand.New(source) //nolint:gosec // how a connection goes
+	random := rand.New(source) //nolint:gosec // a simulation
 	kind := []string{"TLS, strict", "TLS, both", "plaintext"}[random.IntN(3)]
 	address := addresses[both]
 	if kind == "TLS, strict" {

@@ -8,10 +8,10 @@ import (
 	"github.com/servingcert/servingcert/pkg/limit"
 )
 
-// lines is how many lines of one message are logged: who connects must not fill a log.
+// lines limits the lines of each message, so that clients cannot fill the log.
 var lines = limit.Limit{Burst: 10, Interval: 10 * time.Second}
 
-// limitedLog leaves out lines of a message that is repeated too often, and says how many.
+// limitedLog suppresses lines of a message that is repeated too often, and logs their number.
 type limitedLog struct {
 	log   *slog.Logger
 	clock func() time.Time
@@ -21,8 +21,8 @@ type limitedLog struct {
 }
 
 type message struct {
-	full time.Time // as limit.Limit has it
-	left int       // how many lines were left out since the last
+	full time.Time // the state of limit.Limit
+	left int       // lines suppressed since the last one
 }
 
 func newLimitedLog(log *slog.Logger, clock func() time.Time) *limitedLog {

@@ -77,8 +77,8 @@ func TestPlaintextOnAPortForTLS(t *testing.T) {
 	require.Empty(t, w.list())
 }
 
-// A connection without a byte, such as a probe of the kubelet, costs no connection to the program
-// and no line of the log.
+// A connection without a byte, such as a probe of the kubelet, causes neither a connection to the program nor
+// a line in the log.
 func TestProbes(t *testing.T) {
 	var reached atomic.Int32
 	w := start(t, program(t, func(*net.TCPConn) { reached.Add(1) }))
@@ -123,8 +123,8 @@ func TestALPN(t *testing.T) {
 	}
 }
 
-// Real clients of HTTP: a browser that offers both protocols in front of a program with HTTP/1.1,
-// and a client that knows HTTP/2 alone, as those of gRPC do.
+// Real clients of HTTP: a browser that offers both protocols to a program with HTTP/1.1, and a client with
+// HTTP/2 only, as for gRPC.
 func TestHTTP(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -196,14 +196,14 @@ func TestPostgreSQL(t *testing.T) {
 		overTLS(c)
 
 		c = w.dial(name)
-		for i := range ssl { // one byte after the other
+		for i := range ssl { // byte by byte
 			_, err := io.WriteString(c, ssl[i:i+1])
 			require.NoError(t, err)
 		}
 		require.Equal(t, "S", receive(t, c, 1))
 		overTLS(c)
 
-		for _, after := range []string{ssl, gss, startup, "GET / HTTP/1.1\r\n"} { // after S there is TLS, or nothing
+		for _, after := range []string{ssl, gss, startup, "GET / HTTP/1.1\r\n"} { // after S, only TLS is accepted
 			c = w.dial(name)
 			ask(c, ssl, "S")
 			_, err := io.WriteString(c, after)
@@ -226,8 +226,8 @@ func TestPostgreSQL(t *testing.T) {
 
 	c = start(t, program(t, echo), soonSilent).dial(both)
 	ask(c, ssl, "S")
-	b, _ = io.ReadAll(c) // silent after it
-	require.Empty(t, b, "the program is not asked")
+	b, _ = io.ReadAll(c) // the client sends nothing more
+	require.Empty(t, b, "the program gets no data")
 }
 
 func FuzzFirstBytes(f *testing.F) {
@@ -239,7 +239,7 @@ func FuzzFirstBytes(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	// Whatever a client begins with, its connection ends once it does, and the next one is served.
+	// Whatever a client sends, its connection ends when the client closes it, and the next one is served.
 	f.Fuzz(func(t *testing.T, b []byte) {
 		w := &world{Server: w.Server, t: t}
 		for _, name := range []string{strict, both} {
@@ -274,7 +274,7 @@ func TestServerFirst(t *testing.T) {
 	require.Equal(t, proxy.KindSilent, w.list()[0].Kind)
 }
 
-// After the silence, whoever speaks first decides: a late ClientHello is TLS, a late request is
+// After the timeout, the side that sends first decides: a late ClientHello is TLS, a late request is
 // plaintext, and the end of either side is passed on.
 func TestSilence(t *testing.T) {
 	var reached atomic.Int32
@@ -313,7 +313,7 @@ func TestSilence(t *testing.T) {
 	require.Len(t, w.list(), 1)
 	require.EqualValues(t, 2, w.of(both).counters.plaintext.Load())
 
-	send(t, w.dial(both), "\x00") // less than TLS begins with
+	send(t, w.dial(both), "\x00") // fewer bytes than a ClientHello needs
 }
 
 func TestProxyV2(t *testing.T) {
@@ -335,7 +335,7 @@ func TestProxyV2(t *testing.T) {
 	check(tls.Client(raw, clientConfig()), raw)
 }
 
-// The program is reached at 127.0.0.1, at ::1, and at the pod's address, whichever it listens on.
+// The program may listen on 127.0.0.1, on ::1, or on the pod's address.
 func TestWhereTheProgramListens(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0", "127.0.0.2:0"} {
 		w := start(t, listen(t, address, echo), func(c *Config) {
@@ -349,10 +349,9 @@ func TestWhereTheProgramListens(t *testing.T) {
 	}
 }
 
-// A program that trusts who comes from its own machine, as PostgreSQL does in many pg_hba.conf,
-// must not trust everybody because of the proxy: connections come from the pod's address, to
-// loopback too. The port is chosen when they connect, so that none is lacking for a minute after
-// connections have ended.
+// A program that trusts loopback connections, as PostgreSQL does in many pg_hba.conf, must not trust the
+// proxy's clients. So connections come from the pod's address, also to loopback. The kernel chooses the port
+// at connect, so that ports of ended connections are available.
 func TestTheProgramTakesNobodyForItsMachine(t *testing.T) {
 	const pod = "127.0.0.2"
 	for _, address := range []string{"127.0.0.1:0", "0.0.0.0:0"} {
@@ -372,7 +371,7 @@ func TestTheProgramTakesNobodyForItsMachine(t *testing.T) {
 		d := newDialer([]netip.Addr{at.Addr(), netip.MustParseAddr(own)}, at.Port())
 		w := d.ways[0]
 		require.Equal(t, own, w.dialer.LocalAddr.(*net.TCPAddr).IP.String())
-		w.dialer.LocalAddr = nil // the machine may not have it
+		w.dialer.LocalAddr = nil // this machine may not have the address
 		c, err := w.dialer.Dial("tcp", w.address)
 		require.NoError(t, err)
 		raw, err := c.(*net.TCPConn).SyscallConn()

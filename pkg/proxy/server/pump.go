@@ -6,7 +6,7 @@ import (
 	"syscall"
 )
 
-// copy begins to copy both ways. It does not wait for the end.
+// copy starts to copy in both directions, and returns.
 func (c *conn) copy(first []byte) {
 	client, err := newSocket(c.client)
 	if err == nil {
@@ -26,7 +26,7 @@ func (c *conn) copy(first []byte) {
 	c.end()
 }
 
-// ended ends one direction.
+// ended marks one direction as ended.
 func (c *conn) ended() {
 	if c.directions.Add(-1) == 0 {
 		c.end()
@@ -37,8 +37,8 @@ func (c *conn) ended() {
 func (c *conn) decrypt(client *socket) {
 	defer c.ended()
 	var plain sizer
-	err := c.decryptAll(&plain) // what was read with the end of the handshake
-	for err == errWouldBlock {  //nolint:errorlint // it is that very one
+	err := c.decryptAll(&plain) // bytes that were read with the end of the handshake
+	for err == errWouldBlock {  //nolint:errorlint // it is never wrapped
 		b, readErr := client.next()
 		switch {
 		case errors.Is(readErr, io.EOF):
@@ -58,7 +58,7 @@ func (c *conn) decrypt(client *socket) {
 	c.clientEnded(err)
 }
 
-// decryptAll sends what is pending to the program. It returns errWouldBlock when all was.
+// decryptAll sends all pending data to the program, and then returns errWouldBlock.
 func (c *conn) decryptAll(plain *sizer) error {
 	buf := plain.get()
 	defer plain.put(buf)
@@ -83,8 +83,8 @@ func (c *conn) decryptAll(plain *sizer) error {
 	}
 }
 
-// errProgramGone: the program takes nothing more. What it has said may still be on its way.
-var errProgramGone = errors.New("the program takes nothing more")
+// errProgramGone means that a write to the program failed. Data from the program may still arrive.
+var errProgramGone = errors.New("the program does not accept more data")
 
 func (c *conn) toProgram(b []byte) error {
 	c.moved.Store(c.server.now.Load())
@@ -94,8 +94,8 @@ func (c *conn) toProgram(b []byte) error {
 	return nil
 }
 
-// forward copies from a plaintext client to the program. What it begins with is sent together with
-// what has arrived since: some programs expect a request in one piece.
+// forward copies from a plaintext client to the program. It sends the first bytes together with those
+// that have arrived since, because some programs expect a request in one piece.
 func (c *conn) forward(client *socket, first []byte) {
 	defer c.ended()
 	if len(first) > 0 {
@@ -127,14 +127,14 @@ func (c *conn) forward(client *socket, first []byte) {
 	}
 }
 
-// clientEnded passes on how the client's side ended.
+// clientEnded passes the end of the client's side on to the program.
 func (c *conn) clientEnded(err error) {
 	switch {
 	case errors.Is(err, io.EOF):
 		_ = c.upstream.Load().CloseWrite()
 	case errors.Is(err, errProgramGone):
 		c.moved.Store(c.server.cfg.Clock().UnixNano())
-		c.programEnded.Store(true) // what it said last is still sent
+		c.programEnded.Store(true) // its last data is still sent to the client
 	default:
 		c.kill(true)
 	}
@@ -165,7 +165,7 @@ func (c *conn) answer(program *socket) {
 	}
 }
 
-// programEnds passes on that the program has said all.
+// programEnds passes the end of the program's side on to the client.
 func (c *conn) programEnds() {
 	c.moved.Store(c.server.cfg.Clock().UnixNano())
 	c.programEnded.Store(true)

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// registry holds the connections that there are: those that wait for their first request, oldest
-// first, and the others.
+// registry has the open connections: those that wait for their first request, oldest first, and the
+// others.
 type registry struct {
 	most int
 
@@ -17,8 +17,8 @@ type registry struct {
 
 func (r *registry) init() { r.waiting, r.serving = list.New(), list.New() }
 
-// add adds a connection that has sent nothing yet. If there are too many, victim is to be closed
-// for it; if none can be, ok is false and nothing was added.
+// add adds a connection that has sent nothing yet. If there are too many, it returns a victim, which the
+// caller must close. If there is none, ok is false and c was not added.
 func (r *registry) add(c *conn) (victim *conn, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -31,7 +31,7 @@ func (r *registry) add(c *conn) (victim *conn, ok bool) {
 	return victim, true
 }
 
-// take removes the connection that waits for the longest time.
+// take removes and returns the connection that has waited longest, or nil.
 func (r *registry) take() *conn {
 	front := r.waiting.Front()
 	if front == nil {
@@ -42,15 +42,14 @@ func (r *registry) take() *conn {
 	return c
 }
 
-// evict removes the connection that waits for the longest time, or returns nil.
+// evict is take with the lock.
 func (r *registry) evict() *conn {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.take()
 }
 
-// established says that a connection does not wait any more. It returns false if the connection
-// was removed.
+// established marks a connection as no longer waiting. It returns false if the connection was removed.
 func (r *registry) established(c *conn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -62,7 +61,7 @@ func (r *registry) established(c *conn) bool {
 	return true
 }
 
-// remove may be called for a connection that was removed.
+// remove removes a connection, if it was not removed before.
 func (r *registry) remove(c *conn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -1,5 +1,5 @@
 // Package server is the TLS proxy: it listens, terminates TLS and forwards to a program on the
-// same pod's loopback. What it decides is in package proxy.
+// same pod's loopback. Package proxy has the decisions.
 package server
 
 import (
@@ -17,14 +17,14 @@ import (
 	"github.com/servingcert/servingcert/pkg/proxy"
 )
 
-// Config is what a Server does.
+// Config configures a Server.
 type Config struct {
 	Ports []proxy.Listen
 	// CertDir contains tls.crt and tls.key.
 	CertDir string
 	// Upstream are the addresses of the program, in the order in which they are dialled.
 	Upstream []netip.Addr
-	// Limits are complete: MaxConnections is positive.
+	// Limits must have a positive MaxConnections.
 	Limits proxy.Limits
 	Clock  func() time.Time
 	Log    *slog.Logger
@@ -38,9 +38,9 @@ type Server struct {
 	ports   []*port
 	conns   registry
 	running sync.WaitGroup // goroutines of connections
-	ready   atomic.Bool    // the ports are listened on
-	// now is the time in coarse steps, in nanoseconds since 1970: reading the clock for each chunk
-	// of data would be a part of what forwarding costs.
+	ready   atomic.Bool    // listening on all ports
+	// now is a coarse time, in nanoseconds since 1970: reading the clock for each chunk of data would
+	// be a notable part of the cost of forwarding.
 	now atomic.Int64
 
 	clientsMu sync.Mutex
@@ -55,7 +55,7 @@ type port struct {
 	counters counters
 }
 
-// New returns a Server. Nothing is read or listened on before Run.
+// New returns a Server. It does not read files or listen before Run.
 func New(cfg Config) *Server {
 	s := &Server{
 		cfg: cfg, log: newLimitedLog(cfg.Log, cfg.Clock), clients: proxy.NewClients(cfg.Clock(), cfg.Ports),
@@ -70,9 +70,8 @@ func New(cfg Config) *Server {
 	return s
 }
 
-// Run waits for a certificate, listens, and serves until ctx ends. It returns once the connections
-// have ended, or were closed after the time that they have for it. An error means that a port
-// cannot be listened on.
+// Run waits for a certificate, listens, and serves until ctx ends. It returns once all connections have
+// ended, or were closed after Limits.Drain. It returns an error if it cannot listen on a port.
 func (s *Server) Run(ctx context.Context) error {
 	if !s.certs.wait(ctx) {
 		return nil
@@ -103,12 +102,12 @@ func (s *Server) Run(ctx context.Context) error {
 }
 
 func (s *Server) listen(ctx context.Context, p *port) error {
-	// The kernel finds clients that are gone. Its default, a probe every 15 s, would cost a proxy
-	// with many idle connections more than they do.
+	// Keep-alive detects clients that are gone. Go's default, a probe every 15 s, would cost more than
+	// the idle connections themselves.
 	config := net.ListenConfig{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 2 * time.Minute, Interval: 15 * time.Second, Count: 8}}
 	listener, err := config.Listen(ctx, "tcp", ":"+strconv.Itoa(int(p.Port)))
 	if err != nil {
-		return fmt.Errorf("--listen %s: port %d cannot be listened on, is it a port of the program? %w", p.Name, p.Port, err)
+		return fmt.Errorf("--listen %s: cannot listen on port %d, is it a port of the program? %w", p.Name, p.Port, err)
 	}
 	p.listener = listener
 	return nil
@@ -123,8 +122,8 @@ func (s *Server) close() {
 	}
 }
 
-// acceptPause is how long a port waits if the system refuses to accept, for lack of memory or of
-// descriptors. Meanwhile a connection that has proved nothing was closed.
+// acceptPause is the pause after an error of accept, for lack of memory or descriptors. makeRoom has closed
+// a connection before.
 const acceptPause = 10 * time.Millisecond
 
 func (s *Server) accept(p *port) {
@@ -144,8 +143,8 @@ func (s *Server) accept(p *port) {
 	}
 }
 
-// makeRoom closes the oldest connection that has sent no request. It returns false if there is
-// none, or if it is c.
+// makeRoom closes the oldest connection that has sent no request. It returns false if there is none, or
+// if it is c.
 func (s *Server) makeRoom(c *conn) bool {
 	victim := s.conns.evict()
 	if victim == nil {
@@ -156,8 +155,8 @@ func (s *Server) makeRoom(c *conn) bool {
 	return victim != c
 }
 
-// admit serves a connection if there is room for it, or if there is one that has not sent a
-// request yet, which makes room: the oldest of them.
+// admit serves a connection. At MaxConnections, it closes the oldest connection without a request, or
+// refuses the new one if there is none.
 func (s *Server) admit(p *port, client *net.TCPConn) {
 	c := &conn{server: s, port: p, client: client}
 	c.moved.Store(s.now.Load())
@@ -178,13 +177,13 @@ func (s *Server) admit(p *port, client *net.TCPConn) {
 	go c.serve()
 }
 
-// sweepEvery is how often connections are looked at. Timeouts are exact to it.
+// sweepEvery is the interval at which idle connections are closed, and the precision of that timeout.
 const (
 	sweepEvery         = 5 * time.Second
 	sweepWhileDraining = 50 * time.Millisecond
 )
 
-// sweep closes the connections on which nothing moves, and keeps the coarse time.
+// sweep closes idle connections, and updates the coarse time.
 func (s *Server) sweep(ctx context.Context) {
 	every := sweepEvery
 	if idle := s.cfg.Limits.Idle; idle > 0 {
@@ -213,7 +212,7 @@ func (s *Server) sweepOnce(draining bool) {
 	}
 }
 
-// drain closes what has not begun, and waits for the rest.
+// drain closes the connections without a request, and waits for the others.
 func (s *Server) drain() {
 	for c := s.conns.evict(); c != nil; c = s.conns.evict() {
 		c.kill(false)
@@ -246,7 +245,7 @@ func (s *Server) drain() {
 	<-done
 }
 
-// plaintext remembers a client that spoke plaintext.
+// plaintext records a plaintext client.
 func (s *Server) plaintext(c *conn, kind proxy.Kind) {
 	c.port.counters.plaintext.Add(1)
 	s.clientsMu.Lock()

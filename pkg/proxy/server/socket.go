@@ -9,16 +9,16 @@ import (
 	"syscall"
 )
 
-// Sizes of buffers. A connection holds none while it is idle, a small one as long as reads do not
-// fill it, and a large one after, of which there are mostLarge at a time: a peer that does not read
-// keeps a buffer for as long as it likes, and memory is set aside for small ones.
+// Sizes of buffers. A connection has no buffer while it is idle, and a small one until a read fills it.
+// After that it has a large one. There are at most mostLarge of these, because a peer that does not read
+// keeps a buffer in use, and memory is reserved only for small ones.
 const (
 	smallBuffer = 4 << 10
 	largeBuffer = 32 << 10
 	mostLarge   = 64
 )
 
-// largeInUse is how many large buffers there are.
+// largeInUse is the number of large buffers in use.
 var largeInUse atomic.Int32
 
 var small, large = pool(smallBuffer), pool(largeBuffer)
@@ -27,7 +27,7 @@ func pool(size int) *sync.Pool {
 	return &sync.Pool{New: func() any { b := make([]byte, size); return &b }}
 }
 
-// sizer says how large the next buffer of one direction is.
+// sizer chooses the size of the next buffer of one direction.
 type sizer struct{ large bool }
 
 func (s *sizer) get() *[]byte {
@@ -48,10 +48,10 @@ func (*sizer) put(b *[]byte) {
 	small.Put(b)
 }
 
-// used says how much of a buffer of get was used.
+// used records how many bytes of a buffer of get were used.
 func (s *sizer) used(n int) { s.large = n > smallBuffer || n == smallBuffer && !s.large }
 
-// socket reads from a connection without a buffer while there is nothing to read.
+// socket reads from a connection. It holds no buffer while it waits.
 type socket struct {
 	sizer
 	raw syscall.RawConn
@@ -76,11 +76,11 @@ func (s *socket) read(fd uintptr) bool {
 	s.buf = s.get()
 	for {
 		s.n, s.err = syscall.Read(int(fd), *s.buf)
-		if s.err != syscall.EINTR { //nolint:errorlint // of a system call
+		if s.err != syscall.EINTR { //nolint:errorlint // from a system call
 			break
 		}
 	}
-	if s.err == syscall.EAGAIN { //nolint:errorlint // of a system call
+	if s.err == syscall.EAGAIN { //nolint:errorlint // from a system call
 		s.release()
 		return false
 	}
@@ -111,7 +111,7 @@ func (s *socket) release() {
 	}
 }
 
-// waitReadable waits until there is something to read, or the end, and reads nothing.
+// waitReadable waits until the connection has data or has ended. It does not read the data.
 func waitReadable(c *net.TCPConn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
@@ -124,25 +124,25 @@ func waitReadable(c *net.TCPConn) error {
 	})
 }
 
-// transport is what is below TLS. In the handshake it reads from the connection. After it, it
-// reads what it is given, and would otherwise block: so that nothing is held while the connection
-// is idle, neither a buffer for what is decrypted nor the stack that decrypting needs.
+// transport is the connection below TLS. During the handshake it reads from the connection. After that it
+// reads only from pending, and returns errWouldBlock if that is empty. So an idle connection holds neither
+// a buffer for decrypted data nor the stack of the decryption.
 type transport struct {
 	*net.TCPConn
 	pending []byte
-	fed     bool // what is read is given
+	fed     bool // it reads only from pending
 	ended   bool
-	// unread is how many bytes came since the last that were data. crypto/tls keeps what is not whole: a message
-	// of the handshake up to 64 KiB, before the handshake has ended and after it.
+	// unread is the number of bytes received since the last data. crypto/tls keeps incomplete messages of the
+	// handshake, up to 64 KiB, during the handshake and after it.
 	unread int
 }
 
-// mostUnread is more than a ClientHello with a post-quantum key and the longest record have, 2 and 16.3 KiB.
+// mostUnread is above the size of a ClientHello with a post-quantum key (2 KiB) and of a record (16.3 KiB).
 const mostUnread = 20 << 10
 
-var errUnread = errors.New("the client sent 20 KiB that are neither a handshake nor data")
+var errUnread = errors.New("the client sent 20 KiB without a complete handshake message or data")
 
-// errWouldBlock is returned where nothing is pending. crypto/tls goes on after a temporary error.
+// errWouldBlock is returned if nothing is pending. crypto/tls can continue after a temporary error.
 var errWouldBlock error = wouldBlock{}
 
 type wouldBlock struct{}

@@ -34,7 +34,7 @@ import (
 // patience bounds every wait.
 const patience = process.Soon
 
-// pair is a certificate that signs itself, and its key, in PEM.
+// pair is a self-signed certificate and its key, in PEM.
 type pair struct{ cert, key []byte }
 
 func newPair(t testing.TB, serial int64) pair {
@@ -55,8 +55,7 @@ func newPair(t testing.TB, serial int64) pair {
 	}
 }
 
-// volume is a directory as the kubelet keeps one: its files are links into ..data, which is a link
-// that is replaced.
+// volume is a directory as the kubelet writes it: its files are links into ..data, a link that is replaced.
 type volume struct {
 	dir     string
 	version int
@@ -119,8 +118,8 @@ const (
 	both   = "sc-any-8080"
 )
 
-// start serves a strict port and one for both in front of the program's port. When the test ends,
-// the Server does, and nothing of it may be left.
+// start runs a Server with a port for TLS and one for both, in front of the program's port. At the end of the
+// test it stops the Server, and requires that nothing leaks.
 func start(t testing.TB, program uint16, change ...func(*Config)) *world {
 	t.Helper()
 	checkLeaks(t)
@@ -153,8 +152,7 @@ func start(t testing.TB, program uint16, change ...func(*Config)) *world {
 	return w
 }
 
-// soonSilent is for tests in which a client says nothing. Any other may take longer to speak, on a
-// busy machine.
+// soonSilent is for tests with a silent client. In other tests, a client on a busy machine may need longer.
 func soonSilent(c *Config) { c.Limits.FirstByte = 200 * time.Millisecond }
 
 func (w *world) eventually(what string, f func() bool) {
@@ -179,21 +177,21 @@ func (w *world) of(name string) *port {
 	return nil
 }
 
-// serving is how many connections are past their beginning.
+// serving returns the number of established connections.
 func (w *world) serving() int {
 	w.conns.mu.Lock()
 	defer w.conns.mu.Unlock()
 	return w.conns.serving.Len()
 }
 
-// list are the plaintext clients.
+// list returns the plaintext clients.
 func (w *world) list() []proxy.Client {
 	w.clientsMu.Lock()
 	defer w.clientsMu.Unlock()
 	return w.clients.List().Clients
 }
 
-// address is that of a port of the proxy.
+// address returns the address of a port of the proxy.
 func (w *world) address(name string) string {
 	return fmt.Sprintf("127.0.0.1:%d", w.of(name).listener.Addr().(*net.TCPAddr).Port)
 }
@@ -210,7 +208,7 @@ func (w *world) dial(name string) *net.TCPConn {
 }
 
 func clientConfig(protocols ...string) *tls.Config {
-	return &tls.Config{InsecureSkipVerify: true, NextProtos: protocols} //nolint:gosec // certificates that sign themselves
+	return &tls.Config{InsecureSkipVerify: true, NextProtos: protocols} //nolint:gosec // self-signed certificates
 }
 
 // tls makes a handshake with a port.
@@ -223,7 +221,7 @@ func (w *world) tls(name string, protocols ...string) *tls.Conn {
 
 func serial(c *tls.Conn) int64 { return c.ConnectionState().PeerCertificates[0].SerialNumber.Int64() }
 
-// send sends a line, and requires that it comes back.
+// send sends a line, and requires the same line back.
 func send(t testing.TB, c net.Conn, line string) {
 	t.Helper()
 	_, err := io.WriteString(c, line)
@@ -269,11 +267,11 @@ func program(t testing.TB, serve func(*net.TCPConn)) uint16 {
 	return listen(t, "127.0.0.1:0", serve)
 }
 
-// echo sends back what it gets, and closes when its client does.
+// echo returns all data, and closes when its client does.
 func echo(c *net.TCPConn) { _, _ = io.Copy(c, c) }
 
-// checkLeaks compares goroutines and descriptors at the end of the test with those now. It is
-// called before anything that is to be gone is cleaned up.
+// checkLeaks compares goroutines and descriptors at the end of the test with those now. Call it first, so that
+// it runs after all other cleanups.
 func checkLeaks(t testing.TB) {
 	if flag.Lookup("test.fuzz").Value.String() != "" {
 		return // fuzzing has goroutines of its own

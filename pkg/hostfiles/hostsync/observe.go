@@ -11,9 +11,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// look makes a TLS handshake with the address of a check, and returns the certificate that it serves.
-// It verifies nothing: what is asked is which certificate it is.
-func look(ctx context.Context, c *hostfiles.Check) hostfiles.Served {
+// observe makes a TLS handshake with the address of a check, and returns the served certificate. It does not
+// verify the certificate, because only its fingerprint matters.
+func observe(ctx context.Context, c *hostfiles.Check) hostfiles.Served {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", c.Address)
@@ -31,7 +31,7 @@ func look(ctx context.Context, c *hostfiles.Check) hostfiles.Served {
 		},
 	})
 	err = client.HandshakeContext(ctx)
-	if leaf != nil { // a server that wants a certificate of the client has shown its own
+	if leaf != nil { // even if the server then required a client certificate
 		return hostfiles.Served{Fingerprint: pki.Fingerprint(leaf)}
 	}
 	if err == nil {
