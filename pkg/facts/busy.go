@@ -8,8 +8,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/heartbeat"
 )
 
-// Reconciler returns the reconciler of the controller with the name, and makes seen what it is
-// busy with. Every controller has one: readiness knows by it that a worker is stuck.
+// Reconciler wraps the reconciler of the named controller, and reports the object in progress to package
+// heartbeat. Every controller uses it, so that readiness can detect a stuck worker.
 func Reconciler(name string, r reconcile.Reconciler) reconcile.Reconciler {
 	worker := `controller "` + name + `"`
 	return reconcile.Func(func(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {

@@ -1,10 +1,9 @@
-// Package facts keeps what a process knows of the objects of a cluster: facts that
-// follow from them, in place of the objects.
+// Package facts caches facts that are derived from the objects of a cluster, in place of the objects.
 //
-// An [Informer] derives facts from each object as it arrives and drops the object: a
-// Secret's private key and most of a pod are thus never held longer than it takes to
-// look at them.
+// An [Informer] derives facts from each object when it arrives, and drops the object. So a Secret's
+// private key and most of a pod are kept only while they are read.
 //
-// [Seen] is how far a cache has followed its watch: a write is awaited, so that nothing
-// is written twice. [PodCertificates] asks the API server for a fact about itself.
+// [Seen] is the resource version up to which a cache has followed its watch. Controllers wait for their
+// own writes with it, so that they do not write twice. [PodCertificates] queries the API server's
+// resources.
 package facts

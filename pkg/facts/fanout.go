@@ -10,10 +10,10 @@ import (
 	"github.com/servingcert/servingcert/pkg/heartbeat"
 )
 
-// FanOut does what a change of one object makes necessary for however many others, such as to
-// enqueue all Secrets of a namespace. A handler of an informer must not: all changes of all tenants
-// wait for it, and a tenant chooses how many objects there are. Tenants take turns, and what is
-// asked for again before its turn is done once.
+// FanOut runs work that one change of an object requires for many others, such as to enqueue all Secrets
+// of a namespace. A handler of an informer must not do that, because it would block the changes of all
+// tenants, and a tenant chooses its number of objects. Tenants take turns. Work that is requested again
+// before its turn is done once.
 type FanOut struct {
 	worker string
 	wake   chan struct{}
@@ -25,12 +25,12 @@ type FanOut struct {
 
 type task struct{ tenant, name string }
 
-// NewFanOut returns a FanOut with nothing to do. The name is for package heartbeat.
+// NewFanOut returns an idle FanOut. The name is for package heartbeat.
 func NewFanOut(name string) *FanOut {
 	return &FanOut{worker: `controller "` + name + `"`, wake: make(chan struct{}, 1), work: map[task]func(){}}
 }
 
-// Do has work done for a tenant. Of two works with the same name, the later one is done.
+// Do requests work for a tenant. It replaces waiting work of the same name.
 func (f *FanOut) Do(tenant, name string, work func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -38,11 +38,11 @@ func (f *FanOut) Do(tenant, name string, work func()) {
 	f.work[task{tenant, name}] = work
 	select {
 	case f.wake <- struct{}{}:
-	default: // it is awake
+	default: // Run is awake
 	}
 }
 
-// Run does what is to be done until ctx ends.
+// Run does the requested work until ctx ends.
 func (f *FanOut) Run(ctx context.Context) {
 	for {
 		for ctx.Err() == nil && f.Next() {
@@ -55,7 +55,7 @@ func (f *FanOut) Run(ctx context.Context) {
 	}
 }
 
-// Next does the next work, and returns false if there is none.
+// Next does the next piece of work, and returns false if there is none.
 func (f *FanOut) Next() bool {
 	f.mu.Lock()
 	tenant, name, _, some := f.turns.Next()

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// A tenant with much to do has one piece of it done at a time, and each piece once, as it was asked for last.
+// Tenants take turns, and work that is requested twice is done once, in its latest form.
 func TestFanOutTakesTurns(t *testing.T) {
 	f := NewFanOut("owned")
 	var done []string

@@ -7,9 +7,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// KeepIdentity makes an informer of metadata keep only the identity of each
-// object. Annotations in particular must go: kubectl's last-applied-configuration
-// holds the data of a Secret.
+// KeepIdentity is a transform that keeps only the identity of each object. It removes annotations in
+// particular: kubectl's last-applied-configuration contains the data of a Secret.
 func KeepIdentity(object any) (any, error) {
 	if o, ok := object.(*metav1.PartialObjectMetadata); ok {
 		return identityOf(o), nil
@@ -17,12 +16,12 @@ func KeepIdentity(object any) (any, error) {
 	return object, nil // a tombstone
 }
 
-// maxOwners is how many Services are remembered that own an object by their names. One that is
-// there shows whose the object is.
+// maxOwners is the maximum number of owning Services that KeepOwners keeps. One existing Service is enough to
+// identify the owner.
 const maxOwners = 8
 
-// KeepOwners makes an informer of metadata keep the identity of each object, and the names of the
-// first Services that own it.
+// KeepOwners is a transform that keeps the identity of each object, and the names of the first Services that
+// own it.
 func KeepOwners(object any) (any, error) {
 	o, ok := object.(*metav1.PartialObjectMetadata)
 	if !ok {

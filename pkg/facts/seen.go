@@ -13,19 +13,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// awaitFor bounds how long a write is waited for that a cache does not show: it may have been undone in a gap of
-// the watch. Whoever goes on then may write it again.
+// awaitFor is the maximum time to wait for a write to appear in a cache. It may never appear, if it was undone in a
+// gap of the watch. After the timeout, the caller may write again.
 const awaitFor = 10 * time.Second
 
-// Seen is how far a cache has followed its watch. Resource versions are compared as numbers (KEP-5504). The
-// zero value has seen nothing.
+// Seen is the latest resource version that a cache has seen. Resource versions are compared as numbers (KEP-5504).
 type Seen struct {
 	mu      sync.Mutex
 	version uint64
-	rises   chan struct{} // closed when version rises; nil if nobody waits
+	rises   chan struct{} // closed when version rises; nil if nothing waits
 }
 
-// Set notes that the cache has seen a version.
+// Set records that the cache has seen a version.
 func (s *Seen) Set(resourceVersion string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,8 +39,8 @@ func (s *Seen) Set(resourceVersion string) {
 	}
 }
 
-// Await waits until the cache has seen the version, or a later one, with which a write of this process was
-// answered: whoever reads the cache afterwards does not write the same again. It waits for a bounded time.
+// Await waits until the cache has seen the resource version of a write, or a later one, so that a reader of the
+// cache does not repeat the write. It waits for a bounded time.
 func (s *Seen) Await(ctx context.Context, resourceVersion string) {
 	ctx, cancel := context.WithTimeout(ctx, awaitFor)
 	defer cancel()
@@ -58,7 +57,7 @@ func (s *Seen) Await(ctx context.Context, resourceVersion string) {
 	}
 }
 
-// below returns what is closed when the version rises, or nil if it is v or later.
+// below returns a channel that is closed when the version rises, or nil if the version is v or later.
 func (s *Seen) below(v uint64) <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -71,8 +70,7 @@ func (s *Seen) below(v uint64) <-chan struct{} {
 	return s.rises
 }
 
-// version returns a resource version as the number that it is, and 0 for one that
-// is not a number.
+// version parses a resource version. It returns 0 if that is not a number.
 func version(resourceVersion string) uint64 {
 	v, err := strconv.ParseUint(resourceVersion, 10, 64)
 	if err != nil {
@@ -81,7 +79,7 @@ func version(resourceVersion string) uint64 {
 	return v
 }
 
-// SeenBy returns what the cache sees of a kind.
+// SeenBy returns the Seen of the cache for a kind.
 func SeenBy(ctx context.Context, c cache.Cache, kind client.Object) (*Seen, error) {
 	informer, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false))
 	if err != nil {

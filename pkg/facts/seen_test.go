@@ -11,7 +11,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/facts"
 )
 
-// awaited returns after how long Await returns of a cache that has seen some versions, one a second, the first at once.
+// awaited returns the duration of Await for a cache that sees one of the versions each second, the first at once.
 func awaited(t *testing.T, await string, seen ...string) (after time.Duration) {
 	synctest.Test(t, func(t *testing.T) {
 		var s facts.Seen
@@ -37,11 +37,11 @@ func TestAWriteIsAwaited(t *testing.T) {
 		seen []string
 		want time.Duration
 	}{
-		"it was seen before its answer":       {[]string{"10"}, 0},
-		"versions are numbers":                {[]string{"9", "10"}, time.Second},
-		"a later one tells as much":           {[]string{"8", "9", "11", "12"}, 2 * time.Second},
-		"it is not waited for without end":    {[]string{"9"}, 10 * time.Second},
-		"a version that is no number is none": {[]string{"a", "10"}, time.Second},
+		"seen before the response":   {[]string{"10"}, 0},
+		"versions are numbers":       {[]string{"9", "10"}, time.Second},
+		"a later version is enough":  {[]string{"8", "9", "11", "12"}, 2 * time.Second},
+		"the wait is bounded":        {[]string{"9"}, 10 * time.Second},
+		"other versions are ignored": {[]string{"a", "10"}, time.Second},
 	} {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, tt.want, awaited(t, "10", tt.seen...)) })
 	}

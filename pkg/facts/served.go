@@ -20,14 +20,13 @@ const (
 	clusterTrustBundles    = "clustertrustbundles"
 )
 
-// PodCertificates returns the newest version in which the API server serves
-// PodCertificateRequests, or "" if it does not. It asks the API server, by a client with
-// any base path.
+// PodCertificates returns the newest version in which the API server serves PodCertificateRequests, or "" if it
+// does not. The base path of the client does not matter.
 func PodCertificates(ctx context.Context, c rest.Interface) (version string, err error) {
 	return served(ctx, c, PodCertificateRequests)
 }
 
-// TrustBundles returns the same of ClusterTrustBundles.
+// TrustBundles is PodCertificates for ClusterTrustBundles.
 func TrustBundles(ctx context.Context, c rest.Interface) (version string, err error) {
 	return served(ctx, c, clusterTrustBundles)
 }
@@ -39,7 +38,7 @@ func served(ctx context.Context, c rest.Interface, resource string) (version str
 		case apierrors.IsNotFound(err):
 			continue
 		case err != nil:
-			return "", fmt.Errorf("ask which resources %s has: %w", v, err)
+			return "", fmt.Errorf("discover the resources of %s: %w", v, err)
 		}
 		for _, r := range list.APIResources {
 			if r.Name == resource {

@@ -9,13 +9,13 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// ServiceKind returns what an informer needs to keep of each Service only what keep names. With openShift, keep is given the Service as
-// api.Translate returns it, and what is kept is of that Service.
+// ServiceKind returns the Kind of an informer that keeps only the parts of each Service that keep names. With
+// openShift, it translates each Service with api.Translate first.
 func ServiceKind(openShift bool, keep func(*corev1.Service) api.Keep) Kind {
 	return Kind{Object: &corev1.Service{}, Transform: ServiceTransform(openShift, keep)}
 }
 
-// ServiceTransform returns what makes an informer keep of each Service only what keep names.
+// ServiceTransform returns the transform of ServiceKind.
 func ServiceTransform(openShift bool, keep func(*corev1.Service) api.Keep) toolscache.TransformFunc {
 	strip := StrippedService(openShift, keep)
 	return func(object any) (any, error) {
@@ -26,7 +26,7 @@ func ServiceTransform(openShift bool, keep func(*corev1.Service) api.Keep) tools
 	}
 }
 
-// StrippedService returns what keeps of one Service only what keep names.
+// StrippedService returns a function that strips one Service as ServiceTransform does.
 func StrippedService(openShift bool, keep func(*corev1.Service) api.Keep) func(*corev1.Service) *corev1.Service {
 	return func(svc *corev1.Service) *corev1.Service {
 		if openShift {
@@ -36,8 +36,7 @@ func StrippedService(openShift bool, keep func(*corev1.Service) api.Keep) func(*
 	}
 }
 
-// MetadataKind returns what an informer needs to keep of the metadata of objects what keep
-// returns.
+// MetadataKind returns the Kind of an informer of metadata with the transform keep.
 func MetadataKind(kind schema.GroupVersionKind, keep toolscache.TransformFunc) Kind {
 	o := &metav1.PartialObjectMetadata{}
 	o.SetGroupVersionKind(kind)

@@ -35,7 +35,7 @@ func TestServiceTransform(t *testing.T) {
 		assert.Equal(t, before, svc, "the informer's object is not changed")
 		again, err := transform(kept)
 		require.NoError(t, err)
-		assert.Equal(t, kept, again, "an informer may do it twice")
+		assert.Equal(t, kept, again, "the transform is idempotent")
 
 		tombstone := toolscache.DeletedFinalStateUnknown{Key: "shop/web", Obj: svc}
 		got, err := transform(tombstone)

@@ -20,32 +20,30 @@ type Queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 // is the zero T if the object was added, after if it was deleted.
 type Handler[T Object] func(ctx context.Context, q Queue, before, after T)
 
-// Handle calls h for each object that is there, and from then on for each change, before those who ask
-// later. It is for what is derived from all objects.
+// Handle calls h for each existing object, and then for each change, before handlers that are added later. It is
+// for state that is derived from all objects.
 func (i *Informer[T]) Handle(h func(before, after T)) {
 	i.handle(func(before, after T, _ bool) { h(before, after) })
 }
 
-// Source returns a source for a controller, which waits until all facts are there
-// and calls h for each change. The name is for logs. Those before have all their facts before h
-// is called for the first time.
+// Source returns a source for a controller. It waits until all facts are cached, and calls h for each object and
+// each change. The name is for logs. The first call of h waits until the informers before have synced.
 func (i *Informer[T]) Source(name string, h Handler[T], before ...Synced) source.SyncingSource {
 	return &informerSource[T]{i, name, h, before, false}
 }
 
-// Changes is Source without a call of h for what is there when the controller starts: for
-// objects that are looked at for the sake of others, which all come from a source of their own
-// at that time.
+// Changes is Source without calls of h for objects that exist when the controller starts. It is for objects that
+// affect others, if a Source of those others enqueues all of them at the start.
 func (i *Informer[T]) Changes(name string, h Handler[T]) source.SyncingSource {
 	return &informerSource[T]{i, name, h, nil, true}
 }
 
-// Changed is a predicate for a source of controller-runtime that makes it what Changes is.
+// Changed is a predicate that makes a source of controller-runtime behave like Changes.
 func Changed() predicate.Predicate {
 	return predicate.Funcs{CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList }}
 }
 
-// Synced is an Informer of whatever facts.
+// Synced is an Informer of any facts.
 type Synced interface{ HasSynced() bool }
 
 type informerSource[T Object] struct {
@@ -53,13 +51,13 @@ type informerSource[T Object] struct {
 	name     string
 	handler  Handler[T]
 	before   []Synced
-	changes  bool // no more than these
+	changes  bool // skip existing objects
 }
 
 // String returns the name of the source, for logs.
 func (s *informerSource[T]) String() string { return s.name }
 
-// WaitForSync returns once the facts of all objects are there.
+// WaitForSync waits until the facts of all objects are cached.
 func (s *informerSource[T]) WaitForSync(ctx context.Context) error {
 	return s.waitFor(ctx, s.informer)
 }
@@ -73,9 +71,8 @@ func (s *informerSource[T]) waitFor(ctx context.Context, informers ...Synced) er
 	return nil
 }
 
-// Start implements source.Source. What is there already when the controller starts has a low
-// priority in a queue that has priorities, as it has from controller-runtime's own sources,
-// unless the handler names another.
+// Start implements source.Source. In a priority queue, objects that exist when the controller starts get a low
+// priority, as from controller-runtime's own sources, unless the handler sets another.
 func (s *informerSource[T]) Start(ctx context.Context, q Queue) error {
 	if err := s.waitFor(ctx, s.before...); err != nil {
 		return err

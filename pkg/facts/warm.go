@@ -9,19 +9,18 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 )
 
-// AddCache adds a cache to the manager, to run where that does not lead, too. The manager
-// itself would start a cache of some namespaces, or with selectors, on the leader alone.
+// AddCache adds a cache to the manager, which starts it on all replicas. The manager would otherwise start
+// it on the leader only.
 func AddCache(mgr manager.Manager, c cache.Cache) error { return mgr.Add(everywhere{c}) }
 
-// everywhere is a cache that does not wait for the Lease.
+// everywhere is a cache that does not need leader election.
 type everywhere struct{ cache.Cache }
 
-// NeedLeaderElection tells the manager so.
+// NeedLeaderElection returns false.
 func (everywhere) NeedLeaderElection() bool { return false }
 
-// Warm has a cache hold objects of these kinds from its start. It would otherwise begin with
-// the controller that watches them, on the leader alone: the next leader would first have to
-// list them all.
+// Warm makes a cache watch the kinds from its start. It would otherwise start with the controller that
+// watches them, on the leader only, and the next leader would have to list all objects first.
 func Warm(ctx context.Context, c cache.Cache, kinds ...client.Object) error {
 	for _, kind := range kinds {
 		if _, err := c.GetInformer(ctx, kind, cache.BlockUntilSynced(false)); err != nil {

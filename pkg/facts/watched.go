@@ -18,17 +18,17 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Pages. An object has up to 1.5 MiB, and takes several times that while it is decoded.
+// Sizes of pages. An object has up to 1.5 MiB, and needs several times that while it is decoded.
 const (
 	maxPage      = 500     // objects
-	smallPage    = 4       // objects: a page of so few is read whatever its size
-	maxPageBytes = 4 << 20 // of a larger page
+	smallPage    = 4       // objects; a page of at most this number may have any size
+	maxPageBytes = 4 << 20 // of a page with more objects than smallPage
 )
 
-// Watched lists and watches objects so that no more of them are in memory than a page before they
-// are stripped. Where the API server starts a watch with the existing objects, nothing is listed.
-// Others answer a reflector's list from their watch cache, which does not page; so this requests
-// the most recent state, which is served in pages.
+// Watched lists and watches objects, and strips each page before it requests the next one. If the API server
+// can start a watch with the existing objects, the reflector does not list. Otherwise the API server would
+// respond to a reflector's list from its watch cache, without pages. So Watched requests the most recent
+// state, which is served in pages.
 func Watched(objects toolscache.ListerWatcher, strip toolscache.TransformFunc) toolscache.ListerWatcher {
 	return &watched{toolscache.ToListerWatcherWithContext(objects), objects, strip}
 }
@@ -39,8 +39,8 @@ type watched struct {
 	strip   toolscache.TransformFunc
 }
 
-// IsWatchListSemanticsUnSupported reports whether the API server, or a fake of it, cannot start a
-// watch with the existing objects. Its name is client-go's.
+// IsWatchListSemanticsUnSupported reports whether the API server, or a fake of it, cannot start a watch with
+// the existing objects. client-go requires this name.
 func (w *watched) IsWatchListSemanticsUnSupported() bool {
 	return watchlist.DoesClientNotSupportWatchListSemantics(w.objects)
 }
@@ -55,7 +55,7 @@ func (w *watched) Watch(options metav1.ListOptions) (watch.Interface, error) {
 	return w.WatchWithContext(context.Background(), options)
 }
 
-// ListWithContext lists in pages, and strips each before it asks for the next.
+// ListWithContext lists in pages, and strips each page before it requests the next one.
 func (w *watched) ListWithContext(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 	options.ResourceVersion, options.ResourceVersionMatch = "", ""
 	all := &metainternalversion.List{}
@@ -82,8 +82,8 @@ func (w *watched) ListWithContext(ctx context.Context, options metav1.ListOption
 	return all, nil
 }
 
-// EachPage calls each for all objects that list returns in pages. A page is small if the objects
-// are large, where the client's transport is that of BoundPages. each may keep its argument.
+// EachPage calls each for all objects that list returns in pages. With the transport of BoundPages, pages of
+// large objects are small. each may keep its argument.
 func EachPage(ctx context.Context, list toolscache.ListWithContextFunc, options metav1.ListOptions, each func(runtime.Object) error) error {
 	options.Limit, options.Continue = maxPage, ""
 	for {
@@ -109,8 +109,8 @@ func EachPage(ctx context.Context, list toolscache.ListWithContextFunc, options 
 	}
 }
 
-// errLargePage says that a page has more than maxPageBytes.
-var errLargePage = errors.New("the page is too large: a smaller one is requested")
+// errLargePage is returned for a page of more than maxPageBytes.
+var errLargePage = errors.New("the page is too large")
 
 type pageKey struct{}
 
@@ -121,8 +121,8 @@ func boundPage(ctx context.Context, objects int64) context.Context {
 	return context.WithValue(ctx, pageKey{}, true)
 }
 
-// BoundPages is for rest.Config.Wrap. It ends the answer to a list that Watched has requested,
-// once that is larger than a page may be.
+// BoundPages is for rest.Config.Wrap. Reading the response to a list of EachPage fails once the response is
+// larger than maxPageBytes.
 func BoundPages(next http.RoundTripper) http.RoundTripper { return boundedPages{next} }
 
 type boundedPages struct{ http.RoundTripper }
@@ -136,7 +136,7 @@ func (b boundedPages) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, err
 }
 
-// WrappedRoundTripper returns the next, for what looks for client-go's transport.
+// WrappedRoundTripper implements RoundTripperWrapper of apimachinery's net package.
 func (b boundedPages) WrappedRoundTripper() http.RoundTripper { return b.RoundTripper }
 
 type boundedBody struct {
@@ -153,14 +153,14 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Kind is what Informers needs to know of a kind of object in a cache of controller-runtime.
+// Kind is a kind of object in a cache of controller-runtime, with its transform.
 type Kind struct {
 	Object    client.Object
 	Transform toolscache.TransformFunc
 }
 
-// Informers returns a constructor of informers, as cache.Options have it, that are Watched if they
-// are of these kinds; others are as usual.
+// Informers returns a cache.Options.NewInformer. Informers of the kinds list and watch through Watched; others
+// are unchanged.
 func Informers(kinds ...Kind) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
 	return func(lw toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
 		for _, k := range kinds {

@@ -18,8 +18,8 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 )
 
-// pages answers as an API server with many ConfigMaps does that pages what is asked
-// for at no resourceVersion, and gives all at once otherwise.
+// pages responds like an API server with many ConfigMaps: in pages without a resourceVersion, and otherwise with
+// all at once.
 func pages(many int, pages *[]*corev1.ConfigMapList) func(context.Context, metav1.ListOptions) (runtime.Object, error) {
 	return func(_ context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		from, _ := strconv.Atoi(options.Continue)
@@ -41,7 +41,7 @@ func pages(many int, pages *[]*corev1.ConfigMapList) func(context.Context, metav
 	}
 }
 
-// paged lists by a function.
+// paged returns a watched that lists by a function.
 func paged(list toolscache.ListWithContextFunc, strip toolscache.TransformFunc) *watched {
 	return &watched{ListerWatcherWithContext: toolscache.ToListerWatcherWithContext(&toolscache.ListWatch{ListWithContextFunc: list}), strip: strip}
 }
@@ -66,7 +66,7 @@ func TestListPaged(t *testing.T) {
 			}
 			list, err := meta.ListAccessor(got)
 			require.NoError(t, err)
-			assert.Equal(t, "42", list.GetResourceVersion(), "from where the watch goes on")
+			assert.Equal(t, "42", list.GetResourceVersion(), "where the watch continues")
 			assert.Empty(t, list.GetContinue())
 		})
 	}
@@ -77,10 +77,10 @@ func TestListPaged(t *testing.T) {
 	})
 }
 
-// transport answers as an API server whose objects have so many bytes, in pages.
+// transport responds in pages, like an API server with a number of objects of one size.
 type transport struct {
 	objects, size int
-	largest       int // page, in bytes that were read
+	largest       int // page, in bytes read
 	asked         []int
 }
 
@@ -117,7 +117,7 @@ type roundTrip func() (*http.Response, error)
 
 func (r roundTrip) RoundTrip(*http.Request) (*http.Response, error) { return r() }
 
-// TestLargePagesAreNotRead: of objects that are as large as any, few are asked for at a time.
+// Large objects are requested in small pages.
 func TestLargePagesAreNotRead(t *testing.T) {
 	for _, tc := range []struct{ objects, size, requests int }{{2000, 1000, 4}, {600, 10_000, 20}, {97, 1_300_000, 80}} {
 		tr, got := &transport{objects: tc.objects, size: tc.size}, 0

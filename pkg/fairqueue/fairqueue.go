@@ -1,5 +1,5 @@
-// Package fairqueue decides which tenant is next if many tenants need the same workers, so that no
-// tenant is delayed by the amount of another's work.
+// Package fairqueue decides which tenant is next if many tenants share workers, so that the amount of one
+// tenant's work does not delay the others.
 package fairqueue
 
 import (
@@ -22,8 +22,8 @@ type Queue[K comparable] struct {
 	// before the first Add.
 	PerTenant int
 
-	tenants map[string]*tenant[K] // those with waiting items or items in progress
-	order   heapOf[*tenant[K]]    // those with waiting items
+	tenants map[string]*tenant[K] // tenants with items that wait or are in progress
+	order   heapOf[*tenant[K]]    // tenants with waiting items
 	waiting int
 	count   uint64 // a sequence number
 }
@@ -35,7 +35,7 @@ type tenant[K comparable] struct {
 	byKey   map[K]*place[K]
 	most    int // Queue.PerTenant
 	working int
-	since   uint64 // since when it has waited for a turn
+	since   uint64 // when it began to wait for a turn
 	at      int    // index in Queue.order
 }
 
@@ -62,7 +62,7 @@ func (t *tenant[K]) order(other *tenant[K]) int {
 	)
 }
 
-// full reports whether the tenant has the largest number of items in progress.
+// full reports whether the tenant has PerTenant items in progress.
 func (t *tenant[K]) full() bool { return t.most > 0 && t.working >= t.most }
 
 // urgency returns the priority of the tenant's next item, at least zero.
@@ -143,8 +143,7 @@ func (q *Queue[K]) forget(t *tenant[K]) {
 	}
 }
 
-// Next takes the next item, which is in progress until Done. It returns false if no item may be
-// started.
+// Next takes the next item, which is in progress until Done. It returns false if no item can start.
 func (q *Queue[K]) Next() (of string, key K, priority int, ok bool) {
 	if !q.Ready() {
 		return "", key, 0, false

@@ -25,24 +25,24 @@ func TestQueue(t *testing.T) {
 	// A step is "+key" or "+key:priority" to add, "-key" for done, "^key:priority" to
 	// raise, "!key" to remove, and otherwise the Secret that is expected to be next.
 	for name, steps := range map[string]string{
-		"one namespace has all the turns":          "+a/1 +a/2 +a/3 a/1 a/2 a/3",
-		"namespaces take turns":                    "+a/1 +a/2 +a/3 +b/1 +b/2 a/1 b/1 a/2 b/2 a/3",
-		"a newcomer comes before who has a worker": "+a/1 +a/2 +a/3 a/1 a/2 +b/1 b/1 a/3",
-		"as many under way as the other":           "+a/1 +a/2 +a/3 a/1 a/2 +b/1 +b/2 +b/3 b/1 b/2 a/3 b/3",
-		"done gives the turn back":                 "+a/1 +a/2 +b/1 +b/2 a/1 b/1 -b/1 b/2 a/2",
-		"after a turn at the end of the line":      "+a/1 +b/1 +c/1 a/1 -a/1 +a/1 b/1 -b/1 c/1 -c/1 a/1",
-		"higher priority first in a namespace":     "+a/1:-100 +a/2 +a/3:-100 +a/4 a/2 a/4 a/1 a/3",
-		"low priority takes no turn away":          "+a/1:-100 +a/2:-100 +b/1 +b/2 +b/3 a/1 b/1 a/2 b/2 b/3",
-		"above zero before all others":             "+a/1 +b/1 +own/1:1 +own/2:1 +own/3 own/1 own/2 a/1 b/1 own/3",
-		"added again is there once":                "+a/1 +a/1 +a/2 a/1 a/2",
-		"raised":                                   "+a/1 +b/1 +b/2 ^b/2:1 b/2 a/1 b/1",
-		"raised in the line":                       "+a/1 +a/2 +a/3 ^a/3:0 a/1 ^a/3:-100 a/2 a/3",
-		"raised to the last place":                 "+a/1:5 +a/2:1 +a/3:5 ^a/2:5 a/1 a/3 a/2",
-		"raised to what it has":                    "+a/1:5 +a/2:5 ^a/1:5 a/1 a/2",
-		"removed":                                  "+a/1 +a/2 +b/1 !a/1 !b/1 !b/2 !c/1 a/2",
-		"removed from the middle":                  "+a/1 +b/1 +c/1 +c/2 !b/1 !c/1 a/1 c/2",
-		"removed while another is worked on":       "+a/1 +a/2 a/1 !a/2 +a/3 +b/1 b/1 a/3 -a/1 -a/3 -b/1",
-		"raised by being added again":              "+a/1 +b/1 +b/1:1 b/1 a/1",
+		"one namespace has all the turns":       "+a/1 +a/2 +a/3 a/1 a/2 a/3",
+		"namespaces take turns":                 "+a/1 +a/2 +a/3 +b/1 +b/2 a/1 b/1 a/2 b/2 a/3",
+		"a newcomer precedes one with a worker": "+a/1 +a/2 +a/3 a/1 a/2 +b/1 b/1 a/3",
+		"equal numbers in progress":             "+a/1 +a/2 +a/3 a/1 a/2 +b/1 +b/2 +b/3 b/1 b/2 a/3 b/3",
+		"done gives the turn back":              "+a/1 +a/2 +b/1 +b/2 a/1 b/1 -b/1 b/2 a/2",
+		"after a turn at the end of the line":   "+a/1 +b/1 +c/1 a/1 -a/1 +a/1 b/1 -b/1 c/1 -c/1 a/1",
+		"higher priority first in a namespace":  "+a/1:-100 +a/2 +a/3:-100 +a/4 a/2 a/4 a/1 a/3",
+		"low priority takes no turn away":       "+a/1:-100 +a/2:-100 +b/1 +b/2 +b/3 a/1 b/1 a/2 b/2 b/3",
+		"above zero before all others":          "+a/1 +b/1 +own/1:1 +own/2:1 +own/3 own/1 own/2 a/1 b/1 own/3",
+		"added again waits once":                "+a/1 +a/1 +a/2 a/1 a/2",
+		"raised":                                "+a/1 +b/1 +b/2 ^b/2:1 b/2 a/1 b/1",
+		"raised in the line":                    "+a/1 +a/2 +a/3 ^a/3:0 a/1 ^a/3:-100 a/2 a/3",
+		"raised to the last place":              "+a/1:5 +a/2:1 +a/3:5 ^a/2:5 a/1 a/3 a/2",
+		"raised to its own priority":            "+a/1:5 +a/2:5 ^a/1:5 a/1 a/2",
+		"removed":                               "+a/1 +a/2 +b/1 !a/1 !b/1 !b/2 !c/1 a/2",
+		"removed from the middle":               "+a/1 +b/1 +c/1 +c/2 !b/1 !c/1 a/1 c/2",
+		"removed while another is worked on":    "+a/1 +a/2 a/1 !a/2 +a/3 +b/1 b/1 a/3 -a/1 -a/3 -b/1",
+		"raised by being added again":           "+a/1 +b/1 +b/1:1 b/1 a/1",
 	} {
 		t.Run(name, func(t *testing.T) {
 			var turns Queue[thing]
@@ -72,8 +72,7 @@ func TestQueue(t *testing.T) {
 	}
 }
 
-// A tenant never has more items in progress than PerTenant, whatever waits and however urgent it
-// is; and every item that may be started is.
+// A tenant never has more than PerTenant items in progress, and Next returns an item whenever one can start.
 func TestPropertyNobodyHasMoreThanItsShare(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		q := Queue[int]{PerTenant: rapid.IntRange(1, 3).Draw(t, "share")}
@@ -112,8 +111,8 @@ func TestPropertyNobodyStarves(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var turns Queue[thing]
 		waiting, working := map[thing]int{}, map[thing]bool{}
-		held := map[string]int{}    // of each namespace, how many are being worked on
-		ahead := map[string]int{}   // how many turns others may have before it
+		held := map[string]int{}    // items in progress, by namespace
+		ahead := map[string]int{}   // turns that others may have before it
 		inLine := map[string]bool{} // namespaces with Secrets that wait
 		count := func() map[string]bool {
 			out := map[string]bool{}
@@ -128,7 +127,7 @@ func TestPropertyNobodyStarves(t *testing.T) {
 			switch rapid.SampledFrom([]string{"add", "add", "next", "done"}).Draw(t, "step") {
 			case "add":
 				if working[key] {
-					continue // client-go's queue adds it when it is done
+					continue // client-go's queue adds it after Done
 				}
 				priority := rapid.SampledFrom([]int{-100, 0}).Draw(t, "priority")
 				if before, there := waiting[key]; !there || priority > before {
@@ -185,7 +184,7 @@ func TestPropertyNobodyStarves(t *testing.T) {
 	})
 }
 
-// A tenant with thousands of items lets each of many others have the next turn.
+// Many tenants get the next turns in spite of a tenant with thousands of items.
 func TestAQueueOfManyIsCheap(t *testing.T) {
 	var turns Queue[thing]
 	for i := range 5000 {
@@ -207,5 +206,5 @@ func TestAQueueOfManyIsCheap(t *testing.T) {
 	assert.Equal(t, 0, busy[0])
 	assert.Equal(t, 5001, busy[1], "one turn, and then every other namespace has had one")
 	assert.True(t, slices.IsSorted(busy))
-	assert.Empty(t, turns.tenants, "what has no work is forgotten")
+	assert.Empty(t, turns.tenants, "tenants without work are removed")
 }

@@ -2,10 +2,10 @@ package fairqueue
 
 import "time"
 
-// Line is a queue of namespaces that wait for a scarce resource of the cluster,
-// in the order of their first request. Each is served in a bounded time, whatever the others do. A
-// namespace has one place, however much it requests: once served it leaves, and returns behind all
-// others. The zero Line is empty. It is not safe for concurrent use.
+// Line is a queue of namespaces that wait for a scarce resource of the cluster, in the order of their first
+// request. A namespace has one place, regardless of the number of its requests. Once served, it leaves, and
+// a new request puts it behind all others, so that each is served in a bounded time. The zero Line is empty.
+// It is not safe for concurrent use.
 type Line struct {
 	entries map[string]entry
 	came    uint64
@@ -33,8 +33,8 @@ func (l *Line) Ask(namespace string, now time.Time) {
 // Leave removes the namespace.
 func (l *Line) Leave(namespace string) { delete(l.entries, namespace) }
 
-// Ahead returns the number of namespaces that are served before this one, which may not be in
-// the line yet. It removes namespaces whose last request is longer ago than lapse.
+// Ahead returns the number of namespaces that are served before this one, which need not be in the line yet. It
+// removes other namespaces whose last request is longer ago than lapse.
 func (l *Line) Ahead(namespace string, now time.Time, lapse time.Duration) int {
 	own, waits := l.entries[namespace]
 	ahead := 0

@@ -1,3 +1,3 @@
-// Package queue is the queue of controllers: tenants take turns, as fair.Queue decides, and what failed is
-// tried again, later each time.
+// Package queue is the queue of controllers. Tenants take turns in the order of fairqueue.Queue, and failed
+// requests are retried with backoff.
 package queue

@@ -13,23 +13,21 @@ import (
 	"github.com/servingcert/servingcert/pkg/fairqueue"
 )
 
-// fairQueue is a controller's queue, in the order of fairqueue.Queue. What waits and what
-// is worked on, delays, the rate limiter and metrics are those of client-go's queue. As in
-// controller-runtime's priority queue, a request has the highest of the priorities that it
-// was added with since it was last taken.
+// fairQueue is a controller's queue, in the order of fairqueue.Queue. client-go's queue provides everything
+// else: deduplication, delays, the rate limiter and metrics. As in controller-runtime's priority queue, a
+// request has the highest priority with which it was added since it was last taken.
 type fairQueue struct {
 	workqueue.TypedRateLimitingInterface[reconcile.Request]
 	limiter workqueue.TypedRateLimiter[reconcile.Request]
 	order   *turns
 }
 
-// fairQueue is one, so that event handlers say which requests are less urgent.
+// fairQueue is a priority queue, so that event handlers set priorities.
 var _ priorityqueue.PriorityQueue[reconcile.Request] = (*fairQueue)(nil)
 
-// ForWorkers returns a controller.Options.NewQueue for a controller with so many workers. The
-// namespace of a request says whose turn it takes, or its name if it has none. If there are several
-// workers, one tenant occupies all but one of them, so that somebody else's request does not wait
-// until one of theirs is done.
+// ForWorkers returns a controller.Options.NewQueue for a controller with a number of workers. The tenant of
+// a request is its namespace, or its name if it has no namespace. If there are several workers, a tenant
+// occupies at most all but one, so that other tenants need not wait for its requests.
 func ForWorkers(workers int) func(string, workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 	return func(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]) workqueue.TypedRateLimitingInterface[reconcile.Request] {
 		return newQueue(name, limiter, max(1, workers-1))
@@ -53,8 +51,7 @@ func newQueue(name string, limiter workqueue.TypedRateLimiter[reconcile.Request]
 	}
 }
 
-// AddWithOpts adds requests. Of a delay and the delay of the rate limiter, the shorter
-// one counts.
+// AddWithOpts adds requests. With both a delay and a rate limit, the shorter delay applies.
 func (q *fairQueue) AddWithOpts(o priorityqueue.AddOpts, requests ...reconcile.Request) {
 	priority := 0
 	if o.Priority != nil {
@@ -68,25 +65,25 @@ func (q *fairQueue) AddWithOpts(o priorityqueue.AddOpts, requests ...reconcile.R
 				after = limited
 			}
 		}
-		q.TypedRateLimitingInterface.AddAfter(r, after) // at once if it is zero
+		q.TypedRateLimitingInterface.AddAfter(r, after) // immediately if it is zero
 	}
 }
 
 // Add adds the request with priority 0.
 func (q *fairQueue) Add(r reconcile.Request) { q.AddWithOpts(priorityqueue.AddOpts{}, r) }
 
-// AddAfter adds the request with priority 0 once the delay is over.
+// AddAfter adds the request with priority 0 after the delay.
 func (q *fairQueue) AddAfter(r reconcile.Request, after time.Duration) {
 	q.AddWithOpts(priorityqueue.AddOpts{After: after}, r)
 }
 
-// AddRateLimited adds the request with priority 0 when the rate limiter says.
+// AddRateLimited adds the request with priority 0 after the delay of the rate limiter.
 func (q *fairQueue) AddRateLimited(r reconcile.Request) {
 	q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true}, r)
 }
 
-// Get waits for the next request. Unlike client-go's, it gives out none after ShutDown: the
-// context of those who would work on it is over.
+// Get waits for the next request. Unlike client-go's, it returns none after ShutDown, because the context of
+// the workers has ended.
 func (q *fairQueue) Get() (r reconcile.Request, shutdown bool) {
 	r, shutdown = q.TypedRateLimitingInterface.Get()
 	if !shutdown && q.ShuttingDown() {
@@ -102,29 +99,28 @@ func (q *fairQueue) GetWithPriority() (r reconcile.Request, priority int, shutdo
 	return r, q.order.priorityOf(r), shutdown
 }
 
-// Done says that the request is no longer being worked on. It is in the queue again if it
-// was added meanwhile.
+// Done marks a request as no longer in progress. It is queued again if it was added meanwhile.
 func (q *fairQueue) Done(r reconcile.Request) {
 	q.order.done(r)
 	q.TypedRateLimitingInterface.Done(r)
 }
 
-// turns are the requests that are ready. client-go's queue never pushes one that is
-// there already or that is being worked on.
+// turns has the requests that are ready. client-go's queue never pushes one that is queued already or in
+// progress.
 type turns struct {
 	mu    sync.Mutex
 	turns fairqueue.Queue[reconcile.Request]
-	// noted are the priorities of requests that were added and not yet taken. The lowest,
-	// handler.LowPriority, is not in it: that of every certificate that waits for its time.
+	// noted has the priorities of requests that were added and not yet taken, except the lowest,
+	// handler.LowPriority, which every certificate has that waits for its renewal.
 	noted map[reconcile.Request]int
-	// taken are the priorities of those that are being worked on.
+	// taken has the priorities of requests in progress.
 	taken map[reconcile.Request]int
 }
 
-// tenantOf returns whose turn a request takes.
+// tenantOf returns the tenant of a request.
 func tenantOf(r reconcile.Request) string { return cmp.Or(r.Namespace, r.Name) }
 
-// note remembers with which priority the request is added.
+// note records the priority with which a request is added.
 func (t *turns) note(r reconcile.Request, priority int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -134,7 +130,7 @@ func (t *turns) note(r reconcile.Request, priority int) {
 	}
 }
 
-// notedOf returns the highest priority that the request was added with since it was last taken.
+// notedOf returns the highest priority with which the request was added since it was last taken.
 func (t *turns) notedOf(r reconcile.Request) int {
 	if priority, there := t.noted[r]; there {
 		return priority
@@ -165,8 +161,8 @@ func (t *turns) Push(r reconcile.Request) {
 	t.turns.Add(tenantOf(r), r, t.notedOf(r))
 }
 
-// Len returns how many requests are ready, and 0 if they are all of tenants that occupy as many
-// workers as they may. client-go's queue then waits; the worker that ends asks again.
+// Len returns the number of ready requests, or 0 if their tenants all occupy their maximum number of workers.
+// client-go's queue then waits, and calls Len again when a worker is done.
 func (t *turns) Len() int {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -180,9 +176,9 @@ func (t *turns) Len() int {
 func (t *turns) Pop() reconcile.Request {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	_, r, priority, _ := t.turns.Next() // client-go asks only if there is one
+	_, r, priority, _ := t.turns.Next() // client-go calls Pop only if Len is positive
 	if delete(t.noted, r); len(t.noted) == 0 {
-		t.noted = map[reconcile.Request]int{} // a map does not shrink, and at a start it has all
+		t.noted = map[reconcile.Request]int{} // a map does not shrink, and after the start it is large
 	}
 	t.taken[r] = priority
 	return r

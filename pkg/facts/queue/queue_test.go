@@ -23,7 +23,7 @@ func requestOf(namespace, name string) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
 }
 
-// newTestQueue returns a queue that waits for a second before it tries again.
+// newTestQueue returns a queue whose first retry is after a second.
 func newTestQueue() *fairQueue {
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Minute)
 	return New("", limiter).(*fairQueue)
@@ -40,7 +40,7 @@ func TestABusyNamespaceDelaysNobody(t *testing.T) {
 		var held []reconcile.Request
 		for range workers {
 			r, _ := q.Get()
-			assert.Equal(t, "busy", r.Namespace, "nobody else has work")
+			assert.Equal(t, "busy", r.Namespace, "no other namespace has work")
 			held = append(held, r)
 		}
 		for i := range 3 {
@@ -50,15 +50,14 @@ func TestABusyNamespaceDelaysNobody(t *testing.T) {
 			q.Add(r) // its Service has changed again
 			q.Done(r)
 			if next, _ := q.Get(); r == held[0] {
-				assert.Equal(t, requestOf("shop", "0"), next, "the first worker that is free")
+				assert.Equal(t, requestOf("shop", "0"), next, "the first free worker")
 			}
 		}
 		assert.Equal(t, 3+5000-8, q.Len())
 	})
 }
 
-// A tenant that keeps each worker busy for a long time leaves one to the others, who then do not
-// wait until one of its requests is done.
+// A tenant with long requests leaves one worker to the others, which need not wait for its requests.
 func TestATenantLeavesAWorkerToOthers(t *testing.T) {
 	const workers = 3
 	limiter := workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Minute)
@@ -95,9 +94,9 @@ func TestATenantLeavesAWorkerToOthers(t *testing.T) {
 			assert.Zero(t, q.Len(), name)
 			_, other := tenant(0)
 			q.Add(other)
-			assert.Equal(t, other, <-got, "%s: whoever else comes does not wait", name)
+			assert.Equal(t, other, <-got, "%s: another tenant does not wait", name)
 			if len(held) == workers-1 {
-				q.Done(held[0]) // by a worker that then asks for the next
+				q.Done(held[0]) // by a worker that then takes the next
 				r, _ := q.Get()
 				assert.Equal(t, "evil", r.Namespace, name)
 				q.Done(r)
@@ -124,11 +123,11 @@ func TestQueueOfDelaysAndPriorities(t *testing.T) {
 
 		q.Add(web)
 		q.Add(web)
-		assert.Zero(t, q.Len(), "it is being worked on")
+		assert.Zero(t, q.Len(), "it is in progress")
 		q.Done(web)
 		assert.Equal(t, 1, q.Len())
 		_, priority, _ = q.GetWithPriority()
-		assert.Zero(t, priority, "the higher one of what it was added with since")
+		assert.Zero(t, priority, "the highest priority since it was taken")
 
 		q.AddWithOpts(priorityqueue.AddOpts{RateLimited: true, Priority: &low}, web)
 		assert.Equal(t, 1, q.NumRequeues(web))
@@ -144,12 +143,12 @@ func TestQueueOfDelaysAndPriorities(t *testing.T) {
 		q.AddAfter(web, 2*time.Hour)
 		q.Done(web)
 		r, priority, _ = q.GetWithPriority()
-		assert.Equal(t, own, r, "its delay is over first")
+		assert.Equal(t, own, r, "its delay ends first")
 		assert.Equal(t, high, priority)
 		q.Done(own)
 		r, _ = q.Get()
 		assert.Equal(t, web, r)
-		assert.Empty(t, q.order.noted, "what was taken is forgotten")
+		assert.Empty(t, q.order.noted, "priorities of taken requests are removed")
 
 		q.ShutDown()
 		_, _, shutdown = q.GetWithPriority()
@@ -157,7 +156,7 @@ func TestQueueOfDelaysAndPriorities(t *testing.T) {
 	})
 }
 
-// A process that ends does not work off what is in the queue.
+// After ShutDown, queued requests are not processed.
 func TestQueueEndsAtOnce(t *testing.T) {
 	q := newTestQueue()
 	for i := range 100 {
@@ -171,12 +170,11 @@ func TestQueueEndsAtOnce(t *testing.T) {
 	assert.Equal(t, 92, q.Len())
 }
 
-// Workers see every request that is added, each after it was added, and never two at a
-// time the same one.
+// Workers get every request after it was added, and never the same one at the same time.
 func TestQueueUnderLoad(t *testing.T) {
 	q := newTestQueue()
 	const namespaces, names, adders = 5, 7, 4
-	var added, seen [namespaces][names]atomic.Int64 // what is to be seen, and what was
+	var added, seen [namespaces][names]atomic.Int64 // counts of additions, and the counts that workers saw
 	var busy [namespaces][names]atomic.Bool
 	var workers, adding sync.WaitGroup
 	for range 8 {
@@ -189,7 +187,7 @@ func TestQueueUnderLoad(t *testing.T) {
 				var i, j int
 				_, err := fmt.Sscan(r.Namespace+" "+r.Name, &i, &j)
 				assert.NoError(t, err)
-				assert.True(t, busy[i][j].CompareAndSwap(false, true), "%s is worked on twice", r)
+				assert.True(t, busy[i][j].CompareAndSwap(false, true), "%s is in progress twice", r)
 				seen[i][j].Store(added[i][j].Load())
 				busy[i][j].Store(false)
 				q.Done(r)

@@ -10,16 +10,14 @@ import (
 	"github.com/servingcert/servingcert/pkg/limit"
 )
 
-// Retries of what failed: quickly at first, since most failures are a write
-// that came second, and never less than once a minute.
+// Delays of retries. The first is short, because most failures are write conflicts.
 const (
 	firstRetry = 100 * time.Millisecond
 	lastRetry  = time.Minute
 )
 
-// retries is how long a request waits that failed: twice as long each time, and
-// by chance up to half of that less, so that ten thousand that failed together do
-// not come back together.
+// retries is an exponential backoff. A random part of up to half of each delay is subtracted, so that requests
+// that failed together are not retried together.
 type retries struct {
 	workqueue.TypedRateLimiter[reconcile.Request]
 	chance func() float64 // in [0,1)

@@ -23,7 +23,7 @@ func TestRetriesAreSpread(t *testing.T) {
 		assert.LessOrEqual(t, wait, longest)
 		seen[wait.Truncate(time.Second)] = true
 	}
-	assert.Greater(t, len(seen), 25, "of the thirty seconds before the longest wait, few are empty")
+	assert.Greater(t, len(seen), 25, "delays are spread over the thirty seconds before the longest")
 	assert.Equal(t, 1000, limits.NumRequeues(item))
 	limits.Forget(item)
 	assert.LessOrEqual(t, limits.When(item), firstRetry)
