@@ -6,26 +6,26 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// State is what the signer and the rotator report of the CA and of who trusts it.
+// State is what the signer and the rotator report about the CA and the targets that hold its bundle.
 type State struct {
 	CA api.CAStatus
 	// TrustAccount is the ServiceAccount of the rotator that writes the bundle, NAMESPACE:NAME.
 	TrustAccount string
 	// Trust is nil if the rotator has written no status.
 	Trust *api.TrustStatus
-	// Unread: what the rotator reports could not be read.
+	// Unread is true if the rotator's status could not be read.
 	Unread bool
 }
 
-// WebhookBundle returns the bundle that the API server is to trust servingcert's webhook by, PEM. It has
-// the root of an interim CA, too, while something that this signed may be in use: also for a day after the
-// CA was restored.
+// WebhookBundle returns the PEM bundle that the API server should trust for servingcert's webhook. While a
+// certificate of an interim CA may be in use, which is until a day after the CA was restored, the bundle also
+// contains the interim root.
 func (s *State) WebhookBundle() string { return cmp.Or(s.CA.OwnBundle, s.CA.Bundle) }
 
-// most is how many targets are named one by one.
-const most = 10
+// maxTargets is the number of targets that get a finding of their own.
+const maxTargets = 10
 
-func (s *State) judge() []Finding {
+func (s *State) evaluate() []Finding {
 	var out []Finding
 	if problem := s.CA.Problem; problem != (api.CAMessage{}) {
 		out = append(out, found(CAProblem, "", "%s", problem))
@@ -36,9 +36,9 @@ func (s *State) judge() []Finding {
 	return append(out, s.trust()...)
 }
 
-// unnamed returns the finding about a webhook configuration that is annotated and that no role
-// lets the rotator write, with the commands that make one; false for any other target.
-func (s *State) unnamed(t api.TrustTarget) (Finding, bool) {
+// missingRole returns the finding about an annotated webhook configuration that no role lets the
+// rotator write, with the commands that create one; false for any other target.
+func (s *State) missingRole(t api.TrustTarget) (Finding, bool) {
 	resource := map[string]string{
 		"MutatingWebhookConfiguration": "mutatingwebhookconfigurations", "ValidatingWebhookConfiguration": "validatingwebhookconfigurations",
 	}[t.Kind]
@@ -53,24 +53,24 @@ func (s *State) unnamed(t api.TrustTarget) (Finding, bool) {
 		api.CommandText(names, "kubectl", "create", "clusterrolebinding", role, "--clusterrole="+role, "--serviceaccount="+s.TrustAccount)), true
 }
 
-// trust returns what keeps targets from the bundle.
+// trust returns the findings about targets that do not hold the bundle.
 func (s *State) trust() []Finding {
 	switch {
 	case s.Unread:
 		return nil
 	case s.Trust == nil:
-		return []Finding{found(TrustTargets, "", "there is no ConfigMap %s: the rotator has not run yet", api.TrustStatusName)}
+		return []Finding{found(TrustTargets, "", "ConfigMap %s does not exist: the rotator has not run yet", api.TrustStatusName)}
 	case s.Trust.Problem != "":
 		return []Finding{found(TrustTargets, "", "%s", s.Trust.Problem)}
 	case s.Trust.BundleHash != s.CA.BundleHash:
-		return []Finding{found(TrustTargets, "", "the rotator reports of another bundle than the signer has published")}
+		return []Finding{found(TrustTargets, "", "the rotator's status is about another bundle than the published one")}
 	}
 	var out []Finding
 	for i, t := range s.Trust.NotHolding {
-		if i == most {
+		if i == maxTargets {
 			break
 		}
-		if f, ok := s.unnamed(t); ok {
+		if f, ok := s.missingRole(t); ok {
 			out = append(out, f)
 			continue
 		}

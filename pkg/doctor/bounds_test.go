@@ -21,7 +21,7 @@ func TestWhatIsJustRight(t *testing.T) {
 	for name, change := range map[string]func(f *Facts){
 		"the oldest server":     func(f *Facts) { f.Platform.Version, f.Platform.Minor = "v1.30.0", oldestMinor },
 		"a later major version": func(f *Facts) { f.Platform.Version, f.Platform.Major, f.Platform.Minor = "v2.0.0", 2, 0 },
-		"the largest skew":      func(f *Facts) { f.Installation.Skew = mostSkew },
+		"the largest skew":      func(f *Facts) { f.Installation.Skew = maxSkew },
 		"a lease that has just been renewed": func(f *Facts) {
 			renewed := metav1.NewMicroTime(noon.Add(-15 * time.Second))
 			f.Installation.Leases["servingcert-rotator"].Spec.RenewTime = &renewed
@@ -80,13 +80,13 @@ func TestMoreThanIsListed(t *testing.T) {
 	require.Len(t, f.unread(), 1)
 	assert.NotContains(t, f.unread()[0].Message, "more")
 
-	s := &State{Trust: &api.TrustStatus{Pending: 3, Refusing: most}}
-	for i := range most + 2 {
+	s := &State{Trust: &api.TrustStatus{Pending: 3, Refusing: maxTargets}}
+	for i := range maxTargets + 2 {
 		s.Trust.NotHolding = append(s.Trust.NotHolding, api.TrustTarget{Kind: "ConfigMap", Namespace: "shop", Name: fmt.Sprint("x", i), Reason: "Forbidden"})
 	}
 	found := s.trust()
-	require.Len(t, found, most+1)
-	assert.Equal(t, "3 more targets do not hold the bundle", found[most].Message)
+	require.Len(t, found, maxTargets+1)
+	assert.Equal(t, "3 more targets do not hold the bundle", found[maxTargets].Message)
 }
 
 // TestWhoCanMendWhatAProxyServes: the program, unless all of the Service's TLS is the proxy's.

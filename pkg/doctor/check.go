@@ -13,7 +13,7 @@ type Level string
 // The levels, the worst first.
 const (
 	Error   Level = "error"   // something does not work, or will not
-	Warning Level = "warning" // something is likely not what was meant, or will fail later
+	Warning Level = "warning" // something is probably not intended, or will fail later
 	Info    Level = "info"    // worth knowing
 	OK      Level = "ok"      // the check was made and found nothing
 )
@@ -24,7 +24,7 @@ var levels = []Level{Error, Warning, Info, OK}
 // worse compares levels: it returns a negative number if a is worse than b.
 func worse(a, b Level) int { return slices.Index(levels, a) - slices.Index(levels, b) }
 
-// ID names a check. It never changes, and is never given to another check.
+// ID names a check. It never changes and is never reused.
 type ID string
 
 // Group is when a check is made.
@@ -40,22 +40,22 @@ const (
 	Workloads Group = "Workloads"
 )
 
-// Check is one thing that is looked at.
+// Check is one entry of the catalogue.
 type Check struct {
 	ID    ID
 	Name  string // one word, as reasons of conditions are
 	Group Group
-	Level Level // of its findings, unless they say another
-	// Looks is what is looked for, as a clause that begins with a verb or a noun.
+	Level Level // the default level of its findings
+	// Looks is the condition under which the check passes, as a clause.
 	Looks string
-	Why   string // what follows from a finding: one or two sentences
-	Fix   string // what to do: one or two sentences
+	Why   string // the consequence of a finding: one or two sentences
+	Fix   string // the remedy: one or two sentences
 	See   string // a page of the documentation, with an anchor, relative to docs/
-	// Offline: analyze makes the check too, with manifests alone.
+	// Offline is true if analyze makes the check too, from manifests alone.
 	Offline bool
 }
 
-// documentation is where the page of the checks is read.
+// documentation is the address of docs/checks.md.
 const documentation = api.Documentation + "checks.md#"
 
 // Link returns the address of the check's place in the documentation.

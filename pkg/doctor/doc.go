@@ -1,8 +1,7 @@
-// Package doctor judges an installation of servingcert, and what people ask of it: facts
-// go in, findings come out. It is pure. What a cluster holds is gathered by its callers;
-// what manifests hold is judged by [Analyze].
+// Package doctor finds problems in an installation of servingcert and in the objects that
+// use it: it takes [Facts] and returns findings. It is pure: callers read the cluster.
+// [Analyze] examines manifests instead.
 //
-// Every finding belongs to a [Check], which has a stable id, a level, what to do about
-// it, and a place in the documentation. [Checks] are all of them; docs/checks.md is made
-// from that list.
+// Every finding belongs to a [Check], which has a stable id, a level, a fix and a link to
+// the documentation. docs/checks.md is generated from the list of checks.
 package doctor

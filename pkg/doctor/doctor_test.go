@@ -180,31 +180,31 @@ var ofThePlatform = []breaking{
 	}, "warning SC001 : this user may not read Role r0; Role r1; Role r2; Role r3; Role r4; and 3 more"},
 	{"no namespace to try", func(_ *testing.T, f *Facts) {
 		f.Installation.DryRun = nil
-	}, "info SC002 : no namespace is opted in where this user may create pods: the webhook was not tried"},
+	}, "info SC002 : this user may create pods in no opted-in namespace: the webhook was not tested"},
 	{"an old server", func(_ *testing.T, f *Facts) { f.Platform.Version, f.Platform.Minor = "v1.29.4", 29 }, "error SC101 : the API server is v1.29.4"},
 	{"a missing right", func(_ *testing.T, f *Facts) { f.Platform.Denied = []string{"create namespaces"} }, "error SC102 : you may not create namespaces"},
 	{"no escalation", func(_ *testing.T, f *Facts) { f.Platform.Escalates = false }, "warning SC102 : you may not escalate or bind roles: those of servingcert can be created only if you have every right that they grant"},
 	{"no policies", func(_ *testing.T, f *Facts) { f.Platform.Policies = false }, "error SC103 : the API server does not serve validatingadmissionpolicies of admissionregistration.k8s.io/v1"},
-	{"service-ca", func(_ *testing.T, f *Facts) { f.Platform.ServiceCA = "Deployment openshift-service-ca/service-ca" }, "warning SC104 Deployment openshift-service-ca/service-ca: it runs"},
-	{"a full quota", func(_ *testing.T, f *Facts) { f.Platform.Quotas = quotaOfPods(list("pods", "3"), list("pods", "3")) }, "error SC105 ResourceQuota s/q: of pods, 0 are free, and the pods need 1"},
-	{"a quota on what is not set", func(_ *testing.T, f *Facts) { f.Platform.Quotas = quotaOfPods(list("limits.cpu", "3"), nil) }, "error SC105 ResourceQuota s/q: it bounds limits.cpu, which container signer does not set: its pods are refused"},
+	{"service-ca", func(_ *testing.T, f *Facts) { f.Platform.ServiceCA = "Deployment openshift-service-ca/service-ca" }, "warning SC104 Deployment openshift-service-ca/service-ca: it is running"},
+	{"a full quota", func(_ *testing.T, f *Facts) { f.Platform.Quotas = quotaOfPods(list("pods", "3"), list("pods", "3")) }, "error SC105 ResourceQuota s/q: pods: 0 left, but the pods need 1"},
+	{"a quota on what is not set", func(_ *testing.T, f *Facts) { f.Platform.Quotas = quotaOfPods(list("limits.cpu", "3"), nil) }, "error SC105 ResourceQuota s/q: it limits limits.cpu, which container signer does not set: its pods are refused"},
 	{"a quota of memory", func(_ *testing.T, f *Facts) {
 		f.Platform.Quotas = quotaOfPods(list("requests.memory", "100Mi"), list("requests.memory", "50Mi"))
-	}, "error SC105 ResourceQuota s/q: of requests.memory, 50Mi are free, and the pods need 64Mi"},
+	}, "error SC105 ResourceQuota s/q: requests.memory: 50Mi left, but the pods need 64Mi"},
 	{"a small maximum", func(_ *testing.T, f *Facts) {
 		f.Platform.LimitRanges = limits(corev1.LimitRangeItem{Max: list("memory", "128Mi")})
-	}, "error SC106 LimitRange s/l: its maximum of memory is 128Mi, and container signer has the limit 256Mi"},
+	}, "error SC106 LimitRange s/l: its maximum of memory is 128Mi, but container signer has limit 256Mi"},
 	{"a large minimum", func(_ *testing.T, f *Facts) {
 		f.Platform.LimitRanges = limits(corev1.LimitRangeItem{Min: list("cpu", "100m")})
-	}, "error SC106 LimitRange s/l: its minimum of cpu is 100m, and container signer requests 50m"},
+	}, "error SC106 LimitRange s/l: its minimum of cpu is 100m, but container signer requests 50m"},
 	{"no PodCertificateRequests", func(_ *testing.T, f *Facts) { f.Platform.PodCertificates = false }, "info SC107 : the API server does not serve podcertificaterequests of certificates.k8s.io"},
 	{"no ClusterTrustBundles", func(_ *testing.T, f *Facts) { f.Platform.ClusterTrustBundles = false }, "info SC108 : the API server does not serve clustertrustbundles of certificates.k8s.io"},
 	{"too old for PodCertificateRequests", func(_ *testing.T, f *Facts) {
 		f.Platform.PodCertificates, f.Platform.Version, f.Platform.Minor = false, "v1.35.4", 35
-	}, "info SC107 : the API server is v1.35.4, and podcertificaterequests of certificates.k8s.io are served from Kubernetes 1.36 on"},
+	}, "info SC107 : the API server is v1.35.4, but podcertificaterequests of certificates.k8s.io need Kubernetes 1.36 or later"},
 	{"too old for ClusterTrustBundles", func(_ *testing.T, f *Facts) {
 		f.Platform.ClusterTrustBundles, f.Platform.Version, f.Platform.Minor = false, "v1.32.2", 32
-	}, "info SC108 : the API server is v1.32.2, and clustertrustbundles of certificates.k8s.io are served from Kubernetes 1.33 on"},
+	}, "info SC108 : the API server is v1.32.2, but clustertrustbundles of certificates.k8s.io need Kubernetes 1.33 or later"},
 	{"new enough for ClusterTrustBundles", func(_ *testing.T, f *Facts) {
 		f.Platform.ClusterTrustBundles, f.Platform.Version, f.Platform.Minor = false, "v1.33.6", 33
 	}, "info SC108 : the API server does not serve clustertrustbundles of certificates.k8s.io"},
@@ -231,7 +231,7 @@ var ofTheInstallation = []breaking{
 	}, "error SC202 Deployment servingcert-system/servingcert-signer: its rollout is stuck, ready replicas: 2 of 2: ProgressDeadlineExceeded: ReplicaSet x has timed out progressing.: container signer: ErrImagePull: no"},
 	{"a rollout that is not complete", func(_ *testing.T, f *Facts) {
 		deployment(f, "signer").Status.UnavailableReplicas = 1
-	}, "warning SC202 Deployment servingcert-system/servingcert-signer: unavailable replicas: 1, beside 2 that are ready"},
+	}, "warning SC202 Deployment servingcert-system/servingcert-signer: unavailable replicas: 1, ready replicas: 2"},
 	{"scaled to 0", func(_ *testing.T, f *Facts) { deployment(f, "signer").Spec.Replicas = new(int32) }, "error SC202 Deployment servingcert-system/servingcert-signer: it is scaled to 0 replicas"},
 	{"no lease", func(_ *testing.T, f *Facts) { delete(f.Installation.Leases, "servingcert-rotator") }, "error SC203 Lease servingcert-system/servingcert-rotator: it does not exist, and the rotator does not create it: apply the manifest again"},
 	{"a lease that nobody holds", func(_ *testing.T, f *Facts) {
@@ -251,14 +251,14 @@ var ofTheInstallation = []breaking{
 	}, `error SC209 Namespace shop: Internal error occurred: failed calling webhook "pods.servingcert.dev": refused`},
 	{"somebody else refuses", func(_ *testing.T, f *Facts) {
 		f.Installation.DryRun = &DryRun{Namespace: "shop", Refusal: "exceeded quota"}
-	}, "warning SC209 Namespace shop: the pod was refused before the webhook was asked, or by somebody else: exceeded quota"},
+	}, "warning SC209 Namespace shop: the pod was refused before the webhook was called, or by another admission plugin: exceeded quota"},
 	{"the pod is not injected", func(_ *testing.T, f *Facts) { f.Installation.DryRun.Created.Labels = nil }, "error SC209 Namespace shop: the pod was not sent to the webhook, or the webhook could not be called and failurePolicy is Ignore: it was not injected"},
 	{"no caBundle", func(_ *testing.T, f *Facts) { f.Installation.CABundles = []string{""} }, "error SC210 MutatingWebhookConfiguration servingcert: it has no caBundle"},
 	{"another caBundle", func(t *testing.T, f *Facts) {
 		f.Installation.Bundle += bundle(t, noon, noon.AddDate(1, 0, 0))
-	}, "error SC210 MutatingWebhookConfiguration servingcert: its caBundle is not the published bundle; certificates in it: 1, and published: 2"},
-	{"a clock ahead", func(_ *testing.T, f *Facts) { f.Installation.Skew = -70 * time.Second }, "warning SC211 : the clock of this machine is 1m10s ahead of that of the API server"},
-	{"a clock behind", func(_ *testing.T, f *Facts) { f.Installation.Skew = 6 * time.Second }, "warning SC211 : the clock of this machine is 6s behind that of the API server"},
+	}, "error SC210 MutatingWebhookConfiguration servingcert: its caBundle is not the published bundle: it has 1 certificates, and the published one has 2"},
+	{"a clock ahead", func(_ *testing.T, f *Facts) { f.Installation.Skew = -70 * time.Second }, "warning SC211 : the clock of this machine is 1m10s ahead of the API server's"},
+	{"a clock behind", func(_ *testing.T, f *Facts) { f.Installation.Skew = 6 * time.Second }, "warning SC211 : the clock of this machine is 6s behind the API server's"},
 }
 
 var ofTheAuthority = []breaking{
@@ -268,9 +268,9 @@ var ofTheAuthority = []breaking{
 	{"a warning", func(_ *testing.T, f *Facts) {
 		f.Authority.CA.Warnings = []api.CAMessage{{Reason: api.CARestored, Message: "older"}}
 	}, "warning SC302 : CARestored: older"},
-	{"no trust status", func(_ *testing.T, f *Facts) { f.Authority.Trust = nil }, "warning SC305 : there is no ConfigMap servingcert-trust-status: the rotator has not run yet"},
+	{"no trust status", func(_ *testing.T, f *Facts) { f.Authority.Trust = nil }, "warning SC305 : ConfigMap servingcert-trust-status does not exist: the rotator has not run yet"},
 	{"no bundle", func(_ *testing.T, f *Facts) { f.Authority.Trust.Problem = "no bundle" }, "warning SC305 : no bundle"},
-	{"another bundle", func(_ *testing.T, f *Facts) { f.Authority.Trust.BundleHash = "i" }, "warning SC305 : the rotator reports of another bundle than the signer has published"},
+	{"another bundle", func(_ *testing.T, f *Facts) { f.Authority.Trust.BundleHash = "i" }, "warning SC305 : the rotator's status is about another bundle than the published one"},
 	{"a target that refuses", func(_ *testing.T, f *Facts) {
 		f.Authority.Trust.Holding, f.Authority.Trust.Refusing = 1, 1
 		f.Authority.Trust.NotHolding = []api.TrustTarget{{Kind: "ConfigMap", Namespace: "shop", Name: "x", Reason: "Forbidden", Message: "no"}}
@@ -284,8 +284,8 @@ var ofTheAuthority = []breaking{
 
 var ofServices = []breaking{
 	{"a kubelet that was denied", kubeletAsked("Denied", "NameNotPermitted", "IP address 10.9.0.1: is in none of --node-cidrs", 0), "warning SC212 Node worker-1: its CertificateSigningRequest csr-2 was denied: NameNotPermitted: IP address 10.9.0.1: is in none of --node-cidrs"},
-	{"a kubelet that waits", kubeletAsked("", "", "", 2*time.Minute), "warning SC212 Node worker-1: its CertificateSigningRequest csr-2 has waited for 2m0s: an event on it, in namespace default, says for what"},
-	{"a kubelet that nobody signs for", kubeletAsked("Approved", "NodeAddresses", "", 2*time.Minute), "warning SC212 Node worker-1: its CertificateSigningRequest csr-2 was approved, and kube-controller-manager has not signed it: it was made 2m0s ago"},
+	{"a kubelet that waits", kubeletAsked("", "", "", 2*time.Minute), "warning SC212 Node worker-1: its CertificateSigningRequest csr-2 has been pending for 2m0s: an event on it, in namespace default, names the cause"},
+	{"a kubelet that nobody signs for", kubeletAsked("Approved", "NodeAddresses", "", 2*time.Minute), "warning SC212 Node worker-1: its CertificateSigningRequest csr-2 was approved, but kube-controller-manager has not signed it: it was created 2m0s ago"},
 	{"the signer's clock", func(_ *testing.T, f *Facts) { condition(f, 0, metav1.ConditionFalse, "ClockSkew", "3m ahead") }, "error SC306 Service shop/web: 3m ahead"},
 	{"a wrong setting", func(_ *testing.T, f *Facts) { service(f).Annotations[api.AnnotationMode] = "all" }, `error SC401 Service shop/web: servingcert.dev/mode: "all": must be "args", "env" or "mount"`},
 	{"not ready", func(_ *testing.T, f *Facts) {
@@ -294,7 +294,7 @@ var ofServices = []breaking{
 	{"names that wait", func(_ *testing.T, f *Facts) {
 		condition(f, 0, metav1.ConditionFalse, api.ReasonWaitingForTrust, "wait")
 	}, "warning SC407 Service shop/web: WaitingForTrust: wait"},
-	{"no condition", func(_ *testing.T, f *Facts) { service(f).Status.Conditions = nil }, "error SC407 Service shop/web: it has no condition servingcert.dev/Ready: the signer has not seen it yet, or does not run"},
+	{"no condition", func(_ *testing.T, f *Facts) { service(f).Status.Conditions = nil }, "error SC407 Service shop/web: it has no condition servingcert.dev/Ready: the signer has not processed it yet, or is not running"},
 	{"no consumers", func(_ *testing.T, f *Facts) { condition(f, 1, metav1.ConditionFalse, api.ServingNoConsumers, "none") }, "warning SC408 Service shop/web: none"},
 	{"no consumers, as the webhook noted", func(_ *testing.T, f *Facts) {
 		condition(f, 1, metav1.ConditionFalse, api.ServingNoConsumers, "none")
@@ -306,8 +306,8 @@ var ofServices = []breaking{
 	{"no consumers, as a quota keeps them away", func(_ *testing.T, f *Facts) {
 		condition(f, 1, metav1.ConditionFalse, api.ServingNoConsumers, "none")
 		f.Namespaces[0].Workloads[0].Failure = "exceeded quota: few"
-	}, "error SC508 Deployment shop/web: its pods are not created: exceeded quota: few\n" + `warning SC408 Service shop/web: none; Deployment web makes no pods: "exceeded quota: few"`},
-	{"no selector", func(_ *testing.T, f *Facts) { service(f).Spec.Selector = nil }, "warning SC406 Service shop/web: it has no selector, so that no pod is injected for it"},
+	}, "error SC508 Deployment shop/web: its pods are not created: exceeded quota: few\n" + `warning SC408 Service shop/web: none; Deployment web creates no pods: "exceeded quota: few"`},
+	{"no selector", func(_ *testing.T, f *Facts) { service(f).Spec.Selector = nil }, "warning SC406 Service shop/web: it has no selector, so no pod is injected for it"},
 	{"stale", func(_ *testing.T, f *Facts) { condition(f, 1, metav1.ConditionFalse, api.ServingStale, "2 pods") }, "warning SC409 Service shop/web: 2 pods"},
 	{"plaintext", func(_ *testing.T, f *Facts) { condition(f, 1, metav1.ConditionFalse, api.ServingPlaintext, "no TLS") }, "warning SC410 Service shop/web: Plaintext: no TLS"},
 	{"unreachable", func(_ *testing.T, f *Facts) {
@@ -321,11 +321,11 @@ var ofServices = []breaking{
 	}, "info SC410 Service shop/web: Propagating: not yet"},
 	{"the rotator has said nothing", func(_ *testing.T, f *Facts) {
 		service(f).Status.Conditions = service(f).Status.Conditions[:1]
-	}, "warning SC410 Service shop/web: it has no condition servingcert.dev/Serving: the rotator has not looked at its pods yet, or does not run"},
+	}, "warning SC410 Service shop/web: it has no condition servingcert.dev/Serving: the rotator has not probed its pods yet, or is not running"},
 	{"the rotator has not looked since", func(_ *testing.T, f *Facts) {
 		said := state.Say(service(f).Status.Conditions[2], state.Serving{Ports: "0a"})
 		service(f).Status.Conditions = append(service(f).Status.Conditions[:2], said.Both()...)
-	}, "info SC410 Service shop/web: condition servingcert.dev/Serving is about an earlier certificate, or other ports: the rotator has not looked since"},
+	}, "info SC410 Service shop/web: condition servingcert.dev/Serving is about an earlier certificate or other ports: the rotator has not probed the pods since"},
 	{"a misspelt targetPort", func(_ *testing.T, f *Facts) {
 		ports(f, corev1.ServicePort{Name: "https", Port: 443, TargetPort: intstr.FromString("sc-tsl-8080")})
 	}, `warning SC411 Service shop/web: port https: targetPort: "sc-tsl-8080": does not request a proxy: ` + api.MustBeProxyPort},
@@ -335,11 +335,11 @@ var ofServices = []breaking{
 	{"stale behind a proxy", func(_ *testing.T, f *Facts) {
 		ports(f, corev1.ServicePort{Name: "https", Port: 443, TargetPort: intstr.FromString("sc-tls-8080")})
 		condition(f, 1, metav1.ConditionFalse, api.ServingStale, "2 pods")
-	}, "warning SC409 Service shop/web: 2 pods; TLS at targetPort sc-tls-8080 is asked of the proxy in its pods"},
+	}, "warning SC409 Service shop/web: 2 pods; the proxy in its pods terminates TLS at targetPort sc-tls-8080"},
 	{"the label is wrong", func(_ *testing.T, f *Facts) {
 		f.Namespaces[0].Labels[api.LabelInject], f.Namespaces[0].Services = "yes", nil
 	}, `error SC404 Namespace shop: label servingcert.dev/inject: "yes": must be "enabled" or "disabled"`},
-	{"the label is missing", func(_ *testing.T, f *Facts) { f.Namespaces[0].Labels = nil }, "warning SC405 Service shop/web: it asks for a certificate, and its namespace has no label servingcert.dev/inject=enabled"},
+	{"the label is missing", func(_ *testing.T, f *Facts) { f.Namespaces[0].Labels = nil }, "warning SC405 Service shop/web: it requests a certificate, but its namespace does not have label servingcert.dev/inject=enabled"},
 	{"nothing is selected", func(_ *testing.T, f *Facts) { service(f).Spec.Selector["app"] = "wbe" }, "warning SC406 Service shop/web: no pod has the labels of its selector: app=wbe"},
 	{"refused pods", func(_ *testing.T, f *Facts) {
 		f.Namespaces[0].Workloads[0].Failure = `pods "web-1" is forbidden: exceeded quota: compute, requested: limits.memory=64Mi, used: limits.memory=1Gi, limited: limits.memory=1Gi`
@@ -475,7 +475,7 @@ func TestWhatCouldNotBeReadIsNotJudged(t *testing.T) {
 // What the table of programs knows to reload is not to be restarted.
 func TestHowAStaleProgramReloads(t *testing.T) {
 	for image, want := range map[string]string{
-		"postgres:17":      "Have postgres in Deployment web read its files again: SIGHUP to the postgres process, or SELECT pg_reload_conf(). Or let it be restarted: servingcert.dev/on-rotate: restart on the pod template.",
+		"postgres:17":      "Make postgres in Deployment web reload its files: SIGHUP to the postgres process, or SELECT pg_reload_conf(). Or set servingcert.dev/on-rotate: restart on the pod template to have it restarted.",
 		"traefik/whoami":   CheckOf(Stale).Fix,
 		"example.com/mine": CheckOf(Stale).Fix,
 	} {
@@ -530,7 +530,7 @@ func TestNobodySawWhatNoPodServes(t *testing.T) {
 // What is printed can be run as it is.
 func TestTheRoleOfAWebhookConfiguration(t *testing.T) {
 	s := &State{TrustAccount: "tls:servingcert-trust"}
-	f, ok := s.unnamed(api.TrustTarget{Kind: "MutatingWebhookConfiguration", Name: "mine.example.com", Reason: "Forbidden", Message: "no"})
+	f, ok := s.missingRole(api.TrustTarget{Kind: "MutatingWebhookConfiguration", Name: "mine.example.com", Reason: "Forbidden", Message: "no"})
 	require.True(t, ok)
 	assert.Equal(t, "Apply the ClusterRole: kubectl create clusterrole servingcert-trust-mine.example.com --verb=patch --resource=mutatingwebhookconfigurations.admissionregistration.k8s.io --resource-name=mine.example.com && "+
 		"kubectl create clusterrolebinding servingcert-trust-mine.example.com --clusterrole=servingcert-trust-mine.example.com --serviceaccount=tls:servingcert-trust", f.Fix)
@@ -539,7 +539,7 @@ func TestTheRoleOfAWebhookConfiguration(t *testing.T) {
 		{Kind: "MutatingWebhookConfiguration", Name: api.TrustAllOfKind, Reason: "Forbidden"},
 		{Kind: "APIService", Name: "mine", Reason: "Forbidden"},
 	} {
-		_, ok := s.unnamed(other)
+		_, ok := s.missingRole(other)
 		assert.False(t, ok, "%v", other)
 	}
 }

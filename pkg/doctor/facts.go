@@ -7,10 +7,10 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Facts are what is known of a cluster. A part that is nil was not looked at, and its
-// checks are not made.
+// Facts are the state of a cluster. A part that is nil was not read, and its checks are
+// not made.
 type Facts struct {
-	// Failures are what could not be read.
+	// Failures are the objects that could not be read.
 	Failures     []Failure
 	Platform     *Platform
 	Installation *Installation
@@ -19,15 +19,15 @@ type Facts struct {
 	Namespaces []Namespace
 }
 
-// Failure is something that could not be read, and the checks that were not made for it.
+// Failure is a read that failed, and the checks that were skipped because of it.
 type Failure struct {
 	What, Why string
-	// Forbidden: the user may not read it.
+	// Forbidden is true if the user lacks the right to read it.
 	Forbidden bool
 	Checks    []ID
 }
 
-// Examine returns what is found. now is the time of the API server.
+// Examine returns the report. now is the time of the API server.
 func (f Facts) Examine(now time.Time) Report {
 	if f.Installation != nil {
 		if absent := f.Installation.absent(now); absent != nil {
@@ -44,17 +44,17 @@ func (f Facts) Examine(now time.Time) Report {
 		}
 	}
 	if f.Platform != nil {
-		add(Before, f.Platform.judge())
+		add(Before, f.Platform.evaluate())
 	}
 	if f.Installation != nil {
-		add(System, f.Installation.judge(now))
+		add(System, f.Installation.evaluate(now))
 		made = append(made, NotOptedIn)
 		if f.Installation.DryRun == nil && !f.failed(WebhookReached) {
-			findings = append(findings, found(NotOptedIn, "", "no namespace is opted in where this user may create pods: the webhook was not tried"))
+			findings = append(findings, found(NotOptedIn, "", "this user may create pods in no opted-in namespace: the webhook was not tested"))
 		}
 	}
 	if f.Authority != nil {
-		add(Authority, f.Authority.judge())
+		add(Authority, f.Authority.evaluate())
 	}
 	if f.Namespaces != nil {
 		made = append(made, SignerClock)
@@ -63,21 +63,21 @@ func (f Facts) Examine(now time.Time) Report {
 		for _, n := range f.Namespaces {
 			findings = append(findings, n.Judge()...)
 		}
-		made = slices.DeleteFunc(made, func(id ID) bool { return id == Unreadable || id == InjectedPart }) // of manifests alone
+		made = slices.DeleteFunc(made, func(id ID) bool { return id == Unreadable || id == InjectedPart }) // made from manifests only
 	}
 	if slices.ContainsFunc(findings, func(f Finding) bool { return f.ID == NoConsumers }) {
-		made = slices.DeleteFunc(made, func(id ID) bool { return id == NotServed }) // of a Service without such pods nobody has seen it
+		made = slices.DeleteFunc(made, func(id ID) bool { return id == NotServed }) // without ready pods, the rotator has not seen the certificate
 	}
 	made = slices.DeleteFunc(made, func(id ID) bool { return f.unmade(id) })
 	slices.Sort(made)
 	return NewReport(findings, slices.Compact(made))
 }
 
-// maxForbidden is how many things that the user may not read are named.
+// maxForbidden is the number of kinds without read access that a finding names.
 const maxForbidden = 5
 
-// unread returns the findings about what could not be read. What the user may not read has
-// one cause, so it is one finding, however much it is.
+// unread returns the findings about failed reads. All missing rights are one finding,
+// because they have one cause.
 func (f Facts) unread() []Finding {
 	var findings []Finding
 	var forbidden []string
@@ -97,7 +97,7 @@ func (f Facts) unread() []Finding {
 	return findings
 }
 
-// unmade reports whether a check was not made, because something could not be read.
+// unmade reports whether a check was skipped because a read failed.
 func (f Facts) unmade(id ID) bool {
 	if id == WebhookReached && (f.Installation == nil || f.Installation.DryRun == nil) {
 		return true
@@ -111,7 +111,7 @@ func (f Facts) unmade(id ID) bool {
 	return f.failed(id)
 }
 
-// failed reports whether something that the check needs could not be read.
+// failed reports whether a read that the check needs has failed.
 func (f Facts) failed(id ID) bool {
 	return slices.ContainsFunc(f.Failures, func(failure Failure) bool { return slices.Contains(failure.Checks, id) })
 }

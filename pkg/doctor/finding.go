@@ -10,23 +10,22 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Finding is something that a check found.
+// Finding is a problem that a check found, or that it found none.
 type Finding struct {
 	ID    ID     `json:"id"`
 	Name  string `json:"name"`
 	Level Level  `json:"level"`
-	// Object is what it is about: KIND NAME or KIND NAMESPACE/NAME; empty for the whole
-	// cluster.
+	// Object is KIND NAME or KIND NAMESPACE/NAME; empty for the whole cluster.
 	Object string `json:"object,omitempty"`
-	// File and Line say where that is written; empty and 0 in a cluster.
+	// File and Line are the place in a manifest; empty and 0 in a cluster.
 	File string `json:"file,omitempty"`
 	Line int    `json:"line,omitempty"`
-	// Message is what was found, and Fix what to do about it; each is one line.
+	// Message describes the problem, and Fix the remedy; each is one line.
 	Message string `json:"message"`
 	Fix     string `json:"fix"`
 	Link    string `json:"link"`
 
-	at       []any // in the object, as in preview.Object; where the line is
+	at       []any // the path in the object, as in preview.Object, for Line
 	template bool  // at is in the pod template
 }
 
@@ -48,8 +47,7 @@ func found(id ID, object, format string, args ...any) Finding {
 	return Finding{ID: id, Name: c.Name, Level: c.Level, Object: object, Message: fmt.Sprintf(format, args...), Fix: c.Fix, Link: id.Link()}
 }
 
-// field returns the finding at the field, or the annotation, that an *api.FieldError
-// names.
+// field returns the finding at the field or annotation that an *api.FieldError names.
 func (f Finding) field(err error) Finding {
 	var wrong *api.FieldError
 	if !errors.As(err, &wrong) {
@@ -87,7 +85,7 @@ func (f Finding) do(format string, args ...any) Finding {
 	return f
 }
 
-// run returns the finding with a command as what to do; names are as api.Command has them.
+// run returns the finding with a command as its fix; names are those of api.CommandText.
 func (f Finding) run(names []string, command ...string) Finding {
 	return f.do("%s", api.CommandText(names, command...))
 }
@@ -100,15 +98,15 @@ func (f Finding) as(level Level) Finding {
 
 // Report is the outcome of an examination.
 type Report struct {
-	// Findings, the worst first; one of level OK for each check that found nothing.
+	// Findings are sorted, the worst first. A check that found nothing has one of level OK.
 	Findings []Finding `json:"findings"`
 	Errors   int       `json:"errors"`
 	Warnings int       `json:"warnings"`
-	// Passed is how many checks found nothing.
+	// Passed is the number of checks that found nothing.
 	Passed int `json:"passed"`
 }
 
-// NewReport returns a report of the findings. made are the checks that were made.
+// NewReport returns a report of the findings; made lists the checks that were made.
 func NewReport(findings []Finding, made []ID) Report {
 	r := Report{Findings: slices.Clone(findings)}
 	for _, id := range made {
@@ -134,17 +132,15 @@ func NewReport(findings []Finding, made []ID) Report {
 	return r
 }
 
-// Failed reports whether something has to be done: there is an error, or, if strict, a
-// warning.
+// Failed reports whether there is an error or, if strict, a warning.
 func (r Report) Failed(strict bool) bool { return r.Errors > 0 || strict && r.Warnings > 0 }
 
-// Examined reports whether anything was examined: a check was made that needs a right to
-// read.
+// Examined reports whether any check was made that reads objects.
 func (r Report) Examined() bool {
 	return slices.ContainsFunc(r.Findings, func(f Finding) bool { return !slices.Contains([]ID{NotLooked, NotOptedIn, Clock}, f.ID) })
 }
 
-// AtLeast returns the findings of the level and of those that are worse.
+// AtLeast returns the findings of the level and of worse ones.
 func (r Report) AtLeast(level Level) []Finding {
 	return slices.DeleteFunc(slices.Clone(r.Findings), func(f Finding) bool { return worse(f.Level, level) > 0 })
 }

@@ -16,50 +16,48 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// namePrefix is what the names of the processes' objects begin with.
+// namePrefix begins the names of the components' objects.
 const namePrefix = "servingcert-"
 
-// components are the processes of servingcert, by the end of their Deployments' names.
+// components are the suffixes of the Deployments' names.
 var components = []string{"signer", "trust", "rotator", "webhook"}
 
-// leaders are those that work only while they hold a Lease.
+// leaders are the components that work only while they hold a Lease.
 var leaders = []string{"signer", "trust", "rotator"}
 
-// Installation is what is known of servingcert in a cluster.
+// Installation is the state of servingcert's own objects in a cluster.
 type Installation struct {
 	Namespace string
-	// Deployments and Leases are by name; one that is missing is not there. They are nil if
-	// they could not be read.
+	// Deployments and Leases are indexed by name; nil if they could not be read.
 	Deployments map[string]*appsv1.Deployment
 	Leases      map[string]*coordinationv1.Lease
-	// Pods are those of the Deployments.
+	// Pods are the pods of the Deployments.
 	Pods []corev1.Pod
-	// CABundles are those of the webhook's configuration, and Bundle is what the signer
-	// has published for it ([State.WebhookBundle]), both PEM. Bundle is "" if that is not known.
+	// CABundles are the caBundles of the webhook configuration, and Bundle is what the signer
+	// has published for it ([State.WebhookBundle]), both PEM. Bundle is "" if it is unknown.
 	CABundles []string
 	Bundle    string
-	// Skew is how much later the API server's clock is than that of this machine. It is
-	// known to a second.
+	// Skew is the API server's time minus this machine's, with a precision of a second.
 	Skew time.Duration
 	// DryRun is nil if it was not made.
 	DryRun *DryRun
-	// KubeletRequests are those for signer kubernetes.io/kubelet-serving; nil if the signer does
-	// not approve them, or they could not be read.
+	// KubeletRequests are the requests to signer kubernetes.io/kubelet-serving; nil if the signer
+	// does not approve them, or they could not be read.
 	KubeletRequests []certificatesv1.CertificateSigningRequest
-	// Kubelets are those that were dialled.
+	// Kubelets are the answers of the kubelets that were dialled.
 	Kubelets []Kubelet
 }
 
-// DryRun is what became of a pod that was created with dryRun=All in an opted-in namespace.
+// DryRun is the result of creating a pod with dryRun=All in an opted-in namespace.
 type DryRun struct {
 	Namespace string
 	// Created is the pod as the API server would have stored it; nil if it was refused.
 	Created *corev1.Pod
-	// Refusal is why it was refused.
+	// Refusal is the API server's error if it was refused.
 	Refusal string
 }
 
-func (i *Installation) judge(now time.Time) []Finding {
+func (i *Installation) evaluate(now time.Time) []Finding {
 	return slices.Concat(i.deployments(), i.leases(now), i.versions(), i.reached(), i.caBundle(), i.clock(), i.kubelets(now))
 }
 
@@ -84,19 +82,19 @@ func (i *Installation) deployments() []Finding {
 		case wanted == 0:
 			out = append(out, found(Available, object, "it is scaled to 0 replicas"))
 		case ready == 0:
-			out = append(out, found(Available, object, "ready replicas: 0 of %d%s", wanted, i.whyNot(d)))
+			out = append(out, found(Available, object, "ready replicas: 0 of %d%s", wanted, i.notReadyCause(d)))
 		case stuck(d) != "":
-			out = append(out, found(Available, object, "its rollout is stuck, ready replicas: %d of %d: %s%s", ready, wanted, stuck(d), i.whyNot(d)))
+			out = append(out, found(Available, object, "its rollout is stuck, ready replicas: %d of %d: %s%s", ready, wanted, stuck(d), i.notReadyCause(d)))
 		case ready < wanted:
-			out = append(out, found(Available, object, "ready replicas: %d of %d%s", ready, wanted, i.whyNot(d)).as(Warning))
+			out = append(out, found(Available, object, "ready replicas: %d of %d%s", ready, wanted, i.notReadyCause(d)).as(Warning))
 		case d.Status.UnavailableReplicas > 0:
-			out = append(out, found(Available, object, "unavailable replicas: %d, beside %d that are ready%s", d.Status.UnavailableReplicas, ready, i.whyNot(d)).as(Warning))
+			out = append(out, found(Available, object, "unavailable replicas: %d, ready replicas: %d%s", d.Status.UnavailableReplicas, ready, i.notReadyCause(d)).as(Warning))
 		}
 	}
 	return out
 }
 
-// stuck returns why the Deployment's rollout does not go on, or "".
+// stuck returns why the Deployment's rollout is not progressing, or "".
 func stuck(d *appsv1.Deployment) string {
 	for _, c := range d.Status.Conditions {
 		if c.Type == appsv1.DeploymentProgressing && c.Status == corev1.ConditionFalse {
@@ -106,20 +104,20 @@ func stuck(d *appsv1.Deployment) string {
 	return ""
 }
 
-// absent returns the finding that servingcert is not installed, nil if it is: a Deployment of it
-// exists, or somebody holds one of its Leases.
+// absent returns the finding that servingcert is not installed. It returns nil if one of its Deployments
+// exists or one of its Leases is held.
 func (i *Installation) absent(now time.Time) *Finding {
 	if i.Deployments == nil || slices.ContainsFunc(components, func(c string) bool { return i.Deployments[namePrefix+c] != nil }) ||
 		slices.ContainsFunc(Leading(i.Namespace, i.Leases, now), func(p Process) bool { return p.State == ProcessRuns }) {
 		return nil
 	}
 	f := found(Installed, "Namespace "+i.Namespace, "servingcert is not installed: none of its Deployments exists").
-		do("Apply the release's manifest. If servingcert is in another namespace, name it: --system-namespace. To examine a cluster before that: --pre.")
+		do("Apply the release's manifest. If servingcert is in another namespace, name it: --system-namespace. To examine a cluster before the installation, use --pre.")
 	return &f
 }
 
-// whyNot returns what the Deployment or its pods say about replicas that are not ready.
-func (i *Installation) whyNot(d *appsv1.Deployment) string {
+// notReadyCause returns what the status of the pods or the Deployment says about replicas that are not ready.
+func (i *Installation) notReadyCause(d *appsv1.Deployment) string {
 	for _, p := range i.Pods {
 		if !strings.HasPrefix(p.Name, d.Name+"-") {
 			continue
@@ -143,7 +141,7 @@ func (i *Installation) whyNot(d *appsv1.Deployment) string {
 	return ""
 }
 
-// leases reports the processes that hold no Lease.
+// leases returns a finding for each component that does not hold its Lease.
 func (i *Installation) leases(now time.Time) []Finding {
 	if i.Leases == nil {
 		return nil
@@ -179,8 +177,8 @@ func (i *Installation) versions() []Finding {
 	return []Finding{found(Versions, "Namespace "+i.Namespace, "%s", strings.Join(parts, "; "))}
 }
 
-// versionOf returns the tag of an image. Digests of different images differ, so that one
-// without a tag is only known to be one.
+// versionOf returns the tag of an image, or "by digest". A digest is no version: it differs
+// between the images of one release.
 func versionOf(image string) string {
 	image, digest, _ := strings.Cut(image, "@")
 	i := strings.LastIndexByte(image, ':')
@@ -193,7 +191,7 @@ func versionOf(image string) string {
 	return "latest"
 }
 
-// reached says whether the pod of the dry run was injected.
+// reached returns a finding if the pod of the dry run was not injected.
 func (i *Installation) reached() []Finding {
 	if i.DryRun == nil {
 		return nil
@@ -203,15 +201,15 @@ func (i *Installation) reached() []Finding {
 	case pod == nil && strings.Contains(i.DryRun.Refusal, "failed calling webhook"):
 		return []Finding{found(WebhookReached, object, "%s", i.DryRun.Refusal)}
 	case pod == nil:
-		return []Finding{found(WebhookReached, object, "the pod was refused before the webhook was asked, or by somebody else: %s", i.DryRun.Refusal).as(Warning).
-			do("See who refuses pods in this namespace, or try another: --dry-run-namespace.")}
+		return []Finding{found(WebhookReached, object, "the pod was refused before the webhook was called, or by another admission plugin: %s", i.DryRun.Refusal).as(Warning).
+			do("Find out what refuses pods in this namespace, or test in another: --dry-run-namespace.")}
 	case pod.Labels[api.LabelInjected] != "true":
 		return []Finding{found(WebhookReached, object, "the pod was not sent to the webhook, or the webhook could not be called and failurePolicy is Ignore: it was not injected")}
 	}
 	return nil
 }
 
-// caBundle compares what the API server trusts with what the signer has published.
+// caBundle compares the caBundle of the webhook configuration with the published bundle.
 func (i *Installation) caBundle() []Finding {
 	if i.Bundle == "" {
 		return nil
@@ -229,23 +227,23 @@ func (i *Installation) caBundle() []Finding {
 		case err != nil:
 			return []Finding{found(CABundle, object, "its caBundle: %v", err)}
 		case have.Hash() != want.Hash():
-			return []Finding{found(CABundle, object, "its caBundle is not the published bundle; certificates in it: %d, and published: %d", len(have.Certificates()), len(want.Certificates()))}
+			return []Finding{found(CABundle, object, "its caBundle is not the published bundle: it has %d certificates, and the published one has %d", len(have.Certificates()), len(want.Certificates()))}
 		}
 	}
 	return nil
 }
 
-// mostSkew is how much clocks may differ. Dates in HTTP are in whole seconds.
-const mostSkew = 5 * time.Second
+// maxSkew allows for dates in HTTP, which are in whole seconds.
+const maxSkew = 5 * time.Second
 
 func (i *Installation) clock() []Finding {
 	skew := i.Skew.Abs().Truncate(time.Second)
-	if skew <= mostSkew {
+	if skew <= maxSkew {
 		return nil
 	}
 	direction := "behind"
 	if i.Skew < 0 {
 		direction = "ahead of"
 	}
-	return []Finding{found(Clock, "", "the clock of this machine is %s %s that of the API server", skew, direction)}
+	return []Finding{found(Clock, "", "the clock of this machine is %s %s the API server's", skew, direction)}
 }

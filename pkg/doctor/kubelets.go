@@ -15,8 +15,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// ApprovesKubelets reports whether the signer was told to approve the serving certificates of
-// kubelets.
+// ApprovesKubelets reports whether the signer has flag --approve-kubelet-serving.
 func (i *Installation) ApprovesKubelets() bool {
 	d := i.Deployments[namePrefix+"signer"]
 	if d == nil || len(d.Spec.Template.Spec.Containers) == 0 {
@@ -33,15 +32,14 @@ func (i *Installation) ApprovesKubelets() bool {
 	return given
 }
 
-// nodeUser is what the API server calls the kubelet of a node, before the node's name.
+// nodeUser begins the user name of a kubelet; the node's name follows.
 const nodeUser = "system:node:"
 
-// answerTime is how long an answer to a request may take.
+// answerTime is the time after which a request without an answer is a finding.
 const answerTime = time.Minute
 
-// kubelets judges the newest request of each node for its serving certificate, and what its kubelet serves, if
-// it was dialled. Of a node whose request was answered more than an hour ago there is none: Kubernetes deletes
-// them.
+// kubelets returns the findings about each node's newest request for a serving certificate, and about the
+// certificate that its kubelet serves, if it was dialled. Kubernetes deletes a request an hour after its answer.
 func (i *Installation) kubelets(now time.Time) []Finding {
 	newest := map[string]*certificatesv1.CertificateSigningRequest{}
 	for j := range i.KubeletRequests {
@@ -58,30 +56,30 @@ func (i *Installation) kubelets(now time.Time) []Finding {
 		}
 	}
 	for _, k := range i.Kubelets {
-		if why := k.wrong(issuedTo(newest[k.Node]), now); why != "" {
+		if why := k.leafProblem(issuedTo(newest[k.Node]), now); why != "" {
 			out = append(out, found(KubeletServing, "Node "+k.Node, "%s", why))
 		}
 	}
 	return out
 }
 
-// Kubelet is what the kubelet of a node answered when it was dialled.
+// Kubelet is the result of dialling the kubelet of a node.
 type Kubelet struct {
 	Node    string
 	Address netip.Addr
-	Leaf    *x509.Certificate // nil if there was none
-	Problem string            // why there was none
+	Leaf    *x509.Certificate // nil if no certificate was served
+	Problem string            // why none was served
 }
 
 const (
-	// takeUp is how long after a certificate was issued the kubelet may serve the one before.
-	takeUp = 2 * time.Minute
-	// renewedAfter is the part of a lifetime, in percent, after which a certificate has been renewed: kubelets
+	// reloadTime is how long the kubelet may serve the previous certificate after a new one was issued.
+	reloadTime = 2 * time.Minute
+	// renewedAfter is the percentage of the lifetime after which a certificate must have been renewed: kubelets
 	// begin at 70 to 90.
 	renewedAfter = 95
 )
 
-// issuedTo returns the certificate that answers the request, nil if there is none.
+// issuedTo returns the certificate issued for the request, or nil.
 func issuedTo(o *certificatesv1.CertificateSigningRequest) *x509.Certificate {
 	if o == nil {
 		return nil
@@ -93,9 +91,9 @@ func issuedTo(o *certificatesv1.CertificateSigningRequest) *x509.Certificate {
 	return chain[0]
 }
 
-// wrong returns what is wrong with the certificate that the kubelet serves, or "". No chain is verified: which
-// CA kube-controller-manager signs with is not known here. issued is what the node was given last, or nil.
-func (k Kubelet) wrong(issued *x509.Certificate, now time.Time) string {
+// leafProblem returns what is wrong with the certificate that the kubelet serves, or "". No chain is verified, because
+// the CA of kube-controller-manager is unknown here. issued is the node's newest certificate, or nil.
+func (k Kubelet) leafProblem(issued *x509.Certificate, now time.Time) string {
 	if k.Leaf == nil {
 		return "its kubelet serves no certificate: " + k.Problem
 	}
@@ -106,20 +104,20 @@ func (k Kubelet) wrong(issued *x509.Certificate, now time.Time) string {
 	case k.Leaf.Subject.CommonName != nodeUser+k.Node || k.Leaf.Subject.String() == k.Leaf.Issuer.String():
 		return shown + ", which was not issued to the node: is serverTLSBootstrap on, and was its request approved?"
 	case k.Leaf.VerifyHostname(k.Address.String()) != nil:
-		return fmt.Sprintf("%s, which is not for its address %s", shown, k.Address)
-	case issued != nil && !issued.Equal(k.Leaf) && issued.NotBefore.After(k.Leaf.NotBefore) && now.Sub(issued.NotBefore) > backdated+takeUp:
-		return fmt.Sprintf("%s, and was issued sha256:%.8s: restart the kubelet", shown, pki.Fingerprint(issued))
+		return fmt.Sprintf("%s, which is not valid for its address %s", shown, k.Address)
+	case issued != nil && !issued.Equal(k.Leaf) && issued.NotBefore.After(k.Leaf.NotBefore) && now.Sub(issued.NotBefore) > backdated+reloadTime:
+		return fmt.Sprintf("%s, but the newest issued one is sha256:%.8s: restart the kubelet", shown, pki.Fingerprint(issued))
 	case now.Sub(k.Leaf.NotBefore) > life/100*renewedAfter:
-		return shown + ", which it should have renewed: look at its requests and its log"
+		return shown + ", which it should have renewed: check its requests and its log"
 	}
 	return ""
 }
 
-// backdated is how long before it was signed a certificate of kube-controller-manager begins
+// backdated is how long before its signing a certificate of kube-controller-manager is valid
 // (kubernetes/kubernetes, pkg/controller/certificates/authority).
 const backdated = 5 * time.Minute
 
-// unanswered returns why the request led to no certificate, or "".
+// unanswered returns why no certificate was issued for the request, or "".
 func unanswered(o *certificatesv1.CertificateSigningRequest, now time.Time) string {
 	if len(o.Status.Certificate) > 0 {
 		return ""
@@ -140,7 +138,7 @@ func unanswered(o *certificatesv1.CertificateSigningRequest, now time.Time) stri
 	case age < answerTime:
 		return ""
 	case approved:
-		return "was approved, and kube-controller-manager has not signed it: it was made " + age.String() + " ago"
+		return "was approved, but kube-controller-manager has not signed it: it was created " + age.String() + " ago"
 	}
-	return "has waited for " + age.String() + ": an event on it, in namespace default, says for what"
+	return "has been pending for " + age.String() + ": an event on it, in namespace default, names the cause"
 }

@@ -89,19 +89,19 @@ func TestWhatAKubeletServes(t *testing.T) {
 	}{
 		"nothing is known of what it was issued":    {leaf: good},
 		"what it was issued":                        {leaf: good, issued: good},
-		"the one before, a moment ago":              {leaf: good, issued: leafOf(t, own, address, backdated+takeUp-time.Second, false)},
-		"the one before":                            {leaf: good, issued: leafOf(t, own, address, backdated+takeUp+time.Second, false), says: "and was issued sha256:"},
+		"the one before, a moment ago":              {leaf: good, issued: leafOf(t, own, address, backdated+reloadTime-time.Second, false)},
+		"the one before":                            {leaf: good, issued: leafOf(t, own, address, backdated+reloadTime+time.Second, false), says: "and was issued sha256:"},
 		"a newer one, of a request that is gone":    {leaf: good, issued: leafOf(t, own, address, 2*time.Hour, false)},
 		"self-signed":                               {leaf: leafOf(t, own, address, time.Hour, true), says: "is serverTLSBootstrap on"},
 		"another node's":                            {leaf: leafOf(t, "system:node:other", address, time.Hour, false), says: "not issued to the node"},
-		"for another address":                       {leaf: leafOf(t, own, "10.0.0.6", time.Hour, false), says: "not for its address 10.0.0.5"},
+		"for another address":                       {leaf: leafOf(t, own, "10.0.0.6", time.Hour, false), says: "not valid for its address 10.0.0.5"},
 		"ended":                                     {leaf: leafOf(t, own, address, 25*time.Hour, false), says: "not valid now"},
 		"not begun":                                 {leaf: leafOf(t, own, address, -time.Hour, false), says: "not valid now"},
 		"at 90 % of its life, which a kubelet uses": {leaf: leafOf(t, own, address, 24*time.Hour*90/100, false)},
 		"at 96 % of its life":                       {leaf: leafOf(t, own, address, 24*time.Hour*96/100, false), says: "should have renewed"},
 		"none":                                      {says: "its kubelet serves no certificate: refused"},
 	} {
-		got := Kubelet{Node: "worker", Address: netip.MustParseAddr(address), Leaf: c.leaf, Problem: "refused"}.wrong(c.issued, noon)
+		got := Kubelet{Node: "worker", Address: netip.MustParseAddr(address), Leaf: c.leaf, Problem: "refused"}.leafProblem(c.issued, noon)
 		assert.Contains(t, got, c.says, what)
 		assert.Equal(t, c.says == "", got == "", "%s: %s", what, got)
 	}

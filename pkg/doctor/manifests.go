@@ -17,19 +17,19 @@ import (
 	"github.com/servingcert/servingcert/pkg/preview"
 )
 
-// Options are what is known beyond manifests.
+// Options are the settings of the installation that manifests do not contain.
 type Options struct {
 	preview.Options
-	// Limits are the signer's: what Services may ask for.
+	// Limits are the signer's limits on requests.
 	Limits api.Limits
 }
 
-// ErrNothing is the error of Analyze if the documents have no object in them: what was to
-// write them has failed.
+// ErrNothing is the error of Analyze if the documents contain no object: the command that
+// should have written them has failed.
 var ErrNothing = errors.New("nothing to check: the input contains no Kubernetes object")
 
-// Analyze returns what is wrong with what the documents ask of servingcert, with the file
-// and the line of each finding. An error is one of [preview.Run].
+// Analyze returns the findings about the objects in the documents, with their files and
+// lines. An error is [ErrNothing] or one of [preview.Run].
 func Analyze(ctx context.Context, docs []preview.Document, opts Options) (Report, error) {
 	if opts.Namespace == "" {
 		opts.Namespace = corev1.NamespaceDefault
@@ -62,7 +62,7 @@ func Analyze(ctx context.Context, docs []preview.Document, opts Options) (Report
 	return NewReport(m.findings, offline()), nil
 }
 
-// offline returns the checks that need no cluster.
+// offline returns the ids of the checks that need no cluster.
 func offline() []ID {
 	var ids []ID
 	for _, c := range checks {
@@ -73,17 +73,17 @@ func offline() []ID {
 	return ids
 }
 
-// manifests are what documents say.
+// manifests are the objects of all documents.
 type manifests struct {
 	opts       Options
 	namespaces map[string]*Namespace
-	order      []string // of the namespaces, as they appear
+	order      []string // the namespaces in the order of the documents
 	sources    map[string]source
-	contents   map[string]map[string]any // the objects, by document and place
+	contents   map[string]map[string]any // the objects by document and path
 	findings   []Finding
 }
 
-// document is a document whose lines are counted once, when the first is asked for.
+// document is a document whose lines are counted once, at the first use.
 type document struct {
 	preview.Document
 	lines *preview.Lines
@@ -97,13 +97,13 @@ func (d *document) line(at []any) int {
 	return d.lines.Of(at...)
 }
 
-// source is where an object is written.
+// source is the place of an object in a document.
 type source struct {
 	doc          *document
 	at, template []any
 }
 
-// in returns the namespace, which is made if it is new.
+// in returns the namespace, and creates it if it is new.
 func (m *manifests) in(name string) *Namespace {
 	if m.namespaces[name] == nil {
 		m.namespaces[name] = &Namespace{Name: name, Limits: m.opts.Limits}
@@ -124,8 +124,8 @@ func (m *manifests) add(f Finding) {
 	m.findings = append(m.findings, f)
 }
 
-// object takes note of a Namespace or a Service, and judges what is neither that nor a
-// workload.
+// object records a Namespace or a Service, and checks an object that is neither of them
+// nor a workload.
 func (m *manifests) object(d *document, o preview.Object) {
 	if o.APIVersion != "v1" || o.Kind != "Service" && o.Kind != "Namespace" {
 		m.other(d, o)
@@ -133,7 +133,7 @@ func (m *manifests) object(d *document, o preview.Object) {
 	}
 	raw, err := json.Marshal(o.Content)
 	if err != nil {
-		return // it was made from JSON
+		return // impossible: it was decoded from JSON
 	}
 	if o.Kind == "Namespace" {
 		ns := &corev1.Namespace{}
@@ -158,8 +158,8 @@ func (m *manifests) object(d *document, o preview.Object) {
 	n.Services = append(n.Services, svc)
 }
 
-// other judges the annotations of an object that asks for no certificate. Of workloads the
-// outcomes are judged, and on Secrets the signer writes annotations.
+// other checks the annotations of an object that requests no certificate. Workloads are checked
+// in outcome, and the annotations of Secrets are written by the signer.
 func (m *manifests) other(d *document, o preview.Object) {
 	annotations := stringsOf(o.Content, "metadata", "annotations")
 	place := api.Place(o.Kind)
@@ -181,8 +181,8 @@ func (m *manifests) other(d *document, o preview.Object) {
 	}
 }
 
-// hasTemplate reports whether the object has a pod template where Kubernetes' kinds have
-// theirs.
+// hasTemplate reports whether the object has a pod template at a path that a kind of
+// Kubernetes uses.
 func hasTemplate(object map[string]any) bool {
 	for _, path := range [][]string{{"template"}, {"spec", "template"}, {"spec", "jobTemplate"}} {
 		if mapAt(object, path...) != nil {
@@ -192,7 +192,7 @@ func hasTemplate(object map[string]any) bool {
 	return false
 }
 
-// outcome takes note of a workload, and of what the webhook would say of it.
+// outcome records a workload, and adds the findings about the webhook's result for it.
 func (m *manifests) outcome(d *document, o preview.Outcome) {
 	w := Workload{Kind: o.Kind, Name: o.Name}
 	object := w.object(o.Namespace)
@@ -224,7 +224,7 @@ func (m *manifests) outcome(d *document, o preview.Outcome) {
 	}
 }
 
-// keepsOldPods is api.KeepsOldPods of a manifest. One that the API server would not take keeps none.
+// keepsOldPods is api.KeepsOldPods for a manifest; false if the API server would refuse the manifest.
 func keepsOldPods(kind string, content map[string]any) bool {
 	var workload runtime.Object
 	switch kind {
@@ -239,8 +239,8 @@ func keepsOldPods(kind string, content map[string]any) bool {
 	return err == nil && json.Unmarshal(text, workload) == nil && api.KeepsOldPods(workload)
 }
 
-// levelOf returns how much a note of the webhook matters; "" if another check says the same
-// of the object where it is written.
+// levelOf returns the level of a note of the webhook; "" if another check reports the same
+// on the object that causes it.
 func levelOf(r reasons.Reason) Level {
 	switch r {
 	case reasons.UnknownAnnotation, reasons.BadSetting, reasons.ServiceRefused, reasons.ImpossibleSecret, reasons.ProxyNotAsked:
@@ -251,7 +251,7 @@ func levelOf(r reasons.Reason) Level {
 	return Warning
 }
 
-// docOf says where the reason is explained. What to do is in the note itself.
+// docOf returns a fix that refers to the documentation. The note itself contains the fix.
 func docOf(r reasons.Reason) string { return "See reason " + string(r) + " in docs/injection.md." }
 
 // mapAt returns the object at a path, or nil.
@@ -262,8 +262,8 @@ func mapAt(object map[string]any, path ...string) map[string]any {
 	return object
 }
 
-// stringsOf returns the strings among the members of an object; those with our prefix that
-// are none are in it as "".
+// stringsOf returns the members with our prefix of the object at a path. One that is not a
+// string is returned as "".
 func stringsOf(object map[string]any, path ...string) map[string]string {
 	out := map[string]string{}
 	for key, value := range mapAt(object, path...) {

@@ -11,32 +11,32 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Namespace is what is known of a namespace and of what is in it.
+// Namespace is a namespace and the objects in it.
 type Namespace struct {
 	Name string
-	// Seen is true if the Namespace itself was read, and not only objects in it. Labels
-	// and Annotations are its.
+	// Seen is true if the Namespace itself was read, with its Labels and Annotations, and
+	// not only objects in it.
 	Seen                bool
 	Labels, Annotations map[string]string
 	Services            []*corev1.Service
 	Workloads           []Workload
-	// Live: this is a cluster, where the signer and the rotator report what they think in
-	// conditions. If not, values are judged here, by Limits.
+	// Live is true in a cluster, where the signer reports invalid requests in conditions. For
+	// manifests, it is false, and requests are checked here against Limits.
 	Live bool
-	// Limits are the signer's. They count only if not Live.
+	// Limits are the signer's. They are used only if not Live.
 	Limits api.Limits
-	// Noted are the pods to which the webhook gave no certificate, one entry for those of a
-	// workload that are alike.
+	// Noted are the pods to which the webhook gave no certificate, one entry for all equal
+	// pods of a workload.
 	Noted []Noted
-	// Missed are the workloads whose pods run without the certificate that they would get
-	// now, as KIND NAME, and how many such pods there are.
+	// Missed counts, for each workload (KIND NAME), the pods that run without the certificate
+	// that they would get now.
 	Missed map[string]int
 }
 
 // optedIn reports whether the namespace is opted in.
 func (n Namespace) optedIn() bool { return n.Labels[api.LabelInject] == api.InjectEnabled }
 
-// Judge returns what is found in the namespace.
+// Judge returns the findings about the namespace and the objects in it.
 func (n Namespace) Judge() []Finding {
 	var out []Finding
 	out = append(out, n.itself()...)
@@ -52,7 +52,7 @@ func (n Namespace) Judge() []Finding {
 	return out
 }
 
-// itself returns what is wrong with the Namespace.
+// itself returns the findings about the Namespace.
 func (n Namespace) itself() []Finding {
 	object := "Namespace " + n.Name
 	var out []Finding
@@ -69,7 +69,7 @@ func (n Namespace) itself() []Finding {
 	return out
 }
 
-// unknown returns a finding for each annotation that means nothing at the place.
+// unknown returns a finding for each annotation that has no effect at the place.
 func unknown(place api.Place, object string, annotations map[string]string) []Finding {
 	var out []Finding
 	kind, _, _ := strings.Cut(object, " ")
@@ -78,15 +78,15 @@ func unknown(place api.Place, object string, annotations map[string]string) []Fi
 	}
 	for _, key := range place.Unknown(annotations) {
 		known := place.Annotations()
-		f := found(UnknownKey, object, "%s means nothing on %s", api.Shorten(key, maxKey), article(kind)).annotation(key)
+		f := found(UnknownKey, object, "%s has no effect on %s", api.Shorten(key, maxKey), article(kind)).annotation(key)
 		if len(known) > 0 {
 			f.Message += ": must be one of " + strings.Join(known, ", ")
 		}
-		switch meant, elsewhere := Suggest(key, known), placesOf(key); {
-		case len(elsewhere) > 0:
-			f = f.do("Move it: it has a meaning on a %s.", strings.Join(elsewhere, ", a "))
-		case meant != "":
-			f = f.do("Did you mean %s?", meant)
+		switch similar, places := Suggest(key, known), placesOf(key); {
+		case len(places) > 0:
+			f = f.do("Move it to a %s.", strings.Join(places, " or a "))
+		case similar != "":
+			f = f.do("Did you mean %s?", similar)
 		}
 		out = append(out, f)
 	}
@@ -101,10 +101,10 @@ func article(noun string) string {
 	return "a " + noun
 }
 
-// maxKey is how many characters of a key are shown.
+// maxKey is the number of characters of a key that are shown.
 const maxKey = 100
 
-// placesOf returns where the key has a meaning.
+// placesOf returns the places where the key has an effect.
 func placesOf(key string) []string {
 	var places []string
 	for _, p := range api.Places() {
@@ -115,7 +115,7 @@ func placesOf(key string) []string {
 	return places
 }
 
-// service returns what is wrong with a Service by itself.
+// service returns the findings about a Service.
 func (n Namespace) service(svc *corev1.Service) []Finding {
 	object := fmt.Sprintf("Service %s/%s", n.Name, svc.Name)
 	out := unknown(api.OnService, object, svc.Annotations)
@@ -131,14 +131,14 @@ func (n Namespace) service(svc *corev1.Service) []Finding {
 		return append(out, n.idle(svc, object)...)
 	}
 	if n.Seen && !n.optedIn() {
-		f := found(NotLabelled, object, "it asks for a certificate, and its namespace has no label %s=%s", api.LabelInject, api.InjectEnabled)
+		f := found(NotLabelled, object, "it requests a certificate, but its namespace does not have label %s=%s", api.LabelInject, api.InjectEnabled)
 		out = append(out, f.do("%s", api.LabelCommand(n.Name)))
 	}
 	switch {
 	case len(svc.Spec.Selector) == 0:
-		f := found(SelectsNothing, object, "it has no selector, so that no pod is injected for it")
+		f := found(SelectsNothing, object, "it has no selector, so no pod is injected for it")
 		f.at = []any{"spec"}
-		out = append(out, f.do("Set spec.selector. If its endpoints are made by something else, nothing is wrong where they use the Secret."))
+		out = append(out, f.do("Set spec.selector. Change nothing if its endpoints are managed in another way and use the Secret."))
 	case n.selectsNothing(svc):
 		f := found(SelectsNothing, object, "no pod has the labels of its selector: %s", metav1.FormatLabelSelector(&metav1.LabelSelector{MatchLabels: svc.Spec.Selector}))
 		f.at = []any{"spec", "selector"}
@@ -150,10 +150,10 @@ func (n Namespace) service(svc *corev1.Service) []Finding {
 	return out
 }
 
-// idle returns what is wrong with a Service that asks for no certificate.
+// idle returns the findings about a Service that requests no certificate.
 func (n Namespace) idle(svc *corev1.Service, object string) []Finding {
 	if _, err := api.KeySourceOf(svc); err != nil {
-		return []Finding{found(Value, object, "%v", err).field(err)} // it names no Secret either
+		return []Finding{found(Value, object, "%v", err).field(err)} // an invalid key source: it names no Secret either
 	}
 	var keys []string
 	for _, key := range api.OnService.Annotations() {
@@ -161,16 +161,16 @@ func (n Namespace) idle(svc *corev1.Service, object string) []Finding {
 			keys = append(keys, key)
 		}
 	}
-	retained := api.Condition(svc, api.ConditionReady) != nil // the signer says what is kept
+	retained := api.Condition(svc, api.ConditionReady) != nil // the condition names the retained Secret
 	if len(keys) == 0 || retained || svc.DeletionTimestamp != nil {
 		return nil
 	}
 	return []Finding{found(AsksNothing, object, "%s: no effect without %s or %s: %s", strings.Join(keys, ", "), api.AnnotationSecretName, api.AnnotationKeySource, api.KeySourcePod).annotation(keys[0])}
 }
 
-// selectsNothing reports whether no workload has the labels that the Service selects. A
-// Service without a selector gets its endpoints from somebody else, and manifests without
-// workloads are those of Services alone.
+// selectsNothing reports whether no workload has the labels that the Service selects. It is
+// false for a Service without a selector, whose endpoints are managed in another way, and for
+// manifests without workloads.
 func (n Namespace) selectsNothing(svc *corev1.Service) bool {
 	if !n.Live && len(n.Workloads) == 0 {
 		return false
@@ -183,16 +183,16 @@ func (n Namespace) selects(svc *corev1.Service, labels map[string]string) bool {
 	return api.Selects(svc, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: n.Name, Labels: labels}})
 }
 
-// requests returns what the signer would refuse, and why: a Service by itself, and beside
-// the others that ask for the same Secret.
+// requests returns the requests that the signer would refuse, alone or together with others
+// for the same Secret.
 func (n Namespace) requests() []Finding {
 	var out []Finding
 	bySecret := map[string][]*corev1.Service{}
 	var secrets []string
-	refuse := func(svc *corev1.Service, beside error) {
+	refuse := func(svc *corev1.Service, conflict error) {
 		errs := api.Problems(svc, n.Limits)
-		if len(errs) == 0 && beside != nil {
-			errs = []error{beside}
+		if len(errs) == 0 && conflict != nil {
+			errs = []error{conflict}
 		}
 		for _, err := range errs {
 			out = append(out, found(Value, fmt.Sprintf("Service %s/%s", n.Name, svc.Name), "%v", err).field(err))

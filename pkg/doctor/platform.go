@@ -9,38 +9,38 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// The oldest minor versions of Kubernetes 1 that servingcert runs on, and that serve what it
-// can use.
+// The oldest minor versions of Kubernetes 1 that servingcert supports, and that serve the
+// optional APIs.
 const (
 	oldestMinor              = 30
 	clusterTrustBundlesMinor = 33
 	podCertificatesMinor     = 36
 )
 
-// Platform is what is known of a cluster before anything is installed.
+// Platform is the state of a cluster that an installation depends on.
 type Platform struct {
-	// Version is the API server's, such as v1.36.0, with its numbers.
+	// Version is the API server's, such as v1.36.0; Major and Minor are its numbers.
 	Version      string
 	Major, Minor int
-	// Denied are the rights that the user lacks and an installation needs, as VERB RESOURCE.
+	// Denied are the rights that an installation needs and the user lacks, as VERB RESOURCE.
 	Denied []string
-	// Escalates: the user may create roles that grant what the user may not do.
+	// Escalates is true if the user may create roles with rights that the user lacks.
 	Escalates bool
-	// What the API server serves: ValidatingAdmissionPolicy v1, PodCertificateRequests,
+	// The APIs that are served: ValidatingAdmissionPolicy v1, PodCertificateRequests,
 	// ClusterTrustBundles.
 	Policies, PodCertificates, ClusterTrustBundles bool
 	// ServiceCA is the workload of OpenShift's service-ca, as KIND NAMESPACE/NAME; "" if it
 	// does not run.
 	ServiceCA string
-	// Namespace is where servingcert will run. Quotas and LimitRanges are what bounds pods
-	// in it, and Pods are those that it will hold.
+	// Namespace is where servingcert will run, with its Quotas and LimitRanges, and Pods are
+	// the pods that will run in it.
 	Namespace   string
 	Quotas      []corev1.ResourceQuota
 	LimitRanges []corev1.LimitRange
 	Pods        []corev1.PodSpec
 }
 
-func (p *Platform) judge() []Finding {
+func (p *Platform) evaluate() []Finding {
 	var out []Finding
 	if p.Major < 1 || p.Major == 1 && p.Minor < oldestMinor {
 		out = append(out, found(ServerVersion, "", "the API server is %s", p.Version))
@@ -55,7 +55,7 @@ func (p *Platform) judge() []Finding {
 		out = append(out, found(PoliciesServed, "", "the API server does not serve validatingadmissionpolicies of admissionregistration.k8s.io/v1"))
 	}
 	if p.ServiceCA != "" {
-		out = append(out, found(ServiceCARuns, p.ServiceCA, "it runs"))
+		out = append(out, found(ServiceCARuns, p.ServiceCA, "it is running"))
 	}
 	if !p.PodCertificates {
 		out = append(out, p.notServed(PodCertificates, "podcertificaterequests", podCertificatesMinor))
@@ -72,15 +72,15 @@ func (p *Platform) judge() []Finding {
 	return out
 }
 
-// notServed says what the API server does not serve, and whether it could.
+// notServed returns a finding about an API that is not served; the message says whether the server is too old.
 func (p *Platform) notServed(id ID, resource string, since int) Finding {
 	if p.Major == 1 && p.Minor < since {
-		return found(id, "", "the API server is %s, and %s of certificates.k8s.io are served from Kubernetes 1.%d on", p.Version, resource, since)
+		return found(id, "", "the API server is %s, but %s of certificates.k8s.io need Kubernetes 1.%d or later", p.Version, resource, since)
 	}
 	return found(id, "", "the API server does not serve %s of certificates.k8s.io", resource)
 }
 
-// quota returns what of a quota the pods do not meet.
+// quota returns the findings about a quota that the pods exceed.
 func (p *Platform) quota(q *corev1.ResourceQuota) []Finding {
 	var out []Finding
 	object := "ResourceQuota " + q.Namespace + "/" + q.Name
@@ -112,16 +112,16 @@ func (p *Platform) quota(q *corev1.ResourceQuota) []Finding {
 		free.Sub(q.Status.Used[name])
 		switch {
 		case missing != "":
-			out = append(out, found(Quota, object, "it bounds %s, which container %s does not set: its pods are refused", name, missing).as(Error))
+			out = append(out, found(Quota, object, "it limits %s, which container %s does not set: its pods are refused", name, missing).as(Error))
 		case sum.Cmp(free) > 0:
-			out = append(out, found(Quota, object, "of %s, %s are free, and the pods need %s", name, free.String(), sum.String()).as(Error))
+			out = append(out, found(Quota, object, "%s: %s left, but the pods need %s", name, free.String(), sum.String()).as(Error))
 		}
 	}
 	return out
 }
 
-// counts reports whether a quota counts the pod, which runs without end, has requests, and has no affinity to pods of
-// other namespaces.
+// counts reports whether a quota counts a pod of servingcert. Such a pod has no deadline, has requests, and has no
+// affinity to pods in other namespaces.
 func counts(q *corev1.ResourceQuota, pod corev1.PodSpec) bool {
 	var requirements []corev1.ScopedResourceSelectorRequirement
 	if q.Spec.ScopeSelector != nil {
@@ -133,7 +133,7 @@ func counts(q *corev1.ResourceQuota, pod corev1.PodSpec) bool {
 	return !slices.ContainsFunc(requirements, func(r corev1.ScopedResourceSelectorRequirement) bool { return !matches(r, pod) })
 }
 
-// matches reports whether the pod is one of those that a scope is about.
+// matches reports whether the pod is in the scope.
 func matches(r corev1.ScopedResourceSelectorRequirement, pod corev1.PodSpec) bool {
 	switch r.ScopeName {
 	case corev1.ResourceQuotaScopeTerminating, corev1.ResourceQuotaScopeBestEffort, corev1.ResourceQuotaScopeCrossNamespacePodAffinity:
@@ -153,8 +153,8 @@ func matches(r corev1.ScopedResourceSelectorRequirement, pod corev1.PodSpec) boo
 	return true
 }
 
-// quotaOf returns what a quota's resource bounds: pods, requests or limits, and of which
-// resource; "" for what pods of servingcert have none of.
+// quotaOf returns what a quota's resource limits: the pods, requests or limits, and of which
+// resource; "" for a resource that pods of servingcert do not use.
 func quotaOf(name corev1.ResourceName) (kind string, of corev1.ResourceName) {
 	switch name {
 	case corev1.ResourcePods, "count/pods":
@@ -170,8 +170,8 @@ func quotaOf(name corev1.ResourceName) (kind string, of corev1.ResourceName) {
 	return kind, of
 }
 
-// resources returns the requests or the limits of a container, with the defaults that
-// LimitRanges give it.
+// resources returns the requests or the limits of a container, with the defaults of the
+// LimitRanges.
 func (p *Platform) resources(c corev1.Container, kind string) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for _, r := range p.LimitRanges {
@@ -198,14 +198,14 @@ func (p *Platform) resources(c corev1.Container, kind string) corev1.ResourceLis
 	return out
 }
 
-// limitRange returns what of a LimitRange the containers do not meet.
+// limitRange returns the findings about a LimitRange that the containers violate.
 func (p *Platform) limitRange(r *corev1.LimitRange) []Finding {
 	var out []Finding
 	object := "LimitRange " + r.Namespace + "/" + r.Name
-	said := map[string]bool{}
-	say := func(format string, args ...any) {
-		if text := fmt.Sprintf(format, args...); !said[text] {
-			said[text] = true
+	seen := map[string]bool{}
+	add := func(format string, args ...any) {
+		if text := fmt.Sprintf(format, args...); !seen[text] {
+			seen[text] = true
 			out = append(out, found(LimitRanges, object, "%s", text))
 		}
 	}
@@ -218,14 +218,14 @@ func (p *Platform) limitRange(r *corev1.LimitRange) []Finding {
 				limits, requests := p.resources(c, "limits"), p.resources(c, "requests")
 				for _, name := range sortedNames(item.Max) {
 					if limit, ok := limits[name]; !ok {
-						say("it has a maximum of %s, and container %s has no limit", name, c.Name)
+						add("it has a maximum of %s, but container %s has no limit", name, c.Name)
 					} else if limit.Cmp(item.Max[name]) > 0 {
-						say("its maximum of %s is %s, and container %s has the limit %s", name, quantity(item.Max, name), c.Name, limit.String())
+						add("its maximum of %s is %s, but container %s has limit %s", name, quantity(item.Max, name), c.Name, limit.String())
 					}
 				}
 				for _, name := range sortedNames(item.Min) {
 					if request := requests[name]; request.Cmp(item.Min[name]) < 0 {
-						say("its minimum of %s is %s, and container %s requests %s", name, quantity(item.Min, name), c.Name, request.String())
+						add("its minimum of %s is %s, but container %s requests %s", name, quantity(item.Min, name), c.Name, request.String())
 					}
 				}
 			}

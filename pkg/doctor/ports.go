@@ -11,8 +11,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// ports returns what is wrong with where the Service's ports lead: to a proxy for which nobody
-// asks, or to a TLS port that none of the workloads has which it selects.
+// ports returns the findings about the Service's target ports: an invalid request for a proxy, or a TLS
+// port that no selected workload has.
 func (n Namespace) ports(svc *corev1.Service, object string) []Finding {
 	reaches := n.selected(svc)
 	declared := func(name string) bool {
@@ -44,7 +44,7 @@ func (n Namespace) ports(svc *corev1.Service, object string) []Finding {
 	return out
 }
 
-// selected returns which ports the pods have of each workload that the Service selects.
+// selected returns the ports of each workload that the Service selects.
 func (n Namespace) selected(svc *corev1.Service) []api.Reach {
 	var out []api.Reach
 	for _, w := range n.Workloads {

@@ -10,38 +10,38 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 )
 
-// ProcessState is whether a process of servingcert runs.
+// ProcessState tells whether a component of servingcert is running.
 type ProcessState string
 
 // The states.
 const (
-	ProcessRuns    ProcessState = "runs"    // a replica was seen to do its work
-	ProcessAway    ProcessState = "away"    // none does
-	ProcessNotSeen ProcessState = "notSeen" // it could not be looked at
+	ProcessRuns    ProcessState = "runs"    // a replica is working
+	ProcessAway    ProcessState = "away"    // no replica is working
+	ProcessNotSeen ProcessState = "notSeen" // the state could not be read
 )
 
-// Process is one of the processes of servingcert, and whether it runs, in the form of -o json.
+// Process is a component of servingcert and its state, as in -o json.
 type Process struct {
 	Name  string       `json:"name"` // signer, trust, rotator or webhook: the end of its Deployment's name
 	State ProcessState `json:"state"`
-	// Object is where that is seen: KIND NAMESPACE/NAME.
+	// Object is the object that shows the state: KIND NAMESPACE/NAME.
 	Object string `json:"object"`
-	// Why is absent if it runs.
+	// Why is the cause if it is not known to run.
 	Why string `json:"why,omitempty"`
 }
 
-// missing is what a process is called, and what does not happen without it.
+// missing describes the effect of a component that is not running.
 var missing = map[string]string{
-	"signer":  "no signer runs, so no certificate is issued or renewed",
-	"trust":   "no trust rotator runs, so nobody gets a new CA bundle",
-	"rotator": "no pods rotator runs, so nobody looks at what pods serve, and nothing is restarted",
-	"webhook": "no webhook runs, so new pods of opted-in namespaces are refused or not injected",
+	"signer":  "no signer is running, so no certificate is issued or renewed",
+	"trust":   "no trust rotator is running, so no new CA bundle is distributed",
+	"rotator": "no pods rotator is running, so pods are neither probed nor restarted",
+	"webhook": "no webhook is running, so new pods of opted-in namespaces are refused or not injected",
 }
 
-// String returns what is wrong if the process is away, as a sentence.
+// String returns the problem as a sentence, if the component is not running.
 func (p Process) String() string { return fmt.Sprintf("%s: %s: %s", missing[p.Name], p.Object, p.Why) }
 
-// Leading returns those processes that work only while they hold a Lease. leases are those of
+// Leading returns the components that work only while they hold a Lease. leases are those of
 // servingcert's namespace by name, and now is the time of the API server.
 func Leading(namespace string, leases map[string]*coordinationv1.Lease, now time.Time) []Process {
 	var out []Process
@@ -55,7 +55,7 @@ func Leading(namespace string, leases map[string]*coordinationv1.Lease, now time
 	return out
 }
 
-// LeadingNotSeen returns the processes of Leading if the Leases cannot be read.
+// LeadingNotSeen returns the components of Leading if the Leases cannot be read.
 func LeadingNotSeen(namespace, why string) []Process {
 	var out []Process
 	for _, name := range leaders {
@@ -68,7 +68,7 @@ func leaseOf(namespace, process string) string {
 	return "Lease " + namespace + "/" + namePrefix + process
 }
 
-// unheld returns why the Lease shows no replica at work, or "".
+// unheld returns why no replica holds the Lease, or "".
 func unheld(lease *coordinationv1.Lease, process string, now time.Time) string {
 	if lease == nil {
 		return fmt.Sprintf("it does not exist, and the %s does not create it: apply the manifest again", process)
@@ -87,9 +87,8 @@ func unheld(lease *coordinationv1.Lease, process string, now time.Time) string {
 	return ""
 }
 
-// renewedAt returns when the Lease was renewed, as the API server's clock had it: when the manager
-// of its renewTime wrote last. Who writes a label on it renews nothing. What it says itself is by the clock of its holder, and counts where
-// nothing else is known.
+// renewedAt returns when the Lease was renewed by the API server's clock: the last write of renewTime in
+// managedFields. The value of renewTime is by the holder's clock, and is the fallback.
 func renewedAt(lease *coordinationv1.Lease) (last time.Time) {
 	for _, entry := range lease.ManagedFields {
 		if entry.Time != nil && entry.FieldsV1 != nil && bytes.Contains(entry.FieldsV1.GetRawBytes(), []byte(`"f:renewTime"`)) && entry.Time.After(last) {
@@ -102,10 +101,10 @@ func renewedAt(lease *coordinationv1.Lease) (last time.Time) {
 	return last
 }
 
-// WebhookService is the Service to which the API server sends pods.
+// WebhookService is the Service of the webhook.
 const WebhookService = namePrefix + "webhook"
 
-// WebhookOf returns the webhook, by the EndpointSlices of its Service.
+// WebhookOf returns the webhook's state, from the EndpointSlices of its Service.
 func WebhookOf(namespace string, of []discoveryv1.EndpointSlice) Process {
 	ready := func(e discoveryv1.Endpoint) bool { return e.Conditions.Ready == nil || *e.Conditions.Ready }
 	p := WebhookNotSeen(namespace, "it has no EndpointSlice")
@@ -119,7 +118,7 @@ func WebhookOf(namespace string, of []discoveryv1.EndpointSlice) Process {
 	return p
 }
 
-// WebhookNotSeen returns the webhook if its EndpointSlices are not there, or cannot be read.
+// WebhookNotSeen returns the webhook's state if its EndpointSlices do not exist or cannot be read.
 func WebhookNotSeen(namespace, why string) Process {
 	return Process{Name: "webhook", State: ProcessNotSeen, Object: "Service " + namespace + "/" + WebhookService, Why: why}
 }

@@ -7,9 +7,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Suggest returns the key, or other word, of the list that the text most likely stands for, or ""
-// if none is near: of those that a third of their letters or fewer separate, the nearest. The
-// prefix that all keys have does not count.
+// Suggest returns the most similar of the keys, or "" if none differs by at most a third of its
+// letters. The prefix servingcert.dev/ does not count.
 func Suggest(text string, keys []string) string {
 	const prefix = api.Domain + "/"
 	text = strings.TrimPrefix(text, prefix)
@@ -25,8 +24,8 @@ func Suggest(text string, keys []string) string {
 	return best
 }
 
-// distance is how many letters have to be inserted, removed, replaced or swapped with their
-// neighbour to make b from a (optimal string alignment). Both are short.
+// distance returns the number of insertions, deletions, replacements and transpositions that turn a into b
+// (optimal string alignment), considering the first 128 bytes.
 func distance(a, b string) int {
 	const most = 128 // longer than any key
 	x, y := []rune(a[:min(len(a), most)]), []rune(b[:min(len(b), most)])

@@ -11,17 +11,15 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Workload is an object that makes pods, or a pod that nothing made.
+// Workload is an object that creates pods, or a pod without an owner.
 type Workload struct {
 	Kind, Name string
 	// Annotations are those of the object itself; nil for a pod.
 	Annotations map[string]string
-	// Template is what its pods are made of.
-	Template corev1.PodTemplateSpec
-	// KeepsOldPods: a new template makes no new pods, see api.KeepsOldPods. Paused: not
-	// until somebody resumes it.
+	Template    corev1.PodTemplateSpec
+	// KeepsOldPods is api.KeepsOldPods of the workload; Paused is spec.paused.
 	KeepsOldPods, Paused bool
-	// Failure is why it cannot make pods, as its status says; "" if it can, or does not say.
+	// Failure is the error in its status if it cannot create pods, or "".
 	Failure string
 }
 
@@ -29,7 +27,7 @@ func (w Workload) object(namespace string) string {
 	return fmt.Sprintf("%s %s/%s", w.Kind, namespace, w.Name)
 }
 
-// workload returns what is wrong with a workload.
+// workload returns the findings about a workload.
 func (n Namespace) workload(w Workload) []Finding {
 	object := w.object(n.Name)
 	var out []Finding
@@ -56,7 +54,7 @@ func (n Namespace) workload(w Workload) []Finding {
 	if w.Failure != "" {
 		f := found(PodsRefused, object, "its pods are not created: %s", w.Failure)
 		if n.proxied(w) {
-			f = f.do("Raise the ResourceQuota or change the LimitRange, if the message names one, or let the proxy in its pods ask for less: %s in the pod template.", api.AnnotationProxyResources)
+			f = f.do("Raise the ResourceQuota or change the LimitRange, if the message names one, or reduce the resources of the proxy in its pods: %s in the pod template.", api.AnnotationProxyResources)
 		}
 		out = append(out, f)
 	}
@@ -66,7 +64,7 @@ func (n Namespace) workload(w Workload) []Finding {
 	return append(out, n.subPaths(w, object)...)
 }
 
-// proxied reports whether a Service asks for a proxy in the pods of the workload.
+// proxied reports whether a Service requests a proxy in the pods of the workload.
 func (n Namespace) proxied(w Workload) bool {
 	pod := &corev1.Pod{ObjectMeta: w.Template.ObjectMeta, Spec: w.Template.Spec}
 	return slices.ContainsFunc(n.Services, func(svc *corev1.Service) bool {
@@ -77,29 +75,28 @@ func (n Namespace) proxied(w Workload) bool {
 	})
 }
 
-// ours returns the annotations that mean something on pods or are unknown; what is said of
-// another place is not said of the object itself.
+// ours returns the annotations with our prefix.
 func ours(annotations map[string]string) []string {
-	return api.Place("").Unknown(annotations) // at no place does anything have a meaning
+	return api.Place("").Unknown(annotations) // no annotation is known at this place
 }
 
-// lowerKind is how kubectl takes the kind in an argument.
+// lowerKind returns the kind as an argument of kubectl.
 func lowerKind(kind string) string {
 	return map[string]string{"Deployment": "deployment", "StatefulSet": "statefulset", "DaemonSet": "daemonset"}[kind]
 }
 
-// restart returns why a workload that asks to be restarted cannot be.
+// restart returns why a workload with on-rotate: restart cannot be restarted.
 func (w Workload) restart(namespace, object string) (Finding, bool) {
 	if w.Template.Annotations[api.AnnotationOnRotate] != string(api.OnRotateRestart) {
 		return Finding{}, false
 	}
 	cannot := func(why string) Finding {
-		f := found(NoRestart, object, "%s: %s, and %s", api.AnnotationOnRotate, api.OnRotateRestart, why)
+		f := found(NoRestart, object, "%s: %s has no effect: %s", api.AnnotationOnRotate, api.OnRotateRestart, why)
 		return f.annotation(api.AnnotationOnRotate).inTemplate()
 	}
 	switch {
 	case w.Kind == api.PodKind:
-		return cannot("no controller would make the pod again"), true
+		return cannot("no controller would recreate the pod"), true
 	case !api.Restartable(w.Kind):
 		return cannot(fmt.Sprintf("restarting a %s is not supported: only Deployments, StatefulSets and DaemonSets are restarted", w.Kind)), true
 	case w.KeepsOldPods:
@@ -110,7 +107,7 @@ func (w Workload) restart(namespace, object string) (Finding, bool) {
 	return Finding{}, false
 }
 
-// subPaths returns the mounts of certificates and bundles by subPath.
+// subPaths returns a finding for each mount of a certificate or bundle by subPath.
 func (n Namespace) subPaths(w Workload, object string) []Finding {
 	spec := &w.Template.Spec
 	var out []Finding
@@ -137,8 +134,8 @@ func (n Namespace) subPaths(w Workload, object string) []Finding {
 	return out
 }
 
-// holds returns what of ours a volume holds: a Secret that a Service or the pod names, or
-// the CA bundle; "" if nothing.
+// holds returns the certificate or bundle in a volume: a Secret that a Service or the pod names,
+// the CA bundle, or a pod certificate; "" if it has none.
 func (n Namespace) holds(v *corev1.Volume, w Workload) string {
 	secret := func(name string) string {
 		named := name == w.Template.Annotations[api.AnnotationSecretName] || name == api.ConventionalSecretName
@@ -173,7 +170,7 @@ func (n Namespace) holds(v *corev1.Volume, w Workload) string {
 	return ""
 }
 
-// PodWorkload returns a pod as a workload of its own.
+// PodWorkload returns a pod without an owner as a workload.
 func PodWorkload(pod *corev1.Pod) Workload {
 	return Workload{Kind: api.PodKind, Name: pod.Name, Template: corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: pod.Labels, Annotations: pod.Annotations}, Spec: pod.Spec,
