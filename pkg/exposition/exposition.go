@@ -1,5 +1,5 @@
-// Package exposition writes metrics in the text format of Prometheus, for processes that are small: its
-// client library would take more memory than the rest of them.
+// Package exposition writes metrics in the Prometheus text format for small processes, in which the Prometheus
+// client library would use more memory than everything else.
 package exposition
 
 import (
@@ -13,13 +13,13 @@ type Text struct {
 	name string
 }
 
-// Family begins a metric. labels are the names that its lines have.
+// Family begins a metric. labels are the label names of its lines.
 func (t *Text) Family(name, kind, help string, _ ...string) {
 	t.name = name
 	fmt.Fprintf(t, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, kind)
 }
 
-// Value writes a line of the metric. labels are names and values, in turn.
+// Value writes a line of the metric. labels alternate between names and values.
 func (t *Text) Value(n int64, labels ...string) {
 	t.WriteString(t.name)
 	separator := "{"

@@ -11,7 +11,7 @@ import (
 
 var bomb = types.NamespacedName{Namespace: "evil", Name: "bomb"}
 
-// Work that ends is never stuck, however much there is: only work that does not end is.
+// Work that ends is never stuck, regardless of its amount.
 func TestOnlyWorkThatDoesNotEndIsStuck(t *testing.T) {
 	const patience = time.Minute
 	var going Going
@@ -38,7 +38,7 @@ func TestOnlyWorkThatDoesNotEndIsStuck(t *testing.T) {
 	require.Len(t, look(), 1)
 	end()
 	assert.Empty(t, look())
-	assert.Empty(t, seen, "nothing is remembered of what has ended")
+	assert.Empty(t, seen, "ended work is forgotten")
 	assert.Empty(t, going.Now())
 }
 

@@ -10,14 +10,14 @@ type address struct {
 	scheme string // in lower case; empty if there is none
 	host   string // in lower case, without a dot at the end
 	port   int32  // 0 if there is none
-	text   string // scheme, host and port as they are written
+	text   string // scheme, host and port in their original form
 }
 
-// Limits of what is looked at.
+// Limits.
 const (
 	maxHost     = 253     // of a DNS name
 	maxUserInfo = 256     // of user and password before a host
-	maxText     = 1 << 20 // of one value: no object of Kubernetes holds more
+	maxText     = 1 << 20 // of one value: no Kubernetes object is larger
 	maxAddress  = 120     // of an address that is shown
 )
 
@@ -44,8 +44,8 @@ func isHostByte(b byte) bool {
 	return b >= 'a' && b <= 'z' || b >= '0' && b <= '9' || b == '.' || b == '-' || b >= 'A' && b <= 'Z'
 }
 
-// addressAt reads the address whose host is text[begin:end]. It returns false for a word that
-// nothing makes a host.
+// addressAt reads the address whose host is text[begin:end]. It returns false for a word that is
+// not recognized as a host.
 func addressAt(text string, begin, end int) (address, bool) {
 	if end-begin > maxHost+1 || strings.HasPrefix(text[end:], "://") || strings.HasPrefix(text[end:], "_") { // a scheme, or a name
 		return address{}, false
@@ -93,8 +93,8 @@ func schemeBefore(text string, at int) string {
 	return head[from:]
 }
 
-// portAt reads a port at the beginning of a text, as 8080 of ":8080/healthz". What a letter or
-// another number follows, as in the tag of an image, is not a port.
+// portAt reads a port at the beginning of a text, as 8080 of ":8080/healthz". A number that a
+// letter or another number follows, as in an image tag, is not a port.
 func portAt(text string) (digits string, port int32, ok bool) {
 	text, ok = strings.CutPrefix(text, ":")
 	if !ok {
@@ -114,18 +114,18 @@ func portAt(text string) (digits string, port int32, ok bool) {
 	return text[:end], int32(n), true
 }
 
-// endsSentence reports whether a text begins with a dot after which no name goes on.
+// endsSentence reports whether a text begins with a dot that no character of a host follows.
 func endsSentence(text string) bool {
 	return text[0] == '.' && (len(text) == 1 || !isHostByte(text[1]))
 }
 
-// protocol is what is known of a scheme.
+// protocol is the default port and the protocol of a scheme.
 type protocol struct {
-	port   int32 // where the address says none
+	port   int32
 	speaks Speaks
 }
 
-// protocols are schemes of URLs. Of one that is not here, it is not known whether it is TLS.
+// protocols are the known schemes of URLs.
 var protocols = map[string]protocol{
 	"http": {80, SpeaksPlaintext}, "https": {443, SpeaksTLS}, "ws": {80, SpeaksPlaintext}, "wss": {443, SpeaksTLS},
 	"grpcs": {443, SpeaksTLS}, "h2c": {80, SpeaksPlaintext},

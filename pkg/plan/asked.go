@@ -11,16 +11,16 @@ import (
 	"github.com/servingcert/servingcert/pkg/preview"
 )
 
-// Endpoints counts the ready endpoints of the ports of Services, by the names of the ports. A pod of
-// two address families counts twice.
+// Endpoints counts the ready endpoints of each Service by port name. A pod with two address families
+// counts twice.
 type Endpoints map[key]map[string]int
 
-// Add counts those of a slice.
+// Add counts the endpoints of a slice.
 func (e Endpoints) Add(slice *discoveryv1.EndpointSlice) {
 	k := key{slice.Namespace, slice.Labels[discoveryv1.LabelServiceName]}
 	ready := 0
 	for _, endpoint := range slice.Endpoints {
-		if r := endpoint.Conditions.Ready; r == nil || *r { // nil is to be read as true: discovery/v1
+		if r := endpoint.Conditions.Ready; r == nil || *r { // discovery/v1: nil means true
 			ready++
 		}
 	}
@@ -36,13 +36,13 @@ func (e Endpoints) Add(slice *discoveryv1.EndpointSlice) {
 	}
 }
 
-// Ready returns how many ready endpoints the port with the name has.
+// Ready returns the number of ready endpoints of the named port.
 func (e Endpoints) Ready(namespace, service, port string) int {
 	return e[key{namespace, service}][port]
 }
 
-// asked judges a port that asks for the proxy: whether its pods get it, and whether ready pods
-// are its endpoints.
+// asked evaluates a port that requests the proxy: whether its pods get the proxy, and whether
+// the port has ready endpoints.
 func (b *Builder) asked(svc *corev1.Service, p corev1.ServicePort, asked api.ProxyPort, workloads []Workload, out *Port) {
 	out.Today, out.By = TodayAsked, "the Service has no annotation "+api.AnnotationSecretName
 	if !api.Asks(svc) {
@@ -80,13 +80,13 @@ func (b *Builder) asked(svc *corev1.Service, p corev1.ServicePort, asked api.Pro
 	}
 }
 
-// older returns why pods are to be replaced, so that the proxy of the port is in all of them: as far as endpoints and pods are
-// known.
+// older returns whether pods must be replaced to get the proxy of the port, and why, as far as endpoints
+// and pods are known.
 func (b *Builder) older(svc *corev1.Service, p corev1.ServicePort, workloads []Workload, without []string) (string, bool) {
 	for _, w := range workloads {
 		r := b.running[w.Namespace+" "+w.String()]
 		if r != nil && r.proxies[p.TargetPort.StrVal] < r.pods && !slices.Contains(without, w.String()) {
-			return "pods of " + w.String() + " do not have its proxy", true
+			return "pods of " + w.String() + " do not have the proxy of this port", true
 		}
 	}
 	if b.opts.Endpoints != nil && b.opts.Endpoints.Ready(svc.Namespace, svc.Name, p.Name) == 0 {
@@ -95,13 +95,13 @@ func (b *Builder) older(svc *corev1.Service, p corev1.ServicePort, workloads []W
 	return "", false
 }
 
-// running is what is known of the pods of a workload.
+// running counts the pods of a workload.
 type running struct {
 	pods    int
-	proxies map[string]int // how many have the proxy of a port
+	proxies map[string]int // the pods that have the proxy, by its port
 }
 
-// AddPod takes note of a pod of a workload, by which it is judged whether pods are older than what their Services ask for.
+// AddPod records a pod of a workload, to find out whether pods are older than the requests of their Services.
 func (b *Builder) AddPod(kind, name string, pod *corev1.Pod) {
 	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return
@@ -122,7 +122,7 @@ func (b *Builder) noProxyFor(w Workload, asked api.ProxyPort) string {
 	if why := exempt(w); why != "" {
 		return why
 	}
-	request, _ := api.ParsePod(&w.Pod.ObjectMeta) // a mistake in it is for doctor and analyze
+	request, _ := api.ParsePod(&w.Pod.ObjectMeta) // doctor and analyze report errors
 	choice := choose.Secret(w.Pod, request, b.known(w.Namespace, b.asking(w)...))
 	for _, p := range choice.Proxied {
 		if p.ProxyPort == asked {
@@ -131,19 +131,19 @@ func (b *Builder) noProxyFor(w Workload, asked api.ProxyPort) string {
 	}
 	switch {
 	case choice.By == choose.ByPod && !choice.Issued:
-		return w.String() + " takes Secret " + choice.Secret + ", which it names itself"
+		return w.String() + " uses Secret " + choice.Secret + ", which its own annotation names"
 	case choice.Service != "":
-		return w.String() + " takes the certificate of Service " + choice.Service
+		return w.String() + " uses the certificate of Service " + choice.Service
 	}
-	return w.String() + " gets no proxy for it"
+	return w.String() + " gets no proxy for this port"
 }
 
 // exempt returns why the pods of the workload get no proxy at all; empty if they can.
 func exempt(w Workload) string {
-	request, _ := api.ParsePod(&w.Pod.ObjectMeta) // a mistake in it is for doctor and analyze
+	request, _ := api.ParsePod(&w.Pod.ObjectMeta) // doctor and analyze report errors
 	switch reason := api.Exempt(w.Pod, request); {
 	case w.Pod.Spec.HostNetwork:
-		return w.String() + " uses the node's network, whose loopback others share"
+		return w.String() + " uses the host network, whose loopback interface is shared"
 	case reason == api.ExemptWindows:
 		return w.String() + " runs on Windows"
 	case reason == api.ExemptOptedOut:
@@ -152,7 +152,7 @@ func exempt(w Workload) string {
 	return ""
 }
 
-// asking returns the Services that ask for a certificate and select the workload.
+// asking returns the Services that request a certificate and select the workload.
 func (b *Builder) asking(w Workload) (out []*corev1.Service) {
 	for _, e := range b.index.byNamespace[w.Namespace] {
 		if api.Asks(e.svc) && api.Selects(e.svc, w.Pod) {
@@ -162,16 +162,16 @@ func (b *Builder) asking(w Workload) (out []*corev1.Service) {
 	return out
 }
 
-// leftAlone returns why the webhook changes no pod of the namespace, whatever its label; empty if
-// it does.
+// leftAlone returns why the webhook changes no pod of the namespace, regardless of its label; empty
+// if it does.
 func (b *Builder) leftAlone(namespace string) string {
 	if preview.Excluded(namespace) || namespace == b.opts.System {
-		return "the webhook changes no pod of namespace " + namespace
+		return "the webhook changes no pods in namespace " + namespace
 	}
 	return ""
 }
 
-// noWorkload returns why nothing is behind the Service; empty if something is.
+// noWorkload returns why the Service has no workload; empty if it has one.
 func noWorkload(svc *corev1.Service, workloads []Workload) string {
 	switch {
 	case len(workloads) > 0:
@@ -179,5 +179,5 @@ func noWorkload(svc *corev1.Service, workloads []Workload) string {
 	case len(svc.Spec.Selector) == 0:
 		return "the Service has no selector"
 	}
-	return "no workload that was read has the labels of its selector"
+	return "no known workload matches its selector"
 }

@@ -63,7 +63,7 @@ func TestWhatIsServedWasSeen(t *testing.T) {
 		why  string
 	}{
 		"all have the proxy":           {[]*corev1.Pod{with, with, ending}, ""},
-		"one of two, which has a port": {[]*corev1.Pod{with, old}, "port 8080: pods of Pod/web do not have its proxy"},
+		"one of two, which has a port": {[]*corev1.Pod{with, old}, "port 8080: pods of Pod/web do not have the proxy of this port"},
 	} {
 		b := New([]*corev1.Service{selecting("web", 8080, "app=web", asks, target("sc-tls-8080"))}, nil, Options{Endpoints: endpointsOf("p", &yes)})
 		b.AddWorkload(web)
@@ -99,5 +99,5 @@ func TestQuotasAreSaid(t *testing.T) {
 	b.AddWorkload(pod("web", map[string]string{"app": "web"}, 8080))
 	s := b.Plan().Services[0]
 	require.Equal(t, WayPort, s.Way)
-	assert.Equal(t, []string{"ResourceQuota compute counts the proxy in each pod, and leaves 100m limits.cpu, 1Gi limits.memory"}, s.Ports[0].Notes)
+	assert.Equal(t, []string{"ResourceQuota compute counts the proxy in each pod; still available: 100m limits.cpu, 1Gi limits.memory"}, s.Ports[0].Notes)
 }

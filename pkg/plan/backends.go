@@ -10,18 +10,18 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// backend is an annotation by which a controller of Ingresses is told what it speaks to a Service, or how it checks the
-// health of its pods.
+// backend is an annotation that tells an Ingress controller which protocol to use for a Service, or for the health
+// checks of its pods.
 type backend struct {
-	class      string // a word in the names of the classes that read it
-	onService  bool   // it stands on the Service; else on the Ingress
+	class      string // part of the names of the IngressClasses that read it
+	onService  bool   // the annotation of the Service counts, not that of the Ingress
 	annotation string
-	write      string // what is to be written for TLS; %s is the name of the port with TLS
-	health     bool   // it is about health checks alone
+	write      string // the value for TLS; %s is the name of the TLS port
+	health     bool   // it is about health checks only
 	says       func(value string, to served) bool
 }
 
-// served is what a reference leads to: a port of a Service.
+// served is the target of a reference: a port of a Service.
 type served struct {
 	svc  *corev1.Service
 	port int32 // 0 if it is not one of them
@@ -47,7 +47,7 @@ var backends = []backend{
 	{class: "alb", annotation: "alb.ingress.kubernetes.io/healthcheck-protocol", write: "HTTPS", health: true},
 	{class: "gce", onService: true, annotation: "cloud.google.com/app-protocols", write: `{"%s":"HTTPS"}`, says: func(value string, to served) bool {
 		protocols := map[string]string{}
-		_ = json.Unmarshal([]byte(value), &protocols) // a mistake in it says nothing
+		_ = json.Unmarshal([]byte(value), &protocols) // an invalid value has no effect
 		return slices.Contains([]string{"HTTPS", "HTTP2"}, protocols[to.name()])
 	}},
 	{class: "gce", onService: true, annotation: "cloud.google.com/backend-config", write: "(a BackendConfig whose healthCheck.type is HTTPS)", health: true},
@@ -61,12 +61,12 @@ func oneOf(values ...string) func(string, served) bool {
 	return func(value string, _ served) bool { return slices.Contains(values, strings.ToLower(value)) }
 }
 
-// lists reports whether a list with commas has the word.
+// lists reports whether a comma-separated list contains the word.
 func lists(list, word string) bool {
 	return slices.ContainsFunc(strings.Split(list, ","), func(s string) bool { return strings.TrimSpace(s) == word })
 }
 
-// value returns that of the annotation, on the Ingress or on the Service.
+// value returns the value of the annotation of the Ingress or the Service.
 func (b backend) value(ingress Object, svc *corev1.Service) string {
 	if b.onService {
 		return svc.Annotations[b.annotation]
@@ -74,8 +74,8 @@ func (b backend) value(ingress Object, svc *corev1.Service) string {
 	return str(at(ingress.Content, "metadata", "annotations"), b.annotation)
 }
 
-// backendSpeaks returns what the controller of the Ingress speaks to the port, and for plaintext the annotations that are
-// to be changed.
+// backendSpeaks returns the protocol that the Ingress controller uses for the port, and for plaintext the annotations
+// to change.
 func (o Object) backendSpeaks(to served) (speaks Speaks, change []string) {
 	class := cmp.Or(str(at(o.Content, "spec"), "ingressClassName"), str(at(o.Content, "metadata", "annotations"), "kubernetes.io/ingress.class"))
 	for _, b := range backends {
@@ -99,14 +99,14 @@ func (o Object) backendSpeaks(to served) (speaks Speaks, change []string) {
 	return SpeaksPlaintext, change
 }
 
-// healthChecks begin the annotations by which load balancers of clouds check the pods of a Service.
+// healthChecks are the prefixes of the annotations for health checks by the load balancers of clouds.
 var healthChecks = []string{
 	"service.beta.kubernetes.io/aws-load-balancer-healthcheck-", "service.beta.kubernetes.io/aws-load-balancer-backend-protocol",
 	"service.beta.kubernetes.io/azure-load-balancer-health-probe-", "service.beta.kubernetes.io/do-loadbalancer-healthcheck-",
 	"service.beta.kubernetes.io/port_", "networking.gke.io/",
 }
 
-// checks returns the annotations of the Service that have to be looked at before plaintext is taken away.
+// checks returns the annotations of the Service that must be checked before plaintext is removed.
 func checks(svc *corev1.Service) (out []string) {
 	for name := range svc.Annotations {
 		if slices.ContainsFunc(healthChecks, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {

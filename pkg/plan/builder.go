@@ -11,42 +11,42 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
 )
 
-// Options are what is known beyond the objects.
+// Options are the settings of the installation, and state that manifests do not contain.
 type Options struct {
-	// ClusterDomain is that of Services; "cluster.local" if empty.
+	// ClusterDomain is the domain of Services; "cluster.local" if empty.
 	ClusterDomain string
-	// Config is what the webhook was told.
+	// Config is the webhook's configuration.
 	choose.Config
-	// OpenShift is true if OpenShift's annotations are obeyed too.
+	// OpenShift is true if OpenShift's annotations are supported too.
 	OpenShift bool
 	// System is the namespace of servingcert itself.
 	System string
-	// Endpoints are those of the Services; nil if they are not known, as those of manifests.
+	// Endpoints are the ready endpoints of the Services; nil if unknown, as for manifests.
 	Endpoints Endpoints
 	// Quotas are the ResourceQuotas of the namespaces.
 	Quotas []*corev1.ResourceQuota
 }
 
-// Workload is what makes pods, or a pod that nothing made.
+// Workload is an object that creates pods, or a pod without an owner.
 type Workload struct {
 	Kind, Namespace, Name string
-	Pod                   *corev1.Pod // or what its template describes
+	Pod                   *corev1.Pod // from its template
 }
 
 // String returns KIND/NAME.
 func (w Workload) String() string { return w.Kind + "/" + w.Name }
 
-// Builder collects what a Plan is made of.
+// Builder collects the objects for a Plan.
 type Builder struct {
 	opts       Options
 	index      *index
 	namespaces map[string]*corev1.Namespace
 	workloads  []Workload
-	byLabel    map[label][]int // the workloads with a label
-	users      map[key][]string
-	secured    map[string]bool // Services that a BackendTLSPolicy names: NAMESPACE/NAME, or NAMESPACE/NAME:PORTNAME
+	byLabel    map[label][]int  // the workloads with a label
+	users      map[key][]string // of ConfigMaps
+	secured    map[string]bool  // Services that a BackendTLSPolicy names: NAMESPACE/NAME, or NAMESPACE/NAME:PORTNAME
 	unread     []string
-	contents   map[key]map[string]any // the Services, as they are written
+	contents   map[key]map[string]any // the manifests of the Services
 	policies   map[string][]*networkingv1.NetworkPolicy
 	running    map[string]*running // by namespace and workload
 }
@@ -54,8 +54,7 @@ type Builder struct {
 // label is one label of the pods of a namespace.
 type label struct{ namespace, key, value string }
 
-// New returns a Builder for the Services. A namespace that is not among the namespaces is not
-// known: it may be opted in.
+// New returns a Builder for the Services. A namespace that is not in the list may be opted in.
 func New(services []*corev1.Service, namespaces []*corev1.Namespace, opts Options) *Builder {
 	contents := map[key]map[string]any{}
 	for _, svc := range services {
@@ -80,10 +79,10 @@ func New(services []*corev1.Service, namespaces []*corev1.Namespace, opts Option
 	return b
 }
 
-// Unread takes note of something that could not be read.
+// Unread records something that could not be read.
 func (b *Builder) Unread(what string) { b.unread = append(b.unread, what) }
 
-// AddWorkload takes note of what a workload runs, and of whom it refers to.
+// AddWorkload records a workload and the Services that it refers to.
 func (b *Builder) AddWorkload(w Workload) {
 	for k, v := range w.Pod.Labels {
 		l := label{w.Namespace, k, v}
@@ -99,14 +98,14 @@ func (b *Builder) AddWorkload(w Workload) {
 	}
 }
 
-// maxUsers is how many workloads that use a ConfigMap are listed.
+// maxUsers is the number of workloads that are listed as users of a ConfigMap.
 const maxUsers = 20
 
 // behind returns the workloads that the Service selects.
 func (b *Builder) behind(svc *corev1.Service) []Workload {
 	var candidates []int
 	first := true
-	for k, v := range svc.Spec.Selector { // the shortest list that holds all of them
+	for k, v := range svc.Spec.Selector { // take the shortest list
 		if list := b.byLabel[label{svc.Namespace, k, v}]; first || len(list) < len(candidates) {
 			candidates, first = list, false
 		}
@@ -129,7 +128,7 @@ func (b *Builder) optedIn(namespace string) (in, known bool) {
 	return ns.Labels[api.LabelInject] == api.InjectEnabled, true
 }
 
-// known returns what the webhook would know of a namespace with these Services only.
+// known returns the webhook's view of a namespace with only these Services.
 func (b *Builder) known(namespace string, services ...*corev1.Service) choose.Known {
 	k := choose.Known{
 		Services: services, Namespace: map[string]string{},

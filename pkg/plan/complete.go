@@ -7,10 +7,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Complete returns the whole Service with what the plan adds, as a manifest for a repository; nil if
-// nothing is added. Part of a Service is safe with kubectl patch only: where kubectl apply
-// --server-side meets fields that an earlier kubectl apply wrote, it takes those over and then
-// removes the ones that are missing from the part.
+// Complete returns the whole Service with the plan's additions, as a manifest for a repository; nil if
+// nothing is added. A partial Service is safe only with kubectl patch: kubectl apply --server-side
+// takes over fields of an earlier kubectl apply, and removes those that the partial Service lacks.
 func (s *Service) Complete() map[string]any {
 	if s.Patch == nil {
 		return nil
@@ -28,7 +27,7 @@ func (s *Service) Complete() map[string]any {
 	spec := below(out, "spec")
 	ports, _ := spec["ports"].([]any)
 	for _, added := range s.Patch.Spec.Ports {
-		if have := portOf(ports, added.Port); have != nil { // it lacks a name
+		if have := portOf(ports, added.Port); have != nil { // the patch adds only its name
 			have["name"] = added.Name
 			continue
 		}
@@ -50,8 +49,8 @@ func portOf(ports []any, number int32) map[string]any {
 	return nil
 }
 
-// manifestOf returns a Service of a cluster as its owner would write it: without what the API server and its
-// controllers fill in. Node ports are kept, as they may have been chosen.
+// manifestOf returns the manifest of a Service in a cluster, without the fields that the API server and its
+// controllers fill in. Node ports are kept, because the owner may have chosen them.
 func manifestOf(svc *corev1.Service) map[string]any {
 	svc = svc.DeepCopy()
 	delete(svc.Annotations, corev1.LastAppliedConfigAnnotation)
@@ -71,7 +70,7 @@ func manifestOf(svc *corev1.Service) map[string]any {
 	return out
 }
 
-// Unchanged reports whether the Service is still as it was when the plan was made, but for its status.
+// Unchanged reports whether the Service, apart from its status, has not changed since the plan was made.
 func (s *Service) Unchanged(live *corev1.Service) bool {
 	return reflect.DeepEqual(manifestOf(live), s.content)
 }
@@ -80,7 +79,7 @@ func (s *Service) Unchanged(live *corev1.Service) bool {
 func asData(v any) map[string]any {
 	text, err := json.Marshal(v)
 	if err != nil {
-		panic(err) // it was read from JSON
+		panic(err) // impossible: it was read from JSON
 	}
 	out := map[string]any{}
 	if err := json.Unmarshal(text, &out); err != nil {
@@ -89,7 +88,7 @@ func asData(v any) map[string]any {
 	return out
 }
 
-// below returns the object in a field, which it makes if there is none.
+// below returns the object in a field, and creates it if it is missing.
 func below(object map[string]any, field string) map[string]any {
 	out, ok := object[field].(map[string]any)
 	if !ok {

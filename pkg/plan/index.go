@@ -23,20 +23,20 @@ type index struct {
 	clusterDomain string
 }
 
-// entry is a Service, and what was found of it.
+// entry is a Service and the references to it.
 type entry struct {
 	svc        *corev1.Service
 	references []Reference
 	seen       map[string]bool
 	more       int
-	toMove     int // of those that are not in references
+	toMove     int // the plaintext ones among those not in references
 }
 
 func newIndex(services []*corev1.Service, clusterDomain string) *index {
 	x := &index{services: make(map[key]*entry, len(services)), byNamespace: map[string][]*entry{}, clusterDomain: cmp.Or(clusterDomain, "cluster.local")}
 	for _, svc := range services {
 		k := key{svc.Namespace, svc.Name}
-		if x.services[k] != nil { // the same manifest twice
+		if x.services[k] != nil { // a duplicate manifest
 			continue
 		}
 		e := &entry{svc: svc, seen: map[string]bool{}}
@@ -47,14 +47,14 @@ func newIndex(services []*corev1.Service, clusterDomain string) *index {
 }
 
 // host returns the Service that a host names for a client in the namespace, or nil. sure is true
-// for a name below "svc", which can name nothing else.
+// for a name that ends in "svc", which can only be a Service.
 func (x *index) host(host, namespace string) (e *entry, sure bool) {
 	host = strings.TrimSuffix(host, "."+x.clusterDomain)
 	host, sure = strings.CutSuffix(host, ".svc")
 	labels := strings.Split(host, ".")
 	n := len(labels)
 	switch {
-	case sure && n >= 2: // with a pod's hostname before it, if it is headless
+	case sure && n >= 2: // a pod's hostname may come first, if the Service is headless
 		return x.services[key{labels[n-1], labels[n-2]}], true
 	case sure:
 		return nil, false
@@ -78,7 +78,7 @@ func (x *index) headless(k key) *entry {
 	return nil
 }
 
-// port returns the port of the Service that a client dials by a number, or 0.
+// port returns the Service's port for the number that a client dials, or 0.
 func (e *entry) port(number int32) int32 {
 	for _, p := range e.svc.Spec.Ports {
 		if p.Port == number {
@@ -96,7 +96,7 @@ func (e *entry) port(number int32) int32 {
 	return 0
 }
 
-// portOf returns the port that a reference names, by number or name: 0 if it is not one of the Service's.
+// portOf returns the Service's port that a reference gives by number or name, or 0.
 func (e *entry) portOf(port any) int32 {
 	text := fmt.Sprint(port)
 	if n, err := strconv.ParseUint(text, 10, 16); err == nil {
@@ -115,7 +115,7 @@ func (e *entry) named(name string) int32 {
 	return 0
 }
 
-// only returns the Service's port if it has one, else 0.
+// only returns the Service's port if it has exactly one, else 0.
 func (e *entry) only() int32 {
 	if len(e.svc.Spec.Ports) == 1 {
 		return e.svc.Spec.Ports[0].Port
@@ -123,7 +123,7 @@ func (e *entry) only() int32 {
 	return 0
 }
 
-// add takes note of a reference, at most once, and lists at most MaxReferences.
+// add records a reference once, and lists at most MaxReferences.
 func (e *entry) add(r Reference) {
 	id := strings.Join([]string{string(r.Via), r.Kind, r.Namespace, r.Name, r.Where, r.Address}, "\x00")
 	switch {
@@ -140,18 +140,17 @@ func (e *entry) add(r Reference) {
 	}
 }
 
-// mustMove reports whether the reference has to change before plaintext can go.
+// mustMove reports whether the reference has to change before plaintext is removed.
 func (r Reference) mustMove() bool { return r.Speaks == SpeaksPlaintext && !r.Via.Stays() }
 
-// finding is where a text is that may hold addresses: a reference without what it refers to.
+// finding is the place of a text that may contain addresses: a reference without its target.
 type finding struct {
 	Reference
-	// whole: a text that is nothing but the name of a Service counts, as that of a variable
-	// WEB_HOST.
+	// whole is true if a bare Service name counts, as in a variable WEB_HOST.
 	whole bool
 }
 
-// refer takes note of the Services that a text names for a client in the namespace.
+// refer records references to the Services that a text names for a client in the namespace.
 func (x *index) refer(f finding, text string) {
 	if f.whole && len(text) <= maxHost && !strings.ContainsAny(text, ".:/ ") {
 		if e := x.services[key{f.Namespace, text}]; e != nil {
@@ -169,7 +168,7 @@ func (x *index) refer(f finding, text string) {
 		p := protocolOf(a.scheme)
 		r.Address, r.Port, r.Speaks = a.text, e.port(cmp.Or(a.port, p.port)), p.speaks
 		if a.scheme == "" && !sure && r.Port == 0 {
-			return // a word, or a file
+			return // probably a word or a file name
 		}
 		if r.Port == 0 && a.port == 0 && p.port == 0 {
 			r.Port = e.only()
@@ -178,8 +177,8 @@ func (x *index) refer(f finding, text string) {
 	})
 }
 
-// namesHost reports whether a variable, or the key of a ConfigMap, is named as those that hold
-// a host.
+// namesHost reports whether the name of a variable or ConfigMap key suggests that its value is a
+// host.
 func namesHost(name string) bool {
 	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return r == '_' || r == '-' || r == '.' })
 	return len(words) > 0 && slices.Contains([]string{"host", "hostname", "addr", "address", "server", "endpoint", "url", "hosts", "servers"}, words[len(words)-1])

@@ -15,7 +15,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 )
 
-// target returns the targetPort, which is the port's own number if it is not said.
+// target returns the targetPort, which defaults to the port's number.
 func target(p corev1.ServicePort) intstr.IntOrString {
 	if p.TargetPort == (intstr.IntOrString{}) {
 		return intstr.FromInt32(p.Port)
@@ -23,7 +23,7 @@ func target(p corev1.ServicePort) intstr.IntOrString {
 	return p.TargetPort
 }
 
-// behind is a workload behind a port of a Service, and where the port leads to in it.
+// behind is a workload behind a port of a Service, and the port of its containers.
 type behind struct {
 	Workload
 	port int32
@@ -47,7 +47,7 @@ func leadsTo(port intstr.IntOrString, workloads []Workload) []behind {
 	return out
 }
 
-// port judges one port of a Service. inside are the calls of pods to the port of their own.
+// port evaluates one port of a Service. inside are the calls to it from within its own pods.
 func (b *Builder) port(svc *corev1.Service, p corev1.ServicePort, workloads []Workload) (out Port, inside []Reference) {
 	to := target(p)
 	out = Port{Name: p.Name, Port: p.Port, Target: to.String(), Protocol: string(cmp.Or(p.Protocol, corev1.ProtocolTCP)), Today: TodayUnknown}
@@ -58,13 +58,13 @@ func (b *Builder) port(svc *corev1.Service, p corev1.ServicePort, workloads []Wo
 	servers := leadsTo(to, workloads)
 	switch {
 	case out.Protocol != string(corev1.ProtocolTCP):
-		out.Today, out.ProxyNot = TodayPlaintext, "it is "+out.Protocol+", and only TCP is served"
+		out.Today, out.ProxyNot = TodayPlaintext, "its protocol is "+out.Protocol+", and only TCP is supported"
 		return out, nil
 	case len(workloads) == 0:
 		out.ProxyNot = noWorkload(svc, workloads)
 		return out, nil
 	case len(servers) == 0:
-		out.ProxyNot = "no container declares the port " + to.StrVal
+		out.ProxyNot = "no container declares port " + to.StrVal
 		return out, nil
 	}
 	for _, w := range servers {
@@ -90,7 +90,7 @@ func (b *Builder) port(svc *corev1.Service, p corev1.ServicePort, workloads []Wo
 	return out, inside
 }
 
-// probed fills in what the kubelet speaks to the port, which is more than what a program sets or a Service says.
+// probed fills in the protocol of the kubelet's probes, which is better evidence than settings and names.
 func (out *Port) probed(inside []Reference) {
 	for _, r := range inside {
 		switch {
@@ -104,7 +104,7 @@ func (out *Port) probed(inside []Reference) {
 	}
 }
 
-// declaredToday returns what a port speaks whose program nothing is known of.
+// declaredToday returns the protocol of a port with an unknown program, from its name and number.
 func declaredToday(p corev1.ServicePort, servers []behind) (Today, string) {
 	names := []string{p.Name}
 	if p.AppProtocol != nil {
@@ -112,7 +112,7 @@ func declaredToday(p corev1.ServicePort, servers []behind) (Today, string) {
 	}
 	for _, name := range names {
 		if api.PortSaysTLS(name, 0) {
-			return TodayDeclared, "the Service calls it " + name
+			return TodayDeclared, "its name or appProtocol is " + name
 		}
 	}
 	if api.PortSaysTLS("", p.Port) && servers[0].port != 80 && servers[0].port != 8080 {
@@ -121,11 +121,11 @@ func declaredToday(p corev1.ServicePort, servers []behind) (Today, string) {
 	return TodayPlaintext, ""
 }
 
-// proxy fills in the targetPort that asks for the proxy, or why there can be none.
+// proxy fills in the targetPort that requests the proxy, or why that is impossible.
 func (out *Port) proxy(svc *corev1.Service, p corev1.ServicePort, servers []behind) {
 	upstream := fmt.Sprint(servers[0].port)
 	if p.Port == portDNS || servers[0].port == portDNS {
-		out.ProxyNot = "it is DNS, whose clients speak plaintext"
+		out.ProxyNot = "it is a DNS port, and DNS clients use plaintext"
 		return
 	}
 	for _, w := range servers {
@@ -138,38 +138,38 @@ func (out *Port) proxy(svc *corev1.Service, p corev1.ServicePort, servers []behi
 	}
 	asked := api.ProxyPort{Upstream: upstream}
 	if _, ok := api.ParseProxyPort(asked.Name()); !ok {
-		out.ProxyNot = fmt.Sprintf("port %q is another number in some workloads, and its name does not fit into sc-tls-PORT: use a name of at most 8 characters", upstream)
+		out.ProxyNot = fmt.Sprintf("port %q has different numbers in the workloads, and its name is too long for sc-tls-PORT: use a name of at most 8 characters", upstream)
 		return
 	}
 	out.Proxy = asked.Name()
 	if protocol := inProtocol[servers[0].port]; protocol != "" {
-		out.Notes = append(out.Notes, protocol+" negotiates TLS inside its protocol: only clients that begin with TLS can use the port")
+		out.Notes = append(out.Notes, protocol+" negotiates TLS within the protocol: only clients that start with TLS can use the new port")
 	}
 	if api.IsHeadless(svc) {
-		out.Notes = append(out.Notes, "the Service is headless: clients that resolve its name dial the pods themselves, at the number in its EndpointSlice")
+		out.Notes = append(out.Notes, "the Service is headless: clients that resolve its name connect to the pods directly, at the port in its EndpointSlice")
 	}
 	if svc.Spec.Type == corev1.ServiceTypeNodePort || svc.Spec.Type == corev1.ServiceTypeLoadBalancer {
-		out.Notes = append(out.Notes, "the Service is of type "+string(svc.Spec.Type)+": the new port is reached from outside too")
+		out.Notes = append(out.Notes, "the Service has type "+string(svc.Spec.Type)+": the new port is reachable from outside the cluster too")
 	}
 	if names := checks(svc); len(names) > 0 {
-		out.Notes = append(out.Notes, "before plaintext is taken away, see what these say of it: "+strings.Join(names, ", "))
+		out.Notes = append(out.Notes, "before you remove plaintext, check these annotations: "+strings.Join(names, ", "))
 	}
 }
 
-// block takes note of NetworkPolicies, if there are any.
+// block adds a note about NetworkPolicies, if it is not empty.
 func (out *Port) block(policies string) {
 	if policies != "" {
 		out.Notes = appendNew(out.Notes, policies)
 	}
 }
 
-// portDNS is that of RFC 1035. Resolvers of pods and nodes speak DNS in plaintext.
+// portDNS is the port of RFC 1035. The resolvers of pods and nodes use plaintext DNS.
 const portDNS = 53
 
-// inProtocol are protocols that begin without TLS, by their usual port.
+// inProtocol are protocols that negotiate TLS, by their usual port.
 var inProtocol = map[int32]string{25: "SMTP", 587: "SMTP", 21: "FTP", 110: "POP3", 143: "IMAP", 389: "LDAP", 3306: "MySQL", 4222: "NATS"}
 
-// single returns a copy of the Service with only that port, which asks for a certificate.
+// single returns a copy of the Service that requests a certificate and has only that port.
 func single(svc *corev1.Service, p corev1.ServicePort) *corev1.Service {
 	out := svc.DeepCopy()
 	out.Spec.Ports = []corev1.ServicePort{p}
@@ -182,8 +182,8 @@ func single(svc *corev1.Service, p corev1.ServicePort) *corev1.Service {
 	return out
 }
 
-// native returns what the webhook would do for the containers behind the port, if the Service had
-// no other, and fills in Today where that says it.
+// native returns what the webhook would do for the containers behind the port if the Service had
+// no other port. It fills in Today if the result determines it.
 func (b *Builder) native(svc *corev1.Service, p corev1.ServicePort, servers []behind, out *Port) *Native {
 	in, _ := b.optedIn(svc.Namespace)
 	asks := in && api.Asks(svc) && !besideProxy(svc, p, servers)
@@ -198,11 +198,11 @@ func (b *Builder) native(svc *corev1.Service, p corev1.ServicePort, servers []be
 		possible = possible && v.serves
 		switch {
 		case v.itself && out.Today == TodayUnknown:
-			out.Today, out.By = TodayDeclared, w.String()+" serves TLS with a certificate of its own unless it is told otherwise"
+			out.Today, out.By = TodayDeclared, w.String()+" serves TLS with a certificate of its own by default"
 		case v.own == "" || turnedOff(w.Pod, v.own):
 		case !saysTLS.MatchString(v.own):
-			out.Notes = appendNew(out.Notes, w.String()+" sets "+v.own+", by which it may serve TLS already: see what its port speaks")
-		case out.Today == TodayUnknown: // on this port, or on another one of its
+			out.Notes = appendNew(out.Notes, w.String()+" sets "+v.own+", so it may already serve TLS: check its port")
+		case out.Today == TodayUnknown: // on this port or on another one
 			out.Today, out.By = TodayDeclared, w.String()+" sets "+v.own
 		}
 		for _, d := range v.details {
@@ -219,11 +219,11 @@ func (b *Builder) native(svc *corev1.Service, p corev1.ServicePort, servers []be
 	return n
 }
 
-// besideProxy reports whether the program behind the port gets no certificate of its own, because
-// the Service asks for a proxy before it, and nobody asks for its flags.
+// besideProxy reports whether the program behind the port gets no certificate, because the Service
+// requests a proxy in front of it and neither Service nor pod requests the program's flags.
 func besideProxy(svc *corev1.Service, p corev1.ServicePort, servers []behind) bool {
 	asksFlags := func(annotations map[string]string) bool {
-		settings, _ := api.ParseSettings(annotations) // a mistake in them is for doctor and analyze
+		settings, _ := api.ParseSettings(annotations) // doctor and analyze report errors
 		return settings.Mode == api.ModeArgs || settings.NamesFlags()
 	}
 	if asksFlags(svc.Annotations) || slices.ContainsFunc(servers, func(w behind) bool { return asksFlags(w.Pod.Annotations) }) {
@@ -235,8 +235,8 @@ func besideProxy(svc *corev1.Service, p corev1.ServicePort, servers []behind) bo
 	})
 }
 
-// turnedOff reports whether an option or variable, by the name that the webhook found, has a value that turns it off: in a
-// container of the pod, as --NAME=VALUE, as --NAME VALUE, or as a variable.
+// turnedOff reports whether an option or variable that the webhook found has a value that disables it: as --NAME=VALUE
+// or --NAME VALUE of a container, or as a variable.
 func turnedOff(pod *corev1.Pod, name string) bool {
 	bare := strings.TrimLeft(name, "-")
 	for _, word := range []string{"skip", "no", "disable"} {
@@ -265,13 +265,13 @@ func turnedOff(pod *corev1.Pod, name string) bool {
 	return false
 }
 
-// off reports whether a value means that something is not used.
+// off reports whether a value disables an option.
 func off(value string) bool {
 	return slices.Contains([]string{"", "no", "false", "0", "off", "none", "disabled", "disable"}, strings.ToLower(strings.Trim(value, `"'`)))
 }
 
-// saysTLS matches options and variables that are about TLS by their names. Others that the webhook leaves to the
-// program's owner, such as redis-server's --port or a configuration file, may be about something else.
+// saysTLS matches names of options and variables that are about TLS. Other settings that make the webhook add no flags,
+// such as redis-server's --port or a configuration file, may be unrelated to TLS.
 var saysTLS = regexp.MustCompile(`(?i)tls|ssl|https|cert|secure`)
 
 func appendNew(all []string, s string) []string {
@@ -282,21 +282,21 @@ func appendNew(all []string, s string) []string {
 	return append(all, s)
 }
 
-// verdict is what a report of the webhook says of a port.
+// verdict is the part of a webhook report that concerns a port.
 type verdict struct {
 	serves          bool
-	own             string // a flag or variable by which the program's owner configures TLS, or may
-	itself          bool   // it serves TLS with a certificate of its own unless it is told otherwise
+	own             string // a flag or variable that may already configure TLS
+	itself          bool   // the program serves TLS with a certificate of its own by default
 	details, breaks []string
 }
 
-// Reasons of the webhook that say why a container does not get what makes it serve TLS.
+// refusals are the reasons why a container does not get the flags or variables for TLS.
 var refusals = []reasons.Reason{
 	reasons.ProgramNeedsMore, reasons.OwnCertificate, reasons.OlderVersion, reasons.UnknownProgram, reasons.NoArgs, reasons.ShellWrapper, reasons.OtherPort,
 	reasons.AmbiguousContainer, reasons.UnknownContainer, reasons.MountPathTaken, reasons.MountPathReadOnly, reasons.MountPathCovers, reasons.FlagAlreadySet, reasons.PlaintextCall,
 }
 
-// callers are those that say who would fail, or may.
+// callers are the reasons that name callers that may fail.
 var callers = []reasons.Reason{reasons.PlaintextCall, reasons.ProgramNote, reasons.GRPCProbe, reasons.TCPProbe, reasons.HTTPProbe}
 
 func verdictOf(r mutate.Report) verdict {
@@ -334,5 +334,5 @@ func verdictOf(r mutate.Report) verdict {
 	return v
 }
 
-// maxDetail is how much of a reason is shown, in characters.
+// maxDetail is the number of characters of a reason that are shown.
 const maxDetail = 240

@@ -12,8 +12,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/preview"
 )
 
-// OfManifests returns the plan of the Services in the documents. namespace is that of objects
-// without one; "default" if empty. What cannot be read is in Plan.Unread.
+// OfManifests returns the plan of the Services in the documents. namespace is the namespace of
+// objects without one; "default" if empty. Plan.Unread lists what cannot be read.
 func OfManifests(docs []preview.Document, namespace string, opts Options) Plan {
 	if namespace == "" {
 		namespace = corev1.NamespaceDefault
@@ -48,7 +48,7 @@ func OfManifests(docs []preview.Document, namespace string, opts Options) Plan {
 	return b.Plan()
 }
 
-// manifests are the objects of documents that are no workloads.
+// manifests are the objects of documents other than workloads.
 type manifests struct {
 	services   []*corev1.Service
 	contents   map[key]map[string]any // of the services
@@ -75,7 +75,7 @@ func (m *manifests) object(d preview.Document, o preview.Object) {
 		if svc := (&corev1.Service{}); read(svc) {
 			svc.Namespace, svc.Name = o.Namespace, o.Name
 			m.services = append(m.services, svc)
-			if k := (key{o.Namespace, o.Name}); m.contents[k] == nil { // the first of the same twice, as in an index
+			if k := (key{o.Namespace, o.Name}); m.contents[k] == nil { // of duplicates the first, as in an index
 				m.contents[k] = o.Content
 			}
 		}
@@ -93,7 +93,7 @@ func (m *manifests) object(d preview.Document, o preview.Object) {
 	}
 }
 
-// configMap takes note of a ConfigMap, which may be the table of programs.
+// configMap records a ConfigMap, which may be the table of programs.
 func (m *manifests) configMap(d preview.Document, cm *corev1.ConfigMap) {
 	if cm.Name != api.ProgramsName || cm.Namespace != api.DefaultNamespace {
 		m.configMaps = append(m.configMaps, cm)

@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Object is an object as it is written, such as an Ingress.
+// Object is an object of any kind, such as an Ingress.
 type Object struct {
 	APIVersion, Kind, Namespace, Name string
 	Content                           map[string]any
@@ -23,7 +23,7 @@ type Object struct {
 // reader finds the references of one kind of object.
 type reader func(*Builder, Object)
 
-// readers are the kinds, with their API groups, whose objects refer to Services by their names.
+// readers are the kinds, with their API groups, whose objects refer to Services by name.
 var readers = map[string]reader{
 	"networking.k8s.io Ingress":           (*Builder).ingress,
 	"networking.k8s.io NetworkPolicy":     (*Builder).networkPolicy,
@@ -40,8 +40,8 @@ var readers = map[string]reader{
 	"admissionregistration.k8s.io MutatingWebhookConfiguration":   (*Builder).webhooks,
 }
 
-// AddObject finds the Services that an object refers to, if it is of a kind that does. Workloads
-// and ConfigMaps are not.
+// AddObject records the references of an object to Services. Objects of other kinds than those of
+// readers are ignored; workloads and ConfigMaps have methods of their own.
 func (b *Builder) AddObject(o Object) {
 	group, _, _ := strings.Cut(o.APIVersion, "/")
 	if read := readers[group+" "+o.Kind]; read != nil {
@@ -51,13 +51,13 @@ func (b *Builder) AddObject(o Object) {
 
 func (o Object) reference(via Via, where string, speaks Speaks) Reference {
 	r := Reference{Via: via, Kind: o.Kind, Namespace: o.Namespace, Name: o.Name, Where: where, Speaks: speaks}
-	if via == ViaAPIService || via == ViaWebhook { // of the cluster
+	if via == ViaAPIService || via == ViaWebhook { // cluster-scoped
 		r.Namespace = ""
 	}
 	return r
 }
 
-// addTo takes note of a reference to a Service's port: a number or a name, or 0 for its only one.
+// addTo records a reference to a Service's port: a number, a name, or nil for its only port.
 func (b *Builder) addTo(r Reference, namespace, name string, port any) {
 	e := b.index.services[key{namespace, name}]
 	if e == nil {
@@ -104,7 +104,7 @@ func (b *Builder) openShiftRoute(o Object) {
 	}
 	r := o.reference(ViaRoute, "spec.to", speaks)
 	name, port := str(at(o.Content, "spec", "to"), "name"), at(o.Content, "spec", "port")["targetPort"]
-	if _, named := port.(string); !named { // a name is that of the Service's port, a number is the pods' port
+	if _, named := port.(string); !named { // a name is a port of the Service, a number is a port of the pods
 		if e := b.index.services[key{o.Namespace, name}]; e != nil {
 			port = targeting(e.svc, fmt.Sprint(port))
 		}
@@ -136,7 +136,7 @@ func (b *Builder) gatewayRoute(o Object) {
 	}
 }
 
-// backendTLSPolicy takes note of the Services to which gateways speak TLS.
+// backendTLSPolicy records the Services for which gateways use TLS.
 func (b *Builder) backendTLSPolicy(o Object) {
 	for _, ref := range list(at(o.Content, "spec"), "targetRefs") {
 		id := o.Namespace + "/" + str(ref, "name")
@@ -152,7 +152,7 @@ func (b *Builder) serviceMonitor(o Object) {
 	selector := &metav1.LabelSelector{}
 	raw, err := json.Marshal(at(o.Content, "spec", "selector"))
 	if err != nil || json.Unmarshal(raw, selector) != nil {
-		return // Prometheus' operator refuses it too
+		return // the Prometheus operator rejects it too
 	}
 	selects, err := metav1.LabelSelectorAsSelector(selector)
 	if err != nil {
@@ -193,7 +193,7 @@ func (b *Builder) scraped(o Object, svc *corev1.Service) {
 	}
 }
 
-// targeting returns the number of the Service's port with the targetPort, which is the port if it is not said, or nil.
+// targeting returns the number of the Service's port with the targetPort, or nil. The targetPort defaults to the port.
 func targeting(svc *corev1.Service, target string) any {
 	for _, p := range svc.Spec.Ports {
 		if to := cmp.Or(p.TargetPort, intstr.FromInt32(p.Port)); to.String() == target {
@@ -217,7 +217,7 @@ func (b *Builder) webhook(o Object, where string, service map[string]any) {
 	b.secureCall(o, ViaWebhook, where, service)
 }
 
-// secureCall adds a call of the API server, which speaks TLS.
+// secureCall records a call by the API server, which uses TLS.
 func (b *Builder) secureCall(o Object, via Via, where string, service map[string]any) {
 	port, ok := service["port"]
 	if !ok {
@@ -226,7 +226,7 @@ func (b *Builder) secureCall(o Object, via Via, where string, service map[string
 	b.addTo(o.reference(via, where, SpeaksTLS), str(service, "namespace"), str(service, "name"), port)
 }
 
-// addService takes note of what a Service says of others, and of who scrapes it.
+// addService records the reference of an ExternalName Service, and the scraping of a Service.
 func (b *Builder) addService(svc *corev1.Service) {
 	own := Reference{Kind: "Service", Namespace: svc.Namespace, Name: svc.Name}
 	if svc.Spec.Type == corev1.ServiceTypeExternalName {
@@ -258,7 +258,7 @@ func at(object map[string]any, path ...string) map[string]any {
 	return object
 }
 
-// str returns a member that is a text, or "".
+// str returns a member that is a string, or "".
 func str(object map[string]any, name string) string {
 	s, _ := object[name].(string)
 	return s

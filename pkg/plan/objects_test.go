@@ -107,12 +107,12 @@ func TestLoadBalancersCheckPlaintext(t *testing.T) {
 	p := planOf(t, `{apiVersion: v1, kind: Service, metadata: {name: web, annotations: {service.beta.kubernetes.io/aws-load-balancer-healthcheck-path: /, other: x}}, spec: {type: LoadBalancer, selector: {app: web}, ports: [{port: 80}]}}
 ---
 {apiVersion: v1, kind: Pod, metadata: {name: web, labels: {app: web}}, spec: {containers: [{name: c, image: i}]}}`).Services[0].Ports[0]
-	assert.Contains(t, p.Notes, "before plaintext is taken away, see what these say of it: service.beta.kubernetes.io/aws-load-balancer-healthcheck-path")
+	assert.Contains(t, p.Notes, "before you remove plaintext, check these annotations: service.beta.kubernetes.io/aws-load-balancer-healthcheck-path")
 }
 
 // TestNetworkPoliciesThatKeepClientsOut: one that admits only the program's port is named, with the proxy's.
 func TestNetworkPoliciesThatKeepClientsOut(t *testing.T) {
-	const note = "NetworkPolicy p limits the ingress of Pod/web: admit the proxy's port there, usually 15444 (see https://github.com/servingcert/servingcert/blob/main/docs/injection.md)"
+	const note = "NetworkPolicy p limits the ingress of Pod/web: allow the proxy's port in it, usually 15444 (see https://github.com/servingcert/servingcert/blob/main/docs/injection.md)"
 	policy := func(spec string) string {
 		return "\n---\n{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: p}, spec: {" + spec + "}}\n"
 	}

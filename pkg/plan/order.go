@@ -9,9 +9,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// graph says which Services call which, by the workloads behind them.
+// graph is the call graph of Services, through the workloads behind them.
 type graph struct {
-	behind map[string][]key        // the Services that a workload is behind: NAMESPACE KIND/NAME
+	behind map[string][]key        // the Services of a workload: NAMESPACE KIND/NAME
 	refers map[key]map[string]bool // the workloads that refer to a Service
 }
 
@@ -37,8 +37,8 @@ func (g graph) add(k key, s Service, workloads []Workload) {
 	g.refers[k] = callers
 }
 
-// order numbers the waves. A Service waits for those that its workloads call; where they wait for
-// each other, the one with the fewest that it waits for goes first.
+// order numbers the waves. A Service waits for those that its workloads call. In a cycle, the Service
+// that waits for the fewest goes first.
 func (g graph) order(services []Service) {
 	waits := map[key]map[key]bool{}
 	for i := range services {
@@ -72,7 +72,7 @@ func (g graph) order(services []Service) {
 	}
 }
 
-// next returns the Services that wait for nobody, or else the one that waits for the fewest.
+// next returns the Services that wait for no other, or else the one that waits for the fewest.
 func next(waits map[key]map[key]bool) []key {
 	var free []key
 	var first key
@@ -90,17 +90,17 @@ func next(waits map[key]map[key]bool) []key {
 	return free
 }
 
-// todo reports whether anything is to be done of which the order matters.
+// todo reports whether the Service needs a change whose order matters.
 func (s *Service) todo() bool { return s.Way != WayDone && s.Way != WayNone && s.Way != WayCheck }
 
-// steps fills in what a person does. labelled: the namespace is known to be opted in.
+// steps fills in the manual steps. labelled is true if the namespace is known to be opted in.
 func (s *Service) steps(labelled bool) {
 	if s.Patch != nil || s.Way == WayRollout || s.Way == WayCheck && s.Secret != "" && !labelled {
 		s.stepsOfServer(labelled)
 	}
 	for _, p := range s.Ports {
 		if s.Way == WayCheck && p.Today == TodayDeclared {
-			s.command(fmt.Sprintf("see whether port %d serves TLS: openssl s_client -connect localhost:8443, while this runs", p.Port), s.Name,
+			s.command(fmt.Sprintf("check whether port %d serves TLS: run openssl s_client -connect localhost:8443 while this command runs", p.Port), s.Name,
 				"kubectl", "port-forward", "service/"+s.Name, fmt.Sprintf("8443:%d", p.Port), "-n", s.Namespace)
 		}
 	}
@@ -109,10 +109,10 @@ func (s *Service) steps(labelled bool) {
 	}
 }
 
-// step adds what a person does without a command that is known.
+// step adds a step without a command.
 func (s *Service) step(what string) { s.Steps = append(s.Steps, Step{What: what}) }
 
-// command adds a command, or what it does if a name in it would not be safe in a shell.
+// command adds a step with a command, or without it if a name is not safe in a shell.
 func (s *Service) command(what, name string, command ...string) {
 	text, ok := api.Command([]string{s.Namespace, name}, command...)
 	if !ok {
@@ -121,7 +121,7 @@ func (s *Service) command(what, name string, command ...string) {
 	s.Steps = append(s.Steps, Step{what, text})
 }
 
-// stepsOfServer are those after which the pods serve TLS.
+// stepsOfServer adds the steps after which the pods serve TLS.
 func (s *Service) stepsOfServer(labelled bool) {
 	if s.OptIn = !labelled; !labelled {
 		s.command("opt the namespace in, once", s.Namespace, "kubectl", "label", "namespace", s.Namespace, api.LabelInject+"="+api.InjectEnabled)
@@ -129,7 +129,7 @@ func (s *Service) stepsOfServer(labelled bool) {
 	if s.Patch != nil {
 		what := "annotate the Service"
 		if s.Patch.Spec != nil {
-			what = "add the port " + s.Patch.Added()
+			what = "add port " + s.Patch.Added()
 		}
 		s.command(what, s.Name, "kubectl", "patch", "service", s.Name, "-n", s.Namespace, "-p", s.Patch.merge())
 	}
@@ -146,26 +146,26 @@ func (s *Service) stepsOfServer(labelled bool) {
 	}
 }
 
-// stepsOfClients are those from then on, until nobody speaks plaintext.
+// stepsOfClients adds the steps after that, until no client uses plaintext.
 func (s *Service) stepsOfClients() {
 	if s.ToMove > 0 {
 		s.step("move " + plural(s.ToMove, "plaintext reference") + " to " + s.securely())
 	}
 	if n := s.unclear(); n > 0 {
-		s.step("check " + plural(n, "address") + ": TLS or plaintext is not said there")
+		s.step("check " + plural(n, "address") + " with an unknown protocol")
 	}
 	if s.Way == WayMove && s.Serving != api.ServingCurrent {
-		s.command("see why TLS was not seen: condition "+api.ConditionServing+" is "+cmp.Or(s.Serving, "missing"), s.Name, "kubectl", "servingcert", "status", s.Name, "-n", s.Namespace)
+		s.command("find out why the rotator has not seen TLS: condition "+api.ConditionServing+" is "+cmp.Or(s.Serving, "missing"), s.Name, "kubectl", "servingcert", "status", s.Name, "-n", s.Namespace)
 	}
 	const page = api.Documentation + "tls-beside-plaintext.md"
 	if !slices.ContainsFunc(s.Ports, func(p Port) bool { return p.Today == TodayAny }) {
 		s.step("let plaintext pass through the proxy too (" + page + "#5-move-the-clients-and-see-who-has-not)")
 	}
-	s.command("see who still speaks plaintext, which includes clients that are not listed here", s.Name, "kubectl", "servingcert", "clients", s.Name, "-n", s.Namespace)
-	s.step("take plaintext away, once nobody speaks it (" + page + "#6-take-plaintext-away)")
+	s.command("list the clients that still use plaintext, including those that are not listed here", s.Name, "kubectl", "servingcert", "clients", s.Name, "-n", s.Namespace)
+	s.step("remove plaintext when no client uses it any more (" + page + "#6-take-plaintext-away)")
 }
 
-// securely are the addresses with TLS.
+// securely returns the addresses with TLS.
 func (s *Service) securely() string {
 	var out []string
 	for _, p := range s.Ports {
@@ -183,7 +183,7 @@ func (s *Service) securely() string {
 	return strings.Join(out, ", ")
 }
 
-// unclear counts the references that do not say what they speak.
+// unclear counts the references with an unknown protocol.
 func (s *Service) unclear() (n int) {
 	for _, r := range s.References {
 		if r.Speaks == SpeaksUnknown {
@@ -199,7 +199,7 @@ func (p *Patch) Added() string {
 	for _, port := range p.Spec.Ports {
 		if name, ok := port.TargetPort.(string); ok {
 			if _, ok := api.ParseProxyPort(name); ok {
-				out = append(out, fmt.Sprintf("%d to %s", port.Port, name))
+				out = append(out, fmt.Sprintf("%d (targetPort %s)", port.Port, name))
 			}
 		}
 	}

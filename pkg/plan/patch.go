@@ -16,7 +16,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Patch is a Service with nothing but what is to be added, for kubectl patch. It is not for kubectl apply: see
+// Patch is a Service with only the fields to add, for kubectl patch. It is not safe with kubectl apply: see
 // [Service.Complete].
 type Patch struct {
 	APIVersion string        `json:"apiVersion"`
@@ -25,14 +25,14 @@ type Patch struct {
 	Spec       *PatchSpec    `json:"spec,omitempty"`
 }
 
-// PatchMetadata names the Service, and holds the annotation that it lacks.
+// PatchMetadata names the Service, and holds the annotation to add.
 type PatchMetadata struct {
 	Name        string            `json:"name"`
 	Namespace   string            `json:"namespace"`
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// PatchSpec holds the ports that the Service lacks, and the name of one that lacks it.
+// PatchSpec holds the ports to add, and a port that gets a name.
 type PatchSpec struct {
 	Ports []PatchPort `json:"ports"`
 }
@@ -60,7 +60,7 @@ func patchOf(svc *corev1.Service, s *Service) *Patch {
 			continue
 		}
 		taken.targets[have.Proxy] = true
-		if have.Name == "" { // the API server wants names where there are several ports
+		if have.Name == "" { // the API server requires names if there are several ports
 			have.Name = taken.name("http")
 			p.Spec.Ports = append(p.Spec.Ports, PatchPort{Name: have.Name, Port: have.Port, Protocol: "TCP", TargetPort: value(target(svc.Spec.Ports[i]))})
 		}
@@ -69,7 +69,7 @@ func patchOf(svc *corev1.Service, s *Service) *Patch {
 	return p
 }
 
-// applied returns the Service with what the patch adds; the Service itself if p is nil.
+// applied returns a copy of the Service with the additions; the Service itself if p is nil.
 func (p *Patch) applied(svc *corev1.Service) *corev1.Service {
 	if p == nil {
 		return svc
@@ -95,12 +95,12 @@ func (p *Patch) applied(svc *corev1.Service) *corev1.Service {
 	return out
 }
 
-// Only returns an error if after, which a server made of before and the patch, differs from before in more than
-// what the patch adds.
+// Only returns an error if after, the server's result of applying the patch to before, has other changes than the
+// additions.
 func (p *Patch) Only(before, after *corev1.Service) error {
 	want := p.applied(before)
 	got := after.DeepCopy()
-	for i := range got.Spec.Ports { // the server chooses those of new ports
+	for i := range got.Spec.Ports { // the server allocates node ports for new ports
 		if !slices.ContainsFunc(before.Spec.Ports, func(have corev1.ServicePort) bool {
 			return have.Port == got.Spec.Ports[i].Port && have.Protocol == got.Spec.Ports[i].Protocol
 		}) {
@@ -124,15 +124,15 @@ func compareNumbers(a, b corev1.ServicePort) int {
 	return cmp.Or(cmp.Compare(a.Port, b.Port), cmp.Compare(a.Protocol, b.Protocol))
 }
 
-// Merge returns the patch as the API server takes it as a strategic merge patch. It fails if the Service is
-// not as it was read.
+// Merge returns the strategic merge patch for the API server, which refuses it if the Service has changed since it
+// was read.
 func (p *Patch) Merge(read *corev1.Service) []byte {
 	metadata := p.metadata()
 	metadata["uid"], metadata["resourceVersion"] = read.UID, read.ResourceVersion
 	return body(metadata, p.spec())
 }
 
-// spec returns what the patch adds to the spec, or nil: not a nil pointer in an interface.
+// spec returns the additions to the spec, or nil: not a nil pointer in an interface.
 func (p *Patch) spec() any {
 	if p.Spec == nil {
 		return nil
@@ -140,8 +140,8 @@ func (p *Patch) spec() any {
 	return p.Spec
 }
 
-// Undo returns the strategic merge patch that takes back what was added to that Service, and to no other of its name. The name that a
-// port got stays.
+// Undo returns the strategic merge patch that removes the additions. It contains the UID, so that it applies to no
+// other Service of that name. A name that a port got is kept.
 func (p *Patch) Undo(before *corev1.Service) []byte {
 	metadata := map[string]any{"uid": before.UID}
 	if len(p.Metadata.Annotations) > 0 {
@@ -163,10 +163,10 @@ func (p *Patch) Undo(before *corev1.Service) []byte {
 	return body(metadata, map[string]any{"ports": ports})
 }
 
-// merge returns the patch as kubectl patch takes it.
+// merge returns the patch for kubectl patch.
 func (p *Patch) merge() string { return string(body(p.metadata(), p.spec())) }
 
-// metadata returns what the patch adds to the metadata.
+// metadata returns the additions to the metadata.
 func (p *Patch) metadata() map[string]any {
 	if len(p.Metadata.Annotations) == 0 {
 		return map[string]any{}
@@ -185,7 +185,7 @@ func body(metadata map[string]any, spec any) []byte {
 	}
 	text, err := json.Marshal(out)
 	if err != nil {
-		panic(err) // it is made of texts and numbers
+		panic(err) // impossible: it consists of strings and numbers
 	}
 	return text
 }
@@ -197,8 +197,8 @@ func value(t intstr.IntOrString) any {
 	return t.IntVal
 }
 
-// secureName is the name of the port beside one. Names that begin with grpc or h2c say that the
-// program speaks HTTP/2, and go on to say it.
+// secureName returns the name of the TLS port for a port. The prefixes grpc and h2c are kept, because they
+// declare HTTP/2.
 func secureName(name string) string {
 	switch first, rest, _ := strings.Cut(name, "-"); {
 	case first == "http" && rest == "", first == "web" && rest == "":
@@ -209,7 +209,7 @@ func secureName(name string) string {
 	return name + "-tls"
 }
 
-// taken are the names, numbers and targets of a Service's ports.
+// taken holds the names, numbers and targets of a Service's ports.
 type taken struct {
 	names, targets map[string]bool
 	numbers        map[int32]bool
@@ -223,7 +223,7 @@ func takenBy(svc *corev1.Service) taken {
 	return t
 }
 
-// maxPortName is the length of the longest name of a Service's port.
+// maxPortName is the maximum length of a Service port's name.
 const maxPortName = 63
 
 func (t taken) name(want string) string {
@@ -236,10 +236,11 @@ func (t taken) name(want string) string {
 	return name
 }
 
-// secure are the ports that protocols have with TLS.
+// secure maps the ports of protocols to their TLS ports.
 var secure = map[int32]int32{80: 443, 8080: 8443, 6379: 6380, 5672: 5671, 1883: 8883, 389: 636, 25: 465, 143: 993, 110: 995}
 
-// port returns a number beside another: the usual one, else 443, 8443, or one that is 10000 more.
+// port returns a free number for the TLS port: the usual one, else 443, 8443, 10000 more, or the first free one from
+// 10443 on.
 func (t taken) port(of int32) int32 {
 	const last = 65535
 	for _, n := range []int32{secure[of], 443, 8443, of + 10000} {

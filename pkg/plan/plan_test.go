@@ -224,7 +224,7 @@ func TestOptionsThatMayMeanTLS(t *testing.T) {
 {apiVersion: v1, kind: Pod, metadata: {name: kv, labels: {a: b}}, spec: {containers: [{name: c, image: "redis:7", command: [`+args+`]}]}}`).Services[0].Ports[0]
 		assert.Equal(t, want, p.Today, args)
 		assert.Equal(t, want == TodayPlaintext, p.Proxy != "", args)
-		assert.Equal(t, strings.HasSuffix(args, "--port, '6379'"), strings.Contains(strings.Join(p.Notes, "\n"), "Pod/kv sets port, by which it may serve TLS already"), args)
+		assert.Equal(t, strings.HasSuffix(args, "--port, '6379'"), strings.Contains(strings.Join(p.Notes, "\n"), "Pod/kv sets port, so it may already serve TLS"), args)
 	}
 }
 

@@ -16,7 +16,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/sidecar"
 )
 
-// networkPolicy takes note of a NetworkPolicy.
+// networkPolicy records a NetworkPolicy.
 func (b *Builder) networkPolicy(o Object) {
 	raw, err := json.Marshal(o.Content)
 	policy := &networkingv1.NetworkPolicy{}
@@ -31,15 +31,15 @@ func (b *Builder) networkPolicy(o Object) {
 	b.policies[o.Namespace] = append(b.policies[o.Namespace], policy)
 }
 
-// blocked names the NetworkPolicies that admit connections to the pods of the workload, but none to the proxy's port: they keep
-// clients from the new port, whatever the Service's number of it is. Empty if one admits it, or none limits the pods.
+// blocked returns a note about the NetworkPolicies that limit the ingress of the workload if none of them allows the
+// proxy's port. Empty if one allows it, or none limits the pods.
 func (b *Builder) blocked(w Workload) string {
 	var names []string
 	for _, p := range b.policies[w.Namespace] {
 		if !limitsIngress(p, w.Pod) {
 			continue
 		}
-		if admits(p, sidecar.FirstPort) {
+		if allows(p, sidecar.FirstPort) {
 			return ""
 		}
 		names = append(names, p.Name)
@@ -48,11 +48,11 @@ func (b *Builder) blocked(w Workload) string {
 		return ""
 	}
 	slices.Sort(names)
-	return fmt.Sprintf("NetworkPolicy %s limits the ingress of %s: admit the proxy's port there, usually %d (see %sinjection.md)",
+	return fmt.Sprintf("NetworkPolicy %s limits the ingress of %s: allow the proxy's port in it, usually %d (see %sinjection.md)",
 		strings.Join(names, ", "), w, sidecar.FirstPort, api.Documentation)
 }
 
-// limitsIngress reports whether the policy selects the pod and is about ingress.
+// limitsIngress reports whether the policy selects the pod and limits ingress.
 func limitsIngress(p *networkingv1.NetworkPolicy, pod *corev1.Pod) bool {
 	selector, err := metav1.LabelSelectorAsSelector(&p.Spec.PodSelector)
 	if err != nil || !selector.Matches(labels.Set(pod.Labels)) {
@@ -61,9 +61,9 @@ func limitsIngress(p *networkingv1.NetworkPolicy, pod *corev1.Pod) bool {
 	return len(p.Spec.PolicyTypes) == 0 || slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeIngress)
 }
 
-// admits reports whether the policy lets anybody connect to the TCP port, or may: of a port that it names it is not
-// known which number that is in the proxy.
-func admits(p *networkingv1.NetworkPolicy, port int32) bool {
+// allows reports whether a rule of the policy allows the TCP port. A named port of a proxy counts, because its
+// number is unknown here.
+func allows(p *networkingv1.NetworkPolicy, port int32) bool {
 	return slices.ContainsFunc(p.Spec.Ingress, func(rule networkingv1.NetworkPolicyIngressRule) bool {
 		return len(rule.Ports) == 0 || slices.ContainsFunc(rule.Ports, func(a networkingv1.NetworkPolicyPort) bool {
 			switch {

@@ -9,12 +9,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// counted are the resources of ResourceQuotas to which a proxy adds in each pod.
+// counted are the resources of ResourceQuotas that a proxy uses in each pod.
 var counted = []corev1.ResourceName{
 	corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory, corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory,
 }
 
-// quotas says which ResourceQuotas of the namespace count what a proxy adds to a pod, and what is left of each.
+// quotas returns a note for each ResourceQuota of the namespace that counts the resources of a proxy.
 func (b *Builder) quotas(namespace string) (out []string) {
 	for _, q := range b.opts.Quotas {
 		if q.Namespace != namespace {
@@ -30,7 +30,7 @@ func (b *Builder) quotas(namespace string) (out []string) {
 			left = append(left, fmt.Sprintf("%s %s", rest.String(), name))
 		}
 		if len(left) > 0 {
-			out = append(out, fmt.Sprintf("ResourceQuota %s counts the proxy in each pod, and leaves %s", q.Name, strings.Join(left, ", ")))
+			out = append(out, fmt.Sprintf("ResourceQuota %s counts the proxy in each pod; still available: %s", q.Name, strings.Join(left, ", ")))
 		}
 	}
 	return out

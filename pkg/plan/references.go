@@ -13,13 +13,13 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// of returns a reference without what it refers to.
+// of returns a reference without its target.
 func (w Workload) of(via Via, where string, args ...any) Reference {
 	return Reference{Via: via, Kind: w.Kind, Namespace: w.Namespace, Name: w.Name, Where: fmt.Sprintf(where, args...)}
 }
 
-// referencesOf finds the Services that the containers of a workload refer to by name. Who calls
-// the program of the own pod is found later, with the Services that select it.
+// referencesOf records the references of a workload's containers to Services by name. Calls within
+// the pod are recorded later, with the Services that select it.
 func (b *Builder) referencesOf(w Workload) {
 	for _, list := range [][]corev1.Container{w.Pod.Spec.InitContainers, w.Pod.Spec.Containers} {
 		for i := range list {
@@ -37,7 +37,7 @@ func (b *Builder) referencesOf(w Workload) {
 	}
 }
 
-// valuesOf returns the container's variables that have a value in the pod.
+// valuesOf returns the container's variables with a literal value.
 func valuesOf(c *corev1.Container) map[string]string {
 	values := make(map[string]string, len(c.Env))
 	for _, e := range c.Env {
@@ -48,21 +48,21 @@ func valuesOf(c *corev1.Container) map[string]string {
 	return values
 }
 
-// variable matches a variable as the kubelet expands it, and as a shell does in braces.
+// variable matches $(VAR), which the kubelet expands, and ${VAR}, which shells expand.
 var variable = regexp.MustCompile(`\$\(([A-Za-z_][A-Za-z0-9_]*)\)|\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
 
-// maxExpanded is how long a text may become: variables may hold others.
+// maxExpanded limits the length of an expanded text, because variables may contain others.
 const maxExpanded = 64 << 10
 
-// expand replaces the variables in a text that have a value.
+// expand replaces the variables with a known value in a text.
 func expand(text string, values map[string]string) string {
 	if !strings.Contains(text, "$(") && !strings.Contains(text, "${") || len(text) > maxExpanded {
 		return text
 	}
-	room := maxExpanded - len(text)
+	left := maxExpanded - len(text)
 	return variable.ReplaceAllStringFunc(text, func(ref string) string {
 		value, ok := values[ref[2:len(ref)-1]]
-		if room -= len(value); !ok || room < 0 {
+		if left -= len(value); !ok || left < 0 {
 			return ref
 		}
 		return value
@@ -100,8 +100,8 @@ func configMapsOf(pod *corev1.Pod) map[string]bool {
 	return names
 }
 
-// AddConfigMap finds the Services that a ConfigMap refers to by name, as a pod of its namespace
-// would.
+// AddConfigMap records the references of a ConfigMap to Services by name, as seen from a pod in its
+// namespace.
 func (b *Builder) AddConfigMap(cm *corev1.ConfigMap) {
 	if cm.Name == api.BundleName {
 		return
@@ -112,11 +112,11 @@ func (b *Builder) AddConfigMap(cm *corev1.ConfigMap) {
 	}
 }
 
-// loopback are hosts of the pod itself.
+// loopback are the names of the pod's loopback interface.
 var loopback = []string{"localhost", "127.0.0.1"}
 
-// insideCalls are the calls from a pod to a port of its own: by containers, over the loopback, and
-// by the kubelet.
+// insideCalls returns the calls to the pod's own port: by its containers over loopback, and by the
+// kubelet.
 func (w Workload) insideCalls(port int32) []Reference {
 	var out []Reference
 	for _, c := range api.RunningContainers(w.Pod) {
@@ -156,7 +156,7 @@ func (w Workload) insideCalls(port int32) []Reference {
 	return out
 }
 
-// call is a probe or a hook.
+// call is a probe or a lifecycle hook.
 type call struct {
 	name string
 	http *corev1.HTTPGetAction
@@ -185,7 +185,7 @@ func callsTo(c *corev1.Container) []call {
 	return out
 }
 
-// number returns the port of an HTTP call to the pod.
+// number returns the port of an HTTP call to the pod itself.
 func number(c *corev1.Container, k call) (int32, bool) {
 	if k.http == nil || k.http.Host != "" {
 		return 0, false
@@ -196,7 +196,7 @@ func number(c *corev1.Container, k call) (int32, bool) {
 	return declared(c, k.http.Port.StrVal)
 }
 
-// declared returns the number of the container's TCP port with the name.
+// declared returns the number of the container's named TCP port.
 func declared(c *corev1.Container, name string) (int32, bool) {
 	for _, p := range c.Ports {
 		if p.Name == name && cmp.Or(p.Protocol, corev1.ProtocolTCP) == corev1.ProtocolTCP {

@@ -43,8 +43,8 @@ func (b *Builder) Plan() Plan {
 	return p
 }
 
-// Only returns the plan of the Services with these names, NAME or NAMESPACE/NAME, and an error if
-// there is none of a name.
+// Only returns the plan of the Services with these names, NAME or NAMESPACE/NAME. It returns an error
+// if a Service is not found.
 func (p Plan) Only(names []string) (Plan, error) {
 	out := Plan{Services: []Service{}, Unread: p.Unread, Totals: Totals{Ways: map[Way]int{}}}
 	found := map[string]bool{}
@@ -73,7 +73,7 @@ func (t *Totals) add(s Service) {
 	t.References += s.ToMove
 }
 
-// last puts Services of which nothing is to be done behind the others.
+// last sorts Services without a wave after the others.
 func last(wave int) int {
 	if wave == 0 {
 		return 1 << 30
@@ -85,7 +85,7 @@ func compareKeys(a, b key) int {
 	return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.name, b.name))
 }
 
-// service returns the plan of one Service, without its steps and its place in the order.
+// service returns the plan of one Service, without its steps and its wave.
 func (b *Builder) service(e *entry, workloads []Workload, asked request) Service {
 	svc := e.svc
 	s := Service{Namespace: svc.Namespace, Name: svc.Name, Ports: []Port{}, request: asked, content: b.contents[key{svc.Namespace, svc.Name}]}
@@ -99,10 +99,10 @@ func (b *Builder) service(e *entry, workloads []Workload, asked request) Service
 	for _, p := range svc.Spec.Ports {
 		port, inside := b.port(svc, p, workloads)
 		if port.Today == TodayTLS && s.Serving == api.ServingPlaintext {
-			port.Today, port.By = TodayPlaintext, "condition "+api.ConditionServing+" says that it serves no TLS"
+			port.Today, port.By = TodayPlaintext, "condition "+api.ConditionServing+" reports plaintext"
 		}
 		if port.Today == TodayTLS && b.opts.Endpoints != nil && s.Serving != api.ServingCurrent {
-			port.Today, port.By = TodayDeclared, "its program gets the certificate, and condition "+api.ConditionServing+" is "+cmp.Or(s.Serving, "missing")
+			port.Today, port.By = TodayDeclared, "its program gets the certificate, but condition "+api.ConditionServing+" is "+cmp.Or(s.Serving, "missing")
 		}
 		for _, r := range inside {
 			r.Port = p.Port
@@ -119,14 +119,14 @@ func (b *Builder) service(e *entry, workloads []Workload, asked request) Service
 	return s
 }
 
-// lacks takes note of a workload whose pods do not take the Service's certificate.
+// lacks records a workload whose pods do not use the Service's certificate.
 func (s *Service) lacks(workload string) {
 	if !slices.Contains(s.Without, workload) {
 		s.Without = append(s.Without, workload)
 	}
 }
 
-// managedBy returns what keeps the Service as a repository has it.
+// managedBy returns the GitOps tool that manages the Service, or "".
 func managedBy(svc *corev1.Service) string {
 	switch {
 	case svc.Annotations["argocd.argoproj.io/tracking-id"] != "", svc.Labels["argocd.argoproj.io/instance"] != "":
@@ -137,7 +137,7 @@ func managedBy(svc *corev1.Service) string {
 	return ""
 }
 
-// conclude fills in the way, what is to be added to the Service, and how many references are to change.
+// conclude fills in the way, the patch, the Secret, and the number of references to move.
 func (s *Service) conclude(e *entry) {
 	s.Way, s.Why, s.Patch, s.Secret = "", "", nil, ""
 	s.choose(e.svc)
@@ -156,7 +156,7 @@ func (s *Service) conclude(e *entry) {
 	}
 }
 
-// besides finds the ports whose program is served with TLS on another port of the Service.
+// besides finds the ports whose program has TLS at another port of the Service.
 func (s *Service) besides() {
 	for i := range s.Ports {
 		p := &s.Ports[i]
@@ -173,7 +173,7 @@ func (s *Service) besides() {
 	}
 }
 
-// refer fills in who refers to the Service.
+// refer fills in the references to the Service.
 func (b *Builder) refer(s *Service, e *entry) {
 	id := s.Namespace + "/" + s.Name
 	s.MoreReferences = e.more
@@ -191,14 +191,14 @@ func (b *Builder) refer(s *Service, e *entry) {
 	slices.SortStableFunc(s.References, func(a, b Reference) int {
 		return cmp.Or(cmp.Compare(urgency(a), urgency(b)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Where, b.Where))
 	})
-	for i := range s.Ports { // what fails if the program served TLS itself
+	for i := range s.Ports { // callers that would fail if the program served TLS itself
 		if n := s.Ports[i].Native; n != nil && s.Ports[i].Today == TodayPlaintext {
 			n.addBreaks(s.References, s.Ports[i].Port)
 		}
 	}
 }
 
-// urgency orders references: those that must change first.
+// urgency sorts references: those that must change come first.
 func urgency(r Reference) int {
 	switch {
 	case r.mustMove():
@@ -211,7 +211,7 @@ func urgency(r Reference) int {
 	return 3
 }
 
-// addBreaks adds who would fail. Probes are not among them: the webhook makes them HTTPS.
+// addBreaks adds the callers that would fail, except probes, which the webhook changes to HTTPS.
 func (n *Native) addBreaks(references []Reference, port int32) {
 	count := 0
 	for _, r := range references {
@@ -234,7 +234,7 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// choose fills in the Way, and why where there is none.
+// choose fills in Way and Why.
 func (s *Service) choose(svc *corev1.Service) {
 	is := func(f func(Port) bool) bool { return slices.ContainsFunc(s.Ports, f) }
 	switch {
@@ -245,28 +245,28 @@ func (s *Service) choose(svc *corev1.Service) {
 	case is(func(p Port) bool { return p.annotate }):
 		s.Way = WayNative
 	case is(func(p Port) bool { return p.rollOut }):
-		s.Way, s.Why = WayRollout, s.said(TodayAsked)
+		s.Way, s.Why = WayRollout, s.evidence(TodayAsked)
 	case is(func(p Port) bool { return p.Today == TodayAsked }):
-		s.Way, s.Why = WayNone, s.said(TodayAsked)
+		s.Way, s.Why = WayNone, s.evidence(TodayAsked)
 	case is(func(p Port) bool { return p.Beside != 0 || p.Today == TodayAny }):
 		s.Way = WayMove
 	case !api.Asks(svc) && is(func(p Port) bool { return p.Today == TodayDeclared && p.Native != nil && p.Native.Possible }):
 		s.Way = WayNative
 	case is(func(p Port) bool { return p.Protocol == "TCP" && !p.Today.Secure() && p.Today != TodayDeclared }):
-		s.Way, s.Why = WayNone, s.cannot()
+		s.Way, s.Why = WayNone, s.noProxyCause()
 	case is(func(p Port) bool { return p.Today == TodayDeclared }):
-		s.Way, s.Why = WayCheck, s.said(TodayDeclared)
+		s.Way, s.Why = WayCheck, s.evidence(TodayDeclared)
 	case is(func(p Port) bool { return p.Today.Secure() }):
 		s.Way = WayDone
 	default:
-		s.Way, s.Why = WayNone, s.cannot()
+		s.Way, s.Why = WayNone, s.noProxyCause()
 	}
 }
 
-// cannot says why its ports get no proxy.
-func (s *Service) cannot() string {
+// noProxyCause returns why its ports get no proxy.
+func (s *Service) noProxyCause() string {
 	if len(s.Ports) == 0 {
-		return "it has no port"
+		return "it has no ports"
 	}
 	var why []string
 	for _, p := range s.Ports {
@@ -277,8 +277,8 @@ func (s *Service) cannot() string {
 	return strings.Join(why, "; ")
 }
 
-// said says of the ports that speak this what that follows from.
-func (s *Service) said(today Today) string {
+// evidence returns Port.By of the ports with this protocol.
+func (s *Service) evidence(today Today) string {
 	var out []string
 	for _, p := range s.Ports {
 		if p.Today == today {

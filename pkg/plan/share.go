@@ -12,12 +12,12 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
 )
 
-// A pod has one certificate, so only the Services that ask for the same one lead to it with TLS.
+// A pod has one certificate, so only Services that request the same one reach it with TLS.
 
-// request is the annotations by which a Service asks for a certificate.
+// request is the annotation with which a Service requests a certificate.
 type request struct{ annotation, value string }
 
-// requestOf returns what the Service asks for, and the zero value if it asks for nothing.
+// requestOf returns the request of the Service, or the zero value.
 func requestOf(svc *corev1.Service) request {
 	if api.WantsPodKeys(svc) {
 		return request{api.AnnotationKeySource, string(api.KeySourcePod)}
@@ -28,10 +28,10 @@ func requestOf(svc *corev1.Service) request {
 	return request{}
 }
 
-// String returns the annotation as it is written in a manifest.
+// String returns the annotation as in a manifest.
 func (r request) String() string { return r.annotation + ": " + r.value }
 
-// secret returns the name of the Secret; empty if there is none.
+// secret returns the name of the Secret; empty for keys of pods.
 func (r request) secret() string {
 	if r.annotation == api.AnnotationSecretName {
 		return r.value
@@ -39,10 +39,10 @@ func (r request) secret() string {
 	return ""
 }
 
-// requests returns what each Service asks for, or is to ask for. Services that select the same workloads
-// are to ask for the same: what one of them asks for already, else a Secret named after the one
-// that has a ClusterIP and the shortest name. That Secret has the names of all, and its key is in no
-// more pods than before.
+// requests returns the existing or proposed request of each Service. For Services that select the same
+// workloads, it proposes the request that one of them already has, or else a Secret named after the one
+// with a ClusterIP and the shortest name. The certificate has the names of all of them, and its key is in
+// no additional pods.
 func requests(services []*corev1.Service, behind map[key][]Workload) map[key]request {
 	sharing := map[string][]*corev1.Service{}
 	for _, svc := range services {
@@ -52,7 +52,7 @@ func requests(services []*corev1.Service, behind map[key][]Workload) map[key]req
 			names = append(names, w.String())
 		}
 		if len(names) == 1 {
-			names = append(names, "", svc.Name) // it shares nothing
+			names = append(names, "", svc.Name) // it shares no pods
 		}
 		slices.Sort(names[1:])
 		group := strings.Join(names, "\n")
@@ -76,7 +76,7 @@ func requests(services []*corev1.Service, behind map[key][]Workload) map[key]req
 	return out
 }
 
-// compareLeaders orders Services of the same pods: the first says what the others are to ask for.
+// compareLeaders sorts Services of the same pods: the request of the first is proposed to the others.
 func compareLeaders(a, b *corev1.Service) int {
 	rank := func(s *corev1.Service) int {
 		switch {
@@ -96,8 +96,8 @@ func compareLeaders(a, b *corev1.Service) int {
 	return strings.Compare(a.Name, b.Name)
 }
 
-// withhold proposes no proxy to a Service whose pods all take the certificate of another one, as
-// the webhook chooses it, and notes it where some do.
+// withhold withdraws the proposal for a Service if all its pods would use the certificate of another
+// one, as the webhook chooses it, and adds a note if some would.
 func (b *Builder) withhold(services []Service, behind map[key][]Workload) {
 	asking := map[string][]*Service{} // by namespace and workload
 	pods := map[string]Workload{}
@@ -125,8 +125,8 @@ func (b *Builder) withhold(services []Service, behind map[key][]Workload) {
 	}
 }
 
-// giveWay takes back what was proposed to one Service whose certificate the pods would take instead of that of a
-// Service which clients rather call. It reports whether there was one.
+// giveWay withdraws the proposals for Services whose certificate pods would use instead of that of a Service that
+// clients are more likely to call. It reports whether it found any.
 func (b *Builder) giveWay(asking map[string][]*Service, pods map[string]Workload) (found bool) {
 	for _, id := range slices.Sorted(maps.Keys(asking)) {
 		for {
@@ -146,8 +146,8 @@ func (b *Builder) giveWay(asking map[string][]*Service, pods map[string]Workload
 	return found
 }
 
-// betterLoser returns a Service that would lose the workload to one that clients call less and that does not ask yet, and
-// what it would lose; nil if there is none.
+// betterLoser returns a Service that would lose the workload to one that clients are less likely to call and that does
+// not request a certificate yet; nil if there is none.
 func (b *Builder) betterLoser(w Workload, services []*Service) (*Service, loss) {
 	losers := b.losers(w, services)
 	for _, s := range services {
@@ -158,8 +158,8 @@ func (b *Builder) betterLoser(w Workload, services []*Service) (*Service, loss) 
 	return nil, loss{}
 }
 
-// calledRather reports whether clients rather call a than b, such as a Service with a ClusterIP than the headless one by
-// which members of several workloads find each other.
+// calledRather reports whether clients are more likely to call a than other. A Service with a ClusterIP wins over a
+// headless one, through which members of several workloads find each other.
 func (b *Builder) calledRather(a, other *Service) bool {
 	headless := func(s *Service) bool { return api.IsHeadless(b.index.services[key{s.Namespace, s.Name}].svc) }
 	if headless(a) != headless(other) {
@@ -168,7 +168,7 @@ func (b *Builder) calledRather(a, other *Service) bool {
 	return len(a.Workloads) < len(other.Workloads)
 }
 
-// takeBack takes back what was proposed to the Service.
+// takeBack withdraws the proposal for the Service.
 func (s *Service) takeBack(why string, e *entry) {
 	for i := range s.Ports {
 		if p := &s.Ports[i]; p.Proxy != "" || p.annotate {
@@ -178,33 +178,33 @@ func (s *Service) takeBack(why string, e *entry) {
 	s.conclude(e)
 }
 
-// loss is a workload whose pods take another certificate than the Service's.
+// loss is a workload whose pods use another certificate than the Service's.
 type loss struct {
 	workload string
-	to       *Service // whose they take; nil if they name a Secret themselves
-	secret   string   // that they name
+	to       *Service // the Service whose certificate they use; nil if they name a Secret themselves
+	secret   string   // the Secret that they name
 }
 
-// String says what they take, and what to do.
+// String returns the cause and the remedy.
 func (l loss) String() string {
 	if l.to == nil {
-		return fmt.Sprintf("the pods of %s name Secret %s themselves (annotation %s): remove that, or set it in the Service too", l.workload, l.secret, api.AnnotationSecretName)
+		return fmt.Sprintf("the pods of %s name Secret %s themselves (annotation %s): remove the annotation, or set it on the Service too", l.workload, l.secret, api.AnnotationSecretName)
 	}
-	why := fmt.Sprintf("the pods of %s take the certificate of Service %s, which selects them too: set %s in both Services", l.workload, l.to.Name, l.to.request)
+	why := fmt.Sprintf("the pods of %s use the certificate of Service %s, which selects them too: set %s on both Services", l.workload, l.to.Name, l.to.request)
 	if podKeys := (request{api.AnnotationKeySource, string(api.KeySourcePod)}); l.to.request != podKeys {
 		why += ", or " + podKeys.String()
 	}
 	return why
 }
 
-// losers returns those of the Services of which the workload's pods will not take the certificate, and what
-// they take instead.
+// losers returns the Services whose certificate the workload's pods will not use, and the certificate that they
+// use instead.
 func (b *Builder) losers(w Workload, services []*Service) map[*Service]loss {
 	var asking []*corev1.Service
 	for _, s := range services {
 		asking = append(asking, s.Patch.applied(b.index.services[key{s.Namespace, s.Name}].svc))
 	}
-	podRequest, _ := api.ParsePod(&w.Pod.ObjectMeta) // a mistake in it is for doctor and analyze
+	podRequest, _ := api.ParsePod(&w.Pod.ObjectMeta) // doctor and analyze report errors
 	choice := choose.Secret(w.Pod, podRequest, b.known(w.Namespace, asking...))
 	taken := loss{workload: w.String(), secret: choice.Secret}
 	i := slices.IndexFunc(services, func(s *Service) bool { return s.Name == choice.Service })
@@ -222,10 +222,10 @@ func (b *Builder) losers(w Workload, services []*Service) map[*Service]loss {
 	return out
 }
 
-// withhold takes back what was proposed to the Service if it would reach no pod with TLS.
+// withhold withdraws the proposal for the Service if none of its pods would use its certificate.
 func (s *Service) withhold(losses []loss, e *entry) {
 	if s.Patch == nil {
-		return // it asks already: condition Serving and the webhook's notes say it
+		return // it already has a request: condition Serving and the webhook's notes report the loss
 	}
 	why := losses[0].String()
 	for _, l := range losses {

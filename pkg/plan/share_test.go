@@ -75,7 +75,7 @@ func TestAServiceOfManyWorkloadsGivesWay(t *testing.T) {
 				assert.Empty(t, got[name].Without, name)
 			}
 			assert.Equal(t, WayNone, got["a-ring"].Way)
-			assert.Contains(t, got["a-ring"].Why, "take the certificate of Service querier, which selects them too: set servingcert.dev/secret-name: querier-tls in both Services")
+			assert.Contains(t, got["a-ring"].Why, "use the certificate of Service querier, which selects them too: set servingcert.dev/secret-name: querier-tls on both Services")
 		})
 	}
 	asked := selecting("a-ring", 7946, "ring=yes", headless, annotated("servingcert.dev/secret-name", "ring-tls"))
@@ -129,14 +129,14 @@ func TestServicesOfOtherPodsShareNone(t *testing.T) {
 	assert.Nil(t, got["ring"].Patch)
 	assert.Empty(t, got["ring"].Secret)
 	assert.Zero(t, got["ring"].ToMove, "there is nothing to move to")
-	assert.Equal(t, "the pods of Pod/read-0 take the certificate of Service read, which selects them too: "+
-		"set servingcert.dev/secret-name: read-tls in both Services, or servingcert.dev/key-source: pod", got["ring"].Why)
+	assert.Equal(t, "the pods of Pod/read-0 use the certificate of Service read, which selects them too: "+
+		"set servingcert.dev/secret-name: read-tls on both Services, or servingcert.dev/key-source: pod", got["ring"].Why)
 
 	got = planFor([]*corev1.Service{ring, reader}, read, write) // nobody else selects the other pod
 	assert.Equal(t, WayPort, got["ring"].Way)
 	assert.Equal(t, "sc-tls-7946", got["ring"].Ports[0].Proxy)
 	assert.Equal(t, 1, got["ring"].ToMove)
-	assert.Contains(t, strings.Join(got["ring"].Ports[0].Notes, "\n"), "the pods of Pod/read-0 take the certificate of Service read")
+	assert.Contains(t, strings.Join(got["ring"].Ports[0].Notes, "\n"), "the pods of Pod/read-0 use the certificate of Service read")
 
 	got = planFor([]*corev1.Service{ring, selecting("read", 3100, "app=read", annotated("servingcert.dev/key-source", "pod"))}, read)
 	assert.Equal(t, "servingcert.dev/key-source=pod", "servingcert.dev/key-source="+got["ring"].Patch.Metadata.Annotations["servingcert.dev/key-source"])

@@ -21,13 +21,13 @@ func TestWays(t *testing.T) {
 	declares := podWeb("ports: [{name: http, containerPort: 8080}]")
 	for _, tt := range []struct{ manifests, want string }{
 		{"{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {type: ExternalName, externalName: example.com}}", "none, it is an alias of example.com"},
-		{service("", "ports: []"), "none, it has no port"},
+		{service("", "ports: []"), "none, it has no ports"},
 		{"{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {ports: [{port: 80}]}}", "none, the Service has no selector: 80 unknown"},
-		{service("", "ports: [{port: 80}]"), "none, no workload that was read has the labels of its selector: 80 unknown"},
-		{service("", "ports: [{port: 80}, {port: 81}]"), "none, no workload that was read has the labels of its selector: 80 unknown, 81 unknown"},
-		{service("", "ports: [{port: 53, protocol: UDP}]") + declares, "none, it is UDP, and only TCP is served: 53 plaintext"},
-		{service("", "ports: [{port: 80, targetPort: other}]") + declares, "none, no container declares the port other: 80 unknown"},
-		{service("", "ports: [{port: 80, targetPort: other}, {port: 81, targetPort: none}]") + declares, "none, no container declares the port other; no container declares the port none: 80 unknown, 81 unknown"},
+		{service("", "ports: [{port: 80}]"), "none, no known workload matches its selector: 80 unknown"},
+		{service("", "ports: [{port: 80}, {port: 81}]"), "none, no known workload matches its selector: 80 unknown, 81 unknown"},
+		{service("", "ports: [{port: 53, protocol: UDP}]") + declares, "none, its protocol is UDP, and only TCP is supported: 53 plaintext"},
+		{service("", "ports: [{port: 80, targetPort: other}]") + declares, "none, no container declares port other: 80 unknown"},
+		{service("", "ports: [{port: 80, targetPort: other}, {port: 81, targetPort: none}]") + declares, "none, no container declares port other; no container declares port none: 80 unknown, 81 unknown"},
 		{service("", "ports: [{port: 80, targetPort: http}]") + declares, "port: 80 plaintext, proxy sc-tls-8080"},
 		{service("", "ports: [{port: 80, targetPort: http}, {port: 81, targetPort: none}]") + declares, "port: 80 plaintext, proxy sc-tls-8080, 81 unknown"},
 
@@ -38,22 +38,22 @@ func TestWays(t *testing.T) {
 		{service(asks, "ports: [{port: 80, targetPort: sc-any-8080}]") + declares, "move: 80 any"},
 		{service(asks, "ports: [{port: 443, targetPort: sc-tls-8080}]") + declares, "done: 443 proxy"},
 		{service(asks, "ports: [{name: a, port: 443, targetPort: sc-tls-8080}, {name: b, port: 53, protocol: UDP}]") + declares, "done: 443 proxy, 53 plaintext"},
-		{service(asks, "ports: [{name: a, port: 443, targetPort: sc-tls-8080}, {name: b, port: 90, targetPort: other}]") + declares, "none, no container declares the port other: 443 proxy, 90 unknown"},
+		{service(asks, "ports: [{name: a, port: 443, targetPort: sc-tls-8080}, {name: b, port: 90, targetPort: other}]") + declares, "none, no container declares port other: 443 proxy, 90 unknown"},
 
 		{service("", "ports: [{port: 443, targetPort: sc-tls-8080}]") + declares, "native: 443 asked"},
 		{service("", "ports: [{port: 443, targetPort: sc-tls-8080}]"), "none, port 443: the Service has no annotation servingcert.dev/secret-name: 443 asked"},
-		{service(asks, "ports: [{port: 443, targetPort: sc-tls-8080}]"), "none, port 443: no workload that was read has the labels of its selector: 443 asked"},
-		{service(asks, "ports: [{port: 443, targetPort: sc-tls-8080}]") + strings.Replace(declares, "spec: {", "spec: {hostNetwork: true, ", 1), "none, port 443: Pod/web uses the node's network, whose loopback others share: 443 asked"},
-		{service(asks, "ports: [{port: 443, targetPort: sc-tls-8080}]") + strings.Replace(declares, "metadata: {", "metadata: {annotations: {servingcert.dev/secret-name: mine}, ", 1), "none, port 443: Pod/web takes Secret mine, which it names itself: 443 asked"},
-		{service("", "ports: [{port: 80, targetPort: 8080}]") + strings.Replace(declares, "metadata: {", "metadata: {annotations: {servingcert.dev/secret-name: mine}, ", 1), "none, the pods of Pod/web name Secret mine themselves (annotation servingcert.dev/secret-name): remove that, or set it in the Service too: 80 plaintext"},
-		{strings.Replace(service(asks, "ports: [{port: 443, targetPort: sc-tls-8080}]"), "metadata: {", "metadata: {namespace: kube-system, ", 1), "none, port 443: the webhook changes no pod of namespace kube-system: 443 asked"},
-		{strings.ReplaceAll(service("", "ports: [{port: 80, targetPort: 8080}]")+declares, "metadata: {", "metadata: {namespace: kube-system, "), "none, the webhook changes no pod of namespace kube-system: 80 plaintext"},
-		{service("", "ports: [{name: dns-tcp, port: 53, targetPort: 8053}]") + declares, "none, it is DNS, whose clients speak plaintext: 53 plaintext"},
-		{service("", "ports: [{name: dns-tcp, port: 5353, targetPort: 53}]") + declares, "none, it is DNS, whose clients speak plaintext: 5353 plaintext"},
+		{service(asks, "ports: [{port: 443, targetPort: sc-tls-8080}]"), "none, port 443: no known workload matches its selector: 443 asked"},
+		{service(asks, "ports: [{port: 443, targetPort: sc-tls-8080}]") + strings.Replace(declares, "spec: {", "spec: {hostNetwork: true, ", 1), "none, port 443: Pod/web uses the host network, whose loopback interface is shared: 443 asked"},
+		{service(asks, "ports: [{port: 443, targetPort: sc-tls-8080}]") + strings.Replace(declares, "metadata: {", "metadata: {annotations: {servingcert.dev/secret-name: mine}, ", 1), "none, port 443: Pod/web uses Secret mine, which its own annotation names: 443 asked"},
+		{service("", "ports: [{port: 80, targetPort: 8080}]") + strings.Replace(declares, "metadata: {", "metadata: {annotations: {servingcert.dev/secret-name: mine}, ", 1), "none, the pods of Pod/web name Secret mine themselves (annotation servingcert.dev/secret-name): remove the annotation, or set it on the Service too: 80 plaintext"},
+		{strings.Replace(service(asks, "ports: [{port: 443, targetPort: sc-tls-8080}]"), "metadata: {", "metadata: {namespace: kube-system, ", 1), "none, port 443: the webhook changes no pods in namespace kube-system: 443 asked"},
+		{strings.ReplaceAll(service("", "ports: [{port: 80, targetPort: 8080}]")+declares, "metadata: {", "metadata: {namespace: kube-system, "), "none, the webhook changes no pods in namespace kube-system: 80 plaintext"},
+		{service("", "ports: [{name: dns-tcp, port: 53, targetPort: 8053}]") + declares, "none, it is a DNS port, and DNS clients use plaintext: 53 plaintext"},
+		{service("", "ports: [{name: dns-tcp, port: 5353, targetPort: 53}]") + declares, "none, it is a DNS port, and DNS clients use plaintext: 5353 plaintext"},
 		{service(asks, "ports: [{port: 443, targetPort: sc-tls-8080}]") + declares + "---\n{apiVersion: v1, kind: Namespace, metadata: {name: default}}\n", "rollout, port 443: the namespace has no label servingcert.dev/inject=enabled: 443 asked"},
 
-		{service("", "ports: [{name: https, port: 8443}]") + declares, "check, port 8443: the Service calls it https: 8443 declared"},
-		{service("", "ports: [{name: web, appProtocol: https, port: 8443}]") + declares, "check, port 8443: the Service calls it https: 8443 declared"},
+		{service("", "ports: [{name: https, port: 8443}]") + declares, "check, port 8443: its name or appProtocol is https: 8443 declared"},
+		{service("", "ports: [{name: web, appProtocol: https, port: 8443}]") + declares, "check, port 8443: its name or appProtocol is https: 8443 declared"},
 		{service("", "ports: [{port: 443, targetPort: 9000}]") + declares, "check, port 443: its number is 443: 443 declared"},
 		{service("", "ports: [{port: 443, targetPort: 8080}]") + declares, "port: 443 plaintext, proxy sc-tls-8080"},
 		{service("", "ports: [{port: 443, targetPort: 80}]") + declares, "port: 443 plaintext, proxy sc-tls-80"},
@@ -62,7 +62,7 @@ func TestWays(t *testing.T) {
 
 		{service("", "ports: [{name: https, port: 443, targetPort: 9443}]") + pod("web", metricsServer, "args: [--secure-port=9443]"), "native: 443 declared, possible"},
 		{service(asks, "ports: [{name: https, port: 443, targetPort: 9443}]") + pod("web", metricsServer, "args: [--secure-port=9443]"), "done: 443 tls, possible"},
-		{service("", "ports: [{name: https, port: 443, targetPort: 9443}]") + pod("web", metricsServer, "args: [--secure-port=9443]") + pod("other", "registry.example/app:1", "args: [x]"), "check, port 443: the Service calls it https: 443 declared"},
+		{service("", "ports: [{name: https, port: 443, targetPort: 9443}]") + pod("web", metricsServer, "args: [--secure-port=9443]") + pod("other", "registry.example/app:1", "args: [x]"), "check, port 443: its name or appProtocol is https: 443 declared"},
 		{service("", "ports: [{name: https, port: 443, targetPort: 9443}]") + pod("web", metricsServer, "args: [--secure-port=9443, --tls-cert-file=/a]"), "check, port 443: Pod/web sets tls-cert-file: 443 declared"},
 	} {
 		s := planOf(t, tt.manifests).Services[0]
@@ -116,10 +116,10 @@ func TestWhatMustMove(t *testing.T) {
 		toMove    int
 		unclear   string // what is left to look at
 	}{
-		"two plaintext ports":        {serviceWeb + podWeb("ports: [{containerPort: 8080}]") + pods, 2, "check 1 address: TLS or plaintext is not said there"},
-		"one that already moves":     {strings.Replace(serviceWeb, "port: 9090", "port: 9090, targetPort: sc-any-8081", 1) + podWeb("ports: [{containerPort: 8080}]") + pods, 1, "check 1 address: TLS or plaintext is not said there"},
+		"two plaintext ports":        {serviceWeb + podWeb("ports: [{containerPort: 8080}]") + pods, 2, "check 1 address with an unknown protocol"},
+		"one that already moves":     {strings.Replace(serviceWeb, "port: 9090", "port: 9090, targetPort: sc-any-8081", 1) + podWeb("ports: [{containerPort: 8080}]") + pods, 1, "check 1 address with an unknown protocol"},
 		"callers inside the pod":     {serviceWeb + podWeb("args: ['http://localhost:8080']"), 0, ""},
-		"a Service without the port": {strings.Replace(serviceWeb, "port: 9090", "port: 9091", 1) + podWeb("args: [a]") + strings.Replace(pods, "http://web:9090", "http://web.default.svc:9090", 1), 2, "check 1 address: TLS or plaintext is not said there"},
+		"a Service without the port": {strings.Replace(serviceWeb, "port: 9090", "port: 9091", 1) + podWeb("args: [a]") + strings.Replace(pods, "http://web:9090", "http://web.default.svc:9090", 1), 2, "check 1 address with an unknown protocol"},
 	} {
 		s := planOf(t, tt.manifests).Services[0]
 		assert.Equal(t, tt.toMove, s.ToMove, name)

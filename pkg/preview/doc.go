@@ -1,6 +1,5 @@
-// Package preview shows what the webhook would do to the pods and pod templates in
-// manifests, without a cluster. It is pure: what a cluster knows beyond the manifests
-// comes from a function value.
+// Package preview computes the webhook's changes to the pods and pod templates in
+// manifests, without a cluster. It is pure: a function value reads the state of a cluster.
 //
-// The decision is that of [mutate.Mutate], the same function as the webhook's.
+// The webhook and this package call the same function, [mutate.Mutate].
 package preview

@@ -19,7 +19,7 @@ type Document struct {
 	line   int    // of the first byte of body in the file
 	lead   []byte // the separator, and the comments and empty lines after it
 	body   []byte
-	json   bool           // one of the JSON documents that a stream may begin with
+	json   bool           // one of the JSON documents at the beginning of a stream
 	object map[string]any // nil if there are only comments
 }
 
@@ -55,8 +55,8 @@ func Parse(file string, data []byte) ([]Document, error) {
 
 func oneLine(err error) string { return strings.Join(strings.Fields(err.Error()), " ") }
 
-// ended returns the text with a line break after the last line, as kubectl reads it. It
-// counts if a literal scalar ends there.
+// ended returns the text with a line break after the last line, as kubectl reads it. The
+// line break matters if the text ends with a literal scalar.
 func ended(text []byte) []byte {
 	if len(text) == 0 || bytes.HasSuffix(text, []byte("\n")) {
 		return text
@@ -65,7 +65,7 @@ func ended(text []byte) []byte {
 }
 
 // decode returns the object, or nil if there are only comments. Numbers are json.Number.
-// What a YAML value means is decided as in kubectl, by sigs.k8s.io/yaml.
+// As in kubectl, sigs.k8s.io/yaml interprets the YAML values.
 func (d *Document) decode() (map[string]any, error) {
 	raw := d.body
 	if !d.json {
@@ -86,7 +86,7 @@ func (d *Document) decode() (map[string]any, error) {
 	}
 	switch value := value.(type) {
 	case nil:
-		return nil, nil // nothing but comments
+		return nil, nil // only comments
 	case map[string]any:
 		return value, nil
 	}
@@ -101,20 +101,20 @@ func decodeJSON(raw []byte) (any, error) {
 	return value, err
 }
 
-func deeperThan(value any, most int) bool {
-	if most == 0 {
+func deeperThan(value any, levels int) bool {
+	if levels == 0 {
 		return true
 	}
 	switch value := value.(type) {
 	case map[string]any:
 		for _, v := range value {
-			if deeperThan(v, most-1) {
+			if deeperThan(v, levels-1) {
 				return true
 			}
 		}
 	case []any:
 		for _, v := range value {
-			if deeperThan(v, most-1) {
+			if deeperThan(v, levels-1) {
 				return true
 			}
 		}
@@ -141,7 +141,7 @@ func Join(docs []Document) []byte {
 	}
 	var out bytes.Buffer
 	for i, d := range docs {
-		apart := i > 0 && (d.first || files > 1 && d.json) // kubectl reads no JSON after YAML without it
+		apart := i > 0 && (d.first || files > 1 && d.json) // without a separator, kubectl reads no JSON after YAML
 		if apart && !bytes.HasPrefix(d.lead, []byte("---")) {
 			if !bytes.HasSuffix(out.Bytes(), []byte("\n")) {
 				out.WriteByte('\n')

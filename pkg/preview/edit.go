@@ -16,14 +16,14 @@ import (
 )
 
 var (
-	errEdit    = errors.New("the change cannot be written into this text: remove its anchors, aliases and tags")
-	errMerge   = fmt.Errorf("the change cannot be written into this text: more than %d values, and merge keys: remove its merge keys", maxMerged)
-	errComment = errors.New("the change cannot be written into this text: a comment would be lost: move it to a line of its own")
+	errEdit    = errors.New("the change cannot be written into this document: remove its anchors, aliases and tags")
+	errMerge   = fmt.Errorf("the change cannot be written into this document: it has merge keys and more than %d values: remove its merge keys", maxMerged)
+	errComment = errors.New("the change cannot be written into this document: a comment would be lost: move it to a line of its own")
 )
 
-// edited returns the document with another object. Values, comments and the order of keys
-// stay where the objects are equal; indentation, empty lines and where long text is broken
-// are up to kyaml, and JSON is as encoding/json writes it.
+// edited returns the document with another object. Where the objects are equal, values,
+// comments and the order of keys are kept. kyaml determines indentation, empty lines and
+// line breaks in long text; JSON is formatted by encoding/json.
 func (d Document) edited(target map[string]any) (Document, error) {
 	out := d
 	out.body = bytes.ReplaceAll(d.body, []byte("\r\n"), []byte("\n"))
@@ -45,7 +45,7 @@ func (d Document) edited(target map[string]any) (Document, error) {
 func (d *Document) rewritten(target map[string]any) ([]byte, error) {
 	if d.json {
 		var body bytes.Buffer
-		_ = json.Indent(&body, []byte(compactJSON(target)), "", "  ") // it is valid
+		_ = json.Indent(&body, []byte(compactJSON(target)), "", "  ") // always valid JSON
 		return append(body.Bytes(), '\n'), nil
 	}
 	d.body = endMarker.ReplaceAll(d.body, nil)
@@ -57,7 +57,7 @@ func (d *Document) rewritten(target map[string]any) ([]byte, error) {
 		return nil, errComment
 	}
 	if values, merges := expand(root.YNode()); merges {
-		if values > maxMerged { // kyaml compares each key of a mapping with each
+		if values > maxMerged { // kyaml compares all keys of a mapping with each other
 			return nil, errMerge
 		}
 		if root.DeAnchor() != nil {
@@ -76,10 +76,10 @@ func (d *Document) rewritten(target map[string]any) ([]byte, error) {
 	return out, nil
 }
 
-// endMarker matches the end of a document, before which kyaml loses comments.
+// endMarker matches the end marker of a document. kyaml loses comments before it.
 var endMarker = regexp.MustCompile(`(?m)^\.\.\.`)
 
-// hashes returns how many "#" are in the text of a tree. Each comment has one.
+// hashes counts "#" in the text of a tree. Each comment has one.
 func hashes(n *kyaml.Node) int {
 	total := strings.Count(n.HeadComment+n.LineComment+n.FootComment+n.Value+n.Anchor, "#")
 	for _, c := range n.Content {
@@ -88,15 +88,15 @@ func hashes(n *kyaml.Node) int {
 	return total
 }
 
-// expand replaces aliases by what they refer to, because a change of one place must not
-// change others. It returns how many values the tree has, and whether some are merge keys.
-// How large it can become was checked when the document was parsed. Comments are moved to where
-// kyaml writes them.
+// expand replaces aliases by their values, because a change in one place must not change
+// others. It returns the number of values of the tree, and whether it has merge keys. The size
+// of the result was checked when the document was parsed. Comments are moved to places where
+// kyaml keeps them.
 func expand(n *kyaml.Node) (values int, merges bool) {
 	n.Anchor = ""
 	for i, c := range n.Content {
 		if c.Kind == kyaml.AliasNode {
-			value := kyaml.CopyYNode(c.Alias) // which stands before it, and has no aliases any more
+			value := kyaml.CopyYNode(c.Alias) // it comes earlier, so its aliases are already replaced
 			value.HeadComment, value.LineComment, value.FootComment = c.HeadComment, c.LineComment, c.FootComment
 			n.Content[i] = value
 		}
@@ -109,7 +109,7 @@ func expand(n *kyaml.Node) (values int, merges bool) {
 		if onLines(n.Content[i]) {
 			putAbove(n.Content[i], n.Content[i].Content[0])
 		} else if n.Kind == kyaml.MappingNode && i%2 == 1 {
-			putAbove(n.Content[i-1], n.Content[i-1]) // the comment after an anchor of the mapping is that of the first key
+			putAbove(n.Content[i-1], n.Content[i-1]) // the comment after the anchor of a mapping belongs to its first key
 		}
 	}
 	return values + 1, merges
@@ -118,7 +118,7 @@ func expand(n *kyaml.Node) (values int, merges bool) {
 // onLines reports whether a value is a collection with elements on lines of their own.
 func onLines(n *kyaml.Node) bool { return len(n.Content) > 0 && n.Style&kyaml.FlowStyle == 0 }
 
-// putAbove puts the comment that is on the line of a node above another.
+// putAbove moves the line comment of a node above another node.
 func putAbove(n, other *kyaml.Node) {
 	other.HeadComment, n.LineComment = joined(n.LineComment, other.HeadComment), ""
 }
@@ -144,18 +144,18 @@ func change(n *kyaml.Node, old, target any) {
 			return
 		}
 	}
-	made := nodeOf(target)
-	made.HeadComment, made.LineComment, made.FootComment = n.HeadComment, n.LineComment, n.FootComment
-	*n = *made
+	replacement := nodeOf(target)
+	replacement.HeadComment, replacement.LineComment, replacement.FootComment = n.HeadComment, n.LineComment, n.FootComment
+	*n = *replacement
 	unfold(n)
 }
 
 func changeMapping(n *kyaml.Node, old, target map[string]any) {
 	done := map[string]bool{}
 	var content []*kyaml.Node
-	for i := len(n.Content) - 2; i >= 0; i -= 2 { // of members with one name the last counts
+	for i := len(n.Content) - 2; i >= 0; i -= 2 { // of duplicate members, the last counts
 		name, value := n.Content[i].Value, n.Content[i+1]
-		before, had := old[name] // not if the key is text in YAML 1.2 alone, such as yes
+		before, had := old[name] // false for a key such as yes, which is a string only in YAML 1.2
 		want, has := target[name]
 		if had && (!has || done[name]) {
 			continue
@@ -198,7 +198,7 @@ func changeSequence(n *kyaml.Node, old, target []any) {
 	}
 }
 
-// unfold writes a collection that was empty, or no collection, on lines of its own.
+// unfold makes a collection that is new or was empty a block collection.
 func unfold(n *kyaml.Node) {
 	if len(n.Content) > 0 {
 		n.Style &^= kyaml.FlowStyle
@@ -206,10 +206,10 @@ func unfold(n *kyaml.Node) {
 	}
 }
 
-// nodeOf returns the tree of a value. It has quotes where YAML 1.1 or 1.2 needs them.
+// nodeOf returns the tree of a value, with quotes where YAML 1.1 or 1.2 needs them.
 func nodeOf(value any) *kyaml.Node {
 	text, _ := yaml.JSONToYAML([]byte(compactJSON(value)))
-	node, _ := kyaml.Parse(string(text)) // it was written here
+	node, _ := kyaml.Parse(string(text)) // always valid YAML
 	return node.YNode()
 }
 

@@ -41,7 +41,7 @@ func TestLineEndingsStay(t *testing.T) {
 	}
 }
 
-// Comments stay wherever one can be, and in their order.
+// Comments are kept in all places and in their order.
 func TestCommentsStay(t *testing.T) {
 	for _, style := range []struct{ name, dash string }{{"lists in line with their key", ""}, {"indented lists", "  "}} {
 		t.Run(style.name, func(t *testing.T) {
@@ -116,7 +116,7 @@ func TestMergeKeys(t *testing.T) {
 	assert.Contains(t, out, "x-container: {name: web, image: x, args: [serve]}\n")
 }
 
-// What kyaml would take long for, or write without a comment, is a problem of the workload.
+// A change that would take kyaml long, or lose a comment, is a problem of the workload.
 func TestAChangeThatIsRefused(t *testing.T) {
 	const pod = "apiVersion: v1\nkind: Pod\nx-container: &c {name: web}\nmetadata: {annotations: {" + secretName + "}}\nspec:\n  containers:\n  - <<: *c\n"
 	for text, want := range map[string]string{
@@ -133,7 +133,7 @@ func TestAChangeThatIsRefused(t *testing.T) {
 	}
 }
 
-// What looks like a comment at the end of a block may be text.
+// An apparent comment at the end of a block may be text.
 func TestALiteralAtTheEnd(t *testing.T) {
 	for _, literal := range []string{
 		"    args:\n    - |\n      text\n      # text\n",
@@ -164,7 +164,7 @@ func TestFilesAreJoinedAsKubectlReadsThem(t *testing.T) {
 	}
 }
 
-// A change that cannot be written is reported, and the text stays.
+// A change that cannot be written is reported, and the document is kept.
 func TestAChangeThatCannotBeWritten(t *testing.T) {
 	docs, err := Parse("in", []byte("apiVersion: v1\nkind: Pod\nmetadata: {annotations: {"+secretName+"}}\nspec: {containers: [{name: web}]}\n"))
 	require.NoError(t, err)
@@ -173,5 +173,5 @@ func TestAChangeThatCannotBeWritten(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, string(docs[0].body), string(after[0].body))
 	require.False(t, outcomes[0].Changed)
-	require.ErrorContains(t, outcomes[0].Problem, "cannot be written into this text")
+	require.ErrorContains(t, outcomes[0].Problem, "cannot be written into this document")
 }

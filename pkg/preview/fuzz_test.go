@@ -36,8 +36,8 @@ func kubectl(data []byte) ([]any, bool) {
 	}
 }
 
-// FuzzRoundTrip: a stream that is read has every document that kubectl reads. What does
-// not change keeps its bytes; what changes is read again as what the webhook makes of it.
+// FuzzRoundTrip: Parse returns every document that kubectl reads. Unchanged documents keep their
+// bytes; changed ones are parsed again as the webhook's result.
 func FuzzRoundTrip(f *testing.F) {
 	f.Add([]byte("a: b\n---\n# c\n---\nd: e"))
 	for _, pattern := range []string{"testdata/streams/*", "../mutate/testdata/*.in.yaml"} {

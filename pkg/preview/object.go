@@ -19,7 +19,7 @@ type object struct {
 // path is a list of the names of members (string) and the indices of elements (int).
 type path []any
 
-// String returns the path as in spec.containers[0].image.
+// String returns the path, such as spec.containers[0].image.
 func (p path) String() string {
 	var b strings.Builder
 	for i, elem := range p {
@@ -43,7 +43,7 @@ func (p path) String() string {
 // with returns the path of a part. It does not share memory with p.
 func (p path) with(elems ...any) path { return append(p[:len(p):len(p)], elems...) }
 
-// outcome returns the outcome of an object with a problem.
+// outcome returns the outcome of an object, with a problem if err is not nil.
 func (o object) outcome(namespace string, err error) Outcome {
 	out := Outcome{Kind: o.kind, Namespace: namespace, Problem: err, At: o.at}
 	if out.Name, _ = dig(o.content, "metadata", "name").(string); out.Name == "" {
@@ -56,8 +56,8 @@ func (o object) outcome(namespace string, err error) Outcome {
 	return out
 }
 
-// objectsOf returns the objects of a document. As for kubectl, what has items is a List,
-// and a List of a kind says the kind of items that do not.
+// objectsOf returns the objects of a document. As in kubectl, an object with items is a List,
+// and the kind of a List such as PodList is the default kind of its items.
 func objectsOf(content map[string]any, namespace string) (found []object, problems []Outcome) {
 	var add func(o object, lists int)
 	add = func(o object, lists int) {
@@ -95,7 +95,7 @@ func objectOf(content map[string]any, at path) object {
 	return o
 }
 
-// quoted returns a value as it is shown in an error.
+// quoted returns a value for an error.
 func quoted(value any) string {
 	switch value := value.(type) {
 	case map[string]any:
@@ -108,8 +108,8 @@ func quoted(value any) string {
 	return compactJSON(value)
 }
 
-// pathOf returns the path of the field. That of encoding/json has the names of a JSON Pointer (RFC 6901),
-// with dots between them.
+// pathOf returns the path of the field. encoding/json escapes names as in a JSON Pointer (RFC 6901), but separates
+// them by dots.
 func pathOf(wrong *json.UnmarshalTypeError) string {
 	return unescaped.Replace(elements.ReplaceAllString(wrong.Field, "[$1]"))
 }
@@ -131,7 +131,7 @@ func fieldError(err error, prefix string) error {
 	return fmt.Errorf("%s: %w", prefix, err)
 }
 
-// article returns what JSON or Go calls a type with an article.
+// article returns a type of JSON or Go as a noun with an article.
 func article(name string) string {
 	switch name {
 	case "slice":
@@ -161,7 +161,7 @@ func dig(object map[string]any, path ...string) any {
 	return value
 }
 
-// clone returns a deep copy of a value of JSON.
+// clone returns a deep copy of a JSON value.
 func clone(value any) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -180,12 +180,12 @@ func clone(value any) any {
 	return value
 }
 
-// set replaces the value at a path that exists. The document's object, which is at the
-// empty path, gets the members of the value.
+// set replaces the value at an existing path. At the empty path, which is the document's
+// object, it sets the members of the value.
 func set(document map[string]any, at path, value any) {
 	if len(at) == 0 {
 		members, _ := value.(map[string]any)
-		for name, v := range members { // a patch removes no member of a pod
+		for name, v := range members { // a patch removes no members of a pod
 			document[name] = v
 		}
 		return

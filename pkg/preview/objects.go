@@ -3,14 +3,14 @@ package preview
 // Object is one object of a document: the document itself, or an item of a List.
 type Object struct {
 	APIVersion, Kind, Namespace, Name string
-	// Content is the object as it is written. Numbers are json.Number.
+	// Content is the decoded object. Numbers are json.Number.
 	Content map[string]any
-	// At is where the object is in its document: names of members (string) and indices
+	// At is the path of the object in its document: names of members (string) and indices
 	// of elements (int).
 	At []any
 }
 
-// Objects returns the objects of a document. namespace is that of objects without one.
+// Objects returns the objects of a document. namespace is the default namespace.
 func (d Document) Objects(namespace string) []Object {
 	if d.object == nil {
 		return nil
@@ -24,8 +24,8 @@ func (d Document) Objects(namespace string) []Object {
 	return out
 }
 
-// Workloads returns the workloads of a document, with their pods or why these cannot be read.
-// Nothing is decided about them, and containers outside of pod templates are left out.
+// Workloads returns the workloads of a document, with their pods or the errors of reading them. It
+// does not compute changes, and omits containers outside of pod templates.
 func (d Document) Workloads(namespace string) []Outcome {
 	if d.object == nil {
 		return nil

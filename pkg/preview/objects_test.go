@@ -36,7 +36,7 @@ items:
 	assert.Equal(t, "shop.yaml", docs[1].File())
 	assert.Equal(t, 2, line(0))
 	assert.Equal(t, 7, line(0, "metadata", "annotations", "servingcert.dev/duration"))
-	assert.Equal(t, 6, line(0, "metadata", "annotations", "absent"), "the nearest that is there")
+	assert.Equal(t, 6, line(0, "metadata", "annotations", "absent"), "the nearest existing one")
 	assert.Equal(t, 10, line(1))
 	assert.Equal(t, 13, line(1, "items", 0))
 	assert.Equal(t, 15, line(1, "items", 0, "metadata", "annotations", "x"))
@@ -48,7 +48,7 @@ items:
 	assert.Equal(t, []any{"items", 1}, objects[1].At)
 }
 
-// Of JSON, and after a byte order mark or comments, lines are those of the file.
+// Lines are counted from the start of the file in JSON, and after byte order marks and comments.
 func TestLinesOfOtherStreams(t *testing.T) {
 	for name, c := range map[string]struct {
 		stream    string

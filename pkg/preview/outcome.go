@@ -6,23 +6,22 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate"
 )
 
-// Outcome is what the webhook would do to one workload, or why that is not known.
+// Outcome is the webhook's result for one workload, or why it is unknown.
 type Outcome struct {
 	Kind, Name, Namespace string
 	Document              string // the file, and the number of the document in it
-	// Path is where the pod template is in the object. It is empty where objects of the
-	// kind have their only template in Kubernetes' own API.
+	// Path is the path of the pod template in the object; empty for kinds of Kubernetes' own
+	// API, which have only one template.
 	Path string
-	// At is where the object is in the document, as in Object, and Template where the pod
-	// template is in the object.
+	// At is the path of the object in the document, as in Object; Template is the path of the
+	// pod template in the object.
 	At, Template []any
-	// Pod is the pod, or the one that the template describes; nil if it cannot be read.
+	// Pod is the pod, from the template if there is one; nil if it cannot be read.
 	Pod *corev1.Pod
-	// Problem is why it could not be found out what the webhook would do, or nil. It
-	// names the field.
+	// Problem is why the webhook's result is unknown, or nil. It names the field.
 	Problem error
 	// NotLookedInto is true if the object has containers at Path that are not in a pod
-	// template. What pods are made of them is not known.
+	// template, so the resulting pods are unknown.
 	NotLookedInto bool
 	// Refused is why the pod would be denied, or nil.
 	Refused error
@@ -32,11 +31,10 @@ type Outcome struct {
 	Changed  bool
 }
 
-// Failed reports whether the pod would be denied, or what would be done to it could not
-// be found out.
+// Failed reports whether the pod would be denied, or the webhook's result is unknown.
 func (o Outcome) Failed() bool { return o.Refused != nil || o.Problem != nil }
 
-// Workload returns the object, and where in it the template is.
+// Workload returns KIND/NAME, with Path if it is not empty.
 func (o Outcome) Workload() string {
 	name := o.Kind + "/" + o.Name
 	if o.Path != "" {

@@ -16,19 +16,19 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/jsonpatch"
 )
 
-// Options are what is known beyond the documents.
+// Options are the settings of the installation, and access to a cluster.
 type Options struct {
-	// Namespace is that of objects without one; "default" if empty.
+	// Namespace is the namespace of objects without one; "default" if empty.
 	Namespace string
-	// OpenShift is true if the webhook runs with --openshift-compat, so that Services
-	// may ask with OpenShift's annotations too.
+	// OpenShift is true if the webhook runs with --openshift-compat, so that it supports
+	// OpenShift's annotations of Services.
 	OpenShift bool
-	// Config is what the webhook was told. A ConfigMap api.ProgramsName in the documents replaces
-	// Programs.
+	// Config is the webhook's configuration. A ConfigMap api.ProgramsName in the documents
+	// replaces Programs.
 	choose.Config
-	// Live returns what is known about a namespace in a cluster, and whether it is opted
-	// in there. If Live is nil, only the documents count, and a namespace that is not
-	// in them is taken to be opted in.
+	// Live returns the state of a namespace in a cluster, and whether it is opted in. If Live
+	// is nil, only the documents count, and a namespace that is not in them is assumed to be
+	// opted in.
 	Live func(ctx context.Context, namespace string) (known choose.Known, optedIn bool, err error)
 }
 
@@ -40,10 +40,9 @@ func (o Options) translated(svc *corev1.Service) *corev1.Service {
 	return svc
 }
 
-// Run returns the documents as the webhook would change them, and what it would do to
-// each workload, in order. Everything that does not change keeps its bytes, and so does a
-// workload whose Outcome has failed. Run returns an error if there are more than
-// MaxObjects, or if asking the cluster fails.
+// Run returns the documents with the webhook's changes, and an Outcome for each workload, in
+// order. Documents without changes keep their bytes, as do workloads whose Outcome has failed.
+// Run returns an error if there are more than MaxObjects, or if Live fails.
 func Run(ctx context.Context, docs []Document, opts Options) ([]Document, []Outcome, error) {
 	if opts.Namespace == "" {
 		opts.Namespace = metav1.NamespaceDefault
@@ -74,7 +73,7 @@ var excluded = []string{api.DefaultNamespace, metav1.NamespaceSystem}
 // Excluded reports whether the webhook never reviews the pods of a namespace.
 func Excluded(namespace string) bool { return slices.Contains(excluded, namespace) }
 
-// document decides about the workloads of one document and changes it.
+// document computes the outcomes of one document and changes it.
 func (s *surroundings) document(ctx context.Context, doc *Document, found []object) ([]Outcome, error) {
 	var outcomes []Outcome
 	var target map[string]any
@@ -114,8 +113,8 @@ func (s *surroundings) document(ctx context.Context, doc *Document, found []obje
 	return outcomes, nil
 }
 
-// decide fills in what the webhook would do to the workload, and returns its template as
-// the webhook would change it.
+// decide fills in the outcome of the workload, and returns its changed template, or nil if it
+// does not change.
 func (s *surroundings) decide(ctx context.Context, w workload, o *Outcome) (template any, err error) {
 	if s.opts.HostFiles != "" {
 		if o.Problem = w.notStatic(); o.Problem != nil {

@@ -34,7 +34,7 @@ func runAs(t *testing.T, input string, opts preview.Options) (string, []preview.
 	return string(preview.Join(docs)), outcomes
 }
 
-// TestTheWebhooksGoldens: what the webhook makes of a pod is what is shown.
+// TestTheWebhooksGoldens: the preview of a pod equals the webhook's result.
 func TestTheWebhooksGoldens(t *testing.T) {
 	inputs, err := filepath.Glob("../mutate/testdata/*.in.yaml")
 	require.NoError(t, err)
@@ -49,7 +49,7 @@ func TestTheWebhooksGoldens(t *testing.T) {
 			if bytes.Contains(input, []byte("the webhook runs without --proxy-image")) {
 				opts.ProxyImage = ""
 			}
-			if bytes.Contains(input, []byte("kind: ClusterTrustBundle")) { // what a golden says by it
+			if bytes.Contains(input, []byte("kind: ClusterTrustBundle")) { // a golden marks the setting with it
 				opts.TrustBundle = true
 			}
 			if bytes.Contains(input, []byte("kind: ConfigMap # the webhook runs with --unknown-programs=flags")) {
@@ -101,8 +101,8 @@ func TestEveryKindWithATemplate(t *testing.T) {
 	}
 }
 
-// TestStaticPods: with a directory on nodes, pods get their files from there, whatever the webhook
-// would do in their namespace; nothing else can be static.
+// TestStaticPods: with a directory on nodes, pods get their files from there, regardless of their
+// namespace; only Pods can be static.
 func TestStaticPods(t *testing.T) {
 	static := preview.Options{Config: choose.Config{HostFiles: "/var/lib/servingcert"}}
 	pod := func(name string) string {
@@ -114,8 +114,8 @@ func TestStaticPods(t *testing.T) {
 	assert.Contains(t, got, "path: /var/lib/servingcert/s, ")
 	assert.NotContains(t, got, api.AnnotationStatus)
 	for input, want := range map[string]string{
-		deployment("Deployment", "spec: {template: TEMPLATE}"): `kind: "Deployment": must be Pod: a kubelet runs nothing else from a file`,
-		pod(`"../x"`): `metadata.name: "../x": must be the name of a Pod: its files are below a directory of that name`,
+		deployment("Deployment", "spec: {template: TEMPLATE}"): `kind: "Deployment": must be Pod: the kubelet runs only Pods from files`,
+		pod(`"../x"`): `metadata.name: "../x": must be a valid Pod name: it is the name of the directory with its files`,
 	} {
 		got, outcomes := runAs(t, input, static)
 		require.Len(t, outcomes, 1)
@@ -212,7 +212,7 @@ func TestListsAndJSON(t *testing.T) {
 
 func TestATemplateWithoutMetadata(t *testing.T) {
 	got, _ := run(t, "apiVersion: v1\nkind: Pod\nspec: {containers: [{name: web, image: x, args: [serve]}]}\n---\napiVersion: v1\nkind: Secret\ntype: kubernetes.io/tls\nmetadata: {name: serving-cert}\n")
-	assert.NotContains(t, got, api.LabelInjected, "no port, so not concerned")
+	assert.NotContains(t, got, api.LabelInjected, "no port, so not injected")
 	got, _ = run(t, "apiVersion: v1\nkind: Pod\nspec: {containers: [{name: web, image: x, args: [serve], ports: [{containerPort: 1}]}]}\n---\napiVersion: v1\nkind: Secret\ntype: kubernetes.io/tls\nmetadata: {name: serving-cert}\n")
 	assert.Contains(t, got, api.LabelInjected)
 }
@@ -247,8 +247,8 @@ func TestListsAreBounded(t *testing.T) {
 	require.EqualError(t, err, "in.yaml, document 1: more than 10000 objects, those in Lists included")
 }
 
-// What looks like a pod template in part, or is part of a pattern or of another object, is
-// named and not changed.
+// Incomplete pod templates, and those in patterns or other objects, are reported and not
+// changed.
 func TestWhatIsNoTemplate(t *testing.T) {
 	const (
 		meta  = "metadata: {annotations: {servingcert.dev/secret-name: web-tls}}"

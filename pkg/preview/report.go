@@ -6,10 +6,10 @@ import "github.com/servingcert/servingcert/pkg/api"
 type Row struct{ Namespace, Workload, Container, Secret, Done, Why string }
 
 // NotLookedInto explains Outcome.NotLookedInto.
-const NotLookedInto = "these containers are not in a pod template; preview the pods that are made of them"
+const NotLookedInto = "these containers are not in a pod template; preview the pods that are created from them"
 
-// Rows returns a row for each container that something is injected into, and for each
-// note and each workload without injection, with the reason.
+// Rows returns a row for each injected container, for each note, and for each workload
+// without injection, with the reason.
 func Rows(outcomes []Outcome) []Row {
 	var rows []Row
 	for _, o := range outcomes {

@@ -15,7 +15,7 @@ const commentPattern = `(#[^\n\r\x{85}\x{2028}\x{2029}]*)`
 
 var (
 	separator = regexp.MustCompile(`^---([ \t]+` + commentPattern + `?)?\r?\n$`)
-	// lead matches what is before the content of a document.
+	// lead matches the separator, comments and empty lines before the content of a document.
 	lead = regexp.MustCompile(`^(---.*\n)?([ \t]*` + commentPattern + `?\r?\n)*`)
 )
 
@@ -32,7 +32,7 @@ func split(data []byte) ([]Document, error) {
 	add := func(end int) {
 		text := data[from:end]
 		n := len(lead.Find(text))
-		if bytes.HasPrefix(text[n:], []byte(byteOrderMark)) { // it means something else after a comment
+		if bytes.HasPrefix(text[n:], []byte(byteOrderMark)) { // after a comment, it would not be a byte order mark
 			n = len(separator.Find(text[:bytes.IndexByte(text, '\n')+1]))
 		}
 		docs = append(docs, Document{lead: text[:n], body: text[n:]})
@@ -56,7 +56,7 @@ func split(data []byte) ([]Document, error) {
 	return docs, nil
 }
 
-// leadingJSON returns the JSON documents that the stream begins with, each with the space
+// leadingJSON returns the JSON documents at the beginning of the stream, each with the space
 // after it.
 func leadingJSON(data []byte) []Document {
 	var docs []Document
@@ -66,7 +66,7 @@ func leadingJSON(data []byte) []Document {
 		var raw json.RawMessage
 		decoder := json.NewDecoder(bytes.NewReader(data[at:]))
 		if decoder.Decode(&raw) != nil {
-			break // YAML, or JSON with an error, which parsing it as YAML reports
+			break // YAML, or invalid JSON, which the YAML parser reports
 		}
 		at += int(decoder.InputOffset())
 		next := skipSpace(data, at)
@@ -89,11 +89,11 @@ func skipSpace(data []byte, at int) int {
 
 // shorten returns the beginning of a line, for an error.
 func shorten(line []byte) []byte {
-	const most = 60
-	if len(line) <= most {
+	const limit = 60
+	if len(line) <= limit {
 		return line
 	}
-	n := most
+	n := limit
 	for n > 0 && !utf8.RuneStart(line[n]) {
 		n--
 	}

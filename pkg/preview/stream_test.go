@@ -26,7 +26,7 @@ func block(name string) string {
 	return string(out)
 }
 
-// streams are what kubectl apply -f reads, or refuses, and the pods a, b, c … in them.
+// streams are inputs of kubectl apply -f, and the number of pods a, b, c … in them.
 var streams = map[string]struct {
 	in   string
 	pods int
@@ -66,7 +66,7 @@ func indented(s string) string {
 	return s
 }
 
-// Every document of a stream is read, and what does not change keeps its bytes.
+// Every document of a stream is read, and unchanged documents keep their bytes.
 func TestEveryDocumentIsRead(t *testing.T) {
 	for name, s := range streams {
 		t.Run(name, func(t *testing.T) {
@@ -99,7 +99,7 @@ func TestEveryDocumentIsRead(t *testing.T) {
 	}
 }
 
-// withLastLineBreak returns what is written of a text in which nothing changes.
+// withLastLineBreak returns the output for a text without changes.
 func withLastLineBreak(text string) string {
 	if text = strings.TrimPrefix(text, "\ufeff"); text == "" || strings.HasSuffix(text, "\n") {
 		return text
@@ -107,7 +107,7 @@ func withLastLineBreak(text string) string {
 	return text + "\n"
 }
 
-// What cannot be read whole is refused, with the place and what is wrong.
+// A stream that cannot be read completely is refused, with the place and the error.
 func TestWhatCannotBeReadIsRefused(t *testing.T) {
 	for in, want := range map[string]string{
 		"kind: A\n---\n{{ helm }}\n":                 "x.yaml, document 2: ",
@@ -117,7 +117,7 @@ func TestWhatCannotBeReadIsRefused(t *testing.T) {
 		"kind: A\n...\nkind: B\n":                    `x.yaml, document 1: yaml: line 2: did not find expected <document start>: each document must begin with a line "---"`,
 		"kind: A\n---foo\nkind: B\n":                 `x.yaml, line 2: "---foo": begins with "---": only a space and a comment may follow`,
 		"--- !!map\nkind: B\n":                       `x.yaml, line 1: "--- !!map": begins with "---"`,
-		"kind: A\r---\rkind: B\r":                    "x.yaml, document 1: line 2: holds more than one YAML document",
+		"kind: A\r---\rkind: B\r":                    "x.yaml, document 1: line 2: contains more than one YAML document",
 		"%YAML 1.1\n---\nkind: A\n":                  "x.yaml, document 1: begins with a directive",
 		"kind: A\n...\n%YAML 1.2\n---\nkind: A\n":    "x.yaml, document 1: ",
 		"kind: \"\xff\"\n":                           "x.yaml: not UTF-8",
@@ -141,7 +141,7 @@ func TestWhatCannotBeReadIsRefused(t *testing.T) {
 	}
 }
 
-// aliases returns members of a mapping each of which has the one before it ten times.
+// aliases returns members of a mapping, each with ten aliases of the one before it.
 func aliases(n int) string {
 	var b strings.Builder
 	for i := range n {

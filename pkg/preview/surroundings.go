@@ -17,17 +17,17 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
 )
 
-// surroundings are what the documents say about namespaces, Services and Secrets.
+// surroundings are the namespaces, Services and Secrets in the documents and the cluster.
 type surroundings struct {
 	opts        Options
 	byNamespace map[string]choose.Known
-	namespaces  map[string]bool // those in the documents: opted in or not
-	live        map[string]bool // those that the cluster was asked about
-	programs    *programs.Table // of a ConfigMap in the documents; nil if there is none
+	namespaces  map[string]bool // the known namespaces: opted in or not
+	live        map[string]bool // the namespaces that were read from the cluster
+	programs    *programs.Table // from a ConfigMap in the documents, or nil
 }
 
-// gather collects what the documents say, and returns the objects of each, and the
-// outcomes of those that cannot be read.
+// gather collects the surroundings from the documents. It returns the objects of each, and
+// the outcomes of those that cannot be read.
 func (s *surroundings) gather(docs []Document) (objects [][]object, problems [][]Outcome, err error) {
 	objects, problems = make([][]object, len(docs)), make([][]Outcome, len(docs))
 	total := 0
@@ -49,7 +49,7 @@ func (s *surroundings) gather(docs []Document) (objects [][]object, problems [][
 	return objects, problems, nil
 }
 
-// add takes note of a Namespace, a Service, a Secret or the table of programs.
+// add records a Namespace, a Service, a Secret or the table of programs.
 func (s *surroundings) add(o object) error {
 	if o.apiVersion != "v1" || !slices.Contains([]string{"Namespace", "Service", "Secret", "ConfigMap"}, o.kind) {
 		return nil
@@ -66,7 +66,7 @@ func (s *surroundings) add(o object) error {
 		}
 		s.namespaces[ns.Name] = ns.Labels[api.LabelInject] == api.InjectEnabled
 		known := s.byNamespace[ns.Name]
-		known.Namespace = map[string]string{} // it says something, if only that nothing is set
+		known.Namespace = map[string]string{} // not nil: the Namespace is known
 		maps.Copy(known.Namespace, ns.Annotations)
 		s.byNamespace[ns.Name] = known
 	case "Service":
@@ -88,7 +88,7 @@ func (s *surroundings) add(o object) error {
 	return nil
 }
 
-// addPrograms takes note of the table of programs, if that is what the ConfigMap is.
+// addPrograms records the table of programs, if the ConfigMap contains it.
 func (s *surroundings) addPrograms(object map[string]any, raw []byte) error {
 	if dig(object, "metadata", "name") != api.ProgramsName {
 		return nil
@@ -132,10 +132,10 @@ func (s *surroundings) addSecret(object map[string]any) {
 	s.byNamespace[namespace] = known
 }
 
-// known returns what is known about a namespace, or why the webhook does not review its
+// known returns the webhook's view of a namespace, or why the webhook does not review its
 // pods.
 func (s *surroundings) known(ctx context.Context, namespace string) (known choose.Known, optedOut string, err error) {
-	static := s.opts.HostFiles != "" // no webhook ever sees it
+	static := s.opts.HostFiles != "" // the webhook does not review static pods
 	if Excluded(namespace) && !static {
 		return choose.Known{}, "namespace " + namespace + " is excluded from injection", nil
 	}
@@ -163,8 +163,8 @@ func (s *surroundings) known(ctx context.Context, namespace string) (known choos
 	return known, "", nil
 }
 
-// newest is the creation time of a Service that does not exist yet: later than any that
-// exists.
+// newest is the creation time of a Service that does not exist yet: later than that of any
+// existing one.
 var newest = metav1.NewTime(time.Unix(1<<40, 0))
 
 // merge adds the documents' Services to those of the cluster. A Service of the same name

@@ -12,7 +12,7 @@ import (
 // tree returns the tree of a YAML document, or nil if there are only comments.
 func (d *Document) tree() (*kyaml.RNode, error) {
 	if bytes.HasPrefix(d.body, []byte("%")) {
-		return nil, errors.New("begins with a directive, which kubectl does not read: remove the line with %")
+		return nil, errors.New("begins with a directive, which kubectl does not support: remove the line with %")
 	}
 	decoder := kyaml.NewDecoder(bytes.NewReader(d.body))
 	var root, more kyaml.Node
@@ -24,7 +24,7 @@ func (d *Document) tree() (*kyaml.RNode, error) {
 	}
 	switch err := decoder.Decode(&more); {
 	case err == nil:
-		return nil, fmt.Errorf(`line %d: holds more than one YAML document: each must begin with a line "---"`, more.Line)
+		return nil, fmt.Errorf(`line %d: contains more than one YAML document: each must begin with a line "---"`, more.Line)
 	case !errors.Is(err, io.EOF):
 		return nil, fmt.Errorf(`%w: each document must begin with a line "---"`, err)
 	}
@@ -32,8 +32,8 @@ func (d *Document) tree() (*kyaml.RNode, error) {
 	return kyaml.NewRNode(&root), err
 }
 
-// sizes are how large anchored nodes are with their aliases replaced: the bytes of their
-// text, and the size of a node in memory for each value.
+// sizes are the sizes of anchored nodes with their aliases replaced: the bytes of their
+// text, and the memory of a node for each value.
 type sizes map[*kyaml.Node]int
 
 func (s sizes) of(n *kyaml.Node) (int, error) {
@@ -61,10 +61,10 @@ func (s sizes) of(n *kyaml.Node) (int, error) {
 	return total, nil
 }
 
-// Lines says in which lines of its file a document has what.
+// Lines maps paths in a document to lines of its file.
 type Lines struct {
 	first int
-	root  *kyaml.Node // nil if there is none, or it is JSON that YAML does not parse
+	root  *kyaml.Node // nil if there are only comments, or JSON that is not valid YAML
 }
 
 // Lines returns the lines of the document.
@@ -76,8 +76,8 @@ func (d Document) Lines() Lines {
 	return l
 }
 
-// Of returns the line of the value at a path in the document, of a member that of its key;
-// if there is no such value, of the nearest one that contains it.
+// Of returns the line of the value at a path in the document; for a member, the line of its
+// key. If the path does not exist, it returns the line of its longest existing part.
 func (l Lines) Of(at ...any) int {
 	if l.root == nil {
 		return l.first
@@ -98,7 +98,7 @@ func (l Lines) Of(at ...any) int {
 }
 
 // child returns the node of a member's key or of an element, and its value; nil if there
-// is none. Of members with one name the last counts.
+// is none. Of duplicate members, the last counts.
 func child(node *kyaml.Node, elem any) (key, value *kyaml.Node) {
 	switch elem := elem.(type) {
 	case string:

@@ -24,7 +24,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/jsonpatch"
 )
 
-// withService is what a Service asks for that selects some of the pods.
+// withService is a Service that requests a certificate and selects some of the pods.
 const withService = `{"apiVersion":"v1","kind":"Service","metadata":{"name":"web","annotations":{"servingcert.dev/secret-name":"web-tls"}},"spec":{"selector":{"app":"web"},"ports":[{"port":443,"targetPort":8443}]}}` + "\n"
 
 // styles are ways to write a pod.
@@ -79,8 +79,8 @@ func comment(n *kyaml.Node) {
 	}
 }
 
-// TestPreviewEqualsWebhook: over the goldens and the corpus, in every style, the preview
-// writes what the webhook's patch makes of the pod, and changes nothing else of the text.
+// TestPreviewEqualsWebhook: for the goldens and the corpus, in every style, the preview equals
+// the result of the webhook's patch, and changes nothing else in the text.
 func TestPreviewEqualsWebhook(t *testing.T) {
 	service := &corev1.Service{}
 	require.NoError(t, json.Unmarshal([]byte(withService), service))
@@ -122,10 +122,10 @@ func TestPreviewEqualsWebhook(t *testing.T) {
 	}
 }
 
-// replaced finds what an "add" replaces: a status, and the schemes of probes.
+// replaced matches fields that an "add" replaces, such as a status and the schemes of probes.
 var replaced = regexp.MustCompile(api.AnnotationStatus + "|scheme|terminationMessagePolicy")
 
-// onlyAdds reports whether no operation of a patch takes something away.
+// onlyAdds reports whether no operation of a patch removes or replaces a value.
 func onlyAdds(patch jsonpatch.Patch) bool {
 	return !slices.ContainsFunc(patch, func(o jsonpatch.Operation) bool { return o.Op == "remove" || o.Op == "replace" })
 }

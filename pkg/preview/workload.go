@@ -15,13 +15,13 @@ import (
 
 // workload is a pod, or a pod template, in an object.
 type workload struct {
-	Outcome                 // who it is, and the problem if it cannot be read
+	Outcome                 // its identity, and the problem if it cannot be read
 	at       path           // of the pod or template in the object
-	template map[string]any // as it is written
+	template map[string]any // the decoded pod or template
 	pod      *corev1.Pod
 }
 
-// templates are where the kinds of Kubernetes have their pod template. A Pod is its own.
+// templates are the paths of pod templates in the kinds of Kubernetes. A Pod is its own.
 var templates = map[string]path{
 	"v1 Pod": {}, "v1 PodTemplate": {"template"}, "v1 ReplicationController": {"spec", "template"},
 	"apps Deployment": {"spec", "template"}, "apps StatefulSet": {"spec", "template"},
@@ -30,7 +30,7 @@ var templates = map[string]path{
 }
 
 // workloadsOf returns the workloads in an object, and an Outcome for each place with
-// containers that are not in a pod template. namespace is that of objects without one.
+// containers that are not in a pod template. namespace is the default namespace.
 func workloadsOf(o object, namespace string) (workloads []workload, others []Outcome) {
 	group, _, _ := strings.Cut(o.apiVersion, "/")
 	if at, ok := templates[group+" "+o.kind]; ok {
@@ -61,13 +61,13 @@ func newWorkload(o object, namespace string, at path, known bool) workload {
 	return w
 }
 
-// notStatic returns why the workload cannot be a static pod with a store of its name, or nil.
+// notStatic returns why the workload cannot be a static pod with files on its host, or nil.
 func (w workload) notStatic() error {
 	switch {
 	case w.Kind != "Pod":
-		return fmt.Errorf("kind: %s: must be Pod: a kubelet runs nothing else from a file", quoted(w.Kind))
+		return fmt.Errorf("kind: %s: must be Pod: the kubelet runs only Pods from files", quoted(w.Kind))
 	case len(validation.IsDNS1123Subdomain(w.pod.Name)) > 0:
-		return fmt.Errorf("metadata.name: %s: must be the name of a Pod: its files are below a directory of that name", quoted(w.pod.Name))
+		return fmt.Errorf("metadata.name: %s: must be a valid Pod name: it is the name of the directory with its files", quoted(w.pod.Name))
 	}
 	return nil
 }
@@ -112,14 +112,14 @@ func (w *workload) read(o object) error {
 		return fieldError(err, at.String())
 	}
 	switch o.kind {
-	case "Job", "CronJob", "JobSet": // as the Job controller will make its pods
+	case "Job", "CronJob", "JobSet": // as the Job controller does
 		w.pod.OwnerReferences = append(w.pod.OwnerReferences, metav1.OwnerReference{APIVersion: "batch/v1", Kind: "Job"})
 	}
 	return nil
 }
 
-// checkTemplate returns an error if the metadata or the containers of a template cannot
-// be those of a pod. In a template, no metadata are as good as empty ones.
+// checkTemplate returns an error if the metadata or the containers of a template are not
+// valid for a pod. A template may lack metadata.
 func checkTemplate(template map[string]any, at path) error {
 	switch metadata := template["metadata"].(type) {
 	case nil, map[string]any:
@@ -151,14 +151,14 @@ func checkTemplate(template map[string]any, at path) error {
 	return nil
 }
 
-// finder looks for pod templates in objects of kinds that it does not know.
+// finder looks for pod templates in objects of unknown kinds.
 type finder struct {
 	templates []path
 	others    []path // containers that are not in a template
 }
 
-// value looks at a value. inTemplate is true if it is that of a member whose name says
-// that it is a template, or an element of it.
+// value searches a value. inTemplate is true if it is the value of a member whose name
+// contains "template", or an element of it.
 func (f *finder) value(value any, at *step, inTemplate bool) {
 	switch value := value.(type) {
 	case []any:
@@ -169,7 +169,7 @@ func (f *finder) value(value any, at *step, inTemplate bool) {
 		apiVersion, _ := value["apiVersion"].(string)
 		kind, _ := value["kind"].(string)
 		switch embedded := apiVersion != "" && kind != "" && kind != "Pod"; {
-		case embedded: // another object, of which nothing is known, such as its namespace
+		case embedded: // another object, whose namespace is unknown
 			inner := finder{}
 			inner.members(value, at)
 			f.others = slices.Concat(f.others, inner.templates, inner.others)

@@ -12,24 +12,24 @@ import (
 )
 
 const (
-	// maxWords is the most bytes that are read before TLS. The longest of ordinary servers are a
+	// maxRead is the maximum number of bytes read before TLS. Ordinary servers send at most a
 	// few hundred.
-	maxWords = 16 << 10
-	// maxLines is the most lines of one answer.
+	maxRead = 16 << 10
+	// maxLines is the maximum number of lines of one answer.
 	maxLines = 100
-	// maxAnswer is how many bytes of an answer an Error repeats.
+	// maxAnswer is the number of bytes of an answer that an Error repeats.
 	maxAnswer = 80
 )
 
 // conversation is a connection before TLS begins.
 type conversation struct {
 	conn net.Conn
-	step string // what was said last, or is waited for
-	read []byte // and not taken yet
-	left int    // how many bytes may be read
+	step string // the message that was sent last, or is expected
+	read []byte // bytes that were read but not taken
+	left int    // the number of bytes that may still be read
 }
 
-// listen waits for the first bytes of a server until then.
+// listen waits for the first bytes of a server.
 func (c *conversation) listen(until time.Time) error {
 	c.step = "the greeting"
 	if err := c.conn.SetDeadline(until); err != nil {
@@ -50,12 +50,12 @@ func (c *conversation) say(step, text string) error {
 	return err
 }
 
-// fill reads what there is.
+// fill reads the available bytes.
 func (c *conversation) fill() error {
 	if c.left <= 0 {
-		return c.misunderstood(string(c.read))
+		return c.unexpected(string(c.read))
 	}
-	c.read = slices.Grow(c.read, 512) // an ordinary answer
+	c.read = slices.Grow(c.read, 512) // enough for an ordinary answer
 	had := len(c.read)
 	n, err := c.conn.Read(c.read[had:min(cap(c.read), had+c.left)])
 	c.read, c.left = c.read[:had+n], c.left-n
@@ -77,8 +77,8 @@ func (c *conversation) take(n int) ([]byte, error) {
 	return taken, nil
 }
 
-// first returns the first byte of an answer, and ErrTLS if it begins an alert of TLS (RFC 8446,
-// section 5.1) or there is none: a TLS server answers other words so.
+// first returns the first byte of an answer. It returns ErrTLS if that byte begins a TLS alert (RFC
+// 8446, section 5.1) or the connection was closed: so a TLS server reacts to other protocols.
 func (c *conversation) first() (byte, error) {
 	b, err := c.take(1)
 	var timeout net.Error
@@ -93,7 +93,7 @@ func (c *conversation) first() (byte, error) {
 	return b[0], nil
 }
 
-// until returns what comes up to and with the first of the endings that is there.
+// until returns the bytes up to and including the first of the endings.
 func (c *conversation) until(endings ...string) (string, error) {
 	for looked := 0; ; {
 		end := -1
@@ -115,21 +115,21 @@ func (c *conversation) until(endings ...string) (string, error) {
 	}
 }
 
-// line returns the next line, without its end.
+// line returns the next line without its line break.
 func (c *conversation) line() (string, error) {
 	line, err := c.until("\n")
 	return strings.TrimRight(line, "\r\n"), err
 }
 
-// since returns what was read last, and what follows it, for errors.
+// since returns the taken bytes and those after them, for errors.
 func (c *conversation) since(taken ...byte) string { return string(taken) + string(c.read) }
 
-// misunderstood returns the error that an answer was not understood.
-func (c *conversation) misunderstood(answer string) error {
+// unexpected returns the error for an unexpected answer.
+func (c *conversation) unexpected(answer string) error {
 	return &Error{Step: c.step, Answer: beginning(answer)}
 }
 
-// declined returns the error that the server offers no TLS.
+// declined returns the error for a server that offers no TLS.
 func (c *conversation) declined(answer string) error {
 	return &Error{Step: c.step, Declined: true, Answer: beginning(answer)}
 }

@@ -2,7 +2,7 @@ package starttls
 
 import "strings"
 
-// beginIMAP says STARTTLS. See RFC 3501, section 6.2.1.
+// beginIMAP sends STARTTLS. See RFC 3501, section 6.2.1.
 func beginIMAP(c *conversation, _ string) error {
 	const tag = "a1 "
 	greeting, err := c.line()
@@ -13,7 +13,7 @@ func beginIMAP(c *conversation, _ string) error {
 	case strings.HasPrefix(upper, "* PREAUTH"): // STARTTLS is not allowed any more
 		return c.declined(greeting)
 	case !strings.HasPrefix(upper, "* OK"):
-		return c.misunderstood(greeting)
+		return c.unexpected(greeting)
 	}
 	if err := c.say("STARTTLS", tag+"STARTTLS\r\n"); err != nil {
 		return err
@@ -24,14 +24,14 @@ func beginIMAP(c *conversation, _ string) error {
 			return err
 		}
 		switch upper := strings.ToUpper(line); {
-		case strings.HasPrefix(line, "* "): // whatever it says besides
+		case strings.HasPrefix(line, "* "): // untagged responses are ignored
 		case strings.HasPrefix(upper, "A1 OK"):
 			return nil
 		case strings.HasPrefix(upper, "A1 NO"), strings.HasPrefix(upper, "A1 BAD"):
 			return c.declined(line)
 		default:
-			return c.misunderstood(line)
+			return c.unexpected(line)
 		}
 	}
-	return c.misunderstood(greeting)
+	return c.unexpected(greeting)
 }

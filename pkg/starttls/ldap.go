@@ -8,10 +8,10 @@ import (
 // startTLSRequest is an LDAPMessage with number 1: ExtendedRequest 1.3.6.1.4.1.1466.20037.
 const startTLSRequest = "\x30\x1d\x02\x01\x01\x77\x18\x80\x161.3.6.1.4.1.1466.20037"
 
-// extendedResponse is its tag, of class APPLICATION.
+// extendedResponse is the tag of the response, of class APPLICATION.
 const extendedResponse = 24
 
-// beginLDAP asks with the extended operation StartTLS. See RFC 4511, sections 4.12 and 4.14.
+// beginLDAP sends the extended operation StartTLS. See RFC 4511, sections 4.12 and 4.14.
 func beginLDAP(c *conversation, _ string) error {
 	if err := c.say("StartTLS", startTLSRequest); err != nil {
 		return err
@@ -21,7 +21,7 @@ func beginLDAP(c *conversation, _ string) error {
 		return err
 	}
 	if tag != 0x30 { // a sequence
-		return c.misunderstood(c.since(tag))
+		return c.unexpected(c.since(tag))
 	}
 	size, err := c.length()
 	if err != nil {
@@ -38,11 +38,11 @@ func beginLDAP(c *conversation, _ string) error {
 		_, err = asn1.Unmarshal(rest, &operation)
 	}
 	if err != nil || operation.Class != asn1.ClassApplication || operation.Tag != extendedResponse {
-		return c.misunderstood(string(content))
+		return c.unexpected(string(content))
 	}
 	var code asn1.Enumerated
 	if _, err := asn1.Unmarshal(operation.Bytes, &code); err != nil {
-		return c.misunderstood(string(content))
+		return c.unexpected(string(content))
 	}
 	if code != 0 {
 		return c.declined(fmt.Sprintf("result code %d", code))
@@ -50,8 +50,7 @@ func beginLDAP(c *conversation, _ string) error {
 	return nil
 }
 
-// length reads a length of DER: at most two bytes after the first, as more than maxWords is not
-// read.
+// length reads a length in BER, up to maxRead.
 func (c *conversation) length() (int, error) {
 	first, err := c.take(1)
 	if err != nil {
@@ -62,7 +61,7 @@ func (c *conversation) length() (int, error) {
 	}
 	n := int(first[0] & 0x7f)
 	if n < 1 || n > 4 {
-		return 0, c.misunderstood(c.since(first...))
+		return 0, c.unexpected(c.since(first...))
 	}
 	digits, err := c.take(n) // OpenLDAP writes four, with zeroes
 	if err != nil {
@@ -72,8 +71,8 @@ func (c *conversation) length() (int, error) {
 	for _, digit := range digits {
 		size = size<<8 | int(digit)
 	}
-	if size > maxWords {
-		return 0, c.misunderstood(c.since(digits...))
+	if size > maxRead {
+		return 0, c.unexpected(c.since(digits...))
 	}
 	return size, nil
 }

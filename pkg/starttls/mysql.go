@@ -14,7 +14,7 @@ const (
 	mysqlCapabilities = mysqlProtocol41 | mysqlSSL | mysqlSecureConnection
 )
 
-// mysqlUser logs in without a password at the end. No such user should exist.
+// mysqlUser is the user of the login without a password at the end. No such user should exist.
 const mysqlUser = "servingcert-probe"
 
 // beginMySQL reads the server's greeting and answers with a request for TLS. See
@@ -25,18 +25,18 @@ func beginMySQL(c *conversation, _ string) error {
 		return err
 	}
 	size := int(header[0]) | int(header[1])<<8 | int(header[2])<<16
-	if size > maxWords || header[3] != 0 {
-		return c.misunderstood(c.since(header...))
+	if size > maxRead || header[3] != 0 {
+		return c.unexpected(c.since(header...))
 	}
 	greeting, err := c.take(size)
 	if err != nil {
 		return err
 	}
-	// Version 10, the server's version and a zero, 4 bytes for the connection, 8 of a challenge,
-	// a zero, and the lower two bytes of its capabilities.
+	// Version 10, the server version and a zero, 4 bytes of connection id, 8 bytes of challenge,
+	// a zero, and the lower two bytes of the capabilities.
 	end := bytes.IndexByte(greeting, 0)
 	if size == 0 || greeting[0] != 10 || end < 0 || len(greeting) < end+16 {
-		return c.misunderstood(string(greeting))
+		return c.unexpected(string(greeting))
 	}
 	if binary.LittleEndian.Uint16(greeting[end+14:])&mysqlSSL == 0 {
 		return c.declined(string(greeting[1:end]))
@@ -44,9 +44,9 @@ func beginMySQL(c *conversation, _ string) error {
 	return c.say("SSLRequest", mysqlPacket(1, mysqlResponse()))
 }
 
-// endMySQL attempts a login and reads the answer, mostly that access is denied. A server that looks
-// up the names of its clients blocks one of which max_connect_errors connections, 100 by default,
-// ended before a login: the rotator after some days, and whoever has the same address. See
+// endMySQL attempts a login and reads the answer, usually that access is denied. A server that resolves
+// the names of its clients blocks an address after max_connect_errors connections, 100 by default,
+// without a login: the rotator's after some days, with all other clients at that address. See
 // https://dev.mysql.com/doc/refman/8.4/en/host-cache.html
 func endMySQL(c *conversation) {
 	if c.say("login", mysqlPacket(2, mysqlResponse()+mysqlUser+"\x00\x00")) != nil {
@@ -60,18 +60,18 @@ func endMySQL(c *conversation) {
 	if err != nil || len(answer) == 0 || answer[0] != 0xfe {
 		return
 	}
-	// The server wants another way to prove who it is.
+	// The server requests another authentication method.
 	if c.say("login", mysqlPacket(header[3]+1, "")) == nil {
-		_, _ = c.take(5) // until it has judged that
+		_, _ = c.take(5) // wait for the result
 	}
 }
 
-// mysqlPacket returns a short packet with that number.
+// mysqlPacket returns a short packet with the sequence number.
 func mysqlPacket(number byte, payload string) string {
 	return string([]byte{byte(len(payload)), 0, 0, number}) + payload
 }
 
-// mysqlResponse returns the beginning of a handshake response, which alone is a request for TLS.
+// mysqlResponse returns the beginning of a handshake response. On its own, it is a request for TLS.
 func mysqlResponse() string {
 	response := make([]byte, 32)
 	binary.LittleEndian.PutUint32(response, mysqlCapabilities)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// beginNATS reads the line INFO, after which TLS begins. See
+// beginNATS reads the INFO line, after which TLS begins. See
 // https://docs.nats.io/reference/reference-protocols/nats-protocol
 func beginNATS(c *conversation, _ string) error {
 	line, err := c.line()
@@ -19,7 +19,7 @@ func beginNATS(c *conversation, _ string) error {
 	}
 	switch {
 	case !found || json.Unmarshal([]byte(text), &info) != nil:
-		return c.misunderstood(line)
+		return c.unexpected(line)
 	case !info.Required && !info.Available:
 		return c.declined(line)
 	}

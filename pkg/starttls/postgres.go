@@ -1,6 +1,6 @@
 package starttls
 
-// beginPostgres asks with SSLRequest, which PostgreSQL answers with one byte.
+// beginPostgres sends SSLRequest, which PostgreSQL answers with one byte.
 // See https://www.postgresql.org/docs/current/protocol-message-formats.html
 func beginPostgres(c *conversation, _ string) error {
 	if err := c.say("SSLRequest", "\x00\x00\x00\x08\x04\xd2\x16\x2f"); err != nil {
@@ -13,7 +13,7 @@ func beginPostgres(c *conversation, _ string) error {
 	case answer == 'N':
 		return c.declined("N")
 	case answer != 'S':
-		return c.misunderstood(c.since(answer))
+		return c.unexpected(c.since(answer))
 	}
 	return nil
 }

@@ -10,30 +10,29 @@ import (
 	"time"
 )
 
-// Protocol is one whose connections begin with TLS, or with words of its own before that. The
-// zero Protocol begins as TLS does.
+// Protocol is the protocol of a port before TLS. The zero Protocol is equivalent to TLS.
 type Protocol string
 
 // The protocols, as annotations, flags and the table of programs name them.
 const (
 	TLS        Protocol = "tls" // TLS from the first byte on
 	Postgres   Protocol = "postgres"
-	MySQL      Protocol = "mysql" // and MariaDB
-	SMTP       Protocol = "smtp"  // and submission
+	MySQL      Protocol = "mysql" // also MariaDB
+	SMTP       Protocol = "smtp"  // also submission
 	IMAP       Protocol = "imap"
 	LDAP       Protocol = "ldap"
-	XMPP       Protocol = "xmpp"        // of clients
-	XMPPServer Protocol = "xmpp-server" // between servers
+	XMPP       Protocol = "xmpp"        // client to server
+	XMPPServer Protocol = "xmpp-server" // server to server
 	NATS       Protocol = "nats"
 )
 
-// dialect is what is known of a Protocol.
+// dialect implements a Protocol.
 type dialect struct {
 	protocol Protocol
-	// names are those by which ports and their appProtocol call it, beside its own.
+	// names are other names of the protocol in port names and appProtocol.
 	names []string
 	begin func(c *conversation, host string) error
-	// listens: the server speaks first.
+	// listens is true if the server speaks first.
 	listens bool
 }
 
@@ -61,8 +60,8 @@ func Protocols() []string {
 // Known reports whether p is one of the protocols.
 func (p Protocol) Known() bool { return slices.Contains(Protocols(), string(p)) }
 
-// OfPort returns the protocol of a port by its name, such as postgres or tcp-postgresql, or by
-// its appProtocol, such as example.com/mysql; the zero Protocol if that says none.
+// OfPort returns the protocol for the name of a port, such as postgres or tcp-postgresql, or for
+// its appProtocol, such as example.com/mysql; the zero Protocol if there is none of that name.
 func OfPort(name string) Protocol {
 	name = strings.ToLower(name[strings.LastIndexByte(name, '/')+1:])
 	name = strings.TrimPrefix(name, "tcp-")
@@ -74,37 +73,35 @@ func OfPort(name string) Protocol {
 	return ""
 }
 
-// ErrSilent is that a server which should speak first said nothing in time. Nothing was said to it
-// either: it may be one that waits for TLS.
-var ErrSilent = errors.New("the server says nothing")
+// ErrSilent is the error for a server that should speak first and sent nothing in time. Nothing was
+// sent to it either: it may wait for a TLS handshake.
+var ErrSilent = errors.New("the server sent no greeting")
 
-// ErrTLS is that a server has answered the first words in TLS, or closed the connection: it may be
-// one that takes TLS from the first byte on.
-var ErrTLS = errors.New("the server answers in TLS, or not at all")
+// ErrTLS is the error for a server that answered the first message with a TLS alert, or closed the
+// connection: it may expect TLS from the first byte on.
+var ErrTLS = errors.New("the server answered with a TLS alert, or closed the connection")
 
-// Begin says what comes before TLS and returns when a TLS handshake may begin on the
-// connection. host is the name by which the server is called. A server that speaks first has to do
-// so by the first of the two times. All is over by the second, to which the connection's deadline
-// is set.
+// Begin performs the exchange before TLS and returns when a TLS handshake may begin on the
+// connection. host is the name of the server. greeting is the deadline for the first bytes of a
+// server that speaks first. until is the deadline of the whole exchange; the connection keeps it.
 //
-// It returns ErrSilent, an error that wraps ErrTLS, an [*Error], or what failed about the
-// connection.
+// It returns ErrSilent, an error that wraps ErrTLS, an [*Error], or an error of the connection.
 func (p Protocol) Begin(conn net.Conn, host string, greeting, until time.Time) error {
 	i := slices.IndexFunc(dialects, func(d dialect) bool { return d.protocol == p })
 	if i <= 0 {
 		return conn.SetDeadline(until)
 	}
-	c := &conversation{conn: conn, step: "the first words", left: maxWords}
-	var unheard error
+	c := &conversation{conn: conn, step: "the first message", left: maxRead}
+	var silent error
 	if dialects[i].listens {
-		unheard = c.listen(greeting)
+		silent = c.listen(greeting)
 	}
-	if err := cmp.Or(conn.SetDeadline(until), unheard); err != nil {
+	if err := cmp.Or(conn.SetDeadline(until), silent); err != nil {
 		return err
 	}
 	err := dialects[i].begin(c, host)
 	if err == nil && len(c.read) > 0 {
-		err = c.misunderstood(string(c.read))
+		err = c.unexpected(string(c.read))
 	}
 	var its *Error
 	switch {
@@ -117,29 +114,28 @@ func (p Protocol) Begin(conn net.Conn, host string, greeting, until time.Time) e
 	return nil
 }
 
-// End says, on the TLS connection after Begin, what the server wants to hear before it is closed.
-// That is a login in MySQL, which fails, and nothing in other protocols. The connection has a
-// deadline.
+// End sends what the server expects on the TLS connection after Begin, before it is closed: a login
+// for MySQL, which fails, and nothing for other protocols. The connection must have a deadline.
 func (p Protocol) End(conn net.Conn) {
 	if p == MySQL {
-		endMySQL(&conversation{conn: conn, left: maxWords})
+		endMySQL(&conversation{conn: conn, left: maxRead})
 	}
 }
 
-// Error is that a server answered, and that no TLS handshake may follow.
+// Error is the error for an answer that no TLS handshake may follow.
 type Error struct {
 	Protocol Protocol
-	Step     string // what was said, or waited for
-	// Declined: the server was understood, and offers no TLS.
+	Step     string // the message that was sent, or expected
+	// Declined is true if the answer means that the server offers no TLS.
 	Declined bool
-	// Answer is the beginning of what the server said.
+	// Answer is the beginning of the answer.
 	Answer string
 }
 
-// Error says at which step which answer was not understood, or that no TLS is offered.
+// Error returns the step, and the unexpected answer or that the server offers no TLS.
 func (e *Error) Error() string {
 	if e.Declined {
 		return fmt.Sprintf("%s: %s: the server offers no TLS: %q", e.Protocol, e.Step, e.Answer)
 	}
-	return fmt.Sprintf("%s: %s: the answer %q was not understood", e.Protocol, e.Step, e.Answer)
+	return fmt.Sprintf("%s: %s: unexpected answer %q", e.Protocol, e.Step, e.Answer)
 }

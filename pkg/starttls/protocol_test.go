@@ -16,9 +16,9 @@ import (
 	"github.com/servingcert/servingcert/test/bounded"
 )
 
-// script is a connection on which the server's words are given, whatever is said to it.
+// script is a connection with a fixed sequence of answers.
 type script struct {
-	net.Conn // nothing else is called
+	net.Conn // no other method is called
 	answers  io.Reader
 	said     strings.Builder
 	deadline time.Time
@@ -78,7 +78,7 @@ func TestBegin(t *testing.T) {
 				assert.Equal(t, end, conn.deadline, "TLS has the rest of the time")
 			})
 		}
-		// Whatever follows comes from before TLS: it is not left to be read as TLS.
+		// Bytes after the answer are an error: they must not be read as TLS.
 		if p != TLS {
 			err := p.Begin(&script{answers: strings.NewReader(answers[p] + "more")}, "web.shop.svc", greeting, end)
 			assertAnswer(t, err, p, false, "more")
@@ -146,7 +146,7 @@ func TestBeginFails(t *testing.T) {
 			sent := strings.NewReader(tt.answers)
 			err := tt.p.Begin(&script{answers: sent}, "web.shop.svc", greeting, end)
 			assertAnswer(t, err, tt.p, tt.declined, tt.answer)
-			assert.LessOrEqual(t, len(tt.answers)-sent.Len(), maxWords, "bytes read")
+			assert.LessOrEqual(t, len(tt.answers)-sent.Len(), maxRead, "bytes read")
 		})
 	}
 }
@@ -162,7 +162,7 @@ func assertAnswer(t *testing.T, err error, p Protocol, declined bool, answer str
 	assert.LessOrEqual(t, len(its.Answer), maxAnswer)
 }
 
-// What a TLS server answers to other words is an alert; what ends the connection is not an answer.
+// A TLS server answers other protocols with an alert. An error of the connection is returned as it is.
 func TestBeginAtOthers(t *testing.T) {
 	const alert = "\x15\x03\x01\x00\x02\x02\x46"
 	for _, p := range []Protocol{Postgres, LDAP, XMPP} {
@@ -188,7 +188,7 @@ func TestBeginInSilence(t *testing.T) {
 	}
 }
 
-// A server that does not answer in time has not said that it speaks TLS.
+// A server that does not answer in time is not taken for a TLS server.
 func TestBeginWithoutAnAnswer(t *testing.T) {
 	client, server := net.Pipe()
 	go func() { _, _ = io.Copy(io.Discard, server) }()
@@ -199,7 +199,7 @@ func TestBeginWithoutAnAnswer(t *testing.T) {
 	require.NoError(t, server.Close())
 }
 
-// A login ends a connection of MySQL, whatever comes of it: see endMySQL.
+// A connection to MySQL ends with a login, whatever its result: see endMySQL.
 func TestEnd(t *testing.T) {
 	login := "\x33\x00\x00\x02\x00\x8a\x00\x00\x00\x00\x00\x01\x2d" + strings.Repeat("\x00", 23) + "servingcert-probe\x00\x00"
 	const denied = "\x09\x00\x00\x03\xff\x15\x04#28000no"
@@ -236,7 +236,7 @@ func TestOfPort(t *testing.T) {
 	}
 }
 
-// Whatever a server answers, what it costs is bounded, and an error repeats little of it.
+// Every answer has a bounded cost, and an error repeats little of it.
 func FuzzBegin(f *testing.F) {
 	for i, name := range Protocols() {
 		f.Add(uint8(i), answers[Protocol(name)])
@@ -245,12 +245,12 @@ func FuzzBegin(f *testing.F) {
 		p := Protocol(Protocols()[int(which)%len(dialects)])
 		var err error
 		sent := strings.NewReader(answers)
-		require.NoError(t, bounded.Check(min(len(answers), maxWords), func() {
+		require.NoError(t, bounded.Check(min(len(answers), maxRead), func() {
 			sent = strings.NewReader(answers)
 			err = p.Begin(&script{answers: iotest.OneByteReader(sent)}, "web.shop.svc", greeting, end)
 			p.End(&script{answers: iotest.OneByteReader(strings.NewReader(answers))})
 		}))
-		assert.LessOrEqual(t, len(answers)-sent.Len(), maxWords)
+		assert.LessOrEqual(t, len(answers)-sent.Len(), maxRead)
 		if its := (*Error)(nil); errors.As(err, &its) {
 			assert.LessOrEqual(t, len(its.Error()), 100+4*maxAnswer)
 		}

@@ -2,12 +2,12 @@ package starttls
 
 import "strings"
 
-// beginSMTP says EHLO and STARTTLS. See RFC 3207.
+// beginSMTP sends EHLO and STARTTLS. See RFC 3207.
 func beginSMTP(c *conversation, _ string) error {
 	if lines, err := c.reply(); err != nil {
 		return err
 	} else if !strings.HasPrefix(lines[0], "220") {
-		return c.misunderstood(lines[0])
+		return c.unexpected(lines[0])
 	}
 	if err := c.say("EHLO", "EHLO servingcert.invalid\r\n"); err != nil {
 		return err
@@ -17,7 +17,7 @@ func beginSMTP(c *conversation, _ string) error {
 		return err
 	}
 	if !strings.HasPrefix(lines[0], "250") {
-		return c.misunderstood(lines[0])
+		return c.unexpected(lines[0])
 	}
 	offered := false
 	for _, line := range lines[1:] {
@@ -38,10 +38,10 @@ func beginSMTP(c *conversation, _ string) error {
 	case '4', '5': // 454 TLS not available due to temporary reason
 		return c.declined(lines[0])
 	}
-	return c.misunderstood(lines[0])
+	return c.unexpected(lines[0])
 }
 
-// reply returns the lines of one reply. Each has a code and one more character.
+// reply returns the lines of one reply. Each has a code and at least one more character.
 func (c *conversation) reply() ([]string, error) {
 	var lines []string
 	for len(lines) < maxLines {
@@ -50,14 +50,14 @@ func (c *conversation) reply() ([]string, error) {
 			return nil, err
 		}
 		if len(line) == 3 {
-			line += " " // RFC 5321 wants it
+			line += " " // required by RFC 5321
 		}
 		if len(line) < 4 || line[0] < '2' || line[0] > '5' || line[3] != ' ' && line[3] != '-' {
-			return nil, c.misunderstood(line)
+			return nil, c.unexpected(line)
 		}
 		if lines = append(lines, line); line[3] == ' ' {
 			return lines, nil
 		}
 	}
-	return nil, c.misunderstood(lines[0])
+	return nil, c.unexpected(lines[0])
 }

@@ -12,8 +12,8 @@ const (
 	xmppStream = "http://etherx.jabber.org/streams"
 )
 
-// beginXMPP opens a stream to the host and says starttls. See RFC 6120, section 5.4. Of the
-// server's XML, texts are looked for: it is not worth a parser of what a stranger sends.
+// beginXMPP opens a stream to the host and sends starttls. See RFC 6120, section 5.4. The server's
+// XML is searched for strings: an XML parser for untrusted input is not worth it.
 func beginXMPP(namespace string) func(*conversation, string) error {
 	return func(c *conversation, host string) error {
 		var to bytes.Buffer
@@ -27,7 +27,7 @@ func beginXMPP(namespace string) func(*conversation, string) error {
 		if first, err := c.first(); err != nil {
 			return err
 		} else if first != '<' {
-			return c.misunderstood(c.since(first))
+			return c.unexpected(c.since(first))
 		}
 		features, err := c.until("</stream:features>", "<stream:features/>", "</stream:error>", "</stream:stream>")
 		if err != nil {
@@ -35,8 +35,8 @@ func beginXMPP(namespace string) func(*conversation, string) error {
 		}
 		begin := strings.LastIndex(features, "<stream:")
 		switch {
-		case begin < 0 || !strings.Contains(features, "stream:features"): // host-unknown, mostly
-			return c.misunderstood(features[max(0, begin):])
+		case begin < 0 || !strings.Contains(features, "stream:features"): // usually host-unknown
+			return c.unexpected(features[max(0, begin):])
 		case !strings.Contains(features, xmppTLS):
 			return c.declined(features[begin:])
 		}
@@ -53,6 +53,6 @@ func beginXMPP(namespace string) func(*conversation, string) error {
 		case strings.HasPrefix(answer, "<failure"):
 			return c.declined(answer)
 		}
-		return c.misunderstood(answer)
+		return c.unexpected(answer)
 	}
 }

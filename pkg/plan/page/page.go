@@ -1,5 +1,5 @@
-// Package page renders a plan as one HTML page that needs nothing else: no script, no font, no
-// request. A browser opens it from a file.
+// Package page renders a plan as a self-contained HTML page: no scripts, no fonts, no requests. A
+// browser can open it from a file.
 package page
 
 import (
@@ -18,23 +18,23 @@ import (
 var text string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"way": func(w plan.Way) string { return words[w].badge }, "today": func(t plan.Today) string { return todays[t] }, "count": count,
+	"way": func(w plan.Way) string { return ways[w].badge }, "today": func(t plan.Today) string { return todays[t] }, "count": count,
 }).Parse(text))
 
-// words are a way in the words of the page.
-var words = map[plan.Way]struct{ badge, about string }{
-	plan.WayPort:    {"add a port", "TLS by a port of its own"},
-	plan.WayNative:  {"annotate", "the program takes a certificate"},
-	plan.WayRollout: {"roll out", "the Service asks, its pods are older"},
-	plan.WayMove:    {"move clients", "TLS is there, beside plaintext"},
-	plan.WayCheck:   {"not seen", "its ports are to be TLS; nobody looked"},
-	plan.WayDone:    {"nothing to do", "its ports are TLS already"},
-	plan.WayNone:    {"not possible", "the page says why"},
+// ways are the labels of the ways on the page.
+var ways = map[plan.Way]struct{ badge, about string }{
+	plan.WayPort:    {"add a port", "TLS at a port of its own"},
+	plan.WayNative:  {"annotate", "the program uses a certificate"},
+	plan.WayRollout: {"roll out", "the pods are older than the request for TLS"},
+	plan.WayMove:    {"move clients", "TLS is served beside plaintext"},
+	plan.WayCheck:   {"not verified", "its ports should serve TLS"},
+	plan.WayDone:    {"nothing to do", "its ports serve TLS"},
+	plan.WayNone:    {"not possible", "the cause is shown below"},
 }
 
 var todays = map[plan.Today]string{
-	plan.TodayTLS: "TLS", plan.TodayOwn: "TLS, its own", plan.TodayDeclared: "TLS, as its name says", plan.TodayProxy: "TLS, by the proxy",
-	plan.TodayAny: "TLS and plaintext", plan.TodayAsked: "nothing yet: the proxy is missing", plan.TodayPlaintext: "plaintext", plan.TodayUnknown: "unknown",
+	plan.TodayTLS: "TLS", plan.TodayOwn: "TLS, its own", plan.TodayDeclared: "TLS, not verified", plan.TodayProxy: "TLS, by the proxy",
+	plan.TodayAny: "TLS and plaintext", plan.TodayAsked: "nothing: the proxy is missing", plan.TodayPlaintext: "plaintext", plan.TodayUnknown: "unknown",
 }
 
 // share is a part of the bar at the top.
@@ -45,13 +45,13 @@ type share struct {
 	Count int
 }
 
-// group is a section: the Services of one wave, or those of which nothing is to be done.
+// group is a section: the Services of one wave, or those without one.
 type group struct {
 	Title    string
 	Services []plan.Service
 }
 
-// Write writes the page. title says which cluster, or which files, the plan is of.
+// Write writes the page. title is the cluster or the files of the plan.
 func Write(w io.Writer, p plan.Plan, title string) error {
 	data := struct {
 		Title  string
@@ -61,13 +61,13 @@ func Write(w io.Writer, p plan.Plan, title string) error {
 	}{Title: title, Plan: p}
 	for _, way := range plan.Ways() {
 		if n := p.Totals.Ways[way]; n > 0 {
-			data.Shares = append(data.Shares, share{way, words[way].badge, words[way].about, n})
+			data.Shares = append(data.Shares, share{way, ways[way].badge, ways[way].about, n})
 		}
 	}
 	for _, s := range p.Services {
 		title := fmt.Sprintf("Wave %d", s.Wave)
 		if s.Wave == 0 {
-			title = "Nothing to do, not seen, or not possible"
+			title = "Nothing to do, not verified, or not possible"
 		}
 		i := slices.IndexFunc(data.Groups, func(g group) bool { return g.Title == title })
 		if i < 0 {
@@ -80,7 +80,7 @@ func Write(w io.Writer, p plan.Plan, title string) error {
 	if err := page.Execute(&b, data); err != nil {
 		return err
 	}
-	_, err := io.WriteString(w, api.EscapeLines(b.String())) // names that change the direction of text, above all
+	_, err := io.WriteString(w, api.EscapeLines(b.String())) // such as names that change the direction of text
 	return err
 }
 

@@ -23,8 +23,8 @@ func rendered(t *testing.T, manifests string) string {
 	return b.String()
 }
 
-// TestThePageNeedsNothingElse: it makes no request, and each Service is on it.
-func TestThePageNeedsNothingElse(t *testing.T) {
+// TestThePageIsSelfContained: it makes no requests, and it lists each Service.
+func TestThePageIsSelfContained(t *testing.T) {
 	in, err := os.ReadFile("../testdata/shop.yaml")
 	require.NoError(t, err)
 	html := rendered(t, string(in))
@@ -36,15 +36,15 @@ func TestThePageNeedsNothingElse(t *testing.T) {
 	assert.Len(t, regexp.MustCompile(`<details`).FindAllString(html, -1), 9)
 }
 
-// TestEachWordIsThere: a way or a protocol without words would be empty on the page.
-func TestEachWordIsThere(t *testing.T) {
+// TestEveryWayAndProtocolHasALabel: without one, it would be empty on the page.
+func TestEveryWayAndProtocolHasALabel(t *testing.T) {
 	for _, w := range plan.Ways() {
-		assert.NotEmpty(t, words[w].badge, w)
+		assert.NotEmpty(t, ways[w].badge, w)
 	}
 	assert.Len(t, todays, 8)
 }
 
-// TestNamesAreNotMarkup: manifests are written by anybody.
+// TestNamesAreNotMarkup: names in manifests are untrusted.
 func TestNamesAreNotMarkup(t *testing.T) {
 	html := rendered(t, `{apiVersion: v1, kind: Service, metadata: {name: "<script>alert(1)</script>"}, spec: {selector: {a: "<b>"}, ports: [{port: 80, name: "<i>"}]}}
 ---
@@ -53,7 +53,7 @@ func TestNamesAreNotMarkup(t *testing.T) {
 	assert.Contains(t, html, "&lt;script&gt;")
 }
 
-// TestNamesDoNotTurnTheText: a browser obeys characters that change the direction of text.
+// TestNamesDoNotTurnTheText: a browser follows characters that change the direction of text.
 func TestNamesDoNotTurnTheText(t *testing.T) {
 	html := rendered(t, "{apiVersion: v1, kind: Service, metadata: {name: \"web\\u202egnp.exe\", annotations: {a: \"\\u2066\"}}, spec: {selector: {a: b}, ports: [{port: 80}]}}")
 	assert.Equal(t, api.EscapeLines(html), html)
