@@ -32,10 +32,10 @@ type Process struct {
 
 // missing describes the effect of a component that is not running.
 var missing = map[string]string{
-	"signer":  "no signer is running, so no certificate is issued or renewed",
-	"trust":   "no trust rotator is running, so no new CA bundle is distributed",
-	"rotator": "no pods rotator is running, so pods are neither probed nor restarted",
-	"webhook": "no webhook is running, so new pods of opted-in namespaces are refused or not injected",
+	"signer":  "no signer runs, so no certificate is issued or renewed",
+	"trust":   "no trust rotator runs, so no new CA bundle is distributed",
+	"rotator": "no pods rotator runs, so pods are neither probed nor restarted",
+	"webhook": "no webhook runs, so new pods of opted-in namespaces are refused or not injected",
 }
 
 // String returns the problem as a sentence, if the component is not running.

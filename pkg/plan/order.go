@@ -129,7 +129,7 @@ func (s *Service) stepsOfServer(labelled bool) {
 	if s.Patch != nil {
 		what := "annotate the Service"
 		if s.Patch.Spec != nil {
-			what = "add port " + s.Patch.Added()
+			what = "add the port " + s.Patch.Added()
 		}
 		s.command(what, s.Name, "kubectl", "patch", "service", s.Name, "-n", s.Namespace, "-p", s.Patch.merge())
 	}
@@ -193,13 +193,13 @@ func (s *Service) unclear() (n int) {
 	return n
 }
 
-// Added lists the ports that the patch adds: NUMBER (targetPort NAME).
+// Added lists the ports that the patch adds: NUMBER to TARGETPORT.
 func (p *Patch) Added() string {
 	var out []string
 	for _, port := range p.Spec.Ports {
 		if name, ok := port.TargetPort.(string); ok {
 			if _, ok := api.ParseProxyPort(name); ok {
-				out = append(out, fmt.Sprintf("%d (targetPort %s)", port.Port, name))
+				out = append(out, fmt.Sprintf("%d to %s", port.Port, name))
 			}
 		}
 	}

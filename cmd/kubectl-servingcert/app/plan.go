@@ -181,7 +181,7 @@ var ways = map[plan.Way]struct {
 	how  style
 }{
 	plan.WayPort: {"add a port", doubt}, plan.WayNative: {"annotate", doubt}, plan.WayRollout: {"roll out", doubt}, plan.WayMove: {"move clients", doubt},
-	plan.WayCheck: {"not seen", doubt}, plan.WayDone: {"nothing to do", good}, plan.WayNone: {"not possible", bad},
+	plan.WayCheck: {"not verified", doubt}, plan.WayDone: {"nothing to do", good}, plan.WayNone: {"not possible", bad},
 }
 
 // portsToday returns the protocol of each port.

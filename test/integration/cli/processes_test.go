@@ -29,7 +29,7 @@ func TestNothingRuns(t *testing.T) {
 	s.ends(t, "trust")
 	r = cli(t, rotate...)
 	assert.Equal(t, 1, r.code)
-	assert.Contains(t, r.err, "no trust rotator runs, so nobody gets a new CA bundle: Lease "+s.namespace+"/servingcert-trust: no replica holds it.")
+	assert.Contains(t, r.err, "no trust rotator runs, so no new CA bundle is distributed: Lease "+s.namespace+"/servingcert-trust: no replica holds it.")
 	s.ends(t, "signer", "rotator")
 	slice, err := admin.DiscoveryV1().EndpointSlices(s.namespace).Get(t.Context(), "servingcert-webhook", metav1.GetOptions{})
 	require.NoError(t, err)
@@ -41,7 +41,7 @@ func TestNothingRuns(t *testing.T) {
 	assert.Equal(t, 1, r.code)
 	noSigner := "no signer runs, so no certificate is issued or renewed: Lease " + s.namespace + "/servingcert-signer: no replica holds it"
 	assert.Regexp(t, `(?m)^Problem +`+noSigner+`$`, r.out)
-	assert.Regexp(t, `(?m)^Problem +no pods rotator runs, so nobody looks at what pods serve, and nothing is restarted: Lease `+s.namespace+`/servingcert-rotator: no replica holds it$`, r.out)
+	assert.Regexp(t, `(?m)^Problem +no pods rotator runs, so pods are neither probed nor restarted: Lease `+s.namespace+`/servingcert-rotator: no replica holds it$`, r.out)
 	assert.Regexp(t, `(?m)^Problem +no webhook runs, so new pods of opted-in namespaces are refused or not injected: Service `+s.namespace+`/servingcert-webhook: it has no ready endpoint$`, r.out)
 	assert.NotContains(t, r.out, "Running")
 	assert.Contains(t, r.out, "web-tls", "and the rest all the same")

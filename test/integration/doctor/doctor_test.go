@@ -109,8 +109,8 @@ func before(t *testing.T) {
 	limit := &corev1.LimitRange{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: "small"}, Spec: corev1.LimitRangeSpec{Limits: []corev1.LimitRangeItem{{Type: corev1.LimitTypeContainer, Max: corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("128Mi")}}}}}
 	require.NoError(t, admin.Create(t.Context(), quota))
 	require.NoError(t, admin.Create(t.Context(), limit))
-	finds(t, doctor.Error, doctor.Quota, "of pods, 5 are free, and the pods need 8", "--pre")
-	finds(t, doctor.Error, doctor.LimitRanges, "container signer has the limit 256Mi", "--pre")
+	finds(t, doctor.Error, doctor.Quota, "pods: 5 left, but the pods need 8", "--pre")
+	finds(t, doctor.Error, doctor.LimitRanges, "container signer has limit 256Mi", "--pre")
 	require.NoError(t, admin.Delete(t.Context(), quota))
 	require.NoError(t, admin.Delete(t.Context(), limit))
 }
@@ -141,7 +141,7 @@ var mistakes = []struct {
 	{"misspelled", func(t *testing.T, ns string) {
 		t.Helper()
 		newService(t, ns, "servingcert.dev/secretname", "web-tls")
-	}, doctor.Error, doctor.UnknownKey, "Service misspelled/web: servingcert.dev/secretname means nothing on a Service"},
+	}, doctor.Error, doctor.UnknownKey, "Service misspelled/web: servingcert.dev/secretname has no effect on a Service"},
 	{"forbidden-name", func(t *testing.T, ns string) {
 		t.Helper()
 		newService(t, ns, api.AnnotationSecretName, "web-tls", api.AnnotationExtraDNSNames, "web.example.com")
@@ -180,7 +180,7 @@ var mistakes = []struct {
 	{"bare-pod", func(t *testing.T, ns string) {
 		t.Helper()
 		newPod(t, ns, func(p *corev1.Pod) { p.Annotations = map[string]string{api.AnnotationOnRotate: "restart"} })
-	}, doctor.Warning, doctor.NoRestart, "no controller would make the pod again"},
+	}, doctor.Warning, doctor.NoRestart, "no controller would recreate the pod"},
 	{"subpath", func(t *testing.T, ns string) {
 		t.Helper()
 		newService(t, ns, api.AnnotationSecretName, "web-tls")
