@@ -16,8 +16,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/preview"
 )
 
-// TestWhatIsJustRight: at its bound a value is as it has to be.
-func TestWhatIsJustRight(t *testing.T) {
+// TestValuesAtTheirBoundsPass: a value at its limit is not a finding.
+func TestValuesAtTheirBoundsPass(t *testing.T) {
 	for name, change := range map[string]func(f *Facts){
 		"the oldest server":     func(f *Facts) { f.Platform.Version, f.Platform.Minor = "v1.30.0", oldestMinor },
 		"a later major version": func(f *Facts) { f.Platform.Version, f.Platform.Major, f.Platform.Minor = "v2.0.0", 2, 0 },
@@ -71,8 +71,8 @@ func TestVersionsOfImages(t *testing.T) {
 	}
 }
 
-// TestMoreThanIsListed: what is long is cut, and the rest is counted.
-func TestMoreThanIsListed(t *testing.T) {
+// TestLongListsAreShortened: the rest is counted.
+func TestLongListsAreShortened(t *testing.T) {
 	f := Facts{}
 	for i := range maxForbidden {
 		f.Failures = append(f.Failures, Failure{fmt.Sprint("r", i), "forbidden", true, nil})
@@ -89,8 +89,8 @@ func TestMoreThanIsListed(t *testing.T) {
 	assert.Equal(t, "3 more targets do not hold the bundle", found[maxTargets].Message)
 }
 
-// TestWhoCanMendWhatAProxyServes: the program, unless all of the Service's TLS is the proxy's.
-func TestWhoCanMendWhatAProxyServes(t *testing.T) {
+// TestFixNamesTheProxy: only if the proxy terminates TLS at all TLS ports of the Service.
+func TestFixNamesTheProxy(t *testing.T) {
 	port := func(name string, number int32, target intstr.IntOrString) corev1.ServicePort {
 		return corev1.ServicePort{Name: name, Port: number, TargetPort: target}
 	}
@@ -109,26 +109,26 @@ func TestWhoCanMendWhatAProxyServes(t *testing.T) {
 	}
 }
 
-// TestChecksOfManifests: those that need no cluster are made, and no others.
+// TestChecksOfManifests: only checks that need no cluster are made.
 func TestChecksOfManifests(t *testing.T) {
 	ids := offline()
 	assert.Contains(t, ids, SubPath)
 	assert.NotContains(t, ids, ServerVersion)
 }
 
-// TestOpenShiftInManifests: its annotations are obeyed if the installation obeys them.
+// TestOpenShiftInManifests: its annotations count if the installation supports them.
 func TestOpenShiftInManifests(t *testing.T) {
 	const text = `{apiVersion: v1, kind: Service, metadata: {name: web, annotations: {service.beta.openshift.io/serving-cert-secret-name: Web_TLS}}, spec: {selector: {app: web}, ports: [{port: 443}]}}`
-	for obeyed, want := range map[bool]int{true: 1, false: 0} {
+	for supported, want := range map[bool]int{true: 1, false: 0} {
 		docs, err := preview.Parse("a.yaml", []byte(text))
 		require.NoError(t, err)
-		r, err := Analyze(t.Context(), docs, Options{OpenShift: obeyed, Limits: api.DefaultLimits()})
+		r, err := Analyze(t.Context(), docs, Options{OpenShift: supported, Limits: api.DefaultLimits()})
 		require.NoError(t, err)
-		assert.Equal(t, want, r.Errors, "%v: %v", obeyed, lines(r))
+		assert.Equal(t, want, r.Errors, "%v: %v", supported, lines(r))
 	}
 }
 
-// TestAnnotationsOfTheCAsStatus have a meaning on that ConfigMap alone.
+// TestAnnotationsOfTheCAsStatus: they are known on that ConfigMap only.
 func TestAnnotationsOfTheCAsStatus(t *testing.T) {
 	const text = `{apiVersion: v1, kind: %s, metadata: {name: servingcert-ca-status, namespace: servingcert-system, annotations: {%s: x}}}`
 	for _, key := range api.OnCAStatus.Annotations() {
@@ -142,8 +142,8 @@ func TestAnnotationsOfTheCAsStatus(t *testing.T) {
 	}
 }
 
-// TestWhoIsNotSelected: of manifests of Services alone it is not known whom they select.
-func TestWhoIsNotSelected(t *testing.T) {
+// TestSelectsNothing: without workloads in the manifests, it is unknown what a Service selects.
+func TestSelectsNothing(t *testing.T) {
 	svc := &corev1.Service{Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}}}
 	other := Workload{Kind: "Deployment"}
 	assert.False(t, Namespace{}.selectsNothing(svc))
@@ -152,7 +152,7 @@ func TestWhoIsNotSelected(t *testing.T) {
 	assert.False(t, Namespace{Live: true}.selectsNothing(&corev1.Service{}))
 }
 
-// TestPodKeysThatAreRefused: by themselves, as there is no Secret that Services share.
+// TestPodKeysThatAreRefused: each request is checked on its own, because Services share no Secret.
 func TestPodKeysThatAreRefused(t *testing.T) {
 	n := Namespace{Name: "shop", Limits: api.DefaultLimits(), Services: []*corev1.Service{{ObjectMeta: metav1.ObjectMeta{
 		Name: "web", Annotations: map[string]string{api.AnnotationKeySource: string(api.KeySourcePod), api.AnnotationDuration: "1s"},
@@ -160,10 +160,10 @@ func TestPodKeysThatAreRefused(t *testing.T) {
 	require.Len(t, n.requests(), 1)
 	assert.Equal(t, "Service shop/web", n.requests()[0].Object)
 	n.Services[0].Annotations = map[string]string{api.AnnotationDuration: "1s"}
-	assert.Empty(t, n.requests(), "it asks for nothing")
+	assert.Empty(t, n.requests(), "it has no request")
 }
 
-// TestSuggestions: the nearest, and nothing that is far.
+// TestSuggestions: the most similar key, if it is similar enough.
 func TestSuggestions(t *testing.T) {
 	for _, tt := range []struct {
 		text string
@@ -183,7 +183,7 @@ func TestSuggestions(t *testing.T) {
 	}
 }
 
-// TestWhatAVolumeHolds: Secrets that a Service or the pod names, the bundle, and keys of pods.
+// TestWhatAVolumeHolds: Secrets that a Service or the pod names, the bundle, and pod certificates.
 func TestWhatAVolumeHolds(t *testing.T) {
 	n := Namespace{Services: []*corev1.Service{
 		{ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}}},
@@ -220,7 +220,7 @@ func TestWhatAVolumeHolds(t *testing.T) {
 	}
 }
 
-// TestHowMissedPodsAreReplaced: where nothing restarts them, no command does.
+// TestHowMissedPodsAreReplaced: a command is shown only for kinds that can be restarted.
 func TestHowMissedPodsAreReplaced(t *testing.T) {
 	for kind, want := range map[string]bool{"Deployment": true, "Job": false} {
 		n := Namespace{Name: "shop", Missed: map[string]int{kind + " web": 1}}
@@ -230,8 +230,8 @@ func TestHowMissedPodsAreReplaced(t *testing.T) {
 	}
 }
 
-// TestWhatRefusedPodsNeed: where a Service asks for a proxy, less of it is one way out.
-func TestWhatRefusedPodsNeed(t *testing.T) {
+// TestFixOfRefusedPods: if a Service requests a proxy, reducing its resources is suggested.
+func TestFixOfRefusedPods(t *testing.T) {
 	w := Workload{Kind: "Deployment", Name: "web", Failure: "exceeded quota: compute"}
 	w.Template.Labels = map[string]string{"app": "web"}
 	for target, want := range map[string]bool{"sc-tls-8080": true, "sc-any-http": true, "https": false} {

@@ -13,23 +13,23 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// groups are all, in the order in which they are documented.
+// groups are all groups, in the order of the documentation.
 var groups = []Group{Doctor, Before, System, Authority, Services, Workloads}
 
 const docs = "../../docs"
 
-// page is docs/checks.md, which is made from the list of checks.
+// page returns docs/checks.md, generated from the list of checks.
 func page() string {
 	var b strings.Builder
 	b.WriteString(`# Checks
 
 <!-- Written by go test ./pkg/doctor -update from pkg/doctor/catalogue.go. -->
 
-**What does a finding of ` + "`kubectl servingcert doctor` or `analyze`" + ` mean, and what is to be done?** Each check has
+**What does a finding of ` + "`kubectl servingcert doctor` or `analyze`" + ` mean, and how do I fix it?** Each check has
 an id that never changes. [How to run them](doctor.md).
 
-The level is that of its findings, unless a finding says another: an error makes the command end with 1,
-a warning only with ` + "`--strict`" + `. ` + "`doctor`" + ` makes its checks in a cluster, ` + "`analyze`" + ` on manifests.
+The level is the default level of the check's findings. With an error, the exit code is 1; with a warning, only
+if ` + "`--strict`" + ` is set. ` + "`doctor`" + ` checks a cluster, ` + "`analyze`" + ` checks manifests.
 `)
 	for _, g := range groups {
 		fmt.Fprintf(&b, "\n## %s\n", g)
@@ -81,10 +81,10 @@ func TestThePageOfTheChecks(t *testing.T) {
 	}
 	have, err := os.ReadFile(file)
 	require.NoError(t, err)
-	assert.Equal(t, page(), string(have), "go test ./pkg/doctor -update writes it")
+	assert.Equal(t, page(), string(have), "run go test ./pkg/doctor -update")
 }
 
-// anchors returns the anchors of the headings of a page, as GitHub makes them.
+// anchors returns GitHub's anchors of the headings of a page.
 func anchors(t *testing.T, file string) []string {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(docs, file))
@@ -109,7 +109,7 @@ func TestEveryLinkOfACheckLeadsSomewhere(t *testing.T) {
 	}
 }
 
-// TestTheCatalogue: ids are sorted, and names are words that occur once.
+// TestTheCatalogue: ids are sorted, and names are unique words.
 func TestTheCatalogue(t *testing.T) {
 	names := map[string]bool{}
 	for i, c := range checks {

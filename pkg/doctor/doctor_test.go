@@ -25,7 +25,7 @@ import (
 
 var noon = time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 
-// bundle returns a CA bundle whose only CA ends then.
+// bundle returns a CA bundle with one CA, valid from begin to end.
 func bundle(t *testing.T, begin, end time.Time) string {
 	t.Helper()
 	key, err := pki.GenerateKey(pki.ECDSAP256)
@@ -35,7 +35,7 @@ func bundle(t *testing.T, begin, end time.Time) string {
 	return string(pki.EncodeCertificates(root))
 }
 
-// healthy returns facts of a cluster in which nothing is wrong.
+// healthy returns the facts of a cluster without problems.
 func healthy(t *testing.T) Facts {
 	t.Helper()
 	two, seconds, holder := int32(2), int32(15), "pod_1"
@@ -104,7 +104,7 @@ func TestNothingIsFoundInAHealthyCluster(t *testing.T) {
 		ids = append(ids, f.ID)
 	}
 	for _, c := range checks {
-		if c.ID != Unreadable && c.ID != InjectedPart { // of manifests alone
+		if c.ID != Unreadable && c.ID != InjectedPart { // made from manifests only
 			assert.Contains(t, ids, c.ID, "the check is made")
 		}
 	}
@@ -116,12 +116,12 @@ func TestTheWebhookIsTrustedByTheInterimRoot(t *testing.T) {
 	assert.Equal(t, f.Authority.CA.Bundle, f.Authority.WebhookBundle())
 	f.Authority.CA.OwnBundle = f.Authority.CA.Bundle + bundle(t, noon.Add(-time.Hour), noon.AddDate(1, 0, 0))
 	f.Installation.Bundle = f.Authority.WebhookBundle()
-	assert.Equal(t, 1, f.Examine(noon).Errors, "the API server does not know its root yet")
+	assert.Equal(t, 1, f.Examine(noon).Errors, "the API server does not trust its root yet")
 	f.Installation.CABundles = []string{f.Authority.CA.OwnBundle}
 	assert.Zero(t, f.Examine(noon).Errors)
 }
 
-// a case changes one thing in a healthy cluster, and names what is found then.
+// breaking changes one thing in a healthy cluster, and lists the expected findings.
 type breaking struct {
 	name  string
 	spoil func(t *testing.T, f *Facts)
@@ -144,11 +144,11 @@ func (b breaking) run(t *testing.T) {
 func service(f *Facts) *corev1.Service { return f.Namespaces[0].Services[0] }
 
 func condition(f *Facts, i int, status metav1.ConditionStatus, reason, message string) {
-	c := &service(f).Status.Conditions[2*i] // each has its state beside it
+	c := &service(f).Status.Conditions[2*i] // each is followed by its state
 	c.Status, c.Reason, c.Message = status, reason, message
 }
 
-// ports gives the Service a port that the rotator has looked at.
+// ports gives the Service a port that the rotator has probed.
 func ports(f *Facts, p corev1.ServicePort) {
 	svc := service(f)
 	svc.Spec.Ports = []corev1.ServicePort{p}
@@ -234,7 +234,7 @@ var ofTheInstallation = []breaking{
 	}, "warning SC202 Deployment servingcert-system/servingcert-signer: unavailable replicas: 1, ready replicas: 2"},
 	{"scaled to 0", func(_ *testing.T, f *Facts) { deployment(f, "signer").Spec.Replicas = new(int32) }, "error SC202 Deployment servingcert-system/servingcert-signer: it is scaled to 0 replicas"},
 	{"no lease", func(_ *testing.T, f *Facts) { delete(f.Installation.Leases, "servingcert-rotator") }, "error SC203 Lease servingcert-system/servingcert-rotator: it does not exist, and the rotator does not create it: apply the manifest again"},
-	{"a lease that nobody holds", func(_ *testing.T, f *Facts) {
+	{"a lease without a holder", func(_ *testing.T, f *Facts) {
 		f.Installation.Leases["servingcert-rotator"].Spec.HolderIdentity = new(string)
 	}, "error SC203 Lease servingcert-system/servingcert-rotator: no replica holds it"},
 	{"an old lease", func(_ *testing.T, f *Facts) {
@@ -249,7 +249,7 @@ var ofTheInstallation = []breaking{
 	{"the webhook does not answer", func(_ *testing.T, f *Facts) {
 		f.Installation.DryRun = &DryRun{Namespace: "shop", Refusal: `Internal error occurred: failed calling webhook "pods.servingcert.dev": refused`}
 	}, `error SC209 Namespace shop: Internal error occurred: failed calling webhook "pods.servingcert.dev": refused`},
-	{"somebody else refuses", func(_ *testing.T, f *Facts) {
+	{"another admission plugin refuses", func(_ *testing.T, f *Facts) {
 		f.Installation.DryRun = &DryRun{Namespace: "shop", Refusal: "exceeded quota"}
 	}, "warning SC209 Namespace shop: the pod was refused before the webhook was called, or by another admission plugin: exceeded quota"},
 	{"the pod is not injected", func(_ *testing.T, f *Facts) { f.Installation.DryRun.Created.Labels = nil }, "error SC209 Namespace shop: the pod was not sent to the webhook, or the webhook could not be called and failurePolicy is Ignore: it was not injected"},
@@ -285,7 +285,7 @@ var ofTheAuthority = []breaking{
 var ofServices = []breaking{
 	{"a kubelet that was denied", kubeletAsked("Denied", "NameNotPermitted", "IP address 10.9.0.1: is in none of --node-cidrs", 0), "warning SC212 Node worker-1: its CertificateSigningRequest csr-2 was denied: NameNotPermitted: IP address 10.9.0.1: is in none of --node-cidrs"},
 	{"a kubelet that waits", kubeletAsked("", "", "", 2*time.Minute), "warning SC212 Node worker-1: its CertificateSigningRequest csr-2 has been pending for 2m0s: an event on it, in namespace default, names the cause"},
-	{"a kubelet that nobody signs for", kubeletAsked("Approved", "NodeAddresses", "", 2*time.Minute), "warning SC212 Node worker-1: its CertificateSigningRequest csr-2 was approved, but kube-controller-manager has not signed it: it was created 2m0s ago"},
+	{"a kubelet whose request is not signed", kubeletAsked("Approved", "NodeAddresses", "", 2*time.Minute), "warning SC212 Node worker-1: its CertificateSigningRequest csr-2 was approved, but kube-controller-manager has not signed it: it was created 2m0s ago"},
 	{"the signer's clock", func(_ *testing.T, f *Facts) { condition(f, 0, metav1.ConditionFalse, "ClockSkew", "3m ahead") }, "error SC306 Service shop/web: 3m ahead"},
 	{"a wrong setting", func(_ *testing.T, f *Facts) { service(f).Annotations[api.AnnotationMode] = "all" }, `error SC401 Service shop/web: servingcert.dev/mode: "all": must be "args", "env" or "mount"`},
 	{"not ready", func(_ *testing.T, f *Facts) {
@@ -319,10 +319,10 @@ var ofServices = []breaking{
 	{"on its way", func(_ *testing.T, f *Facts) {
 		condition(f, 1, metav1.ConditionFalse, api.ServingPropagating, "not yet")
 	}, "info SC410 Service shop/web: Propagating: not yet"},
-	{"the rotator has said nothing", func(_ *testing.T, f *Facts) {
+	{"no condition Serving", func(_ *testing.T, f *Facts) {
 		service(f).Status.Conditions = service(f).Status.Conditions[:1]
 	}, "warning SC410 Service shop/web: it has no condition servingcert.dev/Serving: the rotator has not probed its pods yet, or is not running"},
-	{"the rotator has not looked since", func(_ *testing.T, f *Facts) {
+	{"an old condition Serving", func(_ *testing.T, f *Facts) {
 		said := state.Say(service(f).Status.Conditions[2], state.Serving{Ports: "0a"})
 		service(f).Status.Conditions = append(service(f).Status.Conditions[:2], said.Both()...)
 	}, "info SC410 Service shop/web: condition servingcert.dev/Serving is about an earlier certificate or other ports: the rotator has not probed the pods since"},
@@ -350,7 +350,7 @@ var ofServices = []breaking{
 	}, `error SC502 Deployment shop/web: servingcert.dev/trust: "yes": must be "false", "true" or "env"`},
 }
 
-// Where servingcert is not installed, that is one finding.
+// If servingcert is not installed, this is the only finding.
 func TestServingcertIsNotInstalled(t *testing.T) {
 	(breaking{"gone", func(_ *testing.T, f *Facts) {
 		i := f.Installation
@@ -361,15 +361,14 @@ func TestServingcertIsNotInstalled(t *testing.T) {
 
 	f := healthy(t)
 	clear(f.Installation.Deployments)
-	assert.Equal(t, len(components), f.Examine(noon).Errors, "its processes may run in some other way: they hold their Leases")
+	assert.Equal(t, len(components), f.Examine(noon).Errors, "its processes may run without Deployments: they hold their Leases")
 }
 
-// renewing are the fields of whoever renews a Lease.
+// renewing are the fields of a manager that renews a Lease.
 var renewing = metav1.NewFieldsV1(`{"f:spec":{"f:renewTime":{}}}`)
 
-// A Lease is judged by when it was written, as the API server had it: the clock of its holder, and that of this
-// machine, may be wrong.
-func TestALeaseIsJudgedByTheClockOfTheAPIServer(t *testing.T) {
+// The age of a Lease is by the API server's clock: the clocks of its holder and of this machine may be wrong.
+func TestALeaseAgesByTheClockOfTheAPIServer(t *testing.T) {
 	f := healthy(t)
 	for _, lease := range f.Installation.Leases {
 		behind, written := metav1.NewMicroTime(noon.Add(-time.Hour)), metav1.NewTime(noon.Add(-2*time.Second))
@@ -378,7 +377,7 @@ func TestALeaseIsJudgedByTheClockOfTheAPIServer(t *testing.T) {
 	assert.Empty(t, f.Examine(noon).AtLeast(Info))
 }
 
-func TestWhetherTheWebhookRuns(t *testing.T) {
+func TestWebhookOf(t *testing.T) {
 	no, yes := false, true
 	slice := func(ready ...*bool) discoveryv1.EndpointSlice {
 		var s discoveryv1.EndpointSlice
@@ -439,7 +438,7 @@ func TestWhatQuotasCount(t *testing.T) {
 	}
 }
 
-// TestEveryCheckHasACase: a check that no case shows is not known to work.
+// TestEveryCheckHasACase: each check has a case that it finds.
 func TestEveryCheckHasACase(t *testing.T) {
 	seen := map[string]bool{}
 	for _, b := range everyBreaking() {
@@ -455,8 +454,8 @@ func TestEveryCheckHasACase(t *testing.T) {
 	}
 }
 
-// What could not be read is neither right nor wrong.
-func TestWhatCouldNotBeReadIsNotJudged(t *testing.T) {
+// Without the objects that it needs, a check neither passes nor fails.
+func TestFailedReadsSkipChecks(t *testing.T) {
 	f := healthy(t)
 	i := f.Installation
 	i.Deployments, i.Leases, i.Pods, i.DryRun, i.Bundle = nil, nil, nil, nil, ""
@@ -472,7 +471,7 @@ func TestWhatCouldNotBeReadIsNotJudged(t *testing.T) {
 	assert.False(t, f.Examine(noon).Examined(), "no check was made")
 }
 
-// What the table of programs knows to reload is not to be restarted.
+// The fix of a program in the table of programs is its way to reload.
 func TestHowAStaleProgramReloads(t *testing.T) {
 	for image, want := range map[string]string{
 		"postgres:17":      "Make postgres in Deployment web reload its files: SIGHUP to the postgres process, or SELECT pg_reload_conf(). Or set servingcert.dev/on-rotate: restart on the pod template to have it restarted.",
@@ -516,8 +515,8 @@ func TestSuggest(t *testing.T) {
 	}
 }
 
-// TestNobodySawWhatNoPodServes: a check that could not be made of a Service does not pass.
-func TestNobodySawWhatNoPodServes(t *testing.T) {
+// TestNotServedDoesNotPassWithoutConsumers: the check cannot be made for the Service.
+func TestNotServedDoesNotPassWithoutConsumers(t *testing.T) {
 	passed := func(f Facts) bool {
 		return slices.ContainsFunc(f.Examine(noon).Findings, func(f Finding) bool { return f.ID == NotServed && f.Level == OK })
 	}
@@ -527,7 +526,7 @@ func TestNobodySawWhatNoPodServes(t *testing.T) {
 	assert.False(t, passed(f))
 }
 
-// What is printed can be run as it is.
+// The printed command can be run unchanged.
 func TestTheRoleOfAWebhookConfiguration(t *testing.T) {
 	s := &State{TrustAccount: "tls:servingcert-trust"}
 	f, ok := s.missingRole(api.TrustTarget{Kind: "MutatingWebhookConfiguration", Name: "mine.example.com", Reason: "Forbidden", Message: "no"})

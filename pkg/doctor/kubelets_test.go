@@ -26,7 +26,7 @@ func running(args ...string) *appsv1.Deployment {
 	return d
 }
 
-// kubeletAsked has a kubelet make a request so long ago, after one that was signed.
+// kubeletAsked adds a kubelet's request of that age, after one that was signed.
 func kubeletAsked(condition certificatesv1.RequestConditionType, reason, message string, ago time.Duration) func(*testing.T, *Facts) {
 	return func(_ *testing.T, f *Facts) {
 		request := func(name string, ago time.Duration) certificatesv1.CertificateSigningRequest {
@@ -51,8 +51,8 @@ func TestApprovesKubelets(t *testing.T) {
 	assert.False(t, (&Installation{}).ApprovesKubelets())
 }
 
-// A request is answered in a moment, and the newest of a node counts.
-func TestAKubeletThatHasJustAsked(t *testing.T) {
+// A recent request without an answer is no finding, and only the newest request of a node counts.
+func TestARecentKubeletRequest(t *testing.T) {
 	f := healthy(t)
 	kubeletAsked("", "", "", answerTime-time.Second)(t, &f)
 	assert.Empty(t, f.Installation.kubelets(noon))
@@ -60,7 +60,7 @@ func TestAKubeletThatHasJustAsked(t *testing.T) {
 	assert.Len(t, f.Installation.kubelets(noon), 1)
 }
 
-// leafOf is a certificate of a day, of a CA or self-signed, begun so long ago.
+// leafOf returns a certificate for a day, issued by a CA or self-signed, of that age.
 func leafOf(t *testing.T, cn, address string, age time.Duration, selfSigned bool) *x509.Certificate {
 	t.Helper()
 	key, err := pki.GenerateKey(pki.ECDSAP256)
@@ -87,7 +87,7 @@ func TestWhatAKubeletServes(t *testing.T) {
 		leaf, issued *x509.Certificate
 		says         string
 	}{
-		"nothing is known of what it was issued":    {leaf: good},
+		"the issued one is unknown":                 {leaf: good},
 		"what it was issued":                        {leaf: good, issued: good},
 		"the one before, a moment ago":              {leaf: good, issued: leafOf(t, own, address, backdated+reloadTime-time.Second, false)},
 		"the one before":                            {leaf: good, issued: leafOf(t, own, address, backdated+reloadTime+time.Second, false), says: "and was issued sha256:"},
@@ -107,7 +107,7 @@ func TestWhatAKubeletServes(t *testing.T) {
 	}
 }
 
-// What a kubelet was issued is read from its node's newest request.
+// The certificate that a kubelet was issued is that of its node's newest request.
 func TestAKubeletThatServesTheCertificateBefore(t *testing.T) {
 	f := healthy(t)
 	kubeletAsked("Approved", "", "", time.Hour)(t, &f)

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// TestWhichPodsAQuotaCounts: pods of servingcert run without end and have requests.
+// TestWhichPodsAQuotaCounts: pods of servingcert have requests and no deadline.
 func TestWhichPodsAQuotaCounts(t *testing.T) {
 	const class = corev1.ResourceQuotaScopePriorityClass
 	scopes := func(scopes ...corev1.ResourceQuotaScope) corev1.ResourceQuotaSpec {

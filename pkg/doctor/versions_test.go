@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestThePageOnVersionsAgrees: what doctor calls too old is what the documentation does.
+// TestThePageOnVersionsAgrees: doctor and the documentation name the same minimum versions.
 func TestThePageOnVersionsAgrees(t *testing.T) {
 	content, err := os.ReadFile(filepath.Join(docs, "kubernetes-versions.md"))
 	require.NoError(t, err)

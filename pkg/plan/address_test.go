@@ -21,7 +21,7 @@ func tcp(port int32, target intstr.IntOrString) corev1.ServicePort {
 	return corev1.ServicePort{Port: port, TargetPort: target}
 }
 
-// world is two namespaces: shop, in which the client is, and other.
+// world returns Services in two namespaces: shop, the client's, and other.
 func world() *index {
 	db := service("shop", "db", tcp(5432, intstr.FromInt32(5433)))
 	db.Spec.ClusterIP = corev1.ClusterIPNone
@@ -31,7 +31,7 @@ func world() *index {
 	}, "")
 }
 
-// found lists what a text refers to: SERVICE PORT SPEAKS ADDRESS.
+// found lists the references of a text: SERVICE PORT SPEAKS ADDRESS.
 func found(x *index, text string, whole bool) []string {
 	x.refer(finding{Reference{Via: ViaEnv, Kind: "Deployment", Namespace: "shop", Name: "a"}, whole}, text)
 	var out []string
@@ -100,7 +100,7 @@ func TestWhoATextRefersTo(t *testing.T) {
 	assert.Equal(t, []string{"shop/web 80 plaintext http://web"}, found(world(), "http://web", true))
 }
 
-// Of a program that nothing is known of, the number of the Service's port says less than that of its own.
+// For an unknown program, an HTTPS probe is better evidence than the number of the Service's port.
 func TestAnHTTPSProbeSaysTLS(t *testing.T) {
 	for _, target := range []int32{80, 8080} {
 		for via, want := range map[Via]Today{ViaProbe: TodayOwn, ViaLocalhost: TodayPlaintext} {
@@ -125,10 +125,10 @@ func TestVariablesAreExpanded(t *testing.T) {
 	assert.Equal(t, "http://web:$(P)", values["U"], "a later variable is not known yet")
 	assert.Equal(t, "web $(S) 8080 $(", expand("$(H) $(S) ${P} $(", values))
 	long := map[string]string{"A": strings.Repeat("x", maxExpanded/2)}
-	assert.Less(t, len(expand(strings.Repeat("$(A)", 1000), long)), 2*maxExpanded, "what variables hold is bounded")
+	assert.Less(t, len(expand(strings.Repeat("$(A)", 1000), long)), 2*maxExpanded, "the expanded text is bounded")
 }
 
-// TestAnyTextIsRead: no text stops it, what is shown is part of the text, and holds no password.
+// TestAnyTextIsRead: no text causes a panic, and addresses are valid and contain no password.
 func TestAnyTextIsRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := strings.Join(rapid.SliceOf(rapid.OneOf(rapid.SampledFrom([]string{"http://", "web", ".shop", ".svc", ":8080", "@", "/", ".", "redis", ":", "secret", " "}), rapid.String())).Draw(t, "text"), "")
@@ -140,7 +140,7 @@ func TestAnyTextIsRead(t *testing.T) {
 	})
 }
 
-// TestNamesAreOfAtMost253Bytes: without the dot at their end.
+// TestNamesAreOfAtMost253Bytes: a trailing dot does not count.
 func TestNamesAreOfAtMost253Bytes(t *testing.T) {
 	longest := strings.Repeat("a", maxHost)
 	count := func(text string) (n int) {
@@ -152,5 +152,5 @@ func TestNamesAreOfAtMost253Bytes(t *testing.T) {
 	assert.Zero(t, count(longest+"a.:80"))
 	x := newIndex([]*corev1.Service{service("shop", longest, tcp(80, intstr.FromInt32(80))), service("shop", longest+"a", tcp(80, intstr.FromInt32(80)))}, "")
 	assert.Len(t, found(x, longest, true), 1)
-	assert.Len(t, found(x, longest+"a", true), 1, "the first alone")
+	assert.Len(t, found(x, longest+"a", true), 1, "only the first")
 }

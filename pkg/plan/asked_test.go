@@ -22,9 +22,9 @@ func endpointsOf(port string, ready *bool) Endpoints {
 	return e
 }
 
-// TestWhatIsServedWasSeen: in a cluster a port that asks for the proxy is done once a ready pod is its endpoint, and one that the
-// program is to serve once condition Serving says so.
-func TestWhatIsServedWasSeen(t *testing.T) {
+// TestDoneNeedsEvidence: in a cluster, a port that requests the proxy is done when it has a ready endpoint, and a port that the
+// program serves when condition Serving is Current.
+func TestDoneNeedsEvidence(t *testing.T) {
 	yes, no := true, false
 	asks := annotated("servingcert.dev/secret-name", "web-tls")
 	target := func(name string) func(*corev1.Service) {
@@ -86,8 +86,8 @@ func TestWhatIsServedWasSeen(t *testing.T) {
 	}
 }
 
-// TestQuotasAreSaid: what a proxy adds to each pod counts.
-func TestQuotasAreSaid(t *testing.T) {
+// TestQuotasAreNoted: they count the resources of the proxy in each pod.
+func TestQuotasAreNoted(t *testing.T) {
 	hard := func(name string, list map[corev1.ResourceName]string, used string) *corev1.ResourceQuota {
 		q := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Spec: corev1.ResourceQuotaSpec{Hard: quantities(list)}}
 		q.Status.Used = quantities(map[corev1.ResourceName]string{"limits.cpu": used})

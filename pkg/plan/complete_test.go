@@ -22,7 +22,7 @@ func quantities(list map[corev1.ResourceName]string) corev1.ResourceList {
 	return out
 }
 
-// TestCompleteOfAManifest: all that the file says stays, known to this version of Kubernetes or not.
+// TestCompleteOfAManifest: all fields are kept, even those that this version of Kubernetes does not know.
 func TestCompleteOfAManifest(t *testing.T) {
 	s := planOf(t, `{apiVersion: v1, kind: Service, metadata: {name: web, labels: {a: b}}, spec: {type: NodePort, new: field, selector: {app: web}, ports: [{port: 80, nodePort: 30080}]}}
 ---
@@ -31,10 +31,10 @@ func TestCompleteOfAManifest(t *testing.T) {
 	require.NoError(t, err)
 	assert.YAMLEq(t, `{apiVersion: v1, kind: Service, metadata: {name: web, labels: {a: b}, annotations: {servingcert.dev/secret-name: web-tls}},
 spec: {type: NodePort, new: field, selector: {app: web}, ports: [{name: http, port: 80, nodePort: 30080}, {name: https, port: 443, protocol: TCP, targetPort: sc-tls-80}]}}`, string(got))
-	assert.NotContains(t, s.content["metadata"], "annotations", "the plan keeps what it was made of")
+	assert.NotContains(t, s.content["metadata"], "annotations", "the plan's own copy is unchanged")
 }
 
-// TestCompleteOfACluster: without what the API server fills in.
+// TestCompleteOfACluster: without the fields that the API server fills in.
 func TestCompleteOfACluster(t *testing.T) {
 	for name, tt := range map[string]struct{ have, want string }{
 		"allocated": {"10.0.0.7", ""},
@@ -69,7 +69,7 @@ func TestCompleteOfACluster(t *testing.T) {
 	}
 }
 
-// TestOnlyTheAddition: what a server made of the patch is compared with what was asked for, and is taken back.
+// TestOnlyTheAddition: the server's result is compared with the patch, and undone.
 func TestOnlyTheAddition(t *testing.T) {
 	before := selecting("web", 8080, "app=web", func(svc *corev1.Service) {
 		svc.Spec.Type, svc.Spec.Ports[0].NodePort, svc.Spec.Ports[0].Name, svc.Spec.Ports[0].Protocol = corev1.ServiceTypeNodePort, 30080, "", corev1.ProtocolTCP
@@ -115,7 +115,7 @@ func TestOnlyTheAddition(t *testing.T) {
 	back := merge(after, p.Undo(before))
 	assert.Len(t, back.Spec.Ports, 1)
 	assert.Equal(t, before.Annotations, back.Annotations)
-	assert.NotContains(t, string(p.Undo(before)), "resourceVersion", "whatever happened since")
+	assert.NotContains(t, string(p.Undo(before)), "resourceVersion", "later changes do not prevent it")
 }
 
 // port returns the port with the number.

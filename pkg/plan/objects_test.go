@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 )
 
-// TestWhatCallersSpeak: from the manifest of a caller follows which port of the Service it calls, and whether with TLS.
+// TestWhatCallersSpeak: the manifest of a caller determines the port of the Service, and whether it uses TLS.
 func TestWhatCallersSpeak(t *testing.T) {
 	ingress := func(annotations string) string {
 		return fmt.Sprintf(`{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: i, annotations: {%s}},
@@ -66,8 +66,8 @@ spec: {selector: {app: web}, ports: [{name: http, port: 80, targetPort: 8080}, {
 	}
 }
 
-// TestWhatIngressesAreToldOnServices: some controllers read annotations of the Service; what is to be changed is listed.
-func TestWhatIngressesAreToldOnServices(t *testing.T) {
+// TestIngressAnnotationsOnServices: some controllers read annotations of the Service; those to change are listed.
+func TestIngressAnnotationsOnServices(t *testing.T) {
 	for _, tt := range []struct {
 		class, ingress, service, port string
 		want                          Speaks
@@ -102,7 +102,7 @@ func TestWhatIngressesAreToldOnServices(t *testing.T) {
 	}
 }
 
-// TestLoadBalancersCheckPlaintext: their annotations are named before plaintext goes.
+// TestLoadBalancersCheckPlaintext: their annotations are named, because removing plaintext may break their checks.
 func TestLoadBalancersCheckPlaintext(t *testing.T) {
 	p := planOf(t, `{apiVersion: v1, kind: Service, metadata: {name: web, annotations: {service.beta.kubernetes.io/aws-load-balancer-healthcheck-path: /, other: x}}, spec: {type: LoadBalancer, selector: {app: web}, ports: [{port: 80}]}}
 ---
@@ -110,7 +110,7 @@ func TestLoadBalancersCheckPlaintext(t *testing.T) {
 	assert.Contains(t, p.Notes, "before you remove plaintext, check these annotations: service.beta.kubernetes.io/aws-load-balancer-healthcheck-path")
 }
 
-// TestNetworkPoliciesThatKeepClientsOut: one that admits only the program's port is named, with the proxy's.
+// TestNetworkPoliciesThatKeepClientsOut: one that allows only the program's port is named, with the proxy's port.
 func TestNetworkPoliciesThatKeepClientsOut(t *testing.T) {
 	const note = "NetworkPolicy p limits the ingress of Pod/web: allow the proxy's port in it, usually 15444 (see https://github.com/servingcert/servingcert/blob/main/docs/injection.md)"
 	policy := func(spec string) string {

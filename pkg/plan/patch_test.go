@@ -14,7 +14,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/preview"
 )
 
-// TestNamesAndNumbersOfAddedPorts: the usual ones where they are free, and none twice.
+// TestNamesAndNumbersOfAddedPorts: the usual ones if they are free, without duplicates.
 func TestNamesAndNumbersOfAddedPorts(t *testing.T) {
 	long := strings.Repeat("a", maxPortName)
 	for _, tt := range []struct {
@@ -51,8 +51,8 @@ func TestNamesAndNumbersOfAddedPorts(t *testing.T) {
 	}
 }
 
-// TestWhoLeadsServicesOfTheSamePods: the Secret has its name.
-func TestWhoLeadsServicesOfTheSamePods(t *testing.T) {
+// TestLeaderOfServicesOfTheSamePods: it determines the name of the Secret.
+func TestLeaderOfServicesOfTheSamePods(t *testing.T) {
 	db := pod("db-0", map[string]string{"app": "db"}, 1, 2, 3)
 	asks := annotated("servingcert.dev/secret-name", "mine")
 	for name, tt := range map[string]struct {
@@ -71,7 +71,7 @@ func TestWhoLeadsServicesOfTheSamePods(t *testing.T) {
 	}
 }
 
-// TestWhereTheProgramTakesNoCertificate: beside a proxy it gets none, unless somebody asks for its flags.
+// TestWhereTheProgramTakesNoCertificate: beside a proxy it gets none, unless an annotation requests its flags.
 func TestWhereTheProgramTakesNoCertificate(t *testing.T) {
 	const program = "---\n{apiVersion: v1, kind: Pod, metadata: {name: web, labels: {app: web}, annotations: {%s}}, spec: {containers: [{name: c, image: 'registry.k8s.io/metrics-server/metrics-server:v0.8.0', args: [--secure-port=9443], ports: [{name: web, containerPort: 9443}]}]}}\n"
 	const service = "{apiVersion: v1, kind: Service, metadata: {name: web, annotations: {servingcert.dev/secret-name: w%s}}, spec: {selector: {app: web}, ports: [{name: a, port: 80, targetPort: %s}, {name: b, port: 443, targetPort: %s}]}}\n"
@@ -93,8 +93,8 @@ func TestWhereTheProgramTakesNoCertificate(t *testing.T) {
 	}
 }
 
-// TestWhatServingSays: the rotator has looked, so it knows better than the manifests.
-func TestWhatServingSays(t *testing.T) {
+// TestConditionServingOverridesManifests: the rotator has probed the pods.
+func TestConditionServingOverridesManifests(t *testing.T) {
 	const manifests = `{apiVersion: v1, kind: Service, metadata: {name: web, annotations: {servingcert.dev/secret-name: w}}, spec: {selector: {app: web}, ports: [{name: https, port: 443, targetPort: %s}]},
 status: {conditions: [{type: servingcert.dev/Serving, status: "False", reason: %s}]}}
 ---
@@ -110,8 +110,8 @@ status: {conditions: [{type: servingcert.dev/Serving, status: "False", reason: %
 	}
 }
 
-// TestWhatTheManifestsSayOfPrograms: the ConfigMap of that name in servingcert's namespace is the table.
-func TestWhatTheManifestsSayOfPrograms(t *testing.T) {
+// TestTableOfProgramsInManifests: the ConfigMap of that name in servingcert's namespace is the table.
+func TestTableOfProgramsInManifests(t *testing.T) {
 	const program = serviceWeb + "---\n{apiVersion: v1, kind: Pod, metadata: {name: web, labels: {app: web}}, spec: {containers: [{name: c, image: 'registry.example/mine:1', args: [x], ports: [{containerPort: 8080}]}]}}\n---\n"
 	const table = "{apiVersion: v1, kind: ConfigMap, metadata: {name: %s, namespace: %s}, data: {programs.yaml: %q}}"
 	const entry = "[{program: mine, images: [mine], flags: ['--cert={cert}', '--key={key}'], reload: itself}]"
@@ -131,7 +131,7 @@ func TestWhatTheManifestsSayOfPrograms(t *testing.T) {
 	require.NoError(t, err)
 	opts := Options{}
 	opts.Programs = &programs.Table{}
-	assert.False(t, possible(OfManifests(docs, "", opts)), "the table that was given")
+	assert.False(t, possible(OfManifests(docs, "", opts)), "the table in the options counts")
 }
 
 // TestWhichPodsAreBehind: those with all labels of the selector.
@@ -145,14 +145,14 @@ func TestWhichPodsAreBehind(t *testing.T) {
 	assert.Empty(t, planFor([]*corev1.Service{svc}, one)["web"].Workloads)
 
 	openshift := selecting("web", 80, "app=web", annotated("service.beta.openshift.io/serving-cert-secret-name", "w"))
-	for obeyed, want := range map[bool]string{true: "w", false: "web-tls"} {
-		b := New([]*corev1.Service{openshift}, nil, Options{OpenShift: obeyed})
+	for supported, want := range map[bool]string{true: "w", false: "web-tls"} {
+		b := New([]*corev1.Service{openshift}, nil, Options{OpenShift: supported})
 		b.AddWorkload(one)
 		assert.Equal(t, want, b.Plan().Services[0].Secret)
 	}
 }
 
-// TestWhatAServiceMonitorSelects: its own namespace, those that it names, or all.
+// TestWhatAServiceMonitorSelects: Services in its own namespace, in named ones, or in all.
 func TestWhatAServiceMonitorSelects(t *testing.T) {
 	manifests := "---\n" + strings.Replace(serviceWeb, "name: web}", "name: web, namespace: a, labels: {x: z}}", 1) + "---\n" + strings.Replace(serviceWeb, "name: web}", "name: web, namespace: b, labels: {x: z}}", 1)
 	for from, want := range map[string]string{
@@ -169,12 +169,12 @@ func TestWhatAServiceMonitorSelects(t *testing.T) {
 	}
 }
 
-// TestHowMuchIsExpanded: variables may hold others, which doubles a text with each.
+// TestHowMuchIsExpanded: variables may contain others, so a text could grow exponentially.
 func TestHowMuchIsExpanded(t *testing.T) {
 	values := map[string]string{"A": strings.Repeat("a", maxExpanded-5), "B": "b"}
-	assert.Len(t, expand("12345"+"$(A)", values), 5+4, "its own text counts")
+	assert.Len(t, expand("12345"+"$(A)", values), 5+4, "the original text counts")
 	assert.Len(t, expand("1"+"$(A)", values), maxExpanded-4)
-	assert.Len(t, expand("$(A)$(B)$(B)", map[string]string{"A": strings.Repeat("a", maxExpanded-12), "B": "b"}), maxExpanded-12+8, "what does not fit stays as it is written")
+	assert.Len(t, expand("$(A)$(B)$(B)", map[string]string{"A": strings.Repeat("a", maxExpanded-12), "B": "b"}), maxExpanded-12+8, "variables that do not fit are not expanded")
 	long := strings.Repeat("x", maxExpanded-4)
 	assert.Equal(t, long+"$(B)", expand(long+"$(B)", values))
 	assert.Equal(t, long[1:]+"b", expand(long[1:]+"$(B)", values))

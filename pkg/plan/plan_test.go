@@ -96,8 +96,8 @@ func TestBounded(t *testing.T) {
 	assert.GreaterOrEqual(t, s0.ToMove, 300, "a ConfigMap of each refers to it")
 }
 
-// TestNobodyGoesBeforeThoseItCalls: but where they call each other in a circle.
-func TestNobodyGoesBeforeThoseItCalls(t *testing.T) {
+// TestServicesFollowThoseTheyCall: except in a cycle.
+func TestServicesFollowThoseTheyCall(t *testing.T) {
 	waves := func(calls map[string][]string) map[string]int {
 		var b strings.Builder
 		for name, callees := range calls {
@@ -121,7 +121,7 @@ func TestNobodyGoesBeforeThoseItCalls(t *testing.T) {
 		calls := map[string][]string{}
 		for i, name := range names {
 			calls[name] = nil
-			for _, callee := range names[:i] { // no circle
+			for _, callee := range names[:i] { // no cycle
 				if rapid.Bool().Draw(t, name+callee) {
 					calls[name] = append(calls[name], callee)
 				}
@@ -138,7 +138,7 @@ func TestNobodyGoesBeforeThoseItCalls(t *testing.T) {
 	})
 }
 
-// TestTwice: the plan of what was patched asks for nothing more.
+// TestTwice: the plan after the patches proposes no more changes to Services.
 func TestTwice(t *testing.T) {
 	in, err := os.ReadFile("testdata/shop.yaml")
 	require.NoError(t, err)
@@ -172,10 +172,10 @@ func TestTwice(t *testing.T) {
 			assert.Nil(t, s.Patch)
 		}
 	}
-	assert.Equal(t, first.Totals.References, second.Totals.References, "nobody was broken, and nobody has moved")
+	assert.Equal(t, first.Totals.References, second.Totals.References, "no reference broke, and none has moved")
 }
 
-// patched is what the API server makes of a Service and a patch.
+// patched returns the API server's result of applying a patch to a Service.
 func patched(t *testing.T, svc map[string]any, patch *Patch) string {
 	original, err := json.Marshal(svc)
 	require.NoError(t, err)
@@ -184,9 +184,8 @@ func patched(t *testing.T, svc map[string]any, patch *Patch) string {
 	return string(out)
 }
 
-// TestNamesAreInNoCommand: whoever wrote a manifest does not write the command. What they chose and is no name is
-// quoted.
-func TestNamesAreInNoCommand(t *testing.T) {
+// TestInvalidNamesAreInNoCommand: manifests are untrusted. Other texts from a manifest are quoted in commands.
+func TestInvalidNamesAreInNoCommand(t *testing.T) {
 	for _, s := range planOf(t, `{apiVersion: v1, kind: Service, metadata: {name: "a b;c"}, spec: {type: ClusterIP, selector: {a: b}, ports: [{port: 80}]}}
 ---
 {apiVersion: v1, kind: Service, metadata: {name: "web"}, spec: {type: ClusterIP, selector: {a: b}, ports: [{name: "x'y", port: 80}]}}
@@ -208,8 +207,8 @@ func TestNamesAreInNoCommand(t *testing.T) {
 	}
 }
 
-// TestOptionsThatMayMeanTLS: of those that the webhook leaves to the owner, only a name that is about TLS says that a port
-// speaks it.
+// TestOptionsThatMayMeanTLS: of the options that make the webhook add no flags, only those with a name about TLS count as
+// evidence of TLS.
 func TestOptionsThatMayMeanTLS(t *testing.T) {
 	for args, want := range map[string]Today{
 		"redis-server, --port, '6379'":                  TodayPlaintext,
@@ -228,8 +227,8 @@ func TestOptionsThatMayMeanTLS(t *testing.T) {
 	}
 }
 
-// TestAProgramWithACertificateOfItsOwn gets no proxy: it would be spoken to without TLS. A variable whose value is in a
-// ConfigMap may turn its TLS off, so that nothing is proposed there either.
+// TestAProgramWithACertificateOfItsOwn gets no proxy, which would forward plaintext to it. A variable with a value from a
+// ConfigMap may turn its TLS off, so no proxy is proposed then either.
 func TestAProgramWithACertificateOfItsOwn(t *testing.T) {
 	for container, want := range map[string]Today{
 		`args: [argocd-server]`:                   TodayDeclared,
@@ -247,7 +246,7 @@ func TestAProgramWithACertificateOfItsOwn(t *testing.T) {
 	}
 }
 
-// BenchmarkPlan: 2000 workloads, each with a Service, a ConfigMap and an Ingress, from their manifests.
+// BenchmarkPlan plans the manifests of 2000 workloads, each with a Service, a ConfigMap and an Ingress.
 func BenchmarkPlan(b *testing.B) {
 	text := []byte(many(2000))
 	b.SetBytes(int64(len(text)))

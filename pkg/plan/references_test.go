@@ -12,12 +12,12 @@ import (
 const serviceWeb = `{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {selector: {app: web}, ports: [{name: http, port: 80, targetPort: 8080}, {name: metrics, port: 9090}]}}
 `
 
-// podWeb is a pod behind the Service, with these fields in its container.
+// podWeb returns a pod behind the Service, with these fields in its container.
 func podWeb(fields string) string {
 	return fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: web, labels: {app: web}}, spec: {containers: [{name: c, image: registry.example/app:1, %s}]}}\n", fields)
 }
 
-// referencesIn lists those of Service web: VIA PORT PROTOCOL WHERE ADDRESS.
+// referencesIn lists the references to Service web: VIA PORT PROTOCOL WHERE ADDRESS.
 func referencesIn(t *testing.T, manifests string) (out []string) {
 	for _, s := range planOf(t, manifests).Services {
 		if s.Name != "web" {
@@ -30,7 +30,7 @@ func referencesIn(t *testing.T, manifests string) (out []string) {
 	return out
 }
 
-// TestCallsInsideThePod: containers over the loopback, and the kubelet.
+// TestCallsInsideThePod: by containers over loopback, and by the kubelet.
 func TestCallsInsideThePod(t *testing.T) {
 	const ports = "ports: [{name: web, containerPort: 8080}, {name: udp, containerPort: 8080, protocol: UDP}, {name: metrics, containerPort: 9090, protocol: TCP}]"
 	for fields, want := range map[string][]string{
@@ -62,7 +62,7 @@ func TestCallsInsideThePod(t *testing.T) {
 	}
 }
 
-// TestNamesOfServices: which texts of another workload refer to a Service, and to which of its ports.
+// TestNamesOfServices: texts of another workload that refer to a Service, and the ports.
 func TestNamesOfServices(t *testing.T) {
 	caller := func(fields string) string {
 		return serviceWeb + "---\n{apiVersion: v1, kind: Pod, metadata: {name: caller}, spec: {containers: [{name: c, image: registry.example/app:1, " + fields + "}]}}\n"
@@ -71,7 +71,7 @@ func TestNamesOfServices(t *testing.T) {
 		"env: [{name: A, value: 'http://web'}]":                 {"env 80 plaintext container c, env A http://web"},
 		"env: [{name: A, value: 'https://web.default.svc'}]":    {"env 0 tls container c, env A https://web.default.svc"},
 		"env: [{name: A, value: 'web:9090'}]":                   {"env 9090 unknown container c, env A web:9090"},
-		"env: [{name: A, value: 'web:1'}]":                      nil, // a word, or a file
+		"env: [{name: A, value: 'web:1'}]":                      nil, // probably a word or a file name
 		"env: [{name: A, value: 'web.default.svc:1'}]":          {"env 0 unknown container c, env A web.default.svc:1"},
 		"env: [{name: A, value: web}]":                          nil,
 		"env: [{name: WEB_HOST, value: web}]":                   {"env 0 unknown container c, env WEB_HOST web"},
@@ -85,7 +85,7 @@ func TestNamesOfServices(t *testing.T) {
 	}
 }
 
-// TestConfigMaps: what they refer to, and who uses them.
+// TestConfigMaps: their references and their users.
 func TestConfigMaps(t *testing.T) {
 	const config = "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: %s}, data: {%s}}\n"
 	for data, want := range map[string][]string{
@@ -94,7 +94,7 @@ func TestConfigMaps(t *testing.T) {
 		"WEB: web":                  nil,
 	} {
 		assert.Equal(t, want, referencesIn(t, serviceWeb+fmt.Sprintf(config, "config", data)), data)
-		assert.Empty(t, referencesIn(t, serviceWeb+fmt.Sprintf(config, "servingcert-ca.crt", data)), "the CA bundle refers to nobody")
+		assert.Empty(t, referencesIn(t, serviceWeb+fmt.Sprintf(config, "servingcert-ca.crt", data)), "the CA bundle has no references")
 	}
 	for spec, used := range map[string]bool{
 		"volumes: [{name: v, configMap: {name: config}}], containers: [{name: c, image: i}]":                                                               true,
@@ -114,7 +114,7 @@ func TestConfigMaps(t *testing.T) {
 	}
 }
 
-// TestHowManyUsersAreListed of a ConfigMap.
+// TestHowManyUsersAreListed: the users of a ConfigMap are listed up to a limit.
 func TestHowManyUsersAreListed(t *testing.T) {
 	manifests := serviceWeb + "---\n{apiVersion: v1, kind: ConfigMap, metadata: {name: config}, data: {a: 'http://web'}}\n"
 	for i := range maxUsers + 2 {

@@ -17,7 +17,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
 )
 
-// selecting returns a Service with a port of that number, which leads to the same one of the pods with the label.
+// selecting returns a Service that selects pods with the label, and has one port with an equal targetPort.
 func selecting(name string, port int32, label string, change ...func(*corev1.Service)) *corev1.Service {
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Annotations: map[string]string{}}}
 	key, value, _ := strings.Cut(label, "=")
@@ -60,8 +60,8 @@ func planFor(services []*corev1.Service, workloads ...Workload) map[string]Servi
 	return out
 }
 
-// Members of several workloads find each other by one headless Service. It takes no certificate away from the Services
-// that clients call.
+// Members of several workloads find each other through one headless Service. It must not displace the certificates of
+// the Services that clients call.
 func TestAServiceOfManyWorkloadsGivesWay(t *testing.T) {
 	for name, ring := range map[string]*corev1.Service{
 		"headless":       selecting("a-ring", 7946, "ring=yes", headless),
@@ -80,7 +80,7 @@ func TestAServiceOfManyWorkloadsGivesWay(t *testing.T) {
 	}
 	asked := selecting("a-ring", 7946, "ring=yes", headless, annotated("servingcert.dev/secret-name", "ring-tls"))
 	got := planFor([]*corev1.Service{asked, selecting("querier", 80, "app=querier")}, pod("querier-0", map[string]string{"app": "querier", "ring": "yes"}, 80, 7946))
-	assert.Equal(t, "ring-tls", got["querier"].Secret, "what somebody asked for is not taken back")
+	assert.Equal(t, "ring-tls", got["querier"].Secret, "an existing request is not withdrawn")
 }
 
 func TestServicesOfTheSamePodsShareASecret(t *testing.T) {
@@ -132,7 +132,7 @@ func TestServicesOfOtherPodsShareNone(t *testing.T) {
 	assert.Equal(t, "the pods of Pod/read-0 use the certificate of Service read, which selects them too: "+
 		"set servingcert.dev/secret-name: read-tls on both Services, or servingcert.dev/key-source: pod", got["ring"].Why)
 
-	got = planFor([]*corev1.Service{ring, reader}, read, write) // nobody else selects the other pod
+	got = planFor([]*corev1.Service{ring, reader}, read, write) // no other Service selects the other pod
 	assert.Equal(t, WayPort, got["ring"].Way)
 	assert.Equal(t, "sc-tls-7946", got["ring"].Ports[0].Proxy)
 	assert.Equal(t, 1, got["ring"].ToMove)
@@ -142,7 +142,7 @@ func TestServicesOfOtherPodsShareNone(t *testing.T) {
 	assert.Equal(t, "servingcert.dev/key-source=pod", "servingcert.dev/key-source="+got["ring"].Patch.Metadata.Annotations["servingcert.dev/key-source"])
 }
 
-// What the plan proposes without a note, the webhook does once all is patched.
+// After all patches, the webhook adds each proxy that the plan proposes without a note.
 func TestTheWebhookKeepsWhatThePlanPromises(t *testing.T) {
 	labels := []string{"a", "b", "c"}
 	rapid.Check(t, func(t *rapid.T) {

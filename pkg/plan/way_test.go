@@ -9,7 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestWays: what a Service and the pods behind it say of how it comes to serve TLS.
+// TestWays: a Service and its pods determine the way to TLS.
 func TestWays(t *testing.T) {
 	const asks, metricsServer = "servingcert.dev/secret-name: w", "registry.k8s.io/metrics-server/metrics-server:v0.8.0"
 	service := func(annotations, spec string) string {
@@ -91,7 +91,7 @@ func TestWays(t *testing.T) {
 	}
 }
 
-// TestOnly: a plan of some Services says what the whole one says of them.
+// TestOnly: a plan of some Services equals that part of the whole plan.
 func TestOnly(t *testing.T) {
 	named := func(name string) string { return strings.ReplaceAll(serviceWeb+podWeb("args: [x]"), "web", name) }
 	p := planOf(t, named("a")+"---\n"+named("b")+"---\n"+strings.ReplaceAll(podWeb("args: ['http://a', 'http://b']"), "web", "caller"))
@@ -107,14 +107,14 @@ func TestOnly(t *testing.T) {
 	assert.Equal(t, Totals{Services: 2, Ways: map[Way]int{WayPort: 2}, References: 2}, p.Totals)
 }
 
-// TestWhatMustMove: the calls that fail once plaintext is gone are counted, and are listed first.
+// TestWhatMustMove: the references that fail without plaintext are counted and listed first.
 func TestWhatMustMove(t *testing.T) {
 	const pods = "---\n{apiVersion: v1, kind: Pod, metadata: {name: caller}, spec: {containers: [{name: c, image: registry.example/app:1, args: ['https://web:80', 'http://web:9090', 'web:80', 'http://web:80']}]}}\n"
 	const caller = "Pod/caller"
 	for name, tt := range map[string]struct {
 		manifests string
 		toMove    int
-		unclear   string // what is left to look at
+		unclear   string // the step about unknown protocols
 	}{
 		"two plaintext ports":        {serviceWeb + podWeb("ports: [{containerPort: 8080}]") + pods, 2, "check 1 address with an unknown protocol"},
 		"one that already moves":     {strings.Replace(serviceWeb, "port: 9090", "port: 9090, targetPort: sc-any-8081", 1) + podWeb("ports: [{containerPort: 8080}]") + pods, 1, "check 1 address with an unknown protocol"},
@@ -138,7 +138,7 @@ func TestWhatMustMove(t *testing.T) {
 	assert.Equal(t, []string{"plaintext " + caller, "plaintext " + caller, "unknown " + caller, "plaintext Pod/web", "tls " + caller}, order)
 }
 
-// TestGatewaysThatSpeakTLS: a BackendTLSPolicy makes the routes of gateways speak TLS, to all ports or to one.
+// TestGatewaysThatSpeakTLS: a BackendTLSPolicy makes gateways use TLS for all ports or for one.
 func TestGatewaysThatSpeakTLS(t *testing.T) {
 	route := func(port int) string {
 		return fmt.Sprintf("---\n{apiVersion: gateway.networking.k8s.io/v1, kind: HTTPRoute, metadata: {name: r%[1]d}, spec: {rules: [{backendRefs: [{name: web, port: %[1]d}], filters: [{requestMirror: {backendRef: {name: web, port: %[1]d}}}]}]}}\n", port)
@@ -156,7 +156,7 @@ func TestGatewaysThatSpeakTLS(t *testing.T) {
 		var got []string
 		for _, r := range planOf(t, serviceWeb+route(80)+route(9090)+ofOpenShift+policy(ref)).Services[0].References {
 			if r.Kind == "Route" {
-				assert.Equal(t, SpeaksPlaintext, r.Speaks, "the policy is for gateways alone")
+				assert.Equal(t, SpeaksPlaintext, r.Speaks, "the policy is for gateways only")
 				continue
 			}
 			got = append(got, fmt.Sprint(r.Port, " ", r.Speaks))
@@ -165,7 +165,7 @@ func TestGatewaysThatSpeakTLS(t *testing.T) {
 	}
 }
 
-// TestWhatBreaks: plaintext callers of the port fail when the program serves TLS itself; probes do not.
+// TestWhatBreaks: plaintext callers of the port fail if the program serves TLS itself; probes do not.
 func TestWhatBreaks(t *testing.T) {
 	const program = "---\n{apiVersion: v1, kind: Pod, metadata: {name: web, labels: {app: web}}, spec: {containers: [{name: c, image: 'registry.k8s.io/kube-state-metrics/kube-state-metrics:v2.15.0', readinessProbe: {httpGet: {port: 8080}}}]}}\n"
 	caller := func(args string) string {
