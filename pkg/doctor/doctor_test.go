@@ -242,7 +242,7 @@ var ofTheInstallation = []breaking{
 		f.Installation.Leases["servingcert-rotator"].Spec.RenewTime = &old
 	}, "error SC203 Lease servingcert-system/servingcert-rotator: pod_1 has not renewed it for 16s"},
 	{"a lease whose holder died, with a clock ahead", func(_ *testing.T, f *Facts) {
-		old, now := metav1.NewTime(noon.Add(-20*time.Second)), metav1.NewTime(noon) // somebody has labelled it
+		old, now := metav1.NewTime(noon.Add(-20*time.Second)), metav1.NewTime(noon) // a label was added
 		f.Installation.Leases["servingcert-rotator"].ManagedFields = []metav1.ManagedFieldsEntry{{Time: &old, FieldsV1: renewing}, {}, {Time: &now}}
 	}, "error SC203 Lease servingcert-system/servingcert-rotator: pod_1 has not renewed it for 20s"},
 	{"two versions", func(_ *testing.T, f *Facts) { f.Installation.Pods[0].Spec.Containers[0].Image = "signer:v2" }, "warning SC204 Namespace servingcert-system: v1: servingcert-rotator-x, servingcert-trust-x, servingcert-webhook-x; v2: servingcert-signer-x"},

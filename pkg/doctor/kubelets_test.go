@@ -90,7 +90,7 @@ func TestWhatAKubeletServes(t *testing.T) {
 		"the issued one is unknown":                 {leaf: good},
 		"what it was issued":                        {leaf: good, issued: good},
 		"the one before, a moment ago":              {leaf: good, issued: leafOf(t, own, address, backdated+reloadTime-time.Second, false)},
-		"the one before":                            {leaf: good, issued: leafOf(t, own, address, backdated+reloadTime+time.Second, false), says: "and was issued sha256:"},
+		"the one before":                            {leaf: good, issued: leafOf(t, own, address, backdated+reloadTime+time.Second, false), says: "but the newest issued one is sha256:"},
 		"a newer one, of a request that is gone":    {leaf: good, issued: leafOf(t, own, address, 2*time.Hour, false)},
 		"self-signed":                               {leaf: leafOf(t, own, address, time.Hour, true), says: "is serverTLSBootstrap on"},
 		"another node's":                            {leaf: leafOf(t, "system:node:other", address, time.Hour, false), says: "not issued to the node"},

@@ -138,7 +138,7 @@ func (m *manifests) object(d *document, o preview.Object) {
 	if o.Kind == "Namespace" {
 		ns := &corev1.Namespace{}
 		if json.Unmarshal(raw, ns) != nil {
-			return // an outcome says it
+			return // its outcome reports the error
 		}
 		m.sources["Namespace "+o.Name] = source{doc: d, at: o.At}
 		n := m.in(o.Name)
@@ -147,7 +147,7 @@ func (m *manifests) object(d *document, o preview.Object) {
 	}
 	svc := &corev1.Service{}
 	if json.Unmarshal(raw, svc) != nil {
-		return // an outcome says it
+		return // its outcome reports the error
 	}
 	svc.Namespace, svc.Name = o.Namespace, o.Name
 	if m.opts.OpenShift {

@@ -18,7 +18,7 @@ type backend struct {
 	annotation string
 	write      string // the value for TLS; %s is the name of the TLS port
 	health     bool   // it is about health checks only
-	says       func(value string, to served) bool
+	isTLS      func(value string, to served) bool
 }
 
 // served is the target of a reference: a port of a Service.
@@ -39,20 +39,20 @@ func (s served) name() string {
 
 // backends are the annotations, from the documentation of each controller.
 var backends = []backend{
-	{class: "nginx", annotation: "nginx.ingress.kubernetes.io/backend-protocol", write: "HTTPS", says: oneOf("https", "grpcs")},
-	{class: "nginx", annotation: "nginx.org/ssl-services", write: "(the name of the Service)", says: func(value string, to served) bool { return lists(value, to.svc.Name) }},
-	{class: "haproxy", annotation: "haproxy.org/server-ssl", write: "true", says: oneOf("true")},
-	{class: "haproxy", annotation: "haproxy-ingress.github.io/backend-protocol", write: "h1-ssl", says: oneOf("h1-ssl", "h2-ssl", "https", "grpcs")},
-	{class: "alb", annotation: "alb.ingress.kubernetes.io/backend-protocol", write: "HTTPS", says: oneOf("https")},
+	{class: "nginx", annotation: "nginx.ingress.kubernetes.io/backend-protocol", write: "HTTPS", isTLS: oneOf("https", "grpcs")},
+	{class: "nginx", annotation: "nginx.org/ssl-services", write: "(the name of the Service)", isTLS: func(value string, to served) bool { return lists(value, to.svc.Name) }},
+	{class: "haproxy", annotation: "haproxy.org/server-ssl", write: "true", isTLS: oneOf("true")},
+	{class: "haproxy", annotation: "haproxy-ingress.github.io/backend-protocol", write: "h1-ssl", isTLS: oneOf("h1-ssl", "h2-ssl", "https", "grpcs")},
+	{class: "alb", annotation: "alb.ingress.kubernetes.io/backend-protocol", write: "HTTPS", isTLS: oneOf("https")},
 	{class: "alb", annotation: "alb.ingress.kubernetes.io/healthcheck-protocol", write: "HTTPS", health: true},
-	{class: "gce", onService: true, annotation: "cloud.google.com/app-protocols", write: `{"%s":"HTTPS"}`, says: func(value string, to served) bool {
+	{class: "gce", onService: true, annotation: "cloud.google.com/app-protocols", write: `{"%s":"HTTPS"}`, isTLS: func(value string, to served) bool {
 		protocols := map[string]string{}
 		_ = json.Unmarshal([]byte(value), &protocols) // an invalid value has no effect
 		return slices.Contains([]string{"HTTPS", "HTTP2"}, protocols[to.name()])
 	}},
 	{class: "gce", onService: true, annotation: "cloud.google.com/backend-config", write: "(a BackendConfig whose healthCheck.type is HTTPS)", health: true},
-	{class: "traefik", onService: true, annotation: "traefik.ingress.kubernetes.io/service.serversscheme", write: "https", says: oneOf("https", "h2")},
-	{class: "contour", onService: true, annotation: "projectcontour.io/upstream-protocol.tls", write: "%s", says: func(value string, to served) bool {
+	{class: "traefik", onService: true, annotation: "traefik.ingress.kubernetes.io/service.serversscheme", write: "https", isTLS: oneOf("https", "h2")},
+	{class: "contour", onService: true, annotation: "projectcontour.io/upstream-protocol.tls", write: "%s", isTLS: func(value string, to served) bool {
 		return lists(value, fmt.Sprint(to.port)) || to.name() != "" && lists(value, to.name())
 	}},
 }
@@ -80,7 +80,7 @@ func (o Object) backendSpeaks(to served) (speaks Speaks, change []string) {
 	class := cmp.Or(str(at(o.Content, "spec"), "ingressClassName"), str(at(o.Content, "metadata", "annotations"), "kubernetes.io/ingress.class"))
 	for _, b := range backends {
 		value := b.value(o, to.svc)
-		if b.says != nil && value != "" && b.says(value, to) {
+		if b.isTLS != nil && value != "" && b.isTLS(value, to) {
 			return SpeaksTLS, nil
 		}
 		if value == "" && !strings.Contains(class, b.class) || value == "" && len(change) > 0 && !b.health {

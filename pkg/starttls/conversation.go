@@ -43,8 +43,8 @@ func (c *conversation) listen(until time.Time) error {
 	return err
 }
 
-// say sends text. What is read next is the answer to step.
-func (c *conversation) say(step, text string) error {
+// send sends text. The next answer belongs to step.
+func (c *conversation) send(step, text string) error {
 	c.step = step
 	_, err := io.WriteString(c.conn, text)
 	return err

@@ -15,7 +15,7 @@ func beginIMAP(c *conversation, _ string) error {
 	case !strings.HasPrefix(upper, "* OK"):
 		return c.unexpected(greeting)
 	}
-	if err := c.say("STARTTLS", tag+"STARTTLS\r\n"); err != nil {
+	if err := c.send("STARTTLS", tag+"STARTTLS\r\n"); err != nil {
 		return err
 	}
 	for range maxLines {

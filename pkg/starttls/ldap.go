@@ -13,7 +13,7 @@ const extendedResponse = 24
 
 // beginLDAP sends the extended operation StartTLS. See RFC 4511, sections 4.12 and 4.14.
 func beginLDAP(c *conversation, _ string) error {
-	if err := c.say("StartTLS", startTLSRequest); err != nil {
+	if err := c.send("StartTLS", startTLSRequest); err != nil {
 		return err
 	}
 	tag, err := c.first()

@@ -41,7 +41,7 @@ func beginMySQL(c *conversation, _ string) error {
 	if binary.LittleEndian.Uint16(greeting[end+14:])&mysqlSSL == 0 {
 		return c.declined(string(greeting[1:end]))
 	}
-	return c.say("SSLRequest", mysqlPacket(1, mysqlResponse()))
+	return c.send("SSLRequest", mysqlPacket(1, mysqlResponse()))
 }
 
 // endMySQL attempts a login and reads the answer, usually that access is denied. A server that resolves
@@ -49,7 +49,7 @@ func beginMySQL(c *conversation, _ string) error {
 // without a login: the rotator's after some days, with all other clients at that address. See
 // https://dev.mysql.com/doc/refman/8.4/en/host-cache.html
 func endMySQL(c *conversation) {
-	if c.say("login", mysqlPacket(2, mysqlResponse()+mysqlUser+"\x00\x00")) != nil {
+	if c.send("login", mysqlPacket(2, mysqlResponse()+mysqlUser+"\x00\x00")) != nil {
 		return
 	}
 	header, err := c.take(4)
@@ -61,7 +61,7 @@ func endMySQL(c *conversation) {
 		return
 	}
 	// The server requests another authentication method.
-	if c.say("login", mysqlPacket(header[3]+1, "")) == nil {
+	if c.send("login", mysqlPacket(header[3]+1, "")) == nil {
 		_, _ = c.take(5) // wait for the result
 	}
 }

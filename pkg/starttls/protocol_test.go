@@ -205,11 +205,11 @@ func TestEnd(t *testing.T) {
 	const denied = "\x09\x00\x00\x03\xff\x15\x04#28000no"
 	const another = "\x04\x00\x00\x03\xfecs\x00"
 	for name, tt := range map[string]struct{ answers, said string }{
-		"denied":                  {denied, login},
-		"asked for another proof": {another + "\x09\x00\x00\x05\xff\x15\x04#28000no", login + "\x00\x00\x00\x04"},
-		"it closes":               {"", login},
-		"garbage":                 {strings.Repeat("\xff", 1<<20), login},
-		"nothing in it":           {"\x00\x00\x00\x03", login},
+		"denied":                        {denied, login},
+		"another authentication method": {another + "\x09\x00\x00\x05\xff\x15\x04#28000no", login + "\x00\x00\x00\x04"},
+		"it closes":                     {"", login},
+		"garbage":                       {strings.Repeat("\xff", 1<<20), login},
+		"nothing in it":                 {"\x00\x00\x00\x03", login},
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn := &script{answers: strings.NewReader(tt.answers)}

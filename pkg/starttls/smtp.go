@@ -9,7 +9,7 @@ func beginSMTP(c *conversation, _ string) error {
 	} else if !strings.HasPrefix(lines[0], "220") {
 		return c.unexpected(lines[0])
 	}
-	if err := c.say("EHLO", "EHLO servingcert.invalid\r\n"); err != nil {
+	if err := c.send("EHLO", "EHLO servingcert.invalid\r\n"); err != nil {
 		return err
 	}
 	lines, err := c.reply()
@@ -26,7 +26,7 @@ func beginSMTP(c *conversation, _ string) error {
 	if !offered {
 		return c.declined(lines[len(lines)-1])
 	}
-	if err := c.say("STARTTLS", "STARTTLS\r\n"); err != nil {
+	if err := c.send("STARTTLS", "STARTTLS\r\n"); err != nil {
 		return err
 	}
 	if lines, err = c.reply(); err != nil {

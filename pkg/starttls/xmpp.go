@@ -21,7 +21,7 @@ func beginXMPP(namespace string) func(*conversation, string) error {
 			return err
 		}
 		open := "<?xml version='1.0'?><stream:stream xmlns='" + namespace + "' xmlns:stream='" + xmppStream + "' to='" + to.String() + "' version='1.0'>"
-		if err := c.say("the stream to "+host, open); err != nil {
+		if err := c.send("the stream to "+host, open); err != nil {
 			return err
 		}
 		if first, err := c.first(); err != nil {
@@ -40,7 +40,7 @@ func beginXMPP(namespace string) func(*conversation, string) error {
 		case !strings.Contains(features, xmppTLS):
 			return c.declined(features[begin:])
 		}
-		if err := c.say("starttls", "<starttls xmlns='"+xmppTLS+"'/>"); err != nil {
+		if err := c.send("starttls", "<starttls xmlns='"+xmppTLS+"'/>"); err != nil {
 			return err
 		}
 		answer, err := c.until("/>", "</proceed>", "</failure>", "</stream:stream>")

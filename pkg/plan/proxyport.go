@@ -41,9 +41,9 @@ func (e Endpoints) Ready(namespace, service, port string) int {
 	return e[key{namespace, service}][port]
 }
 
-// asked evaluates a port that requests the proxy: whether its pods get the proxy, and whether
+// proxyPort evaluates a port that requests the proxy: whether its pods get the proxy, and whether
 // the port has ready endpoints.
-func (b *Builder) asked(svc *corev1.Service, p corev1.ServicePort, asked api.ProxyPort, workloads []Workload, out *Port) {
+func (b *Builder) proxyPort(svc *corev1.Service, p corev1.ServicePort, asked api.ProxyPort, workloads []Workload, out *Port) {
 	out.Today, out.By = TodayAsked, "the Service has no annotation "+api.AnnotationSecretName
 	if !api.Asks(svc) {
 		out.annotate = len(workloads) > 0

@@ -52,7 +52,7 @@ func (b *Builder) port(svc *corev1.Service, p corev1.ServicePort, workloads []Wo
 	to := target(p)
 	out = Port{Name: p.Name, Port: p.Port, Target: to.String(), Protocol: string(cmp.Or(p.Protocol, corev1.ProtocolTCP)), Today: TodayUnknown}
 	if asked, ok := api.ParseProxyPort(to.StrVal); ok && to.Type == intstr.String {
-		b.asked(svc, p, asked, workloads, &out)
+		b.proxyPort(svc, p, asked, workloads, &out)
 		return out, nil
 	}
 	servers := leadsTo(to, workloads)
