@@ -256,7 +256,7 @@ var ofTheInstallation = []breaking{
 	{"no caBundle", func(_ *testing.T, f *Facts) { f.Installation.CABundles = []string{""} }, "error SC210 MutatingWebhookConfiguration servingcert: it has no caBundle"},
 	{"another caBundle", func(t *testing.T, f *Facts) {
 		f.Installation.Bundle += bundle(t, noon, noon.AddDate(1, 0, 0))
-	}, "error SC210 MutatingWebhookConfiguration servingcert: its caBundle is not the published bundle: it has 1 certificates, and the published one has 2"},
+	}, "error SC210 MutatingWebhookConfiguration servingcert: its caBundle is not the published bundle (certificates: 1, published: 2)"},
 	{"a clock ahead", func(_ *testing.T, f *Facts) { f.Installation.Skew = -70 * time.Second }, "warning SC211 : the clock of this machine is 1m10s ahead of the API server's"},
 	{"a clock behind", func(_ *testing.T, f *Facts) { f.Installation.Skew = 6 * time.Second }, "warning SC211 : the clock of this machine is 6s behind the API server's"},
 }

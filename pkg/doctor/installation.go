@@ -227,7 +227,7 @@ func (i *Installation) caBundle() []Finding {
 		case err != nil:
 			return []Finding{found(CABundle, object, "its caBundle: %v", err)}
 		case have.Hash() != want.Hash():
-			return []Finding{found(CABundle, object, "its caBundle is not the published bundle: it has %d certificates, and the published one has %d", len(have.Certificates()), len(want.Certificates()))}
+			return []Finding{found(CABundle, object, "its caBundle is not the published bundle (certificates: %d, published: %d)", len(have.Certificates()), len(want.Certificates()))}
 		}
 	}
 	return nil
