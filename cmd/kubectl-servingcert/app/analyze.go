@@ -27,7 +27,7 @@ var analyzeOutputs = outputs{"text", "json", "yaml", jsonPath + "TEMPLATE", "git
 
 func (p *plugin) analyzeCommand() *cobra.Command {
 	return verb{
-		about: "Check manifests without a cluster. Exit code 1 if something is wrong, 2 if they cannot be read.",
+		about: "Check manifests without a cluster. Exit code 1 on an error, 2 if they cannot be read.",
 		usage: "analyze -f FILE|DIR|- [flags]",
 		examples: `# The manifests of a directory.
 kubectl servingcert analyze -R -f deploy/
@@ -38,8 +38,8 @@ helm template shop ./shop | kubectl servingcert analyze -f - -o github`,
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
 			f := analyzeFlags{plugin: p, limits: api.DefaultLimits()}
 			f.from.add(fs)
-			fs.StringVarP(&f.format, "output", "o", "text", analyzeOutputs.String()+": annotations of GitHub Actions")
-			fs.BoolVar(&f.strict, "strict", false, "warnings end with exit code 1 too")
+			fs.StringVarP(&f.format, "output", "o", "text", analyzeOutputs.String()+"; github prints annotations of GitHub Actions")
+			fs.BoolVar(&f.strict, "strict", false, "exit with code 1 on warnings too")
 			f.addLimits(fs)
 			f.webhook.add(fs)
 			f.webhook.addPods(fs)

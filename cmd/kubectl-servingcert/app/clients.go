@@ -24,23 +24,23 @@ type clientsFlags struct {
 
 func (p *plugin) clientsCommand() *cobra.Command {
 	return verb{
-		about: "Show who still speaks plaintext to a Service that serves TLS too. Exit code 1 if somebody does, or it is not known.",
+		about: "Show the clients that still use plaintext with a Service that also serves TLS. Exit code 1 if there are any, or if this is unknown.",
 		usage: "clients [-n NAMESPACE] SERVICE [flags]",
-		examples: `# Who has to move to TLS before plaintext can go?
+		examples: `# The clients that must move to TLS before plaintext can be removed.
 kubectl servingcert clients web -n shop
 
-# Has nobody spoken plaintext for two weeks?
+# Check that no client has used plaintext for two weeks.
 kubectl servingcert clients web -n shop --for 336h
 
-# The workloads.
+# The names of the clients.
 kubectl servingcert clients web -n shop -o jsonpath='{range .ports[*].clients[*]}{.name}{"\n"}{end}'`,
 		outputs: reportOutputs,
 		args:    atMostOne(p.live(services)),
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
 			f := clientsFlags{plugin: p}
 			p.kube.addNamespace(fs, "namespace of the Service")
-			fs.DurationVar(&f.window, "for", 7*24*time.Hour, "for how long nobody may have spoken plaintext")
-			fs.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long the proxy of a pod may take to answer")
+			fs.DurationVar(&f.window, "for", 7*24*time.Hour, "period in which no client may have used plaintext")
+			fs.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long to wait for the answer of each pod's proxy")
 			fs.StringVarP(&f.output, "output", "o", "text", reportOutputs.String())
 			return func(ctx context.Context, args []string) error {
 				if err := f.validate(args); err != nil {
@@ -106,7 +106,7 @@ func writeClients(s screen, found status.Clients) error {
 	for i, p := range found.Ports {
 		head := fmt.Sprintf("Service %s/%s, port %s: %s", found.Namespace, found.Service, p.Name, status.Count(p.Pods, "pod"))
 		if p.Since != nil {
-			head += ", all of which have looked since " + clock(p.Since)
+			head += ", all recording since " + clock(p.Since)
 		}
 		if i > 0 {
 			head = "\n" + head
@@ -118,7 +118,7 @@ func writeClients(s screen, found status.Clients) error {
 			return err
 		}
 		if p.Evicted > 0 {
-			if err := writeLines(s, fmt.Sprintf("The proxies have forgotten %d more addresses, seen before these.\n", p.Evicted)); err != nil {
+			if err := writeLines(s, fmt.Sprintf("The proxies have evicted %d more addresses, which they saw earlier.\n", p.Evicted)); err != nil {
 				return err
 			}
 		}
@@ -131,7 +131,7 @@ func writeClients(s screen, found status.Clients) error {
 		text += "No answer: " + u + "\n"
 	}
 	for _, u := range found.NotSeen {
-		text += "Not read, so that clients may have no name: " + u + "\n"
+		text += "Not read, so clients may have no name: " + u + "\n"
 	}
 	return writeLines(s, text)
 }

@@ -88,7 +88,7 @@ func TestClientsAreShown(t *testing.T) {
 	out, code := ask(map[string]string{"web-1": looked(long, seen), "web-2": looked(recent, "")}, "web")
 	assert.Equal(t, exitError, code)
 	assert.Equal(t, strings.NewReplacer("LONG", long.Format(time.RFC3339), "RECENT", recent.Format(time.RFC3339)).Replace(
-		`Service shop/web, port sc-any-8080: 2 pods, all of which have looked since RECENT
+		`Service shop/web, port sc-any-8080: 2 pods, all recording since RECENT
 CLIENT                                                  LAST                  FIRST                 CONNECTIONS  KIND         ADDRESSES
 shop Deployment/cart                                    RECENT  LONG  3            http         10.0.0.7
 node n1: a pod on its network, or traffic from outside  LONG  LONG  1            other\u001b  192.168.0.1
@@ -97,7 +97,7 @@ plaintext in the last 7 days from shop Deployment/cart: move them to TLS
 
 	out, code = ask(map[string]string{"web-1": looked(long, ""), "web-2": looked(long, "")}, "service/web")
 	assert.Equal(t, exitOK, code)
-	assert.Contains(t, out, "\nno plaintext client for 7 days: use sc-tls-8080, which the pods have already\n")
+	assert.Contains(t, out, "\nno plaintext client for 7 days: use sc-tls-8080, which the pods already have\n")
 
 	out, code = ask(map[string]string{"web-1": looked(long, ""), "web-2": "?"}, "web", "-o", "json")
 	assert.Equal(t, exitError, code)
@@ -107,5 +107,5 @@ plaintext in the last 7 days from shop Deployment/cart: move them to TLS
 
 	out, code = ask(nil, "plain")
 	assert.Equal(t, exitError, code)
-	assert.Equal(t, "kubectl servingcert: Service shop/plain has no port with targetPort sc-any-PORT: plaintext to its other ports does not pass a proxy, which could remember it\n", out)
+	assert.Equal(t, "kubectl servingcert: Service shop/plain has no port with targetPort sc-any-PORT: no proxy records plaintext to its other ports\n", out)
 }

@@ -140,13 +140,13 @@ var shells = []string{"bash", "zsh", "fish", "powershell"}
 func (p *plugin) completionCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "completion " + strings.Join(shells, "|"),
-		Short: "Print a script with which a shell completes kubectl-servingcert.",
-		Long: "For \"kubectl servingcert\", completion is kubectl's own, which asks program\n" + completer +
-			": make it a link to kubectl-servingcert, in a directory of $PATH.",
-		Example: `# In this shell, for kubectl-servingcert.
+		Short: "Print a shell completion script for kubectl-servingcert.",
+		Long: "To complete \"kubectl servingcert\", kubectl runs " + completer +
+			":\ncreate a link of that name to kubectl-servingcert, in a directory of $PATH.",
+		Example: `# Complete kubectl-servingcert in this shell.
 source <(kubectl-servingcert completion bash)
 
-# From now on, for "kubectl servingcert".
+# Complete "kubectl servingcert" in every shell that completes kubectl.
 ln -s "$(command -v kubectl-servingcert)" /usr/local/bin/` + completer,
 		DisableFlagsInUseLine: true,
 		ValidArgs:             shells,

@@ -32,30 +32,30 @@ type doctorFlags struct {
 
 func (p *plugin) doctorCommand() *cobra.Command {
 	return verb{
-		about: "Examine a cluster: what is wrong, and what to do. Exit code 1 if something is, 2 if it cannot be examined.",
+		about: "Check a cluster: report problems and their fixes. Exit code 1 on an error, 2 if the cluster cannot be checked.",
 		usage: "doctor [--pre | --wait] [-n NAMESPACE | -A] [flags]",
-		examples: `# Before an installation: is it possible?
+		examples: `# Before the installation: check whether it is possible.
 kubectl servingcert doctor --pre
 
-# After it: wait until everything works.
+# After the installation: wait until everything works.
 kubectl servingcert doctor --wait
 
-# What is wrong in a namespace, as a gate of a pipeline.
+# Check one namespace in a pipeline, which then also fails on warnings.
 kubectl servingcert doctor -n shop --strict`,
 		outputs: reportOutputs,
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
 			f := doctorFlags{plugin: p}
-			fs.BoolVar(&f.Before, "pre", false, "before an installation: is it possible?")
-			fs.StringVarP(p.kube.Namespace, "namespace", "n", "", "namespace whose Services and workloads are examined (default: all)")
-			fs.BoolVarP(&f.all, "all-namespaces", "A", false, "the Services and workloads of all namespaces, which is the default")
+			fs.BoolVar(&f.Before, "pre", false, "check the prerequisites of an installation")
+			fs.StringVarP(p.kube.Namespace, "namespace", "n", "", "namespace whose Services and workloads are checked (default: all)")
+			fs.BoolVarP(&f.all, "all-namespaces", "A", false, "the Services and workloads of all namespaces (the default)")
 			fs.StringVarP(&f.format, "output", "o", "text", reportOutputs.String())
-			fs.BoolVar(&f.strict, "strict", false, "warnings end with exit code 1 too")
-			fs.BoolVar(&f.errorsOnly, "errors-only", false, "show only errors, which make the exit code 1")
-			fs.BoolVar(&f.wait, "wait", false, "wait until nothing is wrong")
+			fs.BoolVar(&f.strict, "strict", false, "exit with code 1 on warnings too")
+			fs.BoolVar(&f.errorsOnly, "errors-only", false, "show only errors")
+			fs.BoolVar(&f.wait, "wait", false, "wait until there are no errors")
 			fs.DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long --wait waits")
-			fs.StringVar(&f.DryRunNamespace, "dry-run-namespace", "", "namespace of the pod that is created with dryRun=All to see whether it reaches the webhook (default: the first that is opted in)")
-			fs.BoolVar(&f.CreateNamespace, "create-namespace", false, "if no namespace is opted in, create one for that pod, and delete it")
-			fs.BoolVar(&f.Kubelets, "kubelets", false, "connect to port 10250 of each node, from here: do kubelets serve the certificates that they were issued?")
+			fs.StringVar(&f.DryRunNamespace, "dry-run-namespace", "", "namespace of the pod that is created with dryRun=All to test the webhook (default: the first opted-in namespace)")
+			fs.BoolVar(&f.CreateNamespace, "create-namespace", false, "if no namespace is opted in, create one for that pod, and delete it afterwards")
+			fs.BoolVar(&f.Kubelets, "kubelets", false, "connect to port 10250 of each node from this machine, and check that kubelets serve their issued certificates")
 			systemNamespace(fs, &f.System)
 			return func(ctx context.Context, args []string) error {
 				if err := f.validate(args); err != nil {
@@ -71,7 +71,7 @@ func (f *doctorFlags) validate(args []string) error {
 	f.Namespace = *f.kube.Namespace
 	switch {
 	case len(args) > 0:
-		return usagef("unexpected argument %q: doctor takes none", args[0])
+		return usagef("unexpected argument %q: doctor takes no arguments", args[0])
 	case f.all && f.Namespace != "":
 		return usagef("-n and -A are mutually exclusive")
 	case f.Before && f.Kubelets:
@@ -114,7 +114,7 @@ func (f *doctorFlags) run(ctx context.Context) error {
 	}
 	switch {
 	case !r.Examined():
-		return usagef("nothing could be examined: this user may not read what the checks need")
+		return usagef("no check could run: this user may not read what the checks need")
 	case r.Failed(f.strict):
 		return errReported
 	}

@@ -20,7 +20,7 @@ func helpOf(cmd *cobra.Command) string {
 	}
 	var b strings.Builder
 	_, _ = fmt.Fprintf(&b, "%s\n\nUsage:\n  %s COMMAND [flags]\n\n%s", cmd.Short, plugged, commandsOf(cmd)) // a Builder never fails
-	_, _ = fmt.Fprintf(&b, "\n%s COMMAND --help lists the flags of a command, and\n%s options those of all.\n", plugged, plugged)
+	_, _ = fmt.Fprintf(&b, "\nUse \"%s COMMAND --help\" for the flags of a command, and\n\"%s options\" for the flags of all commands.\n", plugged, plugged)
 	return b.String()
 }
 
@@ -53,7 +53,7 @@ func verbHelp(cmd *cobra.Command) string {
 	if flags := flagsOf(cmd); flags != "" {
 		text += "\nFlags:\n" + flags
 	}
-	return text + fmt.Sprintf("\n%s options lists the flags of all commands, such as --context and --as.\n", plugged)
+	return text + fmt.Sprintf("\nUse \"%s options\" for the flags of all commands, such as --context and --as.\n", plugged)
 }
 
 func indented(text string) string {

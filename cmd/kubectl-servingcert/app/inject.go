@@ -37,30 +37,30 @@ var injectOutputs = outputs{"yaml", "report", outputHostsync}
 
 func (p *plugin) injectCommand() *cobra.Command {
 	return verb{
-		about: "Preview what the webhook does to manifests, without creating anything.",
+		about: "Preview the webhook's changes to manifests, without creating anything.",
 		usage: "inject -f FILE|DIR|- [flags]",
-		examples: `# What the webhook would change in a manifest.
+		examples: `# The webhook's changes to a manifest.
 kubectl servingcert inject -f deployment.yaml --diff
 
-# For each pod of a chart: what is done, or why it is not.
+# For each pod of a chart: what is injected, or why nothing is.
 helm template shop ./shop | kubectl servingcert inject -f - -o report
 
-# The pods of a cluster that run without the certificate that they would get now.
+# The running pods of a cluster without a certificate that new pods would get.
 kubectl servingcert inject --live -o report
 
-# A static pod: first what fills the directory on its node, then the manifest for the kubelet.
+# A static pod: first the DaemonSet that fills the directory on its node, then the manifest for the kubelet.
 kubectl servingcert inject --host -f kube-scheduler.yaml -o hostsync | kubectl apply -f -
 kubectl servingcert inject --host -f kube-scheduler.yaml`,
 		outputs: injectOutputs,
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
 			f := injectFlags{plugin: p}
 			f.from.add(fs)
-			fs.StringVarP(&f.output, "output", "o", "yaml", "yaml: the resulting manifests, comments included: one that changes may be indented anew, and JSON is sorted; report: a table of what is done, or why it is not; hostsync: with --host, the DaemonSet that keeps the files")
+			fs.StringVarP(&f.output, "output", "o", "yaml", "yaml: the resulting manifests, with comments (changed ones may be reindented, and JSON is sorted); report: a table of what is injected, or why nothing is; hostsync: with --host, the DaemonSet that writes the files")
 			fs.BoolVar(&f.diff, "diff", false, "show only the changes, as a unified diff")
 			fs.BoolVar(&f.live, "live", false, "also use the Services and Namespaces of the cluster; without -f, report its pods that were missed")
 			f.webhook.add(fs)
 			f.webhook.addPods(fs)
-			fs.StringVar(&f.webhook.programs, "programs", "", "file with a table of programs, as in ConfigMap "+api.ProgramsName+" (default: with --live that of the cluster, else none)")
+			fs.StringVar(&f.webhook.programs, "programs", "", "file with a table of programs, as in ConfigMap "+api.ProgramsName+" (default: with --live the table of the cluster, otherwise none)")
 			systemNamespace(fs, &f.system)
 			f.host.add(fs)
 			return func(ctx context.Context, args []string) error {

@@ -24,8 +24,8 @@ type hostFlags struct {
 }
 
 func (f *hostFlags) add(fs *pflag.FlagSet) {
-	fs.BoolVar(&f.on, "host", false, "the Pods are static: they get their files from a directory of their node that hostsync fills, and refer to no object of the API")
-	fs.StringVar(&f.dir, "host-dir", "/etc/servingcert", "hostsync's --dir: the directory on nodes in which each static pod has one of its own")
+	fs.BoolVar(&f.on, "host", false, "the Pods are static: they read their files from a directory on their node, which hostsync fills, and refer to no API object")
+	fs.StringVar(&f.dir, "host-dir", "/etc/servingcert", "hostsync's --dir: the directory on nodes, with a subdirectory for each static pod")
 	fs.StringVar(&f.image, "hostsync-image", imageOf("hostsync", version.Get().Version), "image of hostsync, for -o hostsync")
 }
 
@@ -34,7 +34,7 @@ func (f *hostFlags) validate(output string, live bool) error {
 	case !f.on && output == outputHostsync:
 		return usagef("-o %s requires --host", outputHostsync)
 	case f.on && live:
-		return usagef("--host and --live are mutually exclusive: give the Service with -f if its annotations are to count")
+		return usagef("--host and --live are mutually exclusive: pass the Service with -f to use its annotations")
 	case !path.IsAbs(f.dir) || path.Clean(f.dir) != f.dir || f.dir == "/":
 		return usagef("--host-dir %q: must be an absolute path without trailing slash", f.dir)
 	}
@@ -74,7 +74,7 @@ func (f *hostFlags) write(w io.Writer, outcomes []preview.Outcome, table *progra
 			continue
 		}
 		if o.Report.PodKey {
-			return fmt.Errorf("Pod %s/%s: Service %s has %s: %s, so that its certificate is signed only for pods that it selects, which a DaemonSet of hostsync is not: set %s, or write the DaemonSet by hand (docs/hosts.md#a-key-for-each-host)",
+			return fmt.Errorf("Pod %s/%s: Service %s has %s: %s, so only pods that it selects get its certificate, and pods of hostsync are not: set %s, or write the DaemonSet by hand (docs/hosts.md#a-key-for-each-host)",
 				o.Namespace, o.Name, o.Report.Service, api.AnnotationKeySource, api.KeySourcePod, api.AnnotationSecretName)
 		}
 		config, set, err := hostset.Static{

@@ -84,7 +84,7 @@ func (f *manifestFlags) read(stdin io.Reader) ([]preview.Document, error) {
 		}
 	}
 	if len(docs) == 0 {
-		return nil, fmt.Errorf("%s: holds no object", strings.Join(f.files, ", "))
+		return nil, fmt.Errorf("%s: contains no object", strings.Join(f.files, ", "))
 	}
 	return docs, nil
 }

@@ -30,16 +30,16 @@ type serviceCAFlags struct {
 
 func (p *plugin) migrateServiceCACommand() *cobra.Command {
 	return verb{
-		about: "Take over from OpenShift's service-ca: import its CA, have one made here succeed it, and say what to do next.",
+		about: "Take over from OpenShift's service-ca: import its CA, replace it with a new CA, and print the next steps.",
 		usage: "service-ca [--check] [flags]",
-		examples: `# What would happen, and what is in the way? Changes nothing.
+		examples: `# Print the next step and what blocks it. Changes nothing.
 kubectl servingcert migrate service-ca --check
 
-# The next steps, up to one that a person takes. Run it again after that.
+# Carry out the next steps, up to a manual one. Run it again after that.
 kubectl servingcert migrate service-ca`,
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
 			f := serviceCAFlags{plugin: p}
-			fs.BoolVar(&f.check, "check", false, "only say what would happen and what is in the way; exit code 1 if something is")
+			fs.BoolVar(&f.check, "check", false, "only print the next step and what blocks it; exit code 1 if anything does")
 			fs.DurationVar(&f.timeout, "timeout", time.Hour, "how long to follow the CA; it continues without this command")
 			fs.StringVar(&f.instance, "instance", api.DefaultInstance, "the signer's --instance")
 			fs.StringVarP(&f.namespace, "namespace", "n", api.DefaultNamespace, "namespace of servingcert itself")
@@ -74,7 +74,7 @@ func (f *serviceCAFlags) run(ctx context.Context) error {
 			f.print("", m.Found)
 		}
 		if m.Step == "" || f.check {
-			f.print("in the way: ", m.InTheWay)
+			f.print("blocked by: ", m.InTheWay)
 		}
 		switch {
 		case m.Step == "":
@@ -85,7 +85,7 @@ func (f *serviceCAFlags) run(ctx context.Context) error {
 			return inTheWay(m)
 		}
 		if m.Step == last {
-			return fmt.Errorf("it was done, and is still to be done: %s. See kubectl servingcert status", m.Text)
+			return fmt.Errorf("the last step had no effect: %s. See kubectl servingcert status", m.Text)
 		}
 		f.print("", []string{m.Text})
 		if err := f.do(ctx, c, m); err != nil {
@@ -118,7 +118,7 @@ func (f *serviceCAFlags) do(ctx context.Context, c *cluster.Cluster, m status.Mi
 	case status.MigrationFollow:
 		return watcher.Imported(ctx, m.Root)
 	case status.MigrationRotate:
-		rotate := rotateFlags{plugin: f.plugin, namespace: f.namespace, reason: "one made here succeeds service-ca's CA " + m.Root[:16], wait: true, timeout: f.timeout, text: f.streams}
+		rotate := rotateFlags{plugin: f.plugin, namespace: f.namespace, reason: "replace service-ca's CA " + m.Root[:16], wait: true, timeout: f.timeout, text: f.streams}
 		rotate.done = rotationOf(&rotate)
 		return rotate.rotate(ctx, c)
 	case status.MigrationAdopt:
@@ -169,7 +169,7 @@ func (f *serviceCAFlags) adopt(ctx context.Context, c *cluster.Cluster, secrets 
 			return err
 		}
 		if _, err := c.Client.CoreV1().Secrets(s.Namespace).Patch(ctx, s.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager}); err != nil {
-			return fmt.Errorf("put label %s on Secret %s/%s: %w", api.LabelManagedBy, s.Namespace, s.Name, err)
+			return fmt.Errorf("set label %s on Secret %s/%s: %w", api.LabelManagedBy, s.Namespace, s.Name, err)
 		}
 	}
 	return nil

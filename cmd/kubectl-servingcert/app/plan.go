@@ -34,39 +34,39 @@ var planOutputs = outputs{"text", "json", "yaml", "html", jsonPath + "TEMPLATE"}
 
 func (p *plugin) planCommand() *cobra.Command {
 	return verb{
-		about: "Plan how each Service comes to serve TLS: who refers to it without, and in which order to go. --apply carries it out.",
+		about: "Plan the move of each Service to TLS: its plaintext references, and the order of the steps. --apply carries it out.",
 		usage: "plan [SERVICE…] [-f FILE|DIR|- | -n NAMESPACE | -A] [flags]",
-		examples: `# All Services of a cluster, in the order to go.
+		examples: `# All Services of a cluster, in the order of their moves.
 kubectl servingcert plan
 
-# One Service: its ports, who refers to it, and the steps.
+# One Service: its ports, the references to it, and the steps.
 kubectl servingcert plan web -n shop
 
-# Of a chart, as a page for a browser.
+# A chart, as a page for a browser.
 helm template shop ./shop | kubectl servingcert plan -f - -o html > plan.html
 
-# Add the ports of a namespace and roll out the pods: what would be done, and then do it.
+# Add the ports of a namespace and roll out the pods: first a preview, then the change.
 kubectl servingcert plan -n shop --apply --dry-run
 kubectl servingcert plan -n shop --apply
 
-# For a repository: the whole Services, with what is to be added.
+# For a repository: the complete Services, with the additions.
 kubectl servingcert plan -f ./manifests -o yaml`,
 		outputs: planOutputs,
 		args:    p.live(allServices),
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
 			f := planFlags{plugin: p}
-			fs.StringArrayVarP(&f.from.files, "filename", "f", nil, "read manifests and no cluster: file, directory (its .yaml, .yml and .json files), or - for standard input; can be repeated")
+			fs.StringArrayVarP(&f.from.files, "filename", "f", nil, "read manifests instead of a cluster: file, directory (its .yaml, .yml and .json files), or - for standard input; can be repeated")
 			fs.BoolVarP(&f.from.recursive, "recursive", "R", false, "read subdirectories too")
 			fs.StringVarP(p.kube.Namespace, "namespace", "n", "", "namespace of the Services (default: all); with -f, of objects that do not set one (default \"default\")")
-			fs.BoolVarP(&f.all, "all-namespaces", "A", false, "the Services of all namespaces, which is the default")
-			fs.StringVarP(&f.format, "output", "o", "text", planOutputs.String()+": yaml are the Services with what is to be added, for a repository; html is a page")
-			fs.BoolVar(&f.apply, "apply", false, "carry the plan out, for named Services, -n or -A: add ports and annotations, and roll out the pods, one wave after the other; asks first")
-			fs.BoolVar(&f.dryRun, "dry-run", false, "with --apply: have the API server say what it would do, and change nothing")
+			fs.BoolVarP(&f.all, "all-namespaces", "A", false, "the Services of all namespaces (the default)")
+			fs.StringVarP(&f.format, "output", "o", "text", planOutputs.String()+"; yaml prints the Services with the additions, for a repository; html prints a page")
+			fs.BoolVar(&f.apply, "apply", false, "carry out the plan for the named Services, -n or -A: add ports and annotations, and roll out the pods, wave by wave; asks for confirmation")
+			fs.BoolVar(&f.dryRun, "dry-run", false, "with --apply: send the changes as dry runs only")
 			fs.BoolVar(&f.yes, "yes", false, "with --apply: do not ask for confirmation")
 			fs.DurationVar(&f.timeout, "timeout", 5*time.Minute, "with --apply: how long to wait for a certificate, and for a rollout")
 			fs.StringVar(&f.clusterDomain, "cluster-domain", "cluster.local", "the signer's --cluster-domain")
 			f.webhook.add(fs)
-			fs.StringVar(&f.webhook.programs, "programs", "", "file with a table of programs, as in ConfigMap "+api.ProgramsName+" (default: that of the cluster or of the manifests)")
+			fs.StringVar(&f.webhook.programs, "programs", "", "file with a table of programs, as in ConfigMap "+api.ProgramsName+" (default: the table of the cluster or of the manifests)")
 			systemNamespace(fs, &f.system)
 			return func(ctx context.Context, args []string) error {
 				if err := f.validate(args); err != nil {

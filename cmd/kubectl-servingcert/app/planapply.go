@@ -32,7 +32,7 @@ func (f *planFlags) validateApply() error {
 	}
 	for _, name := range f.names {
 		if !strings.Contains(name, "/") && f.from.namespace == "" {
-			return usagef("--apply: %q: in which namespace? Use -n NAMESPACE, or NAMESPACE/NAME", name)
+			return usagef("--apply: %q: must be NAMESPACE/NAME without -n NAMESPACE", name)
 		}
 	}
 	return nil
@@ -46,13 +46,13 @@ func (f *planFlags) carryOut(ctx context.Context, p plan.Plan) error {
 	}
 	switch {
 	case len(waves) == 0 && len(p.Unread) > 0:
-		return errors.New("nothing to do was found, and not all could be read")
+		return errors.New("nothing to do was found, but not everything could be read")
 	case len(waves) == 0 && leftAlone(p) > 0:
 		return fmt.Errorf("%s left alone", status.Count(leftAlone(p), "Service"))
 	case len(waves) == 0:
 		return nil
 	case len(p.Forbidden) > 0:
-		return errors.New("this user may not do all of it. Nothing was changed")
+		return errors.New("this user lacks permissions. Nothing was changed")
 	}
 	c, err := f.connect()
 	if err != nil {
@@ -71,7 +71,7 @@ func (f *planFlags) carryOut(ctx context.Context, p plan.Plan) error {
 		return err
 	}
 	if f.dryRun {
-		_, err = fmt.Fprintln(f.out, "Nothing was changed. New pods are tried before the first is replaced.")
+		_, err = fmt.Fprintln(f.out, "Nothing was changed. Without --dry-run, a new pod is tried first: no pod is replaced if it would be refused.")
 		return err
 	}
 	if n := len(a.Unseen); n > 0 {
@@ -80,7 +80,7 @@ func (f *planFlags) carryOut(ctx context.Context, p plan.Plan) error {
 	if n := leftAlone(p); n > 0 {
 		return fmt.Errorf("done, but %s left alone", status.Count(n, "Service"))
 	}
-	_, err = fmt.Fprintln(f.out, "Done. If manifests in a repository are the source, add the same there: kubectl servingcert plan -f FILE -o yaml")
+	_, err = fmt.Fprintln(f.out, "Done. If the Services come from a repository, make the same additions there: kubectl servingcert plan -f FILE -o yaml")
 	return err
 }
 
@@ -92,7 +92,7 @@ func outlook(p plan.Plan, waves [][]plan.Service) string {
 		for _, s := range wave {
 			if s.OptIn && !labelled[s.Namespace] {
 				labelled[s.Namespace] = true
-				fmt.Fprintf(&b, "wave %d  namespace %s: label %s=%s, which opts in all its Services that ask, and its pods\n", s.Wave, api.Escape(s.Namespace), api.LabelInject, api.InjectEnabled)
+				fmt.Fprintf(&b, "wave %d  namespace %s: label %s=%s, which opts in all its pods, and its Services that request a certificate\n", s.Wave, api.Escape(s.Namespace), api.LabelInject, api.InjectEnabled)
 			}
 			fmt.Fprintf(&b, "wave %d  %s/%s: ", s.Wave, api.Escape(s.Namespace), api.Escape(s.Name))
 			var what []string

@@ -88,10 +88,10 @@ func writeSummary(s screen, p plan.Plan) error {
 func unread(p plan.Plan) string {
 	out := ""
 	if len(p.Unread) > 0 {
-		out = "\nNot read, so that references may be missing:\n  " + strings.Join(p.Unread, "\n  ") + "\n"
+		out = "\nNot read, so references may be missing:\n  " + strings.Join(p.Unread, "\n  ") + "\n"
 	}
 	if len(p.Forbidden) > 0 {
-		out += "\nThe steps need what this user may not do:\n  " + strings.Join(p.Forbidden, "\n  ") + "\n"
+		out += "\nThis user lacks permissions that the steps need:\n  " + strings.Join(p.Forbidden, "\n  ") + "\n"
 	}
 	return out
 }
@@ -123,14 +123,14 @@ func writeEach(s screen, p plan.Plan) error {
 			line("  %s manages it: make the changes in its source", svc.ManagedBy)
 		}
 		if len(svc.Workloads) > 0 {
-			line("  behind it: %s", strings.Join(svc.Workloads, ", "))
+			line("  workloads: %s", strings.Join(svc.Workloads, ", "))
 		}
 		for _, port := range svc.Ports {
 			writePort(line, port)
 		}
 		for i, r := range svc.References {
 			if i == 0 {
-				line("  who refers to it:")
+				line("  references:")
 			}
 			line("    %s", referenceLine(r))
 			for _, change := range r.Change {
@@ -180,13 +180,13 @@ func writePort(line func(string, ...any), p plan.Port) {
 	if p.Native == nil {
 		return
 	}
-	possible := "not as it is"
+	possible := "not without changes"
 	if p.Native.Possible {
 		possible = "possible"
 	}
 	line("    by the program itself: %s: %s", possible, p.Native.Detail)
 	for _, who := range p.Native.Breaks {
-		line("    that would break: %s", who)
+		line("    this would break: %s", who)
 	}
 }
 

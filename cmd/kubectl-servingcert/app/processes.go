@@ -10,7 +10,7 @@ import (
 )
 
 // withoutWaiting is the hint to make a request while no process answers it.
-const withoutWaiting = "; to request it all the same, without waiting: --wait=false"
+const withoutWaiting = "; to request it anyway, use --wait=false"
 
 // requireRunning returns an error if a process does not run that the command is about to wait for. It
 // warns about processes that the user may not read. otherwise is appended to the error.
@@ -27,7 +27,7 @@ func (s streams) requireRunning(ctx context.Context, c *cluster.Cluster, system,
 		case doctor.ProcessAway:
 			return fmt.Errorf("%s. Nothing was changed%s", p, otherwise)
 		case doctor.ProcessNotSeen:
-			_, _ = fmt.Fprintf(s.err, "whether a %s runs is not known: %s\n", p.Name, p.Why)
+			_, _ = fmt.Fprintf(s.err, "cannot check whether process %s is running: %s\n", p.Name, p.Why)
 		case doctor.ProcessRuns:
 		}
 	}

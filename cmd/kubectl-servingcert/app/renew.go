@@ -35,23 +35,23 @@ func (p *plugin) renewCommand() *cobra.Command {
 	return verb{
 		about: "Renew the certificates of Services now, with new keys.",
 		usage: "renew [-n NAMESPACE] SERVICE... | --all | -A --all",
-		examples: `# A new certificate and key for a Service.
+		examples: `# Issue a new certificate and key for a Service.
 kubectl servingcert renew web
 
-# Which certificates of the cluster would be renewed.
+# List the certificates of the cluster that would be renewed.
 kubectl servingcert renew -A --all --dry-run
 
-# Those with a label, without waiting.
+# Renew those of Services with a label, without waiting.
 kubectl servingcert renew --all -l app=web --wait=false`,
 		outputs: actionOutputs,
 		args:    p.live(services),
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
 			f := renewFlags{plugin: p}
 			p.kube.addNamespace(fs, "namespace of the Services")
-			fs.BoolVar(&f.all, "all", false, "every Service of the namespace that asks for a certificate")
+			fs.BoolVar(&f.all, "all", false, "every Service of the namespace that requests a certificate")
 			fs.BoolVarP(&f.allNamespaces, "all-namespaces", "A", false, "with --all: the Services of all namespaces")
 			fs.StringVarP(&f.selector, "selector", "l", "", "with --all: only Services with these labels")
-			fs.BoolVar(&f.dryRun, "dry-run", false, "only say which certificates would be renewed")
+			fs.BoolVar(&f.dryRun, "dry-run", false, "only print which certificates would be renewed")
 			fs.BoolVar(&f.wait, "wait", true, "wait until each Service has a new certificate")
 			fs.DurationVar(&f.timeout, "timeout", 5*time.Minute, "how long to wait")
 			fs.StringVarP(&f.output, "output", "o", "text", actionOutputs.String())
@@ -144,7 +144,7 @@ func (f *renewFlags) signs(ctx context.Context, c *cluster.Cluster, chosen []sta
 			return text.requireRunning(ctx, c, f.system, withoutWaiting, "signer")
 		}
 		if f.system = ""; waits {
-			_, _ = fmt.Fprintf(text.err, "whether a signer runs is not known: %v\n", err)
+			_, _ = fmt.Fprintf(text.err, "cannot check whether process signer is running: %v\n", err)
 		}
 		return nil
 	}
@@ -232,14 +232,14 @@ func (f *renewFlags) choose(ctx context.Context, c *cluster.Cluster) (chosen []s
 	all = slices.DeleteFunc(all, func(s status.Service) bool { return s.Secret == "" }) // retained, or its pods have their own keys
 	if f.all {
 		if len(all) == 0 {
-			return nil, left, fmt.Errorf("no Service asks for a certificate%s", in(f.namespace))
+			return nil, left, fmt.Errorf("no Service requests a certificate%s", in(f.namespace))
 		}
 		return all, left, nil
 	}
 	for _, name := range f.names {
 		i := slices.IndexFunc(all, func(s status.Service) bool { return s.Name == name })
 		if i < 0 {
-			return nil, nil, fmt.Errorf("no Service %q asks for a certificate%s (annotation %s)", name, in(f.namespace), api.AnnotationSecretName)
+			return nil, nil, fmt.Errorf("no Service %q requests a certificate%s (annotation %s)", name, in(f.namespace), api.AnnotationSecretName)
 		}
 		chosen = append(chosen, all[i])
 	}

@@ -40,20 +40,20 @@ func (p *plugin) rotateCommand() *cobra.Command {
 	return verb{
 		about: "Rotate the CA, and follow the rotation until all certificates are replaced and served.",
 		usage: "rotate-ca --reason TEXT [--force | --distrust-now | --replace-lost] [flags]\n  kubectl servingcert rotate-ca --proceed GENERATION [flags]",
-		examples: `# Replace the CA, with an overlap: nobody notices.
+		examples: `# Replace the CA with an overlap, so that no client fails.
 kubectl servingcert rotate-ca --reason "yearly drill"
 
-# The CA's key was stolen: who breaks if everything that it signed is distrusted now?
+# The CA's key was stolen: list what breaks if the CA is distrusted now.
 kubectl servingcert rotate-ca --distrust-now --reason "incident 42" --dry-run`,
 		outputs: actionOutputs,
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
 			f := rotateFlags{plugin: p}
-			fs.StringVar(&f.reason, "reason", "", "why, in one line; repeating a reason in the same mode does not start another rotation")
+			fs.StringVar(&f.reason, "reason", "", "reason for the rotation, in one line; repeating a reason in the same mode does not start another rotation")
 			fs.BoolVar(&f.force, "force", false, "rotate even if clients that hold only the oldest root can no longer verify servers")
-			fs.BoolVar(&f.distrust, "distrust-now", false, "the CA's key was stolen: distrust everything that it signed at once; lists first what breaks")
+			fs.BoolVar(&f.distrust, "distrust-now", false, "distrust everything that the CA signed at once, because its key was stolen; first lists what breaks")
 			fs.BoolVar(&f.replaceLost, "replace-lost", false, "create a new CA in place of one that is lost or corrupt; restoring a backup instead breaks no client")
-			fs.IntVar(&f.proceed, "proceed", 0, "let this generation, which is waiting, sign although some targets do not hold its root")
-			fs.BoolVar(&f.dryRun, "dry-run", false, "only say what would be requested and, with --distrust-now and --replace-lost, what would break")
+			fs.IntVar(&f.proceed, "proceed", 0, "let this waiting generation sign although some targets do not hold its root")
+			fs.BoolVar(&f.dryRun, "dry-run", false, "only print what would be requested and, with --distrust-now and --replace-lost, what would break")
 			fs.BoolVar(&f.yes, "yes", false, "do not ask for confirmation")
 			fs.BoolVar(&f.wait, "wait", true, "follow the rotation until certificates are replaced and pods serve them")
 			fs.DurationVar(&f.timeout, "timeout", time.Hour, "how long to follow the rotation; it continues without this command")
@@ -92,7 +92,7 @@ func (f *rotateFlags) validate(args []string) error {
 	case modes > 1:
 		return usagef("--force, --distrust-now and --replace-lost are mutually exclusive")
 	case f.reason == "":
-		return usagef("--reason is required: say why in one line; repeating a reason does not start another rotation")
+		return usagef("--reason is required: one line; repeating a reason does not start another rotation")
 	}
 	if _, err := api.ParseRotateRequest(f.request().Annotations()); err != nil {
 		return usagef("--reason: %w", err)

@@ -30,7 +30,7 @@ var statusOutputs = outputs{"text", "wide", "json", "yaml", "name", jsonPath + "
 
 func (p *plugin) statusCommand() *cobra.Command {
 	return verb{
-		about: "Show the CA, which targets hold its bundle, and the certificates of Services. Exit code 1 if the CA cannot sign, or a process of servingcert does not run.",
+		about: "Show the CA, the targets of its bundle, and the certificates of Services. Exit code 1 if the CA cannot sign, or a process of servingcert is not running.",
 		usage: "status [-n NAMESPACE | -A] [SERVICE] [flags]",
 		examples: `# The CA, and the Services of the namespace.
 kubectl servingcert status
@@ -38,7 +38,7 @@ kubectl servingcert status
 # Why a Service has no certificate.
 kubectl servingcert status web
 
-# When the certificates of all Services end.
+# When the certificates of all Services expire.
 kubectl servingcert status -A -o jsonpath='{range .services[*]}{.namespace}/{.name} {.notAfter}{"\n"}{end}'`,
 		outputs: statusOutputs,
 		args:    atMostOne(p.live(services)),
@@ -48,8 +48,8 @@ kubectl servingcert status -A -o jsonpath='{range .services[*]}{.namespace}/{.na
 			fs.BoolVarP(&f.all, "all-namespaces", "A", false, "the Services of all namespaces")
 			fs.StringVarP(&f.selector, "selector", "l", "", "only Services with these labels, such as app=web,tier!=test")
 			fs.StringVarP(&f.output, "output", "o", "text", statusOutputs.String())
-			fs.BoolVar(&f.noHeaders, "no-headers", false, "only the rows of the Services: without the CA, the names of the columns, and remarks")
-			fs.BoolVarP(&f.watch, "watch", "w", false, "go on with a row for each Service that changes")
+			fs.BoolVar(&f.noHeaders, "no-headers", false, "print only the rows of the Services, without the CA, column names and remarks")
+			fs.BoolVarP(&f.watch, "watch", "w", false, "keep printing a row for each Service that changes")
 			systemNamespace(fs, &f.system)
 			return func(ctx context.Context, args []string) error {
 				if err := f.validate(args); err != nil {
@@ -161,7 +161,7 @@ func (f *statusFlags) gather(ctx context.Context, c *cluster.Cluster) (*report, 
 	if f.name != "" {
 		r.Services = slices.DeleteFunc(r.Services, func(s status.Service) bool { return s.Name != f.name })
 		if len(r.Services) == 0 {
-			return nil, fmt.Errorf("namespace %q has no Service %q that asks for a certificate", f.namespace, f.name)
+			return nil, fmt.Errorf("namespace %q has no Service %q that requests a certificate", f.namespace, f.name)
 		}
 	}
 	if err := c.AddOptIn(ctx, r.Services); err != nil {

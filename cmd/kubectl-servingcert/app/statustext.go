@@ -54,9 +54,9 @@ func (f *statusFlags) writeText(r *report, columns *table, now time.Time) error 
 	if len(r.Services) == 0 {
 		where := "."
 		if f.namespace != "" {
-			where = fmt.Sprintf(" in namespace %q; those of all namespaces are shown with -A.", f.namespace)
+			where = fmt.Sprintf(" in namespace %q; use -A to show all namespaces.", f.namespace)
 		}
-		_, _ = fmt.Fprintln(f.out, "\nNo Service asks for a certificate"+where)
+		_, _ = fmt.Fprintln(f.out, "\nNo Service requests a certificate"+where)
 	} else {
 		_, _ = fmt.Fprintln(f.out)
 		if err := columns.write(f.screen, append([][]cell{f.columns()}, f.rows(r.Services)...)...); err != nil {
@@ -126,7 +126,7 @@ func writeCA(s status.CAStatus, row func(name, format string, args ...any), now 
 			row("", "%s", line)
 		}
 	} else if s.NextGeneration != 0 {
-		row("", "generation %d is to sign next", s.NextGeneration)
+		row("", "generation %d signs next", s.NextGeneration)
 	}
 	if s.Why != "" {
 		row("", "why: %s", s.Why)
@@ -159,10 +159,10 @@ func writeTrust(t status.TrustStatus, row func(name, format string, args ...any)
 		row("", "bundle %s", status.Short(t.BundleHash))
 	}
 	if t.Grace > 0 {
-		row("", "of those that do not hold it, a new generation waits for a limited time for %d, in namespaces %s", t.Grace, t.GraceNamespaces)
+		row("", "a new generation waits only for a limited time for %d of the others, in namespaces %s", t.Grace, t.GraceNamespaces)
 	}
 	if t.Late > 0 {
-		row("", "of those that do not hold it, a new generation does not wait for %d, which requested it only after %s", t.Late, clock(t.Since))
+		row("", "a new generation does not wait for %d of the others, which requested the bundle after %s", t.Late, clock(t.Since))
 	}
 	for _, line := range t.NotHolding {
 		row("", "%s", line)

@@ -11,7 +11,7 @@ import (
 // Of one Service it is said where the proxy serves TLS, and not the program.
 func TestStatusSaysWhatTheProxyServes(t *testing.T) {
 	r := &report{detailed: true, Services: []status.Service{{Name: "web", Message: "names", Proxy: []string{"sc-tls-8080"}}}}
-	assert.Equal(t, []string{"names", "TLS is asked of the proxy in its pods, at targetPort sc-tls-8080"}, r.remarks())
+	assert.Equal(t, []string{"names", "TLS is requested from the proxy in its pods, at targetPort sc-tls-8080"}, r.remarks())
 	r.Services[0].Proxy = nil
 	assert.Equal(t, []string{"names"}, r.remarks())
 }

@@ -31,12 +31,12 @@ type verifyFlags struct {
 
 func (p *plugin) verifyCommand() *cobra.Command {
 	return verb{
-		about: "Check the certificate of a Service: its objects and, with --address, what a server presents. Exit code 1 if something is wrong or was not seen.",
+		about: "Check the certificate of a Service: its objects and, with --address, the certificate that a server presents. Exit code 1 if a check fails, or the rotator has not probed the pods yet.",
 		usage: "verify [-n NAMESPACE] SERVICE [--address HOST:PORT] [flags]",
 		examples: `# The objects of a Service: its condition, its Secret, and the bundle.
 kubectl servingcert verify web
 
-# And what one of its servers presents.
+# And the certificate that one of its servers presents.
 kubectl port-forward service/web 8443:443 &
 kubectl servingcert verify web --address localhost:8443`,
 		outputs: reportOutputs,
@@ -44,8 +44,8 @@ kubectl servingcert verify web --address localhost:8443`,
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
 			f := verifyFlags{plugin: p}
 			p.kube.addNamespace(fs, "namespace of the Service")
-			fs.StringVar(&f.address, "address", "", "address of one of its servers as seen from here, such as localhost:8443 after kubectl port-forward")
-			fs.StringVar(&f.starttls, "starttls", "", "what comes before TLS at the address: "+strings.Join(starttls.Protocols(), ", ")+"; by default what annotation "+api.AnnotationProbe+" or the name of the Service's port says")
+			fs.StringVar(&f.address, "address", "", "address of one of its servers, such as localhost:8443 after kubectl port-forward")
+			fs.StringVar(&f.starttls, "starttls", "", "STARTTLS protocol of the address: "+strings.Join(starttls.Protocols(), ", ")+" (default: from annotation "+api.AnnotationProbe+" or the name of the Service's port)")
 			fs.DurationVar(&f.timeout, "timeout", 10*time.Second, "time limit of the connection and the TLS handshake")
 			fs.StringVarP(&f.output, "output", "o", "text", reportOutputs.String())
 			systemNamespace(fs, &f.system)

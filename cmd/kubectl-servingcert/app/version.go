@@ -24,12 +24,12 @@ func (p *plugin) versionCommand() *cobra.Command {
 	return verb{
 		about: "Show the versions of the plugin, of Kubernetes, and of servingcert in the cluster.",
 		usage: "version [--client] [flags]",
-		examples: `# Of the plugin alone, for a script.
+		examples: `# The plugin's version, for a script.
 kubectl servingcert version --client -o jsonpath='{.client.version}'`,
 		outputs: reportOutputs,
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
 			f := versionFlags{plugin: p}
-			fs.BoolVar(&f.client, "client", false, "only that of the plugin: do not ask the cluster")
+			fs.BoolVar(&f.client, "client", false, "print only the plugin's version, without a connection to the cluster")
 			fs.StringVarP(&f.output, "output", "o", "text", reportOutputs.String())
 			systemNamespace(fs, &f.system)
 			return func(ctx context.Context, args []string) error {

@@ -28,7 +28,7 @@ type webhookFlags struct {
 // verbs.
 func (f *webhookFlags) add(fs *pflag.FlagSet) {
 	f.trustSource = string(api.TrustFromConfigMap)
-	fs.BoolVar(&f.openShift, "openshift-compat", false, "also read OpenShift's annotations, as a webhook and a rotator with this flag do")
+	fs.BoolVar(&f.openShift, "openshift-compat", false, "also read OpenShift's annotations, like the webhook with --openshift-compat")
 	fs.StringVar(&f.defaultMode, "default-mode", string(api.ModeArgs), "the webhook's --default-mode: args, env or mount")
 	fs.StringVar(&f.unknown, "unknown-programs", string(api.UnknownProgramsFiles), "the webhook's --unknown-programs: files or flags")
 }
@@ -92,7 +92,7 @@ func readPrograms(name string) (programs.Table, error) {
 		return programs.Table{}, fmt.Errorf("--programs: %w", err)
 	}
 	if len(data) > maxPrograms {
-		return programs.Table{}, fmt.Errorf("--programs: %s: is larger than %d MiB, which no ConfigMap holds", name, maxPrograms>>20)
+		return programs.Table{}, fmt.Errorf("--programs: %s: larger than %d MiB, the limit of a ConfigMap", name, maxPrograms>>20)
 	}
 	table, err := programs.WithBuiltin(data)
 	if err != nil {

@@ -98,7 +98,7 @@ func TestNotRenewedAsData(t *testing.T) {
 	only, ok := left[0].(map[string]any)
 	require.True(t, ok)
 	assert.Equal(t, svc.Name, only["name"])
-	assert.Contains(t, only["why"], "the pods of Service "+ns+"/own make their keys")
+	assert.Contains(t, only["why"], "the pods of Service "+ns+"/own have their own keys")
 }
 
 // What rotate-ca has done, as data: to its end, asked again, and what it left unsaid.

@@ -58,12 +58,12 @@ spec: {containers: [{name: web, image: example.com/acme-web, args: [serve]}]}
 		r := cliAs(t, kubeconfig, inject...)
 		assert.Zero(t, r.code, r.err)
 		assert.Contains(t, r.out, "--tls-cert-file=")
-		assert.Contains(t, r.err, "Warning: ConfigMap "+s.namespace+"/servingcert-programs cannot be read with the rights of this user: only the programs that are built in are known here\n")
+		assert.Contains(t, r.err, "Warning: ConfigMap "+s.namespace+"/servingcert-programs cannot be read by this user: only the built-in programs are known here\n")
 	})
 	t.Run("refused by the webhook", func(t *testing.T) {
 		require.NoError(t, s.publish(t.Context(), api.ProgramsName, map[string]string{api.ProgramsKey: table + "  port: 1\n  tls: 2\n"}))
 		r := previewed("--tls-cert-file=")
-		assert.Contains(t, r.err, "Warning: ConfigMap "+s.namespace+"/servingcert-programs is refused, and the webhook uses the last valid one: only the programs that are built in are known here: "+
+		assert.Contains(t, r.err, "Warning: ConfigMap "+s.namespace+"/servingcert-programs is invalid, and the webhook uses the last valid one: only the built-in programs are known here: "+
 			"programs.yaml: line 5: field port is not a field of a program; line 6: field tls is not a field of a program\n")
 	})
 	t.Run("settings of the namespace and of the Service", func(t *testing.T) {

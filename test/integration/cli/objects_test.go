@@ -62,7 +62,7 @@ func TestStatus(t *testing.T) {
 	for _, want := range []string{
 		`CA +generation 1 signs, until 2028-03-01T12:00:00Z`,
 		`Phase +Wait, since 2026-03-01T12:00:00Z \(\S+\)`,
-		` +generation 2 is to sign next`,
+		` +generation 2 signs next`,
 		` +why: asked for: drill`,
 		` +waiting for: 1 of 3 targets hold the new root`,
 		`Rotation +"drill" \(overlap\): generation 2 was made and does not sign yet`,
@@ -70,8 +70,8 @@ func TestStatus(t *testing.T) {
 		`Warning +SuccessionWaits: y`,
 		`Trust +1 of 3 targets hold the bundle, 1 not yet, 1 refuse it`,
 		` +bundle abababababab`,
-		` +of those that do not hold it, a new generation waits for a limited time for 1, in namespaces shop`,
-		` +of those that do not hold it, a new generation does not wait for 1, which requested it only after 2026-03-01T12:00:00Z`,
+		` +a new generation waits only for a limited time for 1 of the others, in namespaces shop`,
+		` +a new generation does not wait for 1 of the others, which requested the bundle after 2026-03-01T12:00:00Z`,
 		` +ConfigMap shop/x: Forbidden: no`,
 		`NAMESPACE +SERVICE +READY +REASON +SERVING +SECRET +LEAF +NOT AFTER +RENEW AT`,
 		ns + ` +web +True +Issued +True +web-tls +` + pki.Fingerprint(issued.Leaf)[:12] + ` +` + issued.Leaf.NotAfter.Format(time.RFC3339) + ` +` + pki.RenewAt(issued.Leaf).UTC().Format(time.RFC3339),
@@ -95,7 +95,7 @@ func TestStatus(t *testing.T) {
 		setServing(t, ns, "web", metav1.ConditionTrue, api.ServingCurrent, "every pod serves it", time.Now())
 		r = cli(t, "status", "--system-namespace", s.namespace, "-n", ns, "plain")
 		assert.Equal(t, 1, r.code)
-		assert.Contains(t, r.err, `has no Service "plain" that asks for a certificate`)
+		assert.Contains(t, r.err, `has no Service "plain" that requests a certificate`)
 	})
 	t.Run("for programs", func(t *testing.T) {
 		r := cli(t, "status", "--system-namespace", s.namespace, "-A", "-o", "json")
@@ -213,10 +213,10 @@ func TestRenew(t *testing.T) {
 	t.Run("one that asks for nothing", func(t *testing.T) {
 		r := cli(t, "renew", "-n", ns, "missing")
 		assert.Equal(t, 1, r.code)
-		assert.Contains(t, r.err, `no Service "missing" asks for a certificate in namespace "`+ns+`"`)
+		assert.Contains(t, r.err, `no Service "missing" requests a certificate in namespace "`+ns+`"`)
 		r = cli(t, "renew", "-n", newNamespace(t, "empty", nil), "--all")
 		assert.Equal(t, 1, r.code)
-		assert.Contains(t, r.err, "no Service asks for a certificate in namespace")
+		assert.Contains(t, r.err, "no Service requests a certificate in namespace")
 	})
 	t.Run("no CA that could sign", func(t *testing.T) {
 		s, ns := newSystem(t), newNamespace(t, "shop", nil)

@@ -140,14 +140,14 @@ func TestAStolenKeyWithKeysOfPods(t *testing.T) {
 	r := cli(t, distrust...)
 	assert.Equal(t, 1, r.code)
 	assert.Contains(t, r.out, "only a new pod gets a new key and certificate.\n")
-	assert.Contains(t, r.out, "fail until somebody replaces the pods (kubectl rollout restart): 1: "+ns+" Deployment/web\n")
+	assert.Contains(t, r.out, "fail until their pods are replaced (kubectl rollout restart): 1: "+ns+" Deployment/web\n")
 	assert.Contains(t, r.out, "that the rotator restarts (servingcert.dev/on-rotate: restart): 1: "+ns+" Deployment/auto\n")
 	assert.Equal(t, before, bundleOf(t, ns), "nothing is changed before somebody agrees")
 
 	r = cli(t, append(distrust, "--yes")...)
 	assert.Zero(t, r.code, r.err)
 	assert.Contains(t, r.out, "only a new pod gets a new key and certificate.\n")
-	assert.Contains(t, r.out, "not replaced: certificates of pods that have keys of their own, of 2 Services ("+ns+"/auto, "+ns+"/web)")
+	assert.Contains(t, r.out, "not replaced: certificates of pods with their own keys, of 2 Services ("+ns+"/auto, "+ns+"/web)")
 	t.Log(r.out)
 	waitFor(t, func() bool { roots := bundleOf(t, ns); return len(roots) == 1 && roots[0] != before[0] }, "the root of before is out of the bundle")
 	for name, address := range servers {
@@ -172,7 +172,7 @@ func TestAStolenKeyWithKeysOfPods(t *testing.T) {
 		i.servingIs(t, ns, name, api.ServingCurrent)
 		r = cli(t, "verify", "--system-namespace", i.namespace, "-n", ns, name, "--address", address)
 		assert.Zero(t, r.code, r.out+r.err)
-		assert.Contains(t, r.out, ", of the pod's own key, which its kubelet refreshes at ")
+		assert.Contains(t, r.out, " of the pod's own key, which its kubelet refreshes at ")
 	}
 	t.Log(cli(t, "status", "--system-namespace", i.namespace, "-n", ns).out)
 }
@@ -218,11 +218,11 @@ func TestWhatIsShownDuringASwitch(t *testing.T) {
 	for _, address := range []string{ofSecret, own} {
 		r := verify(address)
 		assert.Zero(t, r.code, r.out+r.err)
-		assert.Contains(t, r.out, ", of the pod's own key or of Secret web-tls from before, which is due at ")
+		assert.Contains(t, r.out, " of the pod's own key, or of the earlier Secret web-tls, with a refresh due at ")
 	}
 	renewed := cli(t, "renew", "-n", ns, "web")
 	assert.Equal(t, 1, renewed.code)
-	assert.Contains(t, renewed.err, "nobody can make a kubelet refresh a certificate")
+	assert.Contains(t, renewed.err, "a kubelet cannot be asked to refresh a certificate")
 
 	switchTo(api.KeySourceSecret, "Issued")
 	i.servingIs(t, ns, "web", api.ServingCurrent, `every ready pod of this Service that mounts Secret "web-tls" serves its certificate`)

@@ -51,7 +51,7 @@ func TestNothingRuns(t *testing.T) {
 
 	r = cli(t, renew...)
 	assert.Equal(t, 1, r.code)
-	assert.Equal(t, "kubectl servingcert: "+noSigner+". Nothing was changed; to request it all the same, without waiting: --wait=false\n", r.err)
+	assert.Equal(t, "kubectl servingcert: "+noSigner+". Nothing was changed; to request it anyway, use --wait=false\n", r.err)
 	svc, err := admin.CoreV1().Services(ns).Get(t.Context(), "web", metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.NotContains(t, svc.Annotations, api.AnnotationRenewAfter)
@@ -82,7 +82,7 @@ func TestWhatIsWaitedForEnds(t *testing.T) {
 	s.ends(t, "signer")
 	said := "  no signer runs, so no certificate is issued or renewed: Lease " + s.namespace + "/servingcert-signer: no replica holds it"
 	for c, want := range map[*command]string{
-		renewal:  "not renewed:" + said[1:] + ". The requests stay, and a signer answers them when it runs\n",
+		renewal:  "not renewed:" + said[1:] + ". The requests remain, and are answered when a signer runs\n",
 		rotation: "not done:" + said[1:] + ". The rotation continues when one runs. Last status: Stable: generation 1 signs\n",
 	} {
 		r, err := c.wait()
@@ -115,5 +115,5 @@ func TestWhetherItRunsIsNotSeen(t *testing.T) {
 	r, err := c.wait()
 	require.NoError(t, err)
 	assert.Zero(t, r.code, r.err)
-	assert.Contains(t, r.err, "whether a signer runs is not known: this user may not list Leases in "+s.namespace+"\n")
+	assert.Contains(t, r.err, "cannot check whether process signer is running: this user may not list Leases in "+s.namespace+"\n")
 }

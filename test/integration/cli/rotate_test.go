@@ -177,7 +177,7 @@ func TestDistrustSaysWhoBreaks(t *testing.T) {
 	assert.Contains(t, r.err, "cannot ask for confirmation: standard input is not a terminal; use --yes to skip the question. Nothing was changed")
 	assert.Contains(t, r.out, "  Services whose certificates are replaced: ")
 	assert.Contains(t, r.out, ns+"/web")
-	assert.Contains(t, r.out, "  workloads that have not been seen to reload a certificate, and may break until somebody restarts them: 1: "+ns+" Pod/server\n")
+	assert.Contains(t, r.out, "  workloads that have not been seen to reload a certificate, and may break until they are restarted: 1: "+ns+" Pod/server\n")
 	assert.Contains(t, r.out, "  workloads that mount only the bundle, and have the new one within seconds (92 s at most): 1: "+ns+" Pod/client\n")
 	assert.NotContains(t, r.out, "Pod/other")
 	assert.Contains(t, r.out, "  targets that hold the bundle (ConfigMaps, webhooks, CRDs, APIServices): 7\n")

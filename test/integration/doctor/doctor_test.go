@@ -219,7 +219,7 @@ func fewRights(t *testing.T) {
 	r := runAs(t, kubeconfig)
 	assert.Equal(t, 2, r.code, r.out+r.err)
 	assert.Equal(t, 1, strings.Count(r.out, "SC001\n"), "one cause, one finding:\n%s", r.out)
-	assert.Contains(t, r.err, "nothing could be examined: this user may not read what the checks need")
+	assert.Contains(t, r.err, "no check could run: this user may not read what the checks need")
 
 	require.NoError(t, admin.Create(t.Context(), &rbacv1.ClusterRole{
 		ObjectMeta: metav1.ObjectMeta{Name: "viewer"},

@@ -191,7 +191,7 @@ func TestPlanStopsBeforeAPodIsReplaced(t *testing.T) {
 	})
 	out, code := planOf(t, name+"/"+name, "--apply", "--yes")
 	assert.Equal(t, 1, code, out)
-	assert.Contains(t, out, "a new pod would be refused, so that none was replaced: ")
+	assert.Contains(t, out, "a new pod would be refused, so none was replaced: ")
 	assert.Contains(t, out, "exceeded quota: full")
 	var d appsv1.Deployment
 	require.NoError(t, admin.Get(t.Context(), client.ObjectKey{Namespace: name, Name: name}, &d))

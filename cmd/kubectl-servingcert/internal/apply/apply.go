@@ -148,10 +148,10 @@ func (a *Applier) replace(ctx context.Context, steps []*step) error {
 	for _, s := range steps {
 		switch {
 		case s.waitsFor(byHand):
-			a.unseen(s, "serves TLS once the pods that were named are replaced")
+			a.unseen(s, "it serves TLS once the pods named above are replaced")
 			continue
 		case len(s.ready) == 0:
-			a.unseen(s, "no pod of it was ready before")
+			a.unseen(s, "none of its pods was ready before")
 			continue
 		}
 		if err := a.served(ctx, s); err != nil {
@@ -173,7 +173,7 @@ func withPatched(err error, steps []*step) error {
 	if err == nil || len(patched) == 0 {
 		return err
 	}
-	return fmt.Errorf("%w. These Services keep what was added, and the next run goes on with them: %s", err, strings.Join(patched, ", "))
+	return fmt.Errorf("%w. These Services keep the additions, and the next run continues with them: %s", err, strings.Join(patched, ", "))
 }
 
 // waitsFor reports whether somebody else has to replace the pods of one of its workloads.
@@ -215,7 +215,7 @@ func (a *Applier) issued(ctx context.Context, s *step) error {
 	if ready != nil {
 		said = fmt.Sprintf("condition %s is %s, %s: %s", api.ConditionReady, ready.Status, api.Escape(ready.Reason), api.Escape(api.Shorten(ready.Message, maxSaid)))
 	}
-	return fmt.Errorf("Service %s has no certificate after %s: %s. No pod was replaced; the other ports are as they were", s.id(), a.Timeout, said)
+	return fmt.Errorf("Service %s has no certificate after %s: %s. No pod was replaced; the other ports are unchanged", s.id(), a.Timeout, said)
 }
 
 // maxSaid is how much of what others wrote is shown, in characters.

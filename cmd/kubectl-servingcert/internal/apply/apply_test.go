@@ -95,7 +95,7 @@ func TestLostEndpointsTakeItBack(t *testing.T) {
 	w.whenPatched(func() {
 		require.NoError(t, w.Tracker().Update(discoveryv1.SchemeGroupVersion.WithResource("endpointslices"), slice("other"), "shop"))
 	})
-	assert.EqualError(t, w.run(t), "Service shop/web: port 80/TCP had ready endpoints, and has none since the Service was patched; what was added to it was taken back")
+	assert.EqualError(t, w.run(t), "Service shop/web: port 80/TCP had ready endpoints, and has none since the Service was patched; the addition was reverted")
 	svc := w.svc(t)
 	assert.Len(t, svc.Spec.Ports, 1)
 	assert.Empty(t, svc.Annotations)
@@ -126,7 +126,7 @@ func TestWithoutACertificateNoPodIsReplaced(t *testing.T) {
 func TestASecretOfSomebodyElseIsLeft(t *testing.T) {
 	w := newWorld(t)
 	w.taken = "web-tls"
-	assert.ErrorContains(t, w.run(t), "Service shop/web: Secret web-tls exists, and is not of servingcert")
+	assert.ErrorContains(t, w.run(t), "Service shop/web: Secret web-tls exists, and is not managed by servingcert")
 	assert.Empty(t, w.svc(t).Annotations)
 	w.managedBy = "servingcert"
 	assert.ErrorContains(t, w.run(t), "has no certificate", "one of ours is not in the way")
@@ -170,8 +170,8 @@ func TestPodsThatHaveTheProxyStay(t *testing.T) {
 		has, onDelete bool
 		said          string
 	}{
-		{true, false, "shop/Deployment/web: its pods have the proxy already\n"},
-		{false, true, "shop/Deployment/web: replace its pods yourself: it is paused, or its update strategy is OnDelete\nservice shop/web: not seen to serve TLS: serves TLS once the pods that were named are replaced\n"},
+		{true, false, "shop/Deployment/web: its pods already have the proxy\n"},
+		{false, true, "shop/Deployment/web: replace its pods yourself: it is paused, or its update strategy is OnDelete\nservice shop/web: not seen to serve TLS: it serves TLS once the pods named above are replaced\n"},
 	} {
 		w := newWorld(t)
 		w.issuing(t, func(p *corev1.Pod) error {
@@ -215,7 +215,7 @@ func TestAnEndpointIsNotYetTLS(t *testing.T) {
 		"not reached": {func(svc *corev1.Service) []metav1.Condition {
 			return state.Say(metav1.Condition{Type: api.ConditionServing, Status: metav1.ConditionUnknown, Reason: api.ServingUnreachable}, state.Serving{Ports: api.NeedsHash(svc)}).Both()
 		}, "not seen to serve TLS: condition servingcert.dev/Serving is Unknown, Unreachable\n"},
-		"nobody looked": {func(*corev1.Service) []metav1.Condition { return nil }, "not seen to serve TLS: condition servingcert.dev/Serving is not there yet\n"},
+		"nobody looked": {func(*corev1.Service) []metav1.Condition { return nil }, "not seen to serve TLS: condition servingcert.dev/Serving is not set yet\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -266,18 +266,18 @@ func (w *world) issuing(t *testing.T, pod func(*corev1.Pod) error) {
 // TestAPodWithoutTheProxyIsSeenBefore any is replaced.
 func TestAPodWithoutTheProxyIsSeenBefore(t *testing.T) {
 	for want, pod := range map[string]func(*corev1.Pod) error{
-		"shop/Deployment/web: a new pod would be refused, so that none was replaced: no room": func(*corev1.Pod) error { return fmt.Errorf("no room") },
-		"shop/Deployment/web: a new pod would not be injected, so that none was replaced: the webhook did nothing: see kubectl servingcert doctor": func(*corev1.Pod) error {
+		"shop/Deployment/web: a new pod would be refused, so none was replaced: no room": func(*corev1.Pod) error { return fmt.Errorf("no room") },
+		"shop/Deployment/web: a new pod would not be injected, so none was replaced: the webhook did nothing: see kubectl servingcert doctor": func(*corev1.Pod) error {
 			return nil
 		},
-		"shop/Deployment/web: a new pod would have no proxy for sc-tls-8080, so that none was replaced: annotation servingcert.dev/status is {}": func(p *corev1.Pod) error {
+		"shop/Deployment/web: a new pod would have no proxy for sc-tls-8080, so none was replaced: annotation servingcert.dev/status is {}": func(p *corev1.Pod) error {
 			p.Labels, p.Annotations = map[string]string{api.LabelInjected: "true"}, map[string]string{api.AnnotationStatus: "{}"}
 			return nil
 		},
 	} {
 		w := newWorld(t)
 		w.issuing(t, pod)
-		assert.EqualError(t, w.run(t), want+". These Services keep what was added, and the next run goes on with them: shop/web")
+		assert.EqualError(t, w.run(t), want+". These Services keep the additions, and the next run continues with them: shop/web")
 		d, err := w.AppsV1().Deployments("shop").Get(context.Background(), "web", metav1.GetOptions{})
 		require.NoError(t, err)
 		assert.Empty(t, d.Spec.Template.Annotations)
@@ -294,7 +294,7 @@ func TestARolloutThatHangs(t *testing.T) {
 		p.Spec.InitContainers = []corev1.Container{{Name: api.ProxyContainer, RestartPolicy: &always, Args: []string{"--listen=sc-tls-8080=15444:8080"}}}
 		return nil
 	})
-	assert.EqualError(t, w.run(t), "shop/Deployment/web: the rollout is not done after 10ms (pods: 0, new: 0, ready: 0). Its old pods go on without TLS; to go back: kubectl rollout undo deployment/web -n shop. These Services keep what was added, and the next run goes on with them: shop/web")
+	assert.EqualError(t, w.run(t), "shop/Deployment/web: the rollout did not finish within 10ms (pods: 0, new: 0, ready: 0). Its old pods continue without TLS; to go back: kubectl rollout undo deployment/web -n shop. These Services keep the additions, and the next run continues with them: shop/web")
 	d, err := w.AppsV1().Deployments("shop").Get(t.Context(), "web", metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.NotEmpty(t, d.Spec.Template.Annotations["kubectl.kubernetes.io/restartedAt"])

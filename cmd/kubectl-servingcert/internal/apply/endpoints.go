@@ -118,7 +118,7 @@ func (a *Applier) seenServing(ctx context.Context, steps []*step) error {
 			c := api.Condition(svc, api.ConditionServing)
 			switch {
 			case c == nil:
-				said[s] = "condition " + api.ConditionServing + " is not there yet"
+				said[s] = "condition " + api.ConditionServing + " is not set yet"
 			case c.Status == metav1.ConditionTrue && state.ServingIsOfNow(svc):
 				a.print("service %s: seen to serve TLS", s.id())
 				continue

@@ -49,7 +49,7 @@ func (a *Applier) rollOut(ctx context.Context, steps []*step) (byHand []string, 
 		case err != nil:
 			return nil, err
 		case has:
-			a.print("%s: its pods have the proxy already", w)
+			a.print("%s: its pods already have the proxy", w)
 			continue
 		}
 		if err := a.try(ctx, w, template); err != nil {
@@ -153,20 +153,20 @@ func (a *Applier) try(ctx context.Context, w workload, template *corev1.PodTempl
 		return err
 	}
 	if !allowed {
-		a.print("%s: not tried whether a new pod is accepted, as this user may not create pods", w)
+		a.print("%s: a new pod was not tried, because this user may not create pods", w)
 		return nil
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: w.name + "-", Labels: template.Labels, Annotations: template.Annotations}, Spec: template.Spec}
 	made, err := a.Client.CoreV1().Pods(w.namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: a.FieldManager})
 	if err != nil {
-		return fmt.Errorf("%s: a new pod would be refused, so that none was replaced: %w", w, err)
+		return fmt.Errorf("%s: a new pod would be refused, so none was replaced: %w", w, err)
 	}
 	if made.Labels[api.LabelInjected] == "" {
-		return fmt.Errorf("%s: a new pod would not be injected, so that none was replaced: %s", w, noted(made))
+		return fmt.Errorf("%s: a new pod would not be injected, so none was replaced: %s", w, noted(made))
 	}
 	for _, port := range w.wants {
 		if !proxies(made, port) {
-			return fmt.Errorf("%s: a new pod would have no proxy for %s, so that none was replaced: %s", w, port, noted(made))
+			return fmt.Errorf("%s: a new pod would have no proxy for %s, so none was replaced: %s", w, port, noted(made))
 		}
 	}
 	return nil
@@ -209,7 +209,7 @@ func (a *Applier) restart(ctx context.Context, w workload, object runtime.Object
 		return standing.Done(), err
 	})
 	if errors.Is(err, errTooLong) {
-		return fmt.Errorf("%s: the rollout is not done after %s (%s). Its old pods go on without TLS; to go back: kubectl rollout undo %s/%s -n %s",
+		return fmt.Errorf("%s: the rollout did not finish within %s (%s). Its old pods continue without TLS; to go back: kubectl rollout undo %s/%s -n %s",
 			w, a.Timeout, standing.Progress(), strings.ToLower(w.kind), w.name, w.namespace)
 	}
 	return err

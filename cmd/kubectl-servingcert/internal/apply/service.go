@@ -42,12 +42,12 @@ func (a *Applier) isFree(ctx context.Context, s plan.Service) error {
 	exists, managedBy, err := a.Secret(ctx, s.Namespace, name)
 	switch {
 	case apierrors.IsForbidden(err):
-		a.print("service %s: not seen whether there is another Secret %s: this user may not read it", id, name)
+		a.print("service %s: cannot check whether another Secret %s exists: this user may not read it", id, name)
 		return nil
 	case err != nil:
 		return fmt.Errorf("Secret %s/%s: %w", s.Namespace, name, err)
 	case exists && managedBy == "":
-		return fmt.Errorf("Service %s: Secret %s exists, and is not of servingcert: set annotation %s of the Service to another name, and run the command again",
+		return fmt.Errorf("Service %s: Secret %s exists, and is not managed by servingcert: set annotation %s of the Service to another name, and run the command again",
 			id, name, api.AnnotationSecretName)
 	}
 	return nil
@@ -97,7 +97,7 @@ func (a *Applier) patch(ctx context.Context, s *step) error {
 	}
 	s.patched = !a.DryRun
 	if err := s.Patch.Only(s.before, after); err != nil {
-		err = fmt.Errorf("Service %s: something in the cluster changes more than was asked for: %w", s.id(), err)
+		err = fmt.Errorf("Service %s: something in the cluster changes more than was requested: %w", s.id(), err)
 		return a.takeBack(ctx, s, err)
 	}
 	what := "annotated"
@@ -138,8 +138,8 @@ func (a *Applier) takeBack(ctx context.Context, s *step, why error) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), a.Timing.Endpoints)
 	defer cancel()
 	if _, err := a.Client.CoreV1().Services(s.Namespace).Patch(ctx, s.Name, types.StrategicMergePatchType, s.Patch.Undo(s.before), a.options()); err != nil {
-		return fmt.Errorf("%w; and what was added could not be taken back: %w", why, err)
+		return fmt.Errorf("%w; and the addition could not be reverted: %w", why, err)
 	}
 	s.patched = false
-	return fmt.Errorf("%w; what was added to it was taken back", why)
+	return fmt.Errorf("%w; the addition was reverted", why)
 }

@@ -40,10 +40,10 @@ func (c *Cluster) Clients(ctx context.Context, cfg *rest.Config, name string, ea
 		}
 	}
 	if !anyPlaintext {
-		return k, fmt.Errorf("Service %s/%s has no port with targetPort sc-any-PORT: plaintext to its other ports does not pass a proxy, which could remember it", c.Namespace, name)
+		return k, fmt.Errorf("Service %s/%s has no port with targetPort sc-any-PORT: no proxy records plaintext to its other ports", c.Namespace, name)
 	}
 	if len(svc.Spec.Selector) == 0 {
-		return k, fmt.Errorf("Service %s/%s has no selector: it is not known which pods are behind it", c.Namespace, name)
+		return k, fmt.Errorf("Service %s/%s has no selector, so its pods are unknown", c.Namespace, name)
 	}
 	list, err := c.Client.CoreV1().Pods(c.Namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(svc.Spec.Selector).String()})
 	if err != nil {

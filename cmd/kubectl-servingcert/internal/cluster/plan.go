@@ -129,7 +129,7 @@ func (p *planner) endpoints() (plan.Endpoints, error) {
 		return p.Client.DiscoveryV1().EndpointSlices(ns).List(p.ctx, o)
 	}, func(obj runtime.Object) { out.Add(obj.(*discoveryv1.EndpointSlice)) })
 	if apierrors.IsForbidden(err) {
-		p.unread = append(p.unread, "EndpointSlices: this user may not list them, so that it is not known whether ready pods serve the ports")
+		p.unread = append(p.unread, "EndpointSlices: this user may not list them, so it is unknown whether ready pods serve the ports")
 		return nil, nil
 	}
 	return out, about("EndpointSlices", err)
@@ -166,7 +166,7 @@ func (p *planner) namespaces() ([]*corev1.Namespace, error) {
 		})
 	}
 	if apierrors.IsForbidden(err) {
-		p.unread = append(p.unread, "Namespaces: this user may not read them, so that it is not known which are opted in")
+		p.unread = append(p.unread, "Namespaces: this user may not read them, so it is unknown which are opted in")
 		return nil, nil
 	}
 	return out, about("Namespaces", err)

@@ -25,14 +25,14 @@ func (c *Cluster) Programs(ctx context.Context, namespace string) (table *progra
 	case apierrors.IsNotFound(err):
 		return nil, "", nil
 	case apierrors.IsForbidden(err):
-		return nil, name + " cannot be read with the rights of this user: only the programs that are built in are known here", nil
+		return nil, name + " cannot be read by this user: only the built-in programs are known here", nil
 	case err != nil:
 		return nil, "", fmt.Errorf("%s: %w", name, err)
 	}
 	t, err := programs.OfConfigMap(cm)
 	if err != nil {
 		mistakes := api.Shorten(strings.ReplaceAll(err.Error(), "\n", "; "), maxMistakes)
-		return nil, name + " is refused, and the webhook uses the last valid one: only the programs that are built in are known here: " + mistakes, nil
+		return nil, name + " is invalid, and the webhook uses the last valid one: only the built-in programs are known here: " + mistakes, nil
 	}
 	return &t, "", nil
 }

@@ -21,7 +21,7 @@ func Allowed(ctx context.Context, client kubernetes.Interface, a authorizationv1
 	review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
 		&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &a}}, metav1.CreateOptions{})
 	if err != nil {
-		return false, fmt.Errorf("ask what this user may do: %w", err)
+		return false, fmt.Errorf("check the permissions of this user: %w", err)
 	}
 	return review.Status.Allowed, nil
 }
@@ -95,7 +95,7 @@ func (c *Cluster) notIn(ctx context.Context, resource string, namespaces []strin
 	}
 	for i, namespace := range namespaces {
 		if i == mostAsked {
-			return append(missing, fmt.Sprintf("(not asked of %d more)", len(namespaces)-i)), nil
+			return append(missing, fmt.Sprintf("(%d more were not checked)", len(namespaces)-i)), nil
 		}
 		if patch.Namespace = namespace; resource == "namespaces" {
 			patch.Name = namespace

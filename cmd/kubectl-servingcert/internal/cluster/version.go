@@ -34,7 +34,7 @@ type Running struct {
 func (c *Cluster) KubernetesVersion() (string, error) {
 	v, err := c.Client.Discovery().ServerVersion()
 	if err != nil {
-		return "", fmt.Errorf("ask the API server for its version: %w", err)
+		return "", fmt.Errorf("read the version of the API server: %w", err)
 	}
 	return api.Escape(v.GitVersion), nil
 }

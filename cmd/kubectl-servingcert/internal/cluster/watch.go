@@ -74,7 +74,7 @@ func (c *Cluster) watchOnce(ctx context.Context, namespace, name, selector strin
 	if ctx.Err() != nil {
 		return false, ctx.Err()
 	}
-	return false, errors.New("watch Services: the API server ended it")
+	return false, errors.New("watch Services: the API server ended the watch")
 }
 
 func visitServices(services []corev1.Service, visit func([]status.Service) error) error {

@@ -58,7 +58,7 @@ func Gather(ctx context.Context, cfg *rest.Config, opts Options) (doctor.Facts, 
 		return doctor.Facts{}, time.Time{}, err
 	}
 	if g.served, err = restmapper.GetAPIGroupResources(g.client.Discovery()); err != nil {
-		return doctor.Facts{}, time.Time{}, fmt.Errorf("ask what the API server serves: %w", err)
+		return doctor.Facts{}, time.Time{}, fmt.Errorf("discover the API resources: %w", err)
 	}
 	g.mapper = restmapper.NewDiscoveryRESTMapper(g.served)
 	if err := g.namedExist(ctx); err != nil {

@@ -24,7 +24,7 @@ const mostTried = 20
 func (g *gatherer) dryRun(ctx context.Context, i *doctor.Installation, namespaces []string) {
 	namespace, err := g.where(ctx, namespaces)
 	if err != nil {
-		g.failed("whether the user may create pods", err, doctor.WebhookReached)
+		g.failed("the permission to create pods", err, doctor.WebhookReached)
 		return
 	}
 	if namespace == "" && g.opts.CreateNamespace {
@@ -114,7 +114,7 @@ func (g *gatherer) ownNamespace(ctx context.Context) (string, error) {
 	})
 	if err != nil {
 		g.deleteNamespace(ctx, ns.Name)
-		return "", fmt.Errorf("namespace %s has got no ServiceAccount default for %s", ns.Name, patience)
+		return "", fmt.Errorf("namespace %s has no ServiceAccount default after %s", ns.Name, patience)
 	}
 	return ns.Name, nil
 }

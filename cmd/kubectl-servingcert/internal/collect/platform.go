@@ -31,7 +31,7 @@ func (g *gatherer) platform(ctx context.Context) error {
 	g.facts.Platform = p
 	version, err := g.client.Discovery().ServerVersion()
 	if err != nil {
-		return fmt.Errorf("ask for the version of the API server: %w", err)
+		return fmt.Errorf("read the version of the API server: %w", err)
 	}
 	p.Version = version.GitVersion
 	p.Major, p.Minor = number(version.Major), number(version.Minor)
@@ -39,7 +39,7 @@ func (g *gatherer) platform(ctx context.Context) error {
 	p.PodCertificates = g.serves("certificates.k8s.io", "", "podcertificaterequests")
 	p.ClusterTrustBundles = g.serves("certificates.k8s.io", "", "clustertrustbundles")
 	if err := g.rights(ctx, p, release); err != nil {
-		g.failed("what the user may do", err, doctor.InstallRights)
+		g.failed("the permissions of the user", err, doctor.InstallRights)
 	}
 	g.serviceCA(ctx, p)
 	quotas, err := g.client.CoreV1().ResourceQuotas(g.opts.System).List(ctx, metav1.ListOptions{})

@@ -27,7 +27,7 @@ func (w *Watcher) Renewal(ctx context.Context, all []status.Renewal) error {
 			return nil
 		}
 		if err := w.gone(ctx, "signer"); err != nil {
-			return fmt.Errorf("not renewed: %w. The requests stay, and a signer answers them when it runs", err)
+			return fmt.Errorf("not renewed: %w. The requests remain, and are answered when a signer runs", err)
 		}
 		if !pause(ctx, w.Timing.Look) {
 			return fmt.Errorf("not renewed after %s: %s", w.Now().Sub(began).Round(time.Second), describe(waiting))

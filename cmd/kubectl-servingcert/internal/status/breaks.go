@@ -25,14 +25,14 @@ func Consequences(k DistrustSituation) string {
 	if k.Lost != "" {
 		fmt.Fprintf(&b, "The CA cannot be used (%s). If you have a backup of Secret %s, restore it instead: that breaks no client.\n", k.Lost, api.CASecretName)
 	}
-	fmt.Fprintf(&b, "A new CA is created, and all earlier roots are distrusted at once. Clients fail to verify servers until these have the new certificates and the new bundle:\n")
+	fmt.Fprintf(&b, "A new CA is created, and all earlier roots are distrusted at once. Connections fail until servers have the new certificates and clients have the new bundle:\n")
 	b.WriteString(named("Services whose certificates are replaced", servers(k.Services)))
 	workloads := breakingLines(breaking(k.Consumers, k.Services))
 	b.WriteString(workloads)
 	podKeys := unrefreshedLines(unrefreshed(k.Consumers))
 	b.WriteString(podKeys)
 	if slices.ContainsFunc(k.Services, func(s Service) bool { return s.Reason == api.ReasonRetained }) {
-		fmt.Fprintf(&b, "  certificates that are kept in namespaces without label %s=%s: they are replaced once the label is back\n", api.LabelInject, api.InjectEnabled)
+		fmt.Fprintf(&b, "  certificates in namespaces without label %s=%s: they are replaced once the label is set again\n", api.LabelInject, api.InjectEnabled)
 	}
 	const every = "workloads that mount a certificate or the bundle"
 	switch {
@@ -44,10 +44,10 @@ func Consequences(k DistrustSituation) string {
 	if k.Trust != nil {
 		fmt.Fprintf(&b, "  targets that hold the bundle (ConfigMaps, webhooks, CRDs, APIServices): %d\n", k.Trust.Targets)
 	}
-	fmt.Fprintf(&b, "  clients that mount ClusterTrustBundle %s, which kubelets update within %s, and within %s where a pod mounts it by its name\n",
+	fmt.Fprintf(&b, "  clients that mount ClusterTrustBundle %s, which kubelets update within %s, and within %s where a pod mounts it by name\n",
 		api.TrustBundleName, api.KubeletUpdates, api.KubeletUpdatesByName)
 	b.WriteString("  clients that use their own copy of the bundle\n")
-	b.WriteString("  programs and hosts that asked with a CertificateSigningRequest, until they ask again\n")
+	b.WriteString("  programs and hosts that use a CertificateSigningRequest, until they request a new certificate\n")
 	return b.String()
 }
 
@@ -77,9 +77,9 @@ func unrefreshedLines(workloads map[workload]bool) string {
 	if len(workloads) == 0 {
 		return ""
 	}
-	text := "  Some pods have keys of their own. Nobody can make a kubelet replace their certificates now: only a new pod gets a new key and certificate.\n"
+	text := "  Some pods have their own keys. A kubelet cannot be asked to replace their certificates now: only a new pod gets a new key and certificate.\n"
 	if len(others) > 0 {
-		text += named("workloads with such pods that fail until somebody replaces the pods (kubectl rollout restart)", others)
+		text += named("workloads with such pods that fail until their pods are replaced (kubectl rollout restart)", others)
 	}
 	if len(restarted) > 0 {
 		text += named("workloads with such pods that the rotator restarts ("+api.AnnotationOnRotate+": restart)", restarted)
@@ -89,7 +89,7 @@ func unrefreshedLines(workloads map[workload]bool) string {
 
 // CannotRenew says why nobody can have a Service's certificates replaced, and what to do.
 func CannotRenew(s Service) string {
-	return fmt.Sprintf("the pods of Service %s make their keys (%s: %s), and nobody can make a kubelet refresh a certificate: replace the pods, for example with %s, and each gets a new key and certificate",
+	return fmt.Sprintf("the pods of Service %s have their own keys (%s: %s), and a kubelet cannot be asked to refresh a certificate: replace the pods, for example with %s; each new pod gets a new key and certificate",
 		s, api.AnnotationKeySource, api.KeySourcePod, api.CommandText([]string{s.Namespace}, "kubectl", "rollout", "restart", "-n", s.Namespace))
 }
 

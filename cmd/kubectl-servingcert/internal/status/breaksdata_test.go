@@ -110,7 +110,7 @@ func TestConsequences(t *testing.T) {
 	services := []Service{stale(service("old", metav1.ConditionFalse, api.ServingStale, "older"), state.StaleWorkload{Kind: "Deployment", Name: "legacy", OnRotate: api.OnRotateReload})}
 	got := Consequences(DistrustSituation{Lost: "CALost: gone", Services: services, ConsumersErr: errors.New("pods is forbidden"), Trust: &TrustStatus{Targets: 7}})
 	assert.Contains(t, got, "The CA cannot be used (CALost: gone). If you have a backup")
-	assert.Contains(t, got, "break until somebody restarts them: 1: shop Deployment/legacy\n", "what is reported needs no pods to be listed")
+	assert.Contains(t, got, "break until they are restarted: 1: shop Deployment/legacy\n", "what is reported needs no pods to be listed")
 	assert.Contains(t, got, "  workloads that mount a certificate or the bundle: unknown: pods is forbidden\n")
 	assert.Contains(t, got, "): 7\n")
 }

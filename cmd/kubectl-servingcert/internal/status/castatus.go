@@ -72,14 +72,14 @@ func (s CAStatus) Others() []string {
 		switch {
 		case g.Retired || g.Number == s.Generation:
 		case !g.SignsSince.IsZero() && next >= 0:
-			lines = append(lines, fmt.Sprintf("generation %d signed until %s; its last certificates end by %s, and its root stays until then",
+			lines = append(lines, fmt.Sprintf("generation %d signed until %s; its last certificates expire by %s, and its root stays in the bundle until then",
 				g.Number, utc(s.Generations[i+1+next].SignsSince), utc(g.UsedUntil)))
 		case !g.SignsSince.IsZero():
-			lines = append(lines, fmt.Sprintf("generation %d signed from %s on", g.Number, utc(g.SignsSince)))
+			lines = append(lines, fmt.Sprintf("generation %d has signed since %s", g.Number, utc(g.SignsSince)))
 		case g.TrustedAt.IsZero():
-			lines = append(lines, fmt.Sprintf("generation %d is published since %s, and does not sign before every target holds its root", g.Number, utc(g.MadeAt)))
+			lines = append(lines, fmt.Sprintf("generation %d has been published since %s, and does not sign before every target holds its root", g.Number, utc(g.MadeAt)))
 		default:
-			lines = append(lines, fmt.Sprintf("generation %d is held by every target since %s, and signs next", g.Number, utc(g.TrustedAt)))
+			lines = append(lines, fmt.Sprintf("generation %d has been held by every target since %s, and signs next", g.Number, utc(g.TrustedAt)))
 		}
 	}
 	return lines

@@ -20,7 +20,7 @@ type ClientsSituation struct {
 	// Places are where an address may be, and NotSeen is why some are missing.
 	Places  []Place
 	NotSeen []string
-	// Window is for how long nobody may have spoken plaintext.
+	// Window is period in which no client may have used plaintext.
 	Window time.Duration
 }
 
@@ -188,7 +188,7 @@ func who(peer clients.Peer, places []Place) string {
 	case best != nil:
 		return best.Name
 	case later != "":
-		return unknownClient + ": its address is now that of " + later
+		return unknownClient + ": its address now belongs to " + later
 	}
 	return unknownClient + ": no pod has its address"
 }
@@ -221,16 +221,16 @@ func (k ClientsSituation) advice(p ClientsPort, asked api.ProxyPort) string {
 		return fmt.Sprintf("plaintext in the last %s from %s: move them to TLS", window, api.Listed(names, 5))
 	case ClientsUnknown:
 		if len(k.Pods) == 0 {
-			return "no running pod of the Service has a proxy yet, so that nobody looks: pods get it when they are made anew. Roll them out, and ask again"
+			return "no running pod of the Service has a proxy yet, so plaintext clients are not recorded: only new pods get the proxy. Roll out the pods, and run this command again"
 		}
-		return "not all pods of the Service have answered: it is not known whether anybody speaks plaintext"
+		return "not all pods of the Service have answered, so there may be plaintext clients"
 	case ClientsTooSoon:
 		return fmt.Sprintf("no plaintext client since %s, which is less than %s ago", p.Since.UTC().Format(time.DateTime), window)
 	}
 	if slices.Contains(k.Ports, strict) {
-		return fmt.Sprintf("no plaintext client for %s: use %s, which the pods have already", window, strict)
+		return fmt.Sprintf("no plaintext client for %s: use %s, which the pods already have", window, strict)
 	}
-	return fmt.Sprintf("no plaintext client for %s: use %s. Add it as a port of its own and roll the pods out first: a pod without it is no endpoint", window, strict)
+	return fmt.Sprintf("no plaintext client for %s: use %s. First add it as a separate port and roll out the pods: a pod without it is not an endpoint", window, strict)
 }
 
 // days returns a duration as people say it.

@@ -36,16 +36,16 @@ func TestWhetherPlaintextCanGo(t *testing.T) {
 	}{
 		"nobody for long enough": {
 			[]ProxyPod{answered("a", 8*24*time.Hour), answered("b", week)}, nil, ClientsNone,
-			"no plaintext client for 7 days: use sc-tls-8080. Add it as a port of its own and roll the pods out first: a pod without it is no endpoint",
+			"no plaintext client for 7 days: use sc-tls-8080. First add it as a separate port and roll out the pods: a pod without it is not an endpoint",
 		},
 		"nobody, and the port is there": {
-			[]ProxyPod{answered("a", week)}, []string{"sc-tls-8080"}, ClientsNone, "no plaintext client for 7 days: use sc-tls-8080, which the pods have already",
+			[]ProxyPod{answered("a", week)}, []string{"sc-tls-8080"}, ClientsNone, "no plaintext client for 7 days: use sc-tls-8080, which the pods already have",
 		},
 		"long ago":   {[]ProxyPod{answered("a", 2*week, peer("10.0.0.1", week))}, nil, ClientsNone, ""},
 		"just then":  {[]ProxyPod{answered("a", 2*week, peer("10.0.0.1", week-time.Second))}, nil, ClientsLeft, "plaintext in the last 7 days from unknown: no pod has its address: move them to TLS"},
 		"a new pod":  {[]ProxyPod{answered("a", 2*week), answered("b", week-time.Second)}, nil, ClientsTooSoon, ""},
 		"no answer":  {[]ProxyPod{answered("a", 2*week), {Name: "b", Err: "refused"}}, nil, ClientsUnknown, ""},
-		"no pod":     {nil, nil, ClientsUnknown, "no running pod of the Service has a proxy yet, so that nobody looks: pods get it when they are made anew. Roll them out, and ask again"},
+		"no pod":     {nil, nil, ClientsUnknown, "no running pod of the Service has a proxy yet, so plaintext clients are not recorded: only new pods get the proxy. Roll out the pods, and run this command again"},
 		"other port": {[]ProxyPod{{Name: "a", Ports: []clients.PortClients{{Name: "sc-any-9090"}}}}, nil, ClientsUnknown, ""},
 		"no answer, but somebody": {
 			[]ProxyPod{answered("a", 2*week, peer("10.0.0.1", time.Hour)), {Name: "b", Err: "refused"}}, nil, ClientsLeft, "",
@@ -81,7 +81,7 @@ func TestWhoAClientIs(t *testing.T) {
 	assert.Equal(t, map[string][]string{
 		"shop Deployment/a":     {"10.0.0.1", "10.0.0.2"},
 		"shop Deployment/again": {"10.0.0.4"},
-		"unknown: its address is now that of shop Deployment/new": {"10.0.0.3"},
+		"unknown: its address now belongs to shop Deployment/new": {"10.0.0.3"},
 		"node n1: a pod on its network, or traffic from outside":  {"192.168.0.1"},
 		"unknown: no pod has its address":                         {"10.9.9.9"},
 		"the pod itself":                                          {"127.0.0.1"},

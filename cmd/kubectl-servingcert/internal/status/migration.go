@@ -74,7 +74,7 @@ func DecideMigration(f MigrationFacts) Migration {
 		m.InTheWay = append(m.InTheWay, "Secret "+signingKey+" does not exist: there is no service-ca to take over from")
 		return m
 	case f.imported() == nil:
-		m.InTheWay = append(m.InTheWay, fmt.Sprintf("Secret %s: %v. Restore it, or let service-ca make another CA", signingKey, err))
+		m.InTheWay = append(m.InTheWay, fmt.Sprintf("Secret %s: %v. Restore it, or let service-ca create another CA", signingKey, err))
 		return m
 	}
 	m.Found = append(m.Found, foundSecrets(f.Secrets)...)
@@ -87,7 +87,7 @@ func DecideMigration(f MigrationFacts) Migration {
 	switch {
 	case err != nil, unknown:
 	case f.sameName(key.Root):
-		m.Found = append(m.Found, "its CA is not the one that was imported, and has the same subject: it cannot be imported too. What it issued is issued anew by ours")
+		m.Found = append(m.Found, "its CA is not the imported one, but has the same subject, so it cannot be imported. servingcert replaces its certificates")
 		unknown = true
 	case !m.decideImport(f):
 		return m
@@ -113,18 +113,18 @@ func (f MigrationFacts) imported() *api.CAGenerationRecord {
 // by one made here.
 func (m *Migration) decideImport(f MigrationFacts) (succeeded bool) {
 	if f.Status == nil && f.sameImport(m.Key) {
-		m.Next = []string{"Install servingcert in namespace " + f.Namespace + ", without --openshift-compat. Its signer imports the CA as its first generation. Then run this again"}
+		m.Next = []string{"Install servingcert in namespace " + f.Namespace + ", without --openshift-compat. Its signer imports the CA as its first generation. Then run this command again"}
 		return false
 	}
 	switch known := f.generation(m.Root); {
 	case known != nil && known.SignsSince.IsZero():
 		m.Step, m.Text = MigrationFollow, fmt.Sprintf("wait until the imported CA, generation %d, signs", known.Number)
 	case known != nil && known.Number == f.Status.Generation:
-		m.Step, m.Text = MigrationRotate, fmt.Sprintf("rotate the CA: one made here succeeds service-ca's, generation %d, which certifies it", known.Number)
+		m.Step, m.Text = MigrationRotate, fmt.Sprintf("rotate the CA: a new CA replaces service-ca's, generation %d, which cross-signs it", known.Number)
 	case known != nil:
 		return true
 	case f.Import != nil && !f.sameImport(m.Key):
-		m.InTheWay = append(m.InTheWay, fmt.Sprintf("Secret %s/%s holds another CA: delete it first. Nothing is lost: what was imported from it is kept in Secret %s", f.Namespace, api.CAImportName, api.CASecretName))
+		m.InTheWay = append(m.InTheWay, fmt.Sprintf("Secret %s/%s holds another CA: delete it first. Nothing is lost: Secret %s keeps the CA that was imported from it", f.Namespace, api.CAImportName, api.CASecretName))
 	case f.Import != nil:
 		m.Step, m.Text = MigrationFollow, "wait until the signer has imported the CA from Secret "+api.CAImportName
 	default:
@@ -161,11 +161,11 @@ func (f MigrationFacts) generation(root string) *api.CAGenerationRecord {
 func (m *Migration) importText(f MigrationFacts) string {
 	text := fmt.Sprintf("import the CA: write its certificate and key to Secret %s/%s", f.Namespace, api.CAImportName)
 	if len(m.Key.Former) > 0 {
-		text += fmt.Sprintf(", and what verifies certificates of the CA before to ConfigMap %s", api.ExtraRootsName)
+		text += fmt.Sprintf(", and the certificates of its previous CA to ConfigMap %s", api.ExtraRootsName)
 	}
 	if m.Key.Cross != nil && f.Status != nil {
-		m.InTheWay = append(m.InTheWay, "service-ca has rotated its CA, and servingcert has one already: clients that hold nothing but the root of before the rotation do not verify what is issued after the import. "+
-			"They do if the CA is imported before the signer starts for the first time")
+		m.InTheWay = append(m.InTheWay, "service-ca has rotated its CA, and servingcert already has one: clients that hold only the root from before that rotation cannot verify certificates that are issued after the import. "+
+			"They can if the CA is imported before the signer starts for the first time")
 	}
 	return text
 }
@@ -185,38 +185,38 @@ func (m *Migration) decideRest(f MigrationFacts, unknown bool) {
 	ours := len(slices.DeleteFunc(slices.Clone(f.Secrets), func(s ServiceCASecret) bool { return s.State != SecretOurs }))
 	switch {
 	case f.Status == nil:
-		m.Next = []string{"Install servingcert in namespace " + f.Namespace + ", without --openshift-compat: nothing of service-ca's CA can be kept. Then run this again"}
+		m.Next = []string{"Install servingcert in namespace " + f.Namespace + ", without --openshift-compat: service-ca's CA cannot be imported. Then run this command again"}
 	case len(f.Running) > 0:
 		for _, d := range slices.Backward(f.Running) { // the operator first, which would start the other
 			namespace, name, _ := strings.Cut(d, "/")
 			m.Next = append(m.Next, "Stop service-ca: "+api.CommandText([]string{namespace, name}, "kubectl", "-n", namespace, "scale", "deployment", name, "--replicas=0"))
 		}
-		m.Next = append(m.Next, "Set --openshift-compat on the signer, the rotators and the webhook (openshiftCompat of the chart). Then run this again")
+		m.Next = append(m.Next, "Set --openshift-compat on the signer, the rotators and the webhook (openshiftCompat of the chart). Then run this command again")
 	case len(f.WithoutCompat) > 0:
-		m.Next = []string{"Set --openshift-compat (openshiftCompat of the chart) on " + strings.Join(f.WithoutCompat, ", ") + ". Then run this again"}
+		m.Next = []string{"Set --openshift-compat (openshiftCompat of the chart) on " + strings.Join(f.WithoutCompat, ", ") + ". Then run this command again"}
 	case len(m.Adopt) > 0:
 		m.Step = MigrationAdopt
-		m.Text = fmt.Sprintf("put label %s on %s whose CA cannot be imported: they are issued anew at once", api.LabelManagedBy, Count(len(m.Adopt), "Secret"))
+		m.Text = fmt.Sprintf("put label %s on %s whose CA cannot be imported: they are reissued at once", api.LabelManagedBy, Count(len(m.Adopt), "Secret"))
 	case ours < len(f.Secrets)-len(m.InTheWay):
-		m.Next = []string{fmt.Sprintf("Wait: servingcert keeps %d of %s; each is issued anew at a moment of its own within --ca-reissue-window", ours, Count(len(f.Secrets), "Secret"))}
+		m.Next = []string{fmt.Sprintf("Wait: servingcert manages %d of %s; each is reissued at its own time within --ca-reissue-window", ours, Count(len(f.Secrets), "Secret"))}
 	default:
-		m.Next = []string{fmt.Sprintf("Done: servingcert keeps %d of %s. Delete Secret %s/%s, and keep %s as long as you may want to go back",
+		m.Next = []string{fmt.Sprintf("Done: servingcert manages %d of %s. Delete Secret %s/%s; keep %s while you may want to go back",
 			ours, Count(len(f.Secrets), "Secret"), f.Namespace, api.CAImportName, signingKey)}
 	}
 }
 
 func foundServiceCA(running []string) string {
 	if len(running) == 0 {
-		return "service-ca does not run"
+		return "service-ca is not running"
 	}
-	return "service-ca runs: Deployment " + strings.Join(running, ", ")
+	return "service-ca is running: Deployment " + strings.Join(running, ", ")
 }
 
 func foundCA(key SigningKey, now time.Time) string {
 	text := fmt.Sprintf("its CA: %s, until %s", api.Escape(key.Root.Subject.CommonName), key.Root.NotAfter.Format(time.RFC3339))
 	switch {
 	case key.Ended(now):
-		text += ": it has ended, or ends within " + endsSoon.String() + ". It cannot be imported: what it issued is issued anew by ours"
+		text += ": it has expired, or expires within " + endsSoon.String() + ". It cannot be imported: servingcert replaces its certificates"
 	case key.Cross != nil:
 		text += "; it was rotated"
 	}
@@ -228,7 +228,7 @@ func foundSecrets(secrets []ServiceCASecret) []string {
 	for _, s := range secrets {
 		count[s.State]++
 	}
-	text := Count(len(secrets), "Secret") + " asked for in OpenShift's words"
+	text := Count(len(secrets), "Secret") + " requested with OpenShift's annotations"
 	for _, state := range []SecretState{SecretCurrent, SecretFormer, SecretChanged, SecretForeign, SecretMissing, SecretOurs} {
 		if n := count[state]; n > 0 {
 			text += fmt.Sprintf("; %d %s", n, secretStates[state])
@@ -238,6 +238,6 @@ func foundSecrets(secrets []ServiceCASecret) []string {
 }
 
 var secretStates = map[SecretState]string{
-	SecretCurrent: "of service-ca's CA", SecretFormer: "of the CA before", SecretChanged: "changed by somebody",
-	SecretForeign: "of somebody else's", SecretMissing: "missing", SecretOurs: "of servingcert's",
+	SecretCurrent: "signed by service-ca's CA", SecretFormer: "signed by its previous CA", SecretChanged: "changed by another client",
+	SecretForeign: "not created by service-ca", SecretMissing: "missing", SecretOurs: "managed by servingcert",
 }

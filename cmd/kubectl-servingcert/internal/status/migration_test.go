@@ -121,13 +121,13 @@ func TestDecideMigration(t *testing.T) {
 		"service-ca runs":           {MigrationFacts{Signing: good, Status: statusOf(t, 2, now.cert, own), Running: running}, "", "kubectl -n openshift-service-ca-operator scale deployment service-ca-operator"},
 		"without the flag":          {MigrationFacts{Signing: good, Status: statusOf(t, 2, now.cert, own), WithoutCompat: []string{"Deployment x"}}, "", "on Deployment x"},
 		"a Secret of before":        {MigrationFacts{Signing: good, Status: statusOf(t, 2, now.cert, own), Secrets: []ServiceCASecret{current, former}}, MigrationAdopt, "on 1 Secret"},
-		"their moments":             {MigrationFacts{Signing: good, Status: statusOf(t, 2, now.cert, own), Secrets: []ServiceCASecret{current}}, "", "Wait: servingcert keeps 0 of 1 Secret"},
-		"done":                      {MigrationFacts{Signing: good, Status: statusOf(t, 2, now.cert, own), Secrets: []ServiceCASecret{{State: SecretOurs}}}, "", "Done: servingcert keeps 1 of 1 Secret"},
+		"their moments":             {MigrationFacts{Signing: good, Status: statusOf(t, 2, now.cert, own), Secrets: []ServiceCASecret{current}}, "", "Wait: servingcert manages 0 of 1 Secret"},
+		"done":                      {MigrationFacts{Signing: good, Status: statusOf(t, 2, now.cert, own), Secrets: []ServiceCASecret{{State: SecretOurs}}}, "", "Done: servingcert manages 1 of 1 Secret"},
 		"done, and the key is gone": {MigrationFacts{Status: statusOf(t, 2, now.cert, own), Secrets: []ServiceCASecret{{State: SecretOurs}}}, "", "Done"},
 		"rotated after the import":  {MigrationFacts{Signing: before.data(t), Status: statusOf(t, 2, now.cert, own), Secrets: []ServiceCASecret{current}}, MigrationAdopt, "on 1 Secret"},
 		"expired":                   {MigrationFacts{Now: year, Signing: good, Status: statusOf(t, 1, own), Secrets: []ServiceCASecret{current}}, MigrationAdopt, "on 1 Secret"},
 		"expired, and it runs":      {MigrationFacts{Now: year, Signing: good, Status: statusOf(t, 1, own), Running: running, Secrets: []ServiceCASecret{current}}, "", "Stop service-ca"},
-		"expired, and nothing else": {MigrationFacts{Now: year, Signing: good}, "", "nothing of service-ca's CA can be kept"},
+		"expired, and nothing else": {MigrationFacts{Now: year, Signing: good}, "", "service-ca's CA cannot be imported"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if c.facts.Now.IsZero() {
@@ -162,10 +162,10 @@ func TestSecretOfServiceCA(t *testing.T) {
 		"alpha":              {func(s *corev1.Secret) { s.Annotations = map[string]string{api.OpenShiftServiceUIDAlpha: "u"} }, SecretCurrent, ""},
 		"of the CA before":   {func(s *corev1.Secret) { s.Data["tls.crt"] = leaf(before) }, SecretFormer, ""},
 		"of another":         {func(s *corev1.Secret) { s.Data["tls.crt"] = leaf(other) }, SecretChanged, "was issued by"},
-		"garbage":            {func(s *corev1.Secret) { s.Data["tls.crt"] = []byte("ascii art") }, SecretChanged, "no certificate that can be read"},
-		"of another Service": {func(s *corev1.Secret) { s.Annotations[api.OpenShiftServiceUID] = "v" }, SecretForeign, "stays as it is"},
-		"not owned":          {func(s *corev1.Secret) { s.OwnerReferences = nil }, SecretForeign, "stays as it is"},
-		"of another type":    {func(s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque }, SecretForeign, "stays as it is"},
+		"garbage":            {func(s *corev1.Secret) { s.Data["tls.crt"] = []byte("ascii art") }, SecretChanged, "no readable certificate"},
+		"of another Service": {func(s *corev1.Secret) { s.Annotations[api.OpenShiftServiceUID] = "v" }, SecretForeign, "left unchanged"},
+		"not owned":          {func(s *corev1.Secret) { s.OwnerReferences = nil }, SecretForeign, "left unchanged"},
+		"of another type":    {func(s *corev1.Secret) { s.Type = corev1.SecretTypeOpaque }, SecretForeign, "left unchanged"},
 		"ours":               {func(s *corev1.Secret) { s.Labels = map[string]string{api.LabelManagedBy: "servingcert"} }, SecretOurs, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

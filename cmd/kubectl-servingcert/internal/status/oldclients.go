@@ -32,7 +32,7 @@ func (o OldClients) String() string {
 	if o.Workloads > len(o.First) {
 		names += ", …"
 	}
-	return fmt.Sprintf("%s of %s may not hold the root of generation %d, as they were started before it was everywhere: %s",
+	return fmt.Sprintf("%s of %s may not hold the root of generation %d, because they started before it was distributed: %s",
 		Count(o.Pods, "pod"), Count(o.Workloads, "workload"), o.Generation, names)
 }
 

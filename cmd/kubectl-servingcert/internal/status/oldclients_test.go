@@ -29,7 +29,7 @@ func TestCountOldClients(t *testing.T) {
 	got := CountOldClients(ca, all, noon)
 	require.Len(t, got, 1, "the root of generation 3 may not be everywhere yet")
 	assert.Equal(t, OldClients{Generation: 2, Since: since, Pods: 2, Workloads: 1, First: []string{`shop Deployment/old\u001b`}}, got[0])
-	assert.Equal(t, `2 pods of 1 workload may not hold the root of generation 2, as they were started before it was everywhere: shop Deployment/old\u001b`, got[0].String())
+	assert.Equal(t, `2 pods of 1 workload may not hold the root of generation 2, because they started before it was distributed: shop Deployment/old\u001b`, got[0].String())
 	assert.Len(t, CountOldClients(ca, all, noon.Add(api.KubeletUpdatesByName)), 2)
 
 	assert.True(t, CountsClients(ca, noon))

@@ -80,13 +80,13 @@ func TestVerifyWhatAPodWithAKeyOfItsOwnServes(t *testing.T) {
 	for _, f := range judgeServed(k, bundle, now) {
 		assert.Equal(t, VerdictOK, f.Verdict, f.Text)
 	}
-	assert.Contains(t, judgeServed(k, bundle, now)[0].Text, ", of the pod's own key or of Secret web-tls from before, which is due at ")
+	assert.Contains(t, judgeServed(k, bundle, now)[0].Text, " of the pod's own key, or of the earlier Secret web-tls, with a refresh due at ")
 	k.Service.kept = nil
-	assert.Contains(t, judgeServed(k, bundle, now)[0].Text, ", of the pod's own key, which its kubelet refreshes at ")
+	assert.Contains(t, judgeServed(k, bundle, now)[0].Text, " of the pod's own key, which its kubelet refreshes at ")
 	late := pki.RefreshAt(leaf).Add(8 * time.Minute)
 	findings := judgeServed(k, bundle, late)
 	assert.Equal(t, VerdictFailed, findings[0].Verdict)
-	assert.Contains(t, findings[0].Text, "which is over: the server has not read its files again")
+	assert.Contains(t, findings[0].Text, "That time has passed: the server has not read its files again")
 }
 
 // withOwnKey is a pod of a Deployment with a key of its own.
@@ -96,11 +96,11 @@ func withOwnKey(workload string, onRotate api.OnRotate) Consumer {
 
 func TestDistrustNamesWhatCannotBeRefreshed(t *testing.T) {
 	text := Consequences(DistrustSituation{Consumers: []Consumer{withOwnKey("web", api.OnRotateReload), withOwnKey("web", api.OnRotateReload), withOwnKey("api", api.OnRotateRestart)}})
-	assert.Contains(t, text, "Nobody can make a kubelet replace their certificates now: only a new pod gets a new key and certificate.\n")
-	assert.Contains(t, text, "fail until somebody replaces the pods (kubectl rollout restart): 1: shop Deployment/web\n")
+	assert.Contains(t, text, "A kubelet cannot be asked to replace their certificates now: only a new pod gets a new key and certificate.\n")
+	assert.Contains(t, text, "fail until their pods are replaced (kubectl rollout restart): 1: shop Deployment/web\n")
 	assert.Contains(t, text, "that the rotator restarts (servingcert.dev/on-rotate: restart): 1: shop Deployment/api\n")
-	assert.NotContains(t, Consequences(DistrustSituation{}), "keys of their own")
-	assert.Contains(t, Consequences(DistrustSituation{}), "  programs and hosts that asked with a CertificateSigningRequest, until they ask again\n")
+	assert.NotContains(t, Consequences(DistrustSituation{}), "their own keys")
+	assert.Contains(t, Consequences(DistrustSituation{}), "  programs and hosts that use a CertificateSigningRequest, until they request a new certificate\n")
 }
 
 // A rotation ends before the certificates of pods' own keys are replaced.
@@ -115,13 +115,13 @@ func TestWhatARotationLeavesOfPodKeys(t *testing.T) {
 	u := CountUptake([]Service{own, service("web", metav1.ConditionTrue, api.ServingCurrent, "")}, noon)
 	assert.True(t, u.Over(), "nobody waits for a refresh")
 	assert.Equal(t, 1, u.Services, "which is not a certificate in a Secret")
-	const begin = "not replaced: certificates of pods that have keys of their own, of 1 Service (shop/web): "
-	assert.Equal(t, begin+"each pod gets one of the new CA at its next refresh, and serves the one that it has, which clients accept, until then; kubectl servingcert status -A shows what they serve\n", u.PodKeysEnd(false))
-	assert.Contains(t, u.PodKeysEnd(true), begin+"clients do not accept them any more, and only a new pod gets a new key and certificate; ")
+	const begin = "not replaced: certificates of pods with their own keys, of 1 Service (shop/web): "
+	assert.Equal(t, begin+"each pod gets one from the new CA at its next refresh; until then, clients accept its current certificate; kubectl servingcert status -A shows what they serve\n", u.PodKeysEnd(false))
+	assert.Contains(t, u.PodKeysEnd(true), begin+"clients no longer accept them, and only a new pod gets a new key and certificate; ")
 	assert.Equal(t, "served: no pod mounts the certificate of a Secret\n", CountUptake([]Service{own}, noon).End())
 }
 
 func TestCannotRenew(t *testing.T) {
 	s, _ := ServiceOf(podKeysService(metav1.ConditionTrue, api.ServingCurrent))
-	assert.Contains(t, CannotRenew(s), "nobody can make a kubelet refresh a certificate: replace the pods, for example with kubectl rollout restart -n shop")
+	assert.Contains(t, CannotRenew(s), "a kubelet cannot be asked to refresh a certificate: replace the pods, for example with kubectl rollout restart -n shop")
 }

@@ -124,11 +124,11 @@ func (u Uptake) PodKeysEnd(breaks bool) string {
 	if len(u.podKeys) == 0 {
 		return ""
 	}
-	when := "each pod gets one of the new CA at its next refresh, and serves the one that it has, which clients accept, until then"
+	when := "each pod gets one from the new CA at its next refresh; until then, clients accept its current certificate"
 	if breaks {
-		when = "clients do not accept them any more, and only a new pod gets a new key and certificate"
+		when = "clients no longer accept them, and only a new pod gets a new key and certificate"
 	}
-	return fmt.Sprintf("not replaced: certificates of pods that have keys of their own, of %s (%s): %s; kubectl servingcert status -A shows what they serve\n",
+	return fmt.Sprintf("not replaced: certificates of pods with their own keys, of %s (%s): %s; kubectl servingcert status -A shows what they serve\n",
 		Count(len(u.podKeys), "Service"), Listed(u.podKeys), when)
 }
 

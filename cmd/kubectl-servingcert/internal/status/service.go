@@ -83,9 +83,9 @@ func (s Service) ByProxy() string {
 	case 0:
 		return ""
 	case 1:
-		return "TLS is asked of the proxy in its pods, at targetPort " + s.Proxy[0]
+		return "TLS is requested from the proxy in its pods, at targetPort " + s.Proxy[0]
 	}
-	return "TLS is asked of the proxy in its pods, at targetPorts " + strings.Join(s.Proxy, ", ")
+	return "TLS is requested from the proxy in its pods, at targetPorts " + strings.Join(s.Proxy, ", ")
 }
 
 // Refused reports whether nothing is issued for the Service until its namespace has the label,

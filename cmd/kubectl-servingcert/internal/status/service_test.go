@@ -32,7 +32,7 @@ func TestServiceOf(t *testing.T) {
 
 	svc.Spec.Ports = []corev1.ServicePort{{Port: 443, TargetPort: intstr.FromString("sc-tls-8080")}}
 	s, _ = ServiceOf(svc)
-	assert.Equal(t, "TLS is asked of the proxy in its pods, at targetPort sc-tls-8080", s.ByProxy())
+	assert.Equal(t, "TLS is requested from the proxy in its pods, at targetPort sc-tls-8080", s.ByProxy())
 
 	svc.Annotations = nil
 	s, ok = ServiceOf(svc)

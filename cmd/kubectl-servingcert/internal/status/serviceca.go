@@ -130,15 +130,15 @@ func SecretOfServiceCA(svc *corev1.Service, name string, secret *corev1.Secret, 
 	case secret.Labels[api.LabelManagedBy] == instance:
 		s.State = SecretOurs
 	case !marked || !ownedBy(secret, svc) || secret.Type != corev1.SecretTypeTLS:
-		s.State, s.Why = SecretForeign, "service-ca did not make it for this Service: it stays as it is"
+		s.State, s.Why = SecretForeign, "service-ca did not create it for this Service: it is left unchanged"
 	case err != nil:
-		s.State, s.Why = SecretChanged, "it was changed and holds no certificate that can be read: it stays as it is. Delete it, and it is made anew"
+		s.State, s.Why = SecretChanged, "it was changed and holds no readable certificate: it is left unchanged. To have it created again, delete it"
 	case key.Root != nil && issuedBy(certs[0], key.Root):
 		s.State = SecretCurrent
 	case key.signedBefore(certs[0]):
 		s.State = SecretFormer
 	default:
-		s.State, s.Why = SecretChanged, fmt.Sprintf("its certificate was issued by %q: it stays as it is. Delete it, and it is made anew", api.Escape(certs[0].Issuer.String()))
+		s.State, s.Why = SecretChanged, fmt.Sprintf("its certificate was issued by %q: it is left unchanged. To have it created again, delete it", api.Escape(certs[0].Issuer.String()))
 	}
 	return s
 }

@@ -51,10 +51,10 @@ var uptakes = []struct {
 	uptake     uptake
 	name, what string
 }{
-	{uptakeStale, "stale", "workloads that already serve an older certificate, and break until somebody restarts them"},
-	{uptakeUnseen, "unseen", "workloads that have not been seen to reload a certificate, and may break until somebody restarts them"},
+	{uptakeStale, "stale", "workloads that already serve an older certificate, and break until they are restarted"},
+	{uptakeUnseen, "unseen", "workloads that have not been seen to reload a certificate, and may break until they are restarted"},
 	{uptakeRestarted, "restarted", "workloads that the rotator restarts if they do not reload (" + api.AnnotationOnRotate + ": restart), one at a time in each namespace"},
-	{uptakeReloads, "reloads", "workloads that have been seen to reload, and serve the new certificate seconds after its issue (92 s at most)"},
+	{uptakeReloads, "reloads", "workloads that have been seen to reload, and serve the new certificate within seconds of its issuance (92 s at most)"},
 	{uptakeClient, "client", "workloads that mount only the bundle, and have the new one within seconds (92 s at most)"},
 }
 

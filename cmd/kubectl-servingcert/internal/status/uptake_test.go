@@ -68,10 +68,10 @@ func TestBreaking(t *testing.T) {
 		bare,
 		undoable,
 	}, services))
-	assert.Equal(t, `  workloads that already serve an older certificate, and break until somebody restarts them: 2: shop Deployment/legacy, shop Deployment/legacy-2
-  workloads that have not been seen to reload a certificate, and may break until somebody restarts them: 7: shop Deployment/both, shop Deployment/leg, shop Deployment/young, shop Pod/bare, shop Pod/bare-st, shop Pod/bare-stale, shop Pod/undoable
+	assert.Equal(t, `  workloads that already serve an older certificate, and break until they are restarted: 2: shop Deployment/legacy, shop Deployment/legacy-2
+  workloads that have not been seen to reload a certificate, and may break until they are restarted: 7: shop Deployment/both, shop Deployment/leg, shop Deployment/young, shop Pod/bare, shop Pod/bare-st, shop Pod/bare-stale, shop Pod/undoable
   workloads that the rotator restarts if they do not reload (servingcert.dev/on-rotate: restart), one at a time in each namespace: 2: shop Deployment/next, shop Deployment/rolled
-  workloads that have been seen to reload, and serve the new certificate seconds after its issue (92 s at most): 1: shop Deployment/web
+  workloads that have been seen to reload, and serve the new certificate within seconds of its issuance (92 s at most): 1: shop Deployment/web
   workloads that mount only the bundle, and have the new one within seconds (92 s at most): 1: shop Deployment/client
 `, got)
 }

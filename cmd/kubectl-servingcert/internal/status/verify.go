@@ -91,7 +91,7 @@ func judgeCondition(s Service) Finding {
 	name := fmt.Sprintf("Service %s/%s", s.Namespace, s.Name)
 	switch {
 	case s.Secret == "" && !s.PodKeys && s.Ready == "":
-		return Finding{VerdictFailed, fmt.Sprintf("%s: does not ask for a certificate (annotation %s)", name, api.AnnotationSecretName)}
+		return Finding{VerdictFailed, fmt.Sprintf("%s: does not request a certificate (annotation %s)", name, api.AnnotationSecretName)}
 	case s.Ready == "":
 		return Finding{VerdictFailed, fmt.Sprintf("%s: no condition %s yet: is namespace %s labelled %s=%s, and is the signer running?", name, api.ConditionReady, s.Namespace, api.LabelInject, api.InjectEnabled)}
 	case s.Ready != string(corev1.ConditionTrue):
@@ -115,7 +115,7 @@ func judgeBundle(s VerifySituation, bundle pki.Bundle, err error) []Finding {
 	case err != nil:
 		return []Finding{{VerdictFailed, fmt.Sprintf("%s: %s: %v", name, api.BundleKey, err)}}
 	case s.PublishedErr != nil:
-		return []Finding{{VerdictUnknown, fmt.Sprintf("%s: %s; cannot compare with what the CA has published: %v", name, Count(len(bundle.Certificates()), "root"), s.PublishedErr)}}
+		return []Finding{{VerdictUnknown, fmt.Sprintf("%s: %s; cannot compare with the bundle that the CA has published: %v", name, Count(len(bundle.Certificates()), "root"), s.PublishedErr)}}
 	case bundle.Hash() != s.Published:
 		return []Finding{{VerdictFailed, fmt.Sprintf("%s: holds bundle %s, but the CA has published %s", name, Short(bundle.Hash()), Dash(Short(s.Published)))}}
 	}
@@ -160,9 +160,9 @@ func judgeServing(s Service) []Finding {
 	name := fmt.Sprintf("pods of Service %s/%s", s.Namespace, s.Name)
 	switch {
 	case s.Serving == nil, s.PodKeys && s.Serving.Leaf != "": // what it said is about a Secret
-		return []Finding{{VerdictNotSeen, name + ": the rotator has not said yet what they serve"}}
+		return []Finding{{VerdictNotSeen, name + ": the rotator has not reported yet what they serve"}}
 	case s.Serving.Outdated:
-		return []Finding{{VerdictNotSeen, name + ": the rotator has not said yet what they serve: what it says is about an earlier certificate, or other ports: " + s.Serving.Reason}}
+		return []Finding{{VerdictNotSeen, name + ": the rotator has not reported yet what they serve: its last report is about an earlier certificate, or other ports: " + s.Serving.Reason}}
 	case s.Serving.isTrue():
 		return []Finding{{VerdictOK, name + ": " + s.Serving.Message}}
 	case s.Serving.Status == string(corev1.ConditionUnknown), s.Serving.Reason == api.ServingPropagating:
@@ -179,13 +179,13 @@ const refreshLate = 7 * time.Minute
 // before, should have been replaced. No condition names it.
 func judgeRefresh(name string, s Service, leaf *x509.Certificate, now time.Time) Finding {
 	refresh := pki.RefreshAt(leaf)
-	text := fmt.Sprintf("%s: leaf %s, of the pod's own key, which its kubelet refreshes at %s", name, Short(pki.Fingerprint(leaf)), refresh.UTC().Format(time.RFC3339))
+	text := fmt.Sprintf("%s: leaf %s of the pod's own key, which its kubelet refreshes at %s", name, Short(pki.Fingerprint(leaf)), refresh.UTC().Format(time.RFC3339))
 	if len(s.kept) > 0 {
-		text = fmt.Sprintf("%s: leaf %s, of the pod's own key or of Secret %s from before, which is due at %s", name, Short(pki.Fingerprint(leaf)),
+		text = fmt.Sprintf("%s: leaf %s of the pod's own key, or of the earlier Secret %s, with a refresh due at %s", name, Short(pki.Fingerprint(leaf)),
 			api.Escape(strings.Join(s.kept, " or ")), refresh.UTC().Format(time.RFC3339))
 	}
 	if now.After(refresh.Add(refreshLate)) {
-		return Finding{VerdictFailed, text + ", which is over: the server has not read its files again"}
+		return Finding{VerdictFailed, text + ". That time has passed: the server has not read its files again"}
 	}
 	return Finding{VerdictOK, text}
 }

@@ -116,7 +116,7 @@ func TestVerify(t *testing.T) {
 		s := good(t, ca)
 		s.Service.Proxy = []string{"sc-any-http", "sc-tls-8080"}
 		text := Verify(s, epoch)[0].Text
-		assert.True(t, strings.HasSuffix(text, "; TLS is asked of the proxy in its pods, at targetPorts sc-any-http, sc-tls-8080"), text)
+		assert.True(t, strings.HasSuffix(text, "; TLS is requested from the proxy in its pods, at targetPorts sc-any-http, sc-tls-8080"), text)
 	})
 	t.Run("what may not be read is said", func(t *testing.T) {
 		s := good(t, ca)
@@ -139,8 +139,8 @@ func TestVerifyWhatPodsOfASecretServe(t *testing.T) {
 		{service("web", metav1.ConditionFalse, api.ServingNoPort, "said"), Finding{VerdictFailed, "pods of Service shop/web: NoPort: said"}},
 		{service("web", metav1.ConditionFalse, api.ServingNoConsumers, "said"), Finding{VerdictFailed, "pods of Service shop/web: NoConsumers: said"}},
 		{service("web", metav1.ConditionUnknown, api.ServingUnreachable, "said"), Finding{VerdictNotSeen, "pods of Service shop/web: Unreachable: said"}},
-		{outdated, Finding{VerdictNotSeen, "pods of Service shop/web: the rotator has not said yet what they serve: what it says is about an earlier certificate, or other ports: Current"}},
-		{unseen, Finding{VerdictNotSeen, "pods of Service shop/web: the rotator has not said yet what they serve"}},
+		{outdated, Finding{VerdictNotSeen, "pods of Service shop/web: the rotator has not reported yet what they serve: its last report is about an earlier certificate, or other ports: Current"}},
+		{unseen, Finding{VerdictNotSeen, "pods of Service shop/web: the rotator has not reported yet what they serve"}},
 	} {
 		assert.Equal(t, []Finding{tt.want}, judgeServing(tt.service))
 	}
