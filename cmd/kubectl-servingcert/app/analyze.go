@@ -11,7 +11,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/preview"
 )
 
-// analyzeFlags are the flags of analyze. It reads files as inject does.
+// analyzeFlags are the flags of analyze, which reads files as inject does.
 type analyzeFlags struct {
 	*plugin
 	from     manifestFlags
@@ -54,7 +54,7 @@ helm template shop ./shop | kubectl servingcert analyze -f - -o github`,
 	}.command()
 }
 
-// addLimits adds the signer's flags that limit what a Service may ask for.
+// addLimits adds the signer's flags that limit the requests of Services.
 func (f *analyzeFlags) addLimits(fs *pflag.FlagSet) {
 	fs.DurationVar(&f.limits.MinDuration, "min-duration", f.limits.MinDuration, "the signer's --min-duration")
 	fs.DurationVar(&f.limits.MaxDuration, "max-duration", f.limits.MaxDuration, "the signer's --max-duration")

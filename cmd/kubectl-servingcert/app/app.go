@@ -38,7 +38,7 @@ func DefaultTiming() Timing {
 // Main runs the program with the arguments and streams of the process, and exits.
 func Main() { MainWith(DefaultTiming()) }
 
-// MainWith is Main for tests, with shorter timeouts.
+// MainWith is Main with the given timing; tests use shorter timeouts.
 func MainWith(timing Timing) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	code := run(ctx, arguments(os.Args), standard(), timing)
@@ -57,7 +57,7 @@ func arguments(args []string) []string {
 
 func standard() streams {
 	info, err := os.Stdin.Stat()
-	terminal := err == nil && info.Mode()&os.ModeCharDevice != 0 // true for /dev/null too, which gives no answer
+	terminal := err == nil && info.Mode()&os.ModeCharDevice != 0 // also true for /dev/null, which is at its end
 	return streams{in: os.Stdin, out: os.Stdout, err: os.Stderr, terminal: terminal, screen: screenOf(os.Stdout, os.Getenv)}
 }
 
@@ -87,7 +87,7 @@ func run(ctx context.Context, args []string, std streams, timing Timing) int {
 		std.manifests = std.out // only files get unescaped text
 	}
 	root := newRoot(&plugin{streams: std, kube: newConnection(), timing: timing})
-	root.SetArgs(append([]string{}, args...)) // nil would be os.Args
+	root.SetArgs(append([]string{}, args...)) // cobra replaces nil with os.Args
 	return exitCode(std.err, root.ExecuteContext(ctx))
 }
 
@@ -98,7 +98,7 @@ func newRoot(p *plugin) *cobra.Command {
 	root := &cobra.Command{
 		Use:           "kubectl-servingcert COMMAND [flags]",
 		Short:         "Serving certificates for Kubernetes workloads.",
-		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: plugged},
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: displayName},
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          func(cmd *cobra.Command, args []string) error { return unknown(cmd, args) },
@@ -115,7 +115,7 @@ func newRoot(p *plugin) *cobra.Command {
 	root.SetIn(p.in)
 	root.SetOut(p.out)
 	root.SetErr(p.err)
-	root.CompletionOptions.DisableDefaultCmd = true // p.completionCommand instead
+	root.CompletionOptions.DisableDefaultCmd = true // replaced by p.completionCommand
 	p.kube.add(root.PersistentFlags())
 	root.SetFlagErrorFunc(unknownFlag)
 	root.SetHelpFunc(func(cmd *cobra.Command, _ []string) { _, _ = io.WriteString(p.out, helpOf(cmd)) })
@@ -130,7 +130,7 @@ func unknown(root *cobra.Command, args []string) error {
 	if len(args) == 0 {
 		return nil
 	}
-	return usagef("unknown command %q%s: must be one of %s", args[0], meant(args[0], names(root)), strings.Join(names(root), ", "))
+	return usagef("unknown command %q%s: must be one of %s", args[0], suggestion(args[0], names(root)), strings.Join(names(root), ", "))
 }
 
 // unknownFlag returns the error for an invalid flag.
@@ -141,11 +141,11 @@ func unknownFlag(cmd *cobra.Command, err error) error {
 	}
 	var names []string
 	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
-	return usagef("%w%s", err, meant("--"+unknown.GetSpecifiedName(), names))
+	return usagef("%w%s", err, suggestion("--"+unknown.GetSpecifiedName(), names))
 }
 
-// meant returns a suggestion if the wrong word is close to an allowed one, else "".
-func meant(word string, allowed []string) string {
+// suggestion returns a suggestion if the wrong word is close to an allowed one, else "".
+func suggestion(word string, allowed []string) string {
 	if near := doctor.Suggest(word, allowed); near != "" {
 		return fmt.Sprintf(" (did you mean %s?)", near)
 	}
@@ -160,7 +160,7 @@ func exitCode(w io.Writer, err error) int {
 	if errors.Is(err, errReported) {
 		return exitError
 	}
-	_, _ = fmt.Fprintf(w, "%s: %v\n", plugged, err)
+	_, _ = fmt.Fprintf(w, "%s: %v\n", displayName, err)
 	var usage usageError
 	if errors.As(err, &usage) {
 		return exitUsage

@@ -10,7 +10,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// TestMain lets scripts run this program as a person types it.
+// TestMain lets scripts run this program as a command.
 func TestMain(m *testing.M) {
 	testscript.Main(m, map[string]func(){
 		"kubectl-servingcert": func() {

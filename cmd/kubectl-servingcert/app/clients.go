@@ -87,7 +87,7 @@ func (f *clientsFlags) run(ctx context.Context, now time.Time) error {
 	} else {
 		err = writeClients(f.screen, found)
 	}
-	if err == nil && !found.Settled() {
+	if err == nil && !found.NoPlaintext() {
 		return errReported
 	}
 	return err

@@ -17,8 +17,8 @@ import (
 	"github.com/servingcert/servingcert/hack/process"
 )
 
-// lists are what the API server of these tests holds: a Service, its pods, of which the last has no
-// proxy, who has which address, and a node.
+// lists holds the objects of these tests' API server: Services, pods, of which the last has no proxy,
+// a client's pod, and a node.
 var lists = map[string]string{
 	"/api/v1/namespaces/shop/services/web":   `{"kind":"Service","apiVersion":"v1","metadata":{"name":"web","namespace":"shop"},"spec":{"selector":{"app":"web"},"ports":[{"name":"http","port":80,"targetPort":"sc-any-8080"},{"name":"https","port":443,"targetPort":"sc-tls-8080"}]}}`,
 	"/api/v1/namespaces/shop/services/plain": `{"kind":"Service","apiVersion":"v1","metadata":{"name":"plain","namespace":"shop"},"spec":{"selector":{"app":"web"},"ports":[{"port":80,"targetPort":8080}]}}`,
@@ -32,7 +32,7 @@ func servingPod(name, sidecar string) string {
 	return fmt.Sprintf(`{"metadata":{"name":%q,"namespace":"shop","labels":{"app":"web"}},"spec":{"initContainers":[{"name":%q,"restartPolicy":"Always","args":["--admin-address=127.0.0.1:15443","--listen=sc-any-8080=15444:8080"]}],"containers":[{"name":"app"}]},"status":{"phase":"Running"}}`, name, sidecar)
 }
 
-// answers is an API server with the lists, whose pods' proxies answer that.
+// answers starts an API server with the lists, and with the answers of the pods' proxies.
 func answers(t *testing.T, byPod map[string]string) string {
 	t.Helper()
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -28,11 +28,11 @@ type streams struct {
 	manifests io.Writer
 	// screen is out for text with colours.
 	screen   screen
-	terminal bool // whether in is one, so that a user can confirm
+	terminal bool // whether in is a terminal, on which a user can confirm
 }
 
-// escaping is a writer of human-readable text. Values are escaped where they are read; this catches any
-// that were not, and errors of servers. Line breaks pass.
+// escaping is a writer of human-readable text. Values are escaped where they are read; this also escapes
+// those that were missed, and errors of servers, but no line breaks.
 type escaping struct{ to io.Writer }
 
 // Write implements io.Writer.
@@ -58,9 +58,9 @@ func (p *plugin) connect() (*cluster.Cluster, error) {
 	return cluster.Connect(p.kube)
 }
 
-// verb is one subcommand.
+// verb is a subcommand.
 type verb struct {
-	about string // one sentence
+	about string // its description
 	usage string // what follows "kubectl servingcert", beginning with the name
 	// examples are commands, each preceded by a line that begins with # and explains it.
 	examples string
@@ -86,7 +86,7 @@ func (v verb) command() *cobra.Command {
 }
 
 // fieldManager is the plugin's manager in metadata.managedFields. Flux takes over the fields of managers
-// whose names begin with "kubectl", and then removes what its source lacks.
+// whose names begin with "kubectl", and removes those that its source lacks.
 const fieldManager = "servingcert-cli"
 
 // systemNamespace adds the flag for servingcert's namespace.

@@ -34,7 +34,7 @@ func (p *plugin) completeFlags(root *cobra.Command) {
 			"context":          p.contexts,
 		} {
 			if cmd.LocalNonPersistentFlags().Lookup(flag) != nil || cmd.PersistentFlags().Lookup(flag) != nil {
-				_ = cmd.RegisterFlagCompletionFunc(flag, complete) // fails only if it was registered before
+				_ = cmd.RegisterFlagCompletionFunc(flag, complete) // fails only if it is registered already
 			}
 		}
 	}
@@ -53,8 +53,8 @@ func (p *plugin) contexts(*cobra.Command, []string, string) ([]cobra.Completion,
 	return printable(names), cobra.ShellCompDirectiveNoFileComp
 }
 
-// live completes names of a cluster's objects. It gives up after Timing.Complete, whether the API server
-// or a credential plugin blocks.
+// live completes names of a cluster's objects. It gives up after Timing.Complete, also if a credential
+// plugin blocks.
 func (p *plugin) live(list func(context.Context, *cluster.Cluster) ([]string, error)) completions {
 	return func(_ *cobra.Command, given []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		ctx, cancel := context.WithTimeout(context.Background(), p.timing.Complete)
@@ -77,7 +77,7 @@ func (p *plugin) live(list func(context.Context, *cluster.Cluster) ([]string, er
 	}
 }
 
-// printable returns the names that a shell or terminal cannot interpret, sorted.
+// printable returns, sorted, the names without characters that a shell or a terminal interprets.
 func printable(names []string) []string {
 	names = slices.DeleteFunc(names, func(name string) bool { return api.Escape(name) != name })
 	slices.Sort(names)
@@ -96,7 +96,7 @@ func namespaces(ctx context.Context, c *cluster.Cluster) ([]string, error) {
 	return names, nil
 }
 
-// services returns the names of the Services in the namespace that have or ask for a certificate.
+// services returns the names of the Services in the namespace that have or request a certificate.
 func services(ctx context.Context, c *cluster.Cluster) ([]string, error) {
 	list, err := c.Client.CoreV1().Services(c.Namespace).List(ctx, metav1.ListOptions{Limit: completionLimit})
 	if err != nil {

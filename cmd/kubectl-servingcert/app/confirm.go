@@ -30,10 +30,10 @@ func (f *rotateFlags) confirm(ctx context.Context, c *cluster.Cluster, cm *corev
 	if f.yes || f.dryRun {
 		return nil
 	}
-	return agreed(f.text)
+	return askConfirmation(f.text)
 }
 
-// known reads which objects use a certificate or the bundle.
+// known reads the objects that use a certificate or the bundle.
 func (f *rotateFlags) known(ctx context.Context, c *cluster.Cluster) (k status.DistrustSituation, err error) {
 	if k.Services, err = c.Services(ctx, ""); err != nil {
 		return k, err
@@ -46,8 +46,8 @@ func (f *rotateFlags) known(ctx context.Context, c *cluster.Cluster) (k status.D
 	return k, err
 }
 
-// agreed asks for confirmation, and returns nil if the answer is yes.
-func agreed(std streams) error {
+// askConfirmation returns nil if the user answers yes.
+func askConfirmation(std streams) error {
 	noTerminal := errors.New("cannot ask for confirmation: standard input is not a terminal; use --yes to skip the question. Nothing was changed")
 	if !std.terminal {
 		return noTerminal
@@ -57,7 +57,7 @@ func agreed(std streams) error {
 	switch {
 	case err != nil && !errors.Is(err, io.EOF):
 		return fmt.Errorf("standard input: %w", err)
-	case err != nil && answer == "": // /dev/null is taken for a terminal
+	case err != nil && answer == "": // /dev/null passes as a terminal
 		return noTerminal
 	case strings.TrimSpace(answer) != "yes":
 		return errors.New("not confirmed. Nothing was changed")

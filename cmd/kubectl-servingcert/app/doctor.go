@@ -16,7 +16,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/doctor"
 )
 
-// waitInterval is the interval of the examinations of doctor --wait.
+// waitInterval is the interval at which doctor --wait repeats the checks.
 const waitInterval = 3 * time.Second
 
 // doctorFlags are the flags of doctor.
@@ -94,13 +94,13 @@ func (f *doctorFlags) run(ctx context.Context) error {
 	if err != nil {
 		return usageError{err}
 	}
-	look := func(ctx context.Context) (doctor.Report, error) {
+	check := func(ctx context.Context) (doctor.Report, error) {
 		facts, now, err := collect.Gather(ctx, cfg, f.Options)
 		return facts.Examine(now), err
 	}
-	r, err := look(ctx)
+	r, err := check(ctx)
 	if f.wait {
-		r, err = f.until(ctx, r, err, look)
+		r, err = f.until(ctx, r, err, check)
 	}
 	if err != nil {
 		return usageError{err}
@@ -121,16 +121,16 @@ func (f *doctorFlags) run(ctx context.Context) error {
 	return nil
 }
 
-// until repeats the examination until there are no errors or the timeout is over, and returns the last
-// report. It prints what is missing whenever that changes.
-func (f *doctorFlags) until(ctx context.Context, r doctor.Report, err error, look func(context.Context) (doctor.Report, error)) (doctor.Report, error) {
+// until repeats the checks until there are no errors or the timeout expires, and returns the last report.
+// It prints the remaining findings whenever they change.
+func (f *doctorFlags) until(ctx context.Context, r doctor.Report, err error, check func(context.Context) (doctor.Report, error)) (doctor.Report, error) {
 	bounded, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
-	said := ""
+	printed := ""
 	for err != nil || !r.Examined() || r.Failed(f.strict) {
-		if text := f.missing(r, err); text != said {
+		if text := f.missing(r, err); text != printed {
 			_, _ = fmt.Fprintf(f.err, "waiting: %s\n", text)
-			said = text
+			printed = text
 		}
 		select {
 		case <-bounded.Done():
@@ -140,16 +140,16 @@ func (f *doctorFlags) until(ctx context.Context, r doctor.Report, err error, loo
 			return r, err
 		case <-time.After(waitInterval):
 		}
-		next, nextErr := look(bounded)
+		next, nextErr := check(bounded)
 		if bounded.Err() != nil {
-			continue // the report may be incomplete: keep the last complete one
+			continue // keep the last complete report
 		}
 		r, err = next, nextErr
 	}
 	return r, err
 }
 
-// missing returns a line with what --wait still waits for.
+// missing returns the findings that --wait waits for, in one line.
 func (f *doctorFlags) missing(r doctor.Report, err error) string {
 	if err != nil {
 		return err.Error()

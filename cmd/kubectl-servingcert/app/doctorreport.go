@@ -11,9 +11,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/doctor"
 )
 
-// writeDoctor writes a report. If passed, it also lists the checks without findings.
+// writeDoctor writes a report. If passed is true, text also lists the checks without findings.
 func writeDoctor(std streams, r doctor.Report, format string, passed bool) error {
-	for i := range r.Findings { // contains text from tenants
+	for i := range r.Findings { // tenants wrote some of the text
 		f := &r.Findings[i]
 		f.Object, f.Message, f.Fix = api.Escape(f.Object), api.Escape(f.Message), api.Escape(f.Fix)
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/doctor"
 )
 
-// What doctor says does not depend on whether it is painted, and what is in a finding, a
-// file's name included, cannot paint.
-func TestAPaintedReportSaysTheSame(t *testing.T) {
+// Colours do not change the text of a report, and text of a finding, such as a file name,
+// cannot set colours.
+func TestColouredReportHasSameText(t *testing.T) {
 	report := doctor.Report{Errors: 1, Warnings: 1, Findings: []doctor.Finding{
 		{ID: "SC101", Level: doctor.OK, Message: "fine"},
 		{ID: "SC401", Level: doctor.Error, Object: "Service shop/web", Message: "wrong\x1b[32m", Fix: "mend", Link: "https://example.com/#sc401"},

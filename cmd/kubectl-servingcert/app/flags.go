@@ -18,7 +18,7 @@ func newConnection() *connection {
 	return c
 }
 
-// add adds all of them but --namespace, which differs between verbs.
+// add adds all flags except --namespace, whose default differs between verbs.
 func (c *connection) add(fs *pflag.FlagSet) {
 	namespace := c.Namespace
 	c.Namespace = nil
@@ -26,19 +26,19 @@ func (c *connection) add(fs *pflag.FlagSet) {
 	c.Namespace = namespace
 }
 
-// named returns an error if no cluster is configured. cli-runtime would use http://localhost:8080, which
-// no API server serves any more.
+// named returns an error if no cluster is configured. cli-runtime would use http://localhost:8080, an
+// address that API servers no longer serve.
 func (c *connection) named() error {
 	loader := c.ToRawKubeConfigLoader()
 	raw, err := loader.RawConfig()
 	if err != nil || len(raw.Clusters) > 0 || *c.APIServer != "" || os.Getenv("KUBERNETES_MASTER") != "" || os.Getenv("KUBERNETES_SERVICE_HOST") != "" {
-		return nil //nolint:nilerr // cluster.Connect gets the same error
+		return nil //nolint:nilerr // cluster.Connect returns the same error
 	}
 	files := strings.Join(loader.ConfigAccess().GetLoadingPrecedence(), ", ")
 	return fmt.Errorf("load the kubeconfig: it names no cluster, or does not exist (%s): set --kubeconfig, --server or $KUBECONFIG", files)
 }
 
-// addNamespace adds --namespace for a verb whose default is the context's.
+// addNamespace adds --namespace for a verb that uses the context's namespace by default.
 func (c *connection) addNamespace(fs *pflag.FlagSet, about string) {
 	fs.StringVarP(c.Namespace, "namespace", "n", "", about+" (default: the context's)")
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// plugged is how users type the program's name.
-const plugged = "kubectl servingcert"
+// displayName is how users type the program's name.
+const displayName = "kubectl servingcert"
 
 // flagWidth is the width at which descriptions of flags are wrapped, in columns.
 const flagWidth = 100
@@ -19,8 +19,8 @@ func helpOf(cmd *cobra.Command) string {
 		return verbHelp(cmd)
 	}
 	var b strings.Builder
-	_, _ = fmt.Fprintf(&b, "%s\n\nUsage:\n  %s COMMAND [flags]\n\n%s", cmd.Short, plugged, commandsOf(cmd)) // a Builder never fails
-	_, _ = fmt.Fprintf(&b, "\nUse \"%s COMMAND --help\" for the flags of a command, and\n\"%s options\" for the flags of all commands.\n", plugged, plugged)
+	_, _ = fmt.Fprintf(&b, "%s\n\nUsage:\n  %s COMMAND [flags]\n\n%s", cmd.Short, displayName, commandsOf(cmd)) // a Builder never fails
+	_, _ = fmt.Fprintf(&b, "\nUse \"%s COMMAND --help\" for the flags of a command, and\n\"%s options\" for the flags of all commands.\n", displayName, displayName)
 	return b.String()
 }
 
@@ -53,7 +53,7 @@ func verbHelp(cmd *cobra.Command) string {
 	if flags := flagsOf(cmd); flags != "" {
 		text += "\nFlags:\n" + flags
 	}
-	return text + fmt.Sprintf("\nUse \"%s options\" for the flags of all commands, such as --context and --as.\n", plugged)
+	return text + fmt.Sprintf("\nUse \"%s options\" for the flags of all commands, such as --context and --as.\n", displayName)
 }
 
 func indented(text string) string {

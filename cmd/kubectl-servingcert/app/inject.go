@@ -143,7 +143,7 @@ func (f *injectFlags) run(ctx context.Context) error {
 	if err := f.write(f.streams, docs, after, outcomes); err != nil {
 		return err
 	}
-	return f.complain(f.err, outcomes)
+	return f.printProblems(f.err, outcomes)
 }
 
 func (f *injectFlags) write(w streams, before, after []preview.Document, outcomes []preview.Outcome) error {
@@ -168,9 +168,9 @@ func (f *injectFlags) write(w streams, before, after []preview.Document, outcome
 	return nil
 }
 
-// complain prints the webhook's warnings and refusals, and what could not be previewed, unless the report
-// contains them. The exit code is 1 if something failed.
-func (f *injectFlags) complain(w io.Writer, outcomes []preview.Outcome) error {
+// printProblems prints the webhook's refusals, failed previews and, unless the report contains them, warnings.
+// It returns errReported if a preview failed or a pod is refused.
+func (f *injectFlags) printProblems(w io.Writer, outcomes []preview.Outcome) error {
 	failed := false
 	for _, o := range outcomes {
 		name := api.Escape(fmt.Sprintf("%s %s/%s", o.Kind, o.Namespace, o.Name))

@@ -46,8 +46,8 @@ func (f *hostFlags) validate(output string, live bool) error {
 
 var released = regexp.MustCompile(`^v[0-9]+\.[0-9]+\.[0-9]+$`)
 
-// imageOf returns the image that was released with the version, or the one that make images builds if the
-// version is not a release.
+// imageOf returns the image that was released with the version. For other versions, it returns the image that
+// "make images" builds.
 func imageOf(name, of string) string {
 	if !released.MatchString(of) {
 		of = version.Images
@@ -55,7 +55,7 @@ func imageOf(name, of string) string {
 	return "ghcr.io/servingcert/" + name + ":" + of
 }
 
-// files returns the directory on nodes; "" if the pods are not static.
+// files returns the directory on nodes, or "" if the pods are not static.
 func (f *hostFlags) files() string {
 	if !f.on {
 		return ""

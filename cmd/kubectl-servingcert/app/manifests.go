@@ -14,7 +14,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/preview"
 )
 
-// manifestFlags are the flags that select manifests.
+// manifestFlags are the flags that select manifest files.
 type manifestFlags struct {
 	files     []string
 	recursive bool

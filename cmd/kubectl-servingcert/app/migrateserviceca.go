@@ -108,13 +108,13 @@ func inTheWay(m status.Migration) error {
 	return nil
 }
 
-// do takes a step.
+// do carries out a step.
 func (f *serviceCAFlags) do(ctx context.Context, c *cluster.Cluster, m status.Migration) error {
 	bar := f.bar()
 	watcher := &follow.Watcher{Cluster: c, Namespace: f.namespace, Out: bar.Above(f.out), Bar: bar, Now: time.Now, Timeout: f.timeout, Timing: f.timing.Follow}
 	switch m.Step {
 	case status.MigrationImport:
-		return f.bring(ctx, c, m.Key)
+		return f.writeImport(ctx, c, m.Key)
 	case status.MigrationFollow:
 		return watcher.Imported(ctx, m.Root)
 	case status.MigrationRotate:
@@ -127,8 +127,8 @@ func (f *serviceCAFlags) do(ctx context.Context, c *cluster.Cluster, m status.Mi
 	return fmt.Errorf("unknown step %q", m.Step)
 }
 
-// bring writes what the signer imports. It writes the roots first: the Secret starts the import.
-func (f *serviceCAFlags) bring(ctx context.Context, c *cluster.Cluster, key status.SigningKey) error {
+// writeImport writes the Secret that the signer imports. It writes the roots first, because the Secret starts the import.
+func (f *serviceCAFlags) writeImport(ctx context.Context, c *cluster.Cluster, key status.SigningKey) error {
 	if len(key.Former) > 0 {
 		if err := f.addRoots(ctx, c, string(pki.EncodeCertificates(key.Former...))); err != nil {
 			return err
@@ -143,7 +143,7 @@ func (f *serviceCAFlags) bring(ctx context.Context, c *cluster.Cluster, key stat
 	return nil
 }
 
-// addRoots adds a key to the ConfigMap of additional roots that clients trust.
+// addRoots adds a key to the ConfigMap of additional roots.
 func (f *serviceCAFlags) addRoots(ctx context.Context, c *cluster.Cluster, roots string) error {
 	configMaps := c.Client.CoreV1().ConfigMaps(f.namespace)
 	data := map[string]string{api.OpenShiftBundleKey: roots}
@@ -159,7 +159,7 @@ func (f *serviceCAFlags) addRoots(ctx context.Context, c *cluster.Cluster, roots
 	return nil
 }
 
-// adopt labels the Secrets as managed, if they have not changed since they were judged.
+// adopt labels the Secrets as managed, unless they have changed since they were read.
 func (f *serviceCAFlags) adopt(ctx context.Context, c *cluster.Cluster, secrets []status.ServiceCASecret) error {
 	for _, s := range secrets {
 		patch, err := json.Marshal(map[string]any{"metadata": map[string]any{

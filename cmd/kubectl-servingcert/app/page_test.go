@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "write docs/cli.md")
 
-// TestThePageOfTheCommands: docs/cli.md is what help says.
+// TestThePageOfTheCommands: docs/cli.md has the output of --help.
 func TestThePageOfTheCommands(t *testing.T) {
 	const path = "../../../docs/cli.md"
 	root := newRoot(&plugin{streams: streams{in: strings.NewReader(""), out: io.Discard, err: io.Discard}, kube: newConnection()})
@@ -37,7 +37,7 @@ func TestThePageOfTheCommands(t *testing.T) {
 	assert.Equal(t, page, string(written), "go test ./cmd/kubectl-servingcert/app -run Page -update")
 }
 
-// allCommands are those that help lists, each before its subcommands.
+// allCommands returns the commands that help lists, each before its subcommands.
 func allCommands(root *cobra.Command) (all []*cobra.Command) {
 	for _, cmd := range root.Commands() {
 		if listed(cmd) {
@@ -47,14 +47,14 @@ func allCommands(root *cobra.Command) (all []*cobra.Command) {
 	return all
 }
 
-// TestEachCommandHasAnExample: help begins with what most people want.
+// TestEachCommandHasAnExample: help begins with the common uses.
 func TestEachCommandHasAnExample(t *testing.T) {
 	for _, cmd := range allCommands(newRoot(&plugin{kube: newConnection()})) {
 		assert.True(t, cmd.Example != "" || cmd.Name() == "migrate" || cmd.Name() == "options", cmd.Name())
 	}
 }
 
-// TestEachFlagWithChoicesIsCompleted: whoever presses Tab after -o sees what it takes.
+// TestEachFlagWithChoicesIsCompleted: shell completion lists the values of -o.
 func TestEachFlagWithChoicesIsCompleted(t *testing.T) {
 	root := newRoot(&plugin{kube: newConnection()})
 	for _, cmd := range allCommands(root) {

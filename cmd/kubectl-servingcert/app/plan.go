@@ -14,7 +14,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/plan"
 )
 
-// planFlags are the flags of plan. It reads files as inject does.
+// planFlags are the flags of plan, which reads files as inject does.
 type planFlags struct {
 	*plugin
 	from          manifestFlags
@@ -175,7 +175,7 @@ type planData struct {
 	plan.Plan
 }
 
-// ways are the labels and styles of the ways.
+// ways holds the label and the style of each way.
 var ways = map[plan.Way]struct {
 	text string
 	how  style

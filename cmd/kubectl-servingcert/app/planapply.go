@@ -38,7 +38,7 @@ func (f *planFlags) validateApply() error {
 	return nil
 }
 
-// carryOut prints what it is going to do, asks for confirmation, and does it.
+// carryOut prints the changes, asks for confirmation, and makes them.
 func (f *planFlags) carryOut(ctx context.Context, p plan.Plan) error {
 	waves := apply.Chosen(p)
 	if err := writeLines(f.screen, outlook(p, waves)+unread(p)); err != nil {
@@ -58,11 +58,11 @@ func (f *planFlags) carryOut(ctx context.Context, p plan.Plan) error {
 	if err != nil {
 		return err
 	}
-	if err := f.requireRunning(ctx, c, f.system, "", "signer"); err != nil { // it waits for certificates
+	if err := f.requireRunning(ctx, c, f.system, "", "signer"); err != nil { // Run waits for certificates
 		return err
 	}
 	if !f.yes && !f.dryRun {
-		if err := agreed(f.streams); err != nil {
+		if err := askConfirmation(f.streams); err != nil {
 			return err
 		}
 	}
@@ -84,7 +84,7 @@ func (f *planFlags) carryOut(ctx context.Context, p plan.Plan) error {
 	return err
 }
 
-// outlook returns what is going to be done, and what is skipped.
+// outlook returns the changes that are about to be made, and the Services that are skipped.
 func outlook(p plan.Plan, waves [][]plan.Service) string {
 	var b strings.Builder
 	rollouts, labelled := map[string]bool{}, map[string]bool{}
@@ -124,7 +124,7 @@ func outlook(p plan.Plan, waves [][]plan.Service) string {
 	return b.String()
 }
 
-// managed reports whether the Service is skipped because another tool writes it.
+// managed reports whether the Service is skipped because another tool manages it.
 func managed(s plan.Service) bool { return s.ManagedBy != "" && s.Wave > 0 && s.Way != plan.WayMove }
 
 func leftAlone(p plan.Plan) (n int) {
@@ -136,7 +136,7 @@ func leftAlone(p plan.Plan) (n int) {
 	return n
 }
 
-// changes returns what is added to a Service.
+// changes returns the additions to a Service.
 func changes(s plan.Service) string {
 	var out []string
 	for name, value := range s.Patch.Metadata.Annotations {

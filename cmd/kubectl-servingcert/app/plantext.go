@@ -27,7 +27,7 @@ func (f *planFlags) writePlan(p plan.Plan) error {
 	return writeSummary(f.screen, p)
 }
 
-// writeServices writes the Services that get additions, with the additions.
+// writeServices writes the Services that get additions, with these additions.
 func writeServices(std streams, p plan.Plan) error {
 	for _, u := range p.Unread {
 		_, _ = fmt.Fprintf(std.err, "Warning: not read: %s\n", u)
@@ -84,7 +84,7 @@ func writeSummary(s screen, p plan.Plan) error {
 	return writeLines(s, text+unread(p))
 }
 
-// unread returns what could not be read, and which permissions are missing.
+// unread returns the objects that could not be read, and the missing permissions.
 func unread(p plan.Plan) string {
 	out := ""
 	if len(p.Unread) > 0 {
@@ -101,7 +101,7 @@ func writeLines(s screen, text string) error {
 	return err
 }
 
-// writeEach writes all that is known about each Service.
+// writeEach writes the details of each Service.
 func writeEach(s screen, p plan.Plan) error {
 	for i, svc := range p.Services {
 		head := fmt.Sprintf("Service %s/%s: %s", svc.Namespace, svc.Name, ways[svc.Way].text)

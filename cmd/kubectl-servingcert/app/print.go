@@ -33,12 +33,12 @@ func headerOf(kind string) header { return header{cliVersion, kind} }
 // jsonPath is the prefix of a value of -o with a template, as in kubectl get.
 const jsonPath = "jsonpath="
 
-// isData reports whether -o asks for data: json, yaml or jsonpath=TEMPLATE.
+// isData reports whether -o selects data: json, yaml or jsonpath=TEMPLATE.
 func isData(output string) bool {
 	return output == "json" || output == "yaml" || strings.HasPrefix(output, jsonPath)
 }
 
-// writeData writes v in the format of -o, for which isData must be true.
+// writeData writes v in the format of -o, for which isData holds.
 func writeData(w io.Writer, output string, v any) error {
 	data, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -78,7 +78,7 @@ func marshalYAML(v any) ([]byte, error) {
 	return []byte(api.EscapeLines(out.String())), nil
 }
 
-// quote quotes each text that has characters to escape.
+// quote sets quotes around each text with characters to escape.
 func quote(n *yamlv3.Node) {
 	if n.Kind == yamlv3.ScalarNode && api.EscapeLines(n.Value) != n.Value {
 		n.Style = yamlv3.DoubleQuotedStyle
@@ -112,9 +112,9 @@ const (
 	doubt style = "33" // yellow
 )
 
-// screen is the output for people. Colours only repeat what the text says.
+// screen is the output for people. Colours only repeat the text.
 type screen struct {
-	to      io.Writer // not escaped: writers must escape
+	to      io.Writer // does not escape: callers must
 	colours bool
 	glyphs  bool
 	columns int // 0: not a terminal that supports drawing
@@ -195,7 +195,7 @@ func (t *table) write(s screen, rows ...[]cell) error {
 	return err
 }
 
-// outputs are the allowed values of a verb's -o.
+// outputs lists the allowed values of a verb's -o.
 type outputs []string
 
 func (o outputs) validate(value string) error {
@@ -208,7 +208,7 @@ func (o outputs) validate(value string) error {
 		}
 		return nil
 	}
-	return usagef("-o %q%s: must be %s", value, meant(value, o), o)
+	return usagef("-o %q%s: must be %s", value, suggestion(value, o), o)
 }
 
 // String returns the values as a list in a sentence.
@@ -226,13 +226,13 @@ func (o outputs) completions() []string {
 	return values
 }
 
-// actionOutputs are the values of -o for verbs that change something.
+// actionOutputs holds the values of -o for verbs that change objects.
 var actionOutputs = outputs{"text", "json", "yaml", "name", jsonPath + "TEMPLATE"}
 
-// reportOutputs are the values of -o for verbs that only show something.
+// reportOutputs holds the values of -o for verbs that only read.
 var reportOutputs = outputs{"text", "json", "yaml", jsonPath + "TEMPLATE"}
 
-// aside returns the streams for human-readable text beside data: standard error, without a progress bar.
+// aside returns the streams for human-readable text. Beside data, that is standard error without a progress bar.
 func (s streams) aside(output string) streams {
 	if output == "text" {
 		return s

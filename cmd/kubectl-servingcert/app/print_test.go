@@ -14,9 +14,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// What a table says does not depend on whether it is painted, and what is in a cell
-// cannot paint.
-func TestPaintedTablesSayTheSame(t *testing.T) {
+// Colours do not change the text of a table, and text of a cell cannot set colours.
+func TestColouredTableHasSameText(t *testing.T) {
 	rows := [][]cell{{{"NAME", plain}, {"READY", plain}, {"WHY", plain}}, {{"wéb", plain}, {"True", good}, {"-", plain}}, {{"a\x1b[31mb\n", plain}, {"", bad}, {"last", doubt}}}
 	var uncoloured, coloured strings.Builder
 	require.NoError(t, new(table).write(screen{to: &uncoloured}, rows...))
@@ -27,8 +26,8 @@ func TestPaintedTablesSayTheSame(t *testing.T) {
 	assert.Equal(t, uncoloured.String(), regexp.MustCompile("\x1b\\[[0-9]+m").ReplaceAllString(coloured.String(), ""))
 }
 
-// Rows that come later are in the columns of those before.
-func TestATableGoesOn(t *testing.T) {
+// Later rows are aligned with earlier ones.
+func TestTableKeepsColumns(t *testing.T) {
 	var out strings.Builder
 	var columns table
 	require.NoError(t, columns.write(screen{to: &out}, cells("long name", "x")))
@@ -36,7 +35,7 @@ func TestATableGoesOn(t *testing.T) {
 	assert.Equal(t, "long name  x\na          y\n", out.String())
 }
 
-func TestAFileIsNoTerminal(t *testing.T) {
+func TestFileIsNotATerminal(t *testing.T) {
 	file, err := os.CreateTemp(t.TempDir(), "")
 	require.NoError(t, err)
 	defer file.Close()
@@ -45,7 +44,7 @@ func TestAFileIsNoTerminal(t *testing.T) {
 	assert.Nil(t, streams{screen: s}.bar())
 }
 
-// What is printed as YAML is the same to a parser, and obeyed by no terminal.
+// Printed YAML keeps its values, and has no control characters.
 func TestYAMLIsEscapedAndTheSame(t *testing.T) {
 	want := map[string]any{
 		"name": "web\u202egnp.exe", "text": "one\ntwo \x1b[2J\n", "list": []any{"a\u2066b", "plain", "8080", "true", "it's \"x\""}, "key\u202e": "1",
@@ -60,10 +59,10 @@ func TestYAMLIsEscapedAndTheSame(t *testing.T) {
 	plain := map[string]any{"a": "x", "b": []any{"z"}}
 	data, err = marshalYAML(plain)
 	require.NoError(t, err)
-	assert.Equal(t, "a: x\nb:\n- z\n", string(data), "as it was")
+	assert.Equal(t, "a: x\nb:\n- z\n", string(data), "unchanged")
 }
 
-// Manifests of others are written as they are to a file, and shown to a person on a terminal.
+// Manifests are unchanged in a file, and escaped on a terminal.
 func TestManifestsOnATerminal(t *testing.T) {
 	in := "# \u202e\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\ndata: {a: \"\u202eb\"}\n"
 	for columns, want := range map[int]string{0: in, 80: api.EscapeLines(in)} {

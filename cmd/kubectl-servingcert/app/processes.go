@@ -9,11 +9,11 @@ import (
 	"github.com/servingcert/servingcert/pkg/doctor"
 )
 
-// withoutWaiting is the hint to make a request while no process answers it.
+// withoutWaiting is the hint for a request that no running process answers.
 const withoutWaiting = "; to request it anyway, use --wait=false"
 
-// requireRunning returns an error if a process does not run that the command is about to wait for. It
-// warns about processes that the user may not read. otherwise is appended to the error.
+// requireRunning returns an error if one of the named processes, for which the command would wait, is not
+// running. It warns about processes that the user may not view. otherwise is appended to the error.
 func (s streams) requireRunning(ctx context.Context, c *cluster.Cluster, system, otherwise string, names ...string) error {
 	all, err := c.Leading(ctx, system)
 	if err != nil {

@@ -126,8 +126,8 @@ func (f *renewFlags) run(ctx context.Context, now func() time.Time) error {
 	return failed
 }
 
-// signs returns an error if no CA can issue, or if no signer runs that renew would wait for. A user who
-// may not read the CA's status gets its problem from the Services, where the signer also reports it.
+// signs returns an error if no CA can issue, or if renew would wait and no signer is running. For users who
+// may not read the CA's status, it uses the CA's problem on the Services, where the signer also reports it.
 func (f *renewFlags) signs(ctx context.Context, c *cluster.Cluster, chosen []status.Service, text streams) error {
 	for _, s := range chosen {
 		if status.IsLost(s.Reason) {
@@ -139,7 +139,7 @@ func (f *renewFlags) signs(ctx context.Context, c *cluster.Cluster, chosen []sta
 		return fmt.Errorf("nothing can be renewed: %s", lines)
 	}
 	cm, err := c.CAConfigMap(ctx, f.system)
-	if err != nil { // another namespace, or no permission: the Services report the outcome; or no signer has run yet
+	if err != nil { // no permission, another namespace, or the signer has not started yet
 		if waits && c.HasLease(ctx, f.system, "signer") {
 			return text.requireRunning(ctx, c, f.system, withoutWaiting, "signer")
 		}
@@ -163,7 +163,7 @@ type renewals struct {
 	// RenewAfter was written to each Service: certificates issued before it are renewed.
 	RenewAfter time.Time        `json:"renewAfter"`
 	Services   []status.Renewal `json:"services"`
-	// NotRenewed are Services whose certificates cannot be renewed.
+	// NotRenewed lists Services whose certificates cannot be renewed.
 	NotRenewed []notRenewed `json:"notRenewed,omitempty"`
 }
 
@@ -210,11 +210,11 @@ func (f *renewFlags) write(r renewals) error {
 	return nil
 }
 
-// renewAfter returns the time to request at now. As NotBefore has whole seconds, a certificate issued
+// renewAfter returns the time to request at now. NotBefore has whole seconds, so a certificate that was issued
 // within this second counts as older.
 func renewAfter(now time.Time) time.Time { return now.UTC().Truncate(time.Second).Add(time.Second) }
 
-// choose returns the selected Services, and those whose certificates cannot be renewed.
+// choose returns the selected Services, and those of them whose certificates cannot be renewed.
 func (f *renewFlags) choose(ctx context.Context, c *cluster.Cluster) (chosen []status.Service, left []notRenewed, err error) {
 	all, err := c.SelectedServices(ctx, f.namespace, f.selector)
 	if err != nil {
@@ -229,31 +229,31 @@ func (f *renewFlags) choose(ctx context.Context, c *cluster.Cluster) (chosen []s
 			left = append(left, notRenewed{s.Namespace, s.Name, status.CannotRenew(s)})
 		}
 	}
-	all = slices.DeleteFunc(all, func(s status.Service) bool { return s.Secret == "" }) // retained, or its pods have their own keys
+	all = slices.DeleteFunc(all, func(s status.Service) bool { return s.Secret == "" }) // retained, or the pods have their own keys
 	if f.all {
 		if len(all) == 0 {
-			return nil, left, fmt.Errorf("no Service requests a certificate%s", in(f.namespace))
+			return nil, left, fmt.Errorf("no Service requests a certificate%s", inNamespace(f.namespace))
 		}
 		return all, left, nil
 	}
 	for _, name := range f.names {
 		i := slices.IndexFunc(all, func(s status.Service) bool { return s.Name == name })
 		if i < 0 {
-			return nil, nil, fmt.Errorf("no Service %q requests a certificate%s (annotation %s)", name, in(f.namespace), api.AnnotationSecretName)
+			return nil, nil, fmt.Errorf("no Service %q requests a certificate%s (annotation %s)", name, inNamespace(f.namespace), api.AnnotationSecretName)
 		}
 		chosen = append(chosen, all[i])
 	}
 	return chosen, nil, nil
 }
 
-func in(namespace string) string {
+func inNamespace(namespace string) string {
 	if namespace == "" {
 		return ""
 	}
 	return fmt.Sprintf(" in namespace %q", namespace)
 }
 
-// request asks for a certificate that is issued after the given time.
+// request requests a certificate that is issued after the given time.
 func request(ctx context.Context, c *cluster.Cluster, s status.Renewal, after time.Time) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{
 		"annotations": map[string]string{api.AnnotationRenewAfter: after.Format(time.RFC3339)},

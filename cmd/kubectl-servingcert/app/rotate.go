@@ -32,7 +32,7 @@ type rotateFlags struct {
 	timeout                      time.Duration
 	output                       string
 
-	text streams // human-readable text; standard error beside data
+	text streams // human-readable text; standard error with -o json and the like
 	done rotation
 }
 
@@ -131,7 +131,7 @@ func (f *rotateFlags) rotate(ctx context.Context, c *cluster.Cluster) error {
 	if f.proceed > 0 {
 		return f.letProceed(ctx, c)
 	}
-	before, err := f.ask(ctx, c)
+	before, err := f.makeRequest(ctx, c)
 	if err != nil || before == nil || !f.wait {
 		return err
 	}
@@ -145,9 +145,9 @@ func (f *rotateFlags) watcher(c *cluster.Cluster) *follow.Watcher {
 	return &follow.Watcher{Cluster: c, Namespace: f.namespace, Out: bar.Above(f.text.out), Bar: bar, Now: time.Now, Timeout: f.timeout, Timing: f.timing.Follow}
 }
 
-// ask makes the request, unless it was made before. It returns the earlier leaves; nil if there is
-// nothing to follow.
-func (f *rotateFlags) ask(ctx context.Context, c *cluster.Cluster) (follow.Leaves, error) {
+// makeRequest writes the request, unless it was written before. It returns the leaves from before the rotation; nil
+// if there is nothing to follow.
+func (f *rotateFlags) makeRequest(ctx context.Context, c *cluster.Cluster) (follow.Leaves, error) {
 	asked := false
 	for {
 		cm, err := f.status(ctx, c)
@@ -163,7 +163,7 @@ func (f *rotateFlags) ask(ctx context.Context, c *cluster.Cluster) (follow.Leave
 		if decision.Over {
 			return nil, nil
 		}
-		if err := f.answered(ctx, c); err != nil {
+		if err := f.requireProcesses(ctx, c); err != nil {
 			return nil, err
 		}
 		before, err := f.leaves(ctx, c)
@@ -182,7 +182,7 @@ func (f *rotateFlags) ask(ctx context.Context, c *cluster.Cluster) (follow.Leave
 		}
 		switch err := f.write(ctx, c, cm, f.request().Annotations()); {
 		case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
-			continue // the status has changed: decide again
+			continue // decide again, from the new status
 		case err != nil:
 			return nil, fmt.Errorf("request the rotation: %w", err)
 		}
@@ -192,8 +192,8 @@ func (f *rotateFlags) ask(ctx context.Context, c *cluster.Cluster) (follow.Leave
 	}
 }
 
-// answered returns an error if the rotation would be followed but no process runs that performs it.
-func (f *rotateFlags) answered(ctx context.Context, c *cluster.Cluster) error {
+// requireProcesses returns an error if the rotation would be followed, but a process that performs it is not running.
+func (f *rotateFlags) requireProcesses(ctx context.Context, c *cluster.Cluster) error {
 	if !f.wait || f.dryRun {
 		return nil
 	}
@@ -220,7 +220,7 @@ func (f *rotateFlags) status(ctx context.Context, c *cluster.Cluster) (*corev1.C
 	return nil, cluster.NotInstalledError{Namespace: f.namespace}
 }
 
-// leaves returns the leaves in use; they are only needed if the signer does not count them.
+// leaves returns the leaves in use. They are needed only for modes in which the signer counts no certificates.
 func (f *rotateFlags) leaves(ctx context.Context, c *cluster.Cluster) (follow.Leaves, error) {
 	before := follow.Leaves{}
 	if !f.request().Breaks() {
@@ -233,7 +233,7 @@ func (f *rotateFlags) leaves(ctx context.Context, c *cluster.Cluster) (follow.Le
 	return before, err
 }
 
-// write sets annotations, if the ConfigMap has not changed since it was read.
+// write sets annotations, unless the ConfigMap has changed since it was read.
 func (f *rotateFlags) write(ctx context.Context, c *cluster.Cluster, cm *corev1.ConfigMap, annotations map[string]string) error {
 	if cm.ResourceVersion == "" {
 		lost := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: api.CAStatusName, Annotations: annotations}}
@@ -248,7 +248,7 @@ func (f *rotateFlags) write(ctx context.Context, c *cluster.Cluster, cm *corev1.
 	return err
 }
 
-// letProceed lets a generation sign although some targets refuse it.
+// letProceed lets a generation sign although some targets do not hold its root.
 func (f *rotateFlags) letProceed(ctx context.Context, c *cluster.Cluster) error {
 	if err := f.allow(ctx, c); err != nil {
 		return err
@@ -275,7 +275,7 @@ func (f *rotateFlags) allow(ctx context.Context, c *cluster.Cluster) error {
 		if ca := status.ParseCA(cm.Data); ca.NextGeneration != f.proceed {
 			return fmt.Errorf("generation %d is not waiting: %s", f.proceed, ca.Progress())
 		}
-		if err := f.answered(ctx, c); err != nil {
+		if err := f.requireProcesses(ctx, c); err != nil {
 			return err
 		}
 		if f.dryRun {

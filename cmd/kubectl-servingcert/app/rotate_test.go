@@ -17,13 +17,13 @@ func TestRenewAfterIsAWholeSecondLater(t *testing.T) {
 	}
 }
 
-func TestAgreedIsYesOnATerminal(t *testing.T) {
+func TestConfirmationIsYesOnATerminal(t *testing.T) {
 	for answer, yes := range map[string]bool{"yes\n": true, "yes\r\n": true, "yes": true, "y\n": false, "no\n": false, "\n": false, "": false, "YES\n": false} {
 		var out strings.Builder
-		err := agreed(streams{in: strings.NewReader(answer), out: &out, terminal: true})
+		err := askConfirmation(streams{in: strings.NewReader(answer), out: &out, terminal: true})
 		assert.Equal(t, yes, err == nil, "%q", answer)
 		assert.Equal(t, "Type yes to continue: ", out.String())
 	}
-	err := agreed(streams{in: strings.NewReader("yes\n"), out: io.Discard})
+	err := askConfirmation(streams{in: strings.NewReader("yes\n"), out: io.Discard})
 	assert.ErrorContains(t, err, "standard input is not a terminal; use --yes to skip the question")
 }

@@ -13,25 +13,25 @@ import (
 
 // States of the request.
 const (
-	requestNotWritten = "notWritten" // only a preview, or not confirmed
+	requestNotWritten = "notWritten" // a preview, or not confirmed
 	requestWritten    = "written"
-	requestOpen       = "open"     // made before and not complete
-	requestAnswered   = "answered" // made before and complete: nothing to do
+	requestOpen       = "open"     // an earlier request, not finished
+	requestAnswered   = "answered" // an earlier request, finished
 )
 
 // rotation is the result of rotate-ca.
 type rotation struct {
 	header
-	// Mode and Reason are the request's; absent with --proceed, which sets Generation.
+	// Mode and Reason describe the request. With --proceed, Generation is set instead.
 	Mode       string `json:"mode,omitempty"`
 	Reason     string `json:"reason,omitempty"`
 	Generation int    `json:"generation,omitempty"`
 	Request    string `json:"request"`
-	// Breaks is what fails; absent if nothing does.
+	// Breaks lists the servers and clients that fail; absent if none does.
 	Breaks *status.Breaks `json:"breaks,omitempty"`
-	// CA is the last status that was seen.
-	CA status.CAStatus `json:"ca"`
-	// Served lists what serves the new certificates; absent if that was not waited for.
+	// CA is the last status that was read.
+	CA status.CA `json:"ca"`
+	// Served is the uptake of the new certificates; absent if that was not followed.
 	Served *status.Served `json:"served,omitempty"`
 }
 
@@ -56,7 +56,7 @@ func (r *rotation) decided(cm *corev1.ConfigMap, decision status.RequestDecision
 	}
 }
 
-// followed records the outcome of following the rotation, and returns the error.
+// followed records the outcome of a followed rotation, and returns its error.
 func (r *rotation) followed(outcome follow.Outcome, err error) error {
 	if outcome.CA != nil {
 		r.CA = *outcome.CA

@@ -113,11 +113,11 @@ func validSelector(selector string) error {
 type report struct {
 	header
 	Processes []doctor.Process    `json:"processes"`
-	CA        *status.CAStatus    `json:"ca,omitempty"`      // nil: no permission to read it
-	Trust     *status.TrustStatus `json:"trust,omitempty"`   // nil: not written by the rotator
+	CA        *status.CA          `json:"ca,omitempty"`      // nil: the user may not read it
+	Trust     *status.Trust       `json:"trust,omitempty"`   // nil: the rotator has not written it
 	Clients   []status.OldClients `json:"clients,omitempty"` // clients that may hold an older CA bundle
 	Services  []status.Service    `json:"services"`
-	detailed  bool                // a single Service, with the messages of its conditions
+	detailed  bool                // one Service, with the messages of its conditions
 }
 
 func (f *statusFlags) run(ctx context.Context, now time.Time) error {
@@ -170,8 +170,8 @@ func (f *statusFlags) gather(ctx context.Context, c *cluster.Cluster) (*report, 
 	return r, c.AddTimes(ctx, f.namespace, r.Services)
 }
 
-// gatherCA reads what the signer and the rotator report about the CA. Users with permissions for their
-// own namespace only see their Services without it.
+// gatherCA reads the CA's status, as the signer and the rotator report it. Users who may read only their
+// own namespace see their Services without it.
 func (f *statusFlags) gatherCA(ctx context.Context, c *cluster.Cluster, r *report) error {
 	cm, err := c.CAConfigMap(ctx, f.system)
 	if apierrors.IsForbidden(err) {

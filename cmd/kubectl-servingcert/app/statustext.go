@@ -87,7 +87,7 @@ func (r *report) remarks() []string {
 	return slices.DeleteFunc(text, func(s string) bool { return s == "" })
 }
 
-// writeProcesses writes which processes of servingcert run, do not run, or could not be read.
+// writeProcesses writes the state of servingcert's processes.
 func writeProcesses(all []doctor.Process, row func(name, format string, args ...any)) {
 	var run []string
 	notSeen, why := map[string][]string{}, []string(nil) // by reason
@@ -112,7 +112,7 @@ func writeProcesses(all []doctor.Process, row func(name, format string, args ...
 	}
 }
 
-func writeCA(s status.CAStatus, row func(name, format string, args ...any), now time.Time) {
+func writeCA(s status.CA, row func(name, format string, args ...any), now time.Time) {
 	if s.Generation == 0 {
 		row("CA", "no generation signs")
 	} else {
@@ -148,7 +148,7 @@ func writeCA(s status.CAStatus, row func(name, format string, args ...any), now 
 	}
 }
 
-func writeTrust(t status.TrustStatus, row func(name, format string, args ...any), published string) {
+func writeTrust(t status.Trust, row func(name, format string, args ...any), published string) {
 	row("Trust", "%d of %d targets hold the bundle, %d not yet, %d refuse it", t.Holding, t.Targets, t.Pending, t.Refusing)
 	switch {
 	case t.BundleHash == "":
@@ -188,8 +188,8 @@ func (f *statusFlags) rows(services []status.Service) [][]cell {
 	return rows
 }
 
-// row returns the row of a Service. -o wide adds the complete fingerprint, the number of workloads that
-// serve an older certificate, and the message of condition Ready.
+// row returns the row of a Service. With -o wide, it has the complete fingerprint, the number of stale
+// workloads, and the message of condition Ready.
 func (f *statusFlags) row(s status.Service) []cell {
 	leaf := status.Short(s.Leaf)
 	if f.output == "wide" {

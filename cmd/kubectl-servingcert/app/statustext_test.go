@@ -8,8 +8,8 @@ import (
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 )
 
-// Of one Service it is said where the proxy serves TLS, and not the program.
-func TestStatusSaysWhatTheProxyServes(t *testing.T) {
+// The status of one Service lists the ports at which the proxy serves TLS.
+func TestStatusListsPortsOfProxy(t *testing.T) {
 	r := &report{detailed: true, Services: []status.Service{{Name: "web", Message: "names", Proxy: []string{"sc-tls-8080"}}}}
 	assert.Equal(t, []string{"names", "TLS is requested from the proxy in its pods, at targetPort sc-tls-8080"}, r.remarks())
 	r.Services[0].Proxy = nil

@@ -99,8 +99,8 @@ func (f *verifyFlags) run(ctx context.Context, now time.Time) error {
 	return f.write(seen, status.Verify(seen, now))
 }
 
-// fetch returns what a server presents for a name, using the rotator's probe. It trusts nothing: the
-// certificates are judged afterwards.
+// fetch returns the certificates that a server presents for a name, using the rotator's probe. It accepts any:
+// status.Verify checks them.
 func fetch(ctx context.Context, address, host string, protocol starttls.Protocol, timeout time.Duration) probe.Outcome {
 	return dial.Dial(ctx, address, host, protocol, timeout)
 }

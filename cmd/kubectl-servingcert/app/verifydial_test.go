@@ -13,8 +13,8 @@ import (
 	"github.com/servingcert/servingcert/hack/process"
 )
 
-// verify judges a server as the rotator does: by what it shows, although it demands
-// a client certificate or supports old versions of TLS only.
+// fetch gets the certificates as the rotator does, also from a server that requires a client
+// certificate or supports only old versions of TLS.
 func TestFetchAsTheRotator(t *testing.T) {
 	for name, change := range map[string]func(*tls.Config){
 		"client certificate, TLS 1.2": func(c *tls.Config) { c.ClientAuth, c.MaxVersion = tls.RequireAnyClientCert, tls.VersionTLS12 },

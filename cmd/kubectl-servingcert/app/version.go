@@ -53,12 +53,12 @@ type versions struct {
 	Server     []cluster.Running `json:"server,omitempty"`
 }
 
-// run shows the client's version even if the cluster does not answer, as kubectl version does.
+// run prints the client's version even if the cluster does not answer, as kubectl version does.
 func (f *versionFlags) run(ctx context.Context) error {
 	v := versions{header: headerOf("Versions"), Client: version.Get()}
 	var failed error
 	if !f.client {
-		failed = f.ask(ctx, &v)
+		failed = f.readServer(ctx, &v)
 	}
 	if err := f.write(v); err != nil {
 		return err
@@ -66,7 +66,7 @@ func (f *versionFlags) run(ctx context.Context) error {
 	return failed
 }
 
-func (f *versionFlags) ask(ctx context.Context, v *versions) error {
+func (f *versionFlags) readServer(ctx context.Context, v *versions) error {
 	c, err := f.connect()
 	if err != nil {
 		return err

@@ -36,7 +36,7 @@ func (f *statusFlags) follow(ctx context.Context, c *cluster.Cluster, shown []st
 	return err
 }
 
-// addTimes reads one Secret for one changed Service, as listing all is more expensive.
+// addTimes reads a single Secret if one Service changed: a list of all is more expensive.
 func (f *statusFlags) addTimes(ctx context.Context, c *cluster.Cluster, changed []status.Service) error {
 	if len(changed) == 1 {
 		return c.AddTimesOf(ctx, &changed[0])

@@ -12,7 +12,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
 )
 
-// webhookFlags describe the webhook's flags.
+// webhookFlags are flags with the values of the webhook's own flags.
 type webhookFlags struct {
 	openShift   bool
 	defaultMode string
@@ -24,8 +24,7 @@ type webhookFlags struct {
 	programs    string // a file with a table of programs
 }
 
-// add adds the flags that decide what a container gets, except --programs, whose default differs between
-// verbs.
+// add adds the flags that affect containers, except --programs, whose default differs between verbs.
 func (f *webhookFlags) add(fs *pflag.FlagSet) {
 	f.trustSource = string(api.TrustFromConfigMap)
 	fs.BoolVar(&f.openShift, "openshift-compat", false, "also read OpenShift's annotations, like the webhook with --openshift-compat")
@@ -33,7 +32,7 @@ func (f *webhookFlags) add(fs *pflag.FlagSet) {
 	fs.StringVar(&f.unknown, "unknown-programs", string(api.UnknownProgramsFiles), "the webhook's --unknown-programs: files or flags")
 }
 
-// addPods adds the flags that decide what else a pod gets.
+// addPods adds the flags that affect the rest of a pod.
 func (f *webhookFlags) addPods(fs *pflag.FlagSet) {
 	fs.StringVar(&f.trustSource, "trust-source", string(api.TrustFromConfigMap), "the webhook's --trust-source: configmap or clustertrustbundle")
 	fs.BoolVar(&f.publicRoots, "public-roots", false, "the webhook's --public-roots")

@@ -55,7 +55,7 @@ func TestMain(m *testing.M) {
 func plugin() {
 	timing := pluginapp.DefaultTiming()
 	timing.Complete, timing.Follow.Settle = patience, patience
-	timing.Follow.Look, timing.Follow.Services, timing.Follow.Grace = 100*time.Millisecond, 100*time.Millisecond, time.Second
+	timing.Follow.PollInterval, timing.Follow.Services, timing.Follow.Grace = 100*time.Millisecond, 100*time.Millisecond, time.Second
 	pluginapp.MainWith(timing)
 }
 

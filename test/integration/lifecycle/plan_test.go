@@ -31,7 +31,7 @@ import (
 // plugin is kubectl-servingcert, which waits as long as a test for what must come, and less for what may.
 func plugin() {
 	timing := pluginapp.DefaultTiming()
-	timing.Apply.Look, timing.Apply.Settle, timing.Apply.Endpoints = 100*time.Millisecond, 2*time.Second, harness.Soon
+	timing.Apply.PollInterval, timing.Apply.Settle, timing.Apply.Endpoints = 100*time.Millisecond, 2*time.Second, harness.Soon
 	timing.Apply.Serving = time.Second // no rotator runs, and no pod has an address that answers
 	pluginapp.MainWith(timing)
 }

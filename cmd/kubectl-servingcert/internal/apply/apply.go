@@ -1,5 +1,5 @@
-// Package apply carries out a plan in a cluster, wave by wave, and looks after each step whether the
-// ports still have their endpoints.
+// Package apply carries out a plan in a cluster, wave by wave, and checks after each step that the ports
+// still have their endpoints.
 package apply
 
 import (
@@ -19,21 +19,21 @@ import (
 	"github.com/servingcert/servingcert/pkg/plan"
 )
 
-// Timing is how often an Applier looks, and how long it waits for what nothing reports.
+// Timing holds the intervals and timeouts of an Applier that no flag sets.
 type Timing struct {
-	Look time.Duration // between two looks
-	// Settle is how long endpoints are looked at after a Service was patched: nothing reports that their
-	// controller has seen it.
+	PollInterval time.Duration
+	// Settle is how long endpoints are watched after a Service was patched: nothing reports that their
+	// controller has seen the patch.
 	Settle time.Duration
-	// Endpoints is how long a port may take to have its endpoints again.
+	// Endpoints is how long a port may be without endpoints.
 	Endpoints time.Duration
 	// Serving is how long the rotator may take to see that the Services of a wave serve TLS.
 	Serving time.Duration
 }
 
-// DefaultTiming returns that of the command.
+// DefaultTiming returns the timing of the command.
 func DefaultTiming() Timing {
-	return Timing{Look: time.Second, Settle: 5 * time.Second, Endpoints: time.Minute, Serving: time.Minute}
+	return Timing{PollInterval: time.Second, Settle: 5 * time.Second, Endpoints: time.Minute, Serving: time.Minute}
 }
 
 // Applier carries out plans.
@@ -41,14 +41,14 @@ type Applier struct {
 	Client       kubernetes.Interface
 	FieldManager string
 	Out          io.Writer // a line for each step
-	// DryRun: the API server is asked what it would do, and nothing is changed.
+	// DryRun: all patches are dry runs.
 	DryRun bool
 	// Timeout is how long to wait for a certificate, and for a rollout.
 	Timeout time.Duration
 	Timing  Timing
-	// Secret returns whether a Secret exists, and the value of its label servingcert.dev/managed-by. No key is read.
+	// Secret reports whether a Secret exists, and the value of its label servingcert.dev/managed-by.
 	Secret func(ctx context.Context, namespace, name string) (exists bool, managedBy string, err error)
-	// Unseen lists the Services that Run did not see serving TLS, although no step failed.
+	// Unseen lists the Services that were not seen to serve TLS, although no step failed.
 	Unseen []string
 }
 
@@ -68,8 +68,8 @@ func Chosen(p plan.Plan) [][]plan.Service {
 	return waves
 }
 
-// Run carries out the waves that Chosen returns. It ends with the first wave that fails: the next ones call
-// its Services.
+// Run carries out the waves that Chosen returns. It ends with the first wave that fails, because the next
+// ones call its Services.
 func (a *Applier) Run(ctx context.Context, waves [][]plan.Service) error {
 	var taken []string
 	for _, s := range slices.Concat(waves...) {
@@ -90,25 +90,25 @@ func (a *Applier) Run(ctx context.Context, waves [][]plan.Service) error {
 
 func (a *Applier) print(format string, args ...any) { _, _ = fmt.Fprintf(a.Out, format+"\n", args...) }
 
-// step is a Service of the wave, and what was seen of it before.
+// step is a Service of the wave, with its state from before.
 type step struct {
 	plan.Service
 	before  *corev1.Service
 	ready   map[string]bool // its ports that had ready endpoints: NUMBER/PROTOCOL
-	patched bool            // and not taken back
+	patched bool            // and not reverted
 }
 
 func (s *step) id() string { return s.Namespace + "/" + s.Name }
 
 func (a *Applier) wave(ctx context.Context, services []plan.Service) error {
-	for _, namespace := range namespaces(services) { // first: the signer may then write to Services that ask already
+	for _, namespace := range namespaces(services) { // first, so that the signer may write to Services with a request
 		if err := a.optIn(ctx, namespace); err != nil {
 			return err
 		}
 	}
 	var steps []*step
 	for _, s := range services {
-		st, err := a.look(ctx, s)
+		st, err := a.readStep(ctx, s)
 		if err != nil {
 			return err
 		}
@@ -117,23 +117,23 @@ func (a *Applier) wave(ctx context.Context, services []plan.Service) error {
 	return withPatched(a.steps(ctx, steps), steps)
 }
 
-// steps takes those after the namespaces were opted in.
+// steps carries out the steps after the opt-in of the namespaces.
 func (a *Applier) steps(ctx context.Context, steps []*step) error {
 	for i, s := range steps {
 		if err := a.patch(ctx, s); err != nil {
-			return errors.Join(err, a.seen(ctx, steps[:i]))
+			return errors.Join(err, a.keepEndpoints(ctx, steps[:i]))
 		}
 	}
 	if a.DryRun {
 		return nil
 	}
-	if err := a.seen(ctx, steps); err != nil {
+	if err := a.keepEndpoints(ctx, steps); err != nil {
 		return err
 	}
 	return a.replace(ctx, steps)
 }
 
-// replace waits for the certificates, has the pods replaced, and looks whether the ports are served.
+// replace waits for the certificates, replaces the pods, and checks that the ports are served.
 func (a *Applier) replace(ctx context.Context, steps []*step) error {
 	for _, s := range steps {
 		if err := a.issued(ctx, s); err != nil {
@@ -162,7 +162,7 @@ func (a *Applier) replace(ctx context.Context, steps []*step) error {
 	return a.seenServing(ctx, served)
 }
 
-// withPatched adds to an error which Services are patched: they keep what was added, and the next run goes on with them.
+// withPatched adds the names of the patched Services to an error.
 func withPatched(err error, steps []*step) error {
 	var patched []string
 	for _, s := range steps {
@@ -176,18 +176,18 @@ func withPatched(err error, steps []*step) error {
 	return fmt.Errorf("%w. These Services keep the additions, and the next run continues with them: %s", err, strings.Join(patched, ", "))
 }
 
-// waitsFor reports whether somebody else has to replace the pods of one of its workloads.
+// waitsFor reports whether the pods of one of its workloads must be replaced by hand.
 func (s *step) waitsFor(byHand []string) bool {
 	return slices.ContainsFunc(s.Workloads, func(w string) bool { return slices.Contains(byHand, s.Namespace+"/"+w) })
 }
 
-// unseen takes note of a Service that was not seen to serve TLS.
+// unseen records a Service that was not seen to serve TLS.
 func (a *Applier) unseen(s *step, why string) {
 	a.Unseen = append(a.Unseen, s.id())
 	a.print("service %s: not seen to serve TLS: %s", s.id(), why)
 }
 
-// namespaces returns those of the Services, each once.
+// namespaces returns the namespaces of the Services, each once.
 func namespaces(services []plan.Service) (out []string) {
 	for _, s := range services {
 		if !slices.Contains(out, s.Namespace) {
@@ -197,7 +197,7 @@ func namespaces(services []plan.Service) (out []string) {
 	return out
 }
 
-// issued waits until the Service has its certificate. Without it, new pods would not start.
+// issued waits until the Service has its certificate, without which new pods would not start.
 func (a *Applier) issued(ctx context.Context, s *step) error {
 	var ready *metav1.Condition
 	err := a.until(ctx, a.Timeout, func(ctx context.Context) (bool, error) {
@@ -208,35 +208,35 @@ func (a *Applier) issued(ctx context.Context, s *step) error {
 		ready = api.Condition(svc, api.ConditionReady)
 		return ready != nil && ready.Status == metav1.ConditionTrue, nil
 	})
-	if !errors.Is(err, errTooLong) {
+	if !errors.Is(err, errTimeout) {
 		return err
 	}
-	said := "the signer has not answered"
+	reason := "the signer has not answered"
 	if ready != nil {
-		said = fmt.Sprintf("condition %s is %s, %s: %s", api.ConditionReady, ready.Status, api.Escape(ready.Reason), api.Escape(api.Shorten(ready.Message, maxSaid)))
+		reason = fmt.Sprintf("condition %s is %s, %s: %s", api.ConditionReady, ready.Status, api.Escape(ready.Reason), api.Escape(api.Shorten(ready.Message, maxQuoted)))
 	}
-	return fmt.Errorf("Service %s has no certificate after %s: %s. No pod was replaced; the other ports are unchanged", s.id(), a.Timeout, said)
+	return fmt.Errorf("Service %s has no certificate after %s: %s. No pod was replaced; the other ports are unchanged", s.id(), a.Timeout, reason)
 }
 
-// maxSaid is how much of what others wrote is shown, in characters.
-const maxSaid = 500
+// maxQuoted is the maximum length of a quoted message, in characters.
+const maxQuoted = 500
 
-// errTooLong is returned by until.
-var errTooLong = errors.New("too long")
+// errTimeout is returned by until.
+var errTimeout = errors.New("too long")
 
-// until calls done until it returns true or an error, at most for the time.
+// until calls done until it returns true or an error, for d at most.
 func (a *Applier) until(ctx context.Context, d time.Duration, done func(context.Context) (bool, error)) error {
 	for end := time.Now().Add(d); ; {
 		if ok, err := done(ctx); ok || err != nil {
 			return err
 		}
 		if time.Now().After(end) {
-			return errTooLong
+			return errTimeout
 		}
 		select {
 		case <-ctx.Done():
 			return fmt.Errorf("interrupted: %w", ctx.Err())
-		case <-time.After(a.Timing.Look):
+		case <-time.After(a.Timing.PollInterval):
 		}
 	}
 }

@@ -32,7 +32,7 @@ type world struct {
 	out     bytes.Buffer
 	service plan.Service
 
-	taken, managedBy string // a Secret of the name that is to be asked for
+	taken, managedBy string // a Secret of the requested name, and its manager
 	serving          func(*corev1.Service) []metav1.Condition
 }
 
@@ -45,7 +45,7 @@ func newWorld(t *testing.T) *world {
 		ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "registry.example/app", Ports: []corev1.ContainerPort{{ContainerPort: 8080}}}}},
 	}}}
 	w := &world{Clientset: fake.NewClientset(svc, d, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, slice("http"))}
-	w.applier = Applier{Client: w, FieldManager: "test", Out: &w.out, Timeout: time.Second, Timing: Timing{Look: time.Millisecond, Settle: 5 * time.Millisecond, Endpoints: 100 * time.Millisecond, Serving: 20 * time.Millisecond}}
+	w.applier = Applier{Client: w, FieldManager: "test", Out: &w.out, Timeout: time.Second, Timing: Timing{PollInterval: time.Millisecond, Settle: 5 * time.Millisecond, Endpoints: 100 * time.Millisecond, Serving: 20 * time.Millisecond}}
 	w.applier.Secret = func(context.Context, string, string) (bool, string, error) { return w.taken != "", w.managedBy, nil }
 	b := plan.New([]*corev1.Service{svc}, nil, plan.Options{Endpoints: plan.Endpoints{}})
 	b.AddWorkload(plan.Workload{Kind: "Deployment", Namespace: "shop", Name: "web", Pod: &corev1.Pod{ObjectMeta: d.Spec.Template.ObjectMeta, Spec: d.Spec.Template.Spec}})
@@ -89,8 +89,8 @@ func (w *world) whenPatched(do func()) {
 	})
 }
 
-// TestLostEndpointsTakeItBack: a port that had ready endpoints has none after the patch.
-func TestLostEndpointsTakeItBack(t *testing.T) {
+// TestLostEndpointsRevertThePatch: a port that had ready endpoints has none after the patch.
+func TestLostEndpointsRevertThePatch(t *testing.T) {
 	w := newWorld(t)
 	w.whenPatched(func() {
 		require.NoError(t, w.Tracker().Update(discoveryv1.SchemeGroupVersion.WithResource("endpointslices"), slice("other"), "shop"))
@@ -101,7 +101,7 @@ func TestLostEndpointsTakeItBack(t *testing.T) {
 	assert.Empty(t, svc.Annotations)
 }
 
-// TestAChangedServiceIsLeft: the plan was made of another one.
+// TestAChangedServiceIsLeft: it differs from the Service of the plan.
 func TestAChangedServiceIsLeft(t *testing.T) {
 	w := newWorld(t)
 	svc := w.svc(t)
@@ -122,18 +122,18 @@ func TestWithoutACertificateNoPodIsReplaced(t *testing.T) {
 	assert.Empty(t, d.Spec.Template.Annotations)
 }
 
-// TestASecretOfSomebodyElseIsLeft: the signer would refuse it, and pods would mount it.
-func TestASecretOfSomebodyElseIsLeft(t *testing.T) {
+// TestUnmanagedSecretIsLeft: the signer would refuse it, and pods would mount it.
+func TestUnmanagedSecretIsLeft(t *testing.T) {
 	w := newWorld(t)
 	w.taken = "web-tls"
 	assert.ErrorContains(t, w.run(t), "Service shop/web: Secret web-tls exists, and is not managed by servingcert")
 	assert.Empty(t, w.svc(t).Annotations)
 	w.managedBy = "servingcert"
-	assert.ErrorContains(t, w.run(t), "has no certificate", "one of ours is not in the way")
+	assert.ErrorContains(t, w.run(t), "has no certificate", "a managed Secret is accepted")
 }
 
-// TestOthersMayWriteTheStatus: a Service of which only the status has changed is read again.
-func TestOthersMayWriteTheStatus(t *testing.T) {
+// TestStatusMayChangeMeanwhile: a Service whose status alone has changed is read again.
+func TestStatusMayChangeMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	conflicts := 0
 	w.PrependReactor("patch", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -155,7 +155,7 @@ func TestClaimsAreVolumesOfThePod(t *testing.T) {
 	require.Len(t, got, 2)
 	assert.Equal(t, "other", got[0].Name)
 	assert.Equal(t, "data-db-0", got[1].PersistentVolumeClaim.ClaimName)
-	assert.Nil(t, s.Spec.Template.Spec.Volumes[0].PersistentVolumeClaim, "the object is as it was read")
+	assert.Nil(t, s.Spec.Template.Spec.Volumes[0].PersistentVolumeClaim, "the object is unchanged")
 }
 
 var (
@@ -163,7 +163,7 @@ var (
 	proxy  = []corev1.Container{{Name: api.ProxyContainer, RestartPolicy: &always, Args: []string{"--listen=sc-tls-8080=15444:8080"}}}
 )
 
-// TestPodsThatHaveTheProxyStay, and those that somebody else replaces are not waited for.
+// TestPodsThatHaveTheProxyStay, and pods that must be replaced by hand are not waited for.
 func TestPodsThatHaveTheProxyStay(t *testing.T) {
 	yes := true
 	for _, tt := range []struct {
@@ -200,7 +200,7 @@ func TestPodsThatHaveTheProxyStay(t *testing.T) {
 	}
 }
 
-// TestAnEndpointIsNotYetTLS: a Service is done once the rotator has seen that it serves TLS, at the ports that it has now.
+// TestAnEndpointIsNotYetTLS: a Service is done once the rotator has seen it serve TLS at its current ports.
 func TestAnEndpointIsNotYetTLS(t *testing.T) {
 	for name, tt := range map[string]struct {
 		serving func(svc *corev1.Service) []metav1.Condition
@@ -215,7 +215,7 @@ func TestAnEndpointIsNotYetTLS(t *testing.T) {
 		"not reached": {func(svc *corev1.Service) []metav1.Condition {
 			return state.Say(metav1.Condition{Type: api.ConditionServing, Status: metav1.ConditionUnknown, Reason: api.ServingUnreachable}, state.Serving{Ports: api.NeedsHash(svc)}).Both()
 		}, "not seen to serve TLS: condition servingcert.dev/Serving is Unknown, Unreachable\n"},
-		"nobody looked": {func(*corev1.Service) []metav1.Condition { return nil }, "not seen to serve TLS: condition servingcert.dev/Serving is not set yet\n"},
+		"not probed": {func(*corev1.Service) []metav1.Condition { return nil }, "not seen to serve TLS: condition servingcert.dev/Serving is not set yet\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
@@ -238,7 +238,7 @@ func TestAnEndpointIsNotYetTLS(t *testing.T) {
 	}
 }
 
-// issuing has the Service Ready from its patch on, and answers dry runs of pods.
+// issuing sets condition Ready of the Service from its patch on, and answers dry runs of pods.
 func (w *world) issuing(t *testing.T, pod func(*corev1.Pod) error) {
 	w.PrependReactor("get", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
 		obj, err := w.Tracker().Get(corev1.SchemeGroupVersion.WithResource("services"), "shop", "web")
@@ -263,8 +263,8 @@ func (w *world) issuing(t *testing.T, pod func(*corev1.Pod) error) {
 	})
 }
 
-// TestAPodWithoutTheProxyIsSeenBefore any is replaced.
-func TestAPodWithoutTheProxyIsSeenBefore(t *testing.T) {
+// TestDryRunFindsPodWithoutProxy before any pod is replaced.
+func TestDryRunFindsPodWithoutProxy(t *testing.T) {
 	for want, pod := range map[string]func(*corev1.Pod) error{
 		"shop/Deployment/web: a new pod would be refused, so none was replaced: no room": func(*corev1.Pod) error { return fmt.Errorf("no room") },
 		"shop/Deployment/web: a new pod would not be injected, so none was replaced: the webhook did nothing: see kubectl servingcert doctor": func(*corev1.Pod) error {
@@ -284,7 +284,7 @@ func TestAPodWithoutTheProxyIsSeenBefore(t *testing.T) {
 	}
 }
 
-// TestARolloutThatHangs ends the command, with the way back.
+// TestARolloutThatHangs ends the command, with the command that undoes it.
 func TestARolloutThatHangs(t *testing.T) {
 	w := newWorld(t)
 	w.applier.Timeout = 10 * time.Millisecond
@@ -300,8 +300,8 @@ func TestARolloutThatHangs(t *testing.T) {
 	assert.NotEmpty(t, d.Spec.Template.Annotations["kubectl.kubernetes.io/restartedAt"])
 }
 
-// TestWhatIsLeftAlone: nothing is done for Services that another system manages, or of which only clients are to move.
-func TestWhatIsLeftAlone(t *testing.T) {
+// TestChosenSkipsServices that another tool manages, and those whose clients alone must move.
+func TestChosenSkipsServices(t *testing.T) {
 	p := plan.Plan{Services: []plan.Service{
 		{Name: "a", Wave: 1}, {Name: "b", Wave: 1, ManagedBy: "Argo CD"}, {Name: "c", Wave: 1, Way: plan.WayMove}, {Name: "d", Wave: 2}, {Name: "e"},
 	}}

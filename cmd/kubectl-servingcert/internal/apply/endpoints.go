@@ -16,10 +16,10 @@ import (
 	"github.com/servingcert/servingcert/pkg/plan"
 )
 
-// portOf returns NUMBER/PROTOCOL, which stays the same when a port gets a name.
+// portOf returns NUMBER/PROTOCOL, which does not change when a port gets a name.
 func portOf(p corev1.ServicePort) string { return fmt.Sprintf("%d/%s", p.Port, p.Protocol) }
 
-// ready returns which ports of the Service have ready endpoints, as portOf names them.
+// ready returns the ports of the Service that have ready endpoints, as in portOf.
 func (a *Applier) ready(ctx context.Context, svc *corev1.Service) (map[string]bool, error) {
 	slices, err := a.Client.DiscoveryV1().EndpointSlices(svc.Namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + svc.Name})
 	if err != nil {
@@ -38,7 +38,7 @@ func (a *Applier) ready(ctx context.Context, svc *corev1.Service) (map[string]bo
 	return out, nil
 }
 
-// lost returns those of the ports with ready endpoints before that have none now.
+// lost returns the ports that had ready endpoints before, and have none now.
 func (a *Applier) lost(ctx context.Context, s *step) ([]string, error) {
 	svc, err := a.Client.CoreV1().Services(s.Namespace).Get(ctx, s.Name, metav1.GetOptions{})
 	if err != nil {
@@ -54,9 +54,9 @@ func (a *Applier) lost(ctx context.Context, s *step) ([]string, error) {
 	return out, err
 }
 
-// seen looks for a while whether each port that had ready endpoints still has some. It takes back what was added to a
-// Service that has lost the endpoints of a port.
-func (a *Applier) seen(ctx context.Context, steps []*step) error {
+// keepEndpoints checks for a while that each port with ready endpoints keeps some. It reverts the addition to a Service
+// of which a port has lost its endpoints.
+func (a *Applier) keepEndpoints(ctx context.Context, steps []*step) error {
 	start := time.Now()
 	var failed []error
 	for _, s := range steps {
@@ -66,8 +66,8 @@ func (a *Applier) seen(ctx context.Context, steps []*step) error {
 			missing, err = a.lost(ctx, s)
 			return len(missing) == 0 && time.Since(start) >= a.Timing.Settle, err
 		})
-		if errors.Is(err, errTooLong) {
-			err = a.takeBack(ctx, s, fmt.Errorf("Service %s: port %s had ready endpoints, and has none since the Service was patched", s.id(), strings.Join(missing, ", ")))
+		if errors.Is(err, errTimeout) {
+			err = a.revert(ctx, s, fmt.Errorf("Service %s: port %s had ready endpoints, and has none since the Service was patched", s.id(), strings.Join(missing, ", ")))
 		}
 		if err != nil {
 			failed = append(failed, err)
@@ -76,7 +76,7 @@ func (a *Applier) seen(ctx context.Context, steps []*step) error {
 	return errors.Join(failed...)
 }
 
-// served waits until the ports that were added have ready endpoints, and those from before too.
+// served waits until the added ports and the earlier ones have ready endpoints.
 func (a *Applier) served(ctx context.Context, s *step) error {
 	var missing []string
 	err := a.until(ctx, a.Timing.Endpoints, func(ctx context.Context) (bool, error) {
@@ -94,7 +94,7 @@ func (a *Applier) served(ctx context.Context, s *step) error {
 		return len(missing) == 0, err
 	})
 	switch {
-	case errors.Is(err, errTooLong):
+	case errors.Is(err, errTimeout):
 		return fmt.Errorf("Service %s: port %s has no ready endpoint after the rollout; see kubectl describe pods -n %s. To go back: remove the added port and %s, and roll out again",
 			s.id(), strings.Join(missing, ", "), s.Namespace, api.AnnotationSecretName)
 	case err != nil:
@@ -104,10 +104,10 @@ func (a *Applier) served(ctx context.Context, s *step) error {
 	return nil
 }
 
-// seenServing waits until the rotator has seen each Service serve TLS, and records those that it has not seen. A ready
-// endpoint does not show that anything answers there in TLS.
+// seenServing waits until the rotator has seen each Service serve TLS, and records the others: a ready endpoint does not
+// prove that TLS is served.
 func (a *Applier) seenServing(ctx context.Context, steps []*step) error {
-	waiting, said := steps, map[*step]string{}
+	waiting, reasons := steps, map[*step]string{}
 	err := a.until(ctx, a.Timing.Serving, func(ctx context.Context) (bool, error) {
 		var still []*step
 		for _, s := range waiting {
@@ -118,23 +118,23 @@ func (a *Applier) seenServing(ctx context.Context, steps []*step) error {
 			c := api.Condition(svc, api.ConditionServing)
 			switch {
 			case c == nil:
-				said[s] = "condition " + api.ConditionServing + " is not set yet"
+				reasons[s] = "condition " + api.ConditionServing + " is not set yet"
 			case c.Status == metav1.ConditionTrue && state.ServingIsOfNow(svc):
 				a.print("service %s: seen to serve TLS", s.id())
 				continue
 			default:
-				said[s] = fmt.Sprintf("condition %s is %s, %s", api.ConditionServing, c.Status, api.Escape(c.Reason))
+				reasons[s] = fmt.Sprintf("condition %s is %s, %s", api.ConditionServing, c.Status, api.Escape(c.Reason))
 			}
 			still = append(still, s)
 		}
 		waiting = still
 		return len(waiting) == 0, nil
 	})
-	if !errors.Is(err, errTooLong) {
+	if !errors.Is(err, errTimeout) {
 		return err
 	}
 	for _, s := range waiting {
-		a.unseen(s, said[s])
+		a.unseen(s, reasons[s])
 	}
 	return nil
 }

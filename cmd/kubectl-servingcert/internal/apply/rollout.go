@@ -23,18 +23,18 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/restart"
 )
 
-// workload is one that is rolled out, once for all Services of a wave that it is behind.
+// workload is rolled out once for all Services of a wave that select its pods.
 type workload struct {
 	kind, namespace, name string
-	wants                 []string // targetPorts at which the proxy is to listen in its pods
+	wants                 []string // targetPorts at which the proxy must listen
 }
 
 func (w workload) String() string { return w.namespace + "/" + w.kind + "/" + w.name }
 
-// rollOut replaces the pods of the workloads behind the Services, one workload after the other. It returns those whose pods
-// somebody else has to replace.
+// rollOut replaces the pods of the Services' workloads, one workload after the other. It returns those whose pods must be
+// replaced by hand.
 func (a *Applier) rollOut(ctx context.Context, steps []*step) (byHand []string, err error) {
-	for _, w := range behind(steps) {
+	for _, w := range workloadsOf(steps) {
 		if !api.Restartable(w.kind) {
 			a.print("%s: replace its pods yourself: restarting a %s is not supported", w, w.kind)
 			byHand = append(byHand, w.String())
@@ -67,8 +67,8 @@ func (a *Applier) rollOut(ctx context.Context, steps []*step) (byHand []string, 
 	return byHand, nil
 }
 
-// hasAll reports whether all pods of the workload have the proxy of each wanted port: they were replaced for another
-// Service already, or by a run that was interrupted.
+// hasAll reports whether all pods of the workload have the proxy of each wanted port, because they were replaced for
+// another Service or by an interrupted run.
 func (a *Applier) hasAll(ctx context.Context, w workload, template *corev1.PodTemplateSpec) (bool, error) {
 	if len(w.wants) == 0 {
 		return false, nil
@@ -92,8 +92,8 @@ func (a *Applier) hasAll(ctx context.Context, w workload, template *corev1.PodTe
 	return found, nil
 }
 
-// behind returns the workloads behind the Services, each once.
-func behind(steps []*step) (out []workload) {
+// workloadsOf returns the workloads of the Services, each once.
+func workloadsOf(steps []*step) (out []workload) {
 	for _, s := range steps {
 		for _, id := range s.Workloads {
 			if slices.Contains(s.Without, id) {
@@ -133,7 +133,7 @@ func (a *Applier) read(ctx context.Context, w workload) (runtime.Object, *corev1
 	return d, &d.Spec.Template, err
 }
 
-// withClaims returns the template with the volumes that the controller adds for the claims, as in its first pod.
+// withClaims returns the template with the volumes that the controller adds for the claims of the first pod.
 func withClaims(s *appsv1.StatefulSet) *corev1.PodTemplateSpec {
 	template := s.Spec.Template.DeepCopy()
 	for _, claim := range s.Spec.VolumeClaimTemplates {
@@ -145,8 +145,8 @@ func withClaims(s *appsv1.StatefulSet) *corev1.PodTemplateSpec {
 	return template
 }
 
-// try has the API server say what it would make of a new pod: quotas, Pod Security and other webhooks
-// refuse it before a running pod is replaced.
+// try creates a new pod as a dry run, so that a refusal by quotas, Pod Security or other webhooks is found
+// before a running pod is replaced.
 func (a *Applier) try(ctx context.Context, w workload, template *corev1.PodTemplateSpec) error {
 	allowed, err := cluster.Allowed(ctx, a.Client, authorizationv1.ResourceAttributes{Verb: "create", Resource: "pods", Namespace: w.namespace})
 	if err != nil {
@@ -162,11 +162,11 @@ func (a *Applier) try(ctx context.Context, w workload, template *corev1.PodTempl
 		return fmt.Errorf("%s: a new pod would be refused, so none was replaced: %w", w, err)
 	}
 	if made.Labels[api.LabelInjected] == "" {
-		return fmt.Errorf("%s: a new pod would not be injected, so none was replaced: %s", w, noted(made))
+		return fmt.Errorf("%s: a new pod would not be injected, so none was replaced: %s", w, webhookStatus(made))
 	}
 	for _, port := range w.wants {
 		if !proxies(made, port) {
-			return fmt.Errorf("%s: a new pod would have no proxy for %s, so none was replaced: %s", w, port, noted(made))
+			return fmt.Errorf("%s: a new pod would have no proxy for %s, so none was replaced: %s", w, port, webhookStatus(made))
 		}
 	}
 	return nil
@@ -178,15 +178,15 @@ func proxies(pod *corev1.Pod, name string) bool {
 	return slices.ContainsFunc(proxy.Listeners, func(l api.ProxyListener) bool { return l.Name == name })
 }
 
-// noted returns what the webhook says of the pod.
-func noted(pod *corev1.Pod) string {
+// webhookStatus returns the webhook's annotation on the pod.
+func webhookStatus(pod *corev1.Pod) string {
 	if text := pod.Annotations[api.AnnotationStatus]; text != "" {
-		return "annotation " + api.AnnotationStatus + " is " + api.Escape(api.Shorten(text, maxSaid))
+		return "annotation " + api.AnnotationStatus + " is " + api.Escape(api.Shorten(text, maxQuoted))
 	}
 	return "the webhook did nothing: see kubectl servingcert doctor"
 }
 
-// restart replaces the pods as kubectl rollout restart does, and waits until that is done.
+// restart replaces the pods as kubectl rollout restart does, and waits for the rollout.
 func (a *Applier) restart(ctx context.Context, w workload, object runtime.Object) error {
 	patch := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{%q:%q}}}}}`, restart.AnnotationRestartedAt, time.Now().UTC().Format(time.RFC3339))
 	var err error
@@ -208,7 +208,7 @@ func (a *Applier) restart(ctx context.Context, w workload, object runtime.Object
 		standing, _ = restart.StandingOf(object)
 		return standing.Done(), err
 	})
-	if errors.Is(err, errTooLong) {
+	if errors.Is(err, errTimeout) {
 		return fmt.Errorf("%s: the rollout did not finish within %s (%s). Its old pods continue without TLS; to go back: kubectl rollout undo %s/%s -n %s",
 			w, a.Timeout, standing.Progress(), strings.ToLower(w.kind), w.name, w.namespace)
 	}

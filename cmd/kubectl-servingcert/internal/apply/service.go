@@ -14,8 +14,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/plan"
 )
 
-// look reads the Service and its endpoints, and refuses one that was changed since the plan was made.
-func (a *Applier) look(ctx context.Context, s plan.Service) (*step, error) {
+// readStep reads the Service and its endpoints. It fails if the Service was changed since the plan was made.
+func (a *Applier) readStep(ctx context.Context, s plan.Service) (*step, error) {
 	svc, err := a.Client.CoreV1().Services(s.Namespace).Get(ctx, s.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("Service %s/%s: %w", s.Namespace, s.Name, err)
@@ -28,8 +28,8 @@ func (a *Applier) look(ctx context.Context, s plan.Service) (*step, error) {
 	return st, err
 }
 
-// isFree returns an error if the Secret that the Service is to ask for is somebody else's: the signer would refuse it, and new
-// pods would mount it.
+// isFree returns an error if the Secret that the Service would request exists and is not managed by servingcert: the signer
+// would refuse it, and new pods would mount it.
 func (a *Applier) isFree(ctx context.Context, s plan.Service) error {
 	id := s.Namespace + "/" + s.Name
 	name := ""
@@ -78,7 +78,7 @@ func (a *Applier) options() metav1.PatchOptions {
 	return o
 }
 
-// would says that nothing was changed, if so.
+// would returns the note of a dry run.
 func (a *Applier) would() string {
 	if a.DryRun {
 		return " (dry run)"
@@ -86,7 +86,7 @@ func (a *Applier) would() string {
 	return ""
 }
 
-// patch adds to the Service what the plan says, and checks what the API server made of it.
+// patch makes the additions to the Service, and checks the result.
 func (a *Applier) patch(ctx context.Context, s *step) error {
 	if s.Patch == nil {
 		return nil
@@ -98,7 +98,7 @@ func (a *Applier) patch(ctx context.Context, s *step) error {
 	s.patched = !a.DryRun
 	if err := s.Patch.Only(s.before, after); err != nil {
 		err = fmt.Errorf("Service %s: something in the cluster changes more than was requested: %w", s.id(), err)
-		return a.takeBack(ctx, s, err)
+		return a.revert(ctx, s, err)
 	}
 	what := "annotated"
 	if s.Patch.Spec != nil {
@@ -108,10 +108,10 @@ func (a *Applier) patch(ctx context.Context, s *step) error {
 	return nil
 }
 
-// attempts is how often a Service is patched that others write to meanwhile.
+// attempts is the maximum number of patches after conflicts.
 const attempts = 5
 
-// merge patches the Service as it was read. If only its status was written since, it is read again.
+// merge patches the Service as it was read. If only its status has changed since, it reads it again.
 func (a *Applier) merge(ctx context.Context, s *step) (*corev1.Service, error) {
 	services := a.Client.CoreV1().Services(s.Namespace)
 	for i := 1; ; i++ {
@@ -130,8 +130,8 @@ func (a *Applier) merge(ctx context.Context, s *step) (*corev1.Service, error) {
 	}
 }
 
-// takeBack removes what was added to the Service, and returns why with what came of that.
-func (a *Applier) takeBack(ctx context.Context, s *step, why error) error {
+// revert removes the additions to the Service, and returns why with the outcome.
+func (a *Applier) revert(ctx context.Context, s *step, why error) error {
 	if !s.patched {
 		return why
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // CAConfigMap reads the status of the CA from the namespace of servingcert. The
-// error is a NotInstalledError if there is none.
+// error is a NotInstalledError if it does not exist.
 func (c *Cluster) CAConfigMap(ctx context.Context, namespace string) (*corev1.ConfigMap, error) {
 	cm, err := c.Client.CoreV1().ConfigMaps(namespace).Get(ctx, api.CAStatusName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -32,9 +32,9 @@ func (e NotInstalledError) Error() string {
 	return fmt.Sprintf("namespace %q has no ConfigMap %s: servingcert is not installed there, or its signer has not started yet", e.Namespace, api.CAStatusName)
 }
 
-// Trust reads the trust status from the namespace of servingcert; nil if the
-// rotator has written none.
-func (c *Cluster) Trust(ctx context.Context, namespace string) (*status.TrustStatus, error) {
+// Trust reads the trust status from the namespace of servingcert; nil if it does
+// not exist.
+func (c *Cluster) Trust(ctx context.Context, namespace string) (*status.Trust, error) {
 	cm, err := c.Client.CoreV1().ConfigMaps(namespace).Get(ctx, api.TrustStatusName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil

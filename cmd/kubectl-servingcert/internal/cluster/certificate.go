@@ -12,11 +12,10 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Certificate reads what belongs to the certificate of one Service; system is the
-// namespace of servingcert. What is missing, or may not be read, is for status.Verify
-// to report and no error.
+// Certificate reads the objects of one Service's certificate; system is the namespace of
+// servingcert. Missing and forbidden objects are no error: status.Verify reports them.
 func (c *Cluster) Certificate(ctx context.Context, namespace, name, system string) (status.VerifySituation, error) {
-	// The host is the name that clients use in every cluster domain.
+	// The host name is valid in every cluster domain.
 	s := status.VerifySituation{Host: name + "." + namespace + ".svc", TrustName: namespace + "/" + api.BundleName}
 	svc, err := c.Client.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {

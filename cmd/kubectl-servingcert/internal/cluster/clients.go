@@ -21,11 +21,11 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
-// askedAtOnce is how many pods are asked at the same time.
-const askedAtOnce = 8
+// maxConcurrent is the maximum number of concurrent requests to pods.
+const maxConcurrent = 8
 
-// Clients asks the proxies of the Service's pods, each for at most the time, who spoke plaintext,
-// and reads who has which address.
+// Clients reads the plaintext clients from the proxies of the Service's pods, with a timeout for
+// each, and the addresses of pods and nodes.
 func (c *Cluster) Clients(ctx context.Context, cfg *rest.Config, name string, each time.Duration) (status.ClientsSituation, error) {
 	k := status.ClientsSituation{Namespace: c.Namespace, Service: name}
 	svc, err := c.Client.CoreV1().Services(c.Namespace).Get(ctx, name, metav1.GetOptions{})
@@ -54,7 +54,7 @@ func (c *Cluster) Clients(ctx context.Context, cfg *rest.Config, name string, ea
 	return k, err
 }
 
-// withProxy returns the running pods that have a proxy. The others are no endpoints of its ports.
+// withProxy returns the running pods that have a proxy; other pods are not endpoints of its ports.
 func withProxy(all []corev1.Pod) []corev1.Pod {
 	var out []corev1.Pod
 	for i := range all {
@@ -69,11 +69,11 @@ func withProxy(all []corev1.Pod) []corev1.Pod {
 	return out
 }
 
-// ask asks all pods. What one answers, or not, is in its ProxyPod.
+// ask returns the answers of all pods; failures are in Err.
 func (c *Cluster) ask(ctx context.Context, f forwarder, all []corev1.Pod, each time.Duration) []status.ProxyPod {
 	out := make([]status.ProxyPod, len(all))
 	var wg sync.WaitGroup
-	free := make(chan struct{}, askedAtOnce)
+	free := make(chan struct{}, maxConcurrent)
 	for i := range all {
 		free <- struct{}{}
 		wg.Go(func() {
@@ -94,13 +94,13 @@ func (c *Cluster) ask(ctx context.Context, f forwarder, all []corev1.Pod, each t
 	return out
 }
 
-// adminPort returns the port on the loopback of the pod on which its proxy answers.
+// adminPort returns the admin port of the pod's proxy, on the pod's loopback.
 func adminPort(pod *corev1.Pod) int {
 	p, _ := api.ProxyOf(pod)
 	return int(p.Admin)
 }
 
-// places returns who has which address, and what of it the user may not read.
+// places returns the addresses of pods and nodes, and those that the user may not read.
 func (c *Cluster) places(ctx context.Context) (places []status.Place, notSeen []string, err error) {
 	pods := func(namespace string) error {
 		return pager.New(pager.SimplePageFunc(func(o metav1.ListOptions) (runtime.Object, error) {
@@ -132,7 +132,7 @@ func (c *Cluster) places(ctx context.Context) (places []status.Place, notSeen []
 	return places, notSeen, nil
 }
 
-// placesOfPod returns the addresses of a pod that has a network of its own.
+// placesOfPod returns the addresses of a pod; none with hostNetwork.
 func placesOfPod(pod *corev1.Pod) []status.Place {
 	if pod.Spec.HostNetwork || pod.Status.StartTime == nil {
 		return nil
@@ -150,8 +150,8 @@ func placesOfPod(pod *corev1.Pod) []status.Place {
 	return out
 }
 
-// placesOfNode returns the addresses from which a node, and what it hides behind its own address,
-// is seen: its own, and the first of each range of its pods, which is that of its bridge.
+// placesOfNode returns the source addresses of a node, and of traffic that it masquerades: its own, and
+// the first of each of its pod CIDRs, which its bridge has.
 func placesOfNode(node *corev1.Node) []status.Place {
 	var out []status.Place
 	for _, a := range node.Status.Addresses {

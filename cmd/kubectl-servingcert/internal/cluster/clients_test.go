@@ -26,8 +26,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/proxy/clients"
 )
 
-// forwarding is an API server that forwards ports of pods by SPDY, and takes no WebSockets. serve
-// gets the streams of a port as a kubelet has them.
+// forwarding starts an API server that forwards ports of pods by SPDY, without WebSockets. serve
+// gets the streams of a port, as a kubelet does.
 func forwarding(t *testing.T, serve func(pod, port string, problems, data httpstream.Stream)) (forwarder, *atomic.Int32) {
 	t.Helper()
 	open := &atomic.Int32{}
@@ -77,7 +77,7 @@ func podWithProxy(name string) corev1.Pod {
 	}}}}
 }
 
-// TestAskingPods: by the streams of a forwarded port, each pod by itself.
+// TestAskingPods: each pod answers or fails on its own.
 func TestAskingPods(t *testing.T) {
 	const list = `{"since":"2026-11-24T10:00:00Z","ports":["sc-any-8080"],"forgotten":0,"clients":[]}`
 	release := make(chan struct{})
@@ -117,7 +117,7 @@ func TestAskingPods(t *testing.T) {
 	assert.Eventually(t, func() bool { return open.Load() == 0 }, process.Soon, 10*time.Millisecond, "no connection is left open")
 }
 
-// TestNoConnection: what the API server says is the reason.
+// TestNoConnection returns the API server's error.
 func TestNoConnection(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		http.Error(w, `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"pods is forbidden","reason":"Forbidden","code":403}`, http.StatusForbidden)

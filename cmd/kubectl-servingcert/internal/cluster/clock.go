@@ -8,10 +8,10 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Clock is what is known of the API server's. A nil Clock knows nothing.
+// Clock estimates the API server's clock. A nil Clock has no skew.
 type Clock struct {
 	lock   sync.Mutex
-	server time.Time // a date of the API server's, and when it came
+	server time.Time // the last date of the API server, received at here
 	here   time.Time
 }
 
@@ -23,8 +23,8 @@ func Dated(cfg *rest.Config) (*rest.Config, *Clock) {
 	return cfg, clock
 }
 
-// Skew returns how much later the API server's clock is than this machine's, to a second; 0
-// if it is not known.
+// Skew returns how far the API server's clock is ahead of the local one, to a second; 0 if
+// unknown.
 func (c *Clock) Skew() time.Duration {
 	if c == nil {
 		return 0
@@ -40,7 +40,7 @@ func (c *Clock) Skew() time.Duration {
 // Now returns the time of the API server.
 func (c *Clock) Now() time.Time { return time.Now().Add(c.Skew()) }
 
-// dated keeps the dates of answers.
+// dated records the dates of responses.
 type dated struct {
 	next  http.RoundTripper
 	clock *Clock
@@ -54,7 +54,7 @@ func (d dated) RoundTrip(req *http.Request) (*http.Response, error) {
 	}
 	if date, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
 		d.clock.lock.Lock()
-		// A date is in whole seconds: on average the answer is half a second younger.
+		// A date is in whole seconds, so on average half a second too early.
 		d.clock.server, d.clock.here = date.Add(500*time.Millisecond), time.Now()
 		d.clock.lock.Unlock()
 	}

@@ -1,5 +1,5 @@
-// Package cluster reads from a cluster what kubectl-servingcert judges. It changes
-// nothing.
+// Package cluster reads the state that kubectl-servingcert reports from a cluster. It
+// changes nothing.
 package cluster
 
 import (
@@ -11,15 +11,14 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// Cluster is an API server, with the rights of one user.
+// Cluster is an API server, with the permissions of one user.
 type Cluster struct {
 	Client    kubernetes.Interface
 	Namespace string // the context's; "default" if it has none
 	Clock     *Clock // the API server's
 }
 
-// Connect returns the cluster that kubectl's flags name, as the user that they name. It
-// sends no request.
+// Connect returns the cluster and user that kubectl's flags select. It sends no request.
 func Connect(flags genericclioptions.RESTClientGetter) (*Cluster, error) {
 	cfg, err := Config(flags)
 	if err != nil {
@@ -37,15 +36,15 @@ func Connect(flags genericclioptions.RESTClientGetter) (*Cluster, error) {
 	return &Cluster{client, namespace, clock}, nil
 }
 
-// Config returns how the cluster that kubectl's flags name is reached.
+// Config returns the client configuration that kubectl's flags select.
 func Config(flags genericclioptions.RESTClientGetter) (*rest.Config, error) {
 	cfg, err := flags.ToRESTConfig()
 	if err != nil {
 		return nil, fmt.Errorf("load the kubeconfig: %w", err)
 	}
-	// The API server gives its clients fair shares. A limit of our own would have a wait that
-	// nears its end say so in words of the limiter's.
+	// API Priority and Fairness limits clients. A client-side limit would replace the errors of expired
+	// contexts with its own.
 	cfg.QPS = -1
-	cfg.WarningHandler = rest.NewWarningWriter(os.Stderr, rest.WarningWriterOptions{Deduplicate: true}) // as kubectl has it
+	cfg.WarningHandler = rest.NewWarningWriter(os.Stderr, rest.WarningWriterOptions{Deduplicate: true}) // as in kubectl
 	return cfg, nil
 }

@@ -16,9 +16,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
-// Consumers returns the pods of a namespace, of all if it is "", that mount the
-// key of a Secret that holds the certificate of one of the Services, or the bundle, or have a
-// key of their own. Pods that have ended do not count.
+// Consumers returns the pods of a namespace ("": of all) that mount the key of one of the
+// Services or the bundle, or have their own key. Terminated pods do not count.
 func (c *Cluster) Consumers(ctx context.Context, namespace string, services []status.Service) ([]status.Consumer, error) {
 	ours := map[pods.NamespacedKey]bool{}
 	for _, s := range services {
@@ -62,7 +61,7 @@ func consumerOf(pod *corev1.Pod, ours map[pods.NamespacedKey]bool) (status.Consu
 	return c, len(c.Keys) > 0 || c.Bundle
 }
 
-// started returns when a container of a pod was started last, zero if none runs.
+// started returns the start of the youngest running container, or zero.
 func started(pod *corev1.Pod) time.Time {
 	var last time.Time
 	for _, s := range pod.Status.ContainerStatuses {
@@ -73,8 +72,8 @@ func started(pod *corev1.Pod) time.Time {
 	return last
 }
 
-// OldClients returns the pods of a namespace, of all if it is "", that may hold an older CA bundle. published is the data
-// of ConfigMap api.CAStatusName. Where one root was everywhere from the start no pod is listed; whoever may not list them sees none.
+// OldClients returns the pods of a namespace ("": of all) that may hold an older CA bundle; none if the user may not list
+// pods. published is the data of ConfigMap api.CAStatusName. Pods are listed only if a later root was distributed.
 func (c *Cluster) OldClients(ctx context.Context, namespace string, published map[string]string) ([]status.OldClients, error) {
 	ca, now := api.ParseCAStatus(published), time.Now()
 	if !status.CountsClients(ca, now) {

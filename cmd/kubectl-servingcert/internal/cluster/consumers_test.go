@@ -9,9 +9,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A pod that the kubelet held until its first certificate was there is older than the
-// certificate, and has not reloaded: what counts is the program.
-func TestAConsumerIsAsOldAsItsPrograms(t *testing.T) {
+// A pod that the kubelet held back until its first certificate existed is older than the
+// certificate, but has not reloaded: the start of the program counts.
+func TestConsumerIsAsOldAsItsProgram(t *testing.T) {
 	noon := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(noon)}}
 	consumer, _ := consumerOf(pod, nil)

@@ -20,14 +20,14 @@ import (
 	"github.com/servingcert/servingcert/pkg/proxy/clients"
 )
 
-// forwarder reaches ports of pods as kubectl port-forward does, with the rights of the user.
+// forwarder reaches ports of pods as kubectl port-forward does, with the permissions of the user.
 type forwarder struct {
 	config *rest.Config
 	client kubernetes.Interface
 }
 
-// dialer returns what connects to the pod: SPDY in a WebSocket, or SPDY alone where the API server
-// or a proxy before it does not take that.
+// dialer returns a dialer for the pod: SPDY over WebSocket, or plain SPDY if the API server or a
+// proxy before it does not support that.
 func (f forwarder) dialer(namespace, pod string) (httpstream.Dialer, error) {
 	url := f.client.CoreV1().RESTClient().Post().Resource("pods").Namespace(namespace).Name(pod).SubResource("portforward").URL()
 	tunnel, err := portforward.NewSPDYOverWebsocketDialerForStreaming(url, f.config)
@@ -44,7 +44,7 @@ func (f forwarder) dialer(namespace, pod string) (httpstream.Dialer, error) {
 	}), nil
 }
 
-// connect returns a connection to the pod. A dialer takes no context: one that comes too late is
+// connect returns a connection to the pod. A dialer takes no context, so a late connection is
 // closed.
 func (f forwarder) connect(ctx context.Context, namespace, pod string) (httpstream.Connection, error) {
 	dialer, err := f.dialer(namespace, pod)
@@ -66,14 +66,14 @@ func (f forwarder) connect(ctx context.Context, namespace, pod string) (httpstre
 	case <-ctx.Done():
 		go func() {
 			if d := <-done; d.err == nil {
-				_ = d.conn.Close() // nobody waits for it
+				_ = d.conn.Close()
 			}
 		}()
 		return nil, context.Cause(ctx)
 	}
 }
 
-// get returns what the pod answers to a request for the path on a port of its loopback.
+// get returns the pod's answer to a request for the path at a port on its loopback.
 func (f forwarder) get(ctx context.Context, namespace, pod string, port int, path string) ([]byte, error) {
 	conn, err := f.connect(ctx, namespace, pod)
 	if err != nil {
@@ -89,7 +89,7 @@ func (f forwarder) get(ctx context.Context, namespace, pod string, port int, pat
 	return body, err
 }
 
-// maxMessage is how much is read of an error of the kubelet's.
+// maxMessage is the maximum size of an error of the kubelet, in bytes.
 const maxMessage = 1 << 10
 
 // exchange makes one request over the two streams of a forwarded port.
@@ -125,9 +125,9 @@ func exchange(conn httpstream.Connection, port int, path string) ([]byte, error)
 	return body, err
 }
 
-// problemOr returns what the kubelet says of a port that does not answer, or err.
+// problemOr returns the kubelet's error about a port that does not answer, or err.
 func problemOr(problems, data httpstream.Stream, err error) error {
-	_ = data.Reset() // the kubelet says it when the port is done with
+	_ = data.Reset() // the kubelet sends its error when the port is closed
 	message, readErr := io.ReadAll(io.LimitReader(problems, maxMessage))
 	if text := strings.TrimSpace(string(message)); readErr == nil && text != "" {
 		return errors.New(text)

@@ -17,8 +17,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/uninjected"
 )
 
-// Known is preview.Options.Live. A user who may not see whether the conventional
-// Secret exists is shown a preview without it.
+// Known is preview.Options.Live. If the user may not read the conventional Secret, the
+// preview is made without it.
 func (c *Cluster) Known(ctx context.Context, namespace string) (choose.Known, bool, error) {
 	ns, err := c.Client.CoreV1().Namespaces().Get(ctx, namespace, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -37,7 +37,7 @@ func (c *Cluster) Known(ctx context.Context, namespace string) (choose.Known, bo
 	return known, ns.Labels[api.LabelInject] == api.InjectEnabled, err
 }
 
-// decided is what the webhook decides by.
+// decided reads the state by which the webhook decides.
 func (c *Cluster) decided(ctx context.Context, namespace string) (choose.Known, error) {
 	services, err := c.Client.CoreV1().Services(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -62,9 +62,9 @@ func (c *Cluster) decided(ctx context.Context, namespace string) (choose.Known, 
 	return known, nil
 }
 
-// Missed returns the pods of opted-in namespaces that would be injected if they
-// were created now, and never were: created before the label or the Secret, or
-// while the webhook was away.
+// Missed returns the pods of opted-in namespaces that are not injected, but would be if
+// they were created now: those from before the label or the Secret, or from a time
+// without a running webhook.
 func (c *Cluster) Missed(ctx context.Context, namespace string, openShift bool) ([]preview.Row, error) {
 	namespaces, err := c.Client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: api.LabelInject + "=" + api.InjectEnabled})
 	if err != nil {
@@ -98,7 +98,7 @@ func (c *Cluster) Missed(ctx context.Context, namespace string, openShift bool) 
 	return rows, nil
 }
 
-// missedPod judges a pod as the rotator does.
+// missedPod returns the row of a missed pod, as the rotator decides it.
 func missedPod(pod *corev1.Pod, place uninjected.Place) (preview.Row, bool) {
 	facts := pods.FactsOf(pod)
 	verdict := uninjected.Judge(facts, place, decision.Choose)

@@ -19,8 +19,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
-// Plan returns the plan of the Services of a namespace, of all if it is "". Who refers to them is
-// looked for in all namespaces, or, where the user may not read those, in that one.
+// Plan returns the plan of the Services of a namespace ("": of all). References to them are read in all
+// namespaces or, if the user may not read those, in that one.
 func (c *Cluster) Plan(ctx context.Context, namespace string, opts plan.Options) (plan.Plan, error) {
 	p := planner{Cluster: c, ctx: ctx, namespace: namespace}
 	services, err := p.services()
@@ -51,20 +51,20 @@ func (c *Cluster) Plan(ctx context.Context, namespace string, opts plan.Options)
 	return out, err
 }
 
-// planner reads what a plan is made of.
+// planner reads the objects of a plan.
 type planner struct {
 	*Cluster
-	ctx       context.Context // it lives as long as one call
+	ctx       context.Context // of one call
 	namespace string
 	builder   *plan.Builder
 	unread    []string
 }
 
-// list is a call of a client that lists objects of a namespace, or of all.
+// list lists objects of a namespace ("": of all).
 type list func(namespace string, opts metav1.ListOptions) (runtime.Object, error)
 
-// each visits the objects of all namespaces. Where these may not be read, it visits those of the
-// one namespace, and takes note of it.
+// each visits the objects of all namespaces. If the user may not read these, it visits those of the
+// one namespace, and records that.
 func each[T runtime.Object](p *planner, what string, in list, visit func(T)) error {
 	page := func(namespace string) error {
 		return pager.New(pager.SimplePageFunc(func(opts metav1.ListOptions) (runtime.Object, error) {
@@ -79,7 +79,7 @@ func each[T runtime.Object](p *planner, what string, in list, visit func(T)) err
 	return p.all(what, page)
 }
 
-// all calls page for all namespaces, or else for the one.
+// all calls page for all namespaces or, if that is forbidden, for the one.
 func (p *planner) all(what string, page func(namespace string) error) error {
 	err := page("")
 	if !apierrors.IsForbidden(err) {
@@ -104,7 +104,7 @@ func about(what string, err error) error {
 	return nil
 }
 
-// ofNamespace visits the objects of the namespace of the plan, or of all.
+// ofNamespace visits the objects of the plan's namespaces.
 func (p *planner) ofNamespace(in list, visit func(runtime.Object)) error {
 	return pager.New(pager.SimplePageFunc(func(opts metav1.ListOptions) (runtime.Object, error) {
 		return in(p.namespace, opts)
@@ -122,7 +122,7 @@ func (p *planner) services() ([]*corev1.Service, error) {
 	return out, about("Services", err)
 }
 
-// endpoints reads which ports have ready endpoints; nil if the user may not.
+// endpoints reads which ports have ready endpoints; nil if that is forbidden.
 func (p *planner) endpoints() (plan.Endpoints, error) {
 	out := plan.Endpoints{}
 	err := p.ofNamespace(func(ns string, o metav1.ListOptions) (runtime.Object, error) {
@@ -201,9 +201,9 @@ func (p *planner) workloads() error {
 		func(d *appsv1.DaemonSet) { p.add("DaemonSet", d.ObjectMeta, d.Spec.Template) })
 }
 
-// jobs reads what runs to its end: it serves nothing, but calls others.
+// jobs reads CronJobs and Jobs, which serve nothing but call Services.
 func (p *planner) jobs() error {
-	asJob := func(template corev1.PodTemplateSpec) corev1.PodTemplateSpec { // as the Job controller makes its pods
+	asJob := func(template corev1.PodTemplateSpec) corev1.PodTemplateSpec { // like pods of the Job controller
 		template.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job"}}
 		return template
 	}
@@ -223,7 +223,7 @@ func (p *planner) jobs() error {
 		})
 }
 
-// pods reads the pods that none of those made, one of each workload.
+// pods reads the pods without such a controller, one of each workload.
 func (p *planner) pods() error {
 	seen := map[string]bool{}
 	return each(p, "Pods", func(ns string, o metav1.ListOptions) (runtime.Object, error) {
@@ -251,13 +251,13 @@ func (p *planner) configMaps() error {
 	}, p.builder.AddConfigMap)
 }
 
-// resource is a kind of object that may refer to Services, or limit who reaches them.
+// resource is a kind of object that may refer to Services, or limit access to them.
 type resource struct {
 	apiVersion, kind, plural string
-	cluster                  bool // its objects are in no namespace
+	cluster                  bool // cluster-scoped
 }
 
-// resources are those that plan.Builder reads. A cluster may lack some.
+// resources lists those that plan.Builder reads. A cluster may lack some.
 var resources = []resource{
 	{"networking.k8s.io/v1", "Ingress", "ingresses", false},
 	{"networking.k8s.io/v1", "NetworkPolicy", "networkpolicies", false},
@@ -294,10 +294,10 @@ func (p *planner) others() error {
 	return nil
 }
 
-// pageSize is how many objects are asked for at once.
+// pageSize is the number of objects in a page.
 const pageSize = "500"
 
-// resource reads the objects of a resource as they are written.
+// resource reads the objects of a resource, unstructured.
 func (p *planner) resource(r resource, namespace string) error {
 	path := []string{"apis", r.apiVersion, r.plural}
 	if namespace != "" {

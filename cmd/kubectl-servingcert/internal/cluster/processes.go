@@ -14,7 +14,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/doctor"
 )
 
-// Processes returns the processes of servingcert, and which of them run. Texts are escaped.
+// Processes returns the processes of servingcert, and their states. Texts are escaped.
 func (c *Cluster) Processes(ctx context.Context, system string) ([]doctor.Process, error) {
 	all, err := c.Leading(ctx, system)
 	if err != nil {
@@ -30,7 +30,7 @@ func (c *Cluster) Processes(ctx context.Context, system string) ([]doctor.Proces
 	return append(all, doctor.WebhookOf(system, found.Items)), nil
 }
 
-// Leading returns those processes of servingcert that work only while they hold a Lease. Texts
+// Leading returns the processes of servingcert that work only while they hold a Lease. Texts
 // are escaped.
 func (c *Cluster) Leading(ctx context.Context, system string) ([]doctor.Process, error) {
 	leases, err := Leases(ctx, c.Client, system)
@@ -60,8 +60,7 @@ func Leases(ctx context.Context, client kubernetes.Interface, namespace string) 
 	return leases, nil
 }
 
-// HasLease reports whether the Lease of a process is there, as far as the user may see it: servingcert is installed in that
-// namespace.
+// HasLease reports whether the Lease of a process exists and can be read: servingcert is installed in that namespace.
 func (c *Cluster) HasLease(ctx context.Context, system, process string) bool {
 	_, err := c.Client.CoordinationV1().Leases(system).Get(ctx, "servingcert-"+process, metav1.GetOptions{})
 	return err == nil

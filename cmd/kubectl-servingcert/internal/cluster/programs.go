@@ -12,12 +12,12 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
 )
 
-// maxMistakes bounds what a warning says about a table of programs, in characters.
+// maxMistakes is the maximum length of the mistakes in a warning, in characters.
 const maxMistakes = 500
 
-// Programs returns the table of programs that the webhook in the namespace uses, or nil for
-// the one that is built in. warning, in one line, says why the table may be another: the
-// user may not read the ConfigMap, or the webhook refuses it.
+// Programs returns the table of programs of the webhook in the namespace, or nil for the
+// built-in one. warning is why the webhook's table may differ: the user may not read the
+// ConfigMap, or it is invalid.
 func (c *Cluster) Programs(ctx context.Context, namespace string) (table *programs.Table, warning string, err error) {
 	cm, err := c.Client.CoreV1().ConfigMaps(namespace).Get(ctx, api.ProgramsName, metav1.GetOptions{})
 	name := fmt.Sprintf("ConfigMap %s/%s", namespace, api.ProgramsName)

@@ -16,7 +16,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/plan"
 )
 
-// Allowed reports whether the user of the client may do it.
+// Allowed reports whether the user of the client has the permission.
 func Allowed(ctx context.Context, client kubernetes.Interface, a authorizationv1.ResourceAttributes) (bool, error) {
 	review, err := client.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx,
 		&authorizationv1.SelfSubjectAccessReview{Spec: authorizationv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &a}}, metav1.CreateOptions{})
@@ -26,7 +26,7 @@ func Allowed(ctx context.Context, client kubernetes.Interface, a authorizationv1
 	return review.Status.Allowed, nil
 }
 
-// SecretOf reports whether a Secret exists, and which instance of servingcert manages it. It reads no data of it.
+// SecretOf reports whether a Secret exists, and which instance of servingcert manages it. It reads only metadata.
 func (c *Cluster) SecretOf(ctx context.Context, namespace, name string) (exists bool, managedBy string, err error) {
 	raw, err := c.Client.CoreV1().RESTClient().Get().Namespace(namespace).Resource("secrets").Name(name).
 		SetHeader("Accept", "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1").DoRaw(ctx)
@@ -43,12 +43,12 @@ func (c *Cluster) SecretOf(ctx context.Context, namespace, name string) (exists 
 	return true, meta.Labels[api.LabelManagedBy], nil
 }
 
-// mostAsked is of how many namespaces it is asked what the user may do in them.
-const mostAsked = 50
+// maxReviewed is the maximum number of namespaces in which permissions are checked.
+const maxReviewed = 50
 
-// forbidden returns which steps of the plan the user may not take: a line for each kind of step.
+// forbidden returns the permissions for steps of the plan that the user lacks, a line for each resource.
 func (c *Cluster) forbidden(ctx context.Context, p plan.Plan) ([]string, error) {
-	namespaces := map[string][]string{} // by what is patched in them
+	namespaces := map[string][]string{} // by the resource that is patched in them
 	note := func(what, namespace string) {
 		if !slices.Contains(namespaces[what], namespace) {
 			namespaces[what] = append(namespaces[what], namespace)
@@ -70,7 +70,7 @@ func (c *Cluster) forbidden(ctx context.Context, p plan.Plan) ([]string, error) 
 	}
 	var out []string
 	for _, what := range []string{"namespaces", "services", "deployments", "statefulsets", "daemonsets"} {
-		missing, err := c.notIn(ctx, what, namespaces[what])
+		missing, err := c.deniedIn(ctx, what, namespaces[what])
 		if err != nil {
 			return nil, err
 		}
@@ -81,8 +81,8 @@ func (c *Cluster) forbidden(ctx context.Context, p plan.Plan) ([]string, error) 
 	return out, nil
 }
 
-// notIn returns those of the namespaces in which the user may not patch a resource.
-func (c *Cluster) notIn(ctx context.Context, resource string, namespaces []string) (missing []string, err error) {
+// deniedIn returns the namespaces in which the user may not patch a resource.
+func (c *Cluster) deniedIn(ctx context.Context, resource string, namespaces []string) (missing []string, err error) {
 	if len(namespaces) == 0 {
 		return nil, nil
 	}
@@ -94,7 +94,7 @@ func (c *Cluster) notIn(ctx context.Context, resource string, namespaces []strin
 		return nil, err
 	}
 	for i, namespace := range namespaces {
-		if i == mostAsked {
+		if i == maxReviewed {
 			return append(missing, fmt.Sprintf("(%d more were not checked)", len(namespaces)-i)), nil
 		}
 		if patch.Namespace = namespace; resource == "namespaces" {

@@ -16,7 +16,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Migration reads what a migration from service-ca is decided from, but for the time.
+// Migration reads the facts for a migration from service-ca, except the time.
 func (c *Cluster) Migration(ctx context.Context, system, instance string) (status.MigrationFacts, error) {
 	f := status.MigrationFacts{Namespace: system}
 	var err error
@@ -44,7 +44,7 @@ func (c *Cluster) Migration(ctx context.Context, system, instance string) (statu
 	return f, err
 }
 
-// secretData returns what the Secret holds, nil if it does not exist.
+// secretData returns the data of the Secret, nil if it does not exist.
 func (c *Cluster) secretData(ctx context.Context, namespace, name string) (map[string][]byte, error) {
 	secret, err := c.Client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
@@ -99,9 +99,9 @@ func hasCompat(d *appsv1.Deployment) bool {
 	})
 }
 
-// serviceCASecrets judges the Secrets that Services ask for in OpenShift's words.
+// serviceCASecrets returns the Secrets that Services request with OpenShift's annotations.
 func (c *Cluster) serviceCASecrets(ctx context.Context, signing map[string][]byte, instance string) ([]status.ServiceCASecret, error) {
-	key, _ := status.ParseSigningKey(signing) // DecideMigration says what is wrong with it
+	key, _ := status.ParseSigningKey(signing) // DecideMigration reports the error
 	var services []*corev1.Service
 	err := c.eachService(ctx, "", "", func(svc *corev1.Service) {
 		if status.ServiceCASecretName(svc) != "" {

@@ -17,8 +17,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// Services returns the Services of a namespace, of all if it is "", that have or
-// ask for a certificate.
+// Services returns the Services of a namespace ("": of all) that have or request a
+// certificate.
 func (c *Cluster) Services(ctx context.Context, namespace string) ([]status.Service, error) {
 	return c.SelectedServices(ctx, namespace, "")
 }
@@ -48,8 +48,8 @@ func (c *Cluster) eachService(ctx context.Context, namespace, selector string, v
 	return nil
 }
 
-// AddOptIn completes the Services that the signer has not answered with whether their
-// namespace is opted in, as far as the user may read Namespaces.
+// AddOptIn sets NotOptedIn of Services without a condition, as far as the user may read
+// Namespaces.
 func (c *Cluster) AddOptIn(ctx context.Context, services []status.Service) error {
 	notOptedIn := map[string]bool{}
 	for i, s := range services {
@@ -70,8 +70,8 @@ func (c *Cluster) AddOptIn(ctx context.Context, services []status.Service) error
 	return nil
 }
 
-// AddTimes completes the Services with what is in their Secrets, as far as the
-// user may read them. Keys are read and dropped.
+// AddTimes sets the times of the Services' certificates, as far as the user may read
+// their Secrets. Keys are read and dropped.
 func (c *Cluster) AddTimes(ctx context.Context, namespace string, services []status.Service) error {
 	type key struct{ namespace, name string }
 	wanted := map[key][]*status.Service{}
@@ -111,9 +111,9 @@ func (c *Cluster) AddTimesOf(ctx context.Context, s *status.Service) error {
 	case err != nil:
 		return fmt.Errorf("read the Secret: %w", err)
 	case secret.Labels[api.LabelManagedBy] == "":
-		return nil // it is somebody else's
+		return nil // not managed by servingcert
 	}
-	if certs, err := pki.ParseCertificates(secret.Data[corev1.TLSCertKey]); err == nil { // the condition reports a damaged one
+	if certs, err := pki.ParseCertificates(secret.Data[corev1.TLSCertKey]); err == nil { // the condition reports a damaged Secret
 		setTimes(s, certs[0])
 	}
 	return nil

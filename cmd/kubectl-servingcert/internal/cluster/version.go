@@ -13,15 +13,15 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Labels of the pods of servingcert, as deploy/install.yaml sets them.
+// Labels of servingcert's pods in deploy/install.yaml.
 const (
 	labelPartOf = "app.kubernetes.io/part-of"
 	labelName   = "app.kubernetes.io/name"
 	partOf      = "servingcert"
 )
 
-// Running is one process of servingcert that runs of one image, in the form of -o json.
-// Its texts are escaped.
+// Running counts the pods of one process with one image, in the form of -o json. Its texts
+// are escaped.
 type Running struct {
 	Name  string `json:"name"` // webhook, signer or rotator
 	Image string `json:"image"`
@@ -39,8 +39,8 @@ func (c *Cluster) KubernetesVersion() (string, error) {
 	return api.Escape(v.GitVersion), nil
 }
 
-// Running returns what runs in the namespace of servingcert, by name and image: more than
-// one image of a name while it is rolled out.
+// Running returns the processes in the namespace of servingcert, by name and image: during a
+// rollout, a name has several images.
 func (c *Cluster) Running(ctx context.Context, system string) ([]Running, error) {
 	pods, err := c.Client.CoreV1().Pods(system).List(ctx, metav1.ListOptions{LabelSelector: labelPartOf + "=" + partOf})
 	if err != nil {
@@ -71,7 +71,7 @@ func count(found []Running, pod *corev1.Pod) []Running {
 // tagOf returns the tag of an image; "" if it has none.
 func tagOf(image string) string {
 	image, _, _ = strings.Cut(image, "@")
-	name := image[strings.LastIndex(image, "/")+1:] // a colon before it is of the registry's port
+	name := image[strings.LastIndex(image, "/")+1:] // a colon before the last slash belongs to the port
 	_, tag, _ := strings.Cut(name, ":")
 	return tag
 }

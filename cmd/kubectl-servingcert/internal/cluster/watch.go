@@ -16,9 +16,9 @@ import (
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 )
 
-// WatchServices visits the Services of a namespace that have or ask for a certificate:
-// all as they are, and then each that changes, until ctx ends or visit returns an error.
-// A name and a selector restrict them; "" does not. It goes on when a connection ends.
+// WatchServices visits the Services of a namespace that have or request a certificate:
+// first all, and then each that changes, until ctx ends or visit returns an error. A name
+// and a selector restrict them unless "". It reconnects when a connection ends.
 func (c *Cluster) WatchServices(ctx context.Context, namespace, name, selector string, visit func([]status.Service) error) error {
 	for {
 		again, err := c.watchOnce(ctx, namespace, name, selector, visit)
@@ -28,8 +28,8 @@ func (c *Cluster) WatchServices(ctx context.Context, namespace, name, selector s
 	}
 }
 
-// watchOnce reports again if the API server does not know any more what came after the
-// list.
+// watchOnce reports again if the resource version has expired, so the Services must be
+// listed again.
 func (c *Cluster) watchOnce(ctx context.Context, namespace, name, selector string, visit func([]status.Service) error) (again bool, err error) {
 	restrict := func(opts metav1.ListOptions) metav1.ListOptions {
 		opts.LabelSelector = selector

@@ -1,5 +1,5 @@
-// Package collect reads from a cluster what package doctor judges. It changes nothing,
-// but for the namespace that it creates and deletes if it is asked to.
+// Package collect reads the facts of package doctor from a cluster. It changes nothing,
+// except for a namespace that it creates and deletes on request.
 package collect
 
 import (
@@ -19,24 +19,23 @@ import (
 	"github.com/servingcert/servingcert/pkg/doctor"
 )
 
-// Options say what is examined.
+// Options select the checks.
 type Options struct {
 	// System is the namespace of servingcert.
 	System string
 	// Before: servingcert is not installed yet.
 	Before bool
-	// Namespace is that whose Services and workloads are examined; "" for all.
+	// Namespace is the one whose Services and workloads are checked; "" for all.
 	Namespace string
-	// Kubelets: the kubelets are dialled, from where this runs.
+	// Kubelets: the kubelets are dialled from this machine.
 	Kubelets bool
-	// DryRunNamespace is where the pod of the dry run is created; "" for the first that is
-	// opted in.
+	// DryRunNamespace is the namespace of the dry run; "" for the first that is opted in.
 	DryRunNamespace string
 	// CreateNamespace: if no namespace is opted in, one is created for the dry run.
 	CreateNamespace bool
 }
 
-// gatherer reads from one cluster.
+// gatherer reads the facts of one cluster.
 type gatherer struct {
 	opts   Options
 	client kubernetes.Interface
@@ -44,12 +43,12 @@ type gatherer struct {
 	mapper meta.RESTMapper
 	facts  doctor.Facts
 	clock  *cluster.Clock
-	ending map[string]bool // the namespaces that are being deleted
+	ending map[string]bool // namespaces that are being deleted
 }
 
-// Gather returns what is known of the cluster, and the time of its API server. What cannot
-// be read is in Failures. An error means that the API server does not answer, does not know
-// the user, or has no namespace that the options name.
+// Gather returns the facts of the cluster, and the time of its API server. Objects that cannot
+// be read are in Failures. It returns an error if the API server does not answer or does not
+// know the user, or if a namespace of the options does not exist.
 func Gather(ctx context.Context, cfg *rest.Config, opts Options) (doctor.Facts, time.Time, error) {
 	g := gatherer{opts: opts, ending: map[string]bool{}}
 	cfg, g.clock = cluster.Dated(cfg)
@@ -75,8 +74,8 @@ func Gather(ctx context.Context, cfg *rest.Config, opts Options) (doctor.Facts, 
 	return g.facts, g.clock.Now(), err
 }
 
-// namedExist returns an error if a namespace that the options name does not exist. If the
-// user may not read it, what needs it fails later.
+// namedExist returns an error if a namespace of the options does not exist. If the user may
+// not read it, the checks that need it fail later.
 func (g *gatherer) namedExist(ctx context.Context) error {
 	for _, named := range []struct{ flag, namespace string }{{"--namespace", g.opts.Namespace}, {"--dry-run-namespace", g.opts.DryRunNamespace}} {
 		if named.namespace == "" {
@@ -98,13 +97,13 @@ func (g *gatherer) installed(ctx context.Context) {
 	g.installation(ctx, namespaces)
 }
 
-// failed takes note of something that could not be read, and of the checks that need it.
+// failed records a read that failed, and the checks that need it.
 func (g *gatherer) failed(what string, err error, checks ...doctor.ID) {
 	g.facts.Failures = append(g.facts.Failures, doctor.Failure{What: what, Why: err.Error(), Forbidden: apierrors.IsForbidden(err), Checks: checks})
 }
 
-// serves reports whether the API server serves a resource of a group, in the version, or in
-// any if that is "".
+// serves reports whether the API server serves a resource of a group, in the version or, if
+// that is "", in any.
 func (g *gatherer) serves(group, version, resource string) bool {
 	for _, served := range g.served {
 		if served.Group.Name != group {
@@ -121,7 +120,7 @@ func (g *gatherer) serves(group, version, resource string) bool {
 	return false
 }
 
-// resource returns the resource of a kind, and whether it is in a namespace.
+// resource returns the resource of a kind, and whether it is namespaced.
 func (g *gatherer) resource(kind schema.GroupVersionKind) (schema.GroupVersionResource, bool, error) {
 	m, err := g.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/doctor"
 )
 
-// mostTried is in how many namespaces it is asked whether the user may create pods.
-const mostTried = 20
+// maxReviewed is the maximum number of namespaces in which the permission to create pods is checked.
+const maxReviewed = 20
 
 // dryRun creates a pod with dryRun=All in a namespace that is opted in.
 func (g *gatherer) dryRun(ctx context.Context, i *doctor.Installation, namespaces []string) {
@@ -39,12 +39,12 @@ func (g *gatherer) dryRun(ctx context.Context, i *doctor.Installation, namespace
 	}
 }
 
-// where returns the namespace for the dry run, or "" if there is none.
+// where returns the namespace for the dry run, or "".
 func (g *gatherer) where(ctx context.Context, namespaces []string) (string, error) {
 	if g.opts.DryRunNamespace != "" {
 		return g.opts.DryRunNamespace, nil
 	}
-	for _, ns := range namespaces[:min(len(namespaces), mostTried)] {
+	for _, ns := range namespaces[:min(len(namespaces), maxReviewed)] {
 		allowed, err := cluster.Allowed(ctx, g.client, authorizationv1.ResourceAttributes{Verb: "create", Resource: "pods", Namespace: ns})
 		if err != nil {
 			return "", err
@@ -68,8 +68,8 @@ func (g *gatherer) try(ctx context.Context, namespace string) *doctor.DryRun {
 	return d
 }
 
-// triedPod is a pod that the webhook injects in every opted-in namespace, because it names a
-// Secret itself. It meets the restricted Pod Security Standard and most quotas.
+// triedPod returns a pod that the webhook injects in every opted-in namespace, because it names
+// a Secret. It meets the restricted Pod Security Standard and most quotas.
 func triedPod() *corev1.Pod {
 	yes, no := true, false
 	user := int64(65532)
@@ -86,7 +86,7 @@ func triedPod() *corev1.Pod {
 				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
 			Containers: []corev1.Container{{
-				Name: "doctor", Image: "servingcert.invalid/doctor", // nobody runs it
+				Name: "doctor", Image: "servingcert.invalid/doctor", // never pulled
 				Ports:     []corev1.ContainerPort{{ContainerPort: 8443}},
 				Resources: corev1.ResourceRequirements{Requests: small, Limits: small},
 				SecurityContext: &corev1.SecurityContext{
@@ -98,10 +98,10 @@ func triedPod() *corev1.Pod {
 	}
 }
 
-// patience is how long a new namespace may take to get its ServiceAccount.
+// patience is the timeout for the ServiceAccount of a new namespace.
 const patience = 10 * time.Second
 
-// ownNamespace creates an opted-in namespace, and waits until pods can be created in it.
+// ownNamespace creates an opted-in namespace, and waits until it accepts pods.
 func (g *gatherer) ownNamespace(ctx context.Context) (string, error) {
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "servingcert-doctor-", Labels: map[string]string{api.LabelInject: api.InjectEnabled}}}
 	ns, err := g.client.CoreV1().Namespaces().Create(ctx, ns, metav1.CreateOptions{})

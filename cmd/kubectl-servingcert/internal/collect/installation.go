@@ -14,11 +14,11 @@ import (
 	"github.com/servingcert/servingcert/pkg/doctor"
 )
 
-// partOf selects everything of servingcert.
+// partOf selects servingcert's objects.
 const partOf = "app.kubernetes.io/part-of=servingcert"
 
-// installation reads what there is of servingcert itself. namespaces are those in which a
-// pod can be tried.
+// installation reads servingcert's own objects. namespaces lists the candidates for the dry
+// run.
 func (g *gatherer) installation(ctx context.Context, namespaces []string) {
 	i := &doctor.Installation{Namespace: g.opts.System}
 	g.facts.Installation = i
@@ -54,7 +54,7 @@ func (g *gatherer) processes(ctx context.Context, i *doctor.Installation) {
 	}
 }
 
-// caBundles reads what the API server trusts of the webhook.
+// caBundles reads the webhook's CA bundles.
 func (g *gatherer) caBundles(ctx context.Context, i *doctor.Installation) {
 	config, err := g.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, webhookName, metav1.GetOptions{})
 	switch {
@@ -68,7 +68,7 @@ func (g *gatherer) caBundles(ctx context.Context, i *doctor.Installation) {
 	}
 }
 
-// kubelets reads what kubelets ask for, if the signer is to answer it.
+// kubelets reads the requests of kubelets, if the signer approves them.
 func (g *gatherer) kubelets(ctx context.Context, i *doctor.Installation) {
 	if !i.ApprovesKubelets() {
 		return
@@ -95,8 +95,8 @@ func (g *gatherer) kubelets(ctx context.Context, i *doctor.Installation) {
 // webhookName is the name of the webhook's configuration.
 const webhookName = "servingcert"
 
-// authority reads what the signer and the rotator publish. Without it nothing is known of
-// the CA; what is missing then is reported with the installation.
+// authority reads the status of the CA, which the signer and the rotator publish. If it is
+// missing, the checks of the installation report why.
 func (g *gatherer) authority(ctx context.Context) {
 	cm, err := g.client.CoreV1().ConfigMaps(g.opts.System).Get(ctx, api.CAStatusName, metav1.GetOptions{})
 	if err != nil {

@@ -15,14 +15,14 @@ import (
 )
 
 const (
-	// kubeletPort is where kubelets serve. A Node reports one, too, but what a node reports must not let it have
-	// other ports dialled.
+	// kubeletPort is the default port of kubelets. The port in a Node's status is not used, so that a node cannot
+	// have other ports dialled.
 	kubeletPort    = 10250
 	kubeletTimeout = 5 * time.Second
 	kubeletsAtOnce = 16
 )
 
-// dialKubelets returns what the kubelet of each node serves at the node's first internal address.
+// dialKubelets returns the certificate of each node's kubelet, at the node's first internal address.
 func dialKubelets(ctx context.Context, nodes []corev1.Node) []doctor.Kubelet {
 	out := make([]doctor.Kubelet, len(nodes))
 	var dials errgroup.Group

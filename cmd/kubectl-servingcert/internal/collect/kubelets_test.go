@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Only a node's own internal address is dialled, at the kubelets' port, whatever port it reports.
+// Only a node's first internal address is dialled, at the default port of kubelets.
 func TestKubeletsAreDialled(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.9.2:10250")
 	require.NoError(t, err)

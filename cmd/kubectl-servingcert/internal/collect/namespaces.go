@@ -22,11 +22,10 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/uninjected"
 )
 
-// places are the namespaces with anything of ours in them, by name.
+// places holds the namespaces with labels, annotations or Services of servingcert, by name.
 type places map[string]*doctor.Namespace
 
-// namespaces reads the namespaces with anything of ours, and returns those in which a pod
-// can be tried, sorted.
+// namespaces reads these namespaces, and returns the candidates for the dry run, sorted.
 func (g *gatherer) namespaces(ctx context.Context) ([]string, error) {
 	found, err := g.optedIn(ctx)
 	if err != nil {
@@ -53,7 +52,7 @@ func (g *gatherer) namespaces(ctx context.Context) ([]string, error) {
 	return open, nil
 }
 
-// each lists objects in pages, and visits each.
+// each lists objects in pages, and visits them.
 func each[T runtime.Object](ctx context.Context, what string, list func(metav1.ListOptions) (runtime.Object, error), visit func(T)) error {
 	err := pager.New(pager.SimplePageFunc(list)).EachListItem(ctx, metav1.ListOptions{}, func(obj runtime.Object) error {
 		if o, ok := obj.(T); ok {
@@ -67,7 +66,7 @@ func each[T runtime.Object](ctx context.Context, what string, list func(metav1.L
 	return nil
 }
 
-// optedIn reads the namespaces that have a label or an annotation of ours.
+// optedIn reads the namespaces that have a label or an annotation of servingcert.
 func (g *gatherer) optedIn(ctx context.Context) (places, error) {
 	found := places{}
 	add := func(ns *corev1.Namespace) {
@@ -94,16 +93,16 @@ func place(ns *corev1.Namespace) *doctor.Namespace {
 	return &doctor.Namespace{Name: ns.Name, Seen: true, Live: true, Labels: ns.Labels, Annotations: ns.Annotations}
 }
 
-// seemsToAskForProxy reports whether a targetPort of the Service asks for a proxy, or looks as if it
-// did.
-func seemsToAskForProxy(svc *corev1.Service) bool {
+// seemsToRequestProxy reports whether a targetPort of the Service requests a proxy, or looks like such a
+// request.
+func seemsToRequestProxy(svc *corev1.Service) bool {
 	return slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
 		_, asks := api.ParseProxyPort(p.TargetPort.StrVal)
 		return asks || api.LooksLikeProxyPort(p.TargetPort.StrVal)
 	})
 }
 
-// anyOfOurs reports whether a key has our prefix.
+// anyOfOurs reports whether a key has servingcert's prefix.
 func anyOfOurs(annotations map[string]string) bool {
 	for key := range annotations {
 		if strings.HasPrefix(key, api.Domain+"/") {
@@ -113,16 +112,16 @@ func anyOfOurs(annotations map[string]string) bool {
 	return false
 }
 
-// services adds the Services that ask for something, and the namespaces of those that are in
-// no namespace with our label.
+// services adds the Services with requests, and their namespaces, also those without the
+// label.
 func (g *gatherer) services(ctx context.Context, found places) error {
 	return each(ctx, "Services", func(o metav1.ListOptions) (runtime.Object, error) {
 		return g.client.CoreV1().Services(g.opts.Namespace).List(ctx, o)
 	}, func(svc *corev1.Service) {
 		if api.Condition(svc, api.ConditionReady) != nil {
-			svc = api.Translate(svc) // the signer obeys OpenShift's annotations
+			svc = api.Translate(svc) // the signer accepts OpenShift's annotations
 		}
-		if !anyOfOurs(svc.Annotations) && !seemsToAskForProxy(svc) || g.ending[svc.Namespace] {
+		if !anyOfOurs(svc.Annotations) && !seemsToRequestProxy(svc) || g.ending[svc.Namespace] {
 			return
 		}
 		if found[svc.Namespace] == nil { // its namespace has no label
@@ -178,8 +177,8 @@ func failure(d *appsv1.Deployment) string {
 	return ""
 }
 
-// pods adds the pods that none of those workloads made, and counts those that run without
-// the certificate that they would get now.
+// pods adds the pods of no such workload, and counts the missed ones: those without a
+// certificate that a new pod would get.
 func (g *gatherer) pods(ctx context.Context, found places) error {
 	conventional, err := g.conventional(ctx)
 	if err != nil {
@@ -216,10 +215,10 @@ func (g *gatherer) pods(ctx context.Context, found places) error {
 		})
 }
 
-// maxNoted bounds the notes of a namespace: whoever makes pods in it can write them.
+// maxNoted limits the notes of a namespace, because users who create pods in it can write them.
 const maxNoted = 100
 
-// noted takes note of what the webhook noted on a pod of the workload that it gave no certificate.
+// noted records the webhook's notes on a pod of the workload that it did not inject.
 func noted(n *doctor.Namespace, w doctor.Workload, pod *corev1.Pod) {
 	status, _ := api.ParseInjectionStatus(pod.Annotations[api.AnnotationStatus])
 	if status.Reason == "" || len(n.Noted) == maxNoted {
@@ -234,8 +233,8 @@ func noted(n *doctor.Namespace, w doctor.Workload, pod *corev1.Pod) {
 	}
 }
 
-// conventional returns the namespaces with a conventional Secret, as the signer reports
-// them: no Secret is read.
+// conventional returns the namespaces with a conventional Secret, from the signer's report;
+// it reads no Secret.
 func (g *gatherer) conventional(ctx context.Context) (map[string]bool, error) {
 	cm, err := g.client.CoreV1().ConfigMaps(g.opts.System).Get(ctx, api.ConventionalStatusName, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {

@@ -21,7 +21,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/doctor"
 )
 
-// platform reads what matters before an installation.
+// platform reads the prerequisites of an installation.
 func (g *gatherer) platform(ctx context.Context) error {
 	release, err := release(g.opts.System)
 	if err != nil {
@@ -57,7 +57,7 @@ func (g *gatherer) platform(ctx context.Context) error {
 	return podsOf(p, release)
 }
 
-// number returns the digits that a text begins with: minor versions may end in "+".
+// number returns the number at the start of a text: minor versions may end in "+".
 func number(text string) int {
 	end := strings.IndexFunc(text, func(c rune) bool { return c < '0' || c > '9' })
 	if end >= 0 {
@@ -87,13 +87,13 @@ func podsOf(p *doctor.Platform, release []*unstructured.Unstructured) error {
 	return nil
 }
 
-// rights asks what of an installation the user may not do.
+// rights reads the permissions for an installation that the user lacks.
 func (g *gatherer) rights(ctx context.Context, p *doctor.Platform, release []*unstructured.Unstructured) error {
 	var asked []authorizationv1.ResourceAttributes
 	for _, obj := range release {
 		resource, namespaced, err := g.resource(obj.GroupVersionKind())
 		if err != nil {
-			continue // a kind that is not served is reported by itself
+			continue // another check reports kinds that are not served
 		}
 		for _, verb := range []string{"get", "create", "patch"} {
 			a := authorizationv1.ResourceAttributes{Verb: verb, Group: resource.Group, Resource: resource.Resource}

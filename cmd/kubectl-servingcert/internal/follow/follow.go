@@ -1,5 +1,5 @@
 // Package follow watches a rotation of the CA or the renewal of certificates until
-// it is over, and writes a line for each change.
+// it is complete, and writes a line for each change.
 package follow
 
 import (
@@ -16,32 +16,31 @@ import (
 	"github.com/servingcert/servingcert/pkg/doctor"
 )
 
-// Timing is how often a Watcher looks, and how long it waits for what may never come.
+// Timing holds the intervals and timeouts of a Watcher.
 type Timing struct {
-	Look     time.Duration // between two looks
-	Services time.Duration // between two looks at all Services, which are listed: that costs more
+	PollInterval time.Duration
+	Services     time.Duration // interval of lists of all Services, which are more expensive
 	// Settle is how long the count of certificates may lag behind the phase.
 	Settle time.Duration
-	// Grace is how long nothing may change before that is taken for the end, where it is
-	// not known that anything is under way: nobody has looked at what pods serve, all that
-	// is left is held, the report about it is missing, or a process that has to do it does not
-	// run. From a leader that was killed to the next one it takes 20 seconds.
+	// Grace is how long nothing may change before the wait ends, if it is unknown whether
+	// anything is under way: the rotator has probed no pod, a report is missing, or a required
+	// process is not running. A new leader takes over from a killed one within 20 seconds.
 	Grace time.Duration
 }
 
-// DefaultTiming returns that of the command.
+// DefaultTiming returns the timing of the command.
 func DefaultTiming() Timing {
-	return Timing{Look: time.Second, Services: 5 * time.Second, Settle: 15 * time.Second, Grace: 30 * time.Second}
+	return Timing{PollInterval: time.Second, Services: 5 * time.Second, Settle: 15 * time.Second, Grace: 30 * time.Second}
 }
 
-// Watcher follows what happens in a cluster.
+// Watcher follows a rotation or renewal in a cluster.
 type Watcher struct {
 	Cluster   *cluster.Cluster
 	Namespace string // of servingcert itself
 	Out       io.Writer
 	Now       func() time.Time
-	Bar       *progress.Bar // how far it is, besides the lines; nil: none
-	Timeout   time.Duration // for error messages: the context ends the wait
+	Bar       *progress.Bar // the progress, besides the lines; nil: none
+	Timeout   time.Duration // for error messages; the context ends the wait
 	Timing    Timing
 
 	last string // the last line
@@ -57,23 +56,23 @@ func (w *Watcher) print(line string) {
 	w.last = line
 }
 
-// absence is what is known of processes that do not run.
+// absence records processes that are not running.
 type absence struct {
-	looked time.Time            // when it was looked at last
-	since  map[string]time.Time // by the names of those that do not run
+	checked time.Time            // the last check
+	since   map[string]time.Time // by the names of these processes
 }
 
-// gone returns an error if one of the processes has not run for Timing.Grace, and prints what does not
-// happen as soon as it does not. It looks at times: whoever waits calls it with each look.
+// gone returns an error if one of the processes has not been running for Timing.Grace, and prints a line when
+// it first finds that. Loops call it at each poll; it checks at the interval Timing.Services.
 func (w *Watcher) gone(ctx context.Context, names ...string) error {
 	now := w.Now()
-	if w.Namespace == "" || now.Sub(w.away.looked) < w.Timing.Services {
+	if w.Namespace == "" || now.Sub(w.away.checked) < w.Timing.Services {
 		return nil
 	}
-	w.away.looked = now
+	w.away.checked = now
 	all, err := w.Cluster.Leading(ctx, w.Namespace)
 	if err != nil {
-		return nil //nolint:nilerr // what is waited for is read from the same API server
+		return nil //nolint:nilerr // the next poll returns errors of the API server
 	}
 	before := w.away.since
 	w.away.since = map[string]time.Time{}
@@ -93,7 +92,7 @@ func (w *Watcher) gone(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// tooLong returns the error of a command that ends before what it follows does.
+// tooLong returns the error of a command that ends before the rotation.
 func (w *Watcher) tooLong(ctx context.Context) error {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Errorf("not done after %s; the rotation continues without this command. Last status: %s", w.Timeout, status.Dash(w.last))
@@ -101,7 +100,7 @@ func (w *Watcher) tooLong(ctx context.Context) error {
 	return fmt.Errorf("interrupted; the rotation continues without this command. Last status: %s", status.Dash(w.last))
 }
 
-// pause waits, and reports whether ctx still goes on.
+// pause waits for d, and reports whether ctx is still valid.
 func pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

@@ -13,7 +13,7 @@ import (
 )
 
 // Renewal waits until the condition of each Service names another leaf than before. It
-// keeps in all what it sees.
+// records the states in all.
 func (w *Watcher) Renewal(ctx context.Context, all []status.Renewal) error {
 	defer w.Bar.Clear()
 	began := w.Now()
@@ -29,7 +29,7 @@ func (w *Watcher) Renewal(ctx context.Context, all []status.Renewal) error {
 		if err := w.gone(ctx, "signer"); err != nil {
 			return fmt.Errorf("not renewed: %w. The requests remain, and are answered when a signer runs", err)
 		}
-		if !pause(ctx, w.Timing.Look) {
+		if !pause(ctx, w.Timing.PollInterval) {
 			return fmt.Errorf("not renewed after %s: %s", w.Now().Sub(began).Round(time.Second), describe(waiting))
 		}
 	}
@@ -45,8 +45,7 @@ func waitedFor(all []status.Renewal) []status.Renewal {
 	return waiting
 }
 
-// observe looks at the Services that are waited for, and prints those that are not any
-// more.
+// observe reads the Services whose renewal is open, and prints those that are done.
 func (w *Watcher) observe(ctx context.Context, all []status.Renewal) error {
 	for i := range all {
 		r := &all[i]
@@ -70,7 +69,7 @@ func (w *Watcher) observe(ctx context.Context, all []status.Renewal) error {
 	return nil
 }
 
-// describe says what the first few of the Services wait for.
+// describe returns the conditions of the first few Services.
 func describe(waiting []status.Renewal) string {
 	var texts []string
 	for _, r := range waiting {

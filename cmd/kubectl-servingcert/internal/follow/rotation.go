@@ -13,18 +13,18 @@ import (
 // Leaves are the leaves of Services, by NAMESPACE/NAME.
 type Leaves map[string]string
 
-// Outcome is what a Watcher has seen of a rotation last.
+// Outcome is the last observed state of a rotation.
 type Outcome struct {
-	CA     *status.CAStatus // nil: no status was seen
-	Served *status.Served   // nil: it was not followed so far
+	CA     *status.CA     // nil: none was read
+	Served *status.Served // nil: not reached
 }
 
-// Rotation follows a request until the certificates are replaced and served. The
-// leaves are those from before it; only requests that break clients need them. The
-// outcome counts whether there is an error or not.
+// Rotation follows a request until the certificates are replaced and served. before
+// holds the earlier leaves; only requests that break clients need them. The outcome is
+// valid even with an error.
 func (w *Watcher) Rotation(ctx context.Context, wanted api.RotateRequest, before Leaves) (Outcome, error) {
 	defer w.Bar.Clear()
-	err := w.until(ctx, func(s status.CAStatus) (bool, error) {
+	err := w.until(ctx, func(s status.CA) (bool, error) {
 		switch answered, refused := s.Answers(wanted); {
 		case !answered:
 			return false, nil
@@ -48,10 +48,10 @@ func (w *Watcher) Rotation(ctx context.Context, wanted api.RotateRequest, before
 }
 
 // Generation follows until the generation signs, and the certificates are replaced
-// and served. The outcome counts whether there is an error or not.
+// and served. The outcome is valid even with an error.
 func (w *Watcher) Generation(ctx context.Context, number int) (Outcome, error) {
 	defer w.Bar.Clear()
-	err := w.until(ctx, func(s status.CAStatus) (bool, error) { return s.Generation >= number && s.SignsAlone(), nil })
+	err := w.until(ctx, func(s status.CA) (bool, error) { return s.Generation >= number && s.SignsAlone(), nil })
 	if err != nil {
 		return w.seen, err
 	}
@@ -62,22 +62,22 @@ func (w *Watcher) Generation(ctx context.Context, number int) (Outcome, error) {
 	return w.seen, err
 }
 
-// Imported follows until a CA with the root, by its fingerprint, has been imported and
-// signs. That the signer refuses it is an error.
+// Imported follows until the CA with this fingerprint of its root has been imported and
+// signs. It returns an error if the signer refuses the CA.
 func (w *Watcher) Imported(ctx context.Context, root string) error {
 	defer w.Bar.Clear()
-	return w.until(ctx, func(s status.CAStatus) (bool, error) { return s.Imported(root) })
+	return w.until(ctx, func(s status.CA) (bool, error) { return s.Imported(root) })
 }
 
 // until reads the status until done returns true, and prints each change.
-func (w *Watcher) until(ctx context.Context, done func(status.CAStatus) (bool, error)) error {
+func (w *Watcher) until(ctx context.Context, done func(status.CA) (bool, error)) error {
 	for {
 		cm, err := w.Cluster.CAConfigMap(ctx, w.Namespace)
 		missing := cluster.NotInstalledError{}
 		switch {
 		case ctx.Err() != nil:
 			return w.tooLong(ctx)
-		case errors.As(err, &missing): // it is about to be written again
+		case errors.As(err, &missing): // the signer is about to write it again
 		case err != nil:
 			return err
 		default:
@@ -98,13 +98,13 @@ func (w *Watcher) until(ctx context.Context, done func(status.CAStatus) (bool, e
 		if err := w.stalled(ctx, "signer", "trust"); err != nil {
 			return err
 		}
-		if !pause(ctx, w.Timing.Look) {
+		if !pause(ctx, w.Timing.PollInterval) {
 			return w.tooLong(ctx)
 		}
 	}
 }
 
-// stalled returns the error of a rotation that does not go on, because processes do not run.
+// stalled returns an error if the rotation does not continue because processes are not running.
 func (w *Watcher) stalled(ctx context.Context, names ...string) error {
 	if err := w.gone(ctx, names...); err != nil {
 		return fmt.Errorf("not done: %w. The rotation continues when one runs. Last status: %s", err, status.Dash(w.last))
@@ -112,14 +112,14 @@ func (w *Watcher) stalled(ctx context.Context, names ...string) error {
 	return nil
 }
 
-// settled waits until the count is up to date and prints how many were replaced.
+// settled waits until the count is up to date, and prints the number of replaced certificates.
 func (w *Watcher) settled(ctx context.Context) {
 	ca := *w.seen.CA
 	defer func() { w.seen.CA = &ca }()
 	ctx, cancel := context.WithTimeout(ctx, w.Timing.Settle)
 	defer cancel()
 	for ca.Behind() {
-		if !pause(ctx, w.Timing.Look) {
+		if !pause(ctx, w.Timing.PollInterval) {
 			break
 		}
 		cm, err := w.Cluster.CAConfigMap(ctx, w.Namespace)
@@ -138,7 +138,7 @@ func (w *Watcher) settled(ctx context.Context) {
 	}
 }
 
-// replaced waits until every Service that had a leaf has another, or is refused one.
+// replaced waits until every Service that had a leaf has another one, or is refused.
 func (w *Watcher) replaced(ctx context.Context, before Leaves) error {
 	for {
 		services, err := w.Cluster.Services(ctx, "")
@@ -178,7 +178,7 @@ func (w *Watcher) replaced(ctx context.Context, before Leaves) error {
 	}
 }
 
-// clients prints which pods may hold a bundle without the root of the generation that signs.
+// clients prints the pods that may hold a bundle without the root of the signing generation.
 func (w *Watcher) clients(ctx context.Context) error {
 	cm, err := w.Cluster.CAConfigMap(ctx, w.Namespace)
 	if err != nil {

@@ -20,9 +20,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/api/state"
 )
 
-// What may never come is waited for as long as DefaultTiming says: that more certificates are counted, and that
-// somebody looks at what pods serve. A restart that has not come for long is not waited for.
-func TestWhatMayNeverCome(t *testing.T) {
+// Rotation waits for events that may never come only as long as DefaultTiming says: for the count of certificates, and
+// for the rotator's probes. It does not wait for an overdue restart.
+func TestRotationBoundsItsWaits(t *testing.T) {
 	leaf := strings.Repeat("ab", 32)
 	ready := state.Say(metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued"}, state.Ready{Secret: "web-tls", Leaf: leaf}).Both()
 	stale := state.Say(metav1.Condition{Type: api.ConditionServing, Status: metav1.ConditionFalse, Reason: api.ServingStale, Message: "an older one"}, state.Serving{
@@ -32,7 +32,7 @@ func TestWhatMayNeverCome(t *testing.T) {
 		conditions []metav1.Condition
 		after      time.Duration
 	}{
-		"served: unknown: " + status.NotVerified + "\n": {ready, 15*time.Second + 35*time.Second}, // the first look after 30 s
+		"served: unknown: " + status.NotVerified + "\n": {ready, 15*time.Second + 35*time.Second}, // the first poll after 30 s
 		"not served: shop/web: an older one\n":          {append(ready, stale...), 15 * time.Second},
 	} {
 		synctest.Test(t, func(t *testing.T) {

@@ -10,15 +10,14 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// served follows what the rotator sees until every pod serves the certificate of
-// now, or never will by itself. It does not wait for certificates of pods'
-// own keys, which are replaced within their lifetime, or, if the rotation breaks clients, by
-// new pods.
+// served follows the rotator's reports until every pod serves the current certificate, or
+// needs manual action. It does not wait for certificates of pods' own keys, which are replaced
+// within their lifetime or, if the rotation breaks clients, with their pods.
 func (w *Watcher) served(ctx context.Context, breaks bool) error {
 	begin := w.Now()
 	for {
 		u, err := w.uptake(ctx)
-		w.keep(u, err)
+		w.record(u, err)
 		switch {
 		case ctx.Err() != nil:
 			return w.tooLong(ctx)
@@ -48,8 +47,8 @@ func (w *Watcher) served(ctx context.Context, breaks bool) error {
 	}
 }
 
-// keep keeps the uptake that was seen last, or why none can be seen.
-func (w *Watcher) keep(u status.Uptake, err error) {
+// record records the last uptake, or why it cannot be read.
+func (w *Watcher) record(u status.Uptake, err error) {
 	switch {
 	case err == nil:
 		served := u.Served()

@@ -1,4 +1,4 @@
-// Package hostset makes the objects that keep the files of a static pod on its node: a DaemonSet of
+// Package hostset returns the objects that write the files of a static pod on its node: a DaemonSet of
 // hostsync in the namespace of the Secret, and the ConfigMap with its configuration. It is pure.
 package hostset
 
@@ -14,21 +14,21 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/volume"
 )
 
-// Static is a static pod whose files are kept.
+// Static is a static pod that gets its files from hostsync.
 type Static struct {
 	Pod *corev1.Pod
-	// Namespace is the pod's, and that of the Secret.
+	// Namespace is that of the pod and the Secret.
 	Namespace, Secret string
-	// Service is the one that asks for the Secret and selects the pod; empty if it is not known.
+	// Service is the one that requests the Secret and selects the pod; "" if unknown.
 	Service string
-	// Dir is the directory on the node in which the store has one of its own.
+	// Dir is the directory on the node with a subdirectory for each store.
 	Dir   string
 	Image string // of hostsync
-	// Programs say which program reads its files again by itself.
+	// Programs is the table with the programs that reload their files by themselves.
 	Programs programs.Table
 }
 
-// Where the DaemonSet has its things, and where kubelets have the manifests of static pods.
+// Directories and files of the DaemonSet, and the kubelet's directory of static pods.
 const (
 	sourceDir = "/run/servingcert"
 	configDir = "/etc/hostsync"
@@ -38,7 +38,7 @@ const (
 
 const name = "hostsync"
 
-// controlPlane is the label of the nodes whose static pods are the control plane's.
+// controlPlane is the label of control plane nodes.
 const controlPlane = "node-role.kubernetes.io/control-plane"
 
 // Objects returns the ConfigMap and the DaemonSet.
@@ -57,7 +57,7 @@ func (s Static) labels() map[string]string {
 	return map[string]string{"app.kubernetes.io/name": name, "app.kubernetes.io/instance": s.Pod.Name}
 }
 
-// store is the pod's entry in the configuration.
+// store returns the pod's entry in the configuration.
 func (s Static) store() map[string]any {
 	out := map[string]any{"name": s.Pod.Name, "from": sourceDir}
 	if s.Service != "" { // a certificate of another Service is refused
@@ -72,7 +72,7 @@ func (s Static) store() map[string]any {
 	return out
 }
 
-// owner is who reads the files, if the pod does not run as root.
+// owner returns the user and group that read the files, if the pod does not run as root.
 func (s Static) owner() map[string]any {
 	out := map[string]any{}
 	if p := s.Pod.Spec.SecurityContext; p != nil {
@@ -94,8 +94,8 @@ func put(owner map[string]any, key string, id *int64) {
 	}
 }
 
-// restarts reports whether the pod has to be started anew for a new certificate: unless all its
-// programs are known to read their files again.
+// restarts reports whether the pod must be restarted for a new certificate: unless all its programs
+// are known to reload their files.
 func (s Static) restarts() bool {
 	for i := range s.Pod.Spec.Containers {
 		program := s.Programs.Of(&s.Pod.Spec.Containers[i], func([]int32) bool { return false })
@@ -109,7 +109,7 @@ func (s Static) restarts() bool {
 func (s Static) daemonSet(meta metav1.ObjectMeta) *appsv1.DaemonSet {
 	no, yes, root := false, true, int64(0)
 	capabilities := []corev1.Capability{}
-	if len(s.owner()) > 0 { // files are given to somebody else, who alone may read them
+	if len(s.owner()) > 0 { // files get another owner, and only the owner may read them
 		capabilities = append(capabilities, "CHOWN", "DAC_OVERRIDE", "FOWNER")
 	}
 	mounts := []corev1.VolumeMount{

@@ -1,4 +1,4 @@
-// Package progress draws on the last line of a terminal how far something is.
+// Package progress draws a progress bar on the last line of a terminal.
 package progress
 
 import (
@@ -16,20 +16,19 @@ const (
 	clearLine = "\r\x1b[K"
 )
 
-// Bar is one line that is drawn again and again, below the lines that stay. A nil Bar
-// draws nothing: what it says is in the other lines too.
+// Bar is a line that is redrawn below the lines of other output. A nil Bar draws nothing.
 type Bar struct {
 	terminal io.Writer
 	columns  int // of the terminal
 
 	mu    sync.Mutex
-	drawn string // "" if nothing is
+	drawn string // the current text
 }
 
-// New returns a bar on a terminal that is that wide.
+// New returns a bar on a terminal with that number of columns.
 func New(terminal io.Writer, columns int) *Bar { return &Bar{terminal: terminal, columns: columns} }
 
-// Set draws that done of total are done, and what they are. It draws nothing if total
+// Set draws the bar with done of total and their description. It draws nothing if total
 // is 0.
 func (b *Bar) Set(done, total int, what string) {
 	if b == nil {
@@ -47,11 +46,11 @@ func (b *Bar) draw(text string) {
 	if text == b.drawn {
 		return
 	}
-	_, _ = io.WriteString(b.terminal, clearLine+text) // what cannot be shown is not worth an error
+	_, _ = io.WriteString(b.terminal, clearLine+text) // errors do not matter: the bar only repeats other lines
 	b.drawn = text
 }
 
-// Above returns a writer of lines that stay above the bar; out itself if b is nil.
+// Above returns a writer of lines above the bar; out itself if b is nil.
 func (b *Bar) Above(out io.Writer) io.Writer {
 	if b == nil {
 		return out

@@ -23,7 +23,7 @@ func TestLine(t *testing.T) {
 	assert.Len(t, line(1, 4, "certificates", 20), 19, "a full line would wrap")
 }
 
-// Lines stay; the bar is below them and gone at the end.
+// Lines stay above the bar, which is removed at the end.
 func TestLinesStayAboveTheBar(t *testing.T) {
 	var screen strings.Builder
 	b := New(&screen, 80)

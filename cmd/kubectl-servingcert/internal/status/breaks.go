@@ -9,17 +9,17 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
-// DistrustSituation is what is known when every root from before is about to be distrusted.
+// DistrustSituation is the input of Consequences: the state before all earlier roots are distrusted.
 type DistrustSituation struct {
-	Lost      string // the problem of the CA that is replaced; "" if it is in order
+	Lost      string // the problem of the CA that is replaced; "" without one
 	Services  []Service
 	Consumers []Consumer
-	// ConsumersErr is why Consumers could not be read, or nil.
+	// ConsumersErr is the error of reading Consumers.
 	ConsumersErr error
-	Trust        *TrustStatus // nil if there is none
+	Trust        *Trust // nil: the rotator has not written it
 }
 
-// Consequences returns the lines about who fails until it has reloaded.
+// Consequences returns the lines about the servers and clients that fail until they have reloaded.
 func Consequences(k DistrustSituation) string {
 	var b strings.Builder
 	if k.Lost != "" {
@@ -51,8 +51,8 @@ func Consequences(k DistrustSituation) string {
 	return b.String()
 }
 
-// unrefreshed returns the workloads whose pods have keys of their own, and whether all
-// those pods ask for a restart, which the rotator does.
+// unrefreshed returns the workloads whose pods have their own keys, and whether the rotator may restart all
+// those pods.
 func unrefreshed(consumers []Consumer) map[workload]bool {
 	found := map[workload]bool{}
 	for _, c := range consumers {
@@ -64,7 +64,7 @@ func unrefreshed(consumers []Consumer) map[workload]bool {
 	return found
 }
 
-// unrefreshedLines returns the lines about them, "" if there are none.
+// unrefreshedLines returns the lines about these workloads; "" without any.
 func unrefreshedLines(workloads map[workload]bool) string {
 	var restarted, others []string
 	for w, isRestarted := range workloads {
@@ -87,7 +87,7 @@ func unrefreshedLines(workloads map[workload]bool) string {
 	return text
 }
 
-// CannotRenew says why nobody can have a Service's certificates replaced, and what to do.
+// CannotRenew returns why the certificates of a Service cannot be renewed, and what to do.
 func CannotRenew(s Service) string {
 	return fmt.Sprintf("the pods of Service %s have their own keys (%s: %s), and a kubelet cannot be asked to refresh a certificate: replace the pods, for example with %s; each new pod gets a new key and certificate",
 		s, api.AnnotationKeySource, api.KeySourcePod, api.CommandText([]string{s.Namespace}, "kubectl", "rollout", "restart", "-n", s.Namespace))

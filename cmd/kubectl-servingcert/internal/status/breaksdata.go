@@ -7,17 +7,16 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Breaks is who fails when every root from before is distrusted, until it has reloaded, in
-// the form of -o json.
+// Breaks is Consequences in the form of -o json.
 type Breaks struct {
-	// Problem is that of the CA that is replaced; "" if it is in order.
+	// Problem is the problem of the CA that is replaced; "" without one.
 	Problem string `json:"problem,omitempty"`
-	// Services are those whose certificates are replaced: NAMESPACE/NAME.
+	// Services lists the Services whose certificates are replaced: NAMESPACE/NAME.
 	Services  []string           `json:"services"`
 	Workloads []BreakingWorkload `json:"workloads"`
-	// WorkloadsUnknown is why the pods could not be read; "" if Workloads are all.
+	// WorkloadsUnknown is why the pods could not be read; "" if Workloads is complete.
 	WorkloadsUnknown string `json:"workloadsUnknown,omitempty"`
-	// Targets hold the bundle; absent before the rotator's first report.
+	// Targets is the number of the bundle's targets; absent before the rotator's first report.
 	Targets *int `json:"targets,omitempty"`
 }
 
@@ -26,19 +25,18 @@ type BreakingWorkload struct {
 	Namespace string `json:"namespace"`
 	Kind      string `json:"kind"`
 	Name      string `json:"name"`
-	// Uptake is how it takes up a new certificate: stale, unseen, restarted, reloads,
-	// client (it mounts only the bundle), and, of pods that have keys of their own, podKey and
-	// podKeyRestarted.
+	// Uptake is how it takes up a new certificate: stale, unseen, restarted, reloads, client (it mounts only
+	// the bundle) or, if its pods have their own keys, podKey or podKeyRestarted.
 	Uptake string `json:"uptake"`
 }
 
-// The uptakes of workloads whose pods have keys of their own.
+// The uptakes of workloads whose pods have their own keys.
 const (
 	uptakePodKey          = "podKey"
 	uptakePodKeyRestarted = "podKeyRestarted"
 )
 
-// BreaksOf returns as data what Consequences says.
+// BreaksOf returns the consequences as data.
 func BreaksOf(k DistrustSituation) Breaks {
 	b := Breaks{Problem: k.Lost, Services: servers(k.Services), Workloads: []BreakingWorkload{}}
 	if b.Services == nil {
@@ -76,5 +74,5 @@ func uptakeName(u uptake) string {
 			return known.name
 		}
 	}
-	return "" // a test: each has a name
+	return "" // a test checks that each has a name
 }

@@ -13,9 +13,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
-// TestBreaksSayWhatConsequencesSay: each workload is in the data and in the text, under
-// what happens to it.
-func TestBreaksSayWhatConsequencesSay(t *testing.T) {
+// TestBreaksMatchConsequences: each workload is in the data and in the text, with the same
+// uptake.
+func TestBreaksMatchConsequences(t *testing.T) {
 	services := []Service{
 		service("web", metav1.ConditionTrue, api.ServingCurrent, ""),
 		service("old", metav1.ConditionFalse, api.ServingStale, "older"),
@@ -24,7 +24,7 @@ func TestBreaksSayWhatConsequencesSay(t *testing.T) {
 	services[1] = stale(services[1], state.StaleWorkload{Kind: "Deployment", Name: "legacy", OnRotate: api.OnRotateReload}, state.StaleWorkload{Kind: "Deployment", Name: "asks", OnRotate: api.OnRotateRestart})
 	seen := mounter("seen", api.OnRotateReload, "web-tls")
 	seen.Started = noon.Add(-time.Hour)
-	k := DistrustSituation{Services: services, Trust: &TrustStatus{Targets: 7}, Consumers: []Consumer{
+	k := DistrustSituation{Services: services, Trust: &Trust{Targets: 7}, Consumers: []Consumer{
 		seen, mounter("new", api.OnRotateReload, "web-tls"), mounter("rolled", api.OnRotateRestart, "web-tls"), mounter("client", api.OnRotateReload),
 		withOwnKey("own", api.OnRotateRestart), withOwnKey("own", api.OnRotateReload), withOwnKey("ownRolled", api.OnRotateRestart),
 	}}
@@ -57,7 +57,7 @@ func TestBreaksSayWhatConsequencesSay(t *testing.T) {
 	}
 }
 
-func TestBreaksThatAreNotKnown(t *testing.T) {
+func TestBreaksWithUnknownWorkloads(t *testing.T) {
 	services := []Service{service("old", metav1.ConditionFalse, api.ServingStale, "older")}
 	b := BreaksOf(DistrustSituation{Lost: "CALost: gone", Services: services, ConsumersErr: errors.New("pods is\x1b forbidden")})
 	assert.Equal(t, "CALost: gone", b.Problem)
@@ -82,9 +82,9 @@ func TestServedIsTheUptakeAsData(t *testing.T) {
 		Services: 4, Serving: 1, Waiting: []string{"shop/slow"}, NotServed: []NotServed{{"shop/mesh", "another"}, {"shop/bare", "older"}},
 		PodKeys: []string{"shop/own"}, Last: "shop/web", LastAt: &at,
 	}, CountUptake(append(services, own), noon).Served())
-	assert.Equal(t, Served{}, CountUptake(nil, noon).Served(), "nobody asks: that is known")
+	assert.Equal(t, Served{}, CountUptake(nil, noon).Served(), "no Service requests a certificate")
 
-	off := []Service{service("off", metav1.ConditionUnknown, api.ServingNotVerified, "nobody looks")}
+	off := []Service{service("off", metav1.ConditionUnknown, api.ServingNotVerified, "not probed")}
 	assert.Equal(t, NotVerified, CountUptake(off, noon).Served().Unknown)
 }
 
@@ -101,14 +101,14 @@ func TestRenewalIsObserved(t *testing.T) {
 }
 
 func TestConsequences(t *testing.T) {
-	nobody := Consequences(DistrustSituation{})
-	assert.Contains(t, nobody, "  Services whose certificates are replaced: none\n")
-	assert.Contains(t, nobody, "  workloads that mount a certificate or the bundle: none\n")
-	assert.NotContains(t, nobody, "backup")
-	assert.NotContains(t, nobody, "targets")
+	empty := Consequences(DistrustSituation{})
+	assert.Contains(t, empty, "  Services whose certificates are replaced: none\n")
+	assert.Contains(t, empty, "  workloads that mount a certificate or the bundle: none\n")
+	assert.NotContains(t, empty, "backup")
+	assert.NotContains(t, empty, "targets")
 
 	services := []Service{stale(service("old", metav1.ConditionFalse, api.ServingStale, "older"), state.StaleWorkload{Kind: "Deployment", Name: "legacy", OnRotate: api.OnRotateReload})}
-	got := Consequences(DistrustSituation{Lost: "CALost: gone", Services: services, ConsumersErr: errors.New("pods is forbidden"), Trust: &TrustStatus{Targets: 7}})
+	got := Consequences(DistrustSituation{Lost: "CALost: gone", Services: services, ConsumersErr: errors.New("pods is forbidden"), Trust: &Trust{Targets: 7}})
 	assert.Contains(t, got, "The CA cannot be used (CALost: gone). If you have a backup")
 	assert.Contains(t, got, "break until they are restarted: 1: shop Deployment/legacy\n", "what is reported needs no pods to be listed")
 	assert.Contains(t, got, "  workloads that mount a certificate or the bundle: unknown: pods is forbidden\n")

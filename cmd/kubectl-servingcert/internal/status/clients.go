@@ -11,70 +11,70 @@ import (
 	"github.com/servingcert/servingcert/pkg/proxy/clients"
 )
 
-// ClientsSituation is what is known of the plaintext clients of a Service.
+// ClientsSituation is the input of ClientsOf.
 type ClientsSituation struct {
 	Namespace, Service string
-	// Ports are the targetPorts of the Service that ask for a proxy.
+	// Ports lists the targetPorts of the Service that request a proxy.
 	Ports []string
 	Pods  []ProxyPod
-	// Places are where an address may be, and NotSeen is why some are missing.
+	// Places maps addresses to pods and nodes; NotSeen is why some are missing.
 	Places  []Place
 	NotSeen []string
-	// Window is period in which no client may have used plaintext.
+	// Window is the period in which no client may have used plaintext.
 	Window time.Duration
 }
 
-// ProxyPod is what the proxy of a pod answered.
+// ProxyPod is the answer of a pod's proxy.
 type ProxyPod struct {
 	Name  string
 	Ports []clients.PortClients
-	Err   string // why there is no answer
+	Err   string // why it did not answer; "" if it did
 }
 
-// Place is who has an address.
+// Place is the pod or node that has an address.
 type Place struct {
 	Address netip.Addr
-	// Name is NAMESPACE KIND/NAME, or of a node its name.
+	// Name is NAMESPACE KIND/NAME of the workload, or the name of the node.
 	Name string
 	Node bool
-	// Started is when the pod started; addresses are used again.
+	// Started is when the pod started, as addresses are reused.
 	Started time.Time
 }
 
-// Clients are who speaks plaintext to a Service, in the form of -o json.
+// Clients lists the plaintext clients of a Service, in the form of -o json.
 type Clients struct {
 	Namespace string        `json:"namespace"`
 	Service   string        `json:"service"`
 	Ports     []ClientsPort `json:"ports"`
-	// Unanswered are the pods that could not be asked: NAME: REASON.
+	// Unanswered lists the pods that did not answer: NAME: REASON.
 	Unanswered []string `json:"unanswered,omitempty"`
-	// NotSeen is why some clients may not be named.
+	// NotSeen is why some clients may have no name.
 	NotSeen []string `json:"notSeen,omitempty"`
 }
 
-// ClientsPort are the plaintext clients of one port.
+// ClientsPort lists the plaintext clients of one port.
 type ClientsPort struct {
 	Name    string `json:"name"`
 	Verdict string `json:"verdict"`
-	// Since is when the last of the proxies began to look; absent if none answered.
+	// Since is the time from which all proxies have recorded; absent if none answered.
 	Since   *time.Time `json:"since,omitempty"`
 	Pods    int        `json:"pods"`
 	Clients []Client   `json:"clients"`
-	// Evicted is how many addresses the proxies have forgotten.
+	// Evicted is the number of addresses that the proxies have evicted.
 	Evicted uint64 `json:"evicted,omitempty"`
 	// Advice is what to do.
 	Advice string `json:"advice"`
 }
 
-// The verdicts about a port.
+// The verdicts on a port.
 const (
-	ClientsLeft    = "left"    // somebody speaks plaintext
-	ClientsNone    = "none"    // nobody has for the whole window
-	ClientsTooSoon = "tooSoon" // nobody has, but not all proxies have looked for so long
-	ClientsUnknown = "unknown" // not all pods could be asked
+	ClientsLeft    = "left"    // a client uses plaintext
+	ClientsNone    = "none"    // no client has, in the whole window
+	ClientsTooSoon = "tooSoon" // no client has, but not all proxies have recorded for the whole window
+	ClientsUnknown = "unknown" // not all pods answered
 )
 
-// Client is who spoke plaintext: a workload, a node, or addresses of which nothing is known.
+// Client is a workload, a node or an unknown client that used plaintext.
 type Client struct {
 	Name        string    `json:"name"`
 	Addresses   []string  `json:"addresses"`
@@ -92,7 +92,7 @@ const (
 	ownPod        = "the pod itself"
 )
 
-// ClientsOf returns who speaks plaintext to each port of the Service that allows it.
+// ClientsOf returns the plaintext clients of each port of the Service that accepts plaintext.
 func ClientsOf(k ClientsSituation, now time.Time) Clients {
 	out := Clients{Namespace: k.Namespace, Service: k.Service, Ports: []ClientsPort{}, NotSeen: k.NotSeen}
 	for _, p := range k.Pods {
@@ -112,7 +112,7 @@ func ClientsOf(k ClientsSituation, now time.Time) Clients {
 	return out
 }
 
-// port judges one port.
+// port returns the clients of one port, and the verdict.
 func (k ClientsSituation) port(asked api.ProxyPort, places map[netip.Addr][]Place, now time.Time) ClientsPort {
 	p := ClientsPort{Name: asked.Name(), Clients: []Client{}}
 	found := map[string]*Client{}
@@ -128,7 +128,7 @@ func (k ClientsSituation) port(asked api.ProxyPort, places map[netip.Addr][]Plac
 				p.Since = &since
 			}
 			for _, peer := range answer.Peers {
-				name := who(peer, places[peer.Address])
+				name := clientName(peer, places[peer.Address])
 				if found[name] == nil {
 					found[name] = &Client{Name: name, First: peer.First}
 				}
@@ -165,9 +165,9 @@ func (c *Client) add(peer clients.Peer) {
 	c.Connections += peer.Connections
 }
 
-// who names a peer. Of several pods that had the address, it is the one that started last before
-// the peer was last seen.
-func who(peer clients.Peer, places []Place) string {
+// clientName returns the name of a peer. Of several pods that had its address, it is the one that started
+// last before the peer was last seen.
+func clientName(peer clients.Peer, places []Place) string {
 	if peer.Address.IsLoopback() {
 		return ownPod
 	}
@@ -205,7 +205,7 @@ func (k ClientsSituation) verdict(p ClientsPort, oldest time.Time) string {
 	return ClientsNone
 }
 
-// advice says what to do about a port.
+// advice returns the next step for a port.
 func (k ClientsSituation) advice(p ClientsPort, asked api.ProxyPort) string {
 	window := days(k.Window)
 	asked.Plaintext = false
@@ -233,7 +233,7 @@ func (k ClientsSituation) advice(p ClientsPort, asked api.ProxyPort) string {
 	return fmt.Sprintf("no plaintext client for %s: use %s. First add it as a separate port and roll out the pods: a pod without it is not an endpoint", window, strict)
 }
 
-// days returns a duration as people say it.
+// days returns a duration in days, if it is a multiple of one.
 func days(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d == day {
@@ -245,8 +245,7 @@ func days(d time.Duration) string {
 	return d.String()
 }
 
-// Settled reports whether nobody speaks plaintext to any port of the Service, for as long as was
-// asked.
-func (c Clients) Settled() bool {
+// NoPlaintext reports whether no client has used plaintext with any port in the whole window.
+func (c Clients) NoPlaintext() bool {
 	return len(c.Unanswered) == 0 && !slices.ContainsFunc(c.Ports, func(p ClientsPort) bool { return p.Verdict != ClientsNone })
 }

@@ -18,7 +18,7 @@ func peer(address string, last time.Duration) clients.Peer {
 	return clients.Peer{Address: netip.MustParseAddr(address), First: before(last + time.Hour), Last: before(last), Connections: 2, Kind: "http"}
 }
 
-// answered is a pod whose proxy has looked for that long.
+// answered returns a pod whose proxy has recorded for that long.
 func answered(name string, looked time.Duration, peers ...clients.Peer) ProxyPod {
 	return ProxyPod{Name: name, Ports: []clients.PortClients{{Name: "sc-any-8080", Peers: peers, Since: before(looked)}}}
 }
@@ -27,18 +27,18 @@ func located(address, name string, started time.Duration) Place {
 	return Place{Address: netip.MustParseAddr(address), Name: name, Started: before(started)}
 }
 
-func TestWhetherPlaintextCanGo(t *testing.T) {
+func TestVerdictOnPlaintextClients(t *testing.T) {
 	for name, c := range map[string]struct {
 		pods    []ProxyPod
 		ports   []string
 		verdict string
 		advice  string
 	}{
-		"nobody for long enough": {
+		"none for long enough": {
 			[]ProxyPod{answered("a", 8*24*time.Hour), answered("b", week)}, nil, ClientsNone,
 			"no plaintext client for 7 days: use sc-tls-8080. First add it as a separate port and roll out the pods: a pod without it is not an endpoint",
 		},
-		"nobody, and the port is there": {
+		"none, and the port exists": {
 			[]ProxyPod{answered("a", week)}, []string{"sc-tls-8080"}, ClientsNone, "no plaintext client for 7 days: use sc-tls-8080, which the pods already have",
 		},
 		"long ago":   {[]ProxyPod{answered("a", 2*week, peer("10.0.0.1", week))}, nil, ClientsNone, ""},
@@ -47,7 +47,7 @@ func TestWhetherPlaintextCanGo(t *testing.T) {
 		"no answer":  {[]ProxyPod{answered("a", 2*week), {Name: "b", Err: "refused"}}, nil, ClientsUnknown, ""},
 		"no pod":     {nil, nil, ClientsUnknown, "no running pod of the Service has a proxy yet, so plaintext clients are not recorded: only new pods get the proxy. Roll out the pods, and run this command again"},
 		"other port": {[]ProxyPod{{Name: "a", Ports: []clients.PortClients{{Name: "sc-any-9090"}}}}, nil, ClientsUnknown, ""},
-		"no answer, but somebody": {
+		"no answer, but a client": {
 			[]ProxyPod{answered("a", 2*week, peer("10.0.0.1", time.Hour)), {Name: "b", Err: "refused"}}, nil, ClientsLeft, "",
 		},
 	} {
@@ -58,11 +58,11 @@ func TestWhetherPlaintextCanGo(t *testing.T) {
 		if c.advice != "" {
 			assert.Equal(t, c.advice, got.Ports[0].Advice, name)
 		}
-		assert.Equal(t, c.verdict == ClientsNone, got.Settled(), name)
+		assert.Equal(t, c.verdict == ClientsNone, got.NoPlaintext(), name)
 	}
 }
 
-func TestWhoAClientIs(t *testing.T) {
+func TestClientsAreNamed(t *testing.T) {
 	places := []Place{
 		located("10.0.0.1", "shop Deployment/a", 2*time.Hour),
 		located("10.0.0.2", "shop Deployment/a", 2*time.Hour),
@@ -87,7 +87,7 @@ func TestWhoAClientIs(t *testing.T) {
 		"the pod itself":                                          {"127.0.0.1"},
 	}, names)
 	a := got.Clients[0]
-	assert.Equal(t, "shop Deployment/a", a.Name, "whoever was seen last is first")
+	assert.Equal(t, "shop Deployment/a", a.Name, "the client that was seen last is first")
 	assert.Equal(t, uint64(6), a.Connections)
 	assert.Equal(t, before(time.Minute), a.Last)
 	assert.Equal(t, before(2*time.Hour), a.First)

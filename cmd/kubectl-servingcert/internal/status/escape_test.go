@@ -15,9 +15,9 @@ import (
 
 const hostile = "x\n\x1b[2J\u202eFORGED\tTrue"
 
-// What is read from the cluster is escaped when it is read, so that it is in every form
-// of output.
-func TestWhatIsReadIsEscaped(t *testing.T) {
+// Text from the cluster is escaped when it is read, so that every form of output has it
+// escaped.
+func TestStatusIsEscaped(t *testing.T) {
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: map[string]string{api.AnnotationSecretName: hostile}}}
 	for _, kind := range []string{api.ConditionReady, api.ConditionServing} {
 		svc.Status.Conditions = append(svc.Status.Conditions, metav1.Condition{Type: kind, Status: hostile, Reason: hostile, Message: hostile})

@@ -8,7 +8,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Short returns as much of a hash as people are shown.
+// Short returns the part of a hash that is shown.
 func Short(hash string) string {
 	if len(hash) > 12 {
 		return hash[:12]
@@ -16,7 +16,7 @@ func Short(hash string) string {
 	return hash
 }
 
-// Dash returns what a table shows for s: "-" if it is empty.
+// Dash returns s, or "-" if it is empty.
 func Dash(s string) string {
 	if s == "" {
 		return "-"
@@ -24,10 +24,10 @@ func Dash(s string) string {
 	return s
 }
 
-// maxNamed bounds how many of each kind are named.
+// maxNamed is the maximum number of names in a list.
 const maxNamed = 20
 
-// named is one line with how many there are and the names of at most maxNamed.
+// named returns a line with the number of names and at most maxNamed of them.
 func named(what string, names []string) string {
 	if len(names) == 0 {
 		return "  " + what + ": none\n"
@@ -36,12 +36,12 @@ func named(what string, names []string) string {
 	return fmt.Sprintf("  %s: %d: %s\n", what, len(names), Listed(names))
 }
 
-// Listed returns the first of the names, and how many more there are.
+// Listed returns the first maxNamed names, and the number of the others.
 func Listed(names []string) string {
 	return api.Listed(names, maxNamed)
 }
 
-// Bounded returns the first of the lines, and how many more there are.
+// Bounded returns the first maxNamed lines, and the number of the others.
 func Bounded(lines []string) string {
 	shown := strings.Join(lines[:min(len(lines), maxNamed)], "\n")
 	if more := len(lines) - maxNamed; more > 0 {
@@ -58,8 +58,8 @@ func Count(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// All returns that number of the noun as the subject of a sentence, with its verb: 1
-// certificate is, all 2 certificates are.
+// All returns the number with the noun and "is" or "are": 1 certificate is, all 2
+// certificates are.
 func All(n int, noun string) string {
 	if n == 1 {
 		return Count(n, noun) + " is"

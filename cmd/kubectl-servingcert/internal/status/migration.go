@@ -13,55 +13,55 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// MigrationStep is what "migrate service-ca" does next.
+// MigrationStep is a step of "migrate service-ca".
 type MigrationStep string
 
-// signingKey is where service-ca keeps its CA.
+// signingKey is the Secret with service-ca's CA.
 const signingKey = api.OpenShiftNamespace + "/" + api.OpenShiftSigningKey
 
-// The steps, in their order; "" is none.
+// The steps, in their order; "": none.
 const (
 	MigrationImport MigrationStep = "import" // write the Secret from which the signer imports the CA
 	MigrationFollow MigrationStep = "follow" // wait until the imported CA signs
-	MigrationRotate MigrationStep = "rotate" // have a CA made here succeed it
-	MigrationAdopt  MigrationStep = "adopt"  // put our label on Secrets whose CA cannot be imported
+	MigrationRotate MigrationStep = "rotate" // replace it with a new CA
+	MigrationAdopt  MigrationStep = "adopt"  // label Secrets whose CA cannot be imported
 )
 
-// MigrationFacts is what a migration from service-ca is decided from.
+// MigrationFacts is the input of DecideMigration.
 type MigrationFacts struct {
 	Now       time.Time
 	Namespace string // of servingcert
 	// Signing is the data of service-ca's Secret; nil: it does not exist.
 	Signing map[string][]byte
-	// Running are the Deployments of service-ca that have replicas.
+	// Running lists the Deployments of service-ca that have replicas.
 	Running []string
 	// Status is nil if servingcert has no CA yet.
-	Status *CAStatus
+	Status *CA
 	// Import is the data of Secret api.CAImportName; nil: it does not exist.
 	Import map[string][]byte
-	// WithoutCompat are the Deployments of servingcert without --openshift-compat.
+	// WithoutCompat lists the Deployments of servingcert without --openshift-compat.
 	WithoutCompat []string
 	Secrets       []ServiceCASecret
 }
 
-// Migration is how far a migration from service-ca is.
+// Migration is the state of a migration from service-ca.
 type Migration struct {
-	Found []string // what there is
-	// InTheWay says what has to be resolved by a person.
+	Found []string // the state of service-ca
+	// InTheWay lists the problems that a person has to resolve.
 	InTheWay []string
-	// Step is what the command does next, and Text says so.
+	// Step is the next step of the command, and Text describes it.
 	Step MigrationStep
 	Text string
-	// Next is what a person does next; none while the command has a Step.
+	// Next lists the next manual steps; none while the command has a Step.
 	Next []string
-	// Adopt are the Secrets of MigrationAdopt.
+	// Adopt lists the Secrets of MigrationAdopt.
 	Adopt []ServiceCASecret
 
 	Key  SigningKey // of MigrationImport
 	Root string     // fingerprint of the CA to follow
 }
 
-// DecideMigration is pure.
+// DecideMigration returns the next step, and what blocks it.
 func DecideMigration(f MigrationFacts) Migration {
 	var m Migration
 	key, err := ParseSigningKey(f.Signing)
@@ -96,7 +96,7 @@ func DecideMigration(f MigrationFacts) Migration {
 	return m
 }
 
-// imported returns the last generation that was imported, nil if none was.
+// imported returns the last imported generation, or nil.
 func (f MigrationFacts) imported() *api.CAGenerationRecord {
 	if f.Status == nil {
 		return nil
@@ -109,8 +109,8 @@ func (f MigrationFacts) imported() *api.CAGenerationRecord {
 	return nil
 }
 
-// decideImport decides about a CA that is good, and reports whether it has been succeeded
-// by one made here.
+// decideImport decides about a valid CA of service-ca. It reports whether a generation of
+// servingcert has succeeded it.
 func (m *Migration) decideImport(f MigrationFacts) (succeeded bool) {
 	if f.Status == nil && f.sameImport(m.Key) {
 		m.Next = []string{"Install servingcert in namespace " + f.Namespace + ", without --openshift-compat. Its signer imports the CA as its first generation. Then run this command again"}
@@ -133,8 +133,8 @@ func (m *Migration) decideImport(f MigrationFacts) (succeeded bool) {
 	return false
 }
 
-// sameName reports whether the root is no generation's, and clients trust another with its
-// subject, which is one's.
+// sameName reports whether the root belongs to no generation, but has the subject of a
+// generation's root in the bundle.
 func (f MigrationFacts) sameName(root *x509.Certificate) bool {
 	if f.Status == nil || f.generation(pki.Fingerprint(root)) != nil {
 		return false
@@ -145,7 +145,7 @@ func (f MigrationFacts) sameName(root *x509.Certificate) bool {
 	})
 }
 
-// generation returns the generation with the root, by its fingerprint; nil if there is none.
+// generation returns the generation whose root has the fingerprint, or nil.
 func (f MigrationFacts) generation(root string) *api.CAGenerationRecord {
 	if f.Status == nil {
 		return nil
@@ -174,8 +174,8 @@ func (f MigrationFacts) sameImport(key SigningKey) bool {
 	return f.Import != nil && maps.EqualFunc(f.Import, key.Import(), bytes.Equal)
 }
 
-// decideRest decides what follows once there is nothing to import. unknown: the signer does
-// not know the CA that service-ca has.
+// decideRest decides the steps after the import. unknown: service-ca's current CA was not
+// imported.
 func (m *Migration) decideRest(f MigrationFacts, unknown bool) {
 	for _, s := range f.Secrets {
 		if s.State == SecretFormer || unknown && s.State == SecretCurrent {
@@ -187,7 +187,7 @@ func (m *Migration) decideRest(f MigrationFacts, unknown bool) {
 	case f.Status == nil:
 		m.Next = []string{"Install servingcert in namespace " + f.Namespace + ", without --openshift-compat: service-ca's CA cannot be imported. Then run this command again"}
 	case len(f.Running) > 0:
-		for _, d := range slices.Backward(f.Running) { // the operator first, which would start the other
+		for _, d := range slices.Backward(f.Running) { // the operator first: it restarts the other
 			namespace, name, _ := strings.Cut(d, "/")
 			m.Next = append(m.Next, "Stop service-ca: "+api.CommandText([]string{namespace, name}, "kubectl", "-n", namespace, "scale", "deployment", name, "--replicas=0"))
 		}

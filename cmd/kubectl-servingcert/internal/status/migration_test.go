@@ -27,7 +27,7 @@ type serviceCAKey struct {
 	key  crypto.Signer
 }
 
-// newServiceCA makes a CA of service-ca's name.
+// newServiceCA returns a CA with service-ca's name.
 func newServiceCA(t *testing.T, id byte, ends time.Time) serviceCAKey {
 	t.Helper()
 	key, err := pki.GenerateKey(pki.RSA2048)
@@ -65,8 +65,8 @@ func with(data map[string][]byte, key string, value []byte) map[string][]byte {
 	return out
 }
 
-// statusOf is that of a CA of which generation signs; the roots are those of generations 1, 2 ….
-func statusOf(t *testing.T, signing int, roots ...*x509.Certificate) *CAStatus {
+// statusOf returns the status of a CA with the signing generation and the roots of generations 1, 2, ....
+func statusOf(t *testing.T, signing int, roots ...*x509.Certificate) *CA {
 	t.Helper()
 	var lines []string
 	for i, root := range roots {
@@ -88,7 +88,7 @@ func statusOf(t *testing.T, signing int, roots ...*x509.Certificate) *CAStatus {
 	return &s
 }
 
-// Each place on the road, and each thing that is in the way.
+// Each state of a migration, and each problem that blocks it.
 func TestDecideMigration(t *testing.T) {
 	year := migrationTime.AddDate(1, 0, 0)
 	now, before := newServiceCA(t, 1, year), newServiceCA(t, 2, year)
@@ -143,7 +143,7 @@ func TestDecideMigration(t *testing.T) {
 	}
 }
 
-// What a Secret is follows from its signature and service-ca's marks together.
+// The state of a Secret depends on its signature and on service-ca's metadata.
 func TestSecretOfServiceCA(t *testing.T) {
 	year := migrationTime.AddDate(1, 0, 0)
 	now, before, other := newServiceCA(t, 1, year), newServiceCA(t, 2, year), newServiceCA(t, 3, year)

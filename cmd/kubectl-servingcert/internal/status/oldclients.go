@@ -10,23 +10,22 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// OldClients are the pods that may not hold the root of a generation of the CA, in the form of -o json: they mount
-// the CA bundle, and were started before it had that root everywhere. Whether a program reads its bundle again nobody
-// can see from outside, so all count that do not say so themselves, by annotation servingcert.dev/on-rotate: reload.
-// Its texts are escaped (api.Escape).
+// OldClients counts the pods that may not hold the root of a CA generation, in the form of -o json. They mount the
+// CA bundle, and started before the root was distributed. Whether a program reloads its bundle cannot be observed, so
+// all count except those with annotation servingcert.dev/on-rotate: reload. Its texts are escaped (api.Escape).
 type OldClients struct {
 	Generation int `json:"generation"`
-	// Since is from when on a container that starts is known to read the root.
+	// Since is the time from which containers that start read the root.
 	Since     time.Time `json:"since"`
 	Pods      int       `json:"pods"`
 	Workloads int       `json:"workloads"`
-	First     []string  `json:"first"` // of the workloads, as workload.String has them, sorted
+	First     []string  `json:"first"` // workloads, as in workload.String, sorted
 }
 
-// maxOldClients is how many workloads are named of each generation.
+// maxOldClients is the maximum number of named workloads for each generation.
 const maxOldClients = 10
 
-// String says who they are, in one line.
+// String returns a line with the counts and the names.
 func (o OldClients) String() string {
 	names := strings.Join(o.First, ", ")
 	if o.Workloads > len(o.First) {
@@ -36,15 +35,15 @@ func (o OldClients) String() string {
 		Count(o.Pods, "pod"), Count(o.Workloads, "workload"), o.Generation, names)
 }
 
-// CountsClients reports whether some pods may hold an older bundle, so that their list is worth reading.
+// CountsClients reports whether some pods may hold an older bundle, so the pods must be listed.
 func CountsClients(ca api.CAStatus, now time.Time) bool { return len(followed(ca, now)) > 0 }
 
-// CountOldClients counts for each generation, the oldest first, those of the consumers that may not hold its root.
-// Generations whose root all hold are left out.
+// CountOldClients counts, for each generation from the oldest on, the consumers that may not hold its root.
+// Generations whose root all consumers hold are left out.
 func CountOldClients(ca api.CAStatus, consumers []Consumer, now time.Time) []OldClients {
 	var out []OldClients
 	for _, g := range followed(ca, now) {
-		o := OldClients{Generation: g.Number, Since: everywhere(g), First: []string{}}
+		o := OldClients{Generation: g.Number, Since: distributed(g), First: []string{}}
 		workloads := map[workload]bool{}
 		for _, c := range consumers {
 			if c.Bundle && !c.Reloads && !c.Started.IsZero() && c.Started.Before(o.Since) {
@@ -65,22 +64,22 @@ func CountOldClients(ca api.CAStatus, consumers []Consumer, now time.Time) []Old
 	return out
 }
 
-// followed returns the generations whose root is everywhere and was not in the bundle with some other generation, the
+// followed returns the generations whose root is distributed and differs from the root of the generation before,
 // oldest first.
 func followed(ca api.CAStatus, now time.Time) []api.CAGenerationRecord {
 	var out []api.CAGenerationRecord
 	for i, g := range ca.Generations {
-		if i > 0 && !g.Retired && g.Root != ca.Generations[i-1].Root && !everywhere(g).IsZero() && !now.Before(everywhere(g)) {
+		if i > 0 && !g.Retired && g.Root != ca.Generations[i-1].Root && !distributed(g).IsZero() && !now.Before(distributed(g)) {
 			out = append(out, g)
 		}
 	}
 	return out
 }
 
-// everywhere returns from when on a container that starts reads the root: every target held it, or it signed because
-// there was no time to wait, and since then kubelets had the time to update all volumes, which a soak that is shorter
-// says they do in less. It is zero if that is not so yet.
-func everywhere(g api.CAGenerationRecord) time.Time {
+// distributed returns the time from which containers that start read the root: once every target held it, or once the
+// generation signed without waiting for that, plus the time in which kubelets update all volumes. A shorter soak
+// shortens that time. It is zero until then.
+func distributed(g api.CAGenerationRecord) time.Time {
 	switch {
 	case !g.TrustedAt.IsZero():
 		if updated := g.TrustedAt.Add(api.KubeletUpdatesByName); g.SignsSince.IsZero() || updated.Before(g.SignsSince) {

@@ -12,7 +12,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Those count that mount the bundle, were started before a root was everywhere, and do not say that they read it again.
+// Pods count that mount the bundle, started before a root was distributed, and are not annotated as reloading.
 func TestCountOldClients(t *testing.T) {
 	ca := api.CAStatus{Generations: []api.CAGenerationRecord{
 		{Number: 1, Root: strings.Repeat("a", 64), TrustedAt: noon.Add(-100 * time.Hour)},
@@ -27,7 +27,7 @@ func TestCountOldClients(t *testing.T) {
 	reloads.Reloads, server.Bundle = true, false
 	all := []Consumer{client("old\x1b", since.Add(-time.Second)), client("old\x1b", since.Add(-time.Hour)), client("new", since), client("waits", time.Time{}), reloads, server}
 	got := CountOldClients(ca, all, noon)
-	require.Len(t, got, 1, "the root of generation 3 may not be everywhere yet")
+	require.Len(t, got, 1, "the root of generation 3 may not be distributed yet")
 	assert.Equal(t, OldClients{Generation: 2, Since: since, Pods: 2, Workloads: 1, First: []string{`shop Deployment/old\u001b`}}, got[0])
 	assert.Equal(t, `2 pods of 1 workload may not hold the root of generation 2, because they started before it was distributed: shop Deployment/old\u001b`, got[0].String())
 	assert.Len(t, CountOldClients(ca, all, noon.Add(api.KubeletUpdatesByName)), 2)
@@ -44,8 +44,8 @@ func TestCountOldClients(t *testing.T) {
 	assert.Contains(t, CountOldClients(ca, many, noon)[0].String(), ", …")
 }
 
-// A generation that signed before its root was everywhere is counted from then on.
-func TestEverywhere(t *testing.T) {
+// A generation that signed before its root was distributed counts from then on.
+func TestDistributed(t *testing.T) {
 	for what, c := range map[string]struct {
 		record api.CAGenerationRecord
 		want   time.Time
@@ -56,6 +56,6 @@ func TestEverywhere(t *testing.T) {
 		"no time to wait for":   {api.CAGenerationRecord{SignsSince: noon}, noon.Add(api.KubeletUpdatesByName)},
 		"a soak that is longer": {api.CAGenerationRecord{TrustedAt: noon, SignsSince: noon.Add(time.Hour)}, noon.Add(api.KubeletUpdatesByName)},
 	} {
-		assert.Equal(t, c.want, everywhere(c.record), what)
+		assert.Equal(t, c.want, distributed(c.record), what)
 	}
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
-// podKeysService is a Service whose pods make their keys, and what the rotator says of them.
+// podKeysService returns a Service whose pods have their own keys, with the rotator's condition.
 func podKeysService(status metav1.ConditionStatus, reason string) *corev1.Service {
 	svc := rotatortest.Asking("web", map[string]string{"app": "web"}, 8443)
 	svc.Annotations[api.AnnotationKeySource] = string(api.KeySourcePod)
@@ -30,7 +30,7 @@ func podKeysService(status metav1.ConditionStatus, reason string) *corev1.Servic
 	return svc
 }
 
-func TestAServiceWhosePodsMakeTheirKeys(t *testing.T) {
+func TestServiceWithPodKeys(t *testing.T) {
 	s, ok := ServiceOf(podKeysService(metav1.ConditionTrue, api.ServingCurrent))
 	assert.True(t, ok)
 	assert.Empty(t, s.Secret)
@@ -41,7 +41,7 @@ func TestAServiceWhosePodsMakeTheirKeys(t *testing.T) {
 	unseen := rotatortest.Service("web", "web-tls")
 	unseen.Annotations[api.AnnotationKeySource] = string(api.KeySourcePod)
 	s, ok = ServiceOf(unseen)
-	assert.True(t, ok, "it asks, and the signer has said nothing yet")
+	assert.True(t, ok, "a request without a condition")
 	assert.Equal(t, "(pod)", s.SecretColumn())
 }
 
@@ -59,42 +59,42 @@ func TestVerifyPodKeys(t *testing.T) {
 		{metav1.ConditionUnknown, api.ServingUnreachable, VerdictNotSeen},
 	} {
 		s, _ := ServiceOf(podKeysService(tt.status, tt.reason))
-		assert.Equal(t, VerdictOK, judgeCondition(s).Verdict)
-		findings := judgeServing(s)
+		assert.Equal(t, VerdictOK, checkCondition(s).Verdict)
+		findings := checkServing(s)
 		require.Len(t, findings, 1)
 		assert.Equal(t, tt.verdict, findings[0].Verdict, tt.reason)
 	}
-	assert.Empty(t, judgeServing(Service{}))
+	assert.Empty(t, checkServing(Service{}))
 	switched, _ := ServiceOf(podKeysService(metav1.ConditionTrue, api.ServingCurrent))
 	switched.Serving.Leaf = "of a Secret"
-	assert.Equal(t, VerdictNotSeen, judgeServing(switched)[0].Verdict)
+	assert.Equal(t, VerdictNotSeen, checkServing(switched)[0].Verdict)
 }
 
-func TestVerifyWhatAPodWithAKeyOfItsOwnServes(t *testing.T) {
+func TestVerifyPodWithItsOwnKey(t *testing.T) {
 	now := rotatortest.Noon
 	ca := rotatortest.NewCA(t, 1, now)
 	s, _ := ServiceOf(podKeysService(metav1.ConditionTrue, api.ServingCurrent))
 	leaf := ca.Issue(t, now, "web.shop.svc").Leaf
 	k := VerifySituation{Host: "web.shop.svc", Service: s, Dialled: true, Address: "localhost:8443", Served: []*x509.Certificate{leaf}}
 	bundle := pki.NewBundle(ca.Root)
-	for _, f := range judgeServed(k, bundle, now) {
+	for _, f := range checkServed(k, bundle, now) {
 		assert.Equal(t, VerdictOK, f.Verdict, f.Text)
 	}
-	assert.Contains(t, judgeServed(k, bundle, now)[0].Text, " of the pod's own key, or of the earlier Secret web-tls, with a refresh due at ")
+	assert.Contains(t, checkServed(k, bundle, now)[0].Text, " of the pod's own key, or of the earlier Secret web-tls, with a refresh due at ")
 	k.Service.kept = nil
-	assert.Contains(t, judgeServed(k, bundle, now)[0].Text, " of the pod's own key, which its kubelet refreshes at ")
+	assert.Contains(t, checkServed(k, bundle, now)[0].Text, " of the pod's own key, which its kubelet refreshes at ")
 	late := pki.RefreshAt(leaf).Add(8 * time.Minute)
-	findings := judgeServed(k, bundle, late)
+	findings := checkServed(k, bundle, late)
 	assert.Equal(t, VerdictFailed, findings[0].Verdict)
 	assert.Contains(t, findings[0].Text, "That time has passed: the server has not read its files again")
 }
 
-// withOwnKey is a pod of a Deployment with a key of its own.
+// withOwnKey returns a pod of a Deployment that has its own key.
 func withOwnKey(workload string, onRotate api.OnRotate) Consumer {
 	return Consumer{Namespace: "shop", Kind: "Deployment", Name: workload, Restartable: true, Keys: []pods.Key{pods.PodKey}, OnRotate: onRotate}
 }
 
-func TestDistrustNamesWhatCannotBeRefreshed(t *testing.T) {
+func TestDistrustNamesPodsWithOwnKeys(t *testing.T) {
 	text := Consequences(DistrustSituation{Consumers: []Consumer{withOwnKey("web", api.OnRotateReload), withOwnKey("web", api.OnRotateReload), withOwnKey("api", api.OnRotateRestart)}})
 	assert.Contains(t, text, "A kubelet cannot be asked to replace their certificates now: only a new pod gets a new key and certificate.\n")
 	assert.Contains(t, text, "fail until their pods are replaced (kubectl rollout restart): 1: shop Deployment/web\n")
@@ -104,7 +104,7 @@ func TestDistrustNamesWhatCannotBeRefreshed(t *testing.T) {
 }
 
 // A rotation ends before the certificates of pods' own keys are replaced.
-func TestWhatARotationLeavesOfPodKeys(t *testing.T) {
+func TestRotationLeavesPodKeys(t *testing.T) {
 	own, _ := ServiceOf(podKeysService(metav1.ConditionTrue, api.ServingCurrent))
 	unseen, idle := own, own
 	unseen.Ready = ""
@@ -113,7 +113,7 @@ func TestWhatARotationLeavesOfPodKeys(t *testing.T) {
 		assert.Empty(t, CountUptake(none, noon).PodKeysEnd(true))
 	}
 	u := CountUptake([]Service{own, service("web", metav1.ConditionTrue, api.ServingCurrent, "")}, noon)
-	assert.True(t, u.Over(), "nobody waits for a refresh")
+	assert.True(t, u.Over(), "a refresh is not waited for")
 	assert.Equal(t, 1, u.Services, "which is not a certificate in a Secret")
 	const begin = "not replaced: certificates of pods with their own keys, of 1 Service (shop/web): "
 	assert.Equal(t, begin+"each pod gets one from the new CA at its next refresh; until then, clients accept its current certificate; kubectl servingcert status -A shows what they serve\n", u.PodKeysEnd(false))

@@ -1,6 +1,6 @@
 package status
 
-// RenewalState is what became of a request for a new certificate.
+// RenewalState is the state of a request for a new certificate.
 type RenewalState string
 
 // The states of a renewal.
@@ -8,7 +8,7 @@ const (
 	RenewalNotRequested RenewalState = "notRequested" // the request was not written
 	RenewalRequested    RenewalState = "requested"
 	RenewalDone         RenewalState = "renewed"
-	RenewalDeleted      RenewalState = "deleted" // the Service, while its certificate was waited for
+	RenewalDeleted      RenewalState = "deleted" // the Service was deleted during the wait
 )
 
 // Renewal is the renewal of the certificate of one Service, in the form of -o json.
@@ -17,10 +17,10 @@ type Renewal struct {
 	Name      string       `json:"name"`
 	Secret    string       `json:"secret"`
 	State     RenewalState `json:"state"`
-	// LeafBefore and Leaf are the SHA-256 of the old certificate and of the new one, in hex.
+	// LeafBefore and Leaf are the SHA-256 of the old and of the new certificate, in hex.
 	LeafBefore string `json:"leafBefore,omitempty"`
 	Leaf       string `json:"leaf,omitempty"`
-	// Ready, Reason and Message are of condition Ready while the certificate is waited for.
+	// Ready, Reason and Message are from condition Ready, during the wait.
 	Ready   string `json:"ready,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
@@ -34,8 +34,8 @@ func RenewalOf(s Service) Renewal {
 // String returns NAMESPACE/NAME of the Service.
 func (r Renewal) String() string { return r.Namespace + "/" + r.Name }
 
-// Observe returns the renewal as it is when the Service is this. A Service without a
-// certificate has not lost its old one: it is still waited for.
+// Observe returns the renewal with the state of the Service. Without a certificate in its
+// status, the renewal is not done.
 func (r Renewal) Observe(s Service) Renewal {
 	if s.Leaf != "" && s.Leaf != r.LeafBefore {
 		r.State, r.Leaf = RenewalDone, s.Leaf

@@ -8,21 +8,21 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// IsLost reports whether --replace-lost is for a CA with a problem of this reason.
+// IsLost reports whether the problem with this reason needs --replace-lost.
 func IsLost(reason string) bool { return reason == api.CALost || reason == api.CACorrupt }
 
-// RequestDecision is what is to be done about a request.
+// RequestDecision is the result of DecideRequest.
 type RequestDecision struct {
-	Write bool   // ask for it
-	Over  bool   // it was answered: there is nothing to follow
+	Write bool   // write the request
+	Over  bool   // it is finished: there is nothing to follow
 	Text  string // for people, with its newlines
 }
 
-// noCA reports whether a problem of this reason leaves no CA that could be rotated.
+// noCA reports whether the problem with this reason leaves no CA to rotate.
 func noCA(reason string) bool { return IsLost(reason) || reason == api.CANewerVersion }
 
-// DecideRequest returns what is to be done about a request, by the status
-// ConfigMap. The error is why nothing is done.
+// DecideRequest decides about a request, by the status ConfigMap. The error is why
+// nothing is done.
 func DecideRequest(cm *corev1.ConfigMap, wanted api.RotateRequest) (RequestDecision, error) {
 	status := ParseCA(cm.Data)
 	if answered, refused := status.Answers(wanted); answered {
@@ -47,9 +47,9 @@ func DecideRequest(cm *corev1.ConfigMap, wanted api.RotateRequest) (RequestDecis
 	return RequestDecision{}, fmt.Errorf("another rotation was requested and is not answered yet (%s %q): wait for it. %s", open.Mode, open.Reason, status.Progress())
 }
 
-// afterAnswer returns what is to be done about a request that was answered. One that
-// is not finished yet is followed to its end, whoever asks again.
-func afterAnswer(status CAStatus, wanted api.RotateRequest, refused bool) (RequestDecision, error) {
+// afterAnswer decides about a request that was answered. If the rotation is not finished,
+// it is followed to its end.
+func afterAnswer(status CA, wanted api.RotateRequest, refused bool) (RequestDecision, error) {
 	if refused {
 		return RequestDecision{}, fmt.Errorf("already requested; %s", status.RotationOutcome)
 	}
@@ -63,10 +63,9 @@ func afterAnswer(status CAStatus, wanted api.RotateRequest, refused bool) (Reque
 	return RequestDecision{Over: true, Text: says + status.Progress() + "\n"}, nil
 }
 
-// openRequest returns the request of the annotations if it was not answered, and
-// nil if there is none. One that the signer refuses to parse does not count: it
-// will not be answered.
-func openRequest(cm *corev1.ConfigMap, status CAStatus) *api.RotateRequest {
+// openRequest returns the request in the annotations that is not answered yet, or nil.
+// An invalid one does not count, because the signer never answers it.
+func openRequest(cm *corev1.ConfigMap, status CA) *api.RotateRequest {
 	open, err := api.ParseRotateRequest(cm.Annotations)
 	if err != nil || open == (api.RotateRequest{}) || open == status.facts.Rotation {
 		return nil

@@ -8,29 +8,29 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Uptake is how far pods serve the current certificates.
+// Uptake counts the Services whose pods serve the current certificates.
 type Uptake struct {
-	Services int // whose certificate somebody serves, or should
-	Serving  int // of which every ready pod does
-	// Waiting are those of which not every pod does yet, but will: NAMESPACE/NAME.
+	Services int // Services whose certificate pods serve, or should serve
+	Serving  int // those of Services whose ready pods all do
+	// Waiting lists those whose pods do not all serve it yet, but will: NAMESPACE/NAME.
 	Waiting []string
-	// left are those of which that does not change by itself.
+	// left lists those that stay so without manual action.
 	left []NotServed
-	// Unseen: nobody has looked at any of them.
+	// Unseen: the rotator has probed none of them.
 	Unseen bool
-	// podKeys are those whose pods make their keys, and have a key: NAMESPACE/NAME. Which
-	// certificate each pod has does not change with a Secret, and is not waited for.
+	// podKeys lists the Services whose pods have their own keys: NAMESPACE/NAME. Their
+	// certificates do not change with a Secret, and are not waited for.
 	podKeys []string
-	// last is the Service whose pods took it up last, and when.
+	// last is the Service whose pods took up its certificate last, at the time at.
 	last string
 	at   time.Time
 }
 
-// restartTime is how long it may take until the rotator has restarted what asks for it: as long as a rollout holds the
-// turn of others. What is stale for longer is held back, and an event on the workload says why.
+// restartTime is how long the rotator may take to restart a stale workload: as long as a rollout may block the next
+// one. A workload that is stale for longer is held back, and has an event with the reason.
 const restartTime = 30 * time.Minute
 
-// CountUptake counts by the conditions of the Services.
+// CountUptake counts the Services by their conditions.
 func CountUptake(services []Service, now time.Time) Uptake {
 	u := Uptake{Unseen: true, podKeys: withPodKeys(services)}
 	for _, s := range services {
@@ -49,7 +49,7 @@ func CountUptake(services []Service, now time.Time) Uptake {
 	return u
 }
 
-// count counts a Service whose certificate somebody serves, or should.
+// count counts a Service whose certificate pods serve, or should serve.
 func (u *Uptake) count(s Service, now time.Time) {
 	u.Services++
 	switch serving := s.Serving; {
@@ -67,7 +67,7 @@ func (u *Uptake) count(s Service, now time.Time) {
 	}
 }
 
-// withPodKeys returns the Services whose pods make their keys, if there are pods.
+// withPodKeys returns the Services that have pods with their own keys.
 func withPodKeys(services []Service) []string {
 	var names []string
 	for _, s := range services {
@@ -85,10 +85,10 @@ func latest(a time.Time, b *time.Time) time.Time {
 	return a
 }
 
-// Over reports whether nothing changes any more without somebody's help.
+// Over reports whether nothing more changes without manual action.
 func (u Uptake) Over() bool { return len(u.Waiting) == 0 }
 
-// Progress returns a line about how far it is.
+// Progress returns a line with the counts.
 func (u Uptake) Progress() string {
 	text := fmt.Sprintf("the pods of %d of %d Services serve their new certificate", u.Serving, u.Services)
 	if len(u.Waiting) > 0 {
@@ -97,7 +97,7 @@ func (u Uptake) Progress() string {
 	return text
 }
 
-// End returns the lines about what has become of the certificates.
+// End returns the lines about the final state.
 func (u Uptake) End() string {
 	var b strings.Builder
 	switch {
@@ -118,8 +118,8 @@ func (u Uptake) End() string {
 	return b.String()
 }
 
-// PodKeysEnd returns the line about the certificates of pods' own keys, "" if there are none.
-// breaks: clients do not accept those of before.
+// PodKeysEnd returns the line about the certificates of pods' own keys; "" without any.
+// breaks: clients no longer accept the earlier certificates.
 func (u Uptake) PodKeysEnd(breaks bool) string {
 	if len(u.podKeys) == 0 {
 		return ""
@@ -132,7 +132,7 @@ func (u Uptake) PodKeysEnd(breaks bool) string {
 		Count(len(u.podKeys), "Service"), Listed(u.podKeys), when)
 }
 
-// NotServed is a Service whose certificate is not served by all of its pods, and why.
+// NotServed is a Service whose pods do not all serve its certificate, and why.
 type NotServed struct {
 	Service string `json:"service"` // NAMESPACE/NAME
 	Why     string `json:"why"`
@@ -140,19 +140,19 @@ type NotServed struct {
 
 // Served is an Uptake in the form of -o json.
 type Served struct {
-	// Services have a certificate that somebody serves, or should; every pod of Serving does.
+	// Services is the number of Services whose certificate pods serve, or should serve; for Serving
+	// of them, every pod does.
 	Services int `json:"services"`
 	Serving  int `json:"serving"`
-	// Waiting are those of which not every pod does yet, but will: NAMESPACE/NAME.
+	// Waiting lists those whose pods do not all serve it yet, but will: NAMESPACE/NAME.
 	Waiting   []string    `json:"waiting,omitempty"`
 	NotServed []NotServed `json:"notServed,omitempty"`
-	// PodKeys are the Services whose pods make their keys: their certificates are not
-	// replaced.
+	// PodKeys lists the Services whose pods have their own keys, which are not replaced.
 	PodKeys []string `json:"podKeys,omitempty"`
-	// Last is the Service whose pods took it up last.
+	// Last is the Service whose pods took up its certificate last.
 	Last   string     `json:"last,omitempty"`
 	LastAt *time.Time `json:"lastAt,omitempty"`
-	// Unknown is why this is not known, or not all; "" if it is.
+	// Unknown is why the counts are missing or incomplete; "" if they are complete.
 	Unknown string `json:"unknown,omitempty"`
 }
 
@@ -168,5 +168,5 @@ func (u Uptake) Served() Served {
 	return s
 }
 
-// NotVerified says that nobody looks at what pods serve.
+// NotVerified is the message for Services that the rotator does not probe.
 const NotVerified = "the rotator does not verify what pods serve (--verify-consumers=false), or is not running"

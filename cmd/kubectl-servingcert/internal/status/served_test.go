@@ -22,7 +22,7 @@ func TestCountUptake(t *testing.T) {
 		unknown     = Service{Namespace: "shop", Name: "unknown", Leaf: "new"}
 		before      = service("before", metav1.ConditionTrue, api.ServingCurrent, "")
 		later       = service("later", metav1.ConditionTrue, api.ServingCurrent, "")
-		off         = service("off", metav1.ConditionUnknown, api.ServingNotVerified, "nobody looks")
+		off         = service("off", metav1.ConditionUnknown, api.ServingNotVerified, "not probed")
 		none        = Service{Namespace: "shop", Name: "none"}
 		refused     = service("kept", metav1.ConditionTrue, api.ServingCurrent, "")
 		never       = Service{Namespace: "shop", Name: "never", Ready: "False", Reason: api.ReasonNotOptedIn}
@@ -37,7 +37,7 @@ func TestCountUptake(t *testing.T) {
 		unseen   bool
 		end      string
 	}{
-		"nobody asks":                   {nil, noon, nil, true, "served: no pod mounts a certificate\n"},
+		"no Service":                    {nil, noon, nil, true, "served: no pod mounts a certificate\n"},
 		"no pod mounts any":             {[]Service{nobody, none}, noon, nil, false, "served: no pod mounts a certificate\n"},
 		"all serve":                     {[]Service{later, current, nobody}, noon, nil, false, "served: by every pod of 2 Services; the last one, shop/later, since 2026-03-01T13:00:00Z\n"},
 		"one is on its way":             {[]Service{current, propagating}, noon, []string{"shop/slow"}, false, ""},
@@ -47,8 +47,8 @@ func TestCountUptake(t *testing.T) {
 		"one is restarted":              {[]Service{restarts}, noon.Add(time.Minute + restartTime - 1), []string{"shop/old"}, false, ""},
 		"one is not restarted for long": {[]Service{restarts}, noon.Add(time.Minute + restartTime), nil, false, "served: by no pod\nnot served: shop/old: older, by Deployment legacy: restart it\n"},
 		"one has no label any more":     {[]Service{current, refused, never}, noon, nil, false, "served: by every pod of 1 of 2 Services; the last one, shop/web, since 2026-03-01T12:01:00Z\nnot served: shop/kept: no label\n"},
-		"nobody looks":                  {[]Service{off}, noon, nil, true, "served: by no pod\nnot served: shop/off: nobody looks\n"},
-		"nobody has ever looked":        {[]Service{unknown}, noon, []string{"shop/unknown"}, true, ""},
+		"not probed":                    {[]Service{off}, noon, nil, true, "served: by no pod\nnot served: shop/off: not probed\n"},
+		"never probed":                  {[]Service{unknown}, noon, []string{"shop/unknown"}, true, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			u := CountUptake(c.services, c.now)

@@ -14,13 +14,13 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
-// Service is a Service that has, or asks for, a certificate, in the form of
-// -o json. What people wrote is escaped (Escape).
+// Service is a Service that has or requests a certificate, in the form of -o json. Its
+// texts are escaped (api.Escape).
 type Service struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	Secret    string `json:"secret,omitempty"`
-	// Ready is the condition's status: True, False or Unknown; "" if there is none.
+	// Ready is the condition's status: True, False or Unknown; "" without a condition.
 	Ready   string `json:"ready,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
@@ -32,19 +32,19 @@ type Service struct {
 	NotAfter  *time.Time `json:"notAfter,omitempty"`
 	RenewAt   *time.Time `json:"renewAt,omitempty"`
 
-	// NotOptedIn: there is no condition, as its namespace does not have the label.
+	// NotOptedIn: it has no condition, because its namespace is not labelled.
 	NotOptedIn bool `json:"notOptedIn,omitempty"`
-	// PodKeys: its pods make their keys (servingcert.dev/key-source: pod).
+	// PodKeys: its pods have their own keys (servingcert.dev/key-source: pod).
 	PodKeys bool `json:"podKeys,omitempty"`
-	// Proxy are its targetPorts at which the proxy in its pods serves TLS, and not the program.
+	// Proxy lists the targetPorts at which the proxy in its pods, not the program, serves TLS.
 	Proxy []string `json:"proxy,omitempty"`
 
-	kept     []string // the Secrets that are kept from before its pods made their keys
-	retained string   // the Secret that is kept although the Service does not ask for it
+	kept     []string // Secrets from before its pods had their own keys
+	retained string   // the Secret that is kept although the Service no longer requests it
 }
 
-// Key returns the key that its pods serve with: that in the Secret that the Service asks
-// for, or in one that is retained for it, or pods.PodKey.
+// Key returns the key that its pods serve with: the key in the requested or retained
+// Secret, or pods.PodKey.
 func (s Service) Key() pods.Key {
 	if s.PodKeys {
 		return pods.PodKey
@@ -52,7 +52,7 @@ func (s Service) Key() pods.Key {
 	return pods.SecretKey(cmp.Or(s.Secret, s.retained))
 }
 
-// Keys returns Key, and those in Secrets that are kept from before the pods made their keys.
+// Keys returns Key, and the keys in Secrets from before the pods had their own keys.
 func (s Service) Keys() []pods.Key {
 	var keys []pods.Key
 	for _, secret := range s.kept {
@@ -61,7 +61,7 @@ func (s Service) Keys() []pods.Key {
 	return append(keys, s.Key())
 }
 
-// SecretColumn is what a table shows: the Secret that the Service asks for, or pods.PodKey.
+// SecretColumn returns the text of a table: the requested Secret, or pods.PodKey.
 func (s Service) SecretColumn() string {
 	if s.PodKeys {
 		return pods.PodKey.String()
@@ -69,7 +69,7 @@ func (s Service) SecretColumn() string {
 	return s.Secret
 }
 
-// ReasonColumn is what a table shows: the reason of the condition, or why there is none.
+// ReasonColumn returns the text of a table: the reason of the condition, or why it is missing.
 func (s Service) ReasonColumn() string {
 	if s.NotOptedIn {
 		return "NotOptedIn"
@@ -77,7 +77,8 @@ func (s Service) ReasonColumn() string {
 	return s.Reason
 }
 
-// ByProxy says where the proxy in its pods is asked to serve TLS; "" if nowhere. Whether it does, condition Serving says.
+// ByProxy returns the ports at which TLS is requested from the proxy; "" without any. Condition Serving reports
+// whether it is served.
 func (s Service) ByProxy() string {
 	switch len(s.Proxy) {
 	case 0:
@@ -88,12 +89,12 @@ func (s Service) ByProxy() string {
 	return "TLS is requested from the proxy in its pods, at targetPorts " + strings.Join(s.Proxy, ", ")
 }
 
-// Refused reports whether nothing is issued for the Service until its namespace has the label,
-// although a Secret may hold a certificate: of a CA that is distrusted, or with other names.
+// Refused reports whether the Service gets no certificate because its namespace is not labelled. Its
+// Secret may hold an older certificate, from a distrusted CA or with other names.
 func (s Service) Refused() bool { return s.Reason == api.ReasonNotOptedIn }
 
-// NotOptedIn returns a line for each namespace that has to be labelled before the Services
-// in it get certificates; "" if there is none.
+// NotOptedIn returns a line for each namespace that must be labelled before its Services
+// get certificates; "" without any.
 func NotOptedIn(services []Service) string {
 	var lines []string
 	for _, s := range services {
@@ -105,8 +106,7 @@ func NotOptedIn(services []Service) string {
 	return strings.Join(lines, "\n")
 }
 
-// ServiceOf returns what is known of a Service; ok is false for one that neither
-// has nor asks for a certificate.
+// ServiceOf reads a Service; ok is false if it neither has nor requests a certificate.
 func ServiceOf(svc *corev1.Service) (s Service, ok bool) {
 	s = Service{Namespace: svc.Namespace, Name: svc.Name, Secret: api.Escape(secretOf(svc)), Serving: servingOf(svc), PodKeys: api.WantsPodKeys(svc), Proxy: api.ProxyTargets(svc)}
 	if s.PodKeys {
@@ -124,9 +124,9 @@ func ServiceOf(svc *corev1.Service) (s Service, ok bool) {
 	return s, s.Secret != "" || s.Leaf != "" || s.PodKeys
 }
 
-// secretOf returns the Secret that a Service asks for; "" if it asks for none.
-// OpenShift's annotations count only if the signer runs with --openshift-compat:
-// the condition shows that it does.
+// secretOf returns the Secret that a Service requests; "" if it requests none.
+// OpenShift's annotations count only if the signer runs with --openshift-compat,
+// which the condition shows.
 func secretOf(svc *corev1.Service) string {
 	if name, ok := api.Wants(svc); ok || api.WantsPodKeys(svc) {
 		return name
@@ -145,8 +145,7 @@ func secretOf(svc *corev1.Service) string {
 // String returns NAMESPACE/NAME.
 func (s Service) String() string { return s.Namespace + "/" + s.Name }
 
-// isAbout reports whether condition Serving has the reason, and is about the leaf of
-// now.
+// isAbout reports whether condition Serving has the reason, and is about the current leaf.
 func (s Service) isAbout(reason string) bool {
 	return s.Serving != nil && s.Serving.Leaf == s.Leaf && s.Serving.Reason == reason
 }

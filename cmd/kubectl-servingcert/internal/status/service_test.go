@@ -17,10 +17,10 @@ func TestServiceOf(t *testing.T) {
 	svc := &corev1.Service{}
 	svc.Namespace, svc.Name = "shop", "web"
 	_, ok := ServiceOf(svc)
-	assert.False(t, ok, "nothing to do with us")
+	assert.False(t, ok, "no request")
 	svc.Annotations = map[string]string{api.OpenShiftSecretName: "web-tls"}
 	_, ok = ServiceOf(svc)
-	assert.False(t, ok, "service-ca's, as far as anybody knows")
+	assert.False(t, ok, "OpenShift's annotation without a condition")
 
 	svc.Status.Conditions = append(svc.Status.Conditions, state.Say(ready("True", "Issued", "names"), state.Ready{Secret: "web-tls", Leaf: strings.Repeat("a", 64)}).Both()...)
 	s, ok := ServiceOf(svc)

@@ -12,27 +12,27 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// Keys of Secret signing-key of OpenShift's service-ca beside tls.crt and tls.key. They are
-// there once its CA was rotated. Source: pkg/controller/api/api.go of
+// Keys that Secret signing-key of OpenShift's service-ca has besides tls.crt and tls.key once
+// its CA was rotated. Source: pkg/controller/api/api.go of
 // github.com/openshift/service-ca-operator.
 const (
-	serviceCABundle = "ca-bundle.crt"       // the root, and the CA before as certified by it
-	serviceCACross  = "intermediate-ca.crt" // the root's key as certified by the CA before
+	serviceCABundle = "ca-bundle.crt"       // the root, and the previous CA's key certified by it
+	serviceCACross  = "intermediate-ca.crt" // the root's key certified by the previous CA
 )
 
 // SigningKey is the CA of OpenShift's service-ca.
 type SigningKey struct {
 	Root *x509.Certificate
-	// Cross is the root's key certified by the CA before, and Former the CA before certified
-	// by the root; none if the CA was never rotated.
+	// Cross is the root's key certified by the previous CA, and Former the previous CA's key
+	// certified by the root; none if the CA was never rotated.
 	Cross  *x509.Certificate
 	Former []*x509.Certificate
 
 	key []byte // PEM
 }
 
-// ParseSigningKey reads the data of Secret signing-key. A CA that has ended is one too: see
-// Ended. Errors name the key of the Secret, and hold nothing of the private key.
+// ParseSigningKey reads the data of Secret signing-key. It also accepts an expired CA: see
+// Ended. Errors name the key of the Secret, but contain no part of the private key.
 func ParseSigningKey(data map[string][]byte) (SigningKey, error) {
 	certs, err := pki.ParseCertificates(data[corev1.TLSCertKey])
 	if err != nil || len(certs) != 1 {
@@ -70,14 +70,14 @@ func ParseSigningKey(data map[string][]byte) (SigningKey, error) {
 	return s, nil
 }
 
-// endsSoon is how much of its life a CA must have left to be imported: an hour and the
-// longest soak that is likely.
+// endsSoon is the remaining lifetime that an import requires: an hour and the longest
+// likely soak.
 const endsSoon = 2 * time.Hour
 
-// Ended reports whether the CA has ended, or is about to: it can be succeeded no more.
+// Ended reports whether the CA has expired, or expires too soon to be succeeded.
 func (k SigningKey) Ended(now time.Time) bool { return now.Add(endsSoon).After(k.Root.NotAfter) }
 
-// Import is the data of Secret api.CAImportName that makes the CA a generation of ours.
+// Import returns the data of Secret api.CAImportName with which the signer imports the CA.
 func (k SigningKey) Import() map[string][]byte {
 	root := pki.EncodeCertificates(k.Root)
 	data := map[string][]byte{corev1.TLSCertKey: root, corev1.TLSPrivateKeyKey: k.key, api.BundleKey: root}
@@ -87,36 +87,36 @@ func (k SigningKey) Import() map[string][]byte {
 	return data
 }
 
-// issuedBy reports whether the key of the CA signed the certificate, whenever that was.
+// issuedBy reports whether the key of the CA signed the certificate, valid or not.
 func issuedBy(cert, ca *x509.Certificate) bool {
 	return bytes.Equal(cert.RawIssuer, ca.RawSubject) && ca.CheckSignature(cert.SignatureAlgorithm, cert.RawTBSCertificate, cert.Signature) == nil
 }
 
-// SecretState is what the Secret of a Service is to service-ca and to us.
+// SecretState is the relation of a Service's Secret to service-ca and servingcert.
 type SecretState string
 
 // The states.
 const (
 	SecretMissing SecretState = "Missing"
-	SecretOurs    SecretState = "Ours"    // servingcert keeps it
-	SecretCurrent SecretState = "Current" // its certificate is of service-ca's CA
-	SecretFormer  SecretState = "Former"  // of the CA before
-	SecretChanged SecretState = "Changed" // service-ca made it, and holds something else now
-	SecretForeign SecretState = "Foreign" // somebody else made it
+	SecretOurs    SecretState = "Ours"    // servingcert manages it
+	SecretCurrent SecretState = "Current" // service-ca's CA signed its certificate
+	SecretFormer  SecretState = "Former"  // service-ca's previous CA signed it
+	SecretChanged SecretState = "Changed" // service-ca created it, but its certificate was changed
+	SecretForeign SecretState = "Foreign" // service-ca did not create it
 )
 
-// ServiceCASecret is the Secret that a Service asks for in OpenShift's words.
+// ServiceCASecret is a Secret that a Service requests with OpenShift's annotations.
 type ServiceCASecret struct {
 	Namespace, Name string
 	Service         string
 	State           SecretState
-	// Why says what is in the way of taking it over: "" if nothing is.
+	// Why is why it is not taken over; "" if it is.
 	Why             string
 	ResourceVersion string
 }
 
-// SecretOfServiceCA judges the Secret, nil if it does not exist, of a Service. Annotations
-// and owner are service-ca's own marks; the certificate is judged by its signature.
+// SecretOfServiceCA returns the state of a Service's Secret, nil if it does not exist: by the
+// annotations and owner reference that service-ca sets, and by the signature of its certificate.
 func SecretOfServiceCA(svc *corev1.Service, name string, secret *corev1.Secret, key SigningKey, instance string) ServiceCASecret {
 	s := ServiceCASecret{Namespace: svc.Namespace, Name: name, Service: svc.Name}
 	if secret == nil {
@@ -161,8 +161,8 @@ func ownedBy(secret *corev1.Secret, svc *corev1.Service) bool {
 	return false
 }
 
-// ServiceCASecretName returns the Secret that the Service asks for in OpenShift's words; "" if
-// it does not.
+// ServiceCASecretName returns the Secret that the Service requests with OpenShift's
+// annotations; "" without one.
 func ServiceCASecretName(svc *corev1.Service) string {
 	translated := api.Translate(svc)
 	if api.OpenShiftAnnotation(translated) == "" {

@@ -11,25 +11,25 @@ import (
 	"github.com/servingcert/servingcert/pkg/api/state"
 )
 
-// Serving is the condition by which the rotator reports whether the pods serve a
-// Service's certificate, in the form of -o json.
+// Serving is condition Serving, by which the rotator reports whether pods serve the
+// certificate, in the form of -o json.
 type Serving struct {
 	Status  string `json:"status"` // True, False or Unknown
 	Reason  string `json:"reason"`
 	Message string `json:"message,omitempty"`
-	Leaf    string `json:"leaf,omitempty"` // that it is about: SHA-256 of its DER, in hex
+	Leaf    string `json:"leaf,omitempty"` // the leaf it is about: SHA-256 of its DER, in hex
 	// Since is when that leaf was first in the Secret.
 	Since *time.Time `json:"since,omitempty"`
-	// Stale are the first workloads whose pods serve an older certificate.
+	// Stale lists the first workloads whose pods serve an older certificate.
 	Stale []state.StaleWorkload `json:"stale,omitempty"`
-	// Changed is when the status became what it is.
+	// Changed is when the status changed last.
 	Changed time.Time `json:"changed"`
-	// Outdated: it is about another certificate, or other ports, than the Service has now, as the
-	// rotator has not looked since.
+	// Outdated: the Service has had another certificate or other ports since, and the rotator has
+	// not probed it again.
 	Outdated bool `json:"outdated,omitempty"`
 }
 
-// servingOf returns nil if the rotator has said nothing of the Service.
+// servingOf returns nil if the rotator has not reported on the Service.
 func servingOf(svc *corev1.Service) *Serving {
 	c := api.Condition(svc, api.ConditionServing)
 	if c == nil {
@@ -48,12 +48,12 @@ func servingOf(svc *corev1.Service) *Serving {
 	return s
 }
 
-// isTrue reports whether the pods were seen to serve what the Service has now.
+// isTrue reports whether the pods were seen to serve the current certificate.
 func (s *Serving) isTrue() bool { return s.wasTrue() && !s.Outdated }
 
 func (s *Serving) wasTrue() bool { return s != nil && s.Status == string(metav1.ConditionTrue) }
 
-// Column is what a table shows: True, or why not.
+// Column returns the text of a table: True, or why not.
 func (s *Serving) Column() string {
 	switch {
 	case s == nil:
@@ -66,21 +66,20 @@ func (s *Serving) Column() string {
 	return s.Reason
 }
 
-// sawReload reports whether a program that was started then was seen to serve a
-// certificate that is younger. A pod may be older than its first certificate, for which
-// the kubelet holds it, so that its age says nothing.
+// sawReload reports whether a program that was started then was seen to serve a younger
+// certificate. The age of its pod does not count: the kubelet holds a pod back until its
+// first certificate exists.
 func (s *Serving) sawReload(started time.Time) bool {
 	return s.wasTrue() && s.Since != nil && !started.IsZero() && started.Before(*s.Since)
 }
 
-// restartFollows reports whether one of the stale workloads asks the rotator for a restart.
+// restartFollows reports whether the rotator may restart one of the stale workloads.
 func (s *Serving) restartFollows() bool {
 	return slices.ContainsFunc(s.Stale, func(w state.StaleWorkload) bool { return w.OnRotate == api.OnRotateRestart })
 }
 
-// workload is what made a pod. Kind is api.PodKind of a pod without a controller.
+// workload is the controller of a pod, or the pod itself (api.PodKind) without one.
 type workload struct{ namespace, kind, name string }
 
-// String returns "shop Deployment/web", or "shop Pod/web-0" of a pod without a
-// controller.
+// String returns "shop Deployment/web", or "shop Pod/web-0" without a controller.
 func (w workload) String() string { return w.namespace + " " + w.kind + "/" + w.name }

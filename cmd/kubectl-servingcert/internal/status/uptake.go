@@ -11,21 +11,19 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
-// Consumer is a pod that mounts the key of a Secret that a Service asks for, or the
-// bundle.
+// Consumer is a pod that mounts the key of a Service's Secret, or the bundle.
 type Consumer struct {
 	Namespace string
-	// Kind and Name are of the workload that made the pod. Kind is api.PodKind, and
-	// Name the pod's, for one without a controller.
+	// Kind and Name identify the pod's controller, or the pod (api.PodKind) without one.
 	Kind, Name string
 	// Restartable: kubectl rollout restart supports the workload's kind.
 	Restartable bool
-	Keys        []pods.Key // that it mounts
+	Keys        []pods.Key // the mounted keys
 	Bundle      bool       // it mounts the CA bundle
-	Reloads     bool       // it says that it reads its files again
+	Reloads     bool       // its annotation states that it reloads its files
 	OnRotate    api.OnRotate
-	// Started is when a container of it was started last: it has read its files since then.
-	// Zero if none was.
+	// Started is the last start of a container, after which it read its files; zero
+	// before the first.
 	Started time.Time
 }
 
@@ -34,19 +32,18 @@ func (c Consumer) workload() workload { return workload{c.Namespace, c.Kind, c.N
 // isRestarted reports whether the rotator may restart it.
 func (c Consumer) isRestarted() bool { return c.OnRotate == api.OnRotateRestart && c.Restartable }
 
-// uptake is how a workload takes up a new certificate, the worse the greater.
+// uptake is how a workload takes up a new certificate; greater is worse.
 type uptake int
 
 const (
-	uptakeClient    uptake = iota // it serves none
-	uptakeReloads                 // it was seen to serve a certificate that is younger than its pods
+	uptakeClient    uptake = iota // it serves no certificate
+	uptakeReloads                 // it was seen to serve a certificate younger than its programs
 	uptakeRestarted               // the rotator may restart it
 	uptakeUnseen                  // it was not seen to reload
-	uptakeStale                   // it serves an older certificate now, and asks for no restart
+	uptakeStale                   // it serves an older certificate, and must be restarted manually
 )
 
-// uptakes are the names in data and the descriptions, in the order in which they are
-// printed.
+// uptakes holds the names in data and the descriptions, in printed order.
 var uptakes = []struct {
 	uptake     uptake
 	name, what string
@@ -58,10 +55,10 @@ var uptakes = []struct {
 	{uptakeClient, "client", "workloads that mount only the bundle, and have the new one within seconds (92 s at most)"},
 }
 
-// breaking returns how each workload takes up a new certificate or bundle: those of the
-// consumers, and those that are reported to be stale.
+// breaking returns how each workload takes up a new certificate or bundle: workloads of
+// consumers, and workloads that are reported as stale.
 func breaking(consumers []Consumer, services []Service) map[workload]uptake {
-	known := map[workload]uptake{} // those that are reported to be stale
+	known := map[workload]uptake{} // workloads that are reported as stale
 	conditions := map[pods.NamespacedKey][]*Serving{}
 	for _, s := range services {
 		if s.Serving == nil {
@@ -70,7 +67,7 @@ func breaking(consumers []Consumer, services []Service) map[workload]uptake {
 		key := pods.NamespacedKey{Namespace: s.Namespace, Key: s.Key()}
 		conditions[key] = append(conditions[key], s.Serving)
 		for _, w := range s.Serving.Stale {
-			if w.Kind != "" { // of a pod without a controller the name is not known
+			if w.Kind != "" { // the name of a pod without a controller is not reported
 				of := workload{s.Namespace, w.Kind, w.Name}
 				known[of] = max(known[of], uptakeOfStale(w))
 			}
@@ -88,8 +85,7 @@ func breaking(consumers []Consumer, services []Service) map[workload]uptake {
 	return worst
 }
 
-// breakingLines returns a line for each way to take up a new certificate or bundle, with
-// the workloads that take it up this way.
+// breakingLines returns a line for each uptake, with its workloads.
 func breakingLines(workloads map[workload]uptake) string {
 	names := map[uptake][]string{}
 	for w, its := range workloads {
@@ -104,8 +100,7 @@ func breakingLines(workloads map[workload]uptake) string {
 	return b.String()
 }
 
-// uptakeOfStale returns how a workload that serves an older certificate takes up a
-// new one.
+// uptakeOfStale returns the uptake of a workload that serves an older certificate.
 func uptakeOfStale(w state.StaleWorkload) uptake {
 	if w.OnRotate == api.OnRotateRestart {
 		return uptakeRestarted
@@ -113,8 +108,8 @@ func uptakeOfStale(w state.StaleWorkload) uptake {
 	return uptakeStale
 }
 
-// uptakeOf returns how the workload of a pod, which is not reported to be stale, takes
-// up a new certificate, by the conditions of Services by their keys.
+// uptakeOf returns the uptake of a pod's workload that is not reported as stale.
+// conditions are those of the Services with a key.
 func uptakeOf(c Consumer, conditions map[pods.NamespacedKey][]*Serving) uptake {
 	worst := uptakeClient
 	for _, key := range c.Keys {

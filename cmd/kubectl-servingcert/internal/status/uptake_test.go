@@ -14,7 +14,7 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// service asks for Secret NAME-tls, which holds leaf "new" since noon.
+// service returns a Service that requests Secret NAME-tls, which has held leaf "new" since noon.
 func service(name string, status metav1.ConditionStatus, reason, message string) Service {
 	since := noon
 	return Service{Namespace: "shop", Name: name, Secret: name + "-tls", Leaf: "new", Serving: &Serving{
@@ -22,7 +22,7 @@ func service(name string, status metav1.ConditionStatus, reason, message string)
 	}}
 }
 
-// mounter is a pod of a Deployment that is older than the certificate.
+// mounter returns a Deployment's pod that is older than the certificate.
 func mounter(workload string, onRotate api.OnRotate, secrets ...string) Consumer {
 	c := Consumer{Namespace: "shop", Kind: "Deployment", Name: workload, Restartable: true, OnRotate: onRotate, Started: noon.Add(-time.Hour)}
 	for _, secret := range secrets {
@@ -31,7 +31,7 @@ func mounter(workload string, onRotate api.OnRotate, secrets ...string) Consumer
 	return c
 }
 
-// stale has the condition of a Service name workloads that serve an older certificate.
+// stale sets the stale workloads in the condition of a Service.
 func stale(s Service, workloads ...state.StaleWorkload) Service {
 	s.Serving.Stale = workloads
 	return s
@@ -46,13 +46,13 @@ func TestBreaking(t *testing.T) {
 	}
 	services[1] = stale(services[1],
 		state.StaleWorkload{Kind: "Deployment", Name: "legacy", OnRotate: api.OnRotateReload},
-		state.StaleWorkload{Kind: "Deployment", Name: "legacy-2", OnRotate: api.OnRotateNone}, // its pods went
+		state.StaleWorkload{Kind: "Deployment", Name: "legacy-2", OnRotate: api.OnRotateNone}, // without pods
 		state.StaleWorkload{Kind: "", Name: "", OnRotate: api.OnRotateReload},                 // pods without a controller
 		state.StaleWorkload{Kind: "Deployment", Name: "next", OnRotate: api.OnRotateRestart},
 	)
 	young := mounter("young", api.OnRotateReload, "web-tls")
 	young.Started = noon.Add(time.Second)
-	undoable := Consumer{Namespace: "shop", Kind: api.PodKind, Name: "undoable", Keys: []pods.Key{pods.SecretKey("web-tls")}, OnRotate: api.OnRotateRestart, Started: noon} // nothing makes it anew
+	undoable := Consumer{Namespace: "shop", Kind: api.PodKind, Name: "undoable", Keys: []pods.Key{pods.SecretKey("web-tls")}, OnRotate: api.OnRotateRestart, Started: noon} // has no controller
 	bare := Consumer{Namespace: "shop", Kind: api.PodKind, Name: "bare", Keys: []pods.Key{pods.SecretKey("new-tls")}}
 	got := breakingLines(breaking([]Consumer{
 		mounter("web", api.OnRotateReload, "web-tls"),

@@ -1,5 +1,5 @@
-// Package status decides what kubectl-servingcert reports and does, by what was read
-// from a cluster. It is pure: it reads nothing, and the time is an argument.
+// Package status decides what kubectl-servingcert reports and does, from the state that
+// was read from a cluster. It is pure: it reads nothing, and the time is an argument.
 package status
 
 import (
@@ -19,39 +19,39 @@ import (
 	"github.com/servingcert/servingcert/pkg/starttls"
 )
 
-// VerifySituation is what verify has read.
+// VerifySituation is the input of Verify.
 type VerifySituation struct {
 	Host      string // the name that clients use
 	Service   Service
 	TrustName string            // NAMESPACE/NAME of the bundle ConfigMap
-	Bundle    map[string]string // its data; nil if there is none
+	Bundle    map[string]string // its data; nil if it is missing
 
-	Published    string // the bundle's hash, as the CA has published it
-	PublishedErr error  // why it may not be read
+	Published    string // the hash of the bundle that the CA has published
+	PublishedErr error  // why it cannot be read
 
-	Secret    []byte // tls.crt of the Secret; empty if there is none
-	SecretErr error  // why it may not be read
+	Secret    []byte // tls.crt of the Secret; empty if it is missing
+	SecretErr error  // why it cannot be read
 
 	Targets []api.ProbeTarget // of the Service
 	Address string
 	Dialled bool
 	Served  []*x509.Certificate
 	DialErr error
-	// Handshake is what the handshake agreed on, if there was one.
+	// Handshake is the result of the handshake, if there was one.
 	Handshake probe.Handshake
 }
 
-// Protocol returns what comes before TLS at a port of one of the Service's servers, or at one that
-// is forwarded to it: what all its ports have in common, or else what the port of that number has.
+// Protocol returns the STARTTLS protocol of the Service's port with this number or targetPort. For other
+// numbers, such as a forwarded port, it returns the protocol of all ports, if they have the same.
 func (s VerifySituation) Protocol(port string) starttls.Protocol {
-	said := map[starttls.Protocol]bool{}
+	protocols := map[starttls.Protocol]bool{}
 	for _, t := range s.Targets {
 		if port == t.Target.String() || port == strconv.Itoa(int(t.Port)) {
 			return t.Protocol
 		}
-		said[t.Protocol] = true
+		protocols[t.Protocol] = true
 	}
-	if len(said) != 1 {
+	if len(protocols) != 1 {
 		return ""
 	}
 	return s.Targets[0].Protocol
@@ -61,33 +61,30 @@ func (s VerifySituation) Protocol(port string) starttls.Protocol {
 const (
 	VerdictOK      = "ok"
 	VerdictFailed  = "FAILED"
-	VerdictUnknown = "unknown" // the user may not see it
-	VerdictNotSeen = "notSeen" // nobody has seen it yet
+	VerdictUnknown = "unknown" // the user may not read it
+	VerdictNotSeen = "notSeen" // the rotator has not probed it yet
 )
 
-// Finding is the result of one check.
-//
-// Its form is that of -o json; Text is not escaped.
+// Finding is the result of one check, in the form of -o json. Text is not escaped.
 type Finding struct {
 	Verdict string `json:"verdict"`
 	Text    string `json:"text"`
 }
 
-// Verify checks everything that was read, in the order in which a certificate comes
-// about.
+// Verify checks the condition, the bundle, the Secret, and the served certificates.
 func Verify(s VerifySituation, now time.Time) []Finding {
-	findings := []Finding{judgeCondition(s.Service)}
+	findings := []Finding{checkCondition(s.Service)}
 	bundle, err := pki.ParseBundle([]byte(s.Bundle[api.BundleKey]))
-	findings = append(findings, judgeBundle(s, bundle, err)...)
+	findings = append(findings, checkBundle(s, bundle, err)...)
 	if err != nil {
 		bundle = pki.Bundle{}
 	}
-	findings = append(findings, judgeSecret(s, bundle, now)...)
-	findings = append(findings, judgeServing(s.Service)...)
-	return append(findings, judgeServed(s, bundle, now)...)
+	findings = append(findings, checkSecret(s, bundle, now)...)
+	findings = append(findings, checkServing(s.Service)...)
+	return append(findings, checkServed(s, bundle, now)...)
 }
 
-func judgeCondition(s Service) Finding {
+func checkCondition(s Service) Finding {
 	name := fmt.Sprintf("Service %s/%s", s.Namespace, s.Name)
 	switch {
 	case s.Secret == "" && !s.PodKeys && s.Ready == "":
@@ -107,7 +104,7 @@ func judgeCondition(s Service) Finding {
 	return Finding{VerdictOK, text}
 }
 
-func judgeBundle(s VerifySituation, bundle pki.Bundle, err error) []Finding {
+func checkBundle(s VerifySituation, bundle pki.Bundle, err error) []Finding {
 	name := "ConfigMap " + s.TrustName
 	switch {
 	case s.Bundle == nil:
@@ -122,7 +119,7 @@ func judgeBundle(s VerifySituation, bundle pki.Bundle, err error) []Finding {
 	return []Finding{{VerdictOK, fmt.Sprintf("%s: %s, as published by the CA (%s)", name, Count(len(bundle.Certificates()), "root"), Short(s.Published))}}
 }
 
-func judgeSecret(s VerifySituation, bundle pki.Bundle, now time.Time) []Finding {
+func checkSecret(s VerifySituation, bundle pki.Bundle, now time.Time) []Finding {
 	name := fmt.Sprintf("Secret %s/%s", s.Service.Namespace, s.Service.Secret)
 	switch {
 	case s.Service.Secret == "":
@@ -136,10 +133,10 @@ func judgeSecret(s VerifySituation, bundle pki.Bundle, now time.Time) []Finding 
 	if err != nil {
 		return []Finding{{VerdictFailed, fmt.Sprintf("%s: %s: %v", name, corev1.TLSCertKey, err)}}
 	}
-	return judgeChain(name, s, certs, bundle, now)
+	return checkChain(name, s, certs, bundle, now)
 }
 
-func judgeServed(s VerifySituation, bundle pki.Bundle, now time.Time) []Finding {
+func checkServed(s VerifySituation, bundle pki.Bundle, now time.Time) []Finding {
 	if !s.Dialled {
 		return nil
 	}
@@ -148,18 +145,18 @@ func judgeServed(s VerifySituation, bundle pki.Bundle, now time.Time) []Finding 
 	}
 	n := s.Handshake.Names()
 	spoke := Finding{VerdictOK, fmt.Sprintf("%s: %s, key exchange %s, leaf signed with %s", s.Address, n.Version, n.Group, n.Signature)}
-	return append(judgeChain(s.Address, s, s.Served, bundle, now), spoke)
+	return append(checkChain(s.Address, s, s.Served, bundle, now), spoke)
 }
 
-// judgeServing returns what the rotator has seen the pods serve, at each TLS port of the Service;
-// nothing as long as it has no certificate.
-func judgeServing(s Service) []Finding {
+// checkServing returns what the rotator has seen the pods serve at the TLS ports of the Service;
+// nothing before it has a certificate.
+func checkServing(s Service) []Finding {
 	if s.Leaf == "" && !s.PodKeys {
 		return nil
 	}
 	name := fmt.Sprintf("pods of Service %s/%s", s.Namespace, s.Name)
 	switch {
-	case s.Serving == nil, s.PodKeys && s.Serving.Leaf != "": // what it said is about a Secret
+	case s.Serving == nil, s.PodKeys && s.Serving.Leaf != "": // the condition is about a Secret
 		return []Finding{{VerdictNotSeen, name + ": the rotator has not reported yet what they serve"}}
 	case s.Serving.Outdated:
 		return []Finding{{VerdictNotSeen, name + ": the rotator has not reported yet what they serve: its last report is about an earlier certificate, or other ports: " + s.Serving.Reason}}
@@ -171,13 +168,13 @@ func judgeServing(s Service) []Finding {
 	return []Finding{{VerdictFailed, fmt.Sprintf("%s: %s: %s", name, s.Serving.Reason, s.Serving.Message)}}
 }
 
-// refreshLate is how long after the moment that it was asked to a kubelet may be seen to
-// have replaced a certificate: its five minutes, and two until the server has read it.
+// refreshLate is how long after its refresh is due an old certificate may still be served:
+// five minutes of the kubelet's, and two until the server has read the new one.
 const refreshLate = 7 * time.Minute
 
-// judgeRefresh says whether the leaf of a pod with a key of its own, or with a Secret from
-// before, should have been replaced. No condition names it.
-func judgeRefresh(name string, s Service, leaf *x509.Certificate, now time.Time) Finding {
+// checkRefresh checks that the leaf of a pod's own key, or of an earlier Secret, is not
+// overdue for its refresh. No condition names that leaf.
+func checkRefresh(name string, s Service, leaf *x509.Certificate, now time.Time) Finding {
 	refresh := pki.RefreshAt(leaf)
 	text := fmt.Sprintf("%s: leaf %s of the pod's own key, which its kubelet refreshes at %s", name, Short(pki.Fingerprint(leaf)), refresh.UTC().Format(time.RFC3339))
 	if len(s.kept) > 0 {
@@ -190,12 +187,12 @@ func judgeRefresh(name string, s Service, leaf *x509.Certificate, now time.Time)
 	return Finding{VerdictOK, text}
 }
 
-// judgeChain compares certificates with the condition and the bundle.
-func judgeChain(name string, s VerifySituation, certs []*x509.Certificate, bundle pki.Bundle, now time.Time) []Finding {
+// checkChain compares certificates with the condition and the bundle.
+func checkChain(name string, s VerifySituation, certs []*x509.Certificate, bundle pki.Bundle, now time.Time) []Finding {
 	leaf := certs[0]
 	findings := []Finding{{VerdictOK, fmt.Sprintf("%s: leaf %s, as in the condition", name, Short(pki.Fingerprint(leaf)))}}
 	if s.Service.PodKeys {
-		findings[0] = judgeRefresh(name, s.Service, leaf, now)
+		findings[0] = checkRefresh(name, s.Service, leaf, now)
 	} else if got := pki.Fingerprint(leaf); got != s.Service.Leaf {
 		findings[0] = Finding{VerdictFailed, fmt.Sprintf("%s: leaf %s (issued %s by %q), but the condition names %s", name,
 			Short(got), pki.IssuedAt(leaf).UTC().Format(time.RFC3339), leaf.Issuer.CommonName, Dash(Short(s.Service.Leaf)))}
@@ -206,8 +203,8 @@ func judgeChain(name string, s VerifySituation, certs []*x509.Certificate, bundl
 	return append(findings, Finding{VerdictOK, fmt.Sprintf("%s: verifies for %s until %s", name, strings.Join(leaf.DNSNames, ", "), leaf.NotAfter.UTC().Format(time.RFC3339))})
 }
 
-// verifies returns why a client with the bundle does not accept the certificates
-// for the host or for one of the names in them, or nil.
+// verifies returns an error if a client with the bundle does not accept the certificates
+// for the host and for the names in them.
 func verifies(certs []*x509.Certificate, host string, bundle pki.Bundle, now time.Time) error {
 	if len(bundle.Certificates()) == 0 {
 		return errors.New("there is no bundle to verify it with")
@@ -220,7 +217,7 @@ func verifies(certs []*x509.Certificate, host string, bundle pki.Bundle, now tim
 		intermediates.AddCert(c)
 	}
 	for _, name := range append([]string{host}, certs[0].DNSNames...) {
-		// A wildcard is for the names below it.
+		// test a wildcard with a name that it matches
 		name = strings.Replace(name, "*.", "pod-0.", 1)
 		if _, err := certs[0].Verify(x509.VerifyOptions{
 			Roots: roots, Intermediates: intermediates, CurrentTime: now, DNSName: name,

@@ -25,7 +25,7 @@ import (
 
 var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// newCA makes a CA that signs now.
+// newCA returns a CA that can sign at epoch.
 func newCA(t *testing.T) *pki.Authority {
 	key, err := pki.GenerateKey(pki.ECDSAP256)
 	require.NoError(t, err)
@@ -45,7 +45,7 @@ func issueBy(t *testing.T, ca *pki.Authority, names ...string) issue.Issued {
 	return issued
 }
 
-// good is a Service of which everything is as it should be.
+// good is the situation of a Service without problems.
 func good(t *testing.T, ca *pki.Authority) VerifySituation {
 	issued := issueBy(t, ca, "*.web.shop.svc", "web.shop.svc")
 	return VerifySituation{
@@ -71,7 +71,7 @@ func TestVerify(t *testing.T) {
 		"no bundle":     {func(s *VerifySituation) { s.Bundle = nil }, epoch, []string{"ConfigMap shop/servingcert-ca.crt: missing", "Secret shop/web-tls: there is no bundle", "localhost:8443: there is no bundle"}},
 		"garbage in it": {func(s *VerifySituation) { s.Bundle = map[string]string{api.BundleKey: "x"} }, epoch, []string{"ConfigMap shop/servingcert-ca.crt: ca.crt: CA bundle", "Secret", "localhost"}},
 		"an old bundle": {func(s *VerifySituation) { s.Published = other.Bundle.Hash() }, epoch, []string{"ConfigMap shop/servingcert-ca.crt: holds bundle"}},
-		"a stranger's bundle": {
+		"another CA's bundle": {
 			func(s *VerifySituation) {
 				s.Bundle[api.BundleKey], s.Published = string(other.Bundle.PEM()), other.Bundle.Hash()
 			}, epoch,
@@ -86,7 +86,7 @@ func TestVerify(t *testing.T) {
 		"an old leaf is served": {func(s *VerifySituation) { s.Served = []*x509.Certificate{older.Leaf} }, epoch, []string{"localhost:8443: leaf "}},
 		"another Service's":     {func(s *VerifySituation) { s.Host = "api.shop.svc" }, epoch, []string{"Secret shop/web-tls: a client rejects it as api.shop.svc", "localhost:8443: a client rejects it as api.shop.svc"}},
 		"expired":               {func(*VerifySituation) {}, epoch.Add(48 * time.Hour), []string{"Secret shop/web-tls: a client rejects it", "localhost:8443: a client rejects it"}},
-		"nobody listens":        {func(s *VerifySituation) { s.Served, s.DialErr = nil, errors.New("connection refused") }, epoch, []string{"localhost:8443: connection refused"}},
+		"connection refused":    {func(s *VerifySituation) { s.Served, s.DialErr = nil, errors.New("connection refused") }, epoch, []string{"localhost:8443: connection refused"}},
 		"may not be read": {func(s *VerifySituation) {
 			s.Secret, s.SecretErr, s.PublishedErr = nil, errors.New("forbidden"), errors.New("forbidden")
 		}, epoch, nil},
@@ -106,27 +106,27 @@ func TestVerify(t *testing.T) {
 			}
 		})
 	}
-	t.Run("what was agreed on is said", func(t *testing.T) {
+	t.Run("the handshake is reported", func(t *testing.T) {
 		s := good(t, ca)
 		s.Handshake = probe.Handshake{Version: tls.VersionTLS13, Group: tls.X25519MLKEM768, Signature: x509.ECDSAWithSHA256}
 		findings := Verify(s, epoch)
 		assert.Equal(t, Finding{VerdictOK, "localhost:8443: TLS 1.3, key exchange X25519MLKEM768, leaf signed with ECDSA-SHA256"}, findings[len(findings)-1])
 	})
-	t.Run("who serves it is said", func(t *testing.T) {
+	t.Run("the proxy is reported", func(t *testing.T) {
 		s := good(t, ca)
 		s.Service.Proxy = []string{"sc-any-http", "sc-tls-8080"}
 		text := Verify(s, epoch)[0].Text
 		assert.True(t, strings.HasSuffix(text, "; TLS is requested from the proxy in its pods, at targetPorts sc-any-http, sc-tls-8080"), text)
 	})
-	t.Run("what may not be read is said", func(t *testing.T) {
+	t.Run("a forbidden Secret is reported", func(t *testing.T) {
 		s := good(t, ca)
 		s.SecretErr = errors.New("forbidden")
 		assert.Contains(t, Verify(s, epoch), Finding{VerdictUnknown, "Secret shop/web-tls: cannot be read: forbidden"})
 	})
 }
 
-// What the pods serve is what the rotator has seen, and it is said where it has not.
-func TestVerifyWhatPodsOfASecretServe(t *testing.T) {
+// Verify reports what the rotator has seen the pods serve, and if it has not probed them.
+func TestVerifyServing(t *testing.T) {
 	outdated := service("web", metav1.ConditionTrue, api.ServingCurrent, "said")
 	outdated.Serving.Outdated = true
 	unseen := service("web", metav1.ConditionTrue, "", "")
@@ -142,13 +142,13 @@ func TestVerifyWhatPodsOfASecretServe(t *testing.T) {
 		{outdated, Finding{VerdictNotSeen, "pods of Service shop/web: the rotator has not reported yet what they serve: its last report is about an earlier certificate, or other ports: Current"}},
 		{unseen, Finding{VerdictNotSeen, "pods of Service shop/web: the rotator has not reported yet what they serve"}},
 	} {
-		assert.Equal(t, []Finding{tt.want}, judgeServing(tt.service))
+		assert.Equal(t, []Finding{tt.want}, checkServing(tt.service))
 	}
 	assert.Equal(t, "Outdated", outdated.Serving.Column())
 	assert.Equal(t, []string{"shop/web"}, CountUptake([]Service{outdated}, noon).Waiting)
 }
 
-// A condition is about the ports that the Service had then.
+// A condition is about the ports from when it was written.
 func TestAConditionOfOtherPortsIsOutdated(t *testing.T) {
 	svc := rotatortest.Ready("web", rotatortest.Leaf(2))
 	said := state.Serving{Leaf: rotatortest.Leaf(2), Since: noon, Ports: api.NeedsHash(svc)}

@@ -9,10 +9,10 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// CAStatus is the data of ConfigMap api.CAStatusName, in the form of -o json. Its texts
-// are escaped (Escape).
-type CAStatus struct {
-	Generation     int        `json:"generation"` // 0: none signs
+// CA is the data of ConfigMap api.CAStatusName, in the form of -o json. Its texts are
+// escaped (api.Escape).
+type CA struct {
+	Generation     int        `json:"generation"` // 0: no generation signs
 	NextGeneration int        `json:"nextGeneration,omitempty"`
 	Phase          string     `json:"phase,omitempty"`
 	Since          *time.Time `json:"since,omitempty"`
@@ -20,24 +20,24 @@ type CAStatus struct {
 	WaitingFor     string     `json:"waitingFor,omitempty"`
 	NotAfter       *time.Time `json:"notAfter,omitempty"`
 	BundleHash     string     `json:"bundleHash,omitempty"`
-	// Replaced of Certificates are signed by Generation; both nil in phases in which
-	// nobody counts.
+	// Replaced is the number of Certificates that Generation has signed. Both are nil in
+	// phases without a count.
 	Replaced        *int     `json:"certificatesReplaced,omitempty"`
 	Certificates    *int     `json:"certificates,omitempty"`
 	Rotation        string   `json:"rotation,omitempty"` // MODE:REASON
 	RotationOutcome string   `json:"rotationOutcome,omitempty"`
 	Problem         string   `json:"problem,omitempty"`
 	Warnings        []string `json:"warnings,omitempty"`
-	// Generations are the newest that there are and were, oldest first.
+	// Generations lists the newest generations, retired ones included, oldest first.
 	Generations []api.CAGenerationRecord `json:"generations,omitempty"`
 
-	facts api.CAStatus // what the above was made from
+	facts api.CAStatus // the parsed ConfigMap
 }
 
 // ParseCA reads the data of the ConfigMap.
-func ParseCA(data map[string]string) CAStatus {
+func ParseCA(data map[string]string) CA {
 	facts := api.ParseCAStatus(data)
-	s := CAStatus{
+	s := CA{
 		Generation:      facts.Generation,
 		NextGeneration:  facts.NextGeneration,
 		Phase:           api.Escape(facts.Phase),
@@ -63,9 +63,8 @@ func ParseCA(data map[string]string) CAStatus {
 	return s
 }
 
-// Others describes the generations whose roots are published beside that of the one that signs: what was, and what comes
-// next.
-func (s CAStatus) Others() []string {
+// Others describes the other generations whose roots are published: former ones, and the next.
+func (s CA) Others() []string {
 	var lines []string
 	for i, g := range s.Generations {
 		next := slices.IndexFunc(s.Generations[i+1:], func(later api.CAGenerationRecord) bool { return !later.SignsSince.IsZero() })
@@ -87,17 +86,17 @@ func (s CAStatus) Others() []string {
 
 func utc(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
-// NoCA returns the problem if it leaves no CA that could issue a certificate; else "".
-func (s CAStatus) NoCA() string {
+// NoCA returns the problem if no CA can issue certificates because of it, and "" otherwise.
+func (s CA) NoCA() string {
 	if !noCA(s.facts.Problem.Reason) {
 		return ""
 	}
 	return s.Problem
 }
 
-// TrustStatus is the data of ConfigMap api.TrustStatusName, in the form of -o json. Its
-// texts are escaped (Escape).
-type TrustStatus struct {
+// Trust is the data of ConfigMap api.TrustStatusName, in the form of -o json. Its texts
+// are escaped (api.Escape).
+type Trust struct {
 	BundleHash string   `json:"bundleHash"`
 	Targets    int      `json:"targets"`
 	Holding    int      `json:"holding"`
@@ -105,8 +104,8 @@ type TrustStatus struct {
 	Refusing   int      `json:"refusing"`
 	NotHolding []string `json:"notHolding,omitempty"`
 	Problem    string   `json:"problem,omitempty"`
-	// Since is when the rotator took up the bundle. Late and Grace are those of Pending
-	// and Refusing that a new generation does not wait for, or only for a time, and
+	// Since is when the rotator took up the bundle. Of Pending and Refusing, a new
+	// generation does not wait for Late, and waits for Grace only for a limited time.
 	// GraceNamespaces names the namespaces of Grace.
 	Since           *time.Time `json:"since,omitempty"`
 	Late            int        `json:"late"`
@@ -115,13 +114,13 @@ type TrustStatus struct {
 }
 
 // ParseTrust reads the data of the ConfigMap.
-func ParseTrust(data map[string]string) TrustStatus {
-	s, _ := api.ParseTrustStatus(data) // what cannot be read counts nothing
+func ParseTrust(data map[string]string) Trust {
+	s, _ := api.ParseTrustStatus(data) // fields that cannot be parsed are zero
 	notHolding := s.NotHoldingLines()
 	for i, line := range notHolding {
 		notHolding[i] = api.Escape(line)
 	}
-	return TrustStatus{
+	return Trust{
 		BundleHash: api.Escape(s.BundleHash),
 		Targets:    s.Targets,
 		Holding:    s.Holding,
@@ -137,7 +136,7 @@ func ParseTrust(data map[string]string) TrustStatus {
 	}
 }
 
-// moment returns t, nil if it is zero.
+// moment returns a pointer to t, or nil if t is zero.
 func moment(t time.Time) *time.Time {
 	if t.IsZero() {
 		return nil
@@ -145,8 +144,8 @@ func moment(t time.Time) *time.Time {
 	return &t
 }
 
-// Progress returns a line about how far a succession is and what it waits for.
-func (s CAStatus) Progress() string {
+// Progress returns a line with the phase of the CA and what it waits for.
+func (s CA) Progress() string {
 	text := s.Phase
 	switch s.Phase {
 	case "":
@@ -160,7 +159,7 @@ func (s CAStatus) Progress() string {
 		text += fmt.Sprintf(", %d of %d certificates are signed by it", *s.Replaced, *s.Certificates)
 	}
 	switch {
-	case s.Behind() && s.Phase == api.PhaseReissue: // the rest waits for these
+	case s.Behind() && s.Phase == api.PhaseReissue: // the phase waits for these
 		text += fmt.Sprintf(", %d left", *s.Certificates-*s.Replaced)
 	case s.WaitingFor != "":
 		text += "; " + s.WaitingFor
@@ -171,9 +170,9 @@ func (s CAStatus) Progress() string {
 	return text
 }
 
-// Imported reports whether the CA with the root, by its fingerprint, has been imported and has
-// begun to sign. The error is why it is not imported.
-func (s CAStatus) Imported(root string) (bool, error) {
+// Imported reports whether the CA with this fingerprint of its root has been imported and
+// signs. The error is why it is not imported.
+func (s CA) Imported(root string) (bool, error) {
 	for _, g := range s.facts.Generations {
 		if g.Root == root {
 			return !g.SignsSince.IsZero() && s.SignsAlone(), nil
@@ -187,16 +186,15 @@ func (s CAStatus) Imported(root string) (bool, error) {
 	return false, nil
 }
 
-// SignsAlone reports whether no certificate is being replaced.
-func (s CAStatus) SignsAlone() bool { return s.Phase == api.PhaseRetire || s.Phase == api.PhaseStable }
+// SignsAlone reports whether the CA is in a phase in which no certificate is replaced.
+func (s CA) SignsAlone() bool { return s.Phase == api.PhaseRetire || s.Phase == api.PhaseStable }
 
-// Behind reports whether there are certificates of older generations.
-func (s CAStatus) Behind() bool {
+// Behind reports whether some certificates are from older generations.
+func (s CA) Behind() bool {
 	return s.Replaced != nil && s.Certificates != nil && *s.Replaced < *s.Certificates
 }
 
-// Answers reports whether the request is the last one that was answered, and
-// whether the answer was no.
-func (s CAStatus) Answers(r api.RotateRequest) (answered, refused bool) {
+// Answers reports whether the last answered request is r, and whether it was refused.
+func (s CA) Answers(r api.RotateRequest) (answered, refused bool) {
 	return s.facts.Rotation == r, s.facts.RotationOutcome.Refused
 }

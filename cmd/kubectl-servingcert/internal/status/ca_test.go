@@ -26,15 +26,15 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-func TestStatusesAreParsedAsFarAsTheyAre(t *testing.T) {
-	assert.Equal(t, CAStatus{}, ParseCA(nil))
-	assert.Equal(t, CAStatus{}, ParseCA(map[string]string{api.CAGeneration: "two", api.CASince: "yesterday", api.CALeaves: "many"}))
+func TestIncompleteStatusesAreParsed(t *testing.T) {
+	assert.Equal(t, CA{}, ParseCA(nil))
+	assert.Equal(t, CA{}, ParseCA(map[string]string{api.CAGeneration: "two", api.CASince: "yesterday", api.CALeaves: "many"}))
 	since := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	s := ParseCA(map[string]string{api.CASince: "2026-03-01T12:00:00Z", api.CAReplaced: "0", api.CAWarning: "A: b\nC: d"})
 	assert.Equal(t, &since, s.Since)
 	require.NotNil(t, s.Replaced, "none is a count")
 	assert.Equal(t, []string{"A: b", "C: d"}, s.Warnings)
-	assert.Equal(t, TrustStatus{BundleHash: "aa", Targets: 3, Holding: 1, Pending: 1, Refusing: 1, NotHolding: []string{"x", "y"},
+	assert.Equal(t, Trust{BundleHash: "aa", Targets: 3, Holding: 1, Pending: 1, Refusing: 1, NotHolding: []string{"x", "y"},
 		Since: &since, Late: 1, Grace: 1, GraceNamespaces: "shop"}, ParseTrust(map[string]string{
 		api.TrustBundleHash: "aa", api.TrustTargets: "3", api.TrustHolding: "1", api.TrustPending: "1", api.TrustRefusing: "1", api.TrustNotHolding: "x\ny",
 		api.TrustSince: "2026-03-01T12:00:00Z", api.TrustLate: "1", api.TrustGrace: "1", api.TrustNamespaces: "shop"}))
