@@ -127,7 +127,7 @@ func (f *serviceCAFlags) do(ctx context.Context, c *cluster.Cluster, m status.Mi
 	return fmt.Errorf("unknown step %q", m.Step)
 }
 
-// writeImport writes the Secret that the signer imports. It writes the roots first, because the Secret starts the import.
+// writeImport writes the Secret that the signer imports. It writes the roots first: the Secret starts the import.
 func (f *serviceCAFlags) writeImport(ctx context.Context, c *cluster.Cluster, key status.SigningKey) error {
 	if len(key.Former) > 0 {
 		if err := f.addRoots(ctx, c, string(pki.EncodeCertificates(key.Former...))); err != nil {

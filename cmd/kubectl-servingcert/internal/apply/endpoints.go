@@ -104,8 +104,8 @@ func (a *Applier) served(ctx context.Context, s *step) error {
 	return nil
 }
 
-// seenServing waits until the rotator has seen each Service serve TLS, and records the others: a ready endpoint does not
-// prove that TLS is served.
+// seenServing waits until the rotator has seen each Service serve TLS, and records the others: a ready endpoint does
+// not prove that TLS is served.
 func (a *Applier) seenServing(ctx context.Context, steps []*step) error {
 	waiting, reasons := steps, map[*step]string{}
 	err := a.until(ctx, a.Timing.Serving, func(ctx context.Context) (bool, error) {

@@ -31,8 +31,8 @@ type workload struct {
 
 func (w workload) String() string { return w.namespace + "/" + w.kind + "/" + w.name }
 
-// rollOut replaces the pods of the Services' workloads, one workload after the other. It returns those whose pods must be
-// replaced by hand.
+// rollOut replaces the pods of the Services' workloads, one workload after the other. It returns those whose pods must
+// be replaced by hand.
 func (a *Applier) rollOut(ctx context.Context, steps []*step) (byHand []string, err error) {
 	for _, w := range workloadsOf(steps) {
 		if !api.Restartable(w.kind) {

@@ -28,8 +28,8 @@ func (a *Applier) readStep(ctx context.Context, s plan.Service) (*step, error) {
 	return st, err
 }
 
-// isFree returns an error if the Secret that the Service would request exists and is not managed by servingcert: the signer
-// would refuse it, and new pods would mount it.
+// isFree returns an error if the Secret that the Service would request exists and is not managed by servingcert: the
+// signer would refuse it, and new pods would mount it.
 func (a *Applier) isFree(ctx context.Context, s plan.Service) error {
 	id := s.Namespace + "/" + s.Name
 	name := ""

@@ -72,8 +72,8 @@ func started(pod *corev1.Pod) time.Time {
 	return last
 }
 
-// OldClients returns the pods of a namespace ("": of all) that may hold an older CA bundle; none if the user may not list
-// pods. published is the data of ConfigMap api.CAStatusName. Pods are listed only if a later root was distributed.
+// OldClients returns the pods of a namespace ("": of all) that may hold an older CA bundle; none if the user may not
+// list pods. published is the data of ConfigMap api.CAStatusName. Pods are listed only if a later root was distributed.
 func (c *Cluster) OldClients(ctx context.Context, namespace string, published map[string]string) ([]status.OldClients, error) {
 	ca, now := api.ParseCAStatus(published), time.Now()
 	if !status.CountsClients(ca, now) {
