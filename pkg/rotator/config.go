@@ -11,32 +11,31 @@ import (
 	uninjectedcontroller "github.com/servingcert/servingcert/pkg/rotator/uninjected/controller"
 )
 
-// Config is all that Setup needs to know.
+// Config is the configuration of the rotator.
 type Config struct {
-	// Cluster is what all parts need.
-	Cluster cluster.Config
-	Missed  uninjectedcontroller.Config
-	Probe   probecontroller.Config
-	Serving servingcontroller.Config
-	Wake    kubeletsynccontroller.Config
-	Restart restartcontroller.Config
+	// Cluster is shared by all parts.
+	Cluster     cluster.Config
+	Uninjected  uninjectedcontroller.Config
+	Probe       probecontroller.Config
+	Serving     servingcontroller.Config
+	KubeletSync kubeletsynccontroller.Config
+	Restart     restartcontroller.Config
 }
 
-// DefaultConfig returns the configuration of a rotator that is started without
-// flags. Cluster.Now, Cluster.Metrics and Missed.Choose are the caller's.
+// DefaultConfig returns the configuration of a rotator without flags. The caller sets Cluster.Now,
+// Cluster.Metrics and Uninjected.Choose.
 func DefaultConfig() Config {
 	return Config{
-		Cluster: cluster.DefaultConfig(),
-		Missed:  uninjectedcontroller.DefaultConfig(),
-		Probe:   probecontroller.DefaultConfig(),
-		Serving: servingcontroller.DefaultConfig(),
-		Wake:    kubeletsynccontroller.DefaultConfig(),
-		Restart: restartcontroller.DefaultConfig(),
+		Cluster:     cluster.DefaultConfig(),
+		Uninjected:  uninjectedcontroller.DefaultConfig(),
+		Probe:       probecontroller.DefaultConfig(),
+		Serving:     servingcontroller.DefaultConfig(),
+		KubeletSync: kubeletsynccontroller.DefaultConfig(),
+		Restart:     restartcontroller.DefaultConfig(),
 	}
 }
 
-// Validate returns an error that says what is wrong and what is allowed, one line
-// for each part.
+// Validate returns an error that states what is wrong and what is allowed, one line for each part.
 func (c Config) Validate() error {
-	return errors.Join(c.Cluster.Validate(), c.Missed.Validate(), c.Probe.Validate(), c.Serving.Validate(), c.Wake.Validate(), c.Restart.Validate())
+	return errors.Join(c.Cluster.Validate(), c.Uninjected.Validate(), c.Probe.Validate(), c.Serving.Validate(), c.KubeletSync.Validate(), c.Restart.Validate())
 }

@@ -15,10 +15,10 @@ import (
 	uninjectedcontroller "github.com/servingcert/servingcert/pkg/rotator/uninjected/controller"
 )
 
-// AddToScheme adds the types that Setup's manager must know.
+// AddToScheme adds the types that Setup's manager needs.
 func AddToScheme(scheme *runtime.Scheme) error { return cluster.AddToScheme(scheme) }
 
-// Setup adds the rotator to mgr. It works on the leader.
+// Setup adds the rotator to mgr. It runs on the leader.
 func Setup(mgr manager.Manager, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
 		return fmt.Errorf("rotator: %w", err)
@@ -34,27 +34,27 @@ func setup(mgr manager.Manager, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	if err := uninjectedcontroller.Setup(c, cfg.Missed); err != nil {
-		return fmt.Errorf("missed pods: %w", err)
+	if err := uninjectedcontroller.Setup(c, cfg.Uninjected); err != nil {
+		return fmt.Errorf("uninjected pods: %w", err)
 	}
-	looks := cluster.NewTrigger("stale workloads", c.Delay)
-	ledger := servingcontroller.NewLedger(c)
-	prober, err := probecontroller.Setup(mgr, c, cfg.Probe, ledger.Record)
+	staleChanged := cluster.NewTrigger("stale workloads", c.Delay)
+	state := servingcontroller.NewState(c)
+	prober, err := probecontroller.Setup(mgr, c, cfg.Probe, state.Record)
 	if err != nil {
 		return fmt.Errorf("prober: %w", err)
 	}
-	partners := servingcontroller.Partners{Dial: prober.Ask, Restarts: looks, Trust: prober.Trust}
-	if cfg.Wake.Enabled {
-		partners.Rotated = cluster.NewTrigger("rotated certificates", 0)
-		err := kubeletsynccontroller.Setup(mgr, c, cfg.Wake, kubeletsynccontroller.Partners{Rotation: ledger.Rotation, Rotated: partners.Rotated, Serves: ledger.Serves, Woken: ledger.Woken})
+	deps := servingcontroller.Dependencies{Dial: prober.Enqueue, StaleChanged: staleChanged, Trust: prober.Trust}
+	if cfg.KubeletSync.Enabled {
+		deps.Rotated = cluster.NewTrigger("rotated certificates", 0)
+		err := kubeletsynccontroller.Setup(mgr, c, cfg.KubeletSync, kubeletsynccontroller.Dependencies{Rotation: state.Rotation, Rotated: deps.Rotated, Serves: state.Serves, Woken: state.Woken})
 		if err != nil {
-			return fmt.Errorf("wakes: %w", err)
+			return fmt.Errorf("kubelet sync: %w", err)
 		}
 	}
-	if err := servingcontroller.Setup(c, cfg.Serving, ledger, partners); err != nil {
+	if err := servingcontroller.Setup(c, cfg.Serving, state, deps); err != nil {
 		return fmt.Errorf("consumers: %w", err)
 	}
-	if err := restartcontroller.Setup(mgr, c, cfg.Restart, restartcontroller.Partners{Stale: ledger.Stale, Looks: looks}); err != nil {
+	if err := restartcontroller.Setup(mgr, c, cfg.Restart, restartcontroller.Dependencies{Stale: state.Stale, StaleChanged: staleChanged}); err != nil {
 		return fmt.Errorf("restarts: %w", err)
 	}
 	if err := failingcontroller.Setup(c); err != nil {

@@ -163,7 +163,7 @@ func (p talker) play(t *testing.T, r *root, ca rotatortest.CA) {
 		outcome := dial.Dial(t.Context(), fmt.Sprintf("%s:%d", s.at, port), serverName, protocol, dialTime)
 		want := probe.CauseDeclined
 		if p.name == "prosody" { // which has nothing else to offer then, and says an error
-			want = probe.CauseWords
+			want = probe.CauseProtocol
 		}
 		assert.Equal(t, want, outcome.Cause, "%s: %v\n%s", protocol, outcome.Err, running.tail())
 		t.Logf("%s without TLS: %v", protocol, outcome.Err)

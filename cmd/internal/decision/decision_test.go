@@ -89,7 +89,7 @@ func TestMissedIsWhatTheWebhookWouldInject(t *testing.T) {
 			raw, known := readGolden(t, file)
 			pod := decode[corev1.Pod](t, raw)
 			place := uninjected.Place{OptedIn: true, Services: asking(t, known.Services), Conventional: known.ConventionalSecret}
-			before := uninjected.Judge(pods.FactsOf(pod), place, Choose)
+			before := uninjected.Evaluate(pods.FactsOf(pod), place, Choose)
 			met[before.Reason]++
 
 			patch, report, denied := mutate.Mutate(pod, known)
@@ -97,7 +97,7 @@ func TestMissedIsWhatTheWebhookWouldInject(t *testing.T) {
 				assert.NotEqual(t, uninjected.ReasonNotInjected, before.Reason, "a restart alone would not help")
 				return
 			}
-			after := uninjected.Judge(pods.FactsOf(decode[corev1.Pod](t, patched(t, raw, patch))), place, Choose)
+			after := uninjected.Evaluate(pods.FactsOf(decode[corev1.Pod](t, patched(t, raw, patch))), place, Choose)
 			met[after.Reason]++
 			assert.False(t, after.Missed(), "missed although the webhook has seen it: %v", after)
 			assert.Equal(t, wouldGetAPair(report) && before.Reason != uninjected.ReasonMounts, before.Missed(), "%v, webhook: %v", before, report)

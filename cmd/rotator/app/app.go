@@ -1,5 +1,5 @@
-// Package app implements the program rotator: its flags, their validation, and Run. The command only
-// calls it, so that tests can run the program in their own executable.
+// Package app implements the program rotator: its flags, their validation, and Run. The command
+// only calls it, so that tests can run the program in their own executable.
 package app
 
 import (
@@ -82,7 +82,7 @@ func MainWith(change func(*Config)) {
 func defaults() Config {
 	cfg := Config{Common: process.NewCommon(true), Controllers: concernNames(), Trust: trustcontroller.DefaultConfig(), Rotator: rotator.DefaultConfig()}
 	cfg.Trust.Now, cfg.Trust.Metrics = time.Now, metrics.Registry
-	cfg.Rotator.Cluster.Now, cfg.Rotator.Cluster.Metrics, cfg.Rotator.Missed.Choose = time.Now, metrics.Registry, decision.Choose
+	cfg.Rotator.Cluster.Now, cfg.Rotator.Cluster.Metrics, cfg.Rotator.Uninjected.Choose = time.Now, metrics.Registry, decision.Choose
 	return cfg
 }
 
@@ -110,9 +110,9 @@ func command(cfg Config) process.Command {
 				"time between two dials of a pod that serves its certificate, ±10%; the interval for other pods grows up to this value")
 			fs.DurationVar(&cfg.Rotator.Serving.PropagationTime, "propagation-time", cfg.Rotator.Serving.PropagationTime,
 				"time within which a pod must serve a new certificate (the kubelet takes up to 92s); after that it is stale")
-			fs.BoolVar(&cfg.Rotator.Wake.Enabled, "wake", cfg.Rotator.Wake.Enabled,
+			fs.BoolVar(&cfg.Rotator.KubeletSync.Enabled, "wake", cfg.Rotator.KubeletSync.Enabled,
 				"write annotation "+api.AnnotationLeaf+" on the pods that mount a certificate or the CA bundle as soon as it changes, so that the kubelet updates their files at once; if false, this takes up to 92s")
-			fs.IntVar(&cfg.Rotator.Wake.Rate, "wake-rate", cfg.Rotator.Wake.Rate, "maximum number of pods per second, cluster-wide, that --wake writes")
+			fs.IntVar(&cfg.Rotator.KubeletSync.Rate, "wake-rate", cfg.Rotator.KubeletSync.Rate, "maximum number of pods that are woken per second, cluster-wide")
 			fs.IntVar(&cfg.Rotator.Probe.Concurrency, "probe-concurrency", cfg.Rotator.Probe.Concurrency, "maximum number of pods that are dialled concurrently")
 			fs.DurationVar(&cfg.Rotator.Probe.Timeout, "probe-timeout", cfg.Rotator.Probe.Timeout, "time within which a pod's port must present its certificate")
 			fs.StringSliceVar(&cfg.Rotator.Probe.PodCIDRs, "pod-cidrs", cfg.Rotator.Probe.PodCIDRs,
@@ -149,8 +149,8 @@ func (c *Config) readPublicRoots() error {
 	return nil
 }
 
-// apiServer returns the API server's addresses that host, a URL or HOST:PORT of a kubeconfig or of
-// the pod, names; none if it names a domain.
+// apiServer returns the address in host, a URL or HOST:PORT of the API server; none if it has a
+// domain name.
 func apiServer(host string) []netip.Addr {
 	if u, err := url.Parse(host); err == nil && u.Hostname() != "" {
 		host = u.Hostname()

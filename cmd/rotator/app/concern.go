@@ -17,15 +17,15 @@ import (
 	trustcontroller "github.com/servingcert/servingcert/pkg/trust/controller"
 )
 
-// The Leases of the leading replicas. That of the pods has the name from when one process did both,
-// so that two versions never work on the same pods.
+// The Leases of the leaders. That of the pods keeps the name from when one process did both, so
+// that two versions never process the same pods.
 const (
 	leaseTrust = "servingcert-trust"
 	leasePods  = "servingcert-rotator"
 )
 
 // concern is a task of a rotator. Concerns share no memory: they communicate through objects of the
-// cluster, so that each can run in a process with its own permissions.
+// cluster, so that each can run in its own process with its own permissions.
 type concern struct {
 	name, lease string
 	addToScheme func(*runtime.Scheme) error

@@ -29,13 +29,13 @@ import (
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
-// programs are those that this executable runs as itself.
+// programs are the ones that this executable can run as.
 var programs = harness.Programs{"rotator": Main}
 
 func TestMain(m *testing.M) { programs.Main(m) }
 
-// Both would write the same fields without end, each its own CA's. The check has
-// the rights of install.yaml and no more.
+// Both would overwrite the same fields forever, each with its own CA. The check has only the
+// permissions of install.yaml.
 func TestRefusesBesideServiceCA(t *testing.T) {
 	cluster, err := controlplane.Start(t.Context(), controlplane.Options{})
 	require.NoError(t, err)

@@ -83,7 +83,7 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// filledCache holds benchPods pods, which arrived as those of a cluster do.
+// filledCache has benchPods pods, which arrived like those of a cluster.
 func filledCache(b *testing.B) *Pods {
 	b.Helper()
 	arriving := watch.NewFake()
@@ -118,8 +118,7 @@ func filledCache(b *testing.B) *Pods {
 	return pods
 }
 
-// BenchmarkMemory reports what the cache of pods costs, beside what it would cost
-// to hold them as they are.
+// BenchmarkMemory reports the memory of the cache of pods, beside that of a cache of whole pods.
 func BenchmarkMemory(b *testing.B) {
 	for b.Loop() {
 		before := heap()

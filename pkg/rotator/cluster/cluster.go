@@ -18,20 +18,18 @@ import (
 	"github.com/servingcert/servingcert/pkg/facts/queue"
 )
 
-// Name is the reporting controller of events, and the manager of the fields that
-// the rotator writes. Flux reverts what a manager wrote whose name begins with
-// "kubectl".
+// Name is the reporting controller of events, and the field manager of the rotator's writes. Flux
+// reverts the writes of managers whose name begins with "kubectl".
 const Name = "servingcert-rotator"
 
-// AddToScheme adds the types that the manager of New must know.
+// AddToScheme adds the types that the manager of New needs.
 func AddToScheme(scheme *runtime.Scheme) error { return corev1.AddToScheme(scheme) }
 
-// Cluster is what the controllers of the rotator share.
+// Cluster has what the rotator's controllers share.
 type Cluster struct {
 	Config
 	Pods *Pods
-	// Services is a cache of stripped Services and of the metadata of opted-in
-	// Namespaces.
+	// Services is a cache of stripped Services and of the metadata of opted-in Namespaces.
 	Services cache.Cache
 
 	mgr  manager.Manager
@@ -55,8 +53,7 @@ func New(mgr manager.Manager, cfg Config) (*Cluster, error) {
 	return c, err
 }
 
-// ConfigMap adds a cache of the one ConfigMap of that name in the rotator's
-// namespace.
+// ConfigMap adds a cache of the one ConfigMap of that name in the rotator's namespace.
 func (c *Cluster) ConfigMap(name string) (cache.Cache, error) {
 	return c.cache(cache.Options{ByObject: map[client.Object]cache.ByObject{&corev1.ConfigMap{}: {
 		Namespaces: map[string]cache.Config{c.Namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", name)}},
@@ -78,9 +75,9 @@ func (c *Cluster) cache(options cache.Options) (cache.Cache, error) {
 // Recorder returns a recorder of events.
 func (c *Cluster) Recorder() events.EventRecorder { return c.mgr.GetEventRecorder(Name) }
 
-// AddController adds a controller, which works on the leader.
+// AddController adds a controller. It runs on the leader.
 func (c *Cluster) AddController(name string, options controller.Options, sources ...source.Source) error {
-	anyName := true // controller-runtime wants names to be unique in a process, tests run several managers
+	anyName := true // controller-runtime requires unique names in a process; tests run several managers
 	options.SkipNameValidation = &anyName
 	options.Reconciler = facts.Reconciler(name, options.Reconciler)
 	if options.MaxConcurrentReconciles == 0 {

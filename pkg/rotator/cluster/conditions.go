@@ -23,14 +23,14 @@ type Conditions struct {
 	services      *facts.Seen
 }
 
-// Conditions returns what writes the conditions of that type.
+// Conditions returns the writer of conditions of that type.
 func (c *Cluster) Conditions(conditionType string) *Conditions {
 	return &Conditions{conditionType, c.mgr.GetClient(), c.Now, c.seen}
 }
 
-// Set writes the condition if the Service has another, and returns once the cache has seen it; want
-// is nil for none. It reports whether it wrote: not if the Service was deleted, which
-// is an event of its own.
+// Set writes the condition if the Service has a different one, and returns once the cache has seen
+// the write. If want is nil, it removes the condition. wrote is false if the Service was deleted,
+// which triggers an event of its own.
 func (c *Conditions) Set(ctx context.Context, svc *corev1.Service, want *state.Condition) (wrote bool, err error) {
 	patch, err := state.Patch(svc, c.conditionType, want, nil, c.now())
 	if err != nil || patch == nil {

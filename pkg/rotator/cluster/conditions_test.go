@@ -17,7 +17,7 @@ import (
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
-func TestWhatAServiceSaysAlreadyIsNotWritten(t *testing.T) {
+func TestEqualConditionIsNotWritten(t *testing.T) {
 	svc := rotatortest.Serves(rotatortest.Ready("web", rotatortest.Leaf(2)), rotatortest.Leaf(1), rotatortest.Noon)
 	c := &Conditions{conditionType: api.ConditionServing, now: func() time.Time { return rotatortest.Noon }}
 	wrote, err := c.Set(t.Context(), svc, state.Of(svc, api.ConditionServing))
@@ -25,9 +25,9 @@ func TestWhatAServiceSaysAlreadyIsNotWritten(t *testing.T) {
 	assert.False(t, wrote)
 }
 
-// The API server answers Conflict to a patch after a few attempts of its own, whoever else wrote. Nothing else leads to
-// another attempt then.
-func TestAConflictIsAnErrorAndNotTheEnd(t *testing.T) {
+// The API server answers Conflict to a patch after a few attempts of its own. Nothing else leads to
+// another attempt.
+func TestConflictIsAnError(t *testing.T) {
 	svc := rotatortest.Serves(rotatortest.Ready("web", rotatortest.Leaf(2)), rotatortest.Leaf(1), rotatortest.Noon)
 	writer := interceptor.NewClient(fake.NewClientBuilder().Build(), interceptor.Funcs{
 		SubResourcePatch: func(context.Context, client.Client, string, client.Object, client.Patch, ...client.SubResourcePatchOption) error {

@@ -12,16 +12,16 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Config is what all controllers of the rotator need to know.
+// Config is the configuration that all controllers of the rotator share.
 type Config struct {
-	// Namespace is servingcert's own, which is excluded from injection. The signer
-	// publishes the bundle there, and which namespaces have the conventional Secret.
+	// Namespace is servingcert's own, which is excluded from injection. The signer publishes the CA
+	// bundle and the list of namespaces with the conventional Secret there.
 	Namespace string
-	// OpenShift: annotations of OpenShift's service-ca count, too.
+	// OpenShift: annotations of OpenShift's service-ca are honored too.
 	OpenShift bool
-	// Workers is how many items a controller works on at a time.
+	// Workers is the number of items that a controller processes concurrently.
 	Workers int
-	// Delay is how long changes are gathered before they are looked at.
+	// Delay is how long changes are collected before they are processed.
 	Delay time.Duration
 	// Now is the clock.
 	Now func() time.Time
@@ -29,13 +29,13 @@ type Config struct {
 	Metrics prometheus.Registerer
 }
 
-// DefaultConfig returns the configuration of a rotator that is started without
-// flags. Now and Metrics are the caller's.
+// DefaultConfig returns the configuration of a rotator without flags. The caller sets Now and
+// Metrics.
 func DefaultConfig() Config {
 	return Config{Namespace: api.DefaultNamespace, Workers: 2, Delay: time.Second}
 }
 
-// Validate returns an error that says what is wrong and what is allowed.
+// Validate returns an error that states what is wrong and what is allowed.
 func (c Config) Validate() error {
 	if errs := validation.IsDNS1123Label(c.Namespace); len(errs) > 0 {
 		return fmt.Errorf("namespace: %q: not a valid namespace name: %s", c.Namespace, strings.Join(errs, "; "))

@@ -1,8 +1,7 @@
-// Package cluster is what the controllers of the rotator share: the cache of pods
-// ([Pods]), the cache of Services and Namespaces, caches of single ConfigMaps, the
-// clock and the registry of metrics ([Cluster]), and a source that enqueues on
-// request ([Trigger]).
+// Package cluster has what the controllers of the rotator share: the cache of pods ([Pods]), the
+// cache of Services and Namespaces, caches of single ConfigMaps, the clock and the registry of
+// metrics ([Cluster]), and a source that enqueues on request ([Trigger]).
 //
-// The caches are the rotator's own, so that what they leave out is not missing for
-// anyone else in the process.
+// The caches are the rotator's own, because they omit fields that other code in the process may
+// need.
 package cluster

@@ -10,19 +10,18 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
-// Pods is the cache of the facts of all pods that have not ended.
+// Pods is the cache of the facts of all pods that have not terminated.
 type Pods struct {
 	*facts.Informer[*pods.Facts]
 }
 
-// running leaves out pods that have ended, of which Jobs may leave thousands.
+// running excludes terminated pods, of which Jobs may leave thousands.
 var running = fields.AndSelectors(
 	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
 	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),
 )
 
-// The indexes: by the keys that a pod mounts (pods.NamespacedKey), and those that mirror static
-// pods, by namespace.
+// The indexes: by mounted key (pods.NamespacedKey), and mirror pods by namespace.
 const (
 	byMount  = "mount"
 	byMirror = "mirror"
@@ -46,8 +45,8 @@ func podOptions() facts.Options[*corev1.Pod, *pods.Facts] {
 				return []string{f.Namespace}
 			},
 		},
-		// A standby would hold every pod of the cluster for the sake of a metric; it
-		// fills the cache in seconds when it leads.
+		// A standby would cache every pod of the cluster for one metric only. It fills the cache in
+		// seconds when it becomes the leader.
 		LeaderOnly: true,
 	}
 }
@@ -60,5 +59,5 @@ func (p *Pods) Mounting(key pods.NamespacedKey) []*pods.Facts {
 	return p.ByIndex(byMount, key.String())
 }
 
-// Mirrors returns the mirror pods of the namespace. None is among those of Mounting.
+// Mirrors returns the mirror pods of the namespace, which Mounting never returns.
 func (p *Pods) Mirrors(namespace string) []*pods.Facts { return p.ByIndex(byMirror, namespace) }

@@ -17,8 +17,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/facts"
 )
 
-// cacheOptions are those of the cache of Services and Namespaces: Services stripped
-// to what decisions are made from, and the metadata of opted-in Namespaces.
+// cacheOptions configure the cache of Services, stripped to the fields that decisions need, and of
+// the metadata of opted-in Namespaces.
 func cacheOptions(openShift bool) cache.Options {
 	services := facts.ServiceKind(openShift, Keep)
 	namespaces := facts.MetadataKind(corev1.SchemeGroupVersion.WithKind("Namespace"), facts.KeepIdentity)
@@ -38,8 +38,8 @@ func NamespaceMetadata() *metav1.PartialObjectMetadata {
 	return o
 }
 
-// OptIn reports whether the namespace is opted in and not being deleted, and whether the
-// webhook excludes it by its name all the same.
+// OptIn reports whether the namespace is opted in and not being deleted, and whether the webhook
+// excludes it by name.
 func (c *Cluster) OptIn(ctx context.Context, namespace string) (optedIn, excluded bool, err error) {
 	ns := NamespaceMetadata()
 	if err := c.Services.Get(ctx, types.NamespacedName{Name: namespace}, ns); client.IgnoreNotFound(err) != nil {
@@ -50,8 +50,8 @@ func (c *Cluster) OptIn(ctx context.Context, namespace string) (optedIn, exclude
 	return optedIn, slices.Contains([]string{metav1.NamespaceSystem, c.Namespace}, namespace), nil
 }
 
-// Keep returns what is kept of a Service with a certificate, or that asks for one, what
-// decides about pods and its conditions, and of any other Service its identity.
+// Keep returns the fields to cache. Of a Service that has or asks for a certificate they are those
+// that decide about its pods and conditions; of any other Service, its identity.
 func Keep(svc *corev1.Service) api.Keep {
 	keep := api.Keep{Conditions: []string{api.ConditionServing, api.ConditionPodsHealthy}}
 	if api.Asks(svc) {

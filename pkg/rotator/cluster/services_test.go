@@ -27,7 +27,7 @@ func TestOpenShiftAnnotationsCountWithTheFlagAlone(t *testing.T) {
 	}
 }
 
-func TestWhatIsKeptOfRequestsToRenew(t *testing.T) {
+func TestKeepRenewAfter(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		svc  *corev1.Service

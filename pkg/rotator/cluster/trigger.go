@@ -11,8 +11,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/facts"
 )
 
-// Trigger is a source that enqueues on request. Requests from before it starts are
-// kept.
+// Trigger is a source that enqueues on request. It keeps requests from before its start.
 type Trigger struct {
 	name  string
 	delay time.Duration
@@ -22,8 +21,8 @@ type Trigger struct {
 	early map[types.NamespacedName]bool
 }
 
-// NewTrigger returns a Trigger, which enqueues after the delay: requests for the
-// same key in that time are one. The name is for logs.
+// NewTrigger returns a Trigger that enqueues after the delay. Requests for the same key within the
+// delay are merged. The name is for logs.
 func NewTrigger(name string, delay time.Duration) *Trigger {
 	return &Trigger{name: name, delay: delay, early: map[types.NamespacedName]bool{}}
 }
@@ -54,7 +53,7 @@ func (t *Trigger) Enqueue(key types.NamespacedName) {
 	t.early[key] = true
 }
 
-// EnqueueNamespace enqueues a namespace: its name is the key's.
+// EnqueueNamespace enqueues a key whose name is the namespace.
 func (t *Trigger) EnqueueNamespace(namespace string) {
 	t.Enqueue(types.NamespacedName{Name: namespace})
 }

@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 )
 
-// Nothing that was asked for is lost, whenever the controller starts.
-func TestRequestsAreKept(t *testing.T) {
+// No request is lost, whenever the controller starts.
+func TestTriggerKeepsEarlyRequests(t *testing.T) {
 	s := NewTrigger("test", 0)
 	s.EnqueueNamespace("before")
 	s.EnqueueNamespace("before")

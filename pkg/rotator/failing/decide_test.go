@@ -19,8 +19,8 @@ import (
 
 var noon = rotatortest.Noon
 
-// pod is one of a Deployment, or of none, whose container app was given something, and whose
-// containers could start that long ago. It has never been ready.
+// pod is a pod of a Deployment, or a bare one, with the injected container app. Its containers
+// could start that long ago. It has never been ready.
 func pod(name, workload string, age time.Duration, changes ...rotatortest.Change) *pods.Facts {
 	status := api.InjectionStatus{Secret: "web-tls", Service: "web", Containers: map[string]string{"app": "files,env,flags"}}
 	return pods.FactsOf(rotatortest.ReadyPod(name, workload, func(p *corev1.Pod) {
@@ -34,7 +34,7 @@ func pod(name, workload string, age time.Duration, changes ...rotatortest.Change
 	}, rotatortest.All(changes...)))
 }
 
-// exits has container app exit, wait, and be restarted so often.
+// exits sets the state of container app after restarts.
 func exits(restarts, code int32, message string) rotatortest.Change {
 	return func(p *corev1.Pod) {
 		s := &p.Status.ContainerStatuses[0]
@@ -43,7 +43,7 @@ func exits(restarts, code int32, message string) rotatortest.Change {
 	}
 }
 
-// ready has container app be ready since it was started that long ago.
+// ready sets container app ready, started that long ago.
 func ready(ago time.Duration) rotatortest.Change {
 	return func(p *corev1.Pod) {
 		s := &p.Status.ContainerStatuses[0]
@@ -63,12 +63,12 @@ func wasReady(p *corev1.Pod) {
 func deleted(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.NewTime(noon)) }
 
 const (
-	byMode  = "; if what servingcert added is the cause, annotate the pod template servingcert.dev/mode: env, which leaves out flags, variables of the program and HTTPS probes"
-	byLabel = "; if what servingcert added is the cause, label the pod template servingcert.dev/inject: disabled, which leaves out all of it"
+	byMode  = "; if the injection is the cause, annotate the pod template servingcert.dev/mode: env, which omits flags, variables of the program and HTTPS probes"
+	byLabel = "; if the injection is the cause, label the pod template servingcert.dev/inject: disabled, which omits everything"
 )
 
-// TestWhatFails: what is said of a Deployment's only pod, and when it is looked at again.
-func TestWhatFails(t *testing.T) {
+// TestFailures: the condition for a Deployment's only pod, and when to decide again.
+func TestFailures(t *testing.T) {
 	const minute = time.Minute
 	for _, tt := range []struct {
 		name  string
@@ -84,12 +84,12 @@ func TestWhatFails(t *testing.T) {
 		{"is ready", pod("web-1", "web", time.Hour, ready(time.Hour)), "", 0},
 		{"is being deleted", pod("web-1", "web", time.Hour, exits(9, 2, ""), deleted), "", 0},
 		{"has exited twice", pod("web-1", "web", minute-time.Second, exits(2, 2, "no")), "", time.Second},
-		{"has exited twice in a minute", pod("web-1", "web", minute, exits(2, 2, "no")), `container app of pod web-1 was not ready within a minute, and exited with code 2, and wrote at last "no"` + byMode, 0},
-		{"has exited three times", pod("web-1", "web", 0, exits(3, 2, "starting\nno\n")), `container app of pod web-1 exited with code 2 and was restarted 3 times, and wrote at last "starting no"` + byMode, 0},
-		{"without a message", pod("web-1", "web", 0, exits(9, 137, "")), "container app of pod web-1 exited with code 137 and was restarted 9 times, without a message" + byMode, 0},
-		{"exits although it was ready once", pod("web-1", "web", time.Hour, exits(3, 2, ""), wasReady), "container app of pod web-1 exited with code 2 and was restarted 3 times, without a message" + byMode, 0},
+		{"has exited twice in a minute", pod("web-1", "web", minute, exits(2, 2, "no")), `container app of pod web-1 was not ready within a minute, and exited with code 2; its termination message ends with "no"` + byMode, 0},
+		{"has exited three times", pod("web-1", "web", 0, exits(3, 2, "starting\nno\n")), `container app of pod web-1 exited with code 2 and was restarted 3 times; its termination message ends with "starting no"` + byMode, 0},
+		{"without a message", pod("web-1", "web", 0, exits(9, 137, "")), "container app of pod web-1 exited with code 137 and was restarted 9 times, without a termination message" + byMode, 0},
+		{"exits although it was ready once", pod("web-1", "web", time.Hour, exits(3, 2, ""), wasReady), "container app of pod web-1 exited with code 2 and was restarted 3 times, without a termination message" + byMode, 0},
 		{"ends well again and again", pod("web-1", "web", 0, exits(9, 0, "")), "", minute},
-		{"is ready for a moment", pod("web-1", "web", time.Hour, exits(3, 2, ""), ready(minute-time.Second)), "container app of pod web-1 exited with code 2 and was restarted 3 times, without a message" + byMode, time.Second},
+		{"is ready for a moment", pod("web-1", "web", time.Hour, exits(3, 2, ""), ready(minute-time.Second)), "container app of pod web-1 exited with code 2 and was restarted 3 times, without a termination message" + byMode, time.Second},
 		{"is ready again", pod("web-1", "web", time.Hour, exits(3, 2, ""), ready(minute)), "", 0},
 		{"was restarted twice and is ready", pod("web-1", "web", time.Hour, exits(2, 2, ""), ready(0)), "", 0},
 		{"of a node whose clock is ahead", pod("web-1", "web", -time.Hour), "", minute},
@@ -99,7 +99,7 @@ func TestWhatFails(t *testing.T) {
 			d := Decide(Situation{Now: noon, Pods: []*pods.Facts{tt.pod}, Services: []*corev1.Service{svc}})
 			assert.Equal(t, tt.after, d.After)
 			if tt.want == "" {
-				assert.Empty(t, d.Changes)
+				assert.Empty(t, d.Conditions)
 				assert.Empty(t, d.Notify)
 				assert.Zero(t, d.Failing)
 				return
@@ -107,18 +107,18 @@ func TestWhatFails(t *testing.T) {
 			require.Len(t, d.Notify, 1)
 			assert.Equal(t, tt.want, d.Notify[0].Text)
 			assert.Same(t, svc, d.Notify[0].For)
-			require.Len(t, d.Changes, 1)
-			assert.Equal(t, metav1.Condition{Type: api.ConditionPodsHealthy, Status: metav1.ConditionFalse, Reason: api.PodsFailing, Message: "Deployment web: " + tt.want}, d.Changes[0].Want.Condition)
-			assert.Empty(t, d.Changes[0].Want.State)
+			require.Len(t, d.Conditions, 1)
+			assert.Equal(t, metav1.Condition{Type: api.ConditionPodsHealthy, Status: metav1.ConditionFalse, Reason: api.PodsFailing, Message: "Deployment web: " + tt.want}, d.Conditions[0].Want.Condition)
+			assert.Empty(t, d.Conditions[0].Want.State)
 			assert.Equal(t, 1, d.Failing)
 		})
 	}
 }
 
-// written returns the situation when the decision was carried out.
+// written returns the situation after the decision was carried out.
 func written(s Situation, d Decision) Situation {
 	services := map[*corev1.Service]*corev1.Service{}
-	for _, c := range d.Changes {
+	for _, c := range d.Conditions {
 		services[c.Service] = c.Service.DeepCopy()
 		services[c.Service].Status.Conditions = c.Want.Both()
 	}
@@ -129,12 +129,12 @@ func written(s Situation, d Decision) Situation {
 		}
 		all = append(all, svc)
 	}
-	s.Services, s.Records = all, d.Records
+	s.Services, s.Reported = all, d.Reported
 	return s
 }
 
-// TestAFailureIsReportedOnce: whatever the next runs say, and with how it exits once that is known.
-func TestAFailureIsReportedOnce(t *testing.T) {
+// TestFailureIsReportedOnce: for all later runs, and with the exit code once it is known.
+func TestFailureIsReportedOnce(t *testing.T) {
 	s := Situation{Now: noon, Services: []*corev1.Service{rotatortest.Service("web", "web-tls")}}
 	look := func(notify int, says string, all ...*pods.Facts) {
 		t.Helper()
@@ -150,18 +150,18 @@ func TestAFailureIsReportedOnce(t *testing.T) {
 			assert.Empty(t, message)
 		}
 		assert.Contains(t, message, says)
-		assert.Empty(t, Decide(s).Changes, "what is written is decided again")
+		assert.Empty(t, Decide(s).Conditions, "what is written is decided again")
 		assert.Empty(t, Decide(s).Notify)
 	}
 	look(1, "was not ready within a minute;", pod("web-1", "web", time.Minute))
-	look(0, `restarted 3 times, and wrote at last "one"`, pod("web-1", "web", time.Hour, exits(3, 2, "one")))
-	look(0, `restarted 3 times, and wrote at last "one"`, pod("web-1", "web", time.Hour, exits(4, 1, "two")), pod("web-0", "web", time.Hour, exits(9, 1, "three")))
+	look(0, `restarted 3 times; its termination message ends with "one"`, pod("web-1", "web", time.Hour, exits(3, 2, "one")))
+	look(0, `restarted 3 times; its termination message ends with "one"`, pod("web-1", "web", time.Hour, exits(4, 1, "two")), pod("web-0", "web", time.Hour, exits(9, 1, "three")))
 	look(0, "", pod("web-1", "web", time.Hour, exits(4, 1, "two"), ready(time.Minute)))
-	look(0, `wrote at last "one"`, pod("web-1", "web", time.Hour, exits(5, 1, "four")))
-	look(1, `wrote at last "five"`, pod("web-2", "web", time.Hour, exits(5, 1, "five"), rotatortest.Label("pod-template-hash", "next")))
-	look(1, `wrote at last "six"`, pod("web-1", "web", time.Hour, exits(5, 1, "six")))
+	look(0, `termination message ends with "one"`, pod("web-1", "web", time.Hour, exits(5, 1, "four")))
+	look(1, `termination message ends with "five"`, pod("web-2", "web", time.Hour, exits(5, 1, "five"), rotatortest.Label("pod-template-hash", "next")))
+	look(1, `termination message ends with "six"`, pod("web-1", "web", time.Hour, exits(5, 1, "six")))
 	look(0, "")
-	assert.Empty(t, s.Records)
+	assert.Empty(t, s.Reported)
 }
 
 func TestWhereAFailureIsReported(t *testing.T) {
@@ -183,19 +183,19 @@ func TestWhereAFailureIsReported(t *testing.T) {
 		change rotatortest.Change
 		want   *corev1.Service
 	}{
-		"the Service that the webhook names":       {names("web-tls", "web"), web},
-		"the oldest that asks for the Secret":      {names("web-tls", ""), older},
-		"a Service whose pods make their keys":     {names("", "keys"), podKeys},
-		"nobody asks":                              {names("mine", ""), nil},
-		"the CA bundle alone":                      {names("", ""), nil},
-		"a Service that asks for nothing any more": {names("", "past"), nil},
+		"the Service that the webhook names":   {names("web-tls", "web"), web},
+		"the oldest that asks for the Secret":  {names("web-tls", ""), older},
+		"a Service whose pods make their keys": {names("", "keys"), podKeys},
+		"no Service asks":                      {names("mine", ""), nil},
+		"the CA bundle alone":                  {names("", ""), nil},
+		"a Service that no longer asks":        {names("", "past"), nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := Decide(Situation{Now: noon, Services: []*corev1.Service{web, other, older, podKeys, asksNoMore}, Pods: []*pods.Facts{pod("web-1", "web", time.Hour, tt.change)}})
 			require.Len(t, d.Notify, 1)
 			assert.Same(t, tt.want, d.Notify[0].For)
 			wants := map[*corev1.Service]bool{}
-			for _, c := range d.Changes {
+			for _, c := range d.Conditions {
 				wants[c.Service] = c.Want != nil
 			}
 			want := map[*corev1.Service]bool{asksNoMore: false}
@@ -207,7 +207,7 @@ func TestWhereAFailureIsReported(t *testing.T) {
 	}
 }
 
-// TestSeveralPodsOfATemplate: one speaks for all, the first that says how it exited.
+// TestSeveralPodsOfATemplate: the first with an exit code is reported.
 func TestSeveralPodsOfATemplate(t *testing.T) {
 	s := Situation{Now: noon, Services: []*corev1.Service{rotatortest.Service("web", "web-tls")}}
 	for want, all := range map[string][]*pods.Facts{
@@ -225,44 +225,44 @@ func TestSeveralPodsOfATemplate(t *testing.T) {
 	assert.Equal(t, 20*time.Second, Decide(s).After, "the first that may fail")
 }
 
-func TestAConditionQuotesSome(t *testing.T) {
+func TestConditionQuotesFewFailures(t *testing.T) {
 	for n, more := range map[int]string{maxNamed: "", maxNamed + 1: "and 1 more"} {
 		s := Situation{Now: noon, Services: []*corev1.Service{rotatortest.Service("web", "web-tls")}}
 		for i := range n {
 			s.Pods = append(s.Pods, pod(fmt.Sprint("web-", i), fmt.Sprint("web", i), time.Hour))
 		}
-		message := Decide(s).Changes[0].Want.Message
+		message := Decide(s).Conditions[0].Want.Message
 		assert.Equal(t, maxNamed, strings.Count(message, "; if what"))
 		_, rest, _ := strings.Cut(message, "; and ")
 		assert.Equal(t, strings.TrimPrefix(more, "and "), rest)
 	}
 }
 
-func TestPodsWithoutAControllerAreToldApart(t *testing.T) {
+func TestBarePodsAreDistinguished(t *testing.T) {
 	d := Decide(Situation{Now: noon, Services: []*corev1.Service{rotatortest.Service("web", "web-tls")}, Pods: []*pods.Facts{pod("b", "", time.Hour), pod("a", "", time.Hour)}})
 	require.Len(t, d.Notify, 2)
 	assert.Equal(t, "a", d.Notify[0].Pod)
 	assert.EqualValues(t, "uid-of-a", d.Notify[0].Key.Pod)
-	assert.True(t, strings.HasPrefix(d.Changes[0].Want.Message, "Pod a: container app of pod a was"), d.Changes[0].Want.Message)
-	assert.Contains(t, d.Changes[0].Want.Message, "; Pod b: container app")
+	assert.True(t, strings.HasPrefix(d.Conditions[0].Want.Message, "Pod a: container app of pod a was"), d.Conditions[0].Want.Message)
+	assert.Contains(t, d.Conditions[0].Want.Message, "; Pod b: container app")
 }
 
-// TestPodsOfANamespaceThatIsNotOptedInSayNothing: the webhook did not give them anything.
-func TestPodsOfANamespaceThatIsNotOptedInSayNothing(t *testing.T) {
+// TestPodsOfNamespaceNotOptedInAreIgnored: the webhook did not inject them.
+func TestPodsOfNamespaceNotOptedInAreIgnored(t *testing.T) {
 	s := Situation{Now: noon, Services: []*corev1.Service{rotatortest.Service("web", "web-tls")}, Pods: []*pods.Facts{pod("web-1", "web", time.Hour)}}
-	s.Rounds = Rounds{operated("db-1", 0).Template.Value().Workload: {Deleted: enough, Last: noon}}
+	s.Rounds = Rounds{operated("db-1", 0).Template.Value().Workload: {Deleted: minRepeats, Last: noon}}
 	s = written(s, Decide(s))
 	require.NotNil(t, api.Condition(s.Services[0], api.ConditionPodsHealthy))
 	s.NotOptedIn = true
 	d := Decide(s)
-	require.Len(t, d.Changes, 1)
-	assert.Nil(t, d.Changes[0].Want)
+	require.Len(t, d.Conditions, 1)
+	assert.Nil(t, d.Conditions[0].Want)
 	assert.Empty(t, d.Notify)
-	assert.Empty(t, d.Records)
+	assert.Empty(t, d.Reported)
 }
 
-// TestHostilePodsAreReportedShortly: a tenant's pods may say what they like.
-func TestHostilePodsAreReportedShortly(t *testing.T) {
+// TestReportsOfHostilePodsAreShort: a tenant controls all texts of its pods.
+func TestReportsOfHostilePodsAreShort(t *testing.T) {
 	const n = 2000
 	s := Situation{Now: noon, Services: []*corev1.Service{rotatortest.Service("web", "web-tls")}}
 	for i := range n {
@@ -282,11 +282,11 @@ func TestHostilePodsAreReportedShortly(t *testing.T) {
 	for _, f := range d.Notify {
 		assert.Less(t, len(f.Text), 1024, "the API server takes no longer note")
 	}
-	require.Len(t, d.Changes, 1)
-	assert.Less(t, len(d.Changes[0].Want.Message), 8<<10)
-	assert.True(t, strings.HasSuffix(d.Changes[0].Want.Message, fmt.Sprintf("; and %d more", n-maxNamed)))
-	assert.NotContains(t, d.Changes[0].Want.Message, "\x1b")
+	require.Len(t, d.Conditions, 1)
+	assert.Less(t, len(d.Conditions[0].Want.Message), 8<<10)
+	assert.True(t, strings.HasSuffix(d.Conditions[0].Want.Message, fmt.Sprintf("; and %d more", n-maxNamed)))
+	assert.NotContains(t, d.Conditions[0].Want.Message, "\x1b")
 	assert.Equal(t, n, d.Failing)
 	s.Pods = nil
-	assert.Empty(t, Decide(written(s, d)).Records)
+	assert.Empty(t, Decide(written(s, d)).Reported)
 }

@@ -11,32 +11,31 @@ import (
 const (
 	// shortLife is the age below which the deletion of a pod counts.
 	shortLife = 5 * time.Minute
-	// forget is after how long without another deletion a workload's deletions are forgotten.
+	// forget is the time since a workload's last deletion after which its deletions are forgotten.
 	forget = 3 * shortLife
-	// maxRounds is how many workloads of a namespace are followed. Of more, none is added.
+	// maxRounds is the maximum number of workloads of a namespace that are tracked.
 	maxRounds = 100
 )
 
-// Rounds are the deletions of pods that were given something and did not grow old, by workload. An
-// operator that compares pods with its own idea of them may delete each that has a volume that it
-// does not know.
+// Rounds are the deletions of young injected pods, by workload. An operator that compares pods with
+// its own template may delete each that has an unknown volume.
 type Rounds map[pods.Workload]Round
 
 // Round is the deletions of one workload's pods.
 type Round struct {
-	Given   pods.Given
-	Deleted int
-	Last    time.Time
+	Injection pods.Injection
+	Deleted   int
+	Last      time.Time
 }
 
-// Counts reports whether the change of a pod is a deletion that counts. Workloads of Kubernetes
-// itself do not compare pods with anything.
+// Counts reports whether the change of a pod is a deletion that counts. Kubernetes' own controllers
+// do not compare pods with their template.
 func Counts(before, after *pods.Facts, now time.Time) bool {
 	if before == nil || after == nil || before.DeletionTimestamp != nil || after.DeletionTimestamp == nil {
 		return false
 	}
 	t := after.Template.Value()
-	return t.Given.Injected && strings.Contains(t.Workload.APIVersion, ".") && now.Sub(after.CreationTimestamp.Time) < shortLife
+	return t.Injection.Injected && strings.Contains(t.Workload.APIVersion, ".") && now.Sub(after.CreationTimestamp.Time) < shortLife
 }
 
 // Add counts the deletion of the pod.
@@ -45,11 +44,11 @@ func (r Rounds) Add(pod *pods.Facts, now time.Time) {
 	r.Forget(now)
 	round, known := r[t.Workload]
 	if known || len(r) < maxRounds {
-		r[t.Workload] = Round{t.Given, round.Deleted + 1, now}
+		r[t.Workload] = Round{t.Injection, round.Deleted + 1, now}
 	}
 }
 
-// Forget drops the deletions that are old.
+// Forget removes old deletions.
 func (r Rounds) Forget(now time.Time) {
 	maps.DeleteFunc(r, func(_ pods.Workload, round Round) bool { return now.Sub(round.Last) >= forget })
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
-// operated is a pod of that age that the Cluster of an operator controls.
+// operated is a pod of that age, controlled by the Cluster of an operator.
 func operated(name string, age time.Duration, changes ...rotatortest.Change) *pods.Facts {
 	return pod(name, "", age, func(p *corev1.Pod) {
 		p.CreationTimestamp = metav1.NewTime(noon.Add(-age))
@@ -23,7 +23,7 @@ func operated(name string, age time.Duration, changes ...rotatortest.Change) *po
 	}, rotatortest.All(changes...))
 }
 
-func TestWhichDeletionsCount(t *testing.T) {
+func TestCounts(t *testing.T) {
 	ofDeployment := func(p *corev1.Pod) {
 		p.OwnerReferences = []metav1.OwnerReference{rotatortest.ControlledBy("apps/v1", "ReplicaSet", "web-hash")}
 	}
@@ -39,46 +39,46 @@ func TestWhichDeletionsCount(t *testing.T) {
 		"new":                 {nil, operated("db-1", 0, deleted), false},
 		"gone, or ended well": {operated("db-1", 0), nil, false},
 		"of a Deployment":     {operated("db-1", 0, ofDeployment), operated("db-1", 0, ofDeployment, deleted), false},
-		"of nobody":           {operated("db-1", 0, bare), operated("db-1", 0, bare, deleted), false},
+		"bare":                {operated("db-1", 0, bare), operated("db-1", 0, bare, deleted), false},
 		"not injected":        {operated("db-1", 0), operated("db-1", 0, deleted, rotatortest.Label(api.LabelInjected, "")), false},
 	} {
 		assert.Equal(t, tt.want, Counts(tt.before, tt.after, noon), name)
 	}
 }
 
-func TestAnOperatorThatDeletesWhatItCreated(t *testing.T) {
+func TestOperatorThatDeletesInjectedPods(t *testing.T) {
 	s := Situation{Now: noon, Services: []*corev1.Service{rotatortest.Service("web", "web-tls")}, Rounds: Rounds{}}
-	for i := range enough - 1 {
+	for i := range minRepeats - 1 {
 		s.Rounds.Add(operated("db-1", 0), noon.Add(time.Duration(i)*time.Minute))
 	}
 	s.Now = noon.Add(time.Minute)
 	d := Decide(s)
-	assert.Empty(t, d.Changes)
+	assert.Empty(t, d.Conditions)
 	assert.Equal(t, forget, d.After)
 
 	s.Rounds.Add(operated("db-1", 0), s.Now)
 	d = Decide(s)
-	const want = "3 or more of its pods were deleted within 5m0s after they had been created with what servingcert added; if its operator does not accept that, label the pod template servingcert.dev/inject: disabled, which leaves out all of it"
-	require.Len(t, d.Changes, 1)
-	assert.Equal(t, metav1.Condition{Type: api.ConditionPodsHealthy, Status: metav1.ConditionFalse, Reason: api.PodsDeleted, Message: "Cluster db: " + want}, d.Changes[0].Want.Condition)
+	const want = "3 or more of its injected pods were deleted within 5m0s after their creation; if its operator does not accept the injection, label the pod template servingcert.dev/inject: disabled, which omits everything"
+	require.Len(t, d.Conditions, 1)
+	assert.Equal(t, metav1.Condition{Type: api.ConditionPodsHealthy, Status: metav1.ConditionFalse, Reason: api.PodsDeleted, Message: "Cluster db: " + want}, d.Conditions[0].Want.Condition)
 	require.Len(t, d.Notify, 1)
 	assert.Equal(t, api.PodsDeleted, d.Notify[0].Reason)
 	assert.Equal(t, want, d.Notify[0].Text)
 	s = written(s, d)
 	s.Rounds.Add(operated("db-1", 0), s.Now)
 	assert.Empty(t, Decide(s).Notify)
-	assert.Empty(t, Decide(s).Changes)
+	assert.Empty(t, Decide(s).Conditions)
 
 	s.Pods = []*pods.Facts{pod("web-1", "web", time.Hour)}
 	d = Decide(s)
-	assert.Equal(t, api.PodsFailing, d.Changes[0].Want.Reason, "the one that says more")
+	assert.Equal(t, api.PodsFailing, d.Conditions[0].Want.Reason, "the more specific reason")
 	assert.Equal(t, 2, d.Failing, "two workloads")
 
 	s.Pods, s.Now = nil, s.Now.Add(forget)
 	s.Rounds.Forget(s.Now)
 	d = Decide(s)
-	require.Len(t, d.Changes, 1)
-	assert.Nil(t, d.Changes[0].Want)
+	require.Len(t, d.Conditions, 1)
+	assert.Nil(t, d.Conditions[0].Want)
 }
 
 func TestRoundsAreFew(t *testing.T) {

@@ -10,10 +10,10 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
-// maxNamed is how many failures a condition reports in words.
+// maxNamed is the maximum number of failures in a condition's message.
 const maxNamed = 5
 
-// condition returns what a Service is to say, nil if nothing fails.
+// condition returns the condition of a Service; nil if nothing fails.
 func condition(found []Finding) *state.Condition {
 	if len(found) == 0 {
 		return nil
@@ -31,7 +31,7 @@ func condition(found []Finding) *state.Condition {
 	}}
 }
 
-// workload names the workload, or the bare pod, for people.
+// workload returns the name of the workload, or of the bare pod, for people.
 func (f Finding) workload() string {
 	if f.Workload.Bare() {
 		return api.PodKind + " " + f.Pod
@@ -39,34 +39,34 @@ func (f Finding) workload() string {
 	return f.Workload.String()
 }
 
-// textOf says how the pod fails, and what leaves out what was added. It has room in the note of
-// an event, as pods.Trouble is bounded.
+// textOf describes the failure of the pod, and how to prevent the injection. It fits into the note
+// of an event, because pods.Trouble is bounded.
 func textOf(pod *pods.Facts) string {
 	t := pod.Trouble
 	text := fmt.Sprintf("container %s of pod %s ", t.Container, pod.Name)
 	switch {
 	case t.ExitCode == 0:
 		text += "was not ready within a minute"
-	case t.Restarts < enough:
+	case t.Restarts < minRepeats:
 		text += fmt.Sprintf("was not ready within a minute, and exited with code %d", t.ExitCode)
 	default:
 		text += fmt.Sprintf("exited with code %d and was restarted %d times", t.ExitCode, t.Restarts)
 	}
-	if t.ExitCode != 0 && t.Said == "" {
-		text += ", without a message"
-	} else if t.Said != "" {
-		text += ", and wrote at last " + t.Said
+	if t.ExitCode != 0 && t.Output == "" {
+		text += ", without a termination message"
+	} else if t.Output != "" {
+		text += "; its termination message ends with " + t.Output
 	}
-	takeBack := optOut
+	remedy := optOut
 	if t.Switched {
-		takeBack = "annotate the pod template " + api.AnnotationMode + ": " + string(api.ModeEnv) + ", which leaves out flags, variables of the program and HTTPS probes"
+		remedy = "annotate the pod template " + api.AnnotationMode + ": " + string(api.ModeEnv) + ", which omits flags, variables of the program and HTTPS probes"
 	}
-	return text + "; if what servingcert added is the cause, " + takeBack
+	return text + "; if the injection is the cause, " + remedy
 }
 
-const optOut = "label the pod template " + api.LabelInject + ": " + api.InjectDisabled + ", which leaves out all of it"
+const optOut = "label the pod template " + api.LabelInject + ": " + api.InjectDisabled + ", which omits everything"
 
-// textOfDeletions says that pods are deleted again and again.
+// textOfDeletions describes repeated deletions of pods.
 func textOfDeletions() string {
-	return fmt.Sprintf("%d or more of its pods were deleted within %s after they had been created with what servingcert added; if its operator does not accept that, %s", enough, shortLife, optOut)
+	return fmt.Sprintf("%d or more of its injected pods were deleted within %s after their creation; if its operator does not accept the injection, %s", minRepeats, shortLife, optOut)
 }

@@ -15,29 +15,28 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/serving"
 )
 
-// byItself is how long after a change no pod is woken for it any more: a kubelet
-// updates the files of a pod within 92 s without being woken.
+// byItself is the time after a change within which pods are woken for it: a kubelet updates the
+// files within 92 s anyway.
 const byItself = 2 * time.Minute
 
-// Content is what a Secret or the bundle's ConfigMap of a namespace holds.
+// Content is that of a Secret or of a namespace's CA bundle.
 type Content struct {
 	Hash  string    // of the leaf, or of the bundle
-	Since time.Time // when it became that, to the second
-	// Changed: it became that by a change, as opposed to having been that when it was
-	// first seen.
+	Since time.Time // of that content, to the second
+	// Changed: it replaced other content, as opposed to being the first that was seen.
 	Changed bool
 }
 
 // fresh reports whether pods are woken for the content.
 func (c Content) fresh(now time.Time) bool { return c.Changed && now.Before(c.Since.Add(byItself)) }
 
-// LeafContent returns what a Secret holds since a rotation.
+// LeafContent returns the content of a Secret after a rotation.
 func LeafContent(r serving.Rotation) Content {
 	return Content{Hash: r.Leaf, Since: r.Since, Changed: r.Replaced}
 }
 
-// Bundle is what is remembered of a ConfigMap with the CA bundle. It is a
-// runtime.Object, so that an informer can hold it in place of the ConfigMap.
+// Bundle is what is cached of a ConfigMap with the CA bundle. It is a runtime.Object, so that an
+// informer can store it in place of the ConfigMap.
 type Bundle struct {
 	metav1.TypeMeta
 	metav1.ObjectMeta        // its identity, and nothing else
@@ -45,14 +44,13 @@ type Bundle struct {
 	Since             time.Time
 }
 
-// BundleOf returns what is remembered of the ConfigMap. When the bundle was written
-// is in its managedFields.
+// BundleOf returns what is cached of the ConfigMap. Its managedFields have the time of the bundle.
 func BundleOf(cm *corev1.ConfigMap) *Bundle {
 	b := &Bundle{Since: cm.CreationTimestamp.Time}
 	b.ObjectMeta = api.Identity(&cm.ObjectMeta)
 	if data := cm.Data[api.BundleKey]; data != "" {
 		sum := sha256.Sum256([]byte(data))
-		b.Hash = unique.Make(hex.EncodeToString(sum[:])).Value() // that of nearly all namespaces is the same
+		b.Hash = unique.Make(hex.EncodeToString(sum[:])).Value() // nearly all namespaces share it
 	}
 	for _, f := range cm.ManagedFields {
 		if f.Time != nil && f.FieldsV1 != nil && f.Time.After(b.Since) && strings.Contains(f.FieldsV1.GetRawString(), `"f:`+api.BundleKey+`"`) {
@@ -69,7 +67,7 @@ func (b *Bundle) DeepCopyObject() runtime.Object {
 	return &out
 }
 
-// Content returns what the bundle's ConfigMap holds; false if there is none.
+// Content returns the content of the bundle's ConfigMap; false if there is none.
 func (b *Bundle) Content() (Content, bool) {
 	if b == nil || b.Hash == "" {
 		return Content{}, false

@@ -8,50 +8,49 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
-// Situation is what a decision about a pod is made from.
+// Situation is the input of a decision about a pod.
 type Situation struct {
 	Now time.Time
 	Pod *pods.Facts
-	// Annotation is api.AnnotationLeaf of the pod, as it was last written.
+	// Annotation is the pod's api.AnnotationLeaf.
 	Annotation string
-	// Secrets are the contents of those that the pod mounts, by name, as far as they
-	// are known, and Serves the names of those whose leaf the pod is seen to serve.
+	// Secrets are the known contents of the mounted Secrets, by name. Serves are the names of those
+	// whose leaf the pod is seen to serve.
 	Secrets map[string]Content
 	Serves  []string
 	// Bundle is that of the pod's namespace, nil if there is none.
 	Bundle *Content
 }
 
-// Decision is what follows for the pod.
+// Decision is the result for the pod.
 type Decision struct {
-	// Wake: Value is to be written into api.AnnotationLeaf of the pod.
+	// Wake: write Value into the pod's api.AnnotationLeaf.
 	Wake  bool
 	Value string
-	// Dial are the Secrets, sorted, of which the pod should serve another certificate
-	// afterwards.
+	// Dial are the Secrets, sorted, of which the pod should serve a new certificate afterwards.
 	Dial []string
 }
 
-// Decide says whether the pod is woken.
+// Decide decides whether the pod's kubelet is woken.
 func Decide(s Situation) Decision {
 	var d Decision
 	if !wakeable(s.Pod) {
 		return d
 	}
-	wanted, said := api.Mounted{Leaves: map[string]string{}}, api.ParseMounted(s.Annotation)
+	wanted, current := api.Mounted{Leaves: map[string]string{}}, api.ParseMounted(s.Annotation)
 	for _, name := range s.Pod.Secrets() {
 		content, ok := s.Secrets[name]
 		if !ok {
 			continue
 		}
 		wanted.Leaves[name] = content.Hash
-		if s.awaits(content, said.Leaves[name]) && !slices.Contains(s.Serves, name) {
+		if s.awaits(content, current.Leaves[name]) && !slices.Contains(s.Serves, name) {
 			d.Wake, d.Dial = true, append(d.Dial, name)
 		}
 	}
 	if s.Bundle != nil && s.Pod.Template.Value().Bundle {
 		wanted.Bundle = s.Bundle.Hash
-		d.Wake = d.Wake || s.awaits(*s.Bundle, said.Bundle)
+		d.Wake = d.Wake || s.awaits(*s.Bundle, current.Bundle)
 	}
 	if d.Wake {
 		d.Value = wanted.String()
@@ -59,13 +58,13 @@ func Decide(s Situation) Decision {
 	return d
 }
 
-// awaits reports whether the pod may hold other files than the content. said is
-// what it was woken for last.
-func (s Situation) awaits(c Content, said string) bool {
-	return c.fresh(s.Now) && said != c.Hash && !s.Pod.CreationTimestamp.After(c.Since)
+// awaits reports whether the pod may have other files than the content. hash is the content for
+// which it was woken last.
+func (s Situation) awaits(c Content, hash string) bool {
+	return c.fresh(s.Now) && hash != c.Hash && !s.Pod.CreationTimestamp.After(c.Since)
 }
 
-// wakeable reports whether the pod's files are updated when the pod changes.
+// wakeable reports whether a change of the pod makes its kubelet update its files.
 func wakeable(pod *pods.Facts) bool {
 	left := pod.Template.Value().Left
 	return pod.Running && pod.DeletionTimestamp == nil && left != pods.ReasonFinished && left != pods.ReasonMirrorPod

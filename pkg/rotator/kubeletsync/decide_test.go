@@ -16,7 +16,7 @@ import (
 
 var one, two, three = rotatortest.Leaf(1), rotatortest.Leaf(2), rotatortest.Leaf(3)
 
-// changed is a content that is so since a time before noon.
+// changed is a content since a time before noon.
 func changed(hash string, ago time.Duration) Content {
 	return Content{Hash: hash, Since: rotatortest.Noon.Add(-ago), Changed: true}
 }
@@ -52,7 +52,7 @@ func TestDecide(t *testing.T) {
 		{"seen to serve it", nil, Situation{Secrets: rotated, Serves: []string{"web-tls"}}, "", nil},
 		{"not known", nil, Situation{}, "", nil},
 		{"of a Secret that it does not mount", nil, Situation{Secrets: map[string]Content{"other": changed(two, 0)}}, "", nil},
-		{"nobody knows what was before", nil, Situation{Secrets: map[string]Content{"web-tls": {Hash: two, Since: rotatortest.Noon}}}, "", nil},
+		{"the previous content is unknown", nil, Situation{Secrets: map[string]Content{"web-tls": {Hash: two, Since: rotatortest.Noon}}}, "", nil},
 		{"not ready, as in a crash loop", notReady, Situation{Secrets: rotated}, says(two), []string{"web-tls"}},
 		{"not running", phase(corev1.PodPending), Situation{Secrets: rotated}, "", nil},
 		{"ended", phase(corev1.PodSucceeded), Situation{Secrets: rotated}, "", nil},
@@ -92,9 +92,8 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// Whatever changes, and however often it is looked at, by whichever process: a pod is
-// written once for each state of what it mounts, and not after a kubelet has updated
-// its files by itself.
+// For any changes, decisions and processes: a pod is written once for each state of its mounts, and
+// not after the kubelet has updated its files by itself.
 func TestPropertyOfWrites(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		pod := pods.FactsOf(rotatortest.ReadyPod("a", "web", rotatortest.SecretVolume("api-tls"), rotatortest.BundleVolume()))

@@ -1,7 +1,7 @@
-// Package pods holds what the rotator remembers of pods: [FactsOf] derives it.
+// Package pods derives and stores the facts of a pod that the rotator needs ([FactsOf]).
 //
-// A cluster has many pods. What is kept of each is who it is, and a reference to
-// what it has in common with the other pods of its template ([Template]): its
-// labels, the Secrets whose key it mounts, its ports, its [Workload], and what its
-// annotations ask for. All that is decided about a pod follows from these facts.
+// A cluster has many pods. Each has its identity, and a reference to the facts that all pods of its
+// template share ([Template]): their labels, the Secrets whose key they mount, their ports, their
+// [Workload], and the requests in their annotations. All decisions about a pod follow from these
+// facts.
 package pods

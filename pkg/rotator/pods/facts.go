@@ -14,93 +14,89 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Facts is all that is remembered of a pod. It is a runtime.Object, so that an
-// informer can hold it in place of the pod.
+// Facts are all that the cache stores of a pod. They are a runtime.Object, so that an informer can
+// store them in place of the pod.
 type Facts struct {
 	metav1.TypeMeta
-	// ObjectMeta holds namespace, name, resource version and deletion; the UID of
-	// a pod that no workload made, that is in trouble, or that mounts a Secret or the CA
-	// bundle, and when those that mount one were created; nothing else. Of a mirror pod
-	// the same is kept as of one that mounts a Secret.
+	// ObjectMeta has namespace, name, resource version and deletion timestamp. It has a UID if the
+	// pod is bare, is in trouble, mounts a Secret or the CA bundle, or mirrors a static pod; for
+	// the last three also the creation timestamp.
 	metav1.ObjectMeta
 	Template unique.Handle[Template]
-	// IP is the pod's, if it can serve (see canServe): of several, the one of its node's
-	// first family.
+	// IP is the first of the pod's addresses, if it can serve (see canServe).
 	IP netip.Addr
-	// HostNetwork: the pod has its node's addresses. OnNode: IP is one of those that
-	// its status names as its node's.
+	// HostNetwork: the pod uses its node's network. OnNode: IP is a node address in its status.
 	HostNetwork, OnNode bool
-	// Ready: it can serve, has an address, and gets requests.
+	// Ready: it can serve, has an address, and receives requests.
 	Ready bool
 	// Running: it mounts a Secret or the CA bundle, and its containers were started.
 	Running bool
-	// leaf is annotation api.AnnotationLeaf: one copy serves the pods that mount the
-	// same.
+	// leaf is annotation api.AnnotationLeaf. Pods with equal mounts share one string.
 	leaf unique.Handle[string]
-	// started is when the first of its running containers that have the CA bundle in a volume was
-	// started, in Unix time; 0 if none was.
+	// started is the Unix time at which the first of the running containers that mount the CA
+	// bundle was started; 0 if none was.
 	started int64
 	// Trouble is nil for most pods.
 	Trouble *Trouble
 }
 
-// Template is what the pods of one template have in common, and what all that is
-// decided about a pod follows from. One copy serves all of them.
+// Template has the facts that all pods of a template share. The pods reference one copy.
 type Template struct {
 	Namespace  string
 	Labels     string // "key=value,…" by key, which no label's characters can break
-	SecretName string // the Secret that the pod names itself
-	// mounts are the keys in the pod's volumes as text, sorted and separated by commas, at
-	// most api.MaxMounts; see Keys.
+	SecretName string // from the pod's annotation
+	// mounts are the keys in the pod's volumes as text, sorted and separated by commas; at most
+	// api.MaxMounts. See Keys.
 	mounts string
 	// Bundle: the CA bundle, ConfigMap api.BundleName, is in one of the volumes.
 	Bundle bool
-	// Roots: the CA bundle is in one of the volumes, from that ConfigMap or from the ClusterTrustBundle.
+	// Roots: the CA bundle is in one of the volumes, as that ConfigMap or as the
+	// ClusterTrustBundle.
 	Roots bool
-	// Reloads: the pods say themselves, by annotation, that they read their files again.
+	// Reloads: an annotation states that the pods reload their files.
 	Reloads bool
-	// Restarts: the pods may be restarted for a new certificate, and a program of them is known to
-	// take it up in no other way.
+	// Restarts: the pods may be restarted for a new certificate, and one of their programs is known
+	// to load it only at its start.
 	Restarts bool
-	// Hostname and Subdomain give a pod with a key of its own its name below a headless
-	// Service; empty for other pods.
+	// Hostname and Subdomain are the pod's name below a headless Service, if the pod has its own
+	// key; empty for other pods.
 	Hostname, Subdomain string
 	// Ports are the TCP ports that the containers declare; see TCPPorts.
 	Ports        string
 	OnRotate     api.OnRotate
 	Workload     Workload
-	DeclaresPort bool // of whatever protocol
-	OneShot      bool // it runs something to its end; see api.OneShot
-	// Left is why the pod is left alone whatever its namespace holds, or empty.
+	DeclaresPort bool // of any protocol
+	OneShot      bool // it runs to completion; see api.OneShot
+	// Left is the reason for which the pod is exempt whatever its namespace contains, or empty.
 	Left Reason
-	// Mistake is what the webhook would refuse the pod for, or empty.
+	// Mistake is the error for which the webhook would reject the pod, or empty.
 	Mistake string
-	// Explained is the key for which the webhook saw the pod and said why nothing was
-	// injected, or zero.
+	// Explained is the key that the webhook did not inject, with a reason in the pod's status; or
+	// zero.
 	Explained Key
-	// Noted is what the webhook noted on the pods of a workload, whose warnings nobody has
-	// read; empty for others.
+	// Noted is what the webhook noted on the pods of a workload, where nobody reads its warnings;
+	// empty for other pods.
 	Noted string
-	// Given is empty for pods that were not injected.
-	Given Given
-	// startTLS is what the webhook knows that programs of the pods speak before TLS, each
-	// PORT=PROTOCOL, separated by commas; see Protocols.
+	// Injection is empty for pods that were not injected.
+	Injection Injection
+	// startTLS is the STARTTLS protocol of each port as the webhook recorded it, PORT=PROTOCOL
+	// separated by commas; see Protocols.
 	startTLS string
 }
 
-// Reason is what the judgement of a pod rests on: one of these, or one of
-// package missed.
+// Reason explains why a pod is injected, exempt or uninjected: one of these, or one of package
+// uninjected.
 type Reason string
 
-// Why a pod is left alone whatever its namespace holds.
+// Why a pod is exempt whatever its namespace contains.
 const (
-	ReasonMirrorPod Reason = api.ExemptMirrorPod // it mirrors a static pod
-	ReasonOptedOut  Reason = api.ExemptOptedOut  // its label says so
-	ReasonWindows   Reason = api.ExemptWindows   // nothing is injected into Windows pods
-	ReasonFinished  Reason = "Finished"          // its containers have ended for good
+	ReasonMirrorPod Reason = api.ExemptMirrorPod // a static pod's mirror
+	ReasonOptedOut  Reason = api.ExemptOptedOut  // by its label
+	ReasonWindows   Reason = api.ExemptWindows   // Windows pods are never injected
+	ReasonFinished  Reason = "Finished"          // its containers have terminated
 )
 
-// explained returns for what the webhook said why nothing was injected.
+// explained returns the key that the webhook did not inject, with a reason in the status.
 func explained(status api.InjectionStatus) Key {
 	if status.Reason != "" && status.KeySource == api.KeySourcePod {
 		return PodKey
@@ -127,12 +123,12 @@ func FactsOf(pod *corev1.Pod) *Facts {
 		DeclaresPort: api.DeclaresPort(pod),
 		OneShot:      api.OneShot(pod),
 		Left:         leftAlone(pod, request),
-		// A copied or forged status can only keep its pod out of the count.
+		// A copied or forged status can only exclude its own pod from the count.
 		Explained: explained(status),
 	}
 	t.Noted = notedOf(status, t.Workload)
 	t.Restarts = t.OnRotate == api.OnRotateRestart && len(status.Restarts) > 0
-	t.Given, t.startTLS = givenOf(pod, status, t.Left), startTLSOf(status)
+	t.Injection, t.startTLS = injectionOf(pod, status, t.Left), startTLSOf(status)
 	if err != nil {
 		t.Mistake, t.SecretName = Shorten(err.Error()), shortName(pod.Annotations[api.AnnotationSecretName])
 	}
@@ -141,12 +137,12 @@ func FactsOf(pod *corev1.Pod) *Facts {
 	}
 	f := &Facts{Template: unique.Make(t)}
 	f.ObjectMeta = metav1.ObjectMeta{
-		Namespace:         f.Template.Value().Namespace, // the copy that all share
+		Namespace:         f.Template.Value().Namespace, // the shared copy
 		Name:              pod.Name,
 		ResourceVersion:   pod.ResourceVersion,
 		DeletionTimestamp: pod.DeletionTimestamp,
 	}
-	f.Trouble = troubleOf(pod, status, t.Given)
+	f.Trouble = troubleOf(pod, status, t.Injection)
 	if f.Trouble != nil || t.Workload == (Workload{}) || t.canServe() || t.Roots {
 		f.UID = pod.UID
 	}
@@ -159,17 +155,16 @@ func FactsOf(pod *corev1.Pod) *Facts {
 		f.leaf = unique.Make(leafOf(pod.Annotations[api.AnnotationLeaf], mounted))
 	}
 	if t.canServe() {
-		f.IP, _ = netip.ParseAddr(pod.Status.PodIP) // the zero Addr if it has none yet
+		f.IP, _ = netip.ParseAddr(pod.Status.PodIP) // the zero Addr if it has no address yet
 		f.HostNetwork, f.OnNode = pod.Spec.HostNetwork, isOnNode(pod, f.IP)
 		f.Ready = f.IP.IsValid() && isReady(pod)
 	}
 	return f
 }
 
-// onRotate reads the annotation by itself: a pod that is not to be injected, or
-// that says something else that is wrong, may mount a Secret all the same. A proxy reloads:
-// where no other container has a key, a restart would not help. Nobody but its node can
-// restart a static pod.
+// onRotate reads the annotation even if the pod is not injected, or has an invalid annotation: it
+// may mount a Secret anyway. A proxy reloads, so a restart does not help where no other container
+// mounts a key. Only its node can restart a static pod.
 func onRotate(pod *corev1.Pod) api.OnRotate {
 	if _, mirror := pod.Annotations[corev1.MirrorPodAnnotationKey]; mirror || onlyProxyHasKey(pod) {
 		return api.OnRotateReload
@@ -199,7 +194,7 @@ func onlyProxyHasKey(pod *corev1.Pod) bool {
 	})
 }
 
-// isOnNode reports whether the address is one that the pod's status names as its node's.
+// isOnNode reports whether the address is a node address in the pod's status.
 func isOnNode(pod *corev1.Pod, ip netip.Addr) bool {
 	is := func(text string) bool {
 		host, err := netip.ParseAddr(text)
@@ -224,7 +219,7 @@ func (f *Facts) DeepCopyObject() runtime.Object {
 }
 
 // Mirror reports whether the pods mirror static pods. Those read keys from files of their node,
-// which no volume shows; one that mounts a Secret is no static pod's.
+// which no volume shows. A pod that mounts a Secret does not mirror one.
 func (t Template) Mirror() bool { return t.Left == ReasonMirrorPod && t.mounts == "" }
 
 // canServe reports whether the pods may serve a certificate of this signer.
@@ -239,7 +234,7 @@ func (f *Facts) Leaf() string {
 	return f.leaf.Value()
 }
 
-// Keys returns the private keys that are in its volumes, PodKey first.
+// Keys returns the private keys in its volumes, PodKey first.
 func (f *Facts) Keys() []Key { return f.Template.Value().keys() }
 
 // Secrets returns the names of the Secrets whose key is in its volumes, sorted.
@@ -257,7 +252,7 @@ func (f *Facts) HasPodKey() bool { return f.Template.Value().HasPodKey() }
 
 // HasPodKey reports whether the kubelets make keys for the pods.
 func (t Template) HasPodKey() bool {
-	first, _, _ := strings.Cut(t.mounts, ",") // the bracket sorts before what names have
+	first, _, _ := strings.Cut(t.mounts, ",") // the bracket sorts before every character of a name
 	return first == podKeyText
 }
 
@@ -280,12 +275,12 @@ func (t Template) mounted() []string {
 	return strings.Split(t.mounts, ",")
 }
 
-// shortName returns the beginning of a name that is too long to be one.
+// shortName returns the beginning of a name that is too long to be valid.
 func shortName(name string) string {
 	return strings.Clone(name[:min(len(name), validation.DNS1123SubdomainMaxLength+1)])
 }
 
-// leftAlone returns why the pod is left alone by what it is, or "".
+// leftAlone returns why the pod is exempt by itself, or "".
 func leftAlone(pod *corev1.Pod, request api.PodRequest) Reason {
 	if reason := api.Exempt(pod, request); reason != "" {
 		return Reason(reason)

@@ -89,7 +89,7 @@ func TestWorkloads(t *testing.T) {
 		{"StatefulSet", "", []metav1.OwnerReference{rotatortest.ControlledBy("apps/v1", "StatefulSet", "db")}, Workload{"apps/v1", "StatefulSet", "db", "u"}, restart + "statefulset/db -n shop"},
 		{"DaemonSet", "", []metav1.OwnerReference{rotatortest.ControlledBy("apps/v1", "DaemonSet", "agent")}, Workload{"apps/v1", "DaemonSet", "agent", "u"}, restart + "daemonset/agent -n shop"},
 		{"another's StatefulSet", "", []metav1.OwnerReference{rotatortest.ControlledBy("apps.example.com/v1", "StatefulSet", "db")}, Workload{"apps.example.com/v1", "StatefulSet", "db", "u"}, deletePods},
-		{"Job", "", []metav1.OwnerReference{rotatortest.ControlledBy("batch/v1", "Job", "run")}, Workload{"batch/v1", "Job", "run", "u"}, "delete it and create it again (the next Job of a CronJob gets the Secret by itself)"},
+		{"Job", "", []metav1.OwnerReference{rotatortest.ControlledBy("batch/v1", "Job", "run")}, Workload{"batch/v1", "Job", "run", "u"}, "delete it and create it again (the next Job of a CronJob is injected automatically)"},
 		{"the controller of several owners", "", []metav1.OwnerReference{{Kind: "X"}, rotatortest.ControlledBy("apps/v1", "DaemonSet", "agent")}, Workload{"apps/v1", "DaemonSet", "agent", "u"}, restart + "daemonset/agent -n shop"},
 	}
 	for _, tt := range tests {
@@ -105,7 +105,7 @@ func TestWorkloads(t *testing.T) {
 	}
 }
 
-func TestWhatIsKnownOfAPodsReadiness(t *testing.T) {
+func TestReady(t *testing.T) {
 	ready := rotatortest.All(rotatortest.SecretVolume("web-tls"), func(p *corev1.Pod) {
 		p.UID, p.Status.PodIP, p.Status.Phase = "u", "10.0.0.7", corev1.PodRunning
 		p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}, {Type: corev1.PodReady, Status: corev1.ConditionTrue}}
@@ -134,7 +134,7 @@ func TestWhatIsKnownOfAPodsReadiness(t *testing.T) {
 	}
 }
 
-func TestWhatIsKnownOfAPodToBeWoken(t *testing.T) {
+func TestFactsForWaking(t *testing.T) {
 	workload := func(p *corev1.Pod) {
 		p.OwnerReferences = []metav1.OwnerReference{rotatortest.ControlledBy("apps/v1", "StatefulSet", "web")}
 		p.CreationTimestamp = metav1.NewTime(rotatortest.Noon)
@@ -171,7 +171,7 @@ func TestWhatIsKnownOfAPodToBeWoken(t *testing.T) {
 	}
 }
 
-// Whichever key of the Secret has the private key, the container that mounts it serves.
+// A container that mounts the private key under any name serves.
 func TestPortsOfAContainerWithTheKey(t *testing.T) {
 	for key, want := range map[string][]string{"tls.key": {"web-tls"}, api.CombinedKey: {"web-tls"}, "tls.crt": nil} {
 		f := FactsOf(rotatortest.Pod(rotatortest.ProjectedVolume("web-tls", key), func(p *corev1.Pod) {
@@ -184,8 +184,8 @@ func TestPortsOfAContainerWithTheKey(t *testing.T) {
 	}
 }
 
-// A StatefulSet gives its pods a name each below a headless Service. It matters for a key of
-// the pod's own, and for no other pod is it remembered.
+// A StatefulSet gives each pod a name below a headless Service. It is only kept for a pod with its
+// own key.
 func TestThePodsOwnName(t *testing.T) {
 	named := func(p *corev1.Pod) { p.Spec.Hostname, p.Spec.Subdomain = "web-0", "web" }
 	unnamed := func(p *corev1.Pod) { p.Spec.Hostname = "web-0" }
@@ -203,7 +203,7 @@ func TestThePodsOwnName(t *testing.T) {
 	}
 }
 
-// TestNothingIsRestartedForAProxy: what the pod says of rotations is for programs that have the
+// TestNothingIsRestartedForAProxy: the pod's on-rotate annotation is for programs that mount the
 // key themselves.
 func TestNothingIsRestartedForAProxy(t *testing.T) {
 	always := corev1.ContainerRestartPolicyAlways
@@ -229,7 +229,7 @@ func TestNothingIsRestartedForAProxy(t *testing.T) {
 	}
 }
 
-func TestAMirrorPodIsKnownAsOneThatMounts(t *testing.T) {
+func TestMirrorPodHasFactsOfMountingPod(t *testing.T) {
 	f := FactsOf(rotatortest.ReadyPod("kube-scheduler-cp-1", "", rotatortest.Mirror("cp-1"), rotatortest.Annotation(api.AnnotationOnRotate, "restart")))
 	got := f.Template.Value()
 	assert.True(t, got.Mirror())
@@ -245,9 +245,9 @@ func TestAMirrorPodIsKnownAsOneThatMounts(t *testing.T) {
 	assert.Equal(t, []Key{SecretKey("web-tls")}, f.Keys())
 }
 
-// Whether a new certificate is worth waiting for: not where the program is known to read its files only when it
-// starts, and may be restarted.
-func TestWhatOnlyARestartChanges(t *testing.T) {
+// Whether to wait for a new certificate: not if the program only reads its files at its start and
+// may be restarted.
+func TestRestartOnlyPrograms(t *testing.T) {
 	for _, c := range []struct {
 		onRotate string
 		restarts []string

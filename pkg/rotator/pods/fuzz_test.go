@@ -23,7 +23,7 @@ func pieces(text string, n int) []string {
 	return out
 }
 
-// FuzzFactsOf: no more than MaxKept is kept of a pod, whatever it says and however often.
+// FuzzFactsOf: at most MaxKept is kept of any pod.
 func FuzzFactsOf(f *testing.F) {
 	status := api.InjectionStatus{Secret: "web-tls", Service: "web", Containers: map[string]string{"app": "files,probes"}}
 	f.Add(status.Format(), "secret/web-tls="+strings.Repeat("0a", 32), "said\x00no", "app\x00web", "https\x00", "web-tls\x00a,b", "Kind", uint16(3))

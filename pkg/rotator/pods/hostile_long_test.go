@@ -13,8 +13,9 @@ import (
 	"github.com/servingcert/servingcert/test/bounded"
 )
 
-// TestFactsOfHugePodsTakeTimeByTheirSize: and not by the product of two of their lists.
-func TestFactsOfHugePodsTakeTimeByTheirSize(t *testing.T) {
+// TestFactsOfTakesLinearTime: the time grows with the size of the pod, not with the product of two
+// of its lists.
+func TestFactsOfTakesLinearTime(t *testing.T) {
 	volumes := func(n int) *corev1.Pod {
 		pod := crashed(n, 1)
 		for i := range n {

@@ -17,8 +17,7 @@ import (
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
-// portsAndSecrets returns a pod with n ports and one volume of n Secrets, and how many
-// bytes its text has.
+// portsAndSecrets returns a pod with n ports and one volume of n Secrets, and the size of its text.
 func portsAndSecrets(n int) (pod *corev1.Pod, size int) {
 	pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "x", Namespace: "x"}}
 	var sources []corev1.VolumeProjection
@@ -34,8 +33,8 @@ func portsAndSecrets(n int) (pod *corev1.Pod, size int) {
 	return pod, size
 }
 
-// TestHostilePodsCostLittle: facts of pods as large as the API server takes cost a few times
-// their size, and not the product of two of their lists.
+// TestHostilePodsCostLittle: facts of the largest possible pods cost a few times their size, not
+// the product of two of their lists.
 func TestHostilePodsCostLittle(t *testing.T) {
 	const most, factor = 256 << 10, 12
 	annotated := func(key, value string) *corev1.Pod {
@@ -86,8 +85,8 @@ func TestPortsHaveTheSecretsOfTheirContainer(t *testing.T) {
 	assert.Equal(t, Port{"", 80, nil}, ports[2])
 }
 
-// crashed returns a pod whose container app was given n mounts of the Secret and as many arguments,
-// and crashes.
+// crashed returns a pod whose container app has n mounts of the Secret and n arguments, and
+// crashes.
 func crashed(mounts, arguments int) *corev1.Pod {
 	pod := rotatortest.Pod(rotatortest.SecretVolume("web-tls"), withStatus(api.InjectionStatus{Secret: "web-tls", Containers: map[string]string{"app": "files,env,flags"}}), statuses(crashing("app", "said")))
 	c := corev1.Container{Name: "app"}
@@ -101,7 +100,7 @@ func crashed(mounts, arguments int) *corev1.Pod {
 	return pod
 }
 
-// hugePod returns a pod as large as can be in everything that is kept.
+// hugePod returns a pod with the maximum of everything that is kept.
 func hugePod() *corev1.Pod {
 	long := func(n int, text string) string { return strings.Repeat(text, n)[:n] }
 	pod := rotatortest.ReadyPod(long(253, "n"), "")
@@ -133,8 +132,8 @@ func hugePod() *corev1.Pod {
 	return pod
 }
 
-// TestWhatIsKeptOfOnePod: no more than docs/limits.md says, whatever is in it.
-func TestWhatIsKeptOfOnePod(t *testing.T) {
+// TestMaxKept: at most the limits of docs/limits.md are kept of a pod.
+func TestMaxKept(t *testing.T) {
 	bare := rotatortest.Pod()
 	assert.Less(t, kept(FactsOf(bare)), 100)
 	f := FactsOf(hugePod())
@@ -145,7 +144,7 @@ func TestWhatIsKeptOfOnePod(t *testing.T) {
 	}
 }
 
-// kept returns how many bytes of text are in the facts.
+// kept returns the number of bytes of text in the facts.
 func kept(f *Facts) int {
 	size := textIn(reflect.ValueOf(f.Template.Value())) + len(f.Leaf())
 	for _, v := range []any{f.ObjectMeta, f.Trouble} {

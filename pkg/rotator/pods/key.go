@@ -2,8 +2,8 @@ package pods
 
 import "strings"
 
-// Key says whose private key a pod mounts: that of a Secret, or one of the pod's own, which
-// its kubelet made. It is comparable. The zero Key is nobody's.
+// Key identifies the private key that a pod mounts: that of a Secret, or the pod's own key, which
+// its kubelet made. It is comparable. The zero Key is no key.
 type Key struct {
 	secret string
 	own    bool
@@ -12,14 +12,13 @@ type Key struct {
 // PodKey is the key that the kubelet made for the pod.
 var PodKey = Key{own: true}
 
-// podKeyText is PodKey as text, where others are the names of Secrets: no Secret can be
-// called that.
+// podKeyText is PodKey as text. It is not a valid name of a Secret.
 const podKeyText = "(pod)"
 
 // SecretKey returns the key in the Secret of that name; the zero Key if the name is empty.
 func SecretKey(name string) Key { return Key{secret: name} }
 
-// ParseKey returns the Key of which String returns the text.
+// ParseKey is the inverse of String.
 func ParseKey(text string) Key {
 	if text == podKeyText {
 		return PodKey
@@ -27,7 +26,7 @@ func ParseKey(text string) Key {
 	return SecretKey(text)
 }
 
-// Secret returns the name of the Secret that holds the key; false if none does.
+// Secret returns the name of the Secret that contains the key; false if none does.
 func (k Key) Secret() (name string, ok bool) { return k.secret, k.secret != "" }
 
 // String returns the name of the Secret, "(pod)" for PodKey, and "" for the zero Key.

@@ -22,7 +22,7 @@ func TestKeysAsText(t *testing.T) {
 	assert.False(t, ok)
 }
 
-func TestWhoseKeysAPodMounts(t *testing.T) {
+func TestKeys(t *testing.T) {
 	own := func(p *corev1.Pod) {
 		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 			Sources: []corev1.VolumeProjection{{PodCertificate: &corev1.PodCertificateProjection{SignerName: api.SignerName}}},

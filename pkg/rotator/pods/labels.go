@@ -9,10 +9,10 @@ import (
 // LabelSet returns the labels of the pods. The caller may change it.
 func (t Template) LabelSet() map[string]string { return decodeLabels(t.Labels) }
 
-// encodeLabels returns what is kept of labels: of more than maxLabels bytes the first by key.
+// encodeLabels returns the labels as text, sorted by key and cut off after maxLabels bytes.
 func encodeLabels(labels map[string]string) string {
 	var b strings.Builder
-	left := room(maxLabels)
+	left := budget(maxLabels)
 	for i, k := range slices.Sorted(maps.Keys(labels)) {
 		if !left.take(len(k) + len(labels[k]) + len("=,")) {
 			break

@@ -12,10 +12,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/formats"
 )
 
-// mountsOf returns the private keys that are in a volume, whoever wrote the volume, as text
-// and sorted: of more than api.MaxMounts, or of more than maxMounts bytes, the first. The
-// API server accepts a volume with any text as the name of its Secret; what cannot be one
-// is left out.
+// mountsOf returns the private keys in the volumes as text, sorted: at most api.MaxMounts of them
+// and at most maxMounts bytes. The API server accepts any text as the name of a volume's Secret, so
+// invalid names are skipped.
 func mountsOf(volumes []corev1.Volume) []string {
 	var names []string
 	for i := range volumes {
@@ -29,7 +28,7 @@ func mountsOf(volumes []corev1.Volume) []string {
 	}
 	slices.Sort(names)
 	names = slices.Compact(names)
-	left := room(maxMounts)
+	left := budget(maxMounts)
 	for i, name := range names {
 		if i == api.MaxMounts || !left.take(len(name)+len(",")) {
 			return names[:i]
@@ -38,22 +37,21 @@ func mountsOf(volumes []corev1.Volume) []string {
 	return names
 }
 
-// holdsPodKey reports whether a key that the kubelet makes is in the volume, with a
-// certificate of this signer.
+// holdsPodKey reports whether the volume contains a key that the kubelet makes, with a certificate
+// of this signer.
 func holdsPodKey(v corev1.Volume) bool {
 	return v.Projected != nil && slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool {
 		return s.PodCertificate != nil && s.PodCertificate.SignerName == api.SignerName
 	})
 }
 
-// notInNames reports whether no name of a Secret has the character.
+// notInNames reports whether the character is invalid in the name of a Secret.
 func notInNames(c rune) bool {
 	return (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '.'
 }
 
-// keysIn returns the Secrets whose private key is in the volume, by itself or in one
-// file with the chain. A client that mounts nothing but ca.crt of a Secret does not
-// serve it.
+// keysIn returns the Secrets whose private key is in the volume, as a file or in one file with the
+// chain. A client that mounts only ca.crt of a Secret does not serve it.
 func keysIn(v *corev1.Volume) []string {
 	var names []string
 	add := func(name string, items []corev1.KeyToPath) {
@@ -77,7 +75,7 @@ func keysIn(v *corev1.Volume) []string {
 	return names
 }
 
-// bundleKeys are those of ConfigMap api.BundleName with the CA bundle.
+// bundleKeys are the keys of ConfigMap api.BundleName that contain the CA bundle.
 var bundleKeys = []string{api.BundleKey, formats.TruststoreFile, formats.PublicBundleFile, formats.PublicTruststoreFile}
 
 // holdsBundle reports whether the CA bundle is in the volume.
@@ -94,7 +92,8 @@ func holdsBundle(v corev1.Volume) bool {
 	})
 }
 
-// holdsRoots reports whether the CA bundle is in the volume, from whichever object.
+// holdsRoots reports whether the CA bundle is in the volume, as a ConfigMap or a
+// ClusterTrustBundle.
 func holdsRoots(v corev1.Volume) bool {
 	return holdsBundle(v) || v.Projected != nil && slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool {
 		b := s.ClusterTrustBundle
@@ -102,8 +101,8 @@ func holdsRoots(v corev1.Volume) bool {
 	})
 }
 
-// startedOf returns when the first of the running containers was started that have the CA bundle in
-// a volume, in Unix time; 0 if none was. What runs to its end before the others is no more a client.
+// startedOf returns the Unix time at which the first of the running containers that mount the CA
+// bundle was started; 0 if none was. Init containers that run to completion are not counted.
 func startedOf(pod *corev1.Pod) int64 {
 	has := map[string]bool{}
 	for _, v := range pod.Spec.Volumes {
@@ -125,9 +124,9 @@ func startedOf(pod *corev1.Pod) int64 {
 	return first
 }
 
-// StartedBefore reports whether a container that has the CA bundle in a volume runs, and was
-// started before that time.
+// StartedBefore reports whether a running container that mounts the CA bundle was started before
+// at.
 func (f *Facts) StartedBefore(at time.Time) bool { return f.started != 0 && f.started < at.Unix() }
 
-// SameStart reports whether the same container was the first to start in both.
+// SameStart reports whether the first container was started at the same time in both.
 func (f *Facts) SameStart(as *Facts) bool { return f.started == as.started }

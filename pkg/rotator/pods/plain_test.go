@@ -9,9 +9,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// What the API server has not checked is quoted before it reaches a message, and with
-// it somebody's terminal.
-func TestOwnersAreShownPlain(t *testing.T) {
+// Unchecked text is quoted before it reaches a message or a terminal.
+func TestOwnersAreQuoted(t *testing.T) {
 	controller := true
 	for name, want := range map[string]string{
 		"web-7d4b9":      "ReplicaSet web-7d4b9",
@@ -37,7 +36,7 @@ func TestOwnersAreShownPlain(t *testing.T) {
 	assert.True(t, workloadOf(replicaSet).Bare(), "what is longer than a name is no owner")
 }
 
-// No word of a pod's creator ends in a command that is printed.
+// No text of a pod's creator gets into a printed command.
 func TestNoShellWordsInAdvice(t *testing.T) {
 	for _, name := range []string{"web;curl${IFS}x|sh;#", "$(id)", "`id`", "-o", "web'", "web web", "WEB"} {
 		advice := Workload{APIVersion: "apps/v1", Kind: "StatefulSet", Name: plain(name)}.Advice("shop", "web-0")

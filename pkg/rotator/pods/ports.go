@@ -14,11 +14,10 @@ import (
 	"github.com/servingcert/servingcert/pkg/starttls"
 )
 
-// portsOf returns the TCP ports that the pod declares, each NAME=NUMBER=SECRETS. SECRETS
-// are those of mounted whose key the container mounts: a number in hex of which each bit is
-// one, the lowest the first. As names they would be written once for each port. No name of
-// a port has one of these characters. Of more than maxPorts bytes the first are returned. A
-// string, because a Template is compared as a whole.
+// portsOf returns the TCP ports that the pod declares, each NAME=NUMBER=SECRETS, cut off after
+// maxPorts bytes. SECRETS is a bit set in hex of the Secrets in mounted whose key the container
+// mounts; names would be repeated for each port. The result is a string because Templates are
+// compared as a whole.
 func portsOf(pod *corev1.Pod, mounted []string) string {
 	bits := make(map[string]uint64, len(mounted))
 	for i, secret := range mounted {
@@ -31,7 +30,7 @@ func portsOf(pod *corev1.Pod, mounted []string) string {
 		}
 	}
 	var out []string
-	left := room(maxPorts)
+	left := budget(maxPorts)
 	for _, c := range api.RunningContainers(pod) {
 		var secrets uint64
 		for _, m := range c.VolumeMounts {
@@ -59,16 +58,15 @@ type Port struct {
 	Secrets []string
 }
 
-// Pod returns a pod with what is kept of the template that decides which Secret it gets,
-// and which names: its labels, its ports, whether it runs something to its end, and its
-// hostname and subdomain.
+// Pod returns a pod with the facts of the template that decide which Secret and which names it
+// gets: labels, ports, whether it runs to completion, hostname and subdomain.
 func (t Template) Pod() *corev1.Pod {
 	var ports []corev1.ContainerPort
 	for _, p := range t.TCPPorts() {
 		ports = append(ports, corev1.ContainerPort{Name: p.Name, ContainerPort: int32(p.Number), Protocol: corev1.ProtocolTCP})
 	}
 	if t.DeclaresPort && len(ports) == 0 {
-		ports = []corev1.ContainerPort{{Protocol: corev1.ProtocolUDP}} // some port of another protocol
+		ports = []corev1.ContainerPort{{Protocol: corev1.ProtocolUDP}} // any port of another protocol
 	}
 	pod := &corev1.Pod{Spec: corev1.PodSpec{
 		Containers: []corev1.Container{{Ports: ports}}, Hostname: t.Hostname, Subdomain: t.Subdomain,
@@ -84,11 +82,11 @@ func (t Template) Pod() *corev1.Pod {
 func (t Template) TCPPorts() []Port {
 	var out []Port
 	mounted := t.mounted()
-	secrets := map[string][]string{} // by what is written of them
+	secrets := map[string][]string{} // by bit set
 	for entry := range strings.SplitSeq(t.Ports, ",") {
 		parts := strings.SplitN(entry, "=", 3)
 		if len(parts) != 3 {
-			continue // none
+			continue // no port
 		}
 		if _, known := secrets[parts[2]]; !known {
 			secrets[parts[2]] = chosen(mounted, parts[2])
@@ -100,19 +98,18 @@ func (t Template) TCPPorts() []Port {
 	return out
 }
 
-// startTLSOf returns what the webhook's status says that comes before TLS at ports. Forged, it
-// gives the pod other words to answer.
+// startTLSOf returns the STARTTLS protocols in the webhook's status, by port. A forged status only
+// changes how the rotator dials that pod.
 func startTLSOf(status api.InjectionStatus) string {
-	said := status.Protocols()
-	out := make([]string, 0, len(said))
-	for _, port := range slices.Sorted(maps.Keys(said)) {
-		out = append(out, strconv.Itoa(int(port))+"="+string(said[port]))
+	protocols := status.Protocols()
+	out := make([]string, 0, len(protocols))
+	for _, port := range slices.Sorted(maps.Keys(protocols)) {
+		out = append(out, strconv.Itoa(int(port))+"="+string(protocols[port]))
 	}
 	return strings.Join(out, ",")
 }
 
-// Protocols returns what programs of the pods are known to speak before TLS, by the number of the
-// port.
+// Protocols returns the STARTTLS protocols of the pods' ports, by number.
 func (t Template) Protocols() map[uint16]starttls.Protocol {
 	if t.startTLS == "" {
 		return nil
@@ -126,7 +123,7 @@ func (t Template) Protocols() map[uint16]starttls.Protocol {
 	return out
 }
 
-// chosen returns the Secrets of mounted whose bits are set in a number in hex.
+// chosen returns the Secrets in mounted whose bit is set in the hex number.
 func chosen(mounted []string, hex string) []string {
 	bits, _ := strconv.ParseUint(hex, 16, 64) // portsOf wrote it
 	var out []string

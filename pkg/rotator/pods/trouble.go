@@ -12,33 +12,33 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Trouble is a container that was given something and is not ready, or has failed.
+// Trouble is an injected container that is not ready or has failed.
 type Trouble struct {
 	Container string
-	// Switched: it was given what mode env leaves out, and not only files and the usual
-	// variables.
+	// Switched: it was injected in mode args, beyond the files and variables of mode env.
 	Switched bool
 	Ready    bool
 	Restarts int32
-	// ExitCode is of its latest run that has ended, 0 if there is none or it lasted. Said is
-	// the end of what that run wrote, in one line and quoted; empty for nothing.
+	// ExitCode is that of its latest terminated run; 0 if there was none or it was long (see
+	// lasting). Output is the end of that run's termination message, on one line and quoted; or
+	// empty.
 	ExitCode int32
-	Said     string
-	// Started is when it was started last; zero if it does not run.
+	Output   string
+	// Started is the start of its current run; zero if it does not run.
 	Started time.Time
-	// Begun is when the pod's containers could start: after the kubelet had taken it and its
-	// init containers had ended. It is zero if the pod has been ready since.
+	// Begun is when the pod's containers could start: the kubelet had accepted it, and its init
+	// containers had terminated. It is zero if the pod has been ready since.
 	Begun time.Time
 }
 
-// lasting is how long a run takes that did not fail because of what was added: after as long, a
-// kubelet takes a container for stable, too.
+// lasting is the duration after which a run is not regarded as failed by the injection. The kubelet
+// resets its back-off after as long.
 const lasting = 10 * time.Minute
 
-// troubleOf returns the container in trouble that was restarted most, the first of several; nil if
-// there is none. s is the webhook's status of the pod.
-func troubleOf(pod *corev1.Pod, s api.InjectionStatus, given Given) *Trouble {
-	if !given.Injected {
+// troubleOf returns the container in trouble with the most restarts, the first of several; or nil.
+// s is the webhook's status.
+func troubleOf(pod *corev1.Pod, s api.InjectionStatus, injection Injection) *Trouble {
+	if !injection.Injected {
 		return nil
 	}
 	var worst *corev1.ContainerStatus
@@ -61,7 +61,7 @@ func troubleOf(pod *corev1.Pod, s api.InjectionStatus, given Given) *Trouble {
 		Ready: worst.Ready, Restarts: worst.RestartCount, Begun: begun(pod),
 	}
 	if ended := failure(worst); ended != nil {
-		t.ExitCode, t.Said = ended.ExitCode, said(ended.Message)
+		t.ExitCode, t.Output = ended.ExitCode, outputOf(ended.Message)
 	}
 	if worst.State.Running != nil {
 		t.Started = worst.State.Running.StartedAt.Time
@@ -69,8 +69,8 @@ func troubleOf(pod *corev1.Pod, s api.InjectionStatus, given Given) *Trouble {
 	return t
 }
 
-// inTrouble reports whether a container is not ready although it was started, or has failed. One
-// that waits for its startup probe was not started, and one that has ended well is done.
+// inTrouble reports whether a container has failed, or is not ready although it was started. A
+// container that waits for its startup probe does not count, nor does one that has succeeded.
 func inTrouble(c *corev1.ContainerStatus) bool {
 	ended := c.State.Terminated
 	switch {
@@ -82,8 +82,8 @@ func inTrouble(c *corev1.ContainerStatus) bool {
 	return c.RestartCount > 0 || ended != nil || c.Started != nil && *c.Started
 }
 
-// failure returns the end of the container's latest run that has ended, nil if there is none, it
-// ended well, or it lasted.
+// failure returns the container's latest terminated run; nil if there was none, it succeeded, or it
+// was long (see lasting).
 func failure(c *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 	ended := c.State.Terminated
 	if ended == nil {
@@ -95,7 +95,7 @@ func failure(c *corev1.ContainerStatus) *corev1.ContainerStateTerminated {
 	return ended
 }
 
-// switched reports whether parts, separated by commas, are of those that only mode args gives.
+// switched reports whether one of parts, separated by commas, is added only in mode args.
 func switched(parts string) bool {
 	for part := range strings.SplitSeq(beginning(parts, maxParts), ",") {
 		switch part {
@@ -106,9 +106,9 @@ func switched(parts string) bool {
 	return false
 }
 
-// said returns the end of a container's termination message, in one line and quoted.
-func said(message string) string {
-	message = end(message, maxSaid)
+// outputOf returns the end of a container's termination message, on one line and quoted.
+func outputOf(message string) string {
+	message = end(message, maxOutput)
 	words := strings.FieldsFunc(strings.ToValidUTF8(message, " "), func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) })
 	if len(words) == 0 {
 		return ""
@@ -116,8 +116,8 @@ func said(message string) string {
 	return strconv.Quote(strings.Join(words, " "))
 }
 
-// begun returns Trouble.Begun. The kubelet says that a pod is not ready when it takes it, and then
-// again when it is not any more.
+// begun returns Trouble.Begun. The kubelet sets Ready to false when it accepts a pod, and again
+// when the pod is no longer ready.
 func begun(pod *corev1.Pod) (begun time.Time) {
 	if pod.Status.StartTime != nil {
 		begun = pod.Status.StartTime.Time
@@ -139,5 +139,5 @@ func begun(pod *corev1.Pod) (begun time.Time) {
 	return begun
 }
 
-// sameMoment is within what the kubelet says what it has found out at once.
+// sameMoment bounds the differences between times that the kubelet writes together.
 const sameMoment = 5 * time.Second

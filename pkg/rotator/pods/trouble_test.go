@@ -35,12 +35,12 @@ func statuses(s ...corev1.ContainerStatus) rotatortest.Change {
 	return func(p *corev1.Pod) { p.Status.ContainerStatuses = s }
 }
 
-// given is the status of a pod whose container app was given what parts says.
+// given is the status of a pod whose container app was injected with parts.
 func given(parts string) rotatortest.Change {
 	return withStatus(api.InjectionStatus{Secret: "web-tls", Containers: map[string]string{"app": parts}})
 }
 
-func TestWhichContainersAreInTrouble(t *testing.T) {
+func TestTrouble(t *testing.T) {
 	with := func(s corev1.ContainerStatus, change func(*corev1.ContainerStatus)) rotatortest.Change {
 		change(&s)
 		return statuses(s)
@@ -93,7 +93,7 @@ func TestWhichContainersAreInTrouble(t *testing.T) {
 	}
 }
 
-func TestWhatModeEnvLeavesOut(t *testing.T) {
+func TestSwitched(t *testing.T) {
 	for parts, want := range map[string]bool{
 		"files": false, "files,env": false, "proxy": false, "files,trust": false, "files,env,flags": true, "variables": true, "files,probes": true, strings.Repeat("x", maxParts) + ",flags": false,
 	} {
@@ -102,27 +102,27 @@ func TestWhatModeEnvLeavesOut(t *testing.T) {
 	}
 }
 
-func TestWhatAContainerWroteAtLast(t *testing.T) {
+func TestOutput(t *testing.T) {
 	for message, want := range map[string]string{
-		"":                                      "",
-		" \n\x00\xff":                           "",
-		"unknown flag: --x\n":                   `"unknown flag: --x"`,
-		"a\n\n b\tc\r\n":                        `"a b c"`,
-		"\x1b[31mred\x1b[0m":                    `"[31mred [0m"`,
-		`say "no" \ yes`:                        `"say \"no\" \\ yes"`,
-		"caf\u00e9\u202e\U0001f600":             "\"caf\u00e9 \U0001f600\"",
-		"first" + strings.Repeat("x", maxSaid):  `"` + strings.Repeat("x", maxSaid) + `"`,
-		strings.Repeat("\u00e9", maxSaid):       `"` + strings.Repeat("\u00e9", maxSaid/2) + `"`,
-		"x" + strings.Repeat("\u20ac", maxSaid): `"` + strings.Repeat("\u20ac", maxSaid/3) + `"`,
+		"":                                       "",
+		" \n\x00\xff":                            "",
+		"unknown flag: --x\n":                    `"unknown flag: --x"`,
+		"a\n\n b\tc\r\n":                         `"a b c"`,
+		"\x1b[31mred\x1b[0m":                     `"[31mred [0m"`,
+		`say "no" \ yes`:                         `"say \"no\" \\ yes"`,
+		"caf\u00e9\u202e\U0001f600":              "\"caf\u00e9 \U0001f600\"",
+		"first" + strings.Repeat("x", maxOutput): `"` + strings.Repeat("x", maxOutput) + `"`,
+		strings.Repeat("\u00e9", maxOutput):      `"` + strings.Repeat("\u00e9", maxOutput/2) + `"`,
+		"x" + strings.Repeat("\u20ac", maxOutput): `"` + strings.Repeat("\u20ac", maxOutput/3) + `"`,
 	} {
 		f := FactsOf(rotatortest.Pod(given("files"), statuses(crashing("app", message))))
-		assert.Equal(t, want, f.Trouble.Said, "%q", message)
+		assert.Equal(t, want, f.Trouble.Output, "%q", message)
 	}
 	f := FactsOf(rotatortest.Pod(given("files"), statuses(crashing("app", strings.Repeat(`"`, 4096)))))
-	assert.Len(t, f.Trouble.Said, 2*maxSaid+2, "the longest")
+	assert.Len(t, f.Trouble.Output, 2*maxOutput+2, "the longest")
 }
 
-func TestSinceWhenAPodWasNeverReady(t *testing.T) {
+func TestBegun(t *testing.T) {
 	at := func(d time.Duration) metav1.Time { return metav1.NewTime(rotatortest.Noon.Add(d)) }
 	says := func(kind corev1.PodConditionType, status corev1.ConditionStatus, since time.Duration) corev1.PodCondition {
 		return corev1.PodCondition{Type: kind, Status: status, LastTransitionTime: at(since)}
@@ -151,18 +151,18 @@ func TestSinceWhenAPodWasNeverReady(t *testing.T) {
 	}
 }
 
-func TestWhatIsKeptOfAStatus(t *testing.T) {
+func TestInjection(t *testing.T) {
 	s := api.InjectionStatus{Secret: "web-tls", Service: "web", Containers: map[string]string{"app": "files"}}
-	of := func(changes ...rotatortest.Change) Given {
-		return FactsOf(rotatortest.Pod(changes...)).Template.Value().Given
+	of := func(changes ...rotatortest.Change) Injection {
+		return FactsOf(rotatortest.Pod(changes...)).Template.Value().Injection
 	}
-	assert.Equal(t, Given{"web", "web-tls", true}, of(withStatus(s)))
-	assert.Equal(t, Given{"", "", true}, of(withStatus(api.InjectionStatus{Containers: s.Containers})), "the CA bundle alone")
+	assert.Equal(t, Injection{"web", "web-tls", true}, of(withStatus(s)))
+	assert.Equal(t, Injection{"", "", true}, of(withStatus(api.InjectionStatus{Containers: s.Containers})), "the CA bundle alone")
 	assert.Zero(t, of(rotatortest.Annotation(api.AnnotationStatus, s.Format())), "it was not injected")
 	assert.Zero(t, of(withStatus(api.InjectionStatus{Service: "web"})))
 	assert.Zero(t, of(withStatus(s), rotatortest.Label(api.LabelInject, api.InjectDisabled)), "the webhook leaves it alone")
 	s.Service, s.Secret = "../web", strings.Repeat("x", 300)
-	assert.Equal(t, Given{"", "", true}, of(withStatus(s)))
+	assert.Equal(t, Injection{"", "", true}, of(withStatus(s)))
 }
 
 func TestRevision(t *testing.T) {

@@ -21,12 +21,11 @@ import (
 // bare pods, which have no controller.
 type Workload struct {
 	APIVersion, Kind, Name string
-	UID                    types.UID // empty for a Deployment, which is known by name only
+	UID                    types.UID // empty for a Deployment: only its name is known
 }
 
-// workloadOf returns the top of the pod's chain of controllers as far as the pod
-// itself tells: its controller, or the Deployment above that if the name is one
-// that a Deployment gives its ReplicaSets, NAME-HASH.
+// workloadOf returns the pod's controller, or the Deployment above it if the controller is a
+// ReplicaSet named NAME-HASH, as a Deployment names its own.
 func workloadOf(pod *corev1.Pod) Workload {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	if owner == nil || len(api.Owners([]metav1.OwnerReference{*owner})) == 0 {
@@ -42,10 +41,9 @@ func workloadOf(pod *corev1.Pod) Workload {
 	return w
 }
 
-// plain returns the text as it can be shown on a terminal. Of an owner reference the API
-// server checks no more than that it is not empty: whoever may create pods may put escape
-// sequences there, and as much text as they like. What is not as it would be in a name
-// that the API server has checked is quoted and shortened.
+// plain returns the text in a form that is safe on a terminal. The API server only checks that an
+// owner reference is not empty: whoever may create pods can put escape sequences and any amount of
+// text there. Text that is not valid in a checked name is quoted and shortened.
 func plain(text string) string {
 	odd := func(r rune) bool { return r <= ' ' || r > unicode.MaxASCII || r == '"' || r == '\\' || r == 0x7f }
 	if len(text) > validation.DNS1123SubdomainMaxLength || strings.ContainsFunc(text, odd) {
@@ -54,11 +52,11 @@ func plain(text string) string {
 	return text
 }
 
-// maxOwnerText is how many characters are shown of what is no name.
+// maxOwnerText is the number of characters that are shown of an invalid name.
 const maxOwnerText = 64
 
-// Restartable reports whether kubectl rollout restart supports its kind. No workload has a name that is no DNS name:
-// one in an owner reference may be words for the shell of whoever copies a command that has it.
+// Restartable reports whether kubectl rollout restart supports its kind. A name that is not a DNS
+// name does not exist, and could contain shell code for whoever copies a command with it.
 func (w Workload) Restartable() bool {
 	return api.Restartable(w.Kind) && w.is(w.Kind) && len(validation.IsDNS1123Subdomain(w.Name)) == 0
 }
@@ -70,7 +68,7 @@ func (w Workload) is(kind string) bool {
 // Bare reports whether it stands for pods without a controller.
 func (w Workload) Bare() bool { return w == Workload{} }
 
-// Node reports whether it is a node, which runs static pods. Every mirror pod is its own.
+// Node reports whether it is a node, which runs static pods. Each mirror pod belongs to one.
 func (w Workload) Node() bool {
 	return w.APIVersion == corev1.SchemeGroupVersion.String() && w.Kind == "Node"
 }
@@ -88,8 +86,8 @@ func (w Workload) Compare(other Workload) int {
 	return cmp.Or(cmp.Compare(w.Kind, other.Kind), cmp.Compare(w.Name, other.Name), cmp.Compare(w.UID, other.UID), cmp.Compare(w.APIVersion, other.APIVersion))
 }
 
-// Reference returns a reference to the workload for an event. uid is the UID that
-// the API server knows, for a workload that its pods know by name only.
+// Reference returns a reference to the workload for an event. uid is its UID, for a workload of
+// which the pods only know the name.
 func (w Workload) Reference(namespace string, uid types.UID) *corev1.ObjectReference {
 	if w.UID != "" {
 		uid = w.UID
@@ -97,17 +95,17 @@ func (w Workload) Reference(namespace string, uid types.UID) *corev1.ObjectRefer
 	return &corev1.ObjectReference{APIVersion: w.APIVersion, Kind: w.Kind, Namespace: namespace, Name: w.Name, UID: uid}
 }
 
-// Advice says how a person replaces the workload's pods. The pod is one of them.
+// Advice states how a person replaces the workload's pods, of which pod is one.
 func (w Workload) Advice(namespace, pod string) string {
 	switch {
 	case w.Bare():
 		return "recreate it"
 	case w.Node():
-		return fmt.Sprintf("see whether the files on node %s are those of the Secret, then have the node restart the static pod", w.Name)
+		return fmt.Sprintf("check whether the files on node %s match the Secret, then restart the static pod on the node", w.Name)
 	case w.Restartable():
 		return "restart it: " + api.CommandText([]string{w.Name}, "kubectl", "rollout", "restart", strings.ToLower(w.Kind)+"/"+w.Name, "-n", namespace)
 	case w.APIVersion == batchv1.SchemeGroupVersion.String() && w.Kind == "Job":
-		return "delete it and create it again (the next Job of a CronJob gets the Secret by itself)"
+		return "delete it and create it again (the next Job of a CronJob is injected automatically)"
 	}
 	return "delete its pods one by one; their controller replaces them: " + api.CommandText([]string{pod}, "kubectl", "delete", "pod", pod, "-n", namespace)
 }

@@ -9,57 +9,57 @@ import (
 	"github.com/servingcert/servingcert/pkg/starttls"
 )
 
-// The causes for which an address is not dialled. Who may write pods/status decides what
-// address a pod has. They are a label of servingcert_visits_refused_total.
+// The causes for which an address is not dialled. Whoever may write pods/status controls a pod's
+// address. The causes are a label of servingcert_visits_refused_total.
 const (
 	CauseLoopback    Cause = "loopback"
-	CauseLinkLocal   Cause = "link_local" // the metadata services of most clouds are among them
-	CauseMetadata    Cause = "metadata"   // that of one of the other clouds
+	CauseLinkLocal   Cause = "link_local" // including the metadata services of most clouds
+	CauseMetadata    Cause = "metadata"   // the metadata service of another cloud
 	CauseMulticast   Cause = "multicast"  // or broadcast
 	CauseUnspecified Cause = "unspecified"
-	CauseTranslated  Cause = "translated" // of a network's own NAT64, whatever IPv4 address it stands for
+	CauseTranslated  Cause = "translated" // of a network's own NAT64, for any IPv4 address
 	CauseAPIServer   Cause = "api_server"
-	CauseNotNode     Cause = "not_node"     // not the node's own, and the pod is on the host network
-	CauseOutside     Cause = "outside_cidr" // in none of the ranges
+	CauseNotNode     Cause = "not_node"     // the pod is on the host network, but the address is not its node's
+	CauseOutside     Cause = "outside_cidr" // outside all ranges
 )
 
-// why says what is wrong with an address, for people.
+// why explains the causes, for people.
 var why = map[Cause]string{
 	CauseLoopback:    "its address is a loopback address",
 	CauseLinkLocal:   "its address is a link-local address",
 	CauseMetadata:    "its address is that of a cloud's metadata service",
 	CauseMulticast:   "its address is a multicast or broadcast address",
 	CauseUnspecified: "its address is the unspecified address",
-	CauseTranslated:  "its address stands for an IPv4 address behind a NAT64",
+	CauseTranslated:  "its address is translated to an IPv4 address by a NAT64",
 	CauseAPIServer:   "its address is the API server's",
 	CauseNotNode:     "it is on the host network, and its address is not its node's",
-	CauseOutside:     "its address is in none of --pod-cidrs",
+	CauseOutside:     "its address is outside --pod-cidrs",
 	CauseManyPorts:   "at most " + strconv.Itoa(MaxPorts) + " ports of a pod are dialled, those with the lowest numbers",
-	CausePanic:       "its answer could not be read, and the rotator's log says where that failed",
-	CauseWords:       "what it answered in protocol {protocol}, before TLS, was not understood: the port speaks another one, or the server has an error",
-	CauseDeclined:    "asked in protocol {protocol}, it offers no TLS",
+	CausePanic:       "its answer could not be read; see the rotator's log for the location of the error",
+	CauseProtocol:    "its answer in protocol {protocol}, before TLS, was not understood: the port speaks another protocol, or the server has an error",
+	CauseDeclined:    "it offers no TLS in protocol {protocol}",
 }
 
-// Why says for a pod of kind NotVerified or Plaintext what the cause is, as part of a sentence.
-// The protocol is that in which it was asked.
+// Why explains the cause of kind NotVerified or Plaintext, as part of a sentence. p is the protocol
+// of the dial.
 func (c Cause) Why(p starttls.Protocol) string {
 	return strings.Replace(why[c], "{protocol}", string(p), 1)
 }
 
-// Addresses says which addresses of pods are dialled. The zero Addresses permits all
-// but those that are never a pod's.
+// Addresses decides which addresses of pods are dialled. The zero Addresses permits all except
+// those that no pod has.
 type Addresses struct {
-	// Ranges are those that pods have addresses in; none: any.
+	// Ranges are the addresses of pods; empty: any.
 	Ranges []netip.Prefix
-	// APIServer is its addresses, as far as they are known.
+	// APIServer has the known addresses of the API server.
 	APIServer []netip.Addr
 }
 
-// Refuse returns why the visit's address is not dialled, or "" if it is.
+// Refuse returns why the target's address is not dialled, or "" if it is.
 //
-// A loopback or link-local address, or a metadata service's, is dialled only if one of the
-// ranges holds nothing else: 127.0.0.0/8 permits what 0.0.0.0/0 does not.
-func (a Addresses) Refuse(v Visit) Cause {
+// A loopback, link-local or metadata address is dialled only if a range contains no other kind of
+// address: 127.0.0.0/8 permits it, 0.0.0.0/0 does not.
+func (a Addresses) Refuse(v Target) Cause {
 	address := plain(v.Address)
 	inRange := func(r netip.Prefix) bool { return r.Contains(address) }
 	if special := kindOf(address); special != "" {
@@ -87,8 +87,8 @@ func (a Addresses) Refuse(v Visit) Cause {
 var permissible = map[Cause][]netip.Prefix{
 	CauseLoopback:  prefixes("127.0.0.0/8", "::1/128"),
 	CauseLinkLocal: prefixes("169.254.0.0/16", "fe80::/10"),
-	// What hands out credentials or settings to whatever runs on a machine, at an address
-	// that is not link-local. The documentation of each cloud names its own.
+	// Services with credentials or settings of a machine, at an address that is not link-local, as
+	// documented by each cloud.
 	CauseMetadata: prefixes(
 		"168.63.129.16/32",       // Azure's WireServer
 		"fd00:ec2::/32",          // AWS: metadata, DNS, time, and credentials of pods, by IPv6
@@ -100,7 +100,7 @@ var permissible = map[Cause][]netip.Prefix{
 		"fd00:a9fe:a9fe::1/128",  // Akamai by IPv6
 		"fd00:100::100:200/128",  // Alibaba Cloud by IPv6
 	),
-	// Where in it the IPv4 address is, each network decides (RFC 8215).
+	// Each network decides where the IPv4 address is in it (RFC 8215).
 	CauseTranslated: prefixes("64:ff9b:1::/48"),
 }
 
@@ -112,7 +112,7 @@ func prefixes(texts ...string) []netip.Prefix {
 	return out
 }
 
-// kindOf returns which address it is that no pod has by itself, or "".
+// kindOf returns the kind of a special address that no pod has, or "".
 func kindOf(a netip.Addr) Cause {
 	switch {
 	case !a.IsValid() || a.IsUnspecified():
@@ -143,8 +143,8 @@ var embedding = prefixes("::/96", "::ffff:0:0:0/96", "64:ff9b::/96")
 // tunnelled is the range of 6to4, in which an IPv4 address follows the first 16 bits (RFC 3056).
 var tunnelled = netip.MustParsePrefix("2002::/16")
 
-// plain returns the IPv4 address that an IPv6 address stands for, or else the address
-// without its zone.
+// plain returns the IPv4 address that an IPv6 address contains, or else the address without its
+// zone.
 func plain(a netip.Addr) netip.Addr {
 	a = a.Unmap().WithZone("")
 	embeds := slices.ContainsFunc(embedding, func(p netip.Prefix) bool { return p.Contains(a) })

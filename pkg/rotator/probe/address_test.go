@@ -97,18 +97,18 @@ func TestRefuse(t *testing.T) {
 				a.Ranges, err = api.ParseRanges([]string{"198.51.100.0/24", tt.ranges})
 				require.NoError(t, err)
 			}
-			assert.Equal(t, tt.want, a.Refuse(Visit{Address: netip.MustParseAddr(tt.address)}))
+			assert.Equal(t, tt.want, a.Refuse(Target{Address: netip.MustParseAddr(tt.address)}))
 			if tt.want != "" {
 				assert.NotEmpty(t, tt.want.Why(""))
 			}
 		})
 	}
-	assert.Equal(t, CauseUnspecified, Addresses{}.Refuse(Visit{}), "no address")
+	assert.Equal(t, CauseUnspecified, Addresses{}.Refuse(Target{}), "no address")
 }
 
 func TestRefuseOnTheHostNetwork(t *testing.T) {
 	a := Addresses{Ranges: []netip.Prefix{netip.MustParsePrefix("10.244.0.0/16")}, APIServer: []netip.Addr{netip.MustParseAddr("192.0.2.1")}}
-	v := Visit{Address: netip.MustParseAddr("192.0.2.7"), HostNetwork: true, OnNode: true}
+	v := Target{Address: netip.MustParseAddr("192.0.2.7"), HostNetwork: true, OnNode: true}
 	assert.Empty(t, a.Refuse(v), "its node's address is in no range of pods")
 	v.OnNode = false
 	assert.Equal(t, CauseNotNode, a.Refuse(v))
@@ -121,16 +121,16 @@ func TestRefuseOnTheHostNetwork(t *testing.T) {
 	}
 }
 
-// However an IPv4 address is written as an IPv6 one, it is judged as what it is.
+// An IPv4 address is evaluated in the same way in every IPv6 form.
 func TestPropertyOfEmbeddedAddresses(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		four := [4]byte(rapid.SliceOfN(rapid.Byte(), 4, 4).Draw(t, "address"))
 		four[0] = rapid.SampledFrom([]byte{0, 10, 127, 169, 192, 224, 255, four[0]}).Draw(t, "first byte")
-		want := Addresses{}.Refuse(Visit{Address: netip.AddrFrom4(four)})
+		want := Addresses{}.Refuse(Target{Address: netip.AddrFrom4(four)})
 		for _, prefix := range []string{"::ffff:0:0", "::ffff:0:0:0", "64:ff9b::"} {
 			six := netip.MustParseAddr(prefix).As16()
 			copy(six[12:], four[:])
-			require.Equal(t, want, Addresses{}.Refuse(Visit{Address: netip.AddrFrom16(six)}), prefix)
+			require.Equal(t, want, Addresses{}.Refuse(Target{Address: netip.AddrFrom16(six)}), prefix)
 		}
 	})
 }

@@ -8,33 +8,32 @@ import (
 	"github.com/servingcert/servingcert/pkg/starttls"
 )
 
-// Answer is what a port said when it was dialled last.
+// Answer is the latest answer of a port.
 type Answer struct {
 	Port uint16
-	// Protocol is that in which the port was asked.
+	// Protocol is the protocol of the dial.
 	Protocol starttls.Protocol
 	Kind     Kind
-	// Cause is why, if Kind alone does not say it.
+	// Cause is the reason, if Kind alone does not give it.
 	Cause Cause
 	At    time.Time // when the dial began
-	// Slow: the visit ended with this port, because the port, or all ports of the visit
-	// so far, took the time limit of one port or longer.
+	// Slow: the dials of the pod ended with this port, because the port alone, or all ports so far,
+	// took the time limit of one port or longer.
 	Slow bool
-	// Since is when the first of the latest dials began that all had this answer.
+	// Since is when the first of the latest dials with this answer began.
 	Since time.Time
 
-	// Of kind TLS: the leaf's fingerprint and validity, when it is due for renewal,
-	// and whether it is one of the Secret, as far as the leaf itself shows
-	// (Visit.Answer).
+	// Of kind TLS: the leaf's fingerprint and validity, when it is due for renewal, and whether it
+	// is one of the Secret, as far as the leaf itself shows (Target.Answer).
 	Leaf                         string
 	NotBefore, NotAfter, RenewAt time.Time
 	Ours                         bool
 	Handshake                    Handshake
-	// PodKey is what else was asked; nil if nothing was (Visit.PodKey).
-	PodKey *PodKeyJudgement
+	// PodKey is the result of the checks of Target.PodKey, or nil.
+	PodKey *PodKeyResult
 }
 
-// same reports whether two dials had the same answer.
+// same reports whether two answers are equal.
 func (a Answer) same(b Answer) bool { return a.Kind == b.Kind && a.Leaf == b.Leaf }
 
 // Merge returns the latest answer of each port, by port. before is not changed.
@@ -55,11 +54,10 @@ func Merge(before, answers []Answer) []Answer {
 	return out
 }
 
-// Order returns the ports in the order in which they are dialled: first those that have
-// answered, the one that was dialled longest ago first; then those that were not
-// dialled yet, by number; at last those that took too long. A visit ends with the first
-// port that takes too long, so that a port that gives no answer keeps no other port
-// from being dialled. answers are the latest of each port.
+// Order returns the ports in the order of their dials: first those that have answered, the least
+// recently dialled one first; then new ones, by number; finally those that timed out. The dials of
+// a pod end at the first port that times out, so this order keeps such a port from blocking others.
+// answers are the latest of each port.
 func Order(ports []uint16, answers []Answer) []uint16 {
 	type place struct {
 		class int
@@ -81,7 +79,7 @@ func Order(ports []uint16, answers []Answer) []uint16 {
 	})
 }
 
-// Latest returns the most answers that were got last, by port. answers is not changed.
+// Latest returns the latest answers, at most the given number, by port. answers is not changed.
 func Latest(answers []Answer, most int) []Answer {
 	if len(answers) <= most {
 		return answers

@@ -14,7 +14,7 @@ func showed(leaf string, after time.Duration) Answer {
 	return Answer{Port: 8443, Kind: TLS, At: rotatortest.Noon.Add(after), Since: rotatortest.Noon.Add(after), Leaf: leaf}
 }
 
-func silentFor(lasted, after time.Duration) Answer {
+func noAnswerFor(lasted, after time.Duration) Answer {
 	return Answer{Port: 8443, Kind: NoAnswer, At: rotatortest.Noon.Add(after), Since: rotatortest.Noon.Add(after - lasted)}
 }
 
@@ -23,9 +23,9 @@ func TestAnswersAreMerged(t *testing.T) {
 		a.Port = n
 		return a
 	}
-	first := Merge(nil, []Answer{port(2, showed(rotatortest.Leaf(1), 0)), port(1, silentFor(time.Hour, 0))})
-	assert.Equal(t, []Answer{port(1, silentFor(0, 0)), port(2, showed(rotatortest.Leaf(1), 0))}, first, "a row begins with its first answer")
-	again := Merge(first, []Answer{port(1, silentFor(0, time.Minute)), port(2, showed(rotatortest.Leaf(2), time.Minute)), port(3, showed(rotatortest.Leaf(2), time.Minute))})
-	assert.Equal(t, []Answer{port(1, silentFor(time.Minute, time.Minute)), port(2, showed(rotatortest.Leaf(2), time.Minute)), port(3, showed(rotatortest.Leaf(2), time.Minute))}, again)
+	first := Merge(nil, []Answer{port(2, showed(rotatortest.Leaf(1), 0)), port(1, noAnswerFor(time.Hour, 0))})
+	assert.Equal(t, []Answer{port(1, noAnswerFor(0, 0)), port(2, showed(rotatortest.Leaf(1), 0))}, first, "a row begins with its first answer")
+	again := Merge(first, []Answer{port(1, noAnswerFor(0, time.Minute)), port(2, showed(rotatortest.Leaf(2), time.Minute)), port(3, showed(rotatortest.Leaf(2), time.Minute))})
+	assert.Equal(t, []Answer{port(1, noAnswerFor(time.Minute, time.Minute)), port(2, showed(rotatortest.Leaf(2), time.Minute)), port(3, showed(rotatortest.Leaf(2), time.Minute))}, again)
 	assert.Len(t, first, 2, "what was is not changed")
 }

@@ -1,13 +1,12 @@
-// Package probe says what a dial of a TLS server means: which kind of answer it
-// is ([Judge]), whether a certificate that was shown is one of a Secret
-// ([Visit.Answer]), and how answers follow one another ([Merge]). It also decides
-// which pod is dialled next ([Queue]), which pods do not answer in time ([Silences]), and
-// which addresses are not dialled ([Addresses]).
+// Package probe evaluates the answers of TLS servers that were dialled: the kind of the answer
+// ([HandshakeOutcome]), whether a shown certificate is one of a Secret ([Target.Answer]), and how
+// answers follow one another ([Merge]). It also decides which pod is dialled next ([Queue]), which
+// pods do not answer in time ([UnresponsivePods]), and which addresses are not dialled
+// ([Addresses]).
 //
-// Whoever answers is judged by the certificate that it shows and proves to have
-// the key of. It is not verified here: what is asked is which certificate is
-// served, and not whether to trust it.
+// A server is identified by the certificate that it shows and whose key it proves to have. The
+// certificate is not verified here: the question is which one is served, not whether to trust it.
 //
-// The package is pure. Package probe/dial dials, for the rotator and for the
-// command-line tool alike, and package probe/controller dials many pods.
+// The package is pure. Package probe/dial dials, for the rotator and for the command-line tool, and
+// package probe/controller dials many pods.
 package probe

@@ -5,17 +5,17 @@ import (
 	"crypto/x509"
 )
 
-// Handshake is what a TLS handshake agreed on.
+// Handshake has the parameters of a TLS handshake.
 type Handshake struct {
 	Version uint16
 	// Group is that of the key exchange; 0 if there was none, as with RSA before TLS 1.3.
 	Group tls.CurveID
-	// Signature is the algorithm with which the leaf is signed. crypto/tls does not report the one
-	// of the handshake itself.
+	// Signature is the signature algorithm of the leaf. crypto/tls does not report that of the
+	// handshake itself.
 	Signature x509.SignatureAlgorithm
 }
 
-// HandshakeOf returns what a handshake agreed on whose server has shown its certificate.
+// HandshakeOf returns the parameters of a handshake in which the server has shown its certificate.
 func HandshakeOf(state tls.ConnectionState) Handshake {
 	h := Handshake{Version: state.Version, Group: state.CurveID}
 	if len(state.PeerCertificates) > 0 {
@@ -24,7 +24,7 @@ func HandshakeOf(state tls.ConnectionState) Handshake {
 	return h
 }
 
-// HandshakeNames are the names of what is in a Handshake, such as TLS 1.3, X25519MLKEM768 and
+// HandshakeNames are the names of a Handshake's parameters, such as TLS 1.3, X25519MLKEM768 and
 // ECDSA-SHA256.
 type HandshakeNames struct {
 	Version   string `json:"version"`

@@ -13,20 +13,19 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// Trust is what the signer publishes of the CA.
+// Trust is the published state of the CA.
 type Trust struct {
-	// ID changes with the Bundle and with the generation that signs. It is empty as long
-	// as neither is known.
+	// ID changes with the Bundle and with the generation that signs. It is empty while they are
+	// unknown.
 	ID     string
 	Bundle pki.Bundle
-	// Since is when the phase of the CA began, zero if that is not known.
+	// Since is when the phase of the CA began; zero if unknown.
 	Since time.Time
-	// signing are the roots of the Bundle of which one is that of the generation that
-	// signs: several only if names do not tell.
+	// signing are the roots of the generation that signs, or candidates if the names are ambiguous.
 	signing []*x509.Certificate
 }
 
-// TrustOf returns what the status says, or why its bundle cannot be read.
+// TrustOf returns the state in the status, or an error if its bundle is invalid.
 func TrustOf(status api.CAStatus) (Trust, error) {
 	bundle, err := pki.ParseBundle([]byte(status.Bundle))
 	if err != nil {
@@ -38,8 +37,8 @@ func TrustOf(status api.CAStatus) (Trust, error) {
 	}, nil
 }
 
-// signingRoots returns those that are of the generation by name. If none is, its root was
-// imported: then those whose names tell no other generation.
+// signingRoots returns the roots of the generation by name. If there is none, its root was
+// imported: it is among those whose name contains no generation.
 func signingRoots(roots []*x509.Certificate, generation int) []*x509.Certificate {
 	var its, unnamed []*x509.Certificate
 	for _, root := range roots {
@@ -60,27 +59,26 @@ func signingRoots(roots []*x509.Certificate, generation int) []*x509.Certificate
 	return roots
 }
 
-// PodKeyQuestion is what is asked of the certificate of a pod that has a key of its own.
-type PodKeyQuestion struct {
-	Demanded map[uint16]string // names that it must have, by port, separated by commas
+// PodKeyRequirements are the requirements for the certificate of a pod's own key.
+type PodKeyRequirements struct {
+	Demanded map[uint16]string // names that it must have, separated by commas, by port
 }
 
-// PodKeyJudgement is what was found out about the certificate of a pod that has a key of its
-// own. It holds for the trust and the names that it was made with.
-type PodKeyJudgement struct {
-	Trust, Demanded string // Trust.ID, and of PodKeyQuestion.Demanded
-	// Verifies: clients that have the bundle accept it. Newest: the generation that signs
-	// has signed it.
+// PodKeyResult is the result of the checks of the certificate of a pod's own key. It is valid for
+// the trust and the names with which it was made.
+type PodKeyResult struct {
+	Trust, Demanded string // Trust.ID, and the port's PodKeyRequirements.Demanded
+	// Verifies: clients with the bundle accept it. Newest: the generation that signs issued it.
 	Verifies, Newest bool
-	Lacks            string // the first of the demanded names that it does not have, or empty
-	// RefreshAt is when its kubelet was asked to begin to replace it.
+	Lacks            string // the first demanded name that it does not have, or empty
+	// RefreshAt is when its kubelet is due to begin to replace it.
 	RefreshAt time.Time
 }
 
-// judge answers the question for what a server has shown at a port, at a time. A certificate is
-// judged as at its begin if that is in the future: clocks differ.
-func (q PodKeyQuestion) judge(port uint16, leaf *x509.Certificate, chain []*x509.Certificate, trust Trust, now time.Time) *PodKeyJudgement {
-	j := &PodKeyJudgement{Trust: trust.ID, Demanded: q.Demanded[port], RefreshAt: pki.RefreshAt(leaf)}
+// check checks a certificate that a server has shown at a port. One from the future is checked as
+// at its NotBefore, because clocks differ.
+func (q PodKeyRequirements) check(port uint16, leaf *x509.Certificate, chain []*x509.Certificate, trust Trust, now time.Time) *PodKeyResult {
+	j := &PodKeyResult{Trust: trust.ID, Demanded: q.Demanded[port], RefreshAt: pki.RefreshAt(leaf)}
 	if len(leaf.Raw) > pki.MaxCertificate || len(leaf.DNSNames) > api.MaxNames || len(leaf.IPAddresses) > api.MaxNames {
 		return j
 	}

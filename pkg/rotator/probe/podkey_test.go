@@ -27,7 +27,7 @@ func trustIn(t *testing.T, generation int, cas ...rotatortest.CA) Trust {
 	return trust
 }
 
-func TestJudgeThePodsOwnCertificate(t *testing.T) {
+func TestPodKeyCheck(t *testing.T) {
 	now := rotatortest.Noon
 	first, second := rotatortest.NewCA(t, 1, now), rotatortest.NewCA(t, 2, now)
 	imported, stranger := rotatortest.NewCA(t, 3, now).Renamed(t), rotatortest.NewCA(t, 4, now).Renamed(t)
@@ -53,7 +53,7 @@ func TestJudgeThePodsOwnCertificate(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			leaf := tt.ca.Issue(t, tt.issued, "web.shop.svc").Leaf
-			j := PodKeyQuestion{Demanded: map[uint16]string{8443: "web.shop.svc"}}.judge(8443, leaf, nil, tt.trust, now)
+			j := PodKeyRequirements{Demanded: map[uint16]string{8443: "web.shop.svc"}}.check(8443, leaf, nil, tt.trust, now)
 			assert.Equal(t, tt.verifies, j.Verifies)
 			assert.Equal(t, tt.newest, j.Newest)
 			assert.Equal(t, tt.trust.ID, j.Trust)
@@ -70,20 +70,20 @@ func TestDemandedNames(t *testing.T) {
 	for demanded, lacks := range map[string]string{
 		"": "", "web.shop.svc": "", "web.shop.svc.cluster.local,web.shop.svc": "", "api.shop.svc,db.shop.svc,web.shop.svc": "api.shop.svc", "192.0.2.1": "192.0.2.1",
 	} {
-		j := PodKeyQuestion{Demanded: map[uint16]string{8443: demanded, 9443: "of another port"}}.judge(8443, leaf, nil, trustIn(t, 1, ca), now)
+		j := PodKeyRequirements{Demanded: map[uint16]string{8443: demanded, 9443: "of another port"}}.check(8443, leaf, nil, trustIn(t, 1, ca), now)
 		assert.Equal(t, lacks, j.Lacks)
 		assert.Equal(t, demanded, j.Demanded)
 	}
 }
 
-// What exceeds the limits of what the signer issues is not looked at.
-func TestAnOversizedCertificateIsNotTheSigners(t *testing.T) {
+// A certificate beyond the signer's limits is not checked.
+func TestOversizedCertificateIsNotOurs(t *testing.T) {
 	now := rotatortest.Noon
 	ca := rotatortest.NewCA(t, 1, now)
 	isJudged := func(resize func(*x509.Certificate, int), over int) bool {
 		leaf := ca.Issue(t, now, "web.shop.svc").Leaf
 		resize(leaf, over)
-		j := PodKeyQuestion{Demanded: map[uint16]string{8443: "api.shop.svc"}}.judge(8443, leaf, nil, trustIn(t, 1, ca), now)
+		j := PodKeyRequirements{Demanded: map[uint16]string{8443: "api.shop.svc"}}.check(8443, leaf, nil, trustIn(t, 1, ca), now)
 		return j.Lacks != ""
 	}
 	for name, resize := range map[string]func(leaf *x509.Certificate, over int){
@@ -102,7 +102,7 @@ func TestAnOversizedCertificateIsNotTheSigners(t *testing.T) {
 	}
 }
 
-func TestTheTrustHasAnIdentity(t *testing.T) {
+func TestTrustID(t *testing.T) {
 	now := rotatortest.Noon
 	first, second := rotatortest.NewCA(t, 1, now), rotatortest.NewCA(t, 2, now)
 	ids := map[string]bool{trustIn(t, 1, first).ID: true, trustIn(t, 1, first, second).ID: true, trustIn(t, 2, first, second).ID: true, trustIn(t, 2, second).ID: true}

@@ -13,22 +13,20 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
-// visitOf is one of a pod, for a Secret: "a1" is pod a1 in namespace a; "a1/x" is the same
-// for Secret x.
-func visitOf(name string) Visit {
+// targetOf is a target: "a1" is pod a1 in namespace a; "a1/x" is the same pod for Secret x.
+func targetOf(name string) Target {
 	pod, secret := name, "web-tls"
 	if len(name) > 3 {
 		pod, secret = name[:2], name[3:]
 	}
-	return Visit{Key: Key{Of: pods.NamespacedKey{Namespace: name[:1], Key: pods.SecretKey(secret)}, Pod: types.UID(pod)}, Name: name}
+	return Target{Key: Key{Of: pods.NamespacedKey{Namespace: name[:1], Key: pods.SecretKey(secret)}, Pod: types.UID(pod)}, Name: name}
 }
 
-func TestQueueOfVisits(t *testing.T) {
+func TestQueue(t *testing.T) {
 	tests := []struct {
 		name    string
 		workers int
-		// steps: "+a1" adds, "-a1" ends, and anything else is what Next returns, "" for
-		// none.
+		// steps: "+a1" adds, "-a1" calls Done, and others are results of Next, "" for none.
 		steps []string
 	}{
 		{"nothing waits", 4, []string{""}},
@@ -50,9 +48,9 @@ func TestQueueOfVisits(t *testing.T) {
 			for i, step := range tt.steps {
 				switch {
 				case step != "" && step[0] == '+':
-					q.Add(visitOf(step[1:]))
+					q.Add(targetOf(step[1:]))
 				case step != "" && step[0] == '-':
-					q.Done(visitOf(step[1:]).Key)
+					q.Done(targetOf(step[1:]).Key)
 				default:
 					v, ok := q.Next()
 					require.Equal(t, step, v.Name, "step %d", i)
@@ -77,9 +75,9 @@ func nexts(namespace string, n int) (out []string) {
 	return out
 }
 
-func TestAVisitThatWaitsIsReplaced(t *testing.T) {
+func TestWaitingTargetIsReplaced(t *testing.T) {
 	q := NewQueue(4)
-	v := visitOf("a1")
+	v := targetOf("a1")
 	assert.True(t, q.Add(v))
 	v.Ports = []uint16{8443}
 	assert.False(t, q.Add(v))
@@ -89,13 +87,13 @@ func TestAVisitThatWaitsIsReplaced(t *testing.T) {
 	assert.Equal(t, v, got)
 }
 
-// Each visit begins once for each time that it was added while it was not known, never
-// two of a pod at once; a worker is free only if no namespace may have it; and whoever
-// waits is passed over a bounded number of times.
-func TestPropertyOfTheQueueOfVisits(t *testing.T) {
+// Each target is dialled once for each Add while it was unknown, never two of a pod at once. A
+// worker is free only if no namespace may have it. Each waiting target is passed over a bounded
+// number of times.
+func TestQueueProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		workers := rapid.IntRange(1, 9).Draw(t, "workers")
-		q, waiting, underWay := NewQueue(workers), map[Key]bool{}, map[Key]bool{}
+		q, waiting, inProgress := NewQueue(workers), map[Key]bool{}, map[Key]bool{}
 		passed := map[string]int{} // how many visits of others began since one waits that may begin
 		count := func(of map[Key]bool, namespace string) (n int) {
 			for key := range of {
@@ -106,12 +104,12 @@ func TestPropertyOfTheQueueOfVisits(t *testing.T) {
 			return n
 		}
 		ready := func(key Key) bool {
-			for other := range underWay {
+			for other := range inProgress {
 				if other.Pod == key.Pod {
 					return false
 				}
 			}
-			return waiting[key] && count(underWay, key.Of.Namespace) < q.pods.PerTenant
+			return waiting[key] && count(inProgress, key.Of.Namespace) < q.pods.PerTenant
 		}
 		begin := func() bool {
 			v, ok := q.Next()
@@ -127,37 +125,37 @@ func TestPropertyOfTheQueueOfVisits(t *testing.T) {
 			}
 			require.True(t, ready(v.Key), "%v", v.Key)
 			for namespace := range could {
-				require.LessOrEqual(t, count(underWay, v.Of.Namespace), count(underWay, namespace))
-				if passed[namespace]++; count(underWay, namespace) == 0 {
+				require.LessOrEqual(t, count(inProgress, v.Of.Namespace), count(inProgress, namespace))
+				if passed[namespace]++; count(inProgress, namespace) == 0 {
 					require.LessOrEqual(t, passed[namespace], 4, "of four namespaces")
 				}
 			}
 			for namespace := range passed {
-				if !could[namespace] || namespace == v.Of.Namespace || count(underWay, namespace) > 0 {
+				if !could[namespace] || namespace == v.Of.Namespace || count(inProgress, namespace) > 0 {
 					passed[namespace] = 0
 				}
 			}
 			delete(waiting, v.Key)
-			underWay[v.Key] = true
+			inProgress[v.Key] = true
 			return true
 		}
 		for range rapid.IntRange(0, 120).Draw(t, "steps") {
 			switch rapid.IntRange(0, 2).Draw(t, "step") {
 			case 0:
 				namespace := string(rune('a' + rapid.IntRange(0, 3).Draw(t, "namespace")))
-				v := visitOf(fmt.Sprintf("%s%d/%d", namespace, rapid.IntRange(0, 4).Draw(t, "pod"), rapid.IntRange(0, 1).Draw(t, "secret")))
-				require.Equal(t, !waiting[v.Key] && !underWay[v.Key], q.Add(v))
-				if !underWay[v.Key] {
+				v := targetOf(fmt.Sprintf("%s%d/%d", namespace, rapid.IntRange(0, 4).Draw(t, "pod"), rapid.IntRange(0, 1).Draw(t, "secret")))
+				require.Equal(t, !waiting[v.Key] && !inProgress[v.Key], q.Add(v))
+				if !inProgress[v.Key] {
 					waiting[v.Key] = true
 				}
 			case 1:
-				if len(underWay) < workers {
+				if len(inProgress) < workers {
 					begin()
 				}
 			default:
-				for key := range underWay {
+				for key := range inProgress {
 					if rapid.Bool().Draw(t, "ends") {
-						delete(underWay, key)
+						delete(inProgress, key)
 						q.Done(key)
 						break
 					}
@@ -165,39 +163,39 @@ func TestPropertyOfTheQueueOfVisits(t *testing.T) {
 			}
 			require.Equal(t, len(waiting), q.Len())
 		}
-		for len(waiting)+len(underWay) > 0 { // nothing is lost
-			for len(underWay) < workers && begin() {
+		for len(waiting)+len(inProgress) > 0 { // nothing is lost
+			for len(inProgress) < workers && begin() {
 			}
-			require.NotEmpty(t, underWay)
-			for key := range underWay {
-				delete(underWay, key)
+			require.NotEmpty(t, inProgress)
+			for key := range inProgress {
+				delete(inProgress, key)
 				q.Done(key)
 				break
 			}
 		}
 		require.Empty(t, q.known, "nothing is left behind")
-		require.Empty(t, q.visits)
+		require.Empty(t, q.targets)
 	})
 }
 
-// One namespace with 500 pods that each take as long as a visit may, and others that
-// come while it has all the workers that it may have: time is in visits of that length.
-func TestANamespaceOfTarpitsDelaysNobodyForLong(t *testing.T) {
+// One namespace has 500 pods that each take the maximum time. Others arrive while it has all its
+// workers. The unit of time is one dial.
+func TestTarpitNamespaceDelaysOthersBriefly(t *testing.T) {
 	const workers, others = 32, 40
 	q := NewQueue(workers)
 	for i := range 500 {
-		q.Add(Visit{Key: Key{Of: pods.NamespacedKey{Namespace: "hostile"}, Pod: types.UID(fmt.Sprint("h", i))}})
+		q.Add(Target{Key: Key{Of: pods.NamespacedKey{Namespace: "hostile"}, Pod: types.UID(fmt.Sprint("h", i))}})
 	}
 	begun := map[string]int{}
-	underWay := 0
+	inProgress := 0
 	for turn := range 30 {
 		if turn == 5 {
 			for i := range others {
-				q.Add(Visit{Key: Key{Of: pods.NamespacedKey{Namespace: fmt.Sprint("n", i)}, Pod: types.UID(fmt.Sprint("p", i))}})
+				q.Add(Target{Key: Key{Of: pods.NamespacedKey{Namespace: fmt.Sprint("n", i)}, Pod: types.UID(fmt.Sprint("p", i))}})
 			}
 		}
 		var ended []Key
-		for underWay = 0; underWay < workers; underWay++ {
+		for inProgress = 0; inProgress < workers; inProgress++ {
 			v, ok := q.Next()
 			if !ok {
 				break
@@ -208,7 +206,7 @@ func TestANamespaceOfTarpitsDelaysNobodyForLong(t *testing.T) {
 			ended = append(ended, v.Key)
 		}
 		if turn < 5 {
-			assert.Equal(t, 28, underWay, "alone it has nearly all workers")
+			assert.Equal(t, 28, inProgress, "alone it has nearly all workers")
 		}
 		for _, key := range ended {
 			q.Done(key)

@@ -32,7 +32,7 @@ func TestRecognise(t *testing.T) {
 		{"ours", ca, now, []string{"web.shop.svc"}, []rotatortest.CA{ca}, true},
 		{"ours, of the other Service", ca, now, []string{"x.shop.svc", "api.shop.svc"}, []rotatortest.CA{ca}, true},
 		{"ours, expired", ca, now.Add(-50 * time.Hour), []string{"web.shop.svc"}, []rotatortest.CA{ca}, true},
-		{"ours, of a CA that no bundle has any more", ca, now, []string{"web.shop.svc"}, []rotatortest.CA{other}, true},
+		{"ours, of a CA that is in no bundle", ca, now, []string{"web.shop.svc"}, []rotatortest.CA{other}, true},
 		{"ours, and there is no bundle", ca, now, []string{"web.shop.svc"}, nil, true},
 		{"another Service's", ca, now, []string{"db.shop.svc"}, []rotatortest.CA{ca}, false},
 		{"of the same name in another namespace", ca, now, []string{"web.other.svc"}, []rotatortest.CA{ca}, false},
@@ -57,7 +57,7 @@ func TestRecognise(t *testing.T) {
 	}
 }
 
-func TestOurCAsAreCalledThat(t *testing.T) {
+func TestOurCAMatchesNamesOfCAs(t *testing.T) {
 	assert.Regexp(t, ourCA, rotatortest.NewCA(t, 12, time.Now()).Root.Subject.CommonName)
 	for _, name := range []string{"servingcert CA", "servingcert CA 1", "my servingcert CA 1 0a0b0c0d", "servingcert CA 1 0a0b0c0d0e"} {
 		assert.NotRegexp(t, ourCA, name)
@@ -79,9 +79,8 @@ func TestHostileCertificatesAreNotRecognised(t *testing.T) {
 	assert.False(t, recognise(large, nil, bundle, names[:1]), "larger than the signer makes it")
 }
 
-// A leaf that only verifies through an intermediate certificate, which is far behind
-// others.
-func TestOnlyTheBeginningOfAChainIsLookedAt(t *testing.T) {
+// The leaf only verifies through an intermediate certificate far behind others.
+func TestLongChainIsCutOff(t *testing.T) {
 	now := time.Now()
 	root := rotatortest.NewCA(t, 1, now).Renamed(t)
 	intermediate := rotatortest.NewCA(t, 2, now).Renamed(t)
@@ -102,12 +101,12 @@ func TestOnlyTheBeginningOfAChainIsLookedAt(t *testing.T) {
 		return recognise(leaf, chain, pki.NewBundle(root.Root), []string{"web.shop.svc"})
 	}
 	trust := Trust{Bundle: pki.NewBundle(root.Root)}
-	judged := func(place int) bool {
+	podKey := func(place int) bool {
 		chain := slices.Repeat([]*x509.Certificate{filler}, 20)
 		chain[place] = signed
-		return PodKeyQuestion{}.judge(8443, leaf, chain, trust, now).Verifies
+		return PodKeyRequirements{}.check(8443, leaf, chain, trust, now).Verifies
 	}
-	for name, at := range map[string]func(int) bool{"of a Secret": at, "of a pod's own key": judged} {
+	for name, at := range map[string]func(int) bool{"of a Secret": at, "of a pod's own key": podKey} {
 		assert.True(t, at(0), name)
 		assert.True(t, at(maxChain-1), name)
 		assert.False(t, at(maxChain), name)

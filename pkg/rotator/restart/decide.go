@@ -14,34 +14,33 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/serving"
 )
 
-// Situation is what a decision about the restarts of a namespace is made from.
-// What is nil in it or missing was not read yet: a Decision says what it needs
-// next, so that nothing is read in vain.
+// Situation is the input of a decision about a namespace. What is nil or missing in it was not read
+// yet: the Decision names what to read next.
 type Situation struct {
 	Now    time.Time
 	Limits Limits
 
 	Stale []serving.StaleWorkload
-	// Labels are those of a stale workload's pod, by the pod's name.
+	// Labels are the labels of a stale workload's pod, by the pod's name.
 	Labels    map[string]map[string]string
-	Standings map[pods.Workload]Standing
-	Services  map[string]ServiceStanding
+	Workloads map[pods.Workload]WorkloadStatus
+	Services  map[string]ServiceStatus
 	Budgets   []policyv1.PodDisruptionBudget // nil: not read
-	// BudgetProblem is why the budgets may not be read, or empty.
+	// BudgetProblem is the error if listing the budgets is forbidden, or empty.
 	BudgetProblem string
 
-	// free is how many of the --max-restarts places neither a rollout of another
-	// namespace has, nor a namespace waits for that came before.
+	// free is the number of --max-restarts places left over by other namespaces: by their rollouts,
+	// and by those that have waited for a place for longer.
 	free int
-	// leading is when this process began to lead.
+	// leading is when this process became the leader.
 	leading time.Time
-	// first: this process has not decided anything about the namespace before.
+	// first: this process makes its first decision about the namespace.
 	first    bool
 	rollouts map[pods.Workload]rollout // as of the last decision
-	memory   memory
+	history  history
 }
 
-// Need is what must be read before a decision can be made; nothing if it is zero.
+// Need is what must be read before a decision can be made; zero if nothing.
 type Need struct {
 	Workload *pods.Workload
 	Service  string
@@ -51,21 +50,21 @@ type Need struct {
 // None reports whether nothing must be read.
 func (n Need) None() bool { return n == Need{} }
 
-// Decision is what follows for a namespace.
+// Decision is the result for a namespace.
 type Decision struct {
-	Need  Need   // if something, the rest means nothing
+	Need  Need   // if not zero, the rest is not valid
 	Start *Start // at most one at a time
-	// Held are the other workloads that ask for a restart, in order, and Notify those
-	// of them that an event is to report.
+	// Held are the other workloads that request a restart, in order. Notify are those of them that
+	// an event is to report.
 	Held, Notify []Held
-	// Stuck are the rollouts that got stuck now.
+	// Stuck are the rollouts that are stuck since this decision.
 	Stuck []Stuck
-	// After is when to look again, 0 if nothing is waited for.
+	// After is when to decide again; 0: only after a change.
 	After time.Duration
 
-	// rollouts are all that go on, the one that is started included.
+	// rollouts are the current ones, including the one that is started.
 	rollouts map[pods.Workload]rollout
-	records  map[holdKey]holdRecord
+	holds    map[holdKey]holdState
 	at       time.Time // Situation.Now
 }
 
@@ -73,10 +72,9 @@ type Decision struct {
 type Start struct {
 	Stale serving.StaleWorkload
 	UID   types.UID // of the workload
-	// Patch is a strategic merge patch, which fails if the workload has changed
-	// since it was read.
+	// Patch is a strategic merge patch, which fails if the workload has changed since it was read.
 	Patch []byte
-	// keys are all that the restart is for.
+	// keys are all Keys that the restart serves.
 	keys []Key
 	at   time.Time
 }
@@ -86,27 +84,27 @@ type Held struct {
 	Stale   serving.StaleWorkload
 	UID     types.UID // of the workload, empty if it was not read
 	Hold    Hold
-	Message string // the rest of a sentence that begins with "it is not restarted: "
+	Message string // continues "it is not restarted: "
 }
 
 // Stuck is a restarted workload whose rollout is stuck.
 type Stuck struct {
 	Workload pods.Workload
 	UID      types.UID
-	Message  string // the rest of a sentence that begins with "the rollout is not complete: "
-	Progress string // how far the rollout is
+	Message  string // continues "the rollout is not complete: "
+	Progress string // of the rollout
 }
 
-// Decide says what is restarted now, why the rest is not, and when to look again.
+// Decide decides which workload is restarted now, why the others are not, and when to decide again.
 func Decide(s Situation) Decision {
-	d := Decision{records: map[holdKey]holdRecord{}, at: s.Now}
+	d := Decision{holds: map[holdKey]holdState{}, at: s.Now}
 	candidates := s.candidates()
 	if d.Need = s.unread(candidates); !d.Need.None() {
 		return d
 	}
 	rollouts := s.track(candidates, &d)
 	for _, w := range candidates {
-		h, need := s.judge(w, rollouts)
+		h, need := s.evaluate(w, rollouts)
 		switch {
 		case !need.None():
 			return Decision{Need: need}
@@ -119,7 +117,7 @@ func Decide(s Situation) Decision {
 				continue
 			}
 			d.Start = start
-			rollouts[w.Workload] = rollout{ours: true, place: true, begun: s.Now, progressed: s.Now} // before it is; the others wait for it
+			rollouts[w.Workload] = rollout{ours: true, place: true, begun: s.Now, progressed: s.Now} // added early, so that the others wait for it
 		}
 	}
 	d.rollouts = rollouts
@@ -127,8 +125,8 @@ func Decide(s Situation) Decision {
 	return d
 }
 
-// candidates returns the workloads that ask for a restart that would help, those
-// first that have been stale for longest.
+// candidates returns the workloads that request a restart that would help, sorted by how long they
+// have been stale.
 func (s Situation) candidates() []serving.StaleWorkload {
 	var out []serving.StaleWorkload
 	for _, w := range s.Stale {
@@ -143,27 +141,27 @@ func (s Situation) candidates() []serving.StaleWorkload {
 	return out
 }
 
-// unread returns a workload whose standing matters to all others: one that was
-// rolling out; and to a process that knows nothing yet, any that may be.
+// unread returns a workload whose status affects all others: one that was rolling out; and in the
+// first decision, any workload that may be.
 func (s Situation) unread(candidates []serving.StaleWorkload) Need {
 	for w := range s.rollouts {
-		if _, read := s.Standings[w]; !read {
+		if _, read := s.Workloads[w]; !read {
 			return Need{Workload: &w}
 		}
 	}
 	for _, w := range candidates {
-		if _, read := s.Standings[w.Workload]; s.first && !read && w.Workload.Restartable() {
+		if _, read := s.Workloads[w.Workload]; s.first && !read && w.Workload.Restartable() {
 			return Need{Workload: &w.Workload}
 		}
 	}
 	return Need{}
 }
 
-// start returns the restart of the workload. The patch does what kubectl rollout
-// restart does, if the workload is still as it was read.
+// start returns the restart of the workload. The patch does what kubectl rollout restart does, and
+// fails if the workload has changed since it was read.
 func (s Situation) start(w serving.StaleWorkload) (*Start, error) {
-	st, at := s.Standings[w.Workload], s.Now
-	if after := w.Since.Add(time.Second); at.Before(after) { // by another clock
+	st, at := s.Workloads[w.Workload], s.Now
+	if after := w.Since.Add(time.Second); at.Before(after) { // the clocks differ
 		at = after
 	}
 	patch, err := json.Marshal(map[string]any{
@@ -177,19 +175,19 @@ func (s Situation) start(w serving.StaleWorkload) (*Start, error) {
 	}
 	start := &Start{Stale: w, UID: st.uid, Patch: patch, at: s.Now}
 	for _, other := range s.Stale {
-		if other.Workload == w.Workload { // it is for all Secrets that the workload serves an old certificate of
+		if other.Workload == w.Workload { // one restart serves all stale certificates of the workload
 			start.keys = append(start.keys, KeyOf(other))
 		}
 	}
 	return start, nil
 }
 
-// hold notes why a workload waits. An event reports it once, when it has waited so
-// for a while: most reasons pass.
+// hold adds a workload that waits. An event reports it once, after the hold has lasted for a while:
+// most holds end soon.
 func (d *Decision) hold(s Situation, h Held) {
 	d.Held = append(d.Held, h)
 	key := holdKey{KeyOf(h.Stale), h.Hold}
-	r, known := s.memory.holds[key]
+	r, known := s.history.holds[key]
 	if !known {
 		r.since = s.Now
 	}
@@ -197,11 +195,11 @@ func (d *Decision) hold(s Situation, h Held) {
 		r.notified = true
 		d.Notify = append(d.Notify, h)
 	}
-	d.records[key] = r
+	d.holds[key] = r
 }
 
-// nextLook returns when to look again without a change: often while something
-// rolls out or waits for that, rarely while something waits for people.
+// nextLook returns when to decide again without a change: soon if there is a rollout, later if
+// something waits for an action.
 func (s Situation) nextLook(d Decision) time.Duration {
 	next := time.Duration(0)
 	at := func(wait time.Duration) {
@@ -217,7 +215,7 @@ func (s Situation) nextLook(d Decision) time.Duration {
 		}
 	}
 	for _, h := range d.Held {
-		r := d.records[holdKey{KeyOf(h.Stale), h.Hold}]
+		r := d.holds[holdKey{KeyOf(h.Stale), h.Hold}]
 		if wait := h.Hold.reportAfter(s.Limits); wait > 0 && !r.notified {
 			at(r.since.Add(wait).Sub(s.Now))
 		}

@@ -25,8 +25,7 @@ var (
 	setWorkload = pods.Workload{APIVersion: "apps/v1", Kind: "StatefulSet", Name: "db", UID: "uid-of-db"}
 )
 
-// staleOf is two pods of the workload that serve an old certificate and ask for a
-// restart.
+// staleOf is a stale workload with two pods that requests a restart.
 func staleOf(w pods.Workload) serving.StaleWorkload {
 	name := w.Name
 	if name == "" {
@@ -38,39 +37,39 @@ func staleOf(w pods.Workload) serving.StaleWorkload {
 	}
 }
 
-// standingFor is that of a workload that can be restarted.
-func standingFor(w pods.Workload) Standing {
+// statusFor is the status of a workload that can be restarted.
+func statusFor(w pods.Workload) WorkloadStatus {
 	app := map[string]string{"app": w.Name}
-	return Standing{
+	return WorkloadStatus{
 		uid: w.UID, resourceVersion: "7", asks: true, selector: labels.SelectorFromSet(app), template: app, wanted: 2,
 		progress: progress{done: true, counts: counts{1, 2, 2, 2}},
 	}
 }
 
-// answers is an API server, and what was asked of it.
+// answers is a fake API server, which records the requests.
 type answers struct {
-	standings map[pods.Workload]Standing
-	services  map[string]ServiceStanding
+	workloads map[pods.Workload]WorkloadStatus
+	services  map[string]ServiceStatus
 	budgets   []policyv1.PodDisruptionBudget
 	asked     []string
 }
 
 func answersFor(stale ...serving.StaleWorkload) *answers {
-	a := &answers{standings: map[pods.Workload]Standing{}, services: map[string]ServiceStanding{}}
+	a := &answers{workloads: map[pods.Workload]WorkloadStatus{}, services: map[string]ServiceStatus{}}
 	for _, w := range stale {
-		a.standings[w.Workload] = standingFor(w.Workload)
-		a.services[w.Service] = ServiceStanding{true, w.Leaf}
+		a.workloads[w.Workload] = statusFor(w.Workload)
+		a.services[w.Service] = ServiceStatus{true, w.Leaf}
 	}
 	return a
 }
 
-// decide answers what a decision has to know until it is made.
+// decide reads for a decision what it needs until it is made.
 func (a *answers) decide(t require.TestingT, s Situation) Decision {
-	if s.Standings == nil {
-		s.Standings = map[pods.Workload]Standing{}
+	if s.Workloads == nil {
+		s.Workloads = map[pods.Workload]WorkloadStatus{}
 	}
 	if s.Services == nil {
-		s.Services = map[string]ServiceStanding{}
+		s.Services = map[string]ServiceStatus{}
 	}
 	for range 1000 {
 		d := Decide(s)
@@ -79,9 +78,9 @@ func (a *answers) decide(t require.TestingT, s Situation) Decision {
 			return d
 		case d.Need.Workload != nil:
 			a.asked = append(a.asked, d.Need.Workload.Name)
-			st, there := a.standings[*d.Need.Workload]
+			st, there := a.workloads[*d.Need.Workload]
 			st.Gone = st.Gone || !there
-			s.Standings[*d.Need.Workload] = st
+			s.Workloads[*d.Need.Workload] = st
 		case d.Need.Service != "":
 			a.asked = append(a.asked, "Service "+d.Need.Service)
 			s.Services[d.Need.Service] = a.services[d.Need.Service]
@@ -111,7 +110,7 @@ func budget(name string, allowed int32, app string) policyv1.PodDisruptionBudget
 }
 
 // Only what a decision needs is read, and budgets last.
-func TestWhatIsRead(t *testing.T) {
+func TestReads(t *testing.T) {
 	web, db := staleOf(webWorkload), staleOf(setWorkload)
 	db.Since = db.Since.Add(time.Second)
 	for _, tt := range []struct {
@@ -125,16 +124,16 @@ func TestWhatIsRead(t *testing.T) {
 		{"restarts are off", func(s *Situation, _ *answers) { s.Limits.Max = 0 }, nil},
 		{"another rolls", func(s *Situation, a *answers) {
 			other := pods.Workload{APIVersion: "apps/v1", Kind: "Deployment", Name: "other"}
-			st := standingFor(other)
+			st := statusFor(other)
 			st.progress.done = false
-			a.standings[other], s.rollouts = st, map[pods.Workload]rollout{other: {}}
+			a.workloads[other], s.rollouts = st, map[pods.Workload]rollout{other: {}}
 		}, []string{"other"}},
 		{"the first is held", func(_ *Situation, a *answers) {
-			st := standingFor(webWorkload)
+			st := statusFor(webWorkload)
 			st.paused = true
-			a.standings[webWorkload] = st
+			a.workloads[webWorkload] = st
 		}, []string{"web", "db", "Service db", "budgets"}},
-		{"nobody asks for it", func(s *Situation, _ *answers) {
+		{"no request for a restart", func(s *Situation, _ *answers) {
 			s.Stale = slices.Clone(s.Stale)
 			s.Stale[0].OnRotate, s.Stale[1].OnRotate = api.OnRotateReload, api.OnRotateNone
 		}, nil},
@@ -148,7 +147,7 @@ func TestWhatIsRead(t *testing.T) {
 	}
 }
 
-func TestOneOfANamespaceAtATime(t *testing.T) {
+func TestOneRolloutPerNamespace(t *testing.T) {
 	web, db := staleOf(webWorkload), staleOf(setWorkload)
 	second := web // another Secret of the same workload
 	second.Key = pods.SecretKey("web-tls-2")
@@ -164,17 +163,17 @@ func TestOneOfANamespaceAtATime(t *testing.T) {
 	assert.Equal(t, testLimits.Poll, d.After)
 
 	// It is not done: the next waits.
-	st := a.standings[webWorkload]
+	st := a.workloads[webWorkload]
 	st.restartedAt, st.progress.done = restartNow, false
-	a.standings[webWorkload] = st
-	s.rollouts, s.Standings, s.Now = d.rollouts, nil, restartNow.Add(time.Minute)
+	a.workloads[webWorkload] = st
+	s.rollouts, s.Workloads, s.Now = d.rollouts, nil, restartNow.Add(time.Minute)
 	d = a.decide(t, s)
 	assert.Nil(t, d.Start)
 	assert.Empty(t, d.Stuck)
 	assert.Equal(t, testLimits.Poll, d.After)
 
 	// It got stuck: reported once, and still the next waits.
-	s.rollouts, s.Standings, s.Now = d.rollouts, nil, restartNow.Add(time.Minute+testLimits.StuckAfter)
+	s.rollouts, s.Workloads, s.Now = d.rollouts, nil, restartNow.Add(time.Minute+testLimits.StuckAfter)
 	d = a.decide(t, s)
 	require.Len(t, d.Stuck, 1)
 	assert.Equal(t, webWorkload, d.Stuck[0].Workload)
@@ -182,43 +181,43 @@ func TestOneOfANamespaceAtATime(t *testing.T) {
 	assert.Nil(t, d.Start)
 	behind := d.Held[slices.IndexFunc(d.Held, func(h Held) bool { return h.Stale.Key == pods.SecretKey("db-tls") })]
 	assert.Equal(t, holdBehind, behind.Hold)
-	assert.Equal(t, "Deployment web of its namespace was restarted, and its rollout is not progressing", behind.Message)
-	s.rollouts, s.Standings, s.Now = d.rollouts, nil, s.Now.Add(time.Second)
+	assert.Equal(t, "Deployment web of the same namespace was restarted, and its rollout is not progressing", behind.Message)
+	s.rollouts, s.Workloads, s.Now = d.rollouts, nil, s.Now.Add(time.Second)
 	d = a.decide(t, s)
 	assert.Empty(t, d.Stuck, "reported once")
 
 	// It progresses: no place is free that is not its own.
 	st.progress.counts.ready++
-	a.standings[webWorkload] = st
-	s.rollouts, s.Standings = d.rollouts, nil
+	a.workloads[webWorkload] = st
+	s.rollouts, s.Workloads = d.rollouts, nil
 	d = a.decide(t, s)
 	assert.False(t, d.rollouts[webWorkload].stuck)
 	assert.Nil(t, d.Start)
 
 	// Its pods are new; the next.
 	st.progress.done = true
-	a.standings[webWorkload] = st
-	s.rollouts, s.Standings, s.Stale = d.rollouts, nil, []serving.StaleWorkload{db}
+	a.workloads[webWorkload] = st
+	s.rollouts, s.Workloads, s.Stale = d.rollouts, nil, []serving.StaleWorkload{db}
 	d = a.decide(t, s)
 	require.NotNil(t, d.Start)
 	assert.Equal(t, db, d.Start.Stale)
 	assert.NotContains(t, d.rollouts, webWorkload)
 }
 
-// A rollout that somebody else broke holds nobody but its own workload.
-func TestABrokenRolloutOfSomebodyElse(t *testing.T) {
+// A rollout that its owner broke holds only its own workload.
+func TestStuckRolloutOfOwner(t *testing.T) {
 	web, db := staleOf(webWorkload), staleOf(setWorkload)
 	s, a := situationOf(web, db), answersFor(web, db)
-	st := a.standings[webWorkload]
+	st := a.workloads[webWorkload]
 	st.progress.done, st.progress.exceeded = false, true
-	a.standings[webWorkload] = st
+	a.workloads[webWorkload] = st
 	d := a.decide(t, s)
 	require.NotNil(t, d.Start)
 	assert.Equal(t, db, d.Start.Stale)
 	assert.Empty(t, d.Stuck)
 
 	st.restartedAt = restartNow.Add(-time.Minute) // for this certificate
-	a.standings[webWorkload] = st
+	a.workloads[webWorkload] = st
 	d = a.decide(t, s)
 	assert.Nil(t, d.Start)
 	require.Len(t, d.Stuck, 1)
@@ -226,32 +225,32 @@ func TestABrokenRolloutOfSomebodyElse(t *testing.T) {
 	assert.Equal(t, "it exceeded its progress deadline", d.Stuck[0].Message)
 
 	st.paused = true
-	a.standings[webWorkload] = st
+	a.workloads[webWorkload] = st
 	d = a.decide(t, s)
 	require.Len(t, d.Stuck, 1)
-	assert.Equal(t, "it was paused meanwhile", d.Stuck[0].Message)
+	assert.Equal(t, "it was paused in the meantime", d.Stuck[0].Message)
 }
 
-// A workload that was deleted and made again is another one.
-func TestRolloutsAreOfTheWorkloadThatIsStale(t *testing.T) {
-	st := standingFor(setWorkload)
+// A workload that was deleted and created again is a different one.
+func TestRecreatedWorkloadHasNoRollout(t *testing.T) {
+	st := statusFor(setWorkload)
 	st.progress.done = false
 	candidates := []serving.StaleWorkload{staleOf(setWorkload)}
-	track := func(st Standing) map[pods.Workload]rollout {
-		return Situation{Now: restartNow, Limits: testLimits, Standings: map[pods.Workload]Standing{setWorkload: st}}.track(candidates, &Decision{})
+	track := func(st WorkloadStatus) map[pods.Workload]rollout {
+		return Situation{Now: restartNow, Limits: testLimits, Workloads: map[pods.Workload]WorkloadStatus{setWorkload: st}}.track(candidates, &Decision{})
 	}
 	assert.Contains(t, track(st), setWorkload)
 	st.uid = "of-another"
 	assert.Empty(t, track(st))
 	candidates = []serving.StaleWorkload{staleOf(webWorkload)} // whose UID is not known
-	assert.Contains(t, Situation{Now: restartNow, Limits: testLimits, Standings: map[pods.Workload]Standing{webWorkload: st}}.track(candidates, &Decision{}), webWorkload)
+	assert.Contains(t, Situation{Now: restartNow, Limits: testLimits, Workloads: map[pods.Workload]WorkloadStatus{webWorkload: st}}.track(candidates, &Decision{}), webWorkload)
 }
 
-func TestPatienceOfARollout(t *testing.T) {
+func TestRolloutDeadlines(t *testing.T) {
 	at := func(minutes int) Situation {
 		return Situation{Now: restartNow.Add(time.Duration(minutes) * time.Minute), Limits: testLimits}
 	}
-	st := standingFor(webWorkload)
+	st := statusFor(webWorkload)
 	st.progress.done = false
 	r, goesOn := rollout{}.next(at(0), st)
 	require.True(t, goesOn)
@@ -266,35 +265,35 @@ func TestPatienceOfARollout(t *testing.T) {
 	assert.True(t, r60.stuck)
 	st.progress.exceeded = true
 	r1, _ := r.next(at(1), st)
-	assert.True(t, r1.stuck, "the Deployment's controller says so")
+	assert.True(t, r1.stuck, "its Deployment reports it")
 	st.progress.exceeded, st.paused = false, true
 	r1, _ = r.next(at(1), st)
-	assert.True(t, r1.stuck, "nothing happens to it before somebody resumes it")
+	assert.True(t, r1.stuck, "it is paused")
 
-	// One of which it is not known who began it is over for us a day after its restart.
+	// An unconfirmed rollout is no longer ours a day after its restart.
 	st.restartedAt = restartNow.Add(-takenOver)
-	_, goesOn = rollout{doubt: true}.next(at(0), st)
+	_, goesOn = rollout{unconfirmed: true}.next(at(0), st)
 	assert.True(t, goesOn)
-	_, goesOn = rollout{doubt: true}.next(at(1), st)
+	_, goesOn = rollout{unconfirmed: true}.next(at(1), st)
 	assert.False(t, goesOn)
 	_, goesOn = rollout{}.next(at(1), st)
 	assert.True(t, goesOn)
 	st.restartedAt = time.Time{}
 
-	unreadable := Standing{Problem: "forbidden"}
+	unreadable := WorkloadStatus{Problem: "forbidden"}
 	r9, goesOn = r.next(at(9), unreadable)
 	assert.True(t, goesOn && !r9.stuck)
 	r10, goesOn = r9.next(at(10), unreadable)
 	assert.True(t, goesOn && r10.stuck, "a rollout that cannot be watched gives its place back")
-	for _, over := range []Standing{{Gone: true}, {deleting: true}, {progress: progress{done: true}}} {
+	for _, over := range []WorkloadStatus{{Gone: true}, {deleting: true}, {progress: progress{done: true}}} {
 		_, goesOn = r.next(at(1), over)
 		assert.False(t, goesOn)
 	}
 }
 
-// What a new leader sees of another's rollouts.
+// What a new leader makes of another leader's rollouts.
 func TestTakingOver(t *testing.T) {
-	st := standingFor(webWorkload)
+	st := statusFor(webWorkload)
 	st.progress.done = false
 	s := Situation{Now: restartNow, Limits: testLimits}
 	for name, tt := range map[string]struct {
@@ -305,10 +304,10 @@ func TestTakingOver(t *testing.T) {
 		"long ago": {restartNow.Add(-takenOver - time.Second), false}, "never": {time.Time{}, false},
 	} {
 		st.restartedAt = tt.restarted
-		r, goesOn := rollout{doubt: true}.next(s, st)
+		r, goesOn := rollout{unconfirmed: true}.next(s, st)
 		assert.Equal(t, tt.want, goesOn, name)
 		assert.Equal(t, tt.want, r.ours, name)
-		assert.False(t, r.doubt, name)
+		assert.False(t, r.unconfirmed, name)
 	}
 }
 
@@ -320,41 +319,40 @@ func TestHeldIsReportedOnce(t *testing.T) {
 	assert.Empty(t, d.Notify, "it may pass")
 	assert.Equal(t, testLimits.Patience, d.After)
 
-	s.Now, s.memory.holds = s.Now.Add(testLimits.Patience), d.records
+	s.Now, s.history.holds = s.Now.Add(testLimits.Patience), d.holds
 	d = a.decide(t, s)
 	require.Len(t, d.Notify, 1)
 	assert.Equal(t, holdBudget, d.Notify[0].Hold)
 	assert.Equal(t, testLimits.Retry, d.After)
 
-	s.Now, s.memory.holds = s.Now.Add(time.Hour), d.records
+	s.Now, s.history.holds = s.Now.Add(time.Hour), d.holds
 	d = a.decide(t, s)
 	assert.Empty(t, d.Notify)
 
 	s.Stale[0].Leaf = "newest" // reported again for another certificate
-	a.services["web"] = ServiceStanding{true, "newest"}
-	before := maps.Clone(d.records)
-	s.memory.holds = d.records
+	a.services["web"] = ServiceStatus{true, "newest"}
+	before := maps.Clone(d.holds)
+	s.history.holds = d.holds
 	d = a.decide(t, s)
 	assert.Empty(t, d.Notify)
-	assert.Equal(t, before, s.memory.holds, "what is given is not changed")
-	s.Now, s.memory.holds = s.Now.Add(testLimits.Patience), d.records
+	assert.Equal(t, before, s.history.holds, "the input is not changed")
+	s.Now, s.history.holds = s.Now.Add(testLimits.Patience), d.holds
 	assert.Len(t, a.decide(t, s).Notify, 1)
 }
 
-// A hold that passes by itself is never reported.
-func TestWhatPassesIsNotReported(t *testing.T) {
+// A hold that ends by itself is never reported.
+func TestPassingHoldsAreNotReported(t *testing.T) {
 	s := Situation{Now: restartNow, Limits: testLimits}
 	for _, h := range []Hold{holdRolling, holdDeleting, holdNoPods} {
-		d := Decision{records: map[holdKey]holdRecord{}}
+		d := Decision{holds: map[holdKey]holdState{}}
 		d.hold(s, Held{Stale: staleOf(webWorkload), Hold: h})
 		assert.Len(t, d.Held, 1)
 		assert.Empty(t, d.Notify, h)
 	}
 }
 
-// What comes first says when to look again: a rollout that goes on, one that is stuck, what is to be
-// reported, what still holds.
-func TestWhenToLookAgain(t *testing.T) {
+// The earliest reason decides: a rollout, a stuck one, a pending report, a hold.
+func TestAfter(t *testing.T) {
 	s := Situation{Now: restartNow, Limits: testLimits}
 	goesOn, stuck := map[pods.Workload]rollout{webWorkload: {}}, map[pods.Workload]rollout{webWorkload: {stuck: true}}
 	both := map[pods.Workload]rollout{webWorkload: {stuck: true}, setWorkload: {}}
@@ -379,7 +377,7 @@ func TestWhenToLookAgain(t *testing.T) {
 			if tt.hold != "" {
 				h := Held{Stale: staleOf(webWorkload), Hold: tt.hold}
 				d.Held = []Held{h}
-				d.records = map[holdKey]holdRecord{{KeyOf(h.Stale), h.Hold}: {since: restartNow, notified: tt.notified}}
+				d.holds = map[holdKey]holdState{{KeyOf(h.Stale), h.Hold}: {since: restartNow, notified: tt.notified}}
 			}
 			assert.Equal(t, tt.want, s.nextLook(d))
 		})

@@ -13,8 +13,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
-// hostileStep is what the owner of a workload does every ten seconds so that it holds
-// one of the places.
+// hostileStep is what the owner of a workload does every ten seconds to keep one of the places.
 type hostileStep func(m *modelWorkload, now time.Time)
 
 var hostileSteps = map[string]hostileStep{
@@ -63,7 +62,7 @@ func newHostileWorld(t *rapid.T) *hostileWorld {
 		namespace, workloads := fmt.Sprint("ns", n), map[pods.Workload]*modelWorkload{}
 		for i := range rapid.IntRange(1, 3).Draw(t, "workloads") {
 			key := pods.Workload{APIVersion: "apps/v1", Kind: "Deployment", Name: fmt.Sprint("w", i)}
-			m := &modelWorkload{Standing: standingFor(key), since: w.now.Add(-time.Hour), ready: true, budget: true, stale: true, old: true}
+			m := &modelWorkload{WorkloadStatus: statusFor(key), since: w.now.Add(-time.Hour), ready: true, budget: true, stale: true, old: true}
 			workloads[key] = m
 			if n >= hostile {
 				w.honest = append(w.honest, m)
@@ -95,8 +94,7 @@ func (w *hostileWorld) look(namespace string) {
 	require.LessOrEqual(w.t, len(w.state.Totals().Places), w.limits.Max+len(w.namespaces), "places")
 }
 
-// tick is ten seconds: rollouts of honest workloads get on, and the others do what they
-// do.
+// tick is ten seconds: honest rollouts progress, and hostile owners act.
 func (w *hostileWorld) tick() {
 	w.now = w.now.Add(10 * time.Second)
 	w.each(func(_ string, _ pods.Workload, m *modelWorkload) {
@@ -112,14 +110,14 @@ func (w *hostileWorld) tick() {
 	})
 }
 
-// Whatever the owners of other workloads do, one that can be restarted is restarted
-// after a bounded time: that of the places of those that came before.
-func TestHostileWorkloadsHoldUpOthersForABoundedTime(t *testing.T) {
+// Whatever the owners of other workloads do, a workload is restarted after a bounded time: that of
+// the places before it.
+func TestHostileWorkloadsDelayOthersForBoundedTime(t *testing.T) {
 	hostileStarts := 0
 	rapid.Check(t, func(t *rapid.T) {
 		w := newHostileWorld(t)
-		// In each round every other namespace has a place once before one is free again for
-		// an honest one, whose workloads take turns too; a minute is for looks in between.
+		// In each round, every other namespace has a place once before an honest one gets one; its
+		// workloads take turns too. A minute is for the time between decisions.
 		rounds := len(w.namespaces)/w.limits.Max + 1
 		bound := time.Duration(3*rounds) * (w.limits.PlaceFor + 2*time.Minute)
 		for w.now.Sub(restartNow) < bound {
@@ -139,23 +137,23 @@ func TestHostileWorkloadsHoldUpOthersForABoundedTime(t *testing.T) {
 	assert.Greater(t, hostileStarts, 50, "the hostile workloads hardly take part")
 }
 
-// Three rollouts of other namespaces that never end hold all places for PlaceFor, and no
-// longer, though their Deployments have a deadline of 68 years.
-func TestAPlaceIsHeldForABoundedTime(t *testing.T) {
-	m := NewMemory()
+// Three endless rollouts of other namespaces hold all places for PlaceFor only, although their
+// Deployments have a deadline of 68 years.
+func TestPlaceIsHeldForBoundedTime(t *testing.T) {
+	m := NewState()
 	web := staleOf(webWorkload)
-	look := func(namespace string, now time.Time, change func(*Standing)) Decision {
+	look := func(namespace string, now time.Time, change func(*WorkloadStatus)) Decision {
 		s, a := m.Situation(namespace, testLimits, now), answersFor(web)
-		st := standingFor(webWorkload)
+		st := statusFor(webWorkload)
 		change(&st)
-		a.standings[webWorkload] = st
+		a.workloads[webWorkload] = st
 		s.Stale, s.Labels[web.Pod] = append(s.Stale, web), st.template
 		d := a.decide(t, s)
 		m.Put(namespace, d, true)
 		return d
 	}
-	ready := func(*Standing) {}
-	endless := func(st *Standing) {
+	ready := func(*WorkloadStatus) {}
+	endless := func(st *WorkloadStatus) {
 		st.restartedAt, st.progress.done, st.progress.deadline = restartNow, false, 2147483646*time.Second
 	}
 	hostile := []string{"a", "b", "c"}
@@ -172,7 +170,7 @@ func TestAPlaceIsHeldForABoundedTime(t *testing.T) {
 		assert.Equal(t, hostile, m.Totals().Places)
 	}
 	d := look("shop", restartNow.Add(testLimits.PlaceFor), ready)
-	require.NotNil(t, d.Start, "even if nobody has looked at the others")
+	require.NotNil(t, d.Start, "even if the others were not checked")
 	for _, namespace := range hostile {
 		d := look(namespace, restartNow.Add(testLimits.PlaceFor), endless)
 		require.Len(t, d.Held, 1)
@@ -182,18 +180,18 @@ func TestAPlaceIsHeldForABoundedTime(t *testing.T) {
 	assert.Equal(t, []string{"shop"}, m.Totals().Places)
 }
 
-// A namespace has one place, also where a new leader finds many rollouts in it.
-func TestANamespaceHasOnePlace(t *testing.T) {
-	m := NewMemory()
+// A namespace has one place, even if a new leader finds many rollouts in it.
+func TestNamespaceHasOnePlace(t *testing.T) {
+	m := NewState()
 	for i := range 10 {
-		m.Doubt("hostile", pods.Workload{APIVersion: "apps/v1", Kind: "Deployment", Name: fmt.Sprint("w", i)}, restartNow)
+		m.AddUnconfirmed("hostile", pods.Workload{APIVersion: "apps/v1", Kind: "Deployment", Name: fmt.Sprint("w", i)}, restartNow)
 	}
 	assert.Equal(t, testLimits.Max-1, m.Situation("shop", testLimits, restartNow).free)
 }
 
-// The namespaces that wait for a place get it in the order in which they came.
+// The namespaces that wait for a place get it in order of arrival.
 func TestNamespacesTakeTurns(t *testing.T) {
-	m, limits := NewMemory(), testLimits
+	m, limits := NewState(), testLimits
 	limits.Max = 1
 	web := staleOf(webWorkload)
 	look := func(namespace string, after time.Duration) Decision {
@@ -211,33 +209,33 @@ func TestNamespacesTakeTurns(t *testing.T) {
 	d := look("b", 5*time.Second)
 	require.Len(t, d.Held, 1)
 	assert.Equal(t, holdFull, d.Held[0].Hold, "c was there before")
-	assert.Contains(t, d.Held[0].Message, "have waited for longer, as --max-restarts (1) allows")
+	assert.Contains(t, d.Held[0].Message, "have all --max-restarts (1) places, or have waited for longer")
 	require.Nil(t, look("d", 5*time.Second).Start)
 	require.NotNil(t, look("c", 5*time.Second).Start)
 }
 
-// To wait for a place is no news, unless it takes longer than places are held.
+// Waiting for a place is not reported, unless it takes longer than places are held.
 func TestFullIsReportedAfterAWhile(t *testing.T) {
 	web := staleOf(webWorkload)
 	s, a := situationOf(web), answersFor(web)
 	s.free = 0
 	d := a.decide(t, s)
 	assert.Equal(t, testLimits.Poll, d.After)
-	s.Now, s.memory.holds = restartNow.Add(testLimits.PlaceFor-time.Second), d.records
+	s.Now, s.history.holds = restartNow.Add(testLimits.PlaceFor-time.Second), d.holds
 	d = a.decide(t, s)
 	assert.Empty(t, d.Notify)
 	assert.Equal(t, time.Second, d.After)
-	s.Now, s.memory.holds = restartNow.Add(testLimits.PlaceFor), d.records
+	s.Now, s.history.holds = restartNow.Add(testLimits.PlaceFor), d.holds
 	d = a.decide(t, s)
 	require.Len(t, d.Notify, 1)
 	assert.Equal(t, holdFull, d.Notify[0].Hold)
-	s.Now, s.memory.holds = s.Now.Add(time.Hour), d.records
+	s.Now, s.history.holds = s.Now.Add(time.Hour), d.holds
 	assert.Empty(t, a.decide(t, s).Notify, "once")
 }
 
-// A place is given by the rotator: what somebody else restarts for the certificate holds
-// its own namespace only, except for what a new leader finds.
-func TestARestartByItsOwnerTakesNoPlace(t *testing.T) {
+// Only the rotator's restarts get a place: a restart by the owner blocks its own namespace only,
+// except after a change of leader.
+func TestRestartByOwnerTakesNoPlace(t *testing.T) {
 	for name, tt := range map[string]struct {
 		restarted time.Duration // before the leader began
 		want      []string
@@ -248,11 +246,11 @@ func TestARestartByItsOwnerTakesNoPlace(t *testing.T) {
 		"in the far future":  {-24 * time.Hour, nil},
 		"as the leader does": {0, []string{"shop"}},
 	} {
-		m, web := NewMemory(), staleOf(webWorkload)
+		m, web := NewState(), staleOf(webWorkload)
 		s, a := m.Situation("shop", testLimits, restartNow), answersFor(web)
-		st := standingFor(webWorkload)
+		st := statusFor(webWorkload)
 		st.restartedAt, st.progress.done = restartNow.Add(-tt.restarted), false
-		a.standings[webWorkload] = st
+		a.workloads[webWorkload] = st
 		s.Stale, s.Labels[web.Pod] = append(s.Stale, web), st.template
 		m.Put("shop", a.decide(t, s), true)
 		assert.Equal(t, tt.want, m.Totals().Places, name)

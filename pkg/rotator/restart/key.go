@@ -5,10 +5,10 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/serving"
 )
 
-// Key is what is restarted at most once.
+// Key identifies what is restarted at most once.
 type Key struct {
 	workload pods.Workload
-	pod      string // the first of bare pods, which are no workload
+	pod      string // the first of bare pods, which have no workload
 	key      pods.Key
 	leaf     string
 }

@@ -12,20 +12,20 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
-// restartWorld is a few namespaces with workloads whose rollouts take a while, the
-// memory of the replica that leads, and a clock.
+// restartWorld is a few namespaces with workloads whose rollouts take a while, the state of the
+// leader, and a clock.
 type restartWorld struct {
 	t          *rapid.T
 	now        time.Time
 	limits     Limits
-	state      *Memory
+	state      *State
 	namespaces map[string]map[pods.Workload]*modelWorkload
 	restarts   map[string]int // by namespace, workload and leaf
 }
 
-// modelWorkload is a workload as the cluster has it.
+// modelWorkload is a workload in the cluster.
 type modelWorkload struct {
-	Standing
+	WorkloadStatus
 	stale, old    bool // its pods serve an old certificate; they were made before the current one
 	leaf          int
 	since         time.Time
@@ -44,20 +44,20 @@ func newRestartWorld(t *rapid.T) *restartWorld {
 		workloads := map[pods.Workload]*modelWorkload{}
 		for i := range rapid.IntRange(1, 3).Draw(t, "workloads") {
 			key := pods.Workload{APIVersion: "apps/v1", Kind: rapid.SampledFrom([]string{"Deployment", "StatefulSet", "DaemonSet"}).Draw(t, "kind"), Name: fmt.Sprint("w", i)}
-			workloads[key] = &modelWorkload{Standing: standingFor(key), since: w.now, ready: true, budget: true, stale: true, old: true}
+			workloads[key] = &modelWorkload{WorkloadStatus: statusFor(key), since: w.now, ready: true, budget: true, stale: true, old: true}
 		}
 		w.namespaces[fmt.Sprint("ns", n)] = workloads
 	}
 	return w
 }
 
-// lead begins a new leader, which sees the pods of what rolls out not to be ready.
+// lead starts a new leader, for which the pods of current rollouts are not ready.
 func (w *restartWorld) lead() {
-	w.state = NewMemory()
+	w.state = NewState()
 	for namespace, workloads := range w.namespaces {
 		for key, m := range workloads {
 			if !m.progress.done {
-				w.state.Doubt(namespace, key, w.now)
+				w.state.AddUnconfirmed(namespace, key, w.now)
 			}
 		}
 	}
@@ -78,13 +78,13 @@ func (w *restartWorld) each(f func(namespace string, key pods.Workload, m *model
 
 func (w *restartWorld) situation(namespace string) (Situation, *answers) {
 	s := w.state.Situation(namespace, w.limits, w.now)
-	a := &answers{standings: map[pods.Workload]Standing{}, services: map[string]ServiceStanding{}}
+	a := &answers{workloads: map[pods.Workload]WorkloadStatus{}, services: map[string]ServiceStatus{}}
 	w.each(func(in string, key pods.Workload, m *modelWorkload) {
 		if in != namespace {
 			return
 		}
-		a.standings[key] = m.Standing
-		a.services[key.Name] = ServiceStanding{m.ready, fmt.Sprint(m.leaf)}
+		a.workloads[key] = m.WorkloadStatus
+		a.services[key.Name] = ServiceStatus{m.ready, fmt.Sprint(m.leaf)}
 		allowed := int32(0)
 		if m.budget {
 			allowed = 1
@@ -100,7 +100,7 @@ func (w *restartWorld) situation(namespace string) (Situation, *answers) {
 	return s, a
 }
 
-// look does what Reconcile does, and checks what it may not do.
+// look does what Reconcile does, and checks the invariants.
 func (w *restartWorld) look(namespace string) {
 	s, a := w.situation(namespace)
 	d := a.decide(w.t, s)
@@ -137,7 +137,7 @@ func (w *restartWorld) check() {
 	}
 }
 
-// tick lets rollouts get on, or be given up.
+// tick lets rollouts progress or fail.
 func (w *restartWorld) tick() {
 	w.now = w.now.Add(10 * time.Second)
 	w.each(func(_ string, _ pods.Workload, m *modelWorkload) {
@@ -155,7 +155,7 @@ func (w *restartWorld) tick() {
 	})
 }
 
-// happen lets something happen to one workload.
+// happen changes one workload.
 func (w *restartWorld) happen(m *modelWorkload) {
 	switch rapid.SampledFrom([]string{"rotate", "rotate", "pause", "budget", "ready", "repair", "person"}).Draw(w.t, "what") {
 	case "rotate":
@@ -176,7 +176,7 @@ func (w *restartWorld) happen(m *modelWorkload) {
 	}
 }
 
-func TestPropertiesOfRestarts(t *testing.T) {
+func TestRestartProperties(t *testing.T) {
 	restarted := 0
 	rapid.Check(t, func(t *rapid.T) {
 		w := newRestartWorld(t)
@@ -202,8 +202,7 @@ func TestPropertiesOfRestarts(t *testing.T) {
 	assert.Greater(t, restarted, 300, "the drawn worlds restart hardly anything")
 }
 
-// settles: once nothing holds them any more, all that are stale come to be
-// restarted, or were.
+// Without holds, all stale workloads are restarted in the end.
 func (w *restartWorld) settles(all []*modelWorkload) {
 	for range 200 {
 		for _, m := range all {

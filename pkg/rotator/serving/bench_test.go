@@ -13,8 +13,7 @@ import (
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
-// BenchmarkDecide is one look at a Secret that 2000 pods of a Deployment mount,
-// all of which serve what they should.
+// BenchmarkDecide decides about a Secret that 2000 pods of a Deployment mount, all current.
 func BenchmarkDecide(b *testing.B) {
 	svc := rotatortest.Serves(rotatortest.Ready("web", rotatortest.Leaf(2)), rotatortest.Leaf(2), rotatortest.Noon)
 	var all []consumer
@@ -39,19 +38,18 @@ func heap() uint64 {
 	return m.HeapAlloc
 }
 
-// BenchmarkMemory reports what is kept of a pod that serves, beside what the cache
-// of pods keeps of it.
+// BenchmarkMemory reports the memory of a current pod's state, beside that of the cache of pods.
 func BenchmarkMemory(b *testing.B) {
 	const consumers, perSecret = 30_000, 10
 	for b.Loop() {
 		before := heap()
-		kept := map[types.NamespacedName]*Memory{}
+		kept := map[types.NamespacedName]*KeyState{}
 		for i := range consumers / perSecret {
-			m := &Memory{certificate: cert2, pods: map[types.UID]*remembered{}}
+			m := &KeyState{certificate: cert2, pods: map[types.UID]*podState{}}
 			kept[types.NamespacedName{Namespace: "team-payments", Name: fmt.Sprintf("web-%d-tls", i)}] = m
 			for j := range perSecret {
 				uid := types.UID(fmt.Sprintf("0b8a2c55-3b8c-4b58-9f2e-%012d", i*perSecret+j))
-				m.pods[uid] = &remembered{seen: rotatortest.Noon, reached: cert2.leaf}
+				m.pods[uid] = &podState{seen: rotatortest.Noon, reached: cert2.leaf}
 				m.Record(uid, []probe.Answer{showed(fmt.Sprintf("%064x", i), time.Second)})
 			}
 		}

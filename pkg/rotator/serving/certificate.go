@@ -13,29 +13,29 @@ import (
 // maxFormer bounds how many earlier leaves of a Secret are remembered.
 const maxFormer = 16
 
-// certificate is what pods are to serve from a Secret, by what the Ready conditions
-// of its Services say, and said before.
+// certificate is the certificate of a Secret that its pods should serve, according to the current
+// and former Ready conditions of its Services.
 type certificate struct {
-	leaf string // fingerprint; empty: none is known
-	// named are the leaves that conditions name now: leaf, and beside it another
-	// as long as the signer is between its writes to several Services.
+	leaf string // fingerprint; empty if unknown
+	// named are the leaves in the Ready conditions now: leaf, and a second one while the signer
+	// writes several Services.
 	named []string
-	// since is when leaf became what is to be served, to the second.
+	// since is when the Secret got leaf, to the second.
 	since time.Time
-	// former are leaves that it was before, the latest last.
+	// former are the earlier leaves, the latest last.
 	former []string
 	// notBefore is leaf's, zero until it is seen served.
 	notBefore time.Time
-	// recalled: leaf and since are from a Serving condition.
-	recalled bool
+	// fromCondition: leaf and since were read from a Serving condition.
+	fromCondition bool
 }
 
-// follow returns what is to be served now. services have a part in the Secret,
-// oldest first. c is what is remembered. It is zero in a process that has just
-// begun to lead, which goes on with what the Serving conditions say.
+// follow returns the certificate that should be served now. services have a part in the Secret,
+// oldest first. c is the remembered one; if it is zero, as in a new leader, the Serving conditions
+// take its place.
 //
-// A Ready condition that names no leaf, such as one whose renewal failed, changes
-// nothing. Without any Ready condition, there is nothing to be served.
+// A Ready condition without a leaf, such as after a failed renewal, changes nothing. Without any
+// Ready condition there is no certificate.
 func (c certificate) follow(services []*corev1.Service, now time.Time) certificate {
 	var named []string
 	ready := false
@@ -49,7 +49,7 @@ func (c certificate) follow(services []*corev1.Service, now time.Time) certifica
 		return certificate{}
 	}
 	if c.leaf == "" {
-		c = recalled(services)
+		c = certificateOf(services)
 	}
 	c.named = named
 	if len(named) == 0 {
@@ -63,17 +63,17 @@ func (c certificate) follow(services []*corev1.Service, now time.Time) certifica
 	case i >= 0:
 		return c.becomes(named[i], now)
 	case !slices.Contains(named, c.leaf):
-		return c.becomes(named[0], now) // one from before: a backup was restored
+		return c.becomes(named[0], now) // an earlier one: a backup was restored
 	}
 	return c
 }
 
-// recalled returns what the newest of the Serving conditions says.
-func recalled(services []*corev1.Service) certificate {
+// certificateOf returns the certificate in the newest of the Serving conditions.
+func certificateOf(services []*corev1.Service) certificate {
 	var c certificate
 	for _, svc := range services {
 		if facts, ok := state.ServingOf(svc); ok && facts.Since.After(c.since) {
-			c.leaf, c.since, c.recalled = facts.Leaf, facts.Since, true
+			c.leaf, c.since, c.fromCondition = facts.Leaf, facts.Since, true
 		}
 	}
 	return c
@@ -90,5 +90,5 @@ func (c certificate) becomes(leaf string, now time.Time) certificate {
 	}
 }
 
-// known returns the leaves that the Secret is known to hold or to have held.
+// known returns all known leaves of the Secret, current and former.
 func (c certificate) known() []string { return slices.Concat(c.named, c.former) }

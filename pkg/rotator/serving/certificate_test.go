@@ -25,7 +25,7 @@ func TestFollow(t *testing.T) {
 		services []*corev1.Service
 		want     certificate
 	}{
-		{"nobody", known, nil, certificate{}},
+		{"no Service", known, nil, certificate{}},
 		{"no condition", known, []*corev1.Service{unready("web")}, certificate{}},
 		{"none was issued", certificate{}, []*corev1.Service{rotatortest.Ready("web", "")}, certificate{}},
 		{"first", certificate{}, []*corev1.Service{rotatortest.Ready("web", one)}, certificate{leaf: one, named: []string{one}, since: at}},
@@ -39,15 +39,15 @@ func TestFollow(t *testing.T) {
 		{"a renewal failed", known, []*corev1.Service{rotatortest.Ready("web", "")}, known},
 		{"back to one from before", rotated, []*corev1.Service{rotatortest.Ready("web", one)}, certificate{leaf: one, named: []string{one}, since: at, former: []string{two}}},
 
-		{"recalled", certificate{}, []*corev1.Service{rotatortest.Serves(rotatortest.Ready("web", one), one, rotatortest.Noon)}, certificate{leaf: one, named: []string{one}, since: rotatortest.Noon, recalled: true}},
-		{"recalled of another Service", certificate{}, []*corev1.Service{rotatortest.Ready("a", one), rotatortest.Serves(rotatortest.Ready("web", one), one, rotatortest.Noon)}, certificate{leaf: one, named: []string{one}, since: rotatortest.Noon, recalled: true}},
-		{"recalled, the latest", certificate{}, []*corev1.Service{rotatortest.Serves(rotatortest.Ready("a", two), one, rotatortest.Noon.Add(-time.Hour)), rotatortest.Serves(rotatortest.Ready("b", two), two, rotatortest.Noon)}, certificate{leaf: two, named: []string{two}, since: rotatortest.Noon, recalled: true}},
-		{"recalled, the latest, before another", certificate{}, []*corev1.Service{
+		{"fromCondition", certificate{}, []*corev1.Service{rotatortest.Serves(rotatortest.Ready("web", one), one, rotatortest.Noon)}, certificate{leaf: one, named: []string{one}, since: rotatortest.Noon, fromCondition: true}},
+		{"fromCondition of another Service", certificate{}, []*corev1.Service{rotatortest.Ready("a", one), rotatortest.Serves(rotatortest.Ready("web", one), one, rotatortest.Noon)}, certificate{leaf: one, named: []string{one}, since: rotatortest.Noon, fromCondition: true}},
+		{"fromCondition, the latest", certificate{}, []*corev1.Service{rotatortest.Serves(rotatortest.Ready("a", two), one, rotatortest.Noon.Add(-time.Hour)), rotatortest.Serves(rotatortest.Ready("b", two), two, rotatortest.Noon)}, certificate{leaf: two, named: []string{two}, since: rotatortest.Noon, fromCondition: true}},
+		{"fromCondition, the latest, before another", certificate{}, []*corev1.Service{
 			rotatortest.Serves(rotatortest.Ready("a", two), two, rotatortest.Noon),
 			rotatortest.Serves(rotatortest.Ready("b", two), one, rotatortest.Noon.Add(-time.Hour)),
-		}, certificate{leaf: two, named: []string{two}, since: rotatortest.Noon, recalled: true}},
-		{"recalled, and renewed since", certificate{}, []*corev1.Service{rotatortest.Serves(rotatortest.Ready("web", two), one, rotatortest.Noon)}, rotated},
-		{"recalled, and a renewal failed", certificate{}, []*corev1.Service{rotatortest.Serves(rotatortest.Ready("web", ""), one, rotatortest.Noon)}, certificate{leaf: one, named: []string{one}, since: rotatortest.Noon, recalled: true}},
+		}, certificate{leaf: two, named: []string{two}, since: rotatortest.Noon, fromCondition: true}},
+		{"fromCondition, and renewed since", certificate{}, []*corev1.Service{rotatortest.Serves(rotatortest.Ready("web", two), one, rotatortest.Noon)}, rotated},
+		{"fromCondition, and a renewal failed", certificate{}, []*corev1.Service{rotatortest.Serves(rotatortest.Ready("web", ""), one, rotatortest.Noon)}, certificate{leaf: one, named: []string{one}, since: rotatortest.Noon, fromCondition: true}},
 		{"memory is better", known, []*corev1.Service{rotatortest.Serves(rotatortest.Ready("web", one), three, rotatortest.Noon.Add(time.Minute))}, known},
 	}
 	for _, tt := range tests {
@@ -55,8 +55,8 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// What is said once is said until something changes, whoever leads.
-func TestFollowPropertyATimeBelongsToALeaf(t *testing.T) {
+// The time of a leaf is kept until it changes, whichever process leads.
+func TestFollowKeepsTimeOfLeaf(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		now, c := rotatortest.Noon, certificate{}
 		for range rapid.IntRange(1, 40).Draw(t, "steps") {
@@ -74,14 +74,14 @@ func TestFollowPropertyATimeBelongsToALeaf(t *testing.T) {
 			c = before.follow([]*corev1.Service{next}, now)
 			led := certificate{}.follow([]*corev1.Service{next}, now)
 			assert.Equal(t, c.leaf, led.leaf)
-			assert.Equal(t, c.since, led.since, "a new leader says the same")
+			assert.Equal(t, c.since, led.since, "a new leader has the same")
 			if leaf == "" || leaf == before.leaf {
 				assert.Equal(t, before.since, c.since)
 				assert.Equal(t, before.leaf, c.leaf)
 			} else {
 				assert.Equal(t, leaf, c.leaf)
 				assert.Equal(t, now.Truncate(time.Second), c.since)
-				assert.False(t, before.leaf != "" && !slices.Contains(c.known(), before.leaf), "what was is remembered")
+				assert.False(t, before.leaf != "" && !slices.Contains(c.known(), before.leaf), "what was is podState")
 			}
 			assert.NotContains(t, c.former, c.leaf)
 			assert.LessOrEqual(t, len(c.former), maxFormer)

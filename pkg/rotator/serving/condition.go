@@ -14,61 +14,61 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
-// maxNamed bounds how many workloads a condition names, and how many ports.
+// maxNamed bounds how many workloads, and how many ports, a condition names.
 const maxNamed = state.MaxStale
 
-// stateNew is statePending of a pod that came while its Service was followed.
-// Until it is dialled, the condition says what the others serve, so that a Service
-// whose pods come and go is not undecided for ever.
+// stateNew is statePending of a pod that became ready after the first decision. Until it is
+// dialled, the condition is about the other pods, so that frequent new pods do not keep it
+// undecided.
 const stateNew State = "new"
 
-// servingStatement returns what the condition of a Service of the Secret is to say.
+// servingStatement returns the statement about a Service of the Secret.
 func servingStatement(svc *corev1.Service, secret string, groups []group, cert certificate) statement {
-	said, ok := state.ServingOf(svc)
-	s := newStatement(svc, groups, said, state.Serving{Leaf: cert.leaf, Since: cert.since})
-	s.secret, s.fresh = secret, said.Leaf != cert.leaf || !ok
+	recorded, ok := state.ServingOf(svc)
+	s := newStatement(svc, groups, recorded, state.Serving{Leaf: cert.leaf, Since: cert.since})
+	s.secret, s.fresh = secret, recorded.Leaf != cert.leaf || !ok
 	return s
 }
 
-// podKeyStatement is servingStatement for a Service whose pods have keys of their own.
+// podKeyStatement is servingStatement for a Service whose pods have their own keys.
 func podKeyStatement(svc *corev1.Service, groups []group, t trusted) statement {
-	said, ok := state.ServingOf(svc)
-	s := newStatement(svc, groups, said, state.Serving{Since: t.since})
-	s.fresh = said.Leaf != "" || !ok && api.Condition(svc, api.ConditionServing) == nil
+	recorded, ok := state.ServingOf(svc)
+	s := newStatement(svc, groups, recorded, state.Serving{Since: t.since})
+	s.fresh = recorded.Leaf != "" || !ok && api.Condition(svc, api.ConditionServing) == nil
 	return s
 }
 
-// statement is what a condition is to say: of all that the Service needs, what the first of
-// servingRules that applies to any of it says.
+// statement is the content of a condition: of all needs of the Service, those to which the first of
+// servingRules applies.
 type statement struct {
 	service *corev1.Service
-	secret  string // empty for keys of the pods' own
+	secret  string // empty if the pods have their own keys
 	serving state.Serving
-	// fresh: the present condition is about another certificate, or there is none. otherPorts:
-	// it is about other ports.
+	// fresh: the existing condition is about another certificate, or missing. otherPorts: it is
+	// about other ports.
 	fresh, otherPorts bool
 
 	rule  servingRule
-	needs []api.Need // to which the rule applies, and all is how many there are
-	all   int
-	parts []part // what was seen of these needs
+	needs []api.Need // to which the rule applies
+	all   int        // number of all needs
+	parts []part     // observations about these needs
 }
 
-// part is what was seen of one group for one need.
+// part is the observation of one group for one need.
 type part struct {
 	group
 	sighting
 }
 
-func newStatement(svc *corev1.Service, groups []group, said, serving state.Serving) statement {
-	s := statement{service: svc, serving: serving, otherPorts: !said.AboutPorts(svc)}
+func newStatement(svc *corev1.Service, groups []group, recorded, serving state.Serving) statement {
+	s := statement{service: svc, serving: serving, otherPorts: !recorded.AboutPorts(svc)}
 	s.serving.Ports = api.NeedsHash(svc)
 	own := slices.DeleteFunc(slices.Clone(groups), func(g group) bool { return !g.concerns(svc) })
 	first := len(servingRules)
 	for _, n := range api.Needs(svc) {
 		key := need{svc.UID, n.String()}
 		if n.Declared && slices.ContainsFunc(own, func(g group) bool { return g.declares(key) }) {
-			continue // the port is the program's own
+			continue // the program serves the port itself
 		}
 		s.all++
 		parts := make([]part, len(own))
@@ -91,20 +91,20 @@ func newStatement(svc *corev1.Service, groups []group, said, serving state.Servi
 	return s
 }
 
-// lacks reports whether the Service has no ready pod, or none with one of its ports.
+// lacks reports whether the Service has no ready pod, or no ready pod has one of its ports.
 func (s statement) lacks() bool { return s.rule.state == stateNotReady || s.rule.state == stateNoPort }
 
-// condition returns the condition that the Service is to have, or nil if that is undecided and the
-// present one may stay. settled: what the Service lacks, it has lacked for a while. It names
-// workloads and never pods or numbers of them: every change of a Service goes to all nodes.
-func (s statement) condition(settled bool) *state.Condition {
-	undecided := s.rule.state == statePending || s.lacks() && !settled
+// condition returns the Service's new condition; nil if the state is undecided and the existing one
+// may stay. confirmed: the lack has lasted for a while. The message names workloads, never pods or
+// their number: every change of a Service is sent to all nodes.
+func (s statement) condition(confirmed bool) *state.Condition {
+	undecided := s.rule.state == statePending || s.lacks() && !confirmed
 	if undecided && !s.fresh && !s.otherPorts {
 		return nil
 	}
 	c := metav1.Condition{Type: api.ConditionServing, Status: s.rule.status, Reason: s.rule.reason, Message: s.text()}
 	if s.rule.state == stateNoPort && len(s.needs[0].Targets) == 0 {
-		c.Status = metav1.ConditionUnknown // which ports clients use
+		c.Status = metav1.ConditionUnknown // the ports that clients use are unknown
 	}
 	if _, err := api.ParseProbe(s.service); err != nil {
 		c.Message += "; ignored: " + err.Error()
@@ -115,7 +115,7 @@ func (s statement) condition(settled bool) *state.Condition {
 	return state.Say(c, s.serving)
 }
 
-// staleWorkloads returns the first workloads with a stale pod, sorted.
+// staleWorkloads returns the workloads with a stale pod, sorted, at most maxNamed.
 func staleWorkloads(parts []part) []state.StaleWorkload {
 	var out []state.StaleWorkload
 	for _, p := range parts {
@@ -145,7 +145,7 @@ func (s statement) text() string {
 	case s.lacks():
 		return text
 	case s.rule.state == stateCurrent && s.all == 1 && len(s.needs[0].Targets) > 1:
-		return text + "; no port of this Service is named as one of TLS, so that one is enough: let the names of those that are begin with https or tls"
+		return text + "; no port of this Service has a name of a TLS port, so one port with TLS is enough: begin the names of TLS ports with https or tls"
 	case s.rule.state == stateCurrent:
 		return text
 	case s.rule.state == statePending && s.otherPorts && !s.fresh:
@@ -156,7 +156,7 @@ func (s statement) text() string {
 	return text
 }
 
-// ports names those of the needs, as the beginning of a sentence.
+// ports returns the targetPorts of the needs as the beginning of a sentence.
 func (s statement) ports() string {
 	if len(s.needs) == 1 {
 		return "targetPort " + s.needs[0].String() + ": "
@@ -168,14 +168,14 @@ func (s statement) ports() string {
 	return "targetPorts " + api.Listed(names, maxNamed) + ": "
 }
 
-// lacking says which ports no ready pod has, and what to do about each.
+// lacking names the ports that no ready pod has, and the action for each.
 func (s statement) lacking() string {
 	var texts []string
 	for _, n := range s.needs[:min(len(s.needs), maxNamed)] {
 		name := n.Targets[0].Target.StrVal
-		do := "declare a port of that name in a container, or set its number in this Service"
+		do := "declare a port of that name in a container, or set the port's number in this Service"
 		if _, asks := api.ParseProxyPort(name); asks {
-			do = "pods get a proxy when they are created: restart them, or see why in their annotation " + api.AnnotationStatus
+			do = "pods get a proxy at creation: restart them, or read the reason in their annotation " + api.AnnotationStatus
 		} else if api.LooksLikeProxyPort(name) {
 			do = api.MustBeProxyPort
 		}
@@ -187,7 +187,7 @@ func (s statement) lacking() string {
 	return strings.Join(texts, "; ")
 }
 
-// onlyPodKeys reports whether all pods in the state have keys of their own, and some are.
+// onlyPodKeys reports whether there are pods in the state, and all of them have their own keys.
 func onlyPodKeys(parts []part, state State) bool {
 	podKeys := false
 	for _, p := range parts {
@@ -199,8 +199,8 @@ func onlyPodKeys(parts []part, state State) bool {
 	return podKeys
 }
 
-// notVerified returns the condition of a Service whose pods nobody dials, in place
-// of what was seen before; nil if it has none, or that one.
+// notVerified returns the condition of a Service whose pods are not dialled, to replace the
+// existing one; nil if there is none or it is the same.
 func notVerified(svc *corev1.Service) *state.Condition {
 	has := state.Of(svc, api.ConditionServing)
 	if has == nil {

@@ -23,7 +23,7 @@ func deploymentNamed(name string) pods.Workload {
 	return pods.Workload{APIVersion: "apps/v1", Kind: "Deployment", Name: name}
 }
 
-// groupOf is a group of Deployment NAME with one pod in each state at the only port of the Service.
+// groupOf is a group of Deployment NAME with one pod in each state at the Service's only port.
 func groupOf(svc *corev1.Service, name string, states ...State) group {
 	c := group{workload: deploymentNamed(name), onRotate: api.OnRotateReload, services: []*corev1.Service{svc}, met: map[need]int{}}
 	seen := newSighting()
@@ -40,7 +40,7 @@ func groupOf(svc *corev1.Service, name string, states ...State) group {
 
 // servingCondition is the condition of a Service whose Secret holds cert2.
 func servingCondition(svc *corev1.Service, groups []group, absent time.Duration) *state.Condition {
-	return servingStatement(svc, "web-tls", groups, cert2).condition(absent >= testPace.settle())
+	return servingStatement(svc, "web-tls", groups, cert2).condition(absent >= testPace.confirmAfter())
 }
 
 func TestServingCondition(t *testing.T) {
@@ -72,10 +72,10 @@ func TestServingCondition(t *testing.T) {
 		reason string
 		text   string
 	}{
-		{"nobody mounts it", fresh, nil, 0, no, api.ServingNoConsumers, `no ready pod of this Service mounts the key of Secret "web-tls"`},
-		{"nobody does any more", same, nil, 29 * time.Second, "", "", ""},
-		{"nobody did for a while", same, nil, 30 * time.Second, no, api.ServingNoConsumers, ""},
-		{"nobody, and a new certificate", older, nil, 0, no, api.ServingNoConsumers, ""},
+		{"not mounted", fresh, nil, 0, no, api.ServingNoConsumers, `no ready pod of this Service mounts the key of Secret "web-tls"`},
+		{"no longer mounted", same, nil, 29 * time.Second, "", "", ""},
+		{"not mounted for a while", same, nil, 30 * time.Second, no, api.ServingNoConsumers, ""},
+		{"not mounted, and a new certificate", older, nil, 0, no, api.ServingNoConsumers, ""},
 		{"none is ready", fresh, []group{groupOf(fresh, "web", stateNotReady)}, 0, no, api.ServingNoConsumers, ""},
 		{"those of another Service", fresh, []group{groupOf(other, "web", stateCurrent)}, 0, no, api.ServingNoConsumers, ""},
 
@@ -95,17 +95,17 @@ func TestServingCondition(t *testing.T) {
 		{"on its way", same, []group{groupOf(same, "web", statePropagating, stateCurrent)}, 0, no, api.ServingPropagating, ""},
 		{"on its way to some", same, []group{groupOf(same, "web", statePropagating, stateStale)}, 0, no, api.ServingPropagating, ""},
 
-		{"stale", same, []group{groupOf(same, "web", stateStale, stateCurrent), groupOf(same, "api", stateCurrent)}, 0, no, api.ServingStale, `an older certificate than the one in Secret "web-tls" is still served by Deployment web: restart what does not reload its files, or annotate its pod template servingcert.dev/on-rotate: restart`},
+		{"stale", same, []group{groupOf(same, "web", stateStale, stateCurrent), groupOf(same, "api", stateCurrent)}, 0, no, api.ServingStale, `an older certificate than the one in Secret "web-tls" is still served by Deployment web: restart workloads that do not reload their files, or annotate their pod template servingcert.dev/on-rotate: restart`},
 		{"stale, others pending", same, []group{groupOf(same, "web", stateStale, statePending)}, 0, no, api.ServingStale, ""},
-		{"stale, and restarted", same, []group{restart(groupOf(same, "web", stateStale))}, 0, no, api.ServingStale, "served by Deployment web; annotation servingcert.dev/on-rotate asks for a restart: they are restarted, or an event says why not"},
-		{"stale, one restarted", same, []group{restart(groupOf(same, "web", stateStale)), groupOf(same, "api", stateStale)}, 0, no, api.ServingStale, "Deployment api, Deployment web: restart what does not"},
+		{"stale, and restarted", same, []group{restart(groupOf(same, "web", stateStale))}, 0, no, api.ServingStale, "served by Deployment web; annotation servingcert.dev/on-rotate requests a restart: they are restarted, or an event explains why not"},
+		{"stale, one restarted", same, []group{restart(groupOf(same, "web", stateStale)), groupOf(same, "api", stateStale)}, 0, no, api.ServingStale, "Deployment api, Deployment web: restart workloads that do not"},
 		{"foreign", same, []group{groupOf(same, "web", stateForeign, stateCurrent, statePlaintext)}, 0, no, api.ServingForeign, `a certificate that is not from Secret "web-tls" is served by Deployment web: a service mesh's proxy`},
 		{"plaintext", same, []group{groupOf(same, "web", statePlaintext, stateUnreachable)}, 0, no, api.ServingPlaintext, "no TLS at the port of Deployment web"},
-		{"not verified", same, []group{because(groupOf(same, "web", stateNotVerified, stateUnreachable, stateCurrent), probe.CauseLoopback)}, 0, unknown, api.ServingNotVerified, `cannot tell whether the certificate in Secret "web-tls" is served: not verified is Deployment web: its address is a loopback address`},
-		{"offers no TLS", same, []group{because(groupOf(same, "web", statePlaintext), probe.CauseDeclined)}, 0, no, api.ServingPlaintext, "no TLS at the port of Deployment web: asked in protocol postgres, it offers no TLS"},
-		{"no TLS, and offers none", same, []group{groupOf(same, "api", statePlaintext), because(groupOf(same, "web", statePlaintext, stateNotVerified), probe.CauseDeclined, probe.CauseWords)}, 0, no, api.ServingPlaintext, "no TLS at the port of Deployment api, Deployment web: asked in protocol postgres, it offers no TLS"},
-		{"other words", same, []group{because(groupOf(same, "web", stateNotVerified), probe.CauseWords)}, 0, unknown, api.ServingNotVerified, "not verified is Deployment web: what it answered in protocol postgres, before TLS, was not understood: the port speaks another one, or the server has an error"},
-		{"not verified, of several causes", same, []group{because(groupOf(same, "web", stateNotVerified), probe.CausePanic), because(groupOf(same, "api", stateNotVerified), probe.CauseOutside)}, 0, unknown, api.ServingNotVerified, "not verified is Deployment api, Deployment web: its address is in none of --pod-cidrs; its answer could not be read, and the rotator's log says where that failed"},
+		{"not verified", same, []group{because(groupOf(same, "web", stateNotVerified, stateUnreachable, stateCurrent), probe.CauseLoopback)}, 0, unknown, api.ServingNotVerified, `cannot tell whether the certificate in Secret "web-tls" is served: not verified: Deployment web: its address is a loopback address`},
+		{"offers no TLS", same, []group{because(groupOf(same, "web", statePlaintext), probe.CauseDeclined)}, 0, no, api.ServingPlaintext, "no TLS at the port of Deployment web: it offers no TLS in protocol postgres"},
+		{"no TLS, and offers none", same, []group{groupOf(same, "api", statePlaintext), because(groupOf(same, "web", statePlaintext, stateNotVerified), probe.CauseDeclined, probe.CauseProtocol)}, 0, no, api.ServingPlaintext, "no TLS at the port of Deployment api, Deployment web: it offers no TLS in protocol postgres"},
+		{"another protocol", same, []group{because(groupOf(same, "web", stateNotVerified), probe.CauseProtocol)}, 0, unknown, api.ServingNotVerified, "not verified: Deployment web: its answer in protocol postgres, before TLS, was not understood: the port speaks another protocol, or the server has an error"},
+		{"not verified, of several causes", same, []group{because(groupOf(same, "web", stateNotVerified), probe.CausePanic), because(groupOf(same, "api", stateNotVerified), probe.CauseOutside)}, 0, unknown, api.ServingNotVerified, "not verified: Deployment api, Deployment web: its address is outside --pod-cidrs; its answer could not be read; see the rotator's log for the location of the error"},
 		{"unreachable", same, []group{groupOf(same, "web", stateUnreachable, stateCurrent)}, 0, unknown, api.ServingUnreachable, "no answer from Deployment web: the port is closed"},
 	}
 	for _, tt := range tests {
@@ -126,8 +126,8 @@ func TestServingCondition(t *testing.T) {
 	}
 }
 
-// What is wrong with how the Service says that it is probed is told, and hides nothing.
-func TestAConditionTellsOfAWrongProbe(t *testing.T) {
+// An invalid annotation for dials is reported, beside the state.
+func TestConditionReportsInvalidProbe(t *testing.T) {
 	svc := rotatortest.Ready("web", rotatortest.Leaf(2))
 	svc.Annotations[api.AnnotationProbe] = "5432=postgres"
 	got := servingCondition(svc, []group{groupOf(svc, "web", stateStale)}, 0)
@@ -135,7 +135,7 @@ func TestAConditionTellsOfAWrongProbe(t *testing.T) {
 	assert.Contains(t, got.Message, `; ignored: servingcert.dev/probe: "5432=postgres": of PORT=PROTOCOL, PORT must be the name or the number of a TCP port of this Service`)
 }
 
-func TestAConditionNamesFewWorkloadsInOneOrder(t *testing.T) {
+func TestConditionNamesFewWorkloadsSorted(t *testing.T) {
 	svc := rotatortest.Ready("web", rotatortest.Leaf(2))
 	var groups []group
 	for i := range 9 {
@@ -155,8 +155,8 @@ func TestAConditionNamesFewWorkloadsInOneOrder(t *testing.T) {
 	assert.Contains(t, servingCondition(svc, []group{bare}, 0).Message, "served by pods without a controller: ")
 }
 
-func TestNobodyDials(t *testing.T) {
-	assert.Nil(t, notVerified(rotatortest.Ready("web", rotatortest.Leaf(2))), "nothing was said")
+func TestNotVerified(t *testing.T) {
+	assert.Nil(t, notVerified(rotatortest.Ready("web", rotatortest.Leaf(2))), "there was no condition")
 	svc := rotatortest.Serves(rotatortest.Ready("web", rotatortest.Leaf(2)), rotatortest.Leaf(2), rotatortest.Noon)
 	want := notVerified(svc)
 	require.NotNil(t, want)
@@ -164,7 +164,7 @@ func TestNobodyDials(t *testing.T) {
 	svc.Status.Conditions = append(state.Of(svc, api.ConditionReady).Both(), want.Both()...)
 	assert.Nil(t, notVerified(svc), "once")
 	facts, ok := state.ServingOf(svc)
-	assert.True(t, ok && facts.Leaf == rotatortest.Leaf(2) && facts.Since.Equal(rotatortest.Noon), "for when somebody looks again")
+	assert.True(t, ok && facts.Leaf == rotatortest.Leaf(2) && facts.Since.Equal(rotatortest.Noon), "for later dials")
 }
 
 func TestOnlyPodKeys(t *testing.T) {
@@ -178,7 +178,7 @@ func TestOnlyPodKeys(t *testing.T) {
 	assert.False(t, onlyPodKeys(nil, stateStale))
 }
 
-func TestWhatWasSeenDiffers(t *testing.T) {
+func TestSeenEqual(t *testing.T) {
 	g := groupOf(rotatortest.Ready("web", rotatortest.Leaf(2)), "web", stateStale)
 	others := []group{g, g, g, g, g, g, g}
 	others[0].workload.Name, others[1].onRotate = "api", api.OnRotateRestart
@@ -190,7 +190,7 @@ func TestWhatWasSeenDiffers(t *testing.T) {
 	}
 }
 
-// Why pods are in a state is said by the answers of its kind that have a cause.
+// The causes of a state are those of answers of its kind.
 func TestCausesOfAGroup(t *testing.T) {
 	c := asked(readyPod("a", "web"), probe.Answer{Kind: probe.Plaintext},
 		probe.Answer{Kind: probe.Plaintext, Cause: "says so", Protocol: starttls.MySQL}, probe.Answer{Kind: probe.NotVerified, Cause: "another"})

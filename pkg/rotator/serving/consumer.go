@@ -9,71 +9,71 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
 )
 
-// State is what is known of a pod that mounts the key of an issued certificate.
+// State is the state of a pod that mounts the key of an issued certificate.
 type State string
 
-// The states. Of a pod it is that of the ports which are the furthest from serving; see
+// The states. A pod has the state of the set of ports that is furthest from serving; see
 // consumer.state.
 const (
-	stateNotReady    State = "not_ready"   // gets no requests, and is not dialled
-	stateNoPort      State = "no_port"     // no TCP port of it is known
+	stateNotReady    State = "not_ready"   // receives no requests, and is not dialled
+	stateNoPort      State = "no_port"     // no known TCP port
 	stateStale       State = "stale"       // an older certificate of the Secret, after the propagation time
-	statePropagating State = "propagating" // an older certificate of the Secret, within it
+	statePropagating State = "propagating" // an older certificate of the Secret, before that
 	statePending     State = "pending"     // not dialled yet, or not since the certificate changed
-	stateCurrent     State = "current"     // the certificate that it should
-	stateForeign     State = "foreign"     // another certificate: a mesh's, or one of its own
+	stateCurrent     State = "current"     // the right certificate
+	stateForeign     State = "foreign"     // another certificate: a service mesh's, or the program's own
 	statePlaintext   State = "plaintext"   // no TLS
-	// stateNotVerified: its address is not dialled, or its answer could not be judged.
+	// stateNotVerified: its address is not dialled, or its answer was not understood.
 	stateNotVerified State = "not_verified"
 	stateUnreachable State = "unreachable" // no answer
 )
 
-// byWeight is the order of the states that a port can be in, of ports of which one is to serve.
+// byWeight orders the states of ports of which one has to serve: the first one counts.
 var byWeight = []State{stateStale, statePropagating, statePending, stateCurrent, stateForeign, statePlaintext, stateNotVerified, stateUnreachable}
 
-// byUrgency is the order of the states of sets of ports, each of which is to serve.
+// byUrgency orders the states of sets of ports, each of which has to serve: the first one counts.
 var byUrgency = []State{stateStale, statePropagating, statePending, stateForeign, statePlaintext, stateNotVerified, stateUnreachable, stateCurrent}
 
-// consumer is a pod that mounts the key or mirrors a static pod, and what it answered.
+// consumer is a pod that mounts the key or mirrors a static pod, with its answers.
 type consumer struct {
 	pod      *pods.Facts
 	endpoint *endpoint // shared by the pods of one template
-	// seen is when this process first saw it ready. Zero if it is not.
-	seen    time.Time
-	answers []probe.Answer // of ports that are still the endpoint's and asked in the same way, by port
-	silence probe.Silence  // of the pod, whichever ports are the endpoint's
-	// reached is the leaf that it was last seen to serve of those that it should, and of a
-	// pod with a key of its own refreshAt when its kubelet was asked to replace that.
+	// seen is when this process first saw it ready; zero if it is not.
+	seen         time.Time
+	answers      []probe.Answer           // of ports that the endpoint still has, with the same protocol; by port
+	unresponsive probe.UnresponsivePeriod // of the pod, on any port
+	// reached is the last of the right leaves that it was seen to serve. If the pod has its own
+	// key, refreshAt is when its kubelet was due to replace that leaf.
 	reached   string
 	refreshAt time.Time
 	woken     time.Time // when the kubelet was last made to update its files
 }
 
-// Pace is how fast things are expected to happen.
+// Pace has the times between dials, and those within which changes are expected.
 type Pace struct {
-	Interval    time.Duration // between two looks at a pod that is as it should be
-	Propagation time.Duration // from a new certificate to pods that serve it
-	Pause       time.Duration // between two looks at a pod that is about to change
+	Interval    time.Duration // between two dials of a pod that serves its certificate
+	Propagation time.Duration // from a new certificate until pods serve it
+	Pause       time.Duration // between two dials of a pod that is about to change
 }
 
-// settle is how long a pod must have been out of reach to be called so: most of
-// those that do not answer are about to end.
-func (p Pace) settle() time.Duration { return 3 * p.Pause }
+// confirmAfter is how long a pod must have been unreachable to be reported: most pods that do not
+// answer are about to terminate.
+func (p Pace) confirmAfter() time.Duration { return 3 * p.Pause }
 
-// standard is what the certificates that pods serve are judged by: that of a Secret, or for
-// keys of the pods' own what clients trust.
+// standard evaluates answers: by the certificate of a Secret, or by the CA bundle for the pods' own
+// keys.
 type standard interface {
-	// state returns the state of a port by what it answered. demanded are the names that the
-	// certificate of a pod's own key must have.
+	// state returns the state of a port by its answer. demanded are the names that the certificate
+	// of a pod's own key must have.
 	state(a probe.Answer, demanded string, p Pace) State
-	// overdue returns since when a stale pod should serve another certificate: the first of
-	// its ports. distrusted: clients do not accept one, which is not to be refreshed yet.
+	// overdue returns when a stale pod should have begun to serve another certificate, at the first
+	// of its ports. distrusted: clients do not accept a certificate that is not due for refresh.
 	overdue(c consumer, p Pace) (since time.Time, distrusted bool)
-	// regularly returns when a pod is dialled of which some port has answered.
+	// regularly returns when to dial a pod again that has answered at some port.
 	regularly(c consumer, state State, p Pace) time.Time
 }
 
-// state judges a pod: by the one of the sets of its ports that is the first by urgency.
+// state returns the state of the pod: that of the set of its ports which is first by urgency.
 func (c consumer) state(by standard, p Pace) State {
 	switch {
 	case !c.pod.Ready:
@@ -88,7 +88,8 @@ func (c consumer) state(by standard, p Pace) State {
 	return byUrgency[first]
 }
 
-// stateAt judges a pod at ports of which one is to serve: by the first state in order of weight.
+// stateAt returns the state of the pod at ports of which one has to serve: the first state by
+// weight.
 func (c consumer) stateAt(set []uint16, by standard, p Pace) State {
 	switch {
 	case !c.pod.Ready:
@@ -103,20 +104,20 @@ func (c consumer) stateAt(set []uint16, by standard, p Pace) State {
 		}
 		answered++
 		state := by.state(a, c.endpoint.demanded[a.Port], c.paced(p))
-		if a.Kind == probe.NoAnswer && a.Slow && c.silent(p) {
+		if a.Kind == probe.NoAnswer && a.Slow && c.isUnresponsive(p) {
 			state = stateUnreachable
 		}
 		best = min(best, slices.Index(byWeight, state))
 	}
-	if answered < len(set) && !c.silent(p) {
+	if answered < len(set) && !c.isUnresponsive(p) {
 		best = min(best, slices.Index(byWeight, statePending))
 	}
 	return byWeight[best]
 }
 
-// paced returns the pace of the pod. One that takes up what is in a Secret only when it is started again
-// serves the older certificate from the moment on at which the Secret holds a new one: its new files would
-// change nothing, and a pod that takes its place begins with them.
+// paced returns the pace of the pod. A pod that reads a Secret only at its start is stale as soon
+// as the Secret has a new certificate: new files change nothing, and its replacement starts with
+// them.
 func (c consumer) paced(p Pace) Pace {
 	if t := c.pod.Template.Value(); t.Restarts && !t.HasPodKey() {
 		p.Propagation = 0
@@ -124,10 +125,12 @@ func (c consumer) paced(p Pace) Pace {
 	return p
 }
 
-// silent reports whether ports of the pod have taken too long for so long that it may be
-// called unreachable. Not every port need have been dialled since: a visit ends with the
-// first one that takes too long.
-func (c consumer) silent(p Pace) bool { return c.silence.Last.Sub(c.silence.Since) >= p.settle() }
+// isUnresponsive reports whether the pod has been unresponsive for long enough to be called
+// unreachable. Some ports may not have been dialled since: a dial of a pod ends at the first port
+// that times out.
+func (c consumer) isUnresponsive(p Pace) bool {
+	return c.unresponsive.Last.Sub(c.unresponsive.Since) >= p.confirmAfter()
+}
 
 // state implements standard.
 func (c certificate) state(a probe.Answer, _ string, p Pace) State {
@@ -138,16 +141,16 @@ func (c certificate) state(a probe.Answer, _ string, p Pace) State {
 		return stateNotVerified
 	case a.Kind == probe.TLS && slices.Contains(c.named, a.Leaf):
 		return stateCurrent
-	case a.Kind == probe.NoAnswer && a.At.Sub(a.Since) < p.settle():
+	case a.Kind == probe.NoAnswer && a.At.Sub(a.Since) < p.confirmAfter():
 		return statePending
-	case a.Kind == probe.NoAnswer && a.Slow: // it is not dialled any sooner for a new certificate
+	case a.Kind == probe.NoAnswer && a.Slow: // a new certificate does not bring the next dial forward
 		return stateUnreachable
 	case a.At.Before(c.since):
 		return statePending
 	case a.Kind == probe.NoAnswer:
 		return stateUnreachable
 	case !isOlder(a, c) && a.Ours:
-		return statePending // the signer has written the Secret, and not yet the condition
+		return statePending // the signer has written the Secret, but not yet the condition
 	case !isOlder(a, c):
 		return stateForeign
 	case a.At.Before(c.since.Add(p.Propagation)):
@@ -156,14 +159,13 @@ func (c certificate) state(a probe.Answer, _ string, p Pace) State {
 	return stateStale
 }
 
-// overdue implements standard: a new certificate of the Secret is for all its pods.
+// overdue implements standard. A new certificate of the Secret applies to all its pods.
 func (c certificate) overdue(consumer, Pace) (since time.Time, distrusted bool) {
 	return c.since, false
 }
 
-// isOlder reports whether the leaf is an earlier one of the Secret: one that it is
-// known to have held, or one of its names that was issued before the one that it
-// holds.
+// isOlder reports whether the leaf is an earlier one of the Secret: a known one, or one that has
+// its names and was issued before the current one.
 func isOlder(a probe.Answer, cert certificate) bool {
 	switch {
 	case slices.Contains(cert.former, a.Leaf):
@@ -173,13 +175,11 @@ func isOlder(a probe.Answer, cert certificate) bool {
 	case !cert.notBefore.IsZero():
 		return !a.NotBefore.After(cert.notBefore)
 	}
-	// No pod was seen to serve the leaf that the Secret holds. A leaf that was issued
-	// before that one was known is older.
+	// No pod was seen to serve the current leaf. A leaf issued before that became known is older.
 	return !a.NotBefore.Add(pki.Backdate).After(cert.since)
 }
 
-// firstExpiry returns when the first of the leaves expires for which the pod is
-// stale.
+// firstExpiry returns the earliest expiry of the leaves for which the pod is stale.
 func (c consumer) firstExpiry(by standard, p Pace) time.Time {
 	var first time.Time
 	for _, a := range c.answers {
@@ -190,10 +190,9 @@ func (c consumer) firstExpiry(by standard, p Pace) time.Time {
 	return first
 }
 
-// readsOtherFiles reports whether the pod, if it serves an older leaf, reads it
-// from other files than the Secret's: those held the new one already when the pod
-// was created. A restart would not help. The files of a static pod are filled by something
-// else, at some other time.
+// readsOtherFiles reports whether a pod with an older leaf reads it from other files than the
+// Secret's volume, because those had the new leaf before the pod was created. A restart would not
+// help. Something else writes the files of a static pod, at an unknown time.
 func (c consumer) readsOtherFiles(by standard, p Pace) bool {
 	if c.pod.Template.Value().Mirror() {
 		return false

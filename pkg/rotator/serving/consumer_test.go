@@ -14,10 +14,10 @@ import (
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
-// testPace is that of the defaults.
+// testPace is the default one.
 var testPace = Pace{Interval: time.Hour, Propagation: 2 * time.Minute, Pause: 10 * time.Second}
 
-// cert2 is a certificate that was followed from the first to the second.
+// cert2 is a certificate that replaced the first leaf with the second.
 var cert2 = certificate{leaf: rotatortest.Leaf(2), named: []string{rotatortest.Leaf(2)}, since: rotatortest.Noon, former: []string{rotatortest.Leaf(1)}}
 
 // showed is an answer with a leaf at a time after rotatortest.Noon.
@@ -25,11 +25,11 @@ func showed(leaf string, after time.Duration) probe.Answer {
 	return probe.Answer{Port: 8443, Kind: probe.TLS, At: rotatortest.Noon.Add(after), Since: rotatortest.Noon.Add(after), Leaf: leaf}
 }
 
-func silentFor(lasted, after time.Duration) probe.Answer {
+func noAnswerFor(lasted, after time.Duration) probe.Answer {
 	return probe.Answer{Port: 8443, Kind: probe.NoAnswer, At: rotatortest.Noon.Add(after), Since: rotatortest.Noon.Add(after - lasted)}
 }
 
-// consumerOf is a pod with a port for each answer, and those more that are given.
+// consumerOf is a pod with a port for each answer, and the given further ports.
 func consumerOf(answers []probe.Answer, more ...uint16) consumer {
 	f := &pods.Facts{Ready: true, Template: unique.Make(pods.Template{})}
 	f.Name, f.UID = "web-a", "uid-of-web-a"
@@ -60,15 +60,15 @@ func TestStatesOfAnAnswer(t *testing.T) {
 	}{
 		{"current", showed(rotatortest.Leaf(2), soon), cert2, stateCurrent},
 		{"current, long ago", showed(rotatortest.Leaf(2), -time.Hour), cert2, stateCurrent},
-		{"current, as another Service says", showed(rotatortest.Leaf(3), soon), both, stateCurrent},
+		{"current, by another Service", showed(rotatortest.Leaf(3), soon), both, stateCurrent},
 
 		{"the one before, soon", showed(rotatortest.Leaf(1), soon), cert2, statePropagating},
 		{"the one before, late", showed(rotatortest.Leaf(1), late), cert2, stateStale},
 		{"the one before, to the second", showed(rotatortest.Leaf(1), 2*time.Minute), cert2, stateStale},
 		{"the one before, seen before it was renewed", showed(rotatortest.Leaf(1), -time.Second), cert2, statePending},
 
-		{"an older one that nobody remembers", ours(showed(rotatortest.Leaf(7), late), rotatortest.Noon.Add(-time.Hour)), cert2, stateStale},
-		{"an older one that nobody remembers, soon", ours(showed(rotatortest.Leaf(7), soon), rotatortest.Noon.Add(-time.Hour)), cert2, statePropagating},
+		{"an unknown older one", ours(showed(rotatortest.Leaf(7), late), rotatortest.Noon.Add(-time.Hour)), cert2, stateStale},
+		{"an unknown older one, soon", ours(showed(rotatortest.Leaf(7), soon), rotatortest.Noon.Add(-time.Hour)), cert2, statePropagating},
 		{"an older one, by the one that another pod serves", ours(showed(rotatortest.Leaf(7), late), rotatortest.Noon.Add(-time.Hour)), seen, stateStale},
 		{"one of the same second", ours(showed(rotatortest.Leaf(7), late), rotatortest.Noon), seen, stateStale},
 		{"a newer one, whose condition is on its way", ours(showed(rotatortest.Leaf(7), late), rotatortest.Noon.Add(time.Second)), cert2, statePending},
@@ -83,10 +83,10 @@ func TestStatesOfAnAnswer(t *testing.T) {
 		{"plaintext, long ago", probe.Answer{Kind: probe.Plaintext, At: rotatortest.Noon.Add(-time.Hour)}, cert2, statePlaintext},
 		{"not verified", probe.Answer{Kind: probe.NotVerified, At: rotatortest.Noon.Add(soon)}, cert2, stateNotVerified},
 		{"not verified, before it was renewed", probe.Answer{Kind: probe.NotVerified, At: rotatortest.Noon.Add(-time.Hour)}, cert2, stateNotVerified},
-		{"no answer", silentFor(0, late), cert2, statePending},
-		{"no answer for a while", silentFor(29*time.Second, late), cert2, statePending},
-		{"no answer for long", silentFor(30*time.Second, late), cert2, stateUnreachable},
-		{"no answer for long, before it was renewed", silentFor(time.Hour, -time.Second), cert2, statePending},
+		{"no answer", noAnswerFor(0, late), cert2, statePending},
+		{"no answer for a while", noAnswerFor(29*time.Second, late), cert2, statePending},
+		{"no answer for long", noAnswerFor(30*time.Second, late), cert2, stateUnreachable},
+		{"no answer for long, before it was renewed", noAnswerFor(time.Hour, -time.Second), cert2, statePending},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { assert.Equal(t, tt.want, tt.cert.state(tt.a, "", testPace)) })
@@ -96,7 +96,7 @@ func TestStatesOfAnAnswer(t *testing.T) {
 func TestStatesOfAPod(t *testing.T) {
 	late := 3 * time.Minute
 	stale, current, foreign := showed(rotatortest.Leaf(1), late), showed(rotatortest.Leaf(2), late), showed(rotatortest.Leaf(9), late)
-	plain, silent := probe.Answer{Kind: probe.Plaintext, At: rotatortest.Noon.Add(late)}, silentFor(time.Minute, late)
+	plain, silent := probe.Answer{Kind: probe.Plaintext, At: rotatortest.Noon.Add(late)}, noAnswerFor(time.Minute, late)
 	propagating, outdated := showed(rotatortest.Leaf(1), time.Second), showed(rotatortest.Leaf(1), -time.Second)
 	for want, many := range map[State][][]probe.Answer{
 		stateStale:       {{stale}, {current, stale}, {stale, outdated}, {silent, stale, plain}},
@@ -120,9 +120,9 @@ func TestStatesOfAPod(t *testing.T) {
 	assert.Equal(t, stateNotReady, unready.state(cert2, testPace))
 }
 
-// Nothing is waited for where the program is known to take up a new certificate only when it is started again, and
-// may be.
-func TestWhatOnlyARestartChanges(t *testing.T) {
+// There is no propagation time if the program only loads a new certificate at its start, and may be
+// restarted.
+func TestRestartOnlyPrograms(t *testing.T) {
 	for _, c := range []struct {
 		template pods.Template
 		want     State
@@ -136,7 +136,7 @@ func TestWhatOnlyARestartChanges(t *testing.T) {
 	}
 }
 
-func TestWhatReadsOtherFiles(t *testing.T) {
+func TestReadsOtherFiles(t *testing.T) {
 	c := consumerOf(nil)
 	for after, want := range map[time.Duration]bool{-time.Second: false, 0: false, time.Second: true} {
 		c.pod.CreationTimestamp = metav1.NewTime(rotatortest.Noon.Add(after))
@@ -144,8 +144,7 @@ func TestWhatReadsOtherFiles(t *testing.T) {
 	}
 }
 
-// A certificate of anyone else, however it is drawn, is never called an older one
-// of the Secret.
+// A foreign certificate is never called an older one of the Secret.
 func TestPropertyForeignIsNeverStale(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := showed(rotatortest.Leaf(rapid.IntRange(10, 20).Draw(t, "leaf")), time.Duration(rapid.Int64Range(-1e13, 1e13).Draw(t, "at")))

@@ -22,22 +22,21 @@ func readyPod(name, workload string, changes ...rotatortest.Change) *pods.Facts 
 	return pods.FactsOf(rotatortest.ReadyPod(name, workload, changes...))
 }
 
-// lookAt is what there is with these pods, that have answered after the given time
-// since noon.
+// lookAt is the situation with these pods, whose answers are from the given time after noon.
 func lookAt(after time.Duration, svc *corev1.Service, consumers ...consumer) SecretSituation {
 	s := SecretSituation{Secret: "web-tls", Common: Common{
 		Now: rotatortest.Noon.Add(after), Namespace: "shop", Services: []*corev1.Service{svc}, Pace: testPace,
-		Memory: Memory{certificate: cert2, begun: rotatortest.Noon.Add(-time.Hour)},
+		KeyState: KeyState{certificate: cert2, begun: rotatortest.Noon.Add(-time.Hour)},
 	}}
 	return with(s, consumers...)
 }
 
 // with replaces the pods.
 func with(s SecretSituation, consumers ...consumer) SecretSituation {
-	s.Pods, s.Memory.pods = nil, map[types.UID]*remembered{}
+	s.Pods, s.KeyState.pods = nil, map[types.UID]*podState{}
 	for _, c := range consumers {
 		s.Pods = append(s.Pods, c.pod)
-		s.Memory.pods[c.pod.UID] = &remembered{seen: c.seen, answers: c.answers, reached: c.reached}
+		s.KeyState.pods[c.pod.UID] = &podState{seen: c.seen, answers: c.answers, reached: c.reached}
 	}
 	return s
 }
@@ -96,19 +95,19 @@ func TestDecideConsumers(t *testing.T) {
 
 	early := with(s, append(all, asked(readyPod("f", "web"), showed(rotatortest.Leaf(1), time.Minute)))...).Decide()
 	assert.Empty(t, early.Notify, "not of some while others may follow")
-	assert.Empty(t, early.Memory.notified)
+	assert.Empty(t, early.KeyState.notified)
 	assert.Len(t, early.Stale, 4)
 
-	s.Memory.notified = d.Memory.notified
+	s.KeyState.notified = d.KeyState.notified
 	again := with(s, all[:4]...).Decide()
 	assert.Empty(t, again.Notify, "each is reported once")
 	assert.Len(t, again.Stale, 2)
-	s.Memory.notified = again.Memory.notified
-	assert.Equal(t, d.Memory.notified, with(s).Decide().Memory.notified, "and stays reported while the certificate is the same")
+	s.KeyState.notified = again.KeyState.notified
+	assert.Equal(t, d.KeyState.notified, with(s).Decide().KeyState.notified, "and stays reported while the certificate is the same")
 }
 
-// Static pods that a Service selects are dialled and counted as those that mount its Secret, and
-// reported each by its own pod.
+// Static pods that a Service selects are dialled and counted like those that mount its Secret, and
+// each is reported by its own pod.
 func TestStaticPods(t *testing.T) {
 	svc := rotatortest.Ready("web", rotatortest.Leaf(2))
 	younger := func(p *corev1.Pod) { p.CreationTimestamp = metav1.NewTime(rotatortest.Noon.Add(time.Minute)) }
@@ -117,7 +116,7 @@ func TestStaticPods(t *testing.T) {
 	late := 3*time.Minute + time.Second
 	d := lookAt(late, svc, asked(one, showed(rotatortest.Leaf(1), late)), asked(readyPod("kube-scheduler-cp-2", "", rotatortest.Mirror("cp-2")), showed(rotatortest.Leaf(2), late)),
 		asked(readyPod("etcd-cp-1", "", rotatortest.Mirror("cp-1"), rotatortest.Label("app", "etcd")))).Decide()
-	assert.Equal(t, map[State]int{stateStale: 1, stateCurrent: 1}, d.States, "nobody selects the third")
+	assert.Equal(t, map[State]int{stateStale: 1, stateCurrent: 1}, d.States, "the third is not selected")
 	require.Len(t, d.Notify, 1)
 	assert.False(t, d.Notify[0].ReadsOtherFiles, "something else fills its files, whenever the pod was created")
 	regarding, related := d.Notify[0].Objects("shop", "")
@@ -127,7 +126,7 @@ func TestStaticPods(t *testing.T) {
 	assert.Contains(t, d.Conditions[0].Want.Message, "served by Node cp-1: ")
 }
 
-// Where nothing is verified, conditions of before are taken back, or say so.
+// If nothing is verified, existing conditions are removed or marked.
 func TestConditionsWhereNothingIsVerified(t *testing.T) {
 	one, leaf := rotatortest.Ready("web", rotatortest.Leaf(2)), rotatortest.Leaf(2)
 	serves, never := rotatortest.Serves(one.DeepCopy(), leaf, rotatortest.Noon), rotatortest.Ready("api", leaf)
@@ -140,11 +139,11 @@ func TestConditionsWhereNothingIsVerified(t *testing.T) {
 
 	refused := serves.DeepCopy()
 	refused.Status.Conditions = slices.DeleteFunc(refused.Status.Conditions, func(c metav1.Condition) bool { return c.Type != api.ConditionServing })
-	s.Services, s.Memory = []*corev1.Service{refused}, NewMemory(rotatortest.Noon)
-	assert.Equal(t, []Change{{refused, nil}}, s.Decide().Conditions, "no certificate is to be served")
+	s.Services, s.KeyState = []*corev1.Service{refused}, NewKeyState(rotatortest.Noon)
+	assert.Equal(t, []ConditionUpdate{{refused, nil}}, s.Decide().Conditions, "no certificate is to be served")
 }
 
-func TestWhoIsDialled(t *testing.T) {
+func TestDialledPods(t *testing.T) {
 	svc := rotatortest.Ready("web", rotatortest.Leaf(2))
 	current := asked(readyPod("a", "web"), showed(rotatortest.Leaf(2), 0))
 	outdated := asked(readyPod("b", "web"), showed(rotatortest.Leaf(1), -time.Hour))
@@ -162,21 +161,21 @@ func TestAServiceWithoutReadyPods(t *testing.T) {
 	svc := rotatortest.Serves(rotatortest.Ready("web", rotatortest.Leaf(2)), rotatortest.Leaf(2), rotatortest.Noon)
 	d := lookAt(time.Minute, svc).Decide()
 	assert.Empty(t, d.Conditions, "not at once")
-	assert.Equal(t, map[types.UID]time.Time{svc.UID: rotatortest.Noon.Add(time.Minute)}, d.Memory.lacking)
+	assert.Equal(t, map[types.UID]time.Time{svc.UID: rotatortest.Noon.Add(time.Minute)}, d.KeyState.lacking)
 	assert.Equal(t, 30*time.Second, d.After)
 	s := lookAt(90*time.Second, svc)
-	s.Memory.lacking = d.Memory.lacking
+	s.KeyState.lacking = d.KeyState.lacking
 	d = s.Decide()
 	require.Len(t, d.Conditions, 1)
 	assert.Equal(t, api.ServingNoConsumers, d.Conditions[0].Want.Reason)
 	assert.Zero(t, d.After)
 
 	s = lookAt(91*time.Second, svc, asked(readyPod("a", "web"), showed(rotatortest.Leaf(2), time.Second)))
-	s.Memory.lacking = d.Memory.lacking
-	assert.Empty(t, s.Decide().Memory.lacking)
+	s.KeyState.lacking = d.KeyState.lacking
+	assert.Empty(t, s.Decide().KeyState.lacking)
 }
 
-func TestANewPodDoesNotTakeBackWhatIsSaid(t *testing.T) {
+func TestNewPodKeepsCondition(t *testing.T) {
 	svc := rotatortest.Serves(rotatortest.Ready("web", rotatortest.Leaf(2)), rotatortest.Leaf(2), rotatortest.Noon)
 	current, unasked := asked(readyPod("a", "web"), showed(rotatortest.Leaf(2), 0)), asked(readyPod("b", "web"))
 	unasked.seen = rotatortest.Noon
@@ -186,8 +185,8 @@ func TestANewPodDoesNotTakeBackWhatIsSaid(t *testing.T) {
 	assert.Equal(t, map[State]int{stateCurrent: 1, statePending: 1}, d.States)
 
 	s := lookAt(time.Minute, svc, current, unasked) // by a leader that has just begun
-	s.Memory.begun = rotatortest.Noon
-	assert.Empty(t, s.Decide().Conditions, "it says nothing before it has asked")
+	s.KeyState.begun = rotatortest.Noon
+	assert.Empty(t, s.Decide().Conditions, "no condition before the first dial")
 }
 
 func TestFiftyServicesOverOnePod(t *testing.T) {
@@ -206,7 +205,7 @@ func TestFiftyServicesOverOnePod(t *testing.T) {
 	}
 }
 
-func TestAServiceAnswersForItsOwnPods(t *testing.T) {
+func TestServiceCountsItsOwnPods(t *testing.T) {
 	web, db := rotatortest.Ready("web", rotatortest.Leaf(2)), rotatortest.Ready("db", rotatortest.Leaf(2))
 	db.Spec.Selector = map[string]string{"app": "db"}
 	late := 3 * time.Minute
@@ -219,8 +218,8 @@ func TestAServiceAnswersForItsOwnPods(t *testing.T) {
 	assert.Equal(t, map[string]string{"web": api.ServingCurrent, "db": api.ServingStale}, reasons)
 }
 
-// What is dialled, and what is measured when a pod serves the new certificate.
-func TestVisitsAndArrivals(t *testing.T) {
+// The targets, and the delay when a pod serves the new certificate.
+func TestTargetsAndArrivals(t *testing.T) {
 	svc := rotatortest.Ready("web", rotatortest.Leaf(2))
 	d := lookAt(time.Minute, svc, asked(readyPod("a", "web"))).Decide()
 	require.Len(t, d.Dial, 1)
@@ -240,12 +239,12 @@ func TestVisitsAndArrivals(t *testing.T) {
 	s := lookAt(2*time.Minute, svc, arrived, first, stays)
 	d = s.Decide()
 	assert.Equal(t, []time.Duration{time.Minute}, d.Arrivals, "of the pod that was seen to serve the one before")
-	d.Memory.TakeAnswers(s.Memory)
-	s.Memory = d.Memory
+	d.KeyState.TakeAnswers(s.KeyState)
+	s.KeyState = d.KeyState
 	assert.Empty(t, s.Decide().Arrivals, "once")
 }
 
-func TestTheFirstOfTheOldCertificatesToEnd(t *testing.T) {
+func TestEarliestExpiry(t *testing.T) {
 	ends := func(a probe.Answer, after time.Duration) probe.Answer {
 		a.NotAfter = rotatortest.Noon.Add(after)
 		return a

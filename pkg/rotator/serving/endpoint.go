@@ -19,26 +19,25 @@ import (
 // endpoint is where the pods of one template are dialled.
 type endpoint struct {
 	ports []uint16 // sorted; none if no TCP port is known
-	// sets are the ports that meet one of the Services' needs each: one port of a set has to
-	// serve. A set is empty if none of its ports is dialled (probe.MaxPorts).
+	// sets are sets of ports of which one each has to serve, to meet a need of a Service. A set is
+	// empty if none of its ports is dialled (probe.MaxPorts).
 	sets [][]uint16
-	// met are the needs that the pods have ports for: which set, or noSet if nothing is dialled
-	// for it. A need that is not there, the pods cannot meet.
+	// met has the needs for which the pods have ports, with the index of the set; or noSet if none
+	// is dialled. The pods cannot meet a missing need.
 	met map[need]int
-	// protocols say what comes before TLS at those ports where something is known to.
-	protocols words
-	// name is what is asked for (SNI).
+	// protocols are the STARTTLS protocols of the ports.
+	protocols startTLS
+	// name is the server name to request (SNI).
 	name string
-	// services are those whose concern the pods are, oldest first.
+	// services are those to which the pods belong, oldest first.
 	services []*corev1.Service
-	// stray: none of the services sends requests to the pods. They are followed, and say nothing
-	// about a Service.
+	// stray: none of the services selects the pods. They are dialled, but affect no condition.
 	stray bool
-	// audience are the UIDs of the services, and what each finds at which ports: pods of several
-	// templates may have the same.
+	// audience has the UIDs of the services and the ports that each uses, for comparison: pods of
+	// several templates may have the same.
 	audience string
-	// demanded are the names that the certificate of a pod with a key of its own must have
-	// at each port, sorted and separated by commas.
+	// demanded are the names that the certificate of a pod with its own key must have at each port,
+	// sorted and separated by commas.
 	demanded map[uint16]string
 }
 
@@ -48,16 +47,15 @@ type need struct {
 	ports   string // api.Need.String
 }
 
-// noSet stands for a need for which nothing is dialled.
+// noSet marks a need for which nothing is dialled.
 const noSet = -1
 
-// endpointOf returns how the pods of a template are reached that mount the Secret, or mirror
-// static pods. services have a part in the Secret, oldest first.
+// endpointOf returns how to reach the pods of a template that mount the Secret or mirror static
+// pods. services have a part in the Secret, oldest first.
 //
-// The Services that select a pod know its ports, and where to find them by name.
-// If none does, one without a selector may have endpoints that are written by hand.
-// Otherwise the containers that mount the Secret may declare ports. Mirror pods are nobody's
-// concern whom no Service selects.
+// The Services that select a pod determine its ports. If none does, one without a selector may have
+// endpoints that are written by hand. Otherwise, the ports are those declared by the containers
+// that mount the Secret. Mirror pods without a Service are not relevant.
 func endpointOf(t pods.Template, secret string, services []*corev1.Service) *endpoint {
 	if len(services) == 0 {
 		return &endpoint{}
@@ -66,7 +64,7 @@ func endpointOf(t pods.Template, secret string, services []*corev1.Service) *end
 	var selecting, open []*corev1.Service
 	for _, svc := range services {
 		switch {
-		case api.CheckSize(svc) != nil: // which pods it selects is not known
+		case api.CheckSize(svc) != nil: // its selector was not read
 		case len(svc.Spec.Selector) == 0:
 			open = append(open, svc)
 		case labels.SelectorFromSet(svc.Spec.Selector).Matches(set):
@@ -87,7 +85,7 @@ func endpointOf(t pods.Template, secret string, services []*corev1.Service) *end
 	}
 	b := newBuilder(t)
 	for _, p := range b.known {
-		b.said.say(p.Number, starttls.OfPort(p.Name))
+		b.startTLS.add(p.Number, starttls.OfPort(p.Name))
 	}
 	b.ports = declaredPorts(b.known, secret)
 	at := b.endpoint(services)
@@ -95,45 +93,45 @@ func endpointOf(t pods.Template, secret string, services []*corev1.Service) *end
 	return at
 }
 
-// words are what comes before TLS, by port.
-type words map[uint16]starttls.Protocol
+// startTLS maps a port to its STARTTLS protocol.
+type startTLS map[uint16]starttls.Protocol
 
-// say adds what comes before TLS at a port, unless that is said already.
-func (w words) say(port uint16, p starttls.Protocol) {
-	if w[port] == "" && p != "" {
-		w[port] = p
+// add sets the protocol of a port that has none.
+func (s startTLS) add(port uint16, p starttls.Protocol) {
+	if s[port] == "" && p != "" {
+		s[port] = p
 	}
 }
 
-// or adds what the pods' programs are known to speak.
-func (w words) or(t pods.Template) words {
+// or adds the protocols that are known from the pods' template.
+func (s startTLS) or(t pods.Template) startTLS {
 	for port, p := range t.Protocols() {
-		w.say(port, p)
+		s.add(port, p)
 	}
-	return w
+	return s
 }
 
-// builder puts together what Services need in the pods of a template.
+// builder collects the ports that Services need in the pods of a template.
 type builder struct {
 	template pods.Template
 	known    []pods.Port
 	named    map[string][]uint16
 	reach    api.Reach
-	said     words
+	startTLS startTLS
 	ports    []uint16
 	order    []need
-	met      map[need][]uint16 // of those in order; nil for what only has to be declared
+	met      map[need][]uint16 // by need; nil if the port only has to be declared
 }
 
 func newBuilder(t pods.Template) *builder {
-	b := &builder{template: t, known: t.TCPPorts(), named: map[string][]uint16{}, reach: api.ReachOf(t.Pod()), said: words{}, met: map[need][]uint16{}}
+	b := &builder{template: t, known: t.TCPPorts(), named: map[string][]uint16{}, reach: api.ReachOf(t.Pod()), startTLS: startTLS{}, met: map[need][]uint16{}}
 	for _, p := range b.known {
 		b.named[p.Name] = append(b.named[p.Name], p.Number)
 	}
 	return b
 }
 
-// add takes in what a Service needs, and returns the ports that are dialled for it.
+// add adds the needs of a Service, and returns the ports that are dialled for it.
 func (b *builder) add(svc *corev1.Service) []uint16 {
 	var all []uint16
 	for _, n := range api.Needs(svc) {
@@ -141,7 +139,7 @@ func (b *builder) add(svc *corev1.Service) []uint16 {
 		for _, target := range n.Targets {
 			found := b.find(target.Target)
 			for _, port := range found {
-				b.said.say(port, target.Protocol)
+				b.startTLS.add(port, target.Protocol)
 			}
 			its = append(its, found...)
 		}
@@ -160,8 +158,8 @@ func (b *builder) add(svc *corev1.Service) []uint16 {
 	return all
 }
 
-// find returns the ports to which a targetPort leads. There are none where its traffic cannot
-// reach the pod: for the webhook it does not serve them.
+// find returns the ports of a targetPort; none if its traffic cannot reach the pod, as the webhook
+// decides.
 func (b *builder) find(target intstr.IntOrString) []uint16 {
 	if target.Type == intstr.String {
 		return b.named[target.StrVal]
@@ -172,9 +170,9 @@ func (b *builder) find(target intstr.IntOrString) []uint16 {
 	return nil
 }
 
-// endpoint returns what was put together for the services.
+// endpoint returns the endpoint for the services.
 func (b *builder) endpoint(services []*corev1.Service) *endpoint {
-	at := &endpoint{name: hostname(services[0]), services: services, protocols: b.said.or(b.template), met: make(map[need]int, len(b.met))}
+	at := &endpoint{name: hostname(services[0]), services: services, protocols: b.startTLS.or(b.template), met: make(map[need]int, len(b.met))}
 	slices.Sort(b.ports)
 	at.ports = slices.Compact(b.ports)
 	at.ports = at.ports[:min(len(at.ports), probe.MaxPorts)]
@@ -190,7 +188,7 @@ func (b *builder) endpoint(services []*corev1.Service) *endpoint {
 	return at
 }
 
-// set returns the index of the set of those of the ports that are dialled.
+// set returns the index of the set of the dialled ones among the ports.
 func (at *endpoint) set(ports []uint16) int {
 	if ports == nil {
 		return noSet
@@ -211,8 +209,8 @@ func (at *endpoint) set(ports []uint16) int {
 
 func hostname(svc *corev1.Service) string { return api.ServiceDomains(svc, "")[0] }
 
-// declaredPorts returns the ports of the containers that mount the Secret: those
-// whose name or number stands for TLS, or all if there are none.
+// declaredPorts returns the ports of the containers that mount the Secret: those whose name or
+// number indicates TLS, or all if none does.
 func declaredPorts(known []pods.Port, secret string) []uint16 {
 	var all, secure []uint16
 	for _, p := range known {

@@ -55,7 +55,7 @@ func TestEndpoints(t *testing.T) {
 		{"two Services, both select", nil, []*corev1.Service{rotatortest.Asking("a", web, 1), rotatortest.Asking("b", web, 1, 2)}, []uint16{1, 2}, "a.shop.svc"},
 		{"selected by none: a Service without selector", rotatortest.Declares("https", 7), []*corev1.Service{rotatortest.Asking("other", map[string]string{"app": "x"}, 1), rotatortest.Asking("open", nil, 2, "https")}, []uint16{2, 7}, "open.shop.svc"},
 		{"selected by none: what its container declares", rotatortest.All(rotatortest.Declares("http", 80), rotatortest.Declares("x", 81), rotatortest.Mounted), []*corev1.Service{rotatortest.Asking("other", map[string]string{"app": "x"}, 1)}, []uint16{80, 81}, "other.shop.svc"},
-		{"selected by none: what says TLS", rotatortest.All(rotatortest.Declares("http", 80), rotatortest.Declares("x", 8443), rotatortest.Declares("https", 81), rotatortest.Mounted), []*corev1.Service{rotatortest.Asking("other", map[string]string{"app": "x"}, 1)}, []uint16{81, 8443}, "other.shop.svc"},
+		{"not selected: TLS by name or number", rotatortest.All(rotatortest.Declares("http", 80), rotatortest.Declares("x", 8443), rotatortest.Declares("https", 81), rotatortest.Mounted), []*corev1.Service{rotatortest.Asking("other", map[string]string{"app": "x"}, 1)}, []uint16{81, 8443}, "other.shop.svc"},
 		{"selected by none: another container's", rotatortest.Declares("https", 81), []*corev1.Service{rotatortest.Asking("other", map[string]string{"app": "x"}, 1)}, nil, "other.shop.svc"},
 		{"a mirror pod, selected", rotatortest.Mirror("cp-1"), []*corev1.Service{rotatortest.Asking("web", web, 10259)}, []uint16{10259}, "web.shop.svc"},
 		{"a mirror pod, selected by none", rotatortest.All(rotatortest.Mirror("cp-1"), rotatortest.Declares("https", 81)), []*corev1.Service{rotatortest.Asking("other", map[string]string{"app": "x"}, 1), rotatortest.Asking("open", nil, 2)}, nil, ""},
@@ -77,7 +77,7 @@ func TestEndpoints(t *testing.T) {
 	}
 }
 
-func TestWhatComesBeforeTLS(t *testing.T) {
+func TestStartTLS(t *testing.T) {
 	web := map[string]string{"app": "web"}
 	named := func(name string, port int32) corev1.ServicePort { return corev1.ServicePort{Name: name, Port: port} }
 	known := rotatortest.All(rotatortest.Label(api.LabelInjected, "true"),
@@ -88,13 +88,13 @@ func TestWhatComesBeforeTLS(t *testing.T) {
 		services []*corev1.Service
 		want     map[uint16]starttls.Protocol // of the endpoint's ports
 	}{
-		{"the Service's port", nil, []*corev1.Service{rotatortest.Asking("web", web, named("postgres", 5000), named("http", 80))}, words{5000: starttls.Postgres, 80: ""}},
-		{"a name of the pod's port", rotatortest.Declares("ldap", 389), []*corev1.Service{rotatortest.Asking("web", web, "ldap")}, words{389: starttls.LDAP}},
-		{"a proxy", sidecar(true), []*corev1.Service{rotatortest.Asking("web", web, "https")}, words{15443: ""}},
-		{"of two Services the older", nil, []*corev1.Service{rotatortest.Asking("a", web, named("http", 25)), rotatortest.Asking("b", web, named("smtp", 25)), rotatortest.Asking("c", web, named("imap", 25))}, words{25: starttls.SMTP}},
-		{"the program", known, []*corev1.Service{rotatortest.Asking("web", web, 5432, 80)}, words{5432: starttls.Postgres, 80: ""}},
-		{"the Service before the program", known, []*corev1.Service{rotatortest.Asking("web", web, named("mysql", 5432), named("smtps", 25))}, words{5432: starttls.MySQL, 25: starttls.TLS}},
-		{"no Service selects the pod", rotatortest.All(rotatortest.Declares("imap", 143), rotatortest.Mounted), []*corev1.Service{rotatortest.Asking("other", map[string]string{"app": "x"}, 1)}, words{143: starttls.IMAP}},
+		{"the Service's port", nil, []*corev1.Service{rotatortest.Asking("web", web, named("postgres", 5000), named("http", 80))}, startTLS{5000: starttls.Postgres, 80: ""}},
+		{"a name of the pod's port", rotatortest.Declares("ldap", 389), []*corev1.Service{rotatortest.Asking("web", web, "ldap")}, startTLS{389: starttls.LDAP}},
+		{"a proxy", sidecar(true), []*corev1.Service{rotatortest.Asking("web", web, "https")}, startTLS{15443: ""}},
+		{"of two Services the older", nil, []*corev1.Service{rotatortest.Asking("a", web, named("http", 25)), rotatortest.Asking("b", web, named("smtp", 25)), rotatortest.Asking("c", web, named("imap", 25))}, startTLS{25: starttls.SMTP}},
+		{"the program", known, []*corev1.Service{rotatortest.Asking("web", web, 5432, 80)}, startTLS{5432: starttls.Postgres, 80: ""}},
+		{"the Service before the program", known, []*corev1.Service{rotatortest.Asking("web", web, named("mysql", 5432), named("smtps", 25))}, startTLS{5432: starttls.MySQL, 25: starttls.TLS}},
+		{"no Service selects the pod", rotatortest.All(rotatortest.Declares("imap", 143), rotatortest.Mounted), []*corev1.Service{rotatortest.Asking("other", map[string]string{"app": "x"}, 1)}, startTLS{143: starttls.IMAP}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -115,11 +115,11 @@ func TestWhatComesBeforeTLS(t *testing.T) {
 	}
 }
 
-// What a port answered in another protocol says nothing any more.
-func TestAnAnswerInAnotherProtocolIsForgotten(t *testing.T) {
-	before := remembered{answers: []probe.Answer{{Port: 25, Kind: probe.Plaintext}, {Port: 80, Kind: probe.Plaintext}}}
-	at := &endpoint{ports: []uint16{25, 80}, protocols: words{25: starttls.SMTP}}
-	c := recall(pods.FactsOf(rotatortest.ReadyPod("a", "web")), at, &before, rotatortest.Noon)
+// An answer in another protocol is ignored.
+func TestAnswerInOtherProtocolIsIgnored(t *testing.T) {
+	before := podState{answers: []probe.Answer{{Port: 25, Kind: probe.Plaintext}, {Port: 80, Kind: probe.Plaintext}}}
+	at := &endpoint{ports: []uint16{25, 80}, protocols: startTLS{25: starttls.SMTP}}
+	c := newConsumer(pods.FactsOf(rotatortest.ReadyPod("a", "web")), at, &before, rotatortest.Noon)
 	assert.Equal(t, before.answers[1:], c.answers)
 	ports, _ := c.due(rotatortest.Noon, testPace)
 	assert.Contains(t, ports, uint16(25), "a port without TLS would be left alone for an interval")

@@ -13,26 +13,26 @@ import (
 	"github.com/servingcert/servingcert/pkg/starttls"
 )
 
-// group is pods of one workload that are the concern of the same Services, and meet their needs
-// at the same ports.
+// group has the pods of one workload that belong to the same Services, and meet their needs at the
+// same ports.
 type group struct {
 	workload pods.Workload
 	onRotate api.OnRotate
 	services []*corev1.Service
 	audience string       // as of the endpoint
 	met      map[need]int // as of the endpoint
-	key      pods.Key     // that the decision is about
+	key      pods.Key     // of the decision
 	// ready and notReady count the pods.
 	ready, notReady int
-	sets            []sighting // what was seen at each set of ports
-	// distrusted: clients do not accept the certificate of one in stateStale.
+	sets            []sighting // for each set of ports
+	// distrusted: clients do not accept the certificate of one of the stale pods.
 	distrusted bool
 }
 
-// sighting is what was seen of pods at some of their ports.
+// sighting is the observation of pods at some of their ports.
 type sighting struct {
 	states map[State]int
-	causes map[cause]bool // of those in stateNotVerified and statePlaintext
+	causes map[cause]bool // of stateNotVerified and statePlaintext
 }
 
 func newSighting() sighting { return sighting{map[State]int{}, map[cause]bool{}} }
@@ -45,8 +45,7 @@ func (g group) concerns(svc *corev1.Service) bool {
 	return slices.ContainsFunc(g.services, func(its *corev1.Service) bool { return its.UID == svc.UID })
 }
 
-// of returns what was seen of what the Service needs. Ready pods that cannot meet it are in
-// stateNoPort.
+// of returns the observations for a need. Ready pods that cannot meet it are in stateNoPort.
 func (g group) of(n need) sighting {
 	if set, met := g.met[n]; met && set != noSet {
 		return g.sets[set]
@@ -56,7 +55,7 @@ func (g group) of(n need) sighting {
 	return out
 }
 
-// declares reports whether a ready pod declares what the Service only needs to be declared.
+// declares reports whether a ready pod declares a port that the Service only needs to be declared.
 func (g group) declares(n need) bool {
 	_, met := g.met[n]
 	return met && g.ready > 0
@@ -67,13 +66,13 @@ func (g group) equal(other group) bool {
 		g.ready == other.ready && g.notReady == other.notReady && g.audience == other.audience && slices.EqualFunc(g.sets, other.sets, sighting.equal)
 }
 
-// Seen is what was seen of the pods that one Decision is about.
+// Seen are the observations about the pods of one Decision.
 type Seen struct{ groups []group }
 
-// Equal reports whether the same was seen.
+// Equal reports whether the observations are the same.
 func (s Seen) Equal(other Seen) bool { return slices.EqualFunc(s.groups, other.groups, group.equal) }
 
-// Services returns those whose pods were seen; one may be there more than once.
+// Services returns the Services of the pods, possibly with duplicates.
 func (s Seen) Services() []*corev1.Service {
 	var out []*corev1.Service
 	for _, g := range s.groups {
@@ -95,7 +94,7 @@ type groupKey struct {
 	audience string
 }
 
-// add adds a pod. isNew: it came since its Services are followed, and was not dialled yet.
+// add adds a pod. isNew: it became ready after the first decision, and was not dialled yet.
 func (g *groups) add(c consumer, isNew bool, by standard, p Pace) {
 	t := c.pod.Template.Value()
 	key := groupKey{t.Workload, t.OnRotate, c.endpoint.audience}
@@ -128,7 +127,7 @@ func (g *groups) add(c consumer, isNew bool, by standard, p Pace) {
 	}
 }
 
-// add takes in in which state a pod is at a set of its ports, and why.
+// add adds the state of a pod at a set of its ports, and the causes.
 func (s sighting) add(c consumer, set []uint16, state State) {
 	s.states[state]++
 	if len(set) == 0 && state == stateNotVerified {
@@ -141,17 +140,17 @@ func (s sighting) add(c consumer, set []uint16, state State) {
 	}
 }
 
-// cause is why pods are in a state: what an answer says beside its kind.
+// cause is why pods are in a state, by their answers.
 type cause struct {
 	state    State
 	cause    probe.Cause
 	protocol starttls.Protocol
 }
 
-// kindOf is the kind of the answers that say why a pod is in a state.
+// kindOf is the kind of the answers that explain a state.
 var kindOf = map[State]probe.Kind{stateNotVerified: probe.NotVerified, statePlaintext: probe.Plaintext}
 
-// sorted returns the groups by workload, so that equal worlds give equal text.
+// sorted returns the groups by workload, so that the text is deterministic.
 func (g *groups) sorted() []group {
 	slices.SortFunc(g.all, func(a, b group) int {
 		return cmp.Or(cmp.Compare(a.workload.Kind, b.workload.Kind), cmp.Compare(a.workload.Name, b.workload.Name), cmp.Compare(a.onRotate, b.onRotate), cmp.Compare(a.audience, b.audience))

@@ -15,47 +15,45 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
 )
 
-// PodKeySituation is what a decision about the pods of a namespace with keys of their own is
-// made from. The Services are all that ask for a certificate. The Pods are those with such
-// keys, and those that mount a Secret which a Service keeps from before it asked for them.
+// PodKeySituation is the input of a decision about the pods of a namespace with their own keys. The
+// Services are all that ask for a certificate. The Pods also include those that mount a Secret
+// which a Service keeps from before.
 type PodKeySituation struct {
 	Common
-	// Trust is what the keys are judged by.
+	// Trust is the published state of the CA.
 	Trust probe.Trust
-	// Shared are those Secrets, of the ones that Services keep from before, in which
-	// another Service has a part. Pods that mount one, and have no key of their own, are
-	// counted with it.
+	// Shared are the Secrets kept from before in which another Service has a part. Pods that mount
+	// one, and have no key of their own, are counted with the Secret.
 	Shared map[string]bool
 }
 
-// Decide says which pods to dial, what the Services' conditions are to be, and what is
-// stale.
+// Decide decides which pods to dial, the Services' conditions, and which workloads are stale.
 func (s PodKeySituation) Decide() Decision {
 	switch {
 	case !slices.ContainsFunc(s.Services, api.WantsPodKeys) && len(s.Pods) == 0:
 		return Decision{Forget: true}
 	case s.Off:
 		return s.notVerified()
-	case s.Trust.ID == "": // its bundle was not read yet, and that it was is an event
-		return Decision{Memory: s.Memory, After: s.Pace.Pause}
+	case s.Trust.ID == "": // the bundle was not read yet; reading it triggers the next decision
+		return Decision{KeyState: s.KeyState, After: s.Pace.Pause}
 	}
-	now := s.Memory.trusted.follow(s.Trust, s.Now)
-	v := s.view(&podKeys{&s, now}, Memory{trusted: now, notified: slices.Clone(s.Memory.notified)})
+	now := s.KeyState.trusted.follow(s.Trust, s.Now)
+	v := s.view(&podKeys{&s, now}, KeyState{trusted: now, notified: slices.Clone(s.KeyState.notified)})
 	v.decide()
-	// The next certificate of a pod is reported again.
-	v.d.Memory.notified = slices.DeleteFunc(v.d.Memory.notified, func(key notification) bool { return v.stale[key] == nil })
+	// A later certificate of a pod is reported again.
+	v.d.KeyState.notified = slices.DeleteFunc(v.d.KeyState.notified, func(key notification) bool { return v.stale[key] == nil })
 	return v.d
 }
 
-// notVerified marks the conditions where nobody dials.
+// notVerified marks the conditions if pods are not dialled.
 func (s PodKeySituation) notVerified() Decision {
-	d := Decision{Memory: Memory{begun: s.Memory.begun}}
+	d := Decision{KeyState: KeyState{begun: s.KeyState.begun}}
 	for _, svc := range s.Services {
 		if !api.WantsPodKeys(svc) {
 			continue
 		}
 		if want := notVerified(svc); want != nil {
-			d.Conditions = append(d.Conditions, Change{svc, want})
+			d.Conditions = append(d.Conditions, ConditionUpdate{svc, want})
 		}
 	}
 	return d
@@ -71,20 +69,20 @@ func (k *podKeys) key() pods.Key { return pods.PodKey }
 
 func (k *podKeys) endpointOf(pod *pods.Facts) *endpoint { return podKeyEndpoint(pod, k.Services) }
 
-// counts reports whether the pod has a key of its own, or no Secret in which another Service
-// has a part than those that keep it from before.
+// counts reports whether the pod has its own key, or mounts no Secret of which another Service has
+// a part.
 func (k *podKeys) counts(pod *pods.Facts) bool {
 	return pod.HasPodKey() || !slices.ContainsFunc(pod.Secrets(), func(secret string) bool { return k.Shared[secret] })
 }
 
-func (k *podKeys) ask(visit *probe.Visit, at *endpoint) {
-	visit.Names, visit.PodKey = hostnames(at.services), &probe.PodKeyQuestion{Demanded: at.demanded}
+func (k *podKeys) complete(target *probe.Target, at *endpoint) {
+	target.Names, target.PodKey = hostnames(at.services), &probe.PodKeyRequirements{Demanded: at.demanded}
 }
 
-// reached notes the latest certificate of the pod's own key that it serves. One that took
-// the place of another says how late that was: what is measured is when it was issued, and
-// not when it was seen, as such a pod is dialled rarely. One that was issued before the
-// other was due says nothing: a kubelet that was restarted asks at once.
+// reached records the newest certificate of the pod's own key. For a replaced one it adds the delay
+// until the new one was issued, not until it was seen, as such pods are dialled rarely. A
+// certificate issued before the previous one was due has no delay: a restarted kubelet requests one
+// at once.
 func (k *podKeys) reached(c consumer, d *Decision) (leaf string, refreshAt time.Time) {
 	latest := c.latestOwn()
 	if latest == nil || latest.Leaf == c.reached {
@@ -97,8 +95,7 @@ func (k *podKeys) reached(c consumer, d *Decision) (leaf string, refreshAt time.
 	return latest.Leaf, latest.PodKey.RefreshAt
 }
 
-// latestOwn returns the answer with the youngest certificate of the pod's own key, nil if
-// there is none.
+// latestOwn returns the answer with the newest certificate of the pod's own key, or nil.
 func (c consumer) latestOwn() *probe.Answer {
 	if !c.pod.HasPodKey() {
 		return nil
@@ -131,19 +128,19 @@ func (k *podKeys) statements(seen Seen) []statement {
 	return out
 }
 
-// hasPodKeyCondition reports whether the condition of the Service is about keys of its pods:
-// once the signer has said that it has them.
+// hasPodKeyCondition reports whether the condition of the Service is about its pods' own keys: as
+// soon as condition Ready states that the pods have them.
 func hasPodKeyCondition(svc *corev1.Service) bool {
 	ready := api.Condition(svc, api.ConditionReady)
 	return api.WantsPodKeys(svc) && ready != nil && (api.HasPodKeys(svc) || ready.Status != metav1.ConditionTrue)
 }
 
-// podKeyEndpoint returns how the pods of a template are reached, and which names their
-// certificates must have; an endpoint without Services if none that asks for one selects them. Pods
-// with a Secret that their Service had before are the concern of the Services that keep it.
+// podKeyEndpoint returns how to reach the pods of a template, and which names their certificates
+// must have. Without a Service that selects them and asks for a certificate, the endpoint has no
+// Services. Pods that mount a Secret from before belong to the Services that keep it.
 //
-// A port must show the names of the Services that lead to it: another container may serve
-// another Service at another port, with a Secret.
+// Each port must show the names of the Services that use it: another container may serve another
+// Service, with a Secret, at another port.
 func podKeyEndpoint(facts *pods.Facts, services []*corev1.Service) *endpoint {
 	own, mounts := facts.HasPodKey(), facts.Secrets()
 	b := newBuilder(facts.Template.Value())
@@ -172,12 +169,12 @@ func podKeyEndpoint(facts *pods.Facts, services []*corev1.Service) *endpoint {
 	return at
 }
 
-// demandedNames returns the names of the Service that the certificate of its pod must have.
-// One whose key the kubelet made (own) has the pod's own name below a headless Service, and
-// the Secret from before has a wildcard.
+// demandedNames returns the names of the Service that the certificate of its pod must have. If the
+// kubelet made the key (own), they include the pod's name below a headless Service; the Secret from
+// before has a wildcard.
 func demandedNames(svc *corev1.Service, pod *corev1.Pod, own bool) []string {
 	if ready := api.Condition(svc, api.ConditionReady); ready == nil || ready.Status != metav1.ConditionTrue {
-		return nil // its names may not be in any certificate
+		return nil // its names may not be in any certificate yet
 	}
 	names := []string{hostname(svc)}
 	if own {
@@ -186,8 +183,8 @@ func demandedNames(svc *corev1.Service, pod *corev1.Pod, own bool) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return strings.HasPrefix(name, "*.") })
 }
 
-// keepsOneOf reports whether the Service, whose pods make their keys, keeps one of the
-// Secrets from before.
+// keepsOneOf reports whether the Service, whose pods have their own keys, keeps one of the Secrets
+// from before.
 func keepsOneOf(svc *corev1.Service, secrets []string) bool {
 	return api.WantsPodKeys(svc) && slices.ContainsFunc(state.ReadyOf(svc).Kept, func(kept string) bool { return slices.Contains(secrets, kept) })
 }

@@ -22,12 +22,12 @@ const demandedOfWeb = "web.shop.svc"
 
 var trustOfNow = trusted{id: "2 roots", since: rotatortest.Noon}
 
-// own is an answer of a pod with a key of its own at a time after noon, whose certificate is
-// to be refreshed at another.
+// own is an answer with the certificate of a pod's own key, at a time after noon, with its refresh
+// time.
 func own(after, refresh time.Duration, changes ...func(*probe.Answer)) probe.Answer {
 	a := showed(rotatortest.Leaf(7), after)
 	a.Ours, a.NotAfter = true, rotatortest.Noon.Add(refresh+2*time.Hour)
-	a.PodKey = &probe.PodKeyJudgement{Trust: trustOfNow.id, Demanded: demandedOfWeb, Verifies: true, Newest: true, RefreshAt: rotatortest.Noon.Add(refresh)}
+	a.PodKey = &probe.PodKeyResult{Trust: trustOfNow.id, Demanded: demandedOfWeb, Verifies: true, Newest: true, RefreshAt: rotatortest.Noon.Add(refresh)}
 	for _, change := range changes {
 		change(&a)
 	}
@@ -59,21 +59,21 @@ func TestStatesOfAPodKey(t *testing.T) {
 		{"of a CA that was just distrusted", own(2*time.Minute-time.Second, 8*time.Hour, distrusted), statePropagating},
 		{"of a CA that was distrusted", own(2*time.Minute, 8*time.Hour, distrusted), stateStale},
 		{"of another CA, or for another Service", own(9*time.Hour, 8*time.Hour, foreign), stateForeign},
-		{"judged by another bundle or generation", own(9*time.Hour, 8*time.Hour, otherTrust), statePending},
+		{"evaluated with another bundle or generation", own(9*time.Hour, 8*time.Hour, otherTrust), statePending},
 		{"asked for other names", own(9*time.Hour, 8*time.Hour, otherNames), statePending},
 		{"dialled for a Secret", showed(rotatortest.Leaf(1), time.Hour), statePending},
 		{"no TLS", probe.Answer{Kind: probe.Plaintext}, statePlaintext},
 		{"not dialled", probe.Answer{Kind: probe.NotVerified}, stateNotVerified},
-		{"silent", silentFor(time.Minute, time.Hour), stateUnreachable},
-		{"silent just now", silentFor(testPace.settle()-time.Nanosecond, time.Hour), statePending},
-		{"silent for long enough", silentFor(testPace.settle(), time.Hour), stateUnreachable},
+		{"unreachable", noAnswerFor(time.Minute, time.Hour), stateUnreachable},
+		{"unreachable just now", noAnswerFor(testPace.confirmAfter()-time.Nanosecond, time.Hour), statePending},
+		{"unreachable for long enough", noAnswerFor(testPace.confirmAfter(), time.Hour), stateUnreachable},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) { assert.Equal(t, tt.want, trustOfNow.state(tt.a, demandedOfWeb, testPace)) })
 	}
 }
 
-// podKeyPod is a ready pod of a Deployment with a key of its own in place of a Secret.
+// podKeyPod is a ready pod of a Deployment with its own key in place of a Secret.
 func podKeyPod(name, workload string, changes ...rotatortest.Change) *pods.Facts {
 	key := func(p *corev1.Pod) {
 		p.Spec.Volumes = []corev1.Volume{{Name: "v", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
@@ -83,7 +83,7 @@ func podKeyPod(name, workload string, changes ...rotatortest.Change) *pods.Facts
 	return readyPod(name, workload, rotatortest.All(append([]rotatortest.Change{key}, changes...)...))
 }
 
-// withPodKeys is a Service whose pods make their keys.
+// withPodKeys is a Service whose pods have their own keys.
 func withPodKeys(name string, kept ...string) *corev1.Service {
 	svc := rotatortest.Asking(name, map[string]string{"app": "web"}, 8443)
 	svc.Annotations[api.AnnotationKeySource] = string(api.KeySourcePod)
@@ -97,10 +97,10 @@ func keeping(svc *corev1.Service, kept string) []metav1.Condition {
 	return state.Say(*api.Condition(svc, api.ConditionReady), state.ReadyOf(svc).WithKept([]string{kept})).Both()
 }
 
-// podKeysAt is what there is of pods with keys of their own.
+// podKeysAt is the situation of pods with their own keys.
 func podKeysAt(after time.Duration, services []*corev1.Service, consumers ...consumer) PodKeySituation {
 	s := PodKeySituation{Common: lookAt(after, nil, consumers...).Common, Trust: probe.Trust{ID: trustOfNow.id, Since: rotatortest.Noon}}
-	s.Services, s.Memory.certificate, s.Memory.trusted = services, certificate{}, trustOfNow
+	s.Services, s.KeyState.certificate, s.KeyState.trusted = services, certificate{}, trustOfNow
 	return s
 }
 
@@ -123,7 +123,7 @@ func TestDecidePodKeys(t *testing.T) {
 	assert.Equal(t, map[State]int{stateCurrent: 1, stateStale: 3}, d.States)
 	want := conditionOf(t, d)
 	assert.Equal(t, api.ServingStale, want.Reason)
-	assert.Equal(t, "a certificate that should have been replaced is still served by Deployment web: restart what does not reload its files, or annotate its pod template servingcert.dev/on-rotate: restart to have that done automatically", want.Message)
+	assert.Equal(t, "a certificate that should have been replaced is still served by Deployment web: restart workloads that do not reload their files, or annotate their pod template servingcert.dev/on-rotate: restart to have that done automatically", want.Message)
 	require.Len(t, d.Stale, 2)
 	assert.Equal(t, StaleWorkload{
 		Workload: deploymentNamed("web"), Key: pods.PodKey, Since: rotatortest.Noon.Add(7*time.Hour + 5*time.Minute), OnRotate: api.OnRotateRestart,
@@ -134,10 +134,10 @@ func TestDecidePodKeys(t *testing.T) {
 	assert.Len(t, d.Notify, 2)
 
 	s := podKeysAt(now, []*corev1.Service{svc}, asked(podKeyPod("b", "web", restart), overdue))
-	s.Memory.notified = d.Memory.notified
+	s.KeyState.notified = d.KeyState.notified
 	again := s.Decide()
 	assert.Empty(t, again.Notify, "each is reported once")
-	assert.Len(t, again.Memory.notified, 1, "and the next certificate of the other is reported again")
+	assert.Len(t, again.KeyState.notified, 1, "and the next certificate of the other is reported again")
 }
 
 func TestDistrustedPodKeys(t *testing.T) {
@@ -145,16 +145,15 @@ func TestDistrustedPodKeys(t *testing.T) {
 	d := podKeysAt(10*time.Minute, []*corev1.Service{svc}, asked(podKeyPod("a", "web", rotatortest.Annotation(api.AnnotationOnRotate, "restart")), own(9*time.Minute, 8*time.Hour, distrusted))).Decide()
 	want := conditionOf(t, d)
 	assert.Equal(t, api.ServingStale, want.Reason)
-	assert.Contains(t, want.Message, "; clients do not accept the CA of some any more, and only a new pod gets another certificate")
+	assert.Contains(t, want.Message, "; clients no longer accept the CA of some of them, and only a new pod gets another certificate")
 	require.Len(t, d.Stale, 1)
 	assert.True(t, d.Stale[0].Distrusted)
 	assert.Equal(t, rotatortest.Noon, d.Stale[0].Since)
-	assert.Equal(t, "pod a serves a certificate that clients do not accept any more since 2026-05-01 12:00:00 UTC", d.Stale[0].Note())
+	assert.Equal(t, "pod a serves a certificate that clients have not accepted since 2026-05-01 12:00:00 UTC", d.Stale[0].Note())
 }
 
-// A pod may show several certificates, and one that clients do not accept any more may have
-// been overdue before.
-func TestSinceWhenAPodKeyIsStale(t *testing.T) {
+// A pod may show several certificates, and a distrusted one may have been overdue before.
+func TestPodKeyStaleSince(t *testing.T) {
 	at := func(port uint16) func(*probe.Answer) { return func(a *probe.Answer) { a.Port = port } }
 	since := func(answers ...probe.Answer) (time.Duration, bool) {
 		c := consumerOf(nil)
@@ -186,7 +185,7 @@ func TestSinceWhenAPodKeyIsStale(t *testing.T) {
 	}
 }
 
-func TestWhatTheConditionSaysOfPodKeys(t *testing.T) {
+func TestPodKeyConditions(t *testing.T) {
 	unready := func(p *corev1.Pod) { p.Status.Conditions = nil }
 	otherApp := rotatortest.Label("app", "other")
 	said := withPodKeys("web")
@@ -232,7 +231,7 @@ func TestWhatTheConditionSaysOfPodKeys(t *testing.T) {
 	}
 }
 
-func TestWhatPodKeysAreAsked(t *testing.T) {
+func TestPodKeyTargets(t *testing.T) {
 	web, old := withPodKeys("web"), rotatortest.Ready("api", rotatortest.Leaf(2))
 	waits := withPodKeys("waits")
 	waits.Status.Conditions[0].Status = metav1.ConditionFalse
@@ -243,13 +242,13 @@ func TestWhatPodKeysAreAsked(t *testing.T) {
 	v := d.Dial[0]
 	assert.Equal(t, pods.PodKey, v.Of.Key)
 	assert.Equal(t, []string{"web.shop.svc", "api.shop.svc", "waits.shop.svc"}, v.Names)
-	assert.Equal(t, &probe.PodKeyQuestion{Demanded: map[uint16]string{8443: "api.shop.svc,web.shop.svc"}}, v.PodKey, "without wildcards, and without a Service that is not ready")
+	assert.Equal(t, &probe.PodKeyRequirements{Demanded: map[uint16]string{8443: "api.shop.svc,web.shop.svc"}}, v.PodKey, "without wildcards, and without a Service that is not ready")
 	assert.Equal(t, []uint16{8443}, v.Ports)
 	assert.Empty(t, v.Leaves)
 }
 
 // A pod of a StatefulSet has a name of its own below a headless Service.
-func TestThePodsOwnNameIsAsked(t *testing.T) {
+func TestPodNameIsDemanded(t *testing.T) {
 	host := func(hostname, subdomain string) rotatortest.Change {
 		return func(p *corev1.Pod) { p.Spec.Hostname, p.Spec.Subdomain = hostname, subdomain }
 	}
@@ -281,13 +280,13 @@ func TestThePodsOwnNameIsAsked(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			d := podKeysAt(time.Minute, []*corev1.Service{tt.svc}, asked(podKeyPod("web-0", "web", tt.pod...))).Decide()
 			require.Len(t, d.Dial, 1)
-			assert.Equal(t, &probe.PodKeyQuestion{Demanded: map[uint16]string{8443: tt.want}}, d.Dial[0].PodKey)
+			assert.Equal(t, &probe.PodKeyRequirements{Demanded: map[uint16]string{8443: tt.want}}, d.Dial[0].PodKey)
 		})
 	}
 }
 
 // Two containers of a pod may serve two Services, one of them with a Secret.
-func TestAPortHasTheNamesOfItsServices(t *testing.T) {
+func TestDemandedNamesByPort(t *testing.T) {
 	web, api := withPodKeys("web"), withPodKeys("api")
 	api.Spec.Ports[0].TargetPort = intstr.FromInt32(9443)
 	both := withPodKeys("both")
@@ -315,7 +314,7 @@ func TestPodsOfBothKindsBehindOneService(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			podKeys := podKeysAt(now, []*corev1.Service{back}, asked(podKeyPod("o", "own"), tt.own)).Decide()
-			assert.Empty(t, podKeys.Conditions, "the Secret's decision says it")
+			assert.Empty(t, podKeys.Conditions, "set by the decision about the Secret")
 			s := lookAt(now, back, asked(readyPod("a", "web"), tt.ofSecret))
 			s.PodKeys = podKeys.Seen
 			want := conditionOf(t, s.Decide())
@@ -326,8 +325,8 @@ func TestPodsOfBothKindsBehindOneService(t *testing.T) {
 	}
 }
 
-// A pod may mount a Secret beside a key of its own. What it serves is judged once.
-func TestAPodWithAKeyOfItsOwnAndASecretIsJudgedOnce(t *testing.T) {
+// A pod may mount a Secret beside its own key. It is evaluated once.
+func TestPodWithOwnKeyAndSecretIsCountedOnce(t *testing.T) {
 	now := 3 * time.Minute
 	beside := rotatortest.SecretVolume("web-tls")
 	answer := own(now, time.Hour, func(a *probe.Answer) { a.PodKey.Demanded = "api.shop.svc,web.shop.svc" })
@@ -349,7 +348,7 @@ func TestAPodWithAKeyOfItsOwnAndASecretIsJudgedOnce(t *testing.T) {
 		d := lookAt(now, asks, pod(rotatortest.Label("app", "other"))).Decide()
 		assert.Len(t, d.States, 1, "it is known by the Secret that it mounts")
 	})
-	t.Run("of a Service that asks for nothing any more", func(t *testing.T) {
+	t.Run("of a Service that no longer asks", func(t *testing.T) {
 		retained := rotatortest.Ready("web", rotatortest.Leaf(2))
 		delete(retained.Annotations, api.AnnotationSecretName)
 		retained.Status.Conditions[0].Reason = api.ReasonRetained
@@ -358,9 +357,9 @@ func TestAPodWithAKeyOfItsOwnAndASecretIsJudgedOnce(t *testing.T) {
 	})
 }
 
-// Two Services share a Secret, and one of them asks for keys of its pods: the pods that
-// mount the Secret are seen for both.
-func TestAPodWithASharedSecretFromBeforeIsCountedOnce(t *testing.T) {
+// Two Services share a Secret, and one of them requests pods' own keys: the pods that mount the
+// Secret are observed for both.
+func TestPodWithSharedKeptSecretIsCountedOnce(t *testing.T) {
 	now := 10 * time.Hour
 	web := withPodKeys("web", "web-tls")
 	old := own(now, 8*time.Hour, func(a *probe.Answer) { a.NotAfter = rotatortest.Noon.Add(11 * time.Hour) })
@@ -393,16 +392,16 @@ func TestAPodWithASharedSecretFromBeforeIsCountedOnce(t *testing.T) {
 	assert.Empty(t, s.Decide().Notify, "not before all have been replaced or are overdue")
 
 	s = podKeysAt(now, []*corev1.Service{web}, asked(readyPod("k", "web", func(p *corev1.Pod) { p.Status.Conditions = nil })))
-	s.Shared, s.Memory.lacking = map[string]bool{"web-tls": true}, map[types.UID]time.Time{web.UID: rotatortest.Noon}
+	s.Shared, s.KeyState.lacking = map[string]bool{"web-tls": true}, map[types.UID]time.Time{web.UID: rotatortest.Noon}
 	assert.Equal(t, api.ServingNoConsumers, conditionOf(t, s.Decide()).Reason)
-	assert.Equal(t, s.Memory.lacking, s.Decide().Memory.lacking)
+	assert.Equal(t, s.KeyState.lacking, s.Decide().KeyState.lacking)
 	s = podKeysAt(now, []*corev1.Service{web}, asked(podKeyPod("a", "web", rotatortest.SecretVolume("web-tls")), old))
 	s.Shared = map[string]bool{"web-tls": true}
 	assert.Equal(t, alone.States, s.Decide().States, "a pod with a key of its own, which is not counted with the Secret")
 }
 
-// Each pod of a StatefulSet has a template of its own, by its label and its name.
-func TestWhatWasSeenOfAStatefulSetDoesNotDependOnAnOrder(t *testing.T) {
+// Each pod of a StatefulSet has its own template, by its label and its name.
+func TestSeenOfStatefulSetIsSorted(t *testing.T) {
 	pod := func(name string, a probe.Answer) consumer {
 		return asked(podKeyPod(name, "web", rotatortest.Label("apps.kubernetes.io/pod-index", name)), a)
 	}
@@ -413,7 +412,7 @@ func TestWhatWasSeenOfAStatefulSetDoesNotDependOnAnOrder(t *testing.T) {
 	assert.False(t, one.Equal(podKeysAt(0, services, a).Decide().Seen))
 }
 
-func TestHowLateARefreshWas(t *testing.T) {
+func TestRefreshDelays(t *testing.T) {
 	now, services := 10*time.Hour, []*corev1.Service{withPodKeys("web")}
 	refreshed := func(after time.Duration) func(*probe.Answer) { // another leaf, issued that long after noon
 		return func(a *probe.Answer) {
@@ -424,8 +423,8 @@ func TestHowLateARefreshWas(t *testing.T) {
 	assert.Empty(t, first.RefreshDelays, "nothing was known of the pod")
 	look := func(pod *pods.Facts, a probe.Answer) Decision {
 		s := podKeysAt(now, services, asked(pod))
-		s.Memory = first.Memory.Clone()
-		s.Memory.Record(pod.UID, []probe.Answer{a})
+		s.KeyState = first.KeyState.Clone()
+		s.KeyState.Record(pod.UID, []probe.Answer{a})
 		return s.Decide()
 	}
 	port := func(a *probe.Answer) { a.Port = 8443 }
@@ -438,7 +437,7 @@ func TestHowLateARefreshWas(t *testing.T) {
 	assert.Empty(t, look(podKeyPod("b", "web"), own(now, 20*time.Hour, port, refreshed(9*time.Hour))).RefreshDelays, "another pod")
 
 	s := podKeysAt(now, services, asked(podKeyPod("a", "web")))
-	s.Memory = late.Memory.Clone()
+	s.KeyState = late.KeyState.Clone()
 	assert.Empty(t, s.Decide().RefreshDelays, "each is measured once")
 
 	kept := readyPod("a", "web")
@@ -447,15 +446,15 @@ func TestHowLateARefreshWas(t *testing.T) {
 	unjudged := func(a *probe.Answer) { a.PodKey = nil }
 	assert.Empty(t, look(podKeyPod("a", "web"), own(now, 20*time.Hour, port, refreshed(9*time.Hour), unjudged)).RefreshDelays)
 
-	// One server of two has read its files again, at whichever port.
+	// One of two servers has reloaded its files, at either port.
 	for _, ports := range [][2]uint16{{8443, 9443}, {9443, 8443}} {
 		svc := withPodKeys("web")
 		svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Port: 444, TargetPort: intstr.FromInt32(9443)})
 		pod := podKeyPod("a", "web")
 		s := podKeysAt(now, []*corev1.Service{svc}, asked(pod))
-		s.Memory = first.Memory.Clone()
+		s.KeyState = first.KeyState.Clone()
 		old := own(now, 8*time.Hour, func(a *probe.Answer) { a.Port = ports[0] })
-		s.Memory.Record(pod.UID, []probe.Answer{old, own(now, 20*time.Hour, func(a *probe.Answer) { a.Port = ports[1] }, refreshed(9*time.Hour))})
+		s.KeyState.Record(pod.UID, []probe.Answer{old, own(now, 20*time.Hour, func(a *probe.Answer) { a.Port = ports[1] }, refreshed(9*time.Hour))})
 		assert.Equal(t, []time.Duration{time.Hour}, s.Decide().RefreshDelays)
 	}
 }
@@ -472,7 +471,7 @@ func TestWhenPodKeysAreDialled(t *testing.T) {
 	}
 	const interval = time.Hour
 	assert.InDelta(t, interval.Minutes(), next(own(time.Hour, 8*time.Hour)).Minutes(), 6)
-	assert.InDelta(t, interval.Minutes(), next(own(time.Hour, 8*time.Hour, byOlder)).Minutes(), 6, "nobody can hasten it")
+	assert.InDelta(t, interval.Minutes(), next(own(time.Hour, 8*time.Hour, byOlder)).Minutes(), 6, "it cannot be brought forward")
 	assert.InDelta(t, 17*60, next(own(8*time.Hour-10*time.Minute, 8*time.Hour)).Seconds(), 11, "when it is overdue")
 	assert.Equal(t, testPace.Pause, next(own(time.Hour, 8*time.Hour, otherTrust)))
 	assert.InDelta(t, 15, next(own(8*time.Hour+7*time.Minute, 8*time.Hour)).Seconds(), 5, "soon after it became stale")
@@ -497,16 +496,16 @@ func TestNoPodKeys(t *testing.T) {
 	d := unknown.Decide()
 	assert.Empty(t, d.Dial)
 	assert.Empty(t, d.Conditions)
-	assert.Len(t, d.Memory.pods, 1)
+	assert.Len(t, d.KeyState.pods, 1)
 
 	off := podKeysAt(0, []*corev1.Service{withPodKeys("web")})
 	off.Off = true
-	assert.Empty(t, off.Decide().Conditions, "nothing is said where nothing was")
+	assert.Empty(t, off.Decide().Conditions, "there was no condition")
 	off.Services[0].Status.Conditions = append(off.Services[0].Status.Conditions, metav1.Condition{Type: api.ConditionServing, Reason: api.ServingCurrent})
 	assert.Equal(t, api.ServingNotVerified, conditionOf(t, off.Decide()).Reason)
 	off.Services = append(off.Services, rotatortest.Serves(rotatortest.Ready("api", rotatortest.Leaf(2)), rotatortest.Leaf(2), rotatortest.Noon))
 	assert.Equal(t, "web", off.Decide().Conditions[0].Service.Name)
-	assert.Len(t, off.Decide().Conditions, 1, "of the other its Secret's decision says it")
+	assert.Len(t, off.Decide().Conditions, 1, "the other is set by the decision about its Secret")
 
 	switchedBack := rotatortest.Ready("web", rotatortest.Leaf(2))
 	switchedBack.Status.Conditions = keeping(switchedBack, "web-tls")
@@ -514,11 +513,11 @@ func TestNoPodKeys(t *testing.T) {
 		"a pod with a Secret is that Secret's concern")
 }
 
-func TestSinceWhenTheTrustIsWhatItIs(t *testing.T) {
+func TestTrustedSince(t *testing.T) {
 	trust := probe.Trust{ID: "x", Since: rotatortest.Noon}
 	now := rotatortest.Noon.Add(time.Hour)
 	known := trusted{}.follow(trust, now)
-	assert.Equal(t, rotatortest.Noon, known.since, "as the CA's status says")
+	assert.Equal(t, rotatortest.Noon, known.since, "from the status of the CA")
 	trust.Since = now
 	assert.Equal(t, known, known.follow(trust, now), "another phase of the same")
 	assert.Equal(t, now, trusted{}.follow(probe.Trust{ID: "y"}, now).since)

@@ -17,7 +17,7 @@ import (
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
-// offers is a Service with the certificate of cert2, whose ports are NAME to TARGET, by turns.
+// offers is a Service with the certificate of cert2 and pairs of port name and target.
 func offers(name string, ports ...any) *corev1.Service {
 	svc := rotatortest.Ready(name, rotatortest.Leaf(2))
 	svc.Spec.Ports = nil
@@ -40,18 +40,18 @@ func atPort(port uint16, a probe.Answer) probe.Answer {
 	return a
 }
 
-// inProtocol has the answers be those in the protocols of the Services' ports.
+// inProtocol sets the protocols of the answers to those of the Services' ports.
 func inProtocol(s SecretSituation) SecretSituation {
 	for _, pod := range s.Pods {
 		protocols := endpointOf(pod.Template.Value(), s.Secret, s.Services).protocols
-		for i, a := range s.Memory.pods[pod.UID].answers {
-			s.Memory.pods[pod.UID].answers[i].Protocol = protocols[a.Port]
+		for i, a := range s.KeyState.pods[pod.UID].answers {
+			s.KeyState.pods[pod.UID].answers[i].Protocol = protocols[a.Port]
 		}
 	}
 	return s
 }
 
-// saidOf returns what the decision says of the Service: reason and message.
+// saidOf returns reason and message of the Service's new condition.
 func saidOf(t *testing.T, d Decision, name string) (reason, message string) {
 	t.Helper()
 	for _, c := range d.Conditions {
@@ -63,12 +63,12 @@ func saidOf(t *testing.T, d Decision, name string) (reason, message string) {
 	return "", ""
 }
 
-// A Service is Current if each of its TLS ports was seen to serve, and not if one of them was.
-func TestEachTLSPortIsSeen(t *testing.T) {
+// A Service is Current if all its TLS ports serve, not if one of them does.
+func TestEachTLSPortCounts(t *testing.T) {
 	late := 3 * time.Minute
 	current, foreign := showed(rotatortest.Leaf(2), late), showed(rotatortest.Leaf(9), late)
 	plain := probe.Answer{Port: 8443, Kind: probe.Plaintext, At: rotatortest.Noon.Add(late)}
-	silent := silentFor(time.Minute, late)
+	silent := noAnswerFor(time.Minute, late)
 	one := asked(readyPod("a", "web"), current)
 	declares := func(name string, port int32) rotatortest.Change {
 		return func(p *corev1.Pod) {
@@ -99,19 +99,19 @@ func TestEachTLSPortIsSeen(t *testing.T) {
 		{"a misspelt name beside plaintext", offers("web", "http", 8443, "b", "sc-tsl-8080"), []consumer{one}, api.ServingNoPort, "targetPort sc-tsl-8080"},
 		{"a name like that which is the program's", offers("web", "https", 8443, "b", "sc-http"), []consumer{asked(readyPod("a", "web", declares("sc-http", 80)), current)}, api.ServingCurrent, ""},
 		{"a proxy that the pods lack", offers("web", "https", 8443, "b", "sc-tls-8080"), []consumer{one}, api.ServingNoPort,
-			"no ready pod of this Service has targetPort sc-tls-8080: pods get a proxy when they are created: restart them"},
+			"no ready pod of this Service has targetPort sc-tls-8080: pods get a proxy at creation: restart them"},
 		{"a name that no container declares", offers("web", "https", 8443, "tls", "secure"), []consumer{one}, api.ServingNoPort,
-			"has targetPort secure: declare a port of that name in a container, or set its number in this Service"},
+			"has targetPort secure: declare a port of that name in a container, or set the port's number in this Service"},
 		{"plaintext at one of two", offers("web", "https", 8443, "tls", 9443), []consumer{asked(readyPod("a", "web"), current, atPort(9443, plain))}, api.ServingPlaintext, "targetPort 9443: the certificate in Secret"},
 		{"another certificate at one of two", offers("web", "https", 8443, "tls", 9443), []consumer{asked(readyPod("a", "web"), current, atPort(9443, foreign))}, api.ServingForeign, "targetPort 9443: "},
 		{"no answer at one of two", offers("web", "https", 8443, "tls", 9443), []consumer{asked(readyPod("a", "web"), current, atPort(9443, silent))}, api.ServingUnreachable, "targetPort 9443: "},
 		{"both wrong", offers("web", "https", 8443, "tls", 9443), []consumer{asked(readyPod("a", "web"), plain, atPort(9443, plain))}, api.ServingPlaintext, "targetPorts 8443, 9443: "},
 		{"one of them in other pods alone", offers("web", "https", 8443, "tls", "b"), []consumer{one, asked(readyPod("b", "web", declares("b", 9443)), current, atPort(9443, current))}, api.ServingCurrent, ""},
 		{"not ready where the other is", offers("web", "https", 8443, "tls", "b"), []consumer{one, asked(readyPod("b", "web", declares("b", 9443), func(p *corev1.Pod) { p.Status.Conditions = nil }))}, api.ServingNoPort, "targetPort b"},
-		{"none says TLS, one of them serves it", offers("web", "a", 8443, "b", 9443), []consumer{asked(readyPod("a", "web"), current, atPort(9443, plain))}, api.ServingCurrent,
-			"; no port of this Service is named as one of TLS, so that one is enough: let the names of those that are begin with https or tls"},
-		{"none says TLS, and pods have none", offers("web", "a", "x", "b", "y"), []consumer{one}, api.ServingNoPort, "no ready pod of this Service has targetPort x or y"},
-		{"more than are dialled", offers("web", many...), []consumer{asked(readyPod("a", "web"), allOfMany...)}, api.ServingNotVerified, "targetPort 8459: cannot tell whether the certificate in Secret \"web-tls\" is served: not verified is Deployment web: at most 16 ports of a pod are dialled"},
+		{"no port indicates TLS, one of them serves it", offers("web", "a", 8443, "b", 9443), []consumer{asked(readyPod("a", "web"), current, atPort(9443, plain))}, api.ServingCurrent,
+			"; no port of this Service has a name of a TLS port, so one port with TLS is enough: begin the names of TLS ports with https or tls"},
+		{"no port indicates TLS, and pods have none", offers("web", "a", "x", "b", "y"), []consumer{one}, api.ServingNoPort, "no ready pod of this Service has targetPort x or y"},
+		{"more than are dialled", offers("web", many...), []consumer{asked(readyPod("a", "web"), allOfMany...)}, api.ServingNotVerified, "targetPort 8459: cannot tell whether the certificate in Secret \"web-tls\" is served: not verified: Deployment web: at most 16 ports of a pod are dialled"},
 		{"no TCP port", offers("web"), []consumer{one}, api.ServingNoPort, "cannot tell which port"},
 	}
 	for _, tt := range tests {
@@ -123,8 +123,8 @@ func TestEachTLSPortIsSeen(t *testing.T) {
 	}
 }
 
-// Services that share a Secret are judged each by its own ports, and by the pods that it selects.
-func TestServicesOfOneSecretAreJudgedEachByItself(t *testing.T) {
+// Services that share a Secret are evaluated by their own ports and pods.
+func TestServicesOfOneSecretAreIndependent(t *testing.T) {
 	late := 3 * time.Minute
 	web, admin, other := offers("web", "https", 8443), offers("admin", "https", 9443), offers("other", "https", 8443)
 	other.Spec.Selector = map[string]string{"app": "other"}
@@ -142,8 +142,8 @@ func TestServicesOfOneSecretAreJudgedEachByItself(t *testing.T) {
 	assert.Equal(t, api.ServingNoConsumers, reason, "no request reaches a pod that the Service does not select, whatever it serves")
 }
 
-// The pods of one Service go, and those of another with the same Secret stay.
-func TestAServiceThatLosesItsPodsIsNotCurrentForEver(t *testing.T) {
+// The pods of one Service are deleted; those of another with the same Secret stay.
+func TestServiceThatLosesItsPodsIsNotCurrent(t *testing.T) {
 	late := 3 * time.Minute
 	serves := func(svc *corev1.Service) *corev1.Service {
 		return rotatortest.Serves(svc, rotatortest.Leaf(2), rotatortest.Noon)
@@ -155,18 +155,18 @@ func TestAServiceThatLosesItsPodsIsNotCurrentForEver(t *testing.T) {
 	d := inProtocol(s).Decide()
 	reason, _ := saidOf(t, d, "db")
 	assert.Empty(t, reason, "not at once")
-	assert.LessOrEqual(t, d.After, testPace.settle())
+	assert.LessOrEqual(t, d.After, testPace.confirmAfter())
 
-	d.Memory.TakeAnswers(s.Memory)
-	s.Memory, s.Now = d.Memory, s.Now.Add(testPace.settle())
+	d.KeyState.TakeAnswers(s.KeyState)
+	s.KeyState, s.Now = d.KeyState, s.Now.Add(testPace.confirmAfter())
 	reason, _ = saidOf(t, s.Decide(), "db")
 	assert.Equal(t, api.ServingNoConsumers, reason)
 	reason, _ = saidOf(t, s.Decide(), "web")
 	assert.Equal(t, api.ServingCurrent, reason)
 }
 
-// What was said of other ports is not said of those of now.
-func TestOtherPortsAreSeenAnew(t *testing.T) {
+// A condition about other ports is replaced.
+func TestConditionAboutOtherPortsIsReplaced(t *testing.T) {
 	late := 3 * time.Minute
 	before := offers("web", "https", 8443)
 	pod := asked(readyPod("a", "web"), showed(rotatortest.Leaf(2), late))

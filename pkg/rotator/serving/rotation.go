@@ -8,27 +8,25 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
 )
 
-// Rotation is the latest change of the certificate of a Secret, as far as it is
-// known.
+// Rotation is the latest known change of a Secret's certificate.
 type Rotation struct {
-	Leaf  string    // fingerprint of what the Secret holds
-	Since time.Time // when it became that, to the second
-	// Replaced: it took the place of another. False for the first that this process
-	// knows of and no Serving condition names: nobody knows what was before.
+	Leaf  string    // fingerprint in the Secret
+	Since time.Time // when the Secret got it, to the second
+	// Replaced: it replaced another leaf. False for the first known one without a Serving
+	// condition: the earlier leaf is unknown.
 	Replaced bool
 }
 
-// Rotation returns the latest change of the Secret's certificate; false if none is
-// known.
-func (m Memory) Rotation() (Rotation, bool) {
-	c := m.certificate
-	return Rotation{Leaf: c.leaf, Since: c.since, Replaced: c.recalled || len(c.former) > 0}, c.leaf != ""
+// Rotation returns the latest change of the Secret's certificate; false if none is known.
+func (k KeyState) Rotation() (Rotation, bool) {
+	c := k.certificate
+	return Rotation{Leaf: c.leaf, Since: c.since, Replaced: c.fromCondition || len(c.former) > 0}, c.leaf != ""
 }
 
-// Serves reports whether the pod was last seen to serve the leaf, and no other one.
-func (m Memory) Serves(pod types.UID, leaf string) bool {
+// Serves reports whether the pod was last seen to serve the leaf, and no other.
+func (k KeyState) Serves(pod types.UID, leaf string) bool {
 	serves := false
-	known := m.pods[pod]
+	known := k.pods[pod]
 	if known == nil {
 		return false
 	}
@@ -44,14 +42,14 @@ func (m Memory) Serves(pod types.UID, leaf string) bool {
 	return serves
 }
 
-// Woken takes in that the kubelet was made to update the pod's files. It returns
-// false if the pod is not remembered.
-func (m Memory) Woken(pod types.UID, at time.Time) bool {
-	known, ok := m.pods[pod]
+// Woken records that the kubelet was made to update the pod's files. It returns false if the pod is
+// unknown.
+func (k KeyState) Woken(pod types.UID, at time.Time) bool {
+	known, ok := k.pods[pod]
 	if ok {
 		next := *known
 		next.woken = at
-		m.pods[pod] = &next
+		k.pods[pod] = &next
 	}
 	return ok
 }

@@ -17,40 +17,40 @@ import (
 func TestRotation(t *testing.T) {
 	one, two := rotatortest.Leaf(1), rotatortest.Leaf(2)
 	pod := pods.FactsOf(rotatortest.ReadyPod("a", "web"))
-	known := func(off bool) Memory {
-		m := SecretSituation{Secret: "web-tls", Common: Common{Now: rotatortest.Noon.Add(-time.Hour), Namespace: "shop", Services: []*corev1.Service{rotatortest.Ready("web", one)}, Pods: []*pods.Facts{pod}, Pace: testPace, Off: off}}.Decide().Memory
+	known := func(off bool) KeyState {
+		m := SecretSituation{Secret: "web-tls", Common: Common{Now: rotatortest.Noon.Add(-time.Hour), Namespace: "shop", Services: []*corev1.Service{rotatortest.Ready("web", one)}, Pods: []*pods.Facts{pod}, Pace: testPace, Off: off}}.Decide().KeyState
 		m.Record(pod.UID, []probe.Answer{showed(one, -time.Minute)})
 		return m
 	}
 	tests := []struct {
 		name     string
-		before   Memory
+		before   KeyState
 		services []*corev1.Service
 		want     Rotation
 	}{
-		{"the first that is known", NewMemory(rotatortest.Noon), []*corev1.Service{rotatortest.Ready("web", two)}, Rotation{Leaf: two, Since: rotatortest.Noon}},
-		{"recalled", NewMemory(rotatortest.Noon), []*corev1.Service{rotatortest.Serves(rotatortest.Ready("web", two), two, rotatortest.Noon.Add(-time.Minute))},
+		{"the first that is known", NewKeyState(rotatortest.Noon), []*corev1.Service{rotatortest.Ready("web", two)}, Rotation{Leaf: two, Since: rotatortest.Noon}},
+		{"fromCondition", NewKeyState(rotatortest.Noon), []*corev1.Service{rotatortest.Serves(rotatortest.Ready("web", two), two, rotatortest.Noon.Add(-time.Minute))},
 			Rotation{Leaf: two, Since: rotatortest.Noon.Add(-time.Minute), Replaced: true}},
-		{"recalled, and renewed since", NewMemory(rotatortest.Noon), []*corev1.Service{rotatortest.Serves(rotatortest.Ready("web", two), one, rotatortest.Noon.Add(-time.Hour))},
+		{"fromCondition, and renewed since", NewKeyState(rotatortest.Noon), []*corev1.Service{rotatortest.Serves(rotatortest.Ready("web", two), one, rotatortest.Noon.Add(-time.Hour))},
 			Rotation{Leaf: two, Since: rotatortest.Noon, Replaced: true}},
 		{"the same", known(false), []*corev1.Service{rotatortest.Ready("web", one)}, Rotation{Leaf: one, Since: rotatortest.Noon.Add(-time.Hour)}},
 		{"renewed", known(false), []*corev1.Service{rotatortest.Ready("web", two)}, Rotation{Leaf: two, Since: rotatortest.Noon, Replaced: true}},
-		{"renewed, and nobody dials", known(true), []*corev1.Service{rotatortest.Ready("web", two)}, Rotation{Leaf: two, Since: rotatortest.Noon, Replaced: true}},
+		{"renewed, not dialled", known(true), []*corev1.Service{rotatortest.Ready("web", two)}, Rotation{Leaf: two, Since: rotatortest.Noon, Replaced: true}},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			s := SecretSituation{Secret: "web-tls", Common: Common{Now: rotatortest.Noon, Namespace: "shop", Services: tt.services, Pods: []*pods.Facts{pod}, Pace: testPace, Memory: tt.before, Off: tt.before.pods == nil}}
+			s := SecretSituation{Secret: "web-tls", Common: Common{Now: rotatortest.Noon, Namespace: "shop", Services: tt.services, Pods: []*pods.Facts{pod}, Pace: testPace, KeyState: tt.before, Off: tt.before.pods == nil}}
 			d := s.Decide()
-			got, ok := d.Memory.Rotation()
+			got, ok := d.KeyState.Rotation()
 			require.True(t, ok)
 			assert.Equal(t, tt.want, got)
 
-			s.Memory, s.Now = d.Memory, s.Now.Add(time.Minute)
-			got, _ = s.Decide().Memory.Rotation()
+			s.KeyState, s.Now = d.KeyState, s.Now.Add(time.Minute)
+			got, _ = s.Decide().KeyState.Rotation()
 			assert.Equal(t, tt.want, got, "it stays until the next")
 		})
 	}
-	_, ok := NewMemory(rotatortest.Noon).Rotation()
+	_, ok := NewKeyState(rotatortest.Noon).Rotation()
 	assert.False(t, ok)
 }
 
@@ -65,11 +65,11 @@ func TestServes(t *testing.T) {
 		{"it", []probe.Answer{two}, true},
 		{"another", []probe.Answer{one}, false},
 		{"it at one port, another at the next", []probe.Answer{two, one}, false},
-		{"it, and no TLS at another port", []probe.Answer{{Kind: probe.Plaintext}, two, silentFor(0, 0)}, true},
+		{"it, and no TLS at another port", []probe.Answer{{Kind: probe.Plaintext}, two, noAnswerFor(0, 0)}, true},
 		{"no TLS", []probe.Answer{{Kind: probe.Plaintext}}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m := Memory{pods: map[types.UID]*remembered{"a": {answers: tt.answers}}}
+			m := KeyState{pods: map[types.UID]*podState{"a": {answers: tt.answers}}}
 			assert.Equal(t, tt.want, m.Serves("a", rotatortest.Leaf(2)))
 			assert.False(t, m.Serves("b", rotatortest.Leaf(2)))
 		})

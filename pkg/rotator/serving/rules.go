@@ -16,18 +16,17 @@ type servingRule struct {
 	status  metav1.ConditionStatus
 	reason  string
 	text    string // with the Secret's name
-	podKeys string // in its place, for pods with keys of their own
+	podKeys string // instead, for pods with their own keys
 	advice  func(parts []part, state State) string
 }
 
-// servingRules are asked in order of each need of a Service, with how many pods are in which state
-// there. The first that applies is what is said of the need, and of several needs it is the first
-// of them.
+// servingRules are evaluated in order for each need of a Service, by the number of pods in each
+// state. The first that applies describes the need, and the first of all needs' rules the Service.
 var servingRules = []servingRule{
 	{stateNotReady, noneReady, metav1.ConditionFalse, api.ServingNoConsumers, "no ready pod of this Service mounts the key of Secret %q",
 		"no ready pod of this Service mounts a key", nil},
 	{statePropagating, anyIn(statePropagating), metav1.ConditionFalse, api.ServingPropagating, "Secret %q holds a new certificate that not every pod of this Service has loaded yet",
-		"not every pod of this Service serves a certificate of the CA that signs now with all names: each pod gets one at its next refresh", nil},
+		"not every pod of this Service serves a certificate of the current CA with all names: each pod gets one at its next refresh", nil},
 	{stateStale, anyIn(stateStale), metav1.ConditionFalse, api.ServingStale, "an older certificate than the one in Secret %q is still served by ",
 		"a certificate that should have been replaced is still served by ", adviceStale},
 	{stateNoPort, onlyIn(stateNoPort), metav1.ConditionFalse, api.ServingNoPort, "cannot tell which port of the pods that mount Secret %q serves TLS: set targetPort in this Service",
@@ -38,8 +37,8 @@ var servingRules = []servingRule{
 		"a certificate that is not for this Service, or of another CA, is served by ", because(": a service mesh's proxy answers, or the server reads other files")},
 	{statePlaintext, anyIn(statePlaintext), metav1.ConditionFalse, api.ServingPlaintext, "the certificate in Secret %q is not served: no TLS at the port of ",
 		"the certificate of the pod is not served: no TLS at the port of ", adviceCauses},
-	{stateNotVerified, anyIn(stateNotVerified), metav1.ConditionUnknown, api.ServingNotVerified, "cannot tell whether the certificate in Secret %q is served: not verified is ",
-		"cannot tell whether the certificates of the pods are served: not verified is ", adviceCauses},
+	{stateNotVerified, anyIn(stateNotVerified), metav1.ConditionUnknown, api.ServingNotVerified, "cannot tell whether the certificate in Secret %q is served: not verified: ",
+		"cannot tell whether the certificates of the pods are served: not verified: ", adviceCauses},
 	{stateUnreachable, anyIn(stateUnreachable), metav1.ConditionUnknown, api.ServingUnreachable, "cannot tell whether the certificate in Secret %q is served: no answer from ",
 		"cannot tell whether the certificates of the pods are served: no answer from ", because(": the port is closed, a NetworkPolicy blocks the rotator, or the server is too slow")},
 	{statePending, noneCurrent, metav1.ConditionFalse, api.ServingPropagating, "Secret %q holds a certificate, and no pod of this Service has been dialled yet",
@@ -48,14 +47,14 @@ var servingRules = []servingRule{
 		"every ready pod of this Service serves a certificate that clients accept and that is not overdue", nil},
 }
 
-// noneCurrent reports whether nothing was seen but that new pods have come.
+// noneCurrent reports whether no pod is known to serve the certificate; applied to new pods only.
 func noneCurrent(total map[State]int) bool { return total[stateCurrent] == 0 }
 
 func anyIn(state State) func(map[State]int) bool {
 	return func(total map[State]int) bool { return total[state] > 0 }
 }
 
-// onlyIn reports of no other ready pod than those in the state.
+// onlyIn returns whether all ready pods are in the state, and some are.
 func onlyIn(state State) func(map[State]int) bool {
 	return func(total map[State]int) bool {
 		for other, n := range total {
@@ -81,19 +80,19 @@ func because(why string) func([]part, State) string {
 }
 
 func adviceStale(parts []part, state State) string {
-	advice := "; annotation " + api.AnnotationOnRotate + " asks for a restart: they are restarted, or an event says why not"
+	advice := "; annotation " + api.AnnotationOnRotate + " requests a restart: they are restarted, or an event explains why not"
 	for _, p := range parts {
 		if p.states[state] > 0 && p.onRotate != api.OnRotateRestart {
-			advice = ": restart what does not reload its files, or annotate its pod template " + api.AnnotationOnRotate + ": restart to have that done automatically"
+			advice = ": restart workloads that do not reload their files, or annotate their pod template " + api.AnnotationOnRotate + ": restart to have that done automatically"
 		}
 	}
 	if slices.ContainsFunc(parts, func(p part) bool { return p.distrusted }) {
-		advice += "; clients do not accept the CA of some any more, and only a new pod gets another certificate"
+		advice += "; clients no longer accept the CA of some of them, and only a new pod gets another certificate"
 	}
 	return nameWorkloads(parts, state) + advice
 }
 
-// adviceCauses says which workloads are in the state, and why.
+// adviceCauses names the workloads in the state, and the causes.
 func adviceCauses(parts []part, state State) string {
 	causes := map[string]bool{}
 	for _, p := range parts {
@@ -109,7 +108,7 @@ func adviceCauses(parts []part, state State) string {
 	return nameWorkloads(parts, state) + ": " + strings.Join(slices.Sorted(maps.Keys(causes)), "; ")
 }
 
-// nameWorkloads names those with a pod in the state, sorted.
+// nameWorkloads names the workloads with a pod in the state, sorted.
 func nameWorkloads(parts []part, state State) string {
 	var names []string
 	for _, p := range parts {

@@ -43,8 +43,8 @@ func TestNext(t *testing.T) {
 		{"stale at last", consumerOf([]probe.Answer{showed(rotatortest.Leaf(1), 121*time.Second)}), 131 * time.Second, 136 * time.Second},
 		{"stale for long", consumerOf([]probe.Answer{showed(rotatortest.Leaf(1), 12*time.Minute)}), 22 * time.Minute, 27 * time.Minute},
 		{"stale for very long", consumerOf([]probe.Answer{showed(rotatortest.Leaf(1), 12*time.Hour)}), 12*time.Hour + 54*time.Minute, 13*time.Hour + 6*time.Minute},
-		{"unreachable at last", consumerOf([]probe.Answer{silentFor(0, late)}), late + 10*time.Second, late + 15*time.Second},
-		{"unreachable for long", consumerOf([]probe.Answer{silentFor(5*time.Minute, late)}), late + 5*time.Minute, late + 450*time.Second},
+		{"unreachable at last", consumerOf([]probe.Answer{noAnswerFor(0, late)}), late + 10*time.Second, late + 15*time.Second},
+		{"unreachable for long", consumerOf([]probe.Answer{noAnswerFor(5*time.Minute, late)}), late + 5*time.Minute, late + 450*time.Second},
 		{"woken", woken(consumerOf([]probe.Answer{showed(rotatortest.Leaf(1), -time.Hour)}), time.Second), 1300 * time.Millisecond, 1300 * time.Millisecond},
 		{"woken, and dialled while it was", woken(consumerOf([]probe.Answer{showed(rotatortest.Leaf(1), 1100*time.Millisecond)}), time.Second), 1300 * time.Millisecond, 1300 * time.Millisecond},
 		{"woken, and not current the first time", woken(consumerOf([]probe.Answer{showed(rotatortest.Leaf(1), 1310*time.Millisecond)}), time.Second), 2 * time.Second, 2 * time.Second},
@@ -67,17 +67,17 @@ func TestNext(t *testing.T) {
 	}
 }
 
-func TestPortsThatSpeakNoTLSAreLeftAlone(t *testing.T) {
-	c := consumerOf([]probe.Answer{{Kind: probe.Plaintext, At: rotatortest.Noon}, showed(rotatortest.Leaf(1), 0), silentFor(0, 0)}, 9)
+func TestPortsWithoutTLSAreDialledRarely(t *testing.T) {
+	c := consumerOf([]probe.Answer{{Kind: probe.Plaintext, At: rotatortest.Noon}, showed(rotatortest.Leaf(1), 0), noAnswerFor(0, 0)}, 9)
 	ports, _ := c.due(rotatortest.Noon.Add(time.Minute), testPace)
 	assert.Equal(t, []uint16{2, 3, 9}, ports)
 	ports, _ = c.due(rotatortest.Noon.Add(54*time.Minute), testPace)
 	assert.Equal(t, []uint16{1, 2, 3, 9}, ports)
 }
 
-// A pod that is dialled whenever it is due is dialled often enough to be seen in
-// time, and not more often: from its renewal on until it changes, and ever after.
-func TestPropertyOfTheSchedule(t *testing.T) {
+// A pod that is dialled whenever it is due is dialled often enough to be seen in time, and not more
+// often, before and after it changes.
+func TestScheduleProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		changes := time.Duration(rapid.Int64Range(0, int64(6*time.Hour)).Draw(t, "changes")) // to the new leaf
 		c := consumerOf([]probe.Answer{showed(rotatortest.Leaf(1), -time.Duration(rapid.Int64Range(1, int64(time.Hour)).Draw(t, "seen")))})

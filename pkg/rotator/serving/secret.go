@@ -11,48 +11,46 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
 )
 
-// SecretSituation is what a decision about the consumers of one Secret is made from. The
-// Services have a part in it, and the Pods mount its key or mirror static pods.
+// SecretSituation is the input of a decision about the consumers of one Secret. The Services have a
+// part in it. The Pods mount its key or mirror static pods.
 type SecretSituation struct {
 	Common
-	// Secret is empty for the Services that have a part in no Secret and still have
-	// a condition Serving.
+	// Secret is empty for Services without a part in a Secret that still have a condition Serving.
 	Secret string
-	// PodKeys are the pods of the Services that have keys of their own.
+	// PodKeys are the observations of the Services' pods with their own keys.
 	PodKeys Seen
 }
 
-// Decide says which pods to dial, what the Services' conditions are to be, and
-// what is stale.
+// Decide decides which pods to dial, the Services' conditions, and which workloads are stale.
 func (s SecretSituation) Decide() Decision {
 	if s.Secret == "" {
 		return s.release(certificate{})
 	}
-	cert := s.Memory.certificate.follow(s.Services, s.Now)
+	cert := s.KeyState.certificate.follow(s.Services, s.Now)
 	if cert.leaf == "" || s.Off {
 		return s.release(cert)
 	}
-	memory := Memory{certificate: cert}
-	if cert.leaf == s.Memory.certificate.leaf {
-		memory.notified = slices.Clone(s.Memory.notified)
+	next := KeyState{certificate: cert}
+	if cert.leaf == s.KeyState.certificate.leaf {
+		next.notified = slices.Clone(s.KeyState.notified)
 	}
-	v := s.view(&secret{SecretSituation: &s, certificate: cert}, memory)
+	v := s.view(&secret{SecretSituation: &s, certificate: cert}, next)
 	v.decide()
 	return v.d
 }
 
-// release takes the conditions back where there is no certificate to be served,
-// and marks them where nobody dials.
+// release removes the conditions if there is no certificate to serve, and marks them if pods are
+// not dialled.
 func (s SecretSituation) release(cert certificate) Decision {
-	d := Decision{Memory: Memory{begun: s.Memory.begun, certificate: cert}, Forget: len(s.Services) == 0}
+	d := Decision{KeyState: KeyState{begun: s.KeyState.begun, certificate: cert}, Forget: len(s.Services) == 0}
 	for _, svc := range s.Services {
 		switch {
 		case api.Condition(svc, api.ConditionServing) == nil:
 		case cert.leaf == "":
-			d.Conditions = append(d.Conditions, Change{svc, nil})
+			d.Conditions = append(d.Conditions, ConditionUpdate{svc, nil})
 		default:
 			if want := notVerified(svc); want != nil {
-				d.Conditions = append(d.Conditions, Change{svc, want})
+				d.Conditions = append(d.Conditions, ConditionUpdate{svc, want})
 			}
 		}
 	}
@@ -63,7 +61,7 @@ func (s SecretSituation) release(cert certificate) Decision {
 type secret struct {
 	*SecretSituation
 	certificate
-	// names and leaves are those of all visits, nil before the first.
+	// names and leaves are those of all targets, nil before the first.
 	names, leaves []string
 }
 
@@ -72,28 +70,28 @@ func (s *secret) key() pods.Key { return pods.SecretKey(s.Secret) }
 func (s *secret) endpointOf(pod *pods.Facts) *endpoint {
 	t := pod.Template.Value()
 	if pod.HasPodKey() && slices.ContainsFunc(s.Services, func(svc *corev1.Service) bool { return api.Asks(svc) && api.Selects(svc, t.Pod()) }) {
-		return &endpoint{} // it is judged with the others that have keys of their own
+		return &endpoint{} // see PodKeySituation
 	}
 	return endpointOf(t, s.Secret, s.Services)
 }
 
 func (s *secret) counts(*pods.Facts) bool { return true }
 
-func (s *secret) ask(visit *probe.Visit, _ *endpoint) {
-	if s.names == nil { // thousands of pods may wait to be dialled for the Secret
+func (s *secret) complete(target *probe.Target, _ *endpoint) {
+	if s.names == nil { // shared by all targets: there may be thousands
 		s.names, s.leaves = hostnames(s.Services), s.known()
 	}
-	visit.Names, visit.Leaves = s.names, s.leaves
+	target.Names, target.Leaves = s.names, s.leaves
 }
 
-// reached notes when the Secret's certificate became valid. A pod that is seen to serve it
-// for the first time says how long it took, if it was seen to serve an earlier one before.
+// reached records when the Secret's certificate became valid, and the delay of a pod that serves it
+// for the first time after an earlier one.
 func (s *secret) reached(c consumer, d *Decision) (leaf string, refreshAt time.Time) {
 	for _, a := range c.answers {
 		if a.Kind != probe.TLS || a.Leaf != s.leaf {
 			continue
 		}
-		d.Memory.certificate.notBefore = a.NotBefore
+		d.KeyState.certificate.notBefore = a.NotBefore
 		if c.reached != "" && c.reached != s.leaf {
 			d.Arrivals = append(d.Arrivals, max(0, a.At.Sub(s.since)))
 		}

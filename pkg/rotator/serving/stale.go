@@ -14,41 +14,38 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
-// StaleWorkload is ready pods of one workload, or bare pods, that serve an older
-// leaf of a Secret although the propagation time is over.
+// StaleWorkload is a workload, or bare pods, with ready pods that serve an older leaf of a Secret
+// after the propagation time.
 type StaleWorkload struct {
 	Workload pods.Workload // zero for bare pods
-	// Key is what the pods have a certificate of.
+	// Key is the key of their certificate.
 	Key pods.Key
-	// Leaf is the fingerprint of the one that they should serve, and Since when it
-	// became that. For pods.PodKey Leaf is empty, and Since is when the first of their
-	// certificates should have been replaced.
+	// Leaf is the fingerprint of the one that they should serve, and Since when the Secret got it.
+	// For pods.PodKey Leaf is empty, and Since is when the first of their certificates should have
+	// been replaced.
 	Leaf  string
 	Since time.Time
-	// Distrusted: that is because clients do not accept the certificate of the pod's own
-	// key any more, and its kubelet does not replace it before it is due: only a new pod
-	// gets another.
+	// Distrusted: they are stale because clients no longer accept the certificate of the pod's own
+	// key. Its kubelet does not replace it before it is due, so only a new pod gets another one.
 	Distrusted bool
-	// OnRotate is what the pods allow. Pods of one workload that allow different
-	// things, as they do in a rollout, are several StaleWorkloads.
+	// OnRotate is the action that the pods allow. During a rollout, the pods of one workload may
+	// differ in it; they are then several StaleWorkloads.
 	OnRotate api.OnRotate
-	// ReadsOtherFiles: the pods were created after Since, and so read the
-	// certificate from other files than the Secret's, or through a subPath. A restart
-	// would not help.
+	// ReadsOtherFiles: the pods were created after Since, so they read the certificate from other
+	// files than the Secret's, or through a subPath. A restart would not help.
 	ReadsOtherFiles bool
-	// Pods is how many there are.
+	// Pods is the number of pods.
 	Pods int
 	// Pod is the first of them by name.
 	Pod    string
 	PodUID types.UID
 	// BarePods are the names of all of them, sorted, if they are bare.
 	BarePods []string
-	// Service is the oldest that asks for the Secret, or of those that select the first of
-	// the pods.
+	// Service is the oldest that asks for the Secret, or that selects the first of the pods.
 	Service    string
 	ServiceUID types.UID
-	// Services are the names of all that select pods with keys of their own, sorted; none
-	// for a Secret.
+	// Services are the names of all that select pods with their own keys, sorted; empty for a
+	// Secret.
 	Services []string
 }
 
@@ -58,10 +55,10 @@ func (s StaleWorkload) Compare(other StaleWorkload) int {
 		cmp.Compare(s.Pod, other.Pod))
 }
 
-// Equal reports whether both say the same.
+// Equal reports whether they are equal.
 func (s StaleWorkload) Equal(other StaleWorkload) bool { return reflect.DeepEqual(s, other) }
 
-// Note says what was found, as the beginning of an event's note.
+// Note describes the stale pods, as the beginning of an event's note.
 func (s StaleWorkload) Note() string {
 	who, serve := "pod "+s.Pod, "serves"
 	if s.Pods > 1 {
@@ -70,15 +67,15 @@ func (s StaleWorkload) Note() string {
 	since := s.Since.UTC().Format("2006-01-02 15:04:05 MST")
 	switch {
 	case s.Distrusted:
-		return fmt.Sprintf("%s %s a certificate that clients do not accept any more since %s", who, serve, since)
+		return fmt.Sprintf("%s %s a certificate that clients have not accepted since %s", who, serve, since)
 	case s.Key == pods.PodKey:
 		return fmt.Sprintf("%s %s a certificate that should have been replaced by %s", who, serve, since)
 	}
 	return fmt.Sprintf("%s %s an older certificate than Secret %s has held since %s", who, serve, s.Key, since)
 }
 
-// Objects returns what an event about them regards, and the Service related to
-// it. uid is the workload's, if its pods know it by name only.
+// Objects returns the object of an event about the pods, and the related Service. uid is the
+// workload's, if its pods only know its name.
 func (s StaleWorkload) Objects(namespace string, uid types.UID) (regarding, related runtime.Object) {
 	if s.Service != "" {
 		related = &corev1.ObjectReference{APIVersion: "v1", Kind: "Service", Namespace: namespace, Name: s.Service, UID: s.ServiceUID}
@@ -89,10 +86,10 @@ func (s StaleWorkload) Objects(namespace string, uid types.UID) (regarding, rela
 	return s.Workload.Reference(namespace, uid), related
 }
 
-// staleGroups are the stale pods, by what one event reports.
+// staleGroups are the stale pods, grouped by event.
 type staleGroups map[notification]*StaleWorkload
 
-// add puts a stale pod with the others of its workload, and returns their key.
+// add adds a stale pod to the group of its workload, and returns the group's key.
 func (g staleGroups) add(c consumer, about subject, p Pace) (key notification) {
 	t := c.pod.Template.Value()
 	key = notification{t.Workload, t.OnRotate, c.readsOtherFiles(about, p)}

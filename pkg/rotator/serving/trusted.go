@@ -7,19 +7,18 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
 )
 
-// kubeletLate is how long after the moment that it was asked to a kubelet begins to replace
-// a certificate whose key it made, at most.
+// kubeletLate is the maximum delay with which a kubelet begins to refresh a certificate after it is
+// due.
 const kubeletLate = 5 * time.Minute
 
-// trusted is what pods with keys of their own are judged by. No leaf is what all of them
-// should serve.
+// trusted evaluates pods with their own keys, which do not share a leaf.
 type trusted struct {
-	id    string    // of the probe.Trust
-	since time.Time // when it became that
+	id    string    // of probe.Trust
+	since time.Time // when the CA got that state
 }
 
-// follow returns what is trusted now. since is by what the CA's status says: a new leader
-// finds the same.
+// follow returns what is trusted now. since is taken from the CA's status, so that a new leader
+// gets the same.
 func (t trusted) follow(trust probe.Trust, now time.Time) trusted {
 	if t.id == trust.ID {
 		return t
@@ -33,20 +32,20 @@ func (t trusted) follow(trust probe.Trust, now time.Time) trusted {
 
 // state implements standard. demanded are the names that the certificate must have.
 //
-// A leaf that an older generation signed, or that lacks a name, is replaced when it is
-// refreshed, which nobody can hasten. Only one that is still served after that is stale, and
-// one that clients do not accept any more.
+// A leaf of an older CA generation, or without one of the names, is replaced at its next refresh,
+// which cannot be brought forward. Only a leaf that is served after that is stale, or one that
+// clients no longer accept.
 func (t trusted) state(a probe.Answer, demanded string, p Pace) State {
 	switch {
 	case a.Kind == probe.Plaintext:
 		return statePlaintext
 	case a.Kind == probe.NotVerified:
 		return stateNotVerified
-	case a.Kind == probe.NoAnswer && a.At.Sub(a.Since) < p.settle():
+	case a.Kind == probe.NoAnswer && a.At.Sub(a.Since) < p.confirmAfter():
 		return statePending
 	case a.Kind == probe.NoAnswer:
 		return stateUnreachable
-	case !t.judged(a, demanded):
+	case !t.isCurrent(a, demanded):
 		return statePending
 	case !a.Ours:
 		return stateForeign
@@ -58,13 +57,13 @@ func (t trusted) state(a probe.Answer, demanded string, p Pace) State {
 	return stateCurrent
 }
 
-// judged reports whether the answer is a certificate that was judged by what is asked now.
-func (t trusted) judged(a probe.Answer, demanded string) bool {
+// isCurrent reports whether the answer was evaluated with the current trust and names.
+func (t trusted) isCurrent(a probe.Answer, demanded string) bool {
 	return a.PodKey != nil && a.PodKey.Trust == t.id && a.PodKey.Demanded == demanded
 }
 
-// dueOf returns when the files of the pod should have held another certificate than the one
-// that it has shown: when the kubelet has refreshed it, or when clients ceased to accept it.
+// dueOf returns when the pod's files should have had another certificate than the shown one: when
+// the kubelet refreshes it, or when clients ceased to accept it.
 func (t trusted) dueOf(a probe.Answer) time.Time {
 	due := a.PodKey.RefreshAt.Add(kubeletLate)
 	if !a.PodKey.Verifies {
@@ -88,9 +87,8 @@ func (t trusted) overdue(c consumer, p Pace) (since time.Time, distrusted bool) 
 	return since.Truncate(time.Second), distrusted
 }
 
-// regularly implements standard. The kubelet replaces the certificate at a time that is
-// known, and not before. So the pod is dialled when that should have been seen, and
-// otherwise after the interval.
+// regularly implements standard. The kubelet replaces the certificate at a known time. The pod is
+// dialled when that should have happened, and otherwise after the interval.
 func (t trusted) regularly(c consumer, state State, p Pace) time.Time {
 	last, _ := c.last()
 	if last.At.Before(c.seen) {
@@ -112,7 +110,7 @@ func (t trusted) regularly(c consumer, state State, p Pace) time.Time {
 		}
 	}
 	for _, a := range c.answers {
-		if !t.judged(a, c.endpoint.demanded[a.Port]) {
+		if !t.isCurrent(a, c.endpoint.demanded[a.Port]) {
 			continue
 		}
 		if due := t.dueOf(a).Add(p.Propagation); due.After(last.At) {

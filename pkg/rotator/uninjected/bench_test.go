@@ -11,8 +11,8 @@ import (
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
-// BenchmarkDecide is one look at a namespace of 5000 pods of 500 Deployments that
-// were all missed, beside 50 Services that ask.
+// BenchmarkDecide decides about a namespace of 5000 missed pods of 500 Deployments, with 50
+// Services.
 func BenchmarkDecide(b *testing.B) {
 	s := Situation{Place: Place{OptedIn: true}, Choose: chooseFirst, MaxEvents: 10}
 	for i := range 50 {

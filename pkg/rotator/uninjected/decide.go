@@ -6,7 +6,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
-// Situation is what a decision about one namespace is made from.
+// Situation is the input of a decision about one namespace.
 type Situation struct {
 	Now   time.Time
 	Place Place
@@ -15,38 +15,38 @@ type Situation struct {
 	Choose Choose
 	// Patience is how long pods must have been missed before an event reports it.
 	Patience time.Duration
-	// MaxEvents is how many groups of pods are reported by an event each; one more
-	// event reports the rest.
+	// MaxEvents is the maximum number of groups with an event each; one more event reports the
+	// rest.
 	MaxEvents int
-	// Records are those of the last Decision about the namespace.
-	Records map[Key]Record
+	// GroupStates are those of the previous Decision about the namespace.
+	GroupStates map[Key]GroupState
 }
 
-// Record is what is remembered of a Group.
-type Record struct {
+// GroupState is what is remembered of a Group.
+type GroupState struct {
 	Since    time.Time
 	Notified bool // an event has reported it
 }
 
-// Decision is what follows for the namespace.
+// Decision is the result for the namespace.
 type Decision struct {
-	// Forget: nothing is to be remembered of the namespace. The rest is empty.
+	// Forget: delete the state of the namespace. The rest is empty.
 	Forget bool
-	// Pods are the missed pods, and Workloads the groups that they are in. Those on which
-	// the webhook noted something are only reported.
+	// Pods is the number of missed pods, and Workloads that of their groups. Pods with notes of the
+	// webhook are not counted.
 	Pods, Workloads int
 	Notify          []Group // one event each
 	Rest            []Group // one event for all of them
-	// Records replace those that were remembered: what is gone is forgotten, and
-	// reported again if it comes back.
-	Records map[Key]Record
-	// After is when to look again, 0 if nothing is waited for.
+	// GroupStates replace the previous ones. A group that is gone is forgotten, and reported again
+	// if it returns.
+	GroupStates map[Key]GroupState
+	// After is when to decide again; 0: only after a change.
 	After time.Duration
 }
 
-// Decide finds the missed pods of a namespace, and those on which the webhook noted
-// something, and says which of them an event is to report. A group is reported once, when it has been missed for Patience: where
-// Service and workload are changed together, the rollout that follows ends it.
+// Decide finds the missed pods of a namespace, and those with notes of the webhook, and decides
+// which an event reports. A group is reported once, after it was missed for Patience: if Service
+// and workload are changed together, the rollout ends it before.
 func Decide(s Situation) Decision {
 	if !s.Place.OptedIn {
 		return Decision{Forget: true}
@@ -55,12 +55,12 @@ func Decide(s Situation) Decision {
 }
 
 func (s Situation) decide(found []Group) Decision {
-	d := Decision{Records: make(map[Key]Record, len(found))}
+	d := Decision{GroupStates: make(map[Key]GroupState, len(found))}
 	for _, g := range found {
 		if g.Noted == "" {
 			d.Workloads, d.Pods = d.Workloads+1, d.Pods+g.Pods
 		}
-		r, known := s.Records[g.Key]
+		r, known := s.GroupStates[g.Key]
 		if !known {
 			r.Since = s.Now
 		}
@@ -72,7 +72,7 @@ func (s Situation) decide(found []Group) Decision {
 			r.Notified = true
 			d.Notify = append(d.Notify, g)
 		}
-		d.Records[g.Key] = r
+		d.GroupStates[g.Key] = r
 	}
 	if len(d.Notify) > s.MaxEvents {
 		d.Notify, d.Rest = d.Notify[:s.MaxEvents], d.Notify[s.MaxEvents:]

@@ -56,9 +56,9 @@ func TestGroups(t *testing.T) {
 	assert.Empty(t, group(nil, place, count))
 }
 
-// What the webhook noted on pods of a workload is reported once, however many pods and templates it has, and counts
-// as missed nowhere.
-func TestWhatTheWebhookNoted(t *testing.T) {
+// Notes of the webhook are reported once per workload, for any number of pods and templates, and
+// the pods do not count as missed.
+func TestNotesAreReportedOncePerWorkload(t *testing.T) {
 	noted := func(name, owner, note string) *pods.Facts {
 		return pods.FactsOf(rotatortest.Pod(func(p *corev1.Pod) {
 			p.Name = name
@@ -83,7 +83,7 @@ func TestWhatTheWebhookNoted(t *testing.T) {
 		{Key: Key{Workload: web, Noted: "Other: z; x: y"}, Pods: 1, Pod: "web-2"},
 	}, d.Notify)
 	assert.Zero(t, d.Pods+d.Workloads)
-	s.Records, s.Pods = d.Records, append(s.Pods, noted("web-3", "web", "NotServing: no port"))
+	s.GroupStates, s.Pods = d.GroupStates, append(s.Pods, noted("web-3", "web", "NotServing: no port"))
 	assert.Empty(t, Decide(s).Notify)
 	s.Place.OptedIn = false
 	assert.Equal(t, Decision{Forget: true}, Decide(s))
@@ -101,53 +101,52 @@ func TestDecide(t *testing.T) {
 	start := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	const patience = 30 * time.Second
 	at := func(seconds int) time.Time { return start.Add(time.Duration(seconds) * time.Second) }
-	look := func(now time.Time, found []Group, before map[Key]Record) Decision {
-		return Situation{Now: now, Patience: patience, MaxEvents: 10, Records: before}.decide(found)
+	look := func(now time.Time, found []Group, before map[Key]GroupState) Decision {
+		return Situation{Now: now, Patience: patience, MaxEvents: 10, GroupStates: before}.decide(found)
 	}
 	two := misses(2)
 
 	d := look(at(0), two[:1], nil)
 	assert.Empty(t, d.Notify, "a rollout may follow")
 	assert.Equal(t, patience, d.After)
-	d = look(at(10), two, d.Records)
+	d = look(at(10), two, d.GroupStates)
 	assert.Empty(t, d.Notify)
 	assert.Equal(t, 20*time.Second, d.After, "until the first of them is due")
-	d = look(at(30), two, d.Records)
+	d = look(at(30), two, d.GroupStates)
 	assert.Equal(t, two[:1], d.Notify)
 	assert.Equal(t, 10*time.Second, d.After, "for the second")
-	d = look(at(41), two, d.Records)
+	d = look(at(41), two, d.GroupStates)
 	assert.Equal(t, two[1:], d.Notify)
 	assert.Zero(t, d.After)
-	d = look(at(3600), two, d.Records)
+	d = look(at(3600), two, d.GroupStates)
 	assert.Empty(t, d.Notify, "once")
-	d = look(at(3601), two[:1], d.Records)
-	assert.Len(t, d.Records, 1, "what is gone is forgotten")
-	d = look(at(3602), two, d.Records)
+	d = look(at(3601), two[:1], d.GroupStates)
+	assert.Len(t, d.GroupStates, 1, "a group that is gone is forgotten")
+	d = look(at(3602), two, d.GroupStates)
 	assert.Empty(t, d.Notify)
-	d = look(at(3640), two, d.Records)
+	d = look(at(3640), two, d.GroupStates)
 	assert.Equal(t, two[1:], d.Notify, "and reported again if it comes back")
 }
 
-func TestManyAtOnceAreReportedTogether(t *testing.T) {
+func TestManyGroupsAreReportedTogether(t *testing.T) {
 	found := misses(1000)
 	d := Situation{MaxEvents: 10}.decide(found)
 	assert.Equal(t, found[:10], d.Notify)
 	assert.Equal(t, found[10:], d.Rest)
-	again := Situation{MaxEvents: 10, Records: d.Records}.decide(found)
+	again := Situation{MaxEvents: 10, GroupStates: d.GroupStates}.decide(found)
 	assert.Empty(t, again.Notify)
 	assert.Empty(t, again.Rest)
 	assert.Empty(t, Situation{MaxEvents: 10}.decide(found[:10]).Rest)
 }
 
-// Whatever comes and goes: what stays for long enough is reported exactly once, and
-// nothing is reported early.
+// For any changes: what lasts long enough is reported exactly once, and nothing is reported early.
 func TestEachGroupIsReportedOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		all := misses(6)
 		const patience = 10 * time.Second
 		now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 		since, reported := map[Key]time.Time{}, map[Key]bool{}
-		var records map[Key]Record
+		var records map[Key]GroupState
 		for range rapid.IntRange(1, 30).Draw(t, "looks") {
 			now = now.Add(time.Duration(rapid.IntRange(0, 15).Draw(t, "seconds")) * time.Second)
 			var found []Group
@@ -165,8 +164,8 @@ func TestEachGroupIsReportedOnce(t *testing.T) {
 					since[m.Key] = now
 				}
 			}
-			d := Situation{Now: now, Patience: patience, MaxEvents: 3, Records: records}.decide(found)
-			records = d.Records
+			d := Situation{Now: now, Patience: patience, MaxEvents: 3, GroupStates: records}.decide(found)
+			records = d.GroupStates
 			for _, m := range append(d.Notify, d.Rest...) {
 				require.True(t, there[m.Key])
 				require.False(t, reported[m.Key], "twice")
@@ -185,6 +184,6 @@ func TestEachGroupIsReportedOnce(t *testing.T) {
 	})
 }
 
-func TestANamespaceThatIsNotOptedInIsForgotten(t *testing.T) {
-	assert.Equal(t, Decision{Forget: true}, Decide(Situation{Records: map[Key]Record{{}: {}}, Choose: chooseFirst}))
+func TestNamespaceNotOptedInIsForgotten(t *testing.T) {
+	assert.Equal(t, Decision{Forget: true}, Decide(Situation{GroupStates: map[Key]GroupState{{}: {}}, Choose: chooseFirst}))
 }

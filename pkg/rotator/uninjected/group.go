@@ -10,16 +10,15 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
-// Group is the missed pods of one workload, or all missed bare pods, that would
-// get the same Secret; or those of one workload on which the webhook noted the same. One
-// event reports it.
+// Group has the missed pods of one workload, or all missed bare pods, that would get the same
+// Secret; or the pods of one workload with the same notes of the webhook. One event reports it.
 type Group struct {
 	Key
 	Service string // that asks for the Secret; empty if none does
 	// Conventional: the Secret is the conventional one, for which no Service asks.
 	Conventional bool
-	Mistake      string // why one of the pods would be refused, or empty
-	Pods         int
+	Mistake      string // why one of the pods would be rejected, or empty
+	Pods         int    // their number
 	Pod          string // the first of them by name
 	PodUID       types.UID
 }
@@ -27,14 +26,13 @@ type Group struct {
 // Key identifies a Group in its namespace.
 type Key struct {
 	Workload pods.Workload
-	Gets     pods.Key // if the pods were created now
-	// Noted is what the webhook noted on the pods, which were not missed; empty for those
-	// that were.
+	Gets     pods.Key // that the pods would get now
+	// Noted has the webhook's notes on pods that were not missed; empty for missed pods.
 	Noted string
 }
 
-// group judges the pods of one namespace and groups those that are missed, and those
-// on which the webhook noted something, sorted. Pods of one template are judged once.
+// group returns the groups of missed pods and of pods with notes of the webhook, sorted. Pods of
+// one template are evaluated once.
 func group(all []*pods.Facts, place Place, choose Choose) []Group {
 	verdicts := map[unique.Handle[pods.Template]]Verdict{}
 	found := map[Key]*Group{}
@@ -52,7 +50,7 @@ func group(all []*pods.Facts, place Place, choose Choose) []Group {
 		}
 		v, known := verdicts[pod.Template]
 		if !known {
-			v = Judge(pod, place, choose)
+			v = Evaluate(pod, place, choose)
 			verdicts[pod.Template] = v
 		}
 		t := pod.Template.Value()

@@ -159,10 +159,10 @@ func TestAStolenKeyWithKeysOfPods(t *testing.T) {
 
 	waitFor(t, func() bool { return restartedAt(t, ns, "auto") != "" }, "the one that asks for it is restarted")
 	waitFor(t, func() bool { return noteOf(t, ns, "web", "ServesOldCertificate") != "" }, "of the other an event tells")
-	assert.Regexp(t, "^pod web-abc-0 serves a certificate that clients do not accept any more since .*; no kubelet replaces it before it is due, and only a new pod gets another: ", noteOf(t, ns, "web", "ServesOldCertificate"))
+	assert.Regexp(t, "^pod web-abc-0 serves a certificate that clients have not accepted since .*; no kubelet replaces it before it is due, and only a new pod gets another: ", noteOf(t, ns, "web", "ServesOldCertificate"))
 	assert.Empty(t, restartedAt(t, ns, "web"))
 	i.servingIs(t, ns, "web", api.ServingStale,
-		"clients do not accept the CA of some any more, and only a new pod gets another certificate",
+		"clients no longer accept the CA of some of them, and only a new pod gets another certificate",
 		"Deployment web")
 
 	for name, onRotate := range map[string]api.OnRotate{"auto": api.OnRotateRestart, "web": api.OnRotateReload} { // as their ReplicaSets do

@@ -134,7 +134,7 @@ func TestStaticPodsAreFollowed(t *testing.T) {
 	})
 	e := events(t, s.ns, servingcontroller.EventServesOld)[0]
 	assert.Equal(t, "Pod web-abc-0000", e.Regarding.Kind+" "+e.Regarding.Name)
-	assert.Contains(t, e.Note, "see whether the files on node cp-1 are those of the Secret")
+	assert.Contains(t, e.Note, "check whether the files on node cp-1 match the Secret")
 	s.servers[0].pair.Store(renewed)
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
 

@@ -33,7 +33,7 @@ func startRotator(t testing.TB, changes ...func(*rotator.Config)) *running {
 	r := &running{registry: prometheus.NewRegistry()}
 	cfg := rotator.DefaultConfig()
 	cfg.Cluster.Now, cfg.Cluster.Metrics = time.Now, r.registry
-	cfg.Missed.Choose = func(pods.Template, bool, []*corev1.Service) uninjected.Choice { return uninjected.Choice{} }
+	cfg.Uninjected.Choose = func(pods.Template, bool, []*corev1.Service) uninjected.Choice { return uninjected.Choice{} }
 	cfg.Cluster.Delay, cfg.Probe.Timeout = 20*time.Millisecond, time.Minute
 	cfg.Probe.PodCIDRs = []string{"127.0.0.0/8", "::1/128"} // pods are listeners on loopback here
 	cfg.Serving.Pause, cfg.Serving.PropagationTime, cfg.Serving.Interval = 100*time.Millisecond, 2*time.Second, 3*time.Second

@@ -133,7 +133,7 @@ func TestPodsAreWokenOnceForARotation(t *testing.T) {
 }
 
 func TestWhatAPodServesAlreadyIsNotWritten(t *testing.T) {
-	r := startRotator(t, func(c *rotator.Config) { c.Wake.Enabled = false })
+	r := startRotator(t, func(c *rotator.Config) { c.KubeletSync.Enabled = false })
 	s := newShop(t, 1)
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
 	renewed := s.renew(t)
@@ -220,7 +220,7 @@ func TestPodsAreWokenForTheBundle(t *testing.T) {
 
 // A write that is refused is tried again, and holds up no others.
 func TestPodsAreWokenWhenThatIsAllowedAgain(t *testing.T) {
-	r := startRotator(t, func(c *rotator.Config) { c.Wake.Retry = 50 * time.Millisecond })
+	r := startRotator(t, func(c *rotator.Config) { c.KubeletSync.Retry = 50 * time.Millisecond })
 	refused, other := newShop(t, 1), newShop(t, 1)
 	becomes(t, refused.svc, metav1.ConditionTrue, api.ServingCurrent)
 	becomes(t, other.svc, metav1.ConditionTrue, api.ServingCurrent)

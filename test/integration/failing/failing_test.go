@@ -22,8 +22,8 @@ func TestAPodThatExitsIsReportedUntilItIsRepaired(t *testing.T) {
 	require.Len(t, pod.Spec.Containers[0].Args, 3, "flags were added")
 	p.crashes(pod, unknownFlag)
 
-	const want = `container app of pod web-1 exited with code 2 and was restarted 3 times, and wrote at last "starting unknown flag: --tls-cert-file"; ` +
-		"if what servingcert added is the cause, annotate the pod template servingcert.dev/mode: env, which leaves out flags, variables of the program and HTTPS probes"
+	const want = `container app of pod web-1 exited with code 2 and was restarted 3 times; its termination message ends with "starting unknown flag: --tls-cert-file"; ` +
+		"if the injection is the cause, annotate the pod template servingcert.dev/mode: env, which omits flags, variables of the program and HTTPS probes"
 	assert.Equal(t, "Deployment web: "+want, p.says(api.PodsFailing))
 	for _, kind := range []string{"Service", "Deployment"} {
 		assert.Equal(t, want, p.told(api.PodsFailing, kind, "web"))
@@ -88,6 +88,6 @@ func TestAnOperatorThatDeletesWhatItCreated(t *testing.T) {
 		require.NoError(t, admin.Delete(t.Context(), pod))
 		require.NoError(t, admin.Delete(t.Context(), pod, client.GracePeriodSeconds(0)))
 	}
-	assert.Contains(t, p.says(api.PodsDeleted), "Cluster web: 3 or more of its pods were deleted within 5m0s")
+	assert.Contains(t, p.says(api.PodsDeleted), "Cluster web: 3 or more of its injected pods were deleted within 5m0s")
 	assert.Contains(t, p.told(api.PodsDeleted, "Cluster", "web"), "label the pod template servingcert.dev/inject: disabled")
 }

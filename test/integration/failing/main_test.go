@@ -47,7 +47,7 @@ func startRotator(t *testing.T) (registry *prometheus.Registry, stop func()) {
 	registry = prometheus.NewRegistry()
 	cfg := rotator.DefaultConfig()
 	cfg.Cluster.Now, cfg.Cluster.Metrics, cfg.Cluster.Delay = time.Now, registry, 20*time.Millisecond
-	cfg.Missed.Choose = func(pods.Template, bool, []*corev1.Service) uninjected.Choice { return uninjected.Choice{} }
+	cfg.Uninjected.Choose = func(pods.Template, bool, []*corev1.Service) uninjected.Choice { return uninjected.Choice{} }
 	cfg.Serving.Verify = false // nobody listens here
 	scheme := runtime.NewScheme()
 	require.NoError(t, rotator.AddToScheme(scheme))

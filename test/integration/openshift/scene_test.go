@@ -73,7 +73,7 @@ func TestTheKubeSchedulerScene(t *testing.T) {
 	})
 	assert.Equal(t, "Deployment kube-scheduler", told.Regarding.Kind+" "+told.Regarding.Name)
 	assert.Contains(t, told.Note, "2 pods (kube-scheduler-")
-	assert.Contains(t, told.Note, "were not injected with Secret serving-cert, which every new pod of the namespace gets that declares a port: ")
+	assert.Contains(t, told.Note, "were not injected with Secret serving-cert, which every new pod with a port gets in this namespace: ")
 	assert.Contains(t, told.Note, "; restart it: kubectl rollout restart deployment/kube-scheduler -n "+ns)
 	hasFlags(t, ns, false)
 

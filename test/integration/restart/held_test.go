@@ -178,7 +178,7 @@ func TestAStuckRollout(t *testing.T) {
 	e := p.told(restartcontroller.EventRestartStuck, "a")
 	assert.Contains(t, e.Note, "until it is, no other workload of namespace "+p.name+" is restarted: kubectl rollout status deployment/a -n "+p.name)
 	p.held(registry, "BehindStuck")
-	assert.Contains(t, p.told(restartcontroller.EventRestartHeld, "b").Note, "Deployment a of its namespace was restarted, and its rollout is not progressing")
+	assert.Contains(t, p.told(restartcontroller.EventRestartHeld, "b").Note, "Deployment a of the same namespace was restarted, and its rollout is not progressing")
 	harness.Eventually(t, func() error { // what the Deployment's controller says late is progress, for a while
 		if n, _ := metric(t, registry, "servingcert_restarts_stuck", p.name); n != 1 {
 			return fmt.Errorf("%v workloads are stuck, want 1", n)

@@ -36,7 +36,7 @@ func TestPodsOlderThanTheConventionalSecret(t *testing.T) {
 	counts(t, ns, "1")
 	e := event(t, ns)
 	assert.Equal(t, "Pod before", e.Regarding.Kind+" "+e.Regarding.Name)
-	assert.Contains(t, e.Note, "pod before was not injected with Secret serving-cert, which every new pod of the namespace gets that declares a port")
+	assert.Contains(t, e.Note, "pod before was not injected with Secret serving-cert, which every new pod with a port gets in this namespace")
 	counts(t, other, "0")
 
 	remove(t, before)

@@ -89,8 +89,8 @@ func newManager(cfg *rest.Config, metricsAddr string, registry prometheus.Regist
 		return nil, err
 	}
 	config := rotator.DefaultConfig()
-	config.Cluster.Now, config.Cluster.Metrics, config.Missed.Choose = time.Now, registry, chosen
-	config.Cluster.Delay, config.Missed.Patience, config.Missed.MaxEvents = 20*time.Millisecond, 500*time.Millisecond, maxEvents
+	config.Cluster.Now, config.Cluster.Metrics, config.Uninjected.Choose = time.Now, registry, chosen
+	config.Cluster.Delay, config.Uninjected.Patience, config.Uninjected.MaxEvents = 20*time.Millisecond, 500*time.Millisecond, maxEvents
 	return mgr, rotator.Setup(mgr, config)
 }
 

@@ -78,7 +78,7 @@ func TestPodsOlderThanTheLabel(t *testing.T) {
 	require.NotNil(t, e.Related)
 	assert.Equal(t, svc.UID, e.Related.UID)
 	assert.Contains(t, e.Note, "3 pods (web-")
-	assert.Contains(t, e.Note, "were not injected with Secret web-tls, for which Service web asks")
+	assert.Contains(t, e.Note, "were not injected with Secret web-tls, which Service web requests")
 	assert.Contains(t, e.Note, "; restart it: kubectl rollout restart deployment/web -n "+ns)
 
 	change(t, d, func() { // as that command does
@@ -143,7 +143,7 @@ func TestWebhookAway(t *testing.T) {
 		about[e.Regarding.Kind+" "+e.Regarding.Name] = e.Note
 	}
 	assert.Contains(t, about["Service web"], "pod meanwhile was not injected with Secret web-tls")
-	assert.Contains(t, about["Pod own"], "pod own was not injected with Secret own-tls, for which the pod's annotation asks")
+	assert.Contains(t, about["Pod own"], "pod own was not injected with Secret own-tls, which the pod's annotation requests")
 }
 
 func TestPodChanges(t *testing.T) {
@@ -245,7 +245,7 @@ func TestWhatTheWebhookNoted(t *testing.T) {
 	assert.Equal(t, corev1.EventTypeWarning, e.Type)
 	assert.Equal(t, "Deployment web", e.Regarding.Kind+" "+e.Regarding.Name)
 	assert.Equal(t, "NotServing", e.Action)
-	assert.Contains(t, e.Note, `the webhook noted "NotServing: no container declares the target port of the Service (Service web: targetPort https)`)
+	assert.Contains(t, e.Note, `among them): "NotServing: no container declares the target port of the Service (Service web: targetPort https)`)
 	counts(t, ns, "0")
 
 	change(t, d, func() { d.Spec.Template.Annotations = map[string]string{"again": "yes"} })

@@ -55,7 +55,7 @@ func (a *Applier) rollOut(ctx context.Context, steps []*step) (byHand []string, 
 		if err := a.try(ctx, w, template); err != nil {
 			return nil, err
 		}
-		if standing, _ := restart.StandingOf(object); standing.KeepsPods() {
+		if rollout, _ := restart.WorkloadStatusOf(object); rollout.KeepsPods() {
 			a.print("%s: replace its pods yourself: it is paused, or its update strategy is OnDelete", w)
 			byHand = append(byHand, w.String())
 			continue
@@ -202,15 +202,15 @@ func (a *Applier) restart(ctx context.Context, w workload, object runtime.Object
 		return fmt.Errorf("%s: %w", w, err)
 	}
 	a.print("%s: rolling out", w)
-	var standing restart.Standing
+	var rollout restart.WorkloadStatus
 	err = a.until(ctx, a.Timeout, func(ctx context.Context) (bool, error) {
 		object, _, err := a.read(ctx, w)
-		standing, _ = restart.StandingOf(object)
-		return standing.Done(), err
+		rollout, _ = restart.WorkloadStatusOf(object)
+		return rollout.Done(), err
 	})
 	if errors.Is(err, errTimeout) {
 		return fmt.Errorf("%s: the rollout did not finish within %s (%s). Its old pods continue without TLS; to go back: kubectl rollout undo %s/%s -n %s",
-			w, a.Timeout, standing.Progress(), strings.ToLower(w.kind), w.name, w.namespace)
+			w, a.Timeout, rollout.Progress(), strings.ToLower(w.kind), w.name, w.namespace)
 	}
 	return err
 }

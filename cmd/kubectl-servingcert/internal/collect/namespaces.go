@@ -206,7 +206,7 @@ func (g *gatherer) pods(ctx context.Context, found places) error {
 			}
 			noted(n, w, pod)
 			place := uninjected.Place{OptedIn: n.Labels[api.LabelInject] == api.InjectEnabled, Excluded: preview.Excluded(n.Name) || n.Name == g.opts.System, Services: n.Services, Conventional: conventional[n.Name]}
-			if uninjected.Judge(facts, place, decision.Choose).Missed() {
+			if uninjected.Evaluate(facts, place, decision.Choose).Missed() {
 				if n.Missed == nil {
 					n.Missed = map[string]int{}
 				}

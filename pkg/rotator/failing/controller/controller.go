@@ -20,12 +20,12 @@ import (
 type reconciler struct {
 	cluster    *cluster.Cluster
 	conditions *cluster.Conditions // PodsHealthy
-	ledger     *ledger
-	told       *told
+	state      *state
+	limiter    *eventLimiter
 	events     eventWriter
 }
 
-// Reconcile looks at one namespace.
+// Reconcile decides about one namespace.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	s, err := r.gather(ctx, req.Name)
 	if err != nil {
@@ -40,7 +40,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 func (r *reconciler) gather(ctx context.Context, namespace string) (failing.Situation, error) {
 	s := failing.Situation{Now: r.cluster.Now()}
-	s.Records, s.Rounds = r.ledger.of(namespace, s.Now)
+	s.Reported, s.Rounds = r.state.of(namespace, s.Now)
 	optedIn, excluded, err := r.cluster.OptIn(ctx, namespace)
 	if err != nil {
 		return s, err
@@ -62,20 +62,20 @@ func (r *reconciler) gather(ctx context.Context, namespace string) (failing.Situ
 	return s, nil
 }
 
-// act writes the conditions, and reports by events what they say. If a write fails, all is
-// decided again.
+// act writes the conditions, and sends events about their content. If a write fails, the decision
+// is repeated.
 func (r *reconciler) act(ctx context.Context, namespace string, d failing.Decision) error {
 	var errs []error
-	for _, change := range d.Changes {
+	for _, change := range d.Conditions {
 		_, err := r.conditions.Set(ctx, change.Service, change.Want)
 		errs = append(errs, err)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	r.ledger.put(namespace, d.Failing, d.Records)
+	r.state.put(namespace, d.Failing, d.Reported)
 	for _, f := range d.Notify {
-		if r.told.take(namespace, r.cluster.Now()) {
+		if r.limiter.take(namespace, r.cluster.Now()) {
 			log.FromContext(ctx).Info("pods fail that were injected", "reason", f.Reason, "kind", f.Workload.Kind, "name", f.Workload.Name, "pod", f.Pod, "container", f.Container)
 			r.events.report(namespace, f)
 		}

@@ -46,7 +46,7 @@ func TestWhereEventsAre(t *testing.T) {
 	}
 }
 
-func TestWhichPodsAreLookedAt(t *testing.T) {
+func TestRelevantPodChanges(t *testing.T) {
 	status := api.InjectionStatus{Containers: map[string]string{"app": "files"}}
 	injected := rotatortest.All(rotatortest.Label(api.LabelInjected, "true"), rotatortest.Annotation(api.AnnotationStatus, status.Format()))
 	of := func(changes ...rotatortest.Change) *pods.Facts {
@@ -75,16 +75,16 @@ func TestWhichPodsAreLookedAt(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			var got []string
-			r := &reconciler{cluster: &cluster.Cluster{Config: cluster.Config{Now: func() time.Time { return rotatortest.Noon }}}, ledger: newLedger()}
+			r := &reconciler{cluster: &cluster.Cluster{Config: cluster.Config{Now: func() time.Time { return rotatortest.Noon }}}, state: newState()}
 			r.onPod(func(_ facts.Queue, namespace string) { got = append(got, namespace) })(context.Background(), nil, tt.before, tt.after)
 			assert.Equal(t, tt.want, len(got) == 1 && got[0] == "shop")
 			assert.LessOrEqual(t, len(got), 1)
-			assert.Empty(t, r.ledger.rounds, "a Deployment's pods may be deleted")
+			assert.Empty(t, r.state.rounds, "a Deployment's pods may be deleted")
 		})
 	}
 }
 
-func TestWhichServicesAreLookedAt(t *testing.T) {
+func TestRelevantServiceChanges(t *testing.T) {
 	asks, silent := rotatortest.Service("web", "web-tls"), rotatortest.Service("web", "")
 	delete(silent.Annotations, api.AnnotationSecretName)
 	podKeys := silent.DeepCopy()
@@ -120,30 +120,30 @@ func TestWhichServicesAreLookedAt(t *testing.T) {
 }
 
 func TestMetrics(t *testing.T) {
-	l := newLedger()
-	require.NoError(t, prometheus.NewPedanticRegistry().Register(l))
-	assert.Zero(t, testutil.CollectAndCount(l))
-	l.put("shop", 2, map[failing.Key]failing.Record{{Container: "app"}: {}})
-	l.put("past", 0, map[failing.Key]failing.Record{{Container: "app"}: {}})
-	assert.NoError(t, testutil.CollectAndCompare(l, strings.NewReader(`
-# HELP servingcert_failing_workloads Workloads whose pods fail after the webhook gave them something, or are deleted for it, by namespace; absent if there are none.
+	s := newState()
+	require.NoError(t, prometheus.NewPedanticRegistry().Register(s))
+	assert.Zero(t, testutil.CollectAndCount(s))
+	s.put("shop", 2, map[failing.Key]failing.Report{{Container: "app"}: {}})
+	s.put("past", 0, map[failing.Key]failing.Report{{Container: "app"}: {}})
+	assert.NoError(t, testutil.CollectAndCompare(s, strings.NewReader(`
+# HELP servingcert_failing_workloads Workloads whose pods fail, or are deleted by their operator, after an injection, by namespace; absent if there are none.
 # TYPE servingcert_failing_workloads gauge
 servingcert_failing_workloads{namespace="shop"} 2
 `)))
-	records, rounds := l.of("past", rotatortest.Noon)
-	assert.Len(t, records, 1)
+	reported, rounds := s.of("past", rotatortest.Noon)
+	assert.Len(t, reported, 1)
 	assert.Empty(t, rounds)
-	l.put("shop", 0, nil)
-	l.put("past", 0, nil)
-	assert.Empty(t, l.namespaces)
+	s.put("shop", 0, nil)
+	s.put("past", 0, nil)
+	assert.Empty(t, s.namespaces)
 }
 
 func TestDeletionsAreForgotten(t *testing.T) {
-	l := newLedger()
-	l.deleted(pods.FactsOf(rotatortest.ReadyPod("web-1", "web")), rotatortest.Noon)
-	_, rounds := l.of("shop", rotatortest.Noon)
+	s := newState()
+	s.deleted(pods.FactsOf(rotatortest.ReadyPod("web-1", "web")), rotatortest.Noon)
+	_, rounds := s.of("shop", rotatortest.Noon)
 	assert.Len(t, rounds, 1)
-	_, rounds = l.of("shop", rotatortest.Noon.Add(time.Hour))
+	_, rounds = s.of("shop", rotatortest.Noon.Add(time.Hour))
 	assert.Empty(t, rounds)
-	assert.Empty(t, l.rounds)
+	assert.Empty(t, s.rounds)
 }

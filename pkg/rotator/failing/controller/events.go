@@ -10,15 +10,15 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/failing"
 )
 
-// The reasons of events are those of condition PodsHealthy: on the workload (on the pod, for bare
-// pods) and on the Service.
+// The reasons of events are those of condition PodsHealthy. They regard the workload (or the bare
+// pod) and the Service.
 
 type eventWriter struct {
 	recorder events.EventRecorder
 }
 
-// report reports a failure. An event of the same action, reason and object is taken for the same
-// again, whatever its note says: therefore the action tells templates and containers apart.
+// report reports a failure. Events with equal action, reason and object are merged, whatever their
+// note: so the action distinguishes templates and containers.
 func (w eventWriter) report(namespace string, f failing.Finding) {
 	regarding := f.Workload.Reference(namespace, "")
 	if f.Workload.Bare() {

@@ -1,6 +1,6 @@
-// Package controller reports the pods that fail after they were injected: by condition
-// servingcert.dev/PodsHealthy of the Services, by events, and in metric servingcert_failing_workloads. What
-// it says is decided in package failing.
+// Package controller reports the pods that fail after an injection: by condition
+// servingcert.dev/PodsHealthy of the Services, by events, and in metric
+// servingcert_failing_workloads. Package failing decides.
 package controller
 
 import (
@@ -27,7 +27,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
-// The wait before a write that failed is tried again.
+// The wait before a failed write is retried.
 const (
 	minBackoff = time.Second
 	maxBackoff = time.Minute
@@ -35,8 +35,8 @@ const (
 
 // Setup adds the controller. Its unit of work is a namespace.
 func Setup(c *cluster.Cluster) error {
-	r := &reconciler{cluster: c, conditions: c.Conditions(api.ConditionPodsHealthy), ledger: newLedger(), told: newTold(), events: eventWriter{c.Recorder()}}
-	if err := c.Metrics.Register(r.ledger); err != nil {
+	r := &reconciler{cluster: c, conditions: c.Conditions(api.ConditionPodsHealthy), state: newState(), limiter: newEventLimiter(), events: eventWriter{c.Recorder()}}
+	if err := c.Metrics.Register(r.state); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
 	enqueue := func(q facts.Queue, namespace string) {
@@ -49,21 +49,21 @@ func Setup(c *cluster.Cluster) error {
 		source.Kind(c.Services, cluster.NamespaceMetadata(), handler.TypedEnqueueRequestsFromMapFunc(opted)))
 }
 
-// onPod enqueues the namespace of an injected pod that comes, goes or changes in what matters, and
-// counts the deletions of young ones.
+// onPod enqueues the namespace of an injected pod that was created, deleted or changed in a
+// relevant way, and counts the deletions of young ones.
 func (r *reconciler) onPod(enqueue func(facts.Queue, string)) facts.Handler[*pods.Facts] {
 	return func(_ context.Context, q facts.Queue, before, after *pods.Facts) {
 		if !concerns(before) && !concerns(after) || before != nil && after != nil && same(before, after) {
 			return
 		}
 		if now := r.cluster.Now(); failing.Counts(before, after, now) {
-			r.ledger.deleted(after, now)
+			r.state.deleted(after, now)
 		}
 		enqueue(q, cmp.Or(after, before).Namespace)
 	}
 }
 
-func concerns(f *pods.Facts) bool { return f != nil && f.Template.Value().Given.Injected }
+func concerns(f *pods.Facts) bool { return f != nil && f.Template.Value().Injection.Injected }
 
 func same(a, b *pods.Facts) bool {
 	return a.Template == b.Template && a.UID == b.UID && (a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil) && reflect.DeepEqual(a.Trouble, b.Trouble)
@@ -93,7 +93,7 @@ func (r *reconciler) onService(enqueue func(facts.Queue, string)) handler.TypedF
 	}
 }
 
-// opted enqueues a namespace that was opted in or out. What pods of any other say does not count.
+// opted enqueues a namespace that was opted in or out.
 func opted(_ context.Context, ns *metav1.PartialObjectMetadata) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: ns.Name}}}
 }

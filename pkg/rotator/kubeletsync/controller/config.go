@@ -5,26 +5,25 @@ import (
 	"time"
 )
 
-// Config is how pods are woken.
+// Config configures how pods are woken.
 type Config struct {
-	// Enabled has pods woken whose files are to change.
+	// Enabled: pods are woken.
 	Enabled bool
-	// Rate is how many pods are woken in a second.
+	// Rate is the maximum number of pods per second.
 	Rate int
-	// Delay is how long a new bundle in a namespace is waited for, so that kubelets
-	// have it when they are woken.
+	// Delay is the delay after a new bundle in a namespace, so that kubelets have it when they are
+	// woken.
 	Delay time.Duration
-	// Retry is how long after a write that failed it is tried again.
+	// Retry is the wait before a failed write is retried.
 	Retry time.Duration
 }
 
-// DefaultConfig returns the configuration of a rotator that is started without
-// flags.
+// DefaultConfig returns the configuration of a rotator without flags.
 func DefaultConfig() Config {
 	return Config{Enabled: true, Rate: 50, Delay: 100 * time.Millisecond, Retry: 5 * time.Second}
 }
 
-// Validate returns an error that says what is wrong and what is allowed.
+// Validate returns an error that states what is wrong and what is allowed.
 func (c Config) Validate() error {
 	switch {
 	case c.Rate < 1:

@@ -14,16 +14,16 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
-// finder finds the pods that are to be woken for a Secret or a bundle.
+// finder finds the pods to be woken for a Secret or a bundle.
 type finder struct {
-	*knowledge
+	*inputs
 	waker *waker
 	found *cluster.Trigger // enqueues a pod for the waker
 }
 
-// Reconcile looks at the pods that mount a Secret, or, without a name, the bundle of
-// a namespace. Pods of servingcert itself do not wait for their turn: until the webhook serves what
-// clients trust, no pod is created in an opted-in namespace.
+// Reconcile decides about the pods that mount a Secret, or, without a name, the bundle of a
+// namespace. servingcert's own pods do not wait in the queue: until the webhook serves a
+// certificate that clients trust, no pod can be created in an opted-in namespace.
 func (f *finder) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	concerned := f.cluster.Pods.In(req.Namespace)
 	if req.Name != "" {
@@ -42,28 +42,28 @@ func (f *finder) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	return result, nil
 }
 
-// knowledge is what decisions are made from.
-type knowledge struct {
-	cluster  *cluster.Cluster
-	partners Partners
-	bundles  *facts.Informer[*kubeletsync.Bundle]
+// inputs are the sources of decisions.
+type inputs struct {
+	cluster *cluster.Cluster
+	deps    Dependencies
+	bundles *facts.Informer[*kubeletsync.Bundle]
 }
 
-// decide gathers what is known of a pod, and decides.
-func (k *knowledge) decide(pod *pods.Facts) kubeletsync.Decision {
-	s := kubeletsync.Situation{Now: k.cluster.Now(), Pod: pod, Annotation: pod.Leaf(), Secrets: map[string]kubeletsync.Content{}}
+// decide gathers the input of a pod, and decides.
+func (i *inputs) decide(pod *pods.Facts) kubeletsync.Decision {
+	s := kubeletsync.Situation{Now: i.cluster.Now(), Pod: pod, Annotation: pod.Leaf(), Secrets: map[string]kubeletsync.Content{}}
 	for _, name := range pod.Secrets() {
 		key := types.NamespacedName{Namespace: pod.Namespace, Name: name}
-		rotation, ok := k.partners.Rotation(key)
+		rotation, ok := i.deps.Rotation(key)
 		if !ok {
 			continue
 		}
 		s.Secrets[name] = kubeletsync.LeafContent(rotation)
-		if k.partners.Serves(key, pod.UID, rotation.Leaf) {
+		if i.deps.Serves(key, pod.UID, rotation.Leaf) {
 			s.Serves = append(s.Serves, name)
 		}
 	}
-	bundle := k.bundles.Get(types.NamespacedName{Namespace: pod.Namespace, Name: api.BundleName})
+	bundle := i.bundles.Get(types.NamespacedName{Namespace: pod.Namespace, Name: api.BundleName})
 	if content, ok := bundle.Content(); ok {
 		s.Bundle = &content
 	}

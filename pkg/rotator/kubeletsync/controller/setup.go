@@ -1,6 +1,5 @@
-// Package controller wakes the kubelets of pods whose files are to change: it writes
-// annotation servingcert.dev/leaf on the pods, at a bounded rate. What it does is
-// decided in package wake.
+// Package controller wakes the kubelets of pods whose files are to change: it writes annotation
+// servingcert.dev/leaf on the pods, at a bounded rate. Package kubeletsync decides.
 package controller
 
 import (
@@ -23,29 +22,29 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/serving"
 )
 
-// Partners are those that the controller works with.
-type Partners struct {
-	// Rotation returns the latest change of a Secret's certificate; false if none is
-	// known. Rotated enqueues a Secret of which there is a new one.
+// Dependencies are the controllers' collaborators.
+type Dependencies struct {
+	// Rotation returns the latest change of a Secret's certificate; false if none is known. Rotated
+	// enqueues a Secret with a new one.
 	Rotation func(secret types.NamespacedName) (serving.Rotation, bool)
 	Rotated  *cluster.Trigger
 	// Serves reports whether a pod was last seen to serve the leaf of the Secret.
 	Serves func(secret types.NamespacedName, pod types.UID, leaf string) bool
-	// Woken is called when a pod was woken for the Secret.
+	// Woken is called after a pod was woken for the Secret.
 	Woken func(secret types.NamespacedName, pod types.UID, at time.Time)
 }
 
 // Setup adds two controllers to mgr. The unit of work of the first is a Secret, or the bundle of a
-// namespace, which has no name; that of the second is a pod that is to be woken.
-func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, p Partners) error {
+// namespace, which has no name; that of the second is a pod to be woken.
+func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, deps Dependencies) error {
 	bundles, err := facts.NewInformer(mgr, facts.Options[*corev1.ConfigMap, *kubeletsync.Bundle]{
 		Example: &corev1.ConfigMap{}, Field: fields.OneTermEqualSelector(metav1.ObjectNameField, api.BundleName), Derive: kubeletsync.BundleOf, LeaderOnly: true,
 	})
 	if err != nil {
 		return fmt.Errorf("make the cache of bundles: %w", err)
 	}
-	k := &knowledge{cluster: c, partners: p, bundles: bundles}
-	w := newWaker(cfg, k, mgr.GetClient())
+	in := &inputs{cluster: c, deps: deps, bundles: bundles}
+	w := newWaker(cfg, in, mgr.GetClient())
 	if err := c.Metrics.Register(w.results); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
@@ -56,11 +55,11 @@ func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, p Partners) erro
 	if err := c.AddController("wakes", controller.Options{Reconciler: w}, found); err != nil {
 		return err
 	}
-	return c.AddController("changed-files", controller.Options{Reconciler: &finder{knowledge: k, waker: w, found: found}},
-		p.Rotated, bundles.Source("bundles", onBundle(cfg.Delay)))
+	return c.AddController("changed-files", controller.Options{Reconciler: &finder{inputs: in, waker: w, found: found}},
+		deps.Rotated, bundles.Source("bundles", onBundle(cfg.Delay)))
 }
 
-// onBundle enqueues the namespace of a bundle that is new.
+// onBundle enqueues the namespace of a new bundle.
 func onBundle(delay time.Duration) facts.Handler[*kubeletsync.Bundle] {
 	return func(_ context.Context, q facts.Queue, before, after *kubeletsync.Bundle) {
 		if after != nil && (before == nil || before.Hash != after.Hash) {

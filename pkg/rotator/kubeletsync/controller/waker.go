@@ -21,17 +21,17 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
-// The results of a write: a label of servingcert_wakes_total.
+// The results of a write, a label of servingcert_wakes_total.
 const (
 	resultWritten   = "written"
 	resultGone      = "gone"      // the pod was deleted, or replaced by another of its name
-	resultForbidden = "forbidden" // no rights, or an admission webhook or policy refuses
+	resultForbidden = "forbidden" // no permission, or an admission webhook or policy rejects it
 	resultError     = "error"
 )
 
 // waker wakes pods, at a bounded rate. Namespaces take turns in its queue.
 type waker struct {
-	*knowledge
+	*inputs
 	writer  client.Writer
 	limiter flowcontrol.RateLimiter
 	retry   time.Duration
@@ -39,9 +39,9 @@ type waker struct {
 	failing atomic.Bool // the last write failed
 }
 
-func newWaker(cfg Config, k *knowledge, writer client.Writer) *waker {
+func newWaker(cfg Config, in *inputs, writer client.Writer) *waker {
 	return &waker{
-		knowledge: k, writer: writer, retry: cfg.Retry,
+		inputs: in, writer: writer, retry: cfg.Retry,
 		limiter: flowcontrol.NewTokenBucketRateLimiter(float32(cfg.Rate), max(1, cfg.Rate/10)),
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "servingcert_wakes_total",
@@ -50,8 +50,8 @@ func newWaker(cfg Config, k *knowledge, writer client.Writer) *waker {
 	}
 }
 
-// Reconcile wakes a pod, if that still is to be done. A write that failed is tried again until the
-// kubelet has updated the files by itself.
+// Reconcile wakes a pod if that is still needed. A failed write is retried until the kubelet has
+// updated the files anyway.
 func (w *waker) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	pod := w.cluster.Pods.Get(req.NamespacedName)
 	if pod == nil {
@@ -61,12 +61,12 @@ func (w *waker) Reconcile(ctx context.Context, req reconcile.Request) (reconcile
 	if !d.Wake {
 		return reconcile.Result{}, nil
 	}
-	_ = w.limiter.Wait(ctx) // its error is that this process ends, and then the write fails
+	_ = w.limiter.Wait(ctx) // an error means that this process stops, and the write fails too
 	return reconcile.Result{RequeueAfter: w.wake(ctx, pod, d)}, nil
 }
 
-// wake writes the annotation, and returns after how long that is to be tried again: zero if it is done. It
-// logs only the first of failures in a row: what stops one write, such as missing rights, mostly stops all.
+// wake writes the annotation, and returns the wait before a retry, or zero. It logs only the first
+// of consecutive failures: their cause, such as missing permissions, usually affects all writes.
 func (w *waker) wake(ctx context.Context, pod *pods.Facts, d kubeletsync.Decision) time.Duration {
 	err := w.write(ctx, pod, d.Value)
 	result := resultError
@@ -86,12 +86,12 @@ func (w *waker) wake(ctx context.Context, pod *pods.Facts, d kubeletsync.Decisio
 		return 0
 	}
 	if !w.failing.Swap(true) {
-		log.FromContext(ctx).Error(err, "cannot wake a pod: files of pods change when the kubelet looks at them, in up to 92 s", "namespace", pod.Namespace, "pod", pod.Name)
+		log.FromContext(ctx).Error(err, "cannot wake a pod: the kubelet updates the files of pods only at its next sync, within 92 s", "namespace", pod.Namespace, "pod", pod.Name)
 	}
 	return w.retry
 }
 
-// write sets the annotation of exactly this pod, and returns once the cache has seen it.
+// write sets the annotation of this very pod, and returns once the cache has seen it.
 func (w *waker) write(ctx context.Context, pod *pods.Facts, value string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "annotations": map[string]string{api.AnnotationLeaf: value}}})
 	if err != nil {
@@ -106,8 +106,8 @@ func (w *waker) write(ctx context.Context, pod *pods.Facts, value string) error 
 	return nil
 }
 
-// isGone reports whether there is no such pod any more. For one that was replaced by
-// another of its name, the API server says that a UID cannot be changed.
+// isGone reports whether the pod no longer exists. If another one has its name, the API server
+// answers that a UID cannot be changed.
 func isGone(err error) bool {
 	if cause, ok := apierrors.StatusCause(err, metav1.CauseTypeFieldValueInvalid); ok && apierrors.IsInvalid(err) {
 		return cause.Field == "metadata.uid"
@@ -117,9 +117,9 @@ func isGone(err error) bool {
 
 func (w *waker) succeeded(ctx context.Context, pod *pods.Facts, d kubeletsync.Decision) {
 	if w.failing.Swap(false) {
-		log.FromContext(ctx).Info("pods are woken again")
+		log.FromContext(ctx).Info("pods can be woken again")
 	}
 	for _, secret := range d.Dial {
-		w.partners.Woken(types.NamespacedName{Namespace: pod.Namespace, Name: secret}, pod.UID, w.cluster.Now())
+		w.deps.Woken(types.NamespacedName{Namespace: pod.Namespace, Name: secret}, pod.UID, w.cluster.Now())
 	}
 }

@@ -8,28 +8,26 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Config is how pods are dialled.
+// Config configures the dials of pods.
 type Config struct {
-	// Concurrency is how many pods are dialled at a time.
+	// Concurrency is the number of pods that are dialled concurrently.
 	Concurrency int
-	// Timeout is how long one port may take to show its certificate.
+	// Timeout is the time within which a port must show its certificate.
 	Timeout time.Duration
-	// PodCIDRs are the ranges that pods have their addresses in; none: any that are not
-	// loopback, link-local, multicast, broadcast or unspecified.
+	// PodCIDRs are the address ranges of pods; empty: all addresses except loopback, link-local,
+	// multicast, broadcast and unspecified.
 	PodCIDRs []string
-	// APIServer is the API server's addresses, which are not dialled.
+	// APIServer has the addresses of the API server, which are not dialled.
 	APIServer []netip.Addr
 }
 
-// DefaultConfig returns the configuration of a rotator that is started without
-// flags.
+// DefaultConfig returns the configuration of a rotator without flags.
 func DefaultConfig() Config { return Config{Concurrency: 32, Timeout: 5 * time.Second} }
 
-// maxConcurrency keeps the sockets that are open at once below what a process
-// commonly may have.
+// maxConcurrency keeps the number of open sockets below the usual limit of a process.
 const maxConcurrency = 512
 
-// Validate returns an error that says what is wrong and what is allowed.
+// Validate returns an error that states what is wrong and what is allowed.
 func (c Config) Validate() error {
 	switch {
 	case c.Concurrency < 1 || c.Concurrency > maxConcurrency:

@@ -1,5 +1,5 @@
-// Package controller dials pods, many at a time, and reports their answers. What
-// an answer means is decided in package probe.
+// Package controller dials pods concurrently, and reports their answers. Package probe evaluates
+// them.
 package controller
 
 import (
@@ -23,19 +23,19 @@ import (
 	"github.com/servingcert/servingcert/pkg/starttls"
 )
 
-// Prober dials pods, a bounded number at a time, which namespaces share (probe.Queue). A
-// pod that waits to be dialled is not dialled twice.
+// Prober dials pods with a bounded concurrency, which namespaces share (probe.Queue). A pod that
+// waits already is not added again.
 type Prober struct {
-	// Trust is what certificates are judged by.
+	// Trust is the published state of the CA.
 	Trust *Trust
 
 	cfg   Config
 	now   func() time.Time
 	trust func(context.Context) probe.Trust
-	// ready waits until the CA's status is known.
+	// ready waits until the CA's status was read.
 	ready func(context.Context) bool
-	// done is called with what a pod answered.
-	done    func(probe.Visit, []probe.Answer)
+	// done receives the answers of a pod.
+	done    func(probe.Target, []probe.Answer)
 	results *prometheus.CounterVec // by result
 	refused *prometheus.CounterVec // by reason
 
@@ -43,21 +43,21 @@ type Prober struct {
 	dial      func(ctx context.Context, address, name string, protocol starttls.Protocol, timeout time.Duration) probe.Outcome // dial.Dial
 
 	mu      sync.Mutex
-	changed *sync.Cond // a visit was added or has ended, or the prober stops
+	changed *sync.Cond // a target was added or was dialled, or the prober stops
 	queue   *probe.Queue
 }
 
-// Setup adds the prober to mgr. done is called with what a pod answered.
-func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, done func(probe.Visit, []probe.Answer)) (*Prober, error) {
-	known, err := addTrust(c)
+// Setup adds the prober to mgr. done receives the answers of each pod.
+func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, done func(probe.Target, []probe.Answer)) (*Prober, error) {
+	trust, err := addTrust(c)
 	if err != nil {
 		return nil, err
 	}
-	p, err := newProber(cfg, c.Now, known.Get, done)
+	p, err := newProber(cfg, c.Now, trust.Get, done)
 	if err != nil {
 		return nil, err
 	}
-	p.Trust, p.ready = known, known.Cache.WaitForCacheSync
+	p.Trust, p.ready = trust, trust.Cache.WaitForCacheSync
 	if err := errors.Join(c.Metrics.Register(p.results), c.Metrics.Register(p.refused)); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
@@ -67,7 +67,7 @@ func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, done func(probe.
 	return p, nil
 }
 
-func newProber(cfg Config, now func() time.Time, trust func(context.Context) probe.Trust, done func(probe.Visit, []probe.Answer)) (*Prober, error) {
+func newProber(cfg Config, now func() time.Time, trust func(context.Context) probe.Trust, done func(probe.Target, []probe.Answer)) (*Prober, error) {
 	ranges, err := api.ParseRanges(cfg.PodCIDRs)
 	if err != nil {
 		return nil, fmt.Errorf("--pod-cidrs: %w", err)
@@ -76,7 +76,7 @@ func newProber(cfg Config, now func() time.Time, trust func(context.Context) pro
 		cfg: cfg, now: now, trust: trust, done: done, ready: func(context.Context) bool { return true },
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "servingcert_probes_total",
-			Help: "Ports of pods dialled to see which certificate they serve, by result: tls, plaintext, refused, timeout, reset, closed, alert, other, first_words or panic.",
+			Help: "Ports of pods dialled to check which certificate they serve, by result: tls, plaintext, refused, timeout, reset, closed, alert, other, first_words or panic.",
 		}, []string{"result"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "servingcert_visits_refused_total",
@@ -90,8 +90,8 @@ func newProber(cfg Config, now func() time.Time, trust func(context.Context) pro
 	return p, nil
 }
 
-// Ask has the pod dialled, unless that is under way. A visit that waits is replaced.
-func (p *Prober) Ask(v probe.Visit) {
+// Enqueue adds a target, unless it is in progress. A target that waits already is replaced.
+func (p *Prober) Enqueue(v probe.Target) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.queue.Add(v) {
@@ -121,13 +121,13 @@ func (p *Prober) Start(ctx context.Context) error {
 	return nil
 }
 
-// next waits for a visit; false if ctx has ended.
-func (p *Prober) next(ctx context.Context) (probe.Visit, bool) {
+// next waits for a target; false if ctx has ended.
+func (p *Prober) next(ctx context.Context) (probe.Target, bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
 		if ctx.Err() != nil {
-			return probe.Visit{}, false
+			return probe.Target{}, false
 		}
 		if v, ok := p.queue.Next(); ok {
 			return v, true
@@ -141,8 +141,8 @@ func (p *Prober) work(ctx context.Context) bool {
 	if !ok {
 		return false
 	}
-	answers := p.visit(ctx, v)
-	if ctx.Err() == nil { // else what failed is this process
+	answers := p.dialPorts(ctx, v)
+	if ctx.Err() == nil { // otherwise this process caused the failure
 		p.done(v, answers)
 	}
 	p.mu.Lock()
@@ -152,11 +152,10 @@ func (p *Prober) work(ctx context.Context) bool {
 	return true
 }
 
-// visit dials one port after the other, and ends with the first that gives no answer
-// in time, or when the time limit of one port is over for all of them together. It takes
-// at most twice that limit. Ports that it does not come to have no answer. A pod whose
-// address is refused is not dialled at all.
-func (p *Prober) visit(ctx context.Context, v probe.Visit) []probe.Answer {
+// dialPorts dials the ports one by one. It ends at the first that times out, or when all together
+// have taken the time limit of one port, so it takes at most twice that limit. Later ports have no
+// answer. A pod with a refused address is not dialled.
+func (p *Prober) dialPorts(ctx context.Context, v probe.Target) []probe.Answer {
 	if cause := p.addresses.Refuse(v); cause != "" {
 		p.refused.WithLabelValues(string(cause)).Inc()
 		return v.Unverified(p.now(), cause)
@@ -164,7 +163,7 @@ func (p *Prober) visit(ctx context.Context, v probe.Visit) []probe.Answer {
 	answers := make([]probe.Answer, 0, len(v.Ports))
 	begun := p.now()
 	for _, port := range v.Ports {
-		answer := p.ask(ctx, v, port)
+		answer := p.dialPort(ctx, v, port)
 		answer.Slow = answer.Cause == probe.CauseTimeout || p.now().Sub(begun) >= p.cfg.Timeout
 		if answers = append(answers, answer); answer.Slow {
 			break
@@ -173,14 +172,14 @@ func (p *Prober) visit(ctx context.Context, v probe.Visit) []probe.Answer {
 	return answers
 }
 
-// ask dials one port. What the port sends is a stranger's. If to read or to judge it ends
-// in a panic, that port is not verified, and the process goes on.
-func (p *Prober) ask(ctx context.Context, v probe.Visit, port uint16) (answer probe.Answer) {
+// dialPort dials one port. What the port sends is untrusted: after a panic in reading or evaluating
+// it, the port is not verified, and the process continues.
+func (p *Prober) dialPort(ctx context.Context, v probe.Target, port uint16) (answer probe.Answer) {
 	at := p.now()
 	defer func() {
 		if r := recover(); r != nil {
-			// The value may hold what the port sent: only its type is logged.
-			log.FromContext(ctx).Error(errPanic, "a pod could not be judged", "namespace", v.Of.Namespace, "secret", v.Of.Key.String(), "pod", v.Pod, "port", port,
+			// The value may contain what the port sent: only its type is logged.
+			log.FromContext(ctx).Error(errPanic, "cannot evaluate the answer of a pod", "namespace", v.Of.Namespace, "secret", v.Of.Key.String(), "pod", v.Pod, "port", port,
 				"type", fmt.Sprintf("%T", r), "functions", functions())
 			p.results.WithLabelValues(string(probe.CausePanic)).Inc()
 			answer = probe.Answer{Port: port, Protocol: v.Protocols[port], Kind: probe.NotVerified, Cause: probe.CausePanic, At: at}
@@ -192,14 +191,14 @@ func (p *Prober) ask(ctx context.Context, v probe.Visit, port uint16) (answer pr
 	return answer
 }
 
-// errPanic stands for a panic whose value is not logged.
+// errPanic represents a panic whose value is not logged.
 var errPanic = errors.New("panic")
 
-// maxFrames bounds how many functions are named of a panic.
+// maxFrames bounds the logged stack of a panic.
 const maxFrames = 16
 
-// functions returns what was running at a panic, FUNCTION:LINE each, the innermost first,
-// without arguments.
+// functions returns the stack at a panic without arguments, FUNCTION:LINE each, the innermost
+// first.
 func functions() []string {
 	var at [maxFrames]uintptr
 	frames := runtime.CallersFrames(at[:runtime.Callers(3, at[:])]) // 3: without this function, its caller, and Callers

@@ -27,14 +27,14 @@ import (
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
-// long is a timeout that is not meant to pass.
+// long is a timeout that never expires.
 const long = process.Soon
 
 func keyIn(namespace string) pods.NamespacedKey {
 	return pods.NamespacedKey{Namespace: namespace, Key: pods.SecretKey("web-tls")}
 }
 
-func TestProberDialsOneAfterTheOtherOfEachAndManyOfAll(t *testing.T) {
+func TestProberDialsPodsConcurrentlyAndPortsOneByOne(t *testing.T) {
 	const pods, concurrency = 40, 4
 	pair := rotatortest.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
 	var open, most atomic.Int32
@@ -52,7 +52,7 @@ func TestProberDialsOneAfterTheOtherOfEachAndManyOfAll(t *testing.T) {
 		rotatortest.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}})(conn)
 	})
 	got := make(chan probe.Key, 2*pods)
-	p := loopback(t, Config{Concurrency: concurrency, Timeout: long}, time.Now, func(v probe.Visit, answers []probe.Answer) {
+	p := loopback(t, Config{Concurrency: concurrency, Timeout: long}, time.Now, func(v probe.Target, answers []probe.Answer) {
 		assert.Len(t, answers, 1)
 		assert.Equal(t, pki.Fingerprint(pair.Leaf), answers[0].Leaf)
 		got <- v.Key
@@ -62,7 +62,7 @@ func TestProberDialsOneAfterTheOtherOfEachAndManyOfAll(t *testing.T) {
 	go func() { done <- p.Start(ctx) }()
 	ask := func() {
 		for i := range pods {
-			p.Ask(probe.Visit{
+			p.Enqueue(probe.Target{
 				Key:     probe.Key{Of: keyIn(fmt.Sprint("shop-", i%2)), Pod: types.UID(string(rune('a' + i)))},
 				Address: at.Addr(), Ports: []uint16{at.Port()}, Name: "web.shop.svc", Names: []string{"web.shop.svc"},
 			})
@@ -89,9 +89,9 @@ func TestProberDialsOneAfterTheOtherOfEachAndManyOfAll(t *testing.T) {
 	assert.InDelta(t, pods, testutil.ToFloat64(p.results.WithLabelValues("tls")), 0)
 }
 
-// fixed is a visit of a pod, as dials of this package's tests need it.
-func fixed(namespace, pod string, at ...netip.AddrPort) probe.Visit {
-	v := probe.Visit{
+// fixed is a target for a pod with listeners at the addresses.
+func fixed(namespace, pod string, at ...netip.AddrPort) probe.Target {
+	v := probe.Target{
 		Key:     probe.Key{Of: keyIn(namespace), Pod: types.UID(pod)},
 		Address: at[0].Addr(), Name: "web.shop.svc", Names: []string{"web.shop.svc"},
 	}
@@ -103,15 +103,15 @@ func fixed(namespace, pod string, at ...netip.AddrPort) probe.Visit {
 
 func noTrust(context.Context) probe.Trust { return probe.Trust{} }
 
-// loopback returns a prober of pods that are listeners on loopback.
-func loopback(t *testing.T, cfg Config, now func() time.Time, done func(probe.Visit, []probe.Answer)) *Prober {
+// loopback returns a prober that dials listeners on loopback.
+func loopback(t *testing.T, cfg Config, now func() time.Time, done func(probe.Target, []probe.Answer)) *Prober {
 	cfg.PodCIDRs = []string{"127.0.0.0/8"}
 	p, err := newProber(cfg, now, noTrust, done)
 	require.NoError(t, err)
 	return p
 }
 
-func TestARefusedAddressIsNotDialled(t *testing.T) {
+func TestRefusedAddressIsNotDialled(t *testing.T) {
 	var dialled atomic.Int32
 	at := rotatortest.Accept(t, "127.0.0.1", func(net.Conn) { dialled.Add(1) })
 	p, err := newProber(Config{Concurrency: 1, Timeout: long}, time.Now, noTrust, nil)
@@ -119,20 +119,20 @@ func TestARefusedAddressIsNotDialled(t *testing.T) {
 	for _, address := range []string{"127.0.0.1", "::ffff:127.0.0.1", "0.0.0.0", "::"} {
 		v := fixed("shop", "a", at)
 		v.Address = netip.MustParseAddr(address)
-		answers := p.visit(t.Context(), v)
+		answers := p.dialPorts(t.Context(), v)
 		require.Len(t, answers, 1)
 		assert.Equal(t, probe.NotVerified, answers[0].Kind)
 	}
 	assert.InDelta(t, 2, testutil.ToFloat64(p.refused.WithLabelValues("loopback")), 0)
 	assert.InDelta(t, 2, testutil.ToFloat64(p.refused.WithLabelValues("unspecified")), 0)
 	assert.Equal(t, 0, testutil.CollectAndCount(p.results))
-	assert.Equal(t, probe.NoAnswer, loopback(t, Config{Concurrency: 1, Timeout: long}, time.Now, nil).visit(t.Context(), fixed("shop", "a", at))[0].Kind)
+	assert.Equal(t, probe.NoAnswer, loopback(t, Config{Concurrency: 1, Timeout: long}, time.Now, nil).dialPorts(t.Context(), fixed("shop", "a", at))[0].Kind)
 	assert.EqualValues(t, 1, dialled.Load(), "only where its range is named")
 }
 
-// A namespace of pods that accept and never answer has all the workers that it may have.
-// The pods of another one are visited all the same, although no visit of the first ends.
-func TestANamespaceOfTarpitsDoesNotHoldUpOthers(t *testing.T) {
+// The pods of one namespace never answer and have all its workers. Those of another are dialled,
+// although no dial of the first ends.
+func TestTarpitNamespaceDoesNotBlockOthers(t *testing.T) {
 	const tarpits, concurrency = 500, 16
 	pair := rotatortest.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
 	var stuck atomic.Int32
@@ -142,19 +142,19 @@ func TestANamespaceOfTarpitsDoesNotHoldUpOthers(t *testing.T) {
 	})
 	serves := rotatortest.Accept(t, "127.0.0.1", rotatortest.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}}))
 	got := make(chan probe.Key, 100)
-	p := loopback(t, Config{Concurrency: concurrency, Timeout: time.Hour}, time.Now, func(v probe.Visit, answers []probe.Answer) {
+	p := loopback(t, Config{Concurrency: concurrency, Timeout: time.Hour}, time.Now, func(v probe.Target, answers []probe.Answer) {
 		assert.Equal(t, pki.Fingerprint(pair.Leaf), answers[0].Leaf)
 		got <- v.Key
 	})
 	for i := range tarpits {
-		p.Ask(fixed("hostile", fmt.Sprint("h", i), silent))
+		p.Enqueue(fixed("hostile", fmt.Sprint("h", i), silent))
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- p.Start(ctx) }()
 	require.Eventually(t, func() bool { return stuck.Load() == concurrency-concurrency/8 }, long, time.Millisecond, "nearly all workers")
 	for i := range cap(got) {
-		p.Ask(fixed("shop", fmt.Sprint("s", i), serves))
+		p.Enqueue(fixed("shop", fmt.Sprint("s", i), serves))
 	}
 	for range cap(got) {
 		assert.Equal(t, "shop", (<-got).Of.Namespace)
@@ -164,7 +164,7 @@ func TestANamespaceOfTarpitsDoesNotHoldUpOthers(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-func TestAVisitEndsAtItsFirstTimeout(t *testing.T) {
+func TestDialPortsEndsAtFirstTimeout(t *testing.T) {
 	pair := rotatortest.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
 	var dialled atomic.Int32
 	silent := func(conn net.Conn) {
@@ -174,7 +174,7 @@ func TestAVisitEndsAtItsFirstTimeout(t *testing.T) {
 	serves := rotatortest.Accept(t, "127.0.0.1", rotatortest.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}}))
 	first, second := rotatortest.Accept(t, "127.0.0.1", silent), rotatortest.Accept(t, "127.0.0.1", silent)
 	p := loopback(t, Config{Concurrency: 1, Timeout: 5 * time.Second}, time.Now, nil) // as long as a handshake may take
-	answers := p.visit(t.Context(), fixed("shop", "a", serves, first, second, serves))
+	answers := p.dialPorts(t.Context(), fixed("shop", "a", serves, first, second, serves))
 	require.Len(t, answers, 2)
 	assert.Equal(t, probe.TLS, answers[0].Kind)
 	assert.Equal(t, probe.NoAnswer, answers[1].Kind)
@@ -184,8 +184,8 @@ func TestAVisitEndsAtItsFirstTimeout(t *testing.T) {
 	assert.EqualValues(t, 1, dialled.Load())
 }
 
-// A server that answers, but only just in time, at each of its ports.
-func TestAVisitEndsWhenItHasTakenTooLong(t *testing.T) {
+// A server answers just in time at each of its ports.
+func TestDialPortsEndsAfterTimeout(t *testing.T) {
 	pair := rotatortest.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
 	var passed atomic.Int64
 	at := rotatortest.Accept(t, "127.0.0.1", func(conn net.Conn) {
@@ -193,7 +193,7 @@ func TestAVisitEndsWhenItHasTakenTooLong(t *testing.T) {
 		rotatortest.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}})(conn)
 	})
 	now := func() time.Time { return rotatortest.Noon.Add(time.Duration(passed.Load())) }
-	answers := loopback(t, Config{Concurrency: 1, Timeout: long}, now, nil).visit(t.Context(), fixed("shop", "a", at, at, at, at))
+	answers := loopback(t, Config{Concurrency: 1, Timeout: long}, now, nil).dialPorts(t.Context(), fixed("shop", "a", at, at, at, at))
 	require.Len(t, answers, 2)
 	for i, slow := range []bool{false, true} {
 		assert.Equal(t, probe.TLS, answers[i].Kind)
@@ -201,8 +201,8 @@ func TestAVisitEndsWhenItHasTakenTooLong(t *testing.T) {
 	}
 }
 
-// A panic over what a server sent costs that port's answer, and nothing else.
-func TestAPanicOverAnAnswer(t *testing.T) {
+// A panic caused by a server's data only costs that port's answer.
+func TestPanicInAnswer(t *testing.T) {
 	const secret = "what the server sent"
 	var logged strings.Builder
 	ctx := log.IntoContext(t.Context(), funcr.New(func(prefix, args string) { logged.WriteString(prefix + args + "\n") }, funcr.Options{}))
@@ -218,7 +218,7 @@ func TestAPanicOverAnAnswer(t *testing.T) {
 		return next()
 	}
 	at := netip.MustParseAddrPort("127.0.0.1:1")
-	answers := p.visit(ctx, fixed("shop", "uid-of-a", at, at, at))
+	answers := p.dialPorts(ctx, fixed("shop", "uid-of-a", at, at, at))
 	require.Len(t, answers, 3)
 	for _, a := range answers[:2] {
 		assert.Equal(t, probe.NotVerified, a.Kind)
@@ -229,7 +229,7 @@ func TestAPanicOverAnAnswer(t *testing.T) {
 	assert.InDelta(t, 2, testutil.ToFloat64(p.results.WithLabelValues("panic")), 0)
 	assert.InDelta(t, 1, testutil.ToFloat64(p.results.WithLabelValues("plaintext")), 0)
 	assert.NotContains(t, logged.String(), secret)
-	for _, want := range []string{"a pod could not be judged", `"namespace"="shop"`, `"pod"="uid-of-a"`, `"port"=1`, "TestAPanicOverAnAnswer", "probe.Visit.Answer:"} {
+	for _, want := range []string{"cannot evaluate the answer of a pod", `"namespace"="shop"`, `"pod"="uid-of-a"`, `"port"=1`, "TestPanicInAnswer", "probe.Target.Answer:"} {
 		assert.Contains(t, logged.String(), want)
 	}
 }

@@ -15,9 +15,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
 )
 
-// Trust knows what the signer publishes of the CA.
+// Trust reads the published state of the CA.
 type Trust struct {
-	// Cache holds the ConfigMap that says it, and no other object.
+	// Cache has the ConfigMap with the CA's status, and no other object.
 	Cache cache.Cache
 	key   types.NamespacedName
 
@@ -37,8 +37,7 @@ func addTrust(c *cluster.Cluster) (*Trust, error) {
 	return &Trust{Cache: reader, key: types.NamespacedName{Namespace: c.Namespace, Name: api.CAStatusName}}, nil
 }
 
-// Get returns what is published. If that is gone or cannot be read, what was published
-// before stays known.
+// Get returns the published state, or the last valid one if that was deleted or is invalid.
 func (t *Trust) Get(ctx context.Context) probe.Trust {
 	var cm corev1.ConfigMap
 	err := t.Cache.Get(ctx, t.key, &cm, client.UnsafeDisableDeepCopy) // for each dial, and only read

@@ -1,6 +1,6 @@
-// Package dial asks a server for its certificate: one TCP connection, what the protocol says
-// before TLS, and one TLS handshake. It needs nothing of Kubernetes, so that the command-line tool can
-// judge a server exactly as the rotator does.
+// Package dial requests a server's certificate: one TCP connection, STARTTLS in the given protocol,
+// and one TLS handshake. It does not depend on Kubernetes, so that the command-line tool and the
+// rotator evaluate servers in the same way.
 package dial
 
 import (
@@ -17,15 +17,15 @@ import (
 	"github.com/servingcert/servingcert/pkg/starttls"
 )
 
-// maxHandshake is the most bytes that are read of a server: what the signer writes into a
-// Secret has room in it. crypto/tls has limits of its own: 256 KiB for the message with the
+// maxHandshake is the maximum number of bytes that are read from a server. All data that the signer
+// writes into a Secret fits. crypto/tls has its own limits: 256 KiB for the message with the
 // certificates, 64 KiB for others, 8192 bits for an RSA key.
 const maxHandshake = pki.MaxCertificates + 16<<10
 
-// errTooLong is what a server gets that sends more.
+// errTooLong is the error if a server sends more.
 var errTooLong = fmt.Errorf("the TLS handshake is longer than %d bytes", maxHandshake)
 
-// bounded is a connection of which no more is read than left.
+// bounded is a connection from which at most left bytes are read.
 type bounded struct {
 	net.Conn
 	left int
@@ -41,13 +41,13 @@ func (b *bounded) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Dial makes a TCP connection to address, HOST:PORT, says what comes before TLS in the
-// protocol, makes a TLS handshake that asks for name (SNI), and closes it, all within the
-// timeout. It sends nothing else, but for a login in MySQL that fails (starttls.Protocol.End), and
-// verifies nothing: the caller judges the certificates.
+// Dial connects to address, HOST:PORT, sends the STARTTLS command of the protocol, makes a TLS
+// handshake with the server name (SNI), and closes the connection, all within the timeout. It sends
+// nothing else, except a MySQL login that fails (starttls.Protocol.End). It verifies nothing: the
+// caller evaluates the certificates.
 //
-// The protocol may be a guess. To a server that answers it in TLS, or closes the connection, another
-// one is made, and one that should speak first and does not is taken for a TLS server.
+// The protocol may be a guess. If the server answers it in TLS, or closes the connection, a second
+// connection is made. A server that should speak first and does not is assumed to be a TLS server.
 func Dial(ctx context.Context, address, name string, protocol starttls.Protocol, timeout time.Duration) probe.Outcome {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -58,7 +58,7 @@ func Dial(ctx context.Context, address, name string, protocol starttls.Protocol,
 	return outcome
 }
 
-// connect is Dial with the time limit of ctx. silence is how much of it is left for TLS if the server
+// connect is Dial with the time limit of ctx. silence is the part of it left for TLS if the server
 // should speak first and does not.
 func connect(ctx context.Context, address, name string, protocol starttls.Protocol, silence time.Duration) probe.Outcome {
 	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
@@ -66,26 +66,26 @@ func connect(ctx context.Context, address, name string, protocol starttls.Protoc
 		return probe.Unreachable(err)
 	}
 	defer func() { _ = conn.Close() }()
-	// The farewell of crypto/tls has a limit of its own, of 5 s.
+	// The close_notify of crypto/tls has its own limit, of 5 s.
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 	deadline, _ := ctx.Deadline()
 	unsaid := protocol.Begin(conn, name, deadline.Add(-silence), deadline)
 	if unsaid != nil && !errors.Is(unsaid, starttls.ErrSilent) {
-		return probe.JudgeWords(because(ctx, unsaid))
+		return probe.StartTLSOutcome(because(ctx, unsaid))
 	}
 	var shown []*x509.Certificate
 	client := tls.Client(&bounded{conn, maxHandshake}, &tls.Config{
 		ServerName:         name,
-		InsecureSkipVerify: true, // what is asked is which certificate is served, not whether to trust it
+		InsecureSkipVerify: true, // the question is which certificate is served, not whether to trust it
 		VerifyConnection: func(state tls.ConnectionState) error {
 			shown = state.PeerCertificates
 			return nil
 		},
 		MinVersion:   tls.VersionTLS10,
 		CipherSuites: allCipherSuites(),
-		// All groups of crypto/tls, which are its default: a server may offer post-quantum ones only.
+		// CurvePreferences: the default is all groups; a server may offer post-quantum ones only.
 	})
-	outcome := probe.Judge(shown, because(ctx, client.HandshakeContext(ctx)))
+	outcome := probe.HandshakeOutcome(shown, because(ctx, client.HandshakeContext(ctx)))
 	if outcome.Kind == probe.TLS {
 		outcome.Handshake = probe.HandshakeOf(client.ConnectionState())
 		if unsaid == nil {
@@ -96,8 +96,8 @@ func connect(ctx context.Context, address, name string, protocol starttls.Protoc
 	return outcome
 }
 
-// because returns the end of ctx if that is what has closed the connection, which crypto/tls does
-// not always notice first.
+// because returns the error of ctx if that has closed the connection, which crypto/tls does not
+// always report.
 func because(ctx context.Context, err error) error {
 	if errors.Is(err, net.ErrClosed) && ctx.Err() != nil {
 		return ctx.Err()

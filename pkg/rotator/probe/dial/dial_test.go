@@ -31,7 +31,7 @@ import (
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
-// long is a timeout that is not meant to pass.
+// long is a timeout that never expires.
 const long = process.Soon
 
 func TestDialShowsTheLeaf(t *testing.T) {
@@ -81,8 +81,8 @@ func TestDialShowsTheLeaf(t *testing.T) {
 	}
 }
 
-// TestDialReportsTheHandshake: a server that offers one group only is reached, post-quantum or not, and
-// what was agreed on is known.
+// TestDialReportsTheHandshake: a server with one group, post-quantum or not, is reached, and the
+// parameters are reported.
 func TestDialReportsTheHandshake(t *testing.T) {
 	pair := rotatortest.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
 	for _, tt := range []struct {
@@ -117,7 +117,7 @@ func TestDialReportsTheHandshake(t *testing.T) {
 	}
 }
 
-// begins answers the first words of a protocol before it goes on with next.
+// begins sends the first answer of a protocol, and then calls next.
 func begins(asked int, answer string, next func(net.Conn)) func(net.Conn) {
 	return func(conn net.Conn) {
 		_, _ = io.ReadFull(conn, make([]byte, asked))
@@ -141,10 +141,10 @@ func TestDialInAProtocol(t *testing.T) {
 		"PostgreSQL without TLS":              {starttls.Postgres, long, begins(8, "N", silent), probe.Outcome{Kind: probe.Plaintext, Cause: probe.CauseDeclined}},
 		"TLS from the first byte, asked":      {starttls.Postgres, long, serves, probe.Outcome{Kind: probe.TLS}},
 		"TLS from the first byte, awaited":    {starttls.SMTP, 10 * time.Second, serves, probe.Outcome{Kind: probe.TLS}},
-		"garbage":                             {starttls.Postgres, long, begins(8, "garbage", closes), probe.Outcome{Kind: probe.NotVerified, Cause: probe.CauseWords}},
-		"endless lines":                       {starttls.SMTP, long, begins(0, strings.Repeat("220-\r\n", 1<<20), closes), probe.Outcome{Kind: probe.NotVerified, Cause: probe.CauseWords}},
+		"garbage":                             {starttls.Postgres, long, begins(8, "garbage", closes), probe.Outcome{Kind: probe.NotVerified, Cause: probe.CauseProtocol}},
+		"endless lines":                       {starttls.SMTP, long, begins(0, strings.Repeat("220-\r\n", 1<<20), closes), probe.Outcome{Kind: probe.NotVerified, Cause: probe.CauseProtocol}},
 		"it closes":                           {starttls.Postgres, long, func(conn net.Conn) { _, _ = conn.Read(make([]byte, 1<<12)) }, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseClosed}},
-		"it says nothing":                     {starttls.Postgres, 100 * time.Millisecond, silent, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseTimeout}},
+		"no answer":                           {starttls.Postgres, 100 * time.Millisecond, silent, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseTimeout}},
 		"it should speak first, and closes":   {starttls.SMTP, long, closes, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseClosed}},
 		"it should speak first, and does not": {starttls.SMTP, 100 * time.Millisecond, silent, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseTimeout}},
 		"half a line, and no more":            {starttls.SMTP, 100 * time.Millisecond, begins(0, "220", silent), probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseTimeout}},
@@ -172,7 +172,7 @@ func TestDialInAProtocol(t *testing.T) {
 	}
 }
 
-func TestDialOfWhatIsNoTLSServer(t *testing.T) {
+func TestDialOfServerWithoutTLS(t *testing.T) {
 	plain := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(plain.Close)
 	pair := rotatortest.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
@@ -187,10 +187,10 @@ func TestDialOfWhatIsNoTLSServer(t *testing.T) {
 		timeout time.Duration
 		want    probe.Outcome
 	}{
-		"plain HTTP":   {netip.MustParseAddrPort(strings.TrimPrefix(plain.URL, "http://")), long, probe.Outcome{Kind: probe.Plaintext}},
-		"garbage":      {rotatortest.Accept(t, "127.0.0.1", says("\x00\xff\x17garbage garbage garbage")), long, probe.Outcome{Kind: probe.Plaintext}},
-		"a greeting":   {rotatortest.Accept(t, "127.0.0.1", says("220 mail.example.com ESMTP\r\n")), long, probe.Outcome{Kind: probe.Plaintext}},
-		"says nothing": {rotatortest.Accept(t, "127.0.0.1", silent), 50 * time.Millisecond, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseTimeout}},
+		"plain HTTP": {netip.MustParseAddrPort(strings.TrimPrefix(plain.URL, "http://")), long, probe.Outcome{Kind: probe.Plaintext}},
+		"garbage":    {rotatortest.Accept(t, "127.0.0.1", says("\x00\xff\x17garbage garbage garbage")), long, probe.Outcome{Kind: probe.Plaintext}},
+		"a greeting": {rotatortest.Accept(t, "127.0.0.1", says("220 mail.example.com ESMTP\r\n")), long, probe.Outcome{Kind: probe.Plaintext}},
+		"no answer":  {rotatortest.Accept(t, "127.0.0.1", silent), 50 * time.Millisecond, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseTimeout}},
 		"half a record": {rotatortest.Accept(t, "127.0.0.1", func(conn net.Conn) {
 			says("\x16\x03\x03\x40\x00\x02")(conn)
 			silent(conn)
@@ -227,7 +227,7 @@ func says(text string) func(net.Conn) {
 	}
 }
 
-// A huge certificate is refused by crypto/tls before it takes memory.
+// crypto/tls rejects a huge certificate before it allocates memory.
 func TestDialOfAHugeCertificate(t *testing.T) {
 	pair := rotatortest.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
 	for range 2000 {
@@ -239,7 +239,7 @@ func TestDialOfAHugeCertificate(t *testing.T) {
 	assert.Equal(t, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseOther, Err: got.Err}, got)
 }
 
-// What the signer may write into a Secret can be dialled.
+// A server with the largest possible Secret can be dialled.
 func TestDialOfTheLargestChain(t *testing.T) {
 	pair := rotatortest.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
 	pem := len(pki.EncodeCertificates(pair.Leaf))
@@ -266,7 +266,7 @@ func TestDialOfAHugeKey(t *testing.T) {
 	assert.Equal(t, probe.CauseOther, got.Cause)
 }
 
-func TestNoMoreIsReadThanTheLimit(t *testing.T) {
+func TestDialReadsAtMostTheLimit(t *testing.T) {
 	ours, theirs := net.Pipe()
 	go func() {
 		_, _ = theirs.Write(make([]byte, 100))
@@ -275,12 +275,11 @@ func TestNoMoreIsReadThanTheLimit(t *testing.T) {
 	got, err := io.ReadAll(&bounded{ours, 60})
 	assert.Len(t, got, 60)
 	require.ErrorIs(t, err, errTooLong)
-	assert.Equal(t, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseOther, Err: err}, probe.Judge(nil, err))
+	assert.Equal(t, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseOther, Err: err}, probe.HandshakeOutcome(nil, err))
 	require.NoError(t, ours.Close())
 }
 
-// Servers log a handshake that fails, and not one that is done and followed by
-// nothing.
+// Servers log a failed handshake, but not a completed one without data.
 func TestDialLeavesNoTrace(t *testing.T) {
 	pair := rotatortest.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
 	var logged bytes.Buffer
@@ -303,7 +302,7 @@ func TestDialLeavesNoTrace(t *testing.T) {
 	assert.Zero(t, requests.Load())
 }
 
-// overheard keeps what is read.
+// overheard stores what is read.
 type overheard struct {
 	net.Conn
 	read bytes.Buffer
@@ -315,7 +314,7 @@ func (c *overheard) Read(b []byte) (int, error) {
 	return n, err
 }
 
-func TestDialSaysGoodbye(t *testing.T) {
+func TestDialSendsCloseNotify(t *testing.T) {
 	const encrypted = 23 // type of a TLS record whose real type is hidden
 	pair := rotatortest.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
 	said := make(chan []byte, 1)
@@ -335,7 +334,7 @@ func TestDialSaysGoodbye(t *testing.T) {
 	assert.Equal(t, 2, records, "Finished, and the alert close_notify; a connection that is cut makes some servers log an error")
 }
 
-// BenchmarkDial is one dial, the server's part of it included.
+// BenchmarkDial is one dial, including the server's part.
 func BenchmarkDial(b *testing.B) {
 	pair := rotatortest.NewCA(b, 1, time.Now()).Issue(b, time.Now(), "web.shop.svc")
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: []tls.Certificate{pair}})

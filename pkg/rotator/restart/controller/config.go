@@ -7,30 +7,28 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/restart"
 )
 
-// Config is how workloads are restarted whose pods ask for it.
+// Config configures the restarts.
 type Config struct {
-	// Max is how many workloads roll out at a time, in the whole cluster; 0 means
-	// that none is restarted.
+	// Max is the number of concurrent rollouts in the cluster; 0: nothing is restarted.
 	Max int
-	// Poll is how long until a rollout is looked at again, and Retry until a workload
-	// is that waits for something else.
+	// Poll is how long until a rollout is checked again, and Retry until any other held workload
+	// is.
 	Poll, Retry time.Duration
-	// StuckAfter is how long a rollout may go without progress. The progress deadline
-	// of a Deployment may be longer.
+	// StuckAfter is how long a rollout may make no progress; or its Deployment's progress deadline,
+	// if longer.
 	StuckAfter time.Duration
-	// Patience is how long a workload must have waited before an event says why.
+	// Patience is how long a workload must have waited before an event reports why.
 	Patience time.Duration
-	// PlaceFor is how long a rollout that goes on counts towards Max.
+	// PlaceFor is how long a rollout counts towards Max.
 	PlaceFor time.Duration
 }
 
-// DefaultConfig returns the configuration of a rotator that is started without
-// flags.
+// DefaultConfig returns the configuration of a rotator without flags.
 func DefaultConfig() Config {
 	return Config{Max: 3, Poll: 5 * time.Second, Retry: time.Minute, StuckAfter: 10 * time.Minute, Patience: 30 * time.Second, PlaceFor: 30 * time.Minute}
 }
 
-// Validate returns an error that says what is wrong and what is allowed.
+// Validate returns an error that states what is wrong and what is allowed.
 func (c Config) Validate() error {
 	if c.Max < 0 {
 		return fmt.Errorf("--max-restarts: \"%d\": must not be negative", c.Max)

@@ -22,19 +22,19 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/restart"
 )
 
-// reconciler restarts the workloads of a namespace whose pods serve an old
-// certificate and ask for it. It works on one namespace at a time, so that what
-// it counts does not change while it decides.
+// reconciler restarts the workloads of a namespace that have stale pods and request it. It
+// processes one namespace at a time, so that the number of rollouts does not change during a
+// decision.
 type reconciler struct {
-	cluster  *cluster.Cluster
-	cfg      Config
-	partners Partners
-	live     client.Client // has no cache: workloads are read when one is about to be restarted
-	events   eventWriter
-	state    *State
+	cluster *cluster.Cluster
+	cfg     Config
+	deps    Dependencies
+	live    client.Client // without a cache: a workload is read before it may be restarted
+	events  eventWriter
+	state   *State
 }
 
-// Reconcile looks at the restarts of one namespace.
+// Reconcile decides about the restarts of one namespace.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	namespace := req.Name
 	r.state.once.Do(r.takeOver)
@@ -52,24 +52,24 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: d.After}, nil
 }
 
-// takeOver finds what may be rolling out that another replica started: the pods
-// that a rollout waits for are not ready.
+// takeOver finds workloads whose rollout another replica may have started: some of their pods are
+// not ready.
 func (r *reconciler) takeOver() {
 	for _, f := range r.cluster.Pods.List() {
 		if f.Ready {
 			continue
 		}
 		if t := f.Template.Value(); len(f.Keys()) > 0 && t.OnRotate == api.OnRotateRestart && t.Workload.Restartable() {
-			r.state.doubt(f.Namespace, t.Workload, r.cluster.Now())
-			r.partners.Looks.EnqueueNamespace(f.Namespace)
+			r.state.addUnconfirmed(f.Namespace, t.Workload, r.cluster.Now())
+			r.deps.StaleChanged.EnqueueNamespace(f.Namespace)
 		}
 	}
 }
 
-// gather collects what is known without asking the API server.
+// gather collects the input that needs no request to the API server.
 func (r *reconciler) gather(namespace string) restart.Situation {
 	s := r.state.situation(namespace, r.cfg.limits(), r.cluster.Now())
-	s.Stale = r.partners.Stale(namespace)
+	s.Stale = r.deps.Stale(namespace)
 	for _, w := range s.Stale {
 		if f := r.cluster.Pods.Get(types.NamespacedName{Namespace: namespace, Name: w.Pod}); f != nil {
 			s.Labels[w.Pod] = f.Template.Value().LabelSet()
@@ -78,12 +78,12 @@ func (r *reconciler) gather(namespace string) restart.Situation {
 	return s
 }
 
-// read reads what the decision needs.
+// read reads the object that the decision needs.
 func (r *reconciler) read(ctx context.Context, namespace string, s *restart.Situation, need restart.Need) error {
 	switch {
 	case need.Workload != nil:
 		st, err := r.readWorkload(ctx, namespace, *need.Workload)
-		s.Standings[*need.Workload] = st
+		s.Workloads[*need.Workload] = st
 		return err
 	case need.Service != "":
 		var svc corev1.Service
@@ -91,7 +91,7 @@ func (r *reconciler) read(ctx context.Context, namespace string, s *restart.Situ
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("read Service %s: %w", need.Service, err)
 		}
-		s.Services[need.Service] = restart.ServiceStandingOf(&svc) // an empty one if it is gone
+		s.Services[need.Service] = restart.ServiceStatusOf(&svc) // empty if it does not exist
 		return nil
 	}
 	var budgets policyv1.PodDisruptionBudgetList
@@ -105,20 +105,20 @@ func (r *reconciler) read(ctx context.Context, namespace string, s *restart.Situ
 	return nil
 }
 
-// readWorkload reads one workload. That it does not exist or may not be read is an
-// answer too.
-func (r *reconciler) readWorkload(ctx context.Context, namespace string, w pods.Workload) (restart.Standing, error) {
+// readWorkload reads one workload. A workload that does not exist, or that it may not read, is not
+// an error.
+func (r *reconciler) readWorkload(ctx context.Context, namespace string, w pods.Workload) (restart.WorkloadStatus, error) {
 	obj := newWorkload(w, namespace)
 	err := r.live.Get(ctx, client.ObjectKeyFromObject(obj), obj)
 	switch {
 	case apierrors.IsNotFound(err):
-		return restart.Standing{Gone: true}, nil
+		return restart.WorkloadStatus{Gone: true}, nil
 	case apierrors.IsForbidden(err):
-		return restart.Standing{Problem: err.Error()}, nil
+		return restart.WorkloadStatus{Problem: err.Error()}, nil
 	case err != nil:
-		return restart.Standing{}, fmt.Errorf("read %s: %w", w, err)
+		return restart.WorkloadStatus{}, fmt.Errorf("read %s: %w", w, err)
 	}
-	st, ok := restart.StandingOf(obj)
+	st, ok := restart.WorkloadStatusOf(obj)
 	if !ok {
 		return st, fmt.Errorf("read %s: restarting a %T is not supported", w, obj)
 	}
@@ -136,7 +136,7 @@ func newWorkload(w pods.Workload, namespace string) client.Object {
 	return &appsv1.Deployment{ObjectMeta: meta}
 }
 
-// act restarts what is to be restarted, and then reports.
+// act restarts the workload of the decision, and then reports.
 func (r *reconciler) act(ctx context.Context, namespace string, s restart.Situation, d restart.Decision) error {
 	logger := log.FromContext(ctx)
 	var failed error
@@ -152,7 +152,7 @@ func (r *reconciler) act(ctx context.Context, namespace string, s restart.Situat
 			"secret", w.Key.String(), "pods", w.Pods, "since", w.Since)
 		r.events.restarted(namespace, *d.Start)
 	case apierrors.IsConflict(failed), apierrors.IsNotFound(failed):
-		failed = nil // it has changed since it was read: d.After says when to look again
+		failed = nil // it has changed since it was read: d.After is when to decide again
 	default:
 		w := d.Start.Stale
 		logger.Error(failed, "cannot restart a workload whose pods serve an old certificate", "kind", w.Workload.Kind, "name", w.Workload.Name)
@@ -160,8 +160,8 @@ func (r *reconciler) act(ctx context.Context, namespace string, s restart.Situat
 		failed = nil
 	}
 	r.state.put(namespace, d, done)
-	if failed != nil { // it may have been restarted all the same
-		r.state.doubt(namespace, d.Start.Stale.Workload, r.cluster.Now())
+	if failed != nil { // it may have been restarted anyway
+		r.state.addUnconfirmed(namespace, d.Start.Stale.Workload, r.cluster.Now())
 	}
 	for _, h := range d.Notify {
 		logger.Info("a workload whose pods serve an old certificate is not restarted", "kind", h.Stale.Workload.Kind, "name", h.Stale.Workload.Name,
@@ -175,8 +175,8 @@ func (r *reconciler) act(ctx context.Context, namespace string, s restart.Situat
 	return failed
 }
 
-// restart does what kubectl rollout restart does, if the workload is still as it
-// was read.
+// restart does what kubectl rollout restart does. It fails if the workload has changed since it was
+// read.
 func (r *reconciler) restart(ctx context.Context, namespace string, start restart.Start) error {
 	obj := newWorkload(start.Stale.Workload, namespace)
 	if err := r.live.Patch(ctx, obj, client.RawPatch(types.StrategicMergePatchType, start.Patch), client.FieldOwner(cluster.Name)); err != nil {
@@ -185,7 +185,7 @@ func (r *reconciler) restart(ctx context.Context, namespace string, start restar
 	return nil
 }
 
-// isRefusal reports whether the API server will answer the same again.
+// isRefusal reports whether a retry would fail in the same way.
 func isRefusal(err error) bool {
 	var status apierrors.APIStatus
 	if !errors.As(err, &status) || apierrors.IsTooManyRequests(err) {

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// What the API server would answer again is reported; anything else is tried again.
+// Permanent answers of the API server are reported; after others the restart is retried.
 func TestIsRefusal(t *testing.T) {
 	deployments := schema.GroupResource{Group: "apps", Resource: "deployments"}
 	for name, tt := range map[string]struct {

@@ -14,11 +14,11 @@ import (
 // The reasons of events about restarts, on the workload (on the pod, for bare
 // pods), with the Service related to it.
 const (
-	// EventRestarted: its pods served an old certificate and asked for it.
+	// EventRestarted: its pods were stale and requested a restart.
 	EventRestarted = "Restarted"
-	// EventRestartHeld: it will be restarted when what the event says has changed.
+	// EventRestartHeld: it will be restarted when the cause in the note has changed.
 	EventRestartHeld = "RestartHeld"
-	// EventRestartNotPossible: a person has to restart it.
+	// EventRestartNotPossible: a person has to restart it or replace its pods.
 	EventRestartNotPossible = "RestartNotPossible"
 	// EventRestartStuck: it was restarted, and its rollout is not progressing.
 	EventRestartStuck = "RestartStuck"
@@ -36,9 +36,8 @@ func (w eventWriter) restarted(namespace string, start restart.Start) {
 		"%s; restarted, because annotation %s asks for it", start.Stale.Note(), api.AnnotationOnRotate)
 }
 
-// held reports why a workload is not restarted. An event of the same action,
-// reason and object is taken for the same again, whatever its note says: therefore
-// the action is the hold.
+// held reports why a workload is not restarted. Events with equal action, reason and object are
+// merged, whatever their note: so the action is the hold.
 func (w eventWriter) held(namespace string, h restart.Held) {
 	regarding, related := h.Stale.Objects(namespace, h.UID)
 	reason, then := EventRestartHeld, "it will be restarted when that has changed"
@@ -51,11 +50,11 @@ func (w eventWriter) held(namespace string, h restart.Held) {
 
 func (w eventWriter) stuck(namespace string, s restart.Stuck) {
 	w.recorder.Eventf(s.Workload.Reference(namespace, s.UID), nil, corev1.EventTypeWarning, EventRestartStuck, actionRestart,
-		"restarted so that its pods serve the new certificate, and the rollout is not complete: %s (%s); until it is, no other workload of namespace %s is restarted: %s",
+		"restarted so that its pods serve the new certificate, but the rollout is not complete: %s (%s); until it is, no other workload of namespace %s is restarted: %s",
 		s.Message, s.Progress, namespace, api.CommandText([]string{s.Workload.Name}, "kubectl", "rollout", "status", strings.ToLower(s.Workload.Kind)+"/"+s.Workload.Name, "-n", namespace))
 }
 
-// advice says what a person can do where nothing else will.
+// advice states what a person has to do if the hold does not end otherwise.
 func advice(namespace string, h restart.Held) string {
 	if h.Hold.OnlyPods() {
 		return "delete those pods one by one: " + api.CommandText([]string{h.Stale.Pod}, "kubectl", "delete", "pod", h.Stale.Pod, "-n", namespace)

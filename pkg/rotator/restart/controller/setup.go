@@ -1,6 +1,5 @@
-// Package controller restarts the workloads whose pods serve an old certificate and
-// ask for it, as kubectl rollout restart does, and reports why others are not
-// restarted. What it does is decided in package restart.
+// Package controller restarts the workloads that have stale pods and request it, as kubectl rollout
+// restart does, and reports why others are not restarted. Package restart decides.
 package controller
 
 import (
@@ -22,16 +21,16 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/serving"
 )
 
-// Partners are those that the controller works with.
-type Partners struct {
-	// Stale returns the stale workloads of a namespace, and Looks enqueues namespaces
-	// in which they have changed.
-	Stale func(namespace string) []serving.StaleWorkload
-	Looks *cluster.Trigger
+// Dependencies are the controller's collaborators.
+type Dependencies struct {
+	// Stale returns the stale workloads of a namespace. StaleChanged enqueues namespaces where they
+	// have changed.
+	Stale        func(namespace string) []serving.StaleWorkload
+	StaleChanged *cluster.Trigger
 }
 
 // Setup adds the controller to mgr. Its unit of work is a namespace.
-func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, p Partners) error {
+func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, deps Dependencies) error {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(appsv1.AddToScheme(scheme), corev1.AddToScheme(scheme), policyv1.AddToScheme(scheme)); err != nil {
 		return err
@@ -40,7 +39,7 @@ func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, p Partners) erro
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	r := &reconciler{cluster: c, cfg: cfg, partners: p, live: live, events: eventWriter{c.Recorder()}, state: newState(mgr.Elected())}
+	r := &reconciler{cluster: c, cfg: cfg, deps: deps, live: live, events: eventWriter{c.Recorder()}, state: newState(mgr.Elected())}
 	if err := c.Metrics.Register(r.state); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
@@ -48,5 +47,5 @@ func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, p Partners) erro
 		MaxConcurrentReconciles: 1, // see reconciler
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Minute),
 		Reconciler:              r,
-	}, p.Looks)
+	}, deps.StaleChanged)
 }

@@ -11,62 +11,62 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/serving"
 )
 
-// State is what the leader knows of all restarts.
+// State is the leader's state of all restarts.
 type State struct {
-	elected <-chan struct{} // closed where this replica leads
-	once    sync.Once       // for what a new leader does first
+	elected <-chan struct{} // closed once this replica leads
+	once    sync.Once       // for takeOver
 
-	mu     sync.Mutex
-	memory *restart.Memory
+	mu       sync.Mutex
+	restarts *restart.State
 }
 
 func newState(elected <-chan struct{}) *State {
-	return &State{elected: elected, memory: restart.NewMemory()}
+	return &State{elected: elected, restarts: restart.NewState()}
 }
 
-func (s *State) doubt(namespace string, w pods.Workload, now time.Time) {
+func (s *State) addUnconfirmed(namespace string, w pods.Workload, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.memory.Doubt(namespace, w, now)
+	s.restarts.AddUnconfirmed(namespace, w, now)
 }
 
 // places returns the namespaces that have one of the --max-restarts places.
 func (s *State) places() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.memory.Totals().Places
+	return s.restarts.Totals().Places
 }
 
 func (s *State) situation(namespace string, limits restart.Limits, now time.Time) restart.Situation {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.memory.Situation(namespace, limits, now)
+	return s.restarts.Situation(namespace, limits, now)
 }
 
 func (s *State) refuse(namespace string, w serving.StaleWorkload, why string, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.memory.Refused(namespace, w, why, now)
+	s.restarts.Refused(namespace, w, why, now)
 }
 
-// put keeps a decision.
+// put stores a decision.
 func (s *State) put(namespace string, d restart.Decision, done bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.memory.Put(namespace, d, done)
+	s.restarts.Put(namespace, d, done)
 }
 
 var (
 	restartsDesc = prometheus.NewDesc("servingcert_restarts_total",
-		"Workloads restarted by this replica because their pods served an old certificate and asked for a restart; absent where the replica does not lead, as are the others.", nil, nil)
+		"Workloads restarted by this replica because their pods served an old certificate and requested a restart; absent if the replica does not lead.", nil, nil)
 	rollingDesc = prometheus.NewDesc("servingcert_restarts_rolling",
-		"Restarted workloads that are rolling out now and count towards --max-restarts: for a bounded time, and one of a namespace.", nil, nil)
+		"Restarted workloads that are rolling out and count towards --max-restarts: at most one per namespace, for a bounded time.", nil, nil)
 	placeDesc = prometheus.NewDesc("servingcert_restarts_place",
-		"1 for each namespace that has one of the --max-restarts places: a workload of it was restarted and is rolling out.", []string{"namespace"}, nil)
+		"1 for each namespace that has one of the --max-restarts places: one of its workloads was restarted and is rolling out.", []string{"namespace"}, nil)
 	stuckDesc = prometheus.NewDesc("servingcert_restarts_stuck",
 		"Restarted workloads whose rollout is not progressing, by namespace; no other workload of the namespace is restarted.", []string{"namespace"}, nil)
 	heldDesc = prometheus.NewDesc("servingcert_restarts_held",
-		"Workloads whose pods serve an old certificate, or hold an old CA bundle, and ask for a restart, and that are not restarted now, by namespace and reason.", []string{"namespace", "reason"}, nil)
+		"Workloads that request a restart because their pods serve an old certificate or have loaded an old CA bundle, but are not restarted now, by namespace and reason.", []string{"namespace", "reason"}, nil)
 )
 
 // Describe implements prometheus.Collector.
@@ -84,7 +84,7 @@ func (s *State) Collect(ch chan<- prometheus.Metric) {
 		return
 	}
 	s.mu.Lock()
-	t := s.memory.Totals()
+	t := s.restarts.Totals()
 	s.mu.Unlock()
 	for namespace, stuck := range t.Stuck {
 		ch <- prometheus.MustNewConstMetric(stuckDesc, prometheus.GaugeValue, float64(stuck), namespace)

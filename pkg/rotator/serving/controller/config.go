@@ -7,26 +7,25 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/serving"
 )
 
-// Config is how it is followed which pods serve what.
+// Config configures how pods are dialled to check their certificates.
 type Config struct {
-	// Verify has the pods dialled that mount an issued Secret.
+	// Verify: pods that mount an issued Secret are dialled.
 	Verify bool
-	// Interval is how long a pod that serves what it should is left alone.
+	// Interval is how long a pod that serves its certificate is left alone.
 	Interval time.Duration
 	// PropagationTime is how long a new certificate may take until pods serve it.
 	PropagationTime time.Duration
-	// Pause is the shortest time between two dials of a pod that is about to change;
-	// the longest is half as much more.
+	// Pause is the shortest time between two dials of a pod that is about to change; the longest is
+	// 1.5 times as long.
 	Pause time.Duration
 }
 
-// DefaultConfig returns the configuration of a rotator that is started without
-// flags.
+// DefaultConfig returns the configuration of a rotator without flags.
 func DefaultConfig() Config {
 	return Config{Verify: true, Interval: time.Hour, PropagationTime: 2 * time.Minute, Pause: 10 * time.Second}
 }
 
-// Validate returns an error that says what is wrong and what is allowed.
+// Validate returns an error that states what is wrong and what is allowed.
 func (c Config) Validate() error {
 	switch {
 	case c.Interval < time.Second:

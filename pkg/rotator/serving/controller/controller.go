@@ -19,24 +19,24 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/serving"
 )
 
-// reconciler follows the consumers of Secrets, and the pods with keys of their own.
+// reconciler tracks the consumers of Secrets, and the pods with their own keys.
 type reconciler struct {
-	cluster  *cluster.Cluster
-	cfg      Config
-	partners Partners
+	cluster *cluster.Cluster
+	cfg     Config
+	deps    Dependencies
 
-	ledger      *Ledger
+	state       *State
 	conditions  *cluster.Conditions // Serving
 	events      eventWriter
 	propagation prometheus.Histogram
 	refresh     prometheus.Histogram
 }
 
-// Reconcile looks at what one key is about.
+// Reconcile decides about one key.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	key, now := keyOf(req), r.cluster.Now()
-	before := r.ledger.open(key, now)
-	s, err := r.gather(ctx, key, serving.Common{Now: now, Namespace: key.Namespace, Memory: before.memory, Pace: r.cfg.pace(), Off: !r.cfg.Verify})
+	before := r.state.open(key, now)
+	s, err := r.gather(ctx, key, serving.Common{Now: now, Namespace: key.Namespace, KeyState: before.state, Pace: r.cfg.pace(), Off: !r.cfg.Verify})
 	if err != nil {
 		return reconcile.Result{}, err
 	}
@@ -44,10 +44,10 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: d.After}, r.act(ctx, key, before, d)
 }
 
-// situation is what is decided about: serving.SecretSituation or serving.PodKeySituation.
+// situation is the input of a decision: serving.SecretSituation or serving.PodKeySituation.
 type situation interface{ Decide() serving.Decision }
 
-// gather completes what is known of the key.
+// gather adds the Services and pods of the key to known.
 func (r *reconciler) gather(ctx context.Context, key pods.NamespacedKey, known serving.Common) (situation, error) {
 	list, err := r.services(ctx, key)
 	if err != nil {
@@ -65,8 +65,8 @@ func (r *reconciler) gather(ctx context.Context, key pods.NamespacedKey, known s
 		return serving.SecretSituation{Common: known}, nil
 	}
 	known.Pods = slices.Concat(r.cluster.Pods.Mounting(key), r.cluster.Pods.Mirrors(key.Namespace))
-	known.Silences = r.ledger.silent(known.Pods)
-	return serving.SecretSituation{Common: known, Secret: secret, PodKeys: r.ledger.seen(podKeysOf(key.Namespace))}, nil
+	known.Unresponsive = r.state.unresponsive(known.Pods)
+	return serving.SecretSituation{Common: known, Secret: secret, PodKeys: r.state.seen(podKeysOf(key.Namespace))}, nil
 }
 
 func (r *reconciler) gatherPodKeys(ctx context.Context, known serving.Common) (situation, error) {
@@ -76,11 +76,11 @@ func (r *reconciler) gatherPodKeys(ctx context.Context, known serving.Common) (s
 		return nil, err
 	}
 	known.Pods = r.podKeyPods(known.Namespace, kept)
-	known.Silences = r.ledger.silent(known.Pods)
-	return serving.PodKeySituation{Common: known, Trust: r.partners.Trust.Get(ctx), Shared: shared}, nil
+	known.Unresponsive = r.state.unresponsive(known.Pods)
+	return serving.PodKeySituation{Common: known, Trust: r.deps.Trust.Get(ctx), Shared: shared}, nil
 }
 
-// services returns those of the key.
+// services returns the Services of the key.
 func (r *reconciler) services(ctx context.Context, key pods.NamespacedKey) (list corev1.ServiceList, err error) {
 	err = r.cluster.Services.List(ctx, &list, client.InNamespace(key.Namespace), client.MatchingFields{byPart: textOf(key.Key)}, client.UnsafeDisableDeepCopy)
 	if err != nil {
@@ -89,7 +89,7 @@ func (r *reconciler) services(ctx context.Context, key pods.NamespacedKey) (list
 	return list, nil
 }
 
-// keptSecrets returns the Secrets that Services keep from before their pods made their keys.
+// keptSecrets returns the Secrets that Services keep from before their pods had their own keys.
 func keptSecrets(services []*corev1.Service) []string {
 	var kept []string
 	for _, svc := range services {
@@ -101,7 +101,7 @@ func keptSecrets(services []*corev1.Service) []string {
 	return slices.Compact(kept)
 }
 
-// podKeyPods returns the pods with keys of their own, and those with one of the kept Secrets.
+// podKeyPods returns the pods with their own keys, and those with one of the kept Secrets.
 func (r *reconciler) podKeyPods(namespace string, kept []string) []*pods.Facts {
 	found := r.cluster.Pods.Mounting(podKeysOf(namespace))
 	known := map[types.UID]bool{}
@@ -118,7 +118,7 @@ func (r *reconciler) podKeyPods(namespace string, kept []string) []*pods.Facts {
 	return found
 }
 
-// shared returns those of the Secrets in which a Service has a part.
+// shared returns the Secrets in which a Service has a part.
 func (r *reconciler) shared(ctx context.Context, namespace string, kept []string) (map[string]bool, error) {
 	shared := map[string]bool{}
 	for _, secret := range kept {
@@ -133,24 +133,24 @@ func (r *reconciler) shared(ctx context.Context, namespace string, kept []string
 	return shared, nil
 }
 
-func (r *reconciler) act(ctx context.Context, key pods.NamespacedKey, before followed, d serving.Decision) error {
+func (r *reconciler) act(ctx context.Context, key pods.NamespacedKey, before keyState, d serving.Decision) error {
 	err := r.write(ctx, d.Conditions)
 	if d.Forget {
-		r.ledger.forget(key)
+		r.state.forget(key)
 	} else {
-		r.ledger.put(key, followed{memory: d.Memory, states: d.States, notAfter: d.NotAfter, stale: d.Stale, seen: d.Seen})
+		r.state.put(key, keyState{state: d.KeyState, states: d.States, notAfter: d.NotAfter, stale: d.Stale, seen: d.Seen})
 	}
 	if key.Key == pods.PodKey && !before.seen.Equal(d.Seen) {
-		r.tellSecrets(key.Namespace, slices.Concat(before.seen.Services(), d.Seen.Services()))
+		r.enqueueSecrets(key.Namespace, slices.Concat(before.seen.Services(), d.Seen.Services()))
 	}
-	if secret, ok := key.Key.Secret(); ok && r.partners.Rotated != nil {
-		is, _ := d.Memory.Rotation()
-		if was, _ := before.memory.Rotation(); was.Leaf != is.Leaf && len(r.cluster.Pods.Mounting(key)) > 0 {
-			r.partners.Rotated.Enqueue(types.NamespacedName{Namespace: key.Namespace, Name: secret})
+	if secret, ok := key.Key.Secret(); ok && r.deps.Rotated != nil {
+		is, _ := d.KeyState.Rotation()
+		if was, _ := before.state.Rotation(); was.Leaf != is.Leaf && len(r.cluster.Pods.Mounting(key)) > 0 {
+			r.deps.Rotated.Enqueue(types.NamespacedName{Namespace: key.Namespace, Name: secret})
 		}
 	}
 	for _, v := range d.Dial {
-		r.partners.Dial(v)
+		r.deps.Dial(v)
 	}
 	for _, took := range d.Arrivals {
 		r.propagation.Observe(took.Seconds())
@@ -165,19 +165,19 @@ func (r *reconciler) act(ctx context.Context, key pods.NamespacedKey, before fol
 		r.events.servesOld(key.Namespace, stale)
 	}
 	if !slices.EqualFunc(before.stale, d.Stale, serving.StaleWorkload.Equal) {
-		r.partners.Restarts.EnqueueNamespace(key.Namespace)
+		r.deps.StaleChanged.EnqueueNamespace(key.Namespace)
 	}
 	return err
 }
 
-// tellSecrets has the Secrets of the Services looked at: their conditions are about the
-// pods with keys of their own, too.
-func (r *reconciler) tellSecrets(namespace string, services []*corev1.Service) {
-	told := map[string]bool{}
+// enqueueSecrets enqueues the Secrets of the Services, because their conditions also depend on pods
+// with their own keys.
+func (r *reconciler) enqueueSecrets(namespace string, services []*corev1.Service) {
+	enqueued := map[string]bool{}
 	for _, svc := range services {
-		if secret, ok := state.PartIn(svc); ok && !told[secret] {
-			told[secret] = true
-			r.ledger.answered.Enqueue(types.NamespacedName{Namespace: namespace, Name: secret})
+		if secret, ok := state.PartIn(svc); ok && !enqueued[secret] {
+			enqueued[secret] = true
+			r.state.answered.Enqueue(types.NamespacedName{Namespace: namespace, Name: secret})
 		}
 	}
 }

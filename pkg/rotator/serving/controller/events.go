@@ -10,13 +10,12 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/serving"
 )
 
-// EventServesOld is the reason of an event on a workload whose pods serve an older
-// certificate than the Secret holds and may not be restarted, or would not be
-// helped by it.
+// EventServesOld is the reason of an event on a workload with stale pods that may not be restarted,
+// or for which a restart would not help.
 const EventServesOld = "ServesOldCertificate"
 
-// The actions of events. An event of the same action, reason and object is taken
-// for the same again, whatever its note says.
+// The actions of events. Events with equal action, reason and object are merged, whatever their
+// note.
 const (
 	actionReload = "Reload"
 	actionMount  = "Mount"
@@ -26,7 +25,7 @@ type eventWriter struct {
 	recorder events.EventRecorder
 }
 
-// servesOld reports stale pods, unless they are restarted or nobody wants to know.
+// servesOld reports stale pods, unless they are restarted or have opted out of reports.
 func (w eventWriter) servesOld(namespace string, s serving.StaleWorkload) {
 	if s.OnRotate == api.OnRotateNone || s.OnRotate == api.OnRotateRestart && !s.ReadsOtherFiles {
 		return
@@ -42,7 +41,7 @@ func (w eventWriter) servesOld(namespace string, s serving.StaleWorkload) {
 		}
 	case s.ReadsOtherFiles:
 		action = actionMount
-		todo = "it is newer than that, so that it reads the certificate from other files than the volume's, or through a subPath, which never changes"
+		todo = "it is newer than that, so it reads the certificate from other files than the volume's, or through a subPath, which never changes"
 	case s.Workload.Node():
 		todo = s.Workload.Advice(namespace, s.Pod)
 	case s.Workload.Bare():

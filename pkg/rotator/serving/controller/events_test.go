@@ -34,9 +34,9 @@ func TestEventsOfOldCertificates(t *testing.T) {
 	assert.Equal(t, found+"it does not reload its files: restart it: kubectl rollout restart deployment/web -n shop; annotate its pod template servingcert.dev/on-rotate: restart to have that done automatically",
 		note(of(web, api.OnRotateReload, false)))
 	assert.Equal(t, found+"it does not reload its files: recreate it", note(of(pods.Workload{}, api.OnRotateReload, false)))
-	assert.Equal(t, found+"see whether the files on node cp-1 are those of the Secret, then have the node restart the static pod",
+	assert.Equal(t, found+"check whether the files on node cp-1 match the Secret, then restart the static pod on the node",
 		note(of(pods.Workload{APIVersion: "v1", Kind: "Node", Name: "cp-1"}, api.OnRotateReload, false)))
-	assert.Contains(t, note(of(web, api.OnRotateRestart, true)), "it is newer than that, so that it reads the certificate from other files")
+	assert.Contains(t, note(of(web, api.OnRotateRestart, true)), "it is newer than that, so it reads the certificate from other files")
 	assert.Empty(t, note(of(web, api.OnRotateRestart, false)), "the event about the restart reports it")
 	assert.Empty(t, note(of(web, api.OnRotateNone, false)))
 	assert.Empty(t, note(of(web, api.OnRotateNone, true)))

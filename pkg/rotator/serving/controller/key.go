@@ -7,12 +7,11 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
-// The unit of work is a pods.NamespacedKey: a Secret, the pods of a namespace that have keys
-// of their own, or, without a Key, the Services that have a part in neither and still have a
-// condition Serving. The queue of a controller and the index of Services have text in its
-// place, which is written and read here.
+// The unit of work is a pods.NamespacedKey: that of a Secret; the pods' own keys in a namespace;
+// or, without a Key, the Services with a part in neither that still have a condition Serving. The
+// queue and the index of Services use it as text, which is converted here.
 
-// partInNone is no Key as text. It is not a value that kubectl can give an annotation.
+// partInNone is the zero Key as text. It is not a value that kubectl can give an annotation.
 const partInNone = "\x00none"
 
 func textOf(key pods.Key) string {
@@ -43,7 +42,7 @@ func ofSecret(secret types.NamespacedName) pods.NamespacedKey {
 	return pods.NamespacedKey{Namespace: secret.Namespace, Key: pods.SecretKey(secret.Name)}
 }
 
-// podKeysOf are the keys of their own that pods of a namespace have.
+// podKeysOf is the key of the pods with their own keys in a namespace.
 func podKeysOf(namespace string) pods.NamespacedKey {
 	return pods.NamespacedKey{Namespace: namespace, Key: pods.PodKey}
 }

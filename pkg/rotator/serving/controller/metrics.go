@@ -11,30 +11,30 @@ import (
 
 var (
 	consumersDesc = prometheus.NewDesc("servingcert_consumers",
-		"Pods that mount the key of an issued certificate or have one of their own, by namespace and by what they serve: current, propagating, stale, foreign, plaintext, not_verified, unreachable, pending, not_ready or no_port. A state in which no pod of the namespace is, is absent.",
+		"Pods that mount the key of an issued certificate or have their own, by namespace and state: current, propagating, stale, foreign, plaintext, not_verified, unreachable, pending, not_ready or no_port. States without a pod in the namespace are absent.",
 		[]string{"namespace", "state"}, nil)
 	staleDesc = prometheus.NewDesc("servingcert_stale_not_after_timestamp_seconds",
-		"When the first of the certificates expires that stale pods of the namespace serve; absent if none is stale.",
+		"Earliest expiry of the certificates that stale pods of the namespace serve; absent if no pod is stale.",
 		[]string{"namespace"}, nil)
 	handshakesDesc = prometheus.NewDesc("servingcert_served_ports",
-		"Ports of the pods that servingcert_consumers counts which answered in TLS when they were dialled last, by TLS version (TLS 1.3), group of the key exchange (X25519MLKEM768; none) and algorithm with which the leaf is signed (ECDSA-SHA256). The client offers all groups of Go, post-quantum ones first.",
+		"Ports of the pods in servingcert_consumers that last answered in TLS, by TLS version (TLS 1.3), key exchange group (X25519MLKEM768; none) and signature algorithm of the leaf (ECDSA-SHA256). The client offers all groups of Go, post-quantum ones first.",
 		[]string{"version", "group", "signature"}, nil)
 )
 
 // Describe implements prometheus.Collector.
-func (l *Ledger) Describe(ch chan<- *prometheus.Desc) {
+func (s *State) Describe(ch chan<- *prometheus.Desc) {
 	ch <- consumersDesc
 	ch <- staleDesc
 	ch <- handshakesDesc
 }
 
 // Collect implements prometheus.Collector.
-func (l *Ledger) Collect(ch chan<- prometheus.Metric) {
-	for h, ports := range l.handshakes() {
+func (s *State) Collect(ch chan<- prometheus.Metric) {
+	for h, ports := range s.handshakes() {
 		n := h.Names()
 		ch <- prometheus.MustNewConstMetric(handshakesDesc, prometheus.GaugeValue, float64(ports), n.Version, n.Group, n.Signature)
 	}
-	for namespace, t := range l.tallies() {
+	for namespace, t := range s.tallies() {
 		for state, pods := range t.states {
 			ch <- prometheus.MustNewConstMetric(consumersDesc, prometheus.GaugeValue, float64(pods), namespace, string(state))
 		}
@@ -44,30 +44,30 @@ func (l *Ledger) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// handshakes returns how many ports have agreed on what.
-func (l *Ledger) handshakes() map[probe.Handshake]int {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// handshakes returns the number of ports by handshake.
+func (s *State) handshakes() map[probe.Handshake]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	out := map[probe.Handshake]int{}
-	for _, f := range l.keys {
-		for h := range f.memory.Handshakes() {
+	for _, f := range s.keys {
+		for h := range f.state.Handshakes() {
 			out[h]++
 		}
 	}
 	return out
 }
 
-// tally is what the metrics say of a namespace.
+// tally has the values of a namespace's metrics.
 type tally struct {
 	states   map[serving.State]int
 	notAfter time.Time // zero: nothing is stale
 }
 
-func (l *Ledger) tallies() map[string]tally {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+func (s *State) tallies() map[string]tally {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	out := map[string]tally{}
-	for key, f := range l.keys {
+	for key, f := range s.keys {
 		t, ok := out[key.Namespace]
 		if !ok {
 			t.states = map[serving.State]int{}
@@ -83,20 +83,20 @@ func (l *Ledger) tallies() map[string]tally {
 	return out
 }
 
-// newPropagation measures how long new certificates take.
+// newPropagation returns the histogram of the delays until pods serve a new certificate.
 func newPropagation() prometheus.Histogram {
 	return prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "servingcert_propagation_seconds",
-		Help:    "From the moment that a new certificate was known until a pod that served the one before was seen to serve it. Pods are dialled 0.3 and 1 s after they were woken, and then every 10 to 15 s.",
+		Help:    "Time from when a new certificate was known until a pod that served the previous one was seen to serve it. Pods are dialled 0.3 and 1 s after they were woken, and then every 10 to 15 s.",
 		Buckets: []float64{1, 2, 5, 10, 20, 30, 45, 60, 75, 90, 105, 120, 180, 300, 600, 1800, 3600, 21600, 86400},
 	})
 }
 
-// newRefresh measures how late kubelets and the signer replace certificates of pods' own keys.
+// newRefresh returns the histogram of the delays of refreshes of pods' own keys.
 func newRefresh() prometheus.Histogram {
 	return prometheus.NewHistogram(prometheus.HistogramOpts{
 		Name:    "servingcert_refresh_delay_seconds",
-		Help:    "From the moment that a kubelet was asked to replace the certificate of a pod's own key until the next one was issued. Observed when the pod is first seen to serve that one. Kubelets begin up to 300 s late.",
+		Help:    "Time from when a kubelet was due to replace the certificate of a pod's own key until the next one was issued. Observed when the pod is first seen to serve the new one. Kubelets begin up to 300 s late.",
 		Buckets: []float64{60, 120, 180, 240, 300, 330, 360, 420, 600, 900, 1800, 3600, 10800, 21600, 86400},
 	})
 }

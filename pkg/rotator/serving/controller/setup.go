@@ -1,6 +1,5 @@
-// Package controller follows which pods serve the certificate of their Secret: it
-// has them dialled, keeps condition Serving of the Services, and reports stale
-// workloads. What it does is decided in package serving.
+// Package controller tracks which pods serve the certificate of their Secret: it has them dialled,
+// writes condition Serving of the Services, and reports stale workloads. Package serving decides.
 package controller
 
 import (
@@ -26,41 +25,41 @@ import (
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
-	judged "github.com/servingcert/servingcert/pkg/rotator/probe"
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
 	probecontroller "github.com/servingcert/servingcert/pkg/rotator/probe/controller"
 )
 
-// Partners are those that the controller works with.
-type Partners struct {
-	// Dial has a pod dialled; Ledger.Record takes what it answered.
-	Dial func(judged.Visit)
-	// Restarts is to look at a namespace whose stale workloads have changed. Rotated is to look at a Secret that pods mount and whose
-	// certificate has changed, or is known for the first time.
-	Restarts, Rotated *cluster.Trigger
-	// Trust is what the certificates of pods with keys of their own are judged by.
+// Dependencies are the controller's collaborators.
+type Dependencies struct {
+	// Dial enqueues a pod to be dialled; State.Record receives the answers.
+	Dial func(probe.Target)
+	// StaleChanged enqueues a namespace whose stale workloads have changed. Rotated enqueues a
+	// Secret that pods mount and whose certificate has changed, or is known for the first time.
+	StaleChanged, Rotated *cluster.Trigger
+	// Trust is the published state of the CA, for pods with their own keys.
 	Trust *probecontroller.Trust
 }
 
-// rotationDelay is how long a new certificate, and pods that were woken, are waited
-// for: the signer writes the conditions of several Services one after the other.
+// rotationDelay is the delay after a new certificate, or after pods were woken, because the signer
+// writes the conditions of several Services one by one.
 const rotationDelay = 100 * time.Millisecond
 
-// Setup adds the controller. Its unit of work is a key: a Secret's, or those of the pods of
-// a namespace that have keys of their own.
-func Setup(c *cluster.Cluster, cfg Config, l *Ledger, p Partners) error {
+// Setup adds the controller. Its unit of work is a key: that of a Secret, or the pods' own keys in
+// a namespace.
+func Setup(c *cluster.Cluster, cfg Config, s *State, deps Dependencies) error {
 	if err := c.Services.IndexField(context.Background(), &corev1.Service{}, byPart, indexPart); err != nil {
 		return fmt.Errorf("index Services: %w", err)
 	}
 	r := &reconciler{
-		cluster: c, cfg: cfg, partners: p, ledger: l,
+		cluster: c, cfg: cfg, deps: deps, state: s,
 		conditions: c.Conditions(api.ConditionServing), events: eventWriter{c.Recorder()}, propagation: newPropagation(), refresh: newRefresh(),
 	}
-	if err := errors.Join(c.Metrics.Register(l), c.Metrics.Register(r.propagation), c.Metrics.Register(r.refresh)); err != nil {
+	if err := errors.Join(c.Metrics.Register(s), c.Metrics.Register(r.propagation), c.Metrics.Register(r.refresh)); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
-	sources := []source.Source{source.Kind(c.Services, &corev1.Service{}, r.onService(c.Delay)), l.answered, l.woken}
+	sources := []source.Source{source.Kind(c.Services, &corev1.Service{}, r.onService(c.Delay)), s.answered, s.woken}
 	if cfg.Verify {
-		sources = append(sources, c.Pods.Source("pods that mount a certificate", onPod(l, c.Delay)), source.Kind(p.Trust.Cache, &corev1.ConfigMap{}, onTrust(l, c.Delay)))
+		sources = append(sources, c.Pods.Source("pods that mount a certificate", onPod(s, c.Delay)), source.Kind(deps.Trust.Cache, &corev1.ConfigMap{}, onTrust(s, c.Delay)))
 	}
 	return c.AddController("consumers", controller.Options{
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](100*time.Millisecond, time.Minute),
@@ -68,9 +67,9 @@ func Setup(c *cluster.Cluster, cfg Config, l *Ledger, p Partners) error {
 	}, sources...)
 }
 
-// byPart finds the Services of a key: those with a part in a Secret; for pods.PodKey those
-// that ask for a certificate; for no Key those with a part in neither that still have a
-// condition Serving.
+// byPart is the index of Services by key: those with a part in a Secret; for pods.PodKey those that
+// ask for a certificate; for the zero Key those with a part in neither that still have a condition
+// Serving.
 const byPart = "servingcert.part"
 
 func indexPart(object client.Object) []string {
@@ -102,15 +101,15 @@ func partsOf(svc *corev1.Service) []pods.Key {
 	return nil
 }
 
-// onService enqueues the Secrets that a Service has, and had, a part in, if
-// anything has changed that is kept of it. A new certificate is not waited for long.
+// onService enqueues the Secrets in which a Service has or had a part, if its cached fields have
+// changed; with a short delay if it has a new certificate.
 func (r *reconciler) onService(delay time.Duration) handler.TypedFuncs[*corev1.Service, reconcile.Request] {
 	enqueue := func(q facts.Queue, delay time.Duration, services ...*corev1.Service) {
 		for _, svc := range services {
 			for _, key := range partsOf(svc) {
 				q.AddAfter(requestOf(pods.NamespacedKey{Namespace: svc.Namespace, Key: key}), delay)
 			}
-			if key := podKeysOf(svc.Namespace); r.ledger.follows(key) { // which may count the pods of this one's Secret
+			if key := podKeysOf(svc.Namespace); r.state.follows(key) { // it may count pods with this Service's Secret
 				q.AddAfter(requestOf(key), delay)
 			}
 		}
@@ -135,31 +134,31 @@ func (r *reconciler) onService(delay time.Duration) handler.TypedFuncs[*corev1.S
 	}
 }
 
-// hasOther reports whether the Service names another leaf, or none.
+// hasOther reports whether the Service has a different leaf, or none.
 func hasOther(svc *corev1.Service, leaf string) bool {
 	other, _ := state.LeafOf(svc)
 	return other != leaf
 }
 
-// onPod enqueues the Secrets of a pod that came, went, or changed in what matters
-// here; of one that mirrors a static pod those of its namespace, since what it reads is not known.
-// Secrets that nobody follows are passed over: most Secrets that pods mount hold no certificate.
-func onPod(l *Ledger, delay time.Duration) facts.Handler[*pods.Facts] {
+// onPod enqueues the Secrets of a pod that was created, deleted, or changed in a relevant way. For
+// a mirror pod, whose Secrets are unknown, it enqueues all of its namespace. It skips Secrets that
+// are not tracked: most mounted Secrets have no certificate.
+func onPod(s *State, delay time.Duration) facts.Handler[*pods.Facts] {
 	enqueue := func(q facts.Queue, f *pods.Facts) {
 		if f.Template.Value().Mirror() {
-			for _, key := range l.secretsIn(f.Namespace) {
+			for _, key := range s.secretsIn(f.Namespace) {
 				q.AddAfter(requestOf(key), delay)
 			}
 			return
 		}
 		secrets := f.Secrets()
 		for _, secret := range secrets {
-			if key := (pods.NamespacedKey{Namespace: f.Namespace, Key: pods.SecretKey(secret)}); l.follows(key) {
+			if key := (pods.NamespacedKey{Namespace: f.Namespace, Key: pods.SecretKey(secret)}); s.follows(key) {
 				q.AddAfter(requestOf(key), delay)
 			}
 		}
-		// A Secret that a Service keeps is not followed by itself.
-		if key := podKeysOf(f.Namespace); f.HasPodKey() || len(secrets) > 0 && l.follows(key) {
+		// A Secret that a Service keeps from before is not tracked by itself.
+		if key := podKeysOf(f.Namespace); f.HasPodKey() || len(secrets) > 0 && s.follows(key) {
 			q.AddAfter(requestOf(key), delay)
 		}
 	}
@@ -176,11 +175,11 @@ func onPod(l *Ledger, delay time.Duration) facts.Handler[*pods.Facts] {
 	}
 }
 
-// onTrust enqueues all pods with keys of their own when another bundle is published, or
-// another generation signs.
-func onTrust(l *Ledger, delay time.Duration) handler.TypedFuncs[*corev1.ConfigMap, reconcile.Request] {
+// onTrust enqueues all pods with their own keys after a change of the bundle or of the generation
+// that signs.
+func onTrust(s *State, delay time.Duration) handler.TypedFuncs[*corev1.ConfigMap, reconcile.Request] {
 	enqueue := func(q facts.Queue) {
-		for _, key := range l.podKeys() {
+		for _, key := range s.podKeys() {
 			q.AddAfter(requestOf(key), delay)
 		}
 	}

@@ -8,7 +8,7 @@ import (
 )
 
 // write sets the conditions.
-func (r *reconciler) write(ctx context.Context, changes []serving.Change) error {
+func (r *reconciler) write(ctx context.Context, changes []serving.ConditionUpdate) error {
 	var errs []error
 	for _, change := range changes {
 		_, err := r.conditions.Set(ctx, change.Service, change.Want)

@@ -49,7 +49,7 @@ func TestServingPatch(t *testing.T) {
 
 	patch, err := servingPatch(svc, says(metav1.ConditionTrue, "a"), now)
 	require.NoError(t, err)
-	assert.Nil(t, patch, "that is what it says")
+	assert.Nil(t, patch, "it is equal")
 
 	now = now.Add(time.Hour)
 	svc = apply(says(metav1.ConditionTrue, "b"))

@@ -8,22 +8,21 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/uninjected"
 )
 
-// Config is all that Setup needs to know, beside the Cluster.
+// Config is the configuration of the controller.
 type Config struct {
 	// Patience is how long pods must have been missed before an event reports it.
 	Patience time.Duration
-	// MaxEvents is how many workloads of a namespace are reported at once by an event
-	// each; one more event reports the rest.
+	// MaxEvents is the maximum number of workloads of a namespace with an event each; one more
+	// event reports the rest.
 	MaxEvents int
 	// Choose is the webhook's decision.
 	Choose uninjected.Choose
 }
 
-// DefaultConfig returns the configuration of a rotator that is started without
-// flags. Choose is the caller's.
+// DefaultConfig returns the configuration of a rotator without flags. The caller sets Choose.
 func DefaultConfig() Config { return Config{Patience: 30 * time.Second, MaxEvents: 10} }
 
-// Validate returns an error that says what is wrong and what is allowed.
+// Validate returns an error that states what is wrong and what is allowed.
 func (c Config) Validate() error {
 	switch {
 	case c.Patience < 0:

@@ -21,11 +21,11 @@ type reconciler struct {
 	cfg     Config
 
 	conventional *conventional
-	ledger       *ledger
+	state        *state
 	events       eventWriter
 }
 
-// Reconcile looks at one namespace.
+// Reconcile decides about one namespace.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	namespace := req.Name
 	s, err := r.gather(ctx, namespace)
@@ -40,7 +40,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 func (r *reconciler) gather(ctx context.Context, namespace string) (uninjected.Situation, error) {
 	s := uninjected.Situation{
 		Now: r.cluster.Now(), Choose: r.cfg.Choose, Patience: r.cfg.Patience, MaxEvents: r.cfg.MaxEvents,
-		Records: r.ledger.records(namespace),
+		GroupStates: r.state.groupStates(namespace),
 	}
 	var err error
 	if s.Place.OptedIn, s.Place.Excluded, err = r.cluster.OptIn(ctx, namespace); err != nil || !s.Place.OptedIn || s.Place.Excluded {
@@ -62,12 +62,12 @@ func (r *reconciler) gather(ctx context.Context, namespace string) (uninjected.S
 
 func (r *reconciler) act(ctx context.Context, namespace string, s uninjected.Situation, d uninjected.Decision) {
 	if d.Forget {
-		r.ledger.forget(namespace)
+		r.state.forget(namespace)
 		return
 	}
-	r.ledger.put(namespace, d.Pods, d.Records)
+	r.state.put(namespace, d.Pods, d.GroupStates)
 	if slices.ContainsFunc(d.Notify, func(g uninjected.Group) bool { return g.Noted == "" }) {
-		log.FromContext(ctx).Info("pods run without the Secret that they would get today", "pods", d.Pods, "workloads", d.Workloads)
+		log.FromContext(ctx).Info("pods run without the Secret that they would get now", "pods", d.Pods, "workloads", d.Workloads)
 	}
 	for _, g := range d.Notify {
 		r.events.one(namespace, g, s.Place.Services)

@@ -13,8 +13,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/facts"
 )
 
-// conventional knows which namespaces have the conventional Secret, as the signer
-// reports it: the rotator may not read Secrets, not even whether one exists.
+// conventional has the namespaces with the conventional Secret, as published by the signer: the
+// rotator may not read Secrets.
 type conventional struct {
 	namespaces atomic.Pointer[map[string]bool]
 }
@@ -24,8 +24,7 @@ func (c *conventional) in(namespace string) bool {
 	return known != nil && (*known)[namespace]
 }
 
-// set takes in what the signer reports, and returns the namespaces of which it
-// reported something else before.
+// set stores the published list, and returns the namespaces that have changed.
 func (c *conventional) set(cm *corev1.ConfigMap) (changed []string) {
 	after := map[string]bool{}
 	if cm != nil {

@@ -11,12 +11,12 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-func TestWhatTheSignerSaysOfConventionalSecrets(t *testing.T) {
+func TestConventionalNamespaces(t *testing.T) {
 	var c conventional
 	says := func(namespaces ...string) *corev1.ConfigMap {
 		return &corev1.ConfigMap{Data: map[string]string{api.ConventionalNamespacesKey: api.FormatNamespaces(namespaces)}}
 	}
-	assert.False(t, c.in("a"), "before it has said anything")
+	assert.False(t, c.in("a"), "before the first list")
 	for _, step := range []struct {
 		says    *corev1.ConfigMap
 		changed string

@@ -15,12 +15,12 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/uninjected"
 )
 
-// EventMissed is the reason of an event on a workload, or on the Service for bare
-// pods: they run without the Secret that they would get if they were created now.
+// EventMissed is the reason of an event on a workload, or on the Service for bare pods: they run
+// without the Secret that they would get if they were created now.
 const EventMissed = "PodsNotInjected"
 
-// EventNoted is the reason of an event on a workload: what the webhook noted on its pods,
-// which a controller made, so that nobody has read the webhook's warnings.
+// EventNoted is the reason of an event on a workload with the webhook's notes on its pods. A
+// controller created them, so nobody has read the webhook's warnings.
 const EventNoted = "WebhookNoted"
 
 const actionInject = "Inject"
@@ -29,7 +29,7 @@ type eventWriter struct {
 	recorder events.EventRecorder
 }
 
-// one reports one group.
+// one sends the event of one group.
 func (w eventWriter) one(namespace string, g uninjected.Group, services []*corev1.Service) {
 	regarding, related := objects(g, namespace, services)
 	if g.Noted != "" {
@@ -39,15 +39,15 @@ func (w eventWriter) one(namespace string, g uninjected.Group, services []*corev
 	w.recorder.Eventf(regarding, related, corev1.EventTypeWarning, EventMissed, actionInject, "%s", note(g, namespace))
 }
 
-// more reports many workloads at once, on the first of them: those that were missed, and those on which the
-// webhook noted something.
+// more sends one event for many missed workloads, on the first of them, and one for many with
+// notes.
 func (w eventWriter) more(namespace string, rest []uninjected.Group, services []*corev1.Service) {
 	isNoted := func(g uninjected.Group) bool { return g.Noted != "" }
 	isMissed := func(g uninjected.Group) bool { return g.Noted == "" }
 	w.together(namespace, slices.DeleteFunc(slices.Clone(rest), isNoted), services, EventMissed,
-		"not injected either in namespace %s: this workload and %d more, with %d pods together; restart each of them")
+		"also not injected in namespace %s: this workload and %d more, with %d pods together; restart each of them")
 	w.together(namespace, slices.DeleteFunc(slices.Clone(rest), isMissed), services, EventNoted,
-		"the webhook noted something in namespace %s on pods of this workload and of %d more, with %d pods together: see their annotation "+api.AnnotationStatus)
+		"the webhook added notes in namespace %s to pods of this workload and of %d more, with %d pods together: see their annotation "+api.AnnotationStatus)
 }
 
 func (w eventWriter) together(namespace string, all []uninjected.Group, services []*corev1.Service, reason, format string) {
@@ -62,8 +62,8 @@ func (w eventWriter) together(namespace string, all []uninjected.Group, services
 	w.recorder.Eventf(regarding, related, corev1.EventTypeWarning, reason, actionInject, format, namespace, len(all)-1, total)
 }
 
-// actionOf returns the reason of the first note, REASON: TEXT. An event of the same action, reason and object is
-// taken for the same again, whatever its note says.
+// actionOf returns the reason of the first note, REASON: TEXT. Events with equal action, reason and
+// object are merged, whatever their note.
 func actionOf(noted string) string {
 	reason, _, _ := strings.Cut(noted, ": ")
 	if !isReason(reason) {
@@ -72,42 +72,41 @@ func actionOf(noted string) string {
 	return reason
 }
 
-// maxReason is how many bytes a reason has at most.
+// maxReason is the maximum length of a reason in bytes.
 const maxReason = 100
 
-// isReason reports whether it can be the reason of a note: ASCII letters.
+// isReason reports whether s can be the reason of a note: ASCII letters.
 func isReason(s string) bool {
 	letter := func(r rune) bool { return 'a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' }
 	return s != "" && len(s) <= maxReason && strings.TrimFunc(s, letter) == ""
 }
 
-// maxQuoted is how many characters of what was noted an event quotes: its note has room for 1024.
+// maxQuoted is the maximum length of a quoted note in characters: an event's note has 1024.
 const maxQuoted = 600
 
-// noted says what the webhook noted. Whoever may create a pod decides what is in its annotations, so that it is
-// quoted.
+// noted quotes the webhook's notes, because whoever may create a pod controls its annotations.
 func noted(g uninjected.Group) string {
 	which := "pod " + g.Pod
 	if g.Pods > 1 {
 		which = fmt.Sprintf("%d pods (%s among them)", g.Pods, g.Pod)
 	}
-	return fmt.Sprintf("on %s the webhook noted %s", which, api.Shorten(strconv.Quote(g.Noted), maxQuoted))
+	return fmt.Sprintf("the webhook noted on %s: %s", which, api.Shorten(strconv.Quote(g.Noted), maxQuoted))
 }
 
-// note says what was found, what may be the cause, and what to do.
+// note states the finding, the possible cause, and what to do.
 func note(g uninjected.Group, namespace string) string {
 	were, they := fmt.Sprintf("pod %s was", g.Pod), "it was"
 	if g.Pods > 1 {
 		were, they = fmt.Sprintf("%d pods (%s among them) were", g.Pods, g.Pod), "they were"
 	}
-	because := "for which the pod's annotation asks"
+	because := "which the pod's annotation requests"
 	switch {
 	case g.Service != "":
-		because = "for which Service " + g.Service + " asks"
+		because = "which Service " + g.Service + " requests"
 	case g.Conventional:
-		because = "which every new pod of the namespace gets that declares a port"
+		because = "which every new pod with a port gets in this namespace"
 	}
-	what := "a key of its own"
+	what := "its own key"
 	if secret, ok := g.Gets.Secret(); ok {
 		what = "Secret " + secret
 	}
@@ -119,7 +118,7 @@ func note(g uninjected.Group, namespace string) string {
 	return text + g.Workload.Advice(namespace, g.Pod)
 }
 
-// objects returns what an event is about, and the Service related to it or nil.
+// objects returns the object of an event, and the related Service or nil.
 func objects(g uninjected.Group, namespace string, services []*corev1.Service) (regarding, related runtime.Object) {
 	var service *corev1.ObjectReference
 	for _, s := range services {

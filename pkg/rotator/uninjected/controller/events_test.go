@@ -19,20 +19,20 @@ func TestNotes(t *testing.T) {
 	}{
 		{
 			uninjected.Group{Key: web, Service: "web", Pods: 3, Pod: "web-a"},
-			"3 pods (web-a among them) were not injected with Secret web-tls, for which Service web asks: they were" + before + "restart it: kubectl rollout restart deployment/web -n shop",
+			"3 pods (web-a among them) were not injected with Secret web-tls, which Service web requests: they were" + before + "restart it: kubectl rollout restart deployment/web -n shop",
 		},
 		{
 			uninjected.Group{Key: uninjected.Key{Gets: pods.SecretKey("mine")}, Pods: 1, Pod: "p"},
-			"pod p was not injected with Secret mine, for which the pod's annotation asks: it was" + before + "recreate it",
+			"pod p was not injected with Secret mine, which the pod's annotation requests: it was" + before + "recreate it",
 		},
 		{
 			uninjected.Group{Key: web, Service: "web", Pods: 1, Pod: "web-a", Mistake: `servingcert.dev/mode: "flags": must be "args", "env" or "mount"`},
-			"pod web-a was not injected with Secret web-tls, for which Service web asks: it was" + before +
+			"pod web-a was not injected with Secret web-tls, which Service web requests: it was" + before +
 				`correct servingcert.dev/mode: "flags": must be "args", "env" or "mount"; then restart it: kubectl rollout restart deployment/web -n shop`,
 		},
 		{
 			uninjected.Group{Key: uninjected.Key{Gets: pods.SecretKey("serving-cert")}, Conventional: true, Pods: 1, Pod: "web"},
-			"pod web was not injected with Secret serving-cert, which every new pod of the namespace gets that declares a port: it was" + before + "recreate it",
+			"pod web was not injected with Secret serving-cert, which every new pod with a port gets in this namespace: it was" + before + "recreate it",
 		},
 	}
 	for _, tt := range tests {
@@ -48,7 +48,7 @@ func TestNotes(t *testing.T) {
 	long.Noted = strings.Repeat("\x1b", 2000)
 	assert.Less(t, len([]rune(noted(long))), 1024)
 	web.Noted = "NotServing: no container\x1b[31m declares it"
-	assert.Equal(t, `on 2 pods (web-a among them) the webhook noted "NotServing: no container\x1b[31m declares it"`, noted(uninjected.Group{Key: web, Pods: 2, Pod: "web-a"}))
+	assert.Equal(t, `the webhook noted on 2 pods (web-a among them): "NotServing: no container\x1b[31m declares it"`, noted(uninjected.Group{Key: web, Pods: 2, Pod: "web-a"}))
 	assert.Equal(t, "NotServing", actionOf(web.Noted))
 	assert.Equal(t, actionInject, actionOf("a b: c"))
 }

@@ -1,6 +1,5 @@
-// Package controller finds the missed pods of every namespace, reports them by
-// events, and counts them in metric servingcert_missed_pods. What it does is decided
-// in package missed.
+// Package controller finds the missed pods of every namespace, reports them by events, and counts
+// them in metric servingcert_missed_pods. Package uninjected decides.
 package controller
 
 import (
@@ -26,15 +25,14 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
-// Setup adds the controller. It looks at a namespace after something in it has
-// changed.
+// Setup adds the controller. Its unit of work is a namespace.
 func Setup(c *cluster.Cluster, cfg Config) error {
 	published, err := c.ConfigMap(api.ConventionalStatusName)
 	if err != nil {
 		return err
 	}
-	r := &reconciler{cluster: c, cfg: cfg, conventional: &conventional{}, ledger: newLedger(), events: eventWriter{c.Recorder()}}
-	if err := c.Metrics.Register(r.ledger); err != nil {
+	r := &reconciler{cluster: c, cfg: cfg, conventional: &conventional{}, state: newState(), events: eventWriter{c.Recorder()}}
+	if err := c.Metrics.Register(r.state); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
 	enqueue := func(q facts.Queue, namespace string) {
@@ -48,8 +46,8 @@ func Setup(c *cluster.Cluster, cfg Config) error {
 	)
 }
 
-// onPod enqueues the namespace of a pod that came, went, or changed in what is
-// known of it: most updates of a pod change nothing of that.
+// onPod enqueues the namespace of a pod that was created, deleted, or changed in its facts, as few
+// updates do.
 func onPod(enqueue func(facts.Queue, string)) facts.Handler[*pods.Facts] {
 	return func(_ context.Context, q facts.Queue, before, after *pods.Facts) {
 		if before == nil || after == nil || before.Template != after.Template || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) {
@@ -66,8 +64,8 @@ func onChange[T client.Object](enqueue func(facts.Queue, T)) handler.TypedFuncs[
 	}
 }
 
-// servicePredicate passes over Services that ask for nothing, and over changes
-// that do not concern pods: the signer's conditions above all.
+// servicePredicate ignores Services that ask for nothing, and changes that do not affect pods, such
+// as the signer's conditions.
 type servicePredicate struct{}
 
 func (servicePredicate) Create(e event.TypedCreateEvent[*corev1.Service]) bool {

@@ -15,7 +15,7 @@ import (
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
-func TestServicesThatMatter(t *testing.T) {
+func TestServicePredicate(t *testing.T) {
 	strip := func(change func(*corev1.Service)) *corev1.Service {
 		svc := rotatortest.Service("web", "web-tls", "app", "web")
 		change(svc)

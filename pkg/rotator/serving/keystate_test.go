@@ -11,9 +11,9 @@ import (
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
-func TestMemory(t *testing.T) {
+func TestKeyState(t *testing.T) {
 	one := []probe.Answer{showed(rotatortest.Leaf(1), 0)}
-	m := Memory{pods: map[types.UID]*remembered{"a": {seen: rotatortest.Noon}, "b": {seen: rotatortest.Noon}}}
+	m := KeyState{pods: map[types.UID]*podState{"a": {seen: rotatortest.Noon}, "b": {seen: rotatortest.Noon}}}
 	copied := m.Clone()
 	m.Record("a", one)
 	m.Record("replaced", one)
@@ -32,8 +32,8 @@ func TestMemory(t *testing.T) {
 	delete(copied.pods, "b")
 	copied.TakeAnswers(m)
 	assert.Len(t, copied.pods, 1)
-	assert.Equal(t, one, copied.pods["a"].answers, "what came in meanwhile is kept")
+	assert.Equal(t, one, copied.pods["a"].answers, "later answers are kept")
 	assert.Equal(t, rotatortest.Noon, copied.pods["a"].woken)
-	assert.Equal(t, rotatortest.Noon, NewMemory(rotatortest.Noon).begun)
-	NewMemory(rotatortest.Noon.Add(time.Hour)).Record("a", one)
+	assert.Equal(t, rotatortest.Noon, NewKeyState(rotatortest.Noon).begun)
+	NewKeyState(rotatortest.Noon.Add(time.Hour)).Record("a", one)
 }

@@ -13,16 +13,15 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/serving"
 )
 
-// candidate is a stale workload that asks for a restart, and what is known of it.
+// candidate is a stale workload that requests a restart, with its status.
 type candidate struct {
 	stale serving.StaleWorkload
-	Standing
+	WorkloadStatus
 	s        Situation
 	rollouts map[pods.Workload]rollout // of its namespace, now
 }
 
-// check returns what holds a restart, or what must be read before that can be
-// said, or neither.
+// check returns a finding if it holds the restart, or a Need if the check needs more, or neither.
 type check func(candidate) (finding, Need)
 
 // finding is why a workload is not restarted, or zero.
@@ -31,25 +30,24 @@ type finding struct {
 	message string // see Held
 }
 
-// nothing holds the restart, as far as a check is concerned.
+// nothing is the result of a check that does not hold the restart.
 func nothing() (finding, Need) { return finding{}, Need{} }
 
 func held(hold Hold, format string, args ...any) (finding, Need) {
 	return finding{hold, fmt.Sprintf(format, args...)}, Need{}
 }
 
-// checks are asked in order. The first that finds something decides: it holds the
-// restart, or something must be read before the checks after it can be asked.
+// checks run in order. The first that returns a finding or a Need decides.
 var checks = []check{
 	checkKind, checkOff, checkRefused, checkRead,
 	checkThere, checkOwner, checkRestarted, checkRolling, checkAsked, checkStrategy,
 	checkPlace, checkService, checkBudgets,
 }
 
-// judge says why the workload is not restarted, with no Hold if it may be now, or
-// what must be read first.
-func (s Situation) judge(w serving.StaleWorkload, rollouts map[pods.Workload]rollout) (Held, Need) {
-	c := candidate{stale: w, Standing: s.Standings[w.Workload], s: s, rollouts: rollouts}
+// evaluate returns why the workload is not restarted, with an empty Hold if it may be now; or what
+// must be read first.
+func (s Situation) evaluate(w serving.StaleWorkload, rollouts map[pods.Workload]rollout) (Held, Need) {
+	c := candidate{stale: w, WorkloadStatus: s.Workloads[w.Workload], s: s, rollouts: rollouts}
 	for _, check := range checks {
 		if f, need := check(c); f.hold != "" || !need.None() {
 			return Held{Stale: w, UID: c.uid, Hold: f.hold, Message: f.message}, need
@@ -77,15 +75,15 @@ func checkOff(c candidate) (finding, Need) {
 }
 
 func checkRefused(c candidate) (finding, Need) {
-	if r, ok := c.s.memory.refused[KeyOf(c.stale)]; ok {
+	if r, ok := c.s.history.refused[KeyOf(c.stale)]; ok {
 		return held(holdRefused, "%s", r.why)
 	}
 	return nothing()
 }
 
-// checkRead has the workload read, unless there is no place for it anyway.
+// checkRead requests the workload, unless it has no place anyway.
 func checkRead(c candidate) (finding, Need) {
-	if _, read := c.s.Standings[c.stale.Workload]; read {
+	if _, read := c.s.Workloads[c.stale.Workload]; read {
 		return nothing()
 	}
 	if f, _ := checkPlace(c); f.hold != "" {
@@ -99,35 +97,35 @@ func checkThere(c candidate) (finding, Need) {
 	case c.Problem != "":
 		return held(holdForbidden, "%s", c.Problem)
 	case c.Gone:
-		return held(holdGone, "%s does not exist any more", c.stale.Workload)
+		return held(holdGone, "%s no longer exists", c.stale.Workload)
 	case c.deleting:
 		return held(holdDeleting, "it is being deleted")
 	}
 	return nothing()
 }
 
-// checkOwner: a Deployment is known by a name only, which is that of its
-// ReplicaSet without the end, so that it could be another's.
+// checkOwner: a Deployment's name is derived from that of the ReplicaSet, so another Deployment may
+// have that name.
 func checkOwner(c candidate) (finding, Need) {
 	podLabels, there := c.s.Labels[c.stale.Pod]
 	switch {
 	case !there:
-		return held(holdNoPods, "the pod is gone")
+		return held(holdNoPods, "the pod no longer exists")
 	case c.stale.Workload.UID != "" && c.stale.Workload.UID != c.uid, !c.selector.Matches(labels.Set(podLabels)):
-		return held(holdNotOwner, "%s is not the one that made the pods", c.stale.Workload)
+		return held(holdNotOwner, "%s did not create the pods", c.stale.Workload)
 	}
 	return nothing()
 }
 
-// checkRestarted: once for a certificate, whoever did it.
+// checkRestarted: at most once per certificate, whoever restarted it.
 func checkRestarted(c candidate) (finding, Need) {
 	if c.restartedSince(c.stale.Since) {
 		if _, rolls := c.rollouts[c.stale.Workload]; rolls {
 			return nothing() // see checkRolling
 		}
-		return held(holdRestarted, "it was restarted at %s, and pods from before that still run", c.restartedAt.UTC().Format(time.RFC3339))
+		return held(holdRestarted, "it was restarted at %s, and older pods still run", c.restartedAt.UTC().Format(time.RFC3339))
 	}
-	if at, ok := c.s.memory.restarted[KeyOf(c.stale)]; ok && !at.Before(c.stale.Since) { // else for an earlier certificate of the pods
+	if at, ok := c.s.history.restarted[KeyOf(c.stale)]; ok && !at.Before(c.stale.Since) { // otherwise it was for an earlier certificate
 		return held(holdUndone, "it was restarted at %s, and annotation %s was removed or reverted since; whatever does that must leave the annotation alone",
 			at.UTC().Format(time.RFC3339), AnnotationRestartedAt)
 	}
@@ -148,7 +146,7 @@ func checkRolling(c candidate) (finding, Need) {
 
 func checkAsked(c candidate) (finding, Need) {
 	if !c.asks {
-		return held(holdNotAsked, "its pods ask for a restart, and its pod template does not")
+		return held(holdNotAsked, "its pods request a restart, but its pod template does not")
 	}
 	return nothing()
 }
@@ -163,8 +161,8 @@ func checkStrategy(c candidate) (finding, Need) {
 	return nothing()
 }
 
-// checkPlace: one of a namespace at a time, and --max-restarts of the cluster. The
-// namespaces take turns.
+// checkPlace: one rollout per namespace, and --max-restarts in the cluster. The namespaces take
+// turns.
 func checkPlace(c candidate) (finding, Need) {
 	first := finding{}
 	for other, r := range c.rollouts {
@@ -173,14 +171,14 @@ func checkPlace(c candidate) (finding, Need) {
 		case other == c.stale.Workload, r.stuck && !r.ours:
 			continue
 		case r.stuck:
-			f = finding{holdBehind, fmt.Sprintf("%s of its namespace was restarted, and its rollout is not progressing", other)}
+			f = finding{holdBehind, fmt.Sprintf("%s of the same namespace was restarted, and its rollout is not progressing", other)}
 		}
-		if first.hold == "" || f.message < first.message { // the same one, however often it is asked
+		if first.hold == "" || f.message < first.message { // the same one in every decision
 			first = f
 		}
 	}
 	if first.hold == "" && c.s.free < 1 {
-		return held(holdFull, "as many workloads of other namespaces are rolling out, or have waited for longer, as --max-restarts (%d) allows", c.s.Limits.Max)
+		return held(holdFull, "other namespaces have all --max-restarts (%d) places, or have waited for longer", c.s.Limits.Max)
 	}
 	return first, Need{}
 }
@@ -192,7 +190,7 @@ func checkService(c candidate) (finding, Need) {
 		return nothing()
 	case !read:
 		return finding{}, Need{Service: c.stale.Service}
-	case !svc.Ready, c.stale.Key != pods.PodKey && svc.Leaf != c.stale.Leaf: // pods with keys of their own have no leaf in common
+	case !svc.Ready, c.stale.Key != pods.PodKey && svc.Leaf != c.stale.Leaf: // pods with their own keys do not share a leaf
 		return held(holdNotReady, "Service %s is not ready with the certificate that its pods should serve", c.stale.Service)
 	}
 	return nothing()
@@ -211,9 +209,9 @@ func checkBudgets(c candidate) (finding, Need) {
 	return nothing()
 }
 
-// budgetsAgainst returns the budgets that do not allow a restart, and why: a
-// rollout removes pods without asking their budgets, so they are asked before. All
-// of them must allow it, as for an eviction.
+// budgetsAgainst returns the budgets that do not allow a restart, and why. A rollout removes pods
+// without regard to budgets, so they are checked before. All of them must allow it, as for an
+// eviction.
 func budgetsAgainst(budgets []policyv1.PodDisruptionBudget, podLabels map[string]string) []string {
 	var against []string
 	for i := range budgets {
@@ -224,7 +222,7 @@ func budgetsAgainst(budgets []policyv1.PodDisruptionBudget, podLabels map[string
 		}
 		switch {
 		case b.Status.ObservedGeneration < b.Generation:
-			against = append(against, fmt.Sprintf("%s is not evaluated yet", b.Name))
+			against = append(against, fmt.Sprintf("%s was not evaluated yet", b.Name))
 		case b.Status.DisruptionsAllowed < 1:
 			against = append(against, fmt.Sprintf("%s allows no disruption now (%d of %d pods healthy, %d needed)",
 				b.Name, b.Status.CurrentHealthy, b.Status.ExpectedPods, b.Status.DesiredHealthy))

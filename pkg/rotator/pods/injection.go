@@ -11,21 +11,21 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Given is what the webhook's status says of a pod that it injected. A status can be forged by
-// whoever may create pods. All that follows from it concerns pods and Services of the pod's own
-// namespace, if that is opted in.
-type Given struct {
-	Service, Secret string // for which; one or both may be empty
+// Injection is what the webhook's status reports about an injected pod. Whoever may create pods can
+// forge a status. It therefore affects only pods and Services of the pod's own namespace, and only
+// if that is opted in.
+type Injection struct {
+	Service, Secret string // that the injection is for; may be empty
 	Injected        bool
 }
 
-// givenOf returns what the status s says of a pod. left is why the webhook leaves the pod
-// alone: it did not write that status then.
-func givenOf(pod *corev1.Pod, s api.InjectionStatus, left Reason) Given {
+// injectionOf returns the injection that status s reports. If the pod is exempt (left), the webhook
+// did not write the status.
+func injectionOf(pod *corev1.Pod, s api.InjectionStatus, left Reason) Injection {
 	if len(s.Containers) == 0 || pod.Labels[api.LabelInjected] != "true" || left != "" && left != ReasonFinished {
-		return Given{}
+		return Injection{}
 	}
-	g := Given{Injected: true}
+	g := Injection{Injected: true}
 	if len(validation.IsDNS1123Label(s.Service)) == 0 {
 		g.Service = s.Service
 	}
@@ -35,14 +35,14 @@ func givenOf(pod *corev1.Pod, s api.InjectionStatus, left Reason) Given {
 	return g
 }
 
-// Revision returns which version of its workload's template the pods were made from, as
-// their controller labels them; "" if it does not.
+// Revision returns the version of the workload's template, by the label that its controller writes;
+// "" without one.
 func (t *Template) Revision() string {
 	labels := t.LabelSet()
 	return cmp.Or(labels[appsv1.DefaultDeploymentUniqueLabelKey], labels[appsv1.ControllerRevisionHashLabelKey])
 }
 
-// notedOf returns what the webhook noted on a pod of the workload, if that can be named in an event.
+// notedOf returns the webhook's notes on a pod of the workload, if an event can name the workload.
 func notedOf(status api.InjectionStatus, of Workload) string {
 	if !of.Restartable() {
 		return ""

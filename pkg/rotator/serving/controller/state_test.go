@@ -17,21 +17,21 @@ import (
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
-func TestLedger(t *testing.T) {
-	l := NewLedger(&cluster.Cluster{})
+func TestState(t *testing.T) {
+	state := NewState(&cluster.Cluster{})
 	key := pods.NamespacedKey{Namespace: "shop", Key: pods.SecretKey("web-tls")}
 	answers := []probe.Answer{{Port: 8443, Kind: probe.TLS, Leaf: rotatortest.Leaf(2), At: rotatortest.Noon.Add(time.Hour)}}
-	of := func(pod string) probe.Visit {
-		return probe.Visit{Key: probe.Key{Of: key, Pod: types.UID("uid-of-" + pod)}}
+	of := func(pod string) probe.Target {
+		return probe.Target{Key: probe.Key{Of: key, Pod: types.UID("uid-of-" + pod)}}
 	}
-	l.Record(of("a"), answers) // nobody follows it
-	assert.False(t, l.follows(key))
+	state.Record(of("a"), answers) // not tracked
+	assert.False(t, state.follows(key))
 
-	look := func(now time.Time, names ...string) (before followed, d serving.Decision) {
-		before = l.open(key, now)
+	look := func(now time.Time, names ...string) (before keyState, d serving.Decision) {
+		before = state.open(key, now)
 		s := serving.SecretSituation{Secret: "web-tls", Common: serving.Common{
 			Now: now, Namespace: "shop", Services: []*corev1.Service{rotatortest.Ready("web", rotatortest.Leaf(2))},
-			Memory: before.memory, Pace: DefaultConfig().pace(),
+			KeyState: before.state, Pace: DefaultConfig().pace(),
 		}}
 		for _, name := range names {
 			s.Pods = append(s.Pods, pods.FactsOf(rotatortest.ReadyPod(name, "web")))
@@ -39,57 +39,57 @@ func TestLedger(t *testing.T) {
 		return before, s.Decide()
 	}
 	_, d := look(rotatortest.Noon, "a", "b")
-	assert.True(t, l.follows(key))
-	l.put(key, followed{memory: d.Memory})
+	assert.True(t, state.follows(key))
+	state.put(key, keyState{state: d.KeyState})
 
 	_, d = look(rotatortest.Noon.Add(time.Hour), "a")
-	l.Record(of("a"), answers)
-	l.Record(of("replaced"), answers)
-	l.put(key, followed{memory: d.Memory})
+	state.Record(of("a"), answers)
+	state.Record(of("replaced"), answers)
+	state.put(key, keyState{state: d.KeyState})
 	_, d = look(rotatortest.Noon.Add(time.Hour), "a")
-	assert.Equal(t, 1, d.States["current"], "what came in meanwhile is kept")
+	assert.Equal(t, 1, d.States["current"], "answers since open are kept")
 	assert.Empty(t, d.Dial, "it was first seen an hour ago, and has answered")
 
-	l.forget(key)
-	assert.False(t, l.follows(key))
+	state.forget(key)
+	assert.False(t, state.follows(key))
 }
 
 func TestStaleWorkloadsOfAllSecrets(t *testing.T) {
-	l := NewLedger(&cluster.Cluster{})
+	state := NewState(&cluster.Cluster{})
 	put := func(namespace, secret string) serving.StaleWorkload {
 		stale := serving.StaleWorkload{Workload: pods.Workload{Kind: "Deployment", Name: "web"}, Key: pods.SecretKey(secret)}
-		l.put(pods.NamespacedKey{Namespace: namespace, Key: pods.SecretKey(secret)}, followed{stale: []serving.StaleWorkload{stale}})
+		state.put(pods.NamespacedKey{Namespace: namespace, Key: pods.SecretKey(secret)}, keyState{stale: []serving.StaleWorkload{stale}})
 		return stale
 	}
 	b, a := put("shop", "b"), put("shop", "a")
 	put("other", "x")
-	assert.Equal(t, []serving.StaleWorkload{a, b}, l.Stale("shop"))
+	assert.Equal(t, []serving.StaleWorkload{a, b}, state.Stale("shop"))
 }
 
-// What ports agreed on is counted, of their latest answers.
+// Handshakes are counted, those of the latest answers.
 func TestHandshakesAreCounted(t *testing.T) {
-	l := NewLedger(&cluster.Cluster{})
+	state := NewState(&cluster.Cluster{})
 	key := pods.NamespacedKey{Namespace: "shop", Key: pods.SecretKey("web-tls")}
-	before := l.open(key, rotatortest.Noon)
+	before := state.open(key, rotatortest.Noon)
 	d := serving.SecretSituation{Secret: "web-tls", Common: serving.Common{
-		Now: rotatortest.Noon, Namespace: "shop", Services: []*corev1.Service{rotatortest.Ready("web", rotatortest.Leaf(1))}, Memory: before.memory, Pace: DefaultConfig().pace(),
+		Now: rotatortest.Noon, Namespace: "shop", Services: []*corev1.Service{rotatortest.Ready("web", rotatortest.Leaf(1))}, KeyState: before.state, Pace: DefaultConfig().pace(),
 		Pods: []*pods.Facts{pods.FactsOf(rotatortest.ReadyPod("a", "web")), pods.FactsOf(rotatortest.ReadyPod("b", "web"))},
 	}}.Decide()
-	l.put(key, followed{memory: d.Memory})
+	state.put(key, keyState{state: d.KeyState})
 	old := probe.Handshake{Version: tls.VersionTLS13, Group: tls.X25519, Signature: x509.ECDSAWithSHA256}
 	hybrid := old
 	hybrid.Group = tls.X25519MLKEM768
 	answer := func(pod string, minute int, kind probe.Kind, h probe.Handshake) {
 		a := probe.Answer{Port: 8443, Kind: kind, Leaf: rotatortest.Leaf(1), At: rotatortest.Noon.Add(time.Duration(minute) * time.Minute), Handshake: h}
-		l.Record(probe.Visit{Key: probe.Key{Of: key, Pod: types.UID("uid-of-" + pod)}}, []probe.Answer{a})
+		state.Record(probe.Target{Key: probe.Key{Of: key, Pod: types.UID("uid-of-" + pod)}}, []probe.Answer{a})
 	}
 	answer("a", 1, probe.TLS, old)
 	answer("b", 1, probe.TLS, hybrid)
-	assert.Equal(t, map[probe.Handshake]int{old: 1, hybrid: 1}, l.handshakes())
+	assert.Equal(t, map[probe.Handshake]int{old: 1, hybrid: 1}, state.handshakes())
 	answer("a", 2, probe.TLS, hybrid)
-	assert.Equal(t, map[probe.Handshake]int{hybrid: 2}, l.handshakes())
+	assert.Equal(t, map[probe.Handshake]int{hybrid: 2}, state.handshakes())
 	answer("b", 2, probe.NoAnswer, probe.Handshake{})
-	assert.Equal(t, map[probe.Handshake]int{hybrid: 1}, l.handshakes())
+	assert.Equal(t, map[probe.Handshake]int{hybrid: 1}, state.handshakes())
 }
 
 func TestKeysInTheQueue(t *testing.T) {

@@ -11,8 +11,8 @@ import (
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
-func TestATenantHasSoManyFindingsTold(t *testing.T) {
-	limits, now := newTold(), rotatortest.Noon
+func TestEventLimiter(t *testing.T) {
+	limits, now := newEventLimiter(), rotatortest.Noon
 	count := func(namespace string, now time.Time) (n int) {
 		for range 1000 {
 			if limits.take(namespace, now) {
@@ -21,8 +21,8 @@ func TestATenantHasSoManyFindingsTold(t *testing.T) {
 		}
 		return n
 	}
-	assert.Equal(t, toldOfNamespace.Burst, count("evil", now))
-	assert.Equal(t, toldOfNamespace.Burst, count("shop", now), "what another tells is its own")
+	assert.Equal(t, eventsPerNamespace.Burst, count("evil", now))
+	assert.Equal(t, eventsPerNamespace.Burst, count("shop", now), "the limit is per namespace")
 	assert.Equal(t, 6, count("evil", now.Add(time.Minute)))
 	for i := range 2 * limit.MinSweep {
 		limits.take(fmt.Sprint("n", i), now.Add(time.Duration(i)*time.Hour))

@@ -6,30 +6,28 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
-// Why a pod is not missed, beside the reasons of package pods, in the order in
-// which they are checked.
+// Why a pod is not missed, beside the reasons of package pods, in the order of the checks.
 const (
 	ReasonNotOptedIn   pods.Reason = "NotOptedIn"   // its namespace is not labelled, or is being deleted
 	ReasonExcluded     pods.Reason = "Excluded"     // the webhook excludes its namespace by name
 	ReasonDeleting     pods.Reason = "Deleting"     // it is being deleted
-	ReasonNotServing   pods.Reason = "NotServing"   // the traffic of the Services that select it cannot reach it
+	ReasonNotServing   pods.Reason = "NotServing"   // the traffic of its Services cannot reach it
 	ReasonNotConcerned pods.Reason = "NotConcerned" // it would get no Secret
-	ReasonMounts       pods.Reason = "Mounts"       // it has the Secret in a volume
-	ReasonExplained    pods.Reason = "Explained"    // the webhook saw it and said why nothing was injected
+	ReasonMounts       pods.Reason = "Mounts"       // it mounts the Secret
+	ReasonExplained    pods.Reason = "Explained"    // its status has the webhook's reason
 )
 
 // Why a pod is missed.
 const (
 	// ReasonNotInjected: it would be injected if it were created now.
 	ReasonNotInjected pods.Reason = "NotInjected"
-	// ReasonMistake: it would be injected if one of its annotations were right; as
-	// it is, it would be refused.
+	// ReasonMistake: it would be rejected because of an invalid annotation, and injected otherwise.
 	ReasonMistake pods.Reason = "Mistake"
 )
 
-// Choose returns the key that a pod of the template would get if it were created
-// now beside these Services of its namespace. conventional: the conventional Secret
-// exists there. The webhook decides; cmd wires its decision.
+// Choose returns the key that a pod of the template would get if it were created now, with these
+// Services in its namespace. conventional: the conventional Secret exists there. The webhook
+// decides; cmd wires its decision.
 type Choose func(t pods.Template, conventional bool, services []*corev1.Service) Choice
 
 // Choice is the key that a pod would get.
@@ -38,12 +36,12 @@ type Choice struct {
 	Service string   // that asks for it and selects the pod; empty if none does
 	// Conventional: it is the conventional one, for which no Service asks.
 	Conventional bool
-	// NotServing: it would get none, because the traffic of the Services that select
-	// it cannot reach it.
+	// NotServing: it would get none, because the traffic of the Services that select it cannot
+	// reach it.
 	NotServing bool
 }
 
-// Place is the namespace of a pod, as far as the judgement depends on it.
+// Place has what the decision about a pod needs of its namespace.
 type Place struct {
 	OptedIn  bool // labelled, and not being deleted
 	Excluded bool // from injection, by its name
@@ -53,52 +51,50 @@ type Place struct {
 	Conventional bool
 }
 
-// Verdict is what is found of one pod.
+// Verdict is the result for one pod.
 type Verdict struct {
 	Reason pods.Reason
-	Choice Choice // zero if the reason comes before it in order
+	Choice Choice // zero if the reason was found before
 }
 
 // Missed reports whether the pod runs without the Secret that it would get today.
 func (v Verdict) Missed() bool { return v.Reason == ReasonNotInjected || v.Reason == ReasonMistake }
 
-// Judge says whether the pod is missed, and why or why not. All pods of one
-// template that are not being deleted get the same verdict.
-func Judge(pod *pods.Facts, place Place, choose Choose) Verdict {
+// Evaluate decides whether the pod was missed, and why or why not. All pods of one template that
+// are not being deleted get the same verdict.
+func Evaluate(pod *pods.Facts, place Place, choose Choose) Verdict {
 	c := candidate{pod: pod, template: pod.Template.Value(), place: place}
-	if reason := c.first(checksOfThePlace); reason != "" {
+	if reason := c.first(namespaceChecks); reason != "" {
 		return Verdict{Reason: reason}
 	}
 	c.choice = choose(c.template, place.Conventional, place.Services)
-	if reason := c.first(checksOfTheChoice); reason != "" {
+	if reason := c.first(choiceChecks); reason != "" {
 		return Verdict{reason, c.choice}
 	}
 	return Verdict{ReasonNotInjected, c.choice}
 }
 
-// candidate is a pod and what is known about it.
+// candidate is a pod and the input of its checks.
 type candidate struct {
 	pod      *pods.Facts
 	template pods.Template
 	place    Place
-	choice   Choice // zero while it is not known
+	choice   Choice // zero during namespaceChecks
 }
 
-// check returns why the pod is judged as it is, or an empty reason if the check
-// does not apply.
+// check returns the reason for the verdict, or "" if the check does not apply.
 type check func(candidate) pods.Reason
 
-// checksOfThePlace are asked in order before it is known which Secret the pod
-// would get, and checksOfTheChoice after. The first that applies is the reason;
-// without any, the pod was not injected.
+// namespaceChecks run before the pod's Secret is chosen, and choiceChecks after. The first that
+// applies gives the reason; without any, the pod was not injected.
 var (
-	checksOfThePlace = []check{
+	namespaceChecks = []check{
 		func(c candidate) pods.Reason { return when(!c.place.OptedIn, ReasonNotOptedIn) },
 		func(c candidate) pods.Reason { return when(c.place.Excluded, ReasonExcluded) },
 		func(c candidate) pods.Reason { return when(c.pod.DeletionTimestamp != nil, ReasonDeleting) },
 		func(c candidate) pods.Reason { return c.template.Left },
 	}
-	checksOfTheChoice = []check{
+	choiceChecks = []check{
 		func(c candidate) pods.Reason { return when(c.choice.NotServing, ReasonNotServing) },
 		func(c candidate) pods.Reason { return when(c.choice.Key == pods.Key{}, ReasonNotConcerned) },
 		func(c candidate) pods.Reason {

@@ -16,16 +16,16 @@ import (
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
-// slowFor is the answer of a port that has taken too long for some time.
+// slowFor is the answer of a port that has timed out for some time.
 func slowFor(lasted, after time.Duration) probe.Answer {
-	a := silentFor(lasted, after)
+	a := noAnswerFor(lasted, after)
 	a.Cause, a.Slow = probe.CauseTimeout, true
 	return a
 }
 
-func TestSilentPodsAreLeftAlone(t *testing.T) {
+func TestUnresponsivePodsAreDialledRarely(t *testing.T) {
 	silent := func(c consumer, lasted, after time.Duration) consumer {
-		c.silence = probe.Silence{Since: rotatortest.Noon.Add(after - lasted), Last: rotatortest.Noon.Add(after)}
+		c.unresponsive = probe.UnresponsivePeriod{Since: rotatortest.Noon.Add(after - lasted), Last: rotatortest.Noon.Add(after)}
 		return c
 	}
 	with := func(c consumer, change func(*consumer)) consumer {
@@ -72,11 +72,11 @@ func TestSilentPodsAreLeftAlone(t *testing.T) {
 	assert.False(t, partial, "a port without TLS is left alone for another reason")
 }
 
-func TestStateOfASilentPod(t *testing.T) {
+func TestStateOfUnresponsivePod(t *testing.T) {
 	c := consumerOf([]probe.Answer{slowFor(0, 0)}, 443, 444)
-	c.silence = probe.Silence{Since: rotatortest.Noon.Add(-29 * time.Second), Last: rotatortest.Noon}
+	c.unresponsive = probe.UnresponsivePeriod{Since: rotatortest.Noon.Add(-29 * time.Second), Last: rotatortest.Noon}
 	assert.Equal(t, statePending, c.state(cert2, testPace))
-	c.silence.Since = rotatortest.Noon.Add(-30 * time.Second)
+	c.unresponsive.Since = rotatortest.Noon.Add(-30 * time.Second)
 	assert.Equal(t, stateUnreachable, c.state(cert2, testPace), "this port was dialled once, and others before it")
 	before := slowFor(time.Minute, -time.Second)
 	assert.Equal(t, stateUnreachable, cert2.state(before, "", testPace), "a new certificate does not hasten a dial")
@@ -85,7 +85,7 @@ func TestStateOfASilentPod(t *testing.T) {
 }
 
 func TestAnswersOfFormerPortsAreBounded(t *testing.T) {
-	m := Memory{pods: map[types.UID]*remembered{"a": {}}}
+	m := KeyState{pods: map[types.UID]*podState{"a": {}}}
 	for port := range uint16(1000) {
 		m.Record("a", []probe.Answer{{Port: port + 1, At: rotatortest.Noon.Add(time.Duration(port) * time.Second)}})
 	}
@@ -93,11 +93,10 @@ func TestAnswersOfFormerPortsAreBounded(t *testing.T) {
 	assert.EqualValues(t, 1000-maxAnswers+1, m.pods["a"].answers[0].Port, "the latest are kept")
 }
 
-// Whatever a tenant changes every minute, a pod that never answers is dialled less
-// and less often.
-func TestPropertyOfSilentPods(t *testing.T) {
+// Whatever a tenant changes every minute, a pod that never answers is dialled less and less often.
+func TestUnresponsivePodProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		silences, memory := probe.NewSilences(), NewMemory(rotatortest.Noon)
+		unresponsive, keyState := probe.NewUnresponsivePods(), NewKeyState(rotatortest.Noon)
 		svc := rotatortest.Ready("web", rotatortest.Leaf(1))
 		dials, generation := 0, 1
 		var previous time.Time
@@ -114,21 +113,21 @@ func TestPropertyOfSilentPods(t *testing.T) {
 			case 2:
 				pod.Status.Conditions = nil // not ready
 			case 3:
-				memory.Woken("uid-of-a", now)
+				keyState.Woken("uid-of-a", now)
 			}
 			facts := pods.FactsOf(pod)
 			d := SecretSituation{Secret: "web-tls", Common: Common{
 				Now: now, Namespace: "shop", Services: []*corev1.Service{svc}, Pods: []*pods.Facts{facts},
-				Memory: memory, Pace: testPace, Silences: map[types.UID]probe.Silence{facts.UID: silences.Of(facts.UID)},
+				KeyState: keyState, Pace: testPace, Unresponsive: map[types.UID]probe.UnresponsivePeriod{facts.UID: unresponsive.Of(facts.UID)},
 			}}.Decide()
-			memory = d.Memory
+			keyState = d.KeyState
 			for _, v := range d.Dial {
 				dials++
-				require.GreaterOrEqual(t, now.Sub(previous), min(testPace.Interval*9/10, silences.Of(facts.UID).Last.Sub(silences.Of(facts.UID).Since)))
+				require.GreaterOrEqual(t, now.Sub(previous), min(testPace.Interval*9/10, unresponsive.Of(facts.UID).Last.Sub(unresponsive.Of(facts.UID).Since)))
 				previous = now
 				answers := []probe.Answer{{Port: v.Ports[0], Kind: probe.NoAnswer, Cause: probe.CauseTimeout, At: now, Slow: true}}
-				silences.Record(v, answers)
-				memory.Record(v.Pod, answers)
+				unresponsive.Record(v, answers)
+				keyState.Record(v.Pod, answers)
 			}
 		}
 		require.Positive(t, dials)

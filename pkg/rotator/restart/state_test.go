@@ -12,10 +12,9 @@ import (
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
-// What is remembered ends: a restart that was refused is tried again, and what was
-// restarted long ago is not what somebody reverts today.
-func TestWhatIsForgotten(t *testing.T) {
-	m := NewMemory()
+// A rejected restart is tried again later, and an old restart cannot count as reverted.
+func TestOldRestartsAreForgotten(t *testing.T) {
+	m := NewState()
 	web := staleOf(webWorkload)
 	start, err := Situation{Now: restartNow, Stale: []serving.StaleWorkload{web}}.start(web)
 	assert.NoError(t, err)
@@ -25,22 +24,22 @@ func TestWhatIsForgotten(t *testing.T) {
 		after             time.Duration
 		refused, restarts int
 	}{{0, 1, 1}, {refusedFor * testLimits.Retry, 1, 1}, {refusedFor*testLimits.Retry + 1, 0, 1}, {rememberRestarts, 0, 1}, {rememberRestarts + 1, 0, 0}} {
-		memory := m.Situation("shop", testLimits, restartNow.Add(tt.after)).memory
-		assert.Len(t, memory.refused, tt.refused, tt.after)
-		assert.Len(t, memory.restarted, tt.restarts, tt.after)
+		history := m.Situation("shop", testLimits, restartNow.Add(tt.after)).history
+		assert.Len(t, history.refused, tt.refused, tt.after)
+		assert.Len(t, history.restarted, tt.restarts, tt.after)
 	}
 	m.Put("shop", Decision{}, false)
 	assert.Empty(t, m.namespaces, "what nothing is known of takes no room")
 }
 
-// A restart that did not take place gives its place back.
-func TestARestartThatFailed(t *testing.T) {
+// A failed restart frees its place.
+func TestFailedRestartFreesItsPlace(t *testing.T) {
 	web := staleOf(webWorkload)
 	s, a := situationOf(web), answersFor(web)
 	d := a.decide(t, s)
 	assert.JSONEq(t, `{"metadata": {"uid": "", "resourceVersion": "7"},
 		"spec": {"template": {"metadata": {"annotations": {"kubectl.kubernetes.io/restartedAt": "2026-03-01T12:00:00Z"}}}}}`, string(d.Start.Patch))
-	m := NewMemory()
+	m := NewState()
 	m.Put("shop", d, false)
 	assert.Empty(t, m.Totals().Places)
 	assert.Zero(t, m.Totals().Started)
@@ -51,9 +50,9 @@ func TestARestartThatFailed(t *testing.T) {
 	assert.True(t, m.Situation("other", testLimits, restartNow).first, "what may be rolling out there is read")
 }
 
-// Rollouts count as stuck where this process restarted them; what holds others is counted by namespace.
+// Rollouts count as stuck if this process restarted them; holds are counted by namespace.
 func TestTotals(t *testing.T) {
-	m := NewMemory()
+	m := NewState()
 	m.Put("shop", Decision{
 		rollouts: map[pods.Workload]rollout{{Name: "a"}: {stuck: true, ours: true}, {Name: "b"}: {stuck: true}, {Name: "c"}: {ours: true}},
 		Held:     []Held{{Hold: holdTurn}, {Hold: holdTurn}, {Hold: holdOff}},
@@ -63,7 +62,7 @@ func TestTotals(t *testing.T) {
 	assert.Equal(t, map[string]map[Hold]int{"shop": {holdTurn: 2, holdOff: 1}}, totals.Held)
 }
 
-// Pods of no workload are told apart by the first of them, those of a workload are not.
+// Bare pods are distinguished by the first of them, those of a workload are not.
 func TestKeyOf(t *testing.T) {
 	one, other := staleOf(webWorkload), staleOf(webWorkload)
 	other.Pod = "another"
@@ -72,10 +71,10 @@ func TestKeyOf(t *testing.T) {
 	assert.NotEqual(t, KeyOf(one), KeyOf(other))
 }
 
-func TestServiceStandingOf(t *testing.T) {
+func TestServiceStatusOf(t *testing.T) {
 	svc := rotatortest.Ready("web", rotatortest.Leaf(2))
-	assert.Equal(t, ServiceStanding{true, rotatortest.Leaf(2)}, ServiceStandingOf(svc))
+	assert.Equal(t, ServiceStatus{true, rotatortest.Leaf(2)}, ServiceStatusOf(svc))
 	svc.Status.Conditions[0].Status = metav1.ConditionFalse
-	assert.False(t, ServiceStandingOf(svc).Ready)
-	assert.Zero(t, ServiceStandingOf(rotatortest.Service("web", "web-tls")))
+	assert.False(t, ServiceStatusOf(svc).Ready)
+	assert.Zero(t, ServiceStatusOf(rotatortest.Service("web", "web-tls")))
 }

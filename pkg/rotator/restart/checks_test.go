@@ -17,14 +17,14 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/serving"
 )
 
-func TestWhatHoldsARestart(t *testing.T) {
+func TestEvaluate(t *testing.T) {
 	type world struct {
 		w  *serving.StaleWorkload
-		st *Standing
+		st *WorkloadStatus
 		s  *Situation
 		a  *answers
 	}
-	rolling := func(st *Standing) { st.progress.done = false }
+	rolling := func(st *WorkloadStatus) { st.progress.done = false }
 	tests := []struct {
 		name    string
 		of      pods.Workload
@@ -42,9 +42,9 @@ func TestWhatHoldsARestart(t *testing.T) {
 		{"another Deployment", pods.Workload{APIVersion: "example.com/v1", Kind: "Deployment", Name: "web", UID: "u"}, func(world) {}, holdNotRestartable, "restarting a Deployment is not supported"},
 		{"restarts are off", webWorkload, func(w world) { w.s.Limits.Max, w.s.free = 0, 0 }, holdOff, "--max-restarts is 0"},
 		{"it may not be read", webWorkload, func(w world) { w.st.Problem = "deployments.apps is forbidden" }, holdForbidden, "is forbidden"},
-		{"it is gone", webWorkload, func(w world) { w.st.Gone = true }, holdGone, "Deployment web does not exist any more"},
+		{"it is gone", webWorkload, func(w world) { w.st.Gone = true }, holdGone, "Deployment web no longer exists"},
 		{"it is being deleted", webWorkload, func(w world) { w.st.deleting = true }, holdDeleting, ""},
-		{"another of its name", setWorkload, func(w world) { w.st.uid = "another" }, holdNotOwner, "StatefulSet db is not the one that made the pods"},
+		{"another of its name", setWorkload, func(w world) { w.st.uid = "another" }, holdNotOwner, "StatefulSet db did not create the pods"},
 		{"a Deployment that does not select them", webWorkload, func(w world) { w.s.Labels["web-1"] = map[string]string{"app": "x"} }, holdNotOwner, ""},
 		{"the pod is gone", webWorkload, func(w world) { delete(w.s.Labels, "web-1") }, holdNoPods, ""},
 		{"its template does not ask", webWorkload, func(w world) { w.st.asks = false }, holdNotAsked, "its pod template does not"},
@@ -56,17 +56,17 @@ func TestWhatHoldsARestart(t *testing.T) {
 		{"restarted before", webWorkload, func(w world) { w.st.restartedAt = leafSince.Add(-time.Second) }, "", ""},
 		{"restarted since and rolling", webWorkload, func(w world) { w.st.restartedAt = restartNow; rolling(w.st) }, holdRolling, ""},
 		{"rolling for another reason", webWorkload, func(w world) { rolling(w.st) }, holdRolling, "it is rolling out"},
-		{"a broken rollout of somebody's", webWorkload, func(w world) { rolling(w.st); w.st.progress.exceeded = true }, holdStuck, "pods: 2, new: 2, ready: 2"},
+		{"a stuck rollout of its owner", webWorkload, func(w world) { rolling(w.st); w.st.progress.exceeded = true }, holdStuck, "pods: 2, new: 2, ready: 2"},
 		{"paused", webWorkload, func(w world) { w.st.paused = true }, holdPaused, "kubectl rollout resume"},
 		{"paused while rolling", webWorkload, func(w world) { w.st.paused = true; rolling(w.st) }, holdPaused, ""},
 		{"OnDelete", setWorkload, func(w world) { w.st.onDelete = true }, holdOnDelete, ""},
 		{"scaled to 0", webWorkload, func(w world) { w.st.wanted = 0 }, holdNoPods, ""},
-		{"the Service is not ready", webWorkload, func(w world) { w.a.services["web"] = ServiceStanding{false, "new"} }, holdNotReady, "Service web is not ready"},
-		{"the Service names a newer leaf", webWorkload, func(w world) { w.a.services["web"] = ServiceStanding{true, "newer"} }, holdNotReady, ""},
-		{"the Service is gone", webWorkload, func(w world) { w.a.services["web"] = ServiceStanding{} }, holdNotReady, ""},
+		{"the Service is not ready", webWorkload, func(w world) { w.a.services["web"] = ServiceStatus{false, "new"} }, holdNotReady, "Service web is not ready"},
+		{"the Service names a newer leaf", webWorkload, func(w world) { w.a.services["web"] = ServiceStatus{true, "newer"} }, holdNotReady, ""},
+		{"the Service is gone", webWorkload, func(w world) { w.a.services["web"] = ServiceStatus{} }, holdNotReady, ""},
 		{"a budget allows it", webWorkload, func(w world) { w.a.budgets = []policyv1.PodDisruptionBudget{budget("b", 1, "web")} }, "", ""},
 		{"a budget of others", webWorkload, func(w world) { w.a.budgets = []policyv1.PodDisruptionBudget{budget("b", 0, "other")} }, "", ""},
-		{"a budget of nobody", webWorkload, func(w world) {
+		{"a budget for other pods", webWorkload, func(w world) {
 			w.a.budgets = []policyv1.PodDisruptionBudget{budget("b", 0, "web")}
 			w.a.budgets[0].Spec.Selector = nil
 		}, "", ""},
@@ -82,38 +82,38 @@ func TestWhatHoldsARestart(t *testing.T) {
 		{"a budget is new", webWorkload, func(w world) {
 			w.a.budgets = []policyv1.PodDisruptionBudget{budget("b", 1, "web")}
 			w.a.budgets[0].Generation = 2
-		}, holdBudget, "b is not evaluated yet"},
+		}, holdBudget, "b was not evaluated yet"},
 		{"the budgets may not be read", webWorkload, func(w world) { w.s.BudgetProblem = "poddisruptionbudgets.policy is forbidden" }, holdForbidden, "is forbidden"},
 		{"no place in the cluster", webWorkload, func(w world) { w.s.free = 0 }, holdFull, ""},
 		{"refused before", webWorkload, func(w world) {
-			w.s.memory.refused = map[Key]refusal{KeyOf(*w.w): {restartNow, "denied by policy x"}}
+			w.s.history.refused = map[Key]refusal{KeyOf(*w.w): {restartNow, "denied by policy x"}}
 		}, holdRefused, "denied by policy x"},
 		{"taken back", webWorkload, func(w world) {
-			w.s.memory.restarted = map[Key]time.Time{KeyOf(*w.w): restartNow.Add(-time.Minute)}
+			w.s.history.restarted = map[Key]time.Time{KeyOf(*w.w): restartNow.Add(-time.Minute)}
 		}, holdUndone, "restarted at 2026-03-01T11:59:00Z, and annotation kubectl.kubernetes.io/restartedAt was removed or reverted"},
 		{"taken back for another certificate", webWorkload, func(w world) {
 			before := *w.w
 			before.Leaf = "old"
-			w.s.memory.restarted = map[Key]time.Time{KeyOf(before): restartNow.Add(-time.Minute)}
+			w.s.history.restarted = map[Key]time.Time{KeyOf(before): restartNow.Add(-time.Minute)}
 		}, "", ""},
 		{"pods with keys of their own, which have no leaf in common", webWorkload, func(w world) {
 			w.w.Key, w.w.Leaf = pods.PodKey, ""
 		}, "", ""},
 		{"taken back for an earlier key of the pods", webWorkload, func(w world) {
 			w.w.Key, w.w.Leaf = pods.PodKey, ""
-			w.s.memory.restarted = map[Key]time.Time{KeyOf(*w.w): w.w.Since.Add(-time.Minute)}
+			w.s.history.restarted = map[Key]time.Time{KeyOf(*w.w): w.w.Since.Add(-time.Minute)}
 		}, "", ""},
 		{"taken back for this key of the pods", webWorkload, func(w world) {
 			w.w.Key, w.w.Leaf = pods.PodKey, ""
-			w.s.memory.restarted = map[Key]time.Time{KeyOf(*w.w): w.w.Since}
+			w.s.history.restarted = map[Key]time.Time{KeyOf(*w.w): w.w.Since}
 		}, holdUndone, "was removed or reverted"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			w := staleOf(tt.of)
-			a, s, st := answersFor(w), situationOf(w), standingFor(tt.of)
+			a, s, st := answersFor(w), situationOf(w), statusFor(tt.of)
 			tt.change(world{&w, &st, &s, a})
-			s.Stale[0], a.standings[tt.of] = w, st
+			s.Stale[0], a.workloads[tt.of] = w, st
 			d := a.decide(t, s)
 			if tt.want == "" {
 				require.Empty(t, d.Held)
@@ -130,8 +130,8 @@ func TestWhatHoldsARestart(t *testing.T) {
 	}
 }
 
-// What a person has to do is reported; what is not reported passes, is asked again, and
-// gives no alert.
+// Holds that need a person are reported. Others end by themselves, are checked again, and cause no
+// alert.
 func TestHolds(t *testing.T) {
 	alerts, err := os.ReadFile("../../../deploy/alerts.yaml")
 	require.NoError(t, err)

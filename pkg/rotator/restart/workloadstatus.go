@@ -16,15 +16,13 @@ import (
 	"github.com/servingcert/servingcert/pkg/api/state"
 )
 
-// AnnotationRestartedAt is what kubectl rollout restart writes on a pod template,
-// RFC 3339. The rotator uses kubectl's annotation, so that either sees the other's
-// restarts, and there is nothing else to clean up or to explain.
+// AnnotationRestartedAt is the annotation that kubectl rollout restart writes on a pod template, in
+// RFC 3339. The rotator uses the same one, so that each recognizes the other's restarts.
 const AnnotationRestartedAt = "kubectl.kubernetes.io/restartedAt"
 
-// Standing is what the API server says of a workload, as far as a restart
-// depends on it.
-type Standing struct {
-	// Problem is why it may not be read, or empty. Gone: it does not exist.
+// WorkloadStatus is what a restart depends on of a workload, as read from the API server.
+type WorkloadStatus struct {
+	// Problem is the error if reading is forbidden, or empty. Gone: the workload does not exist.
 	Problem string
 	Gone    bool
 
@@ -32,77 +30,75 @@ type Standing struct {
 	resourceVersion string
 	deleting        bool
 	paused          bool
-	onDelete        bool      // a new template makes no new pods
-	asks            bool      // its template says that it may be restarted
-	restartedAt     time.Time // zero if it never was
+	onDelete        bool      // a new template does not replace the pods
+	asks            bool      // its template requests restarts
+	restartedAt     time.Time // zero: never
 	selector        labels.Selector
-	template        map[string]string // labels of its pods
-	wanted          int32             // pods
+	template        map[string]string // the labels of its pods
+	wanted          int32             // number of pods
 
 	progress progress
 }
 
-// Done reports whether all pods that its template asks for are there and ready, and no older ones.
-func (s Standing) Done() bool { return s.progress.done }
+// Done reports whether the rollout is complete: all pods are new and ready.
+func (s WorkloadStatus) Done() bool { return s.progress.done }
 
-// KeepsPods reports whether a changed template replaces no pods: it is paused, or its pods are replaced by
-// whoever deletes them.
-func (s Standing) KeepsPods() bool { return s.paused || s.onDelete }
+// KeepsPods reports whether a changed template does not replace the pods: the workload is paused,
+// or its update strategy is OnDelete.
+func (s WorkloadStatus) KeepsPods() bool { return s.paused || s.onDelete }
 
-// Progress says how far a rollout is.
-func (s Standing) Progress() string { return s.progress.counts.String() }
+// Progress describes the progress of the rollout.
+func (s WorkloadStatus) Progress() string { return s.progress.counts.String() }
 
-// progress is how far a workload's rollout is, by the rules of kubectl rollout status.
+// progress is that of a workload's rollout, by the rules of kubectl rollout status.
 type progress struct {
 	done bool
 	// exceeded: the Deployment exceeded its progress deadline.
 	exceeded bool
-	// deadline is the Deployment's own patience, 0 if it has none.
+	// deadline is the Deployment's progress deadline; 0: none.
 	deadline time.Duration
 	counts   counts
 }
 
-// counts change as long as a rollout progresses.
+// counts change whenever a rollout progresses.
 type counts struct{ observed, total, updated, ready int64 }
 
 func (c counts) String() string {
 	return fmt.Sprintf("pods: %d, new: %d, ready: %d", c.total, c.updated, c.ready)
 }
 
-// StandingOf returns the standing of a workload, or false if it is of a kind that
-// cannot be restarted.
-func StandingOf(workload runtime.Object) (Standing, bool) {
+// WorkloadStatusOf returns the status of a workload; false if its kind cannot be restarted.
+func WorkloadStatusOf(workload runtime.Object) (WorkloadStatus, bool) {
 	switch w := workload.(type) {
 	case *appsv1.Deployment:
-		return deploymentStanding(w), true
+		return deploymentStatus(w), true
 	case *appsv1.StatefulSet:
-		return statefulSetStanding(w), true
+		return statefulSetStatus(w), true
 	case *appsv1.DaemonSet:
-		return daemonSetStanding(w), true
+		return daemonSetStatus(w), true
 	}
-	return Standing{}, false
+	return WorkloadStatus{}, false
 }
 
-// ServiceStanding is what the API server says of the Service that asks for a
-// Secret.
-type ServiceStanding struct {
+// ServiceStatus is what a restart depends on of the Service that requests the Secret.
+type ServiceStatus struct {
 	Ready bool
-	Leaf  string // that its condition names
+	Leaf  string // in its condition
 }
 
-// ServiceStandingOf returns the standing of a Service.
-func ServiceStandingOf(svc *corev1.Service) ServiceStanding {
+// ServiceStatusOf returns the status of a Service.
+func ServiceStatusOf(svc *corev1.Service) ServiceStatus {
 	leaf, _ := state.LeafOf(svc)
 	ready := api.Condition(svc, api.ConditionReady)
-	return ServiceStanding{ready != nil && ready.Status == metav1.ConditionTrue, leaf}
+	return ServiceStatus{ready != nil && ready.Status == metav1.ConditionTrue, leaf}
 }
 
-func deploymentStanding(d *appsv1.Deployment) Standing {
-	s := standingOf(&d.ObjectMeta, d.Spec.Selector, &d.Spec.Template)
+func deploymentStatus(d *appsv1.Deployment) WorkloadStatus {
+	s := commonStatus(&d.ObjectMeta, d.Spec.Selector, &d.Spec.Template)
 	s.paused, s.wanted = d.Spec.Paused, orOne(d.Spec.Replicas)
 	status := d.Status
 	s.progress.counts = counts{status.ObservedGeneration, int64(status.Replicas), int64(status.UpdatedReplicas), int64(status.AvailableReplicas)}
-	if p := d.Spec.ProgressDeadlineSeconds; p != nil && *p != math.MaxInt32 { // which stands for none
+	if p := d.Spec.ProgressDeadlineSeconds; p != nil && *p != math.MaxInt32 { // which means none
 		s.progress.deadline = time.Duration(*p) * time.Second
 	}
 	if d.Generation > status.ObservedGeneration {
@@ -118,8 +114,8 @@ func deploymentStanding(d *appsv1.Deployment) Standing {
 	return s
 }
 
-func statefulSetStanding(set *appsv1.StatefulSet) Standing {
-	s := standingOf(&set.ObjectMeta, set.Spec.Selector, &set.Spec.Template)
+func statefulSetStatus(set *appsv1.StatefulSet) WorkloadStatus {
+	s := commonStatus(&set.ObjectMeta, set.Spec.Selector, &set.Spec.Template)
 	s.wanted = orOne(set.Spec.Replicas)
 	s.onDelete = api.KeepsOldPods(set)
 	partition := int32(0)
@@ -138,8 +134,8 @@ func statefulSetStanding(set *appsv1.StatefulSet) Standing {
 	return s
 }
 
-func daemonSetStanding(set *appsv1.DaemonSet) Standing {
-	s := standingOf(&set.ObjectMeta, set.Spec.Selector, &set.Spec.Template)
+func daemonSetStatus(set *appsv1.DaemonSet) WorkloadStatus {
+	s := commonStatus(&set.ObjectMeta, set.Spec.Selector, &set.Spec.Template)
 	status := set.Status
 	s.wanted = status.DesiredNumberScheduled
 	s.onDelete = api.KeepsOldPods(set)
@@ -148,8 +144,8 @@ func daemonSetStanding(set *appsv1.DaemonSet) Standing {
 	return s
 }
 
-func standingOf(meta *metav1.ObjectMeta, selector *metav1.LabelSelector, template *corev1.PodTemplateSpec) Standing {
-	s := Standing{
+func commonStatus(meta *metav1.ObjectMeta, selector *metav1.LabelSelector, template *corev1.PodTemplateSpec) WorkloadStatus {
+	s := WorkloadStatus{
 		uid: meta.UID, resourceVersion: meta.ResourceVersion, deleting: meta.DeletionTimestamp != nil,
 		template: template.Labels, asks: template.Annotations[api.AnnotationOnRotate] == string(api.OnRotateRestart),
 	}
@@ -170,9 +166,8 @@ func orOne(replicas *int32) int32 {
 	return *replicas
 }
 
-// restartedSince reports whether it was restarted, by whomever, after a leaf had
-// become what it should serve. Both times are known to the second: of a restart in
-// the same one it is not known what its pods have read.
-func (s Standing) restartedSince(since time.Time) bool {
+// restartedSince reports whether the workload was restarted after the given time. Both times have
+// seconds only: pods of a restart in the same second may have read either certificate.
+func (s WorkloadStatus) restartedSince(since time.Time) bool {
 	return s.restartedAt.After(since.Truncate(time.Second))
 }

@@ -23,7 +23,7 @@ func askingTemplate() corev1.PodTemplateSpec {
 	}}
 }
 
-func TestStandingOfADeployment(t *testing.T) {
+func TestStatusOfDeployment(t *testing.T) {
 	selector := &metav1.LabelSelector{MatchLabels: map[string]string{"app": "web"}}
 	tests := []struct {
 		name   string
@@ -39,7 +39,7 @@ func TestStandingOfADeployment(t *testing.T) {
 		}, progress{deadline: 10 * time.Minute}},
 		{"old ones still there", func(d *appsv1.Deployment) { d.Status.Replicas = 4 }, progress{deadline: 10 * time.Minute}},
 		{"not available", func(d *appsv1.Deployment) { d.Status.AvailableReplicas = 2 }, progress{deadline: 10 * time.Minute}},
-		{"no replicas said, one meant", func(d *appsv1.Deployment) { d.Spec.Replicas = nil }, progress{done: true, deadline: 10 * time.Minute}},
+		{"default replicas", func(d *appsv1.Deployment) { d.Spec.Replicas = nil }, progress{done: true, deadline: 10 * time.Minute}},
 		{"no deadline", func(d *appsv1.Deployment) { d.Spec.ProgressDeadlineSeconds = int32p(math.MaxInt32) }, progress{done: true}},
 		{"given up", func(d *appsv1.Deployment) {
 			d.Status.Conditions = []appsv1.DeploymentCondition{{Type: appsv1.DeploymentProgressing, Status: corev1.ConditionFalse, Reason: "ProgressDeadlineExceeded"}}
@@ -60,7 +60,7 @@ func TestStandingOfADeployment(t *testing.T) {
 				{Type: appsv1.DeploymentProgressing, Reason: "NewReplicaSetAvailable"},
 			}
 			tt.change(d)
-			s := deploymentStanding(d)
+			s := deploymentStatus(d)
 			assert.Equal(t, counts{2, int64(d.Status.Replicas), int64(d.Status.UpdatedReplicas), int64(d.Status.AvailableReplicas)}, s.progress.counts)
 			s.progress.counts = counts{}
 			assert.Equal(t, tt.want, s.progress)
@@ -72,7 +72,7 @@ func TestStandingOfADeployment(t *testing.T) {
 	}
 }
 
-func TestStandingOfAStatefulSet(t *testing.T) {
+func TestStatusOfStatefulSet(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change   func(*appsv1.StatefulSet)
 		done     bool
@@ -108,7 +108,7 @@ func TestStandingOfAStatefulSet(t *testing.T) {
 				},
 			}
 			tt.change(set)
-			s := statefulSetStanding(set)
+			s := statefulSetStatus(set)
 			assert.Equal(t, tt.done, s.progress.done)
 			assert.Equal(t, tt.onDelete, s.onDelete)
 			assert.EqualValues(t, 3, s.wanted)
@@ -116,7 +116,7 @@ func TestStandingOfAStatefulSet(t *testing.T) {
 	}
 }
 
-func TestStandingOfADaemonSet(t *testing.T) {
+func TestStatusOfDaemonSet(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change   func(*appsv1.DaemonSet)
 		done     bool
@@ -137,7 +137,7 @@ func TestStandingOfADaemonSet(t *testing.T) {
 				},
 			}
 			tt.change(set)
-			s := daemonSetStanding(set)
+			s := daemonSetStatus(set)
 			assert.Equal(t, tt.done, s.progress.done)
 			assert.Equal(t, tt.onDelete, s.onDelete)
 			assert.EqualValues(t, 3, s.wanted)
@@ -145,21 +145,20 @@ func TestStandingOfADaemonSet(t *testing.T) {
 	}
 }
 
-// What is written in the template decides, also where the webhook would refuse the
-// pod or leave it alone.
-func TestWhoAsksForARestart(t *testing.T) {
+// The template decides, even if the webhook would reject the pod or leave it alone.
+func TestTemplateRequestsRestart(t *testing.T) {
 	for value, want := range map[string]bool{"restart": true, "reload": false, "none": false, "": false, "Restart": false} {
 		template := askingTemplate()
 		template.Labels[api.LabelInject] = api.InjectDisabled
 		template.Annotations[api.AnnotationOnRotate] = value
-		s := deploymentStanding(&appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: template}})
+		s := deploymentStatus(&appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: template}})
 		assert.Equal(t, want, s.asks, value)
 		assert.False(t, s.selector.Matches(labels.Set(template.Labels)), "without a selector it owns nothing")
 	}
 	for _, value := range []string{"", "yesterday", "2026-03-01 13:00:00"} {
 		template := askingTemplate()
 		template.Annotations[AnnotationRestartedAt] = value
-		s := deploymentStanding(&appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: template}})
+		s := deploymentStatus(&appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: template}})
 		assert.True(t, s.restartedAt.IsZero(), value)
 		assert.False(t, s.restartedSince(time.Time{}), value)
 	}

@@ -13,10 +13,9 @@ import (
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
-// chooseFirst stands for the webhook's decision: the pod's own Secret, else that
-// of the first Service whose whole selector is among the pod's labels, else the
-// conventional one. Where the Service has a port, a pod that runs to its end serves
-// nothing.
+// chooseFirst represents the webhook's decision: the pod's own Secret, or that of the first Service
+// that selects the pod, or the conventional one. If the Service has a port, a pod that runs to
+// completion serves nothing.
 func chooseFirst(t pods.Template, conventional bool, services []*corev1.Service) Choice {
 	labels, c := t.LabelSet(), Choice{Key: pods.SecretKey(t.SecretName)}
 	for _, s := range services {
@@ -38,7 +37,7 @@ func chooseFirst(t pods.Template, conventional bool, services []*corev1.Service)
 	return c
 }
 
-func TestJudge(t *testing.T) {
+func TestEvaluate(t *testing.T) {
 	web := []*corev1.Service{rotatortest.Service("db", "db-tls", "app", "db"), rotatortest.Service("web", "web-tls", "app", "web")}
 	optedIn := Place{OptedIn: true, Services: web}
 	serving := Place{OptedIn: true, Services: []*corev1.Service{rotatortest.Asking("web", map[string]string{"app": "web"}, 8443)}}
@@ -100,7 +99,7 @@ func TestJudge(t *testing.T) {
 
 		{"would be refused", optedIn, rotatortest.Annotation(api.AnnotationMode, "flags"), Verdict{ReasonMistake, byService}},
 		{"would be refused for its Secret", optedIn, rotatortest.Annotation(api.AnnotationSecretName, "No_Name"), Verdict{ReasonMistake, Choice{Key: pods.SecretKey("No_Name")}}},
-		{"would be refused, concerns nobody", Place{OptedIn: true}, rotatortest.Annotation(api.AnnotationMode, "flags"), Verdict{ReasonNotConcerned, Choice{}}},
+		{"would be rejected, but gets no Secret", Place{OptedIn: true}, rotatortest.Annotation(api.AnnotationMode, "flags"), Verdict{ReasonNotConcerned, Choice{}}},
 		{"would be refused, mounts it", optedIn, func(p *corev1.Pod) {
 			rotatortest.Annotation(api.AnnotationMode, "flags")(p)
 			rotatortest.SecretVolume("web-tls")(p)
@@ -108,7 +107,7 @@ func TestJudge(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := Judge(pods.FactsOf(rotatortest.Pod(tt.change)), tt.place, chooseFirst)
+			got := Evaluate(pods.FactsOf(rotatortest.Pod(tt.change)), tt.place, chooseFirst)
 			assert.Equal(t, tt.want, got)
 			missed := got.Reason == ReasonNotInjected || got.Reason == ReasonMistake
 			assert.Equal(t, missed, got.Missed())
@@ -116,7 +115,7 @@ func TestJudge(t *testing.T) {
 	}
 }
 
-func TestJudgeByConvention(t *testing.T) {
+func TestEvaluateConventionalSecret(t *testing.T) {
 	always := corev1.ContainerRestartPolicyAlways
 	inits := func(policy *corev1.ContainerRestartPolicy) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
@@ -147,7 +146,7 @@ func TestJudgeByConvention(t *testing.T) {
 		"opted out":                         {exists, with(rotatortest.WithPort, rotatortest.Label(api.LabelInject, api.InjectDisabled)), Verdict{Reason: pods.ReasonOptedOut}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, c.want, Judge(pods.FactsOf(rotatortest.Pod(c.change)), c.place, chooseFirst))
+			assert.Equal(t, c.want, Evaluate(pods.FactsOf(rotatortest.Pod(c.change)), c.place, chooseFirst))
 		})
 	}
 }
