@@ -232,7 +232,7 @@ func TestConditionQuotesFewFailures(t *testing.T) {
 			s.Pods = append(s.Pods, pod(fmt.Sprint("web-", i), fmt.Sprint("web", i), time.Hour))
 		}
 		message := Decide(s).Conditions[0].Want.Message
-		assert.Equal(t, maxNamed, strings.Count(message, "; if what"))
+		assert.Equal(t, maxNamed, strings.Count(message, "; if the injection"))
 		_, rest, _ := strings.Cut(message, "; and ")
 		assert.Equal(t, strings.TrimPrefix(more, "and "), rest)
 	}
