@@ -37,7 +37,7 @@ const (
 	CauseAlert   Cause = "alert"   // the handshake failed: no common version, an unknown name
 	CauseOther   Cause = "other"   // no route, and everything else
 	CausePanic   Cause = "panic"   // reading what the port sent ended in a panic: a bug
-	// The answer of a server before TLS (starttls.Protocol).
+	// The server offers no TLS, or its answer before TLS was not understood (starttls.Protocol).
 	CauseDeclined Cause = "declined"    // no TLS is offered; of kind Plaintext
 	CauseProtocol Cause = "first_words" // the answer was not understood; of kind NotVerified
 	// The pod has more ports than are dialled (MaxPorts). Used in conditions only.

@@ -18,7 +18,7 @@ const (
 	stateNotReady    State = "not_ready"   // receives no requests, and is not dialled
 	stateNoPort      State = "no_port"     // no known TCP port
 	stateStale       State = "stale"       // an older certificate of the Secret, after the propagation time
-	statePropagating State = "propagating" // an older certificate of the Secret, before that
+	statePropagating State = "propagating" // an older certificate of the Secret, within the propagation time
 	statePending     State = "pending"     // not dialled yet, or not since the certificate changed
 	stateCurrent     State = "current"     // the right certificate
 	stateForeign     State = "foreign"     // another certificate: a service mesh's, or the program's own
