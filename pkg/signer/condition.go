@@ -12,7 +12,7 @@ import (
 
 // memberCondition is the Ready condition of a Service that has a part in the
 // Secret.
-func (s settled) memberCondition(svc *corev1.Service) *state.Condition {
+func (s applied) memberCondition(svc *corev1.Service) *state.Condition {
 	kept := s.kept(svc)
 	named := state.Ready{Secret: s.Key.Name}.WithKept(kept)
 	issued := named
@@ -35,7 +35,7 @@ func (s settled) memberCondition(svc *corev1.Service) *state.Condition {
 
 // ofSecret returns the message about the Secret: the text, the Secrets that are kept beside it, and
 // the fingerprint of its leaf, which people compare with what a server presents.
-func (s settled) ofSecret(text string, kept []string, leaf string) string {
+func (s applied) ofSecret(text string, kept []string, leaf string) string {
 	text = fmt.Sprintf("Secret %q: %s%s", s.Key.Name, text, keptText(kept))
 	if leaf != "" {
 		text += " (leaf sha256:" + leaf + ")"
@@ -57,7 +57,7 @@ func RefusedReason(err error) Reason { return ReasonOf(err, reasonInvalid) }
 
 // refused is the Ready condition of a Service that asks for what is not allowed. It says what is
 // wrong, and what becomes of a certificate that the Service has.
-func (s settled) refused(m api.Member) *state.Condition {
+func (s applied) refused(m api.Member) *state.Condition {
 	message, reason := m.Err.Error(), RefusedReason(m.Err)
 	if !s.Secret.usable(s.Now) || !s.Secret.OwnedBy(m.Service.UID) {
 		return condition(false, reason, message, state.Ready{})
@@ -74,7 +74,7 @@ func (s settled) refused(m api.Member) *state.Condition {
 
 // shortenedText says that the certificate lives shorter than it was asked for, and why;
 // "" if it does not.
-func (s settled) shortenedText() string {
+func (s applied) shortenedText() string {
 	has, asked := s.d.Wanted.Params.Duration, s.d.Asked.Params.Duration
 	if has >= asked {
 		return ""
@@ -84,16 +84,16 @@ func (s settled) shortenedText() string {
 
 // waitingText says which names of the Service wait, for what, and what there
 // is meanwhile.
-func (s settled) waitingText(svc *corev1.Service) string {
+func (s applied) waitingText(svc *corev1.Service) string {
 	have := "no certificate"
-	if !nameless(s.d.Wanted) {
+	if !hasNoNames(s.d.Wanted) {
 		have = describeNames(s.d.Wanted.DNSNames, s.d.Wanted.IPs)
 	}
 	return fmt.Sprintf("%s; waiting: %s: clients may still hold a root that does not permit these names, and would reject the whole certificate; they are added once every older root has retired",
 		have, describeNames(s.d.Waiting[svc.UID], nil))
 }
 
-func (s settled) retainedText(svc *corev1.Service) string {
+func (s applied) retainedText(svc *corev1.Service) string {
 	why := "no longer requested"
 	if _, asks := api.Wants(svc); asks && !s.optedIn(svc) {
 		why = s.labelText("no longer has")

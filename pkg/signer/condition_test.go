@@ -19,7 +19,7 @@ import (
 
 // conditions are the statuses of the Services if nothing is written to the Secret.
 func conditions(s Situation, d Decision) []ServiceStatus {
-	return Settle(s, d, Outcome{}).Services
+	return StatusUpdateOf(s, d, Outcome{}).Services
 }
 
 // readyOf returns the condition that the Service is to have.
@@ -135,7 +135,7 @@ func TestConditionsAreShort(t *testing.T) {
 	assert.Len(t, read.Kept, api.MaxKept)
 	assert.True(t, read.Has("old-0063"))
 
-	refused := Settle(s, Decision{Action: Create, Claim: Claim{Members: []*corev1.Service{service("api")}}}, Outcome{Err: errors.New(strings.Repeat("no ", 1<<20))})
+	refused := StatusUpdateOf(s, Decision{Action: Create, Ownership: Ownership{Participants: []*corev1.Service{service("api")}}}, Outcome{Err: errors.New(strings.Repeat("no ", 1<<20))})
 	require.Len(t, refused.Services, 1)
 	assert.Less(t, len(refused.Services[0].Ready.Message), api.MaxMessage)
 }
@@ -170,7 +170,7 @@ func TestAFailureIsSaidOnce(t *testing.T) {
 	ca, web := testCA(t), service("web")
 	failed := func(w *scene, err error) *state.Condition {
 		s, d := w.decide()
-		for _, status := range Settle(s, d, Outcome{Err: err}).Services {
+		for _, status := range StatusUpdateOf(s, d, Outcome{Err: err}).Services {
 			return status.Ready
 		}
 		require.Fail(t, "no condition")

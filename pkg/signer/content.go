@@ -34,7 +34,7 @@ type Content struct {
 	rootsErr error         // why the files of the roots cannot be made
 }
 
-// contentOf returns what the Secret is to hold for the members of the decision: with
+// contentOf returns what the Secret is to hold for the participants: with
 // the pair that was issued, or, if that is nil, with the pair that is there. It is the
 // one place that says so: a new label or annotation of the Secret is a line here. Files that
 // are made of the pair are added by [Decision.With] and [Content.WithPair].
@@ -64,7 +64,7 @@ func contentOf(s Situation, d Decision, issued *issue.Issued) Content {
 		c.addRoots(s.Authority.Bundle)
 	}
 	if s.OpenShift {
-		maps.Copy(c.Annotations, openShiftOnSecret(d.Members, c.notAfter(s.Secret)))
+		maps.Copy(c.Annotations, openShiftOnSecret(d.Participants, c.notAfter(s.Secret)))
 	}
 	return c
 }

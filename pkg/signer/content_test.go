@@ -20,7 +20,7 @@ func TestContentBesideThePair(t *testing.T) {
 	ca, web := testCA(t), service("web")
 	issued := issueBy(t, ca, wantedBy(web), epoch)
 	s := newScene(ca, nil, web).situation()
-	d := Decision{Claim: Claim{Members: s.Asking, owners: ownerReferences(nil, s.Asking), Asked: api.Wanted{Formats: formats.Of(&formats.Combined)}}}
+	d := Decision{Ownership: Ownership{Participants: s.Requesters, owners: ownerReferences(nil, s.Requesters), Asked: api.Wanted{Formats: formats.Of(&formats.Combined)}}}
 	content := withIssued(t, s, d, issued)
 	file := combined(issued.CertPEM, issued.KeyPEM)
 	secret := created(content.Secret(s.Key, nil))

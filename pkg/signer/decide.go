@@ -24,17 +24,17 @@ type Situation struct {
 	Key types.NamespacedName
 	// OptedIn: the namespace has the label. Terminating: it is being deleted.
 	OptedIn, Terminating bool
-	// Asking are the Services that name the Secret, Owning those among its
+	// Requesters are the Services that name the Secret, Owners those among its
 	// owners that do not; none of them is being deleted. Their conditions and
 	// annotations are as they were last read or written.
-	Asking, Owning []*corev1.Service
+	Requesters, Owners []*corev1.Service
 	// Secret is what exists under the name and has our label, or was read
 	// because it might be ours; nil if there is none.
 	Secret *SecretFacts
-	// Obstacle is what exists under the name without our label, known by its
-	// metadata only. At most one of Secret and Obstacle is set.
-	Obstacle *metav1.ObjectMeta
-	// Kept are the other Secrets that a Service of Asking or Owning owns, by its UID,
+	// Unmanaged is the metadata of a Secret of that name that does not have our
+	// label. At most one of Secret and Unmanaged is set.
+	Unmanaged *metav1.ObjectMeta
+	// Kept are the other Secrets that a Service of Requesters or Owners owns, by its UID,
 	// sorted.
 	Kept map[types.UID][]string
 
@@ -51,8 +51,8 @@ type Situation struct {
 	Widened pki.Window
 	// Before is the CA bundle before that of the Authority.
 	Before Before
-	// Rates are the limits of how often certificates are issued, Slot is when they let the
-	// Secret have its next one.
+	// Rates limit how often certificates are issued. Slot is when they allow the next
+	// one of this Secret.
 	Rates ratelimit.Rates
 	Slot  ratelimit.Slot
 }
@@ -80,18 +80,18 @@ type Action int
 
 // The actions. All but the first two are one write.
 const (
-	Nothing Action = iota
-	Look           // read the Obstacle live and decide again: it might be ours
-	Create         // a new Secret with a new certificate
-	Reissue        // a new certificate into the Secret that is there
-	Replace        // as Reissue, for a Secret that cannot be changed in place: delete it and create it anew
-	Repair         // what the Content says, with the certificate as it is
+	Nothing  Action = iota
+	ReadLive        // read the Unmanaged Secret from the API server and decide again: it may be ours
+	Create          // a new Secret with a new certificate
+	Reissue         // a new certificate into the Secret that is there
+	Replace         // as Reissue, for a Secret that cannot be changed in place: delete it and create it anew
+	Repair          // what the Content says, with the certificate as it is
 )
 
-// Decision is what follows from a Situation and a Claim for the Secret. What follows for the
-// Services is in a Settlement, since it depends on whether the write succeeds.
+// Decision is what to do with the Secret in a Situation. The consequences for the Services are
+// in a StatusUpdate, since they depend on whether the write succeeds.
 type Decision struct {
-	Claim
+	Ownership
 	Action  Action
 	Reason  Reason // of an action that issues
 	Message string // the reason in a sentence, for people
@@ -99,13 +99,13 @@ type Decision struct {
 	// that with a pair that was issued.
 	Content Content
 	Problem Problem
-	// Undecided: conditions stay as they are, as long as it is not known what to say.
-	Undecided bool
+	// Wait: conditions stay unchanged until the state is known.
+	Wait bool
 	// Leaf is the fingerprint of the leaf that is served, if all is well.
 	Leaf string
 	// NextAt is when to look again, zero if only a change can bring anything.
 	NextAt time.Time
-	// Tokens are how many tokens of its namespace the certificate takes that is issued.
+	// Tokens is the number of namespace tokens that this issuance uses.
 	Tokens int
 }
 
@@ -121,21 +121,20 @@ func (d Decision) Issues() bool {
 	return d.Action == Create || d.Action == Reissue || d.Action == Replace
 }
 
-// Decide returns what is to be done about the Secret, of which c is the Claim in the situation. It
-// is pure.
-func Decide(s Situation, c Claim) Decision {
+// Decide returns what to do with the Secret, given its Ownership in the situation. It is pure.
+func Decide(s Situation, o Ownership) Decision {
 	if s.Terminating {
-		return Decision{Undecided: true} // what comes next is an event of its own
+		return Decision{Wait: true} // what comes next is an event of its own
 	}
 	terminates := s.Secret != nil && s.Secret.DeletionTimestamp != nil
 	if terminates && s.Now.Before(s.Secret.DeletionTimestamp.Add(terminatingGrace)) {
-		return Decision{Undecided: true, NextAt: s.Secret.DeletionTimestamp.Add(terminatingGrace)}
+		return Decision{Wait: true, NextAt: s.Secret.DeletionTimestamp.Add(terminatingGrace)}
 	}
-	d := Decision{Claim: c}
+	d := Decision{Ownership: o}
 	switch {
 	case Pending(s.AuthorityErr):
-		return Decision{Undecided: true, NextAt: s.Now.Add(CARetry)} // the CA is about to be known
-	case len(d.Members) == 0:
+		return Decision{Wait: true, NextAt: s.Now.Add(CARetry)} // the CA is about to be known
+	case len(d.Participants) == 0:
 		return d
 	case terminates:
 		d.Problem = terminating(s.Secret)
@@ -146,28 +145,28 @@ func Decide(s Situation, c Claim) Decision {
 	}
 	switch {
 	case d.MayBeOurs:
-		return Decision{Undecided: true, Action: Look}
+		return Decision{Wait: true, Action: ReadLive}
 	case d.Foreign != "":
 		d.Problem = conflict(s, d.Foreign)
 		return d
-	case s.Secret == nil && nameless(d.Wanted):
+	case s.Secret == nil && hasNoNames(d.Wanted):
 		return d.wait(s)
 	case s.Secret == nil:
-		return d.issue(s, Create, d.causeOfNone(), "the Secret does not exist")
-	case d.Retained && nameless(d.Asked):
+		return d.issue(s, Create, d.missingSecretCause(), "the Secret does not exist")
+	case d.Retained && hasNoNames(d.Asked):
 		d.Problem = notOptedIn(s)
 		return d
 	}
-	return judge(s, d)
+	return decideManaged(s, d)
 }
 
-// judge decides about a Secret that exists and is ours.
-func judge(s Situation, d Decision) Decision {
+// decideManaged decides what to do with an existing Secret of this signer.
+func decideManaged(s Situation, d Decision) Decision {
 	d.Content = contentOf(s, d, nil)
 	found, message, next := evaluate(newCandidate(s, d, s.Secret))
 	if s.takesOver() {
 		if at := s.spread(); s.Now.Before(at) {
-			return Decision{Undecided: true, NextAt: at}
+			return Decision{Wait: true, NextAt: at}
 		}
 		found, message = takenOver, "issued by OpenShift's service-ca"
 	}
@@ -180,7 +179,7 @@ func judge(s Situation, d Decision) Decision {
 		}
 	}
 	switch {
-	case message != "" && nameless(d.Wanted):
+	case message != "" && hasNoNames(d.Wanted):
 		return d.wait(s)
 	case message != "" && s.Secret.replacedWhole():
 		return d.issue(s, Replace, found, message)
@@ -205,12 +204,12 @@ func judge(s Situation, d Decision) Decision {
 // clients accept has changed. That concerns many Secrets at the same time.
 func (s Situation) spread() time.Time { return s.Widened.AtOf(s.Secret.Leaf.Sum) }
 
-// sameRequest reports whether the Services say of the certificate that it was issued for
-// what they ask for now, so that only the CA can have changed which names it gets.
-func (c Claim) sameRequest(s Situation) bool {
-	for _, svc := range c.Members {
+// sameRequest reports whether the conditions of the Services record that the certificate was
+// issued for their current requests, so that only the CA can have changed its names.
+func (o Ownership) sameRequest(s Situation) bool {
+	for _, svc := range o.Participants {
 		said := state.ReadyOf(svc)
-		if said.Secret != s.Key.Name || said.Request != c.Asked.Hash() || said.Leaf != s.Secret.Leaf.Fingerprint {
+		if said.Secret != s.Key.Name || said.Request != o.Asked.Hash() || said.Leaf != s.Secret.Leaf.Fingerprint {
 			return false
 		}
 	}
@@ -241,7 +240,7 @@ func whyReplaced(f *SecretFacts, keys []string) string {
 	return "the Secret is immutable and data under other keys has to change: " + quoted(keys)
 }
 
-// issue is the decision to issue a certificate, once the limits let it.
+// issue returns the decision to issue a certificate, once the limits allow it.
 func (d Decision) issue(s Situation, action Action, why cause, message string) Decision {
 	tokens := why.tokens(d.Wanted.Params.KeyAlgorithm)
 	if at, problem := why.limited(s, tokens); at.After(s.Now) {
@@ -265,9 +264,9 @@ func (d Decision) wait(s Situation) Decision {
 	return d
 }
 
-// causeOfNone tells a Secret that never was from one that somebody deleted.
-func (c Claim) causeOfNone() cause {
-	if c.Had {
+// missingSecretCause distinguishes a Secret that never existed from one that was deleted.
+func (o Ownership) missingSecretCause() cause {
+	if o.ExistedBefore {
 		return missing
 	}
 	return first

@@ -49,7 +49,7 @@ func specify(t *testing.T, ca *pki.Authority, rows []row) {
 
 // String makes failures readable.
 func (a Action) String() string {
-	return [...]string{"Nothing", "Look", "Create", "Reissue", "Replace", "Repair"}[a]
+	return [...]string{"Nothing", "ReadLive", "Create", "Reissue", "Replace", "Repair"}[a]
 }
 
 func TestDecideWhoAsks(t *testing.T) {
@@ -58,7 +58,7 @@ func TestDecideWhoAsks(t *testing.T) {
 		return func(w *scene) {
 			s, d := w.decide()
 			s.Key.Name = secret
-			w.secret, w.services[0].Status.Conditions = nil, settled{Situation: s, d: d, leaf: d.Leaf}.memberCondition(w.services[0]).Both()
+			w.secret, w.services[0].Status.Conditions = nil, applied{Situation: s, d: d, leaf: d.Leaf}.memberCondition(w.services[0]).Both()
 		}
 	}
 	specify(t, testCA(t), []row{
@@ -255,7 +255,7 @@ func TestDecideClusterIPs(t *testing.T) {
 
 	// Without the label it keeps the address that its certificate has, and gets no other.
 	sit, d := w.decide()
-	asks.Status.Conditions = settled{Situation: sit, d: d, leaf: d.Leaf}.memberCondition(asks).Both()
+	asks.Status.Conditions = applied{Situation: sit, d: d, leaf: d.Leaf}.memberCondition(asks).Both()
 	w.notOptedIn = true
 	_, d = w.decide()
 	assert.Equal(t, []netip.Addr{netip.MustParseAddr("10.0.0.2")}, d.Wanted.IPs)
@@ -281,7 +281,7 @@ func TestDecideUnderACAThatCannotSign(t *testing.T) {
 	assert.Equal(t, epoch.Add(CARetry), d.NextAt)
 }
 
-func TestDecideOwnersAreTheMembersAndWhoeverElse(t *testing.T) {
+func TestDecideOwnersAreTheParticipantsAndForeignOwners(t *testing.T) {
 	ca, web, api2 := testCA(t), service("web"), service("api")
 	secret := managed(issueBy(t, ca, wantedBy(web), epoch), web, service("gone"))
 	another := metav1.OwnerReference{APIVersion: "apps/v1", Kind: "Deployment", Name: "web", UID: "d"}

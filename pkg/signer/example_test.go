@@ -27,7 +27,7 @@ func ExampleDecide() {
 	}
 	situation := signer.Situation{
 		Now: now, Key: types.NamespacedName{Namespace: "shop", Name: "web-tls"}, OptedIn: true,
-		Asking: []*corev1.Service{{ObjectMeta: metav1.ObjectMeta{
+		Requesters: []*corev1.Service{{ObjectMeta: metav1.ObjectMeta{
 			Namespace: "shop", Name: "web", UID: "1", Annotations: map[string]string{api.AnnotationSecretName: "web-tls"},
 		}}},
 		Instance: api.DefaultInstance, Limits: api.DefaultLimits(),
@@ -36,11 +36,11 @@ func ExampleDecide() {
 		},
 	}
 	situation.Authority.Anchors = situation.Authority.Bundle.Certificates()
-	decision := signer.Decide(situation, signer.ClaimOf(situation))
+	decision := signer.Decide(situation, signer.OwnershipOf(situation))
 	fmt.Println(decision.Issues(), decision.Reason, decision.Wanted.DNSNames)
 
 	situation.Authority, situation.AuthorityErr = nil, errors.New("the CA is lost")
-	decision = signer.Decide(situation, signer.ClaimOf(situation))
+	decision = signer.Decide(situation, signer.OwnershipOf(situation))
 	fmt.Println(decision.Issues(), decision.Problem.Reason)
 	// Output:
 	// true FirstIssue [web.shop.svc web.shop.svc.cluster.local]

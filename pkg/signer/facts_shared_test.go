@@ -23,7 +23,7 @@ func TestFactsAreNotChanged(t *testing.T) {
 			before.services = append(before.services, svc.DeepCopy())
 		}
 		want := before.situation()
-		d := Decide(s, ClaimOf(s))
+		d := Decide(s, OwnershipOf(s))
 		conditions(s, d)
 		switch d.Action {
 		case Create, Reissue, Replace:
@@ -35,8 +35,8 @@ func TestFactsAreNotChanged(t *testing.T) {
 		case Repair:
 			d.Content.Patch(s.Secret)
 		}
-		require.Equal(t, want.Asking, s.Asking)
-		require.Equal(t, want.Owning, s.Owning)
+		require.Equal(t, want.Requesters, s.Requesters)
+		require.Equal(t, want.Owners, s.Owners)
 		if s.Secret != nil {
 			want.Secret.verified, s.Secret.verified = nil, nil // which is found out once
 			require.Equal(t, want.Secret, s.Secret)

@@ -100,7 +100,7 @@ func (w *scene) situation() Situation {
 	case w.secret.Labels[api.LabelManagedBy] == api.DefaultInstance:
 		s.Secret = FactsOf(w.secret, api.DefaultInstance)
 	default:
-		s.Obstacle = &w.secret.ObjectMeta
+		s.Unmanaged = &w.secret.ObjectMeta
 	}
 	for _, svc := range w.services {
 		if w.openShift {
@@ -109,9 +109,9 @@ func (w *scene) situation() Situation {
 		switch name, asks := api.Wants(svc); {
 		case svc.DeletionTimestamp != nil:
 		case asks && name == s.Key.Name:
-			s.Asking = append(s.Asking, svc)
+			s.Requesters = append(s.Requesters, svc)
 		case s.Secret != nil && s.Secret.OwnedBy(svc.UID):
-			s.Owning = append(s.Owning, svc)
+			s.Owners = append(s.Owners, svc)
 		}
 	}
 	return s
@@ -120,10 +120,10 @@ func (w *scene) situation() Situation {
 // decide decides, and looks where that is the decision, as Reconcile does.
 func (w *scene) decide() (Situation, Decision) {
 	s := w.situation()
-	d := Decide(s, ClaimOf(s))
-	if d.Action == Look {
-		s.Secret, s.Obstacle = FactsOf(w.secret, api.DefaultInstance), nil
-		d = Decide(s, ClaimOf(s))
+	d := Decide(s, OwnershipOf(s))
+	if d.Action == ReadLive {
+		s.Secret, s.Unmanaged = FactsOf(w.secret, api.DefaultInstance), nil
+		d = Decide(s, OwnershipOf(s))
 	}
 	return s, d
 }

@@ -60,8 +60,8 @@ func waitingNames(services []*corev1.Service, limits api.Limits, ca *pki.Authori
 	return waiting
 }
 
-// nameless reports whether there is nothing that a certificate could hold.
-func nameless(w api.Wanted) bool { return len(w.DNSNames) == 0 && len(w.IPs) == 0 }
+// hasNoNames reports whether a certificate would contain no names.
+func hasNoNames(w api.Wanted) bool { return len(w.DNSNames) == 0 && len(w.IPs) == 0 }
 
 func describeNames(dns []string, ips []netip.Addr) string {
 	return api.Listed(allNames(dns, ips), maxNamesShown)

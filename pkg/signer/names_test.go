@@ -229,16 +229,16 @@ func TestNamesThatWaitedAreSpread(t *testing.T) {
 		at := window.AtOf(s.Secret.Leaf.Sum)
 		minutes[int(at.Sub(epoch)/time.Minute)] = true
 
-		d := Decide(s, ClaimOf(s))
+		d := Decide(s, OwnershipOf(s))
 		assert.Equal(t, "Nothing", d.Action.String())
 		assert.Equal(t, at, d.NextAt)
-		settlement := Settle(s, d, Outcome{})
-		assert.Empty(t, settlement.Services, "they still wait, and say so")
-		assert.Equal(t, s.Secret.Leaf.Fingerprint, settlement.Leaf)
-		assert.Equal(t, at, settlement.NextAt)
+		update := StatusUpdateOf(s, d, Outcome{})
+		assert.Empty(t, update.Services, "they still wait, and say so")
+		assert.Equal(t, s.Secret.Leaf.Fingerprint, update.Leaf)
+		assert.Equal(t, at, update.NextAt)
 
 		s.Now = at
-		d = Decide(s, ClaimOf(s))
+		d = Decide(s, OwnershipOf(s))
 		assert.Equal(t, reasonNames, d.Reason)
 		assert.Zero(t, d.Tokens, "it is not the namespace's doing")
 	}
@@ -263,7 +263,7 @@ func TestNamesThatAreAskedForAnewDoNotWait(t *testing.T) {
 			change(w)
 			s := w.situation()
 			s.Widened = pki.Window{From: epoch.Add(time.Hour), Until: epoch.Add(time.Hour)}
-			d := Decide(s, ClaimOf(s))
+			d := Decide(s, OwnershipOf(s))
 			assert.Equal(t, reasonNames, d.Reason)
 			assert.Equal(t, 1, d.Tokens)
 		})

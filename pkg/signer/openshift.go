@@ -31,16 +31,16 @@ var (
 // openShiftOnSecret returns the annotations that are to be on the Secret: the Service that it is for, in the form of the annotation that
 // asks, and the end of the certificate in both forms. Of several Services it is the
 // oldest, as the owners are in order; without any, nothing is to be there.
-func openShiftOnSecret(members []*corev1.Service, notAfter time.Time) annotations {
+func openShiftOnSecret(participants []*corev1.Service, notAfter time.Time) annotations {
 	want := annotations{}
 	for _, key := range openShiftSecretKeys {
 		want[key] = ""
 	}
-	i := slices.IndexFunc(members, func(svc *corev1.Service) bool { return api.OpenShiftAnnotation(svc) != "" })
+	i := slices.IndexFunc(participants, func(svc *corev1.Service) bool { return api.OpenShiftAnnotation(svc) != "" })
 	if i < 0 {
 		return want
 	}
-	svc, expiry := members[i], notAfter.UTC().Format(time.RFC3339)
+	svc, expiry := participants[i], notAfter.UTC().Format(time.RFC3339)
 	want[api.OpenShiftExpiry], want[api.OpenShiftExpiryAlpha] = expiry, expiry
 	if api.OpenShiftAnnotation(svc) == api.OpenShiftSecretNameAlpha {
 		want[api.OpenShiftServiceNameAlpha], want[api.OpenShiftServiceUIDAlpha] = svc.Name, string(svc.UID)

@@ -231,7 +231,7 @@ func TestWhatIsKeptOfAServiceThatAsksNoMore(t *testing.T) {
 	s, d := w.decide()
 	w.apply(t, s, d, plainSign())
 	s, d = w.decide()
-	w.services[0].Status.Conditions = readyOf(t, s, d, s.Asking[0]).Both()
+	w.services[0].Status.Conditions = readyOf(t, s, d, s.Requesters[0]).Both()
 	w.services[0] = asksNoMore(w.services[0])
 	assert.True(t, strings.HasPrefix(said(w.decide())["web"], `True Retained: Secret "web-tls": no longer requested; `))
 }
@@ -301,7 +301,7 @@ func TestOneWriteIsEnoughInOpenShiftWords(t *testing.T) {
 		if d.Action != Nothing {
 			delete(s.Secret.Annotations, api.AnnotationKeystorePassword)
 			delete(s.Secret.Annotations, api.AnnotationKeystoreDigest)
-			require.Equal(t, openShiftOnSecret(again.Members, s.Secret.Leaf.NotAfter).over(nil), annotations(nil).over(s.Secret.Annotations))
+			require.Equal(t, openShiftOnSecret(again.Participants, s.Secret.Leaf.NotAfter).over(nil), annotations(nil).over(s.Secret.Annotations))
 		}
 	})
 }
@@ -332,13 +332,13 @@ func TestWhatServiceCAIssuedIsReplacedAtItsMoment(t *testing.T) {
 			c.change(w)
 			decide := func() (Situation, Decision) {
 				s := w.situation()
-				require.Equal(t, Look, Decide(s, ClaimOf(s)).Action)
-				s.Secret, s.Obstacle = FactsOf(w.secret, api.DefaultInstance), nil
+				require.Equal(t, ReadLive, Decide(s, OwnershipOf(s)).Action)
+				s.Secret, s.Unmanaged = FactsOf(w.secret, api.DefaultInstance), nil
 				s.Widened = pki.Window{From: epoch, Until: epoch.Add(10 * time.Minute)}
-				return s, Decide(s, ClaimOf(s))
+				return s, Decide(s, OwnershipOf(s))
 			}
 			s, d := decide()
-			require.Equal(t, c.waits, d.Undecided, d.Message)
+			require.Equal(t, c.waits, d.Wait, d.Message)
 			if c.waits {
 				assert.False(t, d.Issues())
 				assert.WithinRange(t, d.NextAt, epoch, epoch.Add(10*time.Minute))

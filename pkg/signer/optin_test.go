@@ -128,7 +128,7 @@ func TestWithoutTheOptInOnlyWhatConditionAndSecretShowIsIssued(t *testing.T) {
 			s, d := w.decide()
 			outcome := strings.Join(d.Wanted.DNSNames, " ")
 			switch {
-			case len(d.Members) == 0:
+			case len(d.Participants) == 0:
 				outcome = noPart
 			case !d.Issues():
 				outcome = nothing

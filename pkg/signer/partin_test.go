@@ -17,7 +17,7 @@ func TestConditionsNameTheirSecret(t *testing.T) {
 	situation := Situation{Key: types.NamespacedName{Namespace: "shop", Name: "web-tls"}}
 	for _, asks := range []map[string]string{nil, {api.AnnotationSecretName: "web-tls"}} { // the annotation went, or the namespace's label
 		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: asks}}
-		svc.Status.Conditions = settled{Situation: situation, d: Decision{Retained: true}, leaf: "0a"}.memberCondition(svc).Both()
+		svc.Status.Conditions = applied{Situation: situation, d: Decision{Retained: true}, leaf: "0a"}.memberCondition(svc).Both()
 		svc.Annotations = nil
 		got, ok := state.PartIn(svc)
 		assert.True(t, ok)

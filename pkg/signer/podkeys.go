@@ -16,21 +16,20 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// SettleUnnamed returns what the Services of s.Asking are to say, which name no Secret:
-// those whose pods make their keys, and those that have asked for a certificate before.
-// s.Key names only a namespace, and s.Kept holds all Secrets that a Service owns. It is
-// pure.
-func SettleUnnamed(s Situation) Settlement {
-	var out Settlement
+// UnnamedStatusUpdate returns the StatusUpdate of s.Requesters, which name no Secret: their pods
+// make their keys, or they requested a certificate before. s.Key names only a namespace, and
+// s.Kept holds all Secrets that a Service owns. It is pure.
+func UnnamedStatusUpdate(s Situation) StatusUpdate {
+	var out StatusUpdate
 	if s.Terminating || Pending(s.AuthorityErr) {
 		return out
 	}
-	for _, svc := range s.Asking {
+	for _, svc := range s.Requesters {
 		switch {
 		case s.hasPodKeys(svc):
 			ready, again := s.podKeysCondition(svc)
 			if ready != nil {
-				out.Services = append(out.Services, settled{Situation: s}.status(svc, ready, true))
+				out.Services = append(out.Services, applied{Situation: s}.status(svc, ready, true))
 			}
 			if !again.IsZero() && (out.NextAt.IsZero() || again.Before(out.NextAt)) {
 				out.NextAt = again

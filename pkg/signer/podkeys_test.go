@@ -28,13 +28,13 @@ func newPodScene(ca *pki.Authority, annotations ...string) *podScene {
 	web := service("web", append([]string{api.AnnotationSecretName, "", api.AnnotationKeySource, "pod"}, annotations...)...)
 	return &podScene{Situation{
 		Now: epoch, Key: types.NamespacedName{Namespace: "shop"}, OptedIn: true, Limits: api.DefaultLimits(), Authority: ca,
-		Asking: []*corev1.Service{web}, Kept: map[types.UID][]string{},
+		Requesters: []*corev1.Service{web}, Kept: map[types.UID][]string{},
 	}, web}
 }
 
 // settle writes what the Service is to say, and returns the message and whether there is a proof.
 func (p *podScene) settle(t require.TestingT) string {
-	for _, status := range SettleUnnamed(p.Situation).Services {
+	for _, status := range UnnamedStatusUpdate(p.Situation).Services {
 		p.web.Status.Conditions = nil
 		if status.Ready != nil {
 			p.web.Status.Conditions = status.Ready.Both()
@@ -143,17 +143,17 @@ func TestTheProofUnderANewCA(t *testing.T) {
 	p.OptedIn = false
 	p.Authority = l.At(epoch, 2)
 	p.Authority.Reissue = pki.Window{From: epoch.Add(time.Hour), Until: epoch.Add(2 * time.Hour)}
-	at := SettleUnnamed(p.Situation).NextAt
+	at := UnnamedStatusUpdate(p.Situation).NextAt
 	assert.True(t, at.After(epoch.Add(time.Hour)) && at.Before(epoch.Add(2*time.Hour)), at)
 	assert.Equal(t, hasPodKeys+noLonger+recorded, p.settle(t))
 	assert.Equal(t, first, state.ReadyOf(p.web).Proof)
 
 	p.Now = at
-	assert.Zero(t, SettleUnnamed(p.Situation).NextAt)
+	assert.Zero(t, UnnamedStatusUpdate(p.Situation).NextAt)
 	assert.Equal(t, hasPodKeys+noLonger+recorded, p.settle(t))
 	assert.NotEqual(t, first, state.ReadyOf(p.web).Proof)
 	p.Now = epoch
-	assert.Zero(t, SettleUnnamed(p.Situation).NextAt, "what this CA signed has no time at which it is replaced")
+	assert.Zero(t, UnnamedStatusUpdate(p.Situation).NextAt, "what this CA signed has no time at which it is replaced")
 
 	p.Authority = l.At(epoch, 3)
 	p.Authority.Older = nil // the generations before are distrusted
@@ -193,9 +193,9 @@ func TestTheConditionGoesWithTheLastSecret(t *testing.T) {
 	p := newPodScene(testCA(t))
 	delete(p.web.Annotations, api.AnnotationKeySource)
 	p.Kept[p.web.UID] = []string{"web-tls"}
-	assert.Empty(t, SettleUnnamed(p.Situation).Services)
+	assert.Empty(t, UnnamedStatusUpdate(p.Situation).Services)
 	delete(p.Kept, p.web.UID)
-	assert.Equal(t, []ServiceStatus{{Service: p.web}}, SettleUnnamed(p.Situation).Services)
+	assert.Equal(t, []ServiceStatus{{Service: p.web}}, UnnamedStatusUpdate(p.Situation).Services)
 }
 
 // A proof holds for the addresses that the Service asks for, and for no others.
@@ -221,16 +221,16 @@ func TestPodKeysWithoutACA(t *testing.T) {
 	p := newPodScene(testCA(t))
 	lost := p.Situation
 	lost.Authority, lost.AuthorityErr = nil, caError("CALost")
-	told := SettleUnnamed(lost).Services
+	told := UnnamedStatusUpdate(lost).Services
 	require.Len(t, told, 1)
 	assert.Equal(t, "CALost", told[0].Ready.Reason)
 	p.settle(t)
-	assert.Empty(t, SettleUnnamed(lost).Services)
+	assert.Empty(t, UnnamedStatusUpdate(lost).Services)
 
 	p.OptedIn = false
 	for proof, told := range map[string]bool{"signed": true, "": false} { // it had them, or not, before its annotation was wrong
 		p.web.Status.Conditions = condition(false, reasonInvalid, "", state.Ready{Proof: proof}).Both()
-		assert.Equal(t, told, SettleUnnamed(p.Situation).Services[0].Ready != nil, proof)
+		assert.Equal(t, told, UnnamedStatusUpdate(p.Situation).Services[0].Ready != nil, proof)
 	}
 }
 

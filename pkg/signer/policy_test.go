@@ -69,7 +69,7 @@ func TestDecideHonoursTheLimits(t *testing.T) {
 			c.change(w)
 			s := w.situation()
 			s.Rates, s.Slot = rates, c.slot
-			d := Decide(s, ClaimOf(s))
+			d := Decide(s, OwnershipOf(s))
 			if !c.waits {
 				assert.Empty(t, d.Problem)
 				assert.Equal(t, name != "nothing to issue", d.Issues())
@@ -77,12 +77,12 @@ func TestDecideHonoursTheLimits(t *testing.T) {
 			}
 			assert.Equal(t, "Nothing", d.Action.String())
 			assert.Equal(t, soon, d.NextAt)
-			settlement := Settle(s, d, Outcome{})
-			assert.Equal(t, soon, settlement.NextAt)
-			assert.Empty(t, settlement.Events)
+			update := StatusUpdateOf(s, d, Outcome{})
+			assert.Equal(t, soon, update.NextAt)
+			assert.Empty(t, update.Events)
 			if c.says == "" {
-				assert.Empty(t, settlement.Services, "the certificate is good, and its condition stays")
-				assert.Equal(t, s.Secret.Leaf.Fingerprint, settlement.Leaf)
+				assert.Empty(t, update.Services, "the certificate is good, and its condition stays")
+				assert.Equal(t, s.Secret.Leaf.Fingerprint, update.Leaf)
 				return
 			}
 			ready := readyOf(t, s, d, w.services[0])
@@ -91,7 +91,7 @@ func TestDecideHonoursTheLimits(t *testing.T) {
 			assert.Equal(t, c.says, ready.Message)
 
 			s.Now = soon
-			assert.True(t, Decide(s, ClaimOf(s)).Issues())
+			assert.True(t, Decide(s, OwnershipOf(s)).Issues())
 		})
 	}
 }

@@ -95,22 +95,22 @@ func TestRootsFollowTheBundle(t *testing.T) {
 	s.Before = Before{Bundle: &before.Bundle, Replace: pki.Window{From: epoch, Until: epoch.Add(5 * time.Minute)}}
 	at := s.Before.Replace.AtOf(s.Secret.Leaf.Sum)
 	require.True(t, at.After(epoch))
-	d = Decide(s, ClaimOf(s))
+	d = Decide(s, OwnershipOf(s))
 	require.Equal(t, Nothing, d.Action)
 	assert.Equal(t, at, d.NextAt)
 	assert.Equal(t, s.Secret.Leaf.Fingerprint, d.Leaf, "and it is ready")
 
 	w.secret.Data[formats.CAFile] = nil
 	s.Secret = FactsOf(w.secret, api.DefaultInstance)
-	require.Equal(t, Repair, Decide(s, ClaimOf(s)).Action, "damaged meanwhile")
+	require.Equal(t, Repair, Decide(s, OwnershipOf(s)).Action, "damaged meanwhile")
 	w.secret = first.DeepCopy()
 	w.secret.OwnerReferences = nil
 	s.Secret = FactsOf(w.secret, api.DefaultInstance)
-	require.Equal(t, Repair, Decide(s, ClaimOf(s)).Action, "other repairs do not wait")
+	require.Equal(t, Repair, Decide(s, OwnershipOf(s)).Action, "other repairs do not wait")
 
 	w.secret = first.DeepCopy()
 	s.Secret, s.Now = FactsOf(w.secret, api.DefaultInstance), at
-	d = Decide(s, ClaimOf(s))
+	d = Decide(s, OwnershipOf(s))
 	require.Equal(t, Repair, d.Action)
 	w.now = at
 	w.apply(t, s, d, plainSign())
@@ -118,5 +118,5 @@ func TestRootsFollowTheBundle(t *testing.T) {
 	assert.Equal(t, first.Data[corev1.TLSCertKey], w.secret.Data[corev1.TLSCertKey])
 	assert.Equal(t, first.Data[corev1.TLSPrivateKeyKey], w.secret.Data[corev1.TLSPrivateKeyKey])
 	s.Secret = FactsOf(w.secret, api.DefaultInstance)
-	assert.Equal(t, Nothing, Decide(s, ClaimOf(s)).Action)
+	assert.Equal(t, Nothing, Decide(s, OwnershipOf(s)).Action)
 }

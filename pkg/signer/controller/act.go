@@ -41,7 +41,7 @@ func (e writeError) Reason() string {
 	return string(signer.ReasonWriteFailed)
 }
 
-// act carries a decision out: first the Secret, then the conditions.
+// act carries out a decision: first the Secret, then the conditions.
 func (c *Controller) act(ctx context.Context, s signer.Situation, d signer.Decision) (reconcile.Result, error) {
 	outcome := c.write(ctx, s, d)
 	switch err := outcome.Err; {
@@ -58,8 +58,8 @@ func (c *Controller) act(ctx context.Context, s signer.Situation, d signer.Decis
 	if pending != nil && pending.Quiet(s.Now) {
 		return reconcile.Result{RequeueAfter: pending.Again, Priority: new(ratelimit.PriorityAwaited)}, nil
 	}
-	settlement := signer.Settle(s, d, outcome)
-	err := c.settle(ctx, s.Key.Namespace, settlement)
+	update := signer.StatusUpdateOf(s, d, outcome)
+	err := c.writeStatuses(ctx, s.Key.Namespace, update)
 	if pending != nil && err == nil {
 		return reconcile.Result{RequeueAfter: pending.Again, Priority: new(ratelimit.PriorityAwaited)}, nil
 	}
@@ -69,7 +69,7 @@ func (c *Controller) act(ctx context.Context, s signer.Situation, d signer.Decis
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	return reconcile.Result{RequeueAfter: c.requeueAfter(s, settlement), Priority: new(settlement.Priority())}, nil
+	return reconcile.Result{RequeueAfter: c.requeueAfter(s, update), Priority: new(update.Priority())}, nil
 }
 
 // longestTimer is after how long a Secret is looked at again at the latest, and up to half as long again. Timers stand
@@ -82,9 +82,9 @@ const neverSeen = 30 * time.Second
 
 // requeueAfter returns when the Secret is to be looked at again without a change,
 // zero for never.
-func (c *Controller) requeueAfter(s signer.Situation, settlement signer.Settlement) time.Duration {
-	next := settlement.NextAt
-	if settlement.Leaf != "" && c.secrets.Get(s.Key) == nil {
+func (c *Controller) requeueAfter(s signer.Situation, update signer.StatusUpdate) time.Duration {
+	next := update.NextAt
+	if update.Leaf != "" && c.secrets.Get(s.Key) == nil {
 		next = s.Now.Add(neverSeen)
 	}
 	if next.IsZero() {
@@ -93,7 +93,7 @@ func (c *Controller) requeueAfter(s signer.Situation, settlement signer.Settleme
 	return min(max(next.Sub(s.Now), time.Millisecond), wait.Jitter(longestTimer, 0.5))
 }
 
-// write does to the Secret what was decided, in one write. (A Secret that cannot be
+// write carries out the action in one write. (A Secret that cannot be
 // changed takes two: it is deleted and made again. One that gets files of another
 // format, and no new pair, is read before.)
 func (c *Controller) write(ctx context.Context, s signer.Situation, d signer.Decision) signer.Outcome {
@@ -227,15 +227,15 @@ func (c *Controller) patchSecret(ctx context.Context, s signer.Situation, conten
 	return secret, nil
 }
 
-// settle writes the status of Services of the namespace, and emits and counts what has
-// happened.
-func (c *Controller) settle(ctx context.Context, namespace string, settlement signer.Settlement) error {
-	for _, e := range settlement.Events {
+// writeStatuses writes the status of Services of the namespace, emits events and counts
+// failures.
+func (c *Controller) writeStatuses(ctx context.Context, namespace string, update signer.StatusUpdate) error {
+	for _, e := range update.Events {
 		emit(c.events, e)
 	}
-	c.metrics.failed(namespace, settlement.Failure)
+	c.metrics.failed(namespace, update.Failure)
 	var errs []error
-	for _, status := range settlement.Services {
+	for _, status := range update.Services {
 		written, err := c.writeStatus(ctx, status)
 		if err != nil {
 			errs = append(errs, err)
@@ -251,8 +251,8 @@ func (c *Controller) settle(ctx context.Context, namespace string, settlement si
 	return errors.Join(errs...)
 }
 
-// writeStatus writes what a Service is to say, if it does not, and reports whether
-// it did. It returns once the cache has seen it.
+// writeStatus writes the status of a Service if it changes, and reports whether it did. It
+// returns once the cache has seen the write.
 func (c *Controller) writeStatus(ctx context.Context, status signer.ServiceStatus) (bool, error) {
 	svc := status.Service
 	patch, err := state.Patch(svc, api.ConditionReady, status.Ready, status.Annotations, c.config.Clock())

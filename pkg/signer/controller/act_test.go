@@ -110,7 +110,7 @@ func TestFailureTellsWhoseItIs(t *testing.T) {
 func TestNoTimerIsLongerThanAMachineMaySleep(t *testing.T) {
 	var c Controller
 	after := func(next time.Time) time.Duration {
-		return c.requeueAfter(signer.Situation{Now: epoch}, signer.Settlement{NextAt: next})
+		return c.requeueAfter(signer.Situation{Now: epoch}, signer.StatusUpdate{NextAt: next})
 	}
 	assert.InDelta(t, 75*time.Minute, after(epoch.Add(26*24*time.Hour)), float64(15*time.Minute))
 	assert.Equal(t, 5*time.Minute, after(epoch.Add(5*time.Minute)))

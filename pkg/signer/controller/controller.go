@@ -33,14 +33,14 @@ type Controller struct {
 	known atomic.Pointer[pki.Authority]
 }
 
-// Pace is what was used of Config.Rates, for controllers that take from the same.
+// Pace returns the usage of Config.Rates, for controllers that share it.
 func (c *Controller) Pace() *ratelimit.Pace { return c.pace }
 
-// Services is the cache of Services, for controllers that depend on them too.
+// Services returns the cache of Services, for other controllers.
 func (c *Controller) Services() *Services { return c.services }
 
-// Reconcile brings one Secret, and the conditions of the Services that have a
-// part in it, to what they should be.
+// Reconcile brings one Secret, and the conditions of the Services that share it, to the
+// desired state.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	s, err := c.gather(ctx, request.NamespacedName)
 	if err != nil {
@@ -51,8 +51,8 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	}
 	// For the Services that name no Secret (see secretOf), and for those that name one without a
 	// name, which are refused.
-	unnamed := signer.SettleUnnamed(c.gatherUnnamed(s))
-	if err := c.settle(ctx, request.Namespace, unnamed); err != nil {
+	unnamed := signer.UnnamedStatusUpdate(c.gatherUnnamed(s))
+	if err := c.writeStatuses(ctx, request.Namespace, unnamed); err != nil {
 		return reconcile.Result{}, err
 	}
 	result, err := c.decideAndAct(ctx, s)
@@ -64,23 +64,23 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 
 func (c *Controller) decideAndAct(ctx context.Context, s signer.Situation) (reconcile.Result, error) {
 	s, d := c.decide(s)
-	if d.Action == signer.Look {
-		return c.lookAndAct(ctx, s)
+	if d.Action == signer.ReadLive {
+		return c.readLiveAndAct(ctx, s)
 	}
 	result, err := c.act(ctx, s, d)
 	if errors.Is(err, errExists) {
-		return c.lookAndAct(ctx, s)
+		return c.readLiveAndAct(ctx, s)
 	}
 	return result, err
 }
 
-// lookAndAct decides once more, with what the API server itself says is there.
-func (c *Controller) lookAndAct(ctx context.Context, s signer.Situation) (reconcile.Result, error) {
+// readLiveAndAct decides again, with the Secret as the API server has it.
+func (c *Controller) readLiveAndAct(ctx context.Context, s signer.Situation) (reconcile.Result, error) {
 	var err error
 	if s.Secret, err = c.read(ctx, s.Key); err != nil {
 		return reconcile.Result{}, err
 	}
-	s.Obstacle = nil
+	s.Unmanaged = nil
 	s, d := c.decide(s)
 	return c.act(ctx, s, d)
 }
@@ -88,13 +88,13 @@ func (c *Controller) lookAndAct(ctx context.Context, s signer.Situation) (reconc
 // decide decides, and if a certificate is to be issued, takes what it needs of the limits
 // and decides once more with the time at which they let it.
 func (c *Controller) decide(s signer.Situation) (signer.Situation, signer.Decision) {
-	claim := signer.ClaimOf(s)
-	d := signer.Decide(s, claim)
+	owned := signer.OwnershipOf(s)
+	d := signer.Decide(s, owned)
 	if !d.Issues() {
 		return s, d
 	}
 	if s.Slot = c.pace.Reserve(s.Key, d.Tokens, s.Now); !s.Slot.At().After(s.Now) {
 		return s, d // a slot that is there changes nothing
 	}
-	return s, signer.Decide(s, claim)
+	return s, signer.Decide(s, owned)
 }

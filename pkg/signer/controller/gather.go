@@ -33,7 +33,7 @@ func (c *Controller) gather(ctx context.Context, key types.NamespacedName) (sign
 	if known := c.known.Load(); known != nil {
 		s.Limits.FormerDomains = known.FormerDomains
 	}
-	namespace, obstacle := metadataOf(namespaceKind), metadataOf(secretKind)
+	namespace, unmanaged := metadataOf(namespaceKind), metadataOf(secretKind)
 	switch err := c.metadata.Get(ctx, types.NamespacedName{Name: key.Namespace}, namespace); {
 	case err == nil:
 		s.OptedIn, s.Terminating = true, namespace.DeletionTimestamp != nil
@@ -43,9 +43,9 @@ func (c *Controller) gather(ctx context.Context, key types.NamespacedName) (sign
 
 	s.Secret = c.secrets.Get(key)
 	if s.Secret == nil {
-		switch err := c.metadata.Get(ctx, key, obstacle); {
+		switch err := c.metadata.Get(ctx, key, unmanaged); {
 		case err == nil:
-			s.Obstacle = &obstacle.ObjectMeta
+			s.Unmanaged = &unmanaged.ObjectMeta
 		case !apierrors.IsNotFound(err):
 			return s, fmt.Errorf("get metadata of Secret %s: %w", key, err)
 		}
@@ -61,14 +61,14 @@ func (c *Controller) gatherServices(s *signer.Situation) {
 	if known == nil {
 		known = &signer.SecretFacts{ObjectMeta: metav1.ObjectMeta{Namespace: s.Key.Namespace, Name: s.Key.Name}}
 	}
-	s.Asking, s.Owning = c.services.partIn(known)
+	s.Requesters, s.Owners = c.services.partIn(known)
 	c.gatherKept(s)
 }
 
 // gatherUnnamed turns the situation of the empty name into that of the Services that
 // name no Secret, and have our condition or pods that make their keys.
 func (c *Controller) gatherUnnamed(s signer.Situation) signer.Situation {
-	s.Asking, s.Owning = c.services.naming(s.Key.Namespace, namesNone), nil
+	s.Requesters, s.Owners = c.services.naming(s.Key.Namespace, namesNone), nil
 	c.gatherKept(&s)
 	return s
 }
@@ -76,7 +76,7 @@ func (c *Controller) gatherUnnamed(s signer.Situation) signer.Situation {
 // gatherKept collects the other Secrets that the Services own.
 func (c *Controller) gatherKept(s *signer.Situation) {
 	s.Kept = map[types.UID][]string{}
-	for _, services := range [][]*corev1.Service{s.Asking, s.Owning} {
+	for _, services := range [][]*corev1.Service{s.Requesters, s.Owners} {
 		for _, svc := range services {
 			for _, f := range c.ownedBy(svc) {
 				if f.Name != s.Key.Name {

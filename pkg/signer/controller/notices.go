@@ -20,27 +20,27 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 )
 
-// notices emits an event on each Service that begins to ask for a certificate in a namespace
-// without the label. What was there when the process began to lead has its event from the
-// leader before. Nothing is kept but for the events that are to come, which limits bounds.
-type notices struct {
+// noticeController emits an event on each Service that begins to request a certificate in a
+// namespace without the label. Services that exist when the process begins to lead got theirs from
+// the previous leader. Only pending events are kept, and limits bounds their number.
+type noticeController struct {
 	services *Services
 	metadata client.Reader // of opted-in Namespaces
 	events   events.EventRecorder
-	limits   *ratelimit.Notices
+	limits   *ratelimit.NoticeLimiter
 	clock    func() time.Time
 	delay    time.Duration // from a change to its event
 }
 
-func newNotices(c *Controller) *notices {
-	return &notices{
-		services: c.services, metadata: c.metadata, events: c.events, limits: ratelimit.NewNotices(),
+func newNoticeController(c *Controller) *noticeController {
+	return &noticeController{
+		services: c.services, metadata: c.metadata, events: c.events, limits: ratelimit.NewNoticeLimiter(),
 		clock: c.config.Clock, delay: cmp.Or(c.config.NoticeDelay, signer.NoticeDelay),
 	}
 }
 
-// add adds the controller of notices to the manager.
-func (n *notices) add(mgr manager.Manager) error {
+// add adds the controller to the manager.
+func (n *noticeController) add(mgr manager.Manager) error {
 	anyName := true // several managers run in one process of a test
 	ctrl, err := controller.New("notices", mgr, controller.Options{SkipNameValidation: &anyName, Reconciler: facts.Reconciler("notices", n)})
 	if err != nil {
@@ -52,8 +52,8 @@ func (n *notices) add(mgr manager.Manager) error {
 	return nil
 }
 
-// serviceChanged enqueues a Service that may be about to get an event.
-func (n *notices) serviceChanged(ctx context.Context, q facts.Queue, before, after *corev1.Service) {
+// serviceChanged enqueues a Service that may get an event.
+func (n *noticeController) serviceChanged(ctx context.Context, q facts.Queue, before, after *corev1.Service) {
 	if !signer.AsksAnew(before, after) {
 		return
 	}
@@ -62,8 +62,8 @@ func (n *notices) serviceChanged(ctx context.Context, q facts.Queue, before, aft
 	}
 }
 
-// Reconcile emits the event on a Service, if it is still to have one.
-func (n *notices) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+// Reconcile emits the event on a Service, if it still applies.
+func (n *noticeController) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	svc := n.services.Get(request.NamespacedName)
 	if svc == nil {
 		return reconcile.Result{}, nil
@@ -75,8 +75,8 @@ func (n *notices) Reconcile(ctx context.Context, request reconcile.Request) (rec
 	return reconcile.Result{}, err
 }
 
-// notice returns the event that the Service is to have, or nil.
-func (n *notices) notice(ctx context.Context, svc *corev1.Service) (*signer.Event, error) {
+// notice returns the event for the Service, or nil.
+func (n *noticeController) notice(ctx context.Context, svc *corev1.Service) (*signer.Event, error) {
 	err := n.metadata.Get(ctx, types.NamespacedName{Name: svc.Namespace}, metadataOf(namespaceKind))
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("get Namespace %s: %w", svc.Namespace, err)

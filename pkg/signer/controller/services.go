@@ -52,9 +52,9 @@ func (s *Services) naming(namespace, secret string) []*corev1.Service {
 
 // partIn returns the Services that name a Secret and, if it exists, those of
 // its owners that live and do not name it.
-func (s *Services) partIn(f *signer.SecretFacts) (asking, owning []*corev1.Service) {
-	owning = slices.DeleteFunc(s.ownersOf(f), func(svc *corev1.Service) bool { return asksFor(svc, f.Name) })
-	return s.naming(f.Namespace, f.Name), owning
+func (s *Services) partIn(f *signer.SecretFacts) (requesters, owners []*corev1.Service) {
+	owners = slices.DeleteFunc(s.ownersOf(f), func(svc *corev1.Service) bool { return asksFor(svc, f.Name) })
+	return s.naming(f.Namespace, f.Name), owners
 }
 
 // ownersOf returns the owners of a Secret that live.

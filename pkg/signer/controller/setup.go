@@ -62,7 +62,7 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 			return nil, err
 		}
 	}
-	if err := newNotices(c).add(mgr); err != nil {
+	if err := newNoticeController(c).add(mgr); err != nil {
 		return nil, err
 	}
 	return c, c.watch(mgr)
@@ -93,7 +93,7 @@ func (c *Controller) sources(mgr manager.Manager) []source.Source {
 	return []source.Source{
 		c.services.Source("Services", c.serviceChanged, c.secrets),
 		source.Kind[client.Object](mgr.GetCache(), metadataOf(namespaceKind), c.namespaceHandler(), facts.Changed()),
-		source.Kind[client.Object](mgr.GetCache(), metadataOf(secretKind), obstacleHandler(), facts.Changed()),
+		source.Kind[client.Object](mgr.GetCache(), metadataOf(secretKind), unmanagedHandler(), facts.Changed()),
 		c.secrets.Source("managed Secrets", c.secretChanged),
 		source.Func(c.watchAuthority),
 		source.Func(c.startFanOut),

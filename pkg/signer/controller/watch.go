@@ -91,9 +91,9 @@ func (c *Controller) namespaceHandler() handler.EventHandler {
 	}
 }
 
-// obstacleHandler enqueues what may have waited for a Secret that is not ours,
-// or have lost its label.
-func obstacleHandler() handler.EventHandler { return &handler.EnqueueRequestForObject{} }
+// unmanagedHandler enqueues a Secret that is not ours: one in the way may be gone, and one of
+// ours may have lost its label.
+func unmanagedHandler() handler.EventHandler { return &handler.EnqueueRequestForObject{} }
 
 // requestsIn returns the requests of a namespace, or of all if it is empty.
 func (c *Controller) requestsIn(namespace string) []reconcile.Request {
@@ -168,8 +168,8 @@ func (c *Controller) secretChanged(_ context.Context, q facts.Queue, before, aft
 // others that they own: their conditions report it if it is another. One that asks
 // for none any more is filed under the empty name, and may have nothing of ours left.
 func (c *Controller) enqueueOwners(q facts.Queue, f *signer.SecretFacts) {
-	_, owning := c.services.partIn(f)
-	for _, svc := range owning {
+	_, owners := c.services.partIn(f)
+	for _, svc := range owners {
 		if name, ok := secretOf(svc); ok {
 			enqueue(q, svc.Namespace, name)
 		}

@@ -85,7 +85,7 @@ func (r reasoned) Reason() string { return r.reason }
 func settled(t *testing.T, ca *pki.Authority, limits api.Limits, svc *corev1.Service) {
 	t.Helper()
 	svc.Annotations[api.AnnotationKeySource] = string(api.KeySourcePod)
-	said := signer.SettleUnnamed(signer.Situation{Now: epoch, OptedIn: true, Authority: ca, Limits: limits, Asking: []*corev1.Service{svc}})
+	said := signer.UnnamedStatusUpdate(signer.Situation{Now: epoch, OptedIn: true, Authority: ca, Limits: limits, Requesters: []*corev1.Service{svc}})
 	require.Len(t, said.Services, 1)
 	svc.Status.Conditions = said.Services[0].Ready.Both()
 }

@@ -7,27 +7,27 @@ import (
 	"github.com/servingcert/servingcert/pkg/limit"
 )
 
-// Limits of the events that say that a namespace is not opted in: anybody who may write Services
-// of a namespace can cause them.
+// Limits of the events that report a namespace that is not opted in: any user who may write its
+// Services can cause them.
 var (
 	noticesOfNamespace = limit.Limit{Burst: 10, Interval: time.Minute}
 	noticesOfAll       = limit.Limit{Burst: 100, Interval: time.Second}
 )
 
-// Notices bounds how many such events there are. It is safe for concurrent use.
-type Notices struct {
+// NoticeLimiter limits these events. It is safe for concurrent use.
+type NoticeLimiter struct {
 	mu         sync.Mutex
 	all        time.Time // when all of noticesOfAll is there again
 	namespaces *limit.Keyed[string]
 }
 
-// NewNotices returns Notices of which nothing was used.
-func NewNotices() *Notices {
-	return &Notices{namespaces: limit.NewKeyed[string](noticesOfNamespace)}
+// NewNoticeLimiter returns an unused NoticeLimiter.
+func NewNoticeLimiter() *NoticeLimiter {
+	return &NoticeLimiter{namespaces: limit.NewKeyed[string](noticesOfNamespace)}
 }
 
-// Take reports whether there may be an event in the namespace now, and counts it.
-func (n *Notices) Take(namespace string, now time.Time) bool {
+// Take reports whether an event in the namespace is allowed now, and counts it.
+func (n *NoticeLimiter) Take(namespace string, now time.Time) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	at, all := noticesOfAll.Take(n.all, now, 1)

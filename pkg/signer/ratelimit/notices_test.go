@@ -12,7 +12,7 @@ import (
 
 // A namespace has so many events, and all have so many, however many Services there are.
 func TestNoticesAreBounded(t *testing.T) {
-	n := NewNotices()
+	n := NewNoticeLimiter()
 	take := func(namespace string, times int, now time.Time) (taken int) {
 		for range times {
 			if n.Take(namespace, now) {

@@ -95,8 +95,8 @@ func namespaces(ctx context.Context, r client.Reader, options ...client.ListOpti
 	return list.Items, nil
 }
 
-// Asking returns those of the Services that there are and that ask for a certificate.
-func (c *Cluster) Asking(keys ...types.NamespacedName) (services []*corev1.Service) {
+// Requesters returns the existing Services among the keys that request a certificate.
+func (c *Cluster) Requesters(keys ...types.NamespacedName) (services []*corev1.Service) {
 	for _, key := range keys {
 		if svc := c.services.Get(key); svc != nil && api.Asks(svc) {
 			services = append(services, svc)
@@ -111,7 +111,7 @@ func (c *Cluster) Selecting(pod *corev1.Pod) []*corev1.Service {
 	if pod == nil {
 		return nil
 	}
-	return c.Asking(append(c.directory.Selecting(pod), c.directory.TooLarge(pod.Namespace)...)...)
+	return c.Requesters(append(c.directory.Selecting(pod), c.directory.TooLarge(pod.Namespace)...)...)
 }
 
 // Holding returns of each of the names, which are as serviceindex.OtherNames returns them, so many

@@ -102,7 +102,7 @@ func TestADecisionReadsTheServicesThatItIsAbout(t *testing.T) {
 	assert.Equal(t, []types.NamespacedName{{Namespace: "n7", Name: "s17"}}, holders["n17.example.com"])
 	assert.Len(t, holders["www.example.com"], 8)
 	assert.Len(t, holders, 2, "namespace n8 is not opted in")
-	assert.Len(t, c.Asking(types.NamespacedName{Namespace: "n8", Name: "s8"}, types.NamespacedName{Name: "none"}), 1)
+	assert.Len(t, c.Requesters(types.NamespacedName{Namespace: "n8", Name: "s8"}, types.NamespacedName{Name: "none"}), 1)
 	assert.Equal(t, 3, s.read)
 
 	assert.Len(t, c.OthersIn("n7"), 1001)

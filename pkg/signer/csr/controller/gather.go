@@ -52,7 +52,7 @@ func (c *Controller) addServices(ctx context.Context, s *csr.Situation, keys []t
 			return err
 		}
 	}
-	for _, svc := range append(services, c.config.Cluster.Asking(keys...)...) {
+	for _, svc := range append(services, c.config.Cluster.Requesters(keys...)...) {
 		if err := look(svc.Namespace); err != nil {
 			return err
 		}

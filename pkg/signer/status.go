@@ -14,62 +14,61 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 )
 
-// Outcome is what became of the Secret: at most one of its fields is set.
+// Outcome is the result of an Action: at most one of its fields is set.
 type Outcome struct {
-	Secret *SecretFacts // what it holds after the write; nil if nothing was written
-	Err    error        // why what was decided could not be done
+	Secret *SecretFacts // after the write; nil if nothing was written
+	Err    error        // why the action failed
 }
 
-// Settlement is what follows for the Services that have a part in a Secret.
-type Settlement struct {
-	// Events report what became of the Secret.
+// StatusUpdate holds what to write to the Services that share a Secret.
+type StatusUpdate struct {
+	// Events report the Outcome.
 	Events []Event
-	// Failure is the reason of the attempt that has failed; empty if none has.
+	// Failure is the reason of a failed attempt, or empty.
 	Failure  Reason
 	Services []ServiceStatus
-	// Leaf is the fingerprint of the leaf that the Secret holds, if all is well.
+	// Leaf is the fingerprint of the Secret's leaf, if all is well.
 	Leaf string
-	// NextAt is when to look at the Secret again, zero if only a change can bring
-	// anything. After a failure it is for the caller to try again.
+	// NextAt is when to reconcile again without a change, or zero. After a failure, the
+	// caller retries.
 	NextAt time.Time
 }
 
-// Priority is that with which the Secret is looked at again at NextAt.
-func (s Settlement) Priority() int {
+// Priority returns the priority of the reconcile at NextAt.
+func (s StatusUpdate) Priority() int {
 	if s.Leaf == "" {
 		return ratelimit.PriorityAwaited
 	}
 	return ratelimit.PriorityRenewal
 }
 
-// ServiceStatus is what a Service is to say of its certificate.
+// ServiceStatus is the status of a Service's certificate.
 type ServiceStatus struct {
 	Service     *corev1.Service
 	Ready       *state.Condition // nil: none
-	Annotations map[string]any   // to be written beside it; nil for one to be removed
-	// NotReady is the event that reports the condition once it is written, or nil.
+	Annotations map[string]any   // to write with it; a nil value removes the annotation
+	// NotReady is the event to emit once the condition is written, or nil.
 	NotReady *Event
-	// Failure is what to count once it is written, or empty.
+	// Failure is the reason to count once the condition is written, or empty.
 	Failure Reason
 }
 
-// settled is a Situation after its Decision was carried out, or could not be.
-type settled struct {
+// applied is a Situation after an attempt to carry out its Decision.
+type applied struct {
 	Situation
 	d       Decision
 	problem Problem
-	leaf    string // of the certificate that is served, if all is well
+	leaf    string // fingerprint, if all is well
 }
 
-// Settle returns what follows for the Services once what was decided was done, or
-// could not be. It is pure.
-func Settle(s Situation, d Decision, o Outcome) Settlement {
-	out := Settlement{Leaf: d.Leaf, NextAt: d.NextAt}
-	now := settled{Situation: s, d: d, problem: d.Problem}
+// StatusUpdateOf returns the StatusUpdate after a Decision with this Outcome. It is pure.
+func StatusUpdateOf(s Situation, d Decision, o Outcome) StatusUpdate {
+	out := StatusUpdate{Leaf: d.Leaf, NextAt: d.NextAt}
+	now := applied{Situation: s, d: d, problem: d.Problem}
 	switch {
 	case o.Err != nil:
 		now.problem = Problem{Reason: ReasonOf(o.Err, ReasonSignFailed), Message: o.Err.Error(), Temporary: true}
-		if issue.Waiting(o.Err) == nil { // which is no failure, however often it is looked at
+		if issue.Waiting(o.Err) == nil { // not a failure, however often it is retried
 			out.Failure = now.problem.Reason
 		}
 	case o.Secret != nil:
@@ -82,10 +81,10 @@ func Settle(s Situation, d Decision, o Outcome) Settlement {
 	return out
 }
 
-// events report a certificate that replaced another, or could not.
-func (s settled) events(o Outcome) []Event {
+// events returns the events about a certificate that was replaced, or could not be.
+func (s applied) events(o Outcome) []Event {
 	var events []Event
-	for _, svc := range s.d.Members {
+	for _, svc := range s.d.Participants {
 		switch {
 		case o.Err != nil && s.Secret.usable(s.Now):
 			events = append(events, renewalFailed(svc, s.Key.Name, o.Err))
@@ -96,11 +95,10 @@ func (s settled) events(o Outcome) []Event {
 	return events
 }
 
-// services returns the status of every Service that the decision is about and
-// whose condition is for this Secret to decide. Conditions that turn False are
-// counted as failures unless the attempt was.
-func (s settled) services(count bool) []ServiceStatus {
-	if s.d.Undecided {
+// services returns the status of each Service whose condition depends on this Secret.
+// Conditions that turn False are counted as failures if count is set.
+func (s applied) services(count bool) []ServiceStatus {
+	if s.d.Wait {
 		return nil
 	}
 	var statuses []ServiceStatus
@@ -114,40 +112,40 @@ func (s settled) services(count bool) []ServiceStatus {
 	for _, m := range s.d.Refused {
 		decide(m.Service, s.refused(m))
 	}
-	for _, svc := range s.d.Members {
+	for _, svc := range s.d.Participants {
 		switch name, asks := api.Wants(svc); {
 		case asks && name != s.Key.Name:
-			continue // the Secret that it asks for now decides
+			continue // its condition is about the Secret that it requests now
 		case s.hasPodKeys(svc):
-			continue // see SettleUnnamed
+			continue // see UnnamedStatusUpdate
 		case !asks && len(s.kept(svc)) > 0 && s.kept(svc)[0] < s.Key.Name:
-			continue // the first of those that it keeps decides
+			continue // its condition is about the first of the Secrets that it keeps
 		}
-		if s.problem.Temporary && s.Secret.usable(s.Now) && s.saysEnough(svc) {
-			decided[svc.UID] = true // it has a certificate, whatever keeps it from having another
+		if s.problem.Temporary && s.Secret.usable(s.Now) && s.keepsCondition(svc) {
+			decided[svc.UID] = true // its certificate is still good
 			continue
 		}
-		decide(svc, s.unlessSaid(svc, s.memberCondition(svc)))
+		decide(svc, s.reuseMessage(svc, s.memberCondition(svc)))
 	}
-	for _, svc := range s.Asking {
+	for _, svc := range s.Requesters {
 		if !s.optedIn(svc) {
-			decide(svc, nil) // what is not opted in gets no condition, and keeps none
+			decide(svc, nil) // a Service that is not opted in has no condition
 		}
 	}
 	return statuses
 }
 
-// saysEnough reports whether the Service's condition stays as it is while nothing can be
-// done. Why a Service was refused is not true any more once it waits for its turn.
-func (s settled) saysEnough(svc *corev1.Service) bool {
+// keepsCondition reports whether the Service's condition stays unchanged while nothing can be
+// done. The reason of a refusal is outdated once the Service only waits for a rate limit.
+func (s applied) keepsCondition(svc *corev1.Service) bool {
 	ready := api.Condition(svc, api.ConditionReady)
 	return ready != nil && (ready.Status == metav1.ConditionTrue || s.problem.Reason != ReasonRateLimited)
 }
 
-// unlessSaid returns ready with the message that the Service's condition has if that is the
-// same but for numbers, and an attempt has failed or the CA cannot sign: what API servers and CAs
-// answer may hold a time or a count, and each of many attempts would be a write.
-func (s settled) unlessSaid(svc *corev1.Service, ready *state.Condition) *state.Condition {
+// reuseMessage returns ready with the message of the present condition if the two differ only in
+// numbers, and an attempt has failed or the CA cannot sign. Answers of API servers and CAs may
+// contain a time or a count, and each of many attempts would cause a write.
+func (s applied) reuseMessage(svc *corev1.Service, ready *state.Condition) *state.Condition {
 	said := api.Condition(svc, api.ConditionReady)
 	if s.problem.Temporary && s.problem.Reason != ReasonRateLimited && said != nil &&
 		said.Status == ready.Status && said.Reason == ready.Reason && withoutNumbers(said.Message) == withoutNumbers(ready.Message) {
@@ -160,7 +158,7 @@ var numbers = regexp.MustCompile(`[0-9]+`)
 
 func withoutNumbers(message string) string { return numbers.ReplaceAllString(message, "0") }
 
-func (s settled) status(svc *corev1.Service, ready *state.Condition, count bool) ServiceStatus {
+func (s applied) status(svc *corev1.Service, ready *state.Condition, count bool) ServiceStatus {
 	status := ServiceStatus{Service: svc, Ready: ready}
 	if ready == nil {
 		return status
@@ -179,9 +177,9 @@ func (s settled) status(svc *corev1.Service, ready *state.Condition, count bool)
 	return status
 }
 
-// signedBy returns the common name of the CA that signed what is in the Secret,
-// empty if that is not known.
-func (s settled) signedBy() string {
+// signedBy returns the common name of the CA that signed the Secret's certificate, or "" if
+// unknown.
+func (s applied) signedBy() string {
 	if s.Secret == nil || s.Authority == nil {
 		return ""
 	}

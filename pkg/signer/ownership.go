@@ -14,92 +14,90 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// Claim is what Services want of a Secret together, and the part of each of them.
-type Claim struct {
-	// Asked is what the Services ask for together, Wanted what the certificate is
-	// to hold of it now. Without an Authority nothing is Wanted.
+// Ownership is which Services share a Secret, and what they request together.
+type Ownership struct {
+	// Asked is what the Services request together, Wanted the part of it that the
+	// certificate contains for now. Without an Authority nothing is Wanted.
 	Asked, Wanted api.Wanted
-	// Retained: nobody asks for the Secret (validly) any more.
+	// Retained: no Service requests the Secret (validly) any more.
 	Retained bool
-	// Had: the condition of a Service that asks names the Secret, so that it existed before.
-	Had bool
-	// Members are the Services that have a part in the Secret.
-	Members []*corev1.Service
-	// Refused are the Services that asked and have none.
+	// ExistedBefore: the condition of a requester names the Secret.
+	ExistedBefore bool
+	// Participants are the Services that share the Secret.
+	Participants []*corev1.Service
+	// Refused are the Services whose request is not valid.
 	Refused []api.Member
-	// Waiting are the names of a Member, by its UID, that not all clients would
-	// accept yet.
+	// Waiting are the names, by the UID of the participant, that not all clients accept yet.
 	Waiting map[types.UID][]string
-	// Foreign is why what exists under the name is not ours (invariant 1), or empty. MayBeOurs: it
-	// is known by its metadata only, and by those it is, or was, a Member's.
+	// Foreign is why the existing Secret is not ours (invariant 1), or empty. MayBeOurs: only its
+	// metadata is known, which names a participant as its owner, now or before.
 	Foreign   string
 	MayBeOurs bool
 
-	owners []metav1.OwnerReference // what the Secret's are to be
+	owners []metav1.OwnerReference // that the Secret should have
 }
 
-// ClaimOf finds out who has a part in the Secret and what they want together. It is pure.
-func ClaimOf(s Situation) Claim {
-	c := shared(s)
-	c.Had = slices.ContainsFunc(s.Asking, func(svc *corev1.Service) bool { return state.ReadyOf(svc).Has(s.Key.Name) })
+// OwnershipOf returns the Ownership of the Secret. It is pure.
+func OwnershipOf(s Situation) Ownership {
+	o := shared(s)
+	o.ExistedBefore = slices.ContainsFunc(s.Requesters, func(svc *corev1.Service) bool { return state.ReadyOf(svc).Has(s.Key.Name) })
 	switch {
-	case s.Obstacle != nil:
-		c.Foreign, c.MayBeOurs = noLabel, hasOwnerNamed(s.Obstacle, c.Members)
+	case s.Unmanaged != nil:
+		o.Foreign, o.MayBeOurs = noLabel, hasOwnerNamed(s.Unmanaged, o.Participants)
 	case s.Secret != nil && s.Authority != nil:
-		c.Foreign = foreign(s, c.Members)
+		o.Foreign = foreign(s, o.Participants)
 	}
 	if s.Authority != nil {
 		var waits bool
-		if c.Wanted, waits = Acceptable(c.Asked, s.Limits, s.Authority); waits {
-			c.Waiting = waitingNames(c.Members, s.Limits, s.Authority)
+		if o.Wanted, waits = Acceptable(o.Asked, s.Limits, s.Authority); waits {
+			o.Waiting = waitingNames(o.Participants, s.Limits, s.Authority)
 		}
 	}
-	return c
+	return o
 }
 
-// shared returns who has a part in the Secret and what they ask for together. If
-// nobody asks for it validly, those whose it was go on as before: nothing that
-// is in use is taken away.
-func shared(s Situation) Claim {
-	var c Claim
-	asking := slices.DeleteFunc(slices.Clone(s.Asking), func(svc *corev1.Service) bool { return !s.optedIn(svc) })
-	wanted, members, ok := api.Merge(asking, s.Limits)
+// shared returns the participants and what they request together. If no Service requests the
+// Secret validly, its owners keep it: nothing that is in use is removed.
+func shared(s Situation) Ownership {
+	var o Ownership
+	requesters := slices.DeleteFunc(slices.Clone(s.Requesters), func(svc *corev1.Service) bool { return !s.optedIn(svc) })
+	wanted, members, ok := api.Merge(requesters, s.Limits)
 	for _, m := range members {
 		if m.Err != nil {
-			c.Refused = append(c.Refused, m)
+			o.Refused = append(o.Refused, m)
 		} else {
-			c.Members = append(c.Members, m.Service)
+			o.Participants = append(o.Participants, m.Service)
 		}
 	}
 	if ok {
-		stay := refusedOwners(s, c.Refused)
-		c.Asked = wanted.WithRetained(stay, s.Limits)
+		stay := refusedOwners(s, o.Refused)
+		o.Asked = wanted.WithRetained(stay, s.Limits)
 		for _, svc := range stay {
 			_, mistaken := api.FormatsOf(svc)
-			c.Asked.Formats |= mistaken & s.Secret.formats()
+			o.Asked.Formats |= mistaken & s.Secret.formats()
 		}
 		if keepsRSA4096(s, stay) {
-			c.Asked.Params.KeyAlgorithm = s.Secret.Leaf.KeyAlgorithm
+			o.Asked.Params.KeyAlgorithm = s.Secret.Leaf.KeyAlgorithm
 		}
-		c.owners = ownerReferences(s.Secret, slices.SortedFunc(slices.Values(slices.Concat(c.Members, stay)), api.OlderFirst))
-		return c
+		o.owners = ownerReferences(s.Secret, slices.SortedFunc(slices.Values(slices.Concat(o.Participants, stay)), api.OlderFirst))
+		return o
 	}
 	if s.Secret == nil {
-		return c // nothing to go on with
+		return o
 	}
-	for _, svc := range slices.Concat(s.Owning, s.Asking) {
+	for _, svc := range slices.Concat(s.Owners, s.Requesters) {
 		if s.Secret.OwnedBy(svc.UID) && s.mayKeep(svc, s.Key.Name) {
-			c.Members = append(c.Members, svc)
+			o.Participants = append(o.Participants, svc)
 		}
 	}
-	c.Retained = true
-	c.Asked = retainedWanted(s, c.Members)
-	c.owners = s.Secret.OwnerReferences
-	return c
+	o.Retained = true
+	o.Asked = retainedWanted(s, o.Participants)
+	o.owners = s.Secret.OwnerReferences
+	return o
 }
 
-// refusedOwners are the Services that have a part in the Secret and ask for what
-// is not allowed now. A mistake in an annotation does not cost them what they had.
+// refusedOwners returns the owners of the Secret whose request is not valid now. They keep
+// the names that they had, whatever is wrong with an annotation.
 func refusedOwners(s Situation, refused []api.Member) []*corev1.Service {
 	var owners []*corev1.Service
 	for _, m := range refused {
@@ -110,12 +108,12 @@ func refusedOwners(s Situation, refused []api.Member) []*corev1.Service {
 	return owners
 }
 
-// retainedWanted is what a Secret that nobody asks for validly is renewed with:
-// key, lifetime and files as they are, and the names that its Services may have. Never
-// the names in the certificate: it could be a copy of another Service's. A remote
-// CA gives lifetimes of its own, which would add up; it is asked for the default.
-func retainedWanted(s Situation, members []*corev1.Service) api.Wanted {
-	wanted := s.withoutOptIn(api.Retained(members, s.Limits), members)
+// retainedWanted returns what to renew a retained Secret with: the same key type, lifetime and
+// files, and the names that its Services may have. Names are never taken from the certificate,
+// which could be a copy of another Service's. A remote CA chooses lifetimes of its own, which
+// would add up, so it is asked for the default.
+func retainedWanted(s Situation, participants []*corev1.Service) api.Wanted {
+	wanted := s.withoutOptIn(api.Retained(participants, s.Limits), participants)
 	wanted.Formats |= s.Secret.formats()
 	leaf := s.Secret.Leaf
 	if leaf.KeyAlgorithm != "" {
@@ -128,8 +126,8 @@ func retainedWanted(s Situation, members []*corev1.Service) api.Wanted {
 	return wanted
 }
 
-// keepsRSA4096 reports whether the Secret keeps its RSA4096 key for one of the Services
-// that have a part in it, although new ones are not permitted.
+// keepsRSA4096 reports whether the Secret keeps an RSA4096 key that one of the Services
+// requests, although new ones are not permitted.
 func keepsRSA4096(s Situation, services []*corev1.Service) bool {
 	return s.Secret != nil && s.Secret.Leaf.KeyAlgorithm == pki.RSA4096 && !s.Limits.PermitRSA4096 &&
 		slices.ContainsFunc(services, func(svc *corev1.Service) bool {
@@ -137,14 +135,13 @@ func keepsRSA4096(s Situation, services []*corev1.Service) bool {
 		})
 }
 
-// foreign says why the Secret is not ours (invariant 1), or nothing. Two marks
-// make it ours: our label, an owner reference to one of its Services as it
-// lives, and a leaf that this CA signed (or no data at all). Any two, with one
-// of the first: so a Secret that we made and somebody filled with garbage is
-// healed, and one that somebody copied our label onto is left alone.
-func foreign(s Situation, members []*corev1.Service) string {
-	owned := slices.ContainsFunc(members, func(svc *corev1.Service) bool { return s.Secret.OwnedBy(svc.UID) })
-	ownedByName := hasOwnerNamed(&s.Secret.ObjectMeta, members)
+// foreign returns why the Secret is not ours (invariant 1), or "". It is ours if it has two of
+// three marks, at least one of the first two: our label, an owner reference to a participant,
+// and a leaf that this CA signed (or no data at all). So a Secret of ours with invalid data is
+// repaired, and a foreign one with a copied label is left unchanged.
+func foreign(s Situation, participants []*corev1.Service) string {
+	owned := slices.ContainsFunc(participants, func(svc *corev1.Service) bool { return s.Secret.OwnedBy(svc.UID) })
+	ownedByName := hasOwnerNamed(&s.Secret.ObjectMeta, participants)
 	known := s.Secret.Empty && len(s.Secret.Other) == 0 || s.Secret.SignedBy(s.Authority) != nil
 	switch {
 	case s.Secret.Type != corev1.SecretTypeTLS:
@@ -159,17 +156,17 @@ func foreign(s Situation, members []*corev1.Service) string {
 
 const noLabel = "it does not have this signer's label"
 
-// hasOwnerNamed reports whether an owner is, or by its name was, one of the
-// Services: one that was deleted and made again has another UID.
+// hasOwnerNamed reports whether an owner has the name of one of the Services. A Service that
+// was deleted and recreated has another UID.
 func hasOwnerNamed(object *metav1.ObjectMeta, services []*corev1.Service) bool {
 	return slices.ContainsFunc(object.OwnerReferences, func(r metav1.OwnerReference) bool {
 		return isServiceReference(r) && slices.ContainsFunc(services, func(svc *corev1.Service) bool { return svc.Name == r.Name })
 	})
 }
 
-// ownerReferences returns the Secret's owners as they should be: the members,
-// and whatever owners somebody else added that are not Services.
-func ownerReferences(secret *SecretFacts, members []*corev1.Service) []metav1.OwnerReference {
+// ownerReferences returns the owners that the Secret should have: the participants, and the
+// existing owners that are not Services.
+func ownerReferences(secret *SecretFacts, participants []*corev1.Service) []metav1.OwnerReference {
 	var refs []metav1.OwnerReference
 	if secret != nil {
 		for _, r := range secret.OwnerReferences {
@@ -179,25 +176,24 @@ func ownerReferences(secret *SecretFacts, members []*corev1.Service) []metav1.Ow
 		}
 	}
 	no := false
-	for _, svc := range members {
+	for _, svc := range participants {
 		refs = append(refs, metav1.OwnerReference{APIVersion: "v1", Kind: "Service", Name: svc.Name, UID: svc.UID, BlockOwnerDeletion: &no})
 	}
 	return refs
 }
 
-// Without the label of its namespace, what a Service has goes on, and it gets nothing new. That it
-// had something is shown by what the CA signed, never by words alone: whoever may write the status
-// of Services can write the signer's. Of a Secret it is the leaf in it, of keys that pods make a
-// proof in the Service's condition.
+// Without the label of its namespace, a Service keeps what it has and gets nothing new. Only a
+// signature of the CA proves what it had, since other users may write the status of Services: the
+// leaf in a Secret, or the proof in the condition of a Service whose pods make their keys.
 
-// optedIn reports whether what the Service asks for counts: by OpenShift's
-// annotations it does in every namespace.
+// optedIn reports whether the request of the Service counts. OpenShift's annotations count in
+// every namespace.
 func (s Situation) optedIn(svc *corev1.Service) bool {
 	return s.OptedIn || api.OpenShiftAnnotation(svc) != ""
 }
 
-// mayKeep reports whether the Service may go on with a Secret that it does not ask
-// for validly. Without the opt-in, its condition has to name the Secret, and retainedWanted
+// mayKeep reports whether the Service may keep a Secret that it does not request
+// validly. Without the opt-in, its condition has to name the Secret, and retainedWanted
 // leaves it the names that the Secret shows.
 func (s Situation) mayKeep(svc *corev1.Service, secret string) bool {
 	return s.optedIn(svc) || state.ReadyOf(svc).Has(secret)

@@ -27,11 +27,11 @@ func TestAnRSA4096KeyThatIsInUseIsKept(t *testing.T) {
 			s := w.situation()
 			s.Secret.Leaf.KeyAlgorithm = pki.RSA4096 // to draw one takes seconds
 			s.Secret.OwnerReferences = ownerReferences(nil, w.services)
-			d := Decide(s, ClaimOf(s))
+			d := Decide(s, OwnershipOf(s))
 			assert.Equal(t, pki.RSA4096, d.Wanted.Params.KeyAlgorithm)
 			assert.NotEqual(t, reasonAlgorithm, d.Reason)
 			s.Now = issued.Leaf.NotAfter
-			d = Decide(s, ClaimOf(s))
+			d = Decide(s, OwnershipOf(s))
 			assert.Equal(t, reasonExpired, d.Reason)
 			assert.Equal(t, pki.RSA4096, d.Wanted.Params.KeyAlgorithm)
 			assert.Equal(t, tokensOfRSA4096, d.Tokens, "but not many at once")
