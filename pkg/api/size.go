@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
 // ReasonTooLarge of condition Ready: the Service exceeds MaxSelector or MaxPorts.
@@ -20,15 +19,11 @@ func (e *TooLargeError) Unwrap() error { return &e.FieldError }
 // Reason returns ReasonTooLarge.
 func (e *TooLargeError) Reason() string { return ReasonTooLarge }
 
-// TooLarge is the annotation of a cached Service that exceeds a limit: field, value and detail of
-// the error, one per line. Like TranslatedFrom, the API server accepts this key on no object.
-const TooLarge = "too large"
-
 // CheckSize returns a *TooLargeError if the Service exceeds MaxSelector or MaxPorts, or nil. Such a
 // Service selects no pods and gets no new certificate; an existing one is kept.
 func CheckSize(svc *corev1.Service) error {
-	if said, ok := svc.Annotations[TooLarge]; ok {
-		field, rest, _ := strings.Cut(said, "\n")
+	if stored, ok := markTooLarge.of(svc); ok {
+		field, rest, _ := strings.Cut(stored, "\n")
 		value, detail, _ := strings.Cut(rest, "\n")
 		return &TooLargeError{FieldError{field, value, detail}}
 	}
@@ -41,10 +36,10 @@ func CheckSize(svc *corev1.Service) error {
 	return nil
 }
 
-// markTooLarge records the error of CheckSize on a stripped Service.
-func markTooLarge(svc *corev1.Service, err error) {
+// recordTooLarge stores the error of CheckSize, which does not change, on a stripped Service.
+func recordTooLarge(svc *corev1.Service, err error) {
 	e, ok := err.(*TooLargeError) //nolint:errorlint // CheckSize returns no other
 	if ok {
-		metav1.SetMetaDataAnnotation(&svc.ObjectMeta, TooLarge, e.Field+"\n"+e.Value+"\n"+e.Detail)
+		markTooLarge.set(svc, strings.Join([]string{e.Field, e.Value, e.Detail}, "\n"))
 	}
 }

@@ -9,15 +9,17 @@ import (
 // Keep selects nothing.
 type Keep struct {
 	CreationTimestamp bool
-	Annotations       []string // keys; TranslatedFrom counts as one
+	Annotations       []string // keys
 	Conditions        []string // types, in the order in which they are kept, each with its state
+	// OpenShiftAnnotation keeps the result of the function OpenShiftAnnotation.
+	OpenShiftAnnotation bool
 	// Fields of the spec.
 	Type, ClusterIP, ClusterIPs, Selector, Ports bool
 }
 
 // StripService returns a Service that has only the identity of svc and what keep selects.
 // Annotations and messages that are too long are cut one byte beyond their limit. A Service
-// that CheckSize rejects keeps neither selector nor ports, and has annotation TooLarge.
+// that CheckSize rejects keeps neither selector nor ports, and is rejected with the same error.
 // StripService does not change svc, and shares maps and slices with it. Stripping the result
 // again with the same keep changes nothing.
 func StripService(svc *corev1.Service, keep Keep) *corev1.Service {
@@ -29,6 +31,9 @@ func StripService(svc *corev1.Service, keep Keep) *corev1.Service {
 		if value, ok := svc.Annotations[key]; ok {
 			metav1.SetMetaDataAnnotation(&kept.ObjectMeta, key, TruncateAnnotation(key, value))
 		}
+	}
+	if from := OpenShiftAnnotation(svc); keep.OpenShiftAnnotation && from != "" {
+		markTranslated.set(kept, from)
 	}
 	for _, conditionType := range keep.Conditions {
 		for _, t := range []string{conditionType, conditionType + StateSuffix} {
@@ -47,7 +52,7 @@ func StripService(svc *corev1.Service, keep Keep) *corev1.Service {
 		kept.Spec.ClusterIPs = svc.Spec.ClusterIPs
 	}
 	if err := CheckSize(svc); err != nil {
-		markTooLarge(kept, err)
+		recordTooLarge(kept, err)
 		return kept
 	}
 	if keep.Selector {

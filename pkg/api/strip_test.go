@@ -47,6 +47,7 @@ func TestStripService(t *testing.T) {
 		"CreationTimestamp": {Keep{CreationTimestamp: true}, func(s *corev1.Service) { s.CreationTimestamp = full.CreationTimestamp }},
 		"Annotations":       {Keep{Annotations: []string{"b", "absent"}}, func(s *corev1.Service) { s.Annotations = map[string]string{"b": "2"} }},
 		"no annotation":     {Keep{Annotations: []string{"absent"}}, func(*corev1.Service) {}},
+		"OpenShift's":       {Keep{OpenShiftAnnotation: true}, func(*corev1.Service) {}}, // see TestTranslate
 		"Conditions":        {Keep{Conditions: []string{"Three", "absent", "One"}}, func(s *corev1.Service) { s.Status.Conditions = []metav1.Condition{{Type: "Three"}, {Type: "One"}} }},
 		"Type":              {Keep{Type: true}, func(s *corev1.Service) { s.Spec.Type = full.Spec.Type }},
 		"ClusterIP":         {Keep{ClusterIP: true}, func(s *corev1.Service) { s.Spec.ClusterIP = full.Spec.ClusterIP }},
@@ -63,5 +64,5 @@ func TestStripService(t *testing.T) {
 			assert.Equal(t, fullService(), full, "the original belongs to someone else")
 		})
 	}
-	assert.Equal(t, 8, reflect.TypeFor[Keep]().NumField(), "a field without a row in this table")
+	assert.Equal(t, 9, reflect.TypeFor[Keep]().NumField(), "a field without a row in this table")
 }

@@ -25,18 +25,16 @@ func Translate(svc *corev1.Service) *corev1.Service {
 	out := *svc
 	out.Annotations = maps.Clone(svc.Annotations)
 	out.Annotations[AnnotationSecretName] = svc.Annotations[from]
-	out.Annotations[TranslatedFrom] = from
+	markTranslated.set(&out, from)
 	return &out
 }
 
 var openShiftSecretNames = []string{OpenShiftSecretName, OpenShiftSecretNameAlpha}
 
-// TranslatedFrom is the annotation of a translated Service that holds the key of the
-// original annotation. The API server accepts no annotation with this key, so users
-// cannot set it. A process that strips Services keeps it if it needs
-// OpenShiftAnnotation.
-const TranslatedFrom = "translated from"
-
 // OpenShiftAnnotation returns the key of the OpenShift annotation with which a
-// translated Service requests its Secret, or "" if the Service was not translated.
-func OpenShiftAnnotation(svc *corev1.Service) string { return svc.Annotations[TranslatedFrom] }
+// translated Service requests its Secret, or "" if the Service was not translated, or was
+// stripped without Keep.OpenShiftAnnotation.
+func OpenShiftAnnotation(svc *corev1.Service) string {
+	key, _ := markTranslated.of(svc)
+	return key
+}

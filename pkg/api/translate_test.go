@@ -37,7 +37,7 @@ func TestTranslate(t *testing.T) {
 			assert.Equal(t, c.from, OpenShiftAnnotation(got))
 			assert.Equal(t, c.has, svc.Annotations, "the original is another's")
 			assert.Equal(t, got, Translate(got), "once is enough")
-			assert.Equal(t, c.from, OpenShiftAnnotation(StripService(got, Keep{Annotations: []string{TranslatedFrom}})))
+			assert.Equal(t, c.from, OpenShiftAnnotation(StripService(got, Keep{OpenShiftAnnotation: true})))
 		})
 	}
 	t.Run("without being translated they mean nothing", func(t *testing.T) {
@@ -46,7 +46,9 @@ func TestTranslate(t *testing.T) {
 		_, asks := Wants(svc)
 		assert.False(t, asks)
 		assert.Empty(t, OpenShiftAnnotation(svc))
-		assert.NotEmpty(t, validation.IsQualifiedName(TranslatedFrom), "nobody can write that it was translated")
+		for _, m := range []mark{markTranslated, markTooLarge} {
+			assert.NotEmpty(t, validation.IsQualifiedName(string(m)), "an API server accepts %q", m)
+		}
 	})
 	t.Run("an error names the annotation that was written", func(t *testing.T) {
 		for _, key := range []string{beta, alpha} {

@@ -22,14 +22,15 @@ func TestServiceTransform(t *testing.T) {
 		transform := ServiceTransform(openShift, func(s *corev1.Service) api.Keep {
 			_, asks := api.Wants(s)
 			assert.Equal(t, openShift, asks)
-			return api.Keep{Annotations: []string{api.AnnotationSecretName, api.TranslatedFrom}}
+			return api.Keep{Annotations: []string{api.AnnotationSecretName}, OpenShiftAnnotation: true}
 		})
 		before := svc.DeepCopy()
 		kept, err := transform(svc)
 		require.NoError(t, err)
 		want := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web"}}
 		if openShift {
-			want.Annotations = map[string]string{api.AnnotationSecretName: "web-tls", api.TranslatedFrom: api.OpenShiftSecretName}
+			want = api.Translate(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: map[string]string{api.OpenShiftSecretName: "web-tls"}}})
+			delete(want.Annotations, api.OpenShiftSecretName)
 		}
 		assert.Equal(t, want, kept)
 		assert.Equal(t, before, svc, "the informer's object is not changed")

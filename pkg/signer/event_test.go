@@ -153,8 +153,8 @@ func TestKeep(t *testing.T) {
 	plain, asks := &corev1.Service{}, service("web")
 	assert.False(t, Keep(plain).Selector)
 	assert.True(t, Keep(asks).Selector)
-	assert.NotContains(t, Keep(asks).Annotations, api.TranslatedFrom)
-	openShift := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{api.AnnotationSecretName: "web-tls", api.TranslatedFrom: api.OpenShiftSecretNameAlpha, "example.com/a": "b", api.OpenShiftError: "no"}}}
+	assert.False(t, Keep(asks).OpenShiftAnnotation)
+	openShift := api.Translate(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{api.OpenShiftSecretNameAlpha: "web-tls", "example.com/a": "b", api.OpenShiftError: "no"}}})
 	assert.Subset(t, Keep(openShift).Annotations, openShiftServiceKeys)
-	assert.Contains(t, Keep(openShift).Annotations, api.TranslatedFrom)
+	assert.True(t, Keep(openShift).OpenShiftAnnotation)
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // Keep returns what a cache has to keep of a Service: what Parse, Merge and the
-// conditions read. Of a Service that neither asks for a Secret nor has condition
-// Ready that is next to nothing.
+// conditions read. That is very little of a Service without a request and without
+// condition Ready.
 func Keep(svc *corev1.Service) api.Keep {
 	keep := api.Keep{
 		CreationTimestamp: true, Type: true, ClusterIP: true, ClusterIPs: true,
@@ -19,8 +19,8 @@ func Keep(svc *corev1.Service) api.Keep {
 		},
 	}
 	keep.Annotations = append(append(keep.Annotations, api.AnnotationKeystorePassword), api.FormatAnnotations()...)
-	if api.OpenShiftAnnotation(svc) != "" {
-		keep.Annotations = append(append(keep.Annotations, api.TranslatedFrom), openShiftServiceKeys...)
+	if keep.OpenShiftAnnotation = api.OpenShiftAnnotation(svc) != ""; keep.OpenShiftAnnotation {
+		keep.Annotations = append(keep.Annotations, openShiftServiceKeys...)
 	}
 	keep.Selector = len(only(svc.Annotations, keep.Annotations)) > 0
 	return keep

@@ -108,7 +108,7 @@ func keptOfService(svc *corev1.Service) api.Keep {
 	}
 	keep := api.Keep{
 		CreationTimestamp: true, Selector: true, Ports: true, Type: true, ClusterIP: true,
-		Annotations: []string{api.TranslatedFrom},
+		OpenShiftAnnotation: true,
 	}
 	for _, key := range serviceKeys {
 		if _, has := svc.Annotations[key]; has {

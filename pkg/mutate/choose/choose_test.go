@@ -55,20 +55,20 @@ func TestThePasswordOfTheOldest(t *testing.T) {
 // A Service without a selector cannot request the Secret of all pods, except one that is too large for
 // its selector to be known: what it has is kept.
 func TestWhoAsksForTheConventionalSecret(t *testing.T) {
-	svc := func(selector map[string]string, more ...string) *corev1.Service {
+	svc := func(selector map[string]string, ports int) *corev1.Service {
 		annotations := map[string]string{api.AnnotationSecretName: api.ConventionalSecretName}
-		for _, key := range more {
-			annotations[key] = "spec.selector"
-		}
-		return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: annotations}, Spec: corev1.ServiceSpec{Selector: selector}}
+		return api.StripService(&corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: annotations},
+			Spec:       corev1.ServiceSpec{Selector: selector, Ports: make([]corev1.ServicePort, ports)},
+		}, api.Keep{Annotations: []string{api.AnnotationSecretName}, Selector: true, Ports: true})
 	}
 	for name, tt := range map[string]struct {
 		svc  *corev1.Service
 		asks bool
 	}{
-		"a selector":  {svc(map[string]string{"app": "web"}), true},
-		"no selector": {svc(nil), false},
-		"too large":   {svc(nil, api.TooLarge), true},
+		"a selector":  {svc(map[string]string{"app": "web"}, 1), true},
+		"no selector": {svc(nil, 1), false},
+		"too large":   {svc(map[string]string{"app": "web"}, api.MaxPorts+1), true},
 	} {
 		assert.Equal(t, tt.asks, len(askingServices([]*corev1.Service{tt.svc})) == 1, name)
 	}

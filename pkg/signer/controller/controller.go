@@ -42,20 +42,19 @@ func (c *Controller) Services() *Services { return c.services }
 // Reconcile brings one Secret, and the conditions of the Services that share it, to the
 // desired state.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	s, err := c.gather(ctx, request.NamespacedName)
+	t := targetOf(request)
+	s, err := c.gather(ctx, t.NamespacedName)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	if request.Name != "" {
+	if !t.withoutSecret {
 		return c.decideAndAct(ctx, s)
 	}
-	// For the Services that name no Secret (see secretOf), and for those that name one without a
-	// name, which are refused.
 	unnamed := signer.UnnamedStatusUpdate(c.gatherUnnamed(s))
-	if err := c.writeStatuses(ctx, request.Namespace, unnamed); err != nil {
+	if err := c.writeStatuses(ctx, t.Namespace, unnamed); err != nil {
 		return reconcile.Result{}, err
 	}
-	result, err := c.decideAndAct(ctx, s)
+	result, err := c.decideAndAct(ctx, s) // refuses the empty name
 	if again := c.requeueAfter(s, unnamed); again > 0 && (result.RequeueAfter == 0 || again < result.RequeueAfter) {
 		result.RequeueAfter, result.Priority = again, new(ratelimit.PriorityRenewal)
 	}

@@ -54,8 +54,7 @@ func (c *Controller) gather(ctx context.Context, key types.NamespacedName) (sign
 	return s, nil
 }
 
-// gatherServices collects the Services that have, or may want, a part in the
-// Secret.
+// gatherServices collects the Services that share the Secret, or may.
 func (c *Controller) gatherServices(s *signer.Situation) {
 	known := s.Secret
 	if known == nil {
@@ -65,10 +64,9 @@ func (c *Controller) gatherServices(s *signer.Situation) {
 	c.gatherKept(s)
 }
 
-// gatherUnnamed turns the situation of the empty name into that of the Services that
-// name no Secret, and have our condition or pods that make their keys.
+// gatherUnnamed returns the situation of the Services of the namespace that name no Secret.
 func (c *Controller) gatherUnnamed(s signer.Situation) signer.Situation {
-	s.Requesters, s.Owners = c.services.naming(s.Key.Namespace, namesNone), nil
+	s.Requesters, s.Owners = c.services.unnamed(s.Key.Namespace), nil
 	c.gatherKept(&s)
 	return s
 }

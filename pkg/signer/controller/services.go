@@ -11,18 +11,18 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer"
 )
 
-// Services is the cache of Services, stripped to what a request depends on. What it
-// returns must not be changed.
+// Services is the cache of Services, stripped to what a request depends on. The caller must
+// not change its results.
 type Services struct {
 	*facts.Informer[*corev1.Service]
 }
 
 // Indices.
 const (
-	// bySecret finds the Services that name a Secret, by NAMESPACE/NAME; under namesNone those
-	// that name none, and have our condition or pods that make their keys.
-	bySecret  = "secret"
-	namesNone = "\x00none" // no annotation value that kubectl can write
+	// bySecret finds the Services that name a Secret, by NAMESPACE/NAME.
+	bySecret = "secret"
+	// byUnnamed finds the Services that name no Secret, see isUnnamed, by their namespace.
+	byUnnamed = "unnamed"
 	// byOwner finds the managed Secrets that a Service's UID owns.
 	byOwner = "owner"
 )
@@ -31,33 +31,42 @@ func serviceOptions(openShift bool) facts.Options[*corev1.Service, *corev1.Servi
 	return facts.Options[*corev1.Service, *corev1.Service]{
 		Example:  &corev1.Service{},
 		Derive:   facts.StrippedService(openShift, signer.Keep),
-		Indexers: map[string]func(*corev1.Service) []string{bySecret: indexService},
+		Indexers: map[string]func(*corev1.Service) []string{bySecret: indexSecret, byUnnamed: indexUnnamed},
 	}
 }
 
-func indexService(svc *corev1.Service) []string {
+func indexSecret(svc *corev1.Service) []string {
 	if name, asks := api.Wants(svc); asks {
 		return []string{svc.Namespace + "/" + name}
-	}
-	if _, unnamed := secretOf(svc); unnamed && svc.DeletionTimestamp == nil {
-		return []string{svc.Namespace + "/" + namesNone}
 	}
 	return nil
 }
 
-// naming returns the Services of the namespace that name the Secret, or namesNone.
+func indexUnnamed(svc *corev1.Service) []string {
+	if isUnnamed(svc) && svc.DeletionTimestamp == nil {
+		return []string{svc.Namespace}
+	}
+	return nil
+}
+
+// naming returns the Services of the namespace that name the Secret.
 func (s *Services) naming(namespace, secret string) []*corev1.Service {
 	return s.ByIndex(bySecret, namespace+"/"+secret)
 }
 
-// partIn returns the Services that name a Secret and, if it exists, those of
-// its owners that live and do not name it.
+// unnamed returns the Services of the namespace that name no Secret.
+func (s *Services) unnamed(namespace string) []*corev1.Service {
+	return s.ByIndex(byUnnamed, namespace)
+}
+
+// partIn returns the Services that name a Secret and, if it exists, its existing
+// owners that do not name it.
 func (s *Services) partIn(f *signer.SecretFacts) (requesters, owners []*corev1.Service) {
 	owners = slices.DeleteFunc(s.ownersOf(f), func(svc *corev1.Service) bool { return asksFor(svc, f.Name) })
 	return s.naming(f.Namespace, f.Name), owners
 }
 
-// ownersOf returns the owners of a Secret that live.
+// ownersOf returns the owners of a Secret that exist and are not being deleted.
 func (s *Services) ownersOf(f *signer.SecretFacts) []*corev1.Service {
 	var owners []*corev1.Service
 	for _, ref := range f.ServiceOwners() {
@@ -72,13 +81,4 @@ func (s *Services) ownersOf(f *signer.SecretFacts) []*corev1.Service {
 func asksFor(svc *corev1.Service, secret string) bool {
 	name, asks := api.Wants(svc)
 	return asks && name == secret
-}
-
-// secretOf returns the Secret that a Service is filed under: the one that it names,
-// or the empty name if it names none, and has our condition or pods that make their keys.
-func secretOf(svc *corev1.Service) (name string, ok bool) {
-	if name, asks := api.Wants(svc); asks {
-		return name, true
-	}
-	return "", api.WantsPodKeys(svc) || api.Condition(svc, api.ConditionReady) != nil
 }

@@ -3,6 +3,8 @@ package controller
 import (
 	"cmp"
 	"context"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -23,9 +25,8 @@ func enqueue(q facts.Queue, namespace, name string) {
 // enqueueAsked enqueues the Secret that a Service asks for. If it holds no pair, it does not
 // wait behind those that do when the process starts: the leader before it may have died in
 // the middle of thousands. Of two priorities the queue takes the higher.
-func (c *Controller) enqueueAsked(q facts.Queue, namespace, name string) {
-	enqueue(q, namespace, name)
-	r := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}
+func (c *Controller) enqueueAsked(q facts.Queue, r reconcile.Request) {
+	q.Add(r)
 	if c.missing(r) {
 		enqueueAs(q, ratelimit.PriorityMissing, r)
 	}
@@ -42,16 +43,15 @@ func enqueueAs(q facts.Queue, priority int, r reconcile.Request) {
 	q.(priorityqueue.PriorityQueue[reconcile.Request]).AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, r)
 }
 
-// serviceChanged enqueues the Secret that a Service names, the one that it named
-// before, and those that it owns. The empty name stands for the Services of the
-// namespace that name none and may still have our condition.
+// serviceChanged enqueues the target of a Service, its target before the change, and the Secrets
+// that it owns.
 func (c *Controller) serviceChanged(_ context.Context, q facts.Queue, before, after *corev1.Service) {
 	for _, svc := range []*corev1.Service{before, after} {
 		if svc == nil {
 			continue
 		}
-		if name, ok := secretOf(svc); ok {
-			c.enqueueAsked(q, svc.Namespace, name)
+		if t, ok := targetOfService(svc); ok {
+			c.enqueueAsked(q, t.request())
 		}
 		c.enqueueOwned(q, svc)
 	}
@@ -97,20 +97,16 @@ func unmanagedHandler() handler.EventHandler { return &handler.EnqueueRequestFor
 
 // requestsIn returns the requests of a namespace, or of all if it is empty.
 func (c *Controller) requestsIn(namespace string) []reconcile.Request {
-	seen := map[types.NamespacedName]bool{}
+	seen := map[reconcile.Request]bool{}
 	for svc := range c.services.In(namespace) {
-		if name, ok := secretOf(svc); ok {
-			seen[types.NamespacedName{Namespace: svc.Namespace, Name: name}] = true
+		if t, ok := targetOfService(svc); ok {
+			seen[t.request()] = true
 		}
 	}
 	for f := range c.secrets.In(namespace) {
-		seen[types.NamespacedName{Namespace: f.Namespace, Name: f.Name}] = true
+		seen[reconcile.Request{NamespacedName: types.NamespacedName{Namespace: f.Namespace, Name: f.Name}}] = true
 	}
-	requests := make([]reconcile.Request, 0, len(seen))
-	for key := range seen {
-		requests = append(requests, reconcile.Request{NamespacedName: key})
-	}
-	return requests
+	return slices.AppendSeq(make([]reconcile.Request, 0, len(seen)), maps.Keys(seen))
 }
 
 // startFanOut has what handlers leave to be done be done.
@@ -165,13 +161,12 @@ func (c *Controller) secretChanged(_ context.Context, q facts.Queue, before, aft
 }
 
 // enqueueOwners enqueues the Secrets that the owners of one ask for now, and the
-// others that they own: their conditions report it if it is another. One that asks
-// for none any more is filed under the empty name, and may have nothing of ours left.
+// others that they own, since their conditions name another Secret then.
 func (c *Controller) enqueueOwners(q facts.Queue, f *signer.SecretFacts) {
 	_, owners := c.services.partIn(f)
 	for _, svc := range owners {
-		if name, ok := secretOf(svc); ok {
-			enqueue(q, svc.Namespace, name)
+		if t, ok := targetOfService(svc); ok {
+			q.Add(t.request())
 		}
 		c.enqueueOwned(q, svc)
 	}

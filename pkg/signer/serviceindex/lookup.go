@@ -35,12 +35,12 @@ func (d *Directory) Selecting(pod *corev1.Pod) []types.NamespacedName {
 	return keysOf(found[:min(len(found), MaxSelecting)])
 }
 
-// TooLarge returns the oldest Service of the namespace that asks for a certificate and is too
-// large for it to be known which pods it selects; none if there is none.
+// TooLarge returns the oldest Service of the namespace that requests a certificate and is too
+// large to know which pods it selects, if any.
 func (d *Directory) TooLarge(namespace string) []types.NamespacedName {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
-	oldest := d.places[d.pairs(namespace, tooLarge)[0]]
+	oldest := d.places[d.placeOfTooLarge(namespace)]
 	if oldest == nil {
 		return nil
 	}

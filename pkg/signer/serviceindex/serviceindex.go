@@ -93,11 +93,11 @@ func (d *Directory) Limit(limits api.Limits, all iter.Seq[*corev1.Service]) {
 }
 
 func (d *Directory) add(svc *corev1.Service) {
-	pairs := d.pairs(svc.Namespace, selectorOf(svc))
+	pairs, nothing := d.placesOf(svc)
 	l := &listed{namespace: unique.Make(svc.Namespace), name: svc.Name, created: svc.CreationTimestamp.Unix()}
 	names := OtherNames(svc, d.limits)
-	if selector := selectorOf(svc); len(selector) != 1 || len(names) > 0 {
-		l.more = &listedMore{selector: pairs[1:], nothing: len(selector) == 0, proof: state.ReadyOf(svc).Proof != ""}
+	if nothing || len(pairs) > 1 || len(names) > 0 {
+		l.more = &listedMore{selector: pairs[1:], nothing: nothing, proof: state.ReadyOf(svc).Proof != ""}
 	}
 	l.next, d.places[pairs[0]] = d.places[pairs[0]], l
 	for _, name := range names {
@@ -113,7 +113,8 @@ func (d *Directory) add(svc *corev1.Service) {
 }
 
 func (d *Directory) remove(svc *corev1.Service) {
-	place, namespace := d.pairs(svc.Namespace, selectorOf(svc))[0], unique.Make(svc.Namespace)
+	places, _ := d.placesOf(svc)
+	place, namespace := places[0], unique.Make(svc.Namespace)
 	var last *listed
 	for l := d.places[place]; l != nil; last, l = l, l.next {
 		if l.name != svc.Name || l.namespace != namespace {
@@ -147,36 +148,37 @@ func (d *Directory) release(l *listed) {
 	}
 }
 
-// tooLarge is the selector of all Services that are too large: no pod has such a label.
-var tooLarge = map[string]string{api.TooLarge: ""}
-
-// selectorOf returns the selector by which a Service is listed.
-func selectorOf(svc *corev1.Service) map[string]string {
+// placesOf returns the pairs by which a Service is listed, and whether it selects nothing.
+func (d *Directory) placesOf(svc *corev1.Service) (pairs []uint64, nothing bool) {
 	if api.CheckSize(svc) != nil {
-		return tooLarge
+		return []uint64{d.placeOfTooLarge(svc.Namespace)}, false
 	}
-	return svc.Spec.Selector
+	return d.pairs(svc.Namespace, svc.Spec.Selector), len(svc.Spec.Selector) == 0
+}
+
+// placeOfTooLarge returns where the Services of a namespace that are too large are listed. It is
+// a hash of two texts: that of a pair has three, and that of an empty selector one.
+func (d *Directory) placeOfTooLarge(namespace string) uint64 { return d.hash(namespace, "too large") }
+
+func (d *Directory) hash(texts ...string) uint64 {
+	var h maphash.Hash
+	h.SetSeed(d.seed)
+	for _, text := range texts { // no text has a zero byte
+		_, _ = h.WriteString(text)
+		_ = h.WriteByte(0)
+	}
+	return h.Sum64()
 }
 
 // pairs returns the pairs of a selector, or of a pod's labels, in a namespace, each as a number,
 // in order. There is one for a selector without a pair.
 func (d *Directory) pairs(namespace string, selector map[string]string) []uint64 {
 	pairs := make([]uint64, 0, max(1, len(selector)))
-	var h maphash.Hash
-	h.SetSeed(d.seed)
-	add := func(texts ...string) {
-		h.Reset()
-		for _, text := range texts { // no part has a zero byte
-			_, _ = h.WriteString(text)
-			_ = h.WriteByte(0)
-		}
-		pairs = append(pairs, h.Sum64())
-	}
 	for key, value := range selector {
-		add(namespace, key, value)
+		pairs = append(pairs, d.hash(namespace, key, value))
 	}
 	if len(pairs) == 0 {
-		add(namespace)
+		pairs = append(pairs, d.hash(namespace))
 	}
 	slices.Sort(pairs)
 	return pairs
