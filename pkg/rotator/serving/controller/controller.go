@@ -82,7 +82,7 @@ func (r *reconciler) gatherPodKeys(ctx context.Context, known serving.Common) (s
 
 // services returns the Services of the key.
 func (r *reconciler) services(ctx context.Context, key pods.NamespacedKey) (list corev1.ServiceList, err error) {
-	err = r.cluster.Services.List(ctx, &list, client.InNamespace(key.Namespace), client.MatchingFields{byPart: textOf(key.Key)}, client.UnsafeDisableDeepCopy)
+	err = r.cluster.Services.List(ctx, &list, client.InNamespace(key.Namespace), client.MatchingFields{byPart: key.Key.String()}, client.UnsafeDisableDeepCopy)
 	if err != nil {
 		return list, fmt.Errorf("list Services of Secret %s from the cache: %w", nameOf(key), err)
 	}

@@ -9,20 +9,10 @@ import (
 
 // The unit of work is a pods.NamespacedKey: that of a Secret; the pods' own keys in a namespace;
 // or, without a Key, the Services with a part in neither that still have a condition Serving. The
-// queue and the index of Services use it as text, which is converted here.
-
-// partInNone is the zero Key as text. It is not a value that kubectl can give an annotation.
-const partInNone = "\x00none"
-
-func textOf(key pods.Key) string {
-	if key == (pods.Key{}) {
-		return partInNone
-	}
-	return key.String()
-}
+// queue and the index of Services use its text, which is empty for the zero Key alone.
 
 func nameOf(key pods.NamespacedKey) types.NamespacedName {
-	return types.NamespacedName{Namespace: key.Namespace, Name: textOf(key.Key)}
+	return types.NamespacedName{Namespace: key.Namespace, Name: key.Key.String()}
 }
 
 func requestOf(key pods.NamespacedKey) reconcile.Request {
@@ -30,11 +20,7 @@ func requestOf(key pods.NamespacedKey) reconcile.Request {
 }
 
 func keyOf(req reconcile.Request) pods.NamespacedKey {
-	key := pods.NamespacedKey{Namespace: req.Namespace}
-	if req.Name != partInNone {
-		key.Key = pods.ParseKey(req.Name)
-	}
-	return key
+	return pods.NamespacedKey{Namespace: req.Namespace, Key: pods.ParseKey(req.Name)}
 }
 
 // ofSecret is the key in a Secret.

@@ -79,7 +79,7 @@ func indexPart(object client.Object) []string {
 	}
 	var parts []string
 	for _, key := range partsOf(svc) {
-		parts = append(parts, textOf(key))
+		parts = append(parts, key.String())
 	}
 	return parts
 }
