@@ -82,7 +82,7 @@ func TestTakingOverFromServiceCA(test *testing.T) {
 	waitReadyReason(t, "metrics", "Issued")
 	migrate("put label servingcert.dev/managed-by on 1 Secret")
 	waitReadyReason(t, "left", "Issued")
-	migrate("next: Done: servingcert keeps 2 of 3 Secrets")
+	migrate("next: Done: servingcert manages 2 of 3 Secrets")
 
 	now := s.holds(t, "metrics-tls")
 	assert.Equal(t, issued.UID, now.UID)
