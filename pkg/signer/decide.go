@@ -107,6 +107,8 @@ type Decision struct {
 	NextAt time.Time
 	// Tokens is the number of namespace tokens that this issuance uses.
 	Tokens int
+
+	works bool // clients accept the present certificate until this issuance
 }
 
 // With returns what the Secret is to hold with the pair that was issued. The error is a format
@@ -242,15 +244,27 @@ func whyReplaced(f *SecretFacts, keys []string) string {
 
 // issue returns the decision to issue a certificate, once the limits allow it.
 func (d Decision) issue(s Situation, action Action, why cause, message string) Decision {
-	tokens := why.tokens(d.Wanted.Params.KeyAlgorithm)
-	if at, problem := why.limited(s, tokens); at.After(s.Now) {
-		if problem.Temporary {
-			d.Leaf = s.Secret.Leaf.Fingerprint
-		}
-		d.Problem, d.NextAt = problem, at
+	d.Action, d.Reason, d.Message = action, why.reason, message
+	d.Tokens, d.works = why.tokens(d.Wanted.Params.KeyAlgorithm), why.works
+	return d.Limited(s)
+}
+
+// Limited returns d, or the decision to wait if d issues a certificate before s.Slot.
+func (d Decision) Limited(s Situation) Decision {
+	slot := s.Slot
+	// A deleted Secret whose Service only reports that it waits cannot be told from a first one.
+	if d.Tokens == 0 && d.Reason != reasonFirst {
+		slot.Namespace = time.Time{}
+	}
+	at, why := s.Rates.Next(slot)
+	if !d.Issues() || !at.After(s.Now) {
 		return d
 	}
-	d.Action, d.Reason, d.Message, d.Tokens = action, why.reason, message, tokens
+	if d.works {
+		d.Leaf = s.Secret.Leaf.Fingerprint
+	}
+	d.Problem, d.NextAt = Problem{Reason: ReasonRateLimited, Message: why, Temporary: d.works}, at
+	d.Action, d.Reason, d.Message, d.Tokens, d.works = Nothing, "", "", 0, false
 	return d
 }
 

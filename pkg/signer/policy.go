@@ -57,11 +57,11 @@ func (c cause) of(secret *SecretFacts) cause {
 	return c
 }
 
-// tokensOfRSA4096 is how many tokens of its namespace one such key costs: drawing it takes
+// tokensOfRSA4096 is the number of namespace tokens that one such key costs: generating it takes
 // as long as many others.
 const tokensOfRSA4096 = 15
 
-// tokens is how many of its namespace a certificate takes that is issued with such a key.
+// tokens returns the number of namespace tokens that issuing a certificate with such a key uses.
 func (c cause) tokens(key pki.KeyAlgorithm) int {
 	switch {
 	case key == pki.RSA4096:
@@ -70,19 +70,6 @@ func (c cause) tokens(key pki.KeyAlgorithm) int {
 		return 0
 	}
 	return 1
-}
-
-// limited returns when a certificate may be issued that takes so many tokens of the namespace, and
-// the problem until then.
-func (c cause) limited(s Situation, tokens int) (at time.Time, p Problem) {
-	slot := s.Slot
-	// A Secret that was deleted, and whose Service says only that it has to wait, looks
-	// as if it had never been.
-	if tokens == 0 && c.reason != reasonFirst {
-		slot.Namespace = time.Time{}
-	}
-	at, why := s.Rates.Next(slot)
-	return at, Problem{Reason: ReasonRateLimited, Message: why, Temporary: c.works}
 }
 
 // candidate is a Secret that exists, compared with what is wanted.

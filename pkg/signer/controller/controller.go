@@ -84,16 +84,14 @@ func (c *Controller) readLiveAndAct(ctx context.Context, s signer.Situation) (re
 	return c.act(ctx, s, d)
 }
 
-// decide decides, and if a certificate is to be issued, takes what it needs of the limits
-// and decides once more with the time at which they let it.
+// decide decides, and if a certificate is to be issued, reserves its slot. The issuance waits
+// until then. The slot cannot be reserved before, since most reconciles issue nothing, and its
+// tokens depend on the decision.
 func (c *Controller) decide(s signer.Situation) (signer.Situation, signer.Decision) {
-	owned := signer.OwnershipOf(s)
-	d := signer.Decide(s, owned)
-	if !d.Issues() {
-		return s, d
+	d := signer.Decide(s, signer.OwnershipOf(s))
+	if d.Issues() {
+		s.Slot = c.pace.Reserve(s.Key, d.Tokens, s.Now)
+		d = d.Limited(s)
 	}
-	if s.Slot = c.pace.Reserve(s.Key, d.Tokens, s.Now); !s.Slot.At().After(s.Now) {
-		return s, d // a slot that is there changes nothing
-	}
-	return s, signer.Decide(s, owned)
+	return s, d
 }

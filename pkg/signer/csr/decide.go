@@ -248,13 +248,7 @@ func (s Situation) sign(a asked) Decision {
 	if notAfter.Sub(now) < minLifetime {
 		return s.waitForCA(reasonShort, "the CA signs nothing that expires after %s, and a certificate must be valid for %s at least", notAfter.Format(time.RFC3339), minLifetime)
 	}
-	share := s.Request.share(a)
-	if until, why, waits := s.Rates.Waits(share, s.Slot, s.Now); waits {
-		d := wait(reasonLimited, "%s", why)
-		d.NextAt = until
-		return d
-	}
-	return Decision{Verdict: Sign, Key: a.key, Share: share, Sign: issue.SigningRequest{
+	d := Decision{Verdict: Sign, Key: a.key, Share: s.Request.share(a), Sign: issue.SigningRequest{
 		CSR:          issue.EncodeCSR(a.der),
 		CommonName:   a.commonName,
 		DNSNames:     a.dnsNames,
@@ -264,12 +258,24 @@ func (s Situation) sign(a asked) Decision {
 		NotAfter:     notAfter,
 		Tenant:       s.Request.Tenant(),
 	}}
+	return d.Limited(s)
 }
 
 // waitForCA waits for what changes with time as well.
 func (s Situation) waitForCA(reason, format string, args ...any) Decision {
 	d := wait(reason, format, args...)
 	d.NextAt = s.Now.Add(signer.CARetry)
+	return d
+}
+
+// Limited returns d, or the decision to wait if s.Slot is later than s.Now.
+func (d Decision) Limited(s Situation) Decision {
+	until, why, waits := s.Rates.Waits(d.Share, s.Slot, s.Now)
+	if !waits {
+		return d
+	}
+	d = wait(reasonLimited, "%s", why)
+	d.NextAt = until
 	return d
 }
 

@@ -224,12 +224,7 @@ func (s Situation) sign(names api.Wanted) Decision {
 		return d
 	}
 	share := ratelimit.ShareOfPod(s.Request.UID, s.Request.Namespace, s.Request.PodUID)
-	if until, why, waits := s.Rates.Waits(share, s.Slot, s.Now); waits {
-		d := wait(reasonLimited, "%s", why)
-		d.NextAt = until
-		return d
-	}
-	return Decision{Verdict: Sign, Key: key, Share: share, Sign: issue.SigningRequest{
+	d := Decision{Verdict: Sign, Key: key, Share: share, Sign: issue.SigningRequest{
 		CSR:          issue.EncodeCSR(s.Request.CSR),
 		DNSNames:     names.DNSNames,
 		IPs:          names.IPs,
@@ -237,6 +232,18 @@ func (s Situation) sign(names api.Wanted) Decision {
 		NotBefore:    notBefore,
 		NotAfter:     notAfter,
 	}}
+	return d.Limited(s)
+}
+
+// Limited returns d, or the decision to wait if s.Slot is later than s.Now.
+func (d Decision) Limited(s Situation) Decision {
+	until, why, waits := s.Rates.Waits(d.Share, s.Slot, s.Now)
+	if !waits {
+		return d
+	}
+	d = wait(reasonLimited, "%s", why)
+	d.NextAt = until
+	return d
 }
 
 func wait(reason, format string, args ...any) Decision {

@@ -60,8 +60,8 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{RequeueAfter: d.NextAt.Sub(s.Now)}, nil
 }
 
-// decide decides, once more with the grants if they are needed, and once more with the time
-// at which the limits let a certificate be issued.
+// decide decides, again with the grants if they are needed. It reserves the slot of a
+// certificate, which waits until then.
 func (c *Controller) decide(ctx context.Context, s *csr.Situation) (csr.Decision, error) {
 	d := csr.Decide(*s)
 	if d.Verdict == csr.Review {
@@ -75,9 +75,8 @@ func (c *Controller) decide(ctx context.Context, s *csr.Situation) (csr.Decision
 		d = csr.Decide(*s)
 	}
 	if d.Verdict == csr.Approve || d.Verdict == csr.Sign {
-		if s.Slot = c.config.Pace.ReserveShare(d.Share, s.Now); s.Slot.At().After(s.Now) {
-			d = csr.Decide(*s) // a slot that is there changes nothing
-		}
+		s.Slot = c.config.Pace.ReserveShare(d.Share, s.Now)
+		d = d.Limited(*s)
 	}
 	return d, nil
 }

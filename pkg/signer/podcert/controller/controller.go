@@ -59,9 +59,8 @@ func (c *Controller) decide(ctx context.Context, r *podcert.Request) (s podcert.
 		}
 	}
 	if d.Verdict == podcert.Sign {
-		if s.Slot = c.config.Pace.ReserveShare(d.Share, s.Now); s.Slot.At().After(s.Now) {
-			d = podcert.Decide(s) // a slot that is there changes nothing
-		}
+		s.Slot = c.config.Pace.ReserveShare(d.Share, s.Now)
+		d = d.Limited(s)
 	}
 	return s, d, nil
 }
