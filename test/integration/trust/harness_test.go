@@ -122,17 +122,12 @@ func (r *requests) wrap(next http.RoundTripper) http.RoundTripper {
 	})
 }
 
-// count returns how many writes went to paths that contain part.
-func (r *requests) count(part string) int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	n := 0
-	for _, w := range r.writes {
-		if strings.Contains(w, part) {
-			n++
-		}
-	}
-	return n
+// count returns the number of writes to paths that contain part.
+func (r *requests) count(part string) int { return len(r.to(part)) }
+
+// to returns the writes to paths that contain part.
+func (r *requests) to(part string) []string {
+	return slices.DeleteFunc(r.since(0), func(w string) bool { return !strings.Contains(w, part) })
 }
 
 // since returns the writes after the first n.

@@ -1,6 +1,8 @@
 package trust
 
 import (
+	"errors"
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -11,6 +13,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/trust"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 func TestNamespaceGetsBundle(t *testing.T) {
@@ -100,14 +104,19 @@ func TestLabelTakenAwayLeavesConfigMap(t *testing.T) {
 
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}
 	change(t, namespace, func(ns *corev1.Namespace) { ns.Labels = nil })
-	passed(t, first) // the rotator knows
-	writes := r.requests.count("/" + ns + "/")
+	harness.Eventually(t, func() error {
+		if slices.ContainsFunc(read(t, bundleConfigMap(ns)).ManagedFields, trust.IsOwnEntry) {
+			return errors.New("the rotator has not released the ConfigMap")
+		}
+		return nil
+	})
+	writes := r.requests.to("/" + ns + "/")
 
 	change(t, bundleConfigMap(ns), func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = "mine now" })
 	setSource(t, second)
 	passed(t, second)
 	assert.Equal(t, "mine now", read(t, bundleConfigMap(ns)).Data[api.BundleKey])
-	assert.Equal(t, writes, r.requests.count("/"+ns+"/"))
+	assert.Equal(t, writes, r.requests.to("/"+ns+"/"))
 
 	change(t, namespace, func(ns *corev1.Namespace) { ns.Labels = map[string]string{api.LabelInject: api.InjectEnabled} })
 	holds(t, ns, second)
