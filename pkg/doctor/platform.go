@@ -153,8 +153,8 @@ func matches(r corev1.ScopedResourceSelectorRequirement, pod corev1.PodSpec) boo
 	return true
 }
 
-// quotaOf returns what a quota's resource limits: the pods, requests or limits, and of which
-// resource; "" for a resource that pods of servingcert do not use.
+// quotaOf returns what a resource of a quota limits: the kind (pods, requests or limits), and the
+// requested resource. The kind is "" for a resource that pods of servingcert do not use.
 func quotaOf(name corev1.ResourceName) (kind string, of corev1.ResourceName) {
 	switch name {
 	case corev1.ResourcePods, "count/pods":

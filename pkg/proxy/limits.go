@@ -53,8 +53,8 @@ const (
 	ownDescriptors = 64
 	// ownMemory is the memory that the proxy needs without connections, with a margin.
 	ownMemory = 14 << 20
-	// connectionMemory is reserved for each connection. An idle one needs 22 KiB, and one of which
-	// neither end reads 52 KiB.
+	// connectionMemory is reserved for each connection. An idle one needs 22 KiB, and one that
+	// neither end reads from 52 KiB.
 	connectionMemory = 56 << 10
 	// leastConnections is the smallest limit, regardless of memory.
 	leastConnections = 64

@@ -17,7 +17,7 @@ import (
 // Ownership is which Services share a Secret, and what they request together.
 type Ownership struct {
 	// Asked is what the Services request together, Wanted the part of it that the
-	// certificate contains for now. Without an Authority nothing is Wanted.
+	// certificate can contain at present. Without an Authority nothing is Wanted.
 	Asked, Wanted api.Wanted
 	// Retained: no Service requests the Secret (validly) any more.
 	Retained bool

@@ -17,8 +17,8 @@ import (
 	"github.com/servingcert/servingcert/hack/process"
 )
 
-// lists holds the objects of these tests' API server: Services, pods, of which the last has no proxy,
-// a client's pod, and a node.
+// lists holds the objects of these tests' API server: Services, pods (the last one has no proxy), a
+// client's pod, and a node.
 var lists = map[string]string{
 	"/api/v1/namespaces/shop/services/web":   `{"kind":"Service","apiVersion":"v1","metadata":{"name":"web","namespace":"shop"},"spec":{"selector":{"app":"web"},"ports":[{"name":"http","port":80,"targetPort":"sc-any-8080"},{"name":"https","port":443,"targetPort":"sc-tls-8080"}]}}`,
 	"/api/v1/namespaces/shop/services/plain": `{"kind":"Service","apiVersion":"v1","metadata":{"name":"plain","namespace":"shop"},"spec":{"selector":{"app":"web"},"ports":[{"port":80,"targetPort":8080}]}}`,

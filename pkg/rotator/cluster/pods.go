@@ -15,7 +15,7 @@ type Pods struct {
 	*facts.Informer[*pods.Facts]
 }
 
-// running excludes terminated pods, of which Jobs may leave thousands.
+// running excludes terminated pods: Jobs may leave thousands.
 var running = fields.AndSelectors(
 	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodSucceeded)),
 	fields.OneTermNotEqualSelector("status.phase", string(corev1.PodFailed)),

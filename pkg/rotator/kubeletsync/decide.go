@@ -27,7 +27,7 @@ type Decision struct {
 	// Wake: write Value into the pod's api.AnnotationLeaf.
 	Wake  bool
 	Value string
-	// Dial are the Secrets, sorted, of which the pod should serve a new certificate afterwards.
+	// Dial has the Secrets, sorted, whose new certificate the pod should serve afterwards.
 	Dial []string
 }
 

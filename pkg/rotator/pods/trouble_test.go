@@ -104,15 +104,17 @@ func TestSwitched(t *testing.T) {
 
 func TestOutput(t *testing.T) {
 	for message, want := range map[string]string{
-		"":                                       "",
-		" \n\x00\xff":                            "",
-		"unknown flag: --x\n":                    `"unknown flag: --x"`,
-		"a\n\n b\tc\r\n":                         `"a b c"`,
-		"\x1b[31mred\x1b[0m":                     `"[31mred [0m"`,
-		`say "no" \ yes`:                         `"say \"no\" \\ yes"`,
-		"caf\u00e9\u202e\U0001f600":              "\"caf\u00e9 \U0001f600\"",
-		"first" + strings.Repeat("x", maxOutput): `"` + strings.Repeat("x", maxOutput) + `"`,
-		strings.Repeat("\u00e9", maxOutput):      `"` + strings.Repeat("\u00e9", maxOutput/2) + `"`,
+		"":                          "",
+		" \n\x00\xff":               "",
+		"unknown flag: --x\n":       `"unknown flag: --x"`,
+		"a\n\n b\tc\r\n":            `"a b c"`,
+		"\x1b[31mred\x1b[0m":        `"[31mred [0m"`,
+		`say "no" \ yes`:            `"say \"no\" \\ yes"`,
+		"caf\u00e9\u202e\U0001f600": "\"caf\u00e9 \U0001f600\"",
+
+		// At most maxOutput bytes of the end, and whole characters.
+		"first" + strings.Repeat("x", maxOutput):  `"` + strings.Repeat("x", maxOutput) + `"`,
+		strings.Repeat("\u00e9", maxOutput):       `"` + strings.Repeat("\u00e9", maxOutput/2) + `"`,
 		"x" + strings.Repeat("\u20ac", maxOutput): `"` + strings.Repeat("\u20ac", maxOutput/3) + `"`,
 	} {
 		f := FactsOf(rotatortest.Pod(given("files"), statuses(crashing("app", message))))

@@ -95,7 +95,7 @@ func (w Workload) Reference(namespace string, uid types.UID) *corev1.ObjectRefer
 	return &corev1.ObjectReference{APIVersion: w.APIVersion, Kind: w.Kind, Namespace: namespace, Name: w.Name, UID: uid}
 }
 
-// Advice states how a person replaces the workload's pods, of which pod is one.
+// Advice states how a person replaces the workload's pods. pod is the name of one of them.
 func (w Workload) Advice(namespace, pod string) string {
 	switch {
 	case w.Bare():

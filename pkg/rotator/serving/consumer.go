@@ -28,10 +28,10 @@ const (
 	stateUnreachable State = "unreachable" // no answer
 )
 
-// byWeight orders the states of ports of which one has to serve: the first one counts.
+// byWeight orders the states of alternative ports, where one has to serve: the first state counts.
 var byWeight = []State{stateStale, statePropagating, statePending, stateCurrent, stateForeign, statePlaintext, stateNotVerified, stateUnreachable}
 
-// byUrgency orders the states of sets of ports, each of which has to serve: the first one counts.
+// byUrgency orders the states of sets of ports, where each has to serve: the first state counts.
 var byUrgency = []State{stateStale, statePropagating, statePending, stateForeign, statePlaintext, stateNotVerified, stateUnreachable, stateCurrent}
 
 // consumer is a pod that mounts the key or mirrors a static pod, with its answers.
@@ -88,8 +88,7 @@ func (c consumer) state(by standard, p Pace) State {
 	return byUrgency[first]
 }
 
-// stateAt returns the state of the pod at ports of which one has to serve: the first state by
-// weight.
+// stateAt returns the state of the pod at a set of alternative ports: the first state by weight.
 func (c consumer) stateAt(set []uint16, by standard, p Pace) State {
 	switch {
 	case !c.pod.Ready:

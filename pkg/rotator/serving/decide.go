@@ -42,7 +42,7 @@ type subject interface {
 	// reached returns the new reached and refreshAt of the pod, and records the delay of a
 	// certificate that the pod serves for the first time.
 	reached(c consumer, d *Decision) (leaf string, refreshAt time.Time)
-	// describe completes the report about stale pods, of which c is one.
+	// describe completes the report about stale pods, which include c.
 	describe(w *StaleWorkload, c consumer)
 	// statements returns the content of the Services' conditions. seen are the subject's pods.
 	statements(seen Seen) []statement

@@ -19,8 +19,8 @@ import (
 // endpoint is where the pods of one template are dialled.
 type endpoint struct {
 	ports []uint16 // sorted; none if no TCP port is known
-	// sets are sets of ports of which one each has to serve, to meet a need of a Service. A set is
-	// empty if none of its ports is dialled (probe.MaxPorts).
+	// sets has the alternative ports of each need of a Service: one port of a set has to serve. A
+	// set is empty if none of its ports is dialled (probe.MaxPorts).
 	sets [][]uint16
 	// met has the needs for which the pods have ports, with the index of the set; or noSet if none
 	// is dialled. The pods cannot meet a missing need.

@@ -45,7 +45,7 @@ type podState struct {
 	woken     time.Time // when the kubelet was last made to update its files
 }
 
-// maxAnswers bounds the ports of a pod of which answers are remembered, including ports that no
+// maxAnswers bounds the ports of a pod whose answers are remembered, including ports that no
 // Service uses any more.
 const maxAnswers = 4 * probe.MaxPorts
 

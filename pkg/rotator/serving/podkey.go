@@ -69,8 +69,7 @@ func (k *podKeys) key() pods.Key { return pods.PodKey }
 
 func (k *podKeys) endpointOf(pod *pods.Facts) *endpoint { return podKeyEndpoint(pod, k.Services) }
 
-// counts reports whether the pod has its own key, or mounts no Secret of which another Service has
-// a part.
+// counts reports whether the pod has its own key, or mounts no Secret that another Service shares.
 func (k *podKeys) counts(pod *pods.Facts) bool {
 	return pod.HasPodKey() || !slices.ContainsFunc(pod.Secrets(), func(secret string) bool { return k.Shared[secret] })
 }

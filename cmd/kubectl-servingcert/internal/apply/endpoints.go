@@ -54,8 +54,8 @@ func (a *Applier) lost(ctx context.Context, s *step) ([]string, error) {
 	return out, err
 }
 
-// keepEndpoints checks for a while that each port with ready endpoints keeps some. It reverts the addition to a Service
-// of which a port has lost its endpoints.
+// keepEndpoints checks for a while that each port with ready endpoints keeps some. If a port has
+// lost its endpoints, it reverts the addition to that Service.
 func (a *Applier) keepEndpoints(ctx context.Context, steps []*step) error {
 	start := time.Now()
 	var failed []error
