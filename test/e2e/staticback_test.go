@@ -159,7 +159,8 @@ func (c *cluster) goesBack(t *testing.T, s *scene) {
 	})
 	metrics, err := c.ofHostsync(t.Context(), "/metrics")
 	require.NoError(t, err)
-	require.Contains(t, metrics, `servingcert_host_store_rollbacks_total{store="fragile"} 1`)
+	// The CA succeeds meanwhile: if its certificate comes before the annotation is back, that one is rolled back too.
+	require.Regexp(t, `servingcert_host_store_rollbacks_total\{store="fragile"} [12]\n`, metrics)
 	c.annotate(t, fragile, api.AnnotationKeyAlgorithm, string(pki.RSA2048))
 }
 
