@@ -35,22 +35,45 @@ var (
 	dir string
 )
 
+// inside is set for the run in a network namespace of its own.
+const inside = "SERVINGCERT_CHART_INSIDE"
+
+// programs are those of cmd that this executable runs as itself.
+var programs = harness.Programs{"signer": signerapp.Main, "rotator": rotatorapp.Main, "webhook": webhookapp.Main, "kubectl-servingcert": pluginapp.Main}
+
+// TestMain runs the tests where pods have addresses that EndpointSlices accept and that lead to this machine.
 func TestMain(m *testing.M) {
-	harness.Run(m, harness.Setup{
-		ControlPlane: controlplane.Options{ControllerManager: true}, Programs: harness.Programs{"signer": signerapp.Main, "rotator": rotatorapp.Main, "webhook": webhookapp.Main, "kubectl-servingcert": pluginapp.Main},
-	}, func(ctx context.Context, s *harness.Suite) error {
+	programs.RunAs()
+	if os.Getenv(inside) == "" {
+		harness.Main(m, func(*testing.M) (int, error) {
+			_, err := build(context.Background())
+			if err != nil {
+				return 1, err
+			}
+			return harness.RunInOwnNetwork(inside + "=1")
+		})
+	}
+	if err := harness.StartOwnNetwork(context.Background()); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	harness.Run(m, harness.Setup{ControlPlane: controlplane.Options{ControllerManager: true}, Programs: programs}, func(ctx context.Context, s *harness.Suite) error {
 		plane, admin, dir = s.Plane, s.Client, s.Dir
-		return buildHelm(ctx)
+		built, err := build(ctx)
+		if err != nil {
+			return err
+		}
+		return os.Symlink(built, filepath.Join(dir, "helm"))
 	})
 }
 
-func buildHelm(ctx context.Context) error {
-	build := exec.CommandContext(ctx, "go", "build", "-C", filepath.Join(root, "hack/chart"), "-o", dir+string(filepath.Separator), "tool")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=-trimpath")
-	if out, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("build helm: %w\n%s", err, out)
+// build builds what the tests run, and returns helm. The second time all of it is in caches.
+func build(ctx context.Context) (helm string, err error) {
+	if _, err := controlplane.Binaries(ctx, os.Stderr, controlplane.Etcd, controlplane.KubeAPIServer, controlplane.KubeControllerManager, controlplane.Kubectl); err != nil {
+		return "", err
 	}
-	return nil
+	tools, err := controlplane.Tools(ctx, os.Stderr, "hack/chart")
+	return tools["helm"], err
 }
 
 // helm runs a command of helm and returns what it prints.

@@ -2,6 +2,7 @@ package chart
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -11,13 +12,12 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/hack/installed"
-	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/test/docs/commands"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // pages are those with blocks that are run, in the order in which they are: a page finds what those
@@ -29,8 +29,8 @@ var pages = []string{
 }
 
 // TestThePages runs the blocks of the documentation that are marked to be run, in their order, where
-// servingcert is installed and hack/demo/shop.yaml is applied. Of nodes there is only that pods are
-// ready. What a command prints is what the page shows.
+// servingcert is installed and hack/demo/shop.yaml is applied. A node is played: pods are ready, and serve
+// the certificate that they were given. What a command prints is what the page shows.
 func TestThePages(t *testing.T) {
 	s := newWorld(t)
 	s.block(t, t.TempDir(), &commands.Block{Commands: []commands.Command{{Text: "kubectl apply -f " + filepath.Join(s.root, "hack/demo/shop.yaml") + `
@@ -79,7 +79,7 @@ func newWorld(t *testing.T) world {
 	require.NoError(t, c.StartPlane(t.Context()))
 	require.NoError(t, c.Install(t.Context()))
 	require.NoError(t, c.RunAll(t.Context(), func(*installed.Process) {}, "--metrics-addr=0"))
-	keepReady(t, c)
+	startNode(t, c.Admin)
 	absolute, err := filepath.Abs(root)
 	require.NoError(t, err)
 	return world{c, absolute, []string{
@@ -88,28 +88,13 @@ func newWorld(t *testing.T) world {
 	}}
 }
 
-// keepReady says of each pod that it is ready, as its kubelet would, until the test ends.
-func keepReady(t *testing.T, c *installed.Cluster) {
+// startNode has each pod run, and serve the certificate that it was given, until the test ends.
+func startNode(t *testing.T, c client.Client) {
 	t.Helper()
-	pods := c.Clientset.CoreV1().Pods("")
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for process.Sleep(ctx, 200*time.Millisecond) {
-			all, err := pods.List(ctx, metav1.ListOptions{FieldSelector: "status.phase=Pending"})
-			if err != nil {
-				continue // the next look may see them
-			}
-			for i := range all.Items {
-				pod := &all.Items[i]
-				pod.Status.Phase = corev1.PodRunning
-				pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}}
-				_, _ = c.Clientset.CoreV1().Pods(pod.Namespace).UpdateStatus(ctx, pod, metav1.UpdateOptions{}) // the same
-			}
-		}
-	}()
-	t.Cleanup(func() { cancel(); <-done })
+	node := harness.Node{Client: c, Reloads: true, Address: func(n int) string { return fmt.Sprintf("10.244.%d.%d", n/250, 1+n%250) }}
+	node.Start(ctx)
+	t.Cleanup(func() { cancel(); assert.NoError(t, node.Wait()) })
 }
 
 // block runs a block's commands in one shell, in dir, and compares what each prints.

@@ -8,10 +8,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"runtime"
-	"syscall"
 	"testing"
 	"time"
 
@@ -81,18 +78,7 @@ func inOwnNetwork(ctx context.Context) (code int, err error) {
 	if err := build(ctx); err != nil {
 		return 1, err
 	}
-	again := exec.Command(os.Args[0], os.Args[1:]...)
-	again.Env = append(os.Environ(), envDir+"="+dir)
-	again.Stdout, again.Stderr = os.Stdout, os.Stderr
-	again.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
-	runtime.LockOSThread() // Pdeathsig is about the thread
-	defer runtime.UnlockOSThread()
-	err = again.Run()
-	var exit *exec.ExitError
-	if errors.As(err, &exit) {
-		return exit.ExitCode(), nil
-	}
-	return 0, err
+	return harness.RunInOwnNetwork(envDir + "=" + dir)
 }
 
 // build puts links to the programs into dir.
@@ -129,8 +115,8 @@ func build(ctx context.Context) error {
 func inside(ctx context.Context, m *testing.M) (code int, err error) {
 	ctrl.SetLogger(logr.Discard())
 	klog.SetLogger(logr.Discard())
-	if out, err := exec.CommandContext(ctx, "ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
-		return 1, fmt.Errorf("ip link set lo up: %w\n%s", err, out)
+	if err := harness.StartOwnNetwork(ctx); err != nil {
+		return 1, err
 	}
 	if plane, err = controlplane.Start(ctx, controlplane.Options{ControllerManager: true, AuditUsers: []string{fluxUser, argoUser}}); err != nil {
 		return 1, err
@@ -140,8 +126,8 @@ func inside(ctx context.Context, m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	nodes, stop := context.WithCancel(ctx)
-	node := newNode()
-	node.start(nodes)
-	defer func() { stop(); err = errors.Join(err, node.wait()) }()
+	node := harness.Node{Client: admin, Address: func(n int) string { return fmt.Sprintf("127.9.%d.%d", n/250, 1+n%250) }}
+	node.Start(nodes)
+	defer func() { stop(); err = errors.Join(err, node.Wait()) }()
 	return m.Run(), nil
 }
