@@ -233,6 +233,9 @@ var ofTheInstallation = []breaking{
 		deployment(f, "signer").Status.UnavailableReplicas = 1
 	}, "warning SC202 Deployment servingcert-system/servingcert-signer: unavailable replicas: 1, ready replicas: 2"},
 	{"scaled to 0", func(_ *testing.T, f *Facts) { deployment(f, "signer").Spec.Replicas = new(int32) }, "error SC202 Deployment servingcert-system/servingcert-signer: it is scaled to 0 replicas"},
+	{"uninstalled a moment ago", func(_ *testing.T, f *Facts) {
+		deployment(f, "signer").DeletionTimestamp = &metav1.Time{Time: noon} // foreground: its pods are still there
+	}, "error SC202 Deployment servingcert-system/servingcert-signer: it is being deleted"},
 	{"no lease", func(_ *testing.T, f *Facts) { delete(f.Installation.Leases, "servingcert-rotator") }, "error SC203 Lease servingcert-system/servingcert-rotator: it does not exist, and the rotator does not create it: apply the manifest again"},
 	{"a lease without a holder", func(_ *testing.T, f *Facts) {
 		f.Installation.Leases["servingcert-rotator"].Spec.HolderIdentity = new(string)

@@ -79,6 +79,8 @@ func (i *Installation) deployments() []Finding {
 			wanted = *d.Spec.Replicas
 		}
 		switch ready := d.Status.ReadyReplicas; {
+		case d.DeletionTimestamp != nil:
+			out = append(out, found(Available, object, "it is being deleted"))
 		case wanted == 0:
 			out = append(out, found(Available, object, "it is scaled to 0 replicas"))
 		case ready == 0:
