@@ -197,6 +197,9 @@ func (c *cluster) startLoad(ctx context.Context) *load {
 	l := &load{cancel: cancel}
 	l.done.Go(func() {
 		repeat(ctx, 2*time.Second, func(ctx context.Context, i int) {
+			if c.loadWaiting(ctx) >= maxLoadWaiting {
+				return
+			}
 			pod := loadPod(fmt.Sprintf("load-%d", i))
 			if c.admin.Create(ctx, pod) == nil {
 				l.pods = append(l.pods, pod.Name)
@@ -212,6 +215,24 @@ func (c *cluster) startLoad(ctx context.Context) *load {
 		})
 	})
 	return l
+}
+
+// maxLoadWaiting is how many pods of the load may wait for their start. A node that is asked to start more than it
+// can starts none sooner, and the proxies' clients then miss --handshake-timeout.
+const maxLoadWaiting = 3
+
+// loadWaiting returns how many pods of the load are not ready, or maxLoadWaiting if the API server does not answer.
+func (c *cluster) loadWaiting(ctx context.Context) (n int) {
+	var pods corev1.PodList
+	if err := c.admin.List(ctx, &pods, client.InNamespace(rebootNamespace)); err != nil {
+		return maxLoadWaiting
+	}
+	for i := range pods.Items {
+		if !isReady(&pods.Items[i]) {
+			n++
+		}
+	}
+	return n
 }
 
 func (l *load) stop() {
