@@ -22,8 +22,8 @@ type Config struct {
 	Restart     restartcontroller.Config
 }
 
-// DefaultConfig returns the configuration of a rotator without flags. The caller sets Cluster.Now,
-// Cluster.Metrics and Uninjected.Choose.
+// DefaultConfig returns the configuration of a rotator without flags. The caller sets Cluster.Now
+// and Cluster.Metrics.
 func DefaultConfig() Config {
 	return Config{
 		Cluster:     cluster.DefaultConfig(),

@@ -7,19 +7,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-
-	"github.com/servingcert/servingcert/pkg/rotator/pods"
-	"github.com/servingcert/servingcert/pkg/rotator/uninjected"
 )
-
-func chooseNone(pods.Template, bool, []*corev1.Service) uninjected.Choice {
-	return uninjected.Choice{}
-}
 
 func TestConfig(t *testing.T) {
 	valid := DefaultConfig()
-	valid.Uninjected.Choose, valid.Cluster.Now, valid.Cluster.Metrics = chooseNone, time.Now, prometheus.NewRegistry()
+	valid.Cluster.Now, valid.Cluster.Metrics = time.Now, prometheus.NewRegistry()
 	require.NoError(t, valid.Validate())
 	for name, tt := range map[string]struct {
 		wrong func(*Config)
@@ -32,7 +24,6 @@ func TestConfig(t *testing.T) {
 		"metrics":           {func(c *Config) { c.Cluster.Metrics = nil }, "registry for metrics: must be set"},
 		"patience":          {func(c *Config) { c.Uninjected.Patience = -1 }, `"-1ns": must not be negative`},
 		"events":            {func(c *Config) { c.Uninjected.MaxEvents = 0 }, `events for missed pods: "0": must be at least 1`},
-		"choose":            {func(c *Config) { c.Uninjected.Choose = nil }, "choice of the Secret that a pod would get: must be set"},
 		"concurrency":       {func(c *Config) { c.Probe.Concurrency = 0 }, `--probe-concurrency: "0": must be from 1 to 512`},
 		"timeout":           {func(c *Config) { c.Probe.Timeout = time.Hour }, `--probe-timeout: "1h0m0s": must be from 10ms to 1m`},
 		"interval":          {func(c *Config) { c.Serving.Interval = 0 }, `--verify-interval: "0s": must be at least 1s`},

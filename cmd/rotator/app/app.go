@@ -17,7 +17,6 @@ import (
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
-	"github.com/servingcert/servingcert/cmd/internal/decision"
 	"github.com/servingcert/servingcert/cmd/internal/process"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator"
@@ -82,7 +81,7 @@ func MainWith(change func(*Config)) {
 func defaults() Config {
 	cfg := Config{Common: process.NewCommon(true), Controllers: concernNames(), Trust: trustcontroller.DefaultConfig(), Rotator: rotator.DefaultConfig()}
 	cfg.Trust.Now, cfg.Trust.Metrics = time.Now, metrics.Registry
-	cfg.Rotator.Cluster.Now, cfg.Rotator.Cluster.Metrics, cfg.Rotator.Uninjected.Choose = time.Now, metrics.Registry, decision.Choose
+	cfg.Rotator.Cluster.Now, cfg.Rotator.Cluster.Metrics = time.Now, metrics.Registry
 	return cfg
 }
 

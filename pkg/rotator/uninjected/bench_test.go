@@ -14,7 +14,7 @@ import (
 // BenchmarkDecide decides about a namespace of 5000 missed pods of 500 Deployments, with 50
 // Services.
 func BenchmarkDecide(b *testing.B) {
-	s := Situation{Place: Place{OptedIn: true}, Choose: chooseFirst, MaxEvents: 10}
+	s := Situation{Place: Place{OptedIn: true}, MaxEvents: 10}
 	for i := range 50 {
 		s.Place.Services = append(s.Place.Services, rotatortest.Service(fmt.Sprintf("s%02d", i), fmt.Sprintf("s%02d-tls", i), "app", fmt.Sprintf("checkout-backend-%d", i)))
 	}

@@ -11,8 +11,6 @@ type Situation struct {
 	Now   time.Time
 	Place Place
 	Pods  []*pods.Facts
-	// Choose is the webhook's decision.
-	Choose Choose
 	// Patience is how long pods must have been missed before an event reports it.
 	Patience time.Duration
 	// MaxEvents is the maximum number of groups with an event each; one more event reports the
@@ -51,7 +49,7 @@ func Decide(s Situation) Decision {
 	if !s.Place.OptedIn {
 		return Decision{Forget: true}
 	}
-	return s.decide(group(s.Pods, s.Place, s.Choose))
+	return s.decide(group(s.Pods, s.Place))
 }
 
 func (s Situation) decide(found []Group) Decision {

@@ -28,21 +28,16 @@ func pod(name, app, owner string) *pods.Facts {
 
 func TestGroups(t *testing.T) {
 	place := Place{OptedIn: true, Services: []*corev1.Service{rotatortest.Service("db", "db-tls", "app", "db"), rotatortest.Service("web", "web-tls", "app", "web")}}
-	asked := 0
-	count := func(t pods.Template, conventional bool, services []*corev1.Service) Choice {
-		asked++
-		return chooseFirst(t, conventional, services)
-	}
 	now := metav1.Now()
 	leaving := pod("web-9", "web", "web")
 	leaving.DeletionTimestamp = &now
-	got := group([]*pods.Facts{
+	all := []*pods.Facts{
 		leaving,
 		pod("web-1", "web", "web"), pod("web-0", "web", "web"), pod("web-2", "web", "web"),
 		pod("db-0", "db", "db"),
 		pod("b", "web", ""), pod("a", "web", ""), pod("c", "db", ""),
 		pod("other", "other", "other"),
-	}, place, count)
+	}
 	statefulSet := func(name string) pods.Workload {
 		return pods.Workload{APIVersion: "apps/v1", Kind: "StatefulSet", Name: name, UID: "u"}
 	}
@@ -51,9 +46,9 @@ func TestGroups(t *testing.T) {
 		{Key: Key{Gets: pods.SecretKey("web-tls")}, Service: "web", Pods: 2, Pod: "a", PodUID: "uid-of-web"},
 		{Key: Key{Workload: statefulSet("db"), Gets: pods.SecretKey("db-tls")}, Service: "db", Pods: 1, Pod: "db-0"},
 		{Key: Key{Workload: statefulSet("web"), Gets: pods.SecretKey("web-tls")}, Service: "web", Pods: 3, Pod: "web-0"},
-	}, got)
-	assert.Equal(t, 5, asked, "once for each template")
-	assert.Empty(t, group(nil, place, count))
+	}, group(all, place))
+	assert.Len(t, verdictsOf(all, place), 5, "once for each template")
+	assert.Empty(t, group(nil, place))
 }
 
 // Notes of the webhook are reported once per workload, for any number of pods and templates, and
@@ -70,7 +65,7 @@ func TestNotesAreReportedOncePerWorkload(t *testing.T) {
 		}))
 	}
 	s := Situation{
-		Place: Place{OptedIn: true, Services: []*corev1.Service{rotatortest.Service("web", "web-tls", "app", "web")}}, Choose: chooseFirst, MaxEvents: 10,
+		Place: Place{OptedIn: true, Services: []*corev1.Service{rotatortest.Service("web", "web-tls", "app", "web")}}, MaxEvents: 10,
 		Pods: []*pods.Facts{
 			noted("web-1", "web", "NotServing: no port"), noted("web-0", "web", "NotServing: no port"), noted("web-2", "web", "Other: z"),
 			noted("bare", "", "NotServing: whoever made it has read that"), noted("odd-0", "web;reboot", "NotServing: no port"),
@@ -185,5 +180,5 @@ func TestEachGroupIsReportedOnce(t *testing.T) {
 }
 
 func TestNamespaceNotOptedInIsForgotten(t *testing.T) {
-	assert.Equal(t, Decision{Forget: true}, Decide(Situation{GroupStates: map[Key]GroupState{{}: {}}, Choose: chooseFirst}))
+	assert.Equal(t, Decision{Forget: true}, Decide(Situation{GroupStates: map[Key]GroupState{{}: {}}}))
 }

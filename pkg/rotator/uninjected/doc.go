@@ -10,8 +10,8 @@
 // once for each workload and text.
 //
 // The unit of work is a namespace ([Situation], [Decide], [Decision]). [Evaluate] decides whether
-// one pod was missed, and why or why not. The Secret of a pod is the webhook's decision, which is
-// passed in as a function ([Choose]), so that the two cannot differ.
+// one pod was missed, and why or why not. The Secret of a pod is the webhook's decision, package
+// mutate/choose, so that the two cannot differ.
 //
 // The package is pure; its controller is in package uninjected/controller.
 package uninjected

@@ -3,6 +3,8 @@ package uninjected
 import (
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/choose"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
@@ -25,12 +27,7 @@ const (
 	ReasonMistake pods.Reason = "Mistake"
 )
 
-// Choose returns the key that a pod of the template would get if it were created now, with these
-// Services in its namespace. conventional: the conventional Secret exists there. The webhook
-// decides; cmd wires its decision.
-type Choose func(t pods.Template, conventional bool, services []*corev1.Service) Choice
-
-// Choice is the key that a pod would get.
+// Choice is the key that a pod would get if it were created now.
 type Choice struct {
 	Key     pods.Key // zero if it would get none
 	Service string   // that asks for it and selects the pod; empty if none does
@@ -62,16 +59,26 @@ func (v Verdict) Missed() bool { return v.Reason == ReasonNotInjected || v.Reaso
 
 // Evaluate decides whether the pod was missed, and why or why not. All pods of one template that
 // are not being deleted get the same verdict.
-func Evaluate(pod *pods.Facts, place Place, choose Choose) Verdict {
+func Evaluate(pod *pods.Facts, place Place) Verdict {
 	c := candidate{pod: pod, template: pod.Template.Value(), place: place}
 	if reason := c.first(namespaceChecks); reason != "" {
 		return Verdict{Reason: reason}
 	}
-	c.choice = choose(c.template, place.Conventional, place.Services)
+	c.choice = choiceOf(c.template, place)
 	if reason := c.first(choiceChecks); reason != "" {
 		return Verdict{reason, c.choice}
 	}
 	return Verdict{ReasonNotInjected, c.choice}
+}
+
+// choiceOf returns the webhook's decision for the pods of a template.
+func choiceOf(t pods.Template, place Place) Choice {
+	c := choose.Secret(t.Pod(), api.PodRequest{SecretName: t.SecretName}, choose.Known{Services: place.Services, ConventionalSecret: place.Conventional})
+	key := pods.SecretKey(c.Secret)
+	if c.PodKey != nil {
+		key = pods.PodKey
+	}
+	return Choice{Key: key, Service: c.Service, Conventional: c.By == choose.ByConvention, NotServing: c.NotServing}
 }
 
 // candidate is a pod and the input of its checks.

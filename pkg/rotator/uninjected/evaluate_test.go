@@ -13,30 +13,6 @@ import (
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
-// chooseFirst represents the webhook's decision: the pod's own Secret, or that of the first Service
-// that selects the pod, or the conventional one. If the Service has a port, a pod that runs to
-// completion serves nothing.
-func chooseFirst(t pods.Template, conventional bool, services []*corev1.Service) Choice {
-	labels, c := t.LabelSet(), Choice{Key: pods.SecretKey(t.SecretName)}
-	for _, s := range services {
-		selects := len(s.Spec.Selector) > 0
-		for k, v := range s.Spec.Selector {
-			selects = selects && labels[k] == v
-		}
-		secret, _ := api.Wants(s)
-		if selects && t.SecretName == "" && t.OneShot && len(s.Spec.Ports) > 0 {
-			return Choice{NotServing: true}
-		}
-		if selects && (c.Key == (pods.Key{}) || c.Key == pods.SecretKey(secret)) {
-			return Choice{Key: pods.SecretKey(secret), Service: s.Name}
-		}
-	}
-	if (c.Key == pods.Key{}) && conventional && t.DeclaresPort && !t.OneShot {
-		return Choice{Key: pods.SecretKey(api.ConventionalSecretName), Conventional: true}
-	}
-	return c
-}
-
 func TestEvaluate(t *testing.T) {
 	web := []*corev1.Service{rotatortest.Service("db", "db-tls", "app", "db"), rotatortest.Service("web", "web-tls", "app", "web")}
 	optedIn := Place{OptedIn: true, Services: web}
@@ -107,7 +83,7 @@ func TestEvaluate(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			got := Evaluate(pods.FactsOf(rotatortest.Pod(tt.change)), tt.place, chooseFirst)
+			got := Evaluate(pods.FactsOf(rotatortest.Pod(tt.change)), tt.place)
 			assert.Equal(t, tt.want, got)
 			missed := got.Reason == ReasonNotInjected || got.Reason == ReasonMistake
 			assert.Equal(t, missed, got.Missed())
@@ -146,7 +122,7 @@ func TestEvaluateConventionalSecret(t *testing.T) {
 		"opted out":                         {exists, with(rotatortest.WithPort, rotatortest.Label(api.LabelInject, api.InjectDisabled)), Verdict{Reason: pods.ReasonOptedOut}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			assert.Equal(t, c.want, Evaluate(pods.FactsOf(rotatortest.Pod(c.change)), c.place, chooseFirst))
+			assert.Equal(t, c.want, Evaluate(pods.FactsOf(rotatortest.Pod(c.change)), c.place))
 		})
 	}
 }

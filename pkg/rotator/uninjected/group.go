@@ -31,10 +31,20 @@ type Key struct {
 	Noted string
 }
 
-// group returns the groups of missed pods and of pods with notes of the webhook, sorted. Pods of
-// one template are evaluated once.
-func group(all []*pods.Facts, place Place, choose Choose) []Group {
+// verdictsOf returns the verdict of each template, which is evaluated once.
+func verdictsOf(all []*pods.Facts, place Place) map[unique.Handle[pods.Template]]Verdict {
 	verdicts := map[unique.Handle[pods.Template]]Verdict{}
+	for _, pod := range all {
+		if _, known := verdicts[pod.Template]; !known && pod.DeletionTimestamp == nil {
+			verdicts[pod.Template] = Evaluate(pod, place)
+		}
+	}
+	return verdicts
+}
+
+// group returns the groups of missed pods and of pods with notes of the webhook, sorted.
+func group(all []*pods.Facts, place Place) []Group {
+	verdicts := verdictsOf(all, place)
 	found := map[Key]*Group{}
 	add := func(key Key, pod *pods.Facts, t pods.Template, c Choice) {
 		g := found[key]
@@ -48,12 +58,7 @@ func group(all []*pods.Facts, place Place, choose Choose) []Group {
 		if pod.DeletionTimestamp != nil {
 			continue
 		}
-		v, known := verdicts[pod.Template]
-		if !known {
-			v = Evaluate(pod, place, choose)
-			verdicts[pod.Template] = v
-		}
-		t := pod.Template.Value()
+		v, t := verdicts[pod.Template], pod.Template.Value()
 		if t.Noted != "" && t.Left != pods.ReasonFinished {
 			add(Key{Workload: t.Workload, Noted: t.Noted}, pod, t, Choice{})
 		}

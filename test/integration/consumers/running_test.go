@@ -10,14 +10,11 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	ctrl "sigs.k8s.io/controller-runtime"
 	ctrlmetricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/servingcert/servingcert/pkg/rotator"
-	"github.com/servingcert/servingcert/pkg/rotator/pods"
-	"github.com/servingcert/servingcert/pkg/rotator/uninjected"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -33,7 +30,6 @@ func startRotator(t testing.TB, changes ...func(*rotator.Config)) *running {
 	r := &running{registry: prometheus.NewRegistry()}
 	cfg := rotator.DefaultConfig()
 	cfg.Cluster.Now, cfg.Cluster.Metrics = time.Now, r.registry
-	cfg.Uninjected.Choose = func(pods.Template, bool, []*corev1.Service) uninjected.Choice { return uninjected.Choice{} }
 	cfg.Cluster.Delay, cfg.Probe.Timeout = 20*time.Millisecond, time.Minute
 	cfg.Probe.PodCIDRs = []string{"127.0.0.0/8", "::1/128"} // pods are listeners on loopback here
 	cfg.Serving.Pause, cfg.Serving.PropagationTime, cfg.Serving.Interval = 100*time.Millisecond, 2*time.Second, 3*time.Second

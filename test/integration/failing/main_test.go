@@ -14,7 +14,6 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -23,8 +22,6 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator"
-	"github.com/servingcert/servingcert/pkg/rotator/pods"
-	"github.com/servingcert/servingcert/pkg/rotator/uninjected"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -47,7 +44,6 @@ func startRotator(t *testing.T) (registry *prometheus.Registry, stop func()) {
 	registry = prometheus.NewRegistry()
 	cfg := rotator.DefaultConfig()
 	cfg.Cluster.Now, cfg.Cluster.Metrics, cfg.Cluster.Delay = time.Now, registry, 20*time.Millisecond
-	cfg.Uninjected.Choose = func(pods.Template, bool, []*corev1.Service) uninjected.Choice { return uninjected.Choice{} }
 	cfg.Serving.Verify = false // nobody listens here
 	scheme := runtime.NewScheme()
 	require.NoError(t, rotator.AddToScheme(scheme))

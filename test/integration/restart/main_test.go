@@ -26,8 +26,6 @@ import (
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator"
-	"github.com/servingcert/servingcert/pkg/rotator/pods"
-	"github.com/servingcert/servingcert/pkg/rotator/uninjected"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -76,7 +74,6 @@ func startRotator(t *testing.T, change func(*rotator.Config)) (registry *prometh
 	registry = prometheus.NewRegistry()
 	cfg := rotator.DefaultConfig()
 	cfg.Cluster.Now, cfg.Cluster.Metrics, cfg.Cluster.Delay = time.Now, registry, 20*time.Millisecond
-	cfg.Uninjected.Choose = func(pods.Template, bool, []*corev1.Service) uninjected.Choice { return uninjected.Choice{} }
 	cfg.Probe.PodCIDRs = []string{"127.0.0.0/8"} // pods are listeners on loopback here
 	cfg.Serving.PropagationTime, cfg.Serving.Interval, cfg.Serving.Pause = time.Second, time.Second, 50*time.Millisecond
 	cfg.Uninjected.Patience, cfg.Restart.Patience = 500*time.Millisecond, 500*time.Millisecond

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -23,10 +22,7 @@ import (
 
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/mutate/choose"
 	"github.com/servingcert/servingcert/pkg/rotator"
-	"github.com/servingcert/servingcert/pkg/rotator/pods"
-	missedpods "github.com/servingcert/servingcert/pkg/rotator/uninjected"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -89,13 +85,7 @@ func newManager(cfg *rest.Config, metricsAddr string, registry prometheus.Regist
 		return nil, err
 	}
 	config := rotator.DefaultConfig()
-	config.Cluster.Now, config.Cluster.Metrics, config.Uninjected.Choose = time.Now, registry, chosen
+	config.Cluster.Now, config.Cluster.Metrics = time.Now, registry
 	config.Cluster.Delay, config.Uninjected.Patience, config.Uninjected.MaxEvents = 20*time.Millisecond, 500*time.Millisecond, maxEvents
 	return mgr, rotator.Setup(mgr, config)
-}
-
-// chosen is what cmd/rotator wires, and holds to the webhook's answer.
-func chosen(t pods.Template, conventional bool, services []*corev1.Service) missedpods.Choice {
-	c := choose.Secret(t.Pod(), api.PodRequest{SecretName: t.SecretName}, choose.Known{Services: services, ConventionalSecret: conventional})
-	return missedpods.Choice{Key: pods.SecretKey(c.Secret), Service: c.Service, Conventional: c.By == choose.ByConvention, NotServing: c.NotServing}
 }

@@ -8,7 +8,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/servingcert/servingcert/cmd/internal/decision"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
@@ -101,7 +100,7 @@ func (c *Cluster) Missed(ctx context.Context, namespace string, openShift bool) 
 // missedPod returns the row of a missed pod, as the rotator decides it.
 func missedPod(pod *corev1.Pod, place uninjected.Place) (preview.Row, bool) {
 	facts := pods.FactsOf(pod)
-	verdict := uninjected.Evaluate(facts, place, decision.Choose)
+	verdict := uninjected.Evaluate(facts, place)
 	row := preview.Row{
 		Namespace: pod.Namespace, Workload: "Pod/" + pod.Name, Container: "-", Secret: verdict.Choice.Key.String(), Done: "missed",
 		Why: "created before the namespace was labelled, before its Service or its Secret, or while the webhook was not running: recreate the pod",

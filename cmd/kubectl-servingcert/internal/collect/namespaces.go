@@ -14,7 +14,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/tools/pager"
 
-	"github.com/servingcert/servingcert/cmd/internal/decision"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/doctor"
 	"github.com/servingcert/servingcert/pkg/preview"
@@ -206,7 +205,7 @@ func (g *gatherer) pods(ctx context.Context, found places) error {
 			}
 			noted(n, w, pod)
 			place := uninjected.Place{OptedIn: n.Labels[api.LabelInject] == api.InjectEnabled, Excluded: preview.Excluded(n.Name) || n.Name == g.opts.System, Services: n.Services, Conventional: conventional[n.Name]}
-			if uninjected.Evaluate(facts, place, decision.Choose).Missed() {
+			if uninjected.Evaluate(facts, place).Missed() {
 				if n.Missed == nil {
 					n.Missed = map[string]int{}
 				}

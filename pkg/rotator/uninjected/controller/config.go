@@ -1,11 +1,8 @@
 package controller
 
 import (
-	"errors"
 	"fmt"
 	"time"
-
-	"github.com/servingcert/servingcert/pkg/rotator/uninjected"
 )
 
 // Config is the configuration of the controller.
@@ -15,11 +12,9 @@ type Config struct {
 	// MaxEvents is the maximum number of workloads of a namespace with an event each; one more
 	// event reports the rest.
 	MaxEvents int
-	// Choose is the webhook's decision.
-	Choose uninjected.Choose
 }
 
-// DefaultConfig returns the configuration of a rotator without flags. The caller sets Choose.
+// DefaultConfig returns the configuration of a rotator without flags.
 func DefaultConfig() Config { return Config{Patience: 30 * time.Second, MaxEvents: 10} }
 
 // Validate returns an error that states what is wrong and what is allowed.
@@ -29,8 +24,6 @@ func (c Config) Validate() error {
 		return fmt.Errorf("patience before an event reports missed pods: %q: must not be negative", c.Patience)
 	case c.MaxEvents < 1:
 		return fmt.Errorf("events for missed pods: \"%d\": must be at least 1", c.MaxEvents)
-	case c.Choose == nil:
-		return errors.New("choice of the Secret that a pod would get: must be set")
 	}
 	return nil
 }

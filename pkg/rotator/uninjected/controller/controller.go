@@ -39,7 +39,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 
 func (r *reconciler) gather(ctx context.Context, namespace string) (uninjected.Situation, error) {
 	s := uninjected.Situation{
-		Now: r.cluster.Now(), Choose: r.cfg.Choose, Patience: r.cfg.Patience, MaxEvents: r.cfg.MaxEvents,
+		Now: r.cluster.Now(), Patience: r.cfg.Patience, MaxEvents: r.cfg.MaxEvents,
 		GroupStates: r.state.groupStates(namespace),
 	}
 	var err error

@@ -1,4 +1,4 @@
-package decision
+package uninjected_test
 
 import (
 	"bytes"
@@ -80,7 +80,7 @@ func patched(t *testing.T, raw []byte, patch jsonpatch.Patch) []byte {
 // golden of the webhook's: what it would inject is missed as long as it has not
 // been there, and nothing is missed that it has seen.
 func TestMissedIsWhatTheWebhookWouldInject(t *testing.T) {
-	goldens, err := filepath.Glob("../../../pkg/mutate/testdata/*.in.yaml")
+	goldens, err := filepath.Glob("../../mutate/testdata/*.in.yaml")
 	require.NoError(t, err)
 	require.NotEmpty(t, goldens)
 	met := map[pods.Reason]int{}
@@ -89,7 +89,7 @@ func TestMissedIsWhatTheWebhookWouldInject(t *testing.T) {
 			raw, known := readGolden(t, file)
 			pod := decode[corev1.Pod](t, raw)
 			place := uninjected.Place{OptedIn: true, Services: asking(t, known.Services), Conventional: known.ConventionalSecret}
-			before := uninjected.Evaluate(pods.FactsOf(pod), place, Choose)
+			before := uninjected.Evaluate(pods.FactsOf(pod), place)
 			met[before.Reason]++
 
 			patch, report, denied := mutate.Mutate(pod, known)
@@ -97,7 +97,7 @@ func TestMissedIsWhatTheWebhookWouldInject(t *testing.T) {
 				assert.NotEqual(t, uninjected.ReasonNotInjected, before.Reason, "a restart alone would not help")
 				return
 			}
-			after := uninjected.Evaluate(pods.FactsOf(decode[corev1.Pod](t, patched(t, raw, patch))), place, Choose)
+			after := uninjected.Evaluate(pods.FactsOf(decode[corev1.Pod](t, patched(t, raw, patch))), place)
 			met[after.Reason]++
 			assert.False(t, after.Missed(), "missed although the webhook has seen it: %v", after)
 			assert.Equal(t, wouldGetAPair(report) && before.Reason != uninjected.ReasonMounts, before.Missed(), "%v, webhook: %v", before, report)
