@@ -10,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/limit"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
@@ -151,72 +150,51 @@ func Decide(s Situation, o Ownership) Decision {
 	case d.Foreign != "":
 		d.Problem = conflict(s, d.Foreign)
 		return d
-	case s.Secret == nil && hasNoNames(d.Wanted):
-		return d.wait(s)
-	case s.Secret == nil:
-		return d.issue(s, Create, d.missingSecretCause(), "the Secret does not exist")
 	case d.Retained && hasNoNames(d.Asked):
 		d.Problem = notOptedIn(s)
 		return d
 	}
-	return decideManaged(s, d)
+	return decideIssue(s, d)
 }
 
-// decideManaged decides what to do with an existing Secret of this signer.
-func decideManaged(s Situation, d Decision) Decision {
-	d.Content = contentOf(s, d, nil)
-	found, message, next := evaluate(newCandidate(s, d, s.Secret))
-	if s.takesOver() {
-		if at := s.spread(); s.Now.Before(at) {
-			return Decision{Wait: true, NextAt: at}
-		}
-		found, message = takenOver, "issued by OpenShift's service-ca"
+// decideIssue decides whether to issue a certificate into a Secret that is this signer's, or that
+// does not exist.
+func decideIssue(s Situation, d Decision) Decision {
+	if s.Secret != nil {
+		d.Content = contentOf(s, d, nil)
 	}
-	if found.reason == reasonNames && d.sameRequest(s) {
-		found.free = true // the names follow from the CA, and no Service has asked for others
-		if s.Now.Before(s.spread()) {
-			d = d.wait(s)
-			d.Problem.Temporary, d.NextAt = true, s.spread()
-			return d
-		}
-	}
+	found := evaluate(newCandidate(s, d))
 	switch {
-	case message != "" && hasNoNames(d.Wanted):
+	case found.message == "":
+		return d.repair(s, found.at)
+	case s.Now.Before(found.at):
+		held := found.hold(s, d)
+		held.NextAt = found.at
+		return held
+	case hasNoNames(d.Wanted):
 		return d.wait(s)
-	case message != "" && s.Secret.replacedWhole():
-		return d.issue(s, Replace, found, message)
-	case message != "":
-		return d.issue(s, Reissue, found, message)
 	}
+	return d.issue(s, found)
+}
+
+// repair returns the decision about a Secret with the right certificate. next is when that may
+// have changed.
+func (d Decision) repair(s Situation, next time.Time) Decision {
 	d.Leaf, d.NextAt = s.Secret.Leaf.Fingerprint, next
-	switch {
-	case s.Secret.replacedWhole() && len(d.Content.changedKeys(s.Secret)) > 0:
-		return d.issue(s, Replace, foreignData, whyReplaced(s.Secret, d.Content.changedKeys(s.Secret)))
-	case d.Content.differs(s.Secret):
-		if at := d.rootsAt(s); s.Now.Before(at) {
-			d.NextAt = limit.EarliestSet(d.NextAt, at)
-			return d
-		}
-		d.Action = Repair
+	if !d.Content.differs(s.Secret) {
+		return d
 	}
+	if at := d.rootsAt(s); s.Now.Before(at) {
+		d.NextAt = limit.EarliestSet(d.NextAt, at)
+		return d
+	}
+	d.Action = Repair
 	return d
 }
 
 // spread returns when a certificate gets other names for which nobody has asked anew: what
 // clients accept has changed. That concerns many Secrets at the same time.
 func (s Situation) spread() time.Time { return s.Widened.AtOf(s.Secret.Leaf.Sum) }
-
-// sameRequest reports whether the conditions of the Services record that the certificate was
-// issued for their current requests, so that only the CA can have changed its names.
-func (o Ownership) sameRequest(s Situation) bool {
-	for _, svc := range o.Participants {
-		said := state.ReadyOf(svc)
-		if said.Secret != s.Key.Name || said.Request != o.Asked.Hash() || said.Leaf != s.Secret.Leaf.Fingerprint {
-			return false
-		}
-	}
-	return true
-}
 
 // rootsAt returns when the files of the roots are written, if nothing else of the Secret differs
 // than that it has them of the roots before: each Secret at its own time, since all that have such
@@ -234,17 +212,17 @@ func (d Decision) rootsAt(s Situation) time.Time {
 	return s.Before.Replace.AtOf(s.Secret.Leaf.Sum)
 }
 
-// whyReplaced says why data under other keys is not removed in place.
-func whyReplaced(f *SecretFacts, keys []string) string {
-	if len(f.Other) > maxOther {
-		return fmt.Sprintf("the Secret has data under more than %d other keys", maxOther)
-	}
-	return "the Secret is immutable and data under other keys has to change: " + quoted(keys)
-}
-
 // issue returns the decision to issue a certificate, once the limits allow it.
-func (d Decision) issue(s Situation, action Action, why cause, message string) Decision {
-	d.Action, d.Reason, d.Message = action, why.reason, message
+func (d Decision) issue(s Situation, why finding) Decision {
+	switch {
+	case s.Secret == nil:
+		d.Action = Create
+	case s.Secret.replacedWhole():
+		d.Action = Replace
+	default:
+		d.Action = Reissue
+	}
+	d.Reason, d.Message = why.reason, why.message
 	d.Tokens, d.works = why.tokens(d.Wanted.Params.KeyAlgorithm), why.works
 	return d.Limited(s)
 }
@@ -276,12 +254,4 @@ func (d Decision) wait(s Situation) Decision {
 		d.Leaf = s.Secret.Leaf.Fingerprint
 	}
 	return d
-}
-
-// missingSecretCause distinguishes a Secret that never existed from one that was deleted.
-func (o Ownership) missingSecretCause() cause {
-	if o.ExistedBefore {
-		return missing
-	}
-	return first
 }

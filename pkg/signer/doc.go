@@ -15,7 +15,7 @@
 //
 // Where to make a change:
 //
-//   - why a certificate is replaced, now or at a time: a check and its row in a table,
+//   - why a certificate is issued, now or at a time: a check, checks.go, and its row in a table,
 //     policy.go;
 //   - which Services share a Secret, who owns it, and so whether it may be written: ownership.go;
 //   - what a Secret holds: contentOf, content.go; the value that it returns is created,

@@ -73,7 +73,7 @@ func StatusUpdateOf(s Situation, d Decision, o Outcome) StatusUpdate {
 		}
 	case o.Secret != nil:
 		now.Secret, out.Leaf = o.Secret, o.Secret.Leaf.Fingerprint
-		_, _, out.NextAt = evaluate(newCandidate(s, d, o.Secret))
+		out.NextAt = evaluate(newCandidate(now.Situation, d)).at
 	}
 	now.leaf = out.Leaf
 	out.Events = now.events(o)

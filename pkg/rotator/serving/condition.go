@@ -79,7 +79,7 @@ func newStatement(svc *corev1.Service, groups []group, recorded, serving state.S
 				total[state] += n
 			}
 		}
-		i := slices.IndexFunc(servingRules, func(r servingRule) bool { return r.applies(total) }) // one does
+		i := slices.IndexFunc(servingRules, func(r servingRule) bool { return r.applies(tally{n, total}) }) // one does
 		switch {
 		case i < first:
 			first, s.needs, s.parts = i, []api.Need{n}, parts
@@ -103,9 +103,6 @@ func (s statement) condition(confirmed bool) *state.Condition {
 		return nil
 	}
 	c := metav1.Condition{Type: api.ConditionServing, Status: s.rule.status, Reason: s.rule.reason, Message: s.text()}
-	if s.rule.state == stateNoPort && len(s.needs[0].Targets) == 0 {
-		c.Status = metav1.ConditionUnknown // the ports that clients use are unknown
-	}
 	if _, err := api.ParseProbe(s.service); err != nil {
 		c.Message += "; ignored: " + err.Error()
 	}
@@ -133,15 +130,13 @@ func staleWorkloads(parts []part) []state.StaleWorkload {
 // text returns the message.
 func (s statement) text() string {
 	text := s.rule.podKeys
-	if s.secret != "" && !onlyPodKeys(s.parts, s.rule.state) {
+	if s.rule.text != "" && s.secret != "" && !onlyPodKeys(s.parts, s.rule.state) {
 		text = fmt.Sprintf(s.rule.text, s.secret)
 	}
 	if s.rule.advice != nil {
-		text += s.rule.advice(s.parts, s.rule.state)
+		text += s.rule.advice(s)
 	}
 	switch {
-	case s.rule.state == stateNoPort && len(s.needs[0].Targets) > 0:
-		return s.lacking()
 	case s.lacks():
 		return text
 	case s.rule.state == stateCurrent && s.all == 1 && len(s.needs[0].Targets) > 1:

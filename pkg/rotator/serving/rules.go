@@ -12,16 +12,21 @@ import (
 
 type servingRule struct {
 	state   State
-	applies func(total map[State]int) bool
+	applies func(tally) bool
 	status  metav1.ConditionStatus
 	reason  string
-	text    string // with the Secret's name
+	text    string // with the Secret's name, or empty
 	podKeys string // instead, for pods with their own keys
-	advice  func(parts []part, state State) string
+	advice  func(statement) string
 }
 
-// servingRules are evaluated in order for each need of a Service, by the number of pods in each
-// state. The first that applies describes the need, and the first of all needs' rules the Service.
+// tally is a need of a Service, with the number of its pods in each state.
+type tally struct {
+	need  api.Need
+	total map[State]int
+}
+
+// servingRules are evaluated in order for each need of a Service. The first that applies describes the need, and the first of all needs' rules the Service.
 var servingRules = []servingRule{
 	{stateNotReady, noneReady, metav1.ConditionFalse, api.ServingNoConsumers, "no ready pod of this Service mounts the key of Secret %q",
 		"no ready pod of this Service mounts a key", nil},
@@ -29,8 +34,9 @@ var servingRules = []servingRule{
 		"not every pod of this Service serves a certificate of the current CA with all names: each pod gets one at its next refresh", nil},
 	{stateStale, anyIn(stateStale), metav1.ConditionFalse, api.ServingStale, "an older certificate than the one in Secret %q is still served by ",
 		"a certificate that should have been replaced is still served by ", adviceStale},
-	{stateNoPort, onlyIn(stateNoPort), metav1.ConditionFalse, api.ServingNoPort, "cannot tell which port of the pods that mount Secret %q serves TLS: set targetPort in this Service",
+	{stateNoPort, noTargets, metav1.ConditionUnknown, api.ServingNoPort, "cannot tell which port of the pods that mount Secret %q serves TLS: set targetPort in this Service",
 		"cannot tell which port of the pods serves TLS: set targetPort in this Service", nil},
+	{stateNoPort, onlyIn(stateNoPort), metav1.ConditionFalse, api.ServingNoPort, "", "", statement.lacking},
 	{statePending, anyIn(statePending), metav1.ConditionFalse, api.ServingPropagating, "Secret %q holds a new certificate that not every pod of this Service has loaded yet",
 		"not every pod of this Service has been dialled since the CA or the names of its Services changed", nil},
 	{stateForeign, anyIn(stateForeign), metav1.ConditionFalse, api.ServingForeign, "a certificate that is not from Secret %q is served by ",
@@ -48,26 +54,30 @@ var servingRules = []servingRule{
 }
 
 // noneCurrent reports whether no pod is known to serve the certificate; applied to new pods only.
-func noneCurrent(total map[State]int) bool { return total[stateCurrent] == 0 }
+func noneCurrent(t tally) bool { return t.total[stateCurrent] == 0 }
 
-func anyIn(state State) func(map[State]int) bool {
-	return func(total map[State]int) bool { return total[state] > 0 }
+func anyIn(state State) func(tally) bool {
+	return func(t tally) bool { return t.total[state] > 0 }
 }
 
 // onlyIn returns whether all ready pods are in the state, and some are.
-func onlyIn(state State) func(map[State]int) bool {
-	return func(total map[State]int) bool {
-		for other, n := range total {
+func onlyIn(state State) func(tally) bool {
+	return func(t tally) bool {
+		for other, n := range t.total {
 			if n > 0 && other != state && other != stateNotReady {
 				return false
 			}
 		}
-		return total[state] > 0
+		return t.total[state] > 0
 	}
 }
 
-func noneReady(total map[State]int) bool {
-	for state, n := range total {
+// noTargets reports whether no ready pod has a port, and the Service does not set any: the ports
+// that clients use are unknown.
+func noTargets(t tally) bool { return len(t.need.Targets) == 0 && onlyIn(stateNoPort)(t) }
+
+func noneReady(t tally) bool {
+	for state, n := range t.total {
 		if state != stateNotReady && n > 0 {
 			return false
 		}
@@ -75,44 +85,44 @@ func noneReady(total map[State]int) bool {
 	return true
 }
 
-func because(why string) func([]part, State) string {
-	return func(parts []part, state State) string { return nameWorkloads(parts, state) + why }
+func because(why string) func(statement) string {
+	return func(s statement) string { return s.nameWorkloads() + why }
 }
 
-func adviceStale(parts []part, state State) string {
+func adviceStale(s statement) string {
 	advice := "; annotation " + api.AnnotationOnRotate + " requests a restart: they are restarted, or an event explains why not"
-	for _, p := range parts {
-		if p.states[state] > 0 && p.onRotate != api.OnRotateRestart {
+	for _, p := range s.parts {
+		if p.states[s.rule.state] > 0 && p.onRotate != api.OnRotateRestart {
 			advice = ": restart workloads that do not reload their files, or annotate their pod template " + api.AnnotationOnRotate + ": restart to have that done automatically"
 		}
 	}
-	if slices.ContainsFunc(parts, func(p part) bool { return p.distrusted }) {
+	if slices.ContainsFunc(s.parts, func(p part) bool { return p.distrusted }) {
 		advice += "; clients no longer accept the CA of some of them, and only a new pod gets another certificate"
 	}
-	return nameWorkloads(parts, state) + advice
+	return s.nameWorkloads() + advice
 }
 
 // adviceCauses names the workloads in the state, and the causes.
-func adviceCauses(parts []part, state State) string {
+func adviceCauses(s statement) string {
 	causes := map[string]bool{}
-	for _, p := range parts {
+	for _, p := range s.parts {
 		for c := range p.causes {
-			if c.state == state {
+			if c.state == s.rule.state {
 				causes[c.cause.Why(c.protocol)] = true
 			}
 		}
 	}
 	if len(causes) == 0 {
-		return nameWorkloads(parts, state)
+		return s.nameWorkloads()
 	}
-	return nameWorkloads(parts, state) + ": " + strings.Join(slices.Sorted(maps.Keys(causes)), "; ")
+	return s.nameWorkloads() + ": " + strings.Join(slices.Sorted(maps.Keys(causes)), "; ")
 }
 
-// nameWorkloads names the workloads with a pod in the state, sorted.
-func nameWorkloads(parts []part, state State) string {
+// nameWorkloads names the workloads with a pod in the rule's state, sorted.
+func (s statement) nameWorkloads() string {
 	var names []string
-	for _, p := range parts {
-		if p.states[state] > 0 {
+	for _, p := range s.parts {
+		if p.states[s.rule.state] > 0 {
 			names = append(names, p.workload.String())
 		}
 	}
