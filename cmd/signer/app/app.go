@@ -178,7 +178,6 @@ func (c *Config) requestConfig() requests.Config {
 		Limits:      c.Limits,
 		MaxDuration: c.PodDuration,
 		Workers:     c.Workers,
-		Rates:       c.Rates,
 		Clock:       c.clock,
 		Registerer:  metrics.Registry,
 	}

@@ -44,10 +44,7 @@ type Situation struct {
 	Grants map[types.NamespacedName]bool
 	Limits api.Limits
 	// MaxDuration is the longest that this signer lets such a certificate be valid.
-	MaxDuration time.Duration
-	Rates       ratelimit.Rates
-	// Slot is when the Rates let the certificate be issued, by the Share of the Decision.
-	Slot         ratelimit.Slot
+	MaxDuration  time.Duration
 	Authority    *pki.Authority // nil exactly if AuthorityErr is not
 	AuthorityErr error
 
@@ -81,7 +78,8 @@ type Decision struct {
 	// Sign and Key are what is to be signed, and for which key.
 	Sign issue.SigningRequest
 	Key  crypto.PublicKey
-	// Share is what the certificate takes of the Rates, of Approve and of Sign.
+	// Share is what the certificate takes of the rates, of Approve and of Sign. Limited puts these
+	// off.
 	Share ratelimit.Share
 	// NextAt is when to look again, zero if only a change can bring anything.
 	NextAt time.Time
@@ -258,7 +256,7 @@ func (s Situation) sign(a asked) Decision {
 		NotAfter:     notAfter,
 		Tenant:       s.Request.Tenant(),
 	}}
-	return d.Limited(s)
+	return d
 }
 
 // waitForCA waits for what changes with time as well.
@@ -268,15 +266,9 @@ func (s Situation) waitForCA(reason, format string, args ...any) Decision {
 	return d
 }
 
-// Limited returns d, or the decision to wait if s.Slot is later than s.Now.
-func (d Decision) Limited(s Situation) Decision {
-	until, why, waits := s.Rates.Waits(d.Share, s.Slot, s.Now)
-	if !waits {
-		return d
-	}
-	d = wait(reasonLimited, "%s", why)
-	d.NextAt = until
-	return d
+// Limited returns the decision about a request that is right, and has to wait for the rates.
+func Limited(until time.Time, why string) Decision {
+	return Decision{Verdict: Wait, Reason: reasonLimited, Message: why, NextAt: until}
 }
 
 func wait(reason, format string, args ...any) Decision {

@@ -25,6 +25,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
+	"github.com/servingcert/servingcert/pkg/limit"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
@@ -421,30 +422,41 @@ func TestReviews(t *testing.T) {
 	assert.Equal(t, Scope{Others: []string{"www.example.com"}}, ScopeOf(s.Request, s.Limits))
 }
 
-// What has to wait for the limits is neither approved nor signed, and never denied.
+// What has to wait for the limits is neither approved nor signed, and never denied. What is never
+// signed takes nothing of them.
 func TestLimits(t *testing.T) {
 	s := approved(t)
-	s.Rates = ratelimit.DefaultRates()
-	s.Slot = ratelimit.Slot{Secret: epoch, Namespace: epoch.Add(90 * time.Second)}
-	for _, isApproved := range []bool{true, false} {
-		s.Request.Approved = isApproved
-		d := decide(s)
-		assert.Equal(t, Wait, d.Verdict)
-		assert.Equal(t, "RateLimited", d.Reason)
-		assert.Equal(t, "too many certificates were issued: the limit for one namespace is reached (1000 at once, then one every 1s); "+
-			"this request is answered at 2026-03-01T12:01:31Z", d.Message)
-		assert.Equal(t, epoch.Add(90*time.Second), d.NextAt)
+	// limited decides after so many other requests with the same share.
+	limited := func(before int, rates ratelimit.Rates) Decision {
+		d, pace := decide(s), ratelimit.New(rates)
+		for i := range before {
+			another := d.Share
+			another.Request.Name = fmt.Sprint("another-", i)
+			pace.Waits(another, s.Now)
+		}
+		if until, why, waits := pace.Waits(d.Share, s.Now); waits {
+			return Limited(until, why)
+		}
+		return d
 	}
-	s.Slot.Secret = epoch.Add(2 * time.Minute)
-	assert.Contains(t, decide(s).Message, "the limit for one pod is reached (20 at once, then one every 1m0s)")
+	ofNamespace := ratelimit.Rates{Secret: limit.Limit{Burst: 20, Interval: time.Minute}, Namespace: limit.Limit{Burst: 1, Interval: 90 * time.Second}}
+	for isApproved, verdict := range map[bool]Verdict{true: Sign, false: Approve} {
+		s.Request.Approved = isApproved
+		assert.Equal(t, verdict, limited(1, ofNamespace).Verdict)
+		assert.Equal(t, Decision{
+			Verdict: Wait, Reason: "RateLimited", NextAt: epoch.Add(90 * time.Second),
+			Message: "too many certificates were issued: the limit for one namespace is reached (1 at once, then one every 1m30s); " +
+				"this request is answered at 2026-03-01T12:01:31Z",
+		}, limited(2, ofNamespace))
+	}
+	assert.Contains(t, limited(20, ratelimit.DefaultRates()).Message, "the limit for one pod is reached (20 at once, then one every 1m0s)")
 	s.Request.Extra, s.Grants = nil, map[types.NamespacedName]bool{web: true}
-	assert.Contains(t, decide(s).Message, "the limit for one requester with these names is reached")
-	s.Now = s.Slot.At()
-	assert.Equal(t, Approve, decide(s).Verdict)
+	assert.Contains(t, limited(20, ratelimit.DefaultRates()).Message, "the limit for one requester with these names is reached")
+	assert.Equal(t, Approve, limited(19, ratelimit.DefaultRates()).Verdict)
 	s.Pod = nil
 	s.Request.PEM = nil
-	s.Now = epoch
-	assert.Equal(t, "InvalidRequest", decide(s).Reason, "what is never signed does not wait")
+	assert.Equal(t, "InvalidRequest", decide(s).Reason)
+	assert.Zero(t, decide(s).Share)
 }
 
 // Who asks decides whose limits count, and in whose turn the request is looked at.

@@ -24,8 +24,6 @@ type Situation struct {
 	// Others are the other Nodes that report a name or an address of Request.Asked, or have it as
 	// their name, by it.
 	Others map[string][]string
-	// Slot is when the Rates let the request be approved.
-	Slot ratelimit.Slot
 }
 
 // Verdict is what is done about a request.
@@ -44,7 +42,7 @@ type Decision struct {
 	Verdict Verdict
 	Reason  string // of the event, the condition and the metric
 	Message string // for people
-	// Share is what the approval takes of the Rates.
+	// Share is what the approval takes of the Rates. Situation.Limited puts it off.
 	Share ratelimit.Share
 	// NextAt is when to look again, zero if there is nothing to look for.
 	NextAt time.Time
@@ -113,6 +111,11 @@ func Decide(s Situation) Decision {
 	return d
 }
 
+// Limited returns the decision about a request that is right, and has to wait for the Rates.
+func (s Situation) Limited(until time.Time, why string) Decision {
+	return Decision{Verdict: Wait, Reason: reasonLimited, Message: why, NextAt: limit.Earliest(until, s.Request.Created.Add(MaxAge))}
+}
+
 // missing returns what a request that has become too old waited for.
 func missing(d Decision) string {
 	if d.Verdict != Wait {
@@ -128,7 +131,7 @@ func (s Situation) decide() Decision {
 	if refused != nil {
 		return *refused
 	}
-	for _, check := range []func(Asked) *Decision{s.isAllowed, s.isThere, s.isReported, s.isClaimedOnce, s.isInTurn} {
+	for _, check := range []func(Asked) *Decision{s.isAllowed, s.isThere, s.isReported, s.isClaimedOnce} {
 		if d := check(asked); d != nil {
 			return *d
 		}
@@ -208,28 +211,14 @@ func (s Situation) others(claim string) []string {
 	return s.Others[claim]
 }
 
-// isInTurn: the rates let it be approved.
-func (s Situation) isInTurn(Asked) *Decision {
-	until := s.Slot.At()
-	if !until.After(s.Now) {
-		return nil
-	}
-	of := "one node is reached (" + Rates().Secret.String()
-	if s.Slot.Namespace.After(s.Slot.Secret) {
-		of = "all nodes is reached (" + Rates().Namespace.String()
-	}
-	d := waits(reasonLimited, "too many requests were approved: the limit for %s); this one is looked at again at %s", of, until.Add(time.Second-1).Truncate(time.Second).UTC().Format(time.RFC3339))
-	d.NextAt = until
-	return d
-}
-
 // share returns what an approval takes of the Rates: a token of the node, and one of all nodes.
 func (s Situation) share() ratelimit.Share {
 	tenant := TenantOf(s.Node.Name)
 	return ratelimit.Share{
 		Request: ratelimit.RequestName(tenant, s.Request.UID),
 		Subject: types.NamespacedName{Namespace: nodesGroup, Name: tenant},
-		Text:    "node",
+		Text:    "one node",
+		Group:   "all nodes",
 	}
 }
 

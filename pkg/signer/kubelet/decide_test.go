@@ -238,15 +238,12 @@ func TestWhatIsNotYetTrueWaits(t *testing.T) {
 		reason, saying string
 		next           time.Time
 	}{
-		"no Node":                    {func(s *Situation) { s.Node = nil }, "NodeNotFound", `there is no Node "worker-1"`, now.Add(MaxAge)},
-		"a Node that is deleted":     {func(s *Situation) { s.Node.DeletionTimestamp = &deleted }, "NodeNotFound", "is being deleted", now.Add(MaxAge)},
-		"no address":                 {func(s *Situation) { s.Node.IPs = nil }, "AddressNotReported", `does not report ["10.0.0.1" "fd00::1"]`, now.Add(MaxAge)},
-		"no DNS name":                {func(s *Situation) { s.Node.Names = []string{"worker-1"} }, "AddressNotReported", `"worker-1.nodes.example.com"`, now.Add(MaxAge)},
-		"not even its own name":      {func(s *Situation) { s.Node.Names = s.Node.Names[1:] }, "AddressNotReported", `["worker-1"]`, now.Add(MaxAge)},
-		"an address of two Nodes":    {func(s *Situation) { s.Others = map[string][]string{"10.0.0.1": {"worker-2"}} }, "AddressClaimedTwice", `10.0.0.1: Node "worker-2" has it too`, now.Add(time.Second + claimRetry)},
-		"the limit of the node":      {func(s *Situation) { s.Slot.Secret = now.Add(time.Minute) }, "RateLimited", "the limit for one node is reached (10 at once", now.Add(time.Minute)},
-		"the limit of all nodes":     {func(s *Situation) { s.Slot.Namespace = now.Add(time.Minute) }, "RateLimited", "the limit for all nodes is reached (1000 at once", now.Add(time.Minute)},
-		"a limit beyond its own end": {func(s *Situation) { s.Slot.Namespace = now.Add(time.Hour) }, "RateLimited", "at 2026-11-01T13:00:00Z", now.Add(MaxAge)},
+		"no Node":                 {func(s *Situation) { s.Node = nil }, "NodeNotFound", `there is no Node "worker-1"`, now.Add(MaxAge)},
+		"a Node that is deleted":  {func(s *Situation) { s.Node.DeletionTimestamp = &deleted }, "NodeNotFound", "is being deleted", now.Add(MaxAge)},
+		"no address":              {func(s *Situation) { s.Node.IPs = nil }, "AddressNotReported", `does not report ["10.0.0.1" "fd00::1"]`, now.Add(MaxAge)},
+		"no DNS name":             {func(s *Situation) { s.Node.Names = []string{"worker-1"} }, "AddressNotReported", `"worker-1.nodes.example.com"`, now.Add(MaxAge)},
+		"not even its own name":   {func(s *Situation) { s.Node.Names = s.Node.Names[1:] }, "AddressNotReported", `["worker-1"]`, now.Add(MaxAge)},
+		"an address of two Nodes": {func(s *Situation) { s.Others = map[string][]string{"10.0.0.1": {"worker-2"}} }, "AddressClaimedTwice", `10.0.0.1: Node "worker-2" has it too`, now.Add(time.Second + claimRetry)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := right(t)
@@ -256,6 +253,45 @@ func TestWhatIsNotYetTrueWaits(t *testing.T) {
 			assert.Equal(t, c.reason, d.Reason)
 			assert.Contains(t, d.Message, c.saying)
 			assert.Equal(t, c.next, d.NextAt)
+		})
+	}
+}
+
+// A right request waits for the limits, but not beyond the time at which its kubelet asks anew.
+func TestLimits(t *testing.T) {
+	ofNode := func(share ratelimit.Share, _ int) ratelimit.Share { return share }
+	ofAll := func(share ratelimit.Share, i int) ratelimit.Share {
+		share.Subject.Name = fmt.Sprint("node-", i)
+		return share
+	}
+	for name, c := range map[string]struct {
+		before int // earlier requests
+		share  func(ratelimit.Share, int) ratelimit.Share
+		saying string
+		next   time.Duration // after the decision
+	}{
+		"the limit of the node":      {10, ofNode, "the limit for one node is reached (10 at once, then one every 5m0s); this request is answered at 2026-11-01T12:05:01Z", 5 * time.Minute},
+		"the limit of all nodes":     {1000, ofAll, "the limit for all nodes is reached (1000 at once, then one every 100ms)", 100 * time.Millisecond},
+		"a limit beyond its own end": {20, ofNode, "at 2026-11-01T12:55:01Z", MaxAge - time.Second},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, pace := right(t), ratelimit.New(Rates())
+			share := Decide(s).Share
+			_, _, waits := pace.Waits(share, s.Now)
+			assert.False(t, waits)
+			pace = ratelimit.New(Rates())
+			for i := range c.before {
+				another := c.share(share, i)
+				another.Request.Name = fmt.Sprint("another-", i)
+				pace.Waits(another, s.Now)
+			}
+			until, why, waits := pace.Waits(share, s.Now)
+			require.True(t, waits)
+			d := s.Limited(until, why)
+			assert.Equal(t, Wait, d.Verdict)
+			assert.Equal(t, "RateLimited", d.Reason)
+			assert.Contains(t, d.Message, c.saying)
+			assert.Equal(t, s.Now.Add(c.next), d.NextAt)
 		})
 	}
 }

@@ -35,10 +35,7 @@ type Situation struct {
 	Services []*corev1.Service
 	Limits   api.Limits
 	// MaxDuration is the longest that this signer lets such a certificate be valid.
-	MaxDuration time.Duration
-	Rates       ratelimit.Rates
-	// Slot is when the Rates let the certificate be issued, by the Share of the Decision.
-	Slot         ratelimit.Slot
+	MaxDuration  time.Duration
 	Authority    *pki.Authority // nil exactly if AuthorityErr is not
 	AuthorityErr error
 }
@@ -62,7 +59,7 @@ type Decision struct {
 	// Sign and Key are what is to be signed, and for which key.
 	Sign issue.SigningRequest
 	Key  crypto.PublicKey
-	// Share is what the certificate takes of the Rates.
+	// Share is what the certificate takes of the rates. Limited puts Sign off.
 	Share ratelimit.Share
 	// NextAt is when to look again, zero if only a change can bring anything.
 	NextAt time.Time
@@ -232,18 +229,12 @@ func (s Situation) sign(names api.Wanted) Decision {
 		NotBefore:    notBefore,
 		NotAfter:     notAfter,
 	}}
-	return d.Limited(s)
+	return d
 }
 
-// Limited returns d, or the decision to wait if s.Slot is later than s.Now.
-func (d Decision) Limited(s Situation) Decision {
-	until, why, waits := s.Rates.Waits(d.Share, s.Slot, s.Now)
-	if !waits {
-		return d
-	}
-	d = wait(reasonLimited, "%s", why)
-	d.NextAt = until
-	return d
+// Limited returns the decision about a request that is right, and has to wait for the rates.
+func Limited(until time.Time, why string) Decision {
+	return Decision{Verdict: Wait, Reason: reasonLimited, Message: why, NextAt: until}
 }
 
 func wait(reason, format string, args ...any) Decision {

@@ -20,7 +20,6 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
-	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 	"github.com/servingcert/servingcert/test/signertest"
 )
 
@@ -141,10 +140,6 @@ func TestDecide(t *testing.T) {
 			other.Name, other.Spec.Selector = "other", map[string]string{"app": "other"}
 			s.OptedIn, s.Services = false, []*corev1.Service{web(), other}
 		}, Deny, "NamespaceNotOptedIn", 0},
-		"it has its turn":             {func(s *Situation) { s.Slot = ratelimit.Slot{Secret: epoch, Namespace: epoch} }, Sign, "", 0},
-		"its pod had many":            {func(s *Situation) { s.Slot.Secret = epoch.Add(time.Hour) }, Wait, "RateLimited", time.Hour},
-		"its namespace had many":      {func(s *Situation) { s.Slot = ratelimit.Slot{Secret: epoch, Namespace: epoch.Add(time.Minute)} }, Wait, "RateLimited", time.Minute},
-		"many, and never opted in":    {func(s *Situation) { s.OptedIn, s.Slot.Secret = false, epoch.Add(time.Hour) }, Deny, "NamespaceNotOptedIn", 0},
 		"the CA is being read":        {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CAPending"} }, Ignore, "", signer.CARetry},
 		"the CA is lost":              {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CALost"} }, Wait, "CALost", signer.CARetry},
 		"the clocks differ":           {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "ClockSkew"} }, Wait, "ClockSkew", signer.CARetry},

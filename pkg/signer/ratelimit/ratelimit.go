@@ -34,18 +34,18 @@ type Slot struct {
 func (s Slot) At() time.Time { return limit.Latest(s.Secret, s.Namespace) }
 
 // reached returns the time of the slot, and which limit it is that puts it off. The
-// subject is what Rates.Secret limits.
-func (r Rates) reached(slot Slot, subject string) (at time.Time, limit string) {
+// subject is what Rates.Secret limits, and the group what Rates.Namespace does.
+func (r Rates) reached(slot Slot, subject, group string) (at time.Time, limit string) {
 	if slot.Namespace.After(slot.Secret) {
-		return slot.Namespace, fmt.Sprintf("too many certificates were issued: the limit for one namespace is reached (%s)", r.Namespace)
+		return slot.Namespace, fmt.Sprintf("too many certificates were issued: the limit for %s is reached (%s)", group, r.Namespace)
 	}
-	return slot.Secret, fmt.Sprintf("too many certificates were issued: the limit for one %s is reached (%s)", subject, r.Secret)
+	return slot.Secret, fmt.Sprintf("too many certificates were issued: the limit for %s is reached (%s)", subject, r.Secret)
 }
 
 // Next returns when the Secret with the slot may have its next certificate, and a sentence that says
 // so, for as long as that time has not come.
 func (r Rates) Next(slot Slot) (at time.Time, why string) {
-	at, limit := r.reached(slot, "Secret")
+	at, limit := r.reached(slot, "one Secret", oneNamespace)
 	return at, fmt.Sprintf("%s; the next one for this Secret is issued at %s", limit, wholeSecond(at))
 }
 

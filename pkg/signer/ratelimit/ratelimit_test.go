@@ -92,10 +92,10 @@ func TestWhatPutsACertificateOff(t *testing.T) {
 	_, why = r.Next(Slot{Secret: whole})
 	assert.Contains(t, why, "2026-03-01T12:00:00Z")
 
-	until, why, waits := r.Waits(Share{Text: "pod"}, Slot{Secret: later}, soon)
+	until, why, waits := r.waits(Share{Text: "one pod"}, Slot{Secret: later}, soon)
 	assert.True(t, waits)
 	assert.Equal(t, later, until)
 	assert.Regexp(t, `one pod is reached .* answered at 2026-03-01T12:00:03Z$`, why)
-	_, _, waits = r.Waits(Share{Text: "pod"}, Slot{Secret: later}, later)
+	_, _, waits = r.waits(Share{Text: "one pod"}, Slot{Secret: later}, later)
 	assert.False(t, waits)
 }

@@ -21,10 +21,14 @@ type Share struct {
 	// another requester has with the same names. Text is what a message calls it.
 	Subject types.NamespacedName
 	Text    string
+	// Group is what a message calls all that Rates.Namespace limits together.
+	Group string
 	// FirstIsFree: the certificate takes no token of the namespace if the subject has all
 	// of its own, as the first of a Secret takes none.
 	FirstIsFree bool
 }
+
+const oneNamespace = "one namespace"
 
 // RequestName returns the name that a request has in Pace.
 func RequestName(tenant string, request types.UID) types.NamespacedName {
@@ -36,7 +40,8 @@ func ShareOfPod(request types.UID, namespace string, pod types.UID) Share {
 	return Share{
 		Request:     RequestName(namespace, request),
 		Subject:     types.NamespacedName{Namespace: namespace, Name: "pod/" + string(pod)},
-		Text:        "pod",
+		Text:        "one pod",
+		Group:       oneNamespace,
 		FirstIsFree: true,
 	}
 }
@@ -48,7 +53,8 @@ func ShareOfOther(request types.UID, tenant string, dnsNames []string, ips []net
 	return Share{
 		Request: RequestName(tenant, request),
 		Subject: types.NamespacedName{Namespace: tenant, Name: fmt.Sprintf("names/%x", names)},
-		Text:    "requester with these names",
+		Text:    "one requester with these names",
+		Group:   oneNamespace,
 	}
 }
 
@@ -72,10 +78,14 @@ func (p *Pace) ReserveShare(s Share, now time.Time) Slot {
 	return slot
 }
 
-// Waits returns until when a request has to wait, and why; false if it may be answered
-// now.
-func (r Rates) Waits(s Share, slot Slot, now time.Time) (until time.Time, why string, waits bool) {
-	until, limit := r.reached(slot, s.Text)
+// Waits reserves the Slot of a request, and returns until when the request has to wait, and why;
+// false if it may be answered now.
+func (p *Pace) Waits(s Share, now time.Time) (until time.Time, why string, waits bool) {
+	return p.rates.waits(s, p.ReserveShare(s, now), now)
+}
+
+func (r Rates) waits(s Share, slot Slot, now time.Time) (until time.Time, why string, waits bool) {
+	until, limit := r.reached(slot, s.Text, s.Group)
 	if !until.After(now) {
 		return time.Time{}, "", false
 	}

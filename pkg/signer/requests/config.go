@@ -18,11 +18,10 @@ type Config struct {
 	// MaxDuration is the longest lifetime of a certificate.
 	MaxDuration time.Duration
 	Workers     int
-	// Rates limit how often certificates are issued, and Pace is what was used of them: that
-	// of the signer's controller, so that a namespace has them once, however it asks.
-	Rates ratelimit.Rates
-	Pace  *ratelimit.Pace
-	Sign  issue.Sign
+	// Pace limits how often certificates are issued. It is that of the signer's controller, so
+	// that a namespace has its rates once, however it asks.
+	Pace *ratelimit.Pace
+	Sign issue.Sign
 	// Cluster is read. One serves both controllers.
 	Cluster *Cluster
 	// Authority and AuthorityChanged are those of the signer's controller. The channel

@@ -75,8 +75,9 @@ func (c *Controller) decide(ctx context.Context, s *csr.Situation) (csr.Decision
 		d = csr.Decide(*s)
 	}
 	if d.Verdict == csr.Approve || d.Verdict == csr.Sign {
-		s.Slot = c.config.Pace.ReserveShare(d.Share, s.Now)
-		d = d.Limited(*s)
+		if until, why, waits := c.config.Pace.Waits(d.Share, s.Now); waits {
+			d = csr.Limited(until, why)
+		}
 	}
 	return d, nil
 }

@@ -19,7 +19,7 @@ import (
 // gather collects the situation: all from caches but the pod, which is read live, and
 // without the grants.
 func (c *Controller) gather(ctx context.Context, r *csr.Request) (s csr.Situation, err error) {
-	s = csr.Situation{Now: c.config.Clock(), Request: r, MaxDuration: c.config.MaxDuration, Rates: c.config.Rates, OptedIn: map[string]bool{}}
+	s = csr.Situation{Now: c.config.Clock(), Request: r, MaxDuration: c.config.MaxDuration, OptedIn: map[string]bool{}}
 	s.Authority, s.Limits, s.AuthorityErr = c.config.CA()
 	scope := csr.ScopeOf(r, s.Limits)
 	if pod, ok := r.Pod(); ok {

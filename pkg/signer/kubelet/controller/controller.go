@@ -44,7 +44,12 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 		return reconcile.Result{}, nil // the cache will show it
 	}
 	s := c.gather(kubelet.RequestOf(object))
-	d := c.decide(&s)
+	d := kubelet.Decide(s)
+	if d.Verdict == kubelet.Approve {
+		if until, why, waits := c.pace.Waits(d.Share, s.Now); waits {
+			d = s.Limited(until, why)
+		}
+	}
 	if err := c.act(ctx, f, object, d); err != nil {
 		return reconcile.Result{}, fmt.Errorf("CertificateSigningRequest %s: %w", f.Name, err)
 	}
@@ -70,17 +75,6 @@ func (c *Controller) gather(r *kubelet.Request) kubelet.Situation {
 		}
 	}
 	return s
-}
-
-// decide decides, and once more with the time at which the limits let the request be approved.
-func (c *Controller) decide(s *kubelet.Situation) kubelet.Decision {
-	d := kubelet.Decide(*s)
-	if d.Verdict == kubelet.Approve {
-		if s.Slot = c.pace.ReserveShare(d.Share, s.Now); s.Slot.At().After(s.Now) {
-			d = kubelet.Decide(*s) // a slot that is there changes nothing
-		}
-	}
-	return d
 }
 
 func (c *Controller) act(ctx context.Context, f *kubelet.Facts, object *certificatesv1.CertificateSigningRequest, d kubelet.Decision) error {

@@ -59,8 +59,9 @@ func (c *Controller) decide(ctx context.Context, r *podcert.Request) (s podcert.
 		}
 	}
 	if d.Verdict == podcert.Sign {
-		s.Slot = c.config.Pace.ReserveShare(d.Share, s.Now)
-		d = d.Limited(s)
+		if until, why, waits := c.config.Pace.Waits(d.Share, s.Now); waits {
+			d = podcert.Limited(until, why)
+		}
 	}
 	return s, d, nil
 }
@@ -112,7 +113,7 @@ type readPod func(context.Context, types.NamespacedName) (*corev1.Pod, error)
 // gather collects the situation: all from caches but the pod, and a namespace that seems not to be
 // opted in, because a pod is denied for that for good.
 func (c *Controller) gather(ctx context.Context, r *podcert.Request, pod readPod) (s podcert.Situation, err error) {
-	s = podcert.Situation{Now: c.config.Clock(), Request: r, MaxDuration: c.config.MaxDuration, Rates: c.config.Rates}
+	s = podcert.Situation{Now: c.config.Clock(), Request: r, MaxDuration: c.config.MaxDuration}
 	s.Authority, s.Limits, s.AuthorityErr = c.config.CA()
 	if s.OptedIn, s.Terminating, err = c.config.Cluster.LiveNamespace(ctx, r.Namespace); err != nil {
 		return s, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/x509"
+	"fmt"
 	"iter"
 	"slices"
 	"testing"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
+	"github.com/servingcert/servingcert/pkg/limit"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/podcert"
 	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
@@ -45,21 +47,24 @@ func (s oneService) In(string) iter.Seq[*corev1.Service] {
 func (s oneService) Handle(h func(before, after *corev1.Service))                        { h(nil, s.svc) }
 func (s oneService) Changes(string, facts.Handler[*corev1.Service]) source.SyncingSource { return nil }
 
+// pod is the one of the request, changed.
+func pod(change func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "pod", Labels: map[string]string{"app": "web"}},
+		Spec:       corev1.PodSpec{NodeName: "node-1", ServiceAccountName: "default"},
+	}
+	change(p)
+	return p
+}
+
+func elsewhere(p *corev1.Pod) { p.Spec.NodeName = "node-2" }
+
 // TestAnOldPodRefusesNothing: the pod is read from the API server's cache, which may not have it
 // yet, or with labels of before, and is read again before a request is refused, waits or is ignored.
 func TestAnOldPodRefusesNothing(t *testing.T) {
-	pod := func(change func(*corev1.Pod)) *corev1.Pod {
-		p := &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", UID: "pod", Labels: map[string]string{"app": "web"}},
-			Spec:       corev1.PodSpec{NodeName: "node-1", ServiceAccountName: "default"},
-		}
-		change(p)
-		return p
-	}
 	same := func(*corev1.Pod) {}
 	of := func(app string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Labels["app"] = app } }
 	another := func(p *corev1.Pod) { p.UID = "before" }
-	elsewhere := func(p *corev1.Pod) { p.Spec.NodeName = "node-2" }
 	for name, c := range map[string]struct {
 		cached, live *corev1.Pod
 		verdict      podcert.Verdict
@@ -99,6 +104,42 @@ func TestAnOldPodRefusesNothing(t *testing.T) {
 	}
 }
 
+// What would be signed waits for the limits of its pod and of its namespace. What is denied does not.
+func TestRequestsWaitForTheLimits(t *testing.T) {
+	ofPod := ratelimit.Rates{Secret: limit.Limit{Burst: 2, Interval: time.Hour}, Namespace: limit.Limit{Burst: 1000, Interval: time.Second}}
+	ofNamespace := ratelimit.Rates{Secret: limit.Limit{Burst: 20, Interval: time.Minute}, Namespace: limit.Limit{Burst: 1, Interval: time.Minute}}
+	for name, c := range map[string]struct {
+		rates   ratelimit.Rates
+		before  int // earlier requests of the pod
+		change  func(*corev1.Pod)
+		verdict podcert.Verdict
+		reason  string
+		again   time.Duration
+	}{
+		"it has its turn":        {ofPod, 1, func(*corev1.Pod) {}, podcert.Sign, "", 0},
+		"its pod had many":       {ofPod, 2, func(*corev1.Pod) {}, podcert.Wait, "RateLimited", time.Hour},
+		"its namespace had many": {ofNamespace, 2, func(*corev1.Pod) {}, podcert.Wait, "RateLimited", time.Minute},
+		"many, and wrong":        {ofPod, 2, elsewhere, podcert.Deny, "WrongPod", 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			controller := controllerWith(t, fake.NewClientBuilder().WithObjects(pod(c.change)).Build())
+			controller.config.Pace = ratelimit.New(c.rates)
+			for i := range c.before {
+				controller.config.Pace.Waits(ratelimit.ShareOfPod(types.UID(fmt.Sprint(i)), "shop", "pod"), signertest.Epoch)
+			}
+			_, d, err := controller.decide(t.Context(), request(t))
+			require.NoError(t, err)
+			assert.Equal(t, c.verdict, d.Verdict, d.Message)
+			assert.Equal(t, c.reason, d.Reason)
+			want := time.Time{}
+			if c.again > 0 {
+				want = signertest.Epoch.Add(c.again)
+			}
+			assert.Equal(t, want, d.NextAt)
+		})
+	}
+}
+
 // controllerWith returns a controller whose cache has the namespace and its one Service.
 func controllerWith(t *testing.T, live client.Reader) *Controller {
 	t.Helper()
@@ -107,7 +148,7 @@ func controllerWith(t *testing.T, live client.Reader) *Controller {
 	svc.Spec.Selector = map[string]string{"app": "web"}
 	ca := signertest.CA(t)
 	return &Controller{config: Config{Config: requests.Config{
-		Limits: api.DefaultLimits(), MaxDuration: 24 * time.Hour, Pace: ratelimit.New(ratelimit.DefaultRates()), Rates: ratelimit.DefaultRates(),
+		Limits: api.DefaultLimits(), MaxDuration: 24 * time.Hour, Pace: ratelimit.New(ratelimit.DefaultRates()),
 		Cluster:   requests.NewCluster(fake.NewClientBuilder().WithObjects(shop).Build(), live, oneService{svc}, api.DefaultLimits()),
 		Authority: func() (*pki.Authority, error) { return ca, nil },
 		Clock:     func() time.Time { return signertest.Epoch },
