@@ -57,6 +57,16 @@ func (k *Keyed[K]) Take(key K, now time.Time, n int) (at time.Time) {
 	return at
 }
 
+// Allow takes a token of the key if one is available now, and reports whether it was. It sweeps.
+func (k *Keyed[K]) Allow(key K, now time.Time) bool {
+	if k.At(key, now, 1).After(now) {
+		return false
+	}
+	k.Sweep(now)
+	k.Take(key, now, 1)
+	return true
+}
+
 // Sweep removes the keys whose tokens are all available at now. It must be called before each
 // Take, whose time may be later, and only scans the keys when their number has doubled.
 func (k *Keyed[K]) Sweep(now time.Time) {

@@ -68,6 +68,26 @@ func TestKeyed(t *testing.T) {
 	assert.Equal(t, second(4), k.At(1, second(1), 1))
 }
 
+// TestAllow: a token is taken only if it is available, and the keys stay bounded.
+func TestAllow(t *testing.T) {
+	k := NewKeyed[int](Limit{Burst: 2, Interval: time.Second})
+	allowed := func(key int, now time.Time) (n int) {
+		for range 100 {
+			if k.Allow(key, now) {
+				n++
+			}
+		}
+		return n
+	}
+	assert.Equal(t, 2, allowed(1, epoch))
+	assert.Equal(t, 2, allowed(2, epoch), "each key has its own")
+	assert.Equal(t, 1, allowed(1, epoch.Add(time.Second)), "what was refused has cost nothing")
+	for key := range 2 * MinSweep {
+		k.Allow(key, epoch.Add(time.Duration(key)*time.Hour))
+	}
+	assert.LessOrEqual(t, k.Len(), MinSweep)
+}
+
 func TestJitter(t *testing.T) {
 	assert.Equal(t, 5*time.Second, Jitter(10*time.Second, 0))
 	assert.Equal(t, 7500*time.Millisecond, Jitter(10*time.Second, 0.5))

@@ -31,6 +31,14 @@ type Trouble struct {
 	Begun time.Time
 }
 
+// Equal reports whether both are the same, or neither is there.
+func (t *Trouble) Equal(other *Trouble) bool {
+	if t == nil || other == nil {
+		return t == other
+	}
+	return *t == *other
+}
+
 // lasting is the duration after which a run is not regarded as failed by the injection. The kubelet
 // resets its back-off after as long.
 const lasting = 10 * time.Minute

@@ -31,11 +31,9 @@ func (n *NoticeLimiter) Take(namespace string, now time.Time) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	at, all := noticesOfAll.Take(n.all, now, 1)
-	if limit.Latest(at, n.namespaces.At(namespace, now, 1)).After(now) {
+	if at.After(now) || !n.namespaces.Allow(namespace, now) {
 		return false
 	}
 	n.all = all
-	n.namespaces.Sweep(now)
-	n.namespaces.Take(namespace, now, 1)
 	return true
 }

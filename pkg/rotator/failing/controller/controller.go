@@ -21,7 +21,6 @@ type reconciler struct {
 	cluster    *cluster.Cluster
 	conditions *cluster.Conditions // PodsHealthy
 	state      *state
-	limiter    *eventLimiter
 	events     eventWriter
 }
 
@@ -75,7 +74,7 @@ func (r *reconciler) act(ctx context.Context, namespace string, d failing.Decisi
 	}
 	r.state.put(namespace, d.Failing, d.Reported)
 	for _, f := range d.Notify {
-		if r.limiter.take(namespace, r.cluster.Now()) {
+		if r.state.mayReport(namespace, r.cluster.Now()) {
 			log.FromContext(ctx).Info("pods fail that were injected", "reason", f.Reason, "kind", f.Workload.Kind, "name", f.Workload.Name, "pod", f.Pod, "container", f.Container)
 			r.events.report(namespace, f)
 		}

@@ -7,10 +7,10 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"reflect"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -35,7 +35,7 @@ const (
 
 // Setup adds the controller. Its unit of work is a namespace.
 func Setup(c *cluster.Cluster) error {
-	r := &reconciler{cluster: c, conditions: c.Conditions(api.ConditionPodsHealthy), state: newState(), limiter: newEventLimiter(), events: eventWriter{c.Recorder()}}
+	r := &reconciler{cluster: c, conditions: c.Conditions(api.ConditionPodsHealthy), state: newState(), events: eventWriter{c.Recorder()}}
 	if err := c.Metrics.Register(r.state); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
@@ -66,7 +66,7 @@ func (r *reconciler) onPod(enqueue func(facts.Queue, string)) facts.Handler[*pod
 func concerns(f *pods.Facts) bool { return f != nil && f.Template.Value().Injection.Injected }
 
 func same(a, b *pods.Facts) bool {
-	return a.Template == b.Template && a.UID == b.UID && (a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil) && reflect.DeepEqual(a.Trouble, b.Trouble)
+	return a.Template == b.Template && a.UID == b.UID && (a.DeletionTimestamp == nil) == (b.DeletionTimestamp == nil) && a.Trouble.Equal(b.Trouble)
 }
 
 // onService enqueues the namespace of a Service whose condition or request has changed.
@@ -81,7 +81,7 @@ func (r *reconciler) onService(enqueue func(facts.Queue, string)) handler.TypedF
 			was, _ := api.Wants(e.ObjectOld)
 			is, _ := api.Wants(e.ObjectNew)
 			if was != is || api.Asks(e.ObjectOld) != api.Asks(e.ObjectNew) || e.ObjectOld.UID != e.ObjectNew.UID ||
-				!reflect.DeepEqual(api.Condition(e.ObjectOld, api.ConditionPodsHealthy), api.Condition(e.ObjectNew, api.ConditionPodsHealthy)) {
+				!equality.Semantic.DeepEqual(api.Condition(e.ObjectOld, api.ConditionPodsHealthy), api.Condition(e.ObjectNew, api.ConditionPodsHealthy)) {
 				enqueue(q, e.ObjectNew.Namespace)
 			}
 		},

@@ -7,9 +7,14 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/servingcert/servingcert/pkg/limit"
 	"github.com/servingcert/servingcert/pkg/rotator/failing"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
+
+// eventsPerNamespace bounds the log lines and events of a namespace, because whoever may write pods
+// and their status controls the findings. Further findings are only counted.
+var eventsPerNamespace = limit.Limit{Burst: 50, Interval: 10 * time.Second}
 
 // state is what is remembered of the namespaces with failing injected pods. Its loss, as in a new
 // leader, only repeats events.
@@ -17,6 +22,7 @@ type state struct {
 	mu         sync.Mutex
 	namespaces map[string]namespaceState
 	rounds     map[string]failing.Rounds // by namespace
+	events     *limit.Keyed[string]      // by namespace
 }
 
 type namespaceState struct {
@@ -25,7 +31,7 @@ type namespaceState struct {
 }
 
 func newState() *state {
-	return &state{namespaces: map[string]namespaceState{}, rounds: map[string]failing.Rounds{}}
+	return &state{namespaces: map[string]namespaceState{}, rounds: map[string]failing.Rounds{}, events: limit.NewKeyed[string](eventsPerNamespace)}
 }
 
 // of returns the reports and the deletions of a namespace. It removes old deletions.
@@ -47,6 +53,13 @@ func (s *state) put(namespace string, n int, reported map[failing.Key]failing.Re
 		return
 	}
 	s.namespaces[namespace] = namespaceState{n, reported}
+}
+
+// mayReport reports whether one more finding of the namespace may be reported now, and counts it.
+func (s *state) mayReport(namespace string, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.events.Allow(namespace, now)
 }
 
 // deleted counts the deletion of the pod.

@@ -11,11 +11,11 @@ import (
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
-func TestEventLimiter(t *testing.T) {
-	limits, now := newEventLimiter(), rotatortest.Noon
+func TestReportsAreBounded(t *testing.T) {
+	s, now := newState(), rotatortest.Noon
 	count := func(namespace string, now time.Time) (n int) {
 		for range 1000 {
-			if limits.take(namespace, now) {
+			if s.mayReport(namespace, now) {
 				n++
 			}
 		}
@@ -25,7 +25,7 @@ func TestEventLimiter(t *testing.T) {
 	assert.Equal(t, eventsPerNamespace.Burst, count("shop", now), "the limit is per namespace")
 	assert.Equal(t, 6, count("evil", now.Add(time.Minute)))
 	for i := range 2 * limit.MinSweep {
-		limits.take(fmt.Sprint("n", i), now.Add(time.Duration(i)*time.Hour))
+		s.mayReport(fmt.Sprint("n", i), now.Add(time.Duration(i)*time.Hour))
 	}
-	assert.LessOrEqual(t, limits.namespaces.Len(), limit.MinSweep)
+	assert.LessOrEqual(t, s.events.Len(), limit.MinSweep)
 }
