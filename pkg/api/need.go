@@ -53,7 +53,7 @@ func Needs(svc *corev1.Service) []Need {
 		needs = append(needs, Need{Targets: candidates})
 	}
 	for _, p := range svc.Spec.Ports {
-		target := targetOf(p)
+		target := TargetPort(p)
 		is := func(t ProbeTarget) bool { return t.Target == target }
 		known := func(n Need) bool { return len(n.Targets) == 1 && is(n.Targets[0]) }
 		if isTCP(p) && target.Type == intstr.String && LooksLikeProxyPort(target.StrVal) && !slices.ContainsFunc(needs, known) {

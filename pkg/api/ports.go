@@ -17,7 +17,7 @@ func TLSTargets(svc *corev1.Service) []intstr.IntOrString {
 		if !isTCP(p) {
 			continue
 		}
-		target := targetOf(p)
+		target := TargetPort(p)
 		all = append(all, target)
 		if _, proxied := proxyTarget(target); proxied || saysTLS(p) {
 			secure = append(secure, target)

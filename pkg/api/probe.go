@@ -76,7 +76,7 @@ func ProbeTargets(svc *corev1.Service) []ProbeTarget {
 	secure := TLSTargets(svc)
 	var out []ProbeTarget
 	for i, p := range svc.Spec.Ports {
-		target := targetOf(p)
+		target := TargetPort(p)
 		asked, listed := said[i]
 		if !isTCP(p) || !listed && !slices.Contains(secure, target) {
 			continue
@@ -98,8 +98,8 @@ func isTCP(p corev1.ServicePort) bool {
 	return cmp.Or(p.Protocol, corev1.ProtocolTCP) == corev1.ProtocolTCP
 }
 
-// targetOf returns the port's targetPort, or the API server's default of it.
-func targetOf(p corev1.ServicePort) intstr.IntOrString {
+// TargetPort returns the port's targetPort, or the API server's default of it.
+func TargetPort(p corev1.ServicePort) intstr.IntOrString {
 	if p.TargetPort == (intstr.IntOrString{}) {
 		return intstr.FromInt32(p.Port)
 	}

@@ -6,7 +6,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
 )
@@ -68,10 +67,7 @@ func (n Namespace) workload(w Workload) []Finding {
 func (n Namespace) proxied(w Workload) bool {
 	pod := &corev1.Pod{ObjectMeta: w.Template.ObjectMeta, Spec: w.Template.Spec}
 	return slices.ContainsFunc(n.Services, func(svc *corev1.Service) bool {
-		return api.Asks(svc) && api.Selects(svc, pod) && slices.ContainsFunc(api.TLSTargets(svc), func(t intstr.IntOrString) bool {
-			_, asks := api.ParseProxyPort(t.StrVal)
-			return asks
-		})
+		return api.Asks(svc) && api.Selects(svc, pod) && len(api.ProxyTargets(svc)) > 0
 	})
 }
 

@@ -62,7 +62,7 @@ func patchOf(svc *corev1.Service, s *Service) *Patch {
 		taken.targets[have.Proxy] = true
 		if have.Name == "" { // the API server requires names if there are several ports
 			have.Name = taken.name("http")
-			p.Spec.Ports = append(p.Spec.Ports, PatchPort{Name: have.Name, Port: have.Port, Protocol: "TCP", TargetPort: value(target(svc.Spec.Ports[i]))})
+			p.Spec.Ports = append(p.Spec.Ports, PatchPort{Name: have.Name, Port: have.Port, Protocol: "TCP", TargetPort: value(api.TargetPort(svc.Spec.Ports[i]))})
 		}
 		p.Spec.Ports = append(p.Spec.Ports, PatchPort{Name: taken.name(secureName(have.Name)), Port: taken.port(have.Port), Protocol: "TCP", TargetPort: have.Proxy})
 	}

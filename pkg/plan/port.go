@@ -15,14 +15,6 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 )
 
-// target returns the targetPort, which defaults to the port's number.
-func target(p corev1.ServicePort) intstr.IntOrString {
-	if p.TargetPort == (intstr.IntOrString{}) {
-		return intstr.FromInt32(p.Port)
-	}
-	return p.TargetPort
-}
-
 // behind is a workload behind a port of a Service, and the port of its containers.
 type behind struct {
 	Workload
@@ -49,7 +41,7 @@ func leadsTo(port intstr.IntOrString, workloads []Workload) []behind {
 
 // port evaluates one port of a Service. inside are the calls to it from within its own pods.
 func (b *Builder) port(svc *corev1.Service, p corev1.ServicePort, workloads []Workload) (out Port, inside []Reference) {
-	to := target(p)
+	to := api.TargetPort(p)
 	out = Port{Name: p.Name, Port: p.Port, Target: to.String(), Protocol: string(cmp.Or(p.Protocol, corev1.ProtocolTCP)), Today: TodayUnknown}
 	if asked, ok := api.ParseProxyPort(to.StrVal); ok && to.Type == intstr.String {
 		b.proxyPort(svc, p, asked, workloads, &out)
