@@ -43,18 +43,17 @@ func setup(mgr manager.Manager, cfg Config) error {
 	if err != nil {
 		return fmt.Errorf("prober: %w", err)
 	}
-	deps := servingcontroller.Dependencies{Dial: prober.Enqueue, StaleChanged: staleChanged, Trust: prober.Trust}
+	deps := servingcontroller.Dependencies{Prober: prober, StaleChanged: staleChanged}
 	if cfg.KubeletSync.Enabled {
 		deps.Rotated = cluster.NewTrigger("rotated certificates", 0)
-		err := kubeletsynccontroller.Setup(mgr, c, cfg.KubeletSync, kubeletsynccontroller.Dependencies{Rotation: state.Rotation, Rotated: deps.Rotated, Serves: state.Serves, Woken: state.Woken})
-		if err != nil {
+		if err := kubeletsynccontroller.Setup(mgr, c, cfg.KubeletSync, state, deps.Rotated); err != nil {
 			return fmt.Errorf("kubelet sync: %w", err)
 		}
 	}
 	if err := servingcontroller.Setup(c, cfg.Serving, state, deps); err != nil {
 		return fmt.Errorf("consumers: %w", err)
 	}
-	if err := restartcontroller.Setup(mgr, c, cfg.Restart, restartcontroller.Dependencies{Stale: state.Stale, StaleChanged: staleChanged}); err != nil {
+	if err := restartcontroller.Setup(mgr, c, cfg.Restart, state, staleChanged); err != nil {
 		return fmt.Errorf("restarts: %w", err)
 	}
 	if err := failingcontroller.Setup(c); err != nil {

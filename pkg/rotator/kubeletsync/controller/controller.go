@@ -12,6 +12,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
 	"github.com/servingcert/servingcert/pkg/rotator/kubeletsync"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	servingcontroller "github.com/servingcert/servingcert/pkg/rotator/serving/controller"
 )
 
 // finder finds the pods to be woken for a Secret or a bundle.
@@ -44,9 +45,9 @@ func (f *finder) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 
 // inputs are the sources of decisions.
 type inputs struct {
-	cluster *cluster.Cluster
-	deps    Dependencies
-	bundles *facts.Informer[*kubeletsync.Bundle]
+	cluster   *cluster.Cluster
+	consumers *servingcontroller.State
+	bundles   *facts.Informer[*kubeletsync.Bundle]
 }
 
 // decide gathers the input of a pod, and decides.
@@ -54,12 +55,12 @@ func (i *inputs) decide(pod *pods.Facts) kubeletsync.Decision {
 	s := kubeletsync.Situation{Now: i.cluster.Now(), Pod: pod, Annotation: pod.Leaf(), Secrets: map[string]kubeletsync.Content{}}
 	for _, name := range pod.Secrets() {
 		key := types.NamespacedName{Namespace: pod.Namespace, Name: name}
-		rotation, ok := i.deps.Rotation(key)
+		rotation, ok := i.consumers.Rotation(key)
 		if !ok {
 			continue
 		}
 		s.Secrets[name] = kubeletsync.LeafContent(rotation)
-		if i.deps.Serves(key, pod.UID, rotation.Leaf) {
+		if i.consumers.Serves(key, pod.UID, rotation.Leaf) {
 			s.Serves = append(s.Serves, name)
 		}
 	}

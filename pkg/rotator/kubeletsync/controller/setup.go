@@ -19,31 +19,20 @@ import (
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
 	"github.com/servingcert/servingcert/pkg/rotator/kubeletsync"
-	"github.com/servingcert/servingcert/pkg/rotator/serving"
+	servingcontroller "github.com/servingcert/servingcert/pkg/rotator/serving/controller"
 )
 
-// Dependencies are the controllers' collaborators.
-type Dependencies struct {
-	// Rotation returns the latest change of a Secret's certificate; false if none is known. Rotated
-	// enqueues a Secret with a new one.
-	Rotation func(secret types.NamespacedName) (serving.Rotation, bool)
-	Rotated  *cluster.Trigger
-	// Serves reports whether a pod was last seen to serve the leaf of the Secret.
-	Serves func(secret types.NamespacedName, pod types.UID, leaf string) bool
-	// Woken is called after a pod was woken for the Secret.
-	Woken func(secret types.NamespacedName, pod types.UID, at time.Time)
-}
-
 // Setup adds two controllers to mgr. The unit of work of the first is a Secret, or the bundle of a
-// namespace, which has no name; that of the second is a pod to be woken.
-func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, deps Dependencies) error {
+// namespace, which has no name; that of the second is a pod to be woken. consumers has what the pods
+// serve, and rotated enqueues a Secret with a new certificate.
+func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, consumers *servingcontroller.State, rotated *cluster.Trigger) error {
 	bundles, err := facts.NewInformer(mgr, facts.Options[*corev1.ConfigMap, *kubeletsync.Bundle]{
 		Example: &corev1.ConfigMap{}, Field: fields.OneTermEqualSelector(metav1.ObjectNameField, api.BundleName), Derive: kubeletsync.BundleOf, LeaderOnly: true,
 	})
 	if err != nil {
 		return fmt.Errorf("make the cache of bundles: %w", err)
 	}
-	in := &inputs{cluster: c, deps: deps, bundles: bundles}
+	in := &inputs{cluster: c, consumers: consumers, bundles: bundles}
 	w := newWaker(cfg, in, mgr.GetClient())
 	if err := c.Metrics.Register(w.results); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
@@ -56,7 +45,7 @@ func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, deps Dependencie
 		return err
 	}
 	return c.AddController("changed-files", controller.Options{Reconciler: &finder{inputs: in, waker: w, found: found}},
-		deps.Rotated, bundles.Source("bundles", onBundle(cfg.Delay)))
+		rotated, bundles.Source("bundles", onBundle(cfg.Delay)))
 }
 
 // onBundle enqueues the namespace of a new bundle.

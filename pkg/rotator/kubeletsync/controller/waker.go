@@ -120,6 +120,6 @@ func (w *waker) succeeded(ctx context.Context, pod *pods.Facts, d kubeletsync.De
 		log.FromContext(ctx).Info("pods can be woken again")
 	}
 	for _, secret := range d.Dial {
-		w.deps.Woken(types.NamespacedName{Namespace: pod.Namespace, Name: secret}, pod.UID, w.cluster.Now())
+		w.consumers.Woken(types.NamespacedName{Namespace: pod.Namespace, Name: secret}, pod.UID, w.cluster.Now())
 	}
 }

@@ -20,18 +20,20 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/restart"
+	servingcontroller "github.com/servingcert/servingcert/pkg/rotator/serving/controller"
 )
 
 // reconciler restarts the workloads of a namespace that have stale pods and request it. It
 // processes one namespace at a time, so that the number of rollouts does not change during a
 // decision.
 type reconciler struct {
-	cluster *cluster.Cluster
-	cfg     Config
-	deps    Dependencies
-	live    client.Client // without a cache: a workload is read before it may be restarted
-	events  eventWriter
-	state   *State
+	cluster      *cluster.Cluster
+	cfg          Config
+	consumers    *servingcontroller.State
+	staleChanged *cluster.Trigger
+	live         client.Client // without a cache: a workload is read before it may be restarted
+	events       eventWriter
+	state        *State
 }
 
 // Reconcile decides about the restarts of one namespace.
@@ -61,7 +63,7 @@ func (r *reconciler) takeOver() {
 		}
 		if t := f.Template.Value(); len(f.Keys()) > 0 && t.OnRotate == api.OnRotateRestart && t.Workload.Restartable() {
 			r.state.addUnconfirmed(f.Namespace, t.Workload, r.cluster.Now())
-			r.deps.StaleChanged.EnqueueNamespace(f.Namespace)
+			r.staleChanged.EnqueueNamespace(f.Namespace)
 		}
 	}
 }
@@ -69,7 +71,7 @@ func (r *reconciler) takeOver() {
 // gather collects the input that needs no request to the API server.
 func (r *reconciler) gather(namespace string) restart.Situation {
 	s := r.state.situation(namespace, r.cfg.limits(), r.cluster.Now())
-	s.Stale = r.deps.Stale(namespace)
+	s.Stale = r.consumers.Stale(namespace)
 	for _, w := range s.Stale {
 		if f := r.cluster.Pods.Get(types.NamespacedName{Namespace: namespace, Name: w.Pod}); f != nil {
 			s.Labels[w.Pod] = f.Template.Value().LabelSet()

@@ -18,19 +18,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
-	"github.com/servingcert/servingcert/pkg/rotator/serving"
+	servingcontroller "github.com/servingcert/servingcert/pkg/rotator/serving/controller"
 )
 
-// Dependencies are the controller's collaborators.
-type Dependencies struct {
-	// Stale returns the stale workloads of a namespace. StaleChanged enqueues namespaces where they
-	// have changed.
-	Stale        func(namespace string) []serving.StaleWorkload
-	StaleChanged *cluster.Trigger
-}
-
-// Setup adds the controller to mgr. Its unit of work is a namespace.
-func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, deps Dependencies) error {
+// Setup adds the controller to mgr. Its unit of work is a namespace. consumers has its stale
+// workloads, and staleChanged enqueues a namespace where these have changed.
+func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, consumers *servingcontroller.State, staleChanged *cluster.Trigger) error {
 	scheme := runtime.NewScheme()
 	if err := errors.Join(appsv1.AddToScheme(scheme), corev1.AddToScheme(scheme), policyv1.AddToScheme(scheme)); err != nil {
 		return err
@@ -39,7 +32,7 @@ func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, deps Dependencie
 	if err != nil {
 		return fmt.Errorf("make a client: %w", err)
 	}
-	r := &reconciler{cluster: c, cfg: cfg, deps: deps, live: live, events: eventWriter{c.Recorder()}, state: newState(mgr.Elected())}
+	r := &reconciler{cluster: c, cfg: cfg, consumers: consumers, staleChanged: staleChanged, live: live, events: eventWriter{c.Recorder()}, state: newState(mgr.Elected())}
 	if err := c.Metrics.Register(r.state); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
@@ -47,5 +40,5 @@ func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, deps Dependencie
 		MaxConcurrentReconciles: 1, // see reconciler
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](time.Second, time.Minute),
 		Reconciler:              r,
-	}, deps.StaleChanged)
+	}, staleChanged)
 }

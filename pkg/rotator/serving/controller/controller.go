@@ -77,7 +77,7 @@ func (r *reconciler) gatherPodKeys(ctx context.Context, known serving.Common) (s
 	}
 	known.Pods = r.podKeyPods(known.Namespace, kept)
 	known.Unresponsive = r.state.unresponsive(known.Pods)
-	return serving.PodKeySituation{Common: known, Trust: r.deps.Trust.Get(ctx), Shared: shared}, nil
+	return serving.PodKeySituation{Common: known, Trust: r.deps.Prober.Trust.Get(ctx), Shared: shared}, nil
 }
 
 // services returns the Services of the key.
@@ -150,7 +150,7 @@ func (r *reconciler) act(ctx context.Context, key pods.NamespacedKey, before key
 		}
 	}
 	for _, v := range d.Dial {
-		r.deps.Dial(v)
+		r.deps.Prober.Enqueue(v)
 	}
 	for _, took := range d.Arrivals {
 		r.propagation.Observe(took.Seconds())

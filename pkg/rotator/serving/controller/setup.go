@@ -25,19 +25,17 @@ import (
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
-	"github.com/servingcert/servingcert/pkg/rotator/probe"
 	probecontroller "github.com/servingcert/servingcert/pkg/rotator/probe/controller"
 )
 
 // Dependencies are the controller's collaborators.
 type Dependencies struct {
-	// Dial enqueues a pod to be dialled; State.Record receives the answers.
-	Dial func(probe.Target)
+	// Prober dials the pods, and has the published state of the CA, for pods with their own keys.
+	// State.Record receives the answers.
+	Prober *probecontroller.Prober
 	// StaleChanged enqueues a namespace whose stale workloads have changed. Rotated enqueues a
 	// Secret that pods mount and whose certificate has changed, or is known for the first time.
 	StaleChanged, Rotated *cluster.Trigger
-	// Trust is the published state of the CA, for pods with their own keys.
-	Trust *probecontroller.Trust
 }
 
 // rotationDelay is the delay after a new certificate, or after pods were woken, because the signer
@@ -59,7 +57,7 @@ func Setup(c *cluster.Cluster, cfg Config, s *State, deps Dependencies) error {
 	}
 	sources := []source.Source{source.Kind(c.Services, &corev1.Service{}, r.onService(c.Delay)), s.answered, s.woken}
 	if cfg.Verify {
-		sources = append(sources, c.Pods.Source("pods that mount a certificate", onPod(s, c.Delay)), source.Kind(deps.Trust.Cache, &corev1.ConfigMap{}, onTrust(s, c.Delay)))
+		sources = append(sources, c.Pods.Source("pods that mount a certificate", onPod(s, c.Delay)), source.Kind(deps.Prober.Trust.Cache, &corev1.ConfigMap{}, onTrust(s, c.Delay)))
 	}
 	return c.AddController("consumers", controller.Options{
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](100*time.Millisecond, time.Minute),
