@@ -595,6 +595,17 @@ func TestACommonNameThatNobodyAskedFor(t *testing.T) {
 	assert.Contains(t, err.Error(), `its common name is "web.shop.svc", must be ""`)
 }
 
+// RFC 5280 allows 64 characters (ub-common-name).
+func TestTheLongestCommonName(t *testing.T) {
+	name := strings.Repeat("a", 51) + ".web.shop.svc"
+	assert.Len(t, name, 64)
+	s := approved(t)
+	s.Services[0].Annotations[api.AnnotationExtraDNSNames] = name
+	s.ask(requestOf(t, newKey(t, pki.ECDSAP256), []string{name}, func(r *x509.CertificateRequest) { r.Subject.CommonName = name }))
+	d := Decide(s)
+	assert.Equal(t, Sign, d.Verdict, d.Message)
+}
+
 func TestRequestOf(t *testing.T) {
 	seconds := int32(600)
 	o := &certificatesv1.CertificateSigningRequest{

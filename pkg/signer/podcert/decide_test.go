@@ -197,6 +197,14 @@ func TestTheBoundIsNamed(t *testing.T) {
 	assert.Equal(t, `Service "web" asks for a certificate, and it is not known whether it selects the pod: spec.selector: "65 labels": must be at most 64`, Decide(s).Message)
 }
 
+// A pod of a headless Service has a name of its own, and not that of another pod.
+func TestAPodOfAHeadlessServiceHasItsOwnName(t *testing.T) {
+	s := ordinary(t)
+	s.Services[0].Spec.ClusterIP = corev1.ClusterIPNone
+	s.Pod.Spec.Hostname, s.Pod.Spec.Subdomain = "web-0", "web"
+	assert.ElementsMatch(t, []string{"web.shop.svc", "web.shop.svc.cluster.local", "web-0.web.shop.svc", "web-0.web.shop.svc.cluster.local"}, Decide(s).Sign.DNSNames)
+}
+
 // What is signed passes every check of a certificate, and the API server's of an answer.
 func TestWhatIsSigned(t *testing.T) {
 	for name, c := range map[string]struct {

@@ -9,7 +9,6 @@ import (
 	"github.com/stretchr/testify/require"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/kubernetes"
 
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/test/integration/harness"
@@ -89,57 +88,25 @@ func named(name string) func(*certificatesv1.CertificateSigningRequest) {
 	return func(o *certificatesv1.CertificateSigningRequest) { o.GenerateName, o.Name = "", name }
 }
 
-// What a pod, or a host for the same names, asks for too often waits, with an event that
-// names the limit. It is neither approved nor denied.
-func TestWhoAsksTooOftenWaits(t *testing.T) {
-	startSigner(t, "--secret-issue-burst=2", "--secret-issue-interval=1h")
-	ns := newNamespace(t, true)
-	newService(t, ns, "web")
-	key := newKey(t)
-	short, long := pkcs10(t, key, []string{"web." + ns + ".svc"}), pkcs10(t, key, []string{"web." + ns + ".svc.cluster.local"})
-	waits := func(as kubernetes.Interface, what string) {
-		t.Helper()
-		issued(t, ask(t, as, requestFor(short)), key)
-		issued(t, ask(t, as, requestFor(short)), key)
-		third := ask(t, as, requestFor(short))
-		assert.Contains(t, saidOf(t, third, "RateLimited"), "the limit for one "+what+" is reached (2 at once, then one every 1h0m0s); this request is answered at 20")
-		third, err := admin.CertificatesV1().CertificateSigningRequests().Get(t.Context(), third.Name, metav1.GetOptions{})
-		require.NoError(t, err)
-		assert.Empty(t, third.Status.Conditions)
-	}
-	waits(tokenOf(t, ns, newPod(t, ns, "web-1", "web")), "pod")
-	h := host(t, ns, "web")
-	waits(h, "requester with these names")
-	issued(t, ask(t, h, requestFor(long)), key)
-	issued(t, ask(t, tokenOf(t, ns, newPod(t, ns, "web-2", "web")), requestFor(short)), key)
-}
-
-// One pod with more requests than it may have certificates keeps the rest waiting, with an
-// event that names the limit. None is denied, and another pod is not affected.
+// What a pod asks for too often waits, with an event that names the limit. It is neither approved nor
+// denied, and another pod is not affected.
 func TestAPodThatAsksTooOftenWaits(t *testing.T) {
-	needsPodCertificates(t)
-	startSigner(t, "--secret-issue-burst=3", "--secret-issue-interval=1h")
-	ns := newNamespace(t, true)
-	newService(t, ns, "web")
-	pod, k := runningPod(t, ns, "web"), newPodKey(t, pki.ECDSAP256)
-	var requests []*certificatesv1.PodCertificateRequest
-	for range 5 {
-		requests = append(requests, askForPod(t, requestOf(t, pod, k)))
+	startSigner(t, "--secret-issue-burst=2", "--secret-issue-interval=1h")
+	for _, kind := range kinds(t) {
+		t.Run(kind.name, func(t *testing.T) {
+			ns := newNamespace(t, true)
+			newService(t, ns, "web")
+			pod := kind.newPod(t, ns, "web-1")
+			for range 2 {
+				kind.ask(t, pod).issued()
+			}
+			third := kind.ask(t, pod)
+			assert.Contains(t, third.said("RateLimited"), "too many certificates were issued: the limit for one pod is reached "+
+				"(2 at once, then one every 1h0m0s); this request is answered at 20")
+			third.waits()
+			kind.ask(t, kind.newPod(t, ns, "web-2")).issued()
+		})
 	}
-	harness.Eventually(t, func() error { return allIssued(t, ns, 3) })
-	note := saidOfPod(t, pod, "RateLimited")
-	assert.Contains(t, note, "too many certificates were issued: the limit for one pod is reached (3 at once, then one every 1h0m0s); this request is answered at 20")
-
-	other, k2 := runningPod(t, ns, "web"), newPodKey(t, pki.ECDSAP256)
-	podIssued(t, askForPod(t, requestOf(t, other, k2)), k2)
-	answered := 0
-	for _, request := range requests {
-		for _, c := range conditionsOf(t, request) {
-			assert.Equal(t, "Issued", c.Type)
-			answered++
-		}
-	}
-	assert.Equal(t, 3, answered)
 }
 
 // signed are the requests of a user that have a certificate.

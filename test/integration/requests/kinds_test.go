@@ -29,6 +29,7 @@ type kind struct {
 type made struct {
 	issued func() // waits for the certificate, and checks it as a client would
 	said   func(reason string) string
+	waits  func() // asserts that it has no answer
 	isGone func() // asserts what became of it if its pod is another now
 }
 
@@ -44,6 +45,11 @@ func kinds(t *testing.T) []kind {
 			return made{
 				issued: func() { issued(t, o, k) },
 				said:   func(reason string) string { return saidOf(t, o, reason) },
+				waits: func() {
+					now, err := admin.CertificatesV1().CertificateSigningRequests().Get(t.Context(), o.Name, metav1.GetOptions{})
+					require.NoError(t, err)
+					assert.Empty(t, now.Status.Conditions)
+				},
 				isGone: func() {
 					_, condition := answerTo(t, o)
 					assert.Equal(t, certificatesv1.CertificateDenied, condition.Type)
@@ -63,10 +69,12 @@ func kinds(t *testing.T) []kind {
 		ask: func(t *testing.T, pod *corev1.Pod) made {
 			k := newPodKey(t, pki.ECDSAP256)
 			o := askForPod(t, requestOf(t, pod, k))
+			waits := func() { assert.Empty(t, conditionsOf(t, o)) }
 			return made{
 				issued: func() { podIssued(t, o, k) },
 				said:   func(reason string) string { return saidOfPod(t, pod, reason) },
-				isGone: func() { assert.Empty(t, conditionsOf(t, o)) },
+				waits:  waits,
+				isGone: waits,
 			}
 		},
 	})

@@ -15,10 +15,11 @@ import (
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
-// The kubelet gets a certificate for the names of the Services that select its pod.
+// The kubelet gets a certificate for the names of the Services that select its pod, for as long as
+// the signer allows.
 func TestAPodGetsTheNamesOfItsServices(t *testing.T) {
 	needsPodCertificates(t)
-	startSigner(t)
+	startSigner(t, "--pod-max-duration=2h")
 	ns := newNamespace(t, true)
 	newService(t, ns, "web")
 	newService(t, ns, "other")
@@ -26,7 +27,7 @@ func TestAPodGetsTheNamesOfItsServices(t *testing.T) {
 	pod, k := runningPod(t, ns, "web"), newPodKey(t, pki.ECDSAP384)
 	leaf := podIssued(t, askForPod(t, requestOf(t, pod, k)), k)
 	assert.ElementsMatch(t, []string{"web." + ns + ".svc", "web." + ns + ".svc.cluster.local"}, leaf.DNSNames)
-	assert.Equal(t, 24*time.Hour, pki.Lifetime(leaf))
+	assert.Equal(t, 2*time.Hour, pki.Lifetime(leaf))
 
 	harness.Eventually(t, func() error {
 		svc, err := admin.CoreV1().Services(ns).Get(t.Context(), "web", metav1.GetOptions{})
@@ -43,56 +44,14 @@ func TestAPodGetsTheNamesOfItsServices(t *testing.T) {
 	assert.Empty(t, secrets.Items)
 }
 
-// A StatefulSet's pod has a name of its own below its headless Service, and no other
-// pod's.
-func TestAPodOfAHeadlessServiceGetsItsOwnName(t *testing.T) {
-	needsPodCertificates(t)
-	startSigner(t)
-	ns := newNamespace(t, true)
-	newService(t, ns, "db", func(svc *corev1.Service) { svc.Spec.ClusterIP = corev1.ClusterIPNone })
-	pod, k := runningPod(t, ns, "db", func(p *corev1.Pod) {
-		p.GenerateName, p.Name = "", "db-0"
-		p.Spec.Hostname, p.Spec.Subdomain = "db-0", "db"
-	}), newPodKey(t, pki.ECDSAP256)
-	leaf := podIssued(t, askForPod(t, requestOf(t, pod, k)), k)
-	below := "db." + ns + ".svc"
-	assert.ElementsMatch(t, []string{below, below + ".cluster.local", "db-0." + below, "db-0." + below + ".cluster.local"}, leaf.DNSNames)
-}
-
-// The lifetime is the shortest of what the pod and the signer allow.
-func TestTheLifetimeIsTheShorter(t *testing.T) {
-	needsPodCertificates(t)
-	startSigner(t, "--pod-max-duration=2h")
-	ns := newNamespace(t, true)
-	newService(t, ns, "web")
-	for max, want := range map[int32]time.Duration{3600: time.Hour, 86400: 2 * time.Hour} {
-		pod, k := runningPod(t, ns, "web"), newPodKey(t, pki.Ed25519)
-		request := requestOf(t, pod, k)
-		request.Spec.MaxExpirationSeconds = &max
-		assert.Equal(t, want, pki.Lifetime(podIssued(t, askForPod(t, request), k)))
-	}
-}
-
 // What can never become right is denied, with the reason.
 func TestWhatIsDenied(t *testing.T) {
 	needsPodCertificates(t)
 	startSigner(t)
-	t.Run("a namespace that was never opted in", func(t *testing.T) {
-		ns := newNamespace(t, false)
-		newService(t, ns, "web")
-		pod, k := runningPod(t, ns, "web"), newPodKey(t, pki.ECDSAP256)
-		_, condition := podAnswerTo(t, askForPod(t, requestOf(t, pod, k)))
-		assert.Equal(t, "Denied", condition.Type)
-		assert.Equal(t, "NamespaceNotOptedIn", condition.Reason)
-	})
-	t.Run("options that nobody knows", func(t *testing.T) {
-		ns := newNamespace(t, true)
-		newService(t, ns, "web")
-		pod, k := runningPod(t, ns, "web"), newPodKey(t, pki.ECDSAP256)
-		request := requestOf(t, pod, k)
-		request.Spec.UnverifiedUserAnnotations = map[string]string{"servingcert.dev/names": "other.shop.svc"}
-		_, condition := podAnswerTo(t, askForPod(t, request))
-		assert.Equal(t, "Denied", condition.Type)
-		assert.Equal(t, "InvalidUnverifiedUserAnnotations", condition.Reason)
-	})
+	ns := newNamespace(t, false)
+	newService(t, ns, "web")
+	pod, k := runningPod(t, ns, "web"), newPodKey(t, pki.ECDSAP256)
+	_, condition := podAnswerTo(t, askForPod(t, requestOf(t, pod, k)))
+	assert.Equal(t, "Denied", condition.Type)
+	assert.Equal(t, "NamespaceNotOptedIn", condition.Reason)
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	certificatesv1 "k8s.io/api/certificates/v1"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
 
@@ -24,25 +23,6 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
-
-// A certificate has the names that the Services have when it is signed, not those of the
-// time when it was asked for.
-func TestServicesChangeWhileARequestWaits(t *testing.T) {
-	needsPodCertificates(t)
-	ns := newNamespace(t, true)
-	newService(t, ns, "web")
-	newService(t, ns, "gone", func(svc *corev1.Service) { svc.Spec.Selector["app"] = "web" })
-	pod, k := runningPod(t, ns, "web"), newPodKey(t, pki.ECDSAP256)
-	request := askForPod(t, requestOf(t, pod, k))
-	require.NoError(t, admin.CoreV1().Services(ns).Delete(t.Context(), "gone", metav1.DeleteOptions{}))
-	selects(t, ns, "web", "other")
-
-	startSigner(t)
-	saidOfPod(t, pod, "NoService")
-	assert.Empty(t, conditionsOf(t, request))
-	selects(t, ns, "web", "web")
-	assert.ElementsMatch(t, []string{"web." + ns + ".svc", "web." + ns + ".svc.cluster.local"}, podIssued(t, request, k).DNSNames)
-}
 
 // A signer that is killed when it has signed, and has written nothing, leaves nothing
 // behind: the next answers, once.
