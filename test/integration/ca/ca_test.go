@@ -128,16 +128,6 @@ func TestLostIsNeverMadeAnew(t *testing.T) {
 	assert.GreaterOrEqual(t, again.changes.Load(), int32(2), "the signer is told of the loss and of its end")
 }
 
-func TestManagedSecretsShowALoss(t *testing.T) {
-	namespace, cfg := newNamespace(t)
-	s := startSigner(t, namespace, cfg, func(c *cacontroller.Config) {
-		c.ManagedExist = func(context.Context) (bool, error) { return true, nil }
-	})
-	s.eventuallyReason(t, api.CALost)
-	_, err := admin.CoreV1().ConfigMaps(namespace).Get(t.Context(), api.CAStatusName, metav1.GetOptions{})
-	assert.True(t, apierrors.IsNotFound(err), "a status would be evidence of a CA for ever: %v", err)
-}
-
 func TestNotKnowingIsNoFirstStart(t *testing.T) {
 	namespace, cfg := newNamespace(t)
 	s := startSigner(t, namespace, cfg, func(c *cacontroller.Config) {
@@ -148,47 +138,6 @@ func TestNotKnowingIsNoFirstStart(t *testing.T) {
 	assert.ErrorContains(t, s.Ready(nil), "API server away")
 	_, err := admin.CoreV1().Secrets(namespace).Get(t.Context(), api.CASecretName, metav1.GetOptions{})
 	assert.True(t, apierrors.IsNotFound(err), "%v", err)
-}
-
-func TestEmptiedAndCorrupt(t *testing.T) {
-	s, o := started(t)
-	backup := o.secret(t).Data
-	other, _ := started(t)
-	stranger, err := other.Authority()
-	require.NoError(t, err)
-	strangerKey, err := pki.EncodeKey(stranger.Key)
-	require.NoError(t, err)
-
-	with := func(key string, value []byte) map[string][]byte {
-		data := map[string][]byte{}
-		for k, v := range backup {
-			data[k] = v
-		}
-		data[key] = value
-		return data
-	}
-	cases := []struct {
-		name   string
-		data   map[string][]byte
-		reason string
-	}{
-		{"emptied", nil, api.CALost},
-		{"garbage", with("generation-1.crt", []byte("garbage")), api.CACorrupt},
-		{"truncated key", with("generation-1.key", backup["generation-1.key"][:60]), api.CACorrupt},
-		{"another's key", with("generation-1.key", strangerKey), api.CACorrupt},
-		{"no state", with("state.json", []byte{}), api.CACorrupt},
-	}
-	for _, c := range cases {
-		o.replaceSecretData(t, c.data)
-		s.eventuallyReason(t, c.reason)
-		require.Error(t, s.Ready(nil), c.name)
-		o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool { return strings.HasPrefix(cm.Data[api.CAProblem], c.reason) })
-		assert.Equal(t, c.data, o.secret(t).Data, "%s: the Secret was touched", c.name)
-
-		o.replaceSecretData(t, backup)
-		s.eventuallyReason(t, "")
-	}
-	assertNoKey(t, backup["generation-1.key"], s.log.String())
 }
 
 func TestStatusIsRestored(t *testing.T) {
@@ -217,23 +166,6 @@ func TestStatusIsRestored(t *testing.T) {
 	require.NoError(t, admin.CoreV1().ConfigMaps(o.namespace).Delete(t.Context(), api.CAStatusName, metav1.DeleteOptions{}))
 	restored = o.eventuallyStatus(t, func(cm *corev1.ConfigMap) bool { return cm.UID != want.UID })
 	assert.Equal(t, want.Data, restored.Data)
-}
-
-// The CA Secret is written before the status: a crash between the two leaves a
-// CA that the next start publishes.
-func TestCrashBetweenTheWritesResumes(t *testing.T) {
-	first, o := started(t)
-	before, err := first.Authority()
-	require.NoError(t, err)
-	first.stop(t)
-	require.NoError(t, admin.CoreV1().ConfigMaps(o.namespace).Delete(t.Context(), api.CAStatusName, metav1.DeleteOptions{}))
-
-	cfg, err := plane.ServiceAccountConfig(t.Context(), o.namespace, "signer")
-	require.NoError(t, err)
-	second := startSigner(t, o.namespace, cfg)
-	cm := o.eventuallyStatus(t, func(*corev1.ConfigMap) bool { return true })
-	assert.Equal(t, string(before.Bundle.PEM()), cm.Data[api.BundleKey])
-	second.eventuallyReason(t, "")
 }
 
 // touch makes the signer look again, by spoiling the status, and returns what

@@ -188,14 +188,6 @@ func (o objects) eventuallyStatus(t *testing.T, ok func(*corev1.ConfigMap) bool)
 	return last
 }
 
-func (o objects) replaceSecretData(t *testing.T, data map[string][]byte) {
-	t.Helper()
-	s := o.secret(t)
-	s.Data = data
-	_, err := o.client.CoreV1().Secrets(o.namespace).Update(t.Context(), s, metav1.UpdateOptions{})
-	require.NoError(t, err)
-}
-
 func (o objects) deleteSecret(t *testing.T) {
 	t.Helper()
 	require.NoError(t, o.client.CoreV1().Secrets(o.namespace).Delete(t.Context(), api.CASecretName, metav1.DeleteOptions{}))

@@ -118,11 +118,7 @@ func TestServiceMadeAgainBeforeTheCollectorLooks(t *testing.T) {
 		headless bool // and so another certificate
 	}{
 		{"as it was", nil, false},
-		{"as it was, headless", nil, true},
-		{"label stripped", []map[string]any{unlabelled}, false},
 		{"label stripped, headless", []map[string]any{unlabelled}, true},
-		{"immutable", []map[string]any{immutable}, false},
-		{"immutable, headless", []map[string]any{immutable}, true},
 		{"immutable, label stripped, headless", []map[string]any{immutable, unlabelled}, true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -148,19 +144,6 @@ func TestServiceMadeAgainBeforeTheCollectorLooks(t *testing.T) {
 			require.Equal(t, c.headless, first.fingerprint() != have.fingerprint())
 		})
 	}
-	t.Run("owner by name of somebody else's", func(t *testing.T) {
-		ns := "made-again-foreign-" + d.instance
-		makeNamespace(t, ns, optedIn)
-		owner := metav1.OwnerReference{APIVersion: "v1", Kind: "Service", Name: "web", UID: "of-another"}
-		before, err := admin.CoreV1().Secrets(ns).Create(t.Context(), &corev1.Secret{
-			ObjectMeta: metav1.ObjectMeta{Name: "web-tls", OwnerReferences: []metav1.OwnerReference{owner}},
-			Type:       corev1.SecretTypeTLS, Data: map[string][]byte{corev1.TLSCertKey: []byte("x"), corev1.TLSPrivateKeyKey: []byte("y")},
-		}, metav1.CreateOptions{})
-		require.NoError(t, err)
-		makeService(t, ns, "web")
-		waitReady(t, ns, "web", metav1.ConditionFalse, "SecretConflict")
-		require.Equal(t, before, getSecret(t, ns, "web-tls"))
-	})
 }
 
 // Two signers at once, with leader election off: what must hold even if election

@@ -12,14 +12,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"software.sslmate.com/src/go-pkcs12"
 
 	"github.com/servingcert/servingcert/hack/process"
@@ -80,19 +78,6 @@ func TestKeystore(t *testing.T) {
 	annotate(t, ns, "web", map[string]any{api.AnnotationKeystorePassword: "s3cret!"})
 	secret := waitKeystore(t, ns, "s3cret!")
 	assert.Equal(t, "s3cret!", secret.Annotations[api.AnnotationKeystorePassword])
-	annotate(t, ns, "web", map[string]any{api.AnnotationKeystorePassword: "short"})
-	c := waitReady(t, ns, "web", metav1.ConditionFalse, "InvalidAnnotation")
-	assert.Contains(t, c.Message, `servingcert.dev/keystore-password: "5 bytes": must be 6 to 128 bytes`)
-	annotate(t, ns, "web", map[string]any{api.AnnotationKeystorePassword: "s3cret!", api.AnnotationFormats: "keystore.p12,jks"})
-	harness.Eventually(t, func() error {
-		c := waitReady(t, ns, "web", metav1.ConditionFalse, "InvalidAnnotation")
-		if want := `"jks" is not supported: Java reads keystore.p12`; !strings.Contains(c.Message, want) {
-			return fmt.Errorf("%s: want %s", c.Message, want)
-		}
-		return nil
-	})
-	waitRest(t, ns)
-	require.NoError(t, keystoreOf(getSecret(t, ns, "web-tls"), "s3cret!"))
 
 	annotate(t, ns, "web", map[string]any{api.AnnotationKeystorePassword: nil, api.AnnotationFormats: nil})
 	harness.Eventually(t, func() error {
@@ -179,48 +164,6 @@ func TestHAProxyReadsTheCombinedFile(t *testing.T) {
 			return err
 		}
 		return conn.Close()
-	})
-}
-
-// The roots come with the certificate and go, and are repaired without another certificate being
-// issued.
-func TestRootsOfASecret(t *testing.T) {
-	r := sharedSigner(t)
-	ns := newNamespace(t)
-	makeService(t, ns, "web", api.AnnotationFormats, "ca.crt,truststore.p12")
-	first := r.waitGood(t, ns, "web", "web-tls").secret
-	require.Len(t, first.Data, 4)
-	same := func() error {
-		secret := getSecret(t, ns, "web-tls")
-		for key, want := range first.Data {
-			if !bytes.Equal(want, secret.Data[key]) {
-				return fmt.Errorf("key %s is another", key)
-			}
-		}
-		return nil
-	}
-	roots, err := pki.ParseBundle(first.Data[formats.CAFile])
-	require.NoError(t, err)
-	held, err := pkcs12.DecodeTrustStore(first.Data[formats.TruststoreFile], "changeit")
-	require.NoError(t, err)
-	assert.Equal(t, roots.Certificates(), held)
-	for name, value := range map[string]any{"removed": nil, "emptied": "", "changed": []byte("x"), "cut off": first.Data[formats.TruststoreFile][:300]} {
-		for _, file := range []string{formats.TruststoreFile, formats.CAFile} {
-			patchSecret(t, ns, "web-tls", map[string]any{"data": map[string]any{file: value}})
-			harness.Eventually(t, same)
-			t.Log(file, name)
-		}
-	}
-	waitRest(t, ns)
-	annotate(t, ns, "web", map[string]any{api.AnnotationFormats: "pem"})
-	c := waitReady(t, ns, "web", metav1.ConditionFalse, "InvalidAnnotation")
-	assert.Contains(t, c.Message, `"pem" is not a format: must be a comma-separated list of ca.crt, combined.pem, der, keystore.p12, pbmac1, truststore.p12`)
-	annotate(t, ns, "web", map[string]any{api.AnnotationFormats: nil})
-	harness.Eventually(t, func() error {
-		if secret := getSecret(t, ns, "web-tls"); len(secret.Data) != 2 {
-			return fmt.Errorf("%d keys", len(secret.Data))
-		}
-		return nil
 	})
 }
 

@@ -31,21 +31,6 @@ func TestHeals(t *testing.T) {
 		{"the Secret is deleted", func(t *testing.T, ns string, _ served) {
 			require.NoError(t, admin.CoreV1().Secrets(ns).Delete(t.Context(), "web-tls", metav1.DeleteOptions{}))
 		}, "SecretMissing"},
-		{"the Secret is emptied", func(t *testing.T, ns string, _ served) {
-			data(t, ns, map[string]any{corev1.TLSCertKey: "", corev1.TLSPrivateKeyKey: ""})
-		}, "SecretEmpty"},
-		{"the key is missing", func(t *testing.T, ns string, _ served) {
-			data(t, ns, map[string]any{corev1.TLSPrivateKeyKey: ""})
-		}, "KeyMissing"},
-		{"the certificate is missing", func(t *testing.T, ns string, _ served) {
-			data(t, ns, map[string]any{corev1.TLSCertKey: ""})
-		}, "KeyMissing"},
-		{"the certificate is garbage", func(t *testing.T, ns string, _ served) {
-			data(t, ns, map[string]any{corev1.TLSCertKey: []byte("-----BEGIN NONSENSE")})
-		}, "Garbage"},
-		{"the key is garbage", func(t *testing.T, ns string, _ served) {
-			data(t, ns, map[string]any{corev1.TLSPrivateKeyKey: []byte("x")})
-		}, "Garbage"},
 		{"key and certificate do not match", func(t *testing.T, ns string, _ served) {
 			data(t, ns, map[string]any{corev1.TLSPrivateKeyKey: newKey(t)})
 		}, "KeyMismatch"},
@@ -61,9 +46,6 @@ func TestHeals(t *testing.T) {
 		{"another algorithm is asked for", func(t *testing.T, ns string, _ served) {
 			annotate(t, ns, "web", map[string]any{api.AnnotationKeyAlgorithm: "ED25519"})
 		}, "KeyAlgorithmChanged"},
-		{"another lifetime is asked for", func(t *testing.T, ns string, _ served) {
-			annotate(t, ns, "web", map[string]any{api.AnnotationDuration: "24h"})
-		}, "DurationChanged"},
 		{"another name is asked for", func(t *testing.T, ns string, _ served) {
 			annotate(t, ns, "web", map[string]any{api.AnnotationExtraDNSNames: "*.web." + ns + ".svc"})
 		}, "NamesChanged"},
@@ -151,31 +133,4 @@ func TestRepairsWithTheCertificateAsItIs(t *testing.T) {
 	events, err := eventsOf(t.Context(), ns, "web")
 	require.NoError(t, err)
 	assert.Empty(t, events)
-}
-
-// Whether a Service is headless cannot be changed: it is deleted and made again.
-func TestHeadlessAndBack(t *testing.T) {
-	r := sharedSigner(t)
-	ns := newNamespace(t)
-	short := "web." + ns + ".svc"
-	plain := []string{short, short + ".cluster.local"}
-	wildcards := append([]string{"*." + short, "*." + short + ".cluster.local"}, plain...)
-	var last string
-	for i, clusterIP := range []string{"", corev1.ClusterIPNone, ""} {
-		svc := newService("web")
-		svc.Spec.ClusterIP = clusterIP
-		if i > 0 {
-			require.NoError(t, admin.CoreV1().Services(ns).Delete(t.Context(), "web", metav1.DeleteOptions{}))
-		}
-		_, err := admin.CoreV1().Services(ns).Create(t.Context(), svc, metav1.CreateOptions{})
-		require.NoError(t, err)
-		have := r.waitGood(t, ns, "web", "web-tls", last)
-		last = have.fingerprint()
-		if clusterIP == "" {
-			assert.ElementsMatch(t, plain, have.leaf.DNSNames)
-			continue
-		}
-		assert.ElementsMatch(t, wildcards, have.leaf.DNSNames)
-		require.NoError(t, r.verify(t.Context(), have, "web-0."+short))
-	}
 }

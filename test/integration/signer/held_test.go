@@ -51,7 +51,7 @@ func startAs(t *testing.T, cfg *rest.Config, h *held, sign issue.Sign, limits ap
 	t.Helper()
 	d := newDeployment(t)
 	r := &running{deployment: d, log: &harness.Log{}, clock: &harness.Clock{}, registry: prometheus.NewRegistry()}
-	mgr, err := newManager(cfg, d, r.log, false)
+	mgr, err := newManager(cfg, d, r.log)
 	require.NoError(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	issuer, err := signercontroller.Setup(mgr, signercontroller.Config{

@@ -26,30 +26,10 @@ func TestBadInput(t *testing.T) {
 		name, key, value string
 		says             string
 	}{
-		{"no duration", api.AnnotationDuration, "abc", "not a valid duration: must be a Go duration between 1h and 2160h, such as 720h"},
-		{"negative duration", api.AnnotationDuration, "-1h", "must be between 1h and 2160h"},
-		{"short duration", api.AnnotationDuration, "1m", "must be between 1h and 2160h"},
 		{"long duration", api.AnnotationDuration, "99999h", "must be between 1h and 2160h"},
-		{"no whole seconds", api.AnnotationDuration, "90m1ms", "must be in whole seconds"},
-		{"algorithm that is not permitted", api.AnnotationKeyAlgorithm, "RSA4096", "not permitted: the signer was started without --permit-rsa4096"},
-		{"unknown algorithm", api.AnnotationKeyAlgorithm, "RSA1024", "must be one of ECDSAP256, ECDSAP384, ECDSAP521, ED25519, RSA2048, RSA3072, RSA4096"},
-		{"no name of a Secret", api.AnnotationSecretName, "Web_TLS", "not a valid Secret name: a lowercase RFC 1123 subdomain"},
 		{"a path for a Secret", api.AnnotationSecretName, "../web", "not a valid Secret name"},
-		{"empty name of a Secret", api.AnnotationSecretName, "", "not a valid Secret name"},
-		{"a name of others", api.AnnotationExtraDNSNames, "example.com", "not permitted: must be below web."},
-		{"another Service's name", api.AnnotationExtraDNSNames, "db.shop.svc", "not permitted"},
-		{"its name in a longer one", api.AnnotationExtraDNSNames, "web.shop.svc.example.com", "not permitted"},
 		{"permitted to other namespaces", api.AnnotationExtraDNSNames, "a.apps.example.com", "not permitted: must be below"},
-		{"wildcard in the middle", api.AnnotationExtraDNSNames, "a.*.web.shop.svc", "a wildcard must be the whole first label"},
-		{"wildcard in a label", api.AnnotationExtraDNSNames, "a*.web.shop.svc", "a wildcard must be the whole first label"},
-		{"wildcard for all Services", api.AnnotationExtraDNSNames, "*.shop.svc", "not permitted"},
-		{"an IP address", api.AnnotationExtraDNSNames, "10.0.0.1", "is an IP address: must be a DNS name"},
-		{"an IPv6 address", api.AnnotationExtraDNSNames, "[::1]", "is an IP address: must be a DNS name"},
-		{"no name between commas", api.AnnotationExtraDNSNames, "", "contains an empty name"},
 		{"ClusterIPs, not permitted", api.AnnotationClusterIPs, "true", "the signer was started without --permit-cluster-ips"},
-		{"no bool", api.AnnotationClusterIPs, "yes", `must be "true" or "false"`},
-		{"no bool for one file", api.AnnotationCombinedPEM, "yes", `must be "true" or "false"`},
-		{"no time", api.AnnotationRenewAfter, "tomorrow", "not a valid time: must be RFC 3339"},
 		{"too long to repeat", api.AnnotationDuration, strings.Repeat("€", 5000), `€…": more than 253 bytes: must be at most 64`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -72,30 +52,6 @@ func TestBadInput(t *testing.T) {
 			r.waitGood(t, ns, "web", "web-tls")
 		})
 	}
-}
-
-func TestExternalName(t *testing.T) {
-	r := sharedSigner(t)
-	ns := newNamespace(t)
-	svc := newService("web")
-	svc.Spec = corev1.ServiceSpec{Type: corev1.ServiceTypeExternalName, ExternalName: "example.com"}
-	_, err := admin.CoreV1().Services(ns).Create(t.Context(), svc, metav1.CreateOptions{})
-	require.NoError(t, err)
-	c := waitReady(t, ns, "web", metav1.ConditionFalse, "InvalidAnnotation")
-	assert.Contains(t, c.Message, `spec.type: "ExternalName": refers to a host outside the cluster`)
-	_, err = admin.CoreV1().Services(ns).Patch(t.Context(), "web", types.MergePatchType, []byte(`{"spec":{"type":"ClusterIP","externalName":null,"ports":[{"port":443}]}}`), metav1.PatchOptions{})
-	require.NoError(t, err)
-	r.waitGood(t, ns, "web", "web-tls")
-}
-
-func TestPermittedSuffix(t *testing.T) {
-	r := sharedSigner(t)
-	ns := "ext-" + newName(t)
-	makeNamespace(t, ns, optedIn)
-	makeService(t, ns, "web", api.AnnotationExtraDNSNames, "web.apps.example.com, *.apps.example.com")
-	have := r.waitGood(t, ns, "web", "web-tls")
-	assert.Subset(t, have.leaf.DNSNames, []string{"web.apps.example.com", "*.apps.example.com"})
-	require.NoError(t, r.verify(t.Context(), have, "any.apps.example.com"))
 }
 
 // A renewal that fails for a mistake takes nothing away.

@@ -1,13 +1,7 @@
 package signer
 
 import (
-	"context"
 	"fmt"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -16,12 +10,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 func TestFirstIssue(t *testing.T) {
@@ -60,76 +52,6 @@ func TestANameThatBeginsWithADigit(t *testing.T) {
 	require.NoError(t, err)
 	have := r.waitGood(t, ns, "1web", "1web-tls")
 	assert.ElementsMatch(t, []string{"1web." + ns + ".svc", "1web." + ns + ".svc.cluster.local"}, have.leaf.DNSNames)
-}
-
-func TestParameters(t *testing.T) {
-	r := sharedSigner(t)
-	ns := newNamespace(t)
-	for _, algorithm := range []pki.KeyAlgorithm{pki.ECDSAP384, pki.ECDSAP521, pki.Ed25519, pki.RSA2048} {
-		name := strings.ToLower(string(algorithm))
-		makeService(t, ns, name, api.AnnotationKeyAlgorithm, string(algorithm), api.AnnotationDuration, "36h")
-		have := r.waitGood(t, ns, name, name+"-tls")
-		got, _ := pki.AlgorithmOf(have.leaf.PublicKey)
-		assert.Equal(t, algorithm, got)
-		assert.Equal(t, 36*time.Hour, pki.Lifetime(have.leaf))
-	}
-}
-
-// OpenSSL is another reader of what is served than the one that wrote it.
-func TestOpenSSLVerifiesWhatIsServed(t *testing.T) {
-	harness.Tools(t, "openssl")
-	r := sharedSigner(t)
-	ns := newNamespace(t)
-	dir := t.TempDir()
-	makeService(t, ns, "web", api.AnnotationKeyAlgorithm, string(pki.Ed25519))
-	have := r.waitGood(t, ns, "web", "web-tls")
-	bundle, err := r.bundle(t.Context())
-	require.NoError(t, err)
-	files := map[string][]byte{"ca.crt": bundle, "tls.crt": have.secret.Data[corev1.TLSCertKey], "tls.key": have.secret.Data[corev1.TLSPrivateKeyKey]}
-	for name, data := range files {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), data, 0o600))
-	}
-	openssl := func(args ...string) (string, error) {
-		cmd := exec.CommandContext(t.Context(), "openssl", args...)
-		cmd.Dir = dir
-		out, err := cmd.CombinedOutput()
-		return string(out), err
-	}
-	verify := []string{"verify", "-x509_strict", "-purpose", "sslserver", "-CAfile", "ca.crt", "-untrusted", "tls.crt", "-verify_hostname"}
-	for _, name := range []string{"web." + ns + ".svc", "web." + ns + ".svc.cluster.local"} {
-		out, err := openssl(append(slices.Clone(verify), name, "tls.crt")...)
-		require.NoError(t, err, out)
-	}
-	out, err := openssl(append(slices.Clone(verify), "web", "tls.crt")...)
-	require.Error(t, err)
-	require.Contains(t, out, "hostname mismatch")
-	out, err = openssl("pkey", "-in", "tls.key", "-noout", "-check")
-	require.NoError(t, err, out)
-}
-
-// As `kubectl wait --for=condition=servingcert.dev/Ready service/web` does: it
-// watches the one Service, and looks at the condition's status.
-func TestAWatchSeesTheConditionTurnTrue(t *testing.T) {
-	sharedSigner(t)
-	ns := newNamespace(t)
-	ctx, cancel := context.WithTimeout(t.Context(), waitFor)
-	defer cancel()
-	makeService(t, ns, "web", api.AnnotationDuration, "abc")
-	waitReady(t, ns, "web", metav1.ConditionFalse, "InvalidAnnotation")
-	watch, err := admin.CoreV1().Services(ns).Watch(ctx, metav1.ListOptions{FieldSelector: fields.OneTermEqualSelector("metadata.name", "web").String()})
-	require.NoError(t, err)
-	defer watch.Stop()
-	annotate(t, ns, "web", map[string]any{api.AnnotationDuration: "24h"})
-	for event := range watch.ResultChan() {
-		c := api.Condition(event.Object.(*corev1.Service), api.ConditionReady)
-		require.NotNil(t, c)
-		if c.Status == metav1.ConditionTrue {
-			_, err := admin.CoreV1().Secrets(ns).Get(ctx, "web-tls", metav1.GetOptions{})
-			require.NoError(t, err, "the Secret is there before the condition says so")
-			return
-		}
-	}
-	t.Fatal("the condition did not turn True")
 }
 
 // Other writers of Service status (the rotator, load balancers) keep theirs.

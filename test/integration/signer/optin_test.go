@@ -2,8 +2,6 @@ package signer
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +14,6 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
-	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // Whoever may write Secrets in a namespace without the opt-in gets no certificate for a
@@ -76,48 +73,4 @@ func forgeReady(t *testing.T, namespace, service string, said state.Ready) {
 	}
 	write(t.Context(), state.Say(metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued", Message: "forged"}, said))
 	t.Cleanup(func() { write(context.Background(), nil) })
-}
-
-// A Service that was opted in and is no more keeps every Secret that it had.
-func TestAfterTheOptOutSecretsAreKept(t *testing.T) {
-	r := sharedSigner(t)
-	ns := newNamespace(t)
-	makeService(t, ns, "web")
-	first := r.waitGood(t, ns, "web", "web-tls")
-	annotate(t, ns, "web", map[string]any{api.AnnotationSecretName: "new-tls"})
-	second := r.waitGood(t, ns, "web", "new-tls")
-	waitMessage(t, ns, "web", `["web-tls"]`, true)
-
-	_, err := admin.CoreV1().Namespaces().Patch(t.Context(), ns, types.MergePatchType, metadataPatch(t, "labels", map[string]any{api.LabelInject: nil}), metav1.PatchOptions{})
-	require.NoError(t, err)
-	waitMessage(t, ns, "web", "no longer has label", true)
-	annotate(t, ns, "web", map[string]any{api.AnnotationSecretName: nil})
-	waitMessage(t, ns, "web", `Secret "new-tls": no longer requested; kept, and renewed until it is deleted; kept from before, and renewed until deleted: ["web-tls"]`, true)
-	waitRest(t, ns)
-	renewed := func(name string, before served) {
-		harness.Eventually(t, func() error {
-			have, err := whatIsServed(t.Context(), ns, name)
-			if err == nil && have.fingerprint() == before.fingerprint() {
-				err = errors.New("still the one before")
-			}
-			return err
-		})
-	}
-	for name, before := range map[string]served{"web-tls": first, "new-tls": second} {
-		twice := slices.Concat(before.secret.Data[corev1.TLSCertKey], before.secret.Data[corev1.TLSCertKey])
-		patchSecret(t, ns, name, map[string]any{"data": map[string]any{corev1.TLSCertKey: twice}}) // a reason to issue
-		renewed(name, before)
-	}
-	// What does not show that it was issued is not made again, until the label is back.
-	empty := map[string][]byte{corev1.TLSCertKey: {}, corev1.TLSPrivateKeyKey: {}}
-	patchSecret(t, ns, "new-tls", map[string]any{"data": empty})
-	waitMessage(t, ns, "web", `Secret "new-tls": namespace "`+ns+`" does not have label servingcert.dev/inject=enabled, and the Secret does not hold`, true)
-	waitRest(t, ns)
-	assert.Equal(t, empty, getSecret(t, ns, "new-tls").Data)
-	_, err = admin.CoreV1().Namespaces().Patch(t.Context(), ns, types.MergePatchType, metadataPatch(t, "labels", map[string]any{api.LabelInject: api.InjectEnabled}), metav1.PatchOptions{})
-	require.NoError(t, err)
-	renewed("new-tls", second)
-	require.NoError(t, admin.CoreV1().Secrets(ns).Delete(t.Context(), "new-tls", metav1.DeleteOptions{}))
-	waitMessage(t, ns, "web", `Secret "web-tls": `, true)
-	waitRest(t, ns)
 }

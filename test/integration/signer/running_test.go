@@ -60,7 +60,6 @@ type options struct {
 	limits func(*api.Limits)
 	wrap   func(http.RoundTripper) http.RoundTripper
 
-	openShift    bool
 	conventional bool // publishes where conventional Secrets are, at once
 	notices      bool // reports a namespace without the label at once
 }
@@ -88,7 +87,7 @@ func here(d deployment, o options) (*running, error) {
 	if o.wrap != nil {
 		cfg.Wrap(o.wrap)
 	}
-	mgr, err := newManager(cfg, d, r.log, o.openShift)
+	mgr, err := newManager(cfg, d, r.log)
 	if err != nil {
 		return nil, err
 	}
@@ -115,7 +114,7 @@ func here(d deployment, o options) (*running, error) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	config := signercontroller.Config{
-		Instance: d.instance, OpenShift: o.openShift, Limits: limits, Workers: 4, Sign: sign,
+		Instance: d.instance, Limits: limits, Workers: 4, Sign: sign,
 		Authority:        func() (*pki.Authority, error) { return authority.Authority() },
 		AuthorityChanged: changed, Clock: o.clock.Now, Registerer: r.registry,
 	}
@@ -136,8 +135,8 @@ func here(d deployment, o options) (*running, error) {
 	return r, nil
 }
 
-func newManager(cfg *rest.Config, d deployment, log io.Writer, openShift bool) (ctrl.Manager, error) {
-	cacheOptions, err := signercontroller.Config{Instance: d.instance, OpenShift: openShift}.CacheOptions()
+func newManager(cfg *rest.Config, d deployment, log io.Writer) (ctrl.Manager, error) {
+	cacheOptions, err := signercontroller.Config{Instance: d.instance}.CacheOptions()
 	if err != nil {
 		return nil, err
 	}

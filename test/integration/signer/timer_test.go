@@ -41,5 +41,6 @@ func TestKubectlWaitsForReady(t *testing.T) {
 	answer := harness.KubectlWait(t, kubectl, plane.KubeconfigFile(), api.ConditionReady, ns)
 	annotate(t, ns, "web", map[string]any{api.AnnotationSecretName: "web-tls"})
 	answer()
+	getSecret(t, ns, "web-tls") // is there before the condition says so
 	r.waitGood(t, ns, "web", "web-tls")
 }
