@@ -14,7 +14,6 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/trust"
-	trustcontroller "github.com/servingcert/servingcert/pkg/trust/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -142,24 +141,6 @@ func TestBundleIsOneTarget(t *testing.T) {
 	r.shows(t, "servingcert_trust_targets", "kind=ConfigMap state=holds", 0)
 }
 
-// service-ca lets nothing be beside its key, and so do those who use its annotations.
-func TestOpenShiftConfigMapHoldsNothingElse(t *testing.T) {
-	first, second := newBundle(t), newBundle(t)
-	setSource(t, first)
-	startRotator(t, compat)
-	cm := newConfigMap(t, openShift(), map[string]string{"a": "x", "b": "y"},
-		func(cm *corev1.ConfigMap) {
-			cm.BinaryData = map[string][]byte{"bytes": {1}, api.OpenShiftBundleKey: {2}}
-		})
-	dataIs(t, cm, map[string]string{api.OpenShiftBundleKey: first})
-	assert.Equal(t, map[string][]byte{"bytes": {1}}, cm.BinaryData, "service-ca does not look there")
-
-	change(t, cm, func(cm *corev1.ConfigMap) { cm.Data["again"] = "z" })
-	dataIs(t, cm, map[string]string{api.OpenShiftBundleKey: first})
-	setSource(t, second)
-	dataIs(t, cm, map[string]string{api.OpenShiftBundleKey: second})
-}
-
 // Ours over beta over alpha. A key that was written for another annotation may be in use:
 // it stays.
 func TestAnnotationsOfAConfigMapChange(t *testing.T) {
@@ -188,21 +169,6 @@ func TestAnnotationsOfAConfigMapChange(t *testing.T) {
 	harness.Eventually(t, func() error { return disowned(t, cm) })
 	passed(t, first)
 	dataIs(t, cm, map[string]string{api.OpenShiftBundleKey: first})
-}
-
-// An annotation that is not valid is reported, and is not a target.
-func TestUnsuitableConfigMaps(t *testing.T) {
-	bundle := newBundle(t)
-	setSource(t, bundle)
-	r := startRotator(t)
-	wrong := newConfigMap(t, map[string]string{api.AnnotationInjectCABundle: "yes"}, map[string]string{api.BundleKey: "theirs"})
-	root := newConfigMap(t, annotation(), map[string]string{api.BundleKey: "the API server's"}, func(cm *corev1.ConfigMap) { cm.Name = "kube-root-ca.crt" })
-	assert.Contains(t, event(t, wrong.Namespace, trustcontroller.EventUnsuitable, wrong.Name), `"yes": must be "true" or "false"`)
-	assert.Contains(t, event(t, root.Namespace, trustcontroller.EventUnsuitable, root.Name), "annotate another")
-	r.shows(t, "servingcert_trust_targets", "kind=ConfigMap state=unsuitable", 2)
-	status(t, map[string]string{api.TrustTargets: "0"})
-	dataIs(t, wrong, map[string]string{api.BundleKey: "theirs"})
-	dataIs(t, root, map[string]string{api.BundleKey: "the API server's"})
 }
 
 // An owner who applies keys of their own, again and again, meets no conflict and

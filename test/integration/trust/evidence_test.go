@@ -141,26 +141,6 @@ func TestStatusBelievesWhatIsSeen(t *testing.T) {
 	status(t, map[string]string{api.TrustBundleHash: hash(t, second), api.TrustHolding: fmt.Sprint(namespaces), api.TrustPending: "0"})
 }
 
-// One that refuses is never passed over.
-func TestStatusWithOneThatRefuses(t *testing.T) {
-	first, second := newBundle(t), newBundle(t)
-	setSource(t, first)
-	startRotator(t)
-	newNamespace(t)
-	stuck := newNamespace(t)
-	holds(t, stuck, first)
-	change(t, bundleConfigMap(stuck), func(cm *corev1.ConfigMap) { yes := true; cm.Immutable = &yes })
-	status(t, map[string]string{api.TrustBundleHash: hash(t, first), api.TrustHolding: "2", api.TrustRefusing: "0"})
-
-	h := statusHistory(t)
-	setSource(t, second)
-	passed(t, second)
-	status(t, map[string]string{api.TrustBundleHash: hash(t, second), api.TrustTargets: "3", api.TrustHolding: "2", api.TrustPending: "0", api.TrustRefusing: "1"})
-	for _, said := range h.of(t, second) {
-		require.False(t, claimsAll(said), "%v", said)
-	}
-}
-
 // A process that begins says nothing before it has seen every kind; what another
 // said before stands until then.
 func TestStatusOfANewProcess(t *testing.T) {

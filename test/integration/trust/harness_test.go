@@ -90,10 +90,9 @@ func compat(c *trustcontroller.Config) { c.OpenShift = true }
 
 // requests are the writes that a rotator sent, in order.
 type requests struct {
-	mu       sync.Mutex
-	writes   []string // METHOD PATH
-	failures int      // requests of any kind without an answer
-	gates    []*gate
+	mu     sync.Mutex
+	writes []string // METHOD PATH
+	gates  []*gate
 }
 
 type roundTripper func(*http.Request) (*http.Response, error)
@@ -110,9 +109,6 @@ func (r *requests) wrap(next http.RoundTripper) http.RoundTripper {
 		}
 		resp, err := next.RoundTrip(req)
 		if err != nil {
-			r.mu.Lock()
-			r.failures++
-			r.mu.Unlock()
 			return nil, err
 		}
 		if isWatch(req) {

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	apiregistrationv1 "k8s.io/kube-aggregator/pkg/apis/apiregistration/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -218,20 +217,6 @@ func testKinds(t *testing.T, kinds []kindCase, with func(*trustcontroller.Config
 	})
 }
 
-func TestOpenShiftsAlphaAnnotation(t *testing.T) {
-	bundle := newBundle(t)
-	setSource(t, bundle)
-	startRotator(t, compat)
-	kinds := kindCases(api.OpenShiftInjectCABundleAlpha)
-	for _, kind := range kinds {
-		kind.apply(t)
-	}
-	for _, kind := range kinds {
-		kind.has(t, bundle)
-	}
-	status(t, map[string]string{api.TrustTargets: fmt.Sprint(len(kinds)), api.TrustHolding: fmt.Sprint(len(kinds))})
-}
-
 // OpenShift's annotations are ignored by default.
 func TestOpenShiftsAnnotationsByDefault(t *testing.T) {
 	bundle := newBundle(t)
@@ -246,38 +231,4 @@ func TestOpenShiftsAnnotationsByDefault(t *testing.T) {
 		assert.Empty(t, kind.get(read(t, kind.object(t))), kind.name)
 		assert.Zero(t, r.requests.count("/"+kind.resource+"/"+kind.object(t).GetName()), kind.name)
 	}
-}
-
-// A caBundle that is owned would tie the owner to the conversion webhook.
-func TestGitOpsDropsConversion(t *testing.T) {
-	bundle := newBundle(t)
-	setSource(t, bundle)
-	r := startRotator(t)
-	crd := &apiextensionsv1.CustomResourceDefinition{ObjectMeta: metav1.ObjectMeta{Name: "toys.games.example.com"}}
-	const group = "toys.example.com"
-	require.NoError(t, gitops(t, strings.ReplaceAll(crdManifest+conversion, group, "games.example.com")))
-	t.Cleanup(func() { removeAndWait(t, crd) })
-	r.shows(t, "servingcert_trust_targets", "kind=CustomResourceDefinition state=holds", 1)
-	harness.Eventually(t, func() error { return disowned(t, crd) })
-
-	require.NoError(t, gitops(t, strings.ReplaceAll(crdManifest, group, "games.example.com")+"  conversion: {strategy: None}\n"))
-	assert.Nil(t, read(t, crd).Spec.Conversion.Webhook)
-	r.shows(t, "servingcert_trust_targets", "kind=CustomResourceDefinition state=unsuitable", 1)
-	event(t, "default", trustcontroller.EventUnsuitable, crd.Name)
-}
-
-// An APIService that skips verification may not have a caBundle, and gets none.
-func TestInsecureAPIService(t *testing.T) {
-	setSource(t, newBundle(t))
-	r := startRotator(t)
-	insecure := strings.Replace(apiServiceManifest, "spec: {", "spec: {insecureSkipTLSVerify: true, ", 1)
-	require.NoError(t, gitops(t, insecure))
-	service := &apiregistrationv1.APIService{ObjectMeta: metav1.ObjectMeta{Name: "v1.kind.example.com"}}
-	t.Cleanup(func() { remove(t, service) })
-	r.shows(t, "servingcert_trust_targets", "kind=APIService state=unsuitable", 1)
-	assert.Contains(t, event(t, "default", trustcontroller.EventUnsuitable, service.Name), "insecureSkipTLSVerify")
-	assert.Empty(t, read(t, service).Spec.CABundle)
-	assert.Zero(t, r.requests.count("apiservices"))
-	assert.Empty(t, r.series(t, "servingcert_trust_failures_total"))
-	status(t, map[string]string{api.TrustTargets: "0", api.TrustRefusing: "0"})
 }

@@ -36,32 +36,6 @@ func statusNames(t *testing.T, target, reason string) {
 	})
 }
 
-// An immutable ConfigMap that is annotated is its owner's to make anew: the rotator
-// makes only those that are its own.
-func TestImmutableAnnotatedConfigMap(t *testing.T) {
-	first, second := newBundle(t), newBundle(t)
-	setSource(t, first)
-	r := startRotator(t)
-	cm := newConfigMap(t, annotation(), nil)
-	dataIs(t, cm, map[string]string{api.BundleKey: first})
-	change(t, cm, func(cm *corev1.ConfigMap) { yes := true; cm.Immutable = &yes })
-	r.settled(t)
-	status(t, map[string]string{api.TrustHolding: "1", api.TrustRefusing: "0"})
-
-	setSource(t, second)
-	statusNames(t, "ConfigMap "+cm.Namespace+"/"+cm.Name, "Immutable")
-	assert.Contains(t, event(t, cm.Namespace, trustcontroller.EventRefused, cm.Name), "immutable")
-	r.shows(t, "servingcert_trust_refusing", "kind=ConfigMap reason=Immutable", 1)
-	passed(t, second)
-	assert.Equal(t, 1, r.requests.count("/"+cm.Namespace+"/configmaps"), "the object says so itself: no need to try")
-
-	remove(t, cm)
-	status(t, map[string]string{api.TrustRefusing: "0", api.TrustTargets: "1"})
-	again := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: cm.Namespace, Name: cm.Name, Annotations: annotation()}}
-	create(t, again)
-	dataIs(t, again, map[string]string{api.BundleKey: second})
-}
-
 func TestImmutableConfigMap(t *testing.T) {
 	bundle := newBundle(t)
 	ns := newNamespace(t)
@@ -128,45 +102,21 @@ func TestAdmissionRefuses(t *testing.T) {
 	r := startRotator(t)
 	change(t, namespace, func(ns *corev1.Namespace) { ns.Labels[api.LabelInject] = api.InjectEnabled })
 	target := bundleConfigMap(namespace.Name)
-	refusedByPolicy(t, r, "NamespaceConfigMap", target, bundle)
-
-	lift()
-	holds(t, namespace.Name, bundle)
-	nobodyRefuses(t, namespace.Name)
-}
-
-func TestAdmissionRefusesAnnotatedConfigMap(t *testing.T) {
-	bundle := newBundle(t)
-	setSource(t, bundle)
-	cm := newConfigMap(t, annotation(), map[string]string{"a": "b"})
-	lift := refuseConfigMaps(t, cm.Namespace)
-	refusedByPolicy(t, startRotator(t), "ConfigMap", cm, bundle)
-	dataIs(t, cm, map[string]string{"a": "b"})
-
-	lift()
-	dataIs(t, cm, map[string]string{"a": "b", api.BundleKey: bundle})
-	nobodyRefuses(t, cm.Namespace)
-}
-
-// refusedByPolicy waits until all say so that are to say so, and the others go on.
-func refusedByPolicy(t *testing.T, r *rotator, kind string, target *corev1.ConfigMap, bundle string) {
-	t.Helper()
-	statusNames(t, kind+" "+target.Namespace+"/"+target.Name, "Invalid")
+	statusNames(t, "NamespaceConfigMap "+target.Namespace+"/"+target.Name, "Invalid")
 	assert.Contains(t, event(t, target.Namespace, trustcontroller.EventRefused, target.Name), "no bundles here")
-	r.shows(t, "servingcert_trust_refusing", "kind="+kind+" reason=Invalid", 1)
-	passed(t, bundle)
+	r.shows(t, "servingcert_trust_refusing", "kind=NamespaceConfigMap reason=Invalid", 1)
+	passed(t, bundle) // the others go on
 	harness.Eventually(t, func() error {
-		if n := r.series(t, "servingcert_trust_failures_total")["kind="+kind+" reason=Invalid"]; n < 4 {
+		if n := r.series(t, "servingcert_trust_failures_total")["kind=NamespaceConfigMap reason=Invalid"]; n < 4 {
 			return fmt.Errorf("tried %v times", n)
 		}
 		return nil
 	})
-}
 
-func nobodyRefuses(t *testing.T, namespace string) {
-	t.Helper()
+	lift()
+	holds(t, namespace.Name, bundle)
 	status(t, map[string]string{api.TrustRefusing: "0", api.TrustHolding: "2"})
-	sent := events(t, namespace)
+	sent := events(t, namespace.Name)
 	assert.Len(t, sent, 1)
 	assert.NotContains(t, sent[0], "(repeated)", "one event, however often it was tried")
 }
@@ -175,7 +125,7 @@ func nobodyRefuses(t *testing.T, namespace string) {
 // while the others go on.
 func TestRBACRefuses(t *testing.T) {
 	kinds := slices.DeleteFunc(kindCases(api.AnnotationInjectCABundle), func(kind kindCase) bool {
-		return kind.name == "ConfigMap" // shares its right with the bundle of every namespace; a policy refuses it above
+		return kind.name == "ConfigMap" // shares its right with the bundle of every namespace
 	})
 	bundle := newBundle(t)
 	setSource(t, bundle)

@@ -54,7 +54,6 @@ func TestSourceAppearsLater(t *testing.T) {
 
 func TestBadSourceChangesNoTarget(t *testing.T) {
 	bundle := newBundle(t)
-	expired := string(newRoot(t, 1, time.Now().Add(-time.Minute)).PEM())
 	setSource(t, bundle)
 	r := startRotator(t)
 	ns := newNamespace(t)
@@ -70,14 +69,11 @@ func TestBadSourceChangesNoTarget(t *testing.T) {
 		problem string
 	}{
 		{"garbage", func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = "garbage" }, "not PEM"},
-		{"empty", func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = "" }, "no certificate"},
-		{"half", func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = bundle[:len(bundle)/2] }, "damaged PEM"},
 		{"key removed", func(cm *corev1.ConfigMap) { cm.Data = nil }, "has no key"},
 		{"foreign root", func(cm *corev1.ConfigMap) {
 			cm.Data[api.CABundleHash] = hash(t, bundle)
 			cm.Data[api.BundleKey] += newBundle(t)
 		}, "does not match the hash in key bundle-hash"},
-		{"all expired", func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = expired }, "expired"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -106,21 +102,6 @@ func TestBadSourceChangesNoTarget(t *testing.T) {
 		caBundles(t, "kept", bundle)
 	})
 	event(t, system, trustcontroller.EventSourceInvalid, api.CAStatusName)
-}
-
-// What is distributed has no duplicates and a stable order, whatever the source
-// looks like, so that another order is no reason to write.
-func TestSourceIsNormalized(t *testing.T) {
-	a, b := newRoot(t, 1, time.Now().Add(time.Hour)), newRoot(t, 2, time.Now().Add(time.Hour))
-	both := string(pki.NewBundle(append(a.Certificates(), b.Certificates()...)...).PEM())
-	setSource(t, string(b.PEM())+"\n\n"+string(a.PEM())+string(b.PEM()))
-	r := startRotator(t)
-	ns := newNamespace(t)
-	holds(t, ns, both)
-
-	setSource(t, string(a.PEM())+string(b.PEM()))
-	passed(t, both)
-	assert.Equal(t, 1, r.requests.count("/"+ns+"/configmaps"))
 }
 
 // A root that expires leaves the bundle by itself: nothing happens at that time.

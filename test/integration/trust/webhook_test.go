@@ -10,13 +10,11 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/trust"
-	trustcontroller "github.com/servingcert/servingcert/pkg/trust/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -104,58 +102,6 @@ func TestWebhookGetsBundle(t *testing.T) {
 	caBundles(t, "urls", "", bundle)
 }
 
-func TestWebhookIsRestored(t *testing.T) {
-	bundle := newBundle(t)
-	setSource(t, bundle)
-	startRotator(t)
-	create(t, mutating("restored", byService("a"), byService("b")))
-	caBundles(t, "restored", bundle, bundle)
-
-	tests := map[string]func(*admissionregistrationv1.MutatingWebhookConfiguration){
-		"removed": func(c *admissionregistrationv1.MutatingWebhookConfiguration) {
-			c.Webhooks[0].ClientConfig.CABundle = nil
-		},
-		"garbage": func(c *admissionregistrationv1.MutatingWebhookConfiguration) {
-			c.Webhooks[1].ClientConfig.CABundle = []byte("garbage")
-		},
-		"entry replaced": func(c *admissionregistrationv1.MutatingWebhookConfiguration) { c.Webhooks[0] = byService("c") },
-		"url becomes Service": func(c *admissionregistrationv1.MutatingWebhookConfiguration) {
-			c.Webhooks[1] = byURL("b", nil)
-			c.Webhooks[1].ClientConfig = byService("b").ClientConfig
-		},
-	}
-	for name, edit := range tests {
-		t.Run(name, func(t *testing.T) {
-			change(t, &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: "restored"}}, edit)
-			caBundles(t, "restored", bundle, bundle)
-		})
-	}
-	event(t, "default", trustcontroller.EventRestored, "restored")
-}
-
-// A configuration that is deleted is not made anew, and one that is not
-// annotated any more keeps what it has.
-func TestWebhookLeftAlone(t *testing.T) {
-	first, second := newBundle(t), newBundle(t)
-	setSource(t, first)
-	startRotator(t)
-	gone, released := mutating("gone", byService("a")), mutating("released", byService("a"))
-	create(t, gone)
-	create(t, released)
-	caBundles(t, "gone", first)
-	caBundles(t, "released", first)
-
-	remove(t, gone)
-	change(t, released, func(c *admissionregistrationv1.MutatingWebhookConfiguration) { c.Annotations = nil })
-	fence := mutating("fence", byService("a")) // of the same watch, after both
-	create(t, fence)
-	caBundles(t, "fence", first)
-	setSource(t, second)
-	caBundles(t, "fence", second)
-	caBundles(t, "released", first)
-	assert.Error(t, admin.Get(t.Context(), client.ObjectKeyFromObject(gone), gone))
-}
-
 const manifest = `
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingWebhookConfiguration
@@ -212,44 +158,6 @@ func TestGitOpsServerSide(t *testing.T) {
 		require.NoError(t, apply(manifest, false))
 		caBundles(t, "gitops", bundle)
 	})
-}
-
-// kubectl apply without --server-side sends a strategic merge patch that is
-// computed from the last applied manifest.
-func TestGitOpsClientSide(t *testing.T) {
-	bundle := newBundle(t)
-	setSource(t, bundle)
-	r := startRotator(t)
-	require.NoError(t, admin.Create(t.Context(), fromYAML(t, manifest)))
-	t.Cleanup(func() { remove(t, mutating("gitops")) })
-	caBundles(t, "gitops", bundle)
-	harness.Eventually(t, func() error { return disowned(t, mutating("gitops")) })
-	writes := r.requests.count("webhookconfigurations")
-
-	patch := `{"webhooks":[{"name":"a.example.com","clientConfig":{"service":{"namespace":"shop","name":"a","path":"/v2"}}}]}`
-	require.NoError(t, admin.Patch(t.Context(), mutating("gitops"), client.RawPatch(types.StrategicMergePatchType, []byte(patch))))
-	passed(t, bundle)
-	caBundles(t, "gitops", bundle)
-	assert.Equal(t, writes, r.requests.count("webhookconfigurations"))
-}
-
-// An owner who applies a manifest with one entry less must get rid of that entry:
-// if the rotator owned the caBundle in it, the API server would keep what is left
-// of the entry and refuse the apply as invalid.
-func TestGitOpsRemovesEntry(t *testing.T) {
-	bundle := newBundle(t)
-	setSource(t, bundle)
-	startRotator(t)
-	apply := func(s string) error {
-		return admin.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(fromYAML(t, s)), client.FieldOwner("gitops"))
-	}
-	_, entry, _ := strings.Cut(manifest, "webhooks:\n")
-	require.NoError(t, apply(manifest+strings.ReplaceAll(entry, "a.example.com", "b.example.com")))
-	t.Cleanup(func() { remove(t, mutating("gitops")) })
-	caBundles(t, "gitops", bundle, bundle)
-	harness.Eventually(t, func() error { return disowned(t, mutating("gitops")) })
-	require.NoError(t, apply(manifest))
-	caBundles(t, "gitops", bundle)
 }
 
 // disowned is nil if the rotator owns no field of the object.
