@@ -179,39 +179,6 @@ func TestErrorsAreWrittenAndCleared(t *testing.T) {
 	assert.Equal(t, "metrics", get(t, &corev1.Secret{}, ns, "metrics-tls").Annotations[api.OpenShiftServiceNameAlpha])
 }
 
-// The ConfigMap of before OpenShift 4.7, which asks in a word of its own.
-func TestTheLegacyConfigMapHoldsTheBundle(t *testing.T) {
-	const ns = "legacy"
-	require.NoError(t, admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}))
-	require.NoError(t, admin.Create(t.Context(), &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: api.OpenShiftLegacyName, Annotations: map[string]string{api.OpenShiftInjectLegacy: "true"}},
-		Data:       map[string]string{"other": "is removed"},
-	}))
-	eventually(t, func() error {
-		cm := get(t, &corev1.ConfigMap{}, ns, api.OpenShiftLegacyName)
-		if len(cm.Data) != 1 || cm.Data[api.OpenShiftBundleKey] == "" {
-			return fmt.Errorf("it holds %d keys", len(cm.Data))
-		}
-		return nil
-	})
-}
-
-// In a labelled namespace the webhook takes such a Service for an annotated one.
-func TestPodsBehindSuchAServiceAreInjectedWhereTheNamespaceIsLabelled(t *testing.T) {
-	ns := labelled(t, "labelled")
-	service := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web", Annotations: map[string]string{api.OpenShiftSecretName: "web-tls"}},
-		Spec:       corev1.ServiceSpec{Selector: map[string]string{"component": "kube-scheduler"}, Ports: []corev1.ServicePort{{Port: 443}}},
-	}
-	require.NoError(t, admin.Create(t.Context(), service))
-	apply(t, "kube-scheduler.yaml", ns)
-	for _, pod := range podsOf(t, ns, "web", 2) {
-		status, ok := api.ParseInjectionStatus(pod.Annotations[api.AnnotationStatus])
-		require.True(t, ok)
-		assert.Equal(t, api.InjectionStatus{Secret: "web-tls", Service: "web", Containers: map[string]string{"kube-scheduler": "files,env,flags"}}, status)
-	}
-}
-
 func labelled(t *testing.T, name string) string {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{api.LabelInject: api.InjectEnabled}}}

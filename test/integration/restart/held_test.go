@@ -92,21 +92,6 @@ func TestADisruptionBudget(t *testing.T) {
 	assert.Nil(t, p.events(restartcontroller.EventRestartHeld, "web")[0].Series, "told once")
 }
 
-func TestAPausedDeployment(t *testing.T) {
-	p := newPlace(t)
-	web := p.deployment("web", 1)
-	registry, _ := startRotator(t, nil)
-	p.current("web")
-	change(t, web, func() { web.Spec.Paused = true })
-	p.rotate("web")
-	p.held(registry, "Paused")
-	assert.Contains(t, p.told(restartcontroller.EventRestartHeld, "web").Note, "it is paused; kubectl rollout resume continues it")
-	assert.Empty(t, restartedAt(t, web))
-	change(t, web, func() { web.Spec.Paused = false })
-	p.current("web")
-	assert.NotEmpty(t, restartedAt(t, web))
-}
-
 // What kubectl rollout restart does not know, or what would not help, is told of
 // and never killed.
 func TestWhatAPersonHasToDo(t *testing.T) {
@@ -300,20 +285,6 @@ func TestNoRight(t *testing.T) {
 	})
 	assert.Empty(t, restartedAt(t, web))
 	without("")
-	p.current("web")
-	assert.NotEmpty(t, restartedAt(t, web))
-}
-
-// Nothing is restarted for a certificate that may not be the last word.
-func TestAServiceThatIsNotReady(t *testing.T) {
-	p := newPlace(t)
-	web := p.deployment("web", 1)
-	registry, _ := startRotator(t, nil)
-	p.current("web")
-	leaf := p.rotateAs("web", metav1.ConditionFalse, "WaitingForTrust")
-	p.held(registry, "CertificateWaits")
-	assert.Empty(t, restartedAt(t, web))
-	p.condition("web", metav1.ConditionTrue, "Issued", leaf)
 	p.current("web")
 	assert.NotEmpty(t, restartedAt(t, web))
 }

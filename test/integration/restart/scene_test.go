@@ -59,32 +59,20 @@ func (p place) service(name string) {
 	p.rotate(name)
 }
 
-// rotate gives the Service's Secret another certificate, as the signer would.
+// rotate gives the Service's Secret another certificate, as the signer would, and says so.
 func (p place) rotate(name string) (leaf string) {
-	p.t.Helper()
-	return p.rotateAs(name, metav1.ConditionTrue, "Issued")
-}
-
-// rotateAs does the same, with what the signer says of it.
-func (p place) rotateAs(name string, status metav1.ConditionStatus, reason string) (leaf string) {
 	p.t.Helper()
 	cert, leaf, err := node.ca.issue(p.name, name)
 	require.NoError(p.t, err)
 	node.mount(p.name, name+"-tls", cert)
 	p.leaves[name] = leaf
-	p.condition(name, status, reason, leaf)
-	return leaf
-}
-
-// condition says that the Service's Secret holds the leaf.
-func (p place) condition(name string, status metav1.ConditionStatus, reason, leaf string) {
-	p.t.Helper()
-	ready := metav1.Condition{Type: api.ConditionReady, Status: status, Reason: reason, Message: "names", LastTransitionTime: metav1.Now()}
+	ready := metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued", Message: "names", LastTransitionTime: metav1.Now()}
 	said := state.Say(ready, state.Ready{Secret: name + "-tls", Leaf: leaf})
 	patch, err := json.Marshal(map[string]any{"status": map[string]any{"conditions": said.Both()}})
 	require.NoError(p.t, err)
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: p.name, Name: name}}
 	require.NoError(p.t, admin.Status().Patch(p.t.Context(), svc, client.RawPatch(types.StrategicMergePatchType, patch)))
+	return leaf
 }
 
 // template is that of pods that serve what Secret NAME-tls held when they started.

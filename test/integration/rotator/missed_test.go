@@ -166,46 +166,6 @@ func TestPodChanges(t *testing.T) {
 	counts(t, ns, "0")
 }
 
-// Pods that nobody injected, and that are none the worse for it.
-func TestNeverMissed(t *testing.T) {
-	ns := newNamespace(t, true)
-	service(t, ns, "web", true)
-	webhook.leave(ns)
-	yes := true
-	tests := map[string]func(*corev1.Pod){
-		"opted-out": func(p *corev1.Pod) { p.Labels[api.LabelInject] = api.InjectDisabled },
-		"by-hand": func(p *corev1.Pod) {
-			p.Spec.Volumes = []corev1.Volume{{Name: "tls", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "web-tls", Optional: &yes}}}}
-		},
-		"projected-by-hand": func(p *corev1.Pod) {
-			p.Spec.Volumes = []corev1.Volume{{Name: "tls", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
-				Sources: []corev1.VolumeProjection{{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "web-tls"}}}},
-			}}}}
-		},
-		"windows": func(p *corev1.Pod) {
-			p.Spec.OS = &corev1.PodOS{Name: corev1.Windows}
-			p.Spec.Containers[0].SecurityContext = nil
-		},
-		"not-selected": func(p *corev1.Pod) { p.Labels["app"] = "other" },
-		"helm-test":    func(p *corev1.Pod) { p.Annotations["helm.sh/hook"] = "test" },
-		"explained": func(p *corev1.Pod) {
-			p.Annotations[api.AnnotationStatus] = `{"secret":"web-tls","reason":"MountPathTaken"}`
-		},
-		"mirror": func(p *corev1.Pod) {
-			p.Annotations[corev1.MirrorPodAnnotationKey] = "x"
-			p.Spec.NodeName = "node"
-		},
-	}
-	for name, how := range tests {
-		p := newPod(ns, name, "web")
-		how(p)
-		create(t, p)
-	}
-	create(t, newPod(ns, "missed", "web")) // later than all of them, so that they were looked at too
-	counts(t, ns, "1")
-	assert.Contains(t, event(t, ns).Note, "pod missed was not injected")
-}
-
 // servingcert-system is labelled by install.yaml, kube-system by somebody.
 func TestExcludedNamespaces(t *testing.T) {
 	setLabel(t, metav1.NamespaceSystem, true)
@@ -261,40 +221,6 @@ func TestWhatTheWebhookNoted(t *testing.T) {
 	create(t, newPod(ns, "bare", "web")) // whoever makes it reads the warning
 	caughtUp(t)
 	assert.Len(t, notes(), 1)
-}
-
-// A namespace with a lot in it is labelled: the events are few.
-func TestManyAtOnce(t *testing.T) {
-	ns := newNamespace(t, false)
-	service(t, ns, "web", true)
-	yes := true
-	const workloads, replicas = 12, 4
-	for i := range workloads {
-		// Any object will do for a controller.
-		owner := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: fmt.Sprintf("workload-%02d", i)}}
-		create(t, owner)
-		for j := range replicas {
-			p := newPod(ns, fmt.Sprintf("%s-%d", owner.Name, j), "web")
-			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: owner.Name, UID: owner.UID, Controller: &yes}}
-			create(t, p)
-		}
-	}
-	caughtUp(t)
-	setLabel(t, ns, true)
-	counts(t, ns, fmt.Sprint(workloads*replicas))
-	more := 0
-	for _, e := range told(t, ns, maxEvents+1) {
-		assert.Nil(t, e.Series, "written once")
-		assert.Equal(t, "ConfigMap", e.Regarding.Kind)
-		if strings.Contains(e.Note, "this workload and ") {
-			more++
-			assert.Contains(t, e.Note, fmt.Sprintf("in namespace %s: this workload and %d more, with %d pods together", ns, workloads-maxEvents-1, (workloads-maxEvents)*replicas))
-		}
-	}
-	assert.Equal(t, 1, more)
-	create(t, newPod(ns, "passes", "other"))
-	counts(t, ns, fmt.Sprint(workloads*replicas))
-	assert.Len(t, events(t, ns), maxEvents+1)
 }
 
 // The replica that does not lead counts nothing, tells nothing and holds no pods.

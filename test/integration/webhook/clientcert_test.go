@@ -159,22 +159,6 @@ func TestOnlyTheAPIServerIsAnswered(t *testing.T) {
 	}, harness.Soon, 50*time.Millisecond)
 }
 
-// TestAnAPIServerWithoutACertificateIsRefused: it presents its certificate to whoever
-// asks, so one of another CA stands for none.
-func TestAnAPIServerWithoutACertificateIsRefused(t *testing.T) {
-	ns := namespace(t, enabled)
-	other, err := certs.New(t.TempDir(), "ca", "others")
-	require.NoError(t, err)
-	restart(t, hook.dir, "--client-ca-file", other.CAFile)
-	t.Cleanup(func() { restart(t, hook.dir) })
-	_, err = client.CoreV1().Pods(ns).Create(t.Context(), webPod("web"), metav1.CreateOptions{})
-	require.ErrorContains(t, err, `failed calling webhook "pods.servingcert.dev"`)
-	require.Regexp(t, "tls: unknown certificate authority|broken pipe|connection reset by peer|use of closed network connection", err.Error())
-	its, err := clientAuthority.IssueClient("apiserver-again", apiServerName)
-	require.NoError(t, err)
-	require.ErrorContains(t, alert(t, its), "tls: unknown certificate authority")
-}
-
 // TestTheClientCAMayComeLater: until it is there, nobody is answered and the webhook is not
 // ready.
 func TestTheClientCAMayComeLater(t *testing.T) {

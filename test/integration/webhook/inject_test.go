@@ -106,19 +106,6 @@ func TestPodOfAnAnnotatedServiceIsInjected(t *testing.T) {
 	require.Equal(t, api.BundleName, pod.Spec.Volumes[len(pod.Spec.Volumes)-1].Projected.Sources[1].ConfigMap.Name)
 }
 
-func TestDryRunAndGenerateName(t *testing.T) {
-	ns := namespace(t, enabled)
-	createService(t, t, ns, webService("web"))
-	pod := webPod("web")
-	pod.Name, pod.GenerateName = "", "web-"
-	made, err := client.CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-	require.NoError(t, err)
-	injected(t, made, "web-tls")
-	list, err := client.CoreV1().Pods(ns).List(t.Context(), metav1.ListOptions{})
-	require.NoError(t, err)
-	require.Empty(t, list.Items)
-}
-
 func TestPodsThatAreLeftAlone(t *testing.T) {
 	labelled, unlabelled := namespace(t, enabled), namespace(t, nil)
 	for _, ns := range []string{labelled, unlabelled} {

@@ -12,41 +12,11 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
-
-// TestAProgramWithAConfigurationFile: the volume with an annotation as a file is what the API
-// server accepts, and what it stored is what the webhook wrote.
-func TestAProgramWithAConfigurationFile(t *testing.T) {
-	ns := namespace(t, enabled)
-	svc := webService("web")
-	svc.Spec.Ports[0].TargetPort = intstr.FromInt32(9090)
-	createService(t, t, ns, svc)
-	c, w := clientWithWarnings(t)
-	pod := webPod("web")
-	pod.Spec.Containers[0].Image = "quay.io/prometheus/prometheus:v3.5.0"
-	pod.Spec.Containers[0].Args = []string{"--config.file=/etc/prometheus/prometheus.yml"}
-	pod.Spec.Containers[0].Ports[0].ContainerPort = 9090
-	pod.Spec.Containers[0].ReadinessProbe = httpProbe(9090)
-	got, err := c.CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{})
-	require.NoError(t, err)
-	require.Len(t, w.lines, 1, "what its owner should know")
-	assert.Contains(t, w.lines[0], "servingcert: container web: the program is configured to serve TLS (prometheus: A scrape job for http://localhost:9090")
-	assert.Equal(t, []string{"--config.file=/etc/prometheus/prometheus.yml", "--web.config.file=/etc/servingcert/web-config.yml"}, got.Spec.Containers[0].Args)
-	assert.Equal(t, corev1.URISchemeHTTPS, got.Spec.Containers[0].ReadinessProbe.HTTPGet.Scheme)
-	assert.Equal(t, corev1.TerminationMessageFallbackToLogsOnError, got.Spec.Containers[0].TerminationMessagePolicy)
-	assert.Contains(t, got.Annotations["file.servingcert.dev/web-config.yml"], "cert_file: /etc/servingcert/tls.crt")
-	i := slices.IndexFunc(got.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == "servingcert" })
-	require.GreaterOrEqual(t, i, 0)
-	sources := got.Spec.Volumes[i].Projected.Sources
-	assert.Equal(t, []corev1.DownwardAPIVolumeFile{{
-		Path: "web-config.yml", FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations['file.servingcert.dev/web-config.yml']"},
-	}}, sources[len(sources)-1].DownwardAPI.Items)
-}
 
 // TestEveryProgramIsAccepted: pods with all programs of the table, many in each, are
 // accepted. Their files are in one volume.

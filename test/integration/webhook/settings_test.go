@@ -2,7 +2,6 @@ package webhook_test
 
 import (
 	"encoding/json"
-	"strings"
 	"testing"
 	"time"
 
@@ -86,59 +85,8 @@ func TestSettingsOnThreeLevels(t *testing.T) {
 	awaitParts(t, ns, webPod("web"), "files,env")
 }
 
-// TestAWrongSettingOfOthersIsAWarning: whoever creates a pod often cannot correct the Service
-// or the namespace.
-func TestAWrongSettingOfOthersIsAWarning(t *testing.T) {
-	ns := namespace(t, enabled)
-	annotate(t, ns, map[string]any{api.AnnotationMode: "flags"})
-	svc := webService("web")
-	svc.Annotations[api.AnnotationMountPath] = "certs"
-	createService(t, t, ns, svc)
-	c, w := clientWithWarnings(t)
-	var got *corev1.Pod
-	require.EventuallyWithT(t, func(collect *assert.CollectT) {
-		w.lines = nil
-		var err error
-		got, err = c.CoreV1().Pods(ns).Create(t.Context(), webPod("web"), dryRun)
-		require.NoError(collect, err)
-		assert.Contains(collect, got.Annotations[api.AnnotationStatus], "(namespace: servingcert.dev/mode: ")
-		assert.Contains(collect, got.Annotations[api.AnnotationStatus], "(Service web: servingcert.dev/mount-path: ")
-		assert.Contains(collect, strings.Join(w.lines, "\n"), `namespace: servingcert.dev/mode: "flags": must be "args", "env" or "mount"`)
-	}, harness.Soon, 20*time.Millisecond)
-	injected(t, got, "web-tls")
-}
-
 func httpProbe(port int32) *corev1.Probe {
 	return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ready", Port: intstr.FromInt32(port)}}}
-}
-
-// TestProbesFollowWhatTheContainerIsTold: with https-probes: auto, those of a container that is told to
-// serve TLS become HTTPS, and no others.
-func TestProbesFollowWhatTheContainerIsTold(t *testing.T) {
-	ns := namespace(t, enabled)
-	createService(t, t, ns, webService("web"))
-	scheme := func(change func(pod *corev1.Pod)) corev1.URIScheme {
-		pod := webPod("web")
-		pod.Spec.Containers[0].ReadinessProbe = httpProbe(8443)
-		change(pod)
-		got, err := client.CoreV1().Pods(ns).Create(t.Context(), pod, dryRun)
-		require.NoError(t, err)
-		require.Equal(t, "true", got.Labels[api.LabelInjected])
-		return got.Spec.Containers[0].ReadinessProbe.HTTPGet.Scheme
-	}
-	image := func(image string) func(*corev1.Pod) {
-		return func(p *corev1.Pod) { p.Spec.Containers[0].Image = image }
-	}
-	assert.Equal(t, corev1.URISchemeHTTPS, scheme(image("quay.io/prometheus/prometheus:v3.5.0")), "a known program")
-	assert.Equal(t, corev1.URISchemeHTTPS, scheme(image("grafana/grafana:12.0.0")), "a program that takes variables")
-	assert.Equal(t, corev1.URISchemeHTTPS, scheme(func(p *corev1.Pod) { p.Annotations = map[string]string{api.AnnotationMode: "args"} }), "flags that were asked for")
-	assert.Equal(t, corev1.URISchemeHTTP, scheme(image("example.com/web")), "a program that is not known")
-	assert.Equal(t, corev1.URISchemeHTTP, scheme(image("nginx:1.29")), "a program that needs more")
-	assert.Equal(t, corev1.URISchemeHTTP, scheme(func(p *corev1.Pod) { p.Annotations = map[string]string{api.AnnotationMode: "env"} }))
-	assert.Equal(t, corev1.URISchemeHTTP, scheme(func(p *corev1.Pod) { p.Annotations = map[string]string{api.AnnotationHTTPSProbes: "false"} }))
-	assert.Equal(t, corev1.URISchemeHTTPS, scheme(func(p *corev1.Pod) {
-		p.Annotations = map[string]string{api.AnnotationHTTPSProbes: "true", api.AnnotationMode: "mount"}
-	}))
 }
 
 // TestUnknownPrograms: with --unknown-programs=flags a program that is not known gets flags
