@@ -205,19 +205,6 @@ func TestFiftyServicesOverOnePod(t *testing.T) {
 	}
 }
 
-func TestServiceCountsItsOwnPods(t *testing.T) {
-	web, db := rotatortest.Ready("web", rotatortest.Leaf(2)), rotatortest.Ready("db", rotatortest.Leaf(2))
-	db.Spec.Selector = map[string]string{"app": "db"}
-	late := 3 * time.Minute
-	s := lookAt(late, web, asked(readyPod("a", "web"), showed(rotatortest.Leaf(2), late)), asked(readyPod("b", "db", rotatortest.Label("app", "db")), showed(rotatortest.Leaf(1), late)))
-	s.Services = []*corev1.Service{db, web}
-	reasons := map[string]string{}
-	for _, c := range s.Decide().Conditions {
-		reasons[c.Service.Name] = c.Want.Reason
-	}
-	assert.Equal(t, map[string]string{"web": api.ServingCurrent, "db": api.ServingStale}, reasons)
-}
-
 // The targets, and the delay when a pod serves the new certificate.
 func TestTargetsAndArrivals(t *testing.T) {
 	svc := rotatortest.Ready("web", rotatortest.Leaf(2))

@@ -1,7 +1,6 @@
 package serving
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -132,15 +131,4 @@ func TestAPodIsNotDialledOnEveryPortOfAService(t *testing.T) {
 	}
 	d := endpointOf(pods.FactsOf(rotatortest.Pod(rotatortest.SecretVolume("web-tls"))).Template.Value(), "web-tls", []*corev1.Service{rotatortest.Asking("web", map[string]string{"app": "web"}, targets...)})
 	assert.Len(t, d.ports, probe.MaxPorts)
-}
-
-func TestFiftyServicesOverOnePodAreOneEndpoint(t *testing.T) {
-	var services []*corev1.Service
-	for i := range 50 {
-		services = append(services, rotatortest.Asking(fmt.Sprintf("web-%02d", i), map[string]string{"app": "web"}, 8443))
-	}
-	d := endpointOf(pods.FactsOf(rotatortest.Pod(rotatortest.SecretVolume("web-tls"))).Template.Value(), "web-tls", services)
-	assert.Equal(t, []uint16{8443}, d.ports)
-	assert.Equal(t, "web-00.shop.svc", d.name)
-	assert.Len(t, d.services, 50)
 }

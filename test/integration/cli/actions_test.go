@@ -7,7 +7,6 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -81,26 +80,6 @@ func TestRenewalsAsData(t *testing.T) {
 	assert.Empty(t, r.out, "nothing was done")
 }
 
-// Services whose pods make their keys are in the data too.
-func TestNotRenewedAsData(t *testing.T) {
-	ns := newNamespace(t, "shop", nil)
-	makeService(t, ns, "web")
-	svc, err := admin.CoreV1().Services(ns).Create(t.Context(), &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: "own", Annotations: map[string]string{api.AnnotationKeySource: string(api.KeySourcePod)}},
-		Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 443}}},
-	}, metav1.CreateOptions{})
-	require.NoError(t, err)
-	r := cli(t, "renew", "-n", ns, "--all", "-o", "json", "--wait=false")
-	assert.Zero(t, r.code, r.err)
-	left, ok := data(t, r, "Renewals")["notRenewed"].([]any)
-	require.True(t, ok, r.out)
-	require.Len(t, left, 1)
-	only, ok := left[0].(map[string]any)
-	require.True(t, ok)
-	assert.Equal(t, svc.Name, only["name"])
-	assert.Contains(t, only["why"], "the pods of Service "+ns+"/own have their own keys")
-}
-
 // What rotate-ca has done, as data: to its end, asked again, and what it left unsaid.
 func TestRotationAsData(t *testing.T) {
 	s, ns := newSystem(t), newNamespace(t, "shop", nil)
@@ -148,34 +127,4 @@ func TestRotationAsData(t *testing.T) {
 	r = cli(t, "rotate-ca", "-n", s.namespace, "--proceed", "7", "-o", "json")
 	assert.Equal(t, 1, r.code)
 	assert.Empty(t, r.out, "nothing was decided")
-}
-
-// What would break is known without doing it.
-func TestDistrustAsDataChangesNothing(t *testing.T) {
-	s, ns := newSystem(t), newNamespace(t, "shop", nil)
-	s.ca(t, stable())
-	require.NoError(t, s.publish(t.Context(), api.TrustStatusName, map[string]string{api.TrustTargets: "7"}))
-	makeService(t, ns, "web")
-	require.NoError(t, setIssued(t.Context(), ns, "web", hash(1)))
-	makePod(t, ns, "server", corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "web-tls"}})
-	args := []string{"rotate-ca", "-n", s.namespace, "--distrust-now", "--reason", "stolen"}
-	r := cli(t, append(args, "-o", "json")...)
-	assert.Equal(t, 1, r.code)
-	assert.Contains(t, r.err, "use --yes to skip the question. Nothing was changed")
-	object := data(t, r, "Rotation")
-	assert.Equal(t, "notWritten", object["request"])
-	breaks, ok := object["breaks"].(map[string]any)
-	require.True(t, ok)
-	assert.EqualValues(t, 7, breaks["targets"])
-	assert.Contains(t, breaks["services"], ns+"/web")
-	assert.Contains(t, breaks["workloads"], map[string]any{"namespace": ns, "kind": "Pod", "name": "server", "uptake": "unseen"})
-	assert.Empty(t, cli(t, append(args, "-o", "name")...).out, "no object has the request")
-	assert.Empty(t, s.status(t).Annotations)
-
-	r = cli(t, append(args, "-o", "json", "--yes", "--wait=false")...)
-	assert.Zero(t, r.code, r.err)
-	object = data(t, r, "Rotation")
-	assert.Equal(t, []any{"distrust-now", "written"}, []any{object["mode"], object["request"]})
-	assert.Contains(t, object, "breaks")
-	assert.NotContains(t, object, "served")
 }

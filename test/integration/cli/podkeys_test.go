@@ -15,7 +15,6 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/hack/process"
@@ -175,58 +174,4 @@ func TestAStolenKeyWithKeysOfPods(t *testing.T) {
 		assert.Contains(t, r.out, " of the pod's own key, which its kubelet refreshes at ")
 	}
 	t.Log(cli(t, "status", "--system-namespace", i.namespace, "-n", ns).out)
-}
-
-// TestWhatIsShownDuringASwitch has a Service with a Secret, with keys of its pods, and with
-// pods of both kinds.
-func TestWhatIsShownDuringASwitch(t *testing.T) {
-	i := install(t, "--pod-cidrs=127.0.0.0/8", "--propagation-time=1s", "--verify-interval=1s")
-	ns := newNamespace(t, "shop", map[string]string{api.LabelInject: api.InjectEnabled})
-	node, port := newNode(t), int(process.PortFor(t, ""))
-	verify := func(address string) result {
-		r := cli(t, "verify", "--system-namespace", i.namespace, "-n", ns, "web", "--address", address)
-		t.Logf("verify --address %s\n%s", address, r.out)
-		return r
-	}
-	table := func() string {
-		out := cli(t, "status", "--system-namespace", i.namespace, "-n", ns).out
-		t.Log(out)
-		return out
-	}
-	switchTo := func(source api.KeySource, reason string) {
-		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, api.AnnotationKeySource, source)
-		_, err := admin.CoreV1().Services(ns).Patch(t.Context(), "web", types.MergePatchType, []byte(patch), metav1.PatchOptions{})
-		require.NoError(t, err)
-		waitFor(t, func() bool {
-			svc, err := admin.CoreV1().Services(ns).Get(t.Context(), "web", metav1.GetOptions{})
-			require.NoError(t, err)
-			ready := api.Condition(svc, api.ConditionReady)
-			return ready != nil && ready.Reason == reason
-		}, "condition Ready has reason "+reason)
-	}
-	makeTargeted(t, ns, "web", map[string]string{api.AnnotationSecretName: "web-tls"}, port)
-	ofSecret := listenAs(t, node.bind(t, ns, "web", "web-abc-0", api.OnRotateReload, "web-tls"), port, &tls.Config{GetCertificate: secretOf(ns, "web-tls")})
-	i.servingIs(t, ns, "web", api.ServingCurrent)
-	assert.Regexp(t, ns+` +web +True +Issued +True +web-tls +[0-9a-f]{12} +2`, table())
-	assert.Zero(t, verify(ofSecret).code)
-
-	switchTo(api.KeySourcePod, api.ReasonPodKeys)
-	own := node.serve(t, node.bind(t, ns, "web", "web-def-0", api.OnRotateReload), port)
-	both := i.servingIs(t, ns, "web", api.ServingCurrent, "every ready pod of this Service serves a certificate that clients accept and that is not overdue")
-	assert.Regexp(t, ns+` +web +True +PodKeys +True +\(pod\) +- +- +-`, table())
-	assert.Contains(t, both, `kept from before, and renewed until deleted: ["web-tls"]`)
-	for _, address := range []string{ofSecret, own} {
-		r := verify(address)
-		assert.Zero(t, r.code, r.out+r.err)
-		assert.Contains(t, r.out, " of the pod's own key, or of the earlier Secret web-tls, with a refresh due at ")
-	}
-	renewed := cli(t, "renew", "-n", ns, "web")
-	assert.Equal(t, 1, renewed.code)
-	assert.Contains(t, renewed.err, "a kubelet cannot be asked to refresh a certificate")
-
-	switchTo(api.KeySourceSecret, "Issued")
-	i.servingIs(t, ns, "web", api.ServingCurrent, `every ready pod of this Service that mounts Secret "web-tls" serves its certificate`)
-	assert.Regexp(t, ns+` +web +True +Issued +True +web-tls +[0-9a-f]{12} +2`, table())
-	assert.Zero(t, verify(ofSecret).code)
-	assert.Contains(t, verify(own).out, ", but the condition names ")
 }

@@ -46,20 +46,6 @@ func TestRotationIsFollowed(t *testing.T) {
 	assert.Equal(t, before, s.status(t).ResourceVersion, "nothing is written")
 }
 
-// A request that was answered does not keep another from being made.
-func TestRotationAfterAnother(t *testing.T) {
-	s := newSystem(t)
-	s.ca(t, with(stable(), api.CARotation, "overlap:x"))
-	s.annotate(t, map[string]string{api.AnnotationRotate: "x", api.AnnotationRotateMode: "overlap"})
-	c := start(t, plane.KubeconfigFile(), "rotate-ca", "-n", s.namespace, "--reason", "drill")
-	require.Eventually(t, func() bool { return s.status(t).Annotations[api.AnnotationRotate] == "drill" }, patience, 20*time.Millisecond)
-	s.ca(t, with(stable(), api.CARotation, "overlap:drill", api.CAGeneration, "2", api.CAPhase, api.PhaseRetire, api.CALeaves, "40", api.CAReplaced, "40"))
-	r, err := c.wait()
-	require.NoError(t, err)
-	assert.Zero(t, r.code, r.err)
-	assert.Contains(t, r.out, "done: all 40 certificates are signed by generation 2\n")
-}
-
 func TestRotationThatIsRefused(t *testing.T) {
 	s := newSystem(t)
 	s.ca(t, stable())
@@ -75,17 +61,6 @@ func TestRotationThatIsRefused(t *testing.T) {
 	again := cli(t, "rotate-ca", "-n", s.namespace, "--reason", "fourth")
 	assert.Equal(t, 1, again.code, "it was refused, and asking again asks for nothing new")
 	assert.Contains(t, again.err, refusal)
-}
-
-func TestRotationWhileAnotherIsOpen(t *testing.T) {
-	s := newSystem(t)
-	s.ca(t, with(stable(), api.CAPhase, api.PhaseWait, api.CANextGeneration, "2"))
-	s.annotate(t, map[string]string{api.AnnotationRotate: "first"})
-	before := s.status(t).ResourceVersion
-	r := cli(t, "rotate-ca", "-n", s.namespace, "--reason", "second")
-	assert.Equal(t, 1, r.code)
-	assert.Contains(t, r.err, `another rotation was requested and is not answered yet (overlap "first"): wait for it. Wait: generation 1 signs, generation 2 is next`)
-	assert.Equal(t, before, s.status(t).ResourceVersion, "nothing is changed")
 }
 
 // The status is written again and again while the request is made.
@@ -105,14 +80,6 @@ func TestRequestSurvivesConflicts(t *testing.T) {
 	<-done
 	assert.Zero(t, r.code, r.err)
 	assert.Equal(t, "overlap:busy", s.asked(t))
-}
-
-func TestRotationIsNotFollowedForever(t *testing.T) {
-	s := newSystem(t)
-	s.ca(t, with(stable(), api.CAPhase, api.PhaseWait, api.CANextGeneration, "2", api.CAWaitingFor, "1 of 2 targets hold the new root"))
-	r := cli(t, "rotate-ca", "-n", s.namespace, "--reason", "slow", "--timeout", "3s")
-	assert.Equal(t, 1, r.code)
-	assert.Contains(t, r.err, "not done after 3s; the rotation continues without this command. Last status: Wait: generation 1 signs, generation 2 is next; 1 of 2 targets hold the new root")
 }
 
 func TestProceed(t *testing.T) {
@@ -195,14 +162,6 @@ func TestDistrustSaysWhoBreaks(t *testing.T) {
 }
 
 func TestReplaceLost(t *testing.T) {
-	t.Run("a CA that is not lost", func(t *testing.T) {
-		s := newSystem(t)
-		s.ca(t, stable())
-		r := cli(t, "rotate-ca", "-n", s.namespace, "--replace-lost", "--reason", "x", "--yes")
-		assert.Equal(t, 1, r.code)
-		assert.Contains(t, r.err, "--replace-lost: the CA is neither lost nor corrupt")
-		assert.Empty(t, s.status(t).Annotations)
-	})
 	t.Run("what would be done", func(t *testing.T) {
 		s := newSystem(t)
 		s.ca(t, stable())

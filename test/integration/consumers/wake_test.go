@@ -168,20 +168,6 @@ func TestPodsAreWokenWithoutDials(t *testing.T) {
 	})
 }
 
-// What a pod mounts of the Secret is the one file with key and chain.
-func TestAPodWithKeyAndChainInOneFileIsWoken(t *testing.T) {
-	r := startRotator(t)
-	s := newShop(t, 1, func(p *corev1.Pod) {
-		p.Spec.Volumes[0].Secret.Items = []corev1.KeyToPath{{Key: api.CombinedKey, Path: api.CombinedKey}}
-	})
-	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
-	renewed := s.renew(t)
-	wokenFor(t, fingerprint(renewed), s.pods...)
-	s.servers[0].pair.Store(renewed)
-	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
-	r.written(t, 1)
-}
-
 func TestPodsAreWokenForTheBundle(t *testing.T) {
 	r := startRotator(t)
 	namespace := newNamespace(t)

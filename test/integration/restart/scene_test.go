@@ -60,7 +60,7 @@ func (p place) service(name string) {
 }
 
 // rotate gives the Service's Secret another certificate, as the signer would, and says so.
-func (p place) rotate(name string) (leaf string) {
+func (p place) rotate(name string) {
 	p.t.Helper()
 	cert, leaf, err := node.ca.issue(p.name, name)
 	require.NoError(p.t, err)
@@ -72,7 +72,6 @@ func (p place) rotate(name string) (leaf string) {
 	require.NoError(p.t, err)
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: p.name, Name: name}}
 	require.NoError(p.t, admin.Status().Patch(p.t.Context(), svc, client.RawPatch(types.StrategicMergePatchType, patch)))
-	return leaf
 }
 
 // template is that of pods that serve what Secret NAME-tls held when they started.
