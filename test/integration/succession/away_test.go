@@ -43,30 +43,3 @@ func TestAPIServerAway(test *testing.T) {
 	require.Eventually(t, func() bool { return len(tr.issuers()) == 1 && strings.HasPrefix(tr.issuers()[0], "servingcert CA 2 ") }, waitFor, tick)
 	tr.requireNoFailure(t)
 }
-
-// The signer that leads dies right after it let the new generation sign, before
-// it said so to anybody. The one that stood by goes on with that generation.
-func TestLeaderDiesAfterPromote(test *testing.T) {
-	t := fresh(test)
-	leader := start(t, "signer", "--ca-soak=2s", "--ca-reissue-window=1h") // it replaces nothing, however late it is killed
-	start(t, "trust")
-	makeShop(t, "shop", services, nil)
-	standby := start(t, "signer", "--ca-soak=2s", "--ca-reissue-window=6s")
-	tr := startTraffic(t, "shop", services, time.Now)
-
-	ask(t, "audit")
-	require.Eventually(t, func() bool { return stored(t).Signing == 2 }, waitFor, time.Millisecond)
-	leader.Kill()
-	promoted := secret(t)
-
-	signedBy(t, "2")
-	assert.Equal(t, promoted.Data, secret(t).Data, "what was decided stands")
-	require.Len(t, stored(t).Generations, 2)
-	assert.NotContains(t, standby.Log.String(), "the CA took a step")
-	assert.Contains(t, standby.Log.String(), "reason=CASucceeded", "it replaced what was left")
-	for i := range services {
-		assert.True(t, strings.HasPrefix(served(t, "shop", i)[0].Issuer.CommonName, "servingcert CA 2 "))
-	}
-	assert.Equal(t, "generation 2 was made and signs", status(t).Data[api.CARotationOutcome])
-	tr.requireNoFailure(t)
-}

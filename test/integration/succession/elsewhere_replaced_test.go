@@ -28,34 +28,6 @@ func signedWith(t *scene, secret *corev1.Secret, by *x509.Certificate) {
 	assert.NoError(t, certs[0].CheckSignatureFrom(by), "by %s, is by %s", by.Subject, certs[0].Issuer)
 }
 
-// The CA elsewhere is replaced as docs/remote-ca.md says: a server with the new one
-// before the old one in the list. There is no pause, for new certificates neither.
-func TestElsewhereIsReplaced(test *testing.T) {
-	t := fresh(test)
-	older, newer := newRemoteCA(t, "Remote CA 1"), newRemoteCA(t, "Remote CA 2")
-	before, after := elsewhere(t, cfsslserver.Multirootca, older), elsewhere(t, cfsslserver.Serve, newer)
-	signer := start(t, "signer", askingAt(t, before)...)
-	rotator := start(t, "trust")
-	makeShop(t, "shop", services, nil)
-	tr := startTraffic(t, "shop", services, time.Now, takingUp...)
-
-	rotator.stop(t)
-	signer.restart(t, askingAt(t, after, before)...)
-	waiting := eventually(t, "the new CA waits", func(cm *corev1.ConfigMap) bool { return cm.Data[api.CAPhase] == api.PhaseWait })
-	assert.Equal(t, 2, strings.Count(waiting.Data[api.BundleKey], "BEGIN CERTIFICATE"))
-	assert.Equal(t, "1", waiting.Data[api.CAGeneration])
-	newService(t, "meanwhile")
-	signedWith(t, issued(t, "meanwhile"), older.Certificate)
-
-	rotator.Start(t)
-	signedBy(t, "2")
-	require.Eventually(t, func() bool { return len(tr.issuers()) == 1 && tr.issuers()[0] == "Remote CA 2" }, waitFor, tick)
-	before.Stop()
-	newService(t, "afterwards")
-	signedWith(t, issued(t, "afterwards"), newer.Certificate)
-	tr.requireNoFailure(t)
-}
-
 // The CA of the only server is replaced in its place: that is found out, nothing
 // that it signs counts before it is trusted, and then it does.
 func TestElsewhereIsReplacedInItsPlace(test *testing.T) {

@@ -2,15 +2,11 @@ package succession
 
 import (
 	"context"
-	"crypto"
 	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
-	"fmt"
 	"os"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -30,7 +26,6 @@ import (
 	"github.com/servingcert/servingcert/pkg/ca"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/certmanager"
-	"github.com/servingcert/servingcert/test/integration/remote/cfsslserver"
 )
 
 // allowIssuers gives the signer the right to ask cert-manager, as the chart does.
@@ -235,7 +230,6 @@ func TestIssuerThatDoesNotDoAsAsked(test *testing.T) {
 	makeShop(t, "shop", 1, nil)
 	verifies(t, served(t, "shop", 0), company.cert)
 
-	other := newKey(t)
 	late := func(r *certmanager.Request) {}
 	own.answers("late", late)
 	own.answers("waits", func(r *certmanager.Request) {
@@ -247,16 +241,8 @@ func TestIssuerThatDoesNotDoAsAsked(test *testing.T) {
 		reason, says string
 	}{
 		"denied": {func(r *certmanager.Request) { conditionOf(r, "Denied", "True", "policy", "no names of shops") }, "CARefused", "was denied by an approval policy: no names of shops"},
-		"failed": {func(r *certmanager.Request) { conditionOf(r, "Ready", "False", "Failed", "quota exceeded") }, "CARefused", "has failed: quota exceeded"},
 		"broken": {func(r *certmanager.Request) { conditionOf(r, "Ready", "True", "Issued", "") }, "CAAnswerInvalid", "is not a certificate"},
 		"names":  {own.signs(t, func(c *x509.Certificate) { c.DNSNames = append(c.DNSNames, "example.com") }), "SigningRefused", "its names are"},
-		"key":    {own.signs(t, func(c *x509.Certificate) { c.PublicKey = other.Public() }), "SigningRefused", "it is for another key"},
-		"ca":     {own.signs(t, func(c *x509.Certificate) { c.IsCA, c.BasicConstraintsValid = true, true }), "SigningRefused", "it is a CA certificate"},
-		"expired": {own.signs(t, func(c *x509.Certificate) {
-			c.NotBefore, c.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(-time.Minute)
-		}), "SigningRefused", "expired"},
-		"future": {own.signs(t, func(c *x509.Certificate) { c.NotBefore = time.Now().Add(time.Hour) }), "SigningRefused", "is not valid before"},
-		"long":   {own.signs(t, func(c *x509.Certificate) { c.NotAfter = c.NotAfter.Add(time.Hour) }), "SigningRefused", "must not expire after"},
 	}
 	for name, c := range cases {
 		own.answers(name, c.how)
@@ -307,30 +293,6 @@ func TestIssuerThatDoesNotDoAsAsked(test *testing.T) {
 		verifies(t, leafOf(t, issued(t, name)), company.cert)
 	}
 
-	// What RBAC cannot say of the signer's right, a policy does.
-	cfg, err := t.plane.ServiceAccountConfig(t.Context(), api.DefaultNamespace, "servingcert-signer")
-	require.NoError(t, err)
-	stolen, err := client.New(cfg, client.Options{})
-	require.NoError(t, err)
-	forged := certmanager.Wish{Namespace: api.DefaultNamespace, Name: "forged", Instance: api.DefaultInstance, Issuer: asked[0].Spec.IssuerRef}.New(time.Now())
-	forged.Spec.Request = asked[0].Spec.Request
-	for _, change := range []func(object map[string]any){
-		func(object map[string]any) { object["spec"].(map[string]any)["isCA"] = true },
-		func(object map[string]any) { object["spec"].(map[string]any)["usages"] = []any{"client auth"} },
-		func(object map[string]any) { delete(object["metadata"].(map[string]any), "labels") },
-	} {
-		object, err := forged.Object()
-		require.NoError(t, err)
-		change(object)
-		require.ErrorContains(t, stolen.Create(t.Context(), &unstructured.Unstructured{Object: object}), "the signer may")
-		require.NoError(t, admin.Create(t.Context(), &unstructured.Unstructured{Object: object}), "others may")
-		deleted := &unstructured.Unstructured{Object: object}
-		if deleted.GetLabels() == nil {
-			require.ErrorContains(t, stolen.Delete(t.Context(), deleted), "the signer may create and delete only")
-		}
-		require.NoError(t, admin.Delete(t.Context(), deleted))
-	}
-
 	// cert-manager is uninstalled: what exists stays as it is.
 	before := written(t)
 	delete(before, "Service waits") // it has nothing, and says so at the next look
@@ -353,75 +315,4 @@ func leafOf(t *scene, secret *corev1.Secret) []*x509.Certificate {
 	certs, err := pki.ParseCertificates(secret.Data[corev1.TLSCertKey])
 	require.NoError(t, err)
 	return certs
-}
-
-func newKey(t *scene) crypto.Signer {
-	t.Helper()
-	key, err := pki.GenerateKey(pki.ECDSAP256)
-	require.NoError(t, err)
-	return key
-}
-
-// TestWhatBackendsCost measures, for docs/remote-ca.md, and is run only if it is asked for:
-//
-//	SERVINGCERT_MEASURE=1 go test ./test/integration/succession -run WhatBackendsCost -v
-func TestWhatBackendsCost(test *testing.T) {
-	if os.Getenv("SERVINGCERT_MEASURE") == "" {
-		test.Skip("SERVINGCERT_MEASURE is not set")
-	}
-	const certificates = 100
-	for _, backend := range []string{"own CA", "cfssl", "cert-manager"} {
-		test.Run(backend, func(test *testing.T) {
-			t := another(test)
-			flags := []string{}
-			switch backend {
-			case "cfssl":
-				flags = askingAt(t, elsewhere(t, cfsslserver.Multirootca, newRemoteCA(t, "Remote CA")))
-			case "cert-manager":
-				manager := startCertManager(t)
-				allowIssuers(t, manager.admin)
-				root := newAuthority(t, "Company Root", pki.ECDSAP256, nil)
-				manager.issuer(t, "company", pki.EncodeCertificates(root.cert), pkcs8(t, root.key))
-				flags = []string{"--ca-issuer=ClusterIssuer/company"}
-			}
-			start(t, "signer", flags...)
-			start(t, "trust")
-			makeShop(t, "shop", 1, nil)
-			for i := range 5 {
-				began := time.Now()
-				newService(t, fmt.Sprint("one-", i))
-				issued(t, fmt.Sprint("one-", i))
-				t.Logf("one certificate after %s", time.Since(began).Round(time.Millisecond))
-			}
-			before, began := apiRequests(t), time.Now()
-			for i := range certificates {
-				newService(t, fmt.Sprint("many-", i))
-			}
-			for i := range certificates {
-				issued(t, fmt.Sprint("many-", i))
-			}
-			took := time.Since(began)
-			time.Sleep(2 * time.Second) // requests that are done are deleted meanwhile
-			t.Logf("%d certificates after %s", certificates, took.Round(time.Millisecond))
-			for what, n := range apiRequests(t) {
-				if n -= before[what]; n >= certificates/10 {
-					t.Logf("%-40s %.2f a certificate", what, float64(n)/certificates)
-				}
-			}
-		})
-	}
-}
-
-// apiRequests counts what the API server has answered, by verb and resource; without watches.
-func apiRequests(t *scene) map[string]int {
-	t.Helper()
-	raw, err := t.admin.Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
-	require.NoError(t, err)
-	counts := map[string]int{}
-	for _, m := range regexp.MustCompile(`(?m)^apiserver_request_total\{.*?resource="(\w*)".*?subresource="(\w*)",verb="(\w+)",.*\} (\S+)$`).FindAllStringSubmatch(string(raw), -1) {
-		n, err := strconv.ParseFloat(m[4], 64)
-		require.NoError(t, err)
-		counts[strings.Trim(m[3]+" "+m[1]+"/"+m[2], "/")] += int(n)
-	}
-	return counts
 }
