@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 
 	"github.com/servingcert/servingcert/pkg/trust/controller/target"
 )
@@ -60,5 +62,36 @@ func TestChartGivesKnownFlags(t *testing.T) {
 	for _, m := range given {
 		flag := m[1] + m[2]
 		assert.Contains(t, sources.String(), `"`+flag+`"`, "--%s", flag)
+	}
+}
+
+// The CA is in the namespace: each tool has a word of its own for what it must not delete.
+func TestNoToolDeletesTheNamespace(t *testing.T) {
+	objects, err := Objects()
+	require.NoError(t, err)
+	for _, obj := range objects {
+		if obj.GetKind() != "Namespace" {
+			continue
+		}
+		assert.Equal(t, map[string]string{
+			"helm.sh/resource-policy":           "keep",
+			"argocd.argoproj.io/sync-options":   "Prune=false,Delete=false",
+			"kustomize.toolkit.fluxcd.io/prune": "disabled",
+		}, obj.GetAnnotations())
+		return
+	}
+	require.Fail(t, "install.yaml has no Namespace")
+}
+
+// Who starts a process without its Deployment starts the program that the Deployment does.
+func TestProgramsAreThoseOfTheDeployments(t *testing.T) {
+	objects, err := Objects()
+	require.NoError(t, err)
+	for _, d := range ofKind[appsv1.Deployment](t, objects, "Deployment") {
+		container := d.Spec.Template.Spec.Containers[0]
+		program, flags := Program(strings.TrimPrefix(d.Name, "servingcert-"))
+		image, _, _ := strings.Cut(path.Base(container.Image), ":")
+		assert.Equal(t, image, program, d.Name)
+		assert.Subset(t, container.Args, flags, d.Name)
 	}
 }

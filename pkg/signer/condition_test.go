@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
@@ -197,4 +198,17 @@ func TestAFailureIsSaidOnce(t *testing.T) {
 	w.services[0].Annotations[api.AnnotationDuration] = "8888h"
 	s, d = w.decide()
 	assert.Contains(t, readyOf(t, s, d, w.services[0]).Message, "8888h", "what a user wrote is repeated as it is")
+}
+
+// The rotator reads in conditions which Secret they are about.
+func TestConditionsNameTheirSecret(t *testing.T) {
+	situation := Situation{Key: types.NamespacedName{Namespace: "shop", Name: "web-tls"}}
+	for _, asks := range []map[string]string{nil, {api.AnnotationSecretName: "web-tls"}} { // the annotation went, or the namespace's label
+		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: asks}}
+		svc.Status.Conditions = applied{Situation: situation, d: Decision{Retained: true}, leaf: "0a"}.memberCondition(svc).Both()
+		svc.Annotations = nil
+		got, ok := state.PartIn(svc)
+		assert.True(t, ok)
+		assert.Equal(t, "web-tls", got)
+	}
 }

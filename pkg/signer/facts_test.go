@@ -2,6 +2,7 @@ package signer
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/pem"
 	"reflect"
@@ -12,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"pgregory.net/rapid"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -182,4 +184,38 @@ func TestServiceOwnersAreServicesAlone(t *testing.T) {
 	}}}
 	assert.Equal(t, []metav1.OwnerReference{web}, f.ServiceOwners())
 	assert.Len(t, f.OwnerReferences, 3, "the facts are unchanged")
+}
+
+// TestFactsAreNotChanged: caches return the facts themselves, which every decision shares.
+func TestFactsAreNotChanged(t *testing.T) {
+	world := newWorld(t)
+	rapid.Check(t, func(t *rapid.T) {
+		w := world.scene(t)
+		w.openShift = seldom(t, 3, "OpenShift")
+		s := w.situation()
+		before := *w
+		before.services = nil
+		for _, svc := range w.services {
+			before.services = append(before.services, svc.DeepCopy())
+		}
+		want := before.situation()
+		d := Decide(s, OwnershipOf(s))
+		conditions(s, d)
+		switch d.Action {
+		case Create, Reissue, Replace:
+			issued, err := issue.Issue(context.Background(), plainSign(), s.Authority, d.Wanted, w.now)
+			require.NoError(t, err)
+			content, err := d.With(s, issued)
+			require.NoError(t, err)
+			content.Secret(s.Key, nil)
+		case Repair:
+			d.Content.Patch(s.Secret)
+		}
+		require.Equal(t, want.Requesters, s.Requesters)
+		require.Equal(t, want.Owners, s.Owners)
+		if s.Secret != nil {
+			want.Secret.verified, s.Secret.verified = nil, nil // which is found out once
+			require.Equal(t, want.Secret, s.Secret)
+		}
+	})
 }

@@ -199,3 +199,9 @@ func TestBuiltinContradictions(t *testing.T) {
 		assert.ErrorContains(t, err, says)
 	}
 }
+
+func TestBuiltin(t *testing.T) {
+	table, err := Parse(builtin)
+	require.NoError(t, err)
+	require.Greater(t, len(table.All()), 120)
+}

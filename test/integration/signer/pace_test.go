@@ -1,11 +1,20 @@
 package signer
 
 import (
+	"context"
+	"encoding/asn1"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
 )
@@ -55,4 +64,50 @@ func TestACertificateThatWorksWaitsSilently(t *testing.T) {
 	annotate(t, ns, "api", map[string]any{api.AnnotationDuration: nil})
 	c := waitReady(t, ns, "api", metav1.ConditionFalse, "RateLimited")
 	assert.Contains(t, c.Message, "the limit for one namespace is reached (1 at once, then one every 1h0m0s)")
+}
+
+// What a tenant has the signer look at as often as it can, in a namespace without the label, does not keep the
+// certificate of another from being issued: keys with huge numbers, a keystore that asks for work without end, and one
+// Service that owns many Secrets.
+func TestABombHoldsUpNobody(t *testing.T) {
+	r := sharedSigner(t)
+	evil, shop := newName(t), newNamespace(t)
+	makeNamespace(t, evil, nil)
+	makeService(t, shop, "first")
+	r.waitGood(t, shop, "first", "first-tls")
+	pair := getSecret(t, shop, "first-tls")
+	owner := makeService(t, evil, "owner")
+	number := new(big.Int).Lsh(big.NewInt(1), 36_000)
+	inner, err := asn1.Marshal([]*big.Int{big.NewInt(0), number.Add(number, big.NewInt(1)), big.NewInt(65537), big.NewInt(3), big.NewInt(5), big.NewInt(7), big.NewInt(1), big.NewInt(1), big.NewInt(1)})
+	require.NoError(t, err)
+	key := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: inner})
+	const bombs = 40
+	for i := range bombs {
+		_, err := admin.CoreV1().Secrets(evil).Create(t.Context(), &corev1.Secret{
+			ObjectMeta: metav1.ObjectMeta{
+				Name: fmt.Sprint("bomb-", i), Labels: map[string]string{api.LabelManagedBy: r.instance},
+				OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: owner.Name, UID: owner.UID}},
+			},
+			Type: corev1.SecretTypeTLS,
+			Data: map[string][]byte{corev1.TLSCertKey: pair.Data[corev1.TLSCertKey], corev1.TLSPrivateKeyKey: key, "keystore.p12": make([]byte, 900<<10)},
+		}, metav1.CreateOptions{})
+		require.NoError(t, err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var attack sync.WaitGroup
+	defer attack.Wait()
+	defer stop()
+	attack.Go(func() {
+		for n := 0; ctx.Err() == nil; n++ {
+			patch := fmt.Appendf(nil, `{"metadata":{"annotations":{"n":"%d"}}}`, n)
+			_, _ = admin.CoreV1().Secrets(evil).Patch(ctx, fmt.Sprint("bomb-", n%bombs), types.MergePatchType, patch, metav1.PatchOptions{})
+			_, _ = admin.CoreV1().Services(evil).Patch(ctx, owner.Name, types.MergePatchType, patch, metav1.PatchOptions{})
+		}
+	})
+	for _, name := range []string{"web", "api", "db"} {
+		begun := time.Now()
+		makeService(t, shop, name, api.AnnotationSecretName, name)
+		r.waitGood(t, shop, name, name)
+		t.Logf("Service %s has its certificate after %s", name, time.Since(begun).Round(time.Millisecond))
+	}
 }
