@@ -61,21 +61,6 @@ func TestAPodThatIsNotReadyInAMinuteIsReported(t *testing.T) {
 	p.saysNothing()
 }
 
-// TestPodsOfANamespaceThatIsNotOptedInAreLeftAlone: the webhook did not write what they say.
-func TestPodsOfANamespaceThatIsNotOptedInAreLeftAlone(t *testing.T) {
-	p := newPlace(t)
-	p.optIn("disabled")
-	startRotator(t)
-	p.crashes(p.made("web-1"), unknownFlag)
-	marker := newPlace(t) // judged later
-	marker.crashes(marker.made("web-1"), unknownFlag)
-	marker.says(api.PodsFailing)
-	p.saysNothing()
-
-	p.optIn(api.InjectEnabled)
-	p.says(api.PodsFailing)
-}
-
 // TestAnOperatorThatDeletesWhatItCreated: it compares the pods with its own idea of them.
 func TestAnOperatorThatDeletesWhatItCreated(t *testing.T) {
 	startRotator(t)

@@ -12,7 +12,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -39,14 +38,6 @@ func newPlace(t *testing.T) place {
 	require.NoError(t, admin.Create(t.Context(), p.web))
 	t.Cleanup(func() { require.NoError(t, admin.Delete(context.WithoutCancel(t.Context()), p.web)) })
 	return p
-}
-
-// optIn sets the namespace's label.
-func (p place) optIn(value string) {
-	p.t.Helper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.name}}
-	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, api.LabelInject, value)
-	require.NoError(p.t, admin.Patch(p.t.Context(), ns, client.RawPatch(types.MergePatchType, []byte(patch))))
 }
 
 // crashes says of a pod what the kubelet does when its container has exited a second

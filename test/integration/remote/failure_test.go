@@ -19,7 +19,6 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/cfssl"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
-	"github.com/servingcert/servingcert/test/integration/harness"
 	"github.com/servingcert/servingcert/test/integration/remote/cfsslserver"
 )
 
@@ -132,49 +131,6 @@ func TestFailover(t *testing.T) {
 	require.NoError(t, issueBy(remote, authority), "it is back, and asked a minute later at the latest")
 }
 
-// A server that goes away and comes back under a load of requests: each gets
-// either its certificate or an error that says what is wrong.
-func TestServerStoppedInTheMiddleAndBack(t *testing.T) {
-	ca := newCA(t, "root")
-	server := start(t, cfsslserver.Multirootca, ca)
-	remote := remoteTo(t, []*cfsslserver.Server{server})
-	authority := known(t, remote)
-	ctx, cancel := context.WithCancel(context.Background())
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	signed, failed := 0, 0
-	count := func() (int, int) {
-		mu.Lock()
-		defer mu.Unlock()
-		return signed, failed
-	}
-	for range 4 {
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				err := issueBy(remote, authority)
-				mu.Lock()
-				if err == nil {
-					signed++
-				} else {
-					failed++
-					assert.Equal(t, string(issue.ReasonUnreachable), reason(t, err))
-				}
-				mu.Unlock()
-			}
-		})
-	}
-	defer wg.Wait()
-	defer cancel()
-	require.Eventually(t, func() bool { n, _ := count(); return n > 20 }, harness.Soon, 10*time.Millisecond)
-	_, failedBefore := count()
-	assert.Zero(t, failedBefore)
-	server.Stop()
-	require.Eventually(t, func() bool { _, n := count(); return n > 0 }, harness.Soon, 10*time.Millisecond)
-	signedBefore, _ := count()
-	require.NoError(t, server.Start())
-	require.Eventually(t, func() bool { n, _ := count(); return n > signedBefore+20 }, harness.Soon, 10*time.Millisecond)
-}
-
 // The CA of a server is replaced: what the new one signs does not count before
 // clients trust it, and the server that still has the old one signs meanwhile.
 func TestServersWithAnotherCA(t *testing.T) {
@@ -228,15 +184,6 @@ func TestProfilesThatAreNotAsDocumented(t *testing.T) {
 			assert.Equal(t, c.warned, len(info.Warnings) > 0, "%q", info.Warnings)
 		})
 	}
-}
-
-// An intermediate is no root, and its root has to be given.
-func TestAnIntermediateNeedsItsRoot(t *testing.T) {
-	below, err := newCA(t, "root").Below("intermediate")
-	require.NoError(t, err)
-	_, err = remoteTo(t, []*cfsslserver.Server{start(t, cfsslserver.Serve, below)}).Info(context.Background())
-	require.ErrorContains(t, err, `"CN=intermediate", is not a root: --cfssl-bundle must name a file with its root`)
-	assert.Equal(t, string(issue.ReasonCAUntrusted), reason(t, err))
 }
 
 // The servers are of the version that the signer speaks to as a library.
