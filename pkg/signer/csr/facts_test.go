@@ -19,6 +19,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
+	"github.com/servingcert/servingcert/pkg/signer/serviceindex"
 	"github.com/servingcert/servingcert/test/bounded"
 	"github.com/servingcert/servingcert/test/signertest"
 )
@@ -138,6 +139,42 @@ func live() int64 {
 	runtime.GC() // what unique has interned is freed by the second
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc) //nolint:gosec // it is not that large
+}
+
+// A decision about a request with 100 names costs little, however many Services there are and
+// whatever they ask for.
+func TestADecisionOfManyNamesCostsLittle(t *testing.T) {
+	const n = 10_000
+	limits := api.DefaultLimits()
+	limits.PermitDNSSuffixes = []api.SuffixRule{{NamespaceGlob: "shop", Suffix: "example.com"}}
+	known := serviceindex.New(limits)
+	names := make([]string, api.MaxNames)
+	for i := range names {
+		names[i] = fmt.Sprintf("n%d.example.com", i)
+	}
+	for i := range n {
+		known.Change(nil, signertest.Service(fmt.Sprint("s", i), api.AnnotationExtraDNSNames, names[i%len(names)]+",all.example.com"))
+	}
+	for name, suffixes := range map[string][]api.SuffixRule{"not permitted": nil, "permitted": limits.PermitDNSSuffixes} {
+		t.Run(name, func(t *testing.T) {
+			s := approved(t)
+			s.byHost(map[types.NamespacedName]bool{})
+			s.Services, s.Limits.PermitDNSSuffixes = nil, suffixes
+			s.ask(requestOf(t, newKey(t, pki.ECDSAP256), names))
+			var d Decision
+			allocated := bounded.Allocated(func() {
+				s.Request.parsed = nil
+				s.Holders = map[string][]types.NamespacedName{}
+				for _, other := range ScopeOf(s.Request, s.Limits).Others {
+					s.Holders[other] = known.Holding(other, MaxReviews, func(string, bool) bool { return true })
+				}
+				d = Decide(s)
+			})
+			assert.Equal(t, Fail, d.Verdict, d.Message)
+			t.Logf("%d bytes were allocated", allocated)
+			assert.Less(t, allocated, uint64(1<<20)*bounded.RaceFactor)
+		})
+	}
 }
 
 // FuzzRequest: whatever a request says, what is kept of it is bounded, and what it costs is a
