@@ -75,26 +75,6 @@ func TestRestartLoadsTheSame(t *testing.T) {
 	assert.Equal(t, status.ResourceVersion, o.status(t).ResourceVersion, "a restart writes nothing")
 }
 
-func TestTwoAtOnceEndWithOne(t *testing.T) {
-	namespace, cfg := newNamespace(t)
-	signers := make([]*signer, 4)
-	for i := range signers {
-		signers[i] = startSigner(t, namespace, cfg)
-	}
-	o := objects{namespace, admin}
-	for _, s := range signers {
-		s.eventuallyReason(t, "")
-	}
-	o.eventuallyStatus(t, func(*corev1.ConfigMap) bool { return true })
-	stored, err := ca.ParseState(o.secret(t).Data)
-	require.NoError(t, err)
-	for _, s := range signers {
-		authority, err := s.Authority()
-		require.NoError(t, err)
-		assert.True(t, stored.Generations[0].Root.Equal(authority.Certificate), "a signer signs with a CA that is not stored")
-	}
-}
-
 func TestLostIsNeverMadeAnew(t *testing.T) {
 	s, o := started(t)
 	before, err := s.Authority()

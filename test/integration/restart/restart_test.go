@@ -13,8 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/rotator"
-	restartpolicy "github.com/servingcert/servingcert/pkg/rotator/restart"
 	restartcontroller "github.com/servingcert/servingcert/pkg/rotator/restart/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -101,60 +99,6 @@ func TestEachKindIsRestartedOnce(t *testing.T) {
 		}
 		return nil
 	})
-}
-
-// Those that do not ask for it are told of and left alone.
-func TestWhoDoesNotAskIsLeftAlone(t *testing.T) {
-	p := newPlace(t)
-	asks := p.deployment("asks", 1)
-	reloads := p.deployment("reloads", 1, func(d *appsv1.Deployment) { d.Spec.Template = template("reloads", api.OnRotateReload) })
-	nothing := p.deployment("nothing", 1, func(d *appsv1.Deployment) { d.Spec.Template = template("nothing", api.OnRotateNone) })
-	startRotator(t, nil)
-	p.current("asks", "reloads", "nothing")
-	p.rotate("reloads")
-	p.rotate("nothing")
-	p.serving("reloads", metav1.ConditionFalse, "Stale")
-	p.serving("nothing", metav1.ConditionFalse, "Stale")
-	p.rotate("asks") // later than both
-	p.told(restartcontroller.EventRestarted, "asks")
-	p.current("asks")
-	assert.NotEmpty(t, restartedAt(t, asks))
-	assert.Empty(t, restartedAt(t, reloads))
-	assert.Empty(t, restartedAt(t, nothing))
-}
-
-// What a person did with kubectl counts.
-func TestAPersonWasFaster(t *testing.T) {
-	p := newPlace(t)
-	web := p.deployment("web", 1)
-	const propagation = 10 * time.Minute
-	var clock harness.Clock // nothing is stale before the person was there
-	registry, _ := startRotator(t, func(c *rotator.Config) {
-		c.Serving.PropagationTime = propagation
-		c.Cluster.Now = clock.Now
-	})
-	p.current("web")
-	node.breakDown(p.name, true) // the old pods stay for a while
-	p.rotate("web")
-	since := p.serving("web", metav1.ConditionFalse, api.ServingPropagating).Since
-	harness.Eventually(t, func() error { // who restarts it in the same second may have been there before the certificate
-		if now := time.Now(); !now.Truncate(time.Second).After(since) {
-			return fmt.Errorf("it is %s, and the certificate is of %s", now, since)
-		}
-		return nil
-	})
-	change(t, web, func() {
-		web.Spec.Template.Annotations[restartpolicy.AnnotationRestartedAt] = time.Now().Format(time.RFC3339)
-	})
-	at := restartedAt(t, web)
-	clock.Set(clock.Now().Add(propagation))
-	p.held(registry, "RollingOut")
-	node.breakDown(p.name, false)
-	p.current("web")
-	assert.Equal(t, at, restartedAt(t, web))
-	n, _ := metric(t, registry, "servingcert_restarts_total")
-	assert.Zero(t, n)
-	assert.Empty(t, p.events(restartcontroller.EventRestarted, ""))
 }
 
 // A tool that applies its manifest again, as those of GitOps do, leaves the

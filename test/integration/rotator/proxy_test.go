@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -119,38 +118,4 @@ func TestAQuotaAcceptsAProxy(t *testing.T) {
 		}
 		require.Equal(t, want, pod.Status.QOSClass, name)
 	}
-}
-
-// TestWhatAQuotaCounts: the proxy's small amounts, or those that the pod says.
-func TestWhatAQuotaCounts(t *testing.T) {
-	ns := newNamespace(t, true)
-	proxied(t, ns)
-	quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "compute"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{
-		corev1.ResourceLimitsMemory: resource.MustParse("192Mi"), // of two containers of 64Mi and one proxy
-	}}}
-	create(t, quota)
-	pod := func(name string) *corev1.Pod {
-		p := newPod(ns, name, "web")
-		p.Spec.Containers[0].Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("64Mi")}
-		return p
-	}
-	large := pod("large")
-	large.Annotations = map[string]string{api.AnnotationProxyResources: "limits.memory=256Mi"}
-	harness.Eventually(t, func() error { // the admission plugin reads quotas from a cache of its own
-		err := admin.Create(t.Context(), large.DeepCopy(), client.DryRunAll)
-		if !apierrors.IsForbidden(err) {
-			return fmt.Errorf("quota is not in force: %w", err)
-		}
-		if want := "exceeded quota: compute, requested: limits.memory=320Mi"; !strings.Contains(err.Error(), want) {
-			return fmt.Errorf("%q is not in: %w", want, err)
-		}
-		return nil
-	})
-	create(t, pod("first"))
-	err := admin.Create(t.Context(), pod("second"))
-	require.ErrorContains(t, err, "exceeded quota: compute, requested: limits.memory=128Mi, used: limits.memory=128Mi, limited: limits.memory=192Mi")
-	small := pod("second")
-	small.Annotations = map[string]string{api.AnnotationProxyResources: "limits.memory=32Mi"}
-	small.Spec.Containers[0].Resources.Limits[corev1.ResourceMemory] = resource.MustParse("32Mi")
-	create(t, small)
 }

@@ -25,53 +25,6 @@ import (
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
-// Renewal, with a clock that can be set. A reconcile is had by touching the
-// Service: no timer knows of the clock.
-func TestRenewalWhenItIsDue(t *testing.T) {
-	d, ns := newDeployment(t), newNamespace(t)
-	c := &harness.Clock{}
-	r := startHere(t, d, options{clock: c})
-	makeService(t, ns, "web")
-	makeService(t, ns, "left", api.AnnotationKeyAlgorithm, "ED25519", api.AnnotationDuration, "48h")
-	first, left := r.waitGood(t, ns, "web", "web-tls"), r.waitGood(t, ns, "left", "left-tls")
-	annotate(t, ns, "left", map[string]any{api.AnnotationSecretName: nil, api.AnnotationDuration: nil})
-	waitReady(t, ns, "left", metav1.ConditionTrue, "Retained")
-	touch := func(name string) {
-		annotate(t, ns, name, map[string]any{"touched": time.Now().String()})
-	}
-
-	c.Set(pki.RenewAt(left.leaf).Add(time.Second))
-	touch("left")
-	var renewed served
-	harness.Eventually(t, func() (err error) {
-		if renewed, err = whatIsServed(t.Context(), ns, "left-tls"); err == nil && renewed.fingerprint() == left.fingerprint() {
-			err = fmt.Errorf("not renewed")
-		}
-		return err
-	})
-	assert.Equal(t, left.leaf.DNSNames, renewed.leaf.DNSNames)
-	assert.Equal(t, pki.Lifetime(left.leaf), pki.Lifetime(renewed.leaf), "retained is renewed as it was")
-	assert.Equal(t, left.leaf.PublicKeyAlgorithm, renewed.leaf.PublicKeyAlgorithm)
-
-	c.Set(pki.RenewAt(first.leaf).Add(-time.Minute))
-	touch("web")
-	makeService(t, ns, "barrier")
-	r.waitGood(t, ns, "barrier", "barrier-tls")
-	require.Equal(t, first.secret.ResourceVersion, getSecret(t, ns, "web-tls").ResourceVersion, "not early")
-
-	c.Set(pki.RenewAt(first.leaf).Add(time.Second))
-	touch("web")
-	second := r.waitGood(t, ns, "web", "web-tls", first.fingerprint())
-	assert.NotEqual(t, first.leaf.PublicKey, second.leaf.PublicKey)
-	assert.WithinDuration(t, c.Now(), pki.IssuedAt(second.leaf), time.Minute)
-	waitEvent(t, ns, "web", `Normal CertificateReissued: RenewalDue: Secret "web-tls" has a new certificate: due for renewal since `)
-
-	require.NoError(t, r.stop())
-	c.Set(pki.RenewAt(second.leaf).Add(time.Second))
-	r = startHere(t, d, options{clock: c}) // nothing was touched: what came due meanwhile is found
-	r.waitGood(t, ns, "web", "web-tls", second.fingerprint())
-}
-
 // A clock behind the CA's NotBefore would sign what is not valid yet.
 func TestClockBehindTheCA(t *testing.T) {
 	d, ns := newDeployment(t), newNamespace(t)

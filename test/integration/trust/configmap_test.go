@@ -46,21 +46,6 @@ func dataIs(t *testing.T, cm *corev1.ConfigMap, want map[string]string) {
 	})
 }
 
-func TestConfigMapKeepsOtherKeys(t *testing.T) {
-	first, second := newBundle(t), newBundle(t)
-	setSource(t, first)
-	r := startRotator(t)
-	cm := newConfigMap(t, annotation(), map[string]string{"app.conf": "x", api.BundleKey: "old"},
-		func(cm *corev1.ConfigMap) { cm.BinaryData = map[string][]byte{"bytes": {1}} })
-	dataIs(t, cm, map[string]string{"app.conf": "x", api.BundleKey: first})
-	assert.Equal(t, map[string][]byte{"bytes": {1}}, cm.BinaryData)
-
-	change(t, cm, func(cm *corev1.ConfigMap) { cm.Data["more"] = "y" })
-	setSource(t, second)
-	dataIs(t, cm, map[string]string{"app.conf": "x", "more": "y", api.BundleKey: second})
-	assert.Equal(t, 2, r.requests.count("/"+cm.Namespace+"/configmaps"), "a write for each bundle")
-}
-
 // The API server lets a key be in data or in binaryData, so that bytes of that name
 // would keep the bundle out.
 func TestConfigMapWithBytesInTheWay(t *testing.T) {
@@ -139,36 +124,6 @@ func TestBundleIsOneTarget(t *testing.T) {
 	status(t, map[string]string{api.TrustTargets: "1", api.TrustHolding: "1"})
 	r.shows(t, "servingcert_trust_targets", "kind=NamespaceConfigMap state=holds", 1)
 	r.shows(t, "servingcert_trust_targets", "kind=ConfigMap state=holds", 0)
-}
-
-// Ours over beta over alpha. A key that was written for another annotation may be in use:
-// it stays.
-func TestAnnotationsOfAConfigMapChange(t *testing.T) {
-	first, second := newBundle(t), newBundle(t)
-	setSource(t, first)
-	startRotator(t, compat)
-	cm := newConfigMap(t, openShift(), nil)
-	dataIs(t, cm, map[string]string{api.OpenShiftBundleKey: first})
-
-	change(t, cm, func(cm *corev1.ConfigMap) { cm.Annotations[api.AnnotationInjectCABundle] = "true" })
-	dataIs(t, cm, map[string]string{api.OpenShiftBundleKey: first, api.BundleKey: first})
-	setSource(t, second)
-	dataIs(t, cm, map[string]string{api.OpenShiftBundleKey: first, api.BundleKey: second})
-
-	change(t, cm, func(cm *corev1.ConfigMap) { cm.Annotations[api.AnnotationInjectCABundle] = "false" })
-	harness.Eventually(t, func() error { return disowned(t, cm) })
-	setSource(t, first)
-	passed(t, first)
-	dataIs(t, cm, map[string]string{api.OpenShiftBundleKey: first, api.BundleKey: second})
-
-	change(t, cm, func(cm *corev1.ConfigMap) { cm.Annotations = openShift() })
-	dataIs(t, cm, map[string]string{api.OpenShiftBundleKey: first})
-	change(t, cm, func(cm *corev1.ConfigMap) {
-		cm.Annotations = map[string]string{api.OpenShiftInjectCABundle: "false", api.OpenShiftInjectCABundleAlpha: "true"}
-	})
-	harness.Eventually(t, func() error { return disowned(t, cm) })
-	passed(t, first)
-	dataIs(t, cm, map[string]string{api.OpenShiftBundleKey: first})
 }
 
 // An owner who applies keys of their own, again and again, meets no conflict and

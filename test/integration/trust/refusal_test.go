@@ -201,25 +201,6 @@ func TestWebhookConfigurationThatNoRoleNames(t *testing.T) {
 	status(t, map[string]string{api.TrustRefusing: "0", api.TrustHolding: "1"})
 }
 
-// Many that refuse fill neither the status nor the queue.
-func TestManyRefuse(t *testing.T) {
-	const many = api.TrustMaxListed + 5
-	bundle := newBundle(t)
-	yes := true
-	for range many {
-		cm := bundleConfigMap(newNamespace(t))
-		cm.Immutable = &yes
-		create(t, cm)
-	}
-	setSource(t, bundle)
-	startRotator(t)
-	passed(t, bundle)
-	got := status(t, map[string]string{api.TrustRefusing: fmt.Sprint(many), api.TrustHolding: "1", api.TrustTargets: fmt.Sprint(many + 1)})
-	lines := strings.Split(got[api.TrustNotHolding], "\n")
-	assert.Len(t, lines, api.TrustMaxListed+1)
-	assert.Equal(t, "and 5 more", lines[api.TrustMaxListed])
-}
-
 // One that someone changes back each time can be counted on by nobody.
 func TestContested(t *testing.T) {
 	bundle := newBundle(t)

@@ -141,18 +141,3 @@ func TestLateRequests(t *testing.T) {
 	assert.Empty(t, r.series(t, "servingcert_trust_grace"))
 	passed(t, second)
 }
-
-// A new process knows from the trust status when the bundle was taken up.
-func TestTakenUpByAnEarlierProcess(t *testing.T) {
-	bundle := newBundle(t)
-	setSource(t, bundle)
-	newConfigMap(t, annotation(), nil, immutable)
-	t.Run("first", func(t *testing.T) {
-		startRotator(t)
-		status(t, map[string]string{api.TrustBundleHash: hash(t, bundle), api.TrustGrace: "1"})
-	})
-	const earlier = "2026-01-02T03:04:05Z" // long before the ConfigMap was created
-	change(t, trustStatus(), func(cm *corev1.ConfigMap) { cm.Data[api.TrustSince] = earlier })
-	startRotator(t)
-	status(t, map[string]string{api.TrustSince: earlier, api.TrustRefusing: "1", api.TrustLate: "1", api.TrustGrace: "0"})
-}

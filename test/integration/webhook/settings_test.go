@@ -11,7 +11,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/test/integration/harness"
@@ -43,50 +42,6 @@ func awaitParts(t *testing.T, ns string, pod *corev1.Pod, parts string) {
 		require.NoError(c, err)
 		assert.Equal(c, parts, partsOf(c, got, pod.Spec.Containers[0].Name))
 	}, harness.Soon, 20*time.Millisecond)
-}
-
-// TestSettingsOnThreeLevels: what the pod says counts, then what the Service says, then what
-// the namespace says.
-func TestSettingsOnThreeLevels(t *testing.T) {
-	ns := namespace(t, enabled)
-	createService(t, t, ns, webService("web"))
-	awaitParts(t, ns, webPod("web"), "files,env")
-	annotate(t, ns, map[string]any{api.AnnotationMode: "args"})
-	awaitParts(t, ns, webPod("web"), "files,env,flags")
-	annotate(t, ns, map[string]any{api.AnnotationMode: "mount", "other.example/mode": "args"})
-	awaitParts(t, ns, webPod("web"), "files")
-
-	own := webService("own")
-	own.Annotations[api.AnnotationMode] = "args"
-	own.Annotations[api.AnnotationCertFlag] = "-cert"
-	own.Annotations[api.AnnotationKeyFlag] = "-key"
-	own.Annotations[api.AnnotationMountPath] = "/certs"
-	own.Annotations[api.AnnotationHTTPSProbes] = "false"
-	own.Annotations[api.AnnotationContainers] = "second"
-	createService(t, t, ns, own)
-	pod := webPod("own")
-	pod.Spec.Containers[0].ReadinessProbe = httpProbe(8443)
-	pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: "second", Image: "example.com/second", Args: []string{"serve"}})
-	got, err := client.CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{})
-	require.NoError(t, err)
-	assert.Equal(t, []string{"serve"}, got.Spec.Containers[0].Args)
-	assert.Equal(t, []string{"serve", "-cert=/certs/tls.crt", "-key=/certs/tls.key"}, got.Spec.Containers[1].Args)
-	assert.Equal(t, corev1.URISchemeHTTP, got.Spec.Containers[0].ReadinessProbe.HTTPGet.Scheme)
-
-	pod.Name = "own-2"
-	pod.Annotations = map[string]string{api.AnnotationMode: "mount", api.AnnotationContainers: "web", api.AnnotationMountPath: "/mine"}
-	got, err = client.CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{})
-	require.NoError(t, err)
-	assert.Equal(t, "files", partsOf(t, got, "web"))
-	assert.Empty(t, got.Spec.Containers[0].Env)
-	assert.Equal(t, "/mine", got.Spec.Containers[0].VolumeMounts[len(got.Spec.Containers[0].VolumeMounts)-1].MountPath)
-
-	annotate(t, ns, map[string]any{api.AnnotationMode: nil})
-	awaitParts(t, ns, webPod("web"), "files,env")
-}
-
-func httpProbe(port int32) *corev1.Probe {
-	return &corev1.Probe{ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ready", Port: intstr.FromInt32(port)}}}
 }
 
 // TestUnknownPrograms: with --unknown-programs=flags a program that is not known gets flags
