@@ -23,16 +23,16 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 )
 
-// errExists is a create that found a Secret which no cache has shown: written by
-// another signer, or stripped of its label.
-var errExists = errors.New("a Secret with the name exists already")
+// errExists is the error of creating a Secret that exists but is not in the cache: another
+// signer wrote it, or its label was removed.
+var errExists = errors.New("a Secret with this name already exists")
 
-// writeError is a Secret that could not be written.
+// writeError is an error of a write to a Secret.
 type writeError struct{ error }
 
 func (e writeError) Unwrap() error { return e.error }
 
-// Reason is the condition's.
+// Reason returns the condition's reason.
 func (e writeError) Reason() string {
 	var status apierrors.APIStatus
 	if errors.As(e.error, &status) {
@@ -48,8 +48,8 @@ func (c *Controller) act(ctx context.Context, s signer.Situation, d signer.Decis
 	case errors.Is(err, errExists):
 		return reconcile.Result{}, err
 	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
-		// The cache was behind; what it missed is on its way and this is for
-		// the case that it comes to nothing.
+		// The cache was stale. The event that updates it enqueues the Secret again;
+		// the requeue covers the case that there is none.
 		return reconcile.Result{RequeueAfter: time.Second}, nil
 	case apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause):
 		return reconcile.Result{}, nil
@@ -72,15 +72,15 @@ func (c *Controller) act(ctx context.Context, s signer.Situation, d signer.Decis
 	return reconcile.Result{RequeueAfter: c.requeueAfter(s, update), Priority: new(update.Priority())}, nil
 }
 
-// longestTimer is after how long a Secret is looked at again at the latest, and up to half as long again. Timers stand
-// still while the machine sleeps: one of weeks would be late by that time (cert-manager#8464).
+// longestTimer is the longest delay of a requeue, before jitter of up to a half. Timers stop while
+// the machine sleeps: a timer of weeks would be late by that time (cert-manager#8464).
 const longestTimer = time.Hour
 
-// neverSeen is after how long a Secret is looked at again that was written and that the cache does not hold: it
-// may have been deleted in a gap of the watch.
+// neverSeen is the delay of the requeue of a Secret that was written but is not in the cache: it
+// may have been deleted during a gap in the watch.
 const neverSeen = 30 * time.Second
 
-// requeueAfter returns when the Secret is to be looked at again without a change,
+// requeueAfter returns the delay after which the Secret is reconciled without a change,
 // zero for never.
 func (c *Controller) requeueAfter(s signer.Situation, update signer.StatusUpdate) time.Duration {
 	next := update.NextAt
@@ -93,9 +93,8 @@ func (c *Controller) requeueAfter(s signer.Situation, update signer.StatusUpdate
 	return min(max(next.Sub(s.Now), time.Millisecond), wait.Jitter(longestTimer, 0.5))
 }
 
-// write carries out the action in one write. (A Secret that cannot be
-// changed takes two: it is deleted and made again. One that gets files of another
-// format, and no new pair, is read before.)
+// write carries out the action in one write. (An immutable Secret takes two: it is
+// deleted and created. A Secret whose formats change, but not its key pair, is read before.)
 func (c *Controller) write(ctx context.Context, s signer.Situation, d signer.Decision) signer.Outcome {
 	switch d.Action {
 	case signer.Create, signer.Reissue, signer.Replace:
@@ -116,8 +115,8 @@ func (c *Controller) write(ctx context.Context, s signer.Situation, d signer.Dec
 	}
 }
 
-// withPair returns the content with the pair that the Secret holds, if it needs that.
-// No cache has the key.
+// withPair returns the content with the key pair of the Secret, if it needs the pair. The
+// Secret is read live, since no cache holds the key.
 func (c *Controller) withPair(ctx context.Context, s signer.Situation, content signer.Content) (signer.Content, error) {
 	if !content.NeedsPair(s.Secret) {
 		return content, nil
@@ -133,7 +132,7 @@ func (c *Controller) issue(ctx context.Context, s signer.Situation, d signer.Dec
 	start := c.config.Clock()
 	if c.config.Available != nil {
 		if err := c.config.Available(s.Authority); err != nil {
-			return signer.Outcome{Err: fmt.Errorf("sign: %w", err)} // as issue.Issue says it
+			return signer.Outcome{Err: fmt.Errorf("sign: %w", err)} // the text of issue.Issue
 		}
 	}
 	issued, err := c.sign(ctx, s, d)
@@ -160,7 +159,7 @@ func (c *Controller) issue(ctx context.Context, s signer.Situation, d signer.Dec
 	return signer.Outcome{Secret: secret}
 }
 
-// sign has the CA sign, in one go or with patience.
+// sign has the CA sign the certificate, by Config.Issue if this process does not have its key.
 func (c *Controller) sign(ctx context.Context, s signer.Situation, d signer.Decision) (issue.Issued, error) {
 	if c.config.Issue != nil && s.Authority.Key == nil {
 		return c.config.Issue(ctx, s.Key, s.Authority, d.Wanted, s.Now)
@@ -168,7 +167,7 @@ func (c *Controller) sign(ctx context.Context, s signer.Situation, d signer.Deci
 	return issue.Issue(ctx, c.config.Sign, s.Authority, d.Wanted, s.Now)
 }
 
-// writeContent makes the Secret hold the content, and returns once the cache has seen it.
+// writeContent writes the content to the Secret, and returns once the write is in the cache.
 func (c *Controller) writeContent(ctx context.Context, s signer.Situation, d signer.Decision, content signer.Content) (*signer.SecretFacts, error) {
 	var secret *corev1.Secret
 	var err error
@@ -185,7 +184,7 @@ func (c *Controller) writeContent(ctx context.Context, s signer.Situation, d sig
 	}
 	c.secrets.Await(ctx, secret.ResourceVersion)
 	if cached := c.secrets.Get(s.Key); cached != nil && cached.ResourceVersion == secret.ResourceVersion {
-		return cached, nil // nothing is parsed again
+		return cached, nil // avoids parsing it again
 	}
 	return signer.FactsOf(secret, c.config.Instance), nil
 }
@@ -201,8 +200,8 @@ func (c *Controller) createSecret(ctx context.Context, secret *corev1.Secret) (*
 	return secret, nil
 }
 
-// replaceSecret deletes exactly the Secret that was decided about, and makes it
-// anew. Pods that hold the old one keep it; the kubelet mounts the new.
+// replaceSecret deletes the Secret, if it did not change since the decision, and creates it
+// again. Running pods keep the old files until the kubelet mounts the new ones.
 func (c *Controller) replaceSecret(ctx context.Context, s signer.Situation, content signer.Content) (*corev1.Secret, error) {
 	var old corev1.Secret
 	if err := c.live.Get(ctx, s.Key, &old); err != nil {
@@ -227,8 +226,7 @@ func (c *Controller) patchSecret(ctx context.Context, s signer.Situation, conten
 	return secret, nil
 }
 
-// writeStatuses writes the status of Services of the namespace, emits events and counts
-// failures.
+// writeStatuses writes the statuses of Services, emits events and counts failures.
 func (c *Controller) writeStatuses(ctx context.Context, namespace string, update signer.StatusUpdate) error {
 	for _, e := range update.Events {
 		emit(c.events, e)
@@ -252,7 +250,7 @@ func (c *Controller) writeStatuses(ctx context.Context, namespace string, update
 }
 
 // writeStatus writes the status of a Service if it changes, and reports whether it did. It
-// returns once the cache has seen the write.
+// returns once the write is in the cache.
 func (c *Controller) writeStatus(ctx context.Context, status signer.ServiceStatus) (bool, error) {
 	svc := status.Service
 	patch, err := state.Patch(svc, api.ConditionReady, status.Ready, status.Annotations, c.config.Clock())
@@ -263,7 +261,7 @@ func (c *Controller) writeStatus(ctx context.Context, status signer.ServiceStatu
 	err = c.client.Status().Patch(ctx, patched, client.RawPatch(types.StrategicMergePatchType, patch))
 	switch {
 	case apierrors.IsNotFound(err):
-		return false, nil // an event of its own
+		return false, nil // the deletion enqueues the Secret
 	case err != nil:
 		return false, fmt.Errorf("status of Service %s/%s: %w", svc.Namespace, svc.Name, err)
 	}

@@ -28,9 +28,9 @@ func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
 	return o
 }
 
-// CacheOptions are those of the manager that the controller runs in: opted-in Namespaces,
-// and the names of the Secrets that are not ours, which may be in the way. Services and our
-// own Secrets are not in it: see Services and secretOptions.
+// CacheOptions returns the options of the manager's cache: opted-in Namespaces, and the names
+// of unmanaged Secrets, which may block a managed one. Services and managed Secrets have caches
+// of their own: see Services and secretOptions.
 func (c Config) CacheOptions() (cache.Options, error) {
 	notOurs, err := labels.NewRequirement(api.LabelManagedBy, selection.NotEquals, []string{c.Instance})
 	if err != nil {
@@ -39,7 +39,7 @@ func (c Config) CacheOptions() (cache.Options, error) {
 	noCopy := true
 	return cache.Options{
 		NewInformer:                 facts.Informers(facts.MetadataKind(namespaceKind, facts.KeepIdentity), facts.MetadataKind(secretKind, facts.KeepOwners)),
-		ReaderFailOnMissingInformer: true, // a read must not start a watch of all Secrets with their data
+		ReaderFailOnMissingInformer: true, // a read must not start a watch of all Secrets with data
 		ByObject: map[client.Object]cache.ByObject{
 			metadataOf(namespaceKind): {
 				Label:                 labels.SelectorFromSet(labels.Set{api.LabelInject: api.InjectEnabled}),
@@ -63,7 +63,7 @@ func indexOwner(f *signer.SecretFacts) []string {
 	return uids
 }
 
-// secretOptions are those of the cache of the facts of our Secrets.
+// secretOptions returns the options of the cache of managed Secrets, which holds their facts.
 func secretOptions(instance string) facts.Options[*corev1.Secret, *signer.SecretFacts] {
 	return facts.Options[*corev1.Secret, *signer.SecretFacts]{
 		Example:  &corev1.Secret{},

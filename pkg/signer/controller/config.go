@@ -17,59 +17,57 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 )
 
-// DefaultWorkers is how many Secrets are worked on at a time: enough to keep two
-// cores and an API server busy, few enough to leave it to others.
+// DefaultWorkers is the number of Secrets that are reconciled at a time: it keeps two
+// cores busy and does not overload the API server.
 const DefaultWorkers = 8
 
 // DefaultConventionalDelay is the default of Config.ConventionalDelay.
 const DefaultConventionalDelay = time.Second
 
-// Config is everything that the signer's controller needs from outside.
+// Config configures the signer's controller.
 type Config struct {
 	Instance string // value of the managed-by label
-	// Namespace is servingcert's own, in which the signer publishes which namespaces
-	// have the conventional Secret, and whose Secrets come first after a change of the
-	// CA. Empty: it is not published, and none come first.
+	// Namespace is servingcert's own. The signer publishes there which namespaces have the
+	// conventional Secret, and reissues its Secrets first after a change of the CA. Empty:
+	// it does neither.
 	Namespace string
-	// ConventionalDelay is how long changes are gathered before that is published: at most one
-	// look in that time. 0: DefaultConventionalDelay.
+	// ConventionalDelay is how long changes are collected before the namespaces with the
+	// conventional Secret are published. 0: DefaultConventionalDelay.
 	ConventionalDelay time.Duration
-	// NoticeDelay is how long a namespace has to get its label before an event says that it does
-	// not have it. 0: signer.NoticeDelay.
+	// NoticeDelay is the time between a Service's request and the event that its namespace does
+	// not have the label. 0: signer.NoticeDelay.
 	NoticeDelay time.Duration
-	// OpenShift lets Services ask with the annotations of OpenShift's service-ca
-	// too, in every namespace.
+	// OpenShift also accepts the annotations of OpenShift's service-ca, in every namespace.
 	OpenShift bool
 	Limits    api.Limits
 	Workers   int
-	// Rates limit how often certificates are issued. What was used of them is forgotten
-	// with the process: a new leader starts with all of it.
+	// Rates limit how often certificates are issued. Their usage is kept in memory only:
+	// a new leader starts with full limits.
 	Rates ratelimit.Rates
 	Sign  issue.Sign
-	// Issue, if not nil, has a CA without a key here sign for a Secret, in place of issue.Issue
-	// with Sign: one that may take for longer than a reconcile, and returns an
-	// *issue.PendingError meanwhile.
+	// Issue, if not nil, replaces issue.Issue with Sign for a CA whose key this process does
+	// not have. If issuing takes longer than a reconcile, it returns an *issue.PendingError.
 	Issue func(ctx context.Context, secret types.NamespacedName, ca *pki.Authority, wanted api.Wanted, now time.Time) (issue.Issued, error)
-	// ReissueWindow is how long the certificates are replaced over that get other names
-	// since a root has gone which did not permit them.
+	// ReissueWindow is the time over which certificates are replaced whose names change
+	// because a root that did not permit them was removed.
 	ReissueWindow time.Duration
-	// Available returns nil if Sign may be called, or what it would return at once. It is
-	// asked before a key is drawn. Nil: Sign may always be called.
+	// Available returns nil if Sign may be called, or the error that it would return at once.
+	// It is called before a key is generated. Nil: Sign may always be called.
 	Available func(*pki.Authority) error
-	// Authority returns the CA as it is now, or why there is none. An error with
-	// a method Reason() string names the condition's reason.
+	// Authority returns the current CA, or why there is none. An error with a method
+	// Reason() string sets the condition's reason.
 	Authority func() (*pki.Authority, error)
-	// Interim returns what signs for Namespace alone while Authority has an error; nil
-	// if nothing does. A nil function never does.
+	// Interim returns the CA that signs for Namespace alone while Authority returns an error,
+	// or nil. The function may be nil.
 	Interim func() *pki.Authority
-	// AuthorityChanged is received from whenever Authority may answer
-	// differently: every Secret is then looked at again.
+	// AuthorityChanged receives a value whenever the result of Authority may have
+	// changed: every Secret is then reconciled.
 	AuthorityChanged <-chan struct{}
 	Clock            func() time.Time
 	Registerer       prometheus.Registerer
 }
 
-// Validate returns what is wrong with a value that a flag sets, naming the flag.
+// Validate returns an error that names the flag whose value is invalid.
 func (c Config) Validate() error {
 	if errs := validation.IsValidLabelValue(c.Instance); len(errs) > 0 || c.Instance == "" {
 		return fmt.Errorf("--instance: %q: must be a label value: 1 to 63 letters, digits, '-', '_' or '.', with a letter or digit at both ends", c.Instance)
@@ -97,8 +95,8 @@ func validateRate(prefix string, l limit.Limit) error {
 	return nil
 }
 
-// maxInterval is the longest time between two certificates that a limit may ask for. A
-// certificate lives for at least an hour unless the operator allows less.
+// maxInterval is the longest interval of a limit: certificates are valid for at least an
+// hour by default.
 const maxInterval = time.Hour
 
 func validateLimits(l api.Limits) error {

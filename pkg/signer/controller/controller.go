@@ -15,12 +15,12 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 )
 
-// Controller issues certificates. Setup makes it.
+// Controller issues certificates. Setup creates it.
 type Controller struct {
 	config   Config
 	client   client.Client // writes
-	live     client.Reader // the API server itself
-	metadata client.Reader // of Namespaces, and of Secrets that are not ours
+	live     client.Reader // reads from the API server
+	metadata client.Reader // of opted-in Namespaces, and of unmanaged Secrets
 	services *Services
 	secrets  *facts.Informer[*signer.SecretFacts]
 	events   events.EventRecorder
@@ -29,11 +29,11 @@ type Controller struct {
 	roots    roots
 	fanOut   *facts.FanOut
 
-	// known is the CA as it was when last there was one.
+	// known is the last CA that was available.
 	known atomic.Pointer[pki.Authority]
 }
 
-// Pace returns the usage of Config.Rates, for controllers that share it.
+// Pace returns the usage of Config.Rates, for controllers that share the limits.
 func (c *Controller) Pace() *ratelimit.Pace { return c.pace }
 
 // Services returns the cache of Services, for other controllers.
@@ -73,7 +73,7 @@ func (c *Controller) decideAndAct(ctx context.Context, s signer.Situation) (reco
 	return result, err
 }
 
-// readLiveAndAct decides again, with the Secret as the API server has it.
+// readLiveAndAct reads the Secret from the API server, decides again and acts.
 func (c *Controller) readLiveAndAct(ctx context.Context, s signer.Situation) (reconcile.Result, error) {
 	var err error
 	if s.Secret, err = c.read(ctx, s.Key); err != nil {
@@ -84,9 +84,9 @@ func (c *Controller) readLiveAndAct(ctx context.Context, s signer.Situation) (re
 	return c.act(ctx, s, d)
 }
 
-// decide decides, and if a certificate is to be issued, reserves its slot. The issuance waits
-// until then. The slot cannot be reserved before, since most reconciles issue nothing, and its
-// tokens depend on the decision.
+// decide returns the decision. If it issues a certificate, decide reserves a slot for it, and the
+// decision may become to wait for that slot. The slot is reserved after the decision, because most
+// reconciles issue nothing and the number of tokens depends on the decision.
 func (c *Controller) decide(s signer.Situation) (signer.Situation, signer.Decision) {
 	d := signer.Decide(s, signer.OwnershipOf(s))
 	if d.Issues() {

@@ -24,8 +24,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/facts"
 )
 
-// conventional publishes which opted-in namespaces have a conventional Secret. The signer is the one process that may see Secrets of others;
-// the rotator, which sees the pods, may see none.
+// conventional publishes which opted-in namespaces have a conventional Secret. Only the signer
+// may read unmanaged Secrets; the rotator, which reads pods, may read no Secret.
 type conventional struct {
 	client    client.Client
 	live      client.Reader
@@ -34,12 +34,12 @@ type conventional struct {
 	namespace string
 }
 
-// conventionalAgain is when the ConfigMap, which is not watched, is looked at
-// again without a change.
+// conventionalAgain is the interval at which the ConfigMap, which is not watched, is
+// checked without a change.
 const conventionalAgain = 10 * time.Minute
 
-// addConventional adds the publisher to the manager, which gathers changes for so long. Its
-// cache is its own: the manager's holds Secrets by another selector.
+// addConventional adds the publisher to the manager. It collects changes for the delay. It has
+// its own cache, since the manager's holds Secrets by another selector.
 func addConventional(ctx context.Context, mgr manager.Manager, namespace string, delay time.Duration) error {
 	secrets, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
@@ -81,8 +81,8 @@ func addConventional(ctx context.Context, mgr manager.Manager, namespace string,
 	return nil
 }
 
-// lookAfter enqueues the one request that there is when an object was added or
-// deleted; its updates do not matter.
+// lookAfter enqueues the controller's only request, after the delay, when an object was added
+// or deleted.
 func lookAfter(delay time.Duration) handler.EventHandler {
 	soon := func(q facts.Queue) { q.AddAfter(reconcile.Request{}, delay) }
 	return handler.Funcs{
@@ -91,7 +91,7 @@ func lookAfter(delay time.Duration) handler.EventHandler {
 	}
 }
 
-// Reconcile publishes where conventional Secrets are.
+// Reconcile publishes the namespaces with a conventional Secret.
 func (c *conventional) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
 	where, err := c.gather(ctx)
 	if err != nil {
@@ -103,13 +103,13 @@ func (c *conventional) Reconcile(ctx context.Context, _ reconcile.Request) (reco
 	return reconcile.Result{RequeueAfter: conventionalAgain}, nil
 }
 
-// gather returns the namespaces, as they are to be published.
+// gather returns the namespaces in the format in which they are published.
 func (c *conventional) gather(ctx context.Context) (string, error) {
 	list := func(r client.Reader, kind string) ([]metav1.PartialObjectMetadata, error) {
 		var l metav1.PartialObjectMetadataList
 		l.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind + "List"))
 		if err := r.List(ctx, &l); err != nil {
-			return nil, fmt.Errorf("list the metadata of %ss: %w", kind, err)
+			return nil, fmt.Errorf("list metadata of %ss: %w", kind, err)
 		}
 		return l.Items, nil
 	}
@@ -134,7 +134,7 @@ func (c *conventional) gather(ctx context.Context) (string, error) {
 	return api.FormatNamespaces(where), nil
 }
 
-// publish writes the namespaces to the ConfigMap, if it does not hold them.
+// publish writes the namespaces to the ConfigMap, if they changed.
 func (c *conventional) publish(ctx context.Context, where string) error {
 	var cm corev1.ConfigMap
 	err := c.live.Get(ctx, types.NamespacedName{Namespace: c.namespace, Name: api.ConventionalStatusName}, &cm)
@@ -142,7 +142,7 @@ func (c *conventional) publish(ctx context.Context, where string) error {
 	case apierrors.IsNotFound(err) && where == "":
 		return nil
 	case apierrors.IsNotFound(err):
-		// By apply: the right to create can then be narrowed to the name.
+		// By apply: RBAC can then restrict the create to this name.
 		made := applycorev1.ConfigMap(api.ConventionalStatusName, c.namespace).WithData(map[string]string{api.ConventionalNamespacesKey: where})
 		return c.client.Apply(ctx, made, client.FieldOwner("servingcert-signer"))
 	case err != nil:

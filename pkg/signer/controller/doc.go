@@ -1,5 +1,5 @@
-// Package controller brings what package signer decides to a cluster: it gives every
-// Service that asks for it a Secret with a serving certificate, and keeps it good.
+// Package controller carries out the decisions of package signer in a cluster: it writes a
+// Secret with a serving certificate for every Service that requests one, and renews it.
 //
 // The unit of work is a Secret, since several Services may share one. [Setup] adds
 // the controller to a manager. A reconcile gathers a signer.Situation from the caches
@@ -7,12 +7,12 @@
 // Secret, then one to the status of each Service whose condition changes. A
 // certificate costs two writes and no read.
 //
-// What the caches hold is in cache.go: Services stripped to what a request depends
-// on, opted-in Namespaces, the names of Secrets that are not ours, and the facts of
-// those that are, without their keys. watch.go says which Secrets a change concerns,
-// metrics.go what is counted, and skew.go keeps a signer whose clock is wrong from
-// signing.
+// The caches hold Services stripped to the fields that a request depends on (services.go),
+// opted-in Namespaces, the names of unmanaged Secrets, and the facts of managed Secrets
+// without their keys (cache.go). watch.go maps a change to the Secrets that it affects.
+// skew.go stops signing while the clock is wrong. notices.go emits events on Services in
+// namespaces that are not opted in.
 //
-// Beside it, conventional.go publishes which namespaces have the conventional Secret,
-// for the rotator, which may see no Secret.
+// conventional.go publishes which namespaces have the conventional Secret, for the
+// rotator, which may not read Secrets.
 package controller

@@ -14,7 +14,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer"
 )
 
-// gather collects the situation from the caches, which have seen what this process wrote.
+// gather collects the situation from the caches, which include this process's own writes.
 func (c *Controller) gather(ctx context.Context, key types.NamespacedName) (signer.Situation, error) {
 	s := signer.Situation{
 		Now: c.config.Clock(), Key: key, Instance: c.config.Instance, Limits: c.config.Limits, OpenShift: c.config.OpenShift,
@@ -54,7 +54,7 @@ func (c *Controller) gather(ctx context.Context, key types.NamespacedName) (sign
 	return s, nil
 }
 
-// gatherServices collects the Services that share the Secret, or may.
+// gatherServices collects the Services that request or own the Secret.
 func (c *Controller) gatherServices(s *signer.Situation) {
 	known := s.Secret
 	if known == nil {
@@ -86,7 +86,7 @@ func (c *Controller) gatherKept(s *signer.Situation) {
 	}
 }
 
-// read returns the facts of the Secret as the API server has it now, nil if it does not exist.
+// read returns the facts of the Secret from the API server, nil if it does not exist.
 func (c *Controller) read(ctx context.Context, key types.NamespacedName) (*signer.SecretFacts, error) {
 	var secret corev1.Secret
 	switch err := c.live.Get(ctx, key, &secret); {

@@ -11,7 +11,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer"
 )
 
-// metrics are what the controller counts as it goes.
+// metrics are the metrics that the controller updates as it works.
 type metrics struct {
 	issued   *prometheus.CounterVec
 	failures *prometheus.CounterVec
@@ -26,7 +26,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		}, []string{"reason"}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "servingcert_issue_failures_total",
-			Help: "Certificates that were requested or due and not issued, by namespace and reason: each failed attempt, and each request when it is refused. The series of a namespace end with it.",
+			Help: "Certificates that were requested or due and not issued, by namespace and reason: every failed attempt, and every refused request once. A namespace's series are deleted with it.",
 		}, []string{"namespace", "reason"}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "servingcert_issue_duration_seconds",
@@ -42,21 +42,21 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// failed counts a failure; the empty reason is none.
+// failed counts a failure, unless the reason is empty.
 func (m *metrics) failed(namespace string, reason signer.Reason) {
 	if reason != "" {
 		m.failures.WithLabelValues(namespace, string(reason)).Inc()
 	}
 }
 
-// forget ends the series of a namespace that was deleted: whoever creates and deletes
-// namespaces leaves nothing behind.
+// forget deletes the series of a deleted namespace: namespaces that come and go must not
+// accumulate series.
 func (m *metrics) forget(namespace string) {
 	m.failures.DeletePartialMatch(prometheus.Labels{"namespace": namespace})
 }
 
-// expiry reports every certificate when scraped, from the cache: a series ends
-// with its Secret.
+// expiry collects the metrics of certificates from the cache at scrape time: no series
+// outlives its Secret.
 type expiry struct {
 	*Controller
 	leaves   *prometheus.Desc
@@ -86,7 +86,7 @@ func (e *expiry) Describe(ch chan<- *prometheus.Desc) {
 
 // Collect implements prometheus.Collector.
 func (e *expiry) Collect(ch chan<- prometheus.Metric) {
-	byName := map[string]int{} // CAs may bear the same
+	byName := map[string]int{} // several CAs may have the same name
 	ca := e.known.Load()
 	seconds := func(t time.Time) float64 { return float64(t.Unix()) }
 	for f := range e.secrets.All() {
@@ -102,7 +102,7 @@ func (e *expiry) Collect(ch chan<- prometheus.Metric) {
 		if !slices.ContainsFunc(owners, func(svc *corev1.Service) bool { return asksFor(svc, f.Name) }) {
 			ch <- prometheus.MustNewConstMetric(e.retained, prometheus.GaugeValue, 1, f.Namespace, f.Name)
 		}
-		if ca == nil { // of a replica that does not lead
+		if ca == nil { // this replica does not lead
 			continue
 		}
 		if issuer := f.SignedBy(ca); issuer == nil {
@@ -116,16 +116,15 @@ func (e *expiry) Collect(ch chan<- prometheus.Metric) {
 	}
 }
 
-// owned reports whether an owner of the Secret lives. A Secret without one is not
-// renewed, so that its certificate is never replaced by one of another CA.
+// owned reports whether an owner of the Secret exists. A Secret without one is not
+// renewed, so its certificate is never replaced by one of another CA.
 func (c *Controller) owned(f *signer.SecretFacts) bool {
 	return len(c.services.ownersOf(f)) > 0
 }
 
-// Leaves returns how many of the managed Secrets of Services that live hold a certificate of each
-// issuer, by the issuer's pki.Fingerprint; under "" of none that is known. It
-// reads caches, and may be called at any time: it returns nil as long as they may
-// not be filled, or no CA was ever known.
+// Leaves returns the number of certificates in owned managed Secrets by the pki.Fingerprint of
+// their issuer, "" for an unknown one. It reads caches and may be called at any time. It
+// returns nil until a CA has been available, since the caches may not be filled until then.
 func (c *Controller) Leaves() map[string]int {
 	if c.known.Load() == nil {
 		return nil
@@ -141,8 +140,7 @@ func (c *Controller) Leaves() map[string]int {
 	return leaves
 }
 
-// leavesByIssuer is empty as long as no CA was ever known: of a replica that does
-// not lead.
+// leavesByIssuer returns an empty map until a CA has been available.
 func (c *Controller) leavesByIssuer() map[*pki.Issuer]int {
 	leaves := map[*pki.Issuer]int{}
 	ca := c.known.Load()

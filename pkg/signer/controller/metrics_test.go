@@ -28,7 +28,7 @@ func TestFailuresOfANamespaceEndWithIt(t *testing.T) {
 	c.namespaceHandler().Delete(t.Context(), event.DeleteEvent{Object: gone}, nil) // nothing is enqueued
 
 	require.NoError(t, testutil.GatherAndCompare(registry, strings.NewReader(`
-# HELP servingcert_issue_failures_total Certificates that were requested or due and not issued, by namespace and reason: each failed attempt, and each request when it is refused. The series of a namespace end with it.
+# HELP servingcert_issue_failures_total Certificates that were requested or due and not issued, by namespace and reason: every failed attempt, and every refused request once. A namespace's series are deleted with it.
 # TYPE servingcert_issue_failures_total counter
 servingcert_issue_failures_total{namespace="shop",reason="WriteFailed"} 1
 `), "servingcert_issue_failures_total"))

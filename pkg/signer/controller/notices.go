@@ -21,8 +21,8 @@ import (
 )
 
 // noticeController emits an event on each Service that begins to request a certificate in a
-// namespace without the label. Services that exist when the process begins to lead got theirs from
-// the previous leader. Only pending events are kept, and limits bounds their number.
+// namespace without the label. Services that exist when the process begins to lead got their event
+// from the previous leader. Only pending events are kept, and limits bounds their number.
 type noticeController struct {
 	services *Services
 	metadata client.Reader // of opted-in Namespaces

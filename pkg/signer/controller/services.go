@@ -11,13 +11,13 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer"
 )
 
-// Services is the cache of Services, stripped to what a request depends on. The caller must
-// not change its results.
+// Services is the cache of Services, stripped to the fields that a request depends on. Callers
+// must not modify its results.
 type Services struct {
 	*facts.Informer[*corev1.Service]
 }
 
-// Indices.
+// Indexes.
 const (
 	// bySecret finds the Services that name a Secret, by NAMESPACE/NAME.
 	bySecret = "secret"

@@ -15,8 +15,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 )
 
-// Setup makes the controller and adds it to the manager, whose cache must have
-// been made with CacheOptions.
+// Setup creates the controller and adds it to the manager, whose cache must have been
+// created with CacheOptions.
 func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
-	ctx := context.Background() // of calls that do not wait
+	ctx := context.Background() // for calls that do not block
 	if err := facts.Warm(ctx, mgr.GetCache(), metadataOf(namespaceKind), metadataOf(secretKind)); err != nil {
 		return nil, err
 	}
@@ -86,9 +86,9 @@ func (c *Controller) watch(mgr manager.Manager) error {
 	return nil
 }
 
-// sources are what the controller watches. At the start, every Secret that is ours or that a
-// Service asks for comes from its own source. Namespaces and Secrets that are not ours would add
-// nothing to these, and each of thousands of namespaces would have all Services gone through.
+// sources returns the controller's watches. At start, the sources of Services and managed Secrets
+// enqueue every Secret. Namespaces and unmanaged Secrets would add none, and each of thousands of
+// namespaces would cost a pass over all Services, so only their later changes are watched.
 func (c *Controller) sources(mgr manager.Manager) []source.Source {
 	return []source.Source{
 		c.services.Source("Services", c.serviceChanged, c.secrets),

@@ -9,28 +9,28 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer"
 )
 
-// maxSkew is by how much this process's clock may differ from the API server's:
-// beyond, what it signed would begin in the future, or end early, for others.
+// maxSkew is the largest difference allowed between the local clock and the API server's:
+// beyond it, certificates would begin in the future, or end early, for others.
 const maxSkew = 2 * time.Minute
 
-// Skew watches how far the local clock is from the API server's, by the Date of
-// every answer that passes through Wrap. Between two answers the API server's clock
-// is taken to go on as the monotonic clock does, so that a local clock which somebody
-// sets is wrong at once.
+// Skew measures the difference between the local clock and the API server's, by the Date
+// header of every response that passes through Wrap. Between two responses, it assumes that
+// the API server's clock advances with the monotonic clock, so it detects at once that the
+// local clock was set.
 type Skew struct {
 	clock   func() time.Time
-	elapsed func() time.Duration // since some moment, whatever the clock is set to
+	elapsed func() time.Duration // monotonic, not affected when the clock is set
 	last    atomic.Pointer[dated]
 }
 
-// dated is the last answer that had a date.
+// dated is the last response with a Date header.
 type dated struct {
 	date time.Time
 	at   time.Duration // by elapsed
 }
 
-// NewSkew returns a Skew for the given local clock, whose times have a monotonic
-// reading if they are time.Now's.
+// NewSkew returns a Skew for the local clock. The times of time.Now have the monotonic
+// reading that it needs.
 func NewSkew(clock func() time.Time) *Skew {
 	start := clock()
 	return newSkew(clock, func() time.Duration { return clock().Sub(start) })
@@ -40,7 +40,7 @@ func newSkew(clock func() time.Time, elapsed func() time.Duration) *Skew {
 	return &Skew{clock: clock, elapsed: elapsed}
 }
 
-// Wrap observes the answers of rt; the form is that of rest.Config's Wrap.
+// Wrap returns a RoundTripper that observes the responses of rt. It is for rest.Config.Wrap.
 func (s *Skew) Wrap(rt http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(r *http.Request) (*http.Response, error) {
 		response, err := rt.RoundTrip(r)
@@ -70,16 +70,16 @@ func (s *Skew) Check() error {
 	return nil
 }
 
-// skewError is a clock that is too far from the API server's.
+// skewError reports that the clocks differ by more than maxSkew.
 type skewError struct {
 	Behind time.Duration // how much later the API server's clock is
 }
 
-// Reason is the condition's.
+// Reason returns the condition's reason.
 func (e *skewError) Reason() string { return string(signer.ReasonClockSkew) }
 
-// Error does not say by how much the clocks differ: the text is a condition's message, and
-// would be written again and again.
+// Error does not contain the difference: the text is a condition's message, which would be
+// written again whenever the difference changes.
 func (e *skewError) Error() string {
 	direction := "behind"
 	if e.Behind < 0 {

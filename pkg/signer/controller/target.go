@@ -8,9 +8,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// A target is what one reconcile is about: a Secret, or the Services of a namespace that have
+// A target is the subject of one reconcile: a Secret, or the Services of a namespace that have
 // none. The latter name no Secret, or an empty name, which is refused. In the queue, a target
-// without a Secret is a request without a name; no other code interprets that.
+// without a Secret is a request without a name; only this file interprets that.
 type target struct {
 	types.NamespacedName // of the Secret; without a name if there is none
 	withoutSecret        bool

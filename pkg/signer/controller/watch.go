@@ -22,9 +22,9 @@ func enqueue(q facts.Queue, namespace, name string) {
 	q.Add(reconcile.Request{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}})
 }
 
-// enqueueAsked enqueues the Secret that a Service asks for. If it holds no pair, it does not
-// wait behind those that do when the process starts: the leader before it may have died in
-// the middle of thousands. Of two priorities the queue takes the higher.
+// enqueueAsked enqueues the Secret that a Service requests. A Secret without a key pair gets a
+// higher priority: when the process starts, the previous leader may have left thousands of
+// Secrets half done. Of two priorities the queue keeps the higher.
 func (c *Controller) enqueueAsked(q facts.Queue, r reconcile.Request) {
 	q.Add(r)
 	if c.missing(r) {
@@ -32,13 +32,13 @@ func (c *Controller) enqueueAsked(q facts.Queue, r reconcile.Request) {
 	}
 }
 
-// missing reports whether the Secret holds no pair.
+// missing reports whether the Secret holds no valid key pair.
 func (c *Controller) missing(r reconcile.Request) bool {
 	f := c.secrets.Get(r.NamespacedName)
 	return f == nil || f.Defect != ""
 }
 
-// enqueueAs enqueues with a priority, which the queues of this package know.
+// enqueueAs enqueues with a priority: all queues of this package are priority queues.
 func enqueueAs(q facts.Queue, priority int, r reconcile.Request) {
 	q.(priorityqueue.PriorityQueue[reconcile.Request]).AddWithOpts(priorityqueue.AddOpts{Priority: &priority}, r)
 }
@@ -57,7 +57,8 @@ func (c *Controller) serviceChanged(_ context.Context, q facts.Queue, before, af
 	}
 }
 
-// enqueueOwned has the Secrets that a Service owns enqueued, in the turn of its tenant: there may be any number.
+// enqueueOwned enqueues the Secrets that a Service owns, by the fan-out since there may be any
+// number of them.
 func (c *Controller) enqueueOwned(q facts.Queue, svc *corev1.Service) {
 	c.fanOut.Do(svc.Namespace, "owned/"+string(svc.UID), func() {
 		for _, f := range c.ownedBy(svc) {
@@ -66,8 +67,8 @@ func (c *Controller) enqueueOwned(q facts.Queue, svc *corev1.Service) {
 	})
 }
 
-// namespaceHandler has every Secret of a namespace enqueued that was opted in or out, or is being
-// deleted, and ends the metrics of one that was deleted. Nothing else is known of a namespace.
+// namespaceHandler enqueues every Secret of a namespace that was opted in or out, or is being
+// deleted. It also deletes the metrics of a namespace that was deleted or opted out.
 func (c *Controller) namespaceHandler() handler.EventHandler {
 	enqueueAll := func(q facts.Queue, namespace string) {
 		c.fanOut.Do(namespace, "namespace", func() {
@@ -91,11 +92,11 @@ func (c *Controller) namespaceHandler() handler.EventHandler {
 	}
 }
 
-// unmanagedHandler enqueues a Secret that is not ours: one in the way may be gone, and one of
-// ours may have lost its label.
+// unmanagedHandler enqueues an unmanaged Secret: it may no longer block a managed one, or be a
+// managed one that lost its label.
 func unmanagedHandler() handler.EventHandler { return &handler.EnqueueRequestForObject{} }
 
-// requestsIn returns the requests of a namespace, or of all if it is empty.
+// requestsIn returns the requests of a namespace, or of all namespaces if it is empty.
 func (c *Controller) requestsIn(namespace string) []reconcile.Request {
 	seen := map[reconcile.Request]bool{}
 	for svc := range c.services.In(namespace) {
@@ -109,7 +110,7 @@ func (c *Controller) requestsIn(namespace string) []reconcile.Request {
 	return slices.AppendSeq(make([]reconcile.Request, 0, len(seen)), maps.Keys(seen))
 }
 
-// startFanOut has what handlers leave to be done be done.
+// startFanOut runs the work that handlers give to the fan-out.
 func (c *Controller) startFanOut(ctx context.Context, _ facts.Queue) error {
 	go c.fanOut.Run(ctx)
 	return nil
@@ -130,13 +131,12 @@ func (c *Controller) watchAuthority(ctx context.Context, q facts.Queue) error {
 	return nil
 }
 
-// enqueueAll enqueues the requests after a change of the CA, those of servingcert's own
-// namespace first. The webhook's certificate is among them: after all earlier roots were
-// dropped, no pod is created in an opted-in namespace until it is replaced. The order of
-// calls does not suffice for that: namespaces that wait for a turn already would come
-// before it. All others go after what somebody waits for: thousands of them would keep a
-// new Service of their namespace without a certificate until the last is done. The
-// first CA that a leader reads is such a change.
+// enqueueAll enqueues the requests after a change of the CA, which includes the first CA that a
+// leader reads. Those of servingcert's own namespace have the highest priority. The webhook's
+// certificate is among them: if all earlier roots were dropped, no pod can be created in an
+// opted-in namespace until it is replaced. Enqueuing it first is not enough, since other
+// namespaces may already wait for their turn. Renewals have the lowest priority: thousands of
+// them would delay the certificate of a new Service in their namespace.
 func (c *Controller) enqueueAll(q facts.Queue, requests []reconcile.Request) {
 	for _, r := range requests {
 		priority := ratelimit.PriorityRenewal
@@ -150,8 +150,8 @@ func (c *Controller) enqueueAll(q facts.Queue, requests []reconcile.Request) {
 	}
 }
 
-// secretChanged enqueues a managed Secret, and the Secrets that those who owned it
-// ask for now.
+// secretChanged enqueues a managed Secret and, if its owners changed, the Secrets of its
+// former owners.
 func (c *Controller) secretChanged(_ context.Context, q facts.Queue, before, after *signer.SecretFacts) {
 	f := cmp.Or(after, before)
 	enqueue(q, f.Namespace, f.Name)
@@ -160,8 +160,8 @@ func (c *Controller) secretChanged(_ context.Context, q facts.Queue, before, aft
 	}
 }
 
-// enqueueOwners enqueues the Secrets that the owners of one ask for now, and the
-// others that they own, since their conditions name another Secret then.
+// enqueueOwners enqueues the Secrets that the owners of a Secret request, and the
+// others that they own, since the conditions of the owners name these.
 func (c *Controller) enqueueOwners(q facts.Queue, f *signer.SecretFacts) {
 	_, owners := c.services.partIn(f)
 	for _, svc := range owners {

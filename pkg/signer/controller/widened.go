@@ -10,17 +10,17 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer"
 )
 
-// roots remembers since when clients have held the roots that they hold now, and which they held
-// before, as far as this process has seen. Nobody writes down when a root went.
+// roots records since when clients have held the current roots, and which they held before, as
+// far as this process has observed. The time at which a root was removed is not persisted.
 type roots struct {
 	mu      sync.Mutex
 	anchors []*x509.Certificate
 	since   time.Time
-	ca      *pki.Authority // whose bundle is the latest
+	ca      *pki.Authority // the last one passed to succeeded
 	before  signer.Before
 }
 
-// window returns the time of the given length since the anchors are these.
+// window returns the window of the given length that began when the anchors last changed.
 func (r *roots) window(ca *pki.Authority, now time.Time, length time.Duration) pki.Window {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -30,13 +30,13 @@ func (r *roots) window(ca *pki.Authority, now time.Time, length time.Duration) p
 	return pki.Window{From: r.since, Until: r.since.Add(length)}
 }
 
-// maxRootsWindow is the most time over which the files of the CA bundle in Secrets are replaced: a
-// new CA is not to sign long before they have its root.
+// maxRootsWindow is the longest time over which the CA bundle in Secrets is replaced: the Secrets
+// must have a new root soon after its CA begins to sign.
 const maxRootsWindow = 5 * time.Minute
 
-// succeeded returns the bundle before that of the CA. Its files are replaced over the time of the
-// given length since then, but at once if no root of before is in the bundle any more: whoever
-// has the files verifies nothing then.
+// succeeded returns the bundle before the CA's current one. It is replaced in Secrets over the given
+// length of time, but at once if the two bundles share no root: a client with the previous bundle
+// then rejects every new certificate.
 func (r *roots) succeeded(ca *pki.Authority, now time.Time, length time.Duration) signer.Before {
 	r.mu.Lock()
 	defer r.mu.Unlock()

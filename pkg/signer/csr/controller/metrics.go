@@ -12,6 +12,6 @@ func newMetrics(r prometheus.Registerer) (*requests.Metrics, error) {
 		Help: "Certificates issued for CertificateSigningRequests.",
 	}), prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "servingcert_csr_failures_total",
-		Help: "CertificateSigningRequests that were denied, or had been approved and failed, and failed attempts to sign one, by reason.",
+		Help: "CertificateSigningRequests that were denied or that failed after approval, and failed attempts to sign one, by reason.",
 	}, []string{requests.LabelReason}))
 }
