@@ -23,7 +23,7 @@ func Approval(d Decision) Condition {
 	return condition(certificatesv1.CertificateApproved, d)
 }
 
-// Failed returns all conditions of a request that was approved and is not signed.
+// Failed returns all conditions of a request that was approved and cannot be signed.
 func Failed(r *Request, d Decision) []Condition {
 	return append(slices.Clone(r.Conditions), condition(certificatesv1.CertificateFailed, d))
 }
@@ -32,12 +32,12 @@ func condition(kind certificatesv1.RequestConditionType, d Decision) Condition {
 	return Condition{Type: kind, Status: corev1.ConditionTrue, Reason: d.Reason, Message: api.Shorten(d.Message, maxMessage)}
 }
 
-// maxMessage is how many characters of a message are written.
+// maxMessage is the most characters of a condition's message.
 const maxMessage = 1024
 
-// Certificate returns the chain that is written into the request, in PEM. It returns a
-// *issue.RefusedError if the common name is not the one that was asked for: whoever asked
-// would ask again at once. A CA elsewhere may choose it.
+// Certificate returns the chain that is written into the request, in PEM. It returns an
+// *issue.RefusedError if the common name is not the requested one, since the requester would
+// request a certificate again at once. A remote CA may choose another common name.
 func Certificate(d Decision, issued issue.Issued) ([]byte, error) {
 	if got := issued.Leaf.Subject.CommonName; got != d.Sign.CommonName {
 		return nil, &issue.RefusedError{Err: fmt.Errorf("the signed certificate is not what was requested: its common name is %q, must be %q", got, d.Sign.CommonName)}

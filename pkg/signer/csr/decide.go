@@ -17,75 +17,72 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/serviceindex"
 )
 
-// VerbServe is the verb on services.servingcert.dev that lets a requester have
+// VerbServe is the verb on services.servingcert.dev that permits a requester to get
 // certificates with the names of the Service of that name.
 const VerbServe = "serve"
 
-// DefaultLifetime is how long a certificate is valid if the request does not say.
+// DefaultLifetime is the lifetime of a certificate if the request does not set one.
 const DefaultLifetime = 24 * time.Hour
 
 // Situation is everything that a decision about one request depends on.
 type Situation struct {
 	Now     time.Time
 	Request *Request
-	// Pod is what the API server has under the name of the requester's pod; nil for none.
+	// Pod is the pod with the name of the requester's, nil if there is none.
 	Pod *corev1.Pod
-	// Services are those that ask for a certificate, of namespaces that are not being deleted,
-	// and select the pod, or are too large for that to be known, are in the Scope of the request or
-	// among the Grants. OptedIn are those
-	// of their namespaces, and of the namespaces in the Scope, that have the label.
+	// Services are Services that request a certificate, in namespaces that are not being deleted:
+	// those that select the pod, are too large to know that, are in the Scope or among the Grants.
+	// OptedIn reports for their namespaces, and those in the Scope, whether they have the label.
 	OptedIn  map[string]bool
 	Services []*corev1.Service
-	// Holders are the Services that ask for the Others of the Scope, and may have them
-	// (signer.MayHavePodKeys): of each the MaxReviews oldest, the oldest first.
+	// Holders are the Services that request the Others of the Scope and may have them
+	// (signer.MayHavePodKeys): for each name the MaxReviews oldest, the oldest first.
 	Holders map[string][]types.NamespacedName
-	// Grants says of Services whether the requester has VerbServe on them; nil if the API
-	// server was not asked.
+	// Grants reports whether the requester has VerbServe on a Service; nil before a review.
 	Grants map[types.NamespacedName]bool
 	Limits api.Limits
-	// MaxDuration is the longest that this signer lets such a certificate be valid.
+	// MaxDuration is the longest lifetime of a certificate for a request.
 	MaxDuration  time.Duration
 	Authority    *pki.Authority // nil exactly if AuthorityErr is not
 	AuthorityErr error
 
-	// Of the Services that select the pod, once it is known: all names that it may have, and
-	// the part of each.
+	// The result of api.MergeForPod for the Services that select the pod.
 	forPod  api.Wanted
 	members []api.Member
 }
 
-// Verdict is what is done about a request.
+// Verdict is the action on a request.
 type Verdict int
 
 // The verdicts.
 const (
-	Ignore  Verdict = iota // it is not for this signer to answer, or the CA is about to be known
-	Review                 // Grants are needed, for Decision.Reviews
-	Wait                   // it may become right: an event says what is missing
-	Deny                   // it never can
-	Fail                   // the same, of a request that was approved
-	Approve                // it is right; it is decided again once it was approved
+	Ignore  Verdict = iota // not pending, or the CA is still being read
+	Review                 // Grants for Decision.Reviews are needed
+	Wait                   // may become valid: an event reports what is missing
+	Deny                   // can never become valid
+	Fail                   // the same, for a request that was approved
+	Approve                // valid; decided again after the approval
 	Sign
 )
 
-// Decision is what follows from a Situation.
+// Decision is the result of Decide.
 type Decision struct {
 	Verdict Verdict
 	Reason  string // of the event and the condition
 	Message string // for people
-	// Reviews are the Services of which Grants must be known; at most MaxReviews.
+	// Reviews are the Services for which Grants are needed; at most MaxReviews.
 	Reviews []types.NamespacedName
-	// Sign and Key are what is to be signed, and for which key.
+	// Sign is the request to sign, and Key its public key.
 	Sign issue.SigningRequest
 	Key  crypto.PublicKey
 	// Share is what the certificate takes of the rates, of Approve and of Sign. Limited puts these
 	// off.
 	Share ratelimit.Share
-	// NextAt is when to look again, zero if only a change can bring anything.
+	// NextAt is when to decide again without a change, or zero.
 	NextAt time.Time
 }
 
-// Reasons of Wait, beside those of a CA that cannot sign, and of a Service that is refused
+// Reasons of Wait, besides those of a CA that cannot sign, and of a Service that is refused
 // (signer.RefusedReason).
 const (
 	reasonNoService  = "NoService"
@@ -124,7 +121,7 @@ func Decide(s Situation) Decision {
 	return d
 }
 
-// decide does not look at whether the request was approved.
+// decide returns the decision, except that it does not consider whether the request was approved.
 func (s Situation) decide() Decision {
 	a, refused := s.Request.parse()
 	if refused != nil {
@@ -132,7 +129,7 @@ func (s Situation) decide() Decision {
 	}
 	pod, bound := s.Request.Pod()
 	if bound && !pod.is(s.Pod) {
-		return deny(reasonPodGone, "the requester's token is bound to pod %s with UID %q: there is no such pod that is not being deleted and runs as ServiceAccount %q",
+		return deny(reasonPodGone, "the requester's token is bound to pod %s with UID %q, which does not exist, is being deleted, or does not run as ServiceAccount %q",
 			pod.NamespacedName, shown(string(pod.UID)), shown(pod.ServiceAccount))
 	}
 	switch {
@@ -151,7 +148,7 @@ func (s Situation) decide() Decision {
 	if s.Grants == nil {
 		owners := s.owners(missing.dns)
 		if len(owners) > MaxReviews {
-			return deny(reasonTooMany, "its names are of %d Services that the requester may only serve if that was granted: must be at most %d", len(owners), MaxReviews)
+			return deny(reasonTooMany, "the names belong to %d Services that do not select the requester: must be at most %d", len(owners), MaxReviews)
 		}
 		if candidates := s.candidates(owners, missing); len(candidates) > 0 {
 			return Decision{Verdict: Review, Reviews: candidates}
@@ -160,10 +157,10 @@ func (s Situation) decide() Decision {
 	return s.refuse(missing)
 }
 
-// MaxReviews is the most SubjectAccessReviews that one decision makes.
+// MaxReviews is the most SubjectAccessReviews of one decision.
 const MaxReviews = 8
 
-// owners returns the Services to whose domains the names belong, each once.
+// owners returns the Services to whose domains the names belong, without duplicates.
 func (s Situation) owners(dnsNames []string) (owners []types.NamespacedName) {
 	for _, name := range dnsNames {
 		if owner, ok := serviceindex.ServiceOf(name, s.Limits); ok && !slices.Contains(owners, owner) {
@@ -173,8 +170,8 @@ func (s Situation) owners(dnsNames []string) (owners []types.NamespacedName) {
 	return owners
 }
 
-// candidates returns the Services of which a grant could help: the owners, and as many as
-// there is room for of those that ask for one of the other names, the oldest first.
+// candidates returns at most MaxReviews Services for which a grant could permit a missing name:
+// the owners, then those that request one of the other names, the oldest first.
 func (s Situation) candidates(owners []types.NamespacedName, missing names) []types.NamespacedName {
 	all := owners
 	add := func(keys []types.NamespacedName) {
@@ -195,8 +192,8 @@ func (s Situation) candidates(owners []types.NamespacedName, missing names) []ty
 	return all
 }
 
-// allowed returns the names that the requester may have: those of the Services that select
-// its pod, as that pod has them, and those of the Services that were granted.
+// allowed returns the names that the requester may have: those of its pod, from the Services
+// that select it, and those of the Services on which it has VerbServe.
 func (s Situation) allowed() (allowed names) {
 	allowed.add(slices.Concat(s.forPod.DNSNames, s.forPod.FormerNames), s.forPod.IPs)
 	for _, svc := range s.Services {
@@ -220,8 +217,8 @@ func (s Situation) selecting(pod PodReference) (services []*corev1.Service) {
 	return services
 }
 
-// sign asks for a certificate with exactly what was asked for. The time that was asked for
-// begins now; the certificate begins earlier, and is never valid for more than MaxDuration.
+// sign returns the decision to sign exactly the requested names. The requested lifetime starts
+// now. The certificate starts earlier, and is never valid for more than MaxDuration.
 func (s Situation) sign(a asked) Decision {
 	for _, name := range a.dnsNames {
 		if !s.Authority.Permits(name) {
@@ -244,7 +241,7 @@ func (s Situation) sign(a asked) Decision {
 	now, notBefore := s.Now.UTC().Truncate(time.Second), pki.NotBefore(s.Now)
 	notAfter := issue.EndUnder(s.Authority, now.Add(lifetime), notBefore.Add(longest))
 	if notAfter.Sub(now) < minLifetime {
-		return s.waitForCA(reasonShort, "the CA signs nothing that expires after %s, and a certificate must be valid for %s at least", notAfter.Format(time.RFC3339), minLifetime)
+		return s.waitForCA(reasonShort, "the CA signs nothing that expires after %s, and a certificate must be valid for at least %s", notAfter.Format(time.RFC3339), minLifetime)
 	}
 	d := Decision{Verdict: Sign, Key: a.key, Share: s.Request.share(a), Sign: issue.SigningRequest{
 		CSR:          issue.EncodeCSR(a.der),
@@ -259,7 +256,7 @@ func (s Situation) sign(a asked) Decision {
 	return d
 }
 
-// waitForCA waits for what changes with time as well.
+// waitForCA returns a Wait that is decided again after CARetry.
 func (s Situation) waitForCA(reason, format string, args ...any) Decision {
 	d := wait(reason, format, args...)
 	d.NextAt = s.Now.Add(signer.CARetry)

@@ -137,7 +137,7 @@ func TestInvalidRequests(t *testing.T) {
 		"a weak key":       {requestOf(t, weak, own), nil, "UnsupportedKeyType", "must be one of [ECDSAP256"},
 		"1000 names":       {requestOf(t, ec, many), nil, "InvalidName", "1000 names: must be at most 100"},
 		"no names":         {requestOf(t, ec, nil), nil, "InvalidName", "no subjectAltName"},
-		"a name twice":     {requestOf(t, ec, []string{own[0], own[0]}), nil, "InvalidName", "name twice"},
+		"a name twice":     {requestOf(t, ec, []string{own[0], own[0]}), nil, "InvalidName", "duplicate name"},
 		"an odd name":      {requestOf(t, ec, []string{"a/b.shop.svc"}), nil, "InvalidName", `"a/b.shop.svc"`},
 		"a name with *":    {requestOf(t, ec, []string{"w*.shop.svc"}), nil, "InvalidName", `"w*.shop.svc"`},
 		"an e-mail address": {requestOf(t, ec, own, func(r *x509.CertificateRequest) { r.EmailAddresses = []string{"a@shop.svc"} }),
@@ -145,13 +145,13 @@ func TestInvalidRequests(t *testing.T) {
 		"a URI": {requestOf(t, ec, own, func(r *x509.CertificateRequest) { r.URIs = []*url.URL{{Scheme: "spiffe", Host: "shop"}} }),
 			nil, "InvalidRequest", "uniformResourceIdentifier"},
 		"a CN that is no name": {requestOf(t, ec, own, func(r *x509.CertificateRequest) { r.Subject.CommonName = "admin" }),
-			nil, "InvalidName", `common name is "admin": must be one of its DNS names`},
+			nil, "InvalidName", `common name "admin": must be one of the DNS names`},
 		"an organization": {requestOf(t, ec, own, func(r *x509.CertificateRequest) {
 			r.Subject = pkix.Name{CommonName: own[0], Organization: []string{"system:masters"}}
-		}), nil, "InvalidName", "must be empty, or have a common name only"},
+		}), nil, "InvalidName", "subject: must be empty, or a common name only"},
 		"a CN and more": {requestOf(t, ec, own, func(r *x509.CertificateRequest) {
 			r.Subject = pkix.Name{CommonName: own[0], SerialNumber: "1"} // is encoded after it
-		}), nil, "InvalidName", "must be empty, or have a common name only"},
+		}), nil, "InvalidName", "subject: must be empty, or a common name only"},
 		"a long CN": {requestOf(t, ec, []string{strings.Repeat("a", 60) + ".web.shop.svc"}, func(r *x509.CertificateRequest) { r.Subject.CommonName = r.DNSNames[0] }),
 			nil, "InvalidName", "must be at most 64"},
 		"CA:TRUE": {requestOf(t, ec, own, extension(asn1.ObjectIdentifier{2, 5, 29, 19}, struct{ CA bool }{true})),

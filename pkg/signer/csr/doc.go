@@ -1,20 +1,21 @@
-// Package csr decides about CertificateSigningRequests that are addressed to this signer: a
-// workload, a host or a person made a key, and asks for a certificate with names of
-// Services. It is pure; package controller below it watches the requests, reads what a
-// decision needs, and writes the answer.
+// Package csr decides about CertificateSigningRequests for this signer. In each, a workload,
+// a host or a person has a key and requests a certificate with names of Services. The package
+// is pure; package controller below it watches the requests, reads the input of a decision,
+// and writes the answer.
 //
-// The requester may serve a Service if it is a living pod that the Service selects, or if
-// a SubjectAccessReview grants it verb VerbServe on the Service. Each name that it asks
-// for must be one that such a Service may have. The certificate has exactly those names,
-// or there is none.
+// The requester may serve a Service if it is a pod that the Service selects, or if a
+// SubjectAccessReview grants it verb VerbServe on the Service. Each requested name must be
+// one that such a Service may have. The certificate has exactly the requested names, or none
+// is issued.
 //
-//	FactsOf  the object                                -> Facts: what is kept while it waits
-//	Scope    Request                                   -> which Services are needed
-//	gather*  Request, its pod, the Services, the CA    -> Situation
-//	Decide   Situation                                 -> Decision: what is done, and why
-//	Answer   Decision, the signed certificate          -> what is written into the request
+//	FactsOf      the object                              -> Facts: cached while the request is pending
+//	ScopeOf      Request                                 -> Scope: the Services that are needed
+//	gather*      Request, its pod, the Services, the CA  -> Situation
+//	Decide       Situation                               -> Decision: what to do, and why
+//	Approval     Decision                                -> the condition to write
+//	Certificate  Decision, issue.Issued                  -> the chain to write
 //
-// Approval and certificate are separate writes. A request that is approved is decided about
-// like any other, so that a signer that stopped in between, or another leader, goes on where
-// the first one was, and what is signed is what is right when it is signed.
+// Approval and certificate are separate writes. An approved request is decided again before
+// it is signed, so the decision holds at the time of signing, and another leader can continue
+// after a signer that stopped between the two writes.
 package csr

@@ -17,34 +17,35 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/serviceindex"
 )
 
-// Facts is what is remembered of a CertificateSigningRequest: of one that waits, in whose turn
-// it does, and for what; of any other only its name.
+// Facts is the part of a CertificateSigningRequest that is cached: the tenant and concerns of
+// a pending one, and the identity of any.
 type Facts struct {
 	metav1.TypeMeta   // empty
 	metav1.ObjectMeta // name, UID and resource version only
 
 	pending bool
 	tenant  unique.Handle[string]
-	// concerns are what has to change for the request to be looked at again, each in
-	// sizeOfConcern bytes: all that is kept of its names.
+	// concerns are the request's concerns, concatenated. Nothing else is kept of its names.
 	concerns string
 }
 
-// A Concern stands for something that a request depends on, and that may change.
+// A Concern is a hash of something that a request depends on: if that changes, the request
+// is decided again.
 type Concern string
 
 const (
-	// sizeOfConcern is that of a hash, which nobody outside of this process can foresee.
+	// sizeOfConcern is the number of bytes of a Concern. Its seed is random, so that no one can
+	// provoke collisions.
 	sizeOfConcern = 8
-	// maxConcerns is how many concerns are kept of a request. One that has more is looked at
-	// whatever changes, as often as pace.Looks allows.
+	// maxConcerns is the most concerns that are kept of a request. A request with more is
+	// decided again after any change, as often as ratelimit.Looks allows.
 	maxConcerns = 32
 )
 
 // Anything is the concern of a request that has too many.
 var Anything = Concern("anything") // sizeOfConcern bytes
 
-// seed is of all concerns of this process.
+// seed is the seed of all concerns of this process.
 var seed = maphash.MakeSeed()
 
 func concern(kind byte, texts ...string) Concern {
@@ -61,14 +62,14 @@ func concern(kind byte, texts ...string) Concern {
 // OfService returns the concern about a Service.
 func OfService(key types.NamespacedName) Concern { return concern('s', key.Namespace, key.Name) }
 
-// OfName returns the concern about a name that does not say of which Service it is, or an
-// address, as serviceindex.OtherNames returns them.
+// OfName returns the concern about an address or a name outside of the domains of Services, as
+// serviceindex.OtherNames returns them.
 func OfName(name string) Concern { return concern('n', name) }
 
 // OfNamespace returns the concern about the label of a namespace.
 func OfNamespace(name string) Concern { return concern('l', name) }
 
-// ConcernsOf returns what requests may be concerned about that a Service can make right.
+// ConcernsOf returns the concerns of the requests that a change of the Service may affect.
 func ConcernsOf(svc *corev1.Service, limits api.Limits) []Concern {
 	concerns := []Concern{OfService(types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name})}
 	for _, name := range serviceindex.OtherNames(svc, limits) {
@@ -77,8 +78,8 @@ func ConcernsOf(svc *corev1.Service, limits api.Limits) []Concern {
 	return concerns
 }
 
-// FactsOf returns what is remembered of a request. The limits are those that the signer was
-// started with: of the cluster domains of before, only the CA knows.
+// FactsOf returns the Facts of a request. The limits are those that the signer was started
+// with, without the former cluster domains, which only the CA has.
 func FactsOf(o *certificatesv1.CertificateSigningRequest, limits api.Limits) *Facts {
 	f := &Facts{ObjectMeta: metav1.ObjectMeta{Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}}
 	if !isPending(o) {
@@ -98,7 +99,7 @@ func concernsOf(request []byte, limits api.Limits) string {
 	var concerns []Concern
 	for _, name := range csr.DNSNames {
 		if len(name) > validation.DNS1123SubdomainMaxLength+len("*.") {
-			return "" // it is refused
+			return "" // the request is refused
 		}
 		services := servicesIn(name, limits)
 		for _, svc := range services {
@@ -122,7 +123,7 @@ func concernsOf(request []byte, limits api.Limits) string {
 	return all.String()
 }
 
-// servicesIn returns the Services of which the name may be, in whichever cluster domain.
+// servicesIn returns the Services to which the name may belong, in any cluster domain.
 func servicesIn(name string, limits api.Limits) (services []types.NamespacedName) {
 	if svc, ok := serviceindex.ServiceOf(name, limits); ok {
 		return []types.NamespacedName{svc}
@@ -136,7 +137,7 @@ func servicesIn(name string, limits api.Limits) (services []types.NamespacedName
 	return services
 }
 
-// Concerns returns under what the request is found.
+// Concerns returns the keys under which the request is indexed.
 func (f *Facts) Concerns() []string {
 	return slices.Collect(func(yield func(string) bool) {
 		for i := 0; i < len(f.concerns) && yield(f.concerns[i:i+sizeOfConcern]); i += sizeOfConcern {
@@ -144,12 +145,10 @@ func (f *Facts) Concerns() []string {
 	})
 }
 
-// IsPending reports whether the request is addressed to this signer, and was neither denied
-// nor signed, nor has it failed.
+// IsPending reports whether the request is for this signer, and was not denied, signed or failed.
 func (f *Facts) IsPending() bool { return f.pending }
 
-// Tenant returns in whose turn the request is looked at: the namespace of the ServiceAccount
-// that asks, or the user, by a name that no namespace has.
+// Tenant returns the TenantOf the requester of a pending request, "" for any other.
 func (f *Facts) Tenant() string {
 	if !f.pending {
 		return ""

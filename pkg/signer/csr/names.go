@@ -13,17 +13,17 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/serviceindex"
 )
 
-// Scope is of which Services is to be known whether they ask for a certificate, to decide about
-// a request, beside those that select the requester's pod.
+// Scope identifies the Services that a decision about a request needs, besides those that select
+// the requester's pod.
 type Scope struct {
-	// Services are those in the names, sorted.
+	// Services are those to whose domains the names belong, sorted.
 	Services []types.NamespacedName
-	// Others are the names and addresses that do not say of which Service they are, as
+	// Others are the addresses and the names outside of the domains of Services, as
 	// serviceindex.OtherNames returns them.
 	Others []string
 }
 
-// ScopeOf returns the scope of a request: an empty one if the request is invalid.
+// ScopeOf returns the scope of a request, which is empty if the request is invalid.
 func ScopeOf(r *Request, limits api.Limits) (s Scope) {
 	a, refused := r.parse()
 	if refused != nil {
@@ -45,8 +45,8 @@ func ScopeOf(r *Request, limits api.Limits) (s Scope) {
 	return s
 }
 
-// mayBePermitted reports whether some namespace may be allowed to have the name, which is
-// outside of the domains of Services.
+// mayBePermitted reports whether any namespace may have the name, which is outside of the
+// domains of Services.
 func mayBePermitted(name string, limits api.Limits) bool {
 	base := strings.TrimPrefix(name, "*.")
 	return slices.ContainsFunc(limits.PermitDNSSuffixes, func(rule api.SuffixRule) bool {
@@ -66,14 +66,14 @@ func (n *names) add(dns []string, ips []netip.Addr) {
 
 func (n *names) empty() bool { return len(n.dns)+len(n.ips) == 0 }
 
-// without returns what is asked for and not among the allowed names.
+// without returns the requested names that are not allowed.
 func (a asked) without(allowed names) (missing names) {
 	missing.dns = slices.DeleteFunc(slices.Clone(a.dnsNames), func(name string) bool { return slices.Contains(allowed.dns, name) })
 	missing.ips = slices.DeleteFunc(slices.Clone(a.ips), func(ip netip.Addr) bool { return slices.Contains(allowed.ips, ip) })
 	return missing
 }
 
-// service returns the Service of that name if it asks for a certificate and may have it
+// service returns the Service with the key if it requests a certificate and may have it
 // (signer.MayHavePodKeys), or nil.
 func (s Situation) service(key types.NamespacedName) *corev1.Service {
 	for _, svc := range s.Services {

@@ -20,14 +20,14 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// minLifetime is the shortest lifetime that may be asked for, and the least that the CA
-// must last. The API server has the same bound.
+// minLifetime is the shortest lifetime that may be requested or issued. The API server has the
+// same bound.
 const minLifetime = 10 * time.Minute
 
 // maxCommonName is the most bytes of a common name (RFC 5280, ub-common-name).
 const maxCommonName = 64
 
-// asked is what a valid request asks for.
+// asked is the content of a valid request.
 type asked struct {
 	der        []byte
 	key        crypto.PublicKey
@@ -47,14 +47,14 @@ func refusef(reason, format string, args ...any) *Refusal {
 	return &Refusal{reason, fmt.Errorf(format, args...)}
 }
 
-// parsed is what parse returned.
+// parsed is the result of parse.
 type parsed struct {
 	asked
 	*Refusal
 }
 
-// parse returns what the request asks for, or why no such certificate is ever signed. It
-// does not look at who asks. The request is parsed, and its signature verified, once.
+// parse returns the content of the request, or why it can never be signed, whoever the
+// requester is. The request is parsed, and its signature verified, once.
 func (r *Request) parse() (asked, *Refusal) {
 	if r.parsed == nil {
 		r.parsed = &parsed{}
@@ -84,9 +84,9 @@ func (r *Request) parseOnce() (asked, *Refusal) {
 	return a, nil
 }
 
-// Read returns the one PKCS #10 request that there must be, in PEM, and the kind of its key, or
-// why no serving certificate is issued for it, whatever its names: the key, its signature, or an
-// extension.
+// Read decodes a PKCS #10 request in PEM and returns it with its key algorithm. The Refusal is
+// for an invalid encoding, signature, key or extension. Names other than their kinds, usages and
+// the subject are not checked.
 func Read(data []byte) (*x509.CertificateRequest, pki.KeyAlgorithm, *Refusal) {
 	csr, err := decode(data)
 	if err != nil {
@@ -94,10 +94,10 @@ func Read(data []byte) (*x509.CertificateRequest, pki.KeyAlgorithm, *Refusal) {
 	}
 	algorithm, ok := pki.AlgorithmOf(csr.PublicKey) // first: it bounds the cost of the signature
 	if !ok {
-		return nil, "", refusef(reasonUnsupportedKey, "the key is of another kind or size: must be one of %s", pki.KeyAlgorithms())
+		return nil, "", refusef(reasonUnsupportedKey, "spec.request: unsupported key type or size: must be one of %s", pki.KeyAlgorithms())
 	}
 	if err := csr.CheckSignature(); err != nil {
-		return nil, "", refusef(reasonInvalid, "it is not signed with its own key: %w", err)
+		return nil, "", refusef(reasonInvalid, "spec.request: not signed with its own key: %w", err)
 	}
 	if err := checkExtensions(csr); err != nil {
 		return nil, "", &Refusal{reasonInvalid, err}
@@ -105,7 +105,7 @@ func Read(data []byte) (*x509.CertificateRequest, pki.KeyAlgorithm, *Refusal) {
 	return csr, algorithm, nil
 }
 
-// decode reads the one PKCS #10 request that there must be.
+// decode decodes data, which must be exactly one PKCS #10 request.
 func decode(data []byte) (*x509.CertificateRequest, error) {
 	if len(data) > maxPEM {
 		return nil, fmt.Errorf("spec.request: %d bytes: must be at most %d", len(data), maxPEM)
@@ -126,13 +126,13 @@ var (
 	oidCommonName     = asn1.ObjectIdentifier{2, 5, 4, 3}
 )
 
-// checkExtensions returns which extension a serving certificate cannot have, or nil.
-// Attributes that are no extensions, such as a challenge password, ask for nothing that is
-// in a certificate.
+// checkExtensions returns an error that names an extension that is not allowed, or nil.
+// Attributes that are not extensions, such as a challenge password, do not affect the
+// certificate.
 func checkExtensions(csr *x509.CertificateRequest) error {
 	for _, e := range csr.Extensions {
 		if !e.Id.Equal(oidSubjectAltName) {
-			return fmt.Errorf("it asks for extension %s: only subjectAltName is allowed", e.Id)
+			return fmt.Errorf("spec.request: extension %s: only subjectAltName is allowed", e.Id)
 		}
 	}
 	return pki.CheckKindsOfNames(csr.Extensions)
@@ -142,10 +142,10 @@ func checkExtensions(csr *x509.CertificateRequest) error {
 func (a *asked) readNames(csr *x509.CertificateRequest) error {
 	n := len(csr.DNSNames) + len(csr.IPAddresses)
 	if n == 0 {
-		return errors.New("it has no subjectAltName: must have at least one DNS name or IP address")
+		return errors.New("spec.request: no subjectAltName: must have at least one DNS name or IP address")
 	}
 	if n > api.MaxNames {
-		return fmt.Errorf("it has %d names: must be at most %d", n, api.MaxNames)
+		return fmt.Errorf("spec.request: %d names: must be at most %d", n, api.MaxNames)
 	}
 	for _, name := range csr.DNSNames {
 		if errs := validation.IsDNS1123Subdomain(strings.TrimPrefix(name, "*.")); len(errs) > 0 {
@@ -155,7 +155,7 @@ func (a *asked) readNames(csr *x509.CertificateRequest) error {
 	a.dnsNames = sorted(csr.DNSNames, strings.Compare)
 	a.ips = sorted(Addresses(csr), netip.Addr.Compare)
 	if len(a.dnsNames)+len(a.ips) < n {
-		return errors.New("it has a name twice: each name may be there once")
+		return errors.New("spec.request: duplicate name: each name must occur once")
 	}
 	return nil
 }
@@ -169,7 +169,7 @@ func Addresses(csr *x509.CertificateRequest) (ips []netip.Addr) {
 	return ips
 }
 
-// readSubject reads the common name. Nothing else may be in the subject.
+// readSubject reads the common name, the only attribute that the subject may have.
 func (a *asked) readSubject(csr *x509.CertificateRequest) error {
 	names := csr.Subject.Names
 	if len(names) == 0 {
@@ -178,17 +178,17 @@ func (a *asked) readSubject(csr *x509.CertificateRequest) error {
 	name, isString := names[0].Value.(string)
 	switch {
 	case len(names) > 1 || !names[0].Type.Equal(oidCommonName) || !isString:
-		return errors.New("its subject must be empty, or have a common name only")
+		return errors.New("spec.request: subject: must be empty, or a common name only")
 	case !slices.Contains(a.dnsNames, name):
-		return fmt.Errorf("its common name is %q: must be one of its DNS names", shown(name))
+		return fmt.Errorf("spec.request: common name %q: must be one of the DNS names", shown(name))
 	case len(name) > maxCommonName:
-		return fmt.Errorf("its common name has %d characters: must be at most %d, or leave the subject empty", len(name), maxCommonName)
+		return fmt.Errorf("spec.request: common name: %d characters: must be at most %d; the subject may be empty", len(name), maxCommonName)
 	}
 	a.commonName = name
 	return nil
 }
 
-// checkUsages returns why the usages are not those of a serving certificate, or nil.
+// checkUsages returns an error if the usages are not those of a serving certificate.
 func checkUsages(usages []certificatesv1.KeyUsage, algorithm pki.KeyAlgorithm) error {
 	need := []certificatesv1.KeyUsage{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth}
 	allowed := need
@@ -197,7 +197,7 @@ func checkUsages(usages []certificatesv1.KeyUsage, algorithm pki.KeyAlgorithm) e
 	}
 	for _, u := range usages {
 		if !slices.Contains(allowed, u) {
-			return fmt.Errorf("spec.usages: %q: with a key of kind %s, only %q are allowed", shown(string(u)), algorithm, allowed)
+			return fmt.Errorf("spec.usages: %q: with an %s key, only %q are allowed", shown(string(u)), algorithm, allowed)
 		}
 	}
 	for _, u := range need {
@@ -215,8 +215,8 @@ func sorted[T comparable](values []T, order func(a, b T) int) []T {
 	return slices.Compact(values)
 }
 
-// shown returns what a message repeats of a value.
+// shown returns a value shortened for a message.
 func shown(value string) string { return api.Shorten(value, maxShown) }
 
-// maxShown is how many characters of a value a message repeats.
+// maxShown is the most characters of a value in a message.
 const maxShown = 80

@@ -15,37 +15,36 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 )
 
-// Request is a CertificateSigningRequest as it is decided about. It is read for that: of one
-// that waits, only its Facts are kept.
+// Request is the part of a CertificateSigningRequest that a decision depends on. It is read for
+// each decision; only its Facts are cached.
 type Request struct {
 	Name            string
 	UID             types.UID
 	ResourceVersion string
 
-	// Pending: it is addressed to this signer, and was neither denied nor signed, nor has
-	// it failed. Approved: by this signer or by somebody else.
+	// Pending: as Facts.IsPending. Approved: by this signer or another approver.
 	Pending, Approved bool
 	// The requester, as the API server authenticated it.
 	Username string
 	UserUID  string
 	Groups   []string
 	Extra    map[string]certificatesv1.ExtraValue
-	// Lifetime is how long the certificate is to be valid from now; 0 if that was not said.
+	// Lifetime is the requested lifetime from now; 0 for the default.
 	Lifetime time.Duration
 	Usages   []certificatesv1.KeyUsage
 	// PEM is the PKCS #10 request.
 	PEM []byte
-	// Conditions are all that the request has: one more is written beside them.
+	// Conditions are all conditions of the request, which are written with a new one.
 	Conditions []certificatesv1.CertificateSigningRequestCondition
 
-	parsed *parsed // of the other fields, which do not change after that
+	parsed *parsed // caches parse; the fields that it reads do not change
 }
 
-// maxPEM is the most bytes of a PKCS #10 request that is read: 100 names of 253 characters
-// and an RSA key have 40 KB.
+// maxPEM is the most bytes of a PKCS #10 request: 100 names of 253 characters and an RSA key
+// have 40 KB.
 const maxPEM = 64 << 10
 
-// RequestOf returns what is decided about.
+// RequestOf returns the Request of an object.
 func RequestOf(o *certificatesv1.CertificateSigningRequest) *Request {
 	r := &Request{
 		Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion,
@@ -59,7 +58,7 @@ func RequestOf(o *certificatesv1.CertificateSigningRequest) *Request {
 	return r
 }
 
-// Approve makes the request the one that it is since it was approved.
+// Approve updates the request after its approval.
 func (r *Request) Approve(approved *certificatesv1.CertificateSigningRequest) {
 	was := r.parsed
 	*r = *RequestOf(approved)
@@ -77,8 +76,8 @@ func has(o *certificatesv1.CertificateSigningRequest, condition certificatesv1.R
 	})
 }
 
-// TenantOf returns in whose turn the requests of a user are looked at: the namespace of the
-// ServiceAccount that asks, or the user, by a name that no namespace has.
+// TenantOf returns the tenant in whose turn the requests of a user are decided: the namespace of
+// a ServiceAccount, or a text with the user's name that is not a valid namespace.
 func TenantOf(username string) string {
 	if account, ok := strings.CutPrefix(username, serviceAccountPrefix); ok {
 		namespace, _, _ := strings.Cut(account, ":")
@@ -92,13 +91,13 @@ func TenantOf(username string) string {
 	return username
 }
 
-// maxTenant is the most bytes of the name of a tenant that are kept.
+// maxTenant is the most bytes of a tenant's name; a longer one is hashed.
 const maxTenant = 253
 
-// Tenant returns in whose turn the request is looked at.
+// Tenant returns the TenantOf the requester.
 func (r *Request) Tenant() string { return TenantOf(r.Username) }
 
-// share returns what a certificate for what is asked for takes of the limits.
+// share returns the part of the rate limits that the certificate uses.
 func (r *Request) share(a asked) ratelimit.Share {
 	if pod, bound := r.Pod(); bound {
 		return ratelimit.ShareOfPod(r.UID, pod.Namespace, pod.UID)
@@ -106,8 +105,7 @@ func (r *Request) share(a asked) ratelimit.Share {
 	return ratelimit.ShareOfOther(r.UID, r.Tenant(), a.dnsNames, a.ips)
 }
 
-// serviceAccountPrefix is what user names of ServiceAccounts begin with; NAMESPACE:NAME
-// follows.
+// serviceAccountPrefix is the prefix of user names of ServiceAccounts, before NAMESPACE:NAME.
 const serviceAccountPrefix = "system:serviceaccount:"
 
 // PodReference is the pod to which the token of a requester is bound.
@@ -117,14 +115,14 @@ type PodReference struct {
 	ServiceAccount string
 }
 
-// What the API server says in spec.extra of a requester whose token is bound to a pod.
+// Keys of spec.extra, which the API server sets for a requester whose token is bound to a pod.
 const (
 	extraPodName = "authentication.kubernetes.io/pod-name"
 	extraPodUID  = "authentication.kubernetes.io/pod-uid"
 )
 
 // Pod returns the pod to which the requester's token is bound, and false if the requester
-// is no ServiceAccount or its token is bound to no pod.
+// is not a ServiceAccount or its token is not bound to a pod.
 func (r *Request) Pod() (PodReference, bool) {
 	account, ok := strings.CutPrefix(r.Username, serviceAccountPrefix)
 	if !ok {
@@ -138,7 +136,7 @@ func (r *Request) Pod() (PodReference, bool) {
 	return PodReference{types.NamespacedName{Namespace: namespace, Name: pod[0]}, types.UID(uid[0]), name}, true
 }
 
-// is reports whether the pod is the one that is referred to, and lives.
+// is reports whether pod is the referenced one and is not being deleted.
 func (p PodReference) is(pod *corev1.Pod) bool {
 	return pod != nil && pod.UID == p.UID && pod.DeletionTimestamp == nil && pod.Spec.ServiceAccountName == p.ServiceAccount
 }

@@ -10,12 +10,12 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Allowed is what the operator says that nodes have.
+// Allowed restricts the addresses and names that nodes may have.
 type Allowed struct {
-	// CIDRs are the ranges of the addresses of nodes; none: no address is approved.
+	// CIDRs are the ranges of the addresses of nodes. If empty, no address is approved.
 	CIDRs []netip.Prefix
-	// Suffixes are the domains that the DNS names of nodes are below; none: none is approved
-	// but the bare name of the Node.
+	// Suffixes are the parent domains of the DNS names of nodes. If empty, only the bare name
+	// of the Node is approved.
 	Suffixes []string
 }
 
@@ -30,7 +30,7 @@ func ParseAllowed(cidrs, suffixes []string, clusterDomain string) (a Allowed, er
 	}
 	for _, r := range a.CIDRs {
 		if r.Bits() == 0 {
-			return a, fmt.Errorf("--node-cidrs: %q: is every address: must be a range that nodes alone have", r)
+			return a, fmt.Errorf("--node-cidrs: %q: contains every address: must be a range that only nodes use", r)
 		}
 	}
 	for _, suffix := range suffixes {
@@ -42,14 +42,14 @@ func ParseAllowed(cidrs, suffixes []string, clusterDomain string) (a Allowed, er
 	return a, nil
 }
 
-// reserved are names without a dot that mean something else wherever they are resolved.
+// reserved are names without a dot that resolve to something other than a node.
 var reserved = []string{"localhost", "kubernetes"}
 
-// refuseName returns why the operator does not let the Node have the DNS name, or "".
+// refuseName returns why the Node may not have the DNS name, or "".
 func (a Allowed) refuseName(name, node string) string {
 	switch {
 	case slices.Contains(reserved, name):
-		return "is not a name of one node"
+		return "is a reserved name"
 	case strings.Contains(name, "."):
 		below := func(suffix string) bool { return strings.HasSuffix(name, "."+suffix) }
 		if !slices.ContainsFunc(a.Suffixes, below) {
@@ -61,11 +61,11 @@ func (a Allowed) refuseName(name, node string) string {
 	return ""
 }
 
-// refuseIP returns why the operator does not let nodes have the address, or "".
+// refuseIP returns why nodes may not have the address, or "".
 func (a Allowed) refuseIP(ip netip.Addr) string {
 	switch {
 	case !ip.IsGlobalUnicast():
-		return "is not a unicast address of a network"
+		return "is not a global unicast address"
 	case !slices.ContainsFunc(a.CIDRs, func(r netip.Prefix) bool { return r.Contains(ip) }):
 		return "is in none of --node-cidrs"
 	}

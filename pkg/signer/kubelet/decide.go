@@ -19,32 +19,32 @@ type Situation struct {
 	Now     time.Time
 	Request *Request
 	Allowed Allowed
-	// Node is the requester's; nil if there is none.
+	// Node is the requester's, nil if it does not exist.
 	Node *Node
-	// Others are the other Nodes that report a name or an address of Request.Asked, or have it as
-	// their name, by it.
+	// Others are the other Nodes that report a requested name or address, or have it as their
+	// own name. The key is that name or address.
 	Others map[string][]string
 }
 
-// Verdict is what is done about a request.
+// Verdict is the action on a request.
 type Verdict int
 
 // The verdicts.
 const (
 	Ignore  Verdict = iota // it has an answer, or is for another signer
-	Wait                   // it may become right: an event says what is missing
-	Deny                   // it never can
-	Approve                // kube-controller-manager signs it then
+	Wait                   // may become valid: an event reports what is missing
+	Deny                   // can never become valid
+	Approve                // kube-controller-manager then signs it
 )
 
-// Decision is what follows from a Situation.
+// Decision is the result of Decide.
 type Decision struct {
 	Verdict Verdict
 	Reason  string // of the event, the condition and the metric
 	Message string // for people
 	// Share is what the approval takes of the Rates. Situation.Limited puts it off.
 	Share ratelimit.Share
-	// NextAt is when to look again, zero if there is nothing to look for.
+	// NextAt is when to decide again without a change, or zero.
 	NextAt time.Time
 }
 
@@ -56,7 +56,7 @@ const (
 	reasonLimited     = "RateLimited"
 )
 
-// Reasons of Deny, beside those of csr.Read.
+// Reasons of Deny, besides those of csr.Read.
 const (
 	reasonNotANode      = "NotANode"
 	reasonInvalid       = "InvalidRequest"
@@ -73,21 +73,21 @@ const reasonApproved = "NodeAddresses"
 
 const (
 	// MaxAge is how long a kubelet waits for an answer: client-go's certificate manager then
-	// makes a new key, and asks anew.
+	// creates another request with a new key.
 	MaxAge = 15 * time.Minute
-	// claimRetry is how often it is looked whether another Node still reports the same: its
-	// changes do not lead to the requests of this one.
+	// claimRetry is the interval of decisions while another Node reports the same address: its
+	// changes do not enqueue the requests of this Node.
 	claimRetry = time.Minute
 )
 
-// Rates returns how often requests are approved: of one node, and of all together. A kubelet asks
-// when it starts without a certificate, when its addresses change, and when the certificate
-// nears its end.
+// Rates returns the limits of approvals, for each node and for all together. A kubelet creates a
+// request when it starts without a certificate, when its addresses change, and when its
+// certificate is due for renewal.
 func Rates() ratelimit.Rates {
 	return ratelimit.Rates{Secret: limit.Limit{Burst: 10, Interval: 5 * time.Minute}, Namespace: limit.Limit{Burst: 1000, Interval: 100 * time.Millisecond}}
 }
 
-// Asked returns the names and addresses of the request; none if it is not a kubelet's.
+// Asked returns the names and addresses in the request; none if it is not valid for a kubelet.
 func (r *Request) Asked() Asked {
 	a, _ := r.parse()
 	return a
@@ -104,7 +104,7 @@ func Decide(s Situation) Decision {
 	case d.Verdict != Wait && d.Verdict != Approve:
 		return d
 	case !s.Now.Before(expires):
-		return *denied(reasonTooOld, "it was made at %s, more than %s ago, and its kubelet has asked anew since%s", s.Request.Created.UTC().Format(time.RFC3339), MaxAge, missing(d))
+		return *denied(reasonTooOld, "created at %s, more than %s ago: its kubelet has replaced it with another request%s", s.Request.Created.UTC().Format(time.RFC3339), MaxAge, missing(d))
 	case d.Verdict == Wait && (d.NextAt.IsZero() || d.NextAt.After(expires)):
 		d.NextAt = expires
 	}
@@ -116,16 +116,16 @@ func (s Situation) Limited(until time.Time, why string) Decision {
 	return Decision{Verdict: Wait, Reason: reasonLimited, Message: why, NextAt: limit.Earliest(until, s.Request.Created.Add(MaxAge))}
 }
 
-// missing returns what a request that has become too old waited for.
+// missing returns the reason that a request waited for until it was too old.
 func missing(d Decision) string {
 	if d.Verdict != Wait {
 		return ""
 	}
-	return ": it waited because " + d.Message
+	return "; it waited because " + d.Message
 }
 
-// decide does not look at the age of the request. What can never be right comes before what may
-// become so.
+// decide returns the decision regardless of the request's age. Checks whose result is final come
+// first.
 func (s Situation) decide() Decision {
 	asked, refused := s.Request.parse()
 	if refused != nil {
@@ -138,11 +138,11 @@ func (s Situation) decide() Decision {
 	}
 	return Decision{
 		Verdict: Approve, Reason: reasonApproved, Share: s.share(),
-		Message: "it asks for names and addresses that its Node reports and that the signer was told nodes have",
+		Message: "its Node reports all requested names and addresses, and the signer's flags allow them",
 	}
 }
 
-// isAllowed: the operator lets nodes have it.
+// isAllowed checks that the operator allows the names and addresses.
 func (s Situation) isAllowed(a Asked) *Decision {
 	node, _ := s.Request.NodeName()
 	for _, name := range a.Names {
@@ -158,19 +158,20 @@ func (s Situation) isAllowed(a Asked) *Decision {
 	return nil
 }
 
-// isThere: the Node is.
+// isThere checks that the Node exists.
 func (s Situation) isThere(Asked) *Decision {
 	node, _ := s.Request.NodeName()
 	switch {
 	case s.Node == nil:
-		return waits(reasonNoNode, "there is no Node %q", shown(node))
+		return waits(reasonNoNode, "Node %q does not exist", shown(node))
 	case s.Node.DeletionTimestamp != nil:
 		return waits(reasonNoNode, "Node %q is being deleted", shown(node))
 	}
 	return nil
 }
 
-// isReported: the Node reports it. What another Node has in its place is that one's.
+// isReported checks that the Node reports the names and addresses. One that only another Node has
+// is denied.
 func (s Situation) isReported(a Asked) *Decision {
 	var missing []string
 	reported := s.Node.Reports()
@@ -179,7 +180,7 @@ func (s Situation) isReported(a Asked) *Decision {
 			continue
 		}
 		if others := s.others(claim); len(others) > 0 {
-			return denied(reasonOfAnotherNode, "%s: Node %q does not report it, and it is of Node %q", claim, shown(s.Node.Name), shown(others[0]))
+			return denied(reasonOfAnotherNode, "%s: Node %q does not report it, and it belongs to Node %q", claim, shown(s.Node.Name), shown(others[0]))
 		}
 		missing = append(missing, claim)
 	}
@@ -189,12 +190,12 @@ func (s Situation) isReported(a Asked) *Decision {
 	return waits(reasonNotReported, "Node %q does not report %s among its addresses", shown(s.Node.Name), api.Shorten(fmt.Sprintf("%q", missing), 400))
 }
 
-// isClaimedOnce: no other Node has it too. Which of them is right is not known, so neither
-// gets it: its kubelet serves the certificate that it has.
+// isClaimedOnce checks that no other Node has the names and addresses too. If one does, neither
+// gets a certificate, since it is not known which is right; their kubelets keep the ones they have.
 func (s Situation) isClaimedOnce(a Asked) *Decision {
 	for _, claim := range a.Claims() {
 		if others := s.others(claim); len(others) > 0 {
-			d := waits(reasonTwice, "%s: Node %q has it too", claim, shown(others[0]))
+			d := waits(reasonTwice, "%s: Node %q also has it", claim, shown(others[0]))
 			d.NextAt = s.Now.Add(claimRetry)
 			return d
 		}
@@ -202,8 +203,8 @@ func (s Situation) isClaimedOnce(a Asked) *Decision {
 	return nil
 }
 
-// others returns the other Nodes that have a name or an address. The name of a Node is its own,
-// whoever else reports it.
+// others returns the other Nodes that have a name or an address. A Node's own name belongs to
+// it, even if others report it.
 func (s Situation) others(claim string) []string {
 	if claim == s.Node.Name {
 		return nil
@@ -232,7 +233,7 @@ func Approval(d Decision) certificatesv1.CertificateSigningRequestCondition {
 	return certificatesv1.CertificateSigningRequestCondition{Type: kind, Status: corev1.ConditionTrue, Reason: d.Reason, Message: api.Shorten(d.Message, maxMessage)}
 }
 
-// maxMessage is how many characters of a message are written.
+// maxMessage is the most characters of a condition's message.
 const maxMessage = 1024
 
 func waits(reason, format string, args ...any) *Decision {

@@ -92,7 +92,7 @@ func TestARightRequestIsApproved(t *testing.T) {
 	assert.Equal(t, ratelimit.RequestName(TenantOf("worker-1"), "1"), d.Share.Request)
 	assert.Equal(t, certificatesv1.CertificateSigningRequestCondition{
 		Type: certificatesv1.CertificateApproved, Status: corev1.ConditionTrue, Reason: "NodeAddresses",
-		Message: "it asks for names and addresses that its Node reports and that the signer was told nodes have",
+		Message: "its Node reports all requested names and addresses, and the signer's flags allow them",
 	}, Approval(d))
 
 	s.Request.Usages = append(s.Request.Usages, certificatesv1.UsageKeyEncipherment)
@@ -130,20 +130,20 @@ func TestWrongRequestsAreDenied(t *testing.T) {
 	}{
 		"the name of another node": {with(func(r *x509.CertificateRequest) { r.Subject.CommonName = "system:node:worker-2" }), "InvalidSubject", `"system:node:worker-2": must be "system:node:worker-1"`},
 		"a name that is no node's": {with(func(r *x509.CertificateRequest) { r.Subject.CommonName = "admin" }), "InvalidSubject", `must be "system:node:worker-1"`},
-		"another organization":     {with(func(r *x509.CertificateRequest) { r.Subject.Organization = []string{"system:masters"} }), "InvalidSubject", `must be "system:nodes" alone`},
-		"one organization more":    {with(func(r *x509.CertificateRequest) { r.Subject.Organization = []string{"system:nodes", "system:masters"} }), "InvalidSubject", `must be "system:nodes" alone`},
+		"another organization":     {with(func(r *x509.CertificateRequest) { r.Subject.Organization = []string{"system:masters"} }), "InvalidSubject", `must be only "system:nodes"`},
+		"one organization more":    {with(func(r *x509.CertificateRequest) { r.Subject.Organization = []string{"system:nodes", "system:masters"} }), "InvalidSubject", `must be only "system:nodes"`},
 		"no organization":          {with(func(r *x509.CertificateRequest) { r.Subject.Organization = nil }), "InvalidSubject", "must be"},
-		"a unit beside it":         {with(func(r *x509.CertificateRequest) { r.Subject.OrganizationalUnit = []string{"x"} }), "InvalidSubject", "3 parts"},
+		"a unit beside it":         {with(func(r *x509.CertificateRequest) { r.Subject.OrganizationalUnit = []string{"x"} }), "InvalidSubject", "3 attributes"},
 		"the address of another node": {func(s *Situation) {
 			s.Node.IPs = s.Node.IPs[1:]
 			s.Others = map[string][]string{"10.0.0.1": {"worker-2"}}
-		}, "AddressOfAnotherNode", `10.0.0.1: Node "worker-1" does not report it, and it is of Node "worker-2"`},
+		}, "AddressOfAnotherNode", `10.0.0.1: Node "worker-1" does not report it, and it belongs to Node "worker-2"`},
 		"the DNS name of another node": {func(s *Situation) {
 			s.Node.Names = nil
 			s.Others = map[string][]string{"worker-1.nodes.example.com": {"worker-2"}}
 		}, "AddressOfAnotherNode", "worker-2"},
 		"the bare name of another node":         {with(func(r *x509.CertificateRequest) { r.DNSNames = []string{"worker-2"} }), "NameNotPermitted", `only "worker-1" is allowed`},
-		"localhost":                             {with(func(r *x509.CertificateRequest) { r.DNSNames = []string{"localhost"} }), "NameNotPermitted", "not a name of one node"},
+		"localhost":                             {with(func(r *x509.CertificateRequest) { r.DNSNames = []string{"localhost"} }), "NameNotPermitted", "a reserved name"},
 		"a wildcard":                            {with(func(r *x509.CertificateRequest) { r.DNSNames = []string{"*.nodes.example.com"} }), "InvalidName", `DNS name "*.nodes.example.com"`},
 		"a name in capitals":                    {with(func(r *x509.CertificateRequest) { r.DNSNames = []string{"Worker-1"} }), "InvalidName", "lower case"},
 		"a Service's name that is reported":     {reportedName("web.shop.svc.cluster.local"), "NameNotPermitted", "below none of --node-dns-suffixes"},
@@ -151,8 +151,8 @@ func TestWrongRequestsAreDenied(t *testing.T) {
 		"the suffix itself":                     {reportedName("nodes.example.com"), "NameNotPermitted", "below none"},
 		"outside of the CIDRs, but reported":    {reportedIP("10.0.1.1"), "NameNotPermitted", "IP address 10.0.1.1: is in none of --node-cidrs"},
 		"the API server's address":              {reportedIP("10.96.0.1"), "NameNotPermitted", "in none of --node-cidrs"},
-		"loopback":                              {reportedIP("127.0.0.1"), "NameNotPermitted", "not a unicast address of a network"},
-		"a metadata service":                    {reportedIP("169.254.169.254"), "NameNotPermitted", "not a unicast address of a network"},
+		"loopback":                              {reportedIP("127.0.0.1"), "NameNotPermitted", "not a global unicast address"},
+		"a metadata service":                    {reportedIP("169.254.169.254"), "NameNotPermitted", "not a global unicast address"},
 		"a URI":                                 {with(func(r *x509.CertificateRequest) { r.URIs = []*url.URL{{Scheme: "spiffe", Host: "x"}} }), "InvalidRequest", "uniformResourceIdentifier"},
 		"an email address":                      {with(func(r *x509.CertificateRequest) { r.EmailAddresses = []string{"a@example.com"} }), "InvalidRequest", "rfc822Name"},
 		"no name":                               {with(func(r *x509.CertificateRequest) { r.DNSNames, r.IPAddresses = nil, nil }), "InvalidName", "no subjectAltName"},
@@ -163,7 +163,7 @@ func TestWrongRequestsAreDenied(t *testing.T) {
 		}), "InvalidName", "33 names: must be at most 32"},
 		"CA:true":                {with(extension(asn1.ObjectIdentifier{2, 5, 29, 19}, struct{ CA bool }{true})), "InvalidRequest", "extension 2.5.29.19"},
 		"an extension":           {with(extension(asn1.ObjectIdentifier{1, 2, 3}, "x")), "InvalidRequest", "extension 1.2.3"},
-		"a weak key":             {func(s *Situation) { s.Request.PEM = asks(t, weak) }, "UnsupportedKeyType", "another kind or size"},
+		"a weak key":             {func(s *Situation) { s.Request.PEM = asks(t, weak) }, "UnsupportedKeyType", "unsupported key type or size"},
 		"a signature by another": {func(s *Situation) { s.Request.PEM = forged(t) }, "InvalidRequest", "not signed with its own key"},
 		"no request":             {func(s *Situation) { s.Request.PEM = []byte("x") }, "InvalidRequest", "must be one PEM block"},
 		"a ServiceAccount": {func(s *Situation) {
@@ -178,8 +178,8 @@ func TestWrongRequestsAreDenied(t *testing.T) {
 		"no usage":                           {usages(), "InvalidUsages", "must be exactly"},
 		"for nine minutes":                   {func(s *Situation) { s.Request.Lifetime = 9 * time.Minute }, "InvalidRequest", "spec.expirationSeconds: 540: must be between 600 and 31622400"},
 		"for ten years":                      {func(s *Situation) { s.Request.Lifetime = 10 * 366 * 24 * time.Hour }, "InvalidRequest", "spec.expirationSeconds"},
-		"of 15 minutes ago":                  {func(s *Situation) { s.Now = now.Add(MaxAge) }, "RequestTooOld", "made at 2026-11-01T12:00:00Z, more than 15m0s ago"},
-		"of 15 minutes ago, without a Node":  {func(s *Situation) { s.Now, s.Node = now.Add(MaxAge), nil }, "RequestTooOld", `it waited because there is no Node "worker-1"`},
+		"of 15 minutes ago":                  {func(s *Situation) { s.Now = now.Add(MaxAge) }, "RequestTooOld", "created at 2026-11-01T12:00:00Z, more than 15m0s ago"},
+		"of 15 minutes ago, without a Node":  {func(s *Situation) { s.Now, s.Node = now.Add(MaxAge), nil }, "RequestTooOld", `it waited because Node "worker-1" does not exist`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := right(t)
@@ -238,12 +238,12 @@ func TestWhatIsNotYetTrueWaits(t *testing.T) {
 		reason, saying string
 		next           time.Time
 	}{
-		"no Node":                 {func(s *Situation) { s.Node = nil }, "NodeNotFound", `there is no Node "worker-1"`, now.Add(MaxAge)},
+		"no Node":                 {func(s *Situation) { s.Node = nil }, "NodeNotFound", `Node "worker-1" does not exist`, now.Add(MaxAge)},
 		"a Node that is deleted":  {func(s *Situation) { s.Node.DeletionTimestamp = &deleted }, "NodeNotFound", "is being deleted", now.Add(MaxAge)},
 		"no address":              {func(s *Situation) { s.Node.IPs = nil }, "AddressNotReported", `does not report ["10.0.0.1" "fd00::1"]`, now.Add(MaxAge)},
 		"no DNS name":             {func(s *Situation) { s.Node.Names = []string{"worker-1"} }, "AddressNotReported", `"worker-1.nodes.example.com"`, now.Add(MaxAge)},
 		"not even its own name":   {func(s *Situation) { s.Node.Names = s.Node.Names[1:] }, "AddressNotReported", `["worker-1"]`, now.Add(MaxAge)},
-		"an address of two Nodes": {func(s *Situation) { s.Others = map[string][]string{"10.0.0.1": {"worker-2"}} }, "AddressClaimedTwice", `10.0.0.1: Node "worker-2" has it too`, now.Add(time.Second + claimRetry)},
+		"an address of two Nodes": {func(s *Situation) { s.Others = map[string][]string{"10.0.0.1": {"worker-2"}} }, "AddressClaimedTwice", `10.0.0.1: Node "worker-2" also has it`, now.Add(time.Second + claimRetry)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := right(t)
@@ -371,8 +371,8 @@ func TestParseAllowed(t *testing.T) {
 		{nil, nil, "--approve-kubelet-serving: requires --node-cidrs (such as 10.0.0.0/16), --node-dns-suffixes (such as nodes.example.com), or both"},
 		{[]string{"10.0.0.1"}, nil, `--node-cidrs: "10.0.0.1": must be a range of IP addresses`},
 		{[]string{"10.0.0.1/8"}, nil, `--node-cidrs: "10.0.0.1/8": has bits set beyond the prefix length: must be 10.0.0.0/8`},
-		{[]string{"0.0.0.0/0"}, nil, `--node-cidrs: "0.0.0.0/0": is every address`},
-		{[]string{"::/0"}, nil, `--node-cidrs: "::/0": is every address`},
+		{[]string{"0.0.0.0/0"}, nil, `--node-cidrs: "0.0.0.0/0": contains every address`},
+		{[]string{"::/0"}, nil, `--node-cidrs: "::/0": contains every address`},
 		{nil, []string{".example.com"}, `--node-dns-suffixes: ".example.com": suffix ".example.com" is not a valid DNS name`},
 		{nil, []string{"svc.cluster.local"}, `overlaps "cluster.local", which contains the names of Services`},
 		{nil, []string{"local"}, `overlaps "cluster.local"`},

@@ -1,16 +1,16 @@
 // Package kubelet decides which CertificateSigningRequests for signer
-// kubernetes.io/kubelet-serving are approved: a kubelet made a key, and asks for a certificate
-// with the names and addresses of its Node. kube-controller-manager signs what is approved, and
-// approves none itself. The package is pure; package controller below it watches the requests
-// and the Nodes, and writes the answer.
+// kubernetes.io/kubelet-serving are approved. In each, a kubelet requests a certificate with the
+// names and addresses of its Node. kube-controller-manager signs approved requests, but approves
+// none itself. The package is pure; package controller below it watches the requests and the
+// Nodes, and writes the answer.
 //
-// The requester must be the node, and everything it asks for must be both among the addresses
-// of its Node and inside what the operator said (Allowed): a node reports its addresses itself,
-// so that what it reports is a claim.
+// The requester must be the node. Each requested name and address must be among the addresses
+// of its Node, and allowed by the operator (Allowed): nodes report their own addresses, so the
+// addresses of a Node alone prove nothing.
 //
-//	FactsOf  the request                    -> Facts: what is kept while it waits
-//	NodeOf   the Node                       -> Node: its names and addresses
-//	gather*  the request, its Node, others  -> Situation
-//	Decide   Situation                      -> Decision: what is done, and why
-//	Approval Decision                       -> what is written into the request
+//	FactsOf  the request                         -> Facts: cached while the request is pending
+//	NodeOf   the Node                            -> Node: its names and addresses
+//	gather*  the request, its Node, other Nodes  -> Situation
+//	Decide   Situation                           -> Decision: what to do, and why
+//	Approval Decision                            -> the condition to write
 package kubelet

@@ -17,15 +17,15 @@ type Node struct {
 	metav1.ObjectMeta // name, UID, resource version and deletion only
 
 	// Names are its host names and DNS names in lower case, IPs its internal and external
-	// addresses, each sorted and once; together at most maxReported.
+	// addresses. Both are sorted, without duplicates, and have at most maxReported in total.
 	Names []string
 	IPs   []netip.Addr
 }
 
-// maxReported is how many names and addresses are kept of a Node, the first.
+// maxReported is how many of a Node's addresses are read, in the order of its status.
 const maxReported = 64
 
-// NodeOf returns what is remembered of a Node.
+// NodeOf returns the Node of an object.
 func NodeOf(o *corev1.Node) *Node {
 	n := &Node{ObjectMeta: metav1.ObjectMeta{
 		Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion, DeletionTimestamp: o.DeletionTimestamp,
@@ -48,7 +48,7 @@ func NodeOf(o *corev1.Node) *Node {
 	return n
 }
 
-// Reports returns its names and addresses, as Asked.Claims returns those of a request.
+// Reports returns the names and addresses, in the form of Asked.Claims.
 func (n *Node) Reports() []string {
 	reports := slices.Clone(n.Names)
 	for _, ip := range n.IPs {
@@ -57,8 +57,8 @@ func (n *Node) Reports() []string {
 	return reports
 }
 
-// Claims returns under what the Node is found by those that ask for the same: what it reports,
-// and its own name, whether it reports that or not.
+// Claims returns the keys under which the Node is indexed: Reports, and its own name, even if it
+// does not report that.
 func (n *Node) Claims() []string {
 	claims := n.Reports()
 	if !slices.Contains(claims, n.Name) {
@@ -67,7 +67,7 @@ func (n *Node) Claims() []string {
 	return claims
 }
 
-// SameAddresses reports whether both report the same, or neither is there.
+// SameAddresses reports whether both report the same, or both are nil.
 func (n *Node) SameAddresses(other *Node) bool {
 	if n == nil || other == nil {
 		return n == other

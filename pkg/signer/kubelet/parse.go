@@ -16,7 +16,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/csr"
 )
 
-// Asked is what a request that is well formed asks for, each once.
+// Asked are the names and addresses in a valid request, without duplicates.
 type Asked struct {
 	Names []string
 	IPs   []netip.Addr
@@ -32,7 +32,7 @@ func (a Asked) Claims() []string {
 }
 
 const (
-	// MaxNames is the most names and addresses of a certificate.
+	// MaxNames is the most names and addresses in a request.
 	MaxNames = 32
 	// minLifetime and maxLifetime bound spec.expirationSeconds. The API server has the lower
 	// bound too, and kube-controller-manager an upper one of its own.
@@ -40,7 +40,7 @@ const (
 	maxLifetime = 366 * 24 * time.Hour
 )
 
-// parse returns what the request asks for, or why it is not one that a kubelet makes.
+// parse returns the names and addresses in the request, or why it is not valid for a kubelet.
 func (r *Request) parse() (Asked, *Decision) {
 	node, ok := r.NodeName()
 	if !ok {
@@ -67,7 +67,7 @@ var (
 	oidOrganization = asn1.ObjectIdentifier{2, 5, 4, 10}
 )
 
-// checkSubject returns why the subject is not exactly that of the node, or nil.
+// checkSubject returns an error if the subject is not exactly that of the node.
 func checkSubject(request *x509.CertificateRequest, username string) error {
 	kinds := map[string]int{}
 	for _, n := range request.Subject.Names {
@@ -75,16 +75,16 @@ func checkSubject(request *x509.CertificateRequest, username string) error {
 	}
 	switch s := request.Subject; {
 	case s.CommonName != username:
-		return fmt.Errorf("its common name is %q: must be %q, the name of its requester", shown(s.CommonName), shown(username))
+		return fmt.Errorf("spec.request: common name %q: must be %q, the user name of the requester", shown(s.CommonName), shown(username))
 	case !slices.Equal(s.Organization, []string{nodesGroup}):
-		return fmt.Errorf("its organization is %s: must be %q alone", shown(fmt.Sprintf("%q", s.Organization)), nodesGroup)
+		return fmt.Errorf("spec.request: organization %s: must be only %q", shown(fmt.Sprintf("%q", s.Organization)), nodesGroup)
 	case kinds[oidCommonName.String()] != 1 || kinds[oidOrganization.String()] != 1 || len(s.Names) != 2:
-		return fmt.Errorf("its subject has %d parts: must be one common name and one organization", len(s.Names))
+		return fmt.Errorf("spec.request: subject: %d attributes: must be one common name and one organization", len(s.Names))
 	}
 	return nil
 }
 
-// allowedUsages are those of the API's signer, for keys that encipher and for those that do not.
+// allowedUsages are those of signer kubernetes.io/kubelet-serving, without and with key encipherment.
 var allowedUsages = [][]certificatesv1.KeyUsage{
 	{certificatesv1.UsageDigitalSignature, certificatesv1.UsageServerAuth},
 	{certificatesv1.UsageDigitalSignature, certificatesv1.UsageKeyEncipherment, certificatesv1.UsageServerAuth},
@@ -98,9 +98,9 @@ func sameUsages(a, b []certificatesv1.KeyUsage) bool {
 func readNames(request *x509.CertificateRequest) (a Asked, _ *Decision) {
 	switch n := len(request.DNSNames) + len(request.IPAddresses); {
 	case n == 0:
-		return a, denied(reasonName, "it has no subjectAltName: must have at least one DNS name or IP address")
+		return a, denied(reasonName, "spec.request: no subjectAltName: must have at least one DNS name or IP address")
 	case n > MaxNames:
-		return a, denied(reasonName, "it has %d names: must be at most %d", n, MaxNames)
+		return a, denied(reasonName, "spec.request: %d names: must be at most %d", n, MaxNames)
 	}
 	for _, name := range request.DNSNames {
 		if errs := validation.IsDNS1123Subdomain(name); len(errs) > 0 {
@@ -114,5 +114,5 @@ func readNames(request *x509.CertificateRequest) (a Asked, _ *Decision) {
 	return a, nil
 }
 
-// shown returns what a message repeats of a value.
+// shown returns a value shortened for a message.
 func shown(value string) string { return api.Shorten(value, 80) }

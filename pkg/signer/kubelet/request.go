@@ -13,29 +13,29 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/csr"
 )
 
-// Request is a CertificateSigningRequest as it is decided about. It is read for that: of one
-// that waits, only its Facts are kept.
+// Request is the part of a CertificateSigningRequest that a decision depends on. It is read for
+// each decision; only its Facts are cached.
 type Request struct {
 	Name string
 	UID  types.UID
-	// Created is when it was made, by the API server's clock.
+	// Created is the creation time, by the API server's clock.
 	Created time.Time
 	// Pending: it is for SignerName, and has neither a condition nor a certificate.
 	Pending bool
 	// The requester, as the API server authenticated it.
 	Username string
 	Groups   []string
-	// Lifetime is how long the certificate is to be valid; 0 if that was not said.
+	// Lifetime is the requested lifetime; 0 if there is none.
 	Lifetime time.Duration
 	Usages   []certificatesv1.KeyUsage
 	// PEM is the PKCS #10 request.
 	PEM []byte
 }
 
-// SignerName is the signer of the certificates that kubelets serve.
+// SignerName is the signer of the serving certificates of kubelets.
 const SignerName = certificatesv1.KubeletServingSignerName
 
-// RequestOf returns what is decided about.
+// RequestOf returns the Request of an object.
 func RequestOf(o *certificatesv1.CertificateSigningRequest) *Request {
 	r := &Request{
 		Name: o.Name, UID: o.UID, Created: o.CreationTimestamp.Time, Pending: isPending(o),
@@ -51,20 +51,20 @@ func isPending(o *certificatesv1.CertificateSigningRequest) bool {
 	return o.Spec.SignerName == SignerName && len(o.Status.Conditions) == 0 && len(o.Status.Certificate) == 0
 }
 
-// What the API server calls a kubelet.
+// The user name and the group of kubelets.
 const (
 	userPrefix = "system:node:"
 	nodesGroup = "system:nodes"
 )
 
-// NodeName returns the name of the Node that makes the request, and false if no node does.
+// NodeName returns the name of the requester's Node, and false if the requester is not a node.
 func (r *Request) NodeName() (string, bool) {
 	name, ok := strings.CutPrefix(r.Username, userPrefix)
 	return name, ok && name != "" && slices.Contains(r.Groups, nodesGroup)
 }
 
-// Facts is what is remembered of a request: of one that waits, in whose turn it does; of any
-// other only its name.
+// Facts is the part of a request that is cached: the tenant of a pending one, and the identity
+// of any.
 type Facts struct {
 	metav1.TypeMeta   // empty
 	metav1.ObjectMeta // name, UID and resource version only
@@ -73,7 +73,7 @@ type Facts struct {
 	tenant  string
 }
 
-// FactsOf returns what is remembered of a request.
+// FactsOf returns the Facts of a request.
 func FactsOf(o *certificatesv1.CertificateSigningRequest) *Facts {
 	f := &Facts{ObjectMeta: metav1.ObjectMeta{Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}}
 	if isPending(o) {
@@ -86,11 +86,10 @@ func FactsOf(o *certificatesv1.CertificateSigningRequest) *Facts {
 // certificate.
 func (f *Facts) IsPending() bool { return f.pending }
 
-// Tenant returns in whose turn the request is looked at: who asks, by a name that no namespace
-// has, and of bounded size. It is empty of one that is not pending.
+// Tenant returns the csr.TenantOf the requester of a pending request, "" for any other.
 func (f *Facts) Tenant() string { return f.tenant }
 
-// TenantOf returns the Tenant of the requests of a Node.
+// TenantOf returns the tenant of the requests of a Node.
 func TenantOf(node string) string { return csr.TenantOf(userPrefix + node) }
 
 // DeepCopyObject implements runtime.Object.

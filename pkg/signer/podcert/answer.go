@@ -11,12 +11,12 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
-// Denied returns the status of a request that is denied.
+// Denied returns the status of a denied request.
 func Denied(d Decision, now time.Time) certificatesv1.PodCertificateRequestStatus {
 	return status(certificatesv1.PodCertificateRequestConditionTypeDenied, d.Reason, d.Message, now)
 }
 
-// Issued returns the status of a request that gets a certificate.
+// Issued returns the status of a request whose certificate was issued.
 func Issued(issued issue.Issued, now time.Time) certificatesv1.PodCertificateRequestStatus {
 	leaf := issued.Leaf
 	out := status(certificatesv1.PodCertificateRequestConditionTypeIssued, "Issued", "leaf sha256:"+pki.Fingerprint(leaf), now)
@@ -32,7 +32,7 @@ func status(condition, reason, message string, now time.Time) certificatesv1.Pod
 	}}}
 }
 
-// maxMessage is how many characters of a message are written.
+// maxMessage is the most characters of a condition's message.
 const maxMessage = 1024
 
 func at(t time.Time) *metav1.Time { return &metav1.Time{Time: t} }

@@ -18,7 +18,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 )
 
-// minLifetime is the shortest that the API server lets a certificate be valid
+// minLifetime is the shortest lifetime that the API server accepts
 // (ValidatePodCertificateRequestStatusUpdate).
 const minLifetime = time.Hour
 
@@ -28,44 +28,44 @@ type Situation struct {
 	Request *Request
 	// OptedIn: the namespace has the label. Terminating: it is being deleted.
 	OptedIn, Terminating bool
-	// Pod is what the API server has under the request's name; nil for none.
+	// Pod is the pod with the request's pod name, nil if there is none.
 	Pod *corev1.Pod
-	// Services are those of the namespace that ask for a certificate and select the pod, and
-	// one that is too large, of which that is not known; others may be among them.
+	// Services are the Services of the namespace that request a certificate and select the pod, and
+	// one that is too large to know whether it does. It may contain others.
 	Services []*corev1.Service
 	Limits   api.Limits
-	// MaxDuration is the longest that this signer lets such a certificate be valid.
+	// MaxDuration is the longest lifetime of a pod's certificate.
 	MaxDuration  time.Duration
 	Authority    *pki.Authority // nil exactly if AuthorityErr is not
 	AuthorityErr error
 }
 
-// Verdict is what is done about a request.
+// Verdict is the action on a request.
 type Verdict int
 
 // The verdicts.
 const (
-	Ignore Verdict = iota // it is not for this signer to answer, or nobody waits for it
-	Wait                  // it may become right: an event says what is missing
-	Deny                  // it never can
+	Ignore Verdict = iota // not pending, its pod is gone, or the CA is still being read
+	Wait                  // may become valid: an event reports what is missing
+	Deny                  // can never become valid
 	Sign
 )
 
-// Decision is what follows from a Situation.
+// Decision is the result of Decide.
 type Decision struct {
 	Verdict Verdict
 	Reason  string // of the event, or of the Denied condition
 	Message string // for people
-	// Sign and Key are what is to be signed, and for which key.
+	// Sign is the request to sign, and Key its public key.
 	Sign issue.SigningRequest
 	Key  crypto.PublicKey
 	// Share is what the certificate takes of the rates. Limited puts Sign off.
 	Share ratelimit.Share
-	// NextAt is when to look again, zero if only a change can bring anything.
+	// NextAt is when to decide again without a change, or zero.
 	NextAt time.Time
 }
 
-// Reasons of Wait beside those of a CA that cannot sign and of Services that are refused
+// Reasons of Wait, besides those of a CA that cannot sign and of Services that are refused
 // (signer.RefusedReason), and of Deny. A namespace without the label is a reason of both.
 const (
 	reasonNoService   = "NoService"
@@ -115,22 +115,21 @@ func Decide(s Situation) Decision {
 	return s.sign(names)
 }
 
-// podIsGone reports whether the pod that the kubelet asked for ended: one with its name
-// may be there again.
+// podIsGone reports whether the pod of the request is deleted or being deleted. Another pod may
+// have its name.
 func (s Situation) podIsGone() bool {
 	return s.Pod == nil || s.Pod.UID != s.Request.PodUID || s.Pod.DeletionTimestamp != nil
 }
 
-// checkRequest returns the decision about what the request says of itself, if that is
-// enough for one. The API server checks most of it when a kubelet makes a request; others
-// may have the right to make some too.
+// checkRequest returns the decision if the request alone determines it. The API server checks
+// most of a request that a kubelet creates, but not of one by another user who may create them.
 func (s Situation) checkRequest() (d Decision, final bool) {
 	r := s.Request
 	if s.Pod.Spec.NodeName != r.NodeName || s.Pod.Spec.ServiceAccountName != r.ServiceAccountName {
 		return deny(reasonOtherPod, "pod %q runs on node %q as ServiceAccount %q", r.PodName, s.Pod.Spec.NodeName, s.Pod.Spec.ServiceAccountName), true
 	}
 	if len(r.Options) > 0 {
-		return deny(reasonOptions, "userAnnotations %q: this signer knows none", r.Options), true
+		return deny(reasonOptions, "userAnnotations %q: not supported: must be empty", r.Options), true
 	}
 	if len(r.CSR) == 0 {
 		return wait(reasonOldKubelet, "the request has no stubPKCS10Request: kubelets send one since Kubernetes 1.36"), true
@@ -141,15 +140,15 @@ func (s Situation) checkRequest() (d Decision, final bool) {
 	return Decision{}, false
 }
 
-// keyOf returns the key of a CSR, and its algorithm.
+// keyOf returns the public key of a CSR, and its algorithm.
 func keyOf(csr []byte) (crypto.PublicKey, pki.KeyAlgorithm, error) {
 	parsed, err := x509.ParseCertificateRequest(csr)
 	if err != nil {
-		return nil, "", fmt.Errorf("the certificate signing request: %w", err)
+		return nil, "", fmt.Errorf("stubPKCS10Request: %w", err)
 	}
 	algorithm, ok := pki.AlgorithmOf(parsed.PublicKey)
 	if !ok {
-		return nil, "", fmt.Errorf("the key is of another kind: must be one of %s", pki.KeyAlgorithms())
+		return nil, "", fmt.Errorf("unsupported key type or size: must be one of %s", pki.KeyAlgorithms())
 	}
 	return parsed.PublicKey, algorithm, nil
 }
@@ -164,7 +163,7 @@ func (s Situation) selecting() (services []*corev1.Service) {
 	return services
 }
 
-// tooLarge returns the Services that are too large for it to be known what they select.
+// tooLarge returns the Services that are too large to know what they select.
 func (s Situation) tooLarge() (services []*corev1.Service) {
 	for _, svc := range s.Services {
 		if api.CheckSize(svc) != nil {
@@ -174,17 +173,17 @@ func (s Situation) tooLarge() (services []*corev1.Service) {
 	return services
 }
 
-// waitForService waits for a Service that selects the pod.
+// waitForService returns a Wait for a Service that selects the pod.
 func (s Situation) waitForService() Decision {
 	for _, svc := range s.tooLarge() {
-		return wait(api.ReasonTooLarge, "Service %q asks for a certificate, and it is not known whether it selects the pod: %s", svc.Name, api.CheckSize(svc))
+		return wait(api.ReasonTooLarge, "Service %q requests a certificate, but is too large to know whether it selects the pod: %s", svc.Name, api.CheckSize(svc))
 	}
-	return wait(reasonNoService, "no Service that asks for a certificate selects the pod")
+	return wait(reasonNoService, "no Service that requests a certificate selects the pod")
 }
 
-// checkOptIn returns the decision about a pod of which no Service may have a certificate,
-// because the namespace is not opted in. It is denied if it never was. If a Service seems to have
-// had one in whichever way, the pod may have been in use, and waits for the label.
+// checkOptIn returns the decision if none of the pod's Services may have a certificate, because
+// the namespace is not opted in. The request is denied if the namespace never was. If a Service
+// seems to have had a certificate, the pod may be in use, and the request waits for the label.
 func (s Situation) checkOptIn(selecting []*corev1.Service) (d Decision, out bool) {
 	mayHave := func(svc *corev1.Service) bool { return signer.MayHavePodKeys(svc, s.OptedIn, s.Authority) }
 	const message = "namespace %q does not have label %s=%s"
@@ -197,7 +196,7 @@ func (s Situation) checkOptIn(selecting []*corev1.Service) (d Decision, out bool
 	return deny(reasonNotOptedIn, message, s.Request.Namespace, api.LabelInject, api.InjectEnabled), true
 }
 
-// refusals says why no Service has a part in the certificate.
+// refusals returns a message with the error of each Service.
 func refusals(members []api.Member) string {
 	var all []string
 	for _, m := range members {
@@ -206,8 +205,8 @@ func refusals(members []api.Member) string {
 	return strings.Join(all, "; ")
 }
 
-// sign asks for a certificate with the names, for as long as the kubelet and this signer
-// allow and the CA lasts.
+// sign returns the decision to sign a certificate with the names. Its lifetime is the longest that
+// the request, MaxDuration and the CA permit.
 func (s Situation) sign(names api.Wanted) Decision {
 	key, algorithm, err := keyOf(s.Request.CSR)
 	if err != nil {
@@ -216,7 +215,7 @@ func (s Situation) sign(names api.Wanted) Decision {
 	notBefore := s.Now.Add(-pki.PodBackdate).UTC().Truncate(time.Second)
 	notAfter := issue.EndUnder(s.Authority, notBefore.Add(names.Params.Duration))
 	if notAfter.Sub(notBefore) < minLifetime {
-		d := wait(reasonShort, "the CA signs nothing that expires after %s, and a pod's certificate must be valid for %s at least", notAfter.Format(time.RFC3339), minLifetime)
+		d := wait(reasonShort, "the CA signs nothing that expires after %s, and a pod's certificate must be valid for at least %s", notAfter.Format(time.RFC3339), minLifetime)
 		d.NextAt = s.Now.Add(signer.CARetry)
 		return d
 	}

@@ -194,7 +194,7 @@ func TestDecide(t *testing.T) {
 func TestTheBoundIsNamed(t *testing.T) {
 	s := ordinary(t)
 	s.Services = []*corev1.Service{tooLarge()}
-	assert.Equal(t, `Service "web" asks for a certificate, and it is not known whether it selects the pod: spec.selector: "65 labels": must be at most 64`, Decide(s).Message)
+	assert.Equal(t, `Service "web" requests a certificate, but is too large to know whether it selects the pod: spec.selector: "65 labels": must be at most 64`, Decide(s).Message)
 }
 
 // A pod of a headless Service has a name of its own, and not that of another pod.

@@ -14,37 +14,37 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Request is what is remembered of a PodCertificateRequest: of one that has an answer,
-// or is addressed to another signer, only its name.
+// Request is the part of a PodCertificateRequest that is cached: only the identity of one that
+// has an answer, or is for another signer.
 type Request struct {
 	metav1.TypeMeta   // empty
 	metav1.ObjectMeta // name, namespace, UID and resource version only
 
-	// Pending: it is addressed to this signer, and has no answer.
+	// Pending: it is for this signer, and has no answer.
 	Pending            bool
 	PodName            string
 	PodUID             types.UID
 	NodeName           string
 	ServiceAccountName string
-	// MaxLifetime is the longest that the certificate may be valid.
+	// MaxLifetime is the longest lifetime that the request permits.
 	MaxLifetime time.Duration
-	// CSR is a PKCS #10 request in DER, whose key is all that counts. The API server has
-	// verified that the kubelet has the private key. It is empty if the kubelet sent the
-	// public key alone, as one of Kubernetes 1.35 does.
+	// CSR is a PKCS #10 request in DER, of which only the key is used. The API server has
+	// verified that the kubelet has the private key. It is empty if the kubelet sent only the
+	// public key, as in Kubernetes 1.35.
 	CSR []byte
-	// Options are the keys of spec.unverifiedUserAnnotations, sorted. This signer knows
+	// Options are the keys of spec.unverifiedUserAnnotations, sorted. This signer supports
 	// none.
 	Options []string
 }
 
-// Of the size of what is remembered. The API server's own limits are higher.
+// Limits of what is cached. The API server's own limits are higher.
 const (
-	maxCSR     = 8 << 10 // RSA of 8192 bits has less than 3 KiB, and names in it are allowed and do not count
+	maxCSR     = 8 << 10 // an RSA key of 8192 bits needs less than 3 KiB; names in the CSR are ignored
 	maxOptions = 8
 	maxOption  = 80 // characters of a key
 )
 
-// FactsOf returns what is remembered of a request.
+// FactsOf returns the Request of an object.
 func FactsOf(r *certificatesv1.PodCertificateRequest) *Request {
 	return factsOf(&r.ObjectMeta, r.Spec, r.Status.Conditions)
 }
@@ -88,10 +88,10 @@ func factsOf(meta *metav1.ObjectMeta, spec certificatesv1.PodCertificateRequestS
 	return r
 }
 
-// IsPending reports whether the request is addressed to this signer and has no answer.
+// IsPending reports whether the request is for this signer and has no answer.
 func (r *Request) IsPending() bool { return r.Pending }
 
-// Tenant returns the namespace in whose turn the request is looked at.
+// Tenant returns the namespace in whose turn the request is decided.
 func (r *Request) Tenant() string { return r.Namespace }
 
 // DeepCopyObject implements runtime.Object.

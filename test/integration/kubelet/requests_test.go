@@ -155,7 +155,7 @@ func TestARequestOfAKubeletWaits(t *testing.T) {
 	startSigner(t, approving...)
 	k := newKubelet("10.0.0.2")
 	o := asks(t, k.user(), newKey(t), k.template())
-	assert.Equal(t, fmt.Sprintf("there is no Node %q", k.name), says(t, o, "NodeNotFound"))
+	assert.Equal(t, fmt.Sprintf("Node %q does not exist", k.name), says(t, o, "NodeNotFound"))
 	k.register(t)
 	issued(t, o)
 
@@ -169,7 +169,7 @@ func TestARequestOfAKubeletWaits(t *testing.T) {
 	another := newKubelet("10.0.0.2")
 	another.register(t)
 	o = asks(t, another.user(), newKey(t), another.template())
-	assert.Equal(t, fmt.Sprintf("10.0.0.2: Node %q has it too", k.name), says(t, o, "AddressClaimedTwice"))
+	assert.Equal(t, fmt.Sprintf("10.0.0.2: Node %q also has it", k.name), says(t, o, "AddressClaimedTwice"))
 }
 
 // What a stolen node may not have is denied with the reason.

@@ -89,11 +89,11 @@ func TestARequestWaitsForItsService(t *testing.T) {
 			ns := newNamespace(t, !byName)
 			pod := kind.newPod(t, ns, "web-1")
 			request := kind.ask(t, pod)
-			noService, service := "no Service that asks for a certificate selects the pod", `Service "web"`
+			noService, service := "no Service that requests a certificate selects the pod", `Service "web"`
 			if byName {
 				assert.Contains(t, request.said("NamespaceNotOptedIn"), "does not have label servingcert.dev/inject=enabled")
 				optIn(t, ns)
-				noService, service = "there is no Service "+ns+"/web that asks for a certificate", "Service "+ns+"/web"
+				noService, service = "no Service "+ns+"/web requests a certificate", "Service "+ns+"/web"
 			}
 			assert.Equal(t, noService, request.said("NoService"))
 			newService(t, ns, "web", func(svc *corev1.Service) { svc.Annotations[api.AnnotationExtraDNSNames] = "www.example.com" })

@@ -19,7 +19,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/requests"
 )
 
-// Controller answers CertificateSigningRequests. Setup makes it.
+// Controller answers CertificateSigningRequests. Setup creates it.
 type Controller struct {
 	config   requests.Config
 	requests *requests.Followed[*csr.Facts]
@@ -27,8 +27,8 @@ type Controller struct {
 	reviews  reviews
 }
 
-// Reconcile answers one request, or says what is missing. It is read for that: of those that
-// wait, next to nothing is kept.
+// Reconcile answers one request, or emits an event about what is missing. It reads the request,
+// of which the cache has only the Facts.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	f, after, now := c.requests.Next(types.NamespacedName{Name: request.Name}) // the namespace is the tenant
 	if !now {
@@ -88,7 +88,7 @@ func (c *Controller) act(ctx context.Context, f *csr.Facts, object *certificates
 		if err != nil || approved == nil {
 			return err
 		}
-		// What is right has just been read. It is decided about as it is now.
+		// The rest of the situation was just read; only the request has changed.
 		s.Request.Approve(approved)
 		*d = csr.Decide(*s)
 	}
@@ -122,7 +122,7 @@ func (c *Controller) act(ctx context.Context, f *csr.Facts, object *certificates
 	return nil
 }
 
-// refused writes that a request is never signed, and why.
+// refused denies or fails a request by write, and reports it.
 func (c *Controller) refused(ctx context.Context, f *csr.Facts, r *csr.Request, d csr.Decision, write func() (written bool, err error)) error {
 	written, err := write()
 	if err != nil || !written {
@@ -134,7 +134,7 @@ func (c *Controller) refused(ctx context.Context, f *csr.Facts, r *csr.Request, 
 	return nil
 }
 
-// sign has the certificate signed and writes it. What fails is tried again.
+// sign has the certificate signed and writes it. A failure is retried.
 func (c *Controller) sign(ctx context.Context, f *csr.Facts, s csr.Situation, d csr.Decision) error {
 	issued, err := issue.Certify(ctx, c.config.Sign, s.Authority, d.Key, d.Sign, s.Now)
 	var chain []byte
@@ -146,9 +146,9 @@ func (c *Controller) sign(ctx context.Context, f *csr.Facts, s csr.Situation, d 
 		written, err = c.status(ctx, f, s.Request, map[string]any{"certificate": chain})
 	}
 	switch {
-	case ctx.Err() != nil: // this process ends, and another does what it could not
+	case ctx.Err() != nil: // this process ends, and the next leader retries
 		return err
-	case issue.Waiting(err) != nil: // it is asked for
+	case issue.Waiting(err) != nil: // the CA has not answered yet
 		return err
 	case err != nil:
 		reason := string(signer.ReasonOf(err, signer.ReasonSignFailed))
@@ -162,8 +162,8 @@ func (c *Controller) sign(ctx context.Context, f *csr.Facts, s csr.Situation, d 
 	return nil
 }
 
-// approval adds the condition that approves or denies the request, and returns what it is then;
-// nil if it is no longer the one that was decided about: the cache will show it.
+// approval adds the condition that approves or denies the request, and returns the updated
+// object, or nil if the request has changed since the decision.
 func (c *Controller) approval(ctx context.Context, f *csr.Facts, object *certificatesv1.CertificateSigningRequest, condition csr.Condition) (*certificatesv1.CertificateSigningRequest, error) {
 	object = object.DeepCopy()
 	object.Status.Conditions = append(object.Status.Conditions, condition)
@@ -174,8 +174,7 @@ func (c *Controller) approval(ctx context.Context, f *csr.Facts, object *certifi
 	return object, nil
 }
 
-// status writes a part of the status, if the request is still the one that was decided
-// about.
+// status writes a part of the status, unless the request has changed since the decision.
 func (c *Controller) status(ctx context.Context, f *csr.Facts, r *csr.Request, part map[string]any) (written bool, err error) {
 	patch, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": r.UID, "resourceVersion": r.ResourceVersion},
@@ -192,19 +191,18 @@ func (c *Controller) status(ctx context.Context, f *csr.Facts, r *csr.Request, p
 	return true, nil
 }
 
-// wrote says what became of a write, by its error.
+// wrote reports by the error of a write whether it succeeded.
 func wrote(err error) (written bool, _ error) {
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return false, nil // deleted, or written by another; the cache will show it
+		return false, nil // deleted or changed: its event triggers a new decision
 	case err != nil:
 		return false, fmt.Errorf("write the answer: %w", err)
 	}
 	return true, nil
 }
 
-// regarding is the request as an event refers to it. Events on objects without a namespace
-// are in namespace default.
+// regarding returns the object that events about the request refer to.
 func regarding(r *csr.Request) *certificatesv1.CertificateSigningRequest {
 	return &certificatesv1.CertificateSigningRequest{
 		TypeMeta:   metav1.TypeMeta{APIVersion: certificatesv1.SchemeGroupVersion.String(), Kind: "CertificateSigningRequest"},

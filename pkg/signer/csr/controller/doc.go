@@ -1,5 +1,4 @@
-// Package controller answers CertificateSigningRequests that are addressed to this signer,
-// as package csr decides. An answer costs a read of the request, one of the requester's pod
-// or, if that is not enough, SubjectAccessReviews, and two writes: the approval, and the
-// certificate.
+// Package controller answers CertificateSigningRequests for this signer as package csr
+// decides. An answer costs a read of the request, one of the requester's pod if it is a pod,
+// SubjectAccessReviews if that is not enough, and two writes: the approval and the certificate.
 package controller

@@ -16,8 +16,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/csr"
 )
 
-// gather collects the situation: all from caches but the pod, which is read live, and
-// without the grants.
+// gather collects the situation without the grants. Only the pod is read live.
 func (c *Controller) gather(ctx context.Context, r *csr.Request) (s csr.Situation, err error) {
 	s = csr.Situation{Now: c.config.Clock(), Request: r, MaxDuration: c.config.MaxDuration, OptedIn: map[string]bool{}}
 	s.Authority, s.Limits, s.AuthorityErr = c.config.CA()
@@ -33,7 +32,7 @@ func (c *Controller) gather(ctx context.Context, r *csr.Request) (s csr.Situatio
 	return s, c.addServices(ctx, &s, scope.Services, c.config.Cluster.Selecting(s.Pod))
 }
 
-// addServices adds Services to the situation, and those of the given names that ask for a
+// addServices adds the Services to the situation, and those with the keys that request a
 // certificate.
 func (c *Controller) addServices(ctx context.Context, s *csr.Situation, keys []types.NamespacedName, services []*corev1.Service) error {
 	terminating := map[string]bool{}
@@ -66,12 +65,12 @@ func (c *Controller) addServices(ctx context.Context, s *csr.Situation, keys []t
 	return nil
 }
 
-// reviews asks the API server what a requester may do.
+// reviews makes SubjectAccessReviews of requesters.
 type reviews struct {
 	client authorizationclient.SubjectAccessReviewInterface
 }
 
-// of says of each Service whether the requester has VerbServe on it.
+// of returns for each Service whether the requester has VerbServe on it.
 func (v reviews) of(ctx context.Context, r *csr.Request, services []types.NamespacedName) (map[types.NamespacedName]bool, error) {
 	extra := map[string]authorizationv1.ExtraValue{}
 	for key, values := range r.Extra {
@@ -86,7 +85,7 @@ func (v reviews) of(ctx context.Context, r *csr.Request, services []types.Namesp
 			},
 		}}, metav1.CreateOptions{})
 		if err != nil {
-			return nil, fmt.Errorf("ask whether the requester may serve Service %s: %w", svc, err)
+			return nil, fmt.Errorf("review whether the requester may serve Service %s: %w", svc, err)
 		}
 		grants[svc] = review.Status.Allowed && !review.Status.Denied
 	}

@@ -49,10 +49,10 @@ func Setup(mgr manager.Manager, cfg requests.Config) error {
 	return mgr.Add(ctrl)
 }
 
-// byConcern finds the requests that wait, by what they wait for.
+// byConcern indexes the pending requests by their concerns.
 const byConcern = "concern"
 
-// affected finds the requests that a change may make right, by what they ask for.
+// affected finds the requests that a change may affect, by their concerns.
 func affected(cfg requests.Config, informer *facts.Informer[*csr.Facts]) requests.Affected[*csr.Facts] {
 	concerned := func(concerns ...csr.Concern) (all []*csr.Facts) {
 		for _, concern := range append(concerns, csr.Anything) {

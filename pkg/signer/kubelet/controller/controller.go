@@ -18,7 +18,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/requests"
 )
 
-// Controller answers requests of kubelets. Setup makes it.
+// Controller answers requests of kubelets. Setup creates it.
 type Controller struct {
 	config   Config
 	pace     *ratelimit.Pace
@@ -28,7 +28,7 @@ type Controller struct {
 	waiting  *waiting
 }
 
-// Reconcile answers one request, or says what is missing.
+// Reconcile answers one request, or emits an event about what is missing.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	f, after, now := c.requests.Next(types.NamespacedName{Name: request.Name}) // the namespace is the tenant
 	if !now {
@@ -59,7 +59,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{RequeueAfter: d.NextAt.Sub(s.Now)}, nil
 }
 
-// gather collects the situation, all of it from caches.
+// gather collects the situation from the caches.
 func (c *Controller) gather(r *kubelet.Request) kubelet.Situation {
 	s := kubelet.Situation{Now: c.config.Clock(), Request: r, Allowed: c.config.Allowed, Others: map[string][]string{}}
 	name, ok := r.NodeName()
@@ -89,15 +89,15 @@ func (c *Controller) act(ctx context.Context, f *kubelet.Facts, object *certific
 	return nil
 }
 
-// answer writes the condition that approves or denies the request, if it is still the one that
-// was decided about.
+// answer writes the condition that approves or denies the request, unless the request has changed
+// since the decision.
 func (c *Controller) answer(ctx context.Context, f *kubelet.Facts, object *certificatesv1.CertificateSigningRequest, d kubelet.Decision) error {
 	object = object.DeepCopy()
 	object.Status.Conditions = append(object.Status.Conditions, kubelet.Approval(d))
 	written, err := c.answers.UpdateApproval(ctx, f.Name, object, metav1.UpdateOptions{})
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return nil // deleted, or written by another; the cache will show it
+		return nil // deleted or changed: its event triggers a new decision
 	case err != nil:
 		return fmt.Errorf("write the answer: %w", err)
 	}
@@ -113,8 +113,7 @@ func (c *Controller) answer(ctx context.Context, f *kubelet.Facts, object *certi
 	return nil
 }
 
-// regarding is the request as an event refers to it. Events on objects without a namespace are
-// in namespace default.
+// regarding returns the object that events about the request refer to.
 func regarding(o *certificatesv1.CertificateSigningRequest) *certificatesv1.CertificateSigningRequest {
 	return &certificatesv1.CertificateSigningRequest{
 		TypeMeta:   metav1.TypeMeta{APIVersion: certificatesv1.SchemeGroupVersion.String(), Kind: "CertificateSigningRequest"},

@@ -23,7 +23,7 @@ func newMetrics(r prometheus.Registerer) (*requests.Metrics, error) {
 	}, []string{requests.LabelReason}))
 }
 
-// waiting counts, at each scrape, the requests that wait, by reason.
+// waiting collects the number of pending requests by reason at scrape time.
 type waiting struct {
 	requests *facts.Informer[*kubelet.Facts]
 	count    *prometheus.Desc
@@ -36,7 +36,7 @@ func newWaiting(r prometheus.Registerer, informer *facts.Informer[*kubelet.Facts
 	w := &waiting{
 		requests: informer,
 		count: prometheus.NewDesc("servingcert_kubelet_serving_waiting",
-			"CertificateSigningRequests of kubelets for their serving certificates that wait, by reason.", []string{requests.LabelReason}, nil),
+			"CertificateSigningRequests of kubelets for their serving certificates that are pending, by reason.", []string{requests.LabelReason}, nil),
 		reasons: map[types.UID]string{},
 	}
 	if err := r.Register(w); err != nil {
@@ -45,14 +45,14 @@ func newWaiting(r prometheus.Registerer, informer *facts.Informer[*kubelet.Facts
 	return w, nil
 }
 
-// put remembers why a request waits.
+// put records why a request waits.
 func (w *waiting) put(f *kubelet.Facts, reason string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.reasons[f.UID] = reason
 }
 
-// forget forgets a request that waits no more.
+// forget deletes the record of a request that no longer waits.
 func (w *waiting) forget(uid types.UID) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

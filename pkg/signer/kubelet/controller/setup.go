@@ -16,16 +16,15 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/requests"
 )
 
-// Config is everything that the controller needs from outside.
+// Config configures the controller.
 type Config struct {
-	// Allowed is what the operator says that nodes have.
 	Allowed    kubelet.Allowed
 	Workers    int
 	Clock      func() time.Time
 	Registerer prometheus.Registerer
 }
 
-// byClaim finds Nodes by a name or an address, byTenant the requests that wait, by who asks.
+// byClaim indexes Nodes by name and address, byTenant the pending requests by requester.
 const (
 	byClaim  = "claim"
 	byTenant = "tenant"
@@ -75,7 +74,7 @@ func Setup(mgr manager.Manager, cfg Config) error {
 		}
 	})
 	c.requests = requests.NewFollowed(requests.Config{Workers: cfg.Workers, Pace: c.pace, Clock: cfg.Clock}, informer, mgr.GetEventRecorder("servingcert-signer"), metrics)
-	// Before the Nodes are known, each request would be one of a node that is not there.
+	// As a source, the Nodes are cached before the first request is decided.
 	changes := nodes.Source("nodes", func(_ context.Context, q facts.Queue, before, after *kubelet.Node) {
 		if after != nil && !after.SameAddresses(before) {
 			tenant := kubelet.TenantOf(after.Name)

@@ -21,14 +21,14 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/requests"
 )
 
-// Controller answers PodCertificateRequests. Setup makes it.
+// Controller answers PodCertificateRequests. Setup creates it.
 type Controller struct {
 	config   Config
 	requests *requests.Followed[*podcert.Request]
 	answers  rest.Interface // writes, in the version that is served
 }
 
-// Reconcile answers one request, or says on its pod what is missing.
+// Reconcile answers one request, or emits an event on its pod about what is missing.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	r, after, now := c.requests.Next(request.NamespacedName)
 	if !now {
@@ -84,8 +84,8 @@ func (c *Controller) act(ctx context.Context, s podcert.Situation, d podcert.Dec
 	return nil
 }
 
-// sign has the certificate signed and writes it. What fails is tried again: Failed would
-// be final for the pod.
+// sign has the certificate signed and writes it. A failure is retried, since Failed would be
+// final for the pod.
 func (c *Controller) sign(ctx context.Context, s podcert.Situation, d podcert.Decision) error {
 	issued, err := issue.Certify(ctx, c.config.Sign, s.Authority, d.Key, d.Sign, s.Now)
 	written := false
@@ -94,7 +94,7 @@ func (c *Controller) sign(ctx context.Context, s podcert.Situation, d podcert.De
 	}
 	switch {
 	case ctx.Err() != nil:
-		return err // this process ends, and another does what it could not
+		return err // this process ends, and the next leader retries
 	case err != nil:
 		reason := string(signer.ReasonOf(err, signer.ReasonSignFailed))
 		c.requests.Failed(reason)
@@ -107,11 +107,11 @@ func (c *Controller) sign(ctx context.Context, s podcert.Situation, d podcert.De
 	return nil
 }
 
-// readPod reads a pod, or returns nil if there is none.
+// readPod returns a pod, nil if there is none.
 type readPod func(context.Context, types.NamespacedName) (*corev1.Pod, error)
 
-// gather collects the situation: all from caches but the pod, and a namespace that seems not to be
-// opted in, because a pod is denied for that for good.
+// gather collects the situation. A namespace that is not opted in by the cache is read live, because
+// the denial of a pod for that is final.
 func (c *Controller) gather(ctx context.Context, r *podcert.Request, pod readPod) (s podcert.Situation, err error) {
 	s = podcert.Situation{Now: c.config.Clock(), Request: r, MaxDuration: c.config.MaxDuration}
 	s.Authority, s.Limits, s.AuthorityErr = c.config.CA()
@@ -123,11 +123,11 @@ func (c *Controller) gather(ctx context.Context, r *podcert.Request, pod readPod
 	return s, err
 }
 
-// metadataOnly asks for no more of what was written than its metadata.
+// metadataOnly is the Accept header for a response that has only the object's metadata.
 const metadataOnly = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 
-// answer writes the status of a request, if it has none: the API server takes one. It
-// returns false if the request is no longer the one that was decided about.
+// answer writes the status of a request, which the API server accepts once. It returns false if
+// the request has changed since the decision.
 func (c *Controller) answer(ctx context.Context, r *podcert.Request, status certificatesv1.PodCertificateRequestStatus) (written bool, _ error) {
 	body, err := json.Marshal(map[string]any{
 		"metadata": map[string]any{"uid": r.UID, "resourceVersion": r.ResourceVersion},
@@ -140,13 +140,13 @@ func (c *Controller) answer(ctx context.Context, r *podcert.Request, status cert
 		SetHeader("Accept", metadataOnly).Body(body).Do(ctx).Raw()
 	switch {
 	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return false, nil // deleted, or answered by another; the cache will show it
+		return false, nil // deleted, or already answered: its event triggers a new decision
 	case err != nil:
 		return false, fmt.Errorf("write the answer: %w", err)
 	}
 	object := &metav1.PartialObjectMetadata{}
 	if err := json.Unmarshal(raw, object); err != nil {
-		return false, fmt.Errorf("read what was written: %w", err)
+		return false, fmt.Errorf("decode the written status: %w", err)
 	}
 	c.requests.Wrote(ctx, object.ResourceVersion)
 	return true, nil

@@ -26,7 +26,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	}
 	m := &metrics{answers, prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "servingcert_pod_certificate_requests_served",
-		Help: "1 once the API server was seen to serve PodCertificateRequests.",
+		Help: "1 if the API server serves PodCertificateRequests.",
 	})}
 	if err := r.Register(m.served); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)

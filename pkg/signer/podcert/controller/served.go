@@ -17,14 +17,14 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/requests"
 )
 
-// version is one in which the API server may serve PodCertificateRequests.
+// version is an API version in which PodCertificateRequests may be served.
 type version struct {
 	name   string
 	client rest.Interface
 	cache  func(manager.Manager) (*facts.Informer[*podcert.Request], error)
 }
 
-// versionsOf returns the versions that this process knows, the newest first.
+// versionsOf returns the supported versions, the newest first.
 func versionsOf(clientset kubernetes.Interface) []version {
 	return []version{
 		{facts.PodCertificatesV1, clientset.CertificatesV1().RESTClient(), func(mgr manager.Manager) (*facts.Informer[*podcert.Request], error) {
@@ -36,7 +36,7 @@ func versionsOf(clientset kubernetes.Interface) []version {
 	}
 }
 
-// byPending finds the requests of a namespace that have no answer.
+// byPending indexes the pending requests by namespace.
 const byPending = "pending"
 
 func newCache[O client.Object](mgr manager.Manager, example O, derive func(O) *podcert.Request) (*facts.Informer[*podcert.Request], error) {
@@ -64,5 +64,5 @@ func servedVersion(ctx context.Context, clientset kubernetes.Interface) (*versio
 			return &v, nil
 		}
 	}
-	return nil, fmt.Errorf("PodCertificateRequests of %s are not known", name)
+	return nil, fmt.Errorf("PodCertificateRequests of %s are not supported", name)
 }

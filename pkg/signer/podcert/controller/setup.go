@@ -40,7 +40,7 @@ type starter struct {
 	metrics   *metrics
 }
 
-// Start runs until ctx ends; a manager calls it on the leader.
+// Start implements manager.Runnable; it runs on the leader until ctx ends.
 func (s *starter) Start(ctx context.Context) error {
 	served := s.await(ctx)
 	if served == nil {
@@ -70,15 +70,14 @@ func (s *starter) Start(ctx context.Context) error {
 	var group errgroup.Group
 	for _, run := range []func(context.Context) error{informer.Start, ctrl.Start} {
 		group.Go(func() error {
-			defer stop() // both or none
+			defer stop() // if one ends, so does the other
 			return run(ctx)
 		})
 	}
 	return group.Wait()
 }
 
-// await returns the version that is served as soon as there is one, nil if ctx ended
-// before.
+// await returns the served version as soon as there is one, nil if ctx ends before.
 func (s *starter) await(ctx context.Context) *version {
 	for {
 		served, err := servedVersion(ctx, s.clientset)
@@ -86,7 +85,7 @@ func (s *starter) await(ctx context.Context) *version {
 			return served
 		}
 		if err != nil && ctx.Err() == nil {
-			log.FromContext(ctx).Info("the API server did not answer whether it serves PodCertificateRequests", "why", err.Error())
+			log.FromContext(ctx).Info("cannot find out whether the API server serves PodCertificateRequests", "error", err.Error())
 		}
 		timer := time.NewTimer(s.config.ProbeInterval)
 		select {
