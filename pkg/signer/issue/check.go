@@ -11,7 +11,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// Check says how the leaf differs from the request (invariant 2), or nil.
+// Check returns an error if the leaf differs from the request (invariant 2).
 func Check(leaf *x509.Certificate, pub crypto.PublicKey, ca *pki.Authority, request SigningRequest, now time.Time) error {
 	key, ok := leaf.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
 	dnsNames, ips := pki.NamesOf(leaf)
@@ -42,7 +42,7 @@ func Check(leaf *x509.Certificate, pub crypto.PublicKey, ca *pki.Authority, requ
 	return checkLasts(leaf, ca, now)
 }
 
-// checkVerifies says which client would reject the leaf, or nil.
+// checkVerifies returns an error that names a root whose clients would reject the leaf, or nil.
 func checkVerifies(leaf *x509.Certificate, ca *pki.Authority, now time.Time) error {
 	if len(ca.Anchors) == 0 {
 		return errors.New("no client can verify it: the CA has no root")
@@ -55,22 +55,22 @@ func checkVerifies(leaf *x509.Certificate, ca *pki.Authority, now time.Time) err
 	return nil
 }
 
-// What a remote CA may do other than it was asked. Beyond, certificates would
-// be renewed all the time.
+// Limits of the deviation of a remote CA from the request. Beyond them, certificates would
+// be renewed in a loop.
 const (
-	// MaxBackdate is how much earlier than asked for a certificate may begin.
+	// MaxBackdate is how much earlier than requested a certificate may begin.
 	MaxBackdate = time.Hour + pki.Backdate
-	// minLifetime and minUntilRenewal bound how short-lived one may be that does
-	// not end with its CA.
+	// minLifetime and minUntilRenewal are the least for a certificate that ends before
+	// its CA.
 	minLifetime     = 15 * time.Minute
 	minUntilRenewal = time.Minute
 )
 
-// checkLasts says why the leaf would have to be replaced at once, or nil.
+// checkLasts returns an error if the leaf would have to be replaced at once.
 func checkLasts(leaf *x509.Certificate, ca *pki.Authority, now time.Time) error {
 	lifetime := pki.Lifetime(leaf)
 	switch {
-	case !leaf.NotAfter.Before(ca.Certificate.NotAfter): // as late as any
+	case !leaf.NotAfter.Before(ca.Certificate.NotAfter): // no certificate can end later
 		return nil
 	case lifetime < minLifetime:
 		return fmt.Errorf("its lifetime is %s, must be at least %s", lifetime, minLifetime)

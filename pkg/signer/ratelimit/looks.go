@@ -9,30 +9,30 @@ import (
 	"github.com/servingcert/servingcert/pkg/limit"
 )
 
-// Limits of looks at requests that wait. A look costs calls of the API server, so whoever can
-// change what many requests wait for must not decide how often.
+// Limits of repeated decisions about waiting requests. A decision costs API calls, so a user who
+// can change an object that many requests wait for must not determine their number.
 var (
-	// looksOfOne limits how often one request is looked at again.
+	// looksOfOne limits the repeated decisions about one request.
 	looksOfOne = limit.Limit{Burst: 5, Interval: 10 * time.Second}
-	// callsOfTenant limits the calls of looks that found nothing, of all requests of a tenant
-	// that had been looked at before. As many pods as that may wait for the same Service.
+	// callsOfTenant limits the API calls of repeated decisions, for all waiting requests of a
+	// tenant together. 5000 pods may wait for the same Service.
 	callsOfTenant = limit.Limit{Burst: 5000, Interval: 20 * time.Millisecond}
 )
 
-// Looks bounds how often requests that wait are looked at again, whatever changes. The first look
-// at a request, and one that brings an answer, is free. It is safe for concurrent use.
+// Looks limits how often waiting requests are decided again. The first decision about a request
+// is free, and so is one that answers it. It is safe for concurrent use.
 type Looks struct {
 	mu      sync.Mutex
-	waiting map[types.UID]time.Time // by request: when all of its looks are there again
-	tenants *limit.Keyed[string]    // their calls
+	waiting map[types.UID]time.Time // by request: when looksOfOne is full again
+	tenants *limit.Keyed[string]    // by tenant: the calls
 }
 
-// NewLooks returns Looks of no requests.
+// NewLooks returns Looks without requests.
 func NewLooks() *Looks {
 	return &Looks{waiting: map[types.UID]time.Time{}, tenants: limit.NewKeyed[string](callsOfTenant)}
 }
 
-// At returns when the request of the tenant may be looked at: not before now.
+// At returns when the request of the tenant may be decided, now at the earliest.
 func (l *Looks) At(tenant string, request types.UID, now time.Time) time.Time {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -44,13 +44,13 @@ func (l *Looks) At(tenant string, request types.UID, now time.Time) time.Time {
 	return limit.Latest(one, l.tenants.At(tenant, now, 1))
 }
 
-// Waits notes a look at a request, which took so many calls and found that it has to wait.
+// Waits counts a decision that the request waits, and the API calls that it took.
 func (l *Looks) Waits(tenant string, request types.UID, calls int, now time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	full, again := l.waiting[request]
 	if !again {
-		l.waiting[request] = now // all of its looks are there
+		l.waiting[request] = now // its limit is full
 		return
 	}
 	_, l.waiting[request] = looksOfOne.Take(full, now, 1)
@@ -58,7 +58,7 @@ func (l *Looks) Waits(tenant string, request types.UID, calls int, now time.Time
 	l.tenants.Take(tenant, now, calls)
 }
 
-// Forget forgets a request that waits no more.
+// Forget deletes the state of a request that no longer waits.
 func (l *Looks) Forget(request types.UID) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

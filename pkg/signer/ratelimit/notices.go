@@ -17,7 +17,7 @@ var (
 // NoticeLimiter limits these events. It is safe for concurrent use.
 type NoticeLimiter struct {
 	mu         sync.Mutex
-	all        time.Time // when all of noticesOfAll is there again
+	all        time.Time // when noticesOfAll is full again
 	namespaces *limit.Keyed[string]
 }
 

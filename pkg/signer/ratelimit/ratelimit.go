@@ -1,5 +1,5 @@
-// Package ratelimit says how often certificates are issued, how often requests that wait are looked at,
-// how often it is said that a namespace is not opted in, and who of those that wait comes first.
+// Package ratelimit limits how often certificates are issued, how often pending requests are decided
+// and how many events report a namespace that is not opted in. It also defines priorities in the queue.
 package ratelimit
 
 import (
@@ -14,27 +14,27 @@ import (
 
 // Rates limit how often certificates are issued.
 type Rates struct {
-	Secret    limit.Limit // each certificate of one Secret, or of one Share.Subject
+	Secret    limit.Limit // certificates of one Secret, or of one Share.Subject
 	Namespace limit.Limit // those that users of one namespace cause; see signer.Decision and Share
 }
 
-// DefaultRates are the rates of a signer that is started without flags.
+// DefaultRates returns the rates of a signer that is started without flags.
 func DefaultRates() Rates {
 	return Rates{Secret: limit.Limit{Burst: 20, Interval: time.Minute}, Namespace: limit.Limit{Burst: 1000, Interval: time.Second}}
 }
 
-// Slot is when a Secret, or a request, may have its next certificate. Zero: it has not taken
-// the tokens for it, of which there are enough as far as is known.
+// Slot is when a Secret, or a request, may have its next certificate. Zero: no tokens are
+// reserved for it.
 type Slot struct {
 	Secret    time.Time // by Rates.Secret
 	Namespace time.Time // by Rates.Namespace
 }
 
-// At returns when both limits let the certificate be issued.
+// At returns when both limits permit the certificate.
 func (s Slot) At() time.Time { return limit.Latest(s.Secret, s.Namespace) }
 
-// reached returns the time of the slot, and which limit it is that puts it off. The
-// subject is what Rates.Secret limits, and the group what Rates.Namespace does.
+// reached returns the time of the slot, and a message about the limit that determines it.
+// subject names what Rates.Secret limits, and group what Rates.Namespace does.
 func (r Rates) reached(slot Slot, subject, group string) (at time.Time, limit string) {
 	if slot.Namespace.After(slot.Secret) {
 		return slot.Namespace, fmt.Sprintf("too many certificates were issued: the limit for %s is reached (%s)", group, r.Namespace)
@@ -42,32 +42,31 @@ func (r Rates) reached(slot Slot, subject, group string) (at time.Time, limit st
 	return slot.Secret, fmt.Sprintf("too many certificates were issued: the limit for %s is reached (%s)", subject, r.Secret)
 }
 
-// Next returns when the Secret with the slot may have its next certificate, and a sentence that says
-// so, for as long as that time has not come.
+// Next returns when the Secret with the slot may have its next certificate, and a message that
+// is valid until that time.
 func (r Rates) Next(slot Slot) (at time.Time, why string) {
 	at, limit := r.reached(slot, "one Secret", oneNamespace)
 	return at, fmt.Sprintf("%s; the next one for this Secret is issued at %s", limit, wholeSecond(at))
 }
 
-// wholeSecond is the time in RFC 3339, no earlier than it is.
+// wholeSecond returns the time in RFC 3339, rounded up to a second.
 func wholeSecond(at time.Time) string {
 	return at.Add(time.Second - 1).Truncate(time.Second).UTC().Format(time.RFC3339)
 }
 
-// Pace remembers how much of the Rates was used. A Secret that has to wait has a Slot
-// of its own, which nobody else can take: what it says of it stays true. It is safe for
-// concurrent use.
+// Pace is the usage of the Rates. A Secret that has to wait has a reserved Slot, so the time
+// in its message does not change. It is safe for concurrent use.
 type Pace struct {
 	rates Rates
 
 	mu         sync.Mutex
-	secrets    map[types.NamespacedName]time.Time // when all of the limit is there again
+	secrets    map[types.NamespacedName]time.Time // when the limit is full again
 	namespaces *limit.Keyed[string]
-	slots      map[types.NamespacedName]Slot // that were not used
-	sweepAt    int                           // how many Secrets there are at the next sweep
+	slots      map[types.NamespacedName]Slot // reserved and not used
+	sweepAt    int                           // len(secrets) at which the next sweep runs
 }
 
-// New returns a Pace of which nothing was used.
+// New returns an unused Pace.
 func New(rates Rates) *Pace {
 	return &Pace{
 		rates:      rates,
@@ -78,14 +77,14 @@ func New(rates Rates) *Pace {
 	}
 }
 
-// Slot returns what the Secret, or the request, has reserved.
+// Slot returns the reserved Slot of the Secret, or of the request.
 func (p *Pace) Slot(key types.NamespacedName) Slot {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.slots[key]
 }
 
-// Reserve takes what the Secret's next certificate needs and was not taken for it: a
+// Reserve takes the tokens for the Secret's next certificate, unless it has them already: a
 // token of the Secret, and the given number of tokens of its namespace.
 func (p *Pace) Reserve(key types.NamespacedName, tokens int, now time.Time) Slot {
 	p.mu.Lock()
@@ -102,15 +101,15 @@ func (p *Pace) Reserve(key types.NamespacedName, tokens int, now time.Time) Slot
 	return slot
 }
 
-// Use says that the Slot of the Secret, or of the request, is used, or will not be.
+// Use releases the Slot of the Secret, or of the request, once it is used or no longer needed.
 func (p *Pace) Use(key types.NamespacedName) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.slots, key)
 }
 
-// sweep forgets what makes no difference. It does so rarely enough that each entry is
-// looked at a few times.
+// sweep deletes entries whose limit is full again. It runs when their number has doubled, so that
+// its cost per entry is bounded.
 func (p *Pace) sweep(now time.Time) {
 	p.namespaces.Sweep(now)
 	if len(p.secrets) < p.sweepAt {

@@ -10,32 +10,31 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Share is what a request for a certificate, whose key somebody else holds, takes of the
-// Rates. The namespace of both names is whose turn the request takes: that of the pod or
-// of the ServiceAccount that asks, or one that stands for another user and is the name of
-// no namespace.
+// Share is the part of the Rates that a request uses whose key another party holds. The
+// namespace of both names is the tenant of the request: the namespace of the requesting pod
+// or ServiceAccount, or, for another user, a text that is not a valid namespace.
 type Share struct {
-	// Request is the request's name in Pace, by its UID: it is not the name of a Secret.
+	// Request is the request's key in Pace. It contains the UID and is not the name of a Secret.
 	Request types.NamespacedName
-	// Subject is what Rates.Secret limits: the certificates of one pod, or those that
-	// another requester has with the same names. Text is what a message calls it.
+	// Subject is what Rates.Secret limits: the certificates of one pod, or those of another
+	// requester with the same names. Text describes it in messages.
 	Subject types.NamespacedName
 	Text    string
-	// Group is what a message calls all that Rates.Namespace limits together.
+	// Group names in messages all that Rates.Namespace limits together.
 	Group string
-	// FirstIsFree: the certificate takes no token of the namespace if the subject has all
-	// of its own, as the first of a Secret takes none.
+	// FirstIsFree: the certificate takes no token of the namespace if the subject's own limit
+	// is full, as for the first certificate of a Secret.
 	FirstIsFree bool
 }
 
 const oneNamespace = "one namespace"
 
-// RequestName returns the name that a request has in Pace.
+// RequestName returns the key of a request in Pace.
 func RequestName(tenant string, request types.UID) types.NamespacedName {
 	return types.NamespacedName{Namespace: tenant, Name: "request/" + string(request)}
 }
 
-// ShareOfPod returns the Share of a request of the pod, by whichever API it asks.
+// ShareOfPod returns the Share of a request of the pod, by either API.
 func ShareOfPod(request types.UID, namespace string, pod types.UID) Share {
 	return Share{
 		Request:     RequestName(namespace, request),
@@ -46,8 +45,8 @@ func ShareOfPod(request types.UID, namespace string, pod types.UID) Share {
 	}
 }
 
-// ShareOfOther returns the Share of a request of a tenant that is not a pod. The names are
-// those that are asked for, sorted.
+// ShareOfOther returns the Share of a request by a tenant that is not a pod, for names that are
+// sorted.
 func ShareOfOther(request types.UID, tenant string, dnsNames []string, ips []netip.Addr) Share {
 	names := sha256.Sum256(fmt.Append(nil, strings.Join(dnsNames, ","), ips))
 	return Share{

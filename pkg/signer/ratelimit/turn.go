@@ -1,18 +1,17 @@
 package ratelimit
 
-// Priorities of a Secret that waits for its turn.
+// Priorities of a Secret in the queue.
 const (
-	// PriorityOwn is that of servingcert's own Secrets after a change of the CA.
+	// PriorityOwn is for servingcert's own Secrets after a change of the CA.
 	PriorityOwn = 1
-	// PriorityAwaited is that of a Secret that somebody may wait for: its Service was made or
-	// changed, or the Secret was.
+	// PriorityAwaited is for a Secret that someone may wait for: it or its Service was created or
+	// changed.
 	PriorityAwaited = 0
-	// PriorityMissing is that of a Secret that was missing when the process started, or began to
-	// lead. Somebody waits for it, and has for a while: what happens now comes first, so that
-	// what thousands of such Secrets cause is not put off until the last of them is done.
+	// PriorityMissing is for a Secret that was missing when the process started or began to
+	// lead. There may be thousands of these, so current changes come first.
 	PriorityMissing = -50
-	// PriorityRenewal is that of a Secret that is looked at since its time has come or the CA
-	// has changed. What it holds keeps working meanwhile. It equals the priority that
-	// controller-runtime gives to what is there already when a process starts.
+	// PriorityRenewal is for a Secret that is due, or concerned by a change of the CA. Its
+	// certificate keeps working meanwhile. It equals the priority that controller-runtime
+	// gives to objects that exist when a process starts.
 	PriorityRenewal = -100
 )

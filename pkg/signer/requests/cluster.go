@@ -18,13 +18,12 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/serviceindex"
 )
 
-// Cluster reads what decisions about requests depend on. What it returns must not be
-// changed.
+// Cluster reads the input of decisions about requests. Callers must not modify its results.
 type Cluster struct {
-	cache    client.Reader // the opted-in Namespaces
-	live     client.Reader // the API server itself
+	cache    client.Reader // of opted-in Namespaces
+	live     client.Reader // reads from the API server
 	services Services
-	// directory finds those of the services that a request names.
+	// directory finds the services that a request names.
 	directory *serviceindex.Directory
 }
 
@@ -36,21 +35,21 @@ type Services interface {
 	Changes(name string, h facts.Handler[*corev1.Service]) source.SyncingSource
 }
 
-// NewCluster returns the Cluster of a manager's cache, which must be that of the signer's
-// controller, and of the API server that it was filled from.
+// NewCluster returns a Cluster. cache is the cache of the signer's controller, and live reads
+// from the same API server.
 func NewCluster(cache, live client.Reader, services Services, limits api.Limits) *Cluster {
 	c := &Cluster{cache: cache, live: live, services: services, directory: serviceindex.New(limits)}
 	services.Handle(c.directory.Change)
 	return c
 }
 
-// limit makes these the limits by which Services have names. It is called whenever the CA has
-// changed: with it, which cluster domains were those of before.
+// limit sets the limits that determine the names of Services. It is called when the CA changes,
+// since the CA determines the former cluster domains.
 func (c *Cluster) limit(limits api.Limits) {
 	c.directory.Limit(limits, c.services.In(metav1.NamespaceAll))
 }
 
-// namespaceKind is the kind of which the cache holds the metadata of opted-in objects.
+// namespaceKind is the kind whose metadata the cache holds.
 var namespaceKind = corev1.SchemeGroupVersion.WithKind("Namespace")
 
 func namespaceMetadata() *metav1.PartialObjectMetadata {
@@ -59,8 +58,8 @@ func namespaceMetadata() *metav1.PartialObjectMetadata {
 	return o
 }
 
-// Namespace reports whether the namespace is opted in, and whether it is being deleted if it
-// is, as far as the cache knows.
+// Namespace reports by the cache whether the namespace is opted in and, if so, whether it is
+// being deleted.
 func (c *Cluster) Namespace(ctx context.Context, name string) (optedIn, terminating bool, err error) {
 	o := namespaceMetadata()
 	switch err := c.cache.Get(ctx, types.NamespacedName{Name: name}, o); {
@@ -72,13 +71,13 @@ func (c *Cluster) Namespace(ctx context.Context, name string) (optedIn, terminat
 	return true, o.DeletionTimestamp != nil, nil
 }
 
-// LiveNamespace is Namespace, except that a namespace that the cache does not hold is read: it
-// may have been labelled a moment ago.
+// LiveNamespace is Namespace, except that it reads a namespace that is not in the cache: it may
+// just have been labelled.
 func (c *Cluster) LiveNamespace(ctx context.Context, name string) (optedIn, terminating bool, err error) {
 	if optedIn, terminating, err = c.Namespace(ctx, name); optedIn || err != nil {
 		return optedIn, terminating, err
 	}
-	// By a list: to get any Namespace is a right that the signer does not need.
+	// By a list, which the signer may do anyway: a get would need a permission of its own.
 	list, err := namespaces(ctx, c.live, client.MatchingFields{metav1.ObjectNameField: name}, client.MatchingLabels{api.LabelInject: api.InjectEnabled})
 	if err != nil || len(list) == 0 {
 		return false, false, err
@@ -105,8 +104,8 @@ func (c *Cluster) Requesters(keys ...types.NamespacedName) (services []*corev1.S
 	return services
 }
 
-// Selecting returns the Services that ask for a certificate and select the pod: at most
-// serviceindex.MaxSelecting, the oldest; and the oldest one that is too large for that to be known.
+// Selecting returns the oldest Services that request a certificate and select the pod, at most
+// serviceindex.MaxSelecting, and the oldest one that is too large to know whether it does.
 func (c *Cluster) Selecting(pod *corev1.Pod) []*corev1.Service {
 	if pod == nil {
 		return nil
@@ -114,8 +113,8 @@ func (c *Cluster) Selecting(pod *corev1.Pod) []*corev1.Service {
 	return c.Requesters(append(c.directory.Selecting(pod), c.directory.TooLarge(pod.Namespace)...)...)
 }
 
-// Holding returns of each of the names, which are as serviceindex.OtherNames returns them, so many
-// Services that ask for it and may have it, the oldest first.
+// Holding returns for each of the names, in the form of serviceindex.OtherNames, the oldest
+// Services that request it and may have it, at most most of them, the oldest first.
 func (c *Cluster) Holding(ctx context.Context, names []string, most int) (holders map[string][]types.NamespacedName, err error) {
 	type standing struct{ optedIn, terminating bool }
 	known := map[string]standing{}
@@ -138,17 +137,16 @@ func (c *Cluster) Holding(ctx context.Context, names []string, most int) (holder
 	return holders, err
 }
 
-// OthersIn returns the names that the Services of a namespace ask for and that do not say of
-// which Service they are, each once.
+// OthersIn returns the OtherNames of the Services of a namespace, without duplicates.
 func (c *Cluster) OthersIn(namespace string) []string { return c.directory.OthersIn(namespace) }
 
-// Pod reads what the API server has under a pod's name, or nil.
+// Pod reads a pod from the API server. It returns nil if there is none.
 func (c *Cluster) Pod(ctx context.Context, key types.NamespacedName) (*corev1.Pod, error) {
 	return c.pod(ctx, key, &client.GetOptions{})
 }
 
-// CachedPod reads what the API server's watch cache has, which is a moment old. It costs the API
-// server much less than Pod, which reads etcd (docs/benchmarks.md).
+// CachedPod reads a pod from the API server's watch cache, which may be slightly stale. That costs
+// the API server much less than Pod, which reads from etcd (docs/benchmarks.md).
 func (c *Cluster) CachedPod(ctx context.Context, key types.NamespacedName) (*corev1.Pod, error) {
 	return c.pod(ctx, key, &client.GetOptions{Raw: &metav1.GetOptions{ResourceVersion: "0"}})
 }

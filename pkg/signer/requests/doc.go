@@ -1,6 +1,6 @@
-// Package requests is what the controllers share that answer requests for certificates
-// whose keys others hold: PodCertificateRequests and CertificateSigningRequests. It reads
-// what a decision depends on ([Cluster]), and follows the requests: which wait, when they
-// are looked at again, in whose turn, and what this process has done about them
-// ([Followed]). Packages podcert and csr decide; their controllers write the answers.
+// Package requests is shared by the controllers of PodCertificateRequests and
+// CertificateSigningRequests, whose private keys other parties hold. It reads the input of
+// decisions ([Cluster]), and tracks the pending requests: when each is decided again, the
+// order between tenants, and the events and metrics ([Followed]). Packages podcert, csr and
+// kubelet decide; their controllers write the answers.
 package requests

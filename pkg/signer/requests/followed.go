@@ -17,41 +17,41 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 )
 
-// Request is what is remembered of a request of either kind.
+// Request is the cached part of a request of any kind.
 type Request interface {
 	comparable // a pointer
 	client.Object
-	// IsPending reports whether the request is addressed to this signer and has no answer.
+	// IsPending reports whether the request is for this signer and has no answer.
 	IsPending() bool
-	// Tenant returns in whose turn the request is looked at: a namespace, or something that
-	// is the name of none.
+	// Tenant returns the tenant in whose turn the request is decided: a namespace, or a text
+	// that is not a valid namespace.
 	Tenant() string
 }
 
-// Followed is the requests of one kind, and what this process has done about them.
+// Followed holds the requests of one kind, and the state of their processing.
 type Followed[R Request] struct {
 	config   Config
 	requests *facts.Informer[R]
 	events   events.EventRecorder
-	said     sync.Map // types.UID -> what was said last of a request
+	said     sync.Map // types.UID -> reason and message of the last event
 	looks    *ratelimit.Looks
 	metrics  *Metrics
 	fanOut   *facts.FanOut
 }
 
-// NewFollowed returns the requests of an informer, of which nothing was done yet.
+// NewFollowed returns a Followed of the informer's requests.
 func NewFollowed[R Request](config Config, requests *facts.Informer[R], recorder events.EventRecorder, metrics *Metrics) *Followed[R] {
 	return &Followed[R]{config: config, requests: requests, events: recorder, looks: ratelimit.NewLooks(), metrics: metrics, fanOut: facts.NewFanOut("requests")}
 }
 
-// item is the request in the controller's queue: its namespace is the tenant.
+// item returns the key of the request in the controller's queue: its namespace is the tenant.
 func item[R Request](r R) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: r.Tenant(), Name: r.GetName()}}
 }
 
-// Next returns the request of the given name that is to be decided about now; false if it
-// has an answer, and a time if it is not to be looked at before: it waits for its Slot, and
-// nothing else can make it right, or it was looked at too often.
+// Next returns the request with the key, and whether to decide it now. It returns false for a
+// request that has an answer. It also returns false, with a delay, for a request that waits for
+// its Slot or was decided too often.
 func (f *Followed[R]) Next(key types.NamespacedName) (r R, after time.Duration, now bool) {
 	var none R
 	r = f.requests.Get(key)
@@ -68,28 +68,28 @@ func (f *Followed[R]) Next(key types.NamespacedName) (r R, after time.Duration, 
 	return r, 0, true
 }
 
-// Waits says why a request waits, and that finding it out took so many calls of the API server.
+// Waits reports why a request waits, and counts the API calls that the decision took.
 func (f *Followed[R]) Waits(r R, calls int, regarding runtime.Object, reason, message string) {
 	f.looks.Waits(r.Tenant(), r.GetUID(), calls, f.config.Clock())
 	f.Say(r, regarding, reason, message)
 }
 
-// Wrote returns once the cache has seen the version that a write to a request was answered with.
+// Wrote returns once the cache has the resource version of a write to a request.
 func (f *Followed[R]) Wrote(ctx context.Context, resourceVersion string) {
 	f.requests.Await(ctx, resourceVersion)
 }
 
-// Issued counts a certificate, for which the request has used its Slot.
+// Issued counts a certificate, and releases the Slot that the request has used.
 func (f *Followed[R]) Issued(r R) {
 	f.config.Pace.Use(ratelimit.RequestName(r.Tenant(), r.GetUID()))
 	f.metrics.issued.Inc()
 }
 
-// Failed counts a request that was refused, or an attempt to sign one that failed.
+// Failed counts a request that was refused, or a failed attempt to sign one.
 func (f *Followed[R]) Failed(reason string) { f.metrics.failures.WithLabelValues(reason).Inc() }
 
-// Say emits an event about a request that has no certificate, unless it was the last thing
-// that was said of it.
+// Say emits an event about a request that has no certificate, unless it equals the last event
+// about it.
 func (f *Followed[R]) Say(r R, regarding runtime.Object, reason, message string) {
 	what := reason + " " + message
 	if last, _ := f.said.Swap(r.GetUID(), what); last != what {
@@ -100,7 +100,7 @@ func (f *Followed[R]) Say(r R, regarding runtime.Object, reason, message string)
 // actionIssue is the action of every event.
 const actionIssue = "Issue"
 
-// forget forgets a request that was pending, about which nothing more is done.
+// forget deletes the state of a request that is no longer pending.
 func (f *Followed[R]) forget(r R) {
 	f.said.Delete(r.GetUID())
 	f.looks.Forget(r.GetUID())

@@ -9,13 +9,13 @@ import (
 // LabelReason is the label of the counter of failures.
 const LabelReason = "reason"
 
-// Metrics count what became of requests of one kind.
+// Metrics count the results for requests of one kind.
 type Metrics struct {
 	issued   prometheus.Counter
 	failures *prometheus.CounterVec
 }
 
-// NewMetrics registers a counter of certificates, and one of failures by label
+// NewMetrics registers a counter of certificates, and one of failures with label
 // LabelReason.
 func NewMetrics(r prometheus.Registerer, issued prometheus.Counter, failures *prometheus.CounterVec) (*Metrics, error) {
 	m := &Metrics{issued, failures}

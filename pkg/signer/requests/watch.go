@@ -24,8 +24,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/facts/queue"
 )
 
-// Clientset returns the clients of a controller of requests. They use protobuf: a request is
-// mostly PEM, which JSON encodes once more.
+// Clientset returns the clientset of a controller of requests. It uses protobuf: a request is
+// mostly PEM, which JSON would encode again.
 func Clientset(mgr manager.Manager) (*kubernetes.Clientset, error) {
 	cfg := rest.CopyConfig(mgr.GetConfig())
 	cfg.ContentType = runtime.ContentTypeProtobuf
@@ -33,21 +33,21 @@ func Clientset(mgr manager.Manager) (*kubernetes.Clientset, error) {
 	return kubernetes.NewForConfigAndClient(cfg, mgr.GetHTTPClient())
 }
 
-// AddressedTo selects the requests that are addressed to a signer.
+// AddressedTo selects the requests for a signer.
 func AddressedTo(signerName string) fields.Selector {
 	return fields.OneTermEqualSelector("spec.signerName", signerName)
 }
 
-// Affected finds the requests that a change may make right.
+// Affected finds the requests to decide again after a change.
 type Affected[R Request] struct {
-	// ByService: of a Service that asks for a certificate.
+	// ByService is for a change of a Service that requests a certificate.
 	ByService func(svc *corev1.Service) []R
-	// ByNamespace: of the label of a namespace.
+	// ByNamespace is for a change of the label of a namespace.
 	ByNamespace func(name string) []R
 }
 
-// Controller returns what calls the reconciler for each request that changed, and for those
-// that may have waited for what changed. It is not part of the manager.
+// Controller returns a controller that reconciles each request that changed, and those affected
+// by a change of a Service, a namespace or the CA. It is not added to the manager.
 func (f *Followed[R]) Controller(mgr manager.Manager, name string, reconciler reconcile.Reconciler, affected Affected[R]) (controller.Controller, error) {
 	namespace := func(q facts.Queue, o client.Object) {
 		f.EnqueueLater(q, o.GetName(), "namespace", func() []R { return affected.ByNamespace(o.GetName()) })
@@ -63,8 +63,8 @@ func (f *Followed[R]) Controller(mgr manager.Manager, name string, reconciler re
 	)
 }
 
-// ControllerOf returns what calls the reconciler for each request that changed, and for those
-// that the sources enqueue by Enqueue or EnqueueLater. It is not part of the manager.
+// ControllerOf returns a controller that reconciles each request that changed, and those that
+// the sources enqueue by Enqueue or EnqueueLater. It is not added to the manager.
 func (f *Followed[R]) ControllerOf(mgr manager.Manager, name string, reconciler reconcile.Reconciler, sources ...source.Source) (controller.Controller, error) {
 	anyName := true // several managers run in one process of a test
 	options := controller.Options{
@@ -89,21 +89,21 @@ func (f *Followed[R]) ControllerOf(mgr manager.Manager, name string, reconciler 
 	return ctrl, nil
 }
 
-// Enqueue enqueues those of the requests that have no answer.
+// Enqueue enqueues the pending requests among all.
 func Enqueue[R Request](q facts.Queue, all []R) {
 	for _, r := range pending(all) {
 		q.Add(r)
 	}
 }
 
-// EnqueueLater is Enqueue, in a turn of the tenant, for those that are found then: there may be any
-// number of requests. The name is that of what has changed.
+// EnqueueLater finds and enqueues pending requests by the fan-out, in a turn of the tenant, since
+// there may be any number of them. The name identifies the changed object.
 func (f *Followed[R]) EnqueueLater(q facts.Queue, tenant, name string, find func() []R) {
 	f.fanOut.Do(tenant, name, func() { Enqueue(q, find()) })
 }
 
-// changed enqueues a request that waits for an answer, and forgets one that does no more.
-// What is remembered of an answered request does not say whose it was.
+// changed enqueues a pending request, and forgets one that is no longer pending. It forgets
+// before, since the Facts of an answered request have no tenant.
 func (f *Followed[R]) changed(_ context.Context, q facts.Queue, before, after R) {
 	var none R
 	if after != none && after.IsPending() {
@@ -115,8 +115,7 @@ func (f *Followed[R]) changed(_ context.Context, q facts.Queue, before, after R)
 	}
 }
 
-// serviceHandler has enqueued what may have waited for a Service: there may be any number of
-// requests.
+// serviceHandler enqueues the requests that a change of a Service affects.
 func (f *Followed[R]) serviceHandler(affected func(svc *corev1.Service) []R) facts.Handler[*corev1.Service] {
 	return func(_ context.Context, q facts.Queue, before, after *corev1.Service) {
 		if after == nil || !api.Asks(after) || before != nil && !matters(before, after) {
@@ -126,13 +125,13 @@ func (f *Followed[R]) serviceHandler(affected func(svc *corev1.Service) []R) fac
 	}
 }
 
-// matters reports whether the change of a Service can make a request right.
+// matters reports whether the change of a Service can affect a request.
 func matters(before, after *corev1.Service) bool {
 	return state.ReadyOf(before).Proof != state.ReadyOf(after).Proof ||
 		!equality.Semantic.DeepEqual(before.Spec, after.Spec) || !equality.Semantic.DeepEqual(before.Annotations, after.Annotations)
 }
 
-// watchAuthority enqueues everything that waits whenever the CA changed, until ctx ends.
+// watchAuthority enqueues all pending requests whenever the CA changed, until ctx ends.
 func (f *Followed[R]) watchAuthority(ctx context.Context, q facts.Queue) {
 	for {
 		select {
@@ -147,7 +146,7 @@ func (f *Followed[R]) watchAuthority(ctx context.Context, q facts.Queue) {
 	}
 }
 
-// pending returns those of the requests that have no answer, as the queue has them.
+// pending returns the queue's keys of the pending requests among all.
 func pending[R Request](all []R) (items []reconcile.Request) {
 	for _, r := range all {
 		if r.IsPending() {

@@ -10,11 +10,11 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// MaxSelecting is the most Services of one pod that are considered: a certificate has room for
-// the names of half as many.
+// MaxSelecting is the most Services that Selecting returns: a certificate can contain the names
+// of half as many.
 const MaxSelecting = api.MaxNames
 
-// Selecting returns the Services that ask for a certificate and select the pod, the oldest
+// Selecting returns the Services that request a certificate and select the pod, the oldest
 // first, at most MaxSelecting.
 func (d *Directory) Selecting(pod *corev1.Pod) []types.NamespacedName {
 	if len(pod.Labels) == 0 {
@@ -52,7 +52,7 @@ func (d *Directory) TooLarge(namespace string) []types.NamespacedName {
 	return []types.NamespacedName{oldest.key()}
 }
 
-// selects reports whether a Service of a place of these labels selects a pod that has them.
+// selects reports whether a Service selects a pod with the labels, one of which is its place.
 func (l *listed) selects(labels []uint64) bool {
 	if l.more == nil {
 		return true
@@ -72,9 +72,9 @@ func keysOf(services []*listed) (keys []types.NamespacedName) {
 	return keys
 }
 
-// Holding returns the Services that ask for a name, which OtherNames returns of them, the oldest
-// first: the first so many of those that may have it. That is asked of a namespace, and of
-// whether the Service has a proof of the opt-in.
+// Holding returns the Services that request a name of OtherNames and may have it, the oldest
+// first, at most most of them. may is called with the namespace of a Service and whether its
+// condition has a proof of the opt-in.
 func (d *Directory) Holding(name string, most int, may func(namespace string, proof bool) bool) []types.NamespacedName {
 	d.mu.RLock()
 	defer d.mu.RUnlock()
@@ -94,7 +94,7 @@ func (d *Directory) Holding(name string, most int, may func(namespace string, pr
 	return keysOf(found)
 }
 
-// OthersIn returns the names that Services of a namespace hold, each once.
+// OthersIn returns the OtherNames of the Services of a namespace, without duplicates.
 func (d *Directory) OthersIn(namespace string) (names []string) {
 	d.mu.RLock()
 	defer d.mu.RUnlock()

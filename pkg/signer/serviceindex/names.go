@@ -33,9 +33,8 @@ func ServiceOf(name string, limits api.Limits) (types.NamespacedName, bool) {
 	return owner, true
 }
 
-// OtherNames returns the names that a Service asks for and that do not say that they are its
-// own, and its addresses as NameOf writes them. There are none if the Service asks for what is
-// not allowed.
+// OtherNames returns the names that a Service requests outside of the domains of Services, and its
+// addresses in the form of NameOf. It returns none if the request is not valid.
 func OtherNames(svc *corev1.Service, limits api.Limits) (names []string) {
 	if svc.Annotations[api.AnnotationExtraDNSNames] == "" && svc.Annotations[api.AnnotationClusterIPs] == "" {
 		return nil
@@ -55,5 +54,5 @@ func OtherNames(svc *corev1.Service, limits api.Limits) (names []string) {
 	return names
 }
 
-// NameOf returns an address in a form that no DNS name has.
+// NameOf returns an address in a form that is not a valid DNS name.
 func NameOf(ip netip.Addr) string { return "ip/" + ip.String() }

@@ -1,5 +1,5 @@
-// Package serviceindex finds the Services that requests for certificates concern, without asking each
-// Service. It also tells to which Service a DNS name belongs.
+// Package serviceindex indexes the Services that request a certificate, by the pods that they select
+// and the names that they request. It also maps a DNS name to its Service.
 package serviceindex
 
 import (
@@ -17,21 +17,21 @@ import (
 	"github.com/servingcert/servingcert/pkg/api/state"
 )
 
-// Directory finds the Services that ask for a certificate by what a request for one names: a
-// pod that they select, and names that do not say of which Service they are. What it finds for
-// a request costs what was found, and not what there is. It is safe for concurrent use.
+// Directory indexes the Services that request a certificate, by the pods that they select and by
+// the names that are outside of their domains. The cost of a lookup depends on the number of
+// results, not on that of Services. It is safe for concurrent use.
 type Directory struct {
 	seed maphash.Seed
 
 	mu     sync.RWMutex
 	limits api.Limits
-	// places are the Services that ask, by one pair of their selector: most are alone there.
+	// places are the Services by one pair of their selector, which few Services share.
 	places map[uint64]*listed
-	// others are the names and addresses that do not say whose they are.
+	// others are the Services by the OtherNames that they request.
 	others map[string]*holders
 }
 
-// listed is a Service that asks for a certificate.
+// listed is a Service that requests a certificate.
 type listed struct {
 	namespace unique.Handle[string]
 	name      string
@@ -40,27 +40,26 @@ type listed struct {
 	next      *listed // in the same place
 }
 
-// listedMore is what most Services do not have.
+// listedMore has the fields that most Services do not need.
 type listedMore struct {
-	selector []uint64 // the pairs beside that of its place
+	selector []uint64 // the pairs other than that of its place
 	nothing  bool     // it selects nothing
 	holds    []*holders
 	proof    bool // its condition has a proof of the opt-in, which MayHavePodKeys verifies
 }
 
-// holders are the Services that ask for a name, the oldest first.
+// holders are the Services that request a name, the oldest first.
 type holders struct {
 	name     string
 	services []*listed
 }
 
-// New returns a Directory of no Services, under the given limits.
+// New returns an empty Directory with the given limits.
 func New(limits api.Limits) *Directory {
 	return &Directory{seed: maphash.MakeSeed(), limits: limits, places: map[uint64]*listed{}, others: map[string]*holders{}}
 }
 
-// Change brings the Directory from a Service as it was to the Service as it is; either may be
-// nil.
+// Change updates the Directory after a change of a Service; before or after may be nil.
 func (d *Directory) Change(before, after *corev1.Service) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -74,8 +73,8 @@ func (d *Directory) Change(before, after *corev1.Service) {
 	}
 }
 
-// Limit makes the former domains of the limits those by which names count. If they are others
-// than before, all Services are read once more: they may ask for other names.
+// Limit sets the limits. If their former domains change, it indexes all Services again, since
+// their OtherNames may differ.
 func (d *Directory) Limit(limits api.Limits, all iter.Seq[*corev1.Service]) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -133,7 +132,7 @@ func (d *Directory) remove(svc *corev1.Service) {
 	}
 }
 
-// release takes a Service from the names that it holds.
+// release removes a Service from the names that it holds.
 func (d *Directory) release(l *listed) {
 	if l.more == nil {
 		return
@@ -148,7 +147,7 @@ func (d *Directory) release(l *listed) {
 	}
 }
 
-// placesOf returns the pairs by which a Service is listed, and whether it selects nothing.
+// placesOf returns the pairs of a Service's selector, and whether it selects nothing.
 func (d *Directory) placesOf(svc *corev1.Service) (pairs []uint64, nothing bool) {
 	if api.CheckSize(svc) != nil {
 		return []uint64{d.placeOfTooLarge(svc.Namespace)}, false
@@ -156,8 +155,8 @@ func (d *Directory) placesOf(svc *corev1.Service) (pairs []uint64, nothing bool)
 	return d.pairs(svc.Namespace, svc.Spec.Selector), len(svc.Spec.Selector) == 0
 }
 
-// placeOfTooLarge returns where the Services of a namespace that are too large are listed. It is
-// a hash of two texts: that of a pair has three, and that of an empty selector one.
+// placeOfTooLarge returns the place of the too large Services of a namespace. It hashes two texts,
+// a pair three and an empty selector one, so that they differ.
 func (d *Directory) placeOfTooLarge(namespace string) uint64 { return d.hash(namespace, "too large") }
 
 func (d *Directory) hash(texts ...string) uint64 {
@@ -170,8 +169,8 @@ func (d *Directory) hash(texts ...string) uint64 {
 	return h.Sum64()
 }
 
-// pairs returns the pairs of a selector, or of a pod's labels, in a namespace, each as a number,
-// in order. There is one for a selector without a pair.
+// pairs returns the sorted hashes of the pairs of a selector, or of a pod's labels, in a namespace.
+// An empty selector has one hash.
 func (d *Directory) pairs(namespace string, selector map[string]string) []uint64 {
 	pairs := make([]uint64, 0, max(1, len(selector)))
 	for key, value := range selector {
@@ -184,7 +183,7 @@ func (d *Directory) pairs(namespace string, selector map[string]string) []uint64
 	return pairs
 }
 
-// order puts the older first, as api.OlderFirst does in a namespace.
+// order compares by age, the older first, as api.OlderFirst does within a namespace.
 func (l *listed) order(other *listed) int {
 	return cmp.Or(cmp.Compare(l.created, other.created), cmp.Compare(l.name, other.name), cmp.Compare(l.namespace.Value(), other.namespace.Value()))
 }
