@@ -12,14 +12,14 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/remote"
 )
 
-// Answer is what became of a request: one of Leaf, Err and Waits is set.
+// Answer is the result of a request: one of Leaf, Err and Waits is set.
 type Answer struct {
 	Leaf  *x509.Certificate
-	After []*x509.Certificate // what the issuer gave after the leaf
-	CA    []*x509.Certificate // what it says its CA is; may be empty or wrong
-	Err   *remote.Error       // it was refused, or the answer is of no use
-	Waits string              // for whom or what
-	At    time.Time           // since when that is so
+	After []*x509.Certificate // the certificates after the leaf in status.certificate
+	CA    []*x509.Certificate // status.ca; may be empty or wrong
+	Err   *remote.Error       // the request was refused, or the answer is invalid
+	Waits string              // what the request waits for
+	At    time.Time           // since when
 }
 
 // Conditions of a request (cert-manager, pkg/apis/certmanager/v1).
@@ -33,13 +33,13 @@ const (
 )
 
 const (
-	// maxAnswer bounds each of the fields with certificates.
+	// maxAnswer is the most bytes of a field with certificates.
 	maxAnswer = 64 << 10
-	// maxMessage is how much is repeated of what others write.
+	// maxMessage is the most characters of another controller's message that are repeated.
 	maxMessage = 200
 )
 
-// Answer reads what became of the request.
+// Answer returns the result of the request.
 func (r *Request) Answer() Answer {
 	by := map[string]metav1.Condition{}
 	for _, c := range r.Status.Conditions {
@@ -57,7 +57,7 @@ func (r *Request) Answer() Answer {
 	case by[conditionDenied].Status == metav1.ConditionTrue:
 		return refused(by[conditionDenied], "was denied by an approval policy")
 	case by[conditionInvalid].Status == metav1.ConditionTrue:
-		return refused(by[conditionInvalid], "is invalid to the issuer")
+		return refused(by[conditionInvalid], "is invalid")
 	case ready.Status == metav1.ConditionFalse && (ready.Reason == reasonFailed || ready.Reason == reasonDenied):
 		return refused(ready, "has failed")
 	case ready.Status == metav1.ConditionTrue:
@@ -73,27 +73,27 @@ func (r *Request) Answer() Answer {
 func (r *Request) issued(ready metav1.Condition) Answer {
 	out := Answer{At: r.since(ready)}
 	if n := max(len(r.Status.Certificate), len(r.Status.CA)); n > maxAnswer {
-		out.Err = remote.NewError(issue.ReasonCAAnswer, "%s is answered with %d bytes: must be at most %d", r.who(), n, maxAnswer)
+		out.Err = remote.NewError(issue.ReasonCAAnswer, "%s: the answer has %d bytes: must be at most %d", r.who(), n, maxAnswer)
 		return out
 	}
 	certs, err := pki.ParseCertificates(r.Status.Certificate)
 	if err != nil {
-		out.Err = remote.NewError(issue.ReasonCAAnswer, "%s is ready, and status.certificate is not a certificate: %v", r.who(), err)
+		out.Err = remote.NewError(issue.ReasonCAAnswer, "%s is ready, but status.certificate is not a certificate: %v", r.who(), err)
 		return out
 	}
 	out.Leaf, out.After = certs[0], certs[1:]
-	if ca, err := pki.ParseCertificates(r.Status.CA); err == nil { // it is best-effort
+	if ca, err := pki.ParseCertificates(r.Status.CA); err == nil { // status.ca is best-effort
 		out.CA = ca
 	}
 	return out
 }
 
-// who names the request and its issuer, in messages.
+// who returns the names of the request and its issuer, for messages.
 func (r *Request) who() string {
 	return "CertificateRequest " + r.Name + " to " + r.Spec.IssuerRef.String()
 }
 
-// since is when the condition became what it is.
+// since returns the last transition of the condition.
 func (r *Request) since(c metav1.Condition) time.Time {
 	if c.LastTransitionTime.IsZero() {
 		return r.CreationTimestamp.Time
@@ -101,7 +101,7 @@ func (r *Request) since(c metav1.Condition) time.Time {
 	return c.LastTransitionTime.Time
 }
 
-// said is what a condition says, of bounded length.
+// said returns the message of a condition, with a bounded length.
 func said(c metav1.Condition) string {
 	if c.Message == "" {
 		return c.Reason
@@ -109,14 +109,14 @@ func said(c metav1.Condition) string {
 	return api.Shorten(c.Message, maxMessage)
 }
 
-// Rest is how long an answer of no use is kept before the same is asked again: an issuer
-// may cost money, or have a limit.
+// Rest is the delay before a request that failed is repeated: an issuer may charge for each
+// request, or limit them.
 const Rest = 10 * time.Minute
 
-// Spent reports whether an answer of no use has been kept for long enough.
+// Spent reports whether a request that failed may be repeated.
 func (a Answer) Spent(now time.Time) bool { return now.Sub(a.At) >= Rest }
 
-// SignedBy returns the leaf if ca has signed it, or why it does not count.
+// SignedBy returns the leaf, or an error if ca has not signed it.
 func (a Answer) SignedBy(ca *pki.Authority) (*x509.Certificate, error) {
 	switch {
 	case a.Err != nil:
@@ -127,13 +127,13 @@ func (a Answer) SignedBy(ca *pki.Authority) (*x509.Certificate, error) {
 	return a.Leaf, nil
 }
 
-// Patience: how soon a request that waits is looked at again, by its age.
+// Bounds of the interval at which a pending request is read, which grows with its age.
 const (
 	firstLook = 250 * time.Millisecond
 	lastLook  = time.Minute
 )
 
-// Pending is the error of an answer that is not there yet.
+// Pending returns the error for a request that waits.
 func (a Answer) Pending(now time.Time) *issue.PendingError {
 	again := min(max(now.Sub(a.At)/2, firstLook), lastLook)
 	return &issue.PendingError{Since: a.At, Again: again, Message: a.Waits}

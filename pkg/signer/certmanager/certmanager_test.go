@@ -189,7 +189,7 @@ func TestAnswer(t *testing.T) {
 		"pending":                        {answered(approved, says("Ready", false, "Pending", "the issuer\nis gone")), "", "waits: the issuer", 0},
 		"denied":                         {atOnce, issue.ReasonCARefused, "CertificateRequest r to ClusterIssuer/vault was denied by an approval policy: no", time.Minute},
 		"denied, though it was approved": {answered(approved, says("Denied", true, "policy", "no")), issue.ReasonCARefused, "was denied", time.Minute},
-		"invalid":                        {answered(says("InvalidRequest", true, "x", "no")), issue.ReasonCARefused, "is invalid to the issuer: no", time.Minute},
+		"invalid":                        {answered(says("InvalidRequest", true, "x", "no")), issue.ReasonCARefused, "ClusterIssuer/vault is invalid: no", time.Minute},
 		"failed":                         {answered(approved, says("Ready", false, "Failed", "quota")), issue.ReasonCARefused, "has failed: quota", time.Minute},
 		"failed without a word":          {answered(approved, says("Ready", false, "Failed", "")), issue.ReasonCARefused, "has failed: Failed", time.Minute},
 		"failed at a time":               {failedLater, issue.ReasonCARefused, "has failed", time.Hour},
@@ -257,8 +257,8 @@ func TestProbe(t *testing.T) {
 		deleted string
 		says    string
 	}{
-		"none":                       {nil, 0, time.Time{}, "", true, "", "a first certificate was asked for"},
-		"of another issuer":          {[]*Request{elsewhere}, 0, time.Time{}, "", true, "elsewhere", "a first certificate was asked for"},
+		"none":                       {nil, 0, time.Time{}, "", true, "", "a first certificate was requested"},
+		"of another issuer":          {[]*Request{elsewhere}, 0, time.Time{}, "", true, "elsewhere", "a first certificate was requested"},
 		"pending":                    {[]*Request{probe("a", 0)}, time.Hour, time.Time{}, "", false, "", "not approved yet"},
 		"pending for days":           {[]*Request{probe("a", 0)}, 72 * time.Hour, time.Time{}, "", false, "", "not approved yet"},
 		"failed":                     {[]*Request{probe("a", 0, failed)}, 10 * time.Minute, time.Time{}, "", false, "", "has failed: no"},
@@ -316,8 +316,8 @@ func TestAnchorOfAnAnswer(t *testing.T) {
 		"and the root in the ConfigMap":               {middle, nil, c(middle), c(root), c(middle), root, ""},
 		"all in the ConfigMap":                        {issuing, nil, nil, c(root, middle, issuing), c(issuing, middle), root, ""},
 		"a root that the issuer says and is not ours": {root, nil, c(root), c(other), nil, nil, "does not chain to a trusted root"},
-		"nothing":               {root, nil, nil, nil, nil, nil, "neither what the issuer gave with it nor --roots has a CA that has signed it"},
-		"another CA":            {root, nil, c(other), nil, nil, nil, "neither what the issuer gave"},
+		"nothing":               {root, nil, nil, nil, nil, nil, "neither the issuer's answer nor --roots contains that CA"},
+		"another CA":            {root, nil, c(other), nil, nil, nil, "neither the issuer's answer"},
 		"the root in the chain": {middle, c(middle, root), nil, nil, c(middle), root, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation"
 )
 
-// Group is that of CertificateRequests, and of an issuer that names none.
+// Group is the API group of CertificateRequests, and the default group of an issuer.
 const Group = "cert-manager.io"
 
 // Issuer refers to an issuer, as spec.issuerRef of a CertificateRequest does.
@@ -20,8 +20,8 @@ type Issuer struct {
 
 var kindPattern = regexp.MustCompile(`^[A-Z][A-Za-z0-9]{0,62}$`)
 
-// ParseIssuer reads KIND/NAME[.GROUP], or KIND.GROUP/NAME for a name with dots. The group
-// is Group unless given.
+// ParseIssuer parses KIND/NAME[.GROUP], or KIND.GROUP/NAME for a name with dots. The default
+// group is Group.
 func ParseIssuer(s string) (Issuer, error) {
 	const form = "must be KIND/NAME, KIND/NAME.GROUP or KIND.GROUP/NAME, such as ClusterIssuer/vault"
 	kind, name, ok := strings.Cut(s, "/")
@@ -46,7 +46,7 @@ func ParseIssuer(s string) (Issuer, error) {
 	return Issuer{Name: name, Kind: kind, Group: group}, nil
 }
 
-// String returns the issuer as messages name it.
+// String returns the issuer in the form KIND[.GROUP]/NAME.
 func (i Issuer) String() string {
 	if i.Group == Group {
 		return i.Kind + "/" + i.Name

@@ -9,26 +9,26 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/remote"
 )
 
-// ProbeEvery is how often a certificate is asked for that nobody needs, to see which CA the
-// issuer is. What is signed meanwhile shows it as well.
+// ProbeEvery is the interval of probes: certificates that are requested only to determine the
+// issuer's CA. Other certificates also show when it changes.
 const ProbeEvery = 24 * time.Hour
 
-// probeAgain is how soon another is made if a certificate is by another CA.
+// probeAgain is the least interval of probes, after another CA has signed a certificate.
 const probeAgain = time.Minute
 
-// Probing is what is known of the issuer's CA, and what is to be done to know it.
+// Probing is the state of the probes of an issuer, and the actions on them.
 type Probing struct {
-	Known  *Request   // the last probe that was answered with a certificate; nil: none was
-	Ask    bool       // make another
-	Delete []*Request // are not needed any more
-	Err    error      // if Known is nil: why
+	Known  *Request   // the last probe that was answered with a certificate, or nil
+	Ask    bool       // create another probe
+	Delete []*Request // no longer needed
+	Err    error      // why Known is nil
 }
 
-// Probe decides about the probes that there are. doubted is when a certificate was last
-// seen that the CA has not signed that is known; zero: never.
+// Probe decides about the existing probes. doubted is when the last certificate of another CA
+// than the known one was seen, zero for never.
 func Probe(probes []*Request, issuer Issuer, doubted, now time.Time) Probing {
 	var out Probing
-	var last *Request // however it is answered
+	var last *Request // answered or not
 	probes = slices.Clone(probes)
 	slices.SortFunc(probes, func(a, b *Request) int { // the newest first
 		return b.CreationTimestamp.Compare(a.CreationTimestamp.Time)
@@ -40,7 +40,7 @@ func Probe(probes []*Request, issuer Issuer, doubted, now time.Time) Probing {
 			continue
 		case r.Answer().Leaf != nil:
 			out.Known = r
-		case last != nil: // another is newer
+		case last != nil: // there is a newer one
 			out.Delete = append(out.Delete, r)
 			continue
 		}
@@ -49,7 +49,7 @@ func Probe(probes []*Request, issuer Issuer, doubted, now time.Time) Probing {
 		}
 	}
 	if last == nil {
-		out.Ask, out.Err = true, (Answer{Waits: "a first certificate was asked for, which shows the CA", At: now}).Pending(now)
+		out.Ask, out.Err = true, (Answer{Waits: "a first certificate was requested, to determine the issuer's CA", At: now}).Pending(now)
 		return out
 	}
 	answer := last.Answer()
@@ -65,14 +65,14 @@ func Probe(probes []*Request, issuer Issuer, doubted, now time.Time) Probing {
 	return out
 }
 
-// Anchor returns which CA has signed the answer, what is served after its leaves, and the
-// root that clients must trust. trusted are roots, and what is between, that the operator
-// gave by an option of that name; without them the root is what the issuer says.
+// Anchor returns the root that clients must trust for the CA that signed the answer, and the chain
+// to serve after its leaves. trusted are the roots and intermediates that the operator gave by
+// the named option. Without them, the root is the issuer's.
 func (a Answer) Anchor(trusted []*x509.Certificate, option string, now time.Time) (chain []*x509.Certificate, root *x509.Certificate, err error) {
 	said := slices.Concat(a.After, a.CA)
 	issuer := signerOf(a.Leaf, slices.Concat(said, trusted))
 	if issuer == nil {
-		return nil, nil, remote.NewError(issue.ReasonCAUntrusted, "the certificate is signed by %q, and neither what the issuer gave with it nor %s has a CA that has signed it", a.Leaf.Issuer, option)
+		return nil, nil, remote.NewError(issue.ReasonCAUntrusted, "the certificate is signed by %q, but neither the issuer's answer nor %s contains that CA", a.Leaf.Issuer, option)
 	}
 	given := said
 	if len(trusted) > 0 {

@@ -28,24 +28,24 @@ const (
 
 // Labels and annotations of a request, and of the Secret that keeps its key.
 const (
-	// labelRole tells requests for certificates from probes.
+	// labelRole distinguishes requests for certificates from probes.
 	labelRole   = api.Domain + "/role"
 	roleRequest = "request"
 	roleProbe   = "probe"
-	// AnnotationFor says whom the certificate is for, for people and for approval policies:
-	// NAMESPACE/NAME of the Secret, or "csr" for a request of the cluster.
+	// AnnotationFor is the owner of the certificate, for people and for approval policies:
+	// NAMESPACE/NAME of the Secret, or "csr" for a CertificateSigningRequest.
 	AnnotationFor = api.Domain + "/for"
-	// pendingSuffix is what the value of api.LabelManagedBy has beside the instance: what
-	// the signer lists as its Secrets holds none of these.
+	// pendingSuffix follows the instance in the value of api.LabelManagedBy, so that the
+	// signer's cache of managed Secrets does not select these.
 	pendingSuffix = ".pending"
 )
 
-// Labels selects all that a signer of the instance has made.
+// Labels returns the labels of all objects that a signer of the instance creates here.
 func Labels(instance string) map[string]string {
 	return map[string]string{api.LabelManagedBy: instance + pendingSuffix}
 }
 
-// Request is a CertificateRequest, as far as it is used.
+// Request is a CertificateRequest, with the fields that are used.
 type Request struct {
 	metav1.TypeMeta   `json:",inline"`
 	metav1.ObjectMeta `json:"metadata"`
@@ -53,7 +53,7 @@ type Request struct {
 	Status            Status `json:"status,omitzero"`
 }
 
-// Spec is what is asked for.
+// Spec is the spec of a Request.
 type Spec struct {
 	Duration  metav1.Duration `json:"duration"`
 	IssuerRef Issuer          `json:"issuerRef"`
@@ -61,7 +61,7 @@ type Spec struct {
 	Usages    []string        `json:"usages"`
 }
 
-// Status is what became of it.
+// Status is the status of a Request.
 type Status struct {
 	Conditions  []metav1.Condition `json:"conditions,omitempty"`
 	Certificate []byte             `json:"certificate,omitempty"` // PEM: the leaf first
@@ -69,7 +69,7 @@ type Status struct {
 	FailureTime *metav1.Time       `json:"failureTime,omitempty"`
 }
 
-// FromObject reads a CertificateRequest.
+// FromObject decodes a CertificateRequest.
 func FromObject(object map[string]any) (*Request, error) {
 	r := &Request{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, r); err != nil {
@@ -78,7 +78,7 @@ func FromObject(object map[string]any) (*Request, error) {
 	return r, nil
 }
 
-// Object is the request as it is created.
+// Object returns the object to create.
 func (r *Request) Object() (map[string]any, error) {
 	object, err := runtime.DefaultUnstructuredConverter.ToUnstructured(r)
 	if err != nil {
@@ -88,24 +88,24 @@ func (r *Request) Object() (map[string]any, error) {
 	return object, nil
 }
 
-// NameOf is the name of the request for a certificate, and of the Secret with its key: the
-// same for the same owner, issuer and wishes, whoever asks and when.
+// NameOf returns the name of the request for a certificate, and of the Secret with its key. It
+// depends only on the arguments.
 func NameOf(issuer Issuer, owner string, wanted api.Wanted) string {
 	h := sha256.New()
 	fmt.Fprintf(h, "%q %q %q %q %q %d", issuer.String(), owner, wanted.DNSNames, fmt.Sprint(wanted.IPs), wanted.Params.KeyAlgorithm, wanted.Params.Duration)
 	return "servingcert-" + hex.EncodeToString(h.Sum(nil)[:16])
 }
 
-// Wish is one certificate that is asked for.
+// Wish has the content of a new Request.
 type Wish struct {
 	Namespace, Name, Instance string
-	For                       string // as AnnotationFor has it
+	For                       string // value of AnnotationFor
 	Issuer                    Issuer
 	Probe                     bool
 	issue.SigningRequest
 }
 
-// New returns the request for a certificate that is asked for at now.
+// New returns the Request to create at now.
 func (w Wish) New(now time.Time) *Request {
 	labels := Labels(w.Instance)
 	if labels[labelRole] = roleRequest; w.Probe {
@@ -125,12 +125,12 @@ func (w Wish) New(now time.Time) *Request {
 	}
 }
 
-// clockMargin is how much less than its lifetime is asked for: an issuer begins to count
-// when it signs, by its own clock, and what ends a second too late is refused.
+// clockMargin is subtracted from the requested lifetime: it starts when the issuer signs, by the
+// issuer's clock, and a certificate that ends too late is refused.
 const clockMargin = time.Minute
 
-// NewCSR returns a certificate signing request in PEM that holds the names: an issuer of
-// cert-manager takes them from there.
+// NewCSR returns a certificate signing request in PEM with the names: cert-manager issuers take
+// the names from it.
 func NewCSR(key crypto.Signer, dnsNames []string, ips []netip.Addr) ([]byte, error) {
 	template := &x509.CertificateRequest{DNSNames: dnsNames}
 	for _, ip := range ips {
@@ -143,14 +143,14 @@ func NewCSR(key crypto.Signer, dnsNames []string, ips []netip.Addr) ([]byte, err
 	return issue.EncodeCSR(der), nil
 }
 
-// IsProbe reports whether the request was made to see which CA the issuer is.
+// IsProbe reports whether the request is a probe.
 func (r *Request) IsProbe() bool { return r.Labels[labelRole] == roleProbe }
 
-// Tenant is TenantOf the request.
+// Tenant returns the TenantOf the request.
 func (r *Request) Tenant() string { return TenantOf(&r.ObjectMeta) }
 
 // TenantOf returns the namespace of the Secret that a request, or a key, is for; empty for a
-// request of the cluster.
+// CertificateSigningRequest.
 func TenantOf(object *metav1.ObjectMeta) string {
 	namespace, _, ok := strings.Cut(object.Annotations[AnnotationFor], "/")
 	if !ok {
@@ -159,10 +159,10 @@ func TenantOf(object *metav1.ObjectMeta) string {
 	return namespace
 }
 
-// ProbeName is the name of a probe that is made at now.
+// ProbeName returns the name of a probe that is created at now.
 func ProbeName(now time.Time) string { return "servingcert-probe-" + strconv.FormatInt(now.Unix(), 10) }
 
-// signerOf returns which of the certificates has signed the leaf, or nil.
+// signerOf returns the certificate that signed the leaf, or nil.
 func signerOf(leaf *x509.Certificate, among []*x509.Certificate) *x509.Certificate {
 	for _, c := range among {
 		if !c.Equal(leaf) && leaf.CheckSignatureFrom(c) == nil {

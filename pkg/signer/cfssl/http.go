@@ -17,41 +17,41 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/remote"
 )
 
-// What one answer may be at most. A certificate is some 2 KiB.
+// Limits of the bytes of an answer. A certificate has about 2 KiB.
 const (
 	maxAnswer        = 256 << 10
 	maxAnswerHeaders = 64 << 10
-	// maxIdleConnections to a server are kept: one for each worker that a signer has
-	// by default.
+	// maxIdleConnections is the most idle connections to a server: one for each of the default
+	// number of workers.
 	maxIdleConnections = 8
 )
 
-// server is one of those that sign for a CA.
+// server is one of the servers of a CA.
 type server struct {
-	name    string // as the flag has it
+	name    string // the value of the flag
 	base    *url.URL
 	client  *http.Client
 	timeout time.Duration
 	breaker remote.Breaker
 }
 
-// serverURL reads the URL of a server. Whatever a URL can carry that has no use
-// here is an error, so that no secret gets into a message.
+// serverURL parses the URL of a server. It rejects all parts that are not needed, so that
+// messages cannot contain a secret.
 func serverURL(raw string) (*url.URL, error) {
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil: // it quotes the URL, which may hold a password
 		return nil, errors.New("a value is not a valid URL, must be https://HOST[:PORT]")
 	case u.Scheme != "https" || u.Hostname() == "":
-		return nil, fmt.Errorf("%.200q: must be https://HOST[:PORT]: only with HTTPS is it certain which server answers", u.Redacted())
+		return nil, fmt.Errorf("%.200q: must be https://HOST[:PORT]: only HTTPS authenticates the server", u.Redacted())
 	case u.User != nil || u.RawQuery != "" || u.Fragment != "":
 		return nil, fmt.Errorf("%.200q: must be https://HOST[:PORT], without user, query or fragment", u.Redacted())
 	}
 	return u, nil
 }
 
-// newHTTPClient returns the client for all servers. It follows no redirects: the
-// operator says which servers are asked.
+// newHTTPClient returns the client for all servers. It does not follow redirects: only the
+// configured servers are used.
 func newHTTPClient(cfg RemoteConfig) *http.Client {
 	tlsConfig := &tls.Config{RootCAs: cfg.ServerCAs, MinVersion: tls.VersionTLS12}
 	if cfg.ClientCertificate != nil {
@@ -68,7 +68,7 @@ func newHTTPClient(cfg RemoteConfig) *http.Client {
 			MaxIdleConnsPerHost:    maxIdleConnections,
 			IdleConnTimeout:        time.Minute,
 			MaxResponseHeaderBytes: maxAnswerHeaders,
-			DisableCompression:     true, // the limit is on what is read
+			DisableCompression:     true, // maxAnswer is for the uncompressed answer
 		},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
@@ -85,8 +85,8 @@ func (s *server) post(ctx context.Context, endpoint string, body []byte) (json.R
 	}
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", "servingcert-signer")
-	// Not sent; it lets the transport try again on a connection that the server
-	// has closed meanwhile. Signed twice, one of the two is never seen.
+	// An empty list is not sent, but permits the transport to retry if the server has closed an
+	// idle connection. If both are signed, the first certificate is lost.
 	request.Header["Idempotency-Key"] = []string{}
 	response, err := s.client.Do(request)
 	if err != nil {
@@ -105,7 +105,7 @@ func (s *server) post(ctx context.Context, endpoint string, body []byte) (json.R
 	return readAnswer(response.StatusCode, target, answer)
 }
 
-// readAnswer reads what every answer of cfssl's protocol is wrapped in.
+// readAnswer returns the result in an answer of cfssl's protocol.
 func readAnswer(status int, target string, body []byte) (json.RawMessage, *Error) {
 	var answer struct {
 		Success bool            `json:"success"`
@@ -124,9 +124,9 @@ func readAnswer(status int, target string, body []byte) (json.RawMessage, *Error
 	case said:
 		return nil, remote.NewError(issue.ReasonCARefused, "refused: %q (code %d, status %d)", answer.Errors[0].Message, answer.Errors[0].Code, status)
 	case status != http.StatusOK:
-		return nil, remote.NewError(issue.ReasonCAAnswer, "answered with status %d, not with an answer of the cfssl protocol: check that %s is the right URL and that the endpoint is enabled", status, target)
+		return nil, remote.NewError(issue.ReasonCAAnswer, "answered with status %d, but not in the cfssl protocol: check that %s is the right URL and that the endpoint is enabled", status, target)
 	case err != nil || !answer.Success:
-		return nil, remote.NewError(issue.ReasonCAAnswer, "answered with something other than the cfssl protocol")
+		return nil, remote.NewError(issue.ReasonCAAnswer, "answered, but not in the cfssl protocol")
 	}
 	return answer.Result, nil
 }

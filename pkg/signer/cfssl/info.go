@@ -14,19 +14,19 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/remote"
 )
 
-// RemoteInfo is what a server says about the CA.
+// RemoteInfo is a server's information about the CA.
 type RemoteInfo struct {
-	Server string            // the URL of the one that said it
+	Server string            // URL of the server
 	Issuer *x509.Certificate // signs leaves
-	// Chain is what is to be served after a leaf: empty under a root, else Issuer
-	// and what is between it and Root.
+	// Chain is the chain to serve after a leaf: empty if Issuer is a root, otherwise Issuer
+	// and the certificates between it and Root.
 	Chain []*x509.Certificate
-	Root  *x509.Certificate // what a client must trust
-	// Warnings say, a line each, what will keep certificates from being good.
+	Root  *x509.Certificate // clients must trust it
+	// Warnings are the reasons why certificates will be refused, a line each.
 	Warnings []string
 }
 
-// Info asks what the CA's certificate is now. Errors are a *Error, or ctx's.
+// Info requests the CA's current certificate. Errors are an *Error, or that of ctx.
 func (r *Remote) Info(ctx context.Context) (RemoteInfo, error) {
 	out := RemoteInfo{}
 	for _, algorithm := range []pki.KeyAlgorithm{pki.ECDSAP256, pki.RSA2048} {
@@ -69,8 +69,8 @@ func (r *Remote) info(ctx context.Context, profile string) (server string, issue
 	return server, issuer, answer, err
 }
 
-// hasUsages reports whether a profile with these usages signs what is asked of
-// it, and what they must be.
+// hasUsages reports whether the usages of a profile are those for the key algorithm, and returns
+// the latter.
 func hasUsages(usages []string, algorithm pki.KeyAlgorithm) (ok bool, want []string) {
 	want = []string{"digital signature", "server auth"}
 	if algorithm.IsRSA() {

@@ -28,11 +28,10 @@ const (
 // subjectKeyID is the extension that identifies a certificate's key (RFC 5280, 4.2.1.2).
 const subjectKeyID = "2.5.29.14"
 
-// servingPolicy is what cfssl may sign: serving certificates, with nothing from
-// the CSR but its key, and with an identifier of the key that is given. The default profile has no usages, so that a profile
-// name that is not here is refused instead of falling back to cfssl's default
-// (server and client, for a year). The expiry of a profile is demanded by
-// cfssl and never used: every request says when it starts and ends.
+// servingPolicy permits only serving certificates, which take only the key from the CSR, and the
+// identifier of the key from the request. The default profile has no usages, so an unknown profile
+// name is refused; cfssl's own default would be server and client for a year. cfssl requires the
+// expiry of a profile, but does not use it: every request sets its start and end.
 const servingPolicy = `{
   "signing": {
     "default": {"usages": [], "expiry": "1h"},
@@ -53,9 +52,8 @@ const servingPolicy = `{
   }
 }`
 
-// NewLocal returns a Sign that has cfssl's local signer sign with the key of the
-// Authority it is given. The signer of one Authority is never changed (cfssl's
-// SetPolicy is a data race): another Authority gets another.
+// NewLocal returns an issue.Sign that uses cfssl's local signer with the key of the given
+// Authority. Each Authority gets a new signer, since cfssl's SetPolicy is a data race.
 func NewLocal() (issue.Sign, error) {
 	policy, err := config.LoadConfig([]byte(servingPolicy))
 	if err != nil {
@@ -80,10 +78,10 @@ func NewLocal() (issue.Sign, error) {
 	}, nil
 }
 
-// signLeaf has signer sign the request and reads what it answers.
+// signLeaf has signer sign the request and parses the certificate.
 //
-// cfssl always computes an identifier of the key with SHA-1. The certificate has the one that is
-// given instead, but GODEBUG=fips140=only would end the process at the computation.
+// cfssl always computes an identifier of the key with SHA-1, although the request has one.
+// Under GODEBUG=fips140=only, that computation would panic.
 func signLeaf(signer cfsslsigner.Signer, request issue.SigningRequest) (*x509.Certificate, error) {
 	wire := cfsslRequest(request)
 	id, err := keyIDExtension(request.CSR)
@@ -98,14 +96,14 @@ func signLeaf(signer cfsslsigner.Signer, request issue.SigningRequest) (*x509.Ce
 	}
 	certs, err := pki.ParseCertificates(answer)
 	if err != nil {
-		return nil, fmt.Errorf("the answer of cfssl is not a certificate: %w", err)
+		return nil, fmt.Errorf("cfssl: parse certificate: %w", err)
 	}
 	return certs[0], nil
 }
 
-// cfsslRequest sets everything that cfssl would otherwise take from the CSR or its
-// policy: the names (even none, so that the CSR's do not count), a subject that is empty
-// or a common name alone, and both ends of the validity.
+// cfsslRequest sets all fields that cfssl would otherwise take from the CSR or its policy: the
+// names (not nil, even if there are none), a subject that is empty or a common name only, and
+// both ends of the validity.
 func cfsslRequest(request issue.SigningRequest) cfsslsigner.SignRequest {
 	hosts := make([]string, 0, len(request.DNSNames)+len(request.IPs))
 	hosts = append(hosts, request.DNSNames...)
@@ -126,7 +124,7 @@ func cfsslRequest(request issue.SigningRequest) cfsslsigner.SignRequest {
 	}
 }
 
-// keyIDExtension identifies the key of the CSR as the CA's key is identified, by SHA-256 (RFC 7093).
+// keyIDExtension returns the subject key identifier for the key of the CSR, by SHA-256 (RFC 7093).
 func keyIDExtension(csr []byte) (ext cfsslsigner.Extension, err error) {
 	block, _ := pem.Decode(csr)
 	if block == nil {

@@ -171,7 +171,7 @@ func TestCFSSLErrors(t *testing.T) {
 
 	for _, answer := range []string{"", "not a cert", "no CSR"} {
 		_, err := signLeaf(answers{cert: []byte(answer)}, request)
-		assert.ErrorContains(t, err, "the answer of cfssl is not a certificate")
+		assert.ErrorContains(t, err, "cfssl: parse certificate: ")
 	}
 	_, err := signLeaf(answers{err: assert.AnError}, request)
 	assert.ErrorIs(t, err, assert.AnError)

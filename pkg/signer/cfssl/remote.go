@@ -25,38 +25,35 @@ import (
 const (
 	DefaultTimeout = 10 * time.Second
 	DefaultProfile = "serving"
-	// minAuthKey is the length of what the HMAC of cfssl's protocol is made of.
+	// minAuthKey is the least number of bytes of the HMAC key.
 	minAuthKey = 32
 )
 
-// RemoteConfig says where the servers of a remote CA are, and how to talk to them.
+// RemoteConfig configures a Remote.
 type RemoteConfig struct {
-	// URLs of the servers, https, without /api/v1/cfssl. They are asked in this
-	// order; the next when one does not work.
+	// URLs of the servers, https, without /api/v1/cfssl, in the order of preference.
 	URLs []string
-	// ServerCAs are what the servers' own certificates must lead to; nil: what the
-	// system trusts.
+	// ServerCAs verify the servers' TLS certificates; nil: the system's roots.
 	ServerCAs *x509.CertPool
-	// ClientCertificate, if not nil, is asked in each handshake for what this end
-	// shows of itself.
+	// ClientCertificate, if not nil, returns the client certificate for each handshake.
 	ClientCertificate func() (*tls.Certificate, error)
 	// AuthKey is the key of the HMAC that each request carries (cfssl's auth_keys,
 	// type "standard"), decoded.
 	AuthKey []byte
-	// Profile and ProfileRSA name the servers' profiles for leaves with a key that
-	// can only sign, and for RSA keys, which may encipher too.
+	// Profile and ProfileRSA name the servers' profiles for leaves with a key that can only
+	// sign, and for leaves with an RSA key, whose usages include key encipherment.
 	Profile, ProfileRSA string
 	// Label names the CA on a server that has several; may be empty.
 	Label string
-	// Timeout is how long one server may take for one answer.
+	// Timeout is for one request to one server.
 	Timeout time.Duration
-	// Bundle holds the root that clients are to trust and whatever lies between it
-	// and the CA; empty if the CA is a root and whatever the servers say it is.
+	// Bundle holds the root that clients trust and the certificates between it and the CA. If it
+	// is empty, the CA must be a root, and its certificate is taken from the servers.
 	Bundle []*x509.Certificate
 	Clock  func() time.Time
 }
 
-// Validate returns what is wrong with a value that a flag sets, naming the flag.
+// Validate returns an error that names the flag whose value is invalid.
 func (c RemoteConfig) Validate() error {
 	if len(c.URLs) == 0 {
 		return errors.New("--cfssl-url: must name at least one server")
@@ -79,13 +76,13 @@ func (c RemoteConfig) Validate() error {
 	case c.Timeout <= 0:
 		return fmt.Errorf("--cfssl-timeout: %q: must be positive", c.Timeout)
 	case len(c.Bundle) > 0 && !slices.ContainsFunc(c.Bundle, remote.SelfSigned):
-		return errors.New("--cfssl-bundle: has no root: must have a self-signed CA certificate, which clients are to trust")
+		return errors.New("--cfssl-bundle: has no root: must contain a self-signed CA certificate, for clients to trust")
 	}
 	return nil
 }
 
-// ParseAuthKey reads the key of an HMAC as cfssl's configuration has it: hex, at
-// least 32 bytes, white space around it aside. Errors never contain any of it.
+// ParseAuthKey parses an HMAC key in the format of cfssl's configuration: at least 32 bytes in
+// hex, with optional white space around it. Errors never contain any part of it.
 func ParseAuthKey(data []byte) ([]byte, error) {
 	text := bytes.TrimSpace(data)
 	key := make([]byte, hex.DecodedLen(len(text)))
@@ -95,21 +92,20 @@ func ParseAuthKey(data []byte) ([]byte, error) {
 	return key, nil
 }
 
-// Remote is a CA whose key is on cfssl servers (cfssl serve, multirootca), which
-// sign what has the right HMAC. Their answers are not trusted: issue.Issue checks
-// them.
+// Remote is a CA whose key is on cfssl servers (cfssl serve, multirootca), which sign requests
+// that have a valid HMAC. Their answers are not trusted: issue.Issue checks them.
 type Remote struct {
 	config  RemoteConfig
 	auth    auth.Provider
 	servers []*server
 }
 
-// NewRemote returns the CA. It asks nothing yet.
+// NewRemote returns the CA. It sends no request.
 func NewRemote(cfg RemoteConfig) (*Remote, error) {
 	if err := cfg.Validate(); err != nil {
 		return nil, err
 	}
-	// In hex, so that no key is taken for the name of a variable or file.
+	// In hex, since cfssl would take some texts for the name of a variable or file.
 	provider, err := auth.New(hex.EncodeToString(cfg.AuthKey), nil)
 	if err != nil {
 		return nil, fmt.Errorf("--cfssl-auth-key-file: %w", err)
@@ -126,8 +122,8 @@ func NewRemote(cfg RemoteConfig) (*Remote, error) {
 	return r, nil
 }
 
-// Sign has a server sign the request. It is a issue.Sign: ca says whose
-// signature clients accept, and has no key. Errors are a *Error, or ctx's.
+// Sign has a server sign the request. It is an issue.Sign: ca is the CA that clients trust, and
+// has no key. Errors are an *Error, or that of ctx.
 func (r *Remote) Sign(ctx context.Context, ca *pki.Authority, request issue.SigningRequest) (*x509.Certificate, error) {
 	wire := cfsslRequest(request)
 	wire.Profile, wire.Label = r.config.Profile, r.config.Label
@@ -148,7 +144,7 @@ func (r *Remote) Sign(ctx context.Context, ca *pki.Authority, request issue.Sign
 	}
 	var leaf *x509.Certificate
 	_, err = r.ask(ctx, "authsign", body, func(result json.RawMessage) *Error {
-		var answer info.Resp // of which a signature has the certificate alone
+		var answer info.Resp // authsign sets only the certificate
 		cert, err := readCertificate(result, &answer)
 		if err != nil {
 			return err
@@ -162,8 +158,8 @@ func (r *Remote) Sign(ctx context.Context, ca *pki.Authority, request issue.Sign
 	return leaf, err
 }
 
-// readCertificate decodes the result of a request, whose first certificate
-// counts. A result of other types than cfssl's is an error.
+// readCertificate decodes the result of a request into answer, and returns its first
+// certificate.
 func readCertificate(result json.RawMessage, answer *info.Resp) (*x509.Certificate, *Error) {
 	if err := json.Unmarshal(result, answer); err != nil {
 		return nil, remote.NewError(issue.ReasonCAAnswer, "the answer is not a certificate: %v", err)
@@ -175,9 +171,8 @@ func readCertificate(result json.RawMessage, answer *info.Resp) (*x509.Certifica
 	return certs[0], nil
 }
 
-// Available returns nil if a request may be sent to one of the servers, and
-// otherwise what Sign would return at once: each has just failed and is left
-// alone for a while.
+// Available returns nil if a request may be sent to one of the servers. Otherwise it returns the
+// error that Sign would return at once, because each server has just failed.
 func (r *Remote) Available() error {
 	now := r.config.Clock()
 	var errs []*Error
@@ -191,10 +186,9 @@ func (r *Remote) Available() error {
 	return remote.Join(errs)
 }
 
-// ask posts body to the servers in turn until one gives an answer that read
-// takes, and returns that server's name. A server that refuses ends it: the
-// others would have the same policy. One that does not work is left alone for a
-// while.
+// ask posts body to the servers in turn until read accepts the answer of one, and returns that
+// server's name. It stops at a server that refuses, since the others have the same policy. Each
+// server has a Breaker.
 func (r *Remote) ask(ctx context.Context, endpoint string, body []byte, read func(json.RawMessage) *Error) (string, error) {
 	var errs []*Error
 	for _, s := range r.servers {

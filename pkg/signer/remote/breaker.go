@@ -7,27 +7,25 @@ import (
 	"github.com/servingcert/servingcert/pkg/limit"
 )
 
-// How long a server (or an API) that does not work is left alone: longer after each attempt
-// that fails.
+// Bounds of the time without requests after a failure. It doubles with each further failure.
 const (
 	firstRest = time.Second
 	lastRest  = time.Minute
 )
 
-// Breaker keeps a server that does not work from being asked by every Secret
-// that needs a certificate: after a failure nobody asks until its rest is over,
-// and then one does. The zero value lets everybody through.
+// Breaker is a circuit breaker: after a failure of a server, it permits no request for some
+// time, and then one. Otherwise every Secret that needs a certificate would cause a request.
+// The zero value permits all requests.
 type Breaker struct {
 	mu       sync.Mutex
 	failures int
 	err      *Error // of the last failure
 	failedAt time.Time
-	until    time.Time // the end of the rest
+	until    time.Time // no request is permitted before
 }
 
-// Allow returns nil if the server may be asked, or the error of the one who
-// asked last. Of those who come when a rest is over the first may ask, and the
-// rest goes on for the others for as long as its answer may take.
+// Allow returns nil if a request is permitted, or the error of the last failure. It permits
+// one request after that time, and the next one after the timeout of that request.
 func (b *Breaker) Allow(now time.Time, timeout time.Duration) *Error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -41,7 +39,7 @@ func (b *Breaker) Allow(now time.Time, timeout time.Duration) *Error {
 	return nil
 }
 
-// Resting returns the error of the last failure while nobody may ask.
+// Resting returns the error of the last failure while no request is permitted, or nil.
 func (b *Breaker) Resting(now time.Time) *Error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -51,9 +49,9 @@ func (b *Breaker) Resting(now time.Time) *Error {
 	return nil
 }
 
-// Failed reports a request that was sent at asked. Those that were under way
-// when the first of them failed are one failure. chance in [0,1) spreads the
-// signers of many clusters that have lost the same server.
+// Failed records the failure of a request that was sent at asked. Requests that were in progress
+// at the first failure count as one. chance in [0,1) is for jitter between the signers of
+// many clusters that use the same server.
 func (b *Breaker) Failed(asked, now time.Time, err *Error, chance float64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -69,15 +67,15 @@ func (b *Breaker) Failed(asked, now time.Time, err *Error, chance float64) {
 	b.until = now.Add(limit.Jitter(rest, chance))
 }
 
-// Answered reports that the server works.
+// Answered records that the server works.
 func (b *Breaker) Answered() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.failures = 0
 }
 
-// Abandoned reports a request whose caller gave up, which says nothing about the
-// server: the next may ask.
+// Abandoned records that the caller has canceled a request, whose result is unknown: the next
+// request is permitted.
 func (b *Breaker) Abandoned(now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

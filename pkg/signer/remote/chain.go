@@ -8,11 +8,10 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
-// Anchor finds the root that a client must trust for what issuer signs, and what
-// is to be served after a leaf: issuer and whatever lies between it and the root,
-// never the root. The candidates are the certificates that the operator gave;
-// if there are none, issuer must be a root itself, and missing is what the error says
-// otherwise. Errors are of ReasonCAUntrusted.
+// Anchor returns the root that clients must trust for leaves that issuer signs, and the chain
+// to serve after them: issuer and the certificates between it and the root, without the root.
+// The candidates are the given certificates. If there are none, issuer must be a root itself,
+// and missing completes the error otherwise. Errors have ReasonCAUntrusted.
 func Anchor(issuer *x509.Certificate, given []*x509.Certificate, missing string, now time.Time) (chain []*x509.Certificate, root *x509.Certificate, err error) {
 	if !issuer.IsCA || issuer.KeyUsage != 0 && issuer.KeyUsage&x509.KeyUsageCertSign == 0 {
 		return nil, nil, NewError(issue.ReasonCAUntrusted, "the CA's certificate, %q, is not a CA certificate", issuer.Subject)
@@ -48,8 +47,8 @@ func Anchor(issuer *x509.Certificate, given []*x509.Certificate, missing string,
 	return best[:end:end], best[end], nil
 }
 
-// allowsLeaves reports whether the path lengths in a path from an issuer to a
-// root leave room for the issuer, which Verify took for the leaf.
+// allowsLeaves reports whether the path length constraints in a path from an issuer to a root
+// permit leaves below the issuer. Verify has checked them as if the issuer were the leaf.
 func allowsLeaves(path []*x509.Certificate) bool {
 	for below, c := range path {
 		if limited := c.MaxPathLen > 0 || c.MaxPathLenZero; limited && below > c.MaxPathLen {

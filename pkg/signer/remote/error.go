@@ -12,10 +12,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
-// Error is why a remote CA gave no certificate, or none that counts.
-// Its message names whom was asked and what is wrong with each. It is the same as
-// long as the cause is: no times, no ports of this end, since it goes into
-// conditions. It never holds the key.
+// Error is why a remote CA returned no certificate, or an invalid one. The message names each
+// server and its error. It goes into conditions, so it does not change while the cause is the
+// same: it has no times and no local ports. It never contains the key.
 type Error struct {
 	reason  issue.Reason
 	message string
@@ -23,18 +22,18 @@ type Error struct {
 
 func (e *Error) Error() string { return e.message }
 
-// Reason is the condition's.
+// Reason returns the condition's reason.
 func (e *Error) Reason() string { return string(e.reason) }
 
 // Has reports whether the error has the reason.
 func (e *Error) Has(reason issue.Reason) bool { return e.reason == reason }
 
-// Broken reports whether the server does not work, whatever is asked of it.
+// Broken reports whether the server would fail for any request.
 func (e *Error) Broken() bool {
 	return e.reason == issue.ReasonUnreachable || e.reason == issue.ReasonCAAnswer
 }
 
-// maxCause bounds the message about one server, which may quote its answer.
+// maxCause is the most bytes of a message about one server, which may quote its answer.
 const maxCause = 300
 
 // NewError returns an error whose message is one line of bounded length.
@@ -46,13 +45,12 @@ func NewError(reason issue.Reason, format string, args ...any) *Error {
 	return &Error{reason, strings.ToValidUTF8(message, "�")}
 }
 
-// At names the server that the error is about.
+// At returns the error with the name of the server in its message.
 func (e *Error) At(server string) *Error {
 	return &Error{e.reason, server + ": " + e.message}
 }
 
-// Join joins what each server had to say. The first is asked first, and
-// gives the reason.
+// Join returns one error for the errors of several servers. The first gives the reason.
 func Join(errs []*Error) *Error {
 	messages := make([]string, 0, len(errs))
 	for _, err := range errs {
@@ -61,17 +59,17 @@ func Join(errs []*Error) *Error {
 	return &Error{errs[0].reason, strings.Join(messages, "; ")}
 }
 
-// Cause is the error's text without what differs from one attempt to the next:
-// the port of this end of a connection, and the time that it is.
+// Cause returns the error's text without the parts that differ between attempts: the local
+// port of a connection, and the current time.
 func Cause(err error) string {
 	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
 		return fmt.Sprintf("certificate %q has expired or is not valid yet", invalid.Cert.Subject)
 	}
 	if lookup, ok := errors.AsType[*net.DNSError](err); ok {
 		if lookup.IsNotFound {
-			return fmt.Sprintf("there is no host %q", lookup.Name)
+			return fmt.Sprintf("host %q does not exist", lookup.Name)
 		}
-		return fmt.Sprintf("host %q cannot be looked up", lookup.Name)
+		return fmt.Sprintf("host %q cannot be resolved", lookup.Name)
 	}
 	if system, ok := errors.AsType[*os.SyscallError](err); ok {
 		return system.Error()

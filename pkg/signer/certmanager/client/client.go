@@ -1,6 +1,6 @@
-// Package client asks cert-manager for certificates as package certmanager says: it makes
-// CertificateRequests and the Secrets that keep their keys, reads the answers, and deletes
-// both when they are used or nobody asks for them any more.
+// Package client requests certificates from cert-manager by package certmanager. It creates
+// CertificateRequests and Secrets with their keys, reads the answers, and deletes both when
+// they are used or no longer needed.
 package client
 
 import (
@@ -29,59 +29,59 @@ import (
 // RootsFlag names the ConfigMap of Config.Roots.
 const RootsFlag = "--ca-issuer-roots"
 
-// Config says whom to ask, and where.
+// Config configures a Client.
 type Config struct {
 	Issuer certmanager.Issuer
-	// Namespace holds the requests, and the Issuer if it is of one namespace.
+	// Namespace holds the requests, and the Issuer if it is namespaced.
 	Namespace, Instance string
-	// Roots is the ConfigMap there whose key ca.crt has what clients are to trust, and what is
-	// between; empty: what the issuer says.
+	// Roots is a ConfigMap there. Its key ca.crt has the roots that clients trust, and
+	// intermediates. If it is empty, the issuer's answer has them.
 	Roots string
-	// ProbeDuration is the lifetime of a certificate that shows the issuer's CA.
+	// ProbeDuration is the lifetime of a probe's certificate.
 	ProbeDuration time.Duration
 	Clock         func() time.Time
 	Writer        client.Writer
-	Live          client.Reader // the API server itself
+	Live          client.Reader // reads from the API server
 }
 
 const (
-	// callTimeout is how long one request to the API server may take.
+	// callTimeout is the timeout of a request to the API server.
 	callTimeout = 10 * time.Second
-	// maxPending is how many requests there are at once. A tenant takes no more than half of what the
-	// others leave of it. Its first one is admitted beyond that, until there are maxAll: however many
-	// wait for a few tenants, nobody is kept out.
+	// maxPending is the most requests at a time. A tenant may have half of those that the others
+	// leave. Beyond that, the first request of a tenant is admitted up to maxAll, so that a few
+	// tenants with many requests do not block the others.
 	maxPending = 500
 	maxAll     = 2 * maxPending
 )
 
-// Client asks the issuer. It is safe for concurrent use.
+// Client requests certificates of an issuer. It is safe for concurrent use.
 type Client struct {
 	config  Config
 	breaker remote.Breaker
 
 	mu      sync.Mutex
 	pending map[string]*pending // by name
-	swept   bool                // pending has all that there are
-	owners  map[string]string   // the name of what was last asked for each Secret
-	full    time.Time           // since when there is no room; zero: there is
-	issuer  *x509.Certificate   // who has signed the last probe; nil: not known yet
-	doubted time.Time           // when a certificate was by another CA than that
+	swept   bool                // pending contains all existing requests
+	owners  map[string]string   // name of the last request by Secret
+	full    time.Time           // since when maxPending is reached, or zero
+	issuer  *x509.Certificate   // CA of the last probe; nil: not known yet
+	doubted time.Time           // when another CA than that signed a certificate
 }
 
-// pending is a request that there is, or its key.
+// pending is an existing request, or its key.
 type pending struct {
 	tenant string
-	wanted time.Time // when somebody last asked for it
+	wanted time.Time // when the certificate was last needed
 	used   bool      // its certificate is in its Secret, and it could not be deleted
 }
 
-// New returns a client that has asked nothing yet.
+// New returns a client that has sent no request.
 func New(cfg Config) *Client {
 	return &Client{config: cfg, pending: map[string]*pending{}, owners: map[string]string{}}
 }
 
-// call talks to the API server, unless that has just failed: one that does not serve
-// CertificateRequests is left alone for a while.
+// call sends a request to the API server, unless the Breaker stops it after a failure: the API
+// server may not serve CertificateRequests.
 func (c *Client) call(ctx context.Context, do func(context.Context) error) error {
 	asked := c.config.Clock()
 	if err := c.breaker.Allow(asked, callTimeout); err != nil {
@@ -106,7 +106,7 @@ func (c *Client) call(ctx context.Context, do func(context.Context) error) error
 	return nil
 }
 
-// failure says what is wrong with a call, in words that are the same each time.
+// failure returns the error of a call, with a text that does not change between attempts.
 func failure(err error) *remote.Error {
 	var known *remote.Error
 	switch {
@@ -124,8 +124,8 @@ func failure(err error) *remote.Error {
 	return remote.NewError(issue.ReasonUnreachable, "the API server: %s", remote.Cause(err))
 }
 
-// Available returns what Issue would return at once: the API server has just failed, and is
-// left alone for a while. Nil: it may be asked.
+// Available returns the error that Issue would return at once because the API server has just
+// failed, or nil.
 func (c *Client) Available() error {
 	if err := c.breaker.Resting(c.config.Clock()); err != nil {
 		return err
@@ -146,7 +146,7 @@ func (c *Client) get(ctx context.Context, name string) (r *certmanager.Request, 
 		object := newObject()
 		err := c.config.Live.Get(ctx, client.ObjectKey{Namespace: c.config.Namespace, Name: name}, object)
 		if apierrors.IsNotFound(err) {
-			return nil // whether the kind is there, the next write shows
+			return nil // the next write fails if the kind is not served
 		}
 		if err == nil {
 			r, err = certmanager.FromObject(object.Object)
@@ -156,7 +156,7 @@ func (c *Client) get(ctx context.Context, name string) (r *certmanager.Request, 
 	return r, err
 }
 
-// list reads the requests that this signer has made, and those before it.
+// list reads all requests of this instance.
 func (c *Client) list(ctx context.Context) (all []*certmanager.Request, err error) {
 	err = c.call(ctx, func(ctx context.Context) error {
 		list := &unstructured.UnstructuredList{}
@@ -177,7 +177,7 @@ func (c *Client) list(ctx context.Context) (all []*certmanager.Request, err erro
 	return all, err
 }
 
-// create makes a request. One that there is already is left as it is.
+// create creates a request, unless it exists.
 func (c *Client) create(ctx context.Context, r *certmanager.Request) error {
 	object, err := r.Object()
 	if err != nil {
@@ -208,7 +208,7 @@ func (c *Client) delete(ctx context.Context, name string) error {
 	return nil
 }
 
-// key returns the key that is kept for a request, or nil if none is.
+// key returns the stored key of a request, or nil.
 func (c *Client) key(ctx context.Context, name string) (key crypto.Signer, err error) {
 	err = c.call(ctx, func(ctx context.Context) error {
 		secret := &corev1.Secret{}
@@ -220,16 +220,16 @@ func (c *Client) key(ctx context.Context, name string) (key crypto.Signer, err e
 			return err
 		}
 		if key, err = pki.ParseKey(secret.Data[corev1.TLSPrivateKeyKey]); err != nil {
-			key = nil // somebody has damaged it: another is made
+			key = nil // invalid: another is generated
 		}
 		return nil
 	})
 	return key, err
 }
 
-// keep makes a key and keeps it for a request, so that a certificate which comes in an hour
-// is of use to a signer that was restarted meanwhile. One that is kept already, by a signer
-// that ended before it asked, is used.
+// keep generates a key for a request and stores it, so that a signer that was restarted can use
+// a certificate that arrives later. It returns the stored key if there is one, as after a signer
+// that stopped before it created the request.
 func (c *Client) keep(ctx context.Context, name, owner string, algorithm pki.KeyAlgorithm) (crypto.Signer, error) {
 	key, err := pki.GenerateKey(algorithm)
 	if err != nil {
@@ -260,7 +260,7 @@ func (c *Client) keep(ctx context.Context, name, owner string, algorithm pki.Key
 	if kept, err := c.key(ctx, name); err != nil || kept != nil {
 		return kept, err
 	}
-	// It holds no key: somebody has damaged it.
+	// The Secret holds no valid key.
 	return key, c.call(ctx, func(ctx context.Context) error {
 		if err := c.config.Writer.Delete(ctx, secret.DeepCopy()); err != nil {
 			return err

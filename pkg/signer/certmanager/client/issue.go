@@ -22,9 +22,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/remote"
 )
 
-// Issue has the issuer sign a certificate for the Secret: it asks once, and returns an
-// *issue.PendingError until there is an answer. Other errors are a *remote.Error, an
-// *issue.RefusedError, or ctx's.
+// Issue has the issuer sign a certificate for the Secret. It creates one request, and returns an
+// *issue.PendingError until that is answered. Other errors are a *remote.Error, an
+// *issue.RefusedError, or that of ctx.
 func (c *Client) Issue(ctx context.Context, secret types.NamespacedName, ca *pki.Authority, wanted api.Wanted, now time.Time) (issue.Issued, error) {
 	request := issue.NewRequest(ca, wanted, now)
 	if err := ca.MaySign(request.NotAfter); err != nil {
@@ -47,7 +47,7 @@ func (c *Client) Issue(ctx context.Context, secret types.NamespacedName, ca *pki
 		return issue.Issued{}, err
 	}
 	if key == nil {
-		return issue.Issued{}, errors.Join(remote.NewError(issue.ReasonCAAnswer, "the key for the certificate that was signed is gone: another is asked for"), c.forget(ctx, w.Name))
+		return issue.Issued{}, errors.Join(remote.NewError(issue.ReasonCAAnswer, "the key of the signed certificate is missing: another certificate is requested"), c.forget(ctx, w.Name))
 	}
 	issued, err := issue.ForKey(ctx, c.signed(answer), ca, key, request, wanted, now)
 	if err != nil {
@@ -56,13 +56,13 @@ func (c *Client) Issue(ctx context.Context, secret types.NamespacedName, ca *pki
 	issued.Stored = func(ctx context.Context) {
 		if err := c.forget(ctx, w.Name); err != nil {
 			c.use(w.Name)
-			ctrl.LoggerFrom(ctx).Info("a request that is done was not deleted yet", "request", w.Name, "error", err.Error())
+			ctrl.LoggerFrom(ctx).Info("cannot delete a completed CertificateRequest", "request", w.Name, "error", err.Error())
 		}
 	}
 	return issued, nil
 }
 
-// Sign is an issue.Sign, for keys that others have made. The names must be in the CSR.
+// Sign is an issue.Sign for keys that other parties hold. The names must be in the CSR.
 func (c *Client) Sign(ctx context.Context, ca *pki.Authority, request issue.SigningRequest) (*x509.Certificate, error) {
 	pub, err := checkCSR(request)
 	if err != nil {
@@ -90,24 +90,24 @@ func (c *Client) Sign(ctx context.Context, ca *pki.Authority, request issue.Sign
 	return leaf, c.forget(ctx, w.Name)
 }
 
-// checkCSR returns the key of the CSR, or why an issuer would not sign what is asked for.
+// checkCSR returns the key of the CSR, or an error if an issuer would not sign the request.
 func checkCSR(request issue.SigningRequest) (crypto.PublicKey, error) {
 	block, _ := pem.Decode(request.CSR)
 	if block == nil {
-		return nil, errors.New("the certificate signing request is not PEM")
+		return nil, errors.New("the CSR is not PEM")
 	}
 	csr, err := x509.ParseCertificateRequest(block.Bytes)
 	if err != nil {
-		return nil, fmt.Errorf("the certificate signing request: %w", err)
+		return nil, fmt.Errorf("parse CSR: %w", err)
 	}
 	dns, ips := pki.NamesOf(&x509.Certificate{DNSNames: csr.DNSNames, IPAddresses: csr.IPAddresses})
 	if !slices.Equal(dns, request.DNSNames) || !slices.Equal(ips, request.IPs) {
-		return nil, remote.NewError(issue.ReasonCARefused, "an issuer of cert-manager takes the names from the certificate signing request, which has %q %v: must have %q %v; a key that a kubelet makes for a pod gets no certificate by cert-manager", dns, ips, request.DNSNames, request.IPs)
+		return nil, remote.NewError(issue.ReasonCARefused, "a cert-manager issuer takes the names from the CSR, which has %q %v: must have %q %v; cert-manager cannot sign PodCertificateRequests", dns, ips, request.DNSNames, request.IPs)
 	}
 	return csr.PublicKey, nil
 }
 
-// wish is what is asked for, without the CSR if the key is made here.
+// wish returns the content of a request, without the CSR if the key is not yet generated.
 func (c *Client) wish(name, whose string, request issue.SigningRequest) certmanager.Wish {
 	return certmanager.Wish{
 		Namespace: c.config.Namespace, Name: name, Instance: c.config.Instance,
@@ -115,14 +115,14 @@ func (c *Client) wish(name, whose string, request issue.SigningRequest) certmana
 	}
 }
 
-// signed is an issue.Sign that returns what the issuer has signed.
+// signed returns an issue.Sign that returns the leaf of the answer.
 func (c *Client) signed(answer *certmanager.Answer) issue.Sign {
 	return func(_ context.Context, ca *pki.Authority, _ issue.SigningRequest) (*x509.Certificate, error) {
 		return answer.SignedBy(ca)
 	}
 }
 
-// answer returns what became of a request, or nil if there is none.
+// answer returns the result of a request, nil if the request does not exist.
 func (c *Client) answer(ctx context.Context, name string) (*certmanager.Answer, error) {
 	c.mu.Lock()
 	p := c.pending[name]
@@ -131,7 +131,7 @@ func (c *Client) answer(ctx context.Context, name string) (*certmanager.Answer, 
 	switch {
 	case none:
 		return nil, nil
-	case used: // what comes next is to have another key
+	case used: // the next certificate must have another key
 		return nil, c.forget(ctx, name)
 	}
 	r, err := c.get(ctx, name)
@@ -143,7 +143,7 @@ func (c *Client) answer(ctx context.Context, name string) (*certmanager.Answer, 
 	return &answer, nil
 }
 
-// ask makes the key for a request, if there is none, and the request.
+// ask generates the key for a request, unless it is stored, and sends the request.
 func (c *Client) ask(ctx context.Context, w certmanager.Wish, tenant string, now time.Time) error {
 	if err := c.admit(w.Name, tenant, now); err != nil {
 		return err
@@ -158,7 +158,7 @@ func (c *Client) ask(ctx context.Context, w certmanager.Wish, tenant string, now
 	return c.send(ctx, w, tenant, now)
 }
 
-// send makes the request, and returns an *issue.PendingError if that succeeds.
+// send creates the request, and returns an *issue.PendingError if that succeeds.
 func (c *Client) send(ctx context.Context, w certmanager.Wish, tenant string, now time.Time) error {
 	if err := c.admit(w.Name, tenant, now); err != nil {
 		return err
@@ -171,8 +171,8 @@ func (c *Client) send(ctx context.Context, w certmanager.Wish, tenant string, no
 	return r.Answer().Pending(now)
 }
 
-// ofNoUse deletes an answer of no use once it was kept for long enough, so that the next
-// attempt asks again. One by the CA that comes next is of use when clients trust that.
+// ofNoUse deletes a request with an unusable answer once it is Spent, so that the next attempt
+// creates another. It keeps a certificate of the next CA, which is usable once clients trust it.
 func (c *Client) ofNoUse(ctx context.Context, name string, answer *certmanager.Answer, why error, now time.Time) error {
 	if remoteErr, ok := errors.AsType[*remote.Error](why); ok && remoteErr.Has(issue.ReasonCAChanged) {
 		c.mu.Lock()

@@ -16,13 +16,14 @@ import (
 )
 
 const (
-	// sweepEvery is how often requests that nobody wants are looked for.
+	// sweepEvery is the interval of Sweep.
 	sweepEvery = time.Minute
-	// idle is how long nobody has asked for such a request: whoever waits looks once a minute.
+	// idle is the time after which a request that is not needed is deleted. A needed one is read
+	// at least once a minute.
 	idle = 10 * time.Minute
 )
 
-// note remembers that somebody waits for a request.
+// note records that a request is needed.
 func (c *Client) note(name, tenant string, now time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -33,7 +34,7 @@ func (c *Client) note(name, tenant string, now time.Time) {
 	}
 }
 
-// use remembers that the answer to a request is in its Secret.
+// use records that the certificate of a request is in its Secret.
 func (c *Client) use(name string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -42,7 +43,7 @@ func (c *Client) use(name string) {
 	}
 }
 
-// admit takes a place for a request, if it has none, or returns that there is no room.
+// admit counts a request as pending, or returns an *issue.PendingError if there are too many.
 func (c *Client) admit(name, tenant string, now time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -64,10 +65,10 @@ func (c *Client) admit(name, tenant string, now time.Time) error {
 		c.full = now
 	}
 	return &issue.PendingError{Since: c.full, Again: 2 * time.Second, Message: fmt.Sprintf(
-		"as many certificates as are allowed wait for %s: %d, of which one namespace or user has half of what the others leave", c.config.Issuer, maxPending)}
+		"too many certificates are pending at %s: the limit is %d, and for one namespace or user half of what the others leave", c.config.Issuer, maxPending)}
 }
 
-// replaces deletes the request that was made for a Secret that now wants something else.
+// replaces deletes the previous request for a Secret that now needs another certificate.
 func (c *Client) replaces(ctx context.Context, owner, name string) {
 	c.mu.Lock()
 	before := c.owners[owner]
@@ -78,7 +79,7 @@ func (c *Client) replaces(ctx context.Context, owner, name string) {
 	}
 }
 
-// forget deletes a request and its key, and gives its place away.
+// forget deletes a request and its key, and no longer counts it.
 func (c *Client) forget(ctx context.Context, name string) error {
 	if err := c.delete(ctx, name); err != nil {
 		return err
@@ -94,17 +95,17 @@ func (c *Client) forget(ctx context.Context, name string) error {
 	return nil
 }
 
-// Start deletes requests that nobody waits for, of this process or one before it, until ctx
-// ends. It runs while this process leads.
+// Start sweeps the requests of this process and earlier ones until ctx ends. It runs while this
+// process leads.
 func (c *Client) Start(ctx context.Context) error {
 	log := ctrl.Log.WithName("certmanager")
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
 	for {
 		if n, err := c.Sweep(ctx); err != nil && ctx.Err() == nil {
-			log.Info("old requests were not looked for", "error", err.Error())
+			log.Info("cannot delete unused CertificateRequests", "error", err.Error())
 		} else if n > 0 {
-			log.Info("requests deleted that nobody waits for", "requests", n)
+			log.Info("deleted unused CertificateRequests", "requests", n)
 		}
 		select {
 		case <-ctx.Done():
@@ -114,7 +115,7 @@ func (c *Client) Start(ctx context.Context) error {
 	}
 }
 
-// Sweep deletes requests that nobody waits for, and returns how many.
+// Sweep deletes the requests and keys that are no longer needed, and returns their number.
 func (c *Client) Sweep(ctx context.Context) (int, error) {
 	requests, err := c.list(ctx)
 	if err != nil {
@@ -145,8 +146,8 @@ func (c *Client) Sweep(ctx context.Context) (int, error) {
 	return len(old), errors.Join(errs...)
 }
 
-// unwanted returns which of the requests that there are nobody waits for. Those that were
-// not known get a place, and are for a while taken to be waited for.
+// unwanted returns the existing requests that are no longer needed. It counts those that were not
+// known as pending, and assumes for the time of idle that they are needed.
 func (c *Client) unwanted(there map[string]string, now time.Time) (old []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -160,7 +161,7 @@ func (c *Client) unwanted(there map[string]string, now time.Time) (old []string)
 		}
 	}
 	for name, p := range c.pending {
-		if _, ok := there[name]; !ok && now.Sub(p.wanted) >= sweepEvery { // somebody deleted it
+		if _, ok := there[name]; !ok && now.Sub(p.wanted) >= sweepEvery { // it was deleted
 			delete(c.pending, name)
 		}
 	}

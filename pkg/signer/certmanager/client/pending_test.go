@@ -35,7 +35,7 @@ func TestRequestsAreBounded(t *testing.T) {
 	assert.NoError(t, c.admit("shop", "shop", epoch), "another has room")
 	assert.Equal(t, (maxPending/2-1)/2, admitted("more"))
 	err := c.admit("one more", "busy", epoch.Add(time.Minute))
-	require.ErrorContains(t, err, "as many certificates as are allowed wait for ClusterIssuer/vault: 500, of which one namespace or user has half of what the others leave")
+	require.ErrorContains(t, err, "too many certificates are pending at ClusterIssuer/vault: the limit is 500, and for one namespace or user half of what the others leave")
 	pending := issue.Waiting(err)
 	require.NotNil(t, pending, "it is no failure")
 	assert.Equal(t, epoch, pending.Since, "it is said from when there was no room")

@@ -17,13 +17,12 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/remote"
 )
 
-// firstAnswer is how long a call of CA may wait for the first certificate of an issuer: it is
-// called once a minute, and nothing is signed before.
+// firstAnswer is how long a call of CA waits for the first certificate of an issuer: nothing can
+// be signed before, and the next call is a minute later.
 const firstAnswer = 5 * time.Second
 
-// CA returns which CA the issuer signs with, and what is served after its leaves, and the root
-// that clients must trust. It has a certificate signed to see that, once a day. Errors are as
-// those of Issue.
+// CA returns the root that clients must trust for the issuer's CA, and the chain to serve after
+// its leaves. It determines the CA by a probe, once a day. Errors are those of Issue.
 func (c *Client) CA(ctx context.Context) (chain []*x509.Certificate, root *x509.Certificate, err error) {
 	for end := c.config.Clock().Add(firstAnswer); ; {
 		chain, root, err = c.ca(ctx)
@@ -84,7 +83,7 @@ func (c *Client) ca(ctx context.Context) (chain []*x509.Certificate, root *x509.
 	return chain, root, nil
 }
 
-// probe asks for a certificate that nobody needs.
+// probe creates a probe.
 func (c *Client) probe(ctx context.Context, now time.Time) error {
 	key, err := pki.GenerateKey(pki.ECDSAP256)
 	if err != nil {
@@ -101,8 +100,7 @@ func (c *Client) probe(ctx context.Context, now time.Time) error {
 	return c.create(ctx, w.New(now))
 }
 
-// roots reads what the operator says that clients are to trust; nil if that is what the
-// issuer says.
+// roots reads the certificates in the ConfigMap Config.Roots, nil if there is none.
 func (c *Client) roots(ctx context.Context) ([]*x509.Certificate, error) {
 	if c.config.Roots == "" {
 		return nil, nil
