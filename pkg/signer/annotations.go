@@ -2,12 +2,12 @@ package signer
 
 import "github.com/servingcert/servingcert/pkg/api"
 
-// annotations are those of an object that the signer answers for, "" for one that must not be
-// there. All others stay as they are.
+// annotations are the wanted annotations of an object, "" for one that must not exist. All
+// others are left unchanged.
 type annotations map[string]string
 
-// changes returns what has to be written of the annotations an object has to make them the wanted
-// ones: nil for one that has to be removed.
+// changes returns the difference between the annotations of an object and the wanted ones: nil
+// for one to remove.
 func (want annotations) changes(have map[string]string) map[string]any {
 	var changed map[string]any
 	for key, value := range want {
@@ -24,7 +24,7 @@ func (want annotations) changes(have map[string]string) map[string]any {
 	return changed
 }
 
-// over returns the annotations an object has with the wanted ones, nil if that leaves none.
+// over returns the annotations of an object with the wanted ones, nil if there are none.
 func (want annotations) over(have map[string]string) map[string]string {
 	var out map[string]string
 	for key, value := range have {
@@ -48,11 +48,11 @@ func with(m map[string]string, key, value string) map[string]string {
 	return m
 }
 
-// secretAnnotations are the keys of all annotations that contentOf may return, and so
-// those that are remembered of a Secret.
+// secretAnnotations are the keys of all annotations that contentOf may return. SecretFacts
+// contain these.
 var secretAnnotations = append([]string{api.AnnotationRenewedAfter, api.AnnotationKeystorePassword, api.AnnotationKeystoreDigest}, openShiftSecretKeys...)
 
-// only returns those of an object's annotations that have the keys, nil if there are none.
+// only returns an object's annotations with the keys, nil if there are none.
 func only(have map[string]string, keys []string) map[string]string {
 	var out map[string]string
 	for _, key := range keys {

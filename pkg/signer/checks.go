@@ -13,7 +13,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
-// good is the answer of a check that only a change can make another.
+// good is the result of a check that passes, and does not depend on time.
 func good() (string, time.Time) { return "", time.Time{} }
 
 func doesNotExist(c candidate) (string, time.Time) {
@@ -73,11 +73,11 @@ func hasOtherChain(c candidate) (string, time.Time) {
 	if c.by.chained {
 		return good()
 	}
-	return fmt.Sprintf("the chain after the leaf is not that of this CA, which is one of %d", len(c.by.issuer.Chain)), time.Time{}
+	return fmt.Sprintf("the chain after the leaf is not that of this CA, which has %d certificates", len(c.by.issuer.Chain)), time.Time{}
 }
 
-// isNotYetValid replaces what was issued while the clock was ahead. A clock that is behind
-// now does not get here: nothing is signed by it.
+// isNotYetValid replaces a certificate that was issued while the clock was ahead. While the clock
+// is behind, nothing is signed, so this check does not run.
 func isNotYetValid(c candidate) (string, time.Time) {
 	if !c.Now.Before(c.Secret.Leaf.NotBefore) {
 		return good()
@@ -87,14 +87,13 @@ func isNotYetValid(c candidate) (string, time.Time) {
 
 func isExpired(c candidate) (string, time.Time) {
 	if c.Now.Before(c.Secret.Leaf.NotAfter) {
-		return good() // isDue comes earlier
+		return good() // isDue returns an earlier time
 	}
 	return "expired at " + c.Secret.Leaf.NotAfter.Format(time.RFC3339), time.Time{}
 }
 
-// isDue leaves a certificate alone that ends no earlier than the CA that signs
-// now: another would end then too, and close to that end be due the moment it is
-// issued.
+// isDue does not replace a certificate that ends no earlier than the CA: a new one would end at
+// the same time, and could be due as soon as it is issued.
 func isDue(c candidate) (string, time.Time) {
 	due := c.Secret.Leaf.RenewAt
 	switch {
@@ -106,8 +105,8 @@ func isDue(c candidate) (string, time.Time) {
 	return "due for renewal since " + due.Format(time.RFC3339), time.Time{}
 }
 
-// isSucceeded replaces what an earlier issuer signed, each certificate at its own
-// time: all of them at once would be a burst for everyone who reads them.
+// isSucceeded replaces a certificate of an earlier issuer. Each has its own time in the window, to
+// avoid a burst.
 func isSucceeded(c candidate) (string, time.Time) {
 	if !c.by.succeeded() {
 		return good()
@@ -118,8 +117,8 @@ func isSucceeded(c candidate) (string, time.Time) {
 	return fmt.Sprintf("signed by %q, which %q has succeeded", nameOfCA(c.by.issuer), nameOfCA(&c.Authority.Issuer)), time.Time{}
 }
 
-// isShortened replaces a certificate that is served with others that are about to
-// expire: GnuTLS refuses what ends with one that has.
+// isShortened replaces a certificate whose chain ends in certificates that are about to expire:
+// GnuTLS rejects a chain with an expired one.
 func isShortened(c candidate) (string, time.Time) {
 	if !c.by.tail {
 		return good()
@@ -130,7 +129,7 @@ func isShortened(c candidate) (string, time.Time) {
 	return "a certificate in the chain after the leaf is about to expire", time.Time{}
 }
 
-// nameOfCA returns what a CA is called in messages and labels.
+// nameOfCA returns the name of a CA for messages and labels.
 func nameOfCA(issuer *pki.Issuer) string { return issuer.Certificate.Subject.CommonName }
 
 // hasOtherNamesByCA finds names that follow from the CA: no Service has asked for others.
@@ -165,14 +164,13 @@ func hasOtherAlgorithm(c candidate) (string, time.Time) {
 		return good()
 	}
 	if have == "" {
-		have = "of an unknown kind"
+		have = "of an unknown type"
 	}
 	return fmt.Sprintf("the key is %s, must be %s", have, c.Wanted.Params.KeyAlgorithm), time.Time{}
 }
 
-// hasOtherDuration holds a local CA to the second. A remote one may give a
-// shorter lifetime than it was asked for, and date back: what it, or a CA of
-// before, has signed is only not to live longer.
+// hasOtherDuration requires the exact lifetime from a local CA. A remote or an earlier CA may give
+// a shorter lifetime than requested, and backdate; only a longer one is replaced.
 func hasOtherDuration(c candidate) (string, time.Time) {
 	leaf, issuer := c.Secret.Leaf, c.by.issuer.Certificate
 	if c.Authority.Key == nil || c.by.succeeded() {
@@ -185,9 +183,9 @@ func hasOtherDuration(c candidate) (string, time.Time) {
 	return fmt.Sprintf("the certificate's lifetime is %s, must be %s", leaf.NotAfter.Sub(leaf.NotBefore), c.Wanted.Params.Duration), time.Time{}
 }
 
-// isRequested looks at a renew-after only once that time has come: before it,
-// a new certificate would be older than the time too, and the next as well. What
-// a remote CA issued does not tell when; of that the record counts too.
+// isRequested ignores a renew-after in the future: every new certificate would be older than that
+// time. Certificates of a remote CA do not have their time of issue, so the recorded time is
+// considered too.
 func isRequested(c candidate) (string, time.Time) {
 	at := c.Wanted.RenewAfter
 	switch {

@@ -10,8 +10,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api/state"
 )
 
-// memberCondition is the Ready condition of a Service that has a part in the
-// Secret.
+// memberCondition returns the Ready condition of a Service that shares the Secret.
 func (s applied) memberCondition(svc *corev1.Service) *state.Condition {
 	kept := s.kept(svc)
 	named := state.Ready{Secret: s.Key.Name}.WithKept(kept)
@@ -19,8 +18,8 @@ func (s applied) memberCondition(svc *corev1.Service) *state.Condition {
 	issued.Request, issued.Leaf = s.d.Asked.Hash(), s.leaf
 	switch {
 	case s.problem.Reason == reasonTerminating, s.problem.Reason != "" && s.problem.Reason != reasonWaiting && !s.optedIn(svc):
-		// Without the opt-in it names the Secret, or the Service would have no part in it
-		// next time.
+		// The condition names the Secret. Without the opt-in, a Service whose condition does not
+		// would no longer share it.
 		return condition(false, s.problem.Reason, s.ofSecret(s.problem.Message, kept, ""), named)
 	case s.problem.Reason != "" && s.problem.Reason != reasonWaiting:
 		return condition(false, s.problem.Reason, s.problem.Message, state.Ready{})
@@ -33,8 +32,8 @@ func (s applied) memberCondition(svc *corev1.Service) *state.Condition {
 	return condition(true, reasonIssued, s.ofSecret(describeNames(s.d.Wanted.DNSNames, s.d.Wanted.IPs)+s.shortenedText(), kept, s.leaf), issued)
 }
 
-// ofSecret returns the message about the Secret: the text, the Secrets that are kept beside it, and
-// the fingerprint of its leaf, which people compare with what a server presents.
+// ofSecret returns the message about the Secret: the text, the other Secrets that are kept, and the
+// fingerprint of its leaf, which people compare with the one that a server presents.
 func (s applied) ofSecret(text string, kept []string, leaf string) string {
 	text = fmt.Sprintf("Secret %q: %s%s", s.Key.Name, text, keptText(kept))
 	if leaf != "" {
@@ -43,7 +42,7 @@ func (s applied) ofSecret(text string, kept []string, leaf string) string {
 	return text
 }
 
-// keptText names the Secrets that a Service asked for before and still has; "" if there are none.
+// keptText names the Secrets that a Service requested before and still owns; "" if there are none.
 func keptText(secrets []string) string {
 	if len(secrets) == 0 {
 		return ""
@@ -55,8 +54,8 @@ func keptText(secrets []string) string {
 // refused.
 func RefusedReason(err error) Reason { return ReasonOf(err, reasonInvalid) }
 
-// refused is the Ready condition of a Service that asks for what is not allowed. It says what is
-// wrong, and what becomes of a certificate that the Service has.
+// refused returns the Ready condition of a Service whose request is not valid. The message has
+// the error, and what happens to a certificate that the Service has.
 func (s applied) refused(m api.Member) *state.Condition {
 	message, reason := m.Err.Error(), RefusedReason(m.Err)
 	if !s.Secret.usable(s.Now) || !s.Secret.OwnedBy(m.Service.UID) {
@@ -67,13 +66,12 @@ func (s applied) refused(m api.Member) *state.Condition {
 	case s.Secret.DeletionTimestamp != nil:
 		becomes = "is not renewed: the Secret is being deleted"
 	case s.d.Retained:
-		becomes = "is kept, and renewed with what it has"
+		becomes = "is kept, and renewed without changes"
 	}
 	return condition(false, reason, fmt.Sprintf("%s; the certificate in Secret %q %s", message, s.Key.Name, becomes), state.Ready{Secret: s.Key.Name})
 }
 
-// shortenedText says that the certificate lives shorter than it was asked for, and why;
-// "" if it does not.
+// shortenedText explains a lifetime that is shorter than requested; "" if it is not.
 func (s applied) shortenedText() string {
 	has, asked := s.d.Wanted.Params.Duration, s.d.Asked.Params.Duration
 	if has >= asked {
@@ -82,8 +80,8 @@ func (s applied) shortenedText() string {
 	return fmt.Sprintf("; its lifetime is %s and not %s, because it holds ClusterIPs", has, asked)
 }
 
-// waitingText says which names of the Service wait, for what, and what there
-// is meanwhile.
+// waitingText describes the present certificate, and the names of the Service that are not in it
+// yet.
 func (s applied) waitingText(svc *corev1.Service) string {
 	have := "no certificate"
 	if !hasNoNames(s.d.Wanted) {
@@ -106,12 +104,12 @@ func condition(ready bool, reason Reason, message string, s state.Ready) *state.
 	if ready {
 		status = metav1.ConditionTrue
 	}
-	if len(message) > api.MaxMessage { // of others
+	if len(message) > api.MaxMessage { // it contains the text of another component
 		message = api.Shorten(message, maxForeignText)
 	}
 	return state.Say(metav1.Condition{Type: api.ConditionReady, Status: status, Reason: string(reason), Message: message}, s)
 }
 
-// maxForeignText is how many characters a condition repeats of an error of the API server or
-// of a CA elsewhere that is longer than a condition's message may be.
+// maxForeignText is the most characters of a message with an error of the API server or of a
+// remote CA that is longer than api.MaxMessage.
 const maxForeignText = 1024

@@ -16,28 +16,26 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
-// Content is what a Secret of ours is to hold. The same value is created (Secret),
-// compared with what is there (differs), written over it (Patch) and remembered
-// (Facts).
+// Content is the desired content of a managed Secret. It is created (Secret), or compared
+// with the existing Secret (differs) and patched (Patch).
 type Content struct {
 	Labels      map[string]string
 	Annotations annotations
 	Owners      []metav1.OwnerReference
-	// Data that is to be there. A pair that is not in it stays as it is; data under
-	// any other key goes unless it is a file of the Formats.
+	// Data is the desired data. If it has no key pair, the existing pair is left unchanged.
+	// Existing data under any other key is removed, unless it is a file of the Formats.
 	Data map[string][]byte
-	// Formats are to be there beside the pair. The files of a pair that stays are not
-	// in Data: see NeedsPair. Those of the CA bundle's roots are.
+	// Formats are the files beside the pair. The files made of an existing pair are not in
+	// Data: see NeedsPair. Those made of the CA bundle's roots are.
 	Formats formats.Set
 
-	issued   *issue.Issued // nil: the pair stays
+	issued   *issue.Issued // nil: the existing pair stays
 	rootsErr error         // why the files of the roots cannot be made
 }
 
-// contentOf returns what the Secret is to hold for the participants: with
-// the pair that was issued, or, if that is nil, with the pair that is there. It is the
-// one place that says so: a new label or annotation of the Secret is a line here. Files that
-// are made of the pair are added by [Decision.With] and [Content.WithPair].
+// contentOf returns the desired content of the Secret for the participants, with the issued
+// pair or, if that is nil, with the existing one. All labels and annotations of the Secret
+// are set here. [Decision.With] and [Content.WithPair] add the files that are made of the pair.
 func contentOf(s Situation, d Decision, issued *issue.Issued) Content {
 	c := Content{
 		Labels:      map[string]string{api.LabelManagedBy: s.Instance},
@@ -69,20 +67,19 @@ func contentOf(s Situation, d Decision, issued *issue.Issued) Content {
 	return c
 }
 
-// addRoots adds the files that follow from the roots of the CA bundle. Neither the Secret nor its pair
-// has to be read for them.
+// addRoots adds the files made of the roots of the CA bundle. They do not depend on the pair.
 func (c *Content) addRoots(bundle pki.Bundle) {
 	var files map[string][]byte
 	files, c.rootsErr = c.Formats.MakeRoots(bundle, c.password())
 	maps.Copy(c.Data, files)
 }
 
-// changesRoots reports whether the files of the roots are to be written.
+// changesRoots reports whether the files of the roots must be written.
 func (c Content) changesRoots(f *SecretFacts) bool {
 	return c.Formats&formats.OfRoots() != 0 && (c.issued != nil || formats.RootsDigest(c.Data) != f.Roots)
 }
 
-// notAfter is when the leaf expires.
+// notAfter returns when the leaf expires.
 func (c Content) notAfter(secret *SecretFacts) time.Time {
 	if c.issued != nil {
 		return c.issued.Leaf.NotAfter
@@ -90,13 +87,12 @@ func (c Content) notAfter(secret *SecretFacts) time.Time {
 	return secret.Leaf.NotAfter
 }
 
-// differs reports whether the Secret is to hold something that it does not.
+// differs reports whether the Secret differs from the desired content.
 func (c Content) differs(f *SecretFacts) bool {
 	return !f.Labelled || !sameOwners(f.OwnerReferences, c.Owners) || len(c.changedKeys(f)) > 0 || len(c.Annotations.changes(f.Annotations)) > 0
 }
 
-// changedKeys returns the keys of data beside the pair that has to be written or
-// removed, sorted.
+// changedKeys returns the sorted keys of data to write or remove, other than the pair.
 func (c Content) changedKeys(f *SecretFacts) []string {
 	wanted := c.Formats.Files()
 	keys := slices.DeleteFunc(slices.Clone(f.Other), func(key string) bool { return slices.Contains(wanted, key) })
@@ -108,8 +104,8 @@ func (c Content) changedKeys(f *SecretFacts) []string {
 	return keys
 }
 
-// toMake returns the formats of the pair of which the files have to be written: of a pair that
-// was issued all, of one that stays those that the Secret does not hold.
+// toMake returns the formats of the pair whose files must be written: for an issued pair all, for
+// an existing one those that the Secret does not hold.
 func (c Content) toMake(f *SecretFacts) formats.Set {
 	ofPair := c.Formats &^ formats.OfRoots()
 	if c.issued != nil {
@@ -122,14 +118,14 @@ func (c Content) toMake(f *SecretFacts) formats.Set {
 	return ofPair &^ held
 }
 
-// passwordOf returns what the annotation with the password is to be: empty for
-// formats.DefaultPassword, and where no file has one.
+// passwordOf returns the desired annotation with the password: empty for
+// formats.DefaultPassword, and if no file has a password.
 func (c Content) passwordOf(s Situation, d Decision) string {
 	if c.Formats&formats.Encrypted() == 0 {
 		return ""
 	}
 	p := d.Asked.Password
-	if p == "" { // nobody says it validly: what the files have
+	if p == "" { // no Service has a valid one: that of the existing files
 		p = s.Secret.password()
 	}
 	if p == formats.DefaultPassword || formats.CheckPassword(p) != "" {
@@ -138,19 +134,18 @@ func (c Content) passwordOf(s Situation, d Decision) string {
 	return p
 }
 
-// password is that of the formats.
+// password returns the password of the formats.
 func (c Content) password() string { return c.Annotations[api.AnnotationKeystorePassword] }
 
-// NeedsPair reports whether the content can be written over the Secret only after
-// WithPair: files of a format have to change, and the pair stays. Its bytes are in the
-// Secret and not in the facts.
+// NeedsPair reports whether the Secret must be read, and WithPair called, before the content is
+// patched: files of a format must be made of the existing pair, which is not in the facts.
 func (c Content) NeedsPair(f *SecretFacts) bool {
 	return c.issued == nil && (c.toMake(f) != 0 || c.rootsErr != nil)
 }
 
-// WithPair returns the content with what follows from the pair in the Secret. Patch
-// fails on any other version of the Secret than that of its facts, so the result is
-// written beside this pair or not at all. The error is a format that cannot be made of the pair.
+// WithPair returns the content with the files made of the pair in the Secret. Patch fails on
+// any other version of the Secret than that of its facts, so the files always match the pair. The
+// error is a format that cannot be made of the pair.
 func (c Content) WithPair(secret *corev1.Secret) (Content, error) {
 	return c.withFiles(pairIn(secret, c.password()))
 }
@@ -168,8 +163,8 @@ func (c Content) withFiles(pair formats.Pair) (Content, error) {
 	return c, nil
 }
 
-// Secret returns the Secret to create. It keeps the labels and annotations that
-// others put on the one that it replaces, which is nil if there is none.
+// Secret returns the Secret to create. It keeps the labels and annotations of others on the
+// Secret that it replaces, which may be nil.
 func (c Content) Secret(key types.NamespacedName, replaced *corev1.Secret) *corev1.Secret {
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: c.Labels, OwnerReferences: c.Owners},
@@ -188,9 +183,9 @@ func (c Content) Secret(key types.NamespacedName, replaced *corev1.Secret) *core
 	return secret
 }
 
-// Patch returns a merge patch that makes the Secret hold the content, and leaves
-// all else as users made it. It fails on any other Secret than that of the facts. The
-// content must not be one that NeedsPair.
+// Patch returns a merge patch that changes the Secret to the content, and leaves users'
+// labels, annotations and owners. It fails on any other version of the Secret than that of the
+// facts. NeedsPair must be false.
 func (c Content) Patch(f *SecretFacts) map[string]any {
 	metadata := map[string]any{
 		"uid":             f.UID,

@@ -24,14 +24,13 @@ type Situation struct {
 	// OptedIn: the namespace has the label. Terminating: it is being deleted.
 	OptedIn, Terminating bool
 	// Requesters are the Services that name the Secret, Owners those among its
-	// owners that do not; none of them is being deleted. Their conditions and
-	// annotations are as they were last read or written.
+	// owners that do not. None of them is being deleted.
 	Requesters, Owners []*corev1.Service
-	// Secret is what exists under the name and has our label, or was read
-	// because it might be ours; nil if there is none.
+	// Secret is the existing Secret if it has our label, or was read because it may be ours;
+	// nil if there is none.
 	Secret *SecretFacts
-	// Unmanaged is the metadata of a Secret of that name that does not have our
-	// label. At most one of Secret and Unmanaged is set.
+	// Unmanaged is the metadata of an existing Secret without our label. At most one of
+	// Secret and Unmanaged is set.
 	Unmanaged *metav1.ObjectMeta
 	// Kept are the other Secrets that a Service of Requesters or Owners owns, by its UID,
 	// sorted.
@@ -39,14 +38,14 @@ type Situation struct {
 
 	Instance string // value of our label
 	Limits   api.Limits
-	// OpenShift: OpenShift's annotations count, and are written.
+	// OpenShift: OpenShift's annotations are read and written.
 	OpenShift bool
 	Authority *pki.Authority // nil exactly if AuthorityErr is not
 	// AuthorityErr is why nothing can be signed.
 	AuthorityErr error
-	// Widened is the time over which certificates get names that clients accept since a
-	// root has gone that did not permit them, and over which those are replaced that
-	// service-ca issued. Zero: at once.
+	// Widened is the window in which certificates get names that clients accept since a root
+	// that did not permit them was removed, and in which certificates of service-ca are
+	// replaced. Zero: at once.
 	Widened pki.Window
 	// Before is the CA bundle before that of the Authority.
 	Before Before
@@ -56,14 +55,14 @@ type Situation struct {
 	Slot  ratelimit.Slot
 }
 
-// Before is a CA bundle that was succeeded, and over which time the files of it are replaced by those
-// of its successor. Zero: none is known.
+// Before is the previous CA bundle, and the window in which files with it are replaced. Zero: none
+// is known.
 type Before struct {
 	Bundle  *pki.Bundle
 	Replace pki.Window
 }
 
-// kept returns the other Secrets that the Service keeps.
+// kept returns the names of the other Secrets that the Service keeps.
 func (s Situation) kept(svc *corev1.Service) []string {
 	var kept []string
 	for _, name := range s.Kept[svc.UID] {
@@ -83,8 +82,8 @@ const (
 	ReadLive        // read the Unmanaged Secret from the API server and decide again: it may be ours
 	Create          // a new Secret with a new certificate
 	Reissue         // a new certificate into the Secret that is there
-	Replace         // as Reissue, for a Secret that cannot be changed in place: delete it and create it anew
-	Repair          // what the Content says, with the certificate as it is
+	Replace         // as Reissue, for a Secret that cannot be changed in place: delete it and create it again
+	Repair          // write the Content with the existing certificate
 )
 
 // Decision is what to do with the Secret in a Situation. The consequences for the Services are
@@ -94,15 +93,14 @@ type Decision struct {
 	Action  Action
 	Reason  Reason // of an action that issues
 	Message string // the reason in a sentence, for people
-	// Content is what the Secret is to hold, with the pair that it has. With gives
-	// that with a pair that was issued.
+	// Content is the desired content with the existing pair. With returns it with an issued pair.
 	Content Content
 	Problem Problem
 	// Wait: conditions stay unchanged until the state is known.
 	Wait bool
 	// Leaf is the fingerprint of the leaf that is served, if all is well.
 	Leaf string
-	// NextAt is when to look again, zero if only a change can bring anything.
+	// NextAt is when to reconcile again without a change, or zero.
 	NextAt time.Time
 	// Tokens is the number of namespace tokens that this issuance uses.
 	Tokens int
@@ -110,8 +108,8 @@ type Decision struct {
 	works bool // clients accept the present certificate until this issuance
 }
 
-// With returns what the Secret is to hold with the pair that was issued. The error is a format
-// that cannot be made of it.
+// With returns the desired content with the issued pair. The error is a format that cannot be
+// made of the pair.
 func (d Decision) With(s Situation, issued issue.Issued) (Content, error) {
 	c := contentOf(s, d, &issued)
 	return c.withFiles(issued.Pair(c.password()))
@@ -125,7 +123,7 @@ func (d Decision) Issues() bool {
 // Decide returns what to do with the Secret, given its Ownership in the situation. It is pure.
 func Decide(s Situation, o Ownership) Decision {
 	if s.Terminating {
-		return Decision{Wait: true} // what comes next is an event of its own
+		return Decision{Wait: true} // the end of the namespace is an event
 	}
 	terminates := s.Secret != nil && s.Secret.DeletionTimestamp != nil
 	if terminates && s.Now.Before(s.Secret.DeletionTimestamp.Add(terminatingGrace)) {
@@ -157,8 +155,8 @@ func Decide(s Situation, o Ownership) Decision {
 	return decideIssue(s, d)
 }
 
-// decideIssue decides whether to issue a certificate into a Secret that is this signer's, or that
-// does not exist.
+// decideIssue decides whether to issue a certificate into a Secret of this signer, or one that does
+// not exist.
 func decideIssue(s Situation, d Decision) Decision {
 	if s.Secret != nil {
 		d.Content = contentOf(s, d, nil)
@@ -192,13 +190,13 @@ func (d Decision) repair(s Situation, next time.Time) Decision {
 	return d
 }
 
-// spread returns when a certificate gets other names for which nobody has asked anew: what
-// clients accept has changed. That concerns many Secrets at the same time.
+// spread returns when a certificate is replaced because the names that clients accept have changed.
+// Many Secrets are replaced for that reason, so each has its own time in the window.
 func (s Situation) spread() time.Time { return s.Widened.AtOf(s.Secret.Leaf.Sum) }
 
-// rootsAt returns when the files of the roots are written, if nothing else of the Secret differs
-// than that it has them of the roots before: each Secret at its own time, since all that have such
-// files differ when the CA bundle changes. Zero: now.
+// rootsAt returns when the files of the roots are written, if the Secret differs only in that it has
+// the previous roots: each Secret at its own time, since a change of the CA bundle concerns all
+// Secrets with such files. Zero: now.
 func (d Decision) rootsAt(s Situation) time.Time {
 	if s.Before == (Before{}) {
 		return time.Time{}
@@ -230,7 +228,7 @@ func (d Decision) issue(s Situation, why finding) Decision {
 // Limited returns d, or the decision to wait if d issues a certificate before s.Slot.
 func (d Decision) Limited(s Situation) Decision {
 	slot := s.Slot
-	// A deleted Secret whose Service only reports that it waits cannot be told from a first one.
+	// A deleted Secret whose Service only has a waiting condition looks like a first one.
 	if d.Tokens == 0 && d.Reason != reasonFirst {
 		slot.Namespace = time.Time{}
 	}
@@ -246,8 +244,8 @@ func (d Decision) Limited(s Situation) Decision {
 	return d
 }
 
-// wait leaves everything as it is: no client would accept a certificate with any
-// of the names.
+// wait returns the decision to change nothing, because not all clients would accept a certificate
+// with any of the names.
 func (d Decision) wait(s Situation) Decision {
 	d.Problem.Reason = reasonWaiting
 	if s.Secret.usable(s.Now) {

@@ -183,7 +183,7 @@ func TestDecideWhatIsWrongWithIt(t *testing.T) {
 		{name: "garbage", action: Reissue, reason: reasonGarbage, change: set(corev1.TLSCertKey, []byte("x"))},
 		{name: "key of another", action: Reissue, reason: reasonMismatch, change: set(corev1.TLSPrivateKeyKey, other.KeyPEM)},
 		{name: "forged: same issuer and key id", action: Reissue, reason: reasonOtherCA, message: "not signed by this CA", change: use(forged)},
-		{name: "root served with it", action: Reissue, reason: reasonChainChanged, message: "not that of this CA, which is one of 0",
+		{name: "root served with it", action: Reissue, reason: reasonChainChanged, message: "not that of this CA, which has 0 certificates",
 			change: use(issue.Issued{CertPEM: pki.EncodeCertificates(good.Leaf, ca.Certificate), KeyPEM: good.KeyPEM})},
 
 		{name: "for clients too, by our CA", action: Reissue, reason: reasonWrongUsage, message: "not a serving certificate: its extended key usages are", change: use(client)},

@@ -18,14 +18,15 @@
 //   - why a certificate is issued, now or at a time: a check, checks.go, and its row in a table,
 //     policy.go;
 //   - which Services share a Secret, who owns it, and so whether it may be written: ownership.go;
-//   - what a Secret holds: contentOf, content.go; the value that it returns is created,
-//     compared, patched and remembered;
-//   - what is remembered of a Secret, never its key: facts.go, and who signed its leaf:
-//     verification.go; what is kept of a Service: keep.go;
-//   - what the status of a Service reports: status.go and condition.go, for people and, by
-//     package api, for other processes; of the keys of its pods: podkeys.go;
-//   - reasons and problems, for whoever reads them: reason.go.
+//   - the content of a Secret: contentOf, content.go; its result is created, compared and patched;
+//   - the cached facts of a Secret, without its key: facts.go; the CA that signed its leaf:
+//     verification.go; the cached part of a Service: keep.go;
+//   - the status of a Service: status.go and condition.go, for people and, by package api, for
+//     other processes; with keys of its pods: podkeys.go;
+//   - reasons, and the problems that conditions report: reason.go.
 //
-// Packages below this one: issue has a CA sign, and checks what it signed; cfssl has CAs that sign;
-// ratelimit limits how often; serviceindex finds the Services that requests of csr and podcert concern.
+// Packages below this one: issue has a CA sign, and checks the certificate; cfssl and certmanager
+// have the CAs, and remote the code that remote ones share; ratelimit limits how often. Packages
+// csr, podcert and kubelet answer requests for keys of other parties; requests and serviceindex
+// find the Services for them.
 package signer

@@ -11,20 +11,18 @@ import (
 	"github.com/servingcert/servingcert/pkg/api/state"
 )
 
-// Reasons of the events. A condition that turns False, or False for another
-// reason, is an event of the condition's reason: InvalidAnnotation,
-// SecretConflict, CALost … See NotOptedInNotice for where there is no condition.
+// Reasons of the events. A condition that turns False, or whose reason changes while it is
+// False, also causes an event with its reason: InvalidAnnotation, SecretConflict, CALost …
+// See NotOptedInNotice for Services without a condition.
 const (
 	eventReissued      = "CertificateReissued" // Normal: why there is a new certificate
-	eventRenewalFailed = "RenewalFailed"       // Warning: the certificate that is there is still good
+	eventRenewalFailed = "RenewalFailed"       // Warning: the present certificate is still valid
 )
 
-// maxEventNote is the API's bound on an event's note, in bytes: it refuses the event
-// otherwise.
+// maxEventNote is the API's limit on the bytes of an event's note: it refuses longer ones.
 const maxEventNote = 1024
 
-// EventNote returns the text, or as much of its beginning as the note of an event can
-// hold.
+// EventNote returns the text, truncated to the limit of an event's note.
 func EventNote(text string) string {
 	if len(text) <= maxEventNote {
 		return text
@@ -44,9 +42,9 @@ func reissued(svc *corev1.Service, secret string, reason Reason, why string) Eve
 	return Event{svc, corev1.EventTypeNormal, eventReissued, fmt.Sprintf("%s: Secret %q has a new certificate: %s", reason, secret, why)}
 }
 
-// renewalFailed reports a certificate that could not be replaced, and is good.
+// renewalFailed reports a certificate that could not be replaced, and is still valid.
 func renewalFailed(svc *corev1.Service, secret string, why error) Event {
-	return Event{svc, corev1.EventTypeWarning, eventRenewalFailed, fmt.Sprintf("Secret %q keeps the certificate that it has: %s", secret, why)}
+	return Event{svc, corev1.EventTypeWarning, eventRenewalFailed, fmt.Sprintf("Secret %q keeps its present certificate: %s", secret, why)}
 }
 
 // notReady reports a condition that has just turned False.
@@ -54,15 +52,15 @@ func notReady(svc *corev1.Service, c *state.Condition) Event {
 	return Event{svc, corev1.EventTypeWarning, c.Reason, c.Message}
 }
 
-// A Service of a namespace without the label gets no condition, so that an event has to say that
-// nothing is done for it: most who see it forgot the label.
+// A Service in a namespace without the label gets no condition. An event reports that it gets no
+// certificate, since the user may have forgotten the label.
 
-// NoticeDelay is how long a namespace has to get its label after a Service asks, before an event
-// says that it does not have it. Whoever makes both at once does not make a mistake.
+// NoticeDelay is the time between a Service's request and the event that its namespace does not
+// have the label. A user who creates both at the same time has not forgotten it.
 const NoticeDelay = 10 * time.Second
 
-// AsksAnew reports whether a change of a Service is that it asks for a certificate, or for another.
-// before is nil for a new Service, after for one that is gone.
+// AsksAnew reports whether a change of a Service is a request for a certificate, or for another
+// one. before is nil for a new Service, after for a deleted one.
 func AsksAnew(before, after *corev1.Service) bool {
 	if after == nil || !api.Asks(after) {
 		return false
@@ -72,9 +70,9 @@ func AsksAnew(before, after *corev1.Service) bool {
 		api.WantsPodKeys(before) != api.WantsPodKeys(after)
 }
 
-// NotOptedInNotice returns the event on a Service that asks for a certificate in a namespace without the
-// label. It is nil if the namespace has the label or does not need it, and if there is a condition,
-// which then says so.
+// NotOptedInNotice returns the event on a Service that requests a certificate in a namespace without
+// the label. It is nil if the namespace has the label or does not need it, and if the Service has a
+// condition, which then reports it.
 func NotOptedInNotice(svc *corev1.Service, optedIn bool) *Event {
 	s := Situation{OptedIn: optedIn}
 	s.Key.Namespace = svc.Namespace

@@ -22,7 +22,7 @@ func TestEvents(t *testing.T) {
 	web := service("web")
 	for want, event := range map[string]Event{
 		`Normal CertificateReissued: RenewalDue: Secret "web-tls" has a new certificate: due for renewal since then`: reissued(web, "web-tls", reasonDue, "due for renewal since then"),
-		`Warning RenewalFailed: Secret "web-tls" keeps the certificate that it has: the CA is lost`:                  renewalFailed(web, "web-tls", errors.New("the CA is lost")),
+		`Warning RenewalFailed: Secret "web-tls" keeps its present certificate: the CA is lost`:                      renewalFailed(web, "web-tls", errors.New("the CA is lost")),
 		`Warning InvalidAnnotation: not a duration`:                                                                  notReady(web, condition(false, reasonInvalid, "not a duration", state.Ready{})),
 	} {
 		assert.Equal(t, want, event.Type+" "+event.Reason+": "+event.Note)

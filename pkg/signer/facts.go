@@ -23,37 +23,35 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// SecretFacts is all that is remembered of a Secret: what follows from its
-// bytes, and not the bytes. Above all not the private key, which is needed to see
-// whether it matches the certificate, and is read again only where it has to be
-// written under a second key.
+// SecretFacts is the cached part of a Secret: the results of checks of its data, without the
+// data. It does not contain the private key, which is only compared with the certificate, and
+// read again if files must be made of it.
 //
-// It is a runtime.Object so that an informer can hold it in a Secret's place.
+// It is a runtime.Object so that an informer can hold it in place of a Secret.
 type SecretFacts struct {
 	metav1.TypeMeta
-	// ObjectMeta has what identityOf returns, those of secretAnnotations that are there,
-	// and of a Secret that is being deleted the first finalizers; nothing else.
+	// ObjectMeta has the result of identityOf, the secretAnnotations, and for a Secret that is
+	// being deleted the first finalizers.
 	metav1.ObjectMeta
 
-	Labelled  bool // our instance's label is on it
+	Labelled  bool // it has our instance's label
 	Type      corev1.SecretType
 	Immutable bool
 	Empty     bool              // no data under tls.crt and tls.key
 	Other     []string          // other keys with data, sorted, at most maxOther+1
 	Formats   formats.Set       // those that hold the pair, if it is usable
 	Roots     [sha256.Size]byte // as formats.RootsDigest
-	Defect    Reason            // why the two keys are not a usable pair, or empty
-	Detail    string            // the defect in a sentence, without key material
-	OtherForm bool              // the Defect is only that the key is in another form of PEM than PKCS #8
+	Defect    Reason            // why tls.crt and tls.key are not a usable pair, or empty
+	Detail    string            // a message about the defect, without key material
+	OtherForm bool              // the only Defect is that the key is not in PKCS #8
 	Leaf      LeafFacts
 
-	moreFinalizers int // beside ObjectMeta.Finalizers
+	moreFinalizers int // number of finalizers that are not in ObjectMeta
 	// verified is shared by all copies of the facts. Nil: there is no leaf.
 	verified *atomic.Pointer[verification]
 }
 
-// LeafFacts is what is remembered of a leaf. Zero where there is none that can
-// be read.
+// LeafFacts is the cached part of a leaf. It is zero if there is no valid one.
 type LeafFacts struct {
 	Sum          [sha256.Size]byte // of its DER
 	Fingerprint  string            // as pki.Fingerprint
@@ -65,11 +63,11 @@ type LeafFacts struct {
 	IssuedAt     time.Time
 	RenewAt      time.Time
 	Usages       error    // why the extensions are not those of a serving certificate
-	Chain        [32]byte // digest of what is served after the leaf, as chainDigest
-	SelfIssued   bool     // it names itself as its issuer
+	Chain        [32]byte // chainDigest of the chain after the leaf
+	SelfIssued   bool     // its issuer is its subject
 }
 
-// Exists reports whether there is a leaf that can be read.
+// Exists reports whether there is a valid leaf.
 func (l *LeafFacts) Exists() bool { return l.Fingerprint != "" }
 
 // FactsOf derives the facts of a Secret for the signer of the given instance.
@@ -83,12 +81,12 @@ func FactsOf(secret *corev1.Secret, instance string) *SecretFacts {
 	return f
 }
 
-// pairIn returns what the Secret has under the keys of the pair, and the password for files of it.
+// pairIn returns the data of the Secret's pair, and the password for files made of it.
 func pairIn(secret *corev1.Secret, password string) formats.Pair {
 	return formats.Pair{Cert: secret.Data[corev1.TLSCertKey], Key: secret.Data[corev1.TLSPrivateKeyKey], Password: password}
 }
 
-// password is that of the Secret's files that have one, empty for formats.DefaultPassword.
+// password returns the password of the Secret's files, empty for formats.DefaultPassword.
 func (f *SecretFacts) password() string {
 	if f == nil {
 		return ""
@@ -96,7 +94,7 @@ func (f *SecretFacts) password() string {
 	return f.Annotations[api.AnnotationKeystorePassword]
 }
 
-// factsBesidePair are the facts that do not need the pair to be read.
+// factsBesidePair returns the facts that do not depend on the pair.
 func factsBesidePair(secret *corev1.Secret, instance string) *SecretFacts {
 	f := &SecretFacts{
 		ObjectMeta: identityOf(&secret.ObjectMeta),
@@ -108,7 +106,7 @@ func factsBesidePair(secret *corev1.Secret, instance string) *SecretFacts {
 	f.rememberFinalizers(secret.Finalizers)
 	for key := range secret.Data {
 		if len(f.Other) > maxOther {
-			break // whatever else there is, all of it goes
+			break // all of it will be removed
 		}
 		if !isPair(key) {
 			f.Other = append(f.Other, key)
@@ -119,25 +117,25 @@ func factsBesidePair(secret *corev1.Secret, instance string) *SecretFacts {
 	return f
 }
 
-// maxType is the most characters of a Secret's type that are remembered. All that matters is
-// whether it is corev1.SecretTypeTLS.
+// maxType is the most characters of a Secret's type that are cached. They are only compared
+// with corev1.SecretTypeTLS.
 const maxType = 253
 
-// maxOther is how much data under other keys than those of the pair is removed key by key. A
-// Secret with more is replaced.
+// maxOther is the most keys other than those of the pair that are removed one by one. A Secret
+// with more is replaced.
 const maxOther = 64
 
-// replacedWhole reports whether what the Secret holds cannot be changed in place.
+// replacedWhole reports whether the Secret's data cannot be changed in place.
 func (f *SecretFacts) replacedWhole() bool { return f.Immutable || len(f.Other) > maxOther }
 
-// identityOf returns what is remembered of a Secret's metadata.
+// identityOf returns the cached part of a Secret's metadata.
 func identityOf(m *metav1.ObjectMeta) metav1.ObjectMeta {
 	kept := api.Identity(m)
 	kept.OwnerReferences = api.Owners(m.OwnerReferences)
 	return kept
 }
 
-// formats returns those of which the Secret has any file, whatever it holds.
+// formats returns the formats of which the Secret has any file, even an invalid one.
 func (f *SecretFacts) formats() formats.Set { return formats.WithAny(f.Other) }
 
 func isPair(key string) bool { return key == corev1.TLSCertKey || key == corev1.TLSPrivateKeyKey }
@@ -178,7 +176,8 @@ func (f *SecretFacts) readPair(certPEM, keyPEM []byte) {
 	}
 }
 
-// parseKey reads a key that may be one of ours. Who watches all Secrets waits for it.
+// parseKey parses a key if the signer could have issued it. It runs in the watch of all Secrets, so
+// CheckIssuable bounds its cost.
 func parseKey(keyPEM []byte) (crypto.Signer, error) {
 	if err := pki.CheckIssuable(keyPEM); err != nil {
 		return nil, err
@@ -223,14 +222,13 @@ func (f *SecretFacts) SameOwners(other *SecretFacts) bool {
 	return sameOwners(f.OwnerReferences, other.OwnerReferences)
 }
 
-// renewedAfter is what api.AnnotationRenewedAfter records, zero if nothing.
+// renewedAfter returns the time in api.AnnotationRenewedAfter, or zero.
 func (f *SecretFacts) renewedAfter() time.Time {
 	at, _ := time.Parse(time.RFC3339, f.Annotations[api.AnnotationRenewedAfter])
 	return at
 }
 
-// DeepCopyObject makes SecretFacts a runtime.Object. Facts are never changed
-// after they were derived, so that the copy may be the original.
+// DeepCopyObject implements runtime.Object. It returns f, since facts are immutable.
 func (f *SecretFacts) DeepCopyObject() runtime.Object { return f }
 
 // chainDigest identifies the certificates that are served after a leaf.
@@ -242,30 +240,27 @@ func chainDigest(chain []*x509.Certificate) [32]byte {
 	return [32]byte(h.Sum(nil))
 }
 
-// usable reports whether a server can go on with what the Secret holds.
+// usable reports whether the Secret holds a valid pair that has not expired.
 func (f *SecretFacts) usable(now time.Time) bool {
 	return f != nil && !f.Empty && f.Defect == "" && now.Before(f.Leaf.NotAfter)
 }
 
-// isServiceReference reports whether an owner reference is of the kind that the
-// signer writes.
+// isServiceReference reports whether an owner reference is to a Service.
 func isServiceReference(r metav1.OwnerReference) bool {
 	return r.APIVersion == "v1" && r.Kind == "Service"
 }
 
-// sameOwners compares what counts in order; the API server fills in the rest.
+// sameOwners compares the references in order, without the fields that the API server defaults.
 func sameOwners(a, b []metav1.OwnerReference) bool {
 	return slices.EqualFunc(a, b, func(a, b metav1.OwnerReference) bool {
 		return a.APIVersion == b.APIVersion && a.Kind == b.Kind && a.Name == b.Name && a.UID == b.UID
 	})
 }
 
-// maxFinalizer is the most characters of a finalizer that are remembered: those of a
-// qualified name.
+// maxFinalizer is the most characters of a finalizer that are cached: those of a qualified name.
 const maxFinalizer = 253 + 1 + 63
 
-// rememberFinalizers remembers what holds a Secret that is being deleted, the first
-// maxNamesShown.
+// rememberFinalizers stores the first maxNamesShown finalizers of a Secret that is being deleted.
 func (f *SecretFacts) rememberFinalizers(finalizers []string) {
 	if f.DeletionTimestamp == nil {
 		return

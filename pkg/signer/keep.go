@@ -6,9 +6,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Keep returns what a cache has to keep of a Service: what Parse, Merge and the
-// conditions read. That is very little of a Service without a request and without
-// condition Ready.
+// Keep returns the part of a Service that a cache has to keep: the fields that Parse, Merge and
+// the conditions read. A Service without a request and without condition Ready has few.
 func Keep(svc *corev1.Service) api.Keep {
 	keep := api.Keep{
 		CreationTimestamp: true, Type: true, ClusterIP: true, ClusterIPs: true,

@@ -11,14 +11,13 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// A name constraint of a CA judges all names of a leaf: one name that it does not
-// permit, and a client that holds this CA alone rejects the leaf with all names.
-// So a name stays out until every root that a client may hold permits it.
+// A CA's name constraints apply to all names of a leaf: if one is not permitted, a client that
+// trusts only this CA rejects the leaf. So a name is not added until every root that a client
+// may hold permits it.
 
-// Acceptable returns what a certificate can hold now of what is asked for, with
-// the names of former domains that there is room for, and whether anything that
-// is asked for has to wait. With IP addresses it lives no longer than the limits say,
-// unless a remote CA gives the lifetime; nor longer than the CA gives at all.
+// Acceptable returns the part of a request that a certificate can contain now, with as many names
+// of former domains as fit, and whether any requested name has to wait. The lifetime is at most
+// that of the CA's leaves and, with IP addresses and a local CA, the limit for them.
 func Acceptable(asked api.Wanted, limits api.Limits, ca *pki.Authority) (now api.Wanted, waits bool) {
 	now = asked
 	now.DNSNames = slices.DeleteFunc(slices.Clone(asked.DNSNames), func(name string) bool { return !ca.Permits(name) })
@@ -40,8 +39,7 @@ func Acceptable(asked api.Wanted, limits api.Limits, ca *pki.Authority) (now api
 	return now, waits
 }
 
-// waitingNames returns what each Service has asked for and has to wait for, by
-// its UID; nothing of those that have all.
+// waitingNames returns the requested names that have to wait, by the UID of the Service.
 func waitingNames(services []*corev1.Service, limits api.Limits, ca *pki.Authority) map[types.UID][]string {
 	waiting := map[types.UID][]string{}
 	for _, svc := range services {

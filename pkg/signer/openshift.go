@@ -12,11 +12,11 @@ import (
 	"github.com/servingcert/servingcert/pkg/api/state"
 )
 
-// What OpenShift's service-ca writes beside a certificate, and we for a Service
-// that asks with its annotations. None of it is ever read back to decide about a
-// certificate; it is only compared with what it is to be.
+// OpenShift's service-ca writes annotations beside a certificate. The signer writes them for a
+// Service that requests a certificate with OpenShift's annotations. No decision about a
+// certificate depends on them.
 
-// The annotations that OpenShift has and the signer writes.
+// The annotations of OpenShift that the signer writes.
 var (
 	openShiftSecretKeys = []string{
 		api.OpenShiftServiceName, api.OpenShiftServiceNameAlpha, api.OpenShiftServiceUID, api.OpenShiftServiceUIDAlpha,
@@ -28,9 +28,9 @@ var (
 	}
 )
 
-// openShiftOnSecret returns the annotations that are to be on the Secret: the Service that it is for, in the form of the annotation that
-// asks, and the end of the certificate in both forms. Of several Services it is the
-// oldest, as the owners are in order; without any, nothing is to be there.
+// openShiftOnSecret returns the desired annotations of the Secret: its oldest Service, in the alpha
+// or beta form of that Service's annotation, and the end of the certificate in both forms. Without
+// a Service that uses OpenShift's annotations, there are none.
 func openShiftOnSecret(participants []*corev1.Service, notAfter time.Time) annotations {
 	want := annotations{}
 	for _, key := range openShiftSecretKeys {
@@ -50,9 +50,9 @@ func openShiftOnSecret(participants []*corev1.Service, notAfter time.Time) annot
 	return want
 }
 
-// takesOver reports whether the Secret is as service-ca wrote it, under a CA that was
-// imported: with its root in tls.crt and its form of key. Servers and clients can go on
-// with that until the certificate's own moment.
+// takesOver reports whether the Secret is unchanged since service-ca wrote it, with an imported
+// CA: the root is in tls.crt, and the key may not be in PKCS #8. Servers and clients can use it
+// until its time in the window.
 func (s Situation) takesOver() bool {
 	f := s.Secret
 	if !s.OpenShift || f.Labelled || f.Empty || f.Defect != "" && !f.OtherForm || !s.Now.Before(f.Leaf.RenewAt) {
@@ -62,14 +62,13 @@ func (s Situation) takesOver() bool {
 	if issuer == nil {
 		return false
 	}
-	root := []*x509.Certificate{issuer.Certificate} // behind it, after a rotation, what the CA before signed
+	root := []*x509.Certificate{issuer.Certificate} // after a rotation, followed by the cross-certificate
 	return f.Leaf.Chain == chainDigest(root) || f.Leaf.Chain == chainDigest(slices.Concat(root, issuer.Chain))
 }
 
-// openShiftOnService returns what has to be written of the Service's annotations
-// beside its condition, nil for one that has to be removed. service-ca counts
-// attempts and gives up after ten. Here the number is of different errors in a row,
-// so that it costs no write of its own, and nobody gives up.
+// openShiftOnService returns the changes of the Service's annotations to write with its
+// condition, nil for one to remove. service-ca counts attempts and gives up after ten. The signer
+// counts successive different errors, which needs no extra write, and does not give up.
 func openShiftOnService(svc *corev1.Service, ready *state.Condition, signedBy string, failed bool) map[string]any {
 	if api.OpenShiftAnnotation(svc) == "" || ready == nil {
 		return nil
@@ -80,7 +79,7 @@ func openShiftOnService(svc *corev1.Service, ready *state.Condition, signedBy st
 			want[key] = value
 		}
 	}
-	if signedBy != "" { // who signed last stays, if that is not known now
+	if signedBy != "" { // if it is not known, the annotations stay
 		set(signedBy, api.OpenShiftSignedBy, api.OpenShiftSignedByAlpha)
 	}
 	set("", api.OpenShiftError, api.OpenShiftErrorAlpha, api.OpenShiftErrorNum, api.OpenShiftErrorNumAlpha)

@@ -182,12 +182,12 @@ func ownerReferences(secret *SecretFacts, participants []*corev1.Service) []meta
 	return refs
 }
 
-// Without the label of its namespace, a Service keeps what it has and gets nothing new. Only a
-// signature of the CA proves what it had, since other users may write the status of Services: the
-// leaf in a Secret, or the proof in the condition of a Service whose pods make their keys.
+// Without the label of its namespace, a Service keeps its names and gets no new ones. Only a
+// signature of the CA proves which it had, since other users may write the status of Services:
+// the leaf in a Secret, or the proof in the condition of a Service with pod keys.
 
-// optedIn reports whether the request of the Service counts. OpenShift's annotations count in
-// every namespace.
+// optedIn reports whether the request of the Service is honored. OpenShift's annotations are
+// honored in every namespace.
 func (s Situation) optedIn(svc *corev1.Service) bool {
 	return s.OptedIn || api.OpenShiftAnnotation(svc) != ""
 }
@@ -199,15 +199,15 @@ func (s Situation) mayKeep(svc *corev1.Service, secret string) bool {
 	return s.optedIn(svc) || state.ReadyOf(svc).Has(secret)
 }
 
-// shows reports whether the Secret holds a key and its certificate, which the CA signed, now or
-// before: whoever wrote them there has what another certificate for their names gives.
+// shows reports whether the Secret holds a key and a certificate that the CA signed, now or
+// before. A user who could write both already has a key for these names.
 func (s Situation) shows() bool {
 	f := s.Secret
 	return f != nil && s.Authority != nil && !f.Empty && f.Defect == "" && f.Leaf.Usages == nil && f.SignedBy(s.Authority) != nil
 }
 
-// withoutOptIn leaves of the names that the Services are given those that a Service with the
-// opt-in may have, and those that the Secret shows.
+// withoutOptIn restricts the names to those that a Service with the opt-in may have, and those
+// that the Secret shows.
 func (s Situation) withoutOptIn(wanted api.Wanted, services []*corev1.Service) api.Wanted {
 	if !slices.ContainsFunc(services, func(svc *corev1.Service) bool { return !s.optedIn(svc) }) {
 		return wanted
@@ -226,7 +226,7 @@ func (s Situation) withoutOptIn(wanted api.Wanted, services []*corev1.Service) a
 	return wanted
 }
 
-// labelText says of the namespace that it "does not have" the label, or the like.
+// labelText returns a clause about the namespace's label, with a verb such as "does not have".
 func (s Situation) labelText(verb string) string {
 	return fmt.Sprintf("namespace %q %s label %s=%s", s.Key.Namespace, verb, api.LabelInject, api.InjectEnabled)
 }

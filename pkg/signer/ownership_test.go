@@ -52,7 +52,7 @@ func TestRSA4096HasToBePermitted(t *testing.T) {
 	s, d = w.decide()
 	assert.Equal(t, pki.ECDSAP256, d.Wanted.Params.KeyAlgorithm, "it has another key, and keeps that")
 	assert.Equal(t, "Nothing", d.Action.String())
-	assert.Contains(t, said(s, d)["web"], `; the certificate in Secret "web-tls" is kept, and renewed with what it has`)
+	assert.Contains(t, said(s, d)["web"], `; the certificate in Secret "web-tls" is kept, and renewed without changes`)
 
 	w.secret, w.limits.PermitRSA4096 = nil, true
 	_, d = w.decide()

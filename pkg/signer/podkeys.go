@@ -41,23 +41,23 @@ func UnnamedStatusUpdate(s Situation) StatusUpdate {
 	return out
 }
 
-// hasPodKeys reports whether the Service's pods make their keys, and so whether that is
-// what its condition is about. Without the opt-in, they did if the condition says so: whether
-// they go on is for MayHavePodKeys to say.
+// hasPodKeys reports whether the Service's condition is about pods that make their keys. Without
+// the opt-in, it is if the present condition is; MayHavePodKeys then decides whether the pods
+// still get certificates.
 func (s Situation) hasPodKeys(svc *corev1.Service) bool {
 	ready := api.Condition(svc, api.ConditionReady)
 	said := ready != nil && (ready.Reason == string(reasonPodKeys) || ready.Reason == string(reasonNotOptedIn) || state.ReadyOf(svc).Proof != "")
 	return api.WantsPodKeys(svc) && (s.OptedIn || said)
 }
 
-// podKeysCondition is the Ready condition of a Service whose pods make their keys, nil if the
-// one that it has stays, and when to look again, zero if only a change can bring anything.
+// podKeysCondition returns the Ready condition of a Service whose pods make their keys, nil if the
+// present one stays, and when to reconcile again without a change, or zero.
 func (s Situation) podKeysCondition(svc *corev1.Service) (ready *state.Condition, again time.Time) {
 	kept := keptText(s.kept(svc))
 	said := state.Ready{Proof: state.ReadyOf(svc).Proof}.WithKept(s.kept(svc))
 	if s.AuthorityErr != nil {
 		if !s.OptedIn || api.HasPodKeys(svc) {
-			return nil, again // what the pods have is good, whatever the CA's state is
+			return nil, again // the pods' certificates are valid whatever the state of the CA
 		}
 		problem := blocked(s.AuthorityErr)
 		return condition(false, problem.Reason, problem.Message+kept, said), again
@@ -66,7 +66,7 @@ func (s Situation) podKeysCondition(svc *corev1.Service) (ready *state.Condition
 	said.Proof, again = s.proof(svc, err == nil)
 	switch {
 	case !MayHavePodKeys(svc, s.OptedIn, s.Authority):
-		const why = ", and nothing shows that the Service asked for the same while it had it: pods get no certificates until the namespace has the label"
+		const why = ", and there is no proof that the Service requested the same names while it had it: pods get no certificates until the namespace has the label"
 		return condition(false, reasonNotOptedIn, s.labelText("does not have")+why+kept, said), again
 	case err != nil:
 		return condition(false, RefusedReason(err), err.Error()+kept, said), again
@@ -77,12 +77,12 @@ func (s Situation) podKeysCondition(svc *corev1.Service) (ready *state.Condition
 	return condition(true, reasonPodKeys, message+kept, said.WithNames(allNames(r.DNSNames, r.IPs))), again
 }
 
-// proof returns the proof of the opt-in that is to be in the Service's condition, and when it is
-// to be another: that by an earlier key of the CA is replaced at its time, as leaves are.
+// proof returns the proof of the opt-in for the Service's condition, and when it must be replaced:
+// a proof by an earlier key of the CA is replaced at its time in the window, as leaves are.
 func (s Situation) proof(svc *corev1.Service, valid bool) (proof string, again time.Time) {
 	switch by := proofIssuer(svc, s.Authority); {
 	case by == nil && !(s.OptedIn && valid):
-		return state.ReadyOf(svc).Proof, again // it is one again once an annotation is what it was
+		return state.ReadyOf(svc).Proof, again // it is valid again if an annotation is changed back
 	case by != nil && (by == s.Authority.Certificate || s.Authority.Key == nil):
 		return state.ReadyOf(svc).Proof, again
 	case by != nil:
@@ -93,24 +93,22 @@ func (s Situation) proof(svc *corev1.Service, valid bool) (proof string, again t
 	return proofOf(svc, s.Authority), again
 }
 
-// MayHavePodKeys reports whether the Service, which asks for a certificate, may have any
-// for keys that pods, programs or hosts make: its namespace is opted in, or was when the Service
-// asked for the same, which the proof in its condition shows. ca is nil as long as it is not known:
-// then nothing shows.
+// MayHavePodKeys reports whether certificates may be issued for the Service with keys of pods,
+// programs or hosts: its namespace is opted in, or was when the Service requested the same names,
+// by the proof in its condition. Without a CA (nil), no proof can be verified.
 func MayHavePodKeys(svc *corev1.Service, optedIn bool, ca *pki.Authority) bool {
 	return optedIn || ca != nil && proofIssuer(svc, ca) != nil
 }
 
-// WasOptedIn reports whether the signer seems to have issued for the Service before, in whichever
-// way. A pod of such a Service may wait for the label of its namespace: that is all that follows.
+// WasOptedIn reports whether the signer seems to have issued for the Service before. It is not
+// proven, and only decides whether a pod of the Service waits for the label or is denied.
 func WasOptedIn(svc *corev1.Service) bool {
 	ready := api.Condition(svc, api.ConditionReady)
 	return ready != nil && (ready.Status == metav1.ConditionTrue || ready.Reason == string(reasonNotOptedIn) || state.ReadyOf(svc).Proof != "")
 }
 
-// proofOf returns what proves later that the namespace was opted in while the Service asked for what
-// it asks for now: a signature of the CA. A CA elsewhere signs certificates alone, so that
-// there is no proof: "".
+// proofOf returns the proof that the namespace is opted in while the Service requests its present
+// names: a signature of the CA. It returns "" for a remote CA, which signs only certificates.
 func proofOf(svc *corev1.Service, ca *pki.Authority) string {
 	if ca.Key == nil {
 		return ""
@@ -122,8 +120,8 @@ func proofOf(svc *corev1.Service, ca *pki.Authority) string {
 	return base64.RawURLEncoding.EncodeToString(signature)
 }
 
-// proofIssuer returns the certificate of the CA, the present one or one of before, that signed the
-// proof in the Service's condition, or nil.
+// proofIssuer returns the certificate of the CA, or of an earlier one, that signed the proof in the
+// Service's condition, or nil.
 func proofIssuer(svc *corev1.Service, ca *pki.Authority) *x509.Certificate {
 	proof := state.ReadyOf(svc).Proof
 	if proof == "" {
@@ -142,8 +140,8 @@ func proofIssuer(svc *corev1.Service, ca *pki.Authority) *x509.Certificate {
 	return nil
 }
 
-// statement is what a proof signs: which Service it is, and all by which its users change its names.
-// The names themselves also follow from the cluster's domain, which is not theirs to change.
+// statement returns the text that a proof signs: the identity of the Service, and the fields by
+// which users change its names. The cluster domain is not included, since users cannot change it.
 func statement(svc *corev1.Service) []byte {
 	asked := struct {
 		UID, ExtraDNSNames string

@@ -57,7 +57,7 @@ func (p *podScene) may() bool { return MayHavePodKeys(p.web, p.OptedIn, p.Author
 const (
 	hasPodKeys = "True PodKeys: each pod makes its key, and gets a certificate for web.shop.svc, web.shop.svc.cluster.local"
 	recorded   = " (and a proof)"
-	noOptIn    = `False NamespaceNotOptedIn: namespace "shop" does not have label servingcert.dev/inject=enabled, and nothing shows that the Service asked for the same while it had it: pods get no certificates until the namespace has the label`
+	noOptIn    = `False NamespaceNotOptedIn: namespace "shop" does not have label servingcert.dev/inject=enabled, and there is no proof that the Service requested the same names while it had it: pods get no certificates until the namespace has the label`
 	noLonger   = `; namespace "shop" no longer has label servingcert.dev/inject=enabled`
 )
 

@@ -7,14 +7,14 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// A cause is why a certificate is issued, with all that follows from it. Decision.issue takes one,
-// so that no Reason issues anything without its row in causes.
+// A cause is why a certificate is issued, with its consequences. Every issuance has one, since
+// Decision.issue takes it as an argument.
 type cause struct {
 	reason Reason
 	check  check
-	asked  bool // counts only if a Service asks for the Secret: the certificate differs from what it asks for
-	// free: it takes no token of its namespace, since many Secrets may have it at the same time
-	// and it is not, or not only, the doing of the namespace's users.
+	asked  bool // only for a Secret that a Service requests: the certificate differs from the request
+	// free: it takes no token of its namespace, since it may concern many Secrets at the same
+	// time and is not caused, or not only, by users of the namespace.
 	free  bool
 	works bool // clients accept the certificate until it is replaced
 	// hold is the decision until the time that the check gives; nil for checks that give none.
@@ -62,12 +62,12 @@ func (c cause) tokens(key pki.KeyAlgorithm) int {
 	return 1
 }
 
-// candidate is a Secret, and what is wanted of it.
+// candidate is a Secret, compared with the wanted certificate.
 type candidate struct {
 	Situation // its Secret may be the one that was just written
 	Ownership
-	content Content       // that the Secret is to hold; zero if it does not exist
-	by      *verification // who signed it, as far as the Authority knows; nil if it does not exist
+	content Content       // the wanted content of the Secret; zero if the Secret does not exist
+	by      *verification // under the Authority; nil if the Secret does not exist
 }
 
 func newCandidate(s Situation, d Decision) candidate {
@@ -78,19 +78,20 @@ func newCandidate(s Situation, d Decision) candidate {
 	return c
 }
 
-// check returns why a certificate must be issued, in a sentence, and the time from which on; zero:
-// now. With an empty message it returns when it must be asked again, after now: zero if time alone
-// does not change the answer.
+// check returns a message why a certificate must be issued, and the time at which; zero: now. With
+// an empty message it returns the time at which to check again, zero if the result does not depend
+// on time.
 type check func(candidate) (message string, at time.Time)
 
-// finding is the cause that a check found first. Without a message nothing has to be issued, and at
-// is the earliest time at which a check must be asked again, or zero.
+// finding is the first cause that a check finds. Without a message nothing has to be issued, and at
+// is the earliest time at which to check again, or zero.
 type finding struct {
 	cause
 	message string
 	at      time.Time
 }
 
+// evaluate asks the checks in their order.
 func evaluate(c candidate) finding {
 	var none finding
 	for _, cause := range causes {
@@ -106,10 +107,10 @@ func evaluate(c candidate) finding {
 	return none
 }
 
-// keepAll holds a certificate that goes on as it is, with its Services' conditions.
+// keepAll leaves the certificate and the Services' conditions unchanged until then.
 func keepAll(Situation, Decision) Decision { return Decision{Wait: true} }
 
-// keepNames holds a certificate that goes on with the names that it has.
+// keepNames leaves the certificate with its names until then.
 func keepNames(s Situation, d Decision) Decision {
 	d = d.wait(s)
 	d.Problem.Temporary = true

@@ -39,7 +39,7 @@ func TestDecideWhatAnEarlierIssuerSigned(t *testing.T) {
 		"without a window":    {func(w *scene) { w.ca.Reissue = pki.Window{} }, reasonSucceeded, "", time.Time{}},
 		"due before":          {func(w *scene) { w.now, w.ca.Reissue = due, pki.Window{From: due.Add(day)} }, reasonDue, "", time.Time{}},
 		"due before, later":   {func(w *scene) { w.ca.Reissue = pki.Window{From: due.Add(day)} }, "", "", due},
-		"a chain that is not": {chain(l.Crosses[1]), reasonChainChanged, "not that of this CA, which is one of 0", time.Time{}},
+		"a chain that is not": {chain(l.Crosses[1]), reasonChainChanged, "not that of this CA, which has 0 certificates", time.Time{}},
 		"the root is served":  {chain(l.Roots[0]), reasonChainChanged, "", time.Time{}},
 		"not known any more":  {func(w *scene) { w.ca.Older = nil }, reasonOtherCA, "", time.Time{}},
 		"longer than wanted": {func(w *scene) { w.services[0] = service("web", api.AnnotationDuration, "24h") },

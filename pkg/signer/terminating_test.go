@@ -26,7 +26,7 @@ func terminatingScene(t *testing.T, finalizers ...string) *scene {
 }
 
 func TestASecretHeldByAFinalizerIsReported(t *testing.T) {
-	const message = `Secret "web-tls": it was deleted at 2026-03-01T12:00:00Z and still exists because of its finalizers ["example.com/keep"]; its certificate is not renewed. Have the controllers that added them finish, or remove them; if the Secret is still asked for, it is then created again`
+	const message = `Secret "web-tls": it was deleted at 2026-03-01T12:00:00Z and still exists because of its finalizers ["example.com/keep"]; its certificate is not renewed. Have the controllers that added them finish, or remove them; if a Service still requests the Secret, it is then created again`
 	for name, c := range map[string]struct {
 		change func(w *scene)
 		want   map[string]string

@@ -11,30 +11,29 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// verification remembers what follows from the leaf under one Authority.
+// verification is the cached result of verifying the leaf under one Authority.
 type verification struct {
 	by     *pki.Authority // nil: it was not verified
-	issuer *pki.Issuer    // one of by, whose key signed the leaf; nil if none's did
-	// chained: what is served after the leaf is what the issuer's clients need.
+	issuer *pki.Issuer    // the issuer of by whose key signed the leaf, or nil
+	// chained: the chain after the leaf is that of the issuer.
 	chained bool
-	// tail: and some of what is ending.
+	// tail: it is followed by certificates of issuer.Ending.
 	tail bool
-	// signer is the CA whose key signed the leaf, known to by or to an Authority before;
-	// nil if that was never found out. Of a leaf whose signer is known nothing has to be
-	// verified any more.
+	// signer is the CA whose key signed the leaf, by this or an earlier verification; nil if it is
+	// not known. If it is known, the signature need not be verified again.
 	signer *x509.Certificate
-	raw    []byte // DER of the leaf, as long as its signer is not known
+	raw    []byte // DER of the leaf, until its signer is known
 }
 
-// succeeded reports whether the leaf's issuer is one that no longer signs.
+// succeeded reports whether the leaf's issuer no longer signs.
 func (v *verification) succeeded() bool { return v.issuer != nil && v.issuer != &v.by.Issuer }
 
-// SignedBy returns the issuer that ca knows whose key signed the leaf, or nil.
-// Expired leaves and issuers count: whose a Secret is does not end.
+// SignedBy returns the issuer of ca whose key signed the leaf, or nil. It ignores expiry: an
+// expired certificate still shows that the Secret is managed.
 func (f *SecretFacts) SignedBy(ca *pki.Authority) *pki.Issuer { return f.verify(ca).issuer }
 
-// verify checks the leaf under ca, once. Its signature is checked until it is known who
-// made it: most that changes is not the issuer.
+// verify verifies the leaf under ca, once. Once its signer is known, the signature is not verified
+// again under another ca.
 func (f *SecretFacts) verify(ca *pki.Authority) *verification {
 	if f.verified == nil {
 		return &verification{by: ca}
@@ -52,7 +51,7 @@ func (f *SecretFacts) verify(ca *pki.Authority) *verification {
 		if !v.signedBy(issuer.Certificate) {
 			continue
 		}
-		// Of two certificates of one key, the one that the chain is for.
+		// Two certificates may have the same key: prefer the one that the chain is for.
 		if chained, tail := f.Leaf.chainedTo(issuer); chained || v.issuer == nil {
 			v.issuer, v.chained, v.tail = issuer, chained, tail
 		}
@@ -64,7 +63,7 @@ func (f *SecretFacts) verify(ca *pki.Authority) *verification {
 	return v
 }
 
-// signedBy reports whether the key of the CA signed the leaf, and remembers it if it did.
+// signedBy reports whether the key of the CA signed the leaf, and stores the CA if it did.
 func (v *verification) signedBy(ca *x509.Certificate) bool {
 	if v.signer != nil {
 		return signsAs(ca, v.signer)
@@ -83,8 +82,8 @@ func signsAs(ca, other *x509.Certificate) bool {
 	return ca.Equal(other) || maySign && bytes.Equal(ca.RawSubject, other.RawSubject) && bytes.Equal(ca.RawSubjectPublicKeyInfo, other.RawSubjectPublicKeyInfo)
 }
 
-// chainedTo reports whether what is served after the leaf is the issuer's chain,
-// and whether it is followed by some of what is ending.
+// chainedTo reports whether the chain after the leaf is the issuer's, and whether it is followed by
+// certificates of issuer.Ending.
 func (l LeafFacts) chainedTo(issuer *pki.Issuer) (chained, tail bool) {
 	for n := range 1 + len(issuer.Ending) {
 		if l.Chain == chainDigest(slices.Concat(issuer.Chain, issuer.Ending[:n])) {
@@ -94,10 +93,10 @@ func (l LeafFacts) chainedTo(issuer *pki.Issuer) (chained, tail bool) {
 	return false, false
 }
 
-// Plausible reports whether the Secret looks like one that a signer of the instance has
-// issued, as far as that can be told without the CA: its label and type, a key and its
-// serving certificate, signed by another key, with a name of the Secret's namespace. The
-// label alone shows nothing: whoever may write Secrets may write it.
+// Plausible reports whether a signer of the instance may have issued the Secret, without
+// verifying the CA's signature: its label and type, a key and its serving certificate, signed
+// by another key, with a name of the Secret's namespace. The label alone is not enough, since
+// any user who may write Secrets may set it.
 func Plausible(secret *corev1.Secret, instance string) bool {
 	f := FactsOf(secret, instance)
 	if !f.Labelled || f.Type != corev1.SecretTypeTLS || f.Empty || f.Defect != "" || f.Leaf.Usages != nil {

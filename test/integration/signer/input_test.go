@@ -62,7 +62,7 @@ func TestAMistakeInALiveServiceKeepsItsCertificate(t *testing.T) {
 	first := r.waitGood(t, ns, "web", "web-tls")
 	annotate(t, ns, "web", map[string]any{api.AnnotationDuration: "abc"})
 	c := waitReady(t, ns, "web", metav1.ConditionFalse, "InvalidAnnotation")
-	assert.Contains(t, c.Message, `; the certificate in Secret "web-tls" is kept, and renewed with what it has`)
+	assert.Contains(t, c.Message, `; the certificate in Secret "web-tls" is kept, and renewed without changes`)
 	waitRest(t, ns)
 	patchSecret(t, ns, "web-tls", map[string]any{"data": map[string]any{corev1.TLSCertKey: ""}})
 	harness.Eventually(t, func() error {

@@ -130,7 +130,7 @@ func TestFlagsThatPermitOtherNamesThanTheCA(t *testing.T) {
 
 		r = startProcess(t, d)
 		c := waitReady(t, ns, "web", metav1.ConditionFalse, "InvalidAnnotation")
-		assert.Contains(t, c.Message, `; the certificate in Secret "web-tls" is kept, and renewed with what it has`)
+		assert.Contains(t, c.Message, `; the certificate in Secret "web-tls" is kept, and renewed without changes`)
 		makeService(t, ns, "plain")
 		r.waitGood(t, ns, "plain", "plain-tls")
 		require.Equal(t, have.secret.ResourceVersion, getSecret(t, ns, "web-tls").ResourceVersion)

@@ -141,7 +141,7 @@ func TestNamesMustBeInTheCSR(t *testing.T) {
 	assert.Equal(t, key.Public(), pub)
 	for _, names := range [][]string{nil, {"a.shop.svc"}, {"a.shop.svc", "b.shop.svc", "c.shop.svc"}} {
 		_, err = checkCSR(request(names...))
-		require.ErrorContains(t, err, "takes the names from the certificate signing request")
+		require.ErrorContains(t, err, "takes the names from the CSR")
 	}
 	_, err = checkCSR(issue.SigningRequest{CSR: []byte("x")})
 	assert.ErrorContains(t, err, "is not PEM")
