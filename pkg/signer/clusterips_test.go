@@ -19,8 +19,8 @@ func signsAddresses(t *testing.T) *pki.Authority {
 	return newCA(t, permissive().Constraints(), epoch.Add(-day), epoch.Add(1000*day))
 }
 
-// The address of a Service that is deleted may become another's: a certificate that holds
-// it lives for a day, whatever the Service asks for and with whomever it shares the Secret.
+// The address of a deleted Service may be assigned to another one, so a certificate with it is
+// valid for a day at most, whatever the Services of the Secret request.
 func TestACertificateWithClusterIPsLivesForADay(t *testing.T) {
 	ips := []string{api.AnnotationClusterIPs, "true"}
 	for name, c := range map[string]struct {
@@ -55,7 +55,7 @@ func TestACertificateWithClusterIPsLivesForADay(t *testing.T) {
 	}
 }
 
-// What was issued for longer is replaced, and what is retained does not live longer.
+// A certificate with a longer lifetime is replaced, and a retained one has no longer lifetime.
 func TestLongCertificatesWithClusterIPsAreReplaced(t *testing.T) {
 	w := newScene(signsAddresses(t), nil, service("web", api.AnnotationClusterIPs, "true"))
 	w.limits = permissive()
@@ -78,8 +78,8 @@ func TestLongCertificatesWithClusterIPsAreReplaced(t *testing.T) {
 	assert.Equal(t, 24*time.Hour, s.Secret.Leaf.NotAfter.Sub(s.Secret.Leaf.NotBefore))
 }
 
-// A CA elsewhere gives lifetimes of its own; one that is longer than what was asked for
-// is refused, so that it is not asked for less than for other certificates.
+// A remote CA chooses the lifetime, and a longer one than requested is refused. So the requested
+// lifetime is not shortened.
 func TestARemoteCAGivesTheLifetimeOfAddresses(t *testing.T) {
 	ca := *signsAddresses(t)
 	ca.Key = nil

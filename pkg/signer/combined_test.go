@@ -110,8 +110,8 @@ func TestDecideCombined(t *testing.T) {
 	})
 }
 
-// In a shared Secret a mistake of the one Service that asks does not remove the file,
-// and what another says about itself does not matter.
+// In a shared Secret, an invalid annotation of the Service that requests the file does not remove
+// it, and neither do annotations of another Service.
 func TestCombinedInASharedSecret(t *testing.T) {
 	for name, c := range map[string]struct {
 		web  []string // annotations of one Service; the other asks for nothing more
@@ -136,8 +136,7 @@ func TestCombinedInASharedSecret(t *testing.T) {
 	}
 }
 
-// The file is written, compared and remembered with the pair that was issued and with
-// the pair that stays.
+// The file is written, compared and in the facts, with an issued and with an existing pair.
 func TestContentCombined(t *testing.T) {
 	ca := testCA(t)
 	w := newScene(ca, nil, service("web", asks...))

@@ -23,7 +23,7 @@ func conditions(s Situation, d Decision) []ServiceStatus {
 	return StatusUpdateOf(s, d, Outcome{}).Services
 }
 
-// readyOf returns the condition that the Service is to have.
+// readyOf returns the desired condition of the Service.
 func readyOf(t require.TestingT, s Situation, d Decision, svc *corev1.Service) *state.Condition {
 	for _, status := range conditions(s, d) {
 		if status.Service.UID == svc.UID {
@@ -34,7 +34,7 @@ func readyOf(t require.TestingT, s Situation, d Decision, svc *corev1.Service) *
 	return nil
 }
 
-// said renders the condition that each Service is to have.
+// said renders the desired condition of each Service.
 func said(s Situation, d Decision) map[string]string {
 	out := map[string]string{}
 	for _, status := range conditions(s, d) {
@@ -118,8 +118,8 @@ func TestConditionNamesWhatIsKept(t *testing.T) {
 	assert.Equal(t, state.Ready{Secret: "web-tls", Request: wantedBy(web).Hash(), Leaf: pki.Fingerprint(issued.Leaf), Kept: []string{"old-tls"}}, state.ReadyOf(web))
 }
 
-// TestConditionsAreShort: whatever is kept, and whatever an API server or a CA elsewhere
-// says, a condition holds a bounded part of it, and the facts for other processes.
+// TestConditionsAreShort: the size of a condition is bounded, for any kept Secrets and any error
+// of an API server or a remote CA. It has the data for other processes.
 func TestConditionsAreShort(t *testing.T) {
 	ca, web := testCA(t), service("web")
 	issued := issueBy(t, ca, wantedBy(web), epoch)
@@ -141,8 +141,8 @@ func TestConditionsAreShort(t *testing.T) {
 	assert.Less(t, len(refused.Services[0].Ready.Message), api.MaxMessage)
 }
 
-// A condition that holds what changes by itself would be written again and
-// again, and every Service update goes to kube-proxy on every node.
+// A condition does not change with time: each update of a Service is sent to kube-proxy on every
+// node.
 func TestConditionsSayNothingThatTimeChanges(t *testing.T) {
 	ca, web := testCA(t), service("web")
 	for _, change := range []func(w *scene){
@@ -165,9 +165,9 @@ func TestFewNamesAreRepeated(t *testing.T) {
 	assert.Equal(t, "a, b, c, d and 2 more", describeNames([]string{"a", "b", "c", "d", "e", "f"}, nil))
 }
 
-// The message of a failure that differs from the one before in numbers alone, such as times,
-// ports and counts, is not written again.
-func TestAFailureIsSaidOnce(t *testing.T) {
+// A message that differs from the present one only in numbers, such as times, ports and counts, is
+// not written.
+func TestARepeatedFailureIsReportedOnce(t *testing.T) {
 	ca, web := testCA(t), service("web")
 	failed := func(w *scene, err error) *state.Condition {
 		s, d := w.decide()

@@ -26,7 +26,7 @@ func TestContentBesideThePair(t *testing.T) {
 	secret := created(content.Secret(s.Key, nil))
 	require.Equal(t, map[string][]byte{corev1.TLSCertKey: issued.CertPEM, corev1.TLSPrivateKeyKey: issued.KeyPEM, api.CombinedKey: file}, secret.Data)
 
-	kept := contentOf(s, d, nil) // with the pair as it is
+	kept := contentOf(s, d, nil) // with the existing pair
 	assert.False(t, kept.differs(FactsOf(secret, api.DefaultInstance)))
 
 	for name, c := range map[string]struct {
@@ -58,8 +58,7 @@ func TestContentBesideThePair(t *testing.T) {
 	}
 }
 
-// Each annotation that the signer answers for is written or removed, and those of
-// others stay.
+// Each annotation of the signer is written or removed, and those of others stay.
 func TestContentAnnotations(t *testing.T) {
 	ca, web := testCA(t), service("web")
 	content := Content{Labels: map[string]string{api.LabelManagedBy: "servingcert"}, Annotations: map[string]string{"wanted": "yes", "unwanted": ""}}
@@ -86,7 +85,7 @@ func TestContentAnnotations(t *testing.T) {
 	}
 }
 
-// A Secret that takes another's place keeps the labels that others put on it.
+// A replaced Secret keeps the labels of others.
 func TestContentKeepsLabels(t *testing.T) {
 	content := Content{Labels: map[string]string{api.LabelManagedBy: "servingcert"}}
 	replaced := managed(issue.Issued{})

@@ -18,19 +18,19 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
-// row is one line of the specification of Decide: a scene that is good but for
-// one change, and what follows from it.
+// row is one line of the specification of Decide: a scene with a valid certificate and one
+// change, and the decision.
 type row struct {
 	name    string
 	change  func(w *scene)
 	action  Action
 	reason  Reason // why a certificate is issued
-	message string // part of the reason in words
-	verdict Reason // why all is not well
+	message string // part of the message
+	verdict Reason // of the Problem
 }
 
-// specify decides about each row's scene, which starts as: Service web asks for
-// Secret web-tls and owns it, and all is well.
+// specify checks the decision for each row's scene. Before the change, Service web requests and
+// owns Secret web-tls, whose certificate is valid.
 func specify(t *testing.T, ca *pki.Authority, rows []row) {
 	web := service("web")
 	issued := issueBy(t, ca, wantedBy(web), epoch)
@@ -52,7 +52,7 @@ func (a Action) String() string {
 	return [...]string{"Nothing", "ReadLive", "Create", "Reissue", "Replace", "Repair"}[a]
 }
 
-func TestDecideWhoAsks(t *testing.T) {
+func TestDecideByRequesters(t *testing.T) {
 	deleted := metav1.NewTime(epoch)
 	reports := func(secret string) func(w *scene) {
 		return func(w *scene) {
@@ -92,7 +92,7 @@ func TestDecideWhoAsks(t *testing.T) {
 	})
 }
 
-func TestDecideWhoseItIs(t *testing.T) {
+func TestDecideByOwnership(t *testing.T) {
 	ca, other := testCA(t), testCA(t)
 	web := service("web")
 	foreign := issueBy(t, other, wantedBy(web), epoch)
@@ -150,7 +150,7 @@ func TestDecideWhoseItIs(t *testing.T) {
 	})
 }
 
-func TestDecideWhatIsWrongWithIt(t *testing.T) {
+func TestDecideByCause(t *testing.T) {
 	ca := testCA(t)
 	web := service("web")
 	good, other := issueBy(t, ca, wantedBy(web), epoch), issueBy(t, ca, wantedBy(web), epoch)
@@ -218,7 +218,7 @@ func TestDecideWhatIsWrongWithIt(t *testing.T) {
 	})
 }
 
-// signed is a pair that this CA would never have let out, with its signature.
+// signed returns a pair that this CA signed but would not have issued.
 func signed(t *testing.T, ca *pki.Authority, change func(*x509.Certificate, *pki.Authority)) issue.Issued {
 	key, err := pki.GenerateKey(pki.ECDSAP256)
 	require.NoError(t, err)
@@ -297,7 +297,7 @@ func TestDecideOwnersAreTheParticipantsAndForeignOwners(t *testing.T) {
 	}, d.Content.Owners)
 }
 
-func TestDecideWhenToLookAgain(t *testing.T) {
+func TestDecideWhenToReconcileAgain(t *testing.T) {
 	ca, web := testCA(t), service("web")
 	issued := issueBy(t, ca, wantedBy(web), epoch)
 	w := newScene(ca, managed(issued, web), web)
@@ -314,8 +314,8 @@ func TestDecideWhenToLookAgain(t *testing.T) {
 	assert.Equal(t, pki.RenewAt(issued.Leaf), d.NextAt, "or not")
 }
 
-// A certificate cannot outlive its CA: one that ends with it gains nothing from
-// being renewed, and would be due again at once.
+// A certificate that ends with its CA is not renewed: a new one could not end later, and would be
+// due again at once.
 func TestDecideNearTheEndOfTheCA(t *testing.T) {
 	web := service("web")
 	for _, left := range []time.Duration{20 * day, day, time.Hour, 10 * time.Minute, 5 * time.Minute, time.Minute, time.Second} {

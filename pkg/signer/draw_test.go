@@ -18,7 +18,7 @@ import (
 	"github.com/servingcert/servingcert/test/signertest"
 )
 
-// world is what all drawn scenes have in common: our CA, another and a forged one.
+// world is shared by all drawn scenes: our CA, another one and a forged one.
 type world struct{ ca, other, forged *pki.Authority }
 
 func newWorld(t interface {
@@ -29,8 +29,7 @@ func newWorld(t interface {
 	return world{ca, testCA(t), forge(t, ca)}
 }
 
-// scene draws a namespace in any state that its users, and somebody with ill
-// intent, can bring it to.
+// scene draws a namespace in any state that its users, or an attacker, can cause.
 func (w world) scene(t *rapid.T) *scene {
 	s := newScene(w.ca, nil)
 	for _, name := range []string{"api", "db", "web"} {
@@ -88,8 +87,7 @@ func (w world) drawSecret(t *rapid.T, services []*corev1.Service) *corev1.Secret
 	return secret
 }
 
-// drawPair draws what lies under tls.crt and tls.key: as it should be, or as
-// damage or somebody else has left it.
+// drawPair draws the data of tls.crt and tls.key: valid, damaged or written by others.
 func (w world) drawPair(t *rapid.T, services []*corev1.Service) issue.Issued {
 	wanted := wantedBy(services...)
 	if len(wanted.DNSNames) == 0 || seldom(t, 4, "for others") {

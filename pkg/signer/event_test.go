@@ -84,8 +84,8 @@ func TestSettleReports(t *testing.T) {
 	assert.Equal(t, reasonInvalid, update.Services[0].Failure)
 }
 
-// Whoever forgot the label learns it from an event, and nobody else gets one.
-func TestWhoForgotTheLabel(t *testing.T) {
+// Only a Service that requests a certificate in a namespace without the label gets the event.
+func TestNotOptedInNotice(t *testing.T) {
 	const says = `namespace "shop" does not have label servingcert.dev/inject=enabled: the Service gets no certificate; to opt in: kubectl label namespace shop servingcert.dev/inject=enabled`
 	answered := service("web")
 	answered.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: api.ReasonNotOptedIn}}
@@ -116,7 +116,7 @@ func TestWhoForgotTheLabel(t *testing.T) {
 	}
 }
 
-// A change of anything else than what is asked for is no reason for another event.
+// A change that does not concern the request causes no other event.
 func TestAsksAnew(t *testing.T) {
 	silent, web, other := service("web", api.AnnotationSecretName, "-"), service("web"), service("web", api.AnnotationSecretName, "other-tls")
 	podKeys, longer := service("web", api.AnnotationKeySource, "pod"), service("web", api.AnnotationDuration, "48h")
@@ -138,17 +138,17 @@ func TestAsksAnew(t *testing.T) {
 	}
 }
 
-// The note of an event is as long as the API server takes it, and valid UTF-8.
+// The note of an event is not longer than the API server accepts, and valid UTF-8.
 func TestEventNote(t *testing.T) {
 	whole := strings.Repeat("x", maxEventNote)
 	assert.Equal(t, whole, EventNote(whole))
 	assert.Equal(t, whole[:maxEventNote-3]+"…", EventNote(whole+"x"))
-	cut := EventNote(strings.Repeat("é", maxEventNote)) // the byte that would be the last is half of one
+	cut := EventNote(strings.Repeat("é", maxEventNote)) // the limit is in the middle of a character
 	assert.True(t, utf8.ValidString(cut))
 	assert.Len(t, cut, maxEventNote-1)
 }
 
-// Of a Service of nobody's concern next to nothing is kept, of one that asks what decides.
+// Little is kept of a Service without a request, and all relevant fields of one with a request.
 func TestKeep(t *testing.T) {
 	plain, asks := &corev1.Service{}, service("web")
 	assert.False(t, Keep(plain).Selector)

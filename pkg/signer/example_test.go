@@ -14,7 +14,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer"
 )
 
-// What is done for a Service that asks for a Secret that does not exist: with a CA, and without one.
+// A Service requests a Secret that does not exist: the result with a CA, and without one.
 func ExampleDecide() {
 	now := time.Date(2026, 1, 1, 12, 0, 0, 0, time.UTC)
 	key, err := pki.GenerateKey(pki.ECDSAP256)

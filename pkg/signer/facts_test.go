@@ -109,8 +109,8 @@ func TestSignedByVerifiesTheSignature(t *testing.T) {
 	assert.Equal(t, &ca.Issuer, f.SignedBy(ca))
 }
 
-// Invariant 9: what the informer keeps of a Secret holds no private key, and
-// nothing through which one could be reached.
+// Invariant 9: the facts of a Secret, which the informer keeps, contain and reference no private
+// key.
 func TestInvariant9FactsHoldNoPrivateKey(t *testing.T) {
 	ca, web := testCA(t), service("web")
 	for _, algorithm := range []pki.KeyAlgorithm{pki.ECDSAP256, pki.Ed25519, pki.RSA2048} {
@@ -137,7 +137,7 @@ func TestInvariant9FactsHoldNoPrivateKey(t *testing.T) {
 	}
 }
 
-// BenchmarkFacts is what the arrival of a Secret costs.
+// BenchmarkFacts measures FactsOf, which runs for each Secret that the informer receives.
 func BenchmarkFacts(b *testing.B) {
 	web := service("web")
 	secret := managed(issueBy(b, testCA(b), wantedBy(web), epoch), web)

@@ -37,8 +37,7 @@ type ladder = signertest.Ladder
 
 const day = signertest.Day
 
-// plainSign signs with crypto/x509 alone what the request asks for, changed by
-// the given functions.
+// plainSign signs the request with crypto/x509 only, changed by the given functions.
 func plainSign(change ...signertest.Change) issue.Sign {
 	return func(_ context.Context, ca *pki.Authority, request issue.SigningRequest) (*x509.Certificate, error) {
 		return signertest.Sign(ca, signertest.Request(request), change...)
@@ -52,7 +51,7 @@ func issueBy(t require.TestingT, ca *pki.Authority, wanted api.Wanted, at time.T
 	return issued
 }
 
-// managed returns Secret web-tls as the signer makes it for the owners.
+// managed returns Secret web-tls as the signer creates it for the owners.
 func managed(issued issue.Issued, owners ...*corev1.Service) *corev1.Secret {
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
@@ -65,8 +64,8 @@ func managed(issued issue.Issued, owners ...*corev1.Service) *corev1.Secret {
 	}
 }
 
-// scene is a namespace as the API server has it, from which a Situation follows
-// as the controller gathers it.
+// scene is the state of a namespace in the API server. Its Situation is as the controller
+// gathers it.
 type scene struct {
 	now         time.Time
 	notOptedIn  bool
@@ -117,7 +116,7 @@ func (w *scene) situation() Situation {
 	return s
 }
 
-// decide decides, and looks where that is the decision, as Reconcile does.
+// decide decides, and reads the Secret live if that is the decision, as Reconcile does.
 func (w *scene) decide() (Situation, Decision) {
 	s := w.situation()
 	d := Decide(s, OwnershipOf(s))
@@ -128,8 +127,7 @@ func (w *scene) decide() (Situation, Decision) {
 	return s, d
 }
 
-// apply does to the Secret what the decision says, in the model of the API
-// server that the scene is.
+// apply carries out the decision on the scene, which is a model of the API server.
 func (w *scene) apply(t require.TestingT, s Situation, d Decision, sign issue.Sign) {
 	var issued *issue.Issued
 	if d.Action == Create || d.Action == Reissue || d.Action == Replace {
@@ -140,7 +138,7 @@ func (w *scene) apply(t require.TestingT, s Situation, d Decision, sign issue.Si
 	w.write(t, s, d, issued)
 }
 
-// write does it with what was issued.
+// write carries out the decision with the issued certificate.
 func (w *scene) write(t require.TestingT, s Situation, d Decision, issued *issue.Issued) {
 	content := d.Content
 	if issued != nil {
@@ -164,14 +162,14 @@ func (w *scene) write(t require.TestingT, s Situation, d Decision, issued *issue
 	}
 }
 
-// withIssued returns what the Secret is to hold with the pair that was issued.
+// withIssued returns the desired content with the issued pair.
 func withIssued(t require.TestingT, s Situation, d Decision, issued issue.Issued) Content {
 	content, err := d.With(s, issued)
 	require.NoError(t, err)
 	return content
 }
 
-// created returns the Secret as the API server answers.
+// created returns the Secret in the API server's response.
 func created(secret *corev1.Secret) *corev1.Secret {
 	secret.UID, secret.ResourceVersion = "uid-of-secret", "100"
 	return secret
@@ -204,7 +202,7 @@ func patched(t require.TestingT, secret *corev1.Secret, patch map[string]any) *c
 	return out
 }
 
-// caError is a CA that cannot sign and says why.
+// caError is the error of a CA that cannot sign, with a reason.
 type caError string
 
 func (e caError) Error() string  { return string(e) + ": for a test" }

@@ -63,8 +63,8 @@ func absurdKey(t testing.TB, size int) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: outer})
 }
 
-// TestHostileSecretsCostLittle: facts of a Secret as large as the API server takes. What is
-// remembered of it is counted too: the facts are all that stays.
+// TestHostileSecretsCostLittle: the facts of a Secret of the largest size that the API server
+// accepts need little time and memory.
 func TestHostileSecretsCostLittle(t *testing.T) {
 	certPEM, keyPEM := selfSigned(t, "a.example.com")
 	many := make([]string, 240_000)
@@ -120,8 +120,8 @@ func TestHostileSecretsCostLittle(t *testing.T) {
 	}
 }
 
-// TestHostileKeysAreNotComputedWith: crypto/rsa takes milliseconds to find that a key is none, with numbers of any length.
-// In that time the watch of all Secrets stands still.
+// TestHostileKeysAreNotComputedWith: crypto/rsa takes milliseconds to reject a key with large
+// numbers, which would block the watch of all Secrets.
 func TestHostileKeysAreNotComputedWith(t *testing.T) {
 	certPEM, _ := selfSigned(t, "a.example.com")
 	small, large := new(big.Int).Lsh(big.NewInt(1), 1000), new(big.Int).Lsh(big.NewInt(1), 5000)
@@ -150,8 +150,8 @@ func TestHostileKeysAreNotComputedWith(t *testing.T) {
 	}
 }
 
-// FuzzSecret: whatever is in a Secret, its facts are bounded, cost a number of times its
-// size, and say nothing of its key.
+// FuzzSecret: the facts of any Secret are bounded, cost a multiple of its size, and do not contain
+// its key.
 func FuzzSecret(f *testing.F) {
 	certPEM, keyPEM := selfSigned(f, "a.example.com", "b.example.com")
 	f.Add(certPEM, keyPEM)

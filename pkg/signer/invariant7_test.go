@@ -12,8 +12,8 @@ import (
 
 // Invariant 7, the signer's part. It is here because package cfssl imports
 // package signer.
-func TestInvariant7NoPrivateKeyInAnyWord(t *testing.T) {
-	cfssllog.Level = cfssllog.LevelError // it has a line for every certificate
+func TestInvariant7NoPrivateKeyInMessages(t *testing.T) {
+	cfssllog.Level = cfssllog.LevelError // otherwise it logs every certificate
 	sign, err := cfssl.NewLocal()
 	require.NoError(t, err)
 	signer.CheckInvariant7(t, sign)

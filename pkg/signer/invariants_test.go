@@ -22,8 +22,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
-// Invariant 1: a Secret that is not ours is never written. What is ours is said
-// here a second time, from the bytes and in the words of the contract.
+// Invariant 1: a Secret that is not ours is never written. isOurs is a second implementation of
+// the contract, from the bytes of the Secret.
 func TestInvariant1WhatIsNotOursIsNeverWritten(t *testing.T) {
 	world := newWorld(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -88,8 +88,8 @@ func TestInvariant3AnnotationsOfSecretsChangeNothing(t *testing.T) {
 	})
 }
 
-// After a write there is nothing left to write, and the next one has its time.
-// So the signer comes to rest whatever it is met with.
+// After a write there is nothing left to write until NextAt, so the signer does not write in a
+// loop.
 func TestOneWriteIsEnough(t *testing.T) {
 	world := newWorld(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -113,8 +113,8 @@ func TestOneWriteIsEnough(t *testing.T) {
 	})
 }
 
-// Invariant 5: every certificate has a key of its own, and both change in one
-// write, which leaves everything of the users' as it is.
+// Invariant 5: every certificate has a key of its own, and both change in one write, which does
+// not change users' fields.
 func TestInvariant5EveryReissueHasANewKeyInOneWrite(t *testing.T) {
 	world := newWorld(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -166,9 +166,8 @@ func TestInvariant5EveryReissueHasANewKeyInOneWrite(t *testing.T) {
 	})
 }
 
-// CheckInvariant7 checks the signer's part of it with sign and a few others:
-// whatever lies in a Secret, in whatever place,
-// and however signing fails, no word of ours holds a private key.
+// CheckInvariant7 checks the signer's part of it with sign and a few others: no output contains a
+// private key, for any content of a Secret and any failure of signing.
 func CheckInvariant7(t *testing.T, sign issue.Sign) {
 	world := newWorld(t)
 	caKey, err := pki.EncodeKey(world.ca.Key)
@@ -204,8 +203,8 @@ func CheckInvariant7(t *testing.T, sign issue.Sign) {
 	})
 }
 
-// Invariant 10: nothing in use is taken away. Whatever becomes of the annotations
-// of a Service that lives, its certificate goes on, with its names.
+// Invariant 10: nothing in use is removed. The certificate of an existing Service is renewed with
+// its names, whatever happens to its annotations.
 func TestInvariant10WhatIsInUseIsKept(t *testing.T) {
 	world := newWorld(t)
 	spoil := map[string]string{
@@ -252,8 +251,8 @@ func TestInvariant10WhatIsInUseIsKept(t *testing.T) {
 	})
 }
 
-// The same for one of several that share a Secret: what it asks for now is
-// refused, and what it had it keeps.
+// The same for one of several Services that share a Secret: its new request is refused, and it
+// keeps its names.
 func TestInvariant10APartInASharedSecretIsKept(t *testing.T) {
 	ca := testCA(t)
 	for name, annotation := range map[string]string{

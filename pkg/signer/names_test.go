@@ -79,7 +79,7 @@ func TestNamesWaitUntilEveryRootPermitsThem(t *testing.T) {
 	assert.Contains(t, readyOf(t, s, d, asks).State, `"request":"`+request+`"`, "the same request as before")
 }
 
-func TestNothingThatIsAskedForIsPermitted(t *testing.T) {
+func TestNoRequestedNameIsPermitted(t *testing.T) {
 	l := newLadder(t, clusterNames, pki.Constraints{PermittedDNS: []string{"example.com"}})
 	web := service("web")
 	issued := issueBy(t, l.At(epoch, 1), wantedBy(web), epoch)
@@ -104,8 +104,8 @@ func TestNothingThatIsAskedForIsPermitted(t *testing.T) {
 	assert.Contains(t, said(s, d)["web"], "True Retained: ", "retained, and good")
 }
 
-// A Service that has joined one that waits, or is retained, is judged by itself.
-func TestOnlyFewNamesThatWaitAreShown(t *testing.T) {
+// A Service that shares the Secret of one that waits, or is retained, has its own condition.
+func TestFewWaitingNamesAreShown(t *testing.T) {
 	l := widened(t)
 	w := newScene(l.At(epoch, 1), nil, service("web", api.AnnotationExtraDNSNames, "a.apps.example.com,b.apps.example.com,c.apps.example.com,d.apps.example.com,e.apps.example.com"))
 	w.limits = permissive()
@@ -138,8 +138,8 @@ func TestAChangedClusterDomainServesBoth(t *testing.T) {
 	require.Equal(t, []string{"web.shop.svc", "web.shop.svc.new.domain"}, namesAfter("over"))
 }
 
-// Names of former domains take no one's place.
-func TestFormerNamesFillTheRestOfTheRoom(t *testing.T) {
+// Names of former domains do not displace requested names.
+func TestFormerNamesFillUpToMaxNames(t *testing.T) {
 	ca := newCA(t, pki.Constraints{PermittedDNS: []string{"svc", "cluster.local", "old"}}, epoch.Add(-day), epoch.Add(1000*day))
 	asked := api.Wanted{FormerNames: []string{"a.shop.svc.old", "b.shop.svc.elsewhere", "b.shop.svc.old"}}
 	for i := range api.MaxNames - 1 {
@@ -156,8 +156,8 @@ func TestFormerNamesFillTheRestOfTheRoom(t *testing.T) {
 	assert.Equal(t, []string{"a.shop.svc.old", "b.shop.svc.old"}, got.DNSNames, "none twice, and none that is not permitted")
 }
 
-// Whatever roots there are and whatever is asked for, what is issued is accepted
-// by each root alone, and what waits is said.
+// For any roots and any request, each root alone accepts the issued certificate, and the condition
+// reports the names that wait.
 func TestNoNameThatARootRefusesIsIssued(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := newLadder(t, drawConstraints(t), drawConstraints(t), drawConstraints(t))
@@ -202,8 +202,8 @@ func drawConstraints(t *rapid.T) pki.Constraints {
 	return c
 }
 
-// waitingScene is a Service whose name www.apps.example.com has waited for the older root,
-// which has just gone, and what its condition said.
+// waitingScene is a Service whose name www.apps.example.com has waited for the older root, which
+// was just removed, with its condition.
 func waitingScene(t *testing.T, name string) *scene {
 	l := widened(t)
 	w := newScene(l.At(epoch, 2), nil, service(name, api.AnnotationSecretName, "web-tls", api.AnnotationExtraDNSNames, "www.apps.example.com"))
@@ -218,7 +218,7 @@ func waitingScene(t *testing.T, name string) *scene {
 	return w
 }
 
-// Names that waited for a root are not issued for all Services in the same moment.
+// Names that waited for a root are not issued for all Services at the same time.
 func TestNamesThatWaitedAreSpread(t *testing.T) {
 	window := pki.Window{From: epoch, Until: epoch.Add(10 * time.Minute)}
 	minutes := map[int]bool{}
@@ -245,7 +245,7 @@ func TestNamesThatWaitedAreSpread(t *testing.T) {
 	assert.Greater(t, len(minutes), 6, "of ten minutes, few are empty")
 }
 
-func TestNamesThatAreAskedForAnewDoNotWait(t *testing.T) {
+func TestNewlyRequestedNamesDoNotWait(t *testing.T) {
 	for name, change := range map[string]func(w *scene){
 		"another name is asked for": func(w *scene) {
 			w.services[0].Annotations[api.AnnotationExtraDNSNames] = "www.apps.example.com,api.apps.example.com"

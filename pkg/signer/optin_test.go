@@ -16,9 +16,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
-// Whatever the conditions of Services say, and whatever the Secret holds: in a namespace
-// without the label no certificate is issued, unless the Secret holds a usable pair that this
-// CA signed, with all names of the new one.
+// In a namespace without the label, no certificate is issued for any conditions of Services and
+// any Secret, unless the Secret holds a usable pair that this CA signed, with all names of the
+// new certificate.
 func TestWithoutTheOptInNothingNewIsIssued(t *testing.T) {
 	w := newWorld(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -51,7 +51,7 @@ func TestWithoutTheOptInNothingNewIsIssued(t *testing.T) {
 	})
 }
 
-// drawReady draws condition Ready as the signer writes it, or as somebody else may.
+// drawReady draws condition Ready as the signer, or another user, may write it.
 func drawReady(t *rapid.T, proofs ...string) *state.Condition {
 	names := rapid.SliceOf(rapid.SampledFrom([]string{"a-tls", "web-tls", "web.shop.svc"}))
 	ready := state.Ready{
@@ -66,9 +66,9 @@ func drawReady(t *rapid.T, proofs ...string) *state.Condition {
 }
 
 // In a namespace that is not opted in, users can write a Secret with the signer's label, a
-// reference to any Service and a pair that they have, and somebody may be able to write the
-// Service's condition. A certificate is issued only if the condition names the Secret and the Secret
-// shows a pair of this CA, and only for names in both.
+// reference to any Service and a pair of their own, and some may write the Service's condition.
+// A certificate is issued only if the condition names the Secret and the Secret holds a pair of
+// this CA, and only for names in both.
 func TestWithoutTheOptInOnlyWhatConditionAndSecretShowIsIssued(t *testing.T) {
 	ca := testCA(t)
 	ready := func(status metav1.ConditionStatus, reason, secret string, kept ...string) *state.Condition {
@@ -143,8 +143,8 @@ func TestWithoutTheOptInOnlyWhatConditionAndSecretShowIsIssued(t *testing.T) {
 	}
 }
 
-// What the signer says of a Service without the opt-in names the Secret, so that the
-// Service keeps its part in it.
+// The condition of a Service without the opt-in names the Secret, so that the Service continues to
+// share it.
 func TestAProblemWithoutTheOptInStillNamesTheSecret(t *testing.T) {
 	ca, web := testCA(t), service("web")
 	w := newScene(ca, managed(issueBy(t, ca, wantedBy(web), epoch), web), web)
@@ -159,8 +159,8 @@ func TestAProblemWithoutTheOptInStillNamesTheSecret(t *testing.T) {
 	assert.Equal(t, Reissue.String(), d.Action.String(), "an expired one too")
 }
 
-// A Service that asks for none keeps several Secrets: one of them decides what its
-// condition says, or each would overwrite what the other has written.
+// If a Service without a request keeps several Secrets, its condition is about one of them. Otherwise
+// their reconciles would overwrite each other's condition.
 func TestOneOfSeveralKeptSecretsDecidesTheCondition(t *testing.T) {
 	ca, web := testCA(t), service("web")
 	issued := issueBy(t, ca, wantedBy(web), epoch)
@@ -177,8 +177,8 @@ func TestOneOfSeveralKeptSecretsDecidesTheCondition(t *testing.T) {
 	}
 }
 
-// While the CA is being read after a start, nothing is said: a condition that was removed
-// would take from a Service without the opt-in its part in the Secret, for good.
+// While the CA is being read after a start, no condition changes: without its condition, a Service
+// without the opt-in would no longer share the Secret.
 func TestWithoutTheOptInNothingIsSaidBeforeTheCAIsRead(t *testing.T) {
 	ca, web := testCA(t), service("web")
 	w := newScene(ca, managed(issueBy(t, ca, wantedBy(web), epoch), web), web)

@@ -10,7 +10,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// A Secret that has an RSA4096 key keeps it, whether or not new ones are permitted.
+// A Secret with an RSA4096 key keeps that key type, even if new ones are not permitted.
 func TestAnRSA4096KeyThatIsInUseIsKept(t *testing.T) {
 	ca := testCA(t)
 	old, newer := service("web", api.AnnotationKeyAlgorithm, "RSA4096"), service("api")

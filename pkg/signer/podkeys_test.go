@@ -18,7 +18,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// podScene is a Service whose pods make their keys, and what its condition follows from.
+// podScene is a Service whose pods make their keys, and the input of its condition.
 type podScene struct {
 	Situation
 	web *corev1.Service
@@ -32,7 +32,7 @@ func newPodScene(ca *pki.Authority, annotations ...string) *podScene {
 	}, web}
 }
 
-// settle writes what the Service is to say, and returns the message and whether there is a proof.
+// settle writes the desired condition, and returns its message and whether it has a proof.
 func (p *podScene) settle(t require.TestingT) string {
 	for _, status := range UnnamedStatusUpdate(p.Situation).Services {
 		p.web.Status.Conditions = nil
@@ -61,8 +61,8 @@ const (
 	noLonger   = `; namespace "shop" no longer has label servingcert.dev/inject=enabled`
 )
 
-// What pods have goes on without the label, as long as the Service asks for the same: the
-// condition holds a proof, which a mistake in an annotation does not take away.
+// Without the label, pods still get certificates while the Service's request does not change: the
+// condition has a proof, which an invalid annotation does not remove.
 func TestPodKeysGoOnWithoutTheOptIn(t *testing.T) {
 	p := newPodScene(testCA(t))
 	assert.Equal(t, hasPodKeys+recorded, p.settle(t))
@@ -103,7 +103,7 @@ func TestPodKeysGoOnWithoutTheOptIn(t *testing.T) {
 	assert.False(t, p.may(), "a Service that was deleted and made again")
 }
 
-// Without a proof there is nothing to go on with. It is said, and stays said.
+// Without a proof, pods get no certificates, and the condition reports it until there is one.
 func TestPodKeysWithoutAProof(t *testing.T) {
 	for name, proof := range map[string]string{
 		"of a signer before proofs": "",
@@ -133,8 +133,8 @@ func TestPodKeysWithoutAProof(t *testing.T) {
 	assert.Equal(t, hasPodKeys, p.settle(t), "a CA elsewhere signs certificates alone")
 }
 
-// A new generation of the CA writes its proof in place of that of the one before, each at its own
-// time, also where the label is gone. After the last one that is known, there is none.
+// After a CA rotation, each proof is replaced at its own time, also without the label. A proof of an
+// unknown CA is not replaced.
 func TestTheProofUnderANewCA(t *testing.T) {
 	l := generations(t, 3)
 	p := newPodScene(l.At(epoch, 1))
@@ -165,8 +165,8 @@ func TestTheProofUnderANewCA(t *testing.T) {
 	assert.True(t, p.may())
 }
 
-// Whatever somebody writes into the condition of a Service in a namespace without the label, and
-// whatever that Service asks for: it may have nothing.
+// In a namespace without the label, a Service gets no certificates for any condition that another
+// user writes, and any request.
 func TestNoConditionGivesPodKeysWithoutTheOptIn(t *testing.T) {
 	ca := testCA(t)
 	another := newPodScene(ca)
@@ -188,7 +188,7 @@ func TestNoConditionGivesPodKeysWithoutTheOptIn(t *testing.T) {
 	})
 }
 
-// A Service that asks for nothing any more loses its condition with the last Secret that it has.
+// The condition of a Service without a request is removed with the last Secret that it keeps.
 func TestTheConditionGoesWithTheLastSecret(t *testing.T) {
 	p := newPodScene(testCA(t))
 	delete(p.web.Annotations, api.AnnotationKeySource)
@@ -198,7 +198,7 @@ func TestTheConditionGoesWithTheLastSecret(t *testing.T) {
 	assert.Equal(t, []ServiceStatus{{Service: p.web}}, UnnamedStatusUpdate(p.Situation).Services)
 }
 
-// A proof holds for the addresses that the Service asks for, and for no others.
+// A proof is valid for the requested addresses only.
 func TestAProofIsForTheAddressesThatAreAskedFor(t *testing.T) {
 	p := newPodScene(signsAddresses(t))
 	p.Limits = permissive()
@@ -216,7 +216,7 @@ func TestAProofIsForTheAddressesThatAreAskedFor(t *testing.T) {
 	assert.False(t, p.may())
 }
 
-// What pods have is good, whatever the state of the CA is; who has nothing yet is told.
+// Without a CA, the conditions of Services whose pods have certificates stay; others report it.
 func TestPodKeysWithoutACA(t *testing.T) {
 	p := newPodScene(testCA(t))
 	lost := p.Situation

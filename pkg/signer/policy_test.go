@@ -34,7 +34,7 @@ func TestDecideHonoursTheLimits(t *testing.T) {
 		change func(w *scene)
 		slot   ratelimit.Slot
 		waits  bool
-		says   string // the condition; empty: it stays
+		says   string // the condition; empty: unchanged
 	}{
 		"names changed, tokens there": {change: rename},
 		"names changed, token taken":  {change: rename, slot: ratelimit.Slot{Secret: epoch, Namespace: epoch}},

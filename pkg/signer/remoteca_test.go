@@ -15,8 +15,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
-// distant is the CA as this process knows it when the key is remote, and
-// what signs there: it changes what it is asked for as it likes.
+// distant returns a CA without its key, and a Sign that changes the requested times, as a remote CA
+// may.
 func distant(ca *pki.Authority, change ...func(*x509.Certificate, *pki.Authority)) (*pki.Authority, issue.Sign) {
 	here := *ca
 	here.Key = nil
@@ -26,9 +26,9 @@ func distant(ca *pki.Authority, change ...func(*x509.Certificate, *pki.Authority
 	}
 }
 
-// Whatever a remote CA makes of the times it is asked for: either it is
-// refused, with words, or it is good until it is due, and that is not at once.
-func TestACAElsewhereIsNotAskedAgainAndAgain(t *testing.T) {
+// A certificate of a remote CA, with any times, is either refused with a message, or valid until it
+// is due, which is not at once.
+func TestRemoteCAIsNotAskedInALoop(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ca := newCA(t, clusterNames, epoch.Add(-day), epoch.Add(time.Duration(rapid.IntRange(1, 2000).Draw(t, "CA's end"))*time.Hour))
 		shift := time.Duration(rapid.IntRange(-90*60, 60).Draw(t, "shift")) * time.Second
@@ -72,7 +72,7 @@ func TestACAElsewhereIsNotAskedAgainAndAgain(t *testing.T) {
 	})
 }
 
-// The record of a renewal can keep one from being done twice, and nothing else.
+// The only effect of a recorded renewal is to prevent another one.
 func TestTheRecordOfARenewal(t *testing.T) {
 	const at = "2026-03-01T11:59:00Z"
 	local := testCA(t)
@@ -118,8 +118,8 @@ func TestTheRecordOfARenewal(t *testing.T) {
 	})
 }
 
-// What is retained under a remote CA is asked for with the default: its own
-// lifetimes would add up with every renewal.
+// For a retained Secret, a remote CA is asked for the default lifetime: the CA's deviations would
+// add up with every renewal.
 func TestRetainedLifetimesDoNotGrow(t *testing.T) {
 	known, sign := distant(testCA(t), func(c *x509.Certificate, _ *pki.Authority) { c.NotBefore = c.NotBefore.Add(-time.Hour) })
 	w := newScene(known, nil, service("web"))

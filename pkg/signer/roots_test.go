@@ -13,7 +13,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// With the last file that is encrypted, its password goes.
+// The password is removed with the last encrypted file.
 func TestThePasswordGoes(t *testing.T) {
 	w := newScene(testCA(t), nil, service("web", api.AnnotationFormats, "keystore.p12", api.AnnotationKeystorePassword, "s3cret!"))
 	s, d := w.decide()
@@ -29,8 +29,8 @@ func TestThePasswordGoes(t *testing.T) {
 	assert.Equal(t, Nothing, d.Action)
 }
 
-// The roots come with the certificate, and are repaired alone: neither is the pair read, nor is a new
-// one issued.
+// The files of the roots are written with the certificate. To repair them, the pair is neither read
+// nor replaced.
 func TestRootsInASecret(t *testing.T) {
 	ca := testCA(t)
 	w := newScene(ca, nil, service("web", api.AnnotationFormats, "ca.crt,truststore.p12,keystore.p12", api.AnnotationKeystorePassword, "s3cret!"))
@@ -76,8 +76,8 @@ func TestRootsInASecret(t *testing.T) {
 	assert.Equal(t, Nothing, d.Action)
 }
 
-// When the CA bundle changes, the files of it are replaced, each Secret's at its own time, and the
-// certificate stays; what somebody damaged meanwhile is repaired at once.
+// When the CA bundle changes, its files are replaced in each Secret at its own time, and the
+// certificate stays. A damaged file is repaired at once.
 func TestRootsFollowTheBundle(t *testing.T) {
 	before := testCA(t)
 	w := newScene(before, nil, service("web", api.AnnotationFormats, "ca.crt,truststore.p12"))

@@ -45,7 +45,7 @@ func walk(v reflect.Value, seen map[uintptr]bool, out *strings.Builder) {
 		}
 	case reflect.Slice:
 		if v.Type().Elem().Kind() == reflect.Uint8 {
-			// What lies behind the end of a slice is kept too.
+			// A slice also keeps the elements between its length and its capacity.
 			fmt.Fprintf(out, "%s\n", v.Slice(0, v.Cap()).Bytes())
 			return
 		}
@@ -61,8 +61,8 @@ func walk(v reflect.Value, seen map[uintptr]bool, out *strings.Builder) {
 	}
 }
 
-// piecesOf returns what must be found nowhere of a private key: lines of its
-// PEM, and its secret number raw, in hex and in base 64.
+// piecesOf returns parts of a private key that no output may contain: lines of its PEM, and its
+// secret number raw, in hex and in base 64.
 func piecesOf(t require.TestingT, keyPEM []byte) []string {
 	key, err := pki.ParseKey(keyPEM)
 	require.NoError(t, err)

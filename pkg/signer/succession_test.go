@@ -64,7 +64,7 @@ func TestDecideWhatAnEarlierIssuerSigned(t *testing.T) {
 	}
 }
 
-// A leaf that ends when its CA does is left alone only as long as that CA signs.
+// A leaf that ends with its CA is not renewed while that CA signs.
 func TestALeafThatEndsWithAnEarlierIssuerIsRenewed(t *testing.T) {
 	l, web := generations(t, 2), service("web", api.AnnotationDuration, "2160h")
 	issued := issueBy(t, l.At(epoch, 1), wantedBy(web), epoch.Add(20*day))
@@ -79,8 +79,8 @@ func TestALeafThatEndsWithAnEarlierIssuerIsRenewed(t *testing.T) {
 	assert.Equal(t, Nothing.String(), d.Action.String(), "another would end then too")
 }
 
-// A cross-certificate that is about to expire is not served any more with new
-// leaves, and those that were issued before are replaced over the hour before.
+// A cross-certificate that is about to expire is not served with new leaves, and earlier leaves are
+// replaced during the hour before.
 func TestAnEndingCrossReissuesOverAnHour(t *testing.T) {
 	l, web := generations(t, 3), service("web", api.AnnotationDuration, "2160h")
 	ends := epoch.Add(100 * day)
@@ -113,8 +113,8 @@ func TestAnEndingCrossReissuesOverAnHour(t *testing.T) {
 	require.Equal(t, reasonChainChanged, d.Reason, "none is not")
 }
 
-// A remote CA may be certified anew for the same key: of the two certificates
-// the one counts that the chain was served for.
+// A remote CA may get a new certificate for the same key: the issuer is the one of the two that the
+// chain is for.
 func TestTwoIssuersWithOneKey(t *testing.T) {
 	l, web := generations(t, 2), service("web")
 	older, newer := l.Issuer(2, epoch), l.Issuer(2, epoch)
@@ -131,7 +131,7 @@ func TestTwoIssuersWithOneKey(t *testing.T) {
 	assert.Same(t, &ca.Issuer, FactsOf(managed(issued, web), api.DefaultInstance).SignedBy(ca), "without one that fits, the first")
 }
 
-// The issuer's name counts beside its signature: verifiers look for it.
+// The issuer's name must match too: verifiers find the issuer by it.
 func TestALeafThatNamesAnotherIssuer(t *testing.T) {
 	ca, web := testCA(t), service("web")
 	renamed := *ca
@@ -142,8 +142,8 @@ func TestALeafThatNamesAnotherIssuer(t *testing.T) {
 	assert.Nil(t, FactsOf(managed(leaf, web), api.DefaultInstance).SignedBy(ca))
 }
 
-// Pacing: whatever is served by whatever generation, a leaf is replaced at its
-// moment and not before; then it is by the one that signs, and all is well.
+// Pacing: a leaf of any generation is replaced at its own time and not before, by one of the signing
+// generation that is valid.
 func TestALeafIsReplacedAtItsMomentAndNotBefore(t *testing.T) {
 	l, web := generations(t, 4), service("web")
 	rapid.Check(t, func(t *rapid.T) {
@@ -189,8 +189,8 @@ func TestALeafIsReplacedAtItsMomentAndNotBefore(t *testing.T) {
 	})
 }
 
-// When the CA changes every Secret is looked at, and those whose time has not
-// come are left alone, their Services' conditions too.
+// When the CA changes, every Secret is reconciled. Those whose time has not come are not written,
+// and neither are the conditions of their Services.
 func TestASuccessionWritesNothingBeforeTheMoment(t *testing.T) {
 	l, web := generations(t, 2), service("web")
 	w := newScene(l.At(epoch, 1), nil, web)

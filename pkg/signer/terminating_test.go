@@ -57,8 +57,8 @@ func TestASecretHeldByAFinalizerIsReported(t *testing.T) {
 	}
 }
 
-// A Secret that goes at once is no news: nothing is said in between, and the next look
-// comes by itself.
+// The deletion of a Secret that takes a moment is not reported, and the Secret is reconciled again
+// without a change.
 func TestABriefDeletionIsNotReported(t *testing.T) {
 	w := terminatingScene(t, metav1.FinalizerDeleteDependents)
 	w.now = epoch.Add(time.Second)
@@ -71,8 +71,8 @@ func TestABriefDeletionIsNotReported(t *testing.T) {
 	assert.Equal(t, Create, d.Action)
 }
 
-// The condition keeps a Service without the opt-in in its part, is reported by one event,
-// and once the Secret is gone it is created again as one that is missing.
+// The condition lets a Service without the opt-in share the Secret, and causes one event. Once
+// the Secret is deleted, it is created again as a missing one.
 func TestWhatFollowsATerminatingSecret(t *testing.T) {
 	w := terminatingScene(t, "example.com/keep")
 	web := w.services[0]
@@ -95,7 +95,7 @@ func TestWhatFollowsATerminatingSecret(t *testing.T) {
 	assert.Equal(t, []any{Create, reasonMissing}, []any{d.Action, d.Reason})
 }
 
-// What holds the Secret is quoted, and bounded.
+// The message quotes a bounded number of finalizers.
 func TestManyFinalizers(t *testing.T) {
 	var finalizers []string
 	for i := range 5000 {

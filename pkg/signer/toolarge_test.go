@@ -11,8 +11,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// TestATooLargeServiceKeepsItsCertificate: it is issued none, and one that it has is renewed with
-// the names that it has, alone in its Secret or not.
+// TestATooLargeServiceKeepsItsCertificate: it gets no first certificate, but its present one is
+// renewed with its names, also in a shared Secret.
 func TestATooLargeServiceKeepsItsCertificate(t *testing.T) {
 	const extra = "a.web.shop.svc,b.web.shop.svc"
 	selecting := func(svc *corev1.Service, n int) *corev1.Service {

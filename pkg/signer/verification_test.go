@@ -15,9 +15,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
-// TestALeafIsDroppedOnceItsSignerIsKnown: the bytes of a certificate are kept no longer than
-// it takes to find out who signed it, and the answer under any other Authority is that which
-// the bytes would give.
+// TestALeafIsDroppedOnceItsSignerIsKnown: the bytes of a certificate are kept only until its signer
+// is known, and the result under any other Authority is the same as with the bytes.
 func TestALeafIsDroppedOnceItsSignerIsKnown(t *testing.T) {
 	l := generations(t, 3)
 	first, second, third := l.At(epoch, 1), l.At(epoch, 2), l.At(epoch, 3)
@@ -25,7 +24,7 @@ func TestALeafIsDroppedOnceItsSignerIsKnown(t *testing.T) {
 	f := FactsOf(managed(issueBy(t, second, wantedBy(service("web")), epoch), service("web")), api.DefaultInstance)
 	raw := f.verified.Load().raw
 	require.Equal(t, f.Leaf.Sum, sha256.Sum256(raw))
-	for range 3 { // again and again, and in another order than time
+	for range 3 { // repeatedly, and not in the order of time
 		for _, ca := range []*pki.Authority{foreign, first, third, second, first, second, foreign} {
 			fresh := FactsOf(managed(issue.Issued{CertPEM: pki.EncodeCertificates(&x509.Certificate{Raw: raw})}, service("web")), api.DefaultInstance)
 			assert.Equal(t, fresh.SignedBy(ca), f.SignedBy(ca))
@@ -39,7 +38,7 @@ func TestALeafIsDroppedOnceItsSignerIsKnown(t *testing.T) {
 	assert.NotNil(t, unknown.SignedBy(foreign))
 }
 
-// TestSignsAs: a CA signs as another if a signature of the one is good for the other.
+// TestSignsAs: a CA signs as another if a signature of one is valid for the other.
 func TestSignsAs(t *testing.T) {
 	ca := testCA(t)
 	again := func(change func(*x509.Certificate)) *x509.Certificate {

@@ -58,7 +58,7 @@ func wanted() api.Wanted {
 	return api.Wanted{DNSNames: []string{"web.shop.svc"}, Params: api.Params{KeyAlgorithm: pki.ECDSAP256, Duration: time.Hour}}
 }
 
-// Whoever asks for the same finds what was asked for, and nobody else does.
+// The name is the same for the same certificate, and different for any other.
 func TestNameOf(t *testing.T) {
 	name := NameOf(vault, "shop/web-tls", wanted())
 	assert.Equal(t, name, NameOf(vault, "shop/web-tls", wanted()))
@@ -114,7 +114,7 @@ func TestNewRequest(t *testing.T) {
 	assert.ErrorContains(t, err, Kind)
 }
 
-// authority is a CA of a test.
+// authority is a test CA.
 type authority struct {
 	cert *x509.Certificate
 	sign func(template *x509.Certificate, pub any) *x509.Certificate
@@ -180,7 +180,7 @@ func TestAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		request *Request
 		reason  issue.Reason // "": Waits
-		text    string       // in it; "": it is signed
+		text    string       // part of the message; "": it is signed
 		at      time.Duration
 	}{
 		"nobody has looked":              {answered(), "", "is not approved yet", 0},
@@ -291,7 +291,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// Which CA it is, from what issuers give with a certificate, or the operator by a ConfigMap.
+// The CA is found in the issuer's answer, or in the operator's ConfigMap.
 func TestAnchorOfAnAnswer(t *testing.T) {
 	root, other := newAuthority(t, 1, nil), newAuthority(t, 2, nil)
 	middle := newAuthority(t, 3, root)
@@ -307,7 +307,7 @@ func TestAnchorOfAnAnswer(t *testing.T) {
 		after, ca []*x509.Certificate
 		trusted   []*x509.Certificate
 		chain     []*x509.Certificate
-		root      *authority // nil: an error that says
+		root      *authority // nil: an error that contains
 		says      string
 	}{
 		"a root, as cert-manager's CA issuer says it": {root, nil, c(root), nil, nil, root, ""},

@@ -24,7 +24,7 @@ func TestRemoteFailsOver(t *testing.T) {
 	for name, c := range map[string]struct {
 		first http.HandlerFunc
 		fails string // "" if the second is asked
-		again int32  // how often the first is asked by two certificates
+		again int32  // requests to the first for two certificates
 	}{
 		"away":               {answer(503, ""), "", 1},
 		"hangs up":           {hangUp, "", 1},

@@ -61,7 +61,7 @@ func TestAnchor(t *testing.T) {
 		issuer *pki.Authority
 		given  []*x509.Certificate
 		chain  []*x509.Certificate
-		root   *pki.Authority // nil: an error that says
+		root   *pki.Authority // nil: an error that contains
 		says   string
 	}{
 		"a root, unpinned":           {root, nil, c(), root, ""},
@@ -105,7 +105,7 @@ func TestAnchor(t *testing.T) {
 	}
 }
 
-// A client that is given what Info returns verifies what Sign returns.
+// A client with the root that Info returns verifies the leaf that Sign returns.
 func TestRemoteUnderAnIntermediate(t *testing.T) {
 	root := testCA(t)
 	middle := below(t, root, "middle", asItIs)

@@ -43,8 +43,7 @@ var (
 
 const day = signertest.Day
 
-// plainSign signs with crypto/x509 alone what the request asks for, changed by
-// the given functions.
+// plainSign signs the request with crypto/x509 only, changed by the given functions.
 func plainSign(change ...signertest.Change) issue.Sign {
 	return func(_ context.Context, ca *pki.Authority, request issue.SigningRequest) (*x509.Certificate, error) {
 		return signertest.Sign(ca, signertest.Request(request), change...)
@@ -75,7 +74,7 @@ type testClock struct{ nanoseconds atomic.Int64 }
 func (c *testClock) now() time.Time          { return epoch.Add(time.Duration(c.nanoseconds.Load())) }
 func (c *testClock) advance(d time.Duration) { c.nanoseconds.Add(int64(d)) }
 
-// remoteServer is a cfssl server as a test wants it.
+// remoteServer is a test's cfssl server.
 type remoteServer struct {
 	*httptest.Server
 	asked atomic.Int32
@@ -113,7 +112,7 @@ func remoteAt(t *testing.T, servers []*remoteServer, change ...func(*RemoteConfi
 	return remote, clock
 }
 
-// answer answers every request in the same way.
+// answer gives every request the same answer.
 func answer(status int, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(status)
@@ -187,7 +186,7 @@ func readSignRequest(r *http.Request) (issue.SigningRequest, error) {
 	return request, nil
 }
 
-// withoutKey is the CA as the signer knows it without its key.
+// withoutKey returns the CA without its key.
 func withoutKey(ca *pki.Authority) *pki.Authority {
 	out := *ca
 	out.Key = nil
@@ -208,8 +207,7 @@ func manyHeaders(w http.ResponseWriter, _ *http.Request) {
 	}
 }
 
-// reset closes the connection so that the client's system says so, with the
-// ports of both ends.
+// reset closes the connection so that the client's error contains the ports of both ends.
 func reset(w http.ResponseWriter, _ *http.Request) {
 	conn, _, err := http.NewResponseController(w).Hijack()
 	if err == nil {

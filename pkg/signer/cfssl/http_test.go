@@ -17,7 +17,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
-func TestRemoteConfigSaysWhichFlagIsWrong(t *testing.T) {
+func TestRemoteConfigErrorsNameTheFlag(t *testing.T) {
 	root, leaf := testCA(t).Certificate, issueBy(t, testCA(t), wantedBy(service("web")), epoch).Leaf
 	for name, c := range map[string]struct {
 		change func(c *RemoteConfig)
@@ -74,7 +74,7 @@ func TestParseAuthKey(t *testing.T) {
 	}
 }
 
-func TestRemoteBelievesOnlyTheServerThatIsMeant(t *testing.T) {
+func TestRemoteVerifiesTheServer(t *testing.T) {
 	ca := testCA(t)
 	t.Run("a certificate by another CA", func(t *testing.T) {
 		server := serve(t, signs(ca))
@@ -134,7 +134,7 @@ func TestRemoteShowsItsCertificate(t *testing.T) {
 	assert.ErrorContains(t, sign(t, remote, ca), assert.AnError.Error())
 }
 
-// A server that is slow costs its timeout, whatever it is slow with.
+// A slow server takes no longer than the timeout, whatever part of the response is slow.
 func TestRemoteDoesNotWait(t *testing.T) {
 	ca := testCA(t)
 	for name, begin := range map[string]string{"the answer": "", "its end": `{"success":`} {
@@ -157,7 +157,7 @@ func TestRemoteDoesNotWait(t *testing.T) {
 	}
 }
 
-func TestRemoteReadsNoMoreThanItTakes(t *testing.T) {
+func TestRemoteLimitsTheAnswer(t *testing.T) {
 	sent := make(chan int, 1)
 	server := serve(t, func(w http.ResponseWriter, _ *http.Request) {
 		n := 0
@@ -173,8 +173,7 @@ func TestRemoteReadsNoMoreThanItTakes(t *testing.T) {
 	assert.Less(t, <-sent, 64<<20, "what the system buffers on the way aside, the rest is not taken")
 }
 
-// Connections are kept, and one that the server has closed meanwhile is no server
-// that does not work.
+// Connections are reused, and an idle one that the server has closed is not a failure of the server.
 func TestRemoteKeepsConnections(t *testing.T) {
 	ca, addresses, leave := testCA(t), map[string]bool{}, false
 	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
@@ -195,10 +194,10 @@ func TestRemoteKeepsConnections(t *testing.T) {
 	assert.EqualValues(t, 5, server.asked.Load())
 }
 
-func TestRemoteGivesUpWithItsCaller(t *testing.T) {
+func TestRemoteStopsWithItsContext(t *testing.T) {
 	ca, asked := testCA(t), make(chan struct{}, 1)
 	server := serve(t, func(_ http.ResponseWriter, r *http.Request) {
-		_, err := io.Copy(io.Discard, r.Body) // before, nobody watches whether the client goes
+		_, err := io.Copy(io.Discard, r.Body) // net/http detects that the client is gone only after this
 		assert.NoError(t, err)
 		asked <- struct{}{}
 		<-r.Context().Done()

@@ -24,7 +24,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	cfssllog.Level = cfssllog.LevelError // it has a line for every certificate
+	cfssllog.Level = cfssllog.LevelError // otherwise it logs every certificate
 	m.Run()
 }
 
@@ -49,8 +49,8 @@ func requestFor(t require.TestingT, algorithm pki.KeyAlgorithm, csr *x509.Certif
 	}
 }
 
-// What cfssl signs is what crypto/x509 signs, field for field. Only the serial
-// number is drawn, and the signature with it.
+// A certificate by cfssl equals one by crypto/x509 in every field but the random serial number and
+// the signature.
 func TestCFSSLDiffersFromPlainX509InSerialAndSignatureOnly(t *testing.T) {
 	sign := cfsslSign(t)
 	withIPs := newCA(t, pki.Constraints{PermittedDNS: clusterNames.PermittedDNS, PermitIPs: true}, epoch.Add(-day), epoch.Add(1000*day))
@@ -71,7 +71,7 @@ func TestCFSSLDiffersFromPlainX509InSerialAndSignatureOnly(t *testing.T) {
 	}
 }
 
-// withoutChance is the certificate without what is drawn and what follows from it.
+// withoutChance returns the certificate without the random fields and those derived from them.
 func withoutChance(c *x509.Certificate) x509.Certificate {
 	out := *c
 	out.SerialNumber = big.NewInt(0)
@@ -79,7 +79,7 @@ func withoutChance(c *x509.Certificate) x509.Certificate {
 	return out
 }
 
-// Nothing of a CSR but its key gets into the certificate.
+// The certificate contains only the key of a CSR.
 func TestCFSSLTakesOnlyTheKeyFromTheCSR(t *testing.T) {
 	csr := &x509.CertificateRequest{DNSNames: []string{"db.shop.svc"}, IPAddresses: []net.IP{{10, 0, 0, 1}}, EmailAddresses: []string{"a@db.shop.svc"}}
 	csr.Subject.CommonName = "db.shop.svc"
@@ -97,9 +97,9 @@ func TestCFSSLTakesOnlyTheKeyFromTheCSR(t *testing.T) {
 	assert.Empty(t, leaf.DNSNames, "asked for no name, it must not fall back to the CSR's")
 }
 
-// A certificate has no HOST@TIME as common name, whoever asks for it, and no short names: the
-// subject is empty, and neither the Service's name alone nor with its namespace is in it, or
-// would verify (docs/limits.md, "Why the subject is empty").
+// A certificate has no common name such as HOST@TIME, and no short names: the subject is empty, and
+// neither the Service's name alone nor with its namespace is in it, or would verify
+// (docs/limits.md, "Why the subject is empty").
 func TestNoHostAtTimeAndNoShortNames(t *testing.T) {
 	ca, sign := testCA(t), cfsslSign(t)
 	hostAtTime := func(ctx context.Context, ca *pki.Authority, request issue.SigningRequest) (*x509.Certificate, error) {
@@ -121,8 +121,8 @@ func TestNoHostAtTimeAndNoShortNames(t *testing.T) {
 	}
 }
 
-// cfssl signs whatever it is asked to; the CA's name constraints, checked after
-// signing, let nothing out of it.
+// cfssl signs names outside the CA's name constraints. The check after signing refuses these
+// certificates.
 func TestNamesOutsideTheConstraintsAreRefusedAfterSigning(t *testing.T) {
 	ca, sign := testCA(t), cfsslSign(t)
 	for _, name := range []string{"web", "web.shop", "example.com", "*.example.com", "svc.example.com", "web.shop.svc.cluster.local.example.com", "xsvc", "xcluster.local"} {
@@ -186,8 +186,8 @@ type answers struct {
 
 func (a answers) Sign(cfsslsigner.SignRequest) ([]byte, error) { return a.cert, a.err }
 
-// One Sign serves several workers while the CA changes under it: each
-// certificate is by the CA that was asked for it. The race detector watches.
+// Several workers use one Sign while the CA changes: each certificate is by the requested CA. The
+// race detector watches.
 func TestSignConcurrentlyUnderChangingCAs(t *testing.T) {
 	sign := cfsslSign(t)
 	cas := []*pki.Authority{testCA(t), testCA(t), testCA(t)}

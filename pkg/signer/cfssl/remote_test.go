@@ -41,8 +41,8 @@ func TestRemoteSigns(t *testing.T) {
 	require.NoError(t, remote.Available())
 }
 
-// Whatever a server answers: an error that names it and a reason, never a panic,
-// never a certificate, never the key.
+// Any invalid answer of a server leads to an error with its name and a reason, never to a panic or
+// a certificate, and never contains the key.
 func TestRemoteAnswersThatAreNoCertificate(t *testing.T) {
 	ca := testCA(t)
 	certificate := func(c any) http.HandlerFunc {
@@ -114,9 +114,8 @@ func TestRemoteAnswersThatAreNoCertificate(t *testing.T) {
 	}
 }
 
-// Invariant 2 with a remote CA: what it signs is refused unless it is what was
-// asked for.
-func TestInvariant2WithACAElsewhere(t *testing.T) {
+// Invariant 2 with a remote CA: a certificate that differs from the request is refused.
+func TestInvariant2WithARemoteCA(t *testing.T) {
 	ca := testCA(t)
 	for refusal, change := range map[string]func(c *x509.Certificate, _ *pki.Authority){
 		"its names are":               func(c *x509.Certificate, _ *pki.Authority) { c.DNSNames = append(c.DNSNames, "db.shop.svc") },
@@ -152,8 +151,8 @@ func TestInvariant2WithACAElsewhere(t *testing.T) {
 	assert.NoError(t, err, "a shorter lifetime than asked for, and an earlier beginning")
 }
 
-// One Remote serves all workers. A server that comes to nothing under them is
-// asked by those who were under way and by no one else.
+// One Remote serves all workers. After a failure of a server, no requests are sent to it but those
+// already in progress.
 func TestRemoteConcurrently(t *testing.T) {
 	ca := testCA(t)
 	var works atomic.Bool
@@ -205,7 +204,7 @@ func TestRemoteInfoAsks(t *testing.T) {
 	assert.Empty(t, got.Chain)
 	assert.Empty(t, got.Warnings)
 
-	usages["web-rsa"] = nil // as of a default that a server falls back to
+	usages["web-rsa"] = nil // as in a server's default profile
 	got, err = remote.Info(context.Background())
 	require.NoError(t, err)
 	assert.Equal(t, []string{server.URL + `/below/: profile "web-rsa" has usages [], must have ["digital signature" "server auth" "key encipherment"]: its certificates are refused`}, got.Warnings)
@@ -221,7 +220,7 @@ func TestRemoteInfoAsks(t *testing.T) {
 	assert.Regexp(t, `profile "web-rsa" signs with CA "CN=servingcert CA 1 \w+" and profile "web" with CA "CN=servingcert CA 1 \w+": must be the same CA`, got.Warnings[0])
 }
 
-func TestRemoteInfoThatDoesNotCount(t *testing.T) {
+func TestRemoteInfoErrors(t *testing.T) {
 	leaf := issueBy(t, testCA(t), wantedBy(service("web")), epoch).Leaf
 	for name, c := range map[string]struct {
 		handler http.HandlerFunc

@@ -26,9 +26,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 )
 
-// While no server of a remote CA works, an attempt costs no key: it says what the last
-// one said, and takes nothing of the limits.
-func TestNoKeyIsDrawnForACAThatIsAway(t *testing.T) {
+// While no server of a remote CA works, an attempt generates no key, reports the error of the last
+// one, and uses no tokens.
+func TestNoKeyIsGeneratedForAnUnavailableCA(t *testing.T) {
 	away := &issue.RefusedError{Err: assert.AnError}
 	ca := testCA(t)
 	key := requestOf("shop", "web-tls").NamespacedName
@@ -59,8 +59,8 @@ func TestNoKeyIsDrawnForACAThatIsAway(t *testing.T) {
 	assert.Zero(t, c.pace.Slot(key))
 }
 
-// A CA that has been asked takes one token, however often it is looked at, and is not said to
-// be late in its first moments: nothing is written then.
+// A pending request to a CA uses one token, however often it is read, and is not reported
+// in its first seconds.
 func TestACAThatTakesLong(t *testing.T) {
 	here := testCA(t)
 	remote := *here
@@ -94,7 +94,7 @@ func TestACAThatTakesLong(t *testing.T) {
 	assert.ErrorIs(t, c.issue(t.Context(), s, d).Err, context.Canceled, "a CA whose key is here signs itself")
 }
 
-func TestFailureTellsWhoseItIs(t *testing.T) {
+func TestReasonOfFailures(t *testing.T) {
 	forbidden := apierrors.NewForbidden(schema.GroupResource{Resource: "secrets"}, "web-tls", assert.AnError)
 	for want, err := range map[signer.Reason]error{
 		signer.Reason(issue.ReasonRefused): fmt.Errorf("x: %w", &issue.RefusedError{Err: assert.AnError}),
@@ -118,8 +118,8 @@ func TestNoTimerIsLongerThanAMachineMaySleep(t *testing.T) {
 	assert.Zero(t, after(time.Time{}), "nothing to do without a change")
 }
 
-// The API server answers Conflict to a patch after a few attempts of its own, whoever else wrote. Nothing else leads to
-// another attempt then, and the condition would name the certificate of before until the next renewal.
+// The API server answers a patch with Conflict after a few attempts of its own. No event leads to
+// another reconcile then, and the condition would have the previous leaf until the next renewal.
 func TestAStatusThatMetAConflictIsWrittenAgain(t *testing.T) {
 	services, status := schema.GroupResource{Resource: "services"}, error(nil)
 	c := Controller{

@@ -21,7 +21,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer"
 )
 
-// listOf lists what it is given, each object decoded by itself as those of the API server are.
+// listOf lists the given objects, each decoded separately as from the API server.
 func listOf(list func() k8sruntime.Object) toolscache.ListerWatcher {
 	return listOnly{&toolscache.ListWatch{
 		ListWithContextFunc:  func(context.Context, metav1.ListOptions) (k8sruntime.Object, error) { return list(), nil },
@@ -29,13 +29,13 @@ func listOf(list func() k8sruntime.Object) toolscache.ListerWatcher {
 	}}
 }
 
-// listOnly does not stream what is there.
+// listOnly does not support streaming lists.
 type listOnly struct{ *toolscache.ListWatch }
 
 func (listOnly) IsWatchListSemanticsUnSupported() bool { return true }
 
-// BenchmarkCaches is what the caches keep of a Service and its Secret, whose certificate's
-// signer is known.
+// BenchmarkCaches measures the memory of the caches for a Service and its Secret, once the signer of
+// the certificate is known.
 func BenchmarkCaches(b *testing.B) {
 	const n = 10_000
 	ca := testCA(b)
@@ -98,7 +98,7 @@ func BenchmarkCaches(b *testing.B) {
 	}
 }
 
-// decode makes into what the API server would send of the object.
+// decode decodes the object into into, as from the API server.
 func decode(b *testing.B, object interface{ Marshal() ([]byte, error) }, into interface{ Unmarshal([]byte) error }) {
 	data, err := object.Marshal()
 	require.NoError(b, err)

@@ -14,7 +14,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 )
 
-func TestConfigSaysWhichFlagIsWrong(t *testing.T) {
+func TestConfigErrorsNameTheFlag(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(c *Config)
 		want   string

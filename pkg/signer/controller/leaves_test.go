@@ -45,7 +45,7 @@ func withOwned(t testing.TB, owners []metav1.OwnerReference, pairs ...issue.Issu
 	return &Controller{secrets: secretCache, services: &Services{serviceCache}, fanOut: facts.NewFanOut("test")}
 }
 
-// start has the informer hold what there is.
+// start fills the informer.
 func start[T facts.Object](t testing.TB, informer *facts.Informer[T]) {
 	done := make(chan struct{})
 	ctx, cancel := context.WithCancel(context.Background())
@@ -54,9 +54,9 @@ func start[T facts.Object](t testing.TB, informer *facts.Informer[T]) {
 	require.Eventually(t, informer.HasSynced, process.Soon, time.Millisecond)
 }
 
-// Nobody renews a Secret without an owner, so that it would be waited for without end
-// before a CA counts as replaced.
-func TestLeavesOfNobodyDoNotCount(t *testing.T) {
+// A Secret without an owner is not renewed, so the replacement of a CA would wait for it
+// forever.
+func TestLeavesWithoutOwnerAreNotCounted(t *testing.T) {
 	l, wanted := generations(t, 2), wantedBy(service("web"))
 	issued := issueBy(t, l.At(epoch, 2), wanted)
 	for name, c := range map[string]struct {
@@ -99,8 +99,8 @@ servingcert_certificates{issuer=%q} 2
 `, l.Roots[0].Subject.CommonName, l.Roots[1].Subject.CommonName)), "servingcert_certificates"))
 }
 
-// BenchmarkLeaves is what one look at 10 000 certificates costs: when all is as
-// it was, and after the CA has changed.
+// BenchmarkLeaves measures Leaves with 10 000 certificates, with the same CA and after a change of
+// the CA.
 func BenchmarkLeaves(b *testing.B) {
 	l := generations(b, 2)
 	issued := issueBy(b, l.At(epoch, 1), wantedBy(service("web")))

@@ -57,7 +57,7 @@ func TestSkew(t *testing.T) {
 	require.NoError(t, skew.Check(), "time passed")
 }
 
-// TestSkewOfAClockThatIsSet: between two answers somebody sets the clock.
+// TestSkewOfAClockThatIsSet: the clock is set between two responses.
 func TestSkewOfAClockThatIsSet(t *testing.T) {
 	wall, elapsed := epoch, 3*time.Hour
 	skew := newSkew(func() time.Time { return wall }, func() time.Duration { return elapsed })

@@ -52,9 +52,9 @@ func TestOwnSecretsAreTheFirstAfterAChangeOfTheCA(t *testing.T) {
 	}
 }
 
-// Thousands of Secrets of a namespace whose time has come, or whose CA has changed, do not
-// delay one that a Service or a deletion asks for.
-func TestWhatSomebodyWaitsForComesBeforeRenewals(t *testing.T) {
+// Thousands of renewals in a namespace do not delay a Secret that a new Service requests or that
+// was deleted.
+func TestNewServicesComeBeforeRenewals(t *testing.T) {
 	assert.Equal(t, handler.LowPriority, ratelimit.PriorityRenewal)
 	shop := func(name string) reconcile.Request { return requestOf("shop", name) }
 	q := queue.New("", queue.Retries())
@@ -75,9 +75,9 @@ func TestWhatSomebodyWaitsForComesBeforeRenewals(t *testing.T) {
 	}
 }
 
-// A Service whose Secret is missing does not wait behind all that are as they should be, when
-// the signer starts.
-func TestWhatIsMissingAtTheStartComesFirst(t *testing.T) {
+// When the signer starts, a Service whose Secret is missing does not wait behind those with valid
+// Secrets.
+func TestMissingSecretsComeFirstAtTheStart(t *testing.T) {
 	issued := issueBy(t, testCA(t), wantedBy(service("web")))
 	c := withSecrets(t, issued, issue.Issued{}, issued) // s0, s1 without a pair, s2
 	services := fcache.NewFakeControllerSource()
@@ -98,9 +98,9 @@ func TestWhatIsMissingAtTheStartComesFirst(t *testing.T) {
 	assert.ElementsMatch(t, []string{"s0", "s2"}, got[2:])
 }
 
-// A process that begins to lead may have looked at the first Secrets before it knows the CA. Then
-// it looks at all again.
-func TestWhatIsMissingIsTheFirstWhenTheCAIsKnown(t *testing.T) {
+// A new leader may have reconciled the first Secrets before it has read the CA. It then reconciles
+// all of them again.
+func TestMissingSecretsComeFirstWhenTheCAIsKnown(t *testing.T) {
 	issued := issueBy(t, testCA(t), wantedBy(service("web")))
 	c := withSecrets(t, issued, issue.Issued{}, issued) // s0, s1 without a pair, s2
 	q := queue.New("", queue.Retries())
@@ -123,9 +123,8 @@ func waiting(q facts.Queue) (names []string) {
 	return names
 }
 
-// Of a Service that owns several Secrets the others are looked at: they may say that they
-// are kept.
-func TestTheOtherSecretsOfAServiceAreLookedAt(t *testing.T) {
+// When a Service changes, the other Secrets that it owns are reconciled: it may now keep them.
+func TestOtherSecretsOfAServiceAreEnqueued(t *testing.T) {
 	issued := issueBy(t, testCA(t), wantedBy(service("web")))
 	c := withSecrets(t, issued, issued) // s0 and s1
 	q := queue.New("", queue.Retries())
@@ -136,9 +135,9 @@ func TestTheOtherSecretsOfAServiceAreLookedAt(t *testing.T) {
 	assert.Equal(t, []string{"s1", "s0"}, waiting(q))
 }
 
-// However many Secrets a tenant has its Services own, a handler enqueues a few of them: those of all
-// tenants wait for it. The others follow, in the turn of the tenant.
-func TestWhatAHandlerDoesDoesNotGrowWithWhatATenantHas(t *testing.T) {
+// A handler enqueues only a few of the Secrets that a tenant's Services own, because it blocks the
+// events of all tenants. The fan-out enqueues the others in the tenant's turn.
+func TestHandlersCostTheSameForLargeTenants(t *testing.T) {
 	issued := issueBy(t, testCA(t), wantedBy(service("web")))
 	const many, few = 80, 9
 	pairs := slices.Repeat([]issue.Issued{issued}, many)
@@ -172,7 +171,7 @@ func TestWhatAHandlerDoesDoesNotGrowWithWhatATenantHas(t *testing.T) {
 	}
 }
 
-// Nothing is known of a namespace but which one it is, and whether it is being deleted.
+// The cache has only the identity of a namespace, and whether it is being deleted.
 func TestWhichChangesOfANamespaceMatter(t *testing.T) {
 	for name, tt := range map[string]struct {
 		change func(*metav1.PartialObjectMetadata)

@@ -12,7 +12,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer"
 )
 
-func TestTheWindowBeginsWhenARootHasGone(t *testing.T) {
+func TestTheWindowBeginsWhenARootIsRemoved(t *testing.T) {
 	var r roots
 	l := generations(t, 3)
 	ca := l.At(epoch, 3)

@@ -31,8 +31,7 @@ var (
 
 const day = signertest.Day
 
-// plainSign signs with crypto/x509 alone what the request asks for, changed by
-// the given functions.
+// plainSign signs the request with crypto/x509 only, changed by the given functions.
 func plainSign(change ...signertest.Change) Sign {
 	return func(_ context.Context, ca *pki.Authority, request SigningRequest) (*x509.Certificate, error) {
 		return signertest.Sign(ca, signertest.Request(request), change...)
@@ -46,14 +45,13 @@ func issueBy(t require.TestingT, ca *pki.Authority, wanted api.Wanted, at time.T
 	return issued
 }
 
-// givesReason reports whether the error says itself which reason the condition has.
+// givesReason reports whether the error has a reason for the condition.
 func givesReason(err error) bool {
 	var reasoned interface{ Reason() string }
 	return errors.As(err, &reasoned)
 }
 
-// Invariant 2: whatever the CA behind the seam signs, only what was asked for
-// leaves.
+// Invariant 2: a certificate that differs from the request is refused, whatever the CA signs.
 func TestInvariant2OnlyWhatWasAskedForLeaves(t *testing.T) {
 	ca, other := testCA(t), testCA(t)
 	forged := signertest.Forge(t, ca)
@@ -138,7 +136,7 @@ func TestInvariant2OnlyWhatWasAskedForLeaves(t *testing.T) {
 	})
 }
 
-// namesOf is a subjectAltName extension with DNS names and whatever else.
+// namesOf returns a subjectAltName extension with DNS names and other names.
 func namesOf(t *testing.T, dns []string, more ...asn1.RawValue) pkix.Extension {
 	var names []asn1.RawValue
 	for _, name := range dns {
@@ -158,7 +156,7 @@ func otherNames(t *testing.T, dns []string, principal string) pkix.Extension {
 	return namesOf(t, dns, asn1.RawValue{Class: asn1.ClassContextSpecific, Tag: 0, IsCompound: true, Bytes: append(id, text...)})
 }
 
-// Each root of the bundle alone must do: a client may hold any one of them.
+// Each root of the bundle alone must verify the certificate: a client may hold any one of them.
 func TestIssueVerifiesUnderEachRoot(t *testing.T) {
 	ca, next := testCA(t), testCA(t)
 	wanted := wantedBy(service("web"))

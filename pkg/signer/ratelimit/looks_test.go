@@ -8,8 +8,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// What waits is looked at five times at once, and then once every ten seconds, whatever changes.
-func TestARequestThatWaitsIsLookedAtSoOften(t *testing.T) {
+// A waiting request is decided five times at once, and then every ten seconds, however often
+// objects change.
+func TestDecisionsAboutARequestAreLimited(t *testing.T) {
 	start := time.Unix(1e9, 0)
 	l := NewLooks()
 	looks := 0
@@ -25,15 +26,15 @@ func TestARequestThatWaitsIsLookedAtSoOften(t *testing.T) {
 	assert.Equal(t, start, l.At("shop", "a", start))
 }
 
-// The requests of a tenant together cost a bounded number of calls, and nobody else is held up
-// by them.
-func TestTheRequestsOfATenantCostSoManyCalls(t *testing.T) {
+// The waiting requests of a tenant together cost a bounded number of calls, and do not delay other
+// tenants.
+func TestCallsOfATenantAreLimited(t *testing.T) {
 	start := time.Unix(1e9, 0)
 	l := NewLooks()
 	ids := make([]types.UID, 5000)
 	for i := range ids {
 		ids[i] = types.UID(rune(i + 1))
-		l.Waits("shop", ids[i], 9, start) // the first looks are free
+		l.Waits("shop", ids[i], 9, start) // the first decision is free
 	}
 	calls := 0
 	for s := range 60 {

@@ -10,7 +10,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/limit"
 )
 
-// A namespace has so many events, and all have so many, however many Services there are.
+// The number of events is bounded for a namespace and for all, however many Services there are.
 func TestNoticesAreBounded(t *testing.T) {
 	n := NewNoticeLimiter()
 	take := func(namespace string, times int, now time.Time) (taken int) {

@@ -54,7 +54,7 @@ func TestBreakerCountsWhatFailedTogetherOnce(t *testing.T) {
 	assert.Nil(t, b.Allow(epoch.Add(1010*time.Millisecond), time.Second), "eight requests are one failure")
 }
 
-func TestBreakerLetsTheNextAskAfterOneThatGaveUp(t *testing.T) {
+func TestBreakerPermitsTheNextAfterAnAbandonedRequest(t *testing.T) {
 	var b Breaker
 	b.Abandoned(epoch)
 	require.Nil(t, b.Allow(epoch, time.Second), "and nothing else comes of that")
@@ -66,8 +66,8 @@ func TestBreakerLetsTheNextAskAfterOneThatGaveUp(t *testing.T) {
 	assert.Nil(t, b.Allow(due, time.Minute))
 }
 
-// However many ask and whenever: a server that is down is asked at most as often
-// as its rests allow, and not later than a minute after its last failure.
+// For any number and time of requests, a server that is down gets no more than one after each rest,
+// and the next one at most a minute after its last failure.
 func TestBreakerBounds(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var b Breaker

@@ -19,8 +19,8 @@ import (
 	"github.com/servingcert/servingcert/test/signertest"
 )
 
-// A namespace that was labelled a moment ago is not yet in the cache. A pod must not be denied
-// for that.
+// A namespace that was just labelled may not be in the cache yet. A pod must not be denied for
+// that.
 func TestANamespaceThatWasLabelledAMomentAgo(t *testing.T) {
 	namespace := func(name, label string, finalizers ...string) client.Object {
 		return &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{api.LabelInject: label}, Finalizers: finalizers}}
@@ -48,7 +48,7 @@ func TestANamespaceThatWasLabelledAMomentAgo(t *testing.T) {
 	}
 }
 
-// services is a cache of Services that counts what is read of it.
+// services is a cache of Services that counts its reads.
 type services struct {
 	all  map[types.NamespacedName]*corev1.Service
 	read int
@@ -78,8 +78,8 @@ func (s *services) Handle(h func(before, after *corev1.Service)) {
 
 func (s *services) Changes(string, facts.Handler[*corev1.Service]) source.SyncingSource { return nil }
 
-// Of ten thousand Services, those are read that a request is about.
-func TestADecisionReadsTheServicesThatItIsAbout(t *testing.T) {
+// Of ten thousand Services, only those are read that the request concerns.
+func TestADecisionReadsOnlyItsServices(t *testing.T) {
 	s := &services{all: map[types.NamespacedName]*corev1.Service{}}
 	limits := api.DefaultLimits()
 	limits.PermitDNSSuffixes = []api.SuffixRule{{NamespaceGlob: "*", Suffix: "example.com"}}

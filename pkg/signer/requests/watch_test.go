@@ -31,8 +31,8 @@ func requestOf(name string, answers ...certificatesv1.RequestConditionType) *csr
 	return csr.FactsOf(o, api.DefaultLimits())
 }
 
-// A request waits in the turn of who asks. What was reserved for it is given up with it, also
-// if what is remembered of an answered one does not say whose it was.
+// A request waits in its tenant's turn. Its slot is released with it, although the Facts of an
+// answered request have no tenant.
 func TestRequestsThatComeAndGo(t *testing.T) {
 	pending, answered := requestOf("csr-1"), requestOf("csr-1", certificatesv1.CertificateDenied)
 	for name, after := range map[string]*csr.Facts{"answered": answered, "deleted": nil} {
@@ -56,7 +56,7 @@ func TestRequestsThatComeAndGo(t *testing.T) {
 	}
 }
 
-// Only what can make a request right has requests looked at again.
+// Only changes that can affect a request enqueue it.
 func TestWhichChangesOfAServiceMatter(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(svc *corev1.Service)
@@ -79,7 +79,8 @@ func TestWhichChangesOfAServiceMatter(t *testing.T) {
 	}
 }
 
-// What waits is looked at when a Service comes that asks, or changes in what matters.
+// Waiting requests are enqueued when a Service that requests a certificate is created or changes in
+// a relevant field.
 func TestRequestsWaitForServices(t *testing.T) {
 	waiting := []*csr.Facts{requestOf("csr-1"), requestOf("csr-2", certificatesv1.CertificateDenied)}
 	f := NewFollowed[*csr.Facts](Config{}, nil, nil, nil)

@@ -22,7 +22,7 @@ import (
 	"github.com/servingcert/servingcert/test/signertest"
 )
 
-// permitting lets namespaces have names below a suffix, and addresses.
+// permitting permits names below a suffix, and addresses.
 func permitting() api.Limits {
 	limits := api.DefaultLimits()
 	limits.PermitClusterIPs = true
@@ -34,8 +34,8 @@ func keyOf(svc *corev1.Service) types.NamespacedName {
 	return types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}
 }
 
-// The Directory finds what looking at every Service finds, whatever has changed.
-func TestTheDirectoryFindsWhatAllServicesHave(t *testing.T) {
+// The Directory finds the same as a scan of all Services, after any changes.
+func TestDirectoryFindsTheSameAsAScan(t *testing.T) {
 	pairs := []string{"app=a", "app=b", "tier=x", "tier=y"}
 	names := []string{"www.example.com", "api.example.com", "*.example.com", "ip/10.0.0.1"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -106,9 +106,9 @@ func drawService(t *rapid.T, key types.NamespacedName, pairs, names []string) *c
 	svc.Spec.Selector = drawLabels(t, pairs)
 	switch rapid.IntRange(0, 6).Draw(t, "kind") {
 	case 0:
-		svc.Annotations = nil // it asks for nothing
+		svc.Annotations = nil // no request
 	case 1:
-		svc.Annotations[api.AnnotationDuration] = "x" // it is refused
+		svc.Annotations[api.AnnotationDuration] = "x" // an invalid request
 	case 2:
 		svc.Status.Conditions = state.Say(metav1.Condition{Type: api.ConditionReady, Reason: api.ReasonPodKeys, Message: "the pods make their keys"}, state.Ready{Proof: "proof"}).Both()
 	case 6:
@@ -135,8 +135,8 @@ func drawLabels(t *rapid.T, pairs []string) map[string]string {
 	return labels
 }
 
-// What is found for a request does not cost what there is beside it, whatever that asks for.
-func TestALookIntoTheDirectoryCostsWhatItFinds(t *testing.T) {
+// The cost of a lookup depends on its results, not on the number or the requests of other Services.
+func TestLookupsCostWhatTheyFind(t *testing.T) {
 	const n = 10_000
 	d := serviceindex.New(permitting())
 	for i := range n {

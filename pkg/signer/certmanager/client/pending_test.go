@@ -20,7 +20,7 @@ import (
 
 var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// A namespace with any number of Services leaves room for others, and all together are bounded.
+// A namespace with any number of Services cannot use all of the limit, and the total is bounded.
 func TestRequestsAreBounded(t *testing.T) {
 	c := New(Config{Issuer: certmanager.Issuer{Kind: "ClusterIssuer", Name: "vault", Group: certmanager.Group}})
 	admitted := func(tenant string) (n int) {
@@ -41,7 +41,7 @@ func TestRequestsAreBounded(t *testing.T) {
 	assert.Equal(t, epoch, pending.Since, "it is said from when there was no room")
 	assert.NoError(t, c.admit("shop", "shop", epoch), "who has a place keeps it")
 
-	// However many tenants there are, each has one place, and all have a bound.
+	// Each tenant may have one request, up to the limit of all.
 	for i := range 2 * maxPending {
 		for n := range 2 {
 			_ = c.admit(fmt.Sprint("evil-", i, "-", n), fmt.Sprint("evil-", i), epoch)
@@ -54,8 +54,8 @@ func TestRequestsAreBounded(t *testing.T) {
 	assert.True(t, c.full.IsZero())
 }
 
-// Two tenants, or twenty, that ask for as much as they can leave a place to whoever comes next.
-func TestAFewTenantsKeepNobodyOut(t *testing.T) {
+// Two tenants, or twenty, with as many requests as are allowed do not block another one.
+func TestFewTenantsDoNotBlockOthers(t *testing.T) {
 	for _, tenants := range []int{2, 20, 400} {
 		c := New(Config{})
 		for tenant := range tenants {
@@ -67,7 +67,7 @@ func TestAFewTenantsKeepNobodyOut(t *testing.T) {
 	}
 }
 
-func TestWhatNobodyWaitsForIsFound(t *testing.T) {
+func TestSweepFindsUnusedRequests(t *testing.T) {
 	c := New(Config{})
 	there := map[string]string{"left": "shop", "waited": "shop"}
 	assert.Empty(t, c.unwanted(there, epoch), "of a process before this one: somebody may ask yet")
@@ -106,8 +106,8 @@ func TestFailures(t *testing.T) {
 	assert.Nil(t, failure(nil))
 }
 
-// After a failure of the API server nobody asks for a while.
-func TestAnAPIThatIsNotServedIsLeftAlone(t *testing.T) {
+// After a failure, no request is sent to the API server for some time.
+func TestBreakerStopsCallsToAnAPIThatIsNotServed(t *testing.T) {
 	now, calls := epoch, 0
 	c := New(Config{Clock: func() time.Time { return now }})
 	call := func() error {
@@ -126,8 +126,8 @@ func TestAnAPIThatIsNotServedIsLeftAlone(t *testing.T) {
 	assert.Equal(t, 2, calls)
 }
 
-// A request of the cluster whose names are not in it, as of a kubelet's, is refused: an issuer
-// would sign what is in it.
+// A request for names that are not in the CSR, as for a PodCertificateRequest, is refused: an issuer
+// would sign the names in the CSR.
 func TestNamesMustBeInTheCSR(t *testing.T) {
 	key, err := pki.GenerateKey(pki.ECDSAP256)
 	require.NoError(t, err)
