@@ -92,7 +92,7 @@ func TestDecideByRequesters(t *testing.T) {
 	})
 }
 
-func TestDecideByOwnership(t *testing.T) {
+func TestDecideWhoseItIs(t *testing.T) {
 	ca, other := testCA(t), testCA(t)
 	web := service("web")
 	foreign := issueBy(t, other, wantedBy(web), epoch)

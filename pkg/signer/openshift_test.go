@@ -21,7 +21,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
-// inOpenShiftWords returns a Service that asks for web-tls with the word.
+// inOpenShiftWords returns a Service that requests web-tls with the annotation.
 func inOpenShiftWords(name, word string, annotations ...string) *corev1.Service {
 	return service(name, append([]string{api.AnnotationSecretName, "-", word, "web-tls"}, annotations...)...)
 }
@@ -142,8 +142,8 @@ func TestAnnotationsOfTheSecretAreRestored(t *testing.T) {
 	assert.Equal(t, Nothing.String(), d.Action.String())
 }
 
-// tell gives a Service the annotations that it is to have after the decision is
-// carried out, and returns how many of them were written.
+// tell writes the annotations of a Service after the decision is carried out, and returns the number
+// of changes.
 func tell(s Situation, d Decision, svc *corev1.Service) (written int) {
 	svc = api.Translate(svc)
 	for _, status := range conditions(s, d) {
@@ -226,7 +226,7 @@ func TestNamesThatWaitAreNoFailure(t *testing.T) {
 	assert.Equal(t, []string{api.OpenShiftSignedByAlpha, api.OpenShiftSignedBy}, sortedKeys(words))
 }
 
-// Nobody has labelled the namespace, so that it has not been opted out.
+// The namespace never had the label, so it was not opted out.
 func TestWhatIsKeptOfAServiceThatAsksNoMore(t *testing.T) {
 	w := openShiftScene(t, inOpenShiftWords("web", api.OpenShiftSecretName))
 	s, d := w.decide()
@@ -237,22 +237,22 @@ func TestWhatIsKeptOfAServiceThatAsksNoMore(t *testing.T) {
 	assert.True(t, strings.HasPrefix(said(w.decide())["web"], `True Retained: Secret "web-tls": no longer requested; `))
 }
 
-// asksNoMore returns the Service as it is once its user has taken the annotations away.
+// asksNoMore returns the Service after its user has removed the annotations.
 func asksNoMore(svc *corev1.Service) *corev1.Service {
 	after := service(svc.Name, api.AnnotationSecretName, "-")
 	after.Status = svc.Status
 	return after
 }
 
-// A CA that is not known yet takes no condition away.
+// While the CA is not known yet, no condition is removed.
 func TestNothingIsSaidInOpenShiftWordsBeforeTheCAIsKnown(t *testing.T) {
 	w := openShiftScene(t, inOpenShiftWords("web", api.OpenShiftSecretName), service("ours"))
 	w.caErr = caError(reasonPending)
 	assert.Empty(t, said(w.decide()))
 }
 
-// Without the flag OpenShift's annotations mean nothing, whatever they say and on
-// whatever they are: nothing is decided from them, written to them or said.
+// Without the flag, OpenShift's annotations are ignored on any object: they affect no decision, and
+// are not written.
 func TestWithoutTheFlagOpenShiftWordsMeanNothing(t *testing.T) {
 	world := newWorld(t)
 	onServices := append([]string{api.OpenShiftSecretName, api.OpenShiftSecretNameAlpha}, openShiftServiceKeys...)
@@ -279,7 +279,7 @@ func TestWithoutTheFlagOpenShiftWordsMeanNothing(t *testing.T) {
 	})
 }
 
-// With the flag too the signer comes to rest after one write.
+// With the flag, one write is enough too.
 func TestOneWriteIsEnoughInOpenShiftWords(t *testing.T) {
 	world := newWorld(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -307,8 +307,8 @@ func TestOneWriteIsEnoughInOpenShiftWords(t *testing.T) {
 	})
 }
 
-// What service-ca issued is good until its own moment, once the CA that signed it is known:
-// with its root in tls.crt and its form of key, and with nothing else that is wrong.
+// A Secret that service-ca wrote stays until its own time, if its CA is known: the root is in tls.crt
+// and the key may not be in PKCS #8, but it has no other defect.
 func TestWhatServiceCAIssuedIsReplacedAtItsMoment(t *testing.T) {
 	ca := testCA(t)
 	cross := newCA(t, clusterNames, epoch, epoch.Add(day)).Certificate
@@ -357,7 +357,7 @@ func TestWhatServiceCAIssuedIsReplacedAtItsMoment(t *testing.T) {
 	}
 }
 
-// serviceCAs is Secret web-tls as service-ca writes it.
+// serviceCAs returns Secret web-tls as service-ca writes it.
 func serviceCAs(t *testing.T, ca *pki.Authority, owner *corev1.Service) *corev1.Secret {
 	t.Helper()
 	wanted := wantedBy(service("web", api.AnnotationKeyAlgorithm, "RSA2048"))

@@ -28,7 +28,7 @@ func distant(ca *pki.Authority, change ...func(*x509.Certificate, *pki.Authority
 
 // A certificate of a remote CA, with any times, is either refused with a message, or valid until it
 // is due, which is not at once.
-func TestRemoteCAIsNotAskedInALoop(t *testing.T) {
+func TestACAElsewhereIsNotAskedAgainAndAgain(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ca := newCA(t, clusterNames, epoch.Add(-day), epoch.Add(time.Duration(rapid.IntRange(1, 2000).Draw(t, "CA's end"))*time.Hour))
 		shift := time.Duration(rapid.IntRange(-90*60, 60).Draw(t, "shift")) * time.Second

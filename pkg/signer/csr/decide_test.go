@@ -65,8 +65,8 @@ func requestOf(t *testing.T, key crypto.Signer, names []string, change ...func(*
 
 func (s *Situation) ask(data []byte) { s.Request.PEM = data }
 
-// decide decides about the request as it is now, with the holders of its names among the
-// Services, as the controller does.
+// decide decides about the current request, with the holders of its names among the Services, as
+// the controller does.
 func decide(s Situation) Decision {
 	s.Request.parsed = nil
 	known := serviceindex.New(s.Limits)
@@ -80,7 +80,7 @@ func decide(s Situation) Decision {
 	return Decide(s)
 }
 
-// approved is a request of a pod that was approved and is signed.
+// approved is an approved request of a pod that gets signed.
 func approved(t *testing.T) Situation {
 	t.Helper()
 	s := Situation{
@@ -100,12 +100,12 @@ func approved(t *testing.T) Situation {
 	return s
 }
 
-// byHost makes the request one of a host that has a certificate for itself.
+// byHost changes the requester to a host, with the given grants.
 func (s *Situation) byHost(grants map[types.NamespacedName]bool) {
 	s.Request.Username, s.Request.Extra, s.Pod, s.Grants = "host-1", nil, nil, grants
 }
 
-// What a request says of itself is checked before anything else, and refused for good.
+// The content of a request is checked first, and an invalid one is denied.
 func TestInvalidRequests(t *testing.T) {
 	ec := newKey(t, pki.ECDSAP256)
 	weak, err := rsa.GenerateKey(rand.Reader, 1024)
@@ -187,7 +187,7 @@ func TestInvalidRequests(t *testing.T) {
 	}
 }
 
-// otherSignature is a request whose signature another key made.
+// otherSignature is a request that another key has signed.
 func otherSignature(t *testing.T, names []string) []byte {
 	t.Helper()
 	var parts [2]struct {
@@ -216,7 +216,6 @@ func settled(t *testing.T, ca *pki.Authority, limits api.Limits, svc *corev1.Ser
 	svc.Status.Conditions = said.Services[0].Ready.Both()
 }
 
-// Who may have which names.
 func TestWhoMayHaveWhichNames(t *testing.T) {
 	granted := map[types.NamespacedName]bool{web: true}
 	nothing := map[types.NamespacedName]bool{web: false}
@@ -225,7 +224,7 @@ func TestWhoMayHaveWhichNames(t *testing.T) {
 		s.Pod.Spec.Hostname, s.Pod.Spec.Subdomain = "web-1", "web"
 	}
 	other := func(s *Situation) { s.Services = append(s.Services, signertest.Service("other")) }
-	// As the cache has it: without the selector, of which it is not known what it selects.
+	// As in the cache: without the selector, so that the pods that it selects are not known.
 	tooLarge := func(s *Situation) {
 		for i := range 256 {
 			s.Services[0].Spec.Ports = append(s.Services[0].Spec.Ports, corev1.ServicePort{Port: int32(i + 1)})
@@ -357,7 +356,7 @@ func TestWhoMayHaveWhichNames(t *testing.T) {
 	}
 }
 
-// IP addresses are names that a Service must ask for as well.
+// A Service must request IP addresses, as it does extra names.
 func TestIPAddresses(t *testing.T) {
 	s := approved(t)
 	s.Grants = map[types.NamespacedName]bool{}
@@ -383,8 +382,8 @@ func TestIPAddresses(t *testing.T) {
 	assert.Equal(t, "NotPermitted", decide(s).Reason)
 }
 
-// The API server is asked only about what the pod alone does not decide, and not without
-// limit.
+// SubjectAccessReviews are made only if the pod alone does not decide, and their number is
+// bounded.
 func TestReviews(t *testing.T) {
 	s := approved(t)
 	assert.Equal(t, Sign, decide(s).Verdict, "no review for a pod's own names")
@@ -501,7 +500,7 @@ type reasoned struct {
 
 func (r reasoned) Reason() string { return r.reason }
 
-// What depends on the CA waits, and is looked at again without a change.
+// A request that depends on the CA waits, and is decided again without a change.
 func TestTheCA(t *testing.T) {
 	for name, c := range map[string]struct {
 		change  func(s *Situation)
@@ -532,7 +531,7 @@ func TestTheCA(t *testing.T) {
 	}
 }
 
-// What is signed passes every check of a certificate, and lasts as long as it may.
+// A signed certificate passes every check, and has the longest lifetime allowed.
 func TestWhatIsSigned(t *testing.T) {
 	for name, c := range map[string]struct {
 		algorithm   pki.KeyAlgorithm
@@ -584,7 +583,8 @@ func certify(t *testing.T, s Situation, d Decision, change ...signertest.Change)
 	return issued
 }
 
-// A CA that chooses a common name is refused: who asked for none would ask again at once.
+// A certificate with a common name that was not requested is refused: the requester would request
+// another at once.
 func TestACommonNameThatNobodyAskedFor(t *testing.T) {
 	s := approved(t)
 	d := decide(s)

@@ -24,7 +24,7 @@ import (
 	"github.com/servingcert/servingcert/test/signertest"
 )
 
-// waiting is a request of a user that nobody has answered.
+// waiting is a pending request of a user.
 func waiting(username string, data []byte) *certificatesv1.CertificateSigningRequest {
 	return &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{Name: "csr-1", UID: "uid", ResourceVersion: "7"},
@@ -32,7 +32,7 @@ func waiting(username string, data []byte) *certificatesv1.CertificateSigningReq
 	}
 }
 
-// A request is looked at again when something changes that it depends on, and not otherwise.
+// A request is decided again only when something changes that it depends on.
 func TestWhatARequestWaitsFor(t *testing.T) {
 	limits := api.DefaultLimits()
 	limits.PermitClusterIPs = true
@@ -93,7 +93,7 @@ func TestWhatARequestWaitsFor(t *testing.T) {
 	assert.Len(t, string(Anything), sizeOfConcern)
 }
 
-// In whose turn a request is looked at. A name that is too long to be kept is no other's.
+// Tenants differ between users, also if a name is too long to be kept.
 func TestTenants(t *testing.T) {
 	long := strings.Repeat("a", 1<<20)
 	seen := map[string]bool{}
@@ -108,7 +108,7 @@ func TestTenants(t *testing.T) {
 	assert.True(t, seen["user:shop"])
 }
 
-// What is kept of requests that wait is little, whatever they say.
+// Little is kept of pending requests, whatever their content.
 func TestWaitingRequestsKeepLittle(t *testing.T) {
 	const n = 500
 	names := make([]string, api.MaxNames)
@@ -136,13 +136,12 @@ func TestWaitingRequestsKeepLittle(t *testing.T) {
 func live() int64 {
 	var m runtime.MemStats
 	runtime.GC()
-	runtime.GC() // what unique has interned is freed by the second
+	runtime.GC() // the second frees the values that package unique has interned
 	runtime.ReadMemStats(&m)
 	return int64(m.HeapAlloc) //nolint:gosec // it is not that large
 }
 
-// A decision about a request with 100 names costs little, however many Services there are and
-// whatever they ask for.
+// A decision about a request with 100 names costs little, for any number and requests of Services.
 func TestADecisionOfManyNamesCostsLittle(t *testing.T) {
 	const n = 10_000
 	limits := api.DefaultLimits()
@@ -177,8 +176,8 @@ func TestADecisionOfManyNamesCostsLittle(t *testing.T) {
 	}
 }
 
-// FuzzRequest: whatever a request says, what is kept of it is bounded, and what it costs is a
-// number of times its size.
+// FuzzRequest: the Facts of any request are bounded, and the cost of a decision is a multiple of
+// the request's size.
 func FuzzRequest(f *testing.F) {
 	limits := api.DefaultLimits()
 	limits.PermitDNSSuffixes = []api.SuffixRule{{NamespaceGlob: "*", Suffix: "example.com"}}
@@ -194,7 +193,7 @@ func FuzzRequest(f *testing.F) {
 		if len(data) > 1<<20 {
 			return
 		}
-		// The PEM block alone is what most of the changes would break.
+		// Most changes would only break the PEM block.
 		for _, request := range [][]byte{data, issue.EncodeCSR(data)} {
 			o := waiting(username, request)
 			var facts *Facts
@@ -219,7 +218,7 @@ func FuzzRequest(f *testing.F) {
 	})
 }
 
-// FuzzName: a name is of one Service at most, which is in it, and so are those that it may be of.
+// FuzzName: a name contains the names of all Services to which it may belong.
 func FuzzName(f *testing.F) {
 	for _, name := range []string{"web.shop.svc", "a.web.shop.svc.cluster.local", "svc.svc.svc", strings.Repeat("svc.", 60) + "svc", ".svc", "", strings.Repeat(".", 253)} {
 		f.Add(name)

@@ -34,15 +34,15 @@ func csrOf(t *testing.T, algorithm pki.KeyAlgorithm) []byte {
 	return csr
 }
 
-// web is a Service that asks for keys of its pods.
+// web is a Service whose pods make their keys.
 func web() *corev1.Service {
 	svc := signertest.Service("web", api.AnnotationKeySource, "pod")
 	svc.Spec.Selector = map[string]string{"app": "web"}
 	return svc
 }
 
-// tooLarge is a Service as the cache has it: without the selector, of which it is not known what
-// it selects.
+// tooLarge is a Service as in the cache: without the selector, so that the pods that it selects are
+// not known.
 func tooLarge() *corev1.Service {
 	svc := web()
 	for i := range 64 {
@@ -51,7 +51,7 @@ func tooLarge() *corev1.Service {
 	return api.StripService(svc, signer.Keep(svc))
 }
 
-// ordinary is a request that is signed.
+// ordinary is a valid request, which gets signed.
 func ordinary(t *testing.T) Situation {
 	t.Helper()
 	day := int32(86400)
@@ -190,7 +190,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-// Who waits for a Service that is too large learns which bound it exceeds.
+// The message about a Service that is too large names the limit that it exceeds.
 func TestTheBoundIsNamed(t *testing.T) {
 	s := ordinary(t)
 	s.Services = []*corev1.Service{tooLarge()}
@@ -205,7 +205,7 @@ func TestAPodOfAHeadlessServiceHasItsOwnName(t *testing.T) {
 	assert.ElementsMatch(t, []string{"web.shop.svc", "web.shop.svc.cluster.local", "web-0.web.shop.svc", "web-0.web.shop.svc.cluster.local"}, Decide(s).Sign.DNSNames)
 }
 
-// What is signed passes every check of a certificate, and the API server's of an answer.
+// A signed certificate passes every check, and its status that of the API server.
 func TestWhatIsSigned(t *testing.T) {
 	for name, c := range map[string]struct {
 		algorithm  pki.KeyAlgorithm
