@@ -51,7 +51,7 @@ func (r *Request) Answer() Answer {
 		if r.Status.FailureTime != nil {
 			at = r.Status.FailureTime.Time
 		}
-		return Answer{Err: remote.NewError(issue.ReasonCARefused, "%s %s: %s", r.who(), how, said(c)), At: at}
+		return Answer{Err: remote.NewError(issue.ReasonCARefused, "%s %s: %s", r.who(), how, messageOf(c)), At: at}
 	}
 	switch {
 	case by[conditionDenied].Status == metav1.ConditionTrue:
@@ -65,7 +65,7 @@ func (r *Request) Answer() Answer {
 	case by[conditionApproved].Status != metav1.ConditionTrue:
 		return Answer{Waits: r.who() + " is not approved yet", At: r.CreationTimestamp.Time}
 	case ready.Message != "":
-		return Answer{Waits: r.who() + " waits: " + said(ready), At: r.CreationTimestamp.Time}
+		return Answer{Waits: r.who() + " waits: " + messageOf(ready), At: r.CreationTimestamp.Time}
 	}
 	return Answer{Waits: r.who() + " waits: the issuer has not answered", At: r.CreationTimestamp.Time}
 }
@@ -101,8 +101,8 @@ func (r *Request) since(c metav1.Condition) time.Time {
 	return c.LastTransitionTime.Time
 }
 
-// said returns the message of a condition, with a bounded length.
-func said(c metav1.Condition) string {
+// messageOf returns the message of a condition, with a bounded length.
+func messageOf(c metav1.Condition) string {
 	if c.Message == "" {
 		return c.Reason
 	}

@@ -69,14 +69,14 @@ func Probe(probes []*Request, issuer Issuer, doubted, now time.Time) Probing {
 // to serve after its leaves. trusted are the roots and intermediates that the operator gave by
 // the named option. Without them, the root is the issuer's.
 func (a Answer) Anchor(trusted []*x509.Certificate, option string, now time.Time) (chain []*x509.Certificate, root *x509.Certificate, err error) {
-	said := slices.Concat(a.After, a.CA)
-	issuer := signerOf(a.Leaf, slices.Concat(said, trusted))
+	received := slices.Concat(a.After, a.CA)
+	issuer := signerOf(a.Leaf, slices.Concat(received, trusted))
 	if issuer == nil {
 		return nil, nil, remote.NewError(issue.ReasonCAUntrusted, "the certificate is signed by %q, but neither the issuer's answer nor %s contains that CA", a.Leaf.Issuer, option)
 	}
-	given := said
+	given := received
 	if len(trusted) > 0 {
-		given = slices.Concat(trusted, slices.DeleteFunc(slices.Clone(said), remote.SelfSigned))
+		given = slices.Concat(trusted, slices.DeleteFunc(slices.Clone(received), remote.SelfSigned))
 	}
 	return remote.Anchor(issuer, given, option+" must name its root", now)
 }

@@ -33,7 +33,7 @@ type Followed[R Request] struct {
 	config   Config
 	requests *facts.Informer[R]
 	events   events.EventRecorder
-	said     sync.Map // types.UID -> reason and message of the last event
+	last     sync.Map // types.UID -> reason and message of the last event
 	looks    *ratelimit.Looks
 	metrics  *Metrics
 	fanOut   *facts.FanOut
@@ -91,8 +91,8 @@ func (f *Followed[R]) Failed(reason string) { f.metrics.failures.WithLabelValues
 // Say emits an event about a request that has no certificate, unless it equals the last event
 // about it.
 func (f *Followed[R]) Say(r R, regarding runtime.Object, reason, message string) {
-	what := reason + " " + message
-	if last, _ := f.said.Swap(r.GetUID(), what); last != what {
+	event := reason + " " + message
+	if last, _ := f.last.Swap(r.GetUID(), event); last != event {
 		f.events.Eventf(regarding, nil, corev1.EventTypeWarning, reason, actionIssue, "%s", signer.EventNote(message))
 	}
 }
@@ -102,7 +102,7 @@ const actionIssue = "Issue"
 
 // forget deletes the state of a request that is no longer pending.
 func (f *Followed[R]) forget(r R) {
-	f.said.Delete(r.GetUID())
+	f.last.Delete(r.GetUID())
 	f.looks.Forget(r.GetUID())
 	f.config.Pace.Use(ratelimit.RequestName(r.Tenant(), r.GetUID()))
 }
