@@ -16,9 +16,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
-// In a namespace without the label, no certificate is issued for any conditions of Services and
-// any Secret, unless the Secret holds a usable pair that this CA signed, with all names of the
-// new certificate.
+// In a namespace without the label, a certificate is issued only if the Secret holds a usable pair
+// that this CA signed, with all names of the new certificate. The conditions of Services make no
+// difference.
 func TestWithoutTheOptInNothingNewIsIssued(t *testing.T) {
 	w := newWorld(t)
 	rapid.Check(t, func(t *rapid.T) {
@@ -66,7 +66,7 @@ func drawReady(t *rapid.T, proofs ...string) *state.Condition {
 }
 
 // In a namespace that is not opted in, users can write a Secret with the signer's label, a
-// reference to any Service and a pair of their own, and some may write the Service's condition.
+// reference to any Service and a pair of their own. Some may write the Service's condition.
 // A certificate is issued only if the condition names the Secret and the Secret holds a pair of
 // this CA, and only for names in both.
 func TestWithoutTheOptInOnlyWhatConditionAndSecretShowIsIssued(t *testing.T) {

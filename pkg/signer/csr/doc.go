@@ -15,7 +15,7 @@
 //	Approval     Decision                                -> the condition to write
 //	Certificate  Decision, issue.Issued                  -> the chain to write
 //
-// Approval and certificate are separate writes. An approved request is decided again before
-// it is signed, so the decision holds at the time of signing, and another leader can continue
-// after a signer that stopped between the two writes.
+// Approval and certificate are separate writes. An approved request is decided again before it
+// is signed, so the decision holds at the time of signing. Another leader can continue after a
+// signer that stopped between the two writes.
 package csr

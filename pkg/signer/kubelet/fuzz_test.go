@@ -8,8 +8,8 @@ import (
 	"github.com/servingcert/servingcert/test/bounded"
 )
 
-// FuzzRequest: whatever a request says and a Node reports, nothing is approved that the Node does
-// not report or that the operator did not allow, and what it costs is a number of times its size.
+// FuzzRequest: no request is approved for a name or address that the Node does not report or the
+// operator does not allow. The cost of a decision is a multiple of the request's size.
 func FuzzRequest(f *testing.F) {
 	data := asks(f, newKey(f))
 	f.Add("system:node:worker-1", data, "Hostname=worker-1,InternalIP=10.0.0.1,InternalIP=fd00::1,InternalDNS=worker-1.nodes.example.com", "worker-2")

@@ -13,9 +13,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/limit"
 )
 
-// Whatever tenants ask for and whenever: no pod and no namespace has more certificates than
-// the limits say, the time of a request that waits stays the same, and what the others ask
-// for changes nothing for a tenant.
+// For any requests of tenants at any time, no pod and no namespace gets more certificates than
+// the limits permit. The time of a waiting request stays the same, and requests of other tenants
+// do not affect it.
 func TestSharesOfRequests(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		rates := Rates{
@@ -68,8 +68,8 @@ func assertHeld(t *rapid.T, l limit.Limit, times []time.Time, of string) {
 	}
 }
 
-// The first certificate of each pod is free of the namespace's limit, so that many that
-// start at once all run. What one pod asks for beyond that is not.
+// The first certificate of each pod is free of the namespace's limit, so that many pods can start
+// at once. Further certificates of a pod are not.
 func TestManyPodsAndOnePodOfMany(t *testing.T) {
 	p := New(Rates{Secret: limit.Limit{Burst: 20, Interval: time.Minute}, Namespace: limit.Limit{Burst: 10, Interval: time.Second}})
 	for i := range 5000 {
@@ -97,8 +97,7 @@ func TestManyPodsAndOnePodOfMany(t *testing.T) {
 	assert.Equal(t, epoch.Add(time.Second), p.ReserveShare(host, epoch).At(), "not so of who is no pod")
 }
 
-// The name of a request is never that of a Secret, and the slot of a request that is gone is
-// forgotten.
+// The name of a request is never that of a Secret, and the slot of a deleted request is released.
 func TestSlotsOfRequests(t *testing.T) {
 	p := New(DefaultRates())
 	share := ShareOfPod("uid", "shop", "pod")

@@ -60,7 +60,7 @@ func pod(change func(*corev1.Pod)) *corev1.Pod {
 func elsewhere(p *corev1.Pod) { p.Spec.NodeName = "node-2" }
 
 // TestAnOldPodRefusesNothing: the pod is read from the API server's cache, which may not have it
-// yet, or with labels of before, and is read again before a request is refused, waits or is ignored.
+// yet, or have old labels. It is read again before a request is refused, waits or is ignored.
 func TestAnOldPodRefusesNothing(t *testing.T) {
 	same := func(*corev1.Pod) {}
 	of := func(app string) func(*corev1.Pod) { return func(p *corev1.Pod) { p.Labels["app"] = app } }
