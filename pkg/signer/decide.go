@@ -1,7 +1,6 @@
 package signer
 
 import (
-	"fmt"
 	"maps"
 	"time"
 
