@@ -14,6 +14,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/trust"
+	trustcontroller "github.com/servingcert/servingcert/pkg/trust/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -124,6 +125,21 @@ func TestBundleIsOneTarget(t *testing.T) {
 	status(t, map[string]string{api.TrustTargets: "1", api.TrustHolding: "1"})
 	r.shows(t, "servingcert_trust_targets", "kind=NamespaceConfigMap state=holds", 1)
 	r.shows(t, "servingcert_trust_targets", "kind=ConfigMap state=holds", 0)
+}
+
+// An annotation that is not valid is reported, and is not a target.
+func TestUnsuitableConfigMaps(t *testing.T) {
+	bundle := newBundle(t)
+	setSource(t, bundle)
+	r := startRotator(t)
+	wrong := newConfigMap(t, map[string]string{api.AnnotationInjectCABundle: "yes"}, map[string]string{api.BundleKey: "theirs"})
+	root := newConfigMap(t, annotation(), map[string]string{api.BundleKey: "the API server's"}, func(cm *corev1.ConfigMap) { cm.Name = "kube-root-ca.crt" })
+	assert.Contains(t, event(t, wrong.Namespace, trustcontroller.EventUnsuitable, wrong.Name), `"yes": must be "true" or "false"`)
+	assert.Contains(t, event(t, root.Namespace, trustcontroller.EventUnsuitable, root.Name), "annotate another")
+	r.shows(t, "servingcert_trust_targets", "kind=ConfigMap state=unsuitable", 2)
+	status(t, map[string]string{api.TrustTargets: "0"})
+	dataIs(t, wrong, map[string]string{api.BundleKey: "theirs"})
+	dataIs(t, root, map[string]string{api.BundleKey: "the API server's"})
 }
 
 // An owner who applies keys of their own, again and again, meets no conflict and
