@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,6 +31,9 @@ func (c *Cluster) Rotate(ctx context.Context, mode api.RotateMode, reason string
 	return err
 }
 
+// ErrRefused is why a generation that was asked for never signs.
+var ErrRefused = errors.New("refused")
+
 // Rotated is nil if the generation signs that Rotate asked for. Else the error says what it waits
 // for, or why the request was refused.
 func Rotated(status *api.CAStatus, mode api.RotateMode, reason string) error {
@@ -37,9 +41,31 @@ func Rotated(status *api.CAStatus, mode api.RotateMode, reason string) error {
 	case status.Rotation != api.RotateRequest{Mode: mode, Reason: reason}:
 		return errors.New("the request was not answered")
 	case status.RotationOutcome.Refused:
-		return errors.New("refused: " + status.RotationOutcome.Why)
+		return fmt.Errorf("%w: %s", ErrRefused, status.RotationOutcome.Why)
 	case !status.RotationOutcome.Signs:
 		return errors.New("it waits for: " + status.WaitingFor)
 	}
 	return nil
+}
+
+// AwaitRotated waits until the generation signs that Rotate asked for.
+func (c *Cluster) AwaitRotated(ctx context.Context, mode api.RotateMode, reason string) error {
+	return Until(ctx, "the new generation signs", func(ctx context.Context) error {
+		status, err := c.CAStatus(ctx)
+		if err != nil {
+			return err
+		}
+		return Rotated(&status, mode, reason)
+	})
+}
+
+// AwaitProblem waits until the signer reports that problem with its CA.
+func (c *Cluster) AwaitProblem(ctx context.Context, reason string) error {
+	return Until(ctx, "problem "+reason, func(ctx context.Context) error {
+		status, err := c.CAStatus(ctx)
+		if err == nil && status.Problem.Reason != reason {
+			err = fmt.Errorf("the status says %q", status.Problem)
+		}
+		return err
+	})
 }

@@ -1,8 +1,8 @@
 // Package installed is a control plane with servingcert installed as deploy/ says: etcd,
 // kube-apiserver and kube-controller-manager on loopback, and beside them signer, rotators and
 // webhook as processes with the arguments, environment, ServiceAccounts and rights of their
-// Deployments. There is no node: a kubelet's part, to project the webhook's volume and to start
-// what ends again, is done here.
+// Deployments, and tenants that use it. There is no node: the part of kubelets and kube-proxy, to
+// project volumes, to start what ends again, to run pods and to carry connections, is done here.
 package installed
 
 import (
@@ -47,6 +47,8 @@ type Options struct {
 	Via   func(*rest.Config) // changes how the processes reach the API server
 	Once  bool               // a process that ends is not started again
 	Pause time.Duration      // from the end of a process to its next start
+	// Replicas is how many processes RunAll runs of each Deployment; 0: 1.
+	Replicas int
 }
 
 // Cluster is a control plane with an installation.
@@ -122,6 +124,16 @@ func (c *Cluster) Install(ctx context.Context) error {
 	return deploy.Apply(ctx, c.Admin, c.options.Name)
 }
 
+// WithoutEtcd does something with the data of etcd while that and the API server are stopped.
+func (c *Cluster) WithoutEtcd(ctx context.Context, do func(dir string) error) error {
+	c.Plane.StopAPIServer()
+	c.Plane.StopEtcd()
+	if err := do(c.Plane.EtcdDir()); err != nil {
+		return err
+	}
+	return errors.Join(c.Plane.StartEtcd(ctx), c.Plane.StartAPIServer(ctx))
+}
+
 // WebhookAddress is where the API server looks for the webhook: its Service's ClusterIP, and that
 // with the port.
 func (c *Cluster) WebhookAddress(ctx context.Context) (host, address string, err error) {
@@ -151,16 +163,21 @@ func (c *Cluster) Mount(ctx context.Context, namespace string, volume corev1.Vol
 	if err := Until(ctx, "the files of volume "+volume.Name, project); err != nil {
 		return err
 	}
-	background, cancel := context.WithCancel(context.Background())
+	c.Every(time.Second, func(ctx context.Context) { _ = project(ctx) }) // the next look may see it
+	return nil
+}
+
+// Every does something in the background, again and again with a pause before each time, until Stop.
+func (c *Cluster) Every(pause time.Duration, do func(ctx context.Context)) {
+	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for process.Sleep(background, time.Second) {
-			_ = project(background) // the next look may see it
+		for process.Sleep(ctx, pause) {
+			do(ctx)
 		}
 	}()
 	c.AtEnd(func() error { cancel(); <-done; return nil })
-	return nil
 }
 
 // AwaitCABundle waits until the API server trusts the webhook.

@@ -4,7 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
+	"net/http"
 	"slices"
+	"sync/atomic"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -74,27 +78,106 @@ func (c *Cluster) Run(ctx context.Context, kind string, args ...string) (*Proces
 	return p, nil
 }
 
-// RunAll runs a process of each Deployment with more arguments, the webhook where the API server looks
-// for it: at its Service's ClusterIP. It calls started for each, and returns when all are ready.
+// Kinds are the processes, in the order in which RunAll starts them.
+func Kinds() []string { return []string{"signer", "rotator", "trust", "webhook"} }
+
+// RunAll runs processes of each Deployment with more arguments, the webhook where the API server looks
+// for it: at its Service's ClusterIP, or behind that if there are several. It calls started for each,
+// and returns when all are ready.
 func (c *Cluster) RunAll(ctx context.Context, started func(*Process), args ...string) error {
-	for _, kind := range []string{"signer", "rotator", "trust", "webhook"} {
+	replicas := max(1, c.options.Replicas)
+	var host, service string
+	for _, kind := range Kinds() {
 		if kind == "webhook" {
-			host, _, err := c.WebhookAddress(ctx)
+			var err error
+			host, service, err = c.WebhookAddress(ctx)
 			if err := errors.Join(err, c.AwaitCABundle(ctx), c.KeepVolume(ctx)); err != nil {
 				return err
 			}
-			args = append(slices.Clone(args), "--bind-address="+host, "--shutdown-delay=0s")
 		}
-		p, err := c.Run(ctx, kind, args...)
-		if err != nil {
-			return err
-		}
-		started(p)
-		if err := p.AwaitReady(ctx); err != nil {
-			return err
+		for range replicas {
+			own, address, err := bind(kind, host, replicas)
+			if err != nil {
+				return err
+			}
+			p, err := c.Run(ctx, kind, slices.Concat(args, own)...)
+			if err != nil {
+				return err
+			}
+			p.Address = address
+			started(p)
+			if err := p.AwaitReady(ctx); err != nil {
+				return err
+			}
 		}
 	}
-	return nil
+	if replicas == 1 {
+		return nil
+	}
+	return c.balance(ctx, service, c.Of("webhook"))
+}
+
+// bind returns the arguments for where a webhook serves: at the host of its Service, or, if it is one
+// of several, at an address of its own, which is returned as well.
+func bind(kind, host string, replicas int) (args []string, address string, err error) {
+	switch {
+	case kind != "webhook":
+		return nil, "", nil
+	case replicas == 1:
+		return []string{"--bind-address=" + host, "--shutdown-delay=0s"}, "", nil
+	}
+	if address, err = process.FreeAddress(); err != nil {
+		return nil, "", err
+	}
+	host, port, err := net.SplitHostPort(address)
+	return []string{"--bind-address=" + host, "--port=" + port}, address, err
+}
+
+// balance plays a Service: each new connection goes to the next replica that was ready when it last
+// looked. As kube-proxy does, it does not try another one if that refuses.
+func (c *Cluster) balance(ctx context.Context, service string, replicas []*Process) error {
+	var ready atomic.Pointer[[]string] // addresses
+	look := func(ctx context.Context) {
+		var now []string
+		for _, p := range replicas {
+			if p.Ready(ctx) == nil {
+				now = append(now, p.Address)
+			}
+		}
+		ready.Store(&now)
+	}
+	look(ctx)
+	c.Every(time.Second, look)
+	var next atomic.Int64
+	f, err := Forward(service, func() string { return pick(*ready.Load(), next.Add(1)) })
+	if err == nil {
+		c.AtEnd(f.Close)
+	}
+	return err
+}
+
+// pick returns the n-th of addresses, which begin again after the last; "" if there are none.
+func pick(addresses []string, n int64) string {
+	if len(addresses) == 0 {
+		return ""
+	}
+	return addresses[n%int64(len(addresses))]
+}
+
+// Probe ends a process whenever it does not answer, as a liveness probe of its Deployment does, and
+// calls dead. It is started again then.
+func (c *Cluster) Probe(p *Process, dead func()) {
+	const period, timeout, failures = 10 * time.Second, 5 * time.Second, 3
+	prober, failed := &http.Client{Timeout: timeout}, 0
+	c.Every(period, func(ctx context.Context) {
+		if controlplane.GetOK(ctx, prober, "http://"+p.Health()+"/healthz") == nil {
+			failed = 0
+		} else if failed++; failed == failures && ctx.Err() == nil {
+			failed = 0
+			dead()
+			_ = p.Crash() // it may have just ended
+		}
+	})
 }
 
 // environment returns the variables of a container.
@@ -140,6 +223,22 @@ func (p *Process) Scrape(ctx context.Context) (process.Families, error) {
 func (p *Process) Leads(ctx context.Context) bool {
 	m, err := p.Scrape(ctx)
 	return err == nil && m.Sum("leader_election_master_status") == 1
+}
+
+// OneLeads is nil if of signer, rotator and trust one replica leads each.
+func (c *Cluster) OneLeads(ctx context.Context) error {
+	for _, kind := range Kinds()[:3] {
+		leaders := 0
+		for _, p := range c.Of(kind) {
+			if p.Leads(ctx) {
+				leaders++
+			}
+		}
+		if leaders != 1 {
+			return fmt.Errorf("%d replicas of the %s lead", leaders, kind)
+		}
+	}
+	return nil
 }
 
 // Leader returns the replica that leads.
