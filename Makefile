@@ -210,14 +210,14 @@ DURATION ?= 2m
 ATTACKS  ?=
 .PHONY: hostile
 hostile: controlplane-binaries ## one tenant runs all attacks while another works, and what the other measures, DURATION each alone and attacked; ATTACKS=tarpits,rollouts for some
-	go run ./hack/hostile --duration $(DURATION) --attacks "$(ATTACKS)"
+	go run ./hack/scenes attacks --duration $(DURATION) --only "$(ATTACKS)"
 
 # All faults are listed in docs/reliability.md.
 FAULTS ?=
 SHORT  ?=
 .PHONY: chaos
 chaos: controlplane-binaries ## break processes, API server, etcd, clocks and the CA, and look what becomes of 500 Services; FAULTS=kill-all,etcd for some; about eight minutes, SHORT=1 about four
-	go run ./hack/chaos --faults "$(FAULTS)" $(if $(SHORT),--short)
+	go run ./hack/scenes faults --only "$(FAULTS)" $(if $(SHORT),--short)
 
 .PHONY: controlplane
 controlplane: ## run a control plane to try things on, until Ctrl-C
