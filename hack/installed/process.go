@@ -164,15 +164,24 @@ func pick(addresses []string, n int64) string {
 	return addresses[n%int64(len(addresses))]
 }
 
-// Probe ends a process whenever it does not answer, as a liveness probe of its Deployment does, and
-// calls dead. It is started again then.
+// Probe ends a process whenever it does not answer any more, as a liveness probe of its Deployment does,
+// and calls dead. It is started again then. One that has just started, and waits for its API server or
+// for a processor, may take longer to answer first.
 func (c *Cluster) Probe(p *Process, dead func()) {
 	const period, timeout, failures = 10 * time.Second, 5 * time.Second, 3
-	prober, failed := &http.Client{Timeout: timeout}, 0
+	prober := &http.Client{Timeout: timeout}
+	answered, failed := 0, 0 // the process that did, and how often it has not since
 	c.Every(period, func(ctx context.Context) {
-		if controlplane.GetOK(ctx, prober, "http://"+p.Health()+"/healthz") == nil {
+		pid := p.PID()
+		switch err := controlplane.GetOK(ctx, prober, "http://"+p.Health()+"/healthz"); {
+		case err == nil:
+			answered, failed = pid, 0
+		case pid != answered || ctx.Err() != nil:
 			failed = 0
-		} else if failed++; failed == failures && ctx.Err() == nil {
+		default:
+			failed++
+		}
+		if failed == failures {
 			failed = 0
 			dead()
 			_ = p.Crash() // it may have just ended

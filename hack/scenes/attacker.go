@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -149,9 +150,7 @@ func (a *attacker) nth(i, keep int) string { return fmt.Sprint(a.scene.name, "-"
 func (a *attacker) createServices(ctx context.Context, n int, annotations map[string]string) {
 	for i := range n {
 		svc := installed.ServiceOf(a.nth(i, n))
-		for k, v := range annotations {
-			svc.Annotations[k] = v
-		}
+		maps.Copy(svc.Annotations, annotations)
 		a.count(ctx, a.Add(ctx, svc))
 	}
 }

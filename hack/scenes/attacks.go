@@ -86,7 +86,7 @@ func numbered(n int, format, value string) map[string]string {
 	return out
 }
 
-// label is as long as labels may be, of key and of value.
+// labelKey and labelValue are about as long as those of labels may be.
 var labelKey, labelValue = strings.Repeat("k", 50) + "-%05d", strings.Repeat("v", 63)
 
 // podPorts: the API server's own work grows with the square of n. It is the rotator's that is to be seen.

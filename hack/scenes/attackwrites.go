@@ -80,8 +80,7 @@ func forgedConditions(ctx context.Context, a *attacker) {
 		}
 		secret := installed.SecretOf(name, ours(), nil, nil)
 		secret.Namespace, secret.OwnerReferences = optedOut, []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: name, UID: svc.UID}}
-		old := &corev1.Secret{}
-		if a.Get(ctx, client.ObjectKeyFromObject(secret), old) == nil && len(old.Data[corev1.TLSCertKey]) > 0 {
+		if old := (&corev1.Secret{}); a.Get(ctx, client.ObjectKeyFromObject(secret), old) == nil && len(old.Data[corev1.TLSCertKey]) > 0 {
 			a.breach = "Secret " + optedOut + "/" + name + " has a certificate"
 		}
 		if err := a.Replace(ctx, secret); err != nil {
@@ -196,8 +195,7 @@ func reviews(ctx context.Context, a *attacker) {
 	pod := installed.PodOf("bomb", a.scene.name)
 	pod.Spec.Containers[0].Env = []corev1.EnvVar{{Name: "A", Value: strings.Repeat("x", 4<<10)}}
 	pod.Spec.Containers[0].Args = []string{strings.Repeat("$(A)", 50<<10)}
-	bomb, err := json.Marshal(pod)
-	a.count(ctx, err)
+	bomb, _ := json.Marshal(pod) // a pod always marshals
 	empty := strings.Repeat("{},", 293<<10/3)
 	objects := []string{
 		string(bomb),

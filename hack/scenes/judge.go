@@ -132,11 +132,11 @@ func (s *sightings) begin() {
 // observe watches the Secrets of a namespace until Stop.
 func (w *world) observe(namespace string) {
 	secrets := w.Clientset.CoreV1().Secrets(namespace)
-	w.Every(2*poll, func(ctx context.Context) { _ = w.sightings.follow(ctx, secrets) }) // whatever the reason, it begins again
+	w.Every(2*poll, func(ctx context.Context) { w.sightings.follow(ctx, secrets) })
 }
 
 // follow lists and watches until the watch, or the epoch, ends.
-func (s *sightings) follow(ctx context.Context, secrets typedcorev1.SecretInterface) error {
+func (s *sightings) follow(ctx context.Context, secrets typedcorev1.SecretInterface) {
 	s.mu.Lock()
 	epoch, over := s.epoch, s.ctx
 	s.mu.Unlock()
@@ -146,7 +146,7 @@ func (s *sightings) follow(ctx context.Context, secrets typedcorev1.SecretInterf
 	options := metav1.ListOptions{LabelSelector: api.LabelManagedBy + "=" + api.DefaultInstance}
 	list, err := secrets.List(ctx, options)
 	if err != nil {
-		return err
+		return // it is called again
 	}
 	for i := range list.Items {
 		s.see(epoch, &list.Items[i])
@@ -154,17 +154,14 @@ func (s *sightings) follow(ctx context.Context, secrets typedcorev1.SecretInterf
 	options.ResourceVersion = list.ResourceVersion
 	w, err := secrets.Watch(ctx, options)
 	if err != nil {
-		return err
+		return
 	}
 	defer w.Stop()
 	for event := range w.ResultChan() {
-		secret, ok := event.Object.(*corev1.Secret)
-		if !ok {
-			return fmt.Errorf("watch: %v", event.Object)
+		if secret, ok := event.Object.(*corev1.Secret); ok {
+			s.see(epoch, secret)
 		}
-		s.see(epoch, secret)
 	}
-	return nil
 }
 
 func (s *sightings) see(epoch int, secret *corev1.Secret) {

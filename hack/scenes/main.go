@@ -1,11 +1,7 @@
 // Command scenes breaks what servingcert stands on, or attacks it, and sees what becomes of it: make
-// chaos, make hostile.
-//
-// It runs a control plane on loopback, and signer, rotators and webhook beside it, as processes with
-// the ServiceAccounts, the RBAC and the admission policies of deploy/install.yaml. Tenants work: their
-// Services are created and renewed, and pods are created through the webhook. Faults come one after the
-// other, under two replicas of each process. Attacks are run by another tenant, all at once, with API
-// priority and fairness as in a cluster. In the scene before, nothing happens.
+// chaos, make hostile. Tenants work meanwhile: their Services are created and renewed, and pods are
+// created through the webhook. Faults come one after the other, under two replicas of each process.
+// Attacks are run by another tenant, all at once, with API priority and fairness as in a cluster.
 //
 // The exit code is 1 if something is not as it must be: docs/reliability.md and docs/limits.md say
 // what that is. How long the work of the tenants took is printed.
@@ -67,7 +63,7 @@ func parse(args []string) (*options, error) {
 	switch kind := fs.Arg(0); {
 	case kind == faultsName:
 		o.setting = faultSetting(short)
-		o.scenes, err = process.Choose("only", names, faults(), named)
+		o.scenes, err = process.Choose("only", names, faults(), (*scene).named)
 		o.scenes = slices.DeleteFunc(o.scenes, func(s *scene) bool { return short && names == "" && (s.alike || s.clock) })
 		o.moveClock = slices.ContainsFunc(o.scenes, func(s *scene) bool { return s.clock })
 		o.scenes = append([]*scene{quiet()}, o.scenes...)
@@ -77,7 +73,7 @@ func parse(args []string) (*options, error) {
 		err = fmt.Errorf("--duration %s: must be at least 10s", duration)
 	default:
 		var chosen []*scene
-		chosen, err = process.Choose("only", names, attacks(), named)
+		chosen, err = process.Choose("only", names, attacks(), (*scene).named)
 		o.setting, o.scenes = attackSetting(duration), []*scene{round("alone", nil), round("attacked", chosen)}
 	}
 	return o, err

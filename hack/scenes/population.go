@@ -28,8 +28,8 @@ const (
 
 func servingName(i int) string { return fmt.Sprint("serving-", i) }
 
-// populate makes tenants in namespaces, in place of those that are there, and their Services, and waits until each has its certificate,
-// and is seen to serve it if it has pods.
+// populate makes tenants in namespaces, in place of those that are there, and their Services. It waits
+// until each has its certificate, and is seen to serve it if it has pods.
 func (w *world) populate(ctx context.Context, namespaces ...string) error {
 	w.Say("creating %d Services in %d namespaces", w.services, len(namespaces))
 	if w.kubelet != nil {
@@ -43,7 +43,7 @@ func (w *world) populate(ctx context.Context, namespaces ...string) error {
 	w.tenants, w.places = nil, nil
 	for _, namespace := range namespaces {
 		t, err := w.NewTenant(ctx, namespace)
-		if err := errors.Join(err, w.addForeign(ctx, namespace, true)); err != nil {
+		if err := errors.Join(err, w.addForeign(ctx, namespace)); err != nil {
 			return err
 		}
 		w.tenants = append(w.tenants, t)
@@ -98,29 +98,23 @@ func (w *world) serve(ctx context.Context, t *installed.Tenant) error {
 	return nil
 }
 
-// addForeign adds to a namespace what servingcert must leave alone, and makes the namespace if it is
-// not opted in.
-func (w *world) addForeign(ctx context.Context, namespace string, optedIn bool) error {
-	var objects []client.Object
-	plain := installed.ServiceOf(foreignName)
-	if optedIn {
-		plain.Annotations = nil // where nobody opted in, one that asks is foreign too
-	} else {
-		objects = append(objects, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}})
+// addForeign adds to a namespace what servingcert must leave alone.
+func (w *world) addForeign(ctx context.Context, namespace string) error {
+	named, plain := metav1.ObjectMeta{Name: foreignName}, installed.ServiceOf(foreignName)
+	if namespace != optedOut { // there, one that asks is foreign too
+		plain.Annotations = nil
 	}
-	named := metav1.ObjectMeta{Name: foreignName}
-	objects = append(objects,
+	admin := client.NewNamespacedClient(w.Admin, namespace)
+	var errs []error
+	for _, o := range []client.Object{
 		&corev1.Secret{ObjectMeta: named, StringData: map[string]string{"password": "secret"}},
 		installed.SecretOf(conflictName+"-tls", nil, []byte("not a certificate"), []byte("not a key")),
 		&corev1.ConfigMap{ObjectMeta: named, Data: map[string]string{api.BundleKey: "not a bundle"}},
-		plain, installed.ServiceOf(conflictName))
-	admin := client.NewNamespacedClient(w.Admin, namespace)
-	for _, o := range objects {
-		if err := admin.Create(ctx, o); err != nil {
-			return err
-		}
+		plain, installed.ServiceOf(conflictName),
+	} {
+		errs = append(errs, admin.Create(ctx, o))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // foreigners returns the versions of what servingcert must leave alone.

@@ -22,9 +22,6 @@ type scene struct {
 	// tenants are the namespaces of tenants that take the place of those of the scene before. Without
 	// any these stay.
 	tenants []string
-
-	// What follows is of a fault.
-
 	// tolerates is the worst that may become of a request of a tenant, who then makes it again. Where
 	// nothing is tolerated, an operation fails with its first request, and no process may end.
 	tolerates invariant.Outcome
@@ -34,13 +31,12 @@ type scene struct {
 	rewinds   bool // the cluster forgets what it knew
 	// do breaks something, holds it for a time, and mends it.
 	do action
-
 	// attack does something to all others, again and again until ctx ends. Its rate is bounded, so
 	// that what is shown is more than a busy API server.
 	attack func(ctx context.Context, a *attacker)
 }
 
-func named(s *scene) string { return s.name }
+func (s *scene) named() string { return s.name }
 
 // result is what was seen of a scene.
 type result struct {

@@ -11,28 +11,21 @@ import (
 // Disk is a file system in memory that can be filled.
 type Disk struct{ dir string }
 
-// ballast is the file that fills it.
-const ballast = "ballast"
-
 // MountDisk mounts a disk of so many bytes at a directory, which it makes. It takes root.
 func MountDisk(dir string, size int64) (*Disk, error) {
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return nil, err
+	err := os.Mkdir(dir, 0o700)
+	if err == nil {
+		err = syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=0700", size))
 	}
-	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=0700", size)); err != nil {
-		return nil, errors.Join(fmt.Errorf("mount tmpfs at %s: %w", dir, err), os.Remove(dir))
-	}
-	return &Disk{dir}, nil
+	return &Disk{dir}, err
 }
 
 // Path is a path on the disk.
-func (d *Disk) Path(elem ...string) string {
-	return filepath.Join(append([]string{d.dir}, elem...)...)
-}
+func (d *Disk) Path(elem string) string { return filepath.Join(d.dir, elem) }
 
 // Fill writes until nothing more fits.
 func (d *Disk) Fill() error {
-	f, err := os.OpenFile(d.Path(ballast), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	f, err := os.OpenFile(d.Path("ballast"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	chunk := make([]byte, 1<<20)
 	for size := len(chunk); err == nil && size > 0; {
 		if _, err = f.Write(chunk[:size]); errors.Is(err, syscall.ENOSPC) {
@@ -43,7 +36,7 @@ func (d *Disk) Fill() error {
 }
 
 // Free takes away what Fill wrote.
-func (d *Disk) Free() error { return os.Remove(d.Path(ballast)) }
+func (d *Disk) Free() error { return os.Remove(d.Path("ballast")) }
 
 // Unmount ends the disk, and what is on it.
 func (d *Disk) Unmount() error {
