@@ -21,8 +21,8 @@ func TestPollAfter(t *testing.T) {
 		expected time.Duration
 	}{
 		{"nothing done yet", 0, 1000, time.Second, shortPoll},
-		{"half done in ten seconds: ten more, so look after half of them", 500, 1000, 10 * time.Second, 5 * time.Second},
-		{"hardly begun, which tells nothing of the end: look when twice the time has passed", 3, 10_000, 40 * time.Millisecond, 40 * time.Millisecond},
+		{"half done in ten seconds: ten more, so check after half of them", 500, 1000, 10 * time.Second, 5 * time.Second},
+		{"too early for an estimate: check when twice the time has passed", 3, 10_000, 40 * time.Millisecond, 40 * time.Millisecond},
 		{"close to the end", 999, 1000, time.Second, shortPoll},
 		{"all done", 1000, 1000, time.Second, shortPoll},
 	} {
@@ -30,7 +30,7 @@ func TestPollAfter(t *testing.T) {
 	}
 }
 
-// The memory of a signer for more certificates follows from what it is installed with.
+// The memory for more certificates is computed from the installed limit.
 func TestSignerMemoryIsThatOfTheManifest(t *testing.T) {
 	objects, err := deploy.Objects()
 	require.NoError(t, err)

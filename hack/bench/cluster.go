@@ -16,13 +16,13 @@ type bench struct {
 	options
 	*installed.Cluster
 	table  [][]string
-	env    []string // of the next process
-	issued int      // certificates that the signer looks at when it starts
+	env    []string // for the next process
+	issued int      // certificates that the signer checks when it starts
 }
 
-// Namespaces. The signer finds Services in one of them when it starts, and Services are created one
-// by one in the next. Pods request certificates in the third, and are reviewed in the fourth. The
-// others have not opted in: foreign Secrets are in one, and what the bare client makes in the other.
+// Namespaces. In the first, Services exist before the signer starts; in the second, they are created
+// one by one. Pods request certificates in the third, and are reviewed in the fourth. The others have
+// not opted in: they contain foreign Secrets, and the objects of the bare client.
 const (
 	coldNamespace    = "cold"
 	singleNamespace  = "single"
@@ -53,12 +53,12 @@ func (b *bench) row(what, budget, format string, args ...any) {
 func serviceName(i int) string { return fmt.Sprintf("service-%05d", i) }
 func secretName(i int) string  { return serviceName(i) + "-tls" }
 
-// makeService makes the i-th Service of a namespace, with annotations.
+// makeService creates the i-th Service of a namespace, with annotations.
 func (b *bench) makeService(ctx context.Context, namespace string, i int, annotations map[string]string) error {
 	_, err := b.Clientset.CoreV1().Services(namespace).Create(ctx, &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Name: serviceName(i), Annotations: annotations},
 		Spec: corev1.ServiceSpec{
-			ClusterIP: corev1.ClusterIPNone, // 10 000 addresses are not what is measured
+			ClusterIP: corev1.ClusterIPNone, // allocating 10 000 addresses is not measured
 			Selector:  map[string]string{"app": serviceName(i)},
 			Ports:     []corev1.ServicePort{{Name: "https", Port: 443}},
 		},
@@ -66,10 +66,10 @@ func (b *bench) makeService(ctx context.Context, namespace string, i int, annota
 	return err
 }
 
-// asks has the i-th Service ask for a certificate.
+// asks returns the annotation with which the i-th Service asks for a certificate.
 func asks(i int) map[string]string { return map[string]string{api.AnnotationSecretName: secretName(i)} }
 
-// clear removes Services and Secrets: they are not to be in the signer's caches.
+// clear deletes Services and Secrets, so that they are not in the signer's caches.
 func (b *bench) clear(ctx context.Context, namespace string) error {
 	for _, resource := range []string{"secrets", "services"} {
 		if err := b.Clientset.CoreV1().RESTClient().Delete().Namespace(namespace).Resource(resource).Do(ctx).Error(); err != nil {

@@ -23,7 +23,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
-// bareSigner makes certificates by the signer's code, and nothing else.
+// bareSigner issues certificates with the signer's code, and does nothing else.
 type bareSigner struct {
 	sign issue.Sign
 	ca   *pki.Authority
@@ -46,15 +46,15 @@ func newBareSigner() (*bareSigner, error) {
 	}}, err
 }
 
-// issue makes a certificate for host NAME.NAMESPACE.svc.
+// issue issues a certificate for host NAME.NAMESPACE.svc.
 func (s *bareSigner) issue(ctx context.Context, host string, now time.Time) (issue.Issued, error) {
 	wanted := api.Wanted{DNSNames: []string{host, host + ".cluster.local"}, Params: api.Params{KeyAlgorithm: pki.ECDSAP256, Duration: 12 * time.Hour}}
 	return issue.Issue(ctx, s.sign, s.ca, wanted, now)
 }
 
-// runFloor measures a bare client that makes each certificate and the two writes of the signer, of
-// the same size, beside the watches that the signer holds. It returns how many a second. No signer
-// with the same client can be faster.
+// runFloor measures a bare client that makes each certificate and the signer's two writes, of the same
+// size, beside the signer's watches. It returns certificates per second, which no signer with the same
+// client library can exceed.
 func (b *bench) runFloor(ctx context.Context) (float64, error) {
 	if err := process.Each(ctx, b.n, workers, func(ctx context.Context, i int) error { return b.makeService(ctx, floorNamespace, i, nil) }); err != nil {
 		return 0, err
@@ -63,7 +63,7 @@ func (b *bench) runFloor(ctx context.Context) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	// As long as the signer's, which would take away one of its own type.
+	// As long as the signer's. The signer would remove a condition of its own type.
 	condition := metav1.Condition{
 		Type: "bench/Ready", Status: metav1.ConditionTrue, Reason: "Issued", LastTransitionTime: metav1.Now(), Message: strings.Repeat("as long as ours is", 10),
 	}
@@ -83,7 +83,7 @@ func (b *bench) runFloor(ctx context.Context) (float64, error) {
 	return float64(b.n) / time.Since(start).Seconds(), b.clear(ctx, floorNamespace)
 }
 
-// issueBare makes a certificate, its Secret, and the patch of its Service.
+// issueBare issues a certificate, creates its Secret and patches its Service.
 func (b *bench) issueBare(ctx context.Context, signer *bareSigner, i int, patch []byte) error {
 	issued, err := signer.issue(ctx, serviceName(i)+"."+floorNamespace+".svc", time.Now())
 	if err != nil {
@@ -103,9 +103,9 @@ func (b *bench) issueBare(ctx context.Context, signer *bareSigner, i int, patch 
 	return err
 }
 
-// watchAsSigner holds the watches that cost the API server an event a write: of Services, of
-// Secrets with a label, whose events hold all of them, and of the metadata of all others. stop ends
-// what has begun.
+// watchAsSigner opens watches for which the API server sends an event per write: of Services, of
+// Secrets with a label, with their content, and of the metadata of other Secrets. The caller must
+// call stop, even with an error.
 func (b *bench) watchAsSigner(ctx context.Context) (stop func(), err error) {
 	ctx, stop = context.WithCancel(ctx)
 	others, err := metadata.NewForConfig(b.Plane.AdminConfig())
@@ -120,7 +120,7 @@ func (b *bench) watchAsSigner(ctx context.Context) (stop func(), err error) {
 	}
 	for _, w := range []watch.Interface{services, ours, foreign} {
 		go func() {
-			for range w.ResultChan() { // until it is stopped
+			for range w.ResultChan() { // until stop
 			}
 		}()
 	}

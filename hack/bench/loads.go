@@ -22,7 +22,7 @@ const (
 	downloadMiB = 1024
 )
 
-// measure starts a proxy twice, fresh: once for memory, once for the rest.
+// measure starts a proxy twice: once to measure memory, once for the rest.
 func (p *proxies) measure(w way) (f figures, err error) {
 	f = figures{}
 	defer func() { p.stop(1) }()
@@ -72,7 +72,7 @@ func (p *proxies) measure(w way) (f figures, err error) {
 	return f, nil
 }
 
-// requests measures connections that are kept: as many requests as there can be, and a paced load.
+// requests measures kept connections, at the highest possible rate and at a fixed one.
 func (p *proxies) requests(f figures, dial func() (net.Conn, error), pid int) error {
 	kept := func() (func() error, io.Closer) {
 		c, err := dial()
@@ -90,12 +90,12 @@ func (p *proxies) requests(f figures, dial func() (net.Conn, error), pid int) er
 	f[p50], f[p99] = process.Quantile(times, .5), process.Quantile(times, .99)
 	const pause = keptClients * time.Second / pacedRate
 	var lock sync.Mutex
-	var paced []float64 // µs from when each request was due
+	var paced []float64 // µs since each request was due
 	_, _, err = p.load(keptClients, pid, func() (func() error, io.Closer) {
 		request, conn := kept()
 		var due time.Time
 		return func() error {
-			if due.IsZero() { // all have connected
+			if due.IsZero() { // all clients are connected
 				due = time.Now().Add(rand.N(pause))
 			}
 			time.Sleep(time.Until(due))
@@ -116,7 +116,7 @@ func (p *proxies) memory(f figures, dial func() (net.Conn, error), pid int) erro
 	for n := range p.idle {
 		c, err := dial()
 		if err == nil {
-			defer c.Close() //nolint:gocritic // all are idle until the end
+			defer c.Close() //nolint:gocritic // all stay open until the end
 			err = get(c, bufio.NewReaderSize(c, 256), 0)
 		}
 		if err != nil {
@@ -127,8 +127,8 @@ func (p *proxies) memory(f figures, dial func() (net.Conn, error), pid int) erro
 	return nil
 }
 
-// load has clients repeat something for the duration. It returns how long each time took, and the
-// CPU time of the process for all of them, in microseconds.
+// load makes clients repeat an operation for the duration. It returns the time of each operation, and
+// the CPU time of the process for all of them, in microseconds.
 func (p *proxies) load(clients, pid int, client func() (do func() error, closer io.Closer)) (times []float64, cpu float64, err error) {
 	var running sync.WaitGroup
 	var mu sync.Mutex

@@ -1,7 +1,7 @@
-// Command bench measures servingcert against the budgets of docs/benchmarks.md. On etcd and
-// kube-apiserver it measures signer and webhook as deploy/install.yaml has them, beside a client that
-// makes the same certificates and writes, and beside a webhook that allows everything. With --proxy
-// it measures the proxy beside nginx, haproxy and ghostunnel, as far as they are installed.
+// Command bench measures servingcert against the budgets of docs/benchmarks.md. With etcd and
+// kube-apiserver, it compares signer and webhook, installed from deploy/install.yaml, with a client
+// that makes the same certificates and writes, and with a webhook that allows everything. With
+// --proxy, it compares the proxy with nginx, haproxy and ghostunnel, if they are installed.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 	"github.com/servingcert/servingcert/hack/process"
 )
 
-// options are what may be asked of a run.
+// options are the flags of a run.
 type options struct {
 	n        int // certificates issued from cold
 	rounds   int
@@ -36,7 +36,7 @@ const (
 )
 
 func main() {
-	if len(os.Args) > 2 { // what is measured beside, in a process of its own
+	if len(os.Args) > 2 { // a server for comparison, in its own process
 		switch os.Args[1] {
 		case "origin":
 			log.Fatal(origin(os.Args[2]))
@@ -48,11 +48,11 @@ func main() {
 	var p proxies
 	proxy := pflag.Bool("proxy", false, "measure the proxy instead")
 	pflag.IntVarP(&o.n, "n", "n", 2000, "certificates to issue from cold")
-	pflag.IntVar(&o.rounds, "rounds", 0, "how often everything that is compared is measured, in turns; 0: 3 rounds, of proxies 5")
-	pflag.IntVar(&o.requests, "requests", 1000, "PodCertificateRequests and CertificateSigningRequests to answer, each")
+	pflag.IntVar(&o.rounds, "rounds", 0, "number of rounds (default: 3, with --proxy 5)")
+	pflag.IntVar(&o.requests, "requests", 1000, "number of PodCertificateRequests, and of CertificateSigningRequests, to answer")
 	pflag.StringVar(&o.parts, "parts", "", "what to measure: signer, requests, webhook, comma-separated (default: all)")
-	pflag.DurationVar(&p.duration, "duration", 3*time.Second, "with --proxy: how long each load runs")
-	pflag.IntVar(&p.idle, "idle", 9900, "with --proxy: idle connections")
+	pflag.DurationVar(&p.duration, "duration", 3*time.Second, "with --proxy: duration of each load")
+	pflag.IntVar(&p.idle, "idle", 9900, "with --proxy: number of idle connections")
 	pflag.Parse()
 	process.Main("bench", func(ctx context.Context) error {
 		if *proxy {
@@ -63,7 +63,7 @@ func main() {
 	})
 }
 
-// part is some of what is measured. All of it is measured beside N certificates.
+// part is a part of the benchmark. Each runs in a cluster with N certificates.
 type part struct {
 	name string
 	run  func(*bench, context.Context) error
@@ -75,7 +75,7 @@ var parts = []part{
 	{"webhook", (*bench).measureWebhook},
 }
 
-// run measures the chosen parts, and prints what it has if one of them fails.
+// run measures the selected parts. If one fails, it prints the results so far.
 func run(ctx context.Context, o options) (err error) {
 	chosen, err := process.Choose("parts", o.parts, parts, func(p part) string { return p.name })
 	if err != nil {
@@ -99,14 +99,14 @@ func run(ctx context.Context, o options) (err error) {
 	return nil
 }
 
-// start starts a control plane with what is installed, without any process of it. What it returns
-// has to be stopped, whatever fails.
+// start starts a control plane and installs servingcert, but starts none of its processes. The caller
+// must stop what it returns, even with an error.
 func start(ctx context.Context, o options) (*bench, error) {
 	b := &bench{options: o, table: [][]string{{"what", "measured", "budget"}}}
 	var err error
 	b.Cluster, err = installed.New(installed.Options{
 		Name: "bench", Log: os.Stderr, Once: true,
-		Env: func() []string { return append([]string{"GODEBUG=gctrace=1"}, b.env...) }, // so that logs have the live heap
+		Env: func() []string { return append([]string{"GODEBUG=gctrace=1"}, b.env...) }, // logs the live heap
 		Plane: controlplane.Options{
 			Features:           []controlplane.Feature{controlplane.PodCertificates},
 			ExtraAPIServerArgs: []string{"--enable-admission-plugins=NodeRestriction"},
@@ -120,7 +120,7 @@ func start(ctx context.Context, o options) (*bench, error) {
 		return b, err
 	}
 	b.Say("starting etcd and kube-apiserver, and applying deploy/install.yaml")
-	// Garbage would be collected by kube-controller-manager, which is not what is measured.
+	// kube-controller-manager would collect garbage, which is not measured.
 	if err := b.StartPlane(ctx, func(o *controlplane.Options) { o.ControllerManager = false }); err != nil {
 		return b, err
 	}

@@ -13,13 +13,12 @@ import (
 
 const (
 	patience  = 20 * time.Minute      // of every wait
-	shortPoll = 20 * time.Millisecond // the shortest pause between two questions
-	// signerMemory is the signer's GOMEMLIMIT in deploy/install.yaml in MiB, which is enough for
-	// 10 000 certificates.
+	shortPoll = 20 * time.Millisecond // shortest interval of polling
+	// signerMemory is the signer's GOMEMLIMIT in deploy/install.yaml in MiB, enough for 10 000 certificates.
 	signerMemory = 112
 )
 
-// program is a process that is measured.
+// program is a measured process.
 type program struct {
 	*installed.Process
 	begun time.Time
@@ -33,7 +32,7 @@ func (b *bench) startProgram(ctx context.Context, kind string, args ...string) (
 	return p, err
 }
 
-// startSigner starts the signer, with more memory for more certificates than it is installed for.
+// startSigner starts the signer, with more memory than in deploy/install.yaml for more certificates.
 func (b *bench) startSigner(ctx context.Context, args ...string) (*program, error) {
 	if memory := signerMemory * b.n / 10_000; memory > signerMemory {
 		b.env = []string{fmt.Sprintf("GOMEMLIMIT=%dMiB", memory)}
@@ -42,13 +41,13 @@ func (b *bench) startSigner(ctx context.Context, args ...string) (*program, erro
 	return b.startProgram(ctx, "signer", append(args, fmt.Sprint("--workers=", workers))...)
 }
 
-// restartSigner starts the signer, and waits until it has looked at all that it has issued.
+// restartSigner starts the signer, and waits until it has checked all issued certificates.
 func (b *bench) restartSigner(ctx context.Context, args ...string) (*program, error) {
 	p, err := b.startSigner(ctx, args...)
 	if err != nil {
 		return nil, err
 	}
-	err = p.wait(ctx, fmt.Sprintf("look at %d Secrets", b.issued), func() (time.Duration, bool) {
+	err = p.wait(ctx, fmt.Sprintf("check of %d Secrets", b.issued), func() (time.Duration, bool) {
 		m, err := p.Scrape(ctx)
 		looked := m.Sum("controller_runtime_reconcile_total", "controller", "signer") >= float64(b.issued) && m.Sum("workqueue_depth", "controller", "signer") == 0
 		return 10 * shortPoll, err == nil && looked
@@ -59,7 +58,7 @@ func (b *bench) restartSigner(ctx context.Context, args ...string) (*program, er
 	return p, err
 }
 
-// stop ends a process in order, so that its Lease is free, and forgets it.
+// stop stops a process, so that it releases its Lease, and removes it.
 func (b *bench) stop(p *program) error {
 	if err := p.Stop(); err != nil {
 		return fmt.Errorf("the %s ended with: %w", p.Name(), err)
@@ -68,14 +67,14 @@ func (b *bench) stop(p *program) error {
 	return nil
 }
 
-// kill ends a process and forgets it: its log is that of the next one of its kind.
+// kill kills a process and removes it with its log, whose name the next one of its kind uses.
 func (b *bench) kill(p *program) {
 	p.Kill()
 	_ = os.Remove(p.Log.File)
 	b.Processes = slices.DeleteFunc(b.Processes, func(other *installed.Process) bool { return other == p.Process })
 }
 
-// wait asks whether something is done, again after the pause that the answer names.
+// wait calls done until it returns true, each time after the pause that it returned.
 func (p *program) wait(ctx context.Context, what string, done func() (pause time.Duration, done bool)) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -94,8 +93,8 @@ func (p *program) wait(ctx context.Context, what string, done func() (pause time
 	}
 }
 
-// pollAfter returns when to ask again of what did done of n since its start: after half of the time
-// that the rest will take, and no longer than the time that has passed.
+// pollAfter returns the pause before progress is checked again, if done of n took since: half of the
+// expected rest, and at most since.
 func pollAfter(done, n int, since time.Duration) time.Duration {
 	if done <= 0 {
 		return shortPoll

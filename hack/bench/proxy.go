@@ -14,22 +14,21 @@ import (
 	"github.com/servingcert/servingcert/hack/process"
 )
 
-// proxies measures cmd/proxy beside nginx (stream), haproxy (tcp) and ghostunnel, each in front of
-// the same small HTTP server, all on loopback. Each round measures all in another order, and a ratio
-// is that of one round. Debian has nginx, libnginx-mod-stream and haproxy; ghostunnel is a Go
-// program.
+// proxies compares cmd/proxy with nginx (stream), haproxy (tcp) and ghostunnel, each in front of the
+// same small HTTP server, all on loopback. Each round measures all of them in random order, and ratios
+// are computed per round. Debian has nginx, libnginx-mod-stream and haproxy; ghostunnel is a Go program.
 type proxies struct {
 	duration time.Duration
 	idle     int
 
 	dir     string
-	started []*process.Program // the HTTP server, and what is measured
+	started []*process.Program // the HTTP server and the measured proxy
 }
 
-// direct is what the proxies are measured against: none.
+// direct stands for connections without a proxy.
 const direct = "direct"
 
-// figures are those of one proxy in one round, by row.
+// figures are the results of one proxy in one round, by row.
 type figures map[string]float64
 
 const (
@@ -48,7 +47,7 @@ var proxyRows = []struct{ name, format, budget string }{
 	{atRest, "%.1f", "≤ 8"}, {allIdle, "%.0f", "≤ 1.3 × haproxy"},
 }
 
-// run measures those that are installed.
+// run measures the installed proxies.
 func (p *proxies) run(ctx context.Context, rounds int) (err error) {
 	if p.dir, err = os.MkdirTemp("", "servingcert-bench-"); err != nil {
 		return err
@@ -96,8 +95,8 @@ func (p *proxies) run(ctx context.Context, rounds int) (err error) {
 	return nil
 }
 
-// proxyTable has medians, and below them those of ours ÷ theirs in the same round, with the least
-// and the most.
+// proxyTable returns medians, and below them the ratios of our proxy to the other one in the same
+// round: median, minimum and maximum.
 func proxyTable(ways []way, results map[string][]figures) [][]string {
 	head := []string{""}
 	for _, w := range ways {
@@ -125,20 +124,30 @@ func proxyTable(ways []way, results map[string][]figures) [][]string {
 	return table
 }
 
-// start starts a program, waits until its port accepts, and returns its process.
+// start starts a program that listens on a port of loopback, and returns its process ID.
 func (p *proxies) start(port string, command []string) (int, error) {
-	program := &process.Program{Path: command[0], Args: command[1:], Dir: p.dir, Once: true, NoHealth: true}
-	if err := program.Run(); err != nil {
+	program, err := startServer(p.dir, "127.0.0.1:"+port, command)
+	if err != nil {
 		return 0, err
 	}
 	p.started = append(p.started, program)
+	return program.PID(), nil
+}
+
+// startServer starts a program, and waits until it accepts connections at the address.
+func startServer(dir, address string, command []string) (*process.Program, error) {
+	program := &process.Program{Path: command[0], Args: command[1:], Dir: dir, Once: true, NoHealth: true}
+	if err := program.Run(); err != nil {
+		return nil, err
+	}
 	for range 500 {
-		if c, err := net.Dial("tcp", "127.0.0.1:"+port); err == nil {
-			return program.PID(), c.Close()
+		if c, err := net.Dial("tcp", address); err == nil {
+			return program, c.Close()
 		}
 		time.Sleep(shortPoll)
 	}
-	return 0, fmt.Errorf("%s does not listen on %s:\n%s", command[0], port, program.Log.String())
+	program.Kill()
+	return nil, fmt.Errorf("%s does not listen on %s:\n%s", command[0], address, program.Log.String())
 }
 
 // stop stops all but the first n programs.

@@ -26,18 +26,18 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
-// floorSigner is that of requests that the bare client answers.
+// floorSigner is the signer name of requests that the bare client answers.
 const floorSigner = "bench.example/floor"
 
-// kind is a kind of requests for keys that others hold. All are of one pod.
+// kind is a kind of certificate requests. All are for one pod.
 type kind struct {
 	what    string
-	counter string // the signer's, of those that it has answered
+	counter string // the signer's metric of answered requests
 	ask     func(ctx context.Context, name, signer string) error
-	answer  func(ctx context.Context, name string) error // with the signer's writes, of the same size
+	answer  func(ctx context.Context, name string) error // by writes like the signer's
 }
 
-// measureRequests has a bare client and the signer answer requests of both kinds.
+// measureRequests measures how a bare client and the signer answer requests of both kinds.
 func (b *bench) measureRequests(ctx context.Context) error {
 	if err := b.ensureIssued(ctx); err != nil {
 		return err
@@ -46,7 +46,7 @@ func (b *bench) measureRequests(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	// The API server takes none that began five minutes ago.
+	// The API server rejects a certificate that became valid five minutes ago.
 	issued, err := signer.issue(ctx, "web."+podsNamespace+".svc", time.Now().Add(time.Minute))
 	if err != nil {
 		return err
@@ -71,8 +71,8 @@ func (b *bench) measureRequests(ctx context.Context) error {
 	return nil
 }
 
-// measureKind has the bare client answer requests, and then the signer as many that all come at
-// once: it has looked at all certificates, and is stopped while they are made.
+// measureKind measures how the bare client, and then the signer, answer the same number of requests.
+// The signer has checked all certificates before, and is suspended while the requests are created.
 func (b *bench) measureKind(ctx context.Context, k kind) error {
 	b.Say("answers to %d %s, of a bare client and of the signer", b.requests, k.what)
 	askAll := func(prefix, signer string) error {
@@ -86,7 +86,7 @@ func (b *bench) measureKind(ctx context.Context, k kind) error {
 		return err
 	}
 	floor := float64(b.requests) / time.Since(start).Seconds()
-	p, err := b.restartSigner(ctx, "--secret-issue-burst=0", "--namespace-reissue-burst=0") // no limit for one pod
+	p, err := b.restartSigner(ctx, "--secret-issue-burst=0", "--namespace-reissue-burst=0") // one pod makes all requests
 	if err != nil {
 		return err
 	}
@@ -98,7 +98,7 @@ func (b *bench) measureKind(ctx context.Context, k kind) error {
 	if err := syscall.Kill(p.PID(), syscall.SIGCONT); err != nil {
 		return err
 	}
-	// A scrape costs the signer more than an answer where it has metrics of 10 000 certificates.
+	// With metrics of 10 000 certificates, a scrape costs the signer more than an answer.
 	if err := p.wait(ctx, "answers to all", func() (time.Duration, bool) {
 		metrics, err := p.Scrape(ctx)
 		n := int(metrics.Sum(k.counter))
@@ -113,7 +113,7 @@ func (b *bench) measureKind(ctx context.Context, k kind) error {
 	return b.stop(p)
 }
 
-// makePod makes a Service whose pods make their keys, and a pod of it on a node.
+// makePod creates a Service with key source pod, and a pod of it on a node.
 func (b *bench) makePod(ctx context.Context) (certificatesv1.PodCertificateRequestSpec, error) {
 	c := b.Clientset.CoreV1()
 	_, err := c.Services(podsNamespace).Create(ctx, &corev1.Service{
@@ -128,7 +128,7 @@ func (b *bench) makePod(ctx context.Context) (certificatesv1.PodCertificateReque
 	ours, floors := controlplane.PodCertificateVolume(api.SignerName), controlplane.PodCertificateVolume(floorSigner)
 	floors.Name = "floor"
 	pod, err := c.Pods(podsNamespace).Create(ctx, &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"app": "web", api.LabelInject: api.InjectDisabled}}, // there is no webhook yet
+		ObjectMeta: metav1.ObjectMeta{Name: "web", Labels: map[string]string{"app": "web", api.LabelInject: api.InjectDisabled}}, // no webhook runs
 		Spec: corev1.PodSpec{
 			NodeName: node.Name, ServiceAccountName: account.Name, Volumes: []corev1.Volume{ours, floors},
 			Containers: []corev1.Container{{Name: "app", Image: "registry.example/app"}},
@@ -142,7 +142,7 @@ func (b *bench) makePod(ctx context.Context) (certificatesv1.PodCertificateReque
 	}, nil
 }
 
-// podCertificates are PodCertificateRequests, which the kubelet of the node makes.
+// podCertificates returns PodCertificateRequests, which the node's kubelet creates.
 func (b *bench) podCertificates(ctx context.Context, pod certificatesv1.PodCertificateRequestSpec, key crypto.Signer, issued issue.Issued) (k kind, err error) {
 	kubelet, err := b.Plane.UserConfig("system:node:"+string(pod.NodeName), "system:nodes")
 	if err != nil {
@@ -177,11 +177,11 @@ func (b *bench) podCertificates(ctx context.Context, pod certificatesv1.PodCerti
 			return err
 		},
 	}
-	// The API server admits requests of pods that are in its cache.
+	// The API server rejects requests for pods that are not in its cache yet.
 	return k, installed.Until(ctx, "a first request", func(ctx context.Context) error { return k.ask(ctx, "first", floorSigner) })
 }
 
-// podCertificatePatch is the signer's answer to a PodCertificateRequest.
+// podCertificatePatch returns the signer's answer to a PodCertificateRequest.
 func podCertificatePatch(issued issue.Issued) ([]byte, error) {
 	leaf := issued.Leaf
 	at := func(t time.Time) *metav1.Time { return &metav1.Time{Time: t} }
@@ -194,13 +194,13 @@ func podCertificatePatch(issued issue.Issued) ([]byte, error) {
 	}})
 }
 
-// csrs are CertificateSigningRequests, which the pod makes.
+// csrs returns CertificateSigningRequests, which the pod creates.
 func (b *bench) csrs(_ context.Context, pod certificatesv1.PodCertificateRequestSpec, key crypto.Signer, issued issue.Issued) (k kind, err error) {
 	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{DNSNames: issued.Leaf.DNSNames[:1]}, key)
 	if err != nil {
 		return k, err
 	}
-	// As the API server says of a token of the pod; system:masters lets it make requests.
+	// The user info of the pod's token; system:masters permits it to create requests.
 	config := rest.CopyConfig(b.Plane.AdminConfig())
 	config.Impersonate = rest.ImpersonationConfig{
 		UserName: "system:serviceaccount:" + podsNamespace + ":" + pod.ServiceAccountName, Groups: []string{"system:masters"},
@@ -227,7 +227,7 @@ func (b *bench) csrs(_ context.Context, pod certificatesv1.PodCertificateRequest
 			return err
 		},
 		answer: func(ctx context.Context, name string) error {
-			o, err := requests.Get(ctx, name, metav1.GetOptions{}) // an approval is of the whole object
+			o, err := requests.Get(ctx, name, metav1.GetOptions{}) // an approval updates the whole object
 			if err != nil {
 				return err
 			}

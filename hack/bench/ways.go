@@ -69,8 +69,8 @@ func (p *proxies) writeFiles() error {
 	return nil
 }
 
-// origin is the program behind the proxies: an HTTP/1.1 server that reads requests without a body,
-// and answers with 100 bytes, or to GET /N with N MiB.
+// origin is the server behind the proxies: an HTTP/1.1 server that reads requests without a body,
+// and answers with 100 bytes, or with N MiB to GET /N.
 func origin(address string) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {

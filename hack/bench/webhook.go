@@ -22,11 +22,11 @@ import (
 	ours "github.com/servingcert/servingcert/pkg/mutate/admission"
 )
 
-// reviews is how many reviews a round posts to each webhook.
+// reviews is the number of reviews per round and webhook.
 const reviews = 2000
 
-// measureWebhook posts reviews of a pod of an annotated Service at the webhook, and as many at
-// controller-runtime's handler that allows everything, by turns.
+// measureWebhook posts reviews of a pod of an annotated Service to the webhook, and the same number to
+// a webhook that allows everything, in turns.
 func (b *bench) measureWebhook(ctx context.Context) error {
 	if err := b.ensureIssued(ctx); err != nil {
 		return err
@@ -49,23 +49,14 @@ func (b *bench) measureWebhook(ctx context.Context) error {
 	if err := p.AwaitReady(ctx); err != nil {
 		return err
 	}
-	port, err := process.FreePort("127.0.0.1")
+	floor, floorURL, err := b.startAllow()
 	if err != nil {
 		return err
 	}
-	self, err := os.Executable()
-	if err != nil {
-		return err
-	}
-	floor := fmt.Sprint("127.0.0.1:", port)
-	beside := &proxies{dir: b.Path()}
-	defer beside.stop(0)
-	if _, err := beside.start(fmt.Sprint(port), []string{self, "allow", floor}); err != nil {
-		return err
-	}
-	urls := [2]string{"https://" + floor, "https://" + address + ours.Path}
+	defer floor.Kill()
+	urls := [2]string{floorURL, "https://" + address + ours.Path}
 	for _, connections := range []int{1, workers} {
-		b.Say("%d reviews by %d connections, %d rounds", reviews, connections, b.rounds)
+		b.Say("%d reviews over %d connections, %d rounds", reviews, connections, b.rounds)
 		var rates [2]process.Spread
 		var times [2][]time.Duration
 		for range b.rounds {
@@ -89,20 +80,31 @@ func (b *bench) measureWebhook(ctx context.Context) error {
 	return b.stop(p)
 }
 
-// reportReviews reports the rounds of the floor and of ours.
+// startAllow starts the webhook that allows everything in its own process, and returns it with its URL.
+func (b *bench) startAllow() (*process.Program, string, error) {
+	address, err := process.FreeAddress()
+	self, err2 := os.Executable()
+	if err := errors.Join(err, err2); err != nil {
+		return nil, "", err
+	}
+	p, err := startServer(b.Path(), address, []string{self, "allow", address})
+	return p, "https://" + address, err
+}
+
+// reportReviews reports the rounds of the floor and of the webhook.
 func (b *bench) reportReviews(connections int, rates [2]process.Spread, times [2][]time.Duration) {
 	var ratios process.Spread
 	for i, rate := range rates[1] {
 		ratios = append(ratios, rate/rates[0][i])
 	}
-	b.row(fmt.Sprintf("reviews by %d connections: allowed without work, per second", connections), "(the floor)", "%s", rates[0].Format("%.0f"))
+	b.row(fmt.Sprintf("reviews over %d connections: allowed without work, per second", connections), "(the floor)", "%s", rates[0].Format("%.0f"))
 	b.row("  injected, per second", "", "%s", rates[1].Format("%.0f"))
 	b.row("  ratio", "≥ 0.6 of the handlers alone (BenchmarkRatio)", "%s", ratios.Format("%.2f"))
 	b.row("  a review, p50 / p99: allowed without work, injected", "", "%.2f / %.2f, %.2f / %.2f ms", ms(process.Quantile(times[0], 0.5)), ms(process.Quantile(times[0], 0.99)),
 		ms(process.Quantile(times[1], 0.5)), ms(process.Quantile(times[1], 0.99)))
 }
 
-// review is one of a pod of the Service, which asks for flags.
+// review is a review of a pod of the Service, with mode args.
 const review = `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": {
 	"uid": "1", "operation": "CREATE", "namespace": "` + reviewsNamespace + `", "kind": {"version": "v1", "kind": "Pod"}, "resource": {"version": "v1", "resource": "pods"},
 	"object": {
@@ -111,8 +113,7 @@ const review = `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
 	}
 }}`
 
-// allow is the webhook at an address that allows everything: controller-runtime's handler, without
-// any work.
+// allow serves a webhook that allows everything: controller-runtime's handler, without any work.
 func allow(address string) error {
 	server := httptest.NewUnstartedServer(&admission.Webhook{
 		Handler:        admission.HandlerFunc(func(context.Context, admission.Request) admission.Response { return admission.Allowed("") }),
@@ -126,11 +127,11 @@ func allow(address string) error {
 		return err
 	}
 	server.StartTLS()
-	select {} // until it is killed
+	select {} // until the process is killed
 }
 
-// post posts reviews by so many connections, and returns how long each took. It is an error if one
-// is not allowed, or not patched where it is to be.
+// post posts reviews over the given number of connections, and returns the time of each. It returns an
+// error if one is not allowed, or is not patched although it should be.
 func post(ctx context.Context, url string, connections int, patched bool) ([]time.Duration, error) {
 	client := &http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, MaxIdleConnsPerHost: connections, //nolint:gosec // on loopback
