@@ -5,7 +5,7 @@
 // beside them as processes with the ServiceAccounts and the RBAC of deploy/install.yaml. There is no
 // node: the demo does what a kubelet does, projects the volumes and starts the one container.
 //
-// With KEEP=1 it goes on until Ctrl-C. It leaves no process behind, and no file except the cache of
+// With KEEP=1 it keeps running until Ctrl-C. It leaves no process behind, and no file except the cache of
 // the control plane's binaries.
 package main
 
@@ -29,16 +29,16 @@ import (
 	"github.com/servingcert/servingcert/hack/process"
 )
 
-// demo is what the steps have made so far.
+// demo is the state of the demo.
 type demo struct {
 	*installed.Cluster
 	end      context.CancelCauseFunc
-	programs []*process.Program // whose logs are shown if a step fails
+	programs []*process.Program // their logs are printed if a step fails
 
 	service *corev1.Service
 	pod     *corev1.Pod
 	server  *process.Program  // the pod's container
-	leaf    *x509.Certificate // that the server presented last
+	leaf    *x509.Certificate // presented last by the server
 }
 
 type step struct {
@@ -53,14 +53,14 @@ func (d *demo) steps() []step {
 			return d.Build(ctx, "cmd/signer", "cmd/rotator", "cmd/webhook", "hack/demo/httpsserver")
 		}},
 		{"apply deploy/install.yaml", d.Install},
-		{"run signer, rotators and webhook, each with its ServiceAccount's rights", d.startProcesses},
+		{"run signer, rotators and webhook, each with its ServiceAccount's permissions", d.startProcesses},
 		{"label a namespace, annotate a Service (hack/demo/shop.yaml)", d.annotate},
-		{"create a Deployment that says nothing of TLS", d.createDeployment},
-		{"play kubelet: project the volume, start the container", d.startPod},
-		{"fetch, with nothing but the bundle as trust", d.fetch},
+		{"create a Deployment without any TLS settings", d.createDeployment},
+		{"act as the kubelet: project the volume, start the container", d.startPod},
+		{"fetch a page, trusting only the CA bundle", d.fetch},
 		{"renew the certificate", d.renew},
-		{"fetch again: the same process, another key, the leaf that the condition names", d.fetch},
-		{"look through the logs", d.checkLogs},
+		{"fetch again: the same process, a new key, the certificate that the condition names", d.fetch},
+		{"check the logs", d.checkLogs},
 	}
 }
 
@@ -92,7 +92,7 @@ func run(interrupted context.Context) (err error) {
 		}
 		out.Printf("ok, %s", short(time.Since(begin)))
 	}
-	fmt.Printf("\nDone in %s, with the rights of deploy/install.yaml\n", short(time.Since(start)))
+	fmt.Printf("\nDone in %s, with the permissions of deploy/install.yaml\n", short(time.Since(start)))
 	if keep := os.Getenv("KEEP"); keep == "" || keep == "0" {
 		return nil
 	}
@@ -102,16 +102,16 @@ func run(interrupted context.Context) (err error) {
 	return nil
 }
 
-// watch ends the demo if the program ends before the demo does.
+// watch ends the demo if the program exits before.
 func (d *demo) watch(p *process.Program) {
 	d.programs = append(d.programs, p)
 	go func() { <-p.Ended(); d.end(p.Err()) }()
 }
 
-// keep waits for Ctrl-C, or the end of the go run that started this process.
+// keep waits for Ctrl-C, or for the exit of the go run that started this process.
 func (d *demo) keep(ctx context.Context) {
 	fmt.Printf(`
-It goes on running until Ctrl-C (logs: %s):
+It keeps running until Ctrl-C (logs: %s):
 
   export KUBECONFIG=%s
   kubectl -n shop get svc,secret,configmap,pod
@@ -143,7 +143,7 @@ func (d *demo) startProcesses(ctx context.Context) error {
 
 const privateKey = "-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----" // as every kind begins in PEM
 
-// checkLogs looks for what must not be in a log: that the API server refused something, or a private key.
+// checkLogs returns an error if a log contains a rejected API request or a private key.
 func (d *demo) checkLogs(context.Context) error {
 	lines, err := searchLogs(d.LogDir(), "forbidden|"+privateKey)
 	if err != nil {

@@ -29,11 +29,11 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-const measuring = 2 * time.Millisecond // between two looks at what is timed
+const measuring = 2 * time.Millisecond // interval of polling while time is measured
 
 var web = client.ObjectKey{Namespace: "shop", Name: "web"} // the Service, and the Deployment
 
-// shopYAML is what a user writes: a Namespace, a Service and a Deployment.
+// shopYAML is the user's manifest: a Namespace, a Service and a Deployment.
 //
 //go:embed shop.yaml
 var shopYAML []byte
@@ -56,7 +56,7 @@ func (d *demo) annotate(ctx context.Context) error {
 }
 
 // awaitLeaf waits until the Service is ready, as kubectl wait --for=condition=servingcert.dev/Ready
-// service/web does, and names another leaf than old.
+// service/web does, and its condition names another leaf than old.
 func (d *demo) awaitLeaf(ctx context.Context, what, old string) error {
 	var ready *metav1.Condition
 	took, err := installed.Await(ctx, "Service shop/web", measuring, func(ctx context.Context) error {
@@ -76,7 +76,7 @@ func (d *demo) awaitLeaf(ctx context.Context, what, old string) error {
 	return nil
 }
 
-// createDeployment has kube-controller-manager make a pod, and shows what the webhook added to it.
+// createDeployment creates a Deployment, waits for its pod, and prints what the webhook added to it.
 func (d *demo) createDeployment(ctx context.Context) error {
 	if err := d.apply(ctx, 2, 3); err != nil {
 		return err
@@ -85,7 +85,7 @@ func (d *demo) createDeployment(ctx context.Context) error {
 	took, err := installed.Await(ctx, "a pod of Deployment shop/web", measuring, func(ctx context.Context) error {
 		err := errors.Join(d.Admin.Get(ctx, web, deployment), d.Admin.List(ctx, pods, client.InNamespace(web.Namespace)))
 		if err == nil && len(pods.Items) == 0 {
-			err = fmt.Errorf("there is none: %v", deployment.Status.Conditions)
+			err = fmt.Errorf("no pod: %v", deployment.Status.Conditions)
 		}
 		return err
 	})
@@ -93,7 +93,7 @@ func (d *demo) createDeployment(ctx context.Context) error {
 		return err
 	}
 	d.pod = &pods.Items[0]
-	out.Printf("pod %s is there %s after the Deployment, as the API server stored it (+ was added):", d.pod.Name, short(took))
+	out.Printf("pod %s, created %s after the Deployment, as the API server stored it (+ marks additions):", d.pod.Name, short(took))
 	template := excerpt(deployment.Spec.Template.ObjectMeta, deployment.Spec.Template.Spec)
 	for _, line := range excerpt(d.pod.ObjectMeta, d.pod.Spec) {
 		mark := "+"
@@ -108,7 +108,7 @@ func (d *demo) createDeployment(ctx context.Context) error {
 	return nil
 }
 
-// excerpt returns the YAML of what the webhook may add to, by lines.
+// excerpt returns the lines of YAML of the fields that the webhook may change.
 func excerpt(meta metav1.ObjectMeta, spec corev1.PodSpec) []string {
 	pod := corev1.Pod{Spec: corev1.PodSpec{Volumes: spec.Volumes}}
 	pod.Annotations, pod.Labels = meta.Annotations, meta.Labels
@@ -122,8 +122,8 @@ func excerpt(meta metav1.ObjectMeta, spec corev1.PodSpec) []string {
 	})
 }
 
-// startPod does what a kubelet does: it projects the pod's volume, from now on, and starts its
-// container. The pod's address is the Service's ClusterIP, which is the host's: there is no kube-proxy.
+// startPod projects the pod's volume, and keeps it current, and starts the container. The pod's address is
+// the Service's ClusterIP, which is an address of the host, as there is no kube-proxy.
 func (d *demo) startPod(ctx context.Context) error {
 	c, volumes, root := d.pod.Spec.Containers[0], d.pod.Spec.Volumes, d.Path("container")
 	if len(c.VolumeMounts) != 1 || len(volumes) != 1 {
@@ -143,19 +143,19 @@ func (d *demo) startPod(ctx context.Context) error {
 	if err := d.server.Run(); err != nil {
 		return err
 	}
-	d.AtEnd(func() error { d.server.Kill(); return nil }) // it has nothing to give back
+	d.AtEnd(func() error { d.server.Kill(); return nil })
 	d.watch(d.server)
 	out.Printf("process %d: %s", d.server.PID(), strings.Join(argv, " "))
 	return nil
 }
 
-// address is what kube-proxy would make of the Service: the pod's address and the target port.
+// address returns the pod's address and the target port, as kube-proxy would.
 func (d *demo) address() string {
 	return net.JoinHostPort(d.service.Spec.ClusterIP, d.service.Spec.Ports[0].TargetPort.String())
 }
 
-// fetch gets the page as a client does that has the namespace's bundle and nothing else, once the
-// server presents the leaf that the Service's condition names.
+// fetch requests the page as a client that trusts only the namespace's CA bundle, once the server
+// presents the leaf that the Service's condition names.
 func (d *demo) fetch(ctx context.Context) error {
 	var pid int
 	old := d.leaf
@@ -175,7 +175,7 @@ func (d *demo) fetch(ctx context.Context) error {
 	out.Printf("GET https://web.shop.svc/: hello from process %d", pid)
 	out.Printf("  names   %s", strings.Join(d.leaf.DNSNames, ", "))
 	out.Printf("  serial  %x, issuer %s", d.leaf.SerialNumber, d.leaf.Issuer)
-	out.Printf("  valid   %s to %s, renewed by itself at %s", d.leaf.NotBefore, d.leaf.NotAfter, pki.RenewAt(d.leaf).Round(time.Second))
+	out.Printf("  valid   %s to %s, will be renewed at %s", d.leaf.NotBefore, d.leaf.NotAfter, pki.RenewAt(d.leaf).Round(time.Second))
 	if pid != d.server.PID() {
 		return fmt.Errorf("process %d answered, want %d", pid, d.server.PID())
 	}
@@ -184,14 +184,14 @@ func (d *demo) fetch(ctx context.Context) error {
 	}
 	_, err := d.request("")
 	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); !ok {
-		return errors.Join(errors.New("a client without the bundle was not refused for that"), err)
+		return errors.Join(errors.New("a client without the bundle did not reject the certificate as signed by an unknown authority"), err)
 	}
 	out.Printf("without the bundle: %v", errors.Unwrap(err))
 	return nil
 }
 
-// request gets the page as a client does that trusts these roots, in PEM. It returns the process that
-// answered, and keeps its leaf. DNS and kube-proxy would lead the name to the address that it dials.
+// request requests the page as a client that trusts these roots, in PEM. It returns the ID of the process
+// that answered, and stores its leaf. It dials the address to which DNS and kube-proxy would lead.
 func (d *demo) request(roots string) (pid int, err error) {
 	pool := x509.NewCertPool()
 	pool.AppendCertsFromPEM([]byte(roots))
@@ -205,7 +205,7 @@ func (d *demo) request(roots string) (pid int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	defer func() { _ = response.Body.Close() }() // it was read
+	defer func() { _ = response.Body.Close() }() // already read
 	d.leaf = response.TLS.PeerCertificates[0]
 	_, err = fmt.Fscanf(response.Body, "hello from process %d", &pid)
 	return pid, err
@@ -214,7 +214,7 @@ func (d *demo) request(roots string) (pid int, err error) {
 // renew requests a new certificate, and waits for it.
 func (d *demo) renew(ctx context.Context) error {
 	at := pki.IssuedAt(d.leaf).Add(time.Second)
-	process.Sleep(ctx, time.Until(at)) // certificates count in whole seconds: what is to be renewed must be older
+	process.Sleep(ctx, time.Until(at)) // certificates have whole seconds: the renewed one must be older
 	out.Printf("kubectl -n shop annotate service web %s=%s", api.AnnotationRenewAfter, at.Format(time.RFC3339))
 	patch := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, api.AnnotationRenewAfter, at.Format(time.RFC3339))
 	if err := d.Admin.Patch(ctx, d.service, client.RawPatch(types.MergePatchType, patch)); err != nil {

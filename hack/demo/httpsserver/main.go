@@ -1,5 +1,5 @@
-// Command httpsserver is the demo's workload: a server that is given its certificate and key by flags,
-// reads them at each handshake, and knows nothing of servingcert.
+// Command httpsserver is the demo's workload: a server that has flags for certificate and key, reads
+// both files at each handshake, and does not know servingcert.
 package main
 
 import (
@@ -18,12 +18,12 @@ func main() {
 	certFile := flag.String("tls-cert-file", "", "certificate and chain")
 	keyFile := flag.String("tls-private-key-file", "", "private key")
 	flag.Parse()
-	log.Printf("pid %d listens on %s, certificate %q", os.Getpid(), *listen, *certFile)
+	log.Printf("process %d listening on %s, certificate %q", os.Getpid(), *listen, *certFile)
 	hello := func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintf(w, "hello from process %d\n", os.Getpid())
 	}
 	server := &http.Server{Addr: *listen, Handler: http.HandlerFunc(hello), ReadHeaderTimeout: 5 * time.Second}
-	root := os.Getenv("CONTAINER_ROOT") // a container's runtime changes the root, for which a demo has no right
+	root := os.Getenv("CONTAINER_ROOT") // a container runtime would change the root, which needs privileges
 	server.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		pair, err := tls.LoadX509KeyPair(filepath.Join(root, *certFile), filepath.Join(root, *keyFile))
 		return &pair, err

@@ -1,6 +1,6 @@
-// Package kubelet does what a kubelet does for a pod, where there is no node: it projects volumes
-// into directories and works out how a container is started. It reads the pod as the API server
-// stored it, and returns an error for whatever it does not support.
+// Package kubelet does the work of a kubelet for a pod without a node: it projects volumes into
+// directories and determines how a container is started. It reads the pod as the API server stored
+// it, and returns an error for features that it does not support.
 package kubelet
 
 import (
@@ -29,8 +29,8 @@ type File struct {
 	Group int // the pod's fsGroup; 0: the group of this process
 }
 
-// Project makes dir hold the files of a volume. It is an error if there are none, or if a source does
-// not exist and is not optional: a kubelet then holds the pod.
+// Project writes the files of a volume to dir. It returns an error if there are none, or if a required
+// source does not exist: a kubelet would not start the pod.
 func Project(ctx context.Context, r client.Reader, namespace string, volume corev1.Volume, dir string) error {
 	projected := volume.Projected
 	if s := volume.Secret; s != nil {
@@ -67,7 +67,7 @@ func Project(ctx context.Context, r client.Reader, namespace string, volume core
 	return Write(dir, files)
 }
 
-// read returns a source, a ConfigMap as if it were a Secret, and its data.
+// read returns a source, with a ConfigMap converted to a Secret, and its data.
 func read(ctx context.Context, r client.Reader, namespace string, p corev1.VolumeProjection) (source corev1.SecretProjection, data map[string][]byte, err error) {
 	switch {
 	case p.Secret != nil:
@@ -87,9 +87,9 @@ func read(ctx context.Context, r client.Reader, namespace string, p corev1.Volum
 	return source, nil, errors.New("only secret and configMap sources are supported")
 }
 
-// Write makes dir hold exactly these files, by plain names. It swaps a symlink, as the kubelet's
-// AtomicWriter does, so that a reader sees all of the old files or all of the new ones, and does
-// nothing if no file changed:
+// Write makes dir contain exactly these files, without subdirectories. Like the kubelet's AtomicWriter,
+// it replaces a symbolic link, so that a reader sees either all of the old files or all of the new
+// ones. It does nothing if no file changed:
 //
 //	tls.crt -> ..data/tls.crt
 //	..data -> ..HASH
@@ -103,7 +103,7 @@ func Write(dir string, files map[string]File) error {
 	if current, err := os.Readlink(link); err == nil && current == version {
 		return nil
 	}
-	errs := []error{os.RemoveAll(data), os.MkdirAll(data, 0o755), os.Chmod(data, 0o755)} // whatever the umask is
+	errs := []error{os.RemoveAll(data), os.MkdirAll(data, 0o755), os.Chmod(data, 0o755)} // independent of the umask
 	for name, file := range files {
 		path := filepath.Join(data, name)
 		errs = append(errs, os.WriteFile(path, file.Data, 0o600), os.Chmod(path, file.Mode.Perm()), os.Chown(path, -1, cmp.Or(file.Group, -1)))
@@ -130,11 +130,11 @@ func Write(dir string, files map[string]File) error {
 	return errors.Join(errs...)
 }
 
-// Command returns the program, the arguments and the environment that a container is started with.
-// fields are the values of the fieldRefs in its environment, such as status.podIP.
+// Command returns the program, arguments and environment of a container. fields are the values of the
+// fieldRefs in its environment, such as status.podIP.
 func Command(c corev1.Container, fields map[string]string) (argv, env []string, err error) {
 	if len(c.Command) == 0 || len(c.EnvFrom) > 0 {
-		return nil, nil, fmt.Errorf("container %s: has no command, or has envFrom, which is not supported", c.Name)
+		return nil, nil, fmt.Errorf("container %s: without command, or with envFrom: not supported", c.Name)
 	}
 	values := map[string]string{} // in order: a variable may refer to those before it
 	for _, e := range c.Env {
@@ -144,7 +144,7 @@ func Command(c corev1.Container, fields map[string]string) (argv, env []string, 
 				return nil, nil, fmt.Errorf("container %s: env %s: only fieldRefs are supported", c.Name, e.Name)
 			}
 			if value, ok = fields[from.FieldRef.FieldPath]; !ok {
-				return nil, nil, fmt.Errorf("container %s: env %s: field %s is not known here", c.Name, e.Name, from.FieldRef.FieldPath)
+				return nil, nil, fmt.Errorf("container %s: env %s: field %s is not supported", c.Name, e.Name, from.FieldRef.FieldPath)
 			}
 		}
 		values[e.Name] = value

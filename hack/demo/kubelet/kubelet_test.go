@@ -45,9 +45,9 @@ func TestCommand(t *testing.T) {
 	assert.Equal(t, []string{"EARLY=$(LATER)", "IP=127.0.0.9", "LATER=on 127.0.0.9"}, env)
 
 	_, _, err = Command(c, nil)
-	assert.ErrorContains(t, err, "container web: env IP: field status.podIP is not known here")
+	assert.ErrorContains(t, err, "container web: env IP: field status.podIP is not supported")
 	_, _, err = Command(corev1.Container{Name: "web"}, nil)
-	assert.ErrorContains(t, err, "container web: has no command")
+	assert.ErrorContains(t, err, "container web: without command")
 }
 
 func TestWrite(t *testing.T) {
@@ -74,7 +74,7 @@ func TestWrite(t *testing.T) {
 	assert.False(t, write(map[string]File{"tls.crt": {Data: []byte("cert 1"), Mode: 0o444}, "tls.key": key}), "nothing changed")
 	assert.True(t, write(map[string]File{"tls.crt": {Data: []byte("cert 1"), Mode: 0o444}, "tls.key": {Data: key.Data, Mode: 0o400}}), "a mode changed")
 
-	// What was read through the old link is there until the new one is complete.
+	// The old files exist until the new ones are complete.
 	assert.True(t, write(map[string]File{"tls.crt": {Data: []byte("cert 2"), Mode: 0o444}, "ca.crt": {Data: []byte("ca"), Mode: 0o444}}))
 	content, err := os.ReadFile(filepath.Join(dir, "tls.crt"))
 	require.NoError(t, err)
