@@ -16,13 +16,12 @@ import (
 	"github.com/servingcert/servingcert/hack/controlplane/certs"
 )
 
-// tokenLifetime is asked for ServiceAccount tokens, in seconds: a day, as nothing
-// here renews them.
+// tokenLifetime is the lifetime of ServiceAccount tokens in seconds: a day, as nothing
+// renews them.
 const tokenLifetime int64 = 24 * 60 * 60
 
-// ServiceAccountConfig is a client configuration of a ServiceAccount, which must
-// exist, without client-side rate limit. Its token is a fresh one of the
-// TokenRequest API and good for a day.
+// ServiceAccountConfig returns a client configuration of a ServiceAccount, which must exist,
+// without client-side rate limit. Its token is a new one of the TokenRequest API, valid for a day.
 func (cp *ControlPlane) ServiceAccountConfig(ctx context.Context, namespace, name string) (*rest.Config, error) {
 	client, err := kubernetes.NewForConfig(cp.AdminConfig())
 	if err != nil {
@@ -40,7 +39,7 @@ func (cp *ControlPlane) ServiceAccountConfig(ctx context.Context, namespace, nam
 	return cfg, nil
 }
 
-// UserConfig is a client configuration of any user, authenticated by a client
+// UserConfig returns a client configuration of any user, authenticated by a client
 // certificate, without client-side rate limit.
 func (cp *ControlPlane) UserConfig(user string, groups ...string) (*rest.Config, error) {
 	cp.mu.Lock()
@@ -58,18 +57,18 @@ func (cp *ControlPlane) certConfig(pair certs.KeyPair) *rest.Config {
 	return cfg
 }
 
-// config is a configuration without credentials.
+// config returns a configuration without credentials.
 func (cp *ControlPlane) config() *rest.Config {
 	return &rest.Config{
 		Host:            cp.Host(),
 		TLSClientConfig: rest.TLSClientConfig{CAData: cp.pki.CAPEM},
 		QPS:             -1, // no limit
-		// Over loopback it would only cost both sides CPU.
+		// Over loopback, compression would only cost CPU time.
 		DisableCompression: true,
 	}
 }
 
-// Kubeconfig is cfg as a kubeconfig file, credentials included.
+// Kubeconfig returns cfg as a kubeconfig file, with credentials.
 func Kubeconfig(cfg *rest.Config) ([]byte, error) {
 	const name = "controlplane"
 	return clientcmd.Write(clientcmdapi.Config{
@@ -87,8 +86,7 @@ func Kubeconfig(cfg *rest.Config) ([]byte, error) {
 	})
 }
 
-// WriteKubeconfig writes cfg as a kubeconfig that only this user may read, and
-// creates the directory if it is missing.
+// WriteKubeconfig writes cfg as a kubeconfig that only this user may read. It creates the directory.
 func WriteKubeconfig(path string, cfg *rest.Config) error {
 	data, err := Kubeconfig(cfg)
 	if err != nil {

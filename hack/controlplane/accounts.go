@@ -12,24 +12,23 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// defaultAccount is the ServiceAccount that a pod gets which names none.
+// defaultAccount is the ServiceAccount of pods that name none.
 const defaultAccount = "default"
 
-// accountsRetry is the pause after the API server could not be watched, which is
-// as long as a test keeps it away.
+// accountsRetry is the pause before namespaces are watched again, for example while a test
+// has stopped the API server.
 const accountsRetry = 100 * time.Millisecond
 
-// startDefaultAccounts makes ServiceAccount "default" in every namespace until
-// Stop, in the place of kube-controller-manager. The admission plugin itself waits
-// for that ServiceAccount for a second or more, so a pod may follow its namespace
-// at once.
+// startDefaultAccounts creates ServiceAccount "default" in every namespace until Stop, as
+// kube-controller-manager would. The admission plugin waits at least a second for that
+// ServiceAccount, so that a pod can be created right after its namespace.
 func (cp *ControlPlane) startDefaultAccounts() {
 	ctx, cancel := context.WithCancel(context.Background())
 	cp.stopAccounts, cp.accountsDone = cancel, make(chan struct{})
 	go func() {
 		defer close(cp.accountsDone)
 		for ctx.Err() == nil {
-			// Any error means the same here: the API server is away.
+			// Any error means that the API server is not running.
 			_ = cp.watchNamespaces(ctx)
 			select {
 			case <-time.After(accountsRetry):
@@ -39,7 +38,7 @@ func (cp *ControlPlane) startDefaultAccounts() {
 	}()
 }
 
-// watchNamespaces makes default ServiceAccounts until the watch ends.
+// watchNamespaces creates default ServiceAccounts until the watch ends.
 func (cp *ControlPlane) watchNamespaces(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(cp.AdminConfig())
 	if err != nil {
@@ -78,12 +77,12 @@ func makeDefaultAccount(ctx context.Context, client kubernetes.Interface, namesp
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: defaultAccount, Namespace: namespace}}
 	_, err := client.CoreV1().ServiceAccounts(namespace).Create(ctx, account, metav1.CreateOptions{})
 	if apierrors.IsAlreadyExists(err) || apierrors.IsNotFound(err) || apierrors.IsForbidden(err) {
-		return nil // it is there; or its namespace is going or gone
+		return nil // it exists, or its namespace is being deleted
 	}
 	return err
 }
 
-// hasDefaultAccount is nil when ServiceAccount default/default exists.
+// hasDefaultAccount returns nil if ServiceAccount default/default exists.
 func (cp *ControlPlane) hasDefaultAccount(ctx context.Context) error {
 	client, err := kubernetes.NewForConfig(cp.AdminConfig())
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// AuditEvent is a request as kube-apiserver's audit log has it (audit.k8s.io/v1),
-// as far as rights are concerned: metadata, no content.
+// AuditEvent is a request in kube-apiserver's audit log (audit.k8s.io/v1), with the
+// metadata that concerns permissions.
 type AuditEvent struct {
-	Stage      string      `json:"stage"` // ResponseStarted of a watch, else ResponseComplete
+	Stage      string      `json:"stage"` // ResponseStarted of a watch, otherwise ResponseComplete
 	RequestURI string      `json:"requestURI"`
 	Verb       string      `json:"verb"`
 	User       AuditUser   `json:"user"`
@@ -22,13 +22,13 @@ type AuditEvent struct {
 	Status     AuditStatus `json:"responseStatus"`
 }
 
-// AuditUser is who sent a request.
+// AuditUser is the sender of a request.
 type AuditUser struct {
 	Username string `json:"username"`
 }
 
-// AuditObject is what a request is about. Name is empty of a list without
-// metadata.name in its field selector, and of a create that is not an apply.
+// AuditObject is the object of a request. Name is empty for a list without
+// metadata.name in its field selector, and for a create that is not an apply.
 type AuditObject struct {
 	Group       string `json:"apiGroup"`
 	Resource    string `json:"resource"`
@@ -37,24 +37,24 @@ type AuditObject struct {
 	Name        string `json:"name"`
 }
 
-// AuditStatus is how a request was answered.
+// AuditStatus is the response to a request.
 type AuditStatus struct {
 	Code    int    `json:"code"`
 	Reason  string `json:"reason"`
 	Message string `json:"message"`
 }
 
-// AuditEvents returns the requests of Options.AuditUsers that were answered, in the
-// order of their answers. A watch is there as soon as it began.
+// AuditEvents returns the answered requests of Options.AuditUsers, in the order of their
+// answers. A watch is listed as soon as it has started.
 func (cp *ControlPlane) AuditEvents() ([]AuditEvent, error) {
 	if len(cp.opts.AuditUsers) == 0 {
-		return nil, errors.New("audit log: Options.AuditUsers is empty: no request is written")
+		return nil, errors.New("audit log: Options.AuditUsers is empty: no request is logged")
 	}
 	data, err := os.ReadFile(cp.auditLog())
 	if err != nil {
 		return nil, fmt.Errorf("audit log: %w", err)
 	}
-	// kube-apiserver is in the middle of what stands after the last end of a line.
+	// kube-apiserver has not finished writing the last line if it has no end.
 	data = data[:bytes.LastIndexByte(data, '\n')+1]
 	var events []AuditEvent
 	lines := bufio.NewScanner(bytes.NewReader(data))
@@ -71,7 +71,7 @@ func (cp *ControlPlane) AuditEvents() ([]AuditEvent, error) {
 
 func (cp *ControlPlane) auditLog() string { return cp.path("logs", "audit.log") }
 
-// auditArgs are kube-apiserver's flags for the log, none if nobody is audited.
+// auditArgs returns kube-apiserver's flags for the audit log, if it is enabled.
 func (cp *ControlPlane) auditArgs() ([]string, error) {
 	if len(cp.opts.AuditUsers) == 0 {
 		return nil, nil

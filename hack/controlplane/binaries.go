@@ -11,8 +11,7 @@ import (
 	"strings"
 )
 
-// The binaries that can be asked for. Those from CoreDNS on are what pods of a node run
-// (package node), so they are static as the others are.
+// The names of the binaries. Those from CoreDNS on run in pods of a node (package node).
 const (
 	Etcd                  = "etcd"
 	KubeAPIServer         = "kube-apiserver"
@@ -31,11 +30,11 @@ const (
 const (
 	// envAssets is envtest's variable: a directory with binaries to use.
 	envAssets = "KUBEBUILDER_ASSETS"
-	// envCache names another directory for the binaries that are built here.
+	// envCache replaces the directory of the binaries that are built here.
 	envCache = "SERVINGCERT_CONTROLPLANE_CACHE"
 )
 
-// The modules that pin what is built, each by itself, so that they share no
+// The modules that pin the versions of the binaries. They are separate, so that they share no
 // requirements.
 const (
 	kubernetesModule    = "hack/controlplane/build"
@@ -46,8 +45,8 @@ const (
 	traefikModule       = "hack/node/build/traefik"
 )
 
-// source says what to build for a binary and, for the one line before a build,
-// how long that takes on two cores with nothing cached.
+// source is the package of a binary, with the time that a build without caches takes on two
+// cores, which is printed before the build.
 type source struct {
 	module string
 	pkg    string
@@ -69,9 +68,9 @@ var sources = map[string]source{
 	Traefik:               {traefikModule, "github.com/traefik/traefik/v3/cmd/traefik", "4 minutes"},
 }
 
-// changes are those without which a binary cannot be built, or ends by itself.
+// changes are the changes without which a binary cannot be built, or crashes.
 var changes = map[string]Change{
-	KubeAPIServer: {"k8s.io/apiserver", "pkg/admission/plugin/policy/validating/plugin.go", typesOfItsOwn},
+	KubeAPIServer: {"k8s.io/apiserver", "pkg/admission/plugin/policy/validating/plugin.go", ownVariableTypes},
 	Traefik: {"github.com/go-acme/lego/v5", "providers/dns/zz_gen_dns_providers.go", func(string) (string, error) {
 		dir, err := findModule(traefikModule)
 		if err != nil {
@@ -82,11 +81,10 @@ var changes = map[string]Change{
 	}},
 }
 
-// typesOfItsOwn gives each ValidatingAdmissionPolicy the types of its variables for itself, as
-// Kubernetes does since 1.36 (kubernetes/kubernetes#135757). Before, one map has those of all:
-// kube-apiserver ends with "concurrent map read and map write" if a policy is compiled while
-// another is evaluated.
-func typesOfItsOwn(content string) (string, error) {
+// ownVariableTypes gives each ValidatingAdmissionPolicy its own map of variable types, as Kubernetes
+// does since 1.36 (kubernetes/kubernetes#135757). Before, all policies share one map: kube-apiserver
+// exits with "concurrent map read and map write" if a policy is compiled while another is evaluated.
+func ownVariableTypes(content string) (string, error) {
 	const compile = "\tfilterCompiler := cel.NewCompositedCompilerFromTemplate(compositionEnvTemplate)\n"
 	const own = `	compositionEnvTemplate, err := cel.NewCompositionEnv(cel.VariablesTypeName, environment.MustBaseEnvSet(environment.DefaultCompatibilityVersion(), strictCost))
 	if err != nil {
@@ -96,30 +94,28 @@ func typesOfItsOwn(content string) (string, error) {
 	return strings.Replace(content, compile, own+compile, 1), nil
 }
 
-// moduleFlags are flags of go build for what a module builds.
+// moduleFlags are flags of go build, by module.
 var moduleFlags = map[string][]string{
-	// Of service discovery Kubernetes' alone: that of clouds would take most of the time.
+	// Only Kubernetes' service discovery: that of clouds takes most of the build time.
 	prometheusModule: {"-tags", "remove_all_sd,enable_kubernetes_sd"},
 }
 
-// inAssets are the binaries that envtest's archives have. Of a user's directory
-// they are expected; the others are built when it lacks them.
+// inAssets are the binaries in envtest's archives. A user's directory must contain them;
+// others are built if it does not.
 var inAssets = []string{Etcd, KubeAPIServer, Kubectl}
 
 // Binaries returns the path of each named binary (Etcd, KubeAPIServer, …).
 //
-// Those in directory $KUBEBUILDER_ASSETS win. envtest's archives have etcd,
-// kube-apiserver and kubectl: it is an error if one of these is missing there, any
-// other is then built, and log says so. Without the variable all are built from the
-// modules in which they are pinned, one after the other, each reported on log, into
-// $SERVINGCERT_CONTROLPLANE_CACHE or the user's cache directory. A second call finds
-// them there. Processes that call it at the same time build once; the others wait.
-// $KUBERNETES asks for a version of Kubernetes, such as 1.30, by its directory below the
-// module of the current one.
+// Binaries in directory $KUBEBUILDER_ASSETS take precedence. It is an error if it lacks one that
+// envtest's archives contain: etcd, kube-apiserver or kubectl. Other binaries, and all of them if
+// the variable is not set, are built from the modules that pin their versions, one after the other,
+// into $SERVINGCERT_CONTROLPLANE_CACHE or the user's cache directory, where later calls find them.
+// log receives the progress. Concurrent processes build each binary once. $KUBERNETES selects a
+// version of Kubernetes, such as 1.30.
 func Binaries(ctx context.Context, log io.Writer, names ...string) (map[string]string, error) {
 	for _, name := range names {
 		if _, ok := sources[name]; !ok {
-			return nil, fmt.Errorf("binary %q is unknown: there are %s",
+			return nil, fmt.Errorf("binary %q: must be one of %s",
 				name, strings.Join(slices.Sorted(maps.Keys(sources)), ", "))
 		}
 	}
@@ -128,7 +124,7 @@ func Binaries(ctx context.Context, log io.Writer, names ...string) (map[string]s
 		return nil, err
 	}
 	if len(found) > 0 && len(missing) > 0 {
-		fmt.Fprintf(log, "%s has no %s: the pinned version is used\n", envAssets, strings.Join(missing, ", "))
+		fmt.Fprintf(log, "%s has no %s: using the pinned version\n", envAssets, strings.Join(missing, ", "))
 	}
 	for _, name := range missing {
 		module, err := moduleOf(name, os.Getenv(envKubernetes))
@@ -146,7 +142,7 @@ func Binaries(ctx context.Context, log io.Writer, names ...string) (map[string]s
 	return found, nil
 }
 
-// assets looks for names in a directory of the user, "" for none.
+// assets looks for the binaries in the user's directory, which is "" if there is none.
 func assets(dir string, names []string) (found map[string]string, missing []string, err error) {
 	found = map[string]string{}
 	for _, name := range names {
@@ -159,7 +155,7 @@ func assets(dir string, names []string) (found map[string]string, missing []stri
 		case !slices.Contains(inAssets, name):
 			missing = append(missing, name)
 		default:
-			return nil, nil, fmt.Errorf("%s=%s has no executable %s; unset it and the pinned version is built",
+			return nil, nil, fmt.Errorf("%s=%s has no executable %s; unset it to build the pinned version",
 				envAssets, dir, name)
 		}
 	}

@@ -39,12 +39,12 @@ func TestAssetsOfTheUserWin(t *testing.T) {
 
 	_, missing, err := assets(dir, []string{Etcd, KubeControllerManager, Kubelet})
 	require.NoError(t, err)
-	require.Equal(t, []string{KubeControllerManager, Kubelet}, missing, "envtest's archives do not have them")
+	require.Equal(t, []string{KubeControllerManager, Kubelet}, missing, "not in envtest's archives")
 
 	_, err = Binaries(t.Context(), &log, Kubectl)
-	require.EqualError(t, err, "KUBEBUILDER_ASSETS="+dir+" has no executable kubectl; unset it and the pinned version is built")
+	require.EqualError(t, err, "KUBEBUILDER_ASSETS="+dir+" has no executable kubectl; unset it to build the pinned version")
 	_, err = Binaries(t.Context(), &log, "kubeadm")
-	require.EqualError(t, err, `binary "kubeadm" is unknown: there are cert-manager, coredns, etcd, kube-apiserver, kube-controller-manager, `+
+	require.EqualError(t, err, `binary "kubeadm": must be one of cert-manager, coredns, etcd, kube-apiserver, kube-controller-manager, `+
 		`kube-proxy, kube-scheduler, kubectl, kubelet, metrics-server, prometheus, traefik`)
 }
 
@@ -108,9 +108,9 @@ func TestBuildChanged(t *testing.T) {
 		out, err := cmd.CombinedOutput()
 		require.NoError(t, err, "%s", out)
 	}
-	goIn("before", "mod", "tidy") // it writes go.sum
+	goIn("before", "mod", "tidy") // writes go.sum
 	goIn("before", "clean", "-modcache")
-	goIn("modules", "version") // a machine that has no modules yet
+	goIn("modules", "version") // a machine without modules
 	original := filepath.Join(dir, "modules/example.com/lib@v1.0.0/lib.go")
 	defer goIn("modules", "clean", "-modcache") // they are read-only
 	b := &builder{log: io.Discard, module: filepath.Join(dir, "m"), cache: filepath.Join(dir, "cache"), sources: map[string]source{"m": {"", "example.com/m", "a second"}}}
@@ -124,7 +124,7 @@ func TestBuildChanged(t *testing.T) {
 	assert.Equal(t, "2", string(said))
 	content, err := os.ReadFile(original)
 	require.NoError(t, err)
-	assert.Contains(t, string(content), "return 1", "the module itself")
+	assert.Contains(t, string(content), "return 1", "the original module")
 	left, err := os.ReadDir(b.cache)
 	require.NoError(t, err)
 	assert.Empty(t, left)
@@ -133,17 +133,17 @@ func TestBuildChanged(t *testing.T) {
 	require.NoError(t, b.buildChanged(t.Context(), "m", change, out))
 	said, err = exec.CommandContext(t.Context(), out).CombinedOutput()
 	require.NoError(t, err)
-	assert.Equal(t, "1", string(said), "nothing is changed")
+	assert.Equal(t, "1", string(said), "without a change")
 
-	change.Apply = func(string) (string, error) { return "", errors.New("it is not there") }
-	require.EqualError(t, b.buildChanged(t.Context(), "m", change, out), "lib.go: it is not there")
+	change.Apply = func(string) (string, error) { return "", errors.New("no such line") }
+	require.EqualError(t, b.buildChanged(t.Context(), "m", change, out), "lib.go: no such line")
 	change.File = "none.go"
 	require.ErrorIs(t, b.buildChanged(t.Context(), "m", change, out), os.ErrNotExist)
 }
 
-// TestTypesOfItsOwn: kube-apiserver is changed where it compiles all policies from one template,
+// TestOwnVariableTypes: kube-apiserver is changed where it compiles all policies from one template,
 // and nowhere else.
-func TestTypesOfItsOwn(t *testing.T) {
+func TestOwnVariableTypes(t *testing.T) {
 	const compiles = "\tfilterCompiler := cel.NewCompositedCompilerFromTemplate(compositionEnvTemplate)\n"
 	changed, err := changes[KubeAPIServer].Apply("\t}\n" + compiles)
 	require.NoError(t, err)
@@ -169,11 +169,11 @@ func TestEveryModuleIsThere(t *testing.T) {
 	require.ErrorContains(t, err, "no hack/none/go.mod in ")
 }
 
-// envStarter makes this test binary start a control plane and wait to be killed.
+// envStarter makes this test binary start a control plane and wait until it is killed.
 const envStarter = "SERVINGCERT_TEST_STARTER_DIR"
 
-// TestKilledParentLeavesNothing runs the test binary a second time, kills it, and
-// looks for what it had started.
+// TestKilledParentLeavesNothing runs a second process of the test binary, kills it, and looks for
+// the components that it had started.
 func TestKilledParentLeavesNothing(t *testing.T) {
 	if dir := os.Getenv(envStarter); dir != "" {
 		cp, err := Start(t.Context(), Options{Dir: dir})
@@ -207,8 +207,7 @@ func TestKilledParentLeavesNothing(t *testing.T) {
 	}
 }
 
-// alive tells whether a process runs; a killed orphan may stay a zombie where
-// nobody reaps it.
+// alive reports whether a process runs. A killed orphan may stay a zombie if no process reaps it.
 func alive(pid int) bool {
 	if syscall.Kill(pid, 0) != nil {
 		return false
@@ -224,5 +223,5 @@ func TestToolsOfAModule(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, []string{"github.com/cloudflare/cfssl/cmd/cfssl", "github.com/cloudflare/cfssl/cmd/multirootca"}, packages)
 	require.Equal(t, "cfssl", toolName(packages[0]))
-	require.Equal(t, "proxy", toolName("example.com/proxy/v7"), "go build leaves the version out")
+	require.Equal(t, "proxy", toolName("example.com/proxy/v7"), "go build omits the version")
 }

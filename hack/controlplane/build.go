@@ -21,8 +21,8 @@ import (
 // builder builds binaries into one cache directory.
 type builder struct {
 	log    io.Writer
-	module string   // directory of the module that pins the versions
-	cache  string   // directory of the binaries; named after all that decides about their content
+	module string   // directory of the module
+	cache  string   // directory of the binaries; its name contains a hash of all inputs
 	flags  []string // of go build
 
 	sources map[string]source
@@ -46,9 +46,8 @@ func newBuilder(log io.Writer, module string) (*builder, error) {
 	return &builder{log: log, module: dir, cache: cache, flags: flags, sources: sources}, nil
 }
 
-// findModule finds a module of this repository from the working directory upwards,
-// as tests, the demo and make run inside the repository, or else from where this
-// file is.
+// findModule finds a module of this repository from the working directory upwards, or
+// otherwise from the directory of this file.
 func findModule(module string) (string, error) {
 	wd, err := os.Getwd()
 	if err != nil {
@@ -71,8 +70,7 @@ func findModule(module string) (string, error) {
 	return "", fmt.Errorf("no %s/go.mod in %s or above it: run inside the repository", module, wd)
 }
 
-// moduleContent is all that decides about what a module builds: what it requires,
-// and its own code if it has any.
+// moduleContent returns the inputs of a module's binaries: its requirements and its code.
 func moduleContent(dir string) ([]byte, error) {
 	var code []string
 	for _, pattern := range []string{"*.go", "*/*.go"} {
@@ -96,7 +94,7 @@ func moduleContent(dir string) ([]byte, error) {
 var kubernetesLine = regexp.MustCompile(`(?m)^\s*k8s\.io/kubernetes (v(\d+)\.(\d+)\.\d+)\b`)
 
 // kubernetesVersion returns the version of k8s.io/kubernetes that a go.mod requires,
-// its major and its minor; nil if it requires none.
+// its major and its minor version; nil if it requires none.
 func kubernetesVersion(mod []byte) []string {
 	m := kubernetesLine.FindSubmatch(mod)
 	if m == nil {
@@ -105,8 +103,8 @@ func kubernetesVersion(mod []byte) []string {
 	return []string{string(m[1]), string(m[2]), string(m[3])}
 }
 
-// buildFlags makes Kubernetes' binaries report the version that they are: clients
-// ask for it, and the API server's feature gates compare with it.
+// buildFlags returns flags that set the version of Kubernetes' binaries: clients request it,
+// and the API server's feature gates depend on it.
 func buildFlags(version []string) []string {
 	const pkg = "k8s.io/component-base/version."
 	flags := "-s -w"
@@ -117,9 +115,8 @@ func buildFlags(version []string) []string {
 	return []string{"-trimpath", "-ldflags", flags}
 }
 
-// CacheDir is the directory that keeps what takes long to make, and is made again when
-// it is not there: $SERVINGCERT_CONTROLPLANE_CACHE, or servingcert in the user's cache
-// directory.
+// CacheDir returns the directory for files that are slow to build:
+// $SERVINGCERT_CONTROLPLANE_CACHE, or servingcert in the user's cache directory.
 func CacheDir() (string, error) {
 	base := os.Getenv(envCache)
 	if base == "" {
@@ -132,7 +129,7 @@ func CacheDir() (string, error) {
 	return filepath.Abs(base)
 }
 
-// cacheDir is the directory for binaries that a module builds from content.
+// cacheDir returns the directory of the binaries that a module builds from content.
 func cacheDir(module string, version []string, content []byte) (string, error) {
 	base, err := CacheDir()
 	if err != nil {
@@ -145,7 +142,7 @@ func cacheDir(module string, version []string, content []byte) (string, error) {
 	return filepath.Join(base, fmt.Sprintf("%s-%s-%s-%x", module, runtime.GOOS, runtime.GOARCH, sum[:6])), nil
 }
 
-// binary returns the path of a binary in the cache and builds it if it is not there.
+// binary returns the path of a binary in the cache, and builds it if it does not exist.
 func (b *builder) binary(ctx context.Context, name string) (string, error) {
 	path := filepath.Join(b.cache, name)
 	if isExecutable(path) {
@@ -159,13 +156,13 @@ func (b *builder) binary(ctx context.Context, name string) (string, error) {
 		return "", err
 	}
 	defer unlock()
-	if isExecutable(path) { // built by the one who had the lock
+	if isExecutable(path) { // built by the previous holder of the lock
 		return path, nil
 	}
 	return path, b.build(ctx, name, path)
 }
 
-// build builds under another name and renames: a binary in the cache is whole.
+// build builds a binary under a temporary name and renames it, so that the cache has no partial files.
 func (b *builder) build(ctx context.Context, name, path string) error {
 	src := b.sources[name]
 	fmt.Fprintf(b.log, "building %s, about %s the first time … ", name, src.coldT)
@@ -190,26 +187,25 @@ func (b *builder) build(ctx context.Context, name, path string) error {
 func (b *builder) compile(ctx context.Context, pkg, out string, more ...string) error {
 	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"build"}, b.flags, more, []string{"-o", out, pkg})...)
 	cmd.Dir, cmd.Env = b.module, goEnv()
-	if said, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("in %s: go build %s: %w\n%s", b.module, pkg, err, bytes.TrimSpace(said))
+	if output, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("in %s: go build %s: %w\n%s", b.module, pkg, err, bytes.TrimSpace(output))
 	}
 	return nil
 }
 
-// goEnv is the environment of a build: what the user set for builds of their own does not
-// count. Compilers that collect garbage less often take a sixth less CPU.
+// goEnv returns the environment of a build, without the user's settings for other builds. With
+// this GOGC, the compilers use a sixth less CPU time.
 func goEnv() []string {
 	return append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=", "GOGC=400")
 }
 
-// lock holds the cache directory against other processes; the kernel gives it back
-// when this one dies.
+// lock locks the cache directory against other processes. The kernel releases the lock if this one dies.
 func (b *builder) lock(ctx context.Context) (unlock func(), err error) {
 	f, err := os.OpenFile(filepath.Join(b.cache, ".lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
-	for told := false; ; {
+	for reported := false; ; {
 		err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if err == nil {
 			return func() { f.Close() }, nil
@@ -217,9 +213,9 @@ func (b *builder) lock(ctx context.Context) (unlock func(), err error) {
 		if !errors.Is(err, syscall.EWOULDBLOCK) {
 			return nil, errors.Join(fmt.Errorf("lock %s: %w", f.Name(), err), f.Close())
 		}
-		if !told {
-			fmt.Fprintf(b.log, "waiting for another process that builds into %s\n", b.cache)
-			told = true
+		if !reported {
+			fmt.Fprintf(b.log, "waiting for another process that builds in %s\n", b.cache)
+			reported = true
 		}
 		select {
 		case <-time.After(200 * time.Millisecond):

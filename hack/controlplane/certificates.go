@@ -17,15 +17,15 @@ import (
 	"github.com/servingcert/servingcert/pkg/facts"
 )
 
-// Certificates makes and reads the objects of [Features].
+// Certificates is a client for the objects of [Features].
 type Certificates interface {
 	certificatesclient.PodCertificateRequestsGetter
 	certificatesclient.ClusterTrustBundlesGetter
 }
 
-// PodCertificateVolume is a volume for which a kubelet asks a signer for a certificate. Since
-// Kubernetes 1.37 (NodeRestriction) the API server admits a kubelet's requests of a signer only
-// for pods that have one.
+// PodCertificateVolume returns a volume for which the kubelet requests a certificate from a signer.
+// Since Kubernetes 1.37, admission plugin NodeRestriction rejects a kubelet's requests for pods
+// without such a volume.
 func PodCertificateVolume(signerName string) corev1.Volume {
 	return corev1.Volume{Name: "tls", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 		Sources: []corev1.VolumeProjection{{PodCertificate: &corev1.PodCertificateProjection{
@@ -34,8 +34,8 @@ func PodCertificateVolume(signerName string) corev1.Volume {
 	}}}
 }
 
-// CertificatesOf returns a client of the version in which an API server serves these objects. It
-// has the types of v1 for v1beta1 too, whose fields are the same and two more.
+// CertificatesOf returns a client for the version of these objects that the API server serves. It
+// uses the types of v1 for v1beta1 too, which has the same fields and two more.
 func CertificatesOf(ctx context.Context, cfg *rest.Config) (Certificates, error) {
 	found, err := discovery.NewDiscoveryClientForConfig(cfg)
 	if err != nil {

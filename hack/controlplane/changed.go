@@ -13,17 +13,16 @@ import (
 	"strings"
 )
 
-// Change is another content for one file of a module that a binary is built from.
+// Change changes one file of a module that a binary is built from.
 type Change struct {
 	Module string
 	File   string // its path in the module
-	// Apply returns the new content. Where that is the old one, the binary is built as it is.
+	// Apply returns the new content. If it is equal to the old one, the binary is built unchanged.
 	Apply func(content string) (string, error)
 }
 
-// BuildChanged builds a named binary (Kubelet, …) into the file out, from the modules that
-// are pinned but for one file. All packages of that file's module are compiled for it the
-// first time; later Go's build cache has them.
+// BuildChanged builds a named binary (Kubelet, …) into the file out, from the pinned modules with
+// one changed file. The first time, all packages of that file's module are compiled.
 func BuildChanged(ctx context.Context, log io.Writer, name string, change Change, out string) error {
 	b, err := newBuilder(log, sources[name].module)
 	if err != nil {
@@ -32,8 +31,7 @@ func BuildChanged(ctx context.Context, log io.Writer, name string, change Change
 	return b.buildChanged(ctx, name, change, out)
 }
 
-// buildChanged builds from a copy of the module: Go lets no overlay lie over its cache of
-// modules.
+// buildChanged builds from a copy of the module: Go's module cache does not support overlays.
 func (b *builder) buildChanged(ctx context.Context, name string, change Change, out string) error {
 	module, err := b.download(ctx, change.Module)
 	if err != nil {
@@ -57,12 +55,12 @@ func (b *builder) buildChanged(ctx context.Context, name string, change Change, 
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(work) // what is left is in the cache
+	defer os.RemoveAll(work) // any rest stays in the cache
 	copied := filepath.Join(work, "module")
 	if err := linkTree(copied, module); err != nil {
 		return err
 	}
-	file := filepath.Join(copied, change.File) // it may be a link to the module's
+	file := filepath.Join(copied, change.File) // may be a hard link to the original
 	if err := errors.Join(os.Remove(file), os.WriteFile(file, []byte(changed), 0o600)); err != nil {
 		return err
 	}
@@ -77,13 +75,13 @@ func (b *builder) buildChanged(ctx context.Context, name string, change Change, 
 	}
 	edit := exec.CommandContext(ctx, "go", "mod", "edit", "-replace="+change.Module+"="+copied, filepath.Join(work, "go.mod"))
 	edit.Env = goEnv()
-	if said, err := edit.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", strings.Join(edit.Args, " "), err, said)
+	if output, err := edit.CombinedOutput(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", strings.Join(edit.Args, " "), err, output)
 	}
 	return b.compile(ctx, b.sources[name].pkg, out, "-modfile", filepath.Join(work, "go.mod"))
 }
 
-// download returns the directory of a module, which may not be on this machine yet.
+// download downloads a module if needed, and returns its directory.
 func (b *builder) download(ctx context.Context, module string) (string, error) {
 	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module)
 	cmd.Dir, cmd.Env = b.module, goEnv()
@@ -98,7 +96,7 @@ func (b *builder) download(ctx context.Context, module string) (string, error) {
 	return downloaded.Dir, nil
 }
 
-// linkTree makes a directory with the files of another one.
+// linkTree creates a directory with hard links to the files of another one.
 func linkTree(to, from string) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
@@ -111,7 +109,7 @@ func linkTree(to, from string) error {
 		if os.Link(path, name) == nil {
 			return nil
 		}
-		content, err := os.ReadFile(path) // it is on another file system
+		content, err := os.ReadFile(path) // on another file system
 		if err != nil {
 			return err
 		}

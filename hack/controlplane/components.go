@@ -7,7 +7,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -17,8 +16,8 @@ import (
 	"github.com/servingcert/servingcert/hack/process"
 )
 
-// controllers are those of kube-controller-manager that act without a node. The
-// rest would only cost memory and write conditions on nodes that are not there.
+// controllers are the controllers of kube-controller-manager that act without nodes.
+// The others would only use memory and write conditions on nodes that do not exist.
 var controllers = []string{
 	"clusterrole-aggregation-controller",
 	"cronjob-controller",
@@ -37,7 +36,7 @@ var controllers = []string{
 	"validatingadmissionpolicy-status-controller",
 }
 
-// startEtcd starts etcd for the first time and so chooses the addresses that it keeps.
+// startEtcd chooses the addresses of etcd and starts it for the first time.
 func (cp *ControlPlane) startEtcd(ctx context.Context) error {
 	err := retryPorts(func() error {
 		client, err := process.FreeAddress()
@@ -48,12 +47,12 @@ func (cp *ControlPlane) startEtcd(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		// A first member that could not bind has written its peer address down.
+		// A member that could not bind has stored its peer address.
 		if err := os.RemoveAll(cp.EtcdDir()); err != nil {
 			return err
 		}
 		clientURL, peerURL := "http://"+client, "http://"+peer
-		cp.etcdHost = client
+		cp.etcdHost, cp.etcdHealth = client, clientURL+"/health"
 		cp.etcd = cp.newComponent(Etcd,
 			"--name=default",
 			"--data-dir="+cp.EtcdDir(),
@@ -76,12 +75,11 @@ func (cp *ControlPlane) startEtcd(ctx context.Context) error {
 // launchEtcd runs etcd with the arguments that startEtcd chose.
 func (cp *ControlPlane) launchEtcd(ctx context.Context) error {
 	return cp.etcd.start(ctx, func(ctx context.Context) error {
-		return GetOK(ctx, http.DefaultClient, cp.EtcdURL()+"/health")
+		return GetOK(ctx, http.DefaultClient, cp.etcdHealth)
 	})
 }
 
-// startNewAPIServer starts kube-apiserver for the first time and so chooses the
-// address that it keeps.
+// startNewAPIServer chooses the address of kube-apiserver and starts it for the first time.
 func (cp *ControlPlane) startNewAPIServer(ctx context.Context) error {
 	return retryPorts(func() error {
 		var err error
@@ -110,12 +108,12 @@ func (cp *ControlPlane) launchAPIServer(ctx context.Context, more ...string) err
 		"--client-ca-file=" + cp.pki.CAFile,
 		"--authorization-mode=Node,RBAC",
 		"--allow-privileged=true",
-		"--service-cluster-ip-range=" + cp.opts.ServiceCIDR,
+		"--service-cluster-ip-range=" + cp.services.String(),
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
 		"--service-account-key-file=" + cp.pki.accountKeyFile,
 		"--service-account-signing-key-file=" + cp.pki.accountKeyFile,
-		// Without an address to advertise it asks for the default route, which a
-		// machine without network does not have. No one reads this one (RFC 5737).
+		// Without this flag, kube-apiserver needs a default route, which a machine without
+		// a network lacks. The address is for documentation (RFC 5737), and not used.
 		"--advertise-address=192.0.2.1",
 		"--endpoint-reconciler-type=none",
 		"--enable-priority-and-fairness=false",
@@ -167,24 +165,12 @@ func (cp *ControlPlane) startManager(ctx context.Context) error {
 
 // launchManager runs kube-controller-manager with the arguments that startManager chose.
 func (cp *ControlPlane) launchManager(ctx context.Context) error {
-	// It serves nothing. That its ServiceAccount controller has done something is
-	// the better sign of life, and waitForDefaultAccount waits for that.
+	// It serves no health endpoint here: the default ServiceAccount shows that its controllers run.
 	return cp.manager.start(ctx, func(ctx context.Context) error { return cp.hasDefaultAccount(ctx) })
 }
 
-func (cp *ControlPlane) newComponent(name string, args ...string) *component {
-	return &component{
-		name:    name,
-		path:    cp.binaries[name],
-		args:    args,
-		dir:     cp.dir,
-		logFile: filepath.Join(cp.LogDir(), name+".log"),
-		outlive: cp.opts.OutliveParent,
-	}
-}
-
-// retryPorts calls start again as long as it fails for a port that someone else
-// took between process.FreeAddress and the component's bind.
+// retryPorts calls start again while it fails because another process took a port
+// between process.FreeAddress and the component's bind.
 func retryPorts(start func() error) error {
 	for attempt := 1; ; attempt++ {
 		err := start()
@@ -194,7 +180,7 @@ func retryPorts(start func() error) error {
 	}
 }
 
-// GetOK is nil if a GET of url is answered with 200.
+// GetOK returns nil if a GET of url returns status 200.
 func GetOK(ctx context.Context, client *http.Client, url string) error {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()

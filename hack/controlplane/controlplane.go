@@ -4,27 +4,25 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/netip"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
 	"k8s.io/client-go/rest"
 )
 
-// startTimeout bounds how long one component may take to answer its health
-// check: ten times what it takes on two idle cores, as tests of several packages
-// start their control planes at the same moment.
+// startTimeout is the time within which one component must be ready: ten times what it
+// takes on two idle cores, as tests of several packages start control planes concurrently.
 const startTimeout = 90 * time.Second
 
-// portAttempts is how often a component is started anew on other ports. Ports
-// are free when they are chosen, but another process may be quicker.
+// portAttempts is how often a component is started with other ports if another process
+// takes one of them first.
 const portAttempts = 4
 
-// ControlPlane is a running control plane. Its methods may be called from
-// several goroutines.
+// ControlPlane is a running control plane. Its methods are safe for concurrent use.
 type ControlPlane struct {
 	opts     Options
 	dir      string
@@ -33,27 +31,27 @@ type ControlPlane struct {
 	pki      *pki
 	minor    int // the x of kube-apiserver's version 1.x
 
-	serviceIP netip.Addr // the ClusterIP of Service default/kubernetes
-	host      string     // host:port of kube-apiserver; stays the same across restarts
-	etcdHost  string     // host:port at which kube-apiserver reaches etcd
+	services   netip.Prefix // of ClusterIPs
+	host       string       // HOST:PORT of kube-apiserver; stays the same across restarts
+	etcdHost   string       // HOST:PORT at which kube-apiserver reaches etcd
+	etcdHealth string       // URL
 
 	mu        sync.Mutex
 	etcd      *component
 	apiServer *component
 	manager   *component
 
-	stopAccounts context.CancelFunc // ends the loop that makes default ServiceAccounts
+	stopAccounts context.CancelFunc // ends the loop that creates default ServiceAccounts
 	accountsDone chan struct{}
 }
 
-// Start runs a control plane and returns when its API answers: RBAC's default
-// roles are there, namespace "default" and its ServiceAccount too. ctx bounds the
-// start only; Stop ends what was started. A failed Start leaves no process and no
-// file, and its error ends with the last lines of the component that failed.
+// Start runs a control plane and returns when it is ready: RBAC's default roles exist, and so
+// do namespace "default" and its ServiceAccount. ctx limits only the start; call Stop to end the
+// control plane. A failed Start leaves no process and no file, and its error contains the end of
+// the failed component's log.
 func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
-	opts, err := opts.withDefaults()
-	if err != nil {
-		return nil, fmt.Errorf("control plane: %w", err)
+	if opts.Log == nil {
+		opts.Log = os.Stderr
 	}
 	needs := []string{Etcd, KubeAPIServer}
 	if opts.ControllerManager {
@@ -64,9 +62,10 @@ func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
 		return nil, err
 	}
 	cp := &ControlPlane{
-		opts:      opts,
-		binaries:  binaries,
-		serviceIP: netip.MustParsePrefix(opts.ServiceCIDR).Masked().Addr().Next(),
+		opts:     opts,
+		binaries: binaries,
+		// 127.0.0.0/16 is left alone: resolvers and other daemons listen there.
+		services: netip.PrefixFrom(netip.AddrFrom4([4]byte{127, byte(16 + rand.IntN(239))}), 16),
 	}
 	if cp.minor, err = minorOf(ctx, binaries[KubeAPIServer]); err != nil {
 		return nil, fmt.Errorf("control plane: %w", err)
@@ -78,11 +77,11 @@ func Start(ctx context.Context, opts Options) (*ControlPlane, error) {
 }
 
 func (cp *ControlPlane) start(ctx context.Context) error {
-	if err := cp.makeDir(); err != nil {
+	if err := errors.Join(cp.makeDir(), os.MkdirAll(cp.LogDir(), 0o700)); err != nil {
 		return err
 	}
 	var err error
-	if cp.pki, err = newPKI(cp.path("pki"), cp.serviceIP); err != nil {
+	if cp.pki, err = newPKI(cp.path("pki"), cp.services.Addr().Next()); err != nil {
 		return err
 	}
 	if err := cp.startEtcd(ctx); err != nil {
@@ -102,8 +101,8 @@ func (cp *ControlPlane) start(ctx context.Context) error {
 	return cp.waitForDefaultAccount(ctx)
 }
 
-// makeDir creates the directory of this control plane, for this user only: the
-// keys of cluster-admin lie in it.
+// makeDir creates the directory of this control plane, for this user only: it will
+// contain the key of cluster-admin.
 func (cp *ControlPlane) makeDir() error {
 	if cp.opts.Dir == "" {
 		dir, err := os.MkdirTemp("", "servingcert-controlplane-")
@@ -122,20 +121,20 @@ func (cp *ControlPlane) makeDir() error {
 		return err
 	}
 	if len(entries) > 0 {
-		return fmt.Errorf("directory %s is not empty: it has %s", dir, entries[0].Name())
+		return fmt.Errorf("directory %s is not empty: it contains %s", dir, entries[0].Name())
 	}
 	cp.dir = dir
 	return nil
 }
 
-// path is a path below the control plane's directory.
+// path returns a path below the control plane's directory.
 func (cp *ControlPlane) path(elem ...string) string {
 	return filepath.Join(append([]string{cp.dir}, elem...)...)
 }
 
-// Stop kills the processes, waits until they are gone and removes their files:
-// the whole directory if Start made it, else its contents. It may be called more
-// than once. A process that had ended by itself is an error, with the end of its log.
+// Stop kills the processes, waits until they have exited and removes their files: the whole
+// directory if Start created it, otherwise its contents. It may be called more than once. It
+// returns an error, with the end of the log, for each process that had exited before.
 func (cp *ControlPlane) Stop() error {
 	if cp.stopAccounts != nil {
 		cp.stopAccounts()
@@ -144,9 +143,9 @@ func (cp *ControlPlane) Stop() error {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
 	var errs []error
-	// Clients first, so that none of them logs the loss of its server.
+	// Clients first, so that they do not log that their server is gone.
 	for _, p := range []*component{cp.manager, cp.apiServer, cp.etcd} {
-		errs = append(errs, p.endedAlone())
+		errs = append(errs, p.failure())
 		p.kill()
 	}
 	if cp.dir == "" {
@@ -161,68 +160,67 @@ func (cp *ControlPlane) Stop() error {
 	return errors.Join(errs...)
 }
 
-// StopAPIServer takes kube-apiserver away, as a crash does: connections break at
-// once. etcd keeps the data.
+// StopAPIServer kills kube-apiserver, as a crash does: connections break at once. etcd keeps the data.
 func (cp *ControlPlane) StopAPIServer() {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
 	cp.apiServer.kill()
 }
 
-// StartAPIServer brings kube-apiserver back at the same address with the same
-// data and keys, and returns when it is ready. It is an error if it is running. It gets
-// more flags, after those that it had: a feature gate may have been turned off.
+// StartAPIServer restarts kube-apiserver at the same address, with the same data and keys, and
+// returns when it is ready. Further flags follow the previous ones and override them. It returns
+// an error if kube-apiserver is running.
 func (cp *ControlPlane) StartAPIServer(ctx context.Context, more ...string) error {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
 	if cp.apiServer.running() {
-		return errors.New("start kube-apiserver: it is running already")
+		return errors.New("start kube-apiserver: it is already running")
 	}
 	return cp.launchAPIServer(ctx, more...)
 }
 
-// StopEtcd takes etcd away, as a crash does. Its data stays. kube-apiserver goes on, and
-// fails whatever it is asked.
+// StopEtcd kills etcd, as a crash does. Its data stays. kube-apiserver keeps running, and
+// its requests fail.
 func (cp *ControlPlane) StopEtcd() {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
 	cp.etcd.kill()
 }
 
-// StartEtcd brings etcd back at the same address with what is in EtcdDir, and returns when
-// it is healthy. It is an error if it is running.
+// StartEtcd restarts etcd at the same address with the data in EtcdDir, and returns when
+// it is healthy. It returns an error if etcd is running.
 func (cp *ControlPlane) StartEtcd(ctx context.Context) error {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
 	if cp.etcd.running() {
-		return errors.New("start etcd: it is running already")
+		return errors.New("start etcd: it is already running")
 	}
 	return cp.launchEtcd(ctx)
 }
 
-// StopControllerManager takes kube-controller-manager away, as a crash does.
+// StopControllerManager kills kube-controller-manager, as a crash does.
 func (cp *ControlPlane) StopControllerManager() {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
 	cp.manager.kill()
 }
 
-// StartControllerManager brings back the kube-controller-manager of Options, with what it
-// reads anew. It returns when the process runs: it says nowhere that it is ready. It is an
-// error if it is running, or never was.
+// StartControllerManager restarts kube-controller-manager. It does not wait until the controllers
+// have started, which kube-controller-manager does not report. It returns an error if
+// kube-controller-manager is running, or if Options.ControllerManager is not set.
 func (cp *ControlPlane) StartControllerManager(ctx context.Context) error {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
 	switch {
 	case cp.manager == nil:
-		return errors.New("start kube-controller-manager: Options have none")
+		return errors.New("start kube-controller-manager: Options.ControllerManager is not set")
 	case cp.manager.running():
-		return errors.New("start kube-controller-manager: it is running already")
+		return errors.New("start kube-controller-manager: it is already running")
 	}
 	return cp.launchManager(ctx)
 }
 
-// EtcdDir is the data directory of etcd. Of an etcd that does not run it may be copied, and
+// EtcdDir returns the data directory of etcd. While etcd does not run, it may be copied and
 // replaced by a copy.
 func (cp *ControlPlane) EtcdDir() string {
 	if cp.opts.EtcdDir != "" {
@@ -231,35 +229,29 @@ func (cp *ControlPlane) EtcdDir() string {
 	return cp.path("etcd")
 }
 
-// Host is kube-apiserver's address, https://127.0.0.1:PORT.
+// Host returns kube-apiserver's address, https://127.0.0.1:PORT.
 func (cp *ControlPlane) Host() string { return "https://" + cp.host }
 
-// PIDs are the process ids of the components that run, by binary name.
+// PIDs returns the process IDs of the running components, by binary name.
 func (cp *ControlPlane) PIDs() map[string]int {
 	cp.mu.Lock()
 	defer cp.mu.Unlock()
 	pids := map[string]int{}
 	for _, p := range []*component{cp.etcd, cp.apiServer, cp.manager} {
 		if p.running() {
-			pids[p.name] = p.cmd.Process.Pid
+			pids[p.Name()] = p.PID()
 		}
 	}
 	return pids
 }
 
-// EtcdURL is where etcd answers clients, http://127.0.0.1:PORT; its metrics are there too.
-func (cp *ControlPlane) EtcdURL() string {
-	return strings.TrimPrefix(cp.etcd.arg("--listen-client-urls="), "--listen-client-urls=")
-}
-
-// LogDir holds the logs: etcd.log, kube-apiserver.log, kube-controller-manager.log.
+// LogDir returns the directory of etcd.log, kube-apiserver.log and kube-controller-manager.log.
 func (cp *ControlPlane) LogDir() string { return cp.path("logs") }
 
-// KubeconfigFile is a kubeconfig of cluster-admin; it goes with Stop.
+// KubeconfigFile returns the path of a kubeconfig of cluster-admin, which Stop removes.
 func (cp *ControlPlane) KubeconfigFile() string { return cp.path("pki", "admin.kubeconfig") }
 
-// AdminConfig is a client configuration of cluster-admin without client-side rate
-// limit. Each call returns a copy.
+// AdminConfig returns a new client configuration of cluster-admin without client-side rate limit.
 func (cp *ControlPlane) AdminConfig() *rest.Config {
 	return cp.certConfig(cp.pki.admin)
 }

@@ -32,8 +32,7 @@ import (
 	"github.com/servingcert/servingcert/hack/process"
 )
 
-// TestControlPlane walks through what the package promises on one control plane,
-// as a start costs seconds.
+// TestControlPlane checks the guarantees of the package on one control plane, as a start takes seconds.
 func TestControlPlane(t *testing.T) {
 	ctx := t.Context()
 	cp, err := Start(ctx, Options{})
@@ -41,19 +40,19 @@ func TestControlPlane(t *testing.T) {
 	t.Cleanup(func() { _ = cp.Stop() })
 	client := kubernetes.NewForConfigOrDie(cp.AdminConfig())
 
-	t.Run("a pod may follow its namespace at once", func(t *testing.T) {
+	t.Run("a pod can be created right after its namespace", func(t *testing.T) {
 		makeNamespace(t, client, "shop")
 		pod, err := client.CoreV1().Pods("shop").Create(ctx, newPod("web"), metav1.CreateOptions{})
 		require.NoError(t, err)
 		require.Equal(t, "default", pod.Spec.ServiceAccountName, "set by the ServiceAccount admission plugin")
 	})
-	t.Run("a ServiceAccount has the rights of its RBAC rules and no more", func(t *testing.T) {
+	t.Run("a ServiceAccount has exactly the permissions of its RBAC rules", func(t *testing.T) {
 		testServiceAccount(t, cp, client)
 	})
-	t.Run("a webhook is reached by its Service", func(t *testing.T) {
+	t.Run("a webhook is called through its Service", func(t *testing.T) {
 		testWebhook(t, cp, client)
 	})
-	t.Run("the API server comes back with its data", func(t *testing.T) {
+	t.Run("the API server restarts with its data", func(t *testing.T) {
 		testRestart(t, cp, client)
 	})
 
@@ -67,8 +66,8 @@ func TestControlPlane(t *testing.T) {
 	require.NoDirExists(t, dir)
 }
 
-// TestEtcd: kube-apiserver reaches etcd where it is told to, and etcd comes back with its
-// data, or with a copy of it.
+// kube-apiserver connects to etcd at the address from EtcdVia, and etcd restarts with its data or
+// with a copy.
 func TestEtcd(t *testing.T) {
 	ctx := t.Context()
 	dir := filepath.Join(t.TempDir(), "etcd")
@@ -80,15 +79,15 @@ func TestEtcd(t *testing.T) {
 	require.Equal(t, dir, cp.EtcdDir())
 	client := kubernetes.NewForConfigOrDie(cp.AdminConfig())
 	get := func(name string) error {
-		ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // without etcd, kube-apiserver takes a minute to say so
+		ctx, cancel := context.WithTimeout(ctx, 5*time.Second) // without etcd, kube-apiserver takes a minute to answer
 		defer cancel()
 		_, err := client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 		return err
 	}
 
 	makeNamespace(t, client, "before")
-	require.ErrorContains(t, cp.StartEtcd(ctx), "it is running already")
-	require.ErrorContains(t, cp.StartControllerManager(ctx), "Options have none")
+	require.ErrorContains(t, cp.StartEtcd(ctx), "it is already running")
+	require.ErrorContains(t, cp.StartControllerManager(ctx), "Options.ControllerManager is not set")
 	cp.StopEtcd()
 	require.NotContains(t, cp.PIDs(), Etcd)
 	require.Error(t, get("before"))
@@ -106,13 +105,13 @@ func TestEtcd(t *testing.T) {
 	require.NoError(t, cp.StartEtcd(ctx))
 	require.NoError(t, cp.StartAPIServer(ctx))
 	require.NoError(t, get("before"))
-	require.True(t, apierrors.IsNotFound(get("after")), "it was made after the copy")
+	require.True(t, apierrors.IsNotFound(get("after")), "created after the copy")
 
 	require.NoError(t, cp.Stop())
 	require.NoDirExists(t, dir)
 }
 
-// forward carries connections to an address, counts them, and returns its own address.
+// forward forwards connections to an address, counts them, and returns its own address.
 func forward(t *testing.T, to string, count *atomic.Int64) (string, error) {
 	t.Helper()
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -170,11 +169,11 @@ func TestControllerManager(t *testing.T) {
 	}
 	require.Eventually(t, func() bool { return pods() == 2 }, process.Soon, 50*time.Millisecond)
 
-	require.ErrorContains(t, cp.StartControllerManager(ctx), "it is running already")
+	require.ErrorContains(t, cp.StartControllerManager(ctx), "it is already running")
 	cp.StopControllerManager()
 	require.NotContains(t, cp.PIDs(), KubeControllerManager)
 	require.NoError(t, client.AppsV1().Deployments("shop").Delete(ctx, "web", metav1.DeleteOptions{}))
-	require.Equal(t, 2, pods(), "nobody collects garbage")
+	require.Equal(t, 2, pods(), "no garbage collection")
 	require.NoError(t, cp.StartControllerManager(ctx))
 	require.Eventually(t, func() bool { return pods() == 0 }, process.Soon, 50*time.Millisecond, "garbage collection")
 
@@ -182,7 +181,7 @@ func TestControllerManager(t *testing.T) {
 	require.Eventually(t, func() bool {
 		_, err := client.CoreV1().Namespaces().Get(ctx, "shop", metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
-	}, process.Soon, 50*time.Millisecond, "namespace goes away")
+	}, process.Soon, 50*time.Millisecond, "the namespace is removed")
 
 	require.Len(t, cp.PIDs(), 3)
 	require.NoError(t, cp.Stop())
@@ -191,22 +190,18 @@ func TestControllerManager(t *testing.T) {
 	require.Empty(t, left, "a given directory is emptied, not removed")
 }
 
-func TestStartSaysWhatIsWrong(t *testing.T) {
-	t.Run("range of ClusterIPs", func(t *testing.T) {
-		_, err := Start(t.Context(), Options{ServiceCIDR: "nonsense"})
-		require.EqualError(t, err, `control plane: ServiceCIDR "nonsense": want an IPv4 prefix such as 127.77.0.0/16`)
-	})
+func TestStartErrors(t *testing.T) {
 	t.Run("directory in use", func(t *testing.T) {
 		dir := t.TempDir()
 		require.NoError(t, os.WriteFile(filepath.Join(dir, "mine"), nil, 0o600))
 		_, err := Start(t.Context(), Options{Dir: dir})
-		require.ErrorContains(t, err, "is not empty: it has mine")
+		require.ErrorContains(t, err, "is not empty: it contains mine")
 		require.FileExists(t, filepath.Join(dir, "mine"))
 	})
 	t.Run("component that does not start", func(t *testing.T) {
 		dir := filepath.Join(t.TempDir(), "given")
 		_, err := Start(t.Context(), Options{Dir: dir, ExtraAPIServerArgs: []string{"--no-such-flag"}})
-		require.ErrorContains(t, err, "kube-apiserver ended before it was ready: exit status 1")
+		require.ErrorContains(t, err, "the kube-apiserver ended: exit status 1; the end of its log:\n")
 		require.ErrorContains(t, err, "unknown flag: --no-such-flag")
 		left, err := os.ReadDir(dir)
 		require.NoError(t, err)
@@ -247,7 +242,7 @@ func testServiceAccount(t *testing.T, cp *ControlPlane, admin kubernetes.Interfa
 	cfg, err = clientcmd.BuildConfigFromFlags("", path)
 	require.NoError(t, err)
 	reader := kubernetes.NewForConfigOrDie(cfg)
-	require.Eventually(t, func() bool { // the authorizer's informers follow
+	require.Eventually(t, func() bool { // the authorizer's informers lag behind
 		_, err := reader.CoreV1().Services("default").List(ctx, metav1.ListOptions{})
 		return err == nil
 	}, process.Soon, 20*time.Millisecond)
@@ -260,8 +255,8 @@ func testServiceAccount(t *testing.T, cp *ControlPlane, admin kubernetes.Interfa
 	require.NoError(t, err)
 }
 
-// testWebhook shows that kube-apiserver dials the ClusterIP of a webhook's Service,
-// and verifies the name of the Service, without a kube-proxy.
+// testWebhook checks that kube-apiserver dials the ClusterIP of a webhook's Service and verifies
+// the name of the Service, without kube-proxy.
 func testWebhook(t *testing.T, cp *ControlPlane, client kubernetes.Interface) {
 	ctx := t.Context()
 	makeNamespace(t, client, "hooks")
@@ -292,7 +287,7 @@ func testWebhook(t *testing.T, cp *ControlPlane, client kubernetes.Interface) {
 			}},
 		}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	require.EventuallyWithT(t, func(c *assert.CollectT) { // the webhook's informer follows
+	require.EventuallyWithT(t, func(c *assert.CollectT) { // the informer of webhooks lags behind
 		cm, err := client.CoreV1().ConfigMaps("hooks").Create(ctx,
 			&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{GenerateName: "any-"}}, metav1.CreateOptions{})
 		require.NoError(c, err)
@@ -302,8 +297,8 @@ func testWebhook(t *testing.T, cp *ControlPlane, client kubernetes.Interface) {
 		Delete(ctx, "labeler", metav1.DeleteOptions{}))
 }
 
-// serveLabeler runs an HTTPS server at addr, with a certificate for name, that
-// gives each object of an AdmissionReview the label called=true.
+// serveLabeler runs an HTTPS server at addr, with a certificate for name, that adds label
+// called=true to each reviewed object.
 func serveLabeler(t *testing.T, cp *ControlPlane, addr, name string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", addr)
@@ -338,7 +333,7 @@ func serveLabeler(t *testing.T, cp *ControlPlane, addr, name string) {
 func testRestart(t *testing.T, cp *ControlPlane, client kubernetes.Interface) {
 	ctx := t.Context()
 	makeNamespace(t, client, "before")
-	require.ErrorContains(t, cp.StartAPIServer(ctx), "it is running already")
+	require.ErrorContains(t, cp.StartAPIServer(ctx), "it is already running")
 	cp.StopAPIServer()
 	cp.StopAPIServer() // nothing to do
 	_, err := client.CoreV1().Namespaces().Get(ctx, "before", metav1.GetOptions{})
@@ -350,7 +345,7 @@ func testRestart(t *testing.T, cp *ControlPlane, client kubernetes.Interface) {
 	require.NoError(t, err)
 	makeNamespace(t, client, "after")
 	_, err = client.CoreV1().Pods("after").Create(ctx, newPod("web"), metav1.CreateOptions{})
-	require.NoError(t, err, "default ServiceAccounts are made again")
+	require.NoError(t, err, "default ServiceAccounts are created again")
 }
 
 func makeNamespace(t *testing.T, client kubernetes.Interface, name string) {
@@ -367,8 +362,8 @@ func newPod(name string) *corev1.Pod {
 	}
 }
 
-// The log has requests of those who are named, those that were refused too, and a
-// watch as soon as it began.
+// The audit log contains the requests of the listed users, including rejected ones, and a watch
+// as soon as it has started.
 func TestAuditEvents(t *testing.T) {
 	ctx := t.Context()
 	cp, err := Start(ctx, Options{AuditUsers: []string{"alice"}})

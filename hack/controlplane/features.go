@@ -7,33 +7,33 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Feature is something that an API server serves from a version of Kubernetes on.
+// Feature is an API that kube-apiserver serves since a version of Kubernetes.
 type Feature struct {
-	// Name is the one that docs/kubernetes-versions.md has.
+	// Name is the name in docs/kubernetes-versions.md.
 	Name string
-	// Minor is the x of the first Kubernetes 1.x that serves it as servingcert uses it, once it is
-	// turned on.
+	// Minor is the x of the first Kubernetes 1.x that serves the API in the form that servingcert
+	// uses, if it is enabled.
 	Minor int
-	// Default is the x of the first 1.x that serves it without that, in v1.
+	// Default is the x of the first 1.x that serves it by default, in v1.
 	Default int
 
 	resource string
-	gates    []string // kube-apiserver refuses to start with one that it does not know
+	gates    []string // kube-apiserver does not start if it does not know one
 }
 
-// The features that servingcert uses where they are, and that not every supported version has.
+// The features that servingcert uses if they are available, and that some supported versions lack.
 var (
-	// ClusterTrustBundles hold the CA bundle for all namespaces, and pods mount it from there.
+	// ClusterTrustBundles contain the CA bundle for all namespaces; pods mount them.
 	ClusterTrustBundles = Feature{"ClusterTrustBundles", 33, 37, "clustertrustbundles", []string{"ClusterTrustBundle", "ClusterTrustBundleProjection"}}
-	// PodCertificates are requested by kubelets, for keys that pods make. Version 1.35 serves
-	// them too, without the field that is signed.
+	// PodCertificates are requested by kubelets, for keys that are generated for pods. Version 1.35
+	// serves them too, but without the field that is signed.
 	PodCertificates = Feature{"PodCertificateRequests", 36, 37, "podcertificaterequests", []string{"PodCertificateRequest"}}
 )
 
-// Features are all of them.
+// Features returns all features.
 func Features() []Feature { return []Feature{ClusterTrustBundles, PodCertificates} }
 
-// Resource returns what Kubernetes 1.minor serves.
+// Resource returns the resource that Kubernetes 1.minor serves.
 func (f Feature) Resource(minor int) schema.GroupVersionResource {
 	version := "v1beta1"
 	if minor >= f.Default {
@@ -42,8 +42,8 @@ func (f Feature) Resource(minor int) schema.GroupVersionResource {
 	return schema.GroupVersionResource{Group: "certificates.k8s.io", Version: version, Resource: f.resource}
 }
 
-// FeatureArgs are the flags that turn these features on or off in the control plane's API
-// server. What it is too old for, or serves by default, is left out.
+// FeatureArgs returns flags of kube-apiserver that enable or disable these features. It omits
+// those that kube-apiserver is too old for, and does not enable those that are on by default.
 func (cp *ControlPlane) FeatureArgs(on bool, features ...Feature) []string {
 	return featureArgs(cp.minor, on, features)
 }

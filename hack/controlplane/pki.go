@@ -9,8 +9,8 @@ import (
 	"github.com/servingcert/servingcert/hack/controlplane/certs"
 )
 
-// pki is what the components authenticate each other with: one CA, a key pair for
-// each of them, and the key that signs ServiceAccount tokens.
+// pki contains the CA of the control plane, a key pair for each component, and the key that
+// signs ServiceAccount tokens.
 type pki struct {
 	*certs.Authority
 	serving        certs.KeyPair
@@ -19,7 +19,7 @@ type pki struct {
 	accountKeyFile string
 }
 
-// newPKI writes fresh keys and certificates into dir.
+// newPKI writes new keys and certificates into dir.
 func newPKI(dir string, serviceIP netip.Addr) (*pki, error) {
 	ca, err := certs.New(dir, "ca", "control plane CA")
 	if err != nil {

@@ -1,56 +1,43 @@
 package controlplane
 
 import (
-	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 )
 
-// TestWhatComponentsInherit: no proxy, whatever the case of its name, and the GOGC that is
-// asked for in place of the one that is there, with a limit.
-func TestWhatComponentsInherit(t *testing.T) {
-	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
-	t.Setenv("no_proxy", "localhost")
-	t.Setenv("GOGC", "50")
-	t.Setenv("KEPT", "yes")
-	t.Setenv("GOMEMLIMIT", "")
-	said := func() string {
-		cmd := exec.CommandContext(t.Context(), "sh", "-c", `echo "$HTTPS_PROXY$no_proxy$KEPT $GOGC $GOMEMLIMIT"`)
-		cmd.Env = environment()
-		out, err := cmd.Output()
-		require.NoError(t, err)
-		return string(out)
-	}
+func TestComponentsHaveTheRequestedGOGC(t *testing.T) {
 	t.Setenv(envGOGC, "")
-	require.Equal(t, "yes 50 \n", said())
+	require.Empty(t, environment())
 	t.Setenv(envGOGC, "400")
-	require.Equal(t, "yes 400 768MiB\n", said())
+	require.Equal(t, []string{"GOGC=400", "GOMEMLIMIT=768MiB"}, environment())
 }
 
-// TestWhoEndedAProcess: of one that ended by itself Stop says how, once, with what Go's runtime
-// wrote first. One that was killed, or never started, is no error.
-func TestWhoEndedAProcess(t *testing.T) {
+// A component that exits without being killed is an error, once, with the first lines that Go's runtime
+// wrote. One that was killed or never started is none.
+func TestFailureOfAComponent(t *testing.T) {
 	run := func(script string) *component {
-		p := &component{name: "component", path: "/bin/sh", args: []string{"-c", script}, logFile: filepath.Join(t.TempDir(), "log")}
-		require.NoError(t, p.exec())
-		return p
+		c := &component{}
+		c.Label, c.Path, c.Args, c.Log.File = "component", "/bin/sh", []string{"-c", script}, filepath.Join(t.TempDir(), "log")
+		c.NoHealth, c.Once = true, true
+		require.NoError(t, c.Run())
+		return c
 	}
 	var never *component
-	require.NoError(t, never.endedAlone())
-	require.NoError(t, (&component{}).endedAlone())
+	require.NoError(t, never.failure())
+	require.NoError(t, (&component{}).failure())
 
 	killed := run("sleep 60")
-	require.NoError(t, killed.endedAlone())
+	require.NoError(t, killed.failure())
 	killed.kill()
-	require.NoError(t, killed.endedAlone())
+	require.NoError(t, killed.failure())
 
 	crashed := run(`echo before; echo "fatal error: all goroutines are asleep"; seq 1000; exit 2`)
-	<-crashed.done
+	<-crashed.Ended()
 	crashed.kill()
-	err := crashed.endedAlone()
-	require.ErrorContains(t, err, "component ended by itself: exit status 2; the end of its log:\n  fatal error: all goroutines are asleep\n  1\n")
+	err := crashed.failure()
+	require.ErrorContains(t, err, "the component ended: exit status 2; the end of its log:\n  fatal error: all goroutines are asleep\n  1\n")
 	require.NotContains(t, err.Error(), "before")
-	require.NoError(t, crashed.endedAlone(), "a second time")
+	require.NoError(t, crashed.failure(), "a second time")
 }

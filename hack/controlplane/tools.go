@@ -10,12 +10,11 @@ import (
 	"regexp"
 )
 
-// majorVersion matches the last element of a module's path that is only its version.
+// majorVersion matches the last element of a module path if it is a version.
 var majorVersion = regexp.MustCompile(`^v[0-9]+$`)
 
-// Tools returns the path of each tool of a module of this repository, by the tool's name.
-// They are the programs that the module's go.mod lists under "tool". They are built and
-// cached as those of [Binaries] are.
+// Tools returns the path of each tool of a module of this repository, by the tool's name:
+// the programs that the module's go.mod lists as "tool". They are built and cached as by [Binaries].
 func Tools(ctx context.Context, log io.Writer, module string) (map[string]string, error) {
 	b, err := newBuilder(log, module)
 	if err != nil {
@@ -58,7 +57,7 @@ func (b *builder) tools(ctx context.Context) ([]string, error) {
 	return packages, nil
 }
 
-// toolName returns the name that go build gives the program of a package.
+// toolName returns the name that go build gives to the binary of a package.
 func toolName(pkg string) string {
 	if name := path.Base(pkg); !majorVersion.MatchString(name) {
 		return name

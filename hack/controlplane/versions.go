@@ -13,16 +13,15 @@ import (
 	"strings"
 )
 
-// envKubernetes chooses the version of Kubernetes that is built, such as 1.30. Without it
-// the current one is.
+// envKubernetes selects the version of Kubernetes to build, such as 1.30. Default: the current one.
 const envKubernetes = "KUBERNETES"
 
-// ofEveryVersion are the binaries that each version of Kubernetes is built of: what a control
-// plane runs, and the client of its age. A node is of the current version only.
+// ofEveryVersion are the binaries that are built in each version of Kubernetes: those of a control
+// plane, and kubectl. Nodes have the current version only.
 var ofEveryVersion = []string{KubeAPIServer, KubeControllerManager, Kubectl}
 
-// moduleOf returns the module that a binary is built from when $KUBERNETES is version. etcd
-// is the same for all: each version of Kubernetes speaks with a newer one.
+// moduleOf returns the module that a binary is built from if $KUBERNETES is version. All versions
+// use the same etcd, as each version of Kubernetes supports newer ones.
 func moduleOf(name, version string) (string, error) {
 	module := sources[name].module
 	if module != kubernetesModule || name == Etcd || version == "" {
@@ -39,18 +38,17 @@ func moduleOf(name, version string) (string, error) {
 	chosen, ok := modules[version]
 	switch {
 	case !ok:
-		return "", fmt.Errorf("%s=%s: want one of %s; without it %s is used", envKubernetes, version,
+		return "", fmt.Errorf("%s=%s: must be one of %s (default: %s)", envKubernetes, version,
 			strings.Join(sortedVersions(modules), ", "), currentVersion(modules))
 	case chosen != kubernetesModule && !slices.Contains(ofEveryVersion, name):
-		return "", fmt.Errorf("%s=%s: %s is built of Kubernetes %s only; unset %s", envKubernetes, version, name,
+		return "", fmt.Errorf("%s=%s: %s is available for Kubernetes %s only; unset %s", envKubernetes, version, name,
 			currentVersion(modules), envKubernetes)
 	}
 	return chosen, nil
 }
 
-// modulesOfVersions returns the modules that build a version of Kubernetes, by that version:
-// the one in dir, of the current version, and those in the directories below it, each named
-// after its version.
+// modulesOfVersions returns the modules that build Kubernetes, by version: the one in dir, of the
+// current version, and those in directories below it, which are named after their versions.
 func modulesOfVersions(dir string) (map[string]string, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*", "go.mod"))
 	if err != nil {
@@ -68,14 +66,14 @@ func modulesOfVersions(dir string) (map[string]string, error) {
 		}
 		version := kubernetesVersion(mod)
 		if version == nil {
-			return nil, fmt.Errorf("%s requires no k8s.io/kubernetes", file)
+			return nil, fmt.Errorf("%s does not require k8s.io/kubernetes", file)
 		}
 		modules[version[1]+"."+version[2]] = module
 	}
 	return modules, nil
 }
 
-// currentVersion is the version that is built when none is asked for.
+// currentVersion returns the version that is built by default.
 func currentVersion(modules map[string]string) string {
 	for version, module := range modules {
 		if module == kubernetesModule {
@@ -94,19 +92,18 @@ func sortedVersions(modules map[string]string) []string {
 	return versions
 }
 
-// minorLine is what kube-apiserver --version prints.
+// minorLine matches the output of kube-apiserver --version.
 var minorLine = regexp.MustCompile(`^Kubernetes v1\.(\d+)\.`)
 
-// minorOf asks a kube-apiserver which Kubernetes 1.x it is: with $KUBEBUILDER_ASSETS it may
-// be any.
+// minorOf returns the x of kube-apiserver's version 1.x, which is arbitrary with $KUBEBUILDER_ASSETS.
 func minorOf(ctx context.Context, apiServer string) (int, error) {
-	said, err := exec.CommandContext(ctx, apiServer, "--version").Output()
+	output, err := exec.CommandContext(ctx, apiServer, "--version").Output()
 	if err != nil {
-		return 0, fmt.Errorf("%s --version: %w", apiServer, cmp.Or(ctx.Err(), err)) // of one that was killed it says no more
+		return 0, fmt.Errorf("%s --version: %w", apiServer, cmp.Or(ctx.Err(), err)) // "signal: killed" would not say why
 	}
-	m := minorLine.FindSubmatch(said)
+	m := minorLine.FindSubmatch(output)
 	if m == nil {
-		return 0, fmt.Errorf("%s --version says %q, and not which Kubernetes 1.x it is", apiServer, said)
+		return 0, fmt.Errorf("%s --version: output %q: must begin with \"Kubernetes v1.x.\"", apiServer, output)
 	}
 	return strconv.Atoi(string(m[1]))
 }

@@ -33,16 +33,16 @@ func TestModuleOfAVersion(t *testing.T) {
 		assert.Equal(t, tc.module, module, "%s of %q", tc.name, tc.version)
 	}
 	_, err := moduleOf(KubeAPIServer, "1.29")
-	require.EqualError(t, err, "KUBERNETES=1.29: want one of 1.30, 1.33, 1.36, 1.37; without it 1.37 is used")
+	require.EqualError(t, err, "KUBERNETES=1.29: must be one of 1.30, 1.33, 1.36, 1.37 (default: 1.37)")
 	_, err = moduleOf(Kubelet, "1.30")
-	require.EqualError(t, err, "KUBERNETES=1.30: kubelet is built of Kubernetes 1.37 only; unset KUBERNETES")
+	require.EqualError(t, err, "KUBERNETES=1.30: kubelet is available for Kubernetes 1.37 only; unset KUBERNETES")
 	t.Setenv(envAssets, "")
 	t.Setenv(envKubernetes, "v1.30")
 	_, err = Binaries(t.Context(), &bytes.Buffer{}, KubeAPIServer)
-	require.ErrorContains(t, err, "KUBERNETES=v1.30: want one of ")
+	require.ErrorContains(t, err, "KUBERNETES=v1.30: must be one of ")
 }
 
-// TestModulesOfVersions: what is pinned for each version is there, and of one version.
+// Each version has its modules, and they pin one version of Kubernetes.
 func TestModulesOfVersions(t *testing.T) {
 	dir, err := findModule(kubernetesModule)
 	require.NoError(t, err)
@@ -55,7 +55,7 @@ func TestModulesOfVersions(t *testing.T) {
 			dir, err := findModule(module)
 			require.NoError(t, err)
 			if module != kubernetesModule {
-				require.Equal(t, version, filepath.Base(dir), "the directory is named after what it builds")
+				require.Equal(t, version, filepath.Base(dir), "the directory is named after its version")
 			}
 			content, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 			require.NoError(t, err)
@@ -80,7 +80,7 @@ func TestModulesOfVersions(t *testing.T) {
 			}
 			require.NotEmpty(t, mod.Replace)
 			for _, replaced := range mod.Replace {
-				assert.Equal(t, "v0."+patch, replaced.New.Version, "%s is of another version than k8s.io/kubernetes", replaced.New.Path)
+				assert.Equal(t, "v0."+patch, replaced.New.Version, "%s has another version than k8s.io/kubernetes", replaced.New.Path)
 			}
 		})
 	}
@@ -90,7 +90,7 @@ func TestModulesWithoutKubernetes(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module example.com/m\n"), 0o600))
 	_, err := modulesOfVersions(dir)
-	require.EqualError(t, err, dir+"/go.mod requires no k8s.io/kubernetes")
+	require.EqualError(t, err, dir+"/go.mod does not require k8s.io/kubernetes")
 }
 
 func TestVersionsAreSorted(t *testing.T) {
@@ -108,7 +108,7 @@ func TestMinorOfAnAPIServer(t *testing.T) {
 	require.Equal(t, 30, minor)
 	say("echo none")
 	_, err = minorOf(t.Context(), server)
-	require.EqualError(t, err, server+` --version says "none\n", and not which Kubernetes 1.x it is`)
+	require.EqualError(t, err, server+` --version: output "none\n": must begin with "Kubernetes v1.x."`)
 	say("exit 3")
 	_, err = minorOf(t.Context(), server)
 	require.EqualError(t, err, server+" --version: exit status 3")

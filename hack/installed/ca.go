@@ -12,7 +12,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// CAStatus returns what the signer says of its CA.
+// CAStatus returns the status of the CA that the signer publishes.
 func (c *Cluster) CAStatus(ctx context.Context) (api.CAStatus, error) {
 	m, err := c.Clientset.CoreV1().ConfigMaps(api.DefaultNamespace).Get(ctx, api.CAStatusName, metav1.GetOptions{})
 	if err != nil {
@@ -21,7 +21,7 @@ func (c *Cluster) CAStatus(ctx context.Context) (api.CAStatus, error) {
 	return api.ParseCAStatus(m.Data), nil
 }
 
-// Rotate asks for a new generation of the CA, as kubectl servingcert rotate-ca does.
+// Rotate requests a new generation of the CA, as kubectl servingcert rotate-ca does.
 func (c *Cluster) Rotate(ctx context.Context, mode api.RotateMode, reason string) error {
 	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"annotations": api.RotateRequest{Mode: mode, Reason: reason}.Annotations()}})
 	if err != nil {
@@ -31,19 +31,19 @@ func (c *Cluster) Rotate(ctx context.Context, mode api.RotateMode, reason string
 	return err
 }
 
-// ErrRefused is why a generation that was asked for never signs.
+// ErrRefused is the error of a requested generation that never signs.
 var ErrRefused = errors.New("refused")
 
-// Rotated is nil if the generation signs that Rotate asked for. Else the error says what it waits
+// Rotated returns nil if the requested generation signs, and otherwise an error with what it waits
 // for, or why the request was refused.
 func Rotated(status *api.CAStatus, mode api.RotateMode, reason string) error {
 	switch {
 	case status.Rotation != api.RotateRequest{Mode: mode, Reason: reason}:
-		return errors.New("the request was not answered")
+		return errors.New("the request was not processed")
 	case status.RotationOutcome.Refused:
 		return fmt.Errorf("%w: %s", ErrRefused, status.RotationOutcome.Why)
 	case !status.RotationOutcome.Signs:
-		return errors.New("it waits for: " + status.WaitingFor)
+		return errors.New("waiting for: " + status.WaitingFor)
 	}
 	return nil
 }

@@ -1,8 +1,8 @@
-// Package installed is a control plane with servingcert installed as deploy/ says: etcd,
-// kube-apiserver and kube-controller-manager on loopback, and beside them signer, rotators and
-// webhook as processes with the arguments, environment, ServiceAccounts and rights of their
-// Deployments, and tenants that use it. There is no node: the part of kubelets and kube-proxy, to
-// project volumes, to start what ends again, to run pods and to carry connections, is done here.
+// Package installed runs a control plane with servingcert installed from deploy/: etcd,
+// kube-apiserver and kube-controller-manager on loopback, and signer, rotators and webhook as
+// processes with the arguments, environment, ServiceAccounts and permissions of their Deployments,
+// and tenants that use it. There is no node: in place of kubelets and kube-proxy, this package
+// projects volumes, restarts processes that exit, runs pods and forwards connections.
 package installed
 
 import (
@@ -30,23 +30,23 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// patience is how long anything may take that is waited for, and poll is between two looks.
+// patience is the timeout of waits, and poll their interval.
 const (
 	patience = 90 * time.Second
 	poll     = 50 * time.Millisecond
 )
 
-// Options says what is started.
+// Options describes a cluster.
 type Options struct {
-	Name  string               // of the field manager and of the directory
+	Name  string               // of the field manager and the directory
 	Log   io.Writer            // progress
 	Plane controlplane.Options // without Dir
-	// Flags follow those of a process's Deployment. Of a flag given twice the last counts.
+	// Flags follow those of a process's Deployment, and override them.
 	Flags map[string][]string
-	Env   func() []string    // variables in addition to the Deployments'; nil: none
-	Via   func(*rest.Config) // changes how the processes reach the API server
-	Once  bool               // a process that ends is not started again
-	Pause time.Duration      // from the end of a process to its next start
+	Env   func() []string    // further variables; may be nil
+	Via   func(*rest.Config) // changes how the processes connect to the API server; may be nil
+	Once  bool               // do not restart a process that exits
+	Pause time.Duration      // between the exit of a process and its restart
 	// Replicas is how many processes RunAll runs of each Deployment; 0: 1.
 	Replicas int
 }
@@ -55,7 +55,7 @@ type Options struct {
 type Cluster struct {
 	Plane     *controlplane.ControlPlane
 	Admin     client.Client
-	Clientset kubernetes.Interface // of cluster-admin, without a time limit
+	Clientset kubernetes.Interface // of cluster-admin, without a timeout
 	Processes []*Process           // in the order in which they were started
 
 	options  Options
@@ -63,7 +63,7 @@ type Cluster struct {
 	stopping []func() error
 }
 
-// New returns a cluster with nothing in it. It has to be stopped, whatever fails.
+// New returns a cluster without processes. The caller must stop it, even with an error.
 func New(o Options) (*Cluster, error) {
 	c := &Cluster{options: o}
 	var err error
@@ -79,13 +79,13 @@ func (c *Cluster) Path(elem ...string) string {
 	return filepath.Join(append([]string{c.dir}, elem...)...)
 }
 
-// LogDir is where each process has its log, NAME.log.
+// LogDir returns the directory of the processes' logs, NAME.log.
 func (c *Cluster) LogDir() string { return c.Path("logs") }
 
-// CertDir is the volume that the webhook mounts.
+// CertDir returns the directory of the webhook's volume.
 func (c *Cluster) CertDir() string { return c.Path("webhook-tls") }
 
-// AtEnd has Stop do something, before what was registered earlier.
+// AtEnd registers a function that Stop calls, before those that were registered earlier.
 func (c *Cluster) AtEnd(do func() error) { c.stopping = append(c.stopping, do) }
 
 // Say reports progress.
@@ -93,7 +93,7 @@ func (c *Cluster) Say(format string, args ...any) {
 	process.Say(c.options.Log, format, args...)
 }
 
-// Build builds programs of cmd, and packages of other directories by their paths.
+// Build builds packages of this repository, by their paths.
 func (c *Cluster) Build(ctx context.Context, packages ...string) error {
 	return process.Build(ctx, c.Path("bin"), nil, packages...)
 }
@@ -124,7 +124,7 @@ func (c *Cluster) Install(ctx context.Context) error {
 	return deploy.Apply(ctx, c.Admin, c.options.Name)
 }
 
-// WithoutEtcd does something with the data of etcd while that and the API server are stopped.
+// WithoutEtcd calls do with etcd's data directory while etcd and the API server are stopped.
 func (c *Cluster) WithoutEtcd(ctx context.Context, do func(dir string) error) error {
 	c.Plane.StopAPIServer()
 	c.Plane.StopEtcd()
@@ -134,8 +134,7 @@ func (c *Cluster) WithoutEtcd(ctx context.Context, do func(dir string) error) er
 	return errors.Join(c.Plane.StartEtcd(ctx), c.Plane.StartAPIServer(ctx))
 }
 
-// WebhookAddress is where the API server looks for the webhook: its Service's ClusterIP, and that
-// with the port.
+// WebhookAddress returns the ClusterIP of the webhook's Service, without and with the port.
 func (c *Cluster) WebhookAddress(ctx context.Context) (host, address string, err error) {
 	service, err := c.Clientset.CoreV1().Services(api.DefaultNamespace).Get(ctx, "servingcert-webhook", metav1.GetOptions{})
 	if err != nil {
@@ -154,7 +153,7 @@ func (c *Cluster) KeepVolume(ctx context.Context) error {
 	return c.Mount(ctx, api.DefaultNamespace, deployment.Spec.Template.Spec.Volumes[0], c.CertDir())
 }
 
-// Mount does what a kubelet does with a volume of a pod, and returns when dir has its files. Changes
+// Mount projects a volume into dir, as a kubelet does, and returns when dir contains its files. Changes
 // follow within a second, until Stop.
 func (c *Cluster) Mount(ctx context.Context, namespace string, volume corev1.Volume, dir string) error {
 	project := func(ctx context.Context) error {
@@ -185,13 +184,13 @@ func (c *Cluster) AwaitCABundle(ctx context.Context) error {
 	return Until(ctx, "caBundle of the webhook", func(ctx context.Context) error {
 		config, err := c.Clientset.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, "servingcert", metav1.GetOptions{})
 		if err == nil && len(config.Webhooks[0].ClientConfig.CABundle) == 0 {
-			err = errors.New("it is empty")
+			err = errors.New("empty")
 		}
 		return err
 	})
 }
 
-// StopProcesses ends those that were started, at once: a webhook takes its time.
+// StopProcesses stops all processes concurrently, as a webhook takes a while.
 func (c *Cluster) StopProcesses() error {
 	errs := make([]error, len(c.Processes))
 	var stopping sync.WaitGroup
@@ -202,8 +201,8 @@ func (c *Cluster) StopProcesses() error {
 	return errors.Join(errs...)
 }
 
-// Stop ends everything, the newest first, and removes the files. The logs are copied first if
-// there is a directory for them.
+// Stop ends everything, the newest first, and removes the files. If logs is a directory, the logs are
+// copied there first.
 func (c *Cluster) Stop(logs string) error {
 	errs := []error{c.StopProcesses()}
 	if logs != "" {
@@ -232,13 +231,13 @@ func (c *Cluster) copyLogs(to string) error {
 	return errors.Join(errs...)
 }
 
-// Until calls probe until it returns nil. The error says what was wrong last.
+// Until calls probe until it returns nil, or returns its last error after a timeout.
 func Until(ctx context.Context, what string, probe func(context.Context) error) error {
 	_, err := Await(ctx, what, poll, probe)
 	return err
 }
 
-// Await is Until with so long between two calls, and returns how long it took.
+// Await is Until with the given interval between calls. It returns the time that it waited.
 func Await(ctx context.Context, what string, every time.Duration, probe func(context.Context) error) (time.Duration, error) {
 	start := time.Now()
 	ctx, cancel := context.WithTimeout(ctx, patience)
@@ -249,7 +248,7 @@ func Await(ctx context.Context, what string, every time.Duration, probe func(con
 		if err == nil {
 			return time.Since(start), nil
 		}
-		if ctx.Err() == nil || last == nil { // else it only says that time is up
+		if ctx.Err() == nil || last == nil { // otherwise err is only the timeout
 			last = err
 		}
 		if !process.Sleep(ctx, every) {

@@ -25,13 +25,13 @@ type Process struct {
 	Kind           string // signer, trust, rotator or webhook
 	ServiceAccount string
 	Metrics        string // HOST:PORT
-	Address        string // HOST:PORT that it serves at, of a webhook with one of its own
+	Address        string // HOST:PORT of a webhook with an address of its own
 	Limit          int64  // bytes of memory
 }
 
-// Run starts a process as its Deployment does, with the arguments that being outside of a cluster
-// takes, and the given ones. It does not wait until the process is ready. Of a kind that runs
-// already it is another replica, called KIND-2.
+// Run starts a process as its Deployment does, with the flags that a process outside of the cluster
+// needs, and further arguments. It does not wait until the process is ready. A second replica of a
+// kind is called KIND-2.
 func (c *Cluster) Run(ctx context.Context, kind string, args ...string) (*Process, error) {
 	deployment, err := c.Clientset.AppsV1().Deployments(api.DefaultNamespace).Get(ctx, "servingcert-"+kind, metav1.GetOptions{})
 	if err != nil {
@@ -78,12 +78,12 @@ func (c *Cluster) Run(ctx context.Context, kind string, args ...string) (*Proces
 	return p, nil
 }
 
-// Kinds are the processes, in the order in which RunAll starts them.
+// Kinds returns the kinds of processes, in the order in which RunAll starts them.
 func Kinds() []string { return []string{"signer", "rotator", "trust", "webhook"} }
 
-// RunAll runs processes of each Deployment with more arguments, the webhook where the API server looks
-// for it: at its Service's ClusterIP, or behind that if there are several. It calls started for each,
-// and returns when all are ready.
+// RunAll runs the processes of each Deployment with further arguments, the webhook at its Service's
+// ClusterIP, or behind it if there are several. It calls started for each, and returns when all are
+// ready.
 func (c *Cluster) RunAll(ctx context.Context, started func(*Process), args ...string) error {
 	replicas := max(1, c.options.Replicas)
 	var host, service string
@@ -213,7 +213,7 @@ func (c *Cluster) Of(kind string) []*Process {
 	return out
 }
 
-// Ready is nil if all processes are.
+// Ready returns nil if all processes are ready.
 func (c *Cluster) Ready(ctx context.Context) error {
 	for _, p := range c.Processes {
 		if err := p.Ready(ctx); err != nil {
@@ -228,7 +228,7 @@ func (p *Process) Scrape(ctx context.Context) (process.Families, error) {
 	return process.Scrape(ctx, "http://"+p.Metrics+"/metrics")
 }
 
-// Leads reports whether the process holds its Lease.
+// Leads reports whether the process is the leader.
 func (p *Process) Leads(ctx context.Context) bool {
 	m, err := p.Scrape(ctx)
 	return err == nil && m.Sum("leader_election_master_status") == 1

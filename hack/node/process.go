@@ -13,25 +13,25 @@ import (
 	"time"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/hack/process"
 )
 
-// Every process of a node has these in its environment. A process id alone says
-// nothing, as ids are given out again; the environment of a process cannot be changed
-// from outside, containers do not inherit it, and it needs no file that a crash could
-// lose.
+// Variables in the environment of every process of a node, which identify it. Process IDs are reused,
+// and a crash could lose a file; the environment cannot be changed from outside, and containers do not
+// inherit it.
 const (
 	envNode      = "SERVINGCERT_NODE"           // the node's directory
-	envComponent = "SERVINGCERT_NODE_COMPONENT" // which of its programs
+	envComponent = "SERVINGCERT_NODE_COMPONENT" // the component's name
 )
 
 const (
-	// pollInterval is how often something that is awaited is looked for.
+	// pollInterval is the interval of polling.
 	pollInterval = 50 * time.Millisecond
-	// startTimeout bounds how long one component may take to answer.
+	// startTimeout is the time within which a component must be ready.
 	startTimeout = 90 * time.Second
-	// execTimeout bounds how long a started program may take to be seen.
+	// execTimeout is the time within which a started program must be visible in /proc.
 	execTimeout = 10 * time.Second
-	// endTimeout bounds how long killed processes may take to be gone.
+	// endTimeout is the time within which killed processes must have exited.
 	endTimeout = 30 * time.Second
 )
 
@@ -42,7 +42,7 @@ type component struct {
 	pid  int
 }
 
-// components are all that run on this machine, of every node.
+// components returns the running components of all nodes on this machine.
 func components() ([]component, error) {
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
@@ -59,7 +59,7 @@ func components() ([]component, error) {
 	return found, nil
 }
 
-// running returns the process ids of a node's components by name.
+// running returns the process IDs of a node's components by name.
 func running(dir string) (map[string]int, error) {
 	all, err := components()
 	pids := map[string]int{}
@@ -71,7 +71,7 @@ func running(dir string) (map[string]int, error) {
 	return pids, err
 }
 
-// otherNodes are the directories of the nodes on this machine but for the one in dir.
+// otherNodes returns the directories of the nodes on this machine except the one in dir.
 func otherNodes(dir string) ([]string, error) {
 	all, err := components()
 	var others []string
@@ -83,8 +83,8 @@ func otherNodes(dir string) ([]string, error) {
 	return others, err
 }
 
-// identify says which component a process is; its name is empty if none. One that has
-// ended but was not waited for has no environment any more and is none.
+// identify returns the component that a process is, or one without a name. A zombie, which has no
+// environment, is none.
 func identify(pid int) component {
 	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
 	if err != nil {
@@ -99,10 +99,9 @@ func identify(pid int) component {
 	return c
 }
 
-// ended reports whether a process has given back all that it held, such as the ports that
-// it listened on. That is later than identify stops to know it: the kernel takes away the
-// memory of a process first, and with it the environment, and then closes its files. A
-// process whose files are closed is gone, or has one thread, which waits to be waited for.
+// ended reports whether a process has released all resources, such as its ports. identify stops
+// finding it earlier: the kernel first frees the memory of a process, including its environment, and
+// then closes its files. Afterwards the process does not exist, or is a zombie with one thread.
 func ended(pid int) bool {
 	threads, err := os.ReadDir(fmt.Sprintf("/proc/%d/task", pid))
 	if err != nil || len(threads) == 0 {
@@ -112,13 +111,12 @@ func ended(pid int) bool {
 	if err != nil {
 		return true
 	}
-	_, state, _ := bytes.Cut(stat, []byte(") ")) // the name before it may hold anything but this
+	_, state, _ := bytes.Cut(stat, []byte(") ")) // the end of the name
 	return len(threads) == 1 && bytes.HasPrefix(state, []byte("Z"))
 }
 
-// marks reads from a process' environment and command line, both as /proc has them,
-// which component it is. Children of a component inherit its marks, so its program
-// must be the component's.
+// marks returns the component of a process with this environment and command line, in the format of
+// /proc. Children of a component inherit its variables, so the program must match too.
 func marks(environ, cmdline []byte) component {
 	var c component
 	for kv := range bytes.SplitSeq(environ, []byte{0}) {
@@ -136,13 +134,13 @@ func marks(environ, cmdline []byte) component {
 	return c
 }
 
-// environment is what a component gets: the machine's variables and its marks.
+// environment returns the environment of a component, which identifies it.
 func environment(dir, name string) []string {
-	return append(controlplane.Inherited(), envNode+"="+dir, envComponent+"="+name)
+	return append(process.Inherited(), envNode+"="+dir, envComponent+"="+name)
 }
 
-// kill kills the component if it runs. The process is held before it is looked at,
-// so that it cannot be another by then.
+// kill kills the component if it runs. It opens the process before it identifies it, as the process
+// ID could be reused.
 func kill(pid int, dir, name string) error {
 	process, err := os.FindProcess(pid)
 	if err != nil {
@@ -158,8 +156,8 @@ func kill(pid int, dir, name string) error {
 	return nil
 }
 
-// start runs a component in the node's namespaces and returns when it is ready. It
-// outlives this process: its parent is the holder.
+// start runs a component in the node's namespaces and returns when it is ready. Its parent is the
+// holder, so that it outlives this process.
 func (n *Node) start(ctx context.Context, name string) error {
 	pids, err := running(n.Dir)
 	if err != nil {
@@ -169,7 +167,7 @@ func (n *Node) start(ctx context.Context, name string) error {
 	case pids[holder] == 0:
 		return fmt.Errorf("start %s: %w in %s", name, errNotRunning, n.Dir)
 	case pids[name] != 0:
-		return fmt.Errorf("start %s: it is running already, process %d", name, pids[name])
+		return fmt.Errorf("start %s: it is already running, process %d", name, pids[name])
 	}
 	c := n.programs()[name]
 	log, err := n.openLog(name)
@@ -187,15 +185,14 @@ func (n *Node) start(ctx context.Context, name string) error {
 	return n.awaitReady(ctx, name, c.ready)
 }
 
-// enter is a command that runs in the node's namespaces, which are those of pid.
+// enter returns a command that runs in the node's namespaces, which are those of pid.
 func (n *Node) enter(ctx context.Context, pid int, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, "nsenter", append([]string{
 		"--target=" + strconv.Itoa(pid), "--net", "--mount", "--pid", "--",
 	}, args...)...)
 }
 
-// awaitReady returns when ready returns nil, or with an error if the component ends
-// or takes too long.
+// awaitReady waits until ready returns nil. It returns an error if the component exits or takes too long.
 func (n *Node) awaitReady(ctx context.Context, name string, ready func(context.Context) error) error {
 	started := time.Now()
 	seen := false
@@ -233,7 +230,7 @@ func pause(ctx context.Context) error {
 	}
 }
 
-// poll waits until check returns nil, or says at the end of the time why it does not.
+// poll waits until check returns nil, or returns its last error after the timeout.
 func poll(ctx context.Context, timeout time.Duration, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()

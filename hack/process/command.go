@@ -18,8 +18,8 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
-// Main runs a command until it is done, or told to end, and exits: with 1 if it returns an error,
-// which goes to stderr. What clients have to say is in that error, so they log nothing.
+// Main runs a command until it returns, cancels its context on a signal, and exits. If the command
+// returns an error, Main prints it to stderr and exits with 1. Client libraries do not log.
 func Main(name string, run func(context.Context) error) {
 	klog.SetLogger(logr.Discard())
 	ctrl.SetLogger(logr.Discard())
@@ -33,13 +33,13 @@ func Main(name string, run func(context.Context) error) {
 	}
 }
 
-// Failed prints what is not as it should be, and returns an error if anything is.
+// Failed prints the failures, and returns an error if there are any.
 func Failed(failures []string) error {
 	for _, f := range failures {
 		fmt.Println("FAILED:", f)
 	}
 	if len(failures) > 0 {
-		return errors.New("not everything is as it should be")
+		return errors.New("some checks failed")
 	}
 	return nil
 }
@@ -49,11 +49,11 @@ func Say(out io.Writer, format string, args ...any) {
 	fmt.Fprintf(out, "%s %s\n", time.Now().UTC().Format("15:04:05"), fmt.Sprintf(format, args...))
 }
 
-// Step reports on stderr what is done next.
+// Step reports the next step on stderr.
 func Step(format string, args ...any) { Say(os.Stderr, format, args...) }
 
-// Choose returns those of all that the value of a flag names, separated by commas, in the order in
-// which all are; all of them if it names none.
+// Choose returns the elements of all that the comma-separated value of a flag names, in the order of
+// all. An empty value names all of them.
 func Choose[T any](flag, value string, all []T, nameOf func(T) string) ([]T, error) {
 	if value == "" {
 		return all, nil
@@ -77,7 +77,7 @@ func Choose[T any](flag, value string, all []T, nameOf func(T) string) ([]T, err
 	return chosen, nil
 }
 
-// Each runs do for 0 … n-1, so many at a time, until one fails.
+// Each calls do for 0 … n-1, at most atATime concurrently, until one fails.
 func Each(ctx context.Context, n, atATime int, do func(ctx context.Context, i int) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(atATime)
@@ -87,7 +87,7 @@ func Each(ctx context.Context, n, atATime int, do func(ctx context.Context, i in
 	return g.Wait()
 }
 
-// Sleep waits for d, and reports whether ctx has not ended meanwhile.
+// Sleep waits for d. It returns false if ctx ends before.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-ctx.Done():

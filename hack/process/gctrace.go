@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// Collections is what the garbage collector of a process did, as GODEBUG=gctrace=1 tells.
+// Collections summarizes the garbage collections of a process that GODEBUG=gctrace=1 reports.
 type Collections struct {
 	N    int
 	CPU  time.Duration
-	Live float64 // bytes that the last one left
+	Live float64 // bytes in use after the last one
 }
 
 // traceLine is a line of gctrace; see the documentation of package runtime:
@@ -21,7 +21,7 @@ type Collections struct {
 //	gc 12 @1.306s 2%: 0.024+3.1+0.012 ms clock, 0.049+0.41/2.9/0+0.024 ms cpu, 9->10->5 MB, 11 MB goal, …
 var traceLine = regexp.MustCompile(`^gc \d+ @.* ms clock, ([0-9.+/e-]+) ms cpu, \d+->\d+->(\d+) MB`)
 
-// ReadCollections reads the lines of gctrace among those of a log.
+// ReadCollections reads the gctrace lines in a log.
 func ReadCollections(log io.Reader) (Collections, error) {
 	var c Collections
 	lines := bufio.NewScanner(log)

@@ -2,8 +2,8 @@ package process
 
 import "syscall"
 
-// attributes give a program a process group of its own, so that Ctrl-C reaches only the program
-// that started it, which then ends it in order; and have the kernel kill it when that is gone.
+// attributes puts a program into its own process group, so that Ctrl-C reaches only its parent, which
+// then stops it in order. The kernel kills the program when the thread that started it exits.
 func attributes() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 }

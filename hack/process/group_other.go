@@ -4,6 +4,5 @@ package process
 
 import "syscall"
 
-// attributes give a program a process group of its own. Only Linux can kill it when the program
-// that started it is gone.
+// attributes puts a program into its own process group. Only Linux can kill it when its parent dies.
 func attributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

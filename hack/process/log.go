@@ -8,15 +8,15 @@ import (
 	"sync"
 )
 
-// Log is what a program wrote. It is kept in memory, unless it has a file.
+// Log is the output of a program, in memory or in a file.
 type Log struct {
-	File string // what is written is appended to it
+	File string // to append to; empty: in memory
 
 	mu  sync.Mutex
 	buf bytes.Buffer
 }
 
-// open returns what a process is to write to, and what its parent is to do then.
+// open returns the output for a process, and a function to call once the process has started.
 func (l *Log) open() (out io.Writer, done func(), err error) {
 	if l.File == "" {
 		return l, func() {}, nil
@@ -43,7 +43,7 @@ func (l *Log) Write(p []byte) (int, error) {
 	return l.buf.Write(p)
 }
 
-// String returns all that was written.
+// String returns the whole log.
 func (l *Log) String() string {
 	if l.File != "" {
 		data, err := os.ReadFile(l.File)

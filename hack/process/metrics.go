@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// Families are metrics as scraped.
+// Families are scraped metrics by name.
 type Families map[string]*dto.MetricFamily
 
 // Scrape reads the metrics at a URL.
@@ -33,7 +33,7 @@ func ParseMetrics(in io.Reader) (Families, error) {
 	return parser.TextToMetricFamilies(in)
 }
 
-// Sum adds the series of a counter or gauge whose labels hold the given pairs.
+// Sum returns the sum of the series of a counter or gauge that have the labels (name, value, …).
 func (m Families) Sum(name string, labels ...string) float64 {
 	var total float64
 	for _, series := range m[name].GetMetric() {
@@ -52,7 +52,7 @@ func (m Families) Sum(name string, labels ...string) float64 {
 	return total
 }
 
-// Writes is how many requests that write a process has made.
+// Writes returns the number of a process's write requests to the API server.
 func (m Families) Writes() (n float64) {
 	for _, method := range []string{http.MethodPost, http.MethodPatch, http.MethodPut, http.MethodDelete} {
 		n += m.Sum("rest_client_requests_total", "method", method)

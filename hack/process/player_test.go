@@ -16,11 +16,11 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// envPlays is set where the tests' executable is to play a program.
+// envPlays makes the test binary run as the program play.
 const envPlays = "SERVINGCERT_TEST_PLAYS"
 
-// play is a small program with a /readyz. Its arguments are a file in which it counts how often
-// it was started, what it is to do, and --health-addr.
+// play is a small program with a /readyz. Its arguments are a file in which it counts its starts,
+// the steps, and --health-addr.
 func play(args []string) {
 	file, steps := args[0], args[1:]
 	started, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
@@ -42,7 +42,7 @@ func play(args []string) {
 		switch verb {
 		case "say":
 			fmt.Fprintln(os.Stderr, what)
-		case "end", "relapse": // the first times with that code, or the times after the first
+		case "end", "relapse": // NxCODE: exit at starts 1 to N, or 2 to N, with that code
 			if _, err := fmt.Sscanf(what, "%dx%d", &times, &code); err != nil {
 				panic(err)
 			}
@@ -76,7 +76,7 @@ func play(args []string) {
 	})))
 }
 
-// crashOnceReady panics when /readyz has been asked for, by anybody, and once more.
+// crashOnceReady panics shortly after /readyz has succeeded.
 func crashOnceReady(address string) {
 	for answersReady(context.Background(), address) != nil {
 		time.Sleep(Tick)
@@ -85,7 +85,7 @@ func crashOnceReady(address string) {
 	panic("as a program does")
 }
 
-// programs are those that this executable runs as itself.
+// programs are the programs that this executable can run as.
 var programs = Programs{"repeats": func() { fmt.Println(os.Args[1:]); os.Exit(3) }}
 
 func TestMain(m *testing.M) {
@@ -96,7 +96,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// player is a program that does the steps.
+// player returns a program that runs the steps.
 func player(t *testing.T, steps ...string) *Program {
 	t.Helper()
 	executable, err := os.Executable()
@@ -104,14 +104,14 @@ func player(t *testing.T, steps ...string) *Program {
 	return &Program{Path: executable, Env: []string{envPlays + "=1"}, Args: append([]string{filepath.Join(t.TempDir(), "starts")}, steps...)}
 }
 
-// recorder is a test within a test, which may fail.
+// recorder is a test within a test; it records failures.
 type recorder struct {
 	testing.TB
 	cleanups              []func()
 	fatal, errors, logged []string
 }
 
-// record runs what as a test, to its end.
+// record runs a test function, and its cleanups.
 func record(t *testing.T, what func(testing.TB)) *recorder {
 	t.Helper()
 	r := &recorder{TB: t}

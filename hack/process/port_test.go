@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A port is given once, though nobody listens on it yet: whoever got it may be starting still.
-func TestAPortIsGivenOnce(t *testing.T) {
+// A port is not returned twice, even if no process listens on it yet: its server may still be starting.
+func TestAPortIsReturnedOnce(t *testing.T) {
 	port, err := FreePort("127.0.0.1")
 	require.NoError(t, err)
 	for _, host := range []string{"127.0.0.1", ""} {

@@ -10,40 +10,41 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
 	"time"
 )
 
-// Program is one of the programs of cmd, run as a kubelet runs a container: when it ends by
-// itself it is started again, until it is killed or stopped. A signer that could not renew
-// its Lease on a busy machine ends, as it should; the test continues with the next one.
+// Program is a program that is run as a kubelet runs a container: if it exits, it is restarted,
+// until it is killed or stopped. A signer that cannot renew its Lease on a busy machine exits, as
+// it should; the test continues with the next process.
 //
-// The exported fields may be set while it does not run. All methods are safe for concurrent use.
+// Set the exported fields while the program does not run. All methods are safe for concurrent use.
 type Program struct {
-	Label string // its name in errors; the executable's if it is empty
+	Label string // name in errors (default: the executable's)
 	Path  string
-	Args  []string // --health-addr follows them, unless NoHealth
-	Env   []string // in addition to the environment of who starts it
-	Dir   string   // its working directory; that of who starts it if it is empty
+	Args  []string // without --health-addr, which is appended unless NoHealth
+	Env   []string // in addition to Inherited
+	Dir   string   // working directory (default: this process's)
 
-	NoHealth bool          // it has no /readyz, and is ready once it was started
-	Once     bool          // it is not started again
-	Pause    time.Duration // from each end to the next start; 0: longer each time, see firstBackoff
+	NoHealth bool          // the program has no /readyz: it is ready once it has started
+	Once     bool          // do not restart the program
+	Pause    time.Duration // between an exit and the restart (default: exponential, see firstBackoff)
 
-	// Log is all that it wrote, whenever it ran, with a line for each restart.
+	// Log is the output of all processes, with a line for each restart.
 	Log Log
 
-	patience time.Duration // Soon if it is 0
+	patience time.Duration // 0: Soon
 	cleanup  sync.Once
-	mu       sync.Mutex // guards what follows, and what changes of run
+	mu       sync.Mutex // guards the fields below, and the fields of run that change
 	run      *run
 	total    int // restarts of all runs
 	history  history
 }
 
-// Start is Launch, and waits until the program is ready.
+// Start calls Launch, and waits until the program is ready.
 func (p *Program) Start(t testing.TB) {
 	t.Helper()
 	p.Launch(t)
@@ -52,8 +53,8 @@ func (p *Program) Start(t testing.TB) {
 	}
 }
 
-// Launch runs the program until the test ends, when it is killed. Its log is shown if the test
-// failed; a crash in it fails the test. It may be called again after Kill or Stop.
+// Launch runs the program, and kills it when the test ends. A crash in the log fails the test; the
+// log of a failed test is printed. Launch may be called again after Kill or Stop.
 func (p *Program) Launch(t testing.TB) {
 	t.Helper()
 	p.cleanup.Do(func() {
@@ -72,8 +73,8 @@ func (p *Program) Launch(t testing.TB) {
 	}
 }
 
-// StopAtEnd has the program stopped when the test ends, as a kubelet stops it, and not killed:
-// its Lease is free for what follows. It must end well.
+// StopAtEnd stops the program when the test ends, as a kubelet does, instead of killing it, so that
+// it releases its Lease. The program must exit without an error.
 func (p *Program) StopAtEnd(t testing.TB) {
 	t.Cleanup(func() {
 		if err := p.Stop(); err != nil {
@@ -82,26 +83,26 @@ func (p *Program) StopAtEnd(t testing.TB) {
 	})
 }
 
-// Name is what errors call it.
+// Name returns the program's name in errors.
 func (p *Program) Name() string { return cmp.Or(p.Label, filepath.Base(p.Path)) }
 
-// Run starts the program, and does not wait until it is ready. The caller kills or stops it.
-// It is an error if it runs.
+// Run starts the program without waiting until it is ready. The caller must call Kill or Stop. Run
+// returns an error if the program is running.
 func (p *Program) Run() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for p.run != nil && !p.run.hasEnded() {
 		before := p.run
 		if !before.ending {
-			return fmt.Errorf("start the %s: it runs", p.Name())
+			return fmt.Errorf("start the %s: it is already running", p.Name())
 		}
-		p.mu.Unlock() // for it to end
+		p.mu.Unlock() // so that the run can end
 		<-before.done
 		p.mu.Lock()
 	}
 	r := &run{
 		path: p.Path, args: slices.Clone(p.Args), dir: p.Dir, noHealth: p.NoHealth,
-		env:  slices.Concat(os.Environ(), []string{"GOGC="}, p.Env), // make test's is for the tests
+		env:  slices.Concat(Inherited(), p.Env),
 		over: make(chan struct{}), done: make(chan struct{}),
 	}
 	if !p.NoHealth {
@@ -111,16 +112,26 @@ func (p *Program) Run() error {
 		}
 		r.args = append(r.args, "--health-addr="+r.health)
 	}
-	if err := r.start(&p.Log); err != nil {
+	started := make(chan error)
+	go p.supervise(r, started)
+	if err := <-started; err != nil {
 		return fmt.Errorf("start the %s: %w", p.Name(), err)
 	}
 	p.run = r
-	go p.supervise(r, r.process)
 	return nil
 }
 
-// AwaitReady waits until the program is ready. The error has its last answer, or says how it
-// ended if it does not come to be ready at all.
+// Inherited returns the environment of this process without proxies, through which kube-apiserver
+// would call webhooks, and without the GOGC that make test sets for the tests.
+func Inherited() []string {
+	return slices.DeleteFunc(os.Environ(), func(variable string) bool {
+		name, _, _ := strings.Cut(variable, "=")
+		return name == "GOGC" || strings.HasSuffix(strings.ToLower(name), "_proxy")
+	})
+}
+
+// AwaitReady waits until the program is ready. The error contains the last answer of /readyz, or the
+// reason why the program cannot become ready.
 func (p *Program) AwaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, p.limit())
 	defer cancel()
@@ -137,7 +148,7 @@ func (p *Program) AwaitReady(ctx context.Context) error {
 	}
 }
 
-// limit is how long anything may take.
+// limit returns the timeout of a wait.
 func (p *Program) limit() time.Duration {
 	if p.patience > 0 {
 		return p.patience
@@ -145,7 +156,7 @@ func (p *Program) limit() time.Duration {
 	return Soon
 }
 
-// notReady tells why the program is not ready, and whether that will not change.
+// notReady returns why the program is not ready, and whether that is final.
 func (p *Program) notReady() (final bool, why error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,9 +166,9 @@ func (p *Program) notReady() (final bool, why error) {
 	case r.gaveUp != nil:
 		return true, r.gaveUp
 	case r.ending:
-		return true, fmt.Errorf("the %s was ended", p.Name())
+		return true, fmt.Errorf("the %s was stopped", p.Name())
 	case r.process == nil:
-		return false, errors.New("it ended, and is about to be started again")
+		return false, errors.New("the process ended, and is about to be restarted")
 	case r.ready:
 		return false, nil
 	default:
@@ -165,26 +176,25 @@ func (p *Program) notReady() (final bool, why error) {
 	}
 }
 
-// Crash kills the process as kill -9 does. Another one follows, as after any end that was not
-// asked for, but Ends does not have it.
+// Crash kills the process. The program is restarted, as after any exit, but Ends does not list this one.
 func (p *Program) Crash() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.run == nil || p.run.process == nil {
-		return fmt.Errorf("kill the %s: it does not run", p.Name())
+		return fmt.Errorf("kill the %s: it is not running", p.Name())
 	}
 	p.run.crashed = true
 	return p.run.process.Process.Kill()
 }
 
-// Kill ends the program as a node that fails does. It stays dead until Start, Launch or Run.
+// Kill kills the program, as a failing node does. Only Start, Launch or Run start it again.
 func (p *Program) Kill() { _ = p.signal(syscall.SIGKILL) }
 
-// Stop ends the program as a kubelet does, and returns how it ended: nil if it ended well, or
-// did not run. It is an error if one with Once had ended by itself.
+// Stop sends SIGTERM to the program, as a kubelet does, and waits. It returns an error if the program
+// exits with one, or if a program with Once had exited before. It does nothing if no process runs.
 func (p *Program) Stop() error { return p.signal(syscall.SIGTERM) }
 
-// signal ends the run by a signal to the current process, and waits for its end.
+// signal ends the run with a signal to the current process, and waits until it has exited.
 func (p *Program) signal(sig syscall.Signal) error {
 	p.mu.Lock()
 	r := p.run
@@ -195,7 +205,7 @@ func (p *Program) signal(sig syscall.Signal) error {
 	if r.ending {
 		once, gaveUp := p.Once, r.gaveUp
 		p.mu.Unlock()
-		<-r.done // who ends it may still be waiting
+		<-r.done // another caller may still be waiting
 		if once {
 			return gaveUp
 		}
@@ -203,14 +213,14 @@ func (p *Program) signal(sig syscall.Signal) error {
 	}
 	r.end()
 	if r.process != nil {
-		_ = r.process.Process.Signal(sig) // it may just have ended
+		_ = r.process.Process.Signal(sig) // it may just have exited
 	}
 	p.mu.Unlock()
 	return p.awaitEnd(r, sig)
 }
 
-// awaitEnd returns how the last process of a run ended, which has got a signal. It is killed
-// if it does not heed that.
+// awaitEnd waits for the last process of a run, which was sent a signal, and returns its error. It
+// kills the process if it does not exit in time.
 func (p *Program) awaitEnd(r *run, sig syscall.Signal) error {
 	select {
 	case <-r.done:
@@ -225,7 +235,7 @@ func (p *Program) awaitEnd(r *run, sig syscall.Signal) error {
 	}
 	var exit *exec.ExitError
 	if errors.As(r.exit, &exit) && r.restarts > 0 {
-		// One that has just been started again does not catch signals yet.
+		// A process that was just restarted may not handle signals yet.
 		if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() && status.Signal() == sig {
 			return nil
 		}
@@ -233,14 +243,14 @@ func (p *Program) awaitEnd(r *run, sig syscall.Signal) error {
 	return r.exit
 }
 
-// Ended is closed once Kill or Stop has ended the program that was started last.
+// Ended returns a channel that is closed once the last process of the current run has exited.
 func (p *Program) Ended() <-chan struct{} {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.run.done
 }
 
-// PID is the process's number, or 0 if none runs.
+// PID returns the process ID, or 0 if no process runs.
 func (p *Program) PID() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -250,39 +260,43 @@ func (p *Program) PID() int {
 	return p.run.process.Process.Pid
 }
 
-// Restarts is how often the program has ended by itself and was, or is about to be, started
-// again.
+// Restarts returns the number of restarts, including one that is pending.
 func (p *Program) Restarts() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.total
 }
 
-// Health is the host:port of /readyz and /healthz since it was started last, not by itself.
+// Health returns the HOST:PORT of /readyz and /healthz, which stays the same after restarts.
 func (p *Program) Health() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.run.health
 }
 
-// Ready tells what /readyz answers now: nil if the program is ready.
+// Ready requests /readyz, and returns nil if the program is ready.
 func (p *Program) Ready(ctx context.Context) error { return answersReady(ctx, p.Health()) }
 
-// crash is the first line of what the Go runtime and its race detector write. A panic that a
-// library recovered from is logged in a line that begins otherwise.
+// crash matches the first line of a report by the Go runtime or the race detector. Libraries that
+// recover from a panic log it in lines with another beginning.
 var crash = regexp.MustCompile(`(?m)^(panic: |fatal error: |WARNING: DATA RACE).*`)
 
-// Err returns what no test may overlook, even if the program was started again: that it
-// crashed, that the race detector found something, and that it could not be kept running.
+// Failure returns why the program does not run although it was neither killed nor stopped.
+func (p *Program) Failure() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.run == nil {
+		return nil
+	}
+	return p.run.gaveUp
+}
+
+// Err returns what must fail a test even if the program was restarted: crashes, findings of the race
+// detector, and Failure.
 func (p *Program) Err() error {
 	var found []error
 	for _, line := range crash.FindAllString(p.Log.String(), -1) {
 		found = append(found, fmt.Errorf("log of the %s: %s", p.Name(), line))
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.run != nil && p.run.gaveUp != nil {
-		found = append(found, p.run.gaveUp)
-	}
-	return errors.Join(found...)
+	return errors.Join(append(found, p.Failure())...)
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// nextReady waits until a process has been ready that is not the one of that number.
+// nextReady waits until another process than pid is ready.
 func nextReady(t *testing.T, p *Program, pid int) {
 	t.Helper()
 	require.Eventually(t, func() bool { return p.PID() != pid && p.Ready(t.Context()) == nil }, Soon, Tick)
 	require.NoError(t, p.AwaitReady(t.Context()))
 }
 
-// says waits for the whole log of the program, which is copied a moment after it was written.
+// says waits until the program's log matches: output is copied with a delay.
 func says(t *testing.T, p *Program, pattern string) {
 	t.Helper()
 	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Regexp(c, pattern, p.Log.String()) }, Soon, Tick)
@@ -30,18 +30,18 @@ func TestAProgramThatEndsIsStartedAgain(t *testing.T) {
 	p := player(t, "end=1x3", "polite")
 	p.Start(t)
 	require.Equal(t, 1, p.Restarts(), "it was not ready at first")
-	says(t, p, `(?s)^start 1 ends\nharness: the process.test ended by itself after \S+: exit status 3; restart 1 in 100ms\nstart 2\n$`)
+	says(t, p, `(?s)^start 1 ends\nharness: the process.test ended after \S+: exit status 3; restart 1 in 100ms\nstart 2\n$`)
 
 	first := p.PID()
 	require.NoError(t, syscall.Kill(first, syscall.SIGKILL))
 	nextReady(t, p, first)
 	require.Equal(t, 2, p.Restarts())
-	says(t, p, `(?s)start 2\nharness: the process.test ended by itself after \S+: signal: killed; restart 2 in 100ms\nstart 3\n$`)
+	says(t, p, `(?s)start 2\nharness: the process.test ended after \S+: signal: killed; restart 2 in 100ms\nstart 3\n$`)
 
 	require.NoError(t, p.Stop())
-	require.Regexp(t, `start 3\nasked to end\n$`, p.Log.String(), "and not again")
+	require.Regexp(t, `start 3\nasked to end\n$`, p.Log.String(), "no further start")
 	require.Zero(t, p.PID())
-	require.NoError(t, p.Stop(), "it does not run")
+	require.NoError(t, p.Stop(), "it is not running")
 	p.Kill()
 	require.NoError(t, p.Err())
 }
@@ -50,7 +50,7 @@ func TestAProgramStaysDead(t *testing.T) {
 	p := player(t)
 	p.Start(t)
 	pid := p.PID()
-	require.ErrorContains(t, p.Run(), "start the process.test: it runs")
+	require.ErrorContains(t, p.Run(), "start the process.test: it is already running")
 	p.Kill()
 	require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH, "Kill waits for the end")
 	select {
@@ -62,7 +62,7 @@ func TestAProgramStaysDead(t *testing.T) {
 	require.Zero(t, p.PID())
 	require.Zero(t, p.Restarts())
 	require.Equal(t, "start 1\n", p.Log.String())
-	require.ErrorContains(t, p.AwaitReady(t.Context()), "the process.test was ended")
+	require.ErrorContains(t, p.AwaitReady(t.Context()), "the process.test was stopped")
 	require.Error(t, p.Ready(t.Context()))
 
 	p.Args = append(p.Args, "say=other arguments")
@@ -71,14 +71,14 @@ func TestAProgramStaysDead(t *testing.T) {
 	says(t, p, `^start 1\nother arguments\nstart 2\n$`)
 }
 
-// Between two processes there is nothing to kill, and none follows.
+// Kill and Stop between two processes prevent the restart.
 func TestAProgramIsEndedBetweenTwoProcesses(t *testing.T) {
 	for name, end := range map[string]func(*Program) error{
 		"killed": func(p *Program) error { p.Kill(); return nil }, "stopped": (*Program).Stop,
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := player(t)
-			p.Pause = 2 * time.Second // a busy machine may take long to get to the end
+			p.Pause = 2 * time.Second // a busy machine may take long to get there
 			p.Start(t)
 			require.NoError(t, syscall.Kill(p.PID(), syscall.SIGKILL))
 			for p.Restarts() == 0 {
@@ -108,10 +108,10 @@ func TestAProgramThatNeverComesToBeReady(t *testing.T) {
 		launched.Launch(t)
 		<-launched.Ended()
 	})
-	require.Equal(t, []string{"the process.test ended 3 times before it was ready, the last time with: exit status 0"}, recorded.errors, "though nobody waited")
+	require.Equal(t, []string{"the process.test ended 3 times before it was ready, the last time with: exit status 0"}, recorded.errors, "without AwaitReady")
 }
 
-// One that was ready may end as often as it likes.
+// A program that was ready may exit any number of times.
 func TestAProgramThatWasReadyIsNotGivenUp(t *testing.T) {
 	p := player(t, "end=2x1")
 	p.Start(t)
@@ -122,7 +122,7 @@ func TestAProgramThatWasReadyIsNotGivenUp(t *testing.T) {
 	}
 	require.Equal(t, 2+mostFailedStarts, p.Restarts())
 	require.NoError(t, p.Err())
-	require.Equal(t, []string{"100ms", "200ms", "100ms", "100ms", "100ms"}, backoffs(p), "that of one that was ready is short again")
+	require.Equal(t, []string{"100ms", "200ms", "100ms", "100ms", "100ms"}, backoffs(p), "the backoff is reset once a process was ready")
 
 	p = player(t, "relapse=3x1")
 	p.Start(t)
@@ -132,8 +132,8 @@ func TestAProgramThatWasReadyIsNotGivenUp(t *testing.T) {
 		runtime.Gosched()
 	}
 	require.NoError(t, p.AwaitReady(t.Context()))
-	require.NotContains(t, []int{0, pid}, p.PID(), "it is another one that is ready")
-	require.Equal(t, []string{"100ms", "200ms", "400ms"}, backoffs(p), "longer and longer while none is ready")
+	require.NotContains(t, []int{0, pid}, p.PID(), "another process is ready")
+	require.Equal(t, []string{"100ms", "200ms", "400ms"}, backoffs(p), "the backoff grows while no process is ready")
 	require.NoError(t, p.Err())
 }
 
@@ -144,17 +144,17 @@ func backoffs(p *Program) (all []string) {
 	return all
 }
 
-// Who kills it the moment before the next process starts is heeded as well.
+// A Kill right before the next start prevents it.
 func TestNoProcessFollowsTheEnd(t *testing.T) {
 	require.Nil(t, player(t).restart(&run{ending: true}))
 }
 
 func TestAProgramThatIsNotReadyInTime(t *testing.T) {
 	p := player(t, "unready")
-	p.patience = 5 * time.Second // until then it has begun to listen
+	p.patience = 5 * time.Second // long enough for it to listen
 	recorded := record(t, p.Start)
 	require.Len(t, recorded.fatal, 1)
-	require.Contains(t, recorded.fatal[0], "readyz says 503 Service Unavailable: that is all there is")
+	require.Contains(t, recorded.fatal[0], "/readyz: 503 Service Unavailable: that is all there is")
 	require.Contains(t, recorded.logged[0], "log of the process.test:\nstart 1\n")
 	require.ErrorContains(t, (&Program{Path: "signer"}).AwaitReady(t.Context()), "the signer was not started")
 }
@@ -174,7 +174,7 @@ func TestHowAProgramEnds(t *testing.T) {
 		pid := p.PID()
 		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
 		nextReady(t, p, pid)
-		require.EqualError(t, p.Stop(), "exit status 7", "though it was started again")
+		require.EqualError(t, p.Stop(), "exit status 7", "even after a restart")
 	})
 	t.Run("without a handler", func(t *testing.T) {
 		p := player(t)
@@ -199,7 +199,7 @@ func TestHowAProgramEnds(t *testing.T) {
 	})
 }
 
-// A crash is not hidden by the start that follows.
+// A restart does not hide a crash.
 func TestACrashFailsTheTest(t *testing.T) {
 	crashes := player(t, "crash")
 	recorded := record(t, func(t testing.TB) {
@@ -249,7 +249,7 @@ func TestAProgramIsUsedByManyAtOnce(t *testing.T) {
 				case 0:
 					p.Kill()
 				case 1:
-					_ = p.Run() // it may run
+					_ = p.Run() // it may be running
 				case 2:
 					if pid := p.PID(); pid != 0 {
 						_ = syscall.Kill(pid, syscall.SIGKILL)

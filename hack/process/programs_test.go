@@ -14,15 +14,15 @@ func TestAProgramRunsInThisExecutable(t *testing.T) {
 	out, err := cmd.Output()
 	require.Error(t, err)
 	assert.Equal(t, 3, cmd.ProcessState.ExitCode())
-	assert.Equal(t, "[-test.v --flag]\n", string(out), "the arguments are the program's")
+	assert.Equal(t, "[-test.v --flag]\n", string(out), "the program gets the arguments")
 
 	dir := t.TempDir()
 	unknown := filepath.Join(dir, "other")
 	require.NoError(t, Programs{"other": nil}.Link(dir))
 	out, err = exec.CommandContext(t.Context(), unknown).CombinedOutput()
 	require.Error(t, err)
-	assert.Contains(t, string(out), `started as "other", which is no program of this test`)
+	assert.Contains(t, string(out), `started as "other": not a program of this test`)
 
 	require.NoError(t, programs.Link(dir))
-	require.NoError(t, programs.Link(dir), "one test after the other may ask for it")
+	require.NoError(t, programs.Link(dir), "a second time")
 }

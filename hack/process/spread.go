@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Quantile returns the smallest of the samples that a share q of them does not exceed; zero of none.
+// Quantile returns the smallest sample that is not less than a share q of the samples; zero if there are none.
 func Quantile[T cmp.Ordered](samples []T, q float64) (least T) {
 	if len(samples) == 0 {
 		return least
@@ -16,10 +16,10 @@ func Quantile[T cmp.Ordered](samples []T, q float64) (least T) {
 	return sorted[max(0, min(n, len(sorted)-1))]
 }
 
-// Spread is what several rounds of the same measured.
+// Spread contains a figure of several rounds.
 type Spread []float64
 
-// Of collects a figure of each round.
+// Of returns a figure of each round.
 func Of[T any](rounds []T, figure func(T) float64) Spread {
 	var s Spread
 	for _, r := range rounds {
@@ -28,13 +28,13 @@ func Of[T any](rounds []T, figure func(T) float64) Spread {
 	return s
 }
 
-// Median is the middle one, or the mean of the two in the middle.
+// Median returns the median.
 func (s Spread) Median() float64 {
 	sorted := slices.Sorted(slices.Values(s))
 	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }
 
-// Format is the median, and the least and the most if there is more than one.
+// Format returns the median, with minimum and maximum if there are several rounds.
 func (s Spread) Format(verb string) string {
 	if len(s) == 1 {
 		return fmt.Sprintf(verb, s[0])

@@ -7,28 +7,28 @@ import (
 	"io"
 	"net/http"
 	"os/exec"
+	"runtime"
 	"strings"
 	"time"
 )
 
-// A program that ended by itself is started again after firstBackoff, twice that the next
-// time, and so on up to lastBackoff: as a kubelet does, only sooner. One that was ready
-// begins with firstBackoff again. mostFailedStarts is how often it may end before it was
-// ready at all.
+// A program that exits is restarted after firstBackoff, which doubles each time up to
+// lastBackoff: as in a kubelet, but shorter. It is reset once a process was ready. After
+// mostFailedStarts exits before any process was ready, the program is not restarted.
 const (
 	firstBackoff     = 100 * time.Millisecond
 	lastBackoff      = 5 * time.Second
 	mostFailedStarts = 3
 )
 
-// run is a program from Run to Kill or Stop, with the processes that follow one another.
+// run is the time of a program from Run to Kill or Stop, with its successive processes.
 type run struct {
 	path, health string
 	args, env    []string
 	dir          string
 	noHealth     bool
-	over         chan struct{} // closed once it is not to be started again
-	done         chan struct{} // closed once the last process has ended
+	over         chan struct{} // closed once no further process is to start
+	done         chan struct{} // closed once the last process has exited
 
 	ending   bool      // over is closed
 	process  *exec.Cmd // nil between two processes
@@ -38,10 +38,10 @@ type run struct {
 	crashed  bool          // Crash has killed the last process
 	ready    bool          // the last process has been ready
 	wasReady bool          // any process has been ready
-	failed   int           // processes that ended before any was ready
+	failed   int           // processes that exited before any was ready
 	answer   error         // the last answer of /readyz, if it was not ready
-	exit     error         // how the process ended that was killed or stopped
-	gaveUp   error         // why it was not started again
+	exit     error         // of the process that was killed or stopped
+	gaveUp   error         // why the program was not restarted
 }
 
 // start starts the next process of the run. The caller holds the lock.
@@ -50,7 +50,7 @@ func (r *run) start(log *Log) error {
 	if err != nil {
 		return err
 	}
-	defer closeOut() // a process has its own descriptor
+	defer closeOut() // the process has its own descriptor
 	cmd := exec.Command(r.path, r.args...)
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr, cmd.SysProcAttr = r.dir, r.env, out, out, attributes()
 	if err := cmd.Start(); err != nil {
@@ -61,9 +61,15 @@ func (r *run) start(log *Log) error {
 	return nil
 }
 
-// supervise waits for the ends of the processes of a run, and starts the next one.
-func (p *Program) supervise(r *run, process *exec.Cmd) {
+// supervise starts the processes of a run, one after the other. started gets the result of the first
+// start, during which the caller holds the lock.
+func (p *Program) supervise(r *run, started chan<- error) {
+	runtime.LockOSThread() // see attributes
+	defer runtime.UnlockOSThread()
 	defer close(r.done)
+	err := r.start(&p.Log)
+	process := r.process
+	started <- err
 	for process != nil {
 		ctx, cancel := context.WithCancel(context.Background())
 		probed := make(chan struct{})
@@ -85,7 +91,7 @@ func (p *Program) supervise(r *run, process *exec.Cmd) {
 	}
 }
 
-// probe asks the current process until it is ready or has ended.
+// probe polls /readyz of the current process until it is ready or has exited.
 func (p *Program) probe(ctx context.Context, r *run) {
 	for !r.noHealth && ctx.Err() == nil {
 		err := answersReady(ctx, r.health)
@@ -104,8 +110,8 @@ func (p *Program) probe(ctx context.Context, r *run) {
 	}
 }
 
-// ended notes that the current process has ended, and tells after what time another one is to
-// follow, if one is.
+// ended records that the current process has exited, and returns whether and after what time
+// another one follows.
 func (p *Program) ended(r *run, err error) (backoff time.Duration, again bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -144,11 +150,11 @@ func (p *Program) ended(r *run, err error) (backoff time.Duration, again bool) {
 	}
 	r.restarts++
 	p.total++
-	_, _ = fmt.Fprintf(&p.Log, "harness: the %s ended by itself after %s: %s; restart %d in %s\n", p.Name(), after, how, r.restarts, r.backoff) // never fails
+	_, _ = fmt.Fprintf(&p.Log, "harness: the %s ended after %s: %s; restart %d in %s\n", p.Name(), after, how, r.restarts, r.backoff) // never fails
 	return r.backoff, true
 }
 
-// restart starts the next process, if nobody has ended the run.
+// restart starts the next process, unless the run was ended.
 func (p *Program) restart(r *run) *exec.Cmd {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -156,14 +162,14 @@ func (p *Program) restart(r *run) *exec.Cmd {
 		return nil
 	}
 	if err := r.start(&p.Log); err != nil {
-		r.gaveUp = fmt.Errorf("start the %s again: %w", p.Name(), err)
+		r.gaveUp = fmt.Errorf("restart the %s: %w", p.Name(), err)
 		r.end()
 		return nil
 	}
 	return r.process
 }
 
-// hasEnded reports whether the last process has ended, and no other one follows.
+// hasEnded reports whether the last process has exited.
 func (r *run) hasEnded() bool {
 	select {
 	case <-r.done:
@@ -173,16 +179,16 @@ func (r *run) hasEnded() bool {
 	}
 }
 
-// end says that no other process is to follow. The caller holds the lock.
+// end prevents further processes. The caller holds the lock.
 func (r *run) end() {
 	r.ending = true
 	close(r.over)
 }
 
-// prober makes a connection for each question: no process answers for the one before.
+// prober uses a new connection for each request, so that the current process answers.
 var prober = &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{DisableKeepAlives: true}}
 
-// answersReady asks a program whether it is ready.
+// answersReady returns nil if /readyz reports that the program is ready.
 func answersReady(ctx context.Context, health string) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+health+"/readyz", http.NoBody)
 	if err != nil {
@@ -195,7 +201,7 @@ func answersReady(ctx context.Context, health string) error {
 	defer func() { _ = response.Body.Close() }()
 	body, err := io.ReadAll(response.Body)
 	if err == nil && response.StatusCode != http.StatusOK {
-		err = fmt.Errorf("readyz says %s: %s", response.Status, strings.TrimSpace(string(body)))
+		err = fmt.Errorf("/readyz: %s: %s", response.Status, strings.TrimSpace(string(body)))
 	}
 	return err
 }

@@ -14,19 +14,19 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// history is what is known of the processes of a program that have ended, since Reset.
+// history describes the processes of a program that have exited since Reset.
 type history struct {
 	ends []string
 	used Usage
 }
 
-// Usage is what a program used.
+// Usage is the resource usage of a program.
 type Usage struct {
 	CPU  time.Duration
 	Peak float64 // bytes of resident memory
 }
 
-// count notes what a process used that has ended.
+// count adds the usage of a process that has exited.
 func (h *history) count(state *os.ProcessState) {
 	h.used.CPU += state.UserTime() + state.SystemTime()
 	if usage, ok := state.SysUsage().(*syscall.Rusage); ok {
@@ -34,14 +34,14 @@ func (h *history) count(state *os.ProcessState) {
 	}
 }
 
-// Ends returns the reasons for which the program ended unexpectedly since Reset, one for each time.
+// Ends returns the reason of each unexpected exit since Reset.
 func (p *Program) Ends() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return slices.Clone(p.history.ends)
 }
 
-// Reset discards what Used and Ends have counted so far.
+// Reset makes Used and Ends start from now.
 func (p *Program) Reset() error {
 	pid := p.PID()
 	cpu, err := CPUTime(pid)
@@ -51,21 +51,21 @@ func (p *Program) Reset() error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.history = history{used: Usage{CPU: -cpu}}
-	// 5 sets the peak to what is resident now: proc_pid_clear_refs(5).
+	// 5 resets the peak to the current value: proc_pid_clear_refs(5).
 	return os.WriteFile(filepath.Join("/proc", strconv.Itoa(pid), "clear_refs"), []byte("5"), 0)
 }
 
-// Used returns what the program used since Reset, or since it was started first.
+// Used returns the usage since Reset, or since the first start.
 func (p *Program) Used() Usage {
 	pid := p.PID()
-	cpu, _ := CPUTime(pid) // one that has ended was counted
+	cpu, _ := CPUTime(pid) // an exited process is in history
 	peak, _ := PeakRSS(pid)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return Usage{p.history.used.CPU + cpu, max(p.history.used.Peak, peak)}
 }
 
-// Collections reads from the log what the program's garbage collector did so far.
+// Collections reads the program's garbage collections from its log.
 func (p *Program) Collections() (Collections, error) {
 	log, err := os.Open(p.Log.File)
 	if err != nil {
@@ -85,10 +85,10 @@ func CPUTime(pid int) (time.Duration, error) {
 	return time.Duration(stat.CPUTime() * float64(time.Second)), err
 }
 
-// PeakRSS is the most memory that a process had resident, in bytes.
+// PeakRSS returns the peak resident memory of a process, in bytes.
 func PeakRSS(pid int) (float64, error) { return memory(pid, "VmHWM:") }
 
-// RSS is the memory that a process has resident, in bytes.
+// RSS returns the resident memory of a process, in bytes.
 func RSS(pid int) (float64, error) { return memory(pid, "VmRSS:") }
 
 // memory reads a size from /proc/PID/status: proc_pid_status(5).
@@ -117,7 +117,7 @@ func family(pid int) []int {
 	return all
 }
 
-// FamilyCPU is the CPU time of a process and its children, as far as they run.
+// FamilyCPU returns the CPU time of a process and its running children.
 func FamilyCPU(pid int) (sum time.Duration) {
 	for _, each := range family(pid) {
 		own, _ := CPUTime(each)
@@ -126,8 +126,7 @@ func FamilyCPU(pid int) (sum time.Duration) {
 	return sum
 }
 
-// FamilyRSS is the memory that a process has resident, in bytes, and what its children do not share
-// with it.
+// FamilyRSS returns the resident memory of a process and the unshared memory of its children, in bytes.
 func FamilyRSS(pid int) (sum float64) {
 	field := "VmRSS:"
 	for _, each := range family(pid) {

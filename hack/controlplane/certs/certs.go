@@ -1,5 +1,5 @@
-// Package certs makes what the components of a control plane authenticate each
-// other with: a CA, and key pairs that it signs, as files.
+// Package certs creates a CA and the key pairs with which the components of a control plane
+// authenticate each other, as files.
 package certs
 
 import (
@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// Authority is a CA whose key is nowhere but in memory, unless WriteKey is called. It is not
+// Authority is a CA whose key is kept in memory only, unless WriteKey is called. It is not
 // safe for concurrent use.
 type Authority struct {
 	CAFile string
@@ -34,8 +34,8 @@ type KeyPair struct {
 	CertPEM, KeyPEM   []byte
 }
 
-// New makes a CA with the given common name. Its certificate is DIR/FILE.crt, and
-// the key pairs that it issues go into the same directory.
+// New creates a CA with the given common name. Its certificate is DIR/FILE.crt, and the key
+// pairs that it issues are written to the same directory.
 func New(dir, file, commonName string) (*Authority, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func New(dir, file, commonName string) (*Authority, error) {
 	template.KeyUsage = x509.KeyUsageCertSign
 	der, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
 	if err != nil {
-		return nil, fmt.Errorf("make CA %q: %w", commonName, err)
+		return nil, fmt.Errorf("create CA %q: %w", commonName, err)
 	}
 	if a.ca, err = x509.ParseCertificate(der); err != nil {
 		return nil, err
@@ -60,7 +60,7 @@ func New(dir, file, commonName string) (*Authority, error) {
 	return a, os.WriteFile(a.CAFile, a.CAPEM, 0o600)
 }
 
-// WriteKey writes the key of the CA, for a program that signs with it.
+// WriteKey writes the CA's key, for a program that signs with it.
 func (a *Authority) WriteKey(file string) error {
 	der, err := x509.MarshalPKCS8PrivateKey(a.key)
 	if err != nil {
@@ -69,7 +69,7 @@ func (a *Authority) WriteKey(file string) error {
 	return os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), 0o600)
 }
 
-// IssueClient makes the certificate of a user: the common name is the user's name,
+// IssueClient issues the certificate of a user: the common name is the user's name, the
 // organizations are its groups.
 func (a *Authority) IssueClient(file, user string, groups ...string) (KeyPair, error) {
 	return a.Issue(file, &x509.Certificate{
@@ -78,8 +78,8 @@ func (a *Authority) IssueClient(file, user string, groups ...string) (KeyPair, e
 	})
 }
 
-// Issue signs a certificate with the subject, names and usages of want and writes
-// FILE.crt and FILE.key. A subject without a common name becomes FILE.
+// Issue issues a certificate with the subject, names and usages of want, and writes FILE.crt
+// and FILE.key. If the subject has no common name, it is FILE.
 func (a *Authority) Issue(file string, want *x509.Certificate) (KeyPair, error) {
 	key, keyPEM, err := newKey()
 	if err != nil {
@@ -94,7 +94,7 @@ func (a *Authority) Issue(file string, want *x509.Certificate) (KeyPair, error) 
 	template.DNSNames, template.IPAddresses = want.DNSNames, want.IPAddresses
 	der, err := x509.CreateCertificate(rand.Reader, template, a.ca, key.Public(), a.key)
 	if err != nil {
-		return KeyPair{}, fmt.Errorf("sign the certificate of %s: %w", file, err)
+		return KeyPair{}, fmt.Errorf("sign the certificate %s: %w", file, err)
 	}
 	pair := KeyPair{
 		CertFile: filepath.Join(a.dir, file+".crt"),
@@ -108,7 +108,7 @@ func (a *Authority) Issue(file string, want *x509.Certificate) (KeyPair, error) 
 	return pair, os.WriteFile(pair.KeyFile, pair.KeyPEM, 0o600)
 }
 
-// Issued is how many certificates there are, the CA's own included.
+// Issued returns the number of certificates, including the CA's own.
 func (a *Authority) Issued() int64 { return a.serial }
 
 func (a *Authority) nextSerial() *big.Int {
@@ -116,7 +116,7 @@ func (a *Authority) nextSerial() *big.Int {
 	return big.NewInt(a.serial)
 }
 
-// certificate is a template that is valid for ten years, from an hour ago: tests
+// certificate returns a template that is valid for ten years, since an hour ago, as tests
 // move their clocks.
 func certificate(name string, serial *big.Int) *x509.Certificate {
 	now := time.Now()
@@ -128,7 +128,7 @@ func certificate(name string, serial *big.Int) *x509.Certificate {
 	}
 }
 
-// WriteKey writes a new private key alone, such as the one that signs
+// WriteKey writes a new private key without a certificate, such as the one that signs
 // ServiceAccount tokens.
 func WriteKey(file string) error {
 	_, keyPEM, err := newKey()

@@ -1,6 +1,6 @@
-// Command controlplane runs a Kubernetes control plane on loopback until it is
-// interrupted, to try things on: make controlplane. With --fetch-only it only sees
-// to it that the binaries are there, which make does before the tests.
+// Command controlplane runs a Kubernetes control plane on loopback for experiments until it is
+// interrupted: make controlplane. With --fetch-only it only builds the binaries, which make does
+// before the tests.
 package main
 
 import (
@@ -17,8 +17,8 @@ import (
 )
 
 func main() {
-	fetchOnly := pflag.Bool("fetch-only", false, "fetch the binaries and exit")
-	dir := pflag.String("dir", "", "empty or new directory for data, keys and logs; a temporary one without it")
+	fetchOnly := pflag.Bool("fetch-only", false, "build the binaries and exit")
+	dir := pflag.String("dir", "", "empty or new directory for data, keys and logs (default: a temporary one)")
 	pflag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Stdout, *fetchOnly, *dir)
@@ -44,7 +44,7 @@ func run(ctx context.Context, out io.Writer, fetchOnly bool, dir string) error {
 		return err
 	}
 	kubeconfig := cp.KubeconfigFile()
-	fmt.Fprintf(out, "running; logs are in %s\n\n  export KUBECONFIG=%s\n  alias kubectl=%s\n\nCtrl-C stops it\n",
+	fmt.Fprintf(out, "running; logs are in %s\n\n  export KUBECONFIG=%s\n  alias kubectl=%s\n\npress Ctrl-C to stop\n",
 		cp.LogDir(), kubeconfig, binaries[controlplane.Kubectl])
 	<-ctx.Done()
 	return cp.Stop()
