@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// cgroupHierarchies returns where cgroups are mounted: once for each controller in
-// version 1, once in version 2, or both.
+// cgroupHierarchies returns the mount points of cgroups: one for each controller in
+// version 1, one in version 2, or both.
 func cgroupHierarchies(mounts string) []string {
 	var found []string
 	for line := range strings.Lines(mounts) {
@@ -34,8 +34,7 @@ func hierarchies() ([]string, error) {
 	return found, nil
 }
 
-// makeCgroups makes the cgroup that kubelet expects to find, whose children the pods'
-// are.
+// makeCgroups creates the cgroup that the kubelet requires, the parent of the pods' cgroups.
 func (l layout) makeCgroups() error {
 	found, err := hierarchies()
 	if err != nil {
@@ -52,11 +51,11 @@ func (l layout) makeCgroups() error {
 	return nil
 }
 
-// wantedControllers are those that kubelet wants in version 2, if the kernel has them.
+// wantedControllers are the controllers that the kubelet uses in version 2, if the kernel has them.
 var wantedControllers = []string{"cpu", "cpuset", "memory", "hugetlb", "pids"}
 
-// delegate gives the controllers of a version 2 hierarchy to the cgroups in it, which
-// systemd and others have done already. In version 1 there is nothing to give.
+// delegate enables the controllers of a version 2 hierarchy for its child cgroups, as systemd does.
+// It does nothing in version 1.
 func delegate(dir string) error {
 	controllers, err := os.ReadFile(filepath.Join(dir, "cgroup.controllers"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -79,15 +78,15 @@ func delegate(dir string) error {
 			continue
 		}
 		if _, err := control.WriteString("+" + name); err != nil {
-			// In a container of its own cgroup namespace the root has processes.
-			return fmt.Errorf("give controller %s to cgroups below %s: %w; processes must be in cgroups below it, not in it", name, dir, err)
+			// In a container with its own cgroup namespace, the root contains processes.
+			return fmt.Errorf("enable controller %s for the cgroups below %s: %w; move the processes of that cgroup into cgroups below it", name, dir, err)
 		}
 	}
 	return nil
 }
 
-// removeCgroups removes the node's cgroups, the innermost first. Their processes are
-// gone; the kernel may take a moment to notice.
+// removeCgroups removes the node's cgroups, the innermost first. Their processes have exited, but
+// the kernel may need a moment.
 func (l layout) removeCgroups() error {
 	found, err := hierarchies()
 	if err != nil {
@@ -100,8 +99,8 @@ func (l layout) removeCgroups() error {
 	return errors.Join(errs...)
 }
 
-// removeTree removes directories that hold nothing but directories and the kernel's
-// files, which go with them.
+// removeTree removes directories that contain only directories and the kernel's files, which
+// disappear with them.
 func removeTree(root string) error {
 	var dirs []string
 	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {

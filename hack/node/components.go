@@ -10,21 +10,21 @@ import (
 
 const containerd = "containerd"
 
-// order is the order in which components start; the holder is before all.
+// order is the order in which components start, after the holder.
 var order = []string{
 	containerd, controlplane.Etcd, controlplane.KubeAPIServer, controlplane.KubeControllerManager,
 	controlplane.KubeScheduler, controlplane.KubeProxy, controlplane.Kubelet,
 }
 
-// program is how a component is run, and how it is told that it works.
+// program is the command line of a component, and its readiness check.
 type program struct {
 	program string
 	args    []string
 	ready   func(context.Context) error
 }
 
-// programs says how each component is run. Arguments follow from the layout alone:
-// a component that was killed comes back as it was.
+// programs returns the program of each component. Its arguments depend only on the layout, so that
+// a restart does not change them.
 func (n *Node) programs() map[string]program {
 	return map[string]program{
 		containerd:        {containerd, []string{"--config=" + n.path("config", "containerd.toml")}, n.dialContainerd},
@@ -66,7 +66,7 @@ func (n *Node) etcdArgs() []string {
 		"--peer-trusted-ca-file=" + pki("ca.crt"),
 		"--peer-cert-file=" + pki("etcd.crt"),
 		"--peer-key-file=" + pki("etcd.key"),
-		// Data survives the death of the process, not of the machine.
+		// Data survives a crash of the process, but not of the machine.
 		"--unsafe-no-fsync=true",
 		"--log-level=warn",
 	}
@@ -92,7 +92,7 @@ func (n *Node) apiServerArgs() []string {
 		"--service-account-issuer=https://kubernetes.default.svc.cluster.local",
 		"--service-account-key-file=" + pki("serviceaccount.key"),
 		"--service-account-signing-key-file=" + pki("serviceaccount.key"),
-		"--kubelet-preferred-address-types=InternalIP", // the Node's name is in no DNS
+		"--kubelet-preferred-address-types=InternalIP", // DNS does not have the Node's name
 		"--kubelet-certificate-authority=" + pki("ca.crt"),
 		"--kubelet-client-certificate=" + pki("client-apiserver-kubelet-client.crt"),
 		"--kubelet-client-key=" + pki("client-apiserver-kubelet-client.key"),
@@ -114,15 +114,15 @@ func (n *Node) managerArgs() []string {
 		"--root-ca-file="+n.path("pki", "ca.crt"),
 		"--cluster-signing-cert-file="+n.path("pki", "ca.crt"),
 		"--cluster-signing-key-file="+n.path("pki", signingKey),
-		// A kubelet has it renewed after six to nine minutes.
+		// The kubelet renews it after six to nine minutes.
 		"--cluster-signing-duration=10m",
 	)
 }
 
 func (n *Node) schedulerArgs() []string { return n.servingArgs(controlplane.KubeScheduler) }
 
-// servingArgs are those of the components that serve their metrics and health with
-// TLS and ask the API server who may see them.
+// servingArgs returns the flags of components that serve metrics and health over TLS, and
+// ask the API server to authorize clients.
 func (n *Node) servingArgs(name string) []string {
 	return []string{
 		"--kubeconfig=" + n.kubeconfig(name),
@@ -144,7 +144,7 @@ func (n *Node) proxyArgs() []string {
 		"--cluster-cidr=" + n.families(n.Pods, func(a addresses) fmt.Stringer { return a.Pods }),
 		"--healthz-bind-address=" + n.at(10256),
 		"--metrics-bind-address=" + n.at(10249),
-		// The machine's limits are not the node's to change.
+		// The node must not change the machine's limits.
 		"--conntrack-max-per-core=0",
 		"--conntrack-min=0",
 		"--conntrack-tcp-timeout-established=0",
@@ -163,7 +163,7 @@ func (n *Node) kubeletArgs() []string {
 	}
 }
 
-// healthy is a check that a GET of url is answered with 200.
+// healthy returns a check that a GET of url returns status 200.
 func (n *Node) healthy(url string) func(context.Context) error {
 	return func(ctx context.Context) error {
 		client, err := n.prober()

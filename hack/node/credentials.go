@@ -14,14 +14,13 @@ import (
 	"github.com/servingcert/servingcert/hack/controlplane/certs"
 )
 
-// The key pairs, all in directory pki, are of one CA, but for the one with which
-// kube-apiserver vouches for its callers to aggregated API servers: whoever has a
-// certificate of that CA may claim to be anyone.
+// The key pairs, all in directory pki, are issued by one CA, except kube-apiserver's client certificate
+// for aggregated API servers: clients with a certificate of that CA may impersonate anyone.
 
-// signingKey is the key of the CA, with which kube-controller-manager signs what was approved.
+// signingKey is the CA's key, with which kube-controller-manager signs approved requests.
 const signingKey = "cluster-signing.key"
 
-// writeCredentials makes keys, certificates and kubeconfigs.
+// writeCredentials writes keys, certificates and kubeconfigs.
 func (n *Node) writeCredentials() error {
 	ca, err := certs.New(n.path("pki"), "ca", "servingcert node CA")
 	if err != nil {
@@ -70,7 +69,7 @@ func groups(group string) []string {
 	return []string{group}
 }
 
-// writeServing makes the certificates of all that listen at the node's address.
+// writeServing issues the serving certificates for the node's address.
 func (n *Node) writeServing(ca *certs.Authority) error {
 	names := map[string][]string{
 		controlplane.KubeAPIServer: {
@@ -88,7 +87,7 @@ func (n *Node) writeServing(ca *certs.Authority) error {
 			addresses = append(addresses, n.APIIP)
 		}
 		if file == controlplane.Etcd {
-			usages = append(usages, x509.ExtKeyUsageClientAuth) // members dial each other with it
+			usages = append(usages, x509.ExtKeyUsageClientAuth) // between members
 		}
 		want := &x509.Certificate{ExtKeyUsage: usages, DNSNames: dnsNames}
 		for _, ip := range addresses {
@@ -103,7 +102,7 @@ func (n *Node) writeServing(ca *certs.Authority) error {
 
 func (n *Node) kubeconfig(user string) string { return n.path("pki", user+".kubeconfig") }
 
-// prober is a client that may ask each component for its health.
+// prober returns a client that may read the health of each component.
 func (n *Node) prober() (*http.Client, error) {
 	pair, err := tls.LoadX509KeyPair(n.path("pki", "client-admin.crt"), n.path("pki", "client-admin.key"))
 	if err != nil {

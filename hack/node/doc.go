@@ -1,7 +1,7 @@
-// Package node runs a whole Kubernetes on one Linux machine, with real pods: etcd,
-// kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kube-proxy and
-// CoreDNS, on Debian's containerd and runc. make node-up and make node-down are its
-// commands, the end-to-end tests call it. It needs root.
+// Package node runs a complete Kubernetes cluster with real pods on one Linux machine: etcd,
+// kube-apiserver, kube-controller-manager, kube-scheduler, kubelet, kube-proxy and CoreDNS,
+// on Debian's containerd and runc. It is used by make node-up, make node-down and the
+// end-to-end tests. It needs root.
 //
 //	n, err := node.Up(ctx, node.Options{})
 //	if err != nil { … }
@@ -9,39 +9,34 @@
 //	…
 //	err = node.Down(ctx, node.Options{})
 //
-// # A node in its own namespaces
+// # Namespaces
 //
-// The node is to the machine what a container is: all of its processes live in a
-// network, a mount and a process namespace of their own. The first process there
-// does nothing but hold them. Therefore
+// Like a container, the node runs in its own network, mount and PID namespaces. Their first
+// process, the holder, does nothing else. Therefore
 //
-//   - no iptables rule, no interface and no mount of the machine changes, with one
-//     exception: one end of a virtual cable, and a route into it;
-//   - when that first process dies, the kernel kills every other one, pods included,
-//     and takes mounts, interfaces and rules away: Down cannot forget any, whatever
-//     state a crash has left;
-//   - several nodes can run at once, and beside a cluster that the machine has, if
-//     each has its own directory and subnet.
+//   - the machine's iptables rules, interfaces and mounts do not change, except for one end
+//     of a veth pair and a route to it;
+//   - when the holder dies, the kernel kills all other processes, including pods, and removes
+//     mounts, interfaces and rules: Down leaves nothing behind, even after a crash;
+//   - several nodes can run concurrently, and beside another cluster on the machine, if each
+//     has its own directory and subnet.
 //
-// What is left to clean up is the cgroup below which the pods are, and the
-// directory, which holds all state. A few paths are fixed in kubelet, containerd and
-// the CNI library; inside of the node's mount namespace they lead into the directory.
+// Down removes the pods' parent cgroup and the directory, which contains all state. Some paths
+// are fixed in the kubelet, containerd and the CNI library; in the node's mount namespace,
+// they are in the directory.
 //
 // # Addresses
 //
-// [Options.Subnet] is split in three (see layout): the cable, ClusterIPs and pods.
-// The machine has a route to all of it, so that pods, ClusterIPs and the API server
-// can be dialled from it. It cannot be reached from outside of the machine, nor does
-// it reach out: images come from files ([Node.Import]), and CoreDNS knows the names
-// of the cluster and no others. From the machine, a name is asked for at
-// [Node.DNSAddress]; [Node.Dialer] does so.
+// [Options.Subnet] contains the veth pair, ClusterIPs and pods (see layout). The machine has a
+// route to it, so that it can dial pods, ClusterIPs and the API server. The node is isolated
+// from other networks: images come from files ([Node.Import]), and CoreDNS only resolves names
+// of the cluster. [Node.Dialer] resolves names with it from the machine, at [Node.DNSAddress].
 //
-// # What is like a real cluster, and what is not
+// # Differences from a real cluster
 //
-// Admission plugins, Node and RBAC authorization, kubelet authentication and
-// authorization by the API server, the aggregation layer and all controllers are as
-// kubeadm sets them up. The kubelet's certificate is of the cluster's CA. Features
-// ClusterTrustBundle and PodCertificateRequest are on. There is one node, etcd does
-// not fsync, nothing signs CertificateSigningRequests, and there is no leader
-// election, so that a component that was killed acts at once when it is back.
+// Admission plugins, Node and RBAC authorization, kubelet authentication and authorization, the
+// aggregation layer and all controllers are configured as by kubeadm. The cluster's CA issued the
+// kubelet's certificate. Features ClusterTrustBundle and PodCertificateRequest are enabled. There
+// is one node, etcd does not fsync, CertificateSigningRequests are not signed, and there is no
+// leader election, so that a restarted component works at once.
 package node

@@ -10,9 +10,8 @@ import (
 	"os"
 )
 
-// Down ends the node in a directory and removes everything that it made, whatever
-// state it is in. It is no error if there is none. Subnet need not be said if the
-// node was up.
+// Down stops the node in a directory, in any state, and removes everything that it created. It
+// does nothing if there is no node. Options.Subnet is not needed if the node was ready.
 func Down(ctx context.Context, o Options) error {
 	if err := checkMachine(); err != nil {
 		return err
@@ -27,13 +26,13 @@ func Down(ctx context.Context, o Options) error {
 	}
 	defer unlock()
 	if err := l.clear(ctx); err != nil {
-		return fmt.Errorf("end the node in %s: %w", l.Dir, err)
+		return fmt.Errorf("stop the node in %s: %w", l.Dir, err)
 	}
 	return nil
 }
 
-// clear ends what runs and removes what is there, of the subnet that the node in this
-// directory has had too.
+// clear stops all processes and removes everything, also of the subnet that a previous node in this
+// directory had.
 func (l layout) clear(ctx context.Context) error {
 	former, err := l.former()
 	if err != nil {
@@ -50,7 +49,7 @@ func (l layout) clear(ctx context.Context) error {
 	return l.removeDir()
 }
 
-// former is this layout and, if the node had another subnet, that one too.
+// former returns this layout and, if the node had another subnet, its layout too.
 func (l layout) former() ([]layout, error) {
 	content, err := os.ReadFile(l.path(stateFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -61,7 +60,7 @@ func (l layout) former() ([]layout, error) {
 	}
 	layouts := []layout{l}
 	var s state
-	if json.Unmarshal(content, &s) == nil { // else a crash has cut it off
+	if json.Unmarshal(content, &s) == nil { // otherwise a crash truncated it
 		if other, err := newLayout(l.Dir, s.Subnet); err == nil && other.Subnet != l.Subnet {
 			layouts = append(layouts, other)
 		}
@@ -69,8 +68,8 @@ func (l layout) former() ([]layout, error) {
 	return layouts, nil
 }
 
-// stop ends all processes and removes what the machine sees of the node, but no file.
-// When the holder dies the kernel kills every process of the node.
+// stop kills the holder, so that the kernel kills all processes of the node, and removes everything
+// visible on the machine except files.
 func (l layout) stop(ctx context.Context) error {
 	if err := l.checkOwner(); err != nil {
 		return err
@@ -82,7 +81,7 @@ func (l layout) stop(ctx context.Context) error {
 		}
 		var errs []error
 		for name, pid := range pids {
-			errs = append(errs, kill(pid, l.Dir, name), fmt.Errorf("%s, process %d, is still there", name, pid))
+			errs = append(errs, kill(pid, l.Dir, name), fmt.Errorf("%s, process %d, is still running", name, pid))
 		}
 		return errors.Join(errs...)
 	})
@@ -92,30 +91,29 @@ func (l layout) stop(ctx context.Context) error {
 	if err := l.disconnect(ctx); err != nil {
 		return err
 	}
-	// Their last members leave cgroups a moment after they are gone from /proc.
+	// Processes leave their cgroups a moment after they disappear from /proc.
 	return poll(ctx, endTimeout, func(context.Context) error { return l.removeCgroups() })
 }
 
-// removeDir removes the directory, unless something is mounted below it: what would be
-// removed then is not the node's.
+// removeDir removes the directory, unless a file system is mounted below it, whose files would be removed.
 func (l layout) removeDir() error {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
 		return err
 	}
 	if below := mountsBelow(string(mounts), l.Dir); len(below) > 0 {
-		return fmt.Errorf("%s is mounted, and not by the node: umount it", below[0])
+		return fmt.Errorf("%s is a mount point that is not the node's: unmount it", below[0])
 	}
 	return os.RemoveAll(l.Dir)
 }
 
-// lock keeps two from raising or ending the node at once.
+// lock prevents concurrent starts and stops of the node.
 func (l layout) lock(ctx context.Context) (unlock func(), err error) {
 	return lock(ctx, "@servingcert-node"+l.Dir, "the node in "+l.Dir)
 }
 
-// lock waits until it is the only one with a lock of a name. It is a socket whose name
-// is in no file system, so it needs no file and goes with this process.
+// lock acquires the lock of a name: an abstract Unix socket, which needs no file and disappears
+// with this process.
 func lock(ctx context.Context, name, what string) (unlock func(), err error) {
 	var listener net.Listener
 	err = poll(ctx, startTimeout, func(ctx context.Context) error {
@@ -123,7 +121,7 @@ func lock(ctx context.Context, name, what string) (unlock func(), err error) {
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("another process raises or ends %s: %w", what, err)
+		return nil, fmt.Errorf("another process uses %s: %w", what, err)
 	}
 	return func() { _ = listener.Close() }, nil
 }

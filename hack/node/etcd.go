@@ -9,17 +9,17 @@ import (
 	"net/http"
 )
 
-// etcdPage is how many objects are read from etcd at once.
+// etcdPage is the number of objects per request to etcd.
 const etcdPage = 500
 
-// Stored is an object as etcd has it.
+// Stored is an object in etcd.
 type Stored struct {
 	Key   []byte `json:"key"` // such as /registry/secrets/NAMESPACE/NAME
 	Value []byte `json:"value"`
 }
 
-// EachStored calls do with every object that etcd holds now, in the order of their keys,
-// until it returns an error, which EachStored returns.
+// EachStored calls do for each object in etcd, ordered by key. If do returns an error, EachStored
+// stops and returns it.
 func (n *Node) EachStored(ctx context.Context, do func(Stored) error) error {
 	client, err := n.prober()
 	if err != nil {
@@ -28,11 +28,11 @@ func (n *Node) EachStored(ctx context.Context, do func(Stored) error) error {
 	return eachStored(ctx, client, "https://"+n.at(2379), do)
 }
 
-// rangeRequest and rangeResponse are those of etcd's KV service (etcdserverpb), as its
-// gateway has them in JSON: 64-bit numbers are strings.
+// rangeRequest and rangeResponse are messages of etcd's KV service (etcdserverpb), in the JSON of its
+// gateway: 64-bit numbers are strings.
 type rangeRequest struct {
 	Key      []byte `json:"key"`
-	RangeEnd []byte `json:"range_end"` // a zero byte: to the last key
+	RangeEnd []byte `json:"range_end"` // a zero byte means up to the last key
 	Limit    int    `json:"limit"`
 	Revision string `json:"revision,omitempty"`
 }
@@ -61,11 +61,11 @@ func eachStored(ctx context.Context, client *http.Client, etcd string, do func(S
 			return nil
 		}
 		if len(page.Stored) == 0 {
-			return errors.New("read etcd: it has more, and answered with nothing")
+			return errors.New("read etcd: empty page although there are more")
 		}
 		last := page.Stored[len(page.Stored)-1].Key
 		request.Key = append(bytes.Clone(last), 0)
-		request.Revision = page.Header.Revision // all pages are of the same moment
+		request.Revision = page.Header.Revision // all pages have the same revision
 	}
 }
 
@@ -84,7 +84,7 @@ func readRange(ctx context.Context, client *http.Client, etcd string, r rangeReq
 	}
 	defer func() { err = errors.Join(err, response.Body.Close()) }()
 	if response.StatusCode != http.StatusOK {
-		return page, fmt.Errorf("etcd answers %s", response.Status)
+		return page, fmt.Errorf("etcd: %s", response.Status)
 	}
 	return page, json.NewDecoder(response.Body).Decode(&page)
 }

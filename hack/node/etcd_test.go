@@ -12,7 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// All pages are read, each from behind the last, and of one revision.
+// All pages are read in order, with one revision.
 func TestEachStored(t *testing.T) {
 	var keys []string
 	for i := range 2*etcdPage + 1 {
@@ -52,9 +52,9 @@ func TestEachStored(t *testing.T) {
 	require.ErrorIs(t, eachStored(t.Context(), etcd.Client(), etcd.URL, func(Stored) error { return enough }), enough)
 }
 
-func TestEachStoredIsRefused(t *testing.T) {
+func TestEachStoredReturnsErrors(t *testing.T) {
 	etcd := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(etcd.Close)
 	err := eachStored(t.Context(), etcd.Client(), etcd.URL, func(Stored) error { return nil })
-	require.EqualError(t, err, `read etcd from key "\x00": etcd answers 404 Not Found`)
+	require.EqualError(t, err, `read etcd from key "\x00": etcd: 404 Not Found`)
 }

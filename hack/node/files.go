@@ -13,14 +13,13 @@ import (
 //go:embed config
 var configs embed.FS
 
-// The images that the node itself needs. Their names lie where no registry can: they
-// are imported, never pulled.
+// The images of the node itself. No registry can have their names: they are imported, never pulled.
 const (
 	pauseImage   = "node.servingcert.dev/pause:node"
 	coreDNSImage = "node.servingcert.dev/coredns:node"
 )
 
-// values are what the files in config may refer to.
+// values are the variables of the files in config.
 type values struct {
 	layout
 	PauseImage   string
@@ -29,7 +28,7 @@ type values struct {
 	Snapshotter  string
 }
 
-// render fills in one of the files in config.
+// render executes the template of a file in config.
 func render(file string, v values) ([]byte, error) {
 	t, err := template.New(file).Option("missingkey=error").ParseFS(configs, "config/"+file)
 	if err != nil {
@@ -49,11 +48,11 @@ func (n *Node) values() (values, error) {
 	}, err
 }
 
-// overlayMagic is the type of file system that statfs tells of an overlay.
+// overlayMagic is the file system type that statfs returns for overlayfs.
 const overlayMagic = 0x794c7630
 
-// snapshotterOf chooses how containerd stacks layers below dir: an overlay cannot lie
-// on an overlay, as the disk of a container is.
+// snapshotterOf returns the snapshotter of containerd for dir: overlayfs does not work on overlayfs,
+// such as in a container.
 func snapshotterOf(dir string) (string, error) {
 	var fs syscall.Statfs_t
 	if err := syscall.Statfs(dir, &fs); err != nil {
@@ -65,10 +64,9 @@ func snapshotterOf(dir string) (string, error) {
 	return "overlayfs", nil
 }
 
-// writeConfigs writes the files that components read. resolv.conf is what pods with
-// dnsPolicy Default get: nobody to ask.
+// writeConfigs writes the components' files. resolv.conf, for pods with dnsPolicy Default, has no server.
 func (n *Node) writeConfigs() error {
-	if err := os.MkdirAll(n.path("manifests"), 0o755); err != nil { // of static pods: a kubelet complains each second without
+	if err := os.MkdirAll(n.path("manifests"), 0o755); err != nil { // of static pods: without it, the kubelet logs an error each second
 		return err
 	}
 	v, err := n.values()
@@ -89,7 +87,7 @@ func (n *Node) writeConfigs() error {
 			return err
 		}
 	}
-	return writeFile(n.path("config", "resolv.conf"), []byte("# the node knows the names of the cluster and no others\n"))
+	return writeFile(n.path("config", "resolv.conf"), []byte("# only names of the cluster can be resolved\n"))
 }
 
 func writeFile(path string, content []byte) error {

@@ -19,8 +19,7 @@ func testValues(t *testing.T) values {
 	return values{layout: l, PauseImage: pauseImage, CoreDNSImage: coreDNSImage, CNIPlugins: cniPlugins, Snapshotter: "overlayfs"}
 }
 
-// TestRender parses what each file becomes: nothing of it may lie outside of the
-// node's directory or be another node's.
+// Rendered files parse, and refer only to the node's own directory and addresses.
 func TestRender(t *testing.T) {
 	v := testValues(t)
 	read := func(file string) string {
@@ -36,7 +35,7 @@ func TestRender(t *testing.T) {
 	require.Equal(t, "/svcert-10-99", kubelet["cgroupRoot"])
 	require.Equal(t, "10.99.0.2", kubelet["address"])
 	require.Equal(t, []any{"10.99.64.10"}, kubelet["clusterDNS"])
-	require.NotContains(t, kubelet, "syncFrequency", "how long a changed Secret takes is to be what it is elsewhere")
+	require.NotContains(t, kubelet, "syncFrequency", "changed Secrets must take as long as in other clusters")
 	require.NotContains(t, kubelet, "configMapAndSecretChangeDetectionStrategy")
 
 	var cni struct {
@@ -75,10 +74,10 @@ cgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0
 	require.Empty(t, cgroupHierarchies("\nproc /proc proc rw 0 0\n"))
 }
 
-// TestDelegate uses files where the kernel has controls.
+// TestDelegate uses files in place of the kernel's.
 func TestDelegate(t *testing.T) {
 	v1 := t.TempDir()
-	require.NoError(t, delegate(v1), "version 1 has nothing to delegate")
+	require.NoError(t, delegate(v1), "version 1 has no delegation")
 	v2 := t.TempDir()
 	require.NoError(t, os.WriteFile(filepath.Join(v2, "cgroup.controllers"), []byte("cpuset cpu io memory\n"), 0o600))
 	require.ErrorIs(t, delegate(v2), os.ErrNotExist)
@@ -87,7 +86,7 @@ func TestDelegate(t *testing.T) {
 	require.NoError(t, delegate(v2))
 	written, err := os.ReadFile(control)
 	require.NoError(t, err)
-	require.Equal(t, "+cpuset+memory", string(written), "what is wanted, there and not given yet")
+	require.Equal(t, "+cpuset+memory", string(written), "wanted, available and not yet enabled")
 }
 
 func TestMountsBelow(t *testing.T) {
@@ -102,7 +101,7 @@ func TestMountsBelow(t *testing.T) {
 
 func TestRemoveTree(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "cgroup")
-	require.NoError(t, removeTree(root), "it is not there")
+	require.NoError(t, removeTree(root), "it does not exist")
 	require.NoError(t, os.MkdirAll(filepath.Join(root, "kubepods", "burstable", "pod1"), 0o755))
 	require.NoError(t, removeTree(root))
 	require.NoDirExists(t, root)
@@ -112,7 +111,7 @@ func TestRemoveTree(t *testing.T) {
 	require.ErrorContains(t, removeTree(root), "remove cgroup")
 }
 
-// TestMadeOnMachine: what was made goes, what was there or is used by then stays.
+// Created directories are removed, unless they existed before or are in use.
 func TestMadeOnMachine(t *testing.T) {
 	machine, dir := t.TempDir(), t.TempDir()
 	n := &Node{layout: layout{Dir: dir}}
@@ -131,7 +130,7 @@ func TestMadeOnMachine(t *testing.T) {
 	require.FileExists(t, filepath.Join(machine, "used", "by", "them"))
 }
 
-// TestMadeForAnotherNodeToo: whoever ends last removes what the first has made.
+// The last node that stops removes the directories that the first one created.
 func TestMadeForAnotherNodeToo(t *testing.T) {
 	machine, first, second := t.TempDir(), &Node{layout: layout{Dir: t.TempDir()}}, &Node{layout: layout{Dir: t.TempDir()}}
 	made := filepath.Join(machine, "a", "b")
@@ -140,7 +139,7 @@ func TestMadeForAnotherNodeToo(t *testing.T) {
 
 	require.NoError(t, first.removeMade([]string{second.Dir}))
 	require.DirExists(t, made)
-	require.NoError(t, first.removeMade(nil), "it is not its own any more")
+	require.NoError(t, first.removeMade(nil), "another node has taken it over")
 	require.DirExists(t, made)
 	require.NoError(t, second.removeMade(nil))
 	require.NoDirExists(t, filepath.Join(machine, "a"))

@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// holder is the component that holds the node's namespaces: its first process.
+// holder is the component that holds the node's namespaces, their first process.
 const holder = "pause"
 
-// startHolder makes the namespaces, with the network that they need.
+// startHolder creates the namespaces, with their network.
 func (n *Node) startHolder(ctx context.Context) error {
 	unlock, err := lockMachine(ctx)
 	if err != nil {
@@ -31,23 +31,22 @@ func (n *Node) startHolder(ctx context.Context) error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command("sh", "-c", script, n.binaries[holder]) // it is to outlive ctx
+	cmd := exec.Command("sh", "-c", script, n.binaries[holder]) // it outlives ctx
 	cmd.Env = environment(n.Dir, holder)
 	cmd.Stdout, cmd.Stderr = log, log
 	cmd.SysProcAttr = newNamespaces()
 	if err := cmd.Start(); err != nil {
-		return fmt.Errorf("make namespaces: %w", err)
+		return fmt.Errorf("create namespaces: %w", err)
 	}
-	go func() { _ = cmd.Wait() }() // so that it is no zombie while this process lives
+	go func() { _ = cmd.Wait() }() // so that it does not become a zombie
 	if err := n.awaitReady(ctx, holder, func(context.Context) error { return nil }); err != nil {
 		return err
 	}
 	return n.connect(ctx)
 }
 
-// kernelSettings are those that kubelet wants and would change for the whole machine.
-// In the node it finds them as it wants them, in files that lie in front of the
-// kernel's.
+// kernelSettings are the settings that the kubelet requires and would change for the whole machine.
+// In the node, files with the required values are mounted over the kernel's.
 var kernelSettings = map[string]string{
 	"vm/overcommit_memory":      "1",
 	"vm/panic_on_oom":           "0",
@@ -57,9 +56,8 @@ var kernelSettings = map[string]string{
 	"kernel/keys/root_maxbytes": "25000000",
 }
 
-// holderScript is what the first process does before it becomes the holder. No mount
-// of the node is seen outside, nor a later one of the machine's inside; but volumes
-// that kubelet mounts are seen by containers that were there before.
+// holderScript returns the script that the first process runs before it becomes the holder. Mounts do
+// not propagate between the node and the machine, but the kubelet's mounts propagate to containers.
 func (n *Node) holderScript() (string, error) {
 	script := []string{"set -e", "mount --make-rprivate /", "mount -t proc proc /proc"}
 	dirs := n.privateDirs()
@@ -82,11 +80,11 @@ func (n *Node) holderScript() (string, error) {
 	return strings.Join(append(script, "mount --make-rshared /", `exec "$0"`), "\n"), nil
 }
 
-// madeFile lists the directories outside of the node's that were made for it.
+// madeFile lists the directories outside of the node's directory that were created for it.
 const madeFile = "made-on-machine"
 
-// makeOnMachine makes a directory outside of the node's and notes what was made
-// before it is, so that nothing is left behind.
+// makeOnMachine creates a directory outside of the node's directory. It records what it will create
+// before, so that nothing is left behind.
 func (n *Node) makeOnMachine(dir string) error {
 	var missing []string
 	for d := dir; ; d = filepath.Dir(d) {
@@ -106,8 +104,8 @@ func (n *Node) makeOnMachine(dir string) error {
 	return os.MkdirAll(dir, 0o755)
 }
 
-// removeFromMachine removes what makeOnMachine made. All nodes have the same
-// directories, so it waits for its turn.
+// removeFromMachine removes what makeOnMachine created, under a lock, as all nodes use the same
+// directories.
 func (l layout) removeFromMachine(ctx context.Context) error {
 	unlock, err := lockMachine(ctx)
 	if err != nil {
@@ -121,9 +119,8 @@ func (l layout) removeFromMachine(ctx context.Context) error {
 	return l.removeMade(others)
 }
 
-// removeMade removes the directories unless someone uses them by now. Another node
-// does: the kernel would take away what it has mounted there, so it gets the list, and
-// removes them in its turn.
+// removeMade removes the directories that are not in use. If another node has mounts there, which the
+// kernel would remove, that node gets the list and removes them later.
 func (l layout) removeMade(others []string) error {
 	data, err := os.ReadFile(l.path(madeFile))
 	if errors.Is(err, os.ErrNotExist) {
@@ -139,12 +136,12 @@ func (l layout) removeMade(others []string) error {
 		return os.Remove(l.path(madeFile))
 	}
 	for dir := range strings.Lines(string(data)) {
-		_ = os.Remove(strings.TrimSpace(dir)) // not empty: it is in use
+		_ = os.Remove(strings.TrimSpace(dir)) // fails if it is in use
 	}
 	return nil
 }
 
-// lockMachine keeps two nodes from making and removing the same directories at once.
+// lockMachine prevents two nodes from creating and removing the same directories concurrently.
 func lockMachine(ctx context.Context) (unlock func(), err error) {
 	return lock(ctx, "@servingcert-node", "the directories that all nodes share")
 }
@@ -159,8 +156,7 @@ func appendTo(file, text string) error {
 	return err
 }
 
-// mountsBelow are the mount points in mountinfo (proc_pid_mountinfo(5)) at or below a
-// directory.
+// mountsBelow returns the mount points in mountinfo (proc_pid_mountinfo(5)) at or below a directory.
 func mountsBelow(mountinfo, dir string) []string {
 	var found []string
 	for line := range strings.Lines(mountinfo) {

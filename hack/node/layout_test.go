@@ -45,14 +45,14 @@ func TestLayout(t *testing.T) {
 
 func TestLayoutRefuses(t *testing.T) {
 	for _, tc := range []struct{ dir, subnet, want string }{
-		{"/n", "10.0.0.0/8", `subnet "10.0.0.0/8": want a private IPv4 network of 16 bits such as 10.88.0.0/16`},
-		{"/n", "10.88.1.0/16", `subnet "10.88.1.0/16": want`},
-		{"/n", "8.8.0.0/16", `subnet "8.8.0.0/16": want`},
-		{"/n", "fd00::/16", `subnet "fd00::/16": want`},
-		{"/n", "tea", `subnet "tea": want`},
-		{"/", "", `directory "/": it is written into configuration files, so no spaces`},
-		{"/var/my node", "", `directory "/var/my node": it is`},
-		{"/" + strings.Repeat("d", maxDir), "", "its name may have 64 characters, not 65"},
+		{"/n", "10.0.0.0/8", `subnet "10.0.0.0/8": must be a private IPv4 network with prefix length 16, such as 10.88.0.0/16`},
+		{"/n", "10.88.1.0/16", `subnet "10.88.1.0/16": must be`},
+		{"/n", "8.8.0.0/16", `subnet "8.8.0.0/16": must be`},
+		{"/n", "fd00::/16", `subnet "fd00::/16": must be`},
+		{"/n", "tea", `subnet "tea": must be`},
+		{"/", "", `directory "/": must not be /, or contain spaces`},
+		{"/var/my node", "", `directory "/var/my node": must not be /`},
+		{"/" + strings.Repeat("d", maxDir), "", "the name must have at most 64 characters, not 65"},
 	} {
 		_, err := newLayout(tc.dir, tc.subnet)
 		require.ErrorContains(t, err, tc.want)

@@ -26,9 +26,9 @@ import (
 	"github.com/servingcert/servingcert/hack/controlplane"
 )
 
-// The default node may be in use on this machine, so the tests have their own.
+// The tests have their own node, as the default one may be in use.
 var (
-	testDir    = flag.String("node-dir", "/var/lib/servingcert-node-test", "directory of the node that the tests raise and end")
+	testDir    = flag.String("node-dir", "/var/lib/servingcert-node-test", "directory of the node that the tests start and stop")
 	testSubnet = flag.String("node-subnet", "10.97.0.0/16", "its subnet")
 )
 
@@ -39,18 +39,17 @@ func testOptions(t *testing.T) Options {
 }
 
 func TestMain(m *testing.M) {
-	ctrl.SetLogger(logr.Discard()) // what a client has to say is in its errors
+	ctrl.SetLogger(logr.Discard()) // errors of clients are returned
 	os.Exit(m.Run())
 }
 
-// TestLifecycle raises a node, uses it, breaks it in every way, and sees to it that
-// nothing of it remains.
+// TestLifecycle starts a node, uses it, breaks it in several ways, and checks that nothing remains.
 func TestLifecycle(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
 	o := testOptions(t)
 	require.NoError(t, Fetch(ctx, os.Stderr))
-	require.NoError(t, Down(ctx, o), "what an earlier run has left")
+	require.NoError(t, Down(ctx, o), "the rest of an earlier run")
 	before := look(t)
 	require.Empty(t, before.Processes)
 	t.Cleanup(func() {
@@ -66,7 +65,7 @@ func TestLifecycle(t *testing.T) {
 	pids, err := n.PIDs()
 	require.NoError(t, err)
 	require.Len(t, pids, len(Components()))
-	require.Equal(t, before.Rules, look(t).Rules, "the machine's rules stay as they are")
+	require.Equal(t, before.Rules, look(t).Rules, "the machine's rules do not change")
 	require.Equal(t, before.Mounts, look(t).Mounts, "and its mounts")
 	require.Equal(t, before.Settings, look(t).Settings, "and the kernel's settings")
 
@@ -82,39 +81,39 @@ func TestLifecycle(t *testing.T) {
 		other := o
 		other.Dir += "2"
 		_, err := Up(ctx, other)
-		require.ErrorContains(t, err, "is that of the node in \""+o.Dir+"\"")
+		require.ErrorContains(t, err, "is used by the node in \""+o.Dir+"\"")
 		require.Error(t, Down(ctx, other))
 		require.NoDirExists(t, other.Dir)
 		now, err := n.PIDs()
 		require.NoError(t, err)
 		require.Equal(t, pids, now)
 	})
-	t.Run("a pod runs, is found by name, and outlives the control plane", func(t *testing.T) { useNode(ctx, t, n) })
-	t.Run("a component that died: raised anew", func(t *testing.T) {
+	t.Run("a pod runs, is found by name, and survives the control plane", func(t *testing.T) { useNode(ctx, t, n) })
+	t.Run("a component died: the node is started again", func(t *testing.T) {
 		require.NoError(t, n.Kill(ctx, controlplane.Kubelet))
 		_, err := Attach(o.Dir)
-		require.ErrorContains(t, err, "is not whole: kubelet does not run")
+		require.ErrorContains(t, err, "is incomplete: kubelet does not run")
 		mustUp(ctx, t, o)
 	})
-	t.Run("all killed at once: raised anew", func(t *testing.T) {
+	t.Run("all processes killed: the node is started again", func(t *testing.T) {
 		for _, process := range processesBelow(t, o.Dir) {
 			killProcess(t, process)
 		}
 		require.EventuallyWithT(t, func(c *assert.CollectT) { require.Empty(c, processesBelow(t, o.Dir)) }, endTimeout, pollInterval)
 		mustUp(ctx, t, o)
 	})
-	t.Run("the state is lost: ended all the same", func(t *testing.T) {
+	t.Run("the state is lost: the node can be stopped", func(t *testing.T) {
 		require.NoError(t, os.Remove(filepath.Join(o.Dir, stateFile)))
 		require.NoError(t, Down(ctx, o))
 		assertAsBefore(t, before)
 	})
-	t.Run("interrupted while it is raised", func(t *testing.T) {
+	t.Run("interrupted start", func(t *testing.T) {
 		short, cancel := context.WithTimeout(ctx, 4*time.Second)
 		defer cancel()
 		_, err := Up(short, o)
 		require.ErrorIs(t, err, context.DeadlineExceeded)
 		require.Empty(t, processesBelow(t, o.Dir))
-		require.DirExists(t, filepath.Join(o.Dir, "logs"), "the logs say why")
+		require.DirExists(t, filepath.Join(o.Dir, "logs"), "the logs are kept")
 	})
 	require.NoError(t, Down(ctx, o))
 	assertAsBefore(t, before)
@@ -131,7 +130,7 @@ func mustUp(ctx context.Context, t *testing.T, o Options) {
 	require.Len(t, pids, len(Components()))
 }
 
-// killProcess kills one that processesBelow has found, whatever it is.
+// killProcess kills a process that processesBelow returned.
 func killProcess(t *testing.T, process string) {
 	t.Helper()
 	var pid int
@@ -145,14 +144,13 @@ func assertAsBefore(t *testing.T, before machine) {
 	t.Helper()
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		after := look(t)
-		require.Subset(c, before.Dirs, after.Dirs) // another node may have ended, and taken what is shared
+		require.Subset(c, before.Dirs, after.Dirs) // another node may have stopped, and removed shared directories
 		after.Dirs = before.Dirs
 		require.Equal(c, before, after)
 	}, endTimeout, pollInterval)
 }
 
-// useNode runs a pod, reads its log, dials it by name, and takes the control plane
-// away under it.
+// useNode runs a pod, reads its log, dials it by name, and kills the control plane.
 func useNode(ctx context.Context, t *testing.T, n *Node) {
 	cfg, err := n.Config()
 	require.NoError(t, err)
@@ -182,11 +180,11 @@ func useNode(ctx context.Context, t *testing.T, n *Node) {
 
 	for _, component := range Components() {
 		require.NoError(t, n.Kill(ctx, component))
-		require.NoError(t, dial("kube-dns.kube-system.svc.cluster.local:9153"), "pods go on without %s", component)
+		require.NoError(t, dial("kube-dns.kube-system.svc.cluster.local:9153"), "pods keep running without %s", component)
 		require.NoError(t, n.Restart(ctx, component))
-		require.ErrorContains(t, n.start(ctx, component), "it is running already")
+		require.ErrorContains(t, n.start(ctx, component), "it is already running")
 	}
-	require.ErrorContains(t, n.Kill(ctx, "kubeadm"), `component "kubeadm" is unknown: there are containerd, etcd,`)
+	require.ErrorContains(t, n.Kill(ctx, "kubeadm"), `component "kubeadm": must be one of containerd, etcd,`)
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		after, err := pods.Get(ctx, pod, metav1.GetOptions{})
 		require.NoError(c, err)
@@ -202,8 +200,7 @@ func useNode(ctx context.Context, t *testing.T, n *Node) {
 	require.Contains(t, string(rules), "-A KUBE-SERVICES -d "+n.DNSIP.String()+"/32")
 }
 
-// TestTwoNodes: neither notices that the other comes and goes, though the second finds
-// the directories that the first has made on the machine.
+// Two nodes are independent, although they share the directories that the first one created on the machine.
 func TestTwoNodes(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
@@ -230,7 +227,7 @@ func TestTwoNodes(t *testing.T) {
 	mounts, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pids[holder]), "mounts"))
 	require.NoError(t, err)
 	for dir := range two.privateDirs() {
-		require.Contains(t, string(mounts), " "+dir+" ", "the first has taken it with it")
+		require.Contains(t, string(mounts), " "+dir+" ", "the first node has unmounted it")
 	}
 	useNode(ctx, t, two)
 	require.NoError(t, Down(ctx, second))

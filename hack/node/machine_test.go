@@ -16,13 +16,13 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// machine is what a node might leave behind on a machine.
+// machine is the state of a machine that a node might change.
 type machine struct {
 	Mounts, Links, Routes, Rules, Processes, Dirs, Settings []string
 }
 
-// look takes down everything of the machine that the tests' node could have touched,
-// whoever made it, but for what another node that runs here has.
+// look returns the state of the machine that the tests' node could have changed, without that of
+// other running nodes.
 func look(t *testing.T) machine {
 	t.Helper()
 	others := regexp.MustCompile(`svcert-\d+-\d+`)
@@ -35,7 +35,7 @@ func look(t *testing.T) machine {
 	lines := func(name string, args ...string) []string {
 		out, err := exec.CommandContext(t.Context(), name, args...).Output()
 		require.NoError(t, err, name)
-		// Counters of packets change by themselves.
+		// Packet counters change all the time.
 		text := regexp.MustCompile(`\[\d+:\d+\]|(?m)^#.*$`).ReplaceAllString(string(out), "")
 		var kept []string
 		for line := range strings.Lines(text) {
@@ -68,8 +68,8 @@ func look(t *testing.T) machine {
 	return m
 }
 
-// dirs are the directories on this machine that a node of the tests makes. Those that
-// all nodes share are none of its own as long as another node runs here.
+// dirs returns the directories on this machine that a node of the tests creates, without the shared
+// ones if another node runs.
 func dirs(t *testing.T, mine layout) []string {
 	t.Helper()
 	candidates := []string{mine.Dir, mine.Dir + "2", filepath.Join("/run/netns", mine.Name)}
@@ -89,8 +89,8 @@ func dirs(t *testing.T, mine layout) []string {
 	})))
 }
 
-// processesBelow are the processes that mention a node's directory on their command
-// line or in their environment: components, and containerd's shims.
+// processesBelow returns the processes with a node's directory in their command line or environment:
+// components, and containerd's shims.
 func processesBelow(t *testing.T, dir string) []string {
 	t.Helper()
 	entries, err := os.ReadDir("/proc")

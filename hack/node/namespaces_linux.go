@@ -2,7 +2,7 @@ package node
 
 import "syscall"
 
-// newNamespaces starts a process as the first of a world of its own.
+// newNamespaces makes a process the first one in new namespaces.
 func newNamespaces() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{
 		Setsid:     true,

@@ -4,5 +4,5 @@ package node
 
 import "syscall"
 
-// newNamespaces is here so that the package can be compiled: Up has refused before.
+// newNamespaces lets the package compile: Up returns an error before.
 func newNamespaces() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setsid: true} }

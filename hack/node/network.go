@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// connect lays the cable between the machine and the node, with a route on each side.
+// connect creates the veth pair between the machine and the node, with a route on each side.
 func (n *Node) connect(ctx context.Context) error {
 	pids, err := running(n.Dir)
 	if err != nil {
@@ -24,7 +24,7 @@ func (n *Node) connect(ctx context.Context) error {
 	link := func(ip netip.Addr, link netip.Prefix) string { return netip.PrefixFrom(ip, link.Bits()).String() }
 	outside := [][]string{
 		{"link", "add", n.Name, "type", "veth", "peer", "name", "eth0", "netns", strconv.Itoa(pid)},
-		{"link", "set", n.Name, "alias", n.Dir}, // whose it is; see checkOwner
+		{"link", "set", n.Name, "alias", n.Dir}, // the owner; see checkOwner
 		{"address", "add", link(n.HostIP, n.Link), "dev", n.Name},
 		{"link", "set", n.Name, "up"},
 		{"route", "add", n.Subnet.String(), "via", n.NodeIP.String(), "dev", n.Name},
@@ -36,7 +36,7 @@ func (n *Node) connect(ctx context.Context) error {
 		{"ip", "route", "add", "default", "via", n.HostIP.String()},
 		{"sh", "-c", "echo 1 > /proc/sys/net/ipv4/ip_forward"},
 	}
-	if v6 := n.V6; v6 != nil { // nodad: nobody else has the addresses, so they need not be tried for a second
+	if v6 := n.V6; v6 != nil { // nodad: the addresses are unique, so the detection of duplicates would only take a second
 		outside = append(outside,
 			[]string{"address", "add", link(v6.HostIP, v6.Link), "dev", n.Name, "nodad"},
 			[]string{"route", "add", v6.Subnet.String(), "via", v6.NodeIP.String(), "dev", n.Name})
@@ -58,8 +58,8 @@ func (n *Node) connect(ctx context.Context) error {
 	return nil
 }
 
-// checkOwner refuses what is of a node in another directory, which has the same subnet:
-// the cable says whose it is.
+// checkOwner returns an error if a node in another directory has the same subnet. The alias of the
+// interface is the owner's directory.
 func (l layout) checkOwner() error {
 	alias, err := os.ReadFile(filepath.Join("/sys/class/net", l.Name, "ifalias"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -69,26 +69,25 @@ func (l layout) checkOwner() error {
 		return err
 	}
 	if owner := strings.TrimSpace(string(alias)); owner != "" && owner != l.Dir {
-		return fmt.Errorf("subnet %s is that of the node in %q: end that one, or choose another --subnet", l.Subnet, owner)
+		return fmt.Errorf("subnet %s is used by the node in %q: stop that node, or choose another --subnet", l.Subnet, owner)
 	}
 	return nil
 }
 
-// disconnect removes the cable, and with it the route. It goes with the node's network
-// namespace too, but that one stays for minutes if connections into it were cut:
-// their sockets send into the void until they give up.
+// disconnect removes the veth pair, and with it the route. They would disappear with the node's
+// network namespace, but sockets of broken connections can keep that for minutes.
 func (l layout) disconnect(ctx context.Context) error {
 	if _, err := net.InterfaceByName(l.Name); err != nil {
-		return nil //nolint:nilerr // it is gone already
+		return nil //nolint:nilerr // already removed
 	}
 	err := run(exec.CommandContext(ctx, "ip", "link", "delete", l.Name))
 	if _, gone := net.InterfaceByName(l.Name); gone != nil {
-		return nil //nolint:nilerr // it has gone meanwhile
+		return nil //nolint:nilerr // removed meanwhile
 	}
 	return err
 }
 
-// run runs a command; its error says what the command complained of.
+// run runs a command. Its error contains the output.
 func run(cmd *exec.Cmd) error {
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -97,7 +96,7 @@ func run(cmd *exec.Cmd) error {
 	return nil
 }
 
-// checkRoutes refuses a subnet that this machine uses otherwise.
+// checkRoutes returns an error if this machine uses the subnet otherwise.
 func (l layout) checkRoutes(ctx context.Context) error {
 	var all []netip.Prefix
 	for _, family := range []string{"-4", "-6"} {
@@ -110,7 +109,7 @@ func (l layout) checkRoutes(ctx context.Context) error {
 	return l.overlap(all)
 }
 
-// routes are the destinations that ip route show lists.
+// routes returns the destinations in the output of ip route show.
 func routes(out string) []netip.Prefix {
 	var found []netip.Prefix
 	for line := range strings.Lines(out) {

@@ -17,17 +17,16 @@ import (
 	"github.com/servingcert/servingcert/hack/controlplane"
 )
 
-// Options says where a node is. The zero value is the default node.
+// Options identifies a node. The zero value is the default node.
 type Options struct {
-	// Dir holds all of the node's state and logs; its name may have 64 characters.
-	// Default: DefaultDir.
+	// Dir is the directory of the node's state and logs; at most 64 characters. Default: DefaultDir.
 	Dir string
 
-	// Subnet is a private IPv4 network of 16 bits for cable, ClusterIPs and pods, which
+	// Subnet is a private IPv4 network with prefix length 16 for all addresses of the node, which
 	// this machine does not use otherwise. Default: DefaultSubnet.
 	Subnet string
 
-	// Log receives what is built and started. Default: os.Stderr.
+	// Log receives progress. Default: os.Stderr.
 	Log io.Writer
 }
 
@@ -38,25 +37,24 @@ func (o Options) log() io.Writer {
 	return o.Log
 }
 
-// Node is a running node. Its methods may be called from several goroutines, and for
-// the same node from several processes.
+// Node is a running node. Its methods are safe for concurrent use, also by several processes.
 type Node struct {
 	layout
 	binaries map[string]string // by component
 	log      io.Writer
 }
 
-// stateFile is in a node's directory: what a second process cannot compute.
+// stateFile, in a node's directory, contains what other processes cannot compute.
 const stateFile = "node.json"
 
 type state struct {
 	Subnet   string            `json:"subnet"`
 	Binaries map[string]string `json:"binaries"`
-	Up       bool              `json:"up"` // Up has come to its end
+	Up       bool              `json:"up"` // Up has completed
 }
 
-// Attach returns the node that runs in a directory, "" for the default. It is an error
-// if none does, or a part of it does not.
+// Attach returns the node that runs in a directory, "" for the default. It returns an error if the
+// node, or one of its components, does not run.
 func Attach(dir string) (*Node, error) {
 	l, err := newLayout(dir, "")
 	if err != nil {
@@ -77,7 +75,7 @@ func Attach(dir string) (*Node, error) {
 		return nil, err
 	}
 	if !s.Up {
-		return nil, fmt.Errorf("the node in %s is not up yet, or was interrupted when it was raised", l.Dir)
+		return nil, fmt.Errorf("the node in %s is not ready yet, or its start was interrupted", l.Dir)
 	}
 	pids, err := running(l.Dir)
 	if err != nil {
@@ -85,7 +83,7 @@ func Attach(dir string) (*Node, error) {
 	}
 	for _, name := range append([]string{holder}, order...) {
 		if pids[name] == 0 {
-			return nil, fmt.Errorf("the node in %s is not whole: %s does not run", l.Dir, name)
+			return nil, fmt.Errorf("the node in %s is incomplete: %s does not run", l.Dir, name)
 		}
 	}
 	return &Node{layout: l, binaries: s.Binaries, log: os.Stderr}, nil
@@ -99,11 +97,10 @@ func (n *Node) writeState(up bool) error {
 	return writeFile(n.path(stateFile), append(content, '\n'))
 }
 
-// Kubeconfig is a kubeconfig file of cluster-admin. It is good on this machine, and in
-// the node.
+// Kubeconfig returns the path of a kubeconfig of cluster-admin, for this machine and the node.
 func (n *Node) Kubeconfig() string { return n.kubeconfig("admin") }
 
-// Config is a client configuration of cluster-admin without client-side rate limit.
+// Config returns a client configuration of cluster-admin without client-side rate limit.
 func (n *Node) Config() (*rest.Config, error) {
 	cfg, err := clientcmd.BuildConfigFromFlags("", n.Kubeconfig())
 	if err != nil {
@@ -113,21 +110,21 @@ func (n *Node) Config() (*rest.Config, error) {
 	return cfg, nil
 }
 
-// LogDir holds a log of each component, and in pods those of all containers.
+// LogDir returns the directory of the components' logs and, in pods, of those of containers.
 func (n *Node) LogDir() string { return n.path("logs") }
 
-// Components are the names that Kill and Restart take.
+// Components returns the names for Kill and Restart.
 func Components() []string { return slices.Clone(order) }
 
-// PIDs are the process ids of the components that run, by name.
+// PIDs returns the process IDs of the running components, by name.
 func (n *Node) PIDs() (map[string]int, error) {
 	pids, err := running(n.Dir)
 	delete(pids, holder)
 	return pids, err
 }
 
-// Kill kills a component, as a crash does, and returns when it is gone. Whatever it
-// has written is kept; pods go on. A component that does not run is no error.
+// Kill kills a component, as a crash does, and returns when it has exited. Its data is kept, and pods
+// keep running. Kill does nothing if the component does not run.
 func (n *Node) Kill(ctx context.Context, name string) error {
 	if err := known(name); err != nil {
 		return err
@@ -140,17 +137,17 @@ func (n *Node) Kill(ctx context.Context, name string) error {
 		}
 		if pid := pids[name]; pid != 0 {
 			killed = pid
-			return errors.Join(kill(pid, n.Dir, name), fmt.Errorf("%s, process %d, is still there", name, pid))
+			return errors.Join(kill(pid, n.Dir, name), fmt.Errorf("%s, process %d, is still running", name, pid))
 		}
 		if killed != 0 && !ended(killed) {
-			return fmt.Errorf("%s, process %d, is still ending", name, killed)
+			return fmt.Errorf("%s, process %d, is still exiting", name, killed)
 		}
 		return nil
 	})
 }
 
-// Restart kills a component if it runs, starts it as it was, with its data and its
-// address, and returns when it is ready.
+// Restart kills a component if it runs, starts it with the same data and address, and returns when it
+// is ready.
 func (n *Node) Restart(ctx context.Context, name string) error {
 	if err := n.Kill(ctx, name); err != nil {
 		return err
@@ -158,11 +155,11 @@ func (n *Node) Restart(ctx context.Context, name string) error {
 	return n.start(ctx, name)
 }
 
-// Replace is Restart with another binary, which the component is until the node ends. No
-// other method may run meanwhile.
+// Replace is Restart with another binary, which later restarts use too. It must not be called
+// concurrently with other methods.
 func (n *Node) Replace(ctx context.Context, name, binary string) error {
 	if _, ok := n.binaries[name]; !ok {
-		return fmt.Errorf("component %q is not a binary of the node's", name)
+		return fmt.Errorf("component %q has no binary that can be replaced", name)
 	}
 	if err := n.Kill(ctx, name); err != nil {
 		return err
@@ -173,15 +170,15 @@ func (n *Node) Replace(ctx context.Context, name, binary string) error {
 
 func known(name string) error {
 	if !slices.Contains(order, name) {
-		return fmt.Errorf("component %q is unknown: there are %s", name, strings.Join(order, ", "))
+		return fmt.Errorf("component %q: must be one of %s", name, strings.Join(order, ", "))
 	}
 	return nil
 }
 
-// Import makes the images in files, as docker save writes them, known to the node.
+// Import imports the images in files, in the format of docker save, into the node.
 func (n *Node) Import(ctx context.Context, files ...string) error {
 	for _, file := range files {
-		// The client reads the file, so it need not be one that the node sees.
+		// The client reads the file, so the node need not have access to it.
 		if err := run(exec.CommandContext(ctx, "ctr", "--address", n.containerdSocket(), "--namespace", "k8s.io",
 			"images", "import", file)); err != nil {
 			return err
@@ -190,7 +187,7 @@ func (n *Node) Import(ctx context.Context, files ...string) error {
 	return nil
 }
 
-// Command is a command that runs in the node's namespaces, such as iptables-save.
+// Command returns a command that runs in the node's namespaces, such as iptables-save.
 func (n *Node) Command(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	pids, err := running(n.Dir)
 	if err != nil {
@@ -202,7 +199,7 @@ func (n *Node) Command(ctx context.Context, args ...string) (*exec.Cmd, error) {
 	return n.enter(ctx, pids[holder], args...), nil
 }
 
-// DNSAddress is where the cluster's names are answered, as host:port.
+// DNSAddress returns the HOST:PORT of the cluster's DNS.
 func (n *Node) DNSAddress() string { return n.DNSIP.String() + ":53" }
 
 var nodeBinaries = []string{
@@ -210,7 +207,7 @@ var nodeBinaries = []string{
 	controlplane.KubeProxy, controlplane.Kubelet, controlplane.CoreDNS,
 }
 
-// Fetch sees to it that all binaries that Up needs are there.
+// Fetch builds the binaries that Up needs.
 func Fetch(ctx context.Context, log io.Writer) error {
 	_, err := controlplane.Binaries(ctx, log, append(slices.Clone(nodeBinaries), controlplane.Kubectl)...)
 	return err

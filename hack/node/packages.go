@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// cniPlugins is where Debian's containernetworking-plugins are.
+// cniPlugins is the directory of Debian's containernetworking-plugins.
 const cniPlugins = "/usr/lib/cni"
 
-// needed are the programs that the machine must have, and the Debian package of each.
+// needed are the required programs, and the Debian package of each.
 var needed = []struct{ program, pkg string }{
 	{"containerd", "containerd"},
 	{"ctr", "containerd"},
@@ -28,13 +28,13 @@ var needed = []struct{ program, pkg string }{
 	{filepath.Join(cniPlugins, "portmap"), "containernetworking-plugins"},
 }
 
-// checkMachine says what is missing to run a node here.
+// checkMachine returns an error if this machine cannot run a node.
 func checkMachine() error {
 	if runtime.GOOS != "linux" {
-		return fmt.Errorf("a node runs on Linux, not on %s", runtime.GOOS)
+		return fmt.Errorf("a node needs Linux, not %s", runtime.GOOS)
 	}
 	if uid := os.Geteuid(); uid != 0 {
-		return fmt.Errorf("a node needs root, this is user %d: it makes namespaces and runs containerd", uid)
+		return fmt.Errorf("a node needs root, not user %d, to create namespaces and run containerd", uid)
 	}
 	return missingPackages(exec.LookPath)
 }

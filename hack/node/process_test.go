@@ -23,11 +23,11 @@ func TestMarks(t *testing.T) {
 	}{
 		{"a component", marked, nul("/cache/etcd", "--name=default"), component{dir: "/var/lib/n", name: "etcd"}},
 		{"a child of a component", marked, nul("/usr/bin/sh", "-c", "etcd"), component{}},
-		{"about to become it", marked, nul("setsid", "--fork", "/cache/etcd"), component{}},
-		{"the same program of someone else", nul("PATH=/bin"), nul("/cache/etcd"), component{}},
-		{"marks that only look like ours", nul("X"+envNode+"=/var/lib/n", envComponent+"=etcd"), nul("/cache/etcd"), component{}},
-		{"no component", nul(envNode + "=/var/lib/n"), nul("/cache/etcd"), component{}},
-		{"ended, or a thread of the kernel", nil, nil, component{}},
+		{"before exec", marked, nul("setsid", "--fork", "/cache/etcd"), component{}},
+		{"the same program without variables", nul("PATH=/bin"), nul("/cache/etcd"), component{}},
+		{"similar variables", nul("X"+envNode+"=/var/lib/n", envComponent+"=etcd"), nul("/cache/etcd"), component{}},
+		{"no name of a component", nul(envNode + "=/var/lib/n"), nul("/cache/etcd"), component{}},
+		{"a zombie, or a kernel thread", nil, nil, component{}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			require.Equal(t, tc.want, marks(tc.environ, tc.cmdline))
@@ -46,7 +46,7 @@ func TestEnvironmentHasNoProxy(t *testing.T) {
 	require.Contains(t, env, envNode+"=/n\n"+envComponent+"=etcd")
 }
 
-// TestKillOnlyWhatIsOurs: the process id was given to another process meanwhile.
+// A process is not killed if its ID was reused.
 func TestKillOnlyWhatIsOurs(t *testing.T) {
 	dir := t.TempDir()
 	start := func(env []string) *exec.Cmd {
@@ -60,18 +60,17 @@ func TestKillOnlyWhatIsOurs(t *testing.T) {
 
 	require.NoError(t, kill(other.Process.Pid, dir, "sleep"))
 	require.NoError(t, kill(ours.Process.Pid, dir, "etcd"), "another component")
-	require.EventuallyWithT(t, func(c *assert.CollectT) { // it is "sleep" only once it has become it
+	require.EventuallyWithT(t, func(c *assert.CollectT) { // after exec
 		pids, err := running(dir)
 		require.NoError(c, err)
 		require.Equal(c, map[string]int{"sleep": ours.Process.Pid}, pids)
 	}, endTimeout, pollInterval)
 	require.NoError(t, kill(ours.Process.Pid, dir, "sleep"))
 	require.ErrorContains(t, ours.Wait(), "killed")
-	require.NoError(t, other.Process.Signal(syscall.Signal(0)), "it lives")
+	require.NoError(t, other.Process.Signal(syscall.Signal(0)), "still running")
 }
 
-// TestEnded: a process that was killed counts as ended before anybody has waited for it, and
-// after that.
+// A killed process has ended, before and after it was waited for.
 func TestEnded(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "sleep", "600")
 	require.NoError(t, cmd.Start())
@@ -112,7 +111,7 @@ func TestOtherNodes(t *testing.T) {
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
 		others, err := otherNodes(here)
 		require.NoError(c, err)
-		require.Contains(c, others, there) // this machine may have real ones too
+		require.Contains(c, others, there) // the machine may run other nodes
 	}, endTimeout, pollInterval)
 	others, err := otherNodes(there)
 	require.NoError(t, err)

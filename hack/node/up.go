@@ -18,13 +18,11 @@ import (
 	"github.com/servingcert/servingcert/hack/node/images"
 )
 
-// Up runs a node and returns when it is ready: the Node is, CoreDNS is, and names are
-// answered. A node that runs there already is left as it is; what remains of one that
-// is not whole is cleaned up first. ctx bounds the start only. The node goes on when
-// this process ends; Down ends it.
+// Up runs a node and returns when it is ready: the Node is, CoreDNS is, and names are resolved. If
+// the node runs already, Up does nothing; an incomplete node is removed first. ctx limits only
+// the start. The node runs until Down, also after this process has exited.
 //
-// A failed Up leaves no process; the logs stay in the directory until the next Up or
-// Down.
+// A failed Up leaves no process; the logs stay in the directory until the next Up or Down.
 func Up(ctx context.Context, o Options) (*Node, error) {
 	if err := checkMachine(); err != nil {
 		return nil, err
@@ -46,7 +44,7 @@ func Up(ctx context.Context, o Options) (*Node, error) {
 		return nil, err
 	}
 	if err := l.clear(ctx); err != nil {
-		return nil, fmt.Errorf("clean up what is left in %s: %w", l.Dir, err)
+		return nil, fmt.Errorf("remove the rest of a node in %s: %w", l.Dir, err)
 	}
 	if err := l.checkRoutes(ctx); err != nil {
 		return nil, err
@@ -91,7 +89,7 @@ func (n *Node) up(ctx context.Context) error {
 	return n.writeState(true)
 }
 
-// startAll starts what depends on nothing at the same time.
+// startAll starts the components, concurrently where they are independent.
 func (n *Node) startAll(ctx context.Context) error {
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() error {
@@ -117,7 +115,7 @@ func (n *Node) startAll(ctx context.Context) error {
 	return group.Wait()
 }
 
-// buildPause builds the program that does nothing, for the node and for its pods.
+// buildPause builds program pause, for the node and its pods.
 func (n *Node) buildPause(ctx context.Context) error {
 	built, err := images.Build(ctx, n.path("bin"), "./hack/node/pause")
 	if err != nil {
@@ -127,7 +125,7 @@ func (n *Node) buildPause(ctx context.Context) error {
 	return nil
 }
 
-// importOwn makes the images of pause and CoreDNS and imports them.
+// importOwn builds and imports the images of pause and CoreDNS.
 func (n *Node) importOwn(ctx context.Context) error {
 	for ref, name := range map[string]string{pauseImage: holder, coreDNSImage: controlplane.CoreDNS} {
 		image, err := images.OfBinary(ref, n.binaries[name], images.Config{})
@@ -176,7 +174,7 @@ func (n *Node) client() (client.Client, error) {
 	return client.New(cfg, client.Options{})
 }
 
-// ready returns when pods can start and find each other.
+// ready waits until pods can start and resolve names.
 func (n *Node) ready(ctx context.Context) error {
 	c, err := n.client()
 	if err != nil {

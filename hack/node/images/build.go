@@ -12,10 +12,9 @@ import (
 	"strings"
 )
 
-// Build builds Go programs of one module of this repository as static binaries for this
-// machine into dir, named as their packages are (./cmd/signer becomes DIR/signer), and
-// returns their paths. Packages are relative to the root of the repository; the working
-// directory may be any below it.
+// Build builds Go programs of one module of this repository into dir, as static binaries for this
+// machine (./cmd/signer becomes DIR/signer), and returns their paths. Packages are relative to the
+// root of the repository; the working directory may be anywhere in it.
 func Build(ctx context.Context, dir string, packages ...string) ([]string, error) {
 	root, err := repository()
 	if err != nil {
@@ -24,18 +23,17 @@ func Build(ctx context.Context, dir string, packages ...string) ([]string, error
 	return build(ctx, root, dir, "-s -w", nil, packages)
 }
 
-// Platform is what a program is built for, and what a release says of it.
+// Platform is the target of a build, with the version of a release.
 type Platform struct {
 	OS, Arch string // GOOS, GOARCH
-	Version  string // of the release, which the program's --version prints
+	Version  string // of the release, printed by --version
 }
 
-// versionVariable is where cmd/internal/version has the version of a release.
+// versionVariable is the variable of cmd/internal/version with the version of a release.
 const versionVariable = "github.com/servingcert/servingcert/cmd/internal/version.release"
 
-// Build builds programs of the repository at root as the function Build does, for a
-// release: whatever the environment of the builder says about the build, equal sources
-// give equal binaries. On Windows they are called NAME.exe.
+// Build builds programs of the repository at root like the function Build, but for a release: equal
+// sources give equal binaries, independent of environment variables. For Windows, they are named NAME.exe.
 func (p Platform) Build(ctx context.Context, root, dir string, packages ...string) ([]string, error) {
 	return build(ctx, root, dir, "-s -w -X "+versionVariable+"="+p.Version, []string{
 		"GOOS=" + p.OS, "GOARCH=" + p.Arch, "GOAMD64=v1", "GOARM64=v8.0",
@@ -75,8 +73,8 @@ func build(ctx context.Context, root, dir, ldflags string, env, packages []strin
 	return built, nil
 }
 
-// repository returns the root of the repository that the working directory is in: modules
-// of its own lie below it.
+// repository returns the root of the repository that contains the working directory, which may be in
+// a nested module.
 func repository() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -87,12 +85,12 @@ func repository() (string, error) {
 			return below, nil
 		}
 		if below == filepath.Dir(below) {
-			return "", fmt.Errorf("%s is not inside the repository: no directory above it has .ci/run", dir)
+			return "", fmt.Errorf("%s is not in the repository: no parent directory contains .ci/run", dir)
 		}
 	}
 }
 
-// moduleOf returns the directory of the module that a package belongs to.
+// moduleOf returns the directory of the module of a package.
 func moduleOf(root, pkg string) string {
 	for dir := filepath.Join(root, pkg); dir != root; dir = filepath.Dir(dir) {
 		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// writeDir writes the files, directories and symbolic links of a directory as a tar
-// archive, in the order of their names. Who owned them and when they were changed is
-// left behind, and so is what matches a pattern of leaveOut, relative to the directory.
+// writeDir writes the files, directories and symbolic links of a directory as a tar archive, ordered
+// by name, without owners and times. It omits paths that match a pattern of leaveOut, relative to
+// the directory.
 func writeDir(w io.Writer, dir string, leaveOut ...string) error {
 	archive := tar.NewWriter(w)
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {

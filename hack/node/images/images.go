@@ -1,15 +1,13 @@
-// Package images makes container images without a registry and without docker, and
-// writes them to files that docker load, ctr images import and kind load
-// image-archive read.
+// Package images builds container images without docker or a registry, and writes them to files
+// for docker load, ctr images import and kind load image-archive.
 //
 //	image, err := images.OfBinary("example.com/web:v1", "bin/web", images.Config{})
 //	if err != nil { … }
 //	err = image.WriteFile("bin/images/web.tar")
 //
-// An image has one layer. Layers of an Image are not compressed: it is imported on the
-// machine that it was made on, and as often as its code changes. What a release
-// publishes is an Index: several architectures, OCI's media types, compressed layers.
-// Equal content gives an equal image, byte by byte: no file in it has a date.
+// Each image has one layer. The layer of an Image is not compressed, as it is imported on the same
+// machine, after each change of the code. A release publishes an Index: several architectures,
+// OCI's media types, compressed layers. Equal content gives equal bytes: files have no times.
 package images
 
 import (
@@ -31,17 +29,16 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// User is whom the images run as, and their group: no one in particular, but not
-// root, so that runAsNonRoot holds.
+// User is the UID and GID of the images: any but root, for runAsNonRoot.
 const User = "65532:65532"
 
-// Image is an image with its name.
+// Image is an image with a name.
 type Image struct {
 	ref   name.Tag
 	image v1.Image
 }
 
-// Config is what an image runs. The zero value of a field leaves it out.
+// Config is the configuration of an image. Zero values are omitted.
 type Config struct {
 	Entrypoint []string
 	Cmd        []string
@@ -51,9 +48,8 @@ type Config struct {
 	Created    time.Time // default: 1970
 }
 
-// OfBinary is an image from scratch that holds a static binary: the file bin/web becomes
-// /web, which is the entrypoint unless config has another. ref is the full name with a
-// tag.
+// OfBinary returns an image that contains only a static binary: the file bin/web becomes /web, which
+// is the entrypoint unless config has another. ref is the full name with a tag.
 func OfBinary(ref, file string, config Config) (*Image, error) {
 	layer, entrypoint, err := binaryLayer(file)
 	if err != nil {
@@ -65,7 +61,7 @@ func OfBinary(ref, file string, config Config) (*Image, error) {
 	return ofLayer(ref, layer, config)
 }
 
-// binaryLayer returns a layer that holds one program, and how it is started.
+// binaryLayer returns a layer with one program, and its entrypoint.
 func binaryLayer(file string) (layer []byte, entrypoint []string, err error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -88,8 +84,8 @@ func binaryLayer(file string) (layer []byte, entrypoint []string, err error) {
 	return archive.Bytes(), []string{path}, nil
 }
 
-// OfDir is an image from scratch that holds the files of a directory, owned by root, but
-// those that match one of the patterns of filepath.Match, which are relative to it.
+// OfDir returns an image with the files of a directory, owned by root, except those that match one of
+// the patterns of filepath.Match, which are relative to the directory.
 func OfDir(ref, dir string, config Config, leaveOut ...string) (*Image, error) {
 	layer := &bytes.Buffer{}
 	if err := writeDir(layer, dir, leaveOut...); err != nil {
@@ -110,7 +106,7 @@ func ofLayer(ref string, layer []byte, config Config) (*Image, error) {
 	return &Image{ref: tag, image: image}, nil
 }
 
-// configured is the image base, which has no layer yet, with one layer and a configuration.
+// configured returns the image base with its only layer and a configuration.
 func configured(base v1.Image, layer v1.Layer, arch string, config Config) (v1.Image, error) {
 	image, err := mutate.AppendLayers(base, layer)
 	if err != nil {
@@ -135,11 +131,10 @@ func configured(base v1.Image, layer v1.Layer, arch string, config Config) (v1.I
 	return mutate.ConfigFile(image, file)
 }
 
-// Ref is the image's name.
+// Ref returns the image's name.
 func (i *Image) Ref() string { return i.ref.String() }
 
-// WriteFile writes the image as docker save does, under its name, whole or not at
-// all.
+// WriteFile writes the image as docker save does, atomically.
 func (i *Image) WriteFile(path string) error {
 	err := writeFile(path, func(w io.Writer) error { return tarball.Write(i.ref, i.image, w) })
 	if err != nil {
@@ -148,7 +143,7 @@ func (i *Image) WriteFile(path string) error {
 	return nil
 }
 
-// writeFile makes a file whole or not at all, and its directory if that is missing.
+// writeFile writes a file atomically, and creates its directory.
 func writeFile(path string, write func(io.Writer) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return err

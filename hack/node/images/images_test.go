@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// read reads an image back from its file, as those do who import it.
+// read reads an image from its file.
 func read(t *testing.T, i *Image) (v1.Image, *v1.ConfigFile) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "sub", "image.tar")
@@ -29,7 +29,7 @@ func read(t *testing.T, i *Image) (v1.Image, *v1.ConfigFile) {
 	return image, config
 }
 
-// entries are the headers of an image's one layer by name, with what the files hold.
+// entries returns the headers of an image's only layer, by name, and the files' contents.
 func entries(t *testing.T, image v1.Image) (map[string]*tar.Header, map[string]string) {
 	t.Helper()
 	layers, err := image.Layers()
@@ -66,7 +66,7 @@ func TestOfBinary(t *testing.T) {
 	require.Equal(t, "linux", config.OS)
 	headers, files := entries(t, image)
 	require.Equal(t, map[string]string{"signer": "ELF"}, files)
-	require.EqualValues(t, 0o755, headers["signer"].Mode, "it can be run, however it lay there")
+	require.EqualValues(t, 0o755, headers["signer"].Mode, "executable, independent of the file's mode")
 
 	again, err := OfBinary(ref, binary, Config{Labels: map[string]string{"a": "b"}})
 	require.NoError(t, err)
@@ -117,7 +117,7 @@ func TestRefused(t *testing.T) {
 	require.ErrorContains(t, err, "image example.com/web:v1: ")
 }
 
-// TestInstallRefs: the names that install.yaml has, and no other containers.
+// installRefs returns the images of exactly the containers in install.yaml.
 func TestInstallRefs(t *testing.T) {
 	refs, err := installRefs()
 	require.NoError(t, err)
@@ -127,7 +127,7 @@ func TestInstallRefs(t *testing.T) {
 	}
 }
 
-// TestBuild builds a program of this repository: it is static, so scratch can run it.
+// Built programs are static.
 func TestBuild(t *testing.T) {
 	dir := t.TempDir()
 	built, err := Build(t.Context(), dir, "./hack/node/pause")
@@ -135,7 +135,7 @@ func TestBuild(t *testing.T) {
 	require.Equal(t, []string{filepath.Join(dir, "pause")}, built)
 	data, err := os.ReadFile(built[0])
 	require.NoError(t, err)
-	require.NotContains(t, string(data), "ld-linux", "it asks for a dynamic loader")
+	require.NotContains(t, string(data), "ld-linux", "a dynamic loader")
 
 	_, err = Build(t.Context(), dir, "./hack/none")
 	require.ErrorContains(t, err, "go build ./hack/none: exit status 1\n")

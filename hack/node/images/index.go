@@ -25,22 +25,22 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// Annotations of a layout that say what the image in it is called: what OCI calls a
-// reference, which is the tag, and the full name as containerd and docker know it.
+// Annotations of a layout for the image's name: OCI's reference, which is the tag, and the full name
+// for containerd and docker.
 const (
 	refAnnotation  = "org.opencontainers.image.ref.name"
 	nameAnnotation = "io.containerd.image.name"
 )
 
-// Index is an image for several architectures with its name.
+// Index is an image for several architectures with a name.
 type Index struct {
 	ref   name.Tag
 	index v1.ImageIndex
 }
 
-// OfBinaries is an Index of images such as OfBinary makes, from the binary of each
-// architecture (GOARCH) of Linux. What the labels of config say is said by annotations
-// of the index and of each image too, as registries show those.
+// OfBinaries returns an Index of images as from OfBinary, for the binary of each architecture
+// (GOARCH) of Linux. The labels of config are also annotations of the index and of each image,
+// as registries show these.
 func OfBinaries(ref string, binaries map[string]string, config Config) (*Index, error) {
 	tag, err := name.NewTag(ref, name.StrictValidation)
 	if err != nil {
@@ -59,7 +59,7 @@ func OfBinaries(ref string, binaries map[string]string, config Config) (*Index, 
 	}
 	annotated, ok := mutate.Annotations(index, config.Labels).(v1.ImageIndex)
 	if !ok {
-		return nil, fmt.Errorf("image %s: an annotated index is no index", ref)
+		return nil, fmt.Errorf("image %s: annotating the index did not return an index", ref)
 	}
 	return &Index{ref: tag, index: annotated}, nil
 }
@@ -84,21 +84,21 @@ func ociImage(arch, binary string, config Config) (v1.Image, error) {
 	}
 	annotated, ok := mutate.Annotations(image, config.Labels).(v1.Image)
 	if !ok {
-		return nil, errors.New("an annotated image is no image")
+		return nil, errors.New("annotating the image did not return an image")
 	}
 	return annotated, nil
 }
 
-// Ref is the image's name, with its tag.
+// Ref returns the image's name, with its tag.
 func (x *Index) Ref() string { return x.ref.String() }
 
-// Digest is the digest of the index: sha256:HEX.
+// Digest returns the digest of the index: sha256:HEX.
 func (x *Index) Digest() (string, error) {
 	digest, err := x.index.Digest()
 	return digest.String(), err
 }
 
-// Images are the images by their architecture.
+// Images returns the images by architecture.
 func (x *Index) Images() (map[string]v1.Image, error) {
 	manifest, err := x.index.IndexManifest()
 	if err != nil {
@@ -116,8 +116,8 @@ func (x *Index) Images() (map[string]v1.Image, error) {
 	return images, nil
 }
 
-// WriteLayout writes the index as an OCI layout in a tar archive, whole or not at all.
-// OpenLayout, ctr images import, skopeo and, from version 25, docker load read it.
+// WriteLayout writes the index as an OCI layout in a tar archive, atomically. OpenLayout, ctr images
+// import, skopeo and, since version 25, docker load read it.
 func (x *Index) WriteLayout(path string) error {
 	dir, err := os.MkdirTemp("", "layout-")
 	if err != nil {
@@ -134,7 +134,7 @@ func (x *Index) WriteLayout(path string) error {
 	if err != nil {
 		return fmt.Errorf("write image %s: %w", x.ref, err)
 	}
-	// The modes are not the umask's.
+	// Modes must not depend on the umask.
 	if err := evenModes(dir); err != nil {
 		return err
 	}
@@ -144,7 +144,7 @@ func (x *Index) WriteLayout(path string) error {
 	return nil
 }
 
-// OpenLayout reads what WriteLayout wrote. It is unpacked into dir, which the index reads from.
+// OpenLayout unpacks the output of WriteLayout into dir, from which the returned index reads.
 func OpenLayout(path, dir string) (*Index, error) {
 	index, err := openLayout(path, dir)
 	if err != nil {
@@ -166,7 +166,7 @@ func openLayout(path, dir string) (*Index, error) {
 		return nil, err
 	}
 	if len(manifest.Manifests) != 1 || manifest.Manifests[0].MediaType != types.OCIImageIndex {
-		return nil, errors.New("it holds something else than one image index")
+		return nil, errors.New("must contain exactly one image index")
 	}
 	tag, err := name.NewTag(manifest.Manifests[0].Annotations[nameAnnotation], name.StrictValidation)
 	if err != nil {
@@ -179,8 +179,8 @@ func openLayout(path, dir string) (*Index, error) {
 	return &Index{ref: tag, index: index}, nil
 }
 
-// Push writes the index to its registry, with what docker login left there or, for
-// ghcr.io, $GITHUB_TOKEN.
+// Push pushes the index to its registry, with the credentials of docker login or, for ghcr.io,
+// $GITHUB_TOKEN.
 func (x *Index) Push(ctx context.Context) error {
 	keys := authn.NewMultiKeychain(authn.DefaultKeychain, github.Keychain)
 	if err := remote.WriteIndex(x.ref, x.index, remote.WithContext(ctx), remote.WithAuthFromKeychain(keys)); err != nil {
@@ -201,7 +201,7 @@ func evenModes(dir string) error {
 	})
 }
 
-// unpack copies the files of a tar archive into a directory, and nothing outside of it.
+// unpack extracts the files of a tar archive into a directory, but none outside of it.
 func unpack(path, dir string) error {
 	f, err := os.Open(path)
 	if err != nil {

@@ -28,7 +28,7 @@ import (
 
 var commitTime = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 
-// index is an index of two architectures, whose programs are text.
+// index returns an index for two architectures, with text files as programs.
 func index(t *testing.T, ref string) *Index {
 	t.Helper()
 	dir, binaries := t.TempDir(), map[string]string{}
@@ -44,8 +44,8 @@ func index(t *testing.T, ref string) *Index {
 	return made
 }
 
-// TestLayout writes an index and reads it back: it is OCI's throughout, holds one
-// program for each architecture, and is the same bytes when it is made again.
+// TestLayout writes an index and reads it: it has only OCI's media types and one program for each
+// architecture, and is reproducible.
 func TestLayout(t *testing.T) {
 	const ref = "ghcr.io/servingcert/signer:v0.1.0"
 	made := index(t, ref)
@@ -78,7 +78,7 @@ func TestLayout(t *testing.T) {
 	read, err := opened.Digest()
 	require.NoError(t, err)
 	require.Equal(t, written, read)
-	require.NoError(t, validate.Index(opened.index), "digests and sizes are as the manifests say")
+	require.NoError(t, validate.Index(opened.index), "digests and sizes match the manifests")
 	checkIndex(t, opened)
 }
 
@@ -113,7 +113,7 @@ func checkIndex(t *testing.T, opened *Index) {
 	}
 }
 
-// TestPush: what a registry has afterwards is what the layout holds, under its tag.
+// After Push, the registry has the content of the layout under its tag.
 func TestPush(t *testing.T) {
 	t.Setenv("DOCKER_CONFIG", t.TempDir())
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
@@ -153,11 +153,10 @@ func TestNoLayout(t *testing.T) {
 	require.NoError(t, writeDir(f, dir))
 	require.NoError(t, f.Close())
 	_, err = OpenLayout(file, t.TempDir())
-	require.ErrorContains(t, err, "something else than one image index")
+	require.ErrorContains(t, err, "must contain exactly one image index")
 }
 
-// TestPlatformBuild: a release's binary is built as the release says, whatever the
-// builder's environment says.
+// The environment of the builder does not change the binaries of a release.
 func TestPlatformBuild(t *testing.T) {
 	t.Setenv("GOFLAGS", "-buildvcs=false -tags=none")
 	t.Setenv("GOAMD64", "v3")

@@ -13,24 +13,23 @@ import (
 	"github.com/servingcert/servingcert/deploy"
 )
 
-// notInstalled are the processes of which deploy/install.yaml has no container: the webhook adds the
+// notInstalled are the processes that deploy/install.yaml has no container for: the webhook adds the
 // proxy to pods, and hostsync runs on hosts.
 var notInstalled = []string{"proxy", Hostsync}
 
-// Hostsync is the process that keeps files on hosts: the chart does not name its image.
+// Hostsync is the process that writes files on hosts; its image is not in the chart.
 const Hostsync = "hostsync"
 
-// processes are what deploy/install.yaml runs, and the others: the commands in cmd, the names of
-// their containers and of the images' entrypoints.
+// processes are all processes: their names are those of commands in cmd, containers and entrypoints.
 var processes = append([]string{"webhook", "signer", "rotator"}, notInstalled...)
 
-// Processes returns the names of the images that the project has.
+// Processes returns the names of the project's images.
 func Processes() []string { return slices.Clone(processes) }
 
 // Installed reports whether deploy/install.yaml has a container of the process.
 func Installed(process string) bool { return !slices.Contains(notInstalled, process) }
 
-// Labels are what an image of the project says of itself.
+// Labels returns the labels of an image of the project.
 func Labels(process string) map[string]string {
 	return map[string]string{
 		"org.opencontainers.image.title":    process,
@@ -39,8 +38,8 @@ func Labels(process string) map[string]string {
 	}
 }
 
-// Project builds the processes, makes their images under the names that
-// deploy/install.yaml has for them, and writes each to DIR/NAME.tar. It returns the files.
+// Project builds the processes and their images, with the names in deploy/install.yaml, and writes each
+// to DIR/NAME.tar. It returns the files.
 func Project(ctx context.Context, dir string) ([]string, error) {
 	refs, err := installRefs()
 	if err != nil {
@@ -78,7 +77,7 @@ func Project(ctx context.Context, dir string) ([]string, error) {
 	return files, nil
 }
 
-// installRefs are the images in deploy/install.yaml by the names of their containers.
+// installRefs returns the images in deploy/install.yaml by the names of their containers.
 func installRefs() (map[string]string, error) {
 	objects, err := deploy.Objects()
 	if err != nil {
@@ -93,13 +92,13 @@ func installRefs() (map[string]string, error) {
 		for _, container := range containers {
 			fields, ok := container.(map[string]any)
 			if !ok {
-				return nil, fmt.Errorf("deploy/install.yaml: %s %s: a container is no mapping", object.GetKind(), object.GetName())
+				return nil, fmt.Errorf("deploy/install.yaml: %s %s: a container is not a mapping", object.GetKind(), object.GetName())
 			}
 			name, _, _ := unstructured.NestedString(fields, "name")
 			refs[name], _, _ = unstructured.NestedString(fields, "image")
 		}
 	}
-	// Those of the others are beside the webhook's, with its tag.
+	// The other images have the repository and the tag of the webhook's.
 	for _, name := range notInstalled {
 		refs[name] = strings.Replace(refs["webhook"], "/webhook:", "/"+name+":", 1)
 	}

@@ -1,7 +1,6 @@
-// Command pause does nothing until it is told to end. It is the first process of
-// each pod, which holds the pod's namespaces, and of the node itself (package node).
-// Processes whose parents are gone become its children: it ignores how they end, so
-// that the kernel keeps no zombies for it.
+// Command pause waits for a signal to exit. It is the first process of each pod, where it holds
+// the pod's namespaces, and of the node itself (package node). Orphaned processes become its
+// children: it ignores their exit, so that the kernel keeps no zombies.
 package main
 
 import (

@@ -1,7 +1,6 @@
-// Command cert-manager is cert-manager's controller, and with -cainjector its CA injector, with its
-// issuers of kinds CA and SelfSigned and no others: the whole of it would bring the clients of four DNS
-// services and two vaults. cert-manager's own command is in a module that replaces
-// its requirements by directories, which no other module can require.
+// Command cert-manager is cert-manager's controller and, with -cainjector, its CA injector. Its only
+// issuers are CA and SelfSigned: all of them need the clients of four DNS services and two vaults.
+// cert-manager's own command cannot be required, as its module replaces requirements by directories.
 package main
 
 import (
@@ -46,19 +45,19 @@ import (
 	_ "github.com/cert-manager/cert-manager/pkg/issuer/selfsigned"
 )
 
-// workers of each controller, as cert-manager's own command has.
+// workers is the number of workers of each controller, as in cert-manager's own command.
 const workers = 5
 
 func main() {
-	flags := flag.NewFlagSet("cert-manager", flag.ExitOnError) // controller-runtime has a flag kubeconfig of its own
+	flags := flag.NewFlagSet("cert-manager", flag.ExitOnError) // controller-runtime also registers flag kubeconfig
 	kubeconfig := flags.String("kubeconfig", "", "kubeconfig of the cluster; default: that of the pod's service account")
 	namespace := flags.String("cluster-resource-namespace", "cert-manager", "namespace of the Secrets that ClusterIssuers name")
 	inject := flags.Bool("cainjector", false, "inject the CA of a Certificate into webhooks, CRDs and APIServices that ask for it, too")
-	_ = flags.Parse(os.Args[1:]) // it exits
+	_ = flags.Parse(os.Args[1:]) // exits on errors
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, *inject, controller.ContextOptions{
 		Kubeconfig: *kubeconfig,
-		// As cert-manager's own command has them; client-go's defaults are a quarter of it.
+		// As in cert-manager's own command, four times client-go's defaults.
 		KubernetesAPIQPS: 20, KubernetesAPIBurst: 50,
 		IssuerOptions: controller.IssuerOptions{ClusterResourceNamespace: *namespace},
 		CertificateOptions: controller.CertificateOptions{
@@ -73,8 +72,7 @@ func main() {
 	}
 }
 
-// run runs all controllers that are registered until ctx ends. One that fails ends
-// the others.
+// run runs all registered controllers until ctx ends or one of them fails.
 func run(ctx context.Context, inject bool, options controller.ContextOptions) error {
 	ctx, cancel := context.WithCancelCause(logs.NewContext(ctx, logs.Log))
 	defer cancel(nil)
@@ -107,7 +105,7 @@ func run(ctx context.Context, inject bool, options controller.ContextOptions) er
 			}
 		})
 	}
-	fmt.Printf("runs %d controllers\n", len(all))
+	fmt.Printf("running %d controllers\n", len(all))
 	running.Wait()
 	if err := context.Cause(ctx); err != nil && err != context.Canceled {
 		return err
@@ -115,7 +113,7 @@ func run(ctx context.Context, inject bool, options controller.ContextOptions) er
 	return nil
 }
 
-// build makes the controllers that are registered.
+// build builds the registered controllers.
 func build(factory *controller.ContextFactory) (map[string]controller.Interface, error) {
 	all := map[string]controller.Interface{}
 	for name, constructor := range controller.Known() {
@@ -134,7 +132,7 @@ func runInjector(ctx context.Context, kubeconfig string) error {
 	if err != nil {
 		return err
 	}
-	cfg = util.RestConfigWithUserAgent(cfg, "cainjector") // the injector is its field manager by it
+	cfg = util.RestConfigWithUserAgent(cfg, "cainjector") // it determines the injector's field manager
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{cmapi.AddToScheme, corev1.AddToScheme, admissionregistrationv1.AddToScheme, apiextensionsv1.AddToScheme, apiregistrationv1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -144,7 +142,7 @@ func runInjector(ctx context.Context, kubeconfig string) error {
 	ctrl.SetLogger(logs.Log)
 	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
 		Scheme: scheme, Metrics: ctrlmetricsserver.Options{BindAddress: "0"},
-		// As cert-manager's own command: Secrets are watched by their metadata, and read when they are needed.
+		// As in cert-manager's own command: metadata of Secrets is watched, and their data is read live.
 		Client: client.Options{Cache: &client.CacheOptions{DisableFor: []client.Object{&corev1.Secret{}}}},
 	})
 	if err != nil {

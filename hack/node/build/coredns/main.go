@@ -1,5 +1,5 @@
-// Command coredns is CoreDNS with the plugins that a cluster needs and no others:
-// the whole of it would bring the clients of three clouds.
+// Command coredns is CoreDNS with only the plugins that a cluster needs: all of them need the
+// clients of three clouds.
 package main
 
 import (

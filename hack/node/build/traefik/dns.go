@@ -1,5 +1,4 @@
-// Package dns takes the place of lego's, in which a hundred providers of DNS each need the library
-// of a cloud.
+// Package dns replaces lego's, in which a hundred DNS providers each need a cloud's client.
 package dns
 
 import (
@@ -8,7 +7,7 @@ import (
 	"github.com/go-acme/lego/v5/challenge"
 )
 
-// NewDNSChallengeProviderByName refuses every name.
+// NewDNSChallengeProviderByName always returns an error.
 func NewDNSChallengeProviderByName(name string) (challenge.Provider, error) {
 	return nil, fmt.Errorf("DNS provider %q is not in this build", name)
 }

@@ -1,4 +1,4 @@
-// Command node raises and ends a Kubernetes node with real pods: make node-up and
+// Command node starts and stops a Kubernetes node with real pods: make node-up and
 // make node-down. It needs root.
 package main
 
@@ -19,8 +19,8 @@ import (
 	"github.com/servingcert/servingcert/hack/node"
 )
 
-const usage = `node up      run a node, with the images in --images; does nothing if it is up
-node down    end it and remove everything that it made
+const usage = `node up      run a node with the images in --images; does nothing if it runs already
+node down    stop the node and remove everything that it created
 node exec -- COMMAND [ARGS]
              run a command in the node's namespaces, such as iptables-save
 node fetch   build the binaries and exit
@@ -67,7 +67,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 		return node.Fetch(ctx, out)
 	default:
 		flags.Usage()
-		return fmt.Errorf("command %q: want up, down, exec or fetch", command)
+		return fmt.Errorf("command %q: must be up, down, exec or fetch", command)
 	}
 }
 
@@ -88,14 +88,14 @@ func (c config) up(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "node is up after %.1f s, with %d images of %s; logs are in %s\n\n  export KUBECONFIG=%s\n  alias kubectl=%s\n\n",
+	fmt.Fprintf(out, "node is ready after %.1f s, with %d images from %s; logs are in %s\n\n  export KUBECONFIG=%s\n  alias kubectl=%s\n\n",
 		time.Since(started).Seconds(), len(files), c.images, n.LogDir(), n.Kubeconfig(), kubectl[controlplane.Kubectl])
 	return nil
 }
 
 func (c config) exec(ctx context.Context, args []string) error {
 	if len(args) == 0 {
-		return errors.New("exec: which command?")
+		return errors.New("exec: a command is required")
 	}
 	n, err := node.Attach(c.Dir)
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package ext is what Traefik's configuration is extended by: nothing. Traefik has it in a
-// directory of its own repository, which its module leaves out.
+// Package ext contains the extensions of Traefik's configuration: none. In Traefik's repository it is
+// in a directory that is not part of the module.
 package ext
 
-// HTTP is added to the configuration of HTTP.
+// HTTP extends the HTTP configuration.
 type HTTP struct{}
 
-// Router is added to that of a router.
+// Router extends the configuration of a router.
 type Router struct{}

@@ -1,5 +1,5 @@
-// Package auth refuses every password. It has what Traefik's middlewares for passwords need of a
-// library that Traefik has a fork of, which is published nowhere; no route here uses them.
+// Package auth rejects every password. It replaces Traefik's unpublished fork of a library, for its
+// password middlewares, which no route here uses.
 package auth
 
 import "net/http"
@@ -7,7 +7,7 @@ import "net/http"
 // SecretProvider returns the secret of a user.
 type SecretProvider func(user, realm string) string
 
-// CheckSecret reports whether a password is right: none is.
+// CheckSecret reports whether a password is correct: none is.
 func CheckSecret(_, _ string) bool { return false }
 
 // BasicAuth is basic authentication.
@@ -16,22 +16,22 @@ type BasicAuth struct {
 	Secrets SecretProvider
 }
 
-// RequireAuth refuses the request.
+// RequireAuth rejects the request.
 func (a *BasicAuth) RequireAuth(w http.ResponseWriter, _ *http.Request) { refuse(w) }
 
 // DigestAuth is digest authentication.
 type DigestAuth struct{}
 
-// NewDigestAuthenticator returns one that accepts nobody.
+// NewDigestAuthenticator returns an authenticator that accepts no user.
 func NewDigestAuthenticator(string, SecretProvider) *DigestAuth { return &DigestAuth{} }
 
 // CheckAuth returns no user.
 func (a *DigestAuth) CheckAuth(*http.Request) (user string, info *string) { return "", nil }
 
-// RequireAuth refuses the request.
+// RequireAuth rejects the request.
 func (a *DigestAuth) RequireAuth(w http.ResponseWriter, _ *http.Request) { refuse(w) }
 
-// RequireAuthStale refuses the request.
+// RequireAuthStale rejects the request.
 func (a *DigestAuth) RequireAuthStale(w http.ResponseWriter, _ *http.Request) { refuse(w) }
 
 // DigestAuthParams returns the parameters of a header: none.

@@ -1,6 +1,5 @@
-// Command images builds the images of the project and writes them to files, without
-// docker: make images. kind load image-archive, ctr images import and docker load
-// read them.
+// Command images builds the project's images as files, without docker: make images. kind load
+// image-archive, ctr images import and docker load read them.
 package main
 
 import (
@@ -19,7 +18,7 @@ import (
 )
 
 func main() {
-	dir := pflag.String("dir", "bin/images", "where NAME.tar are written")
+	dir := pflag.String("dir", "bin/images", "directory for NAME.tar")
 	pflag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, os.Stdout, *dir)
