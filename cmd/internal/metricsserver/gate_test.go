@@ -16,8 +16,8 @@ import (
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
-// gateOf returns a gate before a handler that answers 404. The API server behind it answers as it is told:
-// whether the real one does so is seen in test/integration/metrics.
+// gateOf returns a gate before a handler that returns 404, with a fake API server. Tests with a real one are
+// in test/integration/metrics.
 func gateOf(t *testing.T, answer http.HandlerFunc) http.Handler {
 	t.Helper()
 	s := httptest.NewServer(answer)
@@ -39,7 +39,7 @@ func request(ctx context.Context, g http.Handler, authorization string) *httptes
 	return response
 }
 
-func TestWithoutATokenNobodyIsAsked(t *testing.T) {
+func TestRequestsWithoutATokenDoNotReachTheAPIServer(t *testing.T) {
 	g := gateOf(t, func(http.ResponseWriter, *http.Request) { t.Error("the API server was asked") })
 	for _, authorization := range []string{"", "Basic dTpw", "Bearer "} {
 		response := request(t.Context(), g, authorization)
@@ -48,8 +48,8 @@ func TestWithoutATokenNobodyIsAsked(t *testing.T) {
 	}
 }
 
-// TestWhatTheAPIServerRefuses: nothing but a yes to both questions lets somebody pass.
-func TestWhatTheAPIServerRefuses(t *testing.T) {
+// A client passes only if both reviews succeed and allow it.
+func TestOnlyAuthorizedClientsPass(t *testing.T) {
 	const known = `{"kind":"TokenReview","apiVersion":"authentication.k8s.io/v1","status":{"authenticated":true,"user":{"username":"anna"}}}`
 	const unknown = `{"kind":"TokenReview","apiVersion":"authentication.k8s.io/v1","status":{"error":"expired"}}`
 	access := func(status string) string {
@@ -59,7 +59,7 @@ func TestWhatTheAPIServerRefuses(t *testing.T) {
 		token, access string // "" for HTTP 403
 		want          int
 	}{
-		"allowed":            {known, access(`{"allowed":true}`), http.StatusNotFound}, // of the handler behind
+		"allowed":            {known, access(`{"allowed":true}`), http.StatusNotFound}, // from the handler
 		"not allowed":        {known, access(`{}`), http.StatusForbidden},
 		"allowed and denied": {known, access(`{"allowed":true,"denied":true}`), http.StatusInternalServerError},
 		"an unknown token":   {unknown, access(`{"allowed":true}`), http.StatusInternalServerError},
@@ -81,14 +81,14 @@ func TestWhatTheAPIServerRefuses(t *testing.T) {
 			})
 			response := request(t.Context(), g, "Bearer x")
 			assert.Equal(t, test.want, response.Code, response.Body)
-			assert.Equal(t, name == "allowed", response.Header().Get("Connection") == "", "only who may read keeps the connection")
+			assert.Equal(t, name == "allowed", response.Header().Get("Connection") == "", "only authorized clients keep the connection")
 		})
 	}
 }
 
-// TestFewAreAskedAboutAtATime: the API server is not asked about more than maxRequests tokens
-// at a time, however many clients there are. Those who give up leave the queue.
-func TestFewAreAskedAboutAtATime(t *testing.T) {
+// The API server gets reviews of at most maxRequests tokens at a time, however many clients there are.
+// Clients that give up leave the queue.
+func TestConcurrentReviewsAreLimited(t *testing.T) {
 	var asked atomic.Int32
 	hang := make(chan struct{})
 	g := gateOf(t, func(w http.ResponseWriter, _ *http.Request) {

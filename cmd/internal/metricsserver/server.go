@@ -1,5 +1,5 @@
-// Package metricsserver serves the metrics of a process: over TLS, to those whom the
-// API server knows and RBAC lets get /metrics, or over plain HTTP on loopback.
+// Package metricsserver serves the metrics of a process: over TLS, to clients that the API server
+// authenticates and authorizes to get /metrics, or over plain HTTP on loopback.
 package metricsserver
 
 import (
@@ -22,38 +22,37 @@ import (
 	"github.com/servingcert/servingcert/cmd/internal/port/managed"
 )
 
-// Path is where the metrics are, and what RBAC is asked about.
+// Path is the path of the metrics, for which clients need permission get.
 const Path = "/metrics"
 
 const (
-	writeTimeout    = 30 * time.Second // since the headers were read: to ask the API server, to gather and to send
-	shutdownTimeout = 5 * time.Second  // nothing is lost with a scrape
+	writeTimeout    = 30 * time.Second // from the headers to the end of the response, including the reviews
+	shutdownTimeout = 5 * time.Second  // losing a scrape is harmless
 )
 
-// maxRequests is how many requests are answered at the same time. The API server is asked about
-// each, whoever sends it. The others wait for maxWait, and get HTTP 503.
+// maxRequests is the maximum number of concurrent requests, each of which causes reviews by the API
+// server. Others wait for maxWait, and then get status 503.
 const (
 	maxRequests = 4
 	maxWait     = 10 * time.Second
 )
 
-// Config says where and to whom metrics are served.
+// Config is the configuration of the server.
 type Config struct {
 	// Address is HOST:PORT, or 0: metrics are not served.
 	Address string
-	// CertDir contains tls.crt and tls.key. They may appear later, and may change. Until
-	// they exist, connections are accepted and the TLS handshake fails.
+	// CertDir contains tls.crt and tls.key, which may be created later, and may change. Until they
+	// exist, TLS handshakes fail.
 	CertDir string
-	// Insecure serves over plain HTTP, to anybody who can reach the address.
+	// Insecure serves plain HTTP without authentication.
 	Insecure bool
 	Gatherer prometheus.Gatherer
-	// Port has the bounds and the log.
+	// Port contains the limits and the log.
 	Port port.Config
 }
 
-// Add listens on the address at once and has the manager serve there, whether the process
-// leads or not, and before the caches have synced. It returns an error if the address
-// cannot be listened on.
+// Add listens on the address at once and makes the manager serve there, leading or not, before the
+// caches have synced. It returns an error if it cannot listen.
 func Add(mgr manager.Manager, cfg Config) error {
 	if cfg.Address == "0" {
 		return nil
@@ -69,7 +68,7 @@ func Add(mgr manager.Manager, cfg Config) error {
 			return fmt.Errorf("serve metrics: %w", err)
 		}
 		files := certfiles.New(cfg.CertDir, served.Log)
-		files.Load() // the manager starts files after the caches, which may wait
+		files.Load() // the manager starts files only after the caches have synced
 		if err := mgr.Add(files); err != nil {
 			return fmt.Errorf("serve metrics: %w", err)
 		}
@@ -78,8 +77,8 @@ func Add(mgr manager.Manager, cfg Config) error {
 	return managed.Add(mgr, served, cfg.Address, shutdownTimeout)
 }
 
-// gate lets those pass whom the filter lets pass, a few at a time. It keeps the connections of no others,
-// and logs nothing about them: whoever reaches the port could fill the log.
+// gate applies the filter to a limited number of concurrent requests. It closes the connections of clients that
+// do not pass, and does not log them, as anyone could fill the log.
 func gate(filter ctrlmetricsserver.Filter, next http.Handler) (http.Handler, error) {
 	filtered, err := filter(logr.Discard(), http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		w.Header().Del("Connection")

@@ -33,7 +33,7 @@ import (
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
-// writePair writes a self-signed certificate of that name, and its key.
+// writePair writes a self-signed certificate for the name, and its key.
 func writePair(t *testing.T, dir, name string) *x509.Certificate {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -51,7 +51,7 @@ func writePair(t *testing.T, dir, name string) *x509.Certificate {
 	return cert
 }
 
-// serve runs a manager with nothing but the server. Its API server is away.
+// serve runs a manager with only the server. Its API server is down.
 func serve(t *testing.T, cfg Config) {
 	t.Helper()
 	registry := prometheus.NewRegistry()
@@ -70,7 +70,7 @@ func bounds(log logr.Logger) port.Config {
 	return port.Config{Name: "metrics", MaxConnections: port.DefaultConnections, Evicted: prometheus.NewCounter(prometheus.CounterOpts{Name: "evicted"}), Log: log}
 }
 
-// get makes a request on a connection of its own, to a server with that certificate.
+// get makes a request on a new connection, to a server with this certificate.
 func get(t *testing.T, url, token string, cert *x509.Certificate) (status int, body string, err error) {
 	t.Helper()
 	roots := x509.NewCertPool()
@@ -112,7 +112,7 @@ func TestTheCertificateAppearsAndChanges(t *testing.T) {
 	serve(t, Config{Address: address, CertDir: dir, Port: bounds(funcr.New(func(_, line string) { _, _ = log.Write([]byte(line + "\n")) }, funcr.Options{}))})
 
 	_, _, err := get(t, url, "", nil)
-	require.ErrorContains(t, err, "remote error: tls: internal error", "the connection is accepted, and the handshake refused")
+	require.ErrorContains(t, err, "remote error: tls: internal error", "the connection is accepted, and the handshake fails")
 	assert.Contains(t, log.String(), "waiting for the certificate")
 
 	for range 2 {
@@ -129,10 +129,10 @@ func TestTheCertificateAppearsAndChanges(t *testing.T) {
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusBadRequest, status, "plain HTTP: %s", body)
 	assert.NotContains(t, body, "test_answer")
-	assert.NotContains(t, log.String(), "handshake", "whoever fails does not fill the log")
+	assert.NotContains(t, log.String(), "handshake", "failed handshakes are not logged")
 }
 
-func TestNobodyReadsWithoutTheAPIServer(t *testing.T) {
+func TestWithoutTheAPIServerRequestsAreDenied(t *testing.T) {
 	var log harness.Log
 	address, dir := fmt.Sprint("127.0.0.1:", process.PortFor(t, "127.0.0.1")), t.TempDir()
 	cert := writePair(t, dir, "me.test")
@@ -157,9 +157,9 @@ func TestAnAddressInUse(t *testing.T) {
 	assert.NoError(t, Add(mgr, Config{Address: "0"}))
 }
 
-func TestWhatTheTLSServerAccepts(t *testing.T) {
+func TestTLSConfig(t *testing.T) {
 	config := tlsConfig(nil)
 	assert.Equal(t, uint16(tls.VersionTLS12), config.MinVersion)
 	assert.Equal(t, []string{"http/1.1"}, config.NextProtos)
-	assert.Less(t, maxWait, writeTimeout, "who waited for others is told so")
+	assert.Less(t, maxWait, writeTimeout, "a client that waited gets a response")
 }

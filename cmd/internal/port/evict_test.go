@@ -8,7 +8,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// some returns so many connections of a peer in a stage, the oldest first.
+// some returns n connections of a peer in a stage, the oldest first.
 func some(n int, peer string, s stage, since uint64) []*conn {
 	var out []*conn
 	for i := range n {
@@ -45,8 +45,8 @@ func TestVictim(t *testing.T) {
 	}
 }
 
-// TestVictimOfAnyConnections: whoever holds whatever, the newcomer stays, no stage loses its
-// share, and no peer's only connection of a stage is closed while another has two.
+// For any connections: the new one stays, no stage loses its share, and no peer's only connection of a
+// stage is closed while another has two.
 func TestVictimOfAnyConnections(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		most := rapid.IntRange(MinConnections, 100).Draw(t, "most")

@@ -31,7 +31,7 @@ import (
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
-// serving is a port that is served, with a certificate of httptest.
+// serving is a served port, with httptest's certificate.
 type serving struct {
 	cfg     Config
 	address string
@@ -74,16 +74,16 @@ func certificate(t *testing.T) *tls.Config {
 	return &tls.Config{Certificates: s.TLS.Certificates, MinVersion: tls.VersionTLS12}
 }
 
-// from returns a client with that address.
+// from returns a client with this address.
 func (s *serving) from(peer string) *http.Client {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(peer)}}
 	return &http.Client{Transport: &http.Transport{
 		DialContext:     dialer.DialContext,
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // any certificate will do
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // any certificate is accepted
 	}, Timeout: harness.Soon}
 }
 
-// get makes a request, and reports whether it went over a connection that was kept.
+// get makes a request, and reports whether it reused a connection.
 func (s *serving) get(client *http.Client) (kept bool, err error) {
 	scheme := "http"
 	if s.cfg.TLS != nil {
@@ -102,7 +102,7 @@ func (s *serving) get(client *http.Client) (kept bool, err error) {
 	return kept, response.Body.Close()
 }
 
-// flood runs until the test ends, and returns when each of its connections was made once.
+// flood runs until the test ends, and returns once it has opened all of its connections.
 func (s *serving) flood(t *testing.T, connections, peers int, sends string) *flood.Flood {
 	t.Helper()
 	f := &flood.Flood{Target: s.address, TLS: s.cfg.TLS != nil, Connections: connections, Peers: peers, Sends: sends, Pause: time.Second}
@@ -120,20 +120,20 @@ func (s *serving) flood(t *testing.T, connections, peers int, sends string) *flo
 
 func answer(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "ok") }
 
-// slowBody announces a body, of which nothing comes.
+// slowBody announces a body that never arrives.
 const slowBody = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n"
 
-// TestFloods: whatever others do, from one address or from many, newcomers are answered, who
-// was answered before keeps the connection, and the number is bounded.
+// During floods from one or many addresses, new clients are served, clients that were served before keep
+// their connections, and the number of connections is limited.
 func TestFloods(t *testing.T) {
-	const connections = 64 // twice as many as are taken
+	const connections = 64 // twice the maximum
 	for _, secure := range []bool{false, true} {
 		for what, sends := range map[string]string{
 			"silent": flood.Nothing, "headers": flood.Header(1 << 20), "idle": flood.Request, "body": slowBody,
 		} {
 			for _, peers := range []int{0, connections} {
 				if secure && peers == 0 {
-					continue // shown without TLS
+					continue // tested without TLS
 				}
 				t.Run(fmt.Sprintf("%s, TLS %t, peers %d", what, secure, peers), func(t *testing.T) {
 					s := serve(t, secure, func(w http.ResponseWriter, r *http.Request) {
@@ -141,13 +141,13 @@ func TestFloods(t *testing.T) {
 						answer(w, r)
 					})
 					regular := s.from("127.0.0.1")
-					for range 2 { // an answer may come before the server is done with the first request
+					for range 2 { // a response may come before the server has finished the first request
 						_, err := s.get(regular)
 						require.NoError(t, err)
 					}
 					f := s.flood(t, connections, peers, sends)
-					if what != "headers" { // these are closed as they come
-						harness.Eventually(t, func() error { // a connection is made before the server accepts it
+					if what != "headers" { // these are closed at once
+						harness.Eventually(t, func() error { // connections are opened before the server accepts them
 							if testutil.ToFloat64(s.cfg.Evicted.(prometheus.Counter)) == 0 {
 								return errors.New("no connection was closed for another")
 							}
@@ -162,13 +162,13 @@ func TestFloods(t *testing.T) {
 							})
 						}
 						if what == "idle" {
-							continue // they are answered, and so of as much use
+							continue // these were served too
 						}
 						kept, err := s.get(regular)
 						assert.NoError(t, err)
-						assert.True(t, kept, "who was of use is not closed for those who were not")
+						assert.True(t, kept, "connections of served clients are kept")
 					}
-					harness.Eventually(t, func() error { // the clients take a moment to notice
+					harness.Eventually(t, func() error { // clients notice with a delay
 						if held := f.Held(); held > s.cfg.MaxConnections {
 							return fmt.Errorf("%d connections are open", held)
 						}
@@ -180,9 +180,9 @@ func TestFloods(t *testing.T) {
 	}
 }
 
-// TestWhoWaitsIsEnded: closing a connection ends its request, also if its body was not read,
-// so that the server is soon done with it.
-func TestWhoWaitsIsEnded(t *testing.T) {
+// Closing a connection cancels its request, also if the body was not read, so that the server soon
+// finishes it.
+func TestClosingAConnectionCancelsItsRequest(t *testing.T) {
 	var waiting atomic.Int32
 	s := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
@@ -191,7 +191,7 @@ func TestWhoWaitsIsEnded(t *testing.T) {
 		}
 		waiting.Add(1)
 		defer waiting.Add(-1)
-		<-r.Context().Done() // the API server takes its time
+		<-r.Context().Done() // as while waiting for the API server
 	})
 	s.flood(t, 200, 0, slowBody)
 	for range 10 {
@@ -203,17 +203,16 @@ func TestWhoWaitsIsEnded(t *testing.T) {
 	require.Eventually(t, func() bool { return int(waiting.Load()) <= s.cfg.MaxConnections }, harness.Soon, harness.Tick)
 }
 
-// TestAcceptWaitsForThoseThatEnd: what connections cost that were closed for others is
-// bounded too. Listen's Close ends the wait.
-func TestAcceptWaitsForThoseThatEnd(t *testing.T) {
+// The number of evicted connections that are still being served is limited too. Close ends the wait.
+func TestAcceptWaitsForEvictedConnections(t *testing.T) {
 	var handling atomic.Int32
 	release := make(chan struct{})
 	s := serve(t, false, func(http.ResponseWriter, *http.Request) {
 		handling.Add(1)
-		<-release // it heeds nothing
+		<-release // ignores the context
 	})
 	for range 200 {
-		conn, err := net.Dial("tcp", s.address) // waits in the kernel at worst
+		conn, err := net.Dial("tcp", s.address) // at worst, it waits in the kernel
 		require.NoError(t, err)
 		t.Cleanup(func() { _ = conn.Close() })
 		_, err = io.WriteString(conn, flood.Request)
@@ -229,14 +228,14 @@ func TestAcceptWaitsForThoseThatEnd(t *testing.T) {
 	})
 }
 
-// leftBody announces a body that is too long for net/http to wait for.
+// leftBody announces a body that net/http would not read to its end.
 const leftBody = "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\n"
 
-// TestBodiesThatAreNotRead: the whole answer is sent, whatever its length, and then the connection is closed.
+// If a body is not read, the whole response is sent, and then the connection is closed.
 func TestBodiesThatAreNotRead(t *testing.T) {
 	for _, length := range []int{0, 10, 100_000} {
 		s := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
-			assert.NotEqual(t, http.NoBody, r.Body, "handlers have it")
+			assert.NotEqual(t, http.NoBody, r.Body, "handlers get the body")
 			if length > 0 {
 				_, _ = io.WriteString(w, strings.Repeat("x", length))
 			}
@@ -257,7 +256,7 @@ func TestBodiesThatAreNotRead(t *testing.T) {
 	}
 }
 
-// TestBodiesThatAreReadKeepTheConnection, also when the answer is longer than net/http's buffers.
+// If a body is read, the connection is kept, also if the response is longer than net/http's buffers.
 func TestBodiesThatAreReadKeepTheConnection(t *testing.T) {
 	s := serve(t, false, func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
@@ -278,9 +277,9 @@ func TestBodiesThatAreReadKeepTheConnection(t *testing.T) {
 	}
 }
 
-// TestWhoLeavesABodyKeepsNobodyWaiting: net/http would hold each of these connections for half a
-// second, and Accept would wait for two minutes.
-func TestWhoLeavesABodyKeepsNobodyWaiting(t *testing.T) {
+// Unread bodies do not delay others: net/http would keep each of these connections for half a second, and
+// Accept would wait for two minutes.
+func TestUnreadBodiesDoNotDelayOthers(t *testing.T) {
 	s := serve(t, false, answer)
 	s.flood(t, 5000, 0, leftBody)
 	harness.Eventually(t, func() error {
@@ -289,9 +288,9 @@ func TestWhoLeavesABodyKeepsNobodyWaiting(t *testing.T) {
 	})
 }
 
-// TestWhatIsReceivedBeforeTheFirstRequest is bounded, also in a handshake: with a client's
-// certificate, crypto/tls takes 256 KiB.
-func TestWhatIsReceivedBeforeTheFirstRequest(t *testing.T) {
+// The number of bytes before the first request is limited, also in a handshake: crypto/tls accepts client
+// certificates of 256 KiB.
+func TestBytesBeforeTheFirstRequestAreLimited(t *testing.T) {
 	s := serve(t, true, answer, func(s *Server) { s.cfg.TLS.ClientAuth = tls.RequestClientCert })
 	pair := s.cfg.TLS.Certificates[0]
 	call := func(certificates int) error {
@@ -310,7 +309,7 @@ func TestWhatIsReceivedBeforeTheFirstRequest(t *testing.T) {
 	assert.Error(t, call(3*maxHeaders/len(leaf.Raw)))
 }
 
-// TestOneRequest: no connection is kept.
+// With OneRequest, no connection is kept.
 func TestOneRequest(t *testing.T) {
 	s := serve(t, false, answer, func(s *Server) { s.HTTP.SetKeepAlivesEnabled(false) })
 	for range 3 {
@@ -320,8 +319,8 @@ func TestOneRequest(t *testing.T) {
 	}
 }
 
-// TestLargeBodiesOnAKeptConnection: what is bounded is received before the headers are complete,
-// although one read may return headers and much of a body.
+// The limit only counts bytes before the headers are complete, although one read may return headers and a
+// large part of a body.
 func TestLargeBodiesOnAKeptConnection(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		s := serve(t, secure, func(w http.ResponseWriter, r *http.Request) {
@@ -343,10 +342,9 @@ func TestLargeBodiesOnAKeptConnection(t *testing.T) {
 	}
 }
 
-// TestASlowSenderIsCutOff: of a handshake, of headers and of a body. Nothing but the server
-// ends these connections, and nobody writes its log.
+// The server closes connections on which a handshake, headers or a body arrive slowly, and logs nothing.
 func TestASlowSenderIsCutOff(t *testing.T) {
-	const patience = 3 * time.Second // what is sent takes long on a busy machine
+	const patience = 3 * time.Second // sending takes long on a busy machine
 	for _, secure := range []bool{false, true} {
 		var lines atomic.Int32
 		s := serve(t, secure, func(w http.ResponseWriter, r *http.Request) {
@@ -372,10 +370,10 @@ func TestASlowSenderIsCutOff(t *testing.T) {
 					return
 				}
 				if secure && sends != flood.Nothing {
-					conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // any certificate will do
+					conn = tls.Client(conn, &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // any certificate is accepted
 				}
 				_, err = io.WriteString(conn, sends)
-				// One is closed while it is sent, and a handshake that took too long is cut off itself.
+				// Writing may fail, as the server may close the connection meanwhile.
 				if name != "long" && time.Since(begun) < patience {
 					assert.NoError(t, err, name)
 				}
@@ -385,7 +383,7 @@ func TestASlowSenderIsCutOff(t *testing.T) {
 			})
 		}
 		slow.Wait()
-		assert.Zero(t, lines.Load(), "whoever connects writes no log")
+		assert.Zero(t, lines.Load(), "connections are not logged")
 	}
 }
 

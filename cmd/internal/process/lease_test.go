@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// missing is a Lease that is not there and may not be made.
+// missing is a Lease that does not exist and must not be created.
 type missing struct{ resourcelock.Interface }
 
 func (missing) Describe() string { return "servingcert-system/servingcert-signer" }
@@ -36,9 +36,9 @@ func (l held) Update(context.Context, resourcelock.LeaderElectionRecord) error {
 	return nil
 }
 
-// Who takes the Lease asks first; who holds it asks now and then, and goes on unless it is
-// known that service-ca runs.
-func TestALeaderAsksWhetherServiceCARuns(t *testing.T) {
+// A process checks before it takes the Lease. The holder checks periodically, and continues until
+// service-ca is known to run.
+func TestALeaderChecksWhetherServiceCARuns(t *testing.T) {
 	var answer error
 	var asked, writes int
 	var stopped error
@@ -50,19 +50,19 @@ func TestALeaderAsksWhetherServiceCARuns(t *testing.T) {
 	update := func() error { return lock.Update(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "me"}) }
 	answer = errors.New("no answer")
 	require.Error(t, update())
-	assert.Equal(t, []int{1, 0}, []int{asked, writes}, "it is not taken where that is not known")
+	assert.Equal(t, []int{1, 0}, []int{asked, writes}, "it is not taken while that is unknown")
 	answer = fmt.Errorf("found: %w", errServiceCA)
 	require.ErrorIs(t, update(), errServiceCA)
-	require.ErrorIs(t, stopped, errServiceCA, "one that waited ends")
+	require.ErrorIs(t, stopped, errServiceCA, "a waiting replica stops")
 	require.ErrorIs(t, lock.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "me"}), errServiceCA)
 	assert.Equal(t, []int{3, 0}, []int{asked, writes})
 	asked, stopped, answer = 1, nil, nil
 	require.NoError(t, update())
 	require.NoError(t, update())
-	assert.Equal(t, []int{2, 2}, []int{asked, writes}, "the answer is new")
+	assert.Equal(t, []int{2, 2}, []int{asked, writes}, "the last check is recent")
 	answer = errors.New("no answer")
 	lock.asked = lock.asked.Add(-time.Hour)
-	require.NoError(t, update(), "it is held where that is not known")
+	require.NoError(t, update(), "it is held while that is unknown")
 	assert.Equal(t, 3, asked)
 	require.NoError(t, stopped)
 	answer = fmt.Errorf("found: %w", errServiceCA)
@@ -75,7 +75,7 @@ func TestALeaderAsksWhetherServiceCARuns(t *testing.T) {
 	require.NoError(t, lock.Update(t.Context(), resourcelock.LeaderElectionRecord{}), "it is released")
 }
 
-func TestAMissingLeaseIsTheManifests(t *testing.T) {
+func TestAMissingLeaseNamesTheManifest(t *testing.T) {
 	lock := &guardedLock{Interface: missing{}}
 	err := lock.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "me"})
 	require.ErrorContains(t, err, "Lease servingcert-system/servingcert-signer does not exist: apply the manifest that contains it: ")

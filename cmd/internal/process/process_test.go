@@ -84,7 +84,7 @@ func TestRightFlags(t *testing.T) {
 	}
 }
 
-// TestVersion: nothing is started, and flags that are missing or wrong are no matter.
+// --version starts nothing, and ignores missing and wrong flags.
 func TestVersion(t *testing.T) {
 	started := func(context.Context) error { return errors.New("it was started") }
 	code, stdout, stderr := run(true, started, "--version")

@@ -16,8 +16,8 @@ import (
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
-// TestChecks: liveness and readiness, all checks together and each by its name, from the
-// start, with an API server that is away, by a replica that does not lead.
+// TestChecks tests liveness and readiness, all checks together and each by its name, from the start, with
+// an unreachable API server, on a replica that does not lead.
 func TestChecks(t *testing.T) {
 	c := NewCommon(true)
 	var err error

@@ -19,8 +19,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/facts"
 )
 
-// A controller whose worker is stuck on an object is named by /readyz, and after longer by
-// /healthz. Others go on working meanwhile, and once it gets done all is well.
+// /readyz, and later /healthz, name a controller whose worker is stuck on an object. Other workers
+// continue. Once the worker has finished, both succeed.
 func TestAStuckWorkerIsNamed(t *testing.T) {
 	bomb := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "evil", Name: "bomb"}}
 	other := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "shop", Name: "web-tls"}}
@@ -68,7 +68,7 @@ func TestAStuckWorkerIsNamed(t *testing.T) {
 		assert.Equal(t, http.StatusInternalServerError, status)
 		assert.Equal(t, "[-]workers failed: controller \"stuck-signer\" has been busy with one object for more than 3m0s: the log names it\n", body)
 		status, _ = ask(restartAfter)
-		assert.Equal(t, http.StatusOK, status, "a restart is not in a hurry")
+		assert.Equal(t, http.StatusOK, status, "a restart comes later")
 	}
 	require.Len(t, logged, 1)
 	assert.Contains(t, logged[0], "evil/bomb")

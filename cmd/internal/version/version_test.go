@@ -30,7 +30,7 @@ func TestInfo(t *testing.T) {
 		"go install":        {"", build("v1.1.0"), "v1.1.0", ""},
 		"a release":         {"v1.2.0", build("v1.1.1-0.2026-abc", commit), "v1.2.0", "abc"},
 		"with changes":      {"v1.2.0", build("", commit, dirty), "v1.2.0", "abc-dirty"},
-		"changes of nobody": {"", build("", dirty), "devel", ""},
+		"only changes":      {"", build("", dirty), "devel", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := infoOf(test.release, test.build)

@@ -29,12 +29,12 @@ import (
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
-// programs are the ones that this executable can run as.
+// programs are the programs that this executable can run as.
 var programs = harness.Programs{"rotator": Main}
 
 func TestMain(m *testing.M) { programs.Main(m) }
 
-// Both would overwrite the same fields forever, each with its own CA. The check has only the
+// Both would overwrite the same fields endlessly, each with its own CA. The check only has the
 // permissions of install.yaml.
 func TestRefusesBesideServiceCA(t *testing.T) {
 	cluster, err := controlplane.Start(t.Context(), controlplane.Options{})
@@ -72,7 +72,7 @@ func TestRefusesBesideServiceCA(t *testing.T) {
 	}
 	zero := new(int32)
 
-	require.NoError(t, check(), "an ordinary cluster")
+	require.NoError(t, check(), "a cluster without service-ca")
 	ended := leads(t, account)
 	scale(api.OpenShiftNamespace, api.OpenShiftDeployment, nil)
 	require.ErrorContains(t, check(), "(Deployment openshift-service-ca/service-ca)")
@@ -102,7 +102,7 @@ func TestRefusesBesideServiceCA(t *testing.T) {
 	require.Error(t, process.RefuseBesideServiceCA(gone, rotators))
 }
 
-// leads returns once a manager leads that looks at each renewal of its Lease; the channel gets
+// leads returns once a manager leads, which checks at each renewal of its Lease; the channel gets
 // what its Start returns.
 func leads(t *testing.T, cfg *rest.Config) <-chan error {
 	t.Helper()
@@ -118,7 +118,7 @@ func leads(t *testing.T, cfg *rest.Config) <-chan error {
 	case err := <-ended:
 		require.NoError(t, err)
 	case <-time.After(harness.Soon):
-		require.Fail(t, "nobody leads")
+		require.Fail(t, "no replica leads")
 	}
 	return ended
 }
@@ -132,11 +132,11 @@ func leaderEnds(t *testing.T, admin client.Client, ended <-chan error) {
 	case err := <-ended:
 		require.ErrorContains(t, err, refusal)
 	case <-time.After(harness.Soon):
-		require.Fail(t, "it goes on")
+		require.Fail(t, "the manager continues")
 	}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: api.DefaultNamespace, Name: "servingcert-rotator"}}
 	require.NoError(t, admin.Get(t.Context(), client.ObjectKeyFromObject(lease), lease))
-	assert.Empty(t, *lease.Spec.HolderIdentity, "it is given up")
+	assert.Empty(t, *lease.Spec.HolderIdentity, "the Lease is released")
 	var events eventsv1.EventList
 	require.NoError(t, admin.List(t.Context(), &events, client.InNamespace(api.DefaultNamespace)))
 	var notes []string

@@ -20,7 +20,7 @@ import (
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
-// files writes what flags name into a directory, and returns that.
+// files writes the files for flags to a directory, and returns its path.
 func files(t *testing.T) string {
 	dir := t.TempDir()
 	key, err := pki.GenerateKey(pki.ECDSAP256)
@@ -53,7 +53,7 @@ func remoteFlagsOf(t *testing.T, dir, line string) (*remoteFlags, error) {
 		pool.AppendCertsFromPEM(root)
 		return pool, nil
 	}
-	fs.Bool("other", false, "a flag that is none of them")
+	fs.Bool("other", false, "another flag")
 	require.NoError(t, fs.Parse(strings.Fields(strings.ReplaceAll(line, "$D", dir))))
 	return f, f.validate(time.Now)
 }
@@ -62,7 +62,7 @@ func TestRemoteFlags(t *testing.T) {
 	dir := files(t)
 	f, err := remoteFlagsOf(t, dir, "--other")
 	require.NoError(t, err)
-	assert.False(t, f.enabled(), "the CA is kept here")
+	assert.False(t, f.enabled(), "the CA is local")
 
 	f, err = remoteFlagsOf(t, dir, "--cfssl-url=https://a,https://b:8888 --cfssl-url https://c --cfssl-auth-key-file $D/auth.key")
 	require.NoError(t, err)
@@ -71,7 +71,7 @@ func TestRemoteFlags(t *testing.T) {
 	assert.Equal(t, strings.Repeat("0f", 32), hex.EncodeToString(f.config.AuthKey))
 	assert.Equal(t, []string{"serving", "serving-rsa"}, []string{f.config.Profile, f.config.ProfileRSA})
 	assert.Equal(t, 10*time.Second, f.config.Timeout)
-	assert.Nil(t, f.config.ServerCAs, "what the system trusts")
+	assert.Nil(t, f.config.ServerCAs, "the system's CAs")
 	assert.Nil(t, f.config.ClientCertificate)
 	_, err = cfssl.NewRemote(f.config)
 	require.NoError(t, err)
@@ -86,14 +86,14 @@ func TestRemoteFlags(t *testing.T) {
 	assert.Equal(t, f.config.Bundle[0].Raw, pair.Certificate[0])
 	require.NoError(t, os.Remove(filepath.Join(dir, "ca.key")))
 	_, err = f.config.ClientCertificate()
-	assert.ErrorContains(t, err, "--cfssl-client-key", "it is read for each connection")
+	assert.ErrorContains(t, err, "--cfssl-client-key", "the files are read for each connection")
 
 	f, err = remoteFlagsOf(t, dir, "--cfssl-url=https://a --cfssl-auth-key-file $D/auth.key --cfssl-profile-rsa enciphers")
 	require.NoError(t, err)
 	assert.Equal(t, "enciphers", f.config.ProfileRSA)
 }
 
-// programs are those that this executable runs as itself.
+// programs are the programs that this executable can run as.
 var programs = harness.Programs{"signer": Main}
 
 func TestMain(m *testing.M) { programs.Main(m) }
@@ -117,10 +117,10 @@ func TestNoSystemRoots(t *testing.T) {
 	assert.Contains(t, said, "the system has no root certificates (the signer's image has none): mount a file with the CA that signed them")
 	said, code = run("--cfssl-ca=" + filepath.Join(dir, "ca.crt"))
 	assert.Equal(t, process.ExitError, code)
-	assert.Contains(t, said, "cannot connect to an API server", "the flags are right")
+	assert.Contains(t, said, "cannot connect to an API server", "the flags are valid")
 }
 
-func TestRemoteFlagsThatAreWrong(t *testing.T) {
+func TestWrongRemoteFlags(t *testing.T) {
 	dir := files(t)
 	const complete = "--cfssl-url https://a --cfssl-auth-key-file $D/auth.key "
 	for line, want := range map[string]string{

@@ -20,7 +20,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/admission"
 )
 
-// clientPair makes the certificate of a client with a common name and DNS names.
+// clientPair issues the certificate of a client with a common name and DNS names.
 func clientPair(t *testing.T, ca *certs.Authority, commonName string, usage x509.ExtKeyUsage, dnsNames ...string) *tls.Certificate {
 	t.Helper()
 	made, err := ca.Issue(commonName, &x509.Certificate{
@@ -32,7 +32,7 @@ func clientPair(t *testing.T, ca *certs.Authority, commonName string, usage x509
 	return &pair
 }
 
-// demanding is a running server that demands certificates.
+// demanding is a running server that requires client certificates.
 type demanding struct {
 	t       *testing.T
 	ca      *clientCA
@@ -65,14 +65,14 @@ func newDemanding(t *testing.T, file string, names ...string) *demanding {
 	return d
 }
 
-// call returns what the server answers to a client with this certificate, or nil for none.
+// call makes requests with this client certificate, or none if it is nil, and returns the error.
 func (d *demanding) call(pair *tls.Certificate, version uint16) (string, error) {
 	config := &tls.Config{
 		RootCAs: d.roots, ServerName: "webhook", MinVersion: tls.VersionTLS12, MaxVersion: version,
 		ClientSessionCache: tls.NewLRUClientSessionCache(1),
 	}
 	if pair != nil {
-		// Certificates would hold back one of another CA than the server names.
+		// Certificates would omit one that was not issued by a CA that the server names.
 		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return pair, nil }
 	}
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}
@@ -94,7 +94,7 @@ func (d *demanding) call(pair *tls.Certificate, version uint16) (string, error) 
 	return string(body), nil
 }
 
-func TestWhoeverCallsIsKnown(t *testing.T) {
+func TestClientsAreAuthenticated(t *testing.T) {
 	ours, err := certs.New(t.TempDir(), "ca", "clients")
 	require.NoError(t, err)
 	others, err := certs.New(t.TempDir(), "ca", "clients")
@@ -156,8 +156,8 @@ func TestTheClientCAChanges(t *testing.T) {
 	d.ca.load()
 	require.ErrorIs(t, d.ca.loaded(), errNoClientCA)
 	_, err = d.call(ofFirst, tls.VersionTLS13)
-	require.Error(t, err, "the certificates of the system do not count")
-	assert.Equal(t, 1, bytes.Count(d.log.Bytes(), []byte("waiting for the client CA")), "said once: %s", d.log)
+	require.Error(t, err, "the system's CAs are not trusted")
+	assert.Equal(t, 1, bytes.Count(d.log.Bytes(), []byte("waiting for the client CA")), "logged once: %s", d.log)
 
 	holds("a file without a certificate", []byte("x"), false, false)
 	holds("the first", first.CAPEM, true, false)

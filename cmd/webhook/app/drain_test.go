@@ -16,12 +16,12 @@ import (
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
-// draining is a server of reviews, on loopback, that is told to end by told.
+// draining is a server of reviews on loopback, whose drain begins with stop.
 type draining struct {
 	drain  *drain
 	url    string
 	client *http.Client
-	told   context.CancelFunc
+	stop   context.CancelFunc
 	end    context.CancelFunc // without waiting for the delay
 	ended  chan error
 }
@@ -39,14 +39,14 @@ func newDraining(t *testing.T, review http.HandlerFunc) *draining {
 	require.NoError(t, err)
 	d.url = "https://" + listener.Addr().String() + admission.Path
 	var ctx context.Context
-	ctx, d.told = context.WithCancel(context.Background())
+	ctx, d.stop = context.WithCancel(context.Background())
 	ctx, d.end = d.drain.delayed(ctx, time.Hour, logr.Discard())
 	t.Cleanup(d.end)
 	go func() { d.ended <- s.serve(ctx, listener) }()
 	return d
 }
 
-// review asks for one, and returns whether it went over a connection that was kept.
+// review makes a request, and returns whether it reused a connection.
 func (d *draining) review(t *testing.T) (response *http.Response, kept bool) {
 	t.Helper()
 	trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { kept = info.Reused }}
@@ -63,20 +63,20 @@ func (d *draining) waitBegan(t *testing.T) {
 	require.Eventually(t, d.drain.began.Load, harness.Soon, time.Millisecond)
 }
 
-// TestADrainAnswersAndClosesConnections: whoever told the webhook to end is answered, and
-// the answer is the last one of its connection. No connection is closed without an answer.
+// During a drain, each request is answered, and the answer closes its connection. No connection is closed
+// without an answer.
 func TestADrainAnswersAndClosesConnections(t *testing.T) {
 	d := newDraining(t, func(http.ResponseWriter, *http.Request) {})
 	response, _ := d.review(t)
 	assert.False(t, response.Close, "connections are kept before")
 
-	d.told()
+	d.stop()
 	d.waitBegan(t)
 	response, kept := d.review(t)
-	assert.True(t, kept, "the connection of before still works")
-	assert.True(t, response.Close, "it ends with this answer")
+	assert.True(t, kept, "the previous connection still works")
+	assert.True(t, response.Close, "this answer closes it")
 	response, kept = d.review(t)
-	assert.False(t, kept, "a new connection is accepted still")
+	assert.False(t, kept, "new connections are still accepted")
 	assert.True(t, response.Close)
 
 	d.end()
@@ -85,8 +85,8 @@ func TestADrainAnswersAndClosesConnections(t *testing.T) {
 	assert.Error(t, err, "the server has ended")
 }
 
-// TestAReviewUnderWayIsAnswered, though the drain began and ended while it was worked on.
-func TestAReviewUnderWayIsAnswered(t *testing.T) {
+// A review in progress is answered, although the drain begins and ends meanwhile.
+func TestAReviewInProgressIsAnswered(t *testing.T) {
 	begun, finish := make(chan struct{}), make(chan struct{})
 	d := newDraining(t, func(w http.ResponseWriter, _ *http.Request) {
 		close(begun)
@@ -104,7 +104,7 @@ func TestAReviewUnderWayIsAnswered(t *testing.T) {
 		answer <- response.StatusCode
 	}()
 	<-begun
-	d.told()
+	d.stop()
 	d.waitBegan(t)
 	d.end()
 	select {
@@ -123,11 +123,11 @@ func TestNotReadyWhileDraining(t *testing.T) {
 	d := &drain{}
 	check := d.ready(func(*http.Request) error { return nil })
 	require.NoError(t, check(nil))
-	ctx, told := context.WithCancel(context.Background())
+	ctx, stop := context.WithCancel(context.Background())
 	serving, end := d.delayed(ctx, 0, logr.Discard())
 	defer end()
 	require.NoError(t, serving.Err())
-	told()
+	stop()
 	<-serving.Done() // after no delay
 	assert.ErrorIs(t, check(nil), errDraining)
 }

@@ -7,7 +7,7 @@ import (
 	"github.com/servingcert/servingcert/cmd/internal/port"
 )
 
-// bounds are those of a port for tests.
+// bounds are the limits of a port in tests.
 func bounds() port.Config {
 	return port.Config{Name: "reviews", MaxConnections: port.DefaultConnections, Evicted: prometheus.NewCounter(prometheus.CounterOpts{Name: "evicted"}), Log: logr.Discard()}
 }
