@@ -1,4 +1,4 @@
-// Package docs holds the documentation to the repository: what it names exists.
+// Package docs checks that the documentation matches the repository.
 package docs
 
 import (
@@ -25,7 +25,7 @@ func files(t *testing.T, suffix string) []string {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && (d.Name() == ".git" || d.Name() == "bin" || path == "website") { // what it has of Markdown is copied
+		if d.IsDir() && (d.Name() == ".git" || d.Name() == "bin" || path == "website") { // its Markdown is copied
 			return fs.SkipDir
 		}
 		if strings.HasSuffix(path, suffix) {
@@ -43,14 +43,14 @@ func read(t *testing.T, path string) string {
 	return string(data)
 }
 
-// Each block of shell commands is marked: what runs it, or why nothing does.
+// Each block of shell commands has a mark: which test runs it, or why none does.
 func TestCommandsAreRunOrSayWhyNot(t *testing.T) {
 	exist := tests(t)
 	for _, path := range files(t, ".md") {
 		blocks, err := commands.Blocks(read(t, path))
 		assert.NoError(t, err, path)
 		for i := range blocks {
-			assert.True(t, blocks[i].By == "" || exist[blocks[i].By], "%s:%d: there is no test %s", path, blocks[i].Line, blocks[i].By)
+			assert.True(t, blocks[i].By == "" || exist[blocks[i].By], "%s:%d: test %s does not exist", path, blocks[i].Line, blocks[i].By)
 		}
 	}
 }
@@ -72,7 +72,7 @@ func TestNamedTestsExist(t *testing.T) {
 	named := regexp.MustCompile("`((?:Test|Fuzz|Benchmark)[A-Z]\\w+)[`/]")
 	for _, path := range files(t, ".md") {
 		for _, m := range named.FindAllStringSubmatch(read(t, path), -1) {
-			assert.True(t, exist[m[1]], "%s names %s, which is no test", path, m[1])
+			assert.True(t, exist[m[1]], "%s names test %s, which does not exist", path, m[1])
 		}
 	}
 }
@@ -92,7 +92,7 @@ func TestLinksLeadSomewhere(t *testing.T) {
 			_, err := os.Stat(filepath.Join(root, to))
 			assert.NoError(t, err, "%s links to %s", path, m[1])
 			if anchor != "" && headings[to] != nil {
-				assert.True(t, headings[to][anchor], "%s links to %s#%s, which is no heading", path, m[1], anchor)
+				assert.True(t, headings[to][anchor], "%s links to %s#%s: no such heading", path, m[1], anchor)
 			}
 		}
 	}
@@ -113,7 +113,7 @@ func headingsOf(page string) map[string]bool {
 	return found
 }
 
-// A page begins with the question that it answers, in bold, so that readers know at once whether they are right.
+// A page begins with the question that it answers, in bold.
 func TestEveryPageBeginsWithItsQuestion(t *testing.T) {
 	begins := regexp.MustCompile(`(?s)\A# [^\n]+\n+(?:<!--.*?-->\n+)?\*\*[^*]+\?\*\*`)
 	asked := 0
@@ -125,7 +125,7 @@ func TestEveryPageBeginsWithItsQuestion(t *testing.T) {
 		asked++
 		assert.Regexp(t, begins, read(t, path), "%s does not begin with a bold question after its title", path)
 	}
-	assert.Greater(t, asked, 40, "pages are elsewhere than this test looks for")
+	assert.Greater(t, asked, 40, "the test does not find the pages")
 }
 
 func TestEveryPageIsInTheIndex(t *testing.T) {
@@ -137,20 +137,19 @@ func TestEveryPageIsInTheIndex(t *testing.T) {
 	}
 }
 
-// What docs/gitops.md shows to copy is what the tests of Argo CD and Flux apply.
+// docs/gitops.md shows the files that the tests of Argo CD and Flux apply.
 func TestGitOpsPageQuotesItsFiles(t *testing.T) {
 	page, quoted := read(t, "docs/gitops.md"), 0
 	for _, path := range files(t, ".yaml") {
 		if filepath.Dir(path) == filepath.Join("deploy", "gitops") {
 			quoted++
-			assert.Contains(t, page, "```yaml\n"+read(t, path)+"```\n", "%s is not quoted as it is", path)
+			assert.Contains(t, page, "```yaml\n"+read(t, path)+"```\n", "%s is not quoted verbatim", path)
 		}
 	}
 	assert.Equal(t, 4, quoted)
 }
 
-// Both tools hold the same reasons of condition Ready for those that pass, and the signer
-// writes them.
+// Both tools treat the same reasons of condition Ready as transient, and the signer uses these reasons.
 func TestHealthChecksAgreeOnWhatPasses(t *testing.T) {
 	const argo, flux = "deploy/gitops/argocd-cm.yaml", "deploy/gitops/flux-health-checks.yaml"
 	one := regexp.MustCompile(`local passes = \{(.*)\}`).FindStringSubmatch(read(t, argo))
@@ -164,11 +163,11 @@ func TestHealthChecksAgreeOnWhatPasses(t *testing.T) {
 	_, ready, _ := strings.Cut(read(t, "docs/reference-generated.md"), "### Reasons of condition Ready")
 	ready, _, _ = strings.Cut(ready, "\n### ")
 	for _, reason := range passes {
-		assert.Contains(t, ready, "| `"+reason+"` | False", "the signer does not write reason %s", reason)
+		assert.Contains(t, ready, "| `"+reason+"` | False", "the signer does not use reason %s", reason)
 	}
 }
 
-// The script that asks for a certificate is the one that a scene of make e2e runs.
+// The script that requests a certificate is the one that make e2e runs.
 func TestTheScriptIsTheOneThatRuns(t *testing.T) {
 	for doc := range strings.SplitSeq(read(t, "test/e2e/manifests/requests.yaml"), "\n---\n") {
 		var object struct {
@@ -180,7 +179,7 @@ func TestTheScriptIsTheOneThatRuns(t *testing.T) {
 			return
 		}
 	}
-	t.Error("there is no such script in the manifest")
+	t.Error("the manifest does not contain the script")
 }
 
 func TestNamedFlagsExist(t *testing.T) {
@@ -194,13 +193,12 @@ func TestNamedFlagsExist(t *testing.T) {
 	others := map[string]bool{"tls-cert-file": true, "tls-private-key-file": true, "reload": true, "for": true, "kubeconfig": true, "context": true, "as": true, "request-timeout": true} // of servers, and of kubectl
 	for _, path := range []string{"README.md", "docs/architecture.md", "docs/how-rotation-reaches-pods.md", "docs/injection.md", "docs/operations.md", "docs/reference.md", "docs/tls-stacks.md", "docs/tutorial.md"} {
 		for _, m := range named.FindAllStringSubmatch(read(t, path), -1) {
-			assert.True(t, others[m[1]] || strings.Contains(sources.String(), `"`+m[1]+`"`), "%s names --%s, which is no flag", path, m[1])
+			assert.True(t, others[m[1]] || strings.Contains(sources.String(), `"`+m[1]+`"`), "%s names flag --%s, which does not exist", path, m[1])
 		}
 	}
 }
 
-// TestTheReferenceHasEveryFlag: what a process or the plugin takes is in
-// docs/reference.md, or in the page on a remote CA that it refers to.
+// All flags are in docs/reference.md, or in the page on remote CAs to which it links.
 func TestTheReferenceHasEveryFlag(t *testing.T) {
 	pages := read(t, "docs/reference.md") + read(t, "docs/remote-ca.md")
 	registered := regexp.MustCompile(`\bfs\.(?:String|Bool|Int|Float|Duration)\w*\([^"]*"([a-z0-9-]+)"`)
@@ -214,10 +212,10 @@ func TestTheReferenceHasEveryFlag(t *testing.T) {
 			assert.Contains(t, pages, "`--"+m[1]+"`", "%s has flag --%s", path, m[1])
 		}
 	}
-	assert.Greater(t, found, 50, "flags are registered in another way than this test looks for")
+	assert.Greater(t, found, 50, "the test does not find the flags")
 }
 
-// Each line of the threat model's tables names a test that shows it.
+// Each row of the threat model's tables names a test.
 func TestTheThreatModelNamesATestForEachLine(t *testing.T) {
 	lines := 0
 	for line := range strings.Lines(read(t, "docs/threat-model.md")) {
@@ -227,5 +225,5 @@ func TestTheThreatModelNamesATestForEachLine(t *testing.T) {
 		lines++
 		assert.Regexp(t, "\\| `Test\\w+`[^|]* \\|\n$", line)
 	}
-	assert.Greater(t, lines, 25, "the tables look another way than this test expects")
+	assert.Greater(t, lines, 25, "the test does not find the tables")
 }

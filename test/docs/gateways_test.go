@@ -15,9 +15,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/trust"
 )
 
-// traefikTransport and traefikRoute are what Traefik 3.7.13 reads, as far as the page needs it
+// traefikTransport and traefikRoute are the parts of Traefik 3.7.13's types that the page uses
 // (pkg/provider/kubernetes/crd/traefikio/v1alpha1: serverstransport.go, ingressroute.go). Its
-// module cannot be required for two types: it brings two thousand packages.
+// module is not required for two types, as it has two thousand packages.
 type (
 	traefikTransport struct {
 		metav1.TypeMeta   `json:",inline"`
@@ -48,9 +48,8 @@ type (
 	}
 )
 
-// TestTheGatewaysPageHasObjectsThatDecode: each object of the page has no field that its kind
-// does not have, calls the Service by the name of its certificate, and refers to the bundle that
-// the rotator keeps. test/promtest/operator has the ServiceMonitor, with the operator's own type.
+// The objects of the page decode strictly, use the name in the Service's certificate, and refer to the
+// rotator's CA bundle. test/promtest/operator tests the ServiceMonitor, with the operator's type.
 func TestTheGatewaysPageHasObjectsThatDecode(t *testing.T) {
 	const hostname = "web.shop.svc"
 	seen := map[string]bool{}
@@ -65,7 +64,7 @@ func TestTheGatewaysPageHasObjectsThatDecode(t *testing.T) {
 				require.NoError(t, yaml.UnmarshalStrict([]byte(text), &policy.Object))
 				want := trust.NewPolicy(&metav1.ObjectMeta{Namespace: "shop", Name: "web"})
 				want.SetOwnerReferences(nil)
-				assert.Equal(t, want.Object, policy.Object, "what the rotator makes")
+				assert.Equal(t, want.Object, policy.Object, "the rotator's policy")
 			case "ServersTransport":
 				var transport traefikTransport
 				require.NoError(t, yaml.UnmarshalStrict([]byte(text), &transport))

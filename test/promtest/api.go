@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// API reads the HTTP API of a Prometheus: it returns the body of the answer to a GET of the path.
+// API reads the HTTP API of a Prometheus: it returns the body of a GET of the path.
 type API func(ctx context.Context, path string, query url.Values) ([]byte, error)
 
-// Series is one of a result. Its points are in the order of time: one, unless it is of a range.
+// Series is a series of a result, with one point, or for a range with several in the order of time.
 type Series struct {
 	Labels map[string]string
 	Points []Point
@@ -22,16 +22,16 @@ type Series struct {
 // Point is a value at a time, in seconds since 1970.
 type Point struct{ Time, Value float64 }
 
-// Target is an endpoint that is scraped.
+// Target is a scraped endpoint.
 type Target struct {
 	Labels     map[string]string
-	ScrapePool string // the name of the job in the configuration
+	ScrapePool string // name of the job in the configuration
 	ScrapeURL  string
 	Health     string // up, down or unknown
 	LastError  string
 }
 
-// Get decodes what is under data in the answer.
+// Get decodes field data of the response.
 func (get API) Get(ctx context.Context, path string, query url.Values, data any) error {
 	body, err := get(ctx, path, query)
 	if err != nil {
@@ -50,7 +50,7 @@ func (get API) Get(ctx context.Context, path string, query url.Values, data any)
 	return json.Unmarshal(answer.Data, data)
 }
 
-// Query returns the result of an expression now.
+// Query returns the current result of an expression.
 func (get API) Query(ctx context.Context, expr string) ([]Series, error) {
 	var answer struct {
 		Result []struct {
@@ -68,8 +68,8 @@ func (get API) Query(ctx context.Context, expr string) ([]Series, error) {
 	return all, nil
 }
 
-// Range returns the results of an expression every two seconds from start to end. A series may be without points, as
-// the quantile of nothing is NaN.
+// Range returns the results of an expression every two seconds from start to end. NaN is omitted, so a series may
+// have no points.
 func (get API) Range(ctx context.Context, expr string, start, end time.Time) ([]Series, error) {
 	var answer struct {
 		Result []struct {
@@ -95,15 +95,15 @@ func (get API) Range(ctx context.Context, expr string, start, end time.Time) ([]
 	return all, nil
 }
 
-// Shows reports whether there is anything to draw: one of the series has a point.
+// Shows reports whether one of the series has a point.
 func Shows(series []Series) bool {
 	return slices.ContainsFunc(series, func(s Series) bool { return len(s.Points) > 0 })
 }
 
-// sample is a point as the API writes it: [1435781451.781, "1"].
+// sample is a point in the API's JSON: [1435781451.781, "1"].
 type sample Point
 
-// UnmarshalJSON reads the two.
+// UnmarshalJSON implements json.Unmarshaler.
 func (s *sample) UnmarshalJSON(data []byte) error {
 	var value string
 	if err := json.Unmarshal(data, &[]any{&s.Time, &value}); err != nil {
@@ -114,14 +114,14 @@ func (s *sample) UnmarshalJSON(data []byte) error {
 	return err
 }
 
-// Targets returns what is scraped, whatever came of it.
+// Targets returns all scrape targets, whatever their health.
 func (get API) Targets(ctx context.Context) ([]Target, error) {
 	var answer struct{ ActiveTargets []Target }
 	err := get.Get(ctx, "/api/v1/targets", url.Values{"state": {"active"}}, &answer)
 	return answer.ActiveTargets, err
 }
 
-// Firing returns the labels of the alerts that fire.
+// Firing returns the labels of the firing alerts.
 func (get API) Firing(ctx context.Context) ([]map[string]string, error) {
 	var answer struct {
 		Alerts []struct {
@@ -139,7 +139,7 @@ func (get API) Firing(ctx context.Context) ([]map[string]string, error) {
 	return firing, err
 }
 
-// Has reports whether the labels are among those of a series, a target or an alert.
+// Has reports whether the labels of a series, a target or an alert include the given ones.
 func Has(labels, wanted map[string]string) bool {
 	for name, value := range wanted {
 		if labels[name] != value {

@@ -8,21 +8,21 @@ import (
 	"strings"
 )
 
-// Dashboard is what of a file of deploy/dashboards is looked at.
+// Dashboard is a dashboard in deploy/dashboards.
 type Dashboard struct {
-	Name   string `json:"-"` // of the file, without its extension
+	Name   string `json:"-"` // file name without extension
 	Title  string
 	Panels []Panel
 }
 
-// Panel is one of its panels. A row has no targets.
+// Panel is a panel of a dashboard. A row has no targets.
 type Panel struct {
 	Title, Type string
 	Targets     []struct{ Expr, LegendFormat string }
 	FieldConfig struct{ Defaults struct{ Unit string } }
 }
 
-// Dashboards returns those of a directory. One without panels is an error.
+// Dashboards returns the dashboards in a directory. It returns an error if one has no panels.
 func Dashboards(dir string) ([]Dashboard, error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*.json"))
 	if err != nil {
@@ -49,7 +49,7 @@ func Dashboards(dir string) ([]Dashboard, error) {
 	return all, nil
 }
 
-// Expr returns the query of a panel with what Grafana puts in place of its variables: all clusters, and rates over 20 s.
+// Expr replaces the variables in a panel's query, as Grafana does: all clusters, and rates over 20 s.
 func Expr(query string) string {
 	return strings.NewReplacer("$cluster", ".*", "$__rate_interval", "20s").Replace(query)
 }

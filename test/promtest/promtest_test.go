@@ -16,14 +16,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The configuration was made of the PodMonitors as they are now.
+// The configuration was generated from the current PodMonitors.
 func TestTheConfigurationIsOfThesePodMonitors(t *testing.T) {
 	monitors, err := os.ReadFile("../../deploy/podmonitors.yaml")
 	require.NoError(t, err)
 	assert.Contains(t, podMonitors, fmt.Sprintf("%x", sha256.Sum256(monitors)), "run make generate")
 }
 
-// Both configurations scrape the same, and verify it in the same way.
+// Both configurations have the same targets, and verify them in the same way.
 func TestJobs(t *testing.T) {
 	operated, err := OfPodMonitors(`to"ken`)
 	require.NoError(t, err)
@@ -58,7 +58,7 @@ func TestJobs(t *testing.T) {
 	require.EqualError(t, err, "the page has no scrape_configs")
 }
 
-// Nothing of the rules waits, and nothing else is different.
+// The rules do not wait, and are otherwise unchanged.
 func TestImpatient(t *testing.T) {
 	alerts, err := os.ReadFile("../../deploy/alerts.yaml")
 	require.NoError(t, err)
@@ -67,7 +67,7 @@ func TestImpatient(t *testing.T) {
 	assert.Equal(t, strings.Count(string(alerts), "- alert:"), strings.Count(string(rules), "alert:"))
 	assert.NotContains(t, string(rules), " for: ")
 	assert.NotRegexp(t, `\[\d+m\]`, string(rules))
-	assert.Contains(t, string(rules), "[1d]", "the memory of ServingcertSilent")
+	assert.Contains(t, string(rules), "[1d]", "the range of ServingcertSilent")
 	assert.True(t, strings.HasPrefix(string(rules), "groups:"), "%s", rules[:20])
 }
 
@@ -81,7 +81,7 @@ func TestDashboards(t *testing.T) {
 	for _, d := range all {
 		for _, p := range d.Panels {
 			for _, target := range p.Targets {
-				assert.NotContains(t, Expr(target.Expr), "$", "%s: %s: a variable that is not replaced", d.Title, p.Title)
+				assert.NotContains(t, Expr(target.Expr), "$", "%s: %s: a variable is not replaced", d.Title, p.Title)
 				for _, name := range regexp.MustCompile("servingcert_[a-z_]+").FindAllString(target.Expr, -1) {
 					assert.Contains(t, string(metrics), "`"+strings.TrimSuffix(name, "_bucket")+"`", "%s: %s: no such metric", d.Title, p.Title)
 				}
@@ -92,7 +92,7 @@ func TestDashboards(t *testing.T) {
 	require.ErrorContains(t, err, "no dashboards in ")
 }
 
-// answers is an API that knows one answer to each path.
+// answers returns an API with the given responses.
 func answers(body string, failed error) API {
 	return func(context.Context, string, url.Values) ([]byte, error) { return []byte(body), failed }
 }
@@ -108,7 +108,7 @@ func TestAPI(t *testing.T) {
 	require.Len(t, series, 2)
 	assert.Len(t, series[0].Points, 1)
 	assert.True(t, Shows(series))
-	assert.False(t, Shows(series[1:]), "the quantile of nothing")
+	assert.False(t, Shows(series[1:]), "the quantile of no samples")
 
 	targets, err := answers(`{"status":"success","data":{"activeTargets":[{"labels":{"pod":"p"},"scrapePool":"s","scrapeUrl":"https://u","lastError":"e","health":"down"}]}}`, nil).Targets(ctx)
 	require.NoError(t, err)

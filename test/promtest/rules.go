@@ -11,8 +11,8 @@ var (
 	longRates = regexp.MustCompile(`\[(5|30)m\]`)
 )
 
-// Impatient returns the rules of deploy/alerts.yaml as a file of rule_files, without `for`, and with rates over 20 s: all
-// that is different from what operators install. promtool tests those times (deploy/alerts_test.yaml).
+// Impatient returns a file of rule_files with the rules of deploy/alerts.yaml, but without `for`, and with rates over
+// 20 s. promtool tests the original times (deploy/alerts_test.yaml).
 func Impatient(alerts []byte) ([]byte, error) {
 	alerts = waits.ReplaceAll(alerts, nil)
 	alerts = longRates.ReplaceAll(alerts, []byte("[20s]"))

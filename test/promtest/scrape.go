@@ -1,6 +1,6 @@
-// Package promtest is for tests that run a real Prometheus: its scrape configuration as the Prometheus operator makes it
-// of deploy/podmonitors.yaml or as the documentation writes it, rules that do not wait, the queries of the dashboards, and
-// a client for its HTTP API.
+// Package promtest is for tests with a real Prometheus. It has scrape configurations, from the Prometheus operator for
+// deploy/podmonitors.yaml and from the documentation, rules that do not wait, the queries of the dashboards, and a
+// client for the HTTP API.
 package promtest
 
 import (
@@ -13,11 +13,11 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Processes are those that are scraped.
+// Processes are the scraped processes.
 var Processes = []string{"signer", "trust", "rotator", "webhook"}
 
-// CAFile is where the scrape configuration of the PodMonitors has the CA bundle: the operator copies the ConfigMap that
-// they name.
+// CAFile is the path of the CA bundle in the scrape configuration of the PodMonitors: the operator copies the ConfigMap
+// that they name.
 const CAFile = "/etc/prometheus/certs/1_servingcert-system_servingcert-ca.crt_ca.crt"
 
 //go:embed podmonitors.yaml
@@ -26,9 +26,9 @@ var podMonitors string
 // Job is an element of scrape_configs.
 type Job map[string]any
 
-// OfPodMonitors returns what the operator makes of deploy/podmonitors.yaml, with the token of the Secret that they name.
+// OfPodMonitors returns the operator's configuration for deploy/podmonitors.yaml, with the token for their Secret.
 func OfPodMonitors(token string) ([]Job, error) {
-	// Both are replaced as in a running cluster: the first by the operator, the second by the reloader beside Prometheus.
+	// In a cluster, the operator replaces the first, and the reloader beside Prometheus the second.
 	jobs, err := scrapeConfigs(strings.NewReplacer("credentials: TOKEN\n", fmt.Sprintf("credentials: %q\n", token), "$(SHARD)", "0").Replace(podMonitors))
 	if err == nil && len(jobs) != len(Processes) {
 		err = fmt.Errorf("%d jobs of the PodMonitors, want %d", len(jobs), len(Processes))
@@ -38,8 +38,8 @@ func OfPodMonitors(token string) ([]Job, error) {
 
 var documented = regexp.MustCompile("(?s)```yaml\n(scrape_configs:\n.*?)```")
 
-// OfDocs returns the scrape configuration of docs/operations.md, which is for a Prometheus without the operator. The page
-// has it for the signer, and says that it is the same for the others.
+// OfDocs returns the scrape configuration in docs/operations.md, for a Prometheus without the operator. The page shows it
+// for the signer, and states that it is the same for the other processes.
 func OfDocs(page []byte) ([]Job, error) {
 	block := documented.FindSubmatch(page)
 	if block == nil {
@@ -64,7 +64,7 @@ func scrapeConfigs(data string) ([]Job, error) {
 	return config.ScrapeConfigs, err
 }
 
-// Config returns the configuration of a Prometheus that scrapes and evaluates in this interval, as "2s".
+// Config returns the configuration of a Prometheus with this interval of scrapes and evaluations, such as "2s".
 func Config(interval string, jobs []Job, ruleFiles ...string) ([]byte, error) {
 	return yaml.Marshal(map[string]any{
 		"global":         map[string]any{"scrape_interval": interval, "scrape_timeout": interval, "evaluation_interval": interval},

@@ -12,12 +12,12 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// bundle is what a client trusts: the roots of some generations. No generation
-// at all stands for the root of a stranger.
+// bundle is a client's CA bundle: the roots of some generations. No generation stands for the
+// root of an unknown CA.
 type bundle struct{ roots []int }
 
-// bundles are those that clients can hold in the course of a succession: of one
-// generation, of neighbours while one follows the other, and of everything since.
+// bundles are the bundles that clients can have during a succession: of one generation, of
+// neighbouring generations, and of all generations since one.
 func bundles() []bundle {
 	return []bundle{
 		{[]int{1}}, {[]int{1, 2}}, {[]int{2}}, {[]int{1, 2, 3}}, {[]int{2, 3}}, {[]int{3}},
@@ -35,7 +35,7 @@ func (b bundle) String() string {
 func (b bundle) isStrangers() bool   { return len(b.roots) == 0 }
 func (b bundle) holds(root int) bool { return slices.Contains(b.roots, root) }
 
-// isOfFew reports whether servers that differ in details are tried with the bundle.
+// isOfFew reports whether servers that differ only in details are tested with the bundle.
 func (b bundle) isOfFew() bool {
 	return slices.Contains([]string{"{1}", "{1,2}", "{1,2,3}", "{3}"}, b.String()) || b.isStrangers()
 }
@@ -45,26 +45,26 @@ func (b bundle) exists(s *succession) bool {
 	return b.isStrangers() || slices.Max(b.roots) <= len(s.generations)
 }
 
-// verifies reports whether a client with the bundle has to verify what the given
-// generation of the succession signs.
+// verifies reports whether a client with the bundle must accept certificates of the given generation
+// of the succession.
 func (b bundle) verifies(s *succession, signing int, now time.Time) bool {
 	return slices.ContainsFunc(b.roots, func(root int) bool { return s.reaches(signing, root, now) })
 }
 
-// trust is a bundle as clients read it.
+// trust is a bundle in files.
 type trust struct {
 	file  string   // PEM, as servingcert publishes it
 	roots []string // a PEM file for each root of it
 }
 
 // trusts writes the bundles of a succession into dir, by their names.
-func trusts(dir string, s, stranger *succession) (map[string]trust, error) {
+func trusts(dir string, s, unknown *succession) (map[string]trust, error) {
 	written := map[string]trust{}
 	for _, b := range bundles() {
 		if !b.exists(s) {
 			continue
 		}
-		names, roots := []string{"root-of-a-stranger"}, []*x509.Certificate{stranger.of(1).root}
+		names, roots := []string{"root-of-an-unknown-ca"}, []*x509.Certificate{unknown.of(1).root}
 		if !b.isStrangers() {
 			names, roots = nil, nil
 		}

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Clients that are a command for each connection. Each tells a certificate that
-// it refuses from any other failure.
+// Clients that run a command for each connection. Each distinguishes a rejected certificate from
+// other failures.
 
 // opensslClient is openssl s_client with more options.
 func opensslClient(more ...string) func(context.Context, attempt) outcome {
@@ -44,7 +44,7 @@ func curlClient(ctx context.Context, a attempt) outcome {
 	return outcome{broken, last(stderr)}
 }
 
-// curlHasOpenSSL reports whether the curl that is installed verifies with OpenSSL.
+// curlHasOpenSSL reports whether the installed curl uses OpenSSL.
 func curlHasOpenSSL() bool {
 	out, err := exec.Command("curl", "--version").Output()
 	line, _, _ := strings.Cut(string(out), "\n")
@@ -64,7 +64,7 @@ func gnutlsClient(ctx context.Context, a attempt) outcome {
 	return outcome{broken, last(stdout + stderr)}
 }
 
-// lineWith returns the first line that contains the words.
+// lineWith returns the first line that contains the text.
 func lineWith(text, words string) string {
 	for line := range strings.SplitSeq(text, "\n") {
 		if strings.Contains(line, words) {

@@ -13,15 +13,14 @@ import (
 	"time"
 )
 
-// Clients that are one process for all connections, as a process of theirs is
-// slow to start. Each reads a line for each connection, PORT, HOST, and the file
-// with the roots, separated by tabs, and answers with a line: "verified",
-// "refused: WHY" or "broken: WHY".
+// Clients that use one process for all connections, as it starts slowly. The process reads a line
+// for each connection, with PORT, HOST and the file with the roots, separated by tabs, and answers
+// with a line: "verified", "refused: WHY" or "broken: WHY".
 
 //go:embed testdata/client.py testdata/Client.java testdata/client.js
 var programs embed.FS
 
-// converseTime bounds all connections of a process.
+// converseTime is the timeout of all connections of a process.
 const converseTime = 3 * time.Minute
 
 func pythonClient(ctx context.Context, attempts []attempt) ([]outcome, error) {
@@ -34,8 +33,8 @@ func nodeClient(ctx context.Context, attempts []attempt) ([]outcome, error) {
 
 func bundleFile(t trust) string { return t.file }
 
-// javaClient has Java read the roots from truststores of keytool, one for each
-// root: keytool takes a JVM for each certificate that it imports.
+// javaClient writes a truststore for each root with keytool, which starts a JVM for each imported
+// certificate, and runs Java.
 func javaClient(ctx context.Context, attempts []attempt) ([]outcome, error) {
 	stores := map[string]string{}
 	for _, a := range attempts {
@@ -61,8 +60,7 @@ func javaClient(ctx context.Context, attempts []attempt) ([]outcome, error) {
 	return converse(ctx, attempts, "Client.java", truststores, "java", "-XX:TieredStopAtLevel=1")
 }
 
-// converse runs a program of testdata, behind the given command, and has it make
-// all attempts.
+// converse runs a program of testdata with the given command, and makes it run all attempts.
 func converse(ctx context.Context, attempts []attempt, program string, roots func(trust) string, name string, args ...string) ([]outcome, error) {
 	ctx, cancel := context.WithTimeout(ctx, converseTime)
 	defer cancel()

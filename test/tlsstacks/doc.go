@@ -1,15 +1,12 @@
-// Command tlsstacks shows that trust never gaps while the CA is replaced, in TLS
-// stacks that are not Go's as well: every server generation that can be in use
-// at the same time as a client's bundle verifies under it, and what may not be
-// verified is refused.
+// Command tlsstacks shows for several TLS stacks that trust has no gap while the CA is replaced:
+// clients accept the certificates of each generation that can be in use at the same time as their
+// bundle, and reject all others.
 //
-// It serves, on loopback, what servingcert serves in each generation of a CA:
-// the leaf and the ladder of cross-certificates. Then it has every TLS stack
-// that is installed (Go, OpenSSL, curl, GnuTLS, Python, Java, Node) make a real
-// connection to each server with each bundle, and prints a table of servers and
-// bundles with the stacks that verified. It exits 1 on any hole: a connection
-// that has to succeed and does not, one that has to be refused and is not, and
-// one that failed for another reason than the certificate.
+// It serves, on loopback, the certificates of each generation of a CA: the leaf and its chain of
+// cross-certificates. With every installed TLS stack (Go, OpenSSL, curl, GnuTLS, Python, Java, Node)
+// it connects to each server with each bundle, and prints a table of servers and bundles with the
+// stacks that accepted the certificate. It exits with 1 if there is a hole: a certificate that was
+// wrongly rejected or accepted, or a connection that failed for another reason.
 //
 //	make tlsstacks                      the table
 //	make tlsstacks REQUIRED="openssl"   fail if a stack is missing

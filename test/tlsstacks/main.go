@@ -25,10 +25,10 @@ func main() {
 		required []string
 		update   bool
 	)
-	pflag.StringSliceVar(&required, "require", nil, "commands that have to be installed, such as openssl,curl,gnutls-cli,python3,java,keytool,node")
+	pflag.StringSliceVar(&required, "require", nil, "commands that must be installed, such as openssl,curl,gnutls-cli,python3,java,keytool,node")
 	pflag.BoolVar(&update, "update", false, "write the table into "+docFile)
 	pflag.Parse()
-	log.SetOutput(io.Discard) // where cfssl tells of every certificate
+	log.SetOutput(io.Discard) // cfssl logs every certificate
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := execute(ctx, required, update)
 	stop()
@@ -55,14 +55,14 @@ func execute(ctx context.Context, required []string, update bool) error {
 	if holes := m.holes(required); len(holes) > 0 {
 		return fmt.Errorf("%d holes:\n%s", len(holes), strings.Join(holes, "\n"))
 	}
-	fmt.Printf("\nno hole; %d servers with bundles, each tried by every stack, in %s\n", len(m.pairs), time.Since(start).Round(time.Second))
+	fmt.Printf("\nno hole; %d pairs of server and bundle, each tested with every stack, in %s\n", len(m.pairs), time.Since(start).Round(time.Second))
 	if update {
 		return writeInto(docFile, m.table())
 	}
 	return nil
 }
 
-// known refuses names that no stack needs: they would require nothing.
+// known returns an error for names that no stack needs: they would have no effect.
 func known(required []string) error {
 	var names []string
 	for _, s := range stacks() {
@@ -70,13 +70,13 @@ func known(required []string) error {
 	}
 	for _, name := range required {
 		if !slices.Contains(names, name) {
-			return fmt.Errorf("--require: %q: must be some of %s", name, strings.Join(slices.Compact(names), ", "))
+			return fmt.Errorf("--require: %q: must be one or more of %s", name, strings.Join(slices.Compact(names), ", "))
 		}
 	}
 	return nil
 }
 
-// writeInto replaces what is between the marks in a file.
+// writeInto replaces the text between the marks in a file.
 func writeInto(file, text string) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
@@ -85,7 +85,7 @@ func writeInto(file, text string) error {
 	before, rest, found := strings.Cut(string(data), docBegin)
 	_, after, ended := strings.Cut(rest, docEnd)
 	if !found || !ended {
-		return fmt.Errorf("%s: the marks %q and %q are not there", file, strings.TrimSpace(docBegin), strings.TrimSpace(docEnd))
+		return fmt.Errorf("%s: has no marks %q and %q", file, strings.TrimSpace(docBegin), strings.TrimSpace(docEnd))
 	}
 	return os.WriteFile(file, []byte(before+docBegin+text+docEnd+after), 0o644)
 }

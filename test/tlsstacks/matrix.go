@@ -12,28 +12,28 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/cfssl"
 )
 
-// pair is a server and a bundle that a client of it holds.
+// pair is a server and the bundle of a client.
 type pair struct {
 	running
 	bundle bundle
 }
 
-// tested is a stack and what came of each pair.
+// tested is a stack and its outcome for each pair.
 type tested struct {
 	stack
-	tells    string   // its version
-	absent   []string // commands that are missing; then there are no outcomes
+	release  string   // its version
+	absent   []string // missing commands; there are no outcomes then
 	outcomes []outcome
 }
 
-// matrix is everything that was tried.
+// matrix contains all pairs and outcomes.
 type matrix struct {
 	now    time.Time
 	pairs  []pair
 	stacks []tested
 }
 
-// try serves all of the scene and has the stacks connect to it.
+// try serves the scene and makes all stacks connect to it.
 func try(ctx context.Context, sc *scene, all []stack, now time.Time) (*matrix, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -56,7 +56,7 @@ func try(ctx context.Context, sc *scene, all []stack, now time.Time) (*matrix, e
 		}
 		group.Go(func() error {
 			var err error
-			if m.stacks[i].tells, err = s.tellVersion(ctx); err == nil {
+			if m.stacks[i].release, err = s.readVersion(ctx); err == nil {
 				m.stacks[i].outcomes, err = s.connect(ctx, attempts)
 			}
 			if err != nil {
@@ -68,8 +68,7 @@ func try(ctx context.Context, sc *scene, all []stack, now time.Time) (*matrix, e
 	return m, group.Wait()
 }
 
-// start serves everything until ctx ends, and returns every pair that there is
-// with the attempt to make.
+// start serves everything until ctx ends, and returns all pairs with their attempts.
 func (s *scene) start(ctx context.Context, dir string, now time.Time) ([]pair, []attempt, error) {
 	sign, err := cfssl.NewLocal()
 	if err != nil {
@@ -77,7 +76,7 @@ func (s *scene) start(ctx context.Context, dir string, now time.Time) ([]pair, [
 	}
 	held := map[*succession]map[string]trust{}
 	for _, ca := range []*succession{s.ca, s.expired, s.expired2} {
-		if held[ca], err = trusts(dir, ca, s.stranger); err != nil {
+		if held[ca], err = trusts(dir, ca, s.unknown); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -100,7 +99,7 @@ func (s *scene) start(ctx context.Context, dir string, now time.Time) ([]pair, [
 	return pairs, attempts, nil
 }
 
-// hole says what is wrong with what came of the pair in the stack, or "".
+// hole describes a wrong outcome of the pair in the stack; "" if it is right.
 func (m *matrix) hole(t tested, i int) string {
 	var (
 		p       = m.pairs[i]
@@ -112,22 +111,21 @@ func (m *matrix) hole(t tested, i int) string {
 	case got.kind == broken:
 		return fmt.Sprintf("%s: failed for another reason than the certificate: %s", who, got.detail)
 	case promise == mustVerify && got.kind == refused:
-		return fmt.Sprintf("%s: has to verify and does not: %s", who, got.detail)
+		return fmt.Sprintf("%s: must accept and rejects: %s", who, got.detail)
 	case promise == mustRefuse && got.kind == verified:
-		return who + ": has to be refused and is accepted"
+		return who + ": must reject and accepts"
 	}
 	return ""
 }
 
-// holes returns everything that is wrong, stacks that are required and missing
-// included.
+// holes returns all holes, including required stacks that are missing.
 func (m *matrix) holes(required []string) []string {
 	var holes []string
 	for _, name := range required {
 		for _, t := range m.stacks {
 			for _, command := range t.absent {
 				if command == name {
-					holes = append(holes, fmt.Sprintf("%s is required and not installed: nothing is known of %s", name, t.name))
+					holes = append(holes, fmt.Sprintf("%s is required and not installed: %s was not tested", name, t.name))
 				}
 			}
 		}

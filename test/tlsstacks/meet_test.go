@@ -17,19 +17,18 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// epoch is when the CAs of these tests begin.
+// epoch is the time at which the CAs of these tests begin.
 var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
-// moment is the CA from one change to the next: what leaves that are issued then
-// are served with, and what is published then.
+// moment is a CA between two changes, with the chain of leaves issued then and the published bundle.
 type moment struct {
 	from, until time.Time
 	authority   *pki.Authority
 	bundle      []*x509.Certificate
 }
 
-// course has a CA live for as long as given, by its own decisions, where every
-// root is trusted as soon as it is published and the requests come when they do.
+// course runs the decisions of a CA for the given time, with rotation requests. Each root is
+// trusted as soon as it is published.
 func course(t *testing.T, o ca.Situation, length time.Duration, requests map[time.Duration]api.RotateRequest) []moment {
 	var (
 		moments []moment
@@ -75,16 +74,15 @@ func due(requests map[time.Duration]api.RotateRequest, now time.Time) []time.Tim
 	return later
 }
 
-// meeting describes a leaf and a bundle that are in use at the same time, last
-// at the given time.
+// meeting is a leaf and a bundle that are in use at the same time, up to the given time.
 type meeting struct {
-	served []*x509.Certificate // after the leaf; the issuer itself if that is nothing
+	served []*x509.Certificate // after the leaf, or the issuer if there are none
 	bundle []*x509.Certificate
 	at     time.Time
 }
 
-// meetings returns everything that meets: a leaf is in use until it ends, a
-// bundle until pods have the next.
+// meetings returns all leaves and bundles that are in use at the same time: a leaf until it expires, a
+// bundle until pods have the next one.
 func meetings(moments []moment, maxDuration, soak time.Duration) []meeting {
 	var met []meeting
 	for _, issued := range moments {
@@ -113,8 +111,8 @@ func later(a, b time.Time) time.Time {
 	return b
 }
 
-// verifies is what every stack has to: some root of the bundle is that of the
-// issuer or of a cross-certificate on the way down that has not expired.
+// verifies reports whether every stack must accept the leaf: a root in the bundle is that of the issuer
+// or of an unexpired cross-certificate in the chain.
 func (m meeting) verifies() bool {
 	for i, c := range m.served {
 		if i > 0 && m.at.After(c.NotAfter) {
@@ -128,7 +126,7 @@ func (m meeting) verifies() bool {
 	return false
 }
 
-// lastIsNamed is what GnuTLS needs besides, as in running.lastIsNamed.
+// lastIsNamed reports what GnuTLS also requires, as running.lastIsNamed does.
 func (m meeting) lastIsNamed() bool {
 	last := m.served[len(m.served)-1]
 	return m.holds(last.RawIssuer) || m.holds(last.RawSubject)
@@ -151,8 +149,8 @@ func (m meeting) String() string {
 	return fmt.Sprintf("[%s] meets [%s] at %s", names(m.served), names(m.bundle), m.at.Sub(epoch))
 }
 
-// TestWhatTheCALetsMeet holds the CA to the table: every leaf and bundle that its
-// own decisions let meet is such that every stack verifies.
+// TestWhatTheCALetsMeet checks that the CA's decisions agree with the table: every stack accepts each
+// leaf with each bundle that is in use at the same time.
 func TestWhatTheCALetsMeet(t *testing.T) {
 	ask := func(reason string) api.RotateRequest {
 		return api.RotateRequest{Mode: api.RotateOverlap, Reason: reason}

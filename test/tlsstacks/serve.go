@@ -23,11 +23,10 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
-// answer is what every server says over HTTP: a client that has read it has made
-// a whole connection.
+// answer is the HTTP response of all servers: a client that has read it has completed the handshake.
 const answer = "served\n"
 
-// files returns what is in the server's tls.crt and tls.key.
+// files returns the server's tls.crt and tls.key.
 func (s *server) files(ctx context.Context, sign issue.Sign, now time.Time) (cert, key []byte, err error) {
 	authority := s.ca.authority(s.signing, now)
 	wanted, members, _ := api.Merge([]*corev1.Service{s.service}, api.DefaultLimits())
@@ -63,7 +62,7 @@ func (s *server) files(ctx context.Context, sign issue.Sign, now time.Time) (cer
 	return pki.EncodeCertificates(served...), key, nil
 }
 
-// unchecked has the CA sign for a new key what issue.Issue would not let out.
+// unchecked signs a certificate that issue.Issue would reject, for a new key.
 func unchecked(ctx context.Context, sign issue.Sign, authority *pki.Authority, request issue.SigningRequest) (*x509.Certificate, []byte, error) {
 	key, err := pki.GenerateKey(request.KeyAlgorithm)
 	if err != nil {
@@ -82,7 +81,7 @@ func unchecked(ctx context.Context, sign issue.Sign, authority *pki.Authority, r
 	return leaf, keyPEM, err
 }
 
-// changed returns the leaf, for the same key, with something changed.
+// changed returns a changed leaf for the same key.
 func changed(leaf *x509.Certificate, authority *pki.Authority, change func(*x509.Certificate)) (*x509.Certificate, error) {
 	template := *leaf
 	template.ExtraExtensions = nil
@@ -101,7 +100,7 @@ type running struct {
 	port   int
 }
 
-// promised is what has to come of a connection by a client with the bundle.
+// promised returns the required outcome for a client with the bundle.
 func (r running) promised(b bundle, st stack, now time.Time) verdict {
 	promise := mustRefuse
 	if r.held == nil && b.verifies(r.ca, r.signing, now) {
@@ -116,8 +115,8 @@ func (r running) promised(b bundle, st stack, now time.Time) verdict {
 	return r.judge(promise, b, st)
 }
 
-// lastIsNamed reports whether the last certificate that is served has the name of
-// an unexpired root of the bundle, or its issuer has.
+// lastIsNamed reports whether the subject or the issuer of the last served certificate is the name of
+// an unexpired root in the bundle.
 func (r running) lastIsNamed(b bundle, now time.Time) bool {
 	last := r.served[len(r.served)-1]
 	return slices.ContainsFunc(b.roots, func(n int) bool {
@@ -131,7 +130,7 @@ func (r running) lastIsNamed(b bundle, now time.Time) bool {
 func serve(ctx context.Context, s *server, sign issue.Sign, now time.Time) (running, error) {
 	cert, key, err := s.files(ctx, sign, now)
 	if err != nil {
-		return running{}, fmt.Errorf("make the certificate of %s: %w", s, err)
+		return running{}, fmt.Errorf("issue the certificate of %s: %w", s, err)
 	}
 	pair, err := tls.X509KeyPair(cert, key)
 	if err != nil {
@@ -149,14 +148,14 @@ func serve(ctx context.Context, s *server, sign issue.Sign, now time.Time) (runn
 		Handler:           http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, answer) }),
 		TLSConfig:         &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12},
 		ReadHeaderTimeout: clientTime,
-		ErrorLog:          log.New(io.Discard, "", 0), // half of the clients hang up, as they should
+		ErrorLog:          log.New(io.Discard, "", 0), // clients that reject the certificate hang up
 	}
 	context.AfterFunc(ctx, func() { _ = web.Close() })
 	go func() { _ = web.ServeTLS(listener, "", "") }()
 	return running{server: s, served: certs, port: listener.Addr().(*net.TCPAddr).Port}, nil
 }
 
-// String names the server in the table: who signed, and what is special.
+// String returns the server's name in the table: the signing generation, and what is special.
 func (s *server) String() string {
 	name := fmt.Sprintf("%d, %s", s.signing, s.host)
 	if s.held != nil {
@@ -168,7 +167,7 @@ func (s *server) String() string {
 	return name
 }
 
-// chain writes what is served as the documentation does: the leaf, a root by its
+// chain describes the served certificates as in the documentation: the leaf, a root by its
 // generation, and X(2←1) for a cross-certificate of 2 by 1.
 func (r running) chain() string {
 	names := []string{"leaf"}
@@ -186,7 +185,7 @@ func (r running) chain() string {
 	return strings.Join(names, ", ")
 }
 
-// generationOf reads "servingcert CA 2 0a1b2c3d".
+// generationOf parses "servingcert CA 2 0a1b2c3d".
 func generationOf(commonName string) string {
 	words := strings.Fields(commonName)
 	return words[len(words)-2]

@@ -13,42 +13,41 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// verdict is what has to come of a connection.
+// verdict is the required outcome of a connection.
 type verdict int
 
 const (
 	mustVerify verdict = iota
 	mustRefuse
-	noPromise // told in the table, and no hole whatever it is
+	noPromise // any outcome is allowed, and is shown in the table
 )
 
-// server is something that is served, and what has to come of it.
+// server is a server with a certificate, and the required outcomes.
 type server struct {
 	ca      *succession
 	signing int // the generation of ca that signed
 	service *corev1.Service
-	host    string // the name that clients ask for
+	host    string // the name that clients verify
 	note    string
-	// few: it differs from another server in what no bundle changes, and is tried
-	// with a few of them only.
+	// few: it is tested with few bundles, as its difference from another server does not depend on them.
 	few bool
 
-	// badNames and badIPs are names in the leaf that the signer would refuse.
+	// badNames and badIPs are names in the leaf that the signer would reject.
 	badNames []string
 	badIPs   []netip.Addr
-	// bad adds to the leaf what no signer can be asked for.
+	// bad changes the leaf in ways that cannot be requested from a signer.
 	bad func(template *x509.Certificate)
-	// tail is what is served after the leaf and the authority's chain.
+	// tail is served after the leaf and the authority's chain.
 	tail func(*pki.Authority) []*x509.Certificate
-	// unordered leaves the authority's chain out: tail is all.
+	// unordered omits the authority's chain: only tail is served.
 	unordered bool
-	// held is the CA whose bundles the clients hold; nil is ca.
+	// held is the CA of the clients' bundles; nil: ca.
 	held *succession
-	// judge is what has to come of it; nil is what the succession promises.
+	// judge returns the required outcome; nil: that of the succession.
 	judge func(promised verdict, b bundle, s stack) verdict
 }
 
-// bundlesOf is the CA whose bundles the clients of the server hold.
+// bundlesOf returns the CA of the bundles of the server's clients.
 func (s *server) bundlesOf() *succession {
 	if s.held != nil {
 		return s.held
@@ -56,12 +55,12 @@ func (s *server) bundlesOf() *succession {
 	return s.ca
 }
 
-// scene is two CAs, somebody else's, and what is served.
+// scene contains our CAs, an unknown CA, and the servers.
 type scene struct {
 	ca       *succession // no root of it has expired
 	expired  *succession // its first root has
 	expired2 *succession // its first two roots have
-	stranger *succession // its only root has the subject of generation 3 of ca
+	unknown  *succession // its only root has the subject of generation 3 of ca
 	servers  []*server
 }
 
@@ -80,15 +79,14 @@ func newScene(now time.Time) (*scene, error) {
 	if s.expired2, err = newSuccession("-expired2", now, -2*time.Hour, -time.Hour, year); err != nil {
 		return nil, err
 	}
-	if s.stranger, err = newStranger(s.ca.of(3).root); err != nil {
+	if s.unknown, err = newUnknownCA(s.ca.of(3).root); err != nil {
 		return nil, err
 	}
 	s.servers = append(s.meeting(), s.refused()...)
 	return &s, nil
 }
 
-// meeting is what is served in the course of successions, to the limits of the
-// ladder.
+// meeting returns the servers of successions, up to the limit of cross-certificates.
 func (s *scene) meeting() []*server {
 	web := service("web")
 	db := service("db")
@@ -112,12 +110,12 @@ func (s *scene) meeting() []*server {
 	}
 }
 
-// refused is what no client may accept, and what service-ca serves.
+// refused returns the servers that no client may accept, and one like service-ca's.
 func (s *scene) refused() []*server {
 	web, short := service("web"), "web.shop.svc"
 	never := func(verdict, bundle, stack) verdict { return mustRefuse }
-	// What the CA may not sign. A client for which a root is no more than a name
-	// and a key (RFC 5280, 6.1.1 d) finds its constraints in cross-certificates only.
+	// Names outside of the CA's constraints. Clients that only use name and key of a root (RFC 5280,
+	// 6.1.1 d) find the constraints in cross-certificates only.
 	unless := func(root int) func(verdict, bundle, stack) verdict {
 		return func(_ verdict, b bundle, st stack) verdict {
 			if st.unconstrainedRoots && b.holds(root) {
@@ -146,14 +144,14 @@ func (s *scene) refused() []*server {
 		{ca: s.ca, signing: 3, service: web, host: short, note: "spiffe://example.com/a is one of its names",
 			bad:   func(c *x509.Certificate) { c.URIs = []*url.URL{{Scheme: "spiffe", Host: "example.com", Path: "/a"}} },
 			judge: uris, few: true},
-		{ca: s.stranger, signing: 1, service: web, host: short, held: s.ca, note: "an unknown CA with the subject of 3",
+		{ca: s.unknown, signing: 1, service: web, host: short, held: s.ca, note: "an unknown CA with the subject of 3",
 			judge: func(promised verdict, b bundle, _ stack) verdict {
 				if b.isStrangers() {
 					return mustVerify
 				}
 				return promised
 			}},
-		// Not what servingcert serves: the harness is known to notice.
+		// servingcert does not serve this: it shows that the harness detects it.
 		{ca: s.ca, signing: 2, service: web, host: short, note: "in service-ca's order", unordered: true,
 			tail: func(a *pki.Authority) []*x509.Certificate {
 				return append([]*x509.Certificate{a.Certificate}, a.Chain...)
@@ -170,8 +168,8 @@ func (s *scene) refused() []*server {
 	}
 }
 
-// service returns a Service of namespace shop that asks for a certificate, with
-// the annotations (key, value, …).
+// service returns a Service of namespace shop that asks for a certificate, with the annotations (key,
+// value, …).
 func service(name string, annotations ...string) *corev1.Service {
 	svc := &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{

@@ -17,29 +17,29 @@ import (
 	"time"
 )
 
-// clientTime bounds one connection of a client.
+// clientTime is the timeout of a connection.
 const clientTime = 20 * time.Second
 
-// stack is a TLS implementation, used as its users do.
+// stack is a TLS implementation.
 type stack struct {
 	name    string   // for the table
 	needs   []string // commands without which it is missing
-	version []string // a command whose first line tells
+	version []string // a command that prints the version in its first line
 	openSSL bool     // verifies with OpenSSL
-	// needsLast: it looks for a root only by the subject and the issuer of the last
-	// certificate that is served (GnuTLS, gnutls_x509_trust_list_verify_crt2).
+	// needsLast: it finds a root only by the subject and the issuer of the last served certificate
+	// (GnuTLS, gnutls_x509_trust_list_verify_crt2).
 	needsLast bool
-	// unconstrainedRoots: the name constraints of the root that a path ends at are
-	// not applied (Java, java.security.cert.TrustAnchor).
+	// unconstrainedRoots: it does not apply the name constraints of the root of a path (Java,
+	// java.security.cert.TrustAnchor).
 	unconstrainedRoots bool
-	// unconstrainedURIs: a name constraint of URIs is not applied behind two
-	// certificates that have it (GnuTLS 3.7.9).
+	// unconstrainedURIs: it does not apply name constraints of URIs that two certificates of the path
+	// have (GnuTLS 3.7.9).
 	unconstrainedURIs bool
-	// connect makes every attempt; outcomes are in their order.
+	// connect runs all attempts, and returns their outcomes in the same order.
 	connect func(context.Context, []attempt) ([]outcome, error)
 }
 
-// attempt is a connection to make.
+// attempt describes a connection.
 type attempt struct {
 	port  int
 	host  string
@@ -48,18 +48,18 @@ type attempt struct {
 
 func (a attempt) address() string { return net.JoinHostPort("127.0.0.1", strconv.Itoa(a.port)) }
 
-// outcome is what came of an attempt.
+// outcome is the result of an attempt.
 type outcome struct {
 	kind   outcomeKind
-	detail string // the client's words, unless verified
+	detail string // the client's message, unless verified
 }
 
 type outcomeKind int
 
 const (
-	broken   outcomeKind = iota // something else than the certificate went wrong
-	verified                    // and the server's answer was read
-	refused                     // because of the certificate
+	broken   outcomeKind = iota // failed for another reason than the certificate
+	verified                    // the certificate was accepted, and the answer read
+	refused                     // the certificate was rejected
 )
 
 // stacks lists all, in the order of the table.
@@ -87,8 +87,8 @@ func (s stack) missing() []string {
 	return names
 }
 
-// tellVersion returns what the stack calls itself.
-func (s stack) tellVersion(ctx context.Context) (string, error) {
+// readVersion returns the stack's version.
+func (s stack) readVersion(ctx context.Context) (string, error) {
 	if s.version == nil {
 		return runtime.Version(), nil
 	}
@@ -101,8 +101,7 @@ func (s stack) tellVersion(ctx context.Context) (string, error) {
 	return shortVersion(string(out)), nil
 }
 
-// shortVersion returns the first line, without what libraries that do not verify
-// call themselves.
+// shortVersion returns the first line, without libraries that do not verify certificates.
 func shortVersion(out string) string {
 	line, _, _ := strings.Cut(out, "\n")
 	line, _, _ = strings.Cut(line, " zlib/")
@@ -110,7 +109,7 @@ func shortVersion(out string) string {
 	return strings.TrimSpace(line)
 }
 
-// command is exec.CommandContext in the C locale, whose messages are known.
+// command is exec.CommandContext with the C locale.
 func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Env = append(os.Environ(), "LC_ALL=C")
@@ -118,7 +117,7 @@ func command(ctx context.Context, name string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// each makes one attempt after the other, each in its time.
+// each runs the attempts sequentially, with a timeout for each.
 func each(client func(context.Context, attempt) outcome) func(context.Context, []attempt) ([]outcome, error) {
 	return func(ctx context.Context, attempts []attempt) ([]outcome, error) {
 		outcomes := make([]outcome, 0, len(attempts))
@@ -163,10 +162,10 @@ func goClient(ctx context.Context, a attempt) outcome {
 	return read(string(said))
 }
 
-// request asks for the answer.
+// request returns an HTTP request for the answer.
 func request(host string) string { return "GET / HTTP/1.0\r\nHost: " + host + "\r\n\r\n" }
 
-// read judges what a client without any complaint has read.
+// read returns the outcome of a client that reported no error, by its output.
 func read(said string) outcome {
 	if !strings.HasSuffix(said, answer) {
 		return outcome{broken, fmt.Sprintf("connected, and did not read the server's answer: %q", last(said))}
@@ -174,8 +173,7 @@ func read(said string) outcome {
 	return outcome{kind: verified}
 }
 
-// run runs a client and returns what it printed, and its exit code; -1 if it
-// could not be run or took too long.
+// run runs a client and returns its output and its exit code; -1 if it could not be run or timed out.
 func run(ctx context.Context, stdin string, name string, args ...string) (stdout, stderr string, code int) {
 	cmd := command(ctx, name, args...)
 	var out, errs bytes.Buffer
@@ -190,7 +188,7 @@ func run(ctx context.Context, stdin string, name string, args ...string) (stdout
 	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
 }
 
-// last returns the last line that says anything.
+// last returns the last line that is not empty.
 func last(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	return strings.TrimSpace(lines[len(lines)-1])

@@ -11,11 +11,10 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// maxCrosses is how many cross-certificates are served at most: a root that is
-// further away is not reached.
+// maxCrosses is the maximum number of served cross-certificates. Older roots are not reached.
 const maxCrosses = 3
 
-// generation is one key of a CA and the certificates of it.
+// generation is a key of a CA with its certificates.
 type generation struct {
 	key   crypto.Signer
 	root  *x509.Certificate
@@ -24,12 +23,11 @@ type generation struct {
 
 // succession is a CA with all its generations; number n is at n-1.
 type succession struct {
-	name        string // "" for the usual one; part of file names
+	name        string // part of file names; "" for the usual CA
 	generations []generation
 }
 
-// newSuccession makes a CA whose generations end at the given times from now.
-// All began in the past.
+// newSuccession creates a CA whose generations expire after the given times. All are valid already.
 func newSuccession(name string, now time.Time, ends ...time.Duration) (*succession, error) {
 	s := &succession{name: name}
 	for i, end := range ends {
@@ -54,9 +52,8 @@ func newSuccession(name string, now time.Time, ends ...time.Duration) (*successi
 	return s, nil
 }
 
-// newStranger makes a CA of one generation with the subject and the validity of
-// root and a key of its own.
-func newStranger(root *x509.Certificate) (*succession, error) {
+// newUnknownCA creates a CA of one generation with the subject and the validity of root, and its own key.
+func newUnknownCA(root *x509.Certificate) (*succession, error) {
 	key, err := pki.GenerateKey(pki.ECDSAP256)
 	if err != nil {
 		return nil, err
@@ -68,7 +65,7 @@ func newStranger(root *x509.Certificate) (*succession, error) {
 	template.AuthorityKeyId, template.PublicKey = nil, key.Public()
 	der, err := x509.CreateCertificate(rand.Reader, &template, &template, key.Public(), key)
 	if err != nil {
-		return nil, fmt.Errorf("a stranger's root: %w", err)
+		return nil, fmt.Errorf("the root of an unknown CA: %w", err)
 	}
 	fake, err := x509.ParseCertificate(der)
 	if err != nil {
@@ -79,7 +76,7 @@ func newStranger(root *x509.Certificate) (*succession, error) {
 
 func (s *succession) of(number int) generation { return s.generations[number-1] }
 
-// authority returns the CA as it is when the given generation signs.
+// authority returns the state of the CA in which the given generation signs.
 func (s *succession) authority(number int, now time.Time) *pki.Authority {
 	g := s.of(number)
 	a := &pki.Authority{
@@ -101,10 +98,9 @@ func (s *succession) authority(number int, now time.Time) *pki.Authority {
 	return a
 }
 
-// reaches reports whether a client that holds the root of one generation has to
-// verify what another signs. It is the promise, in other words than authority's:
-// every root that has not expired and is of this generation or of one of the
-// three before it.
+// reaches reports whether a client with the root of one generation must accept certificates of another.
+// This is the guarantee, independent of the code of authority: unexpired roots of the signing generation
+// and of the three before it are reached.
 func (s *succession) reaches(signing, root int, now time.Time) bool {
 	return root <= signing && signing-root <= maxCrosses && !now.After(s.of(root).root.NotAfter)
 }

@@ -8,8 +8,7 @@ import (
 // table returns the stacks and the matrix in Markdown.
 func (m *matrix) table() string { return m.stackTable() + "\n" + m.pairTable() }
 
-// stackTable lists the stacks: a row for each, with how many pairs it was right
-// about.
+// stackTable has a row for each stack, with the number of pairs for which it was right.
 func (m *matrix) stackTable() string {
 	var out strings.Builder
 	out.WriteString("| stack | version | verified, of those that have to | refused, of those that have to be |\n|---|---|---|---|\n")
@@ -29,7 +28,7 @@ func (m *matrix) stackTable() string {
 				right[promise]++
 			}
 		}
-		fmt.Fprintf(&out, "| %s | %s | %d of %d | %d of %d |\n", t.name, t.tells,
+		fmt.Fprintf(&out, "| %s | %s | %d of %d | %d of %d |\n", t.name, t.release,
 			right[mustVerify], all[mustVerify], right[mustRefuse], all[mustRefuse])
 	}
 	return out.String()
@@ -54,7 +53,7 @@ func (m *matrix) pairTable() string {
 	return out.String()
 }
 
-// header is the head of the table of pairs, which the documentation is held to.
+// header returns the head of the table of pairs, which the documentation must contain.
 func header() string {
 	line, rule := "| signed by generation, asked for as | in the handshake |", "|---|---|"
 	for _, b := range bundles() {
@@ -63,15 +62,14 @@ func header() string {
 	return line + "\n" + rule + "\n"
 }
 
-// byChance reports whether a stack that looks for a root by the last certificate
-// only has found one although none is named there: GnuTLS keeps roots in buckets
-// by a hash of their names, and tries all of a bucket.
+// byChance reports whether a stack that finds roots only by the last certificate found one that is not
+// named there: GnuTLS hashes the names of roots into buckets, and tries all roots of a bucket.
 func (m *matrix) byChance(t tested, i int) bool {
 	p := m.pairs[i]
 	return t.needsLast && p.promised(p.bundle, t.stack, m.now) == noPromise && !p.lastIsNamed(p.bundle, m.now)
 }
 
-// cell names the stacks that verified, or those that did not if they are fewer.
+// cell lists the stacks that accepted the certificate, or the others if they are fewer.
 func (m *matrix) cell(i int) string {
 	var did, didNot []string
 	for _, t := range m.stacks {

@@ -17,7 +17,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// goStack is the one that is always there.
+// goStack is the stack that is always available.
 func goStack(t *testing.T) []stack {
 	all := stacks()
 	require.Equal(t, "Go", all[0].name)
@@ -31,7 +31,7 @@ func scenery(t *testing.T) (*scene, time.Time) {
 	return sc, now
 }
 
-// TestSuccessionWithGo is the table with Go's stack alone; make tlsstacks has all.
+// TestSuccessionWithGo computes the table with Go's stack; make tlsstacks uses all stacks.
 func TestSuccessionWithGo(t *testing.T) {
 	sc, now := scenery(t)
 	m, err := try(t.Context(), sc, goStack(t), now)
@@ -41,33 +41,33 @@ func TestSuccessionWithGo(t *testing.T) {
 	assert.Contains(t, m.table(), "| 2, web.shop.svc | leaf, X(2←1) | all | all | all | all | all | – | all | all | – | – | – | – |")
 }
 
-// TestHolesAreNoticed breaks what is served, and each time the harness must say so.
+// The harness reports each kind of hole.
 func TestHolesAreNoticed(t *testing.T) {
 	for name, c := range map[string]struct {
 		breakIt func(sc *scene)
 		want    string
 	}{
-		"a ladder without its lowest rung": {
+		"a chain without its last cross-certificate": {
 			func(sc *scene) {
 				sc.servers = sc.servers[2:3]
 				sc.servers[0].unordered = true
 				sc.servers[0].tail = func(a *pki.Authority) []*x509.Certificate { return a.Chain[:1] }
 			},
-			"Go with the bundle {1}, served [3, web.shop.svc] leaf, X(3←2): has to verify and does not: ",
+			"Go with the bundle {1}, served [3, web.shop.svc] leaf, X(3←2): must accept and rejects: ",
 		},
 		"a root that reaches further than it may": {
 			func(sc *scene) {
 				sc.servers = sc.servers[4:5]
 				sc.servers[0].tail = func(*pki.Authority) []*x509.Certificate { return []*x509.Certificate{sc.ca.of(2).cross} }
 			},
-			"Go with the bundle {1}, served [5, web.shop.svc: forced: root 1 is out of reach] leaf, X(5←4), X(4←3), X(3←2), X(2←1): has to be refused and is accepted",
+			"Go with the bundle {1}, served [5, web.shop.svc: forced: root 1 is out of reach] leaf, X(5←4), X(4←3), X(3←2), X(2←1): must reject and accepts",
 		},
 		"a name that a client does not check": {
 			func(sc *scene) {
 				sc.servers = sc.refused()[:1]
 				sc.servers[0].host = "web.shop.svc"
 			},
-			"has to be refused and is accepted",
+			"must reject and accepts",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -78,16 +78,16 @@ func TestHolesAreNoticed(t *testing.T) {
 			assert.Contains(t, strings.Join(m.holes(nil), "\n"), c.want)
 		})
 	}
-	t.Run("a server that is away is no refusal", func(t *testing.T) {
+	t.Run("an unreachable server is not a rejection", func(t *testing.T) {
 		sc, now := scenery(t)
 		sc.servers = sc.servers[:1]
-		away := stack{name: "Go, elsewhere", connect: each(func(ctx context.Context, a attempt) outcome {
+		away := stack{name: "Go, another server", connect: each(func(ctx context.Context, a attempt) outcome {
 			a.port = 1
 			return goClient(ctx, a)
 		})}
 		m, err := try(t.Context(), sc, []stack{away}, now)
 		require.NoError(t, err)
-		assert.Len(t, m.holes(nil), len(m.pairs), "refusals that were expected included")
+		assert.Len(t, m.holes(nil), len(m.pairs), "including expected rejections")
 		assert.Contains(t, m.holes(nil)[0], "failed for another reason than the certificate")
 	})
 	t.Run("a stack that is required and missing", func(t *testing.T) {
@@ -98,19 +98,18 @@ func TestHolesAreNoticed(t *testing.T) {
 		require.NoError(t, err)
 		assert.Empty(t, m.holes(nil))
 		assert.Contains(t, m.table(), "| Absent | not installed (no-such-command) | – | – |")
-		assert.Equal(t, []string{"no-such-command is required and not installed: nothing is known of Absent"}, m.holes([]string{"no-such-command"}))
+		assert.Equal(t, []string{"no-such-command is required and not installed: Absent was not tested"}, m.holes([]string{"no-such-command"}))
 	})
 }
 
-// TestDocumentedTable holds docs/tls-stacks.md to what is tried now: its rows and
-// columns, and in each cell what is promised.
+// TestDocumentedTable checks docs/tls-stacks.md: its rows and columns, and the guarantee in each cell.
 func TestDocumentedTable(t *testing.T) {
 	sc, now := scenery(t)
 	data, err := os.ReadFile("../../" + docFile)
 	require.NoError(t, err)
 	_, rest, found := strings.Cut(string(data), docBegin)
 	documented, _, ended := strings.Cut(rest, docEnd)
-	require.True(t, found && ended, "the marks around the table are gone")
+	require.True(t, found && ended, "no marks around the table")
 	for _, s := range stacks() {
 		assert.Contains(t, documented, "\n| "+s.name+" | ", "a stack without a row")
 	}
@@ -137,8 +136,8 @@ func TestDocumentedTable(t *testing.T) {
 		for _, s := range stacks() {
 			promised := p.promised(p.bundle, s, now)
 			listed := lists(row[column], s.name)
-			assert.False(t, promised == mustVerify && !listed, "%s, %s: %s has to verify; documented: %s", p, p.bundle, s.name, row[column])
-			assert.False(t, promised == mustRefuse && listed, "%s, %s: %s has to refuse; documented: %s", p, p.bundle, s.name, row[column])
+			assert.False(t, promised == mustVerify && !listed, "%s, %s: %s must accept; documented: %s", p, p.bundle, s.name, row[column])
+			assert.False(t, promised == mustRefuse && listed, "%s, %s: %s must reject; documented: %s", p, p.bundle, s.name, row[column])
 		}
 	}
 }
@@ -147,7 +146,7 @@ func columnOf(b bundle) int {
 	return slices.IndexFunc(bundles(), func(other bundle) bool { return other.String() == b.String() })
 }
 
-// lists reports whether a cell says that the stack verified.
+// lists reports whether a cell lists the stack.
 func lists(cell, name string) bool {
 	but, all := strings.CutPrefix(cell, "all but ")
 	switch {

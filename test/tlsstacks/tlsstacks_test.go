@@ -11,10 +11,10 @@ import (
 
 func TestRequiredStacksAreKnown(t *testing.T) {
 	assert.NoError(t, known([]string{"openssl", "java"}))
-	assert.ErrorContains(t, known([]string{"opensll"}), `--require: "opensll": must be some of openssl, curl`)
+	assert.ErrorContains(t, known([]string{"opensll"}), `--require: "opensll": must be one or more of openssl, curl`)
 }
 
-// The README claims seven stacks: make ci-full fails if one of them is missing.
+// The README lists seven stacks: make ci-full fails if one of them is missing.
 func TestCIRequiresEveryStack(t *testing.T) {
 	script, err := os.ReadFile("../../.ci/long")
 	require.NoError(t, err)

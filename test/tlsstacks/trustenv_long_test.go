@@ -41,15 +41,15 @@ const (
 	publicName  = "www.example.org"
 )
 
-// program is a client that is told nothing of what to trust, but by its environment.
+// program is a client whose trusted roots are only configured by its environment.
 type program struct {
 	name  string
 	needs string
-	// command connects to the hosts, of which the port is that of 127.0.0.1.
+	// command connects to the host, at the port of 127.0.0.1.
 	command func(host string, port string) []string
-	// verified is what it prints if it has verified the server.
+	// verified is part of its output if it accepts the certificate.
 	verified string
-	// ownRoots: its public roots are built in, and the variable adds to them.
+	// ownRoots: it has built-in public roots, to which the variable adds.
 	ownRoots bool
 }
 
@@ -61,7 +61,7 @@ const nodeProgram = `const [host, port] = process.argv.slice(1);
 const s = require("tls").connect({host: "127.0.0.1", port: Number(port), servername: host}, () => { console.log("verified"); s.end(); });
 s.on("error", (e) => console.log(e.code));`
 
-// environmentProgram is a variable with HOST PORT for the test's binary to be a client.
+// environmentProgram is a variable with HOST PORT that makes the test binary a client.
 const environmentProgram = "SERVINGCERT_TEST_CLIENT"
 
 var environmentClients = []program{
@@ -88,10 +88,10 @@ var environmentClients = []program{
 	}},
 }
 
-// TestMain is a client with the system's roots if it is told so.
+// TestMain runs a client with the system's roots if environmentProgram is set.
 func TestMain(m *testing.M) {
-	host, port, told := strings.Cut(os.Getenv(environmentProgram), " ")
-	if !told {
+	host, port, isSet := strings.Cut(os.Getenv(environmentProgram), " ")
+	if !isSet {
 		os.Exit(m.Run())
 	}
 	conn, err := (&tls.Dialer{Config: &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}}).DialContext(context.Background(), "tcp", "127.0.0.1:"+port)
@@ -103,7 +103,7 @@ func TestMain(m *testing.M) {
 	fmt.Println("verified")
 }
 
-// injected returns the variables that the webhook gives a pod, with the files in dir.
+// injected returns the variables that the webhook injects, with the files in dir.
 func injected(t *testing.T, dir string) []corev1.EnvVar {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "client", Annotations: map[string]string{api.AnnotationMountPath: dir}}}
 	pod.Spec.Containers = []corev1.Container{{Name: "client", Image: "client"}}
@@ -120,7 +120,7 @@ func injected(t *testing.T, dir string) []corev1.EnvVar {
 	return nil
 }
 
-// publish writes the files of ConfigMap api.BundleName into dir, as they are with these roots.
+// publish writes the files of ConfigMap api.BundleName with these roots into dir.
 func publish(t *testing.T, dir string, public *x509.Certificate, roots ...*x509.Certificate) {
 	all := pki.NewBundle(append([]*x509.Certificate{public}, roots...)...)
 	truststore, err := formats.MakeTruststore(all, "")
@@ -147,7 +147,7 @@ func signed(t *testing.T, template, parent *x509.Certificate, parentKey crypto.S
 	return cert, key
 }
 
-// serveAs serves a leaf for the name, and what is served with it, and returns the port.
+// serveAs serves a leaf for the name with its chain, and returns the port.
 func serveAs(t *testing.T, name string, issuer *x509.Certificate, key crypto.Signer, chain ...*x509.Certificate) string {
 	leaf, leafKey := signed(t, &x509.Certificate{DNSNames: []string{name}, KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, issuer, key)
 	cert := tls.Certificate{PrivateKey: leafKey, Certificate: [][]byte{leaf.Raw}}
@@ -171,8 +171,8 @@ func serveAs(t *testing.T, name string, issuer *x509.Certificate, key crypto.Sig
 	return port
 }
 
-// connects runs the program with the variables alone, and returns whether it verified the server,
-// and what it said.
+// connects runs the program with only the variables, and returns whether it accepted the certificate,
+// and its output.
 func (p program) connects(t *testing.T, env []corev1.EnvVar, host, port string) (bool, string) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -189,8 +189,8 @@ func (p program) connects(t *testing.T, env []corev1.EnvVar, host, port string) 
 	return strings.Contains(string(out), p.verified), string(out)
 }
 
-// TestTrustByEnvironment: with what the webhook gives a pod, each program verifies a cluster name and
-// a public name before, in and after a succession; without, it does not verify the cluster name.
+// With the variables that the webhook injects, each program accepts certificates for a cluster name and
+// a public name before, during and after a succession. Without them, it rejects that for the cluster name.
 func TestTrustByEnvironment(t *testing.T) {
 	public, publicKey := signed(t, &x509.Certificate{Subject: pkix.Name{CommonName: "Made-up Public Root"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, nil, nil)
 	s, err := newSuccession("", time.Now(), 24*time.Hour, 48*time.Hour)
@@ -213,8 +213,8 @@ func TestTrustByEnvironment(t *testing.T) {
 				{"before", []*x509.Certificate{s.of(1).root}, first},
 				{"the second root is published", []*x509.Certificate{s.of(1).root, s.of(2).root}, first},
 				{"the second generation signs", []*x509.Certificate{s.of(1).root, s.of(2).root}, second},
-				{"a bundle from before meets it", []*x509.Certificate{s.of(1).root}, second},
-				{"the first root has gone", []*x509.Certificate{s.of(2).root}, second},
+				{"a client has the previous bundle", []*x509.Certificate{s.of(1).root}, second},
+				{"the first root is retired", []*x509.Certificate{s.of(2).root}, second},
 			} {
 				publish(t, dir, public, moment.bundle...)
 				port := serveAs(t, clusterName, moment.serving.Certificate, moment.serving.Key, moment.serving.Chain...)

@@ -1,14 +1,13 @@
-// Package commands reads the shell commands of the documentation, and compares what they print
-// with what the page shows. Before each block of sh or console stands a comment, which no reader
-// sees:
+// Package commands reads the shell commands of the documentation, and compares their output with
+// the page. A comment, which readers do not see, precedes each block of sh or console:
 //
-//	<!-- run -->                  it is run on the control plane of TestThePages
-//	<!-- run after: COMMANDS -->  so is this one, after commands that no reader needs; what a line
-//	                              of theirs sets, as in POD=…, the reader's POD is replaced by
-//	<!-- run by TestX -->         another test runs it
-//	<!-- not run: WHY -->         nothing does
+//	<!-- run -->                  TestThePages runs the block on its control plane
+//	<!-- run after: COMMANDS -->  as above, after commands that readers do not need; if one of them
+//	                              sets a variable, as in POD=…, its value replaces POD in the block
+//	<!-- run by TestX -->         another test runs the block
+//	<!-- not run: WHY -->         no test runs the block
 //
-// It may have lines, and other comments may stand between it and the block.
+// The comment may have several lines, and other comments may follow before the block.
 package commands
 
 import (
@@ -18,7 +17,7 @@ import (
 	"strings"
 )
 
-// Command is what is typed, and what the page shows of what it prints: "" if that is not shown.
+// Command is a command, with its output on the page; "" if the page does not show it.
 type Command struct {
 	Line    int // on the page, of the first line
 	Text    string
@@ -42,7 +41,7 @@ var (
 	here  = regexp.MustCompile(`<<-?\s*['"]?(\w+)`)
 )
 
-// Blocks returns the blocks of a page, in its order. The error names the lines of those without a mark.
+// Blocks returns the blocks of a page. It returns an error if blocks have no mark.
 func Blocks(page string) (blocks []Block, err error) {
 	var comments, unmarked []string // comments above the line
 	lines := strings.Split(page, "\n")
@@ -73,12 +72,12 @@ func Blocks(page string) (blocks []Block, err error) {
 		}
 	}
 	if unmarked != nil {
-		err = fmt.Errorf("the blocks of lines %s have no mark: see package test/docs/commands", strings.Join(unmarked, ", "))
+		err = fmt.Errorf("the blocks at lines %s have no mark: see package test/docs/commands", strings.Join(unmarked, ", "))
 	}
 	return blocks, err
 }
 
-// Typed returns a command of the block with the values of what the reader has to replace.
+// Typed returns a command of the block, with the values of the placeholders.
 func (b *Block) Typed(c Command) string {
 	for _, m := range set.FindAllStringSubmatch(b.After, -1) {
 		c.Text = regexp.MustCompile(`([^$\w{])`+m[1]+`\b`).ReplaceAllString(c.Text, `${1}"$$`+m[1]+`"`)
@@ -96,8 +95,8 @@ func (b *Block) read(comments []string) bool {
 	return false
 }
 
-// split returns the commands of a block: all of a script, or those after the prompts of a console. A
-// command goes on after \, | and &&, within quotes, and to the end of a here-document.
+// split returns the commands of a block: a whole script, or those after the prompts of a console. A
+// command continues after \, | and &&, in quotes, and up to the end of a here-document.
 func split(lines []string, first int, indent string, console bool) (commands []Command) {
 	if !console {
 		return []Command{{Line: first, Text: strings.Join(lines, "\n") + "\n"}}
@@ -112,7 +111,7 @@ func split(lines []string, first int, indent string, console bool) (commands []C
 		line = strings.TrimPrefix(line, indent)
 		if typed, ok := strings.CutPrefix(line, "$ "); ok {
 			commands = append(commands, Command{Line: first + i, Text: typed})
-		} else if typed, ok := strings.CutPrefix(line, "# "); ok { // of root
+		} else if typed, ok := strings.CutPrefix(line, "# "); ok { // root's prompt
 			commands = append(commands, Command{Line: first + i, Text: typed})
 		} else if last := len(commands) - 1; last < 0 {
 			continue
@@ -125,7 +124,7 @@ func split(lines []string, first int, indent string, console bool) (commands []C
 	return commands
 }
 
-// varying is what differs from one run to the next, and what stands for it when two are compared.
+// varying are parts of the output that differ between runs, with their replacements for comparison.
 var varying = []struct {
 	pattern *regexp.Regexp
 	by      string
@@ -136,7 +135,7 @@ var varying = []struct {
 	{regexp.MustCompile(`\b(\d+(ms|[hms]))+\b`), "AGE"},
 	{regexp.MustCompile(`\d+`), "N"},
 	{regexp.MustCompile(`[ \t]+`), " "},
-	{regexp.MustCompile(`(?m)^(\S+ \S+ deleted) from \S+ namespace$`), "$1"}, // kubectl says where, and an older one does not
+	{regexp.MustCompile(`(?m)^(\S+ \S+ deleted) from \S+ namespace$`), "$1"}, // older versions of kubectl omit the namespace
 	{regexp.MustCompile(`(?m)^ | $`), ""},
 }
 
@@ -147,8 +146,8 @@ func normal(text string) string {
 	return strings.TrimSpace(text)
 }
 
-// Shows tells whether the page shows what was printed: its lines, but for times, numbers and hashes.
-// An ellipsis stands for the rest of a line, and for any lines if it is alone.
+// Shows reports whether the page shows the output, apart from times, numbers and hashes. An ellipsis
+// stands for the rest of a line or, on its own line, for any lines.
 func Shows(page, printed string) bool {
 	pattern := "(?s)^"
 	for line := range strings.Lines(normal(page)) {

@@ -1,7 +1,7 @@
-// Package reference reads out of the code what servingcert says to people and takes from them, and writes it down as
-// docs/reference-generated.md. Its test fails if the page is not that of the code.
+// Package reference generates docs/reference-generated.md from the code: metrics, log messages, flags, reasons and
+// annotations. Its test fails if the page is outdated.
 //
-// It looks at types and constants, not at text: names that are put together of constants are found too.
+// It evaluates types and constants, so that names composed of constants are found too.
 package reference
 
 import (
@@ -17,15 +17,15 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// Reference is all that the page lists.
+// Reference is the content of the page.
 type Reference struct {
 	Metrics []Metric
 	Logs    []Log
 	Flags   []Flag
-	Values  map[string][]Value // by package and type, such as signer.Reason; for constants without a type, by a name of groups
+	Values  map[string][]Value // by package and type, such as signer.Reason; for constants without a type, by group
 }
 
-// Metric is one that is registered.
+// Metric is a registered metric.
 type Metric struct {
 	Name, Kind, Help string
 	Labels           []string
@@ -35,10 +35,10 @@ type Metric struct {
 // Log is a message at level Info or Error.
 type Log struct{ Level, Message, Package string }
 
-// Flag is one of a process or of the plugin.
+// Flag is a flag of a process or of the plugin.
 type Flag struct{ Program, Name, Usage string }
 
-// Value is a constant, and the first line of what its comment says.
+// Value is a constant with the first sentence of its comment.
 type Value struct{ Value, Comment string }
 
 // Collect reads the packages of the module whose directory is root.
@@ -50,7 +50,7 @@ func Collect(root string) (*Reference, error) {
 	r := &Reference{Values: map[string][]Value{}}
 	for _, p := range loaded {
 		_, path, _ := strings.Cut(p.PkgPath, "servingcert/servingcert/")
-		path = strings.TrimSuffix(path, "/app") // a program is known by its command
+		path = strings.TrimSuffix(path, "/app") // a program has the name of its command
 		s := source{p, path, r}
 		for _, file := range p.Syntax {
 			ast.Inspect(file, s.look)
@@ -60,7 +60,7 @@ func Collect(root string) (*Reference, error) {
 	return r, nil
 }
 
-// sort brings all into an order, and takes away what is there twice.
+// sort sorts everything, and removes duplicates.
 func (r *Reference) sort() {
 	slices.SortFunc(r.Metrics, func(a, b Metric) int { return strings.Compare(a.Name, b.Name) })
 	compare := func(a, b Log) int {
@@ -80,7 +80,7 @@ func (r *Reference) sort() {
 	}
 }
 
-// source is one package that is looked at.
+// source is a package.
 type source struct {
 	*packages.Package
 	path string // below the module
@@ -108,7 +108,7 @@ func (s source) text(e ast.Expr) (string, bool) {
 	return constant.StringVal(v), true
 }
 
-// texts returns the constant strings of a composite literal, and of a variable in this package that is one.
+// texts returns the constant strings in a composite literal, or in a variable of this package that is one.
 func (s source) texts(e ast.Expr) []string {
 	if id, ok := e.(*ast.Ident); ok && id.Obj != nil {
 		if assigned, ok := id.Obj.Decl.(*ast.AssignStmt); ok {
@@ -158,7 +158,7 @@ func (s source) call(c *ast.CallExpr) {
 	}
 }
 
-// verbose reports whether the logger is that of a call of V: not of level Info.
+// verbose reports whether the logger is the result of V, with a level below Info.
 func verbose(logger ast.Expr) bool {
 	if id, ok := logger.(*ast.Ident); ok && id.Obj != nil {
 		if assigned, ok := id.Obj.Decl.(*ast.AssignStmt); ok && len(assigned.Rhs) == 1 {
@@ -208,7 +208,7 @@ func (s source) metric(constructor string, c *ast.CallExpr) {
 	}
 }
 
-// family reads a metric of a process that writes the text format itself: name, kind, help, and the labels if any.
+// family reads a metric of a process that writes the text format itself: name, kind, help and labels.
 func (s source) family(c *ast.CallExpr) {
 	m := Metric{Package: s.path}
 	m.Name, _ = s.text(c.Args[0])

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// groups are constants without a type of their own, by the beginning of their Go names.
+// groups are the groups of constants without a type of their own, by prefixes of their Go names.
 var groups = []struct{ name, pkg, prefix string }{
 	{"events", "", "Event"},
 	{"healthy", "api", "Pods"},
@@ -24,7 +24,7 @@ var groups = []struct{ name, pkg, prefix string }{
 	{"annotations", "api", "Label"},
 }
 
-// constants files strings by their type, or by their name.
+// constants adds constant strings by type or name.
 func (s source) constants(decl *ast.GenDecl) {
 	for _, spec := range decl.Specs {
 		v, ok := spec.(*ast.ValueSpec)
@@ -50,7 +50,7 @@ func (s source) constants(decl *ast.GenDecl) {
 	}
 }
 
-// groupOf returns what a constant is listed under, or "".
+// groupOf returns the group of a constant, or "".
 func (s source) groupOf(c *types.Const) string {
 	if named, ok := c.Type().(*types.Named); ok {
 		return strings.TrimPrefix(strings.TrimSuffix(s.path, "/controller"), "pkg/") + "." + named.Obj().Name()
@@ -63,12 +63,12 @@ func (s source) groupOf(c *types.Const) string {
 	return ""
 }
 
-// without returns the comment without the constant's name, with which comments begin.
+// without returns the comment without the constant's name at its beginning.
 func without(comment, name string) string {
 	return strings.TrimLeft(strings.TrimPrefix(comment, name), ":, ")
 }
 
-// firstLine is the first sentence of a comment, in one line.
+// firstLine returns the first sentence of a comment, in one line.
 func firstLine(comment string) string {
 	comment = strings.Join(strings.Fields(comment), " ")
 	if sentence, _, found := strings.Cut(comment, ". "); found {

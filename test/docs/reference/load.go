@@ -13,9 +13,9 @@ import (
 	"golang.org/x/tools/go/packages"
 )
 
-// load parses and type-checks the packages that the patterns name, one after the other: the packages that they import come
-// from the build cache. packages.Load could do it too, but checks several at once, which is a data race in go/types of
-// Go 1.27 (https://go.dev/issue/81122).
+// load parses and type-checks the packages that match the patterns, sequentially, with imported packages from the build
+// cache. packages.Load would check several concurrently, which is a data race in go/types of Go 1.27
+// (https://go.dev/issue/81122).
 func load(root string, patterns ...string) ([]*packages.Package, error) {
 	loaded, err := packages.Load(&packages.Config{
 		Dir:  root,

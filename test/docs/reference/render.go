@@ -14,7 +14,7 @@ type section struct {
 	of           []string // names in Reference.Values
 }
 
-// conditions, labels and others are where constants are on the page.
+// conditions, labels and others are the sections of constants on the page.
 var (
 	conditions = []section{
 		{"Reasons of condition Ready", "Also of events on the Service, and label `reason` of `servingcert_certificates_issued_total` and `servingcert_issue_failures_total`. [What they mean](architecture.md#what-a-person-sees).", []string{"signer.Reason", "signer/issue.Reason"}},
@@ -33,41 +33,41 @@ var (
 		{"States of pods", "Label `state` of `servingcert_consumers`.", []string{"rotator/serving.State"}},
 		{"Results of reviews", "Label `result` of `servingcert_webhook_reviews_total`, and `outcome` of how long they take.", []string{"mutate/admission.result", "mutate/admission.outcome"}},
 		{"States of targets, and why they are written", "Labels `state` and `why` of `servingcert_trust_…`.", []string{"trust.State", "trust.KindState", "trust.Why"}},
-		{"Results of dials", "Why a port is unreachable, or its pod was not dialled.", []string{"rotator/probe.Kind", "rotator/probe.Cause"}},
-		{"Kinds of connections", "Field `kind` of plaintext clients in what a proxy answers under `/clients`; `tls`, `ssl` and `gss` are not in it.", []string{"proxy.Kind"}},
+		{"Results of dials", "Reasons why a port is unreachable, or its pod was not dialled.", []string{"rotator/probe.Kind", "rotator/probe.Cause"}},
+		{"Kinds of connections", "Field `kind` of plaintext clients in a proxy's response to `/clients`, which does not contain `tls`, `ssl` and `gss`.", []string{"proxy.Kind"}},
 	}
 	keys = []section{
 		{"Keys", "[What each means](reference.md).", []string{"annotations"}},
-		{"Values", "That annotations and flags may have.", []string{"api.Mode", "api.UnknownPrograms", "api.HTTPSProbes", "api.OnRotate", "api.KeySource", "api.Trust", "api.TrustSource", "api.RotateMode", "pki.KeyAlgorithm"}},
-		{"States of a renewal", "Field `services[].state` of what `kubectl servingcert renew -o json` prints. [All fields](cli.md#output-for-programs).", []string{"cmd/kubectl-servingcert/internal/status.RenewalState"}},
-		{"States of a process", "Field `processes[].state` of what `kubectl servingcert status -o json` prints. [All fields](cli.md#output-for-programs).", []string{"doctor.ProcessState"}},
+		{"Values", "Allowed values of annotations and flags.", []string{"api.Mode", "api.UnknownPrograms", "api.HTTPSProbes", "api.OnRotate", "api.KeySource", "api.Trust", "api.TrustSource", "api.RotateMode", "pki.KeyAlgorithm"}},
+		{"States of a renewal", "Field `services[].state` in the output of `kubectl servingcert renew -o json`. [All fields](cli.md#output-for-programs).", []string{"cmd/kubectl-servingcert/internal/status.RenewalState"}},
+		{"States of a process", "Field `processes[].state` in the output of `kubectl servingcert status -o json`. [All fields](cli.md#output-for-programs).", []string{"doctor.ProcessState"}},
 		{"Protocols before TLS", "Values of annotation `servingcert.dev/probe` and of `verify --starttls`.", []string{"starttls.Protocol"}},
 	}
-	// unseen are constants of which nobody sees the values.
+	// unseen are constants whose values are internal.
 	unseen = []string{"ca.Origin", "ca.StepKind", "ca.InterimStep", "api.Place", "api.mark", "cmd/kubectl-servingcert.style", "cmd/kubectl-servingcert/internal/status.MigrationStep",
 		"cmd/kubectl-servingcert/internal/status.SecretState", "doctor.Group", "doctor.ID", "doctor.Level", "hostfiles.Kind", "hostfiles.Seen", "hostfiles.Step", "mutate/choose.By", "mutate.part", "plan.Speaks", "plan.Today", "plan.Via", "plan.Way", "mutate/programs.Reload", "api.KeyAlgorithm", "trust.PolicyAct", "trust.PolicyCause", "trust.Report",
 		"rotator/uninjected.Reason", "rotator/pods.Reason", "ready", "conditions", "events"}
 )
 
-const intro = `# Everything that servingcert says and takes
+const intro = `# Generated reference
 
-**What exactly is that metric, event, message, flag or key called?** This page is made of the code, and a test compares
-it: do not edit it. What the flags and keys mean is explained in [reference.md](reference.md), what is seen and what to do
-about it in [architecture.md](architecture.md#what-a-person-sees) and [runbooks.md](runbooks.md).
+**What is the exact name of a metric, event, message, flag or key?** This page is generated from the code: do not edit it.
+[reference.md](reference.md) explains flags and keys, [architecture.md](architecture.md#what-a-person-sees) and
+[runbooks.md](runbooks.md) explain what is reported, and what to do.
 
-To make it anew: ` + "`go test ./test/docs/reference -update`" + `.
+To generate it: ` + "`go test ./test/docs/reference -update`" + `.
 
 `
 
-// Markdown returns the page. It returns an error if there are constants of which nobody has said where they belong.
+// Markdown returns the page. It returns an error if constants are in no section.
 func (r *Reference) Markdown() (string, error) {
 	var b strings.Builder
 	b.WriteString(intro)
-	b.WriteString("## Metrics\n\nWhat controller-runtime and client-go add is not listed; `leader_election_master_status` is 1 where a replica leads.\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n")
+	b.WriteString("## Metrics\n\nMetrics of controller-runtime and client-go are not listed; of these, `leader_election_master_status` is 1 for the leader.\n\n| metric | type | labels | meaning |\n|---|---|---|---|\n")
 	for _, m := range r.Metrics {
 		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", m.Name, m.Kind, code(m.Labels), cell(m.Help))
 	}
-	b.WriteString("\n## Events\n\nBeside them, a condition's reason when it turns False is an event on the Service.\n\n")
+	b.WriteString("\n## Events\n\nIn addition, the reason of a condition that becomes False is an event on the Service.\n\n")
 	r.table(&b, r.Values["events"])
 	b.WriteString("\n## Conditions and reasons\n\n" + code(values(r.Values["conditions"])) + ", on Services.\n")
 	left := maps.Clone(r.Values)
@@ -77,7 +77,7 @@ func (r *Reference) Markdown() (string, error) {
 	r.sections(&b, conditions, left)
 	b.WriteString("\n## Values of labels\n")
 	r.sections(&b, labels, left)
-	b.WriteString("\n## Log messages\n\nAt levels info, warn and error. At `--log-level=debug` there are more, which are not listed. Fields say what varies.\n\n| level | message | package |\n|---|---|---|\n")
+	b.WriteString("\n## Log messages\n\nMessages at levels info, warn and error; those at level debug are not listed. Fields contain the variable parts.\n\n| level | message | package |\n|---|---|---|\n")
 	for _, l := range r.Logs {
 		fmt.Fprintf(&b, "| %s | %s | `%s` |\n", l.Level, cell(l.Message), l.Package)
 	}
@@ -92,12 +92,12 @@ func (r *Reference) Markdown() (string, error) {
 		fmt.Fprintf(&b, "| %s | `--%s` | %s |\n", program, f.Name, cell(f.Usage))
 	}
 	if len(left) > 0 {
-		return "", fmt.Errorf("say in render.go where these constants belong: %v", slices.Sorted(maps.Keys(left)))
+		return "", fmt.Errorf("add these constants to a section in render.go: %v", slices.Sorted(maps.Keys(left)))
 	}
 	return b.String(), nil
 }
 
-// sections writes them, and takes what they are of out of left.
+// sections writes sections, and removes their constants from left.
 func (r *Reference) sections(b *strings.Builder, all []section, left map[string][]Value) {
 	for _, s := range all {
 		fmt.Fprintf(b, "\n### %s\n\n%s\n\n", s.title, s.about)
@@ -106,7 +106,7 @@ func (r *Reference) sections(b *strings.Builder, all []section, left map[string]
 			rows = append(rows, r.Values[name]...)
 			delete(left, name)
 		}
-		if s.of[0] == "ca" || s.of[0] == "serving" { // names of ConfigMaps and their keys begin alike
+		if s.of[0] == "ca" || s.of[0] == "serving" { // names of ConfigMaps and their keys have the same prefix
 			rows = slices.DeleteFunc(rows, func(v Value) bool { return v.Value == "" || !unicode.IsUpper(rune(v.Value[0])) })
 		}
 		r.table(b, rows)
@@ -138,7 +138,7 @@ func code(names []string) string {
 	return strings.Join(all, ", ")
 }
 
-// cell is a text in a table. It is no link and no HTML.
+// cell returns text for a table, without links and HTML.
 func cell(text string) string {
 	return strings.NewReplacer("|", `\|`, "\n", " ", "<", "&lt;", "[", `\[`).Replace(text)
 }

@@ -17,23 +17,22 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-var required = flag.String("require", "", "commands that have to be installed, such as javac,node,python3,nginx: without one, its example fails instead of not being run")
+var required = flag.String("require", "", "commands that must be installed, such as javac,node,python3,nginx: if one is missing, its example fails instead of being skipped")
 
-// example is a server of the page.
+// example is an example of the page.
 type example struct {
 	name string
 	file string
-	// needs are the commands without which it cannot be run.
+	// needs are the required commands.
 	needs []string
-	// listen is what the file says of the address; on what it says in the test, with
-	// PORT for the port. Nothing else of the file differs from the page.
+	// listen is the address in the file; on replaces it in the test, with PORT for the port. Nothing else
+	// in the file differs from the page.
 	listen, on string
 	// run returns the command line that runs a copy of the file.
 	run func(t *testing.T, file string) []string
-	// flags: it takes the flags as well as the environment.
+	// flags: it supports flags in addition to the environment.
 	flags bool
-	// lingers: after a renewal the old certificate may be served for a moment longer,
-	// beside the new one.
+	// lingers: after a renewal, it may serve both the old and the new certificate for a moment.
 	lingers bool
 }
 
@@ -48,12 +47,12 @@ func examples() []example {
 	}
 }
 
-// with runs the file by an interpreter.
+// with runs the file with an interpreter.
 func with(command string) func(*testing.T, string) []string {
 	return func(_ *testing.T, file string) []string { return []string{command, file} }
 }
 
-// build makes a program of the file.
+// build compiles the file.
 func build(t *testing.T, file string) []string {
 	program := filepath.Join(filepath.Dir(file), "server")
 	cmd := exec.CommandContext(t.Context(), "go", "build", "-o", program, file)
@@ -63,7 +62,7 @@ func build(t *testing.T, file string) []string {
 	return []string{program}
 }
 
-// missing returns the commands that the example needs and that are not installed.
+// missing returns the required commands that are not installed.
 func (e example) missing() []string {
 	return slices.DeleteFunc(slices.Clone(e.needs), func(name string) bool {
 		_, err := exec.LookPath(name)
@@ -71,7 +70,7 @@ func (e example) missing() []string {
 	})
 }
 
-// TestRequiredCommandsAreKnown: a name that no example needs would require nothing.
+// A required command that no example needs would have no effect.
 func TestRequiredCommandsAreKnown(t *testing.T) {
 	var known []string
 	for _, e := range examples() {
@@ -86,9 +85,8 @@ func requiredCommands() []string {
 	return strings.FieldsFunc(*required, func(r rune) bool { return r == ',' })
 }
 
-// TestRenewal takes each example through a renewal, a pair of files that do not
-// match, and the next renewal, with another kind of key each time. No connection
-// may fail meanwhile.
+// TestRenewal tests each example with a renewal, a pair of files that do not match, and the next renewal,
+// with another kind of key each time. No connection may fail.
 func TestRenewal(t *testing.T) {
 	each(t, func(t *testing.T, e example) {
 		if e.flags {
@@ -99,7 +97,7 @@ func TestRenewal(t *testing.T) {
 	})
 }
 
-// TestEnvironment: each example finds the files by its environment alone.
+// Each example finds the files by environment variables.
 func TestEnvironment(t *testing.T) {
 	each(t, func(t *testing.T, e example) {
 		newScene(t, e, asEnvironment)
@@ -112,7 +110,7 @@ func each(t *testing.T, test func(*testing.T, example)) {
 		if missing := e.missing(); len(missing) > 0 {
 			t.Logf("the example for %s was not run: %s not installed", e.name, strings.Join(missing, ", "))
 			for _, name := range missing {
-				assert.NotContains(t, requiredCommands(), name, "required and not installed: nothing is known of the example for %s", e.name)
+				assert.NotContains(t, requiredCommands(), name, "required and not installed: the example for %s was not tested", e.name)
 			}
 			continue
 		}
@@ -123,8 +121,8 @@ func each(t *testing.T, test func(*testing.T, example)) {
 	}
 }
 
-// told is how a server is told where its files are.
-type told func(cert, key string) (args, env []string)
+// passFiles returns the arguments and the environment with which a server gets the paths of its files.
+type passFiles func(cert, key string) (args, env []string)
 
 func asFlags(cert, key string) (args, env []string) {
 	return []string{"--tls-cert-file=" + cert, "--tls-private-key-file=" + key}, nil
@@ -134,8 +132,8 @@ func asEnvironment(cert, key string) (args, env []string) {
 	return nil, []string{"TLS_CERT_FILE=" + cert, "TLS_PRIVATE_KEY_FILE=" + key}
 }
 
-func renew(t *testing.T, e example, told told) {
-	s := newScene(t, e, told)
+func renew(t *testing.T, e example, pass passFiles) {
+	s := newScene(t, e, pass)
 	first, second, third := s.served, s.ca.issue(t, pki.RSA2048), s.ca.issue(t, pki.Ed25519)
 	allowed := []string{first.serial(), second.serial()}
 	until := func(state string, reached func(serial string) bool) {
@@ -154,7 +152,7 @@ func renew(t *testing.T, e example, told told) {
 	if !e.lingers {
 		allowed = allowed[1:]
 	}
-	until("the server says that it keeps the old certificate", func(string) bool {
+	until("the server logs that it keeps the old certificate", func(string) bool {
 		return strings.Contains(s.server.output(), "keeping the old certificate")
 	})
 	until("the old certificate is served", second.isServed)
@@ -167,7 +165,7 @@ func renew(t *testing.T, e example, told told) {
 // copyTo returns a copy of the file that listens on the port of loopback.
 func (e example) copyTo(t *testing.T, port string) string {
 	text := read(t, e.file)
-	require.Equal(t, 1, strings.Count(text, e.listen), "%s says %s once", e.file, e.listen)
+	require.Equal(t, 1, strings.Count(text, e.listen), "%s contains %s once", e.file, e.listen)
 	file := filepath.Join(t.TempDir(), filepath.Base(e.file))
 	text = strings.Replace(text, e.listen, strings.Replace(e.on, "PORT", port, 1), 1)
 	require.NoError(t, os.WriteFile(file, []byte(text), 0o600))

@@ -19,14 +19,12 @@ const root = "../../.."
 
 var update = flag.Bool("update", false, "write the examples into "+page)
 
-// page shows the examples, each as one block of code below a comment that names
-// the file.
+// page shows the examples, each as a code block after a comment that names the file.
 const page = "docs/serving-from-a-program.md"
 
 var shown = regexp.MustCompile("(?s)(<!-- test/docs/serving/(\\S+) -->\n```\\w+\n)(.*?)(```\n)")
 
-// TestThePageShowsTheExamples: each file below this directory is on the page, as it
-// is here.
+// The page contains each file below this directory, verbatim.
 func TestThePageShowsTheExamples(t *testing.T) {
 	file := path.Join(root, page)
 	text, err := os.ReadFile(file)
@@ -49,7 +47,7 @@ func TestThePageShowsTheExamples(t *testing.T) {
 			return err
 		}
 		here++
-		assert.Equal(t, read(t, name), onPage[name], "%s is not on the page as it is; go test ./test/docs/serving -run TestThePage -update writes it there", name)
+		assert.Equal(t, read(t, name), onPage[name], "%s differs on the page; run go test ./test/docs/serving -run TestThePage -update", name)
 		return nil
 	})
 	require.NoError(t, err)

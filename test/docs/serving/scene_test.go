@@ -32,8 +32,8 @@ import (
 
 const host = "web.shop.svc"
 
-// authority is a CA of two generations. The second signs, and clients hold the root
-// of the first alone: they verify only if they are sent the cross-certificate too.
+// authority is a CA of two generations. The second signs, and clients trust only the root of the first:
+// they accept a certificate only if the cross-certificate is served too.
 type authority struct {
 	first, second rotatortest.CA
 	cross         *x509.Certificate
@@ -48,7 +48,7 @@ func newCA(t *testing.T) authority {
 	return ca
 }
 
-// pair is what a Secret holds.
+// pair is the content of a Secret.
 type pair struct {
 	leaf      *x509.Certificate
 	cert, key []byte
@@ -78,20 +78,20 @@ func (p pair) serial() string { return p.leaf.SerialNumber.Text(16) }
 
 func (p pair) isServed(serial string) bool { return serial == p.serial() }
 
-// write makes the volume hold the pair, as the kubelet does.
+// write writes the pair to the volume, as the kubelet does.
 func (p pair) write(t *testing.T, volume string) {
 	require.NoError(t, kubelet.Write(volume, map[string]kubelet.File{"tls.crt": {Data: p.cert, Mode: 0o444}, "tls.key": {Data: p.key, Mode: 0o444}}))
 }
 
-// process is a server that runs.
+// process is a running server.
 type process struct {
-	ended chan struct{} // closed when it has
+	ended chan struct{} // closed when it has exited
 
 	mu  sync.Mutex
 	out bytes.Buffer
 }
 
-// Write takes what the server prints.
+// Write receives the server's output.
 func (p *process) Write(data []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -104,13 +104,13 @@ func (p *process) output() string {
 	return p.out.String()
 }
 
-// start runs a command, and whatever it starts, until the test ends.
+// start runs a command, with its children, until the test ends.
 func start(t *testing.T, command, env []string) *process {
 	p := &process{ended: make(chan struct{})}
 	cmd := exec.Command(command[0], command[1:]...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = p, p
-	cmd.WaitDelay = time.Second // a child of it may hold its output open
+	cmd.WaitDelay = time.Second // a child may keep the output open
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	require.NoError(t, cmd.Start())
 	go func() {
@@ -129,15 +129,14 @@ func start(t *testing.T, command, env []string) *process {
 
 func freePort(t *testing.T) string { return fmt.Sprint(programs.PortFor(t, "127.0.0.1")) }
 
-// limit is how long one example may take: it looks at its files every 2 s, and the
-// machine may be busy.
+// limit is the timeout of an example, which reads its files every 2 s on a possibly busy machine.
 const limit = 2 * time.Minute
 
-// pace is how often a state is looked at.
+// pace is the interval of polling.
 const pace = 50 * time.Millisecond
 
-// scene is an example that serves, and a client that makes a new connection for
-// each request and verifies it by name.
+// scene is a running example, and a client that uses a new connection for each request and verifies the
+// server's name.
 type scene struct {
 	ctx    context.Context
 	ca     authority
@@ -148,15 +147,15 @@ type scene struct {
 	client http.Client
 }
 
-// newScene starts the example and returns when the first request was answered.
-func newScene(t *testing.T, e example, told told) *scene {
+// newScene starts the example and waits until the first request is answered.
+func newScene(t *testing.T, e example, pass passFiles) *scene {
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	t.Cleanup(cancel)
 	port := freePort(t)
 	s := &scene{ctx: ctx, ca: newCA(t), volume: filepath.Join(t.TempDir(), "servingcert"), addr: "127.0.0.1:" + port}
 	s.served = s.ca.issue(t, pki.ECDSAP256)
 	s.served.write(t, s.volume)
-	args, env := told(filepath.Join(s.volume, "tls.crt"), filepath.Join(s.volume, "tls.key"))
+	args, env := pass(filepath.Join(s.volume, "tls.crt"), filepath.Join(s.volume, "tls.key"))
 	s.server = start(t, append(e.run(t, e.copyTo(t, port)), args...), env)
 
 	roots := x509.NewCertPool()
@@ -195,8 +194,7 @@ func (s *scene) waitUntilUp(t *testing.T) {
 	}
 }
 
-// getUntil makes one request after the other, none of which may fail, until the
-// state is reached.
+// getUntil makes requests, none of which may fail, until the state is reached.
 func (s *scene) getUntil(t *testing.T, state string, reached func(serial string) bool) {
 	t.Helper()
 	tick := time.NewTicker(pace)
@@ -205,7 +203,7 @@ func (s *scene) getUntil(t *testing.T, state string, reached func(serial string)
 		select {
 		case <-tick.C:
 		case <-s.ctx.Done():
-			require.Fail(t, "waited in vain", "for: %s", state)
+			require.Fail(t, "timeout", "waiting for: %s", state)
 		}
 	}
 }

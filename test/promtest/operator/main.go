@@ -1,6 +1,6 @@
-// Command scrapeconfig writes the scrape configuration that the Prometheus operator makes of the PodMonitors in a file
-// of manifests, with the operator's own library. `make generate` runs it on deploy/podmonitors.yaml, and `make lint-long`
-// compares.
+// Command scrapeconfig writes the scrape configuration that the Prometheus operator generates from the PodMonitors in
+// a file of manifests, with the operator's library. `make generate` runs it on deploy/podmonitors.yaml, and `make
+// lint-long` compares.
 package main
 
 import (
@@ -24,11 +24,11 @@ import (
 )
 
 const (
-	// header names what the rest was made of: the tests of test/promtest compare, without the operator's library.
+	// header contains the hash of the input, which the tests of test/promtest compare without the operator's library.
 	header = "# What the Prometheus operator makes of deploy/podmonitors.yaml (SHA-256 %x). `make generate` writes this file.\n"
-	// token stands where the operator writes the token of the Secret that a PodMonitor names.
+	// token is the placeholder for the token in the Secret that a PodMonitor names.
 	token = "TOKEN"
-	// version is that of Debian's Prometheus: the operator leaves out what a version does not know.
+	// version is the version of Debian's Prometheus: the operator omits fields that it does not support.
 	version = "v2.42.0"
 )
 
@@ -59,8 +59,7 @@ func run(from, to string) error {
 	return os.WriteFile(to, append(fmt.Appendf(nil, header, sha256.Sum256(data)), scrape...), 0o644)
 }
 
-// podMonitors returns the PodMonitors among the manifests, by NAMESPACE/NAME. A field that the operator does not know
-// is an error.
+// podMonitors returns the PodMonitors in the manifests, by NAMESPACE/NAME. An unknown field is an error.
 func podMonitors(data []byte) (map[string]*monitoringv1.PodMonitor, error) {
 	monitors := map[string]*monitoringv1.PodMonitor{}
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(data)))
@@ -86,12 +85,12 @@ func podMonitors(data []byte) (map[string]*monitoringv1.PodMonitor, error) {
 		monitors[m.Namespace+"/"+m.Name] = m
 	}
 	if len(monitors) == 0 {
-		return nil, errors.New("no PodMonitor in it")
+		return nil, errors.New("contains no PodMonitor")
 	}
 	return monitors, nil
 }
 
-// scrapeConfigs returns key scrape_configs of the configuration of a Prometheus that selects these PodMonitors.
+// scrapeConfigs returns key scrape_configs of the configuration for these PodMonitors.
 func scrapeConfigs(monitors map[string]*monitoringv1.PodMonitor) ([]byte, error) {
 	store, err := references(monitors)
 	if err != nil {
@@ -109,7 +108,7 @@ func scrapeConfigs(monitors map[string]*monitoringv1.PodMonitor) ([]byte, error)
 	if err != nil {
 		return nil, err
 	}
-	var config yamlv2.MapSlice // keeps the order
+	var config yamlv2.MapSlice // preserves the order
 	if err := yamlv2.Unmarshal(all, &config); err != nil {
 		return nil, err
 	}
@@ -118,10 +117,10 @@ func scrapeConfigs(monitors map[string]*monitoringv1.PodMonitor) ([]byte, error)
 			return yamlv2.Marshal(yamlv2.MapSlice{item})
 		}
 	}
-	return nil, errors.New("the operator wrote no scrape_configs")
+	return nil, errors.New("the operator generated no scrape_configs")
 }
 
-// references returns a store with what the PodMonitors refer to, which the operator would have read from the cluster.
+// references returns a store with the objects to which the PodMonitors refer, in place of the cluster's.
 func references(monitors map[string]*monitoringv1.PodMonitor) (*assets.StoreBuilder, error) {
 	store := assets.NewTestStoreBuilder()
 	for _, m := range monitors {

@@ -10,7 +10,7 @@ import (
 
 const podMonitorsFile = "../../../deploy/podmonitors.yaml"
 
-// test/promtest/podmonitors.yaml is what this program writes.
+// test/promtest/podmonitors.yaml is the output of this program.
 func TestUpToDate(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "out.yaml")
 	if err := run(podMonitorsFile, out); err != nil {
@@ -25,11 +25,11 @@ func TestUpToDate(t *testing.T) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("test/promtest/podmonitors.yaml is not what the operator makes of deploy/podmonitors.yaml: run make generate\n%s", got)
+		t.Errorf("test/promtest/podmonitors.yaml is outdated: run make generate\n%s", got)
 	}
 }
 
-// A field that the operator does not know, a file without PodMonitors and an endpoint without a token are refused.
+// An unknown field, a file without PodMonitors and an endpoint without a token are errors.
 func TestRefuses(t *testing.T) {
 	data, err := os.ReadFile(podMonitorsFile)
 	if err != nil {
@@ -37,7 +37,7 @@ func TestRefuses(t *testing.T) {
 	}
 	for _, tt := range []struct{ old, replacement, err string }{
 		{"honorLabels:", "honourLabels:", `unknown field "honourLabels"`},
-		{"kind: PodMonitor", "kind: Pod", "no PodMonitor in it"},
+		{"kind: PodMonitor", "kind: Pod", "contains no PodMonitor"},
 		{"        credentials: {name: servingcert-metrics-reader, key: token}\n", "        type: Bearer\n", "an endpoint without authorization.credentials"},
 	} {
 		changed := strings.ReplaceAll(string(data), tt.old, tt.replacement)

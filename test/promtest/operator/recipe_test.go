@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestTheServiceMonitorOfTheDocs: docs/gateways.md has one that the operator decodes, and
-// that takes the bundle from the ConfigMap that the rotator keeps.
+// The operator decodes the ServiceMonitor in docs/gateways.md, which refers to the rotator's ConfigMap
+// with the CA bundle.
 func TestTheServiceMonitorOfTheDocs(t *testing.T) {
 	page, err := os.ReadFile("../../../docs/gateways.md")
 	if err != nil {

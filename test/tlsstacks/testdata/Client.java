@@ -15,7 +15,7 @@ import javax.net.ssl.TrustManagerFactory;
 
 /**
  * A client of tlsstacks: reads PORT, HOST and the truststores, separated by
- * commas, from each line, connects, and says what came of it.
+ * commas, from each line, connects, and prints the outcome.
  */
 public class Client {
     static final int TIMEOUT = 20_000;

@@ -1,5 +1,5 @@
 // A client of tlsstacks: reads PORT, HOST and the file with the roots from each
-// line, connects, and says what came of it.
+// line, connects, and prints the outcome.
 const fs = require("fs");
 const readline = require("readline");
 const tls = require("tls");

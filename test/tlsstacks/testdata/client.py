@@ -1,5 +1,5 @@
 # A client of tlsstacks: reads PORT, HOST and the file with the roots from each
-# line, connects, and says what came of it.
+# line, connects, and prints the outcome.
 import socket
 import ssl
 import sys

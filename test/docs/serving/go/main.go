@@ -1,4 +1,4 @@
-// Command server serves HTTPS, and takes up a renewed certificate while it runs.
+// Command server serves HTTPS, and reloads a renewed certificate.
 package main
 
 import (
