@@ -10,13 +10,13 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// judged is what the rotator says of a Service of badinput.yaml, and in which state
-// it counts its pod; "" for no pod.
+// judged is the condition of a Service of badinput.yaml, and the state of its pod in the
+// metric; "" for no pod.
 type judged struct {
 	service, status, reason, state string
 }
 
-// badInputScene: none of these is acted on, and each is called what it is.
+// badInputScene: the rotator reports each of these servers, and does not act on them.
 func badInputScene() *scene {
 	const namespace = "e2e-badinput"
 	want := []judged{
@@ -31,7 +31,7 @@ func badInputScene() *scene {
 	judgedAs := func(t *testing.T, c *cluster) {
 		for _, w := range want {
 			eventually(t, propagating+verifying, w.service, func(ctx context.Context) error {
-				return c.says(ctx, namespace, w.service, api.ConditionServing, w.status, w.reason)
+				return c.hasCondition(ctx, namespace, w.service, api.ConditionServing, w.status, w.reason)
 			})
 		}
 		counts := map[string]float64{}

@@ -23,15 +23,15 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// certManagerScene: a certificate of cert-manager's is mounted and served, and reloaded when
-// cert-manager has renewed it. The signer does not touch its Secret.
+// certManagerScene: a certificate from cert-manager is mounted and served, and reloaded after
+// cert-manager has renewed it. The signer does not change the Secret.
 func certManagerScene() *scene {
 	web := server{namespace: "e2e-certmanager", service: "web", secret: "web-cm", port: 8443}
 	s := &scene{
-		name: "certmanager", about: "a real cert-manager's Secret, injected and reloaded", manifest: "certmanager.yaml",
+		name: "certmanager", about: "a Secret of a real cert-manager, injected and reloaded", manifest: "certmanager.yaml",
 		leftOut: func(c *cluster) string {
 			if c.machine == nil {
-				return "installs cert-manager, which the cluster may have"
+				return "installs cert-manager, which the cluster may already have"
 			}
 			return ""
 		},
@@ -60,7 +60,7 @@ func certManagerScene() *scene {
 		eventually(t, settling, "cert-manager renews it", func(ctx context.Context) error {
 			now, err := c.foreign(ctx, web)
 			if err == nil && (now.leaf == old.leaf || slices.Equal(now.key, old.key)) {
-				err = errors.New("it is the same")
+				err = errors.New("the certificate is unchanged")
 			}
 			return err
 		})
@@ -74,7 +74,7 @@ func certManagerScene() *scene {
 	return s
 }
 
-// foreign is what a Secret holds that another issuer writes.
+// foreign is the content of a Secret that another issuer writes.
 type foreign struct {
 	leaf    string
 	key, ca []byte
@@ -96,8 +96,8 @@ func (c *cluster) foreign(ctx context.Context, s server) (foreign, error) {
 	return foreign{leaf: pki.Fingerprint(chain[0]), key: secret.Data[corev1.TLSPrivateKeyKey], ca: secret.Data[api.BundleKey], labels: secret.Labels}, nil
 }
 
-// servesForeign fails the test unless the server serves what is in its Secret, to a client
-// that trusts the Secret's ca.crt. It returns how long that took.
+// servesForeign fails the test unless the server serves the certificate in its Secret, and a client
+// that trusts the Secret's ca.crt accepts it. It returns how long that took.
 func (c *cluster) servesForeign(t *testing.T, s server) time.Duration {
 	t.Helper()
 	start := time.Now()
@@ -108,15 +108,15 @@ func (c *cluster) servesForeign(t *testing.T, s server) time.Duration {
 		}
 		got, err := c.fetchTrusting(ctx, s, "/", want.ca)
 		if err == nil && got != want.leaf {
-			err = fmt.Errorf("it serves leaf %s; want %s", got, want.leaf)
+			err = fmt.Errorf("the server serves leaf %s; want %s", got, want.leaf)
 		}
 		return err
 	})
 	return time.Since(start)
 }
 
-// mountsForeign fails the test unless the webhook has mounted the Secret's three files, of
-// which ca.crt is the issuer's and not the bundle, and has given the flags.
+// mountsForeign fails the test unless the webhook mounted the Secret's three files, with the issuer's
+// ca.crt instead of the bundle, and added the flags.
 func (c *cluster) mountsForeign(t *testing.T, s server) {
 	t.Helper()
 	pods, err := c.podsOf(t.Context(), s)
@@ -144,8 +144,8 @@ func (c *cluster) mountsForeign(t *testing.T, s server) {
 	}
 }
 
-// givesNothingAway fails the test unless a Service that asks for the Secret is refused, the
-// command status says so, and the Secret stays as it is.
+// givesNothingAway fails the test unless a Service that asks for the Secret is rejected, the command
+// status reports that, and the Secret does not change.
 func (c *cluster) givesNothingAway(t *testing.T, s server) {
 	t.Helper()
 	was, err := c.foreign(t.Context(), s)
@@ -156,24 +156,24 @@ func (c *cluster) givesNothingAway(t *testing.T, s server) {
 	}
 	require.NoError(t, c.admin.Create(t.Context(), contested))
 	eventually(t, settling, "the Service is refused", func(ctx context.Context) error {
-		return c.says(ctx, s.namespace, contested.Name, api.ConditionReady, "False", "SecretConflict")
+		return c.hasCondition(ctx, s.namespace, contested.Name, api.ConditionReady, "False", "SecretConflict")
 	})
 	said, err := c.run(t.Context(), c.tools.plugin, "status", "-n", s.namespace, contested.Name)
 	require.NoError(t, err)
 	assert.Contains(t, said, `Secret "web-cm" exists and is not managed by this signer`)
-	require.NoError(t, c.admin.Delete(t.Context(), contested)) // or the renewal of all certificates waits for it
+	require.NoError(t, c.admin.Delete(t.Context(), contested)) // the renewal of all certificates would wait for it
 	now, err := c.foreign(t.Context(), s)
 	require.NoError(t, err)
 	assert.Equal(t, was, now)
 }
 
-// renewForeign does what cmctl renew does: it asks by a condition of the Certificate.
+// renewForeign requests a renewal with a condition of the Certificate, as cmctl renew does.
 func (c *cluster) renewForeign(t *testing.T, namespace, name string) {
 	t.Helper()
 	certificate := &unstructured.Unstructured{}
 	certificate.SetAPIVersion("cert-manager.io/v1")
 	certificate.SetKind("Certificate")
-	eventually(t, settling, "ask for a renewal", func(ctx context.Context) error {
+	eventually(t, settling, "request a renewal", func(ctx context.Context) error {
 		if err := c.admin.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, certificate); err != nil {
 			return err
 		}
@@ -182,7 +182,7 @@ func (c *cluster) renewForeign(t *testing.T, namespace, name string) {
 			return err
 		}
 		conditions = append(conditions, map[string]any{
-			"type": "Issuing", "status": "True", "reason": "ManuallyTriggered", "message": "asked for by the scene",
+			"type": "Issuing", "status": "True", "reason": "ManuallyTriggered", "message": "requested by the scene",
 			"lastTransitionTime": time.Now().UTC().Format(time.RFC3339),
 		})
 		if err := unstructured.SetNestedSlice(certificate.Object, conditions, "status", "conditions"); err != nil {

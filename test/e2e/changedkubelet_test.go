@@ -17,8 +17,8 @@ import (
 	"github.com/servingcert/servingcert/hack/controlplane"
 )
 
-// movedClock is what is added to the kubelet's package that asks for certificates of pods:
-// there, and nowhere else, it is later by what a file next to the kubelet says.
+// movedClock is added to the kubelet's package that requests certificates of pods. A file next to the
+// kubelet contains by how much this package's clock is ahead.
 const movedClock = `
 type movedClock struct{ clock.PassiveClock }
 
@@ -42,18 +42,18 @@ func (c movedClock) Now() time.Time {
 }
 `
 
-// learnsOfDeletion takes the place of a conversion by which the kubelet of 1.37.2 ends: a deletion
-// that it learns of from a list, as its watch was broken, comes as a DeletedFinalStateUnknown.
-// On other nodes systemd starts such a kubelet again; here it would be gone for good.
+// learnsOfDeletion replaces a conversion that makes the kubelet of 1.37.2 exit: if a watch was
+// interrupted, a deletion is passed as a DeletedFinalStateUnknown. On other nodes, systemd restarts the
+// kubelet; here, nothing does.
 const learnsOfDeletion = `
 			if gone, ok := obj.(cache.DeletedFinalStateUnknown); ok {
 				obj = gone.Obj
 			}
 			pcr := obj.(*certificatesv1.PodCertificateRequest)`
 
-// changeKubelet starts the kubelet that is pinned, with a clock that can be moved and without
-// its fault, in place of the node's, and returns its path. The fault may end a kubelet whenever
-// the API server was away, so it is changed before there is a pod of a scene.
+// changeKubelet replaces the node's kubelet by one with a clock that can be moved and without the
+// fault above, and returns its path. As the fault may occur whenever the API server was down, this
+// happens before the scenes create pods.
 func (c *cluster) changeKubelet(ctx context.Context) (string, error) {
 	path, err := filepath.Abs(filepath.Join(*outDir, "kubelet"))
 	if err != nil {
@@ -65,7 +65,7 @@ func (c *cluster) changeKubelet(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if err := os.Remove(path + ahead); err != nil && !errors.Is(err, os.ErrNotExist) { // of a run before
+	if err := os.Remove(path + ahead); err != nil && !errors.Is(err, os.ErrNotExist) { // of an earlier run
 		return "", err
 	}
 	return path, c.machine.Replace(ctx, controlplane.Kubelet, path)
@@ -76,25 +76,25 @@ func changedSource(content string) (string, error) {
 		{"its imports", "\nimport (\n", "\nimport (\n\t\"os\"\n"},
 		{"how its clock is set", "clock:        clock,", "clock:        movedClock{clock},"},
 		{
-			"what it does with a deletion", `DeleteFunc: func(obj any) {
+			"how it handles a deletion", `DeleteFunc: func(obj any) {
 			pcr := obj.(*certificatesv1.PodCertificateRequest)`, "DeleteFunc: func(obj any) {" + learnsOfDeletion,
 		},
 	} {
 		if strings.Count(content, change.from) != 1 {
-			return "", fmt.Errorf("%s is not what it was", change.what)
+			return "", fmt.Errorf("%s: the code has changed", change.what)
 		}
 		content = strings.Replace(content, change.from, change.to, 1)
 	}
 	return content + movedClock, nil
 }
 
-// ahead follows the path of the kubelet in the name of the file with the time.
+// ahead is appended to the kubelet's path in the name of the file.
 const ahead = ".ahead"
 
-// moveClock has the kubelet's clock for certificates be ahead of the time by this much from now on.
+// moveClock sets by how much the kubelet's clock for certificates is ahead.
 func moveClock(t *testing.T, kubelet string, by time.Duration) {
 	t.Helper()
 	file := kubelet + ahead
 	require.NoError(t, os.WriteFile(file+".new", []byte(by.String()), 0o600))
-	require.NoError(t, os.Rename(file+".new", file)) // the kubelet reads it all the time
+	require.NoError(t, os.Rename(file+".new", file)) // the kubelet reads it at any time
 }

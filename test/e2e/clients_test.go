@@ -23,17 +23,17 @@ var clients = []string{attentive, ofOld, clusterWide}
 
 const (
 	attentive   = "attentive"    // reads the bundle for each handshake
-	ofOld       = "of-old"       // read it when it started
+	ofOld       = "of-old"       // reads the bundle once, at its start
 	clusterWide = "cluster-wide" // reads the ClusterTrustBundle for each handshake
-	exchanging  = "exchanging"   // attentive too; it is told by scene protocols alone
+	exchanging  = "exchanging"   // as attentive; used by scene protocols only
 )
 
-// proxy asks a port of a pod through the API server.
+// proxy sends a request to a port of a pod through the API server.
 func (c *cluster) proxy(method *rest.Request, namespace, pod string, port int, path string) *rest.Request {
 	return method.Namespace(namespace).Resource("pods").Name(pod + ":" + strconv.Itoa(port)).SubResource("proxy").Suffix(path)
 }
 
-// clientPod is the one pod of a client.
+// clientPod returns the pod of a client.
 func (c *cluster) clientPod(ctx context.Context, name string) (string, error) {
 	pods, err := c.pods(ctx, clientsNamespace, map[string]string{"app": name})
 	if err != nil {
@@ -43,12 +43,12 @@ func (c *cluster) clientPod(ctx context.Context, name string) (string, error) {
 		return "", fmt.Errorf("client %s has %d pods, want 1", name, len(pods))
 	}
 	if s := pods[0].Status.ContainerStatuses; len(s) != 1 || s[0].RestartCount > 0 {
-		return "", fmt.Errorf("client %s was restarted, and what it had counted is gone", name)
+		return "", fmt.Errorf("client %s was restarted and lost its counts", name)
 	}
 	return pods[0].Name, nil
 }
 
-// follow has all clients shake hands with the targets from now on.
+// follow makes all clients connect to these targets from now on.
 func (c *cluster) follow(ctx context.Context, targets []handshake.Target) error {
 	for _, name := range clients {
 		if err := c.ask(ctx, name, http.MethodPut, "targets", targets); err != nil {
@@ -58,7 +58,7 @@ func (c *cluster) follow(ctx context.Context, targets []handshake.Target) error 
 	return nil
 }
 
-// ask sends a client a request, to which the answer is whether it succeeded.
+// ask sends a request to a client, and returns an error if the client reports one.
 func (c *cluster) ask(ctx context.Context, name, verb, path string, content any) error {
 	body, err := json.Marshal(content)
 	if err != nil {
@@ -75,7 +75,7 @@ func (c *cluster) ask(ctx context.Context, name, verb, path string, content any)
 	return nil
 }
 
-// report is the account that a client has kept.
+// report returns a client's report.
 func (c *cluster) report(ctx context.Context, name string) (handshake.Report, error) {
 	var report handshake.Report
 	pod, err := c.clientPod(ctx, name)
@@ -89,8 +89,8 @@ func (c *cluster) report(ctx context.Context, name string) (handshake.Report, er
 	return report, json.Unmarshal(data, &report)
 }
 
-// fetch has the attentive client GET a URL, by its name in the cluster's DNS, with
-// nothing but the bundle as trust.
+// fetch makes the attentive client GET a URL, resolved by the cluster's DNS, with the bundle as its
+// trusted roots.
 func (c *cluster) fetch(ctx context.Context, url string) (handshake.Response, error) {
 	var response handshake.Response
 	body, err := json.Marshal(handshake.Request{URL: url})
@@ -114,8 +114,8 @@ func (c *cluster) fetch(ctx context.Context, url string) (handshake.Response, er
 	return response, nil
 }
 
-// fetches is nil if a client pod gets an answer from the URL that begins with body,
-// and the certificate is the leaf and has the name. An empty leaf stands for any.
+// fetches returns nil if a client pod gets a response from the URL that begins with body, with this
+// leaf, or any if it is empty, and a certificate for the name.
 func (c *cluster) fetches(ctx context.Context, url, body, leaf, name string) error {
 	r, err := c.fetch(ctx, url)
 	switch {

@@ -37,30 +37,29 @@ var manifests embed.FS
 
 const owner = "e2e"
 
-// cluster is a cluster with nodes, and what is known of it.
+// cluster is a cluster with nodes.
 type cluster struct {
-	kubeconfig string        // as $KUBECONFIG has it
+	kubeconfig string        // as in $KUBECONFIG
 	admin      client.Client // reads live
 	clients    kubernetes.Interface
-	// certificates are of the version that the API server serves.
+	// certificates is a client for the version that the API server serves.
 	certificates controlplane.Certificates
 	writes       *writes
 	tools        tools
-	scraper      string // a token that may read metrics
-	// machine is the node on this machine; nil in a cluster of the user's, where
-	// nothing but the API can be reached.
+	scraper      string // token with permission to read metrics
+	// machine is the node on this machine; nil in the user's cluster, of which only the API is accessible.
 	machine *node.Node
 }
 
-// connect returns the cluster of a kubeconfig, or of several as $KUBECONFIG may name
-// them, whose user is an administrator.
+// connect returns the cluster of a kubeconfig, or of a list as in $KUBECONFIG. Its user must be an
+// administrator.
 func connect(ctx context.Context, kubeconfig string) (*cluster, error) {
 	rules := &clientcmd.ClientConfigLoadingRules{Precedence: filepath.SplitList(kubeconfig)}
 	config, err := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(rules, nil).ClientConfig()
 	if err != nil {
 		return nil, err
 	}
-	config.QPS = -1 // limited by the server alone
+	config.QPS = -1 // no client-side limit
 	scheme := runtime.NewScheme()
 	if err := errors.Join(clientgoscheme.AddToScheme(scheme), apiregistrationv1.AddToScheme(scheme)); err != nil {
 		return nil, err
@@ -80,8 +79,7 @@ func connect(ctx context.Context, kubeconfig string) (*cluster, error) {
 	return &cluster{kubeconfig: kubeconfig, admin: admin, clients: clients, certificates: certificates}, nil
 }
 
-// objectsOf are the objects of one of the manifests, in which old texts are replaced
-// by new ones: pairs of them.
+// objectsOf returns the objects in a manifest, with texts replaced: pairs of old and new.
 func objectsOf(manifest string, oldNew ...string) ([]*unstructured.Unstructured, error) {
 	data, err := manifests.ReadFile(path.Join("manifests", manifest))
 	if err != nil {
@@ -100,15 +98,14 @@ func (c *cluster) apply(t *testing.T, manifest string, oldNew ...string) {
 	objects, err := objectsOf(manifest, oldNew...)
 	require.NoError(t, err)
 	for _, obj := range objects {
-		// A pod of an opted-in namespace is refused while no webhook answers.
+		// A pod in an opted-in namespace is rejected while no webhook answers.
 		eventually(t, settling, "apply "+manifest, func(ctx context.Context) error {
 			return c.admin.Apply(ctx, client.ApplyConfigurationFromUnstructured(obj.DeepCopy()), client.FieldOwner(owner))
 		})
 	}
 }
 
-// removeScenes deletes what the manifests hold. Namespaces go on going when it
-// returns.
+// removeScenes deletes the objects in the manifests. It does not wait until namespaces are removed.
 func (c *cluster) removeScenes(ctx context.Context) error {
 	files, err := manifests.ReadDir("manifests")
 	errs := []error{err}
@@ -116,7 +113,7 @@ func (c *cluster) removeScenes(ctx context.Context) error {
 		objects, err := objectsOf(file.Name())
 		errs = append(errs, err)
 		for _, obj := range objects {
-			// A scene that was left out may have made no kinds either.
+			// The kinds may not exist if a scene was left out.
 			if err := client.IgnoreNotFound(c.admin.Delete(ctx, obj)); !meta.IsNoMatchError(err) {
 				errs = append(errs, err)
 			}
@@ -130,7 +127,7 @@ func (c *cluster) service(ctx context.Context, namespace, name string) (*corev1.
 	return svc, c.admin.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, svc)
 }
 
-// pods are those that a Service selects and that are not on their way out.
+// pods returns the pods that a Service selects, without terminating ones.
 func (c *cluster) pods(ctx context.Context, namespace string, selector map[string]string) ([]corev1.Pod, error) {
 	list := &corev1.PodList{}
 	if err := c.admin.List(ctx, list, client.InNamespace(namespace), client.MatchingLabelsSelector{Selector: labels.SelectorFromSet(selector)}); err != nil {
@@ -154,8 +151,8 @@ func isReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// rolledOut is nil if all that the namespace's Deployments and StatefulSets are to
-// run is ready, and nothing else runs; "" for no name: all of them.
+// rolledOut returns nil if all pods of the namespace's Deployments and StatefulSets are current and
+// ready; with a name, only that one is checked.
 func (c *cluster) rolledOut(ctx context.Context, namespace, name string) error {
 	var errs []error
 	deployments := &appsv1.DeploymentList{}
@@ -165,7 +162,7 @@ func (c *cluster) rolledOut(ctx context.Context, namespace, name string) error {
 	for _, d := range deployments.Items {
 		s := d.Status
 		if (name == "" || name == d.Name) && (s.ObservedGeneration < d.Generation || s.UpdatedReplicas != *d.Spec.Replicas || s.ReadyReplicas != *d.Spec.Replicas || s.Replicas != *d.Spec.Replicas) {
-			errs = append(errs, fmt.Errorf("Deployment %s/%s: %d of %d pods are of the newest template, %d are ready, %d there: %w",
+			errs = append(errs, fmt.Errorf("Deployment %s/%s: %d of %d pods are updated, %d are ready, %d exist: %w",
 				namespace, d.Name, s.UpdatedReplicas, *d.Spec.Replicas, s.ReadyReplicas, s.Replicas, c.whyNotReady(ctx, namespace, d.Spec.Selector.MatchLabels)))
 		}
 	}
@@ -182,7 +179,7 @@ func (c *cluster) rolledOut(ctx context.Context, namespace, name string) error {
 	return errors.Join(errs...)
 }
 
-// whyNotReady is what the kubelet, or the scheduler, says of pods that are not ready.
+// whyNotReady returns the reason that the kubelet or the scheduler reports for pods that are not ready.
 func (c *cluster) whyNotReady(ctx context.Context, namespace string, selector map[string]string) error {
 	pods, err := c.pods(ctx, namespace, selector)
 	if err != nil {
@@ -208,10 +205,10 @@ func (c *cluster) whyNotReady(ctx context.Context, namespace string, selector ma
 		}
 		return fmt.Errorf("pod %s is %s and not ready", pod.Name, pod.Status.Phase)
 	}
-	return errors.New("no pod says why")
+	return errors.New("no pod has a reason")
 }
 
-// currentLeaf is the certificate in the Secret of a Service, by its condition.
+// currentLeaf returns the leaf in the condition of a Service, which is that of its Secret.
 func (c *cluster) currentLeaf(ctx context.Context, namespace, name string) (string, error) {
 	svc, err := c.service(ctx, namespace, name)
 	if err != nil {
@@ -219,29 +216,29 @@ func (c *cluster) currentLeaf(ctx context.Context, namespace, name string) (stri
 	}
 	leaf, ok := state.LeafOf(svc)
 	if !ok {
-		return "", fmt.Errorf("Service %s/%s has no condition with a leaf: %s", namespace, name, told(svc, api.ConditionReady))
+		return "", fmt.Errorf("Service %s/%s has no condition with a leaf: %s", namespace, name, conditionText(svc, api.ConditionReady))
 	}
 	return leaf, nil
 }
 
-// told is a condition of a Service, in one line.
-func told(svc *corev1.Service, conditionType string) string {
+// conditionText describes a condition of a Service, in one line.
+func conditionText(svc *corev1.Service, conditionType string) string {
 	cond := api.Condition(svc, conditionType)
 	if cond == nil {
-		return conditionType + " is not there"
+		return conditionType + " is not set"
 	}
 	return fmt.Sprintf("%s=%s, %s: %s", cond.Type, cond.Status, cond.Reason, cond.Message)
 }
 
-// says is nil if the Service's condition has the status and the reason.
-func (c *cluster) says(ctx context.Context, namespace, name, conditionType, status, reason string) error {
+// hasCondition returns nil if the Service's condition has the status and the reason.
+func (c *cluster) hasCondition(ctx context.Context, namespace, name, conditionType, status, reason string) error {
 	svc, err := c.service(ctx, namespace, name)
 	if err != nil {
 		return err
 	}
 	cond := api.Condition(svc, conditionType)
 	if cond == nil || string(cond.Status) != status || cond.Reason != reason {
-		return fmt.Errorf("Service %s/%s: %s; want %s, %s", namespace, name, told(svc, conditionType), status, reason)
+		return fmt.Errorf("Service %s/%s: %s; want %s, %s", namespace, name, conditionText(svc, conditionType), status, reason)
 	}
 	return nil
 }

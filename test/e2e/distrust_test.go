@@ -23,20 +23,19 @@ import (
 
 const distrustNamespace = "e2e-distrust"
 
-// acceptedInARow is how many pods in a row are to be accepted in the end: for several
-// seconds, in which kube-apiserver reaches every replica of the webhook.
+// acceptedInARow is the number of consecutive pods that must be accepted at the end: for several
+// seconds, in which kube-apiserver calls every replica of the webhook.
 const acceptedInARow = 50
 
-// ownWebhook is servingcert's own webhook, which has its certificate as any server.
+// ownWebhook is servingcert's webhook, whose certificate is an ordinary one.
 var ownWebhook = server{namespace: api.DefaultNamespace, service: "servingcert-webhook", secret: "servingcert-webhook-tls", port: 9443, reloads: true}
 
-// distrust replaces the CA as one whose key was stolen, and keeps for how long pods
-// of opted-in namespaces are refused: from when kube-apiserver has the new bundle until
-// the webhook serves a certificate of the new CA. Clients that do not reload their
-// bundle fail from then on.
+// distrust replaces the CA as if its key was stolen, and measures for how long pods in opted-in
+// namespaces are rejected: from when kube-apiserver has the new bundle until the webhook serves a
+// certificate of the new CA. Clients that do not reload their bundle fail from then on.
 func (c *cluster) distrust(t *testing.T, s *scene) {
-	// What the clients saw has been looked at, and some of them try in vain: on two cores they would take time
-	// from what is measured.
+	// The clients' reports have been checked, and some clients only fail now: on two cores, they would
+	// disturb the measurement.
 	require.NoError(t, c.follow(t.Context(), []handshake.Target{}))
 	c.apply(t, "distrust.yaml")
 	c.askForOthers(t)
@@ -57,34 +56,34 @@ func (c *cluster) distrust(t *testing.T, s *scene) {
 	eventually(t, verifying, "the webhook serves a certificate of the new CA", func(ctx context.Context) error {
 		return c.servesAnother(ctx, ownWebhook, old)
 	})
-	creation.restart() // what was accepted until now says nothing of the end
+	creation.restart() // count from here
 	eventually(t, settling, "pods are accepted again", creation.accepts(acceptedInARow))
 	creation.stop()
 
 	for message, n := range creation.unexpected {
-		t.Errorf("a pod was not created %d times, and not because the webhook's certificate is distrusted: %s", n, message)
+		t.Errorf("creating a pod failed %d times for another reason than the webhook's certificate: %s", n, message)
 	}
 	c.isNextGeneration(t, generation)
 	after, err := c.processesOf(t.Context(), ownWebhook)
 	require.NoError(t, err)
 	assert.Equal(t, before, after, "pods of the webhook, and restarts of each")
-	s.note(fmt.Sprintf("%d Services with a certificate beside those of the other scenes; requested after %s, Secret of the webhook written after %s",
+	s.note(fmt.Sprintf("%d Services in addition to those of other scenes; requested after %s, Secret of the webhook written after %s",
 		*distrustServices, seconds(requested), seconds(c.writtenFirst(t).Sub(start))))
 	s.note(creation.summary(start))
 }
 
-// isNextGeneration fails the test unless the generation after this one signs.
+// isNextGeneration fails the test unless the next generation signs.
 func (c *cluster) isNextGeneration(t *testing.T, generation string) {
 	t.Helper()
 	now, err := c.generation(t.Context())
 	require.NoError(t, err)
 	n, err := strconv.Atoi(generation)
 	require.NoError(t, err)
-	assert.Equal(t, strconv.Itoa(n+1), now, "the generation that signs")
+	assert.Equal(t, strconv.Itoa(n+1), now, "the signing generation")
 }
 
-// writtenFirst returns when the webhook's certificate was replaced. It fails the test
-// if others were replaced before it, but for those that the signer worked on already.
+// writtenFirst returns when the webhook's certificate was replaced. It fails the test if more others
+// were replaced before than the signer was already processing.
 func (c *cluster) writtenFirst(t *testing.T) time.Time {
 	t.Helper()
 	issued := c.writes.of(ownWebhook.namespace, ownWebhook.secret)
@@ -96,12 +95,11 @@ func (c *cluster) writtenFirst(t *testing.T) time.Time {
 			earlier++
 		}
 	}
-	assert.LessOrEqual(t, earlier, signercontroller.DefaultWorkers, "certificates of others that were replaced before the webhook's")
+	assert.LessOrEqual(t, earlier, signercontroller.DefaultWorkers, "certificates that were replaced before the webhook's")
 	return at
 }
 
-// askForOthers asks for the certificates that are replaced at the same time as the
-// webhook's.
+// askForOthers creates Services whose certificates are replaced at the same time as the webhook's.
 func (c *cluster) askForOthers(t *testing.T) {
 	t.Helper()
 	for _, name := range others() {
@@ -112,14 +110,14 @@ func (c *cluster) askForOthers(t *testing.T) {
 	eventually(t, starting, "the certificates of others", func(context.Context) error {
 		for _, name := range others() {
 			if len(c.writes.of(distrustNamespace, name+"-tls")) == 0 {
-				return fmt.Errorf("there is no Secret %s-tls", name)
+				return fmt.Errorf("Secret %s-tls does not exist", name)
 			}
 		}
 		return nil
 	})
 }
 
-// others are the names of their Services.
+// others returns the names of these Services.
 func others() (names []string) {
 	for i := range *distrustServices {
 		names = append(names, fmt.Sprintf("other-%d", i))
@@ -127,8 +125,7 @@ func others() (names []string) {
 	return names
 }
 
-// servesAnother is nil if all pods of the server are seen to serve a certificate that
-// is not the old one.
+// servesAnother returns nil if all pods of the server are seen to serve another certificate than the old one.
 func (c *cluster) servesAnother(ctx context.Context, s server, old string) error {
 	svc, err := c.service(ctx, s.namespace, s.service)
 	if err != nil {
@@ -136,20 +133,20 @@ func (c *cluster) servesAnother(ctx context.Context, s server, old string) error
 	}
 	leaf, _ := state.LeafOf(svc)
 	if served, _ := state.ServingOf(svc); leaf == "" || leaf == old || served.Leaf != leaf {
-		return fmt.Errorf("Service %s/%s: %s; %s", s.namespace, s.service, told(svc, api.ConditionReady), told(svc, api.ConditionServing))
+		return fmt.Errorf("Service %s/%s: %s; %s", s.namespace, s.service, conditionText(svc, api.ConditionReady), conditionText(svc, api.ConditionServing))
 	}
-	return c.says(ctx, s.namespace, s.service, api.ConditionServing, "True", api.ServingCurrent)
+	return c.hasCondition(ctx, s.namespace, s.service, api.ConditionServing, "True", api.ServingCurrent)
 }
 
-// creation is the creation of pods, as dry runs, every 100 ms until it is stopped.
+// creation creates pods, as dry runs, every 100 ms until it is stopped.
 type creation struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 
 	mu         sync.Mutex
 	all        []attempts.Attempt
-	from       int            // accepts counts from this one on
-	unexpected map[string]int // other errors than that the webhook is not trusted
+	from       int            // index from which accepts counts
+	unexpected map[string]int // errors except that the webhook is not trusted
 }
 
 func (c *cluster) createPods(ctx context.Context, namespace string) *creation {
@@ -176,20 +173,20 @@ func (a *creation) add(at time.Time, err error) {
 	}
 }
 
-// isDistrusted reports whether a pod was refused since kube-apiserver does not verify
-// the certificate of the webhook.
+// isDistrusted reports whether a pod was rejected because kube-apiserver does not trust the webhook's
+// certificate.
 func isDistrusted(err error) bool {
 	return strings.Contains(err.Error(), "failed calling webhook") && strings.Contains(err.Error(), "x509: certificate signed by unknown authority")
 }
 
-// restart has accepts count from now on.
+// restart makes accepts count from now on.
 func (a *creation) restart() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.from = len(a.all)
 }
 
-// accepts returns a check that is nil if the last n pods were accepted.
+// accepts returns a check that returns nil if the last n pods were accepted.
 func (a *creation) accepts(n int) func(context.Context) error {
 	return func(context.Context) error {
 		a.mu.Lock()
@@ -201,13 +198,13 @@ func (a *creation) accepts(n int) func(context.Context) error {
 	}
 }
 
-// summary describes the pods that were refused. To be called when it is stopped.
+// summary describes the rejected pods. It must be called after the end.
 func (a *creation) summary(start time.Time) string {
 	sum := attempts.Sum(a.all)
 	if sum.Refused == 0 {
-		return fmt.Sprintf("none of %d pods was refused", sum.Attempts)
+		return fmt.Sprintf("none of %d pods was rejected", sum.Attempts)
 	}
-	return fmt.Sprintf("%d of %d pods were refused, the first after %s, the last after %s, for %s at a time at most",
+	return fmt.Sprintf("%d of %d pods were rejected, the first after %s, the last after %s, for at most %s at a time",
 		sum.Refused, sum.Attempts, seconds(sum.First.Sub(start)), seconds(sum.Last.Sub(start)), seconds(sum.Longest))
 }
 

@@ -14,19 +14,19 @@ import (
 	"github.com/servingcert/servingcert/test/e2e/handshake"
 )
 
-// dualStackScene: all pods have an address of each family. The clients ask each address of the
-// Services, and each of the pods.
+// dualStackScene: all pods have an address of each family. The clients connect to each address of the
+// Services and pods.
 func dualStackScene() *scene {
 	of := func(service string, port int) server {
 		return server{namespace: "e2e-dualstack", service: service, secret: service + "-tls", port: port, reloads: true}
 	}
 	both, six, beside := of("both", 8443), of("six", 8443), of("beside", 15444)
 	s := &scene{
-		name: "dualstack", about: "Services of both families and of IPv6 alone, a proxy by IPv6", manifest: "dualstack.yaml",
+		name: "dualstack", about: "Services of both families and of IPv6 only, a proxy by IPv6", manifest: "dualstack.yaml",
 		servers: []server{both, six, beside},
 		leftOut: func(c *cluster) string {
 			if c.machine == nil || c.machine.V6 == nil {
-				return "needs a node of this machine, which has IPv6"
+				return "needs a node on this machine, with IPv6"
 			}
 			return ""
 		},
@@ -41,12 +41,12 @@ func dualStackScene() *scene {
 		for _, route := range s.routes {
 			families[netip.MustParseAddrPort(route.Address).Addr().Is6()]++
 		}
-		s.note(fmt.Sprintf("followed at %d addresses of IPv6 and %d of IPv4", families[true], families[false]))
+		s.note(fmt.Sprintf("tested at %d IPv6 addresses and %d IPv4 addresses", families[true], families[false]))
 	}
 	return s
 }
 
-// addressesOf are the addresses of a server and of its pods, which have one of each family.
+// addressesOf returns the addresses of a server and of its pods, which have one of each family.
 func (c *cluster) addressesOf(t *testing.T, s server) (all []handshake.Target) {
 	t.Helper()
 	svc, err := c.service(t.Context(), s.namespace, s.service)

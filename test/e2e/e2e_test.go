@@ -1,12 +1,11 @@
 //go:build e2e
 
-// Package e2e plays scenes with real workloads on a real cluster, with servingcert
-// installed from deploy/install.yaml: make e2e.
+// Package e2e runs scenes with real workloads on a real cluster, with servingcert installed
+// from deploy/install.yaml: make e2e.
 //
-// The cluster is that of $KUBECONFIG or, without it, one that hack/node makes on
-// this machine and takes away again. The scenes run at the same time, each in
-// namespaces of its own (manifests), while client pods shake hands with all of their
-// servers all the time. The order is that of [TestScenes].
+// The cluster is that of $KUBECONFIG or, by default, a node that hack/node starts on this
+// machine. The scenes run concurrently, each in its own namespaces (manifests), while client
+// pods connect to all of their servers all the time. [TestScenes] defines the order of steps.
 package e2e
 
 import (
@@ -26,13 +25,13 @@ import (
 
 func TestScenes(t *testing.T) {
 	c := the
-	install := &scene{name: "install", about: "deploy/install.yaml as it is, two replicas each"}
-	succession := &scene{name: "succession", about: "a whole forced CA succession under load"}
+	install := &scene{name: "install", about: "unchanged deploy/install.yaml, two replicas each"}
+	succession := &scene{name: "succession", about: "a complete forced CA succession under load"}
 	kubelet := kubeletScene()
 	reboot := &scene{name: "reboot", about: "control plane and servingcert killed, part by part, under load"}
-	unwoken := &scene{name: "unwoken", about: "how soon a rotation is served, woken and not", onlyNamed: true}
-	distrust := &scene{name: "distrust", about: "a CA whose key was stolen: for how long pods are refused"}
-	logs := &scene{name: "logs", about: "no private key in any, nor in etcd but in Secrets; nothing forbidden to servingcert"}
+	unwoken := &scene{name: "unwoken", about: "how soon a rotation is served, with and without waking", onlyNamed: true}
+	distrust := &scene{name: "distrust", about: "a CA whose key was stolen: for how long pods are rejected"}
+	logs := &scene{name: "logs", about: "no private key in logs, or in etcd outside of Secrets; no forbidden request of servingcert"}
 	all := scenes()
 	shown = append(append([]*scene{install, kubelet}, all...), succession, reboot, unwoken, distrust, logs)
 	if c.machine == nil {
@@ -48,14 +47,14 @@ func TestScenes(t *testing.T) {
 	install.step(t, func(t *testing.T) {
 		c.install(t)
 		c.adjust(t)
-		install.note("afterwards the signer is given " + strings.Join(signerArgs, " ") + ", to wait for less long")
+		install.note("afterwards the signer has shorter waits: " + strings.Join(signerArgs, " "))
 		c.startScraping(t)
 		c.startClients(t)
 	})
 	if install.failed {
 		t.FailNow()
 	}
-	var served string // by the kubelet
+	var served string // the kubelet's certificate
 	kubelet.step(t, func(t *testing.T) { served = c.kubeletAsks(t, kubelet) })
 	together(t, "up", all, func(t *testing.T, s *scene) {
 		c.apply(t, s.manifest)
@@ -69,7 +68,7 @@ func TestScenes(t *testing.T) {
 			befores[s] = c.before(t, s)
 		}
 	}
-	// The new root is on its way to the clients while the renewed certificates are.
+	// The new root propagates to the clients at the same time as the renewed certificates.
 	rotation := &command{}
 	if succession.left == "" {
 		rotation = c.begin(t, c.tools.plugin, "rotate-ca", "--reason=e2e")
@@ -117,7 +116,7 @@ func TestScenes(t *testing.T) {
 	}
 	c.oneByOne(t, all)
 	unwoken.step(t, func(t *testing.T) { c.compareWaking(t, unwoken) })
-	for _, s := range all { // after it clients fail
+	for _, s := range all { // clients fail afterwards
 		if s.last != nil {
 			s.step(t, func(t *testing.T) { s.last(t, c) })
 		}
@@ -130,9 +129,8 @@ func TestScenes(t *testing.T) {
 	})
 }
 
-// leaveOut leaves out all of the scenes but those of the list, as package pick reads it, and
-// the first, without which there are no others. Some have to be named.
-// It returns an error if there is no scene of a name.
+// leaveOut leaves out the scenes that are not in the list (package pick), except the first, which the
+// others need. Some run only if they are named. It returns an error for an unknown name.
 func leaveOut(scenes []*scene, list string) error {
 	asked, err := pick.Parse(list)
 	if err != nil {
@@ -144,7 +142,7 @@ func leaveOut(scenes []*scene, list string) error {
 	}
 	for _, name := range asked.Names {
 		if !slices.Contains(known, name) {
-			return fmt.Errorf("there is no scene %q: there are %s", name, strings.Join(known, ", "))
+			return fmt.Errorf("scene %q: must be one of %s", name, strings.Join(known, ", "))
 		}
 	}
 	for _, s := range scenes[1:] {
@@ -152,13 +150,13 @@ func leaveOut(scenes []*scene, list string) error {
 		case asked.AllBut && s.onlyNamed:
 			s.left = "only with SCENES=" + s.name
 		case !asked.Has(s.name):
-			s.left = "not asked for"
+			s.left = "not selected"
 		}
 	}
 	return nil
 }
 
-// startClients starts the two client pods. What they trust is the first root.
+// startClients starts the client pods, which trust the first root.
 func (c *cluster) startClients(t *testing.T) {
 	c.apply(t, "clients.yaml")
 	eventually(t, settling, "kube-apiserver reaches the webhook by its Service", func(ctx context.Context) error {
@@ -167,10 +165,10 @@ func (c *cluster) startClients(t *testing.T) {
 	eventually(t, starting, "the clients", func(ctx context.Context) error { return c.rolledOut(ctx, clientsNamespace, "") })
 	generation, err := c.generation(t.Context())
 	require.NoError(t, err)
-	require.Equal(t, "1", generation, "key generation of ConfigMap %s: the scenes begin with a new CA", api.CAStatusName)
+	require.Equal(t, "1", generation, "key generation of ConfigMap %s: the scenes need a new CA", api.CAStatusName)
 }
 
-// followAll has the clients follow the servers of all scenes that are up.
+// followAll makes the clients follow the servers of all running scenes.
 func (c *cluster) followAll(ctx context.Context, scenes []*scene) error {
 	var all []handshake.Target
 	for _, s := range scenes {
@@ -189,7 +187,7 @@ func (c *cluster) followAll(ctx context.Context, scenes []*scene) error {
 	return c.follow(ctx, all)
 }
 
-// succeed sees what each scene has of the new generation of the CA.
+// succeed runs the step of each scene for the new generation of the CA.
 func (c *cluster) succeed(t *testing.T, scenes []*scene, befores map[*scene]before) {
 	together(t, "succeeded", scenes, func(t *testing.T, s *scene) {
 		for _, srv := range s.withSecret() {

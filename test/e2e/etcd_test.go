@@ -18,8 +18,7 @@ import (
 	"github.com/servingcert/servingcert/test/keymaterial"
 )
 
-// inEtcd are the objects in etcd that hold a private key, by their keys there, and how
-// much was read.
+// inEtcd returns the keys of objects in etcd that contain a private key, and how much was read.
 func (c *cluster) inEtcd(ctx context.Context) (holding []string, objects, size int, err error) {
 	err = c.machine.EachStored(ctx, func(s node.Stored) error {
 		objects++
@@ -32,27 +31,26 @@ func (c *cluster) inEtcd(ctx context.Context) (holding []string, objects, size i
 	return holding, objects, size, err
 }
 
-// noKeyInEtcd fails the test if etcd holds a private key in an object of the namespace.
+// noKeyInEtcd fails the test if an object of the namespace in etcd contains a private key.
 func (c *cluster) noKeyInEtcd(t *testing.T, namespace string) {
 	t.Helper()
 	if c.machine == nil {
-		return // etcd of a user's cluster cannot be read
+		return // etcd of the user's cluster is not accessible
 	}
 	holding, objects, _, err := c.inEtcd(t.Context())
 	require.NoError(t, err)
 	require.NotZero(t, objects)
 	for _, key := range holding {
-		assert.NotContains(t, key, "/"+namespace+"/", "it holds a private key")
+		assert.NotContains(t, key, "/"+namespace+"/", "contains a private key")
 	}
 }
 
-// checkEtcd fails the test if etcd holds a private key anywhere but in the CA's Secret
-// and in those that the signer, or the cert-manager of a scene, writes. It returns how
-// much it has read.
+// checkEtcd fails the test if etcd contains a private key outside of the CA's Secret and of those that
+// the signer, or the cert-manager of a scene, writes. It returns how much it read.
 func (c *cluster) checkEtcd(t *testing.T) (read string) {
 	t.Helper()
 	if c.machine == nil {
-		return "etcd was not read: it needs the machine of the control plane"
+		return "etcd was not read: not accessible"
 	}
 	holding, objects, size, err := c.inEtcd(t.Context())
 	require.NoError(t, err)
@@ -64,12 +62,12 @@ func (c *cluster) checkEtcd(t *testing.T) (read string) {
 			expected = append(expected, storedSecret(secrets.Items[i].Namespace, secrets.Items[i].Name))
 		}
 	}
-	// All of them are found, or the search would find nothing elsewhere either.
+	// Finding all of these shows that the search works.
 	assert.ElementsMatch(t, expected, holding, "objects in etcd with a private key")
-	return fmt.Sprintf("%d objects in etcd, %d kB, a key in %d Secrets and nowhere else", objects, size>>10, len(holding))
+	return fmt.Sprintf("%d objects in etcd, %d kB, a key only in %d Secrets", objects, size>>10, len(holding))
 }
 
-// labelOfCertManager is on each Secret that cert-manager writes.
+// labelOfCertManager is the label of Secrets that cert-manager writes.
 const labelOfCertManager = "controller.cert-manager.io/fao"
 
 func storedSecret(namespace, name string) string {

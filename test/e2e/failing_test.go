@@ -17,11 +17,11 @@ import (
 
 const failingNamespace = "e2e-failing"
 
-// failingScene: pods that fail after they were given something are reported, nobody deletes them,
-// and what is advised repairs them.
+// failingScene: pods that fail after an injection are reported and not deleted, and the suggested
+// annotation repairs them.
 func failingScene() *scene {
 	s := &scene{
-		name: "failing", about: "programs whose entry is wrong, so that they exit because of the flags or ignore them, and one that exits anyway", manifest: "failing.yaml",
+		name: "failing", about: "programs with a wrong entry, which exit because of the flags or ignore them, and one that exits anyway", manifest: "failing.yaml",
 	}
 	s.up = func(t *testing.T, c *cluster) {
 		others := c.others(t)
@@ -35,7 +35,7 @@ func failingScene() *scene {
 			pods, err := c.pods(t.Context(), failingNamespace, map[string]string{"app": name})
 			require.NoError(t, err)
 			for i := range pods {
-				assert.Contains(t, strings.Join(pods[i].Spec.Containers[0].Args, " "), api.DefaultCertFlag+"=", "it is as it was made: %s", pods[i].Name)
+				assert.Contains(t, strings.Join(pods[i].Spec.Containers[0].Args, " "), api.DefaultCertFlag+"=", "the pod is unchanged: %s", pods[i].Name)
 			}
 		}
 		for _, name := range []string{"web", "lenient"} {
@@ -48,7 +48,7 @@ func failingScene() *scene {
 				}
 				svc, err := c.service(ctx, failingNamespace, name)
 				if err == nil && api.Condition(svc, api.ConditionPodsHealthy) != nil {
-					err = fmt.Errorf("Service %s: %s", name, told(svc, api.ConditionPodsHealthy))
+					err = fmt.Errorf("Service %s: %s", name, conditionText(svc, api.ConditionPodsHealthy))
 				}
 				return err
 			})
@@ -58,8 +58,8 @@ func failingScene() *scene {
 	return s
 }
 
-// others are the pods of failing.yaml, when one is ready and the other has crashed; of that one
-// without its restarts, which go on.
+// others returns the pods that no Service selects, once one is ready and the other has crashed. It
+// omits the restarts of the latter, which continue.
 func (c *cluster) others(t *testing.T) processes {
 	t.Helper()
 	all := processes{}
@@ -89,17 +89,17 @@ func (c *cluster) others(t *testing.T) processes {
 	return all
 }
 
-// isFailing fails the test unless condition and events of the Service and the Deployment say that
-// pods fail, and quote the text.
+// isFailing fails the test unless condition and events of the Service and the Deployment report failing
+// pods, and quote the text.
 func (c *cluster) isFailing(t *testing.T, name, text string) {
 	t.Helper()
 	eventually(t, starting, name+" fails", func(ctx context.Context) error {
-		if err := c.says(ctx, failingNamespace, name, api.ConditionPodsHealthy, "False", api.PodsFailing); err != nil {
+		if err := c.hasCondition(ctx, failingNamespace, name, api.ConditionPodsHealthy, "False", api.PodsFailing); err != nil {
 			return err
 		}
 		svc, err := c.service(ctx, failingNamespace, name)
-		if err == nil && !strings.Contains(told(svc, api.ConditionPodsHealthy), text) {
-			err = fmt.Errorf("%s; want %s", told(svc, api.ConditionPodsHealthy), text)
+		if err == nil && !strings.Contains(conditionText(svc, api.ConditionPodsHealthy), text) {
+			err = fmt.Errorf("%s; want %s", conditionText(svc, api.ConditionPodsHealthy), text)
 		}
 		return err
 	})

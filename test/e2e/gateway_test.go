@@ -19,17 +19,17 @@ import (
 	"github.com/servingcert/servingcert/test/e2e/handshake"
 )
 
-// gatewayScene: docs/gateways.md with a real gateway, which the clients ask in plaintext. It calls
-// the server by TLS, and verifies it by the policy that the rotator makes.
+// gatewayScene: docs/gateways.md with a real gateway, to which the clients connect in plaintext. It
+// connects to the server over TLS, and verifies it according to the rotator's policy.
 func gatewayScene() *scene {
 	web := server{namespace: "e2e-gateway", service: "web", secret: "web-tls", port: 8443, reloads: true}
 	route := handshake.Target{Address: "traefik.e2e-gateway.svc.cluster.local.:80", Name: "web.example.com", Exchange: "http", Plaintext: true}
 	s := &scene{
-		name: "gateway", about: "Traefik in front of a server, by a BackendTLSPolicy", manifest: "gateway.yaml",
+		name: "gateway", about: "Traefik in front of a server, with a BackendTLSPolicy", manifest: "gateway.yaml",
 		servers: []server{web}, routes: []handshake.Target{route},
 		leftOut: func(c *cluster) string {
 			if c.machine == nil {
-				return "installs the Gateway API, which the cluster may have"
+				return "installs the Gateway API, which the cluster may already have"
 			}
 			return ""
 		},
@@ -49,19 +49,19 @@ func gatewayScene() *scene {
 			if err != nil && strings.Contains(err.Error(), "status 500") {
 				return nil
 			}
-			return fmt.Errorf("without a policy it answers: %w", err)
+			return fmt.Errorf("without a policy: %w", err)
 		})
 		start := time.Now()
 		c.annotate(t, web, api.AnnotationBackendTLSPolicy, "true")
 		eventually(t, propagating, "the gateway calls the server", func(ctx context.Context) error {
 			return c.ask(ctx, attentive, http.MethodPost, "shake", route)
 		})
-		s.note(fmt.Sprintf("it answered %s after the annotation", seconds(time.Since(start))))
+		s.note(fmt.Sprintf("it responded %s after the annotation", seconds(time.Since(start))))
 	}
 	return s
 }
 
-// makesPolicies turns BackendTLSPolicies on, as docs/gateways.md says. Their kind is not there yet.
+// makesPolicies enables BackendTLSPolicies, as in docs/gateways.md. Their kind does not exist yet.
 func (c *cluster) makesPolicies(t *testing.T) {
 	t.Helper()
 	manifest, err := os.ReadFile("../../deploy/policies/backend-tls-policies.yaml")

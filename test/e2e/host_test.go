@@ -20,8 +20,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// fetchesFromHost fails the test unless this machine, which is the node, verifies
-// the server by its name in the cluster's DNS.
+// fetchesFromHost fails the test unless this machine, which is the node, accepts the server's certificate
+// for its name in the cluster's DNS.
 func (c *cluster) fetchesFromHost(t *testing.T, s server, path string) {
 	t.Helper()
 	if c.machine == nil {
@@ -34,7 +34,7 @@ func (c *cluster) fetchesFromHost(t *testing.T, s server, path string) {
 		}
 		got, err := c.fetchFromHost(ctx, s, path)
 		if err == nil && got != leaf {
-			err = fmt.Errorf("it serves leaf %s; want %s", got, leaf)
+			err = fmt.Errorf("the server serves leaf %s; want %s", got, leaf)
 		}
 		return err
 	})
@@ -48,8 +48,7 @@ func (c *cluster) fetchFromHost(ctx context.Context, s server, path string) (lea
 	return c.fetchTrusting(ctx, s, path, []byte(bundle.Data[api.BundleKey]))
 }
 
-// fetchTrusting fetches a path of the server from this machine, with trust in these
-// certificates and no others.
+// fetchTrusting fetches a path of the server from this machine, trusting only these certificates.
 func (c *cluster) fetchTrusting(ctx context.Context, s server, path string, trusted []byte) (leaf string, err error) {
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(trusted)

@@ -20,12 +20,11 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// signerArgs are laid over the signer's arguments after it has been installed as it
-// is: a succession takes 15 minutes by default, most of it waiting on purpose. The
-// soak stays longer than a kubelet takes.
+// signerArgs override the signer's arguments after the unchanged installation: by default, a succession
+// takes 15 minutes, mostly of intended waiting. The soak is still longer than the kubelet takes.
 var signerArgs = []string{"--ca-soak=3m", "--ca-reissue-window=30s"}
 
-// install applies deploy/install.yaml as it is and waits until all of it is ready.
+// install applies the unchanged deploy/install.yaml and waits until everything is ready.
 func (c *cluster) install(t *testing.T) {
 	require.NoError(t, deploy.Apply(t.Context(), c.admin, owner))
 	eventually(t, starting, "servingcert", func(ctx context.Context) error {
@@ -38,8 +37,8 @@ func (c *cluster) install(t *testing.T) {
 	}
 }
 
-// injects is nil if a client pod that is created now in the namespace would get the
-// bundle: a dry run, which the webhook answers as any other.
+// injects returns nil if a new client pod in the namespace would get the bundle. It is a dry run, which
+// the webhook answers as any other request.
 func (c *cluster) injects(ctx context.Context, namespace string) error {
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "asks-", Namespace: namespace, Annotations: map[string]string{api.AnnotationTrust: "true"}},
@@ -54,11 +53,10 @@ func (c *cluster) injects(ctx context.Context, namespace string) error {
 	return nil
 }
 
-// adjust lays signerArgs over the signer, as a kustomization would.
+// adjust adds signerArgs to the signer, as a kustomization would.
 func (c *cluster) adjust(t *testing.T) { c.setArgs(t, "signer", signerArgs...) }
 
-// setArgs lays arguments over those of one of servingcert's processes, and returns
-// which it had before.
+// setArgs overrides arguments of a process of servingcert, and returns the previous ones.
 func (c *cluster) setArgs(t *testing.T, process string, args ...string) (was []string) {
 	t.Helper()
 	deployment := &appsv1.Deployment{}
@@ -68,7 +66,7 @@ func (c *cluster) setArgs(t *testing.T, process string, args ...string) (was []s
 	return was
 }
 
-// setAllArgs gives one of servingcert's processes these arguments and no others.
+// setAllArgs replaces the arguments of a process of servingcert.
 func (c *cluster) setAllArgs(t *testing.T, process string, args []string) {
 	t.Helper()
 	patch, err := json.Marshal([]map[string]any{{"op": "replace", "path": "/spec/template/spec/containers/0/args", "value": args}})

@@ -19,9 +19,8 @@ import (
 	"github.com/servingcert/servingcert/hack/node"
 )
 
-// keep writes what is needed to find out why a scene failed into the directory: the
-// logs of all pods, and the objects that tell how far everything came, no Secret
-// among them.
+// keep writes data for the analysis of a failed scene to the directory: the logs of all pods, and
+// objects, but no Secrets.
 func (c *cluster) keep(ctx context.Context, dir string) error {
 	pods := &corev1.PodList{}
 	errs := []error{c.keepList(ctx, filepath.Join(dir, "pods.yaml"), pods)}
@@ -31,7 +30,7 @@ func (c *cluster) keep(ctx context.Context, dir string) error {
 		for _, previous := range []bool{false, true} {
 			log, err := c.log(ctx, pod, previous)
 			if err != nil || len(log) == 0 {
-				continue // it has not started, or there is no one before it
+				continue // it has not started, or was not restarted
 			}
 			errs = append(errs, write(file+map[bool]string{false: ".log", true: ".previous.log"}[previous], log))
 		}
@@ -70,8 +69,7 @@ func write(file string, data []byte) error {
 	return os.WriteFile(file, data, 0o644)
 }
 
-// copyLogs copies the log files of a directory, those of containers left out: they
-// have been kept with their pods.
+// copyLogs copies the log files of a directory, without those of containers, which were kept before.
 func copyLogs(to, from string) error {
 	files, err := filepath.Glob(filepath.Join(from, "*.log"))
 	errs := []error{err}
@@ -82,7 +80,7 @@ func copyLogs(to, from string) error {
 	return errors.Join(errs...)
 }
 
-// ended says which components of the node do not run any more, and what each said last.
+// ended returns the components of the node that have exited, with the end of their logs.
 func ended(machine *node.Node) (string, error) {
 	pids, err := machine.PIDs()
 	if err != nil {
@@ -97,20 +95,20 @@ func ended(machine *node.Node) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		fmt.Fprintf(&said, "the node's %s has ended: %s\n", name, lastWords(string(log)))
+		fmt.Fprintf(&said, "the node's %s has exited: %s\n", name, lastWords(string(log)))
 	}
 	return said.String(), nil
 }
 
-// lastWords is the line of a log that tells why a Go program has ended: the last panic, or
-// else the last line. After a panic follow the stacks of all goroutines.
+// lastWords returns the line of a log that explains why a Go program exited: the last panic, which the
+// stacks of all goroutines follow, or the last line.
 func lastWords(log string) string {
-	tells := func(line string) bool {
+	isCrash := func(line string) bool {
 		return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ")
 	}
 	last := ""
 	for line := range strings.Lines(log) {
-		if tells(line) || !tells(last) {
+		if isCrash(line) || !isCrash(last) {
 			last = line
 		}
 	}

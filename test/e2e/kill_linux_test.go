@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// processesIn are the processes of that name in a pod, as the machine that is its node has
-// them. It is an error if there is none.
+// processesIn returns the processes of this name in a pod, on this machine. It returns an error if
+// there is none.
 func processesIn(pod types.UID, name string) ([]int, error) {
 	cgroups, err := filepath.Glob("/proc/[0-9]*/cgroup")
 	if err != nil {
@@ -26,7 +26,7 @@ func processesIn(pod types.UID, name string) ([]int, error) {
 		dir := filepath.Dir(file)
 		cgroup, err := os.ReadFile(file)
 		if err != nil || !strings.Contains(string(cgroup), "/pod"+string(pod)+"/") {
-			continue // it has ended, or is another's
+			continue // exited, or of another pod
 		}
 		comm, err := os.ReadFile(filepath.Join(dir, "comm"))
 		if err != nil || strings.TrimSpace(string(comm)) != name {
@@ -44,12 +44,11 @@ func processesIn(pod types.UID, name string) ([]int, error) {
 	return pids, nil
 }
 
-// kill9 kills processes without a word to anybody, so that no lease is given back. The
-// kubelet starts their containers anew.
+// kill9 kills processes, so that they release no Lease. The kubelet restarts their containers.
 func kill9(pids []int) error {
 	var errs []error
 	for _, pid := range pids {
-		if err := syscall.Kill(pid, syscall.SIGKILL); !errors.Is(err, syscall.ESRCH) { // ended by itself
+		if err := syscall.Kill(pid, syscall.SIGKILL); !errors.Is(err, syscall.ESRCH) { // already exited
 			errs = append(errs, err)
 		}
 	}

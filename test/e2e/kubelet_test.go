@@ -28,11 +28,10 @@ import (
 	"github.com/servingcert/servingcert/test/hosttest"
 )
 
-// kubeletScene: the kubelet's own serving certificate. Scene metrics then verifies the kubelet by it,
-// and so does kube-apiserver.
+// kubeletScene: the kubelet's own serving certificate, which scene metrics and kube-apiserver then verify.
 func kubeletScene() *scene {
 	return &scene{
-		name: "kubelet", about: "the kubelet asks for its serving certificate, and the signer approves it",
+		name: "kubelet", about: "the kubelet requests its serving certificate, and the signer approves it",
 		leftOut: func(c *cluster) string {
 			if c.machine == nil {
 				return "configures the kubelet and kube-controller-manager"
@@ -42,8 +41,8 @@ func kubeletScene() *scene {
 	}
 }
 
-// kubeletAsks does as docs/kubelet-serving.md says, and sees what a stolen node gets. It returns which
-// certificate the kubelet serves then.
+// kubeletAsks follows docs/kubelet-serving.md, and tests requests of a stolen node. It returns the
+// certificate that the kubelet serves then.
 func (c *cluster) kubeletAsks(t *testing.T, s *scene) (first string) {
 	t.Helper()
 	manifest, err := os.ReadFile("../../deploy/policies/kubelet-serving.yaml")
@@ -56,33 +55,33 @@ func (c *cluster) kubeletAsks(t *testing.T, s *scene) (first string) {
 	if c.machine.V6 != nil {
 		cidrs += "," + c.machine.V6.Link.String()
 	}
-	// The certificate of before stays in the configuration: it is served until the first request is signed.
+	// The previous certificate stays in the configuration, and is served until the first request is signed.
 	config := c.ofNode("config", "kubelet.yaml")
 	content, err := os.ReadFile(config)
 	require.NoError(t, err)
 	require.Contains(t, string(content), "tlsCertFile:")
 	require.NoError(t, os.WriteFile(config, append(content, "serverTLSBootstrap: true\n"...), 0o600))
 	require.NoError(t, c.machine.Restart(t.Context(), controlplane.Kubelet))
-	eventually(t, settling, "the kubelet asks", func(ctx context.Context) error {
+	eventually(t, settling, "the kubelet's request", func(ctx context.Context) error {
 		if _, err := c.kubeletServes(ctx); !errors.Is(err, errServesFile) {
 			return fmt.Errorf("without an approval: %w", err)
 		}
 		asked, err := c.kubeletRequests(ctx)
 		if err == nil && len(asked) == 0 {
-			err = errors.New("there is no request")
+			err = errors.New("no request")
 		}
 		return err
 	})
 	start := time.Now()
 	c.setArgs(t, "signer", "--approve-kubelet-serving", "--node-cidrs="+cidrs)
 	var leaf *x509.Certificate
-	eventually(t, starting, "the kubelet serves a certificate that it asked for", func(ctx context.Context) (err error) {
+	eventually(t, starting, "the kubelet serves the requested certificate", func(ctx context.Context) (err error) {
 		if leaf, err = c.kubeletServes(ctx); err != nil {
 			assert.ErrorIs(t, err, errServesFile)
 		}
 		return err
 	})
-	s.note(fmt.Sprintf("with tlsCertFile kept, each handshake was answered: that file was served until the approval, and what was asked for %s after the signer was told to approve", seconds(time.Since(start))))
+	s.note(fmt.Sprintf("with tlsCertFile kept, no handshake failed: that file was served until the approval, and the requested certificate %s after approval was enabled", seconds(time.Since(start))))
 	assert.Equal(t, "servingcert node CA", leaf.Issuer.CommonName)
 	answered, err := c.kubeletRequests(t.Context())
 	require.NoError(t, err)
@@ -103,10 +102,10 @@ func (c *cluster) kubeletRequests(ctx context.Context) ([]certificatesv1.Certifi
 	return list.Items, nil
 }
 
-// errServesFile is what kubeletServes returns while the certificate is that of a file.
-var errServesFile = errors.New("it serves the certificate of before, for longer than an hour")
+// errServesFile is returned by kubeletServes while the certificate is that of the file.
+var errServesFile = errors.New("the kubelet serves the previous certificate, with a lifetime of more than an hour")
 
-// kubeletServes returns the certificate of the kubelet's port, verified by the cluster's CA for the
+// kubeletServes returns the certificate of the kubelet's port, verified with the cluster's CA for the
 // node's address.
 func (c *cluster) kubeletServes(ctx context.Context) (*x509.Certificate, error) {
 	ca, err := os.ReadFile(c.ofNode("pki", "ca.crt"))
@@ -132,30 +131,29 @@ func (c *cluster) kubeletServes(ctx context.Context) (*x509.Certificate, error) 
 	return leaf, nil
 }
 
-// kubeletRenews fails the test unless the kubelet has asked again since it served that certificate first, and
-// serves what it got: it does so
-// when 70 to 90 % of a lifetime of 10 minutes, that begins 5 minutes before the signature, are over.
+// kubeletRenews fails the test unless the kubelet has requested and serves another certificate than its first. It does
+// so after 70 to 90 % of the lifetime of 10 minutes, which begins 5 minutes before the signature.
 func (c *cluster) kubeletRenews(t *testing.T, first string) string {
 	t.Helper()
 	const lifetime = 15 * time.Minute
 	var leaf *x509.Certificate
-	eventually(t, lifetime, "the kubelet has its certificate renewed", func(ctx context.Context) (err error) {
+	eventually(t, lifetime, "the kubelet renews its certificate", func(ctx context.Context) (err error) {
 		if leaf, err = c.kubeletServes(ctx); err != nil {
 			return err
 		}
 		if pki.Fingerprint(leaf) == first {
-			return errors.New("it serves the certificate of its start")
+			return errors.New("the kubelet serves its first certificate")
 		}
 		if since := time.Since(leaf.NotBefore); since > lifetime*9/10 {
-			return fmt.Errorf("it still serves the certificate of %s ago", since)
+			return fmt.Errorf("the kubelet still serves the certificate of %s ago", since)
 		}
 		return nil
 	})
-	return "renewed by the kubelet; what it serves was signed at " + leaf.NotBefore.Add(5*time.Minute).UTC().Format(time.TimeOnly)
+	return "renewed by the kubelet; the served certificate was signed at " + leaf.NotBefore.Add(5*time.Minute).UTC().Format(time.TimeOnly)
 }
 
-// refusesStolenNode makes requests with the kubelet's own credentials that no kubelet makes. Each is
-// refused with its reason, or waits for what its Node does not report.
+// refusesStolenNode makes wrong requests with the kubelet's credentials. Each is denied with its reason,
+// or waits for an address that the Node does not report.
 func (c *cluster) refusesStolenNode(t *testing.T, nodes netip.Prefix) string {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", c.ofNode("pki", "kubelet.kubeconfig"))
@@ -175,10 +173,10 @@ func (c *cluster) refusesStolenNode(t *testing.T, nodes netip.Prefix) string {
 		require.NoError(t, err, name)
 		c.refuses(t, name, o, r.Reason)
 	}
-	return fmt.Sprintf("%d wrong requests with the node's own credentials, none of them signed, each with its reason", len(cases))
+	return fmt.Sprintf("%d wrong requests with the node's credentials, none of them signed, each with its reason", len(cases))
 }
 
-// refuses fails the test unless the request is not approved, and an event says the reason.
+// refuses fails the test unless the request is not approved, and an event contains the reason.
 func (c *cluster) refuses(t *testing.T, name string, o *certificatesv1.CertificateSigningRequest, reason string) {
 	t.Helper()
 	eventually(t, settling, name, func(ctx context.Context) error {
@@ -191,7 +189,7 @@ func (c *cluster) refuses(t *testing.T, name string, o *certificatesv1.Certifica
 				return nil
 			}
 		}
-		return fmt.Errorf("request %s has %d events, and none with reason %s", o.Name, len(events.Items), reason)
+		return fmt.Errorf("request %s has %d events, none with reason %s", o.Name, len(events.Items), reason)
 	})
 	now, err := c.clients.CertificatesV1().CertificateSigningRequests().Get(t.Context(), o.Name, metav1.GetOptions{})
 	require.NoError(t, err)
@@ -202,7 +200,7 @@ func (c *cluster) refuses(t *testing.T, name string, o *certificatesv1.Certifica
 	}
 }
 
-// nodeOf is the name of the one node.
+// nodeOf returns the name of the node.
 func nodeOf(t *testing.T, c *cluster) string {
 	t.Helper()
 	nodes, err := c.clients.CoreV1().Nodes().List(t.Context(), metav1.ListOptions{})

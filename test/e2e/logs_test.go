@@ -19,15 +19,15 @@ import (
 )
 
 var (
-	// refused is what an API server says to those who lack a right.
+	// refused matches the API server's response if a permission is missing.
 	refused = regexp.MustCompile(`(?i)forbidden`)
-	// privateKey is how every kind of private key begins in PEM.
+	// privateKey matches the first line of any private key in PEM.
 	privateKey = regexp.MustCompile(`-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----`)
 )
 
-// checkLogs fails the test if there is a private key in any log of the cluster, or if
-// one of servingcert's tells of a right that it lacks; an API server that has just
-// started may refuse what it does not know yet. It returns how much it has read.
+// checkLogs fails the test if a log of the cluster contains a private key, or if servingcert logged a
+// missing permission. An API server that has just started may deny requests before RBAC has synced. It
+// returns how much it read.
 func (c *cluster) checkLogs(t *testing.T, justStarted bool) (read string) {
 	size, files := 0, 0
 	look := func(where string, log []byte, patterns ...*regexp.Regexp) {
@@ -35,7 +35,7 @@ func (c *cluster) checkLogs(t *testing.T, justStarted bool) (read string) {
 		files++
 		for _, pattern := range patterns {
 			if found := pattern.FindIndex(log); found != nil {
-				t.Errorf("log of %s has %q in it: …%s…", where, pattern, log[max(0, found[0]-200):min(len(log), found[1]+200)])
+				t.Errorf("log of %s contains %q: …%s…", where, pattern, log[max(0, found[0]-200):min(len(log), found[1]+200)])
 			}
 		}
 	}
@@ -71,12 +71,12 @@ func (c *cluster) checkLogs(t *testing.T, justStarted bool) (read string) {
 	return fmt.Sprintf("%d logs, %d kB", files, size>>10)
 }
 
-// log is what a pod's first container has written, or the one before it.
+// log returns the log of a pod's first container, or of its previous instance.
 func (c *cluster) log(ctx context.Context, pod *corev1.Pod, previous bool) ([]byte, error) {
 	stream, err := c.clients.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: pod.Spec.Containers[0].Name, Previous: previous}).Stream(ctx)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { _ = stream.Close() }() // it was read
+	defer func() { _ = stream.Close() }() // already read
 	return io.ReadAll(stream)
 }

@@ -28,14 +28,14 @@ var (
 	nodeDir    = flag.String("dir", "/var/lib/servingcert-e2e", "directory of the node")
 	nodeSubnet = flag.String("subnet", "10.89.0.0/16", "network of the node")
 	imageDirs  = flag.String("images", "../../bin/images,../../bin/e2e/images", "directories with the images for the node")
-	outDir     = flag.String("out", "../../bin/e2e", "directory for what is kept of a failure")
-	keep       = flag.Bool("keep", false, "leave everything as it is at the end")
-	// The others of scene distrust.
-	distrustServices = flag.Int("services", 100, "how many Services scene distrust makes, whose certificates are replaced at the same time as the webhook's")
-	onlyScenes       = flag.String("scenes", "", "names of scenes, comma-separated, each with a hyphen before it for all but those; default: all of them")
+	outDir     = flag.String("out", "../../bin/e2e", "directory for data about failures")
+	keep       = flag.Bool("keep", false, "do not clean up at the end")
+	// The Services of scene distrust.
+	distrustServices = flag.Int("services", 100, "number of Services of scene distrust, whose certificates are replaced at the same time as the webhook's")
+	onlyScenes       = flag.String("scenes", "", "comma-separated names of scenes, or each with a leading hyphen to exclude it (default: all)")
 )
 
-// cleaningUp is for a node to go, or for objects to be deleted.
+// cleaningUp is the timeout for stopping the node, or for deleting objects.
 const cleaningUp = time.Minute
 
 // the cluster.
@@ -43,7 +43,7 @@ var the *cluster
 
 func TestMain(m *testing.M) {
 	flag.Parse()
-	// What the clients have to say is in the errors that they return.
+	// Errors of clients are returned.
 	klog.SetLogger(logr.Discard())
 	log.SetLogger(logr.Discard())
 	code, err := run(m)
@@ -77,7 +77,7 @@ func run(m *testing.M) (code int, err error) {
 	return code, errors.Join(err, end())
 }
 
-// onSignal cleans up and ends this process when it is interrupted.
+// onSignal cleans up and exits when this process is interrupted.
 func onSignal(end func() error) (stop func()) {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -97,8 +97,7 @@ func onSignal(end func() error) (stop func()) {
 	}
 }
 
-// upNode makes a node of its own for the scenes, in place of what a run before may
-// have left.
+// upNode starts a node for the scenes, after removing that of an earlier run.
 func upNode(ctx context.Context) (*cluster, error) {
 	tars, err := imageFiles()
 	if err != nil {
@@ -117,7 +116,7 @@ func upNode(ctx context.Context) (*cluster, error) {
 	if err := n.Import(ctx, tars...); err != nil {
 		return nil, err
 	}
-	figures = append(figures, fmt.Sprintf("the node was up after %s, with the images after %s", seconds(up), seconds(time.Since(start))))
+	figures = append(figures, fmt.Sprintf("the node was ready after %s, with the images after %s", seconds(up), seconds(time.Since(start))))
 	c, err := connect(ctx, n.Kubeconfig())
 	if err != nil {
 		return nil, err
@@ -131,32 +130,32 @@ func imageFiles() ([]string, error) {
 	for dir := range strings.SplitSeq(*imageDirs, ",") {
 		tars, err := filepath.Glob(filepath.Join(dir, "*.tar"))
 		if err != nil || len(tars) == 0 {
-			return nil, errors.Join(err, fmt.Errorf("no images in %s: make e2e makes them", dir))
+			return nil, errors.Join(err, fmt.Errorf("no images in %s: make e2e builds them", dir))
 		}
 		all = append(all, tars...)
 	}
 	return all, nil
 }
 
-// cleanUp ends the node. In a cluster of the user's it takes away what the scenes
-// were made of, and leaves servingcert installed.
+// cleanUp stops the node. In the user's cluster, it deletes the scenes' objects and leaves servingcert
+// installed.
 func cleanUp() error {
 	ctx, cancel := context.WithTimeout(context.Background(), cleaningUp)
 	defer cancel()
 	switch {
 	case *keep:
-		fmt.Fprintln(os.Stderr, "everything is left as it is, as -keep says")
+		fmt.Fprintln(os.Stderr, "nothing is cleaned up: -keep")
 		return nil
 	case os.Getenv("KUBECONFIG") == "":
 		return node.Down(ctx, node.Options{Dir: *nodeDir, Subnet: *nodeSubnet})
 	case the == nil:
 		return nil
 	}
-	fmt.Fprintf(os.Stderr, "the scenes are taken away; servingcert stays, the signer with %s\n", strings.Join(signerArgs, " "))
+	fmt.Fprintf(os.Stderr, "the scenes are deleted; servingcert stays, the signer with %s\n", strings.Join(signerArgs, " "))
 	return the.removeScenes(ctx)
 }
 
-// prepare gets what the scenes need beside a cluster.
+// prepare gets the tools that the scenes need.
 func (c *cluster) prepare(ctx context.Context) (err error) {
 	if err := os.MkdirAll(*outDir, 0o755); err != nil {
 		return err
@@ -173,7 +172,7 @@ func (c *cluster) prepare(ctx context.Context) (err error) {
 	return err
 }
 
-// keepAll keeps what tells why scenes have failed, and says where.
+// keepAll keeps data about failed scenes, and prints where.
 func keepAll(ctx context.Context) error {
 	dir, err := filepath.Abs(filepath.Join(*outDir, "failed-"+time.Now().Format("20060102-150405")))
 	if err != nil {
@@ -187,6 +186,6 @@ func keepAll(ctx context.Context) error {
 		fmt.Fprint(os.Stderr, "\n", said)
 		err = errors.Join(err, failed, copyLogs(filepath.Join(dir, "node"), the.machine.LogDir()))
 	}
-	fmt.Fprintf(os.Stderr, "\nlogs, events, conditions and what the clients saw are in %s\n", dir)
+	fmt.Fprintf(os.Stderr, "\nlogs, events, conditions and reports of clients are in %s\n", dir)
 	return err
 }

@@ -28,11 +28,11 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// metricsPort is that of all three processes.
+// metricsPort is the port of all three processes.
 const metricsPort = "8443"
 
-// startScraping makes the account that reads metrics, and waits until it can: the
-// processes start without the certificate.
+// startScraping creates the ServiceAccount that reads metrics, and waits until the processes, which start
+// without a certificate, serve them.
 func (c *cluster) startScraping(t *testing.T) {
 	t.Helper()
 	c.apply(t, "scraper.yaml")
@@ -50,7 +50,7 @@ func (c *cluster) startScraping(t *testing.T) {
 	}
 }
 
-// scrape returns a metric of all replicas of one of servingcert's processes.
+// scrape returns a metric of all replicas of a process of servingcert.
 func (c *cluster) scrape(ctx context.Context, process, name string) ([]*dto.Metric, error) {
 	pods, err := c.pods(ctx, api.DefaultNamespace, map[string]string{"app.kubernetes.io/name": process})
 	if err != nil {
@@ -73,11 +73,11 @@ func (c *cluster) scrape(ctx context.Context, process, name string) ([]*dto.Metr
 	return all, nil
 }
 
-// scrapePod reads the metrics of a pod through a port of this machine: the API server's
-// proxy does not pass on a token.
+// scrapePod reads the metrics of a pod through a port of this machine, as the API server's proxy does not
+// forward tokens.
 func (c *cluster) scrapePod(ctx context.Context, pod string, config *tls.Config) (map[string]*dto.MetricFamily, error) {
 	ctx, cancel := context.WithTimeout(ctx, settling)
-	defer cancel() // ends the program too
+	defer cancel() // also ends the port forwarding
 	address, err := c.forward(ctx, pod)
 	if err != nil {
 		return nil, err
@@ -101,8 +101,7 @@ func (c *cluster) scrapePod(ctx context.Context, pod string, config *tls.Config)
 
 var forwarded = regexp.MustCompile(`^Forwarding from (127\.0\.0\.1:[0-9]+) `)
 
-// forward returns a host:port of this machine that leads to the metrics of a pod of
-// servingcert, until ctx ends.
+// forward forwards a HOST:PORT of this machine to the metrics of a pod of servingcert until ctx ends.
 func (c *cluster) forward(ctx context.Context, pod string) (string, error) {
 	cmd := exec.CommandContext(ctx, c.tools.kubectl, "--namespace="+api.DefaultNamespace, "port-forward", "--address=127.0.0.1", "pod/"+pod, ":"+metricsPort)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.kubeconfig)
@@ -116,19 +115,18 @@ func (c *cluster) forward(ctx context.Context, pod string) (string, error) {
 	lines := bufio.NewScanner(out)
 	lines.Scan()
 	go func() {
-		for lines.Scan() { // it must not wait for somebody to read
+		for lines.Scan() { // the output must be read
 		}
-		_ = cmd.Wait() // it is killed
+		_ = cmd.Wait() // killed
 	}()
 	said := forwarded.FindStringSubmatch(lines.Text())
 	if said == nil {
-		return "", fmt.Errorf("kubectl port-forward said %q", lines.Text())
+		return "", fmt.Errorf("kubectl port-forward printed %q", lines.Text())
 	}
 	return said[1], nil
 }
 
-// metric is the sum of a counter or gauge over all replicas and over the series
-// that have the labels.
+// metric returns the sum of a counter or gauge over all replicas and all series with the labels.
 func (c *cluster) metric(ctx context.Context, process, name string, labels map[string]string) (float64, error) {
 	metrics, err := c.scrape(ctx, process, name)
 	if err != nil {

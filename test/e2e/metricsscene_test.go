@@ -20,7 +20,7 @@ const (
 	kubeletCA = "--kubelet-certificate-authority=/var/run/secrets/kubernetes.io/serviceaccount/ca.crt"
 )
 
-// metricsScene: a client that is kube-apiserver itself.
+// metricsScene: kube-apiserver is the client.
 func metricsScene() *scene {
 	metrics := server{namespace: "e2e-metrics", service: "metrics-server", secret: "metrics-server-tls", port: 10250, reloads: true}
 	s := &scene{
@@ -28,16 +28,16 @@ func metricsScene() *scene {
 		servers: []server{metrics},
 		leftOut: func(c *cluster) string {
 			if err := c.admin.Get(context.Background(), client.ObjectKey{Name: metricsAPI}, &apiregistrationv1.APIService{}); err != nil {
-				return "" // it is not there; of anything else the scene itself will tell
+				return "" // it does not exist; the scene itself reports other errors
 			}
-			return "the cluster has a metrics-server of its own"
+			return "the cluster has its own metrics-server"
 		},
 		renewed:   func(t *testing.T, c *cluster, _ before) { c.tops(t) },
 		succeeded: func(t *testing.T, c *cluster) { c.tops(t) },
 	}
 	s.up = func(t *testing.T, c *cluster) {
 		if c.machine == nil {
-			// Its kubelets may have certificates of their own.
+			// The kubelets may have self-signed certificates.
 			c.apply(t, s.manifest, kubeletCA, "--kubelet-insecure-tls")
 			s.note("metrics-server does not verify the kubelets")
 		}
@@ -48,8 +48,8 @@ func metricsScene() *scene {
 	return s
 }
 
-// tops fails the test unless kubectl top works, through a kube-apiserver that
-// verifies metrics-server by the caBundle of its APIService.
+// tops fails the test unless kubectl top works, through a kube-apiserver that verifies metrics-server with
+// the caBundle of its APIService.
 func (c *cluster) tops(t *testing.T) {
 	t.Helper()
 	eventually(t, starting, "kubectl top", func(ctx context.Context) error {
@@ -67,6 +67,6 @@ func (c *cluster) tops(t *testing.T) {
 	api := &apiregistrationv1.APIService{}
 	require.NoError(t, c.admin.Get(t.Context(), client.ObjectKey{Name: metricsAPI}, api))
 	if api.Spec.InsecureSkipTLSVerify || len(api.Spec.CABundle) == 0 {
-		t.Fatal(errors.New("kube-apiserver does not verify metrics-server: its APIService has no caBundle, or says insecureSkipTLSVerify"))
+		t.Fatal(errors.New("kube-apiserver does not verify metrics-server: its APIService has no caBundle, or sets insecureSkipTLSVerify"))
 	}
 }

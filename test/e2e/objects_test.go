@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// events returns the messages of the events of the reason about an object of the
-// kind and, unless it is "", the name; an error if there are none.
+// events returns the messages of events with the reason about objects of the kind and, unless it is "",
+// the name. It returns an error if there are none.
 func (c *cluster) events(ctx context.Context, namespace, kind, name, reason string) (string, error) {
 	list := &corev1.EventList{}
 	if err := c.admin.List(ctx, list, client.InNamespace(namespace)); err != nil {

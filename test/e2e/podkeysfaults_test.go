@@ -25,8 +25,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// forgetsKeys restarts the kubelet, which has forgotten the keys of its pods then. The
-// servers take up new keys, in the processes that run.
+// forgetsKeys restarts the kubelet, which then generates new keys for its pods. The servers reload them
+// without a restart.
 func (c *cluster) forgetsKeys(t *testing.T, servers []server) {
 	t.Helper()
 	before := c.keyHolders(t, servers)
@@ -34,7 +34,7 @@ func (c *cluster) forgetsKeys(t *testing.T, servers []server) {
 	c.haveOtherKeys(t, servers, before, propagating)
 }
 
-// holders are processes, and the public key that each serves by the UID of the pod.
+// holders are processes, and the served public keys by UID of the pod.
 type holders struct {
 	processes map[string]processes // by the name of the server
 	keys      map[types.UID]string
@@ -54,8 +54,8 @@ func (c *cluster) keyHolders(t *testing.T, servers []server) holders {
 	return h
 }
 
-// haveOtherKeys fails the test unless all pods of the servers come to serve another key
-// within the limit, by the processes from before.
+// haveOtherKeys fails the test unless all pods of the servers serve another key within the limit, with
+// the same processes.
 func (c *cluster) haveOtherKeys(t *testing.T, servers []server, before holders, limit time.Duration) {
 	t.Helper()
 	for _, s := range servers {
@@ -63,14 +63,14 @@ func (c *cluster) haveOtherKeys(t *testing.T, servers []server, before holders, 
 			keys, err := c.keysOf(ctx, s)
 			for pod, key := range keys {
 				if before.keys[pod] == key {
-					err = errors.Join(err, fmt.Errorf("pod %s has the key that it had", pod))
+					err = errors.Join(err, fmt.Errorf("pod %s has the previous key", pod))
 				}
 			}
 			return err
 		})
 		after, err := c.processesOf(t.Context(), s)
 		require.NoError(t, err)
-		assert.Equal(t, before.processes[s.name()], after, "pods of %s, and how often they were restarted", s.name())
+		assert.Equal(t, before.processes[s.name()], after, "pods of %s, and their restarts", s.name())
 	}
 }
 
@@ -84,8 +84,7 @@ func (c *cluster) keysOf(ctx context.Context, s server) (map[types.UID]string, e
 	return keys, err
 }
 
-// leavesOf returns the certificate that each pod of the server serves, by the pod's UID.
-// They are verified.
+// leavesOf returns the verified certificate that each pod of the server serves, by the pod's UID.
 func (c *cluster) leavesOf(ctx context.Context, s server) (map[types.UID]*x509.Certificate, error) {
 	bundle := &corev1.ConfigMap{}
 	if err := c.admin.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: api.BundleName}, bundle); err != nil {
@@ -106,7 +105,7 @@ func (c *cluster) leavesOf(ctx context.Context, s server) (map[types.UID]*x509.C
 		}
 		conn := tls.Client(raw, &tls.Config{RootCAs: roots, ServerName: target.Name, MinVersion: tls.VersionTLS12})
 		err = conn.HandshakeContext(ctx)
-		_ = raw.Close() // nothing was asked for
+		_ = raw.Close() // no request was made
 		if err != nil {
 			return nil, fmt.Errorf("pod %s: %w", pods[i].Name, err)
 		}
@@ -115,8 +114,7 @@ func (c *cluster) leavesOf(ctx context.Context, s server) (map[types.UID]*x509.C
 	return leaves, nil
 }
 
-// awaitsSigner starts a pod of the Deployment while there is no signer: it waits, and
-// starts when the signer is back.
+// awaitsSigner starts a pod of the Deployment while no signer runs: it waits, and starts once a signer runs.
 func (c *cluster) awaitsSigner(t *testing.T, s server) {
 	t.Helper()
 	var waiting *corev1.Pod
@@ -131,7 +129,7 @@ func (c *cluster) awaitsSigner(t *testing.T, s server) {
 		start = time.Now()
 	})
 	eventually(t, starting, "the pod that has waited", func(ctx context.Context) error { return c.rolledOut(ctx, s.namespace, s.service) })
-	t.Logf("started within %s of when the signer was asked for", seconds(time.Since(start)))
+	t.Logf("started within %s of the signer's start", seconds(time.Since(start)))
 	pod := &corev1.Pod{}
 	require.NoError(t, c.admin.Get(t.Context(), client.ObjectKeyFromObject(waiting), pod))
 	assert.Equal(t, waiting.UID, pod.UID)
@@ -139,26 +137,25 @@ func (c *cluster) awaitsSigner(t *testing.T, s server) {
 	assert.Zero(t, restartsOf(pod))
 }
 
-// withoutSigner does something while there is no signer, and returns when there is one.
+// withoutSigner calls do while no signer runs, and returns when one runs again.
 func (c *cluster) withoutSigner(t *testing.T, do func()) {
 	t.Helper()
 	signer := client.ObjectKey{Namespace: api.DefaultNamespace, Name: "servingcert-signer"}
 	had := c.scale(t, signer, 0)
-	eventually(t, starting, "the signer is away", func(ctx context.Context) error {
+	eventually(t, starting, "the signer is stopped", func(ctx context.Context) error {
 		pods := &corev1.PodList{}
 		err := c.admin.List(ctx, pods, client.InNamespace(signer.Namespace), client.MatchingLabels{"app.kubernetes.io/name": "signer"})
 		if err == nil && len(pods.Items) > 0 {
-			err = fmt.Errorf("%d pods of it are there", len(pods.Items))
+			err = fmt.Errorf("%d pods of it exist", len(pods.Items))
 		}
 		return err
 	})
 	do()
 	c.scale(t, signer, had)
-	eventually(t, starting, "the signer is back", func(ctx context.Context) error { return c.rolledOut(ctx, signer.Namespace, signer.Name) })
+	eventually(t, starting, "the signer runs again", func(ctx context.Context) error { return c.rolledOut(ctx, signer.Namespace, signer.Name) })
 }
 
-// waitingPod returns the pod of the server whose kubelet has asked for a certificate and
-// has no answer.
+// waitingPod returns the pod of the server whose kubelet has requested a certificate and has no answer.
 func (c *cluster) waitingPod(ctx context.Context, s server) (*corev1.Pod, error) {
 	requests, err := c.certificates.PodCertificateRequests(s.namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -176,7 +173,7 @@ func (c *cluster) waitingPod(ctx context.Context, s server) (*corev1.Pod, error)
 			return &pods[i], nil
 		}
 	}
-	return nil, fmt.Errorf("none of %d pods waits", len(pods))
+	return nil, fmt.Errorf("none of %d pods is waiting", len(pods))
 }
 
 func hasOpenRequest(pod *corev1.Pod, requests []certificatesv1.PodCertificateRequest) bool {
@@ -188,7 +185,7 @@ func hasOpenRequest(pod *corev1.Pod, requests []certificatesv1.PodCertificateReq
 	return false
 }
 
-// scaleOf is how many pods a Deployment is to have.
+// scaleOf returns the number of replicas of a Deployment.
 func (c *cluster) scaleOf(t *testing.T, name client.ObjectKey) int32 {
 	t.Helper()
 	deployment := &appsv1.Deployment{}
@@ -196,7 +193,7 @@ func (c *cluster) scaleOf(t *testing.T, name client.ObjectKey) int32 {
 	return *deployment.Spec.Replicas
 }
 
-// scale gives a Deployment another number of pods, and returns the number before.
+// scale sets the number of replicas of a Deployment, and returns the previous one.
 func (c *cluster) scale(t *testing.T, name client.ObjectKey, replicas int32) (was int32) {
 	t.Helper()
 	was = c.scaleOf(t, name)

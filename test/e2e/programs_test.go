@@ -16,20 +16,19 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// twoFlags are those of most components of Kubernetes.
+// twoFlags are the flags of most components of Kubernetes.
 var twoFlags = []string{"--tls-cert-file=/etc/servingcert/tls.crt", "--tls-private-key-file=/etc/servingcert/tls.key"}
 
-// given is what the one container of a pod was given beside files and variables that all
-// get.
+// given describes what the pod's only container got in addition to files and variables.
 type given struct {
-	parts string // as the status says it
+	parts string // as in the status
 	flags []string
 	env   map[string]string
-	file  string // the name of a configuration file
+	file  string // name of a configuration file
 }
 
-// programsScene: programs of the table, each told in its own way. The manifests ask by
-// nothing but the annotation on the Service.
+// programsScene: programs of the table, each configured in its own way. Only the annotation on the
+// Service requests this.
 func programsScene() *scene {
 	const namespace = "e2e-programs"
 	registry := server{namespace: namespace, service: "registry", secret: "registry-tls", port: 5000}
@@ -52,8 +51,7 @@ func programsScene() *scene {
 			c.wasGiven(t, exporter, given{parts: "files,env,flags,probes", flags: []string{"--web.config.file=/etc/servingcert/web-config.yml"}, file: "web-config.yml"})
 			c.completesUntouched(t, namespace, "node-exporter-test")
 		},
-		// The runner sees that node-exporter reloads. The others serve what they have until
-		// they are started again.
+		// The runner checks that node-exporter reloads. The others need a restart.
 		renewed: func(t *testing.T, c *cluster, before before) {
 			c.servesAfterRollout(t, registry, "/v2/", "{}", before)
 			c.servesAfterRollout(t, nats, "/healthz", ok, before)
@@ -61,8 +59,8 @@ func programsScene() *scene {
 	}
 }
 
-// wasGiven fails the test unless the pods of the server were given this by the table, and
-// all their probes use HTTPS.
+// wasGiven fails the test unless the table gave this to the pods of the server, and all their probes use
+// HTTPS.
 func (c *cluster) wasGiven(t *testing.T, s server, want given) {
 	t.Helper()
 	pods, err := c.podsOf(t.Context(), s)
@@ -89,8 +87,8 @@ func (c *cluster) wasGiven(t *testing.T, s server, want given) {
 	}
 }
 
-// completesUntouched fails the test unless a pod of programstest.yaml gets nothing,
-// although a Service selects it, and runs to its end.
+// completesUntouched fails the test unless a pod of programstest.yaml, which a Service selects, gets
+// nothing and completes.
 func (c *cluster) completesUntouched(t *testing.T, namespace, name string) {
 	t.Helper()
 	c.apply(t, "programstest.yaml")
@@ -98,7 +96,7 @@ func (c *cluster) completesUntouched(t *testing.T, namespace, name string) {
 	eventually(t, starting, name, func(ctx context.Context) error {
 		err := c.admin.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod)
 		if err == nil && pod.Status.Phase != corev1.PodSucceeded {
-			err = fmt.Errorf("it is %s", pod.Status.Phase)
+			err = fmt.Errorf("phase %s", pod.Status.Phase)
 		}
 		return err
 	})
@@ -111,16 +109,16 @@ func (c *cluster) completesUntouched(t *testing.T, namespace, name string) {
 	}
 }
 
-// servesAfterRollout fails the test unless the server's Deployment serves what is in the
-// Secret once it was restarted, as its owner would do it. Its processes do not reload.
+// servesAfterRollout fails the test unless the server, which does not reload, serves the certificate in
+// the Secret after a restart of its Deployment.
 func (c *cluster) servesAfterRollout(t *testing.T, s server, path, body string, before before) {
 	t.Helper()
 	now, err := c.processesOf(t.Context(), s)
 	require.NoError(t, err)
-	require.Equal(t, before[s.name()].processes, now, "processes of %s before it is restarted", s.name())
+	require.Equal(t, before[s.name()].processes, now, "processes of %s before the restart", s.name())
 	c.rollsOut(t, s)
 	c.serves(t, s, path, body)
 	eventually(t, verifying, "the rotator sees it", func(ctx context.Context) error {
-		return c.says(ctx, s.namespace, s.service, api.ConditionServing, "True", api.ServingCurrent)
+		return c.hasCondition(ctx, s.namespace, s.service, api.ConditionServing, "True", api.ServingCurrent)
 	})
 }

@@ -25,15 +25,15 @@ import (
 
 const (
 	prometheusNamespace = "e2e-prometheus"
-	operated            = "operated" // the Prometheus that has deploy/podmonitors.yaml
-	plain               = "plain"    // the one that has the configuration of docs/operations.md
+	operated            = "operated" // the Prometheus with deploy/podmonitors.yaml
+	plain               = "plain"    // the Prometheus with the configuration in docs/operations.md
 
-	// More jobs of the second, which the processes refuse or are refused by.
+	// Further jobs of the second, which must fail.
 	withoutToken = "without-token-"
 	byClusterCA  = "by-cluster-ca-"
 )
 
-// prometheus is the HTTP API of one of the two servers.
+// prometheus returns the HTTP API of one of the two servers.
 func (c *cluster) prometheus(name string) promtest.API {
 	return func(ctx context.Context, path string, query url.Values) ([]byte, error) {
 		pod, err := c.prometheusPod(ctx, name)
@@ -61,7 +61,7 @@ func (c *cluster) prometheusPod(ctx context.Context, name string) (*corev1.Pod, 
 	return &pods[0], nil
 }
 
-// startPrometheus starts both.
+// startPrometheus starts both servers.
 func (c *cluster) startPrometheus(t *testing.T) {
 	t.Helper()
 	token := c.readerToken(t)
@@ -83,8 +83,8 @@ func (c *cluster) startPrometheus(t *testing.T) {
 // staticPod is the job that scrapes the static pod of scene static.
 const staticPod = "kube-scheduler"
 
-// ofStaticPod is the job of docs/hosts.md: the name of the Service, the bundle, and a token. The
-// Prometheus of the scenes is built without the discovery by DNS that the page has.
+// ofStaticPod is the job in docs/hosts.md: the name of the Service, the bundle, and a token. The scenes'
+// Prometheus is built without the page's DNS discovery.
 func ofStaticPod(token string) promtest.Job {
 	const name = "scheduler.e2e-static.svc"
 	return promtest.Job{
@@ -95,7 +95,7 @@ func ofStaticPod(token string) promtest.Job {
 	}
 }
 
-// scrapesStaticPod is nil if Prometheus has scraped it, or if there is none as its scene is left out.
+// scrapesStaticPod returns nil if Prometheus has scraped the static pod, or if its scene is left out.
 func (c *cluster) scrapesStaticPod(ctx context.Context) error {
 	err := c.admin.Get(ctx, client.ObjectKey{Namespace: "e2e-static", Name: "scheduler"}, &corev1.Service{})
 	if apierrors.IsNotFound(err) {
@@ -116,8 +116,8 @@ func (c *cluster) scrapesStaticPod(ctx context.Context) error {
 	return errors.New("Prometheus has no target " + staticPod)
 }
 
-// plainConfig is that of docs/operations.md, and beside it what must be refused: scrapes without a token, and with trust
-// in the CA of the cluster in place of the bundle.
+// plainConfig is the configuration in docs/operations.md, with jobs that must fail: without a token, and with the CA of
+// the cluster in place of the bundle.
 func plainConfig(t *testing.T) []byte {
 	t.Helper()
 	jobs := documentedJobs(t)
@@ -145,8 +145,8 @@ func documentedJobs(t *testing.T) []promtest.Job {
 	return jobs
 }
 
-// readerToken installs the ServiceAccount of deploy/podmonitors.yaml and returns its token. The PodMonitors themselves are
-// of a kind that only the operator brings.
+// readerToken creates the ServiceAccount of deploy/podmonitors.yaml and returns its token. The kind of the PodMonitors
+// does not exist without the operator.
 func (c *cluster) readerToken(t *testing.T) string {
 	t.Helper()
 	data, err := os.ReadFile("../../deploy/podmonitors.yaml")
@@ -162,7 +162,7 @@ func (c *cluster) readerToken(t *testing.T) string {
 	eventually(t, settling, "the token", func(ctx context.Context) error {
 		err := c.admin.Get(ctx, client.ObjectKey{Namespace: api.DefaultNamespace, Name: "servingcert-metrics-reader"}, secret)
 		if err == nil && len(secret.Data[corev1.ServiceAccountTokenKey]) == 0 {
-			err = errors.New("its Secret has none")
+			err = errors.New("the Secret has no token")
 		}
 		return err
 	})
@@ -178,10 +178,10 @@ func (c *cluster) applySecret(t *testing.T, name string, data map[string]any) {
 	require.NoError(t, c.admin.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(secret), client.FieldOwner(owner)))
 }
 
-// commands of docs/operations.md that give a Prometheus its rights.
+// rightCommands matches the commands in docs/operations.md that grant permissions to Prometheus.
 var rightCommands = regexp.MustCompile(`(?m)^\$ (kubectl .*create (\S+) prometheus-servingcert (?:.*\\\n)*.*)$`)
 
-// grants does what the commands of docs/operations.md do that create an object of these kinds, for the scene's Prometheus.
+// grants runs the commands in docs/operations.md that create objects of these kinds, for the scene's Prometheus.
 func (c *cluster) grants(t *testing.T, kinds ...string) {
 	t.Helper()
 	page, err := os.ReadFile("../../docs/operations.md")

@@ -19,24 +19,24 @@ import (
 	"github.com/servingcert/servingcert/test/promtest"
 )
 
-// mayBeEmpty are the panels that show what goes wrong with workloads, of which this scene has none. Others may, so that
-// some have results; make alerts fills them all.
+// mayBeEmpty are the panels about problems of workloads, which this scene does not have. Other scenes may have some;
+// make alerts fills all panels.
 var mayBeEmpty = []string{
 	"Stale certificates end in", "Restarts", "Pods that were missed", "Pods that fail after an injection",
-	"Requests that wait", "Answers", // of kubelets, which the signer approves only if it is told to
+	"Requests that wait", "Answers", // for kubelets, if this is enabled
 	"Stores that need attention", "Stores end in", "Switches", // of hostsync
 }
 
-// breaksForPanels has the signer fail and the rotator refused until mended is called.
+// breaksForPanels makes the signer and the rotator fail until mended is called.
 func (c *cluster) breaksForPanels(t *testing.T) (mended func()) {
 	t.Helper()
 	full := server{namespace: "e2e-prometheus-full", service: "web", secret: "web-tls"}
 	c.apply(t, "prometheusfaults.yaml")
-	eventually(t, settling, "the quota", func(ctx context.Context) error { // admission goes by its status
+	eventually(t, settling, "the quota", func(ctx context.Context) error { // admission uses its status
 		quota := &corev1.ResourceQuota{}
 		err := c.admin.Get(ctx, client.ObjectKey{Namespace: full.namespace, Name: "none"}, quota)
 		if err == nil && len(quota.Status.Hard) == 0 {
-			err = errors.New("it is not in force")
+			err = errors.New("not in force")
 		}
 		return err
 	})
@@ -58,8 +58,8 @@ func (c *cluster) breaksForPanels(t *testing.T) (mended func()) {
 	}
 }
 
-// showsPanels runs the queries of all dashboards over the time since then. It fails the test if one goes on to have nothing
-// to show that should.
+// showsPanels runs the queries of all dashboards over the time since then. It fails the test if one that should have
+// results has none.
 func (c *cluster) showsPanels(t *testing.T, since time.Time) (summary string) {
 	t.Helper()
 	dashboards, err := promtest.Dashboards("../../deploy/dashboards")
@@ -87,7 +87,7 @@ func (c *cluster) panelsShow(ctx context.Context, dashboards []promtest.Dashboar
 				}
 				empty++
 				if !slices.Contains(mayBeEmpty, p.Title) {
-					errs = append(errs, fmt.Errorf("%s: %s: nothing to show: %s", d.Title, p.Title, target.Expr))
+					errs = append(errs, fmt.Errorf("%s: %s: no results: %s", d.Title, p.Title, target.Expr))
 				}
 			}
 		}

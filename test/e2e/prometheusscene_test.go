@@ -22,7 +22,7 @@ import (
 	"github.com/servingcert/servingcert/test/promtest"
 )
 
-// prometheusScene: who watches servingcert is a real Prometheus in a pod.
+// prometheusScene: a real Prometheus in a pod monitors servingcert.
 func prometheusScene() *scene {
 	s := &scene{name: "prometheus", about: "a real Prometheus: every replica scraped, alerts, dashboards", manifest: "prometheus.yaml"}
 	var begun time.Time
@@ -42,7 +42,7 @@ func prometheusScene() *scene {
 	s.rebooted = scraped
 	s.alone = func(t *testing.T, c *cluster) {
 		scraped(t, c)
-		s.note("a signer in place of one that was deleted is scraped after " + seconds(c.findsAnother(t)))
+		s.note("the replacement of a deleted signer is scraped after " + seconds(c.findsAnother(t)))
 		fired, resolved := c.alertsOfSilence(t)
 		s.note(fmt.Sprintf("ServingcertSilent fires %s after the signer is scaled to 0, and ends %s after it is scaled back", seconds(fired), seconds(resolved)))
 		mended := c.breaksForPanels(t)
@@ -53,18 +53,18 @@ func prometheusScene() *scene {
 	return s
 }
 
-// isRefused fails the test unless a Prometheus that is set up as docs/operations.md says finds and reads the processes by
-// the rights that the page gives it, and by nothing less. It is gone afterwards.
+// isRefused fails the test unless a Prometheus with the configuration in docs/operations.md scrapes the processes with
+// the permissions on that page, and fails with fewer. It is removed afterwards.
 func (c *cluster) isRefused(t *testing.T) {
 	t.Helper()
-	eventually(t, settling, "without a right to list pods", func(ctx context.Context) error {
+	eventually(t, settling, "without permission to list pods", func(ctx context.Context) error {
 		pod, err := c.prometheusPod(ctx, plain)
 		if err != nil {
 			return err
 		}
 		log, err := c.log(ctx, pod, false)
 		if err == nil && !strings.Contains(string(log), "pods is forbidden") {
-			err = errors.New("its log does not say that pods is forbidden")
+			err = errors.New("its log does not contain \"pods is forbidden\"")
 		}
 		return err
 	})
@@ -80,8 +80,8 @@ func (c *cluster) isRefused(t *testing.T) {
 	require.NoError(t, c.admin.Delete(t.Context(), &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: prometheusNamespace, Name: plain}}))
 }
 
-// scrapeTargets returns what jobs whose names begin so scrape, by the address of the pod. It is an error unless that are all
-// pods of servingcert, over HTTPS, and no others.
+// scrapeTargets returns the targets of jobs with this prefix, by the address of the pod. It returns an error unless these
+// are exactly the pods of servingcert, over HTTPS.
 func (c *cluster) scrapeTargets(ctx context.Context, server, jobs string) (map[string]promtest.Target, error) {
 	targets, err := c.prometheus(server).Targets(ctx)
 	if err != nil {
@@ -100,7 +100,7 @@ func (c *cluster) scrapeTargets(ctx context.Context, server, jobs string) (map[s
 			return nil, err
 		}
 		if len(pods) != 2 {
-			return nil, fmt.Errorf("there are %d pods of the %s, want 2", len(pods), process)
+			return nil, fmt.Errorf("%d pods of the %s, want 2", len(pods), process)
 		}
 		for i := range pods {
 			want = append(want, "https://"+pods[i].Status.PodIP+":"+metricsPort+"/metrics")
@@ -113,7 +113,7 @@ func (c *cluster) scrapeTargets(ctx context.Context, server, jobs string) (map[s
 	return found, nil
 }
 
-// scrapesAll is nil if the jobs scrape every pod of servingcert, and the last scrape of each succeeded.
+// scrapesAll returns nil if the jobs scrape all pods of servingcert, and the last scrape of each succeeded.
 func (c *cluster) scrapesAll(ctx context.Context, server, jobs string) error {
 	targets, err := c.scrapeTargets(ctx, server, jobs)
 	errs := []error{err}
@@ -125,7 +125,7 @@ func (c *cluster) scrapesAll(ctx context.Context, server, jobs string) error {
 	return errors.Join(errs...)
 }
 
-// scrapesNone is nil if every pod of servingcert refuses the jobs of the documented Prometheus, and that is why.
+// scrapesNone returns nil if all scrapes of the jobs of the documented Prometheus fail with this error.
 func (c *cluster) scrapesNone(ctx context.Context, jobs, why string) error {
 	targets, err := c.scrapeTargets(ctx, plain, jobs)
 	errs := []error{err}
@@ -137,8 +137,8 @@ func (c *cluster) scrapesNone(ctx context.Context, jobs, why string) error {
 	return errors.Join(errs...)
 }
 
-// knowsAll fails the test unless each replica says which process and which build it is, and the namespace of a metric is
-// that of the certificate.
+// knowsAll fails the test unless each replica reports its process and build, and the namespace of a metric is that of
+// the certificate.
 func (c *cluster) knowsAll(t *testing.T) {
 	t.Helper()
 	infos, err := c.prometheus(operated).Query(t.Context(), "servingcert_build_info")
@@ -151,7 +151,7 @@ func (c *cluster) knowsAll(t *testing.T) {
 		replicas[process]++
 	}
 	assert.Equal(t, map[string]int{"signer": 2, "trust": 2, "rotator": 2, "webhook": 2}, replicas)
-	assert.Len(t, builds, 1, "all are of one build")
+	assert.Len(t, builds, 1, "all have the same build")
 	eventually(t, settling, "the metric of a certificate", func(ctx context.Context) error {
 		series, err := c.prometheus(operated).Query(ctx, `servingcert_certificate_not_after_timestamp_seconds{secret="asks-tls"}`)
 		if err != nil {
@@ -165,7 +165,7 @@ func (c *cluster) knowsAll(t *testing.T) {
 	})
 }
 
-// findsAnother deletes a signer and returns how long it takes until the one in its place is scraped.
+// findsAnother deletes a signer and returns how long it takes until its replacement is scraped.
 func (c *cluster) findsAnother(t *testing.T) time.Duration {
 	t.Helper()
 	pods, err := c.pods(t.Context(), api.DefaultNamespace, map[string]string{"app.kubernetes.io/name": "signer"})
@@ -175,7 +175,7 @@ func (c *cluster) findsAnother(t *testing.T) time.Duration {
 	begun := time.Now()
 	_, err = c.run(t.Context(), c.tools.kubectl, "-n", gone.Namespace, "delete", "pod", gone.Name, "--wait=false")
 	require.NoError(t, err)
-	eventually(t, starting, "the signer in place of "+gone.Name, func(ctx context.Context) error {
+	eventually(t, starting, "the replacement of signer "+gone.Name, func(ctx context.Context) error {
 		targets, err := c.scrapeTargets(ctx, operated, "podMonitor/")
 		if err != nil {
 			return err
@@ -190,8 +190,8 @@ func (c *cluster) findsAnother(t *testing.T) time.Duration {
 	return time.Since(begun)
 }
 
-// alertsOfSilence takes all signers away and brings them back, and returns how long it takes until the alert fires, and
-// until it does no longer.
+// alertsOfSilence stops all signers and starts them again. It returns how long it takes until the alert fires, and until
+// it ends.
 func (c *cluster) alertsOfSilence(t *testing.T) (fired, resolved time.Duration) {
 	t.Helper()
 	fires := func(ctx context.Context, wanted bool) error {
@@ -203,7 +203,7 @@ func (c *cluster) alertsOfSilence(t *testing.T) (fired, resolved time.Duration) 
 			return promtest.Has(labels, map[string]string{"alertname": "ServingcertSilent", "process": "signer"})
 		})
 		if is != wanted {
-			err = fmt.Errorf("that ServingcertSilent fires for the signer is %t; these fire: %v", is, firing)
+			err = fmt.Errorf("ServingcertSilent for the signer fires: %t; all firing alerts: %v", is, firing)
 		}
 		return err
 	}
@@ -228,7 +228,7 @@ func (c *cluster) neverDistrusted(t *testing.T) {
 	t.Helper()
 	pod, err := c.prometheusPod(t.Context(), operated)
 	require.NoError(t, err)
-	require.Zero(t, pod.Status.ContainerStatuses[0].RestartCount, "its log begins anew")
+	require.Zero(t, pod.Status.ContainerStatuses[0].RestartCount, "its log is incomplete")
 	log, err := c.log(t.Context(), pod, false)
 	require.NoError(t, err)
 	for line := range strings.Lines(string(log)) {

@@ -28,14 +28,14 @@ import (
 
 const protocolsNamespace = "e2e-protocols"
 
-// speaker is a program of scene protocols, which is run as it is without TLS.
+// speaker is a program of scene protocols, which runs without TLS.
 type speaker struct {
 	name, image string
 	port        int
-	// mixed: its port for TLS takes plaintext too.
+	// mixed: its TLS port also accepts plaintext.
 	mixed   bool
 	command []string
-	// exchanges are what clients do over TLS; the first of them also without.
+	// exchanges are those of clients over TLS; the first is also made without TLS.
 	exchanges []string
 }
 
@@ -53,10 +53,10 @@ var speakers = []speaker{
 	{"scratch", "server", 8080, false, []string{"/server", "--plain", "--listen=:8080"}, []string{"http"}},
 }
 
-// protocolsScene: programs that know nothing of TLS get it beside plaintext by a port of their
-// Service, while clients go on without it; and it is taken away again.
+// protocolsScene: programs without TLS get it, in addition to plaintext, by a port of their Service, while
+// clients continue without TLS. Then it is removed again.
 func protocolsScene() *scene {
-	s := &scene{name: "protocols", about: "eight programs of six protocols, unchanged: TLS beside plaintext, there and back", manifest: "protocols.yaml"}
+	s := &scene{name: "protocols", about: "eight unchanged programs of six protocols: TLS in addition to plaintext, and back", manifest: "protocols.yaml"}
 	s.up = func(t *testing.T, c *cluster) {
 		start := time.Now()
 		c.speak(t, false)
@@ -65,12 +65,12 @@ func protocolsScene() *scene {
 		c.exchange(t, slices.Concat(plaintextTargets(), tlsTargets()))
 		for _, p := range speakers {
 			eventually(t, verifying, "the rotator sees it", func(ctx context.Context) error {
-				return c.says(ctx, protocolsNamespace, p.name, api.ConditionServing, "True", api.ServingCurrent)
+				return c.hasCondition(ctx, protocolsNamespace, p.name, api.ConditionServing, "True", api.ServingCurrent)
 			})
 		}
 		c.apply(t, "protocolsclients.yaml")
 		eventually(t, starting, "psql and redis-cli", c.protocolsClientsSucceed)
-		s.note(fmt.Sprintf("they served TLS %s after they were made without it; psql and redis-cli verified them", seconds(time.Since(start))))
+		s.note(fmt.Sprintf("TLS was served %s after the start without it; psql and redis-cli verified it", seconds(time.Since(start))))
 	}
 	s.renewed = func(t *testing.T, c *cluster, _ before) {
 		c.protocolsServe(t, func(served handshake.Served, leaf string) bool { return served.Leaf == leaf })
@@ -88,7 +88,7 @@ func protocolsScene() *scene {
 	return s
 }
 
-// speak has all programs run, whose Services have a port for TLS or not, and rolls them out.
+// speak deploys all programs, with or without a TLS port in their Services, and waits for the rollout.
 func (c *cluster) speak(t *testing.T, tls bool) {
 	t.Helper()
 	for _, p := range speakers {
@@ -109,10 +109,10 @@ func (c *cluster) speak(t *testing.T, tls bool) {
 	_, err := c.run(t.Context(), c.tools.kubectl, "rollout", "restart", "--namespace", protocolsNamespace, "deployment")
 	require.NoError(t, err)
 	eventually(t, starting, "the programs", func(ctx context.Context) error { return c.rolledOut(ctx, protocolsNamespace, "") })
-	eventually(t, starting, "the pods from before are gone", func(ctx context.Context) error {
+	eventually(t, starting, "the previous pods are gone", func(ctx context.Context) error {
 		all, err := c.clients.CoreV1().Pods(protocolsNamespace).List(ctx, metav1.ListOptions{LabelSelector: "app"})
 		if err == nil && len(all.Items) != len(speakers) {
-			err = fmt.Errorf("there are %d pods; want %d", len(all.Items), len(speakers))
+			err = fmt.Errorf("%d pods; want %d", len(all.Items), len(speakers))
 		}
 		return err
 	})
@@ -133,7 +133,7 @@ func plaintextTargets() (all []handshake.Target) {
 	return all
 }
 
-// tlsTargets are the ports for TLS, without it too where they are for both.
+// tlsTargets returns the TLS ports; mixed ones also as plaintext targets.
 func tlsTargets() (all []handshake.Target) {
 	for _, p := range speakers {
 		for _, exchange := range p.exchanges {
@@ -151,8 +151,8 @@ func (p speaker) target(port int, exchange string, plaintext bool) handshake.Tar
 	return handshake.Target{Address: net.JoinHostPort(s.name()+".cluster.local.", strconv.Itoa(port)), Name: s.name(), Exchange: exchange, Plaintext: plaintext}
 }
 
-// exchange fails the test unless the client's exchange with each of the targets succeeds. It then
-// goes on with them, and with no others.
+// exchange fails the test unless the client's exchange with each target succeeds. The client then follows
+// exactly these targets.
 func (c *cluster) exchange(t *testing.T, targets []handshake.Target) {
 	t.Helper()
 	for _, target := range targets {
@@ -161,8 +161,8 @@ func (c *cluster) exchange(t *testing.T, targets []handshake.Target) {
 	require.NoError(t, c.ask(t.Context(), exchanging, http.MethodPut, "targets", targets))
 }
 
-// protocolsServe fails the test unless what the client was served last is as it has to be, given
-// the leaf that is in the Secret, and no container was restarted for it.
+// protocolsServe fails the test unless the client saw the leaf in each Secret last, and no container was
+// restarted.
 func (c *cluster) protocolsServe(t *testing.T, asItHasToBe func(served handshake.Served, leaf string) bool) {
 	t.Helper()
 	eventually(t, propagating, "the programs' proxies", func(ctx context.Context) error {
@@ -189,8 +189,7 @@ func (c *cluster) protocolsServe(t *testing.T, asItHasToBe func(served handshake
 	}
 }
 
-// exchanged fails the test if one exchange failed since the first began. It returns how many
-// there were.
+// exchanged fails the test if any exchange has failed. It returns the number of exchanges.
 func (c *cluster) exchanged(t *testing.T) string {
 	t.Helper()
 	report, err := c.report(t.Context(), exchanging)
@@ -208,9 +207,9 @@ func (c *cluster) exchanged(t *testing.T) string {
 	return fmt.Sprintf("%d exchanges in TLS and %d in plaintext by %d clients, the slowest took %s, %d failed", of[false], of[true], len(report.Accounts), seconds(report.Slowest()), failed)
 }
 
-// proxyKilled kills the proxy of a program's only pod, while the client goes on with the other
-// programs. It fails the test unless the kubelet starts the proxy again, and the program goes on. It
-// returns for how long new connections failed.
+// proxyKilled kills the proxy in a program's only pod, while the client uses the other programs. It fails
+// the test unless the kubelet restarts the proxy, but not the program. It returns for how long new
+// connections failed.
 func (c *cluster) proxyKilled(t *testing.T, p speaker) string {
 	t.Helper()
 	others := slices.DeleteFunc(slices.Concat(plaintextTargets(), tlsTargets()), func(target handshake.Target) bool {
@@ -246,10 +245,10 @@ func (c *cluster) proxyKilled(t *testing.T, p speaker) string {
 	require.Len(t, pods, 1)
 	assert.EqualValues(t, 1, pods[0].Status.InitContainerStatuses[0].RestartCount, "restarts of the proxy")
 	assert.EqualValues(t, 0, pods[0].Status.ContainerStatuses[0].RestartCount, "restarts of the program")
-	return fmt.Sprintf("the proxy of %s killed, its only pod: TLS failed for %s, plaintext for %s", p.name, seconds(longest[0]), seconds(longest[1]))
+	return fmt.Sprintf("the proxy in the only pod of %s killed: TLS failed for %s, plaintext for %s", p.name, seconds(longest[0]), seconds(longest[1]))
 }
 
-// protocolsClientsSucceed is nil if both clients of the Job have had their answer.
+// protocolsClientsSucceed returns nil if both clients of the Job have succeeded.
 func (c *cluster) protocolsClientsSucceed(ctx context.Context) error {
 	job := &batchv1.Job{}
 	if err := c.admin.Get(ctx, client.ObjectKey{Namespace: protocolsNamespace, Name: "clients"}, job); err != nil {

@@ -17,12 +17,12 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// proxyScene: a program that speaks plaintext serves TLS beside it. The clients' handshakes go
-// through its proxy all the while, and nothing is restarted for a renewal.
+// proxyScene: a plaintext program also serves TLS, through the proxy. Clients make handshakes all the time,
+// and a renewal restarts nothing.
 func proxyScene() *scene {
 	nginx := server{namespace: "e2e-proxy", service: "nginx", secret: "nginx-tls", port: 15444, reloads: true}
 	s := &scene{
-		name: "proxy", about: "an nginx that speaks plaintext, TLS beside it by ports sc-tls and sc-any", manifest: "proxy.yaml",
+		name: "proxy", about: "a plaintext nginx, with TLS by ports sc-tls and sc-any", manifest: "proxy.yaml",
 		servers: []server{nginx},
 	}
 	everyPort := func(t *testing.T, c *cluster) {
@@ -47,22 +47,22 @@ func proxyScene() *scene {
 	return s
 }
 
-// leaves restarts a server whose program ends 15 s after its pod was told to (preStop), while clients
-// shake hands with it, and fails the test if one was refused: the proxy serves for as long as the program does. It
-// returns how many handshakes there were.
+// leaves restarts a server whose program exits 15 s after its pod was deleted (preStop), while clients make
+// handshakes, and fails the test if one fails: the proxy serves as long as the program does. It returns the
+// number of handshakes.
 func (c *cluster) leaves(t *testing.T, s server) string {
 	t.Helper()
 	before := c.shaken(t, s)
 	c.rollsOut(t, s)
 	after := c.shaken(t, s)
 	require.Greater(t, after.handshakes, before.handshakes)
-	require.Equal(t, before.failed, after.failed, "handshakes failed while pods left:\n%s", strings.Join(after.first, "\n"))
-	return fmt.Sprintf("pods that end 15 s after they were told to: %d handshakes, none failed", after.handshakes-before.handshakes)
+	require.Equal(t, before.failed, after.failed, "handshakes failed while pods terminated:\n%s", strings.Join(after.first, "\n"))
+	return fmt.Sprintf("pods that exit 15 s after their deletion: %d handshakes, none failed", after.handshakes-before.handshakes)
 }
 
 const plainNginx = "hello from a plain nginx"
 
-// servesPlaintext fails the test unless a client gets the answer without TLS.
+// servesPlaintext fails the test unless a client gets the response without TLS.
 func (c *cluster) servesPlaintext(t *testing.T, url, body string) {
 	t.Helper()
 	eventually(t, settling, "fetch "+url, func(ctx context.Context) error {
@@ -74,8 +74,8 @@ func (c *cluster) servesPlaintext(t *testing.T, url, body string) {
 	})
 }
 
-// keepsKeyFromProgram fails the test unless the key is mounted into the proxy alone, and the proxy
-// has no token.
+// keepsKeyFromProgram fails the test unless the key is mounted only into the proxy, and the proxy has no
+// token.
 func (c *cluster) keepsKeyFromProgram(t *testing.T, s server) {
 	t.Helper()
 	pods, err := c.podsOf(t.Context(), s)
@@ -107,13 +107,13 @@ func (c *cluster) keepsKeyFromProgram(t *testing.T, s server) {
 	}
 }
 
-// plaintextClients fails the test unless the command names the client that speaks plaintext.
+// plaintextClients fails the test unless the command lists the plaintext client.
 func (c *cluster) plaintextClients(t *testing.T, s server) string {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), c.tools.plugin, "clients", s.service, "-n", s.namespace)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.kubeconfig)
-	out, _ := cmd.CombinedOutput() // somebody is left: its exit code is 1
+	out, _ := cmd.CombinedOutput() // exit code 1: there are plaintext clients
 	assert.Equal(t, 1, cmd.ProcessState.ExitCode(), string(out))
 	assert.Contains(t, string(out), clientsNamespace+" Deployment/"+attentive, string(out))
-	return "kubectl servingcert clients names " + clientsNamespace + " Deployment/" + attentive
+	return "kubectl servingcert clients lists " + clientsNamespace + " Deployment/" + attentive
 }

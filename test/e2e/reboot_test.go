@@ -19,20 +19,20 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// recovering is for a part of the control plane to do its work again.
+// recovering is the timeout for a part of the control plane to work again.
 const recovering = 2 * time.Minute
 
 const rebootNamespace = "e2e-reboot"
 
-// blow takes one part of the control plane away, all its replicas at once and
-// without a word; recovered is nil when it does its work again.
+// blow kills all replicas of one part of the control plane at once. recovered returns nil when it
+// works again.
 type blow struct {
 	what      string
 	strike    func(c *cluster, ctx context.Context) error
 	recovered func(c *cluster, ctx context.Context, n int) error
 }
 
-// blows are those of the reboot, in order.
+// blows are the blows of scene reboot, in order.
 var blows = []blow{
 	{"etcd", restartComponent("etcd"), (*cluster).writesAnObject},
 	{"kube-apiserver", restartComponent("kube-apiserver"), (*cluster).writesAnObject},
@@ -41,7 +41,7 @@ var blows = []blow{
 	{"rotator of the bundle", killPods("trust"), (*cluster).bringsTheBundle},
 }
 
-// restartComponent kills a process of the control plane and starts it at once.
+// restartComponent kills a process of the control plane and restarts it immediately.
 func restartComponent(name string) func(*cluster, context.Context) error {
 	return func(c *cluster, ctx context.Context) error {
 		return c.machine.Restart(ctx, name)
@@ -51,8 +51,8 @@ func restartComponent(name string) func(*cluster, context.Context) error {
 func killPods(name string) func(*cluster, context.Context) error {
 	return func(c *cluster, ctx context.Context) error {
 		var pids []int
-		// One that could not renew its lease while the API server was away ends by itself. Its
-		// status may not tell that yet.
+		// A process that could not renew its Lease while the API server was down has exited, which its
+		// status may not show yet.
 		err := until(ctx, recovering, "both pods of the "+name+" have a process", func(ctx context.Context) (err error) {
 			pids, err = c.processesOfBoth(ctx, name)
 			return err
@@ -64,14 +64,14 @@ func killPods(name string) func(*cluster, context.Context) error {
 	}
 }
 
-// processesOfBoth are the processes of that name in the two pods of a Deployment.
+// processesOfBoth returns the processes of this name in the two pods of a Deployment.
 func (c *cluster) processesOfBoth(ctx context.Context, name string) ([]int, error) {
 	pods, err := c.pods(ctx, api.DefaultNamespace, map[string]string{"app.kubernetes.io/name": name})
 	if err != nil {
 		return nil, err
 	}
 	if len(pods) != 2 {
-		return nil, fmt.Errorf("there are %d pods of the %s, want 2", len(pods), name)
+		return nil, fmt.Errorf("%d pods of the %s, want 2", len(pods), name)
 	}
 	var all []int
 	for i := range pods {
@@ -85,22 +85,22 @@ func (c *cluster) processesOfBoth(ctx context.Context, name string) ([]int, erro
 	return all, nil
 }
 
-// writesAnObject: the API server has its data and takes writes.
+// writesAnObject returns nil if the API server has its data and accepts writes.
 func (c *cluster) writesAnObject(ctx context.Context, n int) error {
 	cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: rebootNamespace, Name: fmt.Sprintf("written-after-%d", n)}}
 	return client.IgnoreAlreadyExists(c.admin.Create(ctx, cm))
 }
 
-// issues: a Service that is annotated after the blow gets its certificate.
+// issues returns nil if a Service that is annotated after the blow gets its certificate.
 func (c *cluster) issues(ctx context.Context, n int) error {
 	name := fmt.Sprintf("asked-after-%d", n)
 	if err := client.IgnoreAlreadyExists(c.admin.Create(ctx, asking(name))); err != nil {
 		return err
 	}
-	return c.says(ctx, rebootNamespace, name, api.ConditionReady, "True", "Issued")
+	return c.hasCondition(ctx, rebootNamespace, name, api.ConditionReady, "True", "Issued")
 }
 
-// bringsTheBundle: a namespace that is labelled after the blow gets the bundle.
+// bringsTheBundle returns nil if a namespace that is labelled after the blow gets the bundle.
 func (c *cluster) bringsTheBundle(ctx context.Context, n int) error {
 	name := fmt.Sprintf("%s-%d", rebootNamespace, n)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{api.LabelInject: api.InjectEnabled}}}
@@ -110,7 +110,7 @@ func (c *cluster) bringsTheBundle(ctx context.Context, n int) error {
 	return c.admin.Get(ctx, client.ObjectKey{Namespace: name, Name: api.BundleName}, &corev1.ConfigMap{})
 }
 
-// asking is a Service that asks for a certificate.
+// asking returns a Service that asks for a certificate.
 func asking(name string) *corev1.Service {
 	return &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: rebootNamespace, Name: name, Annotations: map[string]string{api.AnnotationSecretName: name + "-tls"}},
@@ -118,11 +118,11 @@ func asking(name string) *corev1.Service {
 	}
 }
 
-// reboot takes the whole control plane away, part by part, while pods are
-// created, certificates are asked for and clients shake hands.
+// reboot kills the whole control plane, part by part, while pods are created, certificates are
+// requested and clients make handshakes.
 func (c *cluster) reboot(t *testing.T, s *scene) {
 	c.apply(t, "reboot.yaml")
-	eventually(t, settling, "the certificate of what is created meanwhile", func(ctx context.Context) error {
+	eventually(t, settling, "the certificate of pods that are created meanwhile", func(ctx context.Context) error {
 		_, err := c.currentLeaf(ctx, rebootNamespace, "load")
 		return err
 	})
@@ -130,8 +130,8 @@ func (c *cluster) reboot(t *testing.T, s *scene) {
 	load := c.startLoad(t.Context())
 	defer load.stop()
 	for i, blow := range blows {
-		// A process that could not renew its lease meanwhile ends by itself, and is started again.
-		eventually(t, recovering, "all that is to be killed runs", func(ctx context.Context) error { return c.rolledOut(ctx, api.DefaultNamespace, "") })
+		// A process that could not renew its Lease exits and is restarted.
+		eventually(t, recovering, "all processes run", func(ctx context.Context) error { return c.rolledOut(ctx, api.DefaultNamespace, "") })
 		start := time.Now()
 		require.NoError(t, blow.strike(c, t.Context()), blow.what)
 		eventually(t, recovering, blow.what+" recovers", func(ctx context.Context) error { return blow.recovered(c, ctx, i) })
@@ -144,7 +144,7 @@ func (c *cluster) reboot(t *testing.T, s *scene) {
 	require.NotEmpty(t, load.pods)
 	require.NotEmpty(t, load.services)
 	eventually(t, starting, "every pod that was accepted", func(ctx context.Context) error { return c.allInjected(ctx, load.pods) })
-	eventually(t, settling, "every certificate that was asked for", func(ctx context.Context) error { return c.allIssued(ctx, load.services) })
+	eventually(t, settling, "every requested certificate", func(ctx context.Context) error { return c.allIssued(ctx, load.services) })
 	after := c.writes.latest()
 	for key, leaf := range before {
 		assert.Equal(t, leaf, after[key], "Secret %s: its certificate was replaced", key)
@@ -153,7 +153,7 @@ func (c *cluster) reboot(t *testing.T, s *scene) {
 	s.note(c.noFailure(t))
 }
 
-// allInjected is nil if each pod has its certificate and is ready.
+// allInjected returns nil if each pod has its certificate and is ready.
 func (c *cluster) allInjected(ctx context.Context, names []string) error {
 	for _, name := range names {
 		pod := &corev1.Pod{}
@@ -170,10 +170,10 @@ func (c *cluster) allInjected(ctx context.Context, names []string) error {
 	return nil
 }
 
-// allIssued is nil if each Service has a certificate, and never had another.
+// allIssued returns nil if each Service has a certificate, and never had another.
 func (c *cluster) allIssued(ctx context.Context, services []string) error {
 	for _, name := range services {
-		if err := c.says(ctx, rebootNamespace, name, api.ConditionReady, "True", "Issued"); err != nil {
+		if err := c.hasCondition(ctx, rebootNamespace, name, api.ConditionReady, "True", "Issued"); err != nil {
 			return err
 		}
 		if issued := c.writes.of(rebootNamespace, name+"-tls"); len(issued) != 1 {
@@ -183,13 +183,12 @@ func (c *cluster) allIssued(ctx context.Context, services []string) error {
 	return nil
 }
 
-// load creates pods and asks for certificates until it is stopped, and keeps the
-// names of what the API server has accepted.
+// load creates pods and Services until it is stopped, and records the names of accepted ones.
 type load struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 
-	pods, services []string // to be read when it is stopped
+	pods, services []string // valid after the end
 }
 
 func (c *cluster) startLoad(ctx context.Context) *load {
@@ -240,7 +239,7 @@ func (l *load) stop() {
 	l.done.Wait()
 }
 
-// repeat does something until ctx ends. An API server without etcd does not answer.
+// repeat calls do until ctx ends, with a timeout, as an API server without etcd does not answer.
 func repeat(ctx context.Context, pause time.Duration, do func(ctx context.Context, i int)) {
 	for i := 0; ; i++ {
 		attempt, cancel := context.WithTimeout(ctx, 5*time.Second)
@@ -254,7 +253,7 @@ func repeat(ctx context.Context, pause time.Duration, do func(ctx context.Contex
 	}
 }
 
-// loadPod is a server behind Service load.
+// loadPod returns a server behind Service load.
 func loadPod(name string) *corev1.Pod {
 	return &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: rebootNamespace, Name: name, Labels: map[string]string{"app": "load"}},

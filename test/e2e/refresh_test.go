@@ -18,18 +18,16 @@ import (
 )
 
 const (
-	// kubeletLate is how long after it was asked to, at most, a kubelet begins to refresh
-	// (jitterDuration in Kubernetes' podcertificatemanager.go).
+	// kubeletLate is the maximum delay with which a kubelet begins to refresh (jitterDuration in
+	// Kubernetes' podcertificatemanager.go).
 	kubeletLate = 5 * time.Minute
-	// looking is for the kubelet to look whether something is due: once in one to two
-	// minutes.
+	// looking is the timeout for the kubelet to check what is due, every one to two minutes.
 	looking = 4 * time.Minute
 )
 
-// refreshes moves the kubelet's clock to the time at which the certificate of the server's
-// one pod is due, which is valid for an hour: the kubelet has it refreshed, and the process
-// that runs takes it up. The clocks of the API server and the signer are right. It returns
-// what there is to say of it.
+// refreshes moves the kubelet's clock to the time at which the certificate of the server's only pod,
+// valid for an hour, is due: the kubelet refreshes it, and the running process reloads it. The clocks of
+// API server and signer are right. It returns a note.
 func (c *cluster) refreshes(t *testing.T, s server) string {
 	t.Helper()
 	before := c.keyHolders(t, []server{s})
@@ -43,28 +41,27 @@ func (c *cluster) refreshes(t *testing.T, s server) string {
 	begun, due, end := old.Status.NotBefore.Time, old.Status.BeginRefreshAt.Time, old.Status.NotAfter.Time
 	require.Equal(t, time.Hour, end.Sub(begun), "lifetime")
 	assert.GreaterOrEqual(t, due.Sub(begun), 42*time.Minute)
-	assert.LessOrEqual(t, due.Sub(begun), 50*time.Minute) // the API server wants ten minutes to be left
+	assert.LessOrEqual(t, due.Sub(begun), 50*time.Minute) // the API server requires that ten minutes are left
 
 	start := time.Now()
 	by := time.Until(due.Add(kubeletLate)).Truncate(time.Second)
-	require.Greater(t, by, 30*time.Minute, "by how much the clock is moved")
+	require.Greater(t, by, 30*time.Minute, "the clock's offset")
 	moveClock(t, c.tools.kubelet, by)
-	eventually(t, looking, "the kubelet asks for another certificate", func(ctx context.Context) error {
+	eventually(t, looking, "the kubelet requests another certificate", func(ctx context.Context) error {
 		now, err := c.issuedTo(ctx, s.namespace, pod)
 		if err == nil && now.Name == old.Name {
-			err = errors.New("it has not")
+			err = errors.New("no new request")
 		}
 		return err
 	})
 	asked := time.Since(start)
-	require.NoError(t, os.Remove(c.tools.kubelet+ahead)) // or the next one is due as well
+	require.NoError(t, os.Remove(c.tools.kubelet+ahead)) // the next one would be due too
 	c.haveOtherKeys(t, []server{s}, before, propagating)
-	return fmt.Sprintf("a certificate of one hour, to be refreshed after %s: the kubelet's clock was moved by %s; it asked %s later, and the new one was served %s later",
+	return fmt.Sprintf("a certificate of one hour, due after %s: the kubelet's clock was moved by %s; its request came %s later, and the new certificate was served %s later",
 		due.Sub(begun), by, seconds(asked), seconds(time.Since(start)))
 }
 
-// issuedTo returns the latest request of the pod's kubelet that was answered with a
-// certificate.
+// issuedTo returns the latest request of the pod's kubelet that has a certificate.
 func (c *cluster) issuedTo(ctx context.Context, namespace string, pod types.UID) (*certificatesv1.PodCertificateRequest, error) {
 	requests, err := c.certificates.PodCertificateRequests(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil {

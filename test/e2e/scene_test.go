@@ -15,40 +15,40 @@ import (
 	"github.com/servingcert/servingcert/test/e2e/handshake"
 )
 
-// A scene is one thing that users rely on. All scenes are on at the same time, and
-// their steps come together: all certificates are renewed at once, so that a
-// kubelet's minute and a half is waited for once.
+// scene tests one thing that users rely on. All scenes run at the same time, with common steps:
+// for example, all certificates are renewed at once, so that the kubelet's delay of a minute and a
+// half occurs once.
 type scene struct {
 	name     string // also that of its subtests
 	about    string
 	manifest string
-	// servers are whom the clients shake hands with from the moment that all scenes
-	// are up. Of those that reload the runner itself sees, after a renewal, that all
-	// their pods serve the new certificate, by the same processes.
+	// servers are the servers that the clients follow once all scenes are up. After a renewal, the
+	// runner checks for those that reload that all pods serve the new certificate, with the same
+	// processes.
 	servers []server
-	// routes are other ways to the servers that the clients ask: addresses, a gateway.
+	// routes are other targets that lead to the servers: addresses, a gateway.
 	routes []handshake.Target
-	// leftOut says why the scene cannot be played in this cluster, or "".
+	// leftOut returns why the scene cannot run in this cluster, or "".
 	leftOut func(c *cluster) string
-	// onlyNamed: it is played only if -scenes names it, as it takes long.
+	// onlyNamed: it only runs if -scenes names it, as it takes long.
 	onlyNamed bool
 
-	up        func(t *testing.T, c *cluster)                // applies what is to run, and sees that it serves
-	renewed   func(t *testing.T, c *cluster, before before) // its certificates have been renewed
-	succeeded func(t *testing.T, c *cluster)                // another generation of the CA has signed its certificates
-	rebooted  func(t *testing.T, c *cluster)                // the whole control plane was gone and is back
-	alone     func(t *testing.T, c *cluster)                // what would disturb the others: they are at rest
-	last      func(t *testing.T, c *cluster)                // what makes clients of others fail
+	up        func(t *testing.T, c *cluster)                // applies the manifest, and checks that it serves
+	renewed   func(t *testing.T, c *cluster, before before) // after the renewal of all certificates
+	succeeded func(t *testing.T, c *cluster)                // after the succession of the CA
+	rebooted  func(t *testing.T, c *cluster)                // after the restart of the control plane
+	alone     func(t *testing.T, c *cluster)                // steps that would disturb other scenes
+	last      func(t *testing.T, c *cluster)                // steps after which clients of others fail
 
 	outcome
 }
 
-// withSecret are the servers whose key is in a Secret.
+// withSecret returns the servers whose key is in a Secret.
 func (s *scene) withSecret() []server {
 	return slices.DeleteFunc(slices.Clone(s.servers), func(srv server) bool { return srv.podKeys })
 }
 
-// outcome is what came of a scene.
+// outcome is the result of a scene.
 type outcome struct {
 	mu     sync.Mutex
 	took   time.Duration
@@ -57,7 +57,7 @@ type outcome struct {
 	left   string // why it was left out
 }
 
-// note keeps a figure or a fact for the table at the end.
+// note adds a note to the table at the end.
 func (o *outcome) note(text string) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *scene) step(t *testing.T, step func(t *testing.T)) {
 	})
 }
 
-// together runs a step of all scenes at the same time.
+// together runs a step of all scenes concurrently.
 func together(t *testing.T, name string, scenes []*scene, step func(t *testing.T, s *scene)) {
 	t.Helper()
 	t.Run(name, func(t *testing.T) {
@@ -94,7 +94,7 @@ func together(t *testing.T, name string, scenes []*scene, step func(t *testing.T
 	})
 }
 
-// oneByOne plays what scenes do alone.
+// oneByOne runs a step of the scenes sequentially.
 func (c *cluster) oneByOne(t *testing.T, scenes []*scene) {
 	t.Run("alone", func(t *testing.T) {
 		for _, s := range scenes {
@@ -105,8 +105,7 @@ func (c *cluster) oneByOne(t *testing.T, scenes []*scene) {
 	})
 }
 
-// before is what a scene's servers were before their certificates were renewed, by
-// name.
+// before is the state of a scene's servers before the renewal, by name.
 type before map[string]struct {
 	leaf      string
 	processes processes
@@ -130,10 +129,10 @@ func (c *cluster) before(t *testing.T, s *scene) before {
 }
 
 func TestLeaveOut(t *testing.T) {
-	const asked = "not asked for"
+	const asked = "not selected"
 	for _, tt := range []struct {
 		names string
-		left  []string // of install, reload, nginx and slow, which has to be named
+		left  []string // of install, reload, nginx and slow, which is onlyNamed
 		err   string
 	}{
 		{"", []string{"", "", "", "only with SCENES=slow"}, ""},
@@ -142,7 +141,7 @@ func TestLeaveOut(t *testing.T) {
 		{"slow,reload", []string{"", "", asked, ""}, ""},
 		{"-nginx", []string{"", "", asked, "only with SCENES=slow"}, ""},
 		{"-nginx,reload", []string{"", "", "", ""}, "scenes: -nginx,reload: must have a hyphen before each name, or before none"},
-		{"reload,nginks", []string{"", "", "", ""}, `there is no scene "nginks": there are reload, nginx, slow`},
+		{"reload,nginks", []string{"", "", "", ""}, `scene "nginks": must be one of reload, nginx, slow`},
 	} {
 		scenes := []*scene{{name: "install"}, {name: "reload"}, {name: "nginx"}, {name: "slow", onlyNamed: true}}
 		err := leaveOut(scenes, tt.names)

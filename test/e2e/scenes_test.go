@@ -22,7 +22,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// scenes are all that the clients follow.
+// scenes returns the scenes whose servers the clients follow.
 func scenes() []*scene {
 	return []*scene{
 		reloadScene(), schedulerScene(), metricsScene(), readOnceScene(), statefulSetScene(),
@@ -34,7 +34,7 @@ func scenes() []*scene {
 func reloadScene() *scene {
 	web := server{namespace: "e2e-reload", service: "web", secret: "web-tls", port: 8443, reloads: true}
 	s := &scene{
-		name: "reload", about: "a Go server that reads its files again", manifest: "reload.yaml",
+		name: "reload", about: "a Go server that reloads its files", manifest: "reload.yaml",
 		servers: []server{web},
 		up: func(t *testing.T, c *cluster) {
 			c.starts(t, web, "/", "hello from web-")
@@ -45,12 +45,11 @@ func reloadScene() *scene {
 	return s
 }
 
-// schedulerScene: the acceptance test of the whole, a component of Kubernetes that
-// knows the two flags and nothing else.
+// schedulerScene: the acceptance test, a component of Kubernetes that only has the two flags.
 func schedulerScene() *scene {
 	scheduler := server{namespace: "e2e-scheduler", service: "scheduler", secret: api.ConventionalSecretName, port: 10259, reloads: true}
 	return &scene{
-		name: "scheduler", about: "the real kube-scheduler, from Secret serving-cert", manifest: "scheduler.yaml",
+		name: "scheduler", about: "the real kube-scheduler, with Secret serving-cert", manifest: "scheduler.yaml",
 		servers: []server{scheduler},
 		up: func(t *testing.T, c *cluster) {
 			c.starts(t, scheduler, "/healthz", "ok")
@@ -59,7 +58,7 @@ func schedulerScene() *scene {
 				pod := &corev1.Pod{}
 				err := c.admin.Get(ctx, client.ObjectKey{Namespace: scheduler.namespace, Name: "scheduled-by-it"}, pod)
 				if err == nil && pod.Status.Phase != corev1.PodRunning {
-					err = fmt.Errorf("it is %s", pod.Status.Phase)
+					err = fmt.Errorf("phase %s", pod.Status.Phase)
 				}
 				return err
 			})
@@ -68,7 +67,7 @@ func schedulerScene() *scene {
 	}
 }
 
-// statefulSetScene: pods that are asked for one by one.
+// statefulSetScene: pods with their own DNS names.
 func statefulSetScene() *scene {
 	db := server{namespace: "e2e-statefulset", service: "db", secret: "db-tls", port: 8443, reloads: true, headless: true}
 	eachByName := func(t *testing.T, c *cluster) {
@@ -87,8 +86,8 @@ func statefulSetScene() *scene {
 	}
 }
 
-// pythonScene: files by environment variables, for an init container too, a process in
-// another language that reloads, and a CronJob that is its client.
+// pythonScene: files by environment variables, also for an init container, a reloading process in another
+// language, and a CronJob as its client.
 func pythonScene() *scene {
 	python := server{namespace: "e2e-python", service: "python", secret: "python-tls", port: 8443, reloads: true}
 	return &scene{
@@ -125,11 +124,11 @@ func restrictedScene() *scene {
 	}
 }
 
-// waitsScene: the volume is the only synchronisation.
+// waitsScene: pods wait for their Secrets only by their volumes.
 func waitsScene() *scene {
 	late := server{namespace: "e2e-waits", service: "late", secret: "late-tls", port: 8443, reloads: true}
 	return &scene{
-		name: "waits", about: "pods made before their Secret wait for it", manifest: "waits.yaml",
+		name: "waits", about: "pods that are created before their Secret wait for it", manifest: "waits.yaml",
 		servers: []server{late},
 		up: func(t *testing.T, c *cluster) {
 			eventually(t, starting, "the kubelet waits for the Secret", func(ctx context.Context) error {
@@ -153,12 +152,12 @@ func waitsScene() *scene {
 	}
 }
 
-// optOutScene: taking the label away stops new work and takes nothing.
+// optOutScene: removing the label stops new injections, and deletes nothing.
 func optOutScene() *scene {
 	web := server{namespace: "e2e-optout", service: "web", secret: "web-tls", port: 8443, reloads: true}
-	var retained string // the leaf when the label went
+	var retained string // the leaf when the label was removed
 	return &scene{
-		name: "optout", about: "the label goes: new pods are plain, old ones are kept up", manifest: "optout.yaml",
+		name: "optout", about: "the label is removed: new pods are plain, certificates of old ones are renewed", manifest: "optout.yaml",
 		servers: []server{web},
 		up:      func(t *testing.T, c *cluster) { c.starts(t, web, "/", "hello from web-") },
 		renewed: func(t *testing.T, c *cluster, _ before) {
@@ -168,7 +167,7 @@ func optOutScene() *scene {
 			unlabel := fmt.Appendf(nil, `{"metadata":{"labels":{%q:null}}}`, api.LabelInject)
 			require.NoError(t, c.admin.Patch(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: web.namespace}}, client.RawPatch(types.MergePatchType, unlabel)))
 			eventually(t, settling, "the Secret is kept", func(ctx context.Context) error {
-				return c.says(ctx, web.namespace, web.service, api.ConditionReady, "True", api.ReasonRetained)
+				return c.hasCondition(ctx, web.namespace, web.service, api.ConditionReady, "True", api.ReasonRetained)
 			})
 			eventually(t, settling, "a new pod is plain", func(ctx context.Context) error { return c.plain(ctx, web.namespace) })
 			c.serves(t, web, "/", "hello from web-")
@@ -182,8 +181,8 @@ func optOutScene() *scene {
 	}
 }
 
-// plain is nil if a pod that is created now is left as it is. It is a dry run: the
-// webhook answers it as any other.
+// plain returns nil if a new pod is not injected. It is a dry run, which the webhook answers as any other
+// request.
 func (c *cluster) plain(ctx context.Context, namespace string) error {
 	deployment := &appsv1.Deployment{}
 	if err := c.admin.Get(ctx, client.ObjectKey{Namespace: namespace, Name: "web"}, deployment); err != nil {
@@ -197,7 +196,7 @@ func (c *cluster) plain(ctx context.Context, namespace string) error {
 		return err
 	}
 	if pod.Labels[api.LabelInjected] != "" || len(pod.Spec.Containers[0].Args) != len(deployment.Spec.Template.Spec.Containers[0].Args) {
-		return errors.New("it is injected")
+		return errors.New("injected")
 	}
 	return nil
 }

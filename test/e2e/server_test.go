@@ -18,22 +18,22 @@ import (
 	"github.com/servingcert/servingcert/test/e2e/handshake"
 )
 
-// server is a Service with pods that the clients shake hands with.
+// server is a Service with pods that the clients follow.
 type server struct {
 	namespace, service, secret string
 
 	port    int  // of the pods
-	reloads bool // its processes serve a new certificate without being restarted
-	// headless: it has no address of its own.
+	reloads bool // its processes reload their certificate
+	// headless: the Service has no ClusterIP.
 	headless bool
-	// podKeys: each pod makes its key, and there is no Secret.
+	// podKeys: each pod has its own key, and there is no Secret.
 	podKeys bool
 }
 
-// name is what clients ask for.
+// name returns the name that clients verify.
 func (s server) name() string { return s.service + "." + s.namespace + ".svc" }
 
-// url is how a person would write it.
+// url returns the URL of a path.
 func (s server) url(path string) string {
 	if s.headless {
 		return "https://" + s.name() + ":" + strconv.Itoa(s.port) + path
@@ -41,9 +41,8 @@ func (s server) url(path string) string {
 	return "https://" + s.name() + path
 }
 
-// target is the server by its name in the cluster's DNS. It is written out, with a
-// dot at its end, so that a handshake costs one question and not one for each
-// domain of the search list.
+// target returns the server by its name in the cluster's DNS: fully qualified, with a dot at its end, so
+// that a handshake needs one query instead of one for each search domain.
 func (s server) target() handshake.Target {
 	port := 443
 	if s.headless {
@@ -52,12 +51,12 @@ func (s server) target() handshake.Target {
 	return handshake.Target{Address: net.JoinHostPort(s.name()+".cluster.local.", strconv.Itoa(port)), Name: s.name()}
 }
 
-// atPod is one of its pods.
+// atPod returns one of its pods.
 func (s server) atPod(pod *corev1.Pod) handshake.Target {
 	return handshake.Target{Address: net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(s.port)), Name: s.name()}
 }
 
-// podsOf are the pods of a server, by name. One that has run to its end is none of them.
+// podsOf returns the pods of a server, by name, without completed ones.
 func (c *cluster) podsOf(ctx context.Context, s server) ([]corev1.Pod, error) {
 	svc, err := c.service(ctx, s.namespace, s.service)
 	if err != nil {
@@ -73,7 +72,7 @@ func (c *cluster) podsOf(ctx context.Context, s server) ([]corev1.Pod, error) {
 	return pods, err
 }
 
-// targets are the server's name and, of one that reloads, each of its pods.
+// targets returns the server's name and, if it reloads, each of its pods.
 func (c *cluster) targets(ctx context.Context, s server) ([]handshake.Target, error) {
 	targets := []handshake.Target{s.target()}
 	if !s.reloads || s.podKeys {
@@ -86,8 +85,7 @@ func (c *cluster) targets(ctx context.Context, s server) ([]handshake.Target, er
 	return targets, err
 }
 
-// processes tells the containers of a server apart: pods, and how often each was
-// restarted.
+// processes identifies the processes of a server: pods, with their numbers of restarts.
 type processes map[types.UID]int32
 
 func (c *cluster) processesOf(ctx context.Context, s server) (processes, error) {
@@ -101,8 +99,7 @@ func (c *cluster) processesOf(ctx context.Context, s server) (processes, error) 
 	return all, err
 }
 
-// servedBy is nil if each pod of the server serves the leaf, as the attentive
-// client saw it last.
+// servedBy returns nil if each pod of the server serves the leaf, as last seen by the attentive client.
 func (c *cluster) servedBy(ctx context.Context, s server, leaf string) error {
 	report, err := c.report(ctx, attentive)
 	if err != nil {
@@ -122,27 +119,26 @@ func (c *cluster) servedBy(ctx context.Context, s server, leaf string) error {
 	return errors.Join(errs...)
 }
 
-// starts fails the test unless the pods of the namespace become ready, a client then
-// verifies the server by its name, which serves what is in the Secret, and the
-// rotator says so.
+// starts fails the test unless the pods of the namespace become ready, the server then serves the
+// certificate in the Secret to a client that verifies its name, and the rotator reports it.
 func (c *cluster) starts(t *testing.T, s server, path, body string) {
 	t.Helper()
 	eventually(t, starting, s.namespace, func(ctx context.Context) error { return c.rolledOut(ctx, s.namespace, "") })
 	c.serves(t, s, path, body)
-	eventually(t, verifying, "the rotator sees it", func(ctx context.Context) error {
-		return c.says(ctx, s.namespace, s.service, api.ConditionServing, "True", api.ServingCurrent)
+	eventually(t, verifying, "the rotator reports it", func(ctx context.Context) error {
+		return c.hasCondition(ctx, s.namespace, s.service, api.ConditionServing, "True", api.ServingCurrent)
 	})
 }
 
-// serves fails the test unless a client gets the answer from the server, which
-// serves what is in the Secret.
+// serves fails the test unless a client gets the response from the server, with the certificate in the
+// Secret.
 func (c *cluster) serves(t *testing.T, s server, path, body string) {
 	t.Helper()
 	c.servesAt(t, s, s.url(path), body, s.name())
 }
 
-// servesAt does so at any of the server's URLs, whose certificate has the name. The
-// certificate may be replaced meanwhile.
+// servesAt is serves for any of the server's URLs, with a certificate for the name. The certificate may be
+// replaced meanwhile.
 func (c *cluster) servesAt(t *testing.T, s server, url, body, name string) {
 	t.Helper()
 	eventually(t, propagating, "fetch "+url, func(ctx context.Context) error {
@@ -154,19 +150,19 @@ func (c *cluster) servesAt(t *testing.T, s server, url, body, name string) {
 	})
 }
 
-// takesUp fails the test unless all pods of a server that reloads serve what is now
-// in the Secret, by the processes from before, and the rotator says so.
+// takesUp fails the test unless all pods of a reloading server serve the current certificate in the Secret,
+// with the same processes, and the rotator reports it.
 func (c *cluster) takesUp(t *testing.T, s server, before processes) {
 	t.Helper()
-	eventually(t, propagating, s.name()+" takes up its new certificate", func(ctx context.Context) error {
+	eventually(t, propagating, s.name()+" reloads its new certificate", func(ctx context.Context) error {
 		leaf, err := c.currentLeaf(ctx, s.namespace, s.service)
 		if err != nil {
 			return err
 		}
 		return c.servedBy(ctx, s, leaf)
 	})
-	eventually(t, verifying, "the rotator sees it", func(ctx context.Context) error {
-		return c.says(ctx, s.namespace, s.service, api.ConditionServing, "True", "Current")
+	eventually(t, verifying, "the rotator reports it", func(ctx context.Context) error {
+		return c.hasCondition(ctx, s.namespace, s.service, api.ConditionServing, "True", "Current")
 	})
 	after, err := c.processesOf(t.Context(), s)
 	if err != nil {
@@ -174,7 +170,7 @@ func (c *cluster) takesUp(t *testing.T, s server, before processes) {
 	}
 	for uid, restarts := range after {
 		if was, ok := before[uid]; !ok || was != restarts {
-			t.Errorf("%s serves it by a new process: pods and restarts were %v and are %v", s.name(), before, after)
+			t.Errorf("%s was restarted: pods and restarts were %v and are %v", s.name(), before, after)
 		}
 	}
 	if len(after) != len(before) {

@@ -17,20 +17,19 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// restartedAt is what kubectl rollout restart writes into a template.
+// restartedAt is the annotation that kubectl rollout restart sets in a template.
 const restartedAt = "kubectl.kubernetes.io/restartedAt"
 
-// finding is for a server that goes on with what it has: the rotator waits for
-// --propagation-time (2m), and then says so or has it restarted.
+// finding is the timeout for a server that does not reload: after --propagation-time (2m), the rotator
+// reports or restarts it.
 const finding = 6 * time.Minute
 
-// readOnceScene: servers that never look at their files again. One is told of, the
-// other is restarted.
+// readOnceScene: servers that read their files once. One is reported, the other is restarted.
 func readOnceScene() *scene {
 	stale := server{namespace: "e2e-readonce", service: "stale", secret: "stale-tls", port: 8443}
 	rolled := server{namespace: "e2e-readonce", service: "rolled", secret: "rolled-tls", port: 8443}
 	return &scene{
-		name: "readonce", about: "servers that read once: one is found, the other restarted", manifest: "readonce.yaml",
+		name: "readonce", about: "servers that read their files once: one is reported, the other restarted", manifest: "readonce.yaml",
 		servers: []server{stale, rolled},
 		up: func(t *testing.T, c *cluster) {
 			c.starts(t, stale, "/", "hello from stale-")
@@ -40,7 +39,7 @@ func readOnceScene() *scene {
 			c.isFound(t, stale, before)
 			c.isRestarted(t, rolled, before)
 			if after, err := c.processesOf(t.Context(), stale); err != nil || !sameProcesses(after, before[stale.name()].processes) {
-				t.Errorf("Deployment stale did not ask for a restart; its pods were %v and are %v (%v)", before[stale.name()].processes, after, err)
+				t.Errorf("Deployment stale must not be restarted; its pods were %v and are %v (%v)", before[stale.name()].processes, after, err)
 			}
 		},
 		rebooted: func(t *testing.T, c *cluster) {
@@ -50,7 +49,7 @@ func readOnceScene() *scene {
 	}
 }
 
-// nginxScene: a server that would reload if it were told to.
+// nginxScene: a server that only reloads on a signal.
 func nginxScene() *scene {
 	nginx := server{namespace: "e2e-nginx", service: "nginx", secret: "nginx-tls", port: 8443}
 	return &scene{
@@ -65,17 +64,17 @@ func nginxScene() *scene {
 	}
 }
 
-// isFound fails the test unless condition, event and metric tell of a server that
-// goes on with its old certificate, which clients still accept.
+// isFound fails the test unless condition, event and metric report a server that still serves its old
+// certificate, which clients accept.
 func (c *cluster) isFound(t *testing.T, s server, before before) {
 	t.Helper()
-	eventually(t, finding, s.name()+" is found", func(ctx context.Context) error {
-		if err := c.says(ctx, s.namespace, s.service, api.ConditionServing, "False", api.ServingStale); err != nil {
+	eventually(t, finding, s.name()+" is reported", func(ctx context.Context) error {
+		if err := c.hasCondition(ctx, s.namespace, s.service, api.ConditionServing, "False", api.ServingStale); err != nil {
 			return err
 		}
 		said, err := c.events(ctx, s.namespace, "Deployment", s.service, "ServesOldCertificate")
 		if err == nil && !strings.Contains(said, api.AnnotationOnRotate) {
-			err = fmt.Errorf("event ServesOldCertificate does not say what to do: %s", said)
+			err = fmt.Errorf("event ServesOldCertificate lacks the remedy: %s", said)
 		}
 		return err
 	})
@@ -89,8 +88,8 @@ func (c *cluster) isFound(t *testing.T, s server, before before) {
 	require.NoError(t, c.fetches(t.Context(), s.url("/"), "hello from "+s.service, before[s.name()].leaf, s.name()))
 }
 
-// isRestarted fails the test unless the rotator has restarted the Deployment, as
-// kubectl rollout restart does, and its pods then serve what is in the Secret.
+// isRestarted fails the test unless the rotator restarts the Deployment, as kubectl rollout restart does,
+// and its pods then serve the certificate in the Secret.
 func (c *cluster) isRestarted(t *testing.T, s server, before before) {
 	t.Helper()
 	eventually(t, finding, s.name()+" is restarted", func(ctx context.Context) error {
@@ -100,18 +99,18 @@ func (c *cluster) isRestarted(t *testing.T, s server, before before) {
 		}
 		if deployment.Spec.Template.Annotations[restartedAt] == "" {
 			svc, err := c.service(ctx, s.namespace, s.service)
-			return errors.Join(fmt.Errorf("Deployment %s was not restarted; %s", s.service, told(svc, api.ConditionServing)), err)
+			return errors.Join(fmt.Errorf("Deployment %s was not restarted; %s", s.service, conditionText(svc, api.ConditionServing)), err)
 		}
 		if err := c.rolledOut(ctx, s.namespace, s.service); err != nil {
 			return err
 		}
-		return c.says(ctx, s.namespace, s.service, api.ConditionServing, "True", api.ServingCurrent)
+		return c.hasCondition(ctx, s.namespace, s.service, api.ConditionServing, "True", api.ServingCurrent)
 	})
 	after, err := c.processesOf(t.Context(), s)
 	require.NoError(t, err)
 	for uid := range after {
 		if _, old := before[s.name()].processes[uid]; old {
-			t.Errorf("%s: pod %s from before the restart is still there", s.name(), uid)
+			t.Errorf("%s: pod %s, from before the restart, still exists", s.name(), uid)
 		}
 	}
 	_, err = c.events(t.Context(), s.namespace, "Deployment", s.service, "Restarted")
@@ -119,18 +118,18 @@ func (c *cluster) isRestarted(t *testing.T, s server, before before) {
 	c.serves(t, s, "/", "hello from "+s.service)
 }
 
-// wasRestartedOnceEach fails the test unless the Deployment was rolled at most once for each
-// of its two new certificates, whoever led the rotators meanwhile.
+// wasRestartedOnceEach fails the test unless the Deployment was restarted at most once for each of its two
+// new certificates, even if the leader of the rotators changed.
 func (c *cluster) wasRestartedOnceEach(t *testing.T, s server) {
 	t.Helper()
 	eventually(t, finding, s.name()+" has its last certificate", func(ctx context.Context) error {
-		return c.says(ctx, s.namespace, s.service, api.ConditionServing, "True", api.ServingCurrent)
+		return c.hasCondition(ctx, s.namespace, s.service, api.ConditionServing, "True", api.ServingCurrent)
 	})
 	sets := &appsv1.ReplicaSetList{}
 	require.NoError(t, c.admin.List(t.Context(), sets, client.InNamespace(s.namespace), client.MatchingLabels{"app": s.service}))
-	// The second certificate can be there before the restart for the first.
+	// The second certificate may exist before the restart for the first.
 	if n := len(sets.Items); n < 2 || n > 3 {
-		t.Errorf("Deployment %s has had %d templates; want the one it was made with, and at most one for each of two new certificates", s.service, n)
+		t.Errorf("Deployment %s has had %d templates; want the first one, and at most one for each of two new certificates", s.service, n)
 	}
 }
 

@@ -17,14 +17,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// staticScene: kube-scheduler and kube-controller-manager as static pods, which can refer to no Secret,
-// serve the certificates of annotated Services. hostsync keeps their files; nobody restarts them.
+// staticScene: kube-scheduler and kube-controller-manager as static pods, which cannot use Secrets, serve the
+// certificates of annotated Services. hostsync writes their files, and they are not restarted.
 func staticScene() *scene {
 	scheduler := server{namespace: "e2e-static", service: "scheduler", secret: "scheduler-tls", port: 10359, reloads: true}
 	manager := server{namespace: "e2e-static", service: "manager", secret: "manager-tls", port: 10357, reloads: true}
 	all := []server{scheduler, manager}
 	played := &scene{
-		name: "static", about: "kube-scheduler and kube-controller-manager as static pods, from files that hostsync keeps; a switch that is taken back", manifest: "static.yaml",
+		name: "static", about: "kube-scheduler and kube-controller-manager as static pods, with files from hostsync; a rollback", manifest: "static.yaml",
 		servers: all,
 		leftOut: func(c *cluster) string {
 			if c.machine == nil {
@@ -39,7 +39,7 @@ func staticScene() *scene {
 			}
 			c.startFragile(t)
 		},
-		last: func(t *testing.T, c *cluster) { // a kubelet keeps what is in the directory, whatever is deleted
+		last: func(t *testing.T, c *cluster) { // the kubelet restores the pods in its directory if they are deleted
 			for _, s := range all {
 				c.endStatic(t, s)
 			}
@@ -61,21 +61,21 @@ func (c *cluster) endStatic(t *testing.T, s server) {
 	eventually(t, starting, "the static pod is gone", func(ctx context.Context) error {
 		pods, err := c.clients.CoreV1().Pods(s.namespace).List(ctx, metav1.ListOptions{LabelSelector: "app=" + s.service})
 		if err == nil && len(pods.Items) > 0 {
-			err = fmt.Errorf("there is still pod %s", pods.Items[0].Name)
+			err = fmt.Errorf("pod %s still exists", pods.Items[0].Name)
 		}
 		return err
 	})
 }
 
-// ofNode is a path in the node's directory.
+// ofNode returns a path in the node's directory.
 func (c *cluster) ofNode(elem ...string) string {
 	return filepath.Join(append([]string{filepath.Dir(c.machine.LogDir())}, elem...)...)
 }
 
-// manifestOf is the file from which the node's kubelet runs a static pod.
+// manifestOf returns the file from which the node's kubelet runs a static pod.
 func (c *cluster) manifestOf(s server) string { return c.ofNode("manifests", s.service+".yaml") }
 
-// startStatic does as docs/hosts.md says: first what fills the directory, then the manifest.
+// startStatic follows docs/hosts.md: first hostsync, which fills the directory, then the manifest.
 func (c *cluster) startStatic(t *testing.T, s server) {
 	t.Helper()
 	files, stores := c.ofNode("host-files"), c.ofNode("certificates")
@@ -111,7 +111,7 @@ func (c *cluster) startStatic(t *testing.T, s server) {
 	c.writeManifest(t, s, inject())
 }
 
-// hostsyncImage is the image that was made with those that are installed.
+// hostsyncImage returns the image that was built with the installed ones.
 func (c *cluster) hostsyncImage(t *testing.T) string {
 	t.Helper()
 	webhook, err := c.clients.AppsV1().Deployments("servingcert-system").Get(t.Context(), "servingcert-webhook", metav1.GetOptions{})
@@ -119,7 +119,7 @@ func (c *cluster) hostsyncImage(t *testing.T) string {
 	return strings.Replace(webhook.Spec.Template.Spec.Containers[0].Image, "/webhook:", "/hostsync:", 1)
 }
 
-// writeManifest has the node's kubelet run a static pod.
+// writeManifest makes the node's kubelet run a static pod.
 func (c *cluster) writeManifest(t *testing.T, s server, manifest string) {
 	t.Helper()
 	at := c.manifestOf(s)

@@ -30,11 +30,11 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// fragile is a static pod that does not live with every certificate.
+// fragile is a static pod that fails with some certificates.
 var fragile = server{namespace: "e2e-static", service: "fragile", secret: "fragile-tls", port: 10344}
 
-// fragileConfig is nginx's: it has no cipher for a certificate with an ECDSA key, so that with one it
-// starts and answers no handshake.
+// fragileConfig is a configuration of nginx without a cipher for ECDSA keys: with such a certificate, it
+// starts, but all handshakes fail.
 const fragileConfig = `daemon off;
 user root;
 worker_processes 1;
@@ -64,7 +64,7 @@ type original struct {
 	mode          fs.FileMode
 }
 
-// originalOwner is who owns what an installer wrote.
+// originalOwner is the owner of files that an installer wrote.
 const originalOwner = 1234
 
 func (c *cluster) originals() []original {
@@ -75,13 +75,13 @@ func (c *cluster) originals() []original {
 	}
 }
 
-// startFragile starts hostsync where an installer had its files, and then the static pod.
+// startFragile starts hostsync with files of an installer in place, and then the static pod.
 func (c *cluster) startFragile(t *testing.T) {
 	t.Helper()
 	for _, o := range c.originals() {
 		require.NoError(t, os.MkdirAll(filepath.Dir(o.path), 0o755))
 		require.NoError(t, os.WriteFile(o.path, []byte(o.content), 0o600))
-		require.NoError(t, os.Chmod(o.path, o.mode)) // whatever the umask is
+		require.NoError(t, os.Chmod(o.path, o.mode)) // independent of the umask
 		require.NoError(t, os.Chown(o.path, originalOwner, originalOwner))
 	}
 	config := strings.ReplaceAll(fragileConfig, "/fragile", c.ofNode("fragile"))
@@ -94,12 +94,12 @@ func (c *cluster) startFragile(t *testing.T) {
 	manifest, err := manifests.ReadFile("manifests/staticfragile.yaml")
 	require.NoError(t, err)
 	c.writeManifest(t, fragile, strings.ReplaceAll(string(manifest), "/fragile", c.ofNode("fragile")))
-	c.servesRSA(t, "it serves its first certificate")
+	c.servesRSA(t, "the first certificate is served")
 }
 
-// fragileServes returns what the static pod serves.
+// fragileServes returns the certificate that the static pod serves.
 func (c *cluster) fragileServes(ctx context.Context) (*x509.Certificate, error) {
-	dialer := &tls.Dialer{NetDialer: c.machine.Dialer(), Config: &tls.Config{InsecureSkipVerify: true, ServerName: fragile.name()}} //nolint:gosec // which one it serves is asked
+	dialer := &tls.Dialer{NetDialer: c.machine.Dialer(), Config: &tls.Config{InsecureSkipVerify: true, ServerName: fragile.name()}} //nolint:gosec // any certificate is returned
 	conn, err := dialer.DialContext(ctx, "tcp", net.JoinHostPort(c.machine.NodeIP.String(), "10344"))
 	if err != nil {
 		return nil, err
@@ -108,8 +108,7 @@ func (c *cluster) fragileServes(ctx context.Context) (*x509.Certificate, error) 
 	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0], nil
 }
 
-// servesRSA fails the test unless the static pod serves what it has a cipher for, and hostsync has it in its
-// store.
+// servesRSA fails the test unless the static pod serves an RSA certificate, and hostsync has it in its store.
 func (c *cluster) servesRSA(t *testing.T, what string) {
 	t.Helper()
 	eventually(t, propagating, what, func(ctx context.Context) error {
@@ -119,41 +118,41 @@ func (c *cluster) servesRSA(t *testing.T, what string) {
 		}
 		held, err := c.fragileHolds()
 		if err == nil && (!leaf.Equal(held) || leaf.PublicKeyAlgorithm != x509.RSA) {
-			err = fmt.Errorf("it serves a key of %s and the store has one of %s", leaf.PublicKeyAlgorithm, held.PublicKeyAlgorithm)
+			err = fmt.Errorf("the served key is %s, that in the store %s", leaf.PublicKeyAlgorithm, held.PublicKeyAlgorithm)
 		}
 		return err
 	})
 }
 
-// fragileHolds returns what the store holds: a pair that matches.
+// fragileHolds returns the certificate in the store, which must match its key.
 func (c *cluster) fragileHolds() (*x509.Certificate, error) {
 	pair, err := tls.LoadX509KeyPair(c.ofNode("fragile", "serving-cert", "tls.crt"), c.ofNode("fragile", "serving-cert", "tls.key"))
 	return pair.Leaf, err
 }
 
-// goesBack gives the static pod a certificate that it cannot serve, and sees that it is taken back.
+// goesBack gives the static pod a certificate that it cannot serve, and checks the rollback.
 func (c *cluster) goesBack(t *testing.T, s *scene) {
 	t.Helper()
 	start := time.Now()
 	c.annotate(t, fragile, api.AnnotationKeyAlgorithm, string(pki.ECDSAP256))
 	var died time.Duration
-	eventually(t, propagating, "the port is dead with the new certificate", func(ctx context.Context) error {
+	eventually(t, propagating, "handshakes fail with the new certificate", func(ctx context.Context) error {
 		if leaf, err := c.fragileServes(ctx); err == nil {
-			return fmt.Errorf("it serves a certificate with a key of %s", leaf.PublicKeyAlgorithm)
+			return fmt.Errorf("a certificate with an %s key is served", leaf.PublicKeyAlgorithm)
 		}
 		held, err := c.fragileHolds()
 		if err != nil || held.PublicKeyAlgorithm != x509.ECDSA {
-			return errors.Join(errors.New("it is dead without one"), err)
+			return errors.Join(errors.New("handshakes fail for another reason"), err)
 		}
 		died = time.Since(start)
 		return nil
 	})
-	c.servesRSA(t, "it serves its last certificate again")
-	s.note(fmt.Sprintf("nginx without a cipher for the new key was dead %s after the change, and had its certificate back %s later", seconds(died), seconds(time.Since(start)-died)))
-	eventually(t, settling, "an event of hostsync's pod says why", func(ctx context.Context) error {
+	c.servesRSA(t, "the previous certificate is served again")
+	s.note(fmt.Sprintf("nginx without a cipher for the new key failed %s after the change, and was rolled back %s later", seconds(died), seconds(time.Since(start)-died)))
+	eventually(t, settling, "an event of hostsync's pod contains the reason", func(ctx context.Context) error {
 		said, err := c.events(ctx, fragile.namespace, "Pod", "", "Unhealthy")
 		if err == nil && !strings.Contains(said, "store fragile: RolledBack: rolled back to the previous certificate: 127.0.0.1:10344 served a certificate before the switch, but not the new one within 45s of the action") {
-			err = fmt.Errorf("it says %s", said)
+			err = fmt.Errorf("event %s", said)
 		}
 		return err
 	})
@@ -164,7 +163,7 @@ func (c *cluster) goesBack(t *testing.T, s *scene) {
 	c.annotate(t, fragile, api.AnnotationKeyAlgorithm, string(pki.RSA2048))
 }
 
-// ofHostsync returns what hostsync says of itself on the node.
+// ofHostsync returns a page of hostsync on the node.
 func (c *cluster) ofHostsync(ctx context.Context, path string) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(c.machine.NodeIP.String(), "15444")+path, http.NoBody)
 	if err != nil {
@@ -181,16 +180,16 @@ func (c *cluster) ofHostsync(ctx context.Context, path string) (string, error) {
 	return string(body), errors.Join(err, response.Body.Close())
 }
 
-// leavesOriginals sees that another certificate is taken, and that hostsync then leaves what was there.
+// leavesOriginals checks that another certificate is installed, and that hostsync restores the original files at its end.
 func (c *cluster) leavesOriginals(t *testing.T) {
 	t.Helper()
-	eventually(t, propagating, "another certificate is taken, and nothing is wrong", func(ctx context.Context) error {
+	eventually(t, propagating, "another certificate is installed, and no store has a problem", func(ctx context.Context) error {
 		leaf, err := c.currentLeaf(ctx, fragile.namespace, fragile.service)
 		if err != nil {
 			return err
 		}
 		if held, err := c.fragileHolds(); err != nil || pki.Fingerprint(held) != leaf {
-			return errors.Join(errors.New("the store has not what the Secret has"), err)
+			return errors.Join(errors.New("the store does not have the Secret's certificate"), err)
 		}
 		_, err = c.ofHostsync(ctx, "/readyz")
 		return err
@@ -200,17 +199,17 @@ func (c *cluster) leavesOriginals(t *testing.T) {
 	set := &appsv1.DaemonSet{}
 	require.NoError(t, c.admin.Get(t.Context(), client.ObjectKey{Namespace: fragile.namespace, Name: "hostsync-fragile"}, set))
 	require.NoError(t, c.admin.Delete(t.Context(), set.DeepCopy(), client.PropagationPolicy(metav1.DeletePropagationForeground)))
-	eventually(t, starting, "hostsync has ended", func(ctx context.Context) error {
+	eventually(t, starting, "hostsync has stopped", func(ctx context.Context) error {
 		err := c.admin.Get(ctx, client.ObjectKeyFromObject(set), &appsv1.DaemonSet{})
 		if err == nil {
-			return fmt.Errorf("DaemonSet %s is still there", set.Name)
+			return fmt.Errorf("DaemonSet %s still exists", set.Name)
 		}
 		if apierrors.IsNotFound(err) {
 			return nil
 		}
 		return err
 	})
-	// As docs/hosts.md says: a pod with the volumes of the DaemonSet's.
+	// As in docs/hosts.md: a pod with the volumes of the DaemonSet's.
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: fragile.namespace, Name: "hostsync-remove"}, Spec: set.Spec.Template.Spec}
 	pod.Spec.RestartPolicy = corev1.RestartPolicyNever
 	remove := pod.Spec.Containers[0]
@@ -240,5 +239,5 @@ func (c *cluster) leavesOriginals(t *testing.T) {
 	left, err := filepath.Glob(c.ofNode("fragile", "*"))
 	require.NoError(t, err)
 	require.Equal(t, []string{c.ofNode("fragile", "anchor.crt"), c.ofNode("fragile", "nginx.conf"), c.ofNode("fragile", "serving-cert"), c.ofNode("fragile", "stores")}, left)
-	require.NoError(t, os.Remove(c.ofNode("fragile", "stores")), "it is empty")
+	require.NoError(t, os.Remove(c.ofNode("fragile", "stores")), "the directory is empty")
 }

@@ -20,25 +20,25 @@ import (
 	"github.com/servingcert/servingcert/test/e2e/handshake"
 )
 
-// command is a program that runs while the scenes go on.
+// command is a program that runs in the background.
 type command struct {
 	out  string
 	err  error
 	done chan struct{}
 }
 
-// begin runs a program in the background.
+// begin starts a program in the background.
 func (c *cluster) begin(t *testing.T, program string, args ...string) *command {
 	cmd := &command{done: make(chan struct{})}
 	go func() {
 		defer close(cmd.done)
-		cmd.out, cmd.err = c.run(t.Context(), program, args...) // killed at the end of the test
+		cmd.out, cmd.err = c.run(t.Context(), program, args...) // killed when the test ends
 	}()
 	t.Cleanup(func() { <-cmd.done })
 	return cmd
 }
 
-// ends fails the test unless the command ends well within the limit.
+// ends fails the test unless the command succeeds within the limit.
 func (cmd *command) ends(t *testing.T, limit time.Duration) {
 	t.Helper()
 	select {
@@ -52,8 +52,7 @@ func (cmd *command) ends(t *testing.T, limit time.Duration) {
 	}
 }
 
-// generation returns the issuer of what the CA signs now, by the number in its
-// name.
+// generation returns the number of the generation that signs.
 func (c *cluster) generation(ctx context.Context) (string, error) {
 	status := &corev1.ConfigMap{}
 	err := c.admin.Get(ctx, client.ObjectKey{Namespace: api.DefaultNamespace, Name: api.CAStatusName}, status)
@@ -65,7 +64,7 @@ func isOfGeneration(issuer, generation string) bool {
 	return strings.HasPrefix(issuer, "servingcert CA "+generation+" ")
 }
 
-// isSignedBy is nil if the server's pods serve certificates of the generation.
+// isSignedBy returns nil if the server's pods serve certificates of the generation.
 func (c *cluster) isSignedBy(ctx context.Context, s server, generation string) error {
 	report, err := c.report(ctx, attentive)
 	if err != nil {
@@ -82,8 +81,8 @@ func (c *cluster) isSignedBy(ctx context.Context, s server, generation string) e
 	return errors.Join(err, errors.Join(errs...))
 }
 
-// noFailure fails the test if one handshake of any client failed since the clients
-// were told whom to follow. It returns how many there were, and the first failures.
+// noFailure fails the test if any handshake of a client has failed. It returns the number of handshakes,
+// and the first failures.
 func (c *cluster) noFailure(t *testing.T) (count string) {
 	t.Helper()
 	handshakes, failures, slowest := 0, 0, time.Duration(0)
@@ -92,7 +91,7 @@ func (c *cluster) noFailure(t *testing.T) (count string) {
 		report, err := c.report(t.Context(), name)
 		require.NoError(t, err)
 		n, failed := report.Totals()
-		require.NotZero(t, n, "client %s shook no hands", name)
+		require.NotZero(t, n, "client %s made no handshakes", name)
 		handshakes += n
 		failures += failed
 		slowest = max(slowest, report.Slowest())
@@ -109,7 +108,7 @@ func (c *cluster) noFailure(t *testing.T) (count string) {
 	return count
 }
 
-// failuresOf describes the first failures of what a client did with a target.
+// failuresOf describes the first failures of a client with a target.
 func failuresOf(client string, account handshake.Account) []string {
 	var first []string
 	for _, f := range account.Failures[:min(3, len(account.Failures))] {
@@ -119,8 +118,8 @@ func failuresOf(client string, account handshake.Account) []string {
 	return first
 }
 
-// checkSuccession fails the test unless another generation of the CA signs, the
-// client of old still has only the first root, and none of the clients has noticed.
+// checkSuccession fails the test unless another generation of the CA signs, client of-old still has only
+// the first root, and no handshake has failed.
 func (c *cluster) checkSuccession(t *testing.T, s *scene) {
 	generation, err := c.generation(t.Context())
 	require.NoError(t, err)
@@ -132,7 +131,7 @@ func (c *cluster) checkSuccession(t *testing.T, s *scene) {
 	}
 	s.note(c.trustLag(t))
 	eventually(t, verifying, "servingcert's own webhook serves its new certificate", func(ctx context.Context) error {
-		return c.says(ctx, ownWebhook.namespace, ownWebhook.service, api.ConditionServing, "True", api.ServingCurrent)
+		return c.hasCondition(ctx, ownWebhook.namespace, ownWebhook.service, api.ConditionServing, "True", api.ServingCurrent)
 	})
 	processes, err := c.processesOf(t.Context(), ownWebhook)
 	require.NoError(t, err)
@@ -142,16 +141,16 @@ func (c *cluster) checkSuccession(t *testing.T, s *scene) {
 	s.note(c.noFailure(t))
 }
 
-// trustLag is how long both roots took from the ClusterTrustBundle to the client that mounts it.
-// Nobody wakes the kubelet for it, and of a bundle that is projected by its name, not its signer,
-// the kubelet keeps the old content for five minutes (kubernetes#141439).
+// trustLag returns how long both roots took from the ClusterTrustBundle to the client that mounts it. The
+// kubelet is not woken for it, and caches a bundle that is projected by name for five minutes
+// (kubernetes#141439).
 func (c *cluster) trustLag(t *testing.T) string {
 	t.Helper()
 	var read time.Time
 	eventually(t, verifying, "the client that mounts the ClusterTrustBundle has both roots", func(ctx context.Context) error {
 		report, err := c.report(ctx, clusterWide)
 		if err == nil && len(report.Bundles) != 2 {
-			err = fmt.Errorf("it has read %d different bundles", len(report.Bundles))
+			err = fmt.Errorf("the client has read %d different bundles", len(report.Bundles))
 		}
 		if err == nil {
 			read = report.Bundles[1]
@@ -160,19 +159,18 @@ func (c *cluster) trustLag(t *testing.T) string {
 	})
 	bundle, err := c.certificates.ClusterTrustBundles().Get(t.Context(), api.TrustBundleName, metav1.GetOptions{})
 	require.NoError(t, err)
-	var written time.Time // when its content last changed, to the second
+	var written time.Time // time of the last change, in whole seconds
 	for _, m := range bundle.ManagedFields {
 		if m.Time != nil && m.Time.After(written) {
 			written = m.Time.Time
 		}
 	}
 	lag := read.Sub(written)
-	assert.Less(t, lag, api.KubeletUpdates+2*time.Second, "the longest that a kubelet takes for a volume, and that API servers round to seconds")
+	assert.Less(t, lag, api.KubeletUpdates+2*time.Second, "the kubelet's longest delay, and rounding to seconds")
 	return fmt.Sprintf("a mounted ClusterTrustBundle has the new root after %s", lag.Round(time.Second))
 }
 
-// propagation is how long each certificate took from its Secret to each pod of the
-// servers that reload.
+// propagation returns how long each certificate took from its Secret to each pod of reloading servers.
 func (c *cluster) propagation(ctx context.Context, scenes []*scene) ([]time.Duration, error) {
 	report, err := c.report(ctx, attentive)
 	if err != nil {
@@ -194,5 +192,5 @@ func (c *cluster) propagation(ctx context.Context, scenes []*scene) ([]time.Dura
 	return took, nil
 }
 
-// renewals are all but the first, which a pod has when it starts.
+// renewals returns all certificates except the first, with which a pod starts.
 func renewals(all []written) []written { return all[min(1, len(all)):] }

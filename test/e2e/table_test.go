@@ -15,19 +15,18 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// shown are the scenes of the table, and figures the lines below it.
+// shown are the scenes in the table, and figures the lines below it.
 var (
 	shown   []*scene
 	figures []string
 )
 
-// measure keeps how long new certificates took to be served, as the clients saw it
-// and as the rotator did.
+// measure adds the time until new certificates were served, as seen by the clients and by the rotator.
 func (c *cluster) measure(t *testing.T, scenes []*scene) {
 	took, err := c.propagation(t.Context(), scenes)
 	require.NoError(t, err)
 	if len(took) == 0 {
-		return // none of the scenes that are played reloads
+		return // no running scene reloads
 	}
 	figures = append(figures, "from the write of a Secret to the pod that serves it (seen by a client once a second), "+spread(took))
 	line, err := c.propagationAsTheRotatorSaw(t.Context())
@@ -35,7 +34,7 @@ func (c *cluster) measure(t *testing.T, scenes []*scene) {
 	figures = append(figures, line)
 }
 
-// propagationAsTheRotatorSaw reads its histogram.
+// propagationAsTheRotatorSaw reads the rotator's histogram.
 func (c *cluster) propagationAsTheRotatorSaw(ctx context.Context) (string, error) {
 	const name = "servingcert_propagation_seconds"
 	metrics, err := c.scrape(ctx, "rotator", name)
@@ -54,12 +53,12 @@ func (c *cluster) propagationAsTheRotatorSaw(ctx context.Context) (string, error
 		}
 	}
 	if count == 0 {
-		return "", fmt.Errorf("%s: nothing was observed", name)
+		return "", fmt.Errorf("%s: no observations", name)
 	}
 	return fmt.Sprintf("%s: %d times, mean %.1f s, half within %g s, all within %g s", name, count, sum/float64(count), within(buckets, count/2), within(buckets, count)), nil
 }
 
-// within is the smallest bound that n observations lie below.
+// within returns the smallest bound of a bucket with at least n observations.
 func within(buckets map[float64]uint64, n uint64) float64 {
 	least := math.Inf(1)
 	for bound, below := range buckets {
@@ -72,7 +71,7 @@ func within(buckets map[float64]uint64, n uint64) float64 {
 
 func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
 
-// printTable prints what came of the scenes.
+// printTable prints the results of the scenes.
 func printTable(out io.Writer) {
 	_, _ = fmt.Fprintln(out)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
@@ -85,7 +84,7 @@ func printTable(out io.Writer) {
 		case s.failed:
 			result = "FAILED"
 		case s.took == 0:
-			result = "not played"
+			result = "not run"
 		}
 		_, _ = fmt.Fprintf(w, "%s\t%s\t%s\t%s\n", s.name, result, seconds(s.took), s.about)
 		for _, note := range append(s.notes, s.left) {

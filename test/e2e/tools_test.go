@@ -14,11 +14,11 @@ import (
 	"github.com/servingcert/servingcert/hack/controlplane"
 )
 
-// tools are programs that a person would use.
+// tools are the programs of a user.
 type tools struct {
 	kubectl string
 	plugin  string // kubectl-servingcert
-	kubelet string // one whose clock can be moved; "" in a cluster of the user's
+	kubelet string // with a clock that can be moved; "" in the user's cluster
 }
 
 // getTools builds the plugin into the directory, and finds or builds kubectl.
@@ -31,14 +31,14 @@ func getTools(ctx context.Context, dir string) (tools, error) {
 	if err != nil {
 		return tools{}, err
 	}
-	build := exec.CommandContext(ctx, "go", "build", "-C", "../..", "-o", plugin, "./cmd/kubectl-servingcert") // of another module
+	build := exec.CommandContext(ctx, "go", "build", "-C", "../..", "-o", plugin, "./cmd/kubectl-servingcert") // in another module
 	if out, err := build.CombinedOutput(); err != nil {
 		return tools{}, fmt.Errorf("%s: %w\n%s", strings.Join(build.Args, " "), err, out)
 	}
 	return tools{kubectl: binaries[controlplane.Kubectl], plugin: plugin}, nil
 }
 
-// run runs a program with the cluster's kubeconfig and returns what it prints.
+// run runs a program with the cluster's kubeconfig and returns its output.
 func (c *cluster) run(ctx context.Context, program string, args ...string) (string, error) {
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+c.kubeconfig)

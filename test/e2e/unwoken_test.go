@@ -16,15 +16,14 @@ import (
 )
 
 const (
-	// wakingServers is of how many Services the certificates are renewed at once, and
-	// wakingRounds how often.
+	// wakingServers is the number of Services whose certificates are renewed at once, and wakingRounds
+	// the number of renewals.
 	wakingServers = 24
 	wakingRounds  = 2
 )
 
-// compareWaking measures how long a rotation takes from its Secret to the pod that
-// serves it, with pods whose kubelets are woken and then, with the rotator's
-// --wake=false, without.
+// compareWaking measures how long a rotation takes from its Secret to the pod that serves it, with woken
+// kubelets and, with the rotator's --wake=false, without.
 func (c *cluster) compareWaking(t *testing.T, s *scene) {
 	var servers []server
 	var targets []handshake.Target
@@ -45,17 +44,15 @@ func (c *cluster) compareWaking(t *testing.T, s *scene) {
 	s.note(fmt.Sprintf("the certificates of %d Services renewed at once, %d rounds:", wakingServers, wakingRounds))
 	s.note("woken      " + spread(c.rotateAll(t, servers, true)))
 	was := c.setArgs(t, "rotator", "--wake=false")
-	// A pod is synchronized 60 to 90 s after it was last synchronized. Until now that
-	// was when all of them were woken; after one round it is not at the same time any
-	// more, as it is not for pods at any other time.
+	// A pod is synced 60 to 90 s after its last sync. So far, all pods were synced at the same time,
+	// when they were woken. After one round, the times differ, as in general.
 	c.renewAll(t, servers)
 	s.note("not woken  " + spread(c.rotateAll(t, servers, false)))
 	c.setAllArgs(t, "rotator", was)
 }
 
-// rotateAll renews the certificates of all servers in each round, and returns how long
-// each took to be served. It fails the test if a pod was woken although it should not
-// be, or the other way round.
+// rotateAll renews the certificates of all servers in each round, and returns how long each took to be
+// served. It fails the test unless pods were woken as expected.
 func (c *cluster) rotateAll(t *testing.T, servers []server, woken bool) (took []time.Duration) {
 	t.Helper()
 	known := map[string]int{}
@@ -79,7 +76,7 @@ func (c *cluster) rotateAll(t *testing.T, servers []server, woken bool) (took []
 			assert.Equal(t, woken, strings.Contains(pods[i].Annotations[api.AnnotationLeaf], leaf), "pod %s is woken", pods[i].Name)
 		}
 	}
-	require.Len(t, took, wakingRounds*len(servers), "each certificate is seen to be served")
+	require.Len(t, took, wakingRounds*len(servers), "each certificate is seen")
 	return took
 }
 

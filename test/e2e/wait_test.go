@@ -11,23 +11,21 @@ import (
 	"github.com/servingcert/servingcert/hack/process"
 )
 
-// Limits of waiting, several times what is seen on two cores that do nothing else.
+// Timeouts, several times longer than observed on two idle cores.
 const (
-	// starting is for pods that start, at the same time as all others do.
+	// starting is for pods that start concurrently with all others.
 	starting = 4 * time.Minute
-	// propagating is for a new certificate to be served: the kubelet brings it
-	// within 92 s.
+	// propagating is for a new certificate to be served: the kubelet writes it within 92 s.
 	propagating = 4 * time.Minute
-	// verifying is for the rotator to see it and report it.
+	// verifying is for the rotator to report it.
 	verifying = process.Soon
-	// settling is for what takes a second on an idle machine. After a reboot some 150 processes are runnable at once.
+	// settling is for what takes a second on an idle machine. After a reboot, some 150 processes are runnable.
 	settling = process.Soon
 
 	tick = 500 * time.Millisecond
 )
 
-// until looks until check returns nil, and returns its last error when the limit
-// is over.
+// until polls until check returns nil, or returns its last error after the limit.
 func until(ctx context.Context, limit time.Duration, what string, check func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -44,8 +42,7 @@ func until(ctx context.Context, limit time.Duration, what string, check func(con
 	}
 }
 
-// eventually fails the test unless check returns nil in time. What is seen last is
-// told.
+// eventually fails the test, with the last error, unless check returns nil in time.
 func eventually(t *testing.T, limit time.Duration, what string, check func(context.Context) error) {
 	t.Helper()
 	if err := until(t.Context(), limit, what, check); err != nil {

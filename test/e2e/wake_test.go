@@ -15,13 +15,12 @@ import (
 	"github.com/servingcert/servingcert/test/e2e/handshake"
 )
 
-// wokenRotations is how often the certificate of the two pods of scene reload is
-// renewed to measure how soon a rotation is served.
+// wokenRotations is the number of renewals of the certificate of scene reload, with its two pods, to measure
+// how soon a rotation is served.
 const wokenRotations = 10
 
-// measureWoken renews the certificate of a server time and again, and keeps how long
-// each took from its Secret to each pod. The kubelet alone takes 37 s in the middle of
-// all runs that were measured, and up to 92 s; scene unwoken measures both.
+// measureWoken renews the certificate of a server repeatedly, and notes how long each took from its Secret
+// to each pod. Without waking, the median is 37 s and the maximum 92 s; scene unwoken measures both.
 func (c *cluster) measureWoken(t *testing.T, s *scene, srv server) {
 	before, err := c.processesOf(t.Context(), srv)
 	require.NoError(t, err)
@@ -44,8 +43,7 @@ func (c *cluster) measureWoken(t *testing.T, s *scene, srv server) {
 	assert.GreaterOrEqual(t, after-wakes, float64(len(took)), "each pod is woken for each rotation")
 }
 
-// servedAfter is how long each certificate took from its Secret to each pod of the
-// server that was seen to serve it.
+// servedAfter returns how long each certificate took from its Secret to each pod of the server.
 func (c *cluster) servedAfter(ctx context.Context, report handshake.Report, srv server, issued []written) ([]time.Duration, error) {
 	pods, err := c.podsOf(ctx, srv)
 	var took []time.Duration
@@ -60,7 +58,7 @@ func (c *cluster) servedAfter(ctx context.Context, report handshake.Report, srv 
 	return took, err
 }
 
-// spread describes durations, of which there is at least one, for the table at the end.
+// spread describes durations, at least one, for the table at the end.
 func spread(took []time.Duration) string {
 	sorted := slices.Sorted(slices.Values(took))
 	return fmt.Sprintf("%d times: p50 %s, max %s", len(sorted), seconds(sorted[len(sorted)/2]), seconds(sorted[len(sorted)-1]))

@@ -20,8 +20,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// writes knows when each certificate was written into its Secret, from watching
-// the Secrets: what the way to the pods is measured from.
+// writes records when each certificate was written to its Secret, by watching Secrets. The propagation
+// to pods is measured from then.
 type writes struct {
 	mu     sync.Mutex
 	leaves map[client.ObjectKey][]written
@@ -32,8 +32,8 @@ type written struct {
 	at   time.Time
 }
 
-// watchWrites returns when all Secrets are known; it goes on until ctx ends, and
-// through an API server that is away.
+// watchWrites returns when all Secrets are listed. It continues until ctx ends, also if the API server
+// is down in between.
 func watchWrites(ctx context.Context, clients kubernetes.Interface) (*writes, error) {
 	w := &writes{leaves: map[client.ObjectKey][]written{}}
 	factory := informers.NewSharedInformerFactoryWithOptions(clients, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {

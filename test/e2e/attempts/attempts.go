@@ -1,27 +1,27 @@
-// Package attempts sums up attempts at something that is refused for a while. The
-// end-to-end scenes measure with it for how long no pods can be created.
+// Package attempts summarizes attempts that are rejected for a while. The end-to-end scenes
+// use it to measure for how long no pods can be created.
 package attempts
 
 import "time"
 
-// Attempt is one attempt, and what came of it.
+// Attempt is an attempt and its outcome.
 type Attempt struct {
-	At      time.Time // when it was begun
+	At      time.Time // when it began
 	Refused bool
 }
 
-// Summary is what came of attempts.
+// Summary summarizes attempts.
 type Summary struct {
 	Attempts, Refused int
-	// First and Last are when the first and the last refused attempt were begun; zero
+	// First and Last are the times at which the first and the last refused attempt began; zero
 	// if none was refused.
 	First, Last time.Time
-	// Longest is the longest time without an accepted attempt: from the first refused
-	// attempt to the next that was accepted or, if there is none, to the last refused.
+	// Longest is the longest time without an accepted attempt: from the first refused attempt to
+	// the next accepted one or, if there is none, to the last refused one.
 	Longest time.Duration
 }
 
-// Sum sums up attempts, the oldest first.
+// Sum summarizes attempts, the oldest first.
 func Sum(all []Attempt) Summary {
 	s := Summary{Attempts: len(all)}
 	var since time.Time // of the first refused attempt after one that was accepted
@@ -46,8 +46,7 @@ func Sum(all []Attempt) Summary {
 	return s
 }
 
-// AcceptedLast returns how many of the last attempts were accepted, one after the
-// other.
+// AcceptedLast returns the number of accepted attempts since the last refused one.
 func AcceptedLast(all []Attempt) int {
 	n := 0
 	for n < len(all) && !all[len(all)-1-n].Refused {

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// Timeout bounds one handshake, the resolution of the name included. Only a connection that hangs takes that long: on
-// two cores with a load of 100, as after a reboot, single handshakes take more than 10 s. [Report.Slowest] tells.
+// Timeout is the timeout of a handshake, including DNS. Only a stuck connection takes that long: on two cores with a
+// load of 100, as after a reboot, single handshakes take more than 10 s ([Report.Slowest]).
 const Timeout = time.Minute
 
-// Client shakes hands. Its methods may be called from several goroutines.
+// Client makes handshakes. Its methods are safe for concurrent use.
 type Client struct {
 	bundleFile string
-	once       bool // the bundle is read once, as many clients do
+	once       bool // read the bundle once, as many clients do
 	interval   time.Duration
 	dialer     net.Dialer
 
@@ -31,23 +31,21 @@ type Client struct {
 	accounts []*account
 }
 
-// account is the account of a target, and the end of its loop; nil: there is none.
+// account is the account of a target, with the end of its loop; nil if none runs.
 type account struct {
 	Account
 	stop context.CancelFunc
 }
 
-// New returns a client that trusts what is in the file, read anew for each
-// handshake unless once is set, and that pauses for the interval between two
-// handshakes with one target.
+// New returns a client that trusts the certificates in the file, which it reads for each handshake or,
+// if once is set, once. interval is the pause between handshakes with a target.
 func New(bundleFile string, once bool, interval time.Duration, now time.Time) (*Client, error) {
 	c := &Client{bundleFile: bundleFile, once: once, interval: interval, started: now}
 	_, err := c.trusted()
 	return c, err
 }
 
-// trusted are the roots in the file. A kubelet swaps a directory, so that what is
-// read is never half a file.
+// trusted returns the roots in the file. The kubelet replaces a whole directory, so that the file is complete.
 func (c *Client) trusted() (*x509.CertPool, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,19 +61,17 @@ func (c *Client) trusted() (*x509.CertPool, error) {
 	}
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM(bundle) {
-		return nil, fmt.Errorf("%s: no certificate in it", c.bundleFile)
+		return nil, fmt.Errorf("%s: no certificate", c.bundleFile)
 	}
 	c.bundle = bundle
-	if c.roots == nil || !roots.Equal(c.roots) { // kubelets shuffle the roots of ClusterTrustBundles anew
+	if c.roots == nil || !roots.Equal(c.roots) { // kubelets shuffle the roots of ClusterTrustBundles
 		c.roots = roots
 		c.bundles = append(c.bundles, time.Now())
 	}
 	return c.roots, nil
 }
 
-// Follow sets the targets. Those that were followed before and still are go on;
-// those that are not are followed no more, and what came of them stays in the
-// report.
+// Follow sets the targets. Removed targets stay in the report.
 func (c *Client) Follow(ctx context.Context, targets []Target) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -95,7 +91,7 @@ func (c *Client) Follow(ctx context.Context, targets []Target) {
 	}
 }
 
-// of returns the account of a target, a new one for a new target.
+// of returns the account of a target, and creates it if needed.
 func (c *Client) of(t Target) *account {
 	if i := slices.IndexFunc(c.accounts, func(a *account) bool { return a.Target == t }); i >= 0 {
 		return c.accounts[i]
@@ -105,8 +101,7 @@ func (c *Client) of(t Target) *account {
 	return a
 }
 
-// loop shakes hands with one target until ctx ends. A handshake that is under way
-// then is not counted.
+// loop makes handshakes with a target until ctx ends. It does not count a handshake that is interrupted.
 func (c *Client) loop(ctx context.Context, a *account) {
 	for {
 		at := time.Now()
@@ -130,12 +125,12 @@ func (c *Client) loop(ctx context.Context, a *account) {
 	}
 }
 
-// Shake is one handshake over a connection of its own, and the target's exchange; it returns the
-// leaf, which has been verified, or nil if the target speaks plaintext.
+// Shake makes a handshake and the target's exchange over a new connection. It returns the verified
+// leaf, or nil for plaintext.
 func (c *Client) Shake(ctx context.Context, t Target) (*x509.Certificate, error) {
 	exchange, ok := exchanges[t.Exchange]
 	if !ok {
-		return nil, fmt.Errorf("there is no exchange %q", t.Exchange)
+		return nil, fmt.Errorf("unknown exchange %q", t.Exchange)
 	}
 	roots, err := c.trusted()
 	if err != nil {
@@ -154,7 +149,7 @@ func (c *Client) Shake(ctx context.Context, t Target) (*x509.Certificate, error)
 	return to.leaf, nil
 }
 
-// Report is what came of it so far.
+// Report returns the current report.
 func (c *Client) Report() Report {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -65,7 +65,7 @@ func (a authority) pair(t *testing.T) tls.Certificate {
 func serve(t *testing.T, pair tls.Certificate) (address string) {
 	t.Helper()
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("hello\n")) }))
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // it would tell of each failed handshake
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // discards failed handshakes
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
 	server.StartTLS()
 	t.Cleanup(server.Close)
@@ -91,7 +91,7 @@ func TestTheBundleDecides(t *testing.T) {
 		require.NoError(t, os.WriteFile(file, second.bundle(), 0o600))
 		leaf, err := client.Shake(t.Context(), target)
 		if once {
-			require.ErrorContains(t, err, "unknown authority", "the file was read again")
+			require.ErrorContains(t, err, "unknown authority", "the file is read again")
 			continue
 		}
 		require.NoError(t, err)
@@ -99,8 +99,7 @@ func TestTheBundleDecides(t *testing.T) {
 	}
 }
 
-// TestTheOrderOfRootsIsNoChange: a kubelet shuffles the roots of a ClusterTrustBundle each time
-// that it reads it.
+// Another order of the roots is not a change: the kubelet shuffles the roots of a ClusterTrustBundle.
 func TestTheOrderOfRootsIsNoChange(t *testing.T) {
 	one, two := newAuthority(t, 1).bundle(), newAuthority(t, 2).bundle()
 	client, file := newClient(t, false, one)
@@ -174,7 +173,7 @@ func TestFollowingOthers(t *testing.T) {
 	client.Follow(t.Context(), []Target{second})
 	before := handshakes(client.Report(), first)
 	waitFor(t, func(r Report) bool { return handshakes(r, second) > 10 }, client)
-	assert.LessOrEqual(t, handshakes(client.Report(), first), before+1, "one may have been under way")
+	assert.LessOrEqual(t, handshakes(client.Report(), first), before+1, "one may have been in progress")
 	client.Follow(t.Context(), []Target{first, second})
 	waitFor(t, func(r Report) bool { return handshakes(r, first) > before+1 }, client)
 	assert.Len(t, client.Report().Accounts, 2)

@@ -21,8 +21,7 @@ import (
 	"google.golang.org/grpc/reflection/grpc_reflection_v1"
 )
 
-// exchanges are what a client of a protocol asks for and is answered, by [Target.Exchange]. Each
-// makes a connection of its own.
+// exchanges are the requests of clients of a protocol, by [Target.Exchange]. Each uses a new connection.
 var exchanges = map[string]func(ctx context.Context, c *connector) error{
 	"":                    nothing,
 	"grpc":                callAndStream,
@@ -38,7 +37,7 @@ type connector struct {
 	target Target
 	dialer *net.Dialer
 	config *tls.Config
-	leaf   *x509.Certificate // that of the last handshake
+	leaf   *x509.Certificate // of the last handshake
 }
 
 func (c *connector) open(ctx context.Context) (net.Conn, error) {
@@ -52,8 +51,7 @@ func (c *connector) open(ctx context.Context) (net.Conn, error) {
 	return conn, err
 }
 
-// secure shakes hands on a connection, unless the target speaks plaintext, and offers the
-// protocols.
+// secure makes a handshake, unless the target speaks plaintext, and offers the protocols.
 func (c *connector) secure(ctx context.Context, conn net.Conn, protocols ...string) (net.Conn, error) {
 	if c.target.Plaintext {
 		return conn, nil
@@ -77,8 +75,7 @@ func (c *connector) connect(ctx context.Context, protocols ...string) (net.Conn,
 	return secured, nil
 }
 
-// nothing is asked for: a server may have lost its patience meanwhile, and be gone when it is
-// told goodbye.
+// nothing makes no request. It ignores errors of closing, as the server may have closed the connection.
 func nothing(ctx context.Context, c *connector) error {
 	conn, err := c.connect(ctx)
 	if err != nil {
@@ -88,7 +85,7 @@ func nothing(ctx context.Context, c *connector) error {
 	return nil
 }
 
-// get has a document that says hello, and offers what browsers do.
+// get requests a document that contains hello, and offers a browser's protocols.
 func get(ctx context.Context, c *connector) error {
 	conn, err := c.connect(ctx, "h2", "http/1.1")
 	if err != nil {
@@ -115,7 +112,7 @@ func get(ctx context.Context, c *connector) error {
 	return err
 }
 
-// setAndGet sets a value of Redis and reads it.
+// setAndGet sets and reads a value in Redis.
 func setAndGet(ctx context.Context, c *connector) error {
 	conn, err := c.connect(ctx)
 	if err != nil {
@@ -125,7 +122,7 @@ func setAndGet(ctx context.Context, c *connector) error {
 	return converse(conn, "SET key value\r\nGET key\r\n", "+OK\r\n$5\r\nvalue\r\n")
 }
 
-// converse writes a text and reads the answer that is wanted.
+// converse writes a text and compares the answer.
 func converse(conn net.Conn, say, want string) error {
 	if _, err := io.WriteString(conn, say); err != nil {
 		return err
@@ -149,8 +146,7 @@ const (
 	messageSizeMost = 1 << 16
 )
 
-// selectOne logs in with a password, which the server must ask for as it asks everybody who comes
-// over the network, and has SELECT 1 answered.
+// selectOne logs in with a password, which the server must request from network clients, and runs SELECT 1.
 func selectOne(ctx context.Context, c *connector, request bool) error {
 	conn, err := c.open(ctx)
 	if err != nil {
@@ -213,7 +209,7 @@ func readMessage(conn net.Conn) (kind byte, body []byte, err error) {
 	return head[0], body, err
 }
 
-// callAndStream has the health of a gRPC server, and its services by a stream in both directions.
+// callAndStream requests the health of a gRPC server, and its services over a bidirectional stream.
 func callAndStream(ctx context.Context, c *connector) error {
 	secured := insecure.NewCredentials()
 	if !c.target.Plaintext {
@@ -253,12 +249,12 @@ func callAndStream(ctx context.Context, c *connector) error {
 		return err
 	}
 	if _, err := stream.Recv(); !errors.Is(err, io.EOF) {
-		return fmt.Errorf("gRPC: a stream that was ended goes on: %w", err)
+		return fmt.Errorf("gRPC: the stream did not end: %w", err)
 	}
 	return nil
 }
 
-// echo has a message sent back over a WebSocket.
+// echo sends a message over a WebSocket, and receives it again.
 func echo(ctx context.Context, c *connector) error {
 	scheme := "wss://"
 	if c.target.Plaintext {
@@ -285,5 +281,5 @@ func echo(ctx context.Context, c *connector) error {
 	return err
 }
 
-// closeQuietly closes what was read to its end: the server may have closed it before.
+// closeQuietly closes a connection that the server may have closed before.
 func closeQuietly(c io.Closer) { _ = c.Close() }

@@ -11,17 +11,17 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// bodyLimit is how much of an answer is read.
+// bodyLimit is the maximum number of bytes of a response that are read.
 const bodyLimit = 64 << 10
 
-// Request is a GET that the client makes with its bundle and nothing else.
+// Request is a GET by the client, which trusts only its bundle.
 type Request struct {
 	URL string `json:"url"` // https://…
 	// Address is HOST:PORT to dial instead of the URL's; empty: the URL's.
 	Address string `json:"address,omitempty"`
 }
 
-// Response is what came of a Request. Either Err is empty or the rest is.
+// Response is the result of a Request. If Err is set, the other fields are empty.
 type Response struct {
 	Status int      `json:"status"`
 	Body   string   `json:"body"`
@@ -31,7 +31,7 @@ type Response struct {
 	Err    string   `json:"err,omitempty"`
 }
 
-// Fetch makes the request over a connection of its own.
+// Fetch makes the request over a new connection.
 func (c *Client) Fetch(ctx context.Context, r Request) Response {
 	response, err := c.fetch(ctx, r)
 	if err != nil {
@@ -63,7 +63,7 @@ func (c *Client) fetch(ctx context.Context, r Request) (Response, error) {
 	if err != nil {
 		return Response{}, err
 	}
-	defer func() { _ = response.Body.Close() }() // it is read
+	defer func() { _ = response.Body.Close() }() // already read
 	body, err := io.ReadAll(io.LimitReader(response.Body, bodyLimit))
 	if err != nil {
 		return Response{}, err

@@ -8,19 +8,19 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// Target is a server, and what it has to prove to be.
+// Target is a server, with its expected identity.
 type Target struct {
-	// Address is HOST:PORT, resolved anew for each handshake.
+	// Address is HOST:PORT, resolved for each handshake.
 	Address string `json:"address"`
-	// Name is what the certificate must be for; it is sent as SNI.
+	// Name is the name that is verified and sent as SNI.
 	Name string `json:"name"`
-	// Exchange is what is asked and answered after the handshake; "": nothing.
+	// Exchange is the exchange after the handshake; "": none.
 	Exchange string `json:"exchange,omitempty"`
-	// Plaintext: there is no handshake.
+	// Plaintext: without TLS.
 	Plaintext bool `json:"plaintext,omitempty"`
 }
 
-// Served is a leaf that a target has served.
+// Served is a leaf that a target served.
 type Served struct {
 	Leaf   string    `json:"leaf"`   // SHA-256 of the DER, in hex
 	Issuer string    `json:"issuer"` // its common name
@@ -28,31 +28,31 @@ type Served struct {
 	Last   time.Time `json:"last"`
 }
 
-// Failure is a handshake that failed, and when it was begun.
+// Failure is a failed handshake, with the time at which it began.
 type Failure struct {
 	At   time.Time     `json:"at"`
 	Took time.Duration `json:"took"`
 	Err  string        `json:"err"`
 }
 
-// Account is what came of a target so far.
+// Account contains the results of a target.
 type Account struct {
 	Target     Target          `json:"target"`
-	Handshakes int             `json:"handshakes"` // the failed ones included
+	Handshakes int             `json:"handshakes"` // including failed ones
 	Failed     int             `json:"failed"`
-	Failures   []Failure       `json:"failures"` // the first of them
-	Served     []Served        `json:"served"`   // in the order in which they were seen first
-	Took       []time.Duration `json:"took"`     // of each that succeeded
+	Failures   []Failure       `json:"failures"` // the first ones
+	Served     []Served        `json:"served"`   // ordered by the first handshake
+	Took       []time.Duration `json:"took"`     // of successful handshakes
 }
 
-// Report is what came of all targets.
+// Report contains the results of all targets.
 type Report struct {
 	Started  time.Time   `json:"started"`
-	Bundles  []time.Time `json:"bundles"` // when the bundle file was first read, and when with other roots
+	Bundles  []time.Time `json:"bundles"` // when the bundle was first read, and each time that it changed
 	Accounts []Account   `json:"accounts"`
 }
 
-// failuresKept bounds what a report tells of a target that is gone for good.
+// failuresKept is the maximum number of failures of a target in a report.
 const failuresKept = 20
 
 func (a *Account) failed(f Failure) {
@@ -63,7 +63,7 @@ func (a *Account) failed(f Failure) {
 	}
 }
 
-// succeeded takes nil for an exchange without TLS.
+// succeeded records a success; leaf is nil for plaintext.
 func (a *Account) succeeded(at time.Time, took time.Duration, leaf *x509.Certificate) {
 	a.Handshakes++
 	a.Took = append(a.Took, took)
@@ -79,14 +79,14 @@ func (a *Account) succeeded(at time.Time, took time.Duration, leaf *x509.Certifi
 	a.Served[i].Last = at
 }
 
-// clone is a copy that goes on being true.
+// clone returns a copy.
 func (a *Account) clone() Account {
 	b := *a
 	b.Failures, b.Served, b.Took = slices.Clone(a.Failures), slices.Clone(a.Served), slices.Clone(a.Took)
 	return b
 }
 
-// FirstServed is when the target served the leaf first.
+// FirstServed returns when the target first served the leaf.
 func (a Account) FirstServed(leaf string) (time.Time, bool) {
 	for _, s := range a.Served {
 		if s.Leaf == leaf {
@@ -96,7 +96,7 @@ func (a Account) FirstServed(leaf string) (time.Time, bool) {
 	return time.Time{}, false
 }
 
-// Latest is the leaf that was served last; the zero value if none was.
+// Latest returns the leaf that was served last; the zero value if there is none.
 func (a Account) Latest() Served {
 	var latest Served
 	for _, s := range a.Served {
@@ -117,7 +117,7 @@ func (r Report) Of(t Target) (Account, bool) {
 	return Account{}, false
 }
 
-// Totals are the handshakes and failures of all targets.
+// Totals returns the numbers of handshakes and failures of all targets.
 func (r Report) Totals() (handshakes, failed int) {
 	for _, a := range r.Accounts {
 		handshakes += a.Handshakes

@@ -1,5 +1,5 @@
-// Command images makes the images of the end-to-end scenes' workloads, as files that
-// ctr images import and kind load image-archive read.
+// Command images builds the images of the end-to-end scenes' workloads, as files for ctr images
+// import and kind load image-archive.
 package main
 
 import (
@@ -18,16 +18,15 @@ import (
 	"github.com/servingcert/servingcert/test/e2e/pick"
 )
 
-// ref is the name of an image, as the scenes' manifests have it.
+// ref returns the name of an image in the scenes' manifests.
 func ref(name string) string { return "ghcr.io/servingcert/e2e-" + name + ":e2e" }
 
-// known is the name of an image whose last part is that of a program that the webhook
-// knows.
+// known returns the name of an image whose last part is that of a program in the webhook's table.
 func known(name string) string { return "ghcr.io/servingcert/e2e/" + name + ":e2e" }
 
 func main() {
 	out := flag.String("out", "bin/e2e/images", "directory for the images")
-	scenes := flag.String("scenes", "", "what is to be played; what others wrote is compiled only for that")
+	scenes := flag.String("scenes", "", "scenes to run; third-party programs are compiled only for these")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := run(ctx, *out, *scenes)
@@ -46,13 +45,13 @@ func run(ctx context.Context, out, scenes string) error {
 	return errors.Join(ours(ctx, out), kubernetes(ctx, out), builtOfModules(ctx, out, picked), debian(ctx, out), debianGo(ctx, out), script(ctx, out), plaintext(ctx, out))
 }
 
-// ours are the programs in test/e2e/workloads.
+// ours builds the programs in test/e2e/workloads.
 func ours(ctx context.Context, out string) error {
 	dir, err := os.MkdirTemp("", "servingcert-e2e-")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(dir) // what is left is in the system's directory for that
+	defer os.RemoveAll(dir) // any rest is in the system's directory for temporary files
 	built, err := images.Build(ctx, dir,
 		"./test/e2e/workloads/server", "./test/e2e/workloads/client", "./test/e2e/workloads/strict", "./test/e2e/workloads/requester", "./test/e2e/workloads/talk")
 	if err != nil {
@@ -65,7 +64,7 @@ func ours(ctx context.Context, out string) error {
 	return errors.Join(errs...)
 }
 
-// kubernetes are programs that users run.
+// kubernetes builds components of Kubernetes.
 func kubernetes(ctx context.Context, out string) error {
 	names := []string{controlplane.KubeScheduler, controlplane.KubeControllerManager}
 	binaries, err := controlplane.Binaries(ctx, os.Stderr, names...)
@@ -79,8 +78,8 @@ func kubernetes(ctx context.Context, out string) error {
 	return errors.Join(errs...)
 }
 
-// builtOfModules are programs of one scene each, which take minutes to compile: an API server that the
-// control plane calls, what issues certificates, too, what watches it, and a gateway.
+// builtOfModules builds programs of one scene each, which take minutes to compile: metrics-server,
+// cert-manager, Prometheus and Traefik.
 func builtOfModules(ctx context.Context, out string, picked pick.Scenes) error {
 	var errs []error
 	for _, p := range []struct{ scene, program, ref string }{
@@ -104,7 +103,7 @@ func ofBuilt(ctx context.Context, out, name, ref string) error {
 	return ofBinary(out, name, ref, binaries[name])
 }
 
-// debian are servers as Debian has them; the manifests say how they are run.
+// debian builds images of Debian's servers; the manifests contain their commands.
 func debian(ctx context.Context, out string) error {
 	var errs []error
 	for name, pkg := range map[string]string{"nginx": "nginx-light", "python": "python3"} {
@@ -113,7 +112,7 @@ func debian(ctx context.Context, out string) error {
 	return errors.Join(errs...)
 }
 
-// script is what a shell script needs that asks for certificates, and a server beside it.
+// script builds an image for a shell script that requests certificates, and a server.
 func script(ctx context.Context, out string) error {
 	dir, err := deb.Files(ctx, os.Stderr, "coreutils", "dash", "openssl", "python3")
 	if err != nil {
@@ -126,9 +125,8 @@ func script(ctx context.Context, out string) error {
 	return withFile(tar(out, "script"), ref("script"), images.Config{}, dir, binaries[controlplane.Kubectl], "usr/bin/kubectl")
 }
 
-// plaintext are servers that know nothing of TLS here, and psql and redis-cli, which are their
-// clients. What PostgreSQL needs only to compile its queries, and for extensions in Perl, is as
-// large as the rest, and left out.
+// plaintext builds images of servers without TLS, and of psql and redis-cli as their clients. It omits
+// what PostgreSQL only needs to compile queries and for extensions in Perl, as large as the rest.
 func plaintext(ctx context.Context, out string) error {
 	dir, err := deb.Files(ctx, os.Stderr, "dash", "nodejs", "postgresql-15", "redis-server")
 	if err != nil {
@@ -155,10 +153,10 @@ func ofPackage(ctx context.Context, out, name, pkg string) error {
 	return image.WriteFile(tar(out, name))
 }
 
-// goProgram is a Go program of a Debian package.
+// goProgram is a Go program in a Debian package.
 type goProgram struct {
 	name, ref, pkg, file string
-	cmd                  []string // what the image runs without arguments
+	cmd                  []string // the image's default command
 }
 
 var goPrograms = []goProgram{
@@ -167,8 +165,8 @@ var goPrograms = []goProgram{
 	{"node-exporter", known("node-exporter"), "prometheus-node-exporter", "usr/bin/prometheus-node-exporter", nil},
 }
 
-// debianGo are Go programs as Debian has them. All that they need of their packages and
-// of what those depend on is the program itself and the C library.
+// debianGo builds images of Debian's Go programs. Of their packages and dependencies, they only need the
+// program itself and the C library.
 func debianGo(ctx context.Context, out string) error {
 	libc, err := deb.Files(ctx, os.Stderr, "libc6")
 	if err != nil {
@@ -194,13 +192,13 @@ func ofGoProgram(out string, p goProgram, libc, binary string) error {
 	return withFile(tar(out, p.name), p.ref, config, libc, binary, p.file)
 }
 
-// withFile writes an image of the files below a directory and of one more program.
+// withFile writes an image of the files below a directory and of another program.
 func withFile(tar, ref string, config images.Config, dir, binary, file string) error {
 	work, err := os.MkdirTemp("", "servingcert-e2e-")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(work) // what is left is in the system's directory for that
+	defer os.RemoveAll(work) // any rest is in the system's directory for temporary files
 	root := filepath.Join(work, "root")
 	if err := os.CopyFS(root, os.DirFS(dir)); err != nil {
 		return err

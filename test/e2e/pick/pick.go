@@ -1,4 +1,4 @@
-// Package pick reads which scenes are to be played, for the scenes and for what makes their images.
+// Package pick parses the list of scenes to run, for the scenes and for the command that builds their images.
 package pick
 
 import (
@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Scenes are names of scenes, or all but those.
+// Scenes is a selection of scenes.
 type Scenes struct {
 	Names  []string
 	AllBut bool
 }
 
-// Parse reads a comma-separated list of names, each with a hyphen before it for all but those. An empty
-// one is all but none.
+// Parse parses a comma-separated list of names, or of names with a leading hyphen, which excludes them. An
+// empty list selects all scenes.
 func Parse(list string) (Scenes, error) {
 	if list == "" {
 		return Scenes{AllBut: true}, nil
@@ -30,5 +30,5 @@ func Parse(list string) (Scenes, error) {
 	return s, nil
 }
 
-// Has reports whether the scene is one of them.
+// Has reports whether the scene is selected.
 func (s Scenes) Has(name string) bool { return slices.Contains(s.Names, name) != s.AllBut }

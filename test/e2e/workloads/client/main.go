@@ -1,10 +1,9 @@
-// Command client is the client of the end-to-end scenes, in a pod that is given
-// the CA bundle and nothing else: it shakes hands all the time with whomever it
-// is told to, and fetches what it is asked for. It is told over plain HTTP, through
-// the API server's proxy:
+// Command client is the client of the end-to-end scenes, in a pod with only the CA bundle. It
+// makes handshakes with its targets all the time, and fetches URLs on request. Requests come
+// over plain HTTP, through the API server's proxy:
 //
-//	PUT /targets   a JSON list of handshake.Target: whom to follow from now on
-//	GET /report    what came of it, a handshake.Report
+//	PUT /targets   a JSON list of handshake.Target: the new targets
+//	GET /report    the results, a handshake.Report
 //	POST /shake    a handshake.Target: one handshake or exchange; the answer is 200, or 502 with an error
 //	POST /fetch    a handshake.Request: one GET over HTTPS; the answer is a handshake.Response
 package main
@@ -25,10 +24,10 @@ import (
 )
 
 func main() {
-	listen := flag.String("listen", ":8080", "address to be told on")
+	listen := flag.String("listen", ":8080", "address for requests")
 	bundle := flag.String("bundle", os.Getenv("TLS_CA_FILE"), "file with the certificates to trust")
-	once := flag.Bool("once", false, "read the bundle once")
-	interval := flag.Duration("interval", time.Second, "pause between two handshakes with one server")
+	once := flag.Bool("once", false, "read the bundle only once")
+	interval := flag.Duration("interval", time.Second, "pause between two handshakes with a server")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	err := run(ctx, *listen, *bundle, *once, *interval)
@@ -66,16 +65,16 @@ func run(ctx context.Context, listen, bundle string, once bool, interval time.Du
 	server := &http.Server{Addr: listen, Handler: mux, ReadHeaderTimeout: time.Minute}
 	go func() {
 		<-ctx.Done()
-		_ = server.Close() // it is over
+		_ = server.Close()
 	}()
-	log.Printf("listens on %s", listen)
+	log.Printf("listening on %s", listen)
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
 }
 
-// read answers itself if the request makes no sense.
+// read decodes the request. If it is invalid, read responds with an error.
 func read[T any](w http.ResponseWriter, r *http.Request) (value T, ok bool) {
 	if err := json.NewDecoder(r.Body).Decode(&value); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)

@@ -1,6 +1,6 @@
-// Command requester is an HTTPS server that makes its own keys: client-go's
-// certificate.Manager, as it is, asks for its certificates by CertificateSigningRequests,
-// with the token of the pod. What it asks for can be changed, over plain HTTP:
+// Command requester is an HTTPS server that generates its own keys: client-go's
+// certificate.Manager requests its certificates with CertificateSigningRequests and the token of
+// the pod. The requested names can be changed over plain HTTP:
 //
 //	PUT /template   a JSON object: {"commonName": "…", "dnsNames": ["…"]}
 package main
@@ -29,16 +29,16 @@ import (
 	"k8s.io/client-go/util/certificate"
 )
 
-// asked is what the certificate is to be for.
+// asked contains the requested names.
 type asked struct {
 	CommonName string   `json:"commonName"`
 	DNSNames   []string `json:"dnsNames"`
 }
 
-// template is what to ask for now.
+// template is the current template of requests.
 type template struct{ asked atomic.Pointer[asked] }
 
-// request returns a new value each time: the manager keeps and compares them.
+// request returns a new value each time, as the manager stores and compares them.
 func (t *template) request() *x509.CertificateRequest {
 	a := t.asked.Load()
 	return &x509.CertificateRequest{Subject: pkix.Name{CommonName: a.CommonName}, DNSNames: slices.Clone(a.DNSNames)}
@@ -51,15 +51,15 @@ func (t *template) change(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	t.asked.Store(&a)
-	log.Printf("asks for %q and %q", a.CommonName, a.DNSNames)
+	log.Printf("requesting %q and %q", a.CommonName, a.DNSNames)
 }
 
 func main() {
 	listen := flag.String("listen", ":8443", "address to serve on")
-	control := flag.String("control", ":8080", "address to be told on")
-	names := flag.String("names", "", "DNS names to ask for, comma-separated")
-	signer := flag.String("signer", "", "name of the signer to ask")
-	lifetime := flag.Duration("lifetime", 24*time.Hour, "lifetime to ask for")
+	control := flag.String("control", ":8080", "address for requests")
+	names := flag.String("names", "", "DNS names to request, comma-separated")
+	signer := flag.String("signer", "", "name of the signer")
+	lifetime := flag.Duration("lifetime", 24*time.Hour, "lifetime to request")
 	dir := flag.String("dir", "", "directory for the keys and certificates")
 	flag.Parse()
 	t := &template{}
@@ -102,16 +102,16 @@ func newManager(ctx context.Context, signer, dir string, lifetime time.Duration,
 
 // serve serves until ctx ends.
 func serve(ctx context.Context, manager certificate.Manager, t *template, listen, control string) error {
-	told := http.NewServeMux()
-	told.HandleFunc("PUT /template", t.change)
-	controlled := &http.Server{Addr: control, Handler: told, ReadHeaderTimeout: time.Minute}
+	mux := http.NewServeMux()
+	mux.HandleFunc("PUT /template", t.change)
+	controlled := &http.Server{Addr: control, Handler: mux, ReadHeaderTimeout: time.Minute}
 	server := &http.Server{Addr: listen, Handler: http.HandlerFunc(hello), ReadHeaderTimeout: time.Minute, TLSConfig: &tls.Config{
 		MinVersion: tls.VersionTLS12,
 		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 			if c := manager.Current(); c != nil {
 				return c, nil
 			}
-			return nil, errors.New("there is no certificate yet")
+			return nil, errors.New("no certificate yet")
 		},
 	}}
 	ended := make(chan error, 2)

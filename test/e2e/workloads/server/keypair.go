@@ -23,15 +23,15 @@ func (k *keyPair) current() *tls.Certificate {
 	return k.pair
 }
 
-// reload serves on with what it has if the files cannot be used: they are two,
-// and between the one read and the other the kubelet may have swapped both.
+// reload keeps the previous certificate if the files are invalid: the kubelet may have replaced both
+// between the two reads.
 func (k *keyPair) reload() {
 	if err := k.load(); err != nil {
-		log.Printf("goes on with the certificate from before: %v", err)
+		log.Printf("keeping the previous certificate: %v", err)
 	}
 }
 
-// load reads the files, which are small, and parses them if they have changed.
+// load reads the files, and parses them if they have changed.
 func (k *keyPair) load() error {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// version is the two files of a certificate for name.
+// version returns the two files of a certificate for name.
 func version(t *testing.T, name string) (certPEM, keyPEM []byte) {
 	t.Helper()
 	pair, err := selfSigned(name, time.Now())
@@ -34,7 +34,7 @@ func TestReload(t *testing.T) {
 	dir := t.TempDir()
 	k := &keyPair{certFile: filepath.Join(dir, "tls.crt"), keyFile: filepath.Join(dir, "tls.key")}
 	write := func(file string, data []byte) { require.NoError(t, os.WriteFile(file, data, 0o600)) }
-	require.Error(t, k.load(), "there are no files yet")
+	require.Error(t, k.load(), "no files yet")
 
 	oldCert, oldKey := version(t, "old")
 	write(k.certFile, oldCert)

@@ -1,9 +1,8 @@
-// Command server is what the end-to-end scenes run in their pods: an HTTPS server
-// that is given two files, as many are. It knows nothing of servingcert.
+// Command server is the HTTPS server of the end-to-end scenes, with flags for two files. It does
+// not know servingcert.
 //
-// By default it reads the files again when they change. With --reload=false it
-// reads them once, which is what most servers do. The other flags make it one of
-// those that a verifier has to cope with.
+// By default, it reloads the files when they change. With --reload=false, it reads them once, as
+// most servers do. The other flags make it a server that is hard to verify.
 package main
 
 import (
@@ -26,8 +25,7 @@ import (
 	"time"
 )
 
-// shutdownTimeout is how long open connections are waited for at the end. The
-// kubelet kills after 30 s.
+// shutdownTimeout is how long the server waits for open connections at its end. The kubelet kills it after 30 s.
 const shutdownTimeout = 10 * time.Second
 
 // options are the flags.
@@ -45,10 +43,10 @@ func main() {
 	flag.StringVar(&o.listen, "listen", ":8443", "address to listen on")
 	flag.StringVar(&o.certFile, "tls-cert-file", "", "certificate and chain")
 	flag.StringVar(&o.keyFile, "tls-private-key-file", "", "private key")
-	flag.BoolVar(&o.reload, "reload", true, "read the files again when they change")
-	flag.BoolVar(&o.plain, "plain", false, "speak plain HTTP whatever files are given")
-	flag.BoolVar(&o.demandClientCert, "demand-client-certificate", false, "shake hands only with clients that have a certificate")
-	flag.StringVar(&o.ownCertificate, "own-certificate", "", "serve a certificate for this name that the server makes itself, whatever files are given")
+	flag.BoolVar(&o.reload, "reload", true, "reload the files when they change")
+	flag.BoolVar(&o.plain, "plain", false, "serve plain HTTP even if files are given")
+	flag.BoolVar(&o.demandClientCert, "demand-client-certificate", false, "require a client certificate")
+	flag.StringVar(&o.ownCertificate, "own-certificate", "", "serve a self-signed certificate for this name even if files are given")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
 	err := o.serve(ctx)
@@ -59,7 +57,7 @@ func main() {
 }
 
 func (o options) serve(ctx context.Context) error {
-	// The limit is that of a handshake too. It is longer than clients wait: it is theirs to give up.
+	// Also the timeout of a handshake, longer than that of the clients.
 	server := &http.Server{Addr: o.listen, Handler: http.HandlerFunc(hello), ReadHeaderTimeout: time.Minute}
 	listen := server.ListenAndServe
 	if !o.plain {
@@ -70,7 +68,7 @@ func (o options) serve(ctx context.Context) error {
 		server.TLSConfig = config
 		listen = func() error { return server.ListenAndServeTLS("", "") }
 	}
-	log.Printf("listens on %s", o.listen)
+	log.Printf("listening on %s", o.listen)
 	ended := make(chan error, 1)
 	go func() { ended <- listen() }()
 	select {
@@ -90,7 +88,7 @@ func ignoreClosed(err error) error {
 	return err
 }
 
-// hello says who answers: the pod, by its host name.
+// hello responds with the pod's host name.
 func hello(w http.ResponseWriter, _ *http.Request) {
 	name, err := os.Hostname()
 	if err != nil {
@@ -111,7 +109,7 @@ func (o options) tlsConfig() (*tls.Config, error) {
 		config.Certificates = []tls.Certificate{pair}
 		return config, err
 	case o.certFile == "" || o.keyFile == "":
-		return nil, errors.New("--tls-cert-file and --tls-private-key-file are missing")
+		return nil, errors.New("--tls-cert-file and --tls-private-key-file are required")
 	}
 	pair := &keyPair{certFile: o.certFile, keyFile: o.keyFile}
 	if err := pair.load(); err != nil {
@@ -126,7 +124,7 @@ func (o options) tlsConfig() (*tls.Config, error) {
 	return config, nil
 }
 
-// selfSigned is a certificate that no CA knows of.
+// selfSigned returns a self-signed certificate.
 func selfSigned(name string, now time.Time) (tls.Certificate, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

@@ -1,10 +1,8 @@
-// Command strict is a web server without TLS that refuses flags which it does not know,
-// as most programs do:
+// Command strict is a web server without TLS that rejects unknown flags, as most programs do:
 //
 //	strict KIND [--listen ADDRESS]
 //
-// KIND is how it exits then, or why it exits whatever it is given. Kind "lenient" is the
-// exception, which ignores its arguments.
+// KIND determines how it exits then, or why it always exits. Kind "lenient" ignores its arguments.
 package main
 
 import (
@@ -20,10 +18,10 @@ import (
 
 func main() {
 	if len(os.Args) < 2 {
-		log.Fatal("which kind?")
+		log.Fatal("a kind is required")
 	}
 	switch kind, args := os.Args[1], os.Args[2:]; kind {
-	case "flag": // as package flag does: the flag, the usage, and code 2
+	case "flag": // as in package flag: the flag, the usage, and code 2
 		if err := serve(args, flag.ExitOnError); err != nil {
 			log.Fatal(err)
 		}
@@ -31,18 +29,18 @@ func main() {
 		if err := serve(nil, flag.ContinueOnError); err != nil {
 			log.Fatal(err)
 		}
-	case "mute": // it never runs, and does not say why
+	case "mute": // it always exits, without a message
 		os.Exit(1)
-	case "database": // something else is missing
+	case "database": // it always exits, for another reason
 		time.Sleep(time.Second)
 		log.Fatal("cannot reach database at db.example.com:5432: connection refused")
 	default:
-		log.Fatalf("%q is no kind", kind)
+		log.Fatalf("%q: unknown kind", kind)
 	}
 }
 
-// serve serves until the process is ended. It returns an error only if the arguments are
-// wrong and handling says so.
+// serve serves until the process ends. It only returns an error if the arguments are wrong and handling
+// is flag.ContinueOnError.
 func serve(args []string, handling flag.ErrorHandling) error {
 	flags := flag.NewFlagSet("strict", handling)
 	if handling == flag.ContinueOnError {
@@ -55,7 +53,7 @@ func serve(args []string, handling flag.ErrorHandling) error {
 	server := &http.Server{Addr: *listen, ReadHeaderTimeout: time.Minute, Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintln(w, "hello without TLS")
 	})}
-	log.Printf("listens on %s", *listen)
+	log.Printf("listening on %s", *listen)
 	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
 		log.Fatal(err)
 	}

@@ -1,5 +1,5 @@
-// Command talk is a server that speaks gRPC, with the services that clients expect of any such
-// server, or one that echoes what comes over a WebSocket. It knows nothing of TLS.
+// Command talk is a gRPC server with the usual services, or a server that echoes WebSocket messages. It
+// has no TLS.
 //
 //	talk grpc|websocket HOST:PORT
 package main
@@ -38,7 +38,7 @@ func run(args []string) error {
 		reflection.Register(server)
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
 		defer stop()
-		// As servers in use end: clients are told to go elsewhere, and what they have asked for is answered.
+		// A graceful shutdown: clients get a GOAWAY, and pending requests are completed.
 		context.AfterFunc(ctx, server.GracefulStop)
 		return server.Serve(listener)
 	}
@@ -50,9 +50,9 @@ func run(args []string) error {
 func echo(w http.ResponseWriter, r *http.Request) {
 	conn, err := (&websocket.Upgrader{}).Upgrade(w, r, nil)
 	if err != nil {
-		return // the client was told
+		return // the client got the error
 	}
-	defer func() { _ = conn.Close() }() // the client has ended it
+	defer func() { _ = conn.Close() }() // closed by the client
 	for {
 		kind, message, err := conn.ReadMessage()
 		if err != nil || conn.WriteMessage(kind, message) != nil {
