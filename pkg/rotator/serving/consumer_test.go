@@ -115,6 +115,11 @@ func TestStatesOfAPod(t *testing.T) {
 	assert.Equal(t, statePending, consumerOf(nil, 443).state(cert2, testPace))
 	assert.Equal(t, statePending, consumerOf([]probe.Answer{current}, 443).state(cert2, testPace), "not of every port")
 	assert.Equal(t, stateStale, consumerOf([]probe.Answer{stale}, 443).state(cert2, testPace), "one is enough")
+	for _, answers := range [][]probe.Answer{{plain, current}, {current, plain}} {
+		each := consumerOf(answers)
+		each.endpoint.sets = [][]uint16{{1}, {2}}
+		assert.Equal(t, statePlaintext, each.state(cert2, testPace), "each set of ports has to serve")
+	}
 	unready := consumerOf([]probe.Answer{stale})
 	unready.pod.Ready = false
 	assert.Equal(t, stateNotReady, unready.state(cert2, testPace))

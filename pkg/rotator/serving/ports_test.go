@@ -103,6 +103,7 @@ func TestEachTLSPortCounts(t *testing.T) {
 		{"a name that no container declares", offers("web", "https", 8443, "tls", "secure"), []consumer{one}, api.ServingNoPort,
 			"has targetPort secure: declare a port of that name in a container, or set the port's number in this Service"},
 		{"plaintext at one of two", offers("web", "https", 8443, "tls", 9443), []consumer{asked(readyPod("a", "web"), current, atPort(9443, plain))}, api.ServingPlaintext, "targetPort 9443: the certificate in Secret"},
+		{"plaintext at the first of two", offers("web", "https", 8443, "tls", 9443), []consumer{asked(readyPod("a", "web"), plain, atPort(9443, current))}, api.ServingPlaintext, "targetPort 8443: the certificate in Secret"},
 		{"another certificate at one of two", offers("web", "https", 8443, "tls", 9443), []consumer{asked(readyPod("a", "web"), current, atPort(9443, foreign))}, api.ServingForeign, "targetPort 9443: "},
 		{"no answer at one of two", offers("web", "https", 8443, "tls", 9443), []consumer{asked(readyPod("a", "web"), current, atPort(9443, silent))}, api.ServingUnreachable, "targetPort 9443: "},
 		{"both wrong", offers("web", "https", 8443, "tls", 9443), []consumer{asked(readyPod("a", "web"), plain, atPort(9443, plain))}, api.ServingPlaintext, "targetPorts 8443, 9443: "},
