@@ -47,8 +47,8 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	return reconcile.Result{RequeueAfter: d.NextAt.Sub(s.Now)}, nil
 }
 
-// decide decides by the pod as the API server's cache has it, and by the pod itself unless that has
-// the request signed: what is a moment old refuses nothing and makes nobody wait.
+// decide decides by the pod in the API server's cache and, unless the request is to be signed, again
+// by the live pod: a stale pod must not cause a denial or a wait.
 func (c *Controller) decide(ctx context.Context, r *podcert.Request) (s podcert.Situation, d podcert.Decision, err error) {
 	for _, pod := range []readPod{c.config.Cluster.CachedPod, c.config.Cluster.Pod} {
 		if s, err = c.gather(ctx, r, pod); err != nil {
