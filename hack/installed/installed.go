@@ -252,7 +252,7 @@ func Await(ctx context.Context, what string, every time.Duration, probe func(con
 			last = err
 		}
 		if !process.Sleep(ctx, every) {
-			return 0, fmt.Errorf("%s: not within %s: %w", what, patience, last)
+			return 0, fmt.Errorf("%s: not within %s: %w", what, time.Since(start).Round(time.Second), last)
 		}
 	}
 }

@@ -20,6 +20,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
+type fields = map[string]any
+
 // attacker runs one attack, and counts what became of it.
 type attacker struct {
 	*installed.Tenant
@@ -82,7 +84,7 @@ func (w *world) launch(ctx context.Context, attacks []*scene) (finish func(), er
 		stop()
 		running.Wait()
 		for _, a := range all {
-			process.Step("attack %s: %d requests, %d refused, the last: %.200q", a.scene.name, a.sent, a.refused, a.last)
+			process.Step("%s, %s: %d requests, %d refused, the last: %.200q", a.scene.name, a.scene.what, a.sent, a.refused, a.last)
 			if a.sent == 0 {
 				a.breach = "nothing was sent"
 			}
@@ -101,7 +103,8 @@ func (w *world) newEvil(ctx context.Context) (*installed.Tenant, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := w.Grant(ctx, t, optedOut, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"services/status"}, Verbs: []string{"patch", "update"}}); err != nil {
+	status := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"services/status"}, Verbs: []string{"patch", "update"}}
+	if err := w.Grant(ctx, t, optedOut, status); err != nil {
 		return nil, err
 	}
 	return t, w.Admin.Create(ctx, &rbacv1.ClusterRoleBinding{
@@ -168,8 +171,9 @@ func tarpits(ctx context.Context, a *attacker) {
 			a.count(ctx, err)
 			return
 		}
-		defer s.Close()
-		svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: fmt.Sprint("https-", i), Port: int32(1000 + i), TargetPort: intstr.FromInt32(int32(first + i))})
+		defer s.Close() //nolint:gocritic // all listen until the end
+		port := corev1.ServicePort{Name: fmt.Sprint("https-", i), Port: int32(1000 + i), TargetPort: intstr.FromInt32(int32(first + i))}
+		svc.Spec.Ports = append(svc.Spec.Ports, port)
 	}
 	a.count(ctx, a.Add(ctx, svc))
 	for i := range pods {
@@ -180,7 +184,7 @@ func tarpits(ctx context.Context, a *attacker) {
 		}
 	}
 	a.repeat(ctx, 2*time.Second, func(i int) error {
-		return a.Merge(ctx, installed.ServiceOf(a.scene.name), map[string]any{"spec": map[string]any{"ports": []map[string]any{{"port": 1000, "targetPort": first + i%2}}}})
+		return a.Merge(ctx, installed.ServiceOf(a.scene.name), fields{"spec": fields{"ports": []fields{{"port": 1000, "targetPort": first + i%2}}}})
 	})
 }
 

@@ -224,8 +224,7 @@ func servicePorts(_ *attacker, _ int, name string) client.Object {
 	return svc
 }
 
-// serviceTexts: labels as many as fit, the longest names that are allowed, with those of the Service
-// as many as are allowed, and annotations with servingcert's prefix that mean nothing.
+// serviceTexts: labels as many as fit, long names as many as are allowed with those of the Service.
 func serviceTexts(a *attacker, _ int, name string) client.Object {
 	svc := installed.ServiceOf(name)
 	svc.Labels = numbered(5000, labelKey, labelValue)

@@ -46,12 +46,12 @@ func crashWords(ctx context.Context, a *attacker) {
 			}
 		}
 		status := api.InjectionStatus{Secret: "mine", Containers: map[string]string{pod.Spec.Containers[0].Name: "files,env,flags"}}
-		labels := map[string]any{api.LabelInjected: "true", api.LabelInject: nil, appsv1.DefaultDeploymentUniqueLabelKey: fmt.Sprint("revision-", i)}
-		if err := a.Merge(ctx, pod, map[string]any{"metadata": map[string]any{"labels": labels, "annotations": map[string]string{api.AnnotationStatus: status.Format()}}}); err != nil {
+		labels := fields{api.LabelInjected: "true", api.LabelInject: nil, appsv1.DefaultDeploymentUniqueLabelKey: fmt.Sprint("revision-", i)}
+		if err := a.Merge(ctx, pod, fields{"metadata": fields{"labels": labels, "annotations": fields{api.AnnotationStatus: status.Format()}}}); err != nil {
 			return err
 		}
 		message := strings.Repeat("unknown a b c ", 2000) + fmt.Sprint(i)
-		return a.Merge(ctx, pod, map[string]any{"status": harness.Crashing(message)})
+		return a.Merge(ctx, pod, fields{"status": harness.Crashing(message)})
 	})
 }
 
@@ -86,7 +86,7 @@ func forgedConditions(ctx context.Context, a *attacker) {
 		if err := a.Replace(ctx, secret); err != nil {
 			return err
 		}
-		err = a.Merge(ctx, svc, map[string]any{"status": map[string]any{"conditions": forged.Both()}})
+		err = a.Merge(ctx, svc, fields{"status": fields{"conditions": forged.Both()}})
 		if err == nil {
 			a.breach = "condition Ready of Service " + optedOut + "/" + name + " was forged"
 		} else if !strings.Contains(err.Error(), "servingcert-conditions") {
@@ -120,7 +120,7 @@ func waitingCSRs(ctx context.Context, a *attacker) {
 		if i%25 == 0 {
 			return a.request(ctx, pod, strange)
 		}
-		return a.Merge(ctx, installed.ServiceOf(a.nth(i, changing)), map[string]any{"spec": map[string]any{"selector": map[string]string{"app": fmt.Sprint("nothing-", i)}}})
+		return a.Merge(ctx, installed.ServiceOf(a.nth(i, changing)), fields{"spec": fields{"selector": fields{"app": fmt.Sprint("nothing-", i)}}})
 	})
 }
 
@@ -161,13 +161,8 @@ func (a *attacker) request(ctx context.Context, as client.Client, names []string
 	})
 }
 
-const (
-	portConnections = 600 // more than a port takes
-	podsOfTenant    = 50  // addresses, none of which is the API server's
-)
-
-// asks are TLS settings of a client that wants no certificate of the webhook verified.
-func asks() *tls.Config { return &tls.Config{InsecureSkipVerify: true} } //nolint:gosec // it attacks
+// These are more connections than a port takes, and addresses none of which is the API server's.
+const portConnections, podsOfTenant = 600, 50
 
 // ports is an attack on every port of the processes, which any pod of a cluster can reach. It counts
 // the connections that it made.
@@ -204,11 +199,11 @@ func reviews(ctx context.Context, a *attacker) {
 		`{"spec":{"containers":[{"volumeMounts":[` + strings.Repeat("{},", 14_000) + `{}]}]}}`, // as many as are taken
 	}
 	for i, object := range objects {
-		objects[i] = fmt.Sprintf(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","operation":"CREATE","kind":{"version":"v1","kind":"Pod"},`+
-			`"resource":{"version":"v1","resource":"pods"},"namespace":%q,"object":%s}}`, a.Namespace, object)
+		objects[i] = fmt.Sprintf(`{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"1","operation":"CREATE",`+
+			`"kind":{"version":"v1","kind":"Pod"},"resource":{"version":"v1","resource":"pods"},"namespace":%q,"object":%s}}`, a.Namespace, object)
 	}
-	dialer := &net.Dialer{LocalAddr: flood.Peer(0)}
-	poster := &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, TLSClientConfig: asks(), MaxIdleConnsPerHost: 8}, Timeout: 30 * time.Second}
+	dialer, trusting := &net.Dialer{LocalAddr: flood.Peer(0)}, &tls.Config{InsecureSkipVerify: true} //nolint:gosec // it attacks
+	poster := &http.Client{Transport: &http.Transport{DialContext: dialer.DialContext, TLSClientConfig: trusting, MaxIdleConnsPerHost: 8}, Timeout: 30 * time.Second}
 	defer poster.CloseIdleConnections()
 	post := func(body string) error {
 		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+a.webhook+"/mutate-v1-pod", strings.NewReader(body))
@@ -236,7 +231,8 @@ func reviews(ctx context.Context, a *attacker) {
 // webhook closes the connection, which is the error.
 func slowReviews(ctx context.Context, a *attacker) {
 	drip := func(from net.Addr) error {
-		dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: 10 * time.Second, LocalAddr: from}, Config: asks()}
+		trusting := &tls.Config{InsecureSkipVerify: true} //nolint:gosec // it attacks
+		dialer := &tls.Dialer{NetDialer: &net.Dialer{Timeout: 10 * time.Second, LocalAddr: from}, Config: trusting}
 		conn, err := dialer.DialContext(ctx, "tcp", a.webhook)
 		if err != nil {
 			return err

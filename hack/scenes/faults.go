@@ -22,8 +22,7 @@ import (
 
 const away, refused = invariant.Away, invariant.Refused
 
-// faults are in their order: first those that end processes of ours, so that the ones that are there
-// afterwards live through all the others.
+// faults begin with those that end processes of ours: who is there then lives through all the others.
 func faults() []*scene {
 	return []*scene{
 		{name: "kill-signer", what: "kill -9 of the leading signer while a new CA is introduced", tolerates: away, do: killSigner},
@@ -48,12 +47,12 @@ func faults() []*scene {
 }
 
 // broken breaks something, holds it so many times as long as the setting says, and mends it.
-func broken(times time.Duration, breaks func(*world) error, mend func(context.Context, *world) error) action {
+func broken(times int, breaks func(*world) error, mend func(context.Context, *world) error) action {
 	return func(ctx context.Context, k *work) (string, error) {
 		if err := breaks(k.world); err != nil {
 			return "", err
 		}
-		process.Sleep(ctx, times*k.hold)
+		process.Sleep(ctx, time.Duration(times)*k.hold)
 		return "", mend(ctx, k.world)
 	}
 }
@@ -221,8 +220,7 @@ func rewind(ctx context.Context, k *work) (string, error) {
 	return fmt.Sprintf("%s, and after it was lost generation %d", before, status.Generation), err
 }
 
-// fillDisk fills the disk and has etcd write until it ends: it may have room in the files that it
-// has open.
+// fillDisk has etcd write until it ends: it may have room in the files that it has open.
 func fillDisk(ctx context.Context, k *work) (string, error) {
 	if err := k.disk.Fill(); err != nil {
 		return "", err

@@ -59,11 +59,15 @@ func parse(args []string) (*options, error) {
 	if err := fs.Parse(args); err != nil {
 		return nil, err
 	}
+	all := faults()
+	if fs.Arg(0) == attacksName {
+		all = attacks()
+	}
 	var err error
+	o.scenes, err = process.Choose("only", names, all, func(s *scene) string { return s.name })
 	switch kind := fs.Arg(0); {
 	case kind == faultsName:
 		o.setting = faultSetting(short)
-		o.scenes, err = process.Choose("only", names, faults(), (*scene).named)
 		o.scenes = slices.DeleteFunc(o.scenes, func(s *scene) bool { return short && names == "" && (s.alike || s.clock) })
 		o.moveClock = slices.ContainsFunc(o.scenes, func(s *scene) bool { return s.clock })
 		o.scenes = append([]*scene{quiet()}, o.scenes...)
@@ -72,9 +76,7 @@ func parse(args []string) (*options, error) {
 	case duration < 10*time.Second:
 		err = fmt.Errorf("--duration %s: must be at least 10s", duration)
 	default:
-		var chosen []*scene
-		chosen, err = process.Choose("only", names, attacks(), (*scene).named)
-		o.setting, o.scenes = attackSetting(duration), []*scene{round("alone", nil), round("attacked", chosen)}
+		o.setting, o.scenes = attackSetting(duration), []*scene{round("alone", nil), round("attacked", o.scenes)}
 	}
 	return o, err
 }
@@ -82,15 +84,15 @@ func parse(args []string) (*options, error) {
 // inside is set in the environment of the program that runs in its own mount namespace.
 const inside = "SERVINGCERT_SCENES_INSIDE"
 
-// ownMounts reports whether this program runs in a mount namespace of its own: a mount goes with
-// the last process there, however that ends.
-func ownMounts() bool { return os.Getenv(inside) != "" }
+// ownMounts is whether this program runs in a mount namespace of its own: a mount goes with the last
+// process there, however that ends.
+var ownMounts = os.Getenv(inside) != ""
 
 // leaveMounts runs this program anew in such a namespace, where that is possible: as root, by
 // unshare(1).
 func leaveMounts() error {
 	unshare, err := exec.LookPath("unshare")
-	if err != nil || os.Geteuid() != 0 || ownMounts() {
+	if err != nil || os.Geteuid() != 0 || ownMounts {
 		return nil //nolint:nilerr // without unshare the disk is left out
 	}
 	self, err := os.Executable()

@@ -66,11 +66,10 @@ func (w *world) populate(ctx context.Context, namespaces ...string) error {
 			return err
 		}
 	}
-	took, err := installed.Await(ctx, "each Service has its Secret", poll, w.sound)
+	err := installed.Until(ctx, "each Service has its Secret", w.sound)
 	if err != nil {
 		return err
 	}
-	w.Say("each Service has its Secret, after %s", installed.Short(took))
 	w.foreign, err = w.foreigners(ctx)
 	return err
 }

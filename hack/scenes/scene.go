@@ -36,8 +36,6 @@ type scene struct {
 	attack func(ctx context.Context, a *attacker)
 }
 
-func (s *scene) named() string { return s.name }
-
 // result is what was seen of a scene.
 type result struct {
 	*scene
@@ -184,7 +182,8 @@ func (r *report) print(out io.Writer) {
 	table[0] = append(table[0], installed.Kinds()...)
 	for _, s := range r.results {
 		row := []string{
-			s.scene.name, installed.Short(s.held), installed.Short(s.settled), fmt.Sprint(s.refused), fmt.Sprint(s.away), fmt.Sprint(len(s.ends)), fmt.Sprint(len(s.violations)),
+			s.scene.name, installed.Short(s.held), installed.Short(s.settled),
+			fmt.Sprint(s.refused), fmt.Sprint(s.away), fmt.Sprint(len(s.ends)), fmt.Sprint(len(s.violations)),
 		}
 		for _, l := range r.lanes {
 			took := s.samples[l.operation].took

@@ -23,8 +23,6 @@ const (
 	// patience is how long anything may take that is waited for.
 	patience = 90 * time.Second
 	poll     = 100 * time.Millisecond
-	// diskSize is that of the disk under etcd: two segments of its log, and some data.
-	diskSize = 384 << 20
 )
 
 // world is a control plane with an installation, and what lives on it.
@@ -49,7 +47,8 @@ type world struct {
 // newWorld returns a world that works, without tenants. If there is an error, it still has to be stopped.
 func newWorld(ctx context.Context, s setting) (*world, error) {
 	w := &world{setting: s, interim: map[string]bool{}, noted: make(chan string, 1000), sightings: sightings{seen: map[invariant.Sighting]bool{}}}
-	o := installed.Options{Name: s.name, Log: os.Stderr, Flags: s.flags, Pause: s.pause, Replicas: s.replicas, Plane: controlplane.Options{ExtraAPIServerArgs: s.planeArgs}}
+	o := installed.Options{Name: s.name, Log: os.Stderr, Flags: s.flags, Pause: s.pause, Replicas: s.replicas}
+	o.Plane.ExtraAPIServerArgs = s.planeArgs
 	if s.proxies {
 		o.Plane.EtcdVia = w.etcdVia
 		o.Via = func(cfg *rest.Config) { cfg.Host, cfg.CAData = w.apiServer.Host(), w.apiServer.CA }
@@ -85,12 +84,12 @@ func (w *world) build(ctx context.Context) error {
 
 func (w *world) startPlane(ctx context.Context) error {
 	etcdDir := ""
-	if w.proxies && ownMounts() {
+	if w.proxies && ownMounts {
 		var err error
-		if w.disk, err = fault.MountDisk(w.Path("disk"), diskSize); err != nil {
+		if w.disk, err = fault.MountDisk(w.Path("disk"), 384<<20); err != nil {
 			return err
 		}
-		w.AtEnd(w.disk.Unmount)
+		w.AtEnd(w.disk.Unmount) // it holds two segments of etcd's log, and some data
 		etcdDir = w.disk.Path("etcd")
 	}
 	err := w.StartPlane(ctx, func(o *controlplane.Options) { o.EtcdDir = etcdDir })
