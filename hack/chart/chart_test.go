@@ -31,7 +31,7 @@ func loaded(t *testing.T) chart {
 	return c
 }
 
-// values parses what --set of helm would be given, in one line or several.
+// values parses values of helm's --set, in one or several lines.
 func values(t *testing.T, set string) map[string]any {
 	t.Helper()
 	values := map[string]any{}
@@ -52,7 +52,7 @@ func platform(t *testing.T, name string) map[string]any {
 
 var platforms = []string{"gke-quota", "host-network", "openshift", "openshift-compat"}
 
-// objects renders the chart. Each object is strictly one of its type.
+// objects renders the chart, and decodes each object strictly.
 func objects(t *testing.T, namespace string, values map[string]any) []*unstructured.Unstructured {
 	t.Helper()
 	r, err := loaded(t).render(namespace, values)
@@ -62,7 +62,7 @@ func objects(t *testing.T, namespace string, values map[string]any) []*unstructu
 	strict := serializer.NewCodecFactory(scheme.Scheme, serializer.EnableStrict).UniversalDeserializer()
 	for _, o := range objects {
 		if o.GroupVersionKind().Group == "monitoring.coreos.com" {
-			continue // its types are not ours
+			continue // kinds without Go types here
 		}
 		data, err := o.MarshalJSON()
 		require.NoError(t, err)
@@ -72,13 +72,13 @@ func objects(t *testing.T, namespace string, values map[string]any) []*unstructu
 	return objects
 }
 
-func TestWhatIsGeneratedIsUpToDate(t *testing.T) {
+func TestGeneratedFilesAreUpToDate(t *testing.T) {
 	files, err := generated(repository)
 	require.NoError(t, err)
 	assert.NoError(t, check(repository, files))
 }
 
-// A file that somebody changed or added is found, and written again.
+// Changed and added files are found, and written again.
 func TestCheckFindsChanges(t *testing.T) {
 	root := t.TempDir()
 	files := map[string][]byte{"deploy/install.yaml": []byte("a"), "deploy/kustomize/base/b.yaml": []byte("b")}
@@ -109,14 +109,14 @@ func TestLint(t *testing.T) {
 	}
 }
 
-// The program for which templates are given by name renders all of them.
+// order names all templates.
 func TestOrderNamesTemplates(t *testing.T) {
 	for _, name := range order {
 		assert.FileExists(t, filepath.Join(repository, chartDir, "templates", name+".yaml"))
 	}
 }
 
-// kustomize build makes of an overlay what Helm renders for the same platform.
+// The output of kustomize build for an overlay equals that of Helm for the same platform.
 func TestOverlays(t *testing.T) {
 	overlays, err := os.ReadDir(filepath.Join(repository, kustomizeDir, "overlays"))
 	require.NoError(t, err)
@@ -152,7 +152,7 @@ func assertSame(t *testing.T, want, got []*unstructured.Unstructured) {
 	}
 }
 
-// A patch of lists and objects that come and go leads from one to the other.
+// Patches can add and delete lists and objects.
 func TestPatchesOfAnObjectThatGoes(t *testing.T) {
 	before := objects(t, defaultNamespace, nil)
 	after := objects(t, defaultNamespace, values(t, "networkPolicies.enabled=false"))
@@ -162,8 +162,8 @@ func TestPatchesOfAnObjectThatGoes(t *testing.T) {
 	assert.Contains(t, patches[0].Patch, "$patch: delete")
 }
 
-// Values that nobody could have meant are refused, with the key.
-func TestSchemaRefuses(t *testing.T) {
+// The schema rejects wrong values, and names the key.
+func TestSchemaRejects(t *testing.T) {
 	for set, want := range map[string]string{
 		"replicas=3":                                     "replicas",
 		"signer.replica=3":                               "replica",
@@ -192,7 +192,7 @@ func TestSchemaRefuses(t *testing.T) {
 	}
 }
 
-// at returns what a path of kubectl's -o jsonpath finds in an object.
+// at returns the value at a path of kubectl's -o jsonpath.
 func at(t *testing.T, o *unstructured.Unstructured, path string) string {
 	t.Helper()
 	p := jsonpath.New(path).AllowMissingKeys(true)
@@ -222,14 +222,14 @@ func TestValues(t *testing.T) {
 			}
 			require.NotNil(t, o, row.object)
 			assert.Contains(t, at(t, o, row.path), row.want)
-			// That the value is what did it: without it, the object is another.
+			// Without the value, the object differs.
 			without := named(defaults, row.object)
-			assert.False(t, without != nil && fmt.Sprint(without.Object) == fmt.Sprint(o.Object), "the value changes nothing")
+			assert.False(t, without != nil && fmt.Sprint(without.Object) == fmt.Sprint(o.Object), "the value has no effect")
 		})
 	}
 }
 
-// Numbers of a file are float64 to Helm, and are written as people write them.
+// Helm reads numbers as float64; they are not rendered in scientific notation.
 func TestLargeNumbers(t *testing.T) {
 	var fromFile map[string]any
 	require.NoError(t, yaml.Unmarshal([]byte("limits: {namespaceReissueBurst: 1000000}\nresourceQuota: {enabled: true, pods: 1000000}\nkubeAPIQPS: 1000000\n"), &fromFile))
@@ -256,8 +256,8 @@ func TestDashboards(t *testing.T) {
 	assert.Equal(t, "tls", dashboard.GetNamespace())
 }
 
-// Each value is in a row of TestValues, or in TestDashboards. takeOver changes no object; it
-// is tried in test/integration/chart.
+// Each value is in a row of TestValues, or in TestDashboards. takeOver changes no object; its test
+// is in test/integration/chart.
 func TestEveryValueIsTested(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(repository, chartDir, "values.yaml"))
 	require.NoError(t, err)
@@ -275,14 +275,14 @@ func TestEveryValueIsTested(t *testing.T) {
 	}
 }
 
-// A value without a comment, or with a schema that is none, is an error.
+// A value without a comment, or with an invalid schema, is an error.
 func TestParseValues(t *testing.T) {
 	for text, want := range map[string]string{
-		"a:\n  b: 1\n":              "a.b: no comment says what it is",
+		"a:\n  b: 1\n":              "a.b: must have a comment that describes it",
 		"# A.\na: null\n":           "a: the default has no type",
 		"# A.\n# @schema {\na: 1\n": "@schema",
 		"- 1\n":                     "must be a mapping",
-		"# S.\nsigner:\n  # B.\n  b: 1\n  c: 1\n": "signer.c: no comment",
+		"# S.\nsigner:\n  # B.\n  b: 1\n  c: 1\n": "signer.c: must have a comment",
 	} {
 		_, err := parseValues([]byte(text))
 		assert.ErrorContains(t, err, want)
@@ -295,8 +295,8 @@ func TestParseValues(t *testing.T) {
 	assert.Equal(t, 2, b.def)
 }
 
-// In another namespace, with other ServiceAccounts, nothing names those of the defaults.
-func TestElsewhere(t *testing.T) {
+// With another namespace and other ServiceAccounts, no object names the default ones.
+func TestOtherNamespace(t *testing.T) {
 	const other = `signer.serviceAccount.name=issuer,trust.serviceAccount.name=bundler,rotator.serviceAccount.name=carrier,webhook.serviceAccount.name=injector
 monitoring.podMonitor.enabled=true,monitoring.prometheusRule.enabled=true
 policies.permissions.enabled=true,networkPolicies.egress.enabled=true,resourceQuota.enabled=true`
@@ -317,7 +317,7 @@ policies.permissions.enabled=true,networkPolicies.egress.enabled=true,resourceQu
 	}
 }
 
-// The notes name what a person has to do, and only that.
+// The notes list the next steps of the user, and nothing else.
 func TestNotes(t *testing.T) {
 	for set, want := range map[string][]string{
 		"":                                       {"--namespace tls rollout status", "Namespace tls stays"},

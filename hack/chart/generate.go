@@ -20,8 +20,8 @@ const installHead = `# servingcert: everything that a cluster needs, in the orde
 ---
 `
 
-// beside are the manifests beside install.yaml, which are not applied by default: the
-// template of each, and the values that have it rendered.
+// beside are the manifests that are not in install.yaml: the template of each, and the values with which
+// it is rendered.
 var beside = []struct {
 	path, template string
 	values         map[string]any
@@ -34,7 +34,7 @@ var beside = []struct {
 	{"deploy/policies/permissions.yaml", "policy-permissions", map[string]any{"policies": map[string]any{"permissions": map[string]any{"enabled": true}}}},
 }
 
-// generated returns every file that is generated, by its path in the repository.
+// generated returns all generated files, by their paths in the repository.
 func generated(root string) (map[string][]byte, error) {
 	files, err := copies(root)
 	if err != nil {
@@ -57,7 +57,7 @@ func generated(root string) (map[string][]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	// As they will be, whatever is there now.
+	// The new copies, not the existing files.
 	c.Schema = files[chartDir+"/values.schema.json"]
 	if err := manifests(c, files); err != nil {
 		return nil, err
@@ -65,8 +65,7 @@ func generated(root string) (map[string][]byte, error) {
 	return files, overlays(root, c, files)
 }
 
-// copies returns what the chart must hold although its source is beside it: Helm reads
-// no file outside of a chart.
+// copies returns the chart's copies of files, as Helm cannot read files outside of the chart.
 func copies(root string) (map[string][]byte, error) {
 	files := map[string][]byte{}
 	alerts, err := os.ReadFile(filepath.Join(root, "deploy/alerts.yaml"))
@@ -88,7 +87,7 @@ func copies(root string) (map[string][]byte, error) {
 	return files, nil
 }
 
-// manifests adds install.yaml and those beside it.
+// manifests adds install.yaml and the other manifests.
 func manifests(c chart, files map[string][]byte) error {
 	r, err := c.render(defaultNamespace, nil)
 	if err != nil {

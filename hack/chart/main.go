@@ -1,11 +1,11 @@
-// Command chart renders deploy/chart, which is the one source of the manifests:
+// Command chart renders deploy/chart, the only source of the manifests:
 //
-//	chart generate     writes install.yaml and what else is generated from the chart
-//	chart check        fails if a file is not as generate would write it
+//	chart generate     writes install.yaml and the other files that are generated from the chart
+//	chart check        fails if a generated file is outdated
 //	chart render       prints the objects for other values: -namespace, -f, -set
 //	chart package      writes the archive and install.yaml of a release
 //
-// It is run in hack/chart, a module of its own (make generate, make chart-test).
+// Run it in hack/chart, a separate module (make generate, make chart-test).
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// repository is the root of the repository, from where the module is.
+// repository is the root of the repository, relative to the module.
 const repository = "../.."
 
 func main() {
@@ -35,7 +35,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return errors.New("which command? allowed: generate, check, render, package")
+		return errors.New("a command is required: generate, check, render or package")
 	}
 	switch args[0] {
 	case "generate":
@@ -55,10 +55,10 @@ func run(args []string) error {
 	case "package":
 		return runPackage(args[1:])
 	}
-	return fmt.Errorf("%q: unknown command: allowed: generate, check, render, package", args[0])
+	return fmt.Errorf("%q: unknown command: must be generate, check, render or package", args[0])
 }
 
-// render prints what Helm would install.
+// render prints the objects that Helm would install.
 func render(args []string) error {
 	flags := flag.NewFlagSet("chart render", flag.ContinueOnError)
 	namespace := flags.String("namespace", defaultNamespace, "namespace of the release")
@@ -70,7 +70,7 @@ func render(args []string) error {
 		}
 		return yaml.Unmarshal(data, &values)
 	})
-	flags.Func("set", "KEY=VALUE, as of helm; may be given several times", func(s string) error { return strvals.ParseInto(s, values) })
+	flags.Func("set", "KEY=VALUE, as in helm; may be given several times", func(s string) error { return strvals.ParseInto(s, values) })
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
@@ -90,11 +90,10 @@ func render(args []string) error {
 	return nil
 }
 
-// owned are the directories in which every file is generated.
+// owned are the directories that only contain generated files.
 var owned = []string{"deploy/kustomize", "deploy/chart/files", "deploy/chart/dashboards"}
 
-// write writes the files, paths relative to root, and removes others from the
-// directories that are owned.
+// write writes the files, with paths relative to root, and removes other files from the owned directories.
 func write(root string, files map[string][]byte) error {
 	stale, err := unknown(root, files)
 	if err != nil {
@@ -117,7 +116,7 @@ func write(root string, files map[string][]byte) error {
 	return nil
 }
 
-// check returns an error that names the files that are not what they should be.
+// check returns an error that names the outdated files.
 func check(root string, files map[string][]byte) error {
 	differ, err := unknown(root, files)
 	if err != nil {
@@ -134,7 +133,7 @@ func check(root string, files map[string][]byte) error {
 	}
 	if len(differ) > 0 {
 		slices.Sort(differ)
-		return fmt.Errorf("not as the chart renders them; change deploy/chart and run make generate: %s", strings.Join(differ, ", "))
+		return fmt.Errorf("outdated: change deploy/chart and run make generate: %s", strings.Join(differ, ", "))
 	}
 	return nil
 }

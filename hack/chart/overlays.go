@@ -21,7 +21,7 @@ const (
 	platformsDir = chartDir + "/platforms"
 )
 
-// kustomization is what of a kustomization.yaml is written.
+// kustomization is the content of a kustomization.yaml.
 type kustomization struct {
 	APIVersion string   `json:"apiVersion"`
 	Kind       string   `json:"kind"`
@@ -42,9 +42,8 @@ type target struct {
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// overlays adds the base, one file for each template, and for each file of values in
-// the chart's directory platforms an overlay that makes of the base what Helm renders
-// with these values.
+// overlays adds the base, one file for each template, and an overlay for each file of values in the
+// chart's directory platforms. base and overlay give the same objects as Helm with these values.
 func overlays(root string, c chart, files map[string][]byte) error {
 	base, err := c.render(defaultNamespace, nil)
 	if err != nil {
@@ -123,7 +122,7 @@ func overlay(name, valuesPath string, c chart, base rendered, files map[string][
 	return k.write(fmt.Sprintf("What Helm renders with deploy/chart/platforms/%s.yaml.", name), dir, files)
 }
 
-// id names an object in its cluster.
+// id identifies an object in its cluster.
 func id(o *unstructured.Unstructured) target {
 	gvk := o.GroupVersionKind()
 	return target{Group: gvk.Group, Version: gvk.Version, Kind: gvk.Kind, Name: o.GetName(), Namespace: o.GetNamespace()}
@@ -137,7 +136,7 @@ func find(objects []*unstructured.Unstructured, t target) *unstructured.Unstruct
 	return objects[i]
 }
 
-// added returns the objects that are in after alone.
+// added returns the objects that are only in after.
 func added(before, after []*unstructured.Unstructured) []*unstructured.Unstructured {
 	var added []*unstructured.Unstructured
 	for _, o := range after {
@@ -148,7 +147,7 @@ func added(before, after []*unstructured.Unstructured) []*unstructured.Unstructu
 	return added
 }
 
-// patches returns what makes after of before, but for the objects that are added.
+// patches returns the patches from before to after, without added objects.
 func patches(before, after []*unstructured.Unstructured) ([]patch, error) {
 	var patches []patch
 	for _, old := range before {
@@ -177,7 +176,7 @@ func patches(before, after []*unstructured.Unstructured) ([]patch, error) {
 
 var lastIndex = regexp.MustCompile(`/\d+$`)
 
-// difference returns a JSON patch (RFC 6902) in YAML, always the same one.
+// difference returns a JSON patch (RFC 6902) in YAML. It is deterministic.
 func difference(before, after *unstructured.Unstructured) (string, error) {
 	old, err := json.Marshal(before.Object)
 	if err != nil {
@@ -191,7 +190,7 @@ func difference(before, after *unstructured.Unstructured) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	// The library walks over maps. Operations on one list keep their order.
+	// The library iterates over maps. Operations on one list keep their order.
 	slices.SortStableFunc(operations, func(a, b jsonpatch.Operation) int {
 		return strings.Compare(lastIndex.ReplaceAllString(a.Path, ""), lastIndex.ReplaceAllString(b.Path, ""))
 	})

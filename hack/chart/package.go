@@ -16,21 +16,21 @@ import (
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 )
 
-// publication is what a release sets in the chart.
+// publication is the data of a release in the chart.
 type publication struct {
-	version  string            // of chart and processes, with its v
+	version  string            // of chart and processes, with v
 	registry string            // of all images
 	digests  map[string]string // of the image of each process: sha256:HEX
 	time     time.Time         // of each file in the archive
 }
 
-// runPackage writes the chart's archive and install.yaml of a release.
+// runPackage writes the archive of the chart and install.yaml for a release.
 func runPackage(args []string) error {
 	flags := flag.NewFlagSet("chart package", flag.ContinueOnError)
 	p := publication{digests: map[string]string{}}
 	flags.StringVar(&p.version, "version", "", "version of chart and processes: v1.2.3")
 	flags.StringVar(&p.registry, "registry", "ghcr.io", "registry of the images")
-	flags.Func("digest", "PROCESS=DIGEST of an image; once for each", func(s string) error {
+	flags.Func("digest", "PROCESS=DIGEST of an image; must be given for each image", func(s string) error {
 		process, digest, ok := strings.Cut(s, "=")
 		if !ok {
 			return errors.New("must be PROCESS=DIGEST")
@@ -39,12 +39,12 @@ func runPackage(args []string) error {
 		return nil
 	})
 	epoch := flags.Int64("epoch", 0, "time of the files, in seconds since 1970")
-	dir := flags.String("dir", "", "where servingcert-VERSION.tgz and install.yaml are written")
+	dir := flags.String("dir", "", "directory for servingcert-VERSION.tgz and install.yaml")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	if p.version == "" || *dir == "" {
-		return errors.New("package: --version and --dir are needed")
+		return errors.New("package: --version and --dir are required")
 	}
 	p.time = time.Unix(*epoch, 0).UTC()
 	c, err := load(filepath.Join(repository, chartDir))
@@ -64,8 +64,8 @@ func runPackage(args []string) error {
 	return os.WriteFile(filepath.Join(*dir, "install.yaml"), install, 0o644)
 }
 
-// published returns the chart as a release has it: with its version, and images by
-// registry and digest in values.yaml, whose comments stay.
+// published returns the chart of a release: with its version, and with registry and digests of the
+// images in values.yaml, whose comments are kept.
 func (c chart) published(p publication) (chart, error) {
 	files := make([]*archive.BufferedFile, 0, len(c.Raw))
 	for _, raw := range c.Raw {
@@ -93,7 +93,7 @@ func (c chart) published(p publication) (chart, error) {
 	return chart{made}, made.Validate()
 }
 
-// date sets the time of every file: Helm takes the time of day where none is set.
+// date sets the time of every file, as the default is the current time.
 func date(c *chartv2.Chart, t time.Time) {
 	c.ModTime, c.SchemaModTime = t, t
 	for _, f := range c.Raw {
@@ -114,7 +114,7 @@ const releaseHead = `# servingcert %s: everything that a cluster needs, in the o
 ---
 `
 
-// install is install.yaml of a release.
+// install returns install.yaml of a release.
 func (c chart) install(version string) ([]byte, error) {
 	r, err := c.render(defaultNamespace, nil)
 	if err != nil {
@@ -127,8 +127,8 @@ func (c chart) install(version string) ([]byte, error) {
 	return fmt.Appendf(nil, releaseHead+"%s", version, text), nil
 }
 
-// setScalars sets scalars in the text of a YAML file, by their paths with dots, and
-// leaves everything else as it is. Each must be there, and the last on its line.
+// setScalars sets scalars in the text of a YAML file, by their paths with dots, and changes nothing
+// else. Each must exist, and be the last on its line.
 func setScalars(text []byte, values map[string]string) ([]byte, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
@@ -141,7 +141,7 @@ func setScalars(text []byte, values map[string]string) ([]byte, error) {
 	for path, value := range values {
 		node := nodeAt(document.Content[0], strings.Split(path, "."))
 		if node == nil || node.Kind != yaml.ScalarNode {
-			return nil, fmt.Errorf("%s: is not there, or no scalar", path)
+			return nil, fmt.Errorf("%s: does not exist or is not a scalar", path)
 		}
 		quoted, err := yaml.Marshal(value)
 		if err != nil {

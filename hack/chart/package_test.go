@@ -30,7 +30,7 @@ func packageArgs(dir string) []string {
 	return args
 }
 
-// images are the images of an installation by the names of their containers.
+// images returns the images of a manifest by the names of their containers.
 func imagesOf(t *testing.T, objects []*unstructured.Unstructured) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -49,8 +49,8 @@ func imagesOf(t *testing.T, objects []*unstructured.Unstructured) map[string]str
 	return found
 }
 
-// TestPackage: install.yaml and the chart, as Helm loads its archive, name the same
-// images, by digest; twice the same bytes; and no file has a date of its own.
+// install.yaml and the chart's archive name the same images by digest, are reproducible, and all files
+// have the release's time.
 func TestPackage(t *testing.T) {
 	first, second := t.TempDir(), t.TempDir()
 	require.NoError(t, run(packageArgs(first)))
@@ -108,7 +108,7 @@ func archiveOf(t *testing.T, path string) map[string]*tar.Header {
 	}
 }
 
-// TestPublishedValues: nothing but the four values changes, comments included.
+// Only the values of the release change; comments stay.
 func TestPublishedValues(t *testing.T) {
 	c, err := load(filepath.Join(repository, chartDir))
 	require.NoError(t, err)
@@ -139,12 +139,12 @@ func TestPublishedValues(t *testing.T) {
 }
 
 func TestNotPublished(t *testing.T) {
-	require.ErrorContains(t, run([]string{"package"}), "--version and --dir are needed")
+	require.ErrorContains(t, run([]string{"package"}), "--version and --dir are required")
 	require.ErrorContains(t, run([]string{"package", "-digest", "signer"}), "must be PROCESS=DIGEST")
 	unknown := append(packageArgs(t.TempDir()), "-digest", "none=sha256:1")
-	require.ErrorContains(t, run(unknown), "none.image.digest: is not there")
+	require.ErrorContains(t, run(unknown), "none.image.digest: does not exist")
 	wrong := append(packageArgs(t.TempDir()), "-digest", "signer=latest")
-	require.Error(t, run(wrong), "the schema refuses what is no digest")
+	require.Error(t, run(wrong), "the schema rejects an invalid digest")
 	_, err := setScalars([]byte("a: b # why\n"), map[string]string{"a": "c"})
 	require.ErrorContains(t, err, "line 1: a: must be alone")
 	_, err = setScalars([]byte("a: {b: c}\n"), map[string]string{"a.b": "d"})

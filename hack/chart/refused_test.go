@@ -13,8 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// limits are values at a limit of a program's, each with the flag that it becomes and with a
-// value beyond the limit.
+// limits are values at the limits of programs, each with its flag and a value beyond the limit.
 var limits = []struct{ path, flag, allowed, refused string }{
 	{"clusterDomain", "signer --cluster-domain", "example.internal", "Example.internal"},
 	{"clusterDomain", "webhook --cluster-domain", "a.b-c.d", "a..b"},
@@ -52,19 +51,18 @@ var limits = []struct{ path, flag, allowed, refused string }{
 	{"proxy.resources.limits.memory", "webhook --proxy-resources=limits.memory", "4Gi", "5Gi"},
 }
 
-// What a program refuses at its start, the chart refuses before anything is installed; and
-// what the chart accepts, the program does.
-func TestTheChartRefusesWhatTheProgramsRefuse(t *testing.T) {
+// The chart rejects exactly the values that the programs reject.
+func TestTheChartRejectsWhatTheProgramsReject(t *testing.T) {
 	bin := t.TempDir()
 	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-o", bin, "./cmd/signer", "./cmd/rotator", "./cmd/webhook")
 	build.Dir = repository
 	out, err := build.CombinedOutput()
 	require.NoError(t, err, string(out))
-	// runs returns the exit code: 2 for a flag that is refused, 1 as there is no cluster.
+	// runs returns the exit code: 2 if a flag is rejected, 1 otherwise, as there is no cluster.
 	runs := func(program string, args ...string) (code int, text string) {
 		args = append(args, "--kubeconfig="+filepath.Join(bin, "none"), "--metrics-addr=0", "--health-addr=0")
 		cmd := exec.CommandContext(t.Context(), filepath.Join(bin, program), args...)
-		out, _ := cmd.CombinedOutput() // the exit code says it
+		out, _ := cmd.CombinedOutput() // the exit code is checked
 		return cmd.ProcessState.ExitCode(), string(out)
 	}
 	for _, l := range limits {

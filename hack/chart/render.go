@@ -30,8 +30,8 @@ const (
 // chart is the chart as Helm reads it.
 type chart struct{ *chartv2.Chart }
 
-// rendered is the text that each template gave, by the name of its file without
-// ".yaml". Templates that gave no object are not in it.
+// rendered is the output of the templates, by their file names without ".yaml". It lacks templates
+// without output.
 type rendered map[string]string
 
 // load reads a chart from its directory.
@@ -43,11 +43,11 @@ func load(dir string) (chart, error) {
 	return chart{c}, nil
 }
 
-// notes is the template of what Helm prints after it has installed.
+// notes is the template of the notes that Helm prints after an installation.
 const notes = "NOTES.txt"
 
-// render renders the chart as a first installation into a namespace. Values that the
-// schema does not allow are an error.
+// render renders the chart for a new installation in a namespace. Values that the schema does not allow
+// are an error.
 func (c chart) render(namespace string, values map[string]any) (rendered, error) {
 	texts, err := c.texts(namespace, values)
 	if err != nil {
@@ -63,7 +63,7 @@ func (c chart) render(namespace string, values map[string]any) (rendered, error)
 	return out, nil
 }
 
-// texts returns what the templates gave, by their paths.
+// texts returns the output of the templates, by their paths.
 func (c chart) texts(namespace string, values map[string]any) (map[string]string, error) {
 	release := common.ReleaseOptions{Name: "servingcert", Namespace: namespace, Revision: 1, IsInstall: true}
 	all, err := util.ToRenderValues(c.Chart, values, release, common.DefaultCapabilities)
@@ -75,8 +75,8 @@ func (c chart) texts(namespace string, values map[string]any) (map[string]string
 
 var blankLines = regexp.MustCompile(`\n([ \t]*\n)+`)
 
-// tidy removes what conditions leave: empty lines, and separators around nothing. Of
-// a template that gave no more than comments, nothing remains.
+// tidy removes empty lines and empty documents, which conditions leave. An output that only has comments
+// becomes empty.
 func tidy(text string) string {
 	text = blankLines.ReplaceAllString("\n"+text, "\n")
 	var documents []string
@@ -94,7 +94,7 @@ func tidy(text string) string {
 	return text + "\n"
 }
 
-// order is that of install.yaml. Templates that are not in it come last.
+// order is the order of templates in install.yaml. Others come last.
 var order = []string{
 	"namespace", "resourcequota", "serviceaccounts", "leases",
 	"rbac-signer", "rbac-trust", "rbac-rotator", "rbac-webhook", "rbac-metrics", "rbac-view",
@@ -106,8 +106,7 @@ var order = []string{
 	"networkpolicies",
 }
 
-// names returns the templates that gave objects, in the order in which they are
-// applied.
+// names returns the templates with output, in the order in which they are applied.
 func (r rendered) names() []string {
 	place := func(name string) int {
 		if i := slices.Index(order, name); i >= 0 {
@@ -123,13 +122,13 @@ func (r rendered) names() []string {
 	})
 }
 
-// text returns what these templates gave, as one manifest.
+// text returns the output of these templates as one manifest.
 func (r rendered) text(names ...string) (string, error) {
 	var texts []string
 	for _, name := range names {
 		text, found := r[name]
 		if !found {
-			return "", fmt.Errorf("template %s.yaml gave no object", name)
+			return "", fmt.Errorf("template %s.yaml has no output", name)
 		}
 		texts = append(texts, text)
 	}
@@ -145,8 +144,7 @@ func (r rendered) objects() ([]*unstructured.Unstructured, error) {
 	return decode([]byte(text))
 }
 
-// decode returns the objects of a manifest. A key that stands twice in one mapping is
-// an error.
+// decode returns the objects of a manifest. A duplicate key in a mapping is an error.
 func decode(manifest []byte) ([]*unstructured.Unstructured, error) {
 	var objects []*unstructured.Unstructured
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(manifest)))

@@ -12,7 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// rights returns one line for each verb, resource and name of a ClusterRole, sorted.
+// rights returns a line for each verb, resource and name of a ClusterRole, sorted.
 func rights(t *testing.T, set, role string) []string {
 	t.Helper()
 	return rightsOf(t, set, "ClusterRole "+role)
@@ -37,8 +37,8 @@ func rightsOf(t *testing.T, set, role string) []string {
 	return lines
 }
 
-// What is switched off costs rights: exactly these.
-func TestRightsOfWhatIsSwitchedOff(t *testing.T) {
+// A disabled feature removes exactly these permissions.
+func TestRightsOfDisabledFeatures(t *testing.T) {
 	for _, test := range []struct{ set, role, lost, gained string }{
 		{"consumers.wake=false", "servingcert-rotator", "list configmaps servingcert-ca.crt|patch pods|watch configmaps servingcert-ca.crt", ""},
 		{"consumers.maxRestarts=0", "servingcert-rotator", withoutRestarts, ""},
@@ -81,7 +81,7 @@ func without(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(line string) bool { return slices.Contains(b, line) })
 }
 
-// The rotator of the bundle sees Services, and writes BackendTLSPolicies, only if it is to.
+// The trust process may read Services and write BackendTLSPolicies only if this is enabled.
 func TestRightsToBackendTLSPolicies(t *testing.T) {
 	const role, on = "servingcert-trust-backend-tls-policies", "trust.backendTLSPolicies=true"
 	for _, kind := range []string{"ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"} {
@@ -95,8 +95,7 @@ func TestRightsToBackendTLSPolicies(t *testing.T) {
 	assert.Equal(t, rights(t, "", "servingcert-trust"), rights(t, on, "servingcert-trust"))
 }
 
-// The right to approve what kubelets ask for is there only if it was asked for, and is for that
-// signer alone.
+// The permission to approve kubelets' requests exists only if it is enabled, and only for that signer.
 func TestRightsToKubeletServing(t *testing.T) {
 	const role, on = "servingcert-signer-kubelet-serving", "kubeletServing.approve=true\nkubeletServing.nodeCIDRs={10.0.0.0/16}"
 	for _, kind := range []string{"ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"} {
@@ -112,7 +111,7 @@ func TestRightsToKubeletServing(t *testing.T) {
 	assert.ErrorContains(t, err, "kubeletServing.approve: requires kubeletServing.nodeCIDRs, kubeletServing.nodeDNSSuffixes, or both")
 }
 
-// The right to ask cert-manager for certificates is there only if an issuer is named.
+// The permission to create CertificateRequests exists only if an issuer is set.
 func TestRightsToAnIssuer(t *testing.T) {
 	const role, on = "servingcert-signer-ca-issuer", "caIssuer.issuer=ClusterIssuer/vault"
 	for _, kind := range []string{"Role", "RoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"} {

@@ -2,11 +2,10 @@ package main
 
 import "strings"
 
-// row is a value, and what must be seen of it in an object: at a path, as of kubectl's
-// -o jsonpath, this text.
+// row is a value, and the text that an object must have with it, at a path of kubectl's -o jsonpath.
 type row struct{ set, object, path, want string }
 
-// gone as a path: there is no such object.
+// gone, as a path: the object does not exist.
 const gone = "(gone)"
 
 const (
@@ -134,10 +133,10 @@ func rows() []row {
 	return all
 }
 
-// durations are values that are flags of the same meaning.
+// durations are the values of flags with durations.
 func durations() []row {
 	duration := func(value string) string {
-		switch value { // of those for which the program does not take the same
+		switch value { // the programs have other limits for these
 		case "ca.duration":
 			return "8760h"
 		case "certificates.maxDuration":
@@ -188,7 +187,7 @@ func remoteCA() []row {
 	return all
 }
 
-// image are the values of the image of each process that has one of its own.
+// image are the values for the image of a process.
 func image(process string) []row {
 	digest := "sha256:" + strings.Repeat("0", 64)
 	return of(process, []row{
@@ -226,7 +225,7 @@ func shared(process string) []row {
 	})
 }
 
-// of puts the name of the process into rows that all of them have.
+// of inserts the name of a process into shared rows.
 func of(process string, all []row) []row {
 	for i := range all {
 		all[i].set = process + "." + strings.ReplaceAll(all[i].set, "PROCESS", process)

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// schemaFile returns values.schema.json: no key that values.yaml does not have.
+// schemaFile returns values.schema.json. It only allows keys that are in values.yaml.
 func schemaFile(values []value) ([]byte, error) {
 	schema := group(values)
 	schema["$schema"] = "https://json-schema.org/draft-07/schema#"
 	schema["title"] = "Values of the Helm chart of servingcert"
-	// Where the chart is a part of another, Helm hands down its global values.
+	// If the chart is a subchart, Helm passes the parent's global values.
 	schema["properties"].(map[string]any)["global"] = map[string]any{"type": "object"}
 	var out bytes.Buffer
 	e := json.NewEncoder(&out)
@@ -73,7 +73,7 @@ func page(values []value) []byte {
 	return out.Bytes()
 }
 
-// leaves returns the values that are no groups.
+// leaves returns the values that are not groups.
 func leaves(values []value) []value {
 	var found []value
 	for _, v := range values {
@@ -105,7 +105,7 @@ func shown(def any) string {
 	var text bytes.Buffer
 	e := json.NewEncoder(&text)
 	e.SetEscapeHTML(false)
-	if err := e.Encode(def); err != nil { // what came out of YAML can be written as JSON, but for keys that are no strings
+	if err := e.Encode(def); err != nil { // fails only for keys that are not strings
 		return "?"
 	}
 	return "`" + cell(strings.TrimSpace(text.String())) + "`"
@@ -128,7 +128,7 @@ func allowed(schema map[string]any) string {
 
 var ofDocs = regexp.MustCompile(`docs/([a-z-]+\.md)`)
 
-// linked makes links of the pages that are named, as they are seen from docs.
+// linked turns names of pages into links, relative to docs.
 func linked(text string) string { return ofDocs.ReplaceAllString(text, "[$1]($1)") }
 
 func cell(text string) string { return strings.ReplaceAll(text, "|", `\|`) }

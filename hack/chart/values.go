@@ -13,21 +13,21 @@ import (
 // value is one value of the chart, or a group of them.
 type value struct {
 	key         string
-	path        string         // with the keys of its groups: signer.image.tag
+	path        string         // such as signer.image.tag
 	description string         // in Markdown
 	children    []value        // of a group
 	def         any            // the default
-	schema      map[string]any // of what is no group: type, and what "@schema" says
+	schema      map[string]any // type and "@schema"; empty for a group
 }
 
-// durationSchema is what "@schema duration" stands for: a Go duration, or null.
+// durationSchema is the meaning of "@schema duration": a Go duration, or null.
 var durationSchema = map[string]any{
 	"type":    []any{"string", "null"},
 	"pattern": `^([0-9]+([.][0-9]+)?(ns|us|ms|s|m|h))+$`,
 }
 
-// parseValues reads values.yaml. Each key must be described by the comment above it,
-// or be described in signer, for the other processes.
+// parseValues parses values.yaml. Each key must be described by the comment above it or, for other
+// processes, by that of the same key of signer.
 func parseValues(text []byte) ([]value, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
@@ -42,7 +42,7 @@ func parseValues(text []byte) ([]value, error) {
 
 type parser struct {
 	lines []string
-	known map[string]value // of signer, by the path below it
+	known map[string]value // of signer, by their paths in it
 }
 
 func (p parser) group(mapping *yaml.Node, prefix string) ([]value, error) {
@@ -69,7 +69,7 @@ func (p parser) value(key, node *yaml.Node, prefix string) (value, error) {
 		v.description, v.schema = p.known[below].description, p.known[below].schema
 	}
 	if v.description == "" && prefix != "" && !strings.HasSuffix(v.path, ".repository") {
-		return v, fmt.Errorf("%s: no comment says what it is", v.path)
+		return v, fmt.Errorf("%s: must have a comment that describes it", v.path)
 	}
 	if process == "signer" {
 		p.known[below] = v
@@ -85,7 +85,7 @@ func (p parser) value(key, node *yaml.Node, prefix string) (value, error) {
 	return v, v.complete(node)
 }
 
-// complete adds the type to the schema, that of the default unless it was said.
+// complete adds the type of the default to the schema, unless it has one.
 func (v *value) complete(node *yaml.Node) error {
 	types := map[string]string{"!!str": "string", "!!int": "integer", "!!bool": "boolean", "!!seq": "array", "!!map": "object"}
 	schema := map[string]any{}
@@ -95,7 +95,7 @@ func (v *value) complete(node *yaml.Node) error {
 	if schema["type"] == nil {
 		t, found := types[node.ShortTag()]
 		if !found {
-			return fmt.Errorf("%s: the default has no type: say it by @schema", v.path)
+			return fmt.Errorf("%s: the default has no type: set it with @schema", v.path)
 		}
 		schema["type"] = t
 	}
@@ -105,8 +105,7 @@ func (v *value) complete(node *yaml.Node) error {
 
 const schemaMark = "@schema "
 
-// comment returns what the comment right above a line says, and what it adds to the
-// schema.
+// comment returns the text of the comment above a line, and its additions to the schema.
 func (p parser) comment(line int) (string, map[string]any, error) {
 	var words []string
 	schema := map[string]any{}
