@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestPack: names, modes, contents and times stay, whatever the archive.
+// Both kinds of archives keep names, modes, contents and times.
 func TestPack(t *testing.T) {
 	committed := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
 	files := fstest.MapFS{

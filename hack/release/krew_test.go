@@ -8,7 +8,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestKrewManifest: what Krew demands of a manifest, made of the real template.
+// The manifest, rendered from the real template, has what Krew requires.
 func TestKrewManifest(t *testing.T) {
 	var archives []pluginArchive
 	for i, p := range pluginPlatforms {

@@ -33,10 +33,10 @@ import (
 	"github.com/servingcert/servingcert/hack/node/images"
 )
 
-// testVersion is what the tests' releases are called. No commit has it as a tag.
+// testVersion is the version of the tests' releases. No commit has this tag.
 const testVersion = "v0.0.0-releasetest.1"
 
-// registryOf starts a registry that only this test has, and returns its host.
+// registryOf starts a registry for this test, and returns its host.
 func registryOf(t *testing.T) string {
 	t.Helper()
 	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
@@ -44,8 +44,8 @@ func registryOf(t *testing.T) string {
 	return strings.TrimPrefix(server.URL, "http://")
 }
 
-// TestStepsOfARelease takes every step but the compilation, twice: one small program
-// stands for all of them. TestRelease is the same with the real ones (make release-test).
+// TestStepsOfARelease runs all steps except the compilation twice, with one small program in place of
+// all. TestRelease does the same with the real programs (make release-test).
 func TestStepsOfARelease(t *testing.T) {
 	host := registryOf(t)
 	built, err := images.Build(t.Context(), t.TempDir(), "./hack/node/pause")
@@ -74,7 +74,7 @@ func TestStepsOfARelease(t *testing.T) {
 	pushed(t, dirs[0], digests)
 }
 
-// smallRelease makes a release into a directory, in which each program is the given one.
+// smallRelease builds a release in a directory, in which each program is the given one.
 func smallRelease(t *testing.T, program []byte, host, dir string) (err error) {
 	t.Helper()
 	r, err := newRelease(t.Context(), testVersion, host+"/deep")
@@ -96,24 +96,24 @@ func smallRelease(t *testing.T, program []byte, host, dir string) (err error) {
 	return r.publish(dir)
 }
 
-// TestForeignProgram: a program that says another commit, or none, is not released.
+// A program that was built from another commit, or from none, is not released.
 func TestForeignProgram(t *testing.T) {
 	binary, err := os.Executable()
 	require.NoError(t, err)
 	r := &release{commit: "0123"}
-	require.ErrorContains(t, r.checkBuild(binary), "and not from 0123")
+	require.ErrorContains(t, r.checkBuild(binary), "instead of 0123")
 }
 
 var imageLine = regexp.MustCompile(`(?m)^ *image: "?([^"\s]+)"?$`)
 
-// imagesIn are the images that a manifest names, sorted.
+// imagesIn returns the images that a manifest names, sorted.
 func imagesIn(manifest string) []string {
 	var found []string
 	for _, match := range imageLine.FindAllStringSubmatch(manifest, -1) {
 		found = append(found, match[1])
 	}
 	slices.Sort(found)
-	return slices.Compact(found) // two Deployments have the image of the rotator
+	return slices.Compact(found) // two Deployments use the image of the rotator
 }
 
 func files(t *testing.T, dir string) []string {
@@ -135,19 +135,19 @@ func content(t *testing.T, dir, name string) []byte {
 	return data
 }
 
-// equalTrees: the same files with the same bytes.
+// equalTrees checks that both directories have the same files with the same content.
 func equalTrees(t *testing.T, first, second string) {
 	t.Helper()
 	require.Equal(t, files(t, first), files(t, second))
 	for _, name := range files(t, first) {
-		// Not require.Equal, which would print them.
+		// require.Equal would print the contents.
 		if !bytes.Equal(content(t, first, name), content(t, second, name)) {
 			t.Errorf("%s differs", name)
 		}
 	}
 }
 
-// theFiles: all that docs/release.md lists is there, and nothing else.
+// theFiles checks that exactly the files in docs/release.md exist.
 func theFiles(t *testing.T, dir string) {
 	t.Helper()
 	want := []string{
@@ -170,7 +170,7 @@ func theFiles(t *testing.T, dir string) {
 	require.NotContains(t, string(content(t, dir, "krew.yaml")), "SHA256_")
 }
 
-// sumsHold: sha256sum agrees, and no file is left out.
+// sumsHold checks checksums.txt with sha256sum, and that it contains all files.
 func sumsHold(t *testing.T, dir string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sha256sum", "--check", "--strict", "--quiet", "checksums.txt")
@@ -178,7 +178,7 @@ func sumsHold(t *testing.T, dir string) {
 	out, err := cmd.CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	lines := strings.Count(string(content(t, dir, "checksums.txt")), "\n")
-	require.Len(t, files(t, dir), lines+1, "each file but checksums.txt is in it")
+	require.Len(t, files(t, dir), lines+1, "it contains each other file")
 	for line := range strings.Lines(string(content(t, dir, "checksums.txt"))) {
 		sum, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
 		if strings.HasPrefix(name, plugin+"_") && !strings.HasSuffix(name, ".json") {
@@ -187,7 +187,7 @@ func sumsHold(t *testing.T, dir string) {
 	}
 }
 
-// unpacked are the files of an archive.
+// unpacked returns the files of an archive.
 func unpacked(t *testing.T, path string) (contents map[string][]byte, infos map[string]fs.FileInfo) {
 	t.Helper()
 	contents, infos = map[string][]byte{}, map[string]fs.FileInfo{}
@@ -220,8 +220,7 @@ func unpacked(t *testing.T, path string) (contents map[string][]byte, infos map[
 	}
 }
 
-// layoutDigests opens the images, checks every digest and size in them, and returns
-// their names by digest, as a manifest has them.
+// layoutDigests opens the images, checks all digests and sizes, and returns their names by digest.
 func layoutDigests(t *testing.T, dir, host string) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -250,8 +249,7 @@ func layoutDigests(t *testing.T, dir, host string) map[string]string {
 	return found
 }
 
-// billsHold: each document is read by SPDX's library, and names what it is about by
-// the hash that the release has for it.
+// billsHold checks that SPDX's library reads each document, and that its hash is that of the release.
 func billsHold(t *testing.T, dir string, modules bool) {
 	t.Helper()
 	sums := string(content(t, dir, "checksums.txt")) + string(content(t, dir, imageList))
@@ -275,8 +273,8 @@ func billsHold(t *testing.T, dir string, modules bool) {
 	require.Equal(t, len(serverPlatforms)+len(pluginPlatforms)+len(images.Processes()), bills)
 }
 
-// pushed: the registry has the images under their names and digests, and one that was
-// changed after the release was made is not pushed.
+// pushed checks that the registry has the images under their names and digests, and that an image that
+// was changed after the build is not pushed.
 func pushed(t *testing.T, dir string, digests map[string]string) {
 	t.Helper()
 	t.Setenv("DOCKER_CONFIG", t.TempDir())

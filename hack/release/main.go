@@ -1,10 +1,9 @@
-// Command release makes all that a release publishes, from a commit and nothing else:
+// Command release builds all files of a release from a commit:
 //
 //	release build     the last commit, into a directory (make release)
-//	release push      the images of that directory into their registry (make release-push)
+//	release push      the images in that directory, to their registry (make release-push)
 //
-// Equal commits give equal files, byte for byte, with the same version of Go:
-// docs/release.md.
+// With the same version of Go, equal commits give equal files: docs/release.md.
 package main
 
 import (
@@ -31,12 +30,12 @@ func main() {
 
 func run(ctx context.Context, out io.Writer, args []string) error {
 	if len(args) == 0 {
-		return errors.New("which command? allowed: build, push")
+		return errors.New("a command is required: build or push")
 	}
 	flags := flag.NewFlagSet("release "+args[0], flag.ContinueOnError)
 	dir := flags.String("dir", "bin/release", "directory of the release; build replaces it")
-	version := flags.String("version", "", "version, as v1.2.3, or what git describe --tags --always printed")
-	registry := flags.String("registry", "ghcr.io", "registry of the images, with a path if it has one")
+	version := flags.String("version", "", "version, such as v1.2.3, or the output of git describe --tags --always")
+	registry := flags.String("registry", "ghcr.io", "registry of the images, with an optional path")
 	if err := flags.Parse(args[1:]); err != nil {
 		return err
 	}
@@ -46,7 +45,7 @@ func run(ctx context.Context, out io.Writer, args []string) error {
 	case "push":
 		return push(ctx, out, *dir)
 	}
-	return fmt.Errorf("%q: allowed: build, push", args[0])
+	return fmt.Errorf("%q: must be build or push", args[0])
 }
 
 func build(ctx context.Context, out io.Writer, dir, version, registry string) error {

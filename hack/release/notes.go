@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// unreleased is the section of CHANGELOG.md that the next release has.
+// unreleased is the section of CHANGELOG.md for the next release.
 const unreleased = "Unreleased"
 
 var relativeLink = regexp.MustCompile(`\]\(([^)#:][^):]*)\)`)
 
-// section returns the section of CHANGELOG.md about a version, without its heading. If there is none it
-// is the one of what is not released yet, which is an error if the version was tagged.
+// section returns the section of CHANGELOG.md about a version, without its heading. If there is none,
+// it returns section Unreleased, or an error if the version was tagged.
 func section(changelog, version string, tagged bool) (string, error) {
 	sections := map[string]string{}
 	for _, section := range strings.Split("\n"+changelog, "\n## ")[1:] {
@@ -32,8 +32,7 @@ func section(changelog, version string, tagged bool) (string, error) {
 	return "", fmt.Errorf("CHANGELOG.md has no section %q: found %q", wanted, slices.Sorted(maps.Keys(sections)))
 }
 
-// notes are the notes of a release: the section of the changelog, with links that can
-// be followed from anywhere, and its images.
+// notes returns the notes of a release: the section of the changelog, with absolute links, and the images.
 func (r *release) notes(changes string) string {
 	changes = relativeLink.ReplaceAllString(changes, "]("+repositoryURL+"/blob/"+r.version+"/$1)")
 	var b strings.Builder

@@ -43,7 +43,7 @@ func TestSection(t *testing.T) {
 	require.ErrorContains(t, err, "has no section")
 }
 
-// TestNotes: links are followed from the page of a release, which is not in the tree.
+// Links are absolute, as the page of a release is not in the repository.
 func TestNotes(t *testing.T) {
 	text, err := section(changelog, "v1.3.0", false)
 	require.NoError(t, err)

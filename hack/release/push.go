@@ -12,9 +12,8 @@ import (
 	"github.com/servingcert/servingcert/hack/node/images"
 )
 
-// push pushes the images of a release, each under the name that install.yaml has for
-// it, and prints them by digest. Nothing is pushed if one of them is not as the
-// release's list says.
+// push pushes the images of a release under their names in install.yaml, and prints them by digest. It
+// pushes nothing if one of them does not match the release's list.
 func push(ctx context.Context, out io.Writer, dir string) error {
 	list, err := os.ReadFile(filepath.Join(dir, imageList))
 	if err != nil {

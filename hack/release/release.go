@@ -20,7 +20,7 @@ const (
 	krewTemplate  = "deploy/krew/servingcert.yaml.tmpl"
 )
 
-// downloads is where the files of a release can be had.
+// downloads is the URL of a release's files.
 func downloads(version string) string { return repositoryURL + "/releases/download/" + version }
 
 // platform is an operating system and an architecture, as Go names them.
@@ -28,7 +28,7 @@ type platform struct{ OS, Arch string }
 
 func (p platform) String() string { return p.OS + "_" + p.Arch }
 
-// program is the file of a program on this platform.
+// program returns the file name of a program on this platform.
 func (p platform) program(name string) string {
 	if p.OS == "windows" {
 		return name + ".exe"
@@ -36,7 +36,7 @@ func (p platform) program(name string) string {
 	return name
 }
 
-// archive is the file of an archive for this platform.
+// archive returns the file name of an archive for this platform.
 func (p platform) archive(name string) string {
 	if p.OS == "windows" {
 		return name + "_" + p.String() + ".zip"
@@ -44,53 +44,53 @@ func (p platform) archive(name string) string {
 	return name + "_" + p.String() + ".tar.gz"
 }
 
-// plugin is kubectl's plugin, which people run; the other programs run in clusters.
+// plugin is kubectl's plugin, for users; the other programs run in clusters.
 const plugin = "kubectl-servingcert"
 
 var (
-	// pluginPlatforms are those of the plugin.
+	// pluginPlatforms are the platforms of the plugin.
 	pluginPlatforms = []platform{
 		{"linux", "amd64"}, {"linux", "arm64"},
 		{"darwin", "amd64"}, {"darwin", "arm64"},
 		{"windows", "amd64"}, {"windows", "arm64"},
 	}
-	// serverPlatforms are those of images and of what is in them.
+	// serverPlatforms are the platforms of the images and their programs.
 	serverPlatforms = pluginPlatforms[:2]
 )
 
 // image is an image of the release.
 type image struct{ process, ref, digest string }
 
-// layout is the file of an image in the release.
+// layout returns the file name of an image in the release.
 func (i image) layout() string { return i.process + ".oci.tar" }
 
-// repository is the image's name without its tag.
+// repository returns the image's name without its tag.
 func (i image) repository() string { return i.ref[:strings.LastIndex(i.ref, ":")] }
 
-// listed is the image's line in the list of images, which is as sha256sum writes those of files.
+// listed returns the image's line in the list of images, in the format of sha256sum.
 func (i image) listed() string {
 	return strings.TrimPrefix(i.digest, "sha256:") + "  " + i.repository()
 }
 
-// release is one release that is being made.
+// release is a release that is being built.
 type release struct {
 	version   string
 	registry  string
 	commit    string
 	time      time.Time // of the commit
-	tagged    bool      // the commit has the version as a tag
+	tagged    bool      // the version is a tag of the commit
 	goVersion string
 
-	work   string // a directory for everything, which close removes
-	source string // a clone of the commit
+	work   string // directory of everything, which close removes
+	source string // clone of the commit
 	bin    string // bin/OS_ARCH/PROGRAM
-	out    string // what is published
+	out    string // directory of the release
 
 	images []image
 }
 
-// newRelease clones the last commit of the repository around the working directory:
-// what is not committed is not released, and the clone's path is in no file.
+// newRelease clones the last commit of the repository that contains the working directory. Uncommitted
+// changes are not released, and no file contains the clone's path.
 func newRelease(ctx context.Context, version, registry string) (*release, error) {
 	version, err := versionOf(version)
 	if err != nil {
@@ -135,13 +135,13 @@ func (r *release) clone(ctx context.Context, root string) error {
 
 func (r *release) close() error { return os.RemoveAll(r.work) }
 
-// step makes files of the release.
+// step writes files of the release.
 type step struct {
 	what string
 	do   func(context.Context) error
 }
 
-// steps make every file. What comes later names what came before by its hash.
+// steps write all files. Later ones contain hashes of earlier ones.
 func (r *release) steps() []step {
 	return []step{
 		{"programs", r.programs},
@@ -164,9 +164,9 @@ func (r *release) build(ctx context.Context, log io.Writer, steps []step) error 
 	return nil
 }
 
-// publish moves what was made to where it was asked for, in the place of what was there.
+// publish replaces a directory by that of the release.
 func (r *release) publish(dir string) error {
-	// Beside it first: a directory is moved within one file system only.
+	// First to its parent, as a directory can only be renamed within a file system.
 	next := dir + ".next"
 	if err := errors.Join(os.RemoveAll(next), os.CopyFS(next, os.DirFS(r.out))); err != nil {
 		return err

@@ -20,8 +20,7 @@ import (
 	"github.com/servingcert/servingcert/hack/node/images"
 )
 
-// TestRelease makes a release twice, by make as people do, in clones in different
-// directories, and looks at it as those do who download it.
+// TestRelease builds a release twice, by make, in clones in different directories, and checks the files.
 func TestRelease(t *testing.T) {
 	host := registryOf(t)
 	first := makeRelease(t, filepath.Join(t.TempDir(), "first"), host, nil)
@@ -31,11 +30,11 @@ func TestRelease(t *testing.T) {
 	t.Run("two builds are equal", func(t *testing.T) { equalTrees(t, first, second) })
 	t.Run("the files", func(t *testing.T) { theFiles(t, first) })
 	t.Run("checksums", func(t *testing.T) { sumsHold(t, first) })
-	t.Run("programs say their version", func(t *testing.T) { programsRun(t, first) })
+	t.Run("programs print their version", func(t *testing.T) { programsRun(t, first) })
 	digests := layoutDigests(t, first, host)
 	t.Run("install.yaml and chart name the images", func(t *testing.T) { manifestsName(t, first, digests) })
 	t.Run("bills of materials", func(t *testing.T) { billsHold(t, first, true) })
-	t.Run("no path of the builder", func(t *testing.T) { noPaths(t, first) })
+	t.Run("no path of the build machine", func(t *testing.T) { noPaths(t, first) })
 	t.Run("push", func(t *testing.T) { pushed(t, first, digests) })
 }
 
@@ -51,7 +50,7 @@ func makeRelease(t *testing.T, dir, host string, env []string) string {
 	return filepath.Join(dir, "bin", "release")
 }
 
-// programsRun runs those of this machine's platform.
+// programsRun runs the programs for this machine's platform.
 func programsRun(t *testing.T, dir string) {
 	here := platform{runtime.GOOS, runtime.GOARCH}
 	commit, err := output(t.Context(), ".", nil, "git", "rev-parse", "HEAD")
@@ -73,11 +72,11 @@ func programsRun(t *testing.T, dir string) {
 	}
 	for _, arch := range []string{"amd64", "arm64"} {
 		contents, _ := unpacked(t, filepath.Join(dir, platform{"windows", arch}.archive(plugin)))
-		require.Equal(t, "MZ", string(contents[plugin+".exe"][:2]), "a program of Windows")
+		require.Equal(t, "MZ", string(contents[plugin+".exe"][:2]), "a Windows program")
 	}
 }
 
-// manifestsName: what install.yaml runs, and what helm makes of the packaged chart.
+// manifestsName checks the images in install.yaml, and in the objects that helm renders from the packaged chart.
 func manifestsName(t *testing.T, dir string, digests map[string]string) {
 	want := slices.Sorted(maps.Values(digests))
 	chart := filepath.Join(dir, "servingcert-"+strings.TrimPrefix(testVersion, "v")+".tgz")
@@ -95,7 +94,7 @@ func manifestsName(t *testing.T, dir string, digests map[string]string) {
 	require.Contains(t, shown, "appVersion: "+testVersion+"\n")
 }
 
-// noPaths: no program has a directory of its builder in it.
+// noPaths checks that no program contains a path of the build machine.
 func noPaths(t *testing.T, dir string) {
 	home, err := os.UserHomeDir()
 	require.NoError(t, err)
@@ -106,7 +105,7 @@ func noPaths(t *testing.T, dir string) {
 		contents, _ := unpacked(t, filepath.Join(dir, name))
 		for program, binary := range contents {
 			for _, path := range []string{os.TempDir() + "/release-", home + "/go/", dir} {
-				require.False(t, bytes.Contains(binary, []byte(path)), "%s: %s has %s in it", name, program, path)
+				require.False(t, bytes.Contains(binary, []byte(path)), "%s: %s contains %s", name, program, path)
 			}
 		}
 	}

@@ -24,7 +24,7 @@ import (
 	"github.com/servingcert/servingcert/hack/release/sbom"
 )
 
-// programs builds every program for each of its platforms.
+// programs builds each program for its platforms.
 func (r *release) programs(ctx context.Context) error {
 	for _, p := range pluginPlatforms {
 		packages := []string{"./cmd/" + plugin}
@@ -47,8 +47,7 @@ func (r *release) programs(ctx context.Context) error {
 	return nil
 }
 
-// checkBuild returns an error if a program does not say that it was built from the
-// release's commit, and nothing but it.
+// checkBuild returns an error unless a program was built from the unmodified commit of the release.
 func (r *release) checkBuild(path string) error {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
@@ -59,13 +58,13 @@ func (r *release) checkBuild(path string) error {
 		settings[s.Key] = s.Value
 	}
 	if settings["vcs.revision"] != r.commit || settings["vcs.modified"] != "false" {
-		return fmt.Errorf("%s: was built from commit %q, modified %q, and not from %s",
+		return fmt.Errorf("%s: was built from commit %q (modified: %q) instead of %s",
 			path, settings["vcs.revision"], settings["vcs.modified"], r.commit)
 	}
 	return nil
 }
 
-// layouts makes the images.
+// layouts builds the images.
 func (r *release) layouts(context.Context) error {
 	for _, process := range images.Processes() {
 		binaries := map[string]string{}
@@ -110,16 +109,16 @@ func (r *release) layouts(context.Context) error {
 	return r.write(imageList, []byte(list.String()))
 }
 
-// imageList holds the digests of the images, as sha256sum writes those of files.
+// imageList is the file with the digests of the images, in the format of sha256sum.
 const imageList = "images.sha256"
 
-// pluginArchive is what the plugin's manifest says of one of its archives.
+// pluginArchive describes an archive in the plugin's manifest.
 type pluginArchive struct {
 	platform
 	File, Program, SHA256 string
 }
 
-// archives packs the programs: the plugin, which Krew installs, and the servers.
+// archives writes the archives of the plugin, which Krew installs, and of the servers.
 func (r *release) archives(context.Context) error {
 	var archives []pluginArchive
 	for _, p := range pluginPlatforms {
@@ -152,7 +151,7 @@ func (r *release) krew(archives []pluginArchive) error {
 	return r.write("krew.yaml", text.Bytes())
 }
 
-// archive writes the archive of a name for a platform and its bill of materials, and returns its SHA-256.
+// archive writes an archive for a platform and its bill of materials, and returns its SHA-256.
 func (r *release) archive(p platform, name string, names ...string) (string, error) {
 	license, err := os.ReadFile(filepath.Join(r.source, "LICENSE"))
 	if err != nil {
@@ -185,7 +184,7 @@ func (r *release) archive(p platform, name string, names ...string) (string, err
 	return sum, r.bill(name+"_"+p.String(), sbom.Subject{Name: file, File: file, Purpose: "ARCHIVE", SHA256: sum}, programs)
 }
 
-// pack returns the files, owned by root, as the archive that its name says: .zip or .tar.gz.
+// pack returns an archive of the files, owned by root: .zip or .tar.gz, according to name.
 func pack(name string, files fs.FS) ([]byte, error) {
 	var out bytes.Buffer
 	if strings.HasSuffix(name, ".zip") {
@@ -199,7 +198,7 @@ func pack(name string, files fs.FS) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// program is what a bill of materials says of a binary.
+// program returns the description of a binary in a bill of materials.
 func (r *release) program(path string) (sbom.Program, error) {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
@@ -226,8 +225,8 @@ func (r *release) bill(name string, subject sbom.Subject, programs []sbom.Progra
 	return r.write(name+".spdx.json", text.Bytes())
 }
 
-// chart packages the chart and renders install.yaml, both with images by digest. It
-// is done by the module that has Helm.
+// chart packages the chart and renders install.yaml, both with images by digest, in the module that
+// requires Helm.
 func (r *release) chart(ctx context.Context) error {
 	out, err := filepath.Abs(r.out)
 	if err != nil {
@@ -246,7 +245,7 @@ func (r *release) chart(ctx context.Context) error {
 	return err
 }
 
-// releaseNotes writes what people read.
+// releaseNotes writes the release notes.
 func (r *release) releaseNotes(context.Context) error {
 	changelog, err := os.ReadFile(filepath.Join(r.source, "CHANGELOG.md"))
 	if err != nil {
@@ -259,7 +258,7 @@ func (r *release) releaseNotes(context.Context) error {
 	return r.write("release-notes.md", []byte(r.notes(changes)))
 }
 
-// checksums writes checksums.txt, about all other files, for sha256sum -c.
+// checksums writes checksums.txt, for sha256sum -c, with all other files.
 func (r *release) checksums(context.Context) error {
 	entries, err := os.ReadDir(r.out)
 	if err != nil {

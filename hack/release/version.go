@@ -10,9 +10,9 @@ import (
 
 var bareCommit = regexp.MustCompile(`^[0-9a-f]{7,40}$`)
 
-// versionOf returns the version of a release from what was asked for, or from what
-// git describe --tags --always --dirty printed: of a commit before which no tag is,
-// that is its hash. What is built is a commit, so it is never dirty.
+// versionOf returns the version of a release: the requested one, or the output of git describe --tags
+// --always --dirty, which is the commit's hash if there is no tag. "-dirty" is removed, as only commits
+// are built.
 func versionOf(asked string) (string, error) {
 	version := strings.TrimSuffix(asked, "-dirty")
 	if bareCommit.MatchString(version) {

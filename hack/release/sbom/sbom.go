@@ -1,6 +1,5 @@
-// Package sbom says in SPDX 2.3 what is in an archive or an image of Go programs: the
-// programs, and the modules that each was linked from, by what the linker recorded in
-// them.
+// Package sbom writes SPDX 2.3 documents about archives and images of Go programs: the programs, and
+// their modules as recorded by the linker.
 package sbom
 
 import (
@@ -19,21 +18,21 @@ import (
 
 // Document is one SPDX document.
 type Document struct {
-	Name      string // for people
-	Namespace string // a URI that no other document has
+	Name      string // for users
+	Namespace string // a unique URI
 	Created   time.Time
 	Subject   Subject
 	Programs  []Program
 }
 
-// Subject is what the document is about.
+// Subject is the subject of the document.
 type Subject struct {
 	Name     string
 	Version  string
 	File     string // its file in the release
 	Purpose  string // ARCHIVE or CONTAINER
 	SHA256   string // of the archive, or of the image's index
-	Location string // where it can be had from
+	Location string // URL for downloads
 	PURL     string // package URL; "" if there is none
 }
 
@@ -82,7 +81,7 @@ func (d Document) spdx() *spdx.Document {
 	return doc
 }
 
-// builder adds each package once, however many depend on it.
+// builder adds each package once, independent of the number of its dependents.
 type builder struct {
 	doc   *spdx.Document
 	known map[common.ElementID]bool
@@ -126,7 +125,7 @@ func sha256Checksum(hex string) []common.Checksum {
 	return []common.Checksum{{Algorithm: common.SHA256, Value: hex}}
 }
 
-// standardLibrary is Go's, under the name by which databases of vulnerabilities know it.
+// standardLibrary returns Go's standard library, under its name in databases of vulnerabilities.
 func standardLibrary(info *buildinfo.BuildInfo) *spdx.Package {
 	version := strings.TrimPrefix(strings.Fields(info.GoVersion + " ")[0], "go")
 	p := moduleElement("stdlib", version, "")
@@ -134,8 +133,8 @@ func standardLibrary(info *buildinfo.BuildInfo) *spdx.Package {
 	return p
 }
 
-// moduleElement is a module. The sum of go.sum is the hash of a listing and none of
-// the algorithms that SPDX has, hence in words.
+// moduleElement returns a module. The hash in go.sum is not of an algorithm that SPDX supports, so it is
+// a comment.
 func moduleElement(path, version, sum string) *spdx.Package {
 	p := element("module", path, version, sum, purl(path, version))
 	p.PrimaryPackagePurpose = "LIBRARY"
@@ -145,8 +144,8 @@ func moduleElement(path, version, sum string) *spdx.Package {
 	return p
 }
 
-// element is a package of which nothing is asserted but its name. The last two are
-// what tells it from another of the same name.
+// element returns a package of which only the name is known. The last two arguments distinguish it from
+// others with this name.
 func element(kind, name, version, hash, purl string) *spdx.Package {
 	p := &spdx.Package{
 		PackageName: name, PackageVersion: version, PackageSPDXIdentifier: identifier(kind, name, version, hash, purl),
@@ -164,11 +163,11 @@ func element(kind, name, version, hash, purl string) *spdx.Package {
 
 var unidentifiable = regexp.MustCompile(`[^A-Za-z0-9.]+`)
 
-// identifier is a name that SPDX allows: readable, and another one for whatever differs.
+// identifier returns a readable and unique identifier that SPDX allows.
 func identifier(kind, name string, rest ...string) common.ElementID {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", kind, name, rest))
 	return common.ElementID(fmt.Sprintf("%s-%s-%x", kind, unidentifiable.ReplaceAllString(name, "-"), sum[:6]))
 }
 
-// purl is the package URL of a Go module.
+// purl returns the package URL of a Go module.
 func purl(path, version string) string { return "pkg:golang/" + path + "@" + version }

@@ -15,7 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// document is about an archive with two programs of the same modules.
+// document returns a document about an archive with two programs of the same modules.
 func document(t *testing.T) (Document, *buildinfo.BuildInfo) {
 	t.Helper()
 	info := &debug.BuildInfo{
@@ -50,7 +50,7 @@ func written(t *testing.T, d Document) ([]byte, *spdx.Document) {
 	return text.Bytes(), read
 }
 
-// TestDocument reads a document with SPDX's own library, and finds all that was linked.
+// SPDX's own library reads a document, which contains everything that was linked.
 func TestDocument(t *testing.T) {
 	d, info := document(t)
 	text, read := written(t, d)
@@ -68,7 +68,7 @@ func TestDocument(t *testing.T) {
 		packages[p.PackageName] = p
 		id := string(p.PackageSPDXIdentifier)
 		require.Regexp(t, `^[A-Za-z0-9.-]+$`, id)
-		require.False(t, identifiers[id], "%s is there twice", id)
+		require.False(t, identifiers[id], "%s is a duplicate", id)
 		identifiers[id] = true
 		require.NotEmpty(t, p.PackageDownloadLocation, p.PackageName)
 		require.False(t, p.FilesAnalyzed, p.PackageName)
@@ -95,8 +95,7 @@ func TestDocument(t *testing.T) {
 	require.Equal(t, text, again)
 }
 
-// TestJSONFields: what SPDX demands in the JSON form and the library's reader would
-// forgive.
+// TestJSONFields checks what SPDX requires of the JSON form, and the library does not check.
 func TestJSONFields(t *testing.T) {
 	d, _ := document(t)
 	text, _ := written(t, d)
@@ -114,7 +113,7 @@ func TestJSONFields(t *testing.T) {
 	}
 }
 
-// TestReplaced: a module that was replaced is what it was replaced by.
+// The document contains the replacement of a replaced module.
 func TestReplaced(t *testing.T) {
 	d, _ := document(t)
 	d.Programs = d.Programs[:1]
