@@ -21,11 +21,11 @@ func publishedAfter(o Situation, s State, at time.Time, before *api.CAStatus) *a
 func TestHistoryIsWhatTheSecretSays(t *testing.T) {
 	s := generations(t, 1, 2, 2)
 	g := &s.Generations[1]
-	g.Why, g.Origin, g.TrustedAt = "asked for: x", OriginImport, g.MadeAt.Add(time.Minute)
+	g.Why, g.Origin, g.TrustedAt = "requested: x", OriginImport, g.MadeAt.Add(time.Minute)
 	history := publishedAfter(situation(nil), s, start, nil).Generations
 	require.Len(t, history, 2)
 	assert.Equal(t, api.CAGenerationRecord{
-		Number: 2, Origin: api.OriginImported, Root: pki.Fingerprint(g.Root), Why: "asked for: x",
+		Number: 2, Origin: api.OriginImported, Root: pki.Fingerprint(g.Root), Why: "requested: x",
 		MadeAt: g.MadeAt, TrustedAt: g.TrustedAt, SignsSince: g.SignsSince, UsedUntil: g.UsedUntil, NotAfter: g.Ends(),
 	}, history[1])
 }

@@ -56,10 +56,10 @@ func TestStatusData(t *testing.T) {
 	assert.Equal(t, "A: a\nB: b", statusData(o, expired, nil)[api.CAWarning])
 
 	waiting := generations(t, 1, 3, 2)
-	waiting.Generations[2].Why = "asked for: x"
+	waiting.Generations[2].Why = "requested: x"
 	waiting.Rotation = Rotation{Mode: api.RotateOverlap, Reason: "x", Generation: 3}
 	data = statusData(o, Decision{State: &waiting}, nil)
-	assert.Equal(t, []string{"Wait", "2", "3", "asked for: x", "overlap:x", "generation 3 was made and does not sign yet"},
+	assert.Equal(t, []string{"Wait", "2", "3", "requested: x", "overlap:x", "generation 3 was made and does not sign yet"},
 		[]string{data[api.CAPhase], data[api.CAGeneration], data[api.CANextGeneration], data[api.CAWhy], data[api.CARotation], data[api.CARotationOutcome]})
 }
 

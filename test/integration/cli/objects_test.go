@@ -41,7 +41,7 @@ func TestNothingInstalled(t *testing.T) {
 
 func TestStatus(t *testing.T) {
 	s, ns, ca := newSystem(t), newNamespace(t, "shop", nil), newCA(t)
-	s.ca(t, with(stable(), api.CAPhase, api.PhaseWait, api.CANextGeneration, "2", api.CAWhy, "asked for: drill",
+	s.ca(t, with(stable(), api.CAPhase, api.PhaseWait, api.CANextGeneration, "2", api.CAWhy, "requested: drill",
 		api.CAWaitingFor, "1 of 3 targets hold the new root", api.CARotation, "overlap:drill", api.CARotationOutcome, "generation 2 was made and does not sign yet",
 		api.CAWarning, "CAImportInvalid: Secret servingcert-ca-import is not imported: x\nSuccessionWaits: y"))
 	require.NoError(t, s.publish(t.Context(), api.TrustStatusName, map[string]string{
@@ -63,7 +63,7 @@ func TestStatus(t *testing.T) {
 		`CA +generation 1 signs, until 2028-03-01T12:00:00Z`,
 		`Phase +Wait, since 2026-03-01T12:00:00Z \(\S+\)`,
 		` +generation 2 signs next`,
-		` +why: asked for: drill`,
+		` +why: requested: drill`,
 		` +waiting for: 1 of 3 targets hold the new root`,
 		`Rotation +"drill" \(overlap\): generation 2 was made and does not sign yet`,
 		`Warning +CAImportInvalid: Secret servingcert-ca-import is not imported: x`,

@@ -224,7 +224,7 @@ func TestExtraRootsAndClusterID(test *testing.T) {
 	signedBy(t, "2")
 	generations := stored(t).Generations
 	require.Len(t, generations, 2, "the new id alone replaced nothing")
-	assert.Equal(t, "asked for: cluster id", generations[1].Why)
+	assert.Equal(t, "requested: cluster id", generations[1].Why)
 	assert.Equal(t, []string{"eu-north"}, generations[1].Root.Subject.OrganizationalUnit)
 	for _, g := range generations {
 		verifies(t, served(t, "shop", 0), g.Root)

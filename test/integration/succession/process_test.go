@@ -6,9 +6,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -46,4 +49,14 @@ func cli(t *scene, args ...string) (string, error) {
 		err = fmt.Errorf("%w: %s", err, out)
 	}
 	return string(out), err
+}
+
+// leads waits until a process renews its Lease: rotate-ca exits at once if none does.
+func leads(t *scene, kind string) {
+	t.Helper()
+	started := time.Now()
+	require.Eventually(t, func() bool {
+		lease, err := t.admin.CoordinationV1().Leases(api.DefaultNamespace).Get(t.Context(), "servingcert-"+kind, metav1.GetOptions{})
+		return err == nil && lease.Spec.RenewTime != nil && lease.Spec.RenewTime.After(started)
+	}, waitFor, tick)
 }
