@@ -92,8 +92,8 @@ func newWorld(t *testing.T) world {
 func startNode(t *testing.T, c client.Client) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
-	node := harness.Node{Client: c, Reloads: true, Address: func(n int) string { return fmt.Sprintf("10.244.%d.%d", n/250, 1+n%250) }}
-	node.Start(ctx)
+	node := harness.Node{Client: c, Name: "hollow", Reloads: true, Address: func(n int) string { return fmt.Sprintf("10.244.%d.%d", n/250, 1+n%250) }}
+	require.NoError(t, node.Start(ctx))
 	t.Cleanup(func() { cancel(); assert.NoError(t, node.Wait()) })
 }
 

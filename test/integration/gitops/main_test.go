@@ -127,7 +127,10 @@ func inside(ctx context.Context, m *testing.M) (code int, err error) {
 	}
 	nodes, stop := context.WithCancel(ctx)
 	node := harness.Node{Client: admin, Address: func(n int) string { return fmt.Sprintf("127.9.%d.%d", n/250, 1+n%250) }}
-	node.Start(nodes)
+	defer stop()
+	if err := node.Start(nodes); err != nil {
+		return 1, err
+	}
 	defer func() { stop(); err = errors.Join(err, node.Wait()) }()
 	return m.Run(), nil
 }

@@ -21,6 +21,7 @@ import (
 // an injected pod declares, the node serves the certificate of the pod's Secret in its place.
 type Node struct {
 	Client  client.Client
+	Name    string             // of the Node object that pods are bound to, as their Services have no endpoints without one; or empty
 	Address func(n int) string // of the n-th pod; it has to be an address of this machine
 	Reloads bool               // programs serve the Secret as it is now, not as it was when they started
 
@@ -30,9 +31,15 @@ type Node struct {
 }
 
 // Start runs the node until ctx ends.
-func (n *Node) Start(ctx context.Context) {
+func (n *Node) Start(ctx context.Context) error {
+	if n.Name != "" {
+		if err := n.Client.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}); err != nil {
+			return err
+		}
+	}
 	n.pods = map[types.UID][]net.Listener{}
 	n.done = Repeat(ctx, n.sync)
+	return nil
 }
 
 // Wait returns when the node has ended, with the error that it ended with.
@@ -54,10 +61,7 @@ func (n *Node) sync(ctx context.Context) error {
 	for i := range pods.Items {
 		pod := &pods.Items[i]
 		alive[pod.UID] = true
-		if n.pods[pod.UID] != nil || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodRunning {
-			continue
-		}
-		if err := n.run(ctx, pod); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		if err := n.step(ctx, pod); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return fmt.Errorf("run pod %s/%s: %w", pod.Namespace, pod.Name, err)
 		}
 	}
@@ -67,6 +71,19 @@ func (n *Node) sync(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// step takes a pod one step further.
+func (n *Node) step(ctx context.Context, pod *corev1.Pod) error {
+	switch {
+	case pod.DeletionTimestamp != nil && pod.Spec.NodeName != "":
+		return n.Client.Delete(ctx, pod, client.GracePeriodSeconds(0))
+	case n.pods[pod.UID] != nil || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodRunning:
+		return nil
+	case n.Name != "" && pod.Spec.NodeName == "":
+		return n.Client.SubResource("binding").Create(ctx, pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: n.Name}})
+	}
+	return n.run(ctx, pod)
 }
 
 func (n *Node) end(uid types.UID) {
