@@ -85,18 +85,14 @@ func (h *handler) Handle(ctx context.Context, req admission.Request) (resp admis
 		}
 	}()
 	a := replyOf(ctx)
-	done, err := a.body.decoding(ctx)
-	if err != nil {
-		return admission.Errored(http.StatusTooManyRequests, err)
-	}
-	defer done()
-	resp = h.review(ctx, &req)
+	resp = h.review(ctx, &req, &a.body)
 	a.outcome = outcomeOf(&resp)
 	return resp
 }
 
-// review answers one review.
-func (h *handler) review(ctx context.Context, req *admission.Request) admission.Response {
+// review answers one review. While the API server is asked, the pod is not kept: it is decoded again
+// afterwards, so that reviews that wait take no memory from others.
+func (h *handler) review(ctx context.Context, req *admission.Request, body *body) admission.Response {
 	if req.UID == "" {
 		return admission.Errored(http.StatusBadRequest, errors.New("the review has no request"))
 	}
@@ -104,23 +100,50 @@ func (h *handler) review(ctx context.Context, req *admission.Request) admission.
 		h.metrics.count(resultUntouched, reasons.NotConcerned, nil)
 		return admission.Allowed("") // only new pods are changed, whatever a configuration sends
 	}
-	pod := &corev1.Pod{}
-	if err := h.decoder.Decode(*req, pod); err != nil {
-		return admission.Errored(http.StatusBadRequest, fmt.Errorf("read the pod: %w", err))
+	resp, decided := h.decide(ctx, req, body, nil)
+	if decided {
+		return resp
 	}
-	wanted, err := api.ParsePod(&pod.ObjectMeta)
-	if err != nil {
-		return h.deny(req, reasonBadAnnotation, err)
-	}
-	choice, err := h.choose(ctx, pod, wanted, req.Namespace)
+	h.metrics.liveReads.Inc()
+	known, err := h.live(ctx, req.Namespace)
 	if errors.Is(err, errNotOptedIn) {
 		h.log.V(1).Info("untouched", "namespace", req.Namespace, "pod", req.Name, "reason", err.Error())
 		h.metrics.count(resultUntouched, reasonNotOptedIn, nil)
 		return admission.Allowed("").WithWarnings("servingcert: nothing is injected: " + err.Error())
 	}
 	if err != nil {
-		h.log.Error(err, "review failed: cannot read from the API server", "namespace", req.Namespace, "pod", req.Name)
-		return admission.Errored(http.StatusInternalServerError, err)
+		return h.unread(req, err)
+	}
+	resp, _ = h.decide(ctx, req, body, &known)
+	return resp
+}
+
+// decide decides about the pod by what the API server said, or by the informers if live is nil. It
+// returns false if the API server has to be asked.
+func (h *handler) decide(ctx context.Context, req *admission.Request, body *body, live *choose.Known) (resp admission.Response, decided bool) {
+	done, err := body.decoding(ctx)
+	if err != nil {
+		return admission.Errored(http.StatusTooManyRequests, err), true
+	}
+	defer done()
+	pod := &corev1.Pod{}
+	if err := h.decoder.Decode(*req, pod); err != nil {
+		return admission.Errored(http.StatusBadRequest, fmt.Errorf("read the pod: %w", err)), true
+	}
+	wanted, err := api.ParsePod(&pod.ObjectMeta)
+	if err != nil {
+		return h.deny(req, reasonBadAnnotation, err), true
+	}
+	choice, decided := h.choose(ctx, pod, wanted, req.Namespace, live)
+	if !decided {
+		return admission.Response{}, false
+	}
+	if choice.PodKey != nil {
+		served, err := h.podKeys(ctx)
+		if err != nil {
+			return h.unread(req, err), true
+		}
+		choice.NoPodKeys = !served
 	}
 	patch, report, err := mutate.Inject(pod, wanted, choice)
 	if err != nil {
@@ -128,28 +151,26 @@ func (h *handler) review(ctx context.Context, req *admission.Request) admission.
 		if errors.As(err, new(*mutate.NoPodKeysError)) {
 			reason = reasonNoPodKeys
 		}
-		return h.deny(req, reason, err)
+		return h.deny(req, reason, err), true
 	}
-	return h.allow(req, patch, report)
+	return h.allow(req, patch, report), true
 }
 
-// choose decides from the informers, or else from a read of the API server: a Service
+// choose chooses from the informers, or else from a read of the API server: a Service
 // that was created before its pod is always seen, however soon the pod follows.
-func (h *handler) choose(ctx context.Context, pod *corev1.Pod, wanted api.PodRequest, namespace string) (choose.Choice, error) {
+func (h *handler) choose(ctx context.Context, pod *corev1.Pod, wanted api.PodRequest, namespace string, live *choose.Known) (choice choose.Choice, decided bool) {
 	if !mutate.NeedsLookup(pod, wanted) {
-		return choose.Choice{}, nil
+		return choose.Choice{}, true
 	}
-	if known, ok := h.cached(ctx, namespace); ok {
-		if choice := choose.Secret(pod, wanted, h.with(known)); choice.FromServices() {
-			return h.checked(ctx, choice)
-		}
+	if live != nil {
+		return choose.Secret(pod, wanted, h.with(*live)), true
 	}
-	h.metrics.liveReads.Inc()
-	known, err := h.live(ctx, namespace)
-	if err != nil {
-		return choose.Choice{}, err
+	known, ok := h.cached(ctx, namespace)
+	if !ok {
+		return choose.Choice{}, false
 	}
-	return h.checked(ctx, choose.Secret(pod, wanted, h.with(known)))
+	choice = choose.Secret(pod, wanted, h.with(known))
+	return choice, choice.FromServices()
 }
 
 // with returns what is known, with what is the same for all namespaces.
@@ -159,15 +180,10 @@ func (h *handler) with(known choose.Known) choose.Known {
 	return known
 }
 
-// checked returns the choice, with whether there are kubelets that make the key if the
-// pod is to have its own.
-func (h *handler) checked(ctx context.Context, choice choose.Choice) (choose.Choice, error) {
-	if choice.PodKey == nil {
-		return choice, nil
-	}
-	served, err := h.podKeys(ctx)
-	choice.NoPodKeys = !served
-	return choice, err
+// unread answers that the API server cannot be read.
+func (h *handler) unread(req *admission.Request, err error) admission.Response {
+	h.log.Error(err, "review failed: cannot read from the API server", "namespace", req.Namespace, "pod", req.Name)
+	return admission.Errored(http.StatusInternalServerError, err)
 }
 
 // deny refuses the pod.

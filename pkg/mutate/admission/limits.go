@@ -18,8 +18,13 @@ const (
 	maxValues = 30_000
 	// perValue is the most bytes that a value becomes: a container without fields.
 	perValue = 2 << 10
-	// maxDecoded is the most bytes of all pods that are decoded at the same time. One of maxValues is within it.
-	maxDecoded = 64 << 20
+	// smallValues is the most values of a small review: 32 KiB of an ordinary pod have as many.
+	smallValues = 2 << 10
+	// maxLarge and maxSmall are the most bytes of all pods of large reviews, and of small ones, that are decoded
+	// at the same time. Each has its own, so that small ones do not wait for large ones. One review of maxValues
+	// is within maxLarge.
+	maxLarge = 60 << 20
+	maxSmall = 12 << 20
 	// maxReceived is the most bytes of all reviews that are received and not answered, without the first
 	// uncounted bytes of each: an ordinary review has fewer. What is received is copied up to four times.
 	maxReceived = 16 << 20
@@ -29,15 +34,17 @@ const (
 )
 
 // errTooMany is why a review is not answered that may be sent again.
-var errTooMany = errors.New("the webhook has too many large reviews at the same time")
+var errTooMany = errors.New("the webhook has too many reviews at the same time")
 
 // memory is what all reviews of one moment take.
 type memory struct {
-	received atomic.Int64
-	decoded  *semaphore.Weighted
+	received     atomic.Int64
+	large, small *semaphore.Weighted // of what is decoded
 }
 
-func newMemory() *memory { return &memory{decoded: semaphore.NewWeighted(maxDecoded)} }
+func newMemory() *memory {
+	return &memory{large: semaphore.NewWeighted(maxLarge), small: semaphore.NewWeighted(maxSmall)}
+}
 
 // body is that of a review. Three bytes of JSON can be a container, which has hundreds once it is decoded.
 // YAML, which controller-runtime would take too, costs a hundred times its length. So reading fails where
@@ -81,15 +88,20 @@ func (b *body) Read(p []byte) (int, error) {
 
 func (b *body) counted() int64 { return max(0, b.length-uncounted) }
 
-// decoding waits until there is memory for what the body is decoded to. done gives it back.
+// decoding waits until there is memory for what the body is decoded to. done gives it back. The caller does not
+// hold it while it reads Services, so that nobody waits for long.
 func (b *body) decoding(ctx context.Context) (done func(), err error) {
 	ctx, cancel := context.WithTimeout(ctx, maxWait)
 	defer cancel()
-	if b.memory.decoded.Acquire(ctx, b.values*perValue) != nil {
+	share := b.memory.large
+	if b.values <= smallValues {
+		share = b.memory.small
+	}
+	if share.Acquire(ctx, b.values*perValue) != nil {
 		b.tooMany = true
 		return nil, errTooMany
 	}
-	return func() { b.memory.decoded.Release(b.values * perValue) }, nil
+	return func() { share.Release(b.values * perValue) }, nil
 }
 
 // answered gives back what was received.
