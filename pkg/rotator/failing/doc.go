@@ -9,7 +9,7 @@
 // if
 //
 //   - it exited with an error, was restarted three times or more, and is not ready, or not for longer than a minute, or
-//   - its pod was not ready within a minute after its containers could start.
+//   - it was not ready within a minute after its first start, and its pod has never been ready.
 //
 // A workload whose operator repeatedly deletes such pods soon after their creation is reported too
 // ([Rounds]).

@@ -26,8 +26,10 @@ type Trouble struct {
 	Output   string
 	// Started is the start of its current run; zero if it does not run.
 	Started time.Time
-	// Begun is when the pod's containers could start: the kubelet had accepted it, and its init
-	// containers had terminated. It is zero if the pod has been ready since.
+	// Begun is the start of its first run, so that pulling an image and waiting for volumes do not
+	// count. If that is not known, it is when the pod's containers could start: the kubelet had
+	// accepted the pod, and its init containers had terminated. It is zero if the pod has been ready
+	// since.
 	Begun time.Time
 }
 
@@ -66,7 +68,7 @@ func troubleOf(pod *corev1.Pod, s api.InjectionStatus, injection Injection) *Tro
 	}
 	t := &Trouble{
 		Container: strings.Clone(worst.Name), Switched: switched(s.Containers[worst.Name]),
-		Ready: worst.Ready, Restarts: worst.RestartCount, Begun: begun(pod),
+		Ready: worst.Ready, Restarts: worst.RestartCount, Begun: begun(pod, worst),
 	}
 	if ended := failure(worst); ended != nil {
 		t.ExitCode, t.Output = ended.ExitCode, outputOf(ended.Message)
@@ -124,9 +126,9 @@ func outputOf(message string) string {
 	return strconv.Quote(strings.Join(words, " "))
 }
 
-// begun returns Trouble.Begun. The kubelet sets Ready to false when it accepts a pod, and again
-// when the pod is no longer ready.
-func begun(pod *corev1.Pod) (begun time.Time) {
+// begun returns Trouble.Begun for the container. The kubelet sets Ready to false when it accepts a
+// pod, and again when the pod is no longer ready.
+func begun(pod *corev1.Pod, c *corev1.ContainerStatus) (begun time.Time) {
 	if pod.Status.StartTime != nil {
 		begun = pod.Status.StartTime.Time
 	}
@@ -144,7 +146,27 @@ func begun(pod *corev1.Pod) (begun time.Time) {
 	if ready == nil || ready.Status == corev1.ConditionTrue || ready.LastTransitionTime.Sub(begun) > sameMoment {
 		return time.Time{}
 	}
+	if started := firstStart(c); started.After(begun) {
+		begun = started
+	}
 	return begun
+}
+
+// firstStart returns the start of the container's first run; zero if it is not known. The status has the
+// latest two runs only. It must not move to a later time, at which a failure would end and begin again.
+func firstStart(c *corev1.ContainerStatus) time.Time {
+	last := c.LastTerminationState.Terminated
+	switch {
+	case c.RestartCount == 1 && last != nil:
+		return last.StartedAt.Time
+	case c.RestartCount > 0:
+		return time.Time{}
+	case c.State.Terminated != nil:
+		return c.State.Terminated.StartedAt.Time
+	case c.State.Running != nil:
+		return c.State.Running.StartedAt.Time
+	}
+	return time.Time{}
 }
 
 // sameMoment bounds the differences between times that the kubelet writes together.

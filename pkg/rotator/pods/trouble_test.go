@@ -153,6 +153,41 @@ func TestBegun(t *testing.T) {
 	}
 }
 
+// TestBegunIsNotBeforeTheContainer: pulling an image, and waiting for volumes, is not the program's time.
+func TestBegunIsNotBeforeTheContainer(t *testing.T) {
+	at := func(d time.Duration) metav1.Time { return metav1.NewTime(rotatortest.Noon.Add(d)) }
+	run := func(start time.Duration) *corev1.ContainerStateTerminated {
+		return &corev1.ContainerStateTerminated{ExitCode: 2, StartedAt: at(start), FinishedAt: at(start + time.Second)}
+	}
+	runs := func(start time.Duration) corev1.ContainerState {
+		return corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: at(start)}}
+	}
+	waits := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff"}}
+	const late = 5 * time.Minute
+	for name, tt := range map[string]struct {
+		status corev1.ContainerStatus
+		want   time.Duration
+	}{
+		"it runs":              {corev1.ContainerStatus{State: runs(late), Started: new(true)}, late},
+		"it has ended":         {corev1.ContainerStatus{State: corev1.ContainerState{Terminated: run(late)}}, late},
+		"it waits":             {corev1.ContainerStatus{State: waits, RestartCount: 1, LastTerminationState: corev1.ContainerState{Terminated: run(late)}}, late},
+		"it runs again":        {corev1.ContainerStatus{State: runs(2 * late), RestartCount: 1, LastTerminationState: corev1.ContainerState{Terminated: run(late)}}, late},
+		"it has ended again":   {corev1.ContainerStatus{State: corev1.ContainerState{Terminated: run(2 * late)}, RestartCount: 1, LastTerminationState: corev1.ContainerState{Terminated: run(late)}}, late},
+		"it waits again":       {corev1.ContainerStatus{State: waits, RestartCount: 2, LastTerminationState: corev1.ContainerState{Terminated: run(late)}}, 0},
+		"its start is unknown": {corev1.ContainerStatus{State: waits, RestartCount: 1}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			start := at(0)
+			tt.status.Name = "app"
+			pod := rotatortest.Pod(given("files"), statuses(tt.status), func(p *corev1.Pod) {
+				p.Status.StartTime = &start
+				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: at(time.Second)}}
+			})
+			assert.Equal(t, rotatortest.Noon.Add(tt.want), FactsOf(pod).Trouble.Begun.UTC())
+		})
+	}
+}
+
 func TestInjection(t *testing.T) {
 	s := api.InjectionStatus{Secret: "web-tls", Service: "web", Containers: map[string]string{"app": "files"}}
 	of := func(changes ...rotatortest.Change) Injection {
