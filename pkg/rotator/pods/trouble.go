@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"cmp"
 	"strconv"
 	"strings"
 	"time"
@@ -28,8 +29,9 @@ type Trouble struct {
 	Started time.Time
 	// Begun is the start of its first run, so that pulling an image and waiting for volumes do not
 	// count. If that is not known, it is when the pod's containers could start: the kubelet had
-	// accepted the pod, and its init containers had terminated. It is zero if the pod has been ready
-	// since.
+	// accepted the pod, and its init containers had terminated. In the first run it is later by what
+	// the startup probe gives: when the probe passed is not in the status. It is zero if the pod has
+	// been ready since.
 	Begun time.Time
 }
 
@@ -134,13 +136,13 @@ func begun(pod *corev1.Pod, c *corev1.ContainerStatus) (begun time.Time) {
 	}
 	var ready *corev1.PodCondition
 	for i := range pod.Status.Conditions {
-		switch c := &pod.Status.Conditions[i]; c.Type {
+		switch is := &pod.Status.Conditions[i]; is.Type {
 		case corev1.PodInitialized:
-			if c.Status == corev1.ConditionTrue && c.LastTransitionTime.After(begun) {
-				begun = c.LastTransitionTime.Time
+			if is.Status == corev1.ConditionTrue && is.LastTransitionTime.After(begun) {
+				begun = is.LastTransitionTime.Time
 			}
 		case corev1.PodReady:
-			ready = c
+			ready = is
 		}
 	}
 	if ready == nil || ready.Status == corev1.ConditionTrue || ready.LastTransitionTime.Sub(begun) > sameMoment {
@@ -148,6 +150,9 @@ func begun(pod *corev1.Pod, c *corev1.ContainerStatus) (begun time.Time) {
 	}
 	if started := firstStart(c); started.After(begun) {
 		begun = started
+	}
+	if c.RestartCount == 0 {
+		begun = begun.Add(startupOf(pod, c.Name))
 	}
 	return begun
 }
@@ -171,3 +176,17 @@ func firstStart(c *corev1.ContainerStatus) time.Time {
 
 // sameMoment bounds the differences between times that the kubelet writes together.
 const sameMoment = 5 * time.Second
+
+// maxStartup bounds the time that a startup probe gives.
+const maxStartup = time.Hour
+
+// startupOf returns the longest time in which the container's startup probe passes or fails; zero if it has none.
+func startupOf(pod *corev1.Pod, container string) time.Duration {
+	for _, c := range api.RunningContainers(pod) {
+		if p := c.StartupProbe; c.Name == container && p != nil {
+			seconds := int64(p.InitialDelaySeconds) + int64(cmp.Or(p.PeriodSeconds, 10))*int64(cmp.Or(p.FailureThreshold, 3))
+			return time.Duration(min(max(seconds, 0), int64(maxStartup/time.Second))) * time.Second
+		}
+	}
+	return 0
+}

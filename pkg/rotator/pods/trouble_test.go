@@ -188,6 +188,39 @@ func TestBegunIsNotBeforeTheContainer(t *testing.T) {
 	}
 }
 
+// TestBegunIsAfterTheStartupProbe: when the probe passed is not in the status. It passes before the first
+// readiness probe does.
+func TestBegunIsAfterTheStartupProbe(t *testing.T) {
+	probe := func(delay, period, failures int32) *corev1.Probe {
+		return &corev1.Probe{InitialDelaySeconds: delay, PeriodSeconds: period, FailureThreshold: failures}
+	}
+	for name, tt := range map[string]struct {
+		probe    *corev1.Probe
+		restarts int32
+		want     time.Duration
+	}{
+		"no probe":              {nil, 0, 0},
+		"the defaults":          {probe(0, 0, 0), 0, 30 * time.Second},
+		"five minutes":          {probe(20, 10, 30), 0, 5*time.Minute + 20*time.Second},
+		"it has failed":         {probe(20, 10, 30), 1, 0},
+		"no number is too high": {probe(1<<31-1, 1<<31-1, 1<<31-1), 0, maxStartup},
+	} {
+		t.Run(name, func(t *testing.T) {
+			start := metav1.NewTime(rotatortest.Noon)
+			status := running("app", false)
+			if status.RestartCount = tt.restarts; tt.restarts > 0 {
+				status.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{StartedAt: start, FinishedAt: start}
+			}
+			pod := rotatortest.Pod(given("files"), statuses(status), func(p *corev1.Pod) {
+				p.Spec.Containers = []corev1.Container{{Name: "other", StartupProbe: probe(9, 9, 9)}, {Name: "app", StartupProbe: tt.probe}}
+				p.Status.StartTime = &start
+				p.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionFalse, LastTransitionTime: start}}
+			})
+			assert.Equal(t, rotatortest.Noon.Add(tt.want), FactsOf(pod).Trouble.Begun.UTC())
+		})
+	}
+}
+
 func TestInjection(t *testing.T) {
 	s := api.InjectionStatus{Secret: "web-tls", Service: "web", Containers: map[string]string{"app": "files"}}
 	of := func(changes ...rotatortest.Change) Injection {
