@@ -2,12 +2,16 @@ package metricsserver
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 
+	"github.com/go-logr/logr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"k8s.io/client-go/rest"
@@ -46,6 +50,45 @@ func TestRequestsWithoutATokenDoNotReachTheAPIServer(t *testing.T) {
 		assert.Equal(t, http.StatusUnauthorized, response.Code, authorization)
 		assert.Equal(t, "close", response.Header().Get("Connection"))
 	}
+}
+
+// TestOtherRequestsDoNotReachTheFilter: the filter keeps thousands of refusals by path and method, and so a client
+// that it refuses must not be able to vary them.
+func TestOtherRequestsDoNotReachTheFilter(t *testing.T) {
+	reached := 0
+	filter := func(logr.Logger, http.Handler) (http.Handler, error) {
+		return http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached++ }), nil
+	}
+	g, err := gate(filter, http.NotFoundHandler())
+	require.NoError(t, err)
+	for i := range 1000 {
+		many := fmt.Sprintf("%06d", i) + strings.Repeat("<", 9900)
+		for want, request := range map[int]*http.Request{
+			http.StatusNotFound:         {Method: http.MethodGet, URL: &url.URL{Path: "/" + many}},
+			http.StatusMethodNotAllowed: {Method: many, URL: &url.URL{Path: Path}},
+			http.StatusBadRequest:       {Method: http.MethodGet, URL: &url.URL{Path: Path, RawQuery: many}},
+		} {
+			response := httptest.NewRecorder()
+			g.ServeHTTP(response, request)
+			require.Equal(t, want, response.Code)
+			require.Equal(t, "close", response.Header().Get("Connection"))
+			require.Less(t, response.Body.Len(), 100)
+		}
+	}
+	for _, path := range []string{"", "/", "*", Path + "/", "/" + Path, "/x/.." + Path, Path + "/../metrics"} {
+		response := httptest.NewRecorder()
+		g.ServeHTTP(response, &http.Request{Method: http.MethodGet, URL: &url.URL{Path: path}})
+		assert.Equal(t, http.StatusNotFound, response.Code, path)
+	}
+	for _, method := range []string{http.MethodHead, http.MethodPost, http.MethodOptions, http.MethodConnect, "", "get"} {
+		response := httptest.NewRecorder()
+		g.ServeHTTP(response, &http.Request{Method: method, URL: &url.URL{Path: Path}})
+		assert.Equal(t, http.StatusMethodNotAllowed, response.Code, method)
+		assert.Equal(t, http.MethodGet, response.Header().Get("Allow"))
+	}
+	assert.Zero(t, reached)
+	g.ServeHTTP(httptest.NewRecorder(), &http.Request{Method: http.MethodGet, URL: &url.URL{Path: Path}})
+	assert.Equal(t, 1, reached)
 }
 
 // A client passes only if both reviews succeed and allow it.

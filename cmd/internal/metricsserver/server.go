@@ -77,8 +77,9 @@ func Add(mgr manager.Manager, cfg Config) error {
 	return managed.Add(mgr, served, cfg.Address, shutdownTimeout)
 }
 
-// gate applies the filter to a limited number of concurrent requests. It closes the connections of clients that
-// do not pass, and does not log them, as anyone could fill the log.
+// gate applies the filter to a limited number of concurrent requests, and only to GET requests for Path without a
+// query: the filter keeps thousands of refusals by path and method, which anyone with a token could fill the memory
+// with. It closes the connections of clients that do not pass, and does not log them, as anyone could fill the log.
 func gate(filter ctrlmetricsserver.Filter, next http.Handler) (http.Handler, error) {
 	filtered, err := filter(logr.Discard(), http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		w.Header().Del("Connection")
@@ -86,9 +87,12 @@ func gate(filter ctrlmetricsserver.Filter, next http.Handler) (http.Handler, err
 	}))
 	slots := semaphore.NewWeighted(maxRequests)
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		w.Header().Set("Connection", "close")
+		if refused(w, req) {
+			return
+		}
 		ctx, cancel := context.WithTimeout(req.Context(), maxWait)
 		defer cancel()
-		w.Header().Set("Connection", "close")
 		if slots.Acquire(ctx, 1) != nil {
 			http.Error(w, "too many requests at the same time", http.StatusServiceUnavailable)
 			return
@@ -96,6 +100,22 @@ func gate(filter ctrlmetricsserver.Filter, next http.Handler) (http.Handler, err
 		defer slots.Release(1)
 		filtered.ServeHTTP(w, req)
 	}), err
+}
+
+// refused answers every request but GET for Path without a query, and reports whether it did.
+func refused(w http.ResponseWriter, req *http.Request) bool {
+	switch {
+	case req.URL.Path != Path:
+		http.Error(w, "only "+Path+" is served", http.StatusNotFound)
+	case req.Method != http.MethodGet:
+		w.Header().Set("Allow", http.MethodGet)
+		http.Error(w, "only GET is allowed", http.StatusMethodNotAllowed)
+	case req.URL.RawQuery != "":
+		http.Error(w, "no query is allowed", http.StatusBadRequest)
+	default:
+		return false
+	}
+	return true
 }
 
 func metrics(gatherer prometheus.Gatherer) http.Handler {
