@@ -33,9 +33,6 @@ type Facts struct {
 	Running bool
 	// leaf is annotation api.AnnotationLeaf. Pods with equal mounts share one string.
 	leaf unique.Handle[string]
-	// started is the Unix time at which the first of the running containers that mount the CA
-	// bundle was started; 0 if none was.
-	started int64
 	// Trouble is nil for most pods.
 	Trouble *Trouble
 }
@@ -145,9 +142,6 @@ func FactsOf(pod *corev1.Pod) *Facts {
 	f.Trouble = troubleOf(pod, status, t.Injection)
 	if f.Trouble != nil || t.Workload == (Workload{}) || t.canServe() || t.Roots {
 		f.UID = pod.UID
-	}
-	if t.Roots {
-		f.started = startedOf(pod)
 	}
 	if t.canServe() || t.Roots {
 		f.CreationTimestamp = pod.CreationTimestamp

@@ -11,6 +11,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/test/bounded"
+	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 // TestFactsOfTakesLinearTime: the time grows with the size of the pod, not with the product of two
@@ -37,14 +38,27 @@ func TestFactsOfTakesLinearTime(t *testing.T) {
 		withStatus(api.InjectionStatus{Containers: given})(pod)
 		return pod
 	}
+	starts := func(n int) *corev1.Pod {
+		pod := rotatortest.Pod(rotatortest.BundleVolume())
+		mounts := []corev1.VolumeMount{{Name: pod.Spec.Volumes[0].Name}}
+		for i := range n {
+			pod.Spec.Containers = append(pod.Spec.Containers, corev1.Container{Name: fmt.Sprint("c", i), VolumeMounts: mounts})
+		}
+		pod.Status.ContainerStatuses = make([]corev1.ContainerStatus, 10*n)
+		return pod
+	}
 	for name, tc := range map[string]func(n int) *corev1.Pod{
 		"mounts and arguments": func(n int) *corev1.Pod { return crashed(n, 10*n) },
 		"mounts and volumes":   volumes,
 		"containers":           containers,
+		"starts":               starts,
 	} {
 		t.Run(name, func(t *testing.T) {
 			small, large := tc(250), tc(2000)
-			assert.Less(t, bounded.Growth(func() { FactsOf(small) }, func() { FactsOf(large) }), 24.0, "8 times the size")
+			read := func(pod *corev1.Pod) func() {
+				return func() { FactsOf(pod); BundleStart(pod) }
+			}
+			assert.Less(t, bounded.Growth(read(small), read(large)), 24.0, "8 times the size")
 		})
 	}
 }

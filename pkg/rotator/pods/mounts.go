@@ -101,32 +101,29 @@ func holdsRoots(v corev1.Volume) bool {
 	})
 }
 
-// startedOf returns the Unix time at which the first of the running containers that mount the CA
-// bundle was started; 0 if none was. Init containers that run to completion are not counted.
-func startedOf(pod *corev1.Pod) int64 {
-	has := map[string]bool{}
+// BundleStart returns the time at which the first of the running containers that mount the CA bundle
+// was started, native sidecars included; zero if none runs. Init containers that run to completion
+// are not counted. It takes time linear in the size of the pod.
+func BundleStart(pod *corev1.Pod) time.Time {
+	volumes, mounting := map[string]bool{}, map[string]bool{}
 	for _, v := range pod.Spec.Volumes {
 		if holdsRoots(v) {
-			has[v.Name] = true
+			volumes[v.Name] = true
 		}
 	}
-	first := int64(0)
 	for _, c := range api.RunningContainers(pod) {
-		if !slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return has[m.Name] }) {
-			continue
+		if slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return volumes[m.Name] }) {
+			mounting[c.Name] = true
 		}
-		for _, s := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
-			if r := s.State.Running; s.Name == c.Name && r != nil && !r.StartedAt.IsZero() && (first == 0 || r.StartedAt.Unix() < first) {
-				first = r.StartedAt.Unix()
+	}
+	var first time.Time
+	for _, statuses := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
+		for i := range statuses {
+			r := statuses[i].State.Running
+			if r != nil && mounting[statuses[i].Name] && !r.StartedAt.IsZero() && (first.IsZero() || r.StartedAt.Time.Before(first)) {
+				first = r.StartedAt.Time
 			}
 		}
 	}
 	return first
 }
-
-// StartedBefore reports whether a running container that mounts the CA bundle was started before
-// at.
-func (f *Facts) StartedBefore(at time.Time) bool { return f.started != 0 && f.started < at.Unix() }
-
-// SameStart reports whether the first container was started at the same time in both.
-func (f *Facts) SameStart(as *Facts) bool { return f.started == as.started }
