@@ -81,17 +81,16 @@ func StartTLSOutcome(err error) Outcome {
 	return Outcome{Kind: NotVerified, Cause: CauseProtocol, Err: err}
 }
 
-// HandshakeOutcome returns the outcome of a TLS handshake that showed the certificates and ended
-// with err.
+// HandshakeOutcome returns the outcome of a TLS handshake that ended with err. proven are the
+// certificates that the server has shown, if it has also proved that it has the leaf's key.
 //
-// A server that requires a client certificate ends the handshake after it has shown its own, which
-// is no failure. An error on our side is one: a certificate that is shown without its key is not
-// served.
-func HandshakeOutcome(shown []*x509.Certificate, err error) Outcome {
+// A server that requires a client certificate ends the handshake after that, which is no failure.
+// An error on our side is one.
+func HandshakeOutcome(proven []*x509.Certificate, err error) Outcome {
 	var notTLS tls.RecordHeaderError
 	switch {
-	case len(shown) > 0 && (err == nil || causeOf(err) != CauseOther):
-		return Outcome{Kind: TLS, Chain: shown}
+	case len(proven) > 0 && (err == nil || causeOf(err) != CauseOther):
+		return Outcome{Kind: TLS, Chain: proven}
 	case errors.As(err, &notTLS):
 		return Outcome{Kind: Plaintext, Err: err}
 	}

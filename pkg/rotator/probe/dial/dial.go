@@ -73,27 +73,42 @@ func connect(ctx context.Context, address, name string, protocol starttls.Protoc
 	if unsaid != nil && !errors.Is(unsaid, starttls.ErrSilent) {
 		return probe.StartTLSOutcome(because(ctx, unsaid))
 	}
-	var shown []*x509.Certificate
+	demanded := false // the server demands a client certificate
 	client := tls.Client(&bounded{conn, maxHandshake}, &tls.Config{
 		ServerName:         name,
 		InsecureSkipVerify: true, // the question is which certificate is served, not whether to trust it
-		VerifyConnection: func(state tls.ConnectionState) error {
-			shown = state.PeerCertificates
-			return nil
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			demanded = true
+			return new(tls.Certificate), nil // none
 		},
 		MinVersion:   tls.VersionTLS10,
 		CipherSuites: allCipherSuites(),
 		// CurvePreferences: the default is all groups; a server may offer post-quantum ones only.
 	})
-	outcome := probe.HandshakeOutcome(shown, because(ctx, client.HandshakeContext(ctx)))
+	err = because(ctx, client.HandshakeContext(ctx))
+	state := client.ConnectionState()
+	var proven []*x509.Certificate
+	if err == nil || demanded && provesKey(state) {
+		proven = state.PeerCertificates
+	}
+	outcome := probe.HandshakeOutcome(proven, err)
 	if outcome.Kind == probe.TLS {
-		outcome.Handshake = probe.HandshakeOf(client.ConnectionState())
+		outcome.Handshake = probe.HandshakeOf(state)
 		if unsaid == nil {
 			protocol.End(client)
 		}
 		_ = client.Close() // sends close_notify, so that servers log no error
 	}
 	return outcome
+}
+
+// provesKey reports whether a server that demanded a client certificate, and then ended the handshake, had proved that
+// it has the key of its certificate. In TLS 1.3, crypto/tls asks for the client certificate only after it has verified
+// the server's signature. In older versions a server may leave out the message with the signature, and crypto/tls sets
+// the group only after it has verified that message. With RSA key exchange there is neither: only the end of the
+// handshake proves the key, so such a server is not seen.
+func provesKey(state tls.ConnectionState) bool {
+	return state.Version >= tls.VersionTLS13 || state.CurveID != 0
 }
 
 // because returns the error of ctx if that has closed the connection, which crypto/tls does not
