@@ -116,8 +116,10 @@ type report struct {
 	CA        *status.CA          `json:"ca,omitempty"`      // nil: the user may not read it
 	Trust     *status.Trust       `json:"trust,omitempty"`   // nil: the rotator has not written it
 	Clients   []status.OldClients `json:"clients,omitempty"` // clients that may hold an older CA bundle
-	Services  []status.Service    `json:"services"`
-	detailed  bool                // one Service, with the messages of its conditions
+	// ClientsNotSeen is why they are unknown, or empty.
+	ClientsNotSeen string           `json:"clientsNotSeen,omitempty"`
+	Services       []status.Service `json:"services"`
+	detailed       bool             // one Service, with the messages of its conditions
 }
 
 func (f *statusFlags) run(ctx context.Context, now time.Time) error {
@@ -185,6 +187,6 @@ func (f *statusFlags) gatherCA(ctx context.Context, c *cluster.Cluster, r *repor
 	if r.Trust, err = c.Trust(ctx, f.system); err != nil {
 		return err
 	}
-	r.Clients, err = c.OldClients(ctx, f.namespace, cm.Data)
+	r.Clients, r.ClientsNotSeen, err = c.OldClients(ctx, f.namespace, cm.Data)
 	return err
 }

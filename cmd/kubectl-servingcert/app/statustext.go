@@ -48,6 +48,9 @@ func (f *statusFlags) writeText(r *report, columns *table, now time.Time) error 
 	for _, o := range r.Clients {
 		row("Clients", "%s", o)
 	}
+	if r.ClientsNotSeen != "" {
+		row("Not seen", "%s", r.ClientsNotSeen)
+	}
 	if err := new(table).write(f.screen, lines...); err != nil {
 		return err
 	}

@@ -48,7 +48,7 @@ func consumerOf(pod *corev1.Pod, ours map[pods.NamespacedKey]bool) (status.Consu
 	}
 	facts := pods.FactsOf(pod)
 	t := facts.Template.Value()
-	c := status.Consumer{Namespace: pod.Namespace, Kind: api.PodKind, Name: pod.Name, OnRotate: t.OnRotate, Started: started(pod)}
+	c := status.Consumer{Namespace: pod.Namespace, Kind: api.PodKind, Name: pod.Name, OnRotate: t.OnRotate, Started: started(pod), BundleStarted: pods.BundleStart(pod)}
 	if t.Workload != (pods.Workload{}) {
 		c.Kind, c.Name, c.Restartable = t.Workload.Kind, t.Workload.Name, t.Workload.Restartable()
 	}
@@ -72,16 +72,20 @@ func started(pod *corev1.Pod) time.Time {
 	return last
 }
 
-// OldClients returns the pods of a namespace ("": of all) that may hold an older CA bundle; none if the user may not
-// list pods. published is the data of ConfigMap api.CAStatusName. Pods are listed only if a later root was distributed.
-func (c *Cluster) OldClients(ctx context.Context, namespace string, published map[string]string) ([]status.OldClients, error) {
+// OldClients returns the pods of a namespace ("": of all) that may hold an older CA bundle, or notSeen: why they are
+// unknown. published is the data of ConfigMap api.CAStatusName. Pods are listed only if a later root was distributed.
+func (c *Cluster) OldClients(ctx context.Context, namespace string, published map[string]string) (old []status.OldClients, notSeen string, err error) {
 	ca, now := api.ParseCAStatus(published), time.Now()
 	if !status.CountsClients(ca, now) {
-		return nil, nil
+		return nil, "", nil
 	}
 	consumers, err := c.Consumers(ctx, namespace, nil)
 	if apierrors.IsForbidden(err) {
-		return nil, nil
+		where := "all namespaces"
+		if namespace != "" {
+			where = "namespace " + namespace
+		}
+		return nil, "clients that may hold an older CA bundle: this user may not list pods in " + where, nil
 	}
-	return status.CountOldClients(ca, consumers, now), err
+	return status.CountOldClients(ca, consumers, now), "", err
 }

@@ -178,13 +178,16 @@ func (w *Watcher) replaced(ctx context.Context, before Leaves) error {
 	}
 }
 
-// clients prints the pods that may hold a bundle without the root of the signing generation.
+// clients prints the pods that may hold a bundle without the root of the signing generation, or why they are unknown.
 func (w *Watcher) clients(ctx context.Context) error {
 	cm, err := w.Cluster.CAConfigMap(ctx, w.Namespace)
 	if err != nil {
 		return err
 	}
-	old, err := w.Cluster.OldClients(ctx, "", cm.Data)
+	old, notSeen, err := w.Cluster.OldClients(ctx, "", cm.Data)
+	if notSeen != "" {
+		_, _ = fmt.Fprintf(w.Out, "not seen: %s\n", notSeen)
+	}
 	for _, o := range old {
 		if o.Generation == w.seen.CA.Generation {
 			_, _ = fmt.Fprintf(w.Out, "clients: %s\n", o)

@@ -11,8 +11,11 @@ import (
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
+	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
@@ -59,4 +62,21 @@ func TestRotationBoundsItsWaits(t *testing.T) {
 			assert.Equal(t, c.after, time.Since(begin))
 		})
 	}
+}
+
+// Who may not list pods is told that the clients of an older bundle are unknown.
+func TestRotationReportsClientsNotSeen(t *testing.T) {
+	trusted := time.Now().Add(-time.Hour)
+	ca := api.CAStatus{Generations: []api.CAGenerationRecord{
+		{Number: 1, Origin: api.OriginOwn, Root: strings.Repeat("a", 64)},
+		{Number: 2, Origin: api.OriginOwn, Root: strings.Repeat("b", 64), TrustedAt: trusted, SignsSince: trusted},
+	}}
+	client := fake.NewClientset(&corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "sys", Name: api.CAStatusName}, Data: ca.Data()})
+	client.PrependReactor("list", "pods", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewForbidden(corev1.Resource("pods"), "", nil)
+	})
+	var out strings.Builder
+	w := Watcher{Cluster: &cluster.Cluster{Client: client}, Namespace: "sys", Out: &out}
+	require.NoError(t, w.clients(t.Context()))
+	assert.Equal(t, "not seen: clients that may hold an older CA bundle: this user may not list pods in all namespaces\n", out.String())
 }

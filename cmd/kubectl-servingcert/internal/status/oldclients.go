@@ -10,8 +10,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// OldClients counts the pods that may not hold the root of a CA generation, in the form of -o json. They mount the
-// CA bundle, and started before the root was distributed. Whether a program reloads its bundle cannot be observed, so
+// OldClients counts the pods that may not hold the root of a CA generation, in the form of -o json. A container
+// that mounts the CA bundle started before the root was distributed, and still runs. Whether a program reloads its bundle cannot be observed, so
 // all count except those with annotation servingcert.dev/on-rotate: reload. Its texts are escaped (api.Escape).
 type OldClients struct {
 	Generation int `json:"generation"`
@@ -46,7 +46,7 @@ func CountOldClients(ca api.CAStatus, consumers []Consumer, now time.Time) []Old
 		o := OldClients{Generation: g.Number, Since: distributed(g), First: []string{}}
 		workloads := map[workload]bool{}
 		for _, c := range consumers {
-			if c.Bundle && !c.Reloads && !c.Started.IsZero() && c.Started.Before(o.Since) {
+			if c.Bundle && !c.Reloads && !c.BundleStarted.IsZero() && c.BundleStarted.Before(o.Since) {
 				o.Pods++
 				workloads[c.workload()] = true
 			}

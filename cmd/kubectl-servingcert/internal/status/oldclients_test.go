@@ -21,7 +21,7 @@ func TestCountOldClients(t *testing.T) {
 	}}
 	since := noon.Add(-10*time.Hour + api.KubeletUpdatesByName)
 	client := func(name string, started time.Time) Consumer {
-		return Consumer{Namespace: "shop", Kind: "Deployment", Name: name, Bundle: true, Started: started}
+		return Consumer{Namespace: "shop", Kind: "Deployment", Name: name, Bundle: true, Started: noon, BundleStarted: started}
 	}
 	reloads, server := client("reloads", since.Add(-time.Second)), client("server", since.Add(-time.Second))
 	reloads.Reloads, server.Bundle = true, false

@@ -25,6 +25,9 @@ type Consumer struct {
 	// Started is the last start of a container, after which it read its files; zero
 	// before the first.
 	Started time.Time
+	// BundleStarted is the first start of the running containers that mount the CA
+	// bundle (pods.BundleStart), which may hold it as it was then; zero if none runs.
+	BundleStarted time.Time
 }
 
 func (c Consumer) workload() workload { return workload{c.Namespace, c.Kind, c.Name} }
