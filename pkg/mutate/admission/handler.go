@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -64,7 +65,7 @@ func (h *handler) serving() http.Handler {
 		r.Body = &a.body
 		reviews.ServeHTTP(a, r)
 		if a.outcome == outcomeFailed {
-			h.log.V(1).Info("review failed", "error", a.why)
+			h.log.V(1).Info("review failed", "error", api.Shorten(a.why, maxLogged))
 			reason := reasonError
 			if a.body.tooMany {
 				reason = reasonTooManyReviews
@@ -80,7 +81,7 @@ func (h *handler) serving() http.Handler {
 func (h *handler) Handle(ctx context.Context, req admission.Request) (resp admission.Response) {
 	defer func() { // so that the log has the pod, and the API server is told that there is no answer
 		if p := recover(); p != nil {
-			h.log.Error(fmt.Errorf("panic: %v", p), "review failed: panic", "namespace", req.Namespace, "pod", req.Name, "stack", string(debug.Stack()))
+			h.log.Error(fmt.Errorf("panic: %v", p), "review failed: panic", "namespace", shown(req.Namespace), "pod", shown(req.Name), "stack", string(debug.Stack()))
 			resp = admission.Errored(http.StatusInternalServerError, errors.New("internal error: see the webhook's log"))
 		}
 	}()
@@ -107,12 +108,12 @@ func (h *handler) review(ctx context.Context, req *admission.Request, body *body
 	h.metrics.liveReads.Inc()
 	known, err := h.live(ctx, req.Namespace)
 	if errors.Is(err, errNotOptedIn) {
-		h.log.V(1).Info("untouched", "namespace", req.Namespace, "pod", req.Name, "reason", err.Error())
+		h.log.V(1).Info("untouched", "namespace", shown(req.Namespace), "pod", shown(req.Name), "reason", api.Shorten(err.Error(), maxLogged))
 		h.metrics.count(resultUntouched, reasonNotOptedIn, nil)
 		return admission.Allowed("").WithWarnings("servingcert: nothing is injected: " + err.Error())
 	}
 	if err != nil {
-		return h.unread(req, err)
+		return h.unread(ctx, req, err)
 	}
 	resp, _ = h.decide(ctx, req, body, &known)
 	return resp
@@ -141,7 +142,7 @@ func (h *handler) decide(ctx context.Context, req *admission.Request, body *body
 	if choice.PodKey != nil {
 		served, err := h.podKeys(ctx)
 		if err != nil {
-			return h.unread(req, err), true
+			return h.unread(ctx, req, err), true
 		}
 		choice.NoPodKeys = !served
 	}
@@ -180,15 +181,26 @@ func (h *handler) with(known choose.Known) choose.Known {
 	return known
 }
 
-// unread answers that the API server cannot be read.
-func (h *handler) unread(req *admission.Request, err error) admission.Response {
-	h.log.Error(err, "review failed: cannot read from the API server", "namespace", req.Namespace, "pod", req.Name)
-	return admission.Errored(http.StatusInternalServerError, err)
+// unread answers that the API server could not be read for the review. It is logged as an error, unless the client
+// has gone away, as anyone could fill the log with those.
+func (h *handler) unread(ctx context.Context, req *admission.Request, err error) admission.Response {
+	resp := admission.Errored(http.StatusInternalServerError, err)
+	err = errors.New(api.Shorten(err.Error(), maxLogged)) // it may quote the names
+	const message = "review failed: cannot read from the API server"
+	if errors.Is(ctx.Err(), context.Canceled) {
+		h.log.V(1).Info(message, "namespace", shown(req.Namespace), "pod", shown(req.Name), "error", err.Error())
+		return resp
+	}
+	h.log.Error(err, message, "namespace", shown(req.Namespace), "pod", shown(req.Name))
+	return resp
 }
+
+// shown returns a name of a review as it is logged. The client chooses it, of any length.
+func shown(name string) string { return api.Shorten(name, validation.DNS1123SubdomainMaxLength) }
 
 // deny refuses the pod.
 func (h *handler) deny(req *admission.Request, reason reasons.Reason, err error) admission.Response {
-	h.log.V(1).Info("denied", "namespace", req.Namespace, "pod", req.Name, "reason", err.Error())
+	h.log.V(1).Info("denied", "namespace", shown(req.Namespace), "pod", shown(req.Name), "reason", api.Shorten(err.Error(), maxLogged))
 	h.metrics.count(resultDenied, reason, nil)
 	return admission.Denied(err.Error())
 }
@@ -200,7 +212,7 @@ func (h *handler) allow(req *admission.Request, patch jsonpatch.Patch, report mu
 		return admission.Errored(http.StatusInternalServerError, fmt.Errorf("write the patch: %w", err))
 	}
 	if log := h.log.V(1); log.Enabled() {
-		log.Info("reviewed", "namespace", req.Namespace, "pod", req.Name, "reason", report.Reason, "secret", report.Secret, "by", report.By, "operations", len(patch))
+		log.Info("reviewed", "namespace", shown(req.Namespace), "pod", shown(req.Name), "reason", report.Reason, "secret", report.Secret, "by", report.By, "operations", len(patch))
 	}
 	result := resultUntouched
 	if report.Injected() {

@@ -4,16 +4,19 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"runtime"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/go-logr/logr"
+	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -217,4 +220,44 @@ func FuzzReview(f *testing.F) {
 			t.Fatalf("%d bytes became %d", len(body), allocated)
 		}
 	})
+}
+
+// TestWhatIsLoggedIsShort: whoever reaches the port chooses the names in a review, and can go away while the API
+// server is asked.
+func TestWhatIsLoggedIsShort(t *testing.T) {
+	long := strings.Repeat("n", 1<<20)
+	body := strings.Replace(review(`{}`), `"uid":"1"`, `"uid":"1","name":"`+long+`"`, 1)
+	body = strings.Replace(body, `"shop"`, strconv.Quote(long), 1)
+	for name, tc := range map[string]struct {
+		world  world
+		leaves bool
+		lines  int
+	}{
+		"it leaves":     {world{err: context.Canceled}, true, 0},
+		"no API server": {world{err: errors.New("list Services of namespace " + long)}, false, 1},
+		"a panic":       {world{panics: true}, false, 1},
+	} {
+		for verbosity := range 2 {
+			var lines []string
+			h, _ := tc.world.bare(t, funcr.New(func(_, args string) { lines = append(lines, args) }, funcr.Options{Verbosity: verbosity}))
+			ctx, leave := context.WithCancel(t.Context())
+			live := h.live
+			h.live = func(ctx context.Context, namespace string) (choose.Known, error) {
+				if tc.leaves {
+					leave()
+				}
+				return live(ctx, namespace)
+			}
+			req := httptest.NewRequestWithContext(ctx, http.MethodPost, Path, strings.NewReader(body))
+			req.Header.Set("Content-Type", "application/json")
+			h.serving().ServeHTTP(httptest.NewRecorder(), req)
+			leave()
+			if verbosity == 0 {
+				assert.Len(t, lines, tc.lines, name)
+			}
+			for _, line := range lines {
+				assert.Less(t, len(line), 16<<10, name)
+			}
+		}
+	}
 }

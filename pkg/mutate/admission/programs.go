@@ -49,8 +49,8 @@ func (t *programTable) watch(ctx context.Context, c cache.Cache) error {
 	return err
 }
 
-// maxLogged bounds what is logged about the mistakes of a table, in characters: there may be
-// thousands.
+// maxLogged bounds the text of an error that is logged, in characters: a table may have thousands of
+// mistakes, and a review long names.
 const maxLogged = 4000
 
 // changed takes the entries of the ConfigMap, if they are valid.
