@@ -31,7 +31,7 @@ type verifyFlags struct {
 
 func (p *plugin) verifyCommand() *cobra.Command {
 	return verb{
-		about: "Check the certificate of a Service: its objects and, with --address, the certificate that a server presents. Exit code 1 if a check fails, or the rotator has not probed the pods yet.",
+		about: "Check the certificate of a Service: its objects and, with --address, the certificate that a server presents. Exit code 1 if a check fails, the rotator has not probed the pods yet, or no rotator runs.",
 		usage: "verify [-n NAMESPACE] SERVICE [--address HOST:PORT] [flags]",
 		examples: `# The objects of a Service: its condition, its Secret, and the bundle.
 kubectl servingcert verify web

@@ -275,6 +275,14 @@ func TestVerify(t *testing.T) {
 		r := cliAs(t, reader(t, s.namespace, ns), "verify", "--system-namespace", s.namespace, "-n", ns, "web")
 		assert.Zero(t, r.code, r.out+r.err)
 		assert.Contains(t, r.out, "unknown Secret "+ns+"/web-tls: cannot be read: ")
+		assert.Contains(t, r.out, "unknown pods of Service "+ns+"/web: cannot check whether a rotator runs, so this may be out of date: this user may not list Leases in "+s.namespace+"\n")
+	})
+	t.Run("no rotator runs", func(t *testing.T) {
+		s.ends(t, "rotator")
+		r := verify()
+		assert.Equal(t, 1, r.code, r.out+r.err)
+		assert.Contains(t, r.out, "notSeen pods of Service "+ns+"/web: no pods rotator runs, so pods are neither probed nor restarted: Lease "+s.namespace+"/servingcert-rotator: no replica holds it; its last report may be out of date: ")
+		assert.NotContains(t, r.out, "ok      pods")
 	})
 }
 

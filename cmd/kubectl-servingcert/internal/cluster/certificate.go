@@ -37,6 +37,9 @@ func (c *Cluster) Certificate(ctx context.Context, namespace, name, system strin
 	default:
 		return s, err
 	}
+	if s.NoRotator, s.RotatorUnknown, err = c.noRotator(ctx, system); err != nil {
+		return s, err
+	}
 	if s.Service.Secret == "" {
 		return s, nil
 	}

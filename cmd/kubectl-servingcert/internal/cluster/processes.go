@@ -47,6 +47,21 @@ func (c *Cluster) Leading(ctx context.Context, system string) ([]doctor.Process,
 	return all, nil
 }
 
+// noRotator returns the problem if no rotator runs, and why this is unknown if the user may not list Leases.
+func (c *Cluster) noRotator(ctx context.Context, system string) (problem, unknown string, err error) {
+	all, err := c.Leading(ctx, system)
+	for _, p := range all {
+		switch {
+		case p.Name != "rotator":
+		case p.State == doctor.ProcessAway:
+			problem = p.String()
+		case p.State == doctor.ProcessNotSeen:
+			unknown = p.Why
+		}
+	}
+	return problem, unknown, err
+}
+
 // Leases returns the Leases of a namespace, by name.
 func Leases(ctx context.Context, client kubernetes.Interface, namespace string) (map[string]*coordinationv1.Lease, error) {
 	list, err := client.CoordinationV1().Leases(namespace).List(ctx, metav1.ListOptions{})

@@ -60,14 +60,14 @@ func TestVerifyPodKeys(t *testing.T) {
 	} {
 		s, _ := ServiceOf(podKeysService(tt.status, tt.reason))
 		assert.Equal(t, VerdictOK, checkCondition(s).Verdict)
-		findings := checkServing(s)
+		findings := checkServing(VerifySituation{Service: s})
 		require.Len(t, findings, 1)
 		assert.Equal(t, tt.verdict, findings[0].Verdict, tt.reason)
 	}
-	assert.Empty(t, checkServing(Service{}))
+	assert.Empty(t, checkServing(VerifySituation{}))
 	switched, _ := ServiceOf(podKeysService(metav1.ConditionTrue, api.ServingCurrent))
 	switched.Serving.Leaf = "of a Secret"
-	assert.Equal(t, VerdictNotSeen, checkServing(switched)[0].Verdict)
+	assert.Equal(t, VerdictNotSeen, checkServing(VerifySituation{Service: switched})[0].Verdict)
 }
 
 func TestVerifyPodWithItsOwnKey(t *testing.T) {

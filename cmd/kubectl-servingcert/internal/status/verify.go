@@ -32,6 +32,9 @@ type VerifySituation struct {
 	Secret    []byte // tls.crt of the Secret; empty if it is missing
 	SecretErr error  // why it cannot be read
 
+	NoRotator      string // the problem if no rotator runs
+	RotatorUnknown string // why it is unknown whether one runs
+
 	Targets []api.ProbeTarget // of the Service
 	Address string
 	Dialled bool
@@ -62,7 +65,7 @@ const (
 	VerdictOK      = "ok"
 	VerdictFailed  = "FAILED"
 	VerdictUnknown = "unknown" // the user may not read it
-	VerdictNotSeen = "notSeen" // the rotator has not probed it yet
+	VerdictNotSeen = "notSeen" // the rotator has not probed it yet, or does not run
 )
 
 // Finding is the result of one check, in the form of -o json. Text is not escaped.
@@ -80,7 +83,7 @@ func Verify(s VerifySituation, now time.Time) []Finding {
 		bundle = pki.Bundle{}
 	}
 	findings = append(findings, checkSecret(s, bundle, now)...)
-	findings = append(findings, checkServing(s.Service)...)
+	findings = append(findings, checkServing(s)...)
 	return append(findings, checkServed(s, bundle, now)...)
 }
 
@@ -149,23 +152,40 @@ func checkServed(s VerifySituation, bundle pki.Bundle, now time.Time) []Finding 
 }
 
 // checkServing returns what the rotator has seen the pods serve at the TLS ports of the Service;
-// nothing before it has a certificate.
-func checkServing(s Service) []Finding {
-	if s.Leaf == "" && !s.PodKeys {
+// nothing before it has a certificate. The rotator's report counts only while a rotator runs.
+func checkServing(s VerifySituation) []Finding {
+	if s.Service.Leaf == "" && !s.Service.PodKeys {
 		return nil
 	}
-	name := fmt.Sprintf("pods of Service %s/%s", s.Namespace, s.Name)
+	name := fmt.Sprintf("pods of Service %s/%s: ", s.Service.Namespace, s.Service.Name)
+	if s.NoRotator != "" {
+		text := name + s.NoRotator
+		if last := s.Service.Serving; last != nil {
+			text += fmt.Sprintf("; its last report may be out of date: %s: %s", last.Reason, last.Message)
+		}
+		return []Finding{{VerdictNotSeen, text}}
+	}
+	verdict, text := reported(s.Service)
+	findings := []Finding{{verdict, name + text}}
+	if s.RotatorUnknown != "" {
+		findings = append(findings, Finding{VerdictUnknown, name + "cannot check whether a rotator runs, so this may be out of date: " + s.RotatorUnknown})
+	}
+	return findings
+}
+
+// reported returns the verdict and the text of the rotator's last report.
+func reported(s Service) (verdict, text string) {
 	switch {
 	case s.Serving == nil, s.PodKeys && s.Serving.Leaf != "": // the condition is about a Secret
-		return []Finding{{VerdictNotSeen, name + ": the rotator has not reported yet what they serve"}}
+		return VerdictNotSeen, "the rotator has not reported yet what they serve"
 	case s.Serving.Outdated:
-		return []Finding{{VerdictNotSeen, name + ": the rotator has not reported yet what they serve: its last report is about an earlier certificate, or other ports: " + s.Serving.Reason}}
+		return VerdictNotSeen, "the rotator has not reported yet what they serve: its last report is about an earlier certificate, or other ports: " + s.Serving.Reason
 	case s.Serving.isTrue():
-		return []Finding{{VerdictOK, name + ": " + s.Serving.Message}}
+		return VerdictOK, s.Serving.Message
 	case s.Serving.Status == string(corev1.ConditionUnknown), s.Serving.Reason == api.ServingPropagating:
-		return []Finding{{VerdictNotSeen, fmt.Sprintf("%s: %s: %s", name, s.Serving.Reason, s.Serving.Message)}}
+		return VerdictNotSeen, s.Serving.Reason + ": " + s.Serving.Message
 	}
-	return []Finding{{VerdictFailed, fmt.Sprintf("%s: %s: %s", name, s.Serving.Reason, s.Serving.Message)}}
+	return VerdictFailed, s.Serving.Reason + ": " + s.Serving.Message
 }
 
 // refreshLate is how long after its refresh is due an old certificate may still be served:

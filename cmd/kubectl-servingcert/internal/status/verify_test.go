@@ -142,10 +142,25 @@ func TestVerifyServing(t *testing.T) {
 		{outdated, Finding{VerdictNotSeen, "pods of Service shop/web: the rotator has not reported yet what they serve: its last report is about an earlier certificate, or other ports: Current"}},
 		{unseen, Finding{VerdictNotSeen, "pods of Service shop/web: the rotator has not reported yet what they serve"}},
 	} {
-		assert.Equal(t, []Finding{tt.want}, checkServing(tt.service))
+		assert.Equal(t, []Finding{tt.want}, checkServing(VerifySituation{Service: tt.service}))
 	}
 	assert.Equal(t, "Outdated", outdated.Serving.Column())
 	assert.Equal(t, []string{"shop/web"}, CountUptake([]Service{outdated}, noon).Waiting)
+}
+
+// Without a rotator, its last report says nothing about what the pods serve now.
+func TestVerifyWithoutARotator(t *testing.T) {
+	reported, unseen := service("web", metav1.ConditionTrue, api.ServingCurrent, "said"), service("web", metav1.ConditionTrue, "", "")
+	unseen.Serving = nil
+	none := "no pods rotator runs: Lease sys/servingcert-rotator: no replica holds it"
+	assert.Equal(t, []Finding{{VerdictNotSeen, "pods of Service shop/web: " + none + "; its last report may be out of date: Current: said"}},
+		checkServing(VerifySituation{Service: reported, NoRotator: none}))
+	assert.Equal(t, []Finding{{VerdictNotSeen, "pods of Service shop/web: " + none}}, checkServing(VerifySituation{Service: unseen, NoRotator: none}))
+	assert.Equal(t, []Finding{
+		{VerdictOK, "pods of Service shop/web: said"},
+		{VerdictUnknown, "pods of Service shop/web: cannot check whether a rotator runs, so this may be out of date: this user may not list Leases in sys"},
+	}, checkServing(VerifySituation{Service: reported, RotatorUnknown: "this user may not list Leases in sys"}))
+	assert.Empty(t, checkServing(VerifySituation{NoRotator: none}), "nothing is expected of a Service without a certificate")
 }
 
 // A condition is about the ports from when it was written.
