@@ -393,7 +393,7 @@ func TestWebhookOf(t *testing.T) {
 		of   []discoveryv1.EndpointSlice
 		want ProcessState
 	}{
-		{nil, ProcessNotSeen},
+		{nil, ProcessAway}, // its Service is deleted: the API server cannot call it
 		{[]discoveryv1.EndpointSlice{slice()}, ProcessAway},
 		{[]discoveryv1.EndpointSlice{slice(&no), slice(&no)}, ProcessAway},
 		{[]discoveryv1.EndpointSlice{slice(&no), slice(&no, &yes)}, ProcessRuns},

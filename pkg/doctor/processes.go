@@ -104,21 +104,23 @@ func renewedAt(lease *coordinationv1.Lease) (last time.Time) {
 // WebhookService is the Service of the webhook.
 const WebhookService = namePrefix + "webhook"
 
-// WebhookOf returns the webhook's state, from the EndpointSlices of its Service.
+// WebhookOf returns the webhook's state, from the EndpointSlices of its Service. Without any, the Service
+// does not exist or has had no pods, and the API server cannot call the webhook.
 func WebhookOf(namespace string, of []discoveryv1.EndpointSlice) Process {
 	ready := func(e discoveryv1.Endpoint) bool { return e.Conditions.Ready == nil || *e.Conditions.Ready }
-	p := WebhookNotSeen(namespace, "it has no EndpointSlice")
+	p := WebhookNotSeen(namespace, "")
 	switch {
-	case len(of) == 0:
 	case slices.ContainsFunc(of, func(s discoveryv1.EndpointSlice) bool { return slices.ContainsFunc(s.Endpoints, ready) }):
-		p.State, p.Why = ProcessRuns, ""
+		p.State = ProcessRuns
+	case len(of) == 0:
+		p.State, p.Why = ProcessAway, "it does not exist, or has no EndpointSlice"
 	default:
 		p.State, p.Why = ProcessAway, "it has no ready endpoint"
 	}
 	return p
 }
 
-// WebhookNotSeen returns the webhook's state if its EndpointSlices do not exist or cannot be read.
+// WebhookNotSeen returns the webhook's state if its EndpointSlices cannot be read.
 func WebhookNotSeen(namespace, why string) Process {
 	return Process{Name: "webhook", State: ProcessNotSeen, Object: "Service " + namespace + "/" + WebhookService, Why: why}
 }

@@ -49,6 +49,12 @@ func TestNothingRuns(t *testing.T) {
 	assert.Equal(t, 1, r.code)
 	assert.Contains(t, r.out, "signer away Lease "+s.namespace+"/servingcert-signer\n")
 
+	// the garbage collector deletes the EndpointSlices of a deleted Service
+	require.NoError(t, admin.DiscoveryV1().EndpointSlices(s.namespace).Delete(t.Context(), "servingcert-webhook", metav1.DeleteOptions{}))
+	r = cli(t, status...)
+	assert.Equal(t, 1, r.code)
+	assert.Regexp(t, `(?m)^Problem +no webhook runs, so new pods of opted-in namespaces are refused or not injected: Service `+s.namespace+`/servingcert-webhook: it does not exist, or has no EndpointSlice$`, r.out)
+
 	r = cli(t, renew...)
 	assert.Equal(t, 1, r.code)
 	assert.Equal(t, "kubectl servingcert: "+noSigner+". Nothing was changed; to request it anyway, use --wait=false\n", r.err)
