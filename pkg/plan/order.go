@@ -95,7 +95,7 @@ func (s *Service) todo() bool { return s.Way != WayDone && s.Way != WayNone && s
 
 // steps fills in the manual steps. labelled is true if the namespace is known to be opted in.
 func (s *Service) steps(labelled bool) {
-	if s.Patch != nil || s.Way == WayRollout || s.Way == WayCheck && s.Secret != "" && !labelled {
+	if s.Patch != nil || s.Way == WayRollout || s.Way == WayCheck && s.Secret != "" && !labelled && !slices.ContainsFunc(s.Ports, refused) {
 		s.stepsOfServer(labelled)
 	}
 	for _, p := range s.Ports {

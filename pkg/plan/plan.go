@@ -34,7 +34,7 @@ const (
 	WayNative  Way = "native"  // annotate the Service: its program uses the certificate, or a port requests the proxy
 	WayRollout Way = "rollout" // roll out the pods, which are older than the request for TLS
 	WayMove    Way = "move"    // move the clients: TLS is served beside plaintext
-	WayCheck   Way = "check"   // verify the ports in Service.Why, which should serve TLS
+	WayCheck   Way = "check"   // verify the ports in Service.Why: they should serve TLS, or the webhook refuses their proxy
 	WayDone    Way = "done"    // all its ports serve TLS
 	WayNone    Way = "none"    // not possible, or unknown; Service.Why is the cause
 )
@@ -124,6 +124,7 @@ type Port struct {
 	Notes []string `json:"notes,omitempty"`
 
 	annotate, rollOut bool     // the step that a port that is TodayAsked needs
+	refused           bool     // the webhook refuses the requested proxy; By is its note
 	without           []string // the workloads that get no proxy for it
 }
 

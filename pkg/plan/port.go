@@ -74,6 +74,9 @@ func (b *Builder) port(svc *corev1.Service, p corev1.ServicePort, workloads []Wo
 		out.proxy(svc, p, servers)
 	}
 	if out.Proxy != "" {
+		b.keepProposal(svc, p, servers, &out)
+	}
+	if out.Proxy != "" {
 		out.Notes = append(out.Notes, b.quotas(svc.Namespace)...)
 		for _, w := range servers {
 			out.block(b.blocked(w.Workload))
@@ -161,10 +164,10 @@ const portDNS = 53
 // inProtocol are protocols that negotiate TLS, by their usual port.
 var inProtocol = map[int32]string{25: "SMTP", 587: "SMTP", 21: "FTP", 110: "POP3", 143: "IMAP", 389: "LDAP", 3306: "MySQL", 4222: "NATS"}
 
-// single returns a copy of the Service that requests a certificate and has only that port.
-func single(svc *corev1.Service, p corev1.ServicePort) *corev1.Service {
+// asking returns a copy of the Service that requests a certificate and has only these ports.
+func asking(svc *corev1.Service, ports ...corev1.ServicePort) *corev1.Service {
 	out := svc.DeepCopy()
-	out.Spec.Ports = []corev1.ServicePort{p}
+	out.Spec.Ports = ports
 	if !api.Asks(out) {
 		if out.Annotations == nil {
 			out.Annotations = map[string]string{}
@@ -179,7 +182,7 @@ func single(svc *corev1.Service, p corev1.ServicePort) *corev1.Service {
 func (b *Builder) native(svc *corev1.Service, p corev1.ServicePort, servers []behind, out *Port) *Native {
 	in, _ := b.optedIn(svc.Namespace)
 	asks := in && api.Asks(svc) && !besideProxy(svc, p, servers)
-	hypothetical := b.known(svc.Namespace, single(svc, p))
+	hypothetical := b.known(svc.Namespace, asking(svc, p))
 	possible, details, breaks := true, []string{}, []string{}
 	for _, w := range servers {
 		_, report, err := mutate.Mutate(w.Pod, hypothetical)

@@ -47,6 +47,9 @@ func (b *Builder) proxyPort(svc *corev1.Service, p corev1.ServicePort, asked api
 	out.Today, out.By = TodayAsked, "the Service has no annotation "+api.AnnotationSecretName
 	if !api.Asks(svc) {
 		out.annotate = len(workloads) > 0
+		if why := b.refusedByAll(asking(svc, svc.Spec.Ports...), asked.Name(), workloads); why != "" {
+			out.By, out.annotate, out.refused = why, false, true
+		}
 		return
 	}
 	if out.By = b.leftAlone(svc.Namespace); out.By != "" {
@@ -56,14 +59,17 @@ func (b *Builder) proxyPort(svc *corev1.Service, p corev1.ServicePort, asked api
 		return
 	}
 	for _, w := range workloads {
-		if why := b.noProxyFor(w, asked); why != "" {
+		why, refused := b.noProxyFor(w, asked)
+		if why != "" {
 			out.By, out.without = why, append(out.without, w.String())
 			out.Notes = appendNew(out.Notes, why)
+			out.refused = out.refused || refused
 		}
 	}
 	if len(out.without) == len(workloads) {
 		return
 	}
+	out.refused = false // some pods get the proxy
 	for _, w := range workloads {
 		out.block(b.blocked(w))
 	}
@@ -117,25 +123,31 @@ func (b *Builder) AddPod(kind, name string, pod *corev1.Pod) {
 	}
 }
 
-// noProxyFor returns why the pods of the workload get no proxy for the port; empty if they get it.
-func (b *Builder) noProxyFor(w Workload, asked api.ProxyPort) string {
+// noProxyFor returns why the pods of the workload get no proxy for the port; empty if they get it. refused is
+// true if the webhook refuses it.
+func (b *Builder) noProxyFor(w Workload, asked api.ProxyPort) (why string, refused bool) {
 	if why := exempt(w); why != "" {
-		return why
+		return why, false
 	}
 	request, _ := api.ParsePod(&w.Pod.ObjectMeta) // doctor and analyze report errors
-	choice := choose.Secret(w.Pod, request, b.known(w.Namespace, b.asking(w)...))
+	services := b.asking(w)
+	choice := choose.Secret(w.Pod, request, b.known(w.Namespace, services...))
 	for _, p := range choice.Proxied {
 		if p.ProxyPort == asked {
-			return ""
+			note, refused := b.refusal(w, asked.Name(), services...)
+			if refused {
+				why = note.After(w.String() + ": ")
+			}
+			return why, refused
 		}
 	}
 	switch {
 	case choice.By == choose.ByPod && !choice.Issued:
-		return w.String() + " uses Secret " + choice.Secret + ", which its own annotation names"
+		return w.String() + " uses Secret " + choice.Secret + ", which its own annotation names", false
 	case choice.Service != "":
-		return w.String() + " uses the certificate of Service " + choice.Service
+		return w.String() + " uses the certificate of Service " + choice.Service, false
 	}
-	return w.String() + " gets no proxy for this port"
+	return w.String() + " gets no proxy for this port", false
 }
 
 // exempt returns why the pods of the workload get no proxy at all; empty if they can.

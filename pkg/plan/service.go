@@ -240,6 +240,8 @@ func (s *Service) choose(svc *corev1.Service) {
 	switch {
 	case svc.Spec.Type == corev1.ServiceTypeExternalName:
 		s.Way, s.Why = WayNone, "it is an alias of "+svc.Spec.ExternalName
+	case is(refused): // first: a rollout would wait for endpoints that this port cannot get
+		s.Way, s.Why = WayCheck, s.evidence(TodayAsked)
 	case is(func(p Port) bool { return p.Proxy != "" }):
 		s.Way = WayPort
 	case is(func(p Port) bool { return p.annotate }):
@@ -262,6 +264,9 @@ func (s *Service) choose(svc *corev1.Service) {
 		s.Way, s.Why = WayNone, s.noProxyCause()
 	}
 }
+
+// refused reports whether the webhook refuses the proxy that the port requests.
+func refused(p Port) bool { return p.refused }
 
 // noProxyCause returns why its ports get no proxy.
 func (s *Service) noProxyCause() string {

@@ -19,6 +19,10 @@ func TestWays(t *testing.T) {
 		return fmt.Sprintf("---\n{apiVersion: v1, kind: Pod, metadata: {name: %s, labels: {app: web}}, spec: {containers: [{name: c, image: %q, %s}]}}\n", name, image, fields)
 	}
 	declares := podWeb("ports: [{name: http, containerPort: 8080}]")
+	const ownTLS = "the program itself serves TLS on the port to which the proxy would forward (sc-tls-8080): no proxy is added, and the pod is not an endpoint of the port; " +
+		"set the Service's targetPort to the program's port, or set servingcert.dev/mode: mount, or turn off its own TLS"
+	argocd := pod("web", "quay.io/argoproj/argocd:v3.2.0", "args: [/usr/local/bin/argocd-server], ports: [{name: server, containerPort: 8080}, {containerPort: 8083}]")
+	declares2 := strings.Replace(declares, "name: web", "name: other", 1)
 	for _, tt := range []struct{ manifests, want string }{
 		{"{apiVersion: v1, kind: Service, metadata: {name: web}, spec: {type: ExternalName, externalName: example.com}}", "none, it is an alias of example.com"},
 		{service("", "ports: []"), "none, it has no ports"},
@@ -51,6 +55,12 @@ func TestWays(t *testing.T) {
 		{service("", "ports: [{name: dns-tcp, port: 53, targetPort: 8053}]") + declares, "none, it is a DNS port, and DNS clients use plaintext: 53 plaintext"},
 		{service("", "ports: [{name: dns-tcp, port: 5353, targetPort: 53}]") + declares, "none, it is a DNS port, and DNS clients use plaintext: 5353 plaintext"},
 		{service(asks, "ports: [{port: 443, targetPort: sc-tls-8080}]") + declares + "---\n{apiVersion: v1, kind: Namespace, metadata: {name: default}}\n", "rollout, port 443: the namespace has no label servingcert.dev/inject=enabled: 443 asked"},
+
+		{service(asks, "ports: [{port: 443, targetPort: sc-tls-8080}]") + argocd, "check, port 443: Pod/web: " + ownTLS + ": 443 asked"},
+		{service("", "ports: [{port: 443, targetPort: sc-tls-8080}]") + argocd, "check, port 443: Pod/web: " + ownTLS + ": 443 asked"},
+		{service(asks, "ports: [{name: a, port: 90, targetPort: 8083}, {name: b, port: 443, targetPort: sc-tls-8080}]") + argocd, "check, port 443: Pod/web: " + ownTLS + ": 90 plaintext, proxy sc-tls-8083, 443 asked"},
+		{service(asks, "ports: [{port: 443, targetPort: sc-tls-8080}]") + argocd + declares2, "done: 443 proxy"},
+		{service("", "ports: [{port: 80, targetPort: 8080}]") + strings.Replace(argocd, "args:", "readinessProbe: {httpGet: {port: 8080}}, args:", 1), "check, port 80: Pod/web itself serves TLS on this port: 80 declared"},
 
 		{service("", "ports: [{name: https, port: 8443}]") + declares, "check, port 8443: its name or appProtocol is https: 8443 declared"},
 		{service("", "ports: [{name: web, appProtocol: https, port: 8443}]") + declares, "check, port 8443: its name or appProtocol is https: 8443 declared"},

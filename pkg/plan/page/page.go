@@ -27,7 +27,7 @@ var ways = map[plan.Way]struct{ badge, about string }{
 	plan.WayNative:  {"annotate", "the program uses a certificate"},
 	plan.WayRollout: {"roll out", "the pods are older than the request for TLS"},
 	plan.WayMove:    {"move clients", "TLS is served beside plaintext"},
-	plan.WayCheck:   {"not verified", "its ports should serve TLS"},
+	plan.WayCheck:   {"not verified", "its ports should serve TLS, or the webhook refuses their proxy"},
 	plan.WayDone:    {"nothing to do", "its ports serve TLS"},
 	plan.WayNone:    {"not possible", "the cause is shown below"},
 }
