@@ -256,6 +256,9 @@ var ofTheInstallation = []breaking{
 		f.Installation.DryRun = &DryRun{Namespace: "shop", Refusal: "exceeded quota"}
 	}, "warning SC209 Namespace shop: the pod was refused before the webhook was called, or by another admission plugin: exceeded quota"},
 	{"the pod is not injected", func(_ *testing.T, f *Facts) { f.Installation.DryRun.Created.Labels = nil }, "error SC209 Namespace shop: the pod was not sent to the webhook, or the webhook could not be called and failurePolicy is Ignore: it was not injected"},
+	{"no webhook configuration, and no dry run", func(_ *testing.T, f *Facts) {
+		f.Installation.NoConfiguration, f.Installation.CABundles, f.Installation.DryRun = true, nil, nil
+	}, "error SC210 MutatingWebhookConfiguration servingcert: it does not exist, so the API server calls no webhook, and no pod is injected\ninfo SC002 : this user may create pods in no opted-in namespace: the webhook was not tested"},
 	{"no caBundle", func(_ *testing.T, f *Facts) { f.Installation.CABundles = []string{""} }, "error SC210 MutatingWebhookConfiguration servingcert: it has no caBundle"},
 	{"another caBundle", func(t *testing.T, f *Facts) {
 		f.Installation.Bundle += bundle(t, noon, noon.AddDate(1, 0, 0))

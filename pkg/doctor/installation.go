@@ -37,6 +37,8 @@ type Installation struct {
 	// has published for it ([State.WebhookBundle]), both PEM. Bundle is "" if it is unknown.
 	CABundles []string
 	Bundle    string
+	// NoConfiguration is true if the webhook configuration does not exist.
+	NoConfiguration bool
 	// Skew is the API server's time minus this machine's, with a precision of a second.
 	Skew time.Duration
 	// DryRun is nil if it was not made.
@@ -213,6 +215,10 @@ func (i *Installation) reached() []Finding {
 
 // caBundle compares the caBundle of the webhook configuration with the published bundle.
 func (i *Installation) caBundle() []Finding {
+	const object = "MutatingWebhookConfiguration servingcert"
+	if i.NoConfiguration {
+		return []Finding{found(CABundle, object, "it does not exist, so the API server calls no webhook, and no pod is injected").do("Apply the release's manifest again.")}
+	}
 	if i.Bundle == "" {
 		return nil
 	}
@@ -220,7 +226,6 @@ func (i *Installation) caBundle() []Finding {
 	if err != nil {
 		return []Finding{found(CABundle, "ConfigMap "+i.Namespace+"/"+api.CAStatusName, "%s: %v", api.BundleKey, err)}
 	}
-	const object = "MutatingWebhookConfiguration servingcert"
 	for _, text := range i.CABundles {
 		have, err := pki.ParseBundle([]byte(text))
 		switch {

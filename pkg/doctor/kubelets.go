@@ -32,6 +32,17 @@ func (i *Installation) ApprovesKubelets() bool {
 	return given
 }
 
+// NoKubelets returns why no kubelet is examined, or "".
+func (i *Installation) NoKubelets() string {
+	switch {
+	case i.ApprovesKubelets():
+		return ""
+	case i.Deployments == nil:
+		return "the Deployments could not be read, so it is unknown whether the signer has --approve-kubelet-serving"
+	}
+	return "the signer does not have --approve-kubelet-serving"
+}
+
 // nodeUser begins the user name of a kubelet; the node's name follows.
 const nodeUser = "system:node:"
 

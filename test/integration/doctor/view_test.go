@@ -84,7 +84,11 @@ func aNamespace(t *testing.T) {
 		}
 		return nil
 	})
-	r := pluginAs(t, viewer, "renew", "web", "-n", "shop")
+	r := pluginAs(t, viewer, "doctor", "-n", "shop")
+	assert.NotEqual(t, 2, r.code, r.out+r.err)
+	assert.Contains(t, r.out, "ConfigMap "+system+"/"+api.ConventionalStatusName)
+	assert.NotContains(t, r.out, "Namespaces, Services and workloads")
+	r = pluginAs(t, viewer, "renew", "web", "-n", "shop")
 	assert.Equal(t, 1, r.code)
 	assert.Contains(t, r.err, "forbidden")
 	r = pluginAs(t, editor, "renew", "service/web", "-n", "shop", "--timeout=3m")

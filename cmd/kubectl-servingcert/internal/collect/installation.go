@@ -58,7 +58,8 @@ func (g *gatherer) processes(ctx context.Context, i *doctor.Installation) {
 func (g *gatherer) caBundles(ctx context.Context, i *doctor.Installation) {
 	config, err := g.client.AdmissionregistrationV1().MutatingWebhookConfigurations().Get(ctx, webhookName, metav1.GetOptions{})
 	switch {
-	case apierrors.IsNotFound(err): // the dry run reports it
+	case apierrors.IsNotFound(err):
+		i.NoConfiguration = true
 	case err != nil:
 		g.failed("MutatingWebhookConfiguration "+webhookName, err, doctor.CABundle)
 	default:
@@ -70,7 +71,10 @@ func (g *gatherer) caBundles(ctx context.Context, i *doctor.Installation) {
 
 // kubelets reads the requests of kubelets, if the signer approves them.
 func (g *gatherer) kubelets(ctx context.Context, i *doctor.Installation) {
-	if !i.ApprovesKubelets() {
+	if why := i.NoKubelets(); why != "" {
+		if g.opts.Kubelets {
+			g.failed("the certificates that kubelets serve (--kubelets)", errors.New("none was dialled: "+why), doctor.KubeletServing)
+		}
 		return
 	}
 	list, err := g.client.CertificatesV1().CertificateSigningRequests().List(ctx, metav1.ListOptions{

@@ -179,10 +179,7 @@ func failure(d *appsv1.Deployment) string {
 // pods adds the pods of no such workload, and counts the missed ones: those without a
 // certificate that a new pod would get.
 func (g *gatherer) pods(ctx context.Context, found places) error {
-	conventional, err := g.conventional(ctx)
-	if err != nil {
-		return err
-	}
+	conventional := g.conventional(ctx)
 	seen := map[string]bool{}
 	return each(ctx, "Pods", func(o metav1.ListOptions) (runtime.Object, error) {
 		return g.client.CoreV1().Pods(g.opts.Namespace).List(ctx, o)
@@ -233,14 +230,15 @@ func noted(n *doctor.Namespace, w doctor.Workload, pod *corev1.Pod) {
 }
 
 // conventional returns the namespaces with a conventional Secret, from the signer's report;
-// it reads no Secret.
-func (g *gatherer) conventional(ctx context.Context) (map[string]bool, error) {
+// it reads no Secret. Users with rights in one namespace may not read the report: the other checks do not need it.
+func (g *gatherer) conventional(ctx context.Context) map[string]bool {
 	cm, err := g.client.CoreV1().ConfigMaps(g.opts.System).Get(ctx, api.ConventionalStatusName, metav1.GetOptions{})
-	if apierrors.IsNotFound(err) {
-		return nil, nil
+	switch {
+	case apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		g.failed("ConfigMap "+g.opts.System+"/"+api.ConventionalStatusName, err, doctor.Missed)
+		return nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	return api.ParseNamespaces(cm.Data[api.ConventionalNamespacesKey]), nil
+	return api.ParseNamespaces(cm.Data[api.ConventionalNamespacesKey])
 }
