@@ -32,7 +32,7 @@ func (n Namespace) conditions(svc *corev1.Service, object string) []Finding {
 		out = append(out, found(NotReady, object, "%s: %s", ready.Reason, ready.Message))
 	}
 	if ready := api.Condition(svc, api.ConditionReady); ready != nil && ready.Status == metav1.ConditionTrue {
-		out = append(out, n.serving(svc, object)...)
+		out = append(out, podsFail(svc, n.serving(svc, object))...)
 	}
 	return out
 }
@@ -70,6 +70,20 @@ func (n Namespace) serving(svc *corev1.Service, object string) []Finding {
 		f = f.do("%s", CheckOf(TLSPorts).Fix)
 	}
 	return []Finding{f}
+}
+
+// podsFail adds the cause to the findings about a Service whose pods serve nothing, if the rotator reports that they
+// fail after their injection.
+func podsFail(svc *corev1.Service, findings []Finding) []Finding {
+	c := api.Condition(svc, api.ConditionPodsHealthy)
+	if c == nil || c.Status != metav1.ConditionFalse {
+		return findings
+	}
+	for i := range findings {
+		findings[i].Message += fmt.Sprintf("; condition %s is %s: %s: %s", c.Type, c.Status, c.Reason, c.Message)
+		findings[i] = findings[i].do("Correct what the condition names: the pods fail after their injection, and new ones will too.")
+	}
+	return findings
 }
 
 // Noted is the notes that the webhook wrote into annotation servingcert.dev/status of pods without a

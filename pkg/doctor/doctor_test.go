@@ -148,6 +148,22 @@ func condition(f *Facts, i int, status metav1.ConditionStatus, reason, message s
 	c.Status, c.Reason, c.Message = status, reason, message
 }
 
+// failing adds the condition about pods that fail after their injection.
+func failing(f *Facts) {
+	service(f).Status.Conditions = append(service(f).Status.Conditions,
+		metav1.Condition{Type: api.ConditionPodsHealthy, Status: metav1.ConditionFalse, Reason: api.PodsFailing, Message: "container app exits: unknown flag"})
+}
+
+// The fix is not to recreate pods that would fail again.
+func TestTheFixForFailingPods(t *testing.T) {
+	f := healthy(t)
+	condition(&f, 1, metav1.ConditionFalse, api.ServingNoConsumers, "none")
+	failing(&f)
+	list := f.Examine(noon).AtLeast(Info)
+	require.Len(t, list, 1)
+	assert.Equal(t, "Correct what the condition names: the pods fail after their injection, and new ones will too.", list[0].Fix)
+}
+
 // ports gives the Service a port that the rotator has probed.
 func ports(f *Facts, p corev1.ServicePort) {
 	svc := service(f)
@@ -315,6 +331,14 @@ var ofServices = []breaking{
 	}, "error SC508 Deployment shop/web: its pods are not created: exceeded quota: few\n" + `warning SC408 Service shop/web: none; Deployment web creates no pods: "exceeded quota: few"`},
 	{"no selector", func(_ *testing.T, f *Facts) { service(f).Spec.Selector = nil }, "warning SC406 Service shop/web: it has no selector, so no pod is injected for it"},
 	{"stale", func(_ *testing.T, f *Facts) { condition(f, 1, metav1.ConditionFalse, api.ServingStale, "2 pods") }, "warning SC409 Service shop/web: 2 pods"},
+	{"pods that fail", func(_ *testing.T, f *Facts) {
+		condition(f, 1, metav1.ConditionFalse, api.ServingNoConsumers, "none")
+		failing(f)
+	}, `warning SC408 Service shop/web: none; condition servingcert.dev/PodsHealthy is False: PodsFailing: container app exits: unknown flag`},
+	{"pods that fail and serve nothing", func(_ *testing.T, f *Facts) {
+		condition(f, 1, metav1.ConditionUnknown, api.ServingUnreachable, "no answer")
+		failing(f)
+	}, `warning SC410 Service shop/web: Unreachable: no answer; condition servingcert.dev/PodsHealthy is False: PodsFailing: container app exits: unknown flag`},
 	{"plaintext", func(_ *testing.T, f *Facts) { condition(f, 1, metav1.ConditionFalse, api.ServingPlaintext, "no TLS") }, "warning SC410 Service shop/web: Plaintext: no TLS"},
 	{"unreachable", func(_ *testing.T, f *Facts) {
 		condition(f, 1, metav1.ConditionUnknown, api.ServingUnreachable, "no answer")

@@ -85,6 +85,7 @@ func (r *report) remarks() []string {
 		if serving := r.Services[0].Serving; serving != nil {
 			text = append(text, serving.Message)
 		}
+		text = append(text, r.Services[0].PodsFail())
 	}
 	text = append(text, status.NotOptedIn(r.Services))
 	return slices.DeleteFunc(text, func(s string) bool { return s == "" })

@@ -7,8 +7,11 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // The status of one Service lists the ports at which the proxy serves TLS.
@@ -27,4 +30,17 @@ func TestStatusReportsClientsNotSeen(t *testing.T) {
 	r := &report{ClientsNotSeen: "clients that may hold an older CA bundle: this user may not list pods in namespace shop"}
 	require.NoError(t, f.write(r, &table{}, time.Now()))
 	assert.Regexp(t, `(?m)^Not seen +`+r.ClientsNotSeen+`$`, out.String())
+}
+
+// The status of one Service names the cause if its pods fail after their injection.
+func TestStatusOfAServiceWhosePodsFail(t *testing.T) {
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}}}
+	svc.Status.Conditions = []metav1.Condition{{Type: api.ConditionPodsHealthy, Status: metav1.ConditionFalse, Reason: api.PodsFailing, Message: "container app exits: \x1b[31m"}}
+	s, ok := status.ServiceOf(svc)
+	require.True(t, ok)
+	r := &report{detailed: true, Services: []status.Service{s}}
+	assert.Equal(t, []string{"-", `condition servingcert.dev/PodsHealthy is False: PodsFailing: container app exits: ` + api.Escape("\x1b[31m")}, r.remarks())
+	svc.Status.Conditions[0].Status = metav1.ConditionTrue
+	s, _ = status.ServiceOf(svc)
+	assert.Empty(t, s.PodsFail())
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
@@ -40,6 +41,7 @@ type Service struct {
 	Proxy []string `json:"proxy,omitempty"`
 
 	kept     []string // Secrets from before its pods had their own keys
+	podsFail string   // condition PodsHealthy, if it is False
 	retained string   // the Secret that is kept although the Service no longer requests it
 }
 
@@ -89,6 +91,9 @@ func (s Service) ByProxy() string {
 	return "TLS is requested from the proxy in its pods, at targetPorts " + strings.Join(s.Proxy, ", ")
 }
 
+// PodsFail returns condition PodsHealthy as text if it is False; "" otherwise.
+func (s Service) PodsFail() string { return s.podsFail }
+
 // Refused reports whether the Service gets no certificate because its namespace is not labelled. Its
 // Secret may hold an older certificate, from a distrusted CA or with other names.
 func (s Service) Refused() bool { return s.Reason == api.ReasonNotOptedIn }
@@ -111,6 +116,9 @@ func ServiceOf(svc *corev1.Service) (s Service, ok bool) {
 	s = Service{Namespace: svc.Namespace, Name: svc.Name, Secret: api.Escape(secretOf(svc)), Serving: servingOf(svc), PodKeys: api.WantsPodKeys(svc), Proxy: api.ProxyTargets(svc)}
 	if s.PodKeys {
 		s.kept = state.ReadyOf(svc).Kept
+	}
+	if c := api.Condition(svc, api.ConditionPodsHealthy); c != nil && c.Status == metav1.ConditionFalse {
+		s.podsFail = api.Escape(fmt.Sprintf("condition %s is %s: %s: %s", c.Type, c.Status, c.Reason, c.Message))
 	}
 	ready := api.Condition(svc, api.ConditionReady)
 	if ready == nil {
