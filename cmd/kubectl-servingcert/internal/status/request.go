@@ -37,6 +37,8 @@ func DecideRequest(cm *corev1.ConfigMap, wanted api.RotateRequest) (RequestDecis
 	}
 	open := openRequest(cm, status)
 	switch {
+	case open == nil && status.Phase == api.PhaseWait && !wanted.Breaks(): // the signer makes the next generation after this one
+		return RequestDecision{Write: true, Text: fmt.Sprintf("this rotation is queued until generation %d signs. %s\n", status.NextGeneration, status.Progress())}, nil
 	case open == nil:
 		return RequestDecision{Write: true}, nil
 	case *open == wanted:

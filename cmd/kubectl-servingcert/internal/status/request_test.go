@@ -66,6 +66,13 @@ func TestDecideRequest(t *testing.T) {
 			`another rotation was requested and is not answered yet (overlap "ceremony"): wait for it. Wait: generation 1 signs, generation 2 is next; 1 of 2 targets hold the new root`,
 		},
 		"another was answered": {status(other.Annotations(), api.CARotation, "overlap:ceremony"), overlap, RequestDecision{Write: true}, ""},
+		"another goes on": {
+			status(other.Annotations(), api.CARotation, "overlap:ceremony", api.CAPhase, api.PhaseWait, api.CANextGeneration, "2", api.CAWaitingFor, "1 of 2 targets hold the new root"), overlap,
+			RequestDecision{Write: true, Text: "this rotation is queued until generation 2 signs. Wait: generation 1 signs, generation 2 is next; 1 of 2 targets hold the new root\n"}, "",
+		},
+		"a stolen key does not wait for another that goes on": {
+			status(nil, api.CARotation, "overlap:ceremony", api.CAPhase, api.PhaseWait, api.CANextGeneration, "2"), distrust, RequestDecision{Write: true}, "",
+		},
 		"another that is wrong will not be answered": {
 			status(map[string]string{api.AnnotationRotate: "x", api.AnnotationRotateMode: "sideways"}), overlap, RequestDecision{Write: true}, "",
 		},
