@@ -25,12 +25,12 @@ func TestInfo(t *testing.T) {
 		build           *debug.BuildInfo
 		version, commit string
 	}{
-		"nothing known":     {"", build(""), "devel", ""},
-		"go run":            {"", build("(devel)"), "devel", ""},
-		"go install":        {"", build("v1.1.0"), "v1.1.0", ""},
-		"a release":         {"v1.2.0", build("v1.1.1-0.2026-abc", commit), "v1.2.0", "abc"},
-		"with changes":      {"v1.2.0", build("", commit, dirty), "v1.2.0", "abc-dirty"},
-		"only changes":      {"", build("", dirty), "devel", ""},
+		"nothing known": {"", build(""), "devel", ""},
+		"go run":        {"", build("(devel)"), "devel", ""},
+		"go install":    {"", build("v1.1.0"), "v1.1.0", ""},
+		"a release":     {"v1.2.0", build("v1.1.1-0.2026-abc", commit), "v1.2.0", "abc"},
+		"with changes":  {"v1.2.0", build("", commit, dirty), "v1.2.0", "abc-dirty"},
+		"only changes":  {"", build("", dirty), "devel", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := infoOf(test.release, test.build)
