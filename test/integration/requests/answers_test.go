@@ -54,7 +54,7 @@ func TestAHostNeedsAGrant(t *testing.T) {
 	_, condition := answerTo(t, ask(t, host(t, ns, "other"), requestFor(pkcs10(t, key, names[1:]))))
 	assert.Equal(t, certificatesv1.CertificateDenied, condition.Type)
 	assert.Equal(t, "NotPermitted", condition.Reason)
-	assert.Contains(t, condition.Message, fmt.Sprintf(`may not "serve" on services.servingcert.dev "web" in namespace %q`, ns))
+	assert.Contains(t, condition.Message, fmt.Sprintf(`lacks verb "serve" on services.servingcert.dev "web" in namespace %q`, ns))
 }
 
 // A name that does not say of which Service it is belongs to those that ask for it. Here
