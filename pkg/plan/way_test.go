@@ -20,7 +20,7 @@ func TestWays(t *testing.T) {
 	}
 	declares := podWeb("ports: [{name: http, containerPort: 8080}]")
 	const ownTLS = "the program itself serves TLS on the port to which the proxy would forward (sc-tls-8080): no proxy is added, and the pod is not an endpoint of the port; " +
-		"set the Service's targetPort to the program's port, or set servingcert.dev/mode: mount, or turn off its own TLS"
+		"set the Service's targetPort to the program's port, or turn off the program's TLS; if the webhook turned it on, servingcert.dev/mode: mount does that"
 	argocd := pod("web", "quay.io/argoproj/argocd:v3.2.0", "args: [/usr/local/bin/argocd-server], ports: [{name: server, containerPort: 8080}, {containerPort: 8083}]")
 	declares2 := strings.Replace(declares, "name: web", "name: other", 1)
 	for _, tt := range []struct{ manifests, want string }{
