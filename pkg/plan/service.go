@@ -254,7 +254,7 @@ func (s *Service) choose(svc *corev1.Service) {
 		s.Way = WayMove
 	case !api.Asks(svc) && is(func(p Port) bool { return p.Today == TodayDeclared && p.Native != nil && p.Native.Possible }):
 		s.Way = WayNative
-	case is(func(p Port) bool { return p.Protocol == "TCP" && !p.Today.Secure() && p.Today != TodayDeclared }):
+	case is(plaintext):
 		s.Way, s.Why = WayNone, s.noProxyCause()
 	case is(func(p Port) bool { return p.Today == TodayDeclared }):
 		s.Way, s.Why = WayCheck, s.evidence(TodayDeclared)
@@ -263,6 +263,11 @@ func (s *Service) choose(svc *corev1.Service) {
 	default:
 		s.Way, s.Why = WayNone, s.noProxyCause()
 	}
+}
+
+// plaintext reports whether nothing indicates that the TCP port serves TLS.
+func plaintext(p Port) bool {
+	return p.Protocol == "TCP" && !p.Today.Secure() && p.Today != TodayDeclared
 }
 
 // refused reports whether the webhook refuses the proxy that the port requests.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -43,7 +44,13 @@ func theCluster(t *testing.T) {
 		}
 		return nil
 	})
+	endpoints := &discoveryv1.EndpointSlice{ // there is no node, so no pod of the webhook is ready
+		ObjectMeta:  metav1.ObjectMeta{Namespace: api.DefaultNamespace, Name: "webhook", Labels: map[string]string{discoveryv1.LabelServiceName: "servingcert-webhook"}},
+		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}},
+	}
+	require.NoError(t, admin.Create(t.Context(), endpoints))
 	r := pluginAs(t, all, "status", "-A")
+	require.NoError(t, admin.Delete(t.Context(), endpoints))
 	assert.Zero(t, r.code, r.err)
 	assert.Contains(t, r.out, "generation 1 signs")
 	unread := map[string]string{ // what doctor names without a rule, by the rule's first resource
