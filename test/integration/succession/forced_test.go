@@ -61,8 +61,10 @@ func TestForcedSuccession(test *testing.T) {
 	tr.requireNoFailure(t)
 	operator.requireCalled(t, "2")
 	operator.end()
-	_, err = cli(t, "status", "-A")
-	require.NoError(t, err)
+	out, err = cli(t, "status", "-A")
+	require.Error(t, err, "only the signer and the trust rotator run")
+	assert.Contains(t, out, "generation 2 signs")
+	assert.Contains(t, out, "no webhook runs")
 
 	stored, err := ca.ParseState(secret(t).Data)
 	require.NoError(t, err)
