@@ -23,6 +23,8 @@ type Patch struct {
 	Kind       string        `json:"kind"`
 	Metadata   PatchMetadata `json:"metadata"`
 	Spec       *PatchSpec    `json:"spec,omitempty"`
+
+	order []portNumber // of the Service's ports with the additions
 }
 
 // PatchMetadata names the Service, and holds the annotation to add.
@@ -43,6 +45,11 @@ type PatchPort struct {
 	Port       int32  `json:"port"`
 	Protocol   string `json:"protocol"`
 	TargetPort any    `json:"targetPort,omitempty"`
+}
+
+// portNumber identifies a port in the order of a strategic merge patch.
+type portNumber struct {
+	Port int32 `json:"port"`
 }
 
 func patchOf(svc *corev1.Service, s *Service) *Patch {
@@ -66,7 +73,28 @@ func patchOf(svc *corev1.Service, s *Service) *Patch {
 		}
 		p.Spec.Ports = append(p.Spec.Ports, PatchPort{Name: taken.name(secureName(have.Name)), Port: taken.port(have.Port), Protocol: "TCP", TargetPort: have.Proxy})
 	}
+	p.keepOrder(svc)
 	return p
+}
+
+// keepOrder records that the Service's ports stay where they are and the new ones follow, and lists the ports of the
+// patch in that order, as the API server demands. Without an order the API server puts what a patch lists first, and
+// scripts read .spec.ports[0].
+func (p *Patch) keepOrder(svc *corev1.Service) {
+	position := map[int32]int{}
+	add := func(port int32) {
+		if _, has := position[port]; !has { // the API server merges ports by their numbers alone
+			position[port] = len(p.order)
+			p.order = append(p.order, portNumber{port})
+		}
+	}
+	for _, port := range svc.Spec.Ports {
+		add(port.Port)
+	}
+	for _, port := range p.Spec.Ports {
+		add(port.Port)
+	}
+	slices.SortStableFunc(p.Spec.Ports, func(a, b PatchPort) int { return cmp.Compare(position[a.Port], position[b.Port]) })
 }
 
 // applied returns a copy of the Service with the additions; the Service itself if p is nil.
@@ -137,7 +165,7 @@ func (p *Patch) spec() any {
 	if p.Spec == nil {
 		return nil
 	}
-	return p.Spec
+	return map[string]any{"ports": p.Spec.Ports, "$setElementOrder/ports": p.order}
 }
 
 // Undo returns the strategic merge patch that removes the additions. It contains the UID, so that it applies to no

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"encoding/json"
 	"fmt"
 	"strings"
 	"testing"
@@ -9,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/apimachinery/pkg/util/strategicpatch"
 
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
 	"github.com/servingcert/servingcert/pkg/preview"
@@ -179,4 +181,36 @@ func TestHowMuchIsExpanded(t *testing.T) {
 	assert.Equal(t, long+"$(B)", expand(long+"$(B)", values))
 	assert.Equal(t, long[1:]+"b", expand(long[1:]+"$(B)", values))
 	assert.Equal(t, "$(C) b ${B", expand("$(C) ${B} ${B", values))
+}
+
+// TestPortsKeepTheirOrder: scripts read .spec.ports[0]. Also those that get a name, and two of one number.
+func TestPortsKeepTheirOrder(t *testing.T) {
+	svc := &corev1.Service{}
+	for _, p := range []corev1.ServicePort{
+		{Name: "", Port: 9000, Protocol: corev1.ProtocolTCP}, {Name: "dns", Port: 53, Protocol: corev1.ProtocolUDP},
+		{Name: "dns-tcp", Port: 53, Protocol: corev1.ProtocolTCP}, {Name: "", Port: 80, Protocol: corev1.ProtocolTCP},
+	} {
+		p.TargetPort = intstr.FromInt32(p.Port)
+		svc.Spec.Ports = append(svc.Spec.Ports, p)
+	}
+	patch := &Patch{Spec: &PatchSpec{Ports: []PatchPort{
+		{Name: "http", Port: 9000, Protocol: "TCP", TargetPort: 9000}, {Name: "https", Port: 443, Protocol: "TCP", TargetPort: "sc-tls-9000"},
+		{Name: "http-2", Port: 80, Protocol: "TCP", TargetPort: 80}, {Name: "https-2", Port: 8443, Protocol: "TCP", TargetPort: "sc-tls-80"},
+	}}}
+	patch.keepOrder(svc)
+	original, err := json.Marshal(svc)
+	require.NoError(t, err)
+	for name, text := range map[string][]byte{"printed": []byte(patch.merge()), "applied": patch.Merge(svc)} {
+		merged, err := strategicpatch.StrategicMergePatch(original, text, corev1.Service{})
+		require.NoError(t, err, name)
+		after := &corev1.Service{}
+		require.NoError(t, json.Unmarshal(merged, after), name)
+		var numbers []int32
+		for _, p := range after.Spec.Ports {
+			numbers = append(numbers, p.Port)
+		}
+		assert.Equal(t, []int32{9000, 53, 53, 80, 443, 8443}, numbers, name)
+		assert.Equal(t, corev1.ProtocolUDP, after.Spec.Ports[1].Protocol, name)
+		assert.NoError(t, patch.Only(svc, after), name)
+	}
 }

@@ -1,12 +1,9 @@
 package apply
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -118,7 +115,7 @@ const attempts = 5
 func (a *Applier) merge(ctx context.Context, s *step) (*corev1.Service, error) {
 	services := a.Client.CoreV1().Services(s.Namespace)
 	for i := 1; ; i++ {
-		after, err := services.Patch(ctx, s.Name, types.StrategicMergePatchType, inOrder(s.Patch, s.before), a.options())
+		after, err := services.Patch(ctx, s.Name, types.StrategicMergePatchType, s.Patch.Merge(s.before), a.options())
 		if !apierrors.IsConflict(err) || i == attempts {
 			return after, err
 		}
@@ -145,48 +142,4 @@ func (a *Applier) revert(ctx context.Context, s *step, why error) error {
 	}
 	s.patched = false
 	return fmt.Errorf("%w; the addition was reverted", why)
-}
-
-// inOrder returns the strategic merge patch with the order of the Service's ports: as before, then the new ones.
-// Without an order the API server puts what the patch lists first, and scripts read .spec.ports[0].
-func inOrder(p *plan.Patch, before *corev1.Service) []byte {
-	if p.Spec == nil {
-		return p.Merge(before)
-	}
-	type number struct {
-		Port int32 `json:"port"`
-	}
-	var order []number
-	position := map[int32]int{}
-	add := func(port int32) {
-		if _, has := position[port]; !has { // the API server merges ports by their numbers alone
-			position[port] = len(order)
-			order = append(order, number{port})
-		}
-	}
-	for _, port := range before.Spec.Ports {
-		add(port.Port)
-	}
-	for _, port := range p.Spec.Ports {
-		add(port.Port)
-	}
-	sorted := *p
-	sorted.Spec = &plan.PatchSpec{Ports: slices.Clone(p.Spec.Ports)} // in the same order, as the API server demands
-	slices.SortStableFunc(sorted.Spec.Ports, func(a, b plan.PatchPort) int { return cmp.Compare(position[a.Port], position[b.Port]) })
-	var patch struct {
-		Metadata json.RawMessage `json:"metadata"`
-		Spec     struct {
-			Ports json.RawMessage `json:"ports"`
-			Order []number        `json:"$setElementOrder/ports"`
-		} `json:"spec"`
-	}
-	if err := json.Unmarshal(sorted.Merge(before), &patch); err != nil {
-		panic(err) // impossible: it was just written
-	}
-	patch.Spec.Order = order
-	text, err := json.Marshal(patch)
-	if err != nil {
-		panic(err) // impossible: it consists of strings and numbers
-	}
-	return text
 }
