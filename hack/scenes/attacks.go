@@ -32,7 +32,7 @@ func attacks() []*scene {
 		annotations("service-names", "Services whose extra-dns-names has 62 KiB, always others", 200*time.Millisecond, 10, serviceNames),
 		annotations("service-flips", "five Services that each change secret-name ten times a second", 20*time.Millisecond, 5, serviceFlips),
 		annotations("service-renewals", "20 Services that ask for another RSA key, one every 0.1 s", 100*time.Millisecond, 20, serviceRenewals),
-		{name: "csr-waiting", what: "500 CertificateSigningRequests of a pod that wait for eight Services each, one of which always changes, and two a second for 100 names", attack: waitingCSRs},
+		{name: "csr-waiting", what: "500 CertificateSigningRequests of a pod that wait for eight Services each, while one of these always changes, and two a second for 100 names", attack: waitingCSRs},
 		objects("service-selectors", "60 Services whose selectors have 10 000 labels, 1.2 MiB each", 200*time.Millisecond, 60, serviceSelectors),
 		objects("service-ports", "60 Services with 5000 ports, 0.8 MiB each", 200*time.Millisecond, 60, servicePorts),
 		objects("service-texts", "60 Services with 5000 labels, 90 long names and 200 KiB of annotations that mean nothing", 200*time.Millisecond, 60, serviceTexts),
@@ -49,7 +49,7 @@ func attacks() []*scene {
 	}
 }
 
-// constructor returns the i-th object of an attack, of which the last ones with other names are kept.
+// constructor returns the i-th object of an attack, with a name that an earlier one may have had.
 type constructor func(a *attacker, i int, name string) client.Object
 
 // objects is an attack that replaces objects, one after the other.

@@ -96,7 +96,7 @@ func forgedConditions(ctx context.Context, a *attacker) {
 	})
 }
 
-// waitingCSRs: 500 requests of a pod wait for eight Services each, of which one changes all the time
+// waitingCSRs: 500 requests of a pod wait for eight Services each. One of these changes all the time
 // and never selects the pod. Two more a second, for 100 names of no Service, are denied.
 func waitingCSRs(ctx context.Context, a *attacker) {
 	const n, changing, owners = 500, 5, 8
@@ -161,7 +161,7 @@ func (a *attacker) request(ctx context.Context, as client.Client, names []string
 	})
 }
 
-// These are more connections than a port takes, and addresses none of which is the API server's.
+// These are more connections than a port takes, from addresses that are not the API server's.
 const portConnections, podsOfTenant = 600, 50
 
 // ports is an attack on every port of the processes, which any pod of a cluster can reach. It counts

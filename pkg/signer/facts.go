@@ -135,7 +135,7 @@ func identityOf(m *metav1.ObjectMeta) metav1.ObjectMeta {
 	return kept
 }
 
-// formats returns the formats of which the Secret has any file, even an invalid one.
+// formats returns the formats for which the Secret has a file, even an invalid one.
 func (f *SecretFacts) formats() formats.Set { return formats.WithAny(f.Other) }
 
 func isPair(key string) bool { return key == corev1.TLSCertKey || key == corev1.TLSPrivateKeyKey }

@@ -47,7 +47,7 @@ type cluster struct {
 	writes       *writes
 	tools        tools
 	scraper      string // token with permission to read metrics
-	// machine is the node on this machine; nil in the user's cluster, of which only the API is accessible.
+	// machine is the node on this machine; nil in the user's cluster, where only the API is accessible.
 	machine *node.Node
 }
 

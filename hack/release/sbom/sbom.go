@@ -144,7 +144,7 @@ func moduleElement(path, version, sum string) *spdx.Package {
 	return p
 }
 
-// element returns a package of which only the name is known. The last two arguments distinguish it from
+// element returns a package with nothing but a name. The last two arguments distinguish it from
 // others with this name.
 func element(kind, name, version, hash, purl string) *spdx.Package {
 	p := &spdx.Package{

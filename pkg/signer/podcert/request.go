@@ -28,7 +28,7 @@ type Request struct {
 	ServiceAccountName string
 	// MaxLifetime is the longest lifetime that the request permits.
 	MaxLifetime time.Duration
-	// CSR is a PKCS #10 request in DER, of which only the key is used. The API server has
+	// CSR is a PKCS #10 request in DER. Only its key is used. The API server has
 	// verified that the kubelet has the private key. It is empty if the kubelet sent only the
 	// public key, as in Kubernetes 1.35.
 	CSR []byte

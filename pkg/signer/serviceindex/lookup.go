@@ -52,7 +52,7 @@ func (d *Directory) TooLarge(namespace string) []types.NamespacedName {
 	return []types.NamespacedName{oldest.key()}
 }
 
-// selects reports whether a Service selects a pod with the labels, one of which is its place.
+// selects reports whether a Service selects a pod with the labels, which include its place.
 func (l *listed) selects(labels []uint64) bool {
 	if l.more == nil {
 		return true

@@ -194,7 +194,7 @@ func (s *scene) waitUntilUp(t *testing.T) {
 	}
 }
 
-// getUntil makes requests, none of which may fail, until the state is reached.
+// getUntil makes requests until the state is reached. None may fail.
 func (s *scene) getUntil(t *testing.T, state string, reached func(serial string) bool) {
 	t.Helper()
 	tick := time.NewTicker(pace)

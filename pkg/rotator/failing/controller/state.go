@@ -12,7 +12,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
-// eventsPerNamespace bounds the log lines and events of a namespace, because whoever may write pods
+// eventsPerNamespace bounds the log lines and events of a namespace, because a user who may write pods
 // and their status controls the findings. Further findings are only counted.
 var eventsPerNamespace = limit.Limit{Burst: 50, Interval: 10 * time.Second}
 

@@ -28,7 +28,7 @@ type Controller struct {
 }
 
 // Reconcile answers one request, or emits an event about what is missing. It reads the request,
-// of which the cache has only the Facts.
+// as the cache has only the Facts.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	f, after, now := c.requests.Next(types.NamespacedName{Name: request.Name}) // the namespace is the tenant
 	if !now {
