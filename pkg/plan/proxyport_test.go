@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -100,4 +101,22 @@ func TestQuotasAreNoted(t *testing.T) {
 	s := b.Plan().Services[0]
 	require.Equal(t, WayPort, s.Way)
 	assert.Equal(t, []string{"ResourceQuota compute counts the proxy in each pod; still available: 100m limits.cpu, 1Gi limits.memory"}, s.Ports[0].Notes)
+}
+
+// TestEachRefusedPortIsKnown: the webhook's note lists only the first of them.
+func TestEachRefusedPortIsKnown(t *testing.T) {
+	svc := selecting("web", 0, "app=web", annotated("servingcert.dev/secret-name", "web-tls"))
+	svc.Spec.Ports = nil
+	web := pod("web", map[string]string{"app": "web"})
+	for n := range int32(8) {
+		svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{
+			Name: fmt.Sprint("p", n), Port: 9000 + n, TargetPort: intstr.FromString(fmt.Sprint("sc-tls-", 9000+n)),
+		})
+		web.Pod.Spec.Containers[0].Ports = append(web.Pod.Spec.Containers[0].Ports, corev1.ContainerPort{ContainerPort: 9000 + n, Protocol: corev1.ProtocolUDP})
+	}
+	s := planFor([]*corev1.Service{svc}, web)["web"]
+	require.Len(t, s.Ports, 8)
+	for _, p := range s.Ports {
+		assert.True(t, p.refused, p.Target)
+	}
 }

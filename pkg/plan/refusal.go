@@ -3,7 +3,6 @@ package plan
 import (
 	"cmp"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -27,8 +26,7 @@ func (b *Builder) refusal(w Workload, target string, services ...*corev1.Service
 	known.ProxyImage = cmp.Or(known.ProxyImage, anyImage)
 	_, report, _ := mutate.Mutate(w.Pod, known)
 	i := slices.IndexFunc(report.Notes, func(n reasons.Note) bool {
-		names := strings.Fields(strings.ReplaceAll(n.Detail, ",", " "))
-		return slices.Contains(proxyRefusals, n.Reason) && (n.Detail == "" || slices.Contains(names, target))
+		return slices.Contains(proxyRefusals, n.Reason) && (len(n.Ports) == 0 || slices.Contains(n.Ports, target))
 	})
 	if i < 0 {
 		return reasons.Note{}, false

@@ -50,7 +50,7 @@ func (w Wanted) listeners(proxy api.Proxy) (out []api.ProxyListener, notes []rea
 		out = append(out, l)
 	}
 	for _, r := range refused {
-		notes = append(notes, reasons.Note{Reason: r.reason, Detail: reasons.List(r.names)})
+		notes = append(notes, reasons.Note{Reason: r.reason, Detail: reasons.List(r.names), Ports: r.names})
 	}
 	return out, notes
 }
