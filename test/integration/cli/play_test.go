@@ -40,12 +40,18 @@ func newSystem(t *testing.T) system {
 		}, metav1.CreateOptions{})
 		require.NoError(t, err)
 	}
-	_, err := admin.DiscoveryV1().EndpointSlices(s.namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
+	playWebhook(t, s.namespace)
+	return s
+}
+
+// playWebhook plays that a webhook runs in the namespace.
+func playWebhook(t *testing.T, namespace string) {
+	t.Helper()
+	_, err := admin.DiscoveryV1().EndpointSlices(namespace).Create(t.Context(), &discoveryv1.EndpointSlice{
 		ObjectMeta:  metav1.ObjectMeta{Name: "servingcert-webhook", Labels: map[string]string{discoveryv1.LabelServiceName: "servingcert-webhook"}},
 		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
-	return s
 }
 
 // ends plays that a process ends, which releases its Lease.

@@ -32,6 +32,7 @@ func install(t *testing.T, rotatorFlags ...string) installation {
 	}
 	i.signer = run(t, "signer", slices.Concat(common, []string{"--instance", i.namespace, "--ca-soak=1s", "--ca-reissue-window=1s"})...)
 	i.rotator = run(t, "rotator", slices.Concat(common, rotatorFlags)...)
+	playWebhook(t, i.namespace)
 	return i
 }
 

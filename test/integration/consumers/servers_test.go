@@ -1,6 +1,7 @@
 package consumers
 
 import (
+	"context"
 	"crypto"
 	"crypto/rand"
 	"crypto/tls"
@@ -13,7 +14,10 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -88,6 +92,8 @@ type server struct {
 	at    netip.AddrPort
 	pair  atomic.Pointer[tls.Certificate]
 	dials atomic.Int32
+	// woken, if it is set, chooses the pair in place of pair.
+	woken atomic.Pointer[func() *tls.Certificate]
 }
 
 // listen answers connections with what is done to them, until the test ends.
@@ -121,7 +127,12 @@ func listen(t testing.TB, at netip.AddrPort, answer func(net.Conn)) *server {
 func serve(t testing.TB, at netip.AddrPort, pair *tls.Certificate, changes ...func(*tls.Config)) *server {
 	t.Helper()
 	var s *server
-	cfg := &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.pair.Load(), nil }}
+	cfg := &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+		if choose := s.woken.Load(); choose != nil {
+			return (*choose)(), nil
+		}
+		return s.pair.Load(), nil
+	}}
 	for _, change := range changes {
 		change(cfg)
 	}
@@ -135,4 +146,18 @@ func serve(t testing.TB, at netip.AddrPort, pair *tls.Certificate, changes ...fu
 	s.pair.Store(pair)
 	close(made)
 	return s
+}
+
+// onceWoken has the server serve another pair once the pod's kubelet was woken. A pod that serves a
+// new certificate before that is not woken.
+func (s *server) onceWoken(pod *corev1.Pod, before, after *tls.Certificate) {
+	choose := func() *tls.Certificate {
+		now := &corev1.Pod{}
+		err := admin.Get(context.Background(), client.ObjectKeyFromObject(pod), now)
+		if _, woken := now.Annotations[api.AnnotationLeaf]; woken && err == nil {
+			return after
+		}
+		return before
+	}
+	s.woken.Store(&choose)
 }

@@ -96,8 +96,8 @@ func TestPodsAreWokenOnceForARotation(t *testing.T) {
 	assert.NotContains(t, read(t, s.pods[0]).Annotations, api.AnnotationLeaf, "nothing was rotated")
 
 	renewed := ours.issue(t, time.Now(), name(s.svc))
-	for _, server := range s.servers { // before the rotator knows of it, since it dials a second after a wake and then no more
-		server.pair.Store(renewed)
+	for i, server := range s.servers {
+		server.onceWoken(s.pods[i], s.pair, renewed)
 	}
 	issued(t, s.svc, renewed)
 	at := time.Now()
