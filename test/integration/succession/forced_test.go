@@ -52,6 +52,7 @@ func TestForcedSuccession(test *testing.T) {
 	rotator.Start(t)
 	signer.Start(t)
 	leads(t, "trust")
+	leads(t, "signer") // the Lease of the killed one may be over, and then nobody signs for the command
 	out, err := cli(t, "rotate-ca", "--reason", "audit", "--timeout=3m")
 	require.NoError(t, err)
 	assert.Contains(t, out, "generation 2")
