@@ -53,10 +53,11 @@ func TestStepsOfARelease(t *testing.T) {
 	program, err := os.ReadFile(built[0])
 	require.NoError(t, err)
 	var dirs []string
-	here := time.Local
-	t.Cleanup(func() { time.Local = here })
+	_ = time.Local.String() // reads the zone of this machine, once
+	here := *time.Local     // the registry's server reads the variable, but not the zone
+	t.Cleanup(func() { *time.Local = here })
 	for umask, zone := range map[int]*time.Location{0o022: time.UTC, 0o077: time.FixedZone("there", 3600)} {
-		time.Local = zone
+		*time.Local = *zone
 		dir := filepath.Join(t.TempDir(), "release")
 		dirs = append(dirs, dir)
 		require.NoError(t, os.MkdirAll(filepath.Join(dir, "of the release before"), 0o755))

@@ -48,6 +48,7 @@ func applyInstallation(ctx context.Context, caBundle []byte) (string, error) {
 	}
 	for i := range found.Webhooks {
 		found.Webhooks[i].ClientConfig.CABundle = caBundle
+		found.Webhooks[i].TimeoutSeconds = new(int32(30)) // with the race detector, a pod of a megabyte takes more than 5 s on a busy machine
 	}
 	if _, err := configurations.Update(ctx, found, metav1.UpdateOptions{}); err != nil {
 		return "", fmt.Errorf("set caBundle: %w", err)
