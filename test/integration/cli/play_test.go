@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -121,7 +122,9 @@ func (s system) asked(t *testing.T) string {
 // shown waits until the command has printed the text.
 func (c *command) shown(t *testing.T, text string) {
 	t.Helper()
-	require.Eventually(t, func() bool { return strings.Contains(c.out.String(), text) }, patience, 20*time.Millisecond, "not shown: %s", text)
+	if !assert.Eventually(t, func() bool { return strings.Contains(c.out.String(), text) }, patience, 20*time.Millisecond, "not shown: %s", text) {
+		t.Fatalf("it has printed:\n%s%s", c.out.String(), c.err.String())
+	}
 }
 
 // annotate sets annotations of the status as a person would.
