@@ -29,7 +29,7 @@ func (p Place) Annotations() []string {
 	switch p {
 	case OnService:
 		return slices.Concat([]string{
-			AnnotationSecretName, AnnotationKeySource, AnnotationDuration, AnnotationKeyAlgorithm, AnnotationExtraDNSNames,
+			AnnotationSecretName, AnnotationIssuer, AnnotationKeySource, AnnotationDuration, AnnotationKeyAlgorithm, AnnotationExtraDNSNames,
 			AnnotationClusterIPs, AnnotationRenewAfter, AnnotationBackendTLSPolicy,
 		}, FormatAnnotations(), []string{AnnotationKeystorePassword, AnnotationProbe}, settingKeys())
 	case OnPod:

@@ -29,7 +29,10 @@ type Params struct {
 
 // Request is what one Service requests, validated against the Limits.
 type Request struct {
-	KeySource  KeySource
+	KeySource KeySource
+	// External: another issuer writes the Secret. DNSNames then are the names that clients use: those of
+	// AnnotationExtraDNSNames, or the Service's own.
+	External   bool
 	SecretName string       // may be empty if KeySource is KeySourcePod
 	DNSNames   []string     // sorted, no duplicates, at least two
 	IPs        []netip.Addr // sorted, no duplicates
@@ -64,7 +67,7 @@ type requestStep func(*Request, *corev1.Service, Limits) error
 
 // requestSteps lists all, in the order in which errors are reported.
 var requestSteps = append([]requestStep{
-	(*Request).parseSize, (*Request).parseKeySource, (*Request).parseTarget, (*Request).parseDuration, (*Request).parseKeyAlgorithm,
+	(*Request).parseSize, (*Request).parseKeySource, (*Request).parseIssuer, (*Request).parseTarget, (*Request).parseDuration, (*Request).parseKeyAlgorithm,
 	(*Request).parseNames, (*Request).parseIPs, (*Request).parseRenewAfter, (*Request).parseBackendTLS,
 }, requestFormats()...)
 
@@ -157,6 +160,12 @@ func (r *Request) parseNames(svc *corev1.Service, limits Limits) error {
 	extra, err := ExtraNames(svc)
 	if err != nil {
 		return err
+	}
+	if r.External {
+		limits.PermitDNSSuffixes = permitAll(extra) // nothing is issued
+		if len(extra) > 0 {
+			r.DNSNames = nil
+		}
 	}
 	for _, name := range extra {
 		if err := checkExtraName(svc, name, limits); err != nil {

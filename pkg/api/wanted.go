@@ -21,6 +21,7 @@ type Wanted struct {
 	// without duplicates. A certificate contains as many as it has room for.
 	FormerNames []string
 	Params      Params
+	External    bool        // another issuer writes the Secret
 	RenewAfter  time.Time   // the latest that any Service requests
 	Formats     formats.Set // additional files that any Service requests in the Secret
 	// Password is the password of the Formats, from the oldest Service that requests a format
@@ -80,7 +81,7 @@ func Merge(services []*corev1.Service, limits Limits) (Wanted, []Member, bool) {
 			continue
 		}
 		if first == nil {
-			first, wanted.Params = svc, r.Params
+			first, wanted.Params, wanted.External = svc, r.Params, r.External
 		}
 		wanted = wanted.with(r)
 	}
@@ -153,6 +154,13 @@ func (w Wanted) with(r Request) Wanted {
 // contradiction returns an error if a Service that requests r cannot share the Secret for
 // which first and others already request wanted.
 func contradiction(first *corev1.Service, wanted Wanted, r Request) error {
+	if r.External != wanted.External {
+		issuer := IssuerServingcert
+		if r.External {
+			issuer = IssuerExternal
+		}
+		return &FieldError{AnnotationIssuer, string(issuer), fmt.Sprintf("must be that of the older Service %q, which shares Secret %q", first.Name, r.SecretName)}
+	}
 	if a := r.Asked.KeyAlgorithm; a != "" && a != wanted.Params.KeyAlgorithm {
 		return &FieldError{AnnotationKeyAlgorithm, string(a), fmt.Sprintf("must be %s, because Secret %q is shared with the older Service %q", wanted.Params.KeyAlgorithm, r.SecretName, first.Name)}
 	}

@@ -75,6 +75,19 @@ func KeyID(pub crypto.PublicKey) ([]byte, error) {
 	return sum[:20], nil
 }
 
+// ownName matches the common name of a CA that NewRoot or NewClusterRoot has made.
+var ownName = regexp.MustCompile(`^servingcert CA ([0-9]+) [0-9a-f]{8}$`)
+
+// OwnGeneration returns the generation in the common name of such a CA. Anybody can make a CA with
+// that name.
+func OwnGeneration(commonName string) (generation string, ok bool) {
+	match := ownName.FindStringSubmatch(commonName)
+	if match == nil {
+		return "", false
+	}
+	return match[1], true
+}
+
 // NewRoot is NewClusterRoot for a cluster without an ID.
 func NewRoot(key crypto.Signer, n int, constraints Constraints, notBefore, notAfter time.Time) (*x509.Certificate, error) {
 	return NewClusterRoot(key, "", n, constraints, notBefore, notAfter)

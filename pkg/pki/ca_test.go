@@ -372,3 +372,17 @@ func TestClusterID(t *testing.T) {
 		require.ErrorContains(t, err, "must be at most 64 letters, digits, '-', '_' and '.'", id)
 	}
 }
+
+func TestOwnGeneration(t *testing.T) {
+	key, err := pki.GenerateKey(pki.ECDSAP256)
+	require.NoError(t, err)
+	root, err := pki.NewRoot(key, 12, pki.Constraints{PermittedDNS: []string{"svc"}}, time.Now(), time.Now().Add(time.Hour))
+	require.NoError(t, err)
+	generation, ok := pki.OwnGeneration(root.Subject.CommonName)
+	assert.True(t, ok)
+	assert.Equal(t, "12", generation)
+	for _, name := range []string{"servingcert CA", "servingcert CA 1", "my servingcert CA 1 0a0b0c0d", "servingcert CA 1 0a0b0c0d0e"} {
+		_, ok := pki.OwnGeneration(name)
+		assert.False(t, ok, name)
+	}
+}

@@ -147,14 +147,22 @@ func beginsWithBlock(data, rest []byte) bool {
 // VerifyServing returns an error unless a client that trusts only root and receives leaf
 // and chain accepts leaf as a server's certificate at now.
 func VerifyServing(leaf *x509.Certificate, chain []*x509.Certificate, root *x509.Certificate, now time.Time) error {
-	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
-	roots.AddCert(root)
-	for _, c := range chain {
-		intermediates.AddCert(c)
+	return VerifyServingAny(leaf, chain, []*x509.Certificate{root}, now)
+}
+
+// VerifyServingAny is VerifyServing for a client that trusts all of the roots. It verifies at most
+// 100 signatures (x509.Certificate.Verify).
+func VerifyServingAny(leaf *x509.Certificate, chain, roots []*x509.Certificate, now time.Time) error {
+	pool := func(certs []*x509.Certificate) *x509.CertPool {
+		p := x509.NewCertPool()
+		for _, c := range certs {
+			p.AddCert(c)
+		}
+		return p
 	}
 	_, err := leaf.Verify(x509.VerifyOptions{
-		Roots:         roots,
-		Intermediates: intermediates,
+		Roots:         pool(roots),
+		Intermediates: pool(chain),
 		CurrentTime:   now,
 		KeyUsages:     []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	})

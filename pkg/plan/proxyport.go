@@ -142,7 +142,7 @@ func (b *Builder) noProxyFor(w Workload, asked api.ProxyPort) (why string, refus
 		}
 	}
 	switch {
-	case choice.By == choose.ByPod && !choice.Issued:
+	case choice.By == choose.ByPod && !choice.Requested:
 		return w.String() + " uses Secret " + choice.Secret + ", which its own annotation names", false
 	case choice.Service != "":
 		return w.String() + " uses the certificate of Service " + choice.Service, false

@@ -93,6 +93,9 @@ func (s applied) waitingText(svc *corev1.Service) string {
 
 func (s applied) retainedText(svc *corev1.Service) string {
 	why := "no longer requested"
+	if api.IsExternal(svc) {
+		why = "of servingcert until its new issuer writes it"
+	}
 	if _, asks := api.Wants(svc); asks && !s.optedIn(svc) {
 		why = s.labelText("no longer has")
 	}

@@ -31,6 +31,8 @@ type Situation struct {
 	// Unmanaged is the metadata of an existing Secret without our label. At most one of
 	// Secret and Unmanaged is set.
 	Unmanaged *metav1.ObjectMeta
+	// External is what is remembered of the Secret if another issuer writes it, or nil.
+	External *External
 	// Kept are the other Secrets that a Service of Requesters or Owners owns, by its UID,
 	// sorted.
 	Kept map[types.UID][]string
@@ -78,7 +80,7 @@ type Action int
 // The actions. All but the first two are one write.
 const (
 	Nothing  Action = iota
-	ReadLive        // read the Unmanaged Secret from the API server and decide again: it may be ours
+	ReadLive        // read the Secret from the API server and decide again: it may be ours, or is External
 	Create          // a new Secret with a new certificate
 	Reissue         // a new certificate into the Secret that is there
 	Replace         // as Reissue, for a Secret that cannot be changed in place: delete it and create it again
@@ -129,6 +131,9 @@ func Decide(s Situation, o Ownership) Decision {
 		return Decision{Wait: true, NextAt: s.Secret.DeletionTimestamp.Add(terminatingGrace)}
 	}
 	d := Decision{Ownership: o}
+	if d.External {
+		return decideExternal(s, d)
+	}
 	switch {
 	case Pending(s.AuthorityErr):
 		return Decision{Wait: true, NextAt: s.Now.Add(CARetry)} // the CA is about to be known

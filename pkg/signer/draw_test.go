@@ -90,7 +90,7 @@ func (w world) drawSecret(t *rapid.T, services []*corev1.Service) *corev1.Secret
 // drawPair draws the data of tls.crt and tls.key: valid, damaged or written by others.
 func (w world) drawPair(t *rapid.T, services []*corev1.Service) issue.Issued {
 	wanted := wantedBy(services...)
-	if len(wanted.DNSNames) == 0 || seldom(t, 4, "for others") {
+	if len(wanted.DNSNames) == 0 || wanted.External || seldom(t, 4, "for others") {
 		wanted = wantedBy(service("web"))
 	}
 	by := oneOf(t, "by", w.ca, w.ca, w.ca, w.ca, w.other, w.forged)

@@ -65,6 +65,7 @@ type LeafFacts struct {
 	Usages       error    // why the extensions are not those of a serving certificate
 	Chain        [32]byte // chainDigest of the chain after the leaf
 	SelfIssued   bool     // its issuer is its subject
+	OwnIssuer    bool     // its issuer has the name of a CA of servingcert
 }
 
 // Exists reports whether there is a valid leaf.
@@ -189,6 +190,7 @@ func leafFacts(leaf *x509.Certificate, chain []*x509.Certificate) LeafFacts {
 	algorithm, _ := pki.AlgorithmOf(leaf.PublicKey)
 	sum := sha256.Sum256(leaf.Raw)
 	names, ips := pki.NamesOf(leaf)
+	_, ownIssuer := pki.OwnGeneration(leaf.Issuer.CommonName)
 	return LeafFacts{
 		Sum:          sum,
 		Fingerprint:  hex.EncodeToString(sum[:]),
@@ -202,6 +204,7 @@ func leafFacts(leaf *x509.Certificate, chain []*x509.Certificate) LeafFacts {
 		Usages:       pki.CheckUsages(leaf, algorithm),
 		Chain:        chainDigest(chain),
 		SelfIssued:   bytes.Equal(leaf.RawIssuer, leaf.RawSubject),
+		OwnIssuer:    ownIssuer,
 	}
 }
 

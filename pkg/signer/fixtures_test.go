@@ -120,7 +120,10 @@ func (w *scene) situation() Situation {
 func (w *scene) decide() (Situation, Decision) {
 	s := w.situation()
 	d := Decide(s, OwnershipOf(s))
-	if d.Action == ReadLive {
+	if d.Action == ReadLive && d.External {
+		s.External = ExternalOf(w.secret, api.DefaultInstance, nil, nil, w.now.Add(-externalGrace))
+		d = Decide(s, OwnershipOf(s))
+	} else if d.Action == ReadLive {
 		s.Secret, s.Unmanaged = FactsOf(w.secret, api.DefaultInstance), nil
 		d = Decide(s, OwnershipOf(s))
 	}

@@ -13,7 +13,7 @@ func Keep(svc *corev1.Service) api.Keep {
 		CreationTimestamp: true, Type: true, ClusterIP: true, ClusterIPs: true,
 		Conditions: []string{api.ConditionReady},
 		Annotations: []string{
-			api.AnnotationSecretName, api.AnnotationDuration, api.AnnotationKeyAlgorithm,
+			api.AnnotationSecretName, api.AnnotationIssuer, api.AnnotationDuration, api.AnnotationKeyAlgorithm,
 			api.AnnotationExtraDNSNames, api.AnnotationClusterIPs, api.AnnotationRenewAfter, api.AnnotationKeySource,
 		},
 	}

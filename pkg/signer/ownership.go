@@ -21,6 +21,8 @@ type Ownership struct {
 	Asked, Wanted api.Wanted
 	// Retained: no Service requests the Secret (validly) any more.
 	Retained bool
+	// External: another issuer writes the Secret.
+	External bool
 	// ExistedBefore: the condition of a requester names the Secret.
 	ExistedBefore bool
 	// Participants are the Services that share the Secret.
@@ -40,12 +42,15 @@ type Ownership struct {
 // OwnershipOf returns the Ownership of the Secret. It is pure.
 func OwnershipOf(s Situation) Ownership {
 	o := shared(s)
+	if o.External {
+		return o
+	}
 	o.ExistedBefore = slices.ContainsFunc(s.Requesters, func(svc *corev1.Service) bool { return state.ReadyOf(svc).Has(s.Key.Name) })
 	switch {
 	case s.Unmanaged != nil:
 		o.Foreign, o.MayBeOurs = noLabel, hasOwnerNamed(s.Unmanaged, o.Participants)
 	case s.Secret != nil && s.Authority != nil:
-		o.Foreign = foreign(s, o.Participants)
+		o.Foreign = foreign(s, o)
 	}
 	if s.Authority != nil {
 		var waits bool
@@ -69,7 +74,10 @@ func shared(s Situation) Ownership {
 			o.Participants = append(o.Participants, m.Service)
 		}
 	}
-	if ok {
+	if o.External = ok && isExternal(s, wanted); o.External {
+		return o
+	}
+	if ok && !wanted.External {
 		stay := refusedOwners(s, o.Refused)
 		o.Asked = wanted.WithRetained(stay, s.Limits)
 		for _, svc := range stay {
@@ -85,6 +93,7 @@ func shared(s Situation) Ownership {
 	if s.Secret == nil {
 		return o
 	}
+	o.Participants = nil
 	for _, svc := range slices.Concat(s.Owners, s.Requesters) {
 		if s.Secret.OwnedBy(svc.UID) && s.mayKeep(svc, s.Key.Name) {
 			o.Participants = append(o.Participants, svc)
@@ -138,14 +147,18 @@ func keepsRSA4096(s Situation, services []*corev1.Service) bool {
 // foreign returns why the Secret is not ours (invariant 1), or "". It is ours if it has two of
 // three marks, at least one of the first two: our label, an owner reference to a participant,
 // and a leaf that this CA signed (or no data at all). So a Secret of ours with invalid data is
-// repaired, and a foreign one with a copied label is left unchanged.
-func foreign(s Situation, participants []*corev1.Service) string {
+// repaired, and a foreign one with a copied label is left unchanged. So is one that no Service
+// requests any more and that another issuer (api.IssuerExternal) has written meanwhile.
+func foreign(s Situation, o Ownership) string {
+	participants := o.Participants
 	owned := slices.ContainsFunc(participants, func(svc *corev1.Service) bool { return s.Secret.OwnedBy(svc.UID) })
 	ownedByName := hasOwnerNamed(&s.Secret.ObjectMeta, participants)
 	known := s.Secret.Empty && len(s.Secret.Other) == 0 || s.Secret.SignedBy(s.Authority) != nil
 	switch {
 	case s.Secret.Type != corev1.SecretTypeTLS:
 		return fmt.Sprintf("its type is %q, must be %q", s.Secret.Type, corev1.SecretTypeTLS)
+	case o.Retained && s.Secret.OfAnotherIssuer(s.Authority):
+		return "another issuer has written it"
 	case s.Secret.Labelled && owned, (s.Secret.Labelled || ownedByName) && known:
 		return ""
 	case s.Secret.Labelled:

@@ -106,7 +106,7 @@ func (s applied) services(count bool) []ServiceStatus {
 	decide := func(svc *corev1.Service, ready *state.Condition) {
 		if !decided[svc.UID] {
 			decided[svc.UID] = true
-			statuses = append(statuses, s.status(svc, ready, count))
+			statuses = append(statuses, s.status(svc, ready, count && !s.d.External))
 		}
 	}
 	for _, m := range s.d.Refused {
@@ -120,6 +120,10 @@ func (s applied) services(count bool) []ServiceStatus {
 			continue // see UnnamedStatusUpdate
 		case !asks && len(s.kept(svc)) > 0 && s.kept(svc)[0] < s.Key.Name:
 			continue // its condition is about the first of the Secrets that it keeps
+		}
+		if s.d.External {
+			decide(svc, s.externalCondition(svc))
+			continue
 		}
 		if s.problem.Temporary && s.Secret.usable(s.Now) && s.keepsCondition(svc) {
 			decided[svc.UID] = true // its certificate is still good
@@ -167,7 +171,7 @@ func (s applied) status(svc *corev1.Service, ready *state.Condition, count bool)
 	waits := ready.Reason == string(reasonWaiting)
 	failed := ready.Status == metav1.ConditionFalse && !(waits && s.leaf != "")
 	status.Annotations = openShiftOnService(svc, ready, s.signedBy(), failed)
-	if ready.Status == metav1.ConditionFalse {
+	if ready.Status == metav1.ConditionFalse || ready.Reason == string(reasonOverdue) {
 		event := notReady(svc, ready)
 		status.NotReady = &event
 		if count && !waits {

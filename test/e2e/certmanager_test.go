@@ -23,10 +23,13 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// certManagerScene: a certificate from cert-manager is mounted and served, and reloaded after
-// cert-manager has renewed it. The signer does not change the Secret.
+// certManagerScene: certificates from cert-manager are mounted and served. After cert-manager has
+// renewed one, a program that reloads serves it, and one that does not is restarted, if its Service
+// has servingcert.dev/issuer: external. The signer does not change the Secrets.
 func certManagerScene() *scene {
 	web := server{namespace: "e2e-certmanager", service: "web", secret: "web-cm", port: 8443}
+	followed := server{namespace: "e2e-certmanager", service: "followed", secret: "followed-cm", port: 8443}
+	rolled := server{namespace: "e2e-certmanager", service: "rolled", secret: "rolled-cm", port: 8443}
 	s := &scene{
 		name: "certmanager", about: "a Secret of a real cert-manager, injected and reloaded", manifest: "certmanager.yaml",
 		leftOut: func(c *cluster) string {
@@ -49,8 +52,14 @@ func certManagerScene() *scene {
 		c.servesForeign(t, web)
 		c.mountsForeign(t, web)
 		c.givesNothingAway(t, web)
+		c.mountsForeign(t, followed)
+		c.follows(t, followed)
+		c.follows(t, rolled)
 	}
 	s.renewed = func(t *testing.T, c *cluster, _ before) {
+		for _, each := range []server{followed, rolled} {
+			s.note(c.followsRenewal(t, each, each == rolled))
+		}
 		old, err := c.foreign(t.Context(), web)
 		require.NoError(t, err)
 		processes, err := c.processesOf(t.Context(), web)
@@ -72,6 +81,47 @@ func certManagerScene() *scene {
 		s.note(fmt.Sprintf("renewed by cert-manager after %s, and served by the same process %s later", seconds(renewed), seconds(took)))
 	}
 	return s
+}
+
+// follows fails the test unless the pods of the Service serve the certificate in its Secret, and its
+// conditions say so.
+func (c *cluster) follows(t *testing.T, s server) {
+	t.Helper()
+	c.servesForeign(t, s)
+	eventually(t, propagating, "conditions of "+s.service, func(ctx context.Context) error {
+		if err := c.hasCondition(ctx, s.namespace, s.service, api.ConditionReady, "True", api.ReasonExternal); err != nil {
+			return err
+		}
+		return c.hasCondition(ctx, s.namespace, s.service, api.ConditionServing, "True", api.ServingCurrent)
+	})
+}
+
+// followsRenewal has cert-manager renew the Secret, and fails the test unless the pods serve it and
+// were restarted as told.
+func (c *cluster) followsRenewal(t *testing.T, s server, restarts bool) string {
+	t.Helper()
+	old, err := c.foreign(t.Context(), s)
+	require.NoError(t, err)
+	processes, err := c.processesOf(t.Context(), s)
+	require.NoError(t, err)
+	c.renewForeign(t, s.namespace, s.service)
+	eventually(t, settling, "cert-manager renews "+s.secret, func(ctx context.Context) error {
+		now, err := c.foreign(ctx, s)
+		if err == nil && now.leaf == old.leaf {
+			err = errors.New("the certificate is unchanged")
+		}
+		return err
+	})
+	took := c.servesForeign(t, s)
+	c.follows(t, s)
+	after, err := c.processesOf(t.Context(), s)
+	require.NoError(t, err)
+	if restarts {
+		assert.NotEqual(t, processes, after, "pods of %s", s.service)
+	} else {
+		assert.Equal(t, processes, after, "pods of %s, and restarts of each", s.service)
+	}
+	return fmt.Sprintf("%s, renewed by cert-manager: served %s after its Secret was written", s.service, seconds(took))
 }
 
 // foreign is the content of a Secret that another issuer writes.

@@ -25,6 +25,7 @@ func Seldom(t *rapid.T, n int, label string) bool {
 func DrawService(t *rapid.T, name string) *corev1.Service {
 	svc := Service(name,
 		api.AnnotationSecretName, OneOf(t, "secret", "web-tls", "web-tls", "web-tls", "other-tls", "Not_Valid", "-"),
+		api.AnnotationIssuer, OneOf(t, "issuer", "-", "-", "-", "-", "servingcert", "external", "vault"),
 		api.AnnotationDuration, OneOf(t, "duration", "-", "-", "24h", "48h", "abc"),
 		api.AnnotationKeyAlgorithm, OneOf(t, "algorithm", "-", "-", "ECDSAP256", "ED25519", "DSA"),
 		api.AnnotationExtraDNSNames, OneOf(t, "extra", "-", "-", "x."+name+".shop.svc", "example.com"),

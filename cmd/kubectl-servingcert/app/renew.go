@@ -222,14 +222,14 @@ func (f *renewFlags) choose(ctx context.Context, c *cluster.Cluster) (chosen []s
 	}
 	for _, s := range all {
 		switch {
-		case !s.PodKeys:
+		case !s.PodKeys && !s.External:
 		case slices.Contains(f.names, s.Name):
-			return nil, nil, errors.New(status.CannotRenew(s))
+			return nil, nil, errors.New(status.CannotRenew(s) + c.RenewedBy(ctx, s))
 		case f.all:
 			left = append(left, notRenewed{s.Namespace, s.Name, status.CannotRenew(s)})
 		}
 	}
-	all = slices.DeleteFunc(all, func(s status.Service) bool { return s.Secret == "" }) // retained, or the pods have their own keys
+	all = slices.DeleteFunc(all, func(s status.Service) bool { return s.Secret == "" || s.External }) // retained, of another issuer, or the pods have their own keys
 	if f.all {
 		if len(all) == 0 {
 			return nil, left, fmt.Errorf("no Service requests a certificate%s", inNamespace(f.namespace))

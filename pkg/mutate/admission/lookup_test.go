@@ -93,7 +93,7 @@ func TestOpenShiftAnnotations(t *testing.T) {
 			for _, services := range [][]*corev1.Service{live, {kept.(*corev1.Service)}} {
 				choice := choose.Secret(pod, api.PodRequest{}, choose.Known{Services: services})
 				if openShift {
-					assert.Equal(t, choose.Choice{By: choose.ByService, Secret: "web-tls", Service: "web", Issued: true}, choice)
+					assert.Equal(t, choose.Choice{By: choose.ByService, Secret: "web-tls", Service: "web", Requested: true, Issued: true}, choice)
 				} else {
 					assert.Equal(t, choose.Choice{}, choice)
 				}

@@ -88,9 +88,9 @@ type Choice struct {
 	// Service is the name of the annotated Service that requests the Secret and selects
 	// the pod, or of the preferred one if there are several; empty if none does.
 	Service string
-	// Issued is true if an annotated Service of the namespace requests the Secret, so
-	// the signer writes it and the CA bundle verifies it.
-	Issued bool
+	// Requested is true if an annotated Service of the namespace requests the Secret, or PodKey is
+	// set. Issued is true if also the signer issues it, so that the CA bundle verifies it.
+	Requested, Issued bool
 	// NotServing is true if annotated Services select the pod, but it gets no Secret,
 	// because their traffic cannot reach it.
 	NotServing bool
@@ -124,7 +124,7 @@ func (c Choice) Pair() volume.Pair {
 // created since then is younger and cannot change it, unless both were created in the same
 // second and the new one is preferred: then the rotator reports the pod as missed.
 func (c Choice) FromServices() bool {
-	return c.By == ByService || c.By == ByPod && c.Issued
+	return c.By == ByService || c.By == ByPod && c.Requested
 }
 
 // Secret returns the Secret of the pod, by the first rule that applies:
@@ -156,7 +156,7 @@ func Secret(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 		selecting = serving
 	case len(selecting) > 0:
 		c.NotServing = true
-	case known.ConventionalSecret && !issued(asking, api.ConventionalSecretName) && api.DeclaresPort(pod) && !api.OneShot(pod):
+	case known.ConventionalSecret && !isRequested(asking, api.ConventionalSecretName) && api.DeclaresPort(pod) && !api.OneShot(pod):
 		c.By, c.Secret = ByConvention, api.ConventionalSecretName
 	}
 	c.Notes = serviceNotes(pod, known.Services, selecting, c)
@@ -164,7 +164,9 @@ func Secret(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 	if c.By == ByNothing {
 		return c
 	}
-	c.Issued = c.PodKey != nil || issued(asking, c.Secret)
+	some, external := requested(asking, c.Secret)
+	c.Requested = c.PodKey != nil || some
+	c.Issued = c.Requested && !external
 	c.addServices(selecting, pod)
 	if known.HostFiles != "" { // the directory has only the pair and the bundle
 		c.Host, c.NoPodKeys = path.Join(known.HostFiles, pod.Name), false

@@ -18,9 +18,9 @@ func TestFromServices(t *testing.T) {
 		want   bool
 	}{
 		{Choice{By: ByService}, true},
-		{Choice{By: ByPod, Issued: true}, true},
+		{Choice{By: ByPod, Requested: true}, true},
 		{Choice{By: ByPod}, false},
-		{Choice{By: ByConvention, Issued: true}, false},
+		{Choice{By: ByConvention, Requested: true}, false},
 		{Choice{By: ByNothing}, false},
 	} {
 		assert.Equal(t, tt.want, tt.choice.FromServices(), "%+v", tt.choice)
@@ -110,4 +110,21 @@ func TestNotesAreAboutTheSecretOfThePod(t *testing.T) {
 
 func TestWhyAServiceIsPreferredToItself(t *testing.T) {
 	assert.NotPanics(t, func() { whyPreferred(asking("x", "y"), asking("x", "y")) })
+}
+
+// TestASecretOfAnotherIssuer is the one of the Service, and has a CA of its own. The oldest Service
+// decides who issues it.
+func TestASecretOfAnotherIssuer(t *testing.T) {
+	external, ours := asking(api.AnnotationIssuer, string(api.IssuerExternal)), asking("x", "y")
+	ours.CreationTimestamp = metav1.NewTime(time.Unix(1, 0))
+	pod, known := selectedBy(external, ours)
+	c := Secret(pod, api.PodRequest{}, known)
+	assert.Equal(t, ByService, c.By)
+	assert.True(t, c.Requested)
+	assert.False(t, c.Issued)
+	external.CreationTimestamp = metav1.NewTime(time.Unix(2, 0))
+	assert.True(t, Secret(pod, api.PodRequest{}, known).Issued)
+	named := Secret(pod, api.PodRequest{SecretName: "web-tls"}, Known{Services: []*corev1.Service{external}})
+	assert.True(t, named.FromServices(), "the API server need not be asked")
+	assert.False(t, named.Issued)
 }

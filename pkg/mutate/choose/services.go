@@ -43,8 +43,21 @@ func selectingServices(asking []asker, pod *corev1.Pod) []asker {
 	return selecting
 }
 
-func issued(asking []asker, secret string) bool {
-	return slices.ContainsFunc(asking, func(s asker) bool { return s.from.secret == secret })
+func isRequested(asking []asker, secret string) bool {
+	some, _ := requested(asking, secret)
+	return some
+}
+
+// requested reports whether a Service requests the Secret, and whether another issuer writes it,
+// according to the oldest of these Services: the signer refuses the others that differ.
+func requested(asking []asker, secret string) (some, external bool) {
+	var oldest *corev1.Service
+	for _, s := range asking {
+		if s.from.secret == secret && (oldest == nil || api.OlderFirst(s.Service, oldest) < 0) {
+			oldest = s.Service
+		}
+	}
+	return oldest != nil, oldest != nil && api.IsExternal(oldest)
 }
 
 // servedBy returns those of the selecting Services whose traffic can reach the pod.

@@ -42,11 +42,11 @@ func TrustOf(status api.CAStatus) (Trust, error) {
 func signingRoots(roots []*x509.Certificate, generation int) []*x509.Certificate {
 	var its, unnamed []*x509.Certificate
 	for _, root := range roots {
-		match := ourCA.FindStringSubmatch(root.Subject.CommonName)
+		number, named := pki.OwnGeneration(root.Subject.CommonName)
 		switch {
-		case match == nil:
+		case !named:
 			unnamed = append(unnamed, root)
-		case match[1] == strconv.Itoa(generation):
+		case number == strconv.Itoa(generation):
 			its = append(its, root)
 		}
 	}

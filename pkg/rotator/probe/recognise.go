@@ -2,16 +2,12 @@ package probe
 
 import (
 	"crypto/x509"
-	"regexp"
 	"slices"
 	"time"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
-
-// ourCA matches the common name of a CA that servingcert created, with its generation.
-var ourCA = regexp.MustCompile(`^servingcert CA ([0-9]+) [0-9a-f]{8}$`)
 
 // maxChain is the maximum number of certificates beside the leaf from which a chain is built.
 // Issued chains have one or two, and during a replacement of the CA one more for each root that
@@ -35,7 +31,7 @@ func recognise(leaf *x509.Certificate, chain []*x509.Certificate, bundle pki.Bun
 	if !slices.ContainsFunc(names, func(name string) bool { return leaf.VerifyHostname(name) == nil }) {
 		return false
 	}
-	if ourCA.MatchString(leaf.Issuer.CommonName) {
+	if _, ours := pki.OwnGeneration(leaf.Issuer.CommonName); ours {
 		return true
 	}
 	for _, root := range bundle.Certificates() {

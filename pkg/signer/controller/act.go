@@ -84,7 +84,7 @@ const neverSeen = 30 * time.Second
 // zero for never.
 func (c *Controller) requeueAfter(s signer.Situation, update signer.StatusUpdate) time.Duration {
 	next := update.NextAt
-	if update.Leaf != "" && c.secrets.Get(s.Key) == nil {
+	if update.Leaf != "" && s.External == nil && c.secrets.Get(s.Key) == nil {
 		next = s.Now.Add(neverSeen)
 	}
 	if next.IsZero() {

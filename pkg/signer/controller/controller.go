@@ -27,7 +27,9 @@ type Controller struct {
 	metrics  *metrics
 	pace     *ratelimit.Pace
 	roots    roots
-	fanOut   *facts.FanOut
+	// externals are the Secrets of other issuers that Services name.
+	externals externals
+	fanOut    *facts.FanOut
 
 	// known is the last CA that was available.
 	known atomic.Pointer[pki.Authority]
@@ -63,23 +65,31 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 
 func (c *Controller) decideAndAct(ctx context.Context, s signer.Situation) (reconcile.Result, error) {
 	s, d := c.decide(s)
+	if !d.External && s.External != nil && !d.Wait {
+		c.externals.set(s.Key, nil)
+	}
 	if d.Action == signer.ReadLive {
-		return c.readLiveAndAct(ctx, s)
+		return c.readLiveAndAct(ctx, s, d.External)
 	}
 	result, err := c.act(ctx, s, d)
 	if errors.Is(err, errExists) {
-		return c.readLiveAndAct(ctx, s)
+		return c.readLiveAndAct(ctx, s, false)
 	}
 	return result, err
 }
 
 // readLiveAndAct reads the Secret from the API server, decides again and acts.
-func (c *Controller) readLiveAndAct(ctx context.Context, s signer.Situation) (reconcile.Result, error) {
+func (c *Controller) readLiveAndAct(ctx context.Context, s signer.Situation, external bool) (reconcile.Result, error) {
 	var err error
-	if s.Secret, err = c.read(ctx, s.Key); err != nil {
+	if external {
+		s, err = c.readExternal(ctx, s)
+	} else {
+		s.Unmanaged = nil
+		s.Secret, err = c.read(ctx, s.Key)
+	}
+	if err != nil {
 		return reconcile.Result{}, err
 	}
-	s.Unmanaged = nil
 	s, d := c.decide(s)
 	return c.act(ctx, s, d)
 }

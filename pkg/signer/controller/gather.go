@@ -41,6 +41,7 @@ func (c *Controller) gather(ctx context.Context, key types.NamespacedName) (sign
 		return s, fmt.Errorf("get Namespace %s: %w", key.Namespace, err)
 	}
 
+	s.External = c.externals.get(key)
 	s.Secret = c.secrets.Get(key)
 	if s.Secret == nil {
 		switch err := c.metadata.Get(ctx, key, unmanaged); {
@@ -77,7 +78,7 @@ func (c *Controller) gatherKept(s *signer.Situation) {
 	for _, services := range [][]*corev1.Service{s.Requesters, s.Owners} {
 		for _, svc := range services {
 			for _, f := range c.ownedBy(svc) {
-				if f.Name != s.Key.Name {
+				if f.Name != s.Key.Name && !f.OfAnotherIssuer(s.Authority) {
 					s.Kept[svc.UID] = append(s.Kept[svc.UID], f.Name)
 				}
 			}

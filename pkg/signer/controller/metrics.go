@@ -6,6 +6,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
@@ -63,6 +64,7 @@ type expiry struct {
 	notAfter *prometheus.Desc
 	renewAt  *prometheus.Desc
 	retained *prometheus.Desc
+	renewBy  *prometheus.Desc
 }
 
 func newExpiry(c *Controller) *expiry {
@@ -70,9 +72,10 @@ func newExpiry(c *Controller) *expiry {
 	return &expiry{
 		Controller: c,
 		leaves:     prometheus.NewDesc("servingcert_certificates", "Certificates in managed Secrets, by the common name of the CA that signed them; empty for an unknown one.", []string{"issuer"}, nil),
-		notAfter:   prometheus.NewDesc("servingcert_certificate_not_after_timestamp_seconds", "When the certificate in a managed Secret expires, in seconds since the epoch.", labels, nil),
+		notAfter:   prometheus.NewDesc("servingcert_certificate_not_after_timestamp_seconds", "When the certificate in a managed Secret, or in one of another issuer that a Service names, expires, in seconds since the epoch.", labels, nil),
 		renewAt:    prometheus.NewDesc("servingcert_certificate_renew_at_timestamp_seconds", "When the certificate in a managed Secret is due for renewal, in seconds since the epoch.", labels, nil),
 		retained:   prometheus.NewDesc("servingcert_certificate_retained", "1 for a managed Secret that no Service requests any more and that is kept and renewed.", labels, nil),
+		renewBy:    prometheus.NewDesc("servingcert_external_certificate_renew_by_timestamp_seconds", "When another issuer should have renewed the certificate in a Secret that a Service names, in seconds since the epoch.", labels, nil),
 	}
 }
 
@@ -82,6 +85,7 @@ func (e *expiry) Describe(ch chan<- *prometheus.Desc) {
 	ch <- e.notAfter
 	ch <- e.renewAt
 	ch <- e.retained
+	ch <- e.renewBy
 }
 
 // Collect implements prometheus.Collector.
@@ -89,8 +93,14 @@ func (e *expiry) Collect(ch chan<- prometheus.Metric) {
 	byName := map[string]int{} // several CAs may have the same name
 	ca := e.known.Load()
 	seconds := func(t time.Time) float64 { return float64(t.Unix()) }
+	for _, f := range e.externals.all() {
+		if f.Leaf.Exists() {
+			ch <- prometheus.MustNewConstMetric(e.notAfter, prometheus.GaugeValue, seconds(f.Leaf.NotAfter), f.Namespace, f.Name)
+			ch <- prometheus.MustNewConstMetric(e.renewBy, prometheus.GaugeValue, seconds(f.RenewBy()), f.Namespace, f.Name)
+		}
+	}
 	for f := range e.secrets.All() {
-		if !f.Leaf.Exists() {
+		if !f.Leaf.Exists() || e.externals.get(types.NamespacedName{Namespace: f.Namespace, Name: f.Name}) != nil {
 			continue
 		}
 		ch <- prometheus.MustNewConstMetric(e.notAfter, prometheus.GaugeValue, seconds(f.Leaf.NotAfter), f.Namespace, f.Name)

@@ -97,7 +97,7 @@ func namespaces(ctx context.Context, r client.Reader, options ...client.ListOpti
 // Requesters returns the existing Services among the keys that request a certificate.
 func (c *Cluster) Requesters(keys ...types.NamespacedName) (services []*corev1.Service) {
 	for _, key := range keys {
-		if svc := c.services.Get(key); svc != nil && api.Asks(svc) {
+		if svc := c.services.Get(key); svc != nil && api.AsksSigner(svc) {
 			services = append(services, svc)
 		}
 	}

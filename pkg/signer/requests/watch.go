@@ -118,7 +118,7 @@ func (f *Followed[R]) changed(_ context.Context, q facts.Queue, before, after R)
 // serviceHandler enqueues the requests that a change of a Service affects.
 func (f *Followed[R]) serviceHandler(affected func(svc *corev1.Service) []R) facts.Handler[*corev1.Service] {
 	return func(_ context.Context, q facts.Queue, before, after *corev1.Service) {
-		if after == nil || !api.Asks(after) || before != nil && !matters(before, after) {
+		if after == nil || !api.AsksSigner(after) || before != nil && !matters(before, after) {
 			return
 		}
 		f.EnqueueLater(q, after.Namespace, "service/"+after.Name, func() []R { return affected(after) })

@@ -64,11 +64,11 @@ func (d *Directory) Change(before, after *corev1.Service) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	for _, svc := range []*corev1.Service{before, after} { // Limit may have read it already
-		if svc != nil && api.Asks(svc) {
+		if svc != nil && api.AsksSigner(svc) {
 			d.remove(svc)
 		}
 	}
-	if after != nil && api.Asks(after) {
+	if after != nil && api.AsksSigner(after) {
 		d.add(after)
 	}
 }
@@ -85,7 +85,7 @@ func (d *Directory) Limit(limits api.Limits, all iter.Seq[*corev1.Service]) {
 	clear(d.places)
 	clear(d.others)
 	for svc := range all {
-		if api.Asks(svc) {
+		if api.AsksSigner(svc) {
 			d.add(svc)
 		}
 	}

@@ -38,14 +38,14 @@ var (
 	}
 	keys = []section{
 		{"Keys", "[What each means](reference.md).", []string{"annotations"}},
-		{"Values", "Allowed values of annotations and flags.", []string{"api.Mode", "api.UnknownPrograms", "api.HTTPSProbes", "api.OnRotate", "api.KeySource", "api.Trust", "api.TrustSource", "api.RotateMode", "pki.KeyAlgorithm"}},
+		{"Values", "Allowed values of annotations and flags.", []string{"api.Mode", "api.UnknownPrograms", "api.HTTPSProbes", "api.OnRotate", "api.Issuer", "api.KeySource", "api.Trust", "api.TrustSource", "api.RotateMode", "pki.KeyAlgorithm"}},
 		{"States of a renewal", "Field `services[].state` in the output of `kubectl servingcert renew -o json`. [All fields](cli.md#output-for-programs).", []string{"cmd/kubectl-servingcert/internal/status.RenewalState"}},
 		{"States of a process", "Field `processes[].state` in the output of `kubectl servingcert status -o json`. [All fields](cli.md#output-for-programs).", []string{"doctor.ProcessState"}},
 		{"Protocols before TLS", "Values of annotation `servingcert.dev/probe` and of `verify --starttls`.", []string{"starttls.Protocol"}},
 	}
 	// unseen are constants whose values are internal.
 	unseen = []string{"ca.Origin", "ca.StepKind", "ca.InterimStep", "api.Place", "api.mark", "cmd/kubectl-servingcert.style", "cmd/kubectl-servingcert/internal/status.MigrationStep",
-		"cmd/kubectl-servingcert/internal/status.SecretState", "doctor.Group", "doctor.ID", "doctor.Level", "hostfiles.Kind", "hostfiles.Seen", "hostfiles.Step", "mutate/choose.By", "mutate.part", "plan.Speaks", "plan.Today", "plan.Via", "plan.Way", "mutate/programs.Reload", "api.KeyAlgorithm", "trust.PolicyAct", "trust.PolicyCause", "trust.Report",
+		"cmd/kubectl-servingcert/internal/status.SecretState", "doctor.Group", "doctor.ID", "doctor.Level", "hostfiles.Kind", "hostfiles.Seen", "hostfiles.Step", "mutate/choose.By", "mutate.part", "plan.Speaks", "plan.Today", "plan.Via", "plan.Way", "mutate/programs.Reload", "api.KeyAlgorithm", "signer.Trust", "trust.PolicyAct", "trust.PolicyCause", "trust.Report",
 		"rotator/uninjected.Reason", "rotator/pods.Reason", "ready", "conditions", "events"}
 )
 

@@ -89,6 +89,9 @@ func unrefreshedLines(workloads map[workload]bool) string {
 
 // CannotRenew returns why the certificates of a Service cannot be renewed, and what to do.
 func CannotRenew(s Service) string {
+	if s.External {
+		return fmt.Sprintf("another issuer writes Secret %s/%s of Service %s (%s: %s), and has to renew it", s.Namespace, s.Secret, s, api.AnnotationIssuer, api.IssuerExternal)
+	}
 	return fmt.Sprintf("the pods of Service %s have their own keys (%s: %s), and a kubelet cannot be asked to refresh a certificate: replace the pods, for example with %s; each new pod gets a new key and certificate",
 		s, api.AnnotationKeySource, api.KeySourcePod, api.CommandText([]string{s.Namespace}, "kubectl", "rollout", "restart", "-n", s.Namespace))
 }

@@ -37,6 +37,8 @@ type Service struct {
 	NotOptedIn bool `json:"notOptedIn,omitempty"`
 	// PodKeys: its pods have their own keys (servingcert.dev/key-source: pod).
 	PodKeys bool `json:"podKeys,omitempty"`
+	// External is true if another issuer writes the Secret.
+	External bool `json:"external,omitempty"`
 	// Proxy lists the targetPorts at which the proxy in its pods, not the program, serves TLS.
 	Proxy []string `json:"proxy,omitempty"`
 
@@ -113,7 +115,7 @@ func NotOptedIn(services []Service) string {
 
 // ServiceOf reads a Service; ok is false if it neither has nor requests a certificate.
 func ServiceOf(svc *corev1.Service) (s Service, ok bool) {
-	s = Service{Namespace: svc.Namespace, Name: svc.Name, Secret: api.Escape(secretOf(svc)), Serving: servingOf(svc), PodKeys: api.WantsPodKeys(svc), Proxy: api.ProxyTargets(svc)}
+	s = Service{Namespace: svc.Namespace, Name: svc.Name, Secret: api.Escape(secretOf(svc)), Serving: servingOf(svc), PodKeys: api.WantsPodKeys(svc), External: api.IsExternal(svc), Proxy: api.ProxyTargets(svc)}
 	if s.PodKeys {
 		s.kept = state.ReadyOf(svc).Kept
 	}

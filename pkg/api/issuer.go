@@ -1,0 +1,71 @@
+package api
+
+import (
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// AnnotationIssuer names who issues the certificate in a Service's Secret: its value is an Issuer.
+const AnnotationIssuer = Domain + "/issuer"
+
+// An Issuer is a value of AnnotationIssuer.
+type Issuer string
+
+// The values of Issuer.
+const (
+	// IssuerServingcert: the signer. The default.
+	IssuerServingcert Issuer = "servingcert"
+	// IssuerExternal: another tool, such as cert-manager, or a person. The signer reads the Secret and
+	// never writes it.
+	IssuerExternal Issuer = "external"
+)
+
+// Reasons of condition Ready for a Service with IssuerExternal. Its status is True.
+const (
+	// ReasonExternal: the Secret holds a certificate that pods can serve.
+	ReasonExternal = "External"
+	// ReasonRenewalOverdue: in addition, its issuer should have renewed it.
+	ReasonRenewalOverdue = "RenewalOverdue"
+)
+
+// IssuerOf returns the value of the Service's AnnotationIssuer, IssuerServingcert if it has none,
+// and a *FieldError if the value is not valid.
+func IssuerOf(svc *corev1.Service) (Issuer, error) {
+	value, ok := svc.Annotations[AnnotationIssuer]
+	switch issuer := Issuer(value); {
+	case !ok, issuer == IssuerServingcert:
+		return IssuerServingcert, nil
+	case issuer == IssuerExternal:
+		return IssuerExternal, nil
+	}
+	return IssuerServingcert, &FieldError{AnnotationIssuer, value, fmt.Sprintf("must be %q or %q", IssuerServingcert, IssuerExternal)}
+}
+
+// IsExternal reports whether another issuer writes the Service's Secret. It returns false if the
+// annotation is not valid, in which case Parse refuses the Service.
+func IsExternal(svc *corev1.Service) bool {
+	issuer, err := IssuerOf(svc)
+	return err == nil && issuer == IssuerExternal
+}
+
+// AsksSigner reports whether the Service requests a certificate that the signer issues.
+func AsksSigner(svc *corev1.Service) bool { return Asks(svc) && !IsExternal(svc) }
+
+// ofIssuedOnly are annotations about certificates that the signer issues. A renewal may have been
+// requested before the issuer changed, so AnnotationRenewAfter is not among them.
+var ofIssuedOnly = []string{AnnotationKeySource, AnnotationDuration, AnnotationKeyAlgorithm, AnnotationClusterIPs, AnnotationBackendTLSPolicy}
+
+func (r *Request) parseIssuer(svc *corev1.Service, _ Limits) error {
+	issuer, err := IssuerOf(svc)
+	if r.External = issuer == IssuerExternal; !r.External {
+		return err
+	}
+	for _, key := range ofIssuedOnly {
+		value, set := svc.Annotations[key]
+		if set && value != string(KeySourceSecret) && value != "false" {
+			return &FieldError{key, value, fmt.Sprintf("is about certificates that servingcert issues: must not be set together with %s: %s", AnnotationIssuer, IssuerExternal)}
+		}
+	}
+	return nil
+}

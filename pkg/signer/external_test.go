@@ -1,0 +1,184 @@
+package signer
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
+)
+
+// externalScene is a scene with Service web, whose Secret another CA has issued.
+func externalScene(t *testing.T) (*scene, *External) {
+	web := service("web")
+	web.Annotations[api.AnnotationIssuer] = string(api.IssuerExternal)
+	theirs := testCA(t)
+	issued := issueBy(t, theirs, wantedBy(service("web")), epoch)
+	secret := managed(issued)
+	secret.Labels, secret.OwnerReferences = nil, nil
+	secret.Data[api.BundleKey] = theirs.Bundle.PEM()
+	w := newScene(testCA(t), secret, web)
+	return w, ExternalOf(secret, api.DefaultInstance, nil, w.ca.Bundle.Certificates(), epoch)
+}
+
+// readyOf returns the condition of the first Service after the decision, or nil if it stays.
+func (w *scene) readyOf(e *External) (Decision, *state.Condition) {
+	s := w.situation()
+	s.External = e
+	d := Decide(s, OwnershipOf(s))
+	for _, status := range StatusUpdateOf(s, d, Outcome{}).Services {
+		return d, status.Ready
+	}
+	return d, nil
+}
+
+func TestExternalSecretIsFollowed(t *testing.T) {
+	w, e := externalScene(t)
+	leaf := e.Leaf.Fingerprint
+	for name, tt := range map[string]struct {
+		change  func(w *scene, e *External)
+		status  metav1.ConditionStatus
+		reason  Reason
+		message string
+		noLeaf  bool
+	}{
+		"as it should be":     {func(*scene, *External) {}, "True", reasonExternal, string(TrustOwnCA), false},
+		"by the cluster's CA": {func(_ *scene, e *External) { e.Trust = TrustBundle }, "True", reasonExternal, "the CA bundle of servingcert", false},
+		"by nobody's":         {func(_ *scene, e *External) { e.Trust = TrustUnknown }, "True", reasonExternal, "it leads to no root", false},
+		"the CA is lost":      {func(w *scene, _ *External) { w.caErr = caError("CALost") }, "True", reasonExternal, "", false},
+		"overdue":             {func(w *scene, e *External) { w.now = e.RenewBy() }, "True", reasonOverdue, "should have renewed it by", false},
+		"expired":             {func(w *scene, e *External) { w.now = e.Leaf.NotAfter }, "False", reasonExpired, "expired at", false},
+		"not valid yet":       {func(_ *scene, e *External) { e.Leaf.NotBefore = epoch.Add(time.Minute) }, "False", reasonNotYetValid, "not valid before", false},
+		"of a client":         {func(_ *scene, e *External) { e.Usage = "x" }, "False", reasonWrongUsage, "x", false},
+		"missing":             {func(w *scene, _ *External) { w.secret = nil }, "False", reasonMissing, "does not exist", true},
+		"other names":         {func(_ *scene, e *External) { e.Leaf.DNSNames = []string{"web.example.com"} }, "False", reasonNamesMissing, "web.shop.svc", false},
+		"listed names": {func(w *scene, e *External) {
+			e.Leaf.DNSNames = []string{"*.example.com"}
+			w.services[0].Annotations[api.AnnotationExtraDNSNames] = "web.example.com"
+		}, "True", reasonExternal, "", false},
+		"a listed name that is missing": {func(w *scene, _ *External) {
+			w.services[0].Annotations[api.AnnotationExtraDNSNames] = "web.example.com"
+		}, "False", reasonNamesMissing, "web.example.com", false},
+		"its lifetime is set": {func(w *scene, _ *External) {
+			w.services[0].Annotations[api.AnnotationDuration] = "24h"
+		}, "False", reasonInvalid, "is about certificates that servingcert issues", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			scene, external := *w, *e
+			facts := *e.SecretFacts
+			external.SecretFacts = &facts
+			scene.services = []*corev1.Service{w.services[0].DeepCopy()}
+			tt.change(&scene, &external)
+			d, ready := scene.readyOf(&external)
+			assert.Equal(t, Nothing, d.Action)
+			require.NotNil(t, ready)
+			assert.Equal(t, tt.status, ready.Status)
+			assert.Equal(t, string(tt.reason), ready.Reason)
+			assert.Contains(t, ready.Message, tt.message)
+			assert.Equal(t, !tt.noLeaf, strings.Contains(ready.State, leaf), ready.State)
+		})
+	}
+}
+
+// TestExternalSecretIsRead when its version is not the one that is remembered, at most once a second.
+func TestExternalSecretIsRead(t *testing.T) {
+	w, e := externalScene(t)
+	d, ready := w.readyOf(nil)
+	assert.Equal(t, ReadLive, d.Action)
+	assert.Nil(t, ready)
+	w.secret.ResourceVersion = "101"
+	w.now = epoch.Add(externalInterval / 2)
+	d, ready = w.readyOf(e)
+	assert.Equal(t, Nothing, d.Action)
+	assert.Nil(t, ready)
+	assert.Equal(t, epoch.Add(externalInterval), d.NextAt)
+	w.now = d.NextAt
+	d, _ = w.readyOf(e)
+	assert.Equal(t, ReadLive, d.Action)
+}
+
+// TestExternalPairInTwoWrites is not reported, unless it lasts.
+func TestExternalPairInTwoWrites(t *testing.T) {
+	w, e := externalScene(t)
+	other := issueBy(t, testCA(t), wantedBy(service("web")), epoch)
+	w.secret.Data[corev1.TLSPrivateKeyKey] = other.KeyPEM
+	half := ExternalOf(w.secret, api.DefaultInstance, e, nil, epoch)
+	d, ready := w.readyOf(half)
+	assert.Nil(t, ready)
+	require.Equal(t, epoch.Add(externalGrace), d.NextAt)
+	w.now = epoch.Add(externalGrace / 2)
+	half = ExternalOf(w.secret, api.DefaultInstance, half, nil, w.now) // another write
+	w.now = d.NextAt
+	_, ready = w.readyOf(half)
+	require.NotNil(t, ready)
+	assert.Equal(t, string(reasonMismatch), ready.Reason)
+	assert.NotContains(t, ready.State, `"leaf"`)
+	w.secret.Data[corev1.TLSCertKey] = other.CertPEM
+	_, ready = w.readyOf(ExternalOf(w.secret, api.DefaultInstance, half, nil, w.now))
+	assert.Equal(t, string(reasonExternal), ready.Reason)
+}
+
+// TestFromServingcertToAnotherIssuer: until that has written the Secret, it is kept and renewed.
+func TestFromServingcertToAnotherIssuer(t *testing.T) {
+	w, _ := externalScene(t)
+	web := w.services[0]
+	ours := issueBy(t, w.ca, wantedBy(service("web")), epoch)
+	w.secret = managed(ours, web)
+	d, ready := w.readyOf(nil)
+	assert.True(t, d.Retained)
+	assert.Equal(t, string(reasonRetained), ready.Reason)
+	assert.Contains(t, ready.Message, "until its new issuer writes it")
+	w.now = FactsOf(w.secret, api.DefaultInstance).Leaf.RenewAt
+	d, _ = w.readyOf(nil)
+	assert.Equal(t, Reissue, d.Action)
+
+	theirs := managed(ours, web) // with our label and owner still
+	theirs.Data, theirs.ResourceVersion = map[string][]byte{}, "101"
+	issued := issueBy(t, testCA(t), wantedBy(service("web")), epoch)
+	theirs.Data[corev1.TLSCertKey], theirs.Data[corev1.TLSPrivateKeyKey] = issued.CertPEM, issued.KeyPEM
+	w.secret = theirs
+	d, _ = w.readyOf(nil)
+	assert.Equal(t, ReadLive, d.Action)
+	assert.True(t, d.External)
+	_, ready = w.readyOf(ExternalOf(theirs, api.DefaultInstance, nil, nil, w.now))
+	assert.Equal(t, string(reasonExternal), ready.Reason)
+}
+
+// TestTwoIssuersOfOneSecret: the oldest Service decides.
+func TestTwoIssuersOfOneSecret(t *testing.T) {
+	w, e := externalScene(t)
+	newer := service("api")
+	newer.CreationTimestamp = metav1.NewTime(epoch)
+	w.services = append(w.services, newer)
+	s := w.situation()
+	s.External = e
+	d := Decide(s, OwnershipOf(s))
+	require.Len(t, d.Refused, 1)
+	assert.Equal(t, "api", d.Refused[0].Service.Name)
+	assert.ErrorContains(t, d.Refused[0].Err, api.AnnotationIssuer)
+}
+
+// TestExternalFacts of Secrets as other issuers write them.
+func TestExternalFacts(t *testing.T) {
+	w, _ := externalScene(t)
+	w.secret.Type = corev1.SecretTypeOpaque
+	delete(w.secret.Data, api.BundleKey)
+	e := ExternalOf(w.secret, api.DefaultInstance, nil, nil, epoch)
+	assert.Empty(t, e.Defect)
+	assert.Equal(t, TrustUnknown, e.Trust)
+	w.secret.Data[api.BundleKey] = w.secret.Data[corev1.TLSCertKey] // as of a self-signed one
+	assert.Equal(t, TrustOwnCA, ExternalOf(w.secret, api.DefaultInstance, nil, nil, epoch).Trust)
+
+	e.Leaf.NotBefore, e.Leaf.NotAfter = epoch, epoch.Add(90*24*time.Hour)
+	assert.Equal(t, e.Leaf.NotAfter.Add(-9*24*time.Hour), e.RenewBy())
+	e.Leaf.NotAfter = epoch.Add(5 * 24 * time.Hour)
+	assert.Equal(t, e.Leaf.NotAfter.Add(-24*time.Hour), e.RenewBy())
+	e.Leaf.NotAfter = epoch.Add(time.Hour)
+	assert.Equal(t, e.Leaf.NotAfter.Add(-15*time.Minute), e.RenewBy())
+}

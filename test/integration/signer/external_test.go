@@ -1,0 +1,109 @@
+package signer
+
+import (
+	"crypto"
+	"crypto/tls"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/integration/harness"
+	"github.com/servingcert/servingcert/test/rotatortest"
+)
+
+// dataOf returns the data of a Secret with the pair.
+func dataOf(t *testing.T, pair tls.Certificate, ca rotatortest.CA) map[string][]byte {
+	t.Helper()
+	key, err := pki.EncodeKey(pair.PrivateKey.(crypto.Signer))
+	require.NoError(t, err)
+	return map[string][]byte{
+		corev1.TLSCertKey: pki.EncodeCertificates(pair.Leaf), corev1.TLSPrivateKeyKey: key, api.BundleKey: pki.EncodeCertificates(ca.Root),
+	}
+}
+
+// waitFollowed waits until condition Ready of the Service has the reason and the leaf.
+func waitFollowed(t *testing.T, namespace, service, reason string, pair tls.Certificate) {
+	t.Helper()
+	harness.Eventually(t, func() error {
+		svc, err := admin.CoreV1().Services(namespace).Get(t.Context(), service, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		c := api.Condition(svc, api.ConditionReady)
+		if leaf, _ := state.LeafOf(svc); c == nil || c.Reason != reason || leaf != pki.Fingerprint(pair.Leaf) {
+			return fmt.Errorf("condition is %v, want %s and leaf %s", c, reason, pki.Fingerprint(pair.Leaf))
+		}
+		return nil
+	})
+}
+
+// TestSecretsOfOtherIssuers are followed, whatever their issuer does to them, and never written.
+func TestSecretsOfOtherIssuers(t *testing.T) {
+	sharedSigner(t)
+	ns := newNamespace(t)
+	ca := rotatortest.NewCA(t, 1, time.Now()).Renamed(t)
+	name := "web." + ns + ".svc"
+	makeService(t, ns, "web", api.AnnotationIssuer, string(api.IssuerExternal))
+	waitReady(t, ns, "web", metav1.ConditionFalse, "SecretMissing")
+
+	first := ca.Issue(t, time.Now(), name)
+	_, err := admin.CoreV1().Secrets(ns).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "web-tls"}, Data: dataOf(t, first, ca)}, metav1.CreateOptions{})
+	require.NoError(t, err, "of type Opaque")
+	waitFollowed(t, ns, "web", "External", first)
+	assert.Contains(t, waitReady(t, ns, "web", metav1.ConditionTrue, "External").Message, "clients verify it with ca.crt of the Secret")
+
+	second := ca.Issue(t, time.Now(), name)
+	data := dataOf(t, second, ca)
+	patchSecret(t, ns, "web-tls", map[string]any{"data": map[string]any{corev1.TLSPrivateKeyKey: data[corev1.TLSPrivateKeyKey]}})
+	patchSecret(t, ns, "web-tls", map[string]any{"data": map[string]any{corev1.TLSCertKey: data[corev1.TLSCertKey]}})
+	waitFollowed(t, ns, "web", "External", second)
+	events, err := eventsOf(t.Context(), ns, "web")
+	require.NoError(t, err)
+	assert.NotContains(t, fmt.Sprint(events), "KeyMismatch", "the two writes were one change")
+
+	foreign := ca.Issue(t, time.Now(), "api.example.com")
+	patchSecret(t, ns, "web-tls", map[string]any{"data": dataOf(t, foreign, ca)})
+	waitFollowed(t, ns, "web", "NamesMissing", foreign)
+	annotate(t, ns, "web", map[string]any{api.AnnotationExtraDNSNames: "api.example.com"})
+	waitFollowed(t, ns, "web", "External", foreign)
+
+	written := getSecret(t, ns, "web-tls")
+	assert.Empty(t, written.Labels)
+	assert.Empty(t, written.OwnerReferences)
+	assert.Len(t, written.Data, 3)
+	require.NoError(t, admin.CoreV1().Secrets(ns).Delete(t.Context(), "web-tls", metav1.DeleteOptions{}))
+	waitReady(t, ns, "web", metav1.ConditionFalse, "SecretMissing")
+	waitRest(t, ns)
+	require.NoError(t, secretGone(t, ns, "web-tls"))
+}
+
+// TestAnotherIssuerTakesOver: the Secret is kept and renewed until the other issuer writes it, and then
+// it is left alone, although it still has the signer's label.
+func TestAnotherIssuerTakesOver(t *testing.T) {
+	r, ns := sharedSigner(t), newNamespace(t)
+	makeService(t, ns, "web")
+	r.waitGood(t, ns, "web", "web-tls")
+	annotate(t, ns, "web", map[string]any{api.AnnotationIssuer: string(api.IssuerExternal)})
+	waitMessage(t, ns, "web", "of servingcert until its new issuer writes it", true)
+	ca := rotatortest.NewCA(t, 1, time.Now()).Renamed(t)
+	theirs := ca.Issue(t, time.Now(), "web."+ns+".svc")
+	data := dataOf(t, theirs, ca)
+	patchSecret(t, ns, "web-tls", map[string]any{"data": map[string]any{corev1.TLSPrivateKeyKey: data[corev1.TLSPrivateKeyKey]}})
+	waitReady(t, ns, "web", metav1.ConditionFalse, "KeyMismatch") // it is not repaired any more
+	patchSecret(t, ns, "web-tls", map[string]any{"data": data})
+	waitFollowed(t, ns, "web", "External", theirs)
+	waitRest(t, ns)
+	assert.Equal(t, pki.EncodeCertificates(theirs.Leaf), getSecret(t, ns, "web-tls").Data[corev1.TLSCertKey])
+
+	annotate(t, ns, "web", map[string]any{api.AnnotationIssuer: nil, api.AnnotationSecretName: "own-tls"})
+	r.waitGood(t, ns, "web", "own-tls")
+	assert.Equal(t, pki.EncodeCertificates(theirs.Leaf), getSecret(t, ns, "web-tls").Data[corev1.TLSCertKey])
+}
