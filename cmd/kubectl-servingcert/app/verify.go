@@ -27,18 +27,25 @@ type verifyFlags struct {
 	timeout                    time.Duration
 	starttls                   string
 	name                       string
+	any                        anyFlags
 }
 
 func (p *plugin) verifyCommand() *cobra.Command {
 	return verb{
 		about: "Check the certificate of a Service: its objects and, with --address, the certificate that a server presents. Exit code 1 if a check fails, the rotator has not probed the pods yet, or no rotator runs.",
-		usage: "verify [-n NAMESPACE] SERVICE [--address HOST:PORT] [flags]",
+		usage: "verify [-n NAMESPACE] (SERVICE [--address HOST:PORT] | --any [-A]) [flags]",
 		examples: `# The objects of a Service: its condition, its Secret, and the bundle.
 kubectl servingcert verify web
 
 # And the certificate that one of its servers presents.
 kubectl port-forward service/web 8443:443 &
-kubectl servingcert verify web --address localhost:8443`,
+kubectl servingcert verify web --address localhost:8443
+
+# Which certificates do the pods of a namespace serve, whoever issued them? servingcert need not be installed.
+kubectl servingcert verify --any -n shop
+
+# A check for CI: nothing that is expired, about to expire, or older than its Secret.
+kubectl servingcert verify --any -A --fail-on expired,expiring,stale`,
 		outputs: reportOutputs,
 		args:    atMostOne(p.live(services)),
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
@@ -49,9 +56,13 @@ kubectl servingcert verify web --address localhost:8443`,
 			fs.DurationVar(&f.timeout, "timeout", 10*time.Second, "time limit of the connection and the TLS handshake")
 			fs.StringVarP(&f.output, "output", "o", "text", reportOutputs.String())
 			systemNamespace(fs, &f.system)
+			f.any.add(fs)
 			return func(ctx context.Context, args []string) error {
 				if err := f.validate(args); err != nil {
 					return err
+				}
+				if f.any.set {
+					return f.runAny(ctx)
 				}
 				return f.run(ctx, time.Now())
 			}
@@ -60,9 +71,14 @@ kubectl servingcert verify web --address localhost:8443`,
 }
 
 func (f *verifyFlags) validate(args []string) error {
+	if f.any.set {
+		return f.validateAny(args)
+	}
 	switch {
+	case f.any.all, f.any.direct, len(f.any.failOn) > 0:
+		return usagef("--all-namespaces, --direct and --fail-on need --any")
 	case len(args) == 0:
-		return usagef("no Service given: name one")
+		return usagef("no Service given: name one, or use --any")
 	case len(args) > 1:
 		return usagef("unexpected argument %q: name one Service", args[1])
 	case f.timeout <= 0:

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
+	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
@@ -92,19 +94,26 @@ func (f forwarder) get(ctx context.Context, namespace, pod string, port int, pat
 // maxMessage is the maximum size of an error of the kubelet, in bytes.
 const maxMessage = 1 << 10
 
-// exchange makes one request over the two streams of a forwarded port.
-func exchange(conn httpstream.Connection, port int, path string) ([]byte, error) {
+// streams opens the two streams of a forwarded port: what it sends and receives, and the kubelet's
+// error about it.
+func streams(conn httpstream.Connection, port int) (data, problems httpstream.Stream, err error) {
 	headers := http.Header{}
 	headers.Set(corev1.StreamType, corev1.StreamTypeError)
 	headers.Set(corev1.PortHeader, strconv.Itoa(port))
 	headers.Set(corev1.PortForwardRequestIDHeader, "0")
-	problems, err := conn.CreateStream(headers)
+	problems, err = conn.CreateStream(headers)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	_ = problems.Close() // nothing is written to it
 	headers.Set(corev1.StreamType, corev1.StreamTypeData)
-	data, err := conn.CreateStream(headers)
+	data, err = conn.CreateStream(headers)
+	return data, problems, err
+}
+
+// exchange makes one request over the two streams of a forwarded port.
+func exchange(conn httpstream.Connection, port int, path string) ([]byte, error) {
+	data, problems, err := streams(conn, port)
 	if err != nil {
 		return nil, err
 	}
@@ -133,4 +142,42 @@ func problemOr(problems, data httpstream.Stream, err error) error {
 		return errors.New(text)
 	}
 	return err
+}
+
+// open returns a connection to a port on the pod's loopback.
+func (f forwarder) open(ctx context.Context, namespace, pod string, port int) (net.Conn, error) {
+	conn, err := f.connect(ctx, namespace, pod)
+	if err != nil {
+		return nil, err
+	}
+	data, problems, err := streams(conn, port)
+	if err != nil {
+		_ = conn.Close()
+		return nil, err
+	}
+	// A stream has no deadlines, and net.Pipe has.
+	near, far := net.Pipe()
+	go func() { _, _ = io.Copy(data, far); _ = conn.Close() }()
+	go func() { _, _ = io.Copy(far, data); _ = far.Close() }()
+	return &forwarded{Conn: near, problems: problems}, nil
+}
+
+// forwarded is a connection to a port of a pod.
+type forwarded struct {
+	net.Conn
+	problems io.Reader // the kubelet's error, if the port does not answer
+}
+
+// Read implements net.Conn. The kubelet accepts each connection, and tells afterwards that nothing
+// listens at the port.
+func (f *forwarded) Read(p []byte) (int, error) {
+	n, err := f.Conn.Read(p)
+	if n > 0 || !errors.Is(err, io.EOF) {
+		return n, err
+	}
+	message, _ := io.ReadAll(io.LimitReader(f.problems, maxMessage))
+	if strings.Contains(string(message), "refused") {
+		return 0, syscall.ECONNREFUSED
+	}
+	return 0, err
 }

@@ -49,19 +49,26 @@ func (b *bounded) Read(p []byte) (int, error) {
 // The protocol may be a guess. If the server answers it in TLS, or closes the connection, a second
 // connection is made. A server that should speak first and does not is assumed to be a TLS server.
 func Dial(ctx context.Context, address, name string, protocol starttls.Protocol, timeout time.Duration) probe.Outcome {
+	return By(ctx, func(ctx context.Context) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "tcp", address)
+	}, name, protocol, timeout)
+}
+
+// By is Dial on a connection that open opens, such as one through the API server.
+func By(ctx context.Context, open func(context.Context) (net.Conn, error), name string, protocol starttls.Protocol, timeout time.Duration) probe.Outcome {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	outcome := connect(ctx, address, name, protocol, timeout/2)
+	outcome := connect(ctx, open, name, protocol, timeout/2)
 	if errors.Is(outcome.Err, starttls.ErrTLS) {
-		outcome = connect(ctx, address, name, starttls.TLS, 0)
+		outcome = connect(ctx, open, name, starttls.TLS, 0)
 	}
 	return outcome
 }
 
 // connect is Dial with the time limit of ctx. silence is the part of it left for TLS if the server
 // should speak first and does not.
-func connect(ctx context.Context, address, name string, protocol starttls.Protocol, silence time.Duration) probe.Outcome {
-	conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", address)
+func connect(ctx context.Context, open func(context.Context) (net.Conn, error), name string, protocol starttls.Protocol, silence time.Duration) probe.Outcome {
+	conn, err := open(ctx)
 	if err != nil {
 		return probe.Unreachable(err)
 	}

@@ -1,0 +1,158 @@
+package cluster
+
+import (
+	"context"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/pager"
+
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/rotator/probe/dial"
+)
+
+// maxDials is the maximum number of concurrent dials of ports.
+const maxDials = 32
+
+// Dials are how ports of pods are dialled.
+type Dials struct {
+	// Direct: at the address of the pod, which has to be reachable. Otherwise the API server forwards
+	// the port, to the loopback of the pod.
+	Direct        bool
+	Timeout       time.Duration // of each
+	ClusterDomain string
+}
+
+// ServedPorts dials the ports of all ready pods of a namespace ("": of all) to which Services lead.
+func (c *Cluster) ServedPorts(ctx context.Context, cfg *rest.Config, namespace string, how Dials) ([]status.ServedPort, error) {
+	var services []corev1.Service
+	var all []corev1.Pod
+	err := eachOf(ctx, func(o metav1.ListOptions) (runtime.Object, error) {
+		return c.Client.CoreV1().Services(namespace).List(ctx, o)
+	},
+		func(o runtime.Object) { services = append(services, *o.(*corev1.Service)) })
+	if err != nil {
+		return nil, fmt.Errorf("list Services: %w", err)
+	}
+	err = eachOf(ctx, func(o metav1.ListOptions) (runtime.Object, error) {
+		return c.Client.CoreV1().Pods(namespace).List(ctx, o)
+	},
+		func(o runtime.Object) { all = append(all, *o.(*corev1.Pod)) })
+	if err != nil {
+		return nil, fmt.Errorf("list pods: %w", err)
+	}
+	ports := status.PodPorts(services, all, how.ClusterDomain)
+	secrets := c.mountedSecrets(ctx, ports)
+	roots := c.rootsOf(ctx, ports)
+	forward, now := forwarder{cfg, c.Client}, time.Now()
+	served := make([]status.ServedPort, len(ports))
+	atOnce(maxDials, len(ports), func(i int) {
+		p := ports[i]
+		outcome := dial.By(ctx, func(ctx context.Context) (net.Conn, error) {
+			if how.Direct {
+				return (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(p.Address, strconv.Itoa(int(p.Port))))
+			}
+			return forward.open(ctx, p.Namespace, p.Pod, int(p.Port))
+		}, p.Host, p.Protocol, how.Timeout)
+		served[i] = p.Served(outcome, secrets[p.Namespace], roots[p.Namespace], now)
+	})
+	return served, ctx.Err()
+}
+
+func eachOf(ctx context.Context, list func(metav1.ListOptions) (runtime.Object, error), each func(runtime.Object)) error {
+	return pager.New(pager.SimplePageFunc(list)).EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
+		each(o)
+		return nil
+	})
+}
+
+// atOnce calls do for each index below n, at most limit at a time.
+func atOnce(limit, n int, do func(i int)) {
+	var wg sync.WaitGroup
+	free := make(chan struct{}, limit)
+	for i := range n {
+		free <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-free }()
+			do(i)
+		})
+	}
+	wg.Wait()
+}
+
+// mountedSecrets reads the Secrets that the pods mount, by namespace and name. Those that this user may
+// not read have no certificates.
+func (c *Cluster) mountedSecrets(ctx context.Context, ports []status.PodPort) map[string]map[string]status.MountedSecret {
+	var keys []types.NamespacedName
+	found := map[string]map[string]status.MountedSecret{}
+	for _, p := range ports {
+		for _, name := range p.Secrets() {
+			if found[p.Namespace] == nil {
+				found[p.Namespace] = map[string]status.MountedSecret{}
+			}
+			if _, known := found[p.Namespace][name]; !known {
+				found[p.Namespace][name] = status.MountedSecret{}
+				keys = append(keys, types.NamespacedName{Namespace: p.Namespace, Name: name})
+			}
+		}
+	}
+	var mu sync.Mutex
+	atOnce(maxConcurrent, len(keys), func(i int) {
+		key := keys[i]
+		secret, err := c.Client.CoreV1().Secrets(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
+		if err != nil {
+			return // the state of the Secret is then "unread"
+		}
+		mounted := status.MountedSecret{CA: poolOf(secret.Data[api.BundleKey])}
+		mounted.Chain, _ = pki.ParseCertificates(secret.Data[corev1.TLSCertKey])
+		mu.Lock()
+		defer mu.Unlock()
+		found[key.Namespace][key.Name] = mounted
+	})
+	return found
+}
+
+// rootsOf returns what clients in each namespace may trust.
+func (c *Cluster) rootsOf(ctx context.Context, ports []status.PodPort) map[string]status.Roots {
+	public, err := x509.SystemCertPool()
+	if err != nil {
+		public = nil
+	}
+	roots := map[string]status.Roots{}
+	for _, p := range ports {
+		if _, known := roots[p.Namespace]; known {
+			continue
+		}
+		r := status.Roots{Public: public}
+		bundle, err := c.Client.CoreV1().ConfigMaps(p.Namespace).Get(ctx, api.BundleName, metav1.GetOptions{})
+		if err == nil { // else it does not exist, or may not be read: nothing is known to verify by it
+			r.Bundle = poolOf([]byte(bundle.Data[api.BundleKey]))
+		}
+		roots[p.Namespace] = r
+	}
+	return roots
+}
+
+// poolOf returns the certificates in PEM, or nil if there are none that can be read.
+func poolOf(data []byte) *x509.CertPool {
+	certs, err := pki.ParseCertificates(data)
+	if err != nil {
+		return nil
+	}
+	pool := x509.NewCertPool()
+	for _, cert := range certs {
+		pool.AddCert(cert)
+	}
+	return pool
+}

@@ -1,0 +1,331 @@
+package status
+
+import (
+	"cmp"
+	"crypto/x509"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
+	"github.com/servingcert/servingcert/pkg/starttls"
+)
+
+// PodPort is a port of a ready pod to which a Service leads.
+type PodPort struct {
+	Namespace string `json:"namespace"`
+	Workload  string `json:"workload"` // KIND/NAME
+	Pod       string `json:"pod"`
+	Port      uint16 `json:"port"`
+	// Services are SERVICE:PORT, sorted.
+	Services []string `json:"services"`
+
+	// Address is the pod's, Host the name to request, and Protocol the STARTTLS protocol.
+	Address  string            `json:"-"`
+	Host     string            `json:"-"`
+	Protocol starttls.Protocol `json:"-"`
+	// names are the names of which the leaf must have one: those of the Services.
+	names []string
+	// secrets are the Secrets whose key the pod mounts.
+	secrets []string
+}
+
+// Secrets returns the names of the Secrets whose key the pod mounts.
+func (p PodPort) Secrets() []string { return p.secrets }
+
+// PodPorts returns the ports of the ready pods that the Services select, each once, in the order of
+// namespace, workload, pod and port.
+func PodPorts(services []corev1.Service, all []corev1.Pod, clusterDomain string) []PodPort {
+	byNamespace := map[string][]*corev1.Service{}
+	for i := range services {
+		if svc := &services[i]; len(svc.Spec.Selector) > 0 {
+			byNamespace[svc.Namespace] = append(byNamespace[svc.Namespace], svc)
+		}
+	}
+	var out []PodPort
+	for i := range all {
+		if pod := &all[i]; isReady(pod) {
+			out = append(out, portsOf(pod, byNamespace[pod.Namespace], clusterDomain)...)
+		}
+	}
+	slices.SortFunc(out, func(a, b PodPort) int {
+		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Workload, b.Workload), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Port, b.Port))
+	})
+	return out
+}
+
+func isReady(pod *corev1.Pod) bool {
+	return pod.DeletionTimestamp == nil && pod.Status.PodIP != "" && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
+}
+
+func portsOf(pod *corev1.Pod, services []*corev1.Service, clusterDomain string) []PodPort {
+	var out []PodPort
+	for _, svc := range services {
+		if !api.Selects(svc, pod) {
+			continue
+		}
+		protocols := map[int32]starttls.Protocol{}
+		for _, t := range api.ProbeTargets(svc) {
+			protocols[t.Port] = t.Protocol
+		}
+		for _, p := range svc.Spec.Ports {
+			number := numberOf(pod, p)
+			if number == 0 {
+				continue
+			}
+			i := slices.IndexFunc(out, func(have PodPort) bool { return have.Port == number })
+			if i < 0 {
+				out = append(out, newPodPort(pod, number, svc))
+				i = len(out) - 1
+			}
+			out[i].Services = append(out[i].Services, fmt.Sprintf("%s:%d", svc.Name, p.Port))
+			out[i].Protocol = cmp.Or(out[i].Protocol, protocols[p.Port], starttls.OfPort(p.Name))
+			out[i].names = append(out[i].names, append(api.ServiceDomains(svc, clusterDomain), svc.Name+"."+svc.Namespace, svc.Name)...)
+		}
+	}
+	for i := range out {
+		slices.Sort(out[i].Services)
+		out[i].Services = slices.Compact(out[i].Services)
+	}
+	return out
+}
+
+func newPodPort(pod *corev1.Pod, number uint16, svc *corev1.Service) PodPort {
+	facts := pods.FactsOf(pod)
+	w := facts.Template.Value().Workload
+	p := PodPort{
+		Namespace: pod.Namespace, Pod: pod.Name, Port: number, Workload: w.Kind + "/" + w.Name,
+		Address: pod.Status.PodIP, Host: svc.Name + "." + svc.Namespace + ".svc",
+	}
+	if w.Bare() {
+		p.Workload = api.PodKind + "/" + pod.Name
+	}
+	for _, key := range facts.Keys() {
+		if name, ok := key.Secret(); ok {
+			p.secrets = append(p.secrets, name)
+		}
+	}
+	return p
+}
+
+// numberOf returns the pod's port to which a port of the Service leads; 0 if it leads nowhere, or is
+// not TCP.
+func numberOf(pod *corev1.Pod, p corev1.ServicePort) uint16 {
+	if cmp.Or(p.Protocol, corev1.ProtocolTCP) != corev1.ProtocolTCP {
+		return 0
+	}
+	target := api.TargetPort(p)
+	if target.Type == intstr.Int {
+		return uint16(target.IntVal) //nolint:gosec // the API server checks the range
+	}
+	for _, c := range api.RunningContainers(pod) {
+		for _, have := range c.Ports {
+			if have.Name == target.StrVal && cmp.Or(have.Protocol, corev1.ProtocolTCP) == corev1.ProtocolTCP {
+				return uint16(have.ContainerPort) //nolint:gosec // as before
+			}
+		}
+	}
+	return 0
+}
+
+// Roots are what clients may trust.
+type Roots struct {
+	Bundle *x509.CertPool // of the cluster; nil if there is none
+	Public *x509.CertPool // of this machine; nil if there are none
+}
+
+// MountedSecret is a Secret that a pod mounts.
+type MountedSecret struct {
+	Chain []*x509.Certificate // empty if it cannot be read
+	CA    *x509.CertPool      // of its ca.crt; nil if it has none
+}
+
+// ServedPort is what a port served.
+type ServedPort struct {
+	PodPort
+	Serves probe.Kind `json:"serves"`
+	Cause  string     `json:"cause,omitempty"` // why it is not tls
+	// The rest is of a port that serves TLS.
+	Leaf     string                `json:"leaf,omitempty"` // SHA-256 of its DER
+	Issuer   string                `json:"issuer,omitempty"`
+	Names    []string              `json:"names,omitempty"`
+	NotAfter *time.Time            `json:"notAfter,omitempty"`
+	TLS      *probe.HandshakeNames `json:"tls,omitempty"`
+	// Secret is the mounted Secret that holds the leaf. Without one it is empty, and SecretState is
+	// not current.
+	Secret      string `json:"secret,omitempty"`
+	SecretState string `json:"secretState"`
+	// Trust is what verifies the chain.
+	Trust    string   `json:"trust,omitempty"`
+	Problems []string `json:"problems,omitempty"`
+}
+
+// The values of ServedPort.SecretState.
+const (
+	NoSecret        = "none"    // the pod mounts no Secret with a key
+	InSecret        = "current" // Secret holds the leaf
+	OlderThanSecret = "older"   // Secret holds a newer certificate of the same issuer for the same names
+	NotInSecret     = "other"   // no mounted Secret holds it
+	SecretUnread    = "unread"  // this user may not read one that is mounted
+)
+
+// The values of ServedPort.Trust.
+const (
+	TrustSecret  = "secret"  // ca.crt of the mounted Secret
+	TrustCluster = "cluster" // the CA bundle of servingcert
+	TrustPublic  = "public"  // the public roots of this machine
+	TrustNone    = "none"    // none of these
+)
+
+// The problems, in the order of a table.
+const (
+	ProblemExpired     = "expired"     // or not valid yet
+	ProblemStale       = "stale"       // an older certificate than that in the Secret
+	ProblemExpiring    = "expiring"    // within a tenth of its lifetime
+	ProblemNames       = "names"       // it has no name of the Services
+	ProblemUntrusted   = "untrusted"   // nothing that is known verifies it
+	ProblemPlaintext   = "plaintext"   // no TLS
+	ProblemUnreachable = "unreachable" // no answer, or none that was understood
+)
+
+// PortProblems returns all problems.
+func PortProblems() []string {
+	return []string{ProblemExpired, ProblemStale, ProblemExpiring, ProblemNames, ProblemUntrusted, ProblemPlaintext, ProblemUnreachable}
+}
+
+// Served returns what the port served. secrets are those that the pod mounts, by name.
+func (p PodPort) Served(outcome probe.Outcome, secrets map[string]MountedSecret, roots Roots, now time.Time) ServedPort {
+	s := ServedPort{PodPort: p, Serves: outcome.Kind, SecretState: NoSecret}
+	switch outcome.Kind {
+	case probe.TLS:
+	case probe.Plaintext:
+		s.Problems = []string{ProblemPlaintext}
+		return s
+	default:
+		s.Cause, s.Problems = string(outcome.Cause), []string{ProblemUnreachable}
+		return s
+	}
+	leaf, names := outcome.Chain[0], outcome.Handshake.Names()
+	s.Leaf, s.Issuer, s.NotAfter, s.TLS = pki.Fingerprint(leaf), issuerOf(leaf), &leaf.NotAfter, &names
+	s.Names = leaf.DNSNames[:min(len(leaf.DNSNames), maxNamed)]
+	s.Secret, s.SecretState = p.holder(leaf, secrets)
+	s.Trust = trustOf(outcome.Chain, p.pools(secrets), roots)
+	for _, c := range []struct {
+		problem string
+		is      bool
+	}{
+		{ProblemExpired, now.After(leaf.NotAfter) || now.Before(leaf.NotBefore)},
+		{ProblemStale, s.SecretState == OlderThanSecret},
+		{ProblemExpiring, !now.After(leaf.NotAfter) && now.After(leaf.NotAfter.Add(-leaf.NotAfter.Sub(leaf.NotBefore)/10))},
+		{ProblemNames, !slices.ContainsFunc(p.names, func(name string) bool { return leaf.VerifyHostname(name) == nil })},
+		{ProblemUntrusted, s.Trust == TrustNone},
+	} {
+		if c.is {
+			s.Problems = append(s.Problems, c.problem)
+		}
+	}
+	return s
+}
+
+func issuerOf(leaf *x509.Certificate) string {
+	return api.Shorten(cmp.Or(leaf.Issuer.CommonName, leaf.Issuer.String()), maxIssuer)
+}
+
+// maxIssuer is the most characters of an issuer's name.
+const maxIssuer = 64
+
+// holder returns the mounted Secret that holds the leaf, or a newer one in its place.
+func (p PodPort) holder(leaf *x509.Certificate, secrets map[string]MountedSecret) (name, state string) {
+	state = NoSecret
+	for _, name := range p.secrets {
+		have := secrets[name].Chain
+		switch {
+		case len(have) == 0:
+			state = SecretUnread
+		case have[0].Equal(leaf):
+			return name, InSecret
+		case sameSubject(have[0], leaf) && leaf.NotBefore.Before(have[0].NotBefore):
+			return name, OlderThanSecret
+		case state == NoSecret:
+			state = NotInSecret
+		}
+	}
+	return "", state
+}
+
+// sameSubject reports whether one certificate may have replaced the other.
+func sameSubject(a, b *x509.Certificate) bool {
+	return a.Issuer.CommonName == b.Issuer.CommonName && slices.ContainsFunc(a.DNSNames, func(name string) bool { return slices.Contains(b.DNSNames, name) })
+}
+
+// pools returns the CAs of the mounted Secrets.
+func (p PodPort) pools(secrets map[string]MountedSecret) (pools []*x509.CertPool) {
+	for _, name := range p.secrets {
+		if ca := secrets[name].CA; ca != nil {
+			pools = append(pools, ca)
+		}
+	}
+	return pools
+}
+
+// maxIntermediates is the most certificates after the leaf from which a chain is built.
+const maxIntermediates = 10
+
+func trustOf(chain []*x509.Certificate, own []*x509.CertPool, roots Roots) string {
+	leaf := chain[0]
+	intermediates := x509.NewCertPool()
+	for _, c := range chain[1:min(len(chain), maxIntermediates+1)] {
+		intermediates.AddCert(c)
+	}
+	verifies := func(pool *x509.CertPool) bool {
+		if pool == nil {
+			return false
+		}
+		_, err := leaf.Verify(x509.VerifyOptions{
+			Roots: pool, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+			CurrentTime: leaf.NotBefore.Add(leaf.NotAfter.Sub(leaf.NotBefore) / 2), // its end is a problem of its own
+		})
+		return err == nil
+	}
+	switch {
+	case slices.ContainsFunc(own, verifies):
+		return TrustSecret
+	case verifies(roots.Bundle):
+		return TrustCluster
+	case verifies(roots.Public):
+		return TrustPublic
+	}
+	return TrustNone
+}
+
+// PortGroup are ports of a workload's pods that serve the same.
+type PortGroup struct {
+	ServedPort
+	Pods int
+}
+
+// GroupPorts returns one group for the pods of a workload that serve the same at a port.
+func GroupPorts(served []ServedPort) []PortGroup {
+	var groups []PortGroup
+	index := map[string]int{}
+	for _, s := range served {
+		key := fmt.Sprintln(s.Namespace, s.Workload, s.Port, s.Serves, s.Cause, s.Leaf, s.Secret, s.SecretState, strings.Join(s.Problems, ","))
+		i, known := index[key]
+		if !known {
+			i = len(groups)
+			index[key] = i
+			groups = append(groups, PortGroup{ServedPort: s})
+		}
+		groups[i].Pods++
+	}
+	return groups
+}

@@ -1,0 +1,116 @@
+package status
+
+import (
+	"crypto/x509"
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
+	"github.com/servingcert/servingcert/pkg/starttls"
+	"github.com/servingcert/servingcert/test/rotatortest"
+)
+
+func readyPod(name string, changes ...func(*corev1.Pod)) corev1.Pod {
+	pod := corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Labels: map[string]string{"app": "web"}},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Ports: []corev1.ContainerPort{{Name: "web", ContainerPort: 8443}}}}},
+		Status:     corev1.PodStatus{PodIP: "10.0.0.1", Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+	}
+	for _, change := range changes {
+		change(&pod)
+	}
+	return pod
+}
+
+// TestPodPorts: each port of a ready pod to which a Service leads, once.
+func TestPodPorts(t *testing.T) {
+	service := func(name string, ports ...corev1.ServicePort) corev1.Service {
+		return corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: ports}}
+	}
+	none := service("none", corev1.ServicePort{Port: 1})
+	none.Spec.Selector = nil
+	elsewhere := service("elsewhere", corev1.ServicePort{Port: 1})
+	elsewhere.Namespace = "other"
+	services := []corev1.Service{
+		service("web", corev1.ServicePort{Name: "https", Port: 443, TargetPort: intstr.FromString("web")}, corev1.ServicePort{Name: "postgres", Port: 5432}),
+		service("alias", corev1.ServicePort{Port: 80, TargetPort: intstr.FromInt32(8443)}, corev1.ServicePort{Port: 53, Protocol: corev1.ProtocolUDP}, corev1.ServicePort{Port: 9, TargetPort: intstr.FromString("missing")}),
+		none, elsewhere,
+	}
+	starting := readyPod("starting", func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse })
+	ending := readyPod("ending", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} })
+	ports := PodPorts(services, []corev1.Pod{readyPod("b"), starting, ending, readyPod("a")}, "cluster.local")
+	require.Len(t, ports, 4)
+	var got []string
+	for _, p := range ports {
+		got = append(got, p.Pod)
+	}
+	assert.Equal(t, []string{"a", "a", "b", "b"}, got)
+	assert.Equal(t, uint16(5432), ports[0].Port)
+	assert.Equal(t, starttls.Postgres, ports[0].Protocol)
+	assert.Equal(t, []string{"alias:80", "web:443"}, ports[1].Services)
+	assert.Equal(t, "Pod/a", ports[1].Workload)
+	assert.Equal(t, starttls.TLS, ports[1].Protocol)
+}
+
+// TestServedPorts: what a port serves, beside what its pod mounts and what clients trust.
+func TestServedPorts(t *testing.T) {
+	now := time.Now()
+	ca, other := rotatortest.NewCA(t, 1, now.Add(-3*time.Hour)), rotatortest.NewCA(t, 2, now).Renamed(t)
+	pool := func(certs ...*x509.Certificate) *x509.CertPool {
+		p := x509.NewCertPool()
+		for _, c := range certs {
+			p.AddCert(c)
+		}
+		return p
+	}
+	leaf := func(ca rotatortest.CA, at time.Time, name string) *x509.Certificate {
+		return ca.Issue(t, at, name).Leaf
+	}
+	current, older := leaf(ca, now, "web.shop.svc"), leaf(ca, now.Add(-30*time.Minute), "web.shop.svc")
+	foreign := leaf(other, now, "web.shop.svc")
+	web := PodPort{Namespace: "shop", Pod: "a", names: []string{"web.shop.svc", "web"}, secrets: []string{"web-tls"}}
+	secrets := map[string]MountedSecret{"web-tls": {Chain: []*x509.Certificate{current}, CA: pool(ca.Root)}}
+	for name, tt := range map[string]struct {
+		serves  *x509.Certificate
+		port    PodPort
+		secrets map[string]MountedSecret
+		roots   Roots
+		state   string
+		trust   string
+		want    []string
+	}{
+		"the Secret's":              {current, web, secrets, Roots{}, InSecret, TrustSecret, nil},
+		"an older one":              {older, web, secrets, Roots{}, OlderThanSecret, TrustSecret, []string{ProblemStale}},
+		"another one":               {foreign, web, secrets, Roots{}, NotInSecret, TrustNone, []string{ProblemUntrusted}},
+		"the Secret is unread":      {current, web, map[string]MountedSecret{}, Roots{Bundle: pool(ca.Root)}, SecretUnread, TrustCluster, nil},
+		"no Secret":                 {current, PodPort{names: web.names}, nil, Roots{Public: pool(ca.Root)}, NoSecret, TrustPublic, nil},
+		"expired":                   {leaf(ca, now.Add(-2*time.Hour), "web.shop.svc"), PodPort{names: web.names}, nil, Roots{Bundle: pool(ca.Root)}, NoSecret, TrustCluster, []string{ProblemExpired}},
+		"about to expire":           {leaf(ca, now.Add(-57*time.Minute), "web.shop.svc"), PodPort{names: web.names}, nil, Roots{Bundle: pool(ca.Root)}, NoSecret, TrustCluster, []string{ProblemExpiring}},
+		"of another name":           {leaf(ca, now, "api.shop.svc"), PodPort{names: web.names}, nil, Roots{Bundle: pool(ca.Root)}, NoSecret, TrustCluster, []string{ProblemNames}},
+		"a name of the same suffix": {leaf(ca, now, "*.shop.svc"), PodPort{names: web.names}, nil, Roots{Bundle: pool(ca.Root)}, NoSecret, TrustCluster, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := tt.port.Served(probe.Outcome{Kind: probe.TLS, Chain: []*x509.Certificate{tt.serves}}, tt.secrets, tt.roots, now)
+			assert.Equal(t, tt.state, s.SecretState)
+			assert.Equal(t, tt.trust, s.Trust)
+			assert.Equal(t, tt.want, s.Problems)
+		})
+	}
+	plain := web.Served(probe.Outcome{Kind: probe.Plaintext, Err: errors.New("x")}, secrets, Roots{}, now)
+	assert.Equal(t, []string{ProblemPlaintext}, plain.Problems)
+	silent := web.Served(probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseTimeout}, secrets, Roots{}, now)
+	assert.Equal(t, []string{ProblemUnreachable}, silent.Problems)
+
+	second := plain
+	second.Pod = "b"
+	groups := GroupPorts([]ServedPort{plain, second, silent})
+	require.Len(t, groups, 2)
+	assert.Equal(t, 2, groups[0].Pods)
+}
