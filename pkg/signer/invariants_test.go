@@ -30,6 +30,8 @@ func TestInvariant1WhatIsNotOursIsNeverWritten(t *testing.T) {
 		w := world.scene(t)
 		_, d := w.decide()
 		switch {
+		case d.External:
+			require.Equal(t, Nothing, d.Action)
 		case w.secret == nil:
 			require.Contains(t, []Action{Nothing, Create}, d.Action)
 		case isOurs(w):

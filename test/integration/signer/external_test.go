@@ -47,8 +47,7 @@ func waitFollowed(t *testing.T, namespace, service, reason string, pair tls.Cert
 
 // TestSecretsOfOtherIssuers are followed, whatever their issuer does to them, and never written.
 func TestSecretsOfOtherIssuers(t *testing.T) {
-	sharedSigner(t)
-	ns := newNamespace(t)
+	r, ns := sharedSigner(t), newNamespace(t)
 	ca := rotatortest.NewCA(t, 1, time.Now()).Renamed(t)
 	name := "web." + ns + ".svc"
 	makeService(t, ns, "web", api.AnnotationIssuer, string(api.IssuerExternal))
@@ -75,6 +74,7 @@ func TestSecretsOfOtherIssuers(t *testing.T) {
 	annotate(t, ns, "web", map[string]any{api.AnnotationExtraDNSNames: "api.example.com"})
 	waitFollowed(t, ns, "web", "External", foreign)
 
+	assert.InDelta(t, foreign.Leaf.NotAfter.Unix(), r.value(t, "servingcert_certificate_not_after_timestamp_seconds", ns, "web-tls"), 0)
 	written := getSecret(t, ns, "web-tls")
 	assert.Empty(t, written.Labels)
 	assert.Empty(t, written.OwnerReferences)
@@ -83,6 +83,7 @@ func TestSecretsOfOtherIssuers(t *testing.T) {
 	waitReady(t, ns, "web", metav1.ConditionFalse, "SecretMissing")
 	waitRest(t, ns)
 	require.NoError(t, secretGone(t, ns, "web-tls"))
+	assert.Zero(t, r.value(t, "servingcert_external_certificate_renew_by_timestamp_seconds", ns, "web-tls"), "no alert about what is gone")
 }
 
 // TestAnotherIssuerTakesOver: the Secret is kept and renewed until the other issuer writes it, and then
