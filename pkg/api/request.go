@@ -29,10 +29,8 @@ type Params struct {
 
 // Request is what one Service requests, validated against the Limits.
 type Request struct {
-	KeySource KeySource
-	// External: another issuer writes the Secret. DNSNames then are the names that clients use: those of
-	// AnnotationExtraDNSNames, or the Service's own.
-	External   bool
+	KeySource  KeySource
+	External   bool         // another issuer writes the Secret
 	SecretName string       // may be empty if KeySource is KeySourcePod
 	DNSNames   []string     // sorted, no duplicates, at least two
 	IPs        []netip.Addr // sorted, no duplicates
@@ -163,9 +161,6 @@ func (r *Request) parseNames(svc *corev1.Service, limits Limits) error {
 	}
 	if r.External {
 		limits.PermitDNSSuffixes = permitAll(extra) // nothing is issued
-		if len(extra) > 0 {
-			r.DNSNames = nil
-		}
 	}
 	for _, name := range extra {
 		if err := checkExtraName(svc, name, limits); err != nil {

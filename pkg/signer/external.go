@@ -72,15 +72,19 @@ func ExternalOf(secret *corev1.Secret, instance string, before *External, bundle
 		e.Usage = "its extended key usages do not include serverAuth"
 	}
 	e.Issuer = api.Shorten(leaf.Issuer.CommonName, maxIssuer)
-	e.Trust = trustOf(leaf, chain[:min(len(chain), maxExternalChain)], secret.Data[api.BundleKey], bundle)
+	e.Trust = trustOf(leaf, chain[:min(len(chain), maxExternalChain)], secret.Data[api.BundleKey], bundle, now)
 	return e
 }
 
 // maxIssuer is the most characters of an issuer's name in a message.
 const maxIssuer = 64
 
-func trustOf(leaf *x509.Certificate, chain []*x509.Certificate, ownCA []byte, bundle []*x509.Certificate) Trust {
-	at := leaf.NotBefore.Add(leaf.NotAfter.Sub(leaf.NotBefore) / 2) // expiry is reported by itself
+func trustOf(leaf *x509.Certificate, chain []*x509.Certificate, ownCA []byte, bundle []*x509.Certificate, at time.Time) Trust {
+	if at.Before(leaf.NotBefore) { // that, and its expiry, are reported by themselves
+		at = leaf.NotBefore
+	} else if at.After(leaf.NotAfter) {
+		at = leaf.NotAfter
+	}
 	verifies := func(roots []*x509.Certificate) bool {
 		return pki.VerifyServingAny(leaf, chain, roots[:min(len(roots), maxExternalChain)], at) == nil
 	}
@@ -101,17 +105,25 @@ func (e *External) RenewBy() time.Time {
 	return e.Leaf.NotAfter.Add(-max(lifetime/10, min(24*time.Hour, lifetime/4)))
 }
 
-// OfAnotherIssuer reports whether the Secret has a pair of another issuer. The name of the leaf's
-// issuer tells it from a CA of servingcert that is not known any more, as after its loss.
+// OfAnotherIssuer reports whether the Secret has a certificate of another issuer, whatever its key is:
+// issuers write keys in other forms, and some in another write. The name of the leaf's issuer tells it
+// from a CA of servingcert that is not known any more, as after its loss.
 func (f *SecretFacts) OfAnotherIssuer(ca *pki.Authority) bool {
-	return ca != nil && f.Leaf.Exists() && f.Defect == "" && !f.Leaf.OwnIssuer && f.SignedBy(ca) == nil
+	return ca != nil && f.Leaf.Exists() && !f.Leaf.OwnIssuer && f.SignedBy(ca) == nil
+}
+
+// leftToIssuer reports whether the Secret is left as it is, although it has our marks: no Service
+// requests it any more, or one of them names another issuer, and that has written it or is about to.
+func leftToIssuer(s Situation, o Ownership) bool {
+	external := slices.ContainsFunc(s.Requesters, api.IsExternal)
+	return (o.Retained || external) && s.Secret.OfAnotherIssuer(s.Authority) || external && s.Secret.Defect != "" && !s.Secret.Empty
 }
 
 // isExternal reports whether another issuer writes the Secret that the Services request together.
 // While a Secret still has a certificate of this CA, it is retained, and renewed until that issuer
 // has written it.
 func isExternal(s Situation, wanted api.Wanted) bool {
-	return wanted.External && (s.Secret == nil || s.Authority == nil || s.Secret.Defect != "" || s.Secret.SignedBy(s.Authority) == nil)
+	return wanted.External && (s.Secret == nil || s.Secret.Defect != "" || s.Secret.OfAnotherIssuer(s.Authority))
 }
 
 // decideExternal returns the decision about a Secret that another issuer writes: nothing is
@@ -176,7 +188,8 @@ func (s applied) externalCondition(svc *corev1.Service) *state.Condition {
 		return condition(false, s.problem.Reason, s.problem.Message+keptText(kept), said)
 	}
 	e := s.External
-	text := fmt.Sprintf("of another issuer (%q), for %s, until %s; %s", e.Issuer, describeNames(e.Leaf.DNSNames, e.Leaf.IPs), e.Leaf.NotAfter.Format(time.RFC3339), e.Trust)
+	// X.509 names may have control characters.
+	text := api.Escape(fmt.Sprintf("of another issuer (%q), for %s, until %s; %s", e.Issuer, describeNames(e.Leaf.DNSNames, e.Leaf.IPs), e.Leaf.NotAfter.Format(time.RFC3339), e.Trust))
 	if missing := e.uncovered(svc, s.Limits); missing != "" {
 		return condition(false, reasonNamesMissing, s.ofSecret(text+"; "+missing, kept, s.leaf), said)
 	}

@@ -1,6 +1,12 @@
 package signer
 
 import (
+	"crypto/ecdsa"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
 	"strings"
 	"testing"
 	"time"
@@ -12,13 +18,14 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
+	"github.com/servingcert/servingcert/pkg/pki"
 )
 
 // externalScene is a scene with Service web, whose Secret another CA has issued.
 func externalScene(t *testing.T) (*scene, *External) {
 	web := service("web")
 	web.Annotations[api.AnnotationIssuer] = string(api.IssuerExternal)
-	theirs := testCA(t)
+	theirs := foreignCA(t)
 	issued := issueBy(t, theirs, wantedBy(service("web")), epoch)
 	secret := managed(issued)
 	secret.Labels, secret.OwnerReferences = nil, nil
@@ -106,7 +113,7 @@ func TestExternalSecretIsRead(t *testing.T) {
 // TestExternalPairInTwoWrites is not reported, unless it lasts.
 func TestExternalPairInTwoWrites(t *testing.T) {
 	w, e := externalScene(t)
-	other := issueBy(t, testCA(t), wantedBy(service("web")), epoch)
+	other := issueBy(t, foreignCA(t), wantedBy(service("web")), epoch)
 	w.secret.Data[corev1.TLSPrivateKeyKey] = other.KeyPEM
 	half := ExternalOf(w.secret, api.DefaultInstance, e, nil, epoch)
 	d, ready := w.readyOf(half)
@@ -140,7 +147,7 @@ func TestFromServingcertToAnotherIssuer(t *testing.T) {
 
 	theirs := managed(ours, web) // with our label and owner still
 	theirs.Data, theirs.ResourceVersion = map[string][]byte{}, "101"
-	issued := issueBy(t, testCA(t), wantedBy(service("web")), epoch)
+	issued := issueBy(t, foreignCA(t), wantedBy(service("web")), epoch)
 	theirs.Data[corev1.TLSCertKey], theirs.Data[corev1.TLSPrivateKeyKey] = issued.CertPEM, issued.KeyPEM
 	w.secret = theirs
 	d, _ = w.readyOf(nil)
@@ -181,4 +188,62 @@ func TestExternalFacts(t *testing.T) {
 	assert.Equal(t, e.Leaf.NotAfter.Add(-24*time.Hour), e.RenewBy())
 	e.Leaf.NotAfter = epoch.Add(time.Hour)
 	assert.Equal(t, e.Leaf.NotAfter.Add(-15*time.Minute), e.RenewBy())
+}
+
+// TestWhatAnotherIssuerWroteIsLeft, whatever becomes of the Service, although the Secret has the
+// signer's label and owner still, and in whatever form its key is.
+func TestWhatAnotherIssuerWroteIsLeft(t *testing.T) {
+	ca := testCA(t)
+	issued := issueBy(t, foreignCA(t), wantedBy(service("web")), epoch)
+	key, err := pki.ParseKey(issued.KeyPEM)
+	require.NoError(t, err)
+	der, err := x509.MarshalECPrivateKey(key.(*ecdsa.PrivateKey))
+	require.NoError(t, err)
+	other := issueBy(t, ca, wantedBy(service("web")), epoch)
+	for form, key := range map[string][]byte{
+		"PKCS #8": issued.KeyPEM, "SEC 1": pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), "another key": other.KeyPEM, "no key": nil,
+	} {
+		for name, change := range map[string]func(w *scene){
+			"an invalid annotation": func(w *scene) { w.services[0].Annotations[api.AnnotationDuration] = "a day" },
+			"another Secret":        func(w *scene) { w.services[0].Annotations[api.AnnotationSecretName] = "other-tls" },
+			"no request": func(w *scene) {
+				delete(w.services[0].Annotations, api.AnnotationSecretName)
+				delete(w.services[0].Annotations, api.AnnotationIssuer)
+			},
+			"no label": func(w *scene) { w.notOptedIn = true },
+			"refused beside a Service of the signer": func(w *scene) {
+				w.services[0].Annotations[api.AnnotationDuration] = "a day"
+				w.services = append(w.services, service("api"))
+			},
+		} {
+			t.Run(form+", "+name, func(t *testing.T) {
+				web := service("web", api.AnnotationIssuer, string(api.IssuerExternal))
+				web.Status.Conditions = condition(true, reasonExternal, "", state.Ready{Secret: "web-tls"}).Both()
+				secret := managed(issued, web, service("api"))
+				secret.Data[corev1.TLSPrivateKeyKey] = key
+				w := newScene(ca, secret, web)
+				change(w)
+				s := w.situation()
+				assert.Equal(t, Nothing.String(), Decide(s, OwnershipOf(s)).Action.String())
+			})
+		}
+	}
+}
+
+// foreignCA returns a CA with another name than those of servingcert.
+func foreignCA(t *testing.T) *pki.Authority {
+	t.Helper()
+	key, err := pki.GenerateKey(pki.ECDSAP256)
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Example Corporation"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		NotBefore: epoch.Add(-day), NotAfter: epoch.Add(1000 * day),
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	require.NoError(t, err)
+	root, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	return &pki.Authority{
+		Issuer: pki.Issuer{Certificate: root}, Key: key, Bundle: pki.NewBundle(root), Anchors: []*x509.Certificate{root}, SignUntil: epoch.Add(1000 * day),
+	}
 }

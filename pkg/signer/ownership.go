@@ -74,7 +74,8 @@ func shared(s Situation) Ownership {
 			o.Participants = append(o.Participants, m.Service)
 		}
 	}
-	if o.External = ok && isExternal(s, wanted); o.External {
+	owns := func(svc *corev1.Service) bool { return s.Secret.OwnedBy(svc.UID) && s.mayKeep(svc, s.Key.Name) }
+	if o.External = ok && wanted.External && (isExternal(s, wanted) || !slices.ContainsFunc(o.Participants, owns)); o.External {
 		return o
 	}
 	if ok && !wanted.External {
@@ -157,8 +158,8 @@ func foreign(s Situation, o Ownership) string {
 	switch {
 	case s.Secret.Type != corev1.SecretTypeTLS:
 		return fmt.Sprintf("its type is %q, must be %q", s.Secret.Type, corev1.SecretTypeTLS)
-	case o.Retained && s.Secret.OfAnotherIssuer(s.Authority):
-		return "another issuer has written it"
+	case leftToIssuer(s, o):
+		return "another issuer writes it"
 	case s.Secret.Labelled && owned, (s.Secret.Labelled || ownedByName) && known:
 		return ""
 	case s.Secret.Labelled:

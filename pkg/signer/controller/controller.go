@@ -65,7 +65,7 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 
 func (c *Controller) decideAndAct(ctx context.Context, s signer.Situation) (reconcile.Result, error) {
 	s, d := c.decide(s)
-	if gone := s.Secret == nil && s.Unmanaged == nil; s.External != nil && !d.Wait && (gone || !d.External) {
+	if gone := s.Secret == nil && s.Unmanaged == nil; s.External != nil && (gone || !d.Wait && !d.External) {
 		c.externals.set(s.Key, nil)
 	}
 	if d.Action == signer.ReadLive {

@@ -5,7 +5,6 @@ import (
 	"crypto/x509"
 	"fmt"
 	"maps"
-	"slices"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -41,10 +40,17 @@ func (e *externals) set(key types.NamespacedName, known *signer.External) {
 	e.byKey[key] = known
 }
 
-func (e *externals) all() []*signer.External {
+// forget forgets all Secrets of a namespace.
+func (e *externals) forget(namespace string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	return slices.Collect(maps.Values(e.byKey))
+	maps.DeleteFunc(e.byKey, func(key types.NamespacedName, _ *signer.External) bool { return key.Namespace == namespace })
+}
+
+func (e *externals) all() map[types.NamespacedName]*signer.External {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return maps.Clone(e.byKey)
 }
 
 // readExternal reads the Secret of another issuer from the API server. Its metadata in the cache tell
@@ -54,6 +60,7 @@ func (c *Controller) readExternal(ctx context.Context, s signer.Situation) (sign
 	switch err := c.live.Get(ctx, s.Key, &secret); {
 	case apierrors.IsNotFound(err):
 		s.Secret, s.Unmanaged, s.External = nil, nil, nil
+		c.externals.set(s.Key, nil)
 		return s, nil
 	case err != nil:
 		return s, fmt.Errorf("read Secret %s: %w", s.Key, err)

@@ -93,14 +93,15 @@ func (e *expiry) Collect(ch chan<- prometheus.Metric) {
 	byName := map[string]int{} // several CAs may have the same name
 	ca := e.known.Load()
 	seconds := func(t time.Time) float64 { return float64(t.Unix()) }
-	for _, f := range e.externals.all() {
+	externals := e.externals.all()
+	for _, f := range externals {
 		if f.Leaf.Exists() {
 			ch <- prometheus.MustNewConstMetric(e.notAfter, prometheus.GaugeValue, seconds(f.Leaf.NotAfter), f.Namespace, f.Name)
 			ch <- prometheus.MustNewConstMetric(e.renewBy, prometheus.GaugeValue, seconds(f.RenewBy()), f.Namespace, f.Name)
 		}
 	}
 	for f := range e.secrets.All() {
-		if !f.Leaf.Exists() || e.externals.get(types.NamespacedName{Namespace: f.Namespace, Name: f.Name}) != nil {
+		if !f.Leaf.Exists() || externals[types.NamespacedName{Namespace: f.Namespace, Name: f.Name}] != nil {
 			continue
 		}
 		ch <- prometheus.MustNewConstMetric(e.notAfter, prometheus.GaugeValue, seconds(f.Leaf.NotAfter), f.Namespace, f.Name)

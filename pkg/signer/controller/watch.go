@@ -88,6 +88,7 @@ func (c *Controller) namespaceHandler() handler.EventHandler {
 		DeleteFunc: func(_ context.Context, e event.DeleteEvent, q facts.Queue) {
 			enqueueAll(q, e.Object.GetName())
 			c.metrics.forget(e.Object.GetName())
+			c.externals.forget(e.Object.GetName())
 		},
 	}
 }

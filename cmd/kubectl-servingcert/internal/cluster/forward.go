@@ -150,6 +150,7 @@ func (f forwarder) open(ctx context.Context, namespace, pod string, port int) (n
 	if err != nil {
 		return nil, err
 	}
+	context.AfterFunc(ctx, func() { _ = conn.Close() }) // of the dial, which ends with it
 	data, problems, err := streams(conn, port)
 	if err != nil {
 		_ = conn.Close()

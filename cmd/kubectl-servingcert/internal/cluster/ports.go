@@ -5,11 +5,13 @@ import (
 	"crypto/x509"
 	"fmt"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -19,6 +21,7 @@ import (
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
 	"github.com/servingcert/servingcert/pkg/rotator/probe/dial"
 )
 
@@ -53,10 +56,14 @@ func (c *Cluster) ServedPorts(ctx context.Context, cfg *rest.Config, namespace s
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
 	ports := status.PodPorts(services, all, how.ClusterDomain)
-	secrets := c.mountedSecrets(ctx, ports)
+	secrets, err := c.mountedSecrets(ctx, ports)
+	if err != nil {
+		return nil, err
+	}
 	roots := c.rootsOf(ctx, ports)
 	forward, now := forwarder{cfg, c.Client}, time.Now()
 	served := make([]status.ServedPort, len(ports))
+	errs := make([]error, len(ports))
 	atOnce(maxDials, len(ports), func(i int) {
 		p := ports[i]
 		outcome := dial.By(ctx, func(ctx context.Context) (net.Conn, error) {
@@ -65,8 +72,12 @@ func (c *Cluster) ServedPorts(ctx context.Context, cfg *rest.Config, namespace s
 			}
 			return forward.open(ctx, p.Namespace, p.Pod, int(p.Port))
 		}, p.Host, p.Protocol, how.Timeout)
-		served[i] = p.Served(outcome, secrets[p.Namespace], roots[p.Namespace], now)
+		served[i], errs[i] = p.Served(outcome, secrets[p.Namespace], roots[p.Namespace], now), outcome.Err
 	})
+	answers := func(s status.ServedPort) bool { return s.Serves == probe.TLS || s.Serves == probe.Plaintext }
+	if len(served) > 0 && !slices.ContainsFunc(served, answers) { // such as without the right to forward ports
+		return nil, fmt.Errorf("none of %d ports gave an answer: the first: %w", len(ports), errs[0])
+	}
 	return served, ctx.Err()
 }
 
@@ -92,8 +103,8 @@ func atOnce(limit, n int, do func(i int)) {
 }
 
 // mountedSecrets reads the Secrets that the pods mount, by namespace and name. Those that this user may
-// not read have no certificates.
-func (c *Cluster) mountedSecrets(ctx context.Context, ports []status.PodPort) map[string]map[string]status.MountedSecret {
+// not read, or that do not exist, have no certificates.
+func (c *Cluster) mountedSecrets(ctx context.Context, ports []status.PodPort) (map[string]map[string]status.MountedSecret, error) {
 	var keys []types.NamespacedName
 	found := map[string]map[string]status.MountedSecret{}
 	for _, p := range ports {
@@ -108,11 +119,17 @@ func (c *Cluster) mountedSecrets(ctx context.Context, ports []status.PodPort) ma
 		}
 	}
 	var mu sync.Mutex
+	var failed error
 	atOnce(maxConcurrent, len(keys), func(i int) {
 		key := keys[i]
 		secret, err := c.Client.CoreV1().Secrets(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
 		if err != nil {
-			return // the state of the Secret is then "unread"
+			if !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
+				mu.Lock()
+				defer mu.Unlock()
+				failed = fmt.Errorf("read Secret %s: %w", key, err)
+			}
+			return
 		}
 		mounted := status.MountedSecret{CA: poolOf(secret.Data[api.BundleKey])}
 		mounted.Chain, _ = pki.ParseCertificates(secret.Data[corev1.TLSCertKey])
@@ -120,7 +137,7 @@ func (c *Cluster) mountedSecrets(ctx context.Context, ports []status.PodPort) ma
 		defer mu.Unlock()
 		found[key.Namespace][key.Name] = mounted
 	})
-	return found
+	return found, failed
 }
 
 // rootsOf returns what clients in each namespace may trust.

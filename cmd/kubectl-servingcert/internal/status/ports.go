@@ -175,7 +175,7 @@ const (
 	InSecret        = "current" // Secret holds the leaf
 	OlderThanSecret = "older"   // Secret holds a newer certificate of the same issuer for the same names
 	NotInSecret     = "other"   // no mounted Secret holds it
-	SecretUnread    = "unread"  // this user may not read one that is mounted
+	SecretUnread    = "unread"  // one that is mounted has no certificate that this user can read
 )
 
 // The values of ServedPort.Trust.
@@ -190,6 +190,7 @@ const (
 const (
 	ProblemExpired     = "expired"     // or not valid yet
 	ProblemStale       = "stale"       // an older certificate than that in the Secret
+	ProblemUnread      = "unread"      // the mounted Secret was not read, so nobody knows whether it is stale
 	ProblemExpiring    = "expiring"    // within a tenth of its lifetime
 	ProblemNames       = "names"       // it has no name of the Services
 	ProblemUntrusted   = "untrusted"   // nothing that is known verifies it
@@ -199,7 +200,7 @@ const (
 
 // PortProblems returns all problems.
 func PortProblems() []string {
-	return []string{ProblemExpired, ProblemStale, ProblemExpiring, ProblemNames, ProblemUntrusted, ProblemPlaintext, ProblemUnreachable}
+	return []string{ProblemExpired, ProblemStale, ProblemUnread, ProblemExpiring, ProblemNames, ProblemUntrusted, ProblemPlaintext, ProblemUnreachable}
 }
 
 // Served returns what the port served. secrets are those that the pod mounts, by name.
@@ -212,19 +213,25 @@ func (p PodPort) Served(outcome probe.Outcome, secrets map[string]MountedSecret,
 		return s
 	default:
 		s.Cause, s.Problems = string(outcome.Cause), []string{ProblemUnreachable}
+		if outcome.Cause == probe.CauseOther && outcome.Err != nil {
+			s.Cause = api.Escape(api.Shorten(outcome.Err.Error(), maxCause))
+		}
 		return s
 	}
 	leaf, names := outcome.Chain[0], outcome.Handshake.Names()
 	s.Leaf, s.Issuer, s.NotAfter, s.TLS = pki.Fingerprint(leaf), issuerOf(leaf), &leaf.NotAfter, &names
-	s.Names = leaf.DNSNames[:min(len(leaf.DNSNames), maxNamed)]
+	for _, name := range leaf.DNSNames[:min(len(leaf.DNSNames), maxNamed)] {
+		s.Names = append(s.Names, api.Escape(name))
+	}
 	s.Secret, s.SecretState = p.holder(leaf, secrets)
-	s.Trust = trustOf(outcome.Chain, p.pools(secrets), roots)
+	s.Trust = trustOf(outcome.Chain, p.pools(secrets), roots, now)
 	for _, c := range []struct {
 		problem string
 		is      bool
 	}{
 		{ProblemExpired, now.After(leaf.NotAfter) || now.Before(leaf.NotBefore)},
 		{ProblemStale, s.SecretState == OlderThanSecret},
+		{ProblemUnread, s.SecretState == SecretUnread},
 		{ProblemExpiring, !now.After(leaf.NotAfter) && now.After(leaf.NotAfter.Add(-leaf.NotAfter.Sub(leaf.NotBefore)/10))},
 		{ProblemNames, !slices.ContainsFunc(p.names, func(name string) bool { return leaf.VerifyHostname(name) == nil })},
 		{ProblemUntrusted, s.Trust == TrustNone},
@@ -237,8 +244,11 @@ func (p PodPort) Served(outcome probe.Outcome, secrets map[string]MountedSecret,
 }
 
 func issuerOf(leaf *x509.Certificate) string {
-	return api.Shorten(cmp.Or(leaf.Issuer.CommonName, leaf.Issuer.String()), maxIssuer)
+	return api.Escape(api.Shorten(cmp.Or(leaf.Issuer.CommonName, leaf.Issuer.String()), maxIssuer))
 }
+
+// maxCause is the most characters of an error.
+const maxCause = 100
 
 // maxIssuer is the most characters of an issuer's name.
 const maxIssuer = 64
@@ -247,13 +257,16 @@ const maxIssuer = 64
 func (p PodPort) holder(leaf *x509.Certificate, secrets map[string]MountedSecret) (name, state string) {
 	state = NoSecret
 	for _, name := range p.secrets {
+		if have := secrets[name].Chain; len(have) > 0 && have[0].Equal(leaf) {
+			return name, InSecret
+		}
+	}
+	for _, name := range p.secrets {
 		have := secrets[name].Chain
 		switch {
 		case len(have) == 0:
 			state = SecretUnread
-		case have[0].Equal(leaf):
-			return name, InSecret
-		case sameSubject(have[0], leaf) && leaf.NotBefore.Before(have[0].NotBefore):
+		case sameNames(have[0], leaf) && leaf.NotBefore.Before(have[0].NotBefore):
 			return name, OlderThanSecret
 		case state == NoSecret:
 			state = NotInSecret
@@ -262,9 +275,10 @@ func (p PodPort) holder(leaf *x509.Certificate, secrets map[string]MountedSecret
 	return "", state
 }
 
-// sameSubject reports whether one certificate may have replaced the other.
-func sameSubject(a, b *x509.Certificate) bool {
-	return a.Issuer.CommonName == b.Issuer.CommonName && slices.ContainsFunc(a.DNSNames, func(name string) bool { return slices.Contains(b.DNSNames, name) })
+// sameNames reports whether one certificate may have replaced the other. Issuers change with their CA.
+func sameNames(a, b *x509.Certificate) bool {
+	return slices.ContainsFunc(a.DNSNames, func(name string) bool { return slices.Contains(b.DNSNames, name) }) ||
+		len(a.DNSNames)+len(b.DNSNames) == 0 && a.Subject.String() == b.Subject.String()
 }
 
 // pools returns the CAs of the mounted Secrets.
@@ -280,8 +294,13 @@ func (p PodPort) pools(secrets map[string]MountedSecret) (pools []*x509.CertPool
 // maxIntermediates is the most certificates after the leaf from which a chain is built.
 const maxIntermediates = 10
 
-func trustOf(chain []*x509.Certificate, own []*x509.CertPool, roots Roots) string {
+func trustOf(chain []*x509.Certificate, own []*x509.CertPool, roots Roots, now time.Time) string {
 	leaf := chain[0]
+	if now.Before(leaf.NotBefore) { // that, and its expiry, are problems of their own
+		now = leaf.NotBefore
+	} else if now.After(leaf.NotAfter) {
+		now = leaf.NotAfter
+	}
 	intermediates := x509.NewCertPool()
 	for _, c := range chain[1:min(len(chain), maxIntermediates+1)] {
 		intermediates.AddCert(c)
@@ -292,7 +311,7 @@ func trustOf(chain []*x509.Certificate, own []*x509.CertPool, roots Roots) strin
 		}
 		_, err := leaf.Verify(x509.VerifyOptions{
 			Roots: pool, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-			CurrentTime: leaf.NotBefore.Add(leaf.NotAfter.Sub(leaf.NotBefore) / 2), // its end is a problem of its own
+			CurrentTime: now,
 		})
 		return err == nil
 	}
@@ -318,7 +337,7 @@ func GroupPorts(served []ServedPort) []PortGroup {
 	var groups []PortGroup
 	index := map[string]int{}
 	for _, s := range served {
-		key := fmt.Sprintln(s.Namespace, s.Workload, s.Port, s.Serves, s.Cause, s.Leaf, s.Secret, s.SecretState, strings.Join(s.Problems, ","))
+		key := fmt.Sprintln(s.Namespace, s.Workload, s.Port, s.Serves, s.Cause, s.Leaf, s.Secret, s.SecretState, s.Trust, s.TLS != nil && s.TLS.Version == "TLS 1.3", strings.Join(s.Problems, ","))
 		i, known := index[key]
 		if !known {
 			i = len(groups)

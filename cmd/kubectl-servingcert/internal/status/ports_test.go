@@ -89,7 +89,7 @@ func TestServedPorts(t *testing.T) {
 		"the Secret's":              {current, web, secrets, Roots{}, InSecret, TrustSecret, nil},
 		"an older one":              {older, web, secrets, Roots{}, OlderThanSecret, TrustSecret, []string{ProblemStale}},
 		"another one":               {foreign, web, secrets, Roots{}, NotInSecret, TrustNone, []string{ProblemUntrusted}},
-		"the Secret is unread":      {current, web, map[string]MountedSecret{}, Roots{Bundle: pool(ca.Root)}, SecretUnread, TrustCluster, nil},
+		"the Secret is unread":      {current, web, map[string]MountedSecret{}, Roots{Bundle: pool(ca.Root)}, SecretUnread, TrustCluster, []string{ProblemUnread}},
 		"no Secret":                 {current, PodPort{names: web.names}, nil, Roots{Public: pool(ca.Root)}, NoSecret, TrustPublic, nil},
 		"expired":                   {leaf(ca, now.Add(-2*time.Hour), "web.shop.svc"), PodPort{names: web.names}, nil, Roots{Bundle: pool(ca.Root)}, NoSecret, TrustCluster, []string{ProblemExpired}},
 		"about to expire":           {leaf(ca, now.Add(-57*time.Minute), "web.shop.svc"), PodPort{names: web.names}, nil, Roots{Bundle: pool(ca.Root)}, NoSecret, TrustCluster, []string{ProblemExpiring}},
