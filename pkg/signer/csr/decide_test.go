@@ -448,6 +448,7 @@ func TestLimits(t *testing.T) {
 				"this request is answered at 2026-03-01T12:01:31Z",
 		}, limited(2, ofNamespace))
 	}
+	s.Request.Approved = false // the order of a map is random
 	assert.Contains(t, limited(20, ratelimit.DefaultRates()).Message, "the limit for one pod is reached (20 at once, then one every 1m0s)")
 	s.Request.Extra, s.Grants = nil, map[types.NamespacedName]bool{web: true}
 	assert.Contains(t, limited(20, ratelimit.DefaultRates()).Message, "the limit for one requester with these names is reached")
