@@ -99,6 +99,7 @@ race: controlplane-binaries ## what runs most goroutines at once, the programs t
 test-long: RACE := 1
 test-long: controlplane-binaries cfssl-servers cert-manager helm ## every test, those that take long and those of other modules too, with the race detector; RACE= without
 	@$(call run-tests,-count=1 -tags long $$(go list $(ON_CONTROLPLANE) ./... | awk '!seen[$$0]++')) || failed=1; \
+	$(if $(RACE),go test -vet=off -count=1 -timeout 30m -tags long -run Flood ./test/integration/metrics || failed=1;) \
 	for dir in $(filter-out . hack/chart,$(OURS)); do CGO_ENABLED=$(if $(RACE),1,0) go test -C $$dir -vet=off $(if $(RACE),-race) $(TESTFLAGS) ./... || failed=1; done; \
 	$(print-skipped); exit $${failed:-0}
 

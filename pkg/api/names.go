@@ -172,8 +172,8 @@ func checkExtraName(svc *corev1.Service, name string, limits Limits) error {
 		strings.Join(ServiceDomains(svc, limits.ClusterDomain), " or "), svc.Namespace, permittedSuffixes(svc.Namespace, limits.PermitDNSSuffixes))
 }
 
-// permitAll returns rules that permit the names in all namespaces.
-func permitAll(names []string) []SuffixRule {
+// PermitAll returns rules that permit the names in all namespaces.
+func PermitAll(names []string) []SuffixRule {
 	rules := make([]SuffixRule, len(names))
 	for i, name := range names {
 		rules[i] = SuffixRule{NamespaceGlob: "*", Suffix: strings.TrimPrefix(name, "*.")}

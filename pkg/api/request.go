@@ -160,7 +160,7 @@ func (r *Request) parseNames(svc *corev1.Service, limits Limits) error {
 		return err
 	}
 	if r.External {
-		limits.PermitDNSSuffixes = permitAll(extra) // nothing is issued
+		limits.PermitDNSSuffixes = PermitAll(extra) // nothing is issued
 	}
 	for _, name := range extra {
 		if err := checkExtraName(svc, name, limits); err != nil {

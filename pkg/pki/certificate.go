@@ -144,6 +144,18 @@ func beginsWithBlock(data, rest []byte) bool {
 	return bytes.HasPrefix(taken, []byte(pemBegin)) && bytes.Count(taken, []byte(pemBegin)) == 1
 }
 
+// WithinValidity returns the time in the certificate's validity that is nearest to at, to verify a chain
+// although its leaf has expired.
+func WithinValidity(cert *x509.Certificate, at time.Time) time.Time {
+	switch {
+	case at.Before(cert.NotBefore):
+		return cert.NotBefore
+	case at.After(cert.NotAfter):
+		return cert.NotAfter
+	}
+	return at
+}
+
 // VerifyServing returns an error unless a client that trusts only root and receives leaf
 // and chain accepts leaf as a server's certificate at now.
 func VerifyServing(leaf *x509.Certificate, chain []*x509.Certificate, root *x509.Certificate, now time.Time) error {

@@ -80,11 +80,7 @@ func ExternalOf(secret *corev1.Secret, instance string, before *External, bundle
 const maxIssuer = 64
 
 func trustOf(leaf *x509.Certificate, chain []*x509.Certificate, ownCA []byte, bundle []*x509.Certificate, at time.Time) Trust {
-	if at.Before(leaf.NotBefore) { // that, and its expiry, are reported by themselves
-		at = leaf.NotBefore
-	} else if at.After(leaf.NotAfter) {
-		at = leaf.NotAfter
-	}
+	at = pki.WithinValidity(leaf, at) // its expiry is reported by itself
 	verifies := func(roots []*x509.Certificate) bool {
 		return pki.VerifyServingAny(leaf, chain, roots[:min(len(roots), maxExternalChain)], at) == nil
 	}

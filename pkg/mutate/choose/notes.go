@@ -131,9 +131,6 @@ func widestLimits(svc *corev1.Service) api.Limits {
 	if err != nil {
 		return limits // every signer refuses the annotation
 	}
-	for _, name := range extra {
-		suffix := strings.TrimPrefix(name, "*.")
-		limits.PermitDNSSuffixes = append(limits.PermitDNSSuffixes, api.SuffixRule{NamespaceGlob: "*", Suffix: suffix})
-	}
+	limits.PermitDNSSuffixes = api.PermitAll(extra)
 	return limits
 }

@@ -12,7 +12,7 @@ type Note struct {
 	Reason     Reason
 	Containers []string // the containers concerned; empty for the whole pod
 	Detail     string   // what exactly was found; may be empty
-	Ports      []string // targetPorts that get no proxy, of which Detail lists the first; empty if that is all of them
+	Ports      []string // the targetPorts that get no proxy; Detail has only the first. Empty: all of them
 }
 
 // maxDetail is how many characters of a detail a note shows. The API server truncates

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -72,25 +71,18 @@ func withProxy(all []corev1.Pod) []corev1.Pod {
 // ask returns the answers of all pods; failures are in Err.
 func (c *Cluster) ask(ctx context.Context, f forwarder, all []corev1.Pod, each time.Duration) []status.ProxyPod {
 	out := make([]status.ProxyPod, len(all))
-	var wg sync.WaitGroup
-	free := make(chan struct{}, maxConcurrent)
-	for i := range all {
-		free <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-free }()
-			out[i].Name = all[i].Name
-			ctx, cancel := context.WithTimeoutCause(ctx, each, fmt.Errorf("no answer within %s", each))
-			defer cancel()
-			body, err := f.get(ctx, all[i].Namespace, all[i].Name, adminPort(&all[i]), clients.Path)
-			if err == nil {
-				out[i].Ports, err = clients.Parse(body)
-			}
-			if err != nil {
-				out[i].Err = err.Error()
-			}
-		})
-	}
-	wg.Wait()
+	atOnce(maxConcurrent, len(all), func(i int) {
+		out[i].Name = all[i].Name
+		ctx, cancel := context.WithTimeoutCause(ctx, each, fmt.Errorf("no answer within %s", each))
+		defer cancel()
+		body, err := f.get(ctx, all[i].Namespace, all[i].Name, adminPort(&all[i]), clients.Path)
+		if err == nil {
+			out[i].Ports, err = clients.Parse(body)
+		}
+		if err != nil {
+			out[i].Err = err.Error()
+		}
+	})
 	return out
 }
 

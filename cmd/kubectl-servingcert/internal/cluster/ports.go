@@ -60,7 +60,10 @@ func (c *Cluster) ServedPorts(ctx context.Context, cfg *rest.Config, namespace s
 	if err != nil {
 		return nil, err
 	}
-	roots := c.rootsOf(ctx, ports)
+	roots, err := c.rootsOf(ctx, ports)
+	if err != nil {
+		return nil, err
+	}
 	forward, now := forwarder{cfg, c.Client}, time.Now()
 	served := make([]status.ServedPort, len(ports))
 	errs := make([]error, len(ports))
@@ -141,7 +144,7 @@ func (c *Cluster) mountedSecrets(ctx context.Context, ports []status.PodPort) (m
 }
 
 // rootsOf returns what clients in each namespace may trust.
-func (c *Cluster) rootsOf(ctx context.Context, ports []status.PodPort) map[string]status.Roots {
+func (c *Cluster) rootsOf(ctx context.Context, ports []status.PodPort) (map[string]status.Roots, error) {
 	public, err := x509.SystemCertPool()
 	if err != nil {
 		public = nil
@@ -153,12 +156,15 @@ func (c *Cluster) rootsOf(ctx context.Context, ports []status.PodPort) map[strin
 		}
 		r := status.Roots{Public: public}
 		bundle, err := c.Client.CoreV1().ConfigMaps(p.Namespace).Get(ctx, api.BundleName, metav1.GetOptions{})
-		if err == nil { // else it does not exist, or may not be read: nothing is known to verify by it
+		switch {
+		case err == nil:
 			r.Bundle = poolOf([]byte(bundle.Data[api.BundleKey]))
+		case !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err):
+			return nil, fmt.Errorf("read ConfigMap %s/%s: %w", p.Namespace, api.BundleName, err)
 		}
 		roots[p.Namespace] = r
 	}
-	return roots
+	return roots, nil
 }
 
 // poolOf returns the certificates in PEM, or nil if there are none that can be read.

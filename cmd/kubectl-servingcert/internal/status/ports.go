@@ -31,7 +31,7 @@ type PodPort struct {
 	Address  string            `json:"-"`
 	Host     string            `json:"-"`
 	Protocol starttls.Protocol `json:"-"`
-	// names are the names of which the leaf must have one: those of the Services.
+	// names are those of the Services. The leaf should have one of them.
 	names []string
 	// secrets are the Secrets whose key the pod mounts.
 	secrets []string
@@ -296,11 +296,6 @@ const maxIntermediates = 10
 
 func trustOf(chain []*x509.Certificate, own []*x509.CertPool, roots Roots, now time.Time) string {
 	leaf := chain[0]
-	if now.Before(leaf.NotBefore) { // that, and its expiry, are problems of their own
-		now = leaf.NotBefore
-	} else if now.After(leaf.NotAfter) {
-		now = leaf.NotAfter
-	}
 	intermediates := x509.NewCertPool()
 	for _, c := range chain[1:min(len(chain), maxIntermediates+1)] {
 		intermediates.AddCert(c)
@@ -311,7 +306,7 @@ func trustOf(chain []*x509.Certificate, own []*x509.CertPool, roots Roots, now t
 		}
 		_, err := leaf.Verify(x509.VerifyOptions{
 			Roots: pool, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-			CurrentTime: now,
+			CurrentTime: pki.WithinValidity(leaf, now), // its expiry is a problem of its own
 		})
 		return err == nil
 	}
