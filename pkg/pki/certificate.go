@@ -144,6 +144,22 @@ func beginsWithBlock(data, rest []byte) bool {
 	return bytes.HasPrefix(taken, []byte(pemBegin)) && bytes.Count(taken, []byte(pemBegin)) == 1
 }
 
+// WithoutText returns the PEM blocks of the data without the text between them, as openssl pkcs12
+// writes it, and without EC parameters: servers skip both. Data that are damaged, or no PEM, are returned as they are.
+func WithoutText(data []byte) []byte {
+	var out []byte
+	blocks := 0
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		if blocks++; block.Type != "EC PARAMETERS" {
+			out = append(out, pem.EncodeToMemory(block)...)
+		}
+	}
+	if blocks == 0 || blocks != bytes.Count(data, []byte(pemBegin)) {
+		return data
+	}
+	return out
+}
+
 // WithinValidity returns the time in the certificate's validity that is nearest to at, to verify a chain
 // although its leaf has expired.
 func WithinValidity(cert *x509.Certificate, at time.Time) time.Time {

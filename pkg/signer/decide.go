@@ -44,6 +44,8 @@ type Situation struct {
 	Authority *pki.Authority // nil exactly if AuthorityErr is not
 	// AuthorityErr is why nothing can be signed.
 	AuthorityErr error
+	// Bundle is the CA bundle of the last CA that was available, empty if none was.
+	Bundle pki.Bundle
 	// Widened is the window in which certificates get names that clients accept since a root
 	// that did not permit them was removed, and in which certificates of service-ca are
 	// replaced. Zero: at once.

@@ -20,8 +20,11 @@ const (
 	// externalGrace is how long a Secret may be without a usable pair before the conditions report
 	// it: some issuers write the key and the chain in two writes.
 	externalGrace = 5 * time.Second
-	// externalInterval is the shortest time between two reads of a Secret that changes all the time.
-	externalInterval = time.Second
+	// externalInterval is the shortest time between two reads of a Secret. It doubles with each read
+	// of a Secret that changes all the time, until maxExternalInterval: each read may change the
+	// conditions of many Services.
+	externalInterval    = time.Second
+	maxExternalInterval = time.Minute
 	// maxExternalChain is the most certificates after the leaf from which a chain is built, and the
 	// most roots of a Secret's ca.crt that are tried.
 	maxExternalChain = 10
@@ -33,11 +36,15 @@ type External struct {
 	// At is when it was read. Since is when the Secret was first read without a usable pair, without
 	// one in between; zero if it has one.
 	At, Since time.Time
+	// Interval is how long after At it is read again at the earliest.
+	Interval time.Duration
 	// Usage is why clients do not accept the leaf as a server's, or "".
 	Usage string
 	// Issuer is the common name of the leaf's issuer.
 	Issuer string
 	Trust  Trust
+	// bundle identifies the CA bundle for which Trust was decided.
+	bundle string
 }
 
 // Trust is how clients can verify the chain of another issuer.
@@ -51,20 +58,17 @@ const (
 )
 
 // ExternalOf returns what to remember of a Secret that was read at now. before is what was
-// remembered of it, or nil, and bundle the roots of the cluster's CA bundle, if they are known.
-func ExternalOf(secret *corev1.Secret, instance string, before *External, bundle []*x509.Certificate, now time.Time) *External {
-	e := &External{SecretFacts: FactsOf(secret, instance), At: now}
-	if e.OtherForm { // programs read that form, too
-		e.Defect, e.Detail = "", ""
+// remembered of it, or nil, and bundle the cluster's CA bundle, empty if it is not known.
+func ExternalOf(secret *corev1.Secret, instance string, before *External, bundle pki.Bundle, now time.Time) *External {
+	e := &External{SecretFacts: factsBesidePair(secret, instance), At: now, Interval: externalInterval, bundle: bundle.Hash()}
+	if before != nil && now.Sub(before.At) < 2*before.Interval {
+		e.Interval = min(2*before.Interval, maxExternalInterval)
 	}
+	certs := e.readPair(pki.WithoutText(secret.Data[corev1.TLSCertKey]), pki.WithoutText(secret.Data[corev1.TLSPrivateKeyKey]), ofAnotherIssuer)
 	if e.Empty || e.Defect != "" {
 		if e.Since = now; before != nil && !before.Since.IsZero() {
 			e.Since = before.Since
 		}
-		return e
-	}
-	certs, err := pki.ParseCertificates(secret.Data[corev1.TLSCertKey])
-	if err != nil { // FactsOf has parsed them
 		return e
 	}
 	leaf, chain := certs[0], certs[1:]
@@ -72,9 +76,12 @@ func ExternalOf(secret *corev1.Secret, instance string, before *External, bundle
 		e.Usage = "its extended key usages do not include serverAuth"
 	}
 	e.Issuer = api.Shorten(leaf.Issuer.CommonName, maxIssuer)
-	e.Trust = trustOf(leaf, chain[:min(len(chain), maxExternalChain)], secret.Data[api.BundleKey], bundle, now)
+	e.Trust = trustOf(leaf, chain[:min(len(chain), maxExternalChain)], secret.Data[api.BundleKey], bundle.Certificates(), now)
 	return e
 }
+
+// ofAnotherIssuer is what is read as a pair if the signer has not issued it.
+var ofAnotherIssuer = pairForm{maxNames: 1000, parseKey: pki.ParseForeignKey}
 
 // maxIssuer is the most characters of an issuer's name in a message.
 const maxIssuer = 64
@@ -84,7 +91,7 @@ func trustOf(leaf *x509.Certificate, chain []*x509.Certificate, ownCA []byte, bu
 	verifies := func(roots []*x509.Certificate) bool {
 		return pki.VerifyServingAny(leaf, chain, roots[:min(len(roots), maxExternalChain)], at) == nil
 	}
-	own, _ := pki.ParseCertificates(ownCA) // what cannot be read verifies nothing
+	own, _ := pki.ParseCertificates(pki.WithoutText(ownCA)) // what cannot be read verifies nothing
 	switch {
 	case verifies(own):
 		return TrustOwnCA
@@ -130,9 +137,9 @@ func decideExternal(s Situation, d Decision) Decision {
 	case !exists:
 		d.Problem = Problem{Reason: reasonMissing, Message: fmt.Sprintf("Secret %q does not exist: its issuer has to create it", s.Key.Name)}
 		return d
-	case e == nil || e.ResourceVersion != s.version():
-		if e != nil && s.Now.Before(e.At.Add(externalInterval)) {
-			return Decision{Wait: true, NextAt: e.At.Add(externalInterval)}
+	case e == nil || e.ResourceVersion != s.version() || e.bundle != s.Bundle.Hash():
+		if e != nil && s.Now.Before(e.At.Add(e.Interval)) {
+			return Decision{Wait: true, NextAt: e.At.Add(e.Interval)}
 		}
 		return Decision{Ownership: d.Ownership, Wait: true, Action: ReadLive}
 	case !e.Since.IsZero() && s.Now.Before(e.Since.Add(externalGrace)):

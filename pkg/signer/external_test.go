@@ -31,7 +31,7 @@ func externalScene(t *testing.T) (*scene, *External) {
 	secret.Labels, secret.OwnerReferences = nil, nil
 	secret.Data[api.BundleKey] = theirs.Bundle.PEM()
 	w := newScene(testCA(t), secret, web)
-	return w, ExternalOf(secret, api.DefaultInstance, nil, w.ca.Bundle.Certificates(), epoch)
+	return w, ExternalOf(secret, api.DefaultInstance, nil, w.ca.Bundle, epoch)
 }
 
 // readyOf returns the condition of the first Service after the decision, or nil if it stays.
@@ -110,24 +110,81 @@ func TestExternalSecretIsRead(t *testing.T) {
 	assert.Equal(t, ReadLive, d.Action)
 }
 
+// TestExternalSecretThatChangesAllTheTime is read ever less often, until it has been left alone for a while.
+func TestExternalSecretThatChangesAllTheTime(t *testing.T) {
+	w, e := externalScene(t)
+	for reads := range 100 {
+		w.now = e.At.Add(e.Interval)
+		e = ExternalOf(w.secret, api.DefaultInstance, e, w.ca.Bundle, w.now)
+		assert.LessOrEqual(t, e.Interval, maxExternalInterval)
+		assert.True(t, reads < 5 || e.Interval > 30*time.Second, "after %d reads: %s", reads, e.Interval)
+	}
+	w.secret.ResourceVersion = "101"
+	w.now = e.At.Add(e.Interval - 1)
+	d, ready := w.readyOf(e)
+	assert.Nil(t, ready)
+	assert.Equal(t, e.At.Add(e.Interval), d.NextAt)
+	e = ExternalOf(w.secret, api.DefaultInstance, e, w.ca.Bundle, e.At.Add(2*e.Interval))
+	assert.Equal(t, externalInterval, e.Interval)
+}
+
+// TestTrustAfterANewBundle is decided again, since a root may have come or gone.
+func TestTrustAfterANewBundle(t *testing.T) {
+	w, e := externalScene(t)
+	w.ca = testCA(t)
+	d, ready := w.readyOf(e)
+	assert.Nil(t, ready)
+	w.now = d.NextAt
+	d, _ = w.readyOf(e)
+	assert.Equal(t, ReadLive, d.Action)
+	d, ready = w.readyOf(ExternalOf(w.secret, api.DefaultInstance, e, w.ca.Bundle, w.now))
+	assert.Equal(t, Nothing, d.Action)
+	assert.Equal(t, string(reasonExternal), ready.Reason)
+}
+
+// TestPairsAsPeopleHaveThem are read as servers read them.
+func TestPairsAsPeopleHaveThem(t *testing.T) {
+	w, _ := externalScene(t)
+	cert, key := string(w.secret.Data[corev1.TLSCertKey]), string(w.secret.Data[corev1.TLSPrivateKeyKey])
+	const attributes = "Bag Attributes\n    localKeyID: 01 02\nsubject=CN = web\n"
+	parameters := string(pem.EncodeToMemory(&pem.Block{Type: "EC PARAMETERS", Bytes: []byte{6, 8, 42, 134, 72, 206, 61, 3, 1, 7}}))
+	for name, tt := range map[string]struct {
+		cert, key string
+		defect    Reason
+	}{
+		"from openssl pkcs12":          {attributes + cert, attributes + key, ""},
+		"from openssl ecparam":         {cert, parameters + key, ""},
+		"a damaged block first":        {strings.Replace(cert, "M", "!", 1) + cert, key, reasonGarbage},
+		"an encrypted key":             {cert, strings.ReplaceAll(key, "PRIVATE KEY", "ENCRYPTED PRIVATE KEY"), reasonGarbage},
+		"a key among the certificates": {cert + key, key, reasonGarbage},
+		"only text":                    {attributes, attributes, reasonGarbage},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w.secret.Data[corev1.TLSCertKey], w.secret.Data[corev1.TLSPrivateKeyKey] = []byte(tt.cert), []byte(tt.key)
+			e := ExternalOf(w.secret, api.DefaultInstance, nil, w.ca.Bundle, epoch)
+			assert.Equal(t, tt.defect, e.Defect, e.Detail)
+		})
+	}
+}
+
 // TestExternalPairInTwoWrites is not reported, unless it lasts.
 func TestExternalPairInTwoWrites(t *testing.T) {
 	w, e := externalScene(t)
 	other := issueBy(t, foreignCA(t), wantedBy(service("web")), epoch)
 	w.secret.Data[corev1.TLSPrivateKeyKey] = other.KeyPEM
-	half := ExternalOf(w.secret, api.DefaultInstance, e, nil, epoch)
+	half := ExternalOf(w.secret, api.DefaultInstance, e, w.ca.Bundle, epoch)
 	d, ready := w.readyOf(half)
 	assert.Nil(t, ready)
 	require.Equal(t, epoch.Add(externalGrace), d.NextAt)
 	w.now = epoch.Add(externalGrace / 2)
-	half = ExternalOf(w.secret, api.DefaultInstance, half, nil, w.now) // another write
+	half = ExternalOf(w.secret, api.DefaultInstance, half, w.ca.Bundle, w.now) // another write
 	w.now = d.NextAt
 	_, ready = w.readyOf(half)
 	require.NotNil(t, ready)
 	assert.Equal(t, string(reasonMismatch), ready.Reason)
 	assert.NotContains(t, ready.State, `"leaf"`)
 	w.secret.Data[corev1.TLSCertKey] = other.CertPEM
-	_, ready = w.readyOf(ExternalOf(w.secret, api.DefaultInstance, half, nil, w.now))
+	_, ready = w.readyOf(ExternalOf(w.secret, api.DefaultInstance, half, w.ca.Bundle, w.now))
 	assert.Equal(t, string(reasonExternal), ready.Reason)
 }
 
@@ -153,7 +210,7 @@ func TestFromServingcertToAnotherIssuer(t *testing.T) {
 	d, _ = w.readyOf(nil)
 	assert.Equal(t, ReadLive, d.Action)
 	assert.True(t, d.External)
-	_, ready = w.readyOf(ExternalOf(theirs, api.DefaultInstance, nil, nil, w.now))
+	_, ready = w.readyOf(ExternalOf(theirs, api.DefaultInstance, nil, w.ca.Bundle, w.now))
 	assert.Equal(t, string(reasonExternal), ready.Reason)
 }
 
@@ -176,11 +233,11 @@ func TestExternalFacts(t *testing.T) {
 	w, _ := externalScene(t)
 	w.secret.Type = corev1.SecretTypeOpaque
 	delete(w.secret.Data, api.BundleKey)
-	e := ExternalOf(w.secret, api.DefaultInstance, nil, nil, epoch)
+	e := ExternalOf(w.secret, api.DefaultInstance, nil, w.ca.Bundle, epoch)
 	assert.Empty(t, e.Defect)
 	assert.Equal(t, TrustUnknown, e.Trust)
 	w.secret.Data[api.BundleKey] = w.secret.Data[corev1.TLSCertKey] // as of a self-signed one
-	assert.Equal(t, TrustOwnCA, ExternalOf(w.secret, api.DefaultInstance, nil, nil, epoch).Trust)
+	assert.Equal(t, TrustOwnCA, ExternalOf(w.secret, api.DefaultInstance, nil, w.ca.Bundle, epoch).Trust)
 
 	e.Leaf.NotBefore, e.Leaf.NotAfter = epoch, epoch.Add(90*24*time.Hour)
 	assert.Equal(t, e.Leaf.NotAfter.Add(-9*24*time.Hour), e.RenewBy())

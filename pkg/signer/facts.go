@@ -75,7 +75,7 @@ func (l *LeafFacts) Exists() bool { return l.Fingerprint != "" }
 func FactsOf(secret *corev1.Secret, instance string) *SecretFacts {
 	f := factsBesidePair(secret, instance)
 	pair := pairIn(secret, f.password())
-	f.readPair(pair.Cert, pair.Key)
+	f.readPair(pair.Cert, pair.Key, ofTheSigner)
 	if f.Defect == "" {
 		f.Formats = formats.HeldIn(secret.Data, pair, f.Annotations[api.AnnotationKeystoreDigest])
 	}
@@ -141,38 +141,52 @@ func (f *SecretFacts) formats() formats.Set { return formats.WithAny(f.Other) }
 
 func isPair(key string) bool { return key == corev1.TLSCertKey || key == corev1.TLSPrivateKeyKey }
 
-func (f *SecretFacts) readPair(certPEM, keyPEM []byte) {
+// pairForm is which pairs are accepted.
+type pairForm struct {
+	maxNames int // in the certificate
+	parseKey func(keyPEM []byte) (crypto.Signer, error)
+}
+
+var ofTheSigner = pairForm{maxNames: api.MaxNames, parseKey: parseKey}
+
+// readPair derives the facts of the pair, and returns its certificates, nil if they are not valid.
+func (f *SecretFacts) readPair(certPEM, keyPEM []byte, form pairForm) []*x509.Certificate {
 	f.Empty = len(certPEM) == 0 && len(keyPEM) == 0
 	if len(certPEM) == 0 {
 		f.Defect, f.Detail = reasonKeyMissing, "no data under "+corev1.TLSCertKey
-		return
+		return nil
 	}
 	certs, err := pki.ParseCertificates(certPEM)
 	if err != nil {
 		f.Defect, f.Detail = reasonGarbage, api.Shorten(corev1.TLSCertKey+": "+err.Error(), maxForeignText)
-		return
+		return nil
 	}
-	if n := max(len(certs[0].DNSNames), len(certs[0].IPAddresses)); n > api.MaxNames {
-		f.Defect, f.Detail = reasonGarbage, fmt.Sprintf("%s: %d names: must be at most %d", corev1.TLSCertKey, n, api.MaxNames)
-		return
+	if n := max(len(certs[0].DNSNames), len(certs[0].IPAddresses)); n > form.maxNames {
+		f.Defect, f.Detail = reasonGarbage, fmt.Sprintf("%s: %d names: must be at most %d", corev1.TLSCertKey, n, form.maxNames)
+		return nil
 	}
 	f.Leaf = leafFacts(certs[0], certs[1:])
 	f.verified = &atomic.Pointer[verification]{}
 	f.verified.Store(&verification{raw: certs[0].Raw})
+	f.readKey(certs[0], keyPEM, form)
+	return certs
+}
+
+func (f *SecretFacts) readKey(leaf *x509.Certificate, keyPEM []byte, form pairForm) {
 	if len(keyPEM) == 0 {
 		f.Defect, f.Detail = reasonKeyMissing, "no data under "+corev1.TLSPrivateKeyKey
 		return
 	}
-	key, err := parseKey(keyPEM)
+	key, err := form.parseKey(keyPEM)
 	if err != nil {
 		f.Defect, f.Detail = reasonGarbage, api.Shorten(corev1.TLSPrivateKeyKey+": "+err.Error(), maxForeignText)
 		if errors.Is(err, pki.ErrNotPKCS8) {
 			foreign, err := pki.ParseForeignKey(keyPEM)
-			f.OtherForm = err == nil && pki.KeyMatches(certs[0], foreign)
+			f.OtherForm = err == nil && pki.KeyMatches(leaf, foreign)
 		}
 		return
 	}
-	if !pki.KeyMatches(certs[0], key) {
+	if !pki.KeyMatches(leaf, key) {
 		f.Defect, f.Detail = reasonMismatch, corev1.TLSPrivateKeyKey+" does not match the certificate"
 	}
 }

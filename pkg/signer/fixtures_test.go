@@ -91,6 +91,9 @@ func (w *scene) situation() Situation {
 		Kept: map[types.UID][]string{}, Instance: api.DefaultInstance,
 	}
 	s.Limits.FormerDomains, s.OpenShift = w.former, w.openShift
+	if w.ca != nil {
+		s.Bundle = w.ca.Bundle
+	}
 	if w.caErr != nil {
 		s.Authority = nil
 	}
@@ -121,7 +124,7 @@ func (w *scene) decide() (Situation, Decision) {
 	s := w.situation()
 	d := Decide(s, OwnershipOf(s))
 	if d.Action == ReadLive && d.External {
-		s.External = ExternalOf(w.secret, api.DefaultInstance, nil, nil, w.now.Add(-externalGrace))
+		s.External = ExternalOf(w.secret, api.DefaultInstance, nil, s.Bundle, w.now.Add(-externalGrace))
 		d = Decide(s, OwnershipOf(s))
 	} else if d.Action == ReadLive {
 		s.Secret, s.Unmanaged = FactsOf(w.secret, api.DefaultInstance), nil

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"crypto/x509"
 	"fmt"
 	"maps"
 	"sync"
@@ -65,11 +64,7 @@ func (c *Controller) readExternal(ctx context.Context, s signer.Situation) (sign
 	case err != nil:
 		return s, fmt.Errorf("read Secret %s: %w", s.Key, err)
 	}
-	var bundle []*x509.Certificate
-	if known := c.known.Load(); known != nil {
-		bundle = known.Bundle.Certificates()
-	}
-	s.External = signer.ExternalOf(&secret, c.config.Instance, s.External, bundle, s.Now)
+	s.External = signer.ExternalOf(&secret, c.config.Instance, s.External, s.Bundle, s.Now)
 	s.Secret, s.Unmanaged = nil, &s.External.ObjectMeta // the cache may have an older version
 	c.externals.set(s.Key, s.External)
 	return s, nil

@@ -31,7 +31,7 @@ func (c *Controller) gather(ctx context.Context, key types.NamespacedName) (sign
 		}
 	}
 	if known := c.known.Load(); known != nil {
-		s.Limits.FormerDomains = known.FormerDomains
+		s.Limits.FormerDomains, s.Bundle = known.FormerDomains, known.Bundle
 	}
 	namespace, unmanaged := metadataOf(namespaceKind), metadataOf(secretKind)
 	switch err := c.metadata.Get(ctx, types.NamespacedName{Name: key.Namespace}, namespace); {

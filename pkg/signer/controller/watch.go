@@ -32,8 +32,11 @@ func (c *Controller) enqueueAsked(q facts.Queue, r reconcile.Request) {
 	}
 }
 
-// missing reports whether the Secret holds no valid key pair.
+// missing reports whether the Secret holds no valid key pair, or has not been read yet.
 func (c *Controller) missing(r reconcile.Request) bool {
+	if e := c.externals.get(r.NamespacedName); e != nil {
+		return e.Defect != ""
+	}
 	f := c.secrets.Get(r.NamespacedName)
 	return f == nil || f.Defect != ""
 }

@@ -192,6 +192,16 @@ func breaksOfTheSigner() []broken {
 			},
 		},
 		{
+			alert: "ServingcertExternalRenewalOverdue", labels: map[string]string{"namespace": "paused", "secret": "theirs"}, how: "the certificate of another issuer ends in two minutes",
+			breaks: func(t *testing.T, _ *world) {
+				written(t, "theirs", nil, 58*time.Minute)
+				place{t, t, "paused"}.create(&corev1.Service{
+					ObjectMeta: metav1.ObjectMeta{Name: "theirs", Annotations: map[string]string{api.AnnotationSecretName: "theirs", api.AnnotationIssuer: string(api.IssuerExternal)}},
+					Spec:       corev1.ServiceSpec{Ports: []corev1.ServicePort{{Name: "https", Port: 443}}},
+				})
+			},
+		},
+		{
 			alert: "ServingcertCannotSign", labels: map[string]string{"reason": api.CALost}, how: "Secret servingcert-ca is deleted",
 			breaks: func(t *testing.T, _ *world) {
 				require.NoError(t, admin.Delete(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: api.DefaultNamespace, Name: api.CASecretName}}))
@@ -211,11 +221,16 @@ func breaksOfTheSigner() []broken {
 // managed writes a Secret as the signer does, with a certificate of an hour that is so old.
 func managed(t *testing.T, name string, age time.Duration) {
 	t.Helper()
+	written(t, name, map[string]string{api.LabelManagedBy: api.DefaultInstance}, age)
+}
+
+func written(t *testing.T, name string, labels map[string]string, age time.Duration) {
+	t.Helper()
 	pair := rotatortest.NewCA(t, 1, time.Now().Add(-24*time.Hour)).Issue(t, time.Now().Add(-age), "web.paused.svc")
 	key, err := pki.EncodeKey(pair.PrivateKey.(crypto.Signer))
 	require.NoError(t, err)
 	require.NoError(t, admin.Create(t.Context(), &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "paused", Name: name, Labels: map[string]string{api.LabelManagedBy: api.DefaultInstance}},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "paused", Name: name, Labels: labels},
 		Type:       corev1.SecretTypeTLS, Data: map[string][]byte{"tls.crt": pki.EncodeCertificates(pair.Leaf), "tls.key": key},
 	}))
 }

@@ -135,7 +135,7 @@ func (c *Cluster) mountedSecrets(ctx context.Context, ports []status.PodPort) (m
 			return
 		}
 		mounted := status.MountedSecret{CA: poolOf(secret.Data[api.BundleKey])}
-		mounted.Chain, _ = pki.ParseCertificates(secret.Data[corev1.TLSCertKey])
+		mounted.Chain, _ = pki.ParseCertificates(pki.WithoutText(secret.Data[corev1.TLSCertKey]))
 		mu.Lock()
 		defer mu.Unlock()
 		found[key.Namespace][key.Name] = mounted
@@ -169,7 +169,7 @@ func (c *Cluster) rootsOf(ctx context.Context, ports []status.PodPort) (map[stri
 
 // poolOf returns the certificates in PEM, or nil if there are none that can be read.
 func poolOf(data []byte) *x509.CertPool {
-	certs, err := pki.ParseCertificates(data)
+	certs, err := pki.ParseCertificates(pki.WithoutText(data))
 	if err != nil {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"fmt"
@@ -71,11 +72,16 @@ func (c *Cluster) AddOptIn(ctx context.Context, services []status.Service) error
 }
 
 // AddTimes sets the times of the Services' certificates, as far as the user may read
-// their Secrets. Keys are read and dropped.
+// their Secrets. Keys are read and dropped. Secrets of other issuers are read one by one.
 func (c *Cluster) AddTimes(ctx context.Context, namespace string, services []status.Service) error {
 	type key struct{ namespace, name string }
 	wanted := map[key][]*status.Service{}
+	var external []*status.Service
 	for i := range services {
+		if services[i].External {
+			external = append(external, &services[i])
+			continue
+		}
 		k := key{services[i].Namespace, services[i].Secret}
 		wanted[k] = append(wanted[k], &services[i])
 	}
@@ -96,7 +102,9 @@ func (c *Cluster) AddTimes(ctx context.Context, namespace string, services []sta
 	if err != nil && !apierrors.IsForbidden(err) {
 		return fmt.Errorf("list Secrets: %w", err)
 	}
-	return nil
+	errs := make([]error, len(external))
+	atOnce(maxConcurrent, len(external), func(i int) { errs[i] = c.AddTimesOf(ctx, external[i]) })
+	return cmp.Or(errs...)
 }
 
 // AddTimesOf is AddTimes for one Service.
@@ -110,10 +118,10 @@ func (c *Cluster) AddTimesOf(ctx context.Context, s *status.Service) error {
 		return nil
 	case err != nil:
 		return fmt.Errorf("read the Secret: %w", err)
-	case secret.Labels[api.LabelManagedBy] == "":
+	case secret.Labels[api.LabelManagedBy] == "" && !s.External:
 		return nil // not managed by servingcert
 	}
-	if certs, err := pki.ParseCertificates(secret.Data[corev1.TLSCertKey]); err == nil { // the condition reports a damaged Secret
+	if certs, err := pki.ParseCertificates(pki.WithoutText(secret.Data[corev1.TLSCertKey])); err == nil { // the condition reports a damaged Secret
 		setTimes(s, certs[0])
 	}
 	return nil
@@ -122,4 +130,7 @@ func (c *Cluster) AddTimesOf(ctx context.Context, s *status.Service) error {
 func setTimes(s *status.Service, leaf *x509.Certificate) {
 	notBefore, notAfter, renewAt := leaf.NotBefore, leaf.NotAfter, pki.RenewAt(leaf).Truncate(time.Second)
 	s.NotBefore, s.NotAfter, s.RenewAt = &notBefore, &notAfter, &renewAt
+	if s.External {
+		s.RenewAt = nil // its issuer knows
+	}
 }

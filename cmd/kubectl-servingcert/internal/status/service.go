@@ -28,7 +28,8 @@ type Service struct {
 	Leaf    string `json:"leaf,omitempty"` // SHA-256 of its DER, in hex
 	// Serving is nil if the rotator has written no condition yet.
 	Serving *Serving `json:"serving,omitempty"`
-	// NotBefore, NotAfter and RenewAt are nil if the user may not read the Secret.
+	// NotBefore, NotAfter and RenewAt are nil if the user may not read the Secret, and RenewAt if
+	// another issuer renews it.
 	NotBefore *time.Time `json:"notBefore,omitempty"`
 	NotAfter  *time.Time `json:"notAfter,omitempty"`
 	RenewAt   *time.Time `json:"renewAt,omitempty"`
