@@ -6,6 +6,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 	"time"
@@ -23,12 +25,14 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// certManagerScene: certificates from cert-manager are mounted and served. After cert-manager has
-// renewed one, a program that reloads serves it, and one that does not is restarted, if its Service
-// has servingcert.dev/issuer: external. The signer does not change the Secrets.
+// certManagerScene: certificates from cert-manager, and from a person with openssl and kubectl, are
+// mounted and served. After one is renewed, all pods of a program that reloads serve it, and one that
+// does not is restarted, if its Service has servingcert.dev/issuer: external. No handshake fails. The
+// signer does not change the Secrets.
 func certManagerScene() *scene {
 	web := server{namespace: "e2e-certmanager", service: "web", secret: "web-cm", port: 8443}
-	followed := server{namespace: "e2e-certmanager", service: "followed", secret: "followed-cm", port: 8443}
+	followed := server{namespace: "e2e-certmanager", service: "followed", secret: "followed-cm", port: 8443, reloads: true}
+	person := server{namespace: "e2e-certmanager", service: "person", secret: "person-tls", port: 8443, reloads: true}
 	rolled := server{namespace: "e2e-certmanager", service: "rolled", secret: "rolled-cm", port: 8443}
 	s := &scene{
 		name: "certmanager", about: "a Secret of a real cert-manager, injected and reloaded", manifest: "certmanager.yaml",
@@ -48,18 +52,33 @@ func certManagerScene() *scene {
 			require.NoError(t, c.admin.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(crd), client.FieldOwner(owner)))
 		}
 		c.apply(t, "certmanagerissued.yaml")
+		eventually(t, starting, "the Secret that a person has not made", func(ctx context.Context) error {
+			return c.hasCondition(ctx, person.namespace, person.service, api.ConditionReady, "False", "SecretMissing")
+		})
+		require.NoError(t, os.RemoveAll(filepath.Join(*outDir, "person"))) // the CA of an earlier run
+		c.issuesByHand(t, person)
 		eventually(t, starting, web.namespace, func(ctx context.Context) error { return c.rolledOut(ctx, web.namespace, "") })
 		c.servesForeign(t, web)
 		c.mountsForeign(t, web)
 		c.givesNothingAway(t, web)
 		c.mountsForeign(t, followed)
-		c.follows(t, followed)
-		c.follows(t, rolled)
+		for _, each := range []server{followed, person, rolled} {
+			c.follows(t, each)
+			secret, err := c.foreign(t.Context(), each)
+			require.NoError(t, err)
+			targets, err := c.targets(t.Context(), each)
+			require.NoError(t, err)
+			for _, target := range targets { // from now on no handshake may fail
+				target.Roots = string(secret.ca)
+				s.routes = append(s.routes, target)
+			}
+		}
 	}
 	s.renewed = func(t *testing.T, c *cluster, _ before) {
 		for _, each := range []server{followed, rolled} {
-			s.note(c.followsRenewal(t, each, each == rolled))
+			s.note(c.followsRenewal(t, each, "cert-manager", each == rolled, func() { c.renewForeign(t, each.namespace, each.service) }))
 		}
+		s.note(c.followsRenewal(t, person, "a person", false, func() { c.issuesByHand(t, person) }))
 		old, err := c.foreign(t.Context(), web)
 		require.NoError(t, err)
 		processes, err := c.processesOf(t.Context(), web)
@@ -96,16 +115,16 @@ func (c *cluster) follows(t *testing.T, s server) {
 	})
 }
 
-// followsRenewal has cert-manager renew the Secret, and fails the test unless the pods serve it and
-// were restarted as told.
-func (c *cluster) followsRenewal(t *testing.T, s server, restarts bool) string {
+// followsRenewal has the issuer renew the Secret, and fails the test unless all pods serve it and were
+// restarted as told.
+func (c *cluster) followsRenewal(t *testing.T, s server, issuer string, restarts bool, renew func()) string {
 	t.Helper()
 	old, err := c.foreign(t.Context(), s)
 	require.NoError(t, err)
 	processes, err := c.processesOf(t.Context(), s)
 	require.NoError(t, err)
-	c.renewForeign(t, s.namespace, s.service)
-	eventually(t, settling, "cert-manager renews "+s.secret, func(ctx context.Context) error {
+	renew()
+	eventually(t, settling, issuer+" renews "+s.secret, func(ctx context.Context) error {
 		now, err := c.foreign(ctx, s)
 		if err == nil && now.leaf == old.leaf {
 			err = errors.New("the certificate is unchanged")
@@ -116,12 +135,42 @@ func (c *cluster) followsRenewal(t *testing.T, s server, restarts bool) string {
 	c.follows(t, s)
 	after, err := c.processesOf(t.Context(), s)
 	require.NoError(t, err)
+	text := fmt.Sprintf("%s, renewed by %s: served %s after its Secret was written", s.service, issuer, seconds(took))
 	if restarts {
-		assert.NotEqual(t, processes, after, "pods of %s", s.service)
-	} else {
-		assert.Equal(t, processes, after, "pods of %s, and restarts of each", s.service)
+		for pod := range processes {
+			assert.NotContains(t, after, pod, "pods of %s", s.service)
+		}
+		return text + ", by new pods"
 	}
-	return fmt.Sprintf("%s, renewed by cert-manager: served %s after its Secret was written", s.service, seconds(took))
+	assert.Equal(t, processes, after, "pods of %s, and restarts of each", s.service)
+	now, err := c.foreign(t.Context(), s)
+	require.NoError(t, err)
+	eventually(t, settling, "each pod of "+s.service, func(ctx context.Context) error { return c.servesAtEachPod(ctx, s, now) })
+	return text
+}
+
+// servesAtEachPod returns nil if each pod serves the leaf, as last seen by the attentive client.
+func (c *cluster) servesAtEachPod(ctx context.Context, s server, want foreign) error {
+	report, err := c.report(ctx, attentive)
+	if err != nil {
+		return err
+	}
+	targets, err := c.targets(ctx, s)
+	var errs []error
+	for _, target := range targets {
+		target.Roots = string(want.ca)
+		if account, _ := report.Of(target); account.Latest().Leaf != want.leaf {
+			errs = append(errs, fmt.Errorf("%s serves leaf %s; want %s", target.Address, account.Latest().Leaf, want.leaf))
+		}
+	}
+	return errors.Join(append(errs, err)...)
+}
+
+// issuesByHand has a person make the server's Secret, or replace its certificate and key.
+func (c *cluster) issuesByHand(t *testing.T, s server) {
+	t.Helper()
+	_, err := c.run(t.Context(), "bash", "manifests/person.sh", filepath.Join(*outDir, "person"), c.tools.kubectl, s.namespace, s.secret, s.name())
+	require.NoError(t, err)
 }
 
 // foreign is the content of a Secret that another issuer writes.
@@ -136,7 +185,7 @@ func (c *cluster) foreign(ctx context.Context, s server) (foreign, error) {
 	if err := c.admin.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: s.secret}, secret); err != nil {
 		return foreign{}, err
 	}
-	chain, err := pki.ParseCertificates(secret.Data[corev1.TLSCertKey])
+	chain, err := pki.ParseCertificates(pki.WithoutText(secret.Data[corev1.TLSCertKey]))
 	if err != nil {
 		return foreign{}, err
 	}

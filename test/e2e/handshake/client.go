@@ -71,6 +71,17 @@ func (c *Client) trusted() (*x509.CertPool, error) {
 	return c.roots, nil
 }
 
+func (c *Client) trustedFor(t Target) (*x509.CertPool, error) {
+	if t.Roots == "" {
+		return c.trusted()
+	}
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM([]byte(t.Roots)) {
+		return nil, fmt.Errorf("roots of %s: no certificate", t.Address)
+	}
+	return roots, nil
+}
+
 // Follow sets the targets. Removed targets stay in the report.
 func (c *Client) Follow(ctx context.Context, targets []Target) {
 	c.mu.Lock()
@@ -132,7 +143,7 @@ func (c *Client) Shake(ctx context.Context, t Target) (*x509.Certificate, error)
 	if !ok {
 		return nil, fmt.Errorf("unknown exchange %q", t.Exchange)
 	}
-	roots, err := c.trusted()
+	roots, err := c.trustedFor(t)
 	if err != nil {
 		return nil, err
 	}

@@ -18,6 +18,8 @@ type Target struct {
 	Exchange string `json:"exchange,omitempty"`
 	// Plaintext: without TLS.
 	Plaintext bool `json:"plaintext,omitempty"`
+	// Roots are what is trusted, in PEM; "": what the client trusts.
+	Roots string `json:"roots,omitempty"`
 }
 
 // Served is a leaf that a target served.
