@@ -10,10 +10,9 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/pager"
 
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/pages"
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/proxy/clients"
@@ -95,11 +94,8 @@ func adminPort(pod *corev1.Pod) int {
 // places returns the addresses of pods and nodes, and those that the user may not read.
 func (c *Cluster) places(ctx context.Context) (places []status.Place, notSeen []string, err error) {
 	pods := func(namespace string) error {
-		return pager.New(pager.SimplePageFunc(func(o metav1.ListOptions) (runtime.Object, error) {
-			return c.Client.CoreV1().Pods(namespace).List(ctx, o)
-		})).EachListItem(ctx, metav1.ListOptions{}, func(obj runtime.Object) error {
-			places = append(places, placesOfPod(obj.(*corev1.Pod))...)
-			return nil
+		return pages.Each(ctx, c.Client.CoreV1().Pods(namespace), metav1.ListOptions{}, func(pod *corev1.Pod) {
+			places = append(places, placesOfPod(pod)...)
 		})
 	}
 	if err = pods(""); apierrors.IsForbidden(err) {
@@ -109,11 +105,8 @@ func (c *Cluster) places(ctx context.Context) (places []status.Place, notSeen []
 	if err != nil {
 		return nil, nil, fmt.Errorf("list pods: %w", err)
 	}
-	err = pager.New(pager.SimplePageFunc(func(o metav1.ListOptions) (runtime.Object, error) {
-		return c.Client.CoreV1().Nodes().List(ctx, o)
-	})).EachListItem(ctx, metav1.ListOptions{}, func(obj runtime.Object) error {
-		places = append(places, placesOfNode(obj.(*corev1.Node))...)
-		return nil
+	err = pages.Each(ctx, c.Client.CoreV1().Nodes(), metav1.ListOptions{}, func(node *corev1.Node) {
+		places = append(places, placesOfNode(node)...)
 	})
 	if apierrors.IsForbidden(err) {
 		return places, append(notSeen, "nodes: this user may not list them"), nil

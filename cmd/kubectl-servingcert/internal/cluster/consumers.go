@@ -8,9 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/pager"
 
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/pages"
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
@@ -26,14 +25,10 @@ func (c *Cluster) Consumers(ctx context.Context, namespace string, services []st
 		}
 	}
 	var found []status.Consumer
-	list := pager.New(pager.SimplePageFunc(func(opts metav1.ListOptions) (runtime.Object, error) {
-		return c.Client.CoreV1().Pods(namespace).List(ctx, opts)
-	}))
-	err := list.EachListItem(ctx, metav1.ListOptions{}, func(obj runtime.Object) error {
-		if consumer, ok := consumerOf(obj.(*corev1.Pod), ours); ok {
+	err := pages.Each(ctx, c.Client.CoreV1().Pods(namespace), metav1.ListOptions{}, func(pod *corev1.Pod) {
+		if consumer, ok := consumerOf(pod, ours); ok {
 			found = append(found, consumer)
 		}
-		return nil
 	})
 	if err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)

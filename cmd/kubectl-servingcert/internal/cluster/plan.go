@@ -13,8 +13,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/pager"
 
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/pages"
 	"github.com/servingcert/servingcert/pkg/plan"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
@@ -60,23 +60,10 @@ type planner struct {
 	unread    []string
 }
 
-// list lists objects of a namespace ("": of all).
-type list func(namespace string, opts metav1.ListOptions) (runtime.Object, error)
-
 // each visits the objects of all namespaces. If the user may not read these, it visits those of the
 // one namespace, and records that.
-func each[T runtime.Object](p *planner, what string, in list, visit func(T)) error {
-	page := func(namespace string) error {
-		return pager.New(pager.SimplePageFunc(func(opts metav1.ListOptions) (runtime.Object, error) {
-			return in(namespace, opts)
-		})).EachListItem(p.ctx, metav1.ListOptions{}, func(obj runtime.Object) error {
-			if o, ok := obj.(T); ok {
-				visit(o)
-			}
-			return nil
-		})
-	}
-	return p.all(what, page)
+func each[C pages.Lister[L], L, T runtime.Object](p *planner, what string, in func(namespace string) C, visit func(T)) error {
+	return p.all(what, func(namespace string) error { return pages.Each(p.ctx, in(namespace), metav1.ListOptions{}, visit) })
 }
 
 // all calls page for all namespaces or, if that is forbidden, for the one.
@@ -104,30 +91,16 @@ func about(what string, err error) error {
 	return nil
 }
 
-// ofNamespace visits the objects of the plan's namespaces.
-func (p *planner) ofNamespace(in list, visit func(runtime.Object)) error {
-	return pager.New(pager.SimplePageFunc(func(opts metav1.ListOptions) (runtime.Object, error) {
-		return in(p.namespace, opts)
-	})).EachListItem(p.ctx, metav1.ListOptions{}, func(obj runtime.Object) error {
-		visit(obj)
-		return nil
-	})
-}
-
 func (p *planner) services() ([]*corev1.Service, error) {
 	var out []*corev1.Service
-	err := p.ofNamespace(func(ns string, o metav1.ListOptions) (runtime.Object, error) {
-		return p.Client.CoreV1().Services(ns).List(p.ctx, o)
-	}, func(obj runtime.Object) { out = append(out, obj.(*corev1.Service)) })
+	err := pages.Each(p.ctx, p.Client.CoreV1().Services(p.namespace), metav1.ListOptions{}, func(svc *corev1.Service) { out = append(out, svc) })
 	return out, about("Services", err)
 }
 
 // endpoints reads which ports have ready endpoints; nil if that is forbidden.
 func (p *planner) endpoints() (plan.Endpoints, error) {
 	out := plan.Endpoints{}
-	err := p.ofNamespace(func(ns string, o metav1.ListOptions) (runtime.Object, error) {
-		return p.Client.DiscoveryV1().EndpointSlices(ns).List(p.ctx, o)
-	}, func(obj runtime.Object) { out.Add(obj.(*discoveryv1.EndpointSlice)) })
+	err := pages.Each(p.ctx, p.Client.DiscoveryV1().EndpointSlices(p.namespace), metav1.ListOptions{}, func(slice *discoveryv1.EndpointSlice) { out.Add(slice) })
 	if apierrors.IsForbidden(err) {
 		p.unread = append(p.unread, "EndpointSlices: this user may not list them, so it is unknown whether ready pods serve the ports")
 		return nil, nil
@@ -138,9 +111,7 @@ func (p *planner) endpoints() (plan.Endpoints, error) {
 // quotas reads the ResourceQuotas.
 func (p *planner) quotas() ([]*corev1.ResourceQuota, error) {
 	var out []*corev1.ResourceQuota
-	err := p.ofNamespace(func(ns string, o metav1.ListOptions) (runtime.Object, error) {
-		return p.Client.CoreV1().ResourceQuotas(ns).List(p.ctx, o)
-	}, func(obj runtime.Object) { out = append(out, obj.(*corev1.ResourceQuota)) })
+	err := pages.Each(p.ctx, p.Client.CoreV1().ResourceQuotas(p.namespace), metav1.ListOptions{}, func(quota *corev1.ResourceQuota) { out = append(out, quota) })
 	if apierrors.IsForbidden(err) {
 		p.unread = append(p.unread, "ResourceQuotas: this user may not list them")
 		return nil, nil
@@ -158,12 +129,7 @@ func (p *planner) namespaces() ([]*corev1.Namespace, error) {
 			out = append(out, ns)
 		}
 	} else {
-		err = pager.New(pager.SimplePageFunc(func(opts metav1.ListOptions) (runtime.Object, error) {
-			return p.Client.CoreV1().Namespaces().List(p.ctx, opts)
-		})).EachListItem(p.ctx, metav1.ListOptions{}, func(obj runtime.Object) error {
-			out = append(out, obj.(*corev1.Namespace))
-			return nil
-		})
+		err = pages.Each(p.ctx, p.Client.CoreV1().Namespaces(), metav1.ListOptions{}, func(ns *corev1.Namespace) { out = append(out, ns) })
 	}
 	if apierrors.IsForbidden(err) {
 		p.unread = append(p.unread, "Namespaces: this user may not read them, so it is unknown which are opted in")
@@ -181,24 +147,15 @@ func (p *planner) add(kind string, meta metav1.ObjectMeta, template corev1.PodTe
 
 func (p *planner) workloads() error {
 	apps := p.Client.AppsV1()
-	err := each(p, "Deployments", func(ns string, o metav1.ListOptions) (runtime.Object, error) {
-		return apps.Deployments(ns).List(p.ctx, o)
-	},
-		func(d *appsv1.Deployment) { p.add("Deployment", d.ObjectMeta, d.Spec.Template) })
+	err := each(p, "Deployments", apps.Deployments, func(d *appsv1.Deployment) { p.add("Deployment", d.ObjectMeta, d.Spec.Template) })
 	if err != nil {
 		return err
 	}
-	err = each(p, "StatefulSets", func(ns string, o metav1.ListOptions) (runtime.Object, error) {
-		return apps.StatefulSets(ns).List(p.ctx, o)
-	},
-		func(s *appsv1.StatefulSet) { p.add("StatefulSet", s.ObjectMeta, s.Spec.Template) })
+	err = each(p, "StatefulSets", apps.StatefulSets, func(s *appsv1.StatefulSet) { p.add("StatefulSet", s.ObjectMeta, s.Spec.Template) })
 	if err != nil {
 		return err
 	}
-	return each(p, "DaemonSets", func(ns string, o metav1.ListOptions) (runtime.Object, error) {
-		return apps.DaemonSets(ns).List(p.ctx, o)
-	},
-		func(d *appsv1.DaemonSet) { p.add("DaemonSet", d.ObjectMeta, d.Spec.Template) })
+	return each(p, "DaemonSets", apps.DaemonSets, func(d *appsv1.DaemonSet) { p.add("DaemonSet", d.ObjectMeta, d.Spec.Template) })
 }
 
 // jobs reads CronJobs and Jobs, which serve nothing but call Services.
@@ -208,27 +165,21 @@ func (p *planner) jobs() error {
 		return template
 	}
 	batch := p.Client.BatchV1()
-	err := each(p, "CronJobs", func(ns string, o metav1.ListOptions) (runtime.Object, error) {
-		return batch.CronJobs(ns).List(p.ctx, o)
-	},
-		func(j *batchv1.CronJob) { p.add("CronJob", j.ObjectMeta, asJob(j.Spec.JobTemplate.Spec.Template)) })
+	err := each(p, "CronJobs", batch.CronJobs, func(j *batchv1.CronJob) { p.add("CronJob", j.ObjectMeta, asJob(j.Spec.JobTemplate.Spec.Template)) })
 	if err != nil {
 		return err
 	}
-	return each(p, "Jobs", func(ns string, o metav1.ListOptions) (runtime.Object, error) { return batch.Jobs(ns).List(p.ctx, o) },
-		func(j *batchv1.Job) {
-			if metav1.GetControllerOf(j) == nil {
-				p.add("Job", j.ObjectMeta, asJob(j.Spec.Template))
-			}
-		})
+	return each(p, "Jobs", batch.Jobs, func(j *batchv1.Job) {
+		if metav1.GetControllerOf(j) == nil {
+			p.add("Job", j.ObjectMeta, asJob(j.Spec.Template))
+		}
+	})
 }
 
 // pods reads the pods without such a controller, one of each workload.
 func (p *planner) pods() error {
 	seen := map[string]bool{}
-	return each(p, "Pods", func(ns string, o metav1.ListOptions) (runtime.Object, error) {
-		return p.Client.CoreV1().Pods(ns).List(p.ctx, o)
-	}, func(pod *corev1.Pod) {
+	return each(p, "Pods", p.Client.CoreV1().Pods, func(pod *corev1.Pod) {
 		w := plan.Workload{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, Pod: pod}
 		if made := pods.FactsOf(pod).Template.Value().Workload; !made.Bare() {
 			w.Kind, w.Name = made.Kind, made.Name
@@ -246,9 +197,7 @@ func (p *planner) pods() error {
 }
 
 func (p *planner) configMaps() error {
-	return each(p, "ConfigMaps", func(ns string, o metav1.ListOptions) (runtime.Object, error) {
-		return p.Client.CoreV1().ConfigMaps(ns).List(p.ctx, o)
-	}, p.builder.AddConfigMap)
+	return each(p, "ConfigMaps", p.Client.CoreV1().ConfigMaps, p.builder.AddConfigMap)
 }
 
 // resource is a kind of object that may refer to Services, or limit access to them.

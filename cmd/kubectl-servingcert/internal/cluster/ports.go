@@ -13,11 +13,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/pager"
 
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/pages"
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -41,17 +40,10 @@ type Dials struct {
 func (c *Cluster) ServedPorts(ctx context.Context, cfg *rest.Config, namespace string, how Dials) ([]status.ServedPort, error) {
 	var services []corev1.Service
 	var all []corev1.Pod
-	err := eachOf(ctx, func(o metav1.ListOptions) (runtime.Object, error) {
-		return c.Client.CoreV1().Services(namespace).List(ctx, o)
-	},
-		func(o runtime.Object) { services = append(services, *o.(*corev1.Service)) })
-	if err != nil {
-		return nil, fmt.Errorf("list Services: %w", err)
+	if err := c.eachService(ctx, namespace, "", func(svc *corev1.Service) { services = append(services, *svc) }); err != nil {
+		return nil, err
 	}
-	err = eachOf(ctx, func(o metav1.ListOptions) (runtime.Object, error) {
-		return c.Client.CoreV1().Pods(namespace).List(ctx, o)
-	},
-		func(o runtime.Object) { all = append(all, *o.(*corev1.Pod)) })
+	err := pages.Each(ctx, c.Client.CoreV1().Pods(namespace), metav1.ListOptions{}, func(pod *corev1.Pod) { all = append(all, *pod) })
 	if err != nil {
 		return nil, fmt.Errorf("list pods: %w", err)
 	}
@@ -82,13 +74,6 @@ func (c *Cluster) ServedPorts(ctx context.Context, cfg *rest.Config, namespace s
 		return nil, fmt.Errorf("none of %d ports gave an answer: the first: %w", len(ports), errs[0])
 	}
 	return served, ctx.Err()
-}
-
-func eachOf(ctx context.Context, list func(metav1.ListOptions) (runtime.Object, error), each func(runtime.Object)) error {
-	return pager.New(pager.SimplePageFunc(list)).EachListItem(ctx, metav1.ListOptions{}, func(o runtime.Object) error {
-		each(o)
-		return nil
-	})
 }
 
 // atOnce calls do for each index below n, at most limit at a time.

@@ -3,16 +3,14 @@ package cluster
 import (
 	"cmp"
 	"context"
-	"crypto/x509"
 	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/pager"
 
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/pages"
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -36,14 +34,7 @@ func (c *Cluster) SelectedServices(ctx context.Context, namespace, selector stri
 }
 
 func (c *Cluster) eachService(ctx context.Context, namespace, selector string, visit func(*corev1.Service)) error {
-	list := pager.New(pager.SimplePageFunc(func(opts metav1.ListOptions) (runtime.Object, error) {
-		return c.Client.CoreV1().Services(namespace).List(ctx, opts)
-	}))
-	err := list.EachListItem(ctx, metav1.ListOptions{LabelSelector: selector}, func(obj runtime.Object) error {
-		visit(obj.(*corev1.Service))
-		return nil
-	})
-	if err != nil {
+	if err := pages.Each(ctx, c.Client.CoreV1().Services(namespace), metav1.ListOptions{LabelSelector: selector}, visit); err != nil {
 		return fmt.Errorf("list Services: %w", err)
 	}
 	return nil
@@ -85,19 +76,11 @@ func (c *Cluster) AddTimes(ctx context.Context, namespace string, services []sta
 		k := key{services[i].Namespace, services[i].Secret}
 		wanted[k] = append(wanted[k], &services[i])
 	}
-	list := pager.New(pager.SimplePageFunc(func(opts metav1.ListOptions) (runtime.Object, error) {
-		return c.Client.CoreV1().Secrets(namespace).List(ctx, opts)
-	}))
-	err := list.EachListItem(ctx, metav1.ListOptions{LabelSelector: api.LabelManagedBy}, func(obj runtime.Object) error {
-		secret := obj.(*corev1.Secret)
-		certs, err := pki.ParseCertificates(secret.Data[corev1.TLSCertKey])
-		if err != nil {
-			return nil //nolint:nilerr // the condition reports a damaged Secret
-		}
+	managed := metav1.ListOptions{LabelSelector: api.LabelManagedBy}
+	err := pages.Each(ctx, c.Client.CoreV1().Secrets(namespace), managed, func(secret *corev1.Secret) {
 		for _, s := range wanted[key{secret.Namespace, secret.Name}] {
-			setTimes(s, certs[0])
+			setTimes(s, secret)
 		}
-		return nil
 	})
 	if err != nil && !apierrors.IsForbidden(err) {
 		return fmt.Errorf("list Secrets: %w", err)
@@ -121,13 +104,17 @@ func (c *Cluster) AddTimesOf(ctx context.Context, s *status.Service) error {
 	case secret.Labels[api.LabelManagedBy] == "" && !s.External:
 		return nil // not managed by servingcert
 	}
-	if certs, err := pki.ParseCertificates(pki.WithoutText(secret.Data[corev1.TLSCertKey])); err == nil { // the condition reports a damaged Secret
-		setTimes(s, certs[0])
-	}
+	setTimes(s, secret)
 	return nil
 }
 
-func setTimes(s *status.Service, leaf *x509.Certificate) {
+// setTimes sets the times of the certificate in the Secret. The condition reports a damaged Secret.
+func setTimes(s *status.Service, secret *corev1.Secret) {
+	certs, err := pki.ParseCertificates(pki.WithoutText(secret.Data[corev1.TLSCertKey]))
+	if err != nil {
+		return
+	}
+	leaf := certs[0]
 	notBefore, notAfter, renewAt := leaf.NotBefore, leaf.NotAfter, pki.RenewAt(leaf).Truncate(time.Second)
 	s.NotBefore, s.NotAfter, s.RenewAt = &notBefore, &notAfter, &renewAt
 	if s.External {

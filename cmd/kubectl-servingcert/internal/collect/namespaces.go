@@ -12,8 +12,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/pager"
 
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/pages"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/doctor"
 	"github.com/servingcert/servingcert/pkg/preview"
@@ -51,15 +51,9 @@ func (g *gatherer) namespaces(ctx context.Context) ([]string, error) {
 	return open, nil
 }
 
-// each lists objects in pages, and visits them.
-func each[T runtime.Object](ctx context.Context, what string, list func(metav1.ListOptions) (runtime.Object, error), visit func(T)) error {
-	err := pager.New(pager.SimplePageFunc(list)).EachListItem(ctx, metav1.ListOptions{}, func(obj runtime.Object) error {
-		if o, ok := obj.(T); ok {
-			visit(o)
-		}
-		return nil
-	})
-	if err != nil {
+// each visits the objects that a client lists.
+func each[C pages.Lister[L], L, T runtime.Object](ctx context.Context, what string, client C, visit func(T)) error {
+	if err := pages.Each(ctx, client, metav1.ListOptions{}, visit); err != nil {
 		return fmt.Errorf("list %s: %w", what, err)
 	}
 	return nil
@@ -85,7 +79,7 @@ func (g *gatherer) optedIn(ctx context.Context) (places, error) {
 		found[ns.Name] = place(ns)
 		return found, nil
 	}
-	return found, each(ctx, "Namespaces", func(o metav1.ListOptions) (runtime.Object, error) { return g.client.CoreV1().Namespaces().List(ctx, o) }, add)
+	return found, each(ctx, "Namespaces", g.client.CoreV1().Namespaces(), add)
 }
 
 func place(ns *corev1.Namespace) *doctor.Namespace {
@@ -114,9 +108,7 @@ func anyOfOurs(annotations map[string]string) bool {
 // services adds the Services with requests, and their namespaces, also those without the
 // label.
 func (g *gatherer) services(ctx context.Context, found places) error {
-	return each(ctx, "Services", func(o metav1.ListOptions) (runtime.Object, error) {
-		return g.client.CoreV1().Services(g.opts.Namespace).List(ctx, o)
-	}, func(svc *corev1.Service) {
+	return each(ctx, "Services", g.client.CoreV1().Services(g.opts.Namespace), func(svc *corev1.Service) {
 		if api.Condition(svc, api.ConditionReady) != nil {
 			svc = api.Translate(svc) // the signer accepts OpenShift's annotations
 		}
@@ -140,30 +132,21 @@ func (g *gatherer) workloads(ctx context.Context, found places) error {
 		}
 	}
 	ns := g.opts.Namespace
-	err := each(ctx, "Deployments", func(o metav1.ListOptions) (runtime.Object, error) {
-		return g.client.AppsV1().Deployments(ns).List(ctx, o)
-	},
-		func(d *appsv1.Deployment) {
-			add(d.ObjectMeta, doctor.Workload{Kind: "Deployment", Template: d.Spec.Template, Paused: d.Spec.Paused, Failure: failure(d)})
-		})
+	err := each(ctx, "Deployments", g.client.AppsV1().Deployments(ns), func(d *appsv1.Deployment) {
+		add(d.ObjectMeta, doctor.Workload{Kind: "Deployment", Template: d.Spec.Template, Paused: d.Spec.Paused, Failure: failure(d)})
+	})
 	if err != nil {
 		return err
 	}
-	err = each(ctx, "StatefulSets", func(o metav1.ListOptions) (runtime.Object, error) {
-		return g.client.AppsV1().StatefulSets(ns).List(ctx, o)
-	},
-		func(s *appsv1.StatefulSet) {
-			add(s.ObjectMeta, doctor.Workload{Kind: "StatefulSet", Template: s.Spec.Template, KeepsOldPods: api.KeepsOldPods(s)})
-		})
+	err = each(ctx, "StatefulSets", g.client.AppsV1().StatefulSets(ns), func(s *appsv1.StatefulSet) {
+		add(s.ObjectMeta, doctor.Workload{Kind: "StatefulSet", Template: s.Spec.Template, KeepsOldPods: api.KeepsOldPods(s)})
+	})
 	if err != nil {
 		return err
 	}
-	return each(ctx, "DaemonSets", func(o metav1.ListOptions) (runtime.Object, error) {
-		return g.client.AppsV1().DaemonSets(ns).List(ctx, o)
-	},
-		func(s *appsv1.DaemonSet) {
-			add(s.ObjectMeta, doctor.Workload{Kind: "DaemonSet", Template: s.Spec.Template, KeepsOldPods: api.KeepsOldPods(s)})
-		})
+	return each(ctx, "DaemonSets", g.client.AppsV1().DaemonSets(ns), func(s *appsv1.DaemonSet) {
+		add(s.ObjectMeta, doctor.Workload{Kind: "DaemonSet", Template: s.Spec.Template, KeepsOldPods: api.KeepsOldPods(s)})
+	})
 }
 
 // failure returns why the pods of a Deployment are not created, or "".
@@ -181,34 +164,31 @@ func failure(d *appsv1.Deployment) string {
 func (g *gatherer) pods(ctx context.Context, found places) error {
 	conventional := g.conventional(ctx)
 	seen := map[string]bool{}
-	return each(ctx, "Pods", func(o metav1.ListOptions) (runtime.Object, error) {
-		return g.client.CoreV1().Pods(g.opts.Namespace).List(ctx, o)
-	},
-		func(pod *corev1.Pod) {
-			n := found[pod.Namespace]
-			if n == nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-				return
-			}
-			facts := pods.FactsOf(pod)
-			w := doctor.PodWorkload(pod)
-			if made := facts.Template.Value().Workload; !made.Bare() {
-				w.Kind, w.Name = made.Kind, made.Name
-				if !made.Restartable() && !seen[pod.Namespace+"/"+made.Kind+"/"+made.Name] {
-					seen[pod.Namespace+"/"+made.Kind+"/"+made.Name] = true
-					n.Workloads = append(n.Workloads, w)
-				}
-			} else {
+	return each(ctx, "Pods", g.client.CoreV1().Pods(g.opts.Namespace), func(pod *corev1.Pod) {
+		n := found[pod.Namespace]
+		if n == nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+			return
+		}
+		facts := pods.FactsOf(pod)
+		w := doctor.PodWorkload(pod)
+		if made := facts.Template.Value().Workload; !made.Bare() {
+			w.Kind, w.Name = made.Kind, made.Name
+			if !made.Restartable() && !seen[pod.Namespace+"/"+made.Kind+"/"+made.Name] {
+				seen[pod.Namespace+"/"+made.Kind+"/"+made.Name] = true
 				n.Workloads = append(n.Workloads, w)
 			}
-			noted(n, w, pod)
-			place := uninjected.Place{OptedIn: n.Labels[api.LabelInject] == api.InjectEnabled, Excluded: preview.Excluded(n.Name) || n.Name == g.opts.System, Services: n.Services, Conventional: conventional[n.Name]}
-			if uninjected.Evaluate(facts, place).Missed() {
-				if n.Missed == nil {
-					n.Missed = map[string]int{}
-				}
-				n.Missed[w.Kind+" "+w.Name]++
+		} else {
+			n.Workloads = append(n.Workloads, w)
+		}
+		noted(n, w, pod)
+		place := uninjected.Place{OptedIn: n.Labels[api.LabelInject] == api.InjectEnabled, Excluded: preview.Excluded(n.Name) || n.Name == g.opts.System, Services: n.Services, Conventional: conventional[n.Name]}
+		if uninjected.Evaluate(facts, place).Missed() {
+			if n.Missed == nil {
+				n.Missed = map[string]int{}
 			}
-		})
+			n.Missed[w.Kind+" "+w.Name]++
+		}
+	})
 }
 
 // maxNoted limits the notes of a namespace, because users who create pods in it can write them.
