@@ -75,8 +75,8 @@ func (f *verifyFlags) validate(args []string) error {
 		return f.validateAny(args)
 	}
 	switch {
-	case f.any.all, f.any.direct, len(f.any.failOn) > 0:
-		return usagef("--all-namespaces, --direct and --fail-on need --any")
+	case f.any.all, f.any.direct, len(f.any.failOn) > 0, f.any.clusterDomain != api.DefaultLimits().ClusterDomain:
+		return usagef("--all-namespaces, --direct, --fail-on and --cluster-domain need --any")
 	case len(args) == 0:
 		return usagef("no Service given: name one, or use --any")
 	case len(args) > 1:

@@ -69,16 +69,16 @@ func (f *verifyFlags) runAny(ctx context.Context) error {
 	if f.any.all {
 		namespace = ""
 	}
-	served, err := c.ServedPorts(ctx, cfg, namespace, cluster.Dials{Direct: f.any.direct, Timeout: f.timeout, ClusterDomain: f.any.clusterDomain})
+	report, err := c.ServedPorts(ctx, cfg, namespace, cluster.Dials{Direct: f.any.direct, Timeout: f.timeout, ClusterDomain: f.any.clusterDomain})
 	if err != nil {
 		return err
 	}
 	if isData(f.output) {
-		err = writeData(f.out, f.output, servedPorts{headerOf("ServedPorts"), served})
+		err = writeData(f.out, f.output, servedPorts{headerOf("ServedPorts"), report})
 	} else {
-		err = f.writePorts(served, namespace)
+		err = f.writePorts(report, namespace)
 	}
-	if err == nil && (len(served) == 0 || slices.ContainsFunc(served, func(s status.ServedPort) bool {
+	if err == nil && (len(report.Ports) == 0 || slices.ContainsFunc(report.Ports, func(s status.ServedPort) bool {
 		return slices.ContainsFunc(s.Problems, func(p string) bool { return slices.Contains(f.any.failOn, p) })
 	})) {
 		return errReported
@@ -89,16 +89,20 @@ func (f *verifyFlags) runAny(ctx context.Context) error {
 // servedPorts is the output of verify --any as data.
 type servedPorts struct {
 	header
-	Ports []status.ServedPort `json:"ports"`
+	status.PortReport
 }
 
-func (f *verifyFlags) writePorts(served []status.ServedPort, namespace string) error {
+func (f *verifyFlags) writePorts(report status.PortReport, namespace string) error {
+	served, rest := report.Ports, ""
+	if report.PodsNotReady > 0 {
+		rest = fmt.Sprintf(" %s not dialled, because they are not ready.", status.Count(report.PodsNotReady, "pod"))
+	}
 	if len(served) == 0 {
 		where := "in any namespace"
 		if namespace != "" {
 			where = fmt.Sprintf("in namespace %q", namespace)
 		}
-		_, err := fmt.Fprintf(f.out, "No Service selects a ready pod %s.\n", where)
+		_, err := fmt.Fprintf(f.out, "No Service selects a ready pod %s.%s\n", where, rest)
 		return err
 	}
 	rows := [][]cell{cells("NAMESPACE", "WORKLOAD", "PORT", "PODS", "SERVES", "ISSUER", "UNTIL", "SECRET", "VERIFIED BY", "PROBLEMS")}
@@ -110,8 +114,8 @@ func (f *verifyFlags) writePorts(served []status.ServedPort, namespace string) e
 	if err := new(table).write(f.screen, rows...); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(f.out, "\n%s of ready pods behind Services: %d serve TLS, %d plaintext, %d gave no answer that was understood.\n",
-		status.Count(len(served), "port"), counts[probe.TLS], counts[probe.Plaintext], len(served)-counts[probe.TLS]-counts[probe.Plaintext])
+	_, err := fmt.Fprintf(f.out, "\n%s of ready pods behind Services: %d serve TLS, %d plaintext, %d gave no answer that was understood.%s\n",
+		status.Count(len(served), "port"), counts[probe.TLS], counts[probe.Plaintext], len(served)-counts[probe.TLS]-counts[probe.Plaintext], rest)
 	return err
 }
 

@@ -37,24 +37,24 @@ type Dials struct {
 }
 
 // ServedPorts dials the ports of all ready pods of a namespace ("": of all) to which Services lead.
-func (c *Cluster) ServedPorts(ctx context.Context, cfg *rest.Config, namespace string, how Dials) ([]status.ServedPort, error) {
+func (c *Cluster) ServedPorts(ctx context.Context, cfg *rest.Config, namespace string, how Dials) (report status.PortReport, err error) {
 	var services []corev1.Service
 	var all []corev1.Pod
 	if err := c.eachService(ctx, namespace, "", func(svc *corev1.Service) { services = append(services, *svc) }); err != nil {
-		return nil, err
+		return report, err
 	}
-	err := pages.Each(ctx, c.Client.CoreV1().Pods(namespace), metav1.ListOptions{}, func(pod *corev1.Pod) { all = append(all, *pod) })
+	err = pages.Each(ctx, c.Client.CoreV1().Pods(namespace), metav1.ListOptions{}, func(pod *corev1.Pod) { all = append(all, *pod) })
 	if err != nil {
-		return nil, fmt.Errorf("list pods: %w", err)
+		return report, fmt.Errorf("list pods: %w", err)
 	}
-	ports := status.PodPorts(services, all, how.ClusterDomain)
+	ports, notReady := status.PodPorts(services, all, how.ClusterDomain)
 	secrets, err := c.mountedSecrets(ctx, ports)
 	if err != nil {
-		return nil, err
+		return report, err
 	}
 	roots, err := c.rootsOf(ctx, ports)
 	if err != nil {
-		return nil, err
+		return report, err
 	}
 	forward, now := forwarder{cfg, c.Client}, time.Now()
 	served := make([]status.ServedPort, len(ports))
@@ -71,9 +71,9 @@ func (c *Cluster) ServedPorts(ctx context.Context, cfg *rest.Config, namespace s
 	})
 	answers := func(s status.ServedPort) bool { return s.Serves == probe.TLS || s.Serves == probe.Plaintext }
 	if len(served) > 0 && !slices.ContainsFunc(served, answers) { // such as without the right to forward ports
-		return nil, fmt.Errorf("none of %d ports gave an answer: the first: %w", len(ports), errs[0])
+		return report, fmt.Errorf("none of %d ports gave an answer: the first: %w", len(ports), errs[0])
 	}
-	return served, ctx.Err()
+	return status.PortReport{Ports: served, PodsNotReady: notReady}, ctx.Err()
 }
 
 // atOnce calls do for each index below n, at most limit at a time.

@@ -41,24 +41,27 @@ type PodPort struct {
 func (p PodPort) Secrets() []string { return p.secrets }
 
 // PodPorts returns the ports of the ready pods that the Services select, each once, in the order of
-// namespace, workload, pod and port.
-func PodPorts(services []corev1.Service, all []corev1.Pod, clusterDomain string) []PodPort {
+// namespace, workload, pod and port, and how many of the pods that they select are not ready.
+func PodPorts(services []corev1.Service, all []corev1.Pod, clusterDomain string) (ports []PodPort, notReady int) {
 	byNamespace := map[string][]*corev1.Service{}
 	for i := range services {
 		if svc := &services[i]; len(svc.Spec.Selector) > 0 {
 			byNamespace[svc.Namespace] = append(byNamespace[svc.Namespace], svc)
 		}
 	}
-	var out []PodPort
 	for i := range all {
-		if pod := &all[i]; isReady(pod) {
-			out = append(out, portsOf(pod, byNamespace[pod.Namespace], clusterDomain)...)
+		pod := &all[i]
+		switch found := portsOf(pod, byNamespace[pod.Namespace], clusterDomain); {
+		case isReady(pod):
+			ports = append(ports, found...)
+		case len(found) > 0 && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed:
+			notReady++
 		}
 	}
-	slices.SortFunc(out, func(a, b PodPort) int {
+	slices.SortFunc(ports, func(a, b PodPort) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Workload, b.Workload), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Port, b.Port))
 	})
-	return out
+	return ports, notReady
 }
 
 func isReady(pod *corev1.Pod) bool {
@@ -190,6 +193,7 @@ const (
 const (
 	ProblemExpired     = "expired"     // or not valid yet
 	ProblemStale       = "stale"       // an older certificate than that in the Secret
+	ProblemOther       = "other"       // its pod mounts Secrets, and none of them holds the certificate
 	ProblemUnread      = "unread"      // the mounted Secret was not read, so nobody knows whether it is stale
 	ProblemExpiring    = "expiring"    // within a tenth of its lifetime
 	ProblemNames       = "names"       // it has no name of the Services
@@ -200,7 +204,7 @@ const (
 
 // PortProblems returns all problems.
 func PortProblems() []string {
-	return []string{ProblemExpired, ProblemStale, ProblemUnread, ProblemExpiring, ProblemNames, ProblemUntrusted, ProblemPlaintext, ProblemUnreachable}
+	return []string{ProblemExpired, ProblemStale, ProblemUnread, ProblemOther, ProblemExpiring, ProblemNames, ProblemUntrusted, ProblemPlaintext, ProblemUnreachable}
 }
 
 // Served returns what the port served. secrets are those that the pod mounts, by name.
@@ -232,6 +236,7 @@ func (p PodPort) Served(outcome probe.Outcome, secrets map[string]MountedSecret,
 		{ProblemExpired, now.After(leaf.NotAfter) || now.Before(leaf.NotBefore)},
 		{ProblemStale, s.SecretState == OlderThanSecret},
 		{ProblemUnread, s.SecretState == SecretUnread},
+		{ProblemOther, s.SecretState == NotInSecret},
 		{ProblemExpiring, !now.After(leaf.NotAfter) && now.After(leaf.NotAfter.Add(-leaf.NotAfter.Sub(leaf.NotBefore)/10))},
 		{ProblemNames, !slices.ContainsFunc(p.names, func(name string) bool { return leaf.VerifyHostname(name) == nil })},
 		{ProblemUntrusted, s.Trust == TrustNone},
@@ -319,6 +324,13 @@ func trustOf(chain []*x509.Certificate, own []*x509.CertPool, roots Roots, now t
 		return TrustPublic
 	}
 	return TrustNone
+}
+
+// PortReport is what the ports of ready pods served, and how many pods are not ready: nothing is known
+// of what these serve.
+type PortReport struct {
+	Ports        []ServedPort `json:"ports"`
+	PodsNotReady int          `json:"podsNotReady"`
 }
 
 // PortGroup are ports of a workload's pods that serve the same.

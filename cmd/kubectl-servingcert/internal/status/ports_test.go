@@ -45,8 +45,9 @@ func TestPodPorts(t *testing.T) {
 	}
 	starting := readyPod("starting", func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse })
 	ending := readyPod("ending", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} })
-	ports := PodPorts(services, []corev1.Pod{readyPod("b"), starting, ending, readyPod("a")}, "cluster.local")
+	ports, notReady := PodPorts(services, []corev1.Pod{readyPod("b"), starting, ending, readyPod("a")}, "cluster.local")
 	require.Len(t, ports, 4)
+	assert.Equal(t, 2, notReady)
 	var got []string
 	for _, p := range ports {
 		got = append(got, p.Pod)
@@ -88,7 +89,7 @@ func TestServedPorts(t *testing.T) {
 	}{
 		"the Secret's":              {current, web, secrets, Roots{}, InSecret, TrustSecret, nil},
 		"an older one":              {older, web, secrets, Roots{}, OlderThanSecret, TrustSecret, []string{ProblemStale}},
-		"another one":               {foreign, web, secrets, Roots{}, NotInSecret, TrustNone, []string{ProblemUntrusted}},
+		"another one":               {foreign, web, secrets, Roots{}, NotInSecret, TrustNone, []string{ProblemOther, ProblemUntrusted}},
 		"the Secret is unread":      {current, web, map[string]MountedSecret{}, Roots{Bundle: pool(ca.Root)}, SecretUnread, TrustCluster, []string{ProblemUnread}},
 		"no Secret":                 {current, PodPort{names: web.names}, nil, Roots{Public: pool(ca.Root)}, NoSecret, TrustPublic, nil},
 		"expired":                   {leaf(ca, now.Add(-2*time.Hour), "web.shop.svc"), PodPort{names: web.names}, nil, Roots{Bundle: pool(ca.Root)}, NoSecret, TrustCluster, []string{ProblemExpired}},
