@@ -96,7 +96,7 @@ func tidy(text string) string {
 
 // order is the order of templates in install.yaml. Others come last.
 var order = []string{
-	"namespace", "resourcequota", "serviceaccounts", "leases",
+	"namespace", "resourcequota", "serviceaccounts",
 	"rbac-signer", "rbac-trust", "rbac-rotator", "rbac-webhook", "rbac-metrics", "rbac-view",
 	"policy-signer-secrets", "policy-signer-status",
 	"policy-rotator-configmaps", "policy-rotator-apiservices", "policy-rotator-crds", "policy-rotator-status",

@@ -252,7 +252,7 @@ var ofTheInstallation = []breaking{
 	{"uninstalled a moment ago", func(_ *testing.T, f *Facts) {
 		deployment(f, "signer").DeletionTimestamp = &metav1.Time{Time: noon} // foreground: its pods are still there
 	}, "error SC202 Deployment servingcert-system/servingcert-signer: it is being deleted"},
-	{"no lease", func(_ *testing.T, f *Facts) { delete(f.Installation.Leases, "servingcert-rotator") }, "error SC203 Lease servingcert-system/servingcert-rotator: it does not exist, and the rotator does not create it: apply the manifest again"},
+	{"no lease", func(_ *testing.T, f *Facts) { delete(f.Installation.Leases, "servingcert-rotator") }, "error SC203 Lease servingcert-system/servingcert-rotator: it does not exist: no rotator has run yet, or it may not create it"},
 	{"a lease without a holder", func(_ *testing.T, f *Facts) {
 		f.Installation.Leases["servingcert-rotator"].Spec.HolderIdentity = new(string)
 	}, "error SC203 Lease servingcert-system/servingcert-rotator: no replica holds it"},

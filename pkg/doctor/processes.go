@@ -71,7 +71,7 @@ func leaseOf(namespace, process string) string {
 // unheld returns why no replica holds the Lease, or "".
 func unheld(lease *coordinationv1.Lease, process string, now time.Time) string {
 	if lease == nil {
-		return fmt.Sprintf("it does not exist, and the %s does not create it: apply the manifest again", process)
+		return fmt.Sprintf("it does not exist: no %s has run yet, or it may not create it", process)
 	}
 	renewed := renewedAt(lease)
 	if lease.Spec.HolderIdentity == nil || *lease.Spec.HolderIdentity == "" || renewed.IsZero() {

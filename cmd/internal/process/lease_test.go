@@ -9,27 +9,17 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
-	coordinationv1 "k8s.io/api/coordination/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// missing is a Lease that does not exist and must not be created.
-type missing struct{ resourcelock.Interface }
-
-func (missing) Describe() string { return "servingcert-system/servingcert-signer" }
-
-func (missing) Identity() string { return "me" }
-
-func (missing) Create(context.Context, resourcelock.LeaderElectionRecord) error {
-	return apierrors.NewForbidden(coordinationv1.Resource("leases"), "", nil)
-}
-
 // held is a Lease that can be written.
 type held struct {
-	missing
+	resourcelock.Interface
 	writes *int
 }
+
+func (held) Identity() string { return "me" }
 
 func (l held) Update(context.Context, resourcelock.LeaderElectionRecord) error {
 	*l.writes++
@@ -75,10 +65,21 @@ func TestALeaderChecksWhetherServiceCARuns(t *testing.T) {
 	require.NoError(t, lock.Update(t.Context(), resourcelock.LeaderElectionRecord{}), "it is released")
 }
 
-func TestAMissingLeaseNamesTheManifest(t *testing.T) {
-	lock := &guardedLock{Interface: missing{}}
-	err := lock.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "me"})
-	require.ErrorContains(t, err, "Lease servingcert-system/servingcert-signer does not exist: apply the manifest that contains it: ")
-	assert.True(t, apierrors.IsForbidden(err))
-	assert.False(t, lock.holds.Load())
+// TestAMissingLeaseIsCreated and taken, unless another replica has taken it meanwhile.
+func TestAMissingLeaseIsCreated(t *testing.T) {
+	client := fake.NewClientset()
+	lockOf := func(identity string) *guardedLock {
+		lease, err := resourcelock.New(resourcelock.LeasesResourceLock, "servingcert-system", "servingcert-signer",
+			nil, client.CoordinationV1(), resourcelock.ResourceLockConfig{Identity: identity})
+		require.NoError(t, err)
+		return &guardedLock{Interface: lease, leases: client.CoordinationV1(), namespace: "servingcert-system", name: "servingcert-signer"}
+	}
+	first, second := lockOf("first"), lockOf("second")
+	require.NoError(t, first.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "first", LeaseDurationSeconds: 15}))
+	assert.True(t, first.holds.Load())
+	require.ErrorContains(t, second.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "second", LeaseDurationSeconds: 15}), "held by first")
+	assert.False(t, second.holds.Load())
+	found, _, err := second.Get(t.Context())
+	require.NoError(t, err)
+	assert.Equal(t, "first", found.HolderIdentity)
 }

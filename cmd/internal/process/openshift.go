@@ -14,6 +14,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	coordinationapply "k8s.io/client-go/applyconfigurations/coordination/v1"
+	coordinationclient "k8s.io/client-go/kubernetes/typed/coordination/v1"
 	eventsclient "k8s.io/client-go/kubernetes/typed/events/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
@@ -59,6 +61,9 @@ func NewManagerLooking(ctx context.Context, config *rest.Config, options manager
 		return mgr, nil
 	}
 	if guard.events, err = eventsclient.NewForConfig(config); err != nil {
+		return nil, fmt.Errorf("leader election: %w", err)
+	}
+	if guard.leases, err = coordinationclient.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("leader election: %w", err)
 	}
 	guard.namespace, guard.name = options.LeaderElectionNamespace, options.LeaderElectionID
@@ -107,6 +112,7 @@ type guardedLock struct {
 	every time.Duration // interval of the holder's checks
 
 	events          eventsclient.EventsGetter
+	leases          coordinationclient.LeasesGetter
 	namespace, name string // of the Lease
 }
 
@@ -129,14 +135,26 @@ func obeys(found error, holds bool) bool {
 	return found != nil && (!holds || errors.Is(found, errServiceCA))
 }
 
-// Create creates the Lease and takes it. With the manifest's permissions, this is forbidden: the leader
-// election logs the error, which names the remedy, and retries.
+// Create creates the Lease and takes it.
 func (l *guardedLock) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
-	err := l.write(ctx, record, l.Interface.Create)
-	if apierrors.IsForbidden(err) {
-		return fmt.Errorf("Lease %s does not exist: apply the manifest that contains it: %w", l.Describe(), err)
+	return l.write(ctx, record, l.create)
+}
+
+// create creates the Lease without a holder, by server-side apply: its request has the Lease's name, to
+// which RBAC restricts this process. Then it takes the Lease, unless another replica was faster.
+func (l *guardedLock) create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	lease := coordinationapply.Lease(l.name, l.namespace).WithLabels(map[string]string{"app.kubernetes.io/part-of": "servingcert"})
+	if _, err := l.leases.Leases(l.namespace).Apply(ctx, lease, metav1.ApplyOptions{FieldManager: l.name}); err != nil {
+		return fmt.Errorf("create Lease %s/%s: %w", l.namespace, l.name, err)
 	}
-	return err
+	found, _, err := l.Get(ctx)
+	if err != nil {
+		return err
+	}
+	if found.HolderIdentity != "" {
+		return fmt.Errorf("Lease %s is held by %s, which was faster", l.Describe(), found.HolderIdentity)
+	}
+	return l.Interface.Update(ctx, record)
 }
 
 // Update takes, renews or releases the Lease.

@@ -205,6 +205,7 @@ func TestWhatAStolenSignerCannotDo(t *testing.T) {
 		{"write the table of programs", create(ourConfigMap("servingcert-programs")), `cannot create resource "configmaps"`},
 		{"write it by server-side apply", applied("servingcert-programs"), `cannot patch resource "configmaps"`},
 		{"create a Lease", create(ourLease("mine")), `cannot create resource "leases"`},
+		{"lead in place of another", merge(ourLease("servingcert-trust"), `{"spec":{"holderIdentity":"me"}}`), `cannot patch resource "leases"`},
 		{"read another's ConfigMap", get(v.configMap), `cannot get resource "configmaps"`},
 		{"write another's ConfigMap", merge(v.configMap, `{"data":{"ca.crt":"mine"}}`), `cannot patch resource "configmaps"`},
 		{"change a workload", merge(v.deployment, `{"spec":{"replicas":0}}`), `cannot patch resource "deployments"`},

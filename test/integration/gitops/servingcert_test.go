@@ -3,7 +3,6 @@
 package gitops
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -20,6 +19,7 @@ import (
 
 	"github.com/servingcert/servingcert/hack/demo/kubelet"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -137,7 +137,7 @@ func served(t *testing.T, namespace string) {
 			return err
 		}
 		c := api.Condition(&svc, api.ConditionServing)
-		if c == nil || c.Status != metav1.ConditionTrue || !bytes.Contains([]byte(c.Message), []byte(leaf[:12])) {
+		if seen, _ := state.ServingOf(&svc); c == nil || c.Status != metav1.ConditionTrue || seen.Leaf != leaf {
 			return fmt.Errorf("leaf %s: condition Serving is %+v", leaf, c)
 		}
 		return nil

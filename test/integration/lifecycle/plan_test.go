@@ -50,7 +50,8 @@ const planned = "plan-applied"
 
 // manifest is a Service with all that must stay as it is. Its only port has no name.
 func manifest(name string) string {
-	return fmt.Sprintf(`{apiVersion: v1, kind: Service, metadata: {name: %[1]s, labels: {team: a}, annotations: {note: kept}},
+	return fmt.Sprintf(`---
+{apiVersion: v1, kind: Service, metadata: {name: %[1]s, labels: {team: a}, annotations: {note: kept}},
 		spec: {type: NodePort, externalTrafficPolicy: Local, sessionAffinity: ClientIP, selector: {app: %[1]s}, ports: [{port: 80, targetPort: 8080}, {name: udp, port: 80, protocol: UDP, targetPort: 8081}]}}`, name)
 }
 
