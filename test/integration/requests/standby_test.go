@@ -25,13 +25,13 @@ import (
 func TestAStandbyListsBeforeItLeads(t *testing.T) {
 	leases := admin.CoordinationV1().Leases(api.DefaultNamespace)
 	other, long := "somebody else", int32(3600)
-	lease, err := leases.Get(t.Context(), "servingcert-signer", metav1.GetOptions{}) // which install.yaml makes
-	require.NoError(t, err)
-	lease.Spec = coordinationv1.LeaseSpec{
-		HolderIdentity: &other, LeaseDurationSeconds: &long,
-		AcquireTime: &metav1.MicroTime{Time: time.Now()}, RenewTime: &metav1.MicroTime{Time: time.Now()},
-	}
-	lease, err = leases.Update(t.Context(), lease, metav1.UpdateOptions{})
+	lease, err := leases.Create(t.Context(), &coordinationv1.Lease{
+		ObjectMeta: metav1.ObjectMeta{Name: "servingcert-signer"},
+		Spec: coordinationv1.LeaseSpec{
+			HolderIdentity: &other, LeaseDurationSeconds: &long,
+			AcquireTime: &metav1.MicroTime{Time: time.Now()}, RenewTime: &metav1.MicroTime{Time: time.Now()},
+		},
+	}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	released := false
 	release := func(ctx context.Context) {
