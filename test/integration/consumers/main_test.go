@@ -41,6 +41,9 @@ func TestMain(m *testing.M) {
 		if account, err = cluster.ServiceAccountConfig(ctx, system, "servingcert-rotator"); err != nil {
 			return err
 		}
+		if err = harness.CreateLease(ctx, admin, "servingcert-rotator"); err != nil {
+			return err
+		}
 		return admin.Create(ctx, &corev1.ConfigMap{ // the bundle that the signer publishes
 			ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: api.CAStatusName},
 			Data:       map[string]string{api.BundleKey: string(ours.bundle())},
