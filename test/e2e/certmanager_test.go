@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -98,6 +99,13 @@ func certManagerScene() *scene {
 		require.NoError(t, err)
 		assert.Equal(t, processes, after, "pods of the server, and restarts of each")
 		s.note(fmt.Sprintf("renewed by cert-manager after %s, and served by the same process %s later", seconds(renewed), seconds(took)))
+		handshakes := 0
+		for _, route := range s.routes {
+			sum := c.shaken(t, route)
+			assert.Zero(t, sum.failed, strings.Join(sum.first, "\n"))
+			handshakes += sum.handshakes
+		}
+		s.note(fmt.Sprintf("%d handshakes with followed, person and rolled, none failed", handshakes))
 	}
 	return s
 }

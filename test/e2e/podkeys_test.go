@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/e2e/handshake"
 )
 
 // podKeysScene: the kubelet generates the keys, and no Secret contains one. They are served by the server
@@ -85,7 +86,7 @@ func (c *cluster) noSecret(t *testing.T, namespace string) {
 // Secret is deleted. It returns the number of handshakes.
 func (c *cluster) switchesKeys(t *testing.T, s server) string {
 	t.Helper()
-	before := c.shaken(t, s)
+	before := c.shaken(t, s.target())
 	for _, source := range []api.KeySource{api.KeySourceSecret, api.KeySourcePod, api.KeySourceSecret, api.KeySourcePod} {
 		c.annotate(t, s, api.AnnotationKeySource, string(source))
 		if source == api.KeySourceSecret { // pods wait for the Secret
@@ -106,7 +107,7 @@ func (c *cluster) switchesKeys(t *testing.T, s server) string {
 			require.NoError(t, hasKeysOf(&pods[i], source))
 		}
 	}
-	after := c.shaken(t, s)
+	after := c.shaken(t, s.target())
 	require.Greater(t, after.handshakes, before.handshakes)
 	require.Equal(t, before.failed, after.failed, "handshakes failed while the source of the key changed:\n%s", strings.Join(after.first, "\n"))
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: s.secret}}
@@ -125,19 +126,19 @@ func (c *cluster) rollsOut(t *testing.T, s server) {
 	eventually(t, starting, s.name()+" is restarted", func(ctx context.Context) error { return c.rolledOut(ctx, s.namespace, s.service) })
 }
 
-// tally contains the number of handshakes of all clients with a server, by its name, and the first failures.
+// tally contains the number of handshakes of all clients with a target, and the first failures.
 type tally struct {
 	handshakes, failed int
 	first              []string
 }
 
-func (c *cluster) shaken(t *testing.T, s server) (sum tally) {
+func (c *cluster) shaken(t *testing.T, target handshake.Target) (sum tally) {
 	t.Helper()
 	for _, name := range clients {
 		report, err := c.report(t.Context(), name)
 		require.NoError(t, err)
-		account, ok := report.Of(s.target())
-		require.True(t, ok, "client %s does not follow %s", name, s.name())
+		account, ok := report.Of(target)
+		require.True(t, ok, "client %s does not follow %s", name, target.Address)
 		sum.handshakes += account.Handshakes
 		sum.failed += account.Failed
 		sum.first = append(sum.first, failuresOf(name, account)...)
@@ -154,10 +155,10 @@ func (c *cluster) succeedsWithPodKeys(t *testing.T, s server, others []server) s
 	eventually(t, propagating, s.name()+" is served by the second generation", func(ctx context.Context) error {
 		return errors.Join(c.lastIssuer(ctx, attentive, s, "2"), c.lastIssuer(ctx, ofOld, s, "2"))
 	})
-	sum := c.shaken(t, s)
+	sum := c.shaken(t, s.target())
 	for _, other := range others {
 		require.NoError(t, c.lastIssuer(t.Context(), attentive, other, "1"))
-		its := c.shaken(t, other)
+		its := c.shaken(t, other.target())
 		sum.handshakes += its.handshakes
 		sum.failed += its.failed
 		sum.first = append(sum.first, its.first...)

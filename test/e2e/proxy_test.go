@@ -52,9 +52,9 @@ func proxyScene() *scene {
 // number of handshakes.
 func (c *cluster) leaves(t *testing.T, s server) string {
 	t.Helper()
-	before := c.shaken(t, s)
+	before := c.shaken(t, s.target())
 	c.rollsOut(t, s)
-	after := c.shaken(t, s)
+	after := c.shaken(t, s.target())
 	require.Greater(t, after.handshakes, before.handshakes)
 	require.Equal(t, before.failed, after.failed, "handshakes failed while pods terminated:\n%s", strings.Join(after.first, "\n"))
 	return fmt.Sprintf("pods that exit 15 s after their deletion: %d handshakes, none failed", after.handshakes-before.handshakes)

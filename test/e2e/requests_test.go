@@ -191,7 +191,7 @@ func (c *cluster) rotatesInTime(t *testing.T, s server) string {
 		}
 		return nil
 	})
-	sum := c.shaken(t, s)
+	sum := c.shaken(t, s.target())
 	require.Zero(t, sum.failed, strings.Join(sum.first, "\n"))
 	return fmt.Sprintf("certificate.Manager with ten minutes: rotated after %s; %d handshakes, %d failed", seconds(took), sum.handshakes, sum.failed)
 }
