@@ -41,7 +41,7 @@ func TestMain(m *testing.M) {
 		if account, err = cluster.ServiceAccountConfig(ctx, system, "servingcert-rotator"); err != nil {
 			return err
 		}
-		if err = harness.CreateLease(ctx, admin, "servingcert-rotator"); err != nil {
+		if err := harness.CreateLease(ctx, admin, "servingcert-rotator"); err != nil {
 			return err
 		}
 		return admin.Create(ctx, &corev1.ConfigMap{ // the bundle that the signer publishes

@@ -48,7 +48,7 @@ func prepare(ctx context.Context, s *harness.Suite) (err error) {
 	if account, err = cluster.ServiceAccountConfig(ctx, system, "servingcert-rotator"); err != nil {
 		return err
 	}
-	if err = harness.CreateLease(ctx, admin, "servingcert-rotator"); err != nil {
+	if err := harness.CreateLease(ctx, admin, "servingcert-rotator"); err != nil {
 		return err
 	}
 	if metricsAddress, err = harness.FreeAddress(); err != nil {
