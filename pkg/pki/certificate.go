@@ -88,6 +88,9 @@ func EncodeCertificates(certs ...*x509.Certificate) []byte {
 	return out.Bytes()
 }
 
+// ErrNotPEM reports that there is something other than a PEM block, such as text.
+var ErrNotPEM = errors.New("not PEM")
+
 // ParseCertificates reads one or more certificates in PEM, of at most MaxCertificate bytes
 // each and MaxCertificates bytes together, with RSA keys of at most MaxRSA bits. Anything else in
 // data (another type of block, garbage that is not PEM) is an error: a server
@@ -104,7 +107,7 @@ func parseCertificates(data []byte, most int) ([]*x509.Certificate, error) {
 	var certs []*x509.Certificate
 	for rest := bytes.TrimSpace(data); len(rest) > 0; rest = bytes.TrimSpace(rest) {
 		if !bytes.HasPrefix(rest, []byte(pemBegin)) {
-			return nil, fmt.Errorf("certificate %d: not PEM", len(certs)+1)
+			return nil, fmt.Errorf("certificate %d: %w", len(certs)+1, ErrNotPEM)
 		}
 		block, after := pem.Decode(rest)
 		if block == nil || !beginsWithBlock(rest, after) {
@@ -150,6 +153,9 @@ func WithoutText(data []byte) []byte {
 	var out []byte
 	blocks := 0
 	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		if len(block.Headers) > 0 {
+			return data // no parser accepts them
+		}
 		if blocks++; block.Type != "EC PARAMETERS" {
 			out = append(out, pem.EncodeToMemory(block)...)
 		}

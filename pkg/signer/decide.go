@@ -133,7 +133,7 @@ func Decide(s Situation, o Ownership) Decision {
 		return Decision{Wait: true, NextAt: s.Secret.DeletionTimestamp.Add(terminatingGrace)}
 	}
 	d := Decision{Ownership: o}
-	if d.External {
+	if d.External && !Pending(s.AuthorityErr) {
 		return decideExternal(s, d)
 	}
 	switch {

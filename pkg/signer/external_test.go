@@ -258,7 +258,7 @@ func TestWhatAnotherIssuerWroteIsLeft(t *testing.T) {
 	require.NoError(t, err)
 	other := issueBy(t, ca, wantedBy(service("web")), epoch)
 	for form, key := range map[string][]byte{
-		"PKCS #8": issued.KeyPEM, "SEC 1": pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), "another key": other.KeyPEM, "no key": nil,
+		"PKCS #8": issued.KeyPEM, "SEC 1": pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), "another key": other.KeyPEM, "no key": nil, "text before the certificate": issued.KeyPEM,
 	} {
 		for name, change := range map[string]func(w *scene){
 			"an invalid annotation": func(w *scene) { w.services[0].Annotations[api.AnnotationDuration] = "a day" },
@@ -278,6 +278,9 @@ func TestWhatAnotherIssuerWroteIsLeft(t *testing.T) {
 				web.Status.Conditions = condition(true, reasonExternal, "", state.Ready{Secret: "web-tls"}).Both()
 				secret := managed(issued, web, service("api"))
 				secret.Data[corev1.TLSPrivateKeyKey] = key
+				if form == "text before the certificate" {
+					secret.Data[corev1.TLSCertKey] = append([]byte("Bag Attributes\n"), issued.CertPEM...)
+				}
 				w := newScene(ca, secret, web)
 				change(w)
 				s := w.situation()

@@ -159,17 +159,26 @@ func (f *SecretFacts) readPair(certPEM, keyPEM []byte, form pairForm) []*x509.Ce
 	certs, err := pki.ParseCertificates(certPEM)
 	if err != nil {
 		f.Defect, f.Detail = reasonGarbage, api.Shorten(corev1.TLSCertKey+": "+err.Error(), maxForeignText)
+		if errors.Is(err, pki.ErrNotPEM) { // it may be of another issuer, whose work is left (OfAnotherIssuer)
+			if certs, err := pki.ParseCertificates(pki.WithoutText(certPEM)); err == nil && len(certs[0].DNSNames) <= form.maxNames {
+				f.setLeaf(certs)
+			}
+		}
 		return nil
 	}
 	if n := max(len(certs[0].DNSNames), len(certs[0].IPAddresses)); n > form.maxNames {
 		f.Defect, f.Detail = reasonGarbage, fmt.Sprintf("%s: %d names: must be at most %d", corev1.TLSCertKey, n, form.maxNames)
 		return nil
 	}
+	f.setLeaf(certs)
+	f.readKey(certs[0], keyPEM, form)
+	return certs
+}
+
+func (f *SecretFacts) setLeaf(certs []*x509.Certificate) {
 	f.Leaf = leafFacts(certs[0], certs[1:])
 	f.verified = &atomic.Pointer[verification]{}
 	f.verified.Store(&verification{raw: certs[0].Raw})
-	f.readKey(certs[0], keyPEM, form)
-	return certs
 }
 
 func (f *SecretFacts) readKey(leaf *x509.Certificate, keyPEM []byte, form pairForm) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
@@ -82,4 +83,12 @@ func TestAMissingLeaseIsCreated(t *testing.T) {
 	found, _, err := second.Get(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, "first", found.HolderIdentity)
+
+	require.NoError(t, client.CoordinationV1().Leases("servingcert-system").Delete(t.Context(), "servingcert-signer", metav1.DeleteOptions{}))
+	third := resourcelock.LeaderElectionRecord{HolderIdentity: "second", LeaseDurationSeconds: 15}
+	require.ErrorContains(t, second.Create(t.Context(), third), "was deleted while another replica held it")
+	require.NoError(t, first.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "first", LeaseDurationSeconds: 15}), "who held it")
+	require.NoError(t, client.CoordinationV1().Leases("servingcert-system").Delete(t.Context(), "servingcert-signer", metav1.DeleteOptions{}))
+	second.others = time.Now()
+	require.NoError(t, second.Create(t.Context(), third), "it would be over")
 }

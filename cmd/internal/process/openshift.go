@@ -63,7 +63,9 @@ func NewManagerLooking(ctx context.Context, config *rest.Config, options manager
 	if guard.events, err = eventsclient.NewForConfig(config); err != nil {
 		return nil, fmt.Errorf("leader election: %w", err)
 	}
-	if guard.leases, err = coordinationclient.NewForConfig(config); err != nil {
+	limited := rest.CopyConfig(config)
+	limited.Timeout = renewDeadline / 2
+	if guard.leases, err = coordinationclient.NewForConfig(limited); err != nil {
 		return nil, fmt.Errorf("leader election: %w", err)
 	}
 	guard.namespace, guard.name = options.LeaderElectionNamespace, options.LeaderElectionID
@@ -113,7 +115,8 @@ type guardedLock struct {
 
 	events          eventsclient.EventsGetter
 	leases          coordinationclient.LeasesGetter
-	namespace, name string // of the Lease
+	others          time.Time // until when the Lease of another replica was valid when it was last read
+	namespace, name string    // of the Lease
 }
 
 // BesideInterval is how often a leader checks whether service-ca runs, and besideTimeout the timeout of
@@ -140,9 +143,22 @@ func (l *guardedLock) Create(ctx context.Context, record resourcelock.LeaderElec
 	return l.write(ctx, record, l.create)
 }
 
+// Get reads the Lease, and remembers for how long another replica may lead.
+func (l *guardedLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
+	record, raw, err := l.Interface.Get(ctx)
+	if err == nil && record.HolderIdentity != "" && record.HolderIdentity != l.Identity() {
+		l.others = time.Now().Add(time.Duration(record.LeaseDurationSeconds) * time.Second)
+	}
+	return record, raw, err
+}
+
 // create creates the Lease without a holder, by server-side apply: its request has the Lease's name, to
-// which RBAC restricts this process. Then it takes the Lease, unless another replica was faster.
+// which RBAC restricts this process. Then it takes the Lease, unless another replica was faster. If a
+// Lease was deleted that another replica held, that replica may lead as long as it was valid.
 func (l *guardedLock) create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
+	if wait := time.Until(l.others); wait > 0 {
+		return fmt.Errorf("Lease %s was deleted while another replica held it, which may lead for %s", l.Describe(), wait.Round(time.Second))
+	}
 	lease := coordinationapply.Lease(l.name, l.namespace).WithLabels(map[string]string{"app.kubernetes.io/part-of": "servingcert"})
 	if _, err := l.leases.Leases(l.namespace).Apply(ctx, lease, metav1.ApplyOptions{FieldManager: l.name}); err != nil {
 		return fmt.Errorf("create Lease %s/%s: %w", l.namespace, l.name, err)

@@ -3,6 +3,7 @@ package pages
 
 import (
 	"context"
+	"fmt"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,9 +21,11 @@ func Each[C Lister[L], L, T runtime.Object](ctx context.Context, client C, opts 
 		return client.List(ctx, opts)
 	})
 	return list.EachListItem(ctx, opts, func(obj runtime.Object) error {
-		if o, ok := obj.(T); ok {
-			visit(o)
+		o, ok := obj.(T)
+		if !ok {
+			return fmt.Errorf("a list of %T has a %T", o, obj)
 		}
+		visit(o)
 		return nil
 	})
 }
