@@ -176,7 +176,7 @@ func ParseKey(data []byte) (crypto.Signer, error) {
 }
 
 // keyBlock returns the only PEM block of the data. It rejects text before the block, and headers such as those
-// of an encrypted key: Go skips both, but OpenSSL fails on them.
+// of an encrypted key: Go skips both, but another program may fail on them, as OpenSSL does on headers.
 func keyBlock(data []byte) (*pem.Block, error) {
 	if err := checkSize(data, MaxKey); err != nil {
 		return nil, err

@@ -133,12 +133,11 @@ func Decide(s Situation, o Ownership) Decision {
 		return Decision{Wait: true, NextAt: s.Secret.DeletionTimestamp.Add(terminatingGrace)}
 	}
 	d := Decision{Ownership: o}
-	if d.External && !Pending(s.AuthorityErr) {
-		return decideExternal(s, d)
-	}
 	switch {
 	case Pending(s.AuthorityErr):
 		return Decision{Wait: true, NextAt: s.Now.Add(CARetry)} // the CA is about to be known
+	case d.External:
+		return decideExternal(s, d)
 	case len(d.Participants) == 0:
 		return d
 	case terminates:

@@ -19,6 +19,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/keymaterial"
 )
 
 // externalScene is a scene with Service web, whose Secret another CA has issued.
@@ -142,6 +143,15 @@ func TestTrustAfterANewBundle(t *testing.T) {
 	assert.Equal(t, string(reasonExternal), ready.Reason)
 }
 
+// TestTrustWaitsForTheCA that is about to be known: the bundle may have the root.
+func TestTrustWaitsForTheCA(t *testing.T) {
+	w, e := externalScene(t)
+	w.caErr = caError(reasonPending)
+	d, ready := w.readyOf(e)
+	assert.Nil(t, ready)
+	assert.Equal(t, w.now.Add(CARetry), d.NextAt)
+}
+
 // TestPairsAsPeopleHaveThem are read as servers read them.
 func TestPairsAsPeopleHaveThem(t *testing.T) {
 	w, _ := externalScene(t)
@@ -258,7 +268,7 @@ func TestWhatAnotherIssuerWroteIsLeft(t *testing.T) {
 	require.NoError(t, err)
 	other := issueBy(t, ca, wantedBy(service("web")), epoch)
 	for form, key := range map[string][]byte{
-		"PKCS #8": issued.KeyPEM, "SEC 1": pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), "another key": other.KeyPEM, "no key": nil, "text before the certificate": issued.KeyPEM,
+		"PKCS #8": issued.KeyPEM, "SEC 1": pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), "another key": other.KeyPEM, "no key": nil, "text before the certificate": issued.KeyPEM, "many names": issued.KeyPEM,
 	} {
 		for name, change := range map[string]func(w *scene){
 			"an invalid annotation": func(w *scene) { w.services[0].Annotations[api.AnnotationDuration] = "a day" },
@@ -278,8 +288,11 @@ func TestWhatAnotherIssuerWroteIsLeft(t *testing.T) {
 				web.Status.Conditions = condition(true, reasonExternal, "", state.Ready{Secret: "web-tls"}).Both()
 				secret := managed(issued, web, service("api"))
 				secret.Data[corev1.TLSPrivateKeyKey] = key
-				if form == "text before the certificate" {
+				switch form {
+				case "text before the certificate":
 					secret.Data[corev1.TLSCertKey] = append([]byte("Bag Attributes\n"), issued.CertPEM...)
+				case "many names":
+					secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey] = keymaterial.SelfSigned("web.shop.svc", api.MaxNames+1)
 				}
 				w := newScene(ca, secret, web)
 				change(w)

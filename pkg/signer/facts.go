@@ -159,15 +159,16 @@ func (f *SecretFacts) readPair(certPEM, keyPEM []byte, form pairForm) []*x509.Ce
 	certs, err := pki.ParseCertificates(certPEM)
 	if err != nil {
 		f.Defect, f.Detail = reasonGarbage, api.Shorten(corev1.TLSCertKey+": "+err.Error(), maxForeignText)
-		if errors.Is(err, pki.ErrNotPEM) { // it may be of another issuer, whose work is left (OfAnotherIssuer)
-			if certs, err := pki.ParseCertificates(pki.WithoutText(certPEM)); err == nil && len(certs[0].DNSNames) <= form.maxNames {
-				f.setLeaf(certs)
+		if errors.Is(err, pki.ErrNotPEM) {
+			if certs, err := pki.ParseCertificates(pki.WithoutText(certPEM)); err == nil {
+				f.setForeignLeaf(certs)
 			}
 		}
 		return nil
 	}
 	if n := max(len(certs[0].DNSNames), len(certs[0].IPAddresses)); n > form.maxNames {
 		f.Defect, f.Detail = reasonGarbage, fmt.Sprintf("%s: %d names: must be at most %d", corev1.TLSCertKey, n, form.maxNames)
+		f.setForeignLeaf(certs)
 		return nil
 	}
 	f.setLeaf(certs)
@@ -179,6 +180,13 @@ func (f *SecretFacts) setLeaf(certs []*x509.Certificate) {
 	f.Leaf = leafFacts(certs[0], certs[1:])
 	f.verified = &atomic.Pointer[verification]{}
 	f.verified.Store(&verification{raw: certs[0].Raw})
+}
+
+// setForeignLeaf sets the leaf of a certificate that is refused. If another issuer has signed it, its
+// Secret is left as it is (OfAnotherIssuer). The names are of no use, and there may be thousands.
+func (f *SecretFacts) setForeignLeaf(certs []*x509.Certificate) {
+	f.setLeaf(certs)
+	f.Leaf.DNSNames, f.Leaf.IPs = nil, nil
 }
 
 func (f *SecretFacts) readKey(leaf *x509.Certificate, keyPEM []byte, form pairForm) {

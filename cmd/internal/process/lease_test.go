@@ -75,20 +75,25 @@ func TestAMissingLeaseIsCreated(t *testing.T) {
 		require.NoError(t, err)
 		return &guardedLock{Interface: lease, leases: client.CoordinationV1(), namespace: "servingcert-system", name: "servingcert-signer"}
 	}
+	create := func(l *guardedLock) error {
+		return l.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: l.Identity(), LeaseDurationSeconds: 15})
+	}
+	isDeleted := func() {
+		require.NoError(t, client.CoordinationV1().Leases("servingcert-system").Delete(t.Context(), "servingcert-signer", metav1.DeleteOptions{}))
+	}
 	first, second := lockOf("first"), lockOf("second")
-	require.NoError(t, first.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "first", LeaseDurationSeconds: 15}))
+	require.NoError(t, create(first))
 	assert.True(t, first.holds.Load())
-	require.ErrorContains(t, second.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "second", LeaseDurationSeconds: 15}), "held by first")
+	require.ErrorContains(t, create(second), "held by first")
 	assert.False(t, second.holds.Load())
 	found, _, err := second.Get(t.Context())
 	require.NoError(t, err)
 	assert.Equal(t, "first", found.HolderIdentity)
 
-	require.NoError(t, client.CoordinationV1().Leases("servingcert-system").Delete(t.Context(), "servingcert-signer", metav1.DeleteOptions{}))
-	third := resourcelock.LeaderElectionRecord{HolderIdentity: "second", LeaseDurationSeconds: 15}
-	require.ErrorContains(t, second.Create(t.Context(), third), "was deleted while another replica held it")
-	require.NoError(t, first.Create(t.Context(), resourcelock.LeaderElectionRecord{HolderIdentity: "first", LeaseDurationSeconds: 15}), "who held it")
-	require.NoError(t, client.CoordinationV1().Leases("servingcert-system").Delete(t.Context(), "servingcert-signer", metav1.DeleteOptions{}))
-	second.others = time.Now()
-	require.NoError(t, second.Create(t.Context(), third), "it would be over")
+	isDeleted()
+	require.ErrorContains(t, create(second), "was deleted while another replica held it")
+	require.NoError(t, create(first), "which may still lead")
+	isDeleted()
+	second.others = time.Now() // the other's Lease is over
+	require.NoError(t, create(second))
 }

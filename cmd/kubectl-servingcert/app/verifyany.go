@@ -95,7 +95,7 @@ type servedPorts struct {
 func (f *verifyFlags) writePorts(report status.PortReport, namespace string) error {
 	served, rest := report.Ports, ""
 	if report.PodsNotReady > 0 {
-		rest = fmt.Sprintf(" %s not dialled, because they are not ready.", status.Count(report.PodsNotReady, "pod"))
+		rest = fmt.Sprintf(" %s not ready, and so not dialled.", status.Count(report.PodsNotReady, "pod"))
 	}
 	if len(served) == 0 {
 		where := "in any namespace"

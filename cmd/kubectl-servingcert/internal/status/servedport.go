@@ -1,0 +1,230 @@
+package status
+
+import (
+	"cmp"
+	"crypto/x509"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
+)
+
+// Roots are what clients may trust.
+type Roots struct {
+	Bundle *x509.CertPool // of the cluster; nil if there is none
+	Public *x509.CertPool // of this machine; nil if there are none
+}
+
+// MountedSecret is a Secret that a pod mounts.
+type MountedSecret struct {
+	Chain []*x509.Certificate // empty if it cannot be read
+	CA    *x509.CertPool      // of its ca.crt; nil if it has none
+}
+
+// ServedPort is what a port served.
+type ServedPort struct {
+	PodPort
+	Serves probe.Kind `json:"serves"`
+	Cause  string     `json:"cause,omitempty"` // why it is not tls
+	// The rest is of a port that serves TLS.
+	Leaf     string                `json:"leaf,omitempty"` // SHA-256 of its DER
+	Issuer   string                `json:"issuer,omitempty"`
+	Names    []string              `json:"names,omitempty"`
+	NotAfter *time.Time            `json:"notAfter,omitempty"`
+	TLS      *probe.HandshakeNames `json:"tls,omitempty"`
+	// Secret is the mounted Secret that holds the leaf. Without one it is empty, and SecretState is
+	// not current.
+	Secret      string `json:"secret,omitempty"`
+	SecretState string `json:"secretState"`
+	// Trust is what verifies the chain.
+	Trust    string   `json:"trust,omitempty"`
+	Problems []string `json:"problems,omitempty"`
+}
+
+// The values of ServedPort.SecretState.
+const (
+	NoSecret        = "none"    // the pod mounts no Secret with a key
+	InSecret        = "current" // Secret holds the leaf
+	OlderThanSecret = "older"   // Secret holds a newer certificate of the same issuer for the same names
+	NotInSecret     = "other"   // no mounted Secret holds it
+	SecretUnread    = "unread"  // one that is mounted has no certificate that this user can read
+)
+
+// The values of ServedPort.Trust.
+const (
+	TrustSecret  = "secret"  // ca.crt of the mounted Secret
+	TrustCluster = "cluster" // the CA bundle of servingcert
+	TrustPublic  = "public"  // the public roots of this machine
+	TrustNone    = "none"    // none of these
+)
+
+// The problems, in the order of a table.
+const (
+	ProblemExpired     = "expired"     // or not valid yet
+	ProblemStale       = "stale"       // an older certificate than that in the Secret
+	ProblemOther       = "other"       // its pod mounts Secrets, and none of them holds the certificate
+	ProblemUnread      = "unread"      // the mounted Secret was not read, so nobody knows whether it is stale
+	ProblemExpiring    = "expiring"    // within a tenth of its lifetime
+	ProblemNames       = "names"       // it has no name of the Services
+	ProblemUntrusted   = "untrusted"   // nothing that is known verifies it
+	ProblemPlaintext   = "plaintext"   // no TLS
+	ProblemUnreachable = "unreachable" // no answer, or none that was understood
+)
+
+// PortProblems returns all problems.
+func PortProblems() []string {
+	return []string{ProblemExpired, ProblemStale, ProblemUnread, ProblemOther, ProblemExpiring, ProblemNames, ProblemUntrusted, ProblemPlaintext, ProblemUnreachable}
+}
+
+// Served returns what the port served. secrets are those that the pod mounts, by name.
+func (p PodPort) Served(outcome probe.Outcome, secrets map[string]MountedSecret, roots Roots, now time.Time) ServedPort {
+	s := ServedPort{PodPort: p, Serves: outcome.Kind, SecretState: NoSecret}
+	switch outcome.Kind {
+	case probe.TLS:
+	case probe.Plaintext:
+		s.Problems = []string{ProblemPlaintext}
+		return s
+	default:
+		s.Cause, s.Problems = string(outcome.Cause), []string{ProblemUnreachable}
+		if outcome.Cause == probe.CauseOther && outcome.Err != nil {
+			s.Cause = api.Escape(api.Shorten(outcome.Err.Error(), maxCause))
+		}
+		return s
+	}
+	leaf, names := outcome.Chain[0], outcome.Handshake.Names()
+	s.Leaf, s.Issuer, s.NotAfter, s.TLS = pki.Fingerprint(leaf), issuerOf(leaf), &leaf.NotAfter, &names
+	for _, name := range leaf.DNSNames[:min(len(leaf.DNSNames), maxNamed)] {
+		s.Names = append(s.Names, api.Escape(name))
+	}
+	s.Secret, s.SecretState = p.holder(leaf, secrets)
+	s.Trust = trustOf(outcome.Chain, p.pools(secrets), roots, now)
+	for _, c := range []struct {
+		problem string
+		is      bool
+	}{
+		{ProblemExpired, now.After(leaf.NotAfter) || now.Before(leaf.NotBefore)},
+		{ProblemStale, s.SecretState == OlderThanSecret},
+		{ProblemUnread, s.SecretState == SecretUnread},
+		{ProblemOther, s.SecretState == NotInSecret},
+		{ProblemExpiring, !now.After(leaf.NotAfter) && now.After(leaf.NotAfter.Add(-leaf.NotAfter.Sub(leaf.NotBefore)/10))},
+		{ProblemNames, !slices.ContainsFunc(p.names, func(name string) bool { return leaf.VerifyHostname(name) == nil })},
+		{ProblemUntrusted, s.Trust == TrustNone},
+	} {
+		if c.is {
+			s.Problems = append(s.Problems, c.problem)
+		}
+	}
+	return s
+}
+
+func issuerOf(leaf *x509.Certificate) string {
+	return api.Escape(api.Shorten(cmp.Or(leaf.Issuer.CommonName, leaf.Issuer.String()), maxIssuer))
+}
+
+// maxCause is the most characters of an error.
+const maxCause = 100
+
+// maxIssuer is the most characters of an issuer's name.
+const maxIssuer = 64
+
+// holder returns the mounted Secret that holds the leaf, or a newer one in its place.
+func (p PodPort) holder(leaf *x509.Certificate, secrets map[string]MountedSecret) (name, state string) {
+	state = NoSecret
+	for _, name := range p.secrets {
+		if have := secrets[name].Chain; len(have) > 0 && have[0].Equal(leaf) {
+			return name, InSecret
+		}
+	}
+	for _, name := range p.secrets {
+		have := secrets[name].Chain
+		switch {
+		case len(have) == 0:
+			state = SecretUnread
+		case sameNames(have[0], leaf) && leaf.NotBefore.Before(have[0].NotBefore):
+			return name, OlderThanSecret
+		case state == NoSecret:
+			state = NotInSecret
+		}
+	}
+	return "", state
+}
+
+// sameNames reports whether one certificate may have replaced the other. Issuers change with their CA.
+func sameNames(a, b *x509.Certificate) bool {
+	return slices.ContainsFunc(a.DNSNames, func(name string) bool { return slices.Contains(b.DNSNames, name) }) ||
+		len(a.DNSNames)+len(b.DNSNames) == 0 && a.Subject.String() == b.Subject.String()
+}
+
+// pools returns the CAs of the mounted Secrets.
+func (p PodPort) pools(secrets map[string]MountedSecret) (pools []*x509.CertPool) {
+	for _, name := range p.secrets {
+		if ca := secrets[name].CA; ca != nil {
+			pools = append(pools, ca)
+		}
+	}
+	return pools
+}
+
+// maxIntermediates is the most certificates after the leaf from which a chain is built.
+const maxIntermediates = 10
+
+func trustOf(chain []*x509.Certificate, own []*x509.CertPool, roots Roots, now time.Time) string {
+	leaf := chain[0]
+	intermediates := x509.NewCertPool()
+	for _, c := range chain[1:min(len(chain), maxIntermediates+1)] {
+		intermediates.AddCert(c)
+	}
+	verifies := func(pool *x509.CertPool) bool {
+		if pool == nil {
+			return false
+		}
+		_, err := leaf.Verify(x509.VerifyOptions{
+			Roots: pool, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+			CurrentTime: pki.WithinValidity(leaf, now), // its expiry is a problem of its own
+		})
+		return err == nil
+	}
+	switch {
+	case slices.ContainsFunc(own, verifies):
+		return TrustSecret
+	case verifies(roots.Bundle):
+		return TrustCluster
+	case verifies(roots.Public):
+		return TrustPublic
+	}
+	return TrustNone
+}
+
+// PortReport is what the ports of ready pods served, and how many pods are not ready: nothing is known
+// of what these serve.
+type PortReport struct {
+	Ports        []ServedPort `json:"ports"`
+	PodsNotReady int          `json:"podsNotReady"`
+}
+
+// PortGroup are ports of a workload's pods that serve the same.
+type PortGroup struct {
+	ServedPort
+	Pods int
+}
+
+// GroupPorts returns one group for the pods of a workload that serve the same at a port.
+func GroupPorts(served []ServedPort) []PortGroup {
+	var groups []PortGroup
+	index := map[string]int{}
+	for _, s := range served {
+		key := fmt.Sprintln(s.Namespace, s.Workload, s.Port, s.Serves, s.Cause, s.Leaf, s.Secret, s.SecretState, s.Trust, s.TLS != nil && s.TLS.Version == "TLS 1.3", strings.Join(s.Problems, ","))
+		i, known := index[key]
+		if !known {
+			i = len(groups)
+			index[key] = i
+			groups = append(groups, PortGroup{ServedPort: s})
+		}
+		groups[i].Pods++
+	}
+	return groups
+}
