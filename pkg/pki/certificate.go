@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"strings"
 	"time"
 )
 
@@ -88,9 +89,6 @@ func EncodeCertificates(certs ...*x509.Certificate) []byte {
 	return out.Bytes()
 }
 
-// ErrNotPEM reports that there is something other than a PEM block, such as text.
-var ErrNotPEM = errors.New("not PEM")
-
 // ParseCertificates reads one or more certificates in PEM, of at most MaxCertificate bytes
 // each and MaxCertificates bytes together, with RSA keys of at most MaxRSA bits. Anything else in
 // data (another type of block, garbage that is not PEM) is an error: a server
@@ -107,7 +105,7 @@ func parseCertificates(data []byte, most int) ([]*x509.Certificate, error) {
 	var certs []*x509.Certificate
 	for rest := bytes.TrimSpace(data); len(rest) > 0; rest = bytes.TrimSpace(rest) {
 		if !bytes.HasPrefix(rest, []byte(pemBegin)) {
-			return nil, fmt.Errorf("certificate %d: %w", len(certs)+1, ErrNotPEM)
+			return nil, fmt.Errorf("certificate %d: not PEM", len(certs)+1)
 		}
 		block, after := pem.Decode(rest)
 		if block == nil || !beginsWithBlock(rest, after) {
@@ -147,20 +145,39 @@ func beginsWithBlock(data, rest []byte) bool {
 	return bytes.HasPrefix(taken, []byte(pemBegin)) && bytes.Count(taken, []byte(pemBegin)) == 1
 }
 
-// WithoutText returns the PEM blocks of the data without the text between them, as openssl pkcs12
-// writes it, and without EC parameters: servers skip both. Data that are damaged, or no PEM, are returned as they are.
-func WithoutText(data []byte) []byte {
+// CertificateBlocks returns the certificates of a file as servers read it: they skip text, as openssl
+// pkcs12 writes it, and other PEM blocks, such as the key in a file for HAProxy. Data that are
+// damaged, that have no certificate or more than MaxCertificates bytes, are returned as they are.
+func CertificateBlocks(data []byte) []byte {
+	return blocksOf(data, func(kind string) bool { return kind == pemCertificate })
+}
+
+// KeyBlock is CertificateBlocks for the private key of a file, the first if there are several.
+func KeyBlock(data []byte) []byte {
+	found := false
+	return blocksOf(data, func(kind string) bool {
+		first := !found && strings.HasSuffix(kind, pemPrivateKey)
+		found = found || first
+		return first
+	})
+}
+
+func blocksOf(data []byte, wanted func(kind string) bool) []byte {
+	if len(data) > MaxCertificates {
+		return data
+	}
 	var out []byte
 	blocks := 0
 	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		if blocks++; !wanted(block.Type) {
+			continue
+		}
 		if len(block.Headers) > 0 {
 			return data // no parser accepts them
 		}
-		if blocks++; block.Type != "EC PARAMETERS" {
-			out = append(out, pem.EncodeToMemory(block)...)
-		}
+		out = append(out, pem.EncodeToMemory(block)...)
 	}
-	if blocks == 0 || blocks != bytes.Count(data, []byte(pemBegin)) {
+	if len(out) == 0 || blocks != bytes.Count(data, []byte(pemBegin)) {
 		return data
 	}
 	return out

@@ -1,6 +1,7 @@
 package signer
 
 import (
+	"bytes"
 	"crypto/x509"
 	"fmt"
 	"slices"
@@ -26,7 +27,7 @@ const (
 	externalInterval    = time.Second
 	maxExternalInterval = time.Minute
 	// maxExternalChain is the most certificates after the leaf from which a chain is built, and the
-	// most roots of a Secret's ca.crt that are tried.
+	// most roots that are tried, of those that the chain names.
 	maxExternalChain = 10
 )
 
@@ -64,7 +65,7 @@ func ExternalOf(secret *corev1.Secret, instance string, before *External, bundle
 	if before != nil && now.Sub(before.At) < 2*before.Interval {
 		e.Interval = min(2*before.Interval, maxExternalInterval)
 	}
-	certs := e.readPair(pki.WithoutText(secret.Data[corev1.TLSCertKey]), pki.WithoutText(secret.Data[corev1.TLSPrivateKeyKey]), ofAnotherIssuer)
+	certs := e.readPair(pki.CertificateBlocks(secret.Data[corev1.TLSCertKey]), pki.KeyBlock(secret.Data[corev1.TLSPrivateKeyKey]), ofAnotherIssuer)
 	if e.Empty || e.Defect != "" {
 		if e.Since = now; before != nil && !before.Since.IsZero() {
 			e.Since = before.Since
@@ -89,9 +90,10 @@ const maxIssuer = 64
 func trustOf(leaf *x509.Certificate, chain []*x509.Certificate, ownCA []byte, bundle []*x509.Certificate, at time.Time) Trust {
 	at = pki.WithinValidity(leaf, at) // its expiry is reported by itself
 	verifies := func(roots []*x509.Certificate) bool {
+		roots = named(roots, append([]*x509.Certificate{leaf}, chain...))
 		return pki.VerifyServingAny(leaf, chain, roots[:min(len(roots), maxExternalChain)], at) == nil
 	}
-	own, _ := pki.ParseCertificates(pki.WithoutText(ownCA)) // what cannot be read verifies nothing
+	own, _ := pki.ParseCertificates(pki.CertificateBlocks(ownCA)) // what cannot be read verifies nothing
 	switch {
 	case verifies(own):
 		return TrustOwnCA
@@ -99,6 +101,15 @@ func trustOf(leaf *x509.Certificate, chain []*x509.Certificate, ownCA []byte, bu
 		return TrustBundle
 	}
 	return TrustUnknown
+}
+
+// named returns the roots that the chain names as an issuer, or holds itself.
+func named(roots, chain []*x509.Certificate) []*x509.Certificate {
+	return slices.DeleteFunc(slices.Clone(roots), func(root *x509.Certificate) bool {
+		return !slices.ContainsFunc(chain, func(c *x509.Certificate) bool {
+			return bytes.Equal(c.RawIssuer, root.RawSubject) || c.Equal(root)
+		})
+	})
 }
 
 // RenewBy returns when the issuer should have renewed the certificate: a tenth of its lifetime

@@ -7,6 +7,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"math/big"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -158,6 +159,7 @@ func TestPairsAsPeopleHaveThem(t *testing.T) {
 	cert, key := string(w.secret.Data[corev1.TLSCertKey]), string(w.secret.Data[corev1.TLSPrivateKeyKey])
 	const attributes = "Bag Attributes\n    localKeyID: 01 02\nsubject=CN = web\n"
 	parameters := string(pem.EncodeToMemory(&pem.Block{Type: "EC PARAMETERS", Bytes: []byte{6, 8, 42, 134, 72, 206, 61, 3, 1, 7}}))
+	otherKey := string(issueBy(t, testCA(t), wantedBy(service("web")), epoch).KeyPEM)
 	for name, tt := range map[string]struct {
 		cert, key string
 		defect    Reason
@@ -166,7 +168,10 @@ func TestPairsAsPeopleHaveThem(t *testing.T) {
 		"from openssl ecparam":         {cert, parameters + key, ""},
 		"a damaged block first":        {strings.Replace(cert, "M", "!", 1) + cert, key, reasonGarbage},
 		"an encrypted key":             {cert, strings.ReplaceAll(key, "PRIVATE KEY", "ENCRYPTED PRIVATE KEY"), reasonGarbage},
-		"a key among the certificates": {cert + key, key, reasonGarbage},
+		"one file for both":            {cert + key, cert + key, ""},
+		"one file, the key first":      {key + cert, key + cert, ""},
+		"two keys, of which the first": {cert, key + otherKey, ""},
+		"a certificate as the key":     {cert, cert, reasonGarbage},
 		"only text":                    {attributes, attributes, reasonGarbage},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -249,6 +254,16 @@ func TestExternalFacts(t *testing.T) {
 	w.secret.Data[api.BundleKey] = w.secret.Data[corev1.TLSCertKey] // as of a self-signed one
 	assert.Equal(t, TrustOwnCA, ExternalOf(w.secret, api.DefaultInstance, nil, w.ca.Bundle, epoch).Trust)
 
+	many := []*x509.Certificate{}
+	for range 30 {
+		many = append(many, foreignCA(t).Certificate)
+		many[len(many)-1].RawSubject = []byte("another name")
+	}
+	root, err := pki.ParseCertificates(w.secret.Data[api.BundleKey])
+	require.NoError(t, err)
+	bundle := pki.NewBundle(append(many, root...)...)
+	assert.Equal(t, TrustBundle, trustOf(root[0], nil, nil, bundle.Certificates(), epoch), "the root is behind many others")
+
 	e.Leaf.NotBefore, e.Leaf.NotAfter = epoch, epoch.Add(90*24*time.Hour)
 	assert.Equal(t, e.Leaf.NotAfter.Add(-9*24*time.Hour), e.RenewBy())
 	e.Leaf.NotAfter = epoch.Add(5 * 24 * time.Hour)
@@ -268,7 +283,7 @@ func TestWhatAnotherIssuerWroteIsLeft(t *testing.T) {
 	require.NoError(t, err)
 	other := issueBy(t, ca, wantedBy(service("web")), epoch)
 	for form, key := range map[string][]byte{
-		"PKCS #8": issued.KeyPEM, "SEC 1": pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), "another key": other.KeyPEM, "no key": nil, "text before the certificate": issued.KeyPEM, "many names": issued.KeyPEM,
+		"PKCS #8": issued.KeyPEM, "SEC 1": pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), "another key": other.KeyPEM, "no key": nil, "text before the certificate": issued.KeyPEM, "the key before the certificate": issued.KeyPEM, "many names": issued.KeyPEM,
 	} {
 		for name, change := range map[string]func(w *scene){
 			"an invalid annotation": func(w *scene) { w.services[0].Annotations[api.AnnotationDuration] = "a day" },
@@ -291,6 +306,8 @@ func TestWhatAnotherIssuerWroteIsLeft(t *testing.T) {
 				switch form {
 				case "text before the certificate":
 					secret.Data[corev1.TLSCertKey] = append([]byte("Bag Attributes\n"), issued.CertPEM...)
+				case "the key before the certificate":
+					secret.Data[corev1.TLSCertKey] = append(slices.Clone(issued.KeyPEM), issued.CertPEM...)
 				case "many names":
 					secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey] = keymaterial.SelfSigned("web.shop.svc", api.MaxNames+1)
 				}

@@ -159,8 +159,8 @@ func (f *SecretFacts) readPair(certPEM, keyPEM []byte, form pairForm) []*x509.Ce
 	certs, err := pki.ParseCertificates(certPEM)
 	if err != nil {
 		f.Defect, f.Detail = reasonGarbage, api.Shorten(corev1.TLSCertKey+": "+err.Error(), maxForeignText)
-		if errors.Is(err, pki.ErrNotPEM) {
-			if certs, err := pki.ParseCertificates(pki.WithoutText(certPEM)); err == nil {
+		if only := pki.CertificateBlocks(certPEM); len(only) != len(certPEM) {
+			if certs, err := pki.ParseCertificates(only); err == nil {
 				f.setForeignLeaf(certs)
 			}
 		}

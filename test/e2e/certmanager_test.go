@@ -193,7 +193,7 @@ func (c *cluster) foreign(ctx context.Context, s server) (foreign, error) {
 	if err := c.admin.Get(ctx, client.ObjectKey{Namespace: s.namespace, Name: s.secret}, secret); err != nil {
 		return foreign{}, err
 	}
-	chain, err := pki.ParseCertificates(pki.WithoutText(secret.Data[corev1.TLSCertKey]))
+	chain, err := pki.ParseCertificates(pki.CertificateBlocks(secret.Data[corev1.TLSCertKey]))
 	if err != nil {
 		return foreign{}, err
 	}

@@ -78,9 +78,7 @@ func (f *verifyFlags) runAny(ctx context.Context) error {
 	} else {
 		err = f.writePorts(report, namespace)
 	}
-	if err == nil && (len(report.Ports) == 0 || slices.ContainsFunc(report.Ports, func(s status.ServedPort) bool {
-		return slices.ContainsFunc(s.Problems, func(p string) bool { return slices.Contains(f.any.failOn, p) })
-	})) {
+	if err == nil && (len(report.Ports) == 0 || report.Fails(f.any.failOn)) {
 		return errReported
 	}
 	return err
@@ -96,6 +94,9 @@ func (f *verifyFlags) writePorts(report status.PortReport, namespace string) err
 	served, rest := report.Ports, ""
 	if report.PodsNotReady > 0 {
 		rest = fmt.Sprintf(" %s not ready, and so not dialled.", status.Count(report.PodsNotReady, "pod"))
+	}
+	if n := report.ServicesWithoutSelector; n > 0 {
+		rest += fmt.Sprintf(" %s without a selector not dialled.", status.Count(n, "Service"))
 	}
 	if len(served) == 0 {
 		where := "in any namespace"
@@ -139,7 +140,7 @@ func (f *verifyFlags) portRow(g status.PortGroup) []cell {
 	}
 	how := good
 	switch {
-	case slices.ContainsFunc(g.Problems, func(p string) bool { return slices.Contains(f.any.failOn, p) }):
+	case g.Has(f.any.failOn):
 		how = bad
 	case len(g.Problems) > 0:
 		how = doubt

@@ -47,7 +47,7 @@ func (c *Cluster) ServedPorts(ctx context.Context, cfg *rest.Config, namespace s
 	if err != nil {
 		return report, fmt.Errorf("list pods: %w", err)
 	}
-	ports, notReady := status.PodPorts(services, all, how.ClusterDomain)
+	ports, unseen := status.PodPorts(services, all, how.ClusterDomain)
 	secrets, err := c.mountedSecrets(ctx, ports)
 	if err != nil {
 		return report, err
@@ -73,7 +73,7 @@ func (c *Cluster) ServedPorts(ctx context.Context, cfg *rest.Config, namespace s
 	if len(served) > 0 && !slices.ContainsFunc(served, answers) { // such as without the right to forward ports
 		return report, fmt.Errorf("none of %d ports gave an answer: the first: %w", len(ports), errs[0])
 	}
-	return status.PortReport{Ports: served, PodsNotReady: notReady}, ctx.Err()
+	return status.PortReport{Ports: served, Unseen: unseen}, ctx.Err()
 }
 
 // atOnce calls do for each index below n, at most limit at a time.
@@ -120,7 +120,7 @@ func (c *Cluster) mountedSecrets(ctx context.Context, ports []status.PodPort) (m
 			return
 		}
 		mounted := status.MountedSecret{CA: poolOf(secret.Data[api.BundleKey])}
-		mounted.Chain, _ = pki.ParseCertificates(pki.WithoutText(secret.Data[corev1.TLSCertKey]))
+		mounted.Chain, _ = pki.ParseCertificates(pki.CertificateBlocks(secret.Data[corev1.TLSCertKey]))
 		mu.Lock()
 		defer mu.Unlock()
 		found[key.Namespace][key.Name] = mounted
@@ -154,7 +154,7 @@ func (c *Cluster) rootsOf(ctx context.Context, ports []status.PodPort) (map[stri
 
 // poolOf returns the certificates in PEM, or nil if there are none that can be read.
 func poolOf(data []byte) *x509.CertPool {
-	certs, err := pki.ParseCertificates(pki.WithoutText(data))
+	certs, err := pki.ParseCertificates(pki.CertificateBlocks(data))
 	if err != nil {
 		return nil
 	}

@@ -110,14 +110,14 @@ func (c *Cluster) AddTimesOf(ctx context.Context, s *status.Service) error {
 
 // setTimes sets the times of the certificate in the Secret. The condition reports a damaged Secret.
 func setTimes(s *status.Service, secret *corev1.Secret) {
-	certs, err := pki.ParseCertificates(pki.WithoutText(secret.Data[corev1.TLSCertKey]))
+	certs, err := pki.ParseCertificates(pki.CertificateBlocks(secret.Data[corev1.TLSCertKey]))
 	if err != nil {
 		return
 	}
 	leaf := certs[0]
 	notBefore, notAfter, renewAt := leaf.NotBefore, leaf.NotAfter, pki.RenewAt(leaf).Truncate(time.Second)
 	s.NotBefore, s.NotAfter, s.RenewAt = &notBefore, &notAfter, &renewAt
-	if s.External {
+	if s.External && s.Reason != api.ReasonRetained {
 		s.RenewAt = nil // its issuer knows
 	}
 }

@@ -35,12 +35,23 @@ type PodPort struct {
 // Secrets returns the names of the Secrets whose key the pod mounts.
 func (p PodPort) Secrets() []string { return p.secrets }
 
+// Unseen counts what may serve clients and is not dialled.
+type Unseen struct {
+	PodsNotReady int `json:"podsNotReady"` // of those that Services select
+	// ServicesWithoutSelector lead to addresses that somebody else writes.
+	ServicesWithoutSelector int `json:"servicesWithoutSelector"`
+}
+
 // PodPorts returns the ports of the ready pods that the Services select, each once, in the order of
-// namespace, workload, pod and port, and how many of the pods that they select are not ready.
-func PodPorts(services []corev1.Service, all []corev1.Pod, clusterDomain string) (ports []PodPort, notReady int) {
+// namespace, workload, pod and port.
+func PodPorts(services []corev1.Service, all []corev1.Pod, clusterDomain string) (ports []PodPort, unseen Unseen) {
 	byNamespace := map[string][]*corev1.Service{}
 	for i := range services {
-		if svc := &services[i]; len(svc.Spec.Selector) > 0 {
+		switch svc := &services[i]; {
+		case svc.Spec.Type == corev1.ServiceTypeExternalName:
+		case len(svc.Spec.Selector) == 0:
+			unseen.ServicesWithoutSelector++
+		default:
 			byNamespace[svc.Namespace] = append(byNamespace[svc.Namespace], svc)
 		}
 	}
@@ -50,13 +61,13 @@ func PodPorts(services []corev1.Service, all []corev1.Pod, clusterDomain string)
 		case isReady(pod):
 			ports = append(ports, found...)
 		case len(found) > 0 && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed:
-			notReady++
+			unseen.PodsNotReady++
 		}
 	}
 	slices.SortFunc(ports, func(a, b PodPort) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Workload, b.Workload), cmp.Compare(a.Pod, b.Pod), cmp.Compare(a.Port, b.Port))
 	})
-	return ports, notReady
+	return ports, unseen
 }
 
 func isReady(pod *corev1.Pod) bool {

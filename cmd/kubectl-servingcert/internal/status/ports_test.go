@@ -36,18 +36,20 @@ func TestPodPorts(t *testing.T) {
 	}
 	none := service("none", corev1.ServicePort{Port: 1})
 	none.Spec.Selector = nil
+	named := service("named", corev1.ServicePort{Port: 1})
+	named.Spec.Type = corev1.ServiceTypeExternalName
 	elsewhere := service("elsewhere", corev1.ServicePort{Port: 1})
 	elsewhere.Namespace = "other"
 	services := []corev1.Service{
 		service("web", corev1.ServicePort{Name: "https", Port: 443, TargetPort: intstr.FromString("web")}, corev1.ServicePort{Name: "postgres", Port: 5432}),
 		service("alias", corev1.ServicePort{Port: 80, TargetPort: intstr.FromInt32(8443)}, corev1.ServicePort{Port: 53, Protocol: corev1.ProtocolUDP}, corev1.ServicePort{Port: 9, TargetPort: intstr.FromString("missing")}),
-		none, elsewhere,
+		none, elsewhere, named,
 	}
 	starting := readyPod("starting", func(p *corev1.Pod) { p.Status.Conditions[0].Status = corev1.ConditionFalse })
 	ending := readyPod("ending", func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{} })
-	ports, notReady := PodPorts(services, []corev1.Pod{readyPod("b"), starting, ending, readyPod("a")}, "cluster.local")
+	ports, unseen := PodPorts(services, []corev1.Pod{readyPod("b"), starting, ending, readyPod("a")}, "cluster.local")
 	require.Len(t, ports, 4)
-	assert.Equal(t, 2, notReady)
+	assert.Equal(t, Unseen{PodsNotReady: 2, ServicesWithoutSelector: 1}, unseen)
 	var got []string
 	for _, p := range ports {
 		got = append(got, p.Pod)
@@ -108,6 +110,12 @@ func TestServedPorts(t *testing.T) {
 	assert.Equal(t, []string{ProblemPlaintext}, plain.Problems)
 	silent := web.Served(probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseTimeout}, secrets, Roots{}, now)
 	assert.Equal(t, []string{ProblemUnreachable}, silent.Problems)
+
+	report := PortReport{Ports: []ServedPort{plain}}
+	assert.True(t, report.Fails([]string{ProblemStale, ProblemPlaintext}))
+	assert.False(t, report.Fails([]string{ProblemStale, ProblemNotReady}))
+	report.PodsNotReady = 1
+	assert.True(t, report.Fails([]string{ProblemStale, ProblemNotReady}))
 
 	second := plain
 	second.Pod = "b"

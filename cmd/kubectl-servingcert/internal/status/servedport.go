@@ -73,11 +73,12 @@ const (
 	ProblemUntrusted   = "untrusted"   // nothing that is known verifies it
 	ProblemPlaintext   = "plaintext"   // no TLS
 	ProblemUnreachable = "unreachable" // no answer, or none that was understood
+	ProblemNotReady    = "notready"    // of a pod that is not ready, and so was not dialled: it has no port in the report
 )
 
 // PortProblems returns all problems.
 func PortProblems() []string {
-	return []string{ProblemExpired, ProblemStale, ProblemUnread, ProblemOther, ProblemExpiring, ProblemNames, ProblemUntrusted, ProblemPlaintext, ProblemUnreachable}
+	return []string{ProblemExpired, ProblemStale, ProblemUnread, ProblemOther, ProblemExpiring, ProblemNames, ProblemUntrusted, ProblemPlaintext, ProblemUnreachable, ProblemNotReady}
 }
 
 // Served returns what the port served. secrets are those that the pod mounts, by name.
@@ -199,11 +200,21 @@ func trustOf(chain []*x509.Certificate, own []*x509.CertPool, roots Roots, now t
 	return TrustNone
 }
 
-// PortReport is what the ports of ready pods served, and how many pods are not ready: nothing is known
-// of what these serve.
+// PortReport is what the ports of ready pods served, and how much was not looked at.
 type PortReport struct {
-	Ports        []ServedPort `json:"ports"`
-	PodsNotReady int          `json:"podsNotReady"`
+	Ports []ServedPort `json:"ports"`
+	Unseen
+}
+
+// Fails reports whether one of the problems was found.
+func (r PortReport) Fails(problems []string) bool {
+	return r.PodsNotReady > 0 && slices.Contains(problems, ProblemNotReady) ||
+		slices.ContainsFunc(r.Ports, func(s ServedPort) bool { return s.Has(problems) })
+}
+
+// Has reports whether the port has one of the problems.
+func (s ServedPort) Has(problems []string) bool {
+	return slices.ContainsFunc(s.Problems, func(p string) bool { return slices.Contains(problems, p) })
 }
 
 // PortGroup are ports of a workload's pods that serve the same.

@@ -132,7 +132,7 @@ func checkSecret(s VerifySituation, bundle pki.Bundle, now time.Time) []Finding 
 	case len(s.Secret) == 0:
 		return []Finding{{VerdictFailed, name + ": missing, or has no " + corev1.TLSCertKey}}
 	}
-	certs, err := pki.ParseCertificates(pki.WithoutText(s.Secret))
+	certs, err := pki.ParseCertificates(pki.CertificateBlocks(s.Secret))
 	if err != nil {
 		return []Finding{{VerdictFailed, fmt.Sprintf("%s: %s: %v", name, corev1.TLSCertKey, err)}}
 	}
