@@ -25,6 +25,7 @@ var mayBeEmpty = []string{
 	"Stale certificates end in", "Restarts", "Pods that were missed", "Pods that fail after an injection",
 	"Requests that wait", "Answers", // for kubelets, if this is enabled
 	"Stores that need attention", "Stores end in", "Switches", // of hostsync
+	"First renewal due by another issuer",
 }
 
 // breaksForPanels makes the signer and the rotator fail until mended is called.
