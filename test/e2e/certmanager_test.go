@@ -26,6 +26,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
+// ofPerson is the server whose Secret a person writes.
+var ofPerson = server{namespace: "e2e-certmanager", service: "person", secret: "person-tls", port: 8443, reloads: true}
+
 // certManagerScene: certificates from cert-manager, and from a person with openssl and kubectl, are
 // mounted and served. After one is renewed, all pods of a program that reloads serve it, and one that
 // does not is restarted, if its Service has servingcert.dev/issuer: external. No handshake fails. The
@@ -33,7 +36,7 @@ import (
 func certManagerScene() *scene {
 	web := server{namespace: "e2e-certmanager", service: "web", secret: "web-cm", port: 8443}
 	followed := server{namespace: "e2e-certmanager", service: "followed", secret: "followed-cm", port: 8443, reloads: true}
-	person := server{namespace: "e2e-certmanager", service: "person", secret: "person-tls", port: 8443, reloads: true}
+	person := ofPerson
 	rolled := server{namespace: "e2e-certmanager", service: "rolled", secret: "rolled-cm", port: 8443}
 	s := &scene{
 		name: "certmanager", about: "a Secret of a real cert-manager, injected and reloaded", manifest: "certmanager.yaml",

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/hack/node"
@@ -46,7 +47,7 @@ func (c *cluster) noKeyInEtcd(t *testing.T, namespace string) {
 }
 
 // checkEtcd fails the test if etcd contains a private key outside of the CA's Secret and of those that
-// the signer, or the cert-manager of a scene, writes. It returns how much it read.
+// the signer, or the cert-manager or the person of a scene, writes. It returns how much it read.
 func (c *cluster) checkEtcd(t *testing.T) (read string) {
 	t.Helper()
 	if c.machine == nil {
@@ -61,6 +62,12 @@ func (c *cluster) checkEtcd(t *testing.T) (read string) {
 		for i := range secrets.Items {
 			expected = append(expected, storedSecret(secrets.Items[i].Namespace, secrets.Items[i].Name))
 		}
+	}
+	switch err := c.admin.Get(t.Context(), client.ObjectKey{Namespace: ofPerson.namespace, Name: ofPerson.secret}, &corev1.Secret{}); {
+	case err == nil:
+		expected = append(expected, storedSecret(ofPerson.namespace, ofPerson.secret))
+	case !apierrors.IsNotFound(err): // its scene may be left out
+		require.NoError(t, err)
 	}
 	// Finding all of these shows that the search works.
 	assert.ElementsMatch(t, expected, holding, "objects in etcd with a private key")

@@ -35,7 +35,7 @@ func (f *rotateFlags) confirm(ctx context.Context, c *cluster.Cluster, cm *corev
 
 // known reads the objects that use a certificate or the bundle.
 func (f *rotateFlags) known(ctx context.Context, c *cluster.Cluster) (k status.DistrustSituation, err error) {
-	if k.Services, err = c.Services(ctx, ""); err != nil {
+	if k.Services, err = c.SignedServices(ctx); err != nil {
 		return k, err
 	}
 	k.Consumers, k.ConsumersErr = c.Consumers(ctx, "", k.Services)

@@ -226,7 +226,7 @@ func (f *rotateFlags) leaves(ctx context.Context, c *cluster.Cluster) (follow.Le
 	if !f.request().Breaks() {
 		return before, nil
 	}
-	services, err := c.Services(ctx, "")
+	services, err := c.SignedServices(ctx)
 	for _, s := range services {
 		before[s.String()] = s.Leaf
 	}

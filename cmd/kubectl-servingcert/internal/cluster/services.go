@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,6 +21,12 @@ import (
 // certificate.
 func (c *Cluster) Services(ctx context.Context, namespace string) ([]status.Service, error) {
 	return c.SelectedServices(ctx, namespace, "")
+}
+
+// SignedServices is Services of all namespaces without those whose certificates another issuer renews.
+func (c *Cluster) SignedServices(ctx context.Context) ([]status.Service, error) {
+	all, err := c.Services(ctx, "")
+	return slices.DeleteFunc(all, status.Service.Followed), err
 }
 
 // SelectedServices is Services with a label selector; "" selects all.
@@ -117,7 +124,7 @@ func setTimes(s *status.Service, secret *corev1.Secret) {
 	leaf := certs[0]
 	notBefore, notAfter, renewAt := leaf.NotBefore, leaf.NotAfter, pki.RenewAt(leaf).Truncate(time.Second)
 	s.NotBefore, s.NotAfter, s.RenewAt = &notBefore, &notAfter, &renewAt
-	if s.External && s.Reason != api.ReasonRetained {
+	if s.Followed() {
 		s.RenewAt = nil // its issuer knows
 	}
 }

@@ -141,7 +141,7 @@ func (w *Watcher) settled(ctx context.Context) {
 // replaced waits until every Service that had a leaf has another one, or is refused.
 func (w *Watcher) replaced(ctx context.Context, before Leaves) error {
 	for {
-		services, err := w.Cluster.Services(ctx, "")
+		services, err := w.Cluster.SignedServices(ctx)
 		if err != nil {
 			if ctx.Err() != nil {
 				return w.tooLong(ctx)

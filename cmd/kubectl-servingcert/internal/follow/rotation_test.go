@@ -64,6 +64,35 @@ func TestRotationBoundsItsWaits(t *testing.T) {
 	}
 }
 
+// TestRotationLeavesOtherIssuersOut: the certificate of a Secret that another issuer writes is not replaced. One that the
+// other issuer has not written yet is.
+func TestRotationLeavesOtherIssuersOut(t *testing.T) {
+	service := func(name, reason, leaf string, annotations map[string]string) *corev1.Service {
+		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Annotations: annotations}}
+		svc.Annotations[api.AnnotationSecretName] = name + "-tls"
+		svc.Status.Conditions = state.Say(metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: reason}, state.Ready{Secret: name + "-tls", Leaf: leaf}).Both()
+		return svc
+	}
+	external := func() map[string]string { return map[string]string{api.AnnotationIssuer: string(api.IssuerExternal)} }
+	before, after := strings.Repeat("ab", 32), strings.Repeat("cd", 32)
+	client := fake.NewClientset(
+		service("ours", "Issued", after, map[string]string{}),
+		service("theirs", api.ReasonExternal, before, external()),
+		service("kept", api.ReasonRetained, after, external()),
+	)
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Hour)
+		defer cancel()
+		var out strings.Builder
+		w := Watcher{Cluster: &cluster.Cluster{Client: client}, Out: &out, Now: time.Now, Timing: DefaultTiming()}
+		require.NoError(t, w.replaced(ctx, Leaves{"shop/ours": before, "shop/theirs": before, "shop/kept": before}))
+		assert.Contains(t, out.String(), "done: a new certificate for each Service that had one (2)")
+		u, err := w.uptake(ctx)
+		require.NoError(t, err)
+		assert.Equal(t, 2, u.Services)
+	})
+}
+
 // Who may not list pods is told that the clients of an older bundle are unknown.
 func TestRotationReportsClientsNotSeen(t *testing.T) {
 	trusted := time.Now().Add(-time.Hour)

@@ -59,7 +59,7 @@ func (w *Watcher) record(u status.Uptake, err error) {
 }
 
 func (w *Watcher) uptake(ctx context.Context) (status.Uptake, error) {
-	services, err := w.Cluster.Services(ctx, "")
+	services, err := w.Cluster.SignedServices(ctx)
 	if err != nil {
 		return status.Uptake{}, err
 	}

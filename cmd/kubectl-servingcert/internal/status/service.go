@@ -48,6 +48,10 @@ type Service struct {
 	retained string   // the Secret that is kept although the Service no longer requests it
 }
 
+// Followed reports whether another issuer has written the Secret. Until it has, servingcert renews the
+// certificate that is there (api.ReasonRetained).
+func (s Service) Followed() bool { return s.External && s.Reason != api.ReasonRetained }
+
 // Key returns the key that its pods serve with: the key in the requested or retained
 // Secret, or pods.PodKey.
 func (s Service) Key() pods.Key {
