@@ -54,7 +54,7 @@ LINTED := .
 # All of them: the tools, Kubernetes, what pods of the node run, cfssl's servers, programs that take a
 # certificate, the Prometheus operator's library, Flux and Argo CD.
 MODULES := $(OURS) hack/tools hack/prose hack/controlplane/build hack/controlplane/build/1.30 \
-	hack/controlplane/build/1.33 hack/controlplane/build/1.36 hack/node/build/coredns hack/node/build/metrics-server hack/node/build/cert-manager hack/node/build/prometheus \
+	hack/controlplane/build/1.33 hack/controlplane/build/1.36 hack/node/build/coredns hack/node/build/metrics-server hack/node/build/cert-manager hack/node/build/step-ca hack/node/build/prometheus \
 	hack/cfssl test/programs/build/small test/programs/build/kube-rbac-proxy test/programs/build/minio test/promtest/operator \
 	test/integration/gitops/build/flux test/integration/gitops/build/argo
 

@@ -26,17 +26,20 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// ofPerson is the server whose Secret a person writes.
-var ofPerson = server{namespace: "e2e-certmanager", service: "person", secret: "person-tls", port: 8443, reloads: true}
+// byScript are the servers whose Secrets manifests/SERVICE.sh writes: a person with openssl and kubectl,
+// and a user of step-ca.
+var byScript = []server{
+	{namespace: "e2e-certmanager", service: "person", secret: "person-tls", port: 8443, reloads: true},
+	{namespace: "e2e-certmanager", service: "step", secret: "step-tls", port: 8443, reloads: true},
+}
 
-// certManagerScene: certificates from cert-manager, and from a person with openssl and kubectl, are
+// certManagerScene: certificates from cert-manager, from step-ca, and from a person with openssl, are
 // mounted and served. After one is renewed, all pods of a program that reloads serve it, and one that
 // does not is restarted, if its Service has servingcert.dev/issuer: external. No handshake fails. The
 // signer does not change the Secrets.
 func certManagerScene() *scene {
 	web := server{namespace: "e2e-certmanager", service: "web", secret: "web-cm", port: 8443}
 	followed := server{namespace: "e2e-certmanager", service: "followed", secret: "followed-cm", port: 8443, reloads: true}
-	person := ofPerson
 	rolled := server{namespace: "e2e-certmanager", service: "rolled", secret: "rolled-cm", port: 8443}
 	s := &scene{
 		name: "certmanager", about: "a Secret of a real cert-manager, injected and reloaded", manifest: "certmanager.yaml",
@@ -56,17 +59,19 @@ func certManagerScene() *scene {
 			require.NoError(t, c.admin.Apply(t.Context(), client.ApplyConfigurationFromUnstructured(crd), client.FieldOwner(owner)))
 		}
 		c.apply(t, "certmanagerissued.yaml")
-		eventually(t, starting, "the Secret that a person has not made", func(ctx context.Context) error {
-			return c.hasCondition(ctx, person.namespace, person.service, api.ConditionReady, "False", "SecretMissing")
-		})
-		require.NoError(t, os.RemoveAll(filepath.Join(*outDir, "person"))) // the CA of an earlier run
-		c.issuesByHand(t, person)
+		for _, each := range byScript {
+			eventually(t, starting, "a Secret that is not there yet", func(ctx context.Context) error {
+				return c.hasCondition(ctx, each.namespace, each.service, api.ConditionReady, "False", "SecretMissing")
+			})
+			require.NoError(t, os.RemoveAll(filepath.Join(*outDir, each.service))) // the CA of an earlier run
+			c.issuesByScript(t, each)
+		}
 		eventually(t, starting, web.namespace, func(ctx context.Context) error { return c.rolledOut(ctx, web.namespace, "") })
 		c.servesForeign(t, web)
 		c.mountsForeign(t, web)
 		c.givesNothingAway(t, web)
 		c.mountsForeign(t, followed)
-		for _, each := range []server{followed, person, rolled} {
+		for _, each := range append([]server{followed, rolled}, byScript...) {
 			c.follows(t, each)
 			secret, err := c.foreign(t.Context(), each)
 			require.NoError(t, err)
@@ -82,7 +87,9 @@ func certManagerScene() *scene {
 		for _, each := range []server{followed, rolled} {
 			s.note(c.followsRenewal(t, each, "cert-manager", each == rolled, func() { c.renewForeign(t, each.namespace, each.service) }))
 		}
-		s.note(c.followsRenewal(t, person, "a person", false, func() { c.issuesByHand(t, person) }))
+		for _, each := range byScript {
+			s.note(c.followsRenewal(t, each, each.service+".sh", false, func() { c.issuesByScript(t, each) }))
+		}
 		old, err := c.foreign(t.Context(), web)
 		require.NoError(t, err)
 		processes, err := c.processesOf(t.Context(), web)
@@ -108,7 +115,7 @@ func certManagerScene() *scene {
 			assert.Zero(t, sum.failed, strings.Join(sum.first, "\n"))
 			handshakes += sum.handshakes
 		}
-		s.note(fmt.Sprintf("%d handshakes with followed, person and rolled, none failed", handshakes))
+		s.note(fmt.Sprintf("%d handshakes with followed, rolled, person and step, none failed", handshakes))
 	}
 	return s
 }
@@ -177,10 +184,10 @@ func (c *cluster) servesAtEachPod(ctx context.Context, s server, want foreign) e
 	return errors.Join(append(errs, err)...)
 }
 
-// issuesByHand has a person make the server's Secret, or replace its certificate and key.
-func (c *cluster) issuesByHand(t *testing.T, s server) {
+// issuesByScript makes the server's Secret, or replaces its certificate.
+func (c *cluster) issuesByScript(t *testing.T, s server) {
 	t.Helper()
-	_, err := c.run(t.Context(), "bash", "manifests/person.sh", filepath.Join(*outDir, "person"), c.tools.kubectl, s.namespace, s.secret, s.name())
+	_, err := c.run(t.Context(), "bash", "manifests/"+s.service+".sh", filepath.Join(*outDir, s.service), c.tools.kubectl, s.namespace, s.secret, s.name())
 	require.NoError(t, err)
 }
 

@@ -47,7 +47,7 @@ func (c *cluster) noKeyInEtcd(t *testing.T, namespace string) {
 }
 
 // checkEtcd fails the test if etcd contains a private key outside of the CA's Secret and of those that
-// the signer, or the cert-manager or the person of a scene, writes. It returns how much it read.
+// the signer, or the cert-manager, the person or the step-ca of a scene, writes. It returns how much it read.
 func (c *cluster) checkEtcd(t *testing.T) (read string) {
 	t.Helper()
 	if c.machine == nil {
@@ -63,11 +63,13 @@ func (c *cluster) checkEtcd(t *testing.T) (read string) {
 			expected = append(expected, storedSecret(secrets.Items[i].Namespace, secrets.Items[i].Name))
 		}
 	}
-	switch err := c.admin.Get(t.Context(), client.ObjectKey{Namespace: ofPerson.namespace, Name: ofPerson.secret}, &corev1.Secret{}); {
-	case err == nil:
-		expected = append(expected, storedSecret(ofPerson.namespace, ofPerson.secret))
-	case !apierrors.IsNotFound(err): // its scene may be left out
-		require.NoError(t, err)
+	for _, s := range byScript {
+		switch err := c.admin.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: s.secret}, &corev1.Secret{}); {
+		case err == nil:
+			expected = append(expected, storedSecret(s.namespace, s.secret))
+		case !apierrors.IsNotFound(err): // its scene may be left out
+			require.NoError(t, err)
+		}
 	}
 	// Finding all of these shows that the search works.
 	assert.ElementsMatch(t, expected, holding, "objects in etcd with a private key")
