@@ -52,6 +52,7 @@ func TestForReal(t *testing.T) {
 	verify(t)
 
 	t.Run("by plan", func(t *testing.T) {
+		t.Setenv(graceOfPlugin, patience.String())
 		// The command looks now and then, and each phase waits until it has seen it.
 		i.restartSigner(t, "--ca-soak=10s", "--ca-reissue-window=1h")
 		c := start(t, plane.KubeconfigFile(), "rotate-ca", "-n", i.namespace, "--reason", "drill")

@@ -51,11 +51,18 @@ func TestMain(m *testing.M) {
 	})
 }
 
+// graceOfPlugin is the environment variable with follow.Timing's Grace, for tests that restart a process
+// which the plugin watches: a program with the race detector starts in seconds.
+const graceOfPlugin = "SERVINGCERT_TEST_GRACE"
+
 // plugin is kubectl-servingcert, which waits as long as a test for what must come, and not for people to read.
 func plugin() {
 	timing := pluginapp.DefaultTiming()
 	timing.Complete, timing.Follow.Settle = patience, patience
 	timing.Follow.PollInterval, timing.Follow.Services, timing.Follow.Grace = 100*time.Millisecond, 100*time.Millisecond, time.Second
+	if grace, err := time.ParseDuration(os.Getenv(graceOfPlugin)); err == nil {
+		timing.Follow.Grace = grace
+	}
 	pluginapp.MainWith(timing)
 }
 
