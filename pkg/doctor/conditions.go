@@ -23,6 +23,8 @@ func (n Namespace) conditions(svc *corev1.Service, object string) []Finding {
 	case ready == nil:
 		out = append(out, found(NotReady, object, "it has no condition %s: the signer has not processed it yet, or is not running", api.ConditionReady).
 			do("If this does not change within seconds, check the signer's Deployment and Lease."))
+	case ready.Reason == api.ReasonRenewalOverdue:
+		out = append(out, found(NotReady, object, "%s: %s", ready.Reason, ready.Message).as(Warning).do("Have the issuer of its Secret renew it: servingcert never writes it."))
 	case ready.Status == metav1.ConditionTrue:
 	case ready.Reason == reasonClockSkew:
 		out = append(out, found(SignerClock, object, "%s", ready.Message))

@@ -23,7 +23,7 @@ type anyFlags struct {
 }
 
 // failOnByDefault are the problems that no server should have.
-var failOnByDefault = []string{status.ProblemExpired, status.ProblemStale, status.ProblemUnread}
+var failOnByDefault = []string{status.ProblemExpired, status.ProblemStale, status.ProblemUnread, status.ProblemOther}
 
 func (a *anyFlags) add(fs *pflag.FlagSet) {
 	fs.BoolVar(&a.set, "any", false, "dial every port of the ready pods behind Services, and report the certificates that they serve, whoever issued them")

@@ -23,6 +23,7 @@ func (c *Cluster) Certificate(ctx context.Context, namespace, name, system strin
 	}
 	s.Service, _ = status.ServiceOf(svc)
 	s.Targets = api.ProbeTargets(svc)
+	s.Public = publicRoots()
 	switch bundle, err := c.Client.CoreV1().ConfigMaps(namespace).Get(ctx, api.BundleName, metav1.GetOptions{}); {
 	case err == nil:
 		s.Bundle = bundle.Data
@@ -45,7 +46,7 @@ func (c *Cluster) Certificate(ctx context.Context, namespace, name, system strin
 	}
 	switch secret, err := c.Client.CoreV1().Secrets(namespace).Get(ctx, s.Service.Secret, metav1.GetOptions{}); {
 	case err == nil:
-		s.Secret = secret.Data[corev1.TLSCertKey]
+		s.Secret, s.SecretCA = secret.Data[corev1.TLSCertKey], rootsIn(secret.Data[api.BundleKey])
 	case apierrors.IsForbidden(err):
 		s.SecretErr = err
 	case !apierrors.IsNotFound(err):

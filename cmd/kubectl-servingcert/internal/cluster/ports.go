@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
 	"fmt"
@@ -119,7 +120,7 @@ func (c *Cluster) mountedSecrets(ctx context.Context, ports []status.PodPort) (m
 			}
 			return
 		}
-		mounted := status.MountedSecret{CA: poolOf(secret.Data[api.BundleKey])}
+		mounted := status.MountedSecret{CA: rootsIn(secret.Data[api.BundleKey])}
 		mounted.Chain, _ = pki.ParseCertificates(pki.CertificateBlocks(secret.Data[corev1.TLSCertKey]))
 		mu.Lock()
 		defer mu.Unlock()
@@ -130,10 +131,7 @@ func (c *Cluster) mountedSecrets(ctx context.Context, ports []status.PodPort) (m
 
 // rootsOf returns what clients in each namespace may trust.
 func (c *Cluster) rootsOf(ctx context.Context, ports []status.PodPort) (map[string]status.Roots, error) {
-	public, err := x509.SystemCertPool()
-	if err != nil {
-		public = nil
-	}
+	public := publicRoots()
 	roots := map[string]status.Roots{}
 	for _, p := range ports {
 		if _, known := roots[p.Namespace]; known {
@@ -143,7 +141,7 @@ func (c *Cluster) rootsOf(ctx context.Context, ports []status.PodPort) (map[stri
 		bundle, err := c.Client.CoreV1().ConfigMaps(p.Namespace).Get(ctx, api.BundleName, metav1.GetOptions{})
 		switch {
 		case err == nil:
-			r.Bundle = poolOf([]byte(bundle.Data[api.BundleKey]))
+			r.Bundle = rootsIn([]byte(bundle.Data[api.BundleKey]))
 		case !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err):
 			return nil, fmt.Errorf("read ConfigMap %s/%s: %w", p.Namespace, api.BundleName, err)
 		}
@@ -152,15 +150,27 @@ func (c *Cluster) rootsOf(ctx context.Context, ports []status.PodPort) (map[stri
 	return roots, nil
 }
 
-// poolOf returns the certificates in PEM, or nil if there are none that can be read.
-func poolOf(data []byte) *x509.CertPool {
+// rootsIn returns the roots in PEM, or nil if there are none that can be read. OpenSSL's clients verify
+// nothing with an intermediate alone, so those do not count.
+func rootsIn(data []byte) *x509.CertPool {
 	certs, err := pki.ParseCertificates(pki.CertificateBlocks(data))
 	if err != nil {
 		return nil
 	}
 	pool := x509.NewCertPool()
 	for _, cert := range certs {
-		pool.AddCert(cert)
+		if bytes.Equal(cert.RawIssuer, cert.RawSubject) {
+			pool.AddCert(cert)
+		}
 	}
 	return pool
+}
+
+// publicRoots returns the roots of this machine, or nil if it has none.
+func publicRoots() *x509.CertPool {
+	public, err := x509.SystemCertPool()
+	if err != nil {
+		return nil
+	}
+	return public
 }

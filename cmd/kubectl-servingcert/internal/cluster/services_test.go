@@ -35,7 +35,7 @@ func TestTimesOfCertificates(t *testing.T) {
 		{Namespace: "shop", Name: "c", Secret: "former", External: true},
 		{Namespace: "shop", Name: "d", Secret: "conflict"},
 		{Namespace: "shop", Name: "e", Secret: "missing", External: true},
-		{Namespace: "shop", Name: "f", Secret: "former", External: true, Reason: api.ReasonRetained}, // renewed until the other issuer has written it
+		{Namespace: "shop", Name: "f", Secret: "former", External: true, StillOurs: true}, // renewed until the other issuer has written it
 	}
 	require.NoError(t, c.AddTimes(t.Context(), "shop", services))
 	for i, want := range []struct{ end, renewal bool }{{true, true}, {true, false}, {true, false}, {false, false}, {false, false}, {true, true}} {

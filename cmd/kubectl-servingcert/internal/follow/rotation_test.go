@@ -70,7 +70,7 @@ func TestRotationLeavesOtherIssuersOut(t *testing.T) {
 	service := func(name, reason, leaf string, annotations map[string]string) *corev1.Service {
 		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Annotations: annotations}}
 		svc.Annotations[api.AnnotationSecretName] = name + "-tls"
-		svc.Status.Conditions = state.Say(metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: reason}, state.Ready{Secret: name + "-tls", Leaf: leaf}).Both()
+		svc.Status.Conditions = state.Say(metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: reason}, state.Ready{Secret: name + "-tls", Leaf: leaf, External: reason == api.ReasonExternal}).Both()
 		return svc
 	}
 	external := func() map[string]string { return map[string]string{api.AnnotationIssuer: string(api.IssuerExternal)} }

@@ -31,7 +31,7 @@ func Consequences(k DistrustSituation) string {
 	b.WriteString(workloads)
 	podKeys := unrefreshedLines(unrefreshed(k.Consumers))
 	b.WriteString(podKeys)
-	if slices.ContainsFunc(k.Services, func(s Service) bool { return s.Reason == api.ReasonRetained }) {
+	if slices.ContainsFunc(k.Services, func(s Service) bool { return s.Reason == api.ReasonRetained && !s.External }) {
 		fmt.Fprintf(&b, "  certificates in namespaces without label %s=%s: they are replaced once the label is set again\n", api.LabelInject, api.InjectEnabled)
 	}
 	const every = "workloads that mount a certificate or the bundle"

@@ -40,6 +40,8 @@ type Service struct {
 	PodKeys bool `json:"podKeys,omitempty"`
 	// External is true if another issuer writes the Secret.
 	External bool `json:"external,omitempty"`
+	// StillOurs: it is External, and servingcert still renews the certificate in the Secret.
+	StillOurs bool `json:"-"`
 	// Proxy lists the targetPorts at which the proxy in its pods, not the program, serves TLS.
 	Proxy []string `json:"proxy,omitempty"`
 
@@ -48,9 +50,9 @@ type Service struct {
 	retained string   // the Secret that is kept although the Service no longer requests it
 }
 
-// Followed reports whether another issuer has written the Secret. Until it has, servingcert renews the
-// certificate that is there (api.ReasonRetained).
-func (s Service) Followed() bool { return s.External && s.Reason != api.ReasonRetained }
+// Followed reports whether another issuer renews the certificate. Until it has written the Secret,
+// servingcert renews the one that is there.
+func (s Service) Followed() bool { return s.External && !s.StillOurs }
 
 // Key returns the key that its pods serve with: the key in the requested or retained
 // Secret, or pods.PodKey.
@@ -133,6 +135,7 @@ func ServiceOf(svc *corev1.Service) (s Service, ok bool) {
 	}
 	s.Ready, s.Reason, s.Message = api.Escape(string(ready.Status)), api.Escape(ready.Reason), api.Escape(ready.Message)
 	s.Leaf, _ = state.LeafOf(svc)
+	s.StillOurs = s.External && !state.ReadyOf(svc).External
 	if s.Secret == "" {
 		s.retained, _ = state.PartIn(svc)
 	}

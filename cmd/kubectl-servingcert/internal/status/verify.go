@@ -31,6 +31,9 @@ type VerifySituation struct {
 
 	Secret    []byte // tls.crt of the Secret; empty if it is missing
 	SecretErr error  // why it cannot be read
+	// SecretCA are the roots in ca.crt of the Secret, and Public those of this machine; nil if there are
+	// none. They count for the Secret of another issuer.
+	SecretCA, Public *x509.CertPool
 
 	NoRotator      string // the problem if no rotator runs
 	RotatorUnknown string // why it is unknown whether one runs
@@ -217,10 +220,34 @@ func checkChain(name string, s VerifySituation, certs []*x509.Certificate, bundl
 		findings[0] = Finding{VerdictFailed, fmt.Sprintf("%s: leaf %s (issued %s by %q), but the condition names %s", name,
 			Short(got), pki.IssuedAt(leaf).UTC().Format(time.RFC3339), leaf.Issuer.CommonName, Dash(Short(s.Service.Leaf)))}
 	}
+	if s.Service.Followed() {
+		return append(findings, checkForeign(name, s, certs, bundle, now))
+	}
 	if err := verifies(certs, s.Host, bundle, now); err != nil {
 		return append(findings, Finding{VerdictFailed, fmt.Sprintf("%s: %v", name, err)})
 	}
 	return append(findings, Finding{VerdictOK, fmt.Sprintf("%s: verifies for %s until %s", name, strings.Join(leaf.DNSNames, ", "), leaf.NotAfter.UTC().Format(time.RFC3339))})
+}
+
+// checkForeign checks the certificate of another issuer. Condition Ready reports whether it has the names
+// that clients use.
+func checkForeign(name string, s VerifySituation, certs []*x509.Certificate, bundle pki.Bundle, now time.Time) Finding {
+	leaf, roots := certs[0], Roots{Public: s.Public}
+	if len(bundle.Certificates()) > 0 {
+		roots.Bundle = x509.NewCertPool()
+		for _, c := range bundle.Certificates() {
+			roots.Bundle.AddCert(c)
+		}
+	}
+	until := leaf.NotAfter.UTC().Format(time.RFC3339)
+	switch trust := trustOf(certs, []*x509.CertPool{s.SecretCA}, roots, now); {
+	case now.After(leaf.NotAfter):
+		return Finding{VerdictFailed, fmt.Sprintf("%s: expired at %s: its issuer has to renew it", name, until)}
+	case trust == TrustNone:
+		return Finding{VerdictFailed, fmt.Sprintf("%s: no root in %s of the Secret, in the CA bundle or on this machine verifies it", name, api.BundleKey)}
+	default:
+		return Finding{VerdictOK, fmt.Sprintf("%s: of another issuer, for %s until %s; roots that verify it: %s", name, strings.Join(leaf.DNSNames, ", "), until, trust)}
+	}
 }
 
 // verifies returns an error if a client with the bundle does not accept the certificates
