@@ -102,6 +102,11 @@ const (
 	// repeated renewals.
 	AnnotationRenewedAfter = Domain + "/renewed-after"
 
+	// AnnotationIssuedLeaf is on a Secret of the signer: the fingerprint (SHA-256 of the DER, in hex) of
+	// the certificate that it wrote last. With another certificate, another issuer has written the
+	// Secret since (AnnotationIssuer). Forging the annotation only has the forger's own Secret replaced.
+	AnnotationIssuedLeaf = Domain + "/issued-leaf"
+
 	// AnnotationKeystoreDigest is on a Secret with a keystore: its formats.SaltedDigest when the
 	// signer wrote it. A keystore with another digest is made again. Forging the annotation only
 	// keeps a forged keystore in the forger's own Secret.

@@ -119,7 +119,7 @@ func maxAnnotationOf(key string) int {
 		AnnotationRenewedAfter, AnnotationMode, AnnotationCertFlag, AnnotationKeyFlag, AnnotationHTTPSProbes, AnnotationProxyProtocol, AnnotationProxyResources,
 		OpenShiftSecretName, OpenShiftSecretNameAlpha, OpenShiftSignedBy, OpenShiftSignedByAlpha, OpenShiftErrorNum, OpenShiftErrorNumAlpha,
 		OpenShiftServiceName, OpenShiftServiceNameAlpha, OpenShiftServiceUID, OpenShiftServiceUIDAlpha, OpenShiftExpiry, OpenShiftExpiryAlpha,
-		OpenShiftInjectCABundle, OpenShiftInjectCABundleAlpha, AnnotationInjectCABundle, AnnotationFormats, AnnotationKeystorePassword, AnnotationKeystoreDigest, AnnotationBackendTLSPolicy:
+		OpenShiftInjectCABundle, OpenShiftInjectCABundleAlpha, AnnotationInjectCABundle, AnnotationFormats, AnnotationKeystorePassword, AnnotationKeystoreDigest, AnnotationIssuedLeaf, AnnotationBackendTLSPolicy:
 		return validation.DNS1123SubdomainMaxLength
 	}
 	if asksForFormat(key) {

@@ -5,12 +5,14 @@ import (
 	"crypto/rsa"
 	"crypto/sha256"
 	"crypto/x509"
+	"encoding/asn1"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/pem"
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 )
@@ -152,6 +154,25 @@ func CertificateBlocks(data []byte) []byte {
 	return blocksOf(data, func(kind string) bool { return kind == pemCertificate })
 }
 
+// FirstCertificate returns the DER of the first certificate in a file that servers may read, although
+// Go does not. It returns nil if there is none, or the data have more than MaxCertificates bytes.
+func FirstCertificate(data []byte) []byte {
+	if len(data) > MaxCertificates {
+		return nil
+	}
+	for block, rest := pem.Decode(data); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != pemCertificate {
+			continue
+		}
+		var cert struct{ TBS, Algorithm, Signature asn1.RawValue }
+		if rest, err := asn1.Unmarshal(block.Bytes, &cert); err != nil || len(rest) > 0 || len(block.Bytes) > MaxCertificate {
+			return nil
+		}
+		return block.Bytes
+	}
+	return nil
+}
+
 // KeyBlock is CertificateBlocks for the private key of a file, the first if there are several.
 func KeyBlock(data []byte) []byte {
 	found := false
@@ -198,12 +219,25 @@ func WithinValidity(cert *x509.Certificate, at time.Time) time.Time {
 // VerifyServing returns an error unless a client that trusts only root and receives leaf
 // and chain accepts leaf as a server's certificate at now.
 func VerifyServing(leaf *x509.Certificate, chain []*x509.Certificate, root *x509.Certificate, now time.Time) error {
-	return VerifyServingAny(leaf, chain, []*x509.Certificate{root}, now)
+	_, err := verifyServing(leaf, chain, []*x509.Certificate{root}, now)
+	return err
 }
 
-// VerifyServingAny is VerifyServing for a client that trusts all of the roots. It verifies at most
-// 100 signatures (x509.Certificate.Verify).
-func VerifyServingAny(leaf *x509.Certificate, chain, roots []*x509.Certificate, now time.Time) error {
+// VerifiedUntil reports whether a client that trusts all of the roots accepts leaf as a server's
+// certificate at now, and until when it does so if nothing is renewed. It verifies at most 100
+// signatures (x509.Certificate.Verify).
+func VerifiedUntil(leaf *x509.Certificate, chain, roots []*x509.Certificate, now time.Time) (until time.Time, ok bool) {
+	chains, err := verifyServing(leaf, chain, roots, now)
+	for _, verified := range chains {
+		end := slices.MinFunc(verified, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) }).NotAfter
+		if end.After(until) {
+			until = end
+		}
+	}
+	return until, err == nil
+}
+
+func verifyServing(leaf *x509.Certificate, chain, roots []*x509.Certificate, now time.Time) ([][]*x509.Certificate, error) {
 	pool := func(certs []*x509.Certificate) *x509.CertPool {
 		p := x509.NewCertPool()
 		for _, c := range certs {
@@ -211,11 +245,10 @@ func VerifyServingAny(leaf *x509.Certificate, chain, roots []*x509.Certificate, 
 		}
 		return p
 	}
-	_, err := leaf.Verify(x509.VerifyOptions{
+	return leaf.Verify(x509.VerifyOptions{
 		Roots:         pool(roots),
 		Intermediates: pool(chain),
 		CurrentTime:   now,
 		KeyUsages:     []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	})
-	return err
 }

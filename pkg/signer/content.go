@@ -45,7 +45,10 @@ func contentOf(s Situation, d Decision, issued *issue.Issued) Content {
 		Formats:     d.Asked.Formats,
 		issued:      issued,
 	}
-	if issued != nil {
+	if issued == nil {
+		c.Annotations[api.AnnotationIssuedLeaf] = s.Secret.Leaf.Fingerprint
+	} else {
+		c.Annotations[api.AnnotationIssuedLeaf] = pki.Fingerprint(issued.Leaf)
 		c.Data[corev1.TLSCertKey] = issued.CertPEM
 		c.Data[corev1.TLSPrivateKeyKey] = issued.KeyPEM
 		if !issued.RenewedAfter.IsZero() {

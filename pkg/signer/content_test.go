@@ -26,8 +26,9 @@ func TestContentBesideThePair(t *testing.T) {
 	secret := created(content.Secret(s.Key, nil))
 	require.Equal(t, map[string][]byte{corev1.TLSCertKey: issued.CertPEM, corev1.TLSPrivateKeyKey: issued.KeyPEM, api.CombinedKey: file}, secret.Data)
 
+	s.Secret = FactsOf(secret, api.DefaultInstance)
 	kept := contentOf(s, d, nil) // with the existing pair
-	assert.False(t, kept.differs(FactsOf(secret, api.DefaultInstance)))
+	assert.False(t, kept.differs(s.Secret))
 
 	for name, c := range map[string]struct {
 		change  func(data map[string][]byte)

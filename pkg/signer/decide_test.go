@@ -164,6 +164,7 @@ func TestDecideByCause(t *testing.T) {
 	use := func(i issue.Issued) func(w *scene) {
 		return func(w *scene) {
 			w.secret.Data[corev1.TLSCertKey], w.secret.Data[corev1.TLSPrivateKeyKey] = i.CertPEM, i.KeyPEM
+			w.secret.Annotations = managed(i).Annotations
 		}
 	}
 	yes := true

@@ -2,12 +2,18 @@ package signer
 
 import (
 	"bytes"
+	"crypto/rsa"
+	"crypto/sha256"
 	"crypto/x509"
+	"encoding/hex"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
@@ -18,8 +24,8 @@ import (
 // condition Ready of its Services, where the rotator finds the leaf that pods should serve.
 
 const (
-	// externalGrace is how long a Secret may be without a usable pair before the conditions report
-	// it: some issuers write the key and the chain in two writes.
+	// externalGrace is how long a Secret that was there may be gone or without a usable pair before the
+	// conditions report it: some issuers write the key and the chain in two writes, or replace the Secret.
 	externalGrace = 5 * time.Second
 	// externalInterval is the shortest time between two reads of a Secret. It doubles with each read
 	// of a Secret that changes all the time, until maxExternalInterval: each read may change the
@@ -28,14 +34,16 @@ const (
 	maxExternalInterval = time.Minute
 	// maxExternalChain is the most certificates after the leaf from which a chain is built, and the
 	// most roots that are tried, of those that the chain names.
-	maxExternalChain = 10
+	maxExternalChain = 4
+	// minExternalRSA is the least bits of an RSA key that OpenSSL's clients accept by default.
+	minExternalRSA = 2048
 )
 
 // External is what is remembered of a Secret that another issuer writes.
 type External struct {
 	*SecretFacts
-	// At is when it was read. Since is when the Secret was first read without a usable pair, without
-	// one in between; zero if it has one.
+	// At is when it was read. Since is when it was first seen without a usable pair, or missing, without
+	// a pair in between; zero if it has one.
 	At, Since time.Time
 	// Interval is how long after At it is read again at the earliest.
 	Interval time.Duration
@@ -44,6 +52,9 @@ type External struct {
 	// Issuer is the common name of the leaf's issuer.
 	Issuer string
 	Trust  Trust
+	// NotAfter is when the first certificate of the chain that clients verify expires: the leaf, if none
+	// does so earlier.
+	NotAfter time.Time
 	// bundle identifies the CA bundle for which Trust was decided.
 	bundle string
 }
@@ -73,13 +84,26 @@ func ExternalOf(secret *corev1.Secret, instance string, before *External, bundle
 		return e
 	}
 	leaf, chain := certs[0], certs[1:]
-	if usages := leaf.ExtKeyUsage; len(usages)+len(leaf.UnknownExtKeyUsage) > 0 && !slices.Contains(usages, x509.ExtKeyUsageServerAuth) && !slices.Contains(usages, x509.ExtKeyUsageAny) {
-		e.Usage = "its extended key usages do not include serverAuth"
-	}
+	e.Usage = usageOf(leaf)
 	e.Issuer = api.Shorten(leaf.Issuer.CommonName, maxIssuer)
-	e.Trust = trustOf(leaf, chain[:min(len(chain), maxExternalChain)], secret.Data[api.BundleKey], bundle.Certificates(), now)
+	e.Trust, e.NotAfter = trustOf(leaf, chain[:min(len(chain), maxExternalChain)], secret.Data[api.BundleKey], bundle.Certificates(), now)
 	return e
 }
+
+// Absent returns what to remember while the Secret does not exist: when it was read last, and since
+// when it is missing. e is what was remembered of it, or nil.
+func (e *External) Absent(key types.NamespacedName, now time.Time) *External {
+	if e.isAbsent() {
+		return e
+	}
+	a := &External{SecretFacts: &SecretFacts{ObjectMeta: metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name}}, Since: now, Interval: externalInterval}
+	if e != nil {
+		a.At, a.Interval = e.At, e.Interval
+	}
+	return a
+}
+
+func (e *External) isAbsent() bool { return e != nil && e.ResourceVersion == "" }
 
 // ofAnotherIssuer is what is read as a pair if the signer has not issued it.
 var ofAnotherIssuer = pairForm{maxNames: 1000, parseKey: pki.ParseForeignKey}
@@ -87,20 +111,38 @@ var ofAnotherIssuer = pairForm{maxNames: 1000, parseKey: pki.ParseForeignKey}
 // maxIssuer is the most characters of an issuer's name in a message.
 const maxIssuer = 64
 
-func trustOf(leaf *x509.Certificate, chain []*x509.Certificate, ownCA []byte, bundle []*x509.Certificate, at time.Time) Trust {
+// usageOf returns why clients do not accept the leaf as a server's, or "".
+func usageOf(leaf *x509.Certificate) string {
+	const ofServers = x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment | x509.KeyUsageKeyAgreement
+	key, isRSA := leaf.PublicKey.(*rsa.PublicKey)
+	switch {
+	case len(leaf.ExtKeyUsage)+len(leaf.UnknownExtKeyUsage) > 0 && !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageServerAuth):
+		return "its extended key usages do not include serverAuth" // OpenSSL's clients do not accept anyExtendedKeyUsage in its place
+	case leaf.KeyUsage != 0 && leaf.KeyUsage&ofServers == 0:
+		return "its key usages do not include digitalSignature"
+	case isRSA && key.N.BitLen() < minExternalRSA:
+		return fmt.Sprintf("its RSA key has %d bits: must have at least %d", key.N.BitLen(), minExternalRSA)
+	}
+	return ""
+}
+
+// trustOf returns what verifies the leaf at the given time, and when the first certificate of that
+// chain expires. Of ownCA only roots count: OpenSSL's clients verify nothing with an intermediate alone.
+func trustOf(leaf *x509.Certificate, chain []*x509.Certificate, ownCA []byte, bundle []*x509.Certificate, at time.Time) (Trust, time.Time) {
 	at = pki.WithinValidity(leaf, at) // its expiry is reported by itself
-	verifies := func(roots []*x509.Certificate) bool {
+	verifies := func(roots []*x509.Certificate) (until time.Time, ok bool) {
 		roots = named(roots, append([]*x509.Certificate{leaf}, chain...))
-		return pki.VerifyServingAny(leaf, chain, roots[:min(len(roots), maxExternalChain)], at) == nil
+		return pki.VerifiedUntil(leaf, chain, roots[:min(len(roots), maxExternalChain)], at)
 	}
 	own, _ := pki.ParseCertificates(pki.CertificateBlocks(ownCA)) // what cannot be read verifies nothing
-	switch {
-	case verifies(own):
-		return TrustOwnCA
-	case verifies(bundle):
-		return TrustBundle
+	own = slices.DeleteFunc(own, func(c *x509.Certificate) bool { return !bytes.Equal(c.RawIssuer, c.RawSubject) })
+	if until, ok := verifies(own); ok {
+		return TrustOwnCA, until
 	}
-	return TrustUnknown
+	if until, ok := verifies(bundle); ok {
+		return TrustBundle, until
+	}
+	return TrustUnknown, leaf.NotAfter
 }
 
 // named returns the roots that the chain names as an issuer, or holds itself.
@@ -112,32 +154,39 @@ func named(roots, chain []*x509.Certificate) []*x509.Certificate {
 	})
 }
 
-// RenewBy returns when the issuer should have renewed the certificate: a tenth of its lifetime
-// before it expires, and at least a day, or a quarter of the lifetime if that is shorter.
+// RenewBy returns when the issuer should have renewed the certificate or its chain: a tenth of its
+// lifetime before it expires, and at least a day, or a quarter of the lifetime if that is shorter.
 func (e *External) RenewBy() time.Time {
 	lifetime := e.Leaf.NotAfter.Sub(e.Leaf.NotBefore)
-	return e.Leaf.NotAfter.Add(-max(lifetime/10, min(24*time.Hour, lifetime/4)))
+	return e.NotAfter.Add(-max(lifetime/10, min(24*time.Hour, lifetime/4)))
 }
 
-// OfAnotherIssuer reports whether the Secret has a certificate of another issuer, whatever its key is:
-// issuers write keys in other forms, and some in another write. The name of the leaf's issuer tells it
-// from a CA of servingcert that is not known any more, as after its loss.
-func (f *SecretFacts) OfAnotherIssuer(ca *pki.Authority) bool {
-	return ca != nil && f.Leaf.Exists() && !f.Leaf.OwnIssuer && f.SignedBy(ca) == nil
+// IssuedHere reports whether the Secret has the certificate that the signer wrote last. Which CA signed
+// it does not tell: another issuer may have the same CA.
+func (f *SecretFacts) IssuedHere() bool {
+	return f.Annotations[api.AnnotationIssuedLeaf] == hex.EncodeToString(f.Leaf.Sum[:])
+}
+
+// OfAnotherIssuer reports whether another issuer has replaced the signer's certificate, whatever the
+// key is: issuers write keys in other forms, and some in another write.
+func (f *SecretFacts) OfAnotherIssuer() bool {
+	return f.Leaf.Sum != [sha256.Size]byte{} && f.Annotations[api.AnnotationIssuedLeaf] != "" && !f.IssuedHere()
 }
 
 // leftToIssuer reports whether the Secret is left as it is, although it has our marks: no Service
 // requests it any more, or one of them names another issuer, and that has written it or is about to.
 func leftToIssuer(s Situation, o Ownership) bool {
-	external := slices.ContainsFunc(s.Requesters, api.IsExternal)
-	return (o.Retained || external) && s.Secret.OfAnotherIssuer(s.Authority) || external && s.Secret.Defect != "" && !s.Secret.Empty
+	if slices.ContainsFunc(s.Requesters, api.IsExternal) {
+		return !s.Secret.Empty && (s.Secret.Defect != "" || !s.Secret.IssuedHere())
+	}
+	return o.Retained && s.Secret.OfAnotherIssuer()
 }
 
 // isExternal reports whether another issuer writes the Secret that the Services request together.
-// While a Secret still has a certificate of this CA, it is retained, and renewed until that issuer
-// has written it.
+// While a Secret still has the signer's certificate, it is retained, and renewed until that issuer has
+// written it.
 func isExternal(s Situation, wanted api.Wanted) bool {
-	return wanted.External && (s.Secret == nil || s.Secret.Defect != "" || s.Secret.OfAnotherIssuer(s.Authority))
+	return wanted.External && (s.Secret == nil || s.Secret.Defect != "" || !s.Secret.IssuedHere())
 }
 
 // decideExternal returns the decision about a Secret that another issuer writes: nothing is
@@ -145,10 +194,12 @@ func isExternal(s Situation, wanted api.Wanted) bool {
 func decideExternal(s Situation, d Decision) Decision {
 	e, exists := s.External, s.Unmanaged != nil || s.Secret != nil
 	switch {
+	case !exists && e != nil && (!e.isAbsent() || s.Now.Before(e.Since.Add(externalGrace))):
+		return Decision{Ownership: d.Ownership, Wait: true, NextAt: e.Absent(s.Key, s.Now).Since.Add(externalGrace)}
 	case !exists:
 		d.Problem = Problem{Reason: reasonMissing, Message: fmt.Sprintf("Secret %q does not exist: its issuer has to create it", s.Key.Name)}
 		return d
-	case e == nil || e.ResourceVersion != s.version() || e.bundle != s.Bundle.Hash():
+	case e == nil || e.ResourceVersion != s.version() || e.Trust != TrustOwnCA && e.bundle != s.Bundle.Hash():
 		if e != nil && s.Now.Before(e.At.Add(e.Interval)) {
 			return Decision{Wait: true, NextAt: e.At.Add(e.Interval)}
 		}
@@ -184,10 +235,12 @@ func (e *External) problem(now time.Time) (Problem, time.Time) {
 		return e.broken(reasonNotYetValid, "its certificate is not valid before "+e.Leaf.NotBefore.Format(time.RFC3339)), e.Leaf.NotBefore
 	case !now.Before(e.Leaf.NotAfter):
 		return e.broken(reasonExpired, "its certificate expired at "+e.Leaf.NotAfter.Format(time.RFC3339)), time.Time{}
+	case !now.Before(e.NotAfter):
+		return e.broken(reasonExpired, "a certificate of its chain expired at "+e.NotAfter.Format(time.RFC3339)), time.Time{}
 	case now.Before(e.RenewBy()):
 		return Problem{}, e.RenewBy()
 	}
-	return Problem{}, e.Leaf.NotAfter
+	return Problem{}, e.NotAfter
 }
 
 func (e *External) broken(reason Reason, why string) Problem {
@@ -197,13 +250,16 @@ func (e *External) broken(reason Reason, why string) Problem {
 // externalCondition returns the Ready condition of a Service whose Secret another issuer writes.
 func (s applied) externalCondition(svc *corev1.Service) *state.Condition {
 	kept := s.kept(svc)
-	said := state.Ready{Secret: s.Key.Name, Leaf: s.leaf}.WithKept(kept)
+	said := state.Ready{Secret: s.Key.Name, Leaf: s.leaf, External: true}.WithKept(kept)
 	if s.problem.Reason != "" {
 		return condition(false, s.problem.Reason, s.problem.Message+keptText(kept), said)
 	}
 	e := s.External
 	// X.509 names may have control characters.
 	text := api.Escape(fmt.Sprintf("of another issuer (%q), for %s, until %s; %s", e.Issuer, describeNames(e.Leaf.DNSNames, e.Leaf.IPs), e.Leaf.NotAfter.Format(time.RFC3339), e.Trust))
+	if missing := e.missingFiles(svc); len(missing) > 0 {
+		return condition(false, reasonKeyMissing, s.ofSecret(fmt.Sprintf("%s; annotation %s requests data under %s, which its issuer does not write", text, api.AnnotationFormats, strings.Join(missing, ", ")), kept, s.leaf), said)
+	}
 	if missing := e.uncovered(svc, s.Limits); missing != "" {
 		return condition(false, reasonNamesMissing, s.ofSecret(text+"; "+missing, kept, s.leaf), said)
 	}
@@ -211,6 +267,16 @@ func (s applied) externalCondition(svc *corev1.Service) *state.Condition {
 		return condition(true, reasonOverdue, s.ofSecret(text+"; its issuer should have renewed it by "+e.RenewBy().Format(time.RFC3339), kept, s.leaf), said)
 	}
 	return condition(true, reasonExternal, s.ofSecret(text, kept, s.leaf), said)
+}
+
+// missingFiles returns the keys that the Service's formats need and the Secret does not have. The
+// webhook mounts them, and a pod does not start without them.
+func (e *External) missingFiles(svc *corev1.Service) []string {
+	wanted, _ := api.FormatsOf(svc)
+	if len(e.Other) > maxOther { // not all are remembered
+		return nil
+	}
+	return slices.DeleteFunc(wanted.Files(), func(key string) bool { return slices.Contains(e.Other, key) })
 }
 
 // uncovered returns which names that clients use are not in the certificate, or "". Of a Service's

@@ -1,8 +1,11 @@
 package signer
 
 import (
+	"bytes"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/rand"
+	"crypto/rsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -16,10 +19,12 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 	"github.com/servingcert/servingcert/test/keymaterial"
 )
 
@@ -34,6 +39,10 @@ func externalScene(t *testing.T) (*scene, *External) {
 	secret.Data[api.BundleKey] = theirs.Bundle.PEM()
 	w := newScene(testCA(t), secret, web)
 	return w, ExternalOf(secret, api.DefaultInstance, nil, w.ca.Bundle, epoch)
+}
+
+func (e *External) key() types.NamespacedName {
+	return types.NamespacedName{Namespace: e.Namespace, Name: e.Name}
 }
 
 // readyOf returns the condition of the first Service after the decision, or nil if it stays.
@@ -65,7 +74,7 @@ func TestExternalSecretIsFollowed(t *testing.T) {
 		"expired":             {func(w *scene, e *External) { w.now = e.Leaf.NotAfter }, "False", reasonExpired, "expired at", false},
 		"not valid yet":       {func(_ *scene, e *External) { e.Leaf.NotBefore = epoch.Add(time.Minute) }, "False", reasonNotYetValid, "not valid before", false},
 		"of a client":         {func(_ *scene, e *External) { e.Usage = "x" }, "False", reasonWrongUsage, "x", false},
-		"missing":             {func(w *scene, _ *External) { w.secret = nil }, "False", reasonMissing, "does not exist", true},
+		"missing":             {func(w *scene, e *External) { w.secret = nil; *e = *e.Absent(e.key(), epoch.Add(-externalGrace)) }, "False", reasonMissing, "does not exist", true},
 		"other names":         {func(_ *scene, e *External) { e.Leaf.DNSNames = []string{"web.example.com"} }, "False", reasonNamesMissing, "web.shop.svc", false},
 		"listed names": {func(w *scene, e *External) {
 			e.Leaf.DNSNames = []string{"*.example.com"}
@@ -74,6 +83,13 @@ func TestExternalSecretIsFollowed(t *testing.T) {
 		"a listed name that is missing": {func(w *scene, _ *External) {
 			w.services[0].Annotations[api.AnnotationExtraDNSNames] = "web.example.com"
 		}, "False", reasonNamesMissing, "web.example.com", false},
+		"a keystore that its issuer does not write": {func(w *scene, _ *External) {
+			w.services[0].Annotations[api.AnnotationFormats] = "keystore.p12"
+		}, "False", reasonKeyMissing, "data under keystore.p12", false},
+		"a keystore that its issuer writes": {func(w *scene, e *External) {
+			w.services[0].Annotations[api.AnnotationFormats] = "keystore.p12"
+			e.Other = append(e.Other, "keystore.p12")
+		}, "True", reasonExternal, "", false},
 		"its lifetime is set": {func(w *scene, _ *External) {
 			w.services[0].Annotations[api.AnnotationDuration] = "24h"
 		}, "False", reasonInvalid, "is about certificates that servingcert issues", true},
@@ -130,11 +146,43 @@ func TestExternalSecretThatChangesAllTheTime(t *testing.T) {
 	assert.Equal(t, externalInterval, e.Interval)
 }
 
+// TestExternalSecretThatIsReplaced, as by kubectl replace --force, is not reported as missing, and read
+// no more often than one that changes.
+func TestExternalSecretThatIsReplaced(t *testing.T) {
+	w, e := externalScene(t)
+	e.Interval = maxExternalInterval
+	secret := w.secret
+	w.secret, w.now = nil, epoch.Add(time.Second)
+	d, ready := w.readyOf(e)
+	assert.Nil(t, ready)
+	assert.Equal(t, w.now.Add(externalGrace), d.NextAt)
+	absent := e.Absent(e.key(), w.now)
+	assert.Same(t, absent, absent.Absent(e.key(), w.now.Add(time.Hour)))
+
+	w.now = d.NextAt
+	_, ready = w.readyOf(absent)
+	assert.Equal(t, string(reasonMissing), ready.Reason)
+
+	w.secret = secret.DeepCopy()
+	w.secret.ResourceVersion = "101"
+	d, _ = w.readyOf(absent)
+	assert.Equal(t, e.At.Add(maxExternalInterval), d.NextAt)
+	w.now = d.NextAt
+	d, _ = w.readyOf(absent)
+	assert.Equal(t, ReadLive, d.Action)
+	again := ExternalOf(w.secret, api.DefaultInstance, absent, w.ca.Bundle, w.now)
+	assert.Equal(t, maxExternalInterval, again.Interval)
+	assert.Zero(t, again.Since)
+}
+
 // TestTrustAfterANewBundle is decided again, since a root may have come or gone.
 func TestTrustAfterANewBundle(t *testing.T) {
 	w, e := externalScene(t)
 	w.ca = testCA(t)
 	d, ready := w.readyOf(e)
+	assert.Equal(t, string(reasonExternal), ready.Reason, "what ca.crt verifies does not depend on it")
+	e.Trust = TrustUnknown
+	d, ready = w.readyOf(e)
 	assert.Nil(t, ready)
 	w.now = d.NextAt
 	d, _ = w.readyOf(e)
@@ -251,8 +299,8 @@ func TestExternalFacts(t *testing.T) {
 	e := ExternalOf(w.secret, api.DefaultInstance, nil, w.ca.Bundle, epoch)
 	assert.Empty(t, e.Defect)
 	assert.Equal(t, TrustUnknown, e.Trust)
-	w.secret.Data[api.BundleKey] = w.secret.Data[corev1.TLSCertKey] // as of a self-signed one
-	assert.Equal(t, TrustOwnCA, ExternalOf(w.secret, api.DefaultInstance, nil, w.ca.Bundle, epoch).Trust)
+	w.secret.Data[api.BundleKey] = w.secret.Data[corev1.TLSCertKey] // a copy, and no root
+	assert.Equal(t, TrustUnknown, ExternalOf(w.secret, api.DefaultInstance, nil, w.ca.Bundle, epoch).Trust)
 
 	many := []*x509.Certificate{}
 	for range 30 {
@@ -262,14 +310,13 @@ func TestExternalFacts(t *testing.T) {
 	root, err := pki.ParseCertificates(w.secret.Data[api.BundleKey])
 	require.NoError(t, err)
 	bundle := pki.NewBundle(append(many, root...)...)
-	assert.Equal(t, TrustBundle, trustOf(root[0], nil, nil, bundle.Certificates(), epoch), "the root is behind many others")
+	trust, _ := trustOf(root[0], nil, nil, bundle.Certificates(), epoch)
+	assert.Equal(t, TrustBundle, trust, "the root is behind many others")
 
-	e.Leaf.NotBefore, e.Leaf.NotAfter = epoch, epoch.Add(90*24*time.Hour)
-	assert.Equal(t, e.Leaf.NotAfter.Add(-9*24*time.Hour), e.RenewBy())
-	e.Leaf.NotAfter = epoch.Add(5 * 24 * time.Hour)
-	assert.Equal(t, e.Leaf.NotAfter.Add(-24*time.Hour), e.RenewBy())
-	e.Leaf.NotAfter = epoch.Add(time.Hour)
-	assert.Equal(t, e.Leaf.NotAfter.Add(-15*time.Minute), e.RenewBy())
+	for lifetime, before := range map[time.Duration]time.Duration{90 * day: 9 * day, 5 * day: day, time.Hour: 15 * time.Minute} {
+		e.Leaf.NotBefore, e.Leaf.NotAfter, e.NotAfter = epoch, epoch.Add(lifetime), epoch.Add(lifetime)
+		assert.Equal(t, e.NotAfter.Add(-before), e.RenewBy())
+	}
 }
 
 // TestWhatAnotherIssuerWroteIsLeft, whatever becomes of the Service, although the Secret has the
@@ -284,6 +331,7 @@ func TestWhatAnotherIssuerWroteIsLeft(t *testing.T) {
 	other := issueBy(t, ca, wantedBy(service("web")), epoch)
 	for form, key := range map[string][]byte{
 		"PKCS #8": issued.KeyPEM, "SEC 1": pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der}), "another key": other.KeyPEM, "no key": nil, "text before the certificate": issued.KeyPEM, "the key before the certificate": issued.KeyPEM, "many names": issued.KeyPEM,
+		"a root that Go does not read": issued.KeyPEM, "a leaf that Go does not read": issued.KeyPEM,
 	} {
 		for name, change := range map[string]func(w *scene){
 			"an invalid annotation": func(w *scene) { w.services[0].Annotations[api.AnnotationDuration] = "a day" },
@@ -301,9 +349,13 @@ func TestWhatAnotherIssuerWroteIsLeft(t *testing.T) {
 			t.Run(form+", "+name, func(t *testing.T) {
 				web := service("web", api.AnnotationIssuer, string(api.IssuerExternal))
 				web.Status.Conditions = condition(true, reasonExternal, "", state.Ready{Secret: "web-tls"}).Both()
-				secret := managed(issued, web, service("api"))
-				secret.Data[corev1.TLSPrivateKeyKey] = key
+				secret := managed(other, web, service("api"))
+				secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey] = issued.CertPEM, key
 				switch form {
+				case "a root that Go does not read":
+					secret.Data[corev1.TLSCertKey] = append(slices.Clone(issued.CertPEM), unread(t)...)
+				case "a leaf that Go does not read":
+					secret.Data[corev1.TLSCertKey] = unread(t)
 				case "text before the certificate":
 					secret.Data[corev1.TLSCertKey] = append([]byte("Bag Attributes\n"), issued.CertPEM...)
 				case "the key before the certificate":
@@ -318,6 +370,119 @@ func TestWhatAnotherIssuerWroteIsLeft(t *testing.T) {
 			})
 		}
 	}
+}
+
+// unread returns a certificate with a negative serial number, as some roots have.
+func unread(t *testing.T) []byte {
+	t.Helper()
+	ca := foreignCA(t)
+	template := &x509.Certificate{SerialNumber: big.NewInt(0x7777777777), NotBefore: epoch, NotAfter: epoch.Add(day)}
+	der, err := x509.CreateCertificate(rand.Reader, template, ca.Certificate, ca.Key.Public(), ca.Key)
+	require.NoError(t, err)
+	der = bytes.Replace(der, []byte{2, 5, 0x77, 0x77}, []byte{2, 5, 0x87, 0x77}, 1)
+	_, err = x509.ParseCertificate(der)
+	require.Error(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+}
+
+// TestWhoWroteTheCertificate is what tells whether the Secret is the signer's, and not who signed it.
+func TestWhoWroteTheCertificate(t *testing.T) {
+	ca, web := testCA(t), service("web", api.AnnotationIssuer, string(api.IssuerExternal))
+	ours, fromTheSameCA := issueBy(t, ca, wantedBy(service("web")), epoch), issueBy(t, ca, wantedBy(service("web")), epoch)
+	fromAnotherCluster := issueBy(t, testCA(t), wantedBy(service("web")), epoch)
+	for name, tt := range map[string]struct {
+		written issue.Issued // by the signer
+		now     issue.Issued // what the Secret has
+		lost    bool         // the CA
+		want    string       // in the situation of an external Service
+	}{
+		"the signer's":                      {ours, ours, false, "retained"},
+		"the signer's, the CA is lost":      {ours, ours, true, "retained"},
+		"another issuer with the same CA":   {ours, fromTheSameCA, false, "external"},
+		"servingcert of another cluster":    {ours, fromAnotherCluster, false, "external"},
+		"another issuer, the CA is lost":    {ours, fromAnotherCluster, true, "external"},
+		"the signer's, of a CA that is not": {fromAnotherCluster, fromAnotherCluster, false, "retained"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			secret := managed(tt.written, web)
+			secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey] = tt.now.CertPEM, tt.now.KeyPEM
+			w := newScene(ca, secret, web)
+			if tt.lost {
+				w.caErr = caError("CALost")
+			}
+			s := w.situation()
+			o := OwnershipOf(s)
+			assert.Equal(t, tt.want == "external", o.External)
+			assert.Equal(t, tt.want == "retained", o.Retained)
+			assert.False(t, o.External && Decide(s, o).Issues())
+		})
+	}
+
+	// A CA that was imported has a name of its own. What it signed is replaced once it is distrusted.
+	old := foreignCA(t)
+	moved := service("web", api.AnnotationSecretName, "other-tls")
+	_, d := newScene(ca, managed(issueBy(t, old, wantedBy(service("web")), epoch), moved), moved).decide()
+	assert.Equal(t, Reissue, d.Action)
+}
+
+// TestWhatClientsDoNotAccept is not reported as well, although a server can load it.
+func TestWhatClientsDoNotAccept(t *testing.T) {
+	root, between := foreignCA(t), foreignCA(t)
+	intermediate := signedBy(t, root, &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "Intermediate"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		NotBefore: epoch.Add(-day), NotAfter: epoch.Add(20 * day),
+	}, between.Key.Public())
+	between.Certificate = intermediate
+	small, err := rsa.GenerateKey(rand.Reader, 1024)
+	require.NoError(t, err)
+	usual, err := pki.GenerateKey(pki.ECDSAP256)
+	require.NoError(t, err)
+	serverAuth := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	for name, tt := range map[string]struct {
+		key     crypto.Signer
+		usage   x509.KeyUsage
+		ext     []x509.ExtKeyUsage
+		ca      []*x509.Certificate
+		at      time.Time
+		reason  Reason
+		message string
+	}{
+		"all is well":                {usual, x509.KeyUsageDigitalSignature, serverAuth, []*x509.Certificate{root.Certificate}, epoch, reasonExternal, string(TrustOwnCA)},
+		"no usage":                   {usual, 0, nil, []*x509.Certificate{root.Certificate}, epoch, reasonExternal, string(TrustOwnCA)},
+		"ca.crt has no root":         {usual, x509.KeyUsageDigitalSignature, serverAuth, []*x509.Certificate{intermediate}, epoch, reasonExternal, string(TrustUnknown)},
+		"any extended key usage":     {usual, x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageAny}, nil, epoch, reasonWrongUsage, "serverAuth"},
+		"the usages of a CA":         {usual, x509.KeyUsageCertSign, serverAuth, nil, epoch, reasonWrongUsage, "digitalSignature"},
+		"a small key":                {small, x509.KeyUsageDigitalSignature, serverAuth, nil, epoch, reasonWrongUsage, "1024 bits: must have at least 2048"},
+		"the intermediate ends soon": {usual, x509.KeyUsageDigitalSignature, serverAuth, []*x509.Certificate{root.Certificate}, epoch.Add(13 * day), reasonOverdue, "should have renewed it"},
+		"the intermediate has ended": {usual, x509.KeyUsageDigitalSignature, serverAuth, []*x509.Certificate{root.Certificate}, epoch.Add(20 * day), reasonExpired, "a certificate of its chain expired"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, _ := externalScene(t)
+			leaf := signedBy(t, between, &x509.Certificate{
+				SerialNumber: big.NewInt(3), DNSNames: []string{"web.shop.svc"}, NotBefore: epoch, NotAfter: epoch.Add(70 * day), KeyUsage: tt.usage, ExtKeyUsage: tt.ext,
+			}, tt.key.Public())
+			keyPEM, err := pki.EncodeKey(tt.key)
+			require.NoError(t, err)
+			w.secret.Data = map[string][]byte{
+				corev1.TLSCertKey: pki.EncodeCertificates(leaf, intermediate), corev1.TLSPrivateKeyKey: keyPEM, api.BundleKey: pki.EncodeCertificates(tt.ca...),
+			}
+			e := ExternalOf(w.secret, api.DefaultInstance, nil, w.ca.Bundle, epoch)
+			w.now = tt.at
+			_, ready := w.readyOf(e)
+			require.NotNil(t, ready)
+			assert.Equal(t, string(tt.reason), ready.Reason)
+			assert.Contains(t, ready.Message, tt.message)
+		})
+	}
+}
+
+func signedBy(t *testing.T, ca *pki.Authority, template *x509.Certificate, public crypto.PublicKey) *x509.Certificate {
+	t.Helper()
+	der, err := x509.CreateCertificate(rand.Reader, template, ca.Certificate, public, ca.Key)
+	require.NoError(t, err)
+	cert, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	return cert
 }
 
 // foreignCA returns a CA with another name than those of servingcert.

@@ -53,7 +53,7 @@ type SecretFacts struct {
 
 // LeafFacts is the cached part of a leaf. It is zero if there is no valid one.
 type LeafFacts struct {
-	Sum          [sha256.Size]byte // of its DER
+	Sum          [sha256.Size]byte // of its DER; set also for a leaf that Go cannot read
 	Fingerprint  string            // as pki.Fingerprint
 	DNSNames     []string
 	IPs          []netip.Addr
@@ -65,7 +65,6 @@ type LeafFacts struct {
 	Usages       error    // why the extensions are not those of a serving certificate
 	Chain        [32]byte // chainDigest of the chain after the leaf
 	SelfIssued   bool     // its issuer is its subject
-	OwnIssuer    bool     // its issuer has the name of a CA of servingcert
 }
 
 // Exists reports whether there is a valid leaf.
@@ -159,11 +158,7 @@ func (f *SecretFacts) readPair(certPEM, keyPEM []byte, form pairForm) []*x509.Ce
 	certs, err := pki.ParseCertificates(certPEM)
 	if err != nil {
 		f.Defect, f.Detail = reasonGarbage, api.Shorten(corev1.TLSCertKey+": "+err.Error(), maxForeignText)
-		if only := pki.CertificateBlocks(certPEM); len(only) != len(certPEM) {
-			if certs, err := pki.ParseCertificates(only); err == nil {
-				f.setForeignLeaf(certs)
-			}
-		}
+		f.setUnreadLeaf(certPEM)
 		return nil
 	}
 	if n := max(len(certs[0].DNSNames), len(certs[0].IPAddresses)); n > form.maxNames {
@@ -187,6 +182,17 @@ func (f *SecretFacts) setLeaf(certs []*x509.Certificate) {
 func (f *SecretFacts) setForeignLeaf(certs []*x509.Certificate) {
 	f.setLeaf(certs)
 	f.Leaf.DNSNames, f.Leaf.IPs = nil, nil
+}
+
+// setUnreadLeaf sets the leaf of a chain that cannot be read: as setForeignLeaf, or only its Sum, if it
+// is a certificate that Go does not read, such as one of a key on a curve that it does not know.
+func (f *SecretFacts) setUnreadLeaf(certPEM []byte) {
+	der := pki.FirstCertificate(certPEM)
+	if cert, err := x509.ParseCertificate(der); err == nil {
+		f.setForeignLeaf([]*x509.Certificate{cert})
+	} else if der != nil {
+		f.Leaf.Sum = sha256.Sum256(der)
+	}
 }
 
 func (f *SecretFacts) readKey(leaf *x509.Certificate, keyPEM []byte, form pairForm) {
@@ -221,7 +227,6 @@ func leafFacts(leaf *x509.Certificate, chain []*x509.Certificate) LeafFacts {
 	algorithm, _ := pki.AlgorithmOf(leaf.PublicKey)
 	sum := sha256.Sum256(leaf.Raw)
 	names, ips := pki.NamesOf(leaf)
-	_, ownIssuer := pki.OwnGeneration(leaf.Issuer.CommonName)
 	return LeafFacts{
 		Sum:          sum,
 		Fingerprint:  hex.EncodeToString(sum[:]),
@@ -235,7 +240,6 @@ func leafFacts(leaf *x509.Certificate, chain []*x509.Certificate) LeafFacts {
 		Usages:       pki.CheckUsages(leaf, algorithm),
 		Chain:        chainDigest(chain),
 		SelfIssued:   bytes.Equal(leaf.RawIssuer, leaf.RawSubject),
-		OwnIssuer:    ownIssuer,
 	}
 }
 

@@ -43,7 +43,7 @@ func TestFactsOfAGoodSecret(t *testing.T) {
 		Sum: sha256.Sum256(issued.Leaf.Raw), Fingerprint: pki.Fingerprint(issued.Leaf),
 		DNSNames: []string{"web.shop.svc", "web.shop.svc.cluster.local"}, KeyAlgorithm: pki.ECDSAP256,
 		NotBefore: time.Date(2026, 3, 1, 11, 55, 0, 0, time.UTC), NotAfter: time.Date(2026, 3, 31, 11, 55, 0, 0, time.UTC),
-		IssuedAt: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), RenewAt: pki.RenewAt(issued.Leaf), Chain: chainDigest(nil), OwnIssuer: true,
+		IssuedAt: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), RenewAt: pki.RenewAt(issued.Leaf), Chain: chainDigest(nil),
 	}, f.Leaf)
 	assert.Equal(t, &ca.Issuer, f.SignedBy(ca))
 	assert.False(t, FactsOf(secret, "another").Labelled, "the label is another instance's")

@@ -53,10 +53,15 @@ func issueBy(t require.TestingT, ca *pki.Authority, wanted api.Wanted, at time.T
 
 // managed returns Secret web-tls as the signer creates it for the owners.
 func managed(issued issue.Issued, owners ...*corev1.Service) *corev1.Secret {
+	var written map[string]string
+	if issued.Leaf != nil {
+		written = map[string]string{api.AnnotationIssuedLeaf: pki.Fingerprint(issued.Leaf)}
+	}
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: "shop", Name: "web-tls", UID: "uid-of-secret", ResourceVersion: "100",
 			Labels:          map[string]string{api.LabelManagedBy: api.DefaultInstance},
+			Annotations:     written,
 			OwnerReferences: ownerReferences(nil, owners),
 		},
 		Type: corev1.SecretTypeTLS,

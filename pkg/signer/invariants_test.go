@@ -72,7 +72,8 @@ func valuesOf(secret *corev1.Secret) func(func([]byte) bool) {
 }
 
 // Invariant 3: decisions are made from the bytes of certificates. No annotation
-// of a Secret, and no label but ours, changes any.
+// of a Secret, and no label but ours, changes any, except for api.AnnotationIssuedLeaf, which may
+// prevent a write.
 func TestInvariant3AnnotationsOfSecretsChangeNothing(t *testing.T) {
 	world := newWorld(t)
 	keys := []string{api.AnnotationSecretName, api.AnnotationDuration, api.AnnotationRenewAfter, api.AnnotationKeyAlgorithm, api.LabelInject, "cert-manager.io/common-name"}
@@ -81,7 +82,9 @@ func TestInvariant3AnnotationsOfSecretsChangeNothing(t *testing.T) {
 		s, before := w.decide()
 		said := conditions(s, before)
 		if w.secret != nil {
+			record := w.secret.Annotations[api.AnnotationIssuedLeaf]
 			w.secret.Annotations = rapid.MapOf(rapid.SampledFrom(keys), rapid.SampledFrom([]string{"", "true", "1h", "web-tls", "RSA4096"})).Draw(t, "annotations")
+			w.secret.Annotations[api.AnnotationIssuedLeaf] = record
 			w.secret.Labels[oneOf(t, "label key", "a", api.LabelInject)] = "enabled"
 		}
 		s, after := w.decide()
@@ -140,7 +143,7 @@ func TestInvariant5EveryReissueHasANewKeyInOneWrite(t *testing.T) {
 			}
 		}
 		password := w.secret.Annotations[api.AnnotationKeystorePassword]
-		require.Equal(t, kept, annotations{api.AnnotationKeystorePassword: "", api.AnnotationKeystoreDigest: ""}.over(w.secret.Annotations))
+		require.Equal(t, kept, annotations{api.AnnotationIssuedLeaf: "", api.AnnotationKeystorePassword: "", api.AnnotationKeystoreDigest: ""}.over(w.secret.Annotations))
 		require.Equal(t, api.DefaultInstance, w.secret.Labels[api.LabelManagedBy])
 		_, hasCombined := w.secret.Data[api.CombinedKey]
 		require.Equal(t, d.Wanted.Formats.Has(&formats.Combined), hasCombined)

@@ -74,6 +74,7 @@ func TestOpenShiftAnnotationsOfASecret(t *testing.T) {
 				require.True(t, strings.HasSuffix(ends, "Z"))
 				require.Equal(t, map[string]string{
 					want[0]: "web", want[1]: "uid-of-web", api.OpenShiftExpiry: ends, api.OpenShiftExpiryAlpha: ends, "team": "shop",
+					api.AnnotationIssuedLeaf: s.Secret.Leaf.Fingerprint,
 				}, w.secret.Annotations)
 			}
 			act := func(action Action) Decision {
@@ -118,6 +119,7 @@ func TestOpenShiftAnnotationsOfASecret(t *testing.T) {
 
 			w.services[0], w.notOptedIn = service("web"), false
 			act(Repair)
+			delete(w.secret.Annotations, api.AnnotationIssuedLeaf)
 			require.Equal(t, map[string]string{"team": "shop"}, w.secret.Annotations, "asked for in our words: they would soon say what is not so")
 		})
 	}
@@ -130,12 +132,12 @@ func TestAnnotationsOfTheSecretAreRestored(t *testing.T) {
 	require.NoError(t, err)
 	w.write(t, s, d, &issued)
 	there := func() map[string]string { return FactsOf(w.secret, api.DefaultInstance).Annotations }
-	assert.Len(t, there(), 4)
+	assert.Len(t, there(), 5)
 
 	w.secret.Annotations = nil
 	s, d = w.decide()
 	w.write(t, s, d, nil)
-	assert.Len(t, there(), 4)
+	assert.Len(t, there(), 5)
 
 	w.openShift = false
 	_, d = w.decide()
@@ -265,11 +267,14 @@ func TestWithoutTheFlagOpenShiftWordsMeanNothing(t *testing.T) {
 			maps.Copy(svc.Annotations, rapid.MapOf(rapid.SampledFrom(onServices), rapid.SampledFrom(values)).Draw(t, svc.Name))
 		}
 		if w.secret != nil {
+			record := w.secret.Annotations[api.AnnotationIssuedLeaf]
 			w.secret.Annotations = rapid.MapOf(rapid.SampledFrom(openShiftSecretKeys), rapid.SampledFrom(values)).Draw(t, "Secret")
+			w.secret.Annotations[api.AnnotationIssuedLeaf] = record
 		}
 		s, after := w.decide()
 		require.Equal(t, before, after)
 		require.Equal(t, said, conditions(s, after))
+		delete(after.Content.Annotations, api.AnnotationIssuedLeaf)
 		delete(after.Content.Annotations, api.AnnotationKeystorePassword)
 		delete(after.Content.Annotations, api.AnnotationKeystoreDigest)
 		require.Empty(t, after.Content.Annotations)
@@ -300,6 +305,7 @@ func TestOneWriteIsEnoughInOpenShiftWords(t *testing.T) {
 		s, again := w.decide()
 		require.Equal(t, Nothing, again.Action, "after %s %s: %s %s", d.Action, d.Reason, again.Action, again.Message)
 		if d.Action != Nothing {
+			delete(s.Secret.Annotations, api.AnnotationIssuedLeaf)
 			delete(s.Secret.Annotations, api.AnnotationKeystorePassword)
 			delete(s.Secret.Annotations, api.AnnotationKeystoreDigest)
 			require.Equal(t, openShiftOnSecret(again.Participants, s.Secret.Leaf.NotAfter).over(nil), annotations(nil).over(s.Secret.Annotations))

@@ -46,7 +46,7 @@ func FuzzStates(f *testing.F) {
 		}
 		for _, name := range append(ready.Kept, ready.Secret) {
 			if strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789.-") != "" {
-				t.Fatalf("%q", ready)
+				t.Fatalf("%+v", ready)
 			}
 		}
 		again := ReadyOf(&corev1.Service{Status: corev1.ServiceStatus{Conditions: Say(metav1.Condition{Type: api.ConditionReady}, ready).Both()}})

@@ -19,6 +19,8 @@ type Ready struct {
 	// Leaf is the fingerprint (SHA-256 of the DER, in hex) of the leaf in the Secret; "" if it
 	// holds none that was issued for the Service.
 	Leaf string `json:"leaf,omitempty"`
+	// External: another issuer writes the Secret.
+	External bool `json:"external,omitempty"`
 	// Kept are the Secrets that the Service requested before and still has, sorted.
 	Kept []string `json:"kept,omitempty"`
 	// Names are some of the names in the certificates of the Service's pods, if they make their

@@ -65,7 +65,10 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 
 func (c *Controller) decideAndAct(ctx context.Context, s signer.Situation) (reconcile.Result, error) {
 	s, d := c.decide(s)
-	if gone := s.Secret == nil && s.Unmanaged == nil; s.External != nil && (gone || !d.Wait && !d.External) {
+	switch gone := s.Secret == nil && s.Unmanaged == nil; {
+	case d.External && gone:
+		c.externals.set(s.Key, s.External.Absent(s.Key, s.Now))
+	case s.External != nil && !d.Wait && !d.External:
 		c.externals.set(s.Key, nil)
 	}
 	if d.Action == signer.ReadLive {

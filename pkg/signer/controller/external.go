@@ -58,8 +58,8 @@ func (c *Controller) readExternal(ctx context.Context, s signer.Situation) (sign
 	var secret corev1.Secret
 	switch err := c.live.Get(ctx, s.Key, &secret); {
 	case apierrors.IsNotFound(err):
-		s.Secret, s.Unmanaged, s.External = nil, nil, nil
-		c.externals.set(s.Key, nil)
+		s.Secret, s.Unmanaged = nil, nil
+		c.externals.set(s.Key, s.External.Absent(s.Key, s.Now))
 		return s, nil
 	case err != nil:
 		return s, fmt.Errorf("read Secret %s: %w", s.Key, err)

@@ -78,7 +78,7 @@ func (c *Controller) gatherKept(s *signer.Situation) {
 	for _, services := range [][]*corev1.Service{s.Requesters, s.Owners} {
 		for _, svc := range services {
 			for _, f := range c.ownedBy(svc) {
-				if f.Name != s.Key.Name && !f.OfAnotherIssuer(s.Authority) {
+				if f.Name != s.Key.Name && !f.OfAnotherIssuer() {
 					s.Kept[svc.UID] = append(s.Kept[svc.UID], f.Name)
 				}
 			}

@@ -92,7 +92,7 @@ func TestAManifestMadeForOpenShift(t *testing.T) {
 	ends := certs[0].NotAfter.Format(time.RFC3339)
 	assert.Equal(t, map[string]string{
 		api.OpenShiftServiceName: "metrics", api.OpenShiftServiceUID: string(service.UID),
-		api.OpenShiftExpiry: ends, api.OpenShiftExpiryAlpha: ends,
+		api.OpenShiftExpiry: ends, api.OpenShiftExpiryAlpha: ends, api.AnnotationIssuedLeaf: pki.Fingerprint(certs[0]),
 	}, secret.Annotations)
 	assert.Equal(t, corev1.SecretTypeTLS, secret.Type)
 	assert.Len(t, secret.Data, 2)

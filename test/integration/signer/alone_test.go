@@ -92,7 +92,7 @@ func TestServiceMadeAgainBeforeTheCollectorLooks(t *testing.T) {
 			require.NoError(t, err)
 			have := r.waitGood(t, ns, "web", "web-tls")
 			require.Len(t, have.secret.OwnerReferences, 1)
-			require.Equal(t, map[string]string{"note": "mine"}, have.secret.Annotations)
+			require.Equal(t, map[string]string{"note": "mine", api.AnnotationIssuedLeaf: have.fingerprint()}, have.secret.Annotations)
 			require.Equal(t, svc.UID, have.secret.OwnerReferences[0].UID)
 			require.Equal(t, c.headless, first.fingerprint() != have.fingerprint())
 		})

@@ -83,7 +83,11 @@ func TestSecretsOfOtherIssuers(t *testing.T) {
 	waitReady(t, ns, "web", metav1.ConditionFalse, "SecretMissing")
 	waitRest(t, ns)
 	require.NoError(t, secretGone(t, ns, "web-tls"))
-	assert.Zero(t, r.value(t, "servingcert_external_certificate_renew_by_timestamp_seconds", ns, "web-tls"), "no alert about what is gone")
+	const renewBy = "servingcert_external_certificate_renew_by_timestamp_seconds"
+	assert.InDelta(t, time.Now().Unix(), r.value(t, renewBy, ns, "web-tls"), 60, "since when it is missing")
+	require.NoError(t, admin.CoreV1().Services(ns).Delete(t.Context(), "web", metav1.DeleteOptions{}))
+	waitRest(t, ns)
+	assert.Zero(t, r.value(t, renewBy, ns, "web-tls"), "no alert about what nothing requests")
 }
 
 // TestAnotherIssuerTakesOver: the Secret is kept and renewed until the other issuer writes it, and then

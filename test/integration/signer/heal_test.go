@@ -62,7 +62,7 @@ func TestHeals(t *testing.T) {
 			waitEvent(t, ns, "web", "Normal CertificateReissued: "+c.reason+`: Secret "web-tls" has a new certificate: `)
 			if c.reason != "SecretMissing" {
 				assert.Equal(t, map[string]string{api.LabelManagedBy: r.instance, "team": "shop"}, after.secret.Labels, "a user's label stays")
-				assert.Equal(t, map[string]string{"note": "mine"}, after.secret.Annotations, "a user's annotation stays")
+				assert.Equal(t, map[string]string{"note": "mine", api.AnnotationIssuedLeaf: after.fingerprint()}, after.secret.Annotations, "a user's annotation stays")
 				assert.Equal(t, before.secret.UID, after.secret.UID)
 			}
 		})
