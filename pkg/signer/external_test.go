@@ -179,10 +179,10 @@ func TestExternalSecretThatIsReplaced(t *testing.T) {
 func TestTrustAfterANewBundle(t *testing.T) {
 	w, e := externalScene(t)
 	w.ca = testCA(t)
-	d, ready := w.readyOf(e)
+	_, ready := w.readyOf(e)
 	assert.Equal(t, string(reasonExternal), ready.Reason, "what ca.crt verifies does not depend on it")
 	e.Trust = TrustUnknown
-	d, ready = w.readyOf(e)
+	d, ready := w.readyOf(e)
 	assert.Nil(t, ready)
 	w.now = d.NextAt
 	d, _ = w.readyOf(e)
