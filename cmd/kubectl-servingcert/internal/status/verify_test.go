@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -126,6 +127,40 @@ func TestVerify(t *testing.T) {
 }
 
 // Verify reports what the rotator has seen the pods serve, and if it has not probed them.
+// TestVerifyOfAnotherIssuer: the Secret's own roots, the bundle and public roots count, whatever the names.
+func TestVerifyOfAnotherIssuer(t *testing.T) {
+	ca, other := newCA(t), newCA(t)
+	pool := func(ca *pki.Authority) *x509.CertPool {
+		p := x509.NewCertPool()
+		p.AddCert(ca.Certificate)
+		return p
+	}
+	theirs := issueBy(t, other, "other.shop.svc")
+	for name, c := range map[string]struct {
+		change func(s *VerifySituation)
+		now    time.Time
+		want   string
+	}{
+		"ca.crt of the Secret":   {func(s *VerifySituation) { s.SecretCA = pool(other) }, epoch, "roots that verify it: secret"},
+		"public roots":           {func(s *VerifySituation) { s.Public = pool(other) }, epoch, "roots that verify it: public"},
+		"the bundle":             {func(s *VerifySituation) { s.Bundle[api.BundleKey] = string(other.Bundle.PEM()) }, epoch, "roots that verify it: cluster"},
+		"none":                   {func(s *VerifySituation) { s.SecretCA = pool(ca) }, epoch, "verifies it"},
+		"expired":                {func(s *VerifySituation) { s.SecretCA = pool(other) }, epoch.Add(100 * time.Hour), "expired at"},
+		"the signer's, retained": {func(s *VerifySituation) { s.SecretCA, s.Service.StillOurs = pool(other), true }, epoch, "a client rejects it as web.shop.svc"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := good(t, ca)
+			s.Service.External, s.Service.Leaf, s.Secret, s.Served = true, pki.Fingerprint(theirs.Leaf), theirs.CertPEM, []*x509.Certificate{theirs.Leaf}
+			c.change(&s)
+			findings := Verify(s, c.now)
+			found := slices.ContainsFunc(findings, func(f Finding) bool {
+				return strings.Contains(f.Text, c.want) && strings.Contains(c.want, "roots that") == (f.Verdict == VerdictOK)
+			})
+			assert.True(t, found, "%s", findings)
+		})
+	}
+}
+
 func TestVerifyServing(t *testing.T) {
 	outdated := service("web", metav1.ConditionTrue, api.ServingCurrent, "said")
 	outdated.Serving.Outdated = true
