@@ -2,10 +2,8 @@ package signer
 
 import (
 	"bytes"
-	"crypto"
 	"crypto/ecdsa"
 	"crypto/rand"
-	"crypto/rsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -173,32 +171,6 @@ func TestExternalSecretThatIsReplaced(t *testing.T) {
 	again := ExternalOf(w.secret, api.DefaultInstance, absent, w.ca.Bundle, w.now)
 	assert.Equal(t, maxExternalInterval, again.Interval)
 	assert.Zero(t, again.Since)
-}
-
-// TestTrustAfterANewBundle is decided again, since a root may have come or gone.
-func TestTrustAfterANewBundle(t *testing.T) {
-	w, e := externalScene(t)
-	w.ca = testCA(t)
-	_, ready := w.readyOf(e)
-	assert.Equal(t, string(reasonExternal), ready.Reason, "what ca.crt verifies does not depend on it")
-	e.Trust = TrustUnknown
-	d, ready := w.readyOf(e)
-	assert.Nil(t, ready)
-	w.now = d.NextAt
-	d, _ = w.readyOf(e)
-	assert.Equal(t, ReadLive, d.Action)
-	d, ready = w.readyOf(ExternalOf(w.secret, api.DefaultInstance, e, w.ca.Bundle, w.now))
-	assert.Equal(t, Nothing, d.Action)
-	assert.Equal(t, string(reasonExternal), ready.Reason)
-}
-
-// TestTrustWaitsForTheCA that is about to be known: the bundle may have the root.
-func TestTrustWaitsForTheCA(t *testing.T) {
-	w, e := externalScene(t)
-	w.caErr = caError(reasonPending)
-	d, ready := w.readyOf(e)
-	assert.Nil(t, ready)
-	assert.Equal(t, w.now.Add(CARetry), d.NextAt)
 }
 
 // TestPairsAsPeopleHaveThem are read as servers read them.
@@ -423,66 +395,6 @@ func TestWhoWroteTheCertificate(t *testing.T) {
 	moved := service("web", api.AnnotationSecretName, "other-tls")
 	_, d := newScene(ca, managed(issueBy(t, old, wantedBy(service("web")), epoch), moved), moved).decide()
 	assert.Equal(t, Reissue, d.Action)
-}
-
-// TestWhatClientsDoNotAccept is not reported as well, although a server can load it.
-func TestWhatClientsDoNotAccept(t *testing.T) {
-	root, between := foreignCA(t), foreignCA(t)
-	intermediate := signedBy(t, root, &x509.Certificate{
-		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "Intermediate"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
-		NotBefore: epoch.Add(-day), NotAfter: epoch.Add(20 * day),
-	}, between.Key.Public())
-	between.Certificate = intermediate
-	small, err := rsa.GenerateKey(rand.Reader, 1024)
-	require.NoError(t, err)
-	usual, err := pki.GenerateKey(pki.ECDSAP256)
-	require.NoError(t, err)
-	serverAuth := []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
-	for name, tt := range map[string]struct {
-		key     crypto.Signer
-		usage   x509.KeyUsage
-		ext     []x509.ExtKeyUsage
-		ca      []*x509.Certificate
-		at      time.Time
-		reason  Reason
-		message string
-	}{
-		"all is well":                {usual, x509.KeyUsageDigitalSignature, serverAuth, []*x509.Certificate{root.Certificate}, epoch, reasonExternal, string(TrustOwnCA)},
-		"no usage":                   {usual, 0, nil, []*x509.Certificate{root.Certificate}, epoch, reasonExternal, string(TrustOwnCA)},
-		"ca.crt has no root":         {usual, x509.KeyUsageDigitalSignature, serverAuth, []*x509.Certificate{intermediate}, epoch, reasonExternal, string(TrustUnknown)},
-		"any extended key usage":     {usual, x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageAny}, nil, epoch, reasonWrongUsage, "serverAuth"},
-		"the usages of a CA":         {usual, x509.KeyUsageCertSign, serverAuth, nil, epoch, reasonWrongUsage, "digitalSignature"},
-		"a small key":                {small, x509.KeyUsageDigitalSignature, serverAuth, nil, epoch, reasonWrongUsage, "1024 bits: must have at least 2048"},
-		"the intermediate ends soon": {usual, x509.KeyUsageDigitalSignature, serverAuth, []*x509.Certificate{root.Certificate}, epoch.Add(13 * day), reasonOverdue, "should have renewed it"},
-		"the intermediate has ended": {usual, x509.KeyUsageDigitalSignature, serverAuth, []*x509.Certificate{root.Certificate}, epoch.Add(20 * day), reasonExpired, "a certificate of its chain expired"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			w, _ := externalScene(t)
-			leaf := signedBy(t, between, &x509.Certificate{
-				SerialNumber: big.NewInt(3), DNSNames: []string{"web.shop.svc"}, NotBefore: epoch, NotAfter: epoch.Add(70 * day), KeyUsage: tt.usage, ExtKeyUsage: tt.ext,
-			}, tt.key.Public())
-			keyPEM, err := pki.EncodeKey(tt.key)
-			require.NoError(t, err)
-			w.secret.Data = map[string][]byte{
-				corev1.TLSCertKey: pki.EncodeCertificates(leaf, intermediate), corev1.TLSPrivateKeyKey: keyPEM, api.BundleKey: pki.EncodeCertificates(tt.ca...),
-			}
-			e := ExternalOf(w.secret, api.DefaultInstance, nil, w.ca.Bundle, epoch)
-			w.now = tt.at
-			_, ready := w.readyOf(e)
-			require.NotNil(t, ready)
-			assert.Equal(t, string(tt.reason), ready.Reason)
-			assert.Contains(t, ready.Message, tt.message)
-		})
-	}
-}
-
-func signedBy(t *testing.T, ca *pki.Authority, template *x509.Certificate, public crypto.PublicKey) *x509.Certificate {
-	t.Helper()
-	der, err := x509.CreateCertificate(rand.Reader, template, ca.Certificate, public, ca.Key)
-	require.NoError(t, err)
-	cert, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	return cert
 }
 
 // foreignCA returns a CA with another name than those of servingcert.
