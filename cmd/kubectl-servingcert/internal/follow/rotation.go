@@ -118,7 +118,7 @@ func (w *Watcher) settled(ctx context.Context) {
 	defer func() { w.seen.CA = &ca }()
 	ctx, cancel := context.WithTimeout(ctx, w.Timing.Settle)
 	defer cancel()
-	for ca.Behind() {
+	for ca.Behind() || ca.Certificates == nil { // a signer that has just become the leader has not counted yet
 		if !pause(ctx, w.Timing.PollInterval) {
 			break
 		}
