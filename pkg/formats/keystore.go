@@ -1,7 +1,6 @@
 package formats
 
 import (
-	"bytes"
 	"crypto"
 	"crypto/fips140"
 	"crypto/x509"
@@ -80,7 +79,7 @@ func (p Pair) parse() (key crypto.Signer, leaf *x509.Certificate, chain []*x509.
 		return nil, nil, nil, fmt.Errorf("key: %w", err)
 	}
 	for _, c := range certs[1:] {
-		if !bytes.Equal(c.RawIssuer, c.RawSubject) {
+		if !pki.SelfIssued(c) {
 			chain = append(chain, c)
 		}
 	}

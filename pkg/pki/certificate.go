@@ -204,6 +204,10 @@ func blocksOf(data []byte, wanted func(kind string) bool) []byte {
 	return out
 }
 
+// SelfIssued reports whether the certificate names itself as its issuer, as roots do (RFC 5280, 3.2). It
+// verifies no signature.
+func SelfIssued(cert *x509.Certificate) bool { return bytes.Equal(cert.RawIssuer, cert.RawSubject) }
+
 // WithinValidity returns the time in the certificate's validity that is nearest to at, to verify a chain
 // although its leaf has expired.
 func WithinValidity(cert *x509.Certificate, at time.Time) time.Time {

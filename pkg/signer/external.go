@@ -117,17 +117,14 @@ func (f *SecretFacts) OfAnotherIssuer() bool {
 // requests it any more, or one of them names another issuer, and that has written it or is about to.
 func leftToIssuer(s Situation, o Ownership) bool {
 	if slices.ContainsFunc(s.Requesters, api.IsExternal) {
-		return !s.Secret.Empty && (s.Secret.Defect != "" || !s.Secret.IssuedHere())
+		return !s.Secret.Empty && s.Secret.isExternal()
 	}
 	return o.Retained && s.Secret.OfAnotherIssuer()
 }
 
-// isExternal reports whether another issuer writes the Secret that the Services request together.
-// While a Secret still has the signer's certificate, it is retained, and renewed until that issuer has
-// written it.
-func isExternal(s Situation, wanted api.Wanted) bool {
-	return wanted.External && (s.Secret == nil || s.Secret.Defect != "" || !s.Secret.IssuedHere())
-}
+// isExternal reports whether another issuer writes the Secret, if its Services name one. While it still
+// has the signer's certificate, it is retained, and renewed until that issuer has written it.
+func (f *SecretFacts) isExternal() bool { return f == nil || f.Defect != "" || !f.IssuedHere() }
 
 // decideExternal returns the decision about a Secret that another issuer writes: nothing is
 // written, and only conditions change.

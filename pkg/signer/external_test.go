@@ -184,15 +184,15 @@ func TestPairsAsPeopleHaveThem(t *testing.T) {
 		cert, key string
 		defect    Reason
 	}{
-		"from openssl pkcs12":          {attributes + cert, attributes + key, ""},
-		"from openssl ecparam":         {cert, parameters + key, ""},
-		"a damaged block first":        {strings.Replace(cert, "M", "!", 1) + cert, key, reasonGarbage},
-		"an encrypted key":             {cert, strings.ReplaceAll(key, "PRIVATE KEY", "ENCRYPTED PRIVATE KEY"), reasonGarbage},
-		"one file for both":            {cert + key, cert + key, ""},
-		"one file, the key first":      {key + cert, key + cert, ""},
-		"two keys, of which the first": {cert, key + otherKey, ""},
-		"a certificate as the key":     {cert, cert, reasonGarbage},
-		"only text":                    {attributes, attributes, reasonGarbage},
+		"from openssl pkcs12":        {attributes + cert, attributes + key, ""},
+		"from openssl ecparam":       {cert, parameters + key, ""},
+		"a damaged block first":      {strings.Replace(cert, "M", "!", 1) + cert, key, reasonGarbage},
+		"an encrypted key":           {cert, strings.ReplaceAll(key, "PRIVATE KEY", "ENCRYPTED PRIVATE KEY"), reasonGarbage},
+		"one file for both":          {cert + key, cert + key, ""},
+		"one file, the key first":    {key + cert, key + cert, ""},
+		"two keys, the first counts": {cert, key + otherKey, ""},
+		"a certificate as the key":   {cert, cert, reasonGarbage},
+		"only text":                  {attributes, attributes, reasonGarbage},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w.secret.Data[corev1.TLSCertKey], w.secret.Data[corev1.TLSPrivateKeyKey] = []byte(tt.cert), []byte(tt.key)

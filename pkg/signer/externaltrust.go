@@ -54,7 +54,7 @@ func trustOf(leaf *x509.Certificate, chain []*x509.Certificate, ownCA []byte, bu
 		return pki.VerifiedUntil(leaf, chain, roots[:min(len(roots), maxExternalChain)], at)
 	}
 	own, _ := pki.ParseCertificates(pki.CertificateBlocks(ownCA)) // what cannot be read verifies nothing
-	own = slices.DeleteFunc(own, func(c *x509.Certificate) bool { return !bytes.Equal(c.RawIssuer, c.RawSubject) })
+	own = slices.DeleteFunc(own, func(c *x509.Certificate) bool { return !pki.SelfIssued(c) })
 	if until, ok := verifies(own); ok {
 		return TrustOwnCA, until
 	}

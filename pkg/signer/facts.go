@@ -1,7 +1,6 @@
 package signer
 
 import (
-	"bytes"
 	"crypto"
 	"crypto/sha256"
 	"crypto/x509"
@@ -239,7 +238,7 @@ func leafFacts(leaf *x509.Certificate, chain []*x509.Certificate) LeafFacts {
 		RenewAt:      pki.RenewAtOf(sum, leaf.NotBefore, leaf.NotAfter),
 		Usages:       pki.CheckUsages(leaf, algorithm),
 		Chain:        chainDigest(chain),
-		SelfIssued:   bytes.Equal(leaf.RawIssuer, leaf.RawSubject),
+		SelfIssued:   pki.SelfIssued(leaf),
 	}
 }
 

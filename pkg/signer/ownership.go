@@ -75,7 +75,7 @@ func shared(s Situation) Ownership {
 		}
 	}
 	owns := func(svc *corev1.Service) bool { return s.Secret.OwnedBy(svc.UID) && s.mayKeep(svc, s.Key.Name) }
-	if o.External = ok && wanted.External && (isExternal(s, wanted) || !slices.ContainsFunc(o.Participants, owns)); o.External {
+	if o.External = ok && wanted.External && (s.Secret.isExternal() || !slices.ContainsFunc(o.Participants, owns)); o.External {
 		return o
 	}
 	if ok && !wanted.External {

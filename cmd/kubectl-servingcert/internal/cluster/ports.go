@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
 	"crypto/x509"
 	"fmt"
@@ -159,7 +158,7 @@ func rootsIn(data []byte) *x509.CertPool {
 	}
 	pool := x509.NewCertPool()
 	for _, cert := range certs {
-		if bytes.Equal(cert.RawIssuer, cert.RawSubject) {
+		if pki.SelfIssued(cert) {
 			pool.AddCert(cert)
 		}
 	}

@@ -273,10 +273,8 @@ func verifies(certs []*x509.Certificate, host string, bundle pki.Bundle, now tim
 			return fmt.Errorf("a client rejects it as %s: %w", name, err)
 		}
 	}
-	if i := slices.IndexFunc(certs[1:], isRoot); i >= 0 {
+	if i := slices.IndexFunc(certs[1:], pki.SelfIssued); i >= 0 {
 		return fmt.Errorf("certificate %d of the chain is a root: OpenSSL and curl may reject it", i+2)
 	}
 	return nil
 }
-
-func isRoot(c *x509.Certificate) bool { return string(c.RawIssuer) == string(c.RawSubject) }
