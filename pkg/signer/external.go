@@ -101,6 +101,18 @@ func (e *External) RenewBy() time.Time {
 	return e.NotAfter.Add(-max(lifetime/10, min(24*time.Hour, lifetime/4)))
 }
 
+// WriteBy returns when the issuer should have written another certificate: RenewBy, or since when the
+// Secret has none that pods can serve to clients.
+func (e *External) WriteBy() time.Time {
+	switch {
+	case !e.Since.IsZero():
+		return e.Since
+	case e.Usage != "":
+		return e.At
+	}
+	return e.RenewBy()
+}
+
 // IssuedHere reports whether the Secret has the certificate that the signer wrote last. Which CA signed
 // it does not tell: another issuer may have the same CA.
 func (f *SecretFacts) IssuedHere() bool {

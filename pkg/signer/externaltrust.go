@@ -46,22 +46,35 @@ func usageOf(leaf *x509.Certificate) string {
 }
 
 // trustOf returns what verifies the leaf at the given time, and when the first certificate of that
-// chain expires. Of ownCA only roots count: OpenSSL's clients verify nothing with an intermediate alone.
+// chain expires. If nothing verifies it any more, it returns what did while the whole chain was valid.
+// Of ownCA only roots count: OpenSSL's clients verify nothing with an intermediate alone.
 func trustOf(leaf *x509.Certificate, chain []*x509.Certificate, ownCA []byte, bundle []*x509.Certificate, at time.Time) (Trust, time.Time) {
-	at = pki.WithinValidity(leaf, at) // its expiry is reported by itself
-	verifies := func(roots []*x509.Certificate) (until time.Time, ok bool) {
-		roots = named(roots, append([]*x509.Certificate{leaf}, chain...))
-		return pki.VerifiedUntil(leaf, chain, roots[:min(len(roots), maxExternalChain)], at)
-	}
 	own, _ := pki.ParseCertificates(pki.CertificateBlocks(ownCA)) // what cannot be read verifies nothing
 	own = slices.DeleteFunc(own, func(c *x509.Certificate) bool { return !pki.SelfIssued(c) })
-	if until, ok := verifies(own); ok {
-		return TrustOwnCA, until
-	}
-	if until, ok := verifies(bundle); ok {
-		return TrustBundle, until
+	at = pki.WithinValidity(leaf, at) // its expiry is reported by itself
+	for _, at := range []time.Time{at, earliest(at, chain)} {
+		verifies := func(roots []*x509.Certificate) (until time.Time, ok bool) {
+			roots = named(roots, append([]*x509.Certificate{leaf}, chain...))
+			return pki.VerifiedUntil(leaf, chain, roots[:min(len(roots), maxExternalChain)], at)
+		}
+		if until, ok := verifies(own); ok {
+			return TrustOwnCA, until
+		}
+		if until, ok := verifies(bundle); ok {
+			return TrustBundle, until
+		}
 	}
 	return TrustUnknown, leaf.NotAfter
+}
+
+// earliest returns at, or when the first certificate of the chain expired, if that was before.
+func earliest(at time.Time, chain []*x509.Certificate) time.Time {
+	for _, c := range chain {
+		if c.NotAfter.Before(at) {
+			at = c.NotAfter
+		}
+	}
+	return at
 }
 
 // named returns the roots that the chain names as an issuer, or holds itself.

@@ -85,12 +85,17 @@ func TestWhatClientsDoNotAccept(t *testing.T) {
 			w.secret.Data = map[string][]byte{
 				corev1.TLSCertKey: pki.EncodeCertificates(leaf, intermediate), corev1.TLSPrivateKeyKey: keyPEM, api.BundleKey: pki.EncodeCertificates(tt.ca...),
 			}
-			e := ExternalOf(w.secret, api.DefaultInstance, nil, w.ca.Bundle, epoch)
 			w.now = tt.at
-			_, ready := w.readyOf(e)
-			require.NotNil(t, ready)
-			assert.Equal(t, string(tt.reason), ready.Reason)
-			assert.Contains(t, ready.Message, tt.message)
+			for _, read := range []time.Time{epoch, tt.at} {
+				e := ExternalOf(w.secret, api.DefaultInstance, nil, w.ca.Bundle, read)
+				_, ready := w.readyOf(e)
+				require.NotNil(t, ready)
+				assert.Equal(t, string(tt.reason), ready.Reason, "read at %s", read)
+				assert.Contains(t, ready.Message, tt.message)
+				if tt.reason == reasonWrongUsage {
+					assert.Equal(t, read, e.WriteBy())
+				}
+			}
 		})
 	}
 }

@@ -18,6 +18,7 @@ const envUnshared = "SERVINGCERT_PROGRAMS_UNSHARED"
 // TestMain runs the tests in a process with processes and mounts of its own: whatever is
 // started, and what is mounted, is gone when it ends, however it ends.
 func TestMain(m *testing.M) {
+	plugins.RunAs()
 	if os.Getenv(envUnshared) == "" {
 		os.Exit(unshared())
 	}

@@ -61,7 +61,8 @@ func play(t *testing.T, r *root, ca rotatortest.CA, p program) row {
 	s := newSite(t, r, p)
 	address := fmt.Sprintf("%s:%d", s.at, p.port)
 	pod := inject(t, newPod(s, p))
-	old, renewed := ca.Issue(t, time.Now().Add(-time.Minute), serverName), ca.Issue(t, time.Now(), serverName)
+	names := []string{serverName, "web." + p.name + ".svc"}
+	old, renewed := ca.Issue(t, time.Now().Add(-time.Minute), names...), ca.Issue(t, time.Now(), names...)
 	bundle := pki.NewBundle(ca.Root).PEM()
 
 	s.project(t, pod, &old, bundle)
@@ -74,6 +75,11 @@ func play(t *testing.T, r *root, ca rotatortest.CA, p program) row {
 		})
 	}
 	serves(pki.Fingerprint(old.Leaf))
+	inCluster := publish(t, s, p, pod)
+	inCluster.hold(t, &old, bundle)
+	inCluster.reports(t, "current")
+	inCluster.hold(t, &renewed, bundle)
+	inCluster.reports(t, "older", "stale")
 
 	s.project(t, pod, &renewed, bundle)
 	start := time.Now()
@@ -91,6 +97,7 @@ func play(t *testing.T, r *root, ca rotatortest.CA, p program) row {
 	}
 	serves(pki.Fingerprint(renewed.Leaf))
 	got.took = time.Since(start)
+	inCluster.reports(t, "current")
 	return got
 }
 

@@ -48,6 +48,7 @@ func Consequences(k DistrustSituation) string {
 		api.TrustBundleName, api.KubeletUpdates, api.KubeletUpdatesByName)
 	b.WriteString("  clients that use their own copy of the bundle\n")
 	b.WriteString("  programs and hosts that use a CertificateSigningRequest, until they request a new certificate\n")
+	fmt.Fprintf(&b, "  Services with %s: %s whose certificates lead to one of these roots, until their issuer has another CA\n", api.AnnotationIssuer, api.IssuerExternal)
 	return b.String()
 }
 
