@@ -10,6 +10,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 // defaultAccount is the ServiceAccount of pods that name none.
@@ -94,7 +96,7 @@ func (cp *ControlPlane) hasDefaultAccount(ctx context.Context) error {
 
 // waitForDefaultAccount returns when pods can be created in namespace "default".
 func (cp *ControlPlane) waitForDefaultAccount(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	ctx, cancel := context.WithTimeout(ctx, process.Soon)
 	defer cancel()
 	for {
 		err := cp.hasDefaultAccount(ctx)

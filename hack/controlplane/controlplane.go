@@ -9,14 +9,9 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
-	"time"
 
 	"k8s.io/client-go/rest"
 )
-
-// startTimeout is the time within which one component must be ready: ten times what it
-// takes on two idle cores, as tests of several packages start control planes concurrently.
-const startTimeout = 90 * time.Second
 
 // portAttempts is how often a component is started with other ports if another process
 // takes one of them first.

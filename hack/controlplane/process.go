@@ -39,14 +39,14 @@ func (cp *ControlPlane) newComponent(name string, args ...string) *component {
 }
 
 // start runs the component and returns when ready returns nil. If the component exits
-// before that, or is not ready within startTimeout, it is killed and the error contains
+// before that, or is not ready within [process.Soon], it is killed and the error contains
 // the end of its log.
 func (c *component) start(ctx context.Context, ready func(context.Context) error) error {
 	if err := c.Run(); err != nil {
 		return err
 	}
 	c.reported = false
-	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	ctx, cancel := context.WithTimeout(ctx, process.Soon)
 	defer cancel()
 	for {
 		notReady := ready(ctx)

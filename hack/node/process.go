@@ -28,7 +28,7 @@ const (
 	// pollInterval is the interval of polling.
 	pollInterval = 50 * time.Millisecond
 	// startTimeout is the time within which a component must be ready.
-	startTimeout = 90 * time.Second
+	startTimeout = process.Soon
 	// execTimeout is the time within which a started program must be visible in /proc.
 	execTimeout = 10 * time.Second
 	// endTimeout is the time within which killed processes must have exited.
