@@ -100,7 +100,7 @@ test-long: RACE := 1
 test-long: controlplane-binaries cfssl-servers cert-manager helm ## every test, those that take long and those of other modules too, with the race detector; RACE= without
 	@$(call run-tests,-count=1 -tags long $$(go list $(ON_CONTROLPLANE) ./... | awk '!seen[$$0]++')) || failed=1; \
 	$(if $(RACE),go test -vet=off -count=1 -timeout 30m -tags long -run Flood ./test/integration/metrics || failed=1;) \
-	for dir in $(filter-out . hack/chart,$(OURS)); do CGO_ENABLED=$(if $(RACE),1,0) go test -C $$dir -vet=off $(if $(RACE),-race) $(TESTFLAGS) ./... || failed=1; done; \
+	for dir in $(filter-out . hack/chart,$(OURS)); do CGO_ENABLED=$(if $(RACE),1,0) go test -C $$dir -vet=off -count=1 $(if $(RACE),-race) $(TESTFLAGS) ./... || failed=1; done; \
 	$(print-skipped); exit $${failed:-0}
 
 .PHONY: test-oldest
@@ -138,7 +138,7 @@ fips: ## sign, judge and succeed where Go refuses whatever FIPS 140-3 does not a
 
 .PHONY: chart-test
 chart-test: ## the Helm chart: lint, each value, the overlays, and that deploy/ is as it renders
-	go test -C hack/chart ./...
+	go test -C hack/chart -count=1 ./...
 
 REQUIRE ?=
 .PHONY: tlsstacks
@@ -178,7 +178,7 @@ lint: $(LINT) ## style, import rules, tidy modules
 lint-long: LINTED := $(filter-out $(LINTED),$(OURS))
 lint-long: lint ## the same for the other modules, that those which only build what others wrote are tidy, and what the Prometheus operator makes of deploy/podmonitors.yaml
 	@for dir in $(filter-out $(OURS),$(MODULES)); do echo "go -C $$dir mod tidy -diff"; go -C $$dir mod tidy -diff; done
-	go test -C test/promtest/operator ./...
+	go test -C test/promtest/operator -count=1 ./...
 
 # Decisions and changes are history, and what is generated is mended where it is made.
 PROSE := $(filter-out CHANGELOG.md docs/programs.md docs/reference-generated.md docs/chart.md docs/checks.md docs/cli.md, $(wildcard *.md docs/*.md deploy/*.md))
