@@ -1,3 +1,5 @@
+//go:build long
+
 package signer
 
 import (
@@ -19,6 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/signer/cfssl"
@@ -64,15 +67,12 @@ func throttle(t *testing.T, name string) types.UID {
 	require.NoError(t, err)
 	level, err = admin.FlowcontrolV1().PriorityLevelConfigurations().Create(t.Context(), level, metav1.CreateOptions{})
 	require.NoError(t, err)
-	_, err = admin.FlowcontrolV1().FlowSchemas().Create(t.Context(), schema, metav1.CreateOptions{})
+	schema, err = admin.FlowcontrolV1().FlowSchemas().Create(t.Context(), schema, metav1.CreateOptions{})
 	require.NoError(t, err)
 	t.Cleanup(func() {
-		ctx := context.Background()
-		require.NoError(t, errors.Join(
-			admin.FlowcontrolV1().FlowSchemas().Delete(ctx, name, metav1.DeleteOptions{}),
-			admin.FlowcontrolV1().PriorityLevelConfigurations().Delete(ctx, name, metav1.DeleteOptions{}),
-			admin.RbacV1().ClusterRoleBindings().Delete(ctx, name, metav1.DeleteOptions{}),
-		))
+		c, err := client.New(plane.AdminConfig(), client.Options{})
+		require.NoError(t, err)
+		require.NoError(t, harness.Remove[client.Object](context.WithoutCancel(t.Context()), c, schema, level, binding))
 	})
 	return level.UID
 }
