@@ -5,9 +5,9 @@ import (
 	"crypto/x509"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -23,18 +23,19 @@ import (
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
-// gate signs, and under one CA only as many certificates as it gets permits for.
+// gate signs, and in one namespace under one CA only as many certificates as it gets permits for.
 type gate struct {
-	sign   issue.Sign
-	ca     *generation
-	permit chan struct{}
+	sign      issue.Sign
+	namespace string
+	ca        *generation
+	permit    chan struct{}
 
 	mu    sync.Mutex
 	asked []string // first DNS names of the certificates that need a permit, in order
 }
 
 func (g *gate) signOne(ctx context.Context, ca *pki.Authority, request issue.SigningRequest) (*x509.Certificate, error) {
-	if ca.Key == g.ca.key {
+	if ca.Key == g.ca.key && strings.HasSuffix(request.DNSNames[0], "."+g.namespace+".svc") {
 		g.mu.Lock()
 		g.asked = append(g.asked, request.DNSNames[0])
 		g.mu.Unlock()
@@ -57,7 +58,7 @@ func (g *gate) names() []string {
 // and a Secret that is deleted, wait for those that are being signed and for no other.
 func TestNobodyWaitsBehindRenewals(t *testing.T) {
 	const n = 40
-	ns := newNamespace(t)
+	ns, other := newNamespace(t), newNamespace(t)
 	nameOf := func(service string) string { return service + "." + ns + ".svc" }
 	constraints := api.DefaultLimits().Constraints()
 	sign, err := cfssl.NewLocal()
@@ -65,11 +66,13 @@ func TestNobodyWaitsBehindRenewals(t *testing.T) {
 	first, second := newGeneration(t, 1, constraints, nil), newGeneration(t, 2, constraints, nil)
 	h := &held{changed: make(chan struct{})}
 	h.ca.Store(first.signing())
-	g := &gate{sign: sign, ca: second, permit: make(chan struct{})}
+	g := &gate{sign: sign, namespace: ns, ca: second, permit: make(chan struct{})}
 	_, issuer := startUnder(t, h, g.signOne, api.DefaultLimits(), nil)
+	makeService(t, other, "web")
 	for i := range n {
 		makeService(t, ns, fmt.Sprintf("web-%d", i))
 	}
+	theirs := waitServed(t, other, "web", "web-tls", first.signing()).fingerprint()
 	for i := range n {
 		waitReady(t, ns, fmt.Sprintf("web-%d", i), metav1.ConditionTrue, "Issued")
 	}
@@ -82,6 +85,7 @@ func TestNobodyWaitsBehindRenewals(t *testing.T) {
 		}
 		return nil
 	})
+	theirs = waitServed(t, other, "web", "web-tls", second.signing(), theirs).fingerprint()
 	deleted := ""
 	for i := range n {
 		if name := fmt.Sprintf("web-%d", i); !slices.Contains(g.names(), nameOf(name)) {
@@ -91,12 +95,13 @@ func TestNobodyWaitsBehindRenewals(t *testing.T) {
 	makeService(t, ns, "new")
 	require.NoError(t, admin.CoreV1().Secrets(ns).Delete(t.Context(), deleted+"-tls", metav1.DeleteOptions{}))
 
-	// The signer hears of both sooner or later, so that the others are signed slowly.
-	slowly := time.NewTicker(500 * time.Millisecond)
-	defer slowly.Stop()
+	// The caches hear of changes in their order: of both before the same changes of another tenant, which has its answer.
+	makeService(t, other, "new")
+	require.NoError(t, admin.CoreV1().Secrets(other).Delete(t.Context(), "web-tls", metav1.DeleteOptions{}))
+	waitServed(t, other, "new", "new-tls", second.signing())
+	waitServed(t, other, "web", "web-tls", second.signing(), theirs)
 	var order []string
 	for order = g.names(); !slices.Contains(order, nameOf("new")) || !slices.Contains(order, nameOf(deleted)); order = g.names() {
-		<-slowly.C
 		g.permit <- struct{}{}
 	}
 	assert.Less(t, len(order), n, "of %d others, some wait behind both", n-1)
