@@ -115,7 +115,8 @@ func TestNamespaceGetsFiles(t *testing.T) {
 	first, second, public := newBundle(t), newBundle(t), publicRoots(t)
 	setSource(t, first)
 	r := startRotator(t, withPublic(public))
-	ns, since := newNamespace(t), time.Now()
+	since := time.Now() // before the rotator can write
+	ns := newNamespace(t)
 	writes := func() int { return r.requests.count("/" + ns + "/configmaps") }
 	cm := bundleConfigMap(ns)
 	holds(t, ns, first)
