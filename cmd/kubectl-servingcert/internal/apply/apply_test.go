@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/plan"
@@ -45,7 +46,7 @@ func newWorld(t *testing.T) *world {
 		ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "registry.example/app", Ports: []corev1.ContainerPort{{ContainerPort: 8080}}}}},
 	}}}
 	w := &world{Clientset: fake.NewClientset(svc, d, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, slice("http"))}
-	w.applier = Applier{Client: w, FieldManager: "test", Out: &w.out, Timeout: time.Second, Timing: Timing{PollInterval: time.Millisecond, Settle: 5 * time.Millisecond, Endpoints: 100 * time.Millisecond, Serving: 20 * time.Millisecond}}
+	w.applier = Applier{Client: w, FieldManager: "test", Out: &w.out, Timeout: time.Second, Timing: Timing{PollInterval: time.Millisecond, Settle: 5 * time.Millisecond, Endpoints: process.Soon, Serving: 20 * time.Millisecond}}
 	w.applier.Secret = func(context.Context, string, string) (bool, string, error) { return w.taken != "", w.managedBy, nil }
 	b := plan.New([]*corev1.Service{svc}, nil, plan.Options{Endpoints: plan.Endpoints{}})
 	b.AddWorkload(plan.Workload{Kind: "Deployment", Namespace: "shop", Name: "web", Pod: &corev1.Pod{ObjectMeta: d.Spec.Template.ObjectMeta, Spec: d.Spec.Template.Spec}})
@@ -92,6 +93,7 @@ func (w *world) whenPatched(do func()) {
 // TestLostEndpointsRevertThePatch: a port that had ready endpoints has none after the patch.
 func TestLostEndpointsRevertThePatch(t *testing.T) {
 	w := newWorld(t)
+	w.applier.Timing.Endpoints = 100 * time.Millisecond
 	w.whenPatched(func() {
 		require.NoError(t, w.Tracker().Update(discoveryv1.SchemeGroupVersion.WithResource("endpointslices"), slice("other"), "shop"))
 	})
