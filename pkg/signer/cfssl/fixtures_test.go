@@ -24,6 +24,7 @@ import (
 	cfsslsigner "github.com/cloudflare/cfssl/signer"
 	"github.com/stretchr/testify/require"
 
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
@@ -99,7 +100,7 @@ func serve(t *testing.T, handler http.HandlerFunc, change ...func(*tls.Config)) 
 // remoteAt returns a Remote that asks the servers in turn, and its clock.
 func remoteAt(t *testing.T, servers []*remoteServer, change ...func(*RemoteConfig)) (*Remote, *testClock) {
 	clock, trusted := &testClock{}, x509.NewCertPool()
-	cfg := RemoteConfig{ServerCAs: trusted, AuthKey: authKey, Profile: "web", ProfileRSA: "web-rsa", Label: "one-of-many", Timeout: 10 * time.Second, Clock: clock.now}
+	cfg := RemoteConfig{ServerCAs: trusted, AuthKey: authKey, Profile: "web", ProfileRSA: "web-rsa", Label: "one-of-many", Timeout: process.Soon, Clock: clock.now}
 	for _, s := range servers {
 		trusted.AddCert(s.Certificate())
 		cfg.URLs = append(cfg.URLs, s.URL)
