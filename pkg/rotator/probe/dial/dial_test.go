@@ -3,6 +3,7 @@ package dial
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/tls"
@@ -19,6 +20,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -140,7 +142,6 @@ func TestDialInAProtocol(t *testing.T) {
 		"PostgreSQL":                          {starttls.Postgres, long, begins(8, "S", serves), probe.Outcome{Kind: probe.TLS}},
 		"PostgreSQL without TLS":              {starttls.Postgres, long, begins(8, "N", silent), probe.Outcome{Kind: probe.Plaintext, Cause: probe.CauseDeclined}},
 		"TLS from the first byte, asked":      {starttls.Postgres, long, serves, probe.Outcome{Kind: probe.TLS}},
-		"TLS from the first byte, awaited":    {starttls.SMTP, 10 * time.Second, serves, probe.Outcome{Kind: probe.TLS}},
 		"garbage":                             {starttls.Postgres, long, begins(8, "garbage", closes), probe.Outcome{Kind: probe.NotVerified, Cause: probe.CauseProtocol}},
 		"endless lines":                       {starttls.SMTP, long, begins(0, strings.Repeat("220-\r\n", 1<<20), closes), probe.Outcome{Kind: probe.NotVerified, Cause: probe.CauseProtocol}},
 		"it closes":                           {starttls.Postgres, long, func(conn net.Conn) { _, _ = conn.Read(make([]byte, 1<<12)) }, probe.Outcome{Kind: probe.NoAnswer, Cause: probe.CauseClosed}},
@@ -170,6 +171,26 @@ func TestDialInAProtocol(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestDialAwaitsAGreetingForHalfOfTheTime: in the other half, a server that should speak first is asked for TLS.
+func TestDialAwaitsAGreetingForHalfOfTheTime(t *testing.T) {
+	pair := rotatortest.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
+	serves := rotatortest.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}})
+	synctest.Test(t, func(t *testing.T) {
+		begun := time.Now()
+		got := By(t.Context(), func(context.Context) (net.Conn, error) {
+			ours, theirs := net.Pipe()
+			go func() {
+				serves(theirs)
+				_ = theirs.Close()
+			}()
+			return ours, nil
+		}, "web.shop.svc", starttls.SMTP, 10*time.Second)
+		require.Equal(t, probe.TLS, got.Kind, "%v", got.Err)
+		assert.Equal(t, pki.Fingerprint(pair.Leaf), pki.Fingerprint(got.Chain[0]))
+		assert.Equal(t, 5*time.Second, time.Since(begun))
+	})
 }
 
 func TestDialOfServerWithoutTLS(t *testing.T) {
