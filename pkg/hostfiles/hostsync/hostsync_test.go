@@ -160,6 +160,16 @@ func (h *host) once() *Syncer {
 	return s
 }
 
+// renewed has the program serve a new certificate, which may take long, whatever the timeout of what follows.
+func (h *host) renewed() *hostfiles.Content {
+	timeout := h.spec.Check.Timeout
+	h.spec.Check.Timeout = long
+	c := h.renew()
+	h.becomes(h.once(), hostfiles.Current, c)
+	h.spec.Check.Timeout = timeout
+	return c
+}
+
 // run maintains the store until end is called.
 func (h *host) run() (s *Syncer, end func()) {
 	s = h.syncer(false)
@@ -230,8 +240,7 @@ func TestASwitchActsAndIsServed(t *testing.T) {
 
 func TestAProgramThatDoesNotReloadIsStale(t *testing.T) {
 	h := newHost(t, time.Second)
-	first := h.renew()
-	h.once()
+	first := h.renewed()
 	h.set(func() { h.ignores = true })
 	second := h.renew()
 	s := h.once()
@@ -243,7 +252,7 @@ func TestAProgramThatDoesNotReloadIsStale(t *testing.T) {
 
 func TestAProgramThatDiesIsGivenItsLastCertificate(t *testing.T) {
 	h := newHost(t, time.Second)
-	first := h.renew()
+	first := h.renewed()
 	s, end := h.run()
 	h.becomes(s, hostfiles.Current, first)
 	var bad *hostfiles.Content
@@ -265,8 +274,7 @@ func TestAProgramThatDiesIsGivenItsLastCertificate(t *testing.T) {
 	h.becomes(again, hostfiles.RolledBack, first)
 	assert.Equal(t, 3, h.actions())
 	assert.Zero(t, again.keepers[0].read().Switches)
-	good := h.renew()
-	h.becomes(h.once(), hostfiles.Current, good)
+	h.renewed()
 }
 
 // hostsync resumes after a crash.
