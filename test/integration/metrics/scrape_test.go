@@ -92,7 +92,7 @@ func bindReader(t *testing.T, name string) {
 	}
 	require.NoError(t, admin.Create(t.Context(), binding))
 	t.Cleanup(func() {
-		assert.NoError(t, client.IgnoreNotFound(admin.Delete(context.WithoutCancel(t.Context()), binding)))
+		assert.NoError(t, harness.Remove(context.WithoutCancel(t.Context()), admin, binding))
 	})
 	harness.Eventually(t, func() error {
 		review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{
