@@ -43,7 +43,7 @@ type serving struct {
 func serve(t *testing.T, secure bool, handler http.HandlerFunc, changes ...func(*Server)) *serving {
 	t.Helper()
 	s := &serving{cfg: Config{
-		Name: "tests", Handler: handler, MaxConnections: 32, WriteTimeout: 10 * time.Second,
+		Name: "tests", Handler: handler, MaxConnections: 32, WriteTimeout: harness.Soon,
 		Evicted: prometheus.NewCounter(prometheus.CounterOpts{Name: "evicted"}), Log: logr.Discard(),
 	}}
 	if secure {
@@ -65,6 +65,9 @@ func serve(t *testing.T, secure bool, handler http.HandlerFunc, changes ...func(
 	s.client = s.from("127.0.0.1")
 	return s
 }
+
+// patient lets a request that has to arrive take minutes.
+func patient(s *Server) { s.HTTP.ReadHeaderTimeout, s.HTTP.ReadTimeout = harness.Soon, harness.Soon }
 
 func certificate(t *testing.T) *tls.Config {
 	t.Helper()
@@ -262,7 +265,7 @@ func TestBodiesThatAreReadKeepTheConnection(t *testing.T) {
 		body, err := io.ReadAll(r.Body)
 		assert.NoError(t, err)
 		_, _ = w.Write(body)
-	})
+	}, patient)
 	for i := range 3 {
 		var kept bool
 		trace := &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) { kept = info.Reused }}
@@ -327,7 +330,7 @@ func TestLargeBodiesOnAKeptConnection(t *testing.T) {
 			if n, err := io.Copy(io.Discard, r.Body); err != nil || n != 1<<20 {
 				w.WriteHeader(http.StatusBadRequest)
 			}
-		})
+		}, patient)
 		scheme := "http://"
 		if secure {
 			scheme = "https://"
