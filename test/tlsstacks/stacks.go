@@ -15,10 +15,12 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/servingcert/servingcert/hack/process"
 )
 
-// clientTime is the timeout of a connection.
-const clientTime = 20 * time.Second
+// clientTime is the timeout of a connection, which has to succeed or to be refused.
+const clientTime = process.Soon
 
 // stack is a TLS implementation.
 type stack struct {

@@ -326,7 +326,7 @@ func (tr *traffic) handshake(s *server, c *consumer, always bool) {
 	if !always && state.pair == last.pair && state.roots == last.roots && state.now.Sub(last.now) < repeat {
 		return
 	}
-	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp4", s.address, &tls.Config{
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: waitFor}, "tcp4", s.address, &tls.Config{
 		ServerName: s.name, RootCAs: state.roots.pool, Time: func() time.Time { return state.now },
 		CurvePreferences: []tls.CurveID{tls.CurveP256}, // assembly: X25519 takes 15 times as long with the race detector
 	})
