@@ -13,7 +13,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/starttls"
 )
 
-// dialTime bounds one connection.
+// dialTime bounds one connection of several, and one to what may not answer.
 const dialTime = 10 * time.Second
 
 // serverName is the name in the certificates.
@@ -23,7 +23,13 @@ const serverName = "web.shop.svc"
 // the server's name by the root, or else what was found instead. Both are for people too.
 func handshake(t *testing.T, address string, protocol starttls.Protocol, root *x509.Certificate) (leaf, instead string) {
 	t.Helper()
-	outcome := dial.Dial(t.Context(), address, serverName, protocol, dialTime)
+	return handshakeWithin(t, dialTime, address, protocol, root)
+}
+
+// handshakeWithin is handshake with another limit.
+func handshakeWithin(t *testing.T, limit time.Duration, address string, protocol starttls.Protocol, root *x509.Certificate) (leaf, instead string) {
+	t.Helper()
+	outcome := dial.Dial(t.Context(), address, serverName, protocol, limit)
 	if outcome.Kind != probe.TLS {
 		return "", outcome.Label()
 	}

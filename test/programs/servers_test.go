@@ -121,7 +121,7 @@ func askRedis(t *testing.T, address, command string) {
 	conn, err := net.Dial("tcp", address)
 	require.NoError(t, err)
 	defer conn.Close()
-	require.NoError(t, conn.SetDeadline(time.Now().Add(dialTime)))
+	require.NoError(t, conn.SetDeadline(time.Now().Add(patience)))
 	_, err = io.WriteString(conn, command+"\r\n")
 	require.NoError(t, err)
 	answer := make([]byte, 5)

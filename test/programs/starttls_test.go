@@ -150,7 +150,7 @@ func (p talker) play(t *testing.T, r *root, ca rotatortest.CA) {
 	for port, protocol := range p.ports {
 		address := fmt.Sprintf("%s:%d", s.at, port)
 		begun := time.Now()
-		leaf, instead := handshake(t, address, protocol, ca.Root)
+		leaf, instead := handshakeWithin(t, patience, address, protocol, ca.Root)
 		require.Equal(t, pki.Fingerprint(pair.Leaf), leaf, "%s: %s\n%s", protocol, instead, running.tail())
 		took := time.Since(begun)
 		before := dial.Dial(t.Context(), address, serverName, starttls.TLS, time.Second)
@@ -160,7 +160,7 @@ func (p talker) play(t *testing.T, r *root, ca rotatortest.CA) {
 	running.stop()
 	s, running = start(p.plain)
 	for port, protocol := range p.ports {
-		outcome := dial.Dial(t.Context(), fmt.Sprintf("%s:%d", s.at, port), serverName, protocol, dialTime)
+		outcome := dial.Dial(t.Context(), fmt.Sprintf("%s:%d", s.at, port), serverName, protocol, patience)
 		want := probe.CauseDeclined
 		if p.name == "prosody" { // which has nothing else to offer then, and says an error
 			want = probe.CauseProtocol
