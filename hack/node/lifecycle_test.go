@@ -24,6 +24,7 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 // The tests have their own node, as the default one may be in use.
@@ -96,10 +97,10 @@ func TestLifecycle(t *testing.T) {
 		mustUp(ctx, t, o)
 	})
 	t.Run("all processes killed: the node is started again", func(t *testing.T) {
-		for _, process := range processesBelow(t, o.Dir) {
-			killProcess(t, process)
+		for _, found := range processesBelow(t, o.Dir) {
+			killProcess(t, found)
 		}
-		require.EventuallyWithT(t, func(c *assert.CollectT) { require.Empty(c, processesBelow(t, o.Dir)) }, endTimeout, pollInterval)
+		require.EventuallyWithT(t, func(c *assert.CollectT) { require.Empty(c, processesBelow(t, o.Dir)) }, process.Soon, pollInterval)
 		mustUp(ctx, t, o)
 	})
 	t.Run("the state is lost: the node can be stopped", func(t *testing.T) {
@@ -131,10 +132,10 @@ func mustUp(ctx context.Context, t *testing.T, o Options) {
 }
 
 // killProcess kills a process that processesBelow returned.
-func killProcess(t *testing.T, process string) {
+func killProcess(t *testing.T, found string) {
 	t.Helper()
 	var pid int
-	require.NoError(t, json.Unmarshal([]byte(strings.Fields(process)[0]), &pid))
+	require.NoError(t, json.Unmarshal([]byte(strings.Fields(found)[0]), &pid))
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		require.ErrorIs(t, err, syscall.ESRCH) // it died with the holder
 	}
@@ -147,7 +148,7 @@ func assertAsBefore(t *testing.T, before machine) {
 		require.Subset(c, before.Dirs, after.Dirs) // another node may have stopped, and removed shared directories
 		after.Dirs = before.Dirs
 		require.Equal(c, before, after)
-	}, endTimeout, pollInterval)
+	}, process.Soon, pollInterval)
 }
 
 // useNode runs a pod, reads its log, dials it by name, and kills the control plane.

@@ -11,6 +11,8 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 func TestMarks(t *testing.T) {
@@ -64,7 +66,7 @@ func TestKillOnlyWhatIsOurs(t *testing.T) {
 		pids, err := running(dir)
 		require.NoError(c, err)
 		require.Equal(c, map[string]int{"sleep": ours.Process.Pid}, pids)
-	}, endTimeout, pollInterval)
+	}, process.Soon, pollInterval)
 	require.NoError(t, kill(ours.Process.Pid, dir, "sleep"))
 	require.ErrorContains(t, ours.Wait(), "killed")
 	require.NoError(t, other.Process.Signal(syscall.Signal(0)), "still running")
@@ -78,7 +80,7 @@ func TestEnded(t *testing.T) {
 	require.False(t, ended(pid))
 	require.False(t, ended(os.Getpid()), "it has more than one thread")
 	require.NoError(t, cmd.Process.Kill())
-	require.Eventually(t, func() bool { return ended(pid) }, endTimeout, pollInterval)
+	require.Eventually(t, func() bool { return ended(pid) }, process.Soon, pollInterval)
 	require.Error(t, cmd.Wait())
 	require.True(t, ended(pid))
 }
@@ -112,7 +114,7 @@ func TestOtherNodes(t *testing.T) {
 		others, err := otherNodes(here)
 		require.NoError(c, err)
 		require.Contains(c, others, there) // the machine may run other nodes
-	}, endTimeout, pollInterval)
+	}, process.Soon, pollInterval)
 	others, err := otherNodes(there)
 	require.NoError(t, err)
 	require.NotContains(t, others, there)
