@@ -132,9 +132,10 @@ fuzz: ## look for pods, manifests, CA successions and hostile input that break a
 		go test -tags long -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 1x ./$$package </dev/null; done
 
 .PHONY: fips
-fips: ## sign, judge and succeed where Go refuses whatever FIPS 140-3 does not approve
+fips: controlplane-binaries ## sign, judge and succeed where Go refuses whatever FIPS 140-3 does not approve, and the demo in Go's FIPS mode
 	GODEBUG=fips140=only go test ./pkg/pki ./pkg/ca ./pkg/signer/issue ./pkg/signer/podcert/... ./pkg/signer/controller
 	GODEBUG=fips140=only go test -run '^TestCFSSL(Differs|Errors)' ./pkg/signer/cfssl
+	GODEBUG=fips140=on go run ./hack/demo
 
 .PHONY: chart-test
 chart-test: ## the Helm chart: lint, each value, the overlays, and that deploy/ is as it renders
