@@ -36,8 +36,10 @@ ON_CONTROLPLANE ?= $(addprefix ./test/integration/,cli signer trust deploy consu
 LONG := $(addprefix ./test/integration/,succession chart lifecycle metrics) ./hack/...
 # What starts goroutines that share something, and those of the programs: what `make race` runs.
 CONCURRENT := $(addprefix ./pkg/,facts formats hostfiles/hostsync hostfiles/store mutate/admission proxy/server \
-	rotator/probe/controller rotator/cluster signer/controller signer/ratelimit facts/queue signer/requests trust/controller ca/controller) \
-	./cmd/internal/... ./cmd/webhook/app ./hack/process
+	rotator/probe/controller rotator/cluster signer/controller signer/podcert/controller signer/ratelimit facts/queue signer/requests \
+	trust/controller ca/controller) \
+	$(addprefix ./cmd/,internal/... webhook/app rotator/app hostsync/app kubectl-servingcert/internal/cluster kubectl-servingcert/internal/collect) \
+	./hack/process
 RACING     := $(addprefix ./test/integration/,consumers openshift)
 # Without what only debuggers read, linking takes a quarter less. Stack traces need none of it.
 STRIPPED := -ldflags '-s -w'
