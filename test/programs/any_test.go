@@ -78,7 +78,7 @@ func (p published) hold(t *testing.T, pair *tls.Certificate, bundle []byte) {
 // reports asserts what kubectl servingcert verify --any reports of the program's port.
 func (p published) reports(t *testing.T, state string, problems ...string) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), plugins.Path(t, "kubectl-servingcert"), "verify", "--any", "--direct", "-n", p.namespace, "-o", "json", "--timeout", dialTime.String(), "--kubeconfig", p.kubeconfig)
+	cmd := exec.CommandContext(t.Context(), plugins.Path(t, "kubectl-servingcert"), "verify", "--any", "--direct", "-n", p.namespace, "-o", "json", "--timeout", patience.String(), "--kubeconfig", p.kubeconfig)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()
 	assert.Equal(t, len(problems) > 0, err != nil, "%v", err)

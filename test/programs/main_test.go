@@ -10,6 +10,9 @@ import (
 	"runtime"
 	"syscall"
 	"testing"
+
+	"github.com/go-logr/logr"
+	ctrl "sigs.k8s.io/controller-runtime"
 )
 
 // envUnshared is set in the process that has mounts of its own.
@@ -19,6 +22,7 @@ const envUnshared = "SERVINGCERT_PROGRAMS_UNSHARED"
 // started, and what is mounted, is gone when it ends, however it ends.
 func TestMain(m *testing.M) {
 	plugins.RunAs()
+	ctrl.SetLogger(logr.Discard())
 	if os.Getenv(envUnshared) == "" {
 		os.Exit(unshared())
 	}
