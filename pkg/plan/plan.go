@@ -14,7 +14,7 @@ type Plan struct {
 	Totals   Totals    `json:"totals"`
 	// Unread lists the objects that could not be read, with the errors. Their references are missing.
 	Unread []string `json:"unread,omitempty"`
-	// Forbidden lists the rights that the steps need and the user lacks.
+	// Forbidden lists the rights that the steps of these Services need and the user lacks. A Builder does not know them.
 	Forbidden []string `json:"forbidden,omitempty"`
 }
 

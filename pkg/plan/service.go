@@ -43,9 +43,12 @@ func (b *Builder) Plan() Plan {
 	return p
 }
 
-// Only returns the plan of the Services with these names, NAME or NAMESPACE/NAME. It returns an error
-// if a Service is not found.
+// Only returns the plan of the Services with these names, NAME or NAMESPACE/NAME; of all if there are no names. It
+// returns an error if a Service is not found.
 func (p Plan) Only(names []string) (Plan, error) {
+	if len(names) == 0 {
+		return p, nil
+	}
 	out := Plan{Services: []Service{}, Unread: p.Unread, Totals: Totals{Ways: map[Way]int{}}}
 	found := map[string]bool{}
 	for _, s := range p.Services {

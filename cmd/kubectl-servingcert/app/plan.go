@@ -119,11 +119,6 @@ func (f *planFlags) run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if len(f.names) > 0 {
-		if p, err = p.Only(f.names); err != nil {
-			return err
-		}
-	}
 	if f.apply {
 		return f.carryOut(ctx, p)
 	}
@@ -135,7 +130,7 @@ func (f *planFlags) ofFiles(_ context.Context, opts plan.Options) (plan.Plan, er
 	if err != nil {
 		return plan.Plan{}, err
 	}
-	return plan.OfManifests(docs, f.from.namespace, opts), nil
+	return plan.OfManifests(docs, f.from.namespace, opts).Only(f.names)
 }
 
 func (f *planFlags) ofCluster(ctx context.Context, opts plan.Options) (plan.Plan, error) {
@@ -153,7 +148,7 @@ func (f *planFlags) ofCluster(ctx context.Context, opts plan.Options) (plan.Plan
 		}
 		opts.Programs = table
 	}
-	return c.Plan(ctx, f.from.namespace, opts)
+	return c.Plan(ctx, f.from.namespace, f.names, opts)
 }
 
 // title returns the scope of the plan.

@@ -15,6 +15,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/plan"
 )
 
@@ -116,9 +117,15 @@ func TestPlanWithTheRightsOfANamespace(t *testing.T) {
 	r = cliAs(t, kubeconfig, "plan")
 	assert.Equal(t, 1, r.code)
 	assert.Contains(t, r.err, "list Services: services is forbidden")
-	r = cliAs(t, kubeconfig, "plan", "-n", ns, "--apply", "--yes")
-	assert.Equal(t, 1, r.code)
-	assert.Contains(t, r.err, "this user lacks permissions. Nothing was changed")
+	for _, which := range [][]string{{"-n", ns}, {"web", "-n", ns}} {
+		r = cliAs(t, kubeconfig, append([]string{"plan", "--apply", "--yes"}, which...)...)
+		assert.Equal(t, 1, r.code, which)
+		assert.Contains(t, r.out, "\nThis user lacks permissions that the steps need:\n", which)
+		assert.Contains(t, r.err, "this user lacks permissions. Nothing was changed", which)
+	}
+	namespace, err := admin.CoreV1().Namespaces().Get(t.Context(), ns, metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.Empty(t, namespace.Labels[api.LabelInject])
 	svc, err := admin.CoreV1().Services(ns).Get(t.Context(), "web", metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.Len(t, svc.Spec.Ports, 1)

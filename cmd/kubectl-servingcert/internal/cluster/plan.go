@@ -19,9 +19,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
-// Plan returns the plan of the Services of a namespace ("": of all). References to them are read in all
-// namespaces or, if the user may not read those, in that one.
-func (c *Cluster) Plan(ctx context.Context, namespace string, opts plan.Options) (plan.Plan, error) {
+// Plan returns the plan of the Services of a namespace ("": of all) with these names, as in plan.Plan.Only. References to
+// them are read in all namespaces or, if the user may not read those, in that one.
+func (c *Cluster) Plan(ctx context.Context, namespace string, names []string, opts plan.Options) (plan.Plan, error) {
 	p := planner{Cluster: c, ctx: ctx, namespace: namespace}
 	services, err := p.services()
 	if err != nil {
@@ -46,7 +46,10 @@ func (c *Cluster) Plan(ctx context.Context, namespace string, opts plan.Options)
 			return plan.Plan{}, err
 		}
 	}
-	out := p.builder.Plan()
+	out, err := p.builder.Plan().Only(names)
+	if err != nil {
+		return plan.Plan{}, err
+	}
 	out.Forbidden, err = c.forbidden(ctx, out)
 	return out, err
 }
