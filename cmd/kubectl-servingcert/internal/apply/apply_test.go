@@ -321,3 +321,19 @@ func allowed(review runtime.Object) runtime.Object {
 	r.Status.Allowed = true
 	return r
 }
+
+// TestInvalidNamesAreInNoCommand: a server may return names that a shell would run.
+func TestInvalidNamesAreInNoCommand(t *testing.T) {
+	const namespace, name = "shop;id", "web;id"
+	w := newWorld(t)
+	w.applier.Timeout, w.applier.Timing.Endpoints = 10*time.Millisecond, 10*time.Millisecond
+	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
+	require.NoError(t, w.Tracker().Add(d))
+	err := w.applier.restart(t.Context(), workload{kind: "Deployment", namespace: "shop", name: name}, d)
+	assert.ErrorContains(t, err, `to go back: no command is shown: "web;id" is not a valid name`)
+
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 443, TargetPort: intstr.FromString("sc-tls-8080")}}}}
+	require.NoError(t, w.Tracker().Add(svc))
+	err = w.applier.served(t.Context(), &step{Service: plan.Service{Namespace: namespace, Name: "web"}, before: svc})
+	assert.ErrorContains(t, err, `has no ready endpoint after the rollout; see: no command is shown: "shop;id" is not a valid name. To go back`)
+}

@@ -95,8 +95,8 @@ func (a *Applier) served(ctx context.Context, s *step) error {
 	})
 	switch {
 	case errors.Is(err, errTimeout):
-		return fmt.Errorf("Service %s: port %s has no ready endpoint after the rollout; see kubectl describe pods -n %s. To go back: remove the added port and %s, and roll out again",
-			s.id(), strings.Join(missing, ", "), s.Namespace, api.AnnotationSecretName)
+		return fmt.Errorf("Service %s: port %s has no ready endpoint after the rollout; see: %s. To go back: remove the added port and %s, and roll out again",
+			s.id(), strings.Join(missing, ", "), api.CommandText([]string{s.Namespace}, "kubectl", "describe", "pods", "-n", s.Namespace), api.AnnotationSecretName)
 	case err != nil:
 		return err
 	}

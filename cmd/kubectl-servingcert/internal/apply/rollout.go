@@ -209,8 +209,8 @@ func (a *Applier) restart(ctx context.Context, w workload, object runtime.Object
 		return rollout.Done(), err
 	})
 	if errors.Is(err, errTimeout) {
-		return fmt.Errorf("%s: the rollout did not finish within %s (%s). Its old pods continue without TLS; to go back: kubectl rollout undo %s/%s -n %s",
-			w, a.Timeout, rollout.Progress(), strings.ToLower(w.kind), w.name, w.namespace)
+		return fmt.Errorf("%s: the rollout did not finish within %s (%s). Its old pods continue without TLS; to go back: %s", w, a.Timeout, rollout.Progress(),
+			api.CommandText([]string{w.namespace, w.name}, "kubectl", "rollout", "undo", strings.ToLower(w.kind)+"/"+w.name, "-n", w.namespace))
 	}
 	return err
 }
