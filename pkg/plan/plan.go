@@ -75,6 +75,8 @@ type Service struct {
 
 	request request        // the requested or proposed annotation
 	content map[string]any // the manifest of the Service
+
+	outdated bool // Serving is about an earlier certificate or other ports
 }
 
 // Step is one manual step.
@@ -90,7 +92,7 @@ type Today string
 const (
 	TodayTLS       Today = "tls"       // the program serves TLS with the injected certificate
 	TodayOwn       Today = "own"       // the kubelet probes the program by HTTPS
-	TodayDeclared  Today = "declared"  // the port should serve TLS, but this is not verified; Port.By is the evidence
+	TodayDeclared  Today = "declared"  // the port should serve TLS, but this is not verified; Port.By is the evidence, or what is missing
 	TodayProxy     Today = "proxy"     // the proxy serves TLS
 	TodayAny       Today = "any"       // the proxy serves TLS and plaintext
 	TodayAsked     Today = "asked"     // the Service requests the proxy, but pods lack it; Port.By is the cause
@@ -125,6 +127,7 @@ type Port struct {
 
 	annotate, rollOut bool     // the step that a port that is TodayAsked needs
 	refused           bool     // the webhook refuses the requested proxy; By is its note
+	unseen            bool     // it should serve TLS, but the rotator has not seen that
 	without           []string // the workloads that get no proxy for it
 }
 

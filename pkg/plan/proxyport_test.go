@@ -2,6 +2,7 @@ package plan
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -10,6 +11,9 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 )
 
 // endpointsOf returns one endpoint of a port of Service shop/web.
@@ -23,10 +27,21 @@ func endpointsOf(port string, ready *bool) Endpoints {
 	return e
 }
 
-// TestDoneNeedsEvidence: in a cluster, a port that requests the proxy is done when it has a ready endpoint, and a port that the
-// program serves when condition Serving is Current.
+// seenCurrent sets condition Serving of the Service to Current, about its ports.
+func seenCurrent(svc *corev1.Service) {
+	seenAs(svc, api.ServingCurrent, state.Serving{Ports: api.NeedsHash(svc)})
+}
+
+// seenAs sets condition Serving of the Service.
+func seenAs(svc *corev1.Service, reason string, said state.Serving) {
+	svc.Status.Conditions = state.Say(metav1.Condition{Type: api.ConditionServing, Reason: reason}, said).Both()
+}
+
+// TestDoneNeedsEvidence: in a cluster, a port is done when condition Serving is Current and about the Service as it is.
+// A port that requests the proxy needs a ready endpoint before.
 func TestDoneNeedsEvidence(t *testing.T) {
 	yes, no := true, false
+	const unproven = "port 8080: the proxy for port 8080 should serve it, but condition servingcert.dev/Serving is "
 	asks := annotated("servingcert.dev/secret-name", "web-tls")
 	target := func(name string) func(*corev1.Service) {
 		return func(svc *corev1.Service) {
@@ -34,22 +49,29 @@ func TestDoneNeedsEvidence(t *testing.T) {
 		}
 	}
 	web := pod("web", map[string]string{"app": "web"}, 8080)
+	foreign := func(svc *corev1.Service) { seenAs(svc, api.ServingForeign, state.Serving{Ports: api.NeedsHash(svc)}) }
+	earlier := func(svc *corev1.Service) { seenAs(svc, api.ServingCurrent, state.Serving{Ports: "0a"}) }
 	for name, tt := range map[string]struct {
 		endpoints Endpoints
+		serving   func(*corev1.Service)
 		way       Way
 		why       string
 	}{
-		"manifests":             {nil, WayDone, ""},
-		"no endpoint":           {Endpoints{}, WayRollout, "port 8080: no ready pod has the proxy of this port"},
-		"one of another port":   {endpointsOf("http", &yes), WayRollout, "port 8080: no ready pod has the proxy of this port"},
-		"one that is not ready": {endpointsOf("p", &no), WayRollout, "port 8080: no ready pod has the proxy of this port"},
-		"a ready one":           {endpointsOf("p", &yes), WayDone, ""},
-		"one without a state":   {endpointsOf("p", nil), WayDone, ""},
+		"manifests":             {nil, earlier, WayDone, ""},
+		"no endpoint":           {Endpoints{}, seenCurrent, WayRollout, "port 8080: no ready pod has the proxy of this port"},
+		"one of another port":   {endpointsOf("http", &yes), seenCurrent, WayRollout, "port 8080: no ready pod has the proxy of this port"},
+		"one that is not ready": {endpointsOf("p", &no), seenCurrent, WayRollout, "port 8080: no ready pod has the proxy of this port"},
+		"a ready one":           {endpointsOf("p", &yes), seenCurrent, WayDone, ""},
+		"one without a state":   {endpointsOf("p", nil), seenCurrent, WayDone, ""},
+		"not probed":            {endpointsOf("p", &yes), func(*corev1.Service) {}, WayCheck, unproven + "missing"},
+		"another certificate":   {endpointsOf("p", &yes), foreign, WayCheck, unproven + "Foreign"},
+		"seen at other ports":   {endpointsOf("p", &yes), earlier, WayCheck, unproven + "Current, but about an earlier certificate or other ports"},
 	} {
-		b := New([]*corev1.Service{selecting("web", 8080, "app=web", asks, target("sc-tls-8080"))}, nil, Options{Endpoints: tt.endpoints})
+		b := New([]*corev1.Service{selecting("web", 8080, "app=web", asks, target("sc-tls-8080"), tt.serving)}, nil, Options{Endpoints: tt.endpoints})
 		b.AddWorkload(web)
 		s := b.Plan().Services[0]
 		assert.Equal(t, tt.way, s.Way, name)
+		assert.Equal(t, tt.way == WayCheck, s.Unseen(), name)
 		assert.Equal(t, tt.why, s.Why, name)
 		assert.Equal(t, tt.way == WayRollout, s.Wave == 1, name)
 	}
@@ -66,7 +88,7 @@ func TestDoneNeedsEvidence(t *testing.T) {
 		"all have the proxy":           {[]*corev1.Pod{with, with, ending}, ""},
 		"one of two, which has a port": {[]*corev1.Pod{with, old}, "port 8080: pods of Pod/web do not have the proxy of this port"},
 	} {
-		b := New([]*corev1.Service{selecting("web", 8080, "app=web", asks, target("sc-tls-8080"))}, nil, Options{Endpoints: endpointsOf("p", &yes)})
+		b := New([]*corev1.Service{selecting("web", 8080, "app=web", asks, target("sc-tls-8080"), seenCurrent)}, nil, Options{Endpoints: endpointsOf("p", &yes)})
 		b.AddWorkload(web)
 		for _, p := range tt.pods {
 			b.AddPod("Pod", "web", p)
@@ -76,14 +98,41 @@ func TestDoneNeedsEvidence(t *testing.T) {
 
 	program := pod("web", map[string]string{"app": "web"}, 9443)
 	program.Pod.Spec.Containers[0].Image, program.Pod.Spec.Containers[0].Args = "registry.k8s.io/metrics-server/metrics-server:v0.8.0", []string{"--secure-port=9443"}
-	for reason, want := range map[string]Way{"": WayCheck, "Propagating": WayCheck, "Current": WayDone} {
-		svc := selecting("web", 9443, "app=web", asks)
-		if reason != "" {
-			svc.Status.Conditions = []metav1.Condition{{Type: "servingcert.dev/Serving", Reason: reason}}
-		}
-		b := New([]*corev1.Service{svc}, nil, Options{Endpoints: Endpoints{}})
+	for name, tt := range map[string]struct {
+		serving func(*corev1.Service)
+		want    Way
+	}{
+		"not probed": {func(*corev1.Service) {}, WayCheck},
+		"propagating": {func(svc *corev1.Service) {
+			seenAs(svc, api.ServingPropagating, state.Serving{Ports: api.NeedsHash(svc)})
+		}, WayCheck},
+		"seen at other ports": {earlier, WayCheck},
+		"seen":                {seenCurrent, WayDone},
+	} {
+		b := New([]*corev1.Service{selecting("web", 9443, "app=web", asks, tt.serving)}, nil, Options{Endpoints: Endpoints{}})
 		b.AddWorkload(program)
-		assert.Equal(t, want, b.Plan().Services[0].Way, reason)
+		s := b.Plan().Services[0]
+		assert.Equal(t, tt.want, s.Way, name)
+		assert.Equal(t, tt.want == WayCheck, s.Unseen(), name)
+	}
+}
+
+// TestBesideAProxyThatWasNotSeen: the clients can move, and the plan says that TLS was not seen.
+func TestBesideAProxyThatWasNotSeen(t *testing.T) {
+	yes := true
+	for name, serving := range map[string]func(*corev1.Service){"seen": seenCurrent, "not seen": func(*corev1.Service) {}} {
+		for _, target := range []string{"sc-tls-8080", "sc-any-8080"} {
+			svc := selecting("web", 8080, "app=web", annotated("servingcert.dev/secret-name", "web-tls"))
+			svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: "https", Port: 443, TargetPort: intstr.FromString(target)})
+			serving(svc)
+			b := New([]*corev1.Service{svc}, nil, Options{Endpoints: endpointsOf("https", &yes)})
+			b.AddWorkload(pod("web", map[string]string{"app": "web"}, 8080))
+			s := b.Plan().Services[0]
+			assert.Equal(t, WayMove, s.Way, name)
+			assert.Equal(t, name == "not seen", s.Unseen(), "%s %s", name, target)
+			first := strings.HasPrefix(s.Steps[0].What, "find out why the rotator has not seen TLS")
+			assert.Equal(t, name == "not seen", first, "%s %s: %v", name, target, s.Steps)
+		}
 	}
 }
 

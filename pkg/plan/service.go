@@ -92,21 +92,14 @@ func compareKeys(a, b key) int {
 func (b *Builder) service(e *entry, workloads []Workload, asked request) Service {
 	svc := e.svc
 	s := Service{Namespace: svc.Namespace, Name: svc.Name, Ports: []Port{}, request: asked, content: b.contents[key{svc.Namespace, svc.Name}]}
-	if c := api.Condition(svc, api.ConditionServing); c != nil {
-		s.Serving = c.Reason
-	}
+	s.see(svc)
 	s.ManagedBy = managedBy(svc)
 	for _, w := range workloads {
 		s.Workloads = append(s.Workloads, w.String())
 	}
 	for _, p := range svc.Spec.Ports {
 		port, inside := b.port(svc, p, workloads)
-		if port.Today == TodayTLS && s.Serving == api.ServingPlaintext {
-			port.Today, port.By = TodayPlaintext, "condition "+api.ConditionServing+" reports plaintext"
-		}
-		if port.Today == TodayTLS && b.opts.Endpoints != nil && s.Serving != api.ServingCurrent {
-			port.Today, port.By = TodayDeclared, "its program gets the certificate, but condition "+api.ConditionServing+" is "+cmp.Or(s.Serving, "missing")
-		}
+		b.compare(&s, &port)
 		for _, r := range inside {
 			r.Port = p.Port
 			e.add(r)

@@ -50,7 +50,7 @@ func (f *planFlags) carryOut(ctx context.Context, p plan.Plan) error {
 	case len(waves) == 0 && leftAlone(p) > 0:
 		return fmt.Errorf("%s left alone", status.Count(leftAlone(p), "Service"))
 	case len(waves) == 0:
-		return nil
+		return notSeen("nothing to do", unseen(p, waves))
 	case len(p.Forbidden) > 0:
 		return errors.New("this user lacks permissions. Nothing was changed")
 	}
@@ -74,14 +74,33 @@ func (f *planFlags) carryOut(ctx context.Context, p plan.Plan) error {
 		_, err = fmt.Fprintln(f.out, "Nothing was changed. Without --dry-run, a new pod is tried first: no pod is replaced if it would be refused.")
 		return err
 	}
-	if n := len(a.Unseen); n > 0 {
-		return fmt.Errorf("done, but %s not seen to serve TLS: %s", status.Count(n, "Service"), strings.Join(a.Unseen, ", "))
+	if err := notSeen("done", append(a.Unseen, unseen(p, waves)...)); err != nil {
+		return err
 	}
 	if n := leftAlone(p); n > 0 {
 		return fmt.Errorf("done, but %s left alone", status.Count(n, "Service"))
 	}
 	_, err = fmt.Fprintln(f.out, "Done. If the Services come from a repository, make the same additions there: kubectl servingcert plan -f FILE -o yaml")
 	return err
+}
+
+// notSeen returns an error that names the Services that were not seen to serve TLS; nil if there are none.
+func notSeen(what string, services []string) error {
+	if len(services) == 0 {
+		return nil
+	}
+	return fmt.Errorf("%s, but %s not seen to serve TLS: %s", what, status.Count(len(services), "Service"), strings.Join(services, ", "))
+}
+
+// unseen returns the Services that need no change, and were not seen to serve TLS.
+func unseen(p plan.Plan, waves [][]plan.Service) (out []string) {
+	changed := slices.Concat(waves...)
+	for _, s := range p.Services {
+		if s.Unseen() && !slices.ContainsFunc(changed, func(c plan.Service) bool { return c.Namespace == s.Namespace && c.Name == s.Name }) {
+			out = append(out, s.Namespace+"/"+s.Name)
+		}
+	}
+	return out
 }
 
 // outlook returns the changes that are about to be made, and the Services that are skipped.

@@ -132,8 +132,9 @@ func TestPlanIsCarriedOut(t *testing.T) {
 		}
 	}
 	out, code = planOf(t, "-n", planned, "--apply", "--yes")
-	require.Zero(t, code, out)
+	require.Equal(t, 1, code, out)
 	assert.Contains(t, out, "nothing to do for --apply\n")
+	assert.Contains(t, out, fmt.Sprintf("nothing to do, but %d Services not seen to serve TLS: ", len(ways)), "nothing was seen since")
 	wholeServicesAreSafe(t, run)
 }
 

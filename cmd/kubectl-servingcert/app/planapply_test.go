@@ -1,0 +1,49 @@
+package app
+
+import (
+	"bytes"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
+	"github.com/servingcert/servingcert/pkg/plan"
+)
+
+// TestNothingToDoIsNotYetTLS: a second run fails like the first one while TLS is not seen.
+func TestNothingToDoIsNotYetTLS(t *testing.T) {
+	name, labels := "https", map[string]string{"app": "web"}
+	endpoints := plan.Endpoints{}
+	endpoints.Add(&discoveryv1.EndpointSlice{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
+		Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}}, Ports: []discoveryv1.EndpointPort{{Name: &name}},
+	})
+	for reason, want := range map[string]string{
+		api.ServingUnreachable: "nothing to do, but 1 Service not seen to serve TLS: shop/web",
+		api.ServingCurrent:     "",
+	} {
+		svc := &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}},
+			Spec:       corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Name: name, Port: 443, TargetPort: intstr.FromString("sc-tls-8080")}}},
+		}
+		svc.Status.Conditions = state.Say(metav1.Condition{Type: api.ConditionServing, Reason: reason}, state.Serving{Ports: api.NeedsHash(svc)}).Both()
+		b := plan.New([]*corev1.Service{svc}, nil, plan.Options{Endpoints: endpoints})
+		b.AddWorkload(plan.Workload{Kind: "Deployment", Namespace: "shop", Name: "web", Pod: &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "registry.example/app"}}},
+		}})
+		var out bytes.Buffer
+		f := planFlags{plugin: &plugin{streams: streams{screen: screen{to: &out}}}}
+		err := f.carryOut(t.Context(), b.Plan())
+		assert.Equal(t, "nothing to do for --apply\n", out.String(), reason)
+		if want == "" {
+			assert.NoError(t, err, reason)
+			continue
+		}
+		assert.EqualError(t, err, want)
+	}
+}
