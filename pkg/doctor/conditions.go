@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -48,8 +49,11 @@ func (n Namespace) serving(svc *corev1.Service, object string) []Finding {
 		return []Finding{found(NotServed, object, "it has no condition %s: the rotator has not probed its pods yet, or is not running", api.ConditionServing).
 			do("If this does not change within a minute, check the rotator's Deployment and Lease.")}
 	case !state.ServingIsOfNow(svc):
-		return []Finding{found(NotServed, object, "condition %s is about an earlier certificate or other ports: the rotator has not probed the pods since", api.ConditionServing).
-			as(Info).do("If this does not change within a minute, check the rotator's Deployment and Lease.")}
+		f := found(NotServed, object, "condition %s is about an earlier certificate or other ports: the rotator has not probed the pods since", api.ConditionServing)
+		if n.now.Sub(changed(svc)) <= probeTime {
+			return []Finding{f.as(Info).do("If this does not change within two minutes, check the rotator's Deployment and Lease.")}
+		}
+		return []Finding{f.do("Check the rotator's Deployment and Lease.")}
 	case c.Status == metav1.ConditionTrue:
 		return nil
 	case c.Reason == api.ServingNoConsumers:
@@ -72,6 +76,26 @@ func (n Namespace) serving(svc *corev1.Service, object string) []Finding {
 		f = f.do("%s", CheckOf(TLSPorts).Fix)
 	}
 	return []Finding{f}
+}
+
+// probeTime is how long the rotator may take to probe the pods after a change of the Service or its certificate.
+const probeTime = 2 * time.Minute
+
+// changed returns when the Service or its certificate last changed in a way that the rotator probes the pods for, by the
+// API server's record of writes; zero if that is unknown.
+func changed(svc *corev1.Service) (last time.Time) {
+	for _, w := range svc.ManagedFields {
+		if w.Time == nil || w.FieldsV1 == nil || !w.Time.After(last) {
+			continue
+		}
+		fields := w.FieldsV1.GetRawString()
+		for _, probed := range []string{`"f:spec"`, `"f:` + api.Domain + `/`, api.ConditionReady} {
+			if strings.Contains(fields, probed) {
+				last = w.Time.Time
+			}
+		}
+	}
+	return last
 }
 
 // podsFail adds the cause to the findings about a Service whose pods serve nothing, if the rotator reports that they

@@ -353,8 +353,7 @@ var ofServices = []breaking{
 		service(f).Status.Conditions = service(f).Status.Conditions[:1]
 	}, "warning SC410 Service shop/web: it has no condition servingcert.dev/Serving: the rotator has not probed its pods yet, or is not running"},
 	{"an old condition Serving", func(_ *testing.T, f *Facts) {
-		said := state.Say(service(f).Status.Conditions[2], state.Serving{Ports: "0a"})
-		service(f).Status.Conditions = append(service(f).Status.Conditions[:2], said.Both()...)
+		outdated(f, written(`{"f:spec":{"f:ports":{}}}`, time.Minute))
 	}, "info SC410 Service shop/web: condition servingcert.dev/Serving is about an earlier certificate or other ports: the rotator has not probed the pods since"},
 	{"a misspelt targetPort", func(_ *testing.T, f *Facts) {
 		ports(f, corev1.ServicePort{Name: "https", Port: 443, TargetPort: intstr.FromString("sc-tsl-8080")})
@@ -542,6 +541,51 @@ func TestSuggest(t *testing.T) {
 	}{{"", "", 0}, {"a", "", 1}, {"", "ab", 2}, {"kitten", "sitting", 3}, {"abcd", "abdc", 1}, {"é", "e", 1}} {
 		assert.Equal(t, c.want, distance(c.a, c.b), c)
 		assert.Equal(t, c.want, distance(c.b, c.a), c)
+	}
+}
+
+// outdated makes condition Serving one about other ports, after writes to the Service.
+func outdated(f *Facts, writes ...metav1.ManagedFieldsEntry) {
+	svc := service(f)
+	said := state.Say(svc.Status.Conditions[2], state.Serving{Ports: "0a"})
+	svc.Status.Conditions = append(svc.Status.Conditions[:2], said.Both()...)
+	svc.ManagedFields = writes
+}
+
+// written is a write of fields before noon.
+func written(fields string, before time.Duration) metav1.ManagedFieldsEntry {
+	at := metav1.NewTime(noon.Add(-before))
+	return metav1.ManagedFieldsEntry{Time: &at, FieldsV1: metav1.NewFieldsV1(fields)}
+}
+
+// TestAnOutdatedConditionLasts: the rotator may be about to probe only after a change of what it probes.
+func TestAnOutdatedConditionLasts(t *testing.T) {
+	const (
+		ports   = `{"f:spec":{"f:ports":{}}}`
+		ready   = `{"f:status":{"f:conditions":{"k:{\"type\":\"servingcert.dev/Ready\"}":{}}}}`
+		setting = `{"f:metadata":{"f:annotations":{"f:servingcert.dev/probe":{}}}}`
+		serving = `{"f:status":{"f:conditions":{"k:{\"type\":\"servingcert.dev/Serving\"}":{}}}}`
+		other   = `{"f:metadata":{"f:labels":{"f:team":{}}},"f:status":{"f:loadBalancer":{}}}`
+	)
+	for name, tt := range map[string]struct {
+		writes []metav1.ManagedFieldsEntry
+		want   Level
+	}{
+		"new ports":                     {[]metav1.ManagedFieldsEntry{written(ready, time.Hour), written(ports, time.Minute)}, Info},
+		"a new certificate":             {[]metav1.ManagedFieldsEntry{written(ports, time.Hour), written(ready, time.Minute)}, Info},
+		"a new setting":                 {[]metav1.ManagedFieldsEntry{written(ports, time.Hour), written(setting, time.Minute)}, Info},
+		"at the bound":                  {[]metav1.ManagedFieldsEntry{written(ports, probeTime)}, Info},
+		"after the bound":               {[]metav1.ManagedFieldsEntry{written(ports, probeTime+time.Second)}, Warning},
+		"others write something else":   {[]metav1.ManagedFieldsEntry{written(ports, time.Hour), written(other, time.Second), written(serving, time.Second)}, Warning},
+		"it is unknown when it changed": {[]metav1.ManagedFieldsEntry{{FieldsV1: metav1.NewFieldsV1(ports)}, {}}, Warning},
+	} {
+		f := healthy(t)
+		outdated(&f, tt.writes...)
+		found := f.Examine(noon).AtLeast(Info)
+		require.Len(t, found, 1, name)
+		assert.Equal(t, NotServed, found[0].ID, name)
+		assert.Equal(t, tt.want, found[0].Level, name)
+		assert.Equal(t, tt.want == Warning, f.Examine(noon).Failed(true), name)
 	}
 }
 

@@ -61,6 +61,7 @@ func (f Facts) Examine(now time.Time) Report {
 		add(Services, nil)
 		add(Workloads, nil)
 		for _, n := range f.Namespaces {
+			n.now = now
 			findings = append(findings, n.Judge()...)
 		}
 		made = slices.DeleteFunc(made, func(id ID) bool { return id == Unreadable || id == InjectedPart }) // made from manifests only

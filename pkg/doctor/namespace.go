@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -31,6 +32,8 @@ type Namespace struct {
 	// Missed counts, for each workload (KIND NAME), the pods that run without the certificate
 	// that they would get now.
 	Missed map[string]int
+
+	now time.Time // of the API server; zero for manifests
 }
 
 // optedIn reports whether the namespace is opted in.
