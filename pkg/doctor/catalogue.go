@@ -183,7 +183,7 @@ var checks = []Check{
 	{InjectedPart, "InjectedPart", Workloads, Warning, "the webhook reports nothing about the workload",
 		"The pod is created, but gets less than was probably intended, or needs attention.",
 		"Do what the message says.", "injection.md#every-reason", true},
-	{PodsRefused, "PodsRefused", Workloads, Error, "the API server accepts the pods of every Deployment",
-		"New pods are not created. A ResourceQuota or a LimitRange may not allow the proxy in addition to the pod's own containers. For StatefulSets and DaemonSets, only events report this; doctor does not read them.",
+	{PodsRefused, "PodsRefused", Workloads, Error, "the API server accepts the pods of every Deployment, StatefulSet and DaemonSet",
+		"New pods are not created. A ResourceQuota or a LimitRange may not allow the proxy in addition to the pod's own containers. For StatefulSets and DaemonSets that lack pods, an event of the last hour reports this.",
 		"Do what the message says.", "injection.md#what-a-quota-counts", false},
 }

@@ -18,7 +18,7 @@ type Workload struct {
 	Template    corev1.PodTemplateSpec
 	// KeepsOldPods is api.KeepsOldPods of the workload; Paused is spec.paused.
 	KeepsOldPods, Paused bool
-	// Failure is the error in its status if it cannot create pods, or "".
+	// Failure is the error if its pods cannot be created, from its status or from an event, or "".
 	Failure string
 }
 

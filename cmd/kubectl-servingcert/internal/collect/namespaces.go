@@ -125,28 +125,36 @@ func (g *gatherer) services(ctx context.Context, found places) error {
 
 // workloads adds the Deployments, StatefulSets and DaemonSets.
 func (g *gatherer) workloads(ctx context.Context, found places) error {
-	add := func(meta metav1.ObjectMeta, w doctor.Workload) {
+	lacking := map[controller]bool{}
+	add := func(meta metav1.ObjectMeta, w doctor.Workload, lacks bool) {
 		if n := found[meta.Namespace]; n != nil {
 			w.Name, w.Annotations = meta.Name, meta.Annotations
 			n.Workloads = append(n.Workloads, w)
+			if lacks {
+				lacking[controller{meta.Namespace, w.Kind, w.Name}] = true
+			}
 		}
 	}
 	ns := g.opts.Namespace
 	err := each(ctx, "Deployments", g.client.AppsV1().Deployments(ns), func(d *appsv1.Deployment) {
-		add(d.ObjectMeta, doctor.Workload{Kind: "Deployment", Template: d.Spec.Template, Paused: d.Spec.Paused, Failure: failure(d)})
+		add(d.ObjectMeta, doctor.Workload{Kind: "Deployment", Template: d.Spec.Template, Paused: d.Spec.Paused, Failure: failure(d)}, false)
 	})
 	if err != nil {
 		return err
 	}
 	err = each(ctx, "StatefulSets", g.client.AppsV1().StatefulSets(ns), func(s *appsv1.StatefulSet) {
-		add(s.ObjectMeta, doctor.Workload{Kind: "StatefulSet", Template: s.Spec.Template, KeepsOldPods: api.KeepsOldPods(s)})
+		add(s.ObjectMeta, doctor.Workload{Kind: "StatefulSet", Template: s.Spec.Template, KeepsOldPods: api.KeepsOldPods(s)}, lacksPods(s))
 	})
 	if err != nil {
 		return err
 	}
-	return each(ctx, "DaemonSets", g.client.AppsV1().DaemonSets(ns), func(s *appsv1.DaemonSet) {
-		add(s.ObjectMeta, doctor.Workload{Kind: "DaemonSet", Template: s.Spec.Template, KeepsOldPods: api.KeepsOldPods(s)})
+	err = each(ctx, "DaemonSets", g.client.AppsV1().DaemonSets(ns), func(s *appsv1.DaemonSet) {
+		add(s.ObjectMeta, doctor.Workload{Kind: "DaemonSet", Template: s.Spec.Template, KeepsOldPods: api.KeepsOldPods(s)}, s.Status.CurrentNumberScheduled < s.Status.DesiredNumberScheduled)
 	})
+	if err == nil {
+		g.refused(ctx, found, lacking)
+	}
+	return err
 }
 
 // failure returns why the pods of a Deployment are not created, or "".
