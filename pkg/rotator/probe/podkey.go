@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"crypto/x509"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -91,8 +90,10 @@ func (q PodKeyRequirements) check(port uint16, leaf *x509.Certificate, chain []*
 		now = leaf.NotBefore
 	}
 	chain = chain[:min(len(chain), maxChain)]
-	accepts := func(root *x509.Certificate) bool { return pki.VerifyServing(leaf, chain, root, now) == nil }
-	j.Newest = slices.ContainsFunc(trust.signing, accepts)
-	j.Verifies = j.Newest || slices.ContainsFunc(trust.Bundle.Certificates(), accepts)
+	if _, j.Newest = pki.VerifiedUntil(leaf, chain, trust.signing, now); j.Newest {
+		j.Verifies = true
+		return j
+	}
+	_, j.Verifies = pki.VerifiedUntil(leaf, chain, trust.Bundle.Certificates(), now)
 	return j
 }
