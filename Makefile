@@ -237,7 +237,7 @@ node-up: images ## run a whole Kubernetes with kubelet and containerd on this ma
 	@$(BIN)/node up
 
 .PHONY: node-down
-node-down: ## end it and remove all that it made
+node-down: ## end it and remove what it made, except for what pods wrote to a hostPath
 	@go build -C hack/node -o $(BIN)/node ./cmd/node
 	@$(BIN)/node down
 

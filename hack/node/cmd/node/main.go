@@ -20,7 +20,8 @@ import (
 )
 
 const usage = `node up      run a node with the images in --images; does nothing if it runs already
-node down    stop the node and remove everything that it created
+node down    stop the node and remove everything that it created,
+             except for what pods wrote to a hostPath
 node exec -- COMMAND [ARGS]
              run a command in the node's namespaces, such as iptables-save
 node fetch   build the binaries and exit
