@@ -17,7 +17,7 @@
 //   - the machine's iptables rules, interfaces and mounts do not change, except for one end
 //     of a veth pair and a route to it;
 //   - when the holder dies, the kernel kills all other processes, including pods, and removes
-//     mounts, interfaces and rules: Down leaves nothing behind, even after a crash;
+//     mounts, interfaces and rules: Down leaves none of these behind, even after a crash;
 //   - several nodes can run concurrently, and beside another cluster on the machine, if each
 //     has its own directory and subnet.
 //

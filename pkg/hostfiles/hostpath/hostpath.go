@@ -25,22 +25,9 @@ type Dir struct {
 // the sticky bit, as /tmp has: there, other users can create files, but not remove or rename any. mkdir creates a
 // missing directory; if it is nil, Open returns an error that wraps fs.ErrNotExist.
 func Open(name string, mkdir func(above *os.Root, base string) error) (*Dir, error) {
-	if !filepath.IsAbs(name) {
-		return nil, fmt.Errorf("%s: must be an absolute path", name)
-	}
-	root, err := os.OpenRoot("/")
+	d, err := walk(name, checkWriters, mkdir)
 	if err != nil {
 		return nil, err
-	}
-	d := &Dir{Root: root}
-	for base := range strings.SplitSeq(strings.Trim(filepath.Clean(name), "/"), "/") {
-		if base == "" {
-			continue // the root itself
-		}
-		if err := d.enter(base, mkdir); err != nil {
-			_ = d.Close()
-			return nil, err
-		}
 	}
 	info, err := d.Stat(".")
 	if err == nil && info.Mode().Perm()&0o022 != 0 {
@@ -53,6 +40,10 @@ func Open(name string, mkdir func(above *os.Root, base string) error) (*Dir, err
 	return d, nil
 }
 
+// OpenWritable opens the directory at an absolute path, whoever can write to it and to those above it. Kubernetes makes
+// volumes that all users can write to. Such a user decides what the directory contains, but no link makes it another one.
+func OpenWritable(name string) (*Dir, error) { return walk(name, checkDir, nil) }
+
 // OpenOwn is Open for a directory that only root and the effective user can change.
 func OpenOwn(name string, mkdir func(above *os.Root, base string) error) (*Dir, error) {
 	d, err := Open(name, mkdir)
@@ -63,9 +54,31 @@ func OpenOwn(name string, mkdir func(above *os.Root, base string) error) (*Dir, 
 	return d, err
 }
 
+// walk opens each directory of the path in the one above it. check returns why one is refused.
+func walk(name string, check func(full string, info fs.FileInfo) error, mkdir func(above *os.Root, base string) error) (*Dir, error) {
+	if !filepath.IsAbs(name) {
+		return nil, fmt.Errorf("%s: must be an absolute path", name)
+	}
+	root, err := os.OpenRoot("/")
+	if err != nil {
+		return nil, err
+	}
+	d := &Dir{Root: root}
+	for base := range strings.SplitSeq(strings.Trim(filepath.Clean(name), "/"), "/") {
+		if base == "" {
+			continue // the root itself
+		}
+		if err := d.enter(base, check, mkdir); err != nil {
+			_ = d.Close()
+			return nil, err
+		}
+	}
+	return d, nil
+}
+
 // enter opens a directory in this one and continues from there. It compares the directory before and after opening
 // it, because the owner of this one may replace it in between.
-func (d *Dir) enter(base string, mkdir func(above *os.Root, base string) error) error {
+func (d *Dir) enter(base string, check func(full string, info fs.FileInfo) error, mkdir func(above *os.Root, base string) error) error {
 	full := filepath.Join(d.Name(), base)
 	info, err := d.Lstat(base)
 	if errors.Is(err, fs.ErrNotExist) && mkdir != nil {
@@ -77,7 +90,7 @@ func (d *Dir) enter(base string, mkdir func(above *os.Root, base string) error) 
 	if err != nil {
 		return err
 	}
-	if err := checkDir(full, info); err != nil {
+	if err := check(full, info); err != nil {
 		return err
 	}
 	next, err := d.OpenRoot(base)
@@ -103,7 +116,15 @@ func checkDir(full string, info fs.FileInfo) error {
 		return fmt.Errorf("%s: is a symbolic link to %q: name the directory itself", full, target)
 	case !info.IsDir():
 		return fmt.Errorf("%s: is not a directory", full)
-	case info.Mode().Perm()&0o022 != 0 && info.Mode()&fs.ModeSticky == 0:
+	}
+	return nil
+}
+
+func checkWriters(full string, info fs.FileInfo) error {
+	if err := checkDir(full, info); err != nil {
+		return err
+	}
+	if info.Mode().Perm()&0o022 != 0 && info.Mode()&fs.ModeSticky == 0 {
 		return fmt.Errorf("%s: has mode %#o: must be writable only by its owner", full, info.Mode().Perm())
 	}
 	return nil

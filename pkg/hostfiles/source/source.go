@@ -16,6 +16,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/formats"
 	"github.com/servingcert/servingcert/pkg/hostfiles"
+	"github.com/servingcert/servingcert/pkg/hostfiles/hostpath"
 )
 
 // data is the link that a kubelet replaces to update all files of a volume atomically.
@@ -25,14 +26,16 @@ const data = "..data"
 const maxFile = 1 << 20
 
 // Read reads the files of a directory. The files of a volume are all of one version. Read follows links only within
-// the directory, as a volume has them, so that a user who can write to it cannot make root read other files.
+// the directory, as a volume has them, so that a user who can write to it, or to a directory above it, cannot make root
+// read other files.
 func Read(dir string) (hostfiles.Files, error) {
 	const attempts = 3
-	root, err := os.OpenRoot(dir)
+	opened, err := hostpath.OpenWritable(dir)
 	if err != nil {
 		return hostfiles.Files{}, err
 	}
-	defer root.Close()
+	defer opened.Close()
+	root := opened.Root
 	for range attempts {
 		version, err := root.Readlink(data)
 		if err != nil {

@@ -154,6 +154,34 @@ func TestLinksThatLeadElsewhereAreNotFollowed(t *testing.T) {
 	}
 }
 
+// Who can write to a directory above the source cannot make root read another store, or any other directory.
+func TestNoLinkLeadsToTheDirectory(t *testing.T) {
+	base := t.TempDir()
+	require.NoError(t, os.MkdirAll(filepath.Join(base, "store/current"), 0o700))
+	require.NoError(t, os.WriteFile(filepath.Join(base, "store/current/tls.key"), []byte("secret"), 0o600))
+	require.NoError(t, os.Symlink("store/current", filepath.Join(base, "link")))
+	require.NoError(t, os.Symlink(filepath.Join(base, "store"), filepath.Join(base, "above")))
+	for from, link := range map[string]string{"link": "link", "above/current": "above"} {
+		files, err := Read(filepath.Join(base, from))
+		assert.ErrorContains(t, err, filepath.Join(base, link)+": is a symbolic link", from)
+		assert.Zero(t, files, from)
+	}
+}
+
+// A volume is writable for all users, and so may be the directory that contains a source.
+func TestDirectoriesThatOthersWriteToAreRead(t *testing.T) {
+	base := t.TempDir()
+	dir := filepath.Join(base, "filled/by/a/tool")
+	require.NoError(t, os.MkdirAll(dir, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tls.crt"), []byte("certificate"), 0o600))
+	for _, each := range []string{"filled", "filled/by", "filled/by/a/tool"} {
+		require.NoError(t, os.Chmod(filepath.Join(base, each), 0o777))
+	}
+	files, err := Read(dir)
+	require.NoError(t, err)
+	assert.Equal(t, hostfiles.Files{Cert: []byte("certificate")}, files)
+}
+
 func TestOnlyRegularFilesAreRead(t *testing.T) {
 	dir := t.TempDir()
 	require.NoError(t, syscall.Mkfifo(filepath.Join(dir, "tls.crt"), 0o600))
