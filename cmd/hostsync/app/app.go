@@ -20,6 +20,7 @@ import (
 	"github.com/servingcert/servingcert/cmd/internal/command"
 	"github.com/servingcert/servingcert/cmd/internal/port"
 	"github.com/servingcert/servingcert/pkg/hostfiles"
+	"github.com/servingcert/servingcert/pkg/hostfiles/hostpath"
 	"github.com/servingcert/servingcert/pkg/hostfiles/hostsync"
 	"github.com/servingcert/servingcert/pkg/hostfiles/store"
 )
@@ -84,12 +85,14 @@ func (c *Config) validate(command string, getenv func(string) string) error {
 		return nil
 	case c.File == "":
 		return errors.New(`--config: "": must be a file`)
+	case command == "check-config":
+		return c.load(os.Open)
 	}
-	return c.load()
+	return c.load(hostpath.OpenOwnFile) // it names programs to run
 }
 
-func (c *Config) load() error {
-	f, err := os.Open(c.File)
+func (c *Config) load(open func(name string) (*os.File, error)) error {
+	f, err := open(c.File)
 	if err != nil {
 		return fmt.Errorf("--config: %w", err)
 	}

@@ -78,6 +78,35 @@ func TestUsage(t *testing.T) {
 	require.Equal(t, "store web: pair from /from; action: none\n", text)
 }
 
+// TestConfigThatOthersCanWrite: it names programs that run as root.
+func TestConfigThatOthersCanWrite(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "..1/hosts.yaml") // as a kubelet makes a volume of a ConfigMap
+	require.NoError(t, os.Mkdir(filepath.Dir(file), 0o755))
+	require.NoError(t, os.WriteFile(file, []byte("stores: []\n"), 0o600))
+	require.NoError(t, os.Symlink("..1", filepath.Join(dir, "..data")))
+	link := filepath.Join(dir, "hosts.yaml")
+	require.NoError(t, os.Symlink("..data/hosts.yaml", link))
+	require.NoError(t, os.Chmod(dir, 0o777))
+	refused := func(command ...string) string {
+		_, _, stderr := call(append(command, "--config="+link)...)
+		return stderr
+	}
+	const owner = "must be writable only by its owner"
+	assert.NotContains(t, refused("--once"), owner, "a volume is writable for all, but its files are not")
+	for _, mode := range []os.FileMode{0o620, 0o602} {
+		require.NoError(t, os.Chmod(file, mode))
+		assert.Contains(t, refused("--once"), fmt.Sprintf("--config: %s: has mode %#o: %s", link, mode, owner))
+		assert.NotContains(t, refused("check-config"), owner, "it does nothing")
+	}
+	if os.Geteuid() != 0 {
+		return
+	}
+	require.NoError(t, os.Chmod(file, 0o600))
+	require.NoError(t, os.Chown(file, 65534, -1))
+	assert.Contains(t, refused("--once"), "--config: "+link+": user 65534 owns it: must belong to root")
+}
+
 func call(args ...string) (code int, stdout, stderr string) {
 	var out, err bytes.Buffer
 	code = run(args, func(string) string { return "" }, &out, &err)

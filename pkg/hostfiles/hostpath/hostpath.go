@@ -163,6 +163,29 @@ func OpenFile(name string) (*os.File, []uint32, error) {
 	return f, writers, nil
 }
 
+// OpenOwnFile opens a file for reading that only root and the effective user can write to. Unlike OpenFile, it follows
+// links, and does not check directories, so that it opens a file of a volume. A user who can write to one of these can
+// make the path lead to another file of root, but not to one that they wrote.
+func OpenOwnFile(name string) (*os.File, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+	case info.Mode().IsRegular() && info.Mode().Perm()&0o022 != 0:
+		err = fmt.Errorf("%s: has mode %#o: must be writable only by its owner", name, info.Mode().Perm())
+	case !trusted(Owner(info)):
+		err = fmt.Errorf("%s: user %d owns it: must belong to root", name, Owner(info))
+	}
+	if err != nil {
+		_ = f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
 // OpenIn opens a regular file of a directory for reading. It checks for a link itself, because os.Root follows one
 // within the directory in spite of O_NOFOLLOW.
 func OpenIn(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
