@@ -1,6 +1,7 @@
 package hostfiles_test
 
 import (
+	"crypto/x509"
 	"errors"
 	"net"
 	"slices"
@@ -29,6 +30,11 @@ func TestWhatReplacesWhat(t *testing.T) {
 	untrusted := hosttest.Files(t, other, ca.Issue(t, now, name))
 	bad, err := hostfiles.Read(s, untrusted, nil)
 	require.NoError(t, err)
+	untrusted.Bundle = nil
+	bare, err := hostfiles.Read(s, untrusted, nil)
+	require.NoError(t, err)
+	kept, err := hostfiles.Read(s, untrusted, []*x509.Certificate{other.Root})
+	require.NoError(t, err)
 	here := at(10*time.Minute, name)
 	addressed := func(ago time.Duration, ip string) *hostfiles.Content {
 		c := at(ago)
@@ -52,6 +58,8 @@ func TestWhatReplacesWhat(t *testing.T) {
 		"another's, none declared":     {loose, here, at(0, "api.shop.svc"), "has none of the names"},
 		"more names, none declared":    {loose, here, at(0, name, "api.shop.svc"), ""},
 		"of another CA":                {s, nil, bad, "does not verify under ca.crt"},
+		"no bundle, now or before":     {s, nil, bare, ""}, // nothing says by which CA it must be
+		"no bundle, one is installed":  {s, here, kept, "does not verify under ca.crt"},
 		"the same address":             {loose, addressed(10*time.Minute, "10.0.0.1"), addressed(0, "10.0.0.1"), ""},
 		"another's address":            {loose, addressed(10*time.Minute, "10.0.0.1"), addressed(0, "10.0.0.2"), `"10.0.0.1"`},
 	} {
@@ -215,6 +223,28 @@ func TestASwitchActsOnceAndIsProven(t *testing.T) {
 	// After a loss of the state there is nothing to do.
 	w.sit.State = hostfiles.State{}
 	assert.Equal(t, hostfiles.Wait, hostfiles.Decide(w.sit).Step)
+}
+
+// A program may have read the chain and the bundle as well, so the action runs for these too, at the same pace.
+func TestAnotherChainOrBundleActsToo(t *testing.T) {
+	w, _ := newWorld(t, hostfiles.Store{Action: program, Check: checked})
+	other := rotatortest.NewCA(t, 2, w.sit.Now)
+	installed := w.sit.Here.Content
+	files := hostfiles.Files{Cert: installed.Files[hostfiles.CertFile], Key: installed.Files[hostfiles.KeyFile], Bundle: installed.Files[hostfiles.BundleFile]}
+	for i, change := range []func(){
+		func() { files.Bundle = slices.Concat(files.Bundle, pki.EncodeCertificates(other.Root)) },
+		func() { files.Cert = slices.Concat(files.Cert, pki.EncodeCertificates(other.Root)) },
+	} {
+		change()
+		var err error
+		w.sit.Source.Content, err = hostfiles.Read(w.sit.Store, files, nil)
+		require.NoError(t, err)
+		d := w.run(time.Minute)
+		assert.Equal(t, hostfiles.Current, d.Reason)
+		assert.Equal(t, w.sit.Source.Content.ID, w.sit.Here.Content.ID)
+		assert.Equal(t, installed.Fingerprint, w.sit.Here.Content.Fingerprint)
+		assert.Equal(t, i+1, w.acted)
+	}
 }
 
 func TestAProgramHasTimeToServeWhatItIsGiven(t *testing.T) {
