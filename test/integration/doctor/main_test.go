@@ -115,15 +115,6 @@ func start(t *testing.T, program string, flags ...string) (stop func()) {
 	return p.Kill
 }
 
-// startWebhook runs the webhook where its Service leads, with the certificate that the
-// signer gives it.
-func startWebhook(t *testing.T) (stop func()) {
-	t.Helper()
-	flags, err := harness.WebhookFlags(t.Context(), admin, filepath.Join(dir, "certs"))
-	require.NoError(t, err)
-	return start(t, "webhook", flags...)
-}
-
 // allReady says in the Deployments' status that their replicas are ready: no kubelet runs
 // here, and the processes run beside the API server.
 func allReady(t *testing.T) {

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
@@ -17,7 +16,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/servingcert/servingcert/hack/demo/kubelet"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -46,7 +44,7 @@ func startProcesses(t *testing.T) installation {
 		signer:  startProcess(t, "signer", signerFlags...),
 		trust:   startProcess(t, "trust"),
 		rotator: startProcess(t, "rotator", rotatorFlags...),
-		webhook: startWebhook(t),
+		webhook: startProcess(t, "webhook", harness.MountedWebhook(t, admin)...),
 	}
 }
 
@@ -64,28 +62,6 @@ func startProcess(t *testing.T, name string, flags ...string) *harness.Program {
 	p.Start(t)
 	p.StopAtEnd(t)
 	return p
-}
-
-// startWebhook runs the webhook where its Service leads, with the files of its volume.
-func startWebhook(t *testing.T) *harness.Program {
-	t.Helper()
-	volume := deploymentOf(t, system, "servingcert-webhook").Spec.Template.Spec.Volumes[0]
-	files := workDir(t)
-	ctx, stop := context.WithCancel(t.Context())
-	project := func() error { return kubelet.Project(ctx, admin, system, volume, files) }
-	harness.Eventually(t, project)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		for ctx.Err() == nil {
-			_ = project() // there is no Secret while the application is deleted
-			time.Sleep(2 * harness.Tick)
-		}
-	}()
-	t.Cleanup(func() { stop(); <-done })
-	flags, err := harness.ServedAt(t.Context(), admin, files)
-	require.NoError(t, err)
-	return startProcess(t, "webhook", flags...)
 }
 
 func deploymentOf(t *testing.T, namespace, name string) *appsv1.Deployment {

@@ -6,13 +6,17 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"testing"
+	"time"
 
+	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/hack/demo/kubelet"
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
@@ -86,4 +90,36 @@ func ServedAt(ctx context.Context, c client.Client, certs string) ([]string, err
 	return []string{
 		"--cert-dir=" + certs, "--bind-address=" + service.Spec.ClusterIP, fmt.Sprintf("--port=%d", service.Spec.Ports[0].Port), "--shutdown-delay=0s",
 	}, nil
+}
+
+// MountedWebhook returns the flags with which the webhook serves where its Service leads, with files that
+// MountWebhook keeps up to date.
+func MountedWebhook(t testing.TB, c client.Client) []string {
+	t.Helper()
+	certs := t.TempDir()
+	MountWebhook(t, c, certs)
+	flags, err := ServedAt(t.Context(), c, certs)
+	require.NoError(t, err)
+	return flags
+}
+
+// MountWebhook writes the files of the webhook's volume into the directory certs, and updates them until the
+// test ends, as a kubelet does. It returns once they are there. They stay if the Secret is deleted.
+func MountWebhook(t testing.TB, c client.Client, certs string) {
+	t.Helper()
+	var deployment appsv1.Deployment
+	require.NoError(t, c.Get(t.Context(), client.ObjectKey{Namespace: api.DefaultNamespace, Name: "servingcert-webhook"}, &deployment))
+	volume := deployment.Spec.Template.Spec.Volumes[0]
+	ctx, stop := context.WithCancel(t.Context())
+	project := func() error { return kubelet.Project(ctx, c, api.DefaultNamespace, volume, certs) }
+	Eventually(t, project)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for ctx.Err() == nil {
+			_ = project() // the Secret may be deleted
+			time.Sleep(Tick)
+		}
+	}()
+	t.Cleanup(func() { stop(); <-done })
 }

@@ -57,7 +57,7 @@ func newBalancer(t *testing.T) *balancer {
 	listener, err := net.Listen("tcp", net.JoinHostPort(service.Spec.ClusterIP, "9443"))
 	require.NoError(t, err)
 	b := &balancer{certs: t.TempDir()}
-	mount(t, b.certs)
+	harness.MountWebhook(t, admin, b.certs)
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		for {

@@ -32,7 +32,7 @@ func install(t *testing.T, ca bool) installation {
 		start(t, "signer", ca, "--ca-soak=1s"),
 		start(t, "trust", true),
 		start(t, "rotator", true, "--pod-cidrs=127.0.0.0/8"),
-		startWebhook(t),
+		start(t, "webhook", true, harness.MountedWebhook(t, admin)...),
 	}
 }
 
