@@ -36,7 +36,7 @@ import (
 func setUp(t *testing.T) {
 	t.Helper()
 	early := place{t, t, "early"} // its pod is older than its label
-	early.namespace(nil)
+	harness.NewNamespace(t, admin, early.name, false)
 	early.service()
 	early.runs(early.bare())
 	early.patch(&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: early.name}}, fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, api.LabelInject, api.InjectEnabled))
@@ -179,7 +179,7 @@ func breaksOfTheSigner() []broken {
 			alert: "ServingcertIssuingFails", labels: map[string]string{"namespace": "full", "reason": "WriteRefused"}, how: "a quota permits no Secrets",
 			breaks: func(t *testing.T, _ *world) {
 				p := place{t, t, "full"}
-				p.namespace(map[string]string{api.LabelInject: api.InjectEnabled})
+				harness.NewNamespace(t, admin, p.name, true)
 				quota := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "none"}, Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"count/secrets": resource.MustParse("0")}}}
 				p.create(quota)
 				harness.Eventually(t, func() error { // admission goes by the status

@@ -41,7 +41,7 @@ type place struct {
 func newPlace(t, whole *testing.T, name string) place {
 	t.Helper()
 	p := place{t, whole, name}
-	p.namespace(map[string]string{api.LabelInject: api.InjectEnabled})
+	harness.NewNamespace(t, admin, name, true)
 	p.service()
 	harness.Eventually(t, func() error { return admin.Get(t.Context(), p.key("web-tls"), &corev1.Secret{}) })
 	harness.Eventually(t, func() error { // the webhook answers: who makes pods would try again late
@@ -50,12 +50,6 @@ func newPlace(t, whole *testing.T, name string) place {
 		return admin.Create(t.Context(), &corev1.Pod{ObjectMeta: made.ObjectMeta, Spec: made.Spec}, client.DryRunAll)
 	})
 	return p
-}
-
-func (p place) namespace(labels map[string]string) {
-	p.t.Helper()
-	require.NoError(p.t, admin.Create(p.t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: p.name, Labels: labels}}))
-	harness.Eventually(p.t, func() error { return admin.Get(p.t.Context(), p.key("default"), &corev1.ServiceAccount{}) })
 }
 
 func (p place) service() {

@@ -153,9 +153,7 @@ func caBundle(t *testing.T) string {
 // shop asks for a certificate as anyone does: a pod gets it.
 func shop(t *testing.T) {
 	t.Helper()
-	require.NoError(t, admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-		Name: "shop", Labels: map[string]string{api.LabelInject: api.InjectEnabled},
-	}}))
+	harness.NewNamespace(t, admin, "shop", true)
 	require.NoError(t, admin.Create(t.Context(), &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}},
 		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 443}}},

@@ -49,7 +49,7 @@ func plainHTTP(t *testing.T, at netip.AddrPort) host {
 // when everything has settled.
 func TestWhatPodsMayBe(t *testing.T) {
 	r := startRotator(t, func(c *rotatorConfig) { c.Probe.Timeout = time.Second })
-	ns := newNamespace(t)
+	ns := harness.NewNamespace(t, admin, "shop-", true)
 	port := process.PortFor(t, "")
 	other := newAuthority(7, false)
 	at := func() netip.AddrPort { return netip.AddrPortFrom(nextAddress(), port) }
@@ -140,7 +140,7 @@ func TestWhatPodsMayBe(t *testing.T) {
 // served when it arrives.
 func TestTheCertificateChangesWhileAPodIsDialled(t *testing.T) {
 	startRotator(t)
-	ns, port := newNamespace(t), process.PortFor(t, "")
+	ns, port := harness.NewNamespace(t, admin, "shop-", true), process.PortFor(t, "")
 	svc := newService(t, ns, "web", intstr.FromInt32(int32(port)))
 	old := ours.issue(t, time.Now().Add(-10*time.Minute), name(svc))
 	issued(t, svc, old)

@@ -70,7 +70,7 @@ func overdue(t *testing.T, names ...string) *tls.Certificate {
 func TestARefreshIsSeen(t *testing.T) {
 	needsPodCertificates(t)
 	r := startRotator(t)
-	ns := newNamespace(t)
+	ns := harness.NewNamespace(t, admin, "shop-", true)
 	port := process.PortFor(t, "")
 	svc := newService(t, ns, "web", intstr.FromInt32(int32(port)), asksForPodKeys)
 	h := watchServing(t, svc)

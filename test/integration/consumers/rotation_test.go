@@ -34,7 +34,7 @@ func name(svc *corev1.Service) string { return svc.Name + "." + svc.Namespace + 
 // newShop makes n ready pods that serve the certificate that was just issued.
 func newShop(t testing.TB, n int, changes ...func(*corev1.Pod)) *shop {
 	t.Helper()
-	s := &shop{ns: newNamespace(t)}
+	s := &shop{ns: harness.NewNamespace(t, admin, "shop-", true)}
 	port := process.PortFor(t, "")
 	s.svc = newService(t, s.ns, "web", intstr.FromInt32(int32(port)))
 	s.pair = ours.issue(t, time.Now().Add(-10*time.Minute), name(s.svc))

@@ -170,7 +170,7 @@ func TestPodsAreWokenWithoutDials(t *testing.T) {
 
 func TestPodsAreWokenForTheBundle(t *testing.T) {
 	r := startRotator(t)
-	namespace := newNamespace(t)
+	namespace := harness.NewNamespace(t, admin, "shop-", true)
 	bundle := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: api.BundleName}, Data: map[string]string{api.BundleKey: string(ours.bundle())}}
 	mounts := func(name string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {

@@ -31,15 +31,6 @@ const (
 
 type rotatorConfig = rotator.Config
 
-func newNamespace(t testing.TB) string {
-	t.Helper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "shop-", Labels: map[string]string{api.LabelInject: api.InjectEnabled}}}
-	require.NoError(t, admin.Create(context.Background(), ns))
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "default"}}
-	require.NoError(t, client.IgnoreAlreadyExists(admin.Create(context.Background(), account)), "pods need one")
-	return ns.Name
-}
-
 // create makes an object, and deletes it when the test ends.
 func create(t testing.TB, obj client.Object) {
 	t.Helper()

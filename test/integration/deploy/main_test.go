@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/deploy"
@@ -65,10 +63,5 @@ func as(t *testing.T, account string) client.Client {
 // newNamespace makes a namespace, opted in or not.
 func newNamespace(t *testing.T, optedIn bool) string {
 	t.Helper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "shop-"}}
-	if optedIn {
-		ns.Labels = map[string]string{api.LabelInject: api.InjectEnabled}
-	}
-	require.NoError(t, adminClient(t).Create(t.Context(), ns))
-	return ns.Name
+	return harness.NewNamespace(t, adminClient(t), "shop-", optedIn)
 }

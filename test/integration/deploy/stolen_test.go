@@ -56,9 +56,7 @@ func newVictim(t *testing.T) victim {
 		apiService: newAPIService(t, ours),
 		crd:        made(t, crd(0)),
 	}
-	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "default"}}
 	admin := adminClient(t)
-	require.NoError(t, client.IgnoreAlreadyExists(admin.Create(t.Context(), account)), "pods need one")
 	for _, obj := range []client.Object{v.secret, v.configMap, v.deployment, v.pod} {
 		require.NoError(t, admin.Create(t.Context(), obj))
 	}

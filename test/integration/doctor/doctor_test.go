@@ -118,7 +118,7 @@ func before(t *testing.T) {
 }
 
 func healthy(t *testing.T) {
-	newNamespace(t, "shop", map[string]string{api.LabelInject: api.InjectEnabled})
+	harness.NewNamespace(t, admin, "shop", true)
 	harness.Eventually(t, func() error {
 		r, code := examined(t)
 		if code != 0 || !has(r, doctor.OK, doctor.WebhookReached, "") || !has(r, doctor.OK, doctor.CABundle, "") {
@@ -206,7 +206,7 @@ var mistakes = []struct {
 func tenants(t *testing.T) {
 	for _, c := range mistakes {
 		t.Run(c.name, func(t *testing.T) {
-			newNamespace(t, c.name, map[string]string{api.LabelInject: api.InjectEnabled})
+			harness.NewNamespace(t, admin, c.name, true)
 			c.make(t, c.name)
 			finds(t, c.level, c.id, c.text, "-n", c.name)
 		})
@@ -272,11 +272,6 @@ func setCABundle(t *testing.T, bundle []byte) {
 func patch(t *testing.T, obj client.Object, merge string) {
 	t.Helper()
 	require.NoError(t, admin.Patch(t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(merge))))
-}
-
-func newNamespace(t *testing.T, name string, labels map[string]string) {
-	t.Helper()
-	require.NoError(t, admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}))
 }
 
 // newService makes Service web with annotations: key, value, key, value.

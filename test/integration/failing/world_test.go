@@ -27,10 +27,7 @@ type place struct {
 
 func newPlace(t *testing.T) place {
 	t.Helper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "shop-", Labels: map[string]string{api.LabelInject: api.InjectEnabled}}}
-	require.NoError(t, admin.Create(t.Context(), ns))
-	p := place{t: t, name: ns.Name}
-	require.NoError(t, client.IgnoreAlreadyExists(admin.Create(t.Context(), &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: p.name, Name: "default"}})), "pods need one")
+	p := place{t: t, name: harness.NewNamespace(t, admin, "shop-", true)}
 	p.web = &corev1.Service{
 		ObjectMeta: metav1.ObjectMeta{Namespace: p.name, Name: "web", Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}},
 		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 443}}},

@@ -146,7 +146,7 @@ func startInjecting(t *testing.T) {
 	start(t, "trust", true)
 	newBalancer(t).replica(t, dir, "--proxy-image=registry.example/proxy")
 	name := "try-" + rand.String(6)
-	newNamespace(t, name)
+	harness.NewNamespace(t, admin, name, true)
 	isInjected(t, newService(t, name, "web"))
 }
 

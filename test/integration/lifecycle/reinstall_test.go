@@ -60,11 +60,6 @@ func uninstall(t *testing.T) {
 	})
 }
 
-func newNamespace(t *testing.T, name string) {
-	t.Helper()
-	require.NoError(t, admin.Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{api.LabelInject: api.InjectEnabled}}}))
-}
-
 func newService(t *testing.T, namespace, name string) *corev1.Service {
 	t.Helper()
 	service := &corev1.Service{
@@ -148,7 +143,7 @@ func isReady(t *testing.T, service *corev1.Service, reason string) {
 func installedAgain(t *testing.T, namespace string) (*corev1.Service, map[string][]byte) {
 	t.Helper()
 	first := install(t, true)
-	newNamespace(t, namespace)
+	harness.NewNamespace(t, admin, namespace, true)
 	web := newService(t, namespace, "web")
 	leaf, bundle := leafOf(t, secretOf(t, namespace, "web-tls")), bundleOf(t, namespace)
 	isInjected(t, web)

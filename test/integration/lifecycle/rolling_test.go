@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/servingcert/servingcert/deploy"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // restarts is how often the whole Deployment is restarted.
@@ -25,7 +26,7 @@ func TestRollingRestartsRefuseNothing(t *testing.T) {
 	start(t, "rotator", true, "--pod-cidrs=127.0.0.0/8")
 	service := newBalancer(t)
 	replicas := []*program{service.replica(t, dir, drains), service.replica(t, dir, drains)}
-	newNamespace(t, "rolling")
+	harness.NewNamespace(t, admin, "rolling", true)
 	web := newService(t, "rolling", "web")
 	isReady(t, web, "Issued")
 	isInjected(t, web)

@@ -33,7 +33,7 @@ func TestUninstalledInOrder(t *testing.T) {
 	running := installation{start(t, "signer", true), start(t, "trust", true), start(t, "rotator", true, "--pod-cidrs=127.0.0.0/8")}
 	service := newBalancer(t)
 	running = append(running, service.replica(t, dir, drains))
-	newNamespace(t, "leaving")
+	harness.NewNamespace(t, admin, "leaving", true)
 	web := newService(t, "leaving", "web")
 	isReady(t, web, "Issued")
 	isInjected(t, web)

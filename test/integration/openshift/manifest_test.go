@@ -182,13 +182,6 @@ func TestErrorsAreWrittenAndCleared(t *testing.T) {
 	assert.Equal(t, "metrics", get(t, &corev1.Secret{}, ns, "metrics-tls").Annotations[api.OpenShiftServiceNameAlpha])
 }
 
-func labelled(t *testing.T, name string) string {
-	t.Helper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{api.LabelInject: api.InjectEnabled}}}
-	require.NoError(t, admin.Create(t.Context(), ns))
-	return name
-}
-
 func restart(t *testing.T, namespace, name string) {
 	t.Helper()
 	patch, err := json.Marshal(map[string]any{"spec": map[string]any{"template": map[string]any{"metadata": map[string]any{

@@ -17,6 +17,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	uninjectedcontroller "github.com/servingcert/servingcert/pkg/rotator/uninjected/controller"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // hasFlags waits until all of the scheduler's pods have the two flags, or none.
@@ -51,7 +52,7 @@ func holdsTheSecret(v corev1.Volume) bool {
 // flags. Without it they do not; where it comes later an event says so, and the
 // next pods have them.
 func TestTheKubeSchedulerScene(t *testing.T) {
-	ns := labelled(t, "scheduling")
+	ns := harness.NewNamespace(t, admin, "scheduling", true)
 	apply(t, "kube-scheduler.yaml", ns)
 	hasFlags(t, ns, false)
 

@@ -1,7 +1,6 @@
 package restart
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -33,10 +32,7 @@ type place struct {
 
 func newPlace(t *testing.T) place {
 	t.Helper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "shop-", Labels: map[string]string{api.LabelInject: api.InjectEnabled}}}
-	require.NoError(t, admin.Create(t.Context(), ns))
-	t.Cleanup(func() { require.NoError(t, admin.Delete(context.WithoutCancel(t.Context()), ns)) })
-	return place{t, ns.Name, map[string]string{}}
+	return place{t, harness.TemporaryNamespace(t, admin, true), map[string]string{}}
 }
 
 func (p place) create(obj client.Object) {

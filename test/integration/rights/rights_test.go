@@ -37,10 +37,10 @@ func TestEveryRightIsUsed(t *testing.T) {
 	targets := newTargets(t)
 	kinds := []string{"Deployment", "StatefulSet", "DaemonSet"}
 	for _, kind := range kinds {
-		newNamespace(t, namespaceOf(kind))
+		harness.NewNamespace(t, admin, namespaceOf(kind), true)
 	}
-	newNamespace(t, "crash")
-	newNamespace(t, "openshift")
+	harness.NewNamespace(t, admin, "crash", true)
+	harness.NewNamespace(t, admin, "openshift", true)
 
 	metrics := []string{
 		start(t, "signer", "--ca-soak=1s", "--ca-reissue-window=1s"),

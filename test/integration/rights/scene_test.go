@@ -49,12 +49,6 @@ func patch(t *testing.T, obj client.Object, format string, args ...any) {
 	})
 }
 
-// newNamespace makes one that is opted in.
-func newNamespace(t *testing.T, name string) {
-	t.Helper()
-	create(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{api.LabelInject: api.InjectEnabled}}})
-}
-
 // newService makes Service web of the namespace, with an annotation that asks for
 // Secret web-tls, and waits until it has it.
 func newService(t *testing.T, namespace, annotation string) *corev1.Service {

@@ -8,12 +8,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // The rotator may read no Secret: that one is there it has from the signer, for
 // which the test speaks.
 func TestPodsOlderThanTheConventionalSecret(t *testing.T) {
-	ns, other := newNamespace(t, true), newNamespace(t, true)
+	ns, other := harness.TemporaryNamespace(t, admin, true), harness.TemporaryNamespace(t, admin, true)
 	serves := func(namespace, name string) *corev1.Pod {
 		p := newPod(namespace, name, "scheduler")
 		p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 10259}}

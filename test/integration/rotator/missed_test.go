@@ -63,7 +63,7 @@ func hasPods(t *testing.T, namespace string, n, injected int) {
 }
 
 func TestPodsOlderThanTheLabel(t *testing.T) {
-	ns := newNamespace(t, false)
+	ns := harness.TemporaryNamespace(t, admin, false)
 	svc := service(t, ns, "web", true)
 	d := deployment(t, ns, "web", 3)
 	hasPods(t, ns, 3, 0)
@@ -93,7 +93,7 @@ func TestPodsOlderThanTheLabel(t *testing.T) {
 }
 
 func TestPodsOlderThanTheAnnotation(t *testing.T) {
-	ns := newNamespace(t, true)
+	ns := harness.TemporaryNamespace(t, admin, true)
 	svc := service(t, ns, "web", false)
 	pods := []*corev1.Pod{newPod(ns, "web-b", "web"), newPod(ns, "web-a", "web")}
 	for _, p := range pods {
@@ -126,7 +126,7 @@ func TestPodsOlderThanTheAnnotation(t *testing.T) {
 }
 
 func TestWebhookAway(t *testing.T) {
-	ns := newNamespace(t, true)
+	ns := harness.TemporaryNamespace(t, admin, true)
 	service(t, ns, "web", true)
 	create(t, newPod(ns, "before", "web"))
 	webhook.leave(ns)
@@ -147,7 +147,7 @@ func TestWebhookAway(t *testing.T) {
 }
 
 func TestPodChanges(t *testing.T) {
-	ns := newNamespace(t, true)
+	ns := harness.TemporaryNamespace(t, admin, true)
 	service(t, ns, "web", true)
 	p := newPod(ns, "p", "other")
 	create(t, p)
@@ -174,7 +174,7 @@ func TestExcludedNamespaces(t *testing.T) {
 		service(t, ns, "web", true)
 		create(t, newPod(ns, "web", "web"))
 	}
-	ns := newNamespace(t, true)
+	ns := harness.TemporaryNamespace(t, admin, true)
 	webhook.leave(ns)
 	service(t, ns, "web", true)
 	create(t, newPod(ns, "web", "web"))
@@ -187,7 +187,7 @@ func TestExcludedNamespaces(t *testing.T) {
 
 // What the webhook noted on the pods of a Deployment reaches whoever looks at the Deployment, once.
 func TestWhatTheWebhookNoted(t *testing.T) {
-	ns := newNamespace(t, true)
+	ns := harness.TemporaryNamespace(t, admin, true)
 	svc := service(t, ns, "web", true)
 	change(t, svc, func() { svc.Spec.Ports[0].TargetPort = intstr.FromString("https") })
 	d := deployment(t, ns, "web", 3) // no container declares that port
@@ -243,7 +243,7 @@ func TestStandby(t *testing.T) {
 	t.Cleanup(func() { require.NoError(t, <-done) })
 	require.True(t, mgr.GetCache().WaitForCacheSync(ctx))
 
-	ns := newNamespace(t, true)
+	ns := harness.TemporaryNamespace(t, admin, true)
 	webhook.leave(ns)
 	service(t, ns, "web", true)
 	create(t, newPod(ns, "web", "web"))

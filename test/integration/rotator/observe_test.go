@@ -65,7 +65,7 @@ func counts(t *testing.T, namespace, want string) {
 // each of its watches keeps the order, and no order holds between them.
 func caughtUp(t *testing.T) {
 	t.Helper()
-	ns := newNamespace(t, true)
+	ns := harness.TemporaryNamespace(t, admin, true)
 	webhook.leave(ns)
 	service(t, ns, "web", true)
 	create(t, newPod(ns, "last", "web"))
@@ -109,16 +109,6 @@ func told(t *testing.T, namespace string, n int) []eventsv1.Event {
 	})
 	require.Len(t, all, n)
 	return all
-}
-
-func newNamespace(t *testing.T, labelled bool) string {
-	t.Helper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "shop-", Labels: map[string]string{}}}
-	if labelled {
-		ns.Labels[api.LabelInject] = api.InjectEnabled
-	}
-	create(t, ns)
-	return ns.Name
 }
 
 func setLabel(t *testing.T, namespace string, on bool) {

@@ -37,7 +37,7 @@ func proxied(t *testing.T, namespace string) *corev1.Service {
 // the plaintext port alone. Before Kubernetes 1.33, kube-controller-manager does not look for
 // names of ports at native sidecars.
 func TestEndpointsOfAProxy(t *testing.T) {
-	ns := newNamespace(t, true)
+	ns := harness.TemporaryNamespace(t, admin, true)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{GenerateName: "node-"}}
 	create(t, node)
 	svc := proxied(t, ns)
@@ -86,7 +86,7 @@ func endpoints(ctx context.Context, svc *corev1.Service) ([]string, error) {
 // TestAQuotaAcceptsAProxy: one that demands requests and limits of each container accepts the
 // pod that has them.
 func TestAQuotaAcceptsAProxy(t *testing.T) {
-	ns := newNamespace(t, true)
+	ns := harness.TemporaryNamespace(t, admin, true)
 	proxied(t, ns)
 	amounts := func(cpu, memory string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse(memory)}

@@ -179,9 +179,7 @@ func removeAndWait[T client.Object](t *testing.T, objects ...T) {
 // newNamespace makes an opted-in namespace, and deletes it when the test ends.
 func newNamespace(t *testing.T) string {
 	t.Helper()
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "shop-", Labels: map[string]string{api.LabelInject: api.InjectEnabled}}}
-	create(t, ns)
-	return ns.Name
+	return harness.TemporaryNamespace(t, admin, true)
 }
 
 // create makes an object, and deletes it when the test ends.
