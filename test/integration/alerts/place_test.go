@@ -54,13 +54,9 @@ func newPlace(t, whole *testing.T, name string) place {
 
 func (p place) service() {
 	p.t.Helper()
-	p.create(&corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: "web", Annotations: map[string]string{api.AnnotationSecretName: "web-tls", api.AnnotationDuration: "12h"}},
-		Spec: corev1.ServiceSpec{
-			Selector: map[string]string{"app": "web"},
-			Ports:    []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromString("https")}},
-		},
-	})
+	svc := harness.Service(p.name, "web", api.AnnotationDuration, "12h")
+	svc.Spec.Ports[0].Name, svc.Spec.Ports[0].TargetPort = "https", intstr.FromString("https")
+	p.create(svc)
 }
 
 func (p place) key(name string) types.NamespacedName {

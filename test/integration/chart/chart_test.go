@@ -154,10 +154,7 @@ func caBundle(t *testing.T) string {
 func shop(t *testing.T) {
 	t.Helper()
 	harness.NewNamespace(t, admin, "shop", true)
-	require.NoError(t, admin.Create(t.Context(), &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}},
-		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 443}}},
-	}))
+	harness.NewService(t, admin, "shop", "web")
 	secretOf(t, "shop", "web-tls")
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Labels: map[string]string{"app": "web"}},

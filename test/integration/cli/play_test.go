@@ -23,6 +23,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/cfssl"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // system is a namespace in which the test plays the signer and the rotator.
@@ -140,10 +141,7 @@ func (s system) annotate(t *testing.T, annotations map[string]string) {
 // test: some commands look at the Services of all namespaces.
 func makeService(t *testing.T, namespace, name string) *corev1.Service {
 	t.Helper()
-	svc, err := admin.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{api.AnnotationSecretName: name + "-tls"}},
-		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": name}, Ports: []corev1.ServicePort{{Port: 443}}},
-	}, metav1.CreateOptions{})
+	svc, err := admin.CoreV1().Services(namespace).Create(t.Context(), harness.Service(namespace, name), metav1.CreateOptions{})
 	require.NoError(t, err)
 	t.Cleanup(func() {
 		_ = admin.CoreV1().Services(namespace).Delete(context.Background(), name, metav1.DeleteOptions{}) // may be gone

@@ -47,13 +47,8 @@ func remove(t testing.TB, obj client.Object) {
 // to the port.
 func newService(t testing.TB, namespace, name string, target intstr.IntOrString, changes ...func(*corev1.Service)) *corev1.Service {
 	t.Helper()
-	svc := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{api.AnnotationSecretName: name + "-tls"}},
-		Spec: corev1.ServiceSpec{
-			ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": name},
-			Ports: []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: target}},
-		},
-	}
+	svc := harness.Service(namespace, name)
+	svc.Spec.ClusterIP, svc.Spec.Ports = corev1.ClusterIPNone, []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: target}}
 	for _, change := range changes {
 		change(svc)
 	}

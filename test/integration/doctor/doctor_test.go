@@ -142,24 +142,26 @@ var mistakes = []struct {
 }{
 	{"misspelled", func(t *testing.T, ns string) {
 		t.Helper()
-		newService(t, ns, "servingcert.dev/secretname", "web-tls")
+		svc := harness.Service(ns, "web")
+		svc.Annotations = map[string]string{"servingcert.dev/secretname": "web-tls"}
+		require.NoError(t, admin.Create(t.Context(), svc))
 	}, doctor.Error, doctor.UnknownKey, "Service misspelled/web: servingcert.dev/secretname has no effect on a Service"},
 	{"forbidden-name", func(t *testing.T, ns string) {
 		t.Helper()
-		newService(t, ns, api.AnnotationSecretName, "web-tls", api.AnnotationExtraDNSNames, "web.example.com")
+		harness.NewService(t, admin, ns, "web", api.AnnotationExtraDNSNames, "web.example.com")
 	}, doctor.Error, doctor.NotReady, "InvalidAnnotation"},
 	{"selects-nothing", func(t *testing.T, ns string) {
 		t.Helper()
-		newService(t, ns, api.AnnotationSecretName, "web-tls")
+		harness.NewService(t, admin, ns, "web")
 	}, doctor.Warning, doctor.SelectsNothing, "app=web"},
 	{"no-selector", func(t *testing.T, ns string) {
 		t.Helper()
-		newService(t, ns, api.AnnotationSecretName, "web-tls")
+		harness.NewService(t, admin, ns, "web")
 		patch(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}}, `{"spec":{"selector":null}}`)
 	}, doctor.Warning, doctor.SelectsNothing, "Service no-selector/web: it has no selector"},
 	{"noted", func(t *testing.T, ns string) {
 		t.Helper()
-		newService(t, ns, api.AnnotationSecretName, "web-tls")
+		harness.NewService(t, admin, ns, "web")
 		patch(t, &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "web"}}, `{"spec":{"ports":[{"port":443,"targetPort":"https"}]}}`)
 		newPod(t, ns, func(p *corev1.Pod) { p.Labels = map[string]string{"app": "web"} })
 	}, doctor.Warning, doctor.NoConsumers, `; the webhook noted on pods of Pod web: "NotServing: no container declares the target port of the Service (Service web: targetPort https)`},
@@ -170,7 +172,7 @@ var mistakes = []struct {
 	{"no-label", func(t *testing.T, ns string) {
 		t.Helper()
 		patch(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, `{"metadata":{"labels":{"servingcert.dev/inject":null}}}`)
-		newService(t, ns, api.AnnotationSecretName, "web-tls")
+		harness.NewService(t, admin, ns, "web")
 	}, doctor.Warning, doctor.NotLabelled, "Service no-label/web"},
 	{"proxy-not-asked", func(t *testing.T, ns string) {
 		t.Helper()
@@ -185,7 +187,7 @@ var mistakes = []struct {
 	}, doctor.Warning, doctor.NoRestart, "no controller would recreate the pod"},
 	{"subpath", func(t *testing.T, ns string) {
 		t.Helper()
-		newService(t, ns, api.AnnotationSecretName, "web-tls")
+		harness.NewService(t, admin, ns, "web")
 		newPod(t, ns, func(p *corev1.Pod) {
 			p.Labels = map[string]string{api.LabelInject: api.InjectDisabled}
 			p.Spec.Volumes = []corev1.Volume{{Name: "tls", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "web-tls"}}}}
@@ -198,7 +200,7 @@ var mistakes = []struct {
 			p.Labels = map[string]string{"app": "web"}
 			p.Spec.Containers[0].Ports = []corev1.ContainerPort{{ContainerPort: 443}}
 		})
-		newService(t, ns, api.AnnotationSecretName, "web-tls") // later
+		harness.NewService(t, admin, ns, "web") // later
 	}, doctor.Warning, doctor.Missed, "Pod missed/web: 1 of its pods run without the certificate"},
 }
 
@@ -272,19 +274,6 @@ func setCABundle(t *testing.T, bundle []byte) {
 func patch(t *testing.T, obj client.Object, merge string) {
 	t.Helper()
 	require.NoError(t, admin.Patch(t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(merge))))
-}
-
-// newService makes Service web with annotations: key, value, key, value.
-func newService(t *testing.T, namespace string, annotations ...string) {
-	t.Helper()
-	svc := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web", Annotations: map[string]string{}},
-		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 443}}},
-	}
-	for i := 0; i < len(annotations); i += 2 {
-		svc.Annotations[annotations[i]] = annotations[i+1]
-	}
-	require.NoError(t, admin.Create(t.Context(), svc))
 }
 
 func newPod(t *testing.T, namespace string, change func(*corev1.Pod)) {

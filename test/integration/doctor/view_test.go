@@ -27,7 +27,7 @@ const (
 
 // lookers are users with the roles that docs/operations.md names, and with nothing else.
 func lookers(t *testing.T) {
-	newService(t, "shop", api.AnnotationSecretName, "web-tls")
+	harness.NewService(t, admin, "shop", "web")
 	t.Run("the cluster", theCluster)
 	t.Run("a namespace", aNamespace)
 }

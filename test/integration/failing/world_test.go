@@ -28,10 +28,8 @@ type place struct {
 func newPlace(t *testing.T) place {
 	t.Helper()
 	p := place{t: t, name: harness.NewNamespace(t, admin, "shop-", true)}
-	p.web = &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: p.name, Name: "web", Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}},
-		Spec:       corev1.ServiceSpec{ClusterIP: corev1.ClusterIPNone, Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 443}}},
-	}
+	p.web = harness.Service(p.name, "web")
+	p.web.Spec.ClusterIP = corev1.ClusterIPNone
 	require.NoError(t, admin.Create(t.Context(), p.web))
 	t.Cleanup(func() { require.NoError(t, admin.Delete(context.WithoutCancel(t.Context()), p.web)) })
 	return p

@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -47,4 +48,25 @@ func createNamespace(ctx context.Context, c client.Client, name string, optedIn 
 	// Pods need a ServiceAccount, which the control plane also creates, a moment later.
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: ns.Name, Name: "default"}}
 	return ns.Name, client.IgnoreAlreadyExists(c.Create(ctx, account))
+}
+
+// Service returns a Service with port 443 that selects app=NAME and asks for Secret NAME-tls. annotations (key,
+// value, …) are added to that one, or replace it.
+func Service(namespace, name string, annotations ...string) *corev1.Service {
+	svc := &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{api.AnnotationSecretName: name + "-tls"}},
+		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": name}, Ports: []corev1.ServicePort{{Port: 443}}},
+	}
+	for pair := range slices.Chunk(annotations, 2) {
+		svc.Annotations[pair[0]] = pair[1]
+	}
+	return svc
+}
+
+// NewService creates the Service that Service returns.
+func NewService(t testing.TB, c client.Client, namespace, name string, annotations ...string) *corev1.Service {
+	t.Helper()
+	svc := Service(namespace, name, annotations...)
+	require.NoError(t, c.Create(t.Context(), svc))
+	return svc
 }

@@ -147,7 +147,7 @@ func startInjecting(t *testing.T) {
 	newBalancer(t).replica(t, dir, "--proxy-image=registry.example/proxy")
 	name := "try-" + rand.String(6)
 	harness.NewNamespace(t, admin, name, true)
-	isInjected(t, newService(t, name, "web"))
+	isInjected(t, harness.NewService(t, admin, name, "web"))
 }
 
 // wholeServicesAreSafe: what -o yaml prints removes nothing, with kubectl apply and with kubectl apply --server-side.

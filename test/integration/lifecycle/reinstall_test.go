@@ -60,16 +60,6 @@ func uninstall(t *testing.T) {
 	})
 }
 
-func newService(t *testing.T, namespace, name string) *corev1.Service {
-	t.Helper()
-	service := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{api.AnnotationSecretName: name + "-tls"}},
-		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": name}, Ports: []corev1.ServicePort{{Port: 443}}},
-	}
-	require.NoError(t, admin.Create(t.Context(), service))
-	return service
-}
-
 // newPod creates a pod of the Service, and returns it as the API server keeps it.
 func newPod(t *testing.T, service *corev1.Service, opts ...client.CreateOption) (*corev1.Pod, error) {
 	t.Helper()
@@ -144,7 +134,7 @@ func installedAgain(t *testing.T, namespace string) (*corev1.Service, map[string
 	t.Helper()
 	first := install(t, true)
 	harness.NewNamespace(t, admin, namespace, true)
-	web := newService(t, namespace, "web")
+	web := harness.NewService(t, admin, namespace, "web")
 	leaf, bundle := leafOf(t, secretOf(t, namespace, "web-tls")), bundleOf(t, namespace)
 	isInjected(t, web)
 	backup := secretOf(t, system, api.CASecretName).Data
@@ -170,7 +160,7 @@ func TestDeletedAndInstalledAgain(t *testing.T) {
 	web, backup := installedAgain(t, "shop")
 	leaf, bundle := leafOf(t, secretOf(t, "shop", "web-tls")), bundleOf(t, "shop")
 	pods := newStream(t, web, 1)
-	late := newService(t, "shop", "late")
+	late := harness.NewService(t, admin, "shop", "late")
 	isReady(t, late, api.CALost)
 	assert.Equal(t, leaf, leafOf(t, secretOf(t, "shop", "web-tls")))
 	assert.Equal(t, bundle, bundleOf(t, "shop"), "no client gets the interim root")

@@ -27,7 +27,7 @@ func TestRollingRestartsRefuseNothing(t *testing.T) {
 	service := newBalancer(t)
 	replicas := []*program{service.replica(t, dir, drains), service.replica(t, dir, drains)}
 	harness.NewNamespace(t, admin, "rolling", true)
-	web := newService(t, "rolling", "web")
+	web := harness.NewService(t, admin, "rolling", "web")
 	isReady(t, web, "Issued")
 	isInjected(t, web)
 

@@ -34,7 +34,7 @@ func TestUninstalledInOrder(t *testing.T) {
 	service := newBalancer(t)
 	running = append(running, service.replica(t, dir, drains))
 	harness.NewNamespace(t, admin, "leaving", true)
-	web := newService(t, "leaving", "web")
+	web := harness.NewService(t, admin, "leaving", "web")
 	isReady(t, web, "Issued")
 	isInjected(t, web)
 	leaf, bundle := leafOf(t, secretOf(t, "leaving", "web-tls")), bundleOf(t, "leaving")

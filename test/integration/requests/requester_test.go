@@ -53,10 +53,8 @@ func newNamespaceCalled(t *testing.T, prefix string, optedIn bool) string {
 // newService makes a Service that selects app=NAME and lets its pods make their keys.
 func newService(t *testing.T, namespace, name string, change ...func(*corev1.Service)) {
 	t.Helper()
-	svc := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Annotations: map[string]string{api.AnnotationKeySource: "pod"}},
-		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": name}, Ports: []corev1.ServicePort{{Port: 443}}},
-	}
+	svc := harness.Service(namespace, name)
+	svc.Annotations = map[string]string{api.AnnotationKeySource: "pod"}
 	for _, c := range change {
 		c(svc)
 	}

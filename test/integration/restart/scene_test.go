@@ -45,13 +45,9 @@ func (p place) create(obj client.Object) {
 // which it gets.
 func (p place) service(name string) {
 	p.t.Helper()
-	p.create(&corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{api.AnnotationSecretName: name + "-tls"}},
-		Spec: corev1.ServiceSpec{
-			Selector: map[string]string{"app": name},
-			Ports:    []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromString("https")}},
-		},
-	})
+	svc := harness.Service(p.name, name)
+	svc.Spec.Ports[0].Name, svc.Spec.Ports[0].TargetPort = "https", intstr.FromString("https")
+	p.create(svc)
 	p.rotate(name)
 }
 

@@ -53,10 +53,8 @@ func patch(t *testing.T, obj client.Object, format string, args ...any) {
 // Secret web-tls, and waits until it has it.
 func newService(t *testing.T, namespace, annotation string) *corev1.Service {
 	t.Helper()
-	svc := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web", Annotations: map[string]string{annotation: "web-tls"}},
-		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 18443}}},
-	}
+	svc := harness.Service(namespace, "web")
+	svc.Annotations, svc.Spec.Ports[0].Port = map[string]string{annotation: "web-tls"}, 18443
 	create(t, svc)
 	secretOf(t, namespace, "web-tls")
 	return svc

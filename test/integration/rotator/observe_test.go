@@ -152,12 +152,9 @@ func change(t *testing.T, obj client.Object, how func()) {
 // NAME-tls, or not yet.
 func service(t *testing.T, namespace, name string, asks bool) *corev1.Service {
 	t.Helper()
-	svc := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name},
-		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": name}, Ports: []corev1.ServicePort{{Port: 443}}},
-	}
-	if asks {
-		svc.Annotations = map[string]string{api.AnnotationSecretName: name + "-tls"}
+	svc := harness.Service(namespace, name)
+	if !asks {
+		svc.Annotations = nil
 	}
 	create(t, svc)
 	return svc

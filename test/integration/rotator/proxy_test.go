@@ -22,12 +22,10 @@ import (
 // proxied makes a Service with a plaintext port, and one for which its pods get a proxy.
 func proxied(t *testing.T, namespace string) *corev1.Service {
 	t.Helper()
-	svc := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web", Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}},
-		Spec: corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{
-			{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080)},
-			{Name: "https", Port: 443, TargetPort: intstr.FromString("sc-tls-8080")},
-		}},
+	svc := harness.Service(namespace, "web")
+	svc.Spec.Ports = []corev1.ServicePort{
+		{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080)},
+		{Name: "https", Port: 443, TargetPort: intstr.FromString("sc-tls-8080")},
 	}
 	create(t, svc)
 	return svc

@@ -84,7 +84,7 @@ func TestServiceMadeAgainBeforeTheCollectorLooks(t *testing.T) {
 			for _, patch := range c.patches {
 				patchSecret(t, ns, "web-tls", patch)
 			}
-			svc := newService("web")
+			svc := harness.Service(ns, "web")
 			if c.headless {
 				svc.Spec.ClusterIP = corev1.ClusterIPNone
 			}

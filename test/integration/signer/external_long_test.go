@@ -29,7 +29,7 @@ func TestManySecretsOfOtherIssuers(t *testing.T) {
 	ca := rotatortest.NewCA(t, 1, time.Now()).Renamed(t)
 	data := dataOf(t, ca.Issue(t, time.Now(), "*."+ns+".svc"), ca)
 	require.NoError(t, process.Each(t.Context(), n, atOnce, func(ctx context.Context, i int) error {
-		svc := newService(fmt.Sprintf("web-%d", i), api.AnnotationIssuer, string(api.IssuerExternal))
+		svc := harness.Service(ns, fmt.Sprintf("web-%d", i), api.AnnotationIssuer, string(api.IssuerExternal))
 		if _, err := admin.CoreV1().Services(ns).Create(ctx, svc, metav1.CreateOptions{}); err != nil {
 			return err
 		}

@@ -46,7 +46,7 @@ func TestFirstIssue(t *testing.T) {
 func TestANameThatBeginsWithADigit(t *testing.T) {
 	r := sharedSigner(t)
 	ns := newNamespace(t)
-	_, err := admin.CoreV1().Services(ns).Create(t.Context(), newService("1web"), metav1.CreateOptions{})
+	_, err := admin.CoreV1().Services(ns).Create(t.Context(), harness.Service(ns, "1web"), metav1.CreateOptions{})
 	if apierrors.IsInvalid(err) {
 		return // an older one has no such Services
 	}
@@ -59,7 +59,7 @@ func TestANameThatBeginsWithADigit(t *testing.T) {
 func TestConditionsOfOthersStay(t *testing.T) {
 	r := sharedSigner(t)
 	ns := newNamespace(t)
-	web := newService("web", api.AnnotationDuration, "abc")
+	web := harness.Service(ns, "web", api.AnnotationDuration, "abc")
 	web.Spec.Type = corev1.ServiceTypeLoadBalancer
 	_, err := admin.CoreV1().Services(ns).Create(t.Context(), web, metav1.CreateOptions{})
 	require.NoError(t, err)

@@ -69,25 +69,11 @@ func newNamespace(t *testing.T) string {
 }
 
 // makeService makes a Service that asks for SERVICE-tls unless the annotations
-// (key, value, …) say otherwise; headless if it is so named.
+// (key, value, …) say otherwise.
 func makeService(t *testing.T, namespace, name string, annotations ...string) *corev1.Service {
 	t.Helper()
-	svc, err := admin.CoreV1().Services(namespace).Create(t.Context(), newService(name, annotations...), metav1.CreateOptions{})
+	svc, err := admin.CoreV1().Services(namespace).Create(t.Context(), harness.Service(namespace, name, annotations...), metav1.CreateOptions{})
 	require.NoError(t, err)
-	return svc
-}
-
-func newService(name string, annotations ...string) *corev1.Service {
-	svc := &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{api.AnnotationSecretName: name + "-tls"}},
-		Spec: corev1.ServiceSpec{
-			Selector: map[string]string{"app": name},
-			Ports:    []corev1.ServicePort{{Name: "https", Port: 443}},
-		},
-	}
-	for pair := range slices.Chunk(annotations, 2) {
-		svc.Annotations[pair[0]] = pair[1]
-	}
 	return svc
 }
 

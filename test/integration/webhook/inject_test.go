@@ -61,13 +61,9 @@ func webPod(name string) *corev1.Pod {
 }
 
 func webService(name string) *corev1.Service {
-	return &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{api.AnnotationSecretName: name + "-tls"}},
-		Spec: corev1.ServiceSpec{
-			Selector: map[string]string{"app": name},
-			Ports:    []corev1.ServicePort{{Port: 443, TargetPort: intstr.FromInt32(8443)}},
-		},
-	}
+	svc := harness.Service("", name)
+	svc.Spec.Ports[0].TargetPort = intstr.FromInt32(8443)
+	return svc
 }
 
 // twoFlags are those of a program that is not known, if somebody asks for them.
