@@ -2,6 +2,7 @@ package harness
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -69,4 +70,26 @@ func NewService(t testing.TB, c client.Client, namespace, name string, annotatio
 	svc := Service(namespace, name, annotations...)
 	require.NoError(t, c.Create(t.Context(), svc))
 	return svc
+}
+
+// AwaitInjection waits until the API server calls the webhook for pods of an opted-in namespace. The API server
+// learns of the webhook and its CA bundle by a watch.
+func AwaitInjection(ctx context.Context, c client.Client) error {
+	namespace, err := createNamespace(ctx, c, "asks", true)
+	if err != nil {
+		return err
+	}
+	return Await(ctx, func() error {
+		pod := &corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "asks", Annotations: map[string]string{api.AnnotationSecretName: "asks-tls"}},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "example.com/x"}}},
+		}
+		if err := c.Create(ctx, pod, client.DryRunAll); err != nil {
+			return err
+		}
+		if pod.Labels[api.LabelInjected] == "" {
+			return fmt.Errorf("a pod was not injected: %v", pod.Annotations)
+		}
+		return nil
+	})
 }

@@ -6,10 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
-
-	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -44,7 +40,7 @@ func startAll(ctx context.Context) error {
 			return fmt.Errorf("%w\n%s", err, p.Log.String())
 		}
 	}
-	return awaitWebhookCA(ctx)
+	return harness.AwaitInjection(ctx, admin)
 }
 
 // program is one with the flag; the webhook where its Service leads, with the certificate
@@ -59,25 +55,4 @@ func program(ctx context.Context, name string) (*harness.Program, error) {
 		flags = append(flags, more...)
 	}
 	return harness.Process(ctx, plane, dir, name, flags...)
-}
-
-// awaitWebhookCA returns when pods can be created in a labelled namespace: the
-// API server has taken up the caBundle that the rotator wrote.
-func awaitWebhookCA(ctx context.Context) error {
-	ns := &corev1.Namespace{}
-	ns.Name, ns.Labels = "asks", map[string]string{api.LabelInject: api.InjectEnabled}
-	if err := admin.Create(ctx, ns); err != nil {
-		return err
-	}
-	return harness.Await(ctx, func() error {
-		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "example.com/x"}}}}
-		pod.Namespace, pod.Name, pod.Annotations = ns.Name, "asks", map[string]string{api.AnnotationSecretName: "asks-tls"}
-		if err := admin.Create(ctx, pod, client.DryRunAll); err != nil {
-			return err
-		}
-		if pod.Labels[api.LabelInjected] == "" {
-			return fmt.Errorf("a pod was not injected: %v", pod.Annotations)
-		}
-		return nil
-	})
 }

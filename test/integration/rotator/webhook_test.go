@@ -4,12 +4,10 @@ import (
 	"context"
 	"encoding/json"
 	"encoding/pem"
-	"errors"
 	"net/http"
 	"net/http/httptest"
 	"slices"
 	"sync"
-	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -20,6 +18,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // fakeWebhook injects as the webhook does, in every labelled namespace that it is
@@ -56,29 +55,7 @@ func startWebhook(ctx context.Context) (*fakeWebhook, error) {
 	if err != nil {
 		return nil, err
 	}
-	return w, w.awaitAsked(ctx)
-}
-
-// awaitAsked returns when the API server asks the webhook, which it is told of by
-// a watch.
-func (w *fakeWebhook) awaitAsked(ctx context.Context) error {
-	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "asks", Labels: map[string]string{api.LabelInject: api.InjectEnabled}}}
-	if err := admin.Create(ctx, ns); err != nil {
-		return err
-	}
-	for {
-		pod := newPod(ns.Name, "asks", "asks")
-		pod.Annotations[api.AnnotationSecretName] = "asks-tls"
-		err := admin.Create(ctx, pod, client.DryRunAll) // fails as long as the namespace has no ServiceAccount
-		if err == nil && pod.Labels[api.LabelInjected] != "" {
-			return nil
-		}
-		select {
-		case <-time.After(tick):
-		case <-ctx.Done():
-			return errors.Join(ctx.Err(), err)
-		}
-	}
+	return w, harness.AwaitInjection(ctx, admin)
 }
 
 // leave makes the webhook fail for pods of the namespace, until back.
