@@ -19,11 +19,6 @@ import (
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
-const (
-	soon = harness.Soon
-	tick = harness.Tick
-)
-
 var metricsAddress string
 
 // missed returns the value of the namespace's series over HTTP, "" if there is none.
