@@ -77,10 +77,11 @@ const (
 	AnnotationTrust          = Domain + "/trust"
 
 	// AnnotationStatus is written by the webhook: an InjectionStatus, which describes what
-	// was injected where, or why nothing was. It is for people. The rotator reads two
-	// things from it: why the Secret that the pod would get was not injected, so that it
-	// does not report the pod as missed by the webhook; and which attempts were made and
-	// withheld, so that it can correct them.
+	// was injected where, or why nothing was. It is for people. The rotator reads
+	// from it why the Secret was not injected, so that it does not report the pod as missed;
+	// what was injected into which containers, for which Service; which of their programs load a
+	// new certificate only when restarted; protocols before TLS; and the notes, which events
+	// repeat.
 	AnnotationStatus = Domain + "/status"
 
 	// AnnotationLeaf is written by the rotator on running pods: a Mounted, which is what
