@@ -11,7 +11,7 @@
 // program (recipe.go), decides which missing parts of it are safe to add (offer.go, ports.go), and
 // adds files, environment and flags (inject.go); then it makes probes use HTTPS (probes.go). The
 // packages below handle command lines, programs, volumes, calls without TLS, the proxy and patches.
-// Package rules lists and explains every reason, as in docs/injection.md.
+// Package reasons lists and explains every reason, as in docs/injection.md.
 //
 // Every decision is based on the pod's spec. The label and the annotation that the webhook
 // writes on a pod are never read here: a copied pod has those of the original.

@@ -1,8 +1,8 @@
 // Package jsonpatch builds JSON patches (RFC 6902) for pods, whose lists may be missing or empty. It
 // is pure.
 //
-//	var patch podpatch.Patch
-//	podpatch.Append(&patch, podpatch.Field(container, "args"), len(container.Args), []string{"--tls"})
+//	var patch jsonpatch.Patch
+//	jsonpatch.Append(&patch, jsonpatch.Field(container, "args"), len(container.Args), []string{"--tls"})
 package jsonpatch
 
 import (

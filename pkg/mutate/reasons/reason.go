@@ -2,7 +2,7 @@
 // to people, as in docs/injection.md. It is pure, and decides nothing: package mutate and the
 // packages below it find out which reasons apply to a pod.
 //
-//	note := rules.Note{Reason: rules.NoArgs, Containers: []string{"web"}}
+//	note := reasons.Note{Reason: reasons.NoArgs, Containers: []string{"web"}}
 //	fmt.Println(note) // container web: the container has neither command nor args, …
 package reasons
 
