@@ -21,7 +21,7 @@ system:serviceaccount:{{ include "servingcert.namespace" (index . 0) }}:{{ inclu
 {{ $image.registry | default $root.Values.image.registry }}/{{ $image.repository }}:{{ $tag }}{{ with $image.digest }}@{{ . }}{{ end }}
 {{- end }}
 
-{{/* What one process says of a setting, else what pods says: list of root, process and key; as YAML. */}}
+{{/* The value of a setting for one process, else that of pods: list of root, process and key; as YAML. */}}
 {{- define "servingcert.setting" -}}
 {{- $root := index . 0 -}}
 {{- $own := index (index $root.Values (index . 1)) (index . 2) -}}
