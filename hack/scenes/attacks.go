@@ -18,7 +18,7 @@ import (
 	"github.com/servingcert/servingcert/test/keymaterial"
 )
 
-// attacks are what one tenant can do to another.
+// attacks returns the attacks of one tenant on the others.
 func attacks() []*scene {
 	return []*scene{
 		objects("pod-ports", "Pending pods with 500 Secrets in a volume and 500 ports", 500*time.Millisecond, 20, podPorts),
@@ -37,7 +37,7 @@ func attacks() []*scene {
 		objects("service-ports", "60 Services with 5000 ports, 0.8 MiB each", 200*time.Millisecond, 60, servicePorts),
 		objects("service-texts", "60 Services with 5000 labels, 90 long names and 200 KiB of annotations that mean nothing", 200*time.Millisecond, 60, serviceTexts),
 		objects("bad-annotations", "Services, pods and ConfigMaps with annotations of 64 KiB that are not valid", 250*time.Millisecond, 30, badAnnotations),
-		{name: "opt-in", what: "conditions of 50 Services that say that they have certificates, in a namespace without the label", attack: forgedConditions},
+		{name: "opt-in", what: "forged conditions of 50 Services that claim a certificate, in a namespace without the label", attack: forgedConditions},
 		{name: "reviews", what: "reviews of variable bombs and of empty values, posted at the webhook by an unknown client", attack: reviews},
 		{name: "reviews-slow", what: "200 connections from 50 addresses to the webhook that send a byte a second", attack: slowReviews},
 		ports("ports-headers", "600 connections from 50 addresses to every port of the processes, each with a header of 1 MiB that does not end", podsOfTenant, flood.Header(1<<20)),
@@ -49,17 +49,17 @@ func attacks() []*scene {
 	}
 }
 
-// constructor returns the i-th object of an attack, with a name that an earlier one may have had.
+// constructor returns the i-th object of an attack. An earlier object may have had the same name.
 type constructor func(a *attacker, i int, name string) client.Object
 
-// objects is an attack that replaces objects, one after the other.
+// objects returns an attack that replaces objects, one after the other.
 func objects(name, what string, pause time.Duration, keep int, object constructor) *scene {
 	return &scene{name: name, what: what, attack: func(ctx context.Context, a *attacker) {
 		a.repeat(ctx, pause, func(i int) error { return a.Replace(ctx, object(a, i, a.nth(i, keep))) })
 	}}
 }
 
-// annotations is an attack that annotates Services, one after the other.
+// annotations returns an attack that annotates Services, one after the other.
 func annotations(name, what string, pause time.Duration, n int, annotations func(a *attacker, i int, service string) map[string]string) *scene {
 	return &scene{name: name, what: what, attack: func(ctx context.Context, a *attacker) {
 		a.createServices(ctx, n, nil)
@@ -77,7 +77,7 @@ func passing(pod *corev1.Pod) *corev1.Pod {
 	return pod
 }
 
-// numbered returns n keys, made by a format, with the same value.
+// numbered returns a map of n keys, made by format, with the same value.
 func numbered(n int, format, value string) map[string]string {
 	out := make(map[string]string, n)
 	for i := range n {
@@ -86,10 +86,11 @@ func numbered(n int, format, value string) map[string]string {
 	return out
 }
 
-// labelKey and labelValue are about as long as those of labels may be.
+// labelKey and labelValue are about as long as Kubernetes permits.
 var labelKey, labelValue = strings.Repeat("k", 50) + "-%05d", strings.Repeat("v", 63)
 
-// podPorts: the API server's own work grows with the square of n. It is the rotator's that is to be seen.
+// podPorts keeps n small: the API server's own work grows with its square, and the scene measures the
+// rotator's.
 func podPorts(a *attacker, _ int, name string) client.Object {
 	const n = 500
 	pod := passing(installed.PodOf(name, a.scene.name))
@@ -116,7 +117,7 @@ func podContainers(a *attacker, i int, name string) client.Object {
 	return pod
 }
 
-// longOwners: the API server bounds no part of an owner reference.
+// longOwners has long owner references, because the API server does not limit any field of them.
 func longOwners(a *attacker, i int, name string) client.Object {
 	o, size := []client.Object{passing(installed.PodOf(name, a.scene.name)), installed.SecretOf(name, ours(), nil, nil), bundleOf(name)}[i%3], 900<<10
 	if i%3 == 0 {
@@ -126,12 +127,12 @@ func longOwners(a *attacker, i int, name string) client.Object {
 	return o
 }
 
-// bundleOf returns a ConfigMap that asks for the CA bundle.
+// bundleOf returns a ConfigMap that requests the CA bundle.
 func bundleOf(name string) *corev1.ConfigMap {
 	return &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{api.AnnotationInjectCABundle: "true"}}}
 }
 
-// podsHuge has pods kept with as many labels and ports as the API server takes.
+// podsHuge returns pods with as many labels and ports as the API server accepts.
 func podsHuge(a *attacker, i int, name string) client.Object {
 	pod := passing(installed.PodOf(name, a.scene.name))
 	for key, value := range numbered(4000, fmt.Sprintf("%s.example.com/l%d-%%d", strings.Repeat("a", 50), i), labelValue) {
@@ -144,16 +145,16 @@ func podsHuge(a *attacker, i int, name string) client.Object {
 	return pod
 }
 
-// What costs much to make is made once: certificates and keys in PEM, and absurd keys. These have
-// 390 KiB, and 16 KiB: twice what a key may have.
+// These are made once, because they take long: certificates and keys in PEM, and absurd keys of
+// 390 KiB and 16 KiB, twice the permitted size of a key.
 var (
 	oneName    = sync.OnceValues(func() (cert, key []byte) { return keymaterial.SelfSigned("a", 1) })
 	manyNames  = sync.OnceValues(func() (cert, key []byte) { return keymaterial.SelfSigned("a", 240_000) })
 	absurdKeys = sync.OnceValues(func() (large, small []byte) { return keymaterial.AbsurdKey(290 << 10), keymaterial.AbsurdKey(12 << 10) })
 )
 
-// secretKeys: the API server itself parses the key of a Secret of type kubernetes.io/tls, to warn,
-// for longer than the signer may. So large keys are in Secrets of another type.
+// secretKeys has its large keys in Secrets of another type than kubernetes.io/tls: the API server
+// parses the keys of that type, for a warning, and takes longer than the signer may.
 func secretKeys(_ *attacker, i int, name string) client.Object {
 	cert, _ := oneName()
 	large, small := absurdKeys()
@@ -169,7 +170,7 @@ func secretNames(_ *attacker, _ int, name string) client.Object {
 	return installed.SecretOf(name, ours(), cert, key)
 }
 
-// stolenLabels: of two Secrets one is owned by a Service that asks for nothing, the other by one that
+// stolenLabels returns Secrets that are owned by turns by a Service without a request and by one that
 // does not exist.
 func stolenLabels(a *attacker, i int, name string) client.Object {
 	if i == 0 {
@@ -195,8 +196,8 @@ func serviceFlips(_ *attacker, i int, _ string) map[string]string {
 	return map[string]string{api.AnnotationSecretName: fmt.Sprint("flip-", i)}
 }
 
-// serviceRenewals: RSA keys are what costs most. Where RSA4096 is not permitted, the other half of
-// the Services goes on.
+// serviceRenewals requests RSA keys, which are the most expensive. If RSA4096 is not permitted, the
+// other half of the Services is still renewed.
 func serviceRenewals(_ *attacker, i int, _ string) map[string]string {
 	return map[string]string{
 		api.AnnotationKeyAlgorithm: []string{"RSA4096", "RSA3072"}[i%2], api.AnnotationRenewAfter: time.Now().UTC().Format(time.RFC3339),
@@ -204,14 +205,15 @@ func serviceRenewals(_ *attacker, i int, _ string) map[string]string {
 	}
 }
 
-// serviceSelectors: as many labels as fit into a request.
+// serviceSelectors returns Services with as many labels in the selector as a request can hold.
 func serviceSelectors(_ *attacker, _ int, name string) client.Object {
 	svc := installed.ServiceOf(name)
 	svc.Spec.Selector = numbered(10_000, labelKey, labelValue)
 	return svc
 }
 
-// servicePorts: the API server bounds how large an object is, and not how many ports it has.
+// servicePorts returns Services with many ports: the API server limits the size of an object, not the
+// number of its ports.
 func servicePorts(_ *attacker, _ int, name string) client.Object {
 	svc := installed.ServiceOf(name)
 	svc.Spec.Ports = nil
@@ -224,7 +226,7 @@ func servicePorts(_ *attacker, _ int, name string) client.Object {
 	return svc
 }
 
-// serviceTexts: labels as many as fit, long names as many as are allowed with those of the Service.
+// serviceTexts returns Services with as many labels as fit, and as many long names as are permitted.
 func serviceTexts(a *attacker, _ int, name string) client.Object {
 	svc := installed.ServiceOf(name)
 	svc.Labels = numbered(5000, labelKey, labelValue)
@@ -238,7 +240,7 @@ func serviceTexts(a *attacker, _ int, name string) client.Object {
 	return svc
 }
 
-// badAnnotations writes what a policy may refuse, and what conditions would repeat.
+// badAnnotations returns objects that a policy may refuse, and whose values conditions would quote.
 func badAnnotations(_ *attacker, i int, name string) client.Object {
 	keys := []string{
 		api.AnnotationDuration, api.AnnotationKeyAlgorithm, api.AnnotationRenewAfter, api.AnnotationExtraDNSNames, api.AnnotationClusterIPs,

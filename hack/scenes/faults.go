@@ -22,7 +22,7 @@ import (
 
 const away, refused = invariant.Away, invariant.Refused
 
-// faults begin with those that end processes of ours: who is there then lives through all the others.
+// faults begins with those that end our processes. The new ones then run through all the others.
 func faults() []*scene {
 	return []*scene{
 		{name: "kill-signer", what: "kill -9 of the leading signer while a new CA is introduced", tolerates: away, do: killSigner},
@@ -46,7 +46,7 @@ func faults() []*scene {
 	}
 }
 
-// broken breaks something, holds it so many times as long as the setting says, and mends it.
+// broken breaks something, waits for a multiple of the setting's hold, and repairs it.
 func broken(times int, breaks func(*world) error, mend func(context.Context, *world) error) action {
 	return func(ctx context.Context, k *work) (string, error) {
 		if err := breaks(k.world); err != nil {
@@ -57,7 +57,7 @@ func broken(times int, breaks func(*world) error, mend func(context.Context, *wo
 	}
 }
 
-// rotating asks for a new generation of the CA, does something meanwhile, and waits until it signs.
+// rotating requests a new generation of the CA, calls meanwhile, and waits until the generation signs.
 func (k *work) rotating(ctx context.Context, meanwhile func() error) (said string, err error) {
 	reason := "scenes: " + k.scene.name
 	if err := k.Rotate(ctx, api.RotateForce, reason); err != nil {
@@ -75,7 +75,7 @@ func (k *work) rotating(ctx context.Context, meanwhile func() error) (said strin
 
 func everything(w *world) []*installed.Process { return w.Processes }
 
-// kill crashes processes, which are started again.
+// kill crashes processes. They are restarted automatically.
 func kill(which func(*world) []*installed.Process) action {
 	return broken(1, func(w *world) error {
 		var errs []error
@@ -116,7 +116,7 @@ func killSigner(ctx context.Context, k *work) (string, error) {
 	})
 }
 
-// failRequests has all certificates replaced meanwhile, so that there is something to fail.
+// failRequests fails requests while all certificates are replaced, so that there are many.
 func failRequests(ctx context.Context, k *work) (string, error) {
 	var answers []string
 	said, err := k.rotating(ctx, func() error {
@@ -133,10 +133,10 @@ func failRequests(ctx context.Context, k *work) (string, error) {
 	return said + "; requests: " + strings.Join(answers, ", "), err
 }
 
-// moveClock waits until the signer has noticed.
+// moveClock moves the clocks, and waits until the signer reports it.
 func moveClock(ahead time.Duration) action {
 	return broken(2, func(w *world) error { return w.clock.Set(ahead) }, func(ctx context.Context, w *world) error {
-		noticed := installed.Until(ctx, "a Service says "+string(signer.ReasonClockSkew), func(ctx context.Context) error {
+		noticed := installed.Until(ctx, "a Service with reason "+string(signer.ReasonClockSkew), func(ctx context.Context) error {
 			var services corev1.ServiceList
 			err := w.Admin.List(ctx, &services)
 			for i := range services.Items {
@@ -144,7 +144,7 @@ func moveClock(ahead time.Duration) action {
 					return nil
 				}
 			}
-			return errors.Join(errors.New("none does"), err)
+			return errors.Join(errors.New("there is none"), err)
 		})
 		return errors.Join(noticed, w.clock.Set(0))
 	})
@@ -165,16 +165,16 @@ func deleteCA(ctx context.Context, k *work) (string, error) {
 	return "", k.Admin.Create(ctx, anew(backup))
 }
 
-// anew returns a Secret with the same content and owners, to be created.
+// anew returns a Secret to create, with the same content and owners.
 func anew(s *corev1.Secret) *corev1.Secret {
 	return &corev1.Secret{ObjectMeta: metav1.ObjectMeta{
 		Namespace: s.Namespace, Name: s.Name, Labels: s.Labels, Annotations: s.Annotations, OwnerReferences: s.OwnerReferences,
 	}, Type: s.Type, Data: s.Data}
 }
 
-// rewind puts the cluster back to before Services were created, certificates renewed, and another
-// generation of the CA signed. What a backup of etcd does to those who watch is not undone by itself,
-// so the processes are restarted, as Kubernetes says of all controllers.
+// rewind restores etcd to a state before Services were created, certificates were renewed, and another
+// generation of the CA signed. Watches do not recover from a restored etcd by themselves, so the
+// processes are restarted, as the documentation of Kubernetes requires for all controllers.
 func rewind(ctx context.Context, k *work) (string, error) {
 	k.once.Wait()
 	backup := k.Path("etcd-backup")
@@ -197,16 +197,16 @@ func rewind(ctx context.Context, k *work) (string, error) {
 	k.Plane.StopControllerManager()
 	err = k.WithoutEtcd(ctx, func(dir string) error {
 		k.sightings.begin()
-		// etcd insists on the mode.
+		// etcd requires this mode.
 		return errors.Join(os.RemoveAll(dir), os.CopyFS(dir, os.DirFS(backup)), os.Chmod(dir, 0o700))
 	})
 	if err := errors.Join(err, k.Plane.StartControllerManager(ctx)); err != nil {
 		return "", err
 	}
-	// A signer may create these until it is restarted: it knows Services that are gone.
+	// A signer may create these until it is restarted, because it still has Services that are gone.
 	for i := range all.Items {
 		if s := &all.Items[i]; strings.HasPrefix(s.Name, "new-lost-") {
-			if err := client.IgnoreAlreadyExists(k.Admin.Create(ctx, anew(s))); err != nil { // a signer may have been quicker
+			if err := client.IgnoreAlreadyExists(k.Admin.Create(ctx, anew(s))); err != nil { // the signer may have created it
 				return "", err
 			}
 		}
@@ -220,7 +220,7 @@ func rewind(ctx context.Context, k *work) (string, error) {
 	return fmt.Sprintf("%s, and after it was lost generation %d", before, status.Generation), err
 }
 
-// fillDisk has etcd write until it ends: it may have room in the files that it has open.
+// fillDisk makes etcd write until it ends, because its open files may have free space.
 func fillDisk(ctx context.Context, k *work) (string, error) {
 	if err := k.disk.Fill(); err != nil {
 		return "", err
@@ -230,7 +230,7 @@ func fillDisk(ctx context.Context, k *work) (string, error) {
 		large := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "large"}, Data: map[string]string{"x": strings.Repeat("x", 900<<10)}}
 		try, cancel := context.WithTimeout(ctx, attempt/2)
 		err := k.Admin.Create(try, large)
-		_ = k.Admin.Delete(try, large) // it may be there from before
+		_ = k.Admin.Delete(try, large) // an earlier attempt may have created it
 		cancel()
 		if err != nil {
 			process.Sleep(ctx, poll)

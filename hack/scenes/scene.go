@@ -13,42 +13,42 @@ import (
 	"github.com/servingcert/servingcert/hack/scenes/invariant"
 )
 
-// action is what happens in a scene. It returns what there is to say.
+// action is what happens in a scene. It returns a remark for the report.
 type action func(ctx context.Context, k *work) (said string, err error)
 
 // scene is a fault, an attack, or neither, which happens while tenants work.
 type scene struct {
 	name, what string
-	// tenants are the namespaces of tenants that take the place of those of the scene before. Without
-	// any these stay.
+	// tenants are the namespaces of the tenants, which replace those of the previous scene. If there
+	// are none, the previous ones stay.
 	tenants []string
-	// tolerates is the worst that may become of a request of a tenant, who then makes it again. Where
-	// nothing is tolerated, an operation fails with its first request, and no process may end.
+	// tolerates is the worst permitted outcome of a tenant's request, which is then repeated. If it is
+	// Done, an operation fails with its first failed request, and no process may end.
 	tolerates invariant.Outcome
-	root      bool // it takes root
-	alike     bool // a short run leaves it out: another fault is like it
-	clock     bool // so too: it takes programs that are compiled anew, with all that they import
-	rewinds   bool // the cluster forgets what it knew
-	// do breaks something, holds it for a time, and mends it.
+	root      bool // it needs root
+	alike     bool // a short run omits it, because another fault is similar
+	clock     bool // a short run omits it, because it compiles the programs again, with all their imports
+	rewinds   bool // the cluster returns to an earlier state
+	// do breaks something, waits for some time, and repairs it.
 	do action
-	// attack does something to all others, again and again until ctx ends. Its rate is bounded, so
-	// that what is shown is more than a busy API server.
+	// attack repeats an attack on all other tenants until ctx ends. Its rate is bounded, so that the
+	// result shows more than a busy API server.
 	attack func(ctx context.Context, a *attacker)
 }
 
-// result is what was seen of a scene.
+// result is what was observed in a scene.
 type result struct {
 	*scene
 	held, settled time.Duration
 	samples       map[string]samples // by operation
-	refused, away int                // requests, which were made again
+	refused, away int                // requests that were repeated
 	ends          []string
 	peak          map[string]float64 // bytes, by kind of process
 	said          string
 	violations    []string
 }
 
-// play plays a scene and returns what was seen of it.
+// play plays a scene and returns the result.
 func (w *world) play(ctx context.Context, s *scene) *result {
 	process.Step("%s: %s", s.name, s.what)
 	r := &result{scene: s, peak: map[string]float64{}}
@@ -69,7 +69,7 @@ func (w *world) play(ctx context.Context, s *scene) *result {
 	r.settled, err = w.settle(ctx)
 	check(err)
 	k.end()
-	if s.rewinds { // what was signed before its controllers were restarted is gone by now
+	if s.rewinds { // certificates signed before the controllers were restarted are gone by now
 		w.sightings.begin()
 	}
 	foreign, err := w.foreigners(ctx)
@@ -93,7 +93,7 @@ func (w *world) play(ctx context.Context, s *scene) *result {
 	return r
 }
 
-// judge adds what the operations and the ends of processes violate.
+// judge adds the violations by operations and by processes that ended.
 func (r *result) judge(k *work) {
 	r.samples, r.away, r.refused = k.samples, k.failed[away], k.failed[refused]
 	if err := k.last[refused]; err != nil {
@@ -117,8 +117,8 @@ func (r *result) judge(k *work) {
 	}
 }
 
-// play plays scenes in one world, one after the other, and judges the whole. There may be a report
-// and an error.
+// play plays scenes in one world, one after the other, and checks the whole run. It may return both
+// a report and an error.
 func play(ctx context.Context, o *options) (r *report, err error) {
 	w, err := newWorld(ctx, o.setting)
 	defer func() {
@@ -134,7 +134,7 @@ func play(ctx context.Context, o *options) (r *report, err error) {
 	var before map[string]invariant.Usage // after the first scene
 	for n, s := range o.scenes {
 		if s.root && w.disk == nil {
-			r.results = append(r.results, &result{scene: s, said: "not done: it takes root and unshare"})
+			r.results = append(r.results, &result{scene: s, said: "not done: it needs root and unshare"})
 			continue
 		}
 		if s.tenants != nil {
@@ -153,7 +153,7 @@ func play(ctx context.Context, o *options) (r *report, err error) {
 		}
 	}
 	if r.violations = w.sightings.judge(w.interim); w.proxies {
-		process.Sleep(ctx, 2*w.hold) // for what is over to be given back
+		process.Sleep(ctx, 2*w.hold) // until memory and goroutines of the last scene are released
 		after, err := w.usage(ctx)
 		if err != nil {
 			return r, err
@@ -163,15 +163,15 @@ func play(ctx context.Context, o *options) (r *report, err error) {
 	return r, nil
 }
 
-// report is what was seen of all scenes.
+// report has the results of all scenes.
 type report struct {
 	setting
 	results    []*result
 	violations []string // of the whole run
 }
 
-// print prints a row for each scene, with how often each operation was done, p50 and p99, and with the
-// most memory that a process had resident.
+// print prints a row for each scene, with the count, p50 and p99 of each operation, and the peak
+// resident memory of each kind of process.
 func (r *report) print(out io.Writer) {
 	fmt.Fprintf(out, "\nservingcert %s: %s, %d cores, %d Services, each scene held for at least %s, %s\n\n",
 		r.name, runtime.Version(), runtime.NumCPU(), r.services, r.hold, time.Now().UTC().Format("2006-01-02"))
@@ -202,7 +202,7 @@ func (r *report) print(out io.Writer) {
 	}
 }
 
-// failures are what makes the exit code 1.
+// failures returns the violations, for which the exit code is 1.
 func (r *report) failures() []string {
 	if r == nil {
 		return nil

@@ -20,23 +20,23 @@ import (
 )
 
 const (
-	attempt = 10 * time.Second       // how long one request of those that are repeated may take
-	again   = 250 * time.Millisecond // before a request is repeated. A controller whose pod is refused creates it again, at first soon
-	given   = 20 * time.Second       // how long a pod may be refused, times in which the API server is away not counted
-	kept    = 10                     // of a fault, one in so many pods is kept for a moment. The others are dry runs
+	attempt = 10 * time.Second       // limit of one request, where requests are repeated
+	again   = 250 * time.Millisecond // between two attempts of a request. Controllers also retry soon after their first refused pod
+	given   = 20 * time.Second       // how long a pod may be refused, not counting the time without an API server
+	kept    = 10                     // during a fault, one in this many pods is stored for a moment. The others are dry runs
 )
 
-// lane is workers that do the same operation, each again and again.
+// lane is a number of workers that repeat the same operation.
 type lane struct {
 	operation string
 	workers   int
-	pause     time.Duration // of a worker between two operations; 0: it does one
-	after     time.Duration // before the first; the workers of a lane without a pause begin one after the other in that time
-	// do returns how long that took which is measured.
+	pause     time.Duration // of a worker between two operations; 0 if it does only one
+	after     time.Duration // before the first; the workers of a lane without a pause start one after the other within it
+	// do does the operation and returns its measured duration.
 	do func(k *work, ctx context.Context, j job) (time.Duration, error)
 }
 
-// job is what a worker does once.
+// job identifies one operation of a worker.
 type job struct {
 	name      string // in the names of objects
 	worker, n int
@@ -48,22 +48,22 @@ type place struct {
 	service string
 }
 
-// samples are what was measured of a lane.
+// samples are the measurements of a lane.
 type samples struct {
 	took   []time.Duration
 	failed int   // operations that ended with an error, or not in time
 	err    error // the last
 }
 
-// errLate is why something that was waited for did not come.
+// errLate is the cause of a context that ended before the awaited state.
 var errLate = errors.New("not in time")
 
-// work is what the tenants do in a scene.
+// work is the work of the tenants during a scene.
 type work struct {
 	*world
 	scene     *scene
 	ctx       context.Context
-	beginning context.Context // when it ends, nothing is begun any more
+	beginning context.Context // when it ends, no operation is started any more
 	stop      context.CancelFunc
 	doing     context.Context // when it ends, operations that are done once are late
 	late      context.CancelCauseFunc
@@ -72,11 +72,11 @@ type work struct {
 
 	mu      sync.Mutex
 	samples map[string]samples           // by operation
-	failed  [invariant.Refused + 1]int   // requests that were made again, by outcome
-	last    [invariant.Refused + 1]error // of these
+	failed  [invariant.Refused + 1]int   // repeated requests, by outcome
+	last    [invariant.Refused + 1]error // the last error, by outcome
 }
 
-// startWork has the tenants work until end.
+// startWork starts the work of the tenants, which continues until end.
 func (w *world) startWork(ctx context.Context, s *scene) *work {
 	k := &work{world: w, scene: s, ctx: ctx, samples: map[string]samples{}}
 	k.beginning, k.stop = context.WithCancel(ctx)
@@ -86,7 +86,7 @@ func (w *world) startWork(ctx context.Context, s *scene) *work {
 	return k
 }
 
-// ask has the operations begun that are done once, in the time for which a fault is held.
+// ask starts the operations that are done once, while a fault lasts.
 func (k *work) ask(name string) {
 	k.start(name, &k.once, func(l lane) bool { return l.pause == 0 })
 }
@@ -106,7 +106,7 @@ func (k *work) run(l lane, j job) {
 	}
 	limit := patience
 	if k.scene.tolerates > invariant.Done {
-		limit = 2 * patience // a fault may be held for as long
+		limit = 2 * patience // a fault may last as long
 	}
 	for ; process.Sleep(k.beginning, pause); j.n++ {
 		op, cancel := context.WithTimeoutCause(ctx, limit, errLate)
@@ -119,7 +119,7 @@ func (k *work) run(l lane, j job) {
 	}
 }
 
-// measured notes how long an operation took, or its error.
+// measured records the duration of an operation, or its error.
 func (k *work) measured(operation string, took time.Duration, err error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -132,13 +132,14 @@ func (k *work) measured(operation string, took time.Duration, err error) {
 	k.samples[operation] = s
 }
 
-// mended waits for the operations that are done once. They have so long from when it is called.
+// mended waits for the operations that are done once. They fail if they take longer than patience
+// from this call.
 func (k *work) mended() {
 	defer time.AfterFunc(patience, func() { k.late(errLate) }).Stop()
 	k.once.Wait()
 }
 
-// end waits until what was begun is finished.
+// end waits until every started operation is finished.
 func (k *work) end() {
 	k.stop()
 	k.once.Wait()
@@ -146,7 +147,7 @@ func (k *work) end() {
 	k.late(nil)
 }
 
-// insist does a request, and again while it fails in a way that the scene tolerates.
+// insist makes a request, and repeats it while it fails in a way that the scene tolerates.
 func (k *work) insist(ctx context.Context, request func(ctx context.Context) error) error {
 	if k.scene.tolerates == invariant.Done {
 		return request(ctx)
@@ -172,8 +173,8 @@ func (k *work) insist(ctx context.Context, request func(ctx context.Context) err
 	}
 }
 
-// createConfigMap is a request that servingcert has no part in: what it takes longer under attack is
-// the API server's and the machine's.
+// createConfigMap makes a request in which servingcert has no part. If it takes longer under attack,
+// the API server and the machine are the cause.
 func (k *work) createConfigMap(ctx context.Context, j job) (time.Duration, error) {
 	t, o := k.tenants[0], &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprint("bare-", j.n)}}
 	start := time.Now()
@@ -183,14 +184,14 @@ func (k *work) createConfigMap(ctx context.Context, j job) (time.Duration, error
 	return time.Since(start), t.Delete(ctx, o)
 }
 
-// createService creates a Service, and waits for its certificate.
+// createService creates a Service and waits for its certificate.
 func (k *work) createService(ctx context.Context, j job) (time.Duration, error) {
 	t := k.tenants[j.worker%len(k.tenants)]
 	svc := installed.ServiceOf(fmt.Sprintf("new-%s-%d-%d", j.name, j.worker, j.n))
 	start := time.Now()
 	err := k.insist(ctx, func(ctx context.Context) error {
 		err := t.Add(ctx, svc)
-		if apierrors.IsAlreadyExists(err) { // an answer was lost
+		if apierrors.IsAlreadyExists(err) { // the answer of an earlier attempt was lost
 			err = t.Get(ctx, t.Key(svc.Name), svc)
 		}
 		return err
@@ -201,7 +202,7 @@ func (k *work) createService(ctx context.Context, j job) (time.Duration, error) 
 	return time.Since(start), err
 }
 
-// createPod creates a pod through the webhook. It is an error if it was not injected.
+// createPod creates a pod through the webhook. It returns an error if the pod was not injected.
 func (k *work) createPod(ctx context.Context, j job) (took time.Duration, err error) {
 	at := k.places[rand.N(len(k.places))]
 	pod := installed.PodOf("", at.service)
@@ -235,7 +236,7 @@ func (k *work) renewNext(ctx context.Context, _ job) (time.Duration, error) {
 	return took, err
 }
 
-// renew renews a Service's certificate, and returns it with the new one.
+// renew renews the certificate of a Service, and returns the Service with the new one.
 func (k *work) renew(ctx context.Context, at place) (svc *corev1.Service, took time.Duration, err error) {
 	svc = &corev1.Service{}
 	if err := k.insist(ctx, func(ctx context.Context) error { return at.Get(ctx, at.Key(at.service), svc) }); err != nil {
@@ -258,20 +259,21 @@ func (k *work) renew(ctx context.Context, at place) (svc *corev1.Service, took t
 	return svc, time.Since(start), err
 }
 
-// renewAndServe renews a certificate, has its pods serve it at once, and waits until they are seen to.
+// renewAndServe renews a certificate, makes its pods serve it at once, and waits until the rotator
+// reports that they do.
 func (k *work) renewAndServe(ctx context.Context, j job) (time.Duration, error) {
 	service := servingName(j.worker)
 	return k.renewAndSee(ctx, service, func() error { return k.kubelet.Reload(ctx, service) })
 }
 
-// renewAndRestart renews the certificate of the Deployment that reads it once, and waits until it was
-// restarted for it, and is seen to serve it.
+// renewAndRestart renews the certificate of the Deployment that reads it only once, and waits until
+// the rotator has restarted it and reports that it serves the certificate.
 func (k *work) renewAndRestart(ctx context.Context, _ job) (time.Duration, error) {
 	return k.renewAndSee(ctx, servingName(k.serving), func() error { return nil })
 }
 
-// renewAndSee measures from the new certificate. The CA may be replaced meanwhile, and with it the
-// certificate: then it begins again.
+// renewAndSee measures the time from the new certificate until it is served. If the CA is replaced
+// meanwhile, and with it the certificate, it starts again.
 func (k *work) renewAndSee(ctx context.Context, service string, reload func() error) (time.Duration, error) {
 	at := place{k.tenants[0], service}
 	svc, _, err := k.renew(ctx, at)

@@ -24,9 +24,9 @@ import (
 type Config struct {
 	// OpenShift lets Services ask with OpenShift's annotations too.
 	OpenShift bool
-	// DefaultMode holds where neither pod nor Service nor namespace says a mode.
+	// DefaultMode holds where neither pod nor Service nor namespace sets a mode.
 	DefaultMode api.Mode
-	// UnknownPrograms says what programs that are not known get where nobody asks for flags.
+	// UnknownPrograms is what programs that are not known get unless an annotation requests flags.
 	UnknownPrograms api.UnknownPrograms
 	// TrustSource is the object from which pods get the CA bundle.
 	TrustSource api.TrustSource
@@ -44,7 +44,7 @@ type Config struct {
 	Clock func() time.Time
 }
 
-// Validate returns an error that says what is missing, or nil.
+// Validate returns an error if something is missing or invalid.
 func (c Config) Validate() error {
 	if c.Metrics == nil {
 		return errors.New("no registry for metrics")

@@ -36,7 +36,7 @@ func findServed(ctx context.Context, k target.Kind, probe func(context.Context, 
 	}
 }
 
-// judgeProbe says what the answer to a probe means.
+// judgeProbe returns the state of a kind, by the error of its probe, and a message for people.
 func judgeProbe(err error) (trust.KindState, string) {
 	switch {
 	case err == nil:

@@ -34,7 +34,7 @@ type Kind struct {
 	// read, before it enters the cache. Identity and the annotations that request
 	// the bundle are kept anyway.
 	strip func(client.Object)
-	// judge says what the object, which is requested to hold the bundle, holds.
+	// judge returns what the object, which is requested to hold the bundle, holds.
 	judge func(obj client.Object, bundle trust.Bundle) trust.Judgement
 	// clear is for Clear; nil where nothing can be beside the bundle.
 	clear func(obj client.Object, bundle trust.Bundle) []byte
@@ -62,7 +62,7 @@ func (k Kind) AddToScheme(scheme *runtime.Scheme) error {
 // Reads returns the types of object that are listed and watched for this kind.
 func (k Kind) Reads() []Read { return k.reads(k.strip) }
 
-// Judge says what a target holds.
+// Judge returns what a target holds.
 func (k Kind) Judge(t Target, bundle trust.Bundle) trust.Judgement {
 	switch {
 	case t.Problem != "":
@@ -94,8 +94,8 @@ func (k Kind) Moved(obj client.Object, bundle trust.Bundle) bool {
 	return k.moved != nil && k.moved(obj, bundle)
 }
 
-// Lacks says which part of the target's request cannot be followed, for people; "" if all of it
-// can.
+// Lacks returns the part of the target's request that cannot be followed, for people; "" if all of
+// it can.
 func (k Kind) Lacks(t Target, bundle trust.Bundle) string {
 	if k.lacks == nil || t.Problem != "" {
 		return ""
@@ -103,8 +103,8 @@ func (k Kind) Lacks(t Target, bundle trust.Bundle) string {
 	return k.lacks(t.Object, bundle)
 }
 
-// Advice says what an administrator does if the rotator may not patch the object,
-// in a clause; "" where the API server's message says all.
+// Advice returns what an administrator does if the rotator may not patch the object,
+// in a clause; "" where the API server's message is enough.
 func (k Kind) Advice(obj client.Object) string {
 	if k.advice == nil {
 		return ""
