@@ -62,7 +62,7 @@ func (f Facts) Examine(now time.Time) Report {
 		add(Workloads, nil)
 		for _, n := range f.Namespaces {
 			n.now = now
-			findings = append(findings, n.Judge()...)
+			findings = append(findings, n.Findings()...)
 		}
 		made = slices.DeleteFunc(made, func(id ID) bool { return id == Unreadable || id == InjectedPart }) // made from manifests only
 	}

@@ -55,7 +55,7 @@ func Analyze(ctx context.Context, docs []preview.Document, opts Options) (Report
 		m.outcome(written[o.Document], o)
 	}
 	for _, name := range m.order {
-		for _, f := range m.namespaces[name].Judge() {
+		for _, f := range m.namespaces[name].Findings() {
 			m.add(f)
 		}
 	}

@@ -39,8 +39,8 @@ type Namespace struct {
 // optedIn reports whether the namespace is opted in.
 func (n Namespace) optedIn() bool { return n.Labels[api.LabelInject] == api.InjectEnabled }
 
-// Judge returns the findings about the namespace and the objects in it.
-func (n Namespace) Judge() []Finding {
+// Findings returns the findings about the namespace and the objects in it.
+func (n Namespace) Findings() []Finding {
 	var out []Finding
 	out = append(out, n.itself()...)
 	for _, svc := range n.Services {
