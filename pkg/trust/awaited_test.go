@@ -38,14 +38,14 @@ func statusAfter(situations ...StatusSituation) []api.TrustStatus {
 func TestWhoHoldsUpANewCA(t *testing.T) {
 	var (
 		off     = Differs("no key")
-		refused = Judgement{StateRefuses, ReasonImmutable, "immutable"}
-		at      = func(held Judgement) StatusSituation {
+		refused = Evaluation{StateRefuses, ReasonImmutable, "immutable"}
+		at      = func(held Evaluation) StatusSituation {
 			return StatusSituation{Targets: []SeenTarget{seenAt("A", "shop", "x", held, Record{})}}
 		}
 		none      = StatusSituation{}
 		created   = func(s StatusSituation, at time.Time) StatusSituation { s.Targets[0].Created = at; return s }
 		withdrawn = func(s StatusSituation) StatusSituation { s.Withdrawn = []TargetID{s.Targets[0].TargetID}; return s }
-		ofCluster = func(held Judgement) StatusSituation {
+		ofCluster = func(held Evaluation) StatusSituation {
 			return StatusSituation{Targets: []SeenTarget{seenAt("B", "", "x", held, Record{})}}
 		}
 		starting = func(s StatusSituation) StatusSituation {
@@ -119,9 +119,9 @@ func TestNamedNamespaces(t *testing.T) {
 func TestOneNamespaceDoesNotFillTheList(t *testing.T) {
 	var targets []SeenTarget
 	for i := range 200 {
-		targets = append(targets, seenAt("A", "flood", fmt.Sprintf("%03d", i), Judgement{StateRefuses, ReasonImmutable, "x"}, Record{}))
+		targets = append(targets, seenAt("A", "flood", fmt.Sprintf("%03d", i), Evaluation{StateRefuses, ReasonImmutable, "x"}, Record{}))
 	}
-	targets = append(targets, seenAt("A", "shop", "x", Judgement{StateRefuses, ReasonForbidden, "x"}, Record{}))
+	targets = append(targets, seenAt("A", "shop", "x", Evaluation{StateRefuses, ReasonForbidden, "x"}, Record{}))
 	s := summarizeFirst(StatusSituation{Kinds: watched("A"), Bundle: Bundle{Hash: "h"}, Targets: targets})
 	require.Len(t, s.Status.NotHolding, api.TrustMaxListed)
 	assert.Equal(t, "shop", s.Status.NotHolding[maxListedFirst].Namespace)
@@ -210,16 +210,16 @@ func (w *tenant) look(id TargetID) {
 	switch {
 	case d.Write == "":
 	case t.refuses:
-		a.Failure = Judgement{StateRefuses, ReasonInvalid, "refused"}
+		a.Failure = Evaluation{StateRefuses, ReasonInvalid, "refused"}
 	case t.away:
-		a.Failure = Judgement{StatePending, ReasonUnavailable, "no answer"}
+		a.Failure = Evaluation{StatePending, ReasonUnavailable, "no answer"}
 	default:
 		a.Wrote, t.holds = true, true
 	}
 	w.records[id] = Conclude(s, d, a).Record
 }
 
-func (w *tenant) held(t *tenantTarget) Judgement {
+func (w *tenant) held(t *tenantTarget) Evaluation {
 	if t.holds {
 		return Holds()
 	}

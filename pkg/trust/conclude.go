@@ -14,7 +14,7 @@ type Attempt struct {
 	// deleted. The cache is about to show that.
 	Gone bool
 	// Failure is any other reason why it failed; zero if it did not.
-	Failure Judgement
+	Failure Evaluation
 }
 
 // Report is what to log, and send as an event, about a target.
@@ -87,8 +87,8 @@ func report(last, next Record, d Decision, a Attempt) Report {
 
 // recorded returns the record to keep of the target. result is what was decided, or why
 // the write failed.
-func recorded(s Situation, result Judgement, wrote bool) Record {
-	next := Record{Judgement: result, hash: s.Bundle.Hash, heldHash: s.Last.heldHash, wrote: s.Last.wrote, wroteAt: s.Last.wroteAt, lacks: s.Lacks}
+func recorded(s Situation, result Evaluation, wrote bool) Record {
+	next := Record{Evaluation: result, hash: s.Bundle.Hash, heldHash: s.Last.heldHash, wrote: s.Last.wrote, wroteAt: s.Last.wroteAt, lacks: s.Lacks}
 	if wrote {
 		next.wrote, next.wroteAt = s.Bundle.Hash, s.Now
 	}
@@ -108,7 +108,7 @@ func recorded(s Situation, result Judgement, wrote bool) Record {
 		next.openSince, next.reported = s.Now, ""
 	}
 	if result.State == StatePending && s.NoBundle == nil && s.Now.Sub(next.openSince) >= s.Patience {
-		next.Judgement = refusing(result)
+		next.Evaluation = refusing(result)
 	}
 	if next.State == StateRefuses {
 		next.reported = next.Reason
@@ -116,8 +116,8 @@ func recorded(s Situation, result Judgement, wrote bool) Record {
 	return next
 }
 
-// refusing returns the judgement of a target that has been pending for too long.
-func refusing(j Judgement) Judgement {
+// refusing returns the evaluation of a target that has been pending for too long.
+func refusing(j Evaluation) Evaluation {
 	j.State = StateRefuses
 	if j.Reason != ReasonUnavailable && j.Reason != ReasonTooManyRequests {
 		j.Reason, j.Message = ReasonContested, "it is written repeatedly but does not keep the CA bundle, as if something changed it back: "+j.Message

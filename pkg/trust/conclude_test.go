@@ -12,7 +12,7 @@ import (
 // look is one look at a target.
 type look struct {
 	after time.Duration // since the look before
-	came  Judgement
+	came  Evaluation
 	wrote bool
 	hash  string // "new" unless said otherwise
 }
@@ -36,9 +36,9 @@ func watchedBy(looks ...look) []Record {
 func TestPatience(t *testing.T) {
 	var (
 		off     = Differs("something else")
-		away    = Judgement{StatePending, ReasonUnavailable, "no answer"}
-		changed = Judgement{StatePending, ReasonConflict, "changed meanwhile"}
-		refused = Judgement{StateRefuses, ReasonForbidden, "no rights"}
+		away    = Evaluation{StatePending, ReasonUnavailable, "no answer"}
+		changed = Evaluation{StatePending, ReasonConflict, "changed meanwhile"}
+		refused = Evaluation{StateRefuses, ReasonForbidden, "no rights"}
 		second  = time.Second
 	)
 	fight := func(times int, gap time.Duration) (looks []look) {
@@ -77,9 +77,9 @@ func TestPatience(t *testing.T) {
 	}
 	t.Run("without a source nobody is to blame", func(t *testing.T) {
 		s := Situation{Now: noon, NoBundle: errors.New("none"), Patience: time.Minute}
-		s.Last = recorded(s, Judgement{StatePending, ReasonNoSource, "none"}, false)
+		s.Last = recorded(s, Evaluation{StatePending, ReasonNoSource, "none"}, false)
 		s.Now = noon.Add(time.Hour)
-		assert.Equal(t, StatePending, recorded(s, Judgement{StatePending, ReasonNoSource, "none"}, false).State)
+		assert.Equal(t, StatePending, recorded(s, Evaluation{StatePending, ReasonNoSource, "none"}, false).State)
 	})
 }
 
@@ -88,7 +88,7 @@ func TestPatience(t *testing.T) {
 // and one that holds it always counts as holding.
 func TestPatienceProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		came := rapid.SampledFrom([]Judgement{Differs("x"), {StatePending, ReasonUnavailable, "x"}, Holds()})
+		came := rapid.SampledFrom([]Evaluation{Differs("x"), {StatePending, ReasonUnavailable, "x"}, Holds()})
 		var looks []look
 		for range rapid.IntRange(1, 40).Draw(t, "looks") {
 			after := time.Duration(rapid.IntRange(0, 59).Draw(t, "seconds")) * time.Second
@@ -141,9 +141,9 @@ func TestRetryAfter(t *testing.T) {
 		"none":     {Attempt{}, Retry{After: time.Hour}},
 		"written":  {Attempt{Wrote: true}, Retry{After: time.Hour}},
 		"gone":     {Attempt{Gone: true}, Retry{After: minInterval}},
-		"changed":  {Attempt{Failure: Judgement{StatePending, ReasonConflict, "x"}}, Retry{After: minInterval}},
-		"refused":  {Attempt{Failure: Judgement{StateRefuses, ReasonForbidden, "x"}}, Retry{Fail: true}},
-		"no reply": {Attempt{Failure: Judgement{StatePending, ReasonUnavailable, "x"}}, Retry{Fail: true}},
+		"changed":  {Attempt{Failure: Evaluation{StatePending, ReasonConflict, "x"}}, Retry{After: minInterval}},
+		"refused":  {Attempt{Failure: Evaluation{StateRefuses, ReasonForbidden, "x"}}, Retry{Fail: true}},
+		"no reply": {Attempt{Failure: Evaluation{StatePending, ReasonUnavailable, "x"}}, Retry{Fail: true}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) { assert.Equal(t, tt.want, RetryAfter(d, tt.attempt)) })
@@ -168,7 +168,7 @@ func TestConcludeReportsWhatIsLacking(t *testing.T) {
 func TestConcludeRemembersWhatWasWritten(t *testing.T) {
 	s := Situation{Now: noon, Bundle: Bundle{Hash: "a"}, Patience: time.Minute}
 	update := Decision{Held: Differs("x"), Write: WhyUpdate}
-	o := Conclude(s, update, Attempt{Failure: Judgement{StateRefuses, ReasonForbidden, "x"}})
+	o := Conclude(s, update, Attempt{Failure: Evaluation{StateRefuses, ReasonForbidden, "x"}})
 	assert.Empty(t, o.Record.wrote)
 	s.Last = Conclude(s, update, Attempt{Wrote: true}).Record
 	assert.Equal(t, "a", s.Last.wrote)
@@ -181,9 +181,9 @@ func TestConcludeRemembersWhatWasWritten(t *testing.T) {
 // Each fact is reported once.
 func TestConcludeReports(t *testing.T) {
 	var (
-		refused    = Attempt{Failure: Judgement{StateRefuses, ReasonForbidden, "no rights"}}
-		invalid    = Attempt{Failure: Judgement{StateRefuses, ReasonInvalid, "a policy"}}
-		away       = Attempt{Failure: Judgement{StatePending, ReasonUnavailable, "no answer"}}
+		refused    = Attempt{Failure: Evaluation{StateRefuses, ReasonForbidden, "no rights"}}
+		invalid    = Attempt{Failure: Evaluation{StateRefuses, ReasonInvalid, "a policy"}}
+		away       = Attempt{Failure: Evaluation{StatePending, ReasonUnavailable, "no answer"}}
 		unsuitable = Decision{Held: NoField("none")}
 		update     = Decision{Held: Differs("x"), Write: WhyUpdate}
 		restore    = Decision{Held: Differs("x"), Write: WhyRestore}

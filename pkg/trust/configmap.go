@@ -90,11 +90,11 @@ func digestOf(sum [sha256.Size]byte) string { return digestPrefix + string(sum[:
 // keys are removed, the next ones follow.
 const maxOtherKeys = 1 << 10
 
-// JudgeConfigMap returns whether a ConfigMap holds the requested bundle and files.
-func JudgeConfigMap(cm *corev1.ConfigMap, r Request, bundle Bundle) Judgement {
+// EvaluateConfigMap returns whether a ConfigMap holds the requested bundle and files.
+func EvaluateConfigMap(cm *corev1.ConfigMap, r Request, bundle Bundle) Evaluation {
 	wanted, err := r.contents(bundle)
 	if err != nil {
-		return Judgement{StateRefuses, ReasonOther, err.Error()}
+		return Evaluation{StateRefuses, ReasonOther, err.Error()}
 	}
 	wrong := ""
 	for _, c := range wanted {
@@ -111,7 +111,7 @@ func JudgeConfigMap(cm *corev1.ConfigMap, r Request, bundle Bundle) Judgement {
 		if cm.Name == api.BundleName {
 			what = "delete it, and it is created again with the bundle"
 		}
-		return Judgement{StateRefuses, ReasonImmutable, "the ConfigMap is immutable: " + what}
+		return Evaluation{StateRefuses, ReasonImmutable, "the ConfigMap is immutable: " + what}
 	case wrong != "":
 		return Differs(wrong)
 	}
@@ -156,7 +156,7 @@ func (r Request) keys(of Files) []string {
 func ConfigMapData(r Request, bundle Bundle) (data map[string]string, binary map[string][]byte) {
 	wanted, err := r.contents(bundle)
 	if err != nil {
-		return nil, nil // it was judged to refuse
+		return nil, nil // EvaluateConfigMap reports that it refuses
 	}
 	data, binary = map[string]string{}, map[string][]byte{}
 	for _, c := range wanted {

@@ -17,7 +17,7 @@ type Situation struct {
 	Owned     bool  // FieldManager owns the field
 	// Release: fields of this kind must not stay owned.
 	Release bool
-	Held    Judgement // whether the object holds the bundle; zero without a bundle
+	Held    Evaluation // whether the object holds the bundle; zero without a bundle
 	Lacks   string    // which part of the request cannot be followed, for people
 	Last    Record    // zero if there is none
 	// Patience is how long the target may be pending before it counts as refusing the
@@ -41,7 +41,7 @@ func Whys() []Why { return []Why{WhyCreate, WhyUpdate, WhyRestore} }
 type Decision struct {
 	Forget  bool      // nothing requests the bundle here
 	Release bool      // give up the ownership of the field, and leave its value
-	Held    Judgement // to record
+	Held    Evaluation // to record
 	Write   Why       // "" for no write
 	After   time.Duration
 }
@@ -52,7 +52,7 @@ func Decide(s Situation) Decision {
 	case !s.Requested:
 		return Decision{Forget: true, Release: s.Owned}
 	case s.NoBundle != nil:
-		return Decision{Held: Judgement{StatePending, ReasonNoSource, s.NoBundle.Error()}}
+		return Decision{Held: Evaluation{StatePending, ReasonNoSource, s.NoBundle.Error()}}
 	case s.Held.State == StateHolds:
 		return Decision{Held: Holds(), Release: s.Owned && s.Release, After: s.Bundle.changesIn(s.Now)}
 	case s.Held.State != StatePending:

@@ -14,9 +14,9 @@ func TestDecide(t *testing.T) {
 	var (
 		bundle    = Bundle{PEM: []byte("new"), Hash: "new", Until: noon.Add(time.Hour)}
 		pending   = Differs("something else")
-		missing   = Judgement{StatePending, ReasonMissing, "not there"}
-		immutable = Judgement{StateRefuses, ReasonImmutable, "immutable"}
-		noField   = Judgement{StateUnsuitable, ReasonNoField, "no field"}
+		missing   = Evaluation{StatePending, ReasonMissing, "not there"}
+		immutable = Evaluation{StateRefuses, ReasonImmutable, "immutable"}
+		noField   = Evaluation{StateUnsuitable, ReasonNoField, "no field"}
 		noSource  = errors.New("no source")
 		toExpiry  = time.Hour + time.Second
 	)
@@ -28,9 +28,9 @@ func TestDecide(t *testing.T) {
 		{"not asked", Situation{Held: Holds(), Exists: true}, Decision{Forget: true}},
 		{"not asked any more", Situation{Exists: true, Owned: true}, Decision{Forget: true, Release: true}},
 		{"not requested, whatever the source", Situation{NoBundle: noSource}, Decision{Forget: true}},
-		{"no source, target differs", Situation{Requested: true, Exists: true, NoBundle: noSource}, Decision{Held: Judgement{StatePending, ReasonNoSource, "no source"}}},
-		{"no source, target missing", Situation{Requested: true, NoBundle: noSource}, Decision{Held: Judgement{StatePending, ReasonNoSource, "no source"}}},
-		{"no source: ownership is not given up", Situation{Requested: true, Exists: true, Owned: true, Release: true, NoBundle: noSource}, Decision{Held: Judgement{StatePending, ReasonNoSource, "no source"}}},
+		{"no source, target differs", Situation{Requested: true, Exists: true, NoBundle: noSource}, Decision{Held: Evaluation{StatePending, ReasonNoSource, "no source"}}},
+		{"no source, target missing", Situation{Requested: true, NoBundle: noSource}, Decision{Held: Evaluation{StatePending, ReasonNoSource, "no source"}}},
+		{"no source: ownership is not given up", Situation{Requested: true, Exists: true, Owned: true, Release: true, NoBundle: noSource}, Decision{Held: Evaluation{StatePending, ReasonNoSource, "no source"}}},
 		{"holds", Situation{Requested: true, Exists: true, Owned: true, Held: Holds()}, Decision{Held: Holds(), After: toExpiry}},
 		{"holds, to be released", Situation{Requested: true, Exists: true, Owned: true, Release: true, Held: Holds()}, Decision{Held: Holds(), Release: true, After: toExpiry}},
 		{"holds, released", Situation{Requested: true, Exists: true, Release: true, Held: Holds()}, Decision{Held: Holds(), After: toExpiry}},

@@ -19,7 +19,7 @@
 //
 // A target is an object that must hold the bundle: because its annotations request it
 // ([RequestOf]), or because there is one in every opted-in namespace, or one in the
-// cluster. Whether it holds the bundle is a [Judgement].
+// cluster. Whether it holds the bundle is an [Evaluation].
 //
 // For each target [Decide] returns a [Decision] from a [Situation]: whether to write,
 // and why, or to release the field. After the write, [Conclude] returns the [Record]

@@ -19,8 +19,8 @@ const (
 // States lists all, in the order of the documentation.
 func States() []State { return []State{StateHolds, StatePending, StateRefuses, StateUnsuitable} }
 
-// Judgement is a State and, unless that is StateHolds, its reason.
-type Judgement struct {
+// Evaluation is a State and, unless that is StateHolds, its reason.
+type Evaluation struct {
 	State   State
 	Reason  Reason
 	Message string // what is wrong and what is allowed, for people
@@ -46,15 +46,15 @@ const (
 	ReasonOther           Reason = "Other"
 )
 
-// Holds is the judgement of a target that holds the bundle.
-func Holds() Judgement { return Judgement{State: StateHolds} }
+// Holds is the evaluation of a target that holds the bundle.
+func Holds() Evaluation { return Evaluation{State: StateHolds} }
 
-// Differs is the judgement of a target that must be written.
-func Differs(message string) Judgement {
-	return Judgement{State: StatePending, Reason: ReasonDiffers, Message: message}
+// Differs is the evaluation of a target that must be written.
+func Differs(message string) Evaluation {
+	return Evaluation{State: StatePending, Reason: ReasonDiffers, Message: message}
 }
 
-// NoField is the judgement of an object that has no field for the bundle.
-func NoField(message string) Judgement {
-	return Judgement{State: StateUnsuitable, Reason: ReasonNoField, Message: message}
+// NoField is the evaluation of an object that has no field for the bundle.
+func NoField(message string) Evaluation {
+	return Evaluation{State: StateUnsuitable, Reason: ReasonNoField, Message: message}
 }

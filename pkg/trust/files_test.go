@@ -100,9 +100,9 @@ func TestFiles(t *testing.T) {
 				cm := asking(c.annotations...)
 				r := of(cm)
 				require.Empty(t, r.Problem, "the bundle is written in any case")
-				require.Equal(t, StatePending, JudgeConfigMap(cm, r, v.bundle).State)
+				require.Equal(t, StatePending, EvaluateConfigMap(cm, r, v.bundle).State)
 				apply(t, cm, r, v.bundle)
-				require.Equal(t, Holds(), JudgeConfigMap(cm, r, v.bundle))
+				require.Equal(t, Holds(), EvaluateConfigMap(cm, r, v.bundle))
 				assert.Equal(t, string(ours.PEM()), cm.Data[api.BundleKey])
 				assert.Len(t, cm.Data, 1+strings.Count(v.files, ".crt"))
 				assert.Len(t, cm.BinaryData, strings.Count(v.files, ".p12"))
@@ -122,7 +122,7 @@ func TestFiles(t *testing.T) {
 
 // The files have the roots. A file that is damaged or in the wrong place is written again. The result is
 // the same with digests in the cache.
-func TestFilesAreJudged(t *testing.T) {
+func TestFilesAreEvaluated(t *testing.T) {
 	ours, public := rootBundle(t, noon.Add(time.Hour)), rootBundle(t, noon.Add(time.Hour))
 	b := bundleOf(t, ours, public)
 	cm := asking(api.AnnotationFormats, "truststore.p12,ca-with-public.crt,truststore-with-public.p12", api.AnnotationKeystorePassword, "s3cret!")
@@ -136,18 +136,18 @@ func TestFilesAreJudged(t *testing.T) {
 	}
 	assert.Equal(t, string(both.PEM()), cm.Data[formats.PublicBundleFile])
 
-	judged := func(cm *corev1.ConfigMap) Judgement {
+	evaluated := func(cm *corev1.ConfigMap) Evaluation {
 		kept := cm.DeepCopy()
 		StripConfigMap(kept, r)
 		StripConfigMap(kept, r) // the digest of a digest is the same
-		require.Equal(t, JudgeConfigMap(cm, r, b), JudgeConfigMap(kept, r, b))
+		require.Equal(t, EvaluateConfigMap(cm, r, b), EvaluateConfigMap(kept, r, b))
 		require.Equal(t, string(ClearConfigMap(cm, r, b)), string(ClearConfigMap(kept, r, b)))
 		for key, value := range kept.BinaryData {
 			require.LessOrEqual(t, len(value), 64, key)
 		}
-		return JudgeConfigMap(kept, r, b)
+		return EvaluateConfigMap(kept, r, b)
 	}
-	require.Equal(t, Holds(), judged(cm))
+	require.Equal(t, Holds(), evaluated(cm))
 	require.Nil(t, ClearConfigMap(cm, r, b))
 	for name, c := range map[string]struct {
 		change func(cm *corev1.ConfigMap)
@@ -170,14 +170,14 @@ func TestFilesAreJudged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			damaged := cm.DeepCopy()
 			c.change(damaged)
-			assert.Equal(t, Differs(c.want), judged(damaged))
+			assert.Equal(t, Differs(c.want), evaluated(damaged))
 			assert.Equal(t, c.clears, string(ClearConfigMap(damaged, r, b)))
 			apply(t, damaged, r, b)
-			assert.Equal(t, Holds(), judged(damaged))
+			assert.Equal(t, Holds(), evaluated(damaged))
 			assert.Equal(t, cm.BinaryData, damaged.BinaryData)
 		})
 	}
-	assert.Equal(t, "key ca.crt is not the current CA bundle", JudgeConfigMap(cm, r, bundleOf(t, public, public)).Message, "a new CA")
+	assert.Equal(t, "key ca.crt is not the current CA bundle", EvaluateConfigMap(cm, r, bundleOf(t, public, public)).Message, "a new CA")
 }
 
 // An owned field that is no longer requested is kept: an apply without it would remove it.

@@ -35,15 +35,15 @@ func starting(kinds []KindStatus) bool {
 	return slices.ContainsFunc(kinds, func(k KindStatus) bool { return k.State == KindStarting })
 }
 
-// unseenTargets returns the judgement of a kind whose targets cannot be watched, and
+// unseenTargets returns the evaluation of a kind whose targets cannot be watched, and
 // true; false if they can. Together they count as one target: one of them may not hold
 // the bundle.
-func (k KindStatus) unseenTargets() (Judgement, bool) {
+func (k KindStatus) unseenTargets() (Evaluation, bool) {
 	switch k.State {
 	case KindStarting:
-		return Judgement{StatePending, ReasonUnavailable, k.Message}, true
+		return Evaluation{StatePending, ReasonUnavailable, k.Message}, true
 	case KindRefused:
-		return Judgement{StateRefuses, ReasonForbidden, k.Message}, true
+		return Evaluation{StateRefuses, ReasonForbidden, k.Message}, true
 	}
-	return Judgement{}, false
+	return Evaluation{}, false
 }

@@ -15,7 +15,7 @@ type TargetID struct {
 // Record is the state that is kept of a target between decisions. Losing it costs a
 // write.
 type Record struct {
-	Judgement
+	Evaluation
 	hash     string    // of the bundle that it was compared with
 	heldHash string    // the last bundle that it held
 	wrote    string    // the bundle that was last written to it

@@ -83,7 +83,7 @@ func TestOtherKeysOfTheLegacyConfigMap(t *testing.T) {
 	r := Request{Requested: true, Key: "service-ca.crt", Alone: true}
 	b := bundleOf(t, rootBundle(t, noon.Add(time.Hour)), pki.Bundle{})
 	most := strings.Repeat("a", maxOtherKeys)
-	for name, want := range map[string]Judgement{
+	for name, want := range map[string]Evaluation{
 		most:       Differs("key service-ca.crt must be the only key, but there is key " + most),
 		most + "a": Holds(),
 	} {
@@ -92,7 +92,7 @@ func TestOtherKeysOfTheLegacyConfigMap(t *testing.T) {
 		beside := cm.DeepCopy()
 		StripConfigMap(cm, r)
 		assert.Empty(t, cm.Data[name])
-		assert.Equal(t, want, JudgeConfigMap(cm, r, b))
+		assert.Equal(t, want, EvaluateConfigMap(cm, r, b))
 		StripConfigMap(beside, Request{Requested: true, Key: "service-ca.crt"})
 		assert.NotContains(t, beside.Data, name, "which may be beside it")
 	}

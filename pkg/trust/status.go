@@ -51,18 +51,18 @@ type SeenTarget struct {
 	// Created is when the object, or the namespace if that is what requests the bundle, was
 	// created.
 	Created time.Time
-	Held    Judgement // zero without a bundle
+	Held    Evaluation // zero without a bundle
 	Last    Record    // of the last attempt to write it; zero if there was none
 }
 
-// judgement returns the judgement from the cache, or, for a target that does not hold this
+// evaluation returns the evaluation from the cache, or, for a target that does not hold this
 // bundle, why the last write failed.
-func (t SeenTarget) judgement(bundleHash string) Judgement {
+func (t SeenTarget) evaluation(bundleHash string) Evaluation {
 	switch {
 	case t.Held.State == "":
-		return Judgement{StatePending, ReasonNoSource, "there is no CA bundle to compare with"}
+		return Evaluation{StatePending, ReasonNoSource, "there is no CA bundle to compare with"}
 	case t.Held.State == StatePending && t.Last.hash == bundleHash && t.Last.State == StateRefuses:
-		return t.Last.Judgement
+		return t.Last.Evaluation
 	}
 	return t.Held
 }
@@ -136,18 +136,18 @@ func summarize(s StatusSituation) Summary {
 	for _, k := range s.Kinds {
 		out.Kinds[k.Name], out.Counts[k.Name], out.Refusing[k.Name] = k.State, map[State]int{}, map[Reason]int{}
 		if j, unseen := k.unseenTargets(); unseen {
-			open = append(open, openTarget{TargetID: TargetID{k.Name, types.NamespacedName{Name: api.TrustAllOfKind}}, Judgement: j})
+			open = append(open, openTarget{TargetID: TargetID{k.Name, types.NamespacedName{Name: api.TrustAllOfKind}}, Evaluation: j})
 		}
 	}
 	for _, t := range s.Targets {
-		j := t.judgement(s.Bundle.Hash)
+		j := t.evaluation(s.Bundle.Hash)
 		out.Counts[t.Kind][j.State]++
 		switch j.State {
 		case StateUnsuitable:
 		case StateHolds:
 			out.Status.Holding++
 		default:
-			open = append(open, openTarget{TargetID: t.TargetID, Judgement: j})
+			open = append(open, openTarget{TargetID: t.TargetID, Evaluation: j})
 		}
 	}
 	for i, o := range open {
@@ -176,7 +176,7 @@ func summarize(s StatusSituation) Summary {
 // openTarget is a target that does not hold the bundle.
 type openTarget struct {
 	TargetID
-	Judgement
+	Evaluation
 	weight weight
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-func seenAt(kind, namespace, name string, held Judgement, last Record) SeenTarget {
+func seenAt(kind, namespace, name string, held Evaluation, last Record) SeenTarget {
 	return SeenTarget{TargetID: TargetID{kind, types.NamespacedName{Namespace: namespace, Name: name}}, Held: held, Last: last}
 }
 
@@ -32,15 +32,15 @@ func summarizeFirst(s StatusSituation) Summary {
 }
 
 func TestSummarize(t *testing.T) {
-	forbidden := Judgement{StateRefuses, ReasonForbidden, "may not\n  write"}
+	forbidden := Evaluation{StateRefuses, ReasonForbidden, "may not\n  write"}
 	targets := []SeenTarget{
 		seenAt("A", "ns1", "x", Holds(), Record{}),
 		seenAt("A", "ns2", "x", Differs("no key"), Record{}),
-		seenAt("A", "ns3", "x", Differs("no key"), Record{Judgement: forbidden, hash: "now"}),
-		seenAt("A", "ns4", "x", Differs("no key"), Record{Judgement: forbidden, hash: "before"}),
-		seenAt("A", "ns5", "x", Holds(), Record{Judgement: forbidden, hash: "now"}),
-		seenAt("B", "", "y", Judgement{StateUnsuitable, ReasonNoField, "no field"}, Record{}),
-		seenAt("B", "", "z", Judgement{StateRefuses, ReasonImmutable, "immutable"}, Record{}),
+		seenAt("A", "ns3", "x", Differs("no key"), Record{Evaluation: forbidden, hash: "now"}),
+		seenAt("A", "ns4", "x", Differs("no key"), Record{Evaluation: forbidden, hash: "before"}),
+		seenAt("A", "ns5", "x", Holds(), Record{Evaluation: forbidden, hash: "now"}),
+		seenAt("B", "", "y", Evaluation{StateUnsuitable, ReasonNoField, "no field"}, Record{}),
+		seenAt("B", "", "z", Evaluation{StateRefuses, ReasonImmutable, "immutable"}, Record{}),
 	}
 	s := summarizeFirst(StatusSituation{Now: noon, Kinds: watched("A", "B", "C"), Bundle: Bundle{Hash: "now"}, Targets: targets})
 	assert.Equal(t, api.TrustStatus{
@@ -99,7 +99,7 @@ func TestSummarizeUnseenKinds(t *testing.T) {
 }
 
 func TestSummarizeWithoutSource(t *testing.T) {
-	s := summarizeFirst(StatusSituation{Kinds: watched("A"), NoBundle: errors.New("source is gone"), Targets: []SeenTarget{seenAt("A", "ns", "x", Judgement{}, Record{Judgement: Holds(), hash: "before"})}})
+	s := summarizeFirst(StatusSituation{Kinds: watched("A"), NoBundle: errors.New("source is gone"), Targets: []SeenTarget{seenAt("A", "ns", "x", Evaluation{}, Record{Evaluation: Holds(), hash: "before"})}})
 	assert.Equal(t, api.TrustStatus{Targets: 1, Pending: 1, Problem: "source is gone", NotHolding: []api.TrustTarget{
 		{Kind: "A", Namespace: "ns", Name: "x", Reason: "NoSource", Message: "there is no CA bundle to compare with"},
 	}}, s.Status)
@@ -111,7 +111,7 @@ func TestStatusIsBounded(t *testing.T) {
 	var targets []SeenTarget
 	long := strings.Repeat("𝄞", 5000)
 	for i := range 5000 {
-		targets = append(targets, seenAt("MutatingWebhookConfiguration", fmt.Sprintf("%063d", i%500), fmt.Sprintf("%0253d", i), Judgement{StateRefuses, ReasonInvalid, long}, Record{}))
+		targets = append(targets, seenAt("MutatingWebhookConfiguration", fmt.Sprintf("%063d", i%500), fmt.Sprintf("%0253d", i), Evaluation{StateRefuses, ReasonInvalid, long}, Record{}))
 	}
 	size := 0
 	for k, v := range summarize(StatusSituation{NoBundle: errors.New("x")}).Status.Data() {

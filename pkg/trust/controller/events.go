@@ -57,15 +57,15 @@ func (w eventWriter) on(obj client.Object) *corev1.ObjectReference {
 	return ref
 }
 
-func (w eventWriter) restored(obj client.Object, was trust.Judgement) {
+func (w eventWriter) restored(obj client.Object, was trust.Evaluation) {
 	w.recorder.Eventf(w.on(obj), nil, corev1.EventTypeNormal, EventRestored, actionApply, "CA bundle restored: %s", was.Message)
 }
 
-func (w eventWriter) refused(obj client.Object, why trust.Judgement) {
+func (w eventWriter) refused(obj client.Object, why trust.Evaluation) {
 	w.recorder.Eventf(w.on(obj), nil, corev1.EventTypeWarning, EventRefused, actionApply, "CA bundle not written: %s: %s", why.Reason, api.Shorten(why.Message, api.TrustMaxMessage))
 }
 
-func (w eventWriter) unsuitable(obj client.Object, why trust.Judgement) {
+func (w eventWriter) unsuitable(obj client.Object, why trust.Evaluation) {
 	w.recorder.Eventf(w.on(obj), nil, corev1.EventTypeWarning, EventUnsuitable, actionApply, "CA bundle not written: %s", api.Shorten(why.Message, api.TrustMaxMessage))
 }
 

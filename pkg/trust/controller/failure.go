@@ -23,15 +23,15 @@ func attempted(err error) trust.Attempt {
 	return trust.Attempt{Failure: classify(err)}
 }
 
-// classify returns the judgement of a target that a write failed for. The message is
+// classify returns the evaluation of a target that a write failed for. The message is
 // the API server's: it names the rule, the webhook or the policy that refused.
-func classify(err error) trust.Judgement {
+func classify(err error) trust.Evaluation {
 	message := api.Shorten(err.Error(), api.TrustMaxMessage) // it is remembered for each target
-	refused := func(reason trust.Reason) trust.Judgement {
-		return trust.Judgement{State: trust.StateRefuses, Reason: reason, Message: message}
+	refused := func(reason trust.Reason) trust.Evaluation {
+		return trust.Evaluation{State: trust.StateRefuses, Reason: reason, Message: message}
 	}
-	passing := func(reason trust.Reason) trust.Judgement {
-		return trust.Judgement{State: trust.StatePending, Reason: reason, Message: message}
+	passing := func(reason trust.Reason) trust.Evaluation {
+		return trust.Evaluation{State: trust.StatePending, Reason: reason, Message: message}
 	}
 	var status apierrors.APIStatus
 	switch {

@@ -74,7 +74,7 @@ func TestClassify(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			err := fmt.Errorf("apply the CA bundle: %w", tt.err)
 			got := classify(err)
-			assert.Equal(t, trust.Judgement{State: tt.state, Reason: tt.reason, Message: err.Error()}, got)
+			assert.Equal(t, trust.Evaluation{State: tt.state, Reason: tt.reason, Message: err.Error()}, got)
 			assert.Equal(t, tt.gone, isGone(err))
 		})
 	}

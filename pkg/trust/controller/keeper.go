@@ -118,7 +118,7 @@ func (k *keeper) observe(ctx context.Context, kept kept, objects cache.Cache, de
 	}
 	kept.filled(ctx, objects)
 	for sleep(ctx, k.cfg.ProbeInterval) {
-		state, message := judgeProbe(k.prober.probe(ctx, kept.reads))
+		state, message := kindStateOf(k.prober.probe(ctx, kept.reads))
 		if ctx.Err() == nil && (state == trust.KindAbsent || state == trust.KindRefused) {
 			k.report(ctx, state, message)
 			return nil

@@ -40,7 +40,7 @@ type policies struct {
 // find is for keeper.find.
 func (p *policies) find(ctx context.Context) (kept, trust.KindState, string) {
 	reads := policyReads()
-	state, message := judgeProbe(p.prober.probe(ctx, reads))
+	state, message := kindStateOf(p.prober.probe(ctx, reads))
 	return kept{
 		reads:   reads,
 		watches: policyWatches,

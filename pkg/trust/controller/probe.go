@@ -28,7 +28,7 @@ type prober struct {
 func findServed(ctx context.Context, k target.Kind, probe func(context.Context, target.Kind) error) (target.Kind, trust.KindState, string) {
 	for {
 		err := probe(ctx, k)
-		state, message := judgeProbe(err)
+		state, message := kindStateOf(err)
 		if state != trust.KindAbsent || k.Older == nil {
 			return k, state, message
 		}
@@ -36,8 +36,8 @@ func findServed(ctx context.Context, k target.Kind, probe func(context.Context, 
 	}
 }
 
-// judgeProbe returns the state of a kind, by the error of its probe, and a message for people.
-func judgeProbe(err error) (trust.KindState, string) {
+// kindStateOf returns the state of a kind, by the error of its probe, and a message for people.
+func kindStateOf(err error) (trust.KindState, string) {
 	switch {
 	case err == nil:
 		return trust.KindWatched, ""

@@ -41,7 +41,7 @@ var (
 	errAway      = errors.New("connection refused")
 )
 
-func TestJudgeProbe(t *testing.T) {
+func TestKindStateOf(t *testing.T) {
 	tests := []struct {
 		name string
 		err  error
@@ -62,7 +62,7 @@ func TestJudgeProbe(t *testing.T) {
 			if err != nil {
 				err = fmt.Errorf("list ClusterTrustBundle: %w", err)
 			}
-			state, message := judgeProbe(err)
+			state, message := kindStateOf(err)
 			assert.Equal(t, tt.want, state)
 			assert.Equal(t, err == nil, message == "")
 		})

@@ -25,7 +25,7 @@ type reconciler struct {
 	targets  client.Reader // the cache that the kind watches
 	source   sourceReader
 	writer   fieldWriter
-	ledger   *ledger
+	state    *targetState
 	events   eventWriter
 	metrics  *metrics
 }
@@ -67,7 +67,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 // gather returns the situation of a target, and its object; nil if that is not
 // there.
 func (r *reconciler) gather(ctx context.Context, key types.NamespacedName) (trust.Situation, client.Object, error) {
-	s := trust.Situation{Now: r.now(), Patience: r.patience, Release: r.kind.Release, Last: r.ledger.get(r.id(key))}
+	s := trust.Situation{Now: r.now(), Patience: r.patience, Release: r.kind.Release, Last: r.state.get(r.id(key))}
 	t, requested, err := r.kind.Get(ctx, r.targets, key)
 	if err != nil {
 		return s, nil, err
@@ -81,7 +81,7 @@ func (r *reconciler) gather(ctx context.Context, key types.NamespacedName) (trus
 		return s, nil, err
 	}
 	if s.Bundle, s.NoBundle = r.source.bundleFor(r.kind, t, cm, s.Now); s.NoBundle == nil {
-		s.Held, s.Lacks = r.kind.Judge(t, s.Bundle), r.kind.Lacks(t, s.Bundle)
+		s.Held, s.Lacks = r.kind.Evaluate(t, s.Bundle), r.kind.Lacks(t, s.Bundle)
 	}
 	return s, t.Object, nil
 }
@@ -92,7 +92,7 @@ func (r *reconciler) id(key types.NamespacedName) trust.TargetID {
 
 func (r *reconciler) act(ctx context.Context, key types.NamespacedName, object client.Object, s trust.Situation, d trust.Decision) (reconcile.Result, error) {
 	if d.Forget {
-		r.ledger.forget(r.id(key))
+		r.state.forget(r.id(key))
 		return r.release(ctx, object, d)
 	}
 	var failed error
@@ -103,7 +103,7 @@ func (r *reconciler) act(ctx context.Context, key types.NamespacedName, object c
 		r.metrics.attempted(r.kind.Name, d.Write, attempt)
 	}
 	o := trust.Conclude(s, d, attempt)
-	r.ledger.put(r.id(key), o.Record)
+	r.state.put(r.id(key), o.Record)
 	r.report(ctx, object, s, d, o)
 	if d.Release {
 		return r.release(ctx, object, d)
@@ -143,10 +143,10 @@ func (r *reconciler) report(ctx context.Context, object client.Object, s trust.S
 	switch o.Report {
 	case trust.ReportRefused:
 		logger.Info("target refuses the CA bundle", "reason", o.Record.Reason, "message", o.Record.Message)
-		r.events.refused(object, o.Record.Judgement)
+		r.events.refused(object, o.Record.Evaluation)
 	case trust.ReportUnsuitable:
 		logger.Info("target is unsuitable for the CA bundle", "reason", o.Record.Reason, "message", o.Record.Message)
-		r.events.unsuitable(object, o.Record.Judgement)
+		r.events.unsuitable(object, o.Record.Evaluation)
 	case trust.ReportLacks:
 		logger.Info("target does not get all that it requests", "message", s.Lacks)
 		r.events.lacks(object, s.Lacks)

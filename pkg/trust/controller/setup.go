@@ -74,7 +74,7 @@ func setup(mgr manager.Manager, cfg Config, all []target.Kind) error {
 		source: sourceReader{c.source, cfg.Namespace, &trust.Sources{Public: cfg.PublicRoots}},
 		status: c.status,
 		writer: mgr.GetClient(),
-		ledger: newLedger(changed),
+		state:  newTargetState(changed),
 		events: eventWriter{mgr.GetEventRecorder(trust.FieldManager), mgr.GetScheme()},
 	}
 	metrics := newMetrics(all, status.summary)
@@ -110,7 +110,7 @@ func addKeepers(mgr manager.Manager, cfg Config, c statusCaches, all []target.Ki
 					targets:  targets,
 					source:   status.source,
 					writer:   fieldWriter{served, mgr.GetScheme(), status.writer, mgr.GetAPIReader()},
-					ledger:   status.ledger,
+					state:    status.state,
 					events:   status.events,
 					metrics:  metrics,
 				}

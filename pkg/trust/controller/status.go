@@ -26,7 +26,7 @@ type statusReconciler struct {
 	source   sourceReader
 	status   client.Reader // the cache of the trust status
 	writer   client.Writer
-	ledger   *ledger
+	state    *targetState
 	events   eventWriter
 	latest   atomic.Pointer[trust.Summary]
 	reported string    // the problem of the source that was last reported
@@ -68,7 +68,7 @@ func (r *statusReconciler) gather(ctx context.Context) (trust.StatusSituation, *
 		return s, nil, fmt.Errorf("read ConfigMap %s from the cache: %w", r.key, err)
 	}
 	s.Current = current.Data
-	s.Withdrawn = r.ledger.takeWithdrawn() // last: they are given once
+	s.Withdrawn = r.state.takeWithdrawn() // last: they are given once
 	return s, source, nil
 }
 
@@ -84,13 +84,13 @@ func (r *statusReconciler) seen(ctx context.Context, v kindView, s trust.StatusS
 	seen := make([]trust.SeenTarget, 0, len(targets))
 	for _, t := range targets {
 		id := trust.TargetID{Kind: v.Name, Key: t.Key}
-		one := trust.SeenTarget{TargetID: id, Created: t.Created, Last: r.ledger.get(id)}
+		one := trust.SeenTarget{TargetID: id, Created: t.Created, Last: r.state.get(id)}
 		if s.NoBundle == nil {
 			bundle, err := r.source.bundleFor(v.served, t, source, s.Now)
 			if err != nil {
 				one.Held = trust.Differs(err.Error())
 			} else {
-				one.Held = v.served.Judge(t, bundle)
+				one.Held = v.served.Evaluate(t, bundle)
 			}
 		}
 		seen = append(seen, one)

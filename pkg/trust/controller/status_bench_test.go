@@ -101,7 +101,7 @@ func BenchmarkStatus(b *testing.B) {
 			r := &statusReconciler{
 				kinds: newKinds([]target.Kind{kind}, func() {}), now: func() time.Time { return now },
 				key:    types.NamespacedName{Namespace: api.DefaultNamespace, Name: api.TrustStatusName},
-				source: sourceReader{sources, api.DefaultNamespace, &trust.Sources{}}, status: sources, ledger: newLedger(func() {}),
+				source: sourceReader{sources, api.DefaultNamespace, &trust.Sources{}}, status: sources, state: newTargetState(func() {}),
 			}
 			r.kinds.watched(kind, targets)
 			b.ReportAllocs()

@@ -8,9 +8,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/trust"
 )
 
-// ledger holds what is known of the targets beyond what the caches show: why
+// targetState holds what the controllers remember of the targets, beyond the caches: why
 // writes failed, and when they were made.
-type ledger struct {
+type targetState struct {
 	mu      sync.Mutex
 	records map[trust.TargetID]trust.Record
 	// withdrawn are those whose record was forgotten since takeWithdrawn was called.
@@ -18,45 +18,45 @@ type ledger struct {
 	changed   func() // called after a record changed, without the lock
 }
 
-func newLedger(changed func()) *ledger {
-	return &ledger{records: map[trust.TargetID]trust.Record{}, withdrawn: map[trust.TargetID]bool{}, changed: changed}
+func newTargetState(changed func()) *targetState {
+	return &targetState{records: map[trust.TargetID]trust.Record{}, withdrawn: map[trust.TargetID]bool{}, changed: changed}
 }
 
-func (l *ledger) get(id trust.TargetID) trust.Record {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.records[id]
+func (s *targetState) get(id trust.TargetID) trust.Record {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.records[id]
 }
 
-func (l *ledger) put(id trust.TargetID, r trust.Record) {
-	l.mu.Lock()
-	before, known := l.records[id]
-	l.records[id] = r
-	l.mu.Unlock()
+func (s *targetState) put(id trust.TargetID, r trust.Record) {
+	s.mu.Lock()
+	before, known := s.records[id]
+	s.records[id] = r
+	s.mu.Unlock()
 	if !known || before != r {
-		l.changed()
+		s.changed()
 	}
 }
 
-func (l *ledger) forget(id trust.TargetID) {
-	l.mu.Lock()
-	_, known := l.records[id]
-	delete(l.records, id)
+func (s *targetState) forget(id trust.TargetID) {
+	s.mu.Lock()
+	_, known := s.records[id]
+	delete(s.records, id)
 	if known {
-		l.withdrawn[id] = true
+		s.withdrawn[id] = true
 	}
-	l.mu.Unlock()
+	s.mu.Unlock()
 	if known {
-		l.changed()
+		s.changed()
 	}
 }
 
 // takeWithdrawn returns the targets that were forgotten since the last call: their
 // request was withdrawn, even if the caches show it again.
-func (l *ledger) takeWithdrawn() []trust.TargetID {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	ids := slices.Collect(maps.Keys(l.withdrawn))
-	clear(l.withdrawn)
+func (s *targetState) takeWithdrawn() []trust.TargetID {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	ids := slices.Collect(maps.Keys(s.withdrawn))
+	clear(s.withdrawn)
 	return ids
 }

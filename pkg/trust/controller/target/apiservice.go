@@ -23,7 +23,7 @@ func apiService(openShift bool) Kind {
 			service := obj.(*apiregistrationv1.APIService)
 			service.Status = apiregistrationv1.APIServiceStatus{}
 		},
-		judge: func(obj client.Object, bundle trust.Bundle) trust.Judgement {
+		evaluate: func(obj client.Object, bundle trust.Bundle) trust.Evaluation {
 			spec := obj.(*apiregistrationv1.APIService).Spec
 			switch {
 			case spec.Service == nil:

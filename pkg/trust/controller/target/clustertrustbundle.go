@@ -31,7 +31,7 @@ func clusterTrustBundleOf(version schema.GroupVersion) Kind {
 		Object: empty,
 		finder: single{empty, api.TrustBundleName},
 		strip:  func(client.Object) {},
-		judge: func(obj client.Object, bundle trust.Bundle) trust.Judgement {
+		evaluate: func(obj client.Object, bundle trust.Bundle) trust.Evaluation {
 			// A spec of another form is not the current bundle either.
 			held, _, _ := unstructured.NestedString(obj.(*unstructured.Unstructured).Object, "spec", "trustBundle")
 			if held != string(bundle.PEM) {

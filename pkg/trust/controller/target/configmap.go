@@ -43,8 +43,8 @@ func configMapKind(name string, request func(metav1.Object) trust.Request, f fin
 		addToScheme: corev1.AddToScheme,
 		finder:      f,
 		strip:       func(obj client.Object) { trust.StripConfigMap(obj.(*corev1.ConfigMap), request(obj)) },
-		judge: func(obj client.Object, bundle trust.Bundle) trust.Judgement {
-			return trust.JudgeConfigMap(obj.(*corev1.ConfigMap), request(obj), bundle)
+		evaluate: func(obj client.Object, bundle trust.Bundle) trust.Evaluation {
+			return trust.EvaluateConfigMap(obj.(*corev1.ConfigMap), request(obj), bundle)
 		},
 		clear: func(obj client.Object, bundle trust.Bundle) []byte {
 			return trust.ClearConfigMap(obj.(*corev1.ConfigMap), request(obj), bundle)

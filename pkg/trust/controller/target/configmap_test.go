@@ -68,17 +68,17 @@ func TestConfigMapProperties(t *testing.T) {
 		a := trust.RequestOf(cm, true)
 
 		cached := stripped(t, kind, cm)
-		judged := kind.judge(cm, trust.Bundle{PEM: []byte("bundle")})
-		assert.Equal(t, judged, kind.judge(cached, trust.Bundle{PEM: []byte("bundle")}))
+		evaluated := kind.evaluate(cm, trust.Bundle{PEM: []byte("bundle")})
+		assert.Equal(t, evaluated, kind.evaluate(cached, trust.Bundle{PEM: []byte("bundle")}))
 		right := cm.Data[a.Key] == "bundle" && (!a.Alone || len(cm.Data) == 1)
-		assert.Equal(t, right, judged.State == trust.StateHolds)
-		assert.Equal(t, !right && immutable, judged.State == trust.StateRefuses)
-		if judged.State != trust.StatePending {
+		assert.Equal(t, right, evaluated.State == trust.StateHolds)
+		assert.Equal(t, !right && immutable, evaluated.State == trust.StateRefuses)
+		if evaluated.State != trust.StatePending {
 			return
 		}
 
 		after := written(t, kind, cm, cached, "bundle")
-		assert.Equal(t, trust.Holds(), kind.judge(after, trust.Bundle{PEM: []byte("bundle")}))
+		assert.Equal(t, trust.Holds(), kind.evaluate(after, trust.Bundle{PEM: []byte("bundle")}))
 		assert.Nil(t, kind.Clear(after, trust.Bundle{}))
 		for key, value := range cm.Data {
 			got, kept := after.Data[key]

@@ -25,7 +25,7 @@ func customResourceDefinition(openShift bool) Kind {
 			crd.Spec = apiextensionsv1.CustomResourceDefinitionSpec{Conversion: crd.Spec.Conversion} // schemas are the bulk
 			crd.Status = apiextensionsv1.CustomResourceDefinitionStatus{}
 		},
-		judge: func(obj client.Object, bundle trust.Bundle) trust.Judgement {
+		evaluate: func(obj client.Object, bundle trust.Bundle) trust.Evaluation {
 			config := conversionClient(obj.(*apiextensionsv1.CustomResourceDefinition))
 			switch {
 			case config == nil || config.Service == nil:

@@ -34,8 +34,8 @@ type Kind struct {
 	// read, before it enters the cache. Identity and the annotations that request
 	// the bundle are kept anyway.
 	strip func(client.Object)
-	// judge returns what the object, which is requested to hold the bundle, holds.
-	judge func(obj client.Object, bundle trust.Bundle) trust.Judgement
+	// evaluate returns what the object, which is requested to hold the bundle, holds.
+	evaluate func(obj client.Object, bundle trust.Bundle) trust.Evaluation
 	// clear is for Clear; nil where nothing can be beside the bundle.
 	clear func(obj client.Object, bundle trust.Bundle) []byte
 	// moved is for Moved; nil where there is only one field.
@@ -62,15 +62,15 @@ func (k Kind) AddToScheme(scheme *runtime.Scheme) error {
 // Reads returns the types of object that are listed and watched for this kind.
 func (k Kind) Reads() []Read { return k.reads(k.strip) }
 
-// Judge returns what a target holds.
-func (k Kind) Judge(t Target, bundle trust.Bundle) trust.Judgement {
+// Evaluate returns what a target holds.
+func (k Kind) Evaluate(t Target, bundle trust.Bundle) trust.Evaluation {
 	switch {
 	case t.Problem != "":
-		return trust.Judgement{State: trust.StateUnsuitable, Reason: trust.ReasonAnnotation, Message: t.Problem}
+		return trust.Evaluation{State: trust.StateUnsuitable, Reason: trust.ReasonAnnotation, Message: t.Problem}
 	case !t.Exists():
-		return trust.Judgement{State: trust.StatePending, Reason: trust.ReasonMissing, Message: "the object does not exist"}
+		return trust.Evaluation{State: trust.StatePending, Reason: trust.ReasonMissing, Message: "the object does not exist"}
 	}
-	return k.judge(t.Object, bundle)
+	return k.evaluate(t.Object, bundle)
 }
 
 // CalledIn reports whether the target is how the API server calls a Service of the

@@ -43,8 +43,8 @@ func TestOfAValueADigestIsKept(t *testing.T) {
 	kept := stripped.(*corev1.ConfigMap)
 	assert.LessOrEqual(t, len(kept.Data[api.BundleKey]), 64)
 	assert.LessOrEqual(t, len(kept.Annotations[own]), api.MaxAnnotation+1)
-	assert.Equal(t, trust.Differs("key ca.crt is not the current CA bundle"), trust.JudgeConfigMap(kept, trust.Request{Requested: true, Key: api.BundleKey}, trust.Bundle{PEM: []byte("bundle")}))
-	assert.Equal(t, trust.Holds(), trust.JudgeConfigMap(kept, trust.Request{Requested: true, Key: api.BundleKey}, trust.Bundle{PEM: []byte(strings.Repeat("x", 1<<20))}))
+	assert.Equal(t, trust.Differs("key ca.crt is not the current CA bundle"), trust.EvaluateConfigMap(kept, trust.Request{Requested: true, Key: api.BundleKey}, trust.Bundle{PEM: []byte("bundle")}))
+	assert.Equal(t, trust.Holds(), trust.EvaluateConfigMap(kept, trust.Request{Requested: true, Key: api.BundleKey}, trust.Bundle{PEM: []byte(strings.Repeat("x", 1<<20))}))
 }
 
 // A tenant may make thousands of ConfigMaps that ask for the bundle in service-ca's old way, where
@@ -63,8 +63,8 @@ func TestOfAConfigMapLittleIsKept(t *testing.T) {
 	require.NoError(t, err)
 	kept := stripped.(*corev1.ConfigMap)
 	assert.Less(t, kept.Size(), 2<<10)
-	judged := trust.JudgeConfigMap(kept, trust.Request{Requested: true, Key: api.OpenShiftBundleKey, Alone: true}, trust.Bundle{PEM: []byte(strings.Repeat("x", 1<<10))})
-	assert.Contains(t, judged.Message, "must be the only key")
+	evaluated := trust.EvaluateConfigMap(kept, trust.Request{Requested: true, Key: api.OpenShiftBundleKey, Alone: true}, trust.Bundle{PEM: []byte(strings.Repeat("x", 1<<10))})
+	assert.Contains(t, evaluated.Message, "must be the only key")
 }
 
 // There may be tens of thousands of namespaces, and the same in each.

@@ -110,8 +110,8 @@ func byURL(bundle string) admissionregistrationv1.WebhookClientConfig {
 	return admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: []byte(bundle)}
 }
 
-// Every row is judged as the API server has it and as the cache does.
-func TestJudge(t *testing.T) {
+// Every row is evaluated as the API server has it and as the cache does.
+func TestEvaluate(t *testing.T) {
 	const bundle = "bundle"
 	tests := []struct {
 		kind, name string
@@ -167,7 +167,7 @@ func TestJudge(t *testing.T) {
 			cached, err := Transform(kind.strip)(tt.object.DeepCopyObject())
 			require.NoError(t, err)
 			for from, object := range map[string]client.Object{"API server": tt.object, "cache": cached.(client.Object)} {
-				got := kind.judge(object, trust.Bundle{PEM: []byte(bundle)})
+				got := kind.evaluate(object, trust.Bundle{PEM: []byte(bundle)})
 				assert.Equal(t, tt.state, got.State, from)
 				assert.Equal(t, tt.reason, got.Reason, from)
 				assert.Equal(t, tt.state == trust.StateHolds, got.Message == "", "%s: a message where something is to be said: %q", from, got.Message)

@@ -27,8 +27,8 @@ func mutatingWebhookConfiguration(openShift bool) Kind {
 				config.Webhooks[i] = admissionregistrationv1.MutatingWebhook{Name: w.Name, ClientConfig: w.ClientConfig}
 			}
 		},
-		judge: func(obj client.Object, bundle trust.Bundle) trust.Judgement {
-			return judgeWebhooks(mutatingWebhooks(obj), bundle.PEM)
+		evaluate: func(obj client.Object, bundle trust.Bundle) trust.Evaluation {
+			return evaluateWebhooks(mutatingWebhooks(obj), bundle.PEM)
 		},
 		calls:  func(obj client.Object) []string { return serviceNamespaces(mutatingWebhooks(obj)) },
 		advice: nameInRole("mutatingwebhookconfigurations"),
@@ -60,8 +60,8 @@ func validatingWebhookConfiguration(openShift bool) Kind {
 				config.Webhooks[i] = admissionregistrationv1.ValidatingWebhook{Name: w.Name, ClientConfig: w.ClientConfig}
 			}
 		},
-		judge: func(obj client.Object, bundle trust.Bundle) trust.Judgement {
-			return judgeWebhooks(validatingWebhooks(obj), bundle.PEM)
+		evaluate: func(obj client.Object, bundle trust.Bundle) trust.Evaluation {
+			return evaluateWebhooks(validatingWebhooks(obj), bundle.PEM)
 		},
 		calls:  func(obj client.Object) []string { return serviceNamespaces(validatingWebhooks(obj)) },
 		advice: nameInRole("validatingwebhookconfigurations"),
@@ -123,8 +123,8 @@ func serviceNamespaces(webhooks []webhook) []string {
 	return namespaces
 }
 
-// judgeWebhooks judges the entries of a webhook configuration together.
-func judgeWebhooks(webhooks []webhook, bundle []byte) trust.Judgement {
+// evaluateWebhooks evaluates the entries of a webhook configuration together.
+func evaluateWebhooks(webhooks []webhook, bundle []byte) trust.Evaluation {
 	ours := 0
 	for _, w := range webhooks {
 		if !w.hasService() {
