@@ -23,8 +23,8 @@ type Cluster struct {
 	cache    client.Reader // of opted-in Namespaces
 	live     client.Reader // reads from the API server
 	services Services
-	// directory finds the services that a request names.
-	directory *serviceindex.Directory
+	// index finds the services that a request names.
+	index *serviceindex.Index
 }
 
 // Services is the cache of Services of the signer's controller.
@@ -38,15 +38,15 @@ type Services interface {
 // NewCluster returns a Cluster. cache is the cache of the signer's controller, and live reads
 // from the same API server.
 func NewCluster(cache, live client.Reader, services Services, limits api.Limits) *Cluster {
-	c := &Cluster{cache: cache, live: live, services: services, directory: serviceindex.New(limits)}
-	services.Handle(c.directory.Change)
+	c := &Cluster{cache: cache, live: live, services: services, index: serviceindex.New(limits)}
+	services.Handle(c.index.Change)
 	return c
 }
 
 // limit sets the limits that determine the names of Services. It is called when the CA changes,
 // since the CA determines the former cluster domains.
 func (c *Cluster) limit(limits api.Limits) {
-	c.directory.Limit(limits, c.services.In(metav1.NamespaceAll))
+	c.index.Limit(limits, c.services.In(metav1.NamespaceAll))
 }
 
 // namespaceKind is the kind whose metadata the cache holds.
@@ -110,7 +110,7 @@ func (c *Cluster) Selecting(pod *corev1.Pod) []*corev1.Service {
 	if pod == nil {
 		return nil
 	}
-	return c.Requesters(append(c.directory.Selecting(pod), c.directory.TooLarge(pod.Namespace)...)...)
+	return c.Requesters(append(c.index.Selecting(pod), c.index.TooLarge(pod.Namespace)...)...)
 }
 
 // Holding returns for each of the names, in the form of serviceindex.OtherNames, the oldest
@@ -130,7 +130,7 @@ func (c *Cluster) Holding(ctx context.Context, names []string, most int) (holder
 	}
 	holders = map[string][]types.NamespacedName{}
 	for _, name := range names {
-		if found := c.directory.Holding(name, most, may); len(found) > 0 {
+		if found := c.index.Holding(name, most, may); len(found) > 0 {
 			holders[name] = found
 		}
 	}
@@ -138,7 +138,7 @@ func (c *Cluster) Holding(ctx context.Context, names []string, most int) (holder
 }
 
 // OthersIn returns the OtherNames of the Services of a namespace, without duplicates.
-func (c *Cluster) OthersIn(namespace string) []string { return c.directory.OthersIn(namespace) }
+func (c *Cluster) OthersIn(namespace string) []string { return c.index.OthersIn(namespace) }
 
 // Pod reads a pod from the API server. It returns nil if there is none.
 func (c *Cluster) Pod(ctx context.Context, key types.NamespacedName) (*corev1.Pod, error) {

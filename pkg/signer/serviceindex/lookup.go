@@ -16,16 +16,16 @@ const MaxSelecting = api.MaxNames
 
 // Selecting returns the Services that request a certificate and select the pod, the oldest
 // first, at most MaxSelecting.
-func (d *Directory) Selecting(pod *corev1.Pod) []types.NamespacedName {
+func (x *Index) Selecting(pod *corev1.Pod) []types.NamespacedName {
 	if len(pod.Labels) == 0 {
 		return nil
 	}
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	labels := d.pairs(pod.Namespace, pod.Labels)
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	labels := x.pairs(pod.Namespace, pod.Labels)
 	var found []*listed
 	for _, label := range labels {
-		for l := d.places[label]; l != nil; l = l.next {
+		for l := x.places[label]; l != nil; l = l.next {
 			if l.selects(labels) {
 				found = append(found, l)
 			}
@@ -37,10 +37,10 @@ func (d *Directory) Selecting(pod *corev1.Pod) []types.NamespacedName {
 
 // TooLarge returns the oldest Service of the namespace that requests a certificate and is too
 // large to know which pods it selects, if any.
-func (d *Directory) TooLarge(namespace string) []types.NamespacedName {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	oldest := d.places[d.placeOfTooLarge(namespace)]
+func (x *Index) TooLarge(namespace string) []types.NamespacedName {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	oldest := x.places[x.placeOfTooLarge(namespace)]
 	if oldest == nil {
 		return nil
 	}
@@ -75,10 +75,10 @@ func keysOf(services []*listed) (keys []types.NamespacedName) {
 // Holding returns the Services that request a name of OtherNames and may have it, the oldest
 // first, at most most of them. may is called with the namespace of a Service and whether its
 // condition has a proof of the opt-in.
-func (d *Directory) Holding(name string, most int, may func(namespace string, proof bool) bool) []types.NamespacedName {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
-	h := d.others[name]
+func (x *Index) Holding(name string, most int, may func(namespace string, proof bool) bool) []types.NamespacedName {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
+	h := x.others[name]
 	if h == nil {
 		return nil
 	}
@@ -95,11 +95,11 @@ func (d *Directory) Holding(name string, most int, may func(namespace string, pr
 }
 
 // OthersIn returns the OtherNames of the Services of a namespace, without duplicates.
-func (d *Directory) OthersIn(namespace string) (names []string) {
-	d.mu.RLock()
-	defer d.mu.RUnlock()
+func (x *Index) OthersIn(namespace string) (names []string) {
+	x.mu.RLock()
+	defer x.mu.RUnlock()
 	in := unique.Make(namespace)
-	for name, h := range d.others {
+	for name, h := range x.others {
 		if slices.ContainsFunc(h.services, func(l *listed) bool { return l.namespace == in }) {
 			names = append(names, name)
 		}

@@ -17,10 +17,10 @@ import (
 	"github.com/servingcert/servingcert/pkg/api/state"
 )
 
-// Directory indexes the Services that request a certificate, by the pods that they select and by
+// Index finds the Services that request a certificate, by the pods that they select and by
 // the names that are outside of their domains. The cost of a lookup depends on the number of
 // results, not on that of Services. It is safe for concurrent use.
-type Directory struct {
+type Index struct {
 	seed maphash.Seed
 
 	mu     sync.RWMutex
@@ -54,56 +54,56 @@ type holders struct {
 	services []*listed
 }
 
-// New returns an empty Directory with the given limits.
-func New(limits api.Limits) *Directory {
-	return &Directory{seed: maphash.MakeSeed(), limits: limits, places: map[uint64]*listed{}, others: map[string]*holders{}}
+// New returns an empty Index with the given limits.
+func New(limits api.Limits) *Index {
+	return &Index{seed: maphash.MakeSeed(), limits: limits, places: map[uint64]*listed{}, others: map[string]*holders{}}
 }
 
-// Change updates the Directory after a change of a Service; before or after may be nil.
-func (d *Directory) Change(before, after *corev1.Service) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+// Change updates the Index after a change of a Service; before or after may be nil.
+func (x *Index) Change(before, after *corev1.Service) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
 	for _, svc := range []*corev1.Service{before, after} { // Limit may have read it already
 		if svc != nil && api.AsksSigner(svc) {
-			d.remove(svc)
+			x.remove(svc)
 		}
 	}
 	if after != nil && api.AsksSigner(after) {
-		d.add(after)
+		x.add(after)
 	}
 }
 
 // Limit sets the limits. If their former domains change, it indexes all Services again, since
 // their OtherNames may differ.
-func (d *Directory) Limit(limits api.Limits, all iter.Seq[*corev1.Service]) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if slices.Equal(d.limits.FormerDomains, limits.FormerDomains) {
+func (x *Index) Limit(limits api.Limits, all iter.Seq[*corev1.Service]) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if slices.Equal(x.limits.FormerDomains, limits.FormerDomains) {
 		return
 	}
-	d.limits = limits
-	clear(d.places)
-	clear(d.others)
+	x.limits = limits
+	clear(x.places)
+	clear(x.others)
 	for svc := range all {
 		if api.AsksSigner(svc) {
-			d.add(svc)
+			x.add(svc)
 		}
 	}
 }
 
-func (d *Directory) add(svc *corev1.Service) {
-	pairs, nothing := d.placesOf(svc)
+func (x *Index) add(svc *corev1.Service) {
+	pairs, nothing := x.placesOf(svc)
 	l := &listed{namespace: unique.Make(svc.Namespace), name: svc.Name, created: svc.CreationTimestamp.Unix()}
-	names := OtherNames(svc, d.limits)
+	names := OtherNames(svc, x.limits)
 	if nothing || len(pairs) > 1 || len(names) > 0 {
 		l.more = &listedMore{selector: pairs[1:], nothing: nothing, proof: state.ReadyOf(svc).Proof != ""}
 	}
-	l.next, d.places[pairs[0]] = d.places[pairs[0]], l
+	l.next, x.places[pairs[0]] = x.places[pairs[0]], l
 	for _, name := range names {
-		h := d.others[name]
+		h := x.others[name]
 		if h == nil {
 			h = &holders{name: name}
-			d.others[name] = h
+			x.others[name] = h
 		}
 		at, _ := slices.BinarySearchFunc(h.services, l, (*listed).order)
 		h.services = slices.Insert(h.services, at, l)
@@ -111,11 +111,11 @@ func (d *Directory) add(svc *corev1.Service) {
 	}
 }
 
-func (d *Directory) remove(svc *corev1.Service) {
-	places, _ := d.placesOf(svc)
+func (x *Index) remove(svc *corev1.Service) {
+	places, _ := x.placesOf(svc)
 	place, namespace := places[0], unique.Make(svc.Namespace)
 	var last *listed
-	for l := d.places[place]; l != nil; last, l = l, l.next {
+	for l := x.places[place]; l != nil; last, l = l, l.next {
 		if l.name != svc.Name || l.namespace != namespace {
 			continue
 		}
@@ -123,17 +123,17 @@ func (d *Directory) remove(svc *corev1.Service) {
 		case last != nil:
 			last.next = l.next
 		case l.next != nil:
-			d.places[place] = l.next
+			x.places[place] = l.next
 		default:
-			delete(d.places, place)
+			delete(x.places, place)
 		}
-		d.release(l)
+		x.release(l)
 		return
 	}
 }
 
 // release removes a Service from the names that it holds.
-func (d *Directory) release(l *listed) {
+func (x *Index) release(l *listed) {
 	if l.more == nil {
 		return
 	}
@@ -142,26 +142,26 @@ func (d *Directory) release(l *listed) {
 			h.services = slices.Delete(h.services, at, at+1)
 		}
 		if len(h.services) == 0 {
-			delete(d.others, h.name)
+			delete(x.others, h.name)
 		}
 	}
 }
 
 // placesOf returns the pairs of a Service's selector, and whether it selects nothing.
-func (d *Directory) placesOf(svc *corev1.Service) (pairs []uint64, nothing bool) {
+func (x *Index) placesOf(svc *corev1.Service) (pairs []uint64, nothing bool) {
 	if api.CheckSize(svc) != nil {
-		return []uint64{d.placeOfTooLarge(svc.Namespace)}, false
+		return []uint64{x.placeOfTooLarge(svc.Namespace)}, false
 	}
-	return d.pairs(svc.Namespace, svc.Spec.Selector), len(svc.Spec.Selector) == 0
+	return x.pairs(svc.Namespace, svc.Spec.Selector), len(svc.Spec.Selector) == 0
 }
 
 // placeOfTooLarge returns the place of the too large Services of a namespace. It hashes two texts,
 // a pair three and an empty selector one, so that they differ.
-func (d *Directory) placeOfTooLarge(namespace string) uint64 { return d.hash(namespace, "too large") }
+func (x *Index) placeOfTooLarge(namespace string) uint64 { return x.hash(namespace, "too large") }
 
-func (d *Directory) hash(texts ...string) uint64 {
+func (x *Index) hash(texts ...string) uint64 {
 	var h maphash.Hash
-	h.SetSeed(d.seed)
+	h.SetSeed(x.seed)
 	for _, text := range texts { // no text has a zero byte
 		_, _ = h.WriteString(text)
 		_ = h.WriteByte(0)
@@ -171,13 +171,13 @@ func (d *Directory) hash(texts ...string) uint64 {
 
 // pairs returns the sorted hashes of the pairs of a selector, or of a pod's labels, in a namespace.
 // An empty selector has one hash.
-func (d *Directory) pairs(namespace string, selector map[string]string) []uint64 {
+func (x *Index) pairs(namespace string, selector map[string]string) []uint64 {
 	pairs := make([]uint64, 0, max(1, len(selector)))
 	for key, value := range selector {
-		pairs = append(pairs, d.hash(namespace, key, value))
+		pairs = append(pairs, x.hash(namespace, key, value))
 	}
 	if len(pairs) == 0 {
-		pairs = append(pairs, d.hash(namespace))
+		pairs = append(pairs, x.hash(namespace))
 	}
 	slices.Sort(pairs)
 	return pairs

@@ -34,28 +34,28 @@ func keyOf(svc *corev1.Service) types.NamespacedName {
 	return types.NamespacedName{Namespace: svc.Namespace, Name: svc.Name}
 }
 
-// The Directory finds the same as a scan of all Services, after any changes.
-func TestDirectoryFindsTheSameAsAScan(t *testing.T) {
+// An Index finds the same as a scan of all Services, after any changes.
+func TestIndexFindsTheSameAsAScan(t *testing.T) {
 	pairs := []string{"app=a", "app=b", "tier=x", "tier=y"}
 	names := []string{"www.example.com", "api.example.com", "*.example.com", "ip/10.0.0.1"}
 	rapid.Check(t, func(t *rapid.T) {
 		limits := permitting()
-		d := serviceindex.New(limits)
+		index := serviceindex.New(limits)
 		there := map[types.NamespacedName]*corev1.Service{}
 		for range rapid.IntRange(1, 30).Draw(t, "changes") {
 			key := types.NamespacedName{Namespace: rapid.SampledFrom([]string{"shop", "bank"}).Draw(t, "namespace"), Name: rapid.SampledFrom([]string{"s1", "s2", "s3"}).Draw(t, "name")}
 			before := there[key]
 			if before != nil && rapid.Bool().Draw(t, "delete") {
 				delete(there, key)
-				d.Change(before, nil)
+				index.Change(before, nil)
 				continue
 			}
 			after := drawService(t, key, pairs, names)
 			there[key] = after
-			d.Change(before, after)
+			index.Change(before, after)
 			if rapid.IntRange(0, 9).Draw(t, "domains") == 0 {
 				limits.FormerDomains = []string{fmt.Sprint("d", len(there), ".local")}
-				d.Limit(limits, func(yield func(*corev1.Service) bool) {
+				index.Limit(limits, func(yield func(*corev1.Service) bool) {
 					for _, svc := range there {
 						if !yield(svc) {
 							return
@@ -65,16 +65,16 @@ func TestDirectoryFindsTheSameAsAScan(t *testing.T) {
 			}
 		}
 		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Labels: drawLabels(t, pairs)}}
-		require.Equal(t, found(there, func(svc *corev1.Service) bool { return svc.Namespace == "shop" && api.Selects(svc, pod) }), d.Selecting(pod))
+		require.Equal(t, found(there, func(svc *corev1.Service) bool { return svc.Namespace == "shop" && api.Selects(svc, pod) }), index.Selecting(pod))
 		large := found(there, func(svc *corev1.Service) bool { return svc.Namespace == "shop" && api.CheckSize(svc) != nil })
-		require.Equal(t, large[:min(1, len(large))], d.TooLarge("shop"))
+		require.Equal(t, large[:min(1, len(large))], index.TooLarge("shop"))
 		for _, name := range names {
 			may := func(namespace string, proof bool) bool { return namespace == "shop" || proof }
 			holders := func(svc *corev1.Service) bool {
 				return slices.Contains(serviceindex.OtherNames(svc, limits), name) && may(svc.Namespace, state.ReadyOf(svc).Proof != "")
 			}
 			all := found(there, holders)
-			require.Equal(t, all[:min(2, len(all))], d.Holding(name, 2, may))
+			require.Equal(t, all[:min(2, len(all))], index.Holding(name, 2, may))
 		}
 	})
 }
@@ -138,27 +138,27 @@ func drawLabels(t *rapid.T, pairs []string) map[string]string {
 // The cost of a lookup depends on its results, not on the number or the requests of other Services.
 func TestLookupsCostWhatTheyFind(t *testing.T) {
 	const n = 10_000
-	d := serviceindex.New(permitting())
+	index := serviceindex.New(permitting())
 	for i := range n {
 		svc := signertest.Service(fmt.Sprint("s", i), api.AnnotationKeySource, "pod", api.AnnotationExtraDNSNames, fmt.Sprintf("n%d.example.com,all.example.com", i))
 		svc.Spec.Selector = map[string]string{"app": svc.Name, "tier": "all"}
-		d.Change(nil, svc)
+		index.Change(nil, svc)
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Labels: map[string]string{"app": "s7", "tier": "all"}}}
 	yes := func(string, bool) bool { return true }
 	allocated := bounded.Allocated(func() {
-		require.Len(t, d.Selecting(pod), 1)
-		require.Len(t, d.Holding("all.example.com", 8, yes), 8)
-		require.Len(t, d.Holding("n7.example.com", 8, yes), 1)
-		require.Empty(t, d.Holding("none.example.com", 8, yes))
+		require.Len(t, index.Selecting(pod), 1)
+		require.Len(t, index.Holding("all.example.com", 8, yes), 8)
+		require.Len(t, index.Holding("n7.example.com", 8, yes), 1)
+		require.Empty(t, index.Holding("none.example.com", 8, yes))
 	})
 	assert.Less(t, allocated, uint64(16<<10)*bounded.RaceFactor)
 
 	for i := range n {
 		svc := signertest.Service(fmt.Sprint("t", i), api.AnnotationKeySource, "pod")
 		svc.Spec.Selector = map[string]string{"app": "flood"}
-		d.Change(nil, svc)
+		index.Change(nil, svc)
 	}
 	pod.Labels = map[string]string{"app": "flood"}
-	assert.Len(t, d.Selecting(pod), serviceindex.MaxSelecting)
+	assert.Len(t, index.Selecting(pod), serviceindex.MaxSelecting)
 }
