@@ -10,7 +10,7 @@ import (
 )
 
 // The causes for which an address is not dialled. Whoever may write pods/status controls a pod's
-// address. The causes are a label of servingcert_visits_refused_total.
+// address. The causes are a label of servingcert_dials_refused_total.
 const (
 	CauseLoopback    Cause = "loopback"
 	CauseLinkLocal   Cause = "link_local" // including the metadata services of most clouds

@@ -25,7 +25,7 @@ const (
 )
 
 // Cause is why a port gave no answer, or is not verified. It is a label of servingcert_probes_total
-// or servingcert_visits_refused_total, so its values are few.
+// or servingcert_dials_refused_total, so its values are few.
 type Cause string
 
 // The causes.

@@ -129,7 +129,7 @@ func TestWhatPodsMayBe(t *testing.T) {
 	for _, result := range []string{"tls", "plaintext", "refused", "timeout", "first_words"} {
 		assert.Positive(t, probes(result), result)
 	}
-	refused, _ := r.metric(t, "servingcert_visits_refused_total", map[string]string{"reason": "outside_cidr"})
+	refused, _ := r.metric(t, "servingcert_dials_refused_total", map[string]string{"reason": "outside_cidr"})
 	assert.Positive(t, refused)
 	for _, e := range events(t, ns, "ServesOldCertificate") {
 		assert.Contains(t, []string{"expired", "distrusted"}, e.Regarding.Name, "what is foreign or silent is nobody's fault")

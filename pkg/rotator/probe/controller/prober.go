@@ -79,7 +79,7 @@ func newProber(cfg Config, now func() time.Time, trust func(context.Context) pro
 			Help: "Ports of pods dialled to check which certificate they serve, by result: tls, plaintext, refused, timeout, reset, closed, alert, other, first_words or panic.",
 		}, []string{"result"}),
 		refused: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "servingcert_visits_refused_total",
+			Name: "servingcert_dials_refused_total",
 			Help: "Pods that were not dialled because of their address, by reason: loopback, link_local, metadata, multicast, unspecified, translated, api_server, not_node or outside_cidr.",
 		}, []string{"reason"}),
 		addresses: probe.Addresses{Ranges: ranges, APIServer: cfg.APIServer},
