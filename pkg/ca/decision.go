@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/limit"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -75,9 +76,7 @@ func (d *Decision) stop(reason, format string, args ...any) {
 	d.Problem = api.CAMessage{Reason: reason, Message: fmt.Sprintf(format, args...)}
 }
 
-// lookAt schedules a new decision at t, unless an earlier one is scheduled.
+// lookAt schedules a new decision at t, unless t is zero or an earlier one is scheduled.
 func (d *Decision) lookAt(t time.Time) {
-	if d.Next.IsZero() || t.Before(d.Next) {
-		d.Next = t
-	}
+	d.Next = limit.EarliestSet(d.Next, t)
 }

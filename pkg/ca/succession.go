@@ -144,9 +144,7 @@ func refuse(d *Decision, s Situation) {
 // needs.
 func retire(d *Decision, s Situation) {
 	next, at := tidied(*d.State, s.Now)
-	if !at.IsZero() {
-		d.lookAt(at)
-	}
+	d.lookAt(at)
 	if differ(next, *d.State) {
 		d.Step = Step{Kind: StepRetire}
 		return

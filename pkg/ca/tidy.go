@@ -3,6 +3,8 @@ package ca
 import (
 	"slices"
 	"time"
+
+	"github.com/servingcert/servingcert/pkg/limit"
 )
 
 // tidied returns the state without what is no longer needed, and when something will
@@ -14,9 +16,7 @@ func tidied(s State, now time.Time) (State, time.Time) {
 		if now.After(at) {
 			return true
 		}
-		if at = at.Add(time.Second); next.IsZero() || at.Before(next) {
-			next = at
-		}
+		next = limit.EarliestSet(next, at.Add(time.Second))
 		return false
 	}
 	s.Generations = slices.Clone(s.Generations)
