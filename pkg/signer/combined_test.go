@@ -95,7 +95,7 @@ func TestDecideCombined(t *testing.T) {
 		})},
 		{name: "asked for and emptied", action: Repair, change: all(ask, change(""))},
 		{name: "not asked for and there", action: Repair, change: have},
-		{name: "asked for in an immutable Secret", action: Replace, reason: reasonGarbage, message: `data under other keys has to change: ["tls-combined.pem"]`,
+		{name: "asked for in an immutable Secret", action: Replace, reason: reasonGarbage, message: `data under other keys has to change: "tls-combined.pem"`,
 			change: all(ask, immutable)},
 		{name: "asked for and there in an immutable Secret", change: all(ask, have, immutable)},
 		{name: "asked for under a CA that cannot sign", verdict: "CALost",

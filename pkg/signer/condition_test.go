@@ -113,7 +113,7 @@ func TestConditionNamesWhatIsKept(t *testing.T) {
 	issued := issueBy(t, ca, wantedBy(web), epoch)
 	s, d := newScene(ca, managed(issued, web), web).decide()
 	s.Kept[web.UID] = []string{"old-tls"}
-	assert.Contains(t, said(s, d)["web"], `; kept from before, and renewed until deleted: ["old-tls"]`)
+	assert.Contains(t, said(s, d)["web"], `; kept from before, and renewed until deleted: "old-tls"`)
 	web.Status.Conditions = readyOf(t, s, d, web).Both()
 	assert.Equal(t, state.Ready{Secret: "web-tls", Request: wantedBy(web).Hash(), Leaf: pki.Fingerprint(issued.Leaf), Kept: []string{"old-tls"}}, state.ReadyOf(web))
 }
@@ -129,7 +129,7 @@ func TestConditionsAreShort(t *testing.T) {
 	}
 	message := strings.TrimPrefix(said(s, d)["web"], "True Issued: ")
 	assert.Less(t, len(message), 1000)
-	assert.Contains(t, message, `"old-0002" "old-0003"] and 4996 more`)
+	assert.Contains(t, message, `"old-0002", "old-0003" and 4996 more`)
 	web.Status.Conditions = readyOf(t, s, d, web).Both()
 	read := state.ReadyOf(web)
 	assert.Equal(t, pki.Fingerprint(issued.Leaf), read.Leaf)

@@ -172,7 +172,7 @@ func TestOneOfSeveralKeptSecretsDecidesTheCondition(t *testing.T) {
 		words := said(s, d)["web"]
 		assert.Equal(t, decides, words != "", "beside %s: %s", other, words)
 		if decides {
-			assert.Contains(t, words, `kept from before, and renewed until deleted: ["z-tls"]`)
+			assert.Contains(t, words, `kept from before, and renewed until deleted: "z-tls"`)
 		}
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -105,13 +106,13 @@ func notOptedIn(s Situation) Problem {
 // maxNamesShown is the most names in a message.
 const maxNamesShown = 4
 
-// quoted returns the first names in order, and the number of the others.
+// quoted returns the first names in order, and the number of the others: "a", "b" and 3 more.
 func quoted(names []string) string {
 	names = slices.Sorted(slices.Values(names))
-	if n := len(names) - maxNamesShown; n > 0 {
-		return fmt.Sprintf("%q and %d more", names[:maxNamesShown], n)
+	for i, name := range names {
+		names[i] = strconv.Quote(name)
 	}
-	return fmt.Sprintf("%q", names)
+	return api.Listed(names, maxNamesShown)
 }
 
 // A Secret that was deleted and has finalizers stays until they are removed. It can be read and

@@ -89,7 +89,7 @@ func TestRetained(t *testing.T) {
 			kept := `Secret "web-tls": no longer requested; kept`
 			if annotation != nil {
 				r.waitGood(t, ns, "web", "new-tls")
-				kept = `; kept from before, and renewed until deleted: ["web-tls"]`
+				kept = `; kept from before, and renewed until deleted: "web-tls"`
 			}
 			waitMessage(t, ns, "web", kept, true)
 			waitRest(t, ns)
