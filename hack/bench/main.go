@@ -101,9 +101,8 @@ func run(ctx context.Context, o options) (err error) {
 
 // start starts a control plane and installs servingcert, but starts none of its processes. The caller
 // must stop what it returns, even with an error.
-func start(ctx context.Context, o options) (*bench, error) {
-	b := &bench{options: o, table: [][]string{{"what", "measured", "budget"}}}
-	var err error
+func start(ctx context.Context, o options) (b *bench, err error) {
+	b = &bench{options: o, table: [][]string{{"what", "measured", "budget"}}}
 	b.Cluster, err = installed.New(installed.Options{
 		Name: "bench", Log: os.Stderr, Once: true,
 		Env: func() []string { return append([]string{"GODEBUG=gctrace=1"}, b.env...) }, // logs the live heap

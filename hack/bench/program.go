@@ -25,9 +25,8 @@ type program struct {
 }
 
 // startProgram starts a process as its Deployment does, with further arguments.
-func (b *bench) startProgram(ctx context.Context, kind string, args ...string) (*program, error) {
-	p := &program{begun: time.Now()}
-	var err error
+func (b *bench) startProgram(ctx context.Context, kind string, args ...string) (p *program, err error) {
+	p = &program{begun: time.Now()}
 	p.Process, err = b.Run(ctx, kind, append(args, "--metrics-insecure")...)
 	return p, err
 }
@@ -47,12 +46,11 @@ func (b *bench) restartSigner(ctx context.Context, args ...string) (*program, er
 	if err != nil {
 		return nil, err
 	}
-	err = p.wait(ctx, fmt.Sprintf("check of %d Secrets", b.issued), func() (time.Duration, bool) {
+	if err = p.wait(ctx, fmt.Sprintf("check of %d Secrets", b.issued), func() (time.Duration, bool) {
 		m, err := p.Scrape(ctx)
 		looked := m.Sum("controller_runtime_reconcile_total", "controller", "signer") >= float64(b.issued) && m.Sum("workqueue_depth", "controller", "signer") == 0
 		return 10 * shortPoll, err == nil && looked
-	})
-	if err != nil {
+	}); err != nil {
 		b.kill(p)
 	}
 	return p, err

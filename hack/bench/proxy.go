@@ -67,9 +67,8 @@ func (p *proxies) run(ctx context.Context, rounds int) (err error) {
 	var ways []way
 	for _, w := range append(p.ways(), way{direct, originPort, []string{self}}) {
 		_, err := exec.LookPath(w.command[0])
-		if w.name == "nginx" {
-			_, noModule := os.Stat(nginxModule)
-			err = errors.Join(err, noModule)
+		if err == nil && w.name == "nginx" {
+			_, err = os.Stat(nginxModule)
 		}
 		if err != nil {
 			process.Step("left out: %s: %v", w.name, err)

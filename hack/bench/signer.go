@@ -124,11 +124,10 @@ func (b *bench) countSecrets(ctx context.Context, namespace string) (int, error)
 	if err != nil {
 		return 0, err
 	}
-	n := len(list.Items)
-	if list.RemainingItemCount != nil {
-		n += int(*list.RemainingItemCount)
+	if rest := list.RemainingItemCount; rest != nil {
+		return len(list.Items) + int(*rest), nil
 	}
-	return n, nil
+	return len(list.Items), nil
 }
 
 // ensureIssued issues the certificates, unless another part has done so.

@@ -114,7 +114,7 @@ const review = `{"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview",
 }}`
 
 // allow serves a webhook that allows everything: controller-runtime's handler, without any work.
-func allow(address string) error {
+func allow(address string) (err error) {
 	server := httptest.NewUnstartedServer(&admission.Webhook{
 		Handler:        admission.HandlerFunc(func(context.Context, admission.Request) admission.Response { return admission.Allowed("") }),
 		LogConstructor: func(logr.Logger, *admission.Request) logr.Logger { return logr.Discard() },
@@ -122,7 +122,6 @@ func allow(address string) error {
 	if err := server.Listener.Close(); err != nil {
 		return err
 	}
-	var err error
 	if server.Listener, err = net.Listen("tcp", address); err != nil {
 		return err
 	}
