@@ -15,14 +15,14 @@ import (
 	"github.com/go-logr/logr"
 	"golang.org/x/sync/errgroup"
 	"k8s.io/klog/v2"
-	ctrl "sigs.k8s.io/controller-runtime/pkg/log"
+	ctrllog "sigs.k8s.io/controller-runtime/pkg/log"
 )
 
 // Main runs a command until it returns, cancels its context on a signal, and exits. If the command
 // returns an error, Main prints it to stderr and exits with 1. Client libraries do not log.
 func Main(name string, run func(context.Context) error) {
 	klog.SetLogger(logr.Discard())
-	ctrl.SetLogger(logr.Discard())
+	ctrllog.SetLogger(logr.Discard())
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	err := run(ctx)

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/informers"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/cache"
+	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -40,14 +40,14 @@ func watchWrites(ctx context.Context, clients kubernetes.Interface) (*writes, er
 		o.LabelSelector = api.LabelManagedBy
 	}))
 	informer := factory.Core().V1().Secrets().Informer()
-	if _, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
+	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
 		AddFunc:    func(obj any) { w.saw(obj.(*corev1.Secret), time.Now()) },
 		UpdateFunc: func(_, obj any) { w.saw(obj.(*corev1.Secret), time.Now()) },
 	}); err != nil {
 		return nil, err
 	}
 	factory.Start(ctx.Done())
-	cache.WaitForCacheSync(ctx.Done(), informer.HasSynced)
+	toolscache.WaitForCacheSync(ctx.Done(), informer.HasSynced)
 	return w, context.Cause(ctx)
 }
 

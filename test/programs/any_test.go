@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	plugin "github.com/servingcert/servingcert/cmd/kubectl-servingcert/app"
+	pluginapp "github.com/servingcert/servingcert/cmd/kubectl-servingcert/app"
 	hackprocess "github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -26,7 +26,7 @@ import (
 )
 
 // plugins are the programs that this test binary runs as itself.
-var plugins = hackprocess.Programs{"kubectl-servingcert": plugin.Main}
+var plugins = hackprocess.Programs{"kubectl-servingcert": pluginapp.Main}
 
 // published is a program's pod in a namespace of the cluster, with its Service and Secret. Nothing of
 // servingcert runs there.

@@ -23,9 +23,8 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	programs "github.com/servingcert/servingcert/hack/process"
-
 	"github.com/servingcert/servingcert/hack/demo/kubelet"
+	hackprocess "github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
@@ -127,7 +126,7 @@ func start(t *testing.T, command, env []string) *process {
 	return p
 }
 
-func freePort(t *testing.T) string { return fmt.Sprint(programs.PortFor(t, "127.0.0.1")) }
+func freePort(t *testing.T) string { return fmt.Sprint(hackprocess.PortFor(t, "127.0.0.1")) }
 
 // limit is the timeout of an example, which reads its files every 2 s on a possibly busy machine.
 const limit = 2 * time.Minute

@@ -16,7 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/rand"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/kubernetes"
 
 	pluginapp "github.com/servingcert/servingcert/cmd/kubectl-servingcert/app"
@@ -120,7 +120,7 @@ func (c *command) wait() (result, error) {
 // newNamespace makes a namespace with a name of its own.
 func newNamespace(t *testing.T, prefix string, labels map[string]string) string {
 	t.Helper()
-	name := prefix + "-" + rand.String(6)
+	name := prefix + "-" + utilrand.String(6)
 	_, err := admin.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	t.Cleanup(func() { // what is served anywhere counts for all

@@ -19,7 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/apimachinery/pkg/util/rand"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	pluginapp "github.com/servingcert/servingcert/cmd/kubectl-servingcert/app"
@@ -145,7 +145,7 @@ func startInjecting(t *testing.T) {
 	start(t, "signer", true)
 	start(t, "trust", true)
 	newBalancer(t).replica(t, dir, "--proxy-image=registry.example/proxy")
-	name := "try-" + rand.String(6)
+	name := "try-" + utilrand.String(6)
 	harness.NewNamespace(t, admin, name, true)
 	isInjected(t, harness.NewService(t, admin, name, "web"))
 }

@@ -17,7 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/rand"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
@@ -58,7 +58,7 @@ func namespaceOf(t *testing.T) string {
 }
 
 // newName is a name for a namespace of the test.
-func newName(t *testing.T) string { return namespaceOf(t) + "-" + rand.String(5) }
+func newName(t *testing.T) string { return namespaceOf(t) + "-" + utilrand.String(5) }
 
 // newNamespace makes a namespace that is opted in.
 func newNamespace(t *testing.T) string {

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/rand"
+	utilrand "k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/config"
@@ -38,7 +38,7 @@ import (
 type deployment struct{ namespace, instance string }
 
 func newDeployment(t *testing.T) deployment {
-	name := "sys-" + rand.String(6)
+	name := "sys-" + utilrand.String(6)
 	makeNamespace(t, name, nil)
 	return deployment{name, name}
 }

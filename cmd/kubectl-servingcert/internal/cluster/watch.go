@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/tools/cache"
+	toolscache "k8s.io/client-go/tools/cache"
 	watchtools "k8s.io/client-go/tools/watch"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
@@ -45,7 +45,7 @@ func (c *Cluster) watchOnce(ctx context.Context, namespace, name, selector strin
 	if err := visitServices(list.Items, visit); err != nil {
 		return false, err
 	}
-	w, err := watchtools.NewRetryWatcherWithContext(ctx, list.ResourceVersion, &cache.ListWatch{
+	w, err := watchtools.NewRetryWatcherWithContext(ctx, list.ResourceVersion, &toolscache.ListWatch{
 		WatchFuncWithContext: func(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 			return c.Client.CoreV1().Services(namespace).Watch(ctx, restrict(opts))
 		},
