@@ -79,24 +79,17 @@ func formatsBy(key string) formats.Set {
 // parseFormats returns the formats that the annotation requests, and what is wrong with its value,
 // or "".
 func parseFormats(key, value string) (set formats.Set, detail string) {
-	if key != AnnotationFormats {
-		wanted, err := parseBool(value)
-		if err != nil {
-			return 0, err.Error()
-		}
-		if wanted {
+	detail = checkShape(key, value)
+	switch {
+	case key != AnnotationFormats:
+		if value == "true" {
 			set = formatsBy(key)
 		}
-		return set, ""
-	}
-	if detail := checkLength(value, maxValue); detail != "" {
-		return 0, detail
-	}
-	for _, word := range splitNames(value) {
-		if f := formatOf(word); f != nil {
-			set |= formats.Of(f)
-		} else if detail == "" {
-			detail = unknownFormat(word)
+	case len(value) <= maxValue:
+		for _, word := range splitNames(value) {
+			if f := formatOf(word); f != nil {
+				set |= formats.Of(f)
+			}
 		}
 	}
 	return set, detail
@@ -112,17 +105,28 @@ func formatOf(word string) *formats.Format {
 	return nil
 }
 
-func unknownFormat(word string) string {
+// formatWords returns the words of all formats, sorted.
+func formatWords() []string {
 	var words []string
 	for f := range formats.All().Formats() {
 		words = append(words, f.Word)
 	}
 	slices.Sort(words)
-	reason := "is not a format"
+	return words
+}
+
+// unknownFormat returns what is wrong with the first word in a list that is not a format, or "".
+func unknownFormat(list string) string {
+	words := splitNames(list)
+	i := slices.IndexFunc(words, func(word string) bool { return formatOf(word) == nil })
+	if i < 0 {
+		return ""
+	}
+	word, reason := words[i], "is not a format"
 	if word == "jks" || strings.HasSuffix(word, ".jks") {
 		reason = "is not supported: Java reads " + formats.KeystoreFile + " (Java 8 since 8u301, Java 11 since 11.0.12)"
 	}
-	return fmt.Sprintf("%q %s: must be a comma-separated list of %s", Shorten(word, maxShownValue), reason, strings.Join(words, ", "))
+	return fmt.Sprintf("%q %s: must be a comma-separated list of %s", Shorten(word, maxShownValue), reason, listed(formatWords()))
 }
 
 // PasswordOf returns the password of the files that the Service requests for its Secret: empty if
@@ -134,7 +138,7 @@ func PasswordOf(svc *corev1.Service) string {
 	switch value, ok := svc.Annotations[AnnotationKeystorePassword]; {
 	case !ok:
 		return formats.DefaultPassword
-	case formats.CheckPassword(value) != "":
+	case checkShape(AnnotationKeystorePassword, value) != "":
 		return ""
 	default:
 		return value
@@ -183,7 +187,7 @@ func notWithPodKeys(set formats.Set) string {
 
 func (r *Request) parsePassword(svc *corev1.Service, _ Limits) error {
 	if value, ok := svc.Annotations[AnnotationKeystorePassword]; ok {
-		if detail := formats.CheckPassword(value); detail != "" {
+		if detail := checkShape(AnnotationKeystorePassword, value); detail != "" {
 			return &FieldError{AnnotationKeystorePassword, hidden(value), detail}
 		}
 	}

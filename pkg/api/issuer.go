@@ -33,13 +33,13 @@ const (
 // and a *FieldError if the value is not valid.
 func IssuerOf(svc *corev1.Service) (Issuer, error) {
 	value, ok := svc.Annotations[AnnotationIssuer]
-	switch issuer := Issuer(value); {
-	case !ok, issuer == IssuerServingcert:
+	if !ok {
 		return IssuerServingcert, nil
-	case issuer == IssuerExternal:
-		return IssuerExternal, nil
 	}
-	return IssuerServingcert, &FieldError{AnnotationIssuer, value, fmt.Sprintf("must be %q or %q", IssuerServingcert, IssuerExternal)}
+	if detail := checkShape(AnnotationIssuer, value); detail != "" {
+		return IssuerServingcert, &FieldError{AnnotationIssuer, value, detail}
+	}
+	return Issuer(value), nil
 }
 
 // IsExternal reports whether another issuer writes the Service's Secret. It returns false if the

@@ -31,13 +31,13 @@ const ReasonPodKeys = "PodKeys"
 // has none, and a *FieldError if the value is not valid.
 func KeySourceOf(svc *corev1.Service) (KeySource, error) {
 	value, ok := svc.Annotations[AnnotationKeySource]
-	switch source := KeySource(value); {
-	case !ok, source == KeySourceSecret:
+	if !ok {
 		return KeySourceSecret, nil
-	case source == KeySourcePod:
-		return KeySourcePod, nil
 	}
-	return KeySourceSecret, &FieldError{AnnotationKeySource, value, fmt.Sprintf("must be %q or %q", KeySourceSecret, KeySourcePod)}
+	if detail := checkShape(AnnotationKeySource, value); detail != "" {
+		return KeySourceSecret, &FieldError{AnnotationKeySource, value, detail}
+	}
+	return KeySource(value), nil
 }
 
 func (r *Request) parseKeySource(svc *corev1.Service, _ Limits) (err error) {

@@ -156,6 +156,9 @@ func checkExtraName(svc *corev1.Service, name string, limits Limits) error {
 			return fmt.Errorf("label %q: must be at most %d characters", Shorten(label, maxShownValue), validation.DNS1123LabelMaxLength)
 		}
 	}
+	if detail := shapes[AnnotationExtraDNSNames].checkEntry(name); detail != "" {
+		return errors.New(detail)
+	}
 	for _, clusterDomain := range append([]string{limits.ClusterDomain}, limits.FormerDomains...) {
 		for _, domain := range ServiceDomains(svc, clusterDomain) {
 			if within(base, domain) {

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/servingcert/servingcert/pkg/formats"
 )
@@ -105,13 +104,16 @@ type podAnnotation struct {
 // are reported.
 var podAnnotations = slices.Concat(
 	[]podAnnotation{
-		{AnnotationSecretName, func(r *PodRequest, v string) string { r.SecretName = v; return checkSecretName(v) }},
+		{AnnotationSecretName, func(r *PodRequest, v string) string {
+			r.SecretName = v
+			return checkShape(AnnotationSecretName, v)
+		}},
 	},
 	ofPods(settings),
 	[]podAnnotation{
 		{AnnotationOnRotate, func(r *PodRequest, v string) string {
 			r.OnRotate = OnRotate(v)
-			return oneOf(r.OnRotate, OnRotateReload, OnRotateRestart, OnRotateNone)
+			return checkShape(AnnotationOnRotate, v)
 		}},
 	},
 	podFormats(),
@@ -128,13 +130,6 @@ func ofPods(settings []setting) []podAnnotation {
 // UnknownPodAnnotations returns the keys with our prefix that have no meaning on a pod,
 // sorted. Most of them are misspelled.
 func UnknownPodAnnotations(annotations map[string]string) []string { return OnPod.Unknown(annotations) }
-
-func checkSecretName(v string) string {
-	if errs := validation.IsDNS1123Subdomain(v); len(errs) > 0 {
-		return "not a valid Secret name: " + strings.Join(errs, "; ")
-	}
-	return ""
-}
 
 func oneOf[T ~string](v T, allowed ...T) string {
 	if slices.Contains(allowed, v) {

@@ -53,6 +53,9 @@ func ParseProbe(svc *corev1.Service) (map[int]starttls.Protocol, error) {
 		}
 		said[i] = p
 	}
+	if detail := checkShape(AnnotationProbe, value); detail != "" {
+		return nil, &FieldError{AnnotationProbe, value, detail}
+	}
 	return said, nil
 }
 

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"cmp"
 	"slices"
 	"strconv"
 	"strings"
@@ -131,14 +130,10 @@ func SpeaksH2(p corev1.ServicePort) bool {
 
 // parseProxyProtocol parses AnnotationProxyProtocol.
 func parseProxyProtocol(s *Settings, v string) string {
-	if detail := cmp.Or(checkLength(v, maxProxyProtocol), checkCount(v, MaxProxyPorts, "ports")); detail != "" {
-		return detail
-	}
-	for entry := range strings.SplitSeq(v, ",") {
-		entry = strings.TrimSpace(entry)
+	for _, entry := range splitNames(v) {
 		port, err := strconv.ParseUint(entry, 10, 16)
-		if err != nil || port == 0 || strconv.FormatUint(port, 10) != entry {
-			return "must be a comma-separated list of numbers of ports, each from 1 to 65535"
+		if err != nil {
+			return err.Error()
 		}
 		if !slices.Contains(s.ProxyProtocol, int32(port)) {
 			s.ProxyProtocol = append(s.ProxyProtocol, int32(port))

@@ -1,8 +1,6 @@
 package api
 
 import (
-	"cmp"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -31,27 +29,19 @@ var proxyAmounts = []proxyAmount{
 	{"limits.memory", corev1.ResourceMemory, true, resource.MustParse("32Mi"), resource.MustParse("4Gi")},
 }
 
-// amountForm matches an amount. It excludes exponents: comparing 1e999999999 with anything takes
-// hundreds of megabytes, and hours.
-var amountForm = regexp.MustCompile(`^[0-9]{1,10}(\.[0-9]{1,3})?(m|k|M|G|Ki|Mi|Gi)?$`)
-
 // ParseProxyResources parses AnnotationProxyResources. It returns what is wrong with the value and
 // what is allowed, or "".
 func ParseProxyResources(value string) (r corev1.ResourceRequirements, detail string) {
-	if detail := cmp.Or(checkLength(value, maxProxyResources), checkCount(value, len(proxyAmounts), "amounts")); detail != "" {
+	if detail := checkShape(AnnotationProxyResources, value); detail != "" {
 		return r, detail
 	}
-	for entry := range strings.SplitSeq(value, ",") {
-		key, amount, _ := strings.Cut(strings.TrimSpace(entry), "=")
-		i := slices.IndexFunc(proxyAmounts, func(a proxyAmount) bool { return a.key == key })
-		if i < 0 || !amountForm.MatchString(amount) {
-			return r, "must be a comma-separated list of requests.cpu, requests.memory, limits.cpu and limits.memory, each with an amount, such as limits.memory=128Mi"
-		}
+	for _, entry := range splitNames(value) {
+		key, amount, _ := strings.Cut(entry, "=")
 		q, err := resource.ParseQuantity(amount)
 		if err != nil {
-			return r, "must be a comma-separated list of requests.cpu, requests.memory, limits.cpu and limits.memory, each with an amount, such as limits.memory=128Mi"
+			return r, err.Error()
 		}
-		a := proxyAmounts[i]
+		a := proxyAmounts[slices.IndexFunc(proxyAmounts, func(a proxyAmount) bool { return a.key == key })]
 		if q.Cmp(a.least) < 0 || q.Cmp(a.most) > 0 {
 			return r, a.key + " must be between " + a.least.String() + " and " + a.most.String()
 		}

@@ -8,11 +8,9 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/servingcert/servingcert/pkg/formats"
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -101,7 +99,7 @@ func (r *Request) parseTarget(svc *corev1.Service, _ Limits) error {
 		key = k
 	}
 	if r.namesSecret() && !IsSubdomain(r.SecretName) {
-		return &FieldError{key, r.SecretName, "not a valid Secret name: " + strings.Join(validation.IsDNS1123Subdomain(r.SecretName), "; ")}
+		return &FieldError{key, r.SecretName, checkShape(AnnotationSecretName, r.SecretName)}
 	}
 	if svc.Spec.Type == corev1.ServiceTypeExternalName {
 		return &FieldError{"spec.type", string(svc.Spec.Type), "refers to a host outside the cluster, which cannot get a certificate: must be ClusterIP, NodePort or LoadBalancer"}
@@ -178,7 +176,7 @@ func (r *Request) parseNames(svc *corev1.Service, limits Limits) error {
 }
 
 func (r *Request) parseIPs(svc *corev1.Service, limits Limits) error {
-	wanted, _, err := valueOf(svc.Annotations, AnnotationClusterIPs, parseBool)
+	wanted, _, err := valueOf(svc.Annotations, AnnotationClusterIPs, isTrue)
 	if err != nil || !wanted {
 		return err
 	}
@@ -221,7 +219,7 @@ func (r *Request) parseBackendTLS(svc *corev1.Service, _ Limits) error {
 // WantsBackendTLSPolicy reports whether the annotations of a Service request a
 // BackendTLSPolicy. The error is a *FieldError.
 func WantsBackendTLSPolicy(annotations map[string]string) (bool, error) {
-	wants, _, err := valueOf(annotations, AnnotationBackendTLSPolicy, parseBool)
+	wants, _, err := valueOf(annotations, AnnotationBackendTLSPolicy, isTrue)
 	return wants, err
 }
 

@@ -92,11 +92,11 @@ func parseRotation(text string) RotateRequest {
 	return RotateRequest{RotateMode(mode), reason}
 }
 
-// listed returns the modes in a sentence.
-func listed(modes []RotateMode) string {
-	names := make([]string, len(modes))
-	for i, mode := range modes {
-		names[i] = string(mode)
+// listed returns the values in a sentence.
+func listed[T ~string](values []T) string {
+	names := make([]string, len(values))
+	for i, v := range values {
+		names[i] = string(v)
 	}
 	return strings.Join(names, ", ")
 }

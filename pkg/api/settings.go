@@ -4,12 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // Mode is what the webhook adds to a pod.
@@ -116,29 +114,32 @@ func (s Settings) check() error {
 	return nil
 }
 
-// setting parses one annotation. parse returns what is wrong and what is allowed, or "".
+// setting reads one annotation. read returns what else is wrong with a value that has the shape of
+// the annotation, and what is allowed, or "".
 type setting struct {
-	key   string
-	parse func(s *Settings, value string) (detail string)
+	key  string
+	read func(s *Settings, value string) (detail string)
+}
+
+// parse checks and reads a value. It returns what is wrong and what is allowed, or "".
+func (s setting) parse(into *Settings, value string) (detail string) {
+	if detail := checkShape(s.key, value); detail != "" {
+		return detail
+	}
+	return s.read(into, value)
 }
 
 // settings lists all settings, in the order in which errors are reported.
 var settings = []setting{
 	{AnnotationContainers, parseContainers},
-	{AnnotationMode, func(s *Settings, v string) string { s.Mode = Mode(v); return CheckMode(s.Mode) }},
-	{AnnotationCertFlag, func(s *Settings, v string) string { s.CertFlag = v; return checkFlag(v) }},
-	{AnnotationKeyFlag, func(s *Settings, v string) string { s.KeyFlag = v; return checkFlag(v) }},
-	{AnnotationMountPath, parseMountPath},
-	{AnnotationHTTPSProbes, func(s *Settings, v string) string {
-		s.HTTPSProbes = HTTPSProbes(v)
-		return oneOf(s.HTTPSProbes, HTTPSProbesAuto, HTTPSProbesTrue, HTTPSProbesFalse)
-	}},
+	{AnnotationMode, func(s *Settings, v string) string { s.Mode = Mode(v); return "" }},
+	{AnnotationCertFlag, func(s *Settings, v string) string { s.CertFlag = v; return "" }},
+	{AnnotationKeyFlag, func(s *Settings, v string) string { s.KeyFlag = v; return "" }},
+	{AnnotationMountPath, func(s *Settings, v string) string { s.MountPath = path.Clean(v); return "" }},
+	{AnnotationHTTPSProbes, func(s *Settings, v string) string { s.HTTPSProbes = HTTPSProbes(v); return "" }},
 	{AnnotationProxyProtocol, parseProxyProtocol},
 	{AnnotationProxyResources, parseProxyResources},
-	{AnnotationTrust, func(s *Settings, v string) string {
-		s.Trust = Trust(v)
-		return oneOf(s.Trust, TrustFalse, TrustTrue, TrustEnv)
-	}},
+	{AnnotationTrust, func(s *Settings, v string) string { s.Trust = Trust(v); return "" }},
 }
 
 // ParseSettings returns the settings in the annotations of a Service or a namespace. A
@@ -165,31 +166,13 @@ func ParseSettings(annotations map[string]string) (s Settings, errs []error) {
 }
 
 // CheckMode returns what is wrong with a mode and what is allowed, or "".
-func CheckMode(m Mode) string { return oneOf(m, ModeArgs, ModeEnv, ModeMount) }
+func CheckMode(m Mode) string { return checkShape(AnnotationMode, string(m)) }
 
 func parseContainers(s *Settings, v string) string {
-	if detail := checkList(v, maxContainerNames); detail != "" {
-		return detail
-	}
-	for name := range strings.SplitSeq(v, ",") {
-		name = strings.TrimSpace(name)
-		if errs := validation.IsDNS1123Label(name); len(errs) > 0 {
-			return "must be a comma-separated list of container names: " + strings.Join(errs, "; ")
-		}
+	for _, name := range splitNames(v) {
 		if !slices.Contains(s.Containers, name) {
 			s.Containers = append(s.Containers, name)
 		}
-	}
-	return ""
-}
-
-// flagName matches a flag of Go, GNU and most other programs. An equals sign or a space
-// would make it a flag with a value, and a dollar sign an expansion.
-var flagName = regexp.MustCompile(`^--?[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
-
-func checkFlag(v string) string {
-	if !flagName.MatchString(v) {
-		return "not a valid flag name: must be one or two dashes, then letters, digits, dots, dashes or underscores, such as " + DefaultCertFlag
 	}
 	return ""
 }
@@ -212,14 +195,7 @@ var closedPaths = []string{
 // whole path, including file names.
 const maxMountPath = 512
 
-func parseMountPath(s *Settings, v string) string {
-	if detail := checkMountPath(v); detail != "" {
-		return detail
-	}
-	s.MountPath = path.Clean(v)
-	return ""
-}
-
+// checkMountPath returns what is wrong with a mount path and what is allowed, or "".
 func checkMountPath(v string) string {
 	const want = "must be the absolute path of a separate directory, such as " + DefaultMountPath
 	if len(v) > maxMountPath {

@@ -10,7 +10,7 @@ import (
 // are. The webhook calls it for each Service of a namespace and each pod, so common names
 // are recognized without a regular expression.
 func IsSubdomain(name string) bool {
-	return isPlainLabel(name) || len(validation.IsDNS1123Subdomain(name)) == 0
+	return isPlainLabel(name) || checkShape(AnnotationSecretName, name) == ""
 }
 
 // isPlainLabel reports whether a text consists of at most 63 lowercase letters, digits and

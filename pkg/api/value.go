@@ -23,7 +23,7 @@ func (e *FieldError) Error() string {
 }
 
 // valueOf returns the value of an annotation with one short value, and whether it exists. The
-// error of parse says what is allowed. valueOf returns a *FieldError and the zero value if the
+// error of parse says what is allowed, if it is more than the shape says. valueOf returns a *FieldError and the zero value if the
 // value is not valid.
 func valueOf[T any](annotations map[string]string, key string, parse func(string) (T, error)) (value T, ok bool, err error) {
 	text, ok := annotations[key]
@@ -37,19 +37,14 @@ func valueOf[T any](annotations map[string]string, key string, parse func(string
 	if err != nil {
 		return value, false, &FieldError{key, text, err.Error()}
 	}
+	if detail := checkShape(key, text); detail != "" {
+		return value, false, &FieldError{key, text, detail}
+	}
 	return parsed, true, nil
 }
 
-// parseBool parses "true" or "false", and nothing else.
-func parseBool(s string) (bool, error) {
-	switch s {
-	case "true":
-		return true, nil
-	case "false":
-		return false, nil
-	}
-	return false, fmt.Errorf(`must be "true" or "false"`)
-}
+// isTrue reads a value that is "true" or "false" by its shape.
+func isTrue(s string) (bool, error) { return s == "true", nil }
 
 func looksLikeIP(s string) bool {
 	_, err := netip.ParseAddr(strings.Trim(s, "[]"))
