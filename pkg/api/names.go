@@ -166,6 +166,9 @@ func checkExtraName(svc *corev1.Service, name string, limits Limits) error {
 			}
 		}
 	}
+	if limits.PermitAllNames {
+		return nil
+	}
 	for _, rule := range limits.PermitDNSSuffixes {
 		if rule.permits(svc.Namespace, base) {
 			return nil
@@ -173,15 +176,6 @@ func checkExtraName(svc *corev1.Service, name string, limits Limits) error {
 	}
 	return fmt.Errorf("not permitted: must be below %s, or below a suffix that the signer permits for namespace %q%s",
 		strings.Join(ServiceDomains(svc, limits.ClusterDomain), " or "), svc.Namespace, permittedSuffixes(svc.Namespace, limits.PermitDNSSuffixes))
-}
-
-// PermitAll returns rules that permit the names in all namespaces.
-func PermitAll(names []string) []SuffixRule {
-	rules := make([]SuffixRule, len(names))
-	for i, name := range names {
-		rules[i] = SuffixRule{NamespaceGlob: "*", Suffix: strings.TrimPrefix(name, "*.")}
-	}
-	return rules
 }
 
 func permittedSuffixes(namespace string, rules []SuffixRule) string {

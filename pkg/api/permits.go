@@ -1,6 +1,7 @@
 package api
 
 import (
+	"math"
 	"time"
 
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -16,8 +17,10 @@ type Limits struct {
 	// certificate has room.
 	FormerDomains     []string
 	PermitDNSSuffixes []SuffixRule
-	PermitClusterIPs  bool
-	PermitRSA4096     bool
+	// PermitAllNames permits all valid names, where nothing is issued. No signer sets it.
+	PermitAllNames   bool
+	PermitClusterIPs bool
+	PermitRSA4096    bool
 	// ClusterIPDuration bounds the lifetime of a certificate with ClusterIPs: when a Service
 	// is deleted, its address may be assigned to another at once.
 	ClusterIPDuration time.Duration
@@ -32,6 +35,15 @@ func DefaultLimits() Limits {
 		ClusterDomain:     "cluster.local",
 		ClusterIPDuration: 24 * time.Hour,
 	}
+}
+
+// WidestLimits returns limits that allow everything that any signer might allow: all names, any
+// duration, cluster IPs and any key algorithm.
+func WidestLimits() Limits {
+	limits := DefaultLimits()
+	limits.MinDuration, limits.MaxDuration = time.Second, math.MaxInt64
+	limits.PermitAllNames, limits.PermitClusterIPs, limits.PermitRSA4096 = true, true, true
+	return limits
 }
 
 // Constraints returns the names that a CA for these limits may sign.

@@ -94,8 +94,10 @@ func (r Reach) Declares(target intstr.IntOrString) bool { return r.declared[targ
 
 // Serves reports whether traffic for a TLS port of the Service ([TLSTargets]) can reach
 // the pod. If the Service has no such port, only a pod that runs to its end does not serve.
-func (r Reach) Serves(svc *corev1.Service) bool {
-	targets := TLSTargets(svc)
+func (r Reach) Serves(svc *corev1.Service) bool { return r.ServesAny(TLSTargets(svc)) }
+
+// ServesAny reports whether the pod [Reach.Serves] a Service with these [TLSTargets].
+func (r Reach) ServesAny(targets []intstr.IntOrString) bool {
 	for _, t := range targets {
 		if r.Port(t) {
 			return true

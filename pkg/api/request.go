@@ -157,9 +157,7 @@ func (r *Request) parseNames(svc *corev1.Service, limits Limits) error {
 	if err != nil {
 		return err
 	}
-	if r.External {
-		limits.PermitDNSSuffixes = PermitAll(extra) // nothing is issued
-	}
+	limits.PermitAllNames = limits.PermitAllNames || r.External // nothing is issued
 	for _, name := range extra {
 		if err := checkExtraName(svc, name, limits); err != nil {
 			return &FieldError{AnnotationExtraDNSNames, name, err.Error()}

@@ -139,9 +139,9 @@ func (c Choice) FromServices() bool {
 // A static pod always gets one: by default the certificate of its own name.
 func Secret(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 	pod = sidecar.Without(pod)
-	asking := askingServices(known.Services)
-	selecting := selectingServices(asking, pod)
-	serving := servedBy(pod, selecting)
+	services, reach := viewsOf(known.Services, pod), api.ReachOf(pod)
+	selecting := selectingServices(services)
+	serving := servedBy(reach, selecting)
 	c := Choice{Config: known.Config}
 	switch {
 	case request.SecretName != "":
@@ -156,34 +156,36 @@ func Secret(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 		selecting = serving
 	case len(selecting) > 0:
 		c.NotServing = true
-	case known.ConventionalSecret && !isRequested(asking, api.ConventionalSecretName) && api.DeclaresPort(pod) && !api.OneShot(pod):
-		c.By, c.Secret = ByConvention, api.ConventionalSecretName
+	case known.ConventionalSecret && api.DeclaresPort(pod) && !api.OneShot(pod):
+		if some, _ := requested(services, origin{secret: api.ConventionalSecretName}); !some {
+			c.By, c.Secret = ByConvention, api.ConventionalSecretName
+		}
 	}
-	c.Notes = serviceNotes(pod, known.Services, selecting, c)
+	c.Notes = serviceNotes(pod, reach, services, selecting, c)
 	c.NamespaceSettings = c.settingsOf("namespace", known.Namespace)
 	if c.By == ByNothing {
 		return c
 	}
-	some, external := requested(asking, c.Secret)
+	some, external := requested(services, c.origin())
 	c.Requested = c.PodKey != nil || some
 	c.Issued = c.Requested && !external
-	c.addServices(selecting, pod)
+	c.addServices(selecting, reach)
 	if known.HostFiles != "" { // the directory has only the pair and the bundle
 		c.Host, c.NoPodKeys = path.Join(known.HostFiles, pod.Name), false
 		return c
 	}
-	c.Formats, c.Password = c.formatsOf(asking)
+	c.Formats, c.Password = c.formatsOf(services)
 	return c
 }
 
 // formatsOf returns the additional formats: those that a kubelet makes, or that any Service requests
 // in the Secret; and the password, from the oldest of these Services.
-func (c *Choice) formatsOf(asking []asker) (held formats.Set, password string) {
+func (c *Choice) formatsOf(services []service) (held formats.Set, password string) {
 	if c.PodKey != nil {
 		return formats.CredentialBundles(), ""
 	}
 	var oldest *corev1.Service
-	for _, s := range asking {
+	for _, s := range services {
 		if s.from == c.origin() {
 			asked, _ := api.FormatsOf(s.Service)
 			held |= asked
@@ -197,24 +199,24 @@ func (c *Choice) formatsOf(asking []asker) (held formats.Set, password string) {
 
 // addServices adds the settings and ports of the Services that request a certificate and select the
 // pod.
-func (c *Choice) addServices(selecting []asker, pod *corev1.Pod) {
+func (c *Choice) addServices(selecting []service, reach api.Reach) {
 	for _, s := range selecting {
 		if s.from != c.origin() {
-			c.noteOtherProxies(s.Service, pod)
+			c.noteOtherProxies(s, reach)
 			continue
 		}
 		if c.Service == "" {
 			c.Service = s.Name
 			c.ServiceSettings = c.settingsOf("Service "+s.Name, s.Annotations)
 		}
-		c.addPorts(s.Service, pod)
+		c.addPorts(s, reach)
 	}
 }
 
 // addPorts adds the Service's ports that serve TLS: those for which the pod gets a proxy, and
-// those on which a program of the pod must serve it. pod is without its proxy.
-func (c *Choice) addPorts(svc *corev1.Service, pod *corev1.Pod) {
-	targets := sidecar.TargetsOf(svc, pod)
+// those on which a program of the pod must serve it. reach is that of the pod without its proxy.
+func (c *Choice) addPorts(s service, reach api.Reach) {
+	targets := sidecar.TargetsOf(s.Service, s.targets, reach)
 	for _, name := range targets.Declared {
 		c.note(reasons.Note{Reason: reasons.ProxyPortDeclared, Detail: name})
 	}
@@ -235,13 +237,13 @@ func (c *Choice) addPorts(svc *corev1.Service, pod *corev1.Pod) {
 
 // noteOtherProxies notes the Service's ports that request a proxy with another Secret than the
 // pod's.
-func (c *Choice) noteOtherProxies(svc *corev1.Service, pod *corev1.Pod) {
+func (c *Choice) noteOtherProxies(s service, reach api.Reach) {
 	var names []string
-	for _, p := range sidecar.TargetsOf(svc, pod).Asked {
+	for _, p := range sidecar.TargetsOf(s.Service, s.targets, reach).Asked {
 		names = append(names, p.Name())
 	}
 	if len(names) > 0 {
-		c.note(reasons.Note{Reason: reasons.ProxyOtherSecret, Detail: "Service " + svc.Name + ", " + originOf(svc).String() + ": " + reasons.List(names)})
+		c.note(reasons.Note{Reason: reasons.ProxyOtherSecret, Detail: "Service " + s.Name + ", " + s.from.String() + ": " + reasons.List(names)})
 	}
 }
 

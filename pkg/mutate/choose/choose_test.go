@@ -48,7 +48,7 @@ func TestThePasswordOfTheOldest(t *testing.T) {
 	}
 	services := []*corev1.Service{at("newer", 2, "of-newer"), at("older", 1, "of-older"), at("newest", 3, "of-newest")}
 	c := Choice{Secret: "web-tls"}
-	_, password := c.formatsOf(askingServices(services))
+	_, password := c.formatsOf(viewsOf(services, &corev1.Pod{}))
 	assert.Equal(t, "of-older", password)
 }
 
@@ -70,7 +70,7 @@ func TestWhoAsksForTheConventionalSecret(t *testing.T) {
 		"no selector": {svc(nil, 1), false},
 		"too large":   {svc(map[string]string{"app": "web"}, api.MaxPorts+1), true},
 	} {
-		assert.Equal(t, tt.asks, len(askingServices([]*corev1.Service{tt.svc})) == 1, name)
+		assert.Equal(t, tt.asks, viewOf(tt.svc, &corev1.Pod{}).from == origin{secret: api.ConventionalSecretName}, name)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestNotesAreAboutTheSecretOfThePod(t *testing.T) {
 }
 
 func TestWhyAServiceIsPreferredToItself(t *testing.T) {
-	assert.NotPanics(t, func() { whyPreferred(asking("x", "y"), asking("x", "y")) })
+	assert.NotPanics(t, func() { whyPreferred(viewOf(asking("x", "y"), &corev1.Pod{}), viewOf(asking("x", "y"), &corev1.Pod{})) })
 }
 
 // TestASecretOfAnotherIssuer is the one of the Service, and has a CA of its own. The oldest Service

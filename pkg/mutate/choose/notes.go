@@ -1,54 +1,47 @@
 package choose
 
 import (
-	"math"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/mutate/reasons"
-	"github.com/servingcert/servingcert/pkg/mutate/sidecar"
 )
 
 // serviceNotes returns what the owner of the pod should know about the Services that
 // select it.
-func serviceNotes(pod *corev1.Pod, all []*corev1.Service, selecting []asker, c Choice) []reasons.Note {
+func serviceNotes(pod *corev1.Pod, reach api.Reach, services, selecting []service, c Choice) []reasons.Note {
 	var notes []reasons.Note
 	if c.NotServing {
-		notes = append(notes, reasons.Note{Reason: reasons.NotServing, Detail: unreached(pod, selecting[0].Service)})
+		notes = append(notes, reasons.Note{Reason: reasons.NotServing, Detail: unreached(pod, selecting[0])})
 	}
-	other := slices.IndexFunc(selecting, func(s asker) bool { return s.from != c.origin() })
+	other := slices.IndexFunc(selecting, func(s service) bool { return s.from != c.origin() })
 	if c.By == ByService && c.PodKey == nil && other >= 0 { // the certificate of a pod key has all names
-		notes = append(notes, reasons.Note{Reason: reasons.SeveralServices, Detail: whyPreferred(selecting[0].Service, selecting[other].Service)})
+		notes = append(notes, reasons.Note{Reason: reasons.SeveralServices, Detail: whyPreferred(selecting[0], selecting[other])})
 	}
-	if detail := proxiesNotAsked(pod, all); detail != "" {
+	if detail := proxiesNotAsked(reach, services); detail != "" {
 		notes = append(notes, reasons.Note{Reason: reasons.ProxyNotAsked, Detail: detail})
 	}
 	examined, tooLarge := 0, 0
-	for _, s := range all {
-		if err := api.CheckSize(s); err != nil && api.Asks(s) && c.By != ByPod {
+	for _, s := range services {
+		if s.tooLarge != nil && c.By != ByPod {
 			if tooLarge++; tooLarge == 1 { // it may have selected the pod
-				notes = append(notes, reasons.Note{Reason: reasons.ServiceTooLarge, Detail: "Service " + s.Name + ": " + err.Error()})
+				notes = append(notes, reasons.Note{Reason: reasons.ServiceTooLarge, Detail: "Service " + s.Name + ": " + s.tooLarge.Error()})
 			}
-			continue
 		}
-		if !api.Asks(s) || !api.Selects(s, pod) {
-			continue
-		}
-		from := originOf(s)
-		impossible := from == (origin{})
-		if !impossible && from != c.origin() {
+		impossible := s.from == (origin{})
+		if !s.asks || !s.selects || !impossible && s.from != c.origin() {
 			continue
 		}
 		if examined++; examined > maxExamined {
 			break
 		}
-		detail := refusal(s)
+		detail := refusal(s.Service)
 		switch {
 		case impossible:
 			notes = append(notes, reasons.Note{Reason: reasons.ImpossibleSecret, Detail: "Service " + s.Name + ": " + detail})
@@ -61,16 +54,19 @@ func serviceNotes(pod *corev1.Pod, all []*corev1.Service, selecting []asker, c C
 
 // proxiesNotAsked returns the ports, of the Services that select the pod, that look like requests
 // for a proxy but are not; "" if there are none.
-func proxiesNotAsked(pod *corev1.Pod, services []*corev1.Service) string {
-	declared := func(name string) bool { return sidecar.Declares(pod, name) }
+func proxiesNotAsked(reach api.Reach, services []service) string {
+	declared := func(name string) bool { return reach.Declares(intstr.FromString(name)) }
 	var said []string
 	for _, s := range services {
+		if !s.selects {
+			continue
+		}
 		for _, p := range s.Spec.Ports {
-			if api.CheckProxyPort(s, p, declared) == nil || !api.Selects(s, pod) || len(said) == maxNotAsked {
+			if api.CheckProxyPort(s.Service, p, declared) == nil || len(said) == maxNotAsked {
 				continue
 			}
 			detail := "Service " + s.Name + ": " + p.TargetPort.StrVal
-			if !api.Asks(s) {
+			if !s.asks {
 				detail = "Service " + s.Name + ", which requests no certificate: " + p.TargetPort.StrVal
 			}
 			said = append(said, detail)
@@ -87,19 +83,18 @@ const maxNotAsked = 3
 const maxExamined = 32
 
 // unreached describes the target ports of the Service that the pod lacks.
-func unreached(pod *corev1.Pod, svc *corev1.Service) string {
-	targets := api.TLSTargets(svc)
-	if len(targets) == 0 {
-		return "Service " + svc.Name + " has no TCP port"
+func unreached(pod *corev1.Pod, s service) string {
+	if len(s.targets) == 0 {
+		return "Service " + s.Name + " has no TCP port"
 	}
-	ports := make([]string, len(targets))
-	for i, t := range targets {
+	ports := make([]string, len(s.targets))
+	for i, t := range s.targets {
 		ports[i] = t.String()
 		if p, asks := api.ParseProxyPort(ports[i]); asks {
 			ports[i] += ", a proxy for port " + p.Upstream
 		}
 	}
-	detail := "Service " + svc.Name + ": targetPort " + reasons.List(ports)
+	detail := "Service " + s.Name + ": targetPort " + reasons.List(ports)
 	if api.OneShot(pod) {
 		return detail + ", pod of a Job or Helm hook"
 	}
@@ -111,7 +106,7 @@ func unreached(pod *corev1.Pod, svc *corev1.Service) string {
 // If that condition's state has a leaf, there is a certificate, which only lacks some
 // names yet.
 func refusal(svc *corev1.Service) string {
-	if _, err := api.Parse(svc, widestLimits(svc)); err != nil {
+	if _, err := api.Parse(svc, api.WidestLimits()); err != nil {
 		return err.Error()
 	}
 	_, hasLeaf := state.LeafOf(svc)
@@ -119,18 +114,4 @@ func refusal(svc *corev1.Service) string {
 		return cond.Reason + ": " + cond.Message
 	}
 	return ""
-}
-
-// widestLimits returns limits that allow everything that any signer might allow the Service:
-// its extra names, any duration, cluster IPs, any key algorithm.
-func widestLimits(svc *corev1.Service) api.Limits {
-	limits := api.DefaultLimits()
-	limits.MinDuration, limits.MaxDuration, limits.PermitClusterIPs = time.Second, math.MaxInt64, true
-	limits.PermitRSA4096 = true
-	extra, err := api.ExtraNames(svc)
-	if err != nil {
-		return limits // every signer refuses the annotation
-	}
-	limits.PermitDNSSuffixes = api.PermitAll(extra)
-	return limits
 }

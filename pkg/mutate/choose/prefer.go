@@ -52,10 +52,10 @@ func preferred(a, b *corev1.Service) int {
 }
 
 // whyPreferred returns why a is preferred to b.
-func whyPreferred(a, b *corev1.Service) string {
-	i := slices.IndexFunc(preferences, func(p preference) bool { return p.compare(a, b) != 0 })
+func whyPreferred(a, b service) string {
+	i := slices.IndexFunc(preferences, func(p preference) bool { return p.compare(a.Service, b.Service) != 0 })
 	if i < 0 {
 		i = len(preferences) - 1 // the same Service twice
 	}
-	return fmt.Sprintf("Service %s (%s) "+preferences[i].because, a.Name, originOf(a), b.Name)
+	return fmt.Sprintf("Service %s (%s) "+preferences[i].because, a.Name, a.from, b.Name)
 }

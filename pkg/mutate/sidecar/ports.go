@@ -26,16 +26,16 @@ type Targets struct {
 	Declared []string
 }
 
-// TargetsOf returns the Service's targetPorts that serve TLS in the pod; pod is without its
-// proxy.
-func TargetsOf(svc *corev1.Service, pod *corev1.Pod) Targets {
+// TargetsOf returns the Service's targetPorts that serve TLS in a pod. secure are its
+// [api.TLSTargets], and reach is that of the pod without its proxy.
+func TargetsOf(svc *corev1.Service, secure []intstr.IntOrString, reach api.Reach) Targets {
 	var t Targets
-	for _, target := range api.TLSTargets(svc) {
+	for _, target := range secure {
 		p, asks := api.ParseProxyPort(target.StrVal)
 		switch {
 		case !asks:
 			t.Own = append(t.Own, target)
-		case Declares(pod, target.StrVal):
+		case reach.Declares(target):
 			t.Own = append(t.Own, target)
 			t.Declared = append(t.Declared, target.StrVal)
 		default:
@@ -45,13 +45,6 @@ func TargetsOf(svc *corev1.Service, pod *corev1.Pod) Targets {
 		}
 	}
 	return t
-}
-
-// Declares reports whether a running container of the pod (api.RunningContainers) declares a
-// TCP port with the name.
-func Declares(pod *corev1.Pod, name string) bool {
-	set := api.PortSetOf([]intstr.IntOrString{intstr.FromString(name)})
-	return slices.ContainsFunc(api.RunningContainers(pod), func(c api.ContainerRef) bool { return c.DeclaresAny(set) })
 }
 
 // Without returns the pod without its proxy, so that a second pass decides like the first: the

@@ -2,8 +2,9 @@
 // on its own ports and forwards to ports of the pod's programs. It is pure. The proxy itself is package
 // [github.com/servingcert/servingcert/pkg/proxy].
 //
-//	asked := sidecar.TargetsOf(service, sidecar.Without(pod)).Asked
-//	patch, proxy, notes := sidecar.Wanted{Pod: pod, Bare: sidecar.Without(pod), Ports: asked}.Add(nil)
+//	bare := sidecar.Without(pod)
+//	asked := sidecar.TargetsOf(service, api.TLSTargets(service), api.ReachOf(bare)).Asked
+//	patch, proxy, notes := sidecar.Wanted{Pod: pod, Bare: bare, Ports: asked}.Add(nil)
 package sidecar
 
 import (

@@ -32,7 +32,7 @@ func podWith(ports ...corev1.ContainerPort) *corev1.Pod {
 
 func wantedOf(pod *corev1.Pod, svc *corev1.Service) Wanted {
 	bare := Without(pod)
-	targets := TargetsOf(svc, bare)
+	targets := TargetsOf(svc, api.TLSTargets(svc), api.ReachOf(bare))
 	return Wanted{
 		Pod: pod, Bare: bare, Ports: targets.Asked, Own: targets.Own, ServesTLS: func(int32) bool { return false },
 		Pair: volume.Pair{Secret: "web-tls"}, Image: "registry.example/servingcert-proxy:v1",
@@ -41,7 +41,8 @@ func wantedOf(pod *corev1.Pod, svc *corev1.Service) Wanted {
 
 // TestTargets: a name that a container declares belongs to its program.
 func TestTargets(t *testing.T) {
-	targets := TargetsOf(service("sc-tls-8080", "sc-any-9090", "https"), podWith(corev1.ContainerPort{Name: "sc-any-9090", ContainerPort: 1}))
+	svc, pod := service("sc-tls-8080", "sc-any-9090", "https"), podWith(corev1.ContainerPort{Name: "sc-any-9090", ContainerPort: 1})
+	targets := TargetsOf(svc, api.TLSTargets(svc), api.ReachOf(pod))
 	assert.Equal(t, []Port{{ProxyPort: api.ProxyPort{Upstream: "8080"}}}, targets.Asked)
 	assert.Equal(t, []intstr.IntOrString{intstr.FromString("sc-any-9090")}, targets.Own, "beside ports that say TLS, https on 445 does not count")
 	assert.Equal(t, []string{"sc-any-9090"}, targets.Declared)
