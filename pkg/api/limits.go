@@ -2,7 +2,6 @@ package api
 
 import (
 	"cmp"
-	"fmt"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -63,34 +62,6 @@ const maxProxyResources = 128
 // maxValue is the largest size in bytes of an annotation with one short value, such as a duration.
 // Parsers repeat the value in their errors.
 const maxValue = 64
-
-// checkLength returns what is wrong with a value of more than most bytes, or "".
-func checkLength(value string, most int) (detail string) {
-	switch cut := validation.DNS1123SubdomainMaxLength + 1; { // how much of it caches keep: see truncate
-	case len(value) <= most:
-		return ""
-	case len(value) == cut:
-		return fmt.Sprintf("more than %d bytes: must be at most %d", cut-1, most)
-	}
-	return fmt.Sprintf("%d bytes: must be at most %d", len(value), most)
-}
-
-// checkList returns what is wrong with the length of a comma-separated list, or "". It does
-// not check the entries.
-func checkList(value string, most int) (detail string) {
-	if detail := checkLength(value, most); detail != "" {
-		return detail
-	}
-	return checkCount(value, MaxNames, "names")
-}
-
-// checkCount returns what is wrong with the number of entries of a comma-separated list, or "".
-func checkCount(value string, most int, entries string) (detail string) {
-	if n := strings.Count(value, ",") + 1; n > most {
-		return fmt.Sprintf("%d %s: must be at most %d", n, entries, most)
-	}
-	return ""
-}
 
 // truncate returns the value, or a copy of its first most+1 bytes, so that it can still be
 // recognized as too long.

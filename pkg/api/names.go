@@ -49,6 +49,28 @@ func formerNames(svc *corev1.Service, limits Limits) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return slices.Contains(now, name) })
 }
 
+// NamesOfPod returns the names of the Service that its pod may have. Wildcards below the
+// Service become the pod's own name: a pod with a hostname whose subdomain is the Service,
+// such as a StatefulSet's, has a DNS record there.
+func NamesOfPod(pod *corev1.Pod, svc *corev1.Service, names []string) []string {
+	own := ""
+	if IsHeadless(svc) && pod.Spec.Subdomain == svc.Name {
+		own = pod.Spec.Hostname
+	}
+	var out []string
+	for _, name := range names {
+		domain, wildcard := strings.CutPrefix(name, "*.")
+		switch {
+		case !wildcard || !strings.HasPrefix(domain+".", svc.Name+"."+svc.Namespace+".svc."):
+			out = append(out, name)
+		case own != "":
+			out = append(out, own+"."+domain)
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
 // SuffixRule permits the namespaces that match a glob to request names in a domain
 // outside the cluster.
 type SuffixRule struct {

@@ -96,22 +96,3 @@ func ProbeTargets(svc *corev1.Service) []ProbeTarget {
 	}
 	return out
 }
-
-func isTCP(p corev1.ServicePort) bool {
-	return cmp.Or(p.Protocol, corev1.ProtocolTCP) == corev1.ProtocolTCP
-}
-
-// TargetPort returns the port's targetPort, or the API server's default of it.
-func TargetPort(p corev1.ServicePort) intstr.IntOrString {
-	if p.TargetPort == (intstr.IntOrString{}) {
-		return intstr.FromInt32(p.Port)
-	}
-	return p.TargetPort
-}
-
-// saysTLS reports whether the port's name, appProtocol or number indicates TLS.
-func saysTLS(p corev1.ServicePort) bool { return PortSaysTLS(p.Name, p.Port) || wordsSayTLS(p) }
-
-func wordsSayTLS(p corev1.ServicePort) bool {
-	return nameSaysTLS(p.Name) || p.AppProtocol != nil && nameSaysTLS(*p.AppProtocol)
-}

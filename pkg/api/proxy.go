@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
 // ProxyContainer is the name of the native sidecar that the webhook adds to a pod whose
@@ -101,31 +100,6 @@ func ProxyOf(pod *corev1.Pod) (Proxy, bool) {
 		return p, len(p.Listeners) > 0
 	}
 	return Proxy{}, false
-}
-
-// proxyTarget returns the proxy that a targetPort requests, or false if it requests none.
-func proxyTarget(target intstr.IntOrString) (ProxyPort, bool) {
-	if target.Type != intstr.String {
-		return ProxyPort{}, false
-	}
-	return ParseProxyPort(target.StrVal)
-}
-
-// UpstreamPort returns the port of the program as a targetPort: its number or its name.
-func (p ProxyPort) UpstreamPort() intstr.IntOrString {
-	if n, err := strconv.ParseUint(p.Upstream, 10, 16); err == nil {
-		return intstr.FromInt32(int32(n))
-	}
-	return intstr.FromString(p.Upstream)
-}
-
-// SpeaksH2 reports whether the Service's port uses HTTP/2 without TLS (h2c), as gRPC does,
-// according to its appProtocol or the first word of its name.
-func SpeaksH2(p corev1.ServicePort) bool {
-	if p.AppProtocol != nil && (*p.AppProtocol == "kubernetes.io/h2c" || *p.AppProtocol == "grpc") {
-		return true
-	}
-	return strings.HasPrefix(p.Name, "grpc") || strings.HasPrefix(p.Name, "h2c")
 }
 
 // parseProxyProtocol parses AnnotationProxyProtocol.

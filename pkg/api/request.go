@@ -25,6 +25,38 @@ type Params struct {
 	Duration     time.Duration
 }
 
+// AnnotationKeySource selects where the private keys of a Service's certificates are
+// made: its value is a KeySource.
+const AnnotationKeySource = Domain + "/key-source"
+
+// A KeySource is a value of AnnotationKeySource.
+type KeySource string
+
+// The values of KeySource.
+const (
+	// KeySourceSecret: by the signer, which writes it into a Secret. The default.
+	KeySourceSecret KeySource = "secret"
+	// KeySourcePod: where it is used, one for each pod. No Secret is issued.
+	KeySourcePod KeySource = "pod"
+)
+
+// ReasonPodKeys of condition Ready: the pods of the Service make the keys of their
+// certificates. Only the signer writes the condition.
+const ReasonPodKeys = "PodKeys"
+
+// KeySourceOf returns the value of the Service's AnnotationKeySource, KeySourceSecret if it
+// has none, and a *FieldError if the value is not valid.
+func KeySourceOf(svc *corev1.Service) (KeySource, error) {
+	value, ok := svc.Annotations[AnnotationKeySource]
+	if !ok {
+		return KeySourceSecret, nil
+	}
+	if detail := checkShape(AnnotationKeySource, value); detail != "" {
+		return KeySourceSecret, &FieldError{AnnotationKeySource, value, detail}
+	}
+	return KeySource(value), nil
+}
+
 // Request is what one Service requests, validated against the Limits.
 type Request struct {
 	KeySource  KeySource
@@ -56,6 +88,26 @@ func Wants(svc *corev1.Service) (secretName string, ok bool) {
 	}
 	secretName, ok = svc.Annotations[AnnotationSecretName]
 	return secretName, ok
+}
+
+// WantsPodKeys reports whether the Service requests certificates whose keys its pods make.
+// It returns false if the annotation is not valid, in which case Parse refuses the Service,
+// and if the Service is being deleted.
+func WantsPodKeys(svc *corev1.Service) bool {
+	source, err := KeySourceOf(svc)
+	return err == nil && source == KeySourcePod && svc.DeletionTimestamp == nil
+}
+
+// Asks reports whether the Service requests a certificate, with either KeySource.
+func Asks(svc *corev1.Service) bool {
+	_, secret := Wants(svc)
+	return secret || WantsPodKeys(svc)
+}
+
+// HasPodKeys reports whether condition Ready of the Service has ReasonPodKeys.
+func HasPodKeys(svc *corev1.Service) bool {
+	ready := Condition(svc, ConditionReady)
+	return ready != nil && ready.Reason == ReasonPodKeys
 }
 
 // requestStep parses a part of a Service's request.
@@ -92,6 +144,16 @@ func Problems(svc *corev1.Service, limits Limits) []error {
 }
 
 func (r *Request) parseSize(svc *corev1.Service, _ Limits) error { return CheckSize(svc) }
+
+func (r *Request) parseKeySource(svc *corev1.Service, _ Limits) (err error) {
+	r.KeySource, err = KeySourceOf(svc)
+	return err
+}
+
+// namesSecret reports whether the Service must name a Secret, or names one.
+func (r *Request) namesSecret() bool {
+	return r.KeySource != KeySourcePod || r.SecretName != ""
+}
 
 func (r *Request) parseTarget(svc *corev1.Service, _ Limits) error {
 	key := AnnotationSecretName

@@ -36,6 +36,21 @@ func CheckSize(svc *corev1.Service) error {
 	return nil
 }
 
+// Selects reports whether the Service selects the pod. Unlike an empty label selector, a
+// Service without a selector selects nothing. A Service that is too large ([CheckSize])
+// selects nothing either.
+func Selects(svc *corev1.Service, pod *corev1.Pod) bool {
+	if CheckSize(svc) != nil {
+		return false
+	}
+	for key, want := range svc.Spec.Selector {
+		if value, ok := pod.Labels[key]; !ok || value != want {
+			return false
+		}
+	}
+	return len(svc.Spec.Selector) > 0
+}
+
 // recordTooLarge stores the error of CheckSize, which does not change, on a stripped Service.
 func recordTooLarge(svc *corev1.Service, err error) {
 	e, ok := err.(*TooLargeError) //nolint:errorlint // CheckSize returns no other

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"strings"
 	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // FieldError reports an annotation or a field whose value is not allowed.
@@ -45,6 +47,34 @@ func valueOf[T any](annotations map[string]string, key string, parse func(string
 
 // isTrue reads a value that is "true" or "false" by its shape.
 func isTrue(s string) (bool, error) { return s == "true", nil }
+
+// checkLength returns what is wrong with a value of more than most bytes, or "".
+func checkLength(value string, most int) (detail string) {
+	switch cut := validation.DNS1123SubdomainMaxLength + 1; { // how much of it caches keep: see truncate
+	case len(value) <= most:
+		return ""
+	case len(value) == cut:
+		return fmt.Sprintf("more than %d bytes: must be at most %d", cut-1, most)
+	}
+	return fmt.Sprintf("%d bytes: must be at most %d", len(value), most)
+}
+
+// checkList returns what is wrong with the length of a comma-separated list, or "". It does
+// not check the entries.
+func checkList(value string, most int) (detail string) {
+	if detail := checkLength(value, most); detail != "" {
+		return detail
+	}
+	return checkCount(value, MaxNames, "names")
+}
+
+// checkCount returns what is wrong with the number of entries of a comma-separated list, or "".
+func checkCount(value string, most int, entries string) (detail string) {
+	if n := strings.Count(value, ",") + 1; n > most {
+		return fmt.Sprintf("%d %s: must be at most %d", n, entries, most)
+	}
+	return ""
+}
 
 func looksLikeIP(s string) bool {
 	_, err := netip.ParseAddr(strings.Trim(s, "[]"))

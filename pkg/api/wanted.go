@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -86,6 +87,34 @@ func Merge(services []*corev1.Service, limits Limits) (Wanted, []Member, bool) {
 		wanted = wanted.with(r)
 	}
 	return wanted, members, first != nil
+}
+
+// MergeForPod returns what a certificate of one pod should contain, and a Member for each
+// of the Services, which all select the pod, oldest first. The names are those for a
+// Secret, except that a wildcard below a headless Service is replaced by the pod's own
+// name there, if it has one. A Service whose request is not valid, or whose names would
+// exceed MaxNames, is left out without affecting the others. Params are not set, because
+// the key already exists. MergeForPod returns false if no Service contributes.
+func MergeForPod(pod *corev1.Pod, services []*corev1.Service, limits Limits) (Wanted, []Member, bool) {
+	services = slices.Clone(services)
+	slices.SortStableFunc(services, OlderFirst)
+	var (
+		wanted  Wanted
+		members = make([]Member, 0, len(services))
+		some    bool
+	)
+	for _, svc := range services {
+		r, err := Parse(svc, limits)
+		r.DNSNames, r.FormerNames = NamesOfPod(pod, svc, r.DNSNames), NamesOfPod(pod, svc, r.FormerNames)
+		if n := len(union(wanted.DNSNames, r.DNSNames, strings.Compare)); err == nil && n > MaxNames {
+			err = &FieldError{"metadata.name", svc.Name, fmt.Sprintf("the Services that select the pod would have %d names together: must be at most %d", n, MaxNames)}
+		}
+		members = append(members, Member{svc, err})
+		if err == nil {
+			wanted, some = wanted.with(r), true
+		}
+	}
+	return wanted, members, some
 }
 
 // Retained returns what the certificate should contain if the Services request nothing, or
