@@ -121,14 +121,16 @@ func MergeForPod(pod *corev1.Pod, services []*corev1.Service, limits Limits) (Wa
 // their requests are not valid, but their existing Secret is in use: WithRetained of the
 // default parameters.
 func Retained(services []*corev1.Service, limits Limits) Wanted {
-	return Wanted{Params: Params{KeyAlgorithm: DefaultKeyAlgorithm, Duration: limits.DefaultDuration}}.WithRetained(services, limits)
+	wanted, _ := Wanted{Params: Params{KeyAlgorithm: DefaultKeyAlgorithm, Duration: limits.DefaultDuration}}.WithRetained(services, limits)
+	return wanted
 }
 
 // WithRetained returns w with the permitted names of each of the Services, and with the
 // formats that any of them requests. The result has all names of w, and further ones up to
 // MaxNames: first the Services' own names, then the extra names from the beginning of each
-// list; those of older Services first.
-func (w Wanted) WithRetained(services []*corev1.Service, limits Limits) Wanted {
+// list; those of older Services first. mistaken are the formats whose annotations are not valid, as
+// [FormatsOf] returns them.
+func (w Wanted) WithRetained(services []*corev1.Service, limits Limits) (retained Wanted, mistaken formats.Set) {
 	services = slices.Clone(services)
 	slices.SortStableFunc(services, OlderFirst)
 	names := slices.Clone(w.DNSNames)
@@ -161,11 +163,12 @@ func (w Wanted) WithRetained(services []*corev1.Service, limits Limits) Wanted {
 			w.IPs = ips
 		}
 		w.FormerNames = union(w.FormerNames, formerNames(svc, limits), cmp.Compare[string])
-		asked, _ := FormatsOf(svc)
+		asked, notValid := FormatsOf(svc)
 		w.Formats |= asked
+		mistaken |= notValid
 		w.Password = cmp.Or(w.Password, PasswordOf(svc))
 	}
-	return w
+	return w, mistaken
 }
 
 // with returns w with the valid request of a Service.

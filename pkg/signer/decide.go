@@ -237,10 +237,10 @@ func (d Decision) Limited(s Situation) Decision {
 	if d.Tokens == 0 && d.Reason != reasonFirst {
 		slot.Namespace = time.Time{}
 	}
-	at, why := s.Rates.Next(slot)
-	if !d.Issues() || !at.After(s.Now) {
+	if !d.Issues() || !slot.At().After(s.Now) {
 		return d
 	}
+	at, why := s.Rates.Next(slot)
 	if d.works {
 		d.Leaf = s.Secret.Leaf.Fingerprint
 	}

@@ -80,9 +80,9 @@ func shared(s Situation) Ownership {
 	}
 	if ok && !wanted.External {
 		stay := refusedOwners(s, o.Refused)
-		o.Asked = wanted.WithRetained(stay, s.Limits)
-		for _, svc := range stay {
-			_, mistaken := api.FormatsOf(svc)
+		retained, mistaken := wanted.WithRetained(stay, s.Limits)
+		o.Asked = retained
+		if len(stay) > 0 { // so there is a Secret
 			o.Asked.Formats |= mistaken & s.Secret.formats()
 		}
 		if keepsRSA4096(s, stay) {
