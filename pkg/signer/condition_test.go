@@ -67,7 +67,7 @@ func TestConditions(t *testing.T) {
 		"not allowed, and a Secret from before": {func(w *scene) { w.services[0] = service("web", api.AnnotationDuration, "abc") },
 			map[string]string{"web": "False InvalidAnnotation: " + invalid + `; the certificate in Secret "web-tls" is kept, and renewed without changes`}},
 		"somebody else's Secret": {func(w *scene) { w.secret.Labels, w.secret.OwnerReferences = nil, nil },
-			map[string]string{"web": `False SecretConflict: Secret "web-tls" exists and is not managed by this signer: it does not have this signer's label. It is left unchanged: delete it, or request another name`}},
+			map[string]string{"web": `False SecretConflict: Secret "web-tls" exists and is not managed by this signer: it does not have this signer's label. It is left unchanged: set annotation servingcert.dev/issuer: external to keep its issuer, request another name, or delete it`}},
 		"annotation removed": {func(w *scene) { w.services[0] = service("web", api.AnnotationSecretName, "-") },
 			map[string]string{"web": `True Retained: Secret "web-tls": no longer requested; kept, and renewed until it is deleted (` + leaf + ")"}},
 		"annotation removed, and no Secret": {func(w *scene) { w.secret, w.services[0] = nil, service("web", api.AnnotationSecretName, "-") },

@@ -158,3 +158,17 @@ func TestKeep(t *testing.T) {
 	assert.Subset(t, Keep(openShift).Annotations, openShiftServiceKeys)
 	assert.True(t, Keep(openShift).OpenShiftAnnotation)
 }
+
+// TestWhatIsKeptIsRefusedAsTheWholeIs: Parse sees what the cache has kept.
+func TestWhatIsKeptIsRefusedAsTheWholeIs(t *testing.T) {
+	for key, value := range map[string]string{
+		api.AnnotationKeySource: "pod", api.AnnotationDuration: "24h", api.AnnotationKeyAlgorithm: "ED25519", api.AnnotationClusterIPs: "true", api.AnnotationBackendTLSPolicy: "true",
+	} {
+		svc := service("web")
+		svc.Annotations[api.AnnotationIssuer], svc.Annotations[key] = string(api.IssuerExternal), value
+		_, whole := api.Parse(svc, api.DefaultLimits())
+		_, kept := api.Parse(api.StripService(svc, Keep(svc)), api.DefaultLimits())
+		assert.Error(t, whole, key)
+		assert.Equal(t, whole, kept, key)
+	}
+}

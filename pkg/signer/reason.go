@@ -85,7 +85,7 @@ type Problem struct {
 func conflict(s Situation, why string) Problem {
 	return Problem{
 		Reason:  reasonConflict,
-		Message: fmt.Sprintf("Secret %q exists and is not managed by this signer: %s. It is left unchanged: delete it, or request another name", s.Key.Name, why),
+		Message: fmt.Sprintf("Secret %q exists and is not managed by this signer: %s. It is left unchanged: set annotation %s: %s to keep its issuer, request another name, or delete it", s.Key.Name, why, api.AnnotationIssuer, api.IssuerExternal),
 	}
 }
 

@@ -226,13 +226,13 @@ func (f *renewFlags) choose(ctx context.Context, c *cluster.Cluster) (chosen []s
 		case slices.Contains(f.names, s.Name):
 			return nil, nil, errors.New(status.CannotRenew(s) + c.RenewedBy(ctx, s))
 		case f.all:
-			left = append(left, notRenewed{s.Namespace, s.Name, status.CannotRenew(s)})
+			left = append(left, notRenewed{s.Namespace, s.Name, status.CannotRenew(s) + c.RenewedBy(ctx, s)})
 		}
 	}
 	all = slices.DeleteFunc(all, func(s status.Service) bool { return s.Secret == "" || s.External }) // retained, of another issuer, or the pods have their own keys
 	if f.all {
 		if len(all) == 0 {
-			return nil, left, fmt.Errorf("no Service requests a certificate%s", inNamespace(f.namespace))
+			return nil, left, fmt.Errorf("no Service requests a certificate that servingcert renews%s", inNamespace(f.namespace))
 		}
 		return all, left, nil
 	}

@@ -210,7 +210,7 @@ func TestRenew(t *testing.T) {
 		assert.Contains(t, r.err, `no Service "missing" requests a certificate in namespace "`+ns+`"`)
 		r = cli(t, "renew", "-n", newNamespace(t, "empty", nil), "--all")
 		assert.Equal(t, 1, r.code)
-		assert.Contains(t, r.err, "no Service requests a certificate in namespace")
+		assert.Contains(t, r.err, "no Service requests a certificate that servingcert renews in namespace")
 	})
 	t.Run("no CA that could sign", func(t *testing.T) {
 		s, ns := newSystem(t), newNamespace(t, "shop", nil)

@@ -111,6 +111,12 @@ func TestAnotherIssuerTakesOver(t *testing.T) {
 	waitRest(t, ns)
 	assert.Equal(t, pki.EncodeCertificates(theirs.Leaf), getSecret(t, ns, "web-tls").Data[corev1.TLSCertKey])
 
+	// As docs/other-issuers.md says: with its owner gone, the Secret outlives the Service.
+	patchSecret(t, ns, "web-tls", map[string]any{"metadata": map[string]any{"labels": map[string]any{api.LabelManagedBy: nil}, "ownerReferences": nil}})
+	waitRest(t, ns)
+	waitFollowed(t, ns, "web", "External", theirs)
+	assert.Empty(t, getSecret(t, ns, "web-tls").OwnerReferences)
+
 	annotate(t, ns, "web", map[string]any{api.AnnotationIssuer: nil, api.AnnotationSecretName: "own-tls"})
 	r.waitGood(t, ns, "web", "own-tls")
 	assert.Equal(t, pki.EncodeCertificates(theirs.Leaf), getSecret(t, ns, "web-tls").Data[corev1.TLSCertKey])
