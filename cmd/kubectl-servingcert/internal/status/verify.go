@@ -243,8 +243,10 @@ func checkForeign(name string, s VerifySituation, certs []*x509.Certificate, bun
 	switch trust := trustOf(certs, []*x509.CertPool{s.SecretCA}, roots, now); {
 	case now.After(leaf.NotAfter):
 		return Finding{VerdictFailed, fmt.Sprintf("%s: expired at %s: its issuer has to renew it", name, until)}
+	case trust == TrustNone && s.SecretCA != nil: // clients in the cluster get it
+		return Finding{VerdictFailed, fmt.Sprintf("%s: no root in %s of the Secret, in the CA bundle or on this machine verifies it: a certificate of the chain is missing, or it is from another CA", name, api.BundleKey)}
 	case trust == TrustNone: // its clients may have a root that nothing here has
-		return Finding{VerdictUnknown, fmt.Sprintf("%s: no root in %s of the Secret, in the CA bundle or on this machine verifies it: only clients with the root of %q accept it", name, api.BundleKey, leaf.Issuer.CommonName)}
+		return Finding{VerdictUnknown, fmt.Sprintf("%s: the Secret has no root in %s, and no root in the CA bundle or on this machine verifies it: only clients that have its root accept it", name, api.BundleKey)}
 	default:
 		return Finding{VerdictOK, fmt.Sprintf("%s: of another issuer, for %s until %s; roots that verify it: %s", name, strings.Join(leaf.DNSNames, ", "), until, trust)}
 	}

@@ -145,7 +145,8 @@ func TestVerifyOfAnotherIssuer(t *testing.T) {
 		"ca.crt of the Secret":   {func(s *VerifySituation) { s.SecretCA = pool(other) }, epoch, VerdictOK, "roots that verify it: secret"},
 		"public roots":           {func(s *VerifySituation) { s.Public = pool(other) }, epoch, VerdictOK, "roots that verify it: public"},
 		"the bundle":             {func(s *VerifySituation) { s.Bundle[api.BundleKey] = string(other.Bundle.PEM()) }, epoch, VerdictOK, "roots that verify it: cluster"},
-		"none":                   {func(s *VerifySituation) { s.SecretCA = pool(ca) }, epoch, VerdictUnknown, "verifies it"},
+		"none":                   {func(*VerifySituation) {}, epoch, VerdictUnknown, "the Secret has no root in ca.crt"},
+		"another root in ca.crt": {func(s *VerifySituation) { s.SecretCA = pool(ca) }, epoch, VerdictFailed, "from another CA"},
 		"expired":                {func(s *VerifySituation) { s.SecretCA = pool(other) }, epoch.Add(100 * time.Hour), VerdictFailed, "expired at"},
 		"the signer's, retained": {func(s *VerifySituation) { s.SecretCA, s.Service.StillOurs = pool(other), true }, epoch, VerdictFailed, "a client rejects it as web.shop.svc"},
 	} {
