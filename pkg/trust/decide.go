@@ -18,8 +18,8 @@ type Situation struct {
 	// Release: fields of this kind must not stay owned.
 	Release bool
 	Held    Evaluation // whether the object holds the bundle; zero without a bundle
-	Lacks   string    // which part of the request cannot be followed, for people
-	Last    Record    // zero if there is none
+	Lacks   string     // which part of the request cannot be followed, for people
+	Last    Record     // zero if there is none
 	// Patience is how long the target may be pending before it counts as refusing the
 	// bundle.
 	Patience time.Duration
@@ -39,10 +39,10 @@ func Whys() []Why { return []Why{WhyCreate, WhyUpdate, WhyRestore} }
 
 // Decision is what to do about a target, and why.
 type Decision struct {
-	Forget  bool      // nothing requests the bundle here
-	Release bool      // give up the ownership of the field, and leave its value
+	Forget  bool       // nothing requests the bundle here
+	Release bool       // give up the ownership of the field, and leave its value
 	Held    Evaluation // to record
-	Write   Why       // "" for no write
+	Write   Why        // "" for no write
 	After   time.Duration
 }
 

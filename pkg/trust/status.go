@@ -52,7 +52,7 @@ type SeenTarget struct {
 	// created.
 	Created time.Time
 	Held    Evaluation // zero without a bundle
-	Last    Record    // of the last attempt to write it; zero if there was none
+	Last    Record     // of the last attempt to write it; zero if there was none
 }
 
 // evaluation returns the evaluation from the cache, or, for a target that does not hold this
