@@ -53,7 +53,7 @@ var shapes = withFormats(map[string]Shape{
 
 	AnnotationContainers: {MaxBytes: maxContainerNames, MaxEntries: MaxNames, Entries: "names", Rules: []Rule{must(
 		`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`,
-		"must be a comma-separated list of container names: at most 63 lower case letters, digits and '-', of which the first and the last is no '-'")}},
+		"must be a comma-separated list of container names: each must be at most 63 lower case letters, digits and '-', and must start and end with a letter or digit")}},
 
 	AnnotationCertFlag: flagShape(DefaultCertFlag),
 	AnnotationKeyFlag:  flagShape(DefaultKeyFlag),

@@ -24,9 +24,9 @@ func (e *FieldError) Error() string {
 	return fmt.Sprintf("%s: %q: %s", e.Field, Shorten(e.Value, maxShownValue), e.Detail)
 }
 
-// valueOf returns the value of an annotation with one short value, and whether it exists. The
-// error of parse says what is allowed, if it is more than the shape says. valueOf returns a *FieldError and the zero value if the
-// value is not valid.
+// valueOf returns the value of an annotation with one short value, and whether it exists. It returns
+// a *FieldError and the zero value if parse returns an error, whose text states what is allowed, or
+// if the value does not have the shape of the annotation.
 func valueOf[T any](annotations map[string]string, key string, parse func(string) (T, error)) (value T, ok bool, err error) {
 	text, ok := annotations[key]
 	if !ok {

@@ -52,15 +52,15 @@ func trustOf(leaf *x509.Certificate, chain []*x509.Certificate, ownCA []byte, bu
 	own, _ := pki.ParseCertificates(pki.CertificateBlocks(ownCA)) // what cannot be read verifies nothing
 	own = slices.DeleteFunc(own, func(c *x509.Certificate) bool { return !pki.SelfIssued(c) })
 	at = pki.WithinValidity(leaf, at) // its expiry is reported by itself
-	for _, at := range []time.Time{at, earliest(at, chain)} {
-		verifies := func(roots []*x509.Certificate) (until time.Time, ok bool) {
-			roots = named(roots, append([]*x509.Certificate{leaf}, chain...))
-			return pki.VerifiedUntil(leaf, chain, roots[:min(len(roots), maxExternalChain)], at)
-		}
-		if until, ok := verifies(own); ok {
+	verifies := func(roots []*x509.Certificate, at time.Time) (until time.Time, ok bool) {
+		roots = named(roots, append([]*x509.Certificate{leaf}, chain...))
+		return pki.VerifiedUntil(leaf, chain, roots[:min(len(roots), maxExternalChain)], at)
+	}
+	for _, when := range slices.Compact([]time.Time{at, earliest(at, chain)}) { // each costs signatures
+		if until, ok := verifies(own, when); ok {
 			return TrustOwnCA, until
 		}
-		if until, ok := verifies(bundle); ok {
+		if until, ok := verifies(bundle, when); ok {
 			return TrustBundle, until
 		}
 	}

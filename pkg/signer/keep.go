@@ -18,7 +18,7 @@ func Keep(svc *corev1.Service) api.Keep {
 		},
 	}
 	keep.Annotations = append(append(keep.Annotations, api.AnnotationKeystorePassword), api.FormatAnnotations()...)
-	if api.IsExternal(svc) { // which refuses it; for others the rotator reads it
+	if api.IsExternal(svc) { // Parse refuses it there; otherwise only the rotator reads it
 		keep.Annotations = append(keep.Annotations, api.AnnotationBackendTLSPolicy)
 	}
 	if keep.OpenShiftAnnotation = api.OpenShiftAnnotation(svc) != ""; keep.OpenShiftAnnotation {

@@ -30,7 +30,7 @@ func lacksPods(s *appsv1.StatefulSet) bool {
 }
 
 // refused fills in why pods of StatefulSets and DaemonSets are not created. Unlike a Deployment, these have no condition
-// for it, and events tell. An event stays for an hour, so refused ignores it once no pod is missing.
+// for it, but events. An event stays for an hour, so refused ignores it once no pod is missing.
 func (g *gatherer) refused(ctx context.Context, found places, lacking map[controller]bool) {
 	if len(lacking) == 0 {
 		return
