@@ -45,6 +45,10 @@ func TestNoCertificateWithoutTheOptIn(t *testing.T) {
 	garbage := map[string][]byte{corev1.TLSCertKey: []byte("x"), corev1.TLSPrivateKeyKey: []byte("x")}
 	attack("a-tls", empty)
 	attack("b-tls", garbage)
+	// The signer has seen both once it has seen a later change of a Secret. A condition of a Service
+	// that owns no Secret would be removed.
+	require.NoError(t, admin.CoreV1().Secrets(ns).Delete(t.Context(), "first-tls", metav1.DeleteOptions{}))
+	r.waitGood(t, ns, "first", "first-tls")
 	// And who may also patch the status of Services says there what the signer would say.
 	forgeReady(t, metav1.NamespaceDefault, "kubernetes", state.Ready{Secret: "c-tls", Request: "1", Leaf: strings.Repeat("0a", 32)})
 	attack("c-tls", empty)
