@@ -108,6 +108,9 @@ const (
 	// Secret since (AnnotationIssuer). Forging the annotation only has the forger's own Secret replaced.
 	AnnotationIssuedLeaf = Domain + "/issued-leaf"
 
+	// AnnotationCertificateName is on a Secret that cert-manager writes: the name of its Certificate.
+	AnnotationCertificateName = "cert-manager.io/certificate-name"
+
 	// AnnotationKeystoreDigest is on a Secret with a keystore: its formats.SaltedDigest when the
 	// signer wrote it. A keystore with another digest is made again. Forging the annotation only
 	// keeps a forged keystore in the forger's own Secret.

@@ -90,7 +90,7 @@ func maxAnnotationOf(key string) int {
 		AnnotationRenewedAfter, AnnotationMode, AnnotationCertFlag, AnnotationKeyFlag, AnnotationHTTPSProbes, AnnotationProxyProtocol, AnnotationProxyResources,
 		OpenShiftSecretName, OpenShiftSecretNameAlpha, OpenShiftSignedBy, OpenShiftSignedByAlpha, OpenShiftErrorNum, OpenShiftErrorNumAlpha,
 		OpenShiftServiceName, OpenShiftServiceNameAlpha, OpenShiftServiceUID, OpenShiftServiceUIDAlpha, OpenShiftExpiry, OpenShiftExpiryAlpha,
-		OpenShiftInjectCABundle, OpenShiftInjectCABundleAlpha, AnnotationInjectCABundle, AnnotationFormats, AnnotationKeystorePassword, AnnotationKeystoreDigest, AnnotationIssuedLeaf, AnnotationBackendTLSPolicy:
+		OpenShiftInjectCABundle, OpenShiftInjectCABundleAlpha, AnnotationInjectCABundle, AnnotationFormats, AnnotationKeystorePassword, AnnotationKeystoreDigest, AnnotationIssuedLeaf, AnnotationBackendTLSPolicy, AnnotationCertificateName:
 		return validation.DNS1123SubdomainMaxLength
 	}
 	if asksForFormat(key) {

@@ -16,18 +16,21 @@ func KeepIdentity(object any) (any, error) {
 	return object, nil // a tombstone
 }
 
-// maxOwners is the maximum number of owning Services that KeepOwners keeps. One existing Service is enough to
+// maxOwners is the maximum number of owning Services that KeepWriters keeps. One existing Service is enough to
 // identify the owner.
 const maxOwners = 8
 
-// KeepOwners is a transform that keeps the identity of each object, and the names of the first Services that
-// own it.
-func KeepOwners(object any) (any, error) {
+// KeepWriters is a transform that keeps the identity of each object, the names of the first Services that
+// own it, and the name of the Certificate that cert-manager writes it for.
+func KeepWriters(object any) (any, error) {
 	o, ok := object.(*metav1.PartialObjectMetadata)
 	if !ok {
 		return object, nil // a tombstone
 	}
 	kept := identityOf(o)
+	if name := o.Annotations[api.AnnotationCertificateName]; name != "" {
+		kept.Annotations = map[string]string{api.AnnotationCertificateName: api.TruncateAnnotation(api.AnnotationCertificateName, name)}
+	}
 	for _, r := range o.OwnerReferences {
 		if r.APIVersion == "v1" && r.Kind == "Service" && len(r.Name) <= validation.DNS1123LabelMaxLength && len(kept.OwnerReferences) < maxOwners {
 			kept.OwnerReferences = append(kept.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "Service", Name: r.Name})

@@ -64,7 +64,7 @@ func TestMetadata(t *testing.T) {
 	assert.Equal(t, want, kept)
 
 	want.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: "web"}}
-	kept, err = KeepOwners(secret)
+	kept, err = KeepWriters(secret)
 	require.NoError(t, err)
 	assert.Equal(t, want, kept)
 
@@ -72,12 +72,12 @@ func TestMetadata(t *testing.T) {
 	for i := range 1000 {
 		many.OwnerReferences = append(many.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "Service", Name: fmt.Sprint(strings.Repeat("x", 50), i), UID: "u"})
 	}
-	kept, err = KeepOwners(many)
+	kept, err = KeepWriters(many)
 	require.NoError(t, err)
 	assert.Less(t, kept.(*metav1.PartialObjectMetadata).Size(), 2<<10)
 
 	tombstone := toolscache.DeletedFinalStateUnknown{Key: "shop/web-tls", Obj: secret}
-	for _, transform := range []toolscache.TransformFunc{KeepIdentity, KeepOwners} {
+	for _, transform := range []toolscache.TransformFunc{KeepIdentity, KeepWriters} {
 		got, err := transform(tombstone)
 		require.NoError(t, err)
 		assert.Equal(t, tombstone, got)

@@ -48,9 +48,9 @@ func with(m map[string]string, key, value string) map[string]string {
 	return m
 }
 
-// secretAnnotations are the keys of all annotations that contentOf may return. SecretFacts
-// contain these.
-var secretAnnotations = append([]string{api.AnnotationIssuedLeaf, api.AnnotationRenewedAfter, api.AnnotationKeystorePassword, api.AnnotationKeystoreDigest}, openShiftSecretKeys...)
+// secretAnnotations are the keys of all annotations that contentOf may return, and of those that
+// tell who writes the Secret. SecretFacts contain these.
+var secretAnnotations = append([]string{api.AnnotationIssuedLeaf, api.AnnotationCertificateName, api.AnnotationRenewedAfter, api.AnnotationKeystorePassword, api.AnnotationKeystoreDigest}, openShiftSecretKeys...)
 
 // only returns an object's annotations with the keys, nil if there are none.
 func only(have map[string]string, keys []string) map[string]string {

@@ -125,13 +125,41 @@ func (f *SecretFacts) OfAnotherIssuer() bool {
 	return f.Leaf.Sum != [sha256.Size]byte{} && f.Annotations[api.AnnotationIssuedLeaf] != "" && !f.IssuedHere()
 }
 
-// leftToIssuer reports whether the Secret is left as it is, although it has our marks: no Service
-// requests it any more, or one of them names another issuer, and that has written it or is about to.
+// leftToIssuer reports whether the Secret is left as it is, although it has our marks: one of the
+// Services names another issuer, and that has written it or is about to, or another issuer has
+// written it and no Service requests it any more, or that issuer is cert-manager, which would write
+// it again after each repair.
 func leftToIssuer(s Situation, o Ownership) bool {
 	if slices.ContainsFunc(s.Requesters, api.IsExternal) {
 		return !s.Secret.Empty && s.Secret.isExternal()
 	}
-	return o.Retained && s.Secret.OfAnotherIssuer()
+	return s.Secret.OfAnotherIssuer() && (o.Retained || s.Secret.Annotations[api.AnnotationCertificateName] != "")
+}
+
+// toRelease reports whether another issuer has replaced the signer's certificate in a Secret that
+// still has the signer's marks. By its owner references, Kubernetes would delete it with the Service.
+func (f *SecretFacts) toRelease() bool {
+	return f.OfAnotherIssuer() && f.Type == corev1.SecretTypeTLS && (f.Labelled || len(f.ServiceOwners()) > 0)
+}
+
+// Release is the merge patch that removes the signer's marks from a Secret, and nothing else.
+func (f *SecretFacts) Release() map[string]any {
+	return map[string]any{"metadata": map[string]any{
+		"uid":             f.UID,
+		"resourceVersion": f.ResourceVersion,
+		"labels":          map[string]any{api.LabelManagedBy: nil},
+		"annotations":     map[string]any{api.AnnotationIssuedLeaf: nil, api.AnnotationRenewedAfter: nil},
+		"ownerReferences": ownerReferences(f, nil),
+	}}
+}
+
+// writer returns who writes the Secret, if its annotations tell, or "".
+func writer(annotations map[string]string) string {
+	name := annotations[api.AnnotationCertificateName]
+	if name == "" {
+		return ""
+	}
+	return fmt.Sprintf("Certificate %q of cert-manager writes it, and again if only the Secret is deleted", name)
 }
 
 // isExternal reports whether another issuer writes the Secret, if its Services name one. While it still
@@ -155,6 +183,9 @@ func decideExternal(s Situation, d Decision) Decision {
 		return Decision{Ownership: d.Ownership, Wait: true, Action: ReadLive}
 	case !e.Since.IsZero() && s.Now.Before(e.Since.Add(externalGrace)):
 		return Decision{Wait: true, NextAt: e.Since.Add(externalGrace)}
+	}
+	if e.toRelease() {
+		d.Release = e.SecretFacts
 	}
 	d.Problem, d.NextAt = e.problem(s.Now)
 	if d.Problem.Reason == "" || e.Since.IsZero() {

@@ -397,6 +397,57 @@ func TestWhoWroteTheCertificate(t *testing.T) {
 	assert.Equal(t, Reissue, d.Action)
 }
 
+// TestSecretThatAnotherIssuerHasWritten loses the signer's marks, so that Kubernetes does not delete it
+// with the Service, and is not overwritten.
+func TestSecretThatAnotherIssuerHasWritten(t *testing.T) {
+	ca, theirs := testCA(t), foreignCA(t)
+	external := []string{api.AnnotationIssuer, string(api.IssuerExternal)}
+	for name, tt := range map[string]struct {
+		annotations []string // of the Service
+		change      func(*corev1.Secret)
+		release     bool
+		action      Action
+	}{
+		"followed":                              {external, func(*corev1.Secret) {}, true, Nothing},
+		"followed, without the label":           {external, func(s *corev1.Secret) { s.Labels = nil }, true, Nothing},
+		"followed, released before":             {external, func(s *corev1.Secret) { s.Labels, s.OwnerReferences = nil, nil }, false, Nothing},
+		"no Service requests it any more":       {[]string{api.AnnotationSecretName, "other-tls"}, func(*corev1.Secret) {}, true, Nothing},
+		"requested, and cert-manager writes it": {nil, func(s *corev1.Secret) { s.Annotations[api.AnnotationCertificateName] = "web" }, true, Nothing},
+		"requested, by an unknown writer":       {nil, func(*corev1.Secret) {}, false, Reissue},
+		"requested, never written by cert-manager since": {nil, func(s *corev1.Secret) {
+			s.Annotations[api.AnnotationCertificateName] = "web"
+			s.Annotations[api.AnnotationIssuedLeaf] = FactsOf(s, api.DefaultInstance).Leaf.Fingerprint
+		}, false, Reissue},
+	} {
+		t.Run(name, func(t *testing.T) {
+			web := service("web", tt.annotations...)
+			secret := managed(issueBy(t, ca, wantedBy(service("web")), epoch), web)
+			their := issueBy(t, theirs, wantedBy(service("web")), epoch)
+			secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey] = their.CertPEM, their.KeyPEM
+			secret.OwnerReferences = append(secret.OwnerReferences, metav1.OwnerReference{APIVersion: "cert-manager.io/v1", Kind: "Certificate", Name: "web", UID: "c"})
+			tt.change(secret)
+			w := newScene(ca, secret, web)
+			d, _ := w.readyOf(ExternalOf(secret, api.DefaultInstance, nil, ca.Bundle, epoch))
+			assert.Equal(t, tt.action, d.Action)
+			require.Equal(t, tt.release, d.Release != nil)
+			if tt.release {
+				metadata := d.Release.Release()["metadata"].(map[string]any)
+				assert.Equal(t, secret.OwnerReferences[len(secret.OwnerReferences)-1:], metadata["ownerReferences"], "those of others stay")
+				assert.Equal(t, secret.ResourceVersion, metadata["resourceVersion"])
+			}
+		})
+	}
+
+	// The message says what to do, also once the marks are gone.
+	secret := managed(issueBy(t, theirs, wantedBy(service("web")), epoch))
+	secret.Labels, secret.OwnerReferences, secret.Annotations = nil, nil, map[string]string{api.AnnotationCertificateName: "web"}
+	_, ready := newScene(ca, secret, service("web")).readyOf(nil)
+	require.NotNil(t, ready)
+	assert.Equal(t, string(reasonConflict), ready.Reason)
+	assert.Contains(t, ready.Message, `Certificate "web" of cert-manager writes it`)
+	assert.Contains(t, ready.Message, "servingcert.dev/issuer: external")
+}
+
 // foreignCA returns a CA with another name than those of servingcert.
 func foreignCA(t *testing.T) *pki.Authority {
 	t.Helper()

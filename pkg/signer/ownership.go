@@ -1,6 +1,7 @@
 package signer
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -48,7 +49,7 @@ func OwnershipOf(s Situation) Ownership {
 	o.ExistedBefore = slices.ContainsFunc(s.Requesters, func(svc *corev1.Service) bool { return state.ReadyOf(svc).Has(s.Key.Name) })
 	switch {
 	case s.Unmanaged != nil:
-		o.Foreign, o.MayBeOurs = noLabel, hasOwnerNamed(s.Unmanaged, o.Participants)
+		o.Foreign, o.MayBeOurs = cmp.Or(writer(s.Unmanaged.Annotations), noLabel), hasOwnerNamed(s.Unmanaged, o.Participants)
 	case s.Secret != nil && s.Authority != nil:
 		o.Foreign = foreign(s, o)
 	}
@@ -159,13 +160,13 @@ func foreign(s Situation, o Ownership) string {
 	case s.Secret.Type != corev1.SecretTypeTLS:
 		return fmt.Sprintf("its type is %q, must be %q", s.Secret.Type, corev1.SecretTypeTLS)
 	case leftToIssuer(s, o):
-		return "another issuer writes it"
+		return cmp.Or(writer(s.Secret.Annotations), "another issuer writes it")
 	case s.Secret.Labelled && owned, (s.Secret.Labelled || ownedByName) && known:
 		return ""
 	case s.Secret.Labelled:
 		return "it has this signer's label, but none of the Services owns it and this CA did not sign its certificate"
 	}
-	return noLabel + " and this CA did not sign its certificate"
+	return cmp.Or(writer(s.Secret.Annotations), noLabel+" and this CA did not sign its certificate")
 }
 
 const noLabel = "it does not have this signer's label"

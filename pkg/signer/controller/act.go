@@ -43,6 +43,11 @@ func (e writeError) Reason() string {
 
 // act carries out a decision: first the Secret, then the conditions.
 func (c *Controller) act(ctx context.Context, s signer.Situation, d signer.Decision) (reconcile.Result, error) {
+	if d.Release != nil {
+		if err := c.release(ctx, s, d.Release); err != nil {
+			return reconcile.Result{}, err
+		}
+	}
 	outcome := c.write(ctx, s, d)
 	switch err := outcome.Err; {
 	case errors.Is(err, errExists):
@@ -224,6 +229,24 @@ func (c *Controller) patchSecret(ctx context.Context, s signer.Situation, conten
 		return nil, fmt.Errorf("patch Secret: %w", err)
 	}
 	return secret, nil
+}
+
+// release removes the signer's marks from a Secret that another issuer has written. Where it has changed
+// since, the event that reports this enqueues it again.
+func (c *Controller) release(ctx context.Context, s signer.Situation, marked *signer.SecretFacts) error {
+	body, err := json.Marshal(marked.Release())
+	if err != nil {
+		return fmt.Errorf("encode patch of Secret: %w", err)
+	}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: s.Key.Namespace, Name: s.Key.Name}}
+	switch err := c.client.Patch(ctx, secret, client.RawPatch(types.MergePatchType, body)); {
+	case apierrors.IsConflict(err), apierrors.IsNotFound(err):
+		return nil
+	case err != nil:
+		return fmt.Errorf("remove the marks of this signer from Secret %s: %w", s.Key, err)
+	}
+	log.FromContext(ctx).Info("another issuer has written the Secret: the marks of this signer are removed")
+	return nil
 }
 
 // writeStatuses writes the statuses of Services, emits events and counts failures.

@@ -38,7 +38,7 @@ func (c Config) CacheOptions() (cache.Options, error) {
 	}
 	noCopy := true
 	return cache.Options{
-		NewInformer:                 facts.Informers(facts.MetadataKind(namespaceKind, facts.KeepIdentity), facts.MetadataKind(secretKind, facts.KeepOwners)),
+		NewInformer:                 facts.Informers(facts.MetadataKind(namespaceKind, facts.KeepIdentity), facts.MetadataKind(secretKind, facts.KeepWriters)),
 		ReaderFailOnMissingInformer: true, // a read must not start a watch of all Secrets with data
 		ByObject: map[client.Object]cache.ByObject{
 			metadataOf(namespaceKind): {
@@ -48,7 +48,7 @@ func (c Config) CacheOptions() (cache.Options, error) {
 			},
 			metadataOf(secretKind): {
 				Label:                 labels.NewSelector().Add(*notOurs),
-				Transform:             facts.KeepOwners,
+				Transform:             facts.KeepWriters,
 				UnsafeDisableDeepCopy: &noCopy,
 			},
 		},

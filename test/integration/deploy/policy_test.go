@@ -43,6 +43,11 @@ func secret(namespace, name string, change ...func(*corev1.Secret)) *corev1.Secr
 
 func labelled(s *corev1.Secret)   { s.Labels = map[string]string{api.LabelManagedBy: "any-instance"} }
 func unlabelled(s *corev1.Secret) { s.Labels = nil }
+func disowned(s *corev1.Secret)   { s.OwnerReferences = nil }
+func annotated(s *corev1.Secret) {
+	s.Annotations = map[string]string{api.AnnotationIssuedLeaf: "aa"}
+}
+func unannotated(s *corev1.Secret) { s.Annotations = nil }
 func opaque(s *corev1.Secret)     { s.Type = corev1.SecretTypeOpaque }
 func filled(s *corev1.Secret)     { s.Data[corev1.TLSCertKey] = []byte("something else") }
 func annotatedAsToken(s *corev1.Secret) {
@@ -85,6 +90,9 @@ func TestWhichSecretsTheSignerMayWrite(t *testing.T) {
 		{"renew", secret("", "", labelled), update, changes{filled}, ""},
 		{"heal a stripped label", secret("", "", owned), update, changes{labelled, filled}, ""},
 		{"give it up", secret("", "", labelled, owned), update, changes{unlabelled}, onlyLabelled},
+		{"release it to another issuer", secret("", "", labelled, owned), update, changes{unlabelled, disowned}, ""},
+		{"release it with other data", secret("", "", labelled, owned), update, changes{unlabelled, disowned, filled}, onlyLabelled},
+		{"release another's", secret("", "", annotated), update, changes{unannotated}, onlyOurs},
 		{"put our label onto another's", secret("", ""), update, changes{labelled, filled}, onlyOurs},
 		{"put our label and an owner onto another's", secret("", ""), update, changes{labelled, owned}, onlyOurs},
 		{"change another's", secret("", ""), update, changes{filled}, onlyLabelled},

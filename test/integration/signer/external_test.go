@@ -93,8 +93,8 @@ func TestSecretsOfOtherIssuers(t *testing.T) {
 	assert.Zero(t, r.value(t, renewBy, ns, "web-tls"), "no alert about what nothing requests")
 }
 
-// TestAnotherIssuerTakesOver: the Secret is kept and renewed until the other issuer writes it, and then
-// it is left alone, although it still has the signer's label.
+// TestAnotherIssuerTakesOver: the Secret is kept and renewed until the other issuer writes it. Then the
+// signer removes its marks, so that the Secret outlives the Service, and leaves it alone.
 func TestAnotherIssuerTakesOver(t *testing.T) {
 	r, ns := sharedSigner(t), newNamespace(t)
 	makeService(t, ns, "web")
@@ -111,13 +111,40 @@ func TestAnotherIssuerTakesOver(t *testing.T) {
 	waitRest(t, ns)
 	assert.Equal(t, pki.EncodeCertificates(theirs.Leaf), getSecret(t, ns, "web-tls").Data[corev1.TLSCertKey])
 
-	// As docs/other-issuers.md says: with its owner gone, the Secret outlives the Service.
-	patchSecret(t, ns, "web-tls", map[string]any{"metadata": map[string]any{"labels": map[string]any{api.LabelManagedBy: nil}, "ownerReferences": nil}})
-	waitRest(t, ns)
+	harness.Eventually(t, func() error {
+		if s := getSecret(t, ns, "web-tls"); len(s.Labels)+len(s.Annotations)+len(s.OwnerReferences) > 0 {
+			return fmt.Errorf("marks are left: %v", s.ObjectMeta)
+		}
+		return nil
+	})
 	waitFollowed(t, ns, "web", "External", theirs)
-	assert.Empty(t, getSecret(t, ns, "web-tls").OwnerReferences)
 
-	annotate(t, ns, "web", map[string]any{api.AnnotationIssuer: nil, api.AnnotationSecretName: "own-tls"})
+	// It is not taken back: the other issuer may write it again.
+	annotate(t, ns, "web", map[string]any{api.AnnotationIssuer: nil})
+	waitReady(t, ns, "web", metav1.ConditionFalse, "SecretConflict")
+
+	annotate(t, ns, "web", map[string]any{api.AnnotationSecretName: "own-tls"})
 	r.waitGood(t, ns, "web", "own-tls")
 	assert.Equal(t, pki.EncodeCertificates(theirs.Leaf), getSecret(t, ns, "web-tls").Data[corev1.TLSCertKey])
+}
+
+// TestCertManagerWritesASecretOfTheSigner, in the wrong order: the two do not write it in turn.
+func TestCertManagerWritesASecretOfTheSigner(t *testing.T) {
+	r, ns := sharedSigner(t), newNamespace(t)
+	makeService(t, ns, "web")
+	r.waitGood(t, ns, "web", "web-tls")
+	ca := rotatortest.NewCA(t, 1, time.Now()).Renamed(t)
+	theirs := ca.Issue(t, time.Now(), "web."+ns+".svc")
+	patchSecret(t, ns, "web-tls", map[string]any{
+		"metadata": map[string]any{"annotations": map[string]any{api.AnnotationCertificateName: "web"}}, "data": dataOf(t, theirs, ca),
+	})
+	said := waitReady(t, ns, "web", metav1.ConditionFalse, "SecretConflict")
+	assert.Contains(t, said.Message, `Certificate "web" of cert-manager writes it`)
+	waitRest(t, ns)
+	secret := getSecret(t, ns, "web-tls")
+	assert.Equal(t, pki.EncodeCertificates(theirs.Leaf), secret.Data[corev1.TLSCertKey])
+	assert.Empty(t, secret.OwnerReferences, "Kubernetes does not delete it with the Service")
+
+	annotate(t, ns, "web", map[string]any{api.AnnotationIssuer: string(api.IssuerExternal)})
+	waitFollowed(t, ns, "web", "External", theirs)
 }

@@ -55,9 +55,6 @@ func (c *Cluster) Certificate(ctx context.Context, namespace, name, system strin
 	return s, nil
 }
 
-// certificateName is the annotation of cert-manager on a Secret that names its Certificate.
-const certificateName = "cert-manager.io/certificate-name"
-
 // RenewedBy returns the command that renews the Secret of another issuer, with what comes before it;
 // "" if it is not known.
 func (c *Cluster) RenewedBy(ctx context.Context, s status.Service) string {
@@ -68,7 +65,7 @@ func (c *Cluster) RenewedBy(ctx context.Context, s status.Service) string {
 	if err != nil {
 		return ""
 	}
-	name := secret.Annotations[certificateName]
+	name := secret.Annotations[api.AnnotationCertificateName]
 	if command, ok := api.Command([]string{name}, "cmctl", "renew", "-n", s.Namespace, name); ok {
 		return ": " + command
 	}
