@@ -239,7 +239,7 @@ func TestFixOfRefusedPods(t *testing.T) {
 		svc.Spec.Selector, svc.Spec.Ports = w.Template.Labels, []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromString(target)}}
 		out := Namespace{Name: "shop", Services: []*corev1.Service{svc}}.workload(w)
 		require.Len(t, out, 1)
-		assert.Equal(t, "its pods are not created: exceeded quota: compute", out[0].Message)
+		assert.Equal(t, `its pods are not created: "exceeded quota: compute"`, out[0].Message)
 		assert.Equal(t, want, strings.Contains(out[0].Fix, api.AnnotationProxyResources), target)
 	}
 }

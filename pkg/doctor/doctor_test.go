@@ -328,7 +328,7 @@ var ofServices = []breaking{
 	{"no consumers, as a quota keeps them away", func(_ *testing.T, f *Facts) {
 		condition(f, 1, metav1.ConditionFalse, api.ServingNoConsumers, "none")
 		f.Namespaces[0].Workloads[0].Failure = "exceeded quota: few"
-	}, "error SC508 Deployment shop/web: its pods are not created: exceeded quota: few\n" + `warning SC408 Service shop/web: none; Deployment web creates no pods: "exceeded quota: few"`},
+	}, `error SC508 Deployment shop/web: its pods are not created: "exceeded quota: few"` + "\n" + `warning SC408 Service shop/web: none; Deployment web creates no pods: "exceeded quota: few"`},
 	{"no selector", func(_ *testing.T, f *Facts) { service(f).Spec.Selector = nil }, "warning SC406 Service shop/web: it has no selector, so no pod is injected for it"},
 	{"stale", func(_ *testing.T, f *Facts) { condition(f, 1, metav1.ConditionFalse, api.ServingStale, "2 pods") }, "warning SC409 Service shop/web: 2 pods"},
 	{"pods that fail", func(_ *testing.T, f *Facts) {
@@ -372,7 +372,7 @@ var ofServices = []breaking{
 	{"nothing is selected", func(_ *testing.T, f *Facts) { service(f).Spec.Selector["app"] = "wbe" }, "warning SC406 Service shop/web: no pod has the labels of its selector: app=wbe"},
 	{"refused pods", func(_ *testing.T, f *Facts) {
 		f.Namespaces[0].Workloads[0].Failure = `pods "web-1" is forbidden: exceeded quota: compute, requested: limits.memory=64Mi, used: limits.memory=1Gi, limited: limits.memory=1Gi`
-	}, "error SC508 Deployment shop/web: its pods are not created: pods \"web-1\" is forbidden: exceeded quota: compute, requested: limits.memory=64Mi, used: limits.memory=1Gi, limited: limits.memory=1Gi"},
+	}, `error SC508 Deployment shop/web: its pods are not created: "pods \"web-1\" is forbidden: exceeded quota: compute, requested: limits.memory=64Mi, used: limits.memory=1Gi, limited: limits.memory=1Gi"`},
 	{"missed pods", func(_ *testing.T, f *Facts) { f.Namespaces[0].Missed = map[string]int{"Deployment web": 3} }, "warning SC504 Deployment shop/web: 3 of its pods run without the certificate that they would get now"},
 	{"a pod would be refused", func(_ *testing.T, f *Facts) {
 		f.Namespaces[0].Workloads[0].Template.Annotations[api.AnnotationTrust] = "yes"

@@ -51,7 +51,7 @@ func (n Namespace) workload(w Workload) []Finding {
 		out = append(out, f)
 	}
 	if w.Failure != "" {
-		f := found(PodsRefused, object, "its pods are not created: %s", w.Failure)
+		f := found(PodsRefused, object, "its pods are not created: %q", api.Shorten(w.Failure, maxNote))
 		if n.proxied(w) {
 			f = f.do("Raise the ResourceQuota or change the LimitRange, if the message names one, or reduce the resources of the proxy in its pods: %s in the pod template.", api.AnnotationProxyResources)
 		}

@@ -21,6 +21,10 @@ type Options struct {
 	OpenShift bool
 	// System is the namespace of servingcert itself.
 	System string
+	// Live is true if the Services are those of a cluster, where the rotator reports what it has seen.
+	Live bool
+	// NoRotator is why condition Serving may be outdated: no rotator runs. Empty if one does.
+	NoRotator string
 	// Endpoints are the ready endpoints of the Services; nil if unknown, as for manifests.
 	Endpoints Endpoints
 	// Quotas are the ResourceQuotas of the namespaces.

@@ -154,8 +154,8 @@ func (s *Service) stepsOfClients() {
 	if n := s.unclear(); n > 0 {
 		s.step("check " + plural(n, "address") + " with an unknown protocol")
 	}
-	if s.Way == WayMove && !s.seen() {
-		s.command("find out why the rotator has not seen TLS: "+s.notSeen(), s.Name, "kubectl", "servingcert", "status", s.Name, "-n", s.Namespace)
+	if s.Way == WayMove && s.notCurrent() != "" {
+		s.command("find out why the rotator has not seen TLS: "+s.notCurrent(), s.Name, "kubectl", "servingcert", "status", s.Name, "-n", s.Namespace)
 	}
 	const page = api.Documentation + "tls-beside-plaintext.md"
 	if !slices.ContainsFunc(s.Ports, func(p Port) bool { return p.Today == TodayAny }) {

@@ -7,6 +7,8 @@
 // results and not the objects, so that a large cluster can be read in pages.
 package plan
 
+import "k8s.io/apimachinery/pkg/util/intstr"
+
 // Plan is the result of a [Builder].
 type Plan struct {
 	// Services are sorted in the order in which to proceed.
@@ -76,7 +78,9 @@ type Service struct {
 	request request        // the requested or proposed annotation
 	content map[string]any // the manifest of the Service
 
-	outdated bool // Serving is about an earlier certificate or other ports
+	outdated  bool                 // Serving is about an earlier certificate or other ports
+	noRotator string               // why Serving may be outdated
+	dialled   []intstr.IntOrString // the target ports that Serving is about, each by itself
 }
 
 // Step is one manual step.

@@ -67,7 +67,7 @@ func TestDoneNeedsEvidence(t *testing.T) {
 		"another certificate":   {endpointsOf("p", &yes), foreign, WayCheck, unproven + "Foreign"},
 		"seen at other ports":   {endpointsOf("p", &yes), earlier, WayCheck, unproven + "Current, but about an earlier certificate or other ports"},
 	} {
-		b := New([]*corev1.Service{selecting("web", 8080, "app=web", asks, target("sc-tls-8080"), tt.serving)}, nil, Options{Endpoints: tt.endpoints})
+		b := New([]*corev1.Service{selecting("web", 8080, "app=web", asks, target("sc-tls-8080"), tt.serving)}, nil, Options{Live: tt.endpoints != nil, Endpoints: tt.endpoints})
 		b.AddWorkload(web)
 		s := b.Plan().Services[0]
 		assert.Equal(t, tt.way, s.Way, name)
@@ -88,7 +88,7 @@ func TestDoneNeedsEvidence(t *testing.T) {
 		"all have the proxy":           {[]*corev1.Pod{with, with, ending}, ""},
 		"one of two, which has a port": {[]*corev1.Pod{with, old}, "port 8080: pods of Pod/web do not have the proxy of this port"},
 	} {
-		b := New([]*corev1.Service{selecting("web", 8080, "app=web", asks, target("sc-tls-8080"), seenCurrent)}, nil, Options{Endpoints: endpointsOf("p", &yes)})
+		b := New([]*corev1.Service{selecting("web", 8080, "app=web", asks, target("sc-tls-8080"), seenCurrent)}, nil, Options{Live: true, Endpoints: endpointsOf("p", &yes)})
 		b.AddWorkload(web)
 		for _, p := range tt.pods {
 			b.AddPod("Pod", "web", p)
@@ -109,7 +109,35 @@ func TestDoneNeedsEvidence(t *testing.T) {
 		"seen at other ports": {earlier, WayCheck},
 		"seen":                {seenCurrent, WayDone},
 	} {
-		b := New([]*corev1.Service{selecting("web", 9443, "app=web", asks, tt.serving)}, nil, Options{Endpoints: Endpoints{}})
+		b := New([]*corev1.Service{selecting("web", 9443, "app=web", asks, tt.serving)}, nil, Options{Live: true, Endpoints: Endpoints{}})
+		b.AddWorkload(program)
+		s := b.Plan().Services[0]
+		assert.Equal(t, tt.want, s.Way, name)
+		assert.Equal(t, tt.want == WayCheck, s.Unseen(), name)
+	}
+}
+
+// TestWhatTheRotatorDoesNotDial is not seen: of several ports without a name for TLS, one is enough for the condition,
+// and beside a port that has one, the others are not dialled.
+func TestWhatTheRotatorDoesNotDial(t *testing.T) {
+	program := pod("web", map[string]string{"app": "web"}, 10250)
+	program.Pod.Spec.Containers[0].Image, program.Pod.Spec.Containers[0].Args = "registry.k8s.io/metrics-server/metrics-server:v0.8.0", []string{"--secure-port=10250"}
+	for name, tt := range map[string]struct {
+		beside    string // a second port
+		noRotator string
+		want      Way
+	}{
+		"alone":                  {"", "", WayDone},
+		"no rotator runs":        {"", "no rotator runs", WayCheck},
+		"one of two":             {"other", "", WayCheck},
+		"another one is for TLS": {"https", "", WayCheck},
+	} {
+		svc := selecting("web", 10250, "app=web", annotated("servingcert.dev/secret-name", "web-tls"))
+		if tt.beside != "" {
+			svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: tt.beside, Port: 10251, TargetPort: intstr.FromInt32(10251)})
+		}
+		seenCurrent(svc)
+		b := New([]*corev1.Service{svc}, nil, Options{Live: true, NoRotator: tt.noRotator})
 		b.AddWorkload(program)
 		s := b.Plan().Services[0]
 		assert.Equal(t, tt.want, s.Way, name)
@@ -125,7 +153,7 @@ func TestBesideAProxyThatWasNotSeen(t *testing.T) {
 			svc := selecting("web", 8080, "app=web", annotated("servingcert.dev/secret-name", "web-tls"))
 			svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: "https", Port: 443, TargetPort: intstr.FromString(target)})
 			serving(svc)
-			b := New([]*corev1.Service{svc}, nil, Options{Endpoints: endpointsOf("https", &yes)})
+			b := New([]*corev1.Service{svc}, nil, Options{Live: true, Endpoints: endpointsOf("https", &yes)})
 			b.AddWorkload(pod("web", map[string]string{"app": "web"}, 8080))
 			s := b.Plan().Services[0]
 			assert.Equal(t, WayMove, s.Way, name)

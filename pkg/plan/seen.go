@@ -1,45 +1,64 @@
 package plan
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
 )
 
 // see fills in what condition Serving reports, and whether that is about the Service as it is now.
-func (s *Service) see(svc *corev1.Service) {
+func (b *Builder) see(s *Service, svc *corev1.Service) {
 	if c := api.Condition(svc, api.ConditionServing); c != nil {
-		s.Serving, s.outdated = c.Reason, !state.ServingIsOfNow(svc)
+		s.Serving, s.outdated, s.noRotator = c.Reason, !state.ServingIsOfNow(svc), b.opts.NoRotator
+	}
+	for _, need := range api.Needs(svc) {
+		if len(need.Targets) == 1 { // of several, the rotator has to see only one
+			s.dialled = append(s.dialled, need.Targets[0].Target)
+		}
 	}
 }
 
-// seen reports whether the rotator saw TLS at each port that should serve it.
-func (s *Service) seen() bool { return s.Serving == api.ServingCurrent && !s.outdated }
-
-// notSeen describes a condition Serving that is not evidence of TLS.
-func (s *Service) notSeen() string {
+// notCurrent returns why condition Serving is not evidence of TLS at any port; "" if it is.
+func (s *Service) notCurrent() string {
 	text := "condition " + api.ConditionServing + " is "
 	switch {
 	case s.Serving == "":
 		return text + "missing"
 	case s.outdated:
 		return text + s.Serving + ", but about an earlier certificate or other ports"
+	case s.Serving != api.ServingCurrent:
+		return text + s.Serving
+	case s.noRotator != "":
+		return text + s.Serving + ", but nothing updates it: " + s.noRotator
 	}
-	return text + s.Serving
+	return ""
+}
+
+// notSeen returns why condition Serving is not evidence of TLS at the target port; "" if it is.
+func (s *Service) notSeen(target intstr.IntOrString) string {
+	why := s.notCurrent()
+	if why == "" && !slices.Contains(s.dialled, target) {
+		why = "condition " + api.ConditionServing + " is " + s.Serving + ", but not about this port: name it https, and the rotator dials it"
+	}
+	return why
 }
 
 // compare compares what is known of a port with condition Serving. In a cluster, a port does not serve TLS for certain
 // until the rotator has seen it. For manifests, there is no rotator.
-func (b *Builder) compare(s *Service, port *Port) {
+func (b *Builder) compare(s *Service, port *Port, target intstr.IntOrString) {
+	why := s.notSeen(target)
 	switch {
 	case port.Today == TodayTLS && s.Serving == api.ServingPlaintext:
 		port.Today, port.By = TodayPlaintext, "condition "+api.ConditionServing+" reports plaintext"
-	case b.opts.Endpoints == nil || s.seen():
+	case !b.opts.Live || why == "":
 	case port.Today == TodayTLS:
-		port.unseen, port.Today, port.By = true, TodayDeclared, "its program gets the certificate, but "+s.notSeen()
+		port.unseen, port.Today, port.By = true, TodayDeclared, "its program gets the certificate, but "+why
 	case port.Today == TodayProxy:
-		port.unseen, port.Today, port.By = true, TodayDeclared, port.By+" should serve it, but "+s.notSeen()
+		port.unseen, port.Today, port.By = true, TodayDeclared, port.By+" should serve it, but "+why
 	case port.Today == TodayAny:
 		port.unseen = true
 	}

@@ -92,14 +92,14 @@ func compareKeys(a, b key) int {
 func (b *Builder) service(e *entry, workloads []Workload, asked request) Service {
 	svc := e.svc
 	s := Service{Namespace: svc.Namespace, Name: svc.Name, Ports: []Port{}, request: asked, content: b.contents[key{svc.Namespace, svc.Name}]}
-	s.see(svc)
+	b.see(&s, svc)
 	s.ManagedBy = managedBy(svc)
 	for _, w := range workloads {
 		s.Workloads = append(s.Workloads, w.String())
 	}
 	for _, p := range svc.Spec.Ports {
 		port, inside := b.port(svc, p, workloads)
-		b.compare(&s, &port)
+		b.compare(&s, &port, api.TargetPort(p))
 		for _, r := range inside {
 			r.Port = p.Port
 			e.add(r)

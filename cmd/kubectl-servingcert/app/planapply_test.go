@@ -32,7 +32,7 @@ func TestNothingToDoIsNotYetTLS(t *testing.T) {
 			Spec:       corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Name: name, Port: 443, TargetPort: intstr.FromString("sc-tls-8080")}}},
 		}
 		svc.Status.Conditions = state.Say(metav1.Condition{Type: api.ConditionServing, Reason: reason}, state.Serving{Ports: api.NeedsHash(svc)}).Both()
-		b := plan.New([]*corev1.Service{svc}, nil, plan.Options{Endpoints: endpoints})
+		b := plan.New([]*corev1.Service{svc}, nil, plan.Options{Live: true, Endpoints: endpoints})
 		b.AddWorkload(plan.Workload{Kind: "Deployment", Namespace: "shop", Name: "web", Pod: &corev1.Pod{
 			ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "registry.example/app"}}},
 		}})

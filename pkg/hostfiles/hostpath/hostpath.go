@@ -164,17 +164,19 @@ func OpenFile(name string) (*os.File, []uint32, error) {
 }
 
 // OpenOwnFile opens a file for reading that only root and the effective user can write to. Unlike OpenFile, it follows
-// links, and does not check directories, so that it opens a file of a volume. A user who can write to one of these can
-// make the path lead to another file of root, but not to one that they wrote.
+// links, and does not check directories, so that it opens a file of a volume. Who can write to one of these directories
+// can make the path lead to another file of root, so they must be root's.
 func OpenOwnFile(name string) (*os.File, error) {
-	f, err := os.Open(name)
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe has no writer to wait for
 	if err != nil {
 		return nil, err
 	}
 	info, err := f.Stat()
 	switch {
 	case err != nil:
-	case info.Mode().IsRegular() && info.Mode().Perm()&0o022 != 0:
+	case !info.Mode().IsRegular():
+		err = fmt.Errorf("%s: is not a regular file", name)
+	case info.Mode().Perm()&0o022 != 0:
 		err = fmt.Errorf("%s: has mode %#o: must be writable only by its owner", name, info.Mode().Perm())
 	case !trusted(Owner(info)):
 		err = fmt.Errorf("%s: user %d owns it: must belong to root", name, Owner(info))

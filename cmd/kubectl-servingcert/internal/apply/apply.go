@@ -96,25 +96,42 @@ type step struct {
 	before  *corev1.Service
 	ready   map[string]bool // its ports that had ready endpoints: NUMBER/PROTOCOL
 	patched bool            // and not reverted
+	serving bool            // condition Serving was True before the rollout
 }
 
 func (s *step) id() string { return s.Namespace + "/" + s.Name }
 
 func (a *Applier) wave(ctx context.Context, services []plan.Service) error {
+	if _, err := a.readSteps(ctx, services); err != nil { // before anything is changed
+		return err
+	}
+	var labelled []string
 	for _, namespace := range namespaces(services) { // first, so that the signer may write to Services with a request
-		if err := a.optIn(ctx, namespace); err != nil {
-			return err
+		changed, err := a.optIn(ctx, namespace)
+		if err != nil {
+			return withChanged(err, labelled, nil)
+		}
+		if changed {
+			labelled = append(labelled, namespace)
 		}
 	}
+	steps, err := a.readSteps(ctx, services)
+	if err == nil {
+		err = a.steps(ctx, steps)
+	}
+	return withChanged(err, labelled, steps)
+}
+
+func (a *Applier) readSteps(ctx context.Context, services []plan.Service) ([]*step, error) {
 	var steps []*step
 	for _, s := range services {
 		st, err := a.readStep(ctx, s)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		steps = append(steps, st)
 	}
-	return withPatched(a.steps(ctx, steps), steps)
+	return steps, nil
 }
 
 // steps carries out the steps after the opt-in of the namespaces.
@@ -139,19 +156,25 @@ func (a *Applier) replace(ctx context.Context, steps []*step) error {
 		if err := a.issued(ctx, s); err != nil {
 			return err
 		}
+		if err := a.recordServing(ctx, s); err != nil {
+			return err
+		}
 	}
-	byHand, err := a.rollOut(ctx, steps)
+	replaced, byHand, err := a.rollOut(ctx, steps)
 	if err != nil {
 		return err
 	}
 	var served []*step
 	for _, s := range steps {
 		switch {
-		case s.waitsFor(byHand):
+		case s.hasAny(byHand):
 			a.unseen(s, "it serves TLS once the pods named above are replaced")
 			continue
 		case len(s.ready) == 0:
 			a.unseen(s, "none of its pods was ready before")
+			continue
+		case s.serving && s.hasAny(replaced):
+			a.unseen(s, "condition "+api.ConditionServing+" was True before its pods were replaced, so it may be about the earlier ones: run kubectl servingcert verify --any")
 			continue
 		}
 		if err := a.served(ctx, s); err != nil {
@@ -162,23 +185,29 @@ func (a *Applier) replace(ctx context.Context, steps []*step) error {
 	return a.seenServing(ctx, served)
 }
 
-// withPatched adds the names of the patched Services to an error.
-func withPatched(err error, steps []*step) error {
+// withChanged adds the names of the labelled namespaces and the patched Services to an error.
+func withChanged(err error, labelled []string, steps []*step) error {
+	if err == nil {
+		return nil
+	}
 	var patched []string
 	for _, s := range steps {
 		if s.patched {
 			patched = append(patched, s.id())
 		}
 	}
-	if err == nil || len(patched) == 0 {
-		return err
+	if len(labelled) > 0 {
+		err = fmt.Errorf("%w. These namespaces keep label %s=%s: %s", err, api.LabelInject, api.InjectEnabled, strings.Join(labelled, ", "))
 	}
-	return fmt.Errorf("%w. These Services keep the additions, and the next run continues with them: %s", err, strings.Join(patched, ", "))
+	if len(patched) > 0 {
+		err = fmt.Errorf("%w. These Services keep the additions, and the next run continues with them: %s", err, strings.Join(patched, ", "))
+	}
+	return err
 }
 
-// waitsFor reports whether the pods of one of its workloads must be replaced by hand.
-func (s *step) waitsFor(byHand []string) bool {
-	return slices.ContainsFunc(s.Workloads, func(w string) bool { return slices.Contains(byHand, s.Namespace+"/"+w) })
+// hasAny reports whether one of the workloads is selected by the Service.
+func (s *step) hasAny(workloads []string) bool {
+	return slices.ContainsFunc(s.Workloads, func(w string) bool { return slices.Contains(workloads, s.Namespace+"/"+w) })
 }
 
 // unseen records a Service that was not seen to serve TLS.

@@ -48,7 +48,7 @@ func newWorld(t *testing.T) *world {
 	w := &world{Clientset: fake.NewClientset(svc, d, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, slice("http"))}
 	w.applier = Applier{Client: w, FieldManager: "test", Out: &w.out, Timeout: time.Second, Timing: Timing{PollInterval: time.Millisecond, Settle: 5 * time.Millisecond, Endpoints: process.Soon, Serving: 20 * time.Millisecond}}
 	w.applier.Secret = func(context.Context, string, string) (bool, string, error) { return w.taken != "", w.managedBy, nil }
-	b := plan.New([]*corev1.Service{svc}, nil, plan.Options{Endpoints: plan.Endpoints{}})
+	b := plan.New([]*corev1.Service{svc}, nil, plan.Options{Live: true, Endpoints: plan.Endpoints{}})
 	b.AddWorkload(plan.Workload{Kind: "Deployment", Namespace: "shop", Name: "web", Pod: &corev1.Pod{ObjectMeta: d.Spec.Template.ObjectMeta, Spec: d.Spec.Template.Spec}})
 	w.service = b.Plan().Services[0]
 	require.NotNil(t, w.service.Patch)
@@ -97,7 +97,7 @@ func TestLostEndpointsRevertThePatch(t *testing.T) {
 	w.whenPatched(func() {
 		require.NoError(t, w.Tracker().Update(discoveryv1.SchemeGroupVersion.WithResource("endpointslices"), slice("other"), "shop"))
 	})
-	assert.EqualError(t, w.run(t), "Service shop/web: port 80/TCP had ready endpoints, and has none since the Service was patched; the addition was reverted")
+	assert.EqualError(t, w.run(t), "Service shop/web: port 80/TCP had ready endpoints, and has none since the Service was patched; the addition was reverted. These namespaces keep label servingcert.dev/inject=enabled: shop")
 	svc := w.svc(t)
 	assert.Len(t, svc.Spec.Ports, 1)
 	assert.Empty(t, svc.Annotations)
@@ -112,6 +112,48 @@ func TestAChangedServiceIsLeft(t *testing.T) {
 	require.NoError(t, err)
 	assert.EqualError(t, w.run(t), "Service shop/web was changed since the plan was made: run the command again")
 	assert.Len(t, w.svc(t).Spec.Ports, 1)
+	assert.Empty(t, w.label(t), "its namespace is not opted in either")
+}
+
+// label returns the namespace's label.
+func (w *world) label(t *testing.T) string {
+	t.Helper()
+	ns, err := w.CoreV1().Namespaces().Get(t.Context(), "shop", metav1.GetOptions{})
+	require.NoError(t, err)
+	return ns.Labels[api.LabelInject]
+}
+
+// TestWhatCannotBeReadIsNotChanged: without the endpoints, no step can be checked.
+func TestWhatCannotBeReadIsNotChanged(t *testing.T) {
+	w := newWorld(t)
+	reads := 0
+	w.PrependReactor("list", "endpointslices", func(clienttesting.Action) (bool, runtime.Object, error) {
+		reads++
+		return true, nil, apierrors.NewForbidden(discoveryv1.Resource("endpointslices"), "", nil)
+	})
+	assert.ErrorContains(t, w.run(t), "EndpointSlices of Service shop/web")
+	assert.Empty(t, w.label(t))
+
+	w = newWorld(t)
+	reads = 0
+	w.PrependReactor("list", "endpointslices", func(clienttesting.Action) (bool, runtime.Object, error) {
+		if reads++; reads == 1 {
+			return false, nil, nil
+		}
+		return true, nil, apierrors.NewForbidden(discoveryv1.Resource("endpointslices"), "", nil)
+	})
+	assert.ErrorContains(t, w.run(t), "These namespaces keep label servingcert.dev/inject=enabled: shop")
+	assert.Equal(t, api.InjectEnabled, w.label(t))
+}
+
+// TestAnotherValueOfTheLabelStays: an administrator has opted the namespace out.
+func TestAnotherValueOfTheLabelStays(t *testing.T) {
+	w := newWorld(t)
+	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{api.LabelInject: api.InjectDisabled}}}
+	require.NoError(t, w.Tracker().Update(corev1.SchemeGroupVersion.WithResource("namespaces"), ns, ""))
+	assert.EqualError(t, w.run(t), "Namespace shop has label servingcert.dev/inject=disabled: remove the label first if its Services are to have certificates")
+	assert.Equal(t, api.InjectDisabled, w.label(t))
+	assert.Empty(t, w.svc(t).Annotations)
 }
 
 // TestWithoutACertificateNoPodIsReplaced, and the ports stay as they are.
@@ -240,6 +282,30 @@ func TestAnEndpointIsNotYetTLS(t *testing.T) {
 	}
 }
 
+// TestTheConditionIsAboutEarlierPods: it is True before and after the rollout, and the rotator has not dialled the new pods.
+func TestTheConditionIsAboutEarlierPods(t *testing.T) {
+	w := newWorld(t)
+	w.issuing(t, func(p *corev1.Pod) error {
+		p.Labels, p.Spec.InitContainers = map[string]string{api.LabelInjected: "true"}, proxy
+		return nil
+	})
+	w.serving = func(svc *corev1.Service) []metav1.Condition {
+		return state.Say(metav1.Condition{Type: api.ConditionServing, Status: metav1.ConditionTrue}, state.Serving{Ports: api.NeedsHash(svc)}).Both()
+	}
+	w.PrependReactor("patch", "deployments", func(clienttesting.Action) (bool, runtime.Object, error) {
+		d, err := w.Tracker().Get(appsv1.SchemeGroupVersion.WithResource("deployments"), "shop", "web")
+		require.NoError(t, err)
+		done := d.(*appsv1.Deployment).DeepCopy()
+		done.Generation, done.Status = 2, appsv1.DeploymentStatus{ObservedGeneration: 2, Replicas: 1, UpdatedReplicas: 1, ReadyReplicas: 1, AvailableReplicas: 1}
+		require.NoError(t, w.Tracker().Update(appsv1.SchemeGroupVersion.WithResource("deployments"), done, "shop"))
+		require.NoError(t, w.Tracker().Update(discoveryv1.SchemeGroupVersion.WithResource("endpointslices"), slice("http", "https"), "shop"))
+		return true, done, nil
+	})
+	require.NoError(t, w.run(t))
+	assert.Contains(t, w.out.String(), "service shop/web: not seen to serve TLS: condition servingcert.dev/Serving was True before its pods were replaced")
+	assert.Equal(t, []string{"shop/web"}, w.applier.Unseen)
+}
+
 // issuing sets condition Ready of the Service from its patch on, and answers dry runs of pods.
 func (w *world) issuing(t *testing.T, pod func(*corev1.Pod) error) {
 	w.PrependReactor("get", "services", func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -279,7 +345,7 @@ func TestDryRunFindsPodWithoutProxy(t *testing.T) {
 	} {
 		w := newWorld(t)
 		w.issuing(t, pod)
-		assert.EqualError(t, w.run(t), want+". These Services keep the additions, and the next run continues with them: shop/web")
+		assert.EqualError(t, w.run(t), want+". These namespaces keep label servingcert.dev/inject=enabled: shop. These Services keep the additions, and the next run continues with them: shop/web")
 		d, err := w.AppsV1().Deployments("shop").Get(context.Background(), "web", metav1.GetOptions{})
 		require.NoError(t, err)
 		assert.Empty(t, d.Spec.Template.Annotations)
@@ -296,7 +362,7 @@ func TestARolloutThatHangs(t *testing.T) {
 		p.Spec.InitContainers = []corev1.Container{{Name: api.ProxyContainer, RestartPolicy: &always, Args: []string{"--listen=sc-tls-8080=15444:8080"}}}
 		return nil
 	})
-	assert.EqualError(t, w.run(t), "shop/Deployment/web: the rollout did not finish within 10ms (pods: 0, new: 0, ready: 0). Its old pods continue without TLS; to go back: kubectl rollout undo deployment/web -n shop. These Services keep the additions, and the next run continues with them: shop/web")
+	assert.EqualError(t, w.run(t), "shop/Deployment/web: the rollout did not finish within 10ms (pods: 0, new: 0, ready: 0). Its old pods continue without TLS; to go back: kubectl rollout undo deployment/web -n shop. These namespaces keep label servingcert.dev/inject=enabled: shop. These Services keep the additions, and the next run continues with them: shop/web")
 	d, err := w.AppsV1().Deployments("shop").Get(t.Context(), "web", metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.NotEmpty(t, d.Spec.Template.Annotations["kubectl.kubernetes.io/restartedAt"])

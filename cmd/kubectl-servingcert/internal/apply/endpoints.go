@@ -104,6 +104,18 @@ func (a *Applier) served(ctx context.Context, s *step) error {
 	return nil
 }
 
+// recordServing records whether condition Serving is True before the pods are replaced. It then stays True, also if the
+// new pods do not serve TLS, until the rotator has dialled them.
+func (a *Applier) recordServing(ctx context.Context, s *step) error {
+	svc, err := a.Client.CoreV1().Services(s.Namespace).Get(ctx, s.Name, metav1.GetOptions{})
+	if err != nil {
+		return fmt.Errorf("Service %s: %w", s.id(), err)
+	}
+	c := api.Condition(svc, api.ConditionServing)
+	s.serving = c != nil && c.Status == metav1.ConditionTrue && state.ServingIsOfNow(svc)
+	return nil
+}
+
 // seenServing waits until the rotator has seen each Service serve TLS, and records the others: a ready endpoint does
 // not prove that TLS is served.
 func (a *Applier) seenServing(ctx context.Context, steps []*step) error {

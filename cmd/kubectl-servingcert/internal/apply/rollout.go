@@ -31,9 +31,9 @@ type workload struct {
 
 func (w workload) String() string { return w.namespace + "/" + w.kind + "/" + w.name }
 
-// rollOut replaces the pods of the Services' workloads, one workload after the other. It returns those whose pods must
-// be replaced by hand.
-func (a *Applier) rollOut(ctx context.Context, steps []*step) (byHand []string, err error) {
+// rollOut replaces the pods of the Services' workloads, one workload after the other. It returns these, and those whose
+// pods must be replaced by hand.
+func (a *Applier) rollOut(ctx context.Context, steps []*step) (replaced, byHand []string, err error) {
 	for _, w := range workloadsOf(steps) {
 		if !api.Restartable(w.kind) {
 			a.print("%s: replace its pods yourself: restarting a %s is not supported", w, w.kind)
@@ -42,18 +42,18 @@ func (a *Applier) rollOut(ctx context.Context, steps []*step) (byHand []string, 
 		}
 		object, template, err := a.read(ctx, w)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", w, err)
+			return nil, nil, fmt.Errorf("%s: %w", w, err)
 		}
 		has, err := a.hasAll(ctx, w, template)
 		switch {
 		case err != nil:
-			return nil, err
+			return nil, nil, err
 		case has:
 			a.print("%s: its pods already have the proxy", w)
 			continue
 		}
 		if err := a.try(ctx, w, template); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if rollout, _ := restart.WorkloadStatusOf(object); rollout.KeepsPods() {
 			a.print("%s: replace its pods yourself: it is paused, or its update strategy is OnDelete", w)
@@ -61,10 +61,11 @@ func (a *Applier) rollOut(ctx context.Context, steps []*step) (byHand []string, 
 			continue
 		}
 		if err := a.restart(ctx, w, object); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
+		replaced = append(replaced, w.String())
 	}
-	return byHand, nil
+	return replaced, byHand, nil
 }
 
 // hasAll reports whether all pods of the workload have the proxy of each wanted port, because they were replaced for

@@ -53,21 +53,24 @@ func (a *Applier) isFree(ctx context.Context, s plan.Service) error {
 	return nil
 }
 
-// optIn labels the namespace.
-func (a *Applier) optIn(ctx context.Context, name string) error {
+// optIn labels the namespace, and reports whether it changed that. It does not replace another value of the label.
+func (a *Applier) optIn(ctx context.Context, name string) (changed bool, err error) {
 	ns, err := a.Client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
-		return fmt.Errorf("Namespace %s: %w", name, err)
+		return false, fmt.Errorf("Namespace %s: %w", name, err)
 	}
-	if ns.Labels[api.LabelInject] == api.InjectEnabled {
-		return nil
+	switch value, set := ns.Labels[api.LabelInject]; {
+	case value == api.InjectEnabled:
+		return false, nil
+	case set:
+		return false, fmt.Errorf("Namespace %s has label %s=%s: remove the label first if its Services are to have certificates", name, api.LabelInject, api.Escape(value))
 	}
 	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, api.LabelInject, api.InjectEnabled)
 	if _, err := a.Client.CoreV1().Namespaces().Patch(ctx, name, types.StrategicMergePatchType, []byte(patch), a.options()); err != nil {
-		return fmt.Errorf("label Namespace %s: %w", name, err)
+		return false, fmt.Errorf("label Namespace %s: %w", name, err)
 	}
 	a.print("namespace %s: label %s=%s%s", name, api.LabelInject, api.InjectEnabled, a.would())
-	return nil
+	return !a.DryRun, nil
 }
 
 func (a *Applier) options() metav1.PatchOptions {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/pages"
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/plan"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
@@ -33,6 +35,15 @@ func (c *Cluster) Plan(ctx context.Context, namespace string, names []string, op
 	}
 	if opts.Endpoints, err = p.endpoints(); err != nil {
 		return plan.Plan{}, err
+	}
+	if opts.Live = true; slices.ContainsFunc(services, func(svc *corev1.Service) bool { return api.Condition(svc, api.ConditionServing) != nil }) {
+		var unknown string
+		if opts.NoRotator, unknown, err = c.noRotator(ctx, opts.System); err != nil {
+			return plan.Plan{}, err
+		}
+		if unknown != "" {
+			p.unread = append(p.unread, "Leases: "+unknown+", so it is unknown whether condition "+api.ConditionServing+" is up to date")
+		}
 	}
 	if opts.Quotas, err = p.quotas(); err != nil {
 		return plan.Plan{}, err

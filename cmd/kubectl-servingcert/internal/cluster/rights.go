@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	authorizationv1 "k8s.io/api/authorization/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -48,7 +49,7 @@ const maxReviewed = 50
 
 // forbidden returns the permissions for steps of the plan that the user lacks, a line for each resource.
 func (c *Cluster) forbidden(ctx context.Context, p plan.Plan) ([]string, error) {
-	namespaces := map[string][]string{} // by the resource that is patched in them
+	namespaces := map[string][]string{} // by the resource that is patched, or listed, in them
 	note := func(what, namespace string) {
 		if !slices.Contains(namespaces[what], namespace) {
 			namespaces[what] = append(namespaces[what], namespace)
@@ -62,6 +63,7 @@ func (c *Cluster) forbidden(ctx context.Context, p plan.Plan) ([]string, error) 
 			note("namespaces", s.Namespace)
 		}
 		note("services", s.Namespace)
+		note(endpointSlices, s.Namespace)
 		for _, w := range s.Workloads {
 			if kind, _, _ := strings.Cut(w, "/"); api.Restartable(kind) {
 				note(strings.ToLower(kind)+"s", s.Namespace)
@@ -69,38 +71,49 @@ func (c *Cluster) forbidden(ctx context.Context, p plan.Plan) ([]string, error) 
 		}
 	}
 	var out []string
-	for _, what := range []string{"namespaces", "services", "deployments", "statefulsets", "daemonsets"} {
+	for _, what := range []string{"namespaces", "services", "deployments", "statefulsets", "daemonsets", endpointSlices} {
 		missing, err := c.deniedIn(ctx, what, namespaces[what])
 		if err != nil {
 			return nil, err
 		}
 		if len(missing) > 0 {
-			out = append(out, fmt.Sprintf("patch %s in %s", what, strings.Join(missing, ", ")))
+			out = append(out, fmt.Sprintf("%s %s in %s", needed(what).Verb, what, strings.Join(missing, ", ")))
 		}
 	}
 	return out, nil
 }
 
-// deniedIn returns the namespaces in which the user may not patch a resource.
+// endpointSlices are read after each step, which checks that no port loses its endpoints.
+const endpointSlices = "endpointslices"
+
+// needed returns the permission for a resource, without a namespace.
+func needed(resource string) authorizationv1.ResourceAttributes {
+	switch resource {
+	case "services", "namespaces":
+		return authorizationv1.ResourceAttributes{Verb: "patch", Resource: resource}
+	case endpointSlices:
+		return authorizationv1.ResourceAttributes{Verb: "list", Group: discoveryv1.GroupName, Resource: resource}
+	}
+	return authorizationv1.ResourceAttributes{Verb: "patch", Group: "apps", Resource: resource}
+}
+
+// deniedIn returns the namespaces in which the user lacks the permission for a resource.
 func (c *Cluster) deniedIn(ctx context.Context, resource string, namespaces []string) (missing []string, err error) {
 	if len(namespaces) == 0 {
 		return nil, nil
 	}
-	patch := authorizationv1.ResourceAttributes{Verb: "patch", Resource: resource}
-	if resource != "services" && resource != "namespaces" {
-		patch.Group = "apps"
-	}
-	if everywhere, err := Allowed(ctx, c.Client, patch); everywhere || err != nil {
+	permission := needed(resource)
+	if everywhere, err := Allowed(ctx, c.Client, permission); everywhere || err != nil {
 		return nil, err
 	}
 	for i, namespace := range namespaces {
 		if i == maxReviewed {
 			return append(missing, fmt.Sprintf("(%d more were not checked)", len(namespaces)-i)), nil
 		}
-		if patch.Namespace = namespace; resource == "namespaces" {
-			patch.Name = namespace
+		if permission.Namespace = namespace; resource == "namespaces" {
+			permission.Name = namespace
 		}
-		allowed, err := Allowed(ctx, c.Client, patch)
+		allowed, err := Allowed(ctx, c.Client, permission)
 		if err != nil {
 			return nil, err
 		}

@@ -50,8 +50,8 @@ func readOnly(t *testing.T) *Cluster {
 // TestMissingRightsOfAPlan: a plan of one Service has the missing rights that its own steps need.
 func TestMissingRightsOfAPlan(t *testing.T) {
 	for name, tt := range map[string]struct{ names, want []string }{
-		"all Services": {nil, []string{"patch namespaces in bank, shop", "patch services in bank, shop", "patch deployments in bank, shop"}},
-		"one Service":  {[]string{"shop/web"}, []string{"patch namespaces in shop", "patch services in shop", "patch deployments in shop"}},
+		"all Services": {nil, []string{"patch namespaces in bank, shop", "patch services in bank, shop", "patch deployments in bank, shop", "list endpointslices in bank, shop"}},
+		"one Service":  {[]string{"shop/web"}, []string{"patch namespaces in shop", "patch services in shop", "patch deployments in shop", "list endpointslices in shop"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := readOnly(t).Plan(t.Context(), "", tt.names, plan.Options{})

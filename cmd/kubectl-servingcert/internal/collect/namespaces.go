@@ -131,7 +131,7 @@ func (g *gatherer) workloads(ctx context.Context, found places) error {
 			w.Name, w.Annotations = meta.Name, meta.Annotations
 			n.Workloads = append(n.Workloads, w)
 			if lacks {
-				lacking[controller{meta.Namespace, w.Kind, w.Name}] = true
+				lacking[controller{meta.Namespace, w.Kind, w.Name, meta.UID}] = true
 			}
 		}
 	}

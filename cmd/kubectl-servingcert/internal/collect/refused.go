@@ -9,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/pages"
 	"github.com/servingcert/servingcert/pkg/doctor"
@@ -17,8 +18,11 @@ import (
 // failedCreate is the reason of events about a pod that a controller could not create.
 const failedCreate = "FailedCreate"
 
-// controller identifies a StatefulSet or DaemonSet.
-type controller struct{ namespace, kind, name string }
+// controller identifies a StatefulSet or DaemonSet. Events of an earlier one with the same name have another UID.
+type controller struct {
+	namespace, kind, name string
+	uid                   types.UID
+}
 
 // lacksPods reports whether a StatefulSet has fewer pods than it should have.
 func lacksPods(s *appsv1.StatefulSet) bool {
@@ -30,7 +34,8 @@ func lacksPods(s *appsv1.StatefulSet) bool {
 }
 
 // refused fills in why pods of StatefulSets and DaemonSets are not created. Unlike a Deployment, these have no condition
-// for it, but events. An event stays for an hour, so refused ignores it once no pod is missing.
+// for it, but events. An event stays for an hour, so refused ignores it once no pod is missing. Users may create events: one
+// that is dated in the future would hide all others.
 func (g *gatherer) refused(ctx context.Context, found places, lacking map[controller]bool) {
 	if len(lacking) == 0 {
 		return
@@ -38,8 +43,8 @@ func (g *gatherer) refused(ctx context.Context, found places, lacking map[contro
 	newest := map[controller]*corev1.Event{}
 	selector := fields.Set{"reason": failedCreate, "type": corev1.EventTypeWarning}.String()
 	err := pages.Each(ctx, g.client.CoreV1().Events(g.opts.Namespace), metav1.ListOptions{FieldSelector: selector}, func(e *corev1.Event) {
-		c := controller{e.InvolvedObject.Namespace, e.InvolvedObject.Kind, e.InvolvedObject.Name}
-		if e.Reason == failedCreate && lacking[c] && (newest[c] == nil || seenAt(newest[c]).Before(seenAt(e))) {
+		c := controller{e.InvolvedObject.Namespace, e.InvolvedObject.Kind, e.InvolvedObject.Name, e.InvolvedObject.UID}
+		if e.Reason == failedCreate && lacking[c] && !seenAt(e).After(g.clock.Now()) && (newest[c] == nil || seenAt(newest[c]).Before(seenAt(e))) {
 			newest[c] = e
 		}
 	})

@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -21,11 +22,15 @@ func TestPodsOfStatefulSetsAndDaemonSetsThatAreRefused(t *testing.T) {
 	two, noon := int32(2), time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)
 	event := func(name, kind, of, reason, message string, age time.Duration) *corev1.Event {
 		return &corev1.Event{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, InvolvedObject: corev1.ObjectReference{Kind: kind, Namespace: "shop", Name: of},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}, InvolvedObject: corev1.ObjectReference{Kind: kind, Namespace: "shop", Name: of, UID: types.UID(of)},
 			Reason: reason, Type: corev1.EventTypeWarning, Message: message, LastTimestamp: metav1.NewTime(noon.Add(-age)),
 		}
 	}
-	meta := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: "shop", Name: name} }
+	meta := func(name string) metav1.ObjectMeta {
+		return metav1.ObjectMeta{Namespace: "shop", Name: name, UID: types.UID(name)}
+	}
+	former := event("h", "StatefulSet", "db", "FailedCreate", "of a former one", time.Second)
+	former.InvolvedObject.UID = "before"
 	objects := []runtime.Object{
 		&corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{api.LabelInject: api.InjectEnabled}}},
 		&appsv1.StatefulSet{ObjectMeta: meta("db"), Spec: appsv1.StatefulSetSpec{Replicas: &two}, Status: appsv1.StatefulSetStatus{Replicas: 1}},
@@ -38,6 +43,8 @@ func TestPodsOfStatefulSetsAndDaemonSetsThatAreRefused(t *testing.T) {
 		event("d", "StatefulSet", "whole", "FailedCreate", "over by now", time.Minute),
 		event("e", "DaemonSet", "agent", "FailedCreate", "exceeded quota: agents", time.Minute),
 		event("f", "Job", "new", "FailedCreate", "of another kind", time.Minute),
+		event("g", "StatefulSet", "db", "FailedCreate", "dated in the future", -100*365*24*time.Hour),
+		former,
 	}
 	failures := func(g *gatherer) map[string]string {
 		_, err := g.namespaces(t.Context())
