@@ -48,8 +48,8 @@ func annotated(s *corev1.Secret) {
 	s.Annotations = map[string]string{api.AnnotationIssuedLeaf: "aa"}
 }
 func unannotated(s *corev1.Secret) { s.Annotations = nil }
-func opaque(s *corev1.Secret)     { s.Type = corev1.SecretTypeOpaque }
-func filled(s *corev1.Secret)     { s.Data[corev1.TLSCertKey] = []byte("something else") }
+func opaque(s *corev1.Secret)      { s.Type = corev1.SecretTypeOpaque }
+func filled(s *corev1.Secret)      { s.Data[corev1.TLSCertKey] = []byte("something else") }
 func annotatedAsToken(s *corev1.Secret) {
 	s.Annotations = map[string]string{corev1.ServiceAccountNameKey: "servingcert-rotator"}
 }
