@@ -12,7 +12,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 	"time"
 )
@@ -223,7 +222,7 @@ func WithinValidity(cert *x509.Certificate, at time.Time) time.Time {
 // VerifyServing returns an error unless a client that trusts only root and receives leaf
 // and chain accepts leaf as a server's certificate at now.
 func VerifyServing(leaf *x509.Certificate, chain []*x509.Certificate, root *x509.Certificate, now time.Time) error {
-	_, err := verifyServing(leaf, chain, []*x509.Certificate{root}, now)
+	_, err := verifyServing(leaf, poolOf(chain), poolOf([]*x509.Certificate{root}), now)
 	return err
 }
 
@@ -231,28 +230,20 @@ func VerifyServing(leaf *x509.Certificate, chain []*x509.Certificate, root *x509
 // certificate at now, and until when it does so if nothing is renewed. It verifies at most 100
 // signatures (x509.Certificate.Verify).
 func VerifiedUntil(leaf *x509.Certificate, chain, roots []*x509.Certificate, now time.Time) (until time.Time, ok bool) {
-	chains, err := verifyServing(leaf, chain, roots, now)
-	for _, verified := range chains {
-		end := slices.MinFunc(verified, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) }).NotAfter
-		if end.After(until) {
-			until = end
-		}
-	}
-	return until, err == nil
+	chains, err := verifyServing(leaf, poolOf(chain), poolOf(roots), now)
+	return longest(chains).Until, err == nil
 }
 
-func verifyServing(leaf *x509.Certificate, chain, roots []*x509.Certificate, now time.Time) ([][]*x509.Certificate, error) {
-	pool := func(certs []*x509.Certificate) *x509.CertPool {
-		p := x509.NewCertPool()
-		for _, c := range certs {
-			p.AddCert(c)
-		}
-		return p
-	}
+func verifyServing(leaf *x509.Certificate, chain, roots *x509.CertPool, now time.Time) ([][]*x509.Certificate, error) {
 	return leaf.Verify(x509.VerifyOptions{
-		Roots:         pool(roots),
-		Intermediates: pool(chain),
-		CurrentTime:   now,
-		KeyUsages:     []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		Roots: roots, Intermediates: chain, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	})
+}
+
+func poolOf(certs []*x509.Certificate) *x509.CertPool {
+	p := x509.NewCertPool()
+	for _, c := range certs {
+		p.AddCert(c)
+	}
+	return p
 }

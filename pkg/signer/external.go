@@ -45,9 +45,9 @@ type External struct {
 	// Issuer is the common name of the leaf's issuer.
 	Issuer string
 	Trust  Trust
-	// NotAfter is when the first certificate of the chain that clients verify expires: the leaf, if none
-	// does so earlier.
-	NotAfter time.Time
+	// NotBefore and NotAfter are when all certificates of the chain that clients verify are valid, with the
+	// leaf.
+	NotBefore, NotAfter time.Time
 	// bundle identifies the CA bundle for which Trust was decided.
 	bundle string
 }
@@ -67,9 +67,10 @@ func ExternalOf(secret *corev1.Secret, instance string, before *External, bundle
 		return e
 	}
 	leaf, chain := certs[0], certs[1:]
-	e.Usage = usageOf(leaf)
+	e.Usage = pki.UsageDefect(leaf)
 	e.Issuer = api.Shorten(leaf.Issuer.CommonName, maxIssuer)
-	e.Trust, e.NotAfter = trustOf(leaf, chain[:min(len(chain), maxExternalChain)], secret.Data[api.BundleKey], bundle.Certificates(), now)
+	trust, valid := trustOf(leaf, chain[:min(len(chain), maxExternalChain)], secret.Data[api.BundleKey], bundle.Certificates(), now)
+	e.Trust, e.NotBefore, e.NotAfter = trust, valid.From, valid.Until
 	return e
 }
 
@@ -94,11 +95,9 @@ var ofAnotherIssuer = pairForm{maxNames: 1000, parseKey: pki.ParseForeignKey}
 // maxIssuer is the most characters of an issuer's name in a message.
 const maxIssuer = 64
 
-// RenewBy returns when the issuer should have renewed the certificate or its chain: a tenth of its
-// lifetime before it expires, and at least a day, or a quarter of the lifetime if that is shorter.
+// RenewBy returns when the issuer should have renewed the certificate or its chain (pki.RenewBy).
 func (e *External) RenewBy() time.Time {
-	lifetime := e.Leaf.NotAfter.Sub(e.Leaf.NotBefore)
-	return e.NotAfter.Add(-max(lifetime/10, min(24*time.Hour, lifetime/4)))
+	return pki.RenewBy(e.Leaf.NotAfter.Sub(e.Leaf.NotBefore), e.NotAfter)
 }
 
 // WriteBy returns when the issuer should have written another certificate: RenewBy, or since when the
@@ -217,6 +216,8 @@ func (e *External) problem(now time.Time) (Problem, time.Time) {
 		return e.broken(reasonExpired, "its certificate expired at "+e.Leaf.NotAfter.Format(time.RFC3339)), time.Time{}
 	case !now.Before(e.NotAfter):
 		return e.broken(reasonExpired, "a certificate of its chain expired at "+e.NotAfter.Format(time.RFC3339)), time.Time{}
+	case now.Before(e.NotBefore):
+		return e.broken(reasonNotYetValid, "a certificate of its chain is not valid before "+e.NotBefore.Format(time.RFC3339)), e.NotBefore
 	case now.Before(e.RenewBy()):
 		return Problem{}, e.RenewBy()
 	}

@@ -2,9 +2,7 @@ package signer
 
 import (
 	"bytes"
-	"crypto/rsa"
 	"crypto/x509"
-	"fmt"
 	"slices"
 	"time"
 
@@ -12,13 +10,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-const (
-	// maxExternalChain is the most certificates after the leaf from which a chain is built, and the
-	// most roots that are tried, of those that the chain names.
-	maxExternalChain = 4
-	// minExternalRSA is the least bits of an RSA key that OpenSSL's clients accept by default.
-	minExternalRSA = 2048
-)
+// maxExternalChain is the most certificates after the leaf from which a chain is built, and the
+// most roots that are tried, of those that the chain names.
+const maxExternalChain = 4
 
 // Trust is how clients can verify the chain of another issuer.
 type Trust string
@@ -30,51 +24,27 @@ const (
 	TrustUnknown Trust = "it leads to no root in " + api.BundleKey + " of the Secret or in the CA bundle of servingcert"
 )
 
-// usageOf returns why clients do not accept the leaf as a server's, or "".
-func usageOf(leaf *x509.Certificate) string {
-	const ofServers = x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment | x509.KeyUsageKeyAgreement
-	key, isRSA := leaf.PublicKey.(*rsa.PublicKey)
-	switch {
-	case len(leaf.ExtKeyUsage)+len(leaf.UnknownExtKeyUsage) > 0 && !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageServerAuth):
-		return "its extended key usages do not include serverAuth" // OpenSSL's clients do not accept anyExtendedKeyUsage in its place
-	case leaf.KeyUsage != 0 && leaf.KeyUsage&ofServers == 0:
-		return "its key usages do not include digitalSignature"
-	case isRSA && key.N.BitLen() < minExternalRSA:
-		return fmt.Sprintf("its RSA key has %d bits: must have at least %d", key.N.BitLen(), minExternalRSA)
-	}
-	return ""
-}
-
-// trustOf returns what verifies the leaf at the given time, and when the first certificate of that
-// chain expires. If nothing verifies it any more, it returns what did while the whole chain was valid.
+// trustOf returns what verifies the leaf at the given time, and when that chain is valid (pki.VerifiedBy).
 // Of ownCA only roots count: OpenSSL's clients verify nothing with an intermediate alone.
-func trustOf(leaf *x509.Certificate, chain []*x509.Certificate, ownCA []byte, bundle []*x509.Certificate, at time.Time) (Trust, time.Time) {
+func trustOf(leaf *x509.Certificate, chain []*x509.Certificate, ownCA []byte, bundle []*x509.Certificate, at time.Time) (Trust, pki.Period) {
 	own, _ := pki.ParseCertificates(pki.CertificateBlocks(ownCA)) // what cannot be read verifies nothing
 	own = slices.DeleteFunc(own, func(c *x509.Certificate) bool { return !pki.SelfIssued(c) })
-	at = pki.WithinValidity(leaf, at) // its expiry is reported by itself
-	verifies := func(roots []*x509.Certificate, at time.Time) (until time.Time, ok bool) {
+	poolOf := func(roots []*x509.Certificate) *x509.CertPool {
+		pool := x509.NewCertPool()
 		roots = named(roots, append([]*x509.Certificate{leaf}, chain...))
-		return pki.VerifiedUntil(leaf, chain, roots[:min(len(roots), maxExternalChain)], at)
-	}
-	for _, when := range slices.Compact([]time.Time{at, earliest(at, chain)}) { // each costs signatures
-		if until, ok := verifies(own, when); ok {
-			return TrustOwnCA, until
+		for _, root := range roots[:min(len(roots), maxExternalChain)] {
+			pool.AddCert(root)
 		}
-		if until, ok := verifies(bundle, when); ok {
-			return TrustBundle, until
-		}
+		return pool
 	}
-	return TrustUnknown, leaf.NotAfter
-}
-
-// earliest returns at, or when the first certificate of the chain expired, if that was before.
-func earliest(at time.Time, chain []*x509.Certificate) time.Time {
-	for _, c := range chain {
-		if c.NotAfter.Before(at) {
-			at = c.NotAfter
-		}
+	set, period := pki.VerifiedBy([]*x509.CertPool{poolOf(own), poolOf(bundle)}, leaf, chain, at)
+	switch set {
+	case 0:
+		return TrustOwnCA, period
+	case 1:
+		return TrustBundle, period
 	}
-	return at
+	return TrustUnknown, period
 }
 
 // named returns the roots that the chain names as an issuer, or holds itself.

@@ -66,14 +66,15 @@ func TestWhatClientsDoNotAccept(t *testing.T) {
 		reason  Reason
 		message string
 	}{
-		"all is well":                {usual, x509.KeyUsageDigitalSignature, serverAuth, []*x509.Certificate{root.Certificate}, epoch, reasonExternal, string(TrustOwnCA)},
-		"no usage":                   {usual, 0, nil, []*x509.Certificate{root.Certificate}, epoch, reasonExternal, string(TrustOwnCA)},
-		"ca.crt has no root":         {usual, x509.KeyUsageDigitalSignature, serverAuth, []*x509.Certificate{intermediate}, epoch, reasonExternal, string(TrustUnknown)},
-		"any extended key usage":     {usual, x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageAny}, nil, epoch, reasonWrongUsage, "serverAuth"},
-		"the usages of a CA":         {usual, x509.KeyUsageCertSign, serverAuth, nil, epoch, reasonWrongUsage, "digitalSignature"},
-		"a small key":                {small, x509.KeyUsageDigitalSignature, serverAuth, nil, epoch, reasonWrongUsage, "1024 bits: must have at least 2048"},
-		"the intermediate ends soon": {usual, x509.KeyUsageDigitalSignature, serverAuth, []*x509.Certificate{root.Certificate}, epoch.Add(13 * day), reasonOverdue, "should have renewed it"},
-		"the intermediate has ended": {usual, x509.KeyUsageDigitalSignature, serverAuth, []*x509.Certificate{root.Certificate}, epoch.Add(20 * day), reasonExpired, "a certificate of its chain expired"},
+		"all is well":                  {usual, x509.KeyUsageDigitalSignature, serverAuth, []*x509.Certificate{root.Certificate}, epoch, reasonExternal, string(TrustOwnCA)},
+		"no usage":                     {usual, 0, nil, []*x509.Certificate{root.Certificate}, epoch, reasonExternal, string(TrustOwnCA)},
+		"ca.crt has no root":           {usual, x509.KeyUsageDigitalSignature, serverAuth, []*x509.Certificate{intermediate}, epoch, reasonExternal, string(TrustUnknown)},
+		"any extended key usage":       {usual, x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageAny}, nil, epoch, reasonWrongUsage, "serverAuth"},
+		"the usages of a CA":           {usual, x509.KeyUsageCertSign, serverAuth, nil, epoch, reasonWrongUsage, "digitalSignature"},
+		"a small key":                  {small, x509.KeyUsageDigitalSignature, serverAuth, nil, epoch, reasonWrongUsage, "1024 bits: must have at least 2048"},
+		"the intermediate ends soon":   {usual, x509.KeyUsageDigitalSignature, serverAuth, []*x509.Certificate{root.Certificate}, epoch.Add(13 * day), reasonOverdue, "should have renewed it"},
+		"the intermediate has ended":   {usual, x509.KeyUsageDigitalSignature, serverAuth, []*x509.Certificate{root.Certificate}, epoch.Add(20 * day), reasonExpired, "a certificate of its chain expired"},
+		"it has, and no root is known": {usual, x509.KeyUsageDigitalSignature, serverAuth, nil, epoch.Add(20 * day), reasonExpired, "a certificate of its chain expired"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			w, _ := externalScene(t)
@@ -98,6 +99,19 @@ func TestWhatClientsDoNotAccept(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestAChainThatBeginsLater is reported until then.
+func TestAChainThatBeginsLater(t *testing.T) {
+	w, e := externalScene(t)
+	e.NotBefore = epoch.Add(time.Hour)
+	d, ready := w.readyOf(e)
+	assert.Equal(t, string(reasonNotYetValid), ready.Reason)
+	assert.Contains(t, ready.Message, "a certificate of its chain is not valid before "+e.NotBefore.Format(time.RFC3339))
+	assert.Equal(t, e.NotBefore, d.NextAt)
+	w.now = e.NotBefore
+	_, ready = w.readyOf(e)
+	assert.Equal(t, string(reasonExternal), ready.Reason)
 }
 
 func signedBy(t *testing.T, ca *pki.Authority, template *x509.Certificate, public crypto.PublicKey) *x509.Certificate {

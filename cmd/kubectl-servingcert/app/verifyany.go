@@ -22,14 +22,11 @@ type anyFlags struct {
 	clusterDomain    string
 }
 
-// failOnByDefault are the problems that no server should have.
-var failOnByDefault = []string{status.ProblemExpired, status.ProblemStale, status.ProblemUnread, status.ProblemOther}
-
 func (a *anyFlags) add(fs *pflag.FlagSet) {
 	fs.BoolVar(&a.set, "any", false, "dial every port of the ready pods behind Services, and report the certificates that they serve, whoever issued them")
 	fs.BoolVarP(&a.all, "all-namespaces", "A", false, "with --any: the pods of all namespaces")
 	fs.BoolVar(&a.direct, "direct", false, "with --any: dial the addresses of the pods, which this machine has to reach, and not through the API server as kubectl port-forward does")
-	fs.StringSliceVar(&a.failOn, "fail-on", nil, "with --any: problems for which the exit code is 1: "+strings.Join(status.PortProblems(), ", ")+", or none (default "+strings.Join(failOnByDefault, ",")+")")
+	fs.StringSliceVar(&a.failOn, "fail-on", nil, "with --any: problems for which the exit code is 1: "+strings.Join(status.PortProblems(), ", ")+", or none (default "+strings.Join(status.ServerProblems(), ",")+")")
 	fs.StringVar(&a.clusterDomain, "cluster-domain", api.DefaultLimits().ClusterDomain, "with --any: domain of the cluster, below which the Services have their names")
 }
 
@@ -51,7 +48,7 @@ func (f *verifyFlags) validateAny(args []string) error {
 		}
 	}
 	if len(f.any.failOn) == 0 {
-		f.any.failOn = failOnByDefault
+		f.any.failOn = status.ServerProblems()
 	}
 	return reportOutputs.validate(f.output)
 }

@@ -28,6 +28,8 @@ type PodPort struct {
 	Protocol starttls.Protocol `json:"-"`
 	// names are those of the Services. The leaf should have one of them.
 	names []string
+	// renewedHere: the signer renews the certificate of one of the Services, at the time that it draws.
+	renewedHere bool
 	// secrets are the Secrets whose key the pod mounts.
 	secrets []string
 }
@@ -98,6 +100,8 @@ func portsOf(pod *corev1.Pod, services []*corev1.Service, clusterDomain string) 
 			}
 			out[i].Services = append(out[i].Services, fmt.Sprintf("%s:%d", svc.Name, p.Port))
 			out[i].Protocol = cmp.Or(out[i].Protocol, protocols[p.Port], starttls.OfPort(p.Name))
+			requested, ok := ServiceOf(svc)
+			out[i].renewedHere = out[i].renewedHere || ok && !requested.Followed()
 			out[i].names = append(out[i].names, append(api.ServiceDomains(svc, clusterDomain), svc.Name+"."+svc.Namespace, svc.Name)...)
 		}
 	}

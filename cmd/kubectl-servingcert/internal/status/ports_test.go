@@ -3,6 +3,7 @@ package status
 import (
 	"crypto/x509"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,6 +13,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
+	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
 	"github.com/servingcert/servingcert/pkg/starttls"
 	"github.com/servingcert/servingcert/test/rotatortest"
@@ -62,24 +66,62 @@ func TestPodPorts(t *testing.T) {
 	assert.Equal(t, starttls.TLS, ports[1].Protocol)
 }
 
+// TestRenewedHere: the signer draws when it renews, which may be after another issuer should have done so.
+func TestRenewedHere(t *testing.T) {
+	ca := rotatortest.NewCA(t, 1, noon)
+	leaf := ca.Issue(t, noon, "web.shop.svc").Leaf
+	at := leaf.NotAfter.Add(-pki.Lifetime(leaf) / 8)
+	for name, tt := range map[string]struct {
+		annotations map[string]string
+		want        []string
+	}{
+		"nothing is requested":  {nil, []string{ProblemOverdue}},
+		"of another issuer":     {map[string]string{api.AnnotationSecretName: "web-tls", api.AnnotationIssuer: string(api.IssuerExternal)}, []string{ProblemOverdue}},
+		"of the signer":         {map[string]string{api.AnnotationSecretName: "web-tls"}, nil},
+		"with the key of a pod": {map[string]string{api.AnnotationKeySource: string(api.KeySourcePod)}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			web := selecting("web", 8443)
+			web.Annotations = tt.annotations
+			if tt.annotations[api.AnnotationIssuer] != "" {
+				said := state.Ready{Secret: "web-tls", Leaf: pki.Fingerprint(leaf), External: true}
+				web.Status.Conditions = state.Say(metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "External"}, said).Both()
+			}
+			ports, _ := PodPorts([]corev1.Service{selecting("alias", 8443), web}, []corev1.Pod{readyPod("a")}, "cluster.local")
+			require.Len(t, ports, 1)
+			s := ports[0].Served(probe.Outcome{Kind: probe.TLS, Chain: []*x509.Certificate{leaf}}, nil, Roots{Public: poolOf(ca.Root)}, at)
+			assert.Equal(t, tt.want, slices.DeleteFunc(s.Problems, func(p string) bool { return p == ProblemNames }))
+		})
+	}
+}
+
+// selecting returns a Service that leads to the port of readyPod.
+func selecting(name string, port int32) corev1.Service {
+	return corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name},
+		Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Port: 443, TargetPort: intstr.FromInt32(port)}}},
+	}
+}
+
+func poolOf(certs ...*x509.Certificate) *x509.CertPool {
+	p := x509.NewCertPool()
+	for _, c := range certs {
+		p.AddCert(c)
+	}
+	return p
+}
+
 // TestServedPorts: what a port serves, beside what its pod mounts and what clients trust.
 func TestServedPorts(t *testing.T) {
 	now := time.Now()
 	ca, other := rotatortest.NewCA(t, 1, now.Add(-3*time.Hour)), rotatortest.NewCA(t, 2, now).Renamed(t)
-	pool := func(certs ...*x509.Certificate) *x509.CertPool {
-		p := x509.NewCertPool()
-		for _, c := range certs {
-			p.AddCert(c)
-		}
-		return p
-	}
 	leaf := func(ca rotatortest.CA, at time.Time, name string) *x509.Certificate {
 		return ca.Issue(t, at, name).Leaf
 	}
 	current, older := leaf(ca, now, "web.shop.svc"), leaf(ca, now.Add(-30*time.Minute), "web.shop.svc")
 	foreign := leaf(other, now, "web.shop.svc")
 	web := PodPort{Namespace: "shop", Pod: "a", names: []string{"web.shop.svc", "web"}, secrets: []string{"web-tls"}}
-	secrets := map[string]MountedSecret{"web-tls": {Chain: []*x509.Certificate{current}, CA: pool(ca.Root)}}
+	secrets := map[string]MountedSecret{"web-tls": {Chain: []*x509.Certificate{current}, CA: poolOf(ca.Root)}}
 	for name, tt := range map[string]struct {
 		serves  *x509.Certificate
 		port    PodPort
@@ -92,12 +134,12 @@ func TestServedPorts(t *testing.T) {
 		"the Secret's":              {current, web, secrets, Roots{}, InSecret, TrustSecret, nil},
 		"an older one":              {older, web, secrets, Roots{}, OlderThanSecret, TrustSecret, []string{ProblemStale}},
 		"another one":               {foreign, web, secrets, Roots{}, NotInSecret, TrustNone, []string{ProblemOther, ProblemUntrusted}},
-		"the Secret is unread":      {current, web, map[string]MountedSecret{}, Roots{Bundle: pool(ca.Root)}, SecretUnread, TrustCluster, []string{ProblemUnread}},
-		"no Secret":                 {current, PodPort{names: web.names}, nil, Roots{Public: pool(ca.Root)}, NoSecret, TrustPublic, nil},
-		"expired":                   {leaf(ca, now.Add(-2*time.Hour), "web.shop.svc"), PodPort{names: web.names}, nil, Roots{Bundle: pool(ca.Root)}, NoSecret, TrustCluster, []string{ProblemExpired}},
-		"about to expire":           {leaf(ca, now.Add(-57*time.Minute), "web.shop.svc"), PodPort{names: web.names}, nil, Roots{Bundle: pool(ca.Root)}, NoSecret, TrustCluster, []string{ProblemExpiring}},
-		"of another name":           {leaf(ca, now, "api.shop.svc"), PodPort{names: web.names}, nil, Roots{Bundle: pool(ca.Root)}, NoSecret, TrustCluster, []string{ProblemNames}},
-		"a name of the same suffix": {leaf(ca, now, "*.shop.svc"), PodPort{names: web.names}, nil, Roots{Bundle: pool(ca.Root)}, NoSecret, TrustCluster, nil},
+		"the Secret is unread":      {current, web, map[string]MountedSecret{}, Roots{Bundle: poolOf(ca.Root)}, SecretUnread, TrustCluster, []string{ProblemUnread}},
+		"no Secret":                 {current, PodPort{names: web.names}, nil, Roots{Public: poolOf(ca.Root)}, NoSecret, TrustPublic, nil},
+		"expired":                   {leaf(ca, now.Add(-2*time.Hour), "web.shop.svc"), PodPort{names: web.names}, nil, Roots{Bundle: poolOf(ca.Root)}, NoSecret, TrustCluster, []string{ProblemExpired}},
+		"about to expire":           {leaf(ca, now.Add(-57*time.Minute), "web.shop.svc"), PodPort{names: web.names}, nil, Roots{Bundle: poolOf(ca.Root)}, NoSecret, TrustCluster, []string{ProblemExpiring, ProblemOverdue}},
+		"of another name":           {leaf(ca, now, "api.shop.svc"), PodPort{names: web.names}, nil, Roots{Bundle: poolOf(ca.Root)}, NoSecret, TrustCluster, []string{ProblemNames}},
+		"a name of the same suffix": {leaf(ca, now, "*.shop.svc"), PodPort{names: web.names}, nil, Roots{Bundle: poolOf(ca.Root)}, NoSecret, TrustCluster, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := tt.port.Served(probe.Outcome{Kind: probe.TLS, Chain: []*x509.Certificate{tt.serves}}, tt.secrets, tt.roots, now)

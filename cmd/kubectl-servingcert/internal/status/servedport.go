@@ -36,6 +36,8 @@ type ServedPort struct {
 	Names    []string              `json:"names,omitempty"`
 	NotAfter *time.Time            `json:"notAfter,omitempty"`
 	TLS      *probe.HandshakeNames `json:"tls,omitempty"`
+	// Usage is why clients refuse the leaf's usages or its key.
+	Usage string `json:"usage,omitempty"`
 	// Secret is the mounted Secret that holds the leaf. Without one it is empty, and SecretState is
 	// not current.
 	Secret      string `json:"secret,omitempty"`
@@ -62,25 +64,6 @@ const (
 	TrustNone    = "none"    // none of these
 )
 
-// The problems, in the order of a table.
-const (
-	ProblemExpired     = "expired"     // or not valid yet
-	ProblemStale       = "stale"       // an older certificate than that in the Secret
-	ProblemOther       = "other"       // its pod mounts Secrets, and none of them holds the certificate
-	ProblemUnread      = "unread"      // the mounted Secret was not read, so nobody knows whether it is stale
-	ProblemExpiring    = "expiring"    // within a tenth of its lifetime
-	ProblemNames       = "names"       // it has no name of the Services
-	ProblemUntrusted   = "untrusted"   // nothing that is known verifies it
-	ProblemPlaintext   = "plaintext"   // no TLS
-	ProblemUnreachable = "unreachable" // no answer, or none that was understood
-	ProblemNotReady    = "notready"    // of a pod that is not ready, and so was not dialled: it has no port in the report
-)
-
-// PortProblems returns all problems.
-func PortProblems() []string {
-	return []string{ProblemExpired, ProblemStale, ProblemUnread, ProblemOther, ProblemExpiring, ProblemNames, ProblemUntrusted, ProblemPlaintext, ProblemUnreachable, ProblemNotReady}
-}
-
 // Served returns what the port served. secrets are those that the pod mounts, by name.
 func (p PodPort) Served(outcome probe.Outcome, secrets map[string]MountedSecret, roots Roots, now time.Time) ServedPort {
 	s := ServedPort{PodPort: p, Serves: outcome.Kind, SecretState: NoSecret}
@@ -102,23 +85,10 @@ func (p PodPort) Served(outcome probe.Outcome, secrets map[string]MountedSecret,
 		s.Names = append(s.Names, api.Escape(name))
 	}
 	s.Secret, s.SecretState = p.holder(leaf, secrets)
-	s.Trust = trustOf(outcome.Chain, p.pools(secrets), roots, now)
-	for _, c := range []struct {
-		problem string
-		is      bool
-	}{
-		{ProblemExpired, now.After(leaf.NotAfter) || now.Before(leaf.NotBefore)},
-		{ProblemStale, s.SecretState == OlderThanSecret},
-		{ProblemUnread, s.SecretState == SecretUnread},
-		{ProblemOther, s.SecretState == NotInSecret},
-		{ProblemExpiring, !now.After(leaf.NotAfter) && now.After(leaf.NotAfter.Add(-leaf.NotAfter.Sub(leaf.NotBefore)/10))},
-		{ProblemNames, !slices.ContainsFunc(p.names, func(name string) bool { return leaf.VerifyHostname(name) == nil })},
-		{ProblemUntrusted, s.Trust == TrustNone},
-	} {
-		if c.is {
-			s.Problems = append(s.Problems, c.problem)
-		}
-	}
+	var valid pki.Period
+	s.Trust, valid = trustOf(outcome.Chain, p.pools(secrets), roots, now)
+	s.Usage = pki.UsageDefect(leaf)
+	s.Problems = p.problems(s, leaf, valid, now)
 	return s
 }
 
@@ -173,31 +143,19 @@ func (p PodPort) pools(secrets map[string]MountedSecret) (pools []*x509.CertPool
 // maxIntermediates is the most certificates after the leaf from which a chain is built.
 const maxIntermediates = 10
 
-func trustOf(chain []*x509.Certificate, own []*x509.CertPool, roots Roots, now time.Time) string {
-	leaf := chain[0]
-	intermediates := x509.NewCertPool()
-	for _, c := range chain[1:min(len(chain), maxIntermediates+1)] {
-		intermediates.AddCert(c)
-	}
-	verifies := func(pool *x509.CertPool) bool {
-		if pool == nil {
-			return false
-		}
-		_, err := leaf.Verify(x509.VerifyOptions{
-			Roots: pool, Intermediates: intermediates, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-			CurrentTime: pki.WithinValidity(leaf, now), // its expiry is a problem of its own
-		})
-		return err == nil
-	}
+// trustOf returns what verifies the chain, and when clients accept it (pki.VerifiedBy).
+func trustOf(chain []*x509.Certificate, own []*x509.CertPool, roots Roots, now time.Time) (string, pki.Period) {
+	sets := append(slices.Clone(own), roots.Bundle, roots.Public)
+	set, period := pki.VerifiedBy(sets, chain[0], chain[1:min(len(chain), maxIntermediates+1)], now)
 	switch {
-	case slices.ContainsFunc(own, verifies):
-		return TrustSecret
-	case verifies(roots.Bundle):
-		return TrustCluster
-	case verifies(roots.Public):
-		return TrustPublic
+	case set < 0:
+		return TrustNone, period
+	case set < len(own):
+		return TrustSecret, period
+	case set == len(own):
+		return TrustCluster, period
 	}
-	return TrustNone
+	return TrustPublic, period
 }
 
 // PortReport is what the ports of ready pods served, and how much was not looked at.

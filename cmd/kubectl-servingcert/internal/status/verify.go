@@ -240,9 +240,14 @@ func checkForeign(name string, s VerifySituation, certs []*x509.Certificate, bun
 		}
 	}
 	until := leaf.NotAfter.UTC().Format(time.RFC3339)
-	switch trust := trustOf(certs, []*x509.CertPool{s.SecretCA}, roots, now); {
-	case now.After(leaf.NotAfter):
+	trust, valid := trustOf(certs, []*x509.CertPool{s.SecretCA}, roots, now)
+	switch {
+	case !now.Before(leaf.NotAfter):
 		return Finding{VerdictFailed, fmt.Sprintf("%s: expired at %s: its issuer has to renew it", name, until)}
+	case !now.Before(valid.Until):
+		return Finding{VerdictFailed, fmt.Sprintf("%s: a certificate of its chain expired at %s: its issuer has to renew it", name, valid.Until.UTC().Format(time.RFC3339))}
+	case now.Before(valid.From):
+		return Finding{VerdictFailed, fmt.Sprintf("%s: it, or a certificate of its chain, is not valid before %s", name, valid.From.UTC().Format(time.RFC3339))}
 	case trust == TrustNone && s.SecretCA != nil: // clients in the cluster get it
 		return Finding{VerdictFailed, fmt.Sprintf("%s: no root in %s of the Secret, in the CA bundle or on this machine verifies it: a certificate of the chain is missing, or it is from another CA", name, api.BundleKey)}
 	case trust == TrustNone: // its clients may have a root that nothing here has

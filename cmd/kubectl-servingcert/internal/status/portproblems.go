@@ -1,0 +1,67 @@
+package status
+
+import (
+	"crypto/x509"
+	"slices"
+	"time"
+
+	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+// The problems, in the order of a table.
+const (
+	ProblemExpired     = "expired"     // it, or a certificate of its chain
+	ProblemNotYetValid = "notyetvalid" // it, or a certificate of its chain
+	ProblemUsage       = "usage"       // clients refuse its usages or its key
+	ProblemStale       = "stale"       // an older certificate than that in the Secret
+	ProblemOther       = "other"       // its pod mounts Secrets, and none of them holds the certificate
+	ProblemUnread      = "unread"      // the mounted Secret was not read, so it is unknown whether it is stale
+	ProblemExpiring    = "expiring"    // within a tenth of its lifetime
+	ProblemOverdue     = "overdue"     // another issuer should have renewed it, or its chain
+	ProblemNames       = "names"       // it has no name of the Services
+	ProblemUntrusted   = "untrusted"   // nothing that is known verifies it
+	ProblemPlaintext   = "plaintext"   // no TLS
+	ProblemUnreachable = "unreachable" // no answer, or none that was understood
+	ProblemNotReady    = "notready"    // of a pod that is not ready, and so was not dialled: it has no port in the report
+)
+
+// PortProblems returns all problems.
+func PortProblems() []string {
+	return []string{
+		ProblemExpired, ProblemNotYetValid, ProblemUsage, ProblemStale, ProblemUnread, ProblemOther, ProblemExpiring, ProblemOverdue,
+		ProblemNames, ProblemUntrusted, ProblemPlaintext, ProblemUnreachable, ProblemNotReady,
+	}
+}
+
+// ServerProblems returns those that no server should have: clients refuse its certificate, or it serves
+// another one than its Secret has.
+func ServerProblems() []string {
+	return []string{ProblemExpired, ProblemNotYetValid, ProblemUsage, ProblemStale, ProblemUnread, ProblemOther}
+}
+
+// problems returns those of a port that serves the leaf, whose chain clients accept in the period.
+func (p PodPort) problems(s ServedPort, leaf *x509.Certificate, valid pki.Period, now time.Time) (found []string) {
+	lifetime := pki.Lifetime(leaf)
+	expired := !now.Before(valid.Until)
+	early := !expired && now.Before(valid.From)
+	for _, c := range []struct {
+		problem string
+		is      bool
+	}{
+		{ProblemExpired, expired},
+		{ProblemNotYetValid, early},
+		{ProblemUsage, s.Usage != ""},
+		{ProblemStale, s.SecretState == OlderThanSecret},
+		{ProblemUnread, s.SecretState == SecretUnread},
+		{ProblemOther, s.SecretState == NotInSecret},
+		{ProblemExpiring, !expired && now.After(leaf.NotAfter.Add(-lifetime/10))},
+		{ProblemOverdue, !expired && !early && !p.renewedHere && !now.Before(pki.RenewBy(lifetime, valid.Until))},
+		{ProblemNames, !slices.ContainsFunc(p.names, func(name string) bool { return leaf.VerifyHostname(name) == nil })},
+		{ProblemUntrusted, s.Trust == TrustNone},
+	} {
+		if c.is {
+			found = append(found, c.problem)
+		}
+	}
+	return found
+}

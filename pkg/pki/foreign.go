@@ -1,0 +1,133 @@
+package pki
+
+import (
+	"bytes"
+	"crypto/rsa"
+	"crypto/x509"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// What clients accept of certificates that another issuer made.
+
+// minServerRSA is the least bits of an RSA key that OpenSSL's clients accept by default.
+const minServerRSA = 2048
+
+// UsageDefect returns why clients do not accept the leaf as a server's, or "".
+func UsageDefect(leaf *x509.Certificate) string {
+	const ofServers = x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment | x509.KeyUsageKeyAgreement
+	key, isRSA := leaf.PublicKey.(*rsa.PublicKey)
+	switch {
+	case len(leaf.ExtKeyUsage)+len(leaf.UnknownExtKeyUsage) > 0 && !slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageServerAuth):
+		return "its extended key usages do not include serverAuth" // OpenSSL's clients do not accept anyExtendedKeyUsage in its place
+	case leaf.KeyUsage != 0 && leaf.KeyUsage&ofServers == 0:
+		return "its key usages do not include digitalSignature"
+	case isRSA && key.N.BitLen() < minServerRSA:
+		return fmt.Sprintf("its RSA key has %d bits: must have at least %d", key.N.BitLen(), minServerRSA)
+	}
+	return ""
+}
+
+// RenewBy returns when an issuer should have renewed a certificate with the lifetime, if clients accept its chain
+// until the given time: a tenth of the lifetime before it, and at least a day, or a quarter of the lifetime if that
+// is shorter.
+func RenewBy(lifetime time.Duration, until time.Time) time.Time {
+	return until.Add(-max(lifetime/10, min(24*time.Hour, lifetime/4)))
+}
+
+// Period is when all certificates of a chain are valid. It is empty if Until is before From.
+type Period struct{ From, Until time.Time }
+
+// and returns the period without the time in which the certificate is not valid.
+func (p Period) and(c *x509.Certificate) Period {
+	if c.NotBefore.After(p.From) {
+		p.From = c.NotBefore
+	}
+	if c.NotAfter.Before(p.Until) {
+		p.Until = c.NotAfter
+	}
+	return p
+}
+
+// VerifiedBy returns the index of the first set of roots with which a client accepts leaf as a server's
+// certificate, and the period in which it does; a nil set accepts nothing. Validity is judged at the given time, or
+// the nearest in that of the leaf. If no set accepts the leaf then, that one counts which accepts it before a
+// certificate of the chain expired, or once all are valid. Without such a set the index is -1, and the period is
+// that of the leaf and its issuers in the chain. Each set and time costs the signatures of x509.Certificate.Verify.
+func VerifiedBy(sets []*x509.CertPool, leaf *x509.Certificate, chain []*x509.Certificate, at time.Time) (set int, period Period) {
+	intermediates := poolOf(chain)
+	for _, when := range timesToVerify(leaf, chain, at) {
+		for i, roots := range sets {
+			if roots == nil {
+				continue
+			}
+			if chains, err := verifyServing(leaf, intermediates, roots, when); err == nil {
+				return i, longest(chains)
+			}
+		}
+	}
+	return -1, issuedWithin(leaf, chain)
+}
+
+// timesToVerify returns the times for which VerifiedBy tries the sets, in order and each once.
+func timesToVerify(leaf *x509.Certificate, chain []*x509.Certificate, at time.Time) []time.Time {
+	at = WithinValidity(leaf, at)
+	ends, begins := at, at
+	for _, c := range chain {
+		if c.NotAfter.Before(ends) {
+			ends = c.NotAfter
+		}
+		if c.NotBefore.After(begins) {
+			begins = c.NotBefore
+		}
+	}
+	times := []time.Time{at}
+	for _, t := range []time.Time{ends, begins} {
+		if !t.Equal(at) {
+			times = append(times, t)
+		}
+	}
+	return times
+}
+
+// longest returns the period in which at least one of the chains is valid. All are valid at one time.
+func longest(chains [][]*x509.Certificate) (longest Period) {
+	for i, chain := range chains {
+		p := periodOf(chain)
+		if i == 0 || p.From.Before(longest.From) {
+			longest.From = p.From
+		}
+		if p.Until.After(longest.Until) {
+			longest.Until = p.Until
+		}
+	}
+	return longest
+}
+
+// periodOf returns when all of the certificates are valid.
+func periodOf(chain []*x509.Certificate) Period {
+	p := Period{chain[0].NotBefore, chain[0].NotAfter}
+	for _, c := range chain[1:] {
+		p = p.and(c)
+	}
+	return p
+}
+
+// issuedWithin returns when the leaf and its issuers in the chain are valid. Roots do not count, because
+// clients use their own. Of certificates of the same issuer the one that expires last counts.
+func issuedWithin(leaf *x509.Certificate, chain []*x509.Certificate) Period {
+	left := slices.DeleteFunc(slices.Clone(chain), SelfIssued)
+	slices.SortStableFunc(left, func(a, b *x509.Certificate) int { return b.NotAfter.Compare(a.NotAfter) })
+	path := []*x509.Certificate{leaf}
+	for issued := leaf; ; {
+		i := slices.IndexFunc(left, func(c *x509.Certificate) bool {
+			return bytes.Equal(c.RawSubject, issued.RawIssuer) && issued.CheckSignatureFrom(c) == nil
+		})
+		if i < 0 {
+			return periodOf(path)
+		}
+		issued = left[i]
+		path, left = append(path, issued), slices.Delete(left, i, i+1)
+	}
+}
