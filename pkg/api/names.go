@@ -1,6 +1,7 @@
 package api
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"path"
@@ -135,6 +136,27 @@ func ExtraNames(svc *corev1.Service) ([]string, error) {
 		return nil, &FieldError{AnnotationExtraDNSNames, value, detail}
 	}
 	return splitNames(value), nil
+}
+
+// MissingNames returns names with which clients reach the Service, and which the leaf does not have, whoever issued it.
+// Of AnnotationExtraDNSNames every name is needed; listed is true then. Without it one of the Service's own names is
+// enough, since an issuer need not know the cluster domain. An annotation that is not valid is reported elsewhere.
+func MissingNames(svc *corev1.Service, clusterDomain string, leaf *x509.Certificate) (missing []string, listed bool) {
+	covers := func(name string) bool {
+		return slices.Contains(leaf.DNSNames, name) || leaf.VerifyHostname(name) == nil
+	}
+	extra, err := ExtraNames(svc)
+	if err != nil {
+		return nil, true
+	}
+	if len(extra) > 0 {
+		return slices.DeleteFunc(extra, covers), true
+	}
+	own := append(ServiceDomains(svc, clusterDomain), svc.Name+"."+svc.Namespace, svc.Name)
+	if slices.ContainsFunc(own, covers) {
+		return nil, false
+	}
+	return own, false
 }
 
 // firstExtraNames returns the first MaxNames names of ExtraNames.

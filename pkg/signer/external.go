@@ -260,26 +260,14 @@ func (e *External) missingFiles(svc *corev1.Service) []string {
 	return slices.DeleteFunc(wanted.Files(), func(key string) bool { return slices.Contains(e.Other, key) })
 }
 
-// uncovered returns which names that clients use are not in the certificate, or "". Of a Service's
-// own names one is enough, since an issuer need not know the cluster domain.
+// uncovered returns which names that clients use are not in the certificate, or "" (api.MissingNames).
 func (e *External) uncovered(svc *corev1.Service, limits api.Limits) string {
-	leaf := x509.Certificate{DNSNames: e.Leaf.DNSNames}
-	covers := func(name string) bool {
-		return slices.Contains(e.Leaf.DNSNames, name) || leaf.VerifyHostname(name) == nil
-	}
-	listed, err := api.ExtraNames(svc)
-	if err != nil {
+	missing, listed := api.MissingNames(svc, limits.ClusterDomain, &x509.Certificate{DNSNames: e.Leaf.DNSNames})
+	switch {
+	case len(missing) == 0:
 		return ""
+	case listed:
+		return "it is not for " + describeNames(missing, nil) + ", which annotation " + api.AnnotationExtraDNSNames + " lists"
 	}
-	if len(listed) > 0 {
-		if missing := slices.DeleteFunc(listed, covers); len(missing) > 0 {
-			return "it is not for " + describeNames(missing, nil) + ", which annotation " + api.AnnotationExtraDNSNames + " lists"
-		}
-		return ""
-	}
-	own := append(api.ServiceDomains(svc, limits.ClusterDomain), svc.Name+"."+svc.Namespace, svc.Name)
-	if slices.ContainsFunc(own, covers) {
-		return ""
-	}
-	return fmt.Sprintf("it is for none of the Service's names, such as %s: have its issuer add one, or list the names that clients use in annotation %s", own[0], api.AnnotationExtraDNSNames)
+	return fmt.Sprintf("it is for none of the Service's names, such as %s: have its issuer add one, or list the names that clients use in annotation %s", missing[0], api.AnnotationExtraDNSNames)
 }

@@ -2,9 +2,9 @@ package status
 
 import (
 	"crypto/x509"
-	"slices"
 	"time"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -18,7 +18,7 @@ const (
 	ProblemUnread      = "unread"      // the mounted Secret was not read, so it is unknown whether it is stale
 	ProblemExpiring    = "expiring"    // within a tenth of its lifetime
 	ProblemOverdue     = "overdue"     // another issuer should have renewed it, or its chain
-	ProblemNames       = "names"       // it has no name of the Services
+	ProblemNames       = "names"       // one of the Services has no name in it, or not all of its extra names
 	ProblemUntrusted   = "untrusted"   // nothing that is known verifies it
 	ProblemPlaintext   = "plaintext"   // no TLS
 	ProblemUnreachable = "unreachable" // no answer, or none that was understood
@@ -56,7 +56,7 @@ func (p PodPort) problems(s ServedPort, leaf *x509.Certificate, valid pki.Period
 		{ProblemOther, s.SecretState == NotInSecret},
 		{ProblemExpiring, !expired && now.After(leaf.NotAfter.Add(-lifetime/10))},
 		{ProblemOverdue, !expired && !early && !p.renewedHere && !now.Before(pki.RenewBy(lifetime, valid.Until))},
-		{ProblemNames, !slices.ContainsFunc(p.names, func(name string) bool { return leaf.VerifyHostname(name) == nil })},
+		{ProblemNames, len(s.NotNamed) > 0},
 		{ProblemUntrusted, s.Trust == TrustNone},
 	} {
 		if c.is {
@@ -64,4 +64,14 @@ func (p PodPort) problems(s ServedPort, leaf *x509.Certificate, valid pki.Period
 		}
 	}
 	return found
+}
+
+// notNamed returns the Services whose names the leaf does not have.
+func (p PodPort) notNamed(leaf *x509.Certificate) (names []string) {
+	for _, svc := range p.selecting {
+		if missing, _ := api.MissingNames(svc, p.clusterDomain, leaf); len(missing) > 0 {
+			names = append(names, svc.Name)
+		}
+	}
+	return names
 }

@@ -26,8 +26,9 @@ type PodPort struct {
 	Address  string            `json:"-"`
 	Host     string            `json:"-"`
 	Protocol starttls.Protocol `json:"-"`
-	// names are those of the Services. The leaf should have one of them.
-	names []string
+	// selecting are the Services. The leaf should have the names of each (api.MissingNames).
+	selecting     []*corev1.Service
+	clusterDomain string
 	// renewedHere: the signer renews the certificate of one of the Services, at the time that it draws.
 	renewedHere bool
 	// secrets are the Secrets whose key the pod mounts.
@@ -97,12 +98,15 @@ func portsOf(pod *corev1.Pod, services []*corev1.Service, clusterDomain string) 
 			if i < 0 {
 				out = append(out, newPodPort(pod, number, svc))
 				i = len(out) - 1
+				out[i].clusterDomain = clusterDomain
 			}
 			out[i].Services = append(out[i].Services, fmt.Sprintf("%s:%d", svc.Name, p.Port))
 			out[i].Protocol = cmp.Or(out[i].Protocol, protocols[p.Port], starttls.OfPort(p.Name))
 			requested, ok := ServiceOf(svc)
 			out[i].renewedHere = out[i].renewedHere || ok && !requested.Followed()
-			out[i].names = append(out[i].names, append(api.ServiceDomains(svc, clusterDomain), svc.Name+"."+svc.Namespace, svc.Name)...)
+			if !slices.Contains(out[i].selecting, svc) {
+				out[i].selecting = append(out[i].selecting, svc)
+			}
 		}
 	}
 	for i := range out {

@@ -3,7 +3,6 @@ package status
 import (
 	"crypto/x509"
 	"errors"
-	"slices"
 	"testing"
 	"time"
 
@@ -66,10 +65,40 @@ func TestPodPorts(t *testing.T) {
 	assert.Equal(t, starttls.TLS, ports[1].Protocol)
 }
 
+// TestNamesOfEachService: each Service is judged by itself, with the names that its annotation lists.
+func TestNamesOfEachService(t *testing.T) {
+	ca := rotatortest.NewCA(t, 1, noon)
+	for name, tt := range map[string]struct {
+		extra  string // of Service web
+		leaf   []string
+		missed []string
+	}{
+		"of both":                 {"", []string{"web.shop.svc", "alias.shop.svc"}, nil},
+		"of one":                  {"", []string{"web.shop.svc"}, []string{"alias"}},
+		"of none":                 {"", []string{"other.shop.svc"}, []string{"alias", "web"}},
+		"in the cluster's domain": {"", []string{"web.shop.svc.k8s.example", "alias.shop.svc.k8s.example"}, nil},
+		"a listed one":            {"www.example.com", []string{"www.example.com", "alias"}, nil},
+		"not all that are listed": {"www.example.com, *.example.org", []string{"www.example.com", "web.shop.svc", "alias"}, []string{"web"}},
+		"a listed wildcard":       {"www.example.com, *.example.org", []string{"*.example.com", "*.example.org", "alias"}, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			web := selecting("web", 8443)
+			if tt.extra != "" {
+				web.Annotations = map[string]string{api.AnnotationExtraDNSNames: tt.extra}
+			}
+			ports, _ := PodPorts([]corev1.Service{selecting("alias", 8443), web, selecting("metrics", 9090)}, []corev1.Pod{readyPod("a")}, "k8s.example")
+			require.Len(t, ports, 2)
+			s := ports[0].Served(probe.Outcome{Kind: probe.TLS, Chain: []*x509.Certificate{ca.Issue(t, noon, tt.leaf...).Leaf}}, nil, Roots{}, noon)
+			assert.Equal(t, tt.missed, s.NotNamed)
+			assert.Equal(t, tt.missed != nil, s.Has([]string{ProblemNames}))
+		})
+	}
+}
+
 // TestRenewedHere: the signer draws when it renews, which may be after another issuer should have done so.
 func TestRenewedHere(t *testing.T) {
 	ca := rotatortest.NewCA(t, 1, noon)
-	leaf := ca.Issue(t, noon, "web.shop.svc").Leaf
+	leaf := ca.Issue(t, noon, "web.shop.svc", "alias.shop.svc").Leaf
 	at := leaf.NotAfter.Add(-pki.Lifetime(leaf) / 8)
 	for name, tt := range map[string]struct {
 		annotations map[string]string
@@ -90,7 +119,7 @@ func TestRenewedHere(t *testing.T) {
 			ports, _ := PodPorts([]corev1.Service{selecting("alias", 8443), web}, []corev1.Pod{readyPod("a")}, "cluster.local")
 			require.Len(t, ports, 1)
 			s := ports[0].Served(probe.Outcome{Kind: probe.TLS, Chain: []*x509.Certificate{leaf}}, nil, Roots{Public: poolOf(ca.Root)}, at)
-			assert.Equal(t, tt.want, slices.DeleteFunc(s.Problems, func(p string) bool { return p == ProblemNames }))
+			assert.Equal(t, tt.want, s.Problems)
 		})
 	}
 }
@@ -120,7 +149,9 @@ func TestServedPorts(t *testing.T) {
 	}
 	current, older := leaf(ca, now, "web.shop.svc"), leaf(ca, now.Add(-30*time.Minute), "web.shop.svc")
 	foreign := leaf(other, now, "web.shop.svc")
-	web := PodPort{Namespace: "shop", Pod: "a", names: []string{"web.shop.svc", "web"}, secrets: []string{"web-tls"}}
+	service := selecting("web", 8443)
+	selects := []*corev1.Service{&service}
+	web := PodPort{Namespace: "shop", Pod: "a", selecting: selects, secrets: []string{"web-tls"}}
 	secrets := map[string]MountedSecret{"web-tls": {Chain: []*x509.Certificate{current}, CA: poolOf(ca.Root)}}
 	for name, tt := range map[string]struct {
 		serves  *x509.Certificate
@@ -135,11 +166,11 @@ func TestServedPorts(t *testing.T) {
 		"an older one":              {older, web, secrets, Roots{}, OlderThanSecret, TrustSecret, []string{ProblemStale}},
 		"another one":               {foreign, web, secrets, Roots{}, NotInSecret, TrustNone, []string{ProblemOther, ProblemUntrusted}},
 		"the Secret is unread":      {current, web, map[string]MountedSecret{}, Roots{Bundle: poolOf(ca.Root)}, SecretUnread, TrustCluster, []string{ProblemUnread}},
-		"no Secret":                 {current, PodPort{names: web.names}, nil, Roots{Public: poolOf(ca.Root)}, NoSecret, TrustPublic, nil},
-		"expired":                   {leaf(ca, now.Add(-2*time.Hour), "web.shop.svc"), PodPort{names: web.names}, nil, Roots{Bundle: poolOf(ca.Root)}, NoSecret, TrustCluster, []string{ProblemExpired}},
-		"about to expire":           {leaf(ca, now.Add(-57*time.Minute), "web.shop.svc"), PodPort{names: web.names}, nil, Roots{Bundle: poolOf(ca.Root)}, NoSecret, TrustCluster, []string{ProblemExpiring, ProblemOverdue}},
-		"of another name":           {leaf(ca, now, "api.shop.svc"), PodPort{names: web.names}, nil, Roots{Bundle: poolOf(ca.Root)}, NoSecret, TrustCluster, []string{ProblemNames}},
-		"a name of the same suffix": {leaf(ca, now, "*.shop.svc"), PodPort{names: web.names}, nil, Roots{Bundle: poolOf(ca.Root)}, NoSecret, TrustCluster, nil},
+		"no Secret":                 {current, PodPort{selecting: selects}, nil, Roots{Public: poolOf(ca.Root)}, NoSecret, TrustPublic, nil},
+		"expired":                   {leaf(ca, now.Add(-2*time.Hour), "web.shop.svc"), PodPort{selecting: selects}, nil, Roots{Bundle: poolOf(ca.Root)}, NoSecret, TrustCluster, []string{ProblemExpired}},
+		"about to expire":           {leaf(ca, now.Add(-57*time.Minute), "web.shop.svc"), PodPort{selecting: selects}, nil, Roots{Bundle: poolOf(ca.Root)}, NoSecret, TrustCluster, []string{ProblemExpiring, ProblemOverdue}},
+		"of another name":           {leaf(ca, now, "api.shop.svc"), PodPort{selecting: selects}, nil, Roots{Bundle: poolOf(ca.Root)}, NoSecret, TrustCluster, []string{ProblemNames}},
+		"a name of the same suffix": {leaf(ca, now, "*.shop.svc"), PodPort{selecting: selects}, nil, Roots{Bundle: poolOf(ca.Root)}, NoSecret, TrustCluster, nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := tt.port.Served(probe.Outcome{Kind: probe.TLS, Chain: []*x509.Certificate{tt.serves}}, tt.secrets, tt.roots, now)

@@ -12,6 +12,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
@@ -51,6 +52,8 @@ func TestWhatClientsRefuse(t *testing.T) {
 		}
 	}
 	roots := Roots{Public: poolOf(ca.Root)}
+	web := selecting("web", 8443)
+	port := PodPort{selecting: []*corev1.Service{&web}}
 	for name, tt := range map[string]struct {
 		public  crypto.PublicKey
 		leaf    func(*x509.Certificate)
@@ -75,7 +78,7 @@ func TestWhatClientsRefuse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			issuer := signedBy(t, ca.Root, ca.Key, key.Public(), tt.between)
 			leaf := signedBy(t, issuer, key, tt.public, tt.leaf)
-			s := PodPort{names: []string{"web.shop.svc"}}.Served(probe.Outcome{Kind: probe.TLS, Chain: []*x509.Certificate{leaf, issuer}}, nil, tt.roots, noon.Add(tt.at))
+			s := port.Served(probe.Outcome{Kind: probe.TLS, Chain: []*x509.Certificate{leaf, issuer}}, nil, tt.roots, noon.Add(tt.at))
 			assert.Equal(t, tt.want, s.Problems)
 			assert.Equal(t, tt.public == small.Public(), s.Usage == "its RSA key has 1024 bits: must have at least 2048", s.Usage)
 		})

@@ -38,6 +38,8 @@ type ServedPort struct {
 	TLS      *probe.HandshakeNames `json:"tls,omitempty"`
 	// Usage is why clients refuse the leaf's usages or its key.
 	Usage string `json:"usage,omitempty"`
+	// NotNamed are the Services whose names the leaf does not have.
+	NotNamed []string `json:"notNamed,omitempty"`
 	// Secret is the mounted Secret that holds the leaf. Without one it is empty, and SecretState is
 	// not current.
 	Secret      string `json:"secret,omitempty"`
@@ -87,7 +89,7 @@ func (p PodPort) Served(outcome probe.Outcome, secrets map[string]MountedSecret,
 	s.Secret, s.SecretState = p.holder(leaf, secrets)
 	var valid pki.Period
 	s.Trust, valid = trustOf(outcome.Chain, p.pools(secrets), roots, now)
-	s.Usage = pki.UsageDefect(leaf)
+	s.Usage, s.NotNamed = pki.UsageDefect(leaf), p.notNamed(leaf)
 	s.Problems = p.problems(s, leaf, valid, now)
 	return s
 }
