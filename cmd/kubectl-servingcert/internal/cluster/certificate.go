@@ -27,6 +27,8 @@ func (c *Cluster) Certificate(ctx context.Context, namespace, name, system strin
 	switch bundle, err := c.Client.CoreV1().ConfigMaps(namespace).Get(ctx, api.BundleName, metav1.GetOptions{}); {
 	case err == nil:
 		s.Bundle = bundle.Data
+	case apierrors.IsForbidden(err):
+		s.BundleErr = err
 	case !apierrors.IsNotFound(err):
 		return s, fmt.Errorf("read the bundle: %w", err)
 	}

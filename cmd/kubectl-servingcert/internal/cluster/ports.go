@@ -111,19 +111,18 @@ func (c *Cluster) mountedSecrets(ctx context.Context, ports []status.PodPort) (m
 	atOnce(maxConcurrent, len(keys), func(i int) {
 		key := keys[i]
 		secret, err := c.Client.CoreV1().Secrets(key.Namespace).Get(ctx, key.Name, metav1.GetOptions{})
-		if err != nil {
-			if !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err) {
-				mu.Lock()
-				defer mu.Unlock()
-				failed = fmt.Errorf("read Secret %s: %w", key, err)
-			}
-			return
-		}
-		mounted := status.MountedSecret{CA: rootsIn(secret.Data[api.BundleKey])}
-		mounted.Chain, _ = pki.ParseCertificates(pki.CertificateBlocks(secret.Data[corev1.TLSCertKey]))
 		mu.Lock()
 		defer mu.Unlock()
-		found[key.Namespace][key.Name] = mounted
+		switch {
+		case err == nil:
+			mounted := status.MountedSecret{CA: rootsIn(secret.Data[api.BundleKey])}
+			mounted.Chain, _ = pki.ParseCertificates(pki.CertificateBlocks(secret.Data[corev1.TLSCertKey]))
+			found[key.Namespace][key.Name] = mounted
+		case apierrors.IsForbidden(err):
+			found[key.Namespace][key.Name] = status.MountedSecret{Unread: true}
+		case !apierrors.IsNotFound(err):
+			failed = fmt.Errorf("read Secret %s: %w", key, err)
+		}
 	})
 	return found, failed
 }
@@ -141,7 +140,9 @@ func (c *Cluster) rootsOf(ctx context.Context, ports []status.PodPort) (map[stri
 		switch {
 		case err == nil:
 			r.Bundle = rootsIn([]byte(bundle.Data[api.BundleKey]))
-		case !apierrors.IsForbidden(err) && !apierrors.IsNotFound(err):
+		case apierrors.IsForbidden(err):
+			r.Unread = true
+		case !apierrors.IsNotFound(err):
 			return nil, fmt.Errorf("read ConfigMap %s/%s: %w", p.Namespace, api.BundleName, err)
 		}
 		roots[p.Namespace] = r

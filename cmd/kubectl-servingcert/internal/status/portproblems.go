@@ -20,6 +20,7 @@ const (
 	ProblemOverdue     = "overdue"     // another issuer should have renewed it, or its chain
 	ProblemNames       = "names"       // one of the Services has no name in it, or not all of its extra names
 	ProblemUntrusted   = "untrusted"   // nothing that is known verifies it
+	ProblemTrustUnread = "trustunread" // nothing that this user may read verifies it
 	ProblemPlaintext   = "plaintext"   // no TLS
 	ProblemUnreachable = "unreachable" // no answer, or none that was understood
 	ProblemNotReady    = "notready"    // of a pod that is not ready, and so was not dialled: it has no port in the report
@@ -29,7 +30,7 @@ const (
 func PortProblems() []string {
 	return []string{
 		ProblemExpired, ProblemNotYetValid, ProblemUsage, ProblemStale, ProblemUnread, ProblemOther, ProblemExpiring, ProblemOverdue,
-		ProblemNames, ProblemUntrusted, ProblemPlaintext, ProblemUnreachable, ProblemNotReady,
+		ProblemNames, ProblemUntrusted, ProblemTrustUnread, ProblemPlaintext, ProblemUnreachable, ProblemNotReady,
 	}
 }
 
@@ -58,6 +59,7 @@ func (p PodPort) problems(s ServedPort, leaf *x509.Certificate, valid pki.Period
 		{ProblemOverdue, !expired && !early && !p.renewedHere && !now.Before(pki.RenewBy(lifetime, valid.Until))},
 		{ProblemNames, len(s.NotNamed) > 0},
 		{ProblemUntrusted, s.Trust == TrustNone},
+		{ProblemTrustUnread, s.Trust == TrustUnknown},
 	} {
 		if c.is {
 			found = append(found, c.problem)

@@ -16,6 +16,8 @@ import (
 // Roots are what clients may trust.
 type Roots struct {
 	Bundle *x509.CertPool // of the cluster; nil if there is none
+	// Unread: the bundle may not be read, so clients may trust more.
+	Unread bool
 	Public *x509.CertPool // of this machine; nil if there are none
 }
 
@@ -23,6 +25,8 @@ type Roots struct {
 type MountedSecret struct {
 	Chain []*x509.Certificate // empty if it cannot be read
 	CA    *x509.CertPool      // of its ca.crt; nil if it has none
+	// Unread: this user may not read it, so it may have a CA.
+	Unread bool
 }
 
 // ServedPort is what a port served.
@@ -64,6 +68,7 @@ const (
 	TrustCluster = "cluster" // the CA bundle of servingcert
 	TrustPublic  = "public"  // the public roots of this machine
 	TrustNone    = "none"    // none of these
+	TrustUnknown = "unknown" // none of those that this user may read
 )
 
 // Served returns what the port served. secrets are those that the pod mounts, by name.
@@ -89,6 +94,9 @@ func (p PodPort) Served(outcome probe.Outcome, secrets map[string]MountedSecret,
 	s.Secret, s.SecretState = p.holder(leaf, secrets)
 	var valid pki.Period
 	s.Trust, valid = trustOf(outcome.Chain, p.pools(secrets), roots, now)
+	if s.Trust == TrustNone && (roots.Unread || p.mayHaveCA(secrets)) {
+		s.Trust = TrustUnknown
+	}
 	s.Usage, s.NotNamed = pki.UsageDefect(leaf), p.notNamed(leaf)
 	s.Problems = p.problems(s, leaf, valid, now)
 	return s
@@ -140,6 +148,11 @@ func (p PodPort) pools(secrets map[string]MountedSecret) (pools []*x509.CertPool
 		}
 	}
 	return pools
+}
+
+// mayHaveCA reports whether a mounted Secret may not be read.
+func (p PodPort) mayHaveCA(secrets map[string]MountedSecret) bool {
+	return slices.ContainsFunc(p.secrets, func(name string) bool { return secrets[name].Unread })
 }
 
 // maxIntermediates is the most certificates after the leaf from which a chain is built.

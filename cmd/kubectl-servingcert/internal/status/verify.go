@@ -4,9 +4,7 @@ package status
 
 import (
 	"crypto/x509"
-	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +23,7 @@ type VerifySituation struct {
 	Service   Service
 	TrustName string            // NAMESPACE/NAME of the bundle ConfigMap
 	Bundle    map[string]string // its data; nil if it is missing
+	BundleErr error             // why it may not be read
 
 	Published    string // the hash of the bundle that the CA has published
 	PublishedErr error  // why it cannot be read
@@ -113,6 +112,8 @@ func checkCondition(s Service) Finding {
 func checkBundle(s VerifySituation, bundle pki.Bundle, err error) []Finding {
 	name := "ConfigMap " + s.TrustName
 	switch {
+	case s.BundleErr != nil:
+		return []Finding{{VerdictUnknown, fmt.Sprintf("%s: cannot be read: %v", name, s.BundleErr)}}
 	case s.Bundle == nil:
 		return []Finding{{VerdictFailed, name + ": missing: clients of this namespace have no bundle; is the rotator running?"}}
 	case err != nil:
@@ -223,65 +224,11 @@ func checkChain(name string, s VerifySituation, certs []*x509.Certificate, bundl
 	if s.Service.Followed() {
 		return append(findings, checkForeign(name, s, certs, bundle, now))
 	}
+	if s.BundleErr != nil {
+		return append(findings, checkUnverified(name, s, leaf, now))
+	}
 	if err := verifies(certs, s.Host, bundle, now); err != nil {
 		return append(findings, Finding{VerdictFailed, fmt.Sprintf("%s: %v", name, err)})
 	}
 	return append(findings, Finding{VerdictOK, fmt.Sprintf("%s: verifies for %s until %s", name, strings.Join(leaf.DNSNames, ", "), leaf.NotAfter.UTC().Format(time.RFC3339))})
-}
-
-// checkForeign checks the certificate of another issuer. Condition Ready reports whether it has the names
-// that clients use.
-func checkForeign(name string, s VerifySituation, certs []*x509.Certificate, bundle pki.Bundle, now time.Time) Finding {
-	leaf, roots := certs[0], Roots{Public: s.Public}
-	if len(bundle.Certificates()) > 0 {
-		roots.Bundle = x509.NewCertPool()
-		for _, c := range bundle.Certificates() {
-			roots.Bundle.AddCert(c)
-		}
-	}
-	until := leaf.NotAfter.UTC().Format(time.RFC3339)
-	trust, valid := trustOf(certs, []*x509.CertPool{s.SecretCA}, roots, now)
-	switch {
-	case !now.Before(leaf.NotAfter):
-		return Finding{VerdictFailed, fmt.Sprintf("%s: expired at %s: its issuer has to renew it", name, until)}
-	case !now.Before(valid.Until):
-		return Finding{VerdictFailed, fmt.Sprintf("%s: a certificate of its chain expired at %s: its issuer has to renew it", name, valid.Until.UTC().Format(time.RFC3339))}
-	case now.Before(valid.From):
-		return Finding{VerdictFailed, fmt.Sprintf("%s: it, or a certificate of its chain, is not valid before %s", name, valid.From.UTC().Format(time.RFC3339))}
-	case trust == TrustNone && s.SecretCA != nil: // clients in the cluster get it
-		return Finding{VerdictFailed, fmt.Sprintf("%s: no root in %s of the Secret, in the CA bundle or on this machine verifies it: a certificate of the chain is missing, or it is from another CA", name, api.BundleKey)}
-	case trust == TrustNone: // its clients may have a root that nothing here has
-		return Finding{VerdictUnknown, fmt.Sprintf("%s: the Secret has no root in %s, and no root in the CA bundle or on this machine verifies it: only clients that have its root accept it", name, api.BundleKey)}
-	default:
-		return Finding{VerdictOK, fmt.Sprintf("%s: of another issuer, for %s until %s; roots that verify it: %s", name, strings.Join(leaf.DNSNames, ", "), until, trust)}
-	}
-}
-
-// verifies returns an error if a client with the bundle does not accept the certificates
-// for the host and for the names in them.
-func verifies(certs []*x509.Certificate, host string, bundle pki.Bundle, now time.Time) error {
-	if len(bundle.Certificates()) == 0 {
-		return errors.New("there is no bundle to verify it with")
-	}
-	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
-	for _, root := range bundle.Certificates() {
-		roots.AddCert(root)
-	}
-	for _, c := range certs[1:] {
-		intermediates.AddCert(c)
-	}
-	for _, name := range append([]string{host}, certs[0].DNSNames...) {
-		// test a wildcard with a name that it matches
-		name = strings.Replace(name, "*.", "pod-0.", 1)
-		if _, err := certs[0].Verify(x509.VerifyOptions{
-			Roots: roots, Intermediates: intermediates, CurrentTime: now, DNSName: name,
-			KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-		}); err != nil {
-			return fmt.Errorf("a client rejects it as %s: %w", name, err)
-		}
-	}
-	if i := slices.IndexFunc(certs[1:], pki.SelfIssued); i >= 0 {
-		return fmt.Errorf("certificate %d of the chain is a root: OpenSSL and curl may reject it", i+2)
-	}
-	return nil
 }

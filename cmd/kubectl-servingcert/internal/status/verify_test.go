@@ -119,6 +119,22 @@ func TestVerify(t *testing.T) {
 		text := Verify(s, epoch)[0].Text
 		assert.True(t, strings.HasSuffix(text, "; TLS is requested from the proxy in its pods, at targetPorts sc-any-http, sc-tls-8080"), text)
 	})
+	t.Run("a forbidden bundle is reported", func(t *testing.T) {
+		s := good(t, ca)
+		s.Bundle, s.BundleErr = nil, errors.New("forbidden")
+		findings := Verify(s, epoch)
+		assert.Contains(t, findings, Finding{VerdictUnknown, "ConfigMap shop/servingcert-ca.crt: cannot be read: forbidden"})
+		unknown := "it is unknown whether clients trust it, because ConfigMap shop/servingcert-ca.crt may not be read"
+		assert.Contains(t, findings, Finding{VerdictUnknown, "Secret shop/web-tls: " + unknown})
+		assert.Contains(t, findings, Finding{VerdictUnknown, "localhost:8443: " + unknown})
+		failed := func(f Finding) bool { return f.Verdict == VerdictFailed }
+		assert.False(t, slices.ContainsFunc(findings, failed), "%s", findings)
+		for _, now := range []time.Time{epoch.Add(48 * time.Hour), epoch.Add(-48 * time.Hour)} {
+			assert.True(t, slices.ContainsFunc(Verify(s, now), failed), "its validity is known")
+		}
+		s.Host = "api.shop.svc"
+		assert.True(t, slices.ContainsFunc(Verify(s, epoch), failed), "its names are known")
+	})
 	t.Run("a forbidden Secret is reported", func(t *testing.T) {
 		s := good(t, ca)
 		s.SecretErr = errors.New("forbidden")
@@ -142,13 +158,15 @@ func TestVerifyOfAnotherIssuer(t *testing.T) {
 		verdict string
 		want    string
 	}{
-		"ca.crt of the Secret":   {func(s *VerifySituation) { s.SecretCA = pool(other) }, epoch, VerdictOK, "roots that verify it: secret"},
-		"public roots":           {func(s *VerifySituation) { s.Public = pool(other) }, epoch, VerdictOK, "roots that verify it: public"},
-		"the bundle":             {func(s *VerifySituation) { s.Bundle[api.BundleKey] = string(other.Bundle.PEM()) }, epoch, VerdictOK, "roots that verify it: cluster"},
-		"none":                   {func(*VerifySituation) {}, epoch, VerdictUnknown, "the Secret has no root in ca.crt"},
-		"another root in ca.crt": {func(s *VerifySituation) { s.SecretCA = pool(ca) }, epoch, VerdictFailed, "from another CA"},
-		"expired":                {func(s *VerifySituation) { s.SecretCA = pool(other) }, epoch.Add(100 * time.Hour), VerdictFailed, "expired at"},
-		"the signer's, retained": {func(s *VerifySituation) { s.SecretCA, s.Service.StillOurs = pool(other), true }, epoch, VerdictFailed, "a client rejects it as web.shop.svc"},
+		"ca.crt of the Secret":    {func(s *VerifySituation) { s.SecretCA = pool(other) }, epoch, VerdictOK, "roots that verify it: secret"},
+		"public roots":            {func(s *VerifySituation) { s.Public = pool(other) }, epoch, VerdictOK, "roots that verify it: public"},
+		"the bundle":              {func(s *VerifySituation) { s.Bundle[api.BundleKey] = string(other.Bundle.PEM()) }, epoch, VerdictOK, "roots that verify it: cluster"},
+		"none":                    {func(*VerifySituation) {}, epoch, VerdictUnknown, "the Secret has no root in ca.crt"},
+		"another root in ca.crt":  {func(s *VerifySituation) { s.SecretCA = pool(ca) }, epoch, VerdictFailed, "from another CA"},
+		"the bundle is forbidden": {func(s *VerifySituation) { s.SecretCA, s.BundleErr = pool(ca), errors.New("forbidden") }, epoch, VerdictUnknown, "because ConfigMap shop/servingcert-ca.crt may not be read"},
+		"the Secret is forbidden": {func(s *VerifySituation) { s.SecretErr = errors.New("forbidden") }, epoch, VerdictUnknown, "localhost:8443: it is unknown whether clients trust it, because the Secret may not be read"},
+		"expired":                 {func(s *VerifySituation) { s.SecretCA = pool(other) }, epoch.Add(100 * time.Hour), VerdictFailed, "expired at"},
+		"the signer's, retained":  {func(s *VerifySituation) { s.SecretCA, s.Service.StillOurs = pool(other), true }, epoch, VerdictFailed, "a client rejects it as web.shop.svc"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := good(t, ca)
