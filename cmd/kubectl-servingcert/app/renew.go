@@ -97,10 +97,25 @@ func (f *renewFlags) run(ctx context.Context, now func() time.Time) error {
 	if !f.allNamespaces {
 		f.namespace = c.Namespace
 	}
+	r := renewals{header: headerOf("Renewals"), RenewAfter: renewAfter(now()), Services: []status.Renewal{}}
+	failed := f.renewAll(ctx, c, &r, now)
+	r.fail(failed)
+	if err := f.write(r); err != nil {
+		return err
+	}
+	return failed
+}
+
+// renewAll chooses the Services and renews their certificates. It records in r what was chosen and done, also
+// if it fails.
+func (f *renewFlags) renewAll(ctx context.Context, c *cluster.Cluster, r *renewals, now func() time.Time) error {
 	text := f.aside(f.output)
 	chosen, left, err := f.choose(ctx, c)
-	for _, n := range left {
-		_, _ = fmt.Fprintf(text.out, "not renewed: %s\n", n.Why)
+	for _, s := range chosen {
+		r.Services = append(r.Services, status.RenewalOf(s))
+	}
+	for r.NotRenewed = left; f.all && len(left) > 0; left = left[1:] { // of named Services one is the error
+		_, _ = fmt.Fprintf(text.out, "not renewed: %s\n", left[0].Why)
 	}
 	if err != nil {
 		return err
@@ -108,22 +123,13 @@ func (f *renewFlags) run(ctx context.Context, now func() time.Time) error {
 	if err := f.signs(ctx, c, chosen, text); err != nil {
 		return err
 	}
-	r := renewals{header: headerOf("Renewals"), RenewAfter: renewAfter(now()), NotRenewed: left}
-	for _, s := range chosen {
-		r.Services = append(r.Services, status.RenewalOf(s))
+	if !f.dryRun {
+		return f.renew(ctx, c, *r, text, now)
 	}
-	var failed error
-	if f.dryRun {
-		for _, s := range r.Services {
-			_, _ = fmt.Fprintf(text.out, "would be renewed: %s (Secret %s)\n", s, s.Secret)
-		}
-	} else {
-		failed = f.renew(ctx, c, r, text, now)
+	for _, s := range r.Services {
+		_, _ = fmt.Fprintf(text.out, "would be renewed: %s (Secret %s)\n", s, s.Secret)
 	}
-	if err := f.write(r); err != nil {
-		return err
-	}
-	return failed
+	return nil
 }
 
 // signs returns an error if no CA can issue, or if renew would wait and no signer is running. For users who
@@ -157,27 +163,11 @@ func (f *renewFlags) signs(ctx context.Context, c *cluster.Cluster, chosen []sta
 	return text.requireRunning(ctx, c, f.system, withoutWaiting, "signer")
 }
 
-// renewals is the result of renew.
-type renewals struct {
-	header
-	// RenewAfter was written to each Service: certificates issued before it are renewed.
-	RenewAfter time.Time        `json:"renewAfter"`
-	Services   []status.Renewal `json:"services"`
-	// NotRenewed lists Services whose certificates cannot be renewed.
-	NotRenewed []notRenewed `json:"notRenewed,omitempty"`
-}
-
-type notRenewed struct {
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	Why       string `json:"why"`
-}
-
 // renew requests the renewals, waits for them, and records the progress of each in r.
 func (f *renewFlags) renew(ctx context.Context, c *cluster.Cluster, r renewals, text streams, now func() time.Time) error {
 	for i := range r.Services {
 		if err := request(ctx, c, r.Services[i], r.RenewAfter); err != nil {
-			return err
+			return err // what was requested before is not waited for
 		}
 		r.Services[i].State = status.RenewalRequested
 	}
@@ -192,58 +182,52 @@ func (f *renewFlags) renew(ctx context.Context, c *cluster.Cluster, r renewals, 
 	return w.Renewal(ctx, r.Services)
 }
 
-// write writes the result as data, successful or not.
-func (f *renewFlags) write(r renewals) error {
-	switch {
-	case isData(f.output):
-		return writeData(f.out, f.output, r)
-	case f.output == "name":
-		for _, s := range r.Services {
-			if s.State != status.RenewalRequested && s.State != status.RenewalDone {
-				continue
-			}
-			if _, err := fmt.Fprintf(f.out, "service/%s\n", s.Name); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
-}
-
 // renewAfter returns the time to request at now. NotBefore has whole seconds, so a certificate that was issued
 // within this second counts as older.
 func renewAfter(now time.Time) time.Time { return now.UTC().Truncate(time.Second).Add(time.Second) }
 
-// choose returns the selected Services, and those of them whose certificates cannot be renewed.
+// choose returns the selected Services, and those of them whose certificates cannot be renewed. A named one of
+// these is an error.
 func (f *renewFlags) choose(ctx context.Context, c *cluster.Cluster) (chosen []status.Service, left []notRenewed, err error) {
 	all, err := c.SelectedServices(ctx, f.namespace, f.selector)
 	if err != nil {
-		return nil, nil, err
-	}
-	for _, s := range all {
-		switch {
-		case !s.PodKeys && !s.External:
-		case slices.Contains(f.names, s.Name):
-			return nil, nil, errors.New(status.CannotRenew(s) + c.RenewedBy(ctx, s))
-		case f.all:
-			left = append(left, notRenewed{s.Namespace, s.Name, status.CannotRenew(s) + c.RenewedBy(ctx, s)})
+		for _, name := range f.names {
+			left = append(left, notRenewed{f.namespace, name, err.Error()})
 		}
+		return nil, left, err
 	}
-	all = slices.DeleteFunc(all, func(s status.Service) bool { return s.Secret == "" || s.External }) // retained, of another issuer, or the pods have their own keys
+	cannot := func(s status.Service) bool { return s.PodKeys || s.External }
+	refuse := func(s status.Service) {
+		left = append(left, notRenewed{s.Namespace, s.Name, status.CannotRenew(s) + c.RenewedBy(ctx, s)})
+	}
 	if f.all {
-		if len(all) == 0 {
+		for _, s := range all {
+			if cannot(s) {
+				refuse(s)
+			} else if s.Secret != "" { // not retained
+				chosen = append(chosen, s)
+			}
+		}
+		if len(chosen) == 0 {
 			return nil, left, fmt.Errorf("no Service requests a certificate that servingcert renews%s", inNamespace(f.namespace))
 		}
-		return all, left, nil
+		return chosen, left, nil
 	}
 	for _, name := range f.names {
 		i := slices.IndexFunc(all, func(s status.Service) bool { return s.Name == name })
-		if i < 0 {
-			return nil, nil, fmt.Errorf("no Service %q requests a certificate%s (annotation %s)", name, inNamespace(f.namespace), api.AnnotationSecretName)
+		switch {
+		case i >= 0 && cannot(all[i]):
+			refuse(all[i])
+		case i < 0 || all[i].Secret == "":
+			left = append(left, notRenewed{f.namespace, name, fmt.Sprintf("no Service %q requests a certificate%s (annotation %s)", name, inNamespace(f.namespace), api.AnnotationSecretName)})
+		default:
+			chosen = append(chosen, all[i])
 		}
-		chosen = append(chosen, all[i])
 	}
-	return chosen, nil, nil
+	if len(left) > 0 {
+		err = errors.New(left[0].Why)
+	}
+	return chosen, left, err
 }
 
 func inNamespace(namespace string) string {

@@ -24,6 +24,8 @@ type Renewal struct {
 	Ready   string `json:"ready,omitempty"`
 	Reason  string `json:"reason,omitempty"`
 	Message string `json:"message,omitempty"`
+	// Error is why it has no new certificate, if the command failed.
+	Error string `json:"error,omitempty"`
 }
 
 // RenewalOf returns the renewal of a Service's certificate, before it is requested.
