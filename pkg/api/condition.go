@@ -25,4 +25,8 @@ const (
 	// ReasonNotOptedIn: False; the namespace lacks label LabelInject, and there is no proof that
 	// the Service had a certificate while it had the label. Also a reason of certificate requests.
 	ReasonNotOptedIn = "NamespaceNotOptedIn"
+	// ReasonTerminating: False; the Secret was deleted, and finalizers hold it. It stays as it is.
+	ReasonTerminating = "SecretTerminating"
+	// ReasonClockSkew: False; the signer's clock and the API server's differ.
+	ReasonClockSkew = "ClockSkew"
 )

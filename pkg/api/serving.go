@@ -12,5 +12,5 @@ const (
 	ServingPlaintext   = "Plaintext"   // False: no TLS
 	ServingUnreachable = "Unreachable" // Unknown: no answer
 	ServingCurrent     = "Current"     // True
-	ServingNotVerified = "NotVerified" // Unknown: the rotator does not run, or the pods' addresses are not dialled
+	ServingNotVerified = "NotVerified" // Unknown: pods are not dialled, an answer is not understood, or condition Ready is False and names no certificate
 )

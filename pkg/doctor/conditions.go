@@ -13,9 +13,6 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
 )
 
-// reasonClockSkew is the reason of condition Ready while the signer's clock is wrong.
-const reasonClockSkew = "ClockSkew"
-
 // conditions returns the findings from the conditions of a Service that requests a
 // certificate in an opted-in namespace.
 func (n Namespace) conditions(svc *corev1.Service, object string) []Finding {
@@ -27,7 +24,7 @@ func (n Namespace) conditions(svc *corev1.Service, object string) []Finding {
 	case ready.Reason == api.ReasonRenewalOverdue:
 		out = append(out, found(NotReady, object, "%s: %s", ready.Reason, ready.Message).as(Warning).do("Have the issuer of its Secret renew it: servingcert never writes it."))
 	case ready.Status == metav1.ConditionTrue:
-	case ready.Reason == reasonClockSkew:
+	case ready.Reason == api.ReasonClockSkew:
 		out = append(out, found(SignerClock, object, "%s", ready.Message))
 	case ready.Reason == api.ReasonWaitingForTrust:
 		out = append(out, found(NotReady, object, "%s: %s", ready.Reason, ready.Message).as(Warning))

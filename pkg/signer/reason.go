@@ -48,13 +48,13 @@ const (
 	reasonWaiting      Reason = api.ReasonWaitingForTrust // False: not all clients accept some or all of the names yet
 	reasonConflict     Reason = "SecretConflict"          // False: the Secret is not managed by this signer
 	reasonNotOptedIn   Reason = api.ReasonNotOptedIn      // False: the namespace lacks the label, and there is no proof that the Service had a certificate while it had it
-	reasonTerminating  Reason = "SecretTerminating"       // False: the Secret was deleted, and finalizers hold it
+	reasonTerminating  Reason = api.ReasonTerminating     // False: the Secret was deleted, and finalizers hold it
 	ReasonSignFailed   Reason = "SigningFailed"           // False
 	ReasonWriteRefused Reason = "WriteRefused"            // False: the API server does not accept the Secret
 	ReasonWriteFailed  Reason = "WriteFailed"             // False: the API server was not reached
 	ReasonRateLimited  Reason = "RateLimited"             // False: too many certificates were issued in a short time
 	reasonUnavailable  Reason = "CAUnavailable"           // False: the CA is not available, and gives no reason
-	ReasonClockSkew    Reason = "ClockSkew"               // False: this clock and the API server's differ
+	ReasonClockSkew    Reason = api.ReasonClockSkew       // False: this clock and the API server's differ
 	reasonPending      Reason = "CAPending"               // never written: the CA is being read
 )
 

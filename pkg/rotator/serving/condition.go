@@ -47,6 +47,7 @@ type statement struct {
 	// fresh: the existing condition is about another certificate, or missing. otherPorts: it is
 	// about other ports.
 	fresh, otherPorts bool
+	doubt             string // see unless
 
 	rule  servingRule
 	needs []api.Need // to which the rule applies
@@ -137,7 +138,7 @@ func (s statement) text() string {
 		text += s.rule.advice(s)
 	}
 	switch {
-	case s.lacks():
+	case s.lacks(), s.doubt != "":
 		return text
 	case s.rule.state == stateCurrent && s.all == 1 && len(s.needs[0].Targets) > 1:
 		return text + "; no port of this Service has a name of a TLS port, so one port with TLS is enough: begin the names of TLS ports with https or tls"

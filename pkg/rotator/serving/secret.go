@@ -34,7 +34,11 @@ func (s SecretSituation) Decide() Decision {
 	if cert.leaf == s.KeyState.certificate.leaf {
 		next.notified = slices.Clone(s.KeyState.notified)
 	}
-	v := s.view(&secret{SecretSituation: &s, certificate: cert}, next)
+	reasons, after := doubts(s.Services, s.Pace, s.Now)
+	v := s.view(&secret{SecretSituation: &s, certificate: cert, doubts: reasons}, next)
+	if after > 0 {
+		v.schedule.requeue(after)
+	}
 	v.decide()
 	return v.d
 }
@@ -63,6 +67,8 @@ type secret struct {
 	certificate
 	// names and leaves are those of all targets, nil before the first.
 	names, leaves []string
+	// doubts are why it is not known what the Secret holds, for each of the Services; nil if it is.
+	doubts []string
 }
 
 func (s *secret) key() pods.Key { return pods.SecretKey(s.Secret) }
@@ -109,6 +115,9 @@ func (s *secret) statements(seen Seen) []statement {
 	out := make([]statement, len(s.Services))
 	for i, svc := range s.Services {
 		out[i] = servingStatement(svc, s.Secret, all, s.certificate)
+		if s.doubts != nil {
+			out[i] = out[i].unless(s.doubts[i])
+		}
 	}
 	return out
 }
