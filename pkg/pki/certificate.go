@@ -222,16 +222,16 @@ func WithinValidity(cert *x509.Certificate, at time.Time) time.Time {
 // VerifyServing returns an error unless a client that trusts only root and receives leaf
 // and chain accepts leaf as a server's certificate at now.
 func VerifyServing(leaf *x509.Certificate, chain []*x509.Certificate, root *x509.Certificate, now time.Time) error {
-	_, err := verifyServing(leaf, poolOf(chain), poolOf([]*x509.Certificate{root}), now)
+	_, err := verifyServing(leaf, PoolOf(chain), PoolOf([]*x509.Certificate{root}), now)
 	return err
 }
 
-// VerifiedUntil reports whether a client that trusts all of the roots accepts leaf as a server's
+// VerifiedUntil returns an error unless a client that trusts all of the roots accepts leaf as a server's
 // certificate at now, and until when it does so if nothing is renewed. It verifies at most 100
 // signatures (x509.Certificate.Verify).
-func VerifiedUntil(leaf *x509.Certificate, chain, roots []*x509.Certificate, now time.Time) (until time.Time, ok bool) {
-	chains, err := verifyServing(leaf, poolOf(chain), poolOf(roots), now)
-	return longest(chains).Until, err == nil
+func VerifiedUntil(leaf *x509.Certificate, chain, roots []*x509.Certificate, now time.Time) (until time.Time, err error) {
+	chains, err := verifyServing(leaf, PoolOf(chain), PoolOf(roots), now)
+	return longest(chains).Until, err
 }
 
 func verifyServing(leaf *x509.Certificate, chain, roots *x509.CertPool, now time.Time) ([][]*x509.Certificate, error) {
@@ -240,7 +240,8 @@ func verifyServing(leaf *x509.Certificate, chain, roots *x509.CertPool, now time
 	})
 }
 
-func poolOf(certs []*x509.Certificate) *x509.CertPool {
+// PoolOf returns a pool of the certificates.
+func PoolOf(certs []*x509.Certificate) *x509.CertPool {
 	p := x509.NewCertPool()
 	for _, c := range certs {
 		p.AddCert(c)

@@ -2,6 +2,7 @@ package pki
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/rsa"
 	"crypto/x509"
 	"fmt"
@@ -54,20 +55,23 @@ func (p Period) and(c *x509.Certificate) Period {
 // certificate, and the period in which it does; a nil set accepts nothing. Validity is judged at the given time, or
 // the nearest in that of the leaf. If no set accepts the leaf then, that one counts which accepts it before a
 // certificate of the chain expired, or once all are valid. Without such a set the index is -1, and the period is
-// that of the leaf and its issuers in the chain. Each set and time costs the signatures of x509.Certificate.Verify.
-func VerifiedBy(sets []*x509.CertPool, leaf *x509.Certificate, chain []*x509.Certificate, at time.Time) (set int, period Period) {
-	intermediates := poolOf(chain)
+// that of the leaf and its issuers in the chain; err is then why the first set does not accept the leaf at that time. Each set
+// and time costs the signatures of x509.Certificate.Verify.
+func VerifiedBy(sets []*x509.CertPool, leaf *x509.Certificate, chain []*x509.Certificate, at time.Time) (set int, period Period, err error) {
+	intermediates := PoolOf(chain)
 	for _, when := range timesToVerify(leaf, chain, at) {
 		for i, roots := range sets {
 			if roots == nil {
 				continue
 			}
-			if chains, err := verifyServing(leaf, intermediates, roots, when); err == nil {
-				return i, longest(chains)
+			chains, failed := verifyServing(leaf, intermediates, roots, when)
+			if failed == nil {
+				return i, longest(chains), nil
 			}
+			err = cmp.Or(err, failed)
 		}
 	}
-	return -1, issuedWithin(leaf, chain)
+	return -1, issuedWithin(leaf, chain), err
 }
 
 // timesToVerify returns the times for which VerifiedBy tries the sets, in order and each once.

@@ -44,10 +44,7 @@ type External struct {
 	Usage string
 	// Issuer is the common name of the leaf's issuer.
 	Issuer string
-	Trust  Trust
-	// NotBefore and NotAfter are when all certificates of the chain that clients verify are valid, with the
-	// leaf.
-	NotBefore, NotAfter time.Time
+	verdict
 	// bundle identifies the CA bundle for which Trust was decided.
 	bundle string
 }
@@ -69,8 +66,7 @@ func ExternalOf(secret *corev1.Secret, instance string, before *External, bundle
 	leaf, chain := certs[0], certs[1:]
 	e.Usage = pki.UsageDefect(leaf)
 	e.Issuer = api.Shorten(leaf.Issuer.CommonName, maxIssuer)
-	trust, valid := trustOf(leaf, chain[:min(len(chain), maxExternalChain)], secret.Data[api.BundleKey], bundle.Certificates(), now)
-	e.Trust, e.NotBefore, e.NotAfter = trust, valid.From, valid.Until
+	e.verdict = trustOf(leaf, chain[:min(len(chain), maxExternalChain)], secret.Data[api.BundleKey], bundle.Certificates(), now)
 	return e
 }
 
@@ -214,6 +210,8 @@ func (e *External) problem(now time.Time) (Problem, time.Time) {
 		return e.broken(reasonNotYetValid, "its certificate is not valid before "+e.Leaf.NotBefore.Format(time.RFC3339)), e.Leaf.NotBefore
 	case !now.Before(e.Leaf.NotAfter):
 		return e.broken(reasonExpired, "its certificate expired at "+e.Leaf.NotAfter.Format(time.RFC3339)), time.Time{}
+	case !now.Before(e.NotAfter) && e.RootEnds:
+		return e.broken(reasonExpired, "the root in "+api.BundleKey+" that verifies it expired at "+e.NotAfter.Format(time.RFC3339)), time.Time{}
 	case !now.Before(e.NotAfter):
 		return e.broken(reasonExpired, "a certificate of its chain expired at "+e.NotAfter.Format(time.RFC3339)), time.Time{}
 	case now.Before(e.NotBefore):
@@ -237,7 +235,7 @@ func (s applied) externalCondition(svc *corev1.Service) *state.Condition {
 	}
 	e := s.External
 	// X.509 names may have control characters.
-	text := api.Escape(fmt.Sprintf("of another issuer (%q), for %s, until %s; %s", e.Issuer, describeNames(e.Leaf.DNSNames, e.Leaf.IPs), e.Leaf.NotAfter.Format(time.RFC3339), e.Trust))
+	text := api.Escape(fmt.Sprintf("of another issuer (%q), for %s, until %s; %s", e.Issuer, describeNames(e.Leaf.DNSNames, e.Leaf.IPs), e.Leaf.NotAfter.Format(time.RFC3339), e.text()))
 	if missing := e.missingFiles(svc); len(missing) > 0 {
 		return condition(false, reasonKeyMissing, s.ofSecret(fmt.Sprintf("%s; annotation %s requests data under %s, which its issuer does not write", text, api.AnnotationFormats, strings.Join(missing, ", ")), kept, s.leaf), said)
 	}
@@ -248,6 +246,14 @@ func (s applied) externalCondition(svc *corev1.Service) *state.Condition {
 		return condition(true, reasonOverdue, s.ofSecret(text+"; its issuer should have renewed it by "+e.RenewBy().Format(time.RFC3339), kept, s.leaf), said)
 	}
 	return condition(true, reasonExternal, s.ofSecret(text, kept, s.leaf), said)
+}
+
+// text returns what verifies the certificate, or why nothing does.
+func (v verdict) text() string {
+	if v.Cause == "" {
+		return string(v.Trust)
+	}
+	return string(v.Trust) + ": " + v.Cause
 }
 
 // missingFiles returns the keys that the Service's formats need and the Secret does not have. The

@@ -66,7 +66,7 @@ func TestExternalSecretIsFollowed(t *testing.T) {
 	}{
 		"as it should be":     {func(*scene, *External) {}, "True", reasonExternal, string(TrustOwnCA), false},
 		"by the cluster's CA": {func(_ *scene, e *External) { e.Trust = TrustBundle }, "True", reasonExternal, "the CA bundle of servingcert", false},
-		"by nobody's":         {func(_ *scene, e *External) { e.Trust = TrustUnknown }, "True", reasonExternal, "it leads to no root", false},
+		"by nobody's":         {func(_ *scene, e *External) { e.Trust = TrustUnknown }, "True", reasonExternal, "nor the CA bundle of servingcert verifies it", false},
 		"the CA is lost":      {func(w *scene, _ *External) { w.caErr = caError("CALost") }, "True", reasonExternal, "", false},
 		"overdue":             {func(w *scene, e *External) { w.now = e.RenewBy() }, "True", reasonOverdue, "should have renewed it by", false},
 		"expired":             {func(w *scene, e *External) { w.now = e.Leaf.NotAfter }, "False", reasonExpired, "expired at", false},
@@ -282,8 +282,7 @@ func TestExternalFacts(t *testing.T) {
 	root, err := pki.ParseCertificates(w.secret.Data[api.BundleKey])
 	require.NoError(t, err)
 	bundle := pki.NewBundle(append(many, root...)...)
-	trust, _ := trustOf(root[0], nil, nil, bundle.Certificates(), epoch)
-	assert.Equal(t, TrustBundle, trust, "the root is behind many others")
+	assert.Equal(t, TrustBundle, trustOf(root[0], nil, nil, bundle.Certificates(), epoch).Trust, "the root is behind many others")
 
 	for lifetime, before := range map[time.Duration]time.Duration{90 * day: 9 * day, 5 * day: day, time.Hour: 15 * time.Minute} {
 		e.Leaf.NotBefore, e.Leaf.NotAfter, e.NotAfter = epoch, epoch.Add(lifetime), epoch.Add(lifetime)

@@ -21,37 +21,53 @@ type Trust string
 const (
 	TrustOwnCA   Trust = "clients verify it with " + api.BundleKey + " of the Secret"
 	TrustBundle  Trust = "clients verify it with the CA bundle of servingcert"
-	TrustUnknown Trust = "it leads to no root in " + api.BundleKey + " of the Secret or in the CA bundle of servingcert"
+	TrustUnknown Trust = "neither " + api.BundleKey + " of the Secret nor the CA bundle of servingcert verifies it"
 )
 
-// trustOf returns what verifies the leaf at the given time, and when that chain is valid (pki.VerifiedBy).
-// Of ownCA only roots count: OpenSSL's clients verify nothing with an intermediate alone.
-func trustOf(leaf *x509.Certificate, chain []*x509.Certificate, ownCA []byte, bundle []*x509.Certificate, at time.Time) (Trust, pki.Period) {
-	own, _ := pki.ParseCertificates(pki.CertificateBlocks(ownCA)) // what cannot be read verifies nothing
-	own = slices.DeleteFunc(own, func(c *x509.Certificate) bool { return !pki.SelfIssued(c) })
-	poolOf := func(roots []*x509.Certificate) *x509.CertPool {
-		pool := x509.NewCertPool()
-		roots = named(roots, append([]*x509.Certificate{leaf}, chain...))
-		for _, root := range roots[:min(len(roots), maxExternalChain)] {
-			pool.AddCert(root)
-		}
-		return pool
-	}
-	set, period := pki.VerifiedBy([]*x509.CertPool{poolOf(own), poolOf(bundle)}, leaf, chain, at)
-	switch set {
-	case 0:
-		return TrustOwnCA, period
-	case 1:
-		return TrustBundle, period
-	}
-	return TrustUnknown, period
+// verdict is whether clients can verify a chain.
+type verdict struct {
+	Trust Trust
+	// Cause is why, if Trust is TrustUnknown.
+	Cause string
+	// NotBefore and NotAfter are when all certificates of the chain that clients verify are valid, with the
+	// leaf. RootEnds: at NotAfter the root in ca.crt expires.
+	NotBefore, NotAfter time.Time
+	RootEnds            bool
 }
 
-// named returns the roots that the chain names as an issuer, or holds itself.
+// trustOf returns the verdict about the leaf at the given time (pki.VerifiedBy). Of ownCA only roots count:
+// OpenSSL's clients verify nothing with an intermediate alone.
+func trustOf(leaf *x509.Certificate, chain []*x509.Certificate, ownCA []byte, bundle []*x509.Certificate, at time.Time) verdict {
+	sent := append([]*x509.Certificate{leaf}, chain...)
+	inCA, _ := pki.ParseCertificates(pki.CertificateBlocks(ownCA)) // what cannot be read verifies nothing
+	own := named(slices.DeleteFunc(slices.Clone(inCA), func(c *x509.Certificate) bool { return !pki.SelfIssued(c) }), sent)
+	set, valid, err := pki.VerifiedBy([]*x509.CertPool{pki.PoolOf(own), pki.PoolOf(named(bundle, sent))}, leaf, chain, at)
+	v := verdict{NotBefore: valid.From, NotAfter: valid.Until}
+	switch set {
+	case 0:
+		v.Trust = TrustOwnCA
+		v.RootEnds = v.NotAfter.Before(leaf.NotAfter) && slices.ContainsFunc(own, func(root *x509.Certificate) bool { return root.NotAfter.Equal(v.NotAfter) })
+		return v
+	case 1:
+		v.Trust = TrustBundle
+		return v
+	}
+	v.Trust = TrustUnknown
+	switch root := expired(err, own, at); {
+	case root == nil:
+		v.Cause = causeOf(sent, inCA, own, err)
+	case root.NotAfter.Before(v.NotAfter):
+		v.NotAfter, v.RootEnds = root.NotAfter, true
+	}
+	return v
+}
+
+// named returns the first roots that the chain names as an issuer, or holds itself.
 func named(roots, chain []*x509.Certificate) []*x509.Certificate {
-	return slices.DeleteFunc(slices.Clone(roots), func(root *x509.Certificate) bool {
+	roots = slices.DeleteFunc(slices.Clone(roots), func(root *x509.Certificate) bool {
 		return !slices.ContainsFunc(chain, func(c *x509.Certificate) bool {
 			return bytes.Equal(c.RawIssuer, root.RawSubject) || c.Equal(root)
 		})
 	})
+	return roots[:min(len(roots), maxExternalChain)]
 }

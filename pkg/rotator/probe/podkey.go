@@ -90,10 +90,11 @@ func (q PodKeyRequirements) check(port uint16, leaf *x509.Certificate, chain []*
 		now = leaf.NotBefore
 	}
 	chain = chain[:min(len(chain), maxChain)]
-	if _, j.Newest = pki.VerifiedUntil(leaf, chain, trust.signing, now); j.Newest {
-		j.Verifies = true
+	if _, err := pki.VerifiedUntil(leaf, chain, trust.signing, now); err == nil {
+		j.Newest, j.Verifies = true, true
 		return j
 	}
-	_, j.Verifies = pki.VerifiedUntil(leaf, chain, trust.Bundle.Certificates(), now)
+	_, err := pki.VerifiedUntil(leaf, chain, trust.Bundle.Certificates(), now)
+	j.Verifies = err == nil
 	return j
 }

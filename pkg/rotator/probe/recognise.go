@@ -36,7 +36,7 @@ func recognise(leaf *x509.Certificate, chain []*x509.Certificate, bundle pki.Bun
 		return true
 	}
 	for _, at := range []time.Time{leaf.NotAfter, leaf.NotBefore} {
-		if _, ok := pki.VerifiedUntil(leaf, chain, bundle.Certificates(), at); ok {
+		if _, err := pki.VerifiedUntil(leaf, chain, bundle.Certificates(), at); err == nil {
 			return true
 		}
 	}

@@ -161,7 +161,7 @@ const maxIntermediates = 10
 // trustOf returns what verifies the chain, and when clients accept it (pki.VerifiedBy).
 func trustOf(chain []*x509.Certificate, own []*x509.CertPool, roots Roots, now time.Time) (string, pki.Period) {
 	sets := append(slices.Clone(own), roots.Bundle, roots.Public)
-	set, period := pki.VerifiedBy(sets, chain[0], chain[1:min(len(chain), maxIntermediates+1)], now)
+	set, period, _ := pki.VerifiedBy(sets, chain[0], chain[1:min(len(chain), maxIntermediates+1)], now)
 	switch {
 	case set < 0:
 		return TrustNone, period
