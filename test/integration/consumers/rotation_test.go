@@ -234,7 +234,7 @@ func TestWhatIsSaidGoesWithTheCertificate(t *testing.T) {
 	}
 	setReady(t, s.svc, metav1.Condition{Status: metav1.ConditionFalse, Reason: "SigningFailed", Message: "no"}, state.Ready{})
 	s.servers[0].pair.Store(ours.issue(t, time.Now(), "x.shop.svc"))
-	becomes(t, s.svc, metav1.ConditionFalse, api.ServingForeign) // a renewal that failed changes nothing
+	becomes(t, s.svc, metav1.ConditionUnknown, api.ServingNotVerified) // what the Secret holds is not known, so neither is whether it is served
 
 	s.servers[0].pair.Store(s.pair)
 	setReady(t, s.svc, metav1.Condition{Status: metav1.ConditionTrue, Reason: api.ReasonRetained, Message: "no longer requested"}, state.Ready{Secret: "web-tls", Leaf: fingerprint(s.pair)})
