@@ -97,12 +97,12 @@ func (e *External) RenewBy() time.Time {
 }
 
 // WriteBy returns when the issuer should have written another certificate: RenewBy, or since when the
-// Secret has none that pods can serve to clients.
-func (e *External) WriteBy() time.Time {
+// Secret has none that pods can serve to clients now.
+func (e *External) WriteBy(now time.Time) time.Time {
 	switch {
 	case !e.Since.IsZero():
 		return e.Since
-	case e.Usage != "":
+	case e.Usage != "", now.Before(e.Leaf.NotBefore), now.Before(e.NotBefore):
 		return e.At
 	}
 	return e.RenewBy()

@@ -100,7 +100,7 @@ func TestTheRootHasExpired(t *testing.T) {
 		require.NotNil(t, ready)
 		assert.Equal(t, "False Expired", string(ready.Status)+" "+ready.Reason, read)
 		assert.Contains(t, ready.Message, "the root in ca.crt that verifies it expired at "+end.Format(time.RFC3339))
-		assert.True(t, e.WriteBy().Before(w.now), "the alert counts it")
+		assert.True(t, e.WriteBy(w.now).Before(w.now), "the alert counts it")
 	}
 	e := ExternalOf(w.secret, api.DefaultInstance, nil, root.Bundle, end.Add(time.Hour))
 	assert.Equal(t, TrustUnknown, e.Trust, "another bundle is evaluated again")

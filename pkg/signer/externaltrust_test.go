@@ -94,7 +94,7 @@ func TestWhatClientsDoNotAccept(t *testing.T) {
 				assert.Equal(t, string(tt.reason), ready.Reason, "read at %s", read)
 				assert.Contains(t, ready.Message, tt.message)
 				if tt.reason == reasonWrongUsage {
-					assert.Equal(t, read, e.WriteBy())
+					assert.Equal(t, read, e.WriteBy(w.now))
 				}
 			}
 		})
@@ -109,7 +109,9 @@ func TestAChainThatBeginsLater(t *testing.T) {
 	assert.Equal(t, string(reasonNotYetValid), ready.Reason)
 	assert.Contains(t, ready.Message, "a certificate of its chain is not valid before "+e.NotBefore.Format(time.RFC3339))
 	assert.Equal(t, e.NotBefore, d.NextAt)
+	assert.Equal(t, e.At, e.WriteBy(w.now), "the alert counts it")
 	w.now = e.NotBefore
+	assert.Equal(t, e.RenewBy(), e.WriteBy(w.now))
 	_, ready = w.readyOf(e)
 	assert.Equal(t, string(reasonExternal), ready.Reason)
 }

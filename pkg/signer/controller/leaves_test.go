@@ -42,7 +42,7 @@ func withOwned(t testing.TB, owners []metav1.OwnerReference, pairs ...issue.Issu
 	require.NoError(t, err)
 	start(t, secretCache)
 	start(t, serviceCache)
-	return &Controller{secrets: secretCache, services: &Services{serviceCache}, fanOut: facts.NewFanOut("test")}
+	return &Controller{config: Config{Clock: time.Now}, secrets: secretCache, services: &Services{serviceCache}, fanOut: facts.NewFanOut("test")}
 }
 
 // start fills the informer.

@@ -93,9 +93,9 @@ func (e *expiry) Collect(ch chan<- prometheus.Metric) {
 	byName := map[string]int{} // several CAs may have the same name
 	ca := e.known.Load()
 	seconds := func(t time.Time) float64 { return float64(t.Unix()) }
-	externals := e.externals.all()
+	externals, now := e.externals.all(), e.config.Clock()
 	for _, f := range externals {
-		ch <- prometheus.MustNewConstMetric(e.renewBy, prometheus.GaugeValue, seconds(f.WriteBy()), f.Namespace, f.Name)
+		ch <- prometheus.MustNewConstMetric(e.renewBy, prometheus.GaugeValue, seconds(f.WriteBy(now)), f.Namespace, f.Name)
 		if f.Leaf.Exists() {
 			ch <- prometheus.MustNewConstMetric(e.notAfter, prometheus.GaugeValue, seconds(f.Leaf.NotAfter), f.Namespace, f.Name)
 		}

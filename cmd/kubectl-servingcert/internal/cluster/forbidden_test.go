@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"crypto/x509"
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
@@ -67,4 +68,12 @@ func TestForbiddenSecrets(t *testing.T) {
 	found, err := c.mountedSecrets(t.Context(), ports)
 	require.NoError(t, err)
 	assert.Equal(t, map[string]status.MountedSecret{"forbidden": {Unread: true}, "readable": {}}, found["shop"])
+}
+
+// TestRootsThatClientsGet: a ca.crt that cannot be read is not the same as none.
+func TestRootsThatClientsGet(t *testing.T) {
+	assert.Nil(t, rootsIn(nil))
+	pool := rootsIn([]byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"))
+	require.NotNil(t, pool)
+	assert.True(t, pool.Equal(x509.NewCertPool()))
 }
