@@ -49,14 +49,14 @@ func TestServingIsUnknownWithoutALeaf(t *testing.T) {
 			assert.Equal(t, map[State]int{stateCurrent: 1}, d.States, "what was seen stays known")
 			assert.Empty(t, d.Stale)
 			require.Len(t, d.Conditions, 1)
-			want := d.Conditions[0].Want
+			got := d.Conditions[0].Want
 			if !tt.unknown {
-				assert.Equal(t, "True Current", string(want.Status)+" "+want.Reason)
+				assert.Equal(t, "True Current", string(got.Status)+" "+got.Reason)
 				return
 			}
-			assert.Equal(t, "Unknown NotVerified", string(want.Status)+" "+want.Reason)
-			assert.Equal(t, `cannot tell whether the certificate in Secret "web-tls" is served: condition servingcert.dev/Ready is False, `+tt.reason+", and names no certificate", want.Message)
-			seen, ok := state.ServingOf(&corev1.Service{Status: corev1.ServiceStatus{Conditions: want.Both()}})
+			assert.Equal(t, "Unknown NotVerified", string(got.Status)+" "+got.Reason)
+			assert.Equal(t, `cannot tell whether the certificate in Secret "web-tls" is served: condition servingcert.dev/Ready is False, `+tt.reason+", and names no certificate", got.Message)
+			seen, ok := state.ServingOf(&corev1.Service{Status: corev1.ServiceStatus{Conditions: got.Both()}})
 			assert.True(t, ok && seen.Leaf == leaf && seen.Since.Equal(rotatortest.Noon), "a new leader finds what was known")
 		})
 	}
