@@ -42,7 +42,7 @@ func TestUsage(t *testing.T) {
 		"--once":                                 `--config: "": must be a file`,
 		"check-config":                           `--config: "": must be a file`,
 		"--config=/missing":                      "--config: open /missing: no such file or directory",
-		"--config=" + dir:                        "--config: read " + dir + ": is a directory",
+		"--config=" + dir:                        "--config: " + dir + ": is not a regular file",
 		"--config=" + large:                      "--config: " + large + ": 65537 bytes: must be at most 65536",
 		"--config=" + bad:                        "--config: " + bad + `: line 4: stores[0].kind: "key": must be one of pair, bundle`,
 		"check-config --config=" + bad:           "--config: " + bad + `: line 4: stores[0].kind: "key": must be one of pair, bundle`,
