@@ -193,6 +193,9 @@ func contradiction(first *corev1.Service, wanted Wanted, r Request) error {
 		}
 		return &FieldError{AnnotationIssuer, string(issuer), fmt.Sprintf("must be that of the older Service %q, which shares Secret %q", first.Name, r.SecretName)}
 	}
+	if r.External {
+		return nil // nothing is issued, so the names do not count
+	}
 	if a := r.Asked.KeyAlgorithm; a != "" && a != wanted.Params.KeyAlgorithm {
 		return &FieldError{AnnotationKeyAlgorithm, string(a), fmt.Sprintf("must be %s, because Secret %q is shared with the older Service %q", wanted.Params.KeyAlgorithm, r.SecretName, first.Name)}
 	}

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"crypto/rsa"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -54,12 +55,12 @@ func (p Period) and(c *x509.Certificate) Period {
 // VerifiedBy returns the index of the first set of roots with which a client accepts leaf as a server's
 // certificate, and the period in which it does; a nil set accepts nothing. Validity is judged at the given time, or
 // the nearest in that of the leaf. If no set accepts the leaf then, that one counts which accepts it before a
-// certificate of the chain expired, or once all are valid. Without such a set the index is -1, and the period is
-// that of the leaf and its issuers in the chain; err is then why the first set does not accept the leaf at that time. Each set
-// and time costs the signatures of x509.Certificate.Verify.
+// certificate of the chain expired, or once all are valid. Without such a set the index is -1, the period is that
+// of the leaf, its issuer in the chain and a root that has expired, and err is why the first set does not accept
+// the leaf. Each set and time costs the signatures of x509.Certificate.Verify.
 func VerifiedBy(sets []*x509.CertPool, leaf *x509.Certificate, chain []*x509.Certificate, at time.Time) (set int, period Period, err error) {
-	intermediates := PoolOf(chain)
-	for _, when := range timesToVerify(leaf, chain, at) {
+	intermediates, period := PoolOf(chain), issuedWithin(leaf, chain, at)
+	for n, when := range timesToVerify(leaf, chain, at) {
 		for i, roots := range sets {
 			if roots == nil {
 				continue
@@ -69,9 +70,22 @@ func VerifiedBy(sets []*x509.CertPool, leaf *x509.Certificate, chain []*x509.Cer
 				return i, longest(chains), nil
 			}
 			err = cmp.Or(err, failed)
+			if root := expiredRoot(failed, chain, when); root != nil && n == 0 {
+				period = period.and(root)
+			}
 		}
 	}
-	return -1, issuedWithin(leaf, chain), err
+	return -1, period, err
+}
+
+// expiredRoot returns the root that would verify the chain if it had not expired at the given time, or nil. err
+// is that of the verification.
+func expiredRoot(err error, chain []*x509.Certificate, at time.Time) *x509.Certificate {
+	var invalid x509.CertificateInvalidError
+	if !errors.As(err, &invalid) || invalid.Reason != x509.Expired || !at.After(invalid.Cert.NotAfter) || slices.ContainsFunc(chain, invalid.Cert.Equal) {
+		return nil
+	}
+	return invalid.Cert
 }
 
 // timesToVerify returns the times for which VerifiedBy tries the sets, in order and each once.
@@ -118,20 +132,24 @@ func periodOf(chain []*x509.Certificate) Period {
 	return p
 }
 
-// issuedWithin returns when the leaf and its issuers in the chain are valid. Roots do not count, because
-// clients use their own. Of certificates of the same issuer the one that expires last counts.
-func issuedWithin(leaf *x509.Certificate, chain []*x509.Certificate) Period {
-	left := slices.DeleteFunc(slices.Clone(chain), SelfIssued)
-	slices.SortStableFunc(left, func(a, b *x509.Certificate) int { return b.NotAfter.Compare(a.NotAfter) })
-	path := []*x509.Certificate{leaf}
-	for issued := leaf; ; {
-		i := slices.IndexFunc(left, func(c *x509.Certificate) bool {
-			return bytes.Equal(c.RawSubject, issued.RawIssuer) && issued.CheckSignatureFrom(c) == nil
-		})
-		if i < 0 {
-			return periodOf(path)
+// issuedWithin returns when the leaf and its issuer in the chain are valid: of several, one that is valid at the
+// given time, or else the one that expires last. What is above the issuer does not count: clients may have a root
+// in place of a cross certificate.
+func issuedWithin(leaf *x509.Certificate, chain []*x509.Certificate, at time.Time) Period {
+	var issuer *x509.Certificate
+	for _, c := range chain {
+		if SelfIssued(c) || !bytes.Equal(c.RawSubject, leaf.RawIssuer) || leaf.CheckSignatureFrom(c) != nil {
+			continue
 		}
-		issued = left[i]
-		path, left = append(path, issued), slices.Delete(left, i, i+1)
+		if !at.Before(c.NotBefore) && !at.After(c.NotAfter) {
+			return periodOf([]*x509.Certificate{leaf, c})
+		}
+		if issuer == nil || c.NotAfter.After(issuer.NotAfter) {
+			issuer = c
+		}
 	}
+	if issuer == nil {
+		return periodOf([]*x509.Certificate{leaf})
+	}
+	return periodOf([]*x509.Certificate{leaf, issuer})
 }

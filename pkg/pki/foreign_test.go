@@ -1,6 +1,7 @@
 package pki_test
 
 import (
+	"crypto"
 	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
@@ -47,18 +48,23 @@ func TestRenewBy(t *testing.T) {
 func TestVerifiedBy(t *testing.T) {
 	root, other := newRoot(t, 1, clusterOnly), newRoot(t, 2, clusterOnly)
 	between := authority{key: newKey(t, pki.ECDSAP256)}
-	certify := func(by authority, from, until time.Duration) *x509.Certificate {
+	of := func(subject pkix.Name, key crypto.Signer, by authority, from, until time.Duration) *x509.Certificate {
 		serial, err := pki.NewSerial()
 		require.NoError(t, err)
 		der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-			SerialNumber: serial, Subject: pkix.Name{CommonName: "Intermediate"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+			SerialNumber: serial, Subject: subject, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 			NotBefore: start.Add(from), NotAfter: start.Add(until),
-		}, by.cert, between.key.Public(), by.key)
+		}, by.cert, key.Public(), by.key)
 		require.NoError(t, err)
 		cert, err := x509.ParseCertificate(der)
 		require.NoError(t, err)
 		return cert
 	}
+	certify := func(by authority, from, until time.Duration) *x509.Certificate {
+		return of(pkix.Name{CommonName: "Intermediate"}, between.key, by, from, until)
+	}
+	cross := of(root.cert.Subject, root.key, other, -20*day, -10*day) // has expired
+	endedRoot := of(root.cert.Subject, root.key, root, -20*day, 5*day)
 	usual, ended, later := certify(root, 0, 100*day), certify(root, -20*day, -10*day), certify(root, 2*day, 100*day)
 	short, crossed := certify(root, 0, 10*day), certify(other, day, 20*day)
 	between.cert = usual
@@ -97,6 +103,9 @@ func TestVerifiedBy(t *testing.T) {
 		"unknown: the chain ends":             {sets(other.cert), []*x509.Certificate{short}, day, -1, period(0, 10*day)},
 		"unknown: the longest issuer":         {nil, []*x509.Certificate{ended, short}, day, -1, period(0, 10*day)},
 		"unknown: it ended before":            {sets(root.cert), []*x509.Certificate{ended}, day, -1, period(0, -10*day)},
+		"unknown: the issuer of a root":       {nil, []*x509.Certificate{usual, cross}, day, -1, period(0, 30*day)},
+		"the root has expired":                {sets(endedRoot), []*x509.Certificate{usual}, 10 * day, -1, period(0, 5*day)},
+		"the root expires":                    {sets(endedRoot), []*x509.Certificate{usual}, day, 0, period(0, 5*day)},
 		"unknown: roots do not count":         {nil, []*x509.Certificate{usual, root.cert}, day, -1, period(0, 30*day)},
 		"unknown: others' certificates, too":  {nil, []*x509.Certificate{other.cert, leaf}, day, -1, period(0, 30*day)},
 		"a certificate beside the chain ends": {sets(root.cert), []*x509.Certificate{usual, ended}, day, 0, period(0, 30*day)},

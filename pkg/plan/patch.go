@@ -55,7 +55,7 @@ type portNumber struct {
 func patchOf(svc *corev1.Service, s *Service) *Patch {
 	p := &Patch{APIVersion: "v1", Kind: "Service", Metadata: PatchMetadata{Name: s.Name, Namespace: s.Namespace}}
 	if !api.Asks(svc) {
-		p.Metadata.Annotations = map[string]string{s.request.annotation: s.request.value}
+		p.Metadata.Annotations = s.request.annotations()
 	}
 	if s.Way != WayPort {
 		return p

@@ -42,7 +42,7 @@ func (s *Service) notCurrent() string {
 func (s *Service) notSeen(target intstr.IntOrString) string {
 	why := s.notCurrent()
 	if why == "" && !slices.Contains(s.dialled, target) {
-		why = "condition " + api.ConditionServing + " is " + s.Serving + ", but not about this port: name it https, and the rotator dials it"
+		why = "condition " + api.ConditionServing + " is " + s.Serving + ", but not about this port: name it https, or list it in annotation " + api.AnnotationProbe + ", and the rotator dials it"
 	}
 	return why
 }

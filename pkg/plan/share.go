@@ -14,18 +14,31 @@ import (
 
 // A pod has one certificate, so only Services that request the same one reach it with TLS.
 
-// request is the annotation with which a Service requests a certificate.
-type request struct{ annotation, value string }
+// request is the annotation with which a Service requests a certificate. external: another issuer writes the
+// Secret, which a second annotation tells.
+type request struct {
+	annotation, value string
+	external          bool
+}
 
 // requestOf returns the request of the Service, or the zero value.
 func requestOf(svc *corev1.Service) request {
 	if api.WantsPodKeys(svc) {
-		return request{api.AnnotationKeySource, string(api.KeySourcePod)}
+		return request{annotation: api.AnnotationKeySource, value: string(api.KeySourcePod)}
 	}
 	if name, ok := api.Wants(svc); ok {
-		return request{api.AnnotationSecretName, name}
+		return request{api.AnnotationSecretName, name, api.IsExternal(svc)}
 	}
 	return request{}
+}
+
+// annotations returns the annotations of the request.
+func (r request) annotations() map[string]string {
+	out := map[string]string{r.annotation: r.value}
+	if r.external {
+		out[api.AnnotationIssuer] = string(api.IssuerExternal)
+	}
+	return out
 }
 
 // String returns the annotation as in a manifest.
@@ -63,7 +76,7 @@ func requests(services []*corev1.Service, behind map[key][]Workload) map[key]req
 		first := slices.MinFunc(group, compareLeaders)
 		proposed := requestOf(first)
 		if proposed == (request{}) {
-			proposed = request{api.AnnotationSecretName, first.Name + "-tls"}
+			proposed = request{annotation: api.AnnotationSecretName, value: first.Name + "-tls"}
 		}
 		for _, svc := range group {
 			r := requestOf(svc)
@@ -191,7 +204,7 @@ func (l loss) String() string {
 		return fmt.Sprintf("the pods of %s name Secret %s themselves (annotation %s): remove the annotation, or set it on the Service too", l.workload, l.secret, api.AnnotationSecretName)
 	}
 	why := fmt.Sprintf("the pods of %s use the certificate of Service %s, which selects them too: set %s on both Services", l.workload, l.to.Name, l.to.request)
-	if podKeys := (request{api.AnnotationKeySource, string(api.KeySourcePod)}); l.to.request != podKeys {
+	if podKeys := (request{annotation: api.AnnotationKeySource, value: string(api.KeySourcePod)}); l.to.request != podKeys {
 		why += ", or " + podKeys.String()
 	}
 	return why

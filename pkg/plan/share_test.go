@@ -15,6 +15,8 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/mutate"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
+
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // selecting returns a Service that selects pods with the label, and has one port with an equal targetPort.
@@ -202,4 +204,17 @@ func (s Service) notesOfSharing() (notes []string) {
 		}
 	}
 	return notes
+}
+
+// TestARequestOfAnotherIssuersSecret is proposed with its issuer: without it, the signer would refuse one of the Services.
+func TestARequestOfAnotherIssuersSecret(t *testing.T) {
+	followed := selecting("web", 8080, "app=web", annotated(api.AnnotationSecretName, "corp-tls"), annotated(api.AnnotationIssuer, string(api.IssuerExternal)))
+	b := New([]*corev1.Service{followed, selecting("admin", 9090, "app=web")}, nil, Options{})
+	b.AddWorkload(pod("web", map[string]string{"app": "web"}, 8080, 9090))
+	for _, s := range b.Plan().Services {
+		if s.Name == "admin" {
+			require.NotNil(t, s.Patch)
+			assert.Equal(t, map[string]string{api.AnnotationSecretName: "corp-tls", api.AnnotationIssuer: "external"}, s.Patch.Metadata.Annotations)
+		}
+	}
 }

@@ -99,8 +99,7 @@ type Decision struct {
 	// Content is the desired content with the existing pair. With returns it with an issued pair.
 	Content Content
 	Problem Problem
-	// Release is a Secret that another issuer has written, and that still has the signer's marks. They
-	// are removed before the conditions are written.
+	// Release is a Secret of another issuer that still has the signer's marks, which are removed.
 	Release *SecretFacts
 	// Wait: conditions stay unchanged until the state is known.
 	Wait bool
@@ -155,9 +154,6 @@ func Decide(s Situation, o Ownership) Decision {
 		return Decision{Wait: true, Action: ReadLive}
 	case d.Foreign != "":
 		d.Problem = conflict(s, d.Foreign)
-		if s.Secret != nil && leftToIssuer(s, o) && s.Secret.toRelease() {
-			d.Release = s.Secret
-		}
 		return d
 	case d.Retained && hasNoNames(d.Asked):
 		d.Problem = notOptedIn(s)

@@ -123,18 +123,19 @@ func (f *SecretFacts) OfAnotherIssuer() bool {
 // leftToIssuer reports whether the Secret is left as it is, although it has our marks: one of the
 // Services names another issuer, and that has written it or is about to, or another issuer has
 // written it and no Service requests it any more, or that issuer is cert-manager, which would write
-// it again after each repair.
+// it again after each repair. Annotations alone do not have a certificate of this CA left.
 func leftToIssuer(s Situation, o Ownership) bool {
 	if slices.ContainsFunc(s.Requesters, api.IsExternal) {
 		return !s.Secret.Empty && s.Secret.isExternal()
 	}
-	return s.Secret.OfAnotherIssuer() && (o.Retained || s.Secret.Annotations[api.AnnotationCertificateName] != "")
+	return s.Secret.OfAnotherIssuer() && (o.Retained || s.Secret.Annotations[api.AnnotationCertificateName] != "" && s.Secret.SignedBy(s.Authority) == nil)
 }
 
 // toRelease reports whether another issuer has replaced the signer's certificate in a Secret that
 // still has the signer's marks. By its owner references, Kubernetes would delete it with the Service.
+// Only a Secret whose Services name another issuer is released: it cannot be repaired afterwards.
 func (f *SecretFacts) toRelease() bool {
-	return f.OfAnotherIssuer() && f.Type == corev1.SecretTypeTLS && (f.Labelled || len(f.ServiceOwners()) > 0)
+	return f.OfAnotherIssuer() && f.Type == corev1.SecretTypeTLS && f.Labelled
 }
 
 // Release is the merge patch that removes the signer's marks from a Secret, and nothing else.
@@ -154,7 +155,7 @@ func writer(annotations map[string]string) string {
 	if name == "" {
 		return ""
 	}
-	return fmt.Sprintf("Certificate %q of cert-manager writes it, and again if only the Secret is deleted", name)
+	return fmt.Sprintf("by annotation %s, Certificate %q writes it, and again if only the Secret is deleted", api.AnnotationCertificateName, name)
 }
 
 // isExternal reports whether another issuer writes the Secret, if its Services name one. While it still
@@ -171,7 +172,7 @@ func decideExternal(s Situation, d Decision) Decision {
 	case !exists:
 		d.Problem = Problem{Reason: reasonMissing, Message: fmt.Sprintf("Secret %q does not exist: its issuer has to create it", s.Key.Name)}
 		return d
-	case e == nil || e.ResourceVersion != s.version() || e.Trust != TrustOwnCA && e.bundle != s.Bundle.Hash():
+	case e == nil || e.ResourceVersion != s.version() || e.Trust != TrustOwnCA && e.bundle != s.Bundle.Hash() || e.chainEnded(s.Now):
 		if e != nil && s.Now.Before(e.At.Add(e.Interval)) {
 			return Decision{Wait: true, NextAt: e.At.Add(e.Interval)}
 		}
@@ -187,6 +188,12 @@ func decideExternal(s Situation, d Decision) Decision {
 		d.Leaf = e.Leaf.Fingerprint
 	}
 	return d
+}
+
+// chainEnded reports whether a certificate of the chain has expired since the Secret was read: another
+// chain may still be valid.
+func (e *External) chainEnded(now time.Time) bool {
+	return e.At.Before(e.NotAfter) && !now.Before(e.NotAfter) && e.NotAfter.Before(e.Leaf.NotAfter)
 }
 
 // version returns the resourceVersion of the Secret in the caches.

@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"math/big"
 	"slices"
 	"strings"
@@ -52,6 +53,14 @@ func (w *scene) readyOf(e *External) (Decision, *state.Condition) {
 		return d, status.Ready
 	}
 	return d, nil
+}
+
+// readAgain returns what is remembered of the Secret of the scene once the decision to read it again is carried out.
+func (w *scene) readAgain(e *External) *External {
+	if d, _ := w.readyOf(e); d.Action != ReadLive {
+		return e
+	}
+	return ExternalOf(w.secret, api.DefaultInstance, e, w.ca.Bundle, w.now)
 }
 
 func TestExternalSecretIsFollowed(t *testing.T) {
@@ -263,6 +272,36 @@ func TestTwoIssuersOfOneSecret(t *testing.T) {
 	assert.ErrorContains(t, d.Refused[0].Err, api.AnnotationIssuer)
 }
 
+// TestManyServicesOfOneWildcard, which servingcert could not issue for: it has more names than a certificate may have.
+func TestManyServicesOfOneWildcard(t *testing.T) {
+	w, e := externalScene(t)
+	e.Leaf.DNSNames = []string{"*.shop.svc"}
+	for i := range 60 {
+		svc := service(fmt.Sprintf("web-%d", i), api.AnnotationSecretName, "web-tls", api.AnnotationIssuer, string(api.IssuerExternal))
+		w.services = append(w.services, svc)
+	}
+	s := w.situation()
+	s.External = e
+	d := Decide(s, OwnershipOf(s))
+	assert.Empty(t, d.Refused)
+	for _, status := range StatusUpdateOf(s, d, Outcome{}).Services {
+		assert.Equal(t, string(reasonExternal), status.Ready.Reason, status.Service.Name)
+	}
+}
+
+// TestAnotherChainMayStillBeValid once a certificate of the chain has expired: the Secret is read again.
+func TestAnotherChainMayStillBeValid(t *testing.T) {
+	w, e := externalScene(t)
+	e.NotAfter = epoch.Add(time.Hour)
+	w.now = e.NotAfter
+	d, _ := w.readyOf(e)
+	assert.Equal(t, ReadLive, d.Action)
+	e.At = w.now
+	d, ready := w.readyOf(e)
+	assert.Equal(t, Nothing, d.Action)
+	assert.Equal(t, string(reasonExpired), ready.Reason)
+}
+
 // TestExternalFacts of Secrets as other issuers write them.
 func TestExternalFacts(t *testing.T) {
 	w, _ := externalScene(t)
@@ -408,10 +447,10 @@ func TestSecretThatAnotherIssuerHasWritten(t *testing.T) {
 		action      Action
 	}{
 		"followed":                              {external, func(*corev1.Secret) {}, true, Nothing},
-		"followed, without the label":           {external, func(s *corev1.Secret) { s.Labels = nil }, true, Nothing},
+		"followed, of another signer":           {external, func(s *corev1.Secret) { s.Labels = nil }, false, Nothing},
 		"followed, released before":             {external, func(s *corev1.Secret) { s.Labels, s.OwnerReferences = nil, nil }, false, Nothing},
-		"no Service requests it any more":       {[]string{api.AnnotationSecretName, "other-tls"}, func(*corev1.Secret) {}, true, Nothing},
-		"requested, and cert-manager writes it": {nil, func(s *corev1.Secret) { s.Annotations[api.AnnotationCertificateName] = "web" }, true, Nothing},
+		"no Service requests it any more":       {[]string{api.AnnotationSecretName, "other-tls"}, func(*corev1.Secret) {}, false, Nothing},
+		"requested, and cert-manager writes it": {nil, func(s *corev1.Secret) { s.Annotations[api.AnnotationCertificateName] = "web" }, false, Nothing},
 		"requested, by an unknown writer":       {nil, func(*corev1.Secret) {}, false, Reissue},
 		"requested, never written by cert-manager since": {nil, func(s *corev1.Secret) {
 			s.Annotations[api.AnnotationCertificateName] = "web"
@@ -437,13 +476,20 @@ func TestSecretThatAnotherIssuerHasWritten(t *testing.T) {
 		})
 	}
 
-	// The message says what to do, also once the marks are gone.
+	// Annotations alone, on a certificate of this CA, are repaired.
+	web := service("web")
+	forged := managed(issueBy(t, ca, wantedBy(web), epoch), web)
+	forged.Annotations[api.AnnotationIssuedLeaf], forged.Annotations[api.AnnotationCertificateName] = "x", "x"
+	_, d := newScene(ca, forged, web).decide()
+	assert.Equal(t, Repair, d.Action)
+
+	// The message says what to do.
 	secret := managed(issueBy(t, theirs, wantedBy(service("web")), epoch))
 	secret.Labels, secret.OwnerReferences, secret.Annotations = nil, nil, map[string]string{api.AnnotationCertificateName: "web"}
 	_, ready := newScene(ca, secret, service("web")).readyOf(nil)
 	require.NotNil(t, ready)
 	assert.Equal(t, string(reasonConflict), ready.Reason)
-	assert.Contains(t, ready.Message, `Certificate "web" of cert-manager writes it`)
+	assert.Contains(t, ready.Message, `Certificate "web" writes it`)
 	assert.Contains(t, ready.Message, "servingcert.dev/issuer: external")
 }
 

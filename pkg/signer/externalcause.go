@@ -6,36 +6,30 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
-
-// expired returns the root that would verify the chain if it had not expired, or nil. err is that of the
-// verification with the roots.
-func expired(err error, roots []*x509.Certificate, at time.Time) *x509.Certificate {
-	var invalid x509.CertificateInvalidError
-	if !errors.As(err, &invalid) || invalid.Reason != x509.Expired || !slices.ContainsFunc(roots, invalid.Cert.Equal) || !at.After(invalid.Cert.NotAfter) {
-		return nil
-	}
-	return invalid.Cert
-}
 
 // causeOf returns why ca.crt does not verify the leaf. sent are the leaf and its chain, inCA the certificates in
 // ca.crt, own the roots among them that the chain names, and err that of the verification with these.
 func causeOf(sent, inCA, own []*x509.Certificate, err error) string {
 	isCA := func(c *x509.Certificate) bool { return c.IsCA }
 	var unknown x509.UnknownAuthorityError
+	var invalid x509.CertificateInvalidError
+	end := last(sent)
 	switch {
 	case !slices.ContainsFunc(inCA, isCA):
 		return api.BundleKey + " holds no CA certificate"
 	case !slices.ContainsFunc(inCA, pki.SelfIssued):
 		return api.BundleKey + " holds no root, and an intermediate is not enough for every client"
-	case len(own) == 0:
-		return missingIssuer(last(sent), inCA)
+	case !slices.ContainsFunc(own, func(c *x509.Certificate) bool { return bytes.Equal(c.RawSubject, end.RawIssuer) }):
+		return missingIssuer(end, inCA)
 	case errors.As(err, &unknown):
 		return "the root of that name in " + api.BundleKey + " has another key than the one that signed it"
+	}
+	if errors.As(err, &invalid) && invalid.Reason == x509.Expired {
+		return "a certificate of its chain is not valid now" // the error has the time
 	}
 	return err.Error()
 }

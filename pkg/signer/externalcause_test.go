@@ -95,7 +95,7 @@ func TestTheRootHasExpired(t *testing.T) {
 	assert.Equal(t, "False Expired", string(ready.Status)+" "+ready.Reason, "as the intermediate has")
 	for _, read := range []time.Time{epoch, end.Add(time.Second), end.Add(time.Hour)} {
 		w.now = end.Add(time.Hour)
-		e := ExternalOf(w.secret, api.DefaultInstance, nil, w.ca.Bundle, read)
+		e := w.readAgain(ExternalOf(w.secret, api.DefaultInstance, nil, w.ca.Bundle, read))
 		_, ready := w.readyOf(e)
 		require.NotNil(t, ready)
 		assert.Equal(t, "False Expired", string(ready.Status)+" "+ready.Reason, read)

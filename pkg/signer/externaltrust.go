@@ -42,22 +42,17 @@ func trustOf(leaf *x509.Certificate, chain []*x509.Certificate, ownCA []byte, bu
 	inCA, _ := pki.ParseCertificates(pki.CertificateBlocks(ownCA)) // what cannot be read verifies nothing
 	own := named(slices.DeleteFunc(slices.Clone(inCA), func(c *x509.Certificate) bool { return !pki.SelfIssued(c) }), sent)
 	set, valid, err := pki.VerifiedBy([]*x509.CertPool{pki.PoolOf(own), pki.PoolOf(named(bundle, sent))}, leaf, chain, at)
-	v := verdict{NotBefore: valid.From, NotAfter: valid.Until}
-	switch set {
-	case 0:
-		v.Trust = TrustOwnCA
-		v.RootEnds = v.NotAfter.Before(leaf.NotAfter) && slices.ContainsFunc(own, func(root *x509.Certificate) bool { return root.NotAfter.Equal(v.NotAfter) })
-		return v
-	case 1:
+	v := verdict{Trust: TrustUnknown, NotBefore: valid.From, NotAfter: valid.Until}
+	if set == 1 {
 		v.Trust = TrustBundle
 		return v
 	}
-	v.Trust = TrustUnknown
-	switch root := expired(err, own, at); {
-	case root == nil:
+	v.RootEnds = v.NotAfter.Before(leaf.NotAfter) && slices.ContainsFunc(own, func(root *x509.Certificate) bool { return root.NotAfter.Equal(v.NotAfter) })
+	switch {
+	case set == 0:
+		v.Trust = TrustOwnCA
+	case !v.RootEnds:
 		v.Cause = causeOf(sent, inCA, own, err)
-	case root.NotAfter.Before(v.NotAfter):
-		v.NotAfter, v.RootEnds = root.NotAfter, true
 	}
 	return v
 }

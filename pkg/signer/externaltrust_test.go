@@ -88,7 +88,7 @@ func TestWhatClientsDoNotAccept(t *testing.T) {
 			}
 			w.now = tt.at
 			for _, read := range []time.Time{epoch, tt.at} {
-				e := ExternalOf(w.secret, api.DefaultInstance, nil, w.ca.Bundle, read)
+				e := w.readAgain(ExternalOf(w.secret, api.DefaultInstance, nil, w.ca.Bundle, read))
 				_, ready := w.readyOf(e)
 				require.NotNil(t, ready)
 				assert.Equal(t, string(tt.reason), ready.Reason, "read at %s", read)

@@ -17,7 +17,7 @@ type Reason string
 // Reasons for which a certificate is issued.
 const (
 	reasonFirst        Reason = "FirstIssue"
-	reasonMissing      Reason = "SecretMissing"
+	reasonMissing      Reason = "SecretMissing" // False: of another issuer, which has not made it
 	reasonEmpty        Reason = "SecretEmpty"
 	reasonKeyMissing   Reason = "KeyMissing"
 	reasonGarbage      Reason = "Garbage"

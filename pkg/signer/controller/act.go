@@ -43,10 +43,9 @@ func (e writeError) Reason() string {
 
 // act carries out a decision: first the Secret, then the conditions.
 func (c *Controller) act(ctx context.Context, s signer.Situation, d signer.Decision) (reconcile.Result, error) {
+	var marked error // it does not keep the conditions from being written
 	if d.Release != nil {
-		if err := c.release(ctx, s, d.Release); err != nil {
-			return reconcile.Result{}, err
-		}
+		marked = c.release(ctx, s, d.Release)
 	}
 	outcome := c.write(ctx, s, d)
 	switch err := outcome.Err; {
@@ -64,7 +63,7 @@ func (c *Controller) act(ctx context.Context, s signer.Situation, d signer.Decis
 		return reconcile.Result{RequeueAfter: pending.Again, Priority: new(ratelimit.PriorityAwaited)}, nil
 	}
 	update := signer.StatusUpdateOf(s, d, outcome)
-	err := c.writeStatuses(ctx, s.Key.Namespace, update)
+	err := errors.Join(c.writeStatuses(ctx, s.Key.Namespace, update), marked)
 	if pending != nil && err == nil {
 		return reconcile.Result{RequeueAfter: pending.Again, Priority: new(ratelimit.PriorityAwaited)}, nil
 	}

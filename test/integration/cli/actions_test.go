@@ -69,7 +69,8 @@ func TestRenewalsAsData(t *testing.T) {
 	assert.Equal(t, 1, r.code)
 	assert.Contains(t, r.err, "not renewed after 1s: "+ns+"/web (Ready=False SigningFailed: no)")
 	assert.Equal(t, []any{
-		map[string]any{"namespace": ns, "name": "web", "secret": "web-tls", "state": "requested", "ready": "False", "reason": "SigningFailed", "message": "no"},
+		map[string]any{"namespace": ns, "name": "web", "secret": "web-tls", "state": "requested", "ready": "False", "reason": "SigningFailed", "message": "no",
+			"error": "not renewed after 1s: " + ns + "/web (Ready=False SigningFailed: no)"},
 	}, data(t, r, "Renewals")["services"])
 
 	r = cli(t, "renew", "-n", ns, "web", "-o", "wide")
@@ -77,7 +78,9 @@ func TestRenewalsAsData(t *testing.T) {
 	assert.Contains(t, r.err, `-o "wide": must be text, json, yaml, name or jsonpath=TEMPLATE`)
 	r = cli(t, "renew", "-n", ns, "missing", "-o", "json")
 	assert.Equal(t, 1, r.code)
-	assert.Empty(t, r.out, "nothing was done")
+	object = data(t, r, "Renewals")
+	assert.Empty(t, object["services"], "nothing was done")
+	assert.Contains(t, object["error"], `no Service "missing" requests a certificate`)
 }
 
 // What rotate-ca has done, as data: to its end, asked again, and what it left unsaid.

@@ -139,12 +139,18 @@ func TestCertManagerWritesASecretOfTheSigner(t *testing.T) {
 		"metadata": map[string]any{"annotations": map[string]any{api.AnnotationCertificateName: "web"}}, "data": dataOf(t, theirs, ca),
 	})
 	said := waitReady(t, ns, "web", metav1.ConditionFalse, "SecretConflict")
-	assert.Contains(t, said.Message, `Certificate "web" of cert-manager writes it`)
+	assert.Contains(t, said.Message, `Certificate "web" writes it`)
 	waitRest(t, ns)
 	secret := getSecret(t, ns, "web-tls")
 	assert.Equal(t, pki.EncodeCertificates(theirs.Leaf), secret.Data[corev1.TLSCertKey])
-	assert.Empty(t, secret.OwnerReferences, "Kubernetes does not delete it with the Service")
+	assert.NotEmpty(t, secret.OwnerReferences, "so that it is repaired without the annotation")
 
 	annotate(t, ns, "web", map[string]any{api.AnnotationIssuer: string(api.IssuerExternal)})
 	waitFollowed(t, ns, "web", "External", theirs)
+	harness.Eventually(t, func() error {
+		if s := getSecret(t, ns, "web-tls"); len(s.OwnerReferences) > 0 {
+			return fmt.Errorf("Kubernetes would delete it with the Service: %v", s.OwnerReferences)
+		}
+		return nil
+	})
 }

@@ -77,6 +77,11 @@ func (a *Applier) Run(ctx context.Context, waves [][]plan.Service) error {
 			taken = append(taken, err.Error())
 		}
 	}
+	for _, namespace := range namespaces(slices.Concat(waves...)) {
+		if _, err := a.optedIn(ctx, namespace); err != nil {
+			taken = append(taken, err.Error())
+		}
+	}
 	if len(taken) > 0 {
 		return fmt.Errorf("%s. Nothing was changed", strings.Join(taken, "; "))
 	}
@@ -154,9 +159,6 @@ func (a *Applier) steps(ctx context.Context, steps []*step) error {
 func (a *Applier) replace(ctx context.Context, steps []*step) error {
 	for _, s := range steps {
 		if err := a.issued(ctx, s); err != nil {
-			return err
-		}
-		if err := a.recordServing(ctx, s); err != nil {
 			return err
 		}
 	}

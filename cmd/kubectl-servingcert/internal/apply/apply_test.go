@@ -151,7 +151,7 @@ func TestAnotherValueOfTheLabelStays(t *testing.T) {
 	w := newWorld(t)
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "shop", Labels: map[string]string{api.LabelInject: api.InjectDisabled}}}
 	require.NoError(t, w.Tracker().Update(corev1.SchemeGroupVersion.WithResource("namespaces"), ns, ""))
-	assert.EqualError(t, w.run(t), "Namespace shop has label servingcert.dev/inject=disabled: remove the label first if its Services are to have certificates")
+	assert.EqualError(t, w.run(t), "Namespace shop has label servingcert.dev/inject=disabled: remove the label first if its Services are to have certificates. Nothing was changed")
 	assert.Equal(t, api.InjectDisabled, w.label(t))
 	assert.Empty(t, w.svc(t).Annotations)
 }

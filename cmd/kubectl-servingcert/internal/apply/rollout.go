@@ -60,6 +60,13 @@ func (a *Applier) rollOut(ctx context.Context, steps []*step) (replaced, byHand 
 			byHand = append(byHand, w.String())
 			continue
 		}
+		for _, s := range steps {
+			if s.hasAny([]string{w.String()}) {
+				if err := a.recordServing(ctx, s); err != nil {
+					return nil, nil, err
+				}
+			}
+		}
 		if err := a.restart(ctx, w, object); err != nil {
 			return nil, nil, err
 		}

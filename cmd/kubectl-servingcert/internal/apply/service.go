@@ -36,8 +36,8 @@ func (a *Applier) isFree(ctx context.Context, s plan.Service) error {
 	if s.Patch != nil {
 		name = s.Patch.Metadata.Annotations[api.AnnotationSecretName]
 	}
-	if name == "" {
-		return nil
+	if name == "" || s.Patch.Metadata.Annotations[api.AnnotationIssuer] == string(api.IssuerExternal) {
+		return nil // or another issuer writes it
 	}
 	exists, managedBy, err := a.Secret(ctx, s.Namespace, name)
 	switch {
@@ -53,17 +53,23 @@ func (a *Applier) isFree(ctx context.Context, s plan.Service) error {
 	return nil
 }
 
-// optIn labels the namespace, and reports whether it changed that. It does not replace another value of the label.
-func (a *Applier) optIn(ctx context.Context, name string) (changed bool, err error) {
+// optedIn reports whether the namespace is opted in. Another value of the label is an error, and stays.
+func (a *Applier) optedIn(ctx context.Context, name string) (bool, error) {
 	ns, err := a.Client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return false, fmt.Errorf("Namespace %s: %w", name, err)
 	}
-	switch value, set := ns.Labels[api.LabelInject]; {
-	case value == api.InjectEnabled:
-		return false, nil
-	case set:
+	value, set := ns.Labels[api.LabelInject]
+	if set && value != api.InjectEnabled {
 		return false, fmt.Errorf("Namespace %s has label %s=%s: remove the label first if its Services are to have certificates", name, api.LabelInject, api.Escape(value))
+	}
+	return set, nil
+}
+
+// optIn labels the namespace, and reports whether it changed that.
+func (a *Applier) optIn(ctx context.Context, name string) (changed bool, err error) {
+	if already, err := a.optedIn(ctx, name); already || err != nil {
+		return false, err
 	}
 	patch := fmt.Sprintf(`{"metadata":{"labels":{%q:%q}}}`, api.LabelInject, api.InjectEnabled)
 	if _, err := a.Client.CoreV1().Namespaces().Patch(ctx, name, types.StrategicMergePatchType, []byte(patch), a.options()); err != nil {
