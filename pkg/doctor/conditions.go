@@ -22,7 +22,7 @@ func (n Namespace) conditions(svc *corev1.Service, object string) []Finding {
 		out = append(out, found(NotReady, object, "it has no condition %s: the signer has not processed it yet, or is not running", api.ConditionReady).
 			do("If this does not change within seconds, check the signer's Deployment and Lease."))
 	case ready.Reason == api.ReasonRenewalOverdue:
-		out = append(out, found(NotReady, object, "%s: %s", ready.Reason, ready.Message).as(Warning).do("Have the issuer of its Secret renew it: servingcert never writes it."))
+		out = append(out, found(NotReady, object, "%s: %s", ready.Reason, ready.Message).as(Warning).do("Have the issuer of its Secret renew it: servingcert never writes its data."))
 	case ready.Status == metav1.ConditionTrue:
 	case ready.Reason == api.ReasonClockSkew:
 		out = append(out, found(SignerClock, object, "%s", ready.Message))
