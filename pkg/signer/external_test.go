@@ -272,6 +272,19 @@ func TestTwoIssuersOfOneSecret(t *testing.T) {
 	assert.ErrorContains(t, d.Refused[0].Err, api.AnnotationIssuer)
 }
 
+// TestTwoServicesOfOneSecret are judged by themselves.
+func TestTwoServicesOfOneSecret(t *testing.T) {
+	w, e := externalScene(t)
+	w.services = append(w.services, service("api", api.AnnotationSecretName, "web-tls", api.AnnotationIssuer, string(api.IssuerExternal)))
+	s := w.situation()
+	s.External = e
+	reasons := map[string]string{}
+	for _, status := range StatusUpdateOf(s, Decide(s, OwnershipOf(s)), Outcome{}).Services {
+		reasons[status.Service.Name] = status.Ready.Reason
+	}
+	assert.Equal(t, map[string]string{"web": string(reasonExternal), "api": string(reasonNamesMissing)}, reasons)
+}
+
 // TestManyServicesOfOneWildcard, which servingcert could not issue for: it has more names than a certificate may have.
 func TestManyServicesOfOneWildcard(t *testing.T) {
 	w, e := externalScene(t)

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -27,11 +28,20 @@ import (
 )
 
 // forwarding starts an API server that forwards ports of pods by SPDY, without WebSockets. serve
-// gets the streams of a port, as a kubelet does.
-func forwarding(t *testing.T, serve func(pod, port string, problems, data httpstream.Stream)) (forwarder, *atomic.Int32) {
+// gets the streams of a port, as a kubelet does. objects are what it has besides, by path.
+func forwarding(t *testing.T, serve func(pod, port string, problems, data httpstream.Stream), objects map[string]any) (forwarder, *atomic.Int32) {
 	t.Helper()
 	open := &atomic.Int32{}
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if object, ok := objects[r.URL.Path]; r.Method == http.MethodGet && len(objects) > 0 {
+			w.Header().Set("Content-Type", "application/json")
+			if !ok {
+				w.WriteHeader(http.StatusNotFound)
+				object = metav1.Status{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Reason: metav1.StatusReasonNotFound, Code: http.StatusNotFound}
+			}
+			assert.NoError(t, json.NewEncoder(w).Encode(object))
+			return
+		}
 		pod, ok := strings.CutPrefix(r.URL.Path, "/api/v1/namespaces/shop/pods/")
 		pod, right := strings.CutSuffix(pod, "/portforward")
 		if !ok || !right || r.Method != http.MethodPost || !httpstream.IsUpgradeRequest(r) {
@@ -97,7 +107,7 @@ func TestAskingPods(t *testing.T) {
 		case "silent":
 			<-release
 		}
-	})
+	}, nil)
 	names := []string{"good", "old", "garbage", "endless", "refused", "silent"}
 	var pods []corev1.Pod
 	for _, name := range names {

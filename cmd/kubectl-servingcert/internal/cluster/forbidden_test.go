@@ -77,3 +77,16 @@ func TestRootsThatClientsGet(t *testing.T) {
 	require.NotNil(t, pool)
 	assert.True(t, pool.Equal(x509.NewCertPool()))
 }
+
+// TestRenewedBy: cert-manager's command, if its annotation names a Certificate, and the name is safe in a shell.
+func TestRenewedBy(t *testing.T) {
+	secret := func(certificate string) corev1.Secret {
+		return corev1.Secret{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{api.AnnotationCertificateName: certificate}}}
+	}
+	c := only(t, map[string]any{
+		"/api/v1/namespaces/shop/secrets/a": secret("web"), "/api/v1/namespaces/shop/secrets/b": secret("web;id"), "/api/v1/namespaces/shop/secrets/c": corev1.Secret{},
+	})
+	for name, want := range map[string]string{"a": ": cmctl renew -n shop web", "b": "", "c": "", "forbidden": ""} {
+		assert.Equal(t, want, c.RenewedBy(t.Context(), status.Service{Namespace: "shop", Secret: name, External: true}), name)
+	}
+}

@@ -1,0 +1,85 @@
+package cluster
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/streaming/pkg/httpstream"
+
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
+	"github.com/servingcert/servingcert/test/bounded"
+	"github.com/servingcert/servingcert/test/rotatortest"
+)
+
+// served is the connection of a server behind a forwarded port.
+type served struct {
+	httpstream.Stream
+	net.Conn // of which only the addresses and deadlines are used
+}
+
+func (s served) Read(p []byte) (int, error)  { return s.Stream.Read(p) }
+func (s served) Write(p []byte) (int, error) { return s.Stream.Write(p) }
+func (s served) Close() error                { return s.Stream.Close() }
+
+// TestManyPods are looked at by forwarded ports, with servers that do not answer among them. The log has how long it
+// took.
+func TestManyPods(t *testing.T) {
+	n, every := 200, 100 // of which one is silent, and one has no server
+	if bounded.Long {
+		n = 2000
+	}
+	pair := rotatortest.NewCA(t, 1, time.Now()).Issue(t, time.Now(), "web.shop.svc")
+	labels := map[string]string{"app": "web"}
+	services := corev1.ServiceList{Items: []corev1.Service{{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"}, Spec: corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Port: 443}}}}}}
+	var pods corev1.PodList
+	for i := range n {
+		pods.Items = append(pods.Items, corev1.Pod{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: fmt.Sprintf("web-%d", i), Labels: labels},
+			Status:     corev1.PodStatus{PodIP: "10.0.0.1", Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}},
+		})
+	}
+	unused, _ := net.Pipe()
+	release := make(chan struct{})
+	f, _ := forwarding(t, func(pod, port string, problems, data httpstream.Stream) {
+		assert.Equal(t, "443", port)
+		switch i, _ := strconv.Atoi(strings.TrimPrefix(pod, "web-")); i % every {
+		case 0:
+			<-release
+		case 1:
+			_, _ = io.WriteString(problems, "error forwarding port 443: connection refused")
+		default:
+			server := tls.Server(served{data, unused}, &tls.Config{Certificates: []tls.Certificate{pair}})
+			if server.Handshake() == nil {
+				_, _ = io.Copy(io.Discard, server)
+			}
+		}
+	}, map[string]any{"/api/v1/namespaces/shop/services": services, "/api/v1/namespaces/shop/pods": pods})
+	defer close(release)
+
+	begun := time.Now()
+	report, err := (&Cluster{Client: f.client}).ServedPorts(t.Context(), f.config, "shop", Dials{Timeout: 5 * time.Second, ClusterDomain: "cluster.local"})
+	require.NoError(t, err)
+	t.Logf("%d pods after %s", n, time.Since(begun).Round(100*time.Millisecond))
+	count := map[probe.Kind]int{}
+	for _, p := range report.Ports {
+		count[p.Serves]++
+		if p.Serves == probe.TLS {
+			require.Equal(t, pki.Fingerprint(pair.Leaf), p.Leaf)
+			require.Contains(t, p.Problems, status.ProblemUntrusted)
+		}
+	}
+	assert.Equal(t, n-2*n/every, count[probe.TLS])
+	assert.Len(t, report.Ports, n)
+}
