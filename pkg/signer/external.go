@@ -172,7 +172,7 @@ func decideExternal(s Situation, d Decision) Decision {
 	case !exists:
 		d.Problem = Problem{Reason: reasonMissing, Message: fmt.Sprintf("Secret %q does not exist: its issuer has to create it", s.Key.Name)}
 		return d
-	case e == nil || e.ResourceVersion != s.version() || e.Trust != TrustOwnCA && e.bundle != s.Bundle.Hash() || e.chainEnded(s.Now):
+	case e.outdated(s):
 		if e != nil && s.Now.Before(e.At.Add(e.Interval)) {
 			return Decision{Wait: true, NextAt: e.At.Add(e.Interval)}
 		}
@@ -190,10 +190,13 @@ func decideExternal(s Situation, d Decision) Decision {
 	return d
 }
 
-// chainEnded reports whether a certificate of the chain has expired since the Secret was read: another
-// chain may still be valid.
-func (e *External) chainEnded(now time.Time) bool {
-	return e.At.Before(e.NotAfter) && !now.Before(e.NotAfter) && e.NotAfter.Before(e.Leaf.NotAfter)
+// outdated reports whether the Secret must be read: it has changed since, or the bundle has and may verify
+// it, or a certificate of the chain has expired, and another chain may be valid.
+func (e *External) outdated(s Situation) bool {
+	if e == nil || e.ResourceVersion != s.version() || e.Trust != TrustOwnCA && e.bundle != s.Bundle.Hash() {
+		return true
+	}
+	return e.At.Before(e.NotAfter) && !s.Now.Before(e.NotAfter) && e.NotAfter.Before(e.Leaf.NotAfter)
 }
 
 // version returns the resourceVersion of the Secret in the caches.
