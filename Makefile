@@ -99,6 +99,7 @@ race: controlplane-binaries ## what runs most goroutines at once, the programs t
 
 .PHONY: test-long
 test-long: RACE := 1
+test-long: TIMEOUT := 60m
 test-long: controlplane-binaries cfssl-servers cert-manager helm ## every test, those that take long and those of other modules too, with the race detector; RACE= without
 	@$(call run-tests,-count=1 -tags long $$(go list $(ON_CONTROLPLANE) ./... | awk '!seen[$$0]++')) || failed=1; \
 	$(if $(RACE),go test -vet=off -count=1 -timeout 30m -tags long -run Flood ./test/integration/metrics || failed=1;) \
@@ -114,8 +115,10 @@ test-oldest: controlplane-binaries cfssl-servers cert-manager helm ## what runs 
 # CPU, for 1.5 times the memory. Programs that tests start have the default. The race detector waits a second for late
 # reports at the end of each package, unless it is told to wait for less.
 SKIPPED := $(BIN)/skipped
+# Of one package. The longest takes 26 minutes with the race detector.
+TIMEOUT := 30m
 run-tests = mkdir -p $(BIN) && SERVINGCERT_SKIPPED=$(SKIPPED) SERVINGCERT_CONTROLPLANE_GOGC=400 GOGC=400 GORACE=atexit_sleep_ms=100 \
-	CGO_ENABLED=$(if $(RACE),1,0) go test -vet=off $(STRIPPED) -p $(PACKAGES) -timeout 30m $(if $(RACE),-race) $(TESTFLAGS) $(1)
+	CGO_ENABLED=$(if $(RACE),1,0) go test -vet=off $(STRIPPED) -p $(PACKAGES) -timeout $(TIMEOUT) $(if $(RACE),-race) $(TESTFLAGS) $(1)
 # go test does not name what was skipped in a package that passed.
 print-skipped = [ ! -s $(SKIPPED) ] || { echo; echo "skipped, whole or in part:"; sort -u $(SKIPPED); rm $(SKIPPED); }
 
