@@ -189,8 +189,12 @@ func checkExtraName(svc *corev1.Service, name string, limits Limits) error {
 	case strings.Contains(base, "*"):
 		return errors.New("a wildcard must be the whole first label, such as *.example.com")
 	}
-	if errs := validation.IsDNS1123Subdomain(base); len(errs) > 0 {
-		return errors.New("not a valid DNS name: " + strings.Join(errs, "; "))
+	// The shape includes that of a DNS name, so a valid name costs one regular expression.
+	detail := shapes[AnnotationExtraDNSNames].checkEntry(name)
+	if detail != "" {
+		if errs := validation.IsDNS1123Subdomain(base); len(errs) > 0 {
+			return errors.New("not a valid DNS name: " + strings.Join(errs, "; "))
+		}
 	}
 	if len(name) > validation.DNS1123SubdomainMaxLength {
 		return fmt.Errorf("must be at most %d characters", validation.DNS1123SubdomainMaxLength)
@@ -200,7 +204,7 @@ func checkExtraName(svc *corev1.Service, name string, limits Limits) error {
 			return fmt.Errorf("label %q: must be at most %d characters", Shorten(label, maxShownValue), validation.DNS1123LabelMaxLength)
 		}
 	}
-	if detail := shapes[AnnotationExtraDNSNames].checkEntry(name); detail != "" {
+	if detail != "" {
 		return errors.New(detail)
 	}
 	for _, clusterDomain := range append([]string{limits.ClusterDomain}, limits.FormerDomains...) {

@@ -114,8 +114,11 @@ func (f *renewFlags) renewAll(ctx context.Context, c *cluster.Cluster, r *renewa
 	for _, s := range chosen {
 		r.Services = append(r.Services, status.RenewalOf(s))
 	}
-	for r.NotRenewed = left; f.all && len(left) > 0; left = left[1:] { // of named Services one is the error
-		_, _ = fmt.Fprintf(text.out, "not renewed: %s\n", left[0].Why)
+	r.NotRenewed = left
+	if f.all { // of named Services, one is the error
+		for _, n := range left {
+			_, _ = fmt.Fprintf(text.out, "not renewed: %s\n", n.Why)
+		}
 	}
 	if err != nil {
 		return err

@@ -157,13 +157,7 @@ func rootsIn(data []byte) *x509.CertPool {
 		return nil
 	}
 	certs, _ := pki.ParseCertificates(pki.CertificateBlocks(data))
-	pool := x509.NewCertPool()
-	for _, cert := range certs {
-		if pki.SelfIssued(cert) {
-			pool.AddCert(cert)
-		}
-	}
-	return pool
+	return pki.PoolOf(slices.DeleteFunc(certs, func(c *x509.Certificate) bool { return !pki.SelfIssued(c) }))
 }
 
 // publicRoots returns the roots of this machine, or nil if it has none.

@@ -29,10 +29,7 @@ func checkUnverified(name string, s VerifySituation, leaf *x509.Certificate, now
 func checkForeign(name string, s VerifySituation, certs []*x509.Certificate, bundle pki.Bundle, now time.Time) Finding {
 	leaf, roots := certs[0], Roots{Public: s.Public}
 	if len(bundle.Certificates()) > 0 {
-		roots.Bundle = x509.NewCertPool()
-		for _, c := range bundle.Certificates() {
-			roots.Bundle.AddCert(c)
-		}
+		roots.Bundle = pki.PoolOf(bundle.Certificates())
 	}
 	until := leaf.NotAfter.UTC().Format(time.RFC3339)
 	trust, valid := trustOf(certs, []*x509.CertPool{s.SecretCA}, roots, now)
@@ -62,13 +59,7 @@ func verifies(certs []*x509.Certificate, host string, bundle pki.Bundle, now tim
 	if len(bundle.Certificates()) == 0 {
 		return errors.New("there is no bundle to verify it with")
 	}
-	roots, intermediates := x509.NewCertPool(), x509.NewCertPool()
-	for _, root := range bundle.Certificates() {
-		roots.AddCert(root)
-	}
-	for _, c := range certs[1:] {
-		intermediates.AddCert(c)
-	}
+	roots, intermediates := pki.PoolOf(bundle.Certificates()), pki.PoolOf(certs[1:])
 	for _, name := range append([]string{host}, certs[0].DNSNames...) {
 		// test a wildcard with a name that it matches
 		name = strings.Replace(name, "*.", "pod-0.", 1)
