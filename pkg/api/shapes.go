@@ -32,8 +32,11 @@ var shapes = withFormats(map[string]Shape{
 		`^(`+alternatives(pki.KeyAlgorithms())+`)$`, "unknown key algorithm: must be one of "+listed(pki.KeyAlgorithms()))}},
 
 	AnnotationExtraDNSNames: {MaxBytes: MaxAnnotation, MaxEntries: MaxNames, Entries: "names", Rules: []Rule{
-		must(`^.{0,253}$`, dnsNames),
-		must(`^([*][.])?[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?([.][a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$`, dnsNames),
+		// The next character decides what comes next, and lengths have rules of their own: package
+		// regexp matches such an expression in one pass, without a buffer.
+		must(`^([*][.])?[a-z0-9](-*[a-z0-9])*([.][a-z0-9](-*[a-z0-9])*)*$`, dnsNames),
+		mustNot(`^.{254}`, dnsNames),
+		mustNot(`[^.]{64}`, dnsNames),
 		mustNot(`^((25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])[.]){3}(25[0-5]|2[0-4][0-9]|1[0-9][0-9]|[1-9]?[0-9])$`,
 			"is an IP address: must be a DNS name; for the Service's own addresses, set "+AnnotationClusterIPs),
 	}},

@@ -9,12 +9,14 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -134,13 +136,14 @@ func (c *cluster) follows(t *testing.T, s server) {
 }
 
 // followsRenewal has the issuer renew the Secret, and fails the test unless all pods serve it and were
-// restarted as told.
+// restarted as told: once, or not at all.
 func (c *cluster) followsRenewal(t *testing.T, s server, issuer string, restarts bool, renew func()) string {
 	t.Helper()
 	old, err := c.foreign(t.Context(), s)
 	require.NoError(t, err)
 	processes, err := c.processesOf(t.Context(), s)
 	require.NoError(t, err)
+	rollouts := c.rollouts(t, s)
 	renew()
 	eventually(t, settling, issuer+" renews "+s.secret, func(ctx context.Context) error {
 		now, err := c.foreign(ctx, s)
@@ -155,6 +158,8 @@ func (c *cluster) followsRenewal(t *testing.T, s server, issuer string, restarts
 	require.NoError(t, err)
 	text := fmt.Sprintf("%s, renewed by %s: served %s after its Secret was written", s.service, issuer, seconds(took))
 	if restarts {
+		eventually(t, starting, s.service, func(ctx context.Context) error { return c.rolledOut(ctx, s.namespace, s.service) })
+		assert.Equal(t, rollouts+1, c.rollouts(t, s), "rollouts of %s", s.service)
 		for pod := range processes {
 			assert.NotContains(t, after, pod, "pods of %s", s.service)
 		}
@@ -165,6 +170,16 @@ func (c *cluster) followsRenewal(t *testing.T, s server, issuer string, restarts
 	require.NoError(t, err)
 	eventually(t, settling, "each pod of "+s.service, func(ctx context.Context) error { return c.servesAtEachPod(ctx, s, now) })
 	return text
+}
+
+// rollouts returns how many rollouts the server's Deployment has had.
+func (c *cluster) rollouts(t *testing.T, s server) int {
+	t.Helper()
+	d := &appsv1.Deployment{}
+	require.NoError(t, c.admin.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: s.service}, d))
+	n, err := strconv.Atoi(d.Annotations["deployment.kubernetes.io/revision"])
+	require.NoError(t, err)
+	return n
 }
 
 // servesAtEachPod returns nil if each pod serves the leaf, as last seen by the attentive client.
