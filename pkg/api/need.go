@@ -35,15 +35,18 @@ func Needs(svc *corev1.Service) []Need {
 		return []Need{{}}
 	}
 	var named, candidates []ProbeTarget
+	seen := map[ProbeTarget]bool{}
 	for _, t := range ProbeTargets(svc) {
 		t.Port = 0
-		list := &candidates
-		if t.Named {
-			list = &named
+		key := ProbeTarget{Target: t.Target, Named: t.Named}
+		switch {
+		case seen[key]:
+		case t.Named:
+			named = append(named, t)
+		default:
+			candidates = append(candidates, t)
 		}
-		if !slices.ContainsFunc(*list, func(have ProbeTarget) bool { return have.Target == t.Target }) {
-			*list = append(*list, t)
-		}
+		seen[key] = true
 	}
 	var needs []Need
 	for _, t := range named {

@@ -58,7 +58,8 @@ func Decide(s Situation) Decision {
 	case s.Held.State != StatePending:
 		return Decision{Held: s.Held, After: s.Bundle.changesIn(s.Now)}
 	}
-	d := Decision{Held: s.Held, Write: why(s)}
+	// A write that changes nothing, since an admission policy takes it back at once, causes no event.
+	d := Decision{Held: s.Held, Write: why(s), After: s.Patience}
 	if rest := minInterval - s.Now.Sub(s.Last.wroteAt); s.Last.wrote == s.Bundle.Hash && rest > 0 {
 		d.Write, d.After = "", rest
 	}

@@ -39,6 +39,7 @@ func TestDecide(t *testing.T) {
 		{"differs", Situation{Requested: true, Exists: true, Held: pending}, Decision{Held: pending, Write: WhyUpdate}},
 		{"differs, held the one before", Situation{Requested: true, Exists: true, Held: pending, Last: Record{heldHash: "old"}}, Decision{Held: pending, Write: WhyUpdate}},
 		{"differs, held this one", Situation{Requested: true, Exists: true, Held: pending, Last: Record{heldHash: "new"}}, Decision{Held: pending, Write: WhyRestore}},
+		{"differs, and the write may change nothing", Situation{Requested: true, Exists: true, Held: pending, Patience: time.Minute}, Decision{Held: pending, Write: WhyUpdate, After: time.Minute}},
 		{"missing", Situation{Requested: true, Held: missing}, Decision{Held: missing, Write: WhyCreate}},
 		{"missing, held this one", Situation{Requested: true, Held: missing, Last: Record{heldHash: "new"}}, Decision{Held: missing, Write: WhyRestore}},
 		{"written just now", Situation{Requested: true, Exists: true, Held: pending, Last: Record{wrote: "new", wroteAt: noon.Add(-300 * time.Millisecond)}}, Decision{Held: pending, After: 700 * time.Millisecond}},

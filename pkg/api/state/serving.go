@@ -43,9 +43,6 @@ func ServingOf(svc *corev1.Service) (Serving, bool) {
 	return s, true
 }
 
-// AboutPorts reports whether the state is about the Service's current ports.
-func (s Serving) AboutPorts(svc *corev1.Service) bool { return s.Ports == api.NeedsHash(svc) }
-
 // ServingIsOfNow reports whether condition Serving is about the Service's current ports and
 // certificate. After a change it is not, until the rotator has probed again.
 func ServingIsOfNow(svc *corev1.Service) bool {
@@ -54,8 +51,8 @@ func ServingIsOfNow(svc *corev1.Service) bool {
 	}
 	said, ofLeaf := ServingOf(svc)
 	if api.WantsPodKeys(svc) {
-		return said.AboutPorts(svc) && !ofLeaf
+		return said.Ports == api.NeedsHash(svc) && !ofLeaf
 	}
 	leaf, known := LeafOf(svc)
-	return said.AboutPorts(svc) && (!known || said.Leaf == leaf)
+	return said.Ports == api.NeedsHash(svc) && (!known || said.Leaf == leaf)
 }

@@ -23,17 +23,17 @@ const maxNamed = state.MaxStale
 const stateNew State = "new"
 
 // servingStatement returns the statement about a Service of the Secret.
-func servingStatement(svc *corev1.Service, secret string, groups []group, cert certificate) statement {
+func servingStatement(svc *corev1.Service, secret string, seen Seen, cert certificate) statement {
 	recorded, ok := state.ServingOf(svc)
-	s := newStatement(svc, groups, recorded, state.Serving{Leaf: cert.leaf, Since: cert.since})
+	s := newStatement(svc, seen, recorded, state.Serving{Leaf: cert.leaf, Since: cert.since})
 	s.secret, s.fresh = secret, recorded.Leaf != cert.leaf || !ok
 	return s
 }
 
 // podKeyStatement is servingStatement for a Service whose pods have their own keys.
-func podKeyStatement(svc *corev1.Service, groups []group, t trusted) statement {
+func podKeyStatement(svc *corev1.Service, seen Seen, t trusted) statement {
 	recorded, ok := state.ServingOf(svc)
-	s := newStatement(svc, groups, recorded, state.Serving{Since: t.since})
+	s := newStatement(svc, seen, recorded, state.Serving{Since: t.since})
 	s.fresh = recorded.Leaf != "" || !ok && api.Condition(svc, api.ConditionServing) == nil
 	return s
 }
@@ -61,10 +61,15 @@ type part struct {
 	sighting
 }
 
-func newStatement(svc *corev1.Service, groups []group, recorded, serving state.Serving) statement {
-	s := statement{service: svc, serving: serving, otherPorts: !recorded.AboutPorts(svc)}
+func newStatement(svc *corev1.Service, seen Seen, recorded, serving state.Serving) statement {
+	s := statement{service: svc, serving: serving}
 	s.serving.Ports = api.NeedsHash(svc)
-	own := slices.DeleteFunc(slices.Clone(groups), func(g group) bool { return !g.concerns(svc) })
+	s.otherPorts = recorded.Ports != s.serving.Ports
+	if seen.beyond[svc.UID] {
+		s.rule = beyondRule
+		return s
+	}
+	own := slices.DeleteFunc(slices.Clone(seen.groups), func(g group) bool { return !g.concerns(svc) })
 	first := len(servingRules)
 	for _, n := range api.Needs(svc) {
 		key := need{svc.UID, n.String()}

@@ -40,7 +40,7 @@ func groupOf(svc *corev1.Service, name string, states ...State) group {
 
 // servingCondition is the condition of a Service whose Secret holds cert2.
 func servingCondition(svc *corev1.Service, groups []group, absent time.Duration) *state.Condition {
-	return servingStatement(svc, "web-tls", groups, cert2).condition(absent >= testPace.confirmAfter())
+	return servingStatement(svc, "web-tls", Seen{groups: groups}, cert2).condition(absent >= testPace.confirmAfter())
 }
 
 func TestServingCondition(t *testing.T) {
@@ -186,7 +186,7 @@ func TestSeenEqual(t *testing.T) {
 	others[4].ready, others[5].notReady = 2, 2
 	others[6].sets = groupOf(g.services[0], "web", stateCurrent).sets
 	for _, other := range others {
-		assert.False(t, Seen{[]group{g}}.Equal(Seen{[]group{other}}), "%+v", other)
+		assert.False(t, Seen{groups: []group{g}}.Equal(Seen{groups: []group{other}}), "%+v", other)
 	}
 }
 

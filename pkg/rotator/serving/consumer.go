@@ -41,6 +41,7 @@ type consumer struct {
 	// seen is when this process first saw it ready; zero if it is not.
 	seen         time.Time
 	answers      []probe.Answer           // of ports that the endpoint still has, with the same protocol; by port
+	dialled      bool                     // at some time, on any port
 	unresponsive probe.UnresponsivePeriod // of the pod, on any port
 	// reached is the last of the right leaves that it was seen to serve. If the pod has its own
 	// key, refreshAt is when its kubelet was due to replace that leaf.
@@ -148,7 +149,7 @@ func (c certificate) state(a probe.Answer, _ string, p Pace) State {
 		return statePending
 	case a.Kind == probe.NoAnswer:
 		return stateUnreachable
-	case !isOlder(a, c) && a.Ours:
+	case !isOlder(a, c) && a.Ours && a.At.Sub(a.Since) < max(p.Propagation, p.confirmAfter()):
 		return statePending // the signer has written the Secret, but not yet the condition
 	case !isOlder(a, c):
 		return stateForeign

@@ -49,6 +49,10 @@ func TestStatesOfAnAnswer(t *testing.T) {
 	}
 	seen := cert2
 	seen.notBefore = rotatortest.Noon.Add(-5 * time.Minute)
+	since := func(a probe.Answer, lasted time.Duration) probe.Answer {
+		a.Since = a.At.Add(-lasted)
+		return a
+	}
 	both := cert2
 	both.named = []string{rotatortest.Leaf(2), rotatortest.Leaf(3)}
 	soon, late := 30*time.Second, 3*time.Minute
@@ -73,6 +77,8 @@ func TestStatesOfAnAnswer(t *testing.T) {
 		{"one of the same second", ours(showed(rotatortest.Leaf(7), late), rotatortest.Noon), seen, stateStale},
 		{"a newer one, whose condition is on its way", ours(showed(rotatortest.Leaf(7), late), rotatortest.Noon.Add(time.Second)), cert2, statePending},
 		{"a newer one, by the one that another pod serves", ours(showed(rotatortest.Leaf(7), late), rotatortest.Noon.Add(time.Second)), seen, statePending},
+		{"a newer one, for the propagation time", since(ours(showed(rotatortest.Leaf(7), time.Hour), rotatortest.Noon.Add(time.Second)), 2*time.Minute), cert2, stateForeign},
+		{"a newer one, almost as long", since(ours(showed(rotatortest.Leaf(7), time.Hour), rotatortest.Noon.Add(time.Second)), 2*time.Minute-time.Second), cert2, statePending},
 		{"former, however young", ours(showed(rotatortest.Leaf(1), late), rotatortest.Noon.Add(time.Hour)), seen, stateStale},
 
 		{"another certificate", showed(rotatortest.Leaf(9), late), cert2, stateForeign},

@@ -79,10 +79,11 @@ type ConditionUpdate struct {
 	Want    *state.Condition
 }
 
-// consumers returns the relevant pods with their endpoints and answers.
-func (s *Common) consumers(about subject) []consumer {
+// consumers returns the relevant pods with their endpoints and answers, and the UIDs of the Services
+// that are not considered for all of their pods.
+func (s *Common) consumers(about subject) (out []consumer, beyond map[types.UID]bool) {
 	endpoints := map[unique.Handle[pods.Template]]*endpoint{}
-	var out []consumer
+	beyond = map[types.UID]bool{}
 	for _, pod := range s.Pods {
 		if pod.DeletionTimestamp != nil || pod.Template.Value().Left == pods.ReasonFinished {
 			continue
@@ -91,6 +92,9 @@ func (s *Common) consumers(about subject) []consumer {
 		if at == nil {
 			at = about.endpointOf(pod)
 			endpoints[pod.Template] = at
+			for _, svc := range at.beyond {
+				beyond[svc.UID] = true
+			}
 		}
 		if at.services == nil {
 			continue // not relevant
@@ -99,7 +103,7 @@ func (s *Common) consumers(about subject) []consumer {
 		c.unresponsive = s.Unresponsive[pod.UID]
 		out = append(out, c)
 	}
-	return out
+	return out, beyond
 }
 
 // view is the input, what was derived from it, and the Decision in progress.
@@ -107,6 +111,7 @@ type view struct {
 	*Common
 	about     subject
 	consumers []consumer
+	beyond    map[types.UID]bool
 	d         Decision
 
 	schedule schedule
@@ -119,8 +124,9 @@ type view struct {
 
 // view returns the view of a subject. next is the new KeyState, without the states of pods.
 func (s *Common) view(about subject, next KeyState) *view {
+	consumers, beyond := s.consumers(about)
 	v := &view{
-		Common: s, about: about, consumers: s.consumers(about),
+		Common: s, about: about, consumers: consumers, beyond: beyond,
 		states: map[State]int{}, groups: groups{key: about.key(), index: map[groupKey]int{}}, stale: staleGroups{}, reported: map[notification]bool{},
 	}
 	next.begun, next.pods = s.KeyState.begun, make(map[types.UID]*podState, len(v.consumers))
@@ -132,7 +138,7 @@ func (v *view) decide() {
 	for _, c := range v.consumers {
 		v.addConsumer(c)
 	}
-	v.d.Seen = Seen{v.groups.sorted()}
+	v.d.Seen = Seen{v.groups.sorted(), v.beyond}
 	v.setConditions()
 	v.setStale()
 	v.d.Dial, v.d.After = v.schedule.dial, v.schedule.after
@@ -147,7 +153,7 @@ func (v *view) addConsumer(c consumer) {
 	}
 	v.schedule.add(c, v)
 	v.remember(c)
-	isNew := len(c.answers) == 0 && c.seen.After(v.KeyState.begun)
+	isNew := !c.dialled && c.seen.After(v.KeyState.begun)
 	if !c.endpoint.stray {
 		v.groups.add(c, isNew, v.about, v.Pace)
 	}

@@ -1,9 +1,9 @@
 package serving
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -33,8 +33,10 @@ type endpoint struct {
 	services []*corev1.Service
 	// stray: none of the services selects the pods. They are dialled, but affect no condition.
 	stray bool
-	// audience has the UIDs of the services and the ports that each uses, for comparison: pods of
-	// several templates may have the same.
+	// beyond are the Services that belong to the pods, too, but are not considered (maxTargets).
+	beyond []*corev1.Service
+	// audience is a hash of the UIDs of the services and the ports that each uses, for comparison:
+	// pods of several templates may have the same.
 	audience string
 	// demanded are the names that the certificate of a pod with its own key must have at each port,
 	// sorted and separated by commas.
@@ -49,6 +51,11 @@ type need struct {
 
 // noSet marks a need for which nothing is dialled.
 const noSet = -1
+
+// maxTargets bounds what is considered of the Services of one pod: the ports that may serve TLS, the
+// needs, and the names that certificates must have. A namespace may have thousands of pods whose
+// templates differ, and the work is done for each template. The oldest Services are considered.
+const maxTargets = 256
 
 // endpointOf returns how to reach the pods of a template that mount the Secret or mirror static
 // pods. services have a part in the Secret, oldest first.
@@ -76,11 +83,13 @@ func endpointOf(t pods.Template, secret string, services []*corev1.Service) *end
 	}
 	for _, candidates := range [][]*corev1.Service{selecting, open} {
 		if len(candidates) > 0 {
-			b := newBuilder(t)
-			for _, svc := range candidates {
-				b.add(svc)
+			b, n := newBuilder(t), 0
+			for ; n < len(candidates) && !b.full(); n++ {
+				b.add(candidates[n])
 			}
-			return b.endpoint(candidates)
+			at := b.endpoint(candidates[:n])
+			at.beyond = candidates[n:]
+			return at
 		}
 	}
 	b := newBuilder(t)
@@ -121,7 +130,11 @@ type builder struct {
 	ports    []uint16
 	order    []need
 	met      map[need][]uint16 // by need; nil if the port only has to be declared
+	targets  int               // as maxTargets counts them
 }
+
+// full reports whether no further Service is considered.
+func (b *builder) full() bool { return b.targets >= maxTargets }
 
 func newBuilder(t pods.Template) *builder {
 	b := &builder{template: t, known: t.TCPPorts(), named: map[string][]uint16{}, reach: api.ReachOf(t.Pod()), startTLS: startTLS{}, met: map[need][]uint16{}}
@@ -135,6 +148,7 @@ func newBuilder(t pods.Template) *builder {
 func (b *builder) add(svc *corev1.Service) []uint16 {
 	var all []uint16
 	for _, n := range api.Needs(svc) {
+		b.targets += 1 + len(n.Targets)
 		var its []uint16
 		for _, target := range n.Targets {
 			found := b.find(target.Target)
@@ -176,15 +190,15 @@ func (b *builder) endpoint(services []*corev1.Service) *endpoint {
 	slices.Sort(b.ports)
 	at.ports = slices.Compact(b.ports)
 	at.ports = at.ports[:min(len(at.ports), probe.MaxPorts)]
-	var audience strings.Builder
+	audience := sha256.New()
 	for _, svc := range services {
-		audience.WriteString(string(svc.UID) + ",")
+		fmt.Fprintf(audience, "%s,", svc.UID)
 	}
 	for _, n := range b.order {
 		at.met[n] = at.set(b.met[n])
-		fmt.Fprintf(&audience, "%s:%s=%v,", n.service, n.ports, b.met[n])
+		fmt.Fprintf(audience, "%s:%s=%v,", n.service, n.ports, b.met[n])
 	}
-	at.audience = audience.String()
+	at.audience = string(audience.Sum(nil))
 	return at
 }
 

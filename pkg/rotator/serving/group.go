@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
@@ -67,10 +68,25 @@ func (g group) equal(other group) bool {
 }
 
 // Seen are the observations about the pods of one Decision.
-type Seen struct{ groups []group }
+type Seen struct {
+	groups []group
+	beyond map[types.UID]bool // Services that are not considered for all of their pods (maxTargets)
+}
 
 // Equal reports whether the observations are the same.
-func (s Seen) Equal(other Seen) bool { return slices.EqualFunc(s.groups, other.groups, group.equal) }
+func (s Seen) Equal(other Seen) bool {
+	return slices.EqualFunc(s.groups, other.groups, group.equal) && maps.Equal(s.beyond, other.beyond)
+}
+
+// and returns the observations of both.
+func (s Seen) and(other Seen) Seen {
+	all := Seen{slices.Concat(s.groups, other.groups), maps.Clone(s.beyond)}
+	if all.beyond == nil {
+		return Seen{all.groups, other.beyond}
+	}
+	maps.Copy(all.beyond, other.beyond)
+	return all
+}
 
 // Services returns the Services of the pods, possibly with duplicates.
 func (s Seen) Services() []*corev1.Service {

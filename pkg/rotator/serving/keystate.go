@@ -99,7 +99,7 @@ func newConsumer(pod *pods.Facts, at *endpoint, known *podState, now time.Time) 
 	if known == nil {
 		known = &podState{}
 	}
-	c := consumer{pod: pod, endpoint: at, reached: known.reached, refreshAt: known.refreshAt, woken: known.woken}
+	c := consumer{pod: pod, endpoint: at, dialled: len(known.answers) > 0, reached: known.reached, refreshAt: known.refreshAt, woken: known.woken}
 	for _, a := range known.answers {
 		if slices.Contains(at.ports, a.Port) && a.Protocol == at.protocols[a.Port] {
 			c.answers = append(c.answers, a)

@@ -121,7 +121,7 @@ func (k *podKeys) statements(seen Seen) []statement {
 	var out []statement
 	for _, svc := range k.Services {
 		if hasPodKeyCondition(svc) {
-			out = append(out, podKeyStatement(svc, seen.groups, k.trusted))
+			out = append(out, podKeyStatement(svc, seen, k.trusted))
 		}
 	}
 	return out
@@ -146,12 +146,18 @@ func podKeyEndpoint(facts *pods.Facts, services []*corev1.Service) *endpoint {
 	pod := b.template.Pod()
 	var selecting []*corev1.Service
 	demanded := map[uint16][]string{}
+	var beyond []*corev1.Service
 	for _, svc := range services {
 		if !api.Selects(svc, pod) || !own && !keepsOneOf(svc, mounts) {
 			continue
 		}
+		if b.full() {
+			beyond = append(beyond, svc)
+			continue
+		}
 		selecting = append(selecting, svc)
 		names := demandedNames(svc, pod, own)
+		b.targets += len(names)
 		for _, port := range b.add(svc) {
 			demanded[port] = append(demanded[port], names...)
 		}
@@ -160,10 +166,15 @@ func podKeyEndpoint(facts *pods.Facts, services []*corev1.Service) *endpoint {
 		return &endpoint{}
 	}
 	at := b.endpoint(selecting)
-	at.demanded = map[uint16]string{}
+	at.beyond, at.demanded = beyond, map[uint16]string{}
+	shared := map[string]string{} // most ports have the same names
 	for _, port := range at.ports {
 		slices.Sort(demanded[port])
-		at.demanded[port] = strings.Join(slices.Compact(demanded[port]), ",")
+		names := strings.Join(slices.Compact(demanded[port]), ",")
+		if _, known := shared[names]; !known {
+			shared[names] = names
+		}
+		at.demanded[port] = shared[names]
 	}
 	return at
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
+	"github.com/servingcert/servingcert/test/bounded"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
@@ -185,4 +186,71 @@ func TestConditionAboutOtherPortsIsReplaced(t *testing.T) {
 	assert.Contains(t, d.Dial[0].Ports, uint16(9443))
 	now.Status.Conditions = slices.Concat(rotatortest.Ready("web", rotatortest.Leaf(2)).Status.Conditions, d.Conditions[0].Want.Both())
 	assert.True(t, state.ServingIsOfNow(now))
+}
+
+// After the ports have changed, a pod that answered at the former ones is not a new pod: the condition is
+// not True before it has been dialled at the present ones.
+func TestAPodOfBeforeTheChangeOfPortsIsDialledFirst(t *testing.T) {
+	late := 3 * time.Minute
+	current := showed(rotatortest.Leaf(2), late)
+	before := rotatortest.Serves(offers("web", "https", 8443), rotatortest.Leaf(2), rotatortest.Noon)
+	now := offers("web", "https", 9443)
+	now.Status = before.Status
+	a, b := asked(readyPod("a", "web"), current, atPort(9443, current)), asked(readyPod("b", "web"), current)
+	b.seen = rotatortest.Noon.Add(-time.Minute) // after the first decision
+	reason, message := saidOf(t, inProtocol(lookAt(late, now, a, b)).Decide(), "web")
+	assert.Equal(t, api.ServingPropagating, reason)
+	assert.Contains(t, message, "targetPort 9443: not every pod of this Service has been dialled there yet")
+
+	b.answers = nil
+	reason, _ = saidOf(t, inProtocol(lookAt(late, now, a, b)).Decide(), "web")
+	assert.Equal(t, api.ServingCurrent, reason, "a new pod does not keep the condition undecided")
+}
+
+// However many Services select a pod, only the ports of the oldest are considered, for each of thousands of
+// templates. The others are not said to be served.
+func TestManyServicesOfAPod(t *testing.T) {
+	late := 3 * time.Minute
+	var many []any
+	for i := range api.MaxPorts - 1 {
+		many = append(many, fmt.Sprintf("https-%d", i), 10_000+i)
+	}
+	oldest := offers("web", "https", 8443)
+	services := []*corev1.Service{oldest}
+	for i := range 500 {
+		services = append(services, offers(fmt.Sprintf("web-%d", i), many...))
+	}
+	current := showed(rotatortest.Leaf(2), late)
+	s := lookAt(late, oldest, asked(readyPod("a", "web"), current))
+	s.Services = services
+	at := endpointOf(s.Pods[0].Template.Value(), s.Secret, s.Services)
+	assert.Less(t, len(at.met), 2*api.MaxPorts)
+	assert.Len(t, at.services, 2)
+	assert.Len(t, at.beyond, 499)
+
+	d := inProtocol(s).Decide()
+	reason, message := saidOf(t, d, "web-499")
+	assert.Equal(t, api.ServingNotVerified, reason)
+	assert.Equal(t, `cannot tell whether the certificate in Secret "web-tls" is served: the Services of one of the pods have more than 256 ports and names, and those of older Services are verified`, message)
+	reason, message = saidOf(t, d, "web-0") // its ports are to be dialled
+	assert.Equal(t, api.ServingPropagating, reason, message)
+	reason, _ = saidOf(t, d, "web")
+	assert.Equal(t, api.ServingCurrent, reason)
+}
+
+// Pods whose templates differ cost little, also with many ports: unbounded, the decision takes gigabytes.
+func TestManyTemplatesOfManyServicesCostLittle(t *testing.T) {
+	var many []any
+	for i := range api.MaxPorts {
+		many = append(many, fmt.Sprintf("https-%d", i), 10_000+i)
+	}
+	s := lookAt(3*time.Minute, offers("web", many...))
+	s.Services = nil
+	for i := range 200 {
+		s.Services = append(s.Services, offers(fmt.Sprintf("web-%d", i), many...))
+	}
+	for i := range 50 {
+		s.Pods = append(s.Pods, readyPod(fmt.Sprintf("web-%d", i), "web", rotatortest.Label("statefulset.kubernetes.io/pod-name", fmt.Sprintf("web-%d", i))))
+	}
+	assert.Less(t, bounded.Allocated(func() { s.Decide() }), uint64(200<<20*bounded.RaceFactor))
 }

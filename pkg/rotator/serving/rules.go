@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -50,7 +51,15 @@ var servingRules = []servingRule{
 	{statePending, noneCurrent, metav1.ConditionFalse, api.ServingPropagating, "Secret %q holds a certificate, and no pod of this Service has been dialled yet",
 		"no pod of this Service has been dialled yet", nil},
 	{stateCurrent, anyIn(stateCurrent), metav1.ConditionTrue, api.ServingCurrent, "every ready pod of this Service that mounts Secret %q serves its certificate",
-		"every ready pod of this Service serves a certificate that clients accept and that is not overdue", nil},
+		"every ready pod of this Service that has a key of its own serves a certificate that clients accept and that is not overdue", nil},
+}
+
+// beyondRule is for a Service that is not considered for all of its pods.
+var beyondRule = servingRule{
+	stateNotVerified, nil, metav1.ConditionUnknown, api.ServingNotVerified, "cannot tell whether the certificate in Secret %q is served: ",
+	"cannot tell whether the certificates of the pods are served: ", func(statement) string {
+		return fmt.Sprintf("the Services of one of the pods have more than %d ports and names, and those of older Services are verified", maxTargets)
+	},
 }
 
 // noneCurrent reports whether no pod is known to serve the certificate; applied to new pods only.

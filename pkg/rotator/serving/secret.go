@@ -111,7 +111,7 @@ func (s *secret) describe(w *StaleWorkload, _ consumer) {
 }
 
 func (s *secret) statements(seen Seen) []statement {
-	all := slices.Concat(seen.groups, s.PodKeys.groups)
+	all := seen.and(s.PodKeys)
 	out := make([]statement, len(s.Services))
 	for i, svc := range s.Services {
 		out[i] = servingStatement(svc, s.Secret, all, s.certificate)

@@ -91,7 +91,7 @@ func TestWhatServingSaysOfABrokenSecret(t *testing.T) {
 		statePropagating: api.ServingNotVerified, statePending: api.ServingNotVerified, stateNew: api.ServingNotVerified,
 		statePlaintext: api.ServingPlaintext, stateUnreachable: api.ServingUnreachable, stateNotReady: api.ServingNoConsumers, stateNoPort: api.ServingNoPort,
 	} {
-		got := servingStatement(svc, "web-tls", []group{groupOf(svc, "web", of)}, cert2).unless("SecretMissing").condition(true)
+		got := servingStatement(svc, "web-tls", Seen{groups: []group{groupOf(svc, "web", of)}}, cert2).unless("SecretMissing").condition(true)
 		require.NotNil(t, got, of)
 		assert.Equal(t, want, got.Reason, of)
 		assert.NotEqual(t, metav1.ConditionTrue, got.Status)
