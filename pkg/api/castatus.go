@@ -35,6 +35,9 @@ const (
 	// CARotationOutcome its outcome.
 	CARotation        = "rotation"
 	CARotationOutcome = "rotation-outcome"
+	// CAExtraRoots are the certificates in BundleKey that are from ConfigMap ExtraRootsName, one
+	// per line: the ConfigMap's key, a space, and the certificate's SHA-256 in hex.
+	CAExtraRoots = "extra-roots"
 )
 
 // Phases of the CA, the values of CAPhase.
@@ -128,6 +131,7 @@ type CAStatus struct {
 	Warnings               []CAMessage // problems that do not stop signing
 	// Generations are the newest current and former generations, oldest first.
 	Generations []CAGenerationRecord
+	ExtraRoots  []string // the lines of CAExtraRoots, sorted
 }
 
 // CAMessage is a problem or a warning of the CA.
@@ -181,6 +185,9 @@ func ParseCAStatus(data map[string]string) CAStatus {
 		Problem:         parseCAMessage(data[CAProblem]),
 		Generations:     parseGenerations(data[CAGenerations]),
 	}
+	if text := data[CAExtraRoots]; text != "" {
+		s.ExtraRoots = strings.Split(text, "\n")
+	}
 	if text := data[CAWarning]; text != "" {
 		for line := range strings.SplitSeq(text, "\n") {
 			s.Warnings = append(s.Warnings, parseCAMessage(line))
@@ -216,6 +223,7 @@ func (s CAStatus) Data() map[string]string {
 	set(CARotationOutcome, s.RotationOutcome.String())
 	set(CAProblem, s.Problem.String())
 	set(CAGenerations, formatGenerations(s.Generations))
+	set(CAExtraRoots, strings.Join(s.ExtraRoots, "\n"))
 	var warnings []string
 	for _, w := range s.Warnings {
 		warnings = append(warnings, strings.ReplaceAll(w.String(), "\n", " ")) // one per line

@@ -2,6 +2,7 @@ package ca
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-func TestParseExtraRoots(t *testing.T) {
+func TestReadExtraRoots(t *testing.T) {
 	a, b := first(t).Generations[0].Root, first(t).Generations[0].Root
 	one, two := string(pki.EncodeCertificates(a)), string(pki.EncodeCertificates(b))
 	_, d := interimOf(t, lostCA())
@@ -34,8 +35,8 @@ func TestParseExtraRoots(t *testing.T) {
 		"far too large":     {map[string]string{"a": manyRoots(t, 21)}, 20, "holds 21 certificates: must hold at most 20"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := ParseExtraRoots(c.data)
-			assert.Len(t, got, c.want)
+			got, err := ReadExtraRoots(c.data, nil)
+			assert.Len(t, pki.NewBundle(certificates(got)...).Certificates(), c.want)
 			if c.err == "" {
 				require.NoError(t, err)
 			} else {
@@ -43,6 +44,44 @@ func TestParseExtraRoots(t *testing.T) {
 			}
 		})
 	}
+}
+
+// What is not valid any more stays as it was published, also for a process that has just started, and
+// however often it is read. What was removed does not stay.
+func TestInvalidExtraRootsStay(t *testing.T) {
+	s := newScript(t)
+	data := map[string]string{"a": manyRoots(t, 2), "b": manyRoots(t, 1), "c": manyRoots(t, 1)}
+	var err error
+	read := func() {
+		var last *api.CAStatus
+		if d := Decide(s.Situation); d.Status != nil {
+			published := api.ParseCAStatus(d.Status.Data())
+			last = &published
+		}
+		s.ExtraRoots, err = ReadExtraRoots(data, last)
+	}
+	read()
+	require.NoError(t, err)
+	before := slices.Clone(s.ExtraRoots)
+	data["a"] = "garbage"
+	delete(data, "b")
+	for range 3 {
+		read()
+		require.ErrorContains(t, err, "key a: ")
+		assert.ElementsMatch(t, slices.DeleteFunc(slices.Clone(before), func(r ExtraRoot) bool { return r.Key == "b" }), s.ExtraRoots)
+	}
+	data["d"] = manyRoots(t, 25)
+	for range 3 {
+		read()
+		require.ErrorContains(t, err, "must hold at most 20")
+		assert.Len(t, s.ExtraRoots, 20)
+		assert.Subset(t, s.ExtraRoots, slices.DeleteFunc(slices.Clone(before), func(r ExtraRoot) bool { return r.Key == "b" }))
+	}
+	delete(data, "a")
+	delete(data, "d")
+	read()
+	require.NoError(t, err)
+	assert.Len(t, s.ExtraRoots, 1)
 }
 
 func manyRoots(t *testing.T, n int) string {
@@ -60,7 +99,7 @@ func TestExtraRootsAreInTheBundle(t *testing.T) {
 	s := newScript(t)
 	alone := Decide(s.Situation)
 	extra := first(t).Generations[0].Root
-	s.ExtraRoots = append(s.ExtraRoots, extra)
+	s.ExtraRoots = append(s.ExtraRoots, ExtraRoot{"corp.crt", extra})
 	d := Decide(s.Situation)
 	bundle, err := pki.ParseBundle([]byte(d.Status.Bundle))
 	require.NoError(t, err)
@@ -82,7 +121,7 @@ func TestExtraRootsAreInTheBundle(t *testing.T) {
 // The next generation waits until every target holds the bundle with all roots.
 func TestASuccessionBesideExtraRoots(t *testing.T) {
 	s := newScript(t)
-	s.ExtraRoots = first(t).signing().path()
+	s.ExtraRoots = []ExtraRoot{{"corp.crt", first(t).Generations[0].Root}}
 	s.ask(api.RotateOverlap, "audit")
 	s.take(StepPrepare)
 	s.Trust = api.TrustStatus{BundleHash: s.state().Bundle(s.Now).Hash(), Targets: 3, Holding: 3}
@@ -97,7 +136,7 @@ func TestALostCAIsReplacedWithoutAGap(t *testing.T) {
 	former := newScript(t)
 	old := former.state().signing().Root
 	s := &script{t, lostCA()}
-	s.ExtraRoots = append(s.ExtraRoots, old)
+	s.ExtraRoots = append(s.ExtraRoots, ExtraRoot{"former.crt", old})
 	s.Situation, _ = interimOf(t, s.Situation)
 	s.ask(api.RotateReplaceLost, "no backup")
 	s.take(StepFresh)

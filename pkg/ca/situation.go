@@ -1,7 +1,6 @@
 package ca
 
 import (
-	"crypto/x509"
 	"fmt"
 	"time"
 
@@ -18,7 +17,7 @@ type Situation struct {
 	Secret map[string][]byte // data of the CA Secret; empty if the Secret is absent
 	// ExtraRoots are additional roots that clients must trust. ExtraErr is what is wrong
 	// with the current content of their ConfigMap.
-	ExtraRoots []*x509.Certificate
+	ExtraRoots []ExtraRoot
 	ExtraErr   error
 	// Interim is the data of the interim CA's Secret; empty if the Secret is absent.
 	Interim map[string][]byte

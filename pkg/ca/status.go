@@ -44,6 +44,7 @@ func stateStatus(state State, s Situation) api.CAStatus {
 		Since:      since,
 
 		Generations: historyOf(state, s),
+		ExtraRoots:  elements(s.ExtraRoots),
 	}
 	if seen := s.newestSeen(); seen > newest.Number {
 		status.NewestSeen = seen

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"crypto/x509"
 	"maps"
 	"net/http"
 	"sync/atomic"
@@ -35,10 +34,8 @@ type Controller struct {
 	current atomic.Pointer[snapshot]
 	// The fields below are used only by Reconcile, which runs once at a time.
 	published *api.CAStatus // what this process last saw or wrote in the status ConfigMap
-	// extraRoots are the extra roots that were last read.
-	extraRoots []*x509.Certificate
-	remote     remoteCA
-	leaves     leafCount
+	remote    remoteCA
+	leaves    leafCount
 }
 
 // newController returns a Controller without what Setup takes from the manager, or an

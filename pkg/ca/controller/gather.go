@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -134,22 +135,14 @@ func (c *Controller) gatherInterim(ctx context.Context, f *found) (err error) {
 	return err
 }
 
-// gatherExtraRoots reads the additional roots that clients must trust. If they are not
-// valid, the roots that this process read before stay.
+// gatherExtraRoots reads the additional roots that clients must trust. Those that are not valid any
+// more stay as they were published, by this process or the leader before it.
 func (c *Controller) gatherExtraRoots(ctx context.Context, f *found) error {
 	cm, err := c.configMap(ctx, api.ExtraRootsName)
-	if err != nil {
+	if err != nil || cm == nil {
 		return err
 	}
-	if cm == nil {
-		c.extraRoots = nil
-		return nil
-	}
-	f.ExtraRoots, f.ExtraErr = ca.ParseExtraRoots(cm.Data)
-	if f.ExtraErr != nil {
-		f.ExtraRoots = append(f.ExtraRoots, c.extraRoots...)
-	}
-	c.extraRoots = f.ExtraRoots
+	f.ExtraRoots, f.ExtraErr = ca.ReadExtraRoots(cm.Data, cmp.Or(f.LastStatus, f.Status))
 	return nil
 }
 
