@@ -4,12 +4,14 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/rest"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/pages"
@@ -47,9 +49,48 @@ func (c *Cluster) Clients(ctx context.Context, cfg *rest.Config, name string, ea
 	if err != nil {
 		return k, fmt.Errorf("list pods: %w", err)
 	}
+	k.Direct = directPorts(svc, list.Items)
 	k.Pods = c.ask(ctx, forwarder{cfg, c.Client}, withProxy(list.Items), each)
 	k.Places, k.NotSeen, err = c.places(ctx)
 	return k, err
+}
+
+// directPorts returns the ports of the Service that lead to the upstream of one of its proxy ports, by upstream.
+func directPorts(svc *corev1.Service, all []corev1.Pod) map[string][]string {
+	direct := map[string][]string{}
+	for _, proxied := range svc.Spec.Ports {
+		asked, ok := api.ParseProxyPort(proxied.TargetPort.StrVal)
+		if !ok || len(direct[asked.Upstream]) > 0 {
+			continue
+		}
+		upstream := numbersOf(intstr.Parse(asked.Upstream), all)
+		for _, p := range svc.Spec.Ports {
+			target := api.TargetPort(p)
+			leads := slices.ContainsFunc(numbersOf(target, all), func(n int32) bool { return slices.Contains(upstream, n) })
+			if leads && (p.Protocol == "" || p.Protocol == corev1.ProtocolTCP) {
+				direct[asked.Upstream] = append(direct[asked.Upstream], fmt.Sprintf("port %d (targetPort %s)", p.Port, target.String()))
+			}
+		}
+	}
+	return direct
+}
+
+// numbersOf returns the numbers of a targetPort in the pods, except where a proxy listens.
+func numbersOf(target intstr.IntOrString, all []corev1.Pod) []int32 {
+	if target.Type == intstr.Int {
+		return []int32{target.IntVal}
+	}
+	var numbers []int32
+	for i := range all {
+		for _, c := range all[i].Spec.Containers {
+			for _, p := range c.Ports {
+				if p.Name == target.StrVal {
+					numbers = append(numbers, p.ContainerPort)
+				}
+			}
+		}
+	}
+	return numbers
 }
 
 // withProxy returns the running pods that have a proxy; other pods are not endpoints of its ports.

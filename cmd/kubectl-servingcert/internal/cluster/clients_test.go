@@ -17,6 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/streaming/pkg/httpstream"
@@ -138,6 +139,31 @@ func TestNoConnection(t *testing.T) {
 	require.NoError(t, err)
 	_, err = forwarder{config, client}.get(t.Context(), "shop", "a", 15443, clients.Path)
 	require.ErrorContains(t, err, "pods is forbidden")
+}
+
+func TestDirectPorts(t *testing.T) {
+	port := func(number int32, target any) corev1.ServicePort {
+		p := corev1.ServicePort{Port: number}
+		switch target := target.(type) {
+		case int:
+			p.TargetPort = intstr.FromInt(target)
+		case string:
+			p.TargetPort = intstr.FromString(target)
+		}
+		return p
+	}
+	udp := port(8080, nil)
+	udp.Protocol = corev1.ProtocolUDP
+	svc := &corev1.Service{Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{
+		port(80, 8080), port(8080, nil), udp, port(443, "sc-tls-8080"), port(81, "sc-any-8080"), port(82, "http"), port(83, "other"), port(84, "sc-any-admin"), port(85, 9090),
+	}}}
+	pods := []corev1.Pod{{Spec: corev1.PodSpec{Containers: []corev1.Container{{Ports: []corev1.ContainerPort{
+		{Name: "http", ContainerPort: 8080}, {Name: "other", ContainerPort: 7070}, {Name: "admin", ContainerPort: 9090},
+	}}}}}}
+	assert.Equal(t, map[string][]string{
+		"8080":  {"port 80 (targetPort 8080)", "port 8080 (targetPort 8080)", "port 82 (targetPort http)"},
+		"admin": {"port 85 (targetPort 9090)"},
+	}, directPorts(svc, pods))
 }
 
 func TestPlaces(t *testing.T) {

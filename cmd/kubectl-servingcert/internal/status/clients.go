@@ -16,7 +16,10 @@ type ClientsSituation struct {
 	Namespace, Service string
 	// Ports lists the targetPorts of the Service that request a proxy.
 	Ports []string
-	Pods  []ProxyPod
+	// Direct are the Service's ports that reach a port of the program past the proxy, by
+	// api.ProxyPort.Upstream.
+	Direct map[string][]string
+	Pods   []ProxyPod
 	// Places maps addresses to pods and nodes; NotSeen is why some are missing.
 	Places  []Place
 	NotSeen []string
@@ -71,7 +74,7 @@ const (
 	ClientsLeft    = "left"    // a client uses plaintext
 	ClientsNone    = "none"    // no client has, in the whole window
 	ClientsTooSoon = "tooSoon" // no client has, but not all proxies have recorded for the whole window
-	ClientsUnknown = "unknown" // not all pods answered
+	ClientsUnknown = "unknown" // not all pods answered, or clients can reach the program past the proxy
 )
 
 // Client is a workload, a node or an unknown client that used plaintext.
@@ -197,12 +200,18 @@ func (k ClientsSituation) verdict(p ClientsPort, oldest time.Time) string {
 	switch {
 	case slices.ContainsFunc(p.Clients, func(c Client) bool { return c.Recent }):
 		return ClientsLeft
-	case p.Pods == 0, slices.ContainsFunc(k.Pods, func(pod ProxyPod) bool { return pod.Err != "" }):
+	case p.Pods == 0, len(k.direct(p)) > 0, slices.ContainsFunc(k.Pods, func(pod ProxyPod) bool { return pod.Err != "" }):
 		return ClientsUnknown
 	case p.Since.After(oldest):
 		return ClientsTooSoon
 	}
 	return ClientsNone
+}
+
+// direct returns the Service's ports that lead to the same port of the program, but not through the proxy.
+func (k ClientsSituation) direct(p ClientsPort) []string {
+	asked, _ := api.ParseProxyPort(p.Name)
+	return k.Direct[asked.Upstream]
 }
 
 // advice returns the next step for a port.
@@ -222,6 +231,10 @@ func (k ClientsSituation) advice(p ClientsPort, asked api.ProxyPort) string {
 	case ClientsUnknown:
 		if len(k.Pods) == 0 {
 			return "no running pod of the Service has a proxy yet, so plaintext clients are not recorded: only new pods get the proxy. Roll out the pods, and run this command again"
+		}
+		if direct := k.direct(p); len(direct) > 0 {
+			return fmt.Sprintf("the Service also has %s, which leads to the program and not through the proxy, so its clients are not recorded: set its targetPort to %s",
+				api.Listed(direct, 3), p.Name)
 		}
 		return "not all pods of the Service have answered, so there may be plaintext clients"
 	case ClientsTooSoon:

@@ -14,6 +14,20 @@ const week = 7 * 24 * time.Hour
 
 func before(d time.Duration) time.Time { return noon.Add(-d) }
 
+// A client of a port that leads past the proxy is not recorded, so nothing is known about plaintext.
+func TestClientsPastTheProxyAreUnknown(t *testing.T) {
+	k := ClientsSituation{Ports: []string{"sc-any-8080"}, Pods: []ProxyPod{answered("a", 2*week)}, Window: week,
+		Direct: map[string][]string{"9090": {"port 81 (targetPort 9090)"}}}
+	assert.True(t, ClientsOf(k, noon).NoPlaintext(), "another port of the program")
+	k.Direct["8080"] = []string{"port 80 (targetPort http)"}
+	got := ClientsOf(k, noon)
+	assert.False(t, got.NoPlaintext())
+	assert.Equal(t, "the Service also has port 80 (targetPort http), which leads to the program and not through the proxy, so its clients are not recorded: set its targetPort to sc-any-8080",
+		got.Ports[0].Advice)
+	k.Pods[0] = answered("a", 2*week, peer("10.0.0.1", time.Hour))
+	assert.Equal(t, ClientsLeft, ClientsOf(k, noon).Ports[0].Verdict)
+}
+
 func peer(address string, last time.Duration) clients.Peer {
 	return clients.Peer{Address: netip.MustParseAddr(address), First: before(last + time.Hour), Last: before(last), Connections: 2, Kind: "http"}
 }

@@ -28,9 +28,14 @@ type Renewal struct {
 	Error string `json:"error,omitempty"`
 }
 
-// RenewalOf returns the renewal of a Service's certificate, before it is requested.
+// RenewalOf returns the renewal of a Service's certificate, before it is requested. If condition Ready
+// does not name the certificate, as after a failure, condition Serving may.
 func RenewalOf(s Service) Renewal {
-	return Renewal{Namespace: s.Namespace, Name: s.Name, Secret: s.Secret, State: RenewalNotRequested, LeafBefore: s.Leaf}
+	r := Renewal{Namespace: s.Namespace, Name: s.Name, Secret: s.Secret, State: RenewalNotRequested, LeafBefore: s.Leaf}
+	if r.LeafBefore == "" && s.Serving != nil {
+		r.LeafBefore = s.Serving.Leaf
+	}
+	return r
 }
 
 // String returns NAMESPACE/NAME of the Service.

@@ -39,7 +39,7 @@ func CountUptake(services []Service, now time.Time) Uptake {
 		}
 		switch {
 		case s.isAbout(api.ServingNoConsumers):
-		case s.Refused() && s.Serving != nil:
+		case s.Serving != nil && (s.Refused() || s.Ready == "False" && s.Leaf == "" && !s.PodKeys): // its pods may serve an old one
 			u.Services++
 			u.left = append(u.left, NotServed{s.String(), s.Message})
 		case s.Leaf != "":

@@ -29,6 +29,8 @@ func TestCountUptake(t *testing.T) {
 	)
 	before.Serving.Leaf = "old"
 	refused.Leaf, refused.Ready, refused.Reason, refused.Message = "", "False", api.ReasonNotOptedIn, "no label"
+	failed := refused
+	failed.Name, failed.Reason, failed.Message = "failed", "InvalidAnnotation", "not valid"
 	later.Serving.Changed = noon.Add(time.Hour)
 	for name, c := range map[string]struct {
 		services []Service
@@ -47,6 +49,7 @@ func TestCountUptake(t *testing.T) {
 		"one is restarted":              {[]Service{restarts}, noon.Add(time.Minute + restartTime - 1), []string{"shop/old"}, false, ""},
 		"one is not restarted for long": {[]Service{restarts}, noon.Add(time.Minute + restartTime), nil, false, "served: by no pod\nnot served: shop/old: older, by Deployment legacy: restart it\n"},
 		"one has no label any more":     {[]Service{current, refused, never}, noon, nil, false, "served: by every pod of 1 of 2 Services; the last one, shop/web, since 2026-03-01T12:01:00Z\nnot served: shop/kept: no label\n"},
+		"one failed before":             {[]Service{current, failed}, noon, nil, false, "served: by every pod of 1 of 2 Services; the last one, shop/web, since 2026-03-01T12:01:00Z\nnot served: shop/failed: not valid\n"},
 		"not probed":                    {[]Service{off}, noon, nil, true, "served: by no pod\nnot served: shop/off: not probed\n"},
 		"never probed":                  {[]Service{unknown}, noon, []string{"shop/unknown"}, true, ""},
 	} {
