@@ -2,11 +2,8 @@ package restart
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
-	policyv1 "k8s.io/api/policy/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
@@ -202,31 +199,11 @@ func checkBudgets(c candidate) (finding, Need) {
 		return held(holdForbidden, "%s", c.s.BudgetProblem)
 	case c.s.Budgets == nil:
 		return finding{}, Need{Budgets: true}
+	case len(c.s.Budgets) > MaxBudgets:
+		return held(holdBudget, "its namespace has more than %d PodDisruptionBudgets, and the others are not read", MaxBudgets)
 	}
-	if against := budgetsAgainst(c.s.Budgets, c.template); len(against) > 0 {
-		return held(holdBudget, "PodDisruptionBudget %s", strings.Join(against, "; "))
+	if against := budgetsAgainst(c.s.Budgets, c.template); against != "" {
+		return held(holdBudget, "PodDisruptionBudget %s", against)
 	}
 	return nothing()
-}
-
-// budgetsAgainst returns the budgets that do not allow a restart, and why. A rollout removes pods
-// without regard to budgets, so they are checked before. All of them must allow it, as for an
-// eviction.
-func budgetsAgainst(budgets []policyv1.PodDisruptionBudget, podLabels map[string]string) []string {
-	var against []string
-	for i := range budgets {
-		b := &budgets[i]
-		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
-		if err != nil || !selector.Matches(labels.Set(podLabels)) {
-			continue
-		}
-		switch {
-		case b.Status.ObservedGeneration < b.Generation:
-			against = append(against, fmt.Sprintf("%s was not evaluated yet", b.Name))
-		case b.Status.DisruptionsAllowed < 1:
-			against = append(against, fmt.Sprintf("%s allows no disruption now (%d of %d pods healthy, %d needed)",
-				b.Name, b.Status.CurrentHealthy, b.Status.ExpectedPods, b.Status.DesiredHealthy))
-		}
-	}
-	return against
 }

@@ -83,6 +83,19 @@ func TestEvaluate(t *testing.T) {
 			w.a.budgets = []policyv1.PodDisruptionBudget{budget("b", 1, "web")}
 			w.a.budgets[0].Generation = 2
 		}, holdBudget, "b was not evaluated yet"},
+		{"the selector of a budget is too large", webWorkload, func(w world) {
+			w.a.budgets = []policyv1.PodDisruptionBudget{budget("a", 1, "web"), budget("b", 1, "other")}
+			w.a.budgets[1].Spec.Selector = webExcept(make([]string, 1<<20)...)
+		}, holdBudget, "PodDisruptionBudget b has a selector that is too large (at most 64 requirements, and 4096 bytes of keys and values)"},
+		{"as many budgets as are read", webWorkload, func(w world) {
+			w.a.budgets = slices.Repeat([]policyv1.PodDisruptionBudget{budget("b", 1, "web")}, 1000)
+		}, "", ""},
+		{"more budgets", webWorkload, func(w world) {
+			w.a.budgets = slices.Repeat([]policyv1.PodDisruptionBudget{budget("b", 1, "other")}, 1001)
+		}, holdBudget, "its namespace has more than 1000 PodDisruptionBudgets"},
+		{"many budgets do not", webWorkload, func(w world) {
+			w.a.budgets = slices.Repeat([]policyv1.PodDisruptionBudget{budget("b", 0, "web")}, 1000)
+		}, holdBudget, "(1 of 2 pods healthy, 1 needed); and 997 more"},
 		{"the budgets may not be read", webWorkload, func(w world) { w.s.BudgetProblem = "poddisruptionbudgets.policy is forbidden" }, holdForbidden, "is forbidden"},
 		{"no place in the cluster", webWorkload, func(w world) { w.s.free = 0 }, holdFull, ""},
 		{"refused before", webWorkload, func(w world) {

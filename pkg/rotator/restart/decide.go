@@ -6,7 +6,6 @@ import (
 	"slices"
 	"time"
 
-	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -25,7 +24,7 @@ type Situation struct {
 	Labels    map[string]map[string]string
 	Workloads map[pods.Workload]WorkloadStatus
 	Services  map[string]ServiceStatus
-	Budgets   []policyv1.PodDisruptionBudget // nil: not read
+	Budgets   []Budget // nil: not read; those after one that is TooLarge, or after MaxBudgets+1, may be missing
 	// BudgetProblem is the error if listing the budgets is forbidden, or empty.
 	BudgetProblem string
 

@@ -86,7 +86,10 @@ func (a *answers) decide(t require.TestingT, s Situation) Decision {
 			s.Services[d.Need.Service] = a.services[d.Need.Service]
 		default:
 			a.asked = append(a.asked, "budgets")
-			s.Budgets = append([]policyv1.PodDisruptionBudget{}, a.budgets...)
+			s.Budgets = make([]Budget, 0, len(a.budgets))
+			for i := range a.budgets {
+				s.Budgets = append(s.Budgets, BudgetOf(&a.budgets[i]))
+			}
 		}
 	}
 	require.Fail(t, "a decision never knows enough")

@@ -11,12 +11,14 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/restart"
@@ -96,15 +98,38 @@ func (r *reconciler) read(ctx context.Context, namespace string, s *restart.Situ
 		s.Services[need.Service] = restart.ServiceStatusOf(&svc) // empty if it does not exist
 		return nil
 	}
-	var budgets policyv1.PodDisruptionBudgetList
-	err := r.live.List(ctx, &budgets, client.InNamespace(namespace))
+	var err error
+	s.Budgets, err = r.readBudgets(ctx, namespace)
 	if apierrors.IsForbidden(err) {
 		s.BudgetProblem = err.Error()
 	} else if err != nil {
 		return fmt.Errorf("list PodDisruptionBudgets: %w", err)
 	}
-	s.Budgets = append([]policyv1.PodDisruptionBudget{}, budgets.Items...)
 	return nil
+}
+
+// errEnough ends a list.
+var errEnough = errors.New("enough was read")
+
+// readBudgets lists the budgets page by page, and keeps little of each. It ends at one after which the
+// others do not matter: nothing of the namespace is restarted.
+func (r *reconciler) readBudgets(ctx context.Context, namespace string) ([]restart.Budget, error) {
+	budgets := []restart.Budget{}
+	err := facts.EachPage(ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+		var page policyv1.PodDisruptionBudgetList
+		err := r.live.List(ctx, &page, client.InNamespace(namespace), client.Limit(options.Limit), client.Continue(options.Continue))
+		return &page, err
+	}, metav1.ListOptions{}, func(object runtime.Object) error {
+		b := restart.BudgetOf(object.(*policyv1.PodDisruptionBudget))
+		if budgets = append(budgets, b); b.TooLarge() || len(budgets) > restart.MaxBudgets {
+			return errEnough
+		}
+		return nil
+	})
+	if errors.Is(err, errEnough) {
+		err = nil
+	}
+	return budgets, err
 }
 
 // readWorkload reads one workload. A workload that does not exist, or that it may not read, is not
