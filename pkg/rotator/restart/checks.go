@@ -86,7 +86,7 @@ func checkRead(c candidate) (finding, Need) {
 	if f, _ := checkPlace(c); f.hold != "" {
 		return f, Need{}
 	}
-	return finding{}, Need{Workload: &c.stale.Workload}
+	return finding{}, Need{Workload: c.stale.Workload}
 }
 
 func checkThere(c candidate) (finding, Need) {

@@ -3,6 +3,7 @@ package restart
 import (
 	"cmp"
 	"encoding/json"
+	"maps"
 	"slices"
 	"time"
 
@@ -14,7 +15,7 @@ import (
 )
 
 // Situation is the input of a decision about a namespace. What is nil or missing in it was not read
-// yet: the Decision names what to read next.
+// yet: the Decision lists what to read next.
 type Situation struct {
 	Now    time.Time
 	Limits Limits
@@ -39,9 +40,9 @@ type Situation struct {
 	history  history
 }
 
-// Need is what must be read before a decision can be made; zero if nothing.
+// Need is a workload, a Service or the budgets, to be read before a decision can be made; zero if nothing.
 type Need struct {
-	Workload *pods.Workload
+	Workload pods.Workload
 	Service  string
 	Budgets  bool
 }
@@ -51,7 +52,7 @@ func (n Need) None() bool { return n == Need{} }
 
 // Decision is the result for a namespace.
 type Decision struct {
-	Need  Need   // if not zero, the rest is not valid
+	Needs []Need // to be read, each once; if not empty, the rest is not valid
 	Start *Start // at most one at a time
 	// Held are the other workloads that request a restart, in order. Notify are those of them that
 	// an event is to report.
@@ -64,7 +65,8 @@ type Decision struct {
 	// rollouts are the current ones, including the one that is started.
 	rollouts map[pods.Workload]rollout
 	holds    map[holdKey]holdState
-	at       time.Time // Situation.Now
+	at       time.Time     // Situation.Now
+	asked    map[Need]bool // Needs
 }
 
 // Start is a restart.
@@ -95,20 +97,32 @@ type Stuck struct {
 }
 
 // Decide decides which workload is restarted now, why the others are not, and when to decide again.
+//
+// Usually the first workload can be restarted, and the others need not be read. If workloads are held for
+// what was read, the next that many are read at a time. So the calls until a decision are few, and at most
+// twice as many workloads are read as one after the other.
 func Decide(s Situation) Decision {
-	d := Decision{holds: map[holdKey]holdState{}, at: s.Now}
+	d := Decision{holds: map[holdKey]holdState{}, at: s.Now, asked: map[Need]bool{}}
 	candidates := s.candidates()
-	if d.Need = s.unread(candidates); !d.Need.None() {
-		return d
+	if s.unread(candidates, &d); len(d.Needs) > 0 {
+		return Decision{Needs: d.Needs}
 	}
 	rollouts := s.track(candidates, &d)
+	needy, inVain := 0, 0 // workloads that need something, and those that were read and are held
 	for _, w := range candidates {
+		if needy >= max(1, inVain) {
+			break
+		}
 		h, need := s.evaluate(w, rollouts)
 		switch {
 		case !need.None():
-			return Decision{Need: need}
+			d.need(need)
+			needy++
 		case h.Hold != "":
 			d.hold(s, h)
+			if _, read := s.Workloads[w.Workload]; read {
+				inVain++
+			}
 		case d.Start == nil:
 			start, err := s.start(w)
 			if err != nil {
@@ -119,9 +133,20 @@ func Decide(s Situation) Decision {
 			rollouts[w.Workload] = rollout{ours: true, place: true, begun: s.Now, progressed: s.Now} // added early, so that the others wait for it
 		}
 	}
+	if len(d.Needs) > 0 {
+		return Decision{Needs: d.Needs}
+	}
 	d.rollouts = rollouts
 	d.After = s.nextLook(d)
 	return d
+}
+
+// need adds what must be read.
+func (d *Decision) need(n Need) {
+	if !d.asked[n] {
+		d.asked[n] = true
+		d.Needs = append(d.Needs, n)
+	}
 }
 
 // candidates returns the workloads that request a restart that would help, sorted by how long they
@@ -140,20 +165,21 @@ func (s Situation) candidates() []serving.StaleWorkload {
 	return out
 }
 
-// unread returns a workload whose status affects all others: one that was rolling out; and in the
-// first decision, any workload that may be.
-func (s Situation) unread(candidates []serving.StaleWorkload) Need {
-	for w := range s.rollouts {
+// unread adds the workloads whose status affects all others: those that were rolling out; and in the
+// first decision, all that may be.
+func (s Situation) unread(candidates []serving.StaleWorkload, d *Decision) {
+	for _, w := range slices.SortedFunc(maps.Keys(s.rollouts), func(a, b pods.Workload) int {
+		return cmp.Or(cmp.Compare(a.Kind, b.Kind), cmp.Compare(a.Name, b.Name), cmp.Compare(a.UID, b.UID))
+	}) {
 		if _, read := s.Workloads[w]; !read {
-			return Need{Workload: &w}
+			d.need(Need{Workload: w})
 		}
 	}
 	for _, w := range candidates {
 		if _, read := s.Workloads[w.Workload]; s.first && !read && w.Workload.Restartable() {
-			return Need{Workload: &w.Workload}
+			d.need(Need{Workload: w.Workload})
 		}
 	}
-	return Need{}
 }
 
 // start returns the restart of the workload. The patch does what kubectl rollout restart does, and

@@ -52,6 +52,7 @@ type answers struct {
 	services  map[string]ServiceStatus
 	budgets   []policyv1.PodDisruptionBudget
 	asked     []string
+	rounds    int // of requests
 }
 
 func answersFor(stale ...serving.StaleWorkload) *answers {
@@ -73,27 +74,35 @@ func (a *answers) decide(t require.TestingT, s Situation) Decision {
 	}
 	for range 1000 {
 		d := Decide(s)
-		switch {
-		case d.Need.None():
+		if len(d.Needs) == 0 {
 			return d
-		case d.Need.Workload != nil:
-			a.asked = append(a.asked, d.Need.Workload.Name)
-			st, there := a.workloads[*d.Need.Workload]
-			st.Gone = st.Gone || !there
-			s.Workloads[*d.Need.Workload] = st
-		case d.Need.Service != "":
-			a.asked = append(a.asked, "Service "+d.Need.Service)
-			s.Services[d.Need.Service] = a.services[d.Need.Service]
-		default:
-			a.asked = append(a.asked, "budgets")
-			s.Budgets = make([]Budget, 0, len(a.budgets))
-			for i := range a.budgets {
-				s.Budgets = append(s.Budgets, BudgetOf(&a.budgets[i]))
-			}
+		}
+		a.rounds++
+		for _, need := range d.Needs {
+			a.read(&s, need)
 		}
 	}
 	require.Fail(t, "a decision never knows enough")
 	return Decision{}
+}
+
+func (a *answers) read(s *Situation, need Need) {
+	switch {
+	case !need.Workload.Bare():
+		a.asked = append(a.asked, need.Workload.Name)
+		st, there := a.workloads[need.Workload]
+		st.Gone = st.Gone || !there
+		s.Workloads[need.Workload] = st
+	case need.Service != "":
+		a.asked = append(a.asked, "Service "+need.Service)
+		s.Services[need.Service] = a.services[need.Service]
+	default:
+		a.asked = append(a.asked, "budgets")
+		s.Budgets = make([]Budget, 0, len(a.budgets))
+		for i := range a.budgets {
+			s.Budgets = append(s.Budgets, BudgetOf(&a.budgets[i]))
+		}
+	}
 }
 
 func situationOf(stale ...serving.StaleWorkload) Situation {

@@ -8,8 +8,8 @@
 // record of our own can be lost.
 //
 // The unit of work is a namespace ([Situation], [Decide], [Decision]). Workloads, Services and
-// PodDisruptionBudgets are not watched. They are read one by one when a workload may be about to be
-// restarted: a Decision with a [Need] names the object to read before the next call of Decide.
+// PodDisruptionBudgets are not watched. They are read when a workload may be about to be restarted: a
+// Decision with [Need]s lists what to read before the next call of Decide.
 //
 //	evaluate        runs the checks in order; the first that applies gives the [Hold],
 //	                the reason of metric servingcert_restarts_held

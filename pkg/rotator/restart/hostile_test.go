@@ -11,6 +11,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/rotator/serving"
 )
 
 // hostileStep is what the owner of a workload does every ten seconds to keep one of the places.
@@ -254,5 +255,46 @@ func TestRestartByOwnerTakesNoPlace(t *testing.T) {
 		s.Stale, s.Labels[web.Pod] = append(s.Stale, web), st.template
 		m.Put("shop", a.decide(t, s), true)
 		assert.Equal(t, tt.want, m.Totals().Places, name)
+	}
+}
+
+// However many workloads are held, and for whatever reason, a decision is made in few rounds. Nothing is read
+// twice, and at most twice as many workloads as are held.
+func TestManyHeldWorkloads(t *testing.T) {
+	const many = 300
+	var stale []serving.StaleWorkload
+	for i := range many {
+		stale = append(stale, staleOf(pods.Workload{APIVersion: "apps/v1", Kind: "Deployment", Name: fmt.Sprintf("w%03d", i)}))
+	}
+	for name, hold := range map[string]func(a *answers, workload string, st *WorkloadStatus){
+		"by budgets": func(a *answers, workload string, _ *WorkloadStatus) {
+			a.budgets = append(a.budgets, budget(workload, 0, workload))
+		},
+		"by Services": func(a *answers, workload string, _ *WorkloadStatus) { a.services[workload] = ServiceStatus{} },
+		"by statuses": func(_ *answers, _ string, st *WorkloadStatus) { st.paused = true },
+	} {
+		for _, first := range []bool{true, false} {
+			for _, held := range []int{1, 2, 3, 10, 100, many} {
+				s, a := situationOf(stale...), answersFor(stale...)
+				s.first = first
+				for _, w := range stale[:held] {
+					st := a.workloads[w.Workload]
+					hold(a, w.Workload.Name, &st)
+					a.workloads[w.Workload] = st
+				}
+				d := a.decide(t, s)
+				if held < many {
+					require.NotNil(t, d.Start, name)
+					assert.Equal(t, stale[held], d.Start.Stale, name)
+				} else {
+					assert.Len(t, d.Held, many, name)
+				}
+				assert.LessOrEqual(t, a.rounds, 22, "%d held %s", held, name)
+				assert.Len(t, slices.Compact(slices.Sorted(slices.Values(a.asked))), len(a.asked), "%s: read twice", name)
+				if !first {
+					assert.LessOrEqual(t, len(a.asked), 2*2*held+1, "%d held %s: workloads, Services, budgets", held, name)
+				}
+			}
+		}
 	}
 }

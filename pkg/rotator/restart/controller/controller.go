@@ -44,9 +44,11 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	r.state.once.Do(r.takeOver)
 	s := r.gather(namespace)
 	d := restart.Decide(s)
-	for !d.Need.None() {
-		if err := r.read(ctx, namespace, &s, d.Need); err != nil {
-			return reconcile.Result{}, err
+	for len(d.Needs) > 0 {
+		for _, need := range d.Needs {
+			if err := r.read(ctx, namespace, &s, need); err != nil {
+				return reconcile.Result{}, err
+			}
 		}
 		d = restart.Decide(s)
 	}
@@ -82,12 +84,12 @@ func (r *reconciler) gather(namespace string) restart.Situation {
 	return s
 }
 
-// read reads the object that the decision needs.
+// read reads an object, or the budgets, that the decision needs.
 func (r *reconciler) read(ctx context.Context, namespace string, s *restart.Situation, need restart.Need) error {
 	switch {
-	case need.Workload != nil:
-		st, err := r.readWorkload(ctx, namespace, *need.Workload)
-		s.Workloads[*need.Workload] = st
+	case !need.Workload.Bare():
+		st, err := r.readWorkload(ctx, namespace, need.Workload)
+		s.Workloads[need.Workload] = st
 		return err
 	case need.Service != "":
 		var svc corev1.Service
