@@ -14,11 +14,12 @@ import (
 // with more, nothing is restarted.
 const MaxBudgets = 1000
 
-// Limits of a selector, which is kept during a decision and compared with the labels of many pods. The
-// API server bounds neither.
+// Limits of a selector, which is kept during a decision and compared with the labels of many pods, and of
+// the labels of a template. The API server bounds none of them.
 const (
 	maxRequirements = 64
 	maxSelector     = 4 << 10 // bytes of the keys and values, each with a separator
+	maxLabels       = 8 << 10 // bytes of the same
 )
 
 // maxAgainst is the largest number of budgets that a message names.
@@ -91,10 +92,7 @@ func fits(s *metav1.LabelSelector) bool {
 	if len(s.MatchLabels)+len(s.MatchExpressions) > maxRequirements {
 		return false
 	}
-	size := 0
-	for key, value := range s.MatchLabels {
-		size += len(key) + len(value) + 2
-	}
+	size := sizeOf(s.MatchLabels)
 	for _, e := range s.MatchExpressions {
 		size += len(e.Key) + 1
 		for _, value := range e.Values {
@@ -102,4 +100,12 @@ func fits(s *metav1.LabelSelector) bool {
 		}
 	}
 	return size <= maxSelector
+}
+
+func sizeOf(set map[string]string) int {
+	size := 0
+	for key, value := range set {
+		size += len(key) + len(value) + 2
+	}
+	return size
 }

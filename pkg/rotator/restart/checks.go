@@ -108,6 +108,9 @@ func checkOwner(c candidate) (finding, Need) {
 	switch {
 	case !there:
 		return held(holdNoPods, "the pod no longer exists")
+	case c.selector == nil:
+		return held(holdNotOwner, "%s has a selector or pod labels that are too large (at most %d requirements with %d bytes, and %d bytes of labels)",
+			c.stale.Workload, maxRequirements, maxSelector, maxLabels)
 	case c.stale.Workload.UID != "" && c.stale.Workload.UID != c.uid, !c.selector.Matches(labels.Set(podLabels)):
 		return held(holdNotOwner, "%s did not create the pods", c.stale.Workload)
 	}

@@ -46,6 +46,8 @@ func TestEvaluate(t *testing.T) {
 		{"it is being deleted", webWorkload, func(w world) { w.st.deleting = true }, holdDeleting, ""},
 		{"another of its name", setWorkload, func(w world) { w.st.uid = "another" }, holdNotOwner, "StatefulSet db did not create the pods"},
 		{"a Deployment that does not select them", webWorkload, func(w world) { w.s.Labels["web-1"] = map[string]string{"app": "x"} }, holdNotOwner, ""},
+		{"its selector is too large", webWorkload, func(w world) { w.st.selector = nil },
+			holdNotOwner, "Deployment web has a selector or pod labels that are too large (at most 64 requirements with 4096 bytes, and 8192 bytes of labels)"},
 		{"the pod is gone", webWorkload, func(w world) { delete(w.s.Labels, "web-1") }, holdNoPods, ""},
 		{"its template does not ask", webWorkload, func(w world) { w.st.asks = false }, holdNotAsked, "its pod template does not"},
 		{"restarted since", webWorkload, func(w world) { w.st.restartedAt = leafSince.Add(time.Minute) }, holdRestarted, "restarted at 2026-03-01T11:01:00Z"},

@@ -30,10 +30,10 @@ type WorkloadStatus struct {
 	resourceVersion string
 	deleting        bool
 	paused          bool
-	onDelete        bool      // a new template does not replace the pods
-	asks            bool      // its template requests restarts
-	restartedAt     time.Time // zero: never
-	selector        labels.Selector
+	onDelete        bool              // a new template does not replace the pods
+	asks            bool              // its template requests restarts
+	restartedAt     time.Time         // zero: never
+	selector        labels.Selector   // nil: the selector, or the labels of its pods, are too large
 	template        map[string]string // the labels of its pods
 	wanted          int32             // number of pods
 
@@ -147,11 +147,10 @@ func daemonSetStatus(set *appsv1.DaemonSet) WorkloadStatus {
 func commonStatus(meta *metav1.ObjectMeta, selector *metav1.LabelSelector, template *corev1.PodTemplateSpec) WorkloadStatus {
 	s := WorkloadStatus{
 		uid: meta.UID, resourceVersion: meta.ResourceVersion, deleting: meta.DeletionTimestamp != nil,
-		template: template.Labels, asks: template.Annotations[api.AnnotationOnRotate] == string(api.OnRotateRestart),
+		selector: selectorOf(selector), template: template.Labels, asks: template.Annotations[api.AnnotationOnRotate] == string(api.OnRotateRestart),
 	}
-	var err error
-	if s.selector, err = metav1.LabelSelectorAsSelector(selector); err != nil {
-		s.selector = labels.Nothing()
+	if sizeOf(template.Labels) > maxLabels {
+		s.selector, s.template = nil, nil
 	}
 	if at, err := time.Parse(time.RFC3339, template.Annotations[AnnotationRestartedAt]); err == nil {
 		s.restartedAt = at

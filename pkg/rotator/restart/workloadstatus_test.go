@@ -2,6 +2,7 @@ package restart
 
 import (
 	"math"
+	"strings"
 	"testing"
 	"time"
 
@@ -161,5 +162,28 @@ func TestTemplateRequestsRestart(t *testing.T) {
 		s := deploymentStatus(&appsv1.Deployment{Spec: appsv1.DeploymentSpec{Template: template}})
 		assert.True(t, s.restartedAt.IsZero(), value)
 		assert.False(t, s.restartedSince(time.Time{}), value)
+	}
+}
+
+// Labels and selectors may have a megabyte: nothing is kept of those that are too large.
+func TestOfALargeWorkloadLittleIsKept(t *testing.T) {
+	for name, tt := range map[string]struct {
+		selector *metav1.LabelSelector
+		label    int
+		kept     bool
+	}{
+		"ordinary":       {webExcept("x"), 1, true},
+		"large selector": {webExcept(make([]string, 1<<20)...), 1, false},
+		"labels":         {webExcept("x"), maxLabels - len("app=web,x=,"), true},
+		"large labels":   {webExcept("x"), maxLabels - len("app=web,x=,") + 1, false},
+	} {
+		template := askingTemplate()
+		template.Labels["x"] = strings.Repeat("x", tt.label)
+		s := deploymentStatus(&appsv1.Deployment{Spec: appsv1.DeploymentSpec{Selector: tt.selector, Template: template}})
+		assert.Equal(t, tt.kept, s.selector != nil, name)
+		if tt.label > 1 {
+			assert.Equal(t, tt.kept, s.template != nil, name)
+		}
+		assert.True(t, s.asks, name)
 	}
 }
