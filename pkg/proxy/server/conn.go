@@ -2,6 +2,7 @@ package server
 
 import (
 	"container/list"
+	"context"
 	"crypto/tls"
 	"errors"
 	"io"
@@ -24,6 +25,7 @@ type conn struct {
 	tls       *tls.Conn
 	transport *transport // below tls
 	upstream  atomic.Pointer[net.TCPConn]
+	stopDial  atomic.Pointer[context.CancelFunc] // set while connect runs
 
 	moved        atomic.Int64 // time of the last transfer, from Server.now
 	programEnded atomic.Bool
@@ -39,10 +41,13 @@ func (c *conn) clientAddr() netip.AddrPort {
 	return netip.AddrPortFrom(address.Addr().Unmap(), address.Port())
 }
 
-// kill closes both connections, so that blocked calls return. With reset, the peers get a TCP reset
-// instead of an ordinary end.
+// kill closes both connections, and cancels a dial, so that blocked calls return. With reset, the peers
+// get a TCP reset instead of an ordinary end.
 func (c *conn) kill(reset bool) {
 	c.killed.Store(true)
+	if stop := c.stopDial.Load(); stop != nil {
+		(*stop)()
+	}
 	for _, each := range []*net.TCPConn{c.client, c.upstream.Load()} {
 		if each == nil {
 			continue
@@ -215,19 +220,17 @@ func (c *conn) dial() bool {
 	if c.upstream.Load() != nil {
 		return true
 	}
-	upstream, err := c.port.upstream.dial()
-	for tries := 0; errors.Is(err, syscall.EMFILE) && tries < dialTries && c.server.makeRoom(c); tries++ {
-		upstream, err = c.port.upstream.dial()
+	upstream, err := c.connect()
+	if err == nil {
+		c.upstream.Store(upstream)
 	}
-	if err != nil {
+	switch {
+	case c.killed.Load(): // end closes upstream if kill ran before Store
+		return false
+	case err != nil:
 		c.port.counters.upstreamErrors.Add(1)
 		c.server.log.warn("cannot connect to the program", "port", c.port.Name, "error", err)
 		_ = c.client.SetLinger(0) // a reset, as from a closed port
-		return false
-	}
-	c.upstream.Store(upstream)
-	if c.killed.Load() { // kill ran before Store, and did not close upstream
-		_ = upstream.Close()
 		return false
 	}
 	if c.port.ProxyV2 {
@@ -238,6 +241,23 @@ func (c *conn) dial() bool {
 		}
 	}
 	return true
+}
+
+// connect connects to the program, and gives up when the connection is killed: killed connections do not
+// count for MaxConnections, and a dial may take longer than Limits.Drain.
+func (c *conn) connect() (*net.TCPConn, error) {
+	ctx, stop := context.WithCancel(context.Background())
+	defer stop()
+	c.stopDial.Store(&stop)
+	defer c.stopDial.Store(nil) // frees the context
+	if c.killed.Load() {        // kill ran before Store
+		stop()
+	}
+	upstream, err := c.port.upstream.dial(ctx)
+	for tries := 0; errors.Is(err, syscall.EMFILE) && tries < dialTries && c.server.makeRoom(c); tries++ {
+		upstream, err = c.port.upstream.dial(ctx)
+	}
+	return upstream, err
 }
 
 // notTLS is the response to plaintext HTTP on a port for TLS only. It ends with the connection.

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/netip"
@@ -65,9 +66,9 @@ func choosePortLate(_, _ string, raw syscall.RawConn) error {
 	return errors.Join(err, failed)
 }
 
-func (d *dialer) dial() (*net.TCPConn, error) {
+func (d *dialer) dial(ctx context.Context) (*net.TCPConn, error) {
 	last := int(d.last.Load())
-	c, err := d.one(last)
+	c, err := d.one(ctx, last)
 	if err == nil {
 		return c, nil
 	}
@@ -76,7 +77,7 @@ func (d *dialer) dial() (*net.TCPConn, error) {
 		if i == last {
 			continue
 		}
-		if c, err = d.one(i); err == nil {
+		if c, err = d.one(ctx, i); err == nil {
 			d.last.Store(int32(i)) //nolint:gosec // there are only a few addresses
 			return c, nil
 		}
@@ -85,8 +86,8 @@ func (d *dialer) dial() (*net.TCPConn, error) {
 	return nil, errors.Join(errs...)
 }
 
-func (d *dialer) one(i int) (*net.TCPConn, error) {
-	c, err := d.ways[i].dialer.Dial("tcp", d.ways[i].address)
+func (d *dialer) one(ctx context.Context, i int) (*net.TCPConn, error) {
+	c, err := d.ways[i].dialer.DialContext(ctx, "tcp", d.ways[i].address)
 	if err != nil {
 		return nil, err
 	}
