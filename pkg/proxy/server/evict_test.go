@@ -2,8 +2,10 @@ package server
 
 import (
 	"io"
+	"net"
 	"runtime"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -54,4 +56,41 @@ func TestClosedConnectionsStopDialling(t *testing.T) {
 		require.Zero(t, p.counters.upstreamErrors.Load(), "no fault of the program")
 	}
 	require.NotContains(t, w.logs.String(), "cannot connect")
+}
+
+// Evicted connections that still run take memory too. While there are many, no others are accepted.
+func TestEvictedConnectionsThatStillRun(t *testing.T) {
+	const most, running = 16, 16 + 16/maxEnding + 1
+	w := start(t, program(t, echo), func(c *Config) { c.Limits.MaxConnections = most })
+	var dials atomic.Int32
+	hold := make(chan struct{})
+	release := sync.OnceFunc(func() { close(hold) })
+	t.Cleanup(release)
+	for i := range w.of(both).upstream.ways {
+		w.of(both).upstream.ways[i].dialer.Control = func(string, string, syscall.RawConn) error {
+			dials.Add(1)
+			<-hold
+			return nil
+		}
+	}
+	var clients []net.Conn
+	for i := range 2 * most {
+		c := w.dial(both)
+		_, err := io.WriteString(c, "x")
+		require.NoError(t, err)
+		clients = append(clients, c)
+		if i < most { // the others evict connections that run
+			w.eventually("it runs", func() bool { return int(dials.Load()) == i+1 })
+		}
+	}
+	w.eventually("an eighth and one were evicted", func() bool {
+		require.LessOrEqual(t, int(dials.Load()), running)
+		return int(dials.Load()) == running
+	})
+	release()
+	for _, c := range clients {
+		require.NoError(t, c.Close())
+	}
+	w.eventually("all have ended", func() bool { return w.conns.len() == 0 })
+	send(t, w.tls(strict), "ping")
 }

@@ -5,6 +5,9 @@ import (
 	"sync"
 )
 
+// maxEnding is the part of registry.most, one eighth, that evicted connections which still run may add.
+const maxEnding = 8
+
 // registry has the open connections: those that wait for their first request, oldest first, and the
 // others.
 type registry struct {
@@ -13,9 +16,24 @@ type registry struct {
 	mu      sync.Mutex
 	waiting *list.List
 	serving *list.List
+	ending  int       // evicted connections that still run
+	fewer   sync.Cond // ending has become less
 }
 
-func (r *registry) init() { r.waiting, r.serving = list.New(), list.New() }
+func (r *registry) init() {
+	r.waiting, r.serving = list.New(), list.New()
+	r.fewer.L = &r.mu
+}
+
+// wait waits until few evicted connections still run. They end by themselves, but on a busy processor many
+// others could be accepted before.
+func (r *registry) wait() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for r.ending > r.most/maxEnding {
+		r.fewer.Wait()
+	}
+}
 
 // add adds a connection that has sent nothing yet. If there are too many, it returns a victim, which the
 // caller must close. If there is none, ok is false and c was not added.
@@ -39,6 +57,7 @@ func (r *registry) take() *conn {
 	}
 	c := r.waiting.Remove(front).(*conn)
 	c.list = nil
+	r.ending++
 	return c
 }
 
@@ -61,14 +80,16 @@ func (r *registry) established(c *conn) bool {
 	return true
 }
 
-// remove removes a connection, if it was not removed before.
+// remove removes a connection that has ended. It is called once for each.
 func (r *registry) remove(c *conn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c.list != nil {
 		c.list.Remove(c.element)
-		c.list = nil
+		return
 	}
+	r.ending--
+	r.fewer.Broadcast()
 }
 
 func (r *registry) len() int {

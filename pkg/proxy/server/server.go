@@ -128,6 +128,7 @@ const acceptPause = 10 * time.Millisecond
 
 func (s *Server) accept(p *port) {
 	for {
+		s.conns.wait()
 		accepted, err := p.listener.Accept()
 		if errors.Is(err, net.ErrClosed) {
 			return
