@@ -133,7 +133,7 @@ func (c *conn) clientEnded(err error) {
 	case errors.Is(err, io.EOF):
 		_ = c.upstream.Load().CloseWrite()
 	case errors.Is(err, errProgramGone):
-		c.moved.Store(c.server.cfg.Clock().UnixNano())
+		c.moved.Store(c.server.elapsed())
 		c.programEnded.Store(true) // its last data is still sent to the client
 	default:
 		c.kill(true)
@@ -167,7 +167,7 @@ func (c *conn) answer(program *socket) {
 
 // programEnds passes the end of the program's side on to the client.
 func (c *conn) programEnds() {
-	c.moved.Store(c.server.cfg.Clock().UnixNano())
+	c.moved.Store(c.server.elapsed())
 	c.programEnded.Store(true)
 	if c.tls != nil {
 		_ = c.tls.CloseWrite()

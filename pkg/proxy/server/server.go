@@ -26,8 +26,9 @@ type Config struct {
 	Upstream []netip.Addr
 	// Limits must have a positive MaxConnections.
 	Limits proxy.Limits
-	Clock  func() time.Time
-	Log    *slog.Logger
+	// Clock returns times with a monotonic reading, as time.Now does.
+	Clock func() time.Time
+	Log   *slog.Logger
 }
 
 // A Server is the proxy of one pod.
@@ -39,8 +40,9 @@ type Server struct {
 	conns   registry
 	running sync.WaitGroup // goroutines of connections
 	ready   atomic.Bool    // listening on all ports
-	// now is a coarse time, in nanoseconds since 1970: reading the clock for each chunk of data would
-	// be a notable part of the cost of forwarding.
+	start   time.Time
+	// now is a coarse time, from elapsed: reading the clock for each chunk of data would be a notable
+	// part of the cost of forwarding.
 	now atomic.Int64
 
 	clientsMu sync.Mutex
@@ -59,11 +61,10 @@ type port struct {
 func New(cfg Config) *Server {
 	s := &Server{
 		cfg: cfg, log: newLimitedLog(cfg.Log, cfg.Clock), clients: proxy.NewClients(cfg.Clock(), cfg.Ports),
-		conns: registry{most: cfg.Limits.MaxConnections},
+		conns: registry{most: cfg.Limits.MaxConnections}, start: cfg.Clock(),
 	}
 	s.conns.init()
 	s.certs = newCerts(cfg.CertDir, s.log)
-	s.now.Store(cfg.Clock().UnixNano())
 	for _, l := range cfg.Ports {
 		s.ports = append(s.ports, &port{Listen: l, upstream: newDialer(cfg.Upstream, l.Upstream)})
 	}
@@ -178,6 +179,10 @@ func (s *Server) admit(p *port, client *net.TCPConn) {
 	go c.serve()
 }
 
+// elapsed returns the nanoseconds since start. Unlike those since 1970, they do not jump when the node's
+// clock is set, which would end all connections.
+func (s *Server) elapsed() int64 { return int64(s.cfg.Clock().Sub(s.start)) }
+
 // sweepEvery is the interval at which idle connections are closed, and the precision of that timeout.
 const (
 	sweepEvery         = 5 * time.Second
@@ -203,7 +208,7 @@ func (s *Server) sweep(ctx context.Context) {
 }
 
 func (s *Server) sweepOnce(draining bool) {
-	now := s.cfg.Clock().UnixNano()
+	now := s.elapsed()
 	s.now.Store(now)
 	for _, c := range s.conns.all() {
 		if s.cfg.Limits.Expired(time.Duration(now-c.moved.Load()), c.programEnded.Load(), draining) {
