@@ -114,6 +114,7 @@ func (c *conn) establish() (first []byte, ok bool) {
 // a byte is a probe of the port, and is not logged.
 func (c *conn) beginsWithNothing(first []byte, err error) {
 	switch {
+	case c.killed.Load():
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		c.port.counters.handshakeTimeouts.Add(1)
 	case len(first) == 0:

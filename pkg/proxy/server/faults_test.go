@@ -359,6 +359,8 @@ func TestMaxConnections(t *testing.T) {
 	require.NoError(t, kept[0].Close())
 	w.eventually("room", func() bool { return w.conns.len() == 9 })
 	send(t, w.tls(strict), "ping")
+	w.stop()
+	require.Zero(t, w.of(strict).counters.probes.Load(), "a connection that the proxy closed is no probe")
 }
 
 // A proxy with at most 2000 connections gets thousands of silent ones. A working client is served throughout,
