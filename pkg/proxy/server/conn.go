@@ -29,6 +29,7 @@ type conn struct {
 
 	moved        atomic.Int64 // time of the last transfer, from Server.now
 	programEnded atomic.Bool
+	programReset atomic.Bool // seen by a write
 	killed       atomic.Bool
 	directions   atomic.Int32 // number of directions still copied
 
@@ -172,8 +173,11 @@ func (c *conn) lookBothWays() ([]byte, proxy.Kind, error) {
 	upstream, spoke := c.upstream.Load(), make(chan bool, 1)
 	go func() {
 		err := waitReadable(upstream)
-		if err == nil {
+		switch {
+		case err == nil:
 			_ = c.client.SetReadDeadline(time.Unix(1, 0)) // look returns
+		case !errors.Is(err, os.ErrDeadlineExceeded): // a reset
+			c.kill(true)
 		}
 		spoke <- err == nil
 	}()

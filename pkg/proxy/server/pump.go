@@ -89,6 +89,9 @@ var errProgramGone = errors.New("the program does not accept more data")
 func (c *conn) toProgram(b []byte) error {
 	c.moved.Store(c.server.now.Load())
 	if _, err := c.upstream.Load().Write(b); err != nil {
+		if errors.Is(err, syscall.ECONNRESET) { // the kernel returns it only once: answer reads io.EOF
+			c.programReset.Store(true)
+		}
 		return errProgramGone
 	}
 	return nil
@@ -101,14 +104,17 @@ func (c *conn) forward(client *socket, first []byte) {
 	if len(first) > 0 {
 		buf := client.get()
 		n := copy(*buf, first)
+		var more int
+		var failed error
 		_ = client.raw.Read(func(fd uintptr) bool {
-			if more, _ := syscall.Read(int(fd), (*buf)[n:]); more > 0 {
-				n += more
-			}
+			more, failed = syscall.Read(int(fd), (*buf)[n:])
 			return true
 		})
-		err := c.toProgram((*buf)[:n])
+		err := c.toProgram((*buf)[:n+max(more, 0)])
 		client.put(buf)
+		if errors.Is(failed, syscall.ECONNRESET) { // the kernel returns it only once
+			err = failed
+		}
 		if err != nil {
 			c.clientEnded(err)
 			return
@@ -155,7 +161,7 @@ func (c *conn) answer(program *socket) {
 			program.release()
 		}
 		switch {
-		case errors.Is(err, io.EOF):
+		case errors.Is(err, io.EOF) && !c.programReset.Load():
 			c.programEnds()
 			return
 		case err != nil:

@@ -111,17 +111,22 @@ func (s *socket) release() {
 	}
 }
 
-// waitReadable waits until the connection has data or has ended. It does not read the data.
+// waitReadable waits until the connection has data or has ended. It does not read the data, but an error,
+// which the kernel returns only once.
 func waitReadable(c *net.TCPConn) error {
 	raw, err := c.SyscallConn()
 	if err != nil {
 		return err
 	}
 	var b [1]byte
-	return raw.Read(func(fd uintptr) bool {
-		_, _, err := syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		return err != syscall.EAGAIN && err != syscall.EINTR
-	})
+	var failed error
+	if err = raw.Read(func(fd uintptr) bool {
+		_, _, failed = syscall.Recvfrom(int(fd), b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
+		return !errors.Is(failed, syscall.EAGAIN) && !errors.Is(failed, syscall.EINTR)
+	}); err == nil {
+		err = failed
+	}
+	return err
 }
 
 // transport is the connection below TLS. During the handshake it reads from the connection. After that it
