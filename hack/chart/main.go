@@ -2,7 +2,6 @@
 //
 //	chart generate     writes install.yaml and the other files that are generated from the chart
 //	chart check        fails if a generated file is outdated
-//	chart render       prints the objects for other values: -namespace, -f, -set
 //	chart package      writes the archive and install.yaml of a release
 //
 // Run it in hack/chart, a separate module (make generate, make chart-test).
@@ -11,16 +10,12 @@ package main
 import (
 	"bytes"
 	"errors"
-	"flag"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"helm.sh/helm/v4/pkg/strvals"
-	"sigs.k8s.io/yaml"
 )
 
 // repository is the root of the repository, relative to the module.
@@ -35,7 +30,7 @@ func main() {
 
 func run(args []string) error {
 	if len(args) == 0 {
-		return errors.New("a command is required: generate, check, render or package")
+		return errors.New("a command is required: generate, check or package")
 	}
 	switch args[0] {
 	case "generate":
@@ -50,44 +45,10 @@ func run(args []string) error {
 			return err
 		}
 		return check(repository, files)
-	case "render":
-		return render(args[1:])
 	case "package":
 		return runPackage(args[1:])
 	}
-	return fmt.Errorf("%q: unknown command: must be generate, check, render or package", args[0])
-}
-
-// render prints the objects that Helm would install.
-func render(args []string) error {
-	flags := flag.NewFlagSet("chart render", flag.ContinueOnError)
-	namespace := flags.String("namespace", defaultNamespace, "namespace of the release")
-	values := map[string]any{}
-	flags.Func("f", "file with values; may be given several times", func(path string) error {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		return yaml.Unmarshal(data, &values)
-	})
-	flags.Func("set", "KEY=VALUE, as in helm; may be given several times", func(s string) error { return strvals.ParseInto(s, values) })
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	c, err := load(filepath.Join(repository, chartDir))
-	if err != nil {
-		return err
-	}
-	r, err := c.render(*namespace, values)
-	if err != nil {
-		return err
-	}
-	text, err := r.text(r.names()...)
-	if err != nil {
-		return err
-	}
-	fmt.Print(text)
-	return nil
+	return fmt.Errorf("%q: unknown command: must be generate, check or package", args[0])
 }
 
 // owned are the directories that only contain generated files.
