@@ -87,17 +87,3 @@ func TestVictimOfAnyConnections(t *testing.T) {
 		}
 	})
 }
-
-func BenchmarkVictim(b *testing.B) {
-	for name, peers := range map[string]int{"one peer": 1, "many peers": DefaultConnections} {
-		b.Run(name, func(b *testing.B) {
-			var conns []*conn
-			for i := range DefaultConnections + 1 {
-				conns = append(conns, &conn{peer: netip.AddrFrom4([4]byte{10, 0, byte(i % peers >> 8), byte(i % peers)}), since: uint64(i)})
-			}
-			for b.Loop() {
-				victim(conns, DefaultConnections)
-			}
-		})
-	}
-}
