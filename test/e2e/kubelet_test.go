@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"net"
@@ -152,34 +153,38 @@ func (c *cluster) kubeletRenews(t *testing.T, first string) string {
 	return "renewed by the kubelet; the served certificate was signed at " + leaf.NotBefore.Add(5*time.Minute).UTC().Format(time.TimeOnly)
 }
 
-// refusesStolenNode makes wrong requests with the kubelet's credentials. Each is denied with its reason,
-// or waits for an address that the Node does not report.
+// refusesStolenNode makes wrong requests with the kubelet's credentials. The API server refuses another
+// node's name, and the signer denies an address with its reason, or waits for one that the Node does not report.
 func (c *cluster) refusesStolenNode(t *testing.T, nodes netip.Prefix) string {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", c.ofNode("pki", "kubelet.kubeconfig"))
 	require.NoError(t, err)
 	stolen, err := kubernetes.NewForConfig(config)
 	require.NoError(t, err)
-	cases := hosttest.WrongRequests(t, nodeOf(t, c), c.machine.NodeIP.AsSlice(), c.machine.APIIP.AsSlice())
-	unreported := hosttest.RequestOfNode(nodeOf(t, c), nodes.Addr().Next().Next().Next().AsSlice())
-	unreported.Reason = "AddressNotReported"
-	cases["an address not reported"] = unreported
-	for name, r := range cases {
-		o, err := stolen.CertificatesV1().CertificateSigningRequests().Create(t.Context(), r.Object(t), metav1.CreateOptions{})
-		if name == hosttest.AnotherNodesName {
-			assert.True(t, apierrors.IsForbidden(err), "%s: %v", name, err)
-			continue
-		}
-		require.NoError(t, err, name)
-		c.refuses(t, name, o, r.Reason)
+	asks := func(node string, address netip.Addr) (*certificatesv1.CertificateSigningRequest, error) {
+		o := hosttest.KubeletRequest(t, &x509.CertificateRequest{
+			Subject:     pkix.Name{CommonName: "system:node:" + node, Organization: []string{"system:nodes"}},
+			IPAddresses: []net.IP{address.AsSlice()},
+		})
+		return stolen.CertificatesV1().CertificateSigningRequests().Create(t.Context(), o, metav1.CreateOptions{})
 	}
-	return fmt.Sprintf("%d wrong requests with the node's credentials, none of them signed, each with its reason", len(cases))
+	_, err = asks("other", c.machine.NodeIP)
+	assert.True(t, apierrors.IsForbidden(err), "another node's name: %v", err)
+	for reason, address := range map[string]netip.Addr{
+		"NameNotPermitted":   c.machine.APIIP,
+		"AddressNotReported": nodes.Addr().Next().Next().Next(),
+	} {
+		o, err := asks(nodeOf(t, c), address)
+		require.NoError(t, err, reason)
+		c.refuses(t, o, reason)
+	}
+	return "3 wrong requests with the node's credentials, none of them signed, each with its reason"
 }
 
 // refuses fails the test unless the request is not approved, and an event contains the reason.
-func (c *cluster) refuses(t *testing.T, name string, o *certificatesv1.CertificateSigningRequest, reason string) {
+func (c *cluster) refuses(t *testing.T, o *certificatesv1.CertificateSigningRequest, reason string) {
 	t.Helper()
-	eventually(t, settling, name, func(ctx context.Context) error {
+	eventually(t, settling, reason, func(ctx context.Context) error {
 		events, err := c.clients.EventsV1().Events(metav1.NamespaceDefault).List(ctx, metav1.ListOptions{FieldSelector: "regarding.uid=" + string(o.UID)})
 		if err != nil {
 			return err
@@ -193,10 +198,10 @@ func (c *cluster) refuses(t *testing.T, name string, o *certificatesv1.Certifica
 	})
 	now, err := c.clients.CertificatesV1().CertificateSigningRequests().Get(t.Context(), o.Name, metav1.GetOptions{})
 	require.NoError(t, err)
-	assert.Empty(t, now.Status.Certificate, name)
+	assert.Empty(t, now.Status.Certificate, reason)
 	for _, condition := range now.Status.Conditions {
-		assert.Equal(t, certificatesv1.CertificateDenied, condition.Type, name)
-		assert.Equal(t, reason, condition.Reason, name)
+		assert.Equal(t, certificatesv1.CertificateDenied, condition.Type, reason)
+		assert.Equal(t, reason, condition.Reason)
 	}
 }
 

@@ -2,7 +2,6 @@ package kubelet
 
 import (
 	"context"
-	"crypto"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"errors"
@@ -66,10 +65,10 @@ func (k kubelet) template(change ...func(*x509.CertificateRequest)) *x509.Certif
 	return r
 }
 
-// asks makes the request, as the user that it is, and with the key.
-func asks(t *testing.T, user rest.ImpersonationConfig, key crypto.Signer, template *x509.CertificateRequest, change ...func(*certificatesv1.CertificateSigningRequest)) *certificatesv1.CertificateSigningRequest {
+// asks makes the request, as the user that it is, with a new key.
+func asks(t *testing.T, user rest.ImpersonationConfig, template *x509.CertificateRequest, change ...func(*certificatesv1.CertificateSigningRequest)) *certificatesv1.CertificateSigningRequest {
 	t.Helper()
-	o := hosttest.KubeletRequest{CertificateRequest: *template, Key: key}.Object(t)
+	o := hosttest.KubeletRequest(t, template)
 	for _, c := range change {
 		c(o)
 	}
@@ -86,13 +85,6 @@ func asks(t *testing.T, user rest.ImpersonationConfig, key crypto.Signer, templa
 // the Node authorizer has no rule for.
 func (k kubelet) user() rest.ImpersonationConfig {
 	return rest.ImpersonationConfig{UserName: "system:node:" + k.name, Groups: []string{"system:nodes", "system:masters"}}
-}
-
-func newKey(t *testing.T) crypto.Signer {
-	t.Helper()
-	key, err := pki.GenerateKey(pki.ECDSAP256)
-	require.NoError(t, err)
-	return key
 }
 
 // becomes waits until the request has a condition of the kind, and returns it as it is then.
@@ -141,12 +133,12 @@ func TestAKubeletGetsItsCertificate(t *testing.T) {
 	startSigner(t, approving...)
 	k := newKubelet("10.0.0.1")
 	k.register(t, corev1.NodeAddress{Type: corev1.NodeExternalIP, Address: "fd00::1"})
-	leaf := issued(t, asks(t, k.user(), newKey(t), k.template(func(r *x509.CertificateRequest) { r.IPAddresses = append(r.IPAddresses, net.ParseIP("fd00::1")) })))
+	leaf := issued(t, asks(t, k.user(), k.template(func(r *x509.CertificateRequest) { r.IPAddresses = append(r.IPAddresses, net.ParseIP("fd00::1")) })))
 	assert.Equal(t, "system:node:"+k.name, leaf.Subject.CommonName)
 	assert.ElementsMatch(t, []string{k.name, k.dns()}, leaf.DNSNames)
 	assert.Len(t, leaf.IPAddresses, 2)
 	assert.Equal(t, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, leaf.ExtKeyUsage)
-	again := asks(t, k.user(), newKey(t), k.template())
+	again := asks(t, k.user(), k.template())
 	assert.NotEqual(t, leaf.SerialNumber, issued(t, again).SerialNumber, "it may ask again")
 }
 
@@ -154,12 +146,12 @@ func TestAKubeletGetsItsCertificate(t *testing.T) {
 func TestARequestOfAKubeletWaits(t *testing.T) {
 	startSigner(t, approving...)
 	k := newKubelet("10.0.0.2")
-	o := asks(t, k.user(), newKey(t), k.template())
+	o := asks(t, k.user(), k.template())
 	assert.Equal(t, fmt.Sprintf("Node %q does not exist", k.name), says(t, o, "NodeNotFound"))
 	k.register(t)
 	issued(t, o)
 
-	o = asks(t, k.user(), newKey(t), k.template(func(r *x509.CertificateRequest) { r.IPAddresses = append(r.IPAddresses, net.ParseIP("10.0.0.3")) }))
+	o = asks(t, k.user(), k.template(func(r *x509.CertificateRequest) { r.IPAddresses = append(r.IPAddresses, net.ParseIP("10.0.0.3")) }))
 	assert.Contains(t, says(t, o, "AddressNotReported"), `does not report ["10.0.0.3"] among its addresses`)
 	node, err := admin.CoreV1().Nodes().Get(t.Context(), k.name, metav1.GetOptions{})
 	require.NoError(t, err)
@@ -168,7 +160,7 @@ func TestARequestOfAKubeletWaits(t *testing.T) {
 
 	another := newKubelet("10.0.0.2")
 	another.register(t)
-	o = asks(t, another.user(), newKey(t), another.template())
+	o = asks(t, another.user(), another.template())
 	assert.Equal(t, fmt.Sprintf("10.0.0.2: Node %q also has it", k.name), says(t, o, "AddressClaimedTwice"))
 }
 
@@ -189,7 +181,7 @@ func TestAStolenNodesRequests(t *testing.T) {
 		"as a ServiceAccount":        {account, func(*x509.CertificateRequest) {}, "NotANode"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := asks(t, c.as, newKey(t), k.template(c.change))
+			o := asks(t, c.as, k.template(c.change))
 			answered, condition := becomes(t, o, certificatesv1.CertificateDenied)
 			assert.Equal(t, c.reason, condition.Reason, condition.Message)
 			assert.Empty(t, answered.Status.Certificate)
@@ -202,11 +194,11 @@ func TestAStolenNodesRequests(t *testing.T) {
 func TestOnlyWithTheFlag(t *testing.T) {
 	k := newKubelet("10.0.0.6")
 	k.register(t)
-	denied := asks(t, k.user(), newKey(t), k.template())
+	denied := asks(t, k.user(), k.template())
 	denied.Status.Conditions = []certificatesv1.CertificateSigningRequestCondition{{Type: certificatesv1.CertificateDenied, Status: corev1.ConditionTrue, Reason: "ByHand"}}
 	_, err := admin.CertificatesV1().CertificateSigningRequests().UpdateApproval(t.Context(), denied.Name, denied, metav1.UpdateOptions{})
 	require.NoError(t, err)
-	waiting := asks(t, k.user(), newKey(t), k.template())
+	waiting := asks(t, k.user(), k.template())
 	t.Run("without", func(t *testing.T) {
 		startSigner(t)
 		harness.Eventually(t, func() error { // it works: it has a CA
@@ -269,9 +261,9 @@ func TestWhatAStolenSignerCannotApprove(t *testing.T) {
 		o    *certificatesv1.CertificateSigningRequest
 		says string
 	}{
-		"of a ServiceAccount": {asks(t, account, newKey(t), k.template()), "only for nodes"},
-		"for a client":        {asks(t, k.user(), newKey(t), k.template(), func(o *certificatesv1.CertificateSigningRequest) { o.Spec.Usages = client }), "only with usages of a serving certificate"},
-		"of another signer": {asks(t, k.user(), newKey(t), k.template(), func(o *certificatesv1.CertificateSigningRequest) {
+		"of a ServiceAccount": {asks(t, account, k.template()), "only for nodes"},
+		"for a client":        {asks(t, k.user(), k.template(), func(o *certificatesv1.CertificateSigningRequest) { o.Spec.Usages = client }), "only with usages of a serving certificate"},
+		"of another signer": {asks(t, k.user(), k.template(), func(o *certificatesv1.CertificateSigningRequest) {
 			o.Spec.SignerName, o.Spec.Usages = certificatesv1.KubeAPIServerClientSignerName, client
 		}), "not permitted to approve requests with signerName"},
 	} {
@@ -285,5 +277,5 @@ func TestWhatAStolenSignerCannotApprove(t *testing.T) {
 			})
 		})
 	}
-	assert.NoError(t, approve(asks(t, k.user(), newKey(t), k.template())), "that is what the right is for")
+	assert.NoError(t, approve(asks(t, k.user(), k.template())), "that is what the right is for")
 }
