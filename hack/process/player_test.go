@@ -34,7 +34,7 @@ func play(args []string) {
 	if err != nil {
 		panic(err)
 	}
-	n, ready := len(content), http.StatusOK
+	n := len(content)
 	address := strings.TrimPrefix(steps[len(steps)-1], "--health-addr=")
 	for _, step := range steps[:len(steps)-1] {
 		verb, what, _ := strings.Cut(step, "=")
@@ -42,11 +42,11 @@ func play(args []string) {
 		switch verb {
 		case "say":
 			fmt.Fprintln(os.Stderr, what)
-		case "end", "relapse": // NxCODE: exit at starts 1 to N, or 2 to N, with that code
+		case "end": // NxCODE: exit at starts 1 to N, with that code
 			if _, err := fmt.Sscanf(what, "%dx%d", &times, &code); err != nil {
 				panic(err)
 			}
-			if n <= times && (verb == "end" || n > 1) {
+			if n <= times {
 				fmt.Fprintf(os.Stderr, "start %d ends\n", n)
 				os.Exit(code)
 			}
@@ -54,10 +54,6 @@ func play(args []string) {
 			if n == 1 {
 				go crashOnceReady(address)
 			}
-		case "unready":
-			ready = http.StatusServiceUnavailable
-		case "deaf":
-			signal.Ignore(syscall.SIGTERM)
 		case "polite":
 			asked := make(chan os.Signal, 1)
 			signal.Notify(asked, syscall.SIGTERM)
@@ -71,8 +67,7 @@ func play(args []string) {
 	}
 	fmt.Fprintf(os.Stderr, "start %d\n", n)
 	panic(http.ListenAndServe(address, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(ready)
-		_, _ = w.Write([]byte("that is all there is\n"))
+		w.WriteHeader(http.StatusOK)
 	})))
 }
 

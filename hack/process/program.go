@@ -36,12 +36,11 @@ type Program struct {
 	// Log is the output of all processes, with a line for each restart.
 	Log Log
 
-	patience time.Duration // 0: Soon
-	cleanup  sync.Once
-	mu       sync.Mutex // guards the fields below, and the fields of run that change
-	run      *run
-	total    int // restarts of all runs
-	history  history
+	cleanup sync.Once
+	mu      sync.Mutex // guards the fields below, and the fields of run that change
+	run     *run
+	total   int // restarts of all runs
+	history history
 }
 
 // Start calls Launch, and waits until the program is ready.
@@ -133,7 +132,7 @@ func Inherited() []string {
 // AwaitReady waits until the program is ready. The error contains the last answer of /readyz, or the
 // reason why the program cannot become ready.
 func (p *Program) AwaitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, p.limit())
+	ctx, cancel := context.WithTimeout(ctx, Soon)
 	defer cancel()
 	for {
 		final, err := p.notReady()
@@ -146,14 +145,6 @@ func (p *Program) AwaitReady(ctx context.Context) error {
 		case <-time.After(Tick):
 		}
 	}
-}
-
-// limit returns the timeout of a wait.
-func (p *Program) limit() time.Duration {
-	if p.patience > 0 {
-		return p.patience
-	}
-	return Soon
 }
 
 // notReady returns why the program is not ready, and whether that is final.
@@ -224,14 +215,14 @@ func (p *Program) signal(sig syscall.Signal) error {
 func (p *Program) awaitEnd(r *run, sig syscall.Signal) error {
 	select {
 	case <-r.done:
-	case <-time.After(p.limit()):
+	case <-time.After(Soon):
 		p.mu.Lock()
 		if r.process != nil {
 			_ = r.process.Process.Kill()
 		}
 		p.mu.Unlock()
 		<-r.done
-		return fmt.Errorf("the %s did not end within %s of signal %q", p.Name(), p.limit(), sig)
+		return fmt.Errorf("the %s did not end within %s of signal %q", p.Name(), Soon, sig)
 	}
 	var exit *exec.ExitError
 	if errors.As(r.exit, &exit) && r.restarts > 0 {

@@ -1,10 +1,6 @@
 package process
 
 import (
-	"path/filepath"
-	"regexp"
-	"runtime"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -71,132 +67,23 @@ func TestAProgramStaysDead(t *testing.T) {
 	says(t, p, `^start 1\nother arguments\nstart 2\n$`)
 }
 
-// Kill and Stop between two processes prevent the restart.
-func TestAProgramIsEndedBetweenTwoProcesses(t *testing.T) {
-	for name, end := range map[string]func(*Program) error{
-		"killed": func(p *Program) error { p.Kill(); return nil }, "stopped": (*Program).Stop,
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := player(t)
-			p.Pause = 2 * time.Second // a busy machine may take long to get there
-			p.Start(t)
-			require.NoError(t, syscall.Kill(p.PID(), syscall.SIGKILL))
-			for p.Restarts() == 0 {
-				runtime.Gosched()
-			}
-			require.NoError(t, end(p))
-			time.Sleep(p.Pause + 3*firstBackoff)
-			require.Zero(t, p.PID())
-			require.Regexp(t, `^start 1\nharness: .*; restart 1 in 2s\n$`, p.Log.String())
-		})
-	}
-}
-
+// A program that is given up fails the test, even if nothing waits for it.
 func TestAProgramThatNeverComesToBeReady(t *testing.T) {
 	p := player(t, "end=9x4")
-	begin := time.Now()
-	recorded := record(t, p.Start)
-	require.Less(t, time.Since(begin), Soon/2, "at once")
-	require.Equal(t, []string{"the process.test ended 3 times before it was ready, the last time with: exit status 4"}, recorded.fatal)
-	require.Contains(t, recorded.logged[0], "start 1 ends\nharness: ")
-	require.Contains(t, recorded.logged[0], "start 3 ends\n")
-	require.NotContains(t, recorded.logged[0], "start 4")
-	require.Equal(t, 2, p.Restarts())
-
-	launched := player(t, "end=9x0")
-	recorded = record(t, func(t testing.TB) {
-		launched.Launch(t)
-		<-launched.Ended()
+	recorded := record(t, func(t testing.TB) {
+		p.Launch(t)
+		<-p.Ended()
 	})
-	require.Equal(t, []string{"the process.test ended 3 times before it was ready, the last time with: exit status 0"}, recorded.errors, "without AwaitReady")
-}
-
-// A program that was ready may exit any number of times.
-func TestAProgramThatWasReadyIsNotGivenUp(t *testing.T) {
-	p := player(t, "end=2x1")
-	p.Start(t)
-	for range mostFailedStarts {
-		pid := p.PID()
-		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-		nextReady(t, p, pid)
-	}
-	require.Equal(t, 2+mostFailedStarts, p.Restarts())
-	require.NoError(t, p.Err())
-	require.Equal(t, []string{"100ms", "200ms", "100ms", "100ms", "100ms"}, backoffs(p), "the backoff is reset once a process was ready")
-
-	p = player(t, "relapse=3x1")
-	p.Start(t)
-	pid := p.PID()
-	require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-	for p.Restarts() == 0 {
-		runtime.Gosched()
-	}
-	require.NoError(t, p.AwaitReady(t.Context()))
-	require.NotContains(t, []int{0, pid}, p.PID(), "another process is ready")
-	require.Equal(t, []string{"100ms", "200ms", "400ms"}, backoffs(p), "the backoff grows while no process is ready")
-	require.NoError(t, p.Err())
-}
-
-func backoffs(p *Program) (all []string) {
-	for _, found := range regexp.MustCompile(`; restart \d in (\S+)`).FindAllStringSubmatch(p.Log.String(), -1) {
-		all = append(all, found[1])
-	}
-	return all
-}
-
-// A Kill right before the next start prevents it.
-func TestNoProcessFollowsTheEnd(t *testing.T) {
-	require.Nil(t, player(t).restart(&run{ending: true}))
-}
-
-func TestAProgramThatIsNotReadyInTime(t *testing.T) {
-	p := player(t, "unready")
-	p.patience = 5 * time.Second // long enough for it to listen
-	recorded := record(t, p.Start)
-	require.Len(t, recorded.fatal, 1)
-	require.Contains(t, recorded.fatal[0], "/readyz: 503 Service Unavailable: that is all there is")
-	require.Contains(t, recorded.logged[0], "log of the process.test:\nstart 1\n")
-	require.ErrorContains(t, (&Program{Path: "signer"}).AwaitReady(t.Context()), "the signer was not started")
-}
-
-func TestAProgramThatIsMissing(t *testing.T) {
-	recorded := record(t, (&Program{Path: filepath.Join(t.TempDir(), "none")}).Start)
-	require.Len(t, recorded.fatal, 1)
-	require.Contains(t, recorded.fatal[0], "start the none: ")
+	require.Equal(t, []string{"the process.test ended 3 times before it was ready, the last time with: exit status 4"}, recorded.errors)
 }
 
 func TestHowAProgramEnds(t *testing.T) {
-	t.Run("badly", func(t *testing.T) {
-		p := player(t, "polite=7")
-		p.Start(t)
-		require.EqualError(t, p.Stop(), "exit status 7")
-		p.Start(t)
-		pid := p.PID()
-		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-		nextReady(t, p, pid)
-		require.EqualError(t, p.Stop(), "exit status 7", "even after a restart")
-	})
-	t.Run("without a handler", func(t *testing.T) {
-		p := player(t)
-		p.Start(t)
-		require.EqualError(t, p.Stop(), "signal: terminated")
-	})
-	t.Run("before it has a handler again", func(t *testing.T) {
-		p := player(t)
-		p.Start(t)
-		pid := p.PID()
-		require.NoError(t, syscall.Kill(pid, syscall.SIGKILL))
-		nextReady(t, p, pid)
-		require.NoError(t, p.Stop())
-	})
-	t.Run("not at all", func(t *testing.T) {
-		p := player(t, "deaf")
-		p.Start(t)
-		pid := p.PID()
-		p.patience = time.Second
-		require.EqualError(t, p.Stop(), `the process.test did not end within 1s of signal "terminated"`)
-		require.ErrorIs(t, syscall.Kill(pid, 0), syscall.ESRCH)
-	})
+	p := player(t, "polite=7")
+	p.Start(t)
+	require.EqualError(t, p.Stop(), "exit status 7")
+	p = player(t)
+	p.Start(t)
+	require.EqualError(t, p.Stop(), "signal: terminated", "without a handler")
 }
 
 // A restart does not hide a crash.
@@ -235,33 +122,5 @@ func TestAProgramIsGoneAfterItsTest(t *testing.T) {
 	})
 	require.Empty(t, recorded.errors)
 	require.Empty(t, recorded.logged, "nothing failed")
-	require.Zero(t, p.PID())
-}
-
-func TestAProgramIsUsedByManyAtOnce(t *testing.T) {
-	p := player(t)
-	p.Start(t)
-	var all sync.WaitGroup
-	for i := range 8 {
-		all.Go(func() {
-			for range 6 {
-				switch i % 4 {
-				case 0:
-					p.Kill()
-				case 1:
-					_ = p.Run() // it may be running
-				case 2:
-					if pid := p.PID(); pid != 0 {
-						_ = syscall.Kill(pid, syscall.SIGKILL)
-					}
-				default:
-					_ = p.Stop()
-					_ = p.Restarts()
-				}
-			}
-		})
-	}
-	all.Wait()
-	p.Kill()
 	require.Zero(t, p.PID())
 }
