@@ -1,14 +1,12 @@
 package controlplane
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"runtime"
@@ -185,18 +183,14 @@ func (b *builder) build(ctx context.Context, name, path string) error {
 
 // compile builds a package into a file.
 func (b *builder) compile(ctx context.Context, pkg, out string, more ...string) error {
-	cmd := exec.CommandContext(ctx, "go", slices.Concat([]string{"build"}, b.flags, more, []string{"-o", out, pkg})...)
-	cmd.Dir, cmd.Env = b.module, goEnv()
-	if output, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("in %s: go build %s: %w\n%s", b.module, pkg, err, bytes.TrimSpace(output))
-	}
-	return nil
+	_, err := goCommand(ctx, b.module, slices.Concat([]string{"build"}, b.flags, more, []string{"-o", out, pkg})...)
+	return err
 }
 
 // goEnv returns the environment of a build, without the user's settings for other builds. With
 // this GOGC, the compilers use a sixth less CPU time.
 func goEnv() []string {
-	return append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=", "GOGC=400")
+	return append(os.Environ(), "CGO_ENABLED=0", "GOWORK=off", "GOFLAGS=-trimpath", "GOGC=400")
 }
 
 // lock locks the cache directory against other processes. The kernel releases the lock if this one dies.

@@ -2,13 +2,11 @@ package controlplane
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 )
@@ -33,7 +31,7 @@ func BuildChanged(ctx context.Context, log io.Writer, name string, change Change
 
 // buildChanged builds from a copy of the module: Go's module cache does not support overlays.
 func (b *builder) buildChanged(ctx context.Context, name string, change Change, out string) error {
-	module, err := b.download(ctx, change.Module)
+	module, err := download(ctx, b.module, change.Module)
 	if err != nil {
 		return err
 	}
@@ -73,27 +71,10 @@ func (b *builder) buildChanged(ctx context.Context, name string, change Change, 
 			return err
 		}
 	}
-	edit := exec.CommandContext(ctx, "go", "mod", "edit", "-replace="+change.Module+"="+copied, filepath.Join(work, "go.mod"))
-	edit.Env = goEnv()
-	if output, err := edit.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s: %w\n%s", strings.Join(edit.Args, " "), err, output)
+	if _, err := goCommand(ctx, work, "mod", "edit", "-replace="+change.Module+"="+copied); err != nil {
+		return err
 	}
 	return b.compile(ctx, b.sources[name].pkg, out, "-modfile", filepath.Join(work, "go.mod"))
-}
-
-// download downloads a module if needed, and returns its directory.
-func (b *builder) download(ctx context.Context, module string) (string, error) {
-	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", module)
-	cmd.Dir, cmd.Env = b.module, goEnv()
-	out, err := cmd.Output()
-	var downloaded struct{ Dir, Error string }
-	if jsonErr := json.Unmarshal(out, &downloaded); err == nil {
-		err = jsonErr
-	}
-	if err != nil {
-		return "", fmt.Errorf("in %s: go mod download %s: %w: %s", b.module, module, err, downloaded.Error)
-	}
-	return downloaded.Dir, nil
 }
 
 // linkTree creates a directory with hard links to the files of another one.

@@ -2,11 +2,9 @@ package controlplane
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 )
 
@@ -28,19 +26,13 @@ func crds(ctx context.Context, of, pattern string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.CommandContext(ctx, "go", "mod", "download", "-json", of)
-	cmd.Dir, cmd.Env = module, goEnv()
-	output, err := cmd.Output()
+	dir, err := download(ctx, module, of)
 	if err != nil {
-		return nil, fmt.Errorf("in %s: go mod download: %w\n%s", module, err, output)
+		return nil, err
 	}
-	var downloaded struct{ Dir string }
-	if err := json.Unmarshal(output, &downloaded); err != nil {
-		return nil, fmt.Errorf("in %s: go mod download -json: %w", module, err)
-	}
-	files, err := filepath.Glob(filepath.Join(downloaded.Dir, filepath.FromSlash(pattern)))
+	files, err := filepath.Glob(filepath.Join(dir, filepath.FromSlash(pattern)))
 	if err == nil && len(files) == 0 {
-		err = fmt.Errorf("no CustomResourceDefinitions in %s", downloaded.Dir)
+		err = fmt.Errorf("no CustomResourceDefinitions in %s", dir)
 	}
 	var all []byte
 	for _, file := range files {

@@ -1,66 +1,59 @@
 package controlplane
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
-	"io"
 	"os/exec"
-	"path"
-	"regexp"
+	"path/filepath"
+	"strings"
 )
 
-// majorVersion matches the last element of a module path if it is a version.
-var majorVersion = regexp.MustCompile(`^v[0-9]+$`)
-
-// Tools returns the path of each tool of a module of this repository, by the tool's name:
-// the programs that the module's go.mod lists as "tool". They are built and cached as by [Binaries].
-func Tools(ctx context.Context, log io.Writer, module string) (map[string]string, error) {
-	b, err := newBuilder(log, module)
+// Tools returns the path of each tool of a module of this repository, by the tool's name: the programs that
+// the module's go.mod lists as "tool". Go builds them into its own cache the first time.
+func Tools(ctx context.Context, module string) (map[string]string, error) {
+	dir, err := findModule(module)
 	if err != nil {
 		return nil, err
 	}
-	packages, err := b.tools(ctx)
+	packages, err := goCommand(ctx, dir, "list", "tool")
 	if err != nil {
 		return nil, err
-	}
-	b.sources = map[string]source{}
-	for _, pkg := range packages {
-		b.sources[toolName(pkg)] = source{module: module, pkg: pkg, coldT: "a minute"}
 	}
 	found := map[string]string{}
-	for _, pkg := range packages {
-		name := toolName(pkg)
-		if found[name], err = b.binary(ctx, name); err != nil {
+	for pkg := range strings.FieldsSeq(string(packages)) {
+		built, err := goCommand(ctx, dir, "tool", "-n", pkg)
+		if err != nil {
 			return nil, err
 		}
+		path := strings.TrimSpace(string(built))
+		found[filepath.Base(path)] = path
 	}
 	return found, nil
 }
 
-// tools returns the packages that the module's go.mod lists as tools.
-func (b *builder) tools(ctx context.Context) ([]string, error) {
-	cmd := exec.CommandContext(ctx, "go", "mod", "edit", "-json")
-	cmd.Dir = b.module
-	out, err := cmd.Output()
+// download downloads a module that the one in dir requires, if needed, and returns its directory.
+func download(ctx context.Context, dir, module string) (string, error) {
+	out, err := goCommand(ctx, dir, "mod", "download", "-json", module)
 	if err != nil {
-		return nil, fmt.Errorf("in %s: go mod edit -json: %w", b.module, err)
+		return "", err
 	}
-	var mod struct{ Tool []struct{ Path string } }
-	if err := json.Unmarshal(out, &mod); err != nil {
-		return nil, fmt.Errorf("in %s: go mod edit -json: %w", b.module, err)
+	var downloaded struct{ Dir string }
+	if err := json.Unmarshal(out, &downloaded); err != nil {
+		return "", fmt.Errorf("in %s: go mod download -json %s: %w", dir, module, err)
 	}
-	var packages []string
-	for _, tool := range mod.Tool {
-		packages = append(packages, tool.Path)
-	}
-	return packages, nil
+	return downloaded.Dir, nil
 }
 
-// toolName returns the name that go build gives to the binary of a package.
-func toolName(pkg string) string {
-	if name := path.Base(pkg); !majorVersion.MatchString(name) {
-		return name
+// goCommand returns what a go command prints.
+func goCommand(ctx context.Context, dir string, args ...string) ([]byte, error) {
+	cmd := exec.CommandContext(ctx, "go", args...)
+	var errs bytes.Buffer
+	cmd.Dir, cmd.Env, cmd.Stderr = dir, goEnv(), &errs
+	out, err := cmd.Output()
+	if err != nil {
+		return nil, fmt.Errorf("in %s: go %s: %w\n%s%s", dir, strings.Join(args, " "), err, out, errs.Bytes())
 	}
-	return path.Base(path.Dir(pkg))
+	return out, nil
 }

@@ -94,7 +94,7 @@ func (r *root) install(t *testing.T, from source, executable string) string {
 	if from == kubernetes {
 		built, err = controlplane.Binaries(t.Context(), os.Stderr, executable)
 	} else {
-		built, err = controlplane.Tools(t.Context(), os.Stderr, string(from))
+		built, err = controlplane.Tools(t.Context(), string(from))
 	}
 	require.NoError(t, err)
 	require.Contains(t, built, executable)

@@ -72,7 +72,7 @@ func build(ctx context.Context) (helm string, err error) {
 	if _, err := controlplane.Binaries(ctx, os.Stderr, controlplane.Etcd, controlplane.KubeAPIServer, controlplane.KubeControllerManager, controlplane.Kubectl); err != nil {
 		return "", err
 	}
-	tools, err := controlplane.Tools(ctx, os.Stderr, "hack/chart")
+	tools, err := controlplane.Tools(ctx, "hack/chart")
 	return tools["helm"], err
 }
 

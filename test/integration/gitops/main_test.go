@@ -97,7 +97,7 @@ func build(ctx context.Context) error {
 		if *only != "" && *only != b.of {
 			continue
 		}
-		tools, err := controlplane.Tools(ctx, os.Stderr, b.module)
+		tools, err := controlplane.Tools(ctx, b.module)
 		if err != nil {
 			return err
 		}
