@@ -4,7 +4,6 @@ import (
 	"archive/zip"
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -37,15 +36,12 @@ func TestAssetsOfTheUserWin(t *testing.T) {
 	require.Equal(t, map[string]string{Etcd: filepath.Join(dir, Etcd), KubeAPIServer: filepath.Join(dir, KubeAPIServer)}, found)
 	require.Empty(t, log.String())
 
-	_, missing, err := assets(dir, []string{Etcd, KubeControllerManager, Kubelet})
+	_, missing, err := assets(dir, []string{Etcd, Kubelet})
 	require.NoError(t, err)
-	require.Equal(t, []string{KubeControllerManager, Kubelet}, missing, "not in envtest's archives")
+	require.Equal(t, []string{Kubelet}, missing, "not in envtest's archives")
 
 	_, err = Binaries(t.Context(), &log, Kubectl)
 	require.EqualError(t, err, "KUBEBUILDER_ASSETS="+dir+" has no executable kubectl; unset it to build the pinned version")
-	_, err = Binaries(t.Context(), &log, "kubeadm")
-	require.EqualError(t, err, `binary "kubeadm": must be one of cert-manager, coredns, etcd, kube-apiserver, kube-controller-manager, `+
-		`kube-proxy, kube-scheduler, kubectl, kubelet, metrics-server, prometheus, traefik`)
 }
 
 func TestBuildOnce(t *testing.T) {
@@ -129,17 +125,6 @@ func TestBuildChanged(t *testing.T) {
 	left, err := os.ReadDir(b.cache)
 	require.NoError(t, err)
 	assert.Empty(t, left)
-
-	change.Apply = func(content string) (string, error) { return content, nil }
-	require.NoError(t, b.buildChanged(t.Context(), "m", change, out))
-	said, err = exec.CommandContext(t.Context(), out).CombinedOutput()
-	require.NoError(t, err)
-	assert.Equal(t, "1", string(said), "without a change")
-
-	change.Apply = func(string) (string, error) { return "", errors.New("no such line") }
-	require.EqualError(t, b.buildChanged(t.Context(), "m", change, out), "lib.go: no such line")
-	change.File = "none.go"
-	require.ErrorIs(t, b.buildChanged(t.Context(), "m", change, out), os.ErrNotExist)
 }
 
 // TestOwnVariableTypes: kube-apiserver is changed where it compiles all policies from one template,
@@ -153,21 +138,6 @@ func TestOwnVariableTypes(t *testing.T) {
 	changed, err = changes[KubeAPIServer].Apply(since)
 	require.NoError(t, err)
 	require.Equal(t, since, changed)
-}
-
-func TestKubernetesVersion(t *testing.T) {
-	v := kubernetesVersion([]byte("require (\n\tk8s.io/kube-openapi v0.0.0\n\tk8s.io/kubernetes v1.36.3 // indirect\n)\n"))
-	require.Equal(t, []string{"v1.36.3", "1", "36"}, v)
-	require.Nil(t, kubernetesVersion([]byte("require k8s.io/api v0.36.3")))
-}
-
-func TestEveryModuleIsThere(t *testing.T) {
-	for name, src := range sources {
-		_, err := findModule(src.module)
-		require.NoError(t, err, name)
-	}
-	_, err := findModule("hack/none")
-	require.ErrorContains(t, err, "no hack/none/go.mod in ")
 }
 
 // envStarter makes this test binary start a control plane and wait until it is killed.
