@@ -44,7 +44,7 @@ func TestRealServersRefuse(t *testing.T) {
 				continue
 			}
 			t.Run(c.name+", "+string(kind), func(t *testing.T) {
-				server := start(t, kind, newCA(t, "root"))
+				server := site.Start(t, kind, cfsslserver.NewCA(t, "root"))
 				authority := known(t, remoteTo(t, []*cfsslserver.Server{server}))
 				err := issueBy(remoteTo(t, []*cfsslserver.Server{server}, c.change), authority)
 				require.ErrorContains(t, err, c.says)
@@ -57,7 +57,7 @@ func TestRealServersRefuse(t *testing.T) {
 // The server's own bound on names holds, whatever the signer asks for.
 func TestNameWhitelistAsDocumented(t *testing.T) {
 	for _, kind := range kinds {
-		remote := remoteTo(t, []*cfsslserver.Server{start(t, kind, newCA(t, "root"))})
+		remote := remoteTo(t, []*cfsslserver.Server{site.Start(t, kind, cfsslserver.NewCA(t, "root"))})
 		authority := known(t, remote)
 		for _, name := range []string{"example.com", "web.svc", "svc", "web.shop.svc.example.com", "web.shop.svc.cluster.localx", "Web.shop.svc"} {
 			want := wanted(pki.ECDSAP256)
@@ -75,7 +75,7 @@ func TestNameWhitelistAsDocumented(t *testing.T) {
 
 // As documented, cfssl serve has no endpoint that signs without an HMAC.
 func TestServeAsDocumentedSignsForNobodyElse(t *testing.T) {
-	server := start(t, cfsslserver.Serve, newCA(t, "root"))
+	server := site.Start(t, cfsslserver.Serve, cfsslserver.NewCA(t, "root"))
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	for _, endpoint := range []string{"sign", "newcert", "newkey", "init_ca", "gencrl", "certadd", "bundle", "scan", "certinfo", "revoke", "crl", "ocspsign"} {
 		response, err := client.Post(server.URL+"/api/v1/cfssl/"+endpoint, "application/json", strings.NewReader(`{"request":{"CN":"x","hosts":["web.shop.svc"]},"profile":"serving"}`))
@@ -104,8 +104,8 @@ func (c *movableClock) advance(d time.Duration) {
 }
 
 func TestFailover(t *testing.T) {
-	ca, clock := newCA(t, "root"), &movableClock{}
-	first, second := start(t, cfsslserver.Multirootca, ca), start(t, cfsslserver.Serve, ca)
+	ca, clock := cfsslserver.NewCA(t, "root"), &movableClock{}
+	first, second := site.Start(t, cfsslserver.Multirootca, ca), site.Start(t, cfsslserver.Serve, ca)
 	remote := remoteTo(t, []*cfsslserver.Server{first, second}, func(c *cfssl.RemoteConfig) { c.Clock = clock.now })
 	authority := known(t, remote)
 	require.NoError(t, issueBy(remote, authority))
@@ -125,7 +125,7 @@ func TestFailover(t *testing.T) {
 	assert.Equal(t, string(issue.ReasonUnreachable), reason(t, err))
 	assert.Error(t, remote.Available())
 
-	require.NoError(t, first.Start())
+	first.Start(t)
 	clock.advance(time.Minute)
 	require.NoError(t, remote.Available())
 	require.NoError(t, issueBy(remote, authority), "it is back, and asked a minute later at the latest")
@@ -134,17 +134,17 @@ func TestFailover(t *testing.T) {
 // The CA of a server is replaced: what the new one signs does not count before
 // clients trust it, and the server that still has the old one signs meanwhile.
 func TestServersWithAnotherCA(t *testing.T) {
-	oldCA, newerCA := newCA(t, "old"), newCA(t, "new")
-	before, after := start(t, cfsslserver.Multirootca, oldCA), start(t, cfsslserver.Multirootca, oldCA)
+	oldCA, newerCA := cfsslserver.NewCA(t, "old"), cfsslserver.NewCA(t, "new")
+	before, after := site.Start(t, cfsslserver.Multirootca, oldCA), site.Start(t, cfsslserver.Multirootca, oldCA)
 	remote := remoteTo(t, []*cfsslserver.Server{after, before})
 	authority := known(t, remote)
-	require.NoError(t, after.Use(newerCA))
+	after.Use(t, newerCA)
 	require.NoError(t, issueBy(remote, authority), "the next server still signs with the old one")
 	next := known(t, remote)
 	assert.True(t, next.Certificate.Equal(newerCA.Certificate), "and what is known of the new one is the way to it")
 	require.NoError(t, issueBy(remote, next))
 
-	require.NoError(t, before.Use(newerCA))
+	before.Use(t, newerCA)
 	err := issueBy(remote, authority)
 	require.ErrorContains(t, err, `signed with CA "CN=new", but clients trust CA "CN=old"`)
 	assert.Equal(t, string(issue.ReasonCAChanged), reason(t, err))
@@ -168,13 +168,13 @@ func TestProfilesThatAreNotAsDocumented(t *testing.T) {
 		{"over already", `"719h"`, `"1m"`, "rejects it", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			server := start(t, cfsslserver.Serve, newCA(t, "root"))
+			server := site.Start(t, cfsslserver.Serve, cfsslserver.NewCA(t, "root"))
 			remote := remoteTo(t, []*cfsslserver.Server{server})
 			authority := known(t, remote)
-			require.NoError(t, server.Configure(func(profiles string) string {
+			server.Configure(t, func(profiles string) string {
 				require.Contains(t, profiles, c.from)
 				return strings.ReplaceAll(profiles, c.from, c.to)
-			}))
+			})
 			err := issueBy(remote, authority)
 			var refused *issue.RefusedError
 			require.ErrorAs(t, err, &refused)

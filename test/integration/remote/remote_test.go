@@ -29,29 +29,10 @@ var kinds = []cfsslserver.Kind{cfsslserver.Serve, cfsslserver.Multirootca}
 var site *cfsslserver.Site
 
 func TestMain(m *testing.M) {
-	harness.Run(m, harness.Setup{NoControlPlane: true}, func(_ context.Context, s *harness.Suite) (err error) {
-		site, err = cfsslserver.NewSite(s.Dir)
+	harness.Run(m, harness.Setup{NoControlPlane: true}, func(ctx context.Context, s *harness.Suite) (err error) {
+		site, err = cfsslserver.NewSite(ctx, s.Dir)
 		return err
 	})
-}
-
-// start runs a server for the test.
-func start(t *testing.T, kind cfsslserver.Kind, ca *cfsslserver.CA) *cfsslserver.Server {
-	server, err := site.Start(kind, ca)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		server.Stop()
-		if t.Failed() {
-			t.Logf("%s:\n%s", kind, server.Log())
-		}
-	})
-	return server
-}
-
-func newCA(t *testing.T, name string) *cfsslserver.CA {
-	ca, err := cfsslserver.NewCA(name)
-	require.NoError(t, err)
-	return ca
 }
 
 // remoteTo returns a CA that is at the servers.
@@ -116,15 +97,13 @@ func TestRealServersSign(t *testing.T) {
 	for _, kind := range kinds {
 		for _, below := range []string{"", "intermediate"} {
 			t.Run(strings.Join([]string{string(kind), below}, " "), func(t *testing.T) {
-				ca, bundle := newCA(t, "root"), []*x509.Certificate(nil)
+				ca, bundle := cfsslserver.NewCA(t, "root"), []*x509.Certificate(nil)
 				if below != "" {
 					root := ca
-					var err error
-					ca, err = root.Below(below)
-					require.NoError(t, err)
+					ca = root.Below(t, below)
 					bundle = []*x509.Certificate{root.Certificate}
 				}
-				remote := remoteTo(t, []*cfsslserver.Server{start(t, kind, ca)}, func(c *cfssl.RemoteConfig) { c.Bundle = bundle })
+				remote := remoteTo(t, []*cfsslserver.Server{site.Start(t, kind, ca)}, func(c *cfssl.RemoteConfig) { c.Bundle = bundle })
 				authority := known(t, remote)
 				require.True(t, authority.Certificate.Equal(ca.Certificate))
 				for _, algorithm := range pki.KeyAlgorithms() {
@@ -177,7 +156,7 @@ func handshake(t *testing.T, issued issue.Issued, root *x509.Certificate) {
 // IP addresses are names too, where the CA's constraints let them be.
 func TestRealServersSignAddresses(t *testing.T) {
 	for _, kind := range kinds {
-		remote := remoteTo(t, []*cfsslserver.Server{start(t, kind, newCA(t, "root"))})
+		remote := remoteTo(t, []*cfsslserver.Server{site.Start(t, kind, cfsslserver.NewCA(t, "root"))})
 		want := wanted(pki.ECDSAP256)
 		want.IPs = []netip.Addr{netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("fd00::1")}
 		issued, err := issue.Issue(context.Background(), remote.Sign, known(t, remote), want, time.Now())

@@ -32,7 +32,7 @@ func signedWith(t *scene, secret *corev1.Secret, by *x509.Certificate) {
 // that it signs counts before it is trusted, and then it does.
 func TestElsewhereIsReplacedInItsPlace(test *testing.T) {
 	t := fresh(test)
-	older, newer := newRemoteCA(t, "Remote CA 1"), newRemoteCA(t, "Remote CA 2")
+	older, newer := cfsslserver.NewCA(t, "Remote CA 1"), cfsslserver.NewCA(t, "Remote CA 2")
 	server := elsewhere(t, cfsslserver.Multirootca, older)
 	start(t, "signer", askingAt(t, server)...)
 	rotator := start(t, "trust")
@@ -40,7 +40,7 @@ func TestElsewhereIsReplacedInItsPlace(test *testing.T) {
 	tr := startTraffic(t, "shop", services, time.Now, takingUp...)
 	rotator.stop(t)
 
-	require.NoError(t, server.Use(newer))
+	server.Use(t, newer)
 	newService(t, "new")
 	notReady(t, "new", "CAChanged", `signed with CA "CN=Remote CA 2", but clients trust CA "CN=Remote CA 1"`)
 	require.Eventually(t, func() bool { return status(t).Data[api.CAPhase] == api.PhaseWait }, 2*time.Minute, tick, "the servers are asked about once a minute")
@@ -60,7 +60,7 @@ func TestElsewhereIsReplacedInItsPlace(test *testing.T) {
 // A CA that was here goes elsewhere, comes back, and goes there once more.
 func TestToElsewhereAndBack(test *testing.T) {
 	t := fresh(test)
-	remote := newRemoteCA(t, "Remote CA")
+	remote := cfsslserver.NewCA(t, "Remote CA")
 	server := elsewhere(t, cfsslserver.Multirootca, remote)
 	signer := start(t, "signer", fast...)
 	rotator := start(t, "trust")

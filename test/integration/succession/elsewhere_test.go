@@ -1,6 +1,7 @@
 package succession
 
 import (
+	"context"
 	"crypto/x509"
 	"fmt"
 	"os"
@@ -28,7 +29,7 @@ var site = sync.OnceValues(func() (*cfsslserver.Site, error) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return nil, err
 	}
-	return cfsslserver.NewSite(dir)
+	return cfsslserver.NewSite(context.Background(), dir)
 })
 
 // elsewhere runs a server that signs with ca.
@@ -36,15 +37,7 @@ func elsewhere(t *scene, kind cfsslserver.Kind, ca *cfsslserver.CA) *cfsslserver
 	t.Helper()
 	s, err := site()
 	require.NoError(t, err)
-	server, err := s.Start(kind, ca)
-	require.NoError(t, err)
-	t.Cleanup(func() {
-		server.Stop()
-		if t.Failed() {
-			t.Logf("%s:\n%s", kind, server.Log())
-		}
-	})
-	return server
+	return s.Start(t, kind, ca)
 }
 
 // askingAt are the flags of a signer whose CA is at the servers.
@@ -53,13 +46,6 @@ func askingAt(t *scene, servers ...*cfsslserver.Server) []string {
 	s, err := site()
 	require.NoError(t, err)
 	return append(s.Flags(servers...), fast...)
-}
-
-func newRemoteCA(t *scene, name string) *cfsslserver.CA {
-	t.Helper()
-	ca, err := cfsslserver.NewCA(name)
-	require.NoError(t, err)
-	return ca
 }
 
 // restart runs the program with other flags.
@@ -96,13 +82,11 @@ func TestElsewhere(t *testing.T) {
 	for _, kind := range []cfsslserver.Kind{cfsslserver.Serve, cfsslserver.Multirootca} {
 		t.Run(string(kind), func(test *testing.T) {
 			t := fresh(test)
-			root := newRemoteCA(t, "Remote Root")
+			root := cfsslserver.NewCA(t, "Remote Root")
 			issuing, between := root, []*x509.Certificate(nil)
 			flags := []string{}
 			if kind == cfsslserver.Multirootca {
-				var err error
-				issuing, err = root.Below("Remote Issuing CA")
-				require.NoError(t, err)
+				issuing = root.Below(t, "Remote Issuing CA")
 				between = []*x509.Certificate{issuing.Certificate}
 				bundle := filepath.Join(t.TempDir(), "bundle.pem")
 				require.NoError(t, os.WriteFile(bundle, pki.EncodeCertificates(root.Certificate), 0o600))
@@ -146,7 +130,7 @@ func serverAway(t *scene, server *cfsslserver.Server) {
 	for name, version := range before {
 		assert.Equal(t, version, now[name], name)
 	}
-	require.NoError(t, server.Start())
+	server.Start(t)
 	issued(t, "away")
 }
 
@@ -156,10 +140,10 @@ func profiles(t *scene, kind cfsslserver.Kind, server *cfsslserver.Server) {
 	t.Helper()
 	configured := func(old, changed string) {
 		t.Helper()
-		require.NoError(t, server.Configure(func(profiles string) string {
+		server.Configure(t, func(profiles string) string {
 			require.Contains(t, profiles, old)
 			return strings.ReplaceAll(profiles, old, changed)
-		}))
+		})
 	}
 	configured(`"719h"`, `"20h"`)
 	newService(t, "short")
@@ -176,7 +160,7 @@ func profiles(t *scene, kind cfsslserver.Kind, server *cfsslserver.Server) {
 	configured(`"digital signature", "server auth"`, `"digital signature", "server auth", "client auth"`)
 	newService(t, "wrong")
 	notReady(t, "wrong", "SigningRefused", "must be serverAuth only")
-	require.NoError(t, server.Configure(func(profiles string) string { return profiles }))
+	server.Configure(t, func(profiles string) string { return profiles })
 	issued(t, "wrong")
 }
 

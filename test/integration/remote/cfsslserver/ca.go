@@ -5,8 +5,10 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"os"
+	"testing"
 	"time"
+
+	"github.com/stretchr/testify/require"
 
 	"github.com/servingcert/servingcert/pkg/pki"
 )
@@ -18,70 +20,45 @@ const caLifetime = 5 * 365 * 24 * time.Hour
 type CA struct {
 	Certificate *x509.Certificate
 	Key         crypto.Signer
-	// Above are the certificates between it and its root, and the root; empty for
-	// a root.
-	Above []*x509.Certificate
 }
 
 // NewCA returns a root that is constrained to the names of a cluster.
-func NewCA(name string) (*CA, error) { return newCA(name, nil, constrained) }
+func NewCA(t testing.TB, name string) *CA {
+	t.Helper()
+	return newCA(t, name, nil)
+}
 
 // Below returns a CA that this one has signed.
-func (c *CA) Below(name string) (*CA, error) { return newCA(name, c, constrained) }
-
-func constrained(template *x509.Certificate) {
-	template.PermittedDNSDomainsCritical = true
-	template.PermittedDNSDomains = []string{"svc", "cluster.local"}
+func (c *CA) Below(t testing.TB, name string) *CA {
+	t.Helper()
+	return newCA(t, name, c)
 }
 
 // newCA returns a CA under above, or a root if that is nil.
-func newCA(name string, above *CA, change func(*x509.Certificate)) (*CA, error) {
-	template := &x509.Certificate{
-		Subject:               pkix.Name{CommonName: name},
-		IsCA:                  true,
-		BasicConstraintsValid: true,
-		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
-	}
-	change(template)
+func newCA(t testing.TB, name string, above *CA) *CA {
+	t.Helper()
+	serial, err := pki.NewSerial()
+	require.NoError(t, err)
 	key, err := pki.GenerateKey(pki.ECDSAP256)
-	if err != nil {
-		return nil, err
+	require.NoError(t, err)
+	template := &x509.Certificate{
+		SerialNumber:                serial,
+		Subject:                     pkix.Name{CommonName: name},
+		NotBefore:                   time.Now().Add(-time.Hour),
+		NotAfter:                    time.Now().Add(caLifetime),
+		IsCA:                        true,
+		BasicConstraintsValid:       true,
+		KeyUsage:                    x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
+		PermittedDNSDomainsCritical: true,
+		PermittedDNSDomains:         []string{"svc", "cluster.local"},
 	}
-	out := &CA{Key: key}
 	by := &CA{Certificate: template, Key: key}
 	if above != nil {
-		by = above
-		out.Above = append([]*x509.Certificate{above.Certificate}, above.Above...)
+		by, template.NotAfter = above, above.Certificate.NotAfter
 	}
-	out.Certificate, err = by.sign(template, key.Public())
-	return out, err
-}
-
-// sign signs the template, for as long as tests need it and no longer than the CA.
-func (c *CA) sign(template *x509.Certificate, pub crypto.PublicKey) (*x509.Certificate, error) {
-	var err error
-	if template.SerialNumber, err = pki.NewSerial(); err != nil {
-		return nil, err
-	}
-	template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(caLifetime)
-	if c.Certificate != template {
-		template.NotAfter = c.Certificate.NotAfter
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, c.Certificate, pub, c.Key)
-	if err != nil {
-		return nil, err
-	}
-	return x509.ParseCertificate(der)
-}
-
-// writePair writes a certificate and its key, in PEM.
-func writePair(certFile, keyFile string, cert *x509.Certificate, key crypto.Signer) error {
-	keyPEM, err := pki.EncodeKey(key)
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(certFile, pki.EncodeCertificates(cert), 0o600); err != nil {
-		return err
-	}
-	return os.WriteFile(keyFile, keyPEM, 0o600)
+	der, err := x509.CreateCertificate(rand.Reader, template, by.Certificate, key.Public(), by.Key)
+	require.NoError(t, err)
+	cert, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	return &CA{Certificate: cert, Key: key}
 }

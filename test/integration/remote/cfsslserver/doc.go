@@ -1,10 +1,9 @@
 // Package cfsslserver runs cfssl's own servers, cfssl serve and multirootca, for
 // tests of a CA that is elsewhere:
 //
-//	site, err := cfsslserver.NewSite(dir)            // builds them; TLS, HMAC key
-//	ca, err := cfsslserver.NewCA("one")              // or ca.Below("two")
-//	server, err := site.Start(cfsslserver.Multirootca, ca)
-//	defer server.Stop()
+//	site, err := cfsslserver.NewSite(ctx, dir)       // builds them; TLS, HMAC key
+//	ca := cfsslserver.NewCA(t, "one")                // or ca.Below(t, "two")
+//	server := site.Start(t, cfsslserver.Multirootca, ca)
 //	args := site.Flags(server)                       // of cmd/signer
 //
 // A server that was stopped comes back at its address with Start, and with

@@ -1,16 +1,24 @@
 package cfsslserver
 
 import (
+	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
+	"testing"
 
+	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/hack/controlplane/certs"
 	"github.com/servingcert/servingcert/hack/process"
-	"github.com/servingcert/servingcert/pkg/pki"
 )
 
 // Kind is one of cfssl's servers: how its command begins.
@@ -22,61 +30,48 @@ const (
 	Multirootca Kind = "multirootca"
 )
 
-// Site is what servers have in common: binaries, TLS and the key of the HMAC.
+// Site is what servers have in common: programs, TLS and the key of the HMAC.
 type Site struct {
 	ServerCAFile string // --cfssl-ca: signed the servers' TLS certificate
 	AuthKeyFile  string // --cfssl-auth-key-file
 
 	dir        string
+	tls        certs.KeyPair
+	client     *http.Client // trusts the servers
+	programs   map[string]string
 	documented documented
 }
 
 // NewSite builds the servers and prepares dir, which must exist, for them.
-func NewSite(dir string) (*Site, error) {
+func NewSite(ctx context.Context, dir string) (*Site, error) {
 	documented, err := readDocumented()
 	if err != nil {
 		return nil, err
 	}
-	if err := Build(dir); err != nil {
+	programs, err := controlplane.Tools(ctx, "hack/cfssl")
+	if err != nil {
 		return nil, err
 	}
-	s := &Site{
-		ServerCAFile: filepath.Join(dir, "tls-ca.pem"),
-		AuthKeyFile:  filepath.Join(dir, "auth.key"),
-		dir:          dir,
-		documented:   documented,
+	ca, err := certs.New(dir, "tls-ca", "TLS CA of the servers")
+	if err != nil {
+		return nil, err
 	}
+	pair, err := ca.Issue("tls", &x509.Certificate{
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	})
+	if err != nil {
+		return nil, err
+	}
+	trusted := x509.NewCertPool()
+	trusted.AppendCertsFromPEM(ca.CAPEM)
 	key := make([]byte, 32)
 	_, _ = rand.Read(key) // does not fail
-	if err := os.WriteFile(s.AuthKeyFile, []byte(hex.EncodeToString(key)+"\n"), 0o600); err != nil {
-		return nil, err
+	s := &Site{
+		ServerCAFile: ca.CAFile, AuthKeyFile: filepath.Join(dir, "auth.key"),
+		dir: dir, tls: pair, programs: programs, documented: documented,
+		client: &http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: trusted}}},
 	}
-	return s, s.writeTLS()
-}
-
-// writeTLS makes the certificate that all servers show, and the CA that a client
-// knows it by.
-func (s *Site) writeTLS() error {
-	ca, err := newCA("TLS CA of the servers", nil, func(*x509.Certificate) {})
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(s.ServerCAFile, pki.EncodeCertificates(ca.Certificate), 0o600); err != nil {
-		return err
-	}
-	key, err := pki.GenerateKey(pki.ECDSAP256)
-	if err != nil {
-		return err
-	}
-	leaf, err := ca.sign(&x509.Certificate{
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
-		KeyUsage:    x509.KeyUsageDigitalSignature,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}, key.Public())
-	if err != nil {
-		return err
-	}
-	return writePair(filepath.Join(s.dir, "tls.pem"), filepath.Join(s.dir, "tls-key.pem"), leaf, key)
+	return s, os.WriteFile(s.AuthKeyFile, []byte(hex.EncodeToString(key)+"\n"), 0o600)
 }
 
 // Flags returns the flags with which cmd/signer asks the servers in turn.
@@ -88,33 +83,22 @@ func (s *Site) Flags(servers ...*Server) []string {
 	return flags
 }
 
-// portAttempts is how often a server is started on another port: a port is free
-// when it is chosen, but another process may be quicker.
-const portAttempts = 4
-
-// Start runs a server that signs with ca, and returns when it answers. Several may be started
-// at the same time.
-func (s *Site) Start(kind Kind, ca *CA) (*Server, error) {
+// Start runs a server that signs with ca until the test ends, and returns when it answers. Several may be
+// started at the same time.
+func (s *Site) Start(t testing.TB, kind Kind, ca *CA) *Server {
+	t.Helper()
 	dir, err := os.MkdirTemp(s.dir, "server-")
-	if err != nil {
-		return nil, err
+	require.NoError(t, err)
+	for name, file := range map[string]string{"tls.pem": s.tls.CertFile, "tls-key.pem": s.tls.KeyFile, "auth.key": s.AuthKeyFile} {
+		require.NoError(t, os.Symlink(file, filepath.Join(dir, name)))
 	}
-	for _, name := range []string{"tls.pem", "tls-key.pem", "auth.key"} {
-		if err := os.Symlink(filepath.Join(s.dir, name), filepath.Join(dir, name)); err != nil {
-			return nil, err
-		}
-	}
-	server := &Server{kind: kind, site: s, dir: dir}
-	for range portAttempts {
-		port, err := process.FreePort("127.0.0.1")
-		if err != nil {
-			return nil, err
-		}
-		server.port = fmt.Sprint(port)
-		server.URL = "https://127.0.0.1:" + server.port
-		if err = server.Use(ca); err == nil {
-			return server, nil
-		}
-	}
-	return nil, err
+	port := fmt.Sprint(process.PortFor(t, "127.0.0.1"))
+	binary, _, _ := strings.Cut(string(kind), " ")
+	server := &Server{URL: "https://127.0.0.1:" + port, site: s, dir: dir}
+	server.program.Label, server.program.Path, server.program.Args = string(kind), s.programs[binary], s.documented.commandLine(kind, dir, port)
+	server.program.NoHealth, server.program.Once, server.program.Log.File = true, true, filepath.Join(dir, "log")
+	server.write(t, "serving.json", inDir(s.documented.profiles, dir))
+	server.write(t, "roots.conf", inDir(s.documented.roots, dir))
+	server.Use(t, ca)
+	return server
 }
