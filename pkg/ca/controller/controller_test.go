@@ -168,14 +168,14 @@ func TestChangesAreReported(t *testing.T) {
 	observe("corrupt", map[string][]byte{"x": nil}, 1, "Warning CACorrupt")
 	observe("restored", secretData(t, raised), 1, "Normal CAUsable")
 	h.now = start.Add(10 * day)
-	observe("another chain and bundle", secretData(t, generations(t, 1, 2, 2)), 1, "")
+	observe("another chain and bundle", secretData(t, second(t)), 1, "")
 }
 
 // Invariant 7: whatever the Secret holds, the key is in no log, event, metric,
 // error or status.
 func TestTheKeyIsNeverTold(t *testing.T) {
 	h := newHarness(t)
-	s := generations(t, 1, 2, 2)
+	s := second(t)
 	good := secretData(t, s)
 	key := good["generation-2.key"]
 	h.now = start.Add(10 * day)

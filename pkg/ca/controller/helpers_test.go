@@ -11,6 +11,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/ca"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/signertest"
 )
 
 // start is when everything in these tests begins.
@@ -39,34 +40,16 @@ func first(t require.TestingT) ca.State {
 	return state
 }
 
-// generations is a CA with generations from to to, of which signing signs; those
-// before it have lost their keys.
-func generations(t require.TestingT, from, to, signing int) ca.State {
-	s := ca.State{Signing: signing}
-	var keys []ca.Generation // with all keys
-	for n := 1; n <= to; n++ {
-		key, err := pki.GenerateKey(pki.ECDSAP256)
-		require.NoError(t, err)
-		begin := start.Add(time.Duration(n) * day)
-		root, err := pki.NewRoot(key, n, clusterOnly, begin, begin.Add(ca.DefaultCADuration))
-		require.NoError(t, err)
-		g := ca.Generation{Number: n, Domain: "cluster.local", Root: root, Key: key, MadeAt: begin, SignsSince: begin, UsedUntil: begin.Add(maxDuration)}
-		if n > 1 {
-			before := keys[n-2]
-			g.Cross, err = pki.NewCross(root, before.Root, before.Key, begin)
-			require.NoError(t, err)
-		}
-		keys = append(keys, g)
+// second is the state of a CA of two generations, of which the second signs; the first has lost its key.
+func second(t require.TestingT) ca.State {
+	l := signertest.Generations(t, 2)
+	s := ca.State{Signing: 2}
+	for i := range l.Roots {
+		s.Generations = append(s.Generations, ca.Generation{
+			Number: i + 1, Domain: "cluster.local", Root: l.Roots[i], Cross: l.Crosses[i], MadeAt: start, SignsSince: start, UsedUntil: start.Add(maxDuration),
+		})
 	}
-	for _, g := range keys[from-1:] {
-		if g.Number < signing {
-			g.Key = nil
-		}
-		if g.Number > signing {
-			g.SignsSince, g.UsedUntil = time.Time{}, time.Time{}
-		}
-		s.Generations = append(s.Generations, g)
-	}
+	s.Generations[1].Key = l.Keys[1]
 	return s
 }
 

@@ -5,7 +5,6 @@ package serving
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -57,17 +56,7 @@ type pair struct {
 func (ca authority) issue(t *testing.T, algorithm pki.KeyAlgorithm) pair {
 	key, err := pki.GenerateKey(algorithm)
 	require.NoError(t, err)
-	serial, err := pki.NewSerial()
-	require.NoError(t, err)
-	now := time.Now()
-	template := &x509.Certificate{
-		SerialNumber: serial, DNSNames: []string{host}, NotBefore: pki.NotBefore(now), NotAfter: now.Add(time.Hour),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, ca.second.Root, key.Public(), ca.second.Key)
-	require.NoError(t, err)
-	leaf, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
+	leaf := ca.second.Sign(t, key, time.Now(), host).Leaf
 	keyPEM, err := pki.EncodeKey(key)
 	require.NoError(t, err)
 	return pair{leaf, pki.EncodeCertificates(leaf, ca.cross), keyPEM}

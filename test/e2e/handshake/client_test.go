@@ -1,13 +1,9 @@
 package handshake
 
 import (
-	"crypto"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"io"
 	"log"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -20,45 +16,23 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
-	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 const name = "web.shop.svc"
 
-// authority is a CA.
-type authority struct {
-	root *x509.Certificate
-	key  crypto.Signer
-}
-
-func newAuthority(t *testing.T, n int) authority {
+func newCA(t *testing.T, n int) rotatortest.CA {
 	t.Helper()
-	key, err := pki.GenerateKey(api.DefaultKeyAlgorithm)
-	require.NoError(t, err)
-	now := time.Now()
-	root, err := pki.NewRoot(key, n, api.DefaultLimits().Constraints(), pki.NotBefore(now), now.Add(time.Hour))
-	require.NoError(t, err)
-	return authority{root, key}
+	return rotatortest.NewCA(t, n, time.Now())
 }
 
-func (a authority) bundle() []byte { return pki.NewBundle(a.root).PEM() }
+func bundle(ca rotatortest.CA) []byte { return pki.NewBundle(ca.Root).PEM() }
 
 // pair is a certificate for name, and its key.
-func (a authority) pair(t *testing.T) tls.Certificate {
+func pair(t *testing.T, ca rotatortest.CA) tls.Certificate {
 	t.Helper()
-	key, err := pki.GenerateKey(api.DefaultKeyAlgorithm)
-	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()),
-		DNSNames:     []string{name},
-		NotBefore:    a.root.NotBefore,
-		NotAfter:     a.root.NotAfter,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.root, key.Public(), a.key)
-	require.NoError(t, err)
-	return tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key}
+	return ca.Issue(t, time.Now(), name)
 }
 
 // serve answers over HTTPS with a certificate of the CA.
@@ -82,13 +56,13 @@ func newClient(t *testing.T, once bool, bundle []byte) (client *Client, file str
 }
 
 func TestTheBundleDecides(t *testing.T) {
-	first, second := newAuthority(t, 1), newAuthority(t, 2)
-	target := Target{Address: serve(t, second.pair(t)), Name: name}
+	first, second := newCA(t, 1), newCA(t, 2)
+	target := Target{Address: serve(t, pair(t, second)), Name: name}
 	for _, once := range []bool{false, true} {
-		client, file := newClient(t, once, first.bundle())
+		client, file := newClient(t, once, bundle(first))
 		_, err := client.Shake(t.Context(), target)
 		require.ErrorContains(t, err, "unknown authority")
-		require.NoError(t, os.WriteFile(file, second.bundle(), 0o600))
+		require.NoError(t, os.WriteFile(file, bundle(second), 0o600))
 		leaf, err := client.Shake(t.Context(), target)
 		if once {
 			require.ErrorContains(t, err, "unknown authority", "the file is read again")
@@ -101,7 +75,7 @@ func TestTheBundleDecides(t *testing.T) {
 
 // Another order of the roots is not a change: the kubelet shuffles the roots of a ClusterTrustBundle.
 func TestTheOrderOfRootsIsNoChange(t *testing.T) {
-	one, two := newAuthority(t, 1).bundle(), newAuthority(t, 2).bundle()
+	one, two := bundle(newCA(t, 1)), bundle(newCA(t, 2))
 	client, file := newClient(t, false, one)
 	for _, bundle := range [][]byte{slices.Concat(one, two), slices.Concat(two, one), slices.Concat(one, two)} {
 		require.NoError(t, os.WriteFile(file, bundle, 0o600))
@@ -116,24 +90,24 @@ func TestTheOrderOfRootsIsNoChange(t *testing.T) {
 }
 
 func TestNamesAreVerified(t *testing.T) {
-	ca := newAuthority(t, 1)
-	client, _ := newClient(t, false, ca.bundle())
-	address := serve(t, ca.pair(t))
+	ca := newCA(t, 1)
+	client, _ := newClient(t, false, bundle(ca))
+	address := serve(t, pair(t, ca))
 	_, err := client.Shake(t.Context(), Target{Address: address, Name: "other.shop.svc"})
 	require.ErrorContains(t, err, "not other.shop.svc")
 	assert.Contains(t, client.Fetch(t.Context(), Request{URL: "https://other.shop.svc/", Address: address}).Err, "not other.shop.svc")
 	response := client.Fetch(t.Context(), Request{URL: "https://" + name + "/", Address: address})
-	assert.Equal(t, Response{Status: http.StatusOK, Body: "hello", Leaf: response.Leaf, Issuer: ca.root.Subject.CommonName, Names: []string{name}}, response)
+	assert.Equal(t, Response{Status: http.StatusOK, Body: "hello", Leaf: response.Leaf, Issuer: ca.Root.Subject.CommonName, Names: []string{name}}, response)
 	assert.Len(t, response.Leaf, 64)
 }
 
 func TestTheAccount(t *testing.T) {
-	ca := newAuthority(t, 1)
-	client, _ := newClient(t, false, ca.bundle())
+	ca := newCA(t, 1)
+	client, _ := newClient(t, false, bundle(ca))
 	closed, err := net.Listen("tcp4", "127.0.0.1:0")
 	require.NoError(t, err)
 	require.NoError(t, closed.Close())
-	good := Target{Address: serve(t, ca.pair(t)), Name: name}
+	good := Target{Address: serve(t, pair(t, ca)), Name: name}
 	bad := Target{Address: closed.Addr().String(), Name: name}
 	client.Follow(t.Context(), []Target{good, bad})
 	waitFor(t, func(r Report) bool {
@@ -161,9 +135,9 @@ func TestTheAccount(t *testing.T) {
 }
 
 func TestFollowingOthers(t *testing.T) {
-	ca := newAuthority(t, 1)
-	client, _ := newClient(t, false, ca.bundle())
-	first, second := Target{Address: serve(t, ca.pair(t)), Name: name}, Target{Address: serve(t, ca.pair(t)), Name: name}
+	ca := newCA(t, 1)
+	client, _ := newClient(t, false, bundle(ca))
+	first, second := Target{Address: serve(t, pair(t, ca)), Name: name}, Target{Address: serve(t, pair(t, ca)), Name: name}
 	handshakes := func(r Report, target Target) int {
 		a, _ := r.Of(target)
 		return a.Handshakes

@@ -30,6 +30,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/test/integration/harness"
 	"github.com/servingcert/servingcert/test/rotatortest"
+	"github.com/servingcert/servingcert/test/signertest"
 )
 
 // setUp breaks what the rotator looks at for half a minute before it says so.
@@ -351,14 +352,11 @@ func startsAnew(t *testing.T, w *world) {
 // endingCA is a CA of somebody's that is two years old.
 func endingCA(t *testing.T) *corev1.Secret {
 	t.Helper()
-	key, err := pki.GenerateKey(pki.ECDSAP256)
-	require.NoError(t, err)
-	root, err := pki.NewRoot(key, 1, pki.Constraints{PermittedDNS: []string{"svc", "cluster.local"}}, time.Now().Add(-700*24*time.Hour), time.Now().Add(20*24*time.Hour))
-	require.NoError(t, err)
-	keyPEM, err := pki.EncodeKey(key)
+	ca := signertest.NewCA(t, signertest.ClusterNames, time.Now().Add(-700*24*time.Hour), time.Now().Add(20*24*time.Hour))
+	keyPEM, err := pki.EncodeKey(ca.Key)
 	require.NoError(t, err)
 	return &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{Namespace: api.DefaultNamespace, Name: api.CAImportName},
-		Data:       map[string][]byte{"tls.crt": pki.EncodeCertificates(root), "tls.key": keyPEM, "ca.crt": pki.EncodeCertificates(root)},
+		Data:       map[string][]byte{"tls.crt": pki.EncodeCertificates(ca.Certificate), "tls.key": keyPEM, "ca.crt": pki.EncodeCertificates(ca.Certificate)},
 	}
 }

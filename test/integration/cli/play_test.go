@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -24,6 +23,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/cfssl"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 	"github.com/servingcert/servingcert/test/integration/harness"
+	"github.com/servingcert/servingcert/test/signertest"
 )
 
 // system is a namespace in which the test plays the signer and the rotator.
@@ -194,14 +194,8 @@ func servingConditions(status metav1.ConditionStatus, reason, message string, sa
 // newCA makes a CA that signs now.
 func newCA(t *testing.T) *pki.Authority {
 	t.Helper()
-	key, err := pki.GenerateKey(pki.ECDSAP256)
-	require.NoError(t, err)
 	now := time.Now()
-	root, err := pki.NewRoot(key, 1, api.DefaultLimits().Constraints(), now.Add(-time.Hour), now.Add(8760*time.Hour))
-	require.NoError(t, err)
-	return &pki.Authority{
-		Issuer: pki.Issuer{Certificate: root}, Key: key, Bundle: pki.NewBundle(root), Anchors: []*x509.Certificate{root}, SignUntil: root.NotAfter,
-	}
+	return signertest.NewCA(t, api.DefaultLimits().Constraints(), now.Add(-time.Hour), now.Add(8760*time.Hour))
 }
 
 // issueBy makes what the signer makes for a Service: the Secret and the condition.

@@ -51,12 +51,12 @@ func TestWhatPodsMayBe(t *testing.T) {
 	r := startRotator(t, func(c *rotatorConfig) { c.Probe.Timeout = time.Second })
 	ns := harness.NewNamespace(t, admin, "shop-", true)
 	port := process.PortFor(t, "")
-	other := newAuthority(7, false)
+	other := rotatortest.NewCA(t, 7, time.Now()).Renamed(t)
 	at := func() netip.AddrPort { return netip.AddrPortFrom(nextAddress(), port) }
 	pairs := map[string]*tls.Certificate{}
 	pairOf := func(service string) *tls.Certificate {
 		if pairs[service] == nil {
-			pairs[service] = ours.issue(t, time.Now().Add(-10*time.Minute), service+"."+ns+".svc")
+			pairs[service] = issue(t, ours, time.Now().Add(-10*time.Minute), service+"."+ns+".svc")
 		}
 		return pairs[service]
 	}
@@ -83,8 +83,8 @@ func TestWhatPodsMayBe(t *testing.T) {
 		})
 	}
 	postgres := func(s *corev1.Service) { s.Spec.Ports[0].Name = "postgres" }
-	older := ours.issue(t, time.Now().Add(-50*time.Hour), "expired."+ns+".svc")
-	distrusted := newAuthority(3, true)
+	older := issue(t, ours, time.Now().Add(-50*time.Hour), "expired."+ns+".svc")
+	distrusted := rotatortest.NewCA(t, 3, time.Now())
 	loopback6 := serve(t, netip.MustParseAddrPort("[::1]:0"), pairOf("ipv6"))
 	const yes, no, unknown = metav1.ConditionTrue, metav1.ConditionFalse, metav1.ConditionUnknown
 	cases := map[string]struct {
@@ -103,8 +103,8 @@ func TestWhatPodsMayBe(t *testing.T) {
 				p.Spec.Containers[0].Ports = []corev1.ContainerPort{{Name: "secure", ContainerPort: int32(port)}}
 			}), yes, api.ServingCurrent},
 		"expired":    {host{at: serve(t, at(), older).at}, no, api.ServingStale},
-		"distrusted": {host{at: serve(t, at(), distrusted.issue(t, time.Now().Add(-time.Hour), "distrusted."+ns+".svc")).at}, no, api.ServingStale},
-		"foreign":    {host{at: serve(t, at(), other.issue(t, time.Now(), "foreign."+ns+".svc")).at}, no, api.ServingForeign},
+		"distrusted": {host{at: serve(t, at(), issue(t, distrusted, time.Now().Add(-time.Hour), "distrusted."+ns+".svc")).at}, no, api.ServingStale},
+		"foreign":    {host{at: serve(t, at(), issue(t, other, time.Now(), "foreign."+ns+".svc")).at}, no, api.ServingForeign},
 		"plain":      {plainHTTP(t, at()), no, api.ServingPlaintext},
 		"closed":     {host{at: at()}, unknown, api.ServingUnreachable},
 		"silent":     {answers(func(c net.Conn) { _, _ = io.Copy(io.Discard, c) }), unknown, api.ServingUnreachable},
@@ -142,7 +142,7 @@ func TestTheCertificateChangesWhileAPodIsDialled(t *testing.T) {
 	startRotator(t)
 	ns, port := harness.NewNamespace(t, admin, "shop-", true), process.PortFor(t, "")
 	svc := newService(t, ns, "web", intstr.FromInt32(int32(port)))
-	old := ours.issue(t, time.Now().Add(-10*time.Minute), name(svc))
+	old := issue(t, ours, time.Now().Add(-10*time.Minute), name(svc))
 	issued(t, svc, old)
 	asked, answer := make(chan struct{}, 100), make(chan struct{})
 	server := serve(t, netip.AddrPortFrom(nextAddress(), port), old, func(c *tls.Config) {
@@ -158,7 +158,7 @@ func TestTheCertificateChangesWhileAPodIsDialled(t *testing.T) {
 	isReady(t, pod, server.at.Addr(), true)
 	<-asked
 	h := watchServing(t, svc)
-	renewed := ours.issue(t, time.Now(), name(svc))
+	renewed := issue(t, ours, time.Now(), name(svc))
 	server.pair.Store(renewed)
 	issued(t, svc, renewed)
 	harness.Eventually(t, func() error {

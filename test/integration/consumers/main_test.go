@@ -25,9 +25,9 @@ const system = api.DefaultNamespace
 
 var (
 	cluster *controlplane.ControlPlane
-	account *rest.Config            // the rotator's
-	admin   client.WithWatch        // sees everything, without a cache
-	ours    = newAuthority(1, true) // the CA that is published
+	account *rest.Config     // the rotator's
+	admin   client.WithWatch // sees everything, without a cache
+	ours    = newCA()
 
 	kubeconfig string // of an administrator
 )
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 		}
 		return admin.Create(ctx, &corev1.ConfigMap{ // the bundle that the signer publishes
 			ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: api.CAStatusName},
-			Data:       map[string]string{api.BundleKey: string(ours.bundle())},
+			Data:       map[string]string{api.BundleKey: bundleOfOurs()},
 		})
 	})
 }

@@ -57,12 +57,12 @@ func podOf(t *testing.T, svc *corev1.Service, podName string, port uint16, pair 
 // the kubelet should have replaced long ago.
 func fresh(t *testing.T, names ...string) *tls.Certificate {
 	t.Helper()
-	return ours.issue(t, time.Now(), names...)
+	return issue(t, ours, time.Now(), names...)
 }
 
 func overdue(t *testing.T, names ...string) *tls.Certificate {
 	t.Helper()
-	pair := ours.issue(t, time.Now().Add(-57*time.Minute), names...)
+	pair := issue(t, ours, time.Now().Add(-57*time.Minute), names...)
 	require.True(t, time.Now().After(pki.RefreshAt(pair.Leaf).Add(5*time.Minute)))
 	return pair
 }

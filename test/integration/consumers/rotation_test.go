@@ -37,7 +37,7 @@ func newShop(t testing.TB, n int, changes ...func(*corev1.Pod)) *shop {
 	s := &shop{ns: harness.NewNamespace(t, admin, "shop-", true)}
 	port := process.PortFor(t, "")
 	s.svc = newService(t, s.ns, "web", intstr.FromInt32(int32(port)))
-	s.pair = ours.issue(t, time.Now().Add(-10*time.Minute), name(s.svc))
+	s.pair = issue(t, ours, time.Now().Add(-10*time.Minute), name(s.svc))
 	issued(t, s.svc, s.pair)
 	for i := range n {
 		at := netip.AddrPortFrom(nextAddress(), port)
@@ -52,7 +52,7 @@ func newShop(t testing.TB, n int, changes ...func(*corev1.Pod)) *shop {
 // renew writes a new certificate into the condition, which no server has yet.
 func (s *shop) renew(t testing.TB) *tls.Certificate {
 	t.Helper()
-	s.pair = ours.issue(t, time.Now(), name(s.svc))
+	s.pair = issue(t, ours, time.Now(), name(s.svc))
 	issued(t, s.svc, s.pair)
 	return s.pair
 }
@@ -139,7 +139,7 @@ func TestPodsThatComeAndGo(t *testing.T) {
 	dials := second.dials.Load()
 	isReady(t, pod, at.Addr(), false) // its process was replaced
 	r.counts(t, s.ns, map[string]int{"current": 1, "not_ready": 1})
-	second.pair.Store(ours.issue(t, time.Now(), "another.shop.svc"))
+	second.pair.Store(issue(t, ours, time.Now(), "another.shop.svc"))
 	isReady(t, pod, at.Addr(), true)
 	becomes(t, s.svc, metav1.ConditionFalse, api.ServingForeign)
 	assert.Greater(t, second.dials.Load(), dials)
@@ -233,7 +233,7 @@ func TestWhatIsSaidGoesWithTheCertificate(t *testing.T) {
 		})
 	}
 	setReady(t, s.svc, metav1.Condition{Status: metav1.ConditionFalse, Reason: "SigningFailed", Message: "no"}, state.Ready{})
-	s.servers[0].pair.Store(ours.issue(t, time.Now(), "x.shop.svc"))
+	s.servers[0].pair.Store(issue(t, ours, time.Now(), "x.shop.svc"))
 	becomes(t, s.svc, metav1.ConditionUnknown, api.ServingNotVerified) // what the Secret holds is not known, so neither is whether it is served
 
 	s.servers[0].pair.Store(s.pair)

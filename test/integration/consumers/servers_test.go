@@ -2,10 +2,7 @@ package consumers
 
 import (
 	"context"
-	"crypto"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
 	"net"
 	"net/netip"
 	"sync"
@@ -19,62 +16,30 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
-// authority signs leaves.
-type authority struct {
-	root *x509.Certificate
-	key  crypto.Signer
-}
-
-// newAuthority makes a CA, with a name as servingcert gives it or another.
-func newAuthority(generation int, named bool) authority {
+// newCA makes the CA that is published, before there is a test.
+func newCA() rotatortest.CA {
 	key, err := pki.GenerateKey(pki.ECDSAP256)
 	if err != nil {
 		panic(err)
 	}
 	now := time.Now()
-	root, err := pki.NewRoot(key, generation, pki.Constraints{PermittedDNS: []string{"svc", "cluster.local"}}, now.Add(-240*time.Hour), now.Add(10_000*time.Hour))
+	root, err := pki.NewRoot(key, 1, pki.Constraints{PermittedDNS: []string{"svc", "cluster.local"}}, now.Add(-240*time.Hour), now.Add(10_000*time.Hour))
 	if err != nil {
 		panic(err)
 	}
-	if !named {
-		template := *root
-		template.Subject.CommonName, template.RawSubject = "Example Corporation", nil
-		der, err := x509.CreateCertificate(rand.Reader, &template, &template, key.Public(), key)
-		if err != nil {
-			panic(err)
-		}
-		if root, err = x509.ParseCertificate(der); err != nil {
-			panic(err)
-		}
-	}
-	return authority{root, key}
+	return rotatortest.CA{Root: root, Key: key}
 }
 
-func (a authority) bundle() []byte { return pki.NewBundle(a.root).PEM() }
+func bundleOfOurs() string { return string(pki.NewBundle(ours.Root).PEM()) }
 
 // issue returns a pair for the names, valid for an hour from issued.
-func (a authority) issue(t testing.TB, issued time.Time, names ...string) *tls.Certificate {
+func issue(t testing.TB, ca rotatortest.CA, issued time.Time, names ...string) *tls.Certificate {
 	t.Helper()
-	return a.issueUntil(t, issued, issued.Add(time.Hour), names...)
-}
-
-// issueUntil returns a pair for the names, valid from issued to notAfter.
-func (a authority) issueUntil(t testing.TB, issued, notAfter time.Time, names ...string) *tls.Certificate {
-	t.Helper()
-	key, err := pki.GenerateKey(pki.ECDSAP256)
-	require.NoError(t, err)
-	serial, err := pki.NewSerial()
-	require.NoError(t, err)
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
-		SerialNumber: serial, DNSNames: names, NotBefore: pki.NotBefore(issued), NotAfter: notAfter.Truncate(time.Second),
-		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}, a.root, key.Public(), a.key)
-	require.NoError(t, err)
-	leaf, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	return &tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key, Leaf: leaf}
+	pair := ca.Issue(t, issued, names...)
+	return &pair
 }
 
 func fingerprint(pair *tls.Certificate) string { return pki.Fingerprint(pair.Leaf) }

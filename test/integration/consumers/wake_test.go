@@ -95,7 +95,7 @@ func TestPodsAreWokenOnceForARotation(t *testing.T) {
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
 	assert.NotContains(t, read(t, s.pods[0]).Annotations, api.AnnotationLeaf, "nothing was rotated")
 
-	renewed := ours.issue(t, time.Now(), name(s.svc))
+	renewed := issue(t, ours, time.Now(), name(s.svc))
 	for i, server := range s.servers {
 		server.onceWoken(s.pods[i], s.pair, renewed)
 	}
@@ -171,7 +171,7 @@ func TestPodsAreWokenWithoutDials(t *testing.T) {
 func TestPodsAreWokenForTheBundle(t *testing.T) {
 	r := startRotator(t)
 	namespace := harness.NewNamespace(t, admin, "shop-", true)
-	bundle := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: api.BundleName}, Data: map[string]string{api.BundleKey: string(ours.bundle())}}
+	bundle := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: api.BundleName}, Data: map[string]string{api.BundleKey: bundleOfOurs()}}
 	mounts := func(name string) func(*corev1.Pod) {
 		return func(p *corev1.Pod) {
 			p.Spec.Volumes[0].VolumeSource = corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{LocalObjectReference: corev1.LocalObjectReference{Name: name}}}

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
@@ -13,6 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/signertest"
 )
 
 // NewNamespace creates a namespace, opted in or not, in which pods can be created at once, and returns its
@@ -70,6 +73,18 @@ func NewService(t testing.TB, c client.Client, namespace, name string, annotatio
 	svc := Service(namespace, name, annotations...)
 	require.NoError(t, c.Create(t.Context(), svc))
 	return svc
+}
+
+// SomebodysPair is the conventional Secret, which another tool made.
+func SomebodysPair(t testing.TB, namespace string) *corev1.Secret {
+	t.Helper()
+	ca := signertest.NewCA(t, signertest.ClusterNames, time.Now().Add(-time.Hour), time.Now().Add(time.Hour))
+	keyPEM, err := pki.EncodeKey(ca.Key)
+	require.NoError(t, err)
+	return &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: api.ConventionalSecretName}, Type: corev1.SecretTypeTLS,
+		Data: map[string][]byte{corev1.TLSCertKey: pki.EncodeCertificates(ca.Certificate), corev1.TLSPrivateKeyKey: keyPEM},
+	}
 }
 
 // AwaitInjection waits until the API server calls the webhook for pods of an opted-in namespace. The API server

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -15,7 +14,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/pki"
 	uninjectedcontroller "github.com/servingcert/servingcert/pkg/rotator/uninjected/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -56,7 +54,7 @@ func TestTheKubeSchedulerScene(t *testing.T) {
 	apply(t, "kube-scheduler.yaml", ns)
 	hasFlags(t, ns, false)
 
-	secret := somebodys(t, ns)
+	secret := harness.SomebodysPair(t, ns)
 	require.NoError(t, admin.Create(t.Context(), secret))
 	var told eventsv1.Event
 	eventually(t, func() error {
@@ -103,19 +101,4 @@ func newPodsMount(t *testing.T, namespace string, want bool) {
 		}
 		return nil
 	})
-}
-
-// somebodys is a pair of another tool's making.
-func somebodys(t *testing.T, namespace string) *corev1.Secret {
-	t.Helper()
-	key, err := pki.GenerateKey(pki.ECDSAP256)
-	require.NoError(t, err)
-	cert, err := pki.NewRoot(key, 1, pki.Constraints{PermittedDNS: []string{"svc"}}, time.Now(), time.Now().Add(time.Hour))
-	require.NoError(t, err)
-	keyPEM, err := pki.EncodeKey(key)
-	require.NoError(t, err)
-	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: api.ConventionalSecretName}, Type: corev1.SecretTypeTLS,
-		Data: map[string][]byte{corev1.TLSCertKey: pki.EncodeCertificates(cert), corev1.TLSPrivateKeyKey: keyPEM},
-	}
 }

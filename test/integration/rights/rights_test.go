@@ -303,7 +303,7 @@ func restored(t *testing.T, target *unstructured.Unstructured) {
 func conventional(t *testing.T, namespaces ...string) {
 	t.Helper()
 	for _, namespace := range namespaces {
-		create(t, somebodysPair(t, namespace))
+		create(t, harness.SomebodysPair(t, namespace))
 		statusSays(t, api.ConventionalStatusName, api.ConventionalNamespacesKey, func(v string) bool { return strings.Contains(v, namespace) })
 	}
 }

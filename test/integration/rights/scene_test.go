@@ -19,7 +19,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/rotator/restart"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -250,19 +249,4 @@ func statusSays(t *testing.T, name, key string, is func(string) bool) {
 		}
 		return nil
 	})
-}
-
-// somebodysPair is a Secret serving-cert that another tool made.
-func somebodysPair(t *testing.T, namespace string) *corev1.Secret {
-	t.Helper()
-	key, err := pki.GenerateKey(pki.ECDSAP256)
-	require.NoError(t, err)
-	root, err := pki.NewRoot(key, 1, api.DefaultLimits().Constraints(), pki.NotBefore(time.Now()), time.Now().Add(time.Hour))
-	require.NoError(t, err)
-	keyPEM, err := pki.EncodeKey(key)
-	require.NoError(t, err)
-	return &corev1.Secret{
-		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: api.ConventionalSecretName}, Type: corev1.SecretTypeTLS,
-		Data: map[string][]byte{corev1.TLSCertKey: pki.EncodeCertificates(root), corev1.TLSPrivateKeyKey: keyPEM},
-	}
 }

@@ -67,7 +67,7 @@ func configureClientCertificate(dir string) (ca *certs.Authority, flag string, e
 // or with none.
 func strangersTLS(t require.TestingT, pairs ...certs.KeyPair) (config *tls.Config, address string) {
 	roots := x509.NewCertPool()
-	roots.AddCert(hook.authority.cert)
+	roots.AppendCertsFromPEM(hook.authority.CAPEM)
 	config = &tls.Config{MinVersion: tls.VersionTLS12, RootCAs: roots, ServerName: webhookName + "." + systemNamespace + ".svc"}
 	for _, p := range pairs {
 		pair, err := tls.X509KeyPair(p.CertPEM, p.KeyPEM)

@@ -66,14 +66,14 @@ func TestTheCertificateMayComeLater(t *testing.T) {
 	require.Error(t, hook.Ready(t.Context()))
 	require.Eventually(t, func() bool { return strings.Contains(hook.Log.String(), "waiting for the certificate") }, harness.Soon, 20*time.Millisecond)
 
-	require.NoError(t, hook.authority.writePair(dir, webhookName+"."+systemNamespace+".svc"))
+	require.NoError(t, hook.writePair(dir))
 	require.NoError(t, hook.AwaitReady(t.Context()))
 	first := servedChain(t)
 
 	// The same leaf with a longer chain, as after a succession of the CA.
 	leaf, err := os.ReadFile(filepath.Join(dir, "tls.crt"))
 	require.NoError(t, err)
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "tls.crt"), append(leaf, hook.authority.certPEM...), 0o600))
+	require.NoError(t, os.WriteFile(filepath.Join(dir, "tls.crt"), append(leaf, hook.authority.CAPEM...), 0o600))
 	require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Equal(c, first+1, servedChain(t)) }, harness.Soon, 50*time.Millisecond)
 }
 

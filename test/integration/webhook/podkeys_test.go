@@ -140,7 +140,7 @@ func writeTrustBundle(t *testing.T) {
 	bundles := certificates.ClusterTrustBundles()
 	_, err = bundles.Create(t.Context(), &certificatesv1.ClusterTrustBundle{
 		ObjectMeta: metav1.ObjectMeta{Name: api.TrustBundleName},
-		Spec:       certificatesv1.ClusterTrustBundleSpec{SignerName: api.SignerName, TrustBundle: string(hook.authority.certPEM)},
+		Spec:       certificatesv1.ClusterTrustBundleSpec{SignerName: api.SignerName, TrustBundle: string(hook.authority.CAPEM)},
 	}, metav1.CreateOptions{})
 	require.NoError(t, err)
 	t.Cleanup(func() {

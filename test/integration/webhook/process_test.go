@@ -2,22 +2,16 @@ package webhook_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net/http"
 	"os"
 	"path/filepath"
-	"time"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/hack/controlplane/certs"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -27,7 +21,7 @@ type webhookProcess struct {
 	kubeconfig, dir string
 	address         string // the ClusterIP of its Service
 	metrics         string // host:port
-	authority       *authority
+	authority       *certs.Authority
 }
 
 // webhookPort is the Service's port and the process's: nothing translates one
@@ -40,10 +34,10 @@ func install(ctx context.Context, dir string) (*webhookProcess, error) {
 	w := &webhookProcess{kubeconfig: filepath.Join(dir, "kubeconfig"), dir: filepath.Join(dir, "certs")}
 	w.Path = filepath.Join(dir, "webhook")
 	var err error
-	if w.authority, err = newAuthority(); err != nil {
+	if w.authority, err = certs.New(filepath.Join(dir, "ca"), "ca", "test"); err != nil {
 		return nil, err
 	}
-	if w.address, err = applyInstallation(ctx, w.authority.certPEM); err != nil {
+	if w.address, err = applyInstallation(ctx, w.authority.CAPEM); err != nil {
 		return nil, err
 	}
 	cfg, err := cluster.ServiceAccountConfig(ctx, systemNamespace, webhookName)
@@ -53,7 +47,7 @@ func install(ctx context.Context, dir string) (*webhookProcess, error) {
 	if err := controlplane.WriteKubeconfig(w.kubeconfig, cfg); err != nil {
 		return nil, err
 	}
-	if err := w.authority.writePair(w.dir, webhookName+"."+systemNamespace+".svc"); err != nil {
+	if err := w.writePair(w.dir); err != nil {
 		return nil, err
 	}
 	return w, w.start(w.dir)
@@ -90,49 +84,12 @@ func get(ctx context.Context, url string) (string, error) {
 	return string(body), err
 }
 
-// authority signs the webhook's certificate, in the signer's stead.
-type authority struct {
-	key     *ecdsa.PrivateKey
-	cert    *x509.Certificate
-	certPEM []byte
-}
-
-func newAuthority() (*authority, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, err
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test"}, IsCA: true, BasicConstraintsValid: true,
-		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		return nil, err
-	}
-	cert, err := x509.ParseCertificate(der)
-	return &authority{key, cert, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})}, err
-}
-
-// writePair writes tls.crt and tls.key for a server of that name.
-func (a *authority) writePair(dir, name string) error {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return err
-	}
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()), DNSNames: []string{name}, NotBefore: a.cert.NotBefore, NotAfter: a.cert.NotAfter,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, a.cert, key.Public(), a.key)
-	if err != nil {
-		return err
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return err
-	}
-	return errors.Join(os.MkdirAll(dir, 0o700),
-		os.WriteFile(filepath.Join(dir, "tls.crt"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600),
-		os.WriteFile(filepath.Join(dir, "tls.key"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), 0o600))
+// writePair writes the webhook's certificate and key, which the CA has signed in the signer's stead.
+func (w *webhookProcess) writePair(dir string) error {
+	pair, err := w.authority.Issue("webhook", &x509.Certificate{
+		DNSNames: []string{webhookName + "." + systemNamespace + ".svc"}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	})
+	return errors.Join(err, os.MkdirAll(dir, 0o700),
+		os.WriteFile(filepath.Join(dir, "tls.crt"), pair.CertPEM, 0o600),
+		os.WriteFile(filepath.Join(dir, "tls.key"), pair.KeyPEM, 0o600))
 }

@@ -22,19 +22,14 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 	"github.com/servingcert/servingcert/pkg/starttls"
 	"github.com/servingcert/servingcert/test/rotatortest"
+	"github.com/servingcert/servingcert/test/signertest"
 )
 
 var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 
 // newCA returns a CA that can sign at epoch.
 func newCA(t *testing.T) *pki.Authority {
-	key, err := pki.GenerateKey(pki.ECDSAP256)
-	require.NoError(t, err)
-	root, err := pki.NewRoot(key, 1, api.DefaultLimits().Constraints(), epoch.Add(-time.Hour), epoch.Add(8760*time.Hour))
-	require.NoError(t, err)
-	return &pki.Authority{
-		Issuer: pki.Issuer{Certificate: root}, Key: key, Bundle: pki.NewBundle(root), Anchors: []*x509.Certificate{root}, SignUntil: root.NotAfter,
-	}
+	return signertest.NewCA(t, api.DefaultLimits().Constraints(), epoch.Add(-time.Hour), epoch.Add(8760*time.Hour))
 }
 
 func issueBy(t *testing.T, ca *pki.Authority, names ...string) issue.Issued {
