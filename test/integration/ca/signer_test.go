@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"sync"
 	"sync/atomic"
 	"testing"
 
@@ -74,10 +73,7 @@ type signer struct {
 	changes atomic.Int32
 	log     *harness.Log
 	clock   harness.Clock
-
-	stopOnce sync.Once
-	cancel   context.CancelFunc
-	done     chan error
+	ended   func() error
 }
 
 // startSigner runs a controller until stop or the end of the test.
@@ -89,7 +85,7 @@ func startSigner(t *testing.T, namespace string, cfg *rest.Config, change ...fun
 // startSignerThrough has the signer's writes pass through funcs.
 func startSignerThrough(t *testing.T, funcs interceptor.Funcs, namespace string, cfg *rest.Config, change ...func(*cacontroller.Config)) *signer {
 	t.Helper()
-	s := &signer{log: &harness.Log{}, done: make(chan error, 1)}
+	s := &signer{log: &harness.Log{}}
 	limits := api.DefaultLimits()
 	config := cacontroller.Config{
 		Namespace:    namespace,
@@ -105,9 +101,7 @@ func startSignerThrough(t *testing.T, funcs interceptor.Funcs, namespace string,
 	var err error
 	s.Controller, err = cacontroller.Setup(mgr, config)
 	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
-	s.cancel = cancel
-	go func() { s.done <- mgr.Start(ctx) }()
+	s.ended = harness.RunManager(mgr)
 	t.Cleanup(func() {
 		s.stop(t)
 		if t.Failed() {
@@ -135,10 +129,7 @@ func newManager(t *testing.T, cfg *rest.Config, log *harness.Log, funcs intercep
 
 func (s *signer) stop(t *testing.T) {
 	t.Helper()
-	s.stopOnce.Do(func() {
-		s.cancel()
-		require.NoError(t, <-s.done)
-	})
+	require.NoError(t, s.ended())
 }
 
 // eventuallyReason waits until the signer cannot sign for the reason; "" waits

@@ -36,11 +36,8 @@ func TestMain(m *testing.M) {
 	harness.Run(m, harness.Setup{
 		ControlPlane: controlplane.Options{Features: []controlplane.Feature{controlplane.PodCertificates}}, // else volumes lose their source
 		RightsOf:     "rotator",
-	}, func(ctx context.Context, s *harness.Suite) (err error) {
-		cluster, admin, kubeconfig = s.Plane, s.Client, s.Plane.KubeconfigFile()
-		if account, err = cluster.ServiceAccountConfig(ctx, system, "servingcert-rotator"); err != nil {
-			return err
-		}
+	}, func(ctx context.Context, s *harness.Suite) error {
+		cluster, account, admin, kubeconfig = s.Plane, s.Account, s.Client, s.Plane.KubeconfigFile()
 		if err := harness.CreateLease(ctx, admin, "servingcert-rotator"); err != nil {
 			return err
 		}

@@ -1,9 +1,7 @@
 package consumers
 
 import (
-	"context"
 	"fmt"
-	"sync"
 	"testing"
 	"time"
 
@@ -44,13 +42,8 @@ func startRotator(t testing.TB, changes ...func(*rotator.Config)) *running {
 	})
 	require.NoError(t, err)
 	require.NoError(t, rotator.Setup(mgr, cfg))
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	r.stop = sync.OnceFunc(func() {
-		cancel()
-		require.NoError(t, <-done)
-	})
+	ended := harness.RunManager(mgr)
+	r.stop = func() { require.NoError(t, ended()) }
 	t.Cleanup(r.stop)
 	return r
 }

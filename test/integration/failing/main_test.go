@@ -8,7 +8,6 @@ package failing
 
 import (
 	"context"
-	"sync"
 	"testing"
 	"time"
 
@@ -20,7 +19,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	ctrlmetricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -31,10 +29,9 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	harness.Run(m, harness.Setup{RightsOf: "rotator"}, func(ctx context.Context, s *harness.Suite) (err error) {
-		admin = s.Client
-		account, err = s.Plane.ServiceAccountConfig(ctx, api.DefaultNamespace, "servingcert-rotator")
-		return err
+	harness.Run(m, harness.Setup{RightsOf: "rotator"}, func(_ context.Context, s *harness.Suite) error {
+		admin, account = s.Client, s.Account
+		return nil
 	})
 }
 
@@ -50,13 +47,8 @@ func startRotator(t *testing.T) (registry *prometheus.Registry, stop func()) {
 	mgr, err := ctrl.NewManager(account, ctrl.Options{Scheme: scheme, Metrics: ctrlmetricsserver.Options{BindAddress: "0"}})
 	require.NoError(t, err)
 	require.NoError(t, rotator.Setup(mgr, cfg))
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	stop = sync.OnceFunc(func() {
-		cancel()
-		require.NoError(t, <-done)
-	})
+	ended := harness.RunManager(mgr)
+	stop = func() { require.NoError(t, ended()) }
 	t.Cleanup(stop)
 	return registry, stop
 }

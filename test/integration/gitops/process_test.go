@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -75,15 +76,7 @@ func (p *process) answers(t *testing.T, url string) {
 			return fmt.Errorf("%s ended", p.name)
 		default:
 		}
-		response, err := http.Get(url)
-		if err != nil {
-			return err
-		}
-		_ = response.Body.Close()
-		if response.StatusCode != http.StatusOK {
-			return fmt.Errorf("%s answers %s", url, response.Status)
-		}
-		return nil
+		return controlplane.GetOK(t.Context(), http.DefaultClient, url)
 	})
 }
 

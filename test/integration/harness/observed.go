@@ -3,6 +3,9 @@ package harness
 import (
 	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"sync"
 	"testing"
 	"time"
 
@@ -11,18 +14,20 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
 )
 
 // StartSigner runs the signer, built into dir, with the rights of the manifests and without a Lease,
-// until the test ends.
-func StartSigner(t testing.TB, plane *controlplane.ControlPlane, dir string, flags ...string) {
+// until the test ends, or it is stopped or killed.
+func StartSigner(t testing.TB, plane *controlplane.ControlPlane, dir string, flags ...string) *Program {
 	t.Helper()
 	p, err := Process(t.Context(), plane, dir, "signer", append([]string{"--leader-elect=false", "--log-level=debug"}, flags...)...)
 	require.NoError(t, err)
 	p.Start(t)
 	p.StopAtEnd(t)
+	return p
 }
 
 // Said waits for an event with the reason about the object with that UID, and returns its note.
@@ -42,6 +47,29 @@ func Said(t testing.TB, c kubernetes.Interface, namespace string, about types.UI
 		return fmt.Errorf("no event %s about %s", reason, about)
 	})
 	return note
+}
+
+// RunManager runs a manager, and returns what ends it, and returns its error.
+func RunManager(mgr manager.Manager) (stop func() error) {
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- mgr.Start(ctx) }()
+	return sync.OnceValue(func() error { cancel(); return <-done })
+}
+
+// Get fetches a URL; the body is returned whatever the status.
+func Get(ctx context.Context, url string) (status int, body string, err error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return 0, "", err
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		return 0, "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	data, err := io.ReadAll(response.Body)
+	return response.StatusCode, string(data), err
 }
 
 // Repeat does something again and again until ctx ends, or it fails. Then the channel gets the

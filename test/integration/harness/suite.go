@@ -11,12 +11,14 @@ import (
 
 	"github.com/go-logr/logr"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // Setup says what the tests of a package share. The zero value is a control plane with
@@ -36,6 +38,7 @@ type Suite struct {
 	Plane     *controlplane.ControlPlane
 	Client    client.WithWatch      // of cluster-admin, without a cache
 	Clientset *kubernetes.Clientset // the same
+	Account   *rest.Config          // of the process in Setup.RightsOf
 	Dir       string                // of the programs, and for what they read
 
 	stopping []func() error
@@ -93,6 +96,9 @@ func (s *Suite) start(setup Setup, prepare func(context.Context, *Suite) error) 
 		err = errors.Join(deploy.Apply(ctx, s.Client, "test"), PoliciesInForce(ctx, s.Client))
 	case setup.RightsOf != "":
 		err = errors.Join(ApplyRights(ctx, s.Client, setup.RightsOf), PoliciesInForce(ctx, s.Client))
+		if err == nil {
+			s.Account, err = s.Plane.ServiceAccountConfig(ctx, api.DefaultNamespace, "servingcert-"+setup.RightsOf)
+		}
 	}
 	if err != nil || prepare == nil {
 		return err

@@ -12,7 +12,6 @@ import (
 	signerapp "github.com/servingcert/servingcert/cmd/signer/app"
 	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
-	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -37,11 +36,7 @@ func TestMain(m *testing.M) {
 // prepare applies what lets the signer approve, which it may not without.
 func prepare(ctx context.Context, s *harness.Suite) error {
 	plane, admin, dir = s.Plane, s.Clientset, s.Dir
-	account, err := plane.ServiceAccountConfig(ctx, api.DefaultNamespace, "servingcert-signer")
-	if err != nil {
-		return err
-	}
-	if err := withoutTheRight(ctx, account); err != nil {
+	if err := withoutTheRight(ctx, s.Account); err != nil {
 		return err
 	}
 	manifest, err := os.ReadFile("../../../deploy/policies/kubelet-serving.yaml")

@@ -22,6 +22,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -123,19 +124,7 @@ func bundle(t *testing.T) *x509.CertPool {
 
 // isOK returns an error unless the page of the health server says 200.
 func (p *process) isOK(ctx context.Context, page string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+p.Health()+page, http.NoBody)
-	if err != nil {
-		return err
-	}
-	response, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = response.Body.Close() }()
-	if response.StatusCode != http.StatusOK {
-		return fmt.Errorf("%s of the %s: %s", page, p.name, response.Status)
-	}
-	return nil
+	return controlplane.GetOK(ctx, http.DefaultClient, "http://"+p.Health()+page)
 }
 
 // A fresh installation: all start without a certificate. The signer issues its own

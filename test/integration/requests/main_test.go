@@ -9,7 +9,6 @@ import (
 	"context"
 	"testing"
 
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -88,9 +87,5 @@ func needsPodCertificates(t *testing.T) {
 // it is stopped or killed.
 func startSigner(t *testing.T, flags ...string) *harness.Program {
 	t.Helper()
-	p, err := harness.Process(t.Context(), plane, dir, "signer", append([]string{"--leader-elect=false", "--log-level=debug"}, flags...)...)
-	require.NoError(t, err)
-	p.Start(t)
-	p.StopAtEnd(t)
-	return p
+	return harness.StartSigner(t, plane, dir, flags...)
 }

@@ -44,10 +44,7 @@ func TestMain(m *testing.M) {
 
 // prepare starts a webhook, and the rotator of all tests.
 func prepare(ctx context.Context, s *harness.Suite) (err error) {
-	cluster, admin = s.Plane, s.Client
-	if account, err = cluster.ServiceAccountConfig(ctx, system, "servingcert-rotator"); err != nil {
-		return err
-	}
+	cluster, account, admin = s.Plane, s.Account, s.Client
 	if err := harness.CreateLease(ctx, admin, "servingcert-rotator"); err != nil {
 		return err
 	}
@@ -62,10 +59,7 @@ func prepare(ctx context.Context, s *harness.Suite) (err error) {
 	if err != nil {
 		return err
 	}
-	running, stop := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(running) }()
-	s.AtEnd(func() error { stop(); return <-done })
+	s.AtEnd(harness.RunManager(mgr))
 	return nil
 }
 

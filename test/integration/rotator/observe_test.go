@@ -3,8 +3,6 @@ package rotator
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -23,20 +21,11 @@ var metricsAddress string
 
 // missed returns the value of the namespace's series over HTTP, "" if there is none.
 func missed(ctx context.Context, namespace string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+metricsAddress+"/metrics", http.NoBody)
+	_, body, err := harness.Get(ctx, "http://"+metricsAddress+"/metrics")
 	if err != nil {
 		return "", err
 	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(string(body)) {
+	for line := range strings.Lines(body) {
 		if value, ok := strings.CutPrefix(line, fmt.Sprintf("servingcert_missed_pods{namespace=%q} ", namespace)); ok {
 			return strings.TrimSpace(value), nil
 		}

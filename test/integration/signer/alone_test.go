@@ -141,7 +141,7 @@ func TestTwoSignersAtOnce(t *testing.T) {
 	waitRest(t, ns)
 	require.Equal(t, n, issued(), "one certificate for each Service, whoever was first")
 	for _, r := range both {
-		_, body, err := get(r.metrics)
+		_, body, err := harness.Get(context.Background(), r.metrics)
 		require.NoError(t, err)
 		for _, reason := range []string{"WriteRefused", "WriteFailed", "SigningFailed", "SecretConflict"} {
 			require.NotContains(t, body, fmt.Sprintf(`servingcert_issue_failures_total{namespace=%q,reason=%q}`, ns, reason), "the other's being first is no failure")
@@ -226,7 +226,7 @@ func TestCALost(t *testing.T) {
 				}
 				return nil
 			})
-			status, body, err := get(r.ready)
+			status, body, err := harness.Get(context.Background(), r.ready)
 			require.NoError(t, err)
 			assert.Equal(t, http.StatusInternalServerError, status, body)
 			harness.Eventually(t, func() error { // it is copied a moment later
@@ -256,7 +256,7 @@ func TestCALost(t *testing.T) {
 			second := r.waitGood(t, ns, "web", "web-tls", first.fingerprint())
 			require.NoError(t, second.leaf.CheckSignatureFrom(rootOf(t, r)))
 			require.NoError(t, first.leaf.CheckSignatureFrom(rootOf(t, r)), "the CA is the one before")
-			status, _, err = get(r.ready)
+			status, _, err = harness.Get(context.Background(), r.ready)
 			require.NoError(t, err)
 			require.Equal(t, http.StatusOK, status)
 		})

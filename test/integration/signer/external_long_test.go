@@ -42,7 +42,7 @@ func TestManySecretsOfOtherIssuers(t *testing.T) {
 		begun := time.Now()
 		r := startProcess(t, d)
 		harness.Eventually(t, func() error {
-			_, metrics, err := get(r.metrics)
+			_, metrics, err := harness.Get(context.Background(), r.metrics)
 			if err != nil {
 				return err
 			}

@@ -1,11 +1,9 @@
 package signer
 
 import (
-	"context"
 	"crypto"
 	"crypto/x509"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -53,19 +51,13 @@ func startAs(t *testing.T, cfg *rest.Config, h *held, sign issue.Sign, limits ap
 	r := &running{deployment: d, log: &harness.Log{}, clock: &harness.Clock{}, registry: prometheus.NewRegistry()}
 	mgr, err := newManager(cfg, d, r.log)
 	require.NoError(t, err)
-	ctx, cancel := context.WithCancel(context.Background())
 	issuer, err := signercontroller.Setup(mgr, signercontroller.Config{
 		Instance: d.instance, Limits: limits, Workers: heldWorkers, Sign: sign,
 		Authority:        func() (*pki.Authority, error) { return h.ca.Load(), nil },
 		AuthorityChanged: h.changed, Clock: r.clock.Now, Registerer: r.registry,
 	})
-	if err != nil {
-		cancel()
-	}
 	require.NoError(t, err)
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	r.stop = sync.OnceValue(func() error { cancel(); return <-done })
+	r.stop = harness.RunManager(mgr)
 	t.Cleanup(func() { finish(t, r) })
 	return r, issuer
 }

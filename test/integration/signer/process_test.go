@@ -1,6 +1,7 @@
 package signer
 
 import (
+	"context"
 	"fmt"
 	"os/exec"
 	"strconv"
@@ -58,7 +59,7 @@ func TestMetrics(t *testing.T) {
 	})
 	require.NoError(t, admin.CoreV1().Secrets(ns).Delete(t.Context(), "web-tls", metav1.DeleteOptions{}))
 	harness.Eventually(t, func() error {
-		if _, body, err := get(r.metrics); err != nil || strings.Contains(body, labels) {
+		if _, body, err := harness.Get(context.Background(), r.metrics); err != nil || strings.Contains(body, labels) {
 			return fmt.Errorf("there are series of the Secret that is gone (%w)", err)
 		}
 		return nil
@@ -100,7 +101,7 @@ func TestAStartLooksAtWhatIsOurs(t *testing.T) {
 
 // sum adds up the series that begin with the text.
 func (r *running) sum(prefix string) (sum float64, err error) {
-	_, body, err := get(r.metrics)
+	_, body, err := harness.Get(context.Background(), r.metrics)
 	for line := range strings.Lines(body) {
 		if strings.HasPrefix(line, prefix) {
 			fields := strings.Fields(line)

@@ -112,7 +112,6 @@ func here(d deployment, o options) (*running, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := context.WithCancel(context.Background())
 	config := signercontroller.Config{
 		Instance: d.instance, Limits: limits, Workers: 4, Sign: sign,
 		Authority:        func() (*pki.Authority, error) { return authority.Authority() },
@@ -124,14 +123,10 @@ func here(d deployment, o options) (*running, error) {
 	if o.notices {
 		config.NoticeDelay = harness.Tick
 	}
-	_, err = signercontroller.Setup(mgr, config)
-	if err != nil {
-		cancel()
+	if _, err = signercontroller.Setup(mgr, config); err != nil {
 		return nil, err
 	}
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	r.stop = sync.OnceValue(func() error { cancel(); return <-done })
+	r.stop = harness.RunManager(mgr)
 	return r, nil
 }
 
@@ -178,20 +173,9 @@ func finish(t *testing.T, r *running) {
 	}
 }
 
-// get fetches a URL; the body is returned whatever the status.
-func get(url string) (status int, body string, err error) {
-	response, err := http.Get(url)
-	if err != nil {
-		return 0, "", err
-	}
-	defer func() { _ = response.Body.Close() }()
-	data, err := io.ReadAll(response.Body)
-	return response.StatusCode, string(data), err
-}
-
 // metric returns the value of a series as it is scraped, and whether there is one.
 func (r *running) metric(series string) (value string, ok bool) {
-	_, body, err := get(r.metrics)
+	_, body, err := harness.Get(context.Background(), r.metrics)
 	if err != nil {
 		return "", false
 	}

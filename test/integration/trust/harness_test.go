@@ -76,13 +76,8 @@ func (r *rotator) start(t *testing.T, with ...func(*trustcontroller.Config)) {
 	}
 	require.NoError(t, trustcontroller.Setup(mgr, config))
 
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan error, 1)
-	go func() { done <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		require.NoError(t, <-done)
-	})
+	stop := harness.RunManager(mgr)
+	t.Cleanup(func() { require.NoError(t, stop()) })
 }
 
 // compat lets OpenShift's annotations count.

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/hack/controlplane/certs"
 	"github.com/servingcert/servingcert/pkg/mutate/admission"
 	"github.com/servingcert/servingcert/test/integration/harness"
@@ -167,8 +168,7 @@ func TestTheClientCAMayComeLater(t *testing.T) {
 	t.Cleanup(func() { restart(t, hook.dir) })
 	require.NoError(t, hook.start(hook.dir, "--client-ca-file", file))
 	require.EventuallyWithT(t, func(c *assert.CollectT) {
-		_, err := get(t.Context(), "http://"+hook.Health()+"/healthz")
-		require.NoError(c, err)
+		require.NoError(c, controlplane.GetOK(t.Context(), http.DefaultClient, "http://"+hook.Health()+"/healthz"))
 		assert.Contains(c, hook.Log.String(), "not ready: waiting for the client CA")
 	}, harness.Soon, 20*time.Millisecond)
 	require.Error(t, hook.Ready(t.Context()))

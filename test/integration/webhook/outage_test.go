@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -18,6 +19,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -62,7 +64,9 @@ func TestTheCertificateMayComeLater(t *testing.T) {
 	hook.Kill()
 	t.Cleanup(func() { restart(t, hook.dir) })
 	require.NoError(t, hook.start(dir))
-	require.Eventually(t, func() bool { _, err := get(t.Context(), "http://"+hook.Health()+"/healthz"); return err == nil }, harness.Soon, 20*time.Millisecond)
+	harness.Eventually(t, func() error {
+		return controlplane.GetOK(t.Context(), http.DefaultClient, "http://"+hook.Health()+"/healthz")
+	})
 	require.Error(t, hook.Ready(t.Context()))
 	require.Eventually(t, func() bool { return strings.Contains(hook.Log.String(), "waiting for the certificate") }, harness.Soon, 20*time.Millisecond)
 

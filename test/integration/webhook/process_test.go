@@ -5,8 +5,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 
@@ -64,24 +62,6 @@ func (w *webhookProcess) start(certDir string, flags ...string) error {
 		"--metrics-addr", w.metrics, "--metrics-insecure", "--log-level", "info",
 	}, flags...)
 	return w.Run()
-}
-
-// get returns the body of a page of the process's own, if its status is 200.
-func get(ctx context.Context, url string) (string, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return "", err
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return "", err
-	}
-	defer func() { _ = resp.Body.Close() }()
-	body, err := io.ReadAll(resp.Body)
-	if err == nil && resp.StatusCode != http.StatusOK {
-		err = errors.New(resp.Status)
-	}
-	return string(body), err
 }
 
 // writePair writes the webhook's certificate and key, which the CA has signed in the signer's stead.

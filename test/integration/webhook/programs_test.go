@@ -58,7 +58,7 @@ func TestEveryProgramIsAccepted(t *testing.T) {
 
 // programsValid returns the webhook's gauge.
 func programsValid(t require.TestingT, ctx testing.TB) string {
-	page, err := get(ctx.Context(), "http://"+hook.metrics+"/metrics")
+	_, page, err := harness.Get(ctx.Context(), "http://"+hook.metrics+"/metrics")
 	require.NoError(t, err)
 	for line := range strings.Lines(page) {
 		if value, ok := strings.CutPrefix(line, "servingcert_webhook_programs_valid "); ok {

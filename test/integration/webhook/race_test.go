@@ -54,8 +54,9 @@ func TestServiceAndPodBackToBack(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	page, err := get(t.Context(), "http://"+hook.metrics+"/metrics")
+	status, page, err := harness.Get(t.Context(), "http://"+hook.metrics+"/metrics")
 	require.NoError(t, err)
+	require.Equal(t, http.StatusOK, status)
 	for line := range strings.Lines(page) {
 		if strings.HasPrefix(line, "servingcert_webhook_") {
 			t.Log(strings.TrimSpace(line))
