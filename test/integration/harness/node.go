@@ -20,10 +20,12 @@ import (
 // Node plays the nodes of a control plane: each pod becomes ready at an address of its own. At each port that
 // an injected pod declares, the node serves the certificate of the pod's Secret in its place.
 type Node struct {
-	Client  client.Client
-	Name    string             // of the Node object that pods are bound to, as their Services have no endpoints without one; or empty
-	Address func(n int) string // of the n-th pod; it has to be an address of this machine
-	Reloads bool               // programs serve the Secret as it is now, not as it was when they started
+	Client     client.Client
+	Name       string             // of the Node object that pods are bound to, as their Services have no endpoints without one; or empty
+	Namespaces []string           // of the pods; nil: all
+	Address    func(n int) string // of the n-th pod; it has to be an address of this machine, unless nothing listens
+	Silent     bool               // nothing listens
+	Reloads    bool               // programs serve the Secret as it is now, not as it was when they started
 
 	done <-chan error
 	pods map[types.UID][]net.Listener
@@ -60,6 +62,9 @@ func (n *Node) sync(ctx context.Context) error {
 	alive := map[types.UID]bool{}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
+		if n.Namespaces != nil && !slices.Contains(n.Namespaces, pod.Namespace) {
+			continue
+		}
 		alive[pod.UID] = true
 		if err := n.step(ctx, pod); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
 			return fmt.Errorf("run pod %s/%s: %w", pod.Namespace, pod.Name, err)
@@ -97,7 +102,7 @@ func (n *Node) end(uid types.UID) {
 func (n *Node) run(ctx context.Context, pod *corev1.Pod) error {
 	n.next++
 	address := n.Address(n.next)
-	if secret := injectedSecret(pod); secret != "" {
+	if secret := injectedSecret(pod); secret != "" && !n.Silent {
 		if err := n.listen(ctx, pod, client.ObjectKey{Namespace: pod.Namespace, Name: secret}, address); err != nil {
 			n.end(pod.UID)
 			return err

@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"os/exec"
@@ -281,49 +280,15 @@ func ready(ctx context.Context, namespace, service string) error {
 // startNode plays a node until the test ends: each pod of it is ready at once, and gone once it is deleted.
 func startNode(t *testing.T) {
 	t.Helper()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "hollow"}}
-	require.NoError(t, admin.Create(t.Context(), node))
+	node := harness.Node{
+		Client: admin, Name: "hollow", Namespaces: []string{planned, "refused"}, Silent: true,
+		Address: func(n int) string { return fmt.Sprintf("10.9.%d.%d", n/250, 1+n%250) },
+	}
 	ctx, cancel := context.WithCancel(t.Context())
-	started := 0
-	done := harness.Repeat(ctx, func(ctx context.Context) error {
-		var pods corev1.PodList
-		if err := admin.List(ctx, &pods); err != nil {
-			return err
-		}
-		for i := range pods.Items {
-			started++
-			if err := runPod(ctx, &pods.Items[i], started); client.IgnoreNotFound(err) != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	require.NoError(t, node.Start(ctx))
 	t.Cleanup(func() {
 		cancel()
-		assert.NoError(t, <-done)
-		assert.NoError(t, admin.Delete(context.WithoutCancel(t.Context()), node))
+		assert.NoError(t, node.Wait())
+		assert.NoError(t, admin.Delete(context.WithoutCancel(t.Context()), &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: node.Name}}))
 	})
-}
-
-// runPod takes a pod one step further. n makes its address its own.
-func runPod(ctx context.Context, pod *corev1.Pod, n int) error {
-	switch {
-	case pod.Namespace != planned && pod.Namespace != "refused":
-		return nil
-	case pod.DeletionTimestamp != nil:
-		return admin.Delete(ctx, pod, client.GracePeriodSeconds(0))
-	case pod.Spec.NodeName == "":
-		return admin.SubResource("binding").Create(ctx, pod, &corev1.Binding{Target: corev1.ObjectReference{Kind: "Node", Name: "hollow"}})
-	case pod.Status.Phase == corev1.PodRunning:
-		return nil
-	}
-	ip := fmt.Sprintf("10.%d.%d.%d", 9+n/62500, n/250%250, 1+n%250)
-	status, err := json.Marshal(map[string]any{"status": corev1.PodStatus{
-		Phase: corev1.PodRunning, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}},
-		Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: metav1.Now()}},
-	}})
-	if err != nil {
-		return err
-	}
-	return admin.Status().Patch(ctx, pod, client.RawPatch("application/merge-patch+json", status))
 }
