@@ -29,13 +29,9 @@ func (cp *ControlPlane) startDefaultAccounts() {
 	cp.stopAccounts, cp.accountsDone = cancel, make(chan struct{})
 	go func() {
 		defer close(cp.accountsDone)
-		for ctx.Err() == nil {
+		for again := true; again; again = process.Sleep(ctx, accountsRetry) {
 			// Any error means that the API server is not running.
 			_ = cp.watchNamespaces(ctx)
-			select {
-			case <-time.After(accountsRetry):
-			case <-ctx.Done():
-			}
 		}
 	}()
 }
@@ -103,9 +99,7 @@ func (cp *ControlPlane) waitForDefaultAccount(ctx context.Context) error {
 		if err == nil {
 			return nil
 		}
-		select {
-		case <-time.After(pollInterval):
-		case <-ctx.Done():
+		if !process.Sleep(ctx, pollInterval) {
 			return fmt.Errorf("no ServiceAccount default/default: %w", err)
 		}
 	}

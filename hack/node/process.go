@@ -214,19 +214,9 @@ func (n *Node) awaitReady(ctx context.Context, name string, ready func(context.C
 				return nil
 			}
 		}
-		if err := pause(ctx); err != nil {
-			return n.failure(name, fmt.Errorf("not ready: %w; %w", err, notReady))
+		if !process.Sleep(ctx, pollInterval) {
+			return n.failure(name, fmt.Errorf("not ready: %w; %w", context.Cause(ctx), notReady))
 		}
-	}
-}
-
-// pause waits for one poll interval.
-func pause(ctx context.Context) error {
-	select {
-	case <-time.After(pollInterval):
-		return nil
-	case <-ctx.Done():
-		return context.Cause(ctx)
 	}
 }
 
@@ -239,8 +229,8 @@ func poll(ctx context.Context, timeout time.Duration, check func(context.Context
 		if err == nil {
 			return nil
 		}
-		if ended := pause(ctx); ended != nil {
-			return fmt.Errorf("%w: %w", ended, err)
+		if !process.Sleep(ctx, pollInterval) {
+			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
 		}
 	}
 }

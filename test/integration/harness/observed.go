@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 // StartSigner runs the signer, built into dir, with the rights of the manifests and without a Lease,
@@ -77,14 +78,10 @@ func Get(ctx context.Context, url string) (status int, body string, err error) {
 func Repeat(ctx context.Context, do func(context.Context) error) <-chan error {
 	done := make(chan error, 1)
 	go func() {
-		for ctx.Err() == nil {
+		for again := ctx.Err() == nil; again; again = process.Sleep(ctx, 2*Tick) {
 			if err := do(ctx); err != nil && ctx.Err() == nil {
 				done <- err
 				return
-			}
-			select {
-			case <-ctx.Done():
-			case <-time.After(2 * Tick):
 			}
 		}
 		done <- nil
