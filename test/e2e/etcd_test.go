@@ -14,22 +14,20 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/servingcert/servingcert/hack/node"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/test/keymaterial"
 )
 
 // inEtcd returns the keys of objects in etcd that contain a private key, and how much was read.
 func (c *cluster) inEtcd(ctx context.Context) (holding []string, objects, size int, err error) {
-	err = c.machine.EachStored(ctx, func(s node.Stored) error {
-		objects++
+	all, err := c.machine.Stored(ctx)
+	for _, s := range all {
 		size += len(s.Value)
 		if keymaterial.Holds(s.Value) {
 			holding = append(holding, string(s.Key))
 		}
-		return nil
-	})
-	return holding, objects, size, err
+	}
+	return holding, len(all), size, err
 }
 
 // noKeyInEtcd fails the test if an object of the namespace in etcd contains a private key.
