@@ -2,38 +2,27 @@ package certfiles
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr/funcr"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/hack/controlplane/certs"
 )
 
-// pair returns a self-signed certificate and its key in PEM.
+// pair returns a certificate and its key in PEM.
 func pair(t *testing.T, name string) (certPEM, keyPEM []byte) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	ca, err := certs.New(t.TempDir(), "ca", "ca")
 	require.NoError(t, err)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
-		NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<33, 0),
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	made, err := ca.Issue(name, &x509.Certificate{})
 	require.NoError(t, err)
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(t, err)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})
+	return made.CertPEM, made.KeyPEM
 }
 
 func write(t *testing.T, dir string, certPEM, keyPEM []byte) {

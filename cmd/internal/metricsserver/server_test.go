@@ -2,22 +2,15 @@ package metricsserver
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/go-logr/logr"
 	"github.com/go-logr/logr/funcr"
@@ -29,26 +22,19 @@ import (
 	ctrlmetricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/servingcert/servingcert/cmd/internal/port"
+	"github.com/servingcert/servingcert/hack/controlplane/certs"
 	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
-// writePair writes a self-signed certificate for the name, and its key.
-func writePair(t *testing.T, dir, name string) *x509.Certificate {
+// writePair writes a certificate for me.test and its key, and returns the CA that signed it.
+func writePair(t *testing.T, dir string) (caPEM []byte) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	ca, err := certs.New(dir, "ca", "test")
 	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{name}, NotBefore: time.Unix(0, 0), NotAfter: time.Unix(1<<33, 0)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	_, err = ca.Issue("tls", &x509.Certificate{DNSNames: []string{"me.test"}})
 	require.NoError(t, err)
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(t, err)
-	require.NoError(t, os.MkdirAll(dir, 0o755))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "tls.key"), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), 0o600))
-	require.NoError(t, os.WriteFile(filepath.Join(dir, "tls.crt"), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600))
-	cert, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	return cert
+	return ca.CAPEM
 }
 
 // serve runs a manager with only the server. Its API server is down.
@@ -71,12 +57,10 @@ func bounds(log logr.Logger) port.Config {
 }
 
 // get makes a request on a new connection, to a server with this certificate.
-func get(t *testing.T, url, token string, cert *x509.Certificate) (status int, body string, err error) {
+func get(t *testing.T, url, token string, caPEM []byte) (status int, body string, err error) {
 	t.Helper()
 	roots := x509.NewCertPool()
-	if cert != nil {
-		roots.AddCert(cert)
-	}
+	roots.AppendCertsFromPEM(caPEM)
 	transport := &http.Transport{DisableKeepAlives: true, ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: roots, ServerName: "me.test"}}
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
 	require.NoError(t, err)
@@ -116,9 +100,9 @@ func TestTheCertificateAppearsAndChanges(t *testing.T) {
 	assert.Contains(t, log.String(), "waiting for the certificate")
 
 	for range 2 {
-		cert := writePair(t, dir, "me.test")
+		ca := writePair(t, dir)
 		harness.Eventually(t, func() error {
-			status, body, err := get(t, url, "", cert)
+			status, body, err := get(t, url, "", ca)
 			if err == nil && status != http.StatusUnauthorized {
 				err = errors.New(body)
 			}
@@ -135,9 +119,9 @@ func TestTheCertificateAppearsAndChanges(t *testing.T) {
 func TestWithoutTheAPIServerRequestsAreDenied(t *testing.T) {
 	var log harness.Log
 	address, dir := fmt.Sprint("127.0.0.1:", process.PortFor(t, "127.0.0.1")), t.TempDir()
-	cert := writePair(t, dir, "me.test")
+	ca := writePair(t, dir)
 	serve(t, Config{Address: address, CertDir: dir, Port: bounds(funcr.New(func(_, line string) { _, _ = log.Write([]byte(line + "\n")) }, funcr.Options{Verbosity: 4}))})
-	status, body, err := get(t, "https://"+address+Path, "very-secret-token", cert)
+	status, body, err := get(t, "https://"+address+Path, "very-secret-token", ca)
 	require.NoError(t, err)
 	assert.Equal(t, http.StatusInternalServerError, status)
 	assert.Equal(t, "Authentication failed\n", body)

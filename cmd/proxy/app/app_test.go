@@ -2,15 +2,10 @@ package app
 
 import (
 	"bytes"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"io"
-	"math/big"
 	"net"
 	"net/http"
 	"os"
@@ -25,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/servingcert/servingcert/cmd/internal/command"
+	"github.com/servingcert/servingcert/hack/controlplane/certs"
 	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/proxy"
 )
@@ -136,7 +132,7 @@ func TestProgram(t *testing.T) {
 	}
 	served := func() {
 		t.Helper()
-		c, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port), &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // a self-signed certificate
+		c, err := tls.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port), &tls.Config{InsecureSkipVerify: true}) //nolint:gosec // any certificate
 		require.NoError(t, err)
 		defer c.Close()
 		_, err = io.WriteString(c, "ping")
@@ -168,14 +164,8 @@ func TestProgram(t *testing.T) {
 }
 
 func writePair(t *testing.T, dir string) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	ca, err := certs.New(dir, "ca", "test")
 	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	_, err = ca.Issue("tls", &x509.Certificate{})
 	require.NoError(t, err)
-	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
-	require.NoError(t, err)
-	for name, block := range map[string]*pem.Block{"tls.crt": {Type: "CERTIFICATE", Bytes: der}, "tls.key": {Type: "PRIVATE KEY", Bytes: pkcs8}} {
-		require.NoError(t, os.WriteFile(filepath.Join(dir, name), pem.EncodeToMemory(block), 0o600))
-	}
 }
