@@ -33,19 +33,13 @@ type InjectionStatus struct {
 	Notes []string `json:"notes,omitempty"`
 }
 
-// Format returns the annotation's value: the output of encoding/json, but without reflection,
-// since it is written for every pod.
+// Format returns the annotation's value.
 func (s InjectionStatus) Format() string {
-	o := object{make([]byte, 0, 512)} // most are shorter
-	o.text("secret", s.Secret)
-	o.text("keySource", string(s.KeySource))
-	o.text("service", s.Service)
-	o.texts("containers", s.Containers)
-	o.texts("startTLS", s.StartTLS)
-	o.list("restarts", s.Restarts)
-	o.text("reason", s.Reason)
-	o.list("notes", s.Notes)
-	return o.String()
+	text, err := json.Marshal(s)
+	if err != nil { // texts always marshal
+		panic(err)
+	}
+	return string(text)
 }
 
 // ParseInjectionStatus returns what Format wrote, or false if the value is something
