@@ -3,7 +3,6 @@ package facts
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -36,9 +35,14 @@ func StrippedService(openShift bool, keep func(*corev1.Service) api.Keep) func(*
 	}
 }
 
-// MetadataKind returns the Kind of an informer of metadata with the transform keep.
-func MetadataKind(kind schema.GroupVersionKind, keep toolscache.TransformFunc) Kind {
+// Metadata returns an empty object for the metadata of the kind, which is of the core group.
+func Metadata(kind string) *metav1.PartialObjectMetadata {
 	o := &metav1.PartialObjectMetadata{}
-	o.SetGroupVersionKind(kind)
-	return Kind{Object: o, Transform: keep}
+	o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
+	return o
+}
+
+// MetadataKind returns the Kind of an informer of that metadata with the transform keep.
+func MetadataKind(kind string, keep toolscache.TransformFunc) Kind {
+	return Kind{Object: Metadata(kind), Transform: keep}
 }

@@ -66,8 +66,8 @@ func (c *Controller) addTo(mgr manager.Manager) error {
 	}
 	ctx := context.Background() // for calls that do not wait
 	if err := errors.Join(
-		facts.Warm(ctx, watched, metadataOf("Secret"), metadataOf("ConfigMap")),
-		facts.Warm(ctx, extra, metadataOf("ConfigMap")),
+		facts.Warm(ctx, watched, facts.Metadata("Secret"), facts.Metadata("ConfigMap")),
+		facts.Warm(ctx, extra, facts.Metadata("ConfigMap")),
 	); err != nil {
 		return err
 	}
@@ -118,14 +118,8 @@ func once(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcil
 	return nil
 }
 
-func metadataOf(kind string) *metav1.PartialObjectMetadata {
-	object := &metav1.PartialObjectMetadata{}
-	object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
-	return object
-}
-
 func sourceOf(watched cache.Cache, kind string) source.Source {
-	return source.Kind(watched, metadataOf(kind), handler.TypedEnqueueRequestsFromMapFunc(
+	return source.Kind(watched, facts.Metadata(kind), handler.TypedEnqueueRequestsFromMapFunc(
 		func(_ context.Context, object *metav1.PartialObjectMetadata) []reconcile.Request {
 			if !slices.Contains([]string{api.CASecretName, api.CAInterimName, api.CAImportName, api.CAStatusName, api.ExtraRootsName}, object.Name) {
 				return nil

@@ -53,12 +53,12 @@ func NewLookup(cached, live client.Reader, synced func() bool, openShift bool) *
 // of programs, which is in namespace.
 func CacheOptions(namespace string, openShift bool) cache.Options {
 	services := facts.ServiceKind(openShift, keptOfService)
-	secrets := facts.MetadataKind(corev1.SchemeGroupVersion.WithKind("Secret"), facts.KeepIdentity)
-	namespaces := facts.MetadataKind(corev1.SchemeGroupVersion.WithKind("Namespace"), keepSettings)
+	secrets := facts.MetadataKind("Secret", facts.KeepIdentity)
+	namespaces := facts.MetadataKind("Namespace", keepSettings)
 	return cache.Options{NewInformer: facts.Informers(services, secrets, namespaces), ByObject: map[client.Object]cache.ByObject{
-		&corev1.Service{}:   {Transform: services.Transform},
-		secretMetadata():    {Field: fields.SelectorFromSet(conventional), Label: notManaged, Transform: facts.KeepIdentity},
-		namespaceMetadata(): {Label: optedIn, Transform: keepSettings},
+		&corev1.Service{}:           {Transform: services.Transform},
+		facts.Metadata("Secret"):    {Field: fields.SelectorFromSet(conventional), Label: notManaged, Transform: facts.KeepIdentity},
+		facts.Metadata("Namespace"): {Label: optedIn, Transform: keepSettings},
 		&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{
 			namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", api.ProgramsName)},
 		}},
@@ -73,10 +73,6 @@ var (
 	notManaged   = api.NotManaged()
 )
 
-func secretMetadata() *metav1.PartialObjectMetadata {
-	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}}
-}
-
 // StartInformers makes c watch and index what a Lookup reads, before the first review
 // needs it.
 func StartInformers(ctx context.Context, c cache.Cache) error {
@@ -89,7 +85,7 @@ func StartInformers(ctx context.Context, c cache.Cache) error {
 	if err != nil {
 		return fmt.Errorf("index Services: %w", err)
 	}
-	for _, o := range []client.Object{&corev1.Service{}, secretMetadata(), namespaceMetadata()} {
+	for _, o := range []client.Object{&corev1.Service{}, facts.Metadata("Secret"), facts.Metadata("Namespace")} {
 		if _, err := c.GetInformer(ctx, o, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("watch %T: %w", o, err)
 		}
@@ -144,7 +140,7 @@ func (l *Lookup) Cached(ctx context.Context, namespace string) (choose.Known, bo
 
 func (l *Lookup) cachedSecret(ctx context.Context, namespace string) bool {
 	key := client.ObjectKey{Namespace: namespace, Name: api.ConventionalSecretName}
-	return l.cached.Get(ctx, key, secretMetadata()) == nil
+	return l.cached.Get(ctx, key, facts.Metadata("Secret")) == nil
 }
 
 // Live returns what the API server knows of the namespace, by a read that starts

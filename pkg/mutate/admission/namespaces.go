@@ -12,14 +12,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
 )
 
 // optedIn selects the namespaces whose pods are reviewed.
 var optedIn = labels.SelectorFromSet(labels.Set{api.LabelInject: api.InjectEnabled})
-
-func namespaceMetadata() *metav1.PartialObjectMetadata {
-	return &metav1.PartialObjectMetadata{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}}
-}
 
 // keepSettings keeps of a namespace its identity and the annotations that mean something there.
 func keepSettings(object any) (any, error) {
@@ -27,7 +24,7 @@ func keepSettings(object any) (any, error) {
 	if !ok {
 		return object, nil // a tombstone
 	}
-	kept := namespaceMetadata()
+	kept := facts.Metadata("Namespace")
 	kept.ObjectMeta = api.Identity(&ns.ObjectMeta)
 	kept.Annotations = settingsOf(ns)
 	return kept, nil
@@ -53,7 +50,7 @@ func settingsOf(ns *metav1.PartialObjectMetadata) map[string]string {
 // cachedNamespace returns the annotations of the namespace, or false if the informer does
 // not know it: its label is younger than what the informer has seen.
 func (l *Lookup) cachedNamespace(ctx context.Context, name string) (annotations map[string]string, ok bool) {
-	ns := namespaceMetadata()
+	ns := facts.Metadata("Namespace")
 	if err := l.cached.Get(ctx, client.ObjectKey{Name: name}, ns); err != nil {
 		return nil, false
 	}
@@ -70,7 +67,7 @@ func (l *Lookup) liveNamespace(ctx context.Context, name string) (map[string]str
 	if len(validation.IsDNS1123Label(name)) > 0 {
 		return nil, errNotOptedIn
 	}
-	ns := namespaceMetadata()
+	ns := facts.Metadata("Namespace")
 	switch err := l.live.Get(ctx, client.ObjectKey{Name: name}, ns); {
 	case apierrors.IsNotFound(err):
 		return nil, errNotOptedIn

@@ -10,11 +10,12 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
 )
 
 // TestKeepSettings: of a namespace no more is kept than the annotations that mean something.
 func TestKeepSettings(t *testing.T) {
-	ns := namespaceMetadata()
+	ns := facts.Metadata("Namespace")
 	ns.ObjectMeta = metav1.ObjectMeta{
 		Name: "shop", UID: "u", ResourceVersion: "7", Generation: 1, Labels: map[string]string{api.LabelInject: api.InjectEnabled, "team": "a"},
 		Annotations: map[string]string{
@@ -27,7 +28,7 @@ func TestKeepSettings(t *testing.T) {
 	got, err := keepSettings(ns)
 	require.NoError(t, err)
 	assert.Equal(t, before, ns, "the informer's object was changed")
-	want := namespaceMetadata()
+	want := facts.Metadata("Namespace")
 	want.ObjectMeta = api.Identity(&ns.ObjectMeta)
 	want.Annotations = map[string]string{api.AnnotationMode: "env", api.AnnotationMountPath: "/certs"}
 	assert.Equal(t, want, got)

@@ -21,27 +21,20 @@ import (
 // the metadata of opted-in Namespaces.
 func cacheOptions(openShift bool) cache.Options {
 	services := facts.ServiceKind(openShift, Keep)
-	namespaces := facts.MetadataKind(corev1.SchemeGroupVersion.WithKind("Namespace"), facts.KeepIdentity)
+	namespaces := facts.MetadataKind("Namespace", facts.KeepIdentity)
 	return cache.Options{NewInformer: facts.Informers(services, namespaces), ByObject: map[client.Object]cache.ByObject{
 		&corev1.Service{}: {Transform: services.Transform},
-		NamespaceMetadata(): {
+		facts.Metadata("Namespace"): {
 			Label:     labels.SelectorFromSet(labels.Set{api.LabelInject: api.InjectEnabled}),
 			Transform: facts.KeepIdentity,
 		},
 	}}
 }
 
-// NamespaceMetadata returns an empty object for the metadata of a Namespace.
-func NamespaceMetadata() *metav1.PartialObjectMetadata {
-	o := &metav1.PartialObjectMetadata{}
-	o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	return o
-}
-
 // OptIn reports whether the namespace is opted in and not being deleted, and whether the webhook
 // excludes it by name.
 func (c *Cluster) OptIn(ctx context.Context, namespace string) (optedIn, excluded bool, err error) {
-	ns := NamespaceMetadata()
+	ns := facts.Metadata("Namespace")
 	if err := c.Services.Get(ctx, types.NamespacedName{Name: namespace}, ns); client.IgnoreNotFound(err) != nil {
 		return false, false, fmt.Errorf("get Namespace %s from the cache: %w", namespace, err)
 	} else if err == nil {

@@ -4,9 +4,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -15,18 +13,6 @@ import (
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer"
 )
-
-// The kinds that are watched by their metadata alone.
-var (
-	secretKind    = corev1.SchemeGroupVersion.WithKind("Secret")
-	namespaceKind = corev1.SchemeGroupVersion.WithKind("Namespace")
-)
-
-func metadataOf(kind schema.GroupVersionKind) *metav1.PartialObjectMetadata {
-	o := &metav1.PartialObjectMetadata{}
-	o.SetGroupVersionKind(kind)
-	return o
-}
 
 // CacheOptions returns the options of the manager's cache: opted-in Namespaces, and the names
 // of unmanaged Secrets, which may block a managed one. Services and managed Secrets have caches
@@ -38,15 +24,15 @@ func (c Config) CacheOptions() (cache.Options, error) {
 	}
 	noCopy := true
 	return cache.Options{
-		NewInformer:                 facts.Informers(facts.MetadataKind(namespaceKind, facts.KeepIdentity), facts.MetadataKind(secretKind, facts.KeepWriters)),
+		NewInformer:                 facts.Informers(facts.MetadataKind("Namespace", facts.KeepIdentity), facts.MetadataKind("Secret", facts.KeepWriters)),
 		ReaderFailOnMissingInformer: true, // a read must not start a watch of all Secrets with data
 		ByObject: map[client.Object]cache.ByObject{
-			metadataOf(namespaceKind): {
+			facts.Metadata("Namespace"): {
 				Label:                 labels.SelectorFromSet(labels.Set{api.LabelInject: api.InjectEnabled}),
 				Transform:             facts.KeepIdentity,
 				UnsafeDisableDeepCopy: &noCopy,
 			},
-			metadataOf(secretKind): {
+			facts.Metadata("Secret"): {
 				Label:                 labels.NewSelector().Add(*notOurs),
 				Transform:             facts.KeepWriters,
 				UnsafeDisableDeepCopy: &noCopy,

@@ -43,9 +43,9 @@ const conventionalAgain = 10 * time.Minute
 func addConventional(ctx context.Context, mgr manager.Manager, namespace string, delay time.Duration) error {
 	secrets, err := cache.New(mgr.GetConfig(), cache.Options{
 		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-		NewInformer: facts.Informers(facts.MetadataKind(secretKind, facts.KeepIdentity)),
+		NewInformer: facts.Informers(facts.MetadataKind("Secret", facts.KeepIdentity)),
 		ByObject: map[client.Object]cache.ByObject{
-			metadataOf(secretKind): {
+			facts.Metadata("Secret"): {
 				Field:     fields.SelectorFromSet(fields.Set{"metadata.name": api.ConventionalSecretName, "type": string(corev1.SecretTypeTLS)}),
 				Label:     api.NotManaged(),
 				Transform: facts.KeepIdentity,
@@ -58,7 +58,7 @@ func addConventional(ctx context.Context, mgr manager.Manager, namespace string,
 	if err := facts.AddCache(mgr, secrets); err != nil {
 		return fmt.Errorf("cache of conventional Secrets: %w", err)
 	}
-	if err := facts.Warm(ctx, secrets, metadataOf(secretKind)); err != nil {
+	if err := facts.Warm(ctx, secrets, facts.Metadata("Secret")); err != nil {
 		return err
 	}
 	anyName := true // several managers run in one process of a test
@@ -71,8 +71,8 @@ func addConventional(ctx context.Context, mgr manager.Manager, namespace string,
 		return fmt.Errorf("controller: %w", err)
 	}
 	for _, s := range []source.Source{
-		source.Kind[client.Object](secrets, metadataOf(secretKind), lookAfter(delay)),
-		source.Kind[client.Object](mgr.GetCache(), metadataOf(namespaceKind), lookAfter(delay)),
+		source.Kind[client.Object](secrets, facts.Metadata("Secret"), lookAfter(delay)),
+		source.Kind[client.Object](mgr.GetCache(), facts.Metadata("Namespace"), lookAfter(delay)),
 	} {
 		if err := c.Watch(s); err != nil {
 			return fmt.Errorf("watch: %w", err)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer"
 )
 
@@ -33,7 +34,7 @@ func (c *Controller) gather(ctx context.Context, key types.NamespacedName) (sign
 	if known := c.known.Load(); known != nil {
 		s.Limits.FormerDomains, s.Bundle = known.FormerDomains, known.Bundle
 	}
-	namespace, unmanaged := metadataOf(namespaceKind), metadataOf(secretKind)
+	namespace, unmanaged := facts.Metadata("Namespace"), facts.Metadata("Secret")
 	switch err := c.metadata.Get(ctx, types.NamespacedName{Name: key.Namespace}, namespace); {
 	case err == nil:
 		s.OptedIn, s.Terminating = true, namespace.DeletionTimestamp != nil

@@ -9,6 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/event"
+
+	"github.com/servingcert/servingcert/pkg/facts"
 )
 
 // Namespaces that come and go leave no series behind.
@@ -23,7 +25,7 @@ func TestFailuresOfANamespaceEndWithIt(t *testing.T) {
 
 	c := withSecrets(t)
 	c.metrics = metrics
-	gone := metadataOf(namespaceKind)
+	gone := facts.Metadata("Namespace")
 	gone.ObjectMeta = metav1.ObjectMeta{Name: "gone"}
 	c.namespaceHandler().Delete(t.Context(), event.DeleteEvent{Object: gone}, nil) // nothing is enqueued
 

@@ -77,7 +77,7 @@ func (n *noticeController) Reconcile(ctx context.Context, request reconcile.Requ
 
 // notice returns the event for the Service, or nil.
 func (n *noticeController) notice(ctx context.Context, svc *corev1.Service) (*signer.Event, error) {
-	err := n.metadata.Get(ctx, types.NamespacedName{Name: svc.Namespace}, metadataOf(namespaceKind))
+	err := n.metadata.Get(ctx, types.NamespacedName{Name: svc.Namespace}, facts.Metadata("Namespace"))
 	if err != nil && !apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("get Namespace %s: %w", svc.Namespace, err)
 	}

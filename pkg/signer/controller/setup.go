@@ -39,7 +39,7 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	ctx := context.Background() // for calls that do not block
-	if err := facts.Warm(ctx, mgr.GetCache(), metadataOf(namespaceKind), metadataOf(secretKind)); err != nil {
+	if err := facts.Warm(ctx, mgr.GetCache(), facts.Metadata("Namespace"), facts.Metadata("Secret")); err != nil {
 		return nil, err
 	}
 	c := &Controller{
@@ -92,8 +92,8 @@ func (c *Controller) watch(mgr manager.Manager) error {
 func (c *Controller) sources(mgr manager.Manager) []source.Source {
 	return []source.Source{
 		c.services.Source("Services", c.serviceChanged, c.secrets),
-		source.Kind[client.Object](mgr.GetCache(), metadataOf(namespaceKind), c.namespaceHandler(), facts.Changed()),
-		source.Kind[client.Object](mgr.GetCache(), metadataOf(secretKind), unmanagedHandler(), facts.Changed()),
+		source.Kind[client.Object](mgr.GetCache(), facts.Metadata("Namespace"), c.namespaceHandler(), facts.Changed()),
+		source.Kind[client.Object](mgr.GetCache(), facts.Metadata("Secret"), unmanagedHandler(), facts.Changed()),
 		c.secrets.Source("managed Secrets", c.secretChanged),
 		source.Func(c.watchAuthority),
 		source.Func(c.startFanOut),

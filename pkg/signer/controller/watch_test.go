@@ -152,7 +152,7 @@ func TestHandlersCostTheSameForLargeTenants(t *testing.T) {
 			c.secretChanged(t.Context(), q, &before, &after)
 		},
 		"a namespace": func(c *Controller, q facts.Queue) {
-			namespace := metadataOf(namespaceKind)
+			namespace := facts.Metadata("Namespace")
 			namespace.Name = "shop"
 			c.namespaceHandler().Create(t.Context(), event.CreateEvent{Object: namespace}, q)
 		},
@@ -183,7 +183,7 @@ func TestWhichChangesOfANamespaceMatter(t *testing.T) {
 	} {
 		c := withSecrets(t, issueBy(t, testCA(t), wantedBy(service("web"))))
 		q := queue.New("", queue.Retries())
-		before := metadataOf(namespaceKind)
+		before := facts.Metadata("Namespace")
 		before.Name, before.UID = "shop", "uid"
 		after := before.DeepCopy()
 		tt.change(after)

@@ -49,19 +49,10 @@ func (c *Cluster) limit(limits api.Limits) {
 	c.index.Limit(limits, c.services.In(metav1.NamespaceAll))
 }
 
-// namespaceKind is the kind whose metadata the cache holds.
-var namespaceKind = corev1.SchemeGroupVersion.WithKind("Namespace")
-
-func namespaceMetadata() *metav1.PartialObjectMetadata {
-	o := &metav1.PartialObjectMetadata{}
-	o.SetGroupVersionKind(namespaceKind)
-	return o
-}
-
 // Namespace reports by the cache whether the namespace is opted in and, if so, whether it is
 // being deleted.
 func (c *Cluster) Namespace(ctx context.Context, name string) (optedIn, terminating bool, err error) {
-	o := namespaceMetadata()
+	o := facts.Metadata("Namespace")
 	switch err := c.cache.Get(ctx, types.NamespacedName{Name: name}, o); {
 	case apierrors.IsNotFound(err):
 		return false, false, nil

@@ -54,7 +54,7 @@ func (f *Followed[R]) Controller(mgr manager.Manager, name string, reconciler re
 	}
 	return f.ControllerOf(mgr, name, reconciler,
 		f.config.Cluster.services.Changes("Services", f.serviceHandler(affected.ByService)),
-		source.Kind[client.Object](mgr.GetCache(), namespaceMetadata(), handler.Funcs{
+		source.Kind[client.Object](mgr.GetCache(), facts.Metadata("Namespace"), handler.Funcs{
 			CreateFunc: func(_ context.Context, e event.CreateEvent, q facts.Queue) { namespace(q, e.Object) },
 			UpdateFunc: func(_ context.Context, e event.UpdateEvent, q facts.Queue) { namespace(q, e.ObjectNew) },
 			DeleteFunc: func(_ context.Context, e event.DeleteEvent, q facts.Queue) { namespace(q, e.Object) },

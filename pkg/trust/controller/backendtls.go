@@ -7,9 +7,7 @@ import (
 	"sync"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -17,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/trust"
 	"github.com/servingcert/servingcert/pkg/trust/controller/target"
 )
@@ -53,7 +52,7 @@ func (r *policyReconciler) Reconcile(ctx context.Context, req reconcile.Request)
 
 func (r *policyReconciler) gather(ctx context.Context, key types.NamespacedName) (trust.BackendTLS, error) {
 	var s trust.BackendTLS
-	service, policy, namespace := metadataOf("Service"), &unstructured.Unstructured{}, metadataOf("Namespace")
+	service, policy, namespace := facts.Metadata("Service"), &unstructured.Unstructured{}, facts.Metadata("Namespace")
 	policy.SetGroupVersionKind(trust.BackendTLSPolicy)
 	exists := func(key types.NamespacedName, obj client.Object) (bool, error) {
 		err := r.reader.Get(ctx, key, obj)
@@ -118,13 +117,6 @@ func (r *policyReconciler) report(ctx context.Context, key types.NamespacedName,
 		log.FromContext(ctx).Info("a Service that asks for a BackendTLSPolicy has none", "why", d.Why)
 		r.events.policyNotMade(s.Service, d)
 	}
-}
-
-// metadataOf returns an empty object of the core group of which the metadata alone is read.
-func metadataOf(kind string) *metav1.PartialObjectMetadata {
-	o := &metav1.PartialObjectMetadata{}
-	o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
-	return o
 }
 
 // stripPolicyService leaves of a Service what is read here.

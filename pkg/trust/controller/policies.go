@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/trust"
 	"github.com/servingcert/servingcert/pkg/trust/controller/target"
 )
@@ -106,8 +107,8 @@ func policyReads() []target.Read {
 	targets := func(obj client.Object) []string { return trust.PolicyTargets(obj.(*unstructured.Unstructured)) }
 	return []target.Read{
 		{Object: policy, By: cache.ByObject{Transform: stripped(stripPolicy)}, Index: targets},
-		{Object: metadataOf("Service"), By: cache.ByObject{Transform: stripped(stripPolicyService, stripMetadata)}},
-		{Object: metadataOf("Namespace"), By: cache.ByObject{
+		{Object: facts.Metadata("Service"), By: cache.ByObject{Transform: stripped(stripPolicyService, stripMetadata)}},
+		{Object: facts.Metadata("Namespace"), By: cache.ByObject{
 			Label: labels.SelectorFromSet(labels.Set{api.LabelInject: api.InjectEnabled}), Transform: stripped(func(obj client.Object) { obj.SetAnnotations(nil) }, stripMetadata),
 		}},
 	}
@@ -163,7 +164,7 @@ func policyWatches(c cache.Cache) []source.Source {
 	}
 	return []source.Source{
 		source.Kind(c, policy, handler.TypedEnqueueRequestsFromMapFunc(ofPolicy)),
-		source.Kind(c, metadataOf("Service"), &handler.TypedEnqueueRequestForObject[*metav1.PartialObjectMetadata]{}),
-		source.Kind(c, metadataOf("Namespace"), handler.TypedEnqueueRequestsFromMapFunc(ofNamespace)),
+		source.Kind(c, facts.Metadata("Service"), &handler.TypedEnqueueRequestForObject[*metav1.PartialObjectMetadata]{}),
+		source.Kind(c, facts.Metadata("Namespace"), handler.TypedEnqueueRequestsFromMapFunc(ofNamespace)),
 	}
 }

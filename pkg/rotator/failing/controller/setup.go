@@ -46,7 +46,7 @@ func Setup(c *cluster.Cluster) error {
 		RateLimiter: workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, maxBackoff),
 		Reconciler:  r,
 	}, c.Pods.Source("injected pods", r.onPod(enqueue)), source.Kind(c.Services, &corev1.Service{}, r.onService(enqueue)),
-		source.Kind(c.Services, cluster.NamespaceMetadata(), handler.TypedEnqueueRequestsFromMapFunc(opted)))
+		source.Kind(c.Services, facts.Metadata("Namespace"), handler.TypedEnqueueRequestsFromMapFunc(opted)))
 }
 
 // onPod enqueues the namespace of an injected pod that was created, deleted or changed in a

@@ -40,7 +40,7 @@ func Setup(c *cluster.Cluster, cfg Config) error {
 	}
 	return c.AddController("missed-pods", controller.Options{Reconciler: r},
 		c.Pods.Source("pods", onPod(enqueue)),
-		source.Kind(c.Services, cluster.NamespaceMetadata(), onChange(func(q facts.Queue, ns *metav1.PartialObjectMetadata) { enqueue(q, ns.Name) })),
+		source.Kind(c.Services, facts.Metadata("Namespace"), onChange(func(q facts.Queue, ns *metav1.PartialObjectMetadata) { enqueue(q, ns.Name) })),
 		source.Kind(c.Services, &corev1.Service{}, onChange(func(q facts.Queue, svc *corev1.Service) { enqueue(q, svc.Namespace) }), servicePredicate{}),
 		source.Kind(published, &corev1.ConfigMap{}, r.conventional.handler(enqueue)),
 	)

@@ -17,20 +17,13 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/trust"
 )
 
-// namespaceMetadata is an empty object of the type that namespaces are cached
-// as: their metadata only.
-func namespaceMetadata() *metav1.PartialObjectMetadata {
-	ns := &metav1.PartialObjectMetadata{}
-	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
-	return ns
-}
-
 // readNamespaces reads the metadata of opted-in namespaces.
 func readNamespaces() Read {
-	return Read{Object: namespaceMetadata(), By: cache.ByObject{
+	return Read{Object: facts.Metadata("Namespace"), By: cache.ByObject{
 		Label:     labels.SelectorFromSet(labels.Set{api.LabelInject: api.InjectEnabled}),
 		Transform: Transform(func(client.Object) {}),
 	}}
@@ -38,7 +31,7 @@ func readNamespaces() Read {
 
 // onNamespace looks at the ConfigMap of the name when its namespace changes.
 func onNamespace(c cache.Cache, name string) source.Source {
-	return source.Kind(c, namespaceMetadata(), handler.TypedEnqueueRequestsFromMapFunc(
+	return source.Kind(c, facts.Metadata("Namespace"), handler.TypedEnqueueRequestsFromMapFunc(
 		func(_ context.Context, ns *metav1.PartialObjectMetadata) []reconcile.Request {
 			return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: ns.Name, Name: name}}}
 		}))
@@ -52,7 +45,7 @@ func optedIn(ns *metav1.PartialObjectMetadata) bool {
 
 // readNamespace returns a namespace; without its label if it is not opted in.
 func readNamespace(ctx context.Context, r client.Reader, name string) (*metav1.PartialObjectMetadata, error) {
-	ns := namespaceMetadata()
+	ns := facts.Metadata("Namespace")
 	if err := r.Get(ctx, types.NamespacedName{Name: name}, ns); client.IgnoreNotFound(err) != nil {
 		return nil, fmt.Errorf("read Namespace %s from the cache: %w", name, err)
 	}
