@@ -27,11 +27,7 @@ func StripService(svc *corev1.Service, keep Keep) *corev1.Service {
 	if keep.CreationTimestamp {
 		kept.CreationTimestamp = svc.CreationTimestamp
 	}
-	for _, key := range keep.Annotations {
-		if value, ok := svc.Annotations[key]; ok {
-			metav1.SetMetaDataAnnotation(&kept.ObjectMeta, key, TruncateAnnotation(key, value))
-		}
-	}
+	kept.Annotations = KeepOnly(svc.Annotations, keep.Annotations)
 	if from := OpenShiftAnnotation(svc); keep.OpenShiftAnnotation && from != "" {
 		markTranslated.set(kept, from)
 	}
@@ -62,6 +58,21 @@ func StripService(svc *corev1.Service, keep Keep) *corev1.Service {
 		kept.Spec.Ports = svc.Spec.Ports
 	}
 	return kept
+}
+
+// KeepOnly returns the annotations, or labels, with the keys, as TruncateAnnotation keeps them;
+// nil if there are none.
+func KeepOnly(have map[string]string, keys []string) map[string]string {
+	var out map[string]string
+	for _, key := range keys {
+		if value, ok := have[key]; ok {
+			if out == nil {
+				out = map[string]string{}
+			}
+			out[key] = TruncateAnnotation(key, value)
+		}
+	}
+	return out
 }
 
 func stripCondition(c metav1.Condition) metav1.Condition {

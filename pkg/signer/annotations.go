@@ -51,14 +51,3 @@ func with(m map[string]string, key, value string) map[string]string {
 // secretAnnotations are the keys of all annotations that contentOf may return, and of those that
 // tell who writes the Secret. SecretFacts contain these.
 var secretAnnotations = append([]string{api.AnnotationIssuedLeaf, api.AnnotationCertificateName, api.AnnotationRenewedAfter, api.AnnotationKeystorePassword, api.AnnotationKeystoreDigest}, openShiftSecretKeys...)
-
-// only returns an object's annotations with the keys, nil if there are none.
-func only(have map[string]string, keys []string) map[string]string {
-	var out map[string]string
-	for _, key := range keys {
-		if value, ok := have[key]; ok {
-			out = with(out, key, api.TruncateAnnotation(key, value))
-		}
-	}
-	return out
-}

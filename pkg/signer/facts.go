@@ -101,7 +101,7 @@ func factsBesidePair(secret *corev1.Secret, instance string) *SecretFacts {
 		Type:       corev1.SecretType(api.Shorten(string(secret.Type), maxType)),
 		Immutable:  secret.Immutable != nil && *secret.Immutable,
 	}
-	f.Annotations = only(secret.Annotations, secretAnnotations)
+	f.Annotations = api.KeepOnly(secret.Annotations, secretAnnotations)
 	f.rememberFinalizers(secret.Finalizers)
 	for key := range secret.Data {
 		if len(f.Other) > maxOther {

@@ -24,6 +24,6 @@ func Keep(svc *corev1.Service) api.Keep {
 	if keep.OpenShiftAnnotation = api.OpenShiftAnnotation(svc) != ""; keep.OpenShiftAnnotation {
 		keep.Annotations = append(keep.Annotations, openShiftServiceKeys...)
 	}
-	keep.Selector = len(only(svc.Annotations, keep.Annotations)) > 0
+	keep.Selector = len(api.KeepOnly(svc.Annotations, keep.Annotations)) > 0
 	return keep
 }

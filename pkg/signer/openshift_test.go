@@ -183,7 +183,7 @@ func TestOpenShiftAnnotationsOfAService(t *testing.T) {
 		require.Equal(t, before[api.OpenShiftSecretName], web.Annotations[api.OpenShiftSecretName])
 		again, d2 := w.decide()
 		require.Zero(t, tell(again, d2, api.Translate(web)), "once is enough")
-		return only(web.Annotations, openShiftServiceKeys)
+		return api.KeepOnly(web.Annotations, openShiftServiceKeys)
 	}
 	failing := func(message, n string) map[string]string {
 		return map[string]string{api.OpenShiftError: message, api.OpenShiftErrorAlpha: message, api.OpenShiftErrorNum: n, api.OpenShiftErrorNumAlpha: n}

@@ -26,26 +26,12 @@ func keepSettings(object any) (any, error) {
 	}
 	kept := facts.Metadata("Namespace")
 	kept.ObjectMeta = api.Identity(&ns.ObjectMeta)
-	kept.Annotations = settingsOf(ns)
+	kept.Annotations = api.KeepOnly(ns.Annotations, namespaceKeys)
 	return kept, nil
 }
 
 // namespaceKeys are the annotations that mean something on a Namespace.
 var namespaceKeys = api.OnNamespace.Annotations()
-
-// settingsOf returns the annotations that mean something, or nil if there is none.
-func settingsOf(ns *metav1.PartialObjectMetadata) map[string]string {
-	var out map[string]string
-	for _, key := range namespaceKeys {
-		if value, has := ns.Annotations[key]; has {
-			if out == nil {
-				out = map[string]string{}
-			}
-			out[key] = api.TruncateAnnotation(key, value)
-		}
-	}
-	return out
-}
 
 // cachedNamespace returns the annotations of the namespace, or false if the informer does
 // not know it: its label is younger than what the informer has seen.
@@ -76,5 +62,5 @@ func (l *Lookup) liveNamespace(ctx context.Context, name string) (map[string]str
 	case !optedIn.Matches(labels.Set(ns.Labels)):
 		return nil, errNotOptedIn
 	}
-	return settingsOf(ns), nil
+	return api.KeepOnly(ns.Annotations, namespaceKeys), nil
 }

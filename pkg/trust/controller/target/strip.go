@@ -26,7 +26,7 @@ func Transform(strip func(client.Object)) toolscache.TransformFunc {
 			accessor.SetFinalizers(nil)
 			accessor.SetGenerateName("")
 			accessor.SetLabels(stripLabels(accessor.GetLabels()))
-			accessor.SetAnnotations(only(accessor.GetAnnotations(), keptAnnotations...))
+			accessor.SetAnnotations(api.KeepOnly(accessor.GetAnnotations(), keptAnnotations))
 		}
 		strip(obj)
 		return obj, nil
@@ -50,7 +50,7 @@ func stripLabels(labels map[string]string) map[string]string {
 	if labels[api.LabelInject] == api.InjectEnabled {
 		return optedInLabels
 	}
-	return only(labels, api.LabelInject)
+	return api.KeepOnly(labels, []string{api.LabelInject})
 }
 
 // maxFields is the most bytes that are kept of the fields that were applied: those of a few keys.
@@ -70,18 +70,4 @@ func ownEntry(entries []metav1.ManagedFieldsEntry) []metav1.ManagedFieldsEntry {
 		}
 	}
 	return nil
-}
-
-// only returns m with no other keys than the given ones, nil if it has none.
-func only(m map[string]string, keys ...string) map[string]string {
-	var out map[string]string
-	for _, key := range keys {
-		if value, ok := m[key]; ok {
-			if out == nil {
-				out = map[string]string{}
-			}
-			out[key] = api.TruncateAnnotation(key, value)
-		}
-	}
-	return out
 }
