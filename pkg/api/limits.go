@@ -20,10 +20,9 @@ const (
 	// metav1.Condition, which the API server does not enforce for Services.
 	MaxMessage = 32 << 10
 	// MaxKept is the largest number of earlier Secrets of a Service in the state of its
-	// condition, and MaxReadyState the largest size of that state in bytes: fewer are kept if
-	// their names are long. Without the opt-in, the signer keeps only the Secrets in the state.
-	MaxKept       = 64
-	MaxReadyState = 8 << 10
+	// condition: fewer are kept if their names are long. Without the opt-in, the signer keeps only
+	// the Secrets in the state.
+	MaxKept = 64
 	// MaxOwners is the largest number of owner references of a Secret that are kept: those to
 	// Services, and as many others.
 	MaxOwners = 100

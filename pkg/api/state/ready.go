@@ -31,10 +31,9 @@ type Ready struct {
 	Proof string `json:"proof,omitempty"`
 }
 
-// Limits of a Ready, which keep its JSON within api.MaxReadyState bytes.
+// Limits of a Ready, which keep its JSON within 8 KiB.
 const (
 	maxShown = 4 // names
-	maxProof = 1000
 	// maxKeptBytes is the largest total size of the names of kept Secrets.
 	maxKeptBytes = 4 << 10
 )
