@@ -107,9 +107,6 @@ func TruncateAnnotation(key, value string) string {
 // MaxOwners to Services, and the first MaxOwners to other objects. References with a name
 // that no object can have are left out.
 func Owners(references []metav1.OwnerReference) []metav1.OwnerReference {
-	if ownersFit(references) {
-		return references
-	}
 	var kept []metav1.OwnerReference
 	counts := map[bool]int{} // by whether it is a Service
 	for _, r := range references {
@@ -120,15 +117,6 @@ func Owners(references []metav1.OwnerReference) []metav1.OwnerReference {
 		}
 	}
 	return kept
-}
-
-func ownersFit(references []metav1.OwnerReference) bool {
-	for _, r := range references {
-		if !referenceFits(r) {
-			return false
-		}
-	}
-	return len(references) <= MaxOwners
 }
 
 // referenceFits reports whether the parts of a reference are no longer than Kubernetes
