@@ -18,6 +18,17 @@ func Shorten(text string, most int) string {
 	return text
 }
 
+// maxEventNote is the API's limit on the bytes of an event's note: it refuses longer ones.
+const maxEventNote = 1024
+
+// EventNote returns the text, truncated to the limit of an event's note.
+func EventNote(text string) string {
+	if len(text) <= maxEventNote {
+		return text
+	}
+	return strings.ToValidUTF8(text[:maxEventNote-len("…")], "") + "…"
+}
+
 // Listed returns at most most of the names, and the number of the others: "a, b and 3 more".
 func Listed(names []string, most int) string {
 	shown := strings.Join(names[:min(len(names), most)], ", ")

@@ -1,7 +1,9 @@
 package api_test
 
 import (
+	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 
@@ -13,4 +15,15 @@ func TestShorten(t *testing.T) {
 	assert.Equal(t, "äöü", api.Shorten("äöü", 3))
 	assert.Equal(t, "äöü…", api.Shorten("äöüß", 3))
 	assert.Equal(t, "äöü…", api.Shorten(api.Shorten("äöüßx", 3), 3))
+}
+
+// The note of an event is not longer than the API server accepts, and valid UTF-8.
+func TestEventNote(t *testing.T) {
+	const most = 1024
+	whole := strings.Repeat("x", most)
+	assert.Equal(t, whole, api.EventNote(whole))
+	assert.Equal(t, whole[:most-3]+"…", api.EventNote(whole+"x"))
+	cut := api.EventNote(strings.Repeat("é", most)) // the limit is in the middle of a character
+	assert.True(t, utf8.ValidString(cut))
+	assert.Len(t, cut, most-1)
 }

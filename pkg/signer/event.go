@@ -2,7 +2,6 @@ package signer
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,17 +17,6 @@ const (
 	eventReissued      = "CertificateReissued" // Normal: why there is a new certificate
 	eventRenewalFailed = "RenewalFailed"       // Warning: the present certificate is still valid
 )
-
-// maxEventNote is the API's limit on the bytes of an event's note: it refuses longer ones.
-const maxEventNote = 1024
-
-// EventNote returns the text, truncated to the limit of an event's note.
-func EventNote(text string) string {
-	if len(text) <= maxEventNote {
-		return text
-	}
-	return strings.ToValidUTF8(text[:maxEventNote-len("…")], "") + "…"
-}
 
 // Event is an event on a Service. It is emitted after the write that it reports;
 // a first issue is reported by the condition alone.

@@ -2,9 +2,7 @@ package signer
 
 import (
 	"errors"
-	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -136,16 +134,6 @@ func TestAsksAnew(t *testing.T) {
 	} {
 		assert.Equal(t, c.want, AsksAnew(c.before, c.after), name)
 	}
-}
-
-// The note of an event is not longer than the API server accepts, and valid UTF-8.
-func TestEventNote(t *testing.T) {
-	whole := strings.Repeat("x", maxEventNote)
-	assert.Equal(t, whole, EventNote(whole))
-	assert.Equal(t, whole[:maxEventNote-3]+"…", EventNote(whole+"x"))
-	cut := EventNote(strings.Repeat("é", maxEventNote)) // the limit is in the middle of a character
-	assert.True(t, utf8.ValidString(cut))
-	assert.Len(t, cut, maxEventNote-1)
 }
 
 // Little is kept of a Service without a request, and all relevant fields of one with a request.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 	"time"
+	"unicode/utf8"
 
 	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus/testutil"
@@ -280,7 +281,12 @@ servingcert_ca_problem{reason="WaitingForTrust"} 0
 `), "servingcert_ca_problem"))
 }
 
+// The API server refuses a note that is too long. A note that is cut within a character is not
+// valid UTF-8, and cannot be sent.
 func TestNotesAreBounded(t *testing.T) {
-	assert.Len(t, bounded(strings.Repeat("x", 5000)), 1000+len("…"))
-	assert.Equal(t, "short", bounded("short"))
+	recorder := events.NewFakeRecorder(1)
+	eventWriter{recorder, "servingcert-system"}.write("uid", corev1.EventTypeNormal, EventPrepared, "x"+strings.Repeat("é", 5000))
+	note := strings.TrimPrefix(<-recorder.Events, "Normal CAPrepared ")
+	assert.Len(t, note, 1024)
+	assert.True(t, utf8.ValidString(note), "%q", note)
 }

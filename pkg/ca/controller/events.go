@@ -40,16 +40,7 @@ type eventWriter struct {
 // recorder gets a reference to the Secret, not an object that holds its data.
 func (w eventWriter) write(uid types.UID, eventType, reason, note string) {
 	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: api.CASecretName, UID: uid}}
-	w.recorder.Eventf(secret, nil, eventType, reason, reason, "%s", bounded(note))
-}
-
-// bounded shortens a note to what the API server accepts (1 kB, events.k8s.io/v1).
-func bounded(note string) string {
-	const limit = 1000
-	if len(note) <= limit {
-		return note
-	}
-	return note[:limit] + "…"
+	w.recorder.Eventf(secret, nil, eventType, reason, reason, "%s", api.EventNote(note))
 }
 
 // reportStep logs a step that was written, and writes its event.

@@ -3,6 +3,7 @@ package controller
 import (
 	"k8s.io/client-go/tools/events"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/signer"
 )
 
@@ -10,5 +11,5 @@ import (
 const actionIssue = "Issue"
 
 func emit(r events.EventRecorder, e signer.Event) {
-	r.Eventf(e.Service, nil, e.Type, e.Reason, actionIssue, "%s", signer.EventNote(e.Note))
+	r.Eventf(e.Service, nil, e.Type, e.Reason, actionIssue, "%s", api.EventNote(e.Note))
 }

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
-	"github.com/servingcert/servingcert/pkg/signer"
 	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
 )
 
@@ -93,7 +93,7 @@ func (f *Followed[R]) Failed(reason string) { f.metrics.failures.WithLabelValues
 func (f *Followed[R]) Say(r R, regarding runtime.Object, reason, message string) {
 	event := reason + " " + message
 	if last, _ := f.last.Swap(r.GetUID(), event); last != event {
-		f.events.Eventf(regarding, nil, corev1.EventTypeWarning, reason, actionIssue, "%s", signer.EventNote(message))
+		f.events.Eventf(regarding, nil, corev1.EventTypeWarning, reason, actionIssue, "%s", api.EventNote(message))
 	}
 }
 
