@@ -137,30 +137,22 @@ func (c *Controller) owned(f *signer.SecretFacts) bool {
 // their issuer, "" for an unknown one. It reads caches and may be called at any time. It
 // returns nil until a CA has been available, since the caches may not be filled until then.
 func (c *Controller) Leaves() map[string]int {
-	if c.known.Load() == nil {
+	ca := c.known.Load()
+	if ca == nil {
 		return nil
 	}
+	byIssuer := map[*pki.Issuer]int{}
+	for f := range c.secrets.All() {
+		if f.Leaf.Exists() && !f.OfAnotherIssuer() && c.owned(f) {
+			byIssuer[f.SignedBy(ca)]++
+		}
+	}
 	leaves := map[string]int{}
-	for issuer, n := range c.leavesByIssuer() {
+	for issuer, n := range byIssuer {
 		if issuer == nil {
 			leaves[""] += n
 		} else {
 			leaves[pki.Fingerprint(issuer.Certificate)] += n
-		}
-	}
-	return leaves
-}
-
-// leavesByIssuer returns an empty map until a CA has been available.
-func (c *Controller) leavesByIssuer() map[*pki.Issuer]int {
-	leaves := map[*pki.Issuer]int{}
-	ca := c.known.Load()
-	if ca == nil {
-		return leaves
-	}
-	for f := range c.secrets.All() {
-		if f.Leaf.Exists() && !f.OfAnotherIssuer() && c.owned(f) {
-			leaves[f.SignedBy(ca)]++
 		}
 	}
 	return leaves
