@@ -3,6 +3,7 @@ package hostfiles
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -120,7 +121,7 @@ func (s State) Acted(err error, now time.Time) State {
 	sw := *s.Switch
 	sw.Attempts, sw.ActedAt, sw.Acted, sw.Failure, sw.Verdict = sw.Attempts+1, now, err == nil, "", ""
 	if err != nil {
-		sw.Failure = bounded(err.Error())
+		sw.Failure = Shorten(err.Error(), maxText)
 	}
 	s.Switch = &sw
 	return s
@@ -132,7 +133,7 @@ func (s State) Observed(st *Store, served Served, now time.Time) State {
 	sw.SeenAt, sw.Detail = now, ""
 	switch served.Fingerprint {
 	case "":
-		sw.Seen, sw.Detail = SeenNone, bounded(served.Failure)
+		sw.Seen, sw.Detail = SeenNone, Shorten(served.Failure, maxText)
 	case sw.Leaf:
 		sw.Seen, sw.Proven, sw.Acted, sw.Failure = SeenNew, true, true, "" // even if the action failed
 	case sw.Before:
@@ -150,11 +151,13 @@ func (s State) Observed(st *Store, served Served, now time.Time) State {
 // deadline returns the time by which the address must serve the leaf.
 func (sw *Switch) deadline(st *Store) time.Time { return sw.ActedAt.Add(st.Check.Timeout) }
 
-// bounded truncates the text of a program or a peer.
-func bounded(text string) string {
-	const most = 256
-	if len(text) > most {
-		text = text[:most] + "…"
+// maxText is the largest size in bytes of the text of a program or a peer in a state.
+const maxText = 256
+
+// Shorten returns the text, or its first most bytes and an ellipsis if it is longer.
+func Shorten(text string, most int) string {
+	if len(text) <= most {
+		return text
 	}
-	return text
+	return strings.ToValidUTF8(text[:most], "") + "…"
 }

@@ -24,6 +24,8 @@ func TestStateRoundTrip(t *testing.T) {
 		require.NoError(t, err)
 		assert.Equal(t, s, read)
 	}
+	s := hostfiles.State{Version: 1, Switch: &hostfiles.Switch{To: "id"}}.Acted(errors.New("a"+strings.Repeat("é", 256)), now)
+	assert.Equal(t, "a"+strings.Repeat("é", 127)+"…", s.Switch.Failure, "the limit is in the middle of a character")
 	for text, want := range map[string]string{"{": "cannot be read", `{"version": 2}`: "has version 2: must be 1"} {
 		s, err := hostfiles.ParseState([]byte(text))
 		assert.ErrorContains(t, err, want)

@@ -114,11 +114,8 @@ func (s *Syncer) NotReady() string {
 	var lines []string
 	for _, k := range s.keepers {
 		if status := k.read(); !status.Reason.Ready() {
-			message := status.Message
-			if len(message) > maxMessage {
-				message = message[:maxMessage] + "…"
-			}
-			lines = append(lines, fmt.Sprintf("store %s: %s: %s\n", status.Store, status.Reason, strings.ReplaceAll(message, "\n", " ")))
+			message := strings.ReplaceAll(hostfiles.Shorten(status.Message, maxMessage), "\n", " ")
+			lines = append(lines, fmt.Sprintf("store %s: %s: %s\n", status.Store, status.Reason, message))
 		}
 	}
 	if more := len(lines) - maxShown; more > 0 {
