@@ -3,7 +3,6 @@ package status
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/servingcert/servingcert/pkg/api"
 )
@@ -39,15 +38,6 @@ func named(what string, names []string) string {
 // Listed returns the first maxNamed names, and the number of the others.
 func Listed(names []string) string {
 	return api.Listed(names, maxNamed)
-}
-
-// Bounded returns the first maxNamed lines, and the number of the others.
-func Bounded(lines []string) string {
-	shown := strings.Join(lines[:min(len(lines), maxNamed)], "\n")
-	if more := len(lines) - maxNamed; more > 0 {
-		return fmt.Sprintf("%s\nand %d more", shown, more)
-	}
-	return shown
 }
 
 // Count returns the number with the noun: 1 Service, 2 Services.
