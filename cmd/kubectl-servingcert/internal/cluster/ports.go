@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,16 +79,12 @@ func (c *Cluster) ServedPorts(ctx context.Context, cfg *rest.Config, namespace s
 
 // atOnce calls do for each index below n, at most limit at a time.
 func atOnce(limit, n int, do func(i int)) {
-	var wg sync.WaitGroup
-	free := make(chan struct{}, limit)
+	var running errgroup.Group
+	running.SetLimit(limit)
 	for i := range n {
-		free <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-free }()
-			do(i)
-		})
+		running.Go(func() error { do(i); return nil })
 	}
-	wg.Wait()
+	_ = running.Wait() // nothing returns an error
 }
 
 // mountedSecrets reads the Secrets that the pods mount, by namespace and name. Those that this user may
