@@ -3,6 +3,7 @@ package doctor
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -46,7 +47,7 @@ func (n Namespace) workload(w Workload) []Finding {
 	if count := n.Missed[w.Kind+" "+w.Name]; count > 0 {
 		f := found(Missed, object, "%d of its pods run without the certificate that they would get now", count)
 		if api.Restartable(w.Kind) {
-			f = f.run([]string{w.Name, n.Name}, "kubectl", "rollout", "restart", lowerKind(w.Kind)+"/"+w.Name, "-n", n.Name)
+			f = f.run([]string{w.Name, n.Name}, "kubectl", "rollout", "restart", strings.ToLower(w.Kind)+"/"+w.Name, "-n", n.Name)
 		}
 		out = append(out, f)
 	}
@@ -76,11 +77,6 @@ func ours(annotations map[string]string) []string {
 	return api.Place("").Unknown(annotations) // no annotation is known at this place
 }
 
-// lowerKind returns the kind as an argument of kubectl.
-func lowerKind(kind string) string {
-	return map[string]string{"Deployment": "deployment", "StatefulSet": "statefulset", "DaemonSet": "daemonset"}[kind]
-}
-
 // restart returns why a workload with on-rotate: restart cannot be restarted.
 func (w Workload) restart(namespace, object string) (Finding, bool) {
 	if w.Template.Annotations[api.AnnotationOnRotate] != string(api.OnRotateRestart) {
@@ -98,7 +94,7 @@ func (w Workload) restart(namespace, object string) (Finding, bool) {
 	case w.KeepsOldPods:
 		return cannot("its update strategy leaves old pods running").do("Set spec.updateStrategy.type: RollingUpdate, and no partition."), true
 	case w.Paused:
-		return cannot("it is paused").run([]string{w.Name, namespace}, "kubectl", "rollout", "resume", lowerKind(w.Kind)+"/"+w.Name, "-n", namespace), true
+		return cannot("it is paused").run([]string{w.Name, namespace}, "kubectl", "rollout", "resume", strings.ToLower(w.Kind)+"/"+w.Name, "-n", namespace), true
 	}
 	return Finding{}, false
 }
