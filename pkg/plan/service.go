@@ -216,11 +216,12 @@ func (n *Native) addBreaks(references []Reference, port int32) {
 		}
 	}
 	if count > 0 {
-		n.Breaks = append(n.Breaks, plural(count, "plaintext reference"))
+		n.Breaks = append(n.Breaks, Count(count, "plaintext reference"))
 	}
 }
 
-func plural(n int, what string) string {
+// Count returns the number with the noun: 1 reference, 2 addresses.
+func Count(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}

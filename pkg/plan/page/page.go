@@ -18,7 +18,7 @@ import (
 var text string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"way": func(w plan.Way) string { return ways[w].badge }, "today": func(t plan.Today) string { return todays[t] }, "count": count,
+	"way": func(w plan.Way) string { return ways[w].badge }, "today": func(t plan.Today) string { return todays[t] }, "count": plan.Count,
 }).Parse(text))
 
 // ways are the labels of the ways on the page.
@@ -82,11 +82,4 @@ func Write(w io.Writer, p plan.Plan, title string) error {
 	}
 	_, err := io.WriteString(w, api.EscapeLines(b.String())) // such as names that change the direction of text
 	return err
-}
-
-func count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
