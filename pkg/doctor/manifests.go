@@ -2,7 +2,6 @@ package doctor
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -131,13 +130,9 @@ func (m *manifests) object(d *document, o preview.Object) {
 		m.other(d, o)
 		return
 	}
-	raw, err := json.Marshal(o.Content)
-	if err != nil {
-		return // impossible: it was decoded from JSON
-	}
 	if o.Kind == "Namespace" {
 		ns := &corev1.Namespace{}
-		if json.Unmarshal(raw, ns) != nil {
+		if preview.Convert(o.Content, ns) != nil {
 			return // its outcome reports the error
 		}
 		m.sources["Namespace "+o.Name] = source{doc: d, at: o.At}
@@ -146,7 +141,7 @@ func (m *manifests) object(d *document, o preview.Object) {
 		return
 	}
 	svc := &corev1.Service{}
-	if json.Unmarshal(raw, svc) != nil {
+	if preview.Convert(o.Content, svc) != nil {
 		return // its outcome reports the error
 	}
 	svc.Namespace, svc.Name = o.Namespace, o.Name
@@ -235,8 +230,7 @@ func keepsOldPods(kind string, content map[string]any) bool {
 	default:
 		return false
 	}
-	text, err := json.Marshal(content)
-	return err == nil && json.Unmarshal(text, workload) == nil && api.KeepsOldPods(workload)
+	return preview.Convert(content, workload) == nil && api.KeepsOldPods(workload)
 }
 
 // levelOf returns the level of a note of the webhook; "" if another check reports the same

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 
@@ -61,10 +60,7 @@ type manifests struct {
 
 func (m *manifests) object(d preview.Document, o preview.Object) {
 	read := func(into any) bool {
-		raw, err := json.Marshal(o.Content)
-		if err == nil {
-			err = json.Unmarshal(raw, into)
-		}
+		err := preview.Convert(o.Content, into)
 		if err != nil {
 			m.unread = append(m.unread, fmt.Sprintf("%s: %s %s/%s: %v", d.Name(), o.Kind, o.Namespace, o.Name, err))
 		}

@@ -2,7 +2,6 @@ package plan
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -12,6 +11,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/servingcert/servingcert/pkg/preview"
 )
 
 // Object is an object of any kind, such as an Ingress.
@@ -150,8 +151,7 @@ func (b *Builder) backendTLSPolicy(o Object) {
 // serviceMonitor adds the endpoints of the Services that a ServiceMonitor selects.
 func (b *Builder) serviceMonitor(o Object) {
 	selector := &metav1.LabelSelector{}
-	raw, err := json.Marshal(at(o.Content, "spec", "selector"))
-	if err != nil || json.Unmarshal(raw, selector) != nil {
+	if preview.Convert(at(o.Content, "spec", "selector"), selector) != nil {
 		return // the Prometheus operator rejects it too
 	}
 	selects, err := metav1.LabelSelectorAsSelector(selector)

@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -14,16 +13,13 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/sidecar"
+	"github.com/servingcert/servingcert/pkg/preview"
 )
 
 // networkPolicy records a NetworkPolicy.
 func (b *Builder) networkPolicy(o Object) {
-	raw, err := json.Marshal(o.Content)
 	policy := &networkingv1.NetworkPolicy{}
-	if err == nil {
-		err = json.Unmarshal(raw, policy)
-	}
-	if err != nil {
+	if err := preview.Convert(o.Content, policy); err != nil {
 		b.Unread(fmt.Sprintf("NetworkPolicy %s/%s: %v", o.Namespace, o.Name, err))
 		return
 	}

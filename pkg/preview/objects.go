@@ -1,5 +1,7 @@
 package preview
 
+import "encoding/json"
+
 // Object is one object of a document: the document itself, or an item of a List.
 type Object struct {
 	APIVersion, Kind, Namespace, Name string
@@ -22,6 +24,15 @@ func (d Document) Objects(namespace string) []Object {
 		out[i] = Object{o.apiVersion, o.kind, who.Namespace, who.Name, o.content, o.at}
 	}
 	return out
+}
+
+// Convert reads a decoded object into a type of Kubernetes. The error is that of encoding/json.
+func Convert(content map[string]any, into any) error {
+	raw, err := json.Marshal(content)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(raw, into)
 }
 
 // Workloads returns the workloads of a document, with their pods or the errors of reading them. It

@@ -3,7 +3,6 @@ package preview
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"slices"
@@ -51,17 +50,13 @@ func (s *surroundings) gather(docs []Document) (objects [][]object, problems [][
 
 // add records a Namespace, a Service, a Secret or the table of programs.
 func (s *surroundings) add(o object) error {
-	if o.apiVersion != "v1" || !slices.Contains([]string{"Namespace", "Service", "Secret", "ConfigMap"}, o.kind) {
+	if o.apiVersion != "v1" {
 		return nil
-	}
-	raw, err := json.Marshal(o.content)
-	if err != nil {
-		return err
 	}
 	switch o.kind {
 	case "Namespace":
 		ns := &corev1.Namespace{}
-		if err := json.Unmarshal(raw, ns); err != nil {
+		if err := Convert(o.content, ns); err != nil {
 			return fieldError(err, "")
 		}
 		s.namespaces[ns.Name] = ns.Labels[api.LabelInject] == api.InjectEnabled
@@ -71,7 +66,7 @@ func (s *surroundings) add(o object) error {
 		s.byNamespace[ns.Name] = known
 	case "Service":
 		svc := &corev1.Service{}
-		if err := json.Unmarshal(raw, svc); err != nil {
+		if err := Convert(o.content, svc); err != nil {
 			return fieldError(err, "")
 		}
 		if svc.Namespace == "" {
@@ -83,18 +78,18 @@ func (s *surroundings) add(o object) error {
 	case "Secret":
 		s.addSecret(o.content)
 	case "ConfigMap":
-		return s.addPrograms(o.content, raw)
+		return s.addPrograms(o.content)
 	}
 	return nil
 }
 
 // addPrograms records the table of programs, if the ConfigMap contains it.
-func (s *surroundings) addPrograms(object map[string]any, raw []byte) error {
+func (s *surroundings) addPrograms(object map[string]any) error {
 	if dig(object, "metadata", "name") != api.ProgramsName {
 		return nil
 	}
 	cm := &corev1.ConfigMap{}
-	if err := json.Unmarshal(raw, cm); err != nil {
+	if err := Convert(object, cm); err != nil {
 		return fieldError(err, "")
 	}
 	if cm.Namespace == "" {

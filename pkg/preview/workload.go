@@ -1,7 +1,6 @@
 package preview
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -103,12 +102,8 @@ func (w *workload) read(o object) error {
 	if err := checkTemplate(w.template, at); err != nil {
 		return err
 	}
-	raw, err := json.Marshal(map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": w.template["metadata"], "spec": w.template["spec"]})
-	if err != nil {
-		return err
-	}
 	w.pod = &corev1.Pod{}
-	if err := json.Unmarshal(raw, w.pod); err != nil {
+	if err := Convert(map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": w.template["metadata"], "spec": w.template["spec"]}, w.pod); err != nil {
 		return fieldError(err, at.String())
 	}
 	switch o.kind {
