@@ -6,8 +6,6 @@ import (
 	"crypto/x509"
 	"encoding/asn1"
 	"encoding/hex"
-	"encoding/pem"
-	"errors"
 	"fmt"
 	"sync/atomic"
 
@@ -126,13 +124,9 @@ func cfsslRequest(request issue.SigningRequest) cfsslsigner.SignRequest {
 
 // keyIDExtension returns the subject key identifier for the key of the CSR, by SHA-256 (RFC 7093).
 func keyIDExtension(csr []byte) (ext cfsslsigner.Extension, err error) {
-	block, _ := pem.Decode(csr)
-	if block == nil {
-		return ext, errors.New("the CSR is not PEM")
-	}
-	parsed, err := x509.ParseCertificateRequest(block.Bytes)
+	parsed, err := issue.DecodeCSR(csr)
 	if err != nil {
-		return ext, fmt.Errorf("parse CSR: %w", err)
+		return ext, err
 	}
 	id, err := pki.KeyID(parsed.PublicKey)
 	if err != nil {

@@ -156,6 +156,19 @@ func EncodeCSR(der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
 }
 
+// DecodeCSR parses a certificate signing request in PEM.
+func DecodeCSR(csr []byte) (*x509.CertificateRequest, error) {
+	block, _ := pem.Decode(csr)
+	if block == nil {
+		return nil, errors.New("the CSR is not PEM")
+	}
+	parsed, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil {
+		return nil, fmt.Errorf("parse CSR: %w", err)
+	}
+	return parsed, nil
+}
+
 // Certify has ca sign a certificate for the public key pub, and checks it (invariant 2). The
 // CSR of the request must be for that key; another party may hold the private key. Errors
 // are those of Issue.

@@ -6,9 +6,7 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
-	"encoding/pem"
 	"errors"
-	"fmt"
 	"slices"
 	"time"
 
@@ -92,13 +90,9 @@ func (c *Client) Sign(ctx context.Context, ca *pki.Authority, request issue.Sign
 
 // checkCSR returns the key of the CSR, or an error if an issuer would not sign the request.
 func checkCSR(request issue.SigningRequest) (crypto.PublicKey, error) {
-	block, _ := pem.Decode(request.CSR)
-	if block == nil {
-		return nil, errors.New("the CSR is not PEM")
-	}
-	csr, err := x509.ParseCertificateRequest(block.Bytes)
+	csr, err := issue.DecodeCSR(request.CSR)
 	if err != nil {
-		return nil, fmt.Errorf("parse CSR: %w", err)
+		return nil, err
 	}
 	dns, ips := pki.NamesOf(&x509.Certificate{DNSNames: csr.DNSNames, IPAddresses: csr.IPAddresses})
 	if !slices.Equal(dns, request.DNSNames) || !slices.Equal(ips, request.IPs) {
