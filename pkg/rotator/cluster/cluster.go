@@ -77,21 +77,9 @@ func (c *Cluster) Recorder() events.EventRecorder { return c.mgr.GetEventRecorde
 
 // AddController adds a controller. It runs on the leader.
 func (c *Cluster) AddController(name string, options controller.Options, sources ...source.Source) error {
-	anyName := true // controller-runtime requires unique names in a process; tests run several managers
-	options.SkipNameValidation = &anyName
-	options.Reconciler = facts.Reconciler(name, options.Reconciler)
 	if options.MaxConcurrentReconciles == 0 {
 		options.MaxConcurrentReconciles = c.Workers
 	}
 	options.NewQueue = queue.ForWorkers(options.MaxConcurrentReconciles)
-	ctrl, err := controller.New(name, c.mgr, options)
-	if err != nil {
-		return fmt.Errorf("make controller %s: %w", name, err)
-	}
-	for _, s := range sources {
-		if err := ctrl.Watch(s); err != nil {
-			return fmt.Errorf("controller %s: watch %v: %w", name, s, err)
-		}
-	}
-	return nil
+	return facts.AddController(c.mgr, name, options, sources...)
 }

@@ -61,24 +61,12 @@ func addConventional(ctx context.Context, mgr manager.Manager, namespace string,
 	if err := facts.Warm(ctx, secrets, facts.Metadata("Secret")); err != nil {
 		return err
 	}
-	anyName := true // several managers run in one process of a test
-	c, err := controller.New("conventional-secrets", mgr, controller.Options{
-		SkipNameValidation: &anyName,
-		Reconciler: facts.Reconciler("conventional-secrets",
-			&conventional{client: mgr.GetClient(), live: mgr.GetAPIReader(), secrets: secrets, opted: mgr.GetCache(), namespace: namespace}),
-	})
-	if err != nil {
-		return fmt.Errorf("controller: %w", err)
-	}
-	for _, s := range []source.Source{
+	return facts.AddController(mgr, "conventional-secrets", controller.Options{
+		Reconciler: &conventional{client: mgr.GetClient(), live: mgr.GetAPIReader(), secrets: secrets, opted: mgr.GetCache(), namespace: namespace},
+	},
 		source.Kind[client.Object](secrets, facts.Metadata("Secret"), lookAfter(delay)),
 		source.Kind[client.Object](mgr.GetCache(), facts.Metadata("Namespace"), lookAfter(delay)),
-	} {
-		if err := c.Watch(s); err != nil {
-			return fmt.Errorf("watch: %w", err)
-		}
-	}
-	return nil
+	)
 }
 
 // lookAfter enqueues the controller's only request, after the delay, when an object was added

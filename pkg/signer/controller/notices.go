@@ -41,15 +41,7 @@ func newNoticeController(c *Controller) *noticeController {
 
 // add adds the controller to the manager.
 func (n *noticeController) add(mgr manager.Manager) error {
-	anyName := true // several managers run in one process of a test
-	ctrl, err := controller.New("notices", mgr, controller.Options{SkipNameValidation: &anyName, Reconciler: facts.Reconciler("notices", n)})
-	if err != nil {
-		return fmt.Errorf("controller: %w", err)
-	}
-	if err := ctrl.Watch(n.services.Changes("Services", n.serviceChanged)); err != nil {
-		return fmt.Errorf("watch: %w", err)
-	}
-	return nil
+	return facts.AddController(mgr, "notices", controller.Options{Reconciler: n}, n.services.Changes("Services", n.serviceChanged))
 }
 
 // serviceChanged enqueues a Service that may get an event.

@@ -69,21 +69,12 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 }
 
 func (c *Controller) watch(mgr manager.Manager) error {
-	ctrl, err := controller.New("signer", mgr, controller.Options{
-		Reconciler:              facts.Reconciler("signer", c),
+	return facts.AddController(mgr, "signer", controller.Options{
+		Reconciler:              c,
 		MaxConcurrentReconciles: c.config.Workers,
 		RateLimiter:             queue.Retries(),
 		NewQueue:                queue.ForWorkers(c.config.Workers),
-	})
-	if err != nil {
-		return fmt.Errorf("controller: %w", err)
-	}
-	for _, s := range c.sources(mgr) {
-		if err := ctrl.Watch(s); err != nil {
-			return fmt.Errorf("watch: %w", err)
-		}
-	}
-	return nil
+	}, c.sources(mgr)...)
 }
 
 // sources returns the controller's watches. At start, the sources of Services and managed Secrets

@@ -2,7 +2,6 @@ package requests
 
 import (
 	"context"
-	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -66,27 +65,13 @@ func (f *Followed[R]) Controller(mgr manager.Manager, name string, reconciler re
 // ControllerOf returns a controller that reconciles each request that changed, and those that
 // the sources enqueue by Enqueue or EnqueueLater. It is not added to the manager.
 func (f *Followed[R]) ControllerOf(mgr manager.Manager, name string, reconciler reconcile.Reconciler, sources ...source.Source) (controller.Controller, error) {
-	anyName := true // several managers run in one process of a test
-	options := controller.Options{
-		SkipNameValidation:      &anyName,
-		Reconciler:              facts.Reconciler(name, reconciler),
+	fanOut := source.Func(func(ctx context.Context, _ facts.Queue) error { go f.fanOut.Run(ctx); return nil })
+	return facts.NewController(mgr, name, controller.Options{
+		Reconciler:              reconciler,
 		MaxConcurrentReconciles: f.config.Workers,
 		RateLimiter:             queue.Retries(),
 		NewQueue:                queue.ForWorkers(f.config.Workers),
-		Logger:                  mgr.GetLogger(),
-	}
-	options.DefaultFromConfig(mgr.GetControllerOptions())
-	ctrl, err := controller.NewUnmanaged(name, options)
-	if err != nil {
-		return nil, fmt.Errorf("controller: %w", err)
-	}
-	fanOut := source.Func(func(ctx context.Context, _ facts.Queue) error { go f.fanOut.Run(ctx); return nil })
-	for _, s := range append([]source.Source{f.requests.Source(name, f.changed), fanOut}, sources...) {
-		if err := ctrl.Watch(s); err != nil {
-			return nil, fmt.Errorf("watch: %w", err)
-		}
-	}
-	return ctrl, nil
+	}, append([]source.Source{f.requests.Source(name, f.changed), fanOut}, sources...)...)
 }
 
 // Enqueue enqueues the pending requests among all.

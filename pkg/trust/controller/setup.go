@@ -171,26 +171,13 @@ func addStatusController(mgr manager.Manager, cfg Config, c statusCaches, r *sta
 }
 
 func newController(mgr manager.Manager, cfg Config, name string, workers int, r reconcile.Reconciler, watches []source.Source) (controller.Controller, error) {
-	anyName := true // controller-runtime wants names to be unique in a process, tests run several managers
-	options := controller.Options{
-		SkipNameValidation:      &anyName,
+	return facts.NewController(mgr, name, controller.Options{
+		Reconciler:              r,
 		MaxConcurrentReconciles: workers,
 		CacheSyncTimeout:        noTimeout,
 		RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](minBackoff, cfg.MaxBackoff),
 		NewQueue:                queues.ForWorkers(workers),
-		Reconciler:              facts.Reconciler(name, r),
-	}
-	options.DefaultFromConfig(mgr.GetControllerOptions())
-	c, err := controller.NewUnmanaged(name, options)
-	if err != nil {
-		return nil, err
-	}
-	for _, w := range watches {
-		if err := c.Watch(w); err != nil {
-			return nil, err
-		}
-	}
-	return c, nil
+	}, watches...)
 }
 
 // statusCaches are those of the two ConfigMaps that are read by name.
