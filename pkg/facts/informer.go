@@ -65,8 +65,7 @@ type change[T Object] func(before, after T, initial bool)
 // started: caches of a manager have one selector a kind.
 func NewInformer[O client.Object, T Object](mgr manager.Manager, o Options[O, T]) (*Informer[T], error) {
 	kind := Kind{o.Example, o.transform}
-	made, err := cache.New(mgr.GetConfig(), cache.Options{
-		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+	made, err := NewCache(mgr, cache.Options{
 		NewInformer: Informers(kind), SyncPeriod: new(time.Duration),
 		ByObject: map[client.Object]cache.ByObject{o.Example: {Label: o.Label, Field: o.Field, Transform: o.transform}},
 	})

@@ -2,7 +2,6 @@ package controller
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -55,20 +54,13 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 }
 
 func (c *Controller) addTo(mgr manager.Manager) error {
-	watched, err := c.newCache(mgr, api.CAStatusName)
+	watched, err := c.addCache(mgr, api.CAStatusName, facts.Metadata("Secret"), facts.Metadata("ConfigMap"))
 	if err != nil {
 		return err
 	}
 	// RBAC restricts the watch of ConfigMaps by name, and a cache has one selector per kind.
-	extra, err := c.newCache(mgr, api.ExtraRootsName)
+	extra, err := c.addCache(mgr, api.ExtraRootsName, facts.Metadata("ConfigMap"))
 	if err != nil {
-		return err
-	}
-	ctx := context.Background() // for calls that do not wait
-	if err := errors.Join(
-		facts.Warm(ctx, watched, facts.Metadata("Secret"), facts.Metadata("ConfigMap")),
-		facts.Warm(ctx, extra, facts.Metadata("ConfigMap")),
-	); err != nil {
 		return err
 	}
 	err = ctrl.NewControllerManagedBy(mgr).
@@ -88,25 +80,14 @@ func (c *Controller) addTo(mgr manager.Manager) error {
 	return nil
 }
 
-// newCache returns a cache of the Secrets of the namespace and of the named ConfigMap.
-// It runs with the manager.
-func (c *Controller) newCache(mgr manager.Manager, configMap string) (cache.Cache, error) {
-	made, err := cache.New(mgr.GetConfig(), cache.Options{
-		HTTPClient:        mgr.GetHTTPClient(),
-		Scheme:            mgr.GetScheme(),
-		Mapper:            mgr.GetRESTMapper(),
+// addCache adds a cache of the kinds: of the Secrets of the namespace, and of the named ConfigMap.
+func (c *Controller) addCache(mgr manager.Manager, configMap string, kinds ...client.Object) (cache.Cache, error) {
+	return facts.AddCache(mgr, cache.Options{
 		DefaultNamespaces: map[string]cache.Config{c.cfg.Namespace: {}},
 		ByObject: map[client.Object]cache.ByObject{
 			&corev1.ConfigMap{}: {Field: fields.OneTermEqualSelector(metav1.ObjectNameField, configMap)},
 		},
-	})
-	if err != nil {
-		return nil, fmt.Errorf("cache: %w", err)
-	}
-	if err := facts.AddCache(mgr, made); err != nil {
-		return nil, fmt.Errorf("add cache: %w", err)
-	}
-	return made, nil
+	}, kinds...)
 }
 
 // theOnly is the one request: there is one CA.

@@ -61,10 +61,9 @@ func (c *Cluster) ConfigMap(name string) (cache.Cache, error) {
 }
 
 func (c *Cluster) cache(options cache.Options) (cache.Cache, error) {
-	options.HTTPClient, options.Scheme, options.Mapper = c.mgr.GetHTTPClient(), c.mgr.GetScheme(), c.mgr.GetRESTMapper()
-	made, err := cache.New(c.mgr.GetConfig(), options)
+	made, err := facts.NewCache(c.mgr, options)
 	if err != nil {
-		return nil, fmt.Errorf("make a cache: %w", err)
+		return nil, err
 	}
 	if err := c.mgr.Add(made); err != nil {
 		return nil, fmt.Errorf("add a cache: %w", err)

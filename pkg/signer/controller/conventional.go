@@ -40,9 +40,8 @@ const conventionalAgain = 10 * time.Minute
 
 // addConventional adds the publisher to the manager. It collects changes for the delay. It has
 // its own cache, since the manager's holds Secrets by another selector.
-func addConventional(ctx context.Context, mgr manager.Manager, namespace string, delay time.Duration) error {
-	secrets, err := cache.New(mgr.GetConfig(), cache.Options{
-		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
+func addConventional(mgr manager.Manager, namespace string, delay time.Duration) error {
+	secrets, err := facts.AddCache(mgr, cache.Options{
 		NewInformer: facts.Informers(facts.MetadataKind("Secret", facts.KeepIdentity)),
 		ByObject: map[client.Object]cache.ByObject{
 			facts.Metadata("Secret"): {
@@ -51,15 +50,9 @@ func addConventional(ctx context.Context, mgr manager.Manager, namespace string,
 				Transform: facts.KeepIdentity,
 			},
 		},
-	})
+	}, facts.Metadata("Secret"))
 	if err != nil {
 		return fmt.Errorf("cache of conventional Secrets: %w", err)
-	}
-	if err := facts.AddCache(mgr, secrets); err != nil {
-		return fmt.Errorf("cache of conventional Secrets: %w", err)
-	}
-	if err := facts.Warm(ctx, secrets, facts.Metadata("Secret")); err != nil {
-		return err
 	}
 	return facts.AddController(mgr, "conventional-secrets", controller.Options{
 		Reconciler: &conventional{client: mgr.GetClient(), live: mgr.GetAPIReader(), secrets: secrets, opted: mgr.GetCache(), namespace: namespace},

@@ -38,8 +38,7 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 	if err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
-	ctx := context.Background() // for calls that do not block
-	if err := facts.Warm(ctx, mgr.GetCache(), facts.Metadata("Namespace"), facts.Metadata("Secret")); err != nil {
+	if err := facts.Warm(context.Background(), mgr.GetCache(), facts.Metadata("Namespace"), facts.Metadata("Secret")); err != nil {
 		return nil, err
 	}
 	c := &Controller{
@@ -58,7 +57,7 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
 	if cfg.Namespace != "" {
-		if err := addConventional(ctx, mgr, cfg.Namespace, cmp.Or(cfg.ConventionalDelay, DefaultConventionalDelay)); err != nil {
+		if err := addConventional(mgr, cfg.Namespace, cmp.Or(cfg.ConventionalDelay, DefaultConventionalDelay)); err != nil {
 			return nil, err
 		}
 	}

@@ -15,19 +15,16 @@ import (
 
 // newCache returns a cache of the objects that reads lists, stripped.
 func newCache(ctx context.Context, mgr manager.Manager, reads []target.Read) (cache.Cache, error) {
-	options := cache.Options{
-		HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(),
-		ByObject: map[client.Object]cache.ByObject{},
-	}
+	options := cache.Options{ByObject: map[client.Object]cache.ByObject{}}
 	for _, r := range reads {
 		options.ByObject[r.Object] = r.By
 		if r.Paged {
 			options.NewInformer = facts.Informers(facts.Kind{Object: r.Object, Transform: r.By.Transform})
 		}
 	}
-	c, err := cache.New(mgr.GetConfig(), options)
+	c, err := facts.NewCache(mgr, options)
 	if err != nil {
-		return nil, fmt.Errorf("make a cache: %w", err)
+		return nil, err
 	}
 	for _, r := range reads {
 		if r.Index == nil {
