@@ -6,7 +6,6 @@ import (
 	"fmt"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	certificatesclient "k8s.io/client-go/kubernetes/typed/certificates/v1"
@@ -34,14 +33,9 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	if !now {
 		return reconcile.Result{RequeueAfter: after}, nil
 	}
-	object, err := c.answers.Get(ctx, f.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return reconcile.Result{}, nil
-	case err != nil:
-		return reconcile.Result{}, fmt.Errorf("read CertificateSigningRequest %s: %w", f.Name, err)
-	case object.UID != f.UID:
-		return reconcile.Result{}, nil // the cache will show it
+	object, err := requests.Read(ctx, c.answers, f)
+	if object == nil {
+		return reconcile.Result{}, err
 	}
 	s, err := c.gather(ctx, csr.RequestOf(object))
 	if err != nil {
@@ -84,35 +78,36 @@ func (c *Controller) decide(ctx context.Context, s *csr.Situation) (csr.Decision
 
 func (c *Controller) act(ctx context.Context, f *csr.Facts, object *certificatesv1.CertificateSigningRequest, s *csr.Situation, d *csr.Decision) error {
 	if d.Verdict == csr.Approve {
-		approved, err := c.approval(ctx, f, object, csr.Approval(*d))
+		approved, err := requests.Approve(ctx, c.answers, object, csr.Approval(*d))
 		if err != nil || approved == nil {
 			return err
 		}
 		// The rest of the situation was just read; only the request has changed.
 		s.Request.Approve(approved)
+		object = approved
 		*d = csr.Decide(*s)
 	}
 	switch d.Verdict {
 	case csr.Wait:
-		c.requests.Waits(f, 1+len(s.Grants), regarding(s.Request), d.Reason, d.Message)
+		c.requests.Waits(f, 1+len(s.Grants), requests.Regarding(object), d.Reason, d.Message)
 	case csr.Deny:
-		return c.refused(ctx, f, s.Request, *d, func() (bool, error) {
-			denied, err := c.approval(ctx, f, object, csr.Approval(*d))
+		return c.refused(ctx, f, object, *d, func() (bool, error) {
+			denied, err := requests.Approve(ctx, c.answers, object, csr.Approval(*d))
 			if denied != nil {
 				c.requests.Wrote(ctx, denied.ResourceVersion)
 			}
 			return denied != nil, err
 		})
 	case csr.Fail:
-		return c.refused(ctx, f, s.Request, *d, func() (bool, error) {
+		return c.refused(ctx, f, object, *d, func() (bool, error) {
 			return c.status(ctx, f, s.Request, map[string]any{"conditions": csr.Failed(s.Request, *d)})
 		})
 	case csr.Sign:
-		err := c.sign(ctx, f, *s, *d)
+		err := c.sign(ctx, f, object, *s, *d)
 		if pending := issue.Waiting(err); pending != nil {
 			d.NextAt = s.Now.Add(pending.Again)
 			if !pending.Quiet(s.Now) {
-				c.requests.Say(f, regarding(s.Request), pending.Reason(), pending.Message)
+				c.requests.Say(f, requests.Regarding(object), pending.Reason(), pending.Message)
 			}
 			return nil
 		}
@@ -123,19 +118,19 @@ func (c *Controller) act(ctx context.Context, f *csr.Facts, object *certificates
 }
 
 // refused denies or fails a request by write, and reports it.
-func (c *Controller) refused(ctx context.Context, f *csr.Facts, r *csr.Request, d csr.Decision, write func() (written bool, err error)) error {
+func (c *Controller) refused(ctx context.Context, f *csr.Facts, object *certificatesv1.CertificateSigningRequest, d csr.Decision, write func() (written bool, err error)) error {
 	written, err := write()
 	if err != nil || !written {
 		return err
 	}
 	c.requests.Failed(d.Reason)
-	c.requests.Say(f, regarding(r), d.Reason, d.Message)
-	log.FromContext(ctx).Info("certificate refused", "user", r.Username, "reason", d.Reason)
+	c.requests.Say(f, requests.Regarding(object), d.Reason, d.Message)
+	log.FromContext(ctx).Info("certificate refused", "user", object.Spec.Username, "reason", d.Reason)
 	return nil
 }
 
 // sign has the certificate signed and writes it. A failure is retried.
-func (c *Controller) sign(ctx context.Context, f *csr.Facts, s csr.Situation, d csr.Decision) error {
+func (c *Controller) sign(ctx context.Context, f *csr.Facts, object *certificatesv1.CertificateSigningRequest, s csr.Situation, d csr.Decision) error {
 	issued, err := issue.Certify(ctx, c.config.Sign, s.Authority, d.Key, d.Sign, s.Now)
 	var chain []byte
 	if err == nil {
@@ -153,25 +148,13 @@ func (c *Controller) sign(ctx context.Context, f *csr.Facts, s csr.Situation, d 
 	case err != nil:
 		reason := string(signer.ReasonOf(err, signer.ReasonSignFailed))
 		c.requests.Failed(reason)
-		c.requests.Say(f, regarding(s.Request), reason, err.Error())
+		c.requests.Say(f, requests.Regarding(object), reason, err.Error())
 		return err
 	case written:
 		c.requests.Issued(f)
 		log.FromContext(ctx).Info("certificate issued for a request", "user", s.Request.Username, "names", d.Sign.DNSNames, "notAfter", issued.Leaf.NotAfter)
 	}
 	return nil
-}
-
-// approval adds the condition that approves or denies the request, and returns the updated
-// object, or nil if the request has changed since the decision.
-func (c *Controller) approval(ctx context.Context, f *csr.Facts, object *certificatesv1.CertificateSigningRequest, condition csr.Condition) (*certificatesv1.CertificateSigningRequest, error) {
-	object = object.DeepCopy()
-	object.Status.Conditions = append(object.Status.Conditions, condition)
-	object, err := c.answers.UpdateApproval(ctx, f.Name, object, metav1.UpdateOptions{})
-	if written, err := wrote(err); !written {
-		return nil, err
-	}
-	return object, nil
 }
 
 // status writes a part of the status, unless the request has changed since the decision.
@@ -184,28 +167,9 @@ func (c *Controller) status(ctx context.Context, f *csr.Facts, r *csr.Request, p
 		return false, fmt.Errorf("encode the status: %w", err)
 	}
 	object, err := c.answers.Patch(ctx, f.Name, types.MergePatchType, patch, metav1.PatchOptions{}, "status")
-	if written, err := wrote(err); !written {
+	if written, err := requests.Written(err); !written {
 		return false, err
 	}
 	c.requests.Wrote(ctx, object.ResourceVersion)
 	return true, nil
-}
-
-// wrote reports by the error of a write whether it succeeded.
-func wrote(err error) (written bool, _ error) {
-	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return false, nil // deleted or changed: its event triggers a new decision
-	case err != nil:
-		return false, fmt.Errorf("write the answer: %w", err)
-	}
-	return true, nil
-}
-
-// regarding returns the object that events about the request refer to.
-func regarding(r *csr.Request) *certificatesv1.CertificateSigningRequest {
-	return &certificatesv1.CertificateSigningRequest{
-		TypeMeta:   metav1.TypeMeta{APIVersion: certificatesv1.SchemeGroupVersion.String(), Kind: "CertificateSigningRequest"},
-		ObjectMeta: metav1.ObjectMeta{Name: r.Name, UID: r.UID, ResourceVersion: r.ResourceVersion},
-	}
 }

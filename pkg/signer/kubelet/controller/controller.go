@@ -5,8 +5,6 @@ import (
 	"fmt"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	certificatesclient "k8s.io/client-go/kubernetes/typed/certificates/v1"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -34,14 +32,9 @@ func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (
 	if !now {
 		return reconcile.Result{RequeueAfter: after}, nil
 	}
-	object, err := c.answers.Get(ctx, f.Name, metav1.GetOptions{})
-	switch {
-	case apierrors.IsNotFound(err):
-		return reconcile.Result{}, nil
-	case err != nil:
-		return reconcile.Result{}, fmt.Errorf("read CertificateSigningRequest %s: %w", f.Name, err)
-	case object.UID != f.UID:
-		return reconcile.Result{}, nil // the cache will show it
+	object, err := requests.Read(ctx, c.answers, f)
+	if object == nil {
+		return reconcile.Result{}, err
 	}
 	s := c.gather(kubelet.RequestOf(object))
 	d := kubelet.Decide(s)
@@ -81,7 +74,7 @@ func (c *Controller) act(ctx context.Context, f *kubelet.Facts, object *certific
 	switch d.Verdict {
 	case kubelet.Wait:
 		c.waiting.put(f, d.Reason)
-		c.requests.Waits(f, 1, regarding(object), d.Reason, d.Message)
+		c.requests.Waits(f, 1, requests.Regarding(object), d.Reason, d.Message)
 	case kubelet.Approve, kubelet.Deny:
 		return c.answer(ctx, f, object, d)
 	case kubelet.Ignore:
@@ -92,14 +85,9 @@ func (c *Controller) act(ctx context.Context, f *kubelet.Facts, object *certific
 // answer writes the condition that approves or denies the request, unless the request has changed
 // since the decision.
 func (c *Controller) answer(ctx context.Context, f *kubelet.Facts, object *certificatesv1.CertificateSigningRequest, d kubelet.Decision) error {
-	object = object.DeepCopy()
-	object.Status.Conditions = append(object.Status.Conditions, kubelet.Approval(d))
-	written, err := c.answers.UpdateApproval(ctx, f.Name, object, metav1.UpdateOptions{})
-	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return nil // deleted or changed: its event triggers a new decision
-	case err != nil:
-		return fmt.Errorf("write the answer: %w", err)
+	written, err := requests.Approve(ctx, c.answers, object, kubelet.Approval(d))
+	if written == nil {
+		return err
 	}
 	c.requests.Wrote(ctx, written.ResourceVersion)
 	if d.Verdict == kubelet.Approve {
@@ -108,15 +96,7 @@ func (c *Controller) answer(ctx context.Context, f *kubelet.Facts, object *certi
 		return nil
 	}
 	c.requests.Failed(d.Reason)
-	c.requests.Say(f, regarding(object), d.Reason, d.Message)
+	c.requests.Say(f, requests.Regarding(object), d.Reason, d.Message)
 	log.FromContext(ctx).Info("serving certificate of a kubelet denied", "user", object.Spec.Username, "reason", d.Reason)
 	return nil
-}
-
-// regarding returns the object that events about the request refer to.
-func regarding(o *certificatesv1.CertificateSigningRequest) *certificatesv1.CertificateSigningRequest {
-	return &certificatesv1.CertificateSigningRequest{
-		TypeMeta:   metav1.TypeMeta{APIVersion: certificatesv1.SchemeGroupVersion.String(), Kind: "CertificateSigningRequest"},
-		ObjectMeta: metav1.ObjectMeta{Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion},
-	}
 }

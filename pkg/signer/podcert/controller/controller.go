@@ -7,7 +7,6 @@ import (
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
@@ -138,11 +137,8 @@ func (c *Controller) answer(ctx context.Context, r *podcert.Request, status cert
 	}
 	raw, err := c.answers.Patch(types.MergePatchType).Namespace(r.Namespace).Resource(facts.PodCertificateRequests).Name(r.Name).SubResource("status").
 		SetHeader("Accept", metadataOnly).Body(body).Do(ctx).Raw()
-	switch {
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return false, nil // deleted, or already answered: its event triggers a new decision
-	case err != nil:
-		return false, fmt.Errorf("write the answer: %w", err)
+	if written, err := requests.Written(err); !written {
+		return false, err
 	}
 	object := &metav1.PartialObjectMetadata{}
 	if err := json.Unmarshal(raw, object); err != nil {
