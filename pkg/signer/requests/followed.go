@@ -85,8 +85,11 @@ func (f *Followed[R]) Issued(r R) {
 	f.metrics.issued.Inc()
 }
 
-// Failed counts a request that was refused, or a failed attempt to sign one.
-func (f *Followed[R]) Failed(reason string) { f.metrics.failures.WithLabelValues(reason).Inc() }
+// Failed counts and reports a request that was refused, or a failed attempt to sign one.
+func (f *Followed[R]) Failed(r R, regarding runtime.Object, reason, message string) {
+	f.metrics.failures.WithLabelValues(reason).Inc()
+	f.Say(r, regarding, reason, message)
+}
 
 // Say emits an event about a request that has no certificate, unless it equals the last event
 // about it.

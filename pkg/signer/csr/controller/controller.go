@@ -123,8 +123,7 @@ func (c *Controller) refused(ctx context.Context, f *csr.Facts, object *certific
 	if err != nil || !written {
 		return err
 	}
-	c.requests.Failed(d.Reason)
-	c.requests.Say(f, requests.Regarding(object), d.Reason, d.Message)
+	c.requests.Failed(f, requests.Regarding(object), d.Reason, d.Message)
 	log.FromContext(ctx).Info("certificate refused", "user", object.Spec.Username, "reason", d.Reason)
 	return nil
 }
@@ -147,8 +146,7 @@ func (c *Controller) sign(ctx context.Context, f *csr.Facts, object *certificate
 		return err
 	case err != nil:
 		reason := string(signer.ReasonOf(err, signer.ReasonSignFailed))
-		c.requests.Failed(reason)
-		c.requests.Say(f, requests.Regarding(object), reason, err.Error())
+		c.requests.Failed(f, requests.Regarding(object), reason, err.Error())
 		return err
 	case written:
 		c.requests.Issued(f)

@@ -95,8 +95,7 @@ func (c *Controller) answer(ctx context.Context, f *kubelet.Facts, object *certi
 		log.FromContext(ctx).Info("serving certificate of a kubelet approved", "user", object.Spec.Username)
 		return nil
 	}
-	c.requests.Failed(d.Reason)
-	c.requests.Say(f, requests.Regarding(object), d.Reason, d.Message)
+	c.requests.Failed(f, requests.Regarding(object), d.Reason, d.Message)
 	log.FromContext(ctx).Info("serving certificate of a kubelet denied", "user", object.Spec.Username, "reason", d.Reason)
 	return nil
 }

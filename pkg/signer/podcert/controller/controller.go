@@ -72,8 +72,7 @@ func (c *Controller) act(ctx context.Context, s podcert.Situation, d podcert.Dec
 	case podcert.Deny:
 		written, err := c.answer(ctx, s.Request, podcert.Denied(d, s.Now))
 		if written {
-			c.requests.Failed(d.Reason)
-			c.requests.Say(s.Request, s.Pod, d.Reason, d.Message)
+			c.requests.Failed(s.Request, s.Pod, d.Reason, d.Message)
 		}
 		return err
 	case podcert.Sign:
@@ -96,8 +95,7 @@ func (c *Controller) sign(ctx context.Context, s podcert.Situation, d podcert.De
 		return err // this process ends, and the next leader retries
 	case err != nil:
 		reason := string(signer.ReasonOf(err, signer.ReasonSignFailed))
-		c.requests.Failed(reason)
-		c.requests.Say(s.Request, s.Pod, reason, err.Error())
+		c.requests.Failed(s.Request, s.Pod, reason, err.Error())
 		return err
 	case written:
 		c.requests.Issued(s.Request)
