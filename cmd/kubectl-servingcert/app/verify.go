@@ -109,16 +109,11 @@ func (f *verifyFlags) run(ctx context.Context, now time.Time) error {
 	if seen.Address = f.address; f.address != "" {
 		seen.Dialled = true
 		_, port, _ := net.SplitHostPort(f.address) // validated before
-		outcome := fetch(ctx, f.address, seen.Host, cmp.Or(starttls.Protocol(f.starttls), seen.Protocol(port)), f.timeout)
+		// The rotator's probe accepts any certificate: status.Verify checks it.
+		outcome := dial.Dial(ctx, f.address, seen.Host, cmp.Or(starttls.Protocol(f.starttls), seen.Protocol(port)), f.timeout)
 		seen.Served, seen.Handshake, seen.DialErr = outcome.Chain, outcome.Handshake, outcome.Err
 	}
 	return f.write(seen, status.Verify(seen, now))
-}
-
-// fetch returns the certificates that a server presents for a name, using the rotator's probe. It accepts any:
-// status.Verify checks them.
-func fetch(ctx context.Context, address, host string, protocol starttls.Protocol, timeout time.Duration) probe.Outcome {
-	return dial.Dial(ctx, address, host, protocol, timeout)
 }
 
 // verification is the output of verify.
