@@ -5,8 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strings"
-	"text/tabwriter"
 
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
@@ -201,14 +199,9 @@ func (f *injectFlags) printProblems(w io.Writer, outcomes []preview.Outcome) err
 }
 
 func writeReport(w io.Writer, rows []preview.Row) error {
-	tab := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	_, _ = fmt.Fprintln(tab, "NAMESPACE\tWORKLOAD\tCONTAINER\tSECRET\tDONE\tWHY")
+	lines := [][]cell{cells("NAMESPACE", "WORKLOAD", "CONTAINER", "SECRET", "DONE", "WHY")}
 	for _, r := range rows {
-		cells := []string{r.Namespace, r.Workload, r.Container, r.Secret, r.Done, r.Why}
-		for i, cell := range cells {
-			cells[i] = api.Escape(cell)
-		}
-		_, _ = fmt.Fprintln(tab, strings.Join(cells, "\t"))
+		lines = append(lines, cells(r.Namespace, r.Workload, r.Container, r.Secret, r.Done, r.Why))
 	}
-	return tab.Flush()
+	return new(table).write(screen{to: w}, lines...)
 }
