@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
@@ -98,28 +99,24 @@ func namespaces(ctx context.Context, c *cluster.Cluster) ([]string, error) {
 
 // services returns the names of the Services in the namespace that have or request a certificate.
 func services(ctx context.Context, c *cluster.Cluster) ([]string, error) {
+	return servicesWith(ctx, c, func(svc *corev1.Service) bool { _, ok := status.ServiceOf(svc); return ok })
+}
+
+// allServices returns the names of all Services in the namespace (default: the context's).
+func allServices(ctx context.Context, c *cluster.Cluster) ([]string, error) {
+	return servicesWith(ctx, c, func(*corev1.Service) bool { return true })
+}
+
+func servicesWith(ctx context.Context, c *cluster.Cluster, wanted func(*corev1.Service) bool) ([]string, error) {
 	list, err := c.Client.CoreV1().Services(c.Namespace).List(ctx, metav1.ListOptions{Limit: completionLimit})
 	if err != nil {
 		return nil, err
 	}
 	var names []string
 	for i := range list.Items {
-		if s, ok := status.ServiceOf(&list.Items[i]); ok {
-			names = append(names, s.Name)
+		if wanted(&list.Items[i]) {
+			names = append(names, list.Items[i].Name)
 		}
-	}
-	return names, nil
-}
-
-// allServices returns the names of all Services in the namespace (default: the context's).
-func allServices(ctx context.Context, c *cluster.Cluster) ([]string, error) {
-	list, err := c.Client.CoreV1().Services(c.Namespace).List(ctx, metav1.ListOptions{Limit: completionLimit})
-	if err != nil {
-		return nil, err
-	}
-	names := make([]string, len(list.Items))
-	for i := range list.Items {
-		names[i] = list.Items[i].Name
 	}
 	return names, nil
 }
