@@ -27,7 +27,7 @@ func TestNewState(t *testing.T) {
 	g := s.Generations[0]
 	assert.Equal(t, pki.NotBefore(start), g.Root.NotBefore, "backdated for clients whose clock is behind")
 	assert.Equal(t, DefaultCADuration, pki.Lifetime(g.Root))
-	assert.True(t, clusterOnly.Equal(pki.ConstraintsOf(g.Root)))
+	assert.Equal(t, clusterOnly, pki.ConstraintsOf(g.Root))
 	algorithm, _ := pki.AlgorithmOf(g.Root.PublicKey)
 	assert.Equal(t, pki.ECDSAP256, algorithm)
 	assert.True(t, g.UsedUntil.After(start.Add(maxDuration)), "the mark is there before the first leaf")

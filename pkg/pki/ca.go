@@ -34,12 +34,6 @@ func (c Constraints) Normalize() Constraints {
 	return Constraints{PermittedDNS: slices.Compact(dns), PermitIPs: c.PermitIPs}
 }
 
-// Equal reports whether both permit the same names.
-func (c Constraints) Equal(d Constraints) bool {
-	c, d = c.Normalize(), d.Normalize()
-	return c.PermitIPs == d.PermitIPs && slices.Equal(c.PermittedDNS, d.PermittedDNS)
-}
-
 // ConstraintsOf reads the constraints back from a certificate that NewRoot made.
 func ConstraintsOf(ca *x509.Certificate) Constraints {
 	return Constraints{PermittedDNS: ca.PermittedDNSDomains, PermitIPs: len(ca.PermittedIPRanges)+len(ca.ExcludedIPRanges) == 0}.Normalize()

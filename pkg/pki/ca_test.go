@@ -58,10 +58,8 @@ func TestConstraintsReadBack(t *testing.T) {
 		{PermittedDNS: []string{"svc", "cluster.local", "apps.example.com", "svc"}},
 	} {
 		got := pki.ConstraintsOf(newRoot(t, 1, want).cert)
-		assert.True(t, want.Equal(got), "%v became %v", want, got)
+		assert.Equal(t, want.Normalize(), got)
 	}
-	assert.False(t, clusterOnly.Equal(pki.Constraints{PermittedDNS: clusterOnly.PermittedDNS, PermitIPs: true}))
-	assert.False(t, clusterOnly.Equal(pki.Constraints{PermittedDNS: []string{"svc"}}))
 }
 
 func TestSerials(t *testing.T) {
@@ -324,7 +322,7 @@ func TestNewCross(t *testing.T) {
 	assert.Equal(t, older.cert.SubjectKeyId, cross.AuthorityKeyId)
 	assert.Equal(t, -1, cross.MaxPathLen, "no path length")
 	assert.True(t, cross.IsCA)
-	assert.True(t, wider.Equal(pki.ConstraintsOf(cross)))
+	assert.Equal(t, wider.Normalize(), pki.ConstraintsOf(cross))
 	assert.Equal(t, root.ExtKeyUsage, cross.ExtKeyUsage)
 	assert.Equal(t, root.PermittedEmailAddresses, cross.PermittedEmailAddresses)
 	assert.Equal(t, root.PermittedURIDomains, cross.PermittedURIDomains)
