@@ -57,13 +57,17 @@ func awaitReset(t *testing.T, c *net.TCPConn) {
 
 // A reset by the program that a write sees is passed on too: the next read gets an ordinary end.
 func TestAResetThatAWriteSees(t *testing.T) {
-	w := start(t, program(t, func(c *net.TCPConn) { _ = c.SetLinger(0) }))
-	got := make(chan error, 1)
+	reset, got := make(chan struct{}), make(chan error, 1)
+	w := start(t, program(t, func(c *net.TCPConn) {
+		<-reset
+		_ = c.SetLinger(0)
+	}))
 	client := newDialer(w.cfg.Upstream[:1], program(t, func(c *net.TCPConn) {
 		_, err := io.Copy(io.Discard, c)
 		got <- err
 	}))
 	c := &conn{server: w.Server, port: w.of(both)}
+	t.Cleanup(func() { c.kill(true) })
 	c.directions.Store(2)
 	var err error
 	c.client, err = client.dial(t.Context())
@@ -73,6 +77,7 @@ func TestAResetThatAWriteSees(t *testing.T) {
 	c.upstream.Store(upstream)
 	socket, err := newSocket(upstream)
 	require.NoError(t, err)
+	close(reset)
 	awaitReset(t, upstream)
 	require.ErrorIs(t, c.toProgram([]byte("x")), errProgramGone)
 	c.answer(socket)
