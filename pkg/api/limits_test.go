@@ -129,3 +129,28 @@ func TestCachesHoldTruncatedText(t *testing.T) {
 	_, err := Parse(kept, DefaultLimits())
 	assert.ErrorContains(t, err, AnnotationExtraDNSNames)
 }
+
+// TestHostileProxiesCostLittle: the arguments of a proxy are of any length and number, as anybody may
+// give a container its name.
+func TestHostileProxiesCostLittle(t *testing.T) {
+	const size = 3 << 20
+	always := corev1.ContainerRestartPolicyAlways
+	for name, args := range map[string][]string{
+		"other":         {strings.Repeat(",", size)},
+		"a listener":    {ProxyFlagListen + "=" + strings.Repeat(",", size)},
+		"its port":      {ProxyFlagListen + "=sc-tls-8080=" + strings.Repeat("1", size) + ":1"},
+		"administrator": {ProxyFlagAdmin + "=127.0.0.1:" + strings.Repeat("1", size)},
+	} {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{InitContainers: []corev1.Container{{Name: ProxyContainer, RestartPolicy: &always, Args: args}}}}
+		var found bool
+		assert.Less(t, bounded.Allocated(func() { _, found = ProxyOf(pod) }), uint64(4<<10), name)
+		assert.False(t, found, name)
+	}
+}
+
+// TestALongPortNameCostsLittle: it is looked at for each container of its pod.
+func TestALongPortNameCostsLittle(t *testing.T) {
+	name := strings.Repeat("A", 3<<20)
+	assert.Less(t, bounded.Allocated(func() { assert.False(t, PortSaysTLS(name, 1)) }), uint64(4<<10))
+	assert.True(t, PortSaysTLS("HTTPS-"+name, 1))
+}

@@ -76,8 +76,8 @@ func AdminOnly(svc *corev1.Service) bool {
 // appProtocol, such as kubernetes.io/wss, indicates TLS.
 func nameSaysTLS(name string) bool {
 	name = name[strings.LastIndexByte(name, '/')+1:]
-	first, _, _ := strings.Cut(strings.ToLower(name), "-")
-	return slices.Contains([]string{"https", "tls", "grpcs", "wss"}, first)
+	first, _, _ := strings.Cut(name, "-")
+	return len(first) <= len("https") && slices.Contains([]string{"https", "tls", "grpcs", "wss"}, strings.ToLower(first))
 }
 
 func isTCP(p corev1.ServicePort) bool {

@@ -51,8 +51,14 @@ func (l ProxyListener) String() string {
 	return out
 }
 
+// maxListener is the length of the longest value that String returns.
+const maxListener = len(proxyTLS + "12345678=65535:65535," + listenH2 + "," + listenV2)
+
 // ParseProxyListener reads what String returns; false for any other value.
 func ParseProxyListener(value string) (ProxyListener, bool) {
+	if len(value) > maxListener {
+		return ProxyListener{}, false
+	}
 	parts := strings.Split(value, ",")
 	name, ports, _ := strings.Cut(parts[0], "=")
 	port, upstream, _ := strings.Cut(ports, ":")
@@ -88,11 +94,12 @@ func ProxyOf(pod *corev1.Pod) (Proxy, bool) {
 		}
 		p := Proxy{ContainerRef: ContainerRef{Container: c, Init: true, Index: i}}
 		for _, arg := range c.Args {
-			value, is := strings.CutPrefix(arg, ProxyFlagListen+"=")
-			if l, ok := ParseProxyListener(value); is && ok {
-				p.Listeners = append(p.Listeners, l)
+			if value, is := strings.CutPrefix(arg, ProxyFlagListen+"="); is {
+				if l, ok := ParseProxyListener(value); ok {
+					p.Listeners = append(p.Listeners, l)
+				}
 			}
-			if address, is := strings.CutPrefix(arg, ProxyFlagAdmin+"="); is {
+			if address, is := strings.CutPrefix(arg, ProxyFlagAdmin+"="); is && len(address) <= maxValue {
 				n, _ := strconv.ParseUint(address[strings.LastIndexByte(address, ':')+1:], 10, 16)
 				p.Admin = int32(n)
 			}

@@ -60,6 +60,7 @@ func TestPodsBeyondALimitAreRefused(t *testing.T) {
 			c.Args = []string{strings.Repeat("$(A)", 50)}
 			repeat(99, func(int) { pod.Spec.Containers = append(pod.Spec.Containers, *c) })
 		}, "must have at most 1048576 bytes"},
+		"a name": {func(_ *corev1.Pod, c *corev1.Container) { c.Name = strings.Repeat("x", 64) }, `must have at most 63 bytes`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod, known := largePod(tc.change)
@@ -89,4 +90,11 @@ func TestTheExpandedSizeIsThatOfWhatIsExpanded(t *testing.T) {
 		in, c := newInput(pod, api.PodRequest{}, choose.Choice{}), &pod.Spec.Containers[0]
 		assert.Equal(t, len(strings.Join(commandline.Of(c).Expanded(func() map[string]string { return in.variables(c) }), "")), in.expandedSize(), word)
 	}
+}
+
+// TestLongValuesAreNotRepeated: of a variable that turns TLS off.
+func TestLongValuesAreNotRepeated(t *testing.T) {
+	long := strings.Repeat("1", 3<<20)
+	assert.Less(t, bounded.Allocated(func() { assert.False(t, isTrue(long)) }), uint64(4<<10))
+	assert.True(t, isTrue("TRUE"))
 }

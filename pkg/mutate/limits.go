@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/commandline"
@@ -19,6 +20,9 @@ const (
 	maxPorts      = 1000
 	maxVariables  = 5000
 	maxWords      = 5000 // of command and args
+	// maxName is the largest length of the name of a container, which notes repeat. The API server
+	// accepts no longer one.
+	maxName = validation.DNS1123LabelMaxLength
 	// maxExpanded is the largest size in bytes of command and args with variables expanded.
 	// Linux starts no program with arguments of more than 2 MiB.
 	maxExpanded = 1 << 20
@@ -37,6 +41,9 @@ func checkSize(in *input) error {
 	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range list {
 			c := &list[i]
+			if len(c.Name) > maxName {
+				return tooLarge("spec.containers[*].name", c.Name, fmt.Sprintf("must have at most %d bytes", maxName))
+			}
 			mounts += len(c.VolumeMounts) + len(c.VolumeDevices)
 			ports += len(c.Ports)
 			variables += len(c.Env)

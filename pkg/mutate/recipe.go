@@ -143,6 +143,9 @@ func (in *input) ownCertificate(c *corev1.Container, p *programs.Program) (on, s
 
 // isTrue reports whether a flag or variable with the value is on. An empty or unknown value is not.
 func isTrue(value string) bool {
+	if len(value) > len("false") {
+		return false
+	}
 	on, err := strconv.ParseBool(value)
 	return on && err == nil
 }

@@ -81,3 +81,14 @@ func FuzzTable(f *testing.F) {
 		}
 	})
 }
+
+// TestALongImageCostsLittle: the image of a container has any length.
+func TestALongImageCostsLittle(t *testing.T) {
+	for _, image := range []string{strings.Repeat("/", 3<<20), strings.Repeat("a", 3<<20), "prometheus:1-" + strings.Repeat("a", 3<<20)} {
+		var p *Program
+		allocated := bounded.Allocated(func() { p, _ = Builtin().ByImage(image) })
+		if p != nil || allocated > 4<<10 {
+			t.Errorf("%.20s…: program %v, %d bytes allocated", image, p, allocated)
+		}
+	}
+}

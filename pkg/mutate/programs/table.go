@@ -39,6 +39,9 @@ func (t Table) All() []Program { return t.programs }
 // quay.io/prometheus/prometheus:v3.5.0@sha256:…, by the last two parts of the repository's
 // name or by the last.
 func (t Table) ByImage(image string) (*Program, bool) {
+	if len(image) > maxImage {
+		return nil, false
+	}
 	parts := strings.Split(Untagged(image), "/")
 	last := len(parts) - 1
 	if last == 0 || last == 1 && (parts[0] == "docker.io" || parts[0] == "index.docker.io") {
@@ -53,6 +56,10 @@ func (t Table) ByImage(image string) (*Program, bool) {
 	}
 	return t.at(t.byImage, parts[last])
 }
+
+// maxImage is a length that no image reference has: its name has at most 255 bytes, its tag 128, and a
+// digest is shorter than that.
+const maxImage = 1 << 10
 
 // ByExecutable returns the program that an executable, such as /bin/prometheus, starts.
 func (t Table) ByExecutable(executable string) (*Program, bool) {

@@ -36,8 +36,9 @@ func (n Note) After(prefix string) string {
 	}
 	parts = append(parts, rule.When)
 	if n.Detail != "" {
-		line := strings.Join(strings.Fields(n.Detail), " ")
-		parts = append(parts, " (", api.Shorten(line, cmp.Or(rule.most, maxDetail)), ")")
+		most := cmp.Or(rule.most, maxDetail)
+		line := strings.Join(strings.Fields(api.Shorten(n.Detail, 4*most)), " ") // it may be a text of the pod, of any length
+		parts = append(parts, " (", api.Shorten(line, most), ")")
 	}
 	parts = append(parts, ": ", rule.Then)
 	if rule.Do != "" {

@@ -19,17 +19,17 @@ type obstacle struct {
 var obstacles = []obstacle{
 	{reasons.MountPathTaken, func(_ *corev1.Pod, c *corev1.Container, volume, dir string) (string, bool) {
 		for _, d := range c.VolumeDevices {
-			if path.Clean(d.DevicePath) == dir {
+			if clean(d.DevicePath) == dir {
 				return d.Name + " at " + d.DevicePath, true
 			}
 		}
-		return findMount(c, func(m corev1.VolumeMount) bool { return path.Clean(m.MountPath) == dir && !isMount(m, volume, dir) })
+		return findMount(c, func(m corev1.VolumeMount) bool { return clean(m.MountPath) == dir && !isMount(m, volume, dir) })
 	}},
 	{reasons.MountPathReadOnly, func(pod *corev1.Pod, c *corev1.Container, _, dir string) (string, bool) {
-		return findMount(c, func(m corev1.VolumeMount) bool { return below(dir, path.Clean(m.MountPath)) && readOnly(pod, m) })
+		return findMount(c, func(m corev1.VolumeMount) bool { return below(dir, clean(m.MountPath)) && readOnly(pod, m) })
 	}},
 	{reasons.MountPathCovers, func(_ *corev1.Pod, c *corev1.Container, _, dir string) (string, bool) {
-		return findMount(c, func(m corev1.VolumeMount) bool { return below(path.Clean(m.MountPath), dir) })
+		return findMount(c, func(m corev1.VolumeMount) bool { return below(clean(m.MountPath), dir) })
 	}},
 }
 
@@ -52,7 +52,7 @@ func Occupied(pod *corev1.Pod, c *corev1.Container, volume, own, dir string) str
 		return own
 	}
 	detail, _ := findMount(c, func(m corev1.VolumeMount) bool {
-		at := path.Clean(m.MountPath)
+		at := clean(m.MountPath)
 		return at == dir && !isMount(m, volume, dir) || below(at, dir) || below(dir, at) && readOnly(pod, m)
 	})
 	return detail
@@ -72,7 +72,19 @@ func Mounted(c *corev1.Container, volume, dir string) bool {
 }
 
 func isMount(m corev1.VolumeMount, volume, dir string) bool {
-	return m.Name == volume && path.Clean(m.MountPath) == dir && m.SubPath == "" && m.SubPathExpr == ""
+	return m.Name == volume && clean(m.MountPath) == dir && m.SubPath == "" && m.SubPathExpr == ""
+}
+
+// maxPath is the length of the longest path on Linux, with the byte that ends it (PATH_MAX).
+const maxPath = 4096
+
+// clean returns the path of a mount without what is redundant in it. A path that is too long for Linux
+// stays as it is.
+func clean(mountPath string) string {
+	if len(mountPath) > maxPath {
+		return mountPath
+	}
+	return path.Clean(mountPath)
 }
 
 // below reports whether child is inside the directory parent, at any depth.

@@ -1,9 +1,13 @@
 package volume
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/test/bounded"
 )
 
 func TestBelow(t *testing.T) {
@@ -16,4 +20,16 @@ func TestBelow(t *testing.T) {
 	} {
 		assert.Equal(t, tt.want, below(tt.child, tt.parent), "%s below %s", tt.child, tt.parent)
 	}
+}
+
+// TestALongMountPathCostsLittle: the path of a mount has any length, and is compared many times.
+func TestALongMountPathCostsLittle(t *testing.T) {
+	c := &corev1.Container{VolumeMounts: []corev1.VolumeMount{{Name: "v", MountPath: "//" + strings.Repeat("a", 3<<20)}}}
+	allocated := bounded.Allocated(func() {
+		reason, _ := Obstacle(&corev1.Pod{}, c, "v", "/etc/tls")
+		assert.Empty(t, reason)
+	})
+	assert.Less(t, allocated, uint64(4<<10))
+	c.VolumeMounts[0].MountPath = "/etc/./tls/"
+	assert.True(t, Mounted(c, "v", "/etc/tls"))
 }

@@ -9,7 +9,6 @@
 package volume
 
 import (
-	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,7 +53,7 @@ func (c Contents) Find(pod *corev1.Pod) []string {
 		v := &pod.Spec.Volumes[i]
 		has := v.Projected != nil && c.in(v.Projected.Sources)
 		if c.Pair.Host != "" {
-			has = v.HostPath != nil && path.Clean(v.HostPath.Path) == c.Pair.Host
+			has = v.HostPath != nil && clean(v.HostPath.Path) == c.Pair.Host
 		}
 		if has && v.Name != "" {
 			names = append(names, v.Name)
