@@ -1,6 +1,8 @@
 package mutate
 
 import (
+	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -12,6 +14,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
 	"github.com/servingcert/servingcert/pkg/mutate/commandline"
+	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 	"github.com/servingcert/servingcert/test/bounded"
 )
 
@@ -60,6 +63,10 @@ func TestPodsBeyondALimitAreRefused(t *testing.T) {
 			c.Args = []string{strings.Repeat("$(A)", 50)}
 			repeat(99, func(int) { pod.Spec.Containers = append(pod.Spec.Containers, *c) })
 		}, "must have at most 1048576 bytes"},
+		"bytes": {func(_ *corev1.Pod, c *corev1.Container) {
+			c.Env = []corev1.EnvVar{{Name: "A", Value: strings.Repeat("x", 1<<20)}}
+			c.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{strings.Repeat("x", 1<<20)}}}}
+		}, `"2097157 bytes of commands, args and variables": must be at most 1572864`},
 		"a name": {func(_ *corev1.Pod, c *corev1.Container) { c.Name = strings.Repeat("x", 64) }, `must have at most 63 bytes`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -90,6 +97,41 @@ func TestTheExpandedSizeIsThatOfWhatIsExpanded(t *testing.T) {
 		in, c := newInput(pod, api.PodRequest{}, choose.Choice{}), &pod.Spec.Containers[0]
 		assert.Equal(t, len(strings.Join(commandline.Of(c).Expanded(func() map[string]string { return in.variables(c) }), "")), in.expandedSize(), word)
 	}
+}
+
+// TestLongTextsAreReadOnce: a container whose program would serve TLS is not served if another calls it without; the
+// texts of the pod are not read again for each of them. They are in upper case, so that each reading copies them.
+func TestLongTextsAreReadOnce(t *testing.T) {
+	const size = 1 << 20
+	pod, known := largePod(func(pod *corev1.Pod, c *corev1.Container) {
+		c.Ports = []corev1.ContainerPort{{ContainerPort: 443}}
+		for i := range maxContainers - 1 {
+			pod.Spec.Containers = append(pod.Spec.Containers, *c.DeepCopy())
+			pod.Spec.Containers[1+i].Name = fmt.Sprintf("c%d", i)
+		}
+		last := &pod.Spec.Containers[maxContainers-1]
+		last.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{strings.Repeat("LOCALHOST:9:", size/12)}}}}
+	})
+	known.UnknownPrograms = api.UnknownProgramsFlags
+	var report Report
+	var err error
+	assert.Less(t, bounded.Allocated(func() { _, report, err = Mutate(pod, known) }), uint64(8*size*bounded.RaceFactor))
+	require.NoError(t, err)
+	assert.Len(t, report.Containers, maxContainers)
+	assert.NotContains(t, report.Reasons(), reasons.PlaintextCall)
+
+	known.Namespace = map[string]string{api.AnnotationMode: string(api.ModeArgs)}
+	assert.Less(t, bounded.Allocated(func() { _, report, err = Mutate(pod, known) }), uint64(size*bounded.RaceFactor), "nobody asks for it")
+	require.NoError(t, err)
+	known.Namespace = nil
+
+	pod.Spec.Containers[0].LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{"wget", "localhost:443"}}}}
+	assert.Less(t, bounded.Allocated(func() { _, report, err = Mutate(pod, known) }), uint64(8*size*bounded.RaceFactor))
+	require.NoError(t, err)
+	i := slices.IndexFunc(report.Notes, func(n reasons.Note) bool { return n.Reason == reasons.PlaintextCall })
+	require.GreaterOrEqual(t, i, 0)
+	assert.Equal(t, "container web: localhost:443", report.Notes[i].Detail)
+	assert.Len(t, report.Notes[i].Containers, maxContainers)
 }
 
 // TestLongValuesAreNotRepeated: of a variable that turns TLS off.

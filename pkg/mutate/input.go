@@ -11,6 +11,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/formats"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
+	"github.com/servingcert/servingcert/pkg/mutate/plaintext"
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
 	"github.com/servingcert/servingcert/pkg/mutate/sidecar"
 	"github.com/servingcert/servingcert/pkg/mutate/volume"
@@ -42,7 +43,8 @@ type input struct {
 	placed  []placement
 	// running are the containers that run as long as the pod does.
 	running []api.ContainerRef
-	env     []corev1.EnvVar // see environment
+	env     []corev1.EnvVar  // see environment
+	calls   []plaintext.Call // of the running containers; nil until they are looked for
 }
 
 func newInput(pod *corev1.Pod, request api.PodRequest, choice choose.Choice) *input {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/commandline"
+	"github.com/servingcert/servingcert/pkg/mutate/plaintext"
 )
 
 // Limits of an injected pod, for all its containers together. Some decisions compare each
@@ -20,6 +21,9 @@ const (
 	maxPorts      = 1000
 	maxVariables  = 5000
 	maxWords      = 5000 // of command and args
+	// maxText is the largest size in bytes of the texts in which plaintext.Calls looks. By default
+	// etcd stores no larger pod (--max-request-bytes).
+	maxText = 3 << 19
 	// maxName is the largest length of the name of a container, which notes repeat. The API server
 	// accepts no longer one.
 	maxName = validation.DNS1123LabelMaxLength
@@ -37,7 +41,7 @@ func checkSize(in *input) error {
 	if err := tooMany("spec.volumes", "volumes", len(spec.Volumes), maxVolumes); err != nil {
 		return err
 	}
-	var mounts, ports, variables, words int
+	var mounts, ports, variables, words, text int
 	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range list {
 			c := &list[i]
@@ -48,6 +52,9 @@ func checkSize(in *input) error {
 			ports += len(c.Ports)
 			variables += len(c.Env)
 			words += len(c.Command) + len(c.Args)
+			for t := range plaintext.Texts(c) {
+				text += len(t)
+			}
 		}
 	}
 	for _, total := range []struct {
@@ -58,6 +65,7 @@ func checkSize(in *input) error {
 		{"spec.containers[*].ports", "ports", ports, maxPorts},
 		{"spec.containers[*].env", "variables", variables, maxVariables},
 		{"spec.containers[*].args", "words of command and args", words, maxWords},
+		{"spec.containers[*]", "bytes of commands, args and variables", text, maxText},
 	} {
 		if err := tooMany(total.field, total.what, total.n, total.most); err != nil {
 			return err

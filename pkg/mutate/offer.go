@@ -124,8 +124,10 @@ func (in *input) refusal(c api.ContainerRef, line commandline.Line, r *recipe, g
 		return reasons.UnknownProgram, ""
 	case len(got.flags) > 0 && len(line.Tokens) == 0 && !in.insists && !r.bare:
 		return reasons.NoArgs, ""
+	case in.askedFor(r):
+		return "", ""
 	}
-	if call := in.plaintextCall(c, r); call != "" && !in.askedFor(r) {
+	if call := in.plaintextCall(c, r); call != "" {
 		return reasons.PlaintextCall, call
 	}
 	return "", ""

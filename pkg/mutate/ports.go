@@ -80,13 +80,15 @@ func (in *input) plaintextCall(c api.ContainerRef, r *recipe) string {
 	if r.program != nil && r.program.Plain {
 		return ""
 	}
-	ports := in.becomeTLS(c, r)
-	for _, other := range in.running {
-		if call := plaintext.Call(other, ports, other.Name != c.Name); call != "" {
-			return "container " + other.Name + ": " + call
-		}
+	if in.calls == nil { // the texts of a pod may be long, and its containers many
+		in.calls = plaintext.Calls(in.running)
 	}
-	return ""
+	ports := in.becomeTLS(c, r)
+	i := slices.IndexFunc(in.calls, func(call plaintext.Call) bool { return call.LeadsTo(c.Name, ports) })
+	if i < 0 {
+		return ""
+	}
+	return "container " + in.calls[i].Container + ": " + in.calls[i].Address
 }
 
 // becomeTLS returns the ports that serve TLS once the container has its recipe: those of the
