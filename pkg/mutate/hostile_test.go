@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
@@ -132,6 +133,24 @@ func TestLongTextsAreReadOnce(t *testing.T) {
 	require.GreaterOrEqual(t, i, 0)
 	assert.Equal(t, "container web: localhost:443", report.Notes[i].Detail)
 	assert.Len(t, report.Notes[i].Containers, maxContainers)
+}
+
+// TestProgramsAreLookedUpOnce: what a container runs is asked for each port of a proxy, and for the container itself.
+func TestProgramsAreLookedUpOnce(t *testing.T) {
+	pod, known := largePod(func(pod *corev1.Pod, c *corev1.Container) {
+		for range maxWords/maxContainers - 1 {
+			c.Args = append(c.Args, "word")
+		}
+		for i := range maxContainers - 1 {
+			pod.Spec.Containers = append(pod.Spec.Containers, *c.DeepCopy())
+			pod.Spec.Containers[1+i].Name = fmt.Sprintf("c%d", i)
+		}
+	})
+	known.ProxyImage = proxyImage
+	for i := range api.MaxProxyPorts {
+		known.Services[0].Spec.Ports = append(known.Services[0].Spec.Ports, corev1.ServicePort{Port: int32(i), TargetPort: intstr.FromString(fmt.Sprintf("sc-tls-%d", 1000+i))})
+	}
+	assert.Less(t, bounded.Allocated(func() { _, _, _ = Mutate(pod, known) }), uint64(1<<20*bounded.RaceFactor))
 }
 
 // TestLongValuesAreNotRepeated: of a variable that turns TLS off.

@@ -43,13 +43,16 @@ type input struct {
 	placed  []placement
 	// running are the containers that run as long as the pod does.
 	running []api.ContainerRef
-	env     []corev1.EnvVar  // see environment
-	calls   []plaintext.Call // of the running containers; nil until they are looked for
+	env     []corev1.EnvVar // see environment
+	// programs are those of the containers for which programOf was called, and calls are those
+	// of all, once they were looked for.
+	programs map[*corev1.Container]*programs.Program
+	calls    []plaintext.Call
 }
 
 func newInput(pod *corev1.Pod, request api.PodRequest, choice choose.Choice) *input {
 	said := request.Or(choice.ServiceSettings).Or(choice.NamespaceSettings)
-	in := &input{pod: sidecar.Without(pod), whole: pod, request: request, choice: choice}
+	in := &input{pod: sidecar.Without(pod), whole: pod, request: request, choice: choice, programs: map[*corev1.Container]*programs.Program{}}
 	in.running = api.RunningContainers(in.pod)
 	in.named = said.NamesFlags()
 	in.asked = said.Mode == api.ModeArgs || in.named
@@ -71,12 +74,16 @@ func (in *input) table() programs.Table {
 
 // programOf returns the program that the container runs, or nil if it is unknown.
 func (in *input) programOf(c *corev1.Container) *programs.Program {
-	return in.table().Of(c, func(ports []int32) bool {
+	if p, known := in.programs[c]; known {
+		return p
+	}
+	in.programs[c] = in.table().Of(c, func(ports []int32) bool {
 		return slices.ContainsFunc(in.choice.Ports, func(target intstr.IntOrString) bool {
 			n, ok := portNumber(c, target)
 			return ok && slices.Contains(ports, n)
 		})
 	})
+	return in.programs[c]
 }
 
 // guesses reports whether containers of unknown programs get flags that were not requested.

@@ -26,6 +26,7 @@ const (
 	ImpossibleSecret   Reason = "ImpossibleSecret"
 	ServiceRefused     Reason = "ServiceRefused"
 	ServiceTooLarge    Reason = "ServiceTooLarge"
+	TooManyPorts       Reason = "TooManyPorts"
 	UnknownAnnotation  Reason = "UnknownAnnotation"
 	NoCombined         Reason = "NoCombinedFile"
 	BadSetting         Reason = "BadSetting"

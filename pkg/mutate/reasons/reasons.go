@@ -34,6 +34,7 @@ var all = slices.Concat([]Rule{
 	{Reason: ImpossibleSecret, When: "a Service that selects the pod requests a Secret whose name is not valid", Then: "the Service is ignored", Do: "correct the Service"},
 	{Reason: ServiceRefused, When: "no new certificate is issued for the Service", Then: "the pod is injected, and waits for its certificate if there is none", Do: "correct the Service", most: 220},
 	{Reason: ServiceTooLarge, When: "a Service is too large", Then: "it selects no pods, so this pod gets nothing for it", Do: "make the Service smaller, or name its Secret in the pod's annotation " + api.AnnotationSecretName, most: 400},
+	{Reason: TooManyPorts, When: "the Services that select the pod have more than " + strconv.Itoa(api.MaxPorts) + " targetPorts that serve TLS", Then: "the others are ignored", Do: "let fewer Services select the pod, or give them fewer ports"},
 	{Reason: UnknownAnnotation, When: "an annotation has no meaning on a pod", Then: "it is ignored", Do: "correct its key, or set it on the Service if it belongs there"},
 }, formatRules(), []Rule{
 	{Reason: BadSetting, When: "a setting of the Service or of the namespace is not valid", Then: "it is ignored", Do: "correct it there", most: 220},

@@ -29,9 +29,9 @@ func (w Wanted) listeners(proxy api.Proxy) (out []api.ProxyListener, notes []rea
 		next() // the administration port
 	}
 	for _, p := range w.Ports {
-		upstream, reason := w.upstreamOf(p.ProxyPort)
-		if reason == "" && len(out) == api.MaxProxyPorts {
-			reason = reasons.ProxyTooManyPorts
+		upstream, reason := int32(0), reasons.ProxyTooManyPorts
+		if len(out) < api.MaxProxyPorts { // upstreamOf looks at the whole pod
+			upstream, reason = w.upstreamOf(p.ProxyPort)
 		}
 		if reason != "" {
 			if i := slices.IndexFunc(refused, func(r refusedPorts) bool { return r.reason == reason }); i >= 0 {

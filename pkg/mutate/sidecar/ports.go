@@ -30,6 +30,12 @@ type Targets struct {
 // [api.TLSTargets], and reach is that of the pod without its proxy.
 func TargetsOf(svc *corev1.Service, secure []intstr.IntOrString, reach api.Reach) Targets {
 	var t Targets
+	h2 := map[intstr.IntOrString]bool{}
+	for _, p := range svc.Spec.Ports {
+		if api.SpeaksH2(p) {
+			h2[p.TargetPort] = true
+		}
+	}
 	for _, target := range secure {
 		p, asks := api.ParseProxyPort(target.StrVal)
 		switch {
@@ -39,9 +45,7 @@ func TargetsOf(svc *corev1.Service, secure []intstr.IntOrString, reach api.Reach
 			t.Own = append(t.Own, target)
 			t.Declared = append(t.Declared, target.StrVal)
 		default:
-			t.Asked = append(t.Asked, Port{p, slices.ContainsFunc(svc.Spec.Ports, func(p corev1.ServicePort) bool {
-				return p.TargetPort == target && api.SpeaksH2(p)
-			})})
+			t.Asked = append(t.Asked, Port{p, h2[target]})
 		}
 	}
 	return t

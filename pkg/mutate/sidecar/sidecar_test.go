@@ -225,3 +225,18 @@ func TestPullSecrets(t *testing.T) {
 	patch, _, _ = w.Add(nil)
 	assert.Empty(t, patch, "no proxy")
 }
+
+// TestTheFirstPortsAreLookedAt: for ports beyond the largest number, the pod is not searched.
+func TestTheFirstPortsAreLookedAt(t *testing.T) {
+	var many []string
+	for i := range 200 {
+		many = append(many, fmt.Sprintf("sc-tls-%d", 8000+i))
+	}
+	w, asked := wantedOf(podWith(), service(many...)), 0
+	w.ServesTLS = func(int32) bool { asked++; return false }
+	listeners, notes := w.listeners(api.Proxy{})
+	assert.Len(t, listeners, api.MaxProxyPorts)
+	assert.Equal(t, api.MaxProxyPorts, asked)
+	require.Len(t, notes, 1)
+	assert.Len(t, notes[0].Ports, 200-api.MaxProxyPorts)
+}
