@@ -146,6 +146,12 @@ func TestHostileProxiesCostLittle(t *testing.T) {
 		assert.Less(t, bounded.Allocated(func() { _, found = ProxyOf(pod) }), uint64(4<<10), name)
 		assert.False(t, found, name)
 	}
+	pod := &corev1.Pod{Spec: corev1.PodSpec{InitContainers: []corev1.Container{{Name: ProxyContainer, RestartPolicy: &always}}}}
+	for i := range 20_000 {
+		pod.Spec.InitContainers[0].Args = append(pod.Spec.InitContainers[0].Args, fmt.Sprintf("%s=sc-tls-%d=%d:%d", ProxyFlagListen, 1+i, 20_001+i, 1+i))
+	}
+	proxy, _ := ProxyOf(pod)
+	assert.Len(t, proxy.Listeners, MaxProxyPorts)
 }
 
 // TestALongPortNameCostsLittle: it is looked at for each container of its pod.

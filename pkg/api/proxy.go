@@ -85,7 +85,7 @@ type Proxy struct {
 }
 
 // ProxyOf returns the proxy in a pod's spec: the native sidecar named ProxyContainer that has a
-// listener; false if there is none.
+// listener; false if there is none. Listeners beyond MaxProxyPorts are ignored.
 func ProxyOf(pod *corev1.Pod) (Proxy, bool) {
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
@@ -94,7 +94,7 @@ func ProxyOf(pod *corev1.Pod) (Proxy, bool) {
 		}
 		p := Proxy{ContainerRef: ContainerRef{Container: c, Init: true, Index: i}}
 		for _, arg := range c.Args {
-			if value, is := strings.CutPrefix(arg, ProxyFlagListen+"="); is {
+			if value, is := strings.CutPrefix(arg, ProxyFlagListen+"="); is && len(p.Listeners) < MaxProxyPorts {
 				if l, ok := ParseProxyListener(value); ok {
 					p.Listeners = append(p.Listeners, l)
 				}

@@ -21,17 +21,22 @@ const firstPort = 15443
 const FirstPort = firstPort + 1
 
 // listeners returns the listeners of the proxy, and why it does not listen on other ports. An
-// existing proxy keeps its port numbers.
+// existing proxy keeps its listeners.
 func (w Wanted) listeners(proxy api.Proxy) (out []api.ProxyListener, notes []reasons.Note) {
 	var refused []refusedPorts
 	next := w.freePorts(proxy)
 	if proxy.Container == nil {
 		next() // the administration port
 	}
+	have := len(proxy.Listeners)
 	for _, p := range w.Ports {
+		i := slices.IndexFunc(proxy.Listeners, func(l api.ProxyListener) bool { return l.Name == p.Name() })
 		upstream, reason := int32(0), reasons.ProxyTooManyPorts
-		if len(out) < api.MaxProxyPorts { // upstreamOf looks at the whole pod
+		if i >= 0 || len(out) < api.MaxProxyPorts { // upstreamOf looks at the whole pod
 			upstream, reason = w.upstreamOf(p.ProxyPort)
+		}
+		if reason == "" && i < 0 && have == api.MaxProxyPorts { // a copied pod may have others
+			reason = reasons.ProxyTooManyPorts
 		}
 		if reason != "" {
 			if i := slices.IndexFunc(refused, func(r refusedPorts) bool { return r.reason == reason }); i >= 0 {
@@ -42,10 +47,11 @@ func (w Wanted) listeners(proxy api.Proxy) (out []api.ProxyListener, notes []rea
 			continue
 		}
 		l := api.ProxyListener{Name: p.Name(), Upstream: upstream, H2: p.H2, V2: slices.Contains(w.ProxyProtocol, upstream)}
-		if i := slices.IndexFunc(proxy.Listeners, func(have api.ProxyListener) bool { return have.Name == l.Name }); i >= 0 {
+		if i >= 0 {
 			l = proxy.Listeners[i]
 		} else {
 			l.Port = next()
+			have++
 		}
 		out = append(out, l)
 	}

@@ -63,9 +63,12 @@ func Without(pod *corev1.Pod) *corev1.Pod {
 	out.Spec.InitContainers = slices.Clone(pod.Spec.InitContainers)
 	out.Spec.InitContainers[proxy.Index] = corev1.Container{}
 	out.Spec.Volumes = slices.Clone(pod.Spec.Volumes)
+	mounted := map[string]bool{}
+	for _, m := range proxy.VolumeMounts {
+		mounted[m.Name] = true
+	}
 	for i, v := range out.Spec.Volumes {
-		isMounted := slices.ContainsFunc(proxy.VolumeMounts, func(m corev1.VolumeMount) bool { return m.Name == v.Name })
-		if isMounted && strings.HasPrefix(v.Name, api.ProxyContainer) {
+		if mounted[v.Name] && strings.HasPrefix(v.Name, api.ProxyContainer) {
 			out.Spec.Volumes[i] = corev1.Volume{}
 		}
 	}

@@ -14,6 +14,23 @@ import (
 	"github.com/servingcert/servingcert/test/bounded"
 )
 
+// TestAProxyWithManyMountsCostsLittle: anybody may write a container with the proxy's name, and as many mounts and
+// volumes as fit into a pod. Compared are processor times: the factor is far from both 8 and 64.
+func TestAProxyWithManyMountsCostsLittle(t *testing.T) {
+	without := func(n int) func() {
+		var mounts []string
+		for i := range n {
+			mounts = append(mounts, fmt.Sprintf("servingcert-proxy-%06d", i))
+		}
+		pod := podOfProxy(mounts...)
+		for i := range n {
+			pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: mounts[n-1-i]})
+		}
+		return func() { Without(pod) }
+	}
+	assert.Less(t, bounded.Growth(without(2_000), without(16_000)), 24.0)
+}
+
 // TestServicesWithManyPortsCostLittle: to find the targetPorts of a Service that speak HTTP/2 takes time by the
 // number of its ports.
 func TestServicesWithManyPortsCostLittle(t *testing.T) {

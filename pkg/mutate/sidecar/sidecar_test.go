@@ -240,3 +240,56 @@ func TestTheFirstPortsAreLookedAt(t *testing.T) {
 	require.Len(t, notes, 1)
 	assert.Len(t, notes[0].Ports, 200-api.MaxProxyPorts)
 }
+
+// TestACopiedProxyHasNoMorePorts: the listeners of a copied pod stay, and no more are added than there is room for. A
+// second pass says the same.
+func TestACopiedProxyHasNoMorePorts(t *testing.T) {
+	copied := api.Proxy{ContainerRef: api.ContainerRef{Container: &corev1.Container{}}}
+	for i := range int32(10) {
+		copied.Listeners = append(copied.Listeners, api.ProxyListener{Name: fmt.Sprintf("sc-tls-%d", 100+i), Port: 20_000 + i, Upstream: 100 + i})
+	}
+	wanted := []string{"sc-tls-web"}
+	for i := range 5 {
+		wanted = append(wanted, fmt.Sprintf("sc-tls-%d", 109-i))
+	}
+	for i := range 12 {
+		wanted = append(wanted, fmt.Sprintf("sc-tls-%d", 1+i))
+	}
+	w := wantedOf(podWith(), service(wanted...))
+	listeners, notes := w.listeners(copied)
+	assert.Len(t, listeners, 5+6)
+	require.Len(t, notes, 2)
+	assert.Equal(t, reasons.ProxyNoUpstream, notes[0].Reason)
+	assert.Equal(t, reasons.ProxyTooManyPorts, notes[1].Reason)
+	assert.Equal(t, wanted[1+5+6:], notes[1].Ports)
+
+	copied.Listeners = append(copied.Listeners, listeners[5:]...)
+	assert.Len(t, copied.Listeners, api.MaxProxyPorts)
+	again, notesAgain := w.listeners(copied)
+	assert.Equal(t, listeners, again)
+	assert.Equal(t, notes, notesAgain)
+}
+
+// TestWithoutItsVolumes: only those that the proxy mounts and whose names are its own.
+func TestWithoutItsVolumes(t *testing.T) {
+	bare := Without(podOfProxy("servingcert-proxy", "servingcert-proxy-3", "data"))
+	var names []string
+	for _, v := range bare.Spec.Volumes {
+		names = append(names, v.Name)
+	}
+	assert.Equal(t, []string{"", "servingcert-proxy-2", "", "data"}, names)
+}
+
+// podOfProxy returns a pod whose proxy has the mounts.
+func podOfProxy(mounts ...string) *corev1.Pod {
+	always, pod := corev1.ContainerRestartPolicyAlways, podWith()
+	proxy := corev1.Container{Name: api.ProxyContainer, RestartPolicy: &always, Args: []string{"--listen=sc-tls-8080=15444:8080"}}
+	for _, name := range mounts {
+		proxy.VolumeMounts = append(proxy.VolumeMounts, corev1.VolumeMount{Name: name})
+	}
+	pod.Spec.InitContainers = []corev1.Container{proxy}
+	for _, name := range []string{"servingcert-proxy", "servingcert-proxy-2", "servingcert-proxy-3", "data"} {
+		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: name})
+	}
+	return pod
+}
