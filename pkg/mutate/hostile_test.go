@@ -69,6 +69,10 @@ func TestPodsBeyondALimitAreRefused(t *testing.T) {
 			c.LivenessProbe = &corev1.Probe{ProbeHandler: corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{strings.Repeat("x", 1<<20)}}}}
 		}, `"2097157 bytes of commands, args and variables": must be at most 1572864`},
 		"a name": {func(_ *corev1.Pod, c *corev1.Container) { c.Name = strings.Repeat("x", 64) }, `must have at most 63 bytes`},
+		"what an earlier pass added": {func(pod *corev1.Pod, c *corev1.Container) {
+			pod.Labels = map[string]string{"app": "web", api.LabelInjected: "true"}
+			c.Ports = make([]corev1.ContainerPort, 2001)
+		}, `"2001 ports": must be at most 2000`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			pod, known := largePod(tc.change)
@@ -96,8 +100,49 @@ func TestTheExpandedSizeIsThatOfWhatIsExpanded(t *testing.T) {
 			c.Env = []corev1.EnvVar{{Name: "A", Value: "value"}, {Name: "B", Value: "$(A)"}, {Name: "EMPTY"}}
 		})
 		in, c := newInput(pod, api.PodRequest{}, choose.Choice{}), &pod.Spec.Containers[0]
-		assert.Equal(t, len(strings.Join(commandline.Of(c).Expanded(func() map[string]string { return in.variables(c) }), "")), in.expandedSize(), word)
+		assert.Equal(t, len(strings.Join(commandline.Of(c).Expanded(func() map[string]string { return in.variables(c) }), "")), in.expandedSize(maxExpanded), word)
 	}
+}
+
+// TestAPodAtALimitIsInjectedAgain: the webhook is called again if another one has changed the pod. What it added
+// the first time does not count.
+func TestAPodAtALimitIsInjectedAgain(t *testing.T) {
+	pod, known := largePod(func(pod *corev1.Pod, _ *corev1.Container) {
+		pod.Annotations = map[string]string{api.AnnotationMode: string(api.ModeArgs), api.AnnotationTrust: string(api.TrustEnv)}
+		pod.Spec.Containers = nil
+		var names []string
+		for i := range maxContainers {
+			c := corev1.Container{Name: fmt.Sprintf("c%d", i), Image: "example.com/web"}
+			for j := range maxPorts / maxContainers {
+				c.Ports = append(c.Ports, corev1.ContainerPort{ContainerPort: int32(1000 + 10*i + j)})
+			}
+			for j := range maxMounts / maxContainers {
+				c.VolumeMounts = append(c.VolumeMounts, corev1.VolumeMount{Name: "v0", MountPath: fmt.Sprintf("/m/%d", j)})
+			}
+			for j := range maxVariables / maxContainers {
+				c.Env = append(c.Env, corev1.EnvVar{Name: fmt.Sprintf("V%d", j), Value: "x"})
+			}
+			for range maxWords / maxContainers {
+				c.Args = append(c.Args, "word")
+			}
+			names = append(names, c.Name)
+			pod.Spec.Containers = append(pod.Spec.Containers, c)
+		}
+		pod.Annotations[api.AnnotationContainers] = strings.Join(names, ",")
+		pod.Spec.Containers[0].Env[0].Value = strings.Repeat("x", maxText-(maxVariables-1)*len("x")-maxWords*len("word"))
+		for i := range maxVolumes {
+			pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: fmt.Sprintf("v%d", i)})
+		}
+	})
+	known.ProxyImage = proxyImage
+	known.Services[0].Spec.Ports = append(known.Services[0].Spec.Ports, corev1.ServicePort{Name: "web", Port: 444, TargetPort: intstr.FromString("sc-tls-1000")})
+	_, report, err := Mutate(pod, known)
+	require.NoError(t, err)
+	assert.Len(t, report.Containers, maxContainers+1, "and the proxy")
+	assert.Equal(t, "files,env,flags,trust", report.Containers[1].Parts())
+	after := pass(t, pod, known)
+	assert.Len(t, after.Spec.InitContainers, 1)
+	assert.Greater(t, len(after.Spec.Volumes), maxVolumes)
 }
 
 // TestLongTextsAreReadOnce: a container whose program would serve TLS is not served if another calls it without; the

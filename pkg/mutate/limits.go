@@ -32,13 +32,18 @@ const (
 	maxExpanded = 1 << 20
 )
 
-// checkSize returns an *api.FieldError if the pod exceeds a limit.
+// checkSize returns an *api.FieldError if the pod exceeds a limit. A pod that was injected before may
+// have twice as much, since what was added counts too: else a pod at a limit would be refused when the
+// webhook is called again. Nothing marks a static pod that was injected.
 func checkSize(in *input) error {
-	spec := &in.pod.Spec
-	if err := tooMany("spec.containers", "containers", len(spec.Containers)+len(spec.InitContainers), maxContainers); err != nil {
+	spec, times := &in.pod.Spec, 1
+	if in.pod.Labels[api.LabelInjected] == "true" || in.choice.Host != "" {
+		times = 2
+	}
+	if err := tooMany("spec.containers", "containers", len(spec.Containers)+len(spec.InitContainers), times*maxContainers); err != nil {
 		return err
 	}
-	if err := tooMany("spec.volumes", "volumes", len(spec.Volumes), maxVolumes); err != nil {
+	if err := tooMany("spec.volumes", "volumes", len(spec.Volumes), times*maxVolumes); err != nil {
 		return err
 	}
 	var mounts, ports, variables, words, text int
@@ -67,12 +72,12 @@ func checkSize(in *input) error {
 		{"spec.containers[*].args", "words of command and args", words, maxWords},
 		{"spec.containers[*]", "bytes of commands, args and variables", text, maxText},
 	} {
-		if err := tooMany(total.field, total.what, total.n, total.most); err != nil {
+		if err := tooMany(total.field, total.what, total.n, times*total.most); err != nil {
 			return err
 		}
 	}
-	if in.expandedSize() > maxExpanded {
-		return tooLarge("spec.containers[*].args", "command and args with variables", fmt.Sprintf("must have at most %d bytes once the variables are replaced", maxExpanded))
+	if most := times * maxExpanded; in.expandedSize(most) > most {
+		return tooLarge("spec.containers[*].args", "command and args with variables", fmt.Sprintf("must have at most %d bytes once the variables are replaced", most))
 	}
 	return nil
 }
@@ -89,15 +94,15 @@ func tooLarge(field, value, detail string) error {
 }
 
 // expandedSize returns the size in bytes of command and args of all containers with
-// variables expanded. It stops counting beyond maxExpanded.
-func (in *input) expandedSize() int {
+// variables expanded. It stops counting beyond most.
+func (in *input) expandedSize(most int) int {
 	size := 0
 	for _, list := range [][]corev1.Container{in.pod.Spec.InitContainers, in.pod.Spec.Containers} {
 		for i := range list {
 			values := func() map[string]string { return in.variables(&list[i]) }
-			size += commandline.ExpandedSize(list[i].Command, values, maxExpanded-size)
-			size += commandline.ExpandedSize(list[i].Args, values, maxExpanded-size)
-			if size > maxExpanded {
+			size += commandline.ExpandedSize(list[i].Command, values, most-size)
+			size += commandline.ExpandedSize(list[i].Args, values, most-size)
+			if size > most {
 				return size
 			}
 		}
