@@ -351,6 +351,7 @@ func checkSound(t failer, before, after *corev1.Pod) {
 	unique(t, "volume name", before.Spec.Volumes, after.Spec.Volumes, func(v corev1.Volume) string { return v.Name })
 	for i := range after.Spec.Containers {
 		unique(t, "mount path", before.Spec.Containers[i].VolumeMounts, after.Spec.Containers[i].VolumeMounts, func(m corev1.VolumeMount) string { return path.Clean(m.MountPath) })
+		unique(t, "port name", named(before.Spec.Containers[i].Ports), named(after.Spec.Containers[i].Ports), func(p corev1.ContainerPort) string { return p.Name })
 		unique(t, "variable", before.Spec.Containers[i].Env, after.Spec.Containers[i].Env, func(e corev1.EnvVar) string { return e.Name })
 		for _, m := range after.Spec.Containers[i].VolumeMounts[len(before.Spec.Containers[i].VolumeMounts):] {
 			if !slices.ContainsFunc(after.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == m.Name }) {
@@ -368,6 +369,11 @@ func checkSound(t failer, before, after *corev1.Pod) {
 	if size(before) <= limit && size(after) > limit {
 		t.Fatalf("%d bytes of annotations", size(after))
 	}
+}
+
+// named returns the ports that have a name.
+func named(ports []corev1.ContainerPort) []corev1.ContainerPort {
+	return slices.DeleteFunc(slices.Clone(ports), func(p corev1.ContainerPort) bool { return p.Name == "" })
 }
 
 func unique[T any](t failer, what string, before, after []T, key func(T) string) {

@@ -101,10 +101,13 @@ func (w Wanted) freePorts(proxy api.Proxy) func() int32 {
 // upstreamOf returns the number of the program's port to which the proxy forwards, or why there
 // is none.
 func (w Wanted) upstreamOf(p api.ProxyPort) (int32, reasons.Reason) {
-	target := p.UpstreamPort()
+	name, target := p.Name(), p.UpstreamPort()
 	var ofTCP, ofOther int32
 	for _, c := range api.RunningContainers(w.Bare) {
 		for _, port := range c.Ports {
+			if port.Name == name { // with TCP it would not request a proxy
+				return 0, reasons.ProxyNotTCP
+			}
 			if !leadsTo(target, port) {
 				continue
 			}

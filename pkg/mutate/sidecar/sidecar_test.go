@@ -152,6 +152,9 @@ func TestRefusals(t *testing.T) {
 		{reasons.ProxyNoImage, nil, func(_ *corev1.Pod, w *Wanted) { w.Image = "" }},
 		{reasons.ProxyNoUpstream, []string{"sc-tls-web"}, func(*corev1.Pod, *Wanted) {}},
 		{reasons.ProxyNotTCP, nil, func(pod *corev1.Pod, _ *Wanted) { pod.Spec.Containers[0].Ports[0].Protocol = corev1.ProtocolUDP }},
+		{reasons.ProxyNotTCP, nil, func(pod *corev1.Pod, _ *Wanted) { // the API server allows a name once in a container
+			pod.Spec.Containers[0].Ports = append(pod.Spec.Containers[0].Ports, corev1.ContainerPort{Name: "sc-tls-8080", ContainerPort: 9999, Protocol: corev1.ProtocolUDP})
+		}},
 		{reasons.ProxyUpstreamTLS, nil, func(_ *corev1.Pod, w *Wanted) { w.ServesTLS = func(port int32) bool { return port == 8080 } }},
 		{reasons.ProxyTooManyPorts, many, func(*corev1.Pod, *Wanted) {}},
 	} {
