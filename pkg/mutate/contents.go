@@ -31,18 +31,15 @@ func (in *input) needsOf(list []*programs.Program) volume.Files {
 func (in *input) hasRoom() bool {
 	var list []*programs.Program
 	for _, c := range in.targets {
-		if p := in.programOf(c.Container); p != nil {
+		if p := in.programOf(c.Container); p != nil && !slices.Contains(list, p) {
 			list = append(list, p)
 		}
 	}
-	annotations := maps.Clone(in.pod.Annotations)
-	if annotations == nil {
-		annotations = map[string]string{}
-	}
+	added := map[string]string{}
 	for name, content := range in.needsOf(list).Config {
-		annotations[api.AnnotationFilePrefix+name] = content
+		added[api.AnnotationFilePrefix+name] = content
 	}
-	return sizeOf(annotations) <= maxAnnotations
+	return sizeWith(in.pod.Annotations, added) <= maxAnnotations
 }
 
 // volumeName is the name of the volume. If it is taken, a number is appended.

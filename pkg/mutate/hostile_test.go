@@ -180,6 +180,29 @@ func TestLongTextsAreReadOnce(t *testing.T) {
 	assert.Len(t, report.Notes[i].Containers, maxContainers)
 }
 
+// TestManyAnnotationsAreNotCopied: for each container whose program needs a configuration file, there must be room
+// for it among the annotations.
+func TestManyAnnotationsAreNotCopied(t *testing.T) {
+	pod, known := largePod(func(pod *corev1.Pod, c *corev1.Container) {
+		c.Image = "prom/prometheus:v3.5.0"
+		for i := range maxContainers - 1 {
+			pod.Spec.Containers = append(pod.Spec.Containers, *c.DeepCopy())
+			pod.Spec.Containers[1+i].Name = fmt.Sprintf("c%d", i)
+		}
+		var names []string
+		for i := range pod.Spec.Containers {
+			names = append(names, pod.Spec.Containers[i].Name)
+		}
+		pod.Annotations = map[string]string{api.AnnotationContainers: strings.Join(names, ",")}
+		for i := range 10_000 {
+			pod.Annotations[fmt.Sprintf("a%d", i)] = ""
+		}
+	})
+	var report Report
+	assert.Less(t, bounded.Allocated(func() { _, report, _ = Mutate(pod, known) }), uint64(8<<20*bounded.RaceFactor))
+	assert.Contains(t, report.Reasons(), reasons.ProgramNote)
+}
+
 // TestProgramsAreLookedUpOnce: what a container runs is asked for each port of a proxy, and for the container itself.
 func TestProgramsAreLookedUpOnce(t *testing.T) {
 	pod, known := largePod(func(pod *corev1.Pod, c *corev1.Container) {

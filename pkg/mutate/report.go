@@ -184,13 +184,7 @@ func writeStatus(in *input, patch jsonpatch.Patch, config map[string]string, rep
 	for name, content := range config {
 		annotations[api.AnnotationFilePrefix+name] = content
 	}
-	size := sizeOf(annotations)
-	for key, value := range meta.Annotations {
-		if _, replaced := annotations[key]; !replaced {
-			size += len(key) + len(value)
-		}
-	}
-	if size > maxAnnotations || len(annotations[api.AnnotationStatus]) > api.MaxAnnotation {
+	if sizeWith(meta.Annotations, annotations) > maxAnnotations || len(annotations[api.AnnotationStatus]) > api.MaxAnnotation {
 		report.note(reasons.Note{Reason: reasons.StatusTooLarge})
 		delete(annotations, api.AnnotationStatus)
 	}
@@ -207,11 +201,17 @@ func writeStatus(in *input, patch jsonpatch.Patch, config map[string]string, rep
 	return patch
 }
 
-// sizeOf returns the size of the annotations in bytes, as the API server counts them.
-func sizeOf(annotations map[string]string) int {
+// sizeWith returns the size of the annotations in bytes, as the API server counts them, once others are
+// added or replaced.
+func sizeWith(annotations, added map[string]string) int {
 	size := 0
-	for key, value := range annotations {
+	for key, value := range added {
 		size += len(key) + len(value)
+	}
+	for key, value := range annotations {
+		if _, replaced := added[key]; !replaced {
+			size += len(key) + len(value)
+		}
 	}
 	return size
 }
