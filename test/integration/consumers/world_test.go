@@ -24,10 +24,7 @@ import (
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
-const (
-	soon = harness.Soon
-	tick = harness.Tick
-)
+const soon = harness.Soon
 
 type rotatorConfig = rotator.Config
 

@@ -234,10 +234,7 @@ func linesWith(text, part string) string {
 	return out.String()
 }
 
-const (
-	waitFor = harness.Soon
-	tick    = harness.Tick
-)
+const waitFor = harness.Soon
 
 // now is the signer's clock.
 func (r *running) now() time.Time {
