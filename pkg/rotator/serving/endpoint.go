@@ -82,15 +82,16 @@ func endpointOf(t pods.Template, secret string, services []*corev1.Service) *end
 		return &endpoint{}
 	}
 	for _, candidates := range [][]*corev1.Service{selecting, open} {
-		if len(candidates) > 0 {
-			b, n := newBuilder(t), 0
-			for ; n < len(candidates) && !b.full(); n++ {
-				b.add(candidates[n])
-			}
-			at := b.endpoint(candidates[:n])
-			at.beyond = candidates[n:]
-			return at
+		if len(candidates) == 0 {
+			continue
 		}
+		b, n := newBuilder(t), 0
+		for ; n < len(candidates) && !b.full(); n++ {
+			b.add(candidates[n])
+		}
+		at := b.endpoint(candidates[:n])
+		at.beyond = candidates[n:]
+		return at
 	}
 	b := newBuilder(t)
 	for _, p := range b.known {
