@@ -40,7 +40,7 @@ func first(t require.TestingT) ca.State {
 	return state
 }
 
-// second is the state of a CA of two generations, of which the second signs; the first has lost its key.
+// second returns the state of a CA with two generations. The second one signs, and the key of the first is erased.
 func second(t require.TestingT) ca.State {
 	l := signertest.Generations(t, 2)
 	s := ca.State{Signing: 2}

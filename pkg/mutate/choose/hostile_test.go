@@ -101,7 +101,7 @@ func TestTargetPortsOfAPodAreBounded(t *testing.T) {
 	assert.Equal(t, maxTargets/2, len(choice.Proxied)) //nolint:testifylint // the same
 	assert.Equal(t, intstr.FromInt32(1254), choice.Ports[maxTargets/2-1])
 	assert.Equal(t, "1255", choice.Proxied[maxTargets/2-1].Upstream)
-	assert.True(t, choice.Proxied[0].H2, "another Service says so")
+	assert.True(t, choice.Proxied[0].H2, "as another Service asks for HTTP/2")
 	assert.Equal(t, []reasons.Note{{Reason: reasons.TooManyPorts, Detail: "the first of them is of Service web-0001"}}, choice.Notes)
 
 	_, known = selectedBy(services[0], services[0].DeepCopy())

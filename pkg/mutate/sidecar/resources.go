@@ -86,8 +86,7 @@ func isGuaranteed(r corev1.ResourceRequirements) bool {
 	})
 }
 
-// maxScale is more than the number of digits, before or after the point, of an amount of which a node
-// has any.
+// maxScale is more digits, before or after the point, than any amount has that a node can provide.
 const maxScale = 30
 
 // equal reports whether two amounts of a pod are the same. To compare one with a large exponent, such as

@@ -299,8 +299,8 @@ func podOfProxy(mounts ...string) *corev1.Pod {
 	return pod
 }
 
-// TestAmountsOfAnySize: to compare amounts of which one has a large exponent takes as much memory as its digits,
-// and hours.
+// TestAmountsOfAnySize: amounts with large exponents are not compared. Such a comparison takes hours, and memory
+// for each digit.
 func TestAmountsOfAnySize(t *testing.T) {
 	amounts := func(request, limit string) corev1.ResourceRequirements {
 		all := func(cpu string) corev1.ResourceList {

@@ -80,10 +80,8 @@ func (s Seen) Equal(other Seen) bool {
 
 // and returns the observations of both.
 func (s Seen) and(other Seen) Seen {
-	all := Seen{slices.Concat(s.groups, other.groups), maps.Clone(s.beyond)}
-	if all.beyond == nil {
-		return Seen{all.groups, other.beyond}
-	}
+	all := Seen{slices.Concat(s.groups, other.groups), map[types.UID]bool{}}
+	maps.Copy(all.beyond, s.beyond)
 	maps.Copy(all.beyond, other.beyond)
 	return all
 }

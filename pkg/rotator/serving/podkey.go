@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -167,14 +168,10 @@ func podKeyEndpoint(facts *pods.Facts, services []*corev1.Service) *endpoint {
 	}
 	at := b.endpoint(selecting)
 	at.beyond, at.demanded = beyond, map[uint16]string{}
-	shared := map[string]string{} // most ports have the same names
 	for _, port := range at.ports {
 		slices.Sort(demanded[port])
 		names := strings.Join(slices.Compact(demanded[port]), ",")
-		if _, known := shared[names]; !known {
-			shared[names] = names
-		}
-		at.demanded[port] = shared[names]
+		at.demanded[port] = unique.Make(names).Value() // most ports, and pods, have the same
 	}
 	return at
 }

@@ -11,8 +11,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Read returns the CertificateSigningRequest of which f is cached, or nil if it does not exist any
-// more.
+// Read returns the CertificateSigningRequest with the name and UID of f from the API server, or nil if it no
+// longer exists.
 func Read(ctx context.Context, c certificatesclient.CertificateSigningRequestInterface, f client.Object) (*certificatesv1.CertificateSigningRequest, error) {
 	object, err := c.Get(ctx, f.GetName(), metav1.GetOptions{})
 	switch {
