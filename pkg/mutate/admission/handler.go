@@ -127,6 +127,9 @@ func (h *handler) decide(ctx context.Context, req *admission.Request, body *body
 		return admission.Errored(http.StatusTooManyRequests, err), true
 	}
 	defer done()
+	if err := checkAmounts(req.Object.Raw); err != nil {
+		return admission.Errored(http.StatusBadRequest, fmt.Errorf("read the pod: %w", err)), true
+	}
 	pod := &corev1.Pod{}
 	if err := h.decoder.Decode(*req, pod); err != nil {
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("read the pod: %w", err)), true

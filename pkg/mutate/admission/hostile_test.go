@@ -86,7 +86,7 @@ func TestTheCostliestReviewThatIsAnswered(t *testing.T) {
 		"ports":      `{"containers":[{"ports":[` + strings.Repeat("null,", maxValues-100) + `{}]}]}`,
 		"containers": `{"containers":[` + strings.Repeat("null,", maxValues-100) + `{}]}`,
 	} {
-		body := review(`{"metadata":{"labels":{"app":"web"}},"spec":` + spec + `}`)
+		body := review(`{"metadata":{"labels":{"app":"web","commit":"12e45678"}},"spec":` + spec + `}`)
 		for where, most := range map[string]uint64{"informers": 96 << 20, "API server": 2 * 64 << 20} {
 			bare, _ := (&world{cached: knows(webService)}).bare(t, logr.Discard())
 			if where == "API server" {
@@ -198,10 +198,11 @@ func TestSettingsOfNamespacesAreTruncated(t *testing.T) {
 	assert.LessOrEqual(t, len(kept.(*metav1.PartialObjectMetadata).Annotations[api.AnnotationContainers]), api.MaxAnnotation+1)
 }
 
-// longStrings are reviews of a pod with one long string, where it would be split, changed or repeated.
+// longStrings are reviews of a pod with one long string, where it would be split, changed or repeated. A label has
+// the amounts checked too.
 func longStrings(size int) map[string]string {
 	pod := func(spec string) string {
-		return review(`{"metadata":{"labels":{"app":"web"}},"spec":` + spec + `}`)
+		return review(`{"metadata":{"labels":{"app":"web","commit":"12e45678"}},"spec":` + spec + `}`)
 	}
 	web := func(fields string) string {
 		return pod(`{"containers":[{"name":"web","args":["serve"],"ports":[{"containerPort":8443}],` + fields + `}]}`)
@@ -223,8 +224,8 @@ func longStrings(size int) map[string]string {
 		"argument":               pod(`{"containers":[{"name":"web","args":["` + strings.Repeat("LOCALHOST:", size/10) + `"]}]}`),
 		"variable":               web(`"env":[{"name":"A","value":"http://` + strings.Repeat("LOCALHOST:", size/10) + `"}]`),
 		"name of a variable":     web(`"env":[{"name":"` + strings.Repeat("A", size) + `","value":"http://localhost:$A"}]`),
-		"annotation":             review(`{"metadata":{"labels":{"app":"web"},"annotations":{"servingcert.dev/` + strings.Repeat("a", size) + `":""}},"spec":{"containers":[{"name":"web","args":["serve"]}]}}`),
-		"value of an annotation": review(`{"metadata":{"labels":{"app":"web"},"annotations":{"servingcert.dev/containers":"` + strings.Repeat("a,", size/2) + `"}},"spec":{"containers":[{"name":"web"}]}}`),
+		"annotation":             review(`{"metadata":{"labels":{"app":"web","commit":"12e45678"},"annotations":{"servingcert.dev/` + strings.Repeat("a", size) + `":""}},"spec":{"containers":[{"name":"web","args":["serve"]}]}}`),
+		"value of an annotation": review(`{"metadata":{"labels":{"app":"web","commit":"12e45678"},"annotations":{"servingcert.dev/containers":"` + strings.Repeat("a,", size/2) + `"}},"spec":{"containers":[{"name":"web"}]}}`),
 	}
 }
 

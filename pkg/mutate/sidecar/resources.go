@@ -82,20 +82,6 @@ func isGuaranteed(r corev1.ResourceRequirements) bool {
 	return !slices.ContainsFunc(shared, func(name corev1.ResourceName) bool {
 		limit, limited := r.Limits[name]
 		request, requested := r.Requests[name]
-		return !limited || requested && !equal(request, limit)
+		return !limited || requested && !request.Equal(limit)
 	})
-}
-
-// maxScale is more digits, before or after the point, than any amount has that a node can provide.
-const maxScale = 30
-
-// equal reports whether two amounts of a pod are the same. To compare one with a large exponent, such as
-// 1e999999999, takes hours.
-func equal(a, b resource.Quantity) bool {
-	for _, q := range []resource.Quantity{a, b} {
-		if s := q.AsDec().Scale(); s < -maxScale || s > maxScale {
-			return false
-		}
-	}
-	return a.Cmp(b) == 0
 }

@@ -10,14 +10,12 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
-	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/jsonpatch"
 	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 	"github.com/servingcert/servingcert/pkg/mutate/volume"
-	"github.com/servingcert/servingcert/test/bounded"
 )
 
 func service(targets ...string) *corev1.Service {
@@ -297,27 +295,4 @@ func podOfProxy(mounts ...string) *corev1.Pod {
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: name})
 	}
 	return pod
-}
-
-// TestAmountsOfAnySize: amounts with large exponents are not compared. Such a comparison takes hours, and memory
-// for each digit.
-func TestAmountsOfAnySize(t *testing.T) {
-	amounts := func(request, limit string) corev1.ResourceRequirements {
-		all := func(cpu string) corev1.ResourceList {
-			return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu), corev1.ResourceMemory: resource.MustParse("1Gi")}
-		}
-		return corev1.ResourceRequirements{Requests: all(request), Limits: all(limit)}
-	}
-	for _, tt := range []struct {
-		request, limit string
-		want           bool
-	}{
-		{"1", "1", true}, {"1", "1000m", true}, {"0.5", "500m", true}, {"1n", "1n", true}, {"123456789012345678901m", "123456789012345678901m", true}, {"1", "2", false},
-		{"1", "1e1000000", false}, {"1e1000000", "1", false},
-	} {
-		r := amounts(tt.request, tt.limit)
-		var is bool
-		assert.Less(t, bounded.Allocated(func() { is = isGuaranteed(r) }), uint64(4<<10), "%+v", tt)
-		assert.Equal(t, tt.want, is, "%+v", tt)
-	}
 }
