@@ -211,6 +211,26 @@ func (h *host) actions() int {
 	return strings.Count(string(data), "web\n")
 }
 
+// TestObserveRequiresTheProofOfTheKey: certificates are public, and anyone may own the port while the program is down.
+func TestObserveRequiresTheProofOfTheKey(t *testing.T) {
+	ca := rotatortest.NewCA(t, 1, time.Now())
+	pair, other := ca.Issue(t, time.Now(), serverName), ca.Issue(t, time.Now(), serverName)
+	for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
+		for _, auth := range []tls.ClientAuthType{tls.NoClientCert, tls.RequireAnyClientCert} {
+			cfg := &tls.Config{MaxVersion: version, ClientAuth: auth, Certificates: []tls.Certificate{pair}}
+			served := func() hostfiles.Served {
+				at := rotatortest.Accept(t, "127.0.0.1", rotatortest.Handshakes(cfg))
+				return observe(t.Context(), &hostfiles.Check{Address: at.String(), ServerName: serverName})
+			}
+			assert.Equal(t, hostfiles.Served{Fingerprint: pki.Fingerprint(pair.Leaf)}, served(), "%x %s", version, auth)
+			cfg = &tls.Config{MaxVersion: version, ClientAuth: auth, Certificates: []tls.Certificate{{Certificate: pair.Certificate, PrivateKey: other.PrivateKey}}}
+			got := served()
+			assert.Empty(t, got.Fingerprint, "%x %s", version, auth)
+			assert.NotEmpty(t, got.Failure)
+		}
+	}
+}
+
 func get(s *Syncer, path string) (code int, text string) {
 	w := httptest.NewRecorder()
 	s.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, path, nil))

@@ -2,9 +2,6 @@ package hostsync
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
-	"errors"
 	"net"
 
 	"github.com/servingcert/servingcert/pkg/hostfiles"
@@ -21,21 +18,9 @@ func observe(ctx context.Context, c *hostfiles.Check) hostfiles.Served {
 		return hostfiles.Served{Failure: err.Error()}
 	}
 	defer conn.Close()
-	var leaf *x509.Certificate
-	client := tls.Client(conn, &tls.Config{
-		ServerName:         c.ServerName,
-		InsecureSkipVerify: true, //nolint:gosec // the fingerprint is compared
-		VerifyConnection: func(state tls.ConnectionState) error {
-			leaf = state.PeerCertificates[0]
-			return nil
-		},
-	})
-	err = client.HandshakeContext(ctx)
-	if leaf != nil { // even if the server then required a client certificate
-		return hostfiles.Served{Fingerprint: pki.Fingerprint(leaf)}
+	_, proven, err := pki.Observe(ctx, conn, c.ServerName)
+	if len(proven) == 0 {
+		return hostfiles.Served{Failure: err.Error()}
 	}
-	if err == nil {
-		err = errors.New("no certificate was served")
-	}
-	return hostfiles.Served{Failure: err.Error()}
+	return hostfiles.Served{Fingerprint: pki.Fingerprint(proven[0])}
 }

@@ -1,12 +1,10 @@
 // Package dial requests a server's certificate: one TCP connection, STARTTLS in the given protocol,
-// and one TLS handshake. It does not depend on Kubernetes, so that the command-line tool and the
-// rotator evaluate servers in the same way.
+// and one TLS handshake. It needs no cluster, so that the command-line tool and the rotator evaluate
+// servers in the same way.
 package dial
 
 import (
 	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -80,42 +78,17 @@ func connect(ctx context.Context, open func(context.Context) (net.Conn, error), 
 	if unsaid != nil && !errors.Is(unsaid, starttls.ErrSilent) {
 		return probe.StartTLSOutcome(because(ctx, unsaid))
 	}
-	demanded := false // the server demands a client certificate
-	client := tls.Client(&bounded{conn, maxHandshake}, &tls.Config{
-		ServerName:         name,
-		InsecureSkipVerify: true, // the question is which certificate is served, not whether to trust it
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			demanded = true
-			return new(tls.Certificate), nil // none
-		},
-		MinVersion:   tls.VersionTLS10,
-		CipherSuites: allCipherSuites(),
-		// CurvePreferences: the default is all groups; a server may offer post-quantum ones only.
-	})
-	err = because(ctx, client.HandshakeContext(ctx))
-	state := client.ConnectionState()
-	var proven []*x509.Certificate
-	if err == nil || demanded && provesKey(state) {
-		proven = state.PeerCertificates
-	}
+	client, proven, err := pki.Observe(ctx, &bounded{conn, maxHandshake}, name)
+	err = because(ctx, err)
 	outcome := probe.HandshakeOutcome(proven, err)
 	if outcome.Kind == probe.TLS {
-		outcome.Handshake = probe.HandshakeOf(state)
+		outcome.Handshake = probe.HandshakeOf(client.ConnectionState())
 		if unsaid == nil {
 			protocol.End(client)
 		}
 		_ = client.Close() // sends close_notify, so that servers log no error
 	}
 	return outcome
-}
-
-// provesKey reports whether a server that demanded a client certificate, and then ended the handshake, had proved that
-// it has the key of its certificate. In TLS 1.3, crypto/tls asks for the client certificate only after it has verified
-// the server's signature. In older versions a server may leave out the message with the signature, and crypto/tls sets
-// the group only after it has verified that message. With RSA key exchange there is neither: only the end of the
-// handshake proves the key, so such a server is not seen.
-func provesKey(state tls.ConnectionState) bool {
-	return state.Version >= tls.VersionTLS13 || state.CurveID != 0
 }
 
 // because returns the error of ctx if that has closed the connection, which crypto/tls does not
@@ -125,14 +98,4 @@ func because(ctx context.Context, err error) error {
 		return ctx.Err()
 	}
 	return err
-}
-
-// allCipherSuites returns all cipher suites, so that a server that supports only
-// old ones still shows its certificate.
-func allCipherSuites() []uint16 {
-	var ids []uint16
-	for _, suite := range append(tls.CipherSuites(), tls.InsecureCipherSuites()...) {
-		ids = append(ids, suite.ID)
-	}
-	return ids
 }
