@@ -34,11 +34,11 @@ func setup(mgr manager.Manager, cfg Config) error {
 	if err != nil {
 		return err
 	}
-	if err := uninjectedcontroller.Setup(c, cfg.Uninjected); err != nil {
-		return fmt.Errorf("uninjected pods: %w", err)
-	}
 	staleChanged := cluster.NewTrigger("stale workloads", c.Delay)
 	state := servingcontroller.NewState(c)
+	if err := uninjectedcontroller.Setup(c, cfg.Uninjected, state.KeylessChanged); err != nil {
+		return fmt.Errorf("uninjected pods: %w", err)
+	}
 	prober, err := probecontroller.Setup(mgr, c, cfg.Probe, state.Record)
 	if err != nil {
 		return fmt.Errorf("prober: %w", err)

@@ -47,7 +47,7 @@ type statement struct {
 	// fresh: the existing condition is about another certificate, or missing. otherPorts: it is
 	// about other ports.
 	fresh, otherPorts bool
-	doubt             string // see unless
+	doubt             string // of unknownRule
 
 	rule  servingRule
 	needs []api.Need // to which the rule applies

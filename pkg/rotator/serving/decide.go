@@ -19,6 +19,8 @@ type Common struct {
 	Namespace string
 	Services  []*corev1.Service // oldest first
 	Pods      []*pods.Facts
+	// Keyless are the workloads with pods that mount no key; see [Keyless].
+	Keyless map[types.UID]string
 	// Unresponsive are the periods of those of the Pods that do not answer in time.
 	Unresponsive map[types.UID]probe.UnresponsivePeriod
 	// KeyState is that of the previous Decision about the key, with later answers of pods.

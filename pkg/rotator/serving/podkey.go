@@ -122,7 +122,7 @@ func (k *podKeys) statements(seen Seen) []statement {
 	var out []statement
 	for _, svc := range k.Services {
 		if hasPodKeyCondition(svc) {
-			out = append(out, podKeyStatement(svc, seen, k.trusted))
+			out = append(out, podKeyStatement(svc, seen, k.trusted).unlessKeyless(k.Keyless[svc.UID]))
 		}
 	}
 	return out

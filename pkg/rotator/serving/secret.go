@@ -118,6 +118,7 @@ func (s *secret) statements(seen Seen) []statement {
 		if s.doubts != nil {
 			out[i] = out[i].unless(s.doubts[i])
 		}
+		out[i] = out[i].unlessKeyless(s.Keyless[svc.UID])
 	}
 	return out
 }

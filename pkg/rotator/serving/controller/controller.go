@@ -57,6 +57,7 @@ func (r *reconciler) gather(ctx context.Context, key pods.NamespacedKey, known s
 		known.Services = append(known.Services, &list.Items[i])
 	}
 	slices.SortFunc(known.Services, api.OlderFirst)
+	known.Keyless = serving.Keyless(known.Services, r.cluster.Pods.In(key.Namespace))
 	if key.Key == pods.PodKey {
 		return r.gatherPodKeys(ctx, known)
 	}

@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
@@ -55,6 +56,13 @@ func (s *State) open(key pods.NamespacedKey, now time.Time) keyState {
 	out := *f
 	out.state = f.state.Clone()
 	return out
+}
+
+// KeylessChanged enqueues the keys of a Service that has other pods without a key than before.
+func (s *State) KeylessChanged(svc *corev1.Service) {
+	for _, key := range partsOf(svc) {
+		s.answered.Enqueue(nameOf(pods.NamespacedKey{Namespace: svc.Namespace, Key: key}))
+	}
 }
 
 func (s *State) follows(key pods.NamespacedKey) bool {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
+	"github.com/servingcert/servingcert/pkg/rotator/serving"
 	"github.com/servingcert/servingcert/pkg/rotator/uninjected"
 )
 
@@ -23,6 +24,8 @@ type reconciler struct {
 	conventional *conventional
 	state        *state
 	events       eventWriter
+
+	keylessChanged func(*corev1.Service)
 }
 
 // Reconcile decides about one namespace.
@@ -43,7 +46,7 @@ func (r *reconciler) gather(ctx context.Context, namespace string) (uninjected.S
 		GroupStates: r.state.groupStates(namespace),
 	}
 	var err error
-	if s.Place.OptedIn, s.Place.Excluded, err = r.cluster.OptIn(ctx, namespace); err != nil || !s.Place.OptedIn || s.Place.Excluded {
+	if s.Place.OptedIn, s.Place.Excluded, err = r.cluster.OptIn(ctx, namespace); err != nil || !s.Place.OptedIn {
 		return s, err
 	}
 	s.Place.Conventional = r.conventional.in(namespace)
@@ -65,7 +68,13 @@ func (r *reconciler) act(ctx context.Context, namespace string, s uninjected.Sit
 		r.state.forget(namespace)
 		return
 	}
-	r.state.put(namespace, d.Pods, d.GroupStates)
+	keyless := serving.Keyless(s.Place.Services, s.Pods)
+	before := r.state.put(namespace, namespaceState{d.Pods, d.GroupStates, keyless})
+	for _, svc := range s.Place.Services {
+		if before.keyless[svc.UID] != keyless[svc.UID] {
+			r.keylessChanged(svc)
+		}
+	}
 	if slices.ContainsFunc(d.Notify, func(g uninjected.Group) bool { return g.Noted == "" }) {
 		log.FromContext(ctx).Info("pods run without the Secret that they would get now", "pods", d.Pods, "workloads", d.Workloads)
 	}

@@ -25,13 +25,14 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
-// Setup adds the controller. Its unit of work is a namespace.
-func Setup(c *cluster.Cluster, cfg Config) error {
+// Setup adds the controller. Its unit of work is a namespace. keylessChanged is called for each Service that
+// has other pods without a key than before.
+func Setup(c *cluster.Cluster, cfg Config, keylessChanged func(*corev1.Service)) error {
 	published, err := c.ConfigMap(api.ConventionalStatusName)
 	if err != nil {
 		return err
 	}
-	r := &reconciler{cluster: c, cfg: cfg, conventional: &conventional{}, state: newState(), events: eventWriter{c.Recorder()}}
+	r := &reconciler{cluster: c, cfg: cfg, conventional: &conventional{}, state: newState(), events: eventWriter{c.Recorder()}, keylessChanged: keylessChanged}
 	if err := c.Metrics.Register(r.state); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}

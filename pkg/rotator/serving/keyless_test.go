@@ -1,0 +1,79 @@
+package serving
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/test/rotatortest"
+)
+
+// keylessPod is a pod of the Deployment that mounts nothing, before the changes.
+func keylessPod(name, workload string, changes ...rotatortest.Change) *pods.Facts {
+	bare := func(p *corev1.Pod) { p.Spec.Volumes = nil }
+	return readyPod(name, workload, append([]rotatortest.Change{bare}, changes...)...)
+}
+
+// TestKeyless: what a Service's pods without its key are.
+func TestKeyless(t *testing.T) {
+	web := rotatortest.Ready("web", rotatortest.Leaf(2))
+	ended := func(p *corev1.Pod) { p.DeletionTimestamp = &metav1.Time{Time: rotatortest.Noon} }
+	oneShot := rotatortest.Annotation("helm.sh/hook", "post-install")
+	waiting := func(p *corev1.Pod) { p.Status = corev1.PodStatus{} }
+	for _, tt := range []struct {
+		name string
+		pod  *pods.Facts
+		want string
+	}{
+		{"it mounts the Secret", readyPod("a", "web"), ""},
+		{"it mounts nothing", keylessPod("a", "web"), "Deployment web"},
+		{"it mounts another Secret", keylessPod("a", "web", rotatortest.SecretVolume("password")), "Deployment web"},
+		{"it is not ready yet", keylessPod("a", "web", waiting), "Deployment web"},
+		{"it is opted out", keylessPod("a", "web", rotatortest.Label(api.LabelInject, api.InjectDisabled)), "Deployment web"},
+		{"it is being deleted", keylessPod("a", "web", ended), ""},
+		{"it runs to completion", keylessPod("a", "web", oneShot), ""},
+		{"it is of another Service", keylessPod("a", "db", rotatortest.Label("app", "db")), ""},
+		{"it is static", keylessPod("a", "web", rotatortest.Mirror("node")), ""},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			assert.Equal(t, tt.want, Keyless([]*corev1.Service{web}, []*pods.Facts{tt.pod})[web.UID])
+		})
+	}
+	silent := rotatortest.Ready("web", rotatortest.Leaf(2))
+	silent.Annotations = nil
+	assert.Empty(t, Keyless([]*corev1.Service{silent}, []*pods.Facts{keylessPod("a", "web")}), "it asks for nothing")
+	kept := rotatortest.Ready("web", rotatortest.Leaf(2))
+	kept.Annotations[api.AnnotationSecretName] = "new-tls"
+	assert.NotEmpty(t, Keyless([]*corev1.Service{kept}, []*pods.Facts{readyPod("a", "web")}), "it mounts the Secret of before")
+	kept.Status.Conditions = state.Say(metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued"}, state.Ready{Secret: "new-tls", Kept: []string{"web-tls"}}).Both()
+	assert.Empty(t, Keyless([]*corev1.Service{kept}, []*pods.Facts{readyPod("a", "web")}), "it mounts a Secret that is kept")
+}
+
+// TestServingIsNotTrueWithKeylessPods: a Service leads to pods that cannot serve its certificate, also if all that
+// can serve it do. What is worse is still reported.
+func TestServingIsNotTrueWithKeylessPods(t *testing.T) {
+	svc := rotatortest.Ready("web", rotatortest.Leaf(2))
+	decide := func(keyless map[types.UID]string, leaf string) *state.Condition {
+		s := lookAt(time.Hour, svc, asked(readyPod("a", "web"), showed(leaf, time.Hour)))
+		s.Keyless = keyless
+		d := s.Decide()
+		require.Len(t, d.Conditions, 1)
+		return d.Conditions[0].Want
+	}
+	old := map[types.UID]string{svc.UID: "Deployment web"}
+	assert.Equal(t, "Current", decide(nil, rotatortest.Leaf(2)).Reason)
+	assert.Equal(t, "Current", decide(map[types.UID]string{"other": "Deployment web"}, rotatortest.Leaf(2)).Reason)
+	got := decide(old, rotatortest.Leaf(2))
+	assert.Equal(t, "Unknown NotVerified", string(got.Status)+" "+got.Reason)
+	assert.Equal(t, `cannot tell whether the certificate in Secret "web-tls" is served: pods do not mount the key (Deployment web): `+
+		"restart them, or read the reason in their annotation servingcert.dev/status", got.Message)
+	assert.Equal(t, "Stale", decide(old, rotatortest.Leaf(1)).Reason)
+}
