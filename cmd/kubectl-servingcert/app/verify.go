@@ -44,8 +44,8 @@ kubectl servingcert verify web --address localhost:8443
 # Which certificates do the pods of a namespace serve, whoever issued them? servingcert need not be installed.
 kubectl servingcert verify --any -n shop
 
-# A check for CI: nothing that is expired, about to expire, or older than its Secret.
-kubectl servingcert verify --any -A --fail-on expired,expiring,stale`,
+# A check for CI: nothing that is expired, about to expire, or older than its Secret. Without unread, a Secret that may not be read passes.
+kubectl servingcert verify --any -A --fail-on expired,expiring,stale,unread`,
 		outputs: reportOutputs,
 		args:    atMostOne(p.live(services)),
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
