@@ -94,6 +94,7 @@ func TestWhoMaySetAnnotationsOfAService(t *testing.T) {
 	secret := map[string]string{api.AnnotationSecretName: "web-tls"}
 	becomes(t, mayUse("services/extra-dns-names"), func() error { return create(namespace, names) })
 	refusedWith(t, create(namespace, secret), mayUse("services/secret-name"))
+	refusedWith(t, create(namespace, map[string]string{api.AnnotationKeySource: "pod"}), mayUse("services/secret-name"))
 	refusedWith(t, create(namespace, map[string]string{api.OpenShiftSecretName: "web-tls"}), mayUse("services/secret-name"))
 	refusedWith(t, create(namespace, map[string]string{api.OpenShiftSecretNameAlpha: "web-tls"}), mayUse("services/secret-name"))
 	require.NoError(t, create(namespace, map[string]string{api.AnnotationMode: "env"}))
