@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -107,6 +108,15 @@ func EachPage(ctx context.Context, list toolscache.ListWithContextFunc, options 
 		}
 		options.Limit = min(2*options.Limit, maxPage)
 	}
+}
+
+// EachOf is EachPage with a client's List. page returns an empty list for each page.
+func EachOf(ctx context.Context, live client.Reader, page func() client.ObjectList, each func(runtime.Object) error, options ...client.ListOption) error {
+	return EachPage(ctx, func(ctx context.Context, part metav1.ListOptions) (runtime.Object, error) {
+		list := page()
+		err := live.List(ctx, list, append(slices.Clone(options), client.Limit(part.Limit), client.Continue(part.Continue))...)
+		return list, err
+	}, metav1.ListOptions{}, each)
 }
 
 // errLargePage is returned for a page of more than maxPageBytes.

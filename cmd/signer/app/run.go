@@ -16,6 +16,7 @@ import (
 	"github.com/servingcert/servingcert/cmd/internal/process"
 	"github.com/servingcert/servingcert/pkg/api"
 	cacontroller "github.com/servingcert/servingcert/pkg/ca/controller"
+	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
 	signercontroller "github.com/servingcert/servingcert/pkg/signer/controller"
@@ -131,25 +132,20 @@ func newManager(ctx context.Context, cfg *Config, skew *signercontroller.Skew) (
 	return process.NewManager(ctx, rest, options, cfg.OpenShift)
 }
 
-// managedPage is the page size when Secrets are listed.
-const managedPage = 100
-
 // managedExist reports whether a Secret issued by this signer exists, as far as that can be
 // determined: if so, there was a CA.
 func managedExist(ctx context.Context, live client.Reader, instance string) (bool, error) {
-	for next := ""; ; {
-		list := &corev1.SecretList{}
-		err := live.List(ctx, list, client.MatchingLabels{api.LabelManagedBy: instance}, client.Limit(managedPage), client.Continue(next))
-		if err != nil {
-			return false, err
+	err := facts.EachOf(ctx, live, func() client.ObjectList { return &corev1.SecretList{} }, func(object runtime.Object) error {
+		if secret, ok := object.(*corev1.Secret); ok && signer.Plausible(secret, instance) {
+			return errFound
 		}
-		for i := range list.Items {
-			if signer.Plausible(&list.Items[i], instance) {
-				return true, nil
-			}
-		}
-		if next = list.Continue; next == "" {
-			return false, nil
-		}
+		return nil
+	}, client.MatchingLabels{api.LabelManagedBy: instance})
+	if errors.Is(err, errFound) {
+		return true, nil
 	}
+	return false, err
 }
+
+// errFound ends the search of managedExist.
+var errFound = errors.New("found")

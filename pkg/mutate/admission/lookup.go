@@ -206,16 +206,12 @@ func knownServices(list *corev1.ServiceList) choose.Known {
 // what the informers would, page by page.
 func (l *Lookup) liveServices(ctx context.Context, namespace string) ([]*corev1.Service, error) {
 	var asking []*corev1.Service
-	err := facts.EachPage(ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		var page corev1.ServiceList
-		err := l.live.List(ctx, &page, client.InNamespace(namespace), client.Limit(options.Limit), client.Continue(options.Continue))
-		return &page, err
-	}, metav1.ListOptions{}, func(object runtime.Object) error {
+	err := facts.EachOf(ctx, l.live, func() client.ObjectList { return &corev1.ServiceList{} }, func(object runtime.Object) error {
 		if svc := l.strip(object.(*corev1.Service)); api.Asks(svc) {
 			asking = append(asking, svc)
 		}
 		return nil
-	})
+	}, client.InNamespace(namespace))
 	if err != nil {
 		return nil, fmt.Errorf("list Services of namespace %q: %w", namespace, err)
 	}

@@ -3,7 +3,6 @@ package controller
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"net/http/httptest"
 	"strconv"
@@ -21,6 +20,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/rotator/restart"
+	"github.com/servingcert/servingcert/test/bounded"
 )
 
 // apiServer responds with budgets, in pages if it is asked for them.
@@ -28,7 +28,7 @@ type apiServer struct {
 	many, size int // size is that of an annotation
 	selector   *metav1.LabelSelector
 	requests   int
-	largest    int // response, in bytes read
+	largest    func() int // response
 }
 
 // ServeHTTP implements http.Handler.
@@ -59,15 +59,7 @@ func (s *apiServer) client(t *testing.T) client.Client {
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	cfg := &rest.Config{Host: server.URL, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
-		return roundTrip(func(r *http.Request) (*http.Response, error) {
-			response, err := next.RoundTrip(r)
-			if err == nil {
-				response.Body = &counted{ReadCloser: response.Body, largest: &s.largest}
-			}
-			return response, err
-		})
-	})
+	s.largest = bounded.LargestResponse(cfg)
 	cfg.Wrap(facts.BoundPages)
 	scheme, mapper := runtime.NewScheme(), meta.NewDefaultRESTMapper(nil)
 	require.NoError(t, policyv1.AddToScheme(scheme))
@@ -75,26 +67,6 @@ func (s *apiServer) client(t *testing.T) client.Client {
 	c, err := client.New(cfg, client.Options{Scheme: scheme, Mapper: mapper})
 	require.NoError(t, err)
 	return c
-}
-
-type roundTrip func(*http.Request) (*http.Response, error)
-
-// RoundTrip implements http.RoundTripper.
-func (r roundTrip) RoundTrip(request *http.Request) (*http.Response, error) { return r(request) }
-
-// counted counts what is read of a response.
-type counted struct {
-	io.ReadCloser
-	read    int
-	largest *int
-}
-
-// Read implements io.Reader.
-func (c *counted) Read(p []byte) (int, error) {
-	n, err := c.ReadCloser.Read(p)
-	c.read += n
-	*c.largest = max(*c.largest, c.read)
-	return n, err
 }
 
 // Whatever budgets there are in a namespace, they are read in small pages, and no more of them than matter.
@@ -116,7 +88,7 @@ func TestBudgetsAreReadInPages(t *testing.T) {
 			assert.NotNil(t, s.Budgets)
 			assert.Len(t, s.Budgets, tt.kept)
 			assert.LessOrEqual(t, tt.server.requests, tt.requests)
-			assert.Less(t, tt.server.largest, 8<<20)
+			assert.Less(t, tt.server.largest(), 8<<20)
 		})
 	}
 }

@@ -117,17 +117,13 @@ var errEnough = errors.New("enough was read")
 // others do not matter: nothing of the namespace is restarted.
 func (r *reconciler) readBudgets(ctx context.Context, namespace string) ([]restart.Budget, error) {
 	budgets := []restart.Budget{}
-	err := facts.EachPage(ctx, func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		var page policyv1.PodDisruptionBudgetList
-		err := r.live.List(ctx, &page, client.InNamespace(namespace), client.Limit(options.Limit), client.Continue(options.Continue))
-		return &page, err
-	}, metav1.ListOptions{}, func(object runtime.Object) error {
+	err := facts.EachOf(ctx, r.live, func() client.ObjectList { return &policyv1.PodDisruptionBudgetList{} }, func(object runtime.Object) error {
 		b := restart.BudgetOf(object.(*policyv1.PodDisruptionBudget))
 		if budgets = append(budgets, b); b.TooLarge() || len(budgets) > restart.MaxBudgets {
 			return errEnough
 		}
 		return nil
-	})
+	}, client.InNamespace(namespace))
 	if errors.Is(err, errEnough) {
 		err = nil
 	}
