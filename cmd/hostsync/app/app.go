@@ -218,7 +218,9 @@ const (
 // ready prints the readiness of the running hostsync. If it runs as an exec probe, the kubelet shows
 // the text in an event.
 func ready(c *Config, stdout io.Writer) error {
-	client := &http.Client{Timeout: readyTimeout}
+	client := &http.Client{Timeout: readyTimeout, CheckRedirect: func(*http.Request, []*http.Request) error {
+		return http.ErrUseLastResponse // whatever has the port must not choose what root requests
+	}}
 	response, err := client.Get("http://" + c.Address + "/readyz")
 	if err != nil {
 		return err
@@ -231,6 +233,6 @@ func ready(c *Config, stdout io.Writer) error {
 	if response.StatusCode != http.StatusOK {
 		return errors.New(strings.TrimSuffix(string(text), "\n"))
 	}
-	_, err = stdout.Write(text)
+	_, err = io.WriteString(stdout, command.Printable(string(text)))
 	return err
 }

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -240,4 +243,25 @@ func TestProgram(t *testing.T) {
 	require.NoError(t, os.MkdirAll(foreign, 0o755))
 	require.Contains(t, does(command.ExitError, remove...), `--store: "web": `+dir+" has no store of that name")
 	require.DirExists(t, foreign)
+}
+
+// TestReadyTrustsNoAnswer: whatever has the port, which any user of the host may take before hostsync does, does not
+// choose what root requests, or control root's terminal.
+func TestReadyTrustsNoAnswer(t *testing.T) {
+	followed := false
+	answer := http.StatusFound
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		followed = followed || r.URL.Path != "/readyz"
+		w.Header().Set("Location", "/elsewhere")
+		w.WriteHeader(answer)
+		_, _ = io.WriteString(w, "ok \x1b]0;x\a\n")
+	}))
+	t.Cleanup(server.Close)
+	c := &Config{Address: strings.TrimPrefix(server.URL, "http://")}
+	var out strings.Builder
+	require.Error(t, ready(c, &out))
+	require.False(t, followed)
+	answer = http.StatusOK
+	require.NoError(t, ready(c, &out))
+	require.Equal(t, "ok \ufffd]0;x\ufffd\n", out.String())
 }

@@ -10,6 +10,7 @@ import (
 	"os/signal"
 	"strings"
 	"syscall"
+	"unicode"
 
 	"github.com/spf13/pflag"
 
@@ -70,14 +71,25 @@ func Main(args []string, stdout, stderr io.Writer, c Command) int {
 	}
 	if err != nil { // on one line, whatever it contains
 		line := strings.Join(strings.Fields(err.Error()), " ")
-		_, _ = fmt.Fprintf(stderr, "%s: %s (%s --help lists the flags)\n", c.Name, line, c.Name)
+		_, _ = fmt.Fprintf(stderr, "%s: %s (%s --help lists the flags)\n", c.Name, Printable(line), c.Name)
 		return ExitUsage
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if err := c.Run(ctx); err != nil {
-		_, _ = fmt.Fprintf(stderr, "%s: %v\n", c.Name, err)
+		_, _ = fmt.Fprintf(stderr, "%s: %s\n", c.Name, Printable(err.Error()))
 		return ExitError
 	}
 	return ExitOK
+}
+
+// Printable returns a text without the characters that control a terminal or change the direction of text. Names of
+// files, and answers of servers, are chosen by others.
+func Printable(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r == '\n' || unicode.IsPrint(r) {
+			return r
+		}
+		return unicode.ReplacementChar
+	}, text)
 }

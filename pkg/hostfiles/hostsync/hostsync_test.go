@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/stretchr/testify/assert"
@@ -229,6 +230,28 @@ func TestObserveRequiresTheProofOfTheKey(t *testing.T) {
 			assert.NotEmpty(t, got.Failure)
 		}
 	}
+}
+
+// TestChangesOfTheSourceAreCollected: an owner who changes the source all the time has it read ten times a second.
+func TestChangesOfTheSourceAreCollected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		k := &keeper{kick: make(chan struct{}, 1), clock: time.Now}
+		ctx, cancel := context.WithTimeout(t.Context(), 950*time.Millisecond)
+		defer cancel()
+		go func() {
+			for ctx.Err() == nil {
+				select {
+				case <-ctx.Done():
+				case k.kick <- struct{}{}:
+				}
+			}
+		}()
+		looks := 0
+		for ; ctx.Err() == nil; looks++ {
+			k.wait(ctx, time.Time{})
+		}
+		assert.LessOrEqual(t, looks, 10)
+	})
 }
 
 func get(s *Syncer, path string) (code int, text string) {

@@ -25,6 +25,9 @@ const (
 	retryAfter = 10 * time.Second
 	// dialTimeout limits a connection and handshake with the address of a check.
 	dialTimeout = 5 * time.Second
+	// settle is the delay after a change of the source. Its owner may change it all the time, and each look
+	// reads and verifies it.
+	settle = 100 * time.Millisecond
 )
 
 // keeper maintains one store.
@@ -136,12 +139,14 @@ func (k *keeper) wait(ctx context.Context, until time.Time) {
 	if !until.IsZero() {
 		length = min(length, max(until.Sub(k.clock()), 0))
 	}
-	timer := time.NewTimer(length)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
-	case <-timer.C:
+	case <-time.After(length):
 	case <-k.kick:
+		select {
+		case <-ctx.Done():
+		case <-time.After(settle):
+		}
 	}
 }
 
