@@ -52,8 +52,8 @@ type need struct {
 // noSet marks a need for which nothing is dialled.
 const noSet = -1
 
-// maxTargets bounds what is considered of the Services of one pod: the ports that may serve TLS, the
-// needs, and the names that certificates must have. A namespace may have thousands of pods whose
+// maxTargets bounds what is considered of the Services of one pod: the ports that may serve TLS, which are at
+// least as many as the needs, and the names that certificates must have. A namespace may have thousands of pods whose
 // templates differ, and the work is done for each template. The oldest Services are considered.
 const maxTargets = 256
 
@@ -149,7 +149,7 @@ func newBuilder(t pods.Template) *builder {
 func (b *builder) add(svc *corev1.Service) []uint16 {
 	var all []uint16
 	for _, n := range api.Needs(svc) {
-		b.targets += 1 + len(n.Targets)
+		b.targets += max(1, len(n.Targets))
 		var its []uint16
 		for _, target := range n.Targets {
 			found := b.find(target.Target)

@@ -238,6 +238,21 @@ func TestManyServicesOfAPod(t *testing.T) {
 	assert.Equal(t, api.ServingCurrent, reason)
 }
 
+// As many ports as the page on limits promises are considered.
+func TestPortsUpToTheLimit(t *testing.T) {
+	var services []*corev1.Service
+	for i, n := range []int{200, 56, 1} {
+		var ports []any
+		for port := range n {
+			ports = append(ports, fmt.Sprintf("https-%d", port), 10_000+300*i+port)
+		}
+		services = append(services, offers(fmt.Sprintf("web-%d", i), ports...))
+	}
+	at := endpointOf(readyPod("a", "web").Template.Value(), "web-tls", services)
+	assert.Equal(t, services[:2], at.services)
+	assert.Equal(t, services[2:], at.beyond)
+}
+
 // Pods whose templates differ cost little, also with many ports: unbounded, the decision takes gigabytes.
 func TestManyTemplatesOfManyServicesCostLittle(t *testing.T) {
 	var many []any
