@@ -112,7 +112,8 @@ func (c *Cluster) mountedSecrets(ctx context.Context, ports []status.PodPort) (m
 		defer mu.Unlock()
 		switch {
 		case err == nil:
-			mounted := status.MountedSecret{CA: rootsIn(secret.Data[api.BundleKey])}
+			_, has := secret.Data[corev1.TLSCertKey]
+			mounted := status.MountedSecret{CA: rootsIn(secret.Data[api.BundleKey]), Other: !has}
 			mounted.Chain, _ = pki.ParseCertificates(pki.CertificateBlocks(secret.Data[corev1.TLSCertKey]))
 			found[key.Namespace][key.Name] = mounted
 		case apierrors.IsForbidden(err):

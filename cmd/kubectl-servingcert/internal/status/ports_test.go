@@ -168,6 +168,8 @@ func TestServedPorts(t *testing.T) {
 		"the Secret is unread":      {current, web, map[string]MountedSecret{}, Roots{Bundle: poolOf(ca.Root)}, SecretUnread, TrustCluster, []string{ProblemUnread}},
 		"it may not be read":        {current, web, map[string]MountedSecret{"web-tls": {Unread: true}}, Roots{}, SecretUnread, TrustUnknown, []string{ProblemUnread, ProblemTrustUnread}},
 		"its CA is not needed":      {current, web, map[string]MountedSecret{"web-tls": {Unread: true}}, Roots{Bundle: poolOf(ca.Root)}, SecretUnread, TrustCluster, []string{ProblemUnread}},
+		"it holds a password":       {current, web, map[string]MountedSecret{"web-tls": {Other: true}}, Roots{Bundle: poolOf(ca.Root)}, NoSecret, TrustCluster, nil},
+		"beside a password":         {foreign, PodPort{selecting: selects, secrets: []string{"password", "web-tls"}}, map[string]MountedSecret{"password": {Other: true}, "web-tls": secrets["web-tls"]}, Roots{Bundle: poolOf(other.Root)}, NotInSecret, TrustCluster, []string{ProblemOther}},
 		"it does not exist":         {current, web, nil, Roots{}, SecretUnread, TrustNone, []string{ProblemUnread, ProblemUntrusted}},
 		"the bundle is unread":      {foreign, web, secrets, Roots{Unread: true}, NotInSecret, TrustUnknown, []string{ProblemOther, ProblemTrustUnread}},
 		"no Secret":                 {current, PodPort{selecting: selects}, nil, Roots{Public: poolOf(ca.Root)}, NoSecret, TrustPublic, nil},

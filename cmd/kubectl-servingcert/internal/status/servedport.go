@@ -27,6 +27,8 @@ type MountedSecret struct {
 	CA    *x509.CertPool      // of its ca.crt; nil if it has none
 	// Unread: this user may not read it, so it may have a CA.
 	Unread bool
+	// Other: it has no tls.crt, so it is not where the served certificate is from.
+	Other bool
 }
 
 // ServedPort is what a port served.
@@ -55,7 +57,7 @@ type ServedPort struct {
 
 // The values of ServedPort.SecretState.
 const (
-	NoSecret        = "none"    // the pod mounts no Secret with a key
+	NoSecret        = "none"    // the pod mounts no Secret with tls.crt
 	InSecret        = "current" // Secret holds the leaf
 	OlderThanSecret = "older"   // Secret holds a newer certificate of the same issuer for the same names
 	NotInSecret     = "other"   // no mounted Secret holds it
@@ -123,6 +125,7 @@ func (p PodPort) holder(leaf *x509.Certificate, secrets map[string]MountedSecret
 	for _, name := range p.secrets {
 		have := secrets[name].Chain
 		switch {
+		case secrets[name].Other:
 		case len(have) == 0:
 			state = SecretUnread
 		case sameNames(have[0], leaf) && leaf.NotBefore.Before(have[0].NotBefore):
