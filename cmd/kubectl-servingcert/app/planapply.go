@@ -80,6 +80,9 @@ func (f *planFlags) carryOut(ctx context.Context, p plan.Plan) error {
 	if n := leftAlone(p); n > 0 {
 		return fmt.Errorf("done, but %s left alone", status.Count(n, "Service"))
 	}
+	if len(p.Unread) > 0 {
+		return errors.New("done, but not everything could be read")
+	}
 	_, err = fmt.Fprintln(f.out, "Done. If the Services come from a repository, make the same additions there: kubectl servingcert plan -f FILE -o yaml")
 	return err
 }
@@ -92,11 +95,12 @@ func notSeen(what string, services []string) error {
 	return fmt.Errorf("%s, but %s not seen to serve TLS: %s", what, status.Count(len(services), "Service"), strings.Join(services, ", "))
 }
 
-// unseen returns the Services that need no change, and were not seen to serve TLS.
+// unseen returns the Services that are not changed, and were not seen to serve TLS, although they request a certificate.
 func unseen(p plan.Plan, waves [][]plan.Service) (out []string) {
 	changed := slices.Concat(waves...)
 	for _, s := range p.Services {
-		if s.Unseen() && !slices.ContainsFunc(changed, func(c plan.Service) bool { return c.Namespace == s.Namespace && c.Name == s.Name }) {
+		requested := s.Secret != "" && (s.Way == plan.WayCheck || s.Way == plan.WayNone)
+		if (s.Unseen() || requested) && !slices.ContainsFunc(changed, func(c plan.Service) bool { return c.Namespace == s.Namespace && c.Name == s.Name }) {
 			out = append(out, s.Namespace+"/"+s.Name)
 		}
 	}

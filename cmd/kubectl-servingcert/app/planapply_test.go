@@ -23,10 +23,17 @@ func TestNothingToDoIsNotYetTLS(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Labels: map[string]string{discoveryv1.LabelServiceName: "web"}},
 		Endpoints:  []discoveryv1.Endpoint{{Addresses: []string{"10.0.0.1"}}}, Ports: []discoveryv1.EndpointPort{{Name: &name}},
 	})
-	for reason, want := range map[string]string{
-		api.ServingUnreachable: "nothing to do, but 1 Service not seen to serve TLS: shop/web",
-		api.ServingCurrent:     "",
+	const notSeen = "nothing to do, but 1 Service not seen to serve TLS: shop/web"
+	for _, tt := range []struct {
+		reason      string
+		hostNetwork bool // a pod of which gets no proxy
+		want        string
+	}{
+		{api.ServingUnreachable, false, notSeen},
+		{api.ServingNoPort, true, notSeen},
+		{api.ServingCurrent, false, ""},
 	} {
+		reason, want := tt.reason, tt.want
 		svc := &corev1.Service{
 			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}},
 			Spec:       corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Name: name, Port: 443, TargetPort: intstr.FromString("sc-tls-8080")}}},
@@ -34,7 +41,7 @@ func TestNothingToDoIsNotYetTLS(t *testing.T) {
 		svc.Status.Conditions = state.Say(metav1.Condition{Type: api.ConditionServing, Reason: reason}, state.Serving{Ports: api.NeedsHash(svc)}).Both()
 		b := plan.New([]*corev1.Service{svc}, nil, plan.Options{Live: true, Endpoints: endpoints})
 		b.AddWorkload(plan.Workload{Kind: "Deployment", Namespace: "shop", Name: "web", Pod: &corev1.Pod{
-			ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "registry.example/app"}}},
+			ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{HostNetwork: tt.hostNetwork, Containers: []corev1.Container{{Name: "c", Image: "registry.example/app"}}},
 		}})
 		var out bytes.Buffer
 		f := planFlags{plugin: &plugin{streams: streams{screen: screen{to: &out}}}}

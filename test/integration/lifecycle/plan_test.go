@@ -192,7 +192,7 @@ func TestPlanStopsBeforeAPodIsReplaced(t *testing.T) {
 	})
 	out, code := planOf(t, name+"/"+name, "--apply", "--yes")
 	assert.Equal(t, 1, code, out)
-	assert.Contains(t, out, "a new pod would be refused, so none was replaced: ")
+	assert.Contains(t, out, "a new pod would be refused, so none of its pods was replaced: ")
 	assert.Contains(t, out, "exceeded quota: full")
 	var d appsv1.Deployment
 	require.NoError(t, admin.Get(t.Context(), client.ObjectKey{Namespace: name, Name: name}, &d))

@@ -334,11 +334,11 @@ func (w *world) issuing(t *testing.T, pod func(*corev1.Pod) error) {
 // TestDryRunFindsPodWithoutProxy before any pod is replaced.
 func TestDryRunFindsPodWithoutProxy(t *testing.T) {
 	for want, pod := range map[string]func(*corev1.Pod) error{
-		"shop/Deployment/web: a new pod would be refused, so none was replaced: no room": func(*corev1.Pod) error { return fmt.Errorf("no room") },
-		"shop/Deployment/web: a new pod would not be injected, so none was replaced: the webhook did nothing: see kubectl servingcert doctor": func(*corev1.Pod) error {
+		"shop/Deployment/web: a new pod would be refused, so none of its pods was replaced: no room": func(*corev1.Pod) error { return fmt.Errorf("no room") },
+		"shop/Deployment/web: a new pod would not be injected, so none of its pods was replaced: the webhook did nothing: see kubectl servingcert doctor": func(*corev1.Pod) error {
 			return nil
 		},
-		"shop/Deployment/web: a new pod would have no proxy for sc-tls-8080, so none was replaced: annotation servingcert.dev/status is {}": func(p *corev1.Pod) error {
+		"shop/Deployment/web: a new pod would have no proxy for sc-tls-8080, so none of its pods was replaced: annotation servingcert.dev/status is {}": func(p *corev1.Pod) error {
 			p.Labels, p.Annotations = map[string]string{api.LabelInjected: "true"}, map[string]string{api.AnnotationStatus: "{}"}
 			return nil
 		},
@@ -352,17 +352,37 @@ func TestDryRunFindsPodWithoutProxy(t *testing.T) {
 	}
 }
 
+// TestEachWorkloadIsTriedFirst: where a pod of the second is refused, no pod of the first is replaced.
+func TestEachWorkloadIsTriedFirst(t *testing.T) {
+	w := newWorld(t)
+	require.NoError(t, w.Tracker().Add(&appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "zoo"}}))
+	w.service.Workloads = append(w.service.Workloads, "Deployment/zoo")
+	w.issuing(t, func(p *corev1.Pod) error {
+		if p.GenerateName == "zoo-" {
+			return fmt.Errorf("no room")
+		}
+		return addProxy(p)
+	})
+	assert.ErrorContains(t, w.run(t), "shop/Deployment/zoo: a new pod would be refused, so none of its pods was replaced: no room")
+	d, err := w.AppsV1().Deployments("shop").Get(t.Context(), "web", metav1.GetOptions{})
+	require.NoError(t, err)
+	assert.Empty(t, d.Spec.Template.Annotations)
+}
+
+// addProxy is what the webhook does.
+func addProxy(p *corev1.Pod) error {
+	p.Labels = map[string]string{api.LabelInjected: "true"}
+	always := corev1.ContainerRestartPolicyAlways
+	p.Spec.InitContainers = []corev1.Container{{Name: api.ProxyContainer, RestartPolicy: &always, Args: []string{"--listen=sc-tls-8080=15444:8080"}}}
+	return nil
+}
+
 // TestARolloutThatHangs ends the command, with the command that undoes it.
 func TestARolloutThatHangs(t *testing.T) {
 	w := newWorld(t)
 	w.applier.Timeout = 10 * time.Millisecond
-	w.issuing(t, func(p *corev1.Pod) error {
-		p.Labels = map[string]string{api.LabelInjected: "true"}
-		always := corev1.ContainerRestartPolicyAlways
-		p.Spec.InitContainers = []corev1.Container{{Name: api.ProxyContainer, RestartPolicy: &always, Args: []string{"--listen=sc-tls-8080=15444:8080"}}}
-		return nil
-	})
-	assert.EqualError(t, w.run(t), "shop/Deployment/web: the rollout did not finish within 10ms (pods: 0, new: 0, ready: 0). Its old pods continue without TLS; to go back: kubectl rollout undo deployment/web -n shop. These namespaces keep label servingcert.dev/inject=enabled: shop. These Services keep the additions, and the next run continues with them: shop/web")
+	w.issuing(t, addProxy)
+	assert.EqualError(t, w.run(t), "shop/Deployment/web: the rollout did not finish within 10ms (pods: 0, new: 0, ready: 0). Its old pods continue without TLS. To go back: remove the added port and servingcert.dev/secret-name, then: kubectl rollout undo deployment/web -n shop. These namespaces keep label servingcert.dev/inject=enabled: shop. These Services keep the additions, and the next run continues with them: shop/web")
 	d, err := w.AppsV1().Deployments("shop").Get(t.Context(), "web", metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.NotEmpty(t, d.Spec.Template.Annotations["kubectl.kubernetes.io/restartedAt"])
@@ -396,7 +416,7 @@ func TestInvalidNamesAreInNoCommand(t *testing.T) {
 	d := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name}}
 	require.NoError(t, w.Tracker().Add(d))
 	err := w.applier.restart(t.Context(), workload{kind: "Deployment", namespace: "shop", name: name}, d)
-	assert.ErrorContains(t, err, `to go back: no command is shown: "web;id" is not a valid name`)
+	assert.ErrorContains(t, err, `then: no command is shown: "web;id" is not a valid name`)
 
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 443, TargetPort: intstr.FromString("sc-tls-8080")}}}}
 	require.NoError(t, w.Tracker().Add(svc))

@@ -31,9 +31,41 @@ type workload struct {
 
 func (w workload) String() string { return w.namespace + "/" + w.kind + "/" + w.name }
 
-// rollOut replaces the pods of the Services' workloads, one workload after the other. It returns these, and those whose
-// pods must be replaced by hand.
+// rollOut replaces the pods of the Services' workloads, one workload after the other, once a new pod of each has been
+// tried. It returns these, and those whose pods must be replaced by hand.
 func (a *Applier) rollOut(ctx context.Context, steps []*step) (replaced, byHand []string, err error) {
+	due, byHand, err := a.due(ctx, steps)
+	if err != nil {
+		return nil, nil, err
+	}
+	for i, w := range due {
+		object, template, err := a.read(ctx, w)
+		if err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", w, err)
+		}
+		if i > 0 { // the pods before may have used up a quota
+			if err := a.try(ctx, w, template); err != nil {
+				return nil, nil, err
+			}
+		}
+		for _, s := range steps {
+			if s.hasAny([]string{w.String()}) {
+				if err := a.recordServing(ctx, s); err != nil {
+					return nil, nil, err
+				}
+			}
+		}
+		if err := a.restart(ctx, w, object); err != nil {
+			return nil, nil, err
+		}
+		replaced = append(replaced, w.String())
+	}
+	return replaced, byHand, nil
+}
+
+// due tries a new pod of each workload, before any pod is replaced. It returns those that must be rolled out, and those
+// whose pods must be replaced by hand.
+func (a *Applier) due(ctx context.Context, steps []*step) (due []workload, byHand []string, err error) {
 	for _, w := range workloadsOf(steps) {
 		if !api.Restartable(w.kind) {
 			a.print("%s: replace its pods yourself: restarting a %s is not supported", w, w.kind)
@@ -60,19 +92,9 @@ func (a *Applier) rollOut(ctx context.Context, steps []*step) (replaced, byHand 
 			byHand = append(byHand, w.String())
 			continue
 		}
-		for _, s := range steps {
-			if s.hasAny([]string{w.String()}) {
-				if err := a.recordServing(ctx, s); err != nil {
-					return nil, nil, err
-				}
-			}
-		}
-		if err := a.restart(ctx, w, object); err != nil {
-			return nil, nil, err
-		}
-		replaced = append(replaced, w.String())
+		due = append(due, w)
 	}
-	return replaced, byHand, nil
+	return due, byHand, nil
 }
 
 // hasAll reports whether all pods of the workload have the proxy of each wanted port, because they were replaced for
@@ -167,14 +189,14 @@ func (a *Applier) try(ctx context.Context, w workload, template *corev1.PodTempl
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: w.name + "-", Labels: template.Labels, Annotations: template.Annotations}, Spec: template.Spec}
 	made, err := a.Client.CoreV1().Pods(w.namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: a.FieldManager})
 	if err != nil {
-		return fmt.Errorf("%s: a new pod would be refused, so none was replaced: %w", w, err)
+		return fmt.Errorf("%s: a new pod would be refused, so none of its pods was replaced: %w", w, err)
 	}
 	if made.Labels[api.LabelInjected] == "" {
-		return fmt.Errorf("%s: a new pod would not be injected, so none was replaced: %s", w, webhookStatus(made))
+		return fmt.Errorf("%s: a new pod would not be injected, so none of its pods was replaced: %s", w, webhookStatus(made))
 	}
 	for _, port := range w.wants {
 		if !proxies(made, port) {
-			return fmt.Errorf("%s: a new pod would have no proxy for %s, so none was replaced: %s", w, port, webhookStatus(made))
+			return fmt.Errorf("%s: a new pod would have no proxy for %s, so none of its pods was replaced: %s", w, port, webhookStatus(made))
 		}
 	}
 	return nil
@@ -217,7 +239,7 @@ func (a *Applier) restart(ctx context.Context, w workload, object runtime.Object
 		return rollout.Done(), err
 	})
 	if errors.Is(err, errTimeout) {
-		return fmt.Errorf("%s: the rollout did not finish within %s (%s). Its old pods continue without TLS; to go back: %s", w, a.Timeout, rollout.Progress(),
+		return fmt.Errorf("%s: the rollout did not finish within %s (%s). Its old pods continue without TLS. To go back: remove the added port and %s, then: %s", w, a.Timeout, rollout.Progress(), api.AnnotationSecretName,
 			api.CommandText([]string{w.namespace, w.name}, "kubectl", "rollout", "undo", strings.ToLower(w.kind)+"/"+w.name, "-n", w.namespace))
 	}
 	return err
