@@ -120,6 +120,18 @@ func TestKubectlWaitsForServing(t *testing.T) {
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
 }
 
+// Pods that are older than the request are behind the Service's TLS port until the last of them is gone.
+func TestPodsWithoutTheKey(t *testing.T) {
+	startRotator(t, func(c *rotatorConfig) { c.Serving.Interval = time.Hour }) // no answer of a pod has it decided again
+	s := newShop(t, 1)
+	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
+	old := newPod(t, s.ns, "web-old-1", "web", func(p *corev1.Pod) { p.Spec.Volumes, p.Spec.Containers[0].VolumeMounts = nil, nil })
+	c := becomes(t, s.svc, metav1.ConditionUnknown, api.ServingNotVerified)
+	assert.Contains(t, c.Message, "pods do not mount the key (Deployment web): restart them")
+	remove(t, old)
+	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
+}
+
 func TestPodsThatComeAndGo(t *testing.T) {
 	r := startRotator(t)
 	s := newShop(t, 1)
