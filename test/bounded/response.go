@@ -3,15 +3,13 @@ package bounded
 import (
 	"io"
 	"net/http"
-
-	"k8s.io/client-go/rest"
 )
 
-// LargestResponse makes the clients of a configuration count what they read. It returns a function that
-// returns the most bytes that were read of one response. Later wrappers of the configuration see all bytes.
-func LargestResponse(cfg *rest.Config) func() int {
+// LargestResponse returns a wrapper for the transport of a client, and a function that returns the most bytes that the
+// client has read of one response.
+func LargestResponse() (wrap func(http.RoundTripper) http.RoundTripper, most func() int) {
 	largest := 0
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+	return func(next http.RoundTripper) http.RoundTripper {
 		return roundTrip(func(r *http.Request) (*http.Response, error) {
 			response, err := next.RoundTrip(r)
 			if err == nil {
@@ -19,8 +17,7 @@ func LargestResponse(cfg *rest.Config) func() int {
 			}
 			return response, err
 		})
-	})
-	return func() int { return largest }
+	}, func() int { return largest }
 }
 
 type roundTrip func(*http.Request) (*http.Response, error)

@@ -43,7 +43,8 @@ func TestManagedSecretsAreReadInSmallPages(t *testing.T) {
 	}))
 	t.Cleanup(server.Close)
 	cfg := &rest.Config{Host: server.URL, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}
-	largest := bounded.LargestResponse(cfg)
+	wrap, largest := bounded.LargestResponse()
+	cfg.Wrap(wrap)
 	cfg.Wrap(facts.BoundPages)
 	scheme, mapper := runtime.NewScheme(), meta.NewDefaultRESTMapper(nil)
 	require.NoError(t, corev1.AddToScheme(scheme))

@@ -59,7 +59,9 @@ func (s *apiServer) client(t *testing.T) client.Client {
 	server := httptest.NewServer(s)
 	t.Cleanup(server.Close)
 	cfg := &rest.Config{Host: server.URL, QPS: -1, ContentConfig: rest.ContentConfig{ContentType: runtime.ContentTypeJSON}}
-	s.largest = bounded.LargestResponse(cfg)
+	wrap, largest := bounded.LargestResponse()
+	s.largest = largest
+	cfg.Wrap(wrap)
 	cfg.Wrap(facts.BoundPages)
 	scheme, mapper := runtime.NewScheme(), meta.NewDefaultRESTMapper(nil)
 	require.NoError(t, policyv1.AddToScheme(scheme))
