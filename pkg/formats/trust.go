@@ -61,10 +61,17 @@ func MakeTruststore(roots pki.Bundle, password string) ([]byte, error) {
 type Roots struct {
 	pki.Bundle
 	sum [sha256.Size]byte // of the PEM
+	// usual is the truststore with DefaultPassword, which is made once, and kept however many others
+	// are made meanwhile.
+	usual func() (File, error)
 }
 
 // NewRoots returns the roots of the bundle.
-func NewRoots(b pki.Bundle) Roots { return Roots{b, sha256.Sum256(b.PEM())} }
+func NewRoots(b pki.Bundle) Roots {
+	r := Roots{Bundle: b, sum: sha256.Sum256(b.PEM())}
+	r.usual = sync.OnceValues(func() (File, error) { return r.truststore(DefaultPassword) })
+	return r
+}
 
 // File is the content of a file and its SHA-256.
 type File struct {
@@ -77,7 +84,14 @@ func NewFile(content []byte) File { return File{content, sha256.Sum256(content)}
 
 // Truststore is [MakeTruststore] with a cache of the most recent files.
 func (r Roots) Truststore(password string) (File, error) {
-	key := truststoreKey{roots: r.sum, password: Pair{Password: password}.password()}
+	if password = (Pair{Password: password}).password(); password == DefaultPassword {
+		return r.usual()
+	}
+	return r.truststore(password)
+}
+
+func (r Roots) truststore(password string) (File, error) {
+	key := truststoreKey{roots: r.sum, password: password}
 	return truststores.of(key, func() (File, error) {
 		certs := r.Certificates()
 		entries := make([]pkcs12.TrustStoreEntry, len(certs))
@@ -132,29 +146,33 @@ func (k truststoreKey) salts() io.Reader {
 // their own password.
 var truststores = recent{most: 16}
 
-// recent caches the files that were made last. It is safe for concurrent use.
+// recent caches the files that were made last. It is safe for concurrent use, and makes several
+// files at a time, each once.
 type recent struct {
 	most int
 
 	mu    sync.Mutex
 	keys  []truststoreKey
-	files []File
+	files []func() (File, error)
 }
 
 // of returns the file of the key, from create if it is not cached.
 func (r *recent) of(key truststoreKey, create func() (File, error)) (File, error) {
+	return r.once(key, create)()
+}
+
+// once returns what makes the file of the key when it is first called: not here, where the lock would
+// have those wait that need another file.
+func (r *recent) once(key truststoreKey, create func() (File, error)) func() (File, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if i := slices.Index(r.keys, key); i >= 0 {
-		return r.files[i], nil
+		return r.files[i]
 	}
-	file, err := create()
-	if err != nil {
-		return File{}, err
-	}
+	file := sync.OnceValues(create)
 	if len(r.keys) == r.most {
 		r.keys, r.files = r.keys[1:], r.files[1:]
 	}
 	r.keys, r.files = append(r.keys, key), append(r.files, file)
-	return file, nil
+	return file
 }

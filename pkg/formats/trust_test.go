@@ -89,6 +89,37 @@ func TestTruststore(t *testing.T) {
 	assert.Len(t, aliases, len(roots))
 }
 
+// A file is made once, and others are made meanwhile. The one with the usual password stays.
+func TestTruststoresAreMadeOnce(t *testing.T) {
+	r, made := recent{most: 2}, 0
+	get := func(name string) string {
+		file, err := r.of(truststoreKey{password: name}, func() (File, error) {
+			made++
+			if assert.True(t, r.mu.TryLock(), "others need not wait until a file is made") {
+				r.mu.Unlock()
+			}
+			return NewFile([]byte(name)), nil
+		})
+		require.NoError(t, err)
+		return string(file.Content)
+	}
+	for _, c := range []struct {
+		name string
+		made int
+	}{{"one", 1}, {"one", 1}, {"two", 2}, {"three", 3}, {"two", 3}, {"one", 4}} {
+		assert.Equal(t, c.name, get(c.name))
+		assert.Equal(t, c.made, made, c.name)
+	}
+
+	roots := NewRoots(pki.NewBundle(root(t, "one")))
+	usual, err := roots.Truststore("")
+	require.NoError(t, err)
+	truststores.keys, truststores.files = nil, nil // as if many others had been made
+	again, err := roots.Truststore(DefaultPassword)
+	require.NoError(t, err)
+	assert.Same(t, &usual.Content[0], &again.Content[0])
+}
+
 // Files of the roots are distinguished from files of other roots, and from damaged files.
 func TestRootsDigest(t *testing.T) {
 	bundle := pki.NewBundle(root(t, "one"), root(t, "two"))

@@ -98,7 +98,7 @@ func recorded(s Situation, result Evaluation, wrote bool) Record {
 	}
 	held := same && s.Last.State == StateHolds
 	if result.State == StateHolds {
-		next.heldHash = s.Bundle.Hash
+		next.heldHash, next.proof = s.Bundle.Hash, s.Proof
 		if !held {
 			next.heldAt = s.Now
 		}

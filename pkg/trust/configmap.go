@@ -118,6 +118,22 @@ func EvaluateConfigMap(cm *corev1.ConfigMap, r Request, bundle Bundle) Evaluatio
 	return Differs(fmt.Sprintf("key %s must be the only key, but there is key %s", r.Key, others[0]))
 }
 
+// Proof returns a digest of the request for a ConfigMap with a password of its own, and of what the
+// ConfigMap holds; "" for other requests. [EvaluateConfigMap] makes a file with that password, which
+// costs thousands of hashes. So what it finds is kept with the Proof, for decisions about all targets.
+func Proof(cm *corev1.ConfigMap, r Request, bundle Bundle) string {
+	wanted := r.wants(bundle)
+	if r.password == "" || wanted&(FileTruststore|FilePublicTruststore) == 0 {
+		return ""
+	}
+	parts := []string{r.password}
+	for _, key := range r.keys(wanted) {
+		parts = append(parts, key, digest(cm.Data[key]), digest(string(cm.BinaryData[key])))
+	}
+	sum := sha256.Sum256(fmt.Appendf(nil, "%q", parts))
+	return string(sum[:])
+}
+
 // wrongIn returns what is wrong with the content's key in a ConfigMap, or "". The ConfigMap may
 // have been stripped.
 func (c content) wrongIn(cm *corev1.ConfigMap) string {

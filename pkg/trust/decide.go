@@ -18,6 +18,7 @@ type Situation struct {
 	// Release: fields of this kind must not stay owned.
 	Release bool
 	Held    Evaluation // whether the object holds the bundle; zero without a bundle
+	Proof   string     // see Proof
 	Lacks   string     // which part of the request cannot be followed, for people
 	Last    Record     // zero if there is none
 	// Patience is how long the target may be pending before it counts as refusing the

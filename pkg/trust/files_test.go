@@ -180,6 +180,50 @@ func TestFilesAreEvaluated(t *testing.T) {
 	assert.Equal(t, "key ca.crt is not the current CA bundle", EvaluateConfigMap(cm, r, bundleOf(t, public, public)).Message, "a new CA")
 }
 
+// What a target's own decision found of files with a password of its own is recalled while nothing
+// that it was made of changes, from the API server's object or from the cache's.
+func TestRecall(t *testing.T) {
+	ours, public := rootBundle(t, noon.Add(time.Hour)), rootBundle(t, noon.Add(time.Hour))
+	b := bundleOf(t, ours, public)
+	cm := asking(api.AnnotationFormats, "truststore.p12,ca-with-public.crt", api.AnnotationKeystorePassword, "s3cret!")
+	proof := func(cm *corev1.ConfigMap) string {
+		cached := cm.DeepCopy()
+		StripConfigMap(cached, RequestOf(cm, false))
+		of := Proof(cached, RequestOf(cm, false), b)
+		require.Equal(t, Proof(cm, RequestOf(cm, false), b), of)
+		return of
+	}
+	decided := func(last Record) Record {
+		s := Situation{Now: noon, Bundle: b, Requested: true, Exists: true, Patience: time.Minute, Last: last, Proof: proof(cm)}
+		s.Held = EvaluateConfigMap(cm, RequestOf(cm, false), b)
+		return Conclude(s, Decide(s), Attempt{}).Record
+	}
+	unknown := Record{}.Recall(b, proof(cm))
+	assert.Equal(t, StatePending, unknown.State)
+	last := decided(Record{})
+	assert.Equal(t, Differs("key ca.crt is missing"), last.Recall(b, proof(cm)))
+
+	apply(t, cm, RequestOf(cm, false), b)
+	last = decided(last)
+	assert.Equal(t, Holds(), last.Recall(b, proof(cm)))
+	assert.Equal(t, unknown, last.Recall(bundleOf(t, public, public), proof(cm)), "a new CA")
+	for name, change := range map[string]func(cm *corev1.ConfigMap){
+		"a damaged file":    func(cm *corev1.ConfigMap) { cm.BinaryData[formats.TruststoreFile][100] ^= 1 },
+		"a file is removed": func(cm *corev1.ConfigMap) { delete(cm.BinaryData, formats.TruststoreFile) },
+		"another text":      func(cm *corev1.ConfigMap) { cm.Data[formats.PublicBundleFile] = "x" },
+		"another bundle":    func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = string(public.PEM()) },
+		"another password":  func(cm *corev1.ConfigMap) { cm.Annotations[api.AnnotationKeystorePassword] = "another" },
+		"another file":      func(cm *corev1.ConfigMap) { cm.Annotations[api.AnnotationFormats] = "truststore.p12" },
+	} {
+		changed := cm.DeepCopy()
+		change(changed)
+		assert.Equal(t, unknown, last.Recall(b, proof(changed)), name)
+	}
+	for _, annotations := range [][]string{{}, {api.AnnotationFormats, "truststore.p12"}, {api.AnnotationFormats, "ca-with-public.crt", api.AnnotationKeystorePassword, "s3cret!"}} {
+		assert.Empty(t, proof(asking(annotations...)), "it has no file with a password of its own: %v", annotations)
+	}
+}
+
 // An owned field that is no longer requested is kept: an apply without it would remove it.
 func TestOwnsOtherKeyOfFiles(t *testing.T) {
 	ours := rootBundle(t, noon.Add(time.Hour))

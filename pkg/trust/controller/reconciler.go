@@ -81,7 +81,7 @@ func (r *reconciler) gather(ctx context.Context, key types.NamespacedName) (trus
 		return s, nil, err
 	}
 	if s.Bundle, s.NoBundle = r.source.bundleFor(r.kind, t, cm, s.Now); s.NoBundle == nil {
-		s.Held, s.Lacks = r.kind.Evaluate(t, s.Bundle), r.kind.Lacks(t, s.Bundle)
+		s.Held, s.Proof, s.Lacks = r.kind.Evaluate(t, s.Bundle), r.kind.Proof(t, s.Bundle), r.kind.Lacks(t, s.Bundle)
 	}
 	return s, t.Object, nil
 }

@@ -72,7 +72,8 @@ func (r *statusReconciler) gather(ctx context.Context) (trust.StatusSituation, *
 	return s, source, nil
 }
 
-// seen returns the targets of a kind, and what they hold if there is a bundle.
+// seen returns the targets of a kind, and what they hold if there is a bundle. It makes no file with
+// a password of its own: there may be one for each target, and this is done again and again.
 func (r *statusReconciler) seen(ctx context.Context, v kindView, s trust.StatusSituation, source *corev1.ConfigMap) ([]trust.SeenTarget, error) {
 	if v.targets == nil || v.State == trust.KindAbsent {
 		return nil, nil
@@ -90,7 +91,7 @@ func (r *statusReconciler) seen(ctx context.Context, v kindView, s trust.StatusS
 			if err != nil {
 				one.Held = trust.Differs(err.Error())
 			} else {
-				one.Held = v.served.Evaluate(t, bundle)
+				one.Held = v.served.Recall(t, bundle, one.Last)
 			}
 		}
 		seen = append(seen, one)

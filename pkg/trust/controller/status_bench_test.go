@@ -60,6 +60,11 @@ func cacheOf(tb testing.TB, reads []target.Read, objects map[string][]runtime.Ob
 	}
 	c, err := cache.New(&rest.Config{}, options)
 	require.NoError(tb, err)
+	for _, r := range reads {
+		if r.Index != nil {
+			require.NoError(tb, c.IndexField(tb.Context(), r.Object, target.IndexRequested, r.Index))
+		}
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- c.Start(ctx) }()
@@ -71,19 +76,39 @@ func cacheOf(tb testing.TB, reads []target.Read, objects map[string][]runtime.Ob
 	return c
 }
 
+// sourceOf is the source of the CA bundle, with a new root.
+func sourceOf(tb testing.TB, now time.Time) *corev1.ConfigMap {
+	tb.Helper()
+	key, err := pki.GenerateKey(pki.ECDSAP256)
+	require.NoError(tb, err)
+	root, err := pki.NewRoot(key, 1, pki.Constraints{PermittedDNS: []string{"svc"}}, now.Add(-time.Hour), now.Add(time.Hour))
+	require.NoError(tb, err)
+	return &corev1.ConfigMap{
+		ObjectMeta: metav1.ObjectMeta{Namespace: api.DefaultNamespace, Name: api.CAStatusName, UID: "u", ResourceVersion: "7"},
+		Data:       map[string]string{api.BundleKey: string(pki.NewBundle(root).PEM())},
+	}
+}
+
+// statusOf is what decides about the trust status of these targets of one kind.
+func statusOf(tb testing.TB, kind target.Kind, source *corev1.ConfigMap, now time.Time, objects map[string][]runtime.Object) *statusReconciler {
+	tb.Helper()
+	sources := cacheOf(tb, oneConfigMap(api.DefaultNamespace, api.CAStatusName, func(client.Object) {}), map[string][]runtime.Object{fmt.Sprintf("%T", source): {source}})
+	r := &statusReconciler{
+		kinds: newKinds([]target.Kind{kind}, func() {}), now: func() time.Time { return now },
+		key:    types.NamespacedName{Namespace: api.DefaultNamespace, Name: api.TrustStatusName},
+		source: sourceReader{sources, api.DefaultNamespace, &trust.Sources{}}, status: sources, state: newTargetState(func() {}),
+	}
+	r.kinds.watched(kind, cacheOf(tb, kind.Reads(), objects))
+	return r
+}
+
 // BenchmarkStatus is one look at the ConfigMaps of all namespaces, as it is made for the trust
 // status again and again while they are written.
 func BenchmarkStatus(b *testing.B) {
-	key, err := pki.GenerateKey(pki.ECDSAP256)
-	require.NoError(b, err)
 	now := time.Now()
-	root, err := pki.NewRoot(key, 1, pki.Constraints{PermittedDNS: []string{"svc"}}, now.Add(-time.Hour), now.Add(time.Hour))
-	require.NoError(b, err)
-	bundle := map[string]string{api.BundleKey: string(pki.NewBundle(root).PEM())}
-	source := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: api.DefaultNamespace, Name: api.CAStatusName, UID: "u", ResourceVersion: "7"}, Data: bundle}
+	source := sourceOf(b, now)
 	for _, n := range []int{500, 10_000} {
 		b.Run(fmt.Sprint(n), func(b *testing.B) {
-			kind := target.Kinds(false)[0]
 			objects := map[string][]runtime.Object{}
 			for i := range n {
 				namespace := fmt.Sprintf("tenant-%05d", i)
@@ -93,17 +118,10 @@ func BenchmarkStatus(b *testing.B) {
 				cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 					Namespace: namespace, Name: api.BundleName, UID: types.UID(namespace), ResourceVersion: "6",
 					ManagedFields: []metav1.ManagedFieldsEntry{{Manager: trust.FieldManager, Operation: "Apply", FieldsV1: metav1.NewFieldsV1(`{"f:data":{"f:ca.crt":{}}}`)}},
-				}, Data: bundle}
+				}, Data: source.Data}
 				objects[fmt.Sprintf("%T", cm)] = append(objects[fmt.Sprintf("%T", cm)], cm)
 			}
-			targets := cacheOf(b, kind.Reads(), objects)
-			sources := cacheOf(b, oneConfigMap(api.DefaultNamespace, api.CAStatusName, func(client.Object) {}), map[string][]runtime.Object{fmt.Sprintf("%T", source): {source}})
-			r := &statusReconciler{
-				kinds: newKinds([]target.Kind{kind}, func() {}), now: func() time.Time { return now },
-				key:    types.NamespacedName{Namespace: api.DefaultNamespace, Name: api.TrustStatusName},
-				source: sourceReader{sources, api.DefaultNamespace, &trust.Sources{}}, status: sources, state: newTargetState(func() {}),
-			}
-			r.kinds.watched(kind, targets)
+			r := statusOf(b, target.Kinds(false)[0], source, now, objects)
 			b.ReportAllocs()
 			for b.Loop() {
 				s, _, err := r.gather(b.Context())

@@ -53,6 +53,9 @@ func configMapKind(name string, request func(metav1.Object) trust.Request, f fin
 			return trust.OwnsOtherKey(obj, request(obj), bundle)
 		},
 		lacks: func(obj client.Object, bundle trust.Bundle) string { return request(obj).Lacks(bundle) },
+		proof: func(obj client.Object, bundle trust.Bundle) string {
+			return trust.Proof(obj.(*corev1.ConfigMap), request(obj), bundle)
+		},
 		document: func(obj client.Object, bundle trust.Bundle) runtime.ApplyConfiguration {
 			return configMapDocument(obj, request(obj), bundle)
 		},

@@ -47,6 +47,8 @@ type Kind struct {
 	advice func(obj client.Object) string
 	// lacks is for Lacks; nil where a request is followed or not.
 	lacks func(obj client.Object, bundle trust.Bundle) string
+	// proof is for Recall; nil where evaluate makes no file.
+	proof func(obj client.Object, bundle trust.Bundle) string
 	// document is for Document.
 	document func(obj client.Object, bundle trust.Bundle) runtime.ApplyConfiguration
 }
@@ -71,6 +73,23 @@ func (k Kind) Evaluate(t Target, bundle trust.Bundle) trust.Evaluation {
 		return trust.Evaluation{State: trust.StatePending, Reason: trust.ReasonMissing, Message: "the object does not exist"}
 	}
 	return k.evaluate(t.Object, bundle)
+}
+
+// Recall is Evaluate for a decision about all targets: it makes no file with a password of its own.
+// Of a target with such a file, it returns what last, the record of its own decision, has.
+func (k Kind) Recall(t Target, bundle trust.Bundle, last trust.Record) trust.Evaluation {
+	if proof := k.Proof(t, bundle); proof != "" {
+		return last.Recall(bundle, proof)
+	}
+	return k.Evaluate(t, bundle)
+}
+
+// Proof is [trust.Proof] of a target; "" if Evaluate makes no file.
+func (k Kind) Proof(t Target, bundle trust.Bundle) string {
+	if k.proof == nil || t.Problem != "" || !t.Exists() {
+		return ""
+	}
+	return k.proof(t.Object, bundle)
 }
 
 // CalledIn reports whether the target is how the API server calls a Service of the
