@@ -211,5 +211,5 @@ func holdsForeignData(c candidate) (string, time.Time) {
 	case len(c.Secret.Other) > maxOther:
 		return fmt.Sprintf("the Secret has data under more than %d other keys", maxOther), time.Time{}
 	}
-	return "the Secret is immutable and data under other keys has to change: " + quoted(keys), time.Time{}
+	return "the Secret is immutable and data under other keys has to change: " + quoted(keys, len(keys)), time.Time{}
 }

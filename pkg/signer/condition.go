@@ -13,7 +13,7 @@ import (
 // memberCondition returns the Ready condition of a Service that shares the Secret.
 func (s applied) memberCondition(svc *corev1.Service) *state.Condition {
 	kept := s.kept(svc)
-	named := state.Ready{Secret: s.Key.Name}.WithKept(kept)
+	named := state.Ready{Secret: s.Key.Name}.WithKept(kept.Names)
 	issued := named
 	issued.Request, issued.Leaf = s.d.Asked.Hash(), s.leaf
 	switch {
@@ -34,7 +34,7 @@ func (s applied) memberCondition(svc *corev1.Service) *state.Condition {
 
 // ofSecret returns the message about the Secret: the text, the other Secrets that are kept, and the
 // fingerprint of its leaf, which people compare with the one that a server presents.
-func (s applied) ofSecret(text string, kept []string, leaf string) string {
+func (s applied) ofSecret(text string, kept Kept, leaf string) string {
 	text = fmt.Sprintf("Secret %q: %s%s", s.Key.Name, text, keptText(kept))
 	if leaf != "" {
 		text += " (leaf sha256:" + leaf + ")"
@@ -43,11 +43,11 @@ func (s applied) ofSecret(text string, kept []string, leaf string) string {
 }
 
 // keptText names the Secrets that a Service requested before and still owns; "" if there are none.
-func keptText(secrets []string) string {
-	if len(secrets) == 0 {
+func keptText(kept Kept) string {
+	if kept.All == 0 {
 		return ""
 	}
-	return "; kept from before, and renewed until deleted: " + quoted(secrets)
+	return "; kept from before, and renewed until deleted: " + quoted(kept.Names, kept.All)
 }
 
 // RefusedReason returns the reason of a Service that api.Parse, api.Merge or api.MergeForPod has

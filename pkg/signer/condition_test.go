@@ -112,7 +112,7 @@ func TestConditionNamesWhatIsKept(t *testing.T) {
 	ca, web := testCA(t), service("web")
 	issued := issueBy(t, ca, wantedBy(web), epoch)
 	s, d := newScene(ca, managed(issued, web), web).decide()
-	s.Kept[web.UID] = []string{"old-tls"}
+	s.Kept[web.UID] = Kept{Names: []string{"old-tls"}, All: 1}
 	assert.Contains(t, said(s, d)["web"], `; kept from before, and renewed until deleted: "old-tls"`)
 	web.Status.Conditions = readyOf(t, s, d, web).Both()
 	assert.Equal(t, state.Ready{Secret: "web-tls", Request: wantedBy(web).Hash(), Leaf: pki.Fingerprint(issued.Leaf), Kept: []string{"old-tls"}}, state.ReadyOf(web))
@@ -124,9 +124,11 @@ func TestConditionsAreShort(t *testing.T) {
 	ca, web := testCA(t), service("web")
 	issued := issueBy(t, ca, wantedBy(web), epoch)
 	s, d := newScene(ca, managed(issued, web), web).decide()
-	for i := range 5000 {
-		s.Kept[web.UID] = append(s.Kept[web.UID], fmt.Sprintf("old-%04d", 4999-i))
+	kept := Kept{All: 5000}
+	for i := range kept.All {
+		kept.Names = append(kept.Names, fmt.Sprintf("old-%04d", 4999-i))
 	}
+	s.Kept[web.UID] = kept
 	message := strings.TrimPrefix(said(s, d)["web"], "True Issued: ")
 	assert.Less(t, len(message), 1000)
 	assert.Contains(t, message, `"old-0002", "old-0003" and 4996 more`)
@@ -139,6 +141,15 @@ func TestConditionsAreShort(t *testing.T) {
 	refused := StatusUpdateOf(s, Decision{Action: Create, Ownership: Ownership{Participants: []*corev1.Service{service("api")}}}, Outcome{Err: errors.New(strings.Repeat("no ", 1<<20))})
 	require.Len(t, refused.Services, 1)
 	assert.Less(t, len(refused.Services[0].Ready.Message), api.MaxMessage)
+}
+
+// Of thousands of names only those that a message shows are quoted.
+func TestFewNamesAreQuoted(t *testing.T) {
+	names := make([]string, 5000)
+	for i := range names {
+		names[i] = fmt.Sprintf("old-%04d", i)
+	}
+	assert.Less(t, testing.AllocsPerRun(10, func() { quoted(names, len(names)) }), 20.0)
 }
 
 // A condition does not change with time: each update of a Service is sent to kube-proxy on every

@@ -2,6 +2,7 @@ package signer
 
 import (
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -9,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/limit"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
@@ -33,9 +35,8 @@ type Situation struct {
 	Unmanaged *metav1.ObjectMeta
 	// External is what is remembered of the Secret if another issuer writes it, or nil.
 	External *External
-	// Kept are the other Secrets that a Service of Requesters or Owners owns, by its UID,
-	// sorted.
-	Kept map[types.UID][]string
+	// Kept are the other Secrets that a Service of Requesters or Owners owns, by its UID.
+	Kept map[types.UID]Kept
 
 	Instance string // value of our label
 	Limits   api.Limits
@@ -65,15 +66,22 @@ type Before struct {
 	Replace pki.Window
 }
 
-// kept returns the names of the other Secrets that the Service keeps.
-func (s Situation) kept(svc *corev1.Service) []string {
-	var kept []string
-	for _, name := range s.Kept[svc.UID] {
-		if s.mayKeep(svc, name) {
-			kept = append(kept, name)
-		}
+// Kept are Secrets of a Service.
+type Kept struct {
+	// Names are the first api.MaxKept of them, and those that the Service's condition names, sorted.
+	Names []string
+	All   int // how many there are
+}
+
+// kept returns the other Secrets that the Service keeps.
+func (s Situation) kept(svc *corev1.Service) Kept {
+	kept := s.Kept[svc.UID]
+	if kept.All == 0 || s.optedIn(svc) {
+		return kept
 	}
-	return kept
+	ready := state.ReadyOf(svc)
+	names := slices.DeleteFunc(slices.Clone(kept.Names), func(name string) bool { return !ready.Has(name) })
+	return Kept{Names: names, All: len(names)}
 }
 
 // Action is what is to be done with the Secret.

@@ -239,7 +239,7 @@ func (e *External) broken(reason Reason, why string) Problem {
 // externalCondition returns the Ready condition of a Service whose Secret another issuer writes.
 func (s applied) externalCondition(svc *corev1.Service) *state.Condition {
 	kept := s.kept(svc)
-	said := state.Ready{Secret: s.Key.Name, Leaf: s.leaf, External: true}.WithKept(kept)
+	said := state.Ready{Secret: s.Key.Name, Leaf: s.leaf, External: true}.WithKept(kept.Names)
 	if s.problem.Reason != "" {
 		return condition(false, s.problem.Reason, s.problem.Message+keptText(kept), said)
 	}

@@ -93,7 +93,7 @@ func (w *scene) situation() Situation {
 		Now: w.now, Key: types.NamespacedName{Namespace: "shop", Name: "web-tls"},
 		OptedIn: !w.notOptedIn, Terminating: w.terminating,
 		Limits: w.limits, Authority: w.ca, AuthorityErr: w.caErr,
-		Kept: map[types.UID][]string{}, Instance: api.DefaultInstance,
+		Kept: map[types.UID]Kept{}, Instance: api.DefaultInstance,
 	}
 	s.Limits.FormerDomains, s.OpenShift = w.former, w.openShift
 	if w.ca != nil {

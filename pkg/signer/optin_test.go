@@ -168,7 +168,7 @@ func TestOneOfSeveralKeptSecretsDecidesTheCondition(t *testing.T) {
 	w := newScene(ca, managed(issued, web), web)
 	for other, decides := range map[string]bool{"a-tls": false, "z-tls": true} {
 		s, d := w.decide()
-		s.Kept[web.UID] = []string{other}
+		s.Kept[web.UID] = Kept{Names: []string{other}, All: 1}
 		words := said(s, d)["web"]
 		assert.Equal(t, decides, words != "", "beside %s: %s", other, words)
 		if decides {

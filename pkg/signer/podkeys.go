@@ -34,7 +34,7 @@ func UnnamedStatusUpdate(s Situation) StatusUpdate {
 			if !again.IsZero() && (out.NextAt.IsZero() || again.Before(out.NextAt)) {
 				out.NextAt = again
 			}
-		case len(s.Kept[svc.UID]) == 0:
+		case s.Kept[svc.UID].All == 0:
 			out.Services = append(out.Services, ServiceStatus{Service: svc})
 		}
 	}
@@ -53,8 +53,9 @@ func (s Situation) hasPodKeys(svc *corev1.Service) bool {
 // podKeysCondition returns the Ready condition of a Service whose pods make their keys, nil if the
 // present one stays, and when to reconcile again without a change, or zero.
 func (s Situation) podKeysCondition(svc *corev1.Service) (ready *state.Condition, again time.Time) {
-	kept := keptText(s.kept(svc))
-	said := state.Ready{Proof: state.ReadyOf(svc).Proof}.WithKept(s.kept(svc))
+	keeps := s.kept(svc)
+	kept := keptText(keeps)
+	said := state.Ready{Proof: state.ReadyOf(svc).Proof}.WithKept(keeps.Names)
 	if s.AuthorityErr != nil {
 		if !s.OptedIn || api.HasPodKeys(svc) {
 			return nil, again // the pods' certificates are valid whatever the state of the CA

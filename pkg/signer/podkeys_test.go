@@ -28,7 +28,7 @@ func newPodScene(ca *pki.Authority, annotations ...string) *podScene {
 	web := service("web", append([]string{api.AnnotationSecretName, "", api.AnnotationKeySource, "pod"}, annotations...)...)
 	return &podScene{Situation{
 		Now: epoch, Key: types.NamespacedName{Namespace: "shop"}, OptedIn: true, Limits: api.DefaultLimits(), Authority: ca,
-		Requesters: []*corev1.Service{web}, Kept: map[types.UID][]string{},
+		Requesters: []*corev1.Service{web}, Kept: map[types.UID]Kept{},
 	}, web}
 }
 
@@ -192,7 +192,7 @@ func TestNoConditionGivesPodKeysWithoutTheOptIn(t *testing.T) {
 func TestTheConditionGoesWithTheLastSecret(t *testing.T) {
 	p := newPodScene(testCA(t))
 	delete(p.web.Annotations, api.AnnotationKeySource)
-	p.Kept[p.web.UID] = []string{"web-tls"}
+	p.Kept[p.web.UID] = Kept{Names: []string{"web-tls"}, All: 1}
 	assert.Empty(t, UnnamedStatusUpdate(p.Situation).Services)
 	delete(p.Kept, p.web.UID)
 	assert.Equal(t, []ServiceStatus{{Service: p.web}}, UnnamedStatusUpdate(p.Situation).Services)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -106,13 +107,19 @@ func notOptedIn(s Situation) Problem {
 // maxNamesShown is the most names in a message.
 const maxNamesShown = 4
 
-// quoted returns the first names in order, and the number of the others: "a", "b" and 3 more.
-func quoted(names []string) string {
-	names = slices.Sorted(slices.Values(names))
+// quoted returns the first names in order, and how many more of all there are: "a", "b" and 3 more.
+func quoted(names []string, all int) string {
+	names = slices.Clone(names)
+	slices.Sort(names)
+	names = names[:min(len(names), maxNamesShown)]
 	for i, name := range names {
 		names[i] = strconv.Quote(name)
 	}
-	return api.Listed(names, maxNamesShown)
+	text := strings.Join(names, ", ")
+	if more := all - len(names); more > 0 {
+		text += fmt.Sprintf(" and %d more", more)
+	}
+	return text
 }
 
 // A Secret that was deleted and has finalizers stays until they are removed. It can be read and

@@ -113,12 +113,13 @@ func (s applied) services(count bool) []ServiceStatus {
 		decide(m.Service, s.refused(m))
 	}
 	for _, svc := range s.d.Participants {
+		kept := s.kept(svc)
 		switch name, asks := api.Wants(svc); {
 		case asks && name != s.Key.Name:
 			continue // its condition is about the Secret that it requests now
 		case s.hasPodKeys(svc):
 			continue // see UnnamedStatusUpdate
-		case !asks && len(s.kept(svc)) > 0 && s.kept(svc)[0] < s.Key.Name:
+		case !asks && kept.All > 0 && kept.Names[0] < s.Key.Name:
 			continue // its condition is about the first of the Secrets that it keeps
 		}
 		if s.d.External {

@@ -23,6 +23,7 @@ type Controller struct {
 	metadata client.Reader // of opted-in Namespaces, and of unmanaged Secrets
 	services *Services
 	secrets  *facts.Informer[*signer.SecretFacts]
+	kept     *keptSecrets
 	events   events.EventRecorder
 	metrics  *metrics
 	pace     *ratelimit.Pace

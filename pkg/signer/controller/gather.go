@@ -3,13 +3,11 @@ package controller
 import (
 	"context"
 	"fmt"
-	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer"
@@ -75,15 +73,10 @@ func (c *Controller) gatherUnnamed(s signer.Situation) signer.Situation {
 
 // gatherKept collects the other Secrets that the Services own.
 func (c *Controller) gatherKept(s *signer.Situation) {
-	s.Kept = map[types.UID][]string{}
+	s.Kept = map[types.UID]signer.Kept{}
 	for _, services := range [][]*corev1.Service{s.Requesters, s.Owners} {
 		for _, svc := range services {
-			for _, f := range c.ownedBy(svc) {
-				if f.Name != s.Key.Name && !f.OfAnotherIssuer() {
-					s.Kept[svc.UID] = append(s.Kept[svc.UID], f.Name)
-				}
-			}
-			slices.Sort(s.Kept[svc.UID])
+			s.Kept[svc.UID] = c.kept.of(svc, s.Key.Name)
 		}
 	}
 }
@@ -98,9 +91,4 @@ func (c *Controller) read(ctx context.Context, key types.NamespacedName) (*signe
 		return nil, fmt.Errorf("read Secret %s: %w", key, err)
 	}
 	return signer.FactsOf(&secret, c.config.Instance), nil
-}
-
-// ownedBy returns the managed Secrets that the Service owns.
-func (c *Controller) ownedBy(svc client.Object) []*signer.SecretFacts {
-	return c.secrets.ByIndex(byOwner, string(svc.GetUID()))
 }

@@ -40,9 +40,11 @@ func withOwned(t testing.TB, owners []metav1.OwnerReference, pairs ...issue.Issu
 	require.NoError(t, err)
 	serviceCache, err := facts.NewInformerOf(services, serviceOptions(false))
 	require.NoError(t, err)
+	kept := newKeptSecrets()
+	secretCache.Handle(kept.change)
 	start(t, secretCache)
 	start(t, serviceCache)
-	return &Controller{config: Config{Clock: time.Now}, secrets: secretCache, services: &Services{serviceCache}, fanOut: facts.NewFanOut("test")}
+	return &Controller{config: Config{Clock: time.Now}, secrets: secretCache, kept: kept, services: &Services{serviceCache}, fanOut: facts.NewFanOut("test")}
 }
 
 // start fills the informer.

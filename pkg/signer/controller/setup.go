@@ -48,11 +48,13 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 		metadata: mgr.GetCache(),
 		services: &Services{services},
 		secrets:  secrets,
+		kept:     newKeptSecrets(),
 		events:   mgr.GetEventRecorder("servingcert-signer"),
 		metrics:  metrics,
 		pace:     ratelimit.New(cfg.Rates),
 		fanOut:   facts.NewFanOut("signer"),
 	}
+	secrets.Handle(c.kept.change)
 	if err := cfg.Registerer.Register(newExpiry(c)); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}

@@ -64,7 +64,7 @@ func (c *Controller) serviceChanged(_ context.Context, q facts.Queue, before, af
 // number of them.
 func (c *Controller) enqueueOwned(q facts.Queue, svc *corev1.Service) {
 	c.fanOut.Do(svc.Namespace, "owned/"+string(svc.UID), func() {
-		for _, f := range c.ownedBy(svc) {
+		for _, f := range c.secrets.ByIndex(byOwner, string(svc.UID)) {
 			enqueue(q, f.Namespace, f.Name)
 		}
 	})
