@@ -33,11 +33,14 @@ type Followed[R Request] struct {
 	config   Config
 	requests *facts.Informer[R]
 	events   events.EventRecorder
-	last     sync.Map // types.UID -> reason and message of the last event
+	last     sync.Map // types.UID -> said
 	looks    *ratelimit.Looks
 	metrics  *Metrics
 	fanOut   *facts.FanOut
 }
+
+// said is the last event about a request.
+type said struct{ reason, message string }
 
 // NewFollowed returns a Followed of the informer's requests.
 func NewFollowed[R Request](config Config, requests *facts.Informer[R], recorder events.EventRecorder, metrics *Metrics) *Followed[R] {
@@ -49,10 +52,31 @@ func item[R Request](r R) reconcile.Request {
 	return reconcile.Request{NamespacedName: types.NamespacedName{Namespace: r.Tenant(), Name: r.GetName()}}
 }
 
-// Next returns the request with the key, and whether to decide it now. It returns false for a
-// request that has an answer. It also returns false, with a delay, for a request that waits for
-// its Slot or was decided too often.
-func (f *Followed[R]) Next(key types.NamespacedName) (r R, after time.Duration, now bool) {
+// Decide calls decide with the request of the key, unless it has an answer, waits for its Slot or was
+// decided too often. The request may be answered or deleted meanwhile, and its event come before what
+// the decision remembers of it: that is then forgotten.
+func (f *Followed[R]) Decide(key types.NamespacedName, decide func(R) (reconcile.Result, error)) (reconcile.Result, error) {
+	r, after, now := f.next(key)
+	if !now {
+		return reconcile.Result{RequeueAfter: after}, nil
+	}
+	defer func() {
+		if answered(r, f.requests.Get(key)) {
+			f.forget(r)
+		}
+	}()
+	return decide(r)
+}
+
+// answered reports, by what is in the place of a pending request after a change, whether it was
+// answered or deleted.
+func answered[R Request](r, after R) bool {
+	var none R
+	return after == none || after.GetUID() != r.GetUID() || !after.IsPending()
+}
+
+// next returns the request with the key, and whether to decide it now, or after which delay.
+func (f *Followed[R]) next(key types.NamespacedName) (r R, after time.Duration, now bool) {
 	var none R
 	r = f.requests.Get(key)
 	at := f.config.Clock()
@@ -94,10 +118,21 @@ func (f *Followed[R]) Failed(r R, regarding runtime.Object, reason, message stri
 // Say emits an event about a request that has no certificate, unless it equals the last event
 // about it.
 func (f *Followed[R]) Say(r R, regarding runtime.Object, reason, message string) {
-	event := reason + " " + message
+	event := said{reason, message}
 	if last, _ := f.last.Swap(r.GetUID(), event); last != event {
 		f.events.Eventf(regarding, nil, corev1.EventTypeWarning, reason, actionIssue, "%s", api.EventNote(message))
 	}
+}
+
+// Waiting returns the number of pending requests by the reason of the last event about them.
+func (f *Followed[R]) Waiting() map[string]int {
+	counts := map[string]int{}
+	for r := range f.requests.All() {
+		if last, ok := f.last.Load(r.GetUID()); ok && r.IsPending() {
+			counts[last.(said).reason]++
+		}
+	}
+	return counts
 }
 
 // actionIssue is the action of every event.

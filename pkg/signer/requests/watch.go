@@ -93,9 +93,8 @@ func (f *Followed[R]) changed(_ context.Context, q facts.Queue, before, after R)
 	var none R
 	if after != none && after.IsPending() {
 		q.Add(item(after))
-		return
 	}
-	if before != none && before.IsPending() {
+	if before != none && before.IsPending() && answered(before, after) {
 		f.forget(before)
 	}
 }

@@ -5,14 +5,18 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	fcache "k8s.io/client-go/tools/cache/testing"
+	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
+	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/facts/queue"
 	"github.com/servingcert/servingcert/pkg/signer/csr"
 	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
@@ -21,6 +25,14 @@ import (
 
 // requestOf is what is kept of a request of a ServiceAccount in namespace shop, with these answers.
 func requestOf(name string, answers ...certificatesv1.RequestConditionType) *csr.Facts {
+	return factsOf(objectOf(name, answers...))
+}
+
+func factsOf(o *certificatesv1.CertificateSigningRequest) *csr.Facts {
+	return csr.FactsOf(o, api.DefaultLimits())
+}
+
+func objectOf(name string, answers ...certificatesv1.RequestConditionType) *certificatesv1.CertificateSigningRequest {
 	o := &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{Name: name, UID: "uid", ResourceVersion: "7"},
 		Spec:       certificatesv1.CertificateSigningRequestSpec{SignerName: api.SignerName, Username: "system:serviceaccount:shop:server"},
@@ -28,7 +40,7 @@ func requestOf(name string, answers ...certificatesv1.RequestConditionType) *csr
 	for _, answer := range answers {
 		o.Status.Conditions = append(o.Status.Conditions, certificatesv1.CertificateSigningRequestCondition{Type: answer})
 	}
-	return csr.FactsOf(o, api.DefaultLimits())
+	return o
 }
 
 // A request waits in its tenant's turn. Its slot is released with it, although the Facts of an
@@ -52,6 +64,65 @@ func TestRequestsThatComeAndGo(t *testing.T) {
 			f.changed(t.Context(), q, pending, after)
 			assert.Zero(t, used.Slot(share.Request))
 			assert.Zero(t, q.Len())
+		})
+	}
+}
+
+// A request may be answered or deleted while it is decided, and its event come before what the decision
+// remembers of it: that is released too.
+func TestARequestThatGoesWhileItIsDecided(t *testing.T) {
+	again := objectOf("csr-1")
+	again.UID = "another"
+	for name, c := range map[string]struct {
+		change func(*fcache.FakeControllerSource)
+		stays  bool
+	}{
+		"deleted":    {func(s *fcache.FakeControllerSource) { s.Delete(objectOf("csr-1")) }, false},
+		"answered":   {func(s *fcache.FakeControllerSource) { s.Modify(objectOf("csr-1", certificatesv1.CertificateDenied)) }, false},
+		"made again": {func(s *fcache.FakeControllerSource) { s.Modify(again) }, false},
+		"touched":    {func(s *fcache.FakeControllerSource) { s.Modify(objectOf("csr-1")) }, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			source := fcache.NewFakeControllerSource()
+			source.Add(objectOf("csr-1"))
+			informer, err := facts.NewInformerOf(source, facts.Options[*certificatesv1.CertificateSigningRequest, *csr.Facts]{
+				Example: &certificatesv1.CertificateSigningRequest{}, Derive: factsOf,
+			})
+			require.NoError(t, err)
+			used := ratelimit.New(ratelimit.DefaultRates())
+			f := NewFollowed(Config{Pace: used, Clock: func() time.Time { return signertest.Epoch }}, informer, events.NewFakeRecorder(1), nil)
+			q := queue.New("", queue.Retries())
+			defer q.ShutDown()
+			there, changed := make(chan bool, 1), make(chan bool, 1)
+			informer.Handle(func(before, after *csr.Facts) {
+				f.changed(t.Context(), q, before, after)
+				if before == nil {
+					there <- true
+				} else {
+					changed <- true
+				}
+			})
+			ended := make(chan error)
+			go func() { ended <- informer.Start(t.Context()) }()
+			t.Cleanup(func() { <-ended })
+			<-there
+
+			share := ratelimit.ShareOfPod("uid", "shop", "pod")
+			_, err = f.Decide(types.NamespacedName{Name: "csr-1"}, func(r *csr.Facts) (reconcile.Result, error) {
+				c.change(source)
+				<-changed
+				used.ReserveShare(share, signertest.Epoch)
+				for range 10 {
+					f.Waits(r, 1, objectOf("csr-1"), "NoService", "no Service selects the pod")
+				}
+				return reconcile.Result{}, nil
+			})
+			require.NoError(t, err)
+			_, said := f.last.Load(types.UID("uid"))
+			assert.Equal(t, c.stays, said, "the last event")
+			assert.Equal(t, c.stays, f.Waiting()["NoService"] == 1, "the metric")
+			assert.Equal(t, c.stays, f.looks.At("shop", "uid", signertest.Epoch).After(signertest.Epoch), "how often it was decided")
+			assert.Equal(t, c.stays, used.Slot(share.Request) != ratelimit.Slot{}, "its turn")
 		})
 	}
 }

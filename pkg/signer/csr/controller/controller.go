@@ -29,10 +29,11 @@ type Controller struct {
 // Reconcile answers one request, or emits an event about what is missing. It reads the request,
 // as the cache has only the Facts.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	f, after, now := c.requests.Next(types.NamespacedName{Name: request.Name}) // the namespace is the tenant
-	if !now {
-		return reconcile.Result{RequeueAfter: after}, nil
-	}
+	key := types.NamespacedName{Name: request.Name} // the namespace is the tenant
+	return c.requests.Decide(key, func(f *csr.Facts) (reconcile.Result, error) { return c.decideAndAct(ctx, f) })
+}
+
+func (c *Controller) decideAndAct(ctx context.Context, f *csr.Facts) (reconcile.Result, error) {
 	object, err := requests.Read(ctx, c.answers, f)
 	if object == nil {
 		return reconcile.Result{}, err

@@ -23,15 +23,15 @@ type Controller struct {
 	requests *requests.Followed[*kubelet.Facts]
 	nodes    *facts.Informer[*kubelet.Node]
 	answers  certificatesclient.CertificateSigningRequestInterface
-	waiting  *waiting
 }
 
 // Reconcile answers one request, or emits an event about what is missing.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	f, after, now := c.requests.Next(types.NamespacedName{Name: request.Name}) // the namespace is the tenant
-	if !now {
-		return reconcile.Result{RequeueAfter: after}, nil
-	}
+	key := types.NamespacedName{Name: request.Name} // the namespace is the tenant
+	return c.requests.Decide(key, func(f *kubelet.Facts) (reconcile.Result, error) { return c.decideAndAct(ctx, f) })
+}
+
+func (c *Controller) decideAndAct(ctx context.Context, f *kubelet.Facts) (reconcile.Result, error) {
 	object, err := requests.Read(ctx, c.answers, f)
 	if object == nil {
 		return reconcile.Result{}, err
@@ -73,7 +73,6 @@ func (c *Controller) gather(r *kubelet.Request) kubelet.Situation {
 func (c *Controller) act(ctx context.Context, f *kubelet.Facts, object *certificatesv1.CertificateSigningRequest, d kubelet.Decision) error {
 	switch d.Verdict {
 	case kubelet.Wait:
-		c.waiting.put(f, d.Reason)
 		c.requests.Waits(f, 1, requests.Regarding(object), d.Reason, d.Message)
 	case kubelet.Approve, kubelet.Deny:
 		return c.answer(ctx, f, object, d)

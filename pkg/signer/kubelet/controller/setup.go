@@ -65,15 +65,10 @@ func Setup(mgr manager.Manager, cfg Config) error {
 		return err
 	}
 	c := &Controller{config: cfg, pace: ratelimit.New(kubelet.Rates()), nodes: nodes, answers: clientset.CertificatesV1().CertificateSigningRequests()}
-	if c.waiting, err = newWaiting(cfg.Registerer, informer); err != nil {
+	c.requests = requests.NewFollowed(requests.Config{Workers: cfg.Workers, Pace: c.pace, Clock: cfg.Clock}, informer, mgr.GetEventRecorder("servingcert-signer"), metrics)
+	if err := registerWaiting(cfg.Registerer, c.requests.Waiting); err != nil {
 		return err
 	}
-	informer.Handle(func(before, after *kubelet.Facts) {
-		if before != nil && (after == nil || !after.IsPending()) {
-			c.waiting.forget(before.UID)
-		}
-	})
-	c.requests = requests.NewFollowed(requests.Config{Workers: cfg.Workers, Pace: c.pace, Clock: cfg.Clock}, informer, mgr.GetEventRecorder("servingcert-signer"), metrics)
 	// As a source, the Nodes are cached before the first request is decided.
 	changes := nodes.Source("nodes", func(_ context.Context, q facts.Queue, before, after *kubelet.Node) {
 		if after != nil && !after.SameAddresses(before) {

@@ -29,16 +29,16 @@ type Controller struct {
 
 // Reconcile answers one request, or emits an event on its pod about what is missing.
 func (c *Controller) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	r, after, now := c.requests.Next(request.NamespacedName)
-	if !now {
-		return reconcile.Result{RequeueAfter: after}, nil
-	}
+	return c.requests.Decide(request.NamespacedName, func(r *podcert.Request) (reconcile.Result, error) { return c.decideAndAct(ctx, r) })
+}
+
+func (c *Controller) decideAndAct(ctx context.Context, r *podcert.Request) (reconcile.Result, error) {
 	s, d, err := c.decide(ctx, r)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
 	if err := c.act(ctx, s, d); err != nil {
-		return reconcile.Result{}, fmt.Errorf("PodCertificateRequest %s: %w", request, err)
+		return reconcile.Result{}, fmt.Errorf("PodCertificateRequest %s/%s: %w", r.Namespace, r.Name, err)
 	}
 	if d.NextAt.IsZero() {
 		return reconcile.Result{}, nil
