@@ -74,7 +74,7 @@ func (r *policyReconciler) gather(ctx context.Context, key types.NamespacedName)
 	}
 	var all unstructured.UnstructuredList
 	all.SetGroupVersionKind(trust.BackendTLSPolicy)
-	if err := r.reader.List(ctx, &all, client.InNamespace(key.Namespace), client.MatchingFields{target.IndexRequested: key.Name}); err != nil {
+	if err := r.reader.List(ctx, &all, client.InNamespace(key.Namespace), client.MatchingFields{target.IndexRequested: key.Name}, client.UnsafeDisableDeepCopy); err != nil {
 		return s, err
 	}
 	for _, other := range all.Items {

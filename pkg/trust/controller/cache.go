@@ -15,14 +15,7 @@ import (
 
 // newCache returns a cache of the objects that reads lists, stripped.
 func newCache(ctx context.Context, mgr manager.Manager, reads []target.Read) (cache.Cache, error) {
-	options := cache.Options{ByObject: map[client.Object]cache.ByObject{}}
-	for _, r := range reads {
-		options.ByObject[r.Object] = r.By
-		if r.Paged {
-			options.NewInformer = facts.Informers(facts.Kind{Object: r.Object, Transform: r.By.Transform})
-		}
-	}
-	c, err := facts.NewCache(mgr, options)
+	c, err := facts.NewCache(mgr, cacheOptions(reads))
 	if err != nil {
 		return nil, err
 	}
@@ -35,6 +28,17 @@ func newCache(ctx context.Context, mgr manager.Manager, reads []target.Read) (ca
 		}
 	}
 	return c, nil
+}
+
+// cacheOptions lists everything in pages: there may be too many objects of any kind to be in memory
+// before they are stripped.
+func cacheOptions(reads []target.Read) cache.Options {
+	byObject, kinds := map[client.Object]cache.ByObject{}, make([]facts.Kind, 0, len(reads))
+	for _, r := range reads {
+		byObject[r.Object] = r.By
+		kinds = append(kinds, facts.Kind{Object: r.Object, Transform: r.By.Transform})
+	}
+	return cache.Options{ByObject: byObject, NewInformer: facts.Informers(kinds...)}
 }
 
 // oneConfigMap selects one object, so that RBAC can be narrowed to its name.

@@ -151,7 +151,7 @@ func policyWatches(c cache.Cache) []source.Source {
 	ofNamespace := func(ctx context.Context, namespace *metav1.PartialObjectMetadata) []reconcile.Request {
 		services := &metav1.PartialObjectMetadataList{}
 		services.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ServiceList"))
-		if err := c.List(ctx, services, client.InNamespace(namespace.Name)); err != nil { // only if ctx has ended: the cache is in memory
+		if err := c.List(ctx, services, client.InNamespace(namespace.Name), client.UnsafeDisableDeepCopy); err != nil { // only if ctx has ended: the cache is in memory
 			return nil
 		}
 		var requests []reconcile.Request

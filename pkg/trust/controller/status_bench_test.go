@@ -33,7 +33,9 @@ func cacheOf(tb testing.TB, reads []target.Read, objects map[string][]runtime.Ob
 	require.NoError(tb, corev1.AddToScheme(scheme))
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.Add(corev1.SchemeGroupVersion.WithKind("Namespace"), meta.RESTScopeRoot)
-	mapper.Add(corev1.SchemeGroupVersion.WithKind("ConfigMap"), meta.RESTScopeNamespace)
+	for _, kind := range []schema.GroupVersionKind{corev1.SchemeGroupVersion.WithKind("ConfigMap"), corev1.SchemeGroupVersion.WithKind("Service"), trust.BackendTLSPolicy} {
+		mapper.Add(kind, meta.RESTScopeNamespace)
+	}
 	options := cache.Options{Scheme: scheme, Mapper: mapper, HTTPClient: http.DefaultClient, ByObject: map[client.Object]cache.ByObject{}}
 	for _, r := range reads {
 		options.ByObject[r.Object] = r.By

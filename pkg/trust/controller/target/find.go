@@ -55,7 +55,6 @@ type Read struct {
 	Object client.Object // an empty one
 	By     cache.ByObject
 	Index  client.IndexerFunc // of IndexRequested; nil for none
-	Paged  bool               // there may be too many to be in memory before they are stripped
 }
 
 // ByName selects one object, so that RBAC can be narrowed to its name.
@@ -83,7 +82,7 @@ func (f annotated) reads(strip func(client.Object)) []Read {
 		}
 		return nil
 	}
-	return []Read{{Object: f.object, By: cache.ByObject{Transform: Transform(strip)}, Index: index, Paged: true}}
+	return []Read{{Object: f.object, By: cache.ByObject{Transform: Transform(strip)}, Index: index}}
 }
 
 // Watches ignores objects that neither request the bundle nor did before.

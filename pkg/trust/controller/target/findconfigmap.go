@@ -57,7 +57,7 @@ func readNamespace(ctx context.Context, r client.Reader, name string) (*metav1.P
 type perNamespace struct{ name string }
 
 func (f perNamespace) reads(strip func(client.Object)) []Read {
-	named := Read{Object: &corev1.ConfigMap{}, By: cache.ByObject{Field: ByName(f.name), Transform: Transform(strip)}, Paged: true}
+	named := Read{Object: &corev1.ConfigMap{}, By: cache.ByObject{Field: ByName(f.name), Transform: Transform(strip)}}
 	return []Read{readNamespaces(), named}
 }
 
