@@ -22,7 +22,8 @@ import (
 )
 
 // TestManySecretsOfOtherIssuers cost one read of each when the signer starts, and one write of the
-// condition, once. The memory that they take is limited.
+// condition, once. The memory that they take is limited. How long they take depends on the machine: what must happen
+// soon is that a thousand more are known.
 func TestManySecretsOfOtherIssuers(t *testing.T) {
 	const n, atOnce = 5000, 8
 	d, ns := newDeployment(t), newNamespace(t)
@@ -41,15 +42,23 @@ func TestManySecretsOfOtherIssuers(t *testing.T) {
 	for start, writes := range []float64{n, 0} {
 		begun := time.Now()
 		r := startProcess(t, d)
-		harness.Eventually(t, func() error {
+		known := func() (int, error) {
 			_, metrics, err := harness.Get(context.Background(), r.metrics)
-			if err != nil {
+			return strings.Count(metrics, "\nservingcert_external_certificate_renew_by_timestamp_seconds{"), err
+		}
+		for many := n / 5; many <= n; many += n / 5 {
+			harness.Eventually(t, func() error {
+				count, err := known()
+				if err == nil && count < many {
+					err = fmt.Errorf("%d of %d are known", count, n)
+				}
 				return err
-			}
-			known := strings.Count(metrics, "\nservingcert_external_certificate_renew_by_timestamp_seconds{")
+			})
+		}
+		harness.Eventually(t, func() error {
 			waiting, err := r.sum(`workqueue_depth{controller="signer"`)
-			if err == nil && (known < n || waiting > 0) {
-				err = fmt.Errorf("%d of %d are known, and %v wait", known, n, waiting)
+			if err == nil && waiting > 0 {
+				err = fmt.Errorf("%v wait", waiting)
 			}
 			return err
 		})
