@@ -78,6 +78,15 @@ func TestAmountsThatAreHidden(t *testing.T) {
 	} {
 		assert.Error(t, checkAmounts([]byte(`{"spec":{"containers":[{"resources":{`+limits+`}}]}}`)), limits)
 	}
+	for _, object := range []string{ // of other kinds
+		`{"apiVersion":"v1","kind":"ResourceQuota","spec":{"hard":{"cpu":"1e-99999999"}}}`,
+		`{"apiVersion":"v1","kind":"PodList","items":[{"spec":{"overhead":{"cpu":"1e-99999999"}}}]}`,
+		`{"apiVersion":"v1","kind":"PersistentVolume","spec":{"capacity":{"storage":"1e-99999999"}}}`,
+	} {
+		h, _ := (&world{cached: knows(webService)}).handler(t, logr.Discard())
+		allocated := bounded.Allocated(func() { send(h, strings.NewReader(review(object))) })
+		assert.Less(t, allocated, uint64(256<<10), object)
+	}
 	// These are not parsed: package resource sees the escape itself.
 	var q resource.Quantity
 	require.Error(t, json.Unmarshal([]byte(`"1e-9999\u0039"`), &q))

@@ -12,6 +12,7 @@ import (
 	"github.com/go-logr/logr"
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
@@ -43,12 +44,18 @@ type handler struct {
 	// podKeys reports whether kubelets make keys.
 	podKeys func(ctx context.Context) (bool, error)
 	config  choose.Config // without Programs
-	decoder admission.Decoder
 	memory  *memory
 	metrics *metrics
 	clock   func() time.Time
 	log     logr.Logger
 }
+
+// podDecoder knows no other kind. It would parse the amounts of an object of that kind before it refuses the object.
+var podDecoder = func() admission.Decoder {
+	scheme := runtime.NewScheme()
+	scheme.AddKnownTypes(corev1.SchemeGroupVersion, &corev1.Pod{})
+	return admission.NewDecoder(scheme)
+}()
 
 // serving returns the handler behind controller-runtime's, which reads reviews and writes them.
 func (h *handler) serving() http.Handler {
@@ -131,7 +138,7 @@ func (h *handler) decide(ctx context.Context, req *admission.Request, body *body
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("read the pod: %w", err)), true
 	}
 	pod := &corev1.Pod{}
-	if err := h.decoder.Decode(*req, pod); err != nil {
+	if err := podDecoder.Decode(*req, pod); err != nil {
 		return admission.Errored(http.StatusBadRequest, fmt.Errorf("read the pod: %w", err)), true
 	}
 	wanted, err := api.ParsePod(&pod.ObjectMeta)

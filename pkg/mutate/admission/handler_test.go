@@ -26,7 +26,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
@@ -75,7 +74,7 @@ func (w *world) bare(t testing.TB, log logr.Logger) (*handler, *prometheus.Regis
 		},
 		programs: func() *programs.Table { return nil },
 		podKeys:  func(context.Context) (bool, error) { return !w.noPodKeys, w.podKeysErr },
-		decoder:  admission.NewDecoder(scheme), memory: newMemory(), metrics: metrics, clock: steadyClock(), log: log,
+		memory:   newMemory(), metrics: metrics, clock: steadyClock(), log: log,
 	}
 	return h, registry
 }

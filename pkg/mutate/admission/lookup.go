@@ -206,7 +206,7 @@ func knownServices(list *corev1.ServiceList) choose.Known {
 // what the informers would, page by page.
 func (l *Lookup) liveServices(ctx context.Context, namespace string) ([]*corev1.Service, error) {
 	var asking []*corev1.Service
-	err := facts.EachOf(ctx, l.live, func() client.ObjectList { return &corev1.ServiceList{} }, func(object runtime.Object) error {
+	err := facts.EachOf(ctx, l.live, &corev1.ServiceList{}, func(object runtime.Object) error {
 		if svc := l.strip(object.(*corev1.Service)); api.Asks(svc) {
 			asking = append(asking, svc)
 		}

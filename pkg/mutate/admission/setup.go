@@ -13,7 +13,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/webhook/admission"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
@@ -104,7 +103,7 @@ func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (ready func() e
 			DefaultMode: cfg.DefaultMode, UnknownPrograms: cfg.UnknownPrograms, TrustBundle: bundle != nil, PublicRoots: cfg.PublicRoots,
 			ProxyImage: cfg.ProxyImage, ProxyPullSecrets: cfg.ProxyPullSecrets, ProxyResources: cfg.ProxyResources,
 		},
-		decoder: admission.NewDecoder(mgr.GetScheme()), memory: newMemory(), metrics: metrics, clock: cfg.Clock, log: cfg.Log,
+		memory: newMemory(), metrics: metrics, clock: cfg.Clock, log: cfg.Log,
 	}
 	mgr.GetWebhookServer().Register(Path, h.serving())
 	return func() error {
