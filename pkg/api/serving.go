@@ -12,5 +12,6 @@ const (
 	ServingPlaintext   = "Plaintext"   // False: no TLS
 	ServingUnreachable = "Unreachable" // Unknown: no answer
 	ServingCurrent     = "Current"     // True
-	ServingNotVerified = "NotVerified" // Unknown: pods are not dialled, or do not mount the key; an answer is not understood; or condition Ready is False and names no certificate
+	ServingNotVerified = "NotVerified" // Unknown: pods are not dialled, an answer is not understood, or condition Ready is False and names no certificate
+	ServingNotMounted  = "NotMounted"  // False: all pods that mount the key serve the certificate, but others cannot
 )

@@ -69,6 +69,9 @@ func (n Namespace) serving(svc *corev1.Service, object string) []Finding {
 	case c.Status == metav1.ConditionUnknown:
 		f = f.do("Check whether the rotator can connect to the port (NetworkPolicies), and what the program answers there.")
 	}
+	if c.Reason == api.ServingNotMounted {
+		return []Finding{found(NotServed, object, "%s: %s", c.Reason, c.Message).do("Restart the workloads.")}
+	}
 	if c.Reason == api.ServingNoPort {
 		f = f.do("%s", CheckOf(TLSPorts).Fix)
 	}

@@ -47,7 +47,8 @@ type statement struct {
 	// fresh: the existing condition is about another certificate, or missing. otherPorts: it is
 	// about other ports.
 	fresh, otherPorts bool
-	doubt             string // of unknownRule
+	doubt             string // see unless
+	keyless           string // see unlessKeyless
 
 	rule  servingRule
 	needs []api.Need // to which the rule applies
@@ -143,7 +144,7 @@ func (s statement) text() string {
 		text += s.rule.advice(s)
 	}
 	switch {
-	case s.lacks(), s.doubt != "":
+	case s.lacks(), s.doubt != "", s.keyless != "":
 		return text
 	case s.rule.state == stateCurrent && s.all == 1 && len(s.needs[0].Targets) > 1:
 		return text + "; no port of this Service has a name of a TLS port, so one port with TLS is enough: begin the names of TLS ports with https or tls"

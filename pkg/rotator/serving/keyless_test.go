@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 
 // keylessPod is a pod of the Deployment that mounts nothing, before the changes.
 func keylessPod(name, workload string, changes ...rotatortest.Change) *pods.Facts {
-	bare := func(p *corev1.Pod) { p.Spec.Volumes = nil }
+	bare := func(p *corev1.Pod) { p.Spec.Volumes, p.Spec.Containers = nil, []corev1.Container{{}} }
 	return readyPod(name, workload, append([]rotatortest.Change{bare}, changes...)...)
 }
 
@@ -57,6 +58,34 @@ func TestKeyless(t *testing.T) {
 	assert.Empty(t, Keyless([]*corev1.Service{kept}, []*pods.Facts{readyPod("a", "web")}), "it mounts a Secret that is kept")
 }
 
+// TestKeylessPodsThatAreNoEndpoints: a port that has a name leads only to the pods that declare it, such as those
+// that have the proxy.
+func TestKeylessPodsThatAreNoEndpoints(t *testing.T) {
+	old := keylessPod("a", "web")
+	declares := keylessPod("a", "web", rotatortest.Declares("https", 8443))
+	for _, tt := range []struct {
+		target any
+		pod    *pods.Facts
+		want   bool
+	}{
+		{8443, old, true}, {"https", old, false}, {"https", declares, true}, {"sc-tls-8080", declares, false},
+	} {
+		web := rotatortest.Asking("web", map[string]string{"app": "web"}, tt.target)
+		assert.Equal(t, tt.want, Keyless([]*corev1.Service{web}, []*pods.Facts{tt.pod})[web.UID] != "", "%v %s", tt.target, tt.pod.Template.Value().Ports)
+	}
+}
+
+// TestKeylessNamesWorkloads, each once, and only some of many.
+func TestKeylessNamesWorkloads(t *testing.T) {
+	web := rotatortest.Ready("web", rotatortest.Leaf(2))
+	var all []*pods.Facts
+	for i := range maxNamed + 2 {
+		all = append(all, keylessPod("a", fmt.Sprint("web-", i)), keylessPod("b", fmt.Sprint("web-", i)))
+	}
+	assert.Equal(t, "Deployment web-0, Deployment web-1", Keyless([]*corev1.Service{web}, all[:4])[web.UID])
+	assert.Contains(t, Keyless([]*corev1.Service{web}, all)[web.UID], " and 2 more")
+}
+
 // TestServingIsNotTrueWithKeylessPods: a Service leads to pods that cannot serve its certificate, also if all that
 // can serve it do. What is worse is still reported.
 func TestServingIsNotTrueWithKeylessPods(t *testing.T) {
@@ -72,8 +101,8 @@ func TestServingIsNotTrueWithKeylessPods(t *testing.T) {
 	assert.Equal(t, "Current", decide(nil, rotatortest.Leaf(2)).Reason)
 	assert.Equal(t, "Current", decide(map[types.UID]string{"other": "Deployment web"}, rotatortest.Leaf(2)).Reason)
 	got := decide(old, rotatortest.Leaf(2))
-	assert.Equal(t, "Unknown NotVerified", string(got.Status)+" "+got.Reason)
-	assert.Equal(t, `cannot tell whether the certificate in Secret "web-tls" is served: pods do not mount the key (Deployment web): `+
+	assert.Equal(t, "False NotMounted", string(got.Status)+" "+got.Reason)
+	assert.Equal(t, `the certificate in Secret "web-tls" is not served by pods that do not mount it: Deployment web; `+
 		"restart them, or read the reason in their annotation servingcert.dev/status", got.Message)
 	assert.Equal(t, "Stale", decide(old, rotatortest.Leaf(1)).Reason)
 }

@@ -66,28 +66,18 @@ func (s statement) unless(reason string) statement {
 	default:
 		return s
 	}
-	if reason == "" {
-		return s
+	if reason != "" {
+		s.doubt, s.rule = reason, unknownRule
 	}
-	return s.doubted("condition " + api.ConditionReady + " is False, " + reason + ", and names no certificate")
-}
-
-// unlessKeyless returns the statement, or that it is not known whether the certificate is served if it is True
-// and workloads, as [Keyless] names them, have pods without the key.
-func (s statement) unlessKeyless(workloads string) statement {
-	if s.rule.state != stateCurrent || workloads == "" {
-		return s
-	}
-	return s.doubted("pods do not mount the key (" + workloads + "): restart them, or read the reason in their annotation " + api.AnnotationStatus)
-}
-
-func (s statement) doubted(why string) statement {
-	s.doubt, s.rule = why, unknownRule
 	return s
 }
 
-// unknownRule replaces a rule that compares pods with a certificate, where that is no evidence.
+// unknownRule replaces a rule that compares pods with a certificate.
 var unknownRule = servingRule{
 	stateNotVerified, nil, metav1.ConditionUnknown, api.ServingNotVerified, "cannot tell whether the certificate in Secret %q is served: ",
-	"cannot tell whether the certificates of the pods are served: ", func(s statement) string { return s.doubt },
+	"cannot tell whether the certificates of the pods are served: ", adviceDoubt,
+}
+
+func adviceDoubt(s statement) string {
+	return "condition " + api.ConditionReady + " is False, " + s.doubt + ", and names no certificate"
 }

@@ -59,7 +59,7 @@ func group(all []*pods.Facts, place Place) []Group {
 			continue
 		}
 		v, t := verdicts[pod.Template], pod.Template.Value()
-		if t.Noted != "" && t.Left != pods.ReasonFinished {
+		if t.Noted != "" && !place.Excluded && t.Left != pods.ReasonFinished {
 			add(Key{Workload: t.Workload, Noted: t.Noted}, pod, t, Choice{})
 		}
 		if v.Missed() {

@@ -126,8 +126,8 @@ func TestPodsWithoutTheKey(t *testing.T) {
 	s := newShop(t, 1)
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
 	old := newPod(t, s.ns, "web-old-1", "web", func(p *corev1.Pod) { p.Spec.Volumes, p.Spec.Containers[0].VolumeMounts = nil, nil })
-	c := becomes(t, s.svc, metav1.ConditionUnknown, api.ServingNotVerified)
-	assert.Contains(t, c.Message, "pods do not mount the key (Deployment web): restart them")
+	c := becomes(t, s.svc, metav1.ConditionFalse, api.ServingNotMounted)
+	assert.Contains(t, c.Message, "not served by pods that do not mount it: Deployment web; restart them")
 	remove(t, old)
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
 }

@@ -117,7 +117,7 @@ var errEnough = errors.New("enough was read")
 // others do not matter: nothing of the namespace is restarted.
 func (r *reconciler) readBudgets(ctx context.Context, namespace string) ([]restart.Budget, error) {
 	budgets := []restart.Budget{}
-	err := facts.EachOf(ctx, r.live, func() client.ObjectList { return &policyv1.PodDisruptionBudgetList{} }, func(object runtime.Object) error {
+	err := facts.EachOf(ctx, r.live, &policyv1.PodDisruptionBudgetList{}, func(object runtime.Object) error {
 		b := restart.BudgetOf(object.(*policyv1.PodDisruptionBudget))
 		if budgets = append(budgets, b); b.TooLarge() || len(budgets) > restart.MaxBudgets {
 			return errEnough

@@ -8,6 +8,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
@@ -22,6 +24,7 @@ type State struct {
 
 	mu               sync.Mutex
 	keys             map[pods.NamespacedKey]*keyState
+	keyless          map[string]map[types.UID]string // by namespace
 	unresponsivePods *probe.UnresponsivePods
 }
 
@@ -40,6 +43,7 @@ func NewState(c *cluster.Cluster) *State {
 		answered:         cluster.NewTrigger("answers of pods", c.Delay),
 		woken:            cluster.NewTrigger("pods that were woken", min(c.Delay, rotationDelay)),
 		keys:             map[pods.NamespacedKey]*keyState{},
+		keyless:          map[string]map[types.UID]string{},
 		unresponsivePods: probe.NewUnresponsivePods(),
 	}
 }
@@ -58,11 +62,36 @@ func (s *State) open(key pods.NamespacedKey, now time.Time) keyState {
 	return out
 }
 
-// KeylessChanged enqueues the keys of a Service that has other pods without a key than before.
-func (s *State) KeylessChanged(svc *corev1.Service) {
-	for _, key := range partsOf(svc) {
-		s.answered.Enqueue(nameOf(pods.NamespacedKey{Namespace: svc.Namespace, Key: key}))
+// SetKeyless records the pods without a key of a namespace, as of serving.Keyless of its Services that ask for a
+// certificate, and enqueues the Services of which they have changed.
+func (s *State) SetKeyless(namespace string, asking []*corev1.Service, found map[types.UID]string) {
+	s.mu.Lock()
+	before, known := s.keyless[namespace]
+	if len(asking) > 0 {
+		s.keyless[namespace] = found
+	} else {
+		delete(s.keyless, namespace)
 	}
+	s.mu.Unlock()
+	for _, svc := range asking {
+		if known && before[svc.UID] == found[svc.UID] {
+			continue
+		}
+		if secret, ok := state.PartIn(svc); ok {
+			s.answered.Enqueue(nameOf(pods.NamespacedKey{Namespace: namespace, Key: pods.SecretKey(secret)}))
+		}
+		if api.WantsPodKeys(svc) {
+			s.answered.Enqueue(nameOf(podKeysOf(namespace)))
+		}
+	}
+}
+
+// keylessOf returns what SetKeyless recorded of the namespace, or false.
+func (s *State) keylessOf(namespace string) (map[types.UID]string, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	found, known := s.keyless[namespace]
+	return found, known // replaced, never changed
 }
 
 func (s *State) follows(key pods.NamespacedKey) bool {

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -25,7 +26,7 @@ type reconciler struct {
 	state        *state
 	events       eventWriter
 
-	keylessChanged func(*corev1.Service)
+	setKeyless func(namespace string, asking []*corev1.Service, found map[types.UID]string)
 }
 
 // Reconcile decides about one namespace.
@@ -35,6 +36,7 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	r.setKeyless(namespace, s.Place.Services, serving.Keyless(s.Place.Services, s.Pods)) // opted in or not: conditions stay
 	d := uninjected.Decide(s)
 	r.act(ctx, namespace, s, d)
 	return reconcile.Result{RequeueAfter: d.After}, nil
@@ -46,7 +48,7 @@ func (r *reconciler) gather(ctx context.Context, namespace string) (uninjected.S
 		GroupStates: r.state.groupStates(namespace),
 	}
 	var err error
-	if s.Place.OptedIn, s.Place.Excluded, err = r.cluster.OptIn(ctx, namespace); err != nil || !s.Place.OptedIn {
+	if s.Place.OptedIn, s.Place.Excluded, err = r.cluster.OptIn(ctx, namespace); err != nil {
 		return s, err
 	}
 	s.Place.Conventional = r.conventional.in(namespace)
@@ -59,7 +61,9 @@ func (r *reconciler) gather(ctx context.Context, namespace string) (uninjected.S
 			s.Place.Services = append(s.Place.Services, &services.Items[i])
 		}
 	}
-	s.Pods = r.cluster.Pods.In(namespace)
+	if s.Place.OptedIn || len(s.Place.Services) > 0 {
+		s.Pods = r.cluster.Pods.In(namespace)
+	}
 	return s, nil
 }
 
@@ -68,13 +72,7 @@ func (r *reconciler) act(ctx context.Context, namespace string, s uninjected.Sit
 		r.state.forget(namespace)
 		return
 	}
-	keyless := serving.Keyless(s.Place.Services, s.Pods)
-	before := r.state.put(namespace, namespaceState{d.Pods, d.GroupStates, keyless})
-	for _, svc := range s.Place.Services {
-		if before.keyless[svc.UID] != keyless[svc.UID] {
-			r.keylessChanged(svc)
-		}
-	}
+	r.state.put(namespace, d.Pods, d.GroupStates)
 	if slices.ContainsFunc(d.Notify, func(g uninjected.Group) bool { return g.Noted == "" }) {
 		log.FromContext(ctx).Info("pods run without the Secret that they would get now", "pods", d.Pods, "workloads", d.Workloads)
 	}

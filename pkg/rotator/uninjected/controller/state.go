@@ -5,7 +5,6 @@ import (
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/rotator/uninjected"
 )
@@ -20,8 +19,6 @@ type state struct {
 type namespaceState struct {
 	pods   int // missed
 	groups map[uninjected.Key]uninjected.GroupState
-	// keyless is as of serving.Keyless.
-	keyless map[types.UID]string
 }
 
 func newState() *state { return &state{namespaces: map[string]namespaceState{}} }
@@ -32,13 +29,10 @@ func (s *state) groupStates(namespace string) map[uninjected.Key]uninjected.Grou
 	return s.namespaces[namespace].groups // replaced, never changed
 }
 
-// put replaces the state of the namespace, and returns the previous one.
-func (s *state) put(namespace string, next namespaceState) (before namespaceState) {
+func (s *state) put(namespace string, pods int, groups map[uninjected.Key]uninjected.GroupState) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	before = s.namespaces[namespace]
-	s.namespaces[namespace] = next
-	return before
+	s.namespaces[namespace] = namespaceState{pods, groups}
 }
 
 func (s *state) forget(namespace string) {
