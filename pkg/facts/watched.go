@@ -110,10 +110,10 @@ func EachPage(ctx context.Context, list toolscache.ListWithContextFunc, options 
 	}
 }
 
-// EachOf is EachPage with a client's List. page returns an empty list for each page.
-func EachOf(ctx context.Context, live client.Reader, page func() client.ObjectList, each func(runtime.Object) error, options ...client.ListOption) error {
+// EachOf is EachPage with a client's List. empty is an empty list of the kind.
+func EachOf(ctx context.Context, live client.Reader, empty client.ObjectList, each func(runtime.Object) error, options ...client.ListOption) error {
 	return EachPage(ctx, func(ctx context.Context, part metav1.ListOptions) (runtime.Object, error) {
-		list := page()
+		list := empty.DeepCopyObject().(client.ObjectList)
 		err := live.List(ctx, list, append(slices.Clone(options), client.Limit(part.Limit), client.Continue(part.Continue))...)
 		return list, err
 	}, metav1.ListOptions{}, each)

@@ -135,8 +135,8 @@ func newManager(ctx context.Context, cfg *Config, skew *signercontroller.Skew) (
 // managedExist reports whether a Secret issued by this signer exists, as far as that can be
 // determined: if so, there was a CA.
 func managedExist(ctx context.Context, live client.Reader, instance string) (bool, error) {
-	err := facts.EachOf(ctx, live, func() client.ObjectList { return &corev1.SecretList{} }, func(object runtime.Object) error {
-		if secret, ok := object.(*corev1.Secret); ok && signer.Plausible(secret, instance) {
+	err := facts.EachOf(ctx, live, &corev1.SecretList{}, func(object runtime.Object) error {
+		if signer.Plausible(object.(*corev1.Secret), instance) {
 			return errFound
 		}
 		return nil

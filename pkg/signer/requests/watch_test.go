@@ -104,7 +104,7 @@ func TestARequestThatGoesWhileItIsDecided(t *testing.T) {
 			})
 			ended := make(chan error)
 			go func() { ended <- informer.Start(t.Context()) }()
-			t.Cleanup(func() { <-ended })
+			t.Cleanup(func() { assert.NoError(t, <-ended) })
 			<-there
 
 			share := ratelimit.ShareOfPod("uid", "shop", "pod")

@@ -67,7 +67,7 @@ func (p prober) probe(ctx context.Context, reads []target.Read) error {
 func (p prober) readable(ctx context.Context, gvk schema.GroupVersionKind, r target.Read) error {
 	list := &metav1.PartialObjectMetadataList{}
 	list.SetGroupVersionKind(gvk.GroupVersion().WithKind(gvk.Kind + "List"))
-	selected := &client.ListOptions{LabelSelector: r.By.Label, FieldSelector: r.By.Field, Limit: 1}
+	selected := &client.ListOptions{LabelSelector: r.By.Label, FieldSelector: r.By.Field, Limit: 1} //nolint:forbidigo // one object
 	if err := p.live.List(ctx, list, selected); err != nil {
 		return fmt.Errorf("list %s: %w", gvk.Kind, err)
 	}
