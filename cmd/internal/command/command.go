@@ -77,7 +77,7 @@ func Main(args []string, stdout, stderr io.Writer, c Command) int {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer stop()
 	if err := c.Run(ctx); err != nil {
-		_, _ = fmt.Fprintf(stderr, "%s: %s\n", c.Name, Printable(err.Error()))
+		_, _ = fmt.Fprintf(stderr, "%s: %s\n", c.Name, strings.ReplaceAll(Printable(err.Error()), "\n", "\n  "))
 		return ExitError
 	}
 	return ExitOK
@@ -87,7 +87,7 @@ func Main(args []string, stdout, stderr io.Writer, c Command) int {
 // files, and answers of servers, are chosen by others.
 func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
-		if r == '\n' || unicode.IsPrint(r) {
+		if r == '\n' || r == '\t' || unicode.IsPrint(r) {
 			return r
 		}
 		return unicode.ReplacementChar

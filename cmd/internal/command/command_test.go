@@ -12,7 +12,7 @@ import (
 
 // TestErrorsDoNotControlTheTerminal: an error may quote a link's target, or what a server answered.
 func TestErrorsDoNotControlTheTerminal(t *testing.T) {
-	hostile := errors.New("a\nb \x1b]0;x\a \u202e \x9b \xff é")
+	hostile := errors.New("a\nb \x1b]0;x\a \u202e \u009b \xff é")
 	for _, c := range []Command{
 		{Validate: func() error { return hostile }},
 		{Validate: func() error { return nil }, Run: func(context.Context) error { return hostile }},

@@ -247,7 +247,7 @@ func TestChangesOfTheSourceAreCollected(t *testing.T) {
 			}
 		}()
 		looks := 0
-		for ; ctx.Err() == nil; looks++ {
+		for ; ctx.Err() == nil && looks < 100; looks++ {
 			k.wait(ctx, time.Time{})
 		}
 		assert.LessOrEqual(t, looks, 10)
