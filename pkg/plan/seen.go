@@ -64,12 +64,11 @@ func (b *Builder) compare(s *Service, port *Port, target intstr.IntOrString) {
 	}
 }
 
-// Unseen reports whether a port has all that it needs to serve TLS, but the rotator has not seen it serve TLS.
+// Unseen reports whether a port has all that it needs to serve TLS, or the Service requests a certificate and no step is
+// known that helps, but the rotator has not seen it serve TLS.
 func (s *Service) Unseen() bool {
-	for _, p := range s.Ports {
-		if p.unseen {
-			return true
-		}
+	if s.Secret != "" && (s.Way == WayCheck || s.Way == WayNone) && s.notCurrent() != "" {
+		return true
 	}
-	return false
+	return slices.ContainsFunc(s.Ports, func(p Port) bool { return p.unseen })
 }

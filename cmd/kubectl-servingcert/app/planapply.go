@@ -95,12 +95,11 @@ func notSeen(what string, services []string) error {
 	return fmt.Errorf("%s, but %s not seen to serve TLS: %s", what, status.Count(len(services), "Service"), strings.Join(services, ", "))
 }
 
-// unseen returns the Services that are not changed, and were not seen to serve TLS, although they request a certificate.
+// unseen returns the Services that are not changed, and were not seen to serve TLS.
 func unseen(p plan.Plan, waves [][]plan.Service) (out []string) {
 	changed := slices.Concat(waves...)
 	for _, s := range p.Services {
-		requested := s.Secret != "" && (s.Way == plan.WayCheck || s.Way == plan.WayNone)
-		if (s.Unseen() || requested) && !slices.ContainsFunc(changed, func(c plan.Service) bool { return c.Namespace == s.Namespace && c.Name == s.Name }) {
+		if s.Unseen() && !slices.ContainsFunc(changed, func(c plan.Service) bool { return c.Namespace == s.Namespace && c.Name == s.Name }) {
 			out = append(out, s.Namespace+"/"+s.Name)
 		}
 	}

@@ -382,7 +382,7 @@ func TestARolloutThatHangs(t *testing.T) {
 	w := newWorld(t)
 	w.applier.Timeout = 10 * time.Millisecond
 	w.issuing(t, addProxy)
-	assert.EqualError(t, w.run(t), "shop/Deployment/web: the rollout did not finish within 10ms (pods: 0, new: 0, ready: 0). Its old pods continue without TLS. To go back: remove the added port and servingcert.dev/secret-name, then: kubectl rollout undo deployment/web -n shop. These namespaces keep label servingcert.dev/inject=enabled: shop. These Services keep the additions, and the next run continues with them: shop/web")
+	assert.EqualError(t, w.run(t), "shop/Deployment/web: the rollout did not finish within 10ms (pods: 0, new: 0, ready: 0). Its old pods continue without TLS. To go back: remove what was added to its Services, then: kubectl rollout undo deployment/web -n shop. These namespaces keep label servingcert.dev/inject=enabled: shop. These Services keep the additions, and the next run continues with them: shop/web")
 	d, err := w.AppsV1().Deployments("shop").Get(t.Context(), "web", metav1.GetOptions{})
 	require.NoError(t, err)
 	assert.NotEmpty(t, d.Spec.Template.Annotations["kubectl.kubernetes.io/restartedAt"])

@@ -239,7 +239,7 @@ func (a *Applier) restart(ctx context.Context, w workload, object runtime.Object
 		return rollout.Done(), err
 	})
 	if errors.Is(err, errTimeout) {
-		return fmt.Errorf("%s: the rollout did not finish within %s (%s). Its old pods continue without TLS. To go back: remove the added port and %s, then: %s", w, a.Timeout, rollout.Progress(), api.AnnotationSecretName,
+		return fmt.Errorf("%s: the rollout did not finish within %s (%s). Its old pods continue without TLS. To go back: remove what was added to its Services, then: %s", w, a.Timeout, rollout.Progress(),
 			api.CommandText([]string{w.namespace, w.name}, "kubectl", "rollout", "undo", strings.ToLower(w.kind)+"/"+w.name, "-n", w.namespace))
 	}
 	return err

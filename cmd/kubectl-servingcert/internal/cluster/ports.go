@@ -1,10 +1,12 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
 	"fmt"
 	"net"
+	"path"
 	"slices"
 	"strconv"
 	"sync"
@@ -112,8 +114,7 @@ func (c *Cluster) mountedSecrets(ctx context.Context, ports []status.PodPort) (m
 		defer mu.Unlock()
 		switch {
 		case err == nil:
-			_, has := secret.Data[corev1.TLSCertKey]
-			mounted := status.MountedSecret{CA: rootsIn(secret.Data[api.BundleKey]), Other: !has}
+			mounted := status.MountedSecret{CA: rootsIn(secret.Data[api.BundleKey]), Other: !mayHoldCertificate(secret.Data)}
 			mounted.Chain, _ = pki.ParseCertificates(pki.CertificateBlocks(secret.Data[corev1.TLSCertKey]))
 			found[key.Namespace][key.Name] = mounted
 		case apierrors.IsForbidden(err):
@@ -123,6 +124,18 @@ func (c *Cluster) mountedSecrets(ctx context.Context, ports []status.PodPort) (m
 		}
 	})
 	return found, failed
+}
+
+// mayHoldCertificate reports whether a certificate may be served from a Secret with the data: under any key in PEM, or in a
+// keystore, which is not opened.
+func mayHoldCertificate(data map[string][]byte) bool {
+	for key, value := range data {
+		if slices.Contains([]string{".p12", ".pfx", ".jks"}, path.Ext(key)) || key != api.BundleKey && bytes.Contains(value, []byte("-----BEGIN CERTIFICATE-----")) {
+			return true
+		}
+	}
+	_, has := data[corev1.TLSCertKey]
+	return has
 }
 
 // rootsOf returns what clients in each namespace may trust.

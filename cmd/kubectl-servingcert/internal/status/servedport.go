@@ -27,7 +27,7 @@ type MountedSecret struct {
 	CA    *x509.CertPool      // of its ca.crt; nil if it has none
 	// Unread: this user may not read it, so it may have a CA.
 	Unread bool
-	// Other: it has no tls.crt, so it is not where the served certificate is from.
+	// Other: it holds no certificate, such as one with a password.
 	Other bool
 }
 
@@ -57,7 +57,7 @@ type ServedPort struct {
 
 // The values of ServedPort.SecretState.
 const (
-	NoSecret        = "none"    // the pod mounts no Secret with tls.crt
+	NoSecret        = "none"    // the pod mounts no Secret with a certificate
 	InSecret        = "current" // Secret holds the leaf
 	OlderThanSecret = "older"   // Secret holds a newer certificate of the same issuer for the same names
 	NotInSecret     = "other"   // no mounted Secret holds it
