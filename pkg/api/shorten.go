@@ -31,8 +31,13 @@ func EventNote(text string) string {
 
 // Listed returns at most most of the names, and the number of the others: "a, b and 3 more".
 func Listed(names []string, most int) string {
-	shown := strings.Join(names[:min(len(names), most)], ", ")
-	if more := len(names) - most; more > 0 {
+	return ListedOf(names[:min(len(names), most)], len(names))
+}
+
+// ListedOf is Listed of the first names of all.
+func ListedOf(names []string, all int) string {
+	shown := strings.Join(names, ", ")
+	if more := all - len(names); more > 0 {
 		return fmt.Sprintf("%s and %d more", shown, more)
 	}
 	return shown

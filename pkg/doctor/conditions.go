@@ -55,6 +55,9 @@ func (n Namespace) serving(svc *corev1.Service, object string) []Finding {
 		return nil
 	case c.Reason == api.ServingNoConsumers:
 		return []Finding{found(NoConsumers, object, "%s%s", c.Message, n.noConsumersCause(svc))}
+	case c.Reason == api.ServingNotMounted:
+		f := found(NotServed, object, "%s: %s%s", c.Reason, c.Message, n.noConsumersCause(svc))
+		return []Finding{f.do("Restart the workloads. If new pods do not mount it either, read their annotation %s.", api.AnnotationStatus)}
 	case c.Reason == api.ServingStale:
 		f := found(Stale, object, "%s", c.Message)
 		if how := n.reloads(svc); how != "" {
@@ -68,9 +71,6 @@ func (n Namespace) serving(svc *corev1.Service, object string) []Finding {
 		f = f.as(Info).do("Wait for two minutes: the new certificate has not reached all pods yet.")
 	case c.Status == metav1.ConditionUnknown:
 		f = f.do("Check whether the rotator can connect to the port (NetworkPolicies), and what the program answers there.")
-	}
-	if c.Reason == api.ServingNotMounted {
-		return []Finding{found(NotServed, object, "%s: %s", c.Reason, c.Message).do("Restart the workloads.")}
 	}
 	if c.Reason == api.ServingNoPort {
 		f = f.do("%s", CheckOf(TLSPorts).Fix)

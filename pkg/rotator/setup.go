@@ -36,7 +36,7 @@ func setup(mgr manager.Manager, cfg Config) error {
 	}
 	staleChanged := cluster.NewTrigger("stale workloads", c.Delay)
 	state := servingcontroller.NewState(c)
-	if err := uninjectedcontroller.Setup(c, cfg.Uninjected, state.SetKeyless); err != nil {
+	if err := uninjectedcontroller.Setup(c, cfg.Uninjected, state.PodsChanged); err != nil {
 		return fmt.Errorf("uninjected pods: %w", err)
 	}
 	prober, err := probecontroller.Setup(mgr, c, cfg.Probe, state.Record)

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -115,11 +114,7 @@ func quoted(names []string, all int) string {
 	for i, name := range names {
 		names[i] = strconv.Quote(name)
 	}
-	text := strings.Join(names, ", ")
-	if more := all - len(names); more > 0 {
-		text += fmt.Sprintf(" and %d more", more)
-	}
-	return text
+	return api.ListedOf(names, all)
 }
 
 // A Secret that was deleted and has finalizers stays until they are removed. It can be read and

@@ -1,13 +1,14 @@
 package serving
 
 import (
-	"maps"
+	"cmp"
 	"slices"
 	"unique"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
@@ -17,54 +18,105 @@ import (
 // Keyless returns, by UID, the Services that ask for a certificate and whose TLS ports lead to pods that mount none
 // of their keys, with the names of the pods' workloads. all are the pods of the namespace. Such pods cannot serve the
 // certificate: they are older than the request, or were not injected. It does not count pods that run to
-// completion, and static pods, whose files are unknown.
+// completion, and static pods, whose files are unknown. Of the Services of a pod, it considers as many as endpointOf.
 func Keyless(services []*corev1.Service, all []*pods.Facts) map[types.UID]string {
-	templates := map[unique.Handle[pods.Template]]bool{}
-	for _, pod := range all {
-		if pod.DeletionTimestamp == nil {
-			templates[pod.Template] = true
+	var asking []askingService
+	for _, svc := range services {
+		if api.Asks(svc) {
+			asking = append(asking, askingServiceOf(svc))
 		}
 	}
-	names := map[types.UID]map[string]bool{}
-	for handle := range templates {
-		t := handle.Value()
-		if t.OneShot || t.Mirror() {
-			continue
-		}
-		b, pod := newBuilder(t), t.Pod()
-		for _, svc := range services {
-			if !api.Asks(svc) || !api.Selects(svc, pod) || hasKeyOf(t, svc) || !b.isEndpoint(svc) {
+	slices.SortFunc(asking, func(a, b askingService) int { return api.OlderFirst(a.Service, b.Service) })
+	found := map[types.UID]*workloads{}
+	for _, t := range templatesOf(all) {
+		pod, targets := t.Pod(), 0
+		var b *builder
+		for _, svc := range asking {
+			if targets >= maxTargets || !api.Selects(svc.Service, pod) {
 				continue
 			}
-			if names[svc.UID] == nil {
-				names[svc.UID] = map[string]bool{}
+			if b == nil {
+				b = newBuilder(t.Template)
 			}
-			names[svc.UID][t.Workload.String()] = true
+			targets += len(svc.targets)
+			if t.HasPodKey() || slices.ContainsFunc(svc.keys, t.Mounts) || !slices.ContainsFunc(svc.targets, func(to intstr.IntOrString) bool { return len(b.find(to)) > 0 }) {
+				continue
+			}
+			if found[svc.UID] == nil {
+				found[svc.UID] = &workloads{}
+			}
+			found[svc.UID].add(t.workload)
 		}
 	}
-	found := make(map[types.UID]string, len(names))
-	for uid, workloads := range names {
-		found[uid] = api.Listed(slices.Sorted(maps.Keys(workloads)), maxNamed)
+	texts := make(map[types.UID]string, len(found))
+	for uid, w := range found {
+		texts[uid] = api.ListedOf(w.names, w.all)
 	}
-	return found
+	return texts
 }
 
-// isEndpoint reports whether a TLS port of the Service leads to the pods that it selects: a port that has a name
-// leads only to those that declare it.
-func (b *builder) isEndpoint(svc *corev1.Service) bool {
-	return slices.ContainsFunc(api.Needs(svc), func(n api.Need) bool {
-		return slices.ContainsFunc(n.Targets, func(t api.ProbeTarget) bool { return len(b.find(t.Target)) > 0 })
-	})
+// askingService is a Service that asks for a certificate, with its keys, and the targetPorts of its TLS ports. A targetPort that
+// has a name leads only to pods that declare it.
+type askingService struct {
+	*corev1.Service
+	keys    []pods.Key
+	targets []intstr.IntOrString
 }
 
-// hasKeyOf reports whether the pods have a key of their own, or mount one of the Service's Secrets.
-func hasKeyOf(t pods.Template, svc *corev1.Service) bool {
-	if t.HasPodKey() {
-		return true
+func askingServiceOf(svc *corev1.Service) askingService {
+	a := askingService{Service: svc}
+	if secret, ok := state.PartIn(svc); ok {
+		a.keys = append(a.keys, pods.SecretKey(secret))
 	}
-	secret, ok := state.PartIn(svc)
-	return ok && t.Mounts(pods.SecretKey(secret)) ||
-		slices.ContainsFunc(state.ReadyOf(svc).Kept, func(kept string) bool { return t.Mounts(pods.SecretKey(kept)) })
+	for _, kept := range state.ReadyOf(svc).Kept {
+		a.keys = append(a.keys, pods.SecretKey(kept))
+	}
+	for _, n := range api.Needs(svc) {
+		for _, t := range n.Targets {
+			a.targets = append(a.targets, t.Target)
+		}
+	}
+	return a
+}
+
+// namedTemplate is a template of pods, with the name of their workload.
+type namedTemplate struct {
+	pods.Template
+	workload string
+}
+
+// templatesOf returns the templates of pods that may be Keyless, by workload.
+func templatesOf(all []*pods.Facts) (templates []namedTemplate) {
+	known := map[unique.Handle[pods.Template]]bool{}
+	for _, pod := range all {
+		if known[pod.Template] || pod.DeletionTimestamp != nil {
+			continue
+		}
+		known[pod.Template] = true
+		if t := pod.Template.Value(); !t.OneShot && !t.Mirror() {
+			templates = append(templates, namedTemplate{t, t.Workload.String()})
+		}
+	}
+	slices.SortFunc(templates, func(a, b namedTemplate) int { return cmp.Compare(a.workload, b.workload) })
+	return templates
+}
+
+// workloads are the first workloads by name, and the number of all.
+type workloads struct {
+	names []string
+	last  string
+	all   int
+}
+
+// add adds a workload, which is not before the last one.
+func (w *workloads) add(name string) {
+	if w.all > 0 && name == w.last {
+		return
+	}
+	w.last, w.all = name, w.all+1
+	if len(w.names) < maxNamed {
+		w.names = append(w.names, name)
+	}
 }
 
 // unlessKeyless returns the statement, or that the certificate is not served if all that was seen serves it, but
@@ -76,13 +128,10 @@ func (s statement) unlessKeyless(workloads string) statement {
 	return s
 }
 
-// keylessRule replaces the rule for stateCurrent.
+// keylessRule replaces the rule for stateCurrent. The pods without a key are in no state.
 var keylessRule = servingRule{
-	stateKeyless, nil, metav1.ConditionFalse, api.ServingNotMounted, "the certificate in Secret %q is not served by pods that do not mount it: ",
+	"", nil, metav1.ConditionFalse, api.ServingNotMounted, "the certificate in Secret %q is not served by pods that do not mount it: ",
 	"pods without a key of their own serve no certificate: ", func(s statement) string {
 		return s.keyless + "; restart them, or read the reason in their annotation " + api.AnnotationStatus
 	},
 }
-
-// stateKeyless is that of pods without a key, which are not counted.
-const stateKeyless State = "keyless"

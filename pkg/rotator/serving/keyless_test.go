@@ -14,6 +14,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/test/bounded"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
@@ -84,6 +85,24 @@ func TestKeylessNamesWorkloads(t *testing.T) {
 	}
 	assert.Equal(t, "Deployment web-0, Deployment web-1", Keyless([]*corev1.Service{web}, all[:4])[web.UID])
 	assert.Contains(t, Keyless([]*corev1.Service{web}, all)[web.UID], " and 2 more")
+}
+
+// TestKeylessCostsLittle, however many pods of different templates a namespace has, and however many Services with many
+// ports select them.
+func TestKeylessCostsLittle(t *testing.T) {
+	var ports []any
+	for i := range api.MaxPorts {
+		ports = append(ports, fmt.Sprintf("https-%d", i))
+	}
+	var services []*corev1.Service
+	for i := range 100 {
+		services = append(services, rotatortest.Asking(fmt.Sprint("web-", i), map[string]string{"app": "web"}, ports...))
+	}
+	var all []*pods.Facts
+	for i := range 100 {
+		all = append(all, keylessPod(fmt.Sprint(i), fmt.Sprint("web-", i), rotatortest.Label("number", fmt.Sprint(i))))
+	}
+	assert.Less(t, bounded.Allocated(func() { Keyless(services, all) }), uint64(40<<20*bounded.RaceFactor)) // half of it to read the Services once
 }
 
 // TestServingIsNotTrueWithKeylessPods: a Service leads to pods that cannot serve its certificate, also if all that

@@ -70,7 +70,8 @@ func (s *Serving) Column() string {
 // certificate. The age of its pod does not count: the kubelet holds a pod back until its
 // first certificate exists.
 func (s *Serving) sawReload(started time.Time) bool {
-	return s.wasTrue() && s.Since != nil && !started.IsZero() && started.Before(*s.Since)
+	served := s.wasTrue() || s != nil && s.Reason == api.ServingNotMounted // all pods that mount it serve it
+	return served && s.Since != nil && !started.IsZero() && started.Before(*s.Since)
 }
 
 // restartFollows reports whether the rotator may restart one of the stale workloads.

@@ -57,7 +57,9 @@ func (r *reconciler) gather(ctx context.Context, key pods.NamespacedKey, known s
 		known.Services = append(known.Services, &list.Items[i])
 	}
 	slices.SortFunc(known.Services, api.OlderFirst)
-	known.Keyless = r.keyless(key, known.Services)
+	if r.cfg.Verify && (key.Key != pods.PodKey || slices.ContainsFunc(known.Services, api.WantsPodKeys)) {
+		known.Keyless = r.state.findKeyless(key, known.Services, func() []*pods.Facts { return r.cluster.Pods.In(key.Namespace) })
+	}
 	if key.Key == pods.PodKey {
 		return r.gatherPodKeys(ctx, known)
 	}
@@ -79,19 +81,6 @@ func (r *reconciler) gatherPodKeys(ctx context.Context, known serving.Common) (s
 	known.Pods = r.podKeyPods(known.Namespace, kept)
 	known.Unresponsive = r.state.unresponsive(known.Pods)
 	return serving.PodKeySituation{Common: known, Trust: r.deps.Prober.Trust.Get(ctx), Shared: shared}, nil
-}
-
-// keyless returns the pods without a key of the Services. Until the controller of uninjected pods has looked at the
-// namespace, they are found here.
-func (r *reconciler) keyless(key pods.NamespacedKey, services []*corev1.Service) map[types.UID]string {
-	if !r.cfg.Verify || key.Key == pods.PodKey && !slices.ContainsFunc(services, api.WantsPodKeys) {
-		return nil
-	}
-	found, known := r.state.keylessOf(key.Namespace)
-	if !known {
-		found = serving.Keyless(services, r.cluster.Pods.In(key.Namespace))
-	}
-	return found
 }
 
 // services returns the Services of the key.

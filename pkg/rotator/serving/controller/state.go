@@ -8,8 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/servingcert/servingcert/pkg/api"
-	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
@@ -24,8 +22,12 @@ type State struct {
 
 	mu               sync.Mutex
 	keys             map[pods.NamespacedKey]*keyState
-	keyless          map[string]map[types.UID]string // by namespace
 	unresponsivePods *probe.UnresponsivePods
+
+	keyless struct {
+		sync.Mutex
+		known map[pods.NamespacedKey]map[types.UID]string // by the last decisions
+	}
 }
 
 // keyState is the state of one Secret, or of the pods' own keys in one namespace.
@@ -39,13 +41,14 @@ type keyState struct {
 
 // NewState returns the state of a new process.
 func NewState(c *cluster.Cluster) *State {
-	return &State{
+	s := &State{
 		answered:         cluster.NewTrigger("answers of pods", c.Delay),
 		woken:            cluster.NewTrigger("pods that were woken", min(c.Delay, rotationDelay)),
 		keys:             map[pods.NamespacedKey]*keyState{},
-		keyless:          map[string]map[types.UID]string{},
 		unresponsivePods: probe.NewUnresponsivePods(),
 	}
+	s.keyless.known = map[pods.NamespacedKey]map[types.UID]string{}
+	return s
 }
 
 // open returns a copy of the key's state, and tracks the key from now on.
@@ -62,36 +65,33 @@ func (s *State) open(key pods.NamespacedKey, now time.Time) keyState {
 	return out
 }
 
-// SetKeyless records the pods without a key of a namespace, as of serving.Keyless of its Services that ask for a
-// certificate, and enqueues the Services of which they have changed.
-func (s *State) SetKeyless(namespace string, asking []*corev1.Service, found map[types.UID]string) {
-	s.mu.Lock()
-	before, known := s.keyless[namespace]
-	if len(asking) > 0 {
-		s.keyless[namespace] = found
-	} else {
-		delete(s.keyless, namespace)
-	}
-	s.mu.Unlock()
-	for _, svc := range asking {
-		if known && before[svc.UID] == found[svc.UID] {
-			continue
-		}
-		if secret, ok := state.PartIn(svc); ok {
-			s.answered.Enqueue(nameOf(pods.NamespacedKey{Namespace: namespace, Key: pods.SecretKey(secret)}))
-		}
-		if api.WantsPodKeys(svc) {
-			s.answered.Enqueue(nameOf(podKeysOf(namespace)))
-		}
-	}
+// findKeyless returns the pods without a key of the Services of a key (serving.Keyless), and records that a decision
+// knows them.
+func (s *State) findKeyless(key pods.NamespacedKey, services []*corev1.Service, all func() []*pods.Facts) map[types.UID]string {
+	s.keyless.Lock()
+	defer s.keyless.Unlock()
+	found := serving.Keyless(services, all())
+	s.keyless.known[key] = found
+	return found
 }
 
-// keylessOf returns what SetKeyless recorded of the namespace, or false.
-func (s *State) keylessOf(namespace string) (map[types.UID]string, bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	found, known := s.keyless[namespace]
-	return found, known // replaced, never changed
+// PodsChanged has those of the Services decided again whose pods without a key are not those that the last decision
+// knew. asking are the Services of the namespace that ask for a certificate.
+func (s *State) PodsChanged(namespace string, asking []*corev1.Service, all func() []*pods.Facts) {
+	s.keyless.Lock()
+	defer s.keyless.Unlock() // also while they are found: no decision comes between that and the comparison
+	if len(s.keyless.known) == 0 {
+		return // as without --verify-consumers
+	}
+	found := serving.Keyless(asking, all())
+	for _, svc := range asking {
+		for _, part := range partsOf(svc) {
+			key := pods.NamespacedKey{Namespace: namespace, Key: part}
+			if known, decided := s.keyless.known[key]; decided && known[svc.UID] != found[svc.UID] {
+				s.answered.Enqueue(nameOf(key))
+			}
+		}
+	}
 }
 
 func (s *State) follows(key pods.NamespacedKey) bool {
@@ -112,8 +112,11 @@ func (s *State) put(key pods.NamespacedKey, f keyState) {
 
 func (s *State) forget(key pods.NamespacedKey) {
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	delete(s.keys, key)
+	s.mu.Unlock()
+	s.keyless.Lock()
+	defer s.keyless.Unlock()
+	delete(s.keyless.known, key)
 }
 
 // Record stores the answers of a pod, and enqueues its key.

@@ -7,8 +7,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
@@ -52,6 +55,41 @@ func TestState(t *testing.T) {
 
 	state.forget(key)
 	assert.False(t, state.follows(key))
+}
+
+// TestPodsWithoutAKeyChange: a decision is made again if it knew others, and only then.
+func TestPodsWithoutAKeyChange(t *testing.T) {
+	state := NewState(&cluster.Cluster{})
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	t.Cleanup(queue.ShutDown)
+	require.NoError(t, state.answered.Start(t.Context(), queue))
+	key := pods.NamespacedKey{Namespace: "shop", Key: pods.SecretKey("web-tls")}
+	web := rotatortest.Ready("web", rotatortest.Leaf(2))
+	services := []*corev1.Service{web}
+	none := func() []*pods.Facts { return nil }
+	old := func() []*pods.Facts {
+		return []*pods.Facts{pods.FactsOf(rotatortest.ReadyPod("a", "web", func(p *corev1.Pod) { p.Spec.Volumes = nil }))}
+	}
+	again := func(all func() []*pods.Facts) bool {
+		state.PodsChanged("shop", services, all)
+		if queue.Len() == 0 {
+			return false
+		}
+		got, _ := queue.Get()
+		queue.Done(got)
+		assert.Equal(t, requestOf(key), got)
+		return true
+	}
+	assert.False(t, again(old), "there was no decision")
+	assert.NotEmpty(t, state.findKeyless(key, services, old)[web.UID])
+	assert.False(t, again(old))
+	assert.True(t, again(none))
+	assert.True(t, again(none), "until it is decided")
+	assert.Empty(t, state.findKeyless(key, services, none))
+	assert.False(t, again(none))
+	assert.True(t, again(old))
+	state.forget(key)
+	assert.False(t, again(old))
 }
 
 func TestStaleWorkloadsOfAllSecrets(t *testing.T) {

@@ -6,14 +6,13 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
-	"github.com/servingcert/servingcert/pkg/rotator/serving"
+	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/uninjected"
 )
 
@@ -26,7 +25,7 @@ type reconciler struct {
 	state        *state
 	events       eventWriter
 
-	setKeyless func(namespace string, asking []*corev1.Service, found map[types.UID]string)
+	changed func(namespace string, asking []*corev1.Service, all func() []*pods.Facts)
 }
 
 // Reconcile decides about one namespace.
@@ -36,7 +35,8 @@ func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reco
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	r.setKeyless(namespace, s.Place.Services, serving.Keyless(s.Place.Services, s.Pods)) // opted in or not: conditions stay
+	// Opted in or not: conditions stay when the label is removed.
+	r.changed(namespace, s.Place.Services, func() []*pods.Facts { return r.cluster.Pods.In(namespace) })
 	d := uninjected.Decide(s)
 	r.act(ctx, namespace, s, d)
 	return reconcile.Result{RequeueAfter: d.After}, nil
@@ -61,7 +61,7 @@ func (r *reconciler) gather(ctx context.Context, namespace string) (uninjected.S
 			s.Place.Services = append(s.Place.Services, &services.Items[i])
 		}
 	}
-	if s.Place.OptedIn || len(s.Place.Services) > 0 {
+	if s.Place.OptedIn {
 		s.Pods = r.cluster.Pods.In(namespace)
 	}
 	return s, nil

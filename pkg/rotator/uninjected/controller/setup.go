@@ -25,14 +25,14 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
-// Setup adds the controller. Its unit of work is a namespace. setKeyless is called with each namespace's Services that
-// ask for a certificate, and the result of serving.Keyless.
-func Setup(c *cluster.Cluster, cfg Config, setKeyless func(namespace string, asking []*corev1.Service, found map[types.UID]string)) error {
+// Setup adds the controller. Its unit of work is a namespace. changed is called after changes of a namespace's pods, with
+// its Services that ask for a certificate.
+func Setup(c *cluster.Cluster, cfg Config, changed func(namespace string, asking []*corev1.Service, all func() []*pods.Facts)) error {
 	published, err := c.ConfigMap(api.ConventionalStatusName)
 	if err != nil {
 		return err
 	}
-	r := &reconciler{cluster: c, cfg: cfg, conventional: &conventional{}, state: newState(), events: eventWriter{c.Recorder()}, setKeyless: setKeyless}
+	r := &reconciler{cluster: c, cfg: cfg, conventional: &conventional{}, state: newState(), events: eventWriter{c.Recorder()}, changed: changed}
 	if err := c.Metrics.Register(r.state); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
 	}
