@@ -1,7 +1,6 @@
 package cluster
 
 import (
-	"bytes"
 	"context"
 	"crypto/x509"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
@@ -114,9 +114,7 @@ func (c *Cluster) mountedSecrets(ctx context.Context, ports []status.PodPort) (m
 		defer mu.Unlock()
 		switch {
 		case err == nil:
-			mounted := status.MountedSecret{CA: rootsIn(secret.Data[api.BundleKey]), Other: !mayHoldCertificate(secret.Data)}
-			mounted.Chain, _ = pki.ParseCertificates(pki.CertificateBlocks(secret.Data[corev1.TLSCertKey]))
-			found[key.Namespace][key.Name] = mounted
+			found[key.Namespace][key.Name] = mountedSecret(secret.Data)
 		case apierrors.IsForbidden(err):
 			found[key.Namespace][key.Name] = status.MountedSecret{Unread: true}
 		case !apierrors.IsNotFound(err):
@@ -126,16 +124,23 @@ func (c *Cluster) mountedSecrets(ctx context.Context, ports []status.PodPort) (m
 	return found, failed
 }
 
-// mayHoldCertificate reports whether a certificate may be served from a Secret with the data: under any key in PEM, or in a
-// keystore, which is not opened.
-func mayHoldCertificate(data map[string][]byte) bool {
+// keystores are the extensions of files that are not opened.
+var keystores = []string{".p12", ".pfx", ".jks", ".keystore", ".bcfks", ".der"}
+
+// mountedSecret returns what may be served from a Secret with the data: the first certificate of each key in PEM, unless it
+// is a CA's.
+func mountedSecret(data map[string][]byte) status.MountedSecret {
+	mounted := status.MountedSecret{CA: rootsIn(data[api.BundleKey]), Read: true}
 	for key, value := range data {
-		if slices.Contains([]string{".p12", ".pfx", ".jks"}, path.Ext(key)) || key != api.BundleKey && bytes.Contains(value, []byte("-----BEGIN CERTIFICATE-----")) {
-			return true
+		chain, err := pki.ParseCertificates(pki.CertificateBlocks(value))
+		switch {
+		case slices.Contains(keystores, strings.ToLower(path.Ext(key))), key == corev1.TLSCertKey && (err != nil || len(chain) == 0):
+			mounted.Read = false
+		case len(chain) > 0 && !chain[0].IsCA:
+			mounted.Leaves = append(mounted.Leaves, chain[0])
 		}
 	}
-	_, has := data[corev1.TLSCertKey]
-	return has
+	return mounted
 }
 
 // rootsOf returns what clients in each namespace may trust.

@@ -15,7 +15,7 @@ const (
 	ProblemUsage       = "usage"       // clients refuse its usages or its key
 	ProblemStale       = "stale"       // an older certificate than that in the Secret
 	ProblemOther       = "other"       // its pod mounts Secrets, and none of them holds the certificate
-	ProblemUnread      = "unread"      // the mounted Secret was not read, so it is unknown whether it is stale
+	ProblemUnread      = "unread"      // a mounted Secret was not read, or has a keystore, so it is unknown whether it is stale
 	ProblemExpiring    = "expiring"    // within a tenth of its lifetime
 	ProblemOverdue     = "overdue"     // another issuer should have renewed it, or its chain
 	ProblemNames       = "names"       // one of the Services has no name in it, or not all of its extra names

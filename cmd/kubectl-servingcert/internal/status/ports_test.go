@@ -152,7 +152,7 @@ func TestServedPorts(t *testing.T) {
 	service := selecting("web", 8443)
 	selects := []*corev1.Service{&service}
 	web := PodPort{Namespace: "shop", Pod: "a", selecting: selects, secrets: []string{"web-tls"}}
-	secrets := map[string]MountedSecret{"web-tls": {Chain: []*x509.Certificate{current}, CA: poolOf(ca.Root)}}
+	secrets := map[string]MountedSecret{"web-tls": {Leaves: []*x509.Certificate{current}, CA: poolOf(ca.Root), Read: true}}
 	for name, tt := range map[string]struct {
 		serves  *x509.Certificate
 		port    PodPort
@@ -168,8 +168,10 @@ func TestServedPorts(t *testing.T) {
 		"the Secret is unread":      {current, web, map[string]MountedSecret{}, Roots{Bundle: poolOf(ca.Root)}, SecretUnread, TrustCluster, []string{ProblemUnread}},
 		"it may not be read":        {current, web, map[string]MountedSecret{"web-tls": {Unread: true}}, Roots{}, SecretUnread, TrustUnknown, []string{ProblemUnread, ProblemTrustUnread}},
 		"its CA is not needed":      {current, web, map[string]MountedSecret{"web-tls": {Unread: true}}, Roots{Bundle: poolOf(ca.Root)}, SecretUnread, TrustCluster, []string{ProblemUnread}},
-		"it holds a password":       {current, web, map[string]MountedSecret{"web-tls": {Other: true}}, Roots{Bundle: poolOf(ca.Root)}, NoSecret, TrustCluster, nil},
-		"beside a password":         {foreign, PodPort{selecting: selects, secrets: []string{"password", "web-tls"}}, map[string]MountedSecret{"password": {Other: true}, "web-tls": secrets["web-tls"]}, Roots{Bundle: poolOf(other.Root)}, NotInSecret, TrustCluster, []string{ProblemOther}},
+		"it holds a password":       {current, web, map[string]MountedSecret{"web-tls": {Read: true}}, Roots{Bundle: poolOf(ca.Root)}, NoSecret, TrustCluster, nil},
+		"beside a password":         {foreign, PodPort{selecting: selects, secrets: []string{"password", "web-tls"}}, map[string]MountedSecret{"password": {Read: true}, "web-tls": secrets["web-tls"]}, Roots{Bundle: poolOf(other.Root)}, NotInSecret, TrustCluster, []string{ProblemOther}},
+		"beside a keystore":         {foreign, PodPort{selecting: selects, secrets: []string{"keystore", "web-tls"}}, map[string]MountedSecret{"web-tls": secrets["web-tls"]}, Roots{Bundle: poolOf(other.Root)}, NotInSecret, TrustCluster, []string{ProblemOther}},
+		"it holds other names":      {leaf(ca, now, "*.shop.svc"), PodPort{selecting: selects, secrets: []string{"keystore", "web-tls"}}, map[string]MountedSecret{"web-tls": secrets["web-tls"]}, Roots{}, SecretUnread, TrustSecret, []string{ProblemUnread}},
 		"it does not exist":         {current, web, nil, Roots{}, SecretUnread, TrustNone, []string{ProblemUnread, ProblemUntrusted}},
 		"the bundle is unread":      {foreign, web, secrets, Roots{Unread: true}, NotInSecret, TrustUnknown, []string{ProblemOther, ProblemTrustUnread}},
 		"no Secret":                 {current, PodPort{selecting: selects}, nil, Roots{Public: poolOf(ca.Root)}, NoSecret, TrustPublic, nil},

@@ -23,12 +23,12 @@ type Roots struct {
 
 // MountedSecret is a Secret that a pod mounts.
 type MountedSecret struct {
-	Chain []*x509.Certificate // empty if it cannot be read
-	CA    *x509.CertPool      // of its ca.crt; nil if it has none
+	Leaves []*x509.Certificate // that may be served from it
+	CA     *x509.CertPool      // of its ca.crt; nil if it has none
 	// Unread: this user may not read it, so it may have a CA.
 	Unread bool
-	// Other: it holds no certificate, such as one with a password.
-	Other bool
+	// Read: Leaves are all. Not so if it does not exist, or has a keystore.
+	Read bool
 }
 
 // ServedPort is what a port served.
@@ -114,27 +114,34 @@ const maxCause = 100
 // maxIssuer is the most characters of an issuer's name.
 const maxIssuer = 64
 
-// holder returns the mounted Secret that holds the leaf, or a newer one in its place.
+// holder returns the mounted Secret that holds the leaf, or a newer one in its place. A Secret that was not read may hold
+// the leaf, unless another one holds a certificate for the same names.
 func (p PodPort) holder(leaf *x509.Certificate, secrets map[string]MountedSecret) (name, state string) {
-	state = NoSecret
 	for _, name := range p.secrets {
-		if have := secrets[name].Chain; len(have) > 0 && have[0].Equal(leaf) {
+		if slices.ContainsFunc(secrets[name].Leaves, leaf.Equal) {
 			return name, InSecret
 		}
 	}
+	var others, same, unread bool
 	for _, name := range p.secrets {
-		have := secrets[name].Chain
-		switch {
-		case secrets[name].Other:
-		case len(have) == 0:
-			state = SecretUnread
-		case sameNames(have[0], leaf) && leaf.NotBefore.Before(have[0].NotBefore):
-			return name, OlderThanSecret
-		case state == NoSecret:
-			state = NotInSecret
+		unread = unread || !secrets[name].Read
+		for _, have := range secrets[name].Leaves {
+			others = true
+			if !sameNames(have, leaf) {
+				continue
+			}
+			if same = true; leaf.NotBefore.Before(have.NotBefore) {
+				return name, OlderThanSecret
+			}
 		}
 	}
-	return "", state
+	switch {
+	case unread && !same:
+		return "", SecretUnread
+	case others:
+		return "", NotInSecret
+	}
+	return "", NoSecret
 }
 
 // sameNames reports whether one certificate may have replaced the other. Issuers change with their CA.
