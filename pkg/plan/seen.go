@@ -59,16 +59,16 @@ func (b *Builder) compare(s *Service, port *Port, target intstr.IntOrString) {
 		port.unseen, port.Today, port.By = true, TodayDeclared, "its program gets the certificate, but "+why
 	case port.Today == TodayProxy:
 		port.unseen, port.Today, port.By = true, TodayDeclared, port.By+" should serve it, but "+why
-	case port.Today == TodayAny:
+	case port.Today == TodayAny, port.Today == TodayDeclared:
 		port.unseen = true
 	}
 }
 
-// Unseen reports whether a port has all that it needs to serve TLS, or the Service requests a certificate and no step is
-// known that helps, but the rotator has not seen it serve TLS.
+// Unseen reports whether the Service requests a certificate, and the rotator has not seen it serve TLS, although a port has
+// all that it needs or no step is known that helps.
 func (s *Service) Unseen() bool {
-	if s.Secret != "" && (s.Way == WayCheck || s.Way == WayNone) && s.notCurrent() != "" {
-		return true
+	if s.Secret == "" {
+		return false
 	}
-	return slices.ContainsFunc(s.Ports, func(p Port) bool { return p.unseen })
+	return (s.Way == WayCheck || s.Way == WayNone) && s.notCurrent() != "" || slices.ContainsFunc(s.Ports, func(p Port) bool { return p.unseen })
 }

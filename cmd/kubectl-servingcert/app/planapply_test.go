@@ -31,7 +31,6 @@ func TestNothingToDoIsNotYetTLS(t *testing.T) {
 	}{
 		{api.ServingUnreachable, false, notSeen},
 		{api.ServingNoPort, true, notSeen},
-		{api.ServingCurrent, true, ""}, // another of its ports may have been seen
 		{api.ServingCurrent, false, ""},
 	} {
 		svc := &corev1.Service{
