@@ -11,6 +11,12 @@ const startTLSRequest = "\x30\x1d\x02\x01\x01\x77\x18\x80\x161.3.6.1.4.1.1466.20
 // extendedResponse is the tag of the response, of class APPLICATION.
 const extendedResponse = 24
 
+// Result codes of a server that may have TLS. See RFC 4511, section 4.1.9.
+const (
+	busy        = 51
+	unavailable = 52
+)
+
 // beginLDAP sends the extended operation StartTLS. See RFC 4511, sections 4.12 and 4.14.
 func beginLDAP(c *conversation, _ string) error {
 	if err := c.send("StartTLS", startTLSRequest); err != nil {
@@ -37,12 +43,15 @@ func beginLDAP(c *conversation, _ string) error {
 	if err == nil {
 		_, err = asn1.Unmarshal(rest, &operation)
 	}
-	if err != nil || operation.Class != asn1.ClassApplication || operation.Tag != extendedResponse {
+	if err != nil || id != 1 || operation.Class != asn1.ClassApplication || operation.Tag != extendedResponse {
 		return c.unexpected(string(content))
 	}
 	var code asn1.Enumerated
 	if _, err := asn1.Unmarshal(operation.Bytes, &code); err != nil {
 		return c.unexpected(string(content))
+	}
+	if code == busy || code == unavailable { // the server is full, or shutting down
+		return c.unexpected(fmt.Sprintf("result code %d", code))
 	}
 	if code != 0 {
 		return c.declined(fmt.Sprintf("result code %d", code))

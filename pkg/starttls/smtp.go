@@ -32,10 +32,11 @@ func beginSMTP(c *conversation, _ string) error {
 	if lines, err = c.reply(); err != nil {
 		return err
 	}
-	switch lines[0][0] {
-	case '2':
+	switch {
+	case lines[0][0] == '2':
 		return nil
-	case '4', '5': // 454 TLS not available due to temporary reason
+	case strings.HasPrefix(lines[0], "421"): // it is shutting down
+	case lines[0][0] == '4', lines[0][0] == '5': // 454 TLS not available due to temporary reason
 		return c.declined(lines[0])
 	}
 	return c.unexpected(lines[0])
