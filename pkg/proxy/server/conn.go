@@ -112,13 +112,13 @@ func (c *conn) establish() (first []byte, ok bool) {
 }
 
 // beginsWithNothing counts a connection that ended before its kind was known. One that ends without
-// a byte is a probe of the port, and is not logged.
+// a byte, also before an SSLRequest, is a probe of the port, and is not logged.
 func (c *conn) beginsWithNothing(first []byte, err error) {
 	switch {
 	case c.killed.Load():
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		c.port.counters.handshakeTimeouts.Add(1)
-	case len(first) == 0:
+	case len(first) == 0 && !errors.Is(err, errNoTLS):
 		c.port.counters.probes.Add(1)
 	default:
 		c.port.counters.handshakeErrors.Add(1)

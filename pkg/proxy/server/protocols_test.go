@@ -91,6 +91,16 @@ func TestProbes(t *testing.T) {
 		require.NoError(t, reset.Close())
 		w.eventually("probes", func() bool { return w.of(name).counters.probes.Load() == 21 })
 	}
+	for _, name := range []string{strict, both} { // not so a client that asks for TLS and goes
+		c := w.dial(name)
+		_, err := io.WriteString(c, "\x00\x00\x00\x08\x04\xd2\x16\x2f")
+		require.NoError(t, err)
+		_, err = io.ReadFull(c, make([]byte, 1))
+		require.NoError(t, err)
+		require.NoError(t, c.Close())
+		w.eventually("a failed handshake", func() bool { return w.of(name).counters.handshakeErrors.Load() == 1 })
+		require.EqualValues(t, 21, w.of(name).counters.probes.Load())
+	}
 	require.Zero(t, reached.Load())
 	require.Equal(t, 2, strings.Count(w.logs.String(), "\n"), w.logs.String()) // certificate, serving
 	require.Empty(t, w.list())
