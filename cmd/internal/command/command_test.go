@@ -22,6 +22,7 @@ func TestErrorsDoNotControlTheTerminal(t *testing.T) {
 		assert.NotEqual(t, ExitOK, Main(nil, &stdout, &stderr, c))
 		assert.Contains(t, stderr.String(), "]0;x")
 		assert.Contains(t, stderr.String(), "é")
+		assert.NotContains(t, stderr.String(), "\nb")
 		assert.NotContains(t, stderr.String(), "\x1b")
 		assert.NotContains(t, stderr.String(), "\a")
 		assert.NotContains(t, stderr.String(), "\u202e")
