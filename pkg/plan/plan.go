@@ -78,6 +78,7 @@ type Service struct {
 	request request        // the requested or proposed annotation
 	content map[string]any // the manifest of the Service
 
+	asks      bool                 // for a certificate
 	outdated  bool                 // Serving is about an earlier certificate or other ports
 	noRotator string               // why Serving may be outdated
 	dialled   []intstr.IntOrString // the target ports that Serving is about, each by itself

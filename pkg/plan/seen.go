@@ -67,7 +67,7 @@ func (b *Builder) compare(s *Service, port *Port, target intstr.IntOrString) {
 // Unseen reports whether the Service requests a certificate, and the rotator has not seen it serve TLS, although a port has
 // all that it needs or no step is known that helps.
 func (s *Service) Unseen() bool {
-	if s.Secret == "" {
+	if !s.asks {
 		return false
 	}
 	return (s.Way == WayCheck || s.Way == WayNone) && s.notCurrent() != "" || slices.ContainsFunc(s.Ports, func(p Port) bool { return p.unseen })

@@ -140,7 +140,8 @@ func (s *Service) conclude(e *entry) {
 	if s.Way == WayPort || s.Way == WayNative {
 		s.Patch = patchOf(e.svc, s)
 	}
-	if s.Patch != nil || api.Asks(e.svc) {
+	s.asks = api.Asks(e.svc)
+	if s.Patch != nil || s.asks {
 		s.Secret = s.request.secret()
 	}
 	s.ToMove = e.toMove

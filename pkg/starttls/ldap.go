@@ -50,7 +50,7 @@ func beginLDAP(c *conversation, _ string) error {
 	if _, err := asn1.Unmarshal(operation.Bytes, &code); err != nil {
 		return c.unexpected(string(content))
 	}
-	if code == busy || code == unavailable { // the server is full, or shutting down
+	if code == busy || code == unavailable { // the server is full, is shutting down, or cannot begin TLS
 		return c.unexpected(fmt.Sprintf("result code %d", code))
 	}
 	if code != 0 {

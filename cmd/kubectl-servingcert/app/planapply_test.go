@@ -27,14 +27,17 @@ func TestNothingToDoIsNotYetTLS(t *testing.T) {
 	for _, tt := range []struct {
 		reason      string
 		hostNetwork bool // a pod of which gets no proxy
+		asks        string
 		want        string
 	}{
-		{api.ServingUnreachable, false, notSeen},
-		{api.ServingNoPort, true, notSeen},
-		{api.ServingCurrent, false, ""},
+		{api.ServingUnreachable, false, api.AnnotationSecretName, notSeen},
+		{api.ServingUnreachable, false, api.AnnotationKeySource, notSeen},
+		{api.ServingNoPort, true, api.AnnotationSecretName, notSeen},
+		{api.ServingCurrent, false, api.AnnotationSecretName, ""},
+		{api.ServingCurrent, false, api.AnnotationKeySource, ""},
 	} {
 		svc := &corev1.Service{
-			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{tt.asks: "pod"}},
 			Spec:       corev1.ServiceSpec{Selector: labels, Ports: []corev1.ServicePort{{Name: name, Port: 443, TargetPort: intstr.FromString("sc-tls-8080")}}},
 		}
 		svc.Status.Conditions = state.Say(metav1.Condition{Type: api.ConditionServing, Reason: tt.reason}, state.Serving{Ports: api.NeedsHash(svc)}).Both()

@@ -47,7 +47,7 @@ func (c *Config) register(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&c.Listen, "listen", nil, "NAME=PORT:UPSTREAM[,h2][,proxy-v2]: forward from PORT, on all addresses, to port UPSTREAM of the program; NAME begins with sc-tls- (TLS only) or sc-any- (TLS and plaintext). h2: the program speaks HTTP/2 or gRPC. proxy-v2: send the program a PROXY protocol header, version 2. Can be repeated")
 	fs.StringVar(&c.CertDir, "cert-dir", c.CertDir, "directory that contains tls.crt and tls.key; they are reloaded when they change")
 	fs.StringVar(&c.AdminAddress, "admin-address", c.AdminAddress, "loopback address on which /metrics, /readyz and /clients are served over HTTP")
-	fs.IntVar(&c.Limits.MaxConnections, "max-connections", 0, "maximum number of connections on all ports together; at the maximum, a new connection replaces the oldest one without a completed handshake. 0: as many as memory and file descriptors allow, at most 65536")
+	fs.IntVar(&c.Limits.MaxConnections, "max-connections", 0, "maximum number of connections on all ports together; at the maximum, a new connection replaces the oldest one that has no completed TLS handshake or, in plaintext, no data. 0: as many as memory and file descriptors allow, at most 65536")
 	fs.DurationVar(&c.Limits.Handshake, "handshake-timeout", c.Limits.Handshake, "maximum duration of a TLS handshake")
 	fs.DurationVar(&c.Limits.FirstByte, "first-byte-timeout", c.Limits.FirstByte, "time for which a port for TLS and plaintext waits for a client's first bytes before it connects to the program, which may send first")
 	fs.DurationVar(&c.Limits.Idle, "idle-timeout", c.Limits.Idle, "time after which an idle connection is closed; 0: never")

@@ -329,7 +329,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 	require.EqualValues(t, 1, w.of(strict).counters.expired.Load())
 }
 
-// At the maximum, the proxy closes the oldest connection without a completed handshake, and refuses new ones only if there
+// At the maximum, the proxy closes the oldest connection that is not established, and refuses new ones only if there
 // is none.
 func TestMaxConnections(t *testing.T) {
 	w := start(t, program(t, echo), func(c *Config) { c.Limits.MaxConnections = 10 })

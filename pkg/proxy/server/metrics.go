@@ -31,7 +31,7 @@ func (s *Server) metrics() []byte {
 	e.Family("servingcert_proxy_connections_total", "counter", "Served connections, by port and kind: tls or plaintext.", "port", "kind")
 	e.each(s.ports, "kind", "tls", func(c *counters) *atomic.Uint64 { return &c.tls })
 	e.each(s.ports, "kind", "plaintext", func(c *counters) *atomic.Uint64 { return &c.plaintext })
-	e.Family("servingcert_proxy_connections_failed_total", "counter", "Connections that failed or were closed by the proxy, by port and reason: not_tls (plaintext on a port for TLS), handshake, handshake_timeout, upstream (no connection to the program), evicted (without a completed handshake, for a newer one), refused (too many), idle, accept (the system has no resources), probe (closed by the client without a byte).", "port", "reason")
+	e.Family("servingcert_proxy_connections_failed_total", "counter", "Connections that failed or were closed by the proxy, by port and reason: not_tls (plaintext on a port for TLS), handshake, handshake_timeout, upstream (no connection to the program), evicted (without a completed handshake or data, for a newer one), refused (too many), idle, accept (the system has no resources), probe (closed by the client without a byte).", "port", "reason")
 	e.each(s.ports, "reason", "not_tls", func(c *counters) *atomic.Uint64 { return &c.notTLS })
 	e.each(s.ports, "reason", "handshake", func(c *counters) *atomic.Uint64 { return &c.handshakeErrors })
 	e.each(s.ports, "reason", "handshake_timeout", func(c *counters) *atomic.Uint64 { return &c.handshakeTimeouts })

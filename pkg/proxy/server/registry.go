@@ -8,8 +8,8 @@ import (
 // maxEnding is the part of registry.most, one eighth, that evicted connections which still run may add.
 const maxEnding = 8
 
-// registry has the open connections: those that wait for their first request, oldest first, and the
-// others.
+// registry has the open connections: those that are not established, oldest first, and the others. A connection is
+// established once the TLS handshake is completed, or data arrived in plaintext, and the program is dialled.
 type registry struct {
 	most int
 

@@ -145,7 +145,7 @@ func (s *Server) accept(p *port) {
 	}
 }
 
-// makeRoom closes the oldest connection without a completed handshake. It returns false if there is none, or
+// makeRoom closes the oldest connection that is not established. It returns false if there is none, or
 // if it is c.
 func (s *Server) makeRoom(c *conn) bool {
 	victim := s.conns.evict()
@@ -157,7 +157,7 @@ func (s *Server) makeRoom(c *conn) bool {
 	return victim != c
 }
 
-// admit serves a connection. At MaxConnections, it closes the oldest connection without a completed handshake, or
+// admit serves a connection. At MaxConnections, it closes the oldest connection that is not established, or
 // refuses the new one if there is none.
 func (s *Server) admit(p *port, client *net.TCPConn) {
 	c := &conn{server: s, port: p, client: client}
@@ -165,7 +165,7 @@ func (s *Server) admit(p *port, client *net.TCPConn) {
 	victim, ok := s.conns.add(c)
 	if victim != nil {
 		victim.port.counters.evicted.Add(1)
-		s.log.warn("too many connections: closed the oldest without a completed handshake", "port", victim.port.Name)
+		s.log.warn("too many connections: closed the oldest that was not established", "port", victim.port.Name)
 		victim.kill(false)
 	}
 	if !ok {
@@ -218,7 +218,7 @@ func (s *Server) sweepOnce(draining bool) {
 	}
 }
 
-// drain closes the connections without a completed handshake, and waits for the others.
+// drain closes the connections that are not established, and waits for the others.
 func (s *Server) drain() {
 	for c := s.conns.evict(); c != nil; c = s.conns.evict() {
 		c.kill(false)

@@ -16,29 +16,33 @@ import (
 )
 
 // Keyless returns, by UID, the Services that ask for a certificate and whose TLS ports lead to pods that mount none
-// of their keys, with the names of the pods' workloads. all are the pods of the namespace. Such pods cannot serve the
+// of their keys, with the names of the pods' workloads. all returns the pods of the namespace. Such pods cannot serve the
 // certificate: they are older than the request, or were not injected. It does not count pods that run to
-// completion, and static pods, whose files are unknown. Of the Services of a pod, it considers as many as endpointOf.
-func Keyless(services []*corev1.Service, all []*pods.Facts) map[types.UID]string {
+// completion, and static pods, whose files are unknown. Of the Services of a pod that share a Secret, it considers as many
+// as endpointOf, whatever others there are.
+func Keyless(services []*corev1.Service, all func() []*pods.Facts) map[types.UID]string {
 	var asking []askingService
 	for _, svc := range services {
 		if api.Asks(svc) {
 			asking = append(asking, askingServiceOf(svc))
 		}
 	}
+	if len(asking) == 0 {
+		return nil
+	}
 	slices.SortFunc(asking, func(a, b askingService) int { return api.OlderFirst(a.Service, b.Service) })
 	found := map[types.UID]*workloads{}
-	for _, t := range templatesOf(all) {
-		pod, targets := t.Pod(), 0
+	for _, t := range templatesOf(all()) {
+		pod, targets := t.Pod(), map[pods.Key]int{}
 		var b *builder
 		for _, svc := range asking {
-			if targets >= maxTargets || !api.Selects(svc.Service, pod) {
+			if !api.Selects(svc.Service, pod) || targets[svc.key] >= maxTargets {
 				continue
 			}
 			if b == nil {
 				b = newBuilder(t.Template)
 			}
-			targets += len(svc.targets)
+			targets[svc.key] += len(svc.targets)
 			if t.HasPodKey() || slices.ContainsFunc(svc.keys, t.Mounts) || !slices.ContainsFunc(svc.targets, func(to intstr.IntOrString) bool { return len(b.find(to)) > 0 }) {
 				continue
 			}
@@ -55,18 +59,20 @@ func Keyless(services []*corev1.Service, all []*pods.Facts) map[types.UID]string
 	return texts
 }
 
-// askingService is a Service that asks for a certificate, with its keys, and the targetPorts of its TLS ports. A targetPort that
-// has a name leads only to pods that declare it.
+// askingService is a Service that asks for a certificate, with the key that it asks for, all its keys, and the targetPorts of
+// its TLS ports. A targetPort that has a name leads only to pods that declare it.
 type askingService struct {
 	*corev1.Service
+	key     pods.Key
 	keys    []pods.Key
 	targets []intstr.IntOrString
 }
 
 func askingServiceOf(svc *corev1.Service) askingService {
-	a := askingService{Service: svc}
+	a := askingService{Service: svc, key: pods.PodKey}
 	if secret, ok := state.PartIn(svc); ok {
-		a.keys = append(a.keys, pods.SecretKey(secret))
+		a.key = pods.SecretKey(secret)
+		a.keys = append(a.keys, a.key)
 	}
 	for _, kept := range state.ReadyOf(svc).Kept {
 		a.keys = append(a.keys, pods.SecretKey(kept))

@@ -24,6 +24,8 @@ func keylessPod(name, workload string, changes ...rotatortest.Change) *pods.Fact
 	return readyPod(name, workload, append([]rotatortest.Change{bare}, changes...)...)
 }
 
+func of(all ...*pods.Facts) func() []*pods.Facts { return func() []*pods.Facts { return all } }
+
 // TestKeyless: what a Service's pods without its key are.
 func TestKeyless(t *testing.T) {
 	web := rotatortest.Ready("web", rotatortest.Leaf(2))
@@ -46,17 +48,17 @@ func TestKeyless(t *testing.T) {
 		{"it is static", keylessPod("a", "web", rotatortest.Mirror("node")), ""},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			assert.Equal(t, tt.want, Keyless([]*corev1.Service{web}, []*pods.Facts{tt.pod})[web.UID])
+			assert.Equal(t, tt.want, Keyless([]*corev1.Service{web}, of(tt.pod))[web.UID])
 		})
 	}
 	silent := rotatortest.Ready("web", rotatortest.Leaf(2))
 	silent.Annotations = nil
-	assert.Empty(t, Keyless([]*corev1.Service{silent}, []*pods.Facts{keylessPod("a", "web")}), "it asks for nothing")
+	assert.Empty(t, Keyless([]*corev1.Service{silent}, of(keylessPod("a", "web"))), "it asks for nothing")
 	kept := rotatortest.Ready("web", rotatortest.Leaf(2))
 	kept.Annotations[api.AnnotationSecretName] = "new-tls"
-	assert.NotEmpty(t, Keyless([]*corev1.Service{kept}, []*pods.Facts{readyPod("a", "web")}), "it mounts the Secret of before")
+	assert.NotEmpty(t, Keyless([]*corev1.Service{kept}, of(readyPod("a", "web"))), "it mounts the Secret of before")
 	kept.Status.Conditions = state.Say(metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued"}, state.Ready{Secret: "new-tls", Kept: []string{"web-tls"}}).Both()
-	assert.Empty(t, Keyless([]*corev1.Service{kept}, []*pods.Facts{readyPod("a", "web")}), "it mounts a Secret that is kept")
+	assert.Empty(t, Keyless([]*corev1.Service{kept}, of(readyPod("a", "web"))), "it mounts a Secret that is kept")
 }
 
 // TestKeylessPodsThatAreNoEndpoints: a port that has a name leads only to the pods that declare it, such as those
@@ -72,7 +74,7 @@ func TestKeylessPodsThatAreNoEndpoints(t *testing.T) {
 		{8443, old, true}, {"https", old, false}, {"https", declares, true}, {"sc-tls-8080", declares, false},
 	} {
 		web := rotatortest.Asking("web", map[string]string{"app": "web"}, tt.target)
-		assert.Equal(t, tt.want, Keyless([]*corev1.Service{web}, []*pods.Facts{tt.pod})[web.UID] != "", "%v %s", tt.target, tt.pod.Template.Value().Ports)
+		assert.Equal(t, tt.want, Keyless([]*corev1.Service{web}, of(tt.pod))[web.UID] != "", "%v %s", tt.target, tt.pod.Template.Value().Ports)
 	}
 }
 
@@ -83,8 +85,8 @@ func TestKeylessNamesWorkloads(t *testing.T) {
 	for i := range maxNamed + 2 {
 		all = append(all, keylessPod("a", fmt.Sprint("web-", i)), keylessPod("b", fmt.Sprint("web-", i)))
 	}
-	assert.Equal(t, "Deployment web-0, Deployment web-1", Keyless([]*corev1.Service{web}, all[:4])[web.UID])
-	assert.Contains(t, Keyless([]*corev1.Service{web}, all)[web.UID], " and 2 more")
+	assert.Equal(t, "Deployment web-0, Deployment web-1", Keyless([]*corev1.Service{web}, of(all[:4]...))[web.UID])
+	assert.Contains(t, Keyless([]*corev1.Service{web}, of(all...))[web.UID], " and 2 more")
 }
 
 // TestKeylessCostsLittle, however many pods of different templates a namespace has, and however many Services with many
@@ -102,7 +104,28 @@ func TestKeylessCostsLittle(t *testing.T) {
 	for i := range 100 {
 		all = append(all, keylessPod(fmt.Sprint(i), fmt.Sprint("web-", i), rotatortest.Label("number", fmt.Sprint(i))))
 	}
-	assert.Less(t, bounded.Allocated(func() { Keyless(services, all) }), uint64(40<<20*bounded.RaceFactor)) // half of it to read the Services once
+	assert.Less(t, bounded.Allocated(func() { Keyless(services, of(all...)) }), uint64(40<<20*bounded.RaceFactor)) // half of it to read the Services once
+}
+
+// TestKeylessConsidersTheOldestServices of each Secret, as those that are dialled. Others of the namespace change nothing.
+func TestKeylessConsidersTheOldestServices(t *testing.T) {
+	selector := map[string]string{"app": "web"}
+	var ports []any
+	for i := range api.MaxPorts - 1 {
+		ports = append(ports, fmt.Sprintf("https-%d", i))
+	}
+	a, b, c := rotatortest.Asking("a", selector, append(ports, 8443)...), rotatortest.Asking("b", selector, 8443), rotatortest.Asking("c", selector, 8443)
+	c.Annotations[api.AnnotationSecretName] = "c-tls"
+	for i, svc := range []*corev1.Service{a, b, c} {
+		svc.Spec.Ports[len(svc.Spec.Ports)-1].Name = "https"
+		svc.CreationTimestamp = metav1.NewTime(rotatortest.Noon.Add(time.Duration(i) * time.Second))
+	}
+	for i := range a.Spec.Ports {
+		a.Spec.Ports[i].Name = fmt.Sprint("https-", i)
+	}
+	found := Keyless([]*corev1.Service{c, b, a}, of(keylessPod("x", "web")))
+	assert.Equal(t, map[types.UID]string{a.UID: "Deployment web", c.UID: "Deployment web"}, found)
+	assert.Equal(t, found[c.UID], Keyless([]*corev1.Service{c}, of(keylessPod("x", "web")))[c.UID])
 }
 
 // TestServingIsNotTrueWithKeylessPods: a Service leads to pods that cannot serve its certificate, also if all that

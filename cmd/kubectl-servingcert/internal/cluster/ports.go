@@ -132,11 +132,12 @@ var keystores = []string{".p12", ".pfx", ".jks", ".keystore", ".bcfks", ".der"}
 func mountedSecret(data map[string][]byte) status.MountedSecret {
 	mounted := status.MountedSecret{CA: rootsIn(data[api.BundleKey]), Read: true}
 	for key, value := range data {
-		chain, err := pki.ParseCertificates(pki.CertificateBlocks(value))
+		blocks := pki.CertificateBlocks(value)
+		chain, _ := pki.ParseCertificates(blocks)
 		switch {
-		case slices.Contains(keystores, strings.ToLower(path.Ext(key))), key == corev1.TLSCertKey && (err != nil || len(chain) == 0):
+		case slices.Contains(keystores, strings.ToLower(path.Ext(key))), len(chain) == 0 && (key == corev1.TLSCertKey || len(blocks) > 0):
 			mounted.Read = false
-		case len(chain) > 0 && !chain[0].IsCA:
+		case len(chain) > 0 && (key == corev1.TLSCertKey || !chain[0].IsCA):
 			mounted.Leaves = append(mounted.Leaves, chain[0])
 		}
 	}

@@ -96,3 +96,13 @@ func TestNamedIsBounded(t *testing.T) {
 	}
 	assert.Contains(t, named("things", many), " and 980 more\n")
 }
+
+// TestAReloadIsSeenBesidePodsWithoutTheKey: all pods that mount it serve the certificate.
+func TestAReloadIsSeenBesidePodsWithoutTheKey(t *testing.T) {
+	started, since := time.Unix(1000, 0), time.Unix(2000, 0)
+	for reason, want := range map[string]bool{api.ServingNotMounted: true, api.ServingForeign: false} {
+		s := &Serving{Status: "False", Reason: reason, Since: &since}
+		assert.Equal(t, want, s.sawReload(started), reason)
+		assert.False(t, s.sawReload(since.Add(1)), reason)
+	}
+}

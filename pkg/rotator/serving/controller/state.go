@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/cluster"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
@@ -70,7 +71,7 @@ func (s *State) open(key pods.NamespacedKey, now time.Time) keyState {
 func (s *State) findKeyless(key pods.NamespacedKey, services []*corev1.Service, all func() []*pods.Facts) map[types.UID]string {
 	s.keyless.Lock()
 	defer s.keyless.Unlock()
-	found := serving.Keyless(services, all())
+	found := serving.Keyless(services, all)
 	s.keyless.known[key] = found
 	return found
 }
@@ -78,14 +79,20 @@ func (s *State) findKeyless(key pods.NamespacedKey, services []*corev1.Service, 
 // PodsChanged has those of the Services decided again whose pods without a key are not those that the last decision
 // knew. asking are the Services of the namespace that ask for a certificate.
 func (s *State) PodsChanged(namespace string, asking []*corev1.Service, all func() []*pods.Facts) {
+	if len(asking) == 0 {
+		return
+	}
 	s.keyless.Lock()
 	defer s.keyless.Unlock() // also while they are found: no decision comes between that and the comparison
 	if len(s.keyless.known) == 0 {
 		return // as without --verify-consumers
 	}
-	found := serving.Keyless(asking, all())
+	found := serving.Keyless(asking, all)
 	for _, svc := range asking {
 		for _, part := range partsOf(svc) {
+			if part == pods.PodKey && !api.WantsPodKeys(svc) {
+				continue
+			}
 			key := pods.NamespacedKey{Namespace: namespace, Key: part}
 			if known, decided := s.keyless.known[key]; decided && known[svc.UID] != found[svc.UID] {
 				s.answered.Enqueue(nameOf(key))
