@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
 	"fmt"
@@ -132,10 +133,10 @@ var keystores = []string{".p12", ".pfx", ".jks", ".keystore", ".bcfks", ".der"}
 func mountedSecret(data map[string][]byte) status.MountedSecret {
 	mounted := status.MountedSecret{CA: rootsIn(data[api.BundleKey]), Read: true}
 	for key, value := range data {
-		blocks := pki.CertificateBlocks(value)
-		chain, _ := pki.ParseCertificates(blocks)
+		chain, _ := pki.ParseCertificates(pki.CertificateBlocks(value))
+		damaged := len(chain) == 0 && (key == corev1.TLSCertKey || bytes.Contains(value, []byte("-----BEGIN CERTIFICATE-----")))
 		switch {
-		case slices.Contains(keystores, strings.ToLower(path.Ext(key))), len(chain) == 0 && (key == corev1.TLSCertKey || len(blocks) > 0):
+		case damaged, slices.Contains(keystores, strings.ToLower(path.Ext(key))):
 			mounted.Read = false
 		case len(chain) > 0 && (key == corev1.TLSCertKey || !chain[0].IsCA):
 			mounted.Leaves = append(mounted.Leaves, chain[0])
