@@ -26,7 +26,7 @@ func TestNothingToDoIsNotYetTLS(t *testing.T) {
 	const notSeen = "nothing to do, but 1 Service not seen to serve TLS: shop/web"
 	for _, tt := range []struct {
 		reason      string
-		hostNetwork bool // a pod of which gets no proxy
+		hostNetwork bool // of the pods, which then get no proxy
 		asks        string
 		want        string
 	}{

@@ -112,7 +112,7 @@ func (c *conn) establish() (first []byte, ok bool) {
 }
 
 // beginsWithNothing counts a connection that ended before its kind was known. One that ends without
-// a byte, also before an SSLRequest, is a probe of the port, and is not logged.
+// a byte is a probe of the port, and is not logged. After an SSLRequest, it is a failed handshake.
 func (c *conn) beginsWithNothing(first []byte, err error) {
 	switch {
 	case c.killed.Load():

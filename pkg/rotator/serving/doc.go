@@ -21,6 +21,8 @@
 //	schedule              which pods are dialled now, and when to decide again
 //	reached               how long a certificate took to reach a pod
 //	statement             the condition of a Service, by all pods and ports
+//	Keyless               the pods behind a Service that mount no key, and so are
+//	                      not dialled, but keep its condition from being True
 //
 // Two interfaces hide the differences between the two kinds of keys: standard evaluates answers,
 // and subject selects, dials and reports pods.

@@ -67,7 +67,7 @@ func TestForbiddenSecrets(t *testing.T) {
 	c := only(t, map[string]any{"/api/v1/namespaces/shop/secrets/readable": corev1.Secret{}})
 	found, err := c.mountedSecrets(t.Context(), ports)
 	require.NoError(t, err)
-	assert.Equal(t, map[string]status.MountedSecret{"forbidden": {Unread: true}, "readable": {Read: true}}, found["shop"])
+	assert.Equal(t, map[string]status.MountedSecret{"forbidden": {Forbidden: true}, "readable": {Read: true}}, found["shop"])
 }
 
 // TestRootsThatClientsGet: a ca.crt that cannot be read is not the same as none.

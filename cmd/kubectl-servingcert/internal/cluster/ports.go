@@ -117,7 +117,7 @@ func (c *Cluster) mountedSecrets(ctx context.Context, ports []status.PodPort) (m
 		case err == nil:
 			found[key.Namespace][key.Name] = mountedSecret(secret.Data)
 		case apierrors.IsForbidden(err):
-			found[key.Namespace][key.Name] = status.MountedSecret{Unread: true}
+			found[key.Namespace][key.Name] = status.MountedSecret{Forbidden: true}
 		case !apierrors.IsNotFound(err):
 			failed = fmt.Errorf("read Secret %s: %w", key, err)
 		}

@@ -25,9 +25,9 @@ type Roots struct {
 type MountedSecret struct {
 	Leaves []*x509.Certificate // that may be served from it
 	CA     *x509.CertPool      // of its ca.crt; nil if it has none
-	// Unread: this user may not read it, so it may have a CA.
-	Unread bool
-	// Read: Leaves are all. Not so if it does not exist, or has a keystore.
+	// Forbidden: this user may not read it, so it may have a CA.
+	Forbidden bool
+	// Read: Leaves are all. Not so if it is forbidden, missing or damaged, or has a keystore.
 	Read bool
 }
 
@@ -162,7 +162,7 @@ func (p PodPort) pools(secrets map[string]MountedSecret) (pools []*x509.CertPool
 
 // mayHaveCA reports whether a mounted Secret may not be read.
 func (p PodPort) mayHaveCA(secrets map[string]MountedSecret) bool {
-	return slices.ContainsFunc(p.secrets, func(name string) bool { return secrets[name].Unread })
+	return slices.ContainsFunc(p.secrets, func(name string) bool { return secrets[name].Forbidden })
 }
 
 // maxIntermediates is the most certificates after the leaf from which a chain is built.
