@@ -103,7 +103,7 @@ func (c *Config) register(fs *pflag.FlagSet) {
 	fs.StringVar(&c.ClusterID, "cluster-id", c.ClusterID, "name that distinguishes this cluster's CAs from those of others: the organizational unit (OU) of new CAs; changing it does not replace a CA")
 	fs.DurationVar(&c.CASoak, "ca-soak", c.CASoak, "how long all targets must have held a new generation's root before it signs; kubelets update the volumes of pods within "+
 		api.KubeletUpdates.String()+", and a ClusterTrustBundle that a pod projects by name within "+api.KubeletUpdatesByName.String())
-	fs.DurationVar(&c.CAGrace, "ca-refusal-grace", c.CAGrace, "how long a new generation waits for targets in namespaces that reject its root before it signs without them; for cluster-scoped targets it waits without limit")
+	fs.DurationVar(&c.CAGrace, "ca-refusal-grace", c.CAGrace, "how long a new generation waits for targets in namespaces that reject its root before it signs without them; for cluster-scoped targets it waits until --ca-soak before the signing generation expires")
 	fs.DurationVar(&c.CAReissue, "ca-reissue-window", c.CAReissue, "time over which certificates are replaced: those of older generations once a new generation signs, and those that lack names once the last root that did not permit these names is retired")
 	fs.StringArrayVar(&c.Suffixes, "permit-dns-suffix", nil, "NAMESPACE-GLOB=SUFFIX: Services of these namespaces may ask for SUFFIX and names below it, outside the cluster domain; may be given several times")
 	fs.BoolVar(&c.Limits.PermitClusterIPs, "permit-cluster-ips", c.Limits.PermitClusterIPs, "let Services ask for their ClusterIPs as names; if false, the CA excludes every IP address")
