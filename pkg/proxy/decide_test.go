@@ -60,36 +60,76 @@ func TestClients(t *testing.T) {
 			address netip.Addr
 			port    string
 		}
-		last, count := map[key]time.Time{}, map[key]uint64{}
+		type connection struct {
+			key
+			record *proxy.Record
+		}
+		last, count, open := map[key]time.Time{}, map[key]uint64{}, []connection(nil)
 		for range rapid.IntRange(0, 700).Draw(t, "connections") {
 			now = now.Add(time.Second)
+			if len(open) > 0 && rapid.Bool().Draw(t, "end one") {
+				i := rapid.IntRange(0, len(open)-1).Draw(t, "which")
+				clients.End(open[i].record, now)
+				last[open[i].key] = now
+				open = slices.Delete(open, i, i+1)
+				now = now.Add(time.Second)
+			}
 			k := key{netip.AddrFrom4([4]byte{10, 0, byte(rapid.IntRange(0, 1).Draw(t, "c")), byte(rapid.IntRange(0, 255).Draw(t, "d"))}), rapid.SampledFrom([]string{"sc-any-1", "sc-any-2"}).Draw(t, "port")}
-			clients.Add(k.address, k.port, proxy.KindHTTP, now)
+			open = append(open, connection{k, clients.Add(k.address, k.port, proxy.KindHTTP, now)})
 			last[k] = now
 			count[k]++
 		}
-		list := clients.List()
+		now = now.Add(time.Hour)
+		for _, c := range open {
+			last[c.key] = now
+		}
+		list := clients.List(now)
 		require.Equal(t, start, list.Since)
-		require.LessOrEqual(t, len(list.Clients), proxy.MaxClients)
 		require.Len(t, list.Clients, min(len(last), proxy.MaxClients))
-		require.Equal(t, len(last) > proxy.MaxClients, list.Forgotten > 0)
-		require.LessOrEqual(t, list.Forgotten, uint64(700))
-		kept := map[key]bool{}
+		require.Equal(t, len(last) > proxy.MaxClients, len(list.Evicted) > 0)
+		newest := map[string]time.Time{} // by port, of what the list says
+		for port, f := range list.Evicted {
+			require.LessOrEqual(t, f.Clients, uint64(700))
+			newest[port] = f.Last
+		}
 		for i, c := range list.Clients {
 			k := key{c.Address, c.Port}
-			kept[k] = true
-			require.Equal(t, last[k], c.Last)
+			if len(list.Evicted) == 0 {
+				require.Equal(t, count[k], c.Connections)
+				require.Equal(t, last[k], c.Last)
+			}
+			require.False(t, c.Last.After(last[k]))
 			require.LessOrEqual(t, c.Connections, count[k])
 			require.False(t, c.First.After(c.Last))
 			require.True(t, i == 0 || !c.Last.After(list.Clients[i-1].Last))
-			if list.Forgotten == 0 {
-				require.Equal(t, count[k], c.Connections)
+			if c.Last.After(newest[c.Port]) {
+				newest[c.Port] = c.Last
 			}
 		}
-		for k, at := range last { // the most recently seen are kept
-			require.True(t, kept[k] || !at.After(list.Clients[len(list.Clients)-1].Last))
+		want := map[string]time.Time{}
+		for k, at := range last {
+			if at.After(want[k.port]) {
+				want[k.port] = at
+			}
 		}
+		require.Equal(t, want, newest, "when plaintext was last used with each port, whichever clients are removed")
 	})
+}
+
+// A connection counts as long as it lasts, also if 256 clients of another port come after it.
+func TestAnOpenConnectionIsSeenNow(t *testing.T) {
+	start := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	clients := proxy.NewClients(start, nil)
+	once, pool := netip.MustParseAddr("10.1.0.1"), netip.MustParseAddr("10.1.0.2")
+	clients.End(clients.Add(once, "sc-any-5432", proxy.KindOther, start), start.Add(time.Minute))
+	clients.Add(pool, "sc-any-5432", proxy.KindOther, start)
+	week := start.Add(7 * 24 * time.Hour)
+	for i := range proxy.MaxClients - 1 {
+		clients.End(clients.Add(netip.AddrFrom4([4]byte{10, 2, 0, byte(i)}), "sc-any-80", proxy.KindHTTP, week), week)
+	}
+	list := clients.List(week.Add(time.Hour))
+	require.Equal(t, proxy.Client{Address: pool, Port: "sc-any-5432", First: start, Last: week.Add(time.Hour), Connections: 1, Kind: proxy.KindOther}, list.Clients[0])
+	require.Equal(t, map[string]proxy.Evicted{"sc-any-5432": {Clients: 1, Last: start.Add(time.Minute)}}, list.Evicted)
 }
 
 func TestClientsKnowAnAddressInBothForms(t *testing.T) {
@@ -98,8 +138,8 @@ func TestClientsKnowAnAddressInBothForms(t *testing.T) {
 	for _, address := range []string{"10.0.0.1", "::ffff:10.0.0.1", "fe80::1%eth0", "fe80::1"} {
 		clients.Add(netip.MustParseAddr(address), "sc-any-80", proxy.KindHTTP, now)
 	}
-	require.Len(t, clients.List().Clients, 2)
-	require.Equal(t, []string{"sc-any-80"}, clients.List().Ports)
+	require.Len(t, clients.List(now).Clients, 2)
+	require.Equal(t, []string{"sc-any-80"}, clients.List(now).Ports)
 }
 
 func TestHeader(t *testing.T) {

@@ -118,7 +118,7 @@ func writeClients(s screen, found status.Clients) error {
 			return err
 		}
 		if p.Evicted > 0 {
-			if err := writeLines(s, fmt.Sprintf("The proxies have evicted %d more addresses, which they saw earlier.\n", p.Evicted)); err != nil {
+			if err := writeLines(s, fmt.Sprintf("The proxies evicted addresses %d times; the last of these was seen at %s.\n", p.Evicted, clock(p.EvictedLast))); err != nil {
 				return err
 			}
 		}

@@ -71,7 +71,7 @@ func answers(t *testing.T, byPod map[string]string) string {
 }
 
 func looked(since time.Time, peers string) string {
-	return fmt.Sprintf(`{"since":%q,"ports":["sc-any-8080"],"forgotten":0,"clients":[%s]}`, since.Format(time.RFC3339), peers)
+	return fmt.Sprintf(`{"since":%q,"ports":["sc-any-8080"],"clients":[%s]}`, since.Format(time.RFC3339), peers)
 }
 
 func TestClientsAreShown(t *testing.T) {
@@ -94,6 +94,11 @@ shop Deployment/cart                                    RECENT  LONG  3         
 node n1: a pod on its network, or traffic from outside  LONG  LONG  1            other\u001b  192.168.0.1
 plaintext in the last 7 days from shop Deployment/cart: move them to TLS
 `), out)
+
+	evicted := strings.TrimSuffix(looked(long, ""), "}") + fmt.Sprintf(`,"evicted":{"sc-any-8080":{"clients":3,"last":%q}}}`, recent.Format(time.RFC3339))
+	out, code = ask(map[string]string{"web-1": looked(long, ""), "web-2": evicted}, "web")
+	assert.Equal(t, exitError, code)
+	assert.Contains(t, out, "\nThe proxies evicted addresses 3 times; the last of these was seen at "+recent.Format(time.RFC3339)+".\nplaintext in the last 7 days from addresses that the proxies no longer list")
 
 	out, code = ask(map[string]string{"web-1": looked(long, ""), "web-2": looked(long, "")}, "service/web")
 	assert.Equal(t, exitOK, code)

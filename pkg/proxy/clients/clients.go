@@ -25,8 +25,8 @@ const MaxSize = 1 << 20
 type PortClients struct {
 	Name  string // such as sc-any-8080
 	Peers []Peer
-	// Evicted is the number of peers of all ports that were removed because others were seen later.
-	Evicted uint64
+	// Evicted are the peers that were removed because others, perhaps of other ports, were seen later.
+	Evicted proxy.Evicted
 	// Since is the time at which the proxy started to record.
 	Since time.Time
 }
@@ -61,7 +61,7 @@ func Parse(data []byte) ([]PortClients, error) {
 		if _, ok := api.ParseProxyPort(name); !ok {
 			return nil, fmt.Errorf("ports[%d]: %q: must be sc-tls-PORT or sc-any-PORT", i, api.Shorten(name, 20))
 		}
-		ports[i] = PortClients{Name: name, Peers: []Peer{}, Evicted: list.Forgotten, Since: list.Since}
+		ports[i] = PortClients{Name: name, Peers: []Peer{}, Evicted: list.Evicted[name], Since: list.Since}
 	}
 	for i, c := range list.Clients {
 		at := slices.Index(list.Ports, c.Port)

@@ -16,9 +16,9 @@ import (
 func TestParseWhatTheProxyWrites(t *testing.T) {
 	at := func(hour int) time.Time { return time.Date(2026, 11, 24, hour, 0, 0, 0, time.UTC) }
 	seen := proxy.NewClients(at(9), []proxy.Listen{{Name: "sc-any-8080", Plaintext: true}, {Name: "sc-tls-1"}, {Name: "sc-any-http", Plaintext: true}})
-	seen.Add(netip.MustParseAddr("::ffff:10.1.2.3"), "sc-any-8080", proxy.KindHTTP, at(10))
-	seen.Add(netip.MustParseAddr("10.1.2.3"), "sc-any-8080", proxy.KindOther, at(11))
-	text, err := json.Marshal(seen.List())
+	seen.End(seen.Add(netip.MustParseAddr("::ffff:10.1.2.3"), "sc-any-8080", proxy.KindHTTP, at(10)), at(10))
+	seen.End(seen.Add(netip.MustParseAddr("10.1.2.3"), "sc-any-8080", proxy.KindOther, at(10)), at(11))
+	text, err := json.Marshal(seen.List(at(12)))
 	require.NoError(t, err)
 	got, err := Parse(text)
 	require.NoError(t, err)
@@ -26,6 +26,16 @@ func TestParseWhatTheProxyWrites(t *testing.T) {
 		{Name: "sc-any-8080", Since: at(9), Peers: []Peer{{netip.MustParseAddr("10.1.2.3"), at(10), at(11), 2, "other"}}},
 		{Name: "sc-any-http", Since: at(9), Peers: []Peer{}},
 	}, got)
+
+	for i := range proxy.MaxClients {
+		seen.Add(netip.AddrFrom4([4]byte{10, 2, 0, byte(i)}), "sc-any-http", proxy.KindHTTP, at(12))
+	}
+	text, err = json.Marshal(seen.List(at(13)))
+	require.NoError(t, err)
+	got, err = Parse(text)
+	require.NoError(t, err)
+	assert.Equal(t, PortClients{Name: "sc-any-8080", Since: at(9), Peers: []Peer{}, Evicted: proxy.Evicted{Clients: 1, Last: at(11)}}, got[0])
+	assert.Len(t, got[1].Peers, proxy.MaxClients)
 }
 
 func TestParse(t *testing.T) {

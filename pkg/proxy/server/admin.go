@@ -21,7 +21,7 @@ func (s *Server) Handler() http.Handler {
 	})
 	mux.HandleFunc("GET /clients", func(w http.ResponseWriter, _ *http.Request) {
 		s.clientsMu.Lock()
-		list := s.clients.List()
+		list := s.clients.List(s.cfg.Clock())
 		s.clientsMu.Unlock()
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(list)

@@ -42,6 +42,20 @@ func (w *world) get(path string) string {
 	return recorder.Body.String()
 }
 
+func TestAPlaintextClientIsSeenUntilItsConnectionEnds(t *testing.T) {
+	w := start(t, program(t, echo))
+	last := func() time.Time { return w.list()[0].Last }
+	c := w.dial(both)
+	send(t, c, "GET / HTTP/1.1\r\n\r\n")
+	open := last()
+	w.eventually("seen later, as it is open", func() bool { return last().After(open) })
+	require.NoError(t, c.Close())
+	w.eventually("ended", func() bool { return w.serving() == 0 })
+	ended := last()
+	time.Sleep(time.Millisecond)
+	require.Equal(t, ended, last())
+}
+
 func TestHandler(t *testing.T) {
 	w := start(t, program(t, echo))
 	require.Equal(t, "ok\n", w.get("/readyz"))

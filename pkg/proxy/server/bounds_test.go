@@ -37,7 +37,7 @@ func TestAClientHelloIsBounded(t *testing.T) {
 	for _, name := range []string{strict, both} {
 		raw := w.dial(name)
 		end := endOf(raw)
-		hello := append([]byte{1, 0, 0xfd, 0xe8}, make([]byte, 64<<10-1000)...)
+		hello := append([]byte{1, 0, 0xfd, 0xe8}, make([]byte, 21<<10)...)
 		for part := range slices.Chunk(hello, 1<<14) {
 			if _, err := raw.Write(append(binary.BigEndian.AppendUint16([]byte{22, 3, 1}, uint16(len(part))), part...)); err != nil {
 				break // the proxy closed it
@@ -121,7 +121,7 @@ func TestAMessageAfterTheHandshakeIsBounded(t *testing.T) {
 	w.eventually("established", func() bool { return w.serving() == 1 })
 	seal := sealer(t, secrets.String())
 	end := endOf(raw)
-	message := append([]byte{24, 0, 0xfd, 0xe8}, make([]byte, 64<<10-1000)...) // a KeyUpdate
+	message := append([]byte{24, 0, 0xfd, 0xe8}, make([]byte, 21<<10)...) // a KeyUpdate
 	for part := range slices.Chunk(message, 1<<14) {
 		if _, err := raw.Write(seal(append(bytes.Clone(part), 22))); err != nil {
 			break

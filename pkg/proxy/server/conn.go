@@ -26,6 +26,7 @@ type conn struct {
 	transport *transport // below tls
 	upstream  atomic.Pointer[net.TCPConn]
 	stopDial  atomic.Pointer[context.CancelFunc] // set while connect runs
+	plaintext *proxy.Record                      // nil for TLS
 
 	moved        atomic.Int64 // time of the last transfer, from Server.now
 	programEnded atomic.Bool
@@ -63,6 +64,9 @@ func (c *conn) kill(reset bool) {
 // end releases a connection. It is called once, when nothing uses the connection any more.
 func (c *conn) end() {
 	c.kill(false)
+	if c.plaintext != nil {
+		c.server.plaintextEnded(c)
+	}
 	c.server.conns.remove(c)
 	c.server.running.Done()
 }

@@ -256,5 +256,12 @@ func (s *Server) plaintext(c *conn, kind proxy.Kind) {
 	c.port.counters.plaintext.Add(1)
 	s.clientsMu.Lock()
 	defer s.clientsMu.Unlock()
-	s.clients.Add(c.clientAddr().Addr(), c.port.Name, kind, s.cfg.Clock())
+	c.plaintext = s.clients.Add(c.clientAddr().Addr(), c.port.Name, kind, s.cfg.Clock())
+}
+
+// plaintextEnded records that the connection of a plaintext client has ended.
+func (s *Server) plaintextEnded(c *conn) {
+	s.clientsMu.Lock()
+	defer s.clientsMu.Unlock()
+	s.clients.End(c.plaintext, s.cfg.Clock())
 }

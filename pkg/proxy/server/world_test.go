@@ -188,7 +188,7 @@ func (w *world) serving() int {
 func (w *world) list() []proxy.Client {
 	w.clientsMu.Lock()
 	defer w.clientsMu.Unlock()
-	return w.clients.List().Clients
+	return w.clients.List(w.cfg.Clock()).Clients
 }
 
 // address returns the address of a port of the proxy.

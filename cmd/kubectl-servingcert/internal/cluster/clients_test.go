@@ -90,7 +90,7 @@ func podWithProxy(name string) corev1.Pod {
 
 // TestAskingPods: each pod answers or fails on its own.
 func TestAskingPods(t *testing.T) {
-	const list = `{"since":"2026-11-24T10:00:00Z","ports":["sc-any-8080"],"forgotten":0,"clients":[]}`
+	const list = `{"since":"2026-11-24T10:00:00Z","ports":["sc-any-8080"],"clients":[]}`
 	release := make(chan struct{})
 	f, open := forwarding(t, func(pod, port string, problems, data httpstream.Stream) {
 		switch pod {

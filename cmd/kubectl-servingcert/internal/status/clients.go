@@ -63,8 +63,9 @@ type ClientsPort struct {
 	Since   *time.Time `json:"since,omitempty"`
 	Pods    int        `json:"pods"`
 	Clients []Client   `json:"clients"`
-	// Evicted is the number of addresses that the proxies have evicted.
-	Evicted uint64 `json:"evicted,omitempty"`
+	// Evicted is the number of addresses that the proxies have evicted, and EvictedLast when one of them was last seen.
+	Evicted     uint64     `json:"evicted,omitempty"`
+	EvictedLast *time.Time `json:"evictedLast,omitempty"`
 	// Advice is what to do.
 	Advice string `json:"advice"`
 }
@@ -125,7 +126,12 @@ func (k ClientsSituation) port(asked api.ProxyPort, places map[netip.Addr][]Plac
 				continue
 			}
 			p.Pods++
-			p.Evicted += answer.Evicted
+			if evicted := answer.Evicted; evicted.Clients > 0 {
+				p.Evicted += evicted.Clients
+				if p.EvictedLast == nil || evicted.Last.After(*p.EvictedLast) {
+					p.EvictedLast = &evicted.Last
+				}
+			}
 			if p.Since == nil || answer.Since.After(*p.Since) {
 				since := answer.Since
 				p.Since = &since
@@ -198,7 +204,7 @@ func clientName(peer clients.Peer, places []Place) string {
 
 func (k ClientsSituation) verdict(p ClientsPort, oldest time.Time) string {
 	switch {
-	case slices.ContainsFunc(p.Clients, func(c Client) bool { return c.Recent }):
+	case slices.ContainsFunc(p.Clients, func(c Client) bool { return c.Recent }), p.evictedAfter(oldest):
 		return ClientsLeft
 	case p.Pods == 0, len(k.direct(p)) > 0, slices.ContainsFunc(k.Pods, func(pod ProxyPod) bool { return pod.Err != "" }):
 		return ClientsUnknown
@@ -206,6 +212,11 @@ func (k ClientsSituation) verdict(p ClientsPort, oldest time.Time) string {
 		return ClientsTooSoon
 	}
 	return ClientsNone
+}
+
+// evictedAfter reports whether an address that is no longer listed was seen after a time.
+func (p ClientsPort) evictedAfter(oldest time.Time) bool {
+	return p.EvictedLast != nil && p.EvictedLast.After(oldest)
 }
 
 // direct returns the Service's ports that lead to the same port of the program, but not through the proxy.
@@ -226,6 +237,9 @@ func (k ClientsSituation) advice(p ClientsPort, asked api.ProxyPort) string {
 			if c.Recent {
 				names = append(names, c.Name)
 			}
+		}
+		if len(names) == 0 {
+			names = []string{"addresses that the proxies no longer list, as others were seen later"}
 		}
 		return fmt.Sprintf("plaintext in the last %s from %s: move them to TLS", window, api.Listed(names, 5))
 	case ClientsUnknown:

@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/assert"
 
+	"github.com/servingcert/servingcert/pkg/proxy"
 	"github.com/servingcert/servingcert/pkg/proxy/clients"
 )
 
@@ -37,6 +38,13 @@ func answered(name string, looked time.Duration, peers ...clients.Peer) ProxyPod
 	return ProxyPod{Name: name, Ports: []clients.PortClients{{Name: "sc-any-8080", Peers: peers, Since: before(looked)}}}
 }
 
+// evicted returns a pod whose proxy has removed a client that was last seen that long ago.
+func evicted(name string, last time.Duration) ProxyPod {
+	pod := answered(name, 2*week)
+	pod.Ports[0].Evicted = proxy.Evicted{Clients: 1, Last: before(last)}
+	return pod
+}
+
 func located(address, name string, started time.Duration) Place {
 	return Place{Address: netip.MustParseAddr(address), Name: name, Started: before(started)}
 }
@@ -61,6 +69,11 @@ func TestVerdictOnPlaintextClients(t *testing.T) {
 		"no answer":  {[]ProxyPod{answered("a", 2*week), {Name: "b", Err: "refused"}}, nil, ClientsUnknown, ""},
 		"no pod":     {nil, nil, ClientsUnknown, "no running pod of the Service has a proxy yet, so plaintext clients are not recorded: only new pods get the proxy. Roll out the pods, and run this command again"},
 		"other port": {[]ProxyPod{{Name: "a", Ports: []clients.PortClients{{Name: "sc-any-9090"}}}}, nil, ClientsUnknown, ""},
+		"removed from the list just then": {
+			[]ProxyPod{answered("a", 2*week), evicted("b", week-time.Second)}, nil, ClientsLeft,
+			"plaintext in the last 7 days from addresses that the proxies no longer list, as others were seen later: move them to TLS",
+		},
+		"removed from the list long ago": {[]ProxyPod{evicted("a", week)}, nil, ClientsNone, ""},
 		"no answer, but a client": {
 			[]ProxyPod{answered("a", 2*week, peer("10.0.0.1", time.Hour)), {Name: "b", Err: "refused"}}, nil, ClientsLeft, "",
 		},
