@@ -54,10 +54,10 @@ const (
 // checks lists all checks, sorted by id.
 var checks = []Check{
 	{NotLooked, "NotLooked", Doctor, Warning, "all objects could be read",
-		"The user lacks a right to read, or the API server did not answer. The checks that need the objects were skipped.",
-		"Run the command as a user who may read the named objects.", "doctor.md#what-its-user-must-be-allowed-to-do", false},
+		"The user lacks a right to read, or the API server did not answer. The checks that need the objects were skipped. A missing right is a warning, any other failure an error.",
+		"Run the command as a user who may read the named objects. If the API server did not answer, run it again.", "doctor.md#what-its-user-must-be-allowed-to-do", false},
 	{NotOptedIn, "NotOptedIn", Doctor, Info, "the user may create pods in an opted-in namespace",
-		"The API server calls the webhook only for pods of opted-in namespaces, and this user may create pods in none of them. It is unknown whether the webhook is reached.",
+		"The API server calls the webhook only for pods of opted-in namespaces, and this user may create pods in none of the first 20. It is unknown whether the webhook is reached.",
 		"Label a namespace servingcert.dev/inject=enabled, or let the command create one: --create-namespace.", "doctor.md#the-dry-run-pod", false},
 
 	{ServerVersion, "ServerVersion", Before, Error, "Kubernetes is 1.30 or later",

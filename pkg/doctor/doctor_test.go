@@ -187,16 +187,22 @@ func limits(item corev1.LimitRangeItem) []corev1.LimitRange {
 
 var ofThePlatform = []breaking{
 	{"nothing could be read", func(_ *testing.T, f *Facts) {
-		f.Failures = []Failure{{"Leases in servingcert-system", "forbidden", true, []ID{Leases}}}
+		f.Failures = []Failure{{What: "Leases in servingcert-system", Why: "forbidden", Forbidden: true, Checks: []ID{Leases}}}
 	}, "warning SC001 Leases in servingcert-system: could not be read: forbidden"},
+	{"the API server did not answer", func(_ *testing.T, f *Facts) {
+		f.Failures = []Failure{{What: "Deployments in servingcert-system", Why: "the server is currently unable to handle the request", Forbidden: false, Checks: []ID{Installed}}}
+	}, "error SC001 Deployments in servingcert-system: could not be read: the server is currently unable to handle the request"},
+	{"kubelets are not dialled", func(_ *testing.T, f *Facts) {
+		f.Failures = []Failure{{What: "kubelets", Why: "none was dialled", Checks: []ID{KubeletServing}, Untried: true}}
+	}, "warning SC001 kubelets: could not be read: none was dialled"},
 	{"much may not be read", func(_ *testing.T, f *Facts) {
 		for i := range 8 {
-			f.Failures = append(f.Failures, Failure{fmt.Sprint("Role r", i), "forbidden", true, nil})
+			f.Failures = append(f.Failures, Failure{What: fmt.Sprint("Role r", i), Why: "forbidden", Forbidden: true, Checks: nil})
 		}
 	}, "warning SC001 : this user may not read Role r0; Role r1; Role r2; Role r3; Role r4; and 3 more"},
 	{"no namespace to try", func(_ *testing.T, f *Facts) {
 		f.Installation.DryRun = nil
-	}, "info SC002 : this user may create pods in no opted-in namespace: the webhook was not tested"},
+	}, "info SC002 : this user may create pods in no opted-in namespace (at most 20 were tried): the webhook was not tested"},
 	{"an old server", func(_ *testing.T, f *Facts) { f.Platform.Version, f.Platform.Minor = "v1.29.4", 29 }, "error SC101 : the API server is v1.29.4"},
 	{"a missing right", func(_ *testing.T, f *Facts) { f.Platform.Denied = []string{"create namespaces"} }, "error SC102 : you may not create namespaces"},
 	{"no escalation", func(_ *testing.T, f *Facts) { f.Platform.Escalates = false }, "warning SC102 : you may not escalate or bind roles: those of servingcert can be created only if you have every right that they grant"},
@@ -274,7 +280,7 @@ var ofTheInstallation = []breaking{
 	{"the pod is not injected", func(_ *testing.T, f *Facts) { f.Installation.DryRun.Created.Labels = nil }, "error SC209 Namespace shop: the pod was not sent to the webhook, or the webhook could not be called and failurePolicy is Ignore: it was not injected"},
 	{"no webhook configuration, and no dry run", func(_ *testing.T, f *Facts) {
 		f.Installation.NoConfiguration, f.Installation.CABundles, f.Installation.DryRun = true, nil, nil
-	}, "error SC210 MutatingWebhookConfiguration servingcert: it does not exist, so the API server calls no webhook, and no pod is injected\ninfo SC002 : this user may create pods in no opted-in namespace: the webhook was not tested"},
+	}, "error SC210 MutatingWebhookConfiguration servingcert: it does not exist, so the API server calls no webhook, and no pod is injected\ninfo SC002 : this user may create pods in no opted-in namespace (at most 20 were tried): the webhook was not tested"},
 	{"no caBundle", func(_ *testing.T, f *Facts) { f.Installation.CABundles = []string{""} }, "error SC210 MutatingWebhookConfiguration servingcert: it has no caBundle"},
 	{"another caBundle", func(t *testing.T, f *Facts) {
 		f.Installation.Bundle += bundle(t, noon, noon.AddDate(1, 0, 0))
@@ -385,7 +391,7 @@ func TestServingcertIsNotInstalled(t *testing.T) {
 		i := f.Installation
 		clear(i.Deployments)
 		clear(i.Leases)
-		f.Failures = []Failure{{"Pods in servingcert-system", "forbidden", true, []ID{Versions}}}
+		f.Failures = []Failure{{What: "Pods in servingcert-system", Why: "forbidden", Forbidden: true, Checks: []ID{Versions}}}
 	}, "error SC201 Namespace servingcert-system: servingcert is not installed: none of its Deployments exists"}).run(t)
 
 	f := healthy(t)
@@ -491,7 +497,7 @@ func TestFailedReadsSkipChecks(t *testing.T) {
 	f.Namespaces, f.Authority, i.KubeletRequests = nil, nil, nil
 	unread := []ID{Installed, Available, Leases, Versions, WebhookReached, CABundle}
 	assert.True(t, f.Examine(noon).Examined())
-	f.Failures = []Failure{{"everything", "forbidden", true, unread}}
+	f.Failures = []Failure{{What: "everything", Why: "forbidden", Forbidden: true, Checks: unread}}
 	r := f.Examine(noon)
 	for _, found := range r.Findings {
 		assert.NotContains(t, append(unread, NotOptedIn, SignerClock, NotReady, CAProblem), found.ID, found.Message)

@@ -25,6 +25,8 @@ type Failure struct {
 	// Forbidden is true if the user lacks the right to read it.
 	Forbidden bool
 	Checks    []ID
+	// Untried is true if nothing was asked, for the reason in Why.
+	Untried bool
 }
 
 // Examine returns the report. now is the time of the API server.
@@ -50,7 +52,7 @@ func (f Facts) Examine(now time.Time) Report {
 		add(System, f.Installation.evaluate(now))
 		made = append(made, NotOptedIn)
 		if f.Installation.DryRun == nil && !f.failed(WebhookReached) {
-			findings = append(findings, found(NotOptedIn, "", "this user may create pods in no opted-in namespace: the webhook was not tested"))
+			findings = append(findings, found(NotOptedIn, "", "this user may create pods in no opted-in namespace (at most 20 were tried): the webhook was not tested"))
 		}
 	}
 	if f.Authority != nil {
@@ -89,7 +91,11 @@ func (f Facts) unread() []Finding {
 	}
 	for _, failure := range f.Failures {
 		if !failure.Forbidden || len(forbidden) == 1 {
-			findings = append(findings, found(NotLooked, failure.What, "could not be read: %s", failure.Why))
+			f := found(NotLooked, failure.What, "could not be read: %s", failure.Why)
+			if !failure.Forbidden && !failure.Untried { // the skipped checks may pass the next time
+				f = f.as(Error)
+			}
+			findings = append(findings, f)
 		}
 	}
 	if n := len(forbidden); n > 1 {
