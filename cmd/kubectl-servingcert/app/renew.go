@@ -1,15 +1,18 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -99,7 +102,7 @@ func (f *renewFlags) run(ctx context.Context, now func() time.Time) error {
 	}
 	r := renewals{header: headerOf("Renewals"), RenewAfter: renewAfter(now()), Services: []status.Renewal{}}
 	failed := f.renewAll(ctx, c, &r, now)
-	r.fail(failed)
+	r.fail(failed, f.wait)
 	if err := f.write(r); err != nil {
 		return err
 	}
@@ -144,9 +147,6 @@ func (f *renewFlags) signs(ctx context.Context, c *cluster.Cluster, chosen []sta
 		}
 	}
 	waits := f.wait && !f.dryRun
-	if lines := status.NotOptedIn(slices.DeleteFunc(slices.Clone(chosen), func(s status.Service) bool { return s.Leaf != "" })); lines != "" {
-		return fmt.Errorf("nothing can be renewed: %s", lines)
-	}
 	cm, err := c.CAConfigMap(ctx, f.system)
 	if err != nil { // no permission, another namespace, or the signer has not started yet
 		if waits && c.HasLease(ctx, f.system, "signer") {
@@ -168,21 +168,51 @@ func (f *renewFlags) signs(ctx context.Context, c *cluster.Cluster, chosen []sta
 
 // renew requests the renewals, waits for them, and records the progress of each in r.
 func (f *renewFlags) renew(ctx context.Context, c *cluster.Cluster, r renewals, text streams, now func() time.Time) error {
-	for i := range r.Services {
-		if err := request(ctx, c, r.Services[i], r.RenewAfter); err != nil {
-			return err // what was requested before is not waited for
-		}
-		r.Services[i].State = status.RenewalRequested
-	}
+	requested, refused := requestAll(ctx, c, r, text.out)
 	if !f.wait {
-		_, err := fmt.Fprintf(text.out, "renewal requested for %s\n", status.Count(len(r.Services), "certificate"))
-		return err
+		_, err := fmt.Fprintf(text.out, "renewal requested for %s\n", status.Count(requested, "certificate"))
+		return cmp.Or(refused, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)
 	defer cancel()
 	bar := text.bar()
 	w := follow.Watcher{Cluster: c, Namespace: f.system, Out: bar.Above(text.out), Bar: bar, Now: now, Timeout: f.timeout, Timing: f.timing.Follow}
-	return w.Renewal(ctx, r.Services)
+	switch err := w.Renewal(ctx, r.Services); {
+	case refused == nil || err == nil:
+		return cmp.Or(refused, err)
+	default:
+		return fmt.Errorf("%w; %w", refused, err)
+	}
+}
+
+// ofOne are the reasons for which the API server refuses the change of one Service, and may accept that of others.
+var ofOne = []metav1.StatusReason{metav1.StatusReasonForbidden, metav1.StatusReasonInvalid, metav1.StatusReasonBadRequest, metav1.StatusReasonConflict}
+
+// requestAll requests the renewals, and returns their number.
+func requestAll(ctx context.Context, c *cluster.Cluster, r renewals, out io.Writer) (requested int, refused error) {
+	failed := 0
+	for i := range r.Services {
+		s := &r.Services[i]
+		err := request(ctx, c, *s, r.RenewAfter)
+		switch {
+		case err == nil:
+			s.State = status.RenewalRequested
+			requested++
+		case apierrors.IsNotFound(err):
+			s.State = status.RenewalDeleted
+			_, _ = fmt.Fprintf(out, "%s was deleted\n", s)
+		case slices.Contains(ofOne, apierrors.ReasonForError(err)):
+			s.Error = err.Error()
+			refused = cmp.Or(refused, err)
+			failed++
+		default:
+			return requested, err
+		}
+	}
+	if failed > 1 {
+		refused = fmt.Errorf("%w; and %d more", refused, failed-1)
+	}
+	return requested, refused
 }
 
 // renewAfter returns the time to request at now. NotBefore has whole seconds, so a certificate that was issued
@@ -193,19 +223,21 @@ func renewAfter(now time.Time) time.Time { return now.UTC().Truncate(time.Second
 // these is an error.
 func (f *renewFlags) choose(ctx context.Context, c *cluster.Cluster) (chosen []status.Service, left []notRenewed, err error) {
 	all, err := c.SelectedServices(ctx, f.namespace, f.selector)
+	if err == nil {
+		err = c.AddOptIn(ctx, all)
+	}
 	if err != nil {
 		for _, name := range f.names {
 			left = append(left, notRenewed{f.namespace, name, err.Error()})
 		}
 		return nil, left, err
 	}
-	cannot := func(s status.Service) bool { return s.PodKeys || s.External }
 	refuse := func(s status.Service) {
 		left = append(left, notRenewed{s.Namespace, s.Name, status.CannotRenew(s) + c.RenewedBy(ctx, s)})
 	}
 	if f.all {
 		for _, s := range all {
-			if cannot(s) {
+			if !s.Renewable() {
 				refuse(s)
 			} else if s.Secret != "" { // not retained
 				chosen = append(chosen, s)
@@ -219,7 +251,7 @@ func (f *renewFlags) choose(ctx context.Context, c *cluster.Cluster) (chosen []s
 	for _, name := range f.names {
 		i := slices.IndexFunc(all, func(s status.Service) bool { return s.Name == name })
 		switch {
-		case i >= 0 && cannot(all[i]):
+		case i >= 0 && !all[i].Renewable():
 			refuse(all[i])
 		case i < 0 || all[i].Secret == "":
 			left = append(left, notRenewed{f.namespace, name, fmt.Sprintf("no Service %q requests a certificate%s (annotation %s)", name, inNamespace(f.namespace), api.AnnotationSecretName)})

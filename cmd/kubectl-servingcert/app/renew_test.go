@@ -20,8 +20,12 @@ func TestRenewalsThatFail(t *testing.T) {
 		return fmt.Sprintf(`{"metadata":{"name":%q,"namespace":"shop","annotations":{"servingcert.dev/secret-name":"%s-tls"%s}}%s}`, name, name, annotations,
 			`,"status":{"conditions":[{"type":"servingcert.dev/Ready","status":"True","reason":"Issued","message":"leaf sha256:0123"}]}`)
 	}
-	services := `{"kind":"ServiceList","apiVersion":"v1","items":[` + requests("api", "") + `,` + requests("theirs", `,"servingcert.dev/issuer":"external"`) + `,` + requests("web", "") + `]}`
+	listOf := func(services ...string) string {
+		return `{"kind":"ServiceList","apiVersion":"v1","items":[` + strings.Join(services, ",") + `]}`
+	}
+	services := listOf(requests("api", ""), requests("theirs", `,"servingcert.dev/issuer":"external"`), requests("web", ""))
 	const forbidden = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"not allowed"}`
+	const gone = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,"message":"not found"}`
 	for name, tt := range map[string]struct {
 		list       string
 		args       []string
@@ -39,7 +43,19 @@ func TestRenewalsThatFail(t *testing.T) {
 		},
 		"no right to patch": {
 			services, []string{"api", "web", "--wait=false"}, "renew shop/web: not allowed",
-			map[string]string{"api requested": "renew shop/web: not allowed", "web notRequested": "renew shop/web: not allowed"}, map[string]string{},
+			map[string]string{"api requested": "", "web notRequested": "renew shop/web: not allowed"}, map[string]string{},
+		},
+		"one refused, one deleted meanwhile": {
+			listOf(requests("aaa", ""), requests("api", ""), requests("gone", "")), []string{"--all", "--wait=false"}, "renew shop/aaa: not allowed",
+			map[string]string{"aaa notRequested": "renew shop/aaa: not allowed", "api requested": "", "gone deleted": ""}, map[string]string{},
+		},
+		"two refused": {
+			listOf(requests("aaa", ""), requests("bbb", "")), []string{"--all", "--wait=false"}, "renew shop/aaa: not allowed; and 1 more",
+			map[string]string{"aaa notRequested": "renew shop/aaa", "bbb notRequested": "renew shop/bbb: not allowed"}, map[string]string{},
+		},
+		"not opted in": {
+			listOf(`{"metadata":{"name":"web","namespace":"shop","annotations":{"servingcert.dev/secret-name":"web-tls"}}}`), []string{"web"},
+			"Namespace shop is not labelled, so nothing is issued in it", map[string]string{}, map[string]string{"web": "To opt in: kubectl label namespace shop servingcert.dev/inject=enabled"},
 		},
 		"no right to list": {
 			forbidden, []string{"web"}, "list Services: not allowed", map[string]string{}, map[string]string{"web": "list Services: not allowed"},
@@ -60,9 +76,16 @@ func TestRenewalsThatFail(t *testing.T) {
 					answer = tt.list
 				case r.URL.Path == "/api/v1/namespaces/shop/services/api" && r.Method == http.MethodPatch:
 					answer = requests("api", "")
+				case r.URL.Path == "/api/v1/namespaces/shop/services/gone":
+					answer = gone
+				case r.URL.Path == "/api/v1/namespaces/shop":
+					answer = `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"shop"}}`
 				}
-				if answer == forbidden {
+				switch answer {
+				case forbidden:
 					w.WriteHeader(http.StatusForbidden)
+				case gone:
+					w.WriteHeader(http.StatusNotFound)
 				}
 				_, _ = fmt.Fprint(w, answer)
 			}))
@@ -85,6 +108,7 @@ func TestRenewalsThatFail(t *testing.T) {
 				want, known := tt.services[s.Name+" "+s.State]
 				assert.True(t, known, "%+v", s)
 				assert.Contains(t, s.Error, want)
+				assert.Equal(t, want == "", s.Error == "", "%+v", s)
 			}
 			require.Len(t, got.NotRenewed, len(tt.notRenewed))
 			for _, s := range got.NotRenewed {

@@ -19,14 +19,14 @@ type renewals struct {
 	Error string `json:"error,omitempty"`
 }
 
-// fail records the error of the command, if there is one, also for each Service without a new certificate.
-func (r *renewals) fail(err error) {
+// fail records the error of the command, if there is one, also for each Service without a new certificate and an error of its own.
+func (r *renewals) fail(err error, waited bool) {
 	if err == nil {
 		return
 	}
 	r.Error = err.Error()
 	for i := range r.Services {
-		if s := &r.Services[i]; s.State == status.RenewalNotRequested || s.State == status.RenewalRequested {
+		if s := &r.Services[i]; s.Error == "" && (s.State == status.RenewalNotRequested || waited && s.State == status.RenewalRequested) {
 			s.Error = r.Error
 		}
 	}

@@ -42,7 +42,7 @@ func TestImpersonation(t *testing.T) {
 
 // TestFieldManager: Flux takes over what managers wrote whose name begins with kubectl.
 func TestFieldManager(t *testing.T) {
-	s, ns := newSystem(t), newNamespace(t, "shop", nil)
+	s, ns := newSystem(t), newNamespace(t, "shop", map[string]string{api.LabelInject: api.InjectEnabled})
 	s.ca(t, stable())
 	makeService(t, ns, "web")
 	require.Zero(t, cli(t, "renew", "-n", ns, "web", "--wait=false").code)
@@ -155,7 +155,7 @@ func TestColoursOnlyOnATerminal(t *testing.T) {
 
 // TestProgressIsDrawnOnATerminal: and gone when it is over.
 func TestProgressIsDrawnOnATerminal(t *testing.T) {
-	s, ns := newSystem(t), newNamespace(t, "shop", nil)
+	s, ns := newSystem(t), newNamespace(t, "shop", map[string]string{api.LabelInject: api.InjectEnabled})
 	s.ca(t, stable())
 	makeService(t, ns, "web")
 	renew := []string{"renew", "--system-namespace", s.namespace, "-n", ns, "web", "--timeout", "1s"}

@@ -213,7 +213,7 @@ func TestRenew(t *testing.T) {
 		assert.Contains(t, r.err, "no Service requests a certificate that servingcert renews in namespace")
 	})
 	t.Run("no CA that could sign", func(t *testing.T) {
-		s, ns := newSystem(t), newNamespace(t, "shop", nil)
+		s, ns := newSystem(t), newNamespace(t, "shop", map[string]string{api.LabelInject: api.InjectEnabled})
 		makeService(t, ns, "web")
 		s.ca(t, with(stable(), api.CAProblem, "CALost: Secret servingcert-ca is missing"))
 		want := "kubectl servingcert: nothing can be renewed: CALost: Secret servingcert-ca is missing\n"

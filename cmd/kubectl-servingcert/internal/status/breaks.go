@@ -88,10 +88,16 @@ func unrefreshedLines(workloads map[workload]bool) string {
 	return text
 }
 
+// Renewable reports whether the certificate of a Service can be renewed; see CannotRenew.
+func (s Service) Renewable() bool { return !s.External && !s.NotOptedIn && !s.Refused() && !s.PodKeys }
+
 // CannotRenew returns why the certificates of a Service cannot be renewed, and what to do.
 func CannotRenew(s Service) string {
 	if s.External {
 		return fmt.Sprintf("another issuer writes Secret %s/%s of Service %s (%s: %s), and has to renew it", s.Namespace, s.Secret, s, api.AnnotationIssuer, api.IssuerExternal)
+	}
+	if s.NotOptedIn || s.Refused() {
+		return optIn(s.Namespace)
 	}
 	return fmt.Sprintf("the pods of Service %s have their own keys (%s: %s), and a kubelet cannot be asked to refresh a certificate: replace the pods, for example with %s; each new pod gets a new key and certificate",
 		s, api.AnnotationKeySource, api.KeySourcePod, api.CommandText([]string{s.Namespace}, "kubectl", "rollout", "restart", "-n", s.Namespace))

@@ -124,4 +124,13 @@ func TestRotationLeavesPodKeys(t *testing.T) {
 func TestCannotRenew(t *testing.T) {
 	s, _ := ServiceOf(podKeysService(metav1.ConditionTrue, api.ServingCurrent))
 	assert.Contains(t, CannotRenew(s), "a kubelet cannot be asked to refresh a certificate: replace the pods, for example with kubectl rollout restart -n shop")
+	for want, s := range map[string]Service{
+		"Namespace shop is not labelled":             {Namespace: "shop", NotOptedIn: true},
+		"To opt in: kubectl label namespace shop ":   {Namespace: "shop", Reason: api.ReasonNotOptedIn, PodKeys: true},
+		"another issuer writes Secret shop/web-tls ": {Namespace: "shop", Secret: "web-tls", External: true, NotOptedIn: true},
+	} {
+		assert.False(t, s.Renewable())
+		assert.Contains(t, CannotRenew(s), want)
+	}
+	assert.True(t, Service{Namespace: "shop", Secret: "web-tls"}.Renewable())
 }

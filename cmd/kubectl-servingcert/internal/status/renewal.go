@@ -8,7 +8,7 @@ const (
 	RenewalNotRequested RenewalState = "notRequested" // the request was not written
 	RenewalRequested    RenewalState = "requested"
 	RenewalDone         RenewalState = "renewed"
-	RenewalDeleted      RenewalState = "deleted" // the Service was deleted during the wait
+	RenewalDeleted      RenewalState = "deleted" // the Service was deleted meanwhile
 )
 
 // Renewal is the renewal of the certificate of one Service, in the form of -o json.

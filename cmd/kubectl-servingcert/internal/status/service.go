@@ -112,12 +112,16 @@ func (s Service) Refused() bool { return s.Reason == api.ReasonNotOptedIn }
 func NotOptedIn(services []Service) string {
 	var lines []string
 	for _, s := range services {
-		line := fmt.Sprintf("Namespace %s is not labelled, so nothing is issued in it. To opt in: %s", s.Namespace, api.LabelCommand(s.Namespace))
+		line := optIn(s.Namespace)
 		if s.NotOptedIn && !slices.Contains(lines, line) {
 			lines = append(lines, line)
 		}
 	}
 	return strings.Join(lines, "\n")
+}
+
+func optIn(namespace string) string {
+	return fmt.Sprintf("Namespace %s is not labelled, so nothing is issued in it. To opt in: %s", namespace, api.LabelCommand(namespace))
 }
 
 // ServiceOf reads a Service; ok is false if it neither has nor requests a certificate.
