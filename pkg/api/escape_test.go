@@ -21,7 +21,7 @@ func TestEscape(t *testing.T) {
 		"marks":                {"a\u200e\u200f\u061c", `a\u200e\u200f\u061c`},
 		"no width":             {"a\u200b\u2060\ufeff", `a\u200b\u2060\ufeff`},
 		"line separators":      {"a\u2028b\u2029c\u0085", `a\u2028b\u2029c\u0085`},
-		"tags":                 {"a\U000e0041", `a\U000e0041`},
+		"tags":                 {"a\U000e0041", `a\udb40\udc41`},
 		"no UTF-8":             {"a\xff\xfe", `a\ufffd\ufffd`},
 	} {
 		assert.Equal(t, c.want, Escape(c.text), name)

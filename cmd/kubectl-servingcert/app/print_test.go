@@ -1,6 +1,7 @@
 package app
 
 import (
+	"encoding/json"
 	"io"
 	"os"
 	"regexp"
@@ -60,6 +61,19 @@ func TestYAMLIsEscapedAndTheSame(t *testing.T) {
 	data, err = marshalYAML(plain)
 	require.NoError(t, err)
 	assert.Equal(t, "a: x\nb:\n- z\n", string(data), "unchanged")
+}
+
+// Printed JSON keeps its values, and has no control characters.
+func TestJSONIsEscapedAndTheSame(t *testing.T) {
+	want := map[string]any{"path": "/\U000e0041", "name": "web\u202egnp.exe", "text": "one\ntwo \x1b[2J", "plain": "Zoë 🔒"}
+	for _, output := range []string{"json", "jsonpath={$}"} {
+		var out strings.Builder
+		require.NoError(t, writeData(escaping{&out}, output, want))
+		assert.Equal(t, api.EscapeLines(out.String()), out.String(), output)
+		var got map[string]any
+		require.NoError(t, json.Unmarshal([]byte(out.String()), &got), "%s: %s", output, out.String())
+		assert.Equal(t, want, got, output)
+	}
 }
 
 // Manifests are unchanged in a file, and escaped on a terminal.

@@ -36,6 +36,8 @@ func (f *verifyFlags) validateAny(args []string) error {
 		return usagef("unexpected argument %q: --any takes no Service", args[0])
 	case f.address != "", f.starttls != "":
 		return usagef("--address and --starttls do not go together with --any")
+	case f.any.all && *f.kube.Namespace != "":
+		return usagef("-n and -A are mutually exclusive")
 	case f.timeout <= 0:
 		return usagef("--timeout %s: must be positive", f.timeout)
 	}
