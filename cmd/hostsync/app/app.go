@@ -140,6 +140,9 @@ func (c *Config) keep(ctx context.Context, log *slog.Logger) error {
 		if err := s.Run(ctx); err != nil {
 			return err
 		}
+		if ctx.Err() != nil {
+			return errors.New("interrupted: the stores may not be up to date")
+		}
 		if text := s.NotReady(); text != "" {
 			return errors.New(strings.TrimSuffix(text, "\n"))
 		}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -264,4 +265,11 @@ func TestReadyTrustsNoAnswer(t *testing.T) {
 	answer = http.StatusOK
 	require.NoError(t, ready(c, &out))
 	require.Equal(t, "ok \ufffd]0;x\ufffd\n", out.String())
+}
+
+func TestOnceIsAnErrorIfInterrupted(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	c := &Config{Once: true, Dir: t.TempDir()}
+	require.ErrorContains(t, c.keep(ctx, slog.New(slog.DiscardHandler)), "interrupted")
 }

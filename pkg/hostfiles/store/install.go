@@ -157,7 +157,7 @@ func (s *Store) publish(write func(d *dir, name string) error) error {
 	if err != nil {
 		return err
 	}
-	if info != nil && !slices.Contains(s.State.Owned, s.spec.Path) && !ours(d, name, "") || s.halfTaken(d, name) {
+	if info != nil && s.foreign(d, name, info) || s.halfTaken(d, name) {
 		return s.takeOver(d, name, func(staged string) error { return write(d, staged) })
 	}
 	if !slices.Contains(s.State.Owned, s.spec.Path) {
@@ -186,6 +186,11 @@ func (s *Store) publish(write func(d *dir, name string) error) error {
 		return err
 	}
 	return d.remove(tmp)
+}
+
+// foreign reports whether a file or directory at the path of the store is not the store's.
+func (s *Store) foreign(d *dir, name string, info fs.FileInfo) bool {
+	return !ours(d, name, "") && (info.IsDir() || !slices.Contains(s.State.Owned, s.spec.Path))
 }
 
 // prune removes all generations except current, previous and the newest of the others.

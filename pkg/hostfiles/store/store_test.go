@@ -406,6 +406,58 @@ func TestAFullDisk(t *testing.T) {
 	require.Empty(t, held.Access)
 }
 
+// Remove keeps a directory that it did not write, and fails where it cannot look for its own.
+func TestRemoveOfAPathThatIsNotTheStores(t *testing.T) {
+	now, base := time.Now(), t.TempDir()
+	s := spec()
+	s.Path = filepath.Join(base, "etc", "tls")
+	root := filepath.Join(base, "dir")
+	st := open(t, root, s)
+	require.NoError(t, change(st, hosttest.Content(t, s, rotatortest.NewCA(t, 1, now), now, name)))
+	st.Close()
+
+	require.NoError(t, os.Rename(filepath.Join(base, "etc"), filepath.Join(base, "unmounted")))
+	_, err := open(t, root, s).Remove()
+	require.ErrorContains(t, err, s.Path+": its directory is not here")
+	require.NoError(t, os.Rename(filepath.Join(base, "unmounted"), filepath.Join(base, "etc")))
+
+	require.NoError(t, os.Rename(s.Path, s.Path+".former"))
+	require.NoError(t, os.Mkdir(s.Path, 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(s.Path, "tls.key"), []byte("mine"), 0o600))
+	_, err = open(t, root, s).Remove()
+	require.ErrorContains(t, err, s.Path+": hostsync did not create this directory")
+	require.FileExists(t, filepath.Join(s.Path, "tls.key"))
+
+	require.NoError(t, os.Rename(s.Path, s.Path+".mine"))
+	require.NoError(t, os.Rename(s.Path+".former", s.Path))
+	_, err = open(t, root, s).Remove()
+	require.NoError(t, err)
+	require.NoDirExists(t, s.Path)
+	require.NoDirExists(t, filepath.Join(root, "web"))
+}
+
+// A directory that somebody puts at the path of a store is kept, and restored when the store is removed.
+func TestADirectoryThatReplacesThePathIsKept(t *testing.T) {
+	now, base := time.Now(), t.TempDir()
+	s := spec()
+	s.Path = filepath.Join(base, "tls")
+	st := open(t, filepath.Join(base, "dir"), s)
+	for i := range 3 {
+		require.NoError(t, change(st, hosttest.Content(t, s, rotatortest.NewCA(t, i+1, now), now, name)))
+		if i == 0 {
+			require.NoError(t, os.RemoveAll(s.Path))
+			require.NoError(t, os.Mkdir(s.Path, 0o755))
+			require.NoError(t, os.WriteFile(filepath.Join(s.Path, "tls.key"), []byte("mine"), 0o600))
+		}
+	}
+	restored, err := st.Remove()
+	require.NoError(t, err)
+	require.Equal(t, []string{s.Path}, restored)
+	data, err := os.ReadFile(filepath.Join(s.Path, "tls.key"))
+	require.NoError(t, err)
+	require.Equal(t, "mine", string(data))
+}
+
 func TestASecondProcessWaits(t *testing.T) {
 	root := t.TempDir()
 	first := open(t, root, spec())

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"io/fs"
 	"path"
 	"path/filepath"
@@ -57,6 +58,9 @@ func (s *Store) takeOver(d *dir, name string, stage func(staged string) error) e
 
 // overwrite replaces a file or directory whose original is already kept.
 func (*Store) overwrite(d *dir, name string, stage func(staged string) error) error {
+	if _, err := d.published(name); err != nil {
+		return err
+	}
 	tmp := tmpPrefix + name
 	if err := d.remove(tmp); err != nil {
 		return err
@@ -168,7 +172,7 @@ func (s *Store) putBack(o hostfiles.Original) (bool, error) {
 	}
 	back := !ours(d, o.Kept, o.Sum)
 	if back {
-		info, err := d.lstat(name)
+		info, err := d.published(name)
 		if err != nil {
 			return false, err
 		}
@@ -197,19 +201,32 @@ func (s *Store) putBack(o hostfiles.Original) (bool, error) {
 func (s *Store) removePath(full string) error {
 	d, err := openDir(filepath.Dir(full), s.hook)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		return fmt.Errorf("%s: its directory is not here, so the files there cannot be removed. Mount the directory or, if it was deleted, create it empty: %w", full, err)
 	}
 	if err != nil {
 		return err
 	}
 	defer d.close()
-	if err := d.remove(tmpPrefix + filepath.Base(full)); err != nil {
+	name := filepath.Base(full)
+	if err := d.remove(tmpPrefix + name); err != nil {
 		return err
 	}
-	if err := d.remove(filepath.Base(full)); err != nil {
+	if _, err := d.published(name); err != nil {
+		return err
+	}
+	if err := d.remove(name); err != nil {
 		return err
 	}
 	return d.sync(".")
+}
+
+// published returns what is at the path of a store, or nil. A directory that the store did not create is an error.
+func (d *dir) published(name string) (fs.FileInfo, error) {
+	info, err := d.lstat(name)
+	if err == nil && info != nil && info.IsDir() && !ours(d, name, "") {
+		return nil, fmt.Errorf("%s: hostsync did not create this directory: move it elsewhere, and remove the store again", filepath.Join(d.root.Name(), name))
+	}
+	return info, err
 }
 
 // removeHome removes the store's files from its directory, and the directory if it is empty then. If a file was
