@@ -64,11 +64,10 @@ type change[T Object] func(before, after T, initial bool)
 // NewInformer returns an Informer of a cache of its own, which watches with the manager's client once it is
 // started: caches of a manager have one selector a kind.
 func NewInformer[O client.Object, T Object](mgr manager.Manager, o Options[O, T]) (*Informer[T], error) {
-	kind := Kind{o.Example, o.transform}
-	made, err := NewCache(mgr, cache.Options{
-		NewInformer: Informers(kind), SyncPeriod: new(time.Duration),
-		ByObject: map[client.Object]cache.ByObject{o.Example: {Label: o.Label, Field: o.Field, Transform: o.transform}},
-	})
+	made, err := NewCache(mgr, Paged(cache.Options{
+		SyncPeriod: new(time.Duration),
+		ByObject:   map[client.Object]cache.ByObject{o.Example: {Label: o.Label, Field: o.Field, Transform: o.transform}},
+	}))
 	if err != nil {
 		return nil, fmt.Errorf("cache of %T: %w", o.Example, err)
 	}
@@ -81,7 +80,7 @@ func NewInformer[O client.Object, T Object](mgr manager.Manager, o Options[O, T]
 
 // NewInformerOf returns an Informer of what lists and watches the objects, whatever the selectors.
 func NewInformerOf[O client.Object, T Object](objects toolscache.ListerWatcher, o Options[O, T]) (*Informer[T], error) {
-	informer := Informers(Kind{o.Example, o.transform})(objects, o.Example, 0, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
+	informer := toolscache.NewSharedIndexInformer(Watched(objects, o.transform), o.Example, 0, toolscache.Indexers{toolscache.NamespaceIndex: toolscache.MetaNamespaceIndexFunc})
 	if err := informer.SetTransform(o.transform); err != nil {
 		return nil, err
 	}

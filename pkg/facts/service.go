@@ -8,13 +8,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// ServiceKind returns the Kind of an informer that keeps only the parts of each Service that keep names. With
-// openShift, it translates each Service with api.Translate first.
-func ServiceKind(openShift bool, keep func(*corev1.Service) api.Keep) Kind {
-	return Kind{Object: &corev1.Service{}, Transform: ServiceTransform(openShift, keep)}
-}
-
-// ServiceTransform returns the transform of ServiceKind.
+// ServiceTransform returns the transform of an informer that keeps only the parts of each Service that keep names.
+// With openShift, it translates each Service with api.Translate first.
 func ServiceTransform(openShift bool, keep func(*corev1.Service) api.Keep) toolscache.TransformFunc {
 	strip := StrippedService(openShift, keep)
 	return func(object any) (any, error) {
@@ -40,9 +35,4 @@ func Metadata(kind string) *metav1.PartialObjectMetadata {
 	o := &metav1.PartialObjectMetadata{}
 	o.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
 	return o
-}
-
-// MetadataKind returns the Kind of an informer of that metadata with the transform keep.
-func MetadataKind(kind string, keep toolscache.TransformFunc) Kind {
-	return Kind{Object: Metadata(kind), Transform: keep}
 }

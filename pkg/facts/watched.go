@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/watch"
 	toolscache "k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/watchlist"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -163,22 +164,22 @@ func (b *boundedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Kind is a kind of object in a cache of controller-runtime, with its transform.
-type Kind struct {
-	Object    client.Object
-	Transform toolscache.TransformFunc
-}
-
-// Informers returns a cache.Options.NewInformer. Informers of the kinds list and watch through Watched; others
-// are unchanged.
-func Informers(kinds ...Kind) func(toolscache.ListerWatcher, runtime.Object, time.Duration, toolscache.Indexers) toolscache.SharedIndexInformer {
-	return func(lw toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
-		for _, k := range kinds {
-			if reflect.TypeOf(object) != reflect.TypeOf(k.Object) || object.GetObjectKind().GroupVersionKind().Kind != k.Object.GetObjectKind().GroupVersionKind().Kind {
-				continue
+// Paged returns the options with informers that list and watch through Watched, for each kind of ByObject with a
+// Transform.
+func Paged(o cache.Options) cache.Options {
+	o.NewInformer = func(lw toolscache.ListerWatcher, object runtime.Object, resync time.Duration, indexers toolscache.Indexers) toolscache.SharedIndexInformer {
+		for kind, by := range o.ByObject {
+			if by.Transform != nil && isOf(object, kind) {
+				lw = Watched(lw, by.Transform)
+				break
 			}
-			return toolscache.NewSharedIndexInformer(Watched(lw, k.Transform), object, resync, indexers)
 		}
 		return toolscache.NewSharedIndexInformer(lw, object, resync, indexers)
 	}
+	return o
+}
+
+// isOf reports whether an object, or its metadata, is of the kind.
+func isOf(object, kind runtime.Object) bool {
+	return reflect.TypeOf(object) == reflect.TypeOf(kind) && object.GetObjectKind().GroupVersionKind().Kind == kind.GetObjectKind().GroupVersionKind().Kind
 }

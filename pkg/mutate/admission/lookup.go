@@ -52,17 +52,14 @@ func NewLookup(cached, live client.Reader, synced func() bool, openShift bool) *
 // ones, of opted-in namespaces their settings, and the operator's table
 // of programs, which is in namespace.
 func CacheOptions(namespace string, openShift bool) cache.Options {
-	services := facts.ServiceKind(openShift, keptOfService)
-	secrets := facts.MetadataKind("Secret", facts.KeepIdentity)
-	namespaces := facts.MetadataKind("Namespace", keepSettings)
-	return cache.Options{NewInformer: facts.Informers(services, secrets, namespaces), ByObject: map[client.Object]cache.ByObject{
-		&corev1.Service{}:           {Transform: services.Transform},
+	return facts.Paged(cache.Options{ByObject: map[client.Object]cache.ByObject{
+		&corev1.Service{}:           {Transform: facts.ServiceTransform(openShift, keptOfService)},
 		facts.Metadata("Secret"):    {Field: fields.SelectorFromSet(conventional), Label: notManaged, Transform: facts.KeepIdentity},
 		facts.Metadata("Namespace"): {Label: optedIn, Transform: keepSettings},
 		&corev1.ConfigMap{}: {Namespaces: map[string]cache.Config{
 			namespace: {FieldSelector: fields.OneTermEqualSelector("metadata.name", api.ProgramsName)},
 		}},
-	}}
+	}})
 }
 
 // conventional and notManaged together select the conventional Secrets; see

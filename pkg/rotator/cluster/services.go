@@ -20,15 +20,13 @@ import (
 // cacheOptions configure the cache of Services, stripped to the fields that decisions need, and of
 // the metadata of opted-in Namespaces.
 func cacheOptions(openShift bool) cache.Options {
-	services := facts.ServiceKind(openShift, Keep)
-	namespaces := facts.MetadataKind("Namespace", facts.KeepIdentity)
-	return cache.Options{NewInformer: facts.Informers(services, namespaces), ByObject: map[client.Object]cache.ByObject{
-		&corev1.Service{}: {Transform: services.Transform},
+	return facts.Paged(cache.Options{ByObject: map[client.Object]cache.ByObject{
+		&corev1.Service{}: {Transform: facts.ServiceTransform(openShift, Keep)},
 		facts.Metadata("Namespace"): {
 			Label:     labels.SelectorFromSet(labels.Set{api.LabelInject: api.InjectEnabled}),
 			Transform: facts.KeepIdentity,
 		},
-	}}
+	}})
 }
 
 // OptIn reports whether the namespace is opted in and not being deleted, and whether the webhook

@@ -23,8 +23,7 @@ func (c Config) CacheOptions() (cache.Options, error) {
 		return cache.Options{}, fmt.Errorf("--instance: %w", err)
 	}
 	noCopy := true
-	return cache.Options{
-		NewInformer:                 facts.Informers(facts.MetadataKind("Namespace", facts.KeepIdentity), facts.MetadataKind("Secret", facts.KeepWriters)),
+	return facts.Paged(cache.Options{
 		ReaderFailOnMissingInformer: true, // a read must not start a watch of all Secrets with data
 		ByObject: map[client.Object]cache.ByObject{
 			facts.Metadata("Namespace"): {
@@ -38,7 +37,7 @@ func (c Config) CacheOptions() (cache.Options, error) {
 				UnsafeDisableDeepCopy: &noCopy,
 			},
 		},
-	}, nil
+	}), nil
 }
 
 func indexOwner(f *signer.SecretFacts) []string {

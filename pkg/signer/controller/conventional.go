@@ -41,8 +41,7 @@ const conventionalAgain = 10 * time.Minute
 // addConventional adds the publisher to the manager. It collects changes for the delay. It has
 // its own cache, since the manager's holds Secrets by another selector.
 func addConventional(mgr manager.Manager, namespace string, delay time.Duration) error {
-	secrets, err := facts.AddCache(mgr, cache.Options{
-		NewInformer: facts.Informers(facts.MetadataKind("Secret", facts.KeepIdentity)),
+	secrets, err := facts.AddCache(mgr, facts.Paged(cache.Options{
 		ByObject: map[client.Object]cache.ByObject{
 			facts.Metadata("Secret"): {
 				Field:     fields.SelectorFromSet(fields.Set{"metadata.name": api.ConventionalSecretName, "type": string(corev1.SecretTypeTLS)}),
@@ -50,7 +49,7 @@ func addConventional(mgr manager.Manager, namespace string, delay time.Duration)
 				Transform: facts.KeepIdentity,
 			},
 		},
-	}, facts.Metadata("Secret"))
+	}), facts.Metadata("Secret"))
 	if err != nil {
 		return fmt.Errorf("cache of conventional Secrets: %w", err)
 	}

@@ -33,12 +33,11 @@ func newCache(ctx context.Context, mgr manager.Manager, reads []target.Read) (ca
 // cacheOptions lists everything in pages: there may be too many objects of any kind to be in memory
 // before they are stripped.
 func cacheOptions(reads []target.Read) cache.Options {
-	byObject, kinds := map[client.Object]cache.ByObject{}, make([]facts.Kind, 0, len(reads))
+	byObject := map[client.Object]cache.ByObject{}
 	for _, r := range reads {
 		byObject[r.Object] = r.By
-		kinds = append(kinds, facts.Kind{Object: r.Object, Transform: r.By.Transform})
 	}
-	return cache.Options{ByObject: byObject, NewInformer: facts.Informers(kinds...)}
+	return facts.Paged(cache.Options{ByObject: byObject})
 }
 
 // oneConfigMap selects one object, so that RBAC can be narrowed to its name.
