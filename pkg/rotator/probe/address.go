@@ -71,7 +71,7 @@ func (a Addresses) Refuse(v Target) Cause {
 		}
 	}
 	switch {
-	case slices.ContainsFunc(a.APIServer, func(s netip.Addr) bool { return plain(s) == address }):
+	case slices.ContainsFunc(a.APIServer, func(s netip.Addr) bool { return plain(s) == inside(address) }):
 		return CauseAPIServer
 	case v.HostNetwork && !v.OnNode:
 		return CauseNotNode
@@ -126,8 +126,7 @@ func kindOf(a netip.Addr) Cause {
 	case a.Is4() && a.As4()[0] == 0: // 0.0.0.0/8 is this host
 		return CauseUnspecified
 	case tunnelled.Contains(a):
-		b := a.As16()
-		return kindOf(netip.AddrFrom4([4]byte(b[2:])))
+		return kindOf(inside(a))
 	}
 	for _, cause := range []Cause{CauseMetadata, CauseTranslated} {
 		if slices.ContainsFunc(permissible[cause], func(p netip.Prefix) bool { return p.Contains(a) }) {
@@ -142,6 +141,15 @@ var embedding = prefixes("::/96", "::ffff:0:0:0/96", "64:ff9b::/96")
 
 // tunnelled is the range of 6to4, in which an IPv4 address follows the first 16 bits (RFC 3056).
 var tunnelled = netip.MustParsePrefix("2002::/16")
+
+// inside returns the IPv4 address that a 6to4 address contains, or else the address.
+func inside(a netip.Addr) netip.Addr {
+	if !tunnelled.Contains(a) {
+		return a
+	}
+	b := a.As16()
+	return netip.AddrFrom4([4]byte(b[2:]))
+}
 
 // plain returns the IPv4 address that an IPv6 address contains, or else the address without its
 // zone.

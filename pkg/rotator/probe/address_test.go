@@ -29,6 +29,8 @@ func TestRefuse(t *testing.T) {
 		{"10.96.0.1", any4, CauseAPIServer},
 		{"::ffff:10.96.0.1", none, CauseAPIServer},
 		{"64:ff9b::10.96.0.1", none, CauseAPIServer},
+		{"2002:a60:1::", none, CauseAPIServer},
+		{"2002:a60:2::", none, ""},
 		{"fd00::1", none, CauseAPIServer},
 		{"127.0.0.1", none, CauseLoopback},
 		{"127.1.2.3", any4, CauseLoopback},
