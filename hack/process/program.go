@@ -15,6 +15,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/servingcert/servingcert/test/keymaterial"
 )
 
 // Program is a program that is run as a kubelet runs a container: if it exits, it is restarted,
@@ -52,8 +54,8 @@ func (p *Program) Start(t testing.TB) {
 	}
 }
 
-// Launch runs the program, and kills it when the test ends. A crash in the log fails the test; the
-// log of a failed test is printed. Launch may be called again after Kill or Stop.
+// Launch runs the program, and kills it when the test ends. A crash or a private key in the log fails the test;
+// the log of a failed test is printed. Launch may be called again after Kill or Stop.
 func (p *Program) Launch(t testing.TB) {
 	t.Helper()
 	p.cleanup.Do(func() {
@@ -61,6 +63,9 @@ func (p *Program) Launch(t testing.TB) {
 			p.Kill()
 			if err := p.Err(); err != nil {
 				t.Error(err)
+			}
+			if keymaterial.Holds([]byte(p.Log.String())) {
+				t.Error("the log of the " + p.Name() + " holds a private key")
 			}
 			if t.Failed() {
 				t.Logf("log of the %s:\n%s", p.Name(), p.Log.String())

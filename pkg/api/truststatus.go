@@ -36,7 +36,7 @@ const (
 	// TrustGrace is the number of the other targets that are in a namespace, and refuse the
 	// bundle or held it and lost it again. They delay a new generation until the signer's
 	// grace for refusals is over. The rest of TrustPending and TrustRefusing delay it
-	// without limit.
+	// until the signing generation is about to expire.
 	TrustGrace = "grace"
 	// TrustNamespaces names the namespaces of TrustGrace, at most TrustMaxNamespaces.
 	// For people.

@@ -149,7 +149,7 @@ func TestOneSuccessionPerRequest(t *testing.T) {
 }
 
 // Refusing targets in namespaces delay a new generation for the grace, and other targets
-// without limit. Late requests do not count.
+// until there is no time to wait. Late requests do not count.
 func TestRefusalGrace(t *testing.T) {
 	trust := func(pending, refusing, grace, late int) api.TrustStatus {
 		return api.TrustStatus{Targets: 9, Holding: 9 - pending - refusing, Pending: pending, Refusing: refusing, Grace: grace, Late: late,

@@ -278,8 +278,10 @@ func TestWhatStolenComponentsCanDo(t *testing.T) {
 	for _, name := range []string{"servingcert-signer", "servingcert-rotator", "servingcert-trust"} {
 		require.NoError(t, merge(event, fmt.Sprintf(`{"series":{"count":2,"lastObservedTime":%q}}`, "2026-01-02T03:04:05.000000Z"))(t.Context(), as(t, name)), "%s changes events of others", name)
 	}
-	for _, obj := range []client.Object{v.apiService, ourWebhook()} {
-		require.NoError(t, trust.Patch(t.Context(), obj.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"caBundle":"bmV3"}}`)), client.DryRunAll))
+	require.NoError(t, trust.Patch(t.Context(), v.apiService.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"caBundle":"bmV3"}}`)), client.DryRunAll))
+	for name, c := range map[string]client.Client{api.CAStatusName: signer, api.TrustStatusName: trust} {
+		require.NoError(t, applied(name)(t.Context(), c), "each reports what it likes, such as the CA that clients trust")
+		require.NoError(t, adminClient(t).Delete(t.Context(), ourConfigMap(name)))
 	}
 	// Policies do not apply to webhook configurations, so those that are named are this
 	// rotator's to change as it likes: it is cluster-admin, who can have tokens sent to it.
