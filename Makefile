@@ -90,8 +90,10 @@ else
 	@$(call run-tests,-count=1 $(PKG)) || failed=1; $(print-skipped); exit $${failed:-0}
 endif
 
+# Tests of what something costs run no second goroutine, and take ten times as long with the race detector.
 .PHONY: race
 race: RACE := 1
+race: TESTFLAGS := -skip=Cost
 race: controlplane-binaries ## what runs most goroutines at once, the programs too, with the race detector
 	@$(call run-tests,$(CONCURRENT)) || failed=1; \
 	$(call run-tests,-count=1 $(RACING)) || failed=1; \
