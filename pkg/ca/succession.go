@@ -77,7 +77,7 @@ func promote(d *Decision, s Situation) {
 	if d.State.replacing() {
 		deadline = signing.Ends() // no earlier generation is about to expire
 	}
-	trust := viewTrust(s, d.State.bundle(s.ExtraRoots, s.Now).Hash(), newest.Number)
+	trust := viewTrust(s, d.State.bundle(s.ExtraRoots, s.Now).Hash(), newest)
 	switch {
 	case !s.Now.Before(deadline):
 		d.Step = Step{Kind: StepPromote, Why: "the previous generation expires at " + formatTime(signing.Ends()) + ": there is no time to wait"}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/limit"
 )
 
 // ParseTrust reads the data of ConfigMap api.TrustStatusName. If the data is damaged,
@@ -34,20 +35,21 @@ type trustView struct {
 
 // viewTrust decides whether the generation may sign, from the targets that hold the
 // bundle with the hash. Only targets that refuse the bundle are left behind, unless a
-// person decides otherwise: see api.TrustGrace and api.TrustLate for which count.
-func viewTrust(s Situation, bundleHash string, generation int) trustView {
+// person decides otherwise: see api.TrustGrace and api.TrustLate for which count. The
+// rotator does not check its clock, so the grace begins no sooner than the generation.
+func viewTrust(s Situation, bundleHash string, generation Generation) trustView {
 	t := s.Trust
 	switch {
 	case t.BundleHash == "":
 		return trustView{missing: fmt.Sprintf("ConfigMap %s does not report which targets hold the bundle: is the rotator running?", api.TrustStatusName)}
 	case t.BundleHash != bundleHash:
 		return trustView{missing: "the rotator has not observed the new bundle yet"}
-	case s.PromoteDespite == generation && t.Pending+t.Refusing > 0:
+	case s.PromoteDespite == generation.Number && t.Pending+t.Refusing > 0:
 		return trustView{without: fmt.Sprintf("%d of %d targets do not hold its root, and a person allowed it to sign without them", t.Pending+t.Refusing, t.Targets)}
-	case s.PromoteDespite == generation:
+	case s.PromoteDespite == generation.Number:
 		return trustView{}
 	}
-	graceEnds := t.Since.Add(s.RefusalGrace)
+	graceEnds := limit.Latest(t.Since, generation.MadeAt).Add(s.RefusalGrace)
 	over := !t.Since.IsZero() && !s.Now.Before(graceEnds)
 	switch {
 	case t.HoldingUp() == 0 && t.Grace == 0:
@@ -61,7 +63,7 @@ func viewTrust(s Situation, bundleHash string, generation int) trustView {
 		v.missing += fmt.Sprintf(". It does not wait for targets in these namespaces after %s: %s", formatTime(graceEnds), t.Namespaces)
 	}
 	if t.Pending == 0 || t.Grace > 0 {
-		v.missing += fmt.Sprintf(". To continue without them: kubectl servingcert rotate-ca --proceed %d", generation)
+		v.missing += fmt.Sprintf(". To continue without them: kubectl servingcert rotate-ca --proceed %d", generation.Number)
 	}
 	return v
 }

@@ -3,6 +3,7 @@ package ca
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 
@@ -23,18 +24,41 @@ func TestViewTrust(t *testing.T) {
 		change(&s.Trust)
 		return s
 	}
+	second := Generation{Number: 2, MadeAt: start}
 	despite := func(s Situation) Situation {
 		s.PromoteDespite = 2
 		return s
 	}
 	waiting := with(func(t *api.TrustStatus) { t.Holding, t.Pending = 8, 1 })
-	view := viewTrust(waiting, "x", 2)
+	view := viewTrust(waiting, "x", second)
 	assert.Contains(t, view.missing, "8 of 9 targets hold the new root")
 	assert.Zero(t, view.until, "no target is given a grace")
 
 	refused := with(func(t *api.TrustStatus) { t.Holding, t.Pending, t.Refusing = 7, 1, 1 })
-	assert.Equal(t, "2 of 9 targets do not hold its root, and a person allowed it to sign without them", viewTrust(despite(refused), "x", 2).without)
-	assert.Equal(t, trustView{}, viewTrust(despite(with(func(*api.TrustStatus) {})), "x", 2), "nobody is left behind")
+	assert.Equal(t, "2 of 9 targets do not hold its root, and a person allowed it to sign without them", viewTrust(despite(refused), "x", second).without)
+	assert.Equal(t, trustView{}, viewTrust(despite(with(func(*api.TrustStatus) {})), "x", second), "nobody is left behind")
+}
+
+// The rotator's clock is not checked. If it is behind, targets that refuse the root still delay it for the whole grace.
+func TestTheGraceBeginsNoSoonerThanTheGeneration(t *testing.T) {
+	for name, since := range map[string]time.Time{
+		"the rotator's clock is right":         start,
+		"the rotator's clock is days behind":   start.Add(-DefaultRefusalGrace - day),
+		"the rotator observed it a day before": start.Add(-day),
+	} {
+		s := situation(nil)
+		s.Trust = api.TrustStatus{BundleHash: "x", Targets: 9, Holding: 8, Refusing: 1, Grace: 1, Since: since, NotHolding: []api.TrustTarget{{Message: "X"}}}
+		made := Generation{Number: 2, MadeAt: start}
+		ends := start.Add(DefaultRefusalGrace)
+		for _, now := range []time.Time{start, ends.Add(-time.Second)} {
+			s.Now = now
+			view := viewTrust(s, "x", made)
+			assert.Contains(t, view.missing, "8 of 9 targets hold the new root", name)
+			assert.Equal(t, ends, view.until, name)
+		}
+		s.Now = ends
+		assert.NotEmpty(t, viewTrust(s, "x", made).without, name)
+	}
 }
 
 func TestNamedTargets(t *testing.T) {
