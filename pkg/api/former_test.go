@@ -56,6 +56,42 @@ func TestExtraNamesInAFormerDomain(t *testing.T) {
 	assert.Error(t, err)
 }
 
+// A suffix that contains a former cluster domain does not permit the names of other Services there, which those still
+// serve.
+func TestASuffixPermitsNoServiceOfAFormerDomain(t *testing.T) {
+	limits := moved()
+	for _, text := range []string{"team-*=old", "team-*=svc.old", "team-*=cluster.local"} {
+		rule, err := ParseSuffixRule(text, limits.ClusterDomain)
+		require.NoError(t, err)
+		limits.PermitDNSSuffixes = append(limits.PermitDNSSuffixes, rule)
+	}
+	asks := func(name string) *corev1.Service {
+		svc := service(AnnotationExtraDNSNames, name)
+		svc.Namespace = "team-x"
+		return svc
+	}
+	for name, permitted := range map[string]bool{
+		"web.shop.svc.old": false, "a.web.shop.svc.old": false, "*.web.shop.svc.old": false, "*.shop.svc.old": false, "shop.svc.old": false,
+		"svc.old": false, "*.svc.old": false, "web.shop.svc.cluster.local": false, "db.team-x.svc.old": false, "*.team-x.svc.old": false,
+		"web.team-x.svc.old": true, "*.web.team-x.svc.old": true, "old": true, "*.old": true, "web.shop.old": true, "xsvc.old": true,
+	} {
+		r, err := Parse(asks(name), limits)
+		retained := Retained([]*corev1.Service{asks(name)}, limits).DNSNames
+		if permitted {
+			require.NoError(t, err, name)
+			assert.Contains(t, r.DNSNames, name)
+			assert.Contains(t, retained, name)
+			continue
+		}
+		require.ErrorContains(t, err, "not permitted: svc.", name)
+		assert.NotContains(t, retained, name)
+	}
+	other := asks("web.shop.svc.old")
+	other.Annotations[AnnotationIssuer] = string(IssuerExternal)
+	_, err := Parse(other, limits)
+	assert.NoError(t, err, "nothing is issued")
+}
+
 // Former names are not requested: no Service is refused because of them, and they do
 // not change the hash of a request.
 func TestFormerNamesRefuseNoService(t *testing.T) {

@@ -207,6 +207,12 @@ func checkExtraName(svc *corev1.Service, name string, limits Limits) error {
 	if detail != "" {
 		return errors.New(detail)
 	}
+	return checkOwner(svc, base, limits)
+}
+
+// checkOwner returns an error if the name is neither below the Service nor permitted. A suffix may
+// contain a former cluster domain, where Services still have their names: it permits none of these.
+func checkOwner(svc *corev1.Service, base string, limits Limits) error {
 	for _, clusterDomain := range append([]string{limits.ClusterDomain}, limits.FormerDomains...) {
 		for _, domain := range ServiceDomains(svc, clusterDomain) {
 			if within(base, domain) {
@@ -217,13 +223,19 @@ func checkExtraName(svc *corev1.Service, name string, limits Limits) error {
 	if limits.PermitAllNames {
 		return nil
 	}
+	own := strings.Join(ServiceDomains(svc, limits.ClusterDomain), " or ")
+	for _, former := range limits.FormerDomains {
+		if within(base, "svc."+former) {
+			return fmt.Errorf("not permitted: svc.%s has the names of Services in a former cluster domain: must be below %s", former, own)
+		}
+	}
 	for _, rule := range limits.PermitDNSSuffixes {
 		if rule.permits(svc.Namespace, base) {
 			return nil
 		}
 	}
 	return fmt.Errorf("not permitted: must be below %s, or below a suffix that the signer permits for namespace %q%s",
-		strings.Join(ServiceDomains(svc, limits.ClusterDomain), " or "), svc.Namespace, permittedSuffixes(svc.Namespace, limits.PermitDNSSuffixes))
+		own, svc.Namespace, permittedSuffixes(svc.Namespace, limits.PermitDNSSuffixes))
 }
 
 func permittedSuffixes(namespace string, rules []SuffixRule) string {

@@ -322,6 +322,12 @@ func TestWhoMayHaveWhichNames(t *testing.T) {
 		}, Wait, "InvalidAnnotation"},
 		"a host, a Service that is too large":      {"web.shop.svc", func(s *Situation) { s.byHost(granted); tooLarge(s) }, Wait, "TooLarge"},
 		"a host, without the right to a large one": {"web.shop.svc", func(s *Situation) { s.byHost(nothing); tooLarge(s) }, Deny, "NotPermitted"},
+		"another Service, by a suffix that was the cluster domain": {"web.bank.svc.old.local", func(s *Situation) {
+			suffix(s)
+			s.Limits.FormerDomains, s.Limits.PermitDNSSuffixes = []string{"old.local"}, []api.SuffixRule{{NamespaceGlob: "shop", Suffix: "old.local"}}
+			s.Services[0].Annotations[api.AnnotationExtraDNSNames] = "web.bank.svc.old.local"
+			s.Authority = signertest.NewCA(t, pki.Constraints{PermittedDNS: []string{"svc", "cluster.local", "old.local"}}, epoch.Add(-signertest.Day), epoch.Add(1000*signertest.Day))
+		}, Deny, "NotPermitted"},
 		"a former cluster domain": {"web.shop.svc.old.local", func(s *Situation) {
 			s.Limits.FormerDomains = []string{"old.local"}
 			s.Authority = signertest.NewCA(t, pki.Constraints{PermittedDNS: []string{"svc", "cluster.local", "old.local"}}, epoch.Add(-signertest.Day), epoch.Add(1000*signertest.Day))
