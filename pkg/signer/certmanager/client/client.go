@@ -62,7 +62,7 @@ type Client struct {
 	mu      sync.Mutex
 	pending map[string]*pending // by name
 	swept   bool                // pending contains all existing requests
-	owners  map[string]string   // name of the last request by Secret
+	owners  map[string]string   // name of the last request by Secret, if that is pending
 	full    time.Time           // since when maxPending is reached, or zero
 	issuer  *x509.Certificate   // CA of the last probe; nil: not known yet
 	doubted time.Time           // when another CA than that signed a certificate

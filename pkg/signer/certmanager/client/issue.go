@@ -142,6 +142,7 @@ func (c *Client) ask(ctx context.Context, w certmanager.Wish, tenant string, now
 	if err := c.admit(w.Name, tenant, now); err != nil {
 		return err
 	}
+	c.own(w.For, w.Name)
 	key, err := c.keep(ctx, w.Name, w.For, w.KeyAlgorithm)
 	if err != nil {
 		return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -68,14 +69,24 @@ func (c *Client) admit(name, tenant string, now time.Time) error {
 		"too many certificates are pending at %s: the limit is %d, and for one namespace or user half of what the others leave", c.config.Issuer, maxPending)}
 }
 
-// replaces deletes the previous request for a Secret that now needs another certificate.
+// replaces deletes the previous request for a Secret that now needs another certificate, which may
+// need its place.
 func (c *Client) replaces(ctx context.Context, owner, name string) {
 	c.mu.Lock()
 	before := c.owners[owner]
-	c.owners[owner] = name
 	c.mu.Unlock()
 	if before != "" && before != name {
 		_ = c.forget(ctx, before) // the sweep tries again
+	}
+}
+
+// own records the last request for a Secret. Only pending requests are recorded, so that pending
+// bounds owners.
+func (c *Client) own(owner, name string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.pending[name] != nil {
+		c.owners[owner] = name
 	}
 }
 
@@ -86,13 +97,14 @@ func (c *Client) forget(ctx context.Context, name string) error {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	delete(c.pending, name)
-	for owner, its := range c.owners {
-		if its == name {
-			delete(c.owners, owner)
-		}
-	}
+	c.drop(name)
 	return nil
+}
+
+// drop no longer counts a request. The caller holds the lock.
+func (c *Client) drop(name string) {
+	delete(c.pending, name)
+	maps.DeleteFunc(c.owners, func(_, its string) bool { return its == name })
 }
 
 // Start sweeps the requests of this process and earlier ones until ctx ends. It runs while this
@@ -162,7 +174,7 @@ func (c *Client) unwanted(there map[string]string, now time.Time) (old []string)
 	}
 	for name, p := range c.pending {
 		if _, ok := there[name]; !ok && now.Sub(p.wanted) >= sweepEvery { // it was deleted
-			delete(c.pending, name)
+			c.drop(name)
 		}
 	}
 	return old

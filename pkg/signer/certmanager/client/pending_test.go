@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"testing"
 	"time"
 
@@ -12,10 +14,14 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/certmanager"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
+	"github.com/servingcert/servingcert/test/signertest"
 )
 
 var epoch = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -52,6 +58,43 @@ func TestRequestsAreBounded(t *testing.T) {
 	delete(c.pending, "shop")
 	require.NoError(t, c.admit("last", "last", epoch))
 	assert.True(t, c.full.IsZero())
+}
+
+// accepts accepts all writes.
+type accepts struct{ client.Writer }
+
+func (accepts) Create(context.Context, client.Object, ...client.CreateOption) error { return nil }
+func (accepts) Delete(context.Context, client.Object, ...client.DeleteOption) error { return nil }
+
+// What is remembered of a Secret is bounded by the pending requests: neither a Secret without a place nor one whose
+// request was deleted is remembered.
+func TestOwnersAreBounded(t *testing.T) {
+	c := New(Config{Issuer: certmanager.Issuer{Kind: "ClusterIssuer", Name: "vault", Group: certmanager.Group}, Clock: func() time.Time { return signertest.Epoch }, Writer: accepts{}})
+	c.unwanted(nil, signertest.Epoch) // all requests are known: none is read
+	ca := signertest.CA(t)
+	ask := func(secret, name string) {
+		wanted := api.Wanted{DNSNames: []string{name}, Params: api.Params{KeyAlgorithm: pki.ECDSAP256, Duration: time.Hour}}
+		_, err := c.Issue(t.Context(), types.NamespacedName{Namespace: "busy", Name: secret}, ca, wanted, signertest.Epoch)
+		require.NotNil(t, issue.Waiting(err), "%v", err)
+		require.LessOrEqual(t, len(c.owners), len(c.pending))
+	}
+	ask("web", "web.busy.svc")
+	first := maps.Clone(c.pending)
+	ask("web", "other.busy.svc")
+	assert.Len(t, c.pending, 1, "the request before is deleted")
+	assert.NotEqual(t, slices.Collect(maps.Keys(first)), slices.Collect(maps.Keys(c.pending)))
+	for i := range maxPending {
+		_ = c.admit(fmt.Sprint("filler-", i), "busy", signertest.Epoch)
+	}
+	for i := range 100 {
+		ask(fmt.Sprint("more-", i), "web.busy.svc")
+	}
+	assert.Len(t, c.owners, 1)
+	ask("web", "third.busy.svc")
+	assert.Len(t, c.owners, 1, "what it replaces makes room")
+	c.unwanted(nil, signertest.Epoch.Add(sweepEvery))
+	assert.Empty(t, c.pending, "all were deleted")
+	assert.Empty(t, c.owners)
 }
 
 // Two tenants, or twenty, with as many requests as are allowed do not block another one.
