@@ -38,6 +38,8 @@ const (
 	// CAExtraRoots are the certificates in BundleKey that are from ConfigMap ExtraRootsName, one
 	// per line: the ConfigMap's key, a space, and the certificate's SHA-256 in hex.
 	CAExtraRoots = "extra-roots"
+	// CAImported is the SHA-256 in hex of the last CA that was imported from Secret CAImportName.
+	CAImported = "imported"
 )
 
 // Phases of the CA, the values of CAPhase.
@@ -138,6 +140,7 @@ type CAStatus struct {
 type CAMessage struct {
 	Reason  string // one of the constants above
 	Message string // what is wrong and what to do, for people
+	Imported    string   // the fingerprint of the last CA that was imported
 }
 
 // String returns "REASON: message", and "" for the zero CAMessage.
@@ -190,6 +193,7 @@ func ParseCAStatus(data map[string]string) CAStatus {
 	}
 	if text := data[CAWarning]; text != "" {
 		for line := range strings.SplitSeq(text, "\n") {
+		Imported:        data[CAImported],
 			s.Warnings = append(s.Warnings, parseCAMessage(line))
 		}
 	}
@@ -230,6 +234,7 @@ func (s CAStatus) Data() map[string]string {
 	}
 	set(CAWarning, strings.Join(warnings, "\n"))
 	return data
+	set(CAImported, s.Imported)
 }
 
 func parseGeneration(text string) int {

@@ -40,7 +40,7 @@ func drawCAStatus(t *rapid.T) CAStatus {
 	for range rapid.IntRange(0, 3).Draw(t, "warnings") {
 		s.Warnings = append(s.Warnings, drawCAMessage(t, CAWarnings()))
 	}
-	s.Generations = drawGenerations(t)
+	s.Generations, s.Imported = drawGenerations(t), text("imported")
 	return s
 }
 
@@ -54,7 +54,7 @@ func TestCAStatusRoundTrips(t *testing.T) {
 // Any data is read as a status without errors, which formats to the same data again.
 func TestParseCAStatusTakesAnything(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		keys := []string{BundleKey, CAGeneration, CANewest, CAPhase, CASince, CANotAfter, CAProblem, CAWarning, CANextGeneration, CAReplaced, CALeaves, CARotation, CARotationOutcome, CAGenerations}
+		keys := []string{BundleKey, CAGeneration, CANewest, CAPhase, CASince, CANotAfter, CAProblem, CAWarning, CANextGeneration, CAReplaced, CALeaves, CARotation, CARotationOutcome, CAGenerations, CAImported}
 		s := ParseCAStatus(rapid.MapOf(rapid.SampledFrom(keys), rapid.String()).Draw(t, "data"))
 		require.Equal(t, s.Data(), ParseCAStatus(s.Data()).Data())
 	})
@@ -68,13 +68,14 @@ func TestDataOfACAStatus(t *testing.T) {
 		"ca.crt": "PEM", "bundle-hash": "aa", "own-ca.crt": "OWN", "own-bundle-hash": "bb", "generation": "2", "next-generation": "3", "newest-seen": "4", "phase": "Wait",
 		"since": "2026-03-01T12:00:00Z", "not-after": "2029-03-01T12:00:00Z", "why": "asked for: x", "waiting-for": "trust",
 		"certificates": "7", "certificates-replaced": "3", "rotation": "overlap:x", "rotation-outcome": "generation 3 was made and does not sign yet",
-		"problem": "CAExpired: over", "warning": "CAEnding: soon\nCAImportInvalid: no: really",
+		"problem": "CAExpired: over", "warning": "CAEnding: soon\nCAImportInvalid: no: really", "imported": "cc",
 	}, CAStatus{
 		Bundle: "PEM", BundleHash: "aa", OwnBundle: "OWN", OwnBundleHash: "bb", Generation: 2, NextGeneration: 3, NewestSeen: 4, Phase: PhaseWait,
 		Since: time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), NotAfter: time.Date(2029, 3, 1, 13, 0, 0, 0, time.FixedZone("CET", 3600)),
 		Why: "asked for: x", WaitingFor: "trust", Certificates: &seven, Replaced: &three,
 		Rotation: RotateRequest{RotateOverlap, "x"}, RotationOutcome: RotateOutcome{Generation: 3},
 		Problem: CAMessage{CAExpired, "over"}, Warnings: []CAMessage{{CAEnding, "soon"}, {CAImportInvalid, "no: really"}},
+		Imported: "cc",
 	}.Data())
 }
 

@@ -269,6 +269,40 @@ func TestRemoteIsFollowed(t *testing.T) {
 	assert.NotNil(t, s.state().signing().Key, "back to one of our own")
 }
 
+// A CA that was imported and then distrusted stays out, even if the Secret that recorded the import is lost. One that was
+// not imported yet is.
+func TestADistrustedImportStaysOut(t *testing.T) {
+	for what, data := range map[string]map[string][]byte{"lost": nil, "corrupt": {"state.json": []byte("{}")}} {
+		t.Run(what, func(t *testing.T) {
+			stolen := foreignCA(t, "Stolen", nil)
+			imported, err := ParseImport(importOf(t, stolen))
+			require.NoError(t, err)
+			s := newScript(t)
+			s.Import = &imported
+			s.take(StepPrepare)
+			s.promote()
+			s.ask(api.RotateDistrust, "stolen")
+			s.take(StepFresh)
+			s.published()
+
+			s.Secret = data
+			s.ask(api.RotateReplaceLost, "disk")
+			s.take(StepFresh)
+			s.published()
+			s.take("")
+			assert.NotContains(t, s.state().Bundle(s.Now).Certificates(), stolen.cert)
+
+			another, err := ParseImport(importOf(t, foreignCA(t, "Another", nil)))
+			require.NoError(t, err)
+			s.Secret, s.Import = data, &another
+			s.ask(api.RotateReplaceLost, "disk again")
+			s.take(StepFresh)
+			s.take(StepPrepare)
+			assert.Equal(t, OriginImport, s.state().Newest().Origin)
+		})
+	}
+}
+
 // Two issuers under one root share its cross-certificate.
 func TestAnotherIssuerUnderTheSameRoot(t *testing.T) {
 	root := foreignCA(t, "Example Root", nil)

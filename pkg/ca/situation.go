@@ -1,6 +1,7 @@
 package ca
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -68,6 +69,15 @@ func (s Situation) lastSigned() int {
 		return 0
 	}
 	return s.Status.Generation
+}
+
+// lastImport returns the fingerprint of the last imported CA according to what this process
+// last published, or to the status if the process has just started; "" for none.
+func (s Situation) lastImport() string {
+	if status := cmp.Or(s.LastStatus, s.Status); status != nil {
+		return status.Imported
+	}
+	return ""
 }
 
 // asks reports whether there is a request other than the last that was answered.

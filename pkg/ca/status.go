@@ -48,6 +48,7 @@ func stateStatus(state State, s Situation) api.CAStatus {
 	}
 	if seen := s.newestSeen(); seen > newest.Number {
 		status.NewestSeen = seen
+		Imported:    state.Import,
 	}
 	if phase != api.PhaseStable {
 		status.Why = newest.Why

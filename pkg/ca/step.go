@@ -1,6 +1,7 @@
 package ca
 
 import (
+	"cmp"
 	"crypto/x509"
 	"fmt"
 	"slices"
@@ -83,7 +84,8 @@ func apply(stored State, step Step, s Situation) (next State, err error) {
 }
 
 // fresh replaces everything by one generation that signs at once. Its number follows
-// the highest known number.
+// the highest known number. A CA that was imported before is not imported again, even if
+// the state that recorded it is lost: it may be distrusted.
 func fresh(stored State, step Step, s Situation) (State, error) {
 	number := s.newestSeen()
 	for _, g := range stored.Generations {
@@ -94,7 +96,7 @@ func fresh(stored State, step Step, s Situation) (State, error) {
 		return State{}, err
 	}
 	g.SignsSince = g.MadeAt
-	next := State{Generations: []Generation{g}, Signing: g.Number, Rotation: stored.Rotation, Import: stored.Import}
+	next := State{Generations: []Generation{g}, Signing: g.Number, Rotation: stored.Rotation, Import: cmp.Or(stored.Import, s.lastImport())}
 	if step.Candidate != nil && step.Candidate.Origin == OriginImport {
 		next.Import = step.Candidate.fingerprint()
 	}
