@@ -4,6 +4,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -98,6 +99,35 @@ func TestRemoteComesBack(t *testing.T) {
 	assert.Equal(t, one.cert, a.Certificate)
 	require.Len(t, a.Chain, 1, "signed by the one that was here")
 	s.take("")
+}
+
+// A remote CA that is not reached for a moment, or whose replacement cannot be used yet, does not use up the request to
+// distrust it.
+func TestDistrustWaitsForTheRemote(t *testing.T) {
+	one, two := foreignCA(t, "One", nil), foreignCA(t, "Two", nil)
+	later := foreignCA(t, "Later", nil, func(c *x509.Certificate) { c.NotBefore = start.Add(time.Hour) })
+	for what, unknown := range map[string]*Candidate{"not reached": nil, "not valid yet": at(later)} {
+		t.Run(what, func(t *testing.T) {
+			s := &script{t, situation(nil)}
+			s.HasRemote, s.Remote = true, at(one)
+			s.take(StepFresh)
+			s.ask(api.RotateDistrust, "stolen")
+			s.Remote, s.RemoteErr = unknown, errors.New("no answer")
+			d := s.take("")
+			assert.Contains(t, d.Waiting, `rotation "stolen" waits for a remote CA`)
+			assert.Equal(t, pollStopped, d.RequeueAfter, "it is asked again soon")
+			assert.Empty(t, d.Problem.Reason)
+			s.Remote, s.RemoteErr = at(two), nil
+			s.take(StepFresh)
+			s.take("")
+			assert.Equal(t, []*x509.Certificate{two.cert}, s.state().Bundle(s.Now).Certificates())
+		})
+	}
+	s := &script{t, situation(nil)}
+	s.HasRemote, s.Remote = true, at(one)
+	s.take(StepFresh)
+	s.ask(api.RotateDistrust, "stolen")
+	s.take(StepRefuse)
 }
 
 // An imported CA follows a remote CA at once, not one made here meanwhile.

@@ -120,12 +120,17 @@ func prepare(d *Decision, s Situation) {
 	}
 }
 
-// refuse refuses a request that cannot be fulfilled.
+// refuse refuses a request that cannot be fulfilled. A request to distrust waits for a remote CA
+// that does not answer, or whose new CA cannot be used yet: a later answer fulfils it.
 func refuse(d *Decision, s Situation) {
 	if s.RequestErr != nil {
 		d.warn(api.RotationInvalid, "%v", s.RequestErr)
 	}
 	if !asked(d, s) || d.State.waiting() {
+		return
+	}
+	if s.Request.Mode == api.RotateDistrust && s.HasRemote && !s.remoteIs(d.State.signing()) {
+		d.Waiting = fmt.Sprintf("rotation %q waits for a remote CA to start over with: %s", s.Request.Reason, s.remoteAnswer())
 		return
 	}
 	why := ""

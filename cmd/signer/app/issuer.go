@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/spf13/pflag"
 	"k8s.io/apimachinery/pkg/util/validation"
@@ -64,8 +65,8 @@ func (c *Config) issuerSigner(mgr manager.Manager, local issue.Sign) (signing, e
 	if err := mgr.Add(asking); err != nil {
 		return signing{}, err
 	}
-	return signing{sign: byKey(local, asking.Sign), issue: asking.Issue, available: whileRemote(asking.Available), candidate: func(ctx context.Context) (ca.Candidate, error) {
-		chain, root, err := asking.CA(ctx)
+	return signing{sign: byKey(local, asking.Sign), issue: asking.Issue, available: whileRemote(asking.Available), candidate: func(ctx context.Context, since time.Time) (ca.Candidate, error) {
+		chain, root, err := asking.CA(ctx, since)
 		if err != nil {
 			return ca.Candidate{}, err
 		}

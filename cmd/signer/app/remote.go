@@ -173,8 +173,8 @@ type signing struct {
 	issue func(context.Context, types.NamespacedName, *pki.Authority, api.Wanted, time.Time) (issue.Issued, error)
 	// available returns the reason why sign would fail at once; nil: it never does.
 	available func(*pki.Authority) error
-	// candidate returns the current remote CA; nil: there is no remote CA.
-	candidate func(context.Context) (ca.Candidate, error)
+	// candidate returns the remote CA, as it was at the time or later; nil: there is no remote CA.
+	candidate func(context.Context, time.Time) (ca.Candidate, error)
 }
 
 // whileRemote limits available to a CA whose key is not local.
@@ -208,7 +208,7 @@ func (f *remoteFlags) signer(local issue.Sign) (signing, error) {
 		return signing{}, err
 	}
 	logged := "" // the last warnings, so that they are logged once
-	return signing{sign: byKey(local, remote.Sign), available: whileRemote(remote.Available), candidate: func(ctx context.Context) (ca.Candidate, error) {
+	return signing{sign: byKey(local, remote.Sign), available: whileRemote(remote.Available), candidate: func(ctx context.Context, _ time.Time) (ca.Candidate, error) {
 		info, err := remote.Info(ctx)
 		if err != nil {
 			return ca.Candidate{}, err

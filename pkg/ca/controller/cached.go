@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
 )
 
@@ -15,16 +16,26 @@ const (
 
 // remoteCA reads the remote CA and caches the answer.
 type remoteCA struct {
-	ask func(context.Context) (ca.Candidate, error)
+	ask func(context.Context, time.Time) (ca.Candidate, error)
 	at  time.Time // zero: never read
 	ca  ca.Candidate
 	err error
+	// request is the unanswered request to start over, first seen at since. A person makes it after
+	// the remote CA was replaced, so that an earlier answer does not count. Zero: there is none.
+	request api.RotateRequest
+	since   time.Time
 }
 
-// get returns the remote CA, at most askEvery old.
-func (r *remoteCA) get(ctx context.Context, now time.Time) (ca.Candidate, error) {
-	if r.at.IsZero() || r.err != nil || now.Sub(r.at).Abs() >= askEvery {
-		r.ca, r.err = r.ask(ctx)
+// get returns the remote CA, at most askEvery old, and not from before the request.
+func (r *remoteCA) get(ctx context.Context, now time.Time, request api.RotateRequest) (ca.Candidate, error) {
+	if request != r.request {
+		r.request, r.since = request, now
+		if request == (api.RotateRequest{}) {
+			r.since = time.Time{}
+		}
+	}
+	if r.at.IsZero() || r.err != nil || r.at.Before(r.since) || now.Sub(r.at).Abs() >= askEvery {
+		r.ca, r.err = r.ask(ctx, r.since)
 		r.at = now
 	}
 	return r.ca, r.err

@@ -27,9 +27,9 @@ type Config struct {
 	// in the cluster, by a live read. It is called when there is no CA, to distinguish
 	// a first start from a loss.
 	ManagedExist func(ctx context.Context) (bool, error)
-	// Remote returns the current remote CA. It is called about once a minute. Nil: the CA
-	// is not remote.
-	Remote func(ctx context.Context) (ca.Candidate, error)
+	// Remote returns the current remote CA, not one that was determined before since. It is
+	// called about once a minute. Nil: the CA is not remote.
+	Remote func(ctx context.Context, since time.Time) (ca.Candidate, error)
 	// Leaves returns how many certificates in use each issuer has signed, by the
 	// issuer's pki.Fingerprint, or nil if they are not counted yet. It is called
 	// every few seconds while certificates are being replaced. Nil: they are not

@@ -81,7 +81,7 @@ func (c *Controller) gatherStatus(ctx context.Context, f *found) (err error) {
 func (c *Controller) gatherCandidate(ctx context.Context, f *found) error {
 	if c.cfg.Remote != nil {
 		f.HasRemote = true
-		if remote, err := c.remote.get(ctx, f.Now); err != nil {
+		if remote, err := c.remote.get(ctx, f.Now, f.startsOver()); err != nil {
 			f.RemoteErr = err
 		} else {
 			f.Remote = &remote
@@ -98,6 +98,15 @@ func (c *Controller) gatherCandidate(ctx context.Context, f *found) error {
 		f.Import = &imported
 	}
 	return nil
+}
+
+// startsOver returns the request to start over with another CA that was not answered; zero if there
+// is none.
+func (f found) startsOver() api.RotateRequest {
+	if f.Request.Breaks() && f.Request != f.Status.Rotation {
+		return f.Request
+	}
+	return api.RotateRequest{}
 }
 
 // gatherSecret reads the CA, and distinguishes a missing CA from one that never existed.

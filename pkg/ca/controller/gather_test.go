@@ -58,8 +58,8 @@ func TestALossIsReadTwice(t *testing.T) {
 // CA and the certificates in use is not asked as often.
 func TestAnswersAreUsedAgain(t *testing.T) {
 	asked, away := 0, errors.New("away")
-	remote := remoteCA{ask: func(context.Context) (ca.Candidate, error) { asked++; return ca.Candidate{}, away }}
-	get := func(now time.Time) error { _, err := remote.get(t.Context(), now); return err }
+	remote := remoteCA{ask: func(context.Context, time.Time) (ca.Candidate, error) { asked++; return ca.Candidate{}, away }}
+	get := func(now time.Time) error { _, err := remote.get(t.Context(), now, api.RotateRequest{}); return err }
 	assert.Equal(t, away, get(start))
 	away = nil
 	assert.NoError(t, get(start), "a failure is tried again at once")
@@ -67,6 +67,28 @@ func TestAnswersAreUsedAgain(t *testing.T) {
 	assert.Equal(t, 2, asked)
 	assert.NoError(t, get(start.Add(askEvery)))
 	assert.Equal(t, 3, asked)
+
+	// A person who distrusts the CA has replaced it: what was answered before is of no use.
+	var since time.Time
+	remote = remoteCA{ask: func(_ context.Context, at time.Time) (ca.Candidate, error) {
+		asked, since = asked+1, at
+		return ca.Candidate{}, nil
+	}}
+	distrust := func(reason string, now time.Time) {
+		_, err := remote.get(t.Context(), now, api.RotateRequest{Mode: api.RotateDistrust, Reason: reason})
+		require.NoError(t, err)
+	}
+	asked = 0
+	require.NoError(t, get(start))
+	assert.Zero(t, since)
+	distrust("stolen", start.Add(time.Second))
+	distrust("stolen", start.Add(2*time.Second))
+	assert.Equal(t, 2, asked)
+	assert.Equal(t, start.Add(time.Second), since)
+	distrust("stolen again", start.Add(3*time.Second))
+	assert.Equal(t, 3, asked)
+	require.NoError(t, get(start.Add(time.Hour)))
+	assert.Zero(t, since, "it was answered")
 
 	var seen map[string]int
 	leaves := leafCount{count: func() map[string]int { return seen }}

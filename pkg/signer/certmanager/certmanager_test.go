@@ -273,7 +273,7 @@ func TestProbe(t *testing.T) {
 		"failures after one another": {[]*Request{probe("a", 0, failed), probe("b", time.Hour, failed)}, time.Hour, time.Time{}, "", true, "a", "has failed"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := Probe(c.probes, vault, c.doubted, epoch.Add(c.now))
+			p := Probe(c.probes, vault, time.Time{}, c.doubted, epoch.Add(c.now))
 			known := ""
 			if p.Known != nil {
 				known = p.Known.Name
@@ -289,6 +289,41 @@ func TestProbe(t *testing.T) {
 			assert.Equal(t, c.deleted, strings.Join(deleted, " "))
 		})
 	}
+}
+
+// After a person replaced the issuer's CA, the answers from before do not count, and one is requested at once.
+func TestProbeSince(t *testing.T) {
+	root := newAuthority(t, 1, nil)
+	since := epoch.Add(time.Hour)
+	probe := func(made time.Time, conditions ...metav1.Condition) *Request {
+		r := answered(conditions...)
+		r.Name, r.CreationTimestamp = ProbeName(made), metav1.NewTime(made.Add(-time.Minute)) // the API server's clock is behind
+		r.Status.Certificate = pki.EncodeCertificates(root.leaf(t))
+		return r
+	}
+	signed, failed := says("Ready", true, "Issued", ""), says("Ready", false, "Failed", "no")
+	before, after := probe(epoch, signed), since.Add(2*time.Second)
+	for name, c := range map[string]struct {
+		probes []*Request
+		known  bool
+		ask    bool
+		says   string
+	}{
+		"none":                       {nil, false, true, "a first certificate was requested"},
+		"known from before":          {[]*Request{before}, false, true, "another certificate was requested"},
+		"pending from before":        {[]*Request{before, probe(since.Add(-time.Second))}, false, true, "another certificate was requested"},
+		"another is on its way":      {[]*Request{before, probe(after)}, false, false, "not approved yet"},
+		"another has failed":         {[]*Request{before, probe(after, failed)}, false, false, "has failed: no"},
+		"another was signed":         {[]*Request{before, probe(after, signed)}, true, false, ""},
+		"another was signed at once": {[]*Request{before, probe(since, signed)}, true, false, ""},
+	} {
+		p := Probe(c.probes, vault, since, time.Time{}, epoch.Add(2*time.Minute))
+		assert.Equal(t, c.ask, p.Ask, name)
+		if assert.Equal(t, c.known, p.Known != nil, name); !c.known {
+			assert.ErrorContains(t, p.Err, c.says, name)
+		}
+	}
+	assert.NotNil(t, Probe([]*Request{before}, vault, time.Time{}, time.Time{}, epoch.Add(time.Hour)).Known)
 }
 
 // The CA is found in the issuer's answer, or in the operator's ConfigMap.

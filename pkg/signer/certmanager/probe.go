@@ -25,8 +25,8 @@ type Probing struct {
 }
 
 // Probe decides about the existing probes. doubted is when the last certificate of another CA
-// than the known one was seen, zero for never.
-func Probe(probes []*Request, issuer Issuer, doubted, now time.Time) Probing {
+// than the known one was seen, zero for never. A probe from before since does not count.
+func Probe(probes []*Request, issuer Issuer, since, doubted, now time.Time) Probing {
 	var out Probing
 	var last *Request // answered or not
 	probes = slices.Clone(probes)
@@ -50,6 +50,17 @@ func Probe(probes []*Request, issuer Issuer, doubted, now time.Time) Probing {
 	}
 	if last == nil {
 		out.Ask, out.Err = true, (Answer{Waits: "a first certificate was requested, to determine the issuer's CA", At: now}).Pending(now)
+		return out
+	}
+	first := "" // the name of the first probe that counts
+	if !since.IsZero() {
+		first = ProbeName(since)
+	}
+	if out.Known != nil && out.Known.Name < first {
+		out.Known = nil
+	}
+	if last.Name < first {
+		out.Ask, out.Err = true, (Answer{Waits: "another certificate was requested, to determine the issuer's CA again", At: now}).Pending(now)
 		return out
 	}
 	answer := last.Answer()

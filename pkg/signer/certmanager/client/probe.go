@@ -22,10 +22,11 @@ import (
 const firstAnswer = 5 * time.Second
 
 // CA returns the root that clients must trust for the issuer's CA, and the chain to serve after
-// its leaves. It determines the CA by a probe, once a day. Errors are those of Issue.
-func (c *Client) CA(ctx context.Context) (chain []*x509.Certificate, root *x509.Certificate, err error) {
+// its leaves. It determines the CA by a probe, once a day, and again if since is later. Errors are
+// those of Issue.
+func (c *Client) CA(ctx context.Context, since time.Time) (chain []*x509.Certificate, root *x509.Certificate, err error) {
 	for end := c.config.Clock().Add(firstAnswer); ; {
-		chain, root, err = c.ca(ctx)
+		chain, root, err = c.ca(ctx, since)
 		pending := issue.Waiting(err)
 		if pending == nil || c.config.Clock().Add(pending.Again).After(end) {
 			return chain, root, err
@@ -38,7 +39,7 @@ func (c *Client) CA(ctx context.Context) (chain []*x509.Certificate, root *x509.
 	}
 }
 
-func (c *Client) ca(ctx context.Context) (chain []*x509.Certificate, root *x509.Certificate, err error) {
+func (c *Client) ca(ctx context.Context, since time.Time) (chain []*x509.Certificate, root *x509.Certificate, err error) {
 	all, err := c.list(ctx)
 	if err != nil {
 		return nil, nil, err
@@ -53,7 +54,7 @@ func (c *Client) ca(ctx context.Context) (chain []*x509.Certificate, root *x509.
 	doubted := c.doubted
 	c.mu.Unlock()
 	now := c.config.Clock()
-	p := certmanager.Probe(probes, c.config.Issuer, doubted, now)
+	p := certmanager.Probe(probes, c.config.Issuer, since, doubted, now)
 	for _, r := range p.Delete {
 		if err := c.delete(ctx, r.Name); err != nil {
 			return nil, nil, err
