@@ -71,7 +71,13 @@ const (
 	// CAWaitingForTrust: the CA is no longer remote or was replaced, and not all clients
 	// trust the new one yet.
 	CAWaitingForTrust = "WaitingForTrust"
+	// CAClockSkew: the signer's clock and the API server's differ.
+	CAClockSkew = ReasonClockSkew
 )
+
+// CAReconcileFailed: the signer has failed to read or write the CA for a minute or longer. It is a
+// problem if there is no CA to sign with, and otherwise a warning.
+const CAReconcileFailed = "CAReconcileFailed"
 
 // Reasons of CAWarning: problems that do not stop signing.
 const (
@@ -100,12 +106,12 @@ const (
 
 // CAProblems lists the reasons of CAProblem.
 func CAProblems() []string {
-	return []string{CAPending, CALost, CACorrupt, CANewerVersion, CANotYetValid, CAExpired, CAUnreachable, CAWaitingForTrust}
+	return []string{CAPending, CALost, CACorrupt, CANewerVersion, CANotYetValid, CAExpired, CAUnreachable, CAWaitingForTrust, CAClockSkew, CAReconcileFailed}
 }
 
 // CAWarnings lists the reasons of CAWarning.
 func CAWarnings() []string {
-	return []string{CAConstraintsChanged, CAEnding, CAImportInvalid, CAExtraRootsInvalid, CARemoteInvalid, RotationInvalid, SuccessionWaits, SuccessionHeldUp, CARestored}
+	return []string{CAConstraintsChanged, CAEnding, CAImportInvalid, CAExtraRootsInvalid, CARemoteInvalid, RotationInvalid, SuccessionWaits, SuccessionHeldUp, CARestored, CAReconcileFailed}
 }
 
 // CAPhases lists the values of CAPhase.
@@ -134,13 +140,13 @@ type CAStatus struct {
 	// Generations are the newest current and former generations, oldest first.
 	Generations []CAGenerationRecord
 	ExtraRoots  []string // the lines of CAExtraRoots, sorted
+	Imported    string   // the fingerprint of the last CA that was imported
 }
 
 // CAMessage is a problem or a warning of the CA.
 type CAMessage struct {
 	Reason  string // one of the constants above
 	Message string // what is wrong and what to do, for people
-	Imported    string   // the fingerprint of the last CA that was imported
 }
 
 // String returns "REASON: message", and "" for the zero CAMessage.
@@ -187,13 +193,13 @@ func ParseCAStatus(data map[string]string) CAStatus {
 		RotationOutcome: parseRotateOutcome(data[CARotationOutcome]),
 		Problem:         parseCAMessage(data[CAProblem]),
 		Generations:     parseGenerations(data[CAGenerations]),
+		Imported:        data[CAImported],
 	}
 	if text := data[CAExtraRoots]; text != "" {
 		s.ExtraRoots = strings.Split(text, "\n")
 	}
 	if text := data[CAWarning]; text != "" {
 		for line := range strings.SplitSeq(text, "\n") {
-		Imported:        data[CAImported],
 			s.Warnings = append(s.Warnings, parseCAMessage(line))
 		}
 	}
@@ -228,13 +234,13 @@ func (s CAStatus) Data() map[string]string {
 	set(CAProblem, s.Problem.String())
 	set(CAGenerations, formatGenerations(s.Generations))
 	set(CAExtraRoots, strings.Join(s.ExtraRoots, "\n"))
+	set(CAImported, s.Imported)
 	var warnings []string
 	for _, w := range s.Warnings {
 		warnings = append(warnings, strings.ReplaceAll(w.String(), "\n", " ")) // one per line
 	}
 	set(CAWarning, strings.Join(warnings, "\n"))
 	return data
-	set(CAImported, s.Imported)
 }
 
 func parseGeneration(text string) int {

@@ -93,7 +93,7 @@ func decideFirst(s Situation) Decision {
 	d.stop(api.CAPending, "the first CA is being created")
 	switch {
 	case s.ClockErr != nil:
-		d.Problem.Message = s.ClockErr.Error()
+		d.stop(api.CAClockSkew, "%v", s.ClockErr)
 	case s.HasRemote && s.Remote == nil:
 		d.stop(api.CAUnreachable, "the remote CA has not been reached yet: %v", s.RemoteErr)
 	case s.HasRemote:

@@ -32,7 +32,7 @@ func TestDecide(t *testing.T) {
 	}{
 		{name: "a first start", change: func(o *Situation) { o.Secret = nil }, step: StepFresh, reason: api.CAPending},
 		{name: "a first start on an empty Secret", change: func(o *Situation) { o.Secret = map[string][]byte{} }, step: StepFresh, reason: api.CAPending},
-		{name: "a first start by a wrong clock", change: func(o *Situation) { o.Secret, o.ClockErr = nil, errors.New("3m ahead") }, reason: api.CAPending, message: "3m ahead"},
+		{name: "a first start by a wrong clock", change: func(o *Situation) { o.Secret, o.ClockErr = nil, errors.New("3m ahead") }, reason: api.CAClockSkew, message: "3m ahead"},
 		{
 			name:   "gone, and a status shows that there was a CA",
 			change: func(o *Situation) { o.Secret, o.Status = nil, &api.CAStatus{} },

@@ -8,8 +8,8 @@ import (
 
 // Intervals until the next decision if no watch and no known time triggers one earlier.
 const (
-	// pollStable catches a clock that was set while the process slept.
-	pollStable = time.Hour
+	// pollStable catches a clock that was set, and rights that were lost.
+	pollStable = 5 * time.Minute
 	// pollStopped catches managed Secrets that were deleted, a clock that was set, and
 	// a remote CA: none of these is watched.
 	pollStopped = time.Minute

@@ -25,6 +25,9 @@ func statusOf(s Situation, d Decision) *api.CAStatus {
 		status.WaitingFor = d.Waiting
 	}
 	status.Problem, status.Warnings = d.Problem, d.Warnings
+	if s.ClockErr != nil && d.Problem.Reason == "" {
+		status.Problem = api.CAMessage{Reason: api.CAClockSkew, Message: s.ClockErr.Error()}
+	}
 	status.OwnBundle, status.OwnBundleHash = "", ""
 	if own := d.Interim.ownBundle(s, status.Bundle); own != nil {
 		status.OwnBundle, status.OwnBundleHash = string(own.PEM()), own.Hash()
@@ -45,10 +48,10 @@ func stateStatus(state State, s Situation) api.CAStatus {
 
 		Generations: historyOf(state, s),
 		ExtraRoots:  elements(s.ExtraRoots),
+		Imported:    state.Import,
 	}
 	if seen := s.newestSeen(); seen > newest.Number {
 		status.NewestSeen = seen
-		Imported:    state.Import,
 	}
 	if phase != api.PhaseStable {
 		status.Why = newest.Why

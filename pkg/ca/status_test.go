@@ -2,6 +2,7 @@ package ca
 
 import (
 	"crypto/x509"
+	"errors"
 	"testing"
 	"time"
 
@@ -54,6 +55,11 @@ func TestStatusData(t *testing.T) {
 	assert.Equal(t, data[api.BundleKey], statusData(o, expired, nil)[api.BundleKey])
 	assert.Equal(t, "CAExpired: over", statusData(o, expired, nil)[api.CAProblem])
 	assert.Equal(t, "A: a\nB: b", statusData(o, expired, nil)[api.CAWarning])
+
+	skewed := o
+	skewed.ClockErr = errors.New("3m ahead")
+	assert.Equal(t, "ClockSkew: 3m ahead", statusData(skewed, Decision{State: &s}, nil)[api.CAProblem])
+	assert.Equal(t, "CALost: gone", statusData(skewed, lost, data)[api.CAProblem])
 
 	waiting := generations(t, 1, 3, 2)
 	waiting.Generations[2].Why = "requested: x"

@@ -36,6 +36,7 @@ type Controller struct {
 	published *api.CAStatus // what this process last saw or wrote in the status ConfigMap
 	remote    remoteCA
 	leaves    leafCount
+	failing   failing
 }
 
 // newController returns a Controller without what Setup takes from the manager, or an
@@ -80,18 +81,22 @@ func (c *Controller) Ready(*http.Request) error {
 
 // Reconcile carries out the next decision about the CA; the request is ignored.
 func (c *Controller) Reconcile(ctx context.Context, _ reconcile.Request) (reconcile.Result, error) {
+	var decision ca.Decision
 	found, err := c.gather(ctx)
-	if err != nil {
-		c.unreadable(err)
-		return reconcile.Result{}, err
+	if err == nil {
+		decision = ca.Decide(found.Situation)
+		err = c.act(ctx, found, decision)
 	}
-	decision := ca.Decide(found.Situation)
-	switch err := c.act(ctx, found, decision); {
+	switch {
 	case apierrors.IsConflict(err), apierrors.IsAlreadyExists(err):
 		ctrl.LoggerFrom(ctx).V(1).Info("another writer was faster, reading again", "step", decision.Step.Kind)
 		return reconcile.Result{RequeueAfter: afterConflict}, nil
 	case err != nil:
+		c.failed(ctx, found, err)
 		return reconcile.Result{}, err
+	}
+	if c.failing.over() {
+		return reconcile.Result{RequeueAfter: afterConflict}, nil // without what was reported
 	}
 	return reconcile.Result{RequeueAfter: decision.RequeueAfter}, nil
 }
@@ -158,14 +163,6 @@ func (c *Controller) writeSecret(ctx context.Context, name string, read *corev1.
 	}
 	maps.Copy(secret.Labels, objectLabels)
 	return secret, writeError("Secret", name, c.writer.Update(ctx, secret))
-}
-
-// unreadable keeps a CA that was read before: it stays valid while the API server is
-// unavailable. Without one, it records why there is no CA.
-func (c *Controller) unreadable(err error) {
-	if old := c.current.Load(); old.problem.Reason == api.CAPending {
-		c.current.Store(&snapshot{problem: api.CAMessage{Reason: api.CAPending, Message: err.Error()}})
-	}
 }
 
 func (c *Controller) key(name string) types.NamespacedName {

@@ -17,8 +17,10 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
@@ -94,21 +96,159 @@ func TestStandbyIsReadyAndCannotSign(t *testing.T) {
 
 func TestUnreadable(t *testing.T) {
 	h := newHarness(t)
-	h.unreadable(errors.New("the API server is away"))
+	h.failed(h.ctx, found{}, errors.New("the API server is away"))
 	_, err := h.Authority()
 	assert.Equal(t, api.CAPending, reasonOf(t, err))
 	assert.ErrorContains(t, h.Ready(nil), "the API server is away", "it leads and cannot work")
 
 	h.observe(secretData(t, first(t)))
 	require.NoError(t, h.Ready(nil))
-	h.unreadable(errors.New("away again"))
+	h.failed(h.ctx, found{}, errors.New("away again"))
 	_, err = h.Authority()
 	assert.NoError(t, err, "a CA that was read does not become wrong")
 
 	h.observe(nil)
-	h.unreadable(errors.New("away again"))
+	h.failed(h.ctx, found{}, errors.New("away again"))
 	_, err = h.Authority()
 	assert.Equal(t, api.CALost, reasonOf(t, err), "nor a loss undone")
+}
+
+// server holds the CA Secret and the status. It does not let anyone read or create the refused object.
+type server struct {
+	stored
+	client.Writer
+	status  map[string]string
+	refused string
+	writes  int // of the status
+}
+
+func forbidden(name string) error {
+	return apierrors.NewForbidden(corev1.Resource("objects"), name, errors.New("no right"))
+}
+
+func (s *server) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	if cm, ok := object.(*corev1.ConfigMap); ok && key.Name == api.CAStatusName && s.status != nil {
+		cm.Name, cm.Labels, cm.Data = key.Name, objectLabels, s.status
+		return nil
+	}
+	if key.Name == s.refused && s.secret != nil {
+		return forbidden(key.Name)
+	}
+	return s.stored.Get(ctx, key, object, options...)
+}
+
+func (s *server) Create(_ context.Context, object client.Object, _ ...client.CreateOption) error {
+	if object.GetName() == s.refused {
+		return forbidden(s.refused)
+	}
+	s.secret = object.(*corev1.Secret).Data
+	return nil
+}
+
+func (s *server) Update(_ context.Context, object client.Object, _ ...client.UpdateOption) error {
+	s.status = object.(*corev1.ConfigMap).Data
+	s.writes++
+	return nil
+}
+
+// problemOf returns the reasons for which the metrics are 1.
+func (h *harness) problemOf(t *testing.T) (reasons []string) {
+	t.Helper()
+	families, err := registryOf(t, collector{h.Controller}).Gather()
+	require.NoError(t, err)
+	for _, family := range families {
+		for _, m := range family.GetMetric() {
+			if strings.HasPrefix(family.GetName(), "servingcert_ca_") && m.GetGauge().GetValue() == 1 && len(m.GetLabel()) == 1 && m.GetLabel()[0].GetName() == "reason" {
+				reasons = append(reasons, m.GetLabel()[0].GetValue())
+			}
+		}
+	}
+	return reasons
+}
+
+// reconcile returns why nothing can be signed after a reconcile, and its error.
+func (h *harness) reconcile(t *testing.T) (reason string, failed error) {
+	t.Helper()
+	_, failed = h.Reconcile(h.ctx, theOnly)
+	_, err := h.Authority()
+	return reasonOf(t, err), failed
+}
+
+// failsFor requires that reconciles are refused, and that nothing is signed then for the reason.
+func (h *harness) failsFor(t *testing.T, reason string) {
+	t.Helper()
+	now, failed := h.reconcile(t)
+	require.True(t, apierrors.IsForbidden(failed), "%v", failed)
+	require.Equal(t, reason, now)
+}
+
+// A signer that cannot read the CA reports it: the alerts, the conditions and the status depend on it.
+func TestFailuresAreReported(t *testing.T) {
+	h := newHarness(t)
+	s := &server{stored: stored{secret: secretData(t, first(t))}, status: map[string]string{api.BundleKey: "x"}, refused: api.TrustStatusName}
+	h.reader, h.writer = s, s
+	const text = "CAReconcileFailed: the CA cannot be read or written: read ConfigMap servingcert-trust-status: "
+	h.failsFor(t, api.CAPending)
+	h.now = h.now.Add(reportAfter - 1)
+	h.failsFor(t, api.CAPending)
+	assert.Zero(t, s.writes, "the API server may be restarted")
+	h.now = h.now.Add(1)
+	h.failsFor(t, api.CAReconcileFailed)
+	assert.Equal(t, []string{api.CAReconcileFailed}, h.problemOf(t))
+	assert.Contains(t, s.status[api.CAProblem], text)
+	assert.Equal(t, "x", s.status[api.BundleKey])
+	assert.Contains(t, h.drainEvents(), "Warning CAReconcileFailed")
+	assert.Equal(t, 1, h.changes, "the conditions are to tell")
+	h.failsFor(t, api.CAReconcileFailed)
+	assert.Equal(t, 1, s.writes, "a write that causes a reconcile is made once")
+
+	works := func() {
+		t.Helper()
+		s.refused = ""
+		for range 2 {
+			reason, failed := h.reconcile(t)
+			require.NoError(t, failed)
+			require.Empty(t, reason)
+		}
+		assert.Empty(t, h.problemOf(t))
+		assert.NotContains(t, s.status, api.CAProblem)
+		assert.NotContains(t, s.status, api.CAWarning)
+	}
+	works()
+	bundle := s.status[api.BundleKey]
+	s.refused = api.TrustStatusName
+	h.failsFor(t, "")
+	h.now = h.now.Add(reportAfter)
+	h.failsFor(t, "")
+	assert.Equal(t, []string{api.CAReconcileFailed}, h.problemOf(t), "it is a warning")
+	assert.Contains(t, s.status[api.CAWarning], text)
+	assert.NotContains(t, s.status, api.CAProblem)
+	assert.Equal(t, bundle, s.status[api.BundleKey])
+	works()
+}
+
+// So does one that cannot write the first CA.
+func TestAFirstCAThatCannotBeWrittenIsReported(t *testing.T) {
+	h := newHarness(t)
+	s := &server{refused: api.CASecretName}
+	h.reader, h.writer = s, s
+	h.failsFor(t, api.CAPending)
+	h.now = h.now.Add(reportAfter)
+	h.failsFor(t, api.CAReconcileFailed)
+	h.failsFor(t, api.CAReconcileFailed)
+	assert.Nil(t, s.status, "a status would mean that there was a CA")
+	assert.Equal(t, 1, strings.Count(h.drainEvents(), "CAReconcileFailed"), "it is said once")
+}
+
+// While the clock is wrong nothing is signed: alerts depend on the metric, which follows at once.
+func TestAWrongClockIsAProblem(t *testing.T) {
+	h := newHarness(t)
+	h.observe(secretData(t, first(t)))
+	require.Empty(t, h.problemOf(t))
+	h.cfg.CheckClock = func() error { return errors.New("3m ahead") }
+	assert.Equal(t, []string{api.CAClockSkew}, h.problemOf(t))
+	h.observe(nil)
+	assert.Equal(t, []string{api.CALost}, h.problemOf(t))
 }
 
 func TestTheClockCountsAtOnce(t *testing.T) {
@@ -242,7 +382,9 @@ servingcert_ca_problem{reason="CALost"} 0
 servingcert_ca_problem{reason="CANewerVersion"} 0
 servingcert_ca_problem{reason="CANotYetValid"} 0
 servingcert_ca_problem{reason="CAPending"} 0
+servingcert_ca_problem{reason="CAReconcileFailed"} 0
 servingcert_ca_problem{reason="CAUnreachable"} 0
+servingcert_ca_problem{reason="ClockSkew"} 0
 servingcert_ca_problem{reason="WaitingForTrust"} 0
 # HELP servingcert_ca_signing_generation The number of the generation of the CA that signs.
 # TYPE servingcert_ca_signing_generation gauge
@@ -256,6 +398,7 @@ servingcert_ca_warning{reason="CAConstraintsChanged"} 0
 servingcert_ca_warning{reason="CAEnding"} 0
 servingcert_ca_warning{reason="CAExtraRootsInvalid"} 0
 servingcert_ca_warning{reason="CAImportInvalid"} 0
+servingcert_ca_warning{reason="CAReconcileFailed"} 0
 servingcert_ca_warning{reason="CARemoteInvalid"} 0
 servingcert_ca_warning{reason="CARestored"} 0
 servingcert_ca_warning{reason="RotationInvalid"} 0
@@ -276,7 +419,9 @@ servingcert_ca_problem{reason="CALost"} 1
 servingcert_ca_problem{reason="CANewerVersion"} 0
 servingcert_ca_problem{reason="CANotYetValid"} 0
 servingcert_ca_problem{reason="CAPending"} 0
+servingcert_ca_problem{reason="CAReconcileFailed"} 0
 servingcert_ca_problem{reason="CAUnreachable"} 0
+servingcert_ca_problem{reason="ClockSkew"} 0
 servingcert_ca_problem{reason="WaitingForTrust"} 0
 `), "servingcert_ca_problem"))
 }

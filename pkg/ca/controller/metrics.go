@@ -48,7 +48,7 @@ func (c collector) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
 	}
-	now := s.problemAt(c.cfg.Clock()).Reason
+	now := c.problem(s).Reason
 	for _, reason := range api.CAProblems() {
 		gauge(problemDesc, oneIf(reason == now), reason)
 	}

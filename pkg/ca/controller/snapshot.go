@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"crypto/x509"
 	"slices"
@@ -12,6 +13,14 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
 	"github.com/servingcert/servingcert/pkg/pki"
+)
+
+const (
+	// reportAfter is how long reconciles fail until that is reported, and the least time between
+	// two reports: the API server may be restarted, and writing a report causes a reconcile.
+	reportAfter = time.Minute
+	// maxFailure bounds the text of an error in a report, in characters.
+	maxFailure = 400
 )
 
 // snapshot is the outcome of one reconcile: an authority, or why there is none.
@@ -40,6 +49,16 @@ func (s *snapshot) problemAt(now time.Time) api.CAMessage {
 	return s.state.OutOfTime(now)
 }
 
+// problem returns why the signer cannot sign with the snapshot now; zero if it can. A clock that
+// is wrong is noticed at once, and the CA is read again only later.
+func (c *Controller) problem(s *snapshot) api.CAMessage {
+	problem := s.problemAt(c.cfg.Clock())
+	if err := c.cfg.CheckClock(); err != nil && problem.Reason == "" {
+		problem = api.CAMessage{Reason: api.CAClockSkew, Message: err.Error()}
+	}
+	return problem
+}
+
 // use makes Authority return the decision's CA or problem, and reports it once.
 func (c *Controller) use(ctx context.Context, f found, d ca.Decision) {
 	next := &snapshot{authority: d.Authority, problem: d.Problem, state: d.State, warnings: d.Warnings}
@@ -56,6 +75,12 @@ func (c *Controller) use(ctx context.Context, f found, d ca.Decision) {
 		old.authority.SignUntil.Equal(next.authority.SignUntil) {
 		next.authority = old.authority // what others derived from it stays valid
 	}
+	c.store(ctx, f, c.failing.add(next))
+}
+
+// store makes the snapshot the current one, and reports what has changed.
+func (c *Controller) store(ctx context.Context, f found, next *snapshot) {
+	old := c.current.Load()
 	c.current.Store(next)
 	c.report(ctx, f, old, next)
 	if changed(old, next) {
@@ -113,5 +138,65 @@ func (c *Controller) report(ctx context.Context, f found, old, next *snapshot) {
 			log.Info("the CA has a warning", "reason", w.Reason, "warning", w.Message)
 			c.events.write(f.uid(), corev1.EventTypeWarning, w.Reason, w.Message)
 		}
+	}
+}
+
+// failing is a series of failed reconciles; zero if the last one succeeded.
+type failing struct {
+	told   time.Time // when it was last reported, or else when it began
+	report api.CAMessage
+}
+
+// note records a failure, which is reported if reconciles have failed for some time.
+func (f *failing) note(err error, now time.Time) {
+	if f.told.IsZero() {
+		f.told = now
+	}
+	if now.Sub(f.told).Abs() >= reportAfter {
+		f.told = now
+		f.report = api.CAMessage{Reason: api.CAReconcileFailed, Message: "the CA cannot be read or written: " + api.Shorten(err.Error(), maxFailure)}
+	}
+}
+
+// over ends the series, and returns whether it was reported.
+func (f *failing) over() bool {
+	reported := f.report != api.CAMessage{}
+	*f = failing{}
+	return reported
+}
+
+// add returns the snapshot with the report, if any: as its problem if no CA is known, and otherwise
+// as a warning.
+func (f *failing) add(s *snapshot) *snapshot {
+	if f.report == (api.CAMessage{}) {
+		return s
+	}
+	next := *s
+	if s.problem.Reason == api.CAPending || s.problem.Reason == api.CAReconcileFailed {
+		next.problem = f.report
+		return &next
+	}
+	earlier := func(w api.CAMessage) bool { return w.Reason == api.CAReconcileFailed }
+	next.warnings = append(slices.DeleteFunc(slices.Clone(s.warnings), earlier), f.report)
+	return &next
+}
+
+// failed records that a reconcile failed. A CA that was read before stays in use: it stays valid
+// while the API server is unavailable. Without one, it records why there is no CA.
+func (c *Controller) failed(ctx context.Context, f found, err error) {
+	next := c.current.Load()
+	if next.problem.Reason == api.CAPending {
+		next = &snapshot{problem: api.CAMessage{Reason: api.CAPending, Message: err.Error()}}
+	}
+	c.failing.note(err, c.cfg.Clock())
+	next = c.failing.add(next)
+	c.store(ctx, f, next)
+	if c.failing.report == (api.CAMessage{}) || f.status == nil {
+		return // creating the status would mean that there was a CA
+	}
+	status := *cmp.Or(c.published, f.Status)
+	status.Problem, status.Warnings = c.problem(next), next.warnings
+	if err := c.publish(ctx, f, ca.Decision{Status: &status}); err != nil {
+		ctrl.LoggerFrom(ctx).V(1).Info("cannot report in the status that the CA is not read or written", "error", err.Error())
 	}
 }
