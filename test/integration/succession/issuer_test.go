@@ -104,11 +104,14 @@ func TestIssuerOfCertManager(test *testing.T) {
 	}
 	leftOver(t, manager.admin)
 
-	secret, err := t.admin.CoreV1().Secrets(certManagerNamespace).Get(t.Context(), "company", metav1.GetOptions{})
-	require.NoError(t, err)
-	secret.Data = map[string][]byte{corev1.TLSCertKey: pki.EncodeCertificates(next.cert), corev1.TLSPrivateKeyKey: pkcs8(t, next.key)}
-	_, err = t.admin.CoreV1().Secrets(certManagerNamespace).Update(t.Context(), secret, metav1.UpdateOptions{})
-	require.NoError(t, err)
+	replace := func(by *authority) {
+		secret, err := t.admin.CoreV1().Secrets(certManagerNamespace).Get(t.Context(), "company", metav1.GetOptions{})
+		require.NoError(t, err)
+		secret.Data = map[string][]byte{corev1.TLSCertKey: pki.EncodeCertificates(by.cert), corev1.TLSPrivateKeyKey: pkcs8(t, by.key)}
+		_, err = t.admin.CoreV1().Secrets(certManagerNamespace).Update(t.Context(), secret, metav1.UpdateOptions{})
+		require.NoError(t, err)
+	}
+	replace(next)
 	newService(t, "after")
 	notReady(t, "after", "CAChanged", `signed with CA "CN=Company Root 2`)
 	require.Eventually(t, func() bool { return len(stored(t).Generations) == 2 }, 4*waitFor, tick, "it is the next CA, as another probe shows")
@@ -117,6 +120,14 @@ func TestIssuerOfCertManager(test *testing.T) {
 	require.Eventually(t, func() bool { return len(tr.issuers()) == 1 && tr.issuers()[0] == "Company Root 2" }, waitFor, tick)
 	tr.requireNoFailure(t)
 	leftOver(t, manager.admin)
+
+	// Its key is stolen. A person replaces it and distrusts it before any certificate shows the new CA.
+	last := newAuthority(t, "Company Root 3", pki.ECDSAP256, nil)
+	replace(last)
+	patchStatus(t, map[string]any{"metadata": map[string]any{"annotations": map[string]any{api.AnnotationRotate: "stolen", api.AnnotationRotateMode: string(api.RotateDistrust)}}})
+	cm := eventually(t, "the request is answered", func(cm *corev1.ConfigMap) bool { return cm.Data[api.CARotation] == "distrust-now:stolen" })
+	assert.Equal(t, "3", cm.Data[api.CAGeneration], cm.Data[api.CARotationOutcome])
+	assert.Equal(t, string(pki.EncodeCertificates(last.cert)), cm.Data[api.BundleKey])
 }
 
 // ownIssuer is an issuer of a group of its own, which answers as a test says for each Service.
