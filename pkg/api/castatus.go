@@ -73,11 +73,10 @@ const (
 	CAWaitingForTrust = "WaitingForTrust"
 	// CAClockSkew: the signer's clock and the API server's differ.
 	CAClockSkew = ReasonClockSkew
+	// CAReconcileFailed: the signer has failed to read or write the CA for a minute or longer. It
+	// is a problem if there is no CA to sign with, and otherwise a warning.
+	CAReconcileFailed = "CAReconcileFailed"
 )
-
-// CAReconcileFailed: the signer has failed to read or write the CA for a minute or longer. It is a
-// problem if there is no CA to sign with, and otherwise a warning.
-const CAReconcileFailed = "CAReconcileFailed"
 
 // Reasons of CAWarning: problems that do not stop signing.
 const (
