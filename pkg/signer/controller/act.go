@@ -253,7 +253,7 @@ func (c *Controller) writeStatuses(ctx context.Context, namespace string, update
 	for _, e := range update.Events {
 		emit(c.events, e)
 	}
-	c.metrics.failed(namespace, update.Failure)
+	c.failed(ctx, namespace, update.Failure)
 	var errs []error
 	for _, status := range update.Services {
 		written, err := c.writeStatus(ctx, status)
@@ -263,7 +263,7 @@ func (c *Controller) writeStatuses(ctx context.Context, namespace string, update
 		if !written {
 			continue
 		}
-		c.metrics.failed(namespace, status.Failure)
+		c.failed(ctx, namespace, status.Failure)
 		if status.NotReady != nil {
 			emit(c.events, *status.NotReady)
 		}

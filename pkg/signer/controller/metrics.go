@@ -1,6 +1,7 @@
 package controller
 
 import (
+	"context"
 	"slices"
 	"time"
 
@@ -8,6 +9,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer"
 )
@@ -27,7 +29,7 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 		}, []string{"reason"}),
 		failures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "servingcert_issue_failures_total",
-			Help: "Certificates that were requested or due and not issued, by namespace and reason: every failed attempt, and every refused request once. A namespace's series are deleted with it.",
+			Help: "Certificates that were requested or due and not issued, by namespace and reason: every failed attempt, and every refused request once. A namespace's series are deleted with it and with its opt-in; those of a namespace without it with its last Service.",
 		}, []string{"namespace", "reason"}),
 		duration: prometheus.NewHistogram(prometheus.HistogramOpts{
 			Name:    "servingcert_issue_duration_seconds",
@@ -43,17 +45,33 @@ func newMetrics(r prometheus.Registerer) (*metrics, error) {
 	return m, nil
 }
 
-// failed counts a failure, unless the reason is empty.
+// failed counts a failure.
 func (m *metrics) failed(namespace string, reason signer.Reason) {
-	if reason != "" {
-		m.failures.WithLabelValues(namespace, string(reason)).Inc()
-	}
+	m.failures.WithLabelValues(namespace, string(reason)).Inc()
 }
 
 // forget deletes the series of a deleted namespace: namespaces that come and go must not
 // accumulate series.
 func (m *metrics) forget(namespace string) {
 	m.failures.DeletePartialMatch(prometheus.Labels{"namespace": namespace})
+}
+
+// failed counts a failure, unless the reason is empty. It counts first: if the namespace ends
+// after that, an event deletes the series, and if it has ended before, this does.
+func (c *Controller) failed(ctx context.Context, namespace string, reason signer.Reason) {
+	if reason != "" {
+		c.metrics.failed(namespace, reason)
+		c.forgetUnused(ctx, namespace)
+	}
+}
+
+// forgetUnused deletes the series of a namespace that is not opted in and has no Service. The cache
+// of namespaces does not have such a namespace, so no event reports its end.
+func (c *Controller) forgetUnused(ctx context.Context, namespace string) {
+	optedIn := c.metadata.Get(ctx, types.NamespacedName{Name: namespace}, facts.Metadata("Namespace")) == nil
+	if !optedIn && len(slices.Collect(c.services.In(namespace))) == 0 {
+		c.metrics.forget(namespace)
+	}
 }
 
 // expiry collects the metrics of certificates from the cache at scrape time: no series

@@ -47,8 +47,11 @@ func enqueueAs(q facts.Queue, priority int, r reconcile.Request) {
 }
 
 // serviceChanged enqueues the target of a Service, its target before the change, and the Secrets
-// that it owns.
-func (c *Controller) serviceChanged(_ context.Context, q facts.Queue, before, after *corev1.Service) {
+// that it owns. The deleted Service may be the last of its namespace.
+func (c *Controller) serviceChanged(ctx context.Context, q facts.Queue, before, after *corev1.Service) {
+	if after == nil {
+		c.fanOut.Do(before.Namespace, "metrics", func() { c.forgetUnused(ctx, before.Namespace) })
+	}
 	for _, svc := range []*corev1.Service{before, after} {
 		if svc == nil {
 			continue
