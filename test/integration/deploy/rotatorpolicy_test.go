@@ -88,10 +88,18 @@ func TestTheRotatorsOwnConfigMaps(t *testing.T) {
 		},
 		"immutable": func(cm *applycorev1.ConfigMapApplyConfiguration) { cm.WithImmutable(true) },
 	} {
-		t.Run("created with "+what, func(t *testing.T) {
-			doc := applycorev1.ConfigMap(api.BundleName, newNamespace(t, true)).WithData(map[string]string{api.BundleKey: "new"})
+		with := func(t *testing.T, namespace, name string) {
+			doc := applycorev1.ConfigMap(name, namespace).WithData(map[string]string{api.BundleKey: "new"})
 			change(doc)
 			refusedWith(t, rotator.Apply(t.Context(), doc, client.FieldOwner("servingcert-trust")), noMetadata)
+		}
+		t.Run("created with "+what, func(t *testing.T) { with(t, newNamespace(t, true), api.BundleName) })
+		t.Run("its status with "+what, func(t *testing.T) {
+			status := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: api.DefaultNamespace, Name: api.TrustStatusName}}
+			require.NoError(t, client.IgnoreNotFound(adminClient(t).Delete(t.Context(), status)))
+			with(t, status.Namespace, status.Name)
+			require.NoError(t, apply(status.Namespace, status.Name, api.TrustTargets))
+			with(t, status.Namespace, status.Name)
 		})
 	}
 	require.NoError(t, apply(api.DefaultNamespace, api.TrustStatusName, api.TrustTargets))
