@@ -26,6 +26,7 @@ const (
 	onlyOpaque   = "its CA as a Secret of type Opaque only"
 	notAToken    = "may not write annotations of service account tokens"
 	notTheCA     = "may not delete its CA"
+	notItsOwners = "may not change its CA's finalizers or owners"
 )
 
 // secret is a Secret of the given namespace as a write would leave it.
@@ -125,6 +126,7 @@ func TestTheSignersOwnCA(t *testing.T) {
 	filled(ca)
 	require.NoError(t, signer.Update(t.Context(), ca))
 	refusedWith(t, signer.Delete(t.Context(), ca), notTheCA)
+	theCAKeepsItsOwners(t, ca)
 
 	token := func(s *corev1.Secret) {
 		s.Type = corev1.SecretTypeServiceAccountToken
@@ -153,6 +155,35 @@ func TestTheSignersOwnCA(t *testing.T) {
 	refusedWith(t, signer.Create(t.Context(), beside), onlyTLS)
 
 	require.NoError(t, admin.Delete(t.Context(), ca), "the policy is about the signer and nobody else")
+}
+
+// The garbage collector would delete a CA whose owner does not exist, and a person could not delete one with a
+// finalizer.
+func theCAKeepsItsOwners(t *testing.T, ca *corev1.Secret) {
+	t.Helper()
+	signer, admin := as(t, "servingcert-signer"), adminClient(t)
+	for what, change := range map[string]func(*corev1.Secret){
+		"an owner":    func(s *corev1.Secret) { owned(s); s.OwnerReferences[0].UID = "of-no-service" },
+		"a finalizer": func(s *corev1.Secret) { s.Finalizers = []string{"example.com/stays"} },
+	} {
+		t.Run(what, func(t *testing.T) {
+			changed := ca.DeepCopy()
+			change(changed)
+			refusedWith(t, signer.Update(t.Context(), changed), notItsOwners)
+			for _, name := range []string{api.CASecretName, api.CAInterimName} {
+				refusedWith(t, signer.Create(t.Context(), secret(api.DefaultNamespace, name, opaque, change)), notItsOwners)
+			}
+		})
+	}
+	svc := newService(t, ca.Namespace)
+	owned(ca)
+	require.NoError(t, admin.Update(t.Context(), ownedBy(ca, svc)))
+	ca.Data[corev1.TLSCertKey] = []byte("another")
+	require.NoError(t, signer.Update(t.Context(), ca), "an owner that an administrator chose")
+	disowned(ca)
+	refusedWith(t, signer.Update(t.Context(), ca.DeepCopy()), notItsOwners)
+	require.NoError(t, admin.Update(t.Context(), ca))
+	require.NoError(t, admin.Delete(t.Context(), svc))
 }
 
 func TestWhatTheSignerMayChangeOfAService(t *testing.T) {
