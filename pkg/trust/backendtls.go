@@ -2,12 +2,14 @@ package trust
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/servingcert/servingcert/pkg/api"
 )
@@ -115,12 +117,75 @@ func NewPolicy(service metav1.Object) *unstructured.Unstructured {
 // its users.
 func holdsPolicy(policy *unstructured.Unstructured, service metav1.Object) bool {
 	want := NewPolicy(service)
-	same := func(path ...string) bool {
-		a, _, _ := unstructured.NestedFieldNoCopy(policy.Object, path...)
-		b, _, _ := unstructured.NestedFieldNoCopy(want.Object, path...)
-		return reflect.DeepEqual(a, b)
+	return sameField(policy, want, "targetRefs") && sameField(policy, want, "validation") && reflect.DeepEqual(policy.GetOwnerReferences(), want.GetOwnerReferences())
+}
+
+// sameField reports whether both policies have the same value in a field of their spec.
+func sameField(policy, want *unstructured.Unstructured, field string) bool {
+	a, _, _ := unstructured.NestedFieldNoCopy(policy.Object, "spec", field)
+	b, _, _ := unstructured.NestedFieldNoCopy(want.Object, "spec", field)
+	return reflect.DeepEqual(a, b)
+}
+
+const (
+	// maxPolicyTargets and maxPolicyFields are the most Services, and fields of spec.validation, that
+	// StripPolicy keeps of a policy: the Gateway API permits no more.
+	maxPolicyTargets, maxPolicyFields = 16, 16
+	// maxPolicyText is the longest name of a Service, UID or field that StripPolicy keeps: there are no longer ones.
+	maxPolicyText = validation.DNS1123LabelMaxLength
+)
+
+// StripPolicy leaves of a policy what DecideBackendTLS, PolicyPatch and PolicyTargets read. A tenant chooses all
+// fields of a policy, and our label too. So of what differs from NewPolicy, only that it differs is kept: such a
+// policy has no owner. Stripping it again changes nothing.
+func StripPolicy(policy *unstructured.Unstructured) {
+	want, kept := NewPolicy(policy), NewPolicy(policy) // with the policy's own UID as that of the owner
+	kept.SetUID(policy.GetUID())
+	kept.SetResourceVersion(policy.GetResourceVersion())
+	kept.SetOwnerReferences(nil)
+	spec := map[string]any{"targetRefs": servicesOf(policy)}
+	kept.Object["spec"] = spec
+	targets, verified := sameField(policy, want, "targetRefs") && sameField(kept, want, "targetRefs"), sameField(policy, want, "validation")
+	owner, owners := want.GetOwnerReferences()[0], policy.GetOwnerReferences()
+	if len(owners) == 1 && len(owners[0].UID) <= maxPolicyText {
+		owner.UID = owners[0].UID
 	}
-	return same("spec", "targetRefs") && same("spec", "validation") && reflect.DeepEqual(policy.GetOwnerReferences(), want.GetOwnerReferences())
+	switch {
+	case !IsOwnPolicy(policy):
+		kept.SetLabels(nil)
+	case !verified:
+		spec["validation"] = fieldsOf(policy)
+	default:
+		spec["validation"], _, _ = unstructured.NestedFieldNoCopy(want.Object, "spec", "validation")
+		if targets && reflect.DeepEqual(owners, []metav1.OwnerReference{owner}) {
+			kept.SetOwnerReferences(owners)
+		}
+	}
+	policy.Object = kept.Object
+}
+
+// servicesOf returns the targetRefs of a policy that are Services.
+func servicesOf(policy *unstructured.Unstructured) []any {
+	var refs []any
+	for _, name := range PolicyTargets(policy) {
+		if len(name) <= maxPolicyText && len(refs) < maxPolicyTargets {
+			refs = append(refs, map[string]any{"group": "", "kind": "Service", "name": name})
+		}
+	}
+	return refs
+}
+
+// fieldsOf returns the fields of a policy's spec.validation, without their values.
+func fieldsOf(policy *unstructured.Unstructured) map[string]any {
+	have, _, _ := unstructured.NestedFieldNoCopy(policy.Object, "spec", "validation")
+	fields, _ := have.(map[string]any)
+	kept := map[string]any{}
+	for _, field := range slices.Sorted(maps.Keys(fields)) {
+		if len(field) <= maxPolicyText && len(kept) < maxPolicyFields {
+			kept[field] = nil
+		}
+	}
+	return kept
 }
 
 // PolicyPatch returns the JSON merge patch from the policy to NewPolicy's. It applies only

@@ -2,6 +2,8 @@ package trust
 
 import (
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 
 	evanphx "github.com/evanphx/json-patch/v5"
@@ -9,8 +11,10 @@ import (
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/bounded"
 )
 
 func TestDecideBackendTLS(t *testing.T) {
@@ -56,6 +60,10 @@ func TestDecideBackendTLS(t *testing.T) {
 			assert.Equal(t, c.act, got.Act)
 			assert.Equal(t, c.cause, got.Cause)
 			assert.Equal(t, c.cause == "", got.Why == "")
+			if c.s.Policy != nil {
+				StripPolicy(c.s.Policy)
+				assert.Equal(t, got, DecideBackendTLS(c.s), "of what a cache keeps")
+			}
 		})
 	}
 }
@@ -86,6 +94,9 @@ func TestPolicyPatch(t *testing.T) {
 	require.NoError(t, err)
 	patch, err := json.Marshal(PolicyPatch(have, service))
 	require.NoError(t, err)
+	stripped := have.DeepCopy()
+	StripPolicy(stripped)
+	assert.Equal(t, PolicyPatch(have, service), PolicyPatch(stripped, service), "of what a cache keeps")
 	merged, err := evanphx.MergePatch(document, patch)
 	require.NoError(t, err)
 	var got unstructured.Unstructured
@@ -94,4 +105,78 @@ func TestPolicyPatch(t *testing.T) {
 	assert.Equal(t, map[string]any{"a": "b"}, got.Object["spec"].(map[string]any)["options"])
 	assert.Equal(t, []string{"web"}, PolicyTargets(&got))
 	assert.Contains(t, string(patch), `"resourceVersion":"3","uid":"2"`)
+}
+
+// A tenant chooses all of a policy, our label too, and an object may have more than a megabyte in each place.
+func TestOfAPolicyLittleIsKept(t *testing.T) {
+	service := &metav1.ObjectMeta{Namespace: "shop", Name: "web", UID: "1", Annotations: map[string]string{api.AnnotationBackendTLSPolicy: "true"}}
+	long := strings.Repeat("x", 1<<20)
+	many := func(one func(i int) any) (all []any) {
+		for i := range 5000 {
+			all = append(all, one(i))
+		}
+		return all
+	}
+	ref := func(kind, name string) map[string]any { return map[string]any{"group": "", "kind": kind, "name": name} }
+	owner := func(change func(*metav1.OwnerReference)) func(*unstructured.Unstructured) {
+		return func(p *unstructured.Unstructured) {
+			owners := p.GetOwnerReferences()
+			change(&owners[0])
+			p.SetOwnerReferences(owners)
+		}
+	}
+	field := func(value any, path ...string) func(*unstructured.Unstructured) {
+		return func(p *unstructured.Unstructured) {
+			require.NoError(t, unstructured.SetNestedField(p.Object, value, path...))
+		}
+	}
+	for name, change := range map[string]func(*unstructured.Unstructured){
+		"finalizers":  field(many(func(i int) any { return fmt.Sprintf("example.com/%0200d", i) }), "metadata", "finalizers"),
+		"annotations": field(long, "metadata", "annotations", "note"),
+		"other labels": func(p *unstructured.Unstructured) {
+			p.SetLabels(map[string]string{api.LabelManagedBy: FieldManager, "x": long})
+		},
+		"managed fields":          field([]any{map[string]any{"manager": long}}, "metadata", "managedFields"),
+		"owners":                  func(p *unstructured.Unstructured) { p.SetOwnerReferences(make([]metav1.OwnerReference, 5000)) },
+		"an owner's name":         owner(func(r *metav1.OwnerReference) { r.Name = long }),
+		"an owner's UID":          owner(func(r *metav1.OwnerReference) { r.UID = types.UID(long) }),
+		"an owner's kind":         owner(func(r *metav1.OwnerReference) { r.Kind = long }),
+		"an owner's version":      owner(func(r *metav1.OwnerReference) { r.APIVersion = long }),
+		"status":                  field(long, "status", "ancestors"),
+		"options":                 field(long, "spec", "options", "example.com/ciphers"),
+		"an unknown field":        field(long, "spec", "unknown"),
+		"targets":                 field(many(func(i int) any { return ref("Service", fmt.Sprintf("s-%060d", i)) }), "spec", "targetRefs"),
+		"a target's name":         field([]any{ref("Service", long)}, "spec", "targetRefs"),
+		"a target's kind":         field([]any{ref(long, "web")}, "spec", "targetRefs"),
+		"a target's section":      field([]any{map[string]any{"group": "", "kind": "Service", "name": "web", "sectionName": long}}, "spec", "targetRefs"),
+		"certificates":            field(many(func(int) any { return ref("ConfigMap", strings.Repeat("x", 200)) }), "spec", "validation", "caCertificateRefs"),
+		"a certificate's name":    field([]any{ref("ConfigMap", long)}, "spec", "validation", "caCertificateRefs"),
+		"the hostname":            field(long, "spec", "validation", "hostname"),
+		"well known certificates": field(long, "spec", "validation", "wellKnownCACertificates"),
+		"names":                   field(many(func(int) any { return map[string]any{"type": "Hostname", "hostname": strings.Repeat("x", 200)} }), "spec", "validation", "subjectAltNames"),
+		"an unknown check":        field("x", "spec", "validation", long),
+		"another validation":      field(long, "spec", "validation"),
+	} {
+		for _, own := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, ours %t", name, own), func(t *testing.T) {
+				policy := NewPolicy(service)
+				policy.SetUID("2")
+				policy.SetResourceVersion("3")
+				change(policy)
+				if !own {
+					policy.SetLabels(map[string]string{api.LabelManagedBy: "somebody"})
+				}
+				decided := DecideBackendTLS(BackendTLS{Service: service, OptedIn: true, Policy: policy})
+				StripPolicy(policy)
+				text, err := json.Marshal(policy.Object)
+				require.NoError(t, err)
+				assert.Less(t, len(text), 4<<10)
+				var again *unstructured.Unstructured
+				assert.Less(t, bounded.Allocated(func() { again = policy.DeepCopy() }), uint64(16<<10*bounded.RaceFactor))
+				assert.Equal(t, decided, DecideBackendTLS(BackendTLS{Service: service, OptedIn: true, Policy: policy}))
+				StripPolicy(again)
+				assert.Equal(t, policy, again)
+			})
+		}
+	}
 }

@@ -128,17 +128,5 @@ func stripPolicyService(obj client.Object) {
 	}
 }
 
-// stripPolicy leaves of a policy what is read here: of others' only for which Services they are.
-func stripPolicy(obj client.Object) {
-	u := obj.(*unstructured.Unstructured)
-	labels, own := u.GetLabels()[api.LabelManagedBy], trust.IsOwnPolicy(u)
-	u.SetLabels(map[string]string{api.LabelManagedBy: labels})
-	u.SetAnnotations(nil)
-	u.SetManagedFields(nil)
-	unstructured.RemoveNestedField(u.Object, "status")
-	if !own {
-		u.SetOwnerReferences(nil)
-		unstructured.RemoveNestedField(u.Object, "spec", "validation")
-		unstructured.RemoveNestedField(u.Object, "spec", "options")
-	}
-}
+// stripPolicy leaves of a policy what is read here.
+func stripPolicy(obj client.Object) { trust.StripPolicy(obj.(*unstructured.Unstructured)) }
