@@ -60,7 +60,6 @@ func object(kind, namespace, name string) metav1.ObjectMeta {
 
 func breaksOfTheWebhook() []broken {
 	programs := &corev1.ConfigMap{ObjectMeta: object("programs", api.DefaultNamespace, api.ProgramsName), Data: map[string]string{"programs.yaml": "nonsense"}}
-	var binding rbacv1.ClusterRoleBinding
 	return []broken{
 		{
 			alert: "ServingcertProgramsInvalid", how: "ConfigMap servingcert-programs is written with nonsense",
@@ -71,20 +70,27 @@ func breaksOfTheWebhook() []broken {
 			alert: "ServingcertReviewsSlow", how: "a review is sent that takes three seconds to arrive",
 			breaks: func(t *testing.T, w *world) { require.NoError(t, w.postsSlowly(t.Context())) },
 		},
-		{
-			alert: "ServingcertReviewsFail", how: "the webhook's ClusterRoleBinding is deleted, and pods are created",
-			breaks: func(t *testing.T, _ *world) {
-				require.NoError(t, admin.Get(t.Context(), client.ObjectKey{Name: "servingcert-webhook"}, &binding))
-				require.NoError(t, admin.Delete(t.Context(), binding.DeepCopy()))
-			},
-			again: func(ctx context.Context, _ *world) {
-				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "paused", Name: "nobody-selects-it"}, Spec: template().Spec}
-				_ = admin.Create(ctx, pod, client.DryRunAll) // that it is refused is what is waited for
-			},
-			mend: func(t *testing.T, _ *world) {
-				binding.ResourceVersion, binding.UID, binding.ManagedFields = "", "", nil
-				require.NoError(t, admin.Create(t.Context(), &binding))
-			},
+		withoutRights("ServingcertReviewsFail", nil),
+		withoutRights("ServingcertReadsRefused", map[string]string{"process": "webhook"}),
+	}
+}
+
+// withoutRights takes the webhook's rights, which it needs to read the Services of a review.
+func withoutRights(alert string, labels map[string]string) broken {
+	var binding rbacv1.ClusterRoleBinding
+	return broken{
+		alert: alert, labels: labels, how: "the webhook's ClusterRoleBinding is deleted, and pods are created",
+		breaks: func(t *testing.T, _ *world) {
+			require.NoError(t, admin.Get(t.Context(), client.ObjectKey{Name: "servingcert-webhook"}, &binding))
+			require.NoError(t, admin.Delete(t.Context(), binding.DeepCopy()))
+		},
+		again: func(ctx context.Context, _ *world) {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "paused", Name: "unselected"}, Spec: template().Spec}
+			_ = admin.Create(ctx, pod, client.DryRunAll) // that it is refused is what is waited for
+		},
+		mend: func(t *testing.T, _ *world) {
+			binding.ResourceVersion, binding.UID, binding.ManagedFields = "", "", nil
+			require.NoError(t, admin.Create(t.Context(), &binding))
 		},
 	}
 }
