@@ -122,9 +122,12 @@ func TestRightsToAnIssuer(t *testing.T) {
 	assert.Equal(t, requests, rightsOf(t, on, "Role "+role))
 	assert.ElementsMatch(t, append(requests, "get configmaps roots"), rightsOf(t, on+"\ncaIssuer.roots=roots", "Role "+role))
 	assert.Equal(t, rights(t, "", "servingcert-signer"), rights(t, on, "servingcert-signer"))
+	longest := strings.Repeat("a", 55)
+	assert.Contains(t, at(t, named(objects(t, defaultNamespace, values(t, on+"\nsigner.instance="+longest)), "Deployment servingcert-signer"), args), "--instance="+longest)
 	for set, says := range map[string]string{
 		on + "\nremoteCA.urls={https://ca.example.com}": "caIssuer.issuer: must not be set together with remoteCA.urls",
 		"caIssuer.roots=roots":                          "caIssuer.roots: requires caIssuer.issuer",
+		on + "\nsigner.instance=a" + longest:            "must have at most 55 characters with caIssuer.issuer",
 	} {
 		_, err := loaded(t).render(defaultNamespace, values(t, set))
 		assert.ErrorContains(t, err, says)

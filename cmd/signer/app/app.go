@@ -144,7 +144,7 @@ func (c *Config) validate() error {
 	if err := c.Kubelets.validate(c.Limits.ClusterDomain); err != nil {
 		return err
 	}
-	if err := c.Issuer.validate(&c.Remote); err != nil {
+	if err := c.Issuer.validate(&c.Remote, c.Instance); err != nil {
 		return err
 	}
 	return c.Remote.validate(c.clock)

@@ -33,7 +33,7 @@ func (f *issuerFlags) register(fs *pflag.FlagSet) {
 
 func (f *issuerFlags) enabled() bool { return f.reference != "" }
 
-func (f *issuerFlags) validate(remote *remoteFlags) (err error) {
+func (f *issuerFlags) validate(remote *remoteFlags, instance string) (err error) {
 	switch {
 	case f.enabled() && remote.enabled():
 		return errors.New("--ca-issuer: cannot be used with --cfssl-url")
@@ -41,6 +41,8 @@ func (f *issuerFlags) validate(remote *remoteFlags) (err error) {
 		return errors.New("--ca-issuer-roots: requires --ca-issuer")
 	case f.roots != "" && len(validation.IsDNS1123Subdomain(f.roots)) > 0:
 		return fmt.Errorf("--ca-issuer-roots: %q: must be the name of a ConfigMap", f.roots)
+	case f.enabled() && len(instance) > certmanager.MaxInstance:
+		return fmt.Errorf("--instance: %q: must have at most %d characters with --ca-issuer, which puts it into a longer label", instance, certmanager.MaxInstance)
 	case f.given():
 		if f.issuer, err = certmanager.ParseIssuer(f.reference); err != nil {
 			return fmt.Errorf("--ca-issuer: %w", err)

@@ -15,6 +15,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
@@ -38,6 +39,8 @@ const (
 	// pendingSuffix follows the instance in the value of api.LabelManagedBy, so that the
 	// signer's cache of managed Secrets does not select these.
 	pendingSuffix = ".pending"
+	// MaxInstance is the longest instance for which Labels returns a valid label.
+	MaxInstance = validation.LabelValueMaxLength - len(pendingSuffix)
 )
 
 // Labels returns the labels of all objects that a signer of the instance creates here.
