@@ -93,6 +93,18 @@ func TestTheChartRejectsWhatTheProgramsReject(t *testing.T) {
 	}
 }
 
+// servingcert itself needs two kinds of target: without them, pods are refused or do not start.
+func TestTargetsThatServingcertNeeds(t *testing.T) {
+	for targets, missing := range map[string]string{
+		"ConfigMap":                    "NamespaceConfigMap",
+		"NamespaceConfigMap":           "MutatingWebhookConfiguration",
+		"MutatingWebhookConfiguration": "NamespaceConfigMap",
+	} {
+		_, err := loaded(t).render(defaultNamespace, values(t, "trust.targets={"+targets+"}"))
+		assert.ErrorContains(t, err, "trust.targets: must include "+missing+", which servingcert itself needs", targets)
+	}
+}
+
 func TestNoNamespaceOfKubernetes(t *testing.T) {
 	_, err := loaded(t).render("kube-system", nil)
 	assert.ErrorContains(t, err, `namespace "kube-system": servingcert needs a namespace of its own`)

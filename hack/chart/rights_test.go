@@ -56,7 +56,7 @@ func TestRightsOfDisabledFeatures(t *testing.T) {
 				"watch apiservices|watch clustertrustbundles servingcert.dev:serving:ca|watch configmaps|watch customresourcedefinitions|watch validatingwebhookconfigurations",
 			"get configmaps servingcert-ca.crt|list configmaps servingcert-ca.crt|patch configmaps servingcert-ca.crt|watch configmaps servingcert-ca.crt",
 		},
-		{"trust.targets={ConfigMap}", "servingcert-trust", notConfigMaps, ""},
+		{"trust.targets={NamespaceConfigMap,ConfigMap,MutatingWebhookConfiguration}", "servingcert-trust", notConfigMaps, ""},
 		{"trust.webhooks=all", "servingcert-trust", "patch mutatingwebhookconfigurations servingcert", "patch mutatingwebhookconfigurations|patch validatingwebhookconfigurations"},
 	} {
 		t.Run(test.set, func(t *testing.T) {
@@ -69,11 +69,11 @@ func TestRightsOfDisabledFeatures(t *testing.T) {
 
 const (
 	withoutRestarts = "get services|list poddisruptionbudgets|patch daemonsets|patch deployments|patch statefulsets"
-	notConfigMaps   = "attest signers servingcert.dev/serving|create clustertrustbundles servingcert.dev:serving:ca|create configmaps servingcert-ca.crt|get apiservices|get customresourcedefinitions|" +
-		"get mutatingwebhookconfigurations|get validatingwebhookconfigurations|list apiservices|list clustertrustbundles servingcert.dev:serving:ca|" +
-		"list customresourcedefinitions|list mutatingwebhookconfigurations|list validatingwebhookconfigurations|patch apiservices|" +
-		"patch clustertrustbundles servingcert.dev:serving:ca|patch customresourcedefinitions|patch mutatingwebhookconfigurations servingcert|watch apiservices|" +
-		"watch clustertrustbundles servingcert.dev:serving:ca|watch customresourcedefinitions|watch mutatingwebhookconfigurations|watch validatingwebhookconfigurations"
+	notConfigMaps   = "attest signers servingcert.dev/serving|create clustertrustbundles servingcert.dev:serving:ca|get apiservices|get customresourcedefinitions|" +
+		"get validatingwebhookconfigurations|list apiservices|list clustertrustbundles servingcert.dev:serving:ca|" +
+		"list customresourcedefinitions|list validatingwebhookconfigurations|patch apiservices|" +
+		"patch clustertrustbundles servingcert.dev:serving:ca|patch customresourcedefinitions|watch apiservices|" +
+		"watch clustertrustbundles servingcert.dev:serving:ca|watch customresourcedefinitions|watch validatingwebhookconfigurations"
 )
 
 // without returns the lines of a that are not in b.

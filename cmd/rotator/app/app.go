@@ -11,6 +11,7 @@ import (
 	"net/netip"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -123,10 +124,24 @@ func command(cfg Config) process.Command {
 		Validate: func() error {
 			cfg.Trust.Namespace, cfg.Rotator.Cluster.Namespace = cfg.Common.Namespace, cfg.Common.Namespace
 			cfg.Rotator.Cluster.OpenShift = cfg.Trust.OpenShift
-			return errors.Join(validateConcerns(cfg.Controllers), cfg.readPublicRoots(), cfg.Trust.Validate(), cfg.Rotator.Validate())
+			return errors.Join(validateConcerns(cfg.Controllers), cfg.readPublicRoots(), cfg.validateTrust(), cfg.Rotator.Validate())
 		},
 		Run: func(ctx context.Context) error { return run(ctx, cfg) },
 	}
+}
+
+// validateTrust returns an error if the configuration is invalid, or leaves out a kind of target without which pods
+// are refused, or do not start: the webhook's caBundle, and the CA bundle that injected pods mount.
+func (c *Config) validateTrust() error {
+	if err := c.Trust.Validate(); err != nil {
+		return err
+	}
+	for _, kind := range []string{"NamespaceConfigMap", "MutatingWebhookConfiguration"} {
+		if !slices.Contains(c.Trust.Targets, kind) {
+			return fmt.Errorf("--targets: %q: must include %s, which servingcert itself needs", strings.Join(c.Trust.Targets, ","), kind)
+		}
+	}
+	return nil
 }
 
 func (c *Config) readPublicRoots() error {

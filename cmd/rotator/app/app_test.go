@@ -30,6 +30,8 @@ func TestWrongFlags(t *testing.T) {
 		{[]string{"--controllers=pods,pods"}, `--controllers: "pods": listed twice`},
 		{[]string{"--controllers="}, `--controllers: "": must list at least one of trust, pods`},
 		{[]string{"--targets=Secret"}, `--targets: "Secret": unknown kind of target: must be one of NamespaceConfigMap, `},
+		{[]string{"--targets=NamespaceConfigMap,ConfigMap"}, `--targets: "NamespaceConfigMap,ConfigMap": must include MutatingWebhookConfiguration, which servingcert itself needs`},
+		{[]string{"--targets=MutatingWebhookConfiguration"}, `--targets: "MutatingWebhookConfiguration": must include NamespaceConfigMap, which`},
 		{[]string{"--targets="}, `--targets: "": must list at least one of NamespaceConfigMap, `},
 		{[]string{"--public-roots=testdata/none.pem"}, `--public-roots: open testdata/none.pem: no such file or directory`},
 		{[]string{"--public-roots=app.go"}, `--public-roots: "app.go": certificate 1: not PEM: must be a file with root certificates in PEM, without private keys or text, and of at most 384 KiB`},
