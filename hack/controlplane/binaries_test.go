@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/servingcert/servingcert/hack/process"
+	"github.com/servingcert/servingcert/test/skip"
 )
 
 func TestAssetsOfTheUserWin(t *testing.T) {
@@ -156,7 +157,7 @@ func TestKilledParentLeavesNothing(t *testing.T) {
 		select {}
 	}
 	if runtime.GOOS != "linux" {
-		t.Skip("only Linux can kill a child when its parent is gone")
+		skip.Now(t, "only Linux can kill a child when its parent is gone")
 	}
 	starter := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKilledParentLeavesNothing$")
 	starter.Env = append(os.Environ(), envStarter+"="+t.TempDir())

@@ -16,7 +16,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,6 +32,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/skip"
 )
 
 // The names that clients use: of a Service, and of a server with a certificate of a public CA.
@@ -200,9 +200,7 @@ func TestTrustByEnvironment(t *testing.T) {
 	for _, p := range environmentClients {
 		t.Run(p.name, func(t *testing.T) {
 			t.Parallel()
-			if _, err := exec.LookPath(p.needs); err != nil {
-				t.Skip(p.needs + " is not installed")
-			}
+			skip.WithoutPrograms(t, p.needs)
 			dir := t.TempDir()
 			env := injected(t, dir)
 			for _, moment := range []struct {

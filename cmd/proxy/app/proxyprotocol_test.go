@@ -21,6 +21,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/servingcert/servingcert/hack/process"
+	"github.com/servingcert/servingcert/test/skip"
 )
 
 // A program that reads the PROXY protocol, version 2, gets the address of each client before the
@@ -143,10 +144,7 @@ func decode(r io.Reader) (from, to netip.AddrPort, err error) {
 
 // nginx runs nginx, which answers the same.
 func nginx(t *testing.T) (port int) {
-	path, err := exec.LookPath("nginx")
-	if err != nil {
-		t.Skip("nginx is not installed")
-	}
+	skip.WithoutPrograms(t, "nginx")
 	dir := t.TempDir()
 	port = int(process.PortFor(t, ""))
 	config := fmt.Sprintf(`daemon off; error_log stderr; pid %[1]s/pid; events {}
@@ -160,7 +158,7 @@ http {
 `, dir, port)
 	file := filepath.Join(dir, "nginx.conf")
 	require.NoError(t, os.WriteFile(file, []byte(config), 0o600))
-	cmd := exec.Command(path, "-p", dir, "-e", "stderr", "-c", file)
+	cmd := exec.Command("nginx", "-p", dir, "-e", "stderr", "-c", file)
 	cmd.Stderr = os.Stderr
 	require.NoError(t, cmd.Start())
 	t.Cleanup(func() { _, _ = cmd.Process.Signal(syscall.SIGTERM), cmd.Wait() }) // with its workers

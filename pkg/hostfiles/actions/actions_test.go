@@ -16,6 +16,7 @@ import (
 
 	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/hostfiles"
+	"github.com/servingcert/servingcert/test/skip"
 )
 
 func store(a hostfiles.Action, timeout time.Duration) *hostfiles.Store {
@@ -76,9 +77,7 @@ func TestSignal(t *testing.T) {
 
 // A user who can write the file cannot make hostsync signal another user's process.
 func TestSignalOfAFileThatIsNotRoots(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("gives a file to another user")
-	}
+	skip.WithoutRoot(t, "gives a file to another user")
 	const nobody = 65534
 	run := func(uid uint32) (*exec.Cmd, string) {
 		cmd := exec.Command("/bin/sleep", "600")

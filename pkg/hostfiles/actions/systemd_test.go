@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/servingcert/servingcert/pkg/hostfiles"
+	"github.com/servingcert/servingcert/test/skip"
 )
 
 // manager is a stub of systemd on a real bus.
@@ -55,15 +56,12 @@ func (m *manager) do(verb, unit, mode string) (godbus.ObjectPath, *godbus.Error)
 
 // startManager starts a bus with a manager. [Run] connects to it.
 func startManager(t *testing.T) *manager {
-	daemon, err := exec.LookPath("dbus-daemon")
-	if err != nil {
-		t.Skip("dbus-daemon is not installed (Debian package dbus-daemon)")
-	}
+	skip.WithoutPrograms(t, "dbus-daemon")
 	dir := t.TempDir()
 	config := filepath.Join(dir, "bus.conf")
 	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, `<busconfig><type>system</type><listen>unix:path=%s/bus</listen><auth>EXTERNAL</auth>
 <policy context="default"><allow own="*"/><allow send_destination="*"/><allow receive_sender="*"/></policy></busconfig>`, dir), 0o600))
-	cmd := exec.Command(daemon, "--config-file="+config, "--print-address", "--nofork", "--nopidfile")
+	cmd := exec.Command("dbus-daemon", "--config-file="+config, "--print-address", "--nofork", "--nopidfile")
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)

@@ -8,15 +8,15 @@ import (
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/test/skip"
 )
 
 const nobody = 65534
 
 // A directory is opened only if no user other than root decides where its path leads.
 func TestOpenOwn(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("gives directories to another user")
-	}
+	skip.WithoutRoot(t, "gives directories to another user")
 	base := t.TempDir()
 	for path, mode := range map[string]fs.FileMode{"a/b": 0o755, "shared/b": 0o755, "theirs/b": 0o755, "sticky/b": 0o755, "group": 0o775} {
 		require.NoError(t, os.MkdirAll(filepath.Join(base, path), 0o755))
@@ -64,9 +64,7 @@ func TestOpenOwn(t *testing.T) {
 
 // A file is opened whoever owns it, and the users who can change it are returned.
 func TestOpenFile(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("gives files to another user")
-	}
+	skip.WithoutRoot(t, "gives files to another user")
 	base := t.TempDir()
 	write := func(path string, mode fs.FileMode) string {
 		name := filepath.Join(base, path)

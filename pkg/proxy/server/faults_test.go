@@ -20,6 +20,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/servingcert/servingcert/test/bounded"
+	"github.com/servingcert/servingcert/test/skip"
 )
 
 // halfCloser is a connection that can be closed in one direction.
@@ -168,17 +169,14 @@ func TestBrokenTLS(t *testing.T) {
 // Renegotiation in TLS 1.2 is refused with an alert, and the connection is closed. Data that is sent with the
 // request does not reach the program.
 func TestRenegotiation(t *testing.T) {
-	openssl, err := exec.LookPath("openssl")
-	if err != nil {
-		t.Skip("openssl is not installed")
-	}
+	skip.WithoutPrograms(t, "openssl")
 	got := make(chan string, 1)
 	w := start(t, program(t, func(c *net.TCPConn) {
 		line, _ := bufio.NewReader(io.TeeReader(c, c)).ReadString('\n')
 		rest, _ := io.ReadAll(c)
 		got <- line + string(rest)
 	}))
-	client := exec.CommandContext(t.Context(), openssl, "s_client", "-connect", w.address(strict), "-tls1_2", "-legacy_renegotiation")
+	client := exec.CommandContext(t.Context(), "openssl", "s_client", "-connect", w.address(strict), "-tls1_2", "-legacy_renegotiation")
 	var complaints bytes.Buffer
 	client.Stderr = &complaints
 	stdin, err := client.StdinPipe()

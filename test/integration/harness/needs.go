@@ -2,8 +2,6 @@ package harness
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -15,18 +13,15 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/test/skip"
 )
-
-// envSkipped names a file to which each test that is skipped, whole or in part, adds a line,
-// as go test says nothing about the tests of a package that passed.
-const envSkipped = "SERVINGCERT_SKIPPED"
 
 // Needs goes on if the API server serves a feature, and skips the test if it is of a version
 // that is too old for it. A newer one has to serve it: the test fails.
 func Needs(t testing.TB, cfg *rest.Config, feature controlplane.Feature) {
 	t.Helper()
 	if why := missing(t, cfg, feature); why != "" {
-		t.Skip(why)
+		skip.Now(t, why)
 	}
 }
 
@@ -34,7 +29,11 @@ func Needs(t testing.TB, cfg *rest.Config, feature controlplane.Feature) {
 // the server is too old. A newer one has to serve it: the test fails.
 func Serves(t testing.TB, cfg *rest.Config, feature controlplane.Feature) bool {
 	t.Helper()
-	return missing(t, cfg, feature) == ""
+	why := missing(t, cfg, feature)
+	if why != "" {
+		skip.Part(t, why)
+	}
+	return why == ""
 }
 
 // missing tells why the feature is not served, "" if it is.
@@ -52,9 +51,6 @@ func missing(t testing.TB, cfg *rest.Config, feature controlplane.Feature) (why 
 	}
 	why, err = lacks(feature, served, minor)
 	require.NoError(t, err)
-	if file := os.Getenv(envSkipped); file != "" && why != "" {
-		require.NoError(t, addLine(file, t.Name()+" "+why))
-	}
 	return why
 }
 
@@ -72,31 +68,4 @@ func lacks(feature controlplane.Feature, served *metav1.APIResourceList, minor i
 		return "", fmt.Errorf("the API server is of Kubernetes 1.%d and does not serve %s, which 1.%d does", minor, feature.Name, feature.Minor)
 	}
 	return fmt.Sprintf("needs %s, of Kubernetes 1.%d; this is 1.%d", feature.Name, feature.Minor, minor), nil
-}
-
-// Tools goes on if all of the programs are installed, and skips the test if one is not.
-func Tools(t testing.TB, names ...string) {
-	t.Helper()
-	for _, name := range names {
-		if _, err := exec.LookPath(name); err != nil {
-			why := name + " is not installed"
-			if file := os.Getenv(envSkipped); file != "" {
-				require.NoError(t, addLine(file, t.Name()+" "+why))
-			}
-			t.Skip(why)
-		}
-	}
-}
-
-// addLine appends to a file that tests of several packages write.
-func addLine(file, line string) error {
-	f, err := os.OpenFile(file, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = fmt.Fprintln(f, line)
-	if closeErr := f.Close(); err == nil {
-		err = closeErr
-	}
-	return err
 }

@@ -3,7 +3,6 @@ package harness
 import (
 	"fmt"
 	"os"
-	"path/filepath"
 	"regexp"
 	"testing"
 
@@ -38,16 +37,6 @@ func TestWhatAnAPIServerLacks(t *testing.T) {
 			assert.EqualError(t, err, tc.err)
 		}
 	}
-}
-
-func TestSkippedTestsAreWrittenDown(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "skipped")
-	require.NoError(t, addLine(file, "one"))
-	require.NoError(t, addLine(file, "two"))
-	content, err := os.ReadFile(file)
-	require.NoError(t, err)
-	require.Equal(t, "one\ntwo\n", string(content))
-	require.Error(t, addLine(filepath.Join(file, "none"), "three"))
 }
 
 // TestThePageHasEveryFeature: what tests may be skipped for is what the documentation says that

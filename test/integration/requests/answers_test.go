@@ -19,6 +19,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/test/integration/harness"
+	"github.com/servingcert/servingcert/test/skip"
 )
 
 // A pod gets the names of its Services that it asks for, as it asks for them.
@@ -73,7 +74,7 @@ func TestExtraNames(t *testing.T) {
 
 // Openssl makes the key and the request, as a program without a library for that does.
 func TestARequestOfOpenSSL(t *testing.T) {
-	harness.Tools(t, "openssl")
+	skip.WithoutPrograms(t, "openssl")
 	startSigner(t)
 	ns := newNamespace(t, true)
 	newService(t, ns, "web")

@@ -26,6 +26,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/cfssl"
 	"github.com/servingcert/servingcert/test/integration/harness"
+	"github.com/servingcert/servingcert/test/skip"
 )
 
 // keystoreOf returns an error unless the Secret's keystore has its pair, and no root.
@@ -142,7 +143,7 @@ func answers(secret *corev1.Secret, port int, name string, pairs ...tls.Certific
 
 // HAProxy serves the file with the key and the certificates.
 func TestHAProxyReadsTheCombinedFile(t *testing.T) {
-	harness.Tools(t, "haproxy")
+	skip.WithoutPrograms(t, "haproxy")
 	r := sharedSigner(t)
 	ns := newNamespace(t)
 	makeService(t, ns, "web", api.AnnotationFormats, "combined.pem,ca.crt")

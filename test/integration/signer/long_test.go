@@ -18,13 +18,13 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/formats"
 	"github.com/servingcert/servingcert/pkg/pki"
-	"github.com/servingcert/servingcert/test/integration/harness"
+	"github.com/servingcert/servingcert/test/skip"
 )
 
 // Java, keytool and OpenSSL read keystore and truststore, for each kind of key. The Java program
 // finds them by Spring Boot's variables and Kafka's properties, and asks its clients for certificates.
 func TestProgramsReadTheKeystore(t *testing.T) {
-	harness.Tools(t, "javac", "keytool", "openssl")
+	skip.WithoutPrograms(t, "javac", "keytool", "openssl")
 	r := sharedSigner(t)
 	for _, algorithm := range []pki.KeyAlgorithm{pki.ECDSAP256, pki.RSA2048, pki.Ed25519} {
 		t.Run(string(algorithm), func(t *testing.T) {

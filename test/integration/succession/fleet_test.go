@@ -19,6 +19,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/skip"
 )
 
 // member is what a server and a client of one cluster have.
@@ -124,9 +125,7 @@ func issuer(t testing.TB, s member) *x509.Certificate {
 
 // The commands for step do what those for openssl do.
 func TestIntermediateByStep(test *testing.T) {
-	if _, err := exec.LookPath("step"); err != nil {
-		test.Skip("step is not installed")
-	}
+	skip.WithoutPrograms(test, "step")
 	t := fresh(test)
 	file := runBlocks(t, "../../../docs/fleet.md", "With step", "eu-south")
 	south := cluster(t, bringFiles(file))
