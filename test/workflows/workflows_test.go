@@ -124,6 +124,60 @@ func TestLongTargets(t *testing.T) {
 	require.Greater(t, len(found), 15)
 }
 
+// TestFull runs .ci/full of a repository with these targets alone and stubs in the place of programs: it runs the targets
+// that match, and fails if an argument matches none.
+func TestFull(t *testing.T) {
+	dir, log := t.TempDir(), filepath.Join(t.TempDir(), "log")
+	require.NoError(t, os.Mkdir(filepath.Join(dir, ".ci"), 0o755))
+	for path, text := range map[string]string{
+		".ci/full": read(t, ".ci/full"), ".ci/steps": read(t, ".ci/steps"), "go.mod": read(t, "go.mod"), ".ci/install": stub, "make": stub,
+		"go": "#!/bin/sh\necho /\n", ".ci/long": "# comment\n^a e2e\n^b tlsstacks REQUIRE=a,b\n^c chaos\n",
+	} {
+		require.NoError(t, os.WriteFile(filepath.Join(dir, path), []byte(text), 0o755))
+	}
+	for _, tt := range []struct {
+		args []string
+		want string // what is run, "" if it fails
+	}{
+		{nil, "install long\nmake e2e\nmake tlsstacks REQUIRE=a,b\nmake chaos\n"},
+		{[]string{"^make e2e$"}, "install long\nmake e2e\n"},
+		{[]string{"chaos", "^make e2e$"}, "install long\nmake e2e\nmake chaos\n"},
+		{[]string{"no-such"}, ""},
+		{[]string{"e2e", "no-such"}, ""},
+		{[]string{"("}, ""},
+	} {
+		require.NoError(t, os.RemoveAll(log))
+		cmd := exec.CommandContext(t.Context(), filepath.Join(dir, ".ci/full"), tt.args...)
+		cmd.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"), "LOG="+log)
+		out, err := cmd.CombinedOutput()
+		called, _ := os.ReadFile(log) // there is none if nothing ran
+		require.Equal(t, tt.want, string(called), "%v: %s", tt.args, out)
+		if tt.want == "" {
+			require.Error(t, err, "%v", tt.args)
+			require.Contains(t, string(out), "no target of .ci/long matches "+tt.args[len(tt.args)-1])
+			continue
+		}
+		require.NoError(t, err, "%v: %s", tt.args, out)
+		require.Contains(t, string(out), "all passed")
+	}
+}
+
+// TestPrivileges: what runs all tests may mount a file system, without which some of them are skipped.
+func TestPrivileges(t *testing.T) {
+	var found []string
+	for name, w := range workflows(t) {
+		for id, j := range w.Jobs {
+			for _, s := range j.Steps {
+				if slices.Contains([]string{".ci/run", "make ci-full", "make test-long"}, s.Run) {
+					require.Equal(t, "--privileged", j.Container["options"], "%s: %s", name, id)
+					found = append(found, s.Run)
+				}
+			}
+		}
+	}
+	require.ElementsMatch(t, []string{".ci/run", "make ci-full", "make test-long"}, found)
+}
+
 // TestTheCommandsOfTheReadme: CI runs what the README has people run.
 func TestTheCommandsOfTheReadme(t *testing.T) {
 	for _, command := range []string{"make demo", "make test"} {
