@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -30,8 +31,17 @@ func TestMain(m *testing.M) {
 		fmt.Fprintln(os.Stderr, "mount /proc:", err)
 		os.Exit(1)
 	}
-	os.Exit(m.Run())
+	code := m.Run()
+	if code == 0 && lists.Load() > 0 && listed.Load() == 0 {
+		fmt.Fprintln(os.Stderr, "no program has a name that matches RUN, the last part of -run")
+		code = 1
+	}
+	os.Exit(code)
 }
+
+// lists counts the lists of programs that tests went through, and listed the programs in them that -run chose: it may
+// choose none, and the tests pass.
+var lists, listed atomic.Int64
 
 // unshared runs this program again, and returns its exit code.
 func unshared() int {

@@ -38,8 +38,10 @@ func TestPrograms(t *testing.T) {
 	var mu sync.Mutex
 	rows := map[string]row{}
 	t.Run("each", func(t *testing.T) {
+		lists.Add(1)
 		for _, p := range list {
 			t.Run(p.name, func(t *testing.T) {
+				listed.Add(1)
 				t.Parallel()
 				got := play(t, r, ca, p)
 				mu.Lock()

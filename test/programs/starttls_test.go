@@ -117,8 +117,10 @@ func TestStartTLS(t *testing.T) {
 	}
 	ca := rotatortest.NewCA(t, 1, time.Now())
 	t.Run("each", func(t *testing.T) {
+		lists.Add(1)
 		for _, talks := range talkers {
 			t.Run(talks.name, func(t *testing.T) {
+				listed.Add(1)
 				t.Parallel()
 				talks.play(t, r, ca)
 			})
