@@ -50,15 +50,39 @@ func (w Wanted) listeners(proxy api.Proxy) (out []api.ProxyListener, notes []rea
 		if i >= 0 {
 			l = proxy.Listeners[i]
 		} else {
-			l.Port = next()
 			have++
 		}
 		out = append(out, l)
+	}
+	for _, l := range unnumbered(out) {
+		l.Port = next()
 	}
 	for _, r := range refused {
 		notes = append(notes, reasons.Note{Reason: r.reason, Detail: reasons.List(r.names), Ports: r.names})
 	}
 	return out, notes
+}
+
+// unnumbered returns the listeners without a port, in the order in which they get one: those for TLS alone first, each
+// kind by name. A NetworkPolicy may name a number, so it must change neither when Services are written in another order,
+// nor when a port that also accepts plaintext comes and goes.
+func unnumbered(all []api.ProxyListener) []*api.ProxyListener {
+	var out []*api.ProxyListener
+	for i := range all {
+		if all[i].Port == 0 {
+			out = append(out, &all[i])
+		}
+	}
+	plaintext := func(l *api.ProxyListener) int {
+		if p, ok := api.ParseProxyPort(l.Name); ok && p.Plaintext {
+			return 1
+		}
+		return 0
+	}
+	slices.SortFunc(out, func(a, b *api.ProxyListener) int {
+		return cmp.Or(plaintext(a)-plaintext(b), cmp.Compare(a.Name, b.Name))
+	})
+	return out
 }
 
 // refusedPorts are ports for which there is no proxy, for one reason.

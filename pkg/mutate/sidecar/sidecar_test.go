@@ -115,6 +115,28 @@ func TestProxyProtocol(t *testing.T) {
 	assert.Equal(t, "--listen=sc-tls-9090=15447:9090,proxy-v2", patch[0].Value)
 }
 
+// TestNumbersOfPorts: a NetworkPolicy that names a number stays right, in whichever order ports are listed, and when a
+// port that also accepts plaintext comes and goes.
+func TestNumbersOfPorts(t *testing.T) {
+	pod := podWith(corev1.ContainerPort{Name: "http", ContainerPort: 8080}, corev1.ContainerPort{ContainerPort: 9090})
+	for _, c := range []struct {
+		ports []string
+		want  map[string]int32
+	}{
+		{[]string{"sc-tls-8080"}, map[string]int32{"sc-tls-8080": 15444}},
+		{[]string{"sc-any-8080", "sc-tls-8080"}, map[string]int32{"sc-tls-8080": 15444, "sc-any-8080": 15445}},
+		{[]string{"sc-tls-8080", "sc-any-8080"}, map[string]int32{"sc-tls-8080": 15444, "sc-any-8080": 15445}},
+		{[]string{"sc-tls-9090", "sc-any-8080", "sc-tls-8080"}, map[string]int32{"sc-tls-8080": 15444, "sc-tls-9090": 15445, "sc-any-8080": 15446}},
+	} {
+		listeners, _ := wantedOf(pod, service(c.ports...)).listeners(api.Proxy{})
+		got := map[string]int32{}
+		for _, l := range listeners {
+			got[l.Name] = l.Port
+		}
+		assert.Equal(t, c.want, got)
+	}
+}
+
 // TestPortsOfProgramsStayFree: also one on which a program serves TLS itself and that no container
 // declares.
 func TestPortsOfProgramsStayFree(t *testing.T) {
