@@ -85,8 +85,8 @@ var checks = []Check{
 		"Without them, pods take the CA bundle from ConfigMap servingcert-ca.crt. Everything else works.",
 		"To also publish the bundle as a ClusterTrustBundle, enable the API in Kubernetes 1.33 or later. From 1.37 on, it is enabled by default.", "trust.md", false},
 
-	{Installed, "Installed", System, Error, "signer, rotator and webhook are installed",
-		"Without the signer no certificate is issued, without the rotator no client gets the CA bundle, and without the webhook no pod of an opted-in namespace can be created.",
+	{Installed, "Installed", System, Error, "signer, trust, rotator and webhook are installed",
+		"Without the signer no certificate is issued, without trust no client gets the CA bundle, without the rotator nothing sees what pods serve, and without the webhook no pod of an opted-in namespace can be created.",
 		"Apply the release's manifest again.", "operations.md#installing", false},
 	{Available, "Available", System, Error, "every Deployment has all its replicas",
 		"Its pods are not created, not scheduled, cannot pull their image, or are not ready.",

@@ -117,6 +117,26 @@ func TestDoneNeedsEvidence(t *testing.T) {
 	}
 }
 
+// TestADeclaredPortThatWasSeen serves TLS: the rotator has dialled it.
+func TestADeclaredPortThatWasSeen(t *testing.T) {
+	https := func(svc *corev1.Service) { svc.Spec.Ports[0].Name = "https" }
+	for name, tt := range map[string]struct {
+		serving func(*corev1.Service)
+		want    Way
+		today   Today
+	}{
+		"not probed": {func(*corev1.Service) {}, WayCheck, TodayDeclared},
+		"stale":      {func(svc *corev1.Service) { seenAs(svc, api.ServingStale, state.Serving{Ports: api.NeedsHash(svc)}) }, WayCheck, TodayDeclared},
+		"seen":       {seenCurrent, WayDone, TodayTLS},
+	} {
+		b := New([]*corev1.Service{selecting("web", 8443, "app=web", annotated("servingcert.dev/secret-name", "web-tls"), https, tt.serving)}, nil, Options{Live: true, Endpoints: Endpoints{}})
+		b.AddWorkload(pod("web", map[string]string{"app": "web"}, 8443))
+		s := b.Plan().Services[0]
+		assert.Equal(t, tt.want, s.Way, name)
+		assert.Equal(t, tt.today, s.Ports[0].Today, name)
+	}
+}
+
 // TestWhatTheRotatorDoesNotDial is not seen: of several ports without a name for TLS, one is enough for the condition,
 // and beside a port that has one, the others are not dialled.
 func TestWhatTheRotatorDoesNotDial(t *testing.T) {

@@ -54,7 +54,10 @@ func (b *Builder) compare(s *Service, port *Port, target intstr.IntOrString) {
 	switch {
 	case port.Today == TodayTLS && s.Serving == api.ServingPlaintext:
 		port.Today, port.By = TodayPlaintext, "condition "+api.ConditionServing+" reports plaintext"
-	case !b.opts.Live || why == "":
+	case !b.opts.Live:
+	case why == "" && port.Today == TodayDeclared:
+		port.Today, port.By = TodayTLS, "condition "+api.ConditionServing+" is "+s.Serving
+	case why == "":
 	case port.Today == TodayTLS:
 		port.unseen, port.Today, port.By = true, TodayDeclared, "its program gets the certificate, but "+why
 	case port.Today == TodayProxy:

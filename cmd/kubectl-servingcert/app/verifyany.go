@@ -38,6 +38,8 @@ func (f *verifyFlags) validateAny(args []string) error {
 		return usagef("--address and --starttls do not go together with --any")
 	case f.any.all && *f.kube.Namespace != "":
 		return usagef("-n and -A are mutually exclusive")
+	case f.any.failOn != nil && len(f.any.failOn) == 0:
+		return usagef("--fail-on: must be none, or of %s", strings.Join(status.PortProblems(), ", "))
 	case f.timeout <= 0:
 		return usagef("--timeout %s: must be positive", f.timeout)
 	}

@@ -73,6 +73,10 @@ func (w *Watcher) observe(ctx context.Context, all []status.Renewal) error {
 func describe(waiting []status.Renewal) string {
 	var texts []string
 	for _, r := range waiting {
+		if r.Ready == "" {
+			texts = append(texts, fmt.Sprintf("%s (no condition Ready: no signer has read the Service, or its namespace is not labelled)", r))
+			continue
+		}
 		texts = append(texts, fmt.Sprintf("%s (Ready=%s %s: %s)", r, status.Dash(r.Ready), status.Dash(r.Reason), status.Dash(r.Message)))
 	}
 	return api.ListedTexts(texts, 5)
