@@ -171,7 +171,7 @@ alerts: controlplane-binaries ## every alert by promtool, and fired by a real Pr
 TOOL ?=
 .PHONY: gitops
 gitops: controlplane-binaries helm ## Flux and Argo CD, their own controllers, keep servingcert and an application as a repository says (Debian, root); TOOL=Flux or ArgoCD for one
-	@for tool in $(if $(TOOL),$(or $(filter Flux ArgoCD,$(TOOL)),$(error TOOL=$(TOOL): must be Flux or ArgoCD)),Flux ArgoCD); do \
+	@for tool in $(if $(filter-out Flux ArgoCD,$(TOOL)),$(error TOOL=$(TOOL): must be Flux or ArgoCD),$(or $(TOOL),Flux ArgoCD)); do \
 		go test -tags gitops -count 1 -timeout 45m -v -run "^Test$$tool\$$" ./test/integration/gitops -tool $$tool || failed=1; done; exit $${failed:-0}
 
 .PHONY: lint

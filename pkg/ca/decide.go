@@ -2,6 +2,7 @@ package ca
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"time"
 
@@ -83,8 +84,15 @@ func decideWithoutCA(s Situation) Decision {
 // was answered after an earlier loss may still be there and does not count.
 func replaceLost(d *Decision, s Situation, why string) {
 	if s.Request.Mode == api.RotateReplaceLost && s.asksAnew() && s.ClockErr == nil {
-		d.Step = freshStep(s, why+s.Request.Reason)
+		if d.Step = freshStep(s, why+s.Request.Reason); d.Step.Kind == "" {
+			d.Waiting = waitsForRemote(s)
+		}
 	}
+}
+
+// waitsForRemote returns why a request to start over is not answered yet.
+func waitsForRemote(s Situation) string {
+	return fmt.Sprintf("rotation %q waits for a remote CA to start over with: %s", s.Request.Reason, s.remoteAnswer())
 }
 
 // decideFirst decides the first CA: remote, imported or new.

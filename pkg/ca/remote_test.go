@@ -121,6 +121,14 @@ func TestDistrustWaitsForTheRemote(t *testing.T) {
 			s.take(StepFresh)
 			s.take("")
 			assert.Equal(t, []*x509.Certificate{two.cert}, s.state().Bundle(s.Now).Certificates())
+
+			s.published()
+			s.Secret, s.Remote, s.RemoteErr = nil, unknown, errors.New("no answer")
+			s.ask(api.RotateReplaceLost, "disk")
+			d = s.take("")
+			assert.Contains(t, d.Status.WaitingFor, `rotation "disk" waits for a remote CA`)
+			s.Remote, s.RemoteErr = at(one), nil
+			s.take(StepFresh)
 		})
 	}
 	s := &script{t, situation(nil)}

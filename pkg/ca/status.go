@@ -21,7 +21,7 @@ func statusOf(s Situation, d Decision) *api.CAStatus {
 	default:
 		status = *s.Status
 	}
-	if d.Waiting != "" {
+	if d.Waiting != "" || d.State == nil {
 		status.WaitingFor = d.Waiting
 	}
 	status.Problem, status.Warnings = d.Problem, d.Warnings

@@ -126,11 +126,17 @@ func refuse(d *Decision, s Situation) {
 	if s.RequestErr != nil {
 		d.warn(api.RotationInvalid, "%v", s.RequestErr)
 	}
-	if !asked(d, s) || d.State.waiting() {
+	if !asked(d, s) {
 		return
 	}
 	if s.Request.Mode == api.RotateDistrust && s.HasRemote && !s.remoteIs(d.State.signing()) {
-		d.Waiting = fmt.Sprintf("rotation %q waits for a remote CA to start over with: %s", s.Request.Reason, s.remoteAnswer())
+		if d.Waiting != "" {
+			d.Waiting += "; "
+		}
+		d.Waiting += waitsForRemote(s)
+		return
+	}
+	if d.State.waiting() {
 		return
 	}
 	why := ""

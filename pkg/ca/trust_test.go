@@ -45,6 +45,7 @@ func TestTheGraceBeginsNoSoonerThanTheGeneration(t *testing.T) {
 		"the rotator's clock is right":         start,
 		"the rotator's clock is days behind":   start.Add(-DefaultRefusalGrace - day),
 		"the rotator observed it a day before": start.Add(-day),
+		"the rotator's clock is days ahead":    start.Add(DefaultRefusalGrace + day),
 	} {
 		s := situation(nil)
 		s.Trust = api.TrustStatus{BundleHash: "x", Targets: 9, Holding: 8, Refusing: 1, Grace: 1, Since: since, NotHolding: []api.TrustTarget{{Message: "X"}}}

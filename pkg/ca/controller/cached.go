@@ -34,6 +34,9 @@ func (r *remoteCA) get(ctx context.Context, now time.Time, request api.RotateReq
 			r.since = time.Time{}
 		}
 	}
+	if r.since.After(now) { // the clock was set back
+		r.since = now
+	}
 	if r.at.IsZero() || r.err != nil || r.at.Before(r.since) || now.Sub(r.at).Abs() >= askEvery {
 		r.ca, r.err = r.ask(ctx, r.since)
 		r.at = now

@@ -87,6 +87,8 @@ func TestAnswersAreUsedAgain(t *testing.T) {
 	assert.Equal(t, start.Add(time.Second), since)
 	distrust("stolen again", start.Add(3*time.Second))
 	assert.Equal(t, 3, asked)
+	distrust("stolen again", start.Add(-time.Hour))
+	assert.Equal(t, start.Add(-time.Hour), since, "the clock was set back")
 	require.NoError(t, get(start.Add(time.Hour)))
 	assert.Zero(t, since, "it was answered")
 

@@ -224,7 +224,7 @@ func (s *Store) removePath(full string) error {
 func (d *dir) published(name string) (fs.FileInfo, error) {
 	info, err := d.lstat(name)
 	if err == nil && info != nil && info.IsDir() && !ours(d, name, "") {
-		return nil, fmt.Errorf("%s: hostsync did not create this directory: move it elsewhere, and remove the store again", filepath.Join(d.root.Name(), name))
+		return nil, fmt.Errorf("%s: hostsync did not create this directory: move it elsewhere, and try again", filepath.Join(d.root.Name(), name))
 	}
 	return info, err
 }

@@ -294,7 +294,7 @@ func TestProbe(t *testing.T) {
 // After a person replaced the issuer's CA, the answers from before do not count, and one is requested at once.
 func TestProbeSince(t *testing.T) {
 	root := newAuthority(t, 1, nil)
-	since := epoch.Add(time.Hour)
+	since := epoch.Add(10 * time.Second)
 	probe := func(made time.Time, conditions ...metav1.Condition) *Request {
 		r := answered(conditions...)
 		r.Name, r.CreationTimestamp = ProbeName(made), metav1.NewTime(made.Add(-time.Minute)) // the API server's clock is behind
@@ -316,6 +316,7 @@ func TestProbeSince(t *testing.T) {
 		"another has failed":         {[]*Request{before, probe(after, failed)}, false, false, "has failed: no"},
 		"another was signed":         {[]*Request{before, probe(after, signed)}, true, false, ""},
 		"another was signed at once": {[]*Request{before, probe(since, signed)}, true, false, ""},
+		"by a clock that was ahead":  {[]*Request{before, probe(since.Add(time.Hour), signed)}, false, true, "another certificate was requested"},
 	} {
 		p := Probe(c.probes, vault, since, time.Time{}, epoch.Add(2*time.Minute))
 		assert.Equal(t, c.ask, p.Ask, name)

@@ -25,7 +25,8 @@ type Probing struct {
 }
 
 // Probe decides about the existing probes. doubted is when the last certificate of another CA
-// than the known one was seen, zero for never. A probe from before since does not count.
+// than the known one was seen, zero for never. Unless since is zero, a probe from before it does not count, nor one from
+// after now, which was made before the clock was set back.
 func Probe(probes []*Request, issuer Issuer, since, doubted, now time.Time) Probing {
 	var out Probing
 	var last *Request // answered or not
@@ -35,7 +36,7 @@ func Probe(probes []*Request, issuer Issuer, since, doubted, now time.Time) Prob
 	})
 	for _, r := range probes {
 		switch {
-		case r.Spec.IssuerRef != issuer || out.Known != nil:
+		case r.Spec.IssuerRef != issuer || out.Known != nil, !since.IsZero() && r.Name > ProbeName(now):
 			out.Delete = append(out.Delete, r)
 			continue
 		case r.Answer().Leaf != nil:

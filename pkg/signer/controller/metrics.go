@@ -69,9 +69,13 @@ func (c *Controller) failed(ctx context.Context, namespace string, reason signer
 // of namespaces does not have such a namespace, so no event reports its end.
 func (c *Controller) forgetUnused(ctx context.Context, namespace string) {
 	optedIn := c.metadata.Get(ctx, types.NamespacedName{Name: namespace}, facts.Metadata("Namespace")) == nil
-	if !optedIn && len(slices.Collect(c.services.In(namespace))) == 0 {
-		c.metrics.forget(namespace)
+	if optedIn {
+		return
 	}
+	for range c.services.In(namespace) {
+		return
+	}
+	c.metrics.forget(namespace)
 }
 
 // expiry collects the metrics of certificates from the cache at scrape time: no series

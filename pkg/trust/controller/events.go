@@ -76,7 +76,7 @@ func (w eventWriter) lacks(obj client.Object, what string) {
 func (w eventWriter) kindRefused(namespace, kind, message string) {
 	status := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: api.TrustStatusName}}
 	w.recorder.Eventf(w.on(status), nil, corev1.EventTypeWarning, EventKindRefused, actionWatch,
-		"cannot watch targets of kind %s: grant the permission, or leave the kind out of --targets: %s", kind, api.Shorten(message, api.TrustMaxMessage))
+		"cannot watch targets of kind %s: grant the permission or, if servingcert does not need it, leave the kind out of --targets: %s", kind, api.Shorten(message, api.TrustMaxMessage))
 }
 
 func (w eventWriter) sourceInvalid(source client.Object, problem string) {

@@ -59,7 +59,7 @@ func (t *targets) report(ctx context.Context, state trust.KindState, message str
 	case trust.KindAbsent:
 		logger.Info("kind of target is not served by the API server")
 	case trust.KindRefused:
-		logger.Info("cannot watch targets: grant the permission, or leave the kind out of --targets")
+		logger.Info("cannot watch targets: grant the permission or, if servingcert does not need it, leave the kind out of --targets")
 		t.events.kindRefused(t.cfg.Namespace, t.kind.Name, message)
 	default:
 		logger.Info("API server did not answer whether targets can be watched")
