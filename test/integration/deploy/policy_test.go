@@ -26,7 +26,8 @@ const (
 	onlyOpaque   = "its CA as a Secret of type Opaque only"
 	notAToken    = "may not write annotations of service account tokens"
 	notTheCA     = "may not delete its CA"
-	notItsOwners = "may not change its CA's finalizers or owners"
+	notItsOwners = "may not change its CA's owners"
+	noFinalizers = "may not change finalizers"
 )
 
 // secret is a Secret of the given namespace as a write would leave it.
@@ -98,6 +99,9 @@ func TestWhichSecretsTheSignerMayWrite(t *testing.T) {
 		{"put our label and an owner onto another's", secret("", ""), update, changes{labelled, owned}, onlyOurs},
 		{"change another's", secret("", ""), update, changes{filled}, onlyLabelled},
 		{"change a labelled one of another type", secret("", "", labelled, opaque), update, changes{filled}, onlyTLS},
+		{"create ours with a finalizer", nil, create, changes{labelled, owned, finalized}, noFinalizers},
+		{"add a finalizer to ours", secret("", "", labelled, owned), update, changes{finalized}, noFinalizers},
+		{"change ours with a finalizer", secret("", "", labelled, owned, finalized), update, changes{filled}, ""},
 		{"delete ours", secret("", "", labelled), remove, nil, ""},
 		{"delete ours with a stripped label", secret("", "", owned), remove, nil, ""},
 		{"delete another's", secret("", ""), remove, nil, onlyOurs},
@@ -157,21 +161,23 @@ func TestTheSignersOwnCA(t *testing.T) {
 	require.NoError(t, admin.Delete(t.Context(), ca), "the policy is about the signer and nobody else")
 }
 
+func finalized(s *corev1.Secret) { s.Finalizers = []string{"example.com/stays"} }
+
 // The garbage collector would delete a CA whose owner does not exist, and a person could not delete one with a
 // finalizer.
 func theCAKeepsItsOwners(t *testing.T, ca *corev1.Secret) {
 	t.Helper()
 	signer, admin := as(t, "servingcert-signer"), adminClient(t)
-	for what, change := range map[string]func(*corev1.Secret){
-		"an owner":    func(s *corev1.Secret) { owned(s); s.OwnerReferences[0].UID = "of-no-service" },
-		"a finalizer": func(s *corev1.Secret) { s.Finalizers = []string{"example.com/stays"} },
+	for refusal, change := range map[string]func(*corev1.Secret){
+		notItsOwners: func(s *corev1.Secret) { owned(s); s.OwnerReferences[0].UID = "of-no-service" },
+		noFinalizers: finalized,
 	} {
-		t.Run(what, func(t *testing.T) {
+		t.Run(refusal, func(t *testing.T) {
 			changed := ca.DeepCopy()
 			change(changed)
-			refusedWith(t, signer.Update(t.Context(), changed), notItsOwners)
+			refusedWith(t, signer.Update(t.Context(), changed), refusal)
 			for _, name := range []string{api.CASecretName, api.CAInterimName} {
-				refusedWith(t, signer.Create(t.Context(), secret(api.DefaultNamespace, name, opaque, change)), notItsOwners)
+				refusedWith(t, signer.Create(t.Context(), secret(api.DefaultNamespace, name, opaque, change)), refusal)
 			}
 		})
 	}
