@@ -152,9 +152,6 @@ func (f *renewFlags) signs(ctx context.Context, c *cluster.Cluster, chosen []sta
 		if waits && c.HasLease(ctx, f.system, "signer") {
 			return text.requireRunning(ctx, c, f.system, withoutWaiting, "signer")
 		}
-		if errors.As(err, new(cluster.NotInstalledError)) && waits {
-			return fmt.Errorf("nothing can be renewed: %w", err)
-		}
 		if f.system = ""; waits {
 			_, _ = fmt.Fprintf(text.err, "cannot check whether process signer is running: %v\n", err)
 		}
