@@ -49,11 +49,7 @@ func viewTrust(s Situation, bundleHash string, generation Generation) trustView 
 	case s.PromoteDespite == generation.Number:
 		return trustView{}
 	}
-	since := limit.Latest(t.Since, generation.MadeAt)
-	if since.After(s.Now) { // by a clock that is ahead
-		since = generation.MadeAt
-	}
-	graceEnds := since.Add(s.RefusalGrace)
+	graceEnds := limit.Latest(t.Since, generation.MadeAt).Add(s.RefusalGrace)
 	over := !t.Since.IsZero() && !s.Now.Before(graceEnds)
 	switch {
 	case t.HoldingUp() == 0 && t.Grace == 0:

@@ -35,7 +35,7 @@ type ClientList struct {
 	Since time.Time `json:"since"`
 	// Ports are the names of the proxy's ports that allow plaintext.
 	Ports []string `json:"ports"`
-	// Evicted has the ports of which clients were removed.
+	// Evicted has an entry for each port of which a client was removed.
 	Evicted map[string]Evicted `json:"evicted,omitempty"`
 	// Clients are sorted by the time they were last seen, latest first.
 	Clients []Client `json:"clients"`
