@@ -121,3 +121,17 @@ func TestAProgramIsGoneAfterItsTest(t *testing.T) {
 	require.Empty(t, recorded.logged, "nothing failed")
 	require.Zero(t, p.PID())
 }
+
+// What a program did before Reset is forgotten, also while its next process has not started.
+func TestResetOfAProgramThatIsRestarted(t *testing.T) {
+	p := player(t)
+	p.Pause = time.Hour
+	p.Start(t)
+	require.NoError(t, p.Reset())
+	require.NoError(t, syscall.Kill(p.PID(), syscall.SIGKILL))
+	require.Eventually(t, func() bool { return p.PID() == 0 }, Soon, Tick)
+	require.Len(t, p.Ends(), 1)
+	require.NoError(t, p.Reset())
+	require.Empty(t, p.Ends())
+	require.Zero(t, p.Used())
+}

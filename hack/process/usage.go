@@ -41,15 +41,20 @@ func (p *Program) Ends() []string {
 	return slices.Clone(p.history.ends)
 }
 
-// Reset makes Used and Ends start from now.
+// Reset makes Used and Ends start from now. If the program is about to be restarted, they start from
+// its next process.
 func (p *Program) Reset() error {
-	pid := p.PID()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.run == nil || p.run.process == nil {
+		p.history = history{}
+		return nil
+	}
+	pid := p.run.process.Process.Pid
 	cpu, err := CPUTime(pid)
 	if err != nil {
 		return err
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.history = history{used: Usage{CPU: -cpu}}
 	// 5 resets the peak to the current value: proc_pid_clear_refs(5).
 	return os.WriteFile(filepath.Join("/proc", strconv.Itoa(pid), "clear_refs"), []byte("5"), 0)
