@@ -1,11 +1,13 @@
 // Package proxy has the decisions of the TLS proxy that runs in pods beside a program that speaks
-// plaintext: the ports to listen on, the protocol by a connection's first bytes, the negotiated
-// protocol, the list of plaintext clients, and the limits. Package pkg/proxy/server is the proxy.
+// plaintext: the ports to listen on, the Services to connect to, the protocol by a connection's first
+// bytes, the negotiated protocol, the list of plaintext clients, and the limits. Package
+// pkg/proxy/server is the proxy.
 package proxy
 
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"strconv"
 	"strings"
 )
@@ -115,13 +117,13 @@ func validRest(s string) bool {
 	return validName(s)
 }
 
-// Check returns an error if two listeners have the same port, or if a port of a program is one of the
-// proxy's, so that the proxy would connect to itself. admin is the port of the admin address.
-func Check(ports []Listen, admin uint16) error {
-	if len(ports) == 0 {
-		return errors.New("--listen: must be set at least once")
+// Check returns an error if two listeners have the same port or address, or if a port of a program is one of the
+// proxy's, so that the proxy would connect to itself.
+func Check(ports []Listen, connects []Connect, adminAddress netip.AddrPort) error {
+	if len(ports) == 0 && len(connects) == 0 {
+		return errors.New("--listen: must be set at least once, or --connect")
 	}
-	taken := map[uint16]string{admin: "--admin-address"}
+	taken := map[uint16]string{adminAddress.Port(): "--admin-address"}
 	for _, l := range ports {
 		if other, ok := taken[l.Port]; ok {
 			return fmt.Errorf("--listen %s: port %d is also used by %s", l.Name, l.Port, other)
@@ -133,5 +135,5 @@ func Check(ports []Listen, admin uint16) error {
 			return fmt.Errorf("--listen %s: the program's port %d is the port of %s: the proxy would connect to itself", l.Name, l.Upstream, other)
 		}
 	}
-	return nil
+	return checkConnects(connects, ports, adminAddress)
 }

@@ -1,6 +1,7 @@
 package proxy_test
 
 import (
+	"net/netip"
 	"testing"
 
 	"github.com/stretchr/testify/assert"
@@ -83,15 +84,16 @@ func TestListenersOfTheWebhook(t *testing.T) {
 func TestCheck(t *testing.T) {
 	web := proxy.Listen{Name: "sc-tls-8080", Port: 9443, Upstream: 8080}
 	anyPort := proxy.Listen{Name: "sc-any-8080", Port: 9444, Upstream: 8080}
-	require.NoError(t, proxy.Check([]proxy.Listen{web, anyPort}, 15443))
+	admin := netip.MustParseAddrPort("127.0.0.1:15443")
+	require.NoError(t, proxy.Check([]proxy.Listen{web, anyPort}, nil, admin))
 	for want, ports := range map[string][]proxy.Listen{
-		"--listen: must be set at least once":                                                                                  nil,
+		"--listen: must be set at least once, or --connect":                                                                    nil,
 		"--listen sc-tls-8080: port 9443 is also used by --listen sc-tls-8080":                                                 {web, web},
 		"--listen sc-tls-8080: port 15443 is also used by --admin-address":                                                     {{Name: "sc-tls-8080", Port: 15443, Upstream: 8080}},
 		"--listen sc-tls-9444: the program's port 9444 is the port of --listen sc-any-8080: the proxy would connect to itself": {{Name: "sc-tls-9444", Port: 9443, Upstream: 9444}, anyPort},
 		"--listen sc-tls-9443: the program's port 9443 is the port of --listen sc-tls-9443: the proxy would connect to itself": {{Name: "sc-tls-9443", Port: 9443, Upstream: 9443}},
 		"--listen sc-tls-15443: the program's port 15443 is the port of --admin-address: the proxy would connect to itself":    {{Name: "sc-tls-15443", Port: 9443, Upstream: 15443}},
 	} {
-		require.EqualError(t, proxy.Check(ports, 15443), want)
+		require.EqualError(t, proxy.Check(ports, nil, admin), want)
 	}
 }

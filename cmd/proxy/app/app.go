@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net/http"
 	"net/netip"
 	"os"
 	"strings"
@@ -26,16 +27,25 @@ in the same pod that speaks plaintext. The webhook of servingcert adds it to pod
 whose port has a targetPort named sc-tls-PORT, or sc-any-PORT, which accepts plaintext too.
 
 It listens once the certificate exists, and reloads renewed certificates. It dials the program at
-127.0.0.1, then at ::1, then at the pod's addresses in the environment variable POD_IPS or POD_IP.`
+127.0.0.1, then at ::1, then at the pod's addresses in the environment variable POD_IPS or POD_IP.
+
+With --connect, it also accepts plaintext connections of the pod's programs on loopback addresses,
+to which the pod's /etc/hosts sends the names of Services, and connects to these with TLS. It
+verifies the servers with the roots in --ca-file, and never connects without TLS.`
 
 // Config holds the values of flags and environment variables.
 type Config struct {
-	Listen       []string
-	CertDir      string
-	AdminAddress string
-	Limits       proxy.Limits
+	Listen        []string
+	Connect       []string
+	CertDir       string
+	CAFile        string
+	ClusterDomain string
+	AdminAddress  string
+	Check         bool
+	Limits        proxy.Limits
 
 	ports    []proxy.Listen
+	connects []proxy.Connect
 	upstream []netip.Addr
 }
 
@@ -43,13 +53,18 @@ type Config struct {
 func Main() { os.Exit(run(os.Args[1:], os.Getenv, os.Stdout, os.Stderr)) }
 
 func (c *Config) register(fs *pflag.FlagSet) {
-	c.CertDir, c.AdminAddress, c.Limits = "/etc/servingcert", "127.0.0.1:15443", proxy.DefaultLimits()
+	c.CertDir, c.CAFile, c.ClusterDomain = "/etc/servingcert", "/etc/servingcert/ca.crt", "cluster.local"
+	c.AdminAddress, c.Limits = "127.0.0.1:15443", proxy.DefaultLimits()
 	fs.StringArrayVar(&c.Listen, "listen", nil, "NAME=PORT:UPSTREAM[,h2][,proxy-v2]: forward from PORT, on all addresses, to port UPSTREAM of the program; NAME begins with sc-tls- (TLS only) or sc-any- (TLS and plaintext). h2: the program speaks HTTP/2 or gRPC. proxy-v2: send the program a PROXY protocol header, version 2. Can be repeated")
-	fs.StringVar(&c.CertDir, "cert-dir", c.CertDir, "directory that contains tls.crt and tls.key; they are reloaded when they change")
+	fs.StringArrayVar(&c.Connect, "connect", nil, "ADDRESS:PORT=SERVICE.NAMESPACE.svc:PORT[,http|,either]: accept connections of the pod's programs at a loopback address other than 127.0.0.1, and connect to the port of the Service with TLS. Without an option it connects at once, because the server may send first. http: it waits for the client's first bytes, and negotiates HTTP/2 if the client speaks it; a client that speaks TLS itself is passed through unchanged. either: the same, for at most --first-byte-timeout. Can be repeated")
+	fs.StringVar(&c.CertDir, "cert-dir", c.CertDir, "directory that contains tls.crt and tls.key, for --listen; they are reloaded when they change")
+	fs.StringVar(&c.CAFile, "ca-file", c.CAFile, "file with the CA certificates that verify the servers of --connect, in PEM; it is reloaded when it changes")
+	fs.StringVar(&c.ClusterDomain, "cluster-domain", c.ClusterDomain, "domain of Services in DNS, for --connect")
 	fs.StringVar(&c.AdminAddress, "admin-address", c.AdminAddress, "loopback address on which /metrics, /readyz and /clients are served over HTTP")
+	fs.BoolVar(&c.Check, "check", false, "ask /readyz of the proxy that runs at --admin-address, and exit with 0 if it is ready and 1 if not")
 	fs.IntVar(&c.Limits.MaxConnections, "max-connections", 0, "maximum number of connections on all ports together; at the maximum, a new connection replaces the oldest one that has no completed TLS handshake or, in plaintext, no data. 0: as many as memory and file descriptors allow, at most 65536")
 	fs.DurationVar(&c.Limits.Handshake, "handshake-timeout", c.Limits.Handshake, "maximum duration of a TLS handshake")
-	fs.DurationVar(&c.Limits.FirstByte, "first-byte-timeout", c.Limits.FirstByte, "time for which a port for TLS and plaintext waits for a client's first bytes before it connects to the program, which may send first")
+	fs.DurationVar(&c.Limits.FirstByte, "first-byte-timeout", c.Limits.FirstByte, "time for which a port for TLS and plaintext, or one of --connect with either, waits for a client's first bytes before it connects to the program or the server, which may send first")
 	fs.DurationVar(&c.Limits.Idle, "idle-timeout", c.Limits.Idle, "time after which an idle connection is closed; 0: never")
 	fs.DurationVar(&c.Limits.Drain, "drain-time", c.Limits.Drain, "time for which connections may stay open after SIGTERM")
 }
@@ -59,6 +74,9 @@ func (c *Config) validate(getenv func(string) string) error {
 	if err != nil || !admin.Addr().IsLoopback() || admin.Port() == 0 {
 		return fmt.Errorf("--admin-address: %q: must be a loopback IP address and a port, such as 127.0.0.1:15443", c.AdminAddress)
 	}
+	if c.Check {
+		return nil
+	}
 	for _, each := range c.Listen {
 		l, err := proxy.ParseListen(each)
 		if err != nil {
@@ -66,12 +84,33 @@ func (c *Config) validate(getenv func(string) string) error {
 		}
 		c.ports = append(c.ports, l)
 	}
-	if err := proxy.Check(c.ports, admin.Port()); err != nil {
+	for _, each := range c.Connect {
+		parsed, err := proxy.ParseConnect(each)
+		if err != nil {
+			return fmt.Errorf("--connect: %w", err)
+		}
+		c.connects = append(c.connects, parsed)
+	}
+	if err := proxy.Check(c.ports, c.connects, admin); err != nil {
 		return err
 	}
-	if c.CertDir == "" {
+	switch {
+	case len(c.ports) > 0 && c.CertDir == "":
 		return errors.New(`--cert-dir: "": must be a directory`)
+	case len(c.connects) > 0 && c.CAFile == "":
+		return errors.New(`--ca-file: "": must be a file`)
 	}
+	if err := proxy.CheckClusterDomain(c.ClusterDomain); err != nil {
+		return err
+	}
+	if err := c.readAddresses(getenv); err != nil {
+		return err
+	}
+	return c.Limits.Validate()
+}
+
+// readAddresses reads the addresses at which the program is dialled.
+func (c *Config) readAddresses(getenv func(string) string) error {
 	c.upstream = []netip.Addr{netip.MustParseAddr("127.0.0.1"), netip.IPv6Loopback()}
 	for _, name := range []string{"POD_IPS", "POD_IP"} {
 		for s := range strings.SplitSeq(getenv(name), ",") {
@@ -88,7 +127,7 @@ func (c *Config) validate(getenv func(string) string) error {
 			break
 		}
 	}
-	return c.Limits.Validate()
+	return nil
 }
 
 func run(args []string, getenv func(string) string, stdout, stderr io.Writer) int {
@@ -96,14 +135,36 @@ func run(args []string, getenv func(string) string, stdout, stderr io.Writer) in
 	return command.Main(args, stdout, stderr, command.Command{
 		Name: "proxy", About: about, Flags: c.register,
 		Validate: func() error { return c.validate(getenv) },
-		Run:      func(ctx context.Context) error { return c.serve(ctx, slog.New(slog.NewTextHandler(stderr, nil))) },
+		Run: func(ctx context.Context) error {
+			if c.Check {
+				return check(ctx, c.AdminAddress)
+			}
+			return c.serve(ctx, nameService, slog.New(slog.NewTextHandler(stderr, nil)))
+		},
 	})
 }
 
-func (c *Config) serve(ctx context.Context, log *slog.Logger) error {
-	c.Limits.MaxConnections = proxy.Connections(c.Limits.MaxConnections, descriptors(), useMemory())
+// nameService configures how Go's resolver looks up names.
+const nameService = "/etc/nsswitch.conf"
+
+// serve runs the proxy.
+func (c *Config) serve(ctx context.Context, nameService string, log *slog.Logger) error {
+	if len(c.connects) > 0 {
+		content, err := os.ReadFile(nameService)
+		if err == nil {
+			err = proxy.CheckNameService(string(content))
+		}
+		if err != nil {
+			return fmt.Errorf("--connect: %s: %w", nameService, err)
+		}
+	}
+	// Each outbound port has a descriptor.
+	available := descriptors()
+	available -= min(available, uint64(len(c.connects)))
+	c.Limits.MaxConnections = proxy.Connections(c.Limits.MaxConnections, available, useMemory())
 	s := server.New(server.Config{
-		Ports: c.ports, CertDir: c.CertDir, Upstream: c.upstream, Limits: c.Limits, Clock: time.Now, Log: log,
+		Ports: c.ports, CertDir: c.CertDir, Upstream: c.upstream, Connects: c.connects, CAFile: c.CAFile, ClusterDomain: c.ClusterDomain,
+		Limits: c.Limits, Clock: time.Now, Log: log,
 	})
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -111,4 +172,27 @@ func (c *Config) serve(ctx context.Context, log *slog.Logger) error {
 		return fmt.Errorf("--admin-address: %w", err)
 	}
 	return s.Run(ctx)
+}
+
+// checkTimeout is shorter than what kubelets usually wait for a probe, so that the error is seen.
+const checkTimeout = 900 * time.Millisecond
+
+// check returns an error unless the proxy with that admin address is ready.
+func check(ctx context.Context, admin string) error {
+	ctx, stop := context.WithTimeout(ctx, checkTimeout)
+	defer stop()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+admin+"/readyz", http.NoBody)
+	if err != nil {
+		return err
+	}
+	response, err := (&http.Transport{DisableKeepAlives: true}).RoundTrip(request)
+	if err != nil {
+		return fmt.Errorf("no proxy answers at %s: %w", admin, err)
+	}
+	defer response.Body.Close()
+	if response.StatusCode != http.StatusOK {
+		text, _ := io.ReadAll(io.LimitReader(response.Body, 500))
+		return fmt.Errorf("the proxy is not ready: %s", strings.TrimSpace(string(text)))
+	}
+	return nil
 }

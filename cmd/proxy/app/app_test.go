@@ -76,7 +76,7 @@ func TestUpstream(t *testing.T) {
 		{"", "10.0.0.1", "[127.0.0.1 ::1 10.0.0.1]"},
 		{"10.0.0.1,fd00::1", "10.0.0.1", "[127.0.0.1 ::1 10.0.0.1 fd00::1]"},
 	} {
-		cfg := &Config{Listen: []string{"sc-tls-8080=9443:8080"}, CertDir: "x", AdminAddress: "[::1]:1", Limits: proxy.DefaultLimits()}
+		cfg := &Config{Listen: []string{"sc-tls-8080=9443:8080"}, CertDir: "x", ClusterDomain: "cluster.local", AdminAddress: "[::1]:1", Limits: proxy.DefaultLimits()}
 		require.NoError(t, cfg.validate(func(name string) string { return map[string]string{"POD_IPS": c.ips, "POD_IP": c.ip}[name] }))
 		require.Equal(t, c.want, fmt.Sprint(cfg.upstream))
 	}

@@ -10,7 +10,7 @@ func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
 		if !s.ready.Load() {
-			http.Error(w, "not listening: waiting for a certificate, or stopping", http.StatusServiceUnavailable)
+			http.Error(w, "not listening: waiting for a certificate or a CA bundle, or stopping", http.StatusServiceUnavailable)
 			return
 		}
 		_, _ = w.Write([]byte("ok\n"))

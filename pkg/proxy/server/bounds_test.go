@@ -95,10 +95,10 @@ func TestAClientHelloInPieces(t *testing.T) {
 // hasRead reports whether the proxy has read what its client has sent so far.
 func (w *world) hasRead(client *net.TCPConn) bool {
 	for _, c := range w.conns.all() {
-		if c.client.RemoteAddr().String() != client.LocalAddr().String() {
+		if c.client.tcp.Load().RemoteAddr().String() != client.LocalAddr().String() {
 			continue
 		}
-		raw, err := c.client.SyscallConn()
+		raw, err := c.client.tcp.Load().SyscallConn()
 		require.NoError(w.t, err)
 		left := 0
 		require.NoError(w.t, raw.Control(func(fd uintptr) { left, err = unix.IoctlGetInt(int(fd), unix.TIOCINQ) }))

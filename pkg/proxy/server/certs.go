@@ -2,7 +2,6 @@ package server
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -15,25 +14,19 @@ import (
 	"github.com/servingcert/servingcert/pkg/proxy"
 )
 
-// lookEvery is the interval at which the files are read. A renewal is served within a second.
-const lookEvery = 500 * time.Millisecond
-
 // largestFile is the maximum size of a file, in bytes.
 const largestFile = 1 << 20
 
 // certs has the certificate in a directory, and reloads it.
 type certs struct {
+	watched
 	dir string
 	log *limitedLog
 
 	current atomic.Pointer[loaded]
-	reloads atomic.Uint64 // successful loads after the first
-	failing atomic.Bool   // the files cannot be loaded
 
 	// Used only by the goroutine that calls look:
 	certPEM, keyPEM []byte // the last files that were loaded
-	lastErr         string
-	doubt           bool // lastErr is reported only if it occurs again
 }
 
 // loaded is one certificate with the configurations that serve it. The configurations do not share
@@ -44,71 +37,26 @@ type loaded struct {
 	http1, h2 *tls.Config
 }
 
-func newCerts(dir string, log *limitedLog) *certs { return &certs{dir: dir, log: log} }
+func newCerts(dir string, log *limitedLog) *certs {
+	c := &certs{dir: dir, log: log}
+	c.watched = watched{
+		load: c.load,
+		loaded: func() {
+			log.info("certificate loaded", "leaf", c.current.Load().leaf, "notAfter", c.current.Load().notAfter)
+		},
+		waiting: func(err error) { log.info("waiting for the certificate", "error", err) },
+		failed: func(err error) {
+			log.error("cannot load the certificate files, serving the previous certificate", "error", err)
+		},
+	}
+	return c
+}
 
 func (c *certs) config(h2 bool) *tls.Config {
 	if h2 {
 		return c.current.Load().h2
 	}
 	return c.current.Load().http1
-}
-
-// wait returns true once a certificate is loaded, and false if ctx ends first.
-func (c *certs) wait(ctx context.Context) bool {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for c.look(); c.current.Load() == nil; c.look() {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-tick.C:
-		}
-	}
-	return true
-}
-
-// follow reloads the files until ctx ends.
-func (c *certs) follow(ctx context.Context) {
-	tick := time.NewTicker(lookEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			c.look()
-		}
-	}
-}
-
-// look loads the files if they have changed. If that fails, the previous certificate stays. The error
-// is reported the second time, because files that are replaced one by one do not match for a moment.
-func (c *certs) look() {
-	changed, err := c.load()
-	if err != nil {
-		again := err.Error() == c.lastErr
-		if again && c.doubt {
-			c.doubt = false
-			c.failing.Store(true)
-			c.report(err)
-		} else if !again {
-			c.lastErr, c.doubt = err.Error(), true
-		}
-		return
-	}
-	c.lastErr, c.doubt = "", false
-	c.failing.Store(false)
-	if changed {
-		c.log.info("certificate loaded", "leaf", c.current.Load().leaf, "notAfter", c.current.Load().notAfter)
-	}
-}
-
-func (c *certs) report(err error) {
-	if c.current.Load() == nil {
-		c.log.info("waiting for the certificate", "error", err)
-		return
-	}
-	c.log.error("cannot load the certificate files, serving the previous certificate", "error", err)
 }
 
 func (c *certs) load() (changed bool, err error) {
@@ -136,9 +84,7 @@ func (c *certs) load() (changed bool, err error) {
 		return false, nil // already served: the files were invalid for a while
 	}
 	c.certPEM, c.keyPEM = certPEM, keyPEM
-	if c.current.Swap(&loaded{pki.Fingerprint(pair.Leaf), pair.Leaf.NotAfter, configure(pair, false), configure(pair, true)}) != nil {
-		c.reloads.Add(1)
-	}
+	c.current.Store(&loaded{pki.Fingerprint(pair.Leaf), pair.Leaf.NotAfter, configure(pair, false), configure(pair, true)})
 	return true, nil
 }
 

@@ -16,30 +16,35 @@ import (
 	"github.com/servingcert/servingcert/pkg/proxy"
 )
 
-// conn is a connection of a client, with its connection to the program.
+// conn is a connection of a client, with its connection to the upstream: the program of an inbound port, or the server
+// of an outbound one.
 type conn struct {
-	server *Server
-	port   *port
-	client *net.TCPConn
-	// tls is nil for plaintext.
-	tls       *tls.Conn
-	transport *transport // below tls
-	upstream  atomic.Pointer[net.TCPConn]
+	server    *Server
+	port      *port
+	client    end
+	upstream  end
 	stopDial  atomic.Pointer[context.CancelFunc] // set while connect runs
-	plaintext *proxy.Record                      // nil for TLS
+	plaintext *proxy.Record                      // nil for TLS, and for outbound connections
 
-	moved        atomic.Int64 // time of the last transfer, from Server.now
-	programEnded atomic.Bool
-	programReset atomic.Bool // seen by a write
-	killed       atomic.Bool
-	directions   atomic.Int32 // number of directions still copied
+	moved         atomic.Int64 // time of the last transfer, from Server.now
+	upstreamEnded atomic.Bool
+	upstreamReset atomic.Bool // seen by a write
+	killed        atomic.Bool
+	directions    atomic.Int32 // number of directions still copied
 
 	element *list.Element // in list, one of the registry's lists
 	list    *list.List
 }
 
+func newConn(s *Server, p *port, client *net.TCPConn) *conn {
+	c := &conn{server: s, port: p}
+	c.client.tcp.Store(client)
+	c.moved.Store(s.now.Load())
+	return c
+}
+
 func (c *conn) clientAddr() netip.AddrPort {
-	address := c.client.RemoteAddr().(*net.TCPAddr).AddrPort()
+	address := c.client.tcp.Load().RemoteAddr().(*net.TCPAddr).AddrPort()
 	return netip.AddrPortFrom(address.Addr().Unmap(), address.Port())
 }
 
@@ -50,15 +55,8 @@ func (c *conn) kill(reset bool) {
 	if stop := c.stopDial.Load(); stop != nil {
 		(*stop)()
 	}
-	for _, each := range []*net.TCPConn{c.client, c.upstream.Load()} {
-		if each == nil {
-			continue
-		}
-		if reset {
-			_ = each.SetLinger(0)
-		}
-		_ = each.Close()
-	}
+	c.client.close(reset)
+	c.upstream.close(reset)
 }
 
 // end releases a connection. It is called once, when nothing uses the connection any more.
@@ -74,25 +72,29 @@ func (c *conn) end() {
 // serve establishes the connection, and starts goroutines that copy data. It then returns, so that
 // the large stack of a handshake is not kept while the connection lasts.
 func (c *conn) serve() {
-	first, ok := c.establish()
+	establish := c.accept
+	if c.port.out != nil {
+		establish = c.reach
+	}
+	first, ok := establish()
 	if !ok || !c.server.conns.established(c) {
 		c.end()
 		return
 	}
-	_ = c.client.SetDeadline(time.Time{})
+	_ = c.client.tcp.Load().SetDeadline(time.Time{})
 	c.copy(first)
 }
 
-// establish reads the first bytes, makes the handshake and dials the program. It returns the first
-// bytes of plaintext, and false if there is nothing to copy.
-func (c *conn) establish() (first []byte, ok bool) {
-	limits := c.server.cfg.Limits
+// accept reads the first bytes of an inbound connection, makes the handshake and dials the program. It returns the
+// first bytes of plaintext, and false if there is nothing to copy.
+func (c *conn) accept() (first []byte, ok bool) {
+	client, limits := c.client.tcp.Load(), c.server.cfg.Limits
 	begun := c.server.cfg.Clock()
 	wait := limits.Handshake
 	if c.port.Plaintext {
 		wait = limits.FirstByte
 	}
-	_ = c.client.SetReadDeadline(begun.Add(wait))
+	_ = client.SetReadDeadline(begun.Add(wait))
 	first, kind, err := c.look()
 	if c.port.Plaintext && errors.Is(err, os.ErrDeadlineExceeded) {
 		if len(first) == 0 {
@@ -108,7 +110,7 @@ func (c *conn) establish() (first []byte, ok bool) {
 	case kind == proxy.KindTLS:
 		return nil, c.handshake(first) && c.dial()
 	case !c.port.Plaintext:
-		c.refuse(first)
+		c.answerNotTLS(first)
 		return nil, false
 	}
 	c.server.plaintext(c, proxy.Describe(first))
@@ -133,6 +135,7 @@ func (c *conn) beginsWithNothing(first []byte, err error) {
 // encryption. After the answer to an SSLRequest, anything but TLS is an error.
 func (c *conn) look() (first []byte, kind proxy.Kind, err error) {
 	var ssl, gss bool
+	client := c.client.tcp.Load()
 	first = make([]byte, 0, proxy.FirstBytes)
 	for {
 		kind = proxy.Look(first)
@@ -143,16 +146,16 @@ func (c *conn) look() (first []byte, kind proxy.Kind, err error) {
 			return first, kind, errNoTLS
 		case kind == proxy.KindSSL:
 			ssl, first = true, first[:0]
-			_, err = c.client.Write([]byte("S"))
+			_, err = client.Write([]byte("S"))
 		case kind == proxy.KindGSS && !gss:
 			gss, first = true, first[:0]
-			_, err = c.client.Write([]byte("N"))
+			_, err = client.Write([]byte("N"))
 		case kind != proxy.KindUndecided:
 			return first, kind, nil
 		}
 		if err == nil {
 			var n int
-			n, err = c.client.Read(first[len(first):proxy.FirstBytes])
+			n, err = client.Read(first[len(first):proxy.FirstBytes])
 			first = first[:len(first)+n]
 		}
 		switch {
@@ -173,13 +176,13 @@ func (c *conn) lookBothWays() ([]byte, proxy.Kind, error) {
 	if !c.dial() {
 		return nil, proxy.KindUndecided, io.EOF
 	}
-	_ = c.client.SetReadDeadline(time.Time{})
-	upstream, spoke := c.upstream.Load(), make(chan bool, 1)
+	client, upstream, spoke := c.client.tcp.Load(), c.upstream.tcp.Load(), make(chan bool, 1)
+	_ = client.SetReadDeadline(time.Time{})
 	go func() {
 		err := waitReadable(upstream)
 		switch {
 		case err == nil:
-			_ = c.client.SetReadDeadline(time.Unix(1, 0)) // look returns
+			_ = client.SetReadDeadline(time.Unix(1, 0)) // look returns
 		case !errors.Is(err, os.ErrDeadlineExceeded): // a reset
 			c.kill(true)
 		}
@@ -189,23 +192,23 @@ func (c *conn) lookBothWays() ([]byte, proxy.Kind, error) {
 	_ = upstream.SetReadDeadline(time.Unix(1, 0)) // waitReadable returns
 	programFirst := <-spoke
 	_ = upstream.SetReadDeadline(time.Time{})
-	_ = c.client.SetReadDeadline(time.Time{})
+	_ = client.SetReadDeadline(time.Time{})
 	if programFirst && errors.Is(err, os.ErrDeadlineExceeded) {
 		return first, proxy.KindOther, nil
 	}
 	if err == nil {
-		_ = c.client.SetReadDeadline(c.server.cfg.Clock().Add(c.server.cfg.Limits.Handshake))
+		_ = client.SetReadDeadline(c.server.cfg.Clock().Add(c.server.cfg.Limits.Handshake))
 	}
 	return first, kind, err
 }
 
 // handshake makes the TLS handshake of a connection whose first bytes were read.
 func (c *conn) handshake(first []byte) bool {
-	limits := c.server.cfg.Limits
-	_ = c.client.SetDeadline(c.server.cfg.Clock().Add(limits.Handshake))
-	c.transport = &transport{TCPConn: c.client, pending: first}
-	c.tls = tls.Server(c.transport, c.server.certs.config(c.port.H2))
-	if err := c.tls.Handshake(); err != nil {
+	client := c.client.tcp.Load()
+	_ = client.SetDeadline(c.server.cfg.Clock().Add(c.server.cfg.Limits.Handshake))
+	c.client.transport = &transport{TCPConn: client, pending: first, most: mostUnread}
+	c.client.tls = tls.Server(c.client.transport, c.server.certs.config(c.port.H2))
+	if err := c.client.tls.Handshake(); err != nil {
 		switch {
 		case c.killed.Load():
 		case errors.Is(err, os.ErrDeadlineExceeded):
@@ -224,26 +227,25 @@ func (c *conn) handshake(first []byte) bool {
 // goroutines may take a descriptor that became free.
 const dialTries = 10
 
-// dial connects to the program, unless it is connected.
+// dial connects to the upstream, unless it is connected.
 func (c *conn) dial() bool {
-	if c.upstream.Load() != nil {
+	if c.upstream.tcp.Load() != nil {
 		return true
 	}
 	upstream, err := c.connect()
 	if err == nil {
-		c.upstream.Store(upstream)
+		c.upstream.tcp.Store(upstream)
 	}
 	switch {
 	case c.killed.Load(): // end closes upstream if kill ran before Store
 		return false
 	case err != nil:
-		c.port.counters.upstreamErrors.Add(1)
-		c.server.log.warn("cannot connect to the program", "port", c.port.Name, "error", err)
-		_ = c.client.SetLinger(0) // a reset, as from a closed port
+		c.notDialled(err)
+		c.refuse() // as a closed port does
 		return false
 	}
 	if c.port.ProxyV2 {
-		header := proxy.Header(c.clientAddr(), c.client.LocalAddr().(*net.TCPAddr).AddrPort())
+		header := proxy.Header(c.clientAddr(), c.client.tcp.Load().LocalAddr().(*net.TCPAddr).AddrPort())
 		if _, err := upstream.Write(header); err != nil {
 			c.port.counters.upstreamErrors.Add(1)
 			return false
@@ -252,7 +254,20 @@ func (c *conn) dial() bool {
 	return true
 }
 
-// connect connects to the program, and gives up when the connection is killed: killed connections do not
+// notDialled counts and logs a failure of dial.
+func (c *conn) notDialled(err error) {
+	if c.port.out != nil {
+		c.unreachable(err)
+		return
+	}
+	c.port.counters.upstreamErrors.Add(1)
+	c.server.log.warn("cannot connect to the program", "port", c.port.Name, "error", err)
+}
+
+// refuse makes the end of the connection a reset for the client.
+func (c *conn) refuse() { _ = c.client.tcp.Load().SetLinger(0) }
+
+// connect connects to the upstream, and gives up when the connection is killed: killed connections do not
 // count for MaxConnections, and a dial may take longer than Limits.Drain.
 func (c *conn) connect() (*net.TCPConn, error) {
 	ctx, stop := context.WithCancel(context.Background())
@@ -262,9 +277,10 @@ func (c *conn) connect() (*net.TCPConn, error) {
 	if c.killed.Load() {        // kill ran before Store
 		stop()
 	}
-	upstream, err := c.port.upstream.dial(ctx)
+	dial := c.port.dial()
+	upstream, err := dial(ctx)
 	for tries := 0; errors.Is(err, syscall.EMFILE) && tries < dialTries && c.server.makeRoom(c); tries++ {
-		upstream, err = c.port.upstream.dial(ctx)
+		upstream, err = dial(ctx)
 	}
 	return upstream, err
 }
@@ -280,18 +296,19 @@ const (
 	lingerBytes = 64 << 10
 )
 
-// refuse ends a plaintext connection on a port for TLS only.
-func (c *conn) refuse(first []byte) {
+// answerNotTLS ends a plaintext connection on a port for TLS only.
+func (c *conn) answerNotTLS(first []byte) {
+	client := c.client.tcp.Load()
 	kind := proxy.Describe(first)
 	c.port.counters.notTLS.Add(1)
 	c.server.log.info("plaintext on a port for TLS", "port", c.port.Name, "client", c.clientAddr().Addr(), "kind", string(kind))
 	if kind != proxy.KindHTTP {
 		return
 	}
-	_ = c.client.SetDeadline(c.server.cfg.Clock().Add(lingerFor))
-	if _, err := io.WriteString(c.client, notTLS); err != nil {
+	_ = client.SetDeadline(c.server.cfg.Clock().Add(lingerFor))
+	if _, err := io.WriteString(client, notTLS); err != nil {
 		return
 	}
-	_ = c.client.CloseWrite()
-	_, _ = io.CopyN(io.Discard, c.client, lingerBytes)
+	_ = client.CloseWrite()
+	_, _ = io.CopyN(io.Discard, client, lingerBytes)
 }

@@ -125,7 +125,7 @@ func TestResets(t *testing.T) {
 		}
 	}
 	raw = w.dial(both) // silent, and dialled
-	w.eventually("dialled", func() bool { all := w.conns.all(); return len(all) == 1 && all[0].upstream.Load() != nil })
+	w.eventually("dialled", func() bool { all := w.conns.all(); return len(all) == 1 && all[0].upstream.tcp.Load() != nil })
 	reset(raw)
 	w.eventually("all have ended", func() bool { return w.conns.len() == 0 })
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"slices"
 	"sync/atomic"
 
 	text "github.com/servingcert/servingcert/pkg/exposition"
@@ -9,17 +10,22 @@ import (
 // counters are the counters of one port. No metric has a label with the address of a peer, because
 // clients could then create any number of series.
 type counters struct {
-	tls, plaintext, probes            atomic.Uint64
+	evicted, refused, expired, acceptErrors, probes atomic.Uint64
+	// Of inbound ports:
+	tls, plaintext                    atomic.Uint64
 	notTLS, handshakeErrors           atomic.Uint64
 	handshakeTimeouts, upstreamErrors atomic.Uint64
-	evicted, refused, expired         atomic.Uint64
-	acceptErrors                      atomic.Uint64
+	// Of outbound ports:
+	connect, connectTLS atomic.Uint64
+	dns, server         atomic.Uint64
+	verification        atomic.Uint64
+	serverHandshake     atomic.Uint64
 }
 
 // exposition writes the text format.
 type exposition struct{ text.Text }
 
-// each writes a counter of all ports, with the given label beside the port.
+// each writes a counter of the ports, with the given label beside the port.
 func (e *exposition) each(ports []*port, label, value string, of func(*counters) *atomic.Uint64) {
 	for _, p := range ports {
 		e.Value(int64(of(&p.counters).Load()), "port", p.Name, label, value) //nolint:gosec // a count
@@ -28,34 +34,57 @@ func (e *exposition) each(ports []*port, label, value string, of func(*counters)
 
 func (s *Server) metrics() []byte {
 	e := &exposition{}
-	e.Family("servingcert_proxy_connections_total", "counter", "Served connections, by port and kind: tls or plaintext.", "port", "kind")
-	e.each(s.ports, "kind", "tls", func(c *counters) *atomic.Uint64 { return &c.tls })
-	e.each(s.ports, "kind", "plaintext", func(c *counters) *atomic.Uint64 { return &c.plaintext })
-	e.Family("servingcert_proxy_connections_failed_total", "counter", "Connections that failed or were closed by the proxy, by port and reason: not_tls (plaintext on a port for TLS), handshake, handshake_timeout, upstream (no connection to the program), evicted (without a completed handshake or data, for a newer one), refused (too many), idle, accept (the system has no resources), probe (closed by the client without a byte).", "port", "reason")
-	e.each(s.ports, "reason", "not_tls", func(c *counters) *atomic.Uint64 { return &c.notTLS })
-	e.each(s.ports, "reason", "handshake", func(c *counters) *atomic.Uint64 { return &c.handshakeErrors })
-	e.each(s.ports, "reason", "handshake_timeout", func(c *counters) *atomic.Uint64 { return &c.handshakeTimeouts })
-	e.each(s.ports, "reason", "upstream", func(c *counters) *atomic.Uint64 { return &c.upstreamErrors })
-	e.each(s.ports, "reason", "evicted", func(c *counters) *atomic.Uint64 { return &c.evicted })
-	e.each(s.ports, "reason", "refused", func(c *counters) *atomic.Uint64 { return &c.refused })
-	e.each(s.ports, "reason", "idle", func(c *counters) *atomic.Uint64 { return &c.expired })
-	e.each(s.ports, "reason", "accept", func(c *counters) *atomic.Uint64 { return &c.acceptErrors })
-	e.each(s.ports, "reason", "probe", func(c *counters) *atomic.Uint64 { return &c.probes })
+	e.connections(s.ports[:len(s.cfg.Ports)], s.ports[len(s.cfg.Ports):])
 	e.Family("servingcert_proxy_connections", "gauge", "Open connections on all ports.")
 	e.Value(int64(s.conns.len()))
 	e.Family("servingcert_proxy_max_connections", "gauge", "Maximum number of open connections on all ports.")
 	e.Value(int64(s.cfg.Limits.MaxConnections))
-	e.Family("servingcert_proxy_certificate_reloads_total", "counter", "Certificates loaded after the first.")
-	e.Value(int64(s.certs.reloads.Load())) //nolint:gosec // a count
-	e.Family("servingcert_proxy_certificate_files_invalid", "gauge", "1 while the certificate files cannot be loaded; the previous certificate, if any, is still served.")
-	invalid := int64(0)
-	if s.certs.failing.Load() {
-		invalid = 1
+	if s.certs != nil {
+		e.Family("servingcert_proxy_certificate_reloads_total", "counter", "Certificates loaded after the first.")
+		e.Value(int64(s.certs.reloads.Load())) //nolint:gosec // a count
+		e.Family("servingcert_proxy_certificate_files_invalid", "gauge", "1 while the certificate files cannot be loaded; the previous certificate, if any, is still served.")
+		e.Value(one(s.certs.failing.Load()))
+		if current := s.certs.current.Load(); current != nil {
+			e.Family("servingcert_proxy_certificate_not_after_timestamp_seconds", "gauge", "Expiry of the served certificate.")
+			e.Value(current.notAfter.Unix())
+		}
 	}
-	e.Value(invalid)
-	if current := s.certs.current.Load(); current != nil {
-		e.Family("servingcert_proxy_certificate_not_after_timestamp_seconds", "gauge", "Expiry of the served certificate.")
-		e.Value(current.notAfter.Unix())
+	if s.roots != nil {
+		e.Family("servingcert_proxy_ca_reloads_total", "counter", "CA bundles loaded after the first, to verify servers.")
+		e.Value(int64(s.roots.reloads.Load())) //nolint:gosec // a count
+		e.Family("servingcert_proxy_ca_file_invalid", "gauge", "1 while the CA bundle cannot be loaded; servers are verified with the previous one, if any.")
+		e.Value(one(s.roots.failing.Load()))
 	}
 	return e.Bytes()
+}
+
+func one(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// connections writes the counters of the ports. A port has only those that it can count.
+func (e *exposition) connections(inbound, outbound []*port) {
+	all := slices.Concat(inbound, outbound)
+	e.Family("servingcert_proxy_connections_total", "counter", "Served connections, by port and kind: tls or plaintext of clients, connect (to a Service, in the proxy's TLS) or connect_tls (to a Service, in the program's own TLS).", "port", "kind")
+	e.each(inbound, "kind", "tls", func(c *counters) *atomic.Uint64 { return &c.tls })
+	e.each(inbound, "kind", "plaintext", func(c *counters) *atomic.Uint64 { return &c.plaintext })
+	e.each(outbound, "kind", "connect", func(c *counters) *atomic.Uint64 { return &c.connect })
+	e.each(outbound, "kind", "connect_tls", func(c *counters) *atomic.Uint64 { return &c.connectTLS })
+	e.Family("servingcert_proxy_connections_failed_total", "counter", "Connections that failed or were closed by the proxy, by port and reason: not_tls (plaintext on a port for TLS), handshake, handshake_timeout, upstream (no connection to the program), dns (no address of the Service), server (no connection to the server), verification (the server's certificate), server_handshake, evicted (without a completed handshake or data, for a newer one), refused (too many), idle, accept (the system has no resources), probe (closed by the client without a byte).", "port", "reason")
+	e.each(inbound, "reason", "not_tls", func(c *counters) *atomic.Uint64 { return &c.notTLS })
+	e.each(inbound, "reason", "handshake", func(c *counters) *atomic.Uint64 { return &c.handshakeErrors })
+	e.each(inbound, "reason", "handshake_timeout", func(c *counters) *atomic.Uint64 { return &c.handshakeTimeouts })
+	e.each(inbound, "reason", "upstream", func(c *counters) *atomic.Uint64 { return &c.upstreamErrors })
+	e.each(outbound, "reason", "dns", func(c *counters) *atomic.Uint64 { return &c.dns })
+	e.each(outbound, "reason", "server", func(c *counters) *atomic.Uint64 { return &c.server })
+	e.each(outbound, "reason", "verification", func(c *counters) *atomic.Uint64 { return &c.verification })
+	e.each(outbound, "reason", "server_handshake", func(c *counters) *atomic.Uint64 { return &c.serverHandshake })
+	e.each(all, "reason", "evicted", func(c *counters) *atomic.Uint64 { return &c.evicted })
+	e.each(all, "reason", "refused", func(c *counters) *atomic.Uint64 { return &c.refused })
+	e.each(all, "reason", "idle", func(c *counters) *atomic.Uint64 { return &c.expired })
+	e.each(all, "reason", "accept", func(c *counters) *atomic.Uint64 { return &c.acceptErrors })
+	e.each(all, "reason", "probe", func(c *counters) *atomic.Uint64 { return &c.probes })
 }

@@ -8,58 +8,65 @@ import (
 
 // copy starts to copy in both directions, and returns.
 func (c *conn) copy(first []byte) {
-	client, err := newSocket(c.client)
+	client, err := newSocket(c.client.tcp.Load())
 	if err == nil {
-		var program *socket
-		if program, err = newSocket(c.upstream.Load()); err == nil {
+		var upstream *socket
+		if upstream, err = newSocket(c.upstream.tcp.Load()); err == nil {
 			c.directions.Store(2)
-			if c.tls != nil {
-				c.transport.fed, c.transport.unread = true, 0
-				go c.decrypt(client)
-			} else {
-				go c.forward(client, first)
-			}
-			go c.answer(program)
+			go c.pump(&c.client, &c.upstream, client, first)
+			go c.pump(&c.upstream, &c.client, upstream, nil)
 			return
 		}
 	}
 	c.end()
 }
 
-// ended marks one direction as ended.
-func (c *conn) ended() {
+// pump copies from one end, which the socket reads, to the other until either has ended. first are bytes of plaintext
+// that were read before.
+func (c *conn) pump(from, to *end, s *socket, first []byte) {
+	var err error
+	if from.tls != nil {
+		from.transport.fed, from.transport.unread = true, 0
+		err = c.decrypt(from, to, s)
+	} else {
+		err = c.forward(to, s, first)
+	}
+	if from == &c.client {
+		c.clientEnds(err)
+	} else {
+		c.upstreamEnds(err)
+	}
 	if c.directions.Add(-1) == 0 {
 		c.end()
 	}
 }
 
-// decrypt copies from a TLS client to the program.
-func (c *conn) decrypt(client *socket) {
-	defer c.ended()
+// decrypt copies from an end that speaks TLS.
+func (c *conn) decrypt(from, to *end, s *socket) error {
 	var plain sizer
-	err := c.decryptAll(&plain) // bytes that were read with the end of the handshake
-	for err == errWouldBlock {  //nolint:errorlint // it is never wrapped
-		b, readErr := client.next()
+	t := from.transport
+	err := c.decryptAll(from, to, &plain) // bytes that were read with the end of the handshake
+	for err == errWouldBlock {            //nolint:errorlint // it is never wrapped
+		b, readErr := s.next()
 		switch {
 		case errors.Is(readErr, io.EOF):
-			c.transport.ended = true
+			t.ended = true
 		case readErr != nil:
-			c.clientEnded(readErr)
-			return
+			return readErr
 		}
-		c.transport.pending = b
-		c.transport.unread += len(b)
-		err = c.decryptAll(&plain)
-		client.release()
-		if c.transport.unread > mostUnread {
+		t.pending = b
+		t.unread += len(b)
+		err = c.decryptAll(from, to, &plain)
+		s.release()
+		if t.unread > t.most {
 			err = errUnread
 		}
 	}
-	c.clientEnded(err)
+	return err
 }
 
-// decryptAll sends all pending data to the program, and then returns errWouldBlock.
-func (c *conn) decryptAll(plain *sizer) error {
+// decryptAll sends all pending data to the other end, and then returns errWouldBlock.
+func (c *conn) decryptAll(from, to *end, plain *sizer) error {
 	buf := plain.get()
 	defer plain.put(buf)
 	for {
@@ -67,13 +74,13 @@ func (c *conn) decryptAll(plain *sizer) error {
 		var err error
 		for err == nil && n < len(*buf) {
 			var more int
-			more, err = c.tls.Read((*buf)[n:])
+			more, err = from.tls.Read((*buf)[n:])
 			n += more
 		}
 		if n > 0 {
 			plain.used(n)
-			c.transport.unread = 0
-			if writeErr := c.toProgram((*buf)[:n]); writeErr != nil {
+			from.transport.unread = 0
+			if writeErr := c.send(to, (*buf)[:n]); writeErr != nil {
 				return writeErr
 			}
 		}
@@ -83,100 +90,74 @@ func (c *conn) decryptAll(plain *sizer) error {
 	}
 }
 
-// errProgramGone means that a write to the program failed. Data from the program may still arrive.
-var errProgramGone = errors.New("the program does not accept more data")
+// errUpstreamGone means that a write to the upstream failed. Data from the upstream may still arrive.
+var errUpstreamGone = errors.New("the upstream does not accept more data")
 
-func (c *conn) toProgram(b []byte) error {
+func (c *conn) send(to *end, b []byte) error {
 	c.moved.Store(c.server.now.Load())
-	if _, err := c.upstream.Load().Write(b); err != nil {
-		if errors.Is(err, syscall.ECONNRESET) { // the kernel returns it only once: answer reads io.EOF
-			c.programReset.Store(true)
-		}
-		return errProgramGone
+	err := to.write(b)
+	if err == nil || to == &c.client {
+		return err
 	}
-	return nil
+	if errors.Is(err, syscall.ECONNRESET) { // the kernel returns it only once: the other direction reads io.EOF
+		c.upstreamReset.Store(true)
+	}
+	return errUpstreamGone
 }
 
-// forward copies from a plaintext client to the program. It sends the first bytes together with those
-// that have arrived since, because some programs expect a request in one piece.
-func (c *conn) forward(client *socket, first []byte) {
-	defer c.ended()
+// forward copies from an end that speaks plaintext. It sends the first bytes together with those that have arrived
+// since, because some programs expect a request in one piece.
+func (c *conn) forward(to *end, s *socket, first []byte) error {
 	if len(first) > 0 {
-		buf := client.get()
+		buf := s.get()
 		n := copy(*buf, first)
 		var more int
 		var failed error
-		_ = client.raw.Read(func(fd uintptr) bool {
+		_ = s.raw.Read(func(fd uintptr) bool {
 			more, failed = syscall.Read(int(fd), (*buf)[n:])
 			return true
 		})
-		err := c.toProgram((*buf)[:n+max(more, 0)])
-		client.put(buf)
+		err := c.send(to, (*buf)[:n+max(more, 0)])
+		s.put(buf)
 		if errors.Is(failed, syscall.ECONNRESET) { // the kernel returns it only once
 			err = failed
 		}
 		if err != nil {
-			c.clientEnded(err)
-			return
+			return err
 		}
 	}
 	for {
-		b, err := client.next()
+		b, err := s.next()
 		if err == nil {
-			err = c.toProgram(b)
-			client.release()
+			err = c.send(to, b)
+			s.release()
 		}
 		if err != nil {
-			c.clientEnded(err)
-			return
+			return err
 		}
 	}
 }
 
-// clientEnded passes the end of the client's side on to the program.
-func (c *conn) clientEnded(err error) {
+// clientEnds passes the end of the client's side on to the upstream.
+func (c *conn) clientEnds(err error) {
 	switch {
 	case errors.Is(err, io.EOF):
-		_ = c.upstream.Load().CloseWrite()
-	case errors.Is(err, errProgramGone):
+		c.upstream.closeWrite()
+	case errors.Is(err, errUpstreamGone):
 		c.moved.Store(c.server.elapsed())
-		c.programEnded.Store(true) // its last data is still sent to the client
+		c.upstreamEnded.Store(true) // its last data is still sent to the client
 	default:
 		c.kill(true)
 	}
 }
 
-// answer copies from the program to the client.
-func (c *conn) answer(program *socket) {
-	defer c.ended()
-	for {
-		b, err := program.next()
-		if err == nil {
-			c.moved.Store(c.server.now.Load())
-			if c.tls != nil {
-				_, err = c.tls.Write(b)
-			} else {
-				_, err = c.client.Write(b)
-			}
-			program.release()
-		}
-		switch {
-		case errors.Is(err, io.EOF) && !c.programReset.Load():
-			c.programEnds()
-			return
-		case err != nil:
-			c.kill(true)
-			return
-		}
+// upstreamEnds passes the end of the upstream's side on to the client.
+func (c *conn) upstreamEnds(err error) {
+	if !errors.Is(err, io.EOF) || c.upstreamReset.Load() {
+		c.kill(true)
+		return
 	}
-}
-
-// programEnds passes the end of the program's side on to the client.
-func (c *conn) programEnds() {
 	c.moved.Store(c.server.elapsed())
-	c.programEnded.Store(true)
-	if c.tls != nil {
-		_ = c.tls.CloseWrite()
-	}
-	_ = c.client.CloseWrite()
+	c.upstreamEnded.Store(true)
+	c.client.closeWrite()
 }

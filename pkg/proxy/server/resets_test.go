@@ -32,7 +32,7 @@ func TestEarlyResets(t *testing.T) {
 	<-dialled
 	require.NoError(t, client.SetLinger(0))
 	require.NoError(t, client.Close())
-	awaitReset(t, w.conns.all()[0].client)
+	awaitReset(t, w.conns.all()[0].client.tcp.Load())
 	release()
 	require.ErrorIs(t, <-got, syscall.ECONNRESET, "the client resets while the program is dialled")
 
@@ -66,20 +66,19 @@ func TestAResetThatAWriteSees(t *testing.T) {
 		_, err := io.Copy(io.Discard, c)
 		got <- err
 	}))
-	c := &conn{server: w.Server, port: w.of(both)}
+	dialled, err := client.dial(t.Context())
+	require.NoError(t, err)
+	c := newConn(w.Server, w.of(both), dialled)
 	t.Cleanup(func() { c.kill(true) })
 	c.directions.Store(2)
-	var err error
-	c.client, err = client.dial(t.Context())
-	require.NoError(t, err)
 	upstream, err := c.port.upstream.dial(t.Context())
 	require.NoError(t, err)
-	c.upstream.Store(upstream)
+	c.upstream.tcp.Store(upstream)
 	socket, err := newSocket(upstream)
 	require.NoError(t, err)
 	close(reset)
 	awaitReset(t, upstream)
-	require.ErrorIs(t, c.toProgram([]byte("x")), errProgramGone)
-	c.answer(socket)
+	require.ErrorIs(t, c.send(&c.upstream, []byte("x")), errUpstreamGone)
+	c.pump(&c.upstream, &c.client, socket, nil)
 	require.ErrorIs(t, <-got, syscall.ECONNRESET)
 }

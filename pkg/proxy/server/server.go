@@ -1,5 +1,6 @@
-// Package server is the TLS proxy: it listens, terminates TLS and forwards to a program on the
-// same pod's loopback. Package proxy has the decisions.
+// Package server is the TLS proxy. Inbound, it listens, terminates TLS and forwards to a program on the
+// same pod's loopback. Outbound, it listens on loopback addresses and connects to Services with TLS.
+// Package proxy has the decisions.
 package server
 
 import (
@@ -20,22 +21,33 @@ import (
 // Config configures a Server.
 type Config struct {
 	Ports []proxy.Listen
-	// CertDir contains tls.crt and tls.key.
+	// CertDir contains tls.crt and tls.key. It is read only if there are Ports.
 	CertDir string
-	// Upstream are the addresses of the program, in the order in which they are dialled.
+	// Upstream are the addresses of the program, in the order in which they are dialled. Those of the pod are among them.
 	Upstream []netip.Addr
+	Connects []proxy.Connect
+	// CAFile contains the roots that verify servers, in PEM. It is read only if there are Connects.
+	CAFile string
+	// ClusterDomain is the domain of Services in DNS.
+	ClusterDomain string
+	// Resolve looks up the addresses of an absolute name; the default is DNS.
+	Resolve Resolver
 	// Limits must have a positive MaxConnections.
 	Limits proxy.Limits
 	// Clock returns times with a monotonic reading, as time.Now does.
 	Clock func() time.Time
 	Log   *slog.Logger
+
+	dial dialFunc // connects to servers instead of a net.Dialer; set by tests
 }
 
 // A Server is the proxy of one pod.
 type Server struct {
 	cfg     Config
 	log     *limitedLog
-	certs   *certs
+	certs   *certs // nil without inbound ports
+	roots   *roots // nil without outbound ports
+	names   []*names
 	ports   []*port
 	conns   registry
 	running sync.WaitGroup // goroutines of connections
@@ -51,10 +63,22 @@ type Server struct {
 
 // port is one port with its counters.
 type port struct {
-	proxy.Listen
-	listener net.Listener
-	upstream *dialer
-	counters counters
+	proxy.Listen // of an outbound port, only Name and Port
+	// flag and address are what errors of listening name.
+	flag, address string
+	keepAlive     net.KeepAliveConfig
+	listener      net.Listener
+	upstream      *dialer   // of an inbound port
+	out           *outbound // of an outbound port
+	counters      counters
+}
+
+// dial returns the function that connects to the upstream.
+func (p *port) dial() func(context.Context) (*net.TCPConn, error) {
+	if p.out != nil {
+		return p.out.dial
+	}
+	return p.upstream.dial
 }
 
 // New returns a Server. It does not read files or listen before Run.
@@ -64,18 +88,32 @@ func New(cfg Config) *Server {
 		conns: registry{most: cfg.Limits.MaxConnections}, start: cfg.Clock(),
 	}
 	s.conns.init()
-	s.certs = newCerts(cfg.CertDir, s.log)
+	if len(cfg.Ports) > 0 {
+		s.certs = newCerts(cfg.CertDir, s.log)
+	}
 	for _, l := range cfg.Ports {
-		s.ports = append(s.ports, &port{Listen: l, upstream: newDialer(cfg.Upstream, l.Upstream)})
+		s.ports = append(s.ports, &port{
+			Listen: l, flag: "--listen", address: ":" + strconv.Itoa(int(l.Port)), keepAlive: keepAlive, upstream: newDialer(cfg.Upstream, l.Upstream),
+		})
+	}
+	if len(cfg.Connects) > 0 {
+		s.roots = newRoots(cfg.CAFile, s.log)
+		s.addOutbound()
 	}
 	return s
 }
 
-// Run waits for a certificate, listens, and serves until ctx ends. It returns once all connections have
+// keepAlive detects peers that are gone. Go's default, a probe every 15 s, would cost more than the idle connections
+// themselves.
+var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 2 * time.Minute, Interval: 15 * time.Second, Count: 8}
+
+// Run waits for the files that it needs, listens, and serves until ctx ends. It returns once all connections have
 // ended, or were closed after Limits.Drain. It returns an error if it cannot listen on a port.
 func (s *Server) Run(ctx context.Context) error {
-	if !s.certs.wait(ctx) {
-		return nil
+	for _, w := range s.watched() {
+		if !w.wait(ctx) {
+			return nil
+		}
 	}
 	defer s.close()
 	for _, p := range s.ports {
@@ -88,7 +126,12 @@ func (s *Server) Run(ctx context.Context) error {
 	for _, p := range s.ports {
 		accepting.Go(func() { s.accept(p) })
 	}
-	own.Go(func() { s.certs.follow(stop) })
+	for _, w := range s.watched() {
+		own.Go(func() { w.follow(stop) })
+	}
+	for _, n := range s.names {
+		own.Go(func() { n.run(stop) })
+	}
 	own.Go(func() { s.sweep(stop) })
 	s.ready.Store(true)
 	s.log.info("serving", "ports", len(s.ports), "maxConnections", s.cfg.Limits.MaxConnections)
@@ -102,13 +145,22 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
+// watched returns the files that the Server needs.
+func (s *Server) watched() (all []*watched) {
+	if s.certs != nil {
+		all = append(all, &s.certs.watched)
+	}
+	if s.roots != nil {
+		all = append(all, &s.roots.watched)
+	}
+	return all
+}
+
 func (s *Server) listen(ctx context.Context, p *port) error {
-	// Keep-alive detects clients that are gone. Go's default, a probe every 15 s, would cost more than
-	// the idle connections themselves.
-	config := net.ListenConfig{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 2 * time.Minute, Interval: 15 * time.Second, Count: 8}}
-	listener, err := config.Listen(ctx, "tcp", ":"+strconv.Itoa(int(p.Port)))
+	config := net.ListenConfig{KeepAlive: -1, KeepAliveConfig: p.keepAlive}
+	listener, err := config.Listen(ctx, "tcp", p.address)
 	if err != nil {
-		return fmt.Errorf("--listen %s: cannot listen on port %d, is it a port of the program? %w", p.Name, p.Port, err)
+		return fmt.Errorf("%s %s: cannot listen on port %d, is it a port of the program? %w", p.flag, p.Name, p.Port, err)
 	}
 	p.listener = listener
 	return nil
@@ -160,8 +212,7 @@ func (s *Server) makeRoom(c *conn) bool {
 // admit serves a connection. At MaxConnections, it closes the oldest connection that is not established, or
 // refuses the new one if there is none.
 func (s *Server) admit(p *port, client *net.TCPConn) {
-	c := &conn{server: s, port: p, client: client}
-	c.moved.Store(s.now.Load())
+	c := newConn(s, p, client)
 	victim, ok := s.conns.add(c)
 	if victim != nil {
 		victim.port.counters.evicted.Add(1)
@@ -211,7 +262,7 @@ func (s *Server) sweepOnce(draining bool) {
 	now := s.elapsed()
 	s.now.Store(now)
 	for _, c := range s.conns.all() {
-		if s.cfg.Limits.Expired(time.Duration(now-c.moved.Load()), c.programEnded.Load(), draining) {
+		if s.cfg.Limits.Expired(time.Duration(now-c.moved.Load()), c.upstreamEnded.Load(), draining) {
 			c.port.counters.expired.Add(1)
 			c.kill(false)
 		}

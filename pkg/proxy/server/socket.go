@@ -137,15 +137,20 @@ type transport struct {
 	pending []byte
 	fed     bool // it reads only from pending
 	ended   bool
-	// unread is the number of bytes received since the last data. crypto/tls keeps incomplete messages of the
-	// handshake, up to 64 KiB, during the handshake and after it.
+	// unread is the number of bytes received since the last data, at most most. crypto/tls keeps incomplete messages of
+	// the handshake, up to 64 KiB, during the handshake and after it.
 	unread int
+	most   int
 }
 
-// mostUnread is above the size of a ClientHello with a post-quantum key (2 KiB) and of a record (16.3 KiB).
-const mostUnread = 20 << 10
+// mostUnread is above the size of a ClientHello with a post-quantum key (2 KiB) and of a record (16.3 KiB), and
+// mostOfServer above that of a certificate with as many names as a Service may have (26 KiB).
+const (
+	mostUnread   = 20 << 10
+	mostOfServer = 64 << 10
+)
 
-var errUnread = errors.New("the client sent 20 KiB without a complete handshake message or data")
+var errUnread = errors.New("too many bytes without a complete handshake message or data")
 
 // errWouldBlock is returned if nothing is pending. crypto/tls can continue after a temporary error.
 var errWouldBlock error = wouldBlock{}
@@ -164,10 +169,10 @@ func (t *transport) Read(p []byte) (int, error) {
 	}
 	switch {
 	case !t.fed:
-		if t.unread >= mostUnread {
+		if t.unread >= t.most {
 			return 0, errUnread
 		}
-		n, err := t.TCPConn.Read(p[:min(len(p), mostUnread-t.unread)])
+		n, err := t.TCPConn.Read(p[:min(len(p), t.most-t.unread)])
 		t.unread += n
 		return n, err
 	case t.ended:

@@ -191,16 +191,21 @@ func (w *world) list() []proxy.Client {
 	return w.clients.List(w.cfg.Clock()).Clients
 }
 
-// address returns the address of a port of the proxy.
-func (w *world) address(name string) string {
-	return fmt.Sprintf("127.0.0.1:%d", w.of(name).listener.Addr().(*net.TCPAddr).Port)
+// at returns the address of a port of the proxy.
+func (w *world) at(name string) *net.TCPAddr {
+	at := *w.of(name).listener.Addr().(*net.TCPAddr)
+	if w.of(name).out == nil {
+		at.IP = net.IPv4(127, 0, 0, 1)
+	}
+	return &at
 }
+
+func (w *world) address(name string) string { return w.at(name).String() }
 
 // dial connects to a port of the proxy.
 func (w *world) dial(name string) *net.TCPConn {
 	w.t.Helper()
-	number := w.of(name).listener.Addr().(*net.TCPAddr).Port
-	c, err := net.DialTCP("tcp", nil, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: number})
+	c, err := net.DialTCP("tcp", nil, w.at(name))
 	require.NoError(w.t, err)
 	w.t.Cleanup(func() { _ = c.Close() })
 	require.NoError(w.t, c.SetDeadline(time.Now().Add(patience)))
