@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
@@ -58,7 +59,7 @@ func Advice(err error) string {
 	var name x509.HostnameError
 	var invalid x509.CertificateInvalidError
 	var header tls.RecordHeaderError
-	var alert tls.AlertError
+	var peer *net.OpError
 	switch {
 	case errors.As(err, &unknown):
 		return "check that the Service requests its certificate with annotation servingcert.dev/secret-name, and that its pods were restarted since"
@@ -68,7 +69,7 @@ func Advice(err error) string {
 		return "check that the server reloads its renewed certificate, and the node's clock"
 	case errors.As(err, &header):
 		return "the port does not speak TLS: check that the Service's targetPort begins with sc-tls- or sc-any-, or is that of a TLS server"
-	case errors.As(err, &alert):
+	case errors.As(err, &peer) && peer.Op == "remote error": // an alert
 		return "the server refused the handshake: check its log"
 	}
 	return ""

@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/servingcert/servingcert/pkg/proxy"
 	"github.com/servingcert/servingcert/test/bounded"
 )
 
@@ -177,7 +178,9 @@ func TestMendedFiles(t *testing.T) {
 // The proxy does not listen before it has a certificate, and logs the reason.
 func TestNothingIsListenedOnWithoutACertificate(t *testing.T) {
 	empty, sockets := t.TempDir(), descriptors(t)
-	w := startUnready(t, empty)
+	w := unready(t, func(c *Config) {
+		c.CertDir, c.Ports = empty, []proxy.Listen{{Name: strict, Upstream: 1}}
+	})
 	w.eventually("reported", func() bool { return strings.Contains(w.logs.String(), "waiting for the certificate") })
 	require.False(t, w.ready.Load())
 	require.Equal(t, sockets, descriptors(t))

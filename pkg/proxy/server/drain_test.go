@@ -37,16 +37,17 @@ func checkExposition(t *testing.T, text string) {
 	}
 }
 
-// startUnready runs a Server with the certificate in dir, without waiting for it.
-func startUnready(t *testing.T, dir string) *world {
+// unready runs a Server without waiting for it.
+func unready(t *testing.T, change func(*Config)) *world {
 	checkLeaks(t)
 	w := &world{t: t, logs: &lockedBuffer{}}
-	limits := proxy.DefaultLimits()
-	limits.MaxConnections, limits.Drain = 100, 0
-	w.Server = New(Config{
-		Ports: []proxy.Listen{{Name: strict, Upstream: 1}}, CertDir: dir, Upstream: []netip.Addr{netip.MustParseAddr("127.0.0.1")},
-		Limits: limits, Clock: time.Now, Log: slog.New(slog.NewTextHandler(w.logs, nil)),
-	})
+	cfg := Config{
+		Upstream: []netip.Addr{netip.MustParseAddr("127.0.0.1")},
+		Limits:   proxy.DefaultLimits(), Clock: time.Now, Log: slog.New(slog.NewTextHandler(w.logs, nil)),
+	}
+	cfg.Limits.MaxConnections, cfg.Limits.Drain = 100, 0
+	change(&cfg)
+	w.Server = New(cfg)
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
@@ -57,6 +58,8 @@ func startUnready(t *testing.T, dir string) *world {
 	return w
 }
 
+var discard = slog.New(slog.DiscardHandler)
+
 // A port that the program already uses is an error that names the port.
 func TestPortThatIsTaken(t *testing.T) {
 	taken, err := net.Listen("tcp", ":0")
@@ -65,7 +68,7 @@ func TestPortThatIsTaken(t *testing.T) {
 	port := uint16(taken.Addr().(*net.TCPAddr).Port)
 	s := New(Config{
 		Ports: []proxy.Listen{{Name: strict, Port: port, Upstream: 1}}, CertDir: newVolume(t, newPair(t, 1)).dir,
-		Limits: proxy.DefaultLimits(), Clock: time.Now, Log: slog.New(slog.DiscardHandler),
+		Limits: proxy.DefaultLimits(), Clock: time.Now, Log: discard,
 	})
 	err = s.Run(t.Context())
 	require.ErrorIs(t, err, syscall.EADDRINUSE)

@@ -87,7 +87,9 @@ func (c *conn) reach() (first []byte, ok bool) {
 	if c.port.out.Mode != proxy.ModeAtOnce {
 		var err error
 		if first, way, err = c.chooseWay(); err != nil {
-			c.beginsWithNothing(first, err)
+			if len(first) == 0 && !c.killed.Load() {
+				c.port.counters.probes.Add(1)
+			}
 			return nil, false
 		}
 	}
