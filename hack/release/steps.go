@@ -83,7 +83,7 @@ func (r *release) layouts(context.Context) error {
 		labels["org.opencontainers.image.revision"] = r.commit
 		labels["org.opencontainers.image.created"] = r.time.Format(time.RFC3339)
 		r.goVersion = programs[0].Info.GoVersion
-		index, err := images.OfBinaries(i.ref, binaries, images.Config{Labels: labels, Created: r.time})
+		index, err := images.OfBinaries(i.ref, binaries, images.Config{Labels: labels, Created: r.time, Files: images.Files(process)})
 		if err != nil {
 			return err
 		}

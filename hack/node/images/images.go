@@ -15,9 +15,11 @@ import (
 	"bytes"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -45,13 +47,15 @@ type Config struct {
 	Env        []string
 	User       string // default: User
 	Labels     map[string]string
-	Created    time.Time // default: 1970
+	// Files are further files beside a binary: their content by path, without the first slash.
+	Files   map[string]string
+	Created time.Time // default: 1970
 }
 
-// OfBinary returns an image that contains only a static binary: the file bin/web becomes /web, which
-// is the entrypoint unless config has another. ref is the full name with a tag.
+// OfBinary returns an image that contains only a static binary, and the files of config: the file bin/web becomes
+// /web, which is the entrypoint unless config has another. ref is the full name with a tag.
 func OfBinary(ref, file string, config Config) (*Image, error) {
-	layer, entrypoint, err := binaryLayer(file)
+	layer, entrypoint, err := binaryLayer(file, config.Files)
 	if err != nil {
 		return nil, err
 	}
@@ -61,8 +65,8 @@ func OfBinary(ref, file string, config Config) (*Image, error) {
 	return ofLayer(ref, layer, config)
 }
 
-// binaryLayer returns a layer with one program, and its entrypoint.
-func binaryLayer(file string) (layer []byte, entrypoint []string, err error) {
+// binaryLayer returns a layer with one program and further files, and its entrypoint.
+func binaryLayer(file string, files map[string]string) (layer []byte, entrypoint []string, err error) {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return nil, nil, err
@@ -70,18 +74,27 @@ func binaryLayer(file string) (layer []byte, entrypoint []string, err error) {
 	path := "/" + filepath.Base(file)
 	archive := &bytes.Buffer{}
 	w := tar.NewWriter(archive)
-	if err := w.WriteHeader(&tar.Header{
-		Name: path[1:], Mode: 0o755, Size: int64(len(data)), Typeflag: tar.TypeReg, Format: tar.FormatPAX,
-	}); err != nil {
+	if err := addFile(w, path[1:], 0o755, data); err != nil {
 		return nil, nil, err
 	}
-	if _, err := w.Write(data); err != nil {
-		return nil, nil, err
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := addFile(w, name, 0o644, []byte(files[name])); err != nil {
+			return nil, nil, err
+		}
 	}
 	if err := w.Close(); err != nil {
 		return nil, nil, err
 	}
 	return archive.Bytes(), []string{path}, nil
+}
+
+func addFile(w *tar.Writer, name string, mode int64, data []byte) error {
+	header := &tar.Header{Name: name, Mode: mode, Size: int64(len(data)), Typeflag: tar.TypeReg, Format: tar.FormatPAX}
+	if err := w.WriteHeader(header); err != nil {
+		return err
+	}
+	_, err := w.Write(data)
+	return err
 }
 
 // OfDir returns an image with the files of a directory, owned by root, except those that match one of

@@ -13,6 +13,8 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/stretchr/testify/require"
+
+	"github.com/servingcert/servingcert/pkg/proxy"
 )
 
 // read reads an image from its file.
@@ -75,6 +77,21 @@ func TestOfBinary(t *testing.T) {
 	second, err := again.image.Digest()
 	require.NoError(t, err)
 	require.Equal(t, first, second)
+}
+
+// The proxy starts with the files of its image, which it needs to look up names.
+func TestFilesOfTheProxy(t *testing.T) {
+	binary := filepath.Join(t.TempDir(), "proxy")
+	require.NoError(t, os.WriteFile(binary, []byte("ELF"), 0o600))
+	made, err := OfBinary("ghcr.io/servingcert/proxy:v0.1.0", binary, Config{Files: Files("proxy")})
+	require.NoError(t, err)
+	image, config := read(t, made)
+	require.Equal(t, []string{"/proxy"}, config.Config.Entrypoint)
+	headers, files := entries(t, image)
+	require.Len(t, files, 2)
+	require.NoError(t, proxy.CheckNameService(files["etc/nsswitch.conf"]))
+	require.EqualValues(t, 0o644, headers["etc/nsswitch.conf"].Mode, "for any user")
+	require.Empty(t, Files("webhook"))
 }
 
 func TestOfDir(t *testing.T) {

@@ -65,7 +65,7 @@ func OfBinaries(ref string, binaries map[string]string, config Config) (*Index, 
 }
 
 func ociImage(arch, binary string, config Config) (v1.Image, error) {
-	content, entrypoint, err := binaryLayer(binary)
+	content, entrypoint, err := binaryLayer(binary, config.Files)
 	if err != nil {
 		return nil, err
 	}

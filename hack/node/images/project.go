@@ -38,6 +38,15 @@ func Labels(process string) map[string]string {
 	}
 }
 
+// Files returns the files of an image of the project, beside its program. The proxy must not look up names in the pod's
+// /etc/hosts, which leads from Services to the proxy.
+func Files(process string) map[string]string {
+	if process != "proxy" {
+		return nil
+	}
+	return map[string]string{"etc/nsswitch.conf": "hosts: dns\n"}
+}
+
 // Project builds the processes and their images, with the names in deploy/install.yaml, and writes each
 // to DIR/NAME.tar. It returns the files.
 func Project(ctx context.Context, dir string) ([]string, error) {
@@ -64,7 +73,7 @@ func Project(ctx context.Context, dir string) ([]string, error) {
 		if !ok {
 			return nil, fmt.Errorf("deploy/install.yaml has no container %s", name)
 		}
-		image, err := OfBinary(ref, built[i], Config{Labels: Labels(name)})
+		image, err := OfBinary(ref, built[i], Config{Labels: Labels(name), Files: Files(name)})
 		if err != nil {
 			return nil, err
 		}
