@@ -48,6 +48,11 @@ func TestUsage(t *testing.T) {
 		{web + " --max-connections=-1", nil, `--max-connections: "-1"`},
 		{web + " extra", nil, `unexpected argument "extra"`},
 		{web + " --verbose", nil, "unknown flag: --verbose"},
+		{"--connect=127.0.0.1:80=api.shop.svc:443", nil, `--connect: "127.0.0.1:80=api.shop.svc:443": "127.0.0.1" is not a valid address`},
+		{web + " --connect=127.1.0.1:9443=api.shop.svc:443", nil, "--connect api.shop.svc:9443: port 9443 is also used by --listen sc-tls-8080"},
+		{"--connect=127.1.0.1:80=api.shop.svc:443 --ca-file=", nil, `--ca-file: "": must be a file`},
+		{"--connect=127.1.0.1:80=api.shop.svc:443 --cluster-domain=x.", nil, `--cluster-domain: "x.": must be a domain`},
+		{"--check --admin-address=10.0.0.1:1", nil, `--admin-address: "10.0.0.1:1": must be a loopback IP address`},
 		{web, map[string]string{"POD_IP": "web"}, `$POD_IP: "web": must be IP addresses`},
 	} {
 		var stdout, stderr bytes.Buffer
@@ -59,7 +64,7 @@ func TestUsage(t *testing.T) {
 	}
 	var stdout bytes.Buffer
 	require.Equal(t, command.ExitOK, run([]string{"--help"}, os.Getenv, &stdout, io.Discard))
-	for _, flag := range []string{"--listen", "--cert-dir", "--admin-address", "--max-connections", "--handshake-timeout", "--first-byte-timeout", "--idle-timeout", "--drain-time", "--version"} {
+	for _, flag := range []string{"--listen", "--connect", "--cert-dir", "--ca-file", "--cluster-domain", "--check", "--admin-address", "--max-connections", "--handshake-timeout", "--first-byte-timeout", "--idle-timeout", "--drain-time", "--version"} {
 		require.Contains(t, stdout.String(), flag)
 	}
 	stdout.Reset()

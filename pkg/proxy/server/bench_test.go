@@ -4,47 +4,90 @@ import (
 	"crypto/tls"
 	"io"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 )
 
-// BenchmarkInbound measures connections of TLS clients to a program in the same process.
-func BenchmarkInbound(b *testing.B) {
-	w := start(b, program(b, echo))
-	benchmark(b, func() io.ReadWriteCloser {
-		return tls.Client(w.dial(strict), clientConfig())
-	})
+// exchanges are requests on a kept connection, and on a new one.
+var exchanges = []struct {
+	name string
+	size int
+	kept bool
+}{{"kept/100B", 100, true}, {"kept/16KiB", 16 << 10, true}, {"new", 1, false}}
+
+// asker makes requests of a size that are echoed.
+type asker struct {
+	connect         func() io.ReadWriteCloser
+	kept            io.ReadWriteCloser // nil: each request has a new connection
+	request, answer []byte
 }
 
-// benchmark measures requests of 100 bytes and of 16 KiB on a kept connection, and of 100 bytes on new ones.
-func benchmark(b *testing.B, connect func() io.ReadWriteCloser) {
-	ask := func(b *testing.B, c io.ReadWriter, request, answer []byte) {
-		_, err := c.Write(request)
-		require.NoError(b, err)
-		_, err = io.ReadFull(c, answer)
+func newAsker(b *testing.B, connect func() io.ReadWriteCloser, size int, kept bool) *asker {
+	a := &asker{connect: connect, request: make([]byte, size), answer: make([]byte, size)}
+	a.request[0] = 'x' // a kind that is known at once
+	if kept {
+		a.kept = connect()
+		a.ask(b)
+		b.Cleanup(func() { _ = a.kept.Close() })
+	}
+	return a
+}
+
+func (a *asker) ask(b *testing.B) {
+	c := a.kept
+	if c == nil {
+		c = a.connect()
+		defer c.Close()
+	}
+	_, err := c.Write(a.request)
+	if err == nil {
+		_, err = io.ReadFull(c, a.answer)
+	}
+	if err != nil { // testify would be a part of what is measured
 		require.NoError(b, err)
 	}
-	for name, size := range map[string]int{"kept/100B": 100, "kept/16KiB": 16 << 10} {
-		b.Run(name, func(b *testing.B) {
-			request, answer := make([]byte, size), make([]byte, size)
-			request[0] = 'x' // a kind that is known at once
-			c := connect()
-			ask(b, c, request, answer)
-			b.SetBytes(int64(size))
+}
+
+// BenchmarkInbound measures TLS clients of a program.
+func BenchmarkInbound(b *testing.B) {
+	w := start(b, program(b, echo))
+	for _, e := range exchanges {
+		b.Run(e.name, func(b *testing.B) {
+			a := newAsker(b, func() io.ReadWriteCloser { return tls.Client(w.dial(strict), clientConfig()) }, e.size, e.kept)
 			b.ReportAllocs()
 			for b.Loop() {
-				ask(b, c, request, answer)
+				a.ask(b)
 			}
-			require.NoError(b, c.Close())
 		})
 	}
-	b.Run("new", func(b *testing.B) {
-		request, answer := []byte("x"), make([]byte, 1)
-		b.ReportAllocs()
-		for b.Loop() {
-			c := connect()
-			ask(b, c, request, answer)
-			require.NoError(b, c.Close())
-		}
-	})
+}
+
+// BenchmarkOutbound measures plaintext clients that reach the program through both halves of the proxy, as a ratio to
+// TLS clients that reach it through the inbound half. All run in one process, and take turns.
+func BenchmarkOutbound(b *testing.B) {
+	svc := newService(b)
+	v := newVolume(b, svc.ca.issue(b))
+	w := start(b, program(b, echo), svc.connects, func(c *Config) { c.CertDir = v.dir })
+	svc.server.Store(uint32(w.at(strict).Port))
+	sessions := clientConfig()
+	sessions.ServerName, sessions.ClientSessionCache = host, tls.NewLRUClientSessionCache(1) // as the proxy has
+	for _, e := range exchanges {
+		b.Run(e.name, func(b *testing.B) {
+			inbound := newAsker(b, func() io.ReadWriteCloser { return tls.Client(w.dial(strict), sessions) }, e.size, e.kept)
+			both := newAsker(b, func() io.ReadWriteCloser { return w.dial(atOnce) }, e.size, e.kept)
+			var inboundTook, bothTook time.Duration
+			for b.Loop() {
+				begun := time.Now()
+				inbound.ask(b)
+				between := time.Now()
+				both.ask(b)
+				inboundTook += between.Sub(begun)
+				bothTook += time.Since(between)
+			}
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(float64(inboundTook.Nanoseconds())/float64(b.N), "inbound-ns/op")
+			b.ReportMetric(float64(bothTook)/float64(inboundTook), "ratio")
+		})
+	}
 }

@@ -72,11 +72,13 @@ func (c *conn) end() {
 // serve establishes the connection, and starts goroutines that copy data. It then returns, so that
 // the large stack of a handshake is not kept while the connection lasts.
 func (c *conn) serve() {
-	establish := c.accept
+	var first []byte
+	var ok bool
 	if c.port.out != nil {
-		establish = c.reach
+		first, ok = c.reach()
+	} else {
+		first, ok = c.accept()
 	}
-	first, ok := establish()
 	if !ok || !c.server.conns.established(c) {
 		c.end()
 		return
@@ -277,10 +279,9 @@ func (c *conn) connect() (*net.TCPConn, error) {
 	if c.killed.Load() {        // kill ran before Store
 		stop()
 	}
-	dial := c.port.dial()
-	upstream, err := dial(ctx)
+	upstream, err := c.port.dial(ctx)
 	for tries := 0; errors.Is(err, syscall.EMFILE) && tries < dialTries && c.server.makeRoom(c); tries++ {
-		upstream, err = dial(ctx)
+		upstream, err = c.port.dial(ctx)
 	}
 	return upstream, err
 }

@@ -73,12 +73,12 @@ type port struct {
 	counters      counters
 }
 
-// dial returns the function that connects to the upstream.
-func (p *port) dial() func(context.Context) (*net.TCPConn, error) {
+// dial connects to the upstream.
+func (p *port) dial(ctx context.Context) (*net.TCPConn, error) {
 	if p.out != nil {
-		return p.out.dial
+		return p.out.dial(ctx)
 	}
-	return p.upstream.dial
+	return p.upstream.dial(ctx)
 }
 
 // New returns a Server. It does not read files or listen before Run.
