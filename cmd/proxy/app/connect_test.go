@@ -17,6 +17,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"syscall"
 	"testing"
 	"time"
@@ -151,8 +152,7 @@ func serveDNS(t *testing.T) {
 			if n < end || string(b[12:12+len(asked)]) != asked {
 				continue
 			}
-			answer := append(b[:2:2], 0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0)
-			answer = append(answer, b[12:end]...)
+			answer := slices.Concat(b[:2], []byte{0x81, 0x80, 0, 1, 0, 0, 0, 0, 0, 0}, b[12:end])
 			if binary.BigEndian.Uint16(b[end-4:]) == 1 { // A
 				answer[7] = 1
 				answer = append(answer, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 5, 0, 4)

@@ -10,7 +10,6 @@ import (
 	"net/netip"
 	"os"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"github.com/servingcert/servingcert/pkg/proxy"
@@ -223,67 +222,6 @@ func (c *conn) handshake(first []byte) bool {
 	}
 	c.port.counters.tls.Add(1)
 	return true
-}
-
-// dialTries is the maximum number of connections that are closed to get a descriptor for dial: other
-// goroutines may take a descriptor that became free.
-const dialTries = 10
-
-// dial connects to the upstream, unless it is connected.
-func (c *conn) dial() bool {
-	if c.upstream.tcp.Load() != nil {
-		return true
-	}
-	upstream, err := c.connect()
-	if err == nil {
-		c.upstream.tcp.Store(upstream)
-	}
-	switch {
-	case c.killed.Load(): // end closes upstream if kill ran before Store
-		return false
-	case err != nil:
-		c.notDialled(err)
-		c.refuse() // as a closed port does
-		return false
-	}
-	if c.port.ProxyV2 {
-		header := proxy.Header(c.clientAddr(), c.client.tcp.Load().LocalAddr().(*net.TCPAddr).AddrPort())
-		if _, err := upstream.Write(header); err != nil {
-			c.port.counters.upstreamErrors.Add(1)
-			return false
-		}
-	}
-	return true
-}
-
-// notDialled counts and logs a failure of dial.
-func (c *conn) notDialled(err error) {
-	if c.port.out != nil {
-		c.unreachable(err)
-		return
-	}
-	c.port.counters.upstreamErrors.Add(1)
-	c.server.log.warn("cannot connect to the program", "port", c.port.Name, "error", err)
-}
-
-// refuse makes the end of the connection a reset for the client.
-func (c *conn) refuse() { _ = c.client.tcp.Load().SetLinger(0) }
-
-// connect connects to the upstream, and gives up when the connection is killed: killed connections do not
-// count for MaxConnections, and a dial may take longer than Limits.Drain.
-func (c *conn) connect() (*net.TCPConn, error) {
-	ctx, stop := context.WithCancel(context.Background())
-	defer stop()
-	c.stopDial.Store(&stop)
-	defer c.stopDial.Store(nil) // frees the context
-	if c.killed.Load() {        // kill ran before Store
-		stop()
-	}
-	upstream, err := c.port.dial(ctx)
-	for tries := 0; errors.Is(err, syscall.EMFILE) && tries < dialTries && c.server.makeRoom(c); tries++ {
-		upstream, err = c.port.dial(ctx)
-	}
-	return upstream, err
 }
 
 // notTLS is the response to plaintext HTTP on a port for TLS only. It ends with the connection.

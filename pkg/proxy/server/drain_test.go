@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"log/slog"
@@ -121,7 +122,10 @@ func TestDrainTime(t *testing.T) {
 	require.ErrorIs(t, err, syscall.ECONNRESET)
 }
 
-const fewDescriptors = "SERVINGCERT_FEW_DESCRIPTORS"
+const (
+	fewDescriptors = "SERVINGCERT_FEW_DESCRIPTORS"
+	fewBundle      = "SERVINGCERT_FEW_DESCRIPTORS_CA_FILE" // for outbound ports
+)
 
 // A working client is served while silent connections use all descriptors. The test runs in a separate
 // process with a limit of 60.
@@ -130,30 +134,36 @@ func TestDescriptorsUsedUp(t *testing.T) {
 		serveWithFewDescriptors(t, address)
 		return
 	}
-	port := program(t, echo)
+	t.Run("inbound", func(t *testing.T) {
+		useUpDescriptors(t, program(t, echo), "")
+	})
+	t.Run("outbound", func(t *testing.T) {
+		svc := newService(t)
+		svc.serve(svc.config(), echoTLS)
+		useUpDescriptors(t, uint16(svc.server.Load()), svc.bundle)
+	})
+}
+
+func useUpDescriptors(t *testing.T, program uint16, bundle string) {
 	cmd := exec.Command(os.Args[0], "-test.run=^TestDescriptorsUsedUp$", "-test.v")
-	cmd.Env = append(os.Environ(), fewDescriptors+"="+strconv.Itoa(int(port)))
+	cmd.Env = append(os.Environ(), fewDescriptors+"="+strconv.Itoa(int(program)), fewBundle+"="+bundle)
 	stdin, err := cmd.StdinPipe()
 	require.NoError(t, err)
 	stdout, err := cmd.StdoutPipe()
 	require.NoError(t, err)
 	cmd.Stderr = os.Stderr
 	require.NoError(t, cmd.Start())
-	var number int
-	for text := ""; !strings.HasSuffix(text, "\n"); {
-		b := make([]byte, 1)
-		_, err := stdout.Read(b)
-		require.NoError(t, err, text)
-		text += string(b)
-		if after, ok := strings.CutPrefix(text, "port "); ok && strings.HasSuffix(text, "\n") {
-			number, err = strconv.Atoi(strings.TrimSpace(after))
+	var address *net.TCPAddr
+	for lines := bufio.NewReader(stdout); address == nil; {
+		line, err := lines.ReadString('\n')
+		require.NoError(t, err, line)
+		if after, ok := strings.CutPrefix(line, "listens at "); ok {
+			address, err = net.ResolveTCPAddr("tcp", strings.TrimSpace(after))
 			require.NoError(t, err)
-		} else if strings.HasSuffix(text, "\n") {
-			text = ""
 		}
 	}
 	dial := func() *net.TCPConn {
-		c, err := net.DialTCP("tcp", nil, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: number})
+		c, err := net.DialTCP("tcp", nil, address)
 		require.NoError(t, err)
 		require.NoError(t, c.SetDeadline(time.Now().Add(patience)))
 		return c
@@ -176,13 +186,21 @@ func TestDescriptorsUsedUp(t *testing.T) {
 	require.NoError(t, cmd.Wait(), "%s", out)
 }
 
-func serveWithFewDescriptors(t *testing.T, address string) {
-	program, err := strconv.ParseUint(address, 10, 16)
+func serveWithFewDescriptors(t *testing.T, program string) {
+	number, err := strconv.ParseUint(program, 10, 16)
 	require.NoError(t, err)
 	require.NoError(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: 60, Max: 60}))
-	w := start(t, uint16(program), func(c *Config) { c.Limits.FirstByte = time.Minute })
-	_, _ = os.Stdout.WriteString("\nport " + strconv.Itoa(w.of(both).listener.Addr().(*net.TCPAddr).Port) + "\n")
+	var w *world
+	name := both
+	if bundle := os.Getenv(fewBundle); bundle != "" {
+		svc := &service{t: t, bundle: bundle}
+		svc.server.Store(uint32(number))
+		w, name = svc.outside(), waits
+	} else {
+		w = start(t, uint16(number), func(c *Config) { c.Limits.FirstByte = time.Minute })
+	}
+	_, _ = os.Stdout.WriteString("\nlistens at " + w.address(name) + "\n")
 	_, _ = io.ReadAll(os.Stdin)
-	require.Positive(t, w.of(both).counters.acceptErrors.Load())
-	require.Positive(t, w.of(both).counters.evicted.Load())
+	require.Positive(t, w.of(name).counters.acceptErrors.Load())
+	require.Positive(t, w.of(name).counters.evicted.Load())
 }

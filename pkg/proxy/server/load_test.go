@@ -18,12 +18,18 @@ import (
 	"github.com/servingcert/servingcert/test/bounded"
 )
 
-// Clients of every kind connect while the certificate is renewed. All data comes back, however it is split
+// Clients of every kind connect, from outside and through both halves of the proxy, while the certificate is renewed. All data comes back, however it is split
 // and however connections end, and no connection leaks.
 func TestLoad(t *testing.T) {
-	w := start(t, program(t, echo))
-	addresses := map[string]string{strict: w.address(strict), both: w.address(both)}
-	pairs := []pair{newPair(t, 1), newPair(t, 2)}
+	svc := newService(t)
+	pairs := []pair{svc.ca.issue(t), svc.ca.issue(t)}
+	v := newVolume(t, pairs[1])
+	w := start(t, program(t, echo), svc.connects, func(c *Config) { c.CertDir = v.dir })
+	svc.server.Store(uint32(w.at(strict).Port))
+	addresses := map[string]string{}
+	for _, p := range w.ports {
+		addresses[p.Name] = w.address(p.Name)
+	}
 	var group sync.WaitGroup
 	var stop atomic.Bool
 	var failures sync.Map
@@ -44,7 +50,7 @@ func TestLoad(t *testing.T) {
 		looks = 20
 	}
 	for i := range looks {
-		w.volume.swap(t, pairs[i%2])
+		v.swap(t, pairs[i%2])
 		w.eventually("the new pair is loaded", func() bool { return w.certs.reloads.Load() == i+1 })
 	}
 	stop.Store(true)
@@ -61,10 +67,15 @@ func TestLoad(t *testing.T) {
 // exchange makes one connection, sends bytes in pieces, reads them back, and ends it in one of four ways.
 func exchange(source *rand.ChaCha8, addresses map[string]string) error {
 	random := rand.New(source) //nolint:gosec // a simulation
-	kind := []string{"TLS, strict", "TLS, both", "plaintext"}[random.IntN(3)]
-	address := addresses[both]
-	if kind == "TLS, strict" {
-		address = addresses[strict]
+	kind := []string{"TLS, strict", "TLS, both", "plaintext", atOnce, waits, either}[random.IntN(6)]
+	withTLS, address := false, addresses[kind]
+	switch kind {
+	case "TLS, strict":
+		withTLS, address = true, addresses[strict]
+	case "TLS, both":
+		withTLS, address = true, addresses[both]
+	case "plaintext":
+		address = addresses[both]
 	}
 	raw, err := net.Dial("tcp", address)
 	if err != nil {
@@ -73,12 +84,12 @@ func exchange(source *rand.ChaCha8, addresses map[string]string) error {
 	defer raw.Close()
 	_ = raw.SetDeadline(time.Now().Add(patience))
 	c := raw.(halfCloser)
-	if kind != "plaintext" {
+	if withTLS {
 		c = tls.Client(raw, clientConfig())
 	}
 	data := make([]byte, random.IntN(1<<(1+random.IntN(19))))
 	_, _ = source.Read(data)
-	if kind == "plaintext" {
+	if !withTLS {
 		data = append([]byte("x"), data...)
 	}
 	end := random.IntN(4)
@@ -91,7 +102,7 @@ func exchange(source *rand.ChaCha8, addresses map[string]string) error {
 			rest = rest[n:]
 		}
 		if end == 0 && sent == nil {
-			if len(data) == 0 && kind != "plaintext" {
+			if len(data) == 0 && withTLS {
 				sent = c.(*tls.Conn).Handshake()
 			}
 			sent = errors.Join(sent, c.CloseWrite())
