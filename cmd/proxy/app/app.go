@@ -62,7 +62,7 @@ func (c *Config) register(fs *pflag.FlagSet) {
 	fs.StringVar(&c.ClusterDomain, "cluster-domain", c.ClusterDomain, "domain of Services in DNS, for --connect")
 	fs.StringVar(&c.AdminAddress, "admin-address", c.AdminAddress, "loopback address on which /metrics, /readyz and /clients are served over HTTP")
 	fs.BoolVar(&c.Check, "check", false, "ask /readyz of the proxy that runs at --admin-address, and exit with 0 if it is ready and 1 if not")
-	fs.IntVar(&c.Limits.MaxConnections, "max-connections", 0, "maximum number of connections on all ports together; at the maximum, a new connection replaces the oldest one that has no completed TLS handshake or, in plaintext, no data. 0: as many as memory and file descriptors allow, at most 65536")
+	fs.IntVar(&c.Limits.MaxConnections, "max-connections", 0, "maximum number of connections on all ports together; at the maximum, a new connection replaces the oldest one that has no completed TLS handshake or, in plaintext, no data. With --listen and --connect, a quarter is kept for each. 0: as many as memory and file descriptors allow, at most 65536")
 	fs.DurationVar(&c.Limits.Handshake, "handshake-timeout", c.Limits.Handshake, "maximum duration of a TLS handshake")
 	fs.DurationVar(&c.Limits.FirstByte, "first-byte-timeout", c.Limits.FirstByte, "time for which a port for TLS and plaintext, or one of --connect with either, waits for a client's first bytes before it connects to the program or the server, which may send first")
 	fs.DurationVar(&c.Limits.Idle, "idle-timeout", c.Limits.Idle, "time after which an idle connection is closed; 0: never")

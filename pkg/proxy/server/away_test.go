@@ -2,10 +2,12 @@ package server
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
 	"net/netip"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -136,6 +138,50 @@ func TestMaxConnectionsOutbound(t *testing.T) {
 	_, err = io.ReadAll(refused)
 	require.ErrorIs(t, err, syscall.ECONNRESET)
 	require.EqualValues(t, 1, w.of(atOnce).counters.refused.Load())
+}
+
+// Clients outside that use up the proxy's connections do not keep the program from connecting to Services, nor the other
+// way round.
+func TestAQuarterIsKeptForEachDirection(t *testing.T) {
+	const most, kept = 16, 4
+	svc := newService(t)
+	v := newVolume(t, svc.ca.issue(t))
+	for _, flood := range []string{"in", "out", "silent in", "silent out"} {
+		t.Run(flood, func(t *testing.T) {
+			svc := &service{t: t, ca: svc.ca, bundle: svc.bundle}
+			svc.serve(svc.config(), echoTLS)
+			w := start(t, program(t, echo), svc.connects, func(c *Config) { c.CertDir, c.Limits.MaxConnections = v.dir, most })
+			inbound := func() net.Conn { return tls.Client(w.dial(strict), clientConfig()) }
+			outbound := func() net.Conn { return w.dial(atOnce) }
+			flooding, other := inbound, outbound
+			if strings.HasSuffix(flood, "out") {
+				flooding, other = outbound, inbound
+			}
+			switch flood {
+			case "silent in":
+				for range 2 * most {
+					w.dial(both)
+				}
+			case "silent out":
+				for range 2 * most {
+					w.dial(waits)
+				}
+			default:
+				for range most - kept {
+					send(t, flooding(), "ping")
+				}
+				_, err := io.WriteString(flooding(), "ping")
+				if err == nil {
+					w.eventually("refused", func() bool { return w.of(strict).counters.refused.Load()+w.of(atOnce).counters.refused.Load() == 1 })
+				}
+			}
+			w.eventually("as many as it can have", func() bool { return w.conns.len() == most-kept })
+			for range kept {
+				send(t, other(), "ping")
+			}
+			require.Equal(t, most, w.conns.len())
+		})
+	}
 }
 
 // A connection that is closed for another one, or at the end of the drain, waits neither for DNS nor for a server.

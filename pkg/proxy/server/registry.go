@@ -8,20 +8,38 @@ import (
 // maxEnding is the part of registry.most, one eighth, that evicted connections which still run may add.
 const maxEnding = 8
 
+// direction is that of the connections of a port.
+type direction int
+
+const (
+	in         direction = iota // from clients outside to the program
+	out                         // from the pod's programs to Services
+	directions = iota
+)
+
+// keptFor is the part of registry.most, a quarter, that connections in the other direction cannot take: clients outside
+// must not prevent the program from connecting to its database.
+const keptFor = 4
+
 // registry has the open connections: those that are not established, oldest first, and the others. A connection is
-// established once the TLS handshake is completed, or data arrived in plaintext, and the program is dialled.
+// established once the TLS handshake is completed, or data arrived in plaintext, and the upstream is dialled.
 type registry struct {
-	most int
+	most    int
+	bothWay bool // there are ports of both directions
 
 	mu      sync.Mutex
-	waiting *list.List
+	waiting [directions]*list.List
 	serving *list.List
-	ending  int       // evicted connections that still run
-	fewer   sync.Cond // ending has become less
+	open    [directions]int // number of waiting and serving connections
+	ending  int             // evicted connections that still run
+	fewer   sync.Cond       // ending has become less
 }
 
 func (r *registry) init() {
-	r.waiting, r.serving = list.New(), list.New()
+	for d := range r.waiting {
+		r.waiting[d] = list.New()
+	}
+	r.serving = list.New()
 	r.fewer.L = &r.mu
 }
 
@@ -40,23 +58,47 @@ func (r *registry) wait() {
 func (r *registry) add(c *conn) (victim *conn, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.waiting.Len()+r.serving.Len() >= r.most {
+	d, share := c.port.direction(), r.most
+	if r.bothWay {
+		share -= r.most / keptFor
+	}
+	switch {
+	case r.open[d] >= share:
+		if victim = r.oldest(d); victim == nil {
+			return nil, false
+		}
+	case r.open[in]+r.open[out] >= r.most:
 		if victim = r.take(); victim == nil {
 			return nil, false
 		}
 	}
-	c.element, c.list = r.waiting.PushBack(c), r.waiting
+	c.element, c.list = r.waiting[d].PushBack(c), r.waiting[d]
+	r.open[d]++
 	return victim, true
 }
 
-// take removes and returns the connection that has waited longest, or nil.
+// take removes and returns a connection that is not established, or nil: the oldest of the direction with more
+// connections, or if that has none, of the other.
 func (r *registry) take() *conn {
-	front := r.waiting.Front()
+	first := in
+	if r.open[out] > r.open[in] {
+		first = out
+	}
+	if c := r.oldest(first); c != nil {
+		return c
+	}
+	return r.oldest(directions - 1 - first)
+}
+
+// oldest removes and returns the connection of a direction that has waited longest, or nil.
+func (r *registry) oldest(d direction) *conn {
+	front := r.waiting[d].Front()
 	if front == nil {
 		return nil
 	}
-	c := r.waiting.Remove(front).(*conn)
+	c := r.waiting[d].Remove(front).(*conn)
 	c.list = nil
+	r.open[d]--
 	r.ending++
 	return c
 }
@@ -72,10 +114,11 @@ func (r *registry) evict() *conn {
 func (r *registry) established(c *conn) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if c.list != r.waiting {
+	d := c.port.direction()
+	if c.list != r.waiting[d] {
 		return false
 	}
-	r.waiting.Remove(c.element)
+	r.waiting[d].Remove(c.element)
 	c.element, c.list = r.serving.PushBack(c), r.serving
 	return true
 }
@@ -86,6 +129,7 @@ func (r *registry) remove(c *conn) {
 	defer r.mu.Unlock()
 	if c.list != nil {
 		c.list.Remove(c.element)
+		r.open[c.port.direction()]--
 		return
 	}
 	r.ending--
@@ -95,14 +139,14 @@ func (r *registry) remove(c *conn) {
 func (r *registry) len() int {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.waiting.Len() + r.serving.Len()
+	return r.open[in] + r.open[out]
 }
 
 func (r *registry) all() []*conn {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := make([]*conn, 0, r.waiting.Len()+r.serving.Len())
-	for _, l := range []*list.List{r.waiting, r.serving} {
+	all := make([]*conn, 0, r.open[in]+r.open[out])
+	for _, l := range []*list.List{r.waiting[in], r.waiting[out], r.serving} {
 		for e := l.Front(); e != nil; e = e.Next() {
 			all = append(all, e.Value.(*conn))
 		}

@@ -73,6 +73,13 @@ type port struct {
 	counters      counters
 }
 
+func (p *port) direction() direction {
+	if p.out != nil {
+		return out
+	}
+	return in
+}
+
 // dial connects to the upstream.
 func (p *port) dial(ctx context.Context) (*net.TCPConn, error) {
 	if p.out != nil {
@@ -85,7 +92,7 @@ func (p *port) dial(ctx context.Context) (*net.TCPConn, error) {
 func New(cfg Config) *Server {
 	s := &Server{
 		cfg: cfg, log: newLimitedLog(cfg.Log, cfg.Clock), clients: proxy.NewClients(cfg.Clock(), cfg.Ports),
-		conns: registry{most: cfg.Limits.MaxConnections}, start: cfg.Clock(),
+		conns: registry{most: cfg.Limits.MaxConnections, bothWay: len(cfg.Ports) > 0 && len(cfg.Connects) > 0}, start: cfg.Clock(),
 	}
 	s.conns.init()
 	if len(cfg.Ports) > 0 {
