@@ -24,12 +24,7 @@ func TestServerIsAway(t *testing.T) {
 	svc.server.Store(uint32(listenAndClose(t)))
 	w := svc.outside()
 	for _, name := range outPorts {
-		c := w.dial(name)
-		_, err := io.WriteString(c, "x")
-		if err == nil {
-			_, err = io.ReadAll(c)
-		}
-		require.ErrorIs(t, err, syscall.ECONNRESET)
+		w.requireReset(name, "x", name)
 		require.EqualValues(t, 1, w.of(name).counters.server.Load())
 	}
 	require.Contains(t, w.logs.String(), "cannot connect to the server: refused the connection")
@@ -77,8 +72,7 @@ func TestAnswersOfDNS(t *testing.T) {
 	fails := func(context.Context, string) ([]netip.Addr, error) { return nil, errors.New("no such host") }
 	for i, resolve := range []Resolver{answer("127.1.0.1"), answer("10.1.2.3"), answer("::ffff:127.0.0.1"), fails} {
 		svc.answers(resolve)
-		_, err := io.ReadAll(w.dial(atOnce))
-		require.ErrorIs(t, err, syscall.ECONNRESET)
+		w.requireReset(atOnce, "", "")
 		require.EqualValues(t, i+1, w.of(atOnce).counters.dns.Load())
 	}
 	require.Contains(t, w.logs.String(), "DNS answered 127.1.0.1: the proxy would connect to itself")
@@ -134,9 +128,7 @@ func TestMaxConnectionsOutbound(t *testing.T) {
 	for _, c := range append(kept, c) {
 		send(t, c, "ping")
 	}
-	refused := w.dial(atOnce)
-	_, err = io.ReadAll(refused)
-	require.ErrorIs(t, err, syscall.ECONNRESET)
+	w.requireReset(atOnce, "", "refused")
 	require.EqualValues(t, 1, w.of(atOnce).counters.refused.Load())
 }
 
@@ -170,10 +162,9 @@ func TestAQuarterIsKeptForEachDirection(t *testing.T) {
 				for range most - kept {
 					send(t, flooding(), "ping")
 				}
-				_, err := io.WriteString(flooding(), "ping")
-				if err == nil {
-					w.eventually("refused", func() bool { return w.of(strict).counters.refused.Load()+w.of(atOnce).counters.refused.Load() == 1 })
-				}
+				name := map[string]string{"in": strict, "out": atOnce}[flood]
+				w.requireReset(name, "", flood)
+				require.EqualValues(t, 1, w.of(name).counters.refused.Load())
 			}
 			w.eventually("as many as it can have", func() bool { return w.conns.len() == most-kept })
 			for range kept {
@@ -182,6 +173,23 @@ func TestAQuarterIsKeptForEachDirection(t *testing.T) {
 			require.Equal(t, most, w.conns.len())
 		})
 	}
+}
+
+// Of silent connections in both directions, one of the direction with more of them is closed.
+func TestTheLargerDirectionMakesRoom(t *testing.T) {
+	const most = 16
+	svc := newService(t)
+	v := newVolume(t, svc.ca.issue(t))
+	w := start(t, program(t, echo), svc.connects, func(c *Config) { c.CertDir, c.Limits.MaxConnections = v.dir, most })
+	for i, name := range []string{waits, both} {
+		for range []int{most / 4, most * 3 / 4}[i] {
+			w.dial(name)
+		}
+		w.eventually("accepted", func() bool { return w.conns.len() == []int{most / 4, most}[i] })
+	}
+	w.dial(waits)
+	w.eventually("closed for it", func() bool { return w.of(both).counters.evicted.Load() == 1 })
+	require.Zero(t, w.of(waits).counters.evicted.Load())
 }
 
 // A connection that is closed for another one, or at the end of the drain, waits neither for DNS nor for a server.

@@ -18,6 +18,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -176,4 +177,22 @@ func (svc *service) config(change ...func(*x509.Certificate)) *tls.Config {
 func echoTLS(c *tls.Conn) {
 	_, _ = io.Copy(c, c)
 	_ = c.CloseWrite()
+}
+
+// requireReset requires that a connection to a port ends in a reset, without a byte for the client. The reset may come
+// before the client has seen that it is connected.
+func (w *world) requireReset(name, first, why string) {
+	w.t.Helper()
+	var b []byte
+	c, err := net.DialTCP("tcp", nil, w.at(name))
+	if err == nil {
+		defer c.Close()
+		require.NoError(w.t, c.SetDeadline(time.Now().Add(patience)))
+		_, err = io.WriteString(c, first)
+	}
+	if err == nil {
+		b, err = io.ReadAll(c)
+	}
+	require.ErrorIs(w.t, err, syscall.ECONNRESET, why)
+	require.Empty(w.t, b, why)
 }

@@ -7,7 +7,6 @@ import (
 	"net"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -46,13 +45,7 @@ func TestNothingLeavesInPlaintext(t *testing.T) {
 		if name != atOnce && proxy.ChooseWay([]byte(first+secret)) == proxy.WayThrough {
 			t.Skip("a ClientHello")
 		}
-		c := w.dial(name)
-		defer c.Close()
-		_, err := io.WriteString(c, first+secret)
-		require.NoError(t, err)
-		b, err := io.ReadAll(c)
-		require.ErrorIs(t, err, syscall.ECONNRESET)
-		require.Empty(t, b)
+		w.requireReset(name, first+secret, "")
 		sent := <-got
 		require.Equal(t, []byte{0x16, 3, 1}, sent[:3])
 		require.EqualValues(t, 1, sent[5])
@@ -99,12 +92,7 @@ func TestServersThatAreNotVerified(t *testing.T) {
 				if c.config == http1 && port == atOnce { // which negotiates no protocol
 					continue
 				}
-				client := w.dial(port)
-				_, err := io.WriteString(client, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
-				if err == nil {
-					_, err = io.ReadAll(client)
-				}
-				require.ErrorIs(t, err, syscall.ECONNRESET, port)
+				w.requireReset(port, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", port)
 				require.EqualValues(t, 1, c.reason(&w.of(port).counters).Load(), port)
 			}
 			require.Contains(t, w.logs.String(), c.logged)
@@ -114,8 +102,7 @@ func TestServersThatAreNotVerified(t *testing.T) {
 	}
 	svc.raw(func(c *net.TCPConn) { _, _ = io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n") })
 	w := svc.outside()
-	_, err := io.ReadAll(w.dial(atOnce))
-	require.ErrorIs(t, err, syscall.ECONNRESET)
+	w.requireReset(atOnce, "", "")
 	require.Contains(t, w.logs.String(), "the port does not speak TLS")
 }
 
@@ -124,8 +111,7 @@ func TestHandshakesWithoutEnd(t *testing.T) {
 	svc := newService(t)
 	svc.raw(func(c *net.TCPConn) { _, _ = io.Copy(io.Discard, c) })
 	w := svc.outside(func(c *Config) { c.Limits.Handshake = 200 * time.Millisecond })
-	_, err := io.ReadAll(w.dial(atOnce))
-	require.ErrorIs(t, err, syscall.ECONNRESET)
+	w.requireReset(atOnce, "", "")
 	require.EqualValues(t, 1, w.of(atOnce).counters.serverHandshake.Load())
 	w.stop()
 
@@ -139,8 +125,7 @@ func TestHandshakesWithoutEnd(t *testing.T) {
 			}
 		}
 	})
-	_, err = io.ReadAll(w.dial(atOnce))
-	require.ErrorIs(t, err, syscall.ECONNRESET)
+	w.requireReset(atOnce, "", "")
 }
 
 // A certificate may have as many names as a Service may request.
@@ -198,8 +183,7 @@ func TestRootsChange(t *testing.T) {
 	svc.ca = newAuthority(t)
 	svc.serve(svc.config(), echoTLS)
 	newServer := svc.server.Load()
-	_, err := io.ReadAll(w.dial(atOnce))
-	require.ErrorIs(t, err, syscall.ECONNRESET, "of a CA that is not trusted yet")
+	w.requireReset(atOnce, "", "of a CA that is not trusted yet")
 
 	svc.trust(append(old.pem(), svc.ca.pem()...))
 	w.eventually("both", func() bool { return w.roots.reloads.Load() == 1 })
@@ -211,8 +195,7 @@ func TestRootsChange(t *testing.T) {
 	w.eventually("only the new", func() bool { return w.roots.reloads.Load() == 2 })
 	send(t, w.dial(atOnce), "ping")
 	svc.server.Store(oldServer)
-	_, err = io.ReadAll(w.dial(atOnce))
-	require.ErrorIs(t, err, syscall.ECONNRESET)
+	w.requireReset(atOnce, "", "")
 	send(t, before, "a connection in progress")
 }
 
