@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -191,6 +192,18 @@ func TestSSLRequestIsWrapped(t *testing.T) {
 	}
 }
 
+// endSeen is a connection whose FIN is recorded when it is read.
+type endSeen struct {
+	*net.TCPConn
+	seen bool
+}
+
+func (c *endSeen) Read(b []byte) (int, error) {
+	n, err := c.TCPConn.Read(b)
+	c.seen = c.seen || errors.Is(err, io.EOF)
+	return n, err
+}
+
 func TestHalfClosedOutbound(t *testing.T) {
 	svc := newService(t)
 	svc.serve(svc.config(), func(c *tls.Conn) {
@@ -210,6 +223,20 @@ func TestHalfClosedOutbound(t *testing.T) {
 		b, err := io.ReadAll(c)
 		require.NoError(t, err)
 		require.Len(t, b, 300_000, name)
+	}
+	notified := make(chan bool, 1)
+	config := svc.config()
+	svc.raw(func(raw *net.TCPConn) {
+		below := &endSeen{TCPConn: raw}
+		_, _ = io.Copy(io.Discard, tls.Server(below, config))
+		notified <- !below.seen
+	})
+	for _, name := range outPorts {
+		c := w.dial(name)
+		_, err := io.WriteString(c, "x")
+		require.NoError(t, err)
+		require.NoError(t, c.CloseWrite())
+		require.True(t, <-notified, "close_notify, and not only FIN")
 	}
 	got := make(chan int, 1)
 	for how, end := range map[string]func(*tls.Conn){

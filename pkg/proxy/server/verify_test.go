@@ -109,10 +109,14 @@ func TestServersThatAreNotVerified(t *testing.T) {
 // A server whose handshake does not end is given up, and so is one with an endless one.
 func TestHandshakesWithoutEnd(t *testing.T) {
 	svc := newService(t)
+	svc.serve(svc.config(), echoTLS)
+	w := svc.outside(func(c *Config) { c.Limits.Handshake = 2 * time.Second })
+	before := w.dial(atOnce)
+	send(t, before, "ping")
 	svc.raw(func(c *net.TCPConn) { _, _ = io.Copy(io.Discard, c) })
-	w := svc.outside(func(c *Config) { c.Limits.Handshake = 200 * time.Millisecond })
 	w.requireReset(atOnce, "", "")
 	require.EqualValues(t, 1, w.of(atOnce).counters.serverHandshake.Load())
+	send(t, before, "the time does not limit a connection")
 	w.stop()
 
 	w = svc.outside()
