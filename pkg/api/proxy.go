@@ -9,7 +9,7 @@ import (
 )
 
 // ProxyContainer is the name of the native sidecar that the webhook adds to a pod whose
-// Services request a proxy ([ParseProxyPort]).
+// Services request a proxy ([ParseProxyPort]), or that connects to others ([AnnotationConnect]).
 const ProxyContainer = "servingcert-proxy"
 
 // Flags of the proxy. Their values follow an equals sign.
@@ -80,12 +80,14 @@ func ParseProxyListener(value string) (ProxyListener, bool) {
 type Proxy struct {
 	ContainerRef
 	Listeners []ProxyListener
+	Connects  []ProxyConnect
 	// Admin is the administration port, or 0.
 	Admin int32
 }
 
 // ProxyOf returns the proxy in a pod's spec: the native sidecar named ProxyContainer that has a
-// listener; false if there is none. Listeners beyond MaxProxyPorts are ignored.
+// listener or a connect; false if there is none. Those beyond MaxProxyPorts and MaxConnectPorts are
+// ignored.
 func ProxyOf(pod *corev1.Pod) (Proxy, bool) {
 	for i := range pod.Spec.InitContainers {
 		c := &pod.Spec.InitContainers[i]
@@ -99,12 +101,17 @@ func ProxyOf(pod *corev1.Pod) (Proxy, bool) {
 					p.Listeners = append(p.Listeners, l)
 				}
 			}
+			if value, is := strings.CutPrefix(arg, ProxyFlagConnect+"="); is && len(p.Connects) < MaxConnectPorts {
+				if c, ok := ParseProxyConnect(value); ok {
+					p.Connects = append(p.Connects, c)
+				}
+			}
 			if address, is := strings.CutPrefix(arg, ProxyFlagAdmin+"="); is && len(address) <= maxValue {
 				n, _ := strconv.ParseUint(address[strings.LastIndexByte(address, ':')+1:], 10, 16)
 				p.Admin = int32(n)
 			}
 		}
-		return p, len(p.Listeners) > 0
+		return p, len(p.Listeners)+len(p.Connects) > 0
 	}
 	return Proxy{}, false
 }

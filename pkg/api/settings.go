@@ -73,6 +73,8 @@ type Settings struct {
 	// ProxyResources replace the proxy's default resources.
 	ProxyResources corev1.ResourceRequirements
 	Trust          Trust
+	// Connect are the entries of AnnotationConnect, in order and without duplicates.
+	Connect []Connect
 }
 
 // DefaultSettings returns the defaults.
@@ -99,6 +101,9 @@ func (s Settings) Or(other Settings) Settings {
 		s.ProxyResources = other.ProxyResources
 	}
 	s.Trust = cmp.Or(s.Trust, other.Trust)
+	if len(s.Connect) == 0 {
+		s.Connect = other.Connect
+	}
 	return s
 }
 
@@ -140,6 +145,7 @@ var settings = []setting{
 	{AnnotationProxyProtocol, parseProxyProtocol},
 	{AnnotationProxyResources, parseProxyResources},
 	{AnnotationTrust, func(s *Settings, v string) string { s.Trust = Trust(v); return "" }},
+	{AnnotationConnect, parseConnect},
 }
 
 // ParseSettings returns the settings in the annotations of a Service or a namespace. A

@@ -14,7 +14,7 @@ import (
 func full() Settings {
 	return Settings{
 		Containers: []string{"web"}, Mode: ModeEnv, CertFlag: "--cert", KeyFlag: "--key",
-		MountPath: "/certs", HTTPSProbes: HTTPSProbesFalse, ProxyProtocol: []int32{8081}, Trust: TrustEnv,
+		MountPath: "/certs", HTTPSProbes: HTTPSProbesFalse, ProxyProtocol: []int32{8081}, Trust: TrustEnv, Connect: []Connect{{Service: "db", Namespace: "data"}},
 		ProxyResources: proxyResources("limits.memory=128Mi"),
 	}
 }
@@ -27,7 +27,7 @@ func proxyResources(value string) corev1.ResourceRequirements {
 func TestOrTakesWhatIsNotSaid(t *testing.T) {
 	other := Settings{
 		Containers: []string{"proxy"}, Mode: ModeMount, CertFlag: "-c", KeyFlag: "-k",
-		MountPath: "/other", HTTPSProbes: HTTPSProbesTrue, ProxyProtocol: []int32{1}, Trust: TrustTrue,
+		MountPath: "/other", HTTPSProbes: HTTPSProbesTrue, ProxyProtocol: []int32{1}, Trust: TrustTrue, Connect: []Connect{{}},
 		ProxyResources: proxyResources("requests.cpu=1"),
 	}
 	assert.Equal(t, full(), full().Or(other), "what is said stays")
@@ -54,7 +54,7 @@ func TestOrOnThreeLevels(t *testing.T) {
 	assert.Equal(t, Settings{
 		Containers: []string{"web"}, Mode: ModeMount, CertFlag: "--cert", KeyFlag: "--key",
 		MountPath: "/certs", HTTPSProbes: HTTPSProbesFalse, ProxyProtocol: []int32{8081}, Trust: TrustEnv,
-		ProxyResources: proxyResources("limits.memory=128Mi"),
+		ProxyResources: proxyResources("limits.memory=128Mi"), Connect: []Connect{{Service: "db", Namespace: "data"}},
 	}, pod.Or(service).Or(namespace))
 }
 
@@ -89,12 +89,13 @@ func TestParseSettingsReadsEveryKey(t *testing.T) {
 		AnnotationProxyProtocol:  {ProxyProtocol: []int32{65535}},
 		AnnotationProxyResources: {ProxyResources: proxyResources("requests.memory=64Mi")},
 		AnnotationTrust:          {Trust: TrustTrue},
+		AnnotationConnect:        {Connect: []Connect{{Service: "v"}}},
 	} {
 		t.Run(key, func(t *testing.T) {
 			value := map[string]string{
 				AnnotationContainers: "v", AnnotationMode: "args", AnnotationCertFlag: "--v", AnnotationKeyFlag: "--v",
 				AnnotationMountPath: "/v", AnnotationHTTPSProbes: "true", AnnotationProxyProtocol: "65535", AnnotationTrust: "true",
-				AnnotationProxyResources: "requests.memory=64Mi",
+				AnnotationProxyResources: "requests.memory=64Mi", AnnotationConnect: "v",
 			}[key]
 			s, errs := ParseSettings(map[string]string{key: value})
 			assert.Empty(t, errs)
@@ -111,7 +112,7 @@ func TestParseSettingsKeepsTheOthers(t *testing.T) {
 	right := map[string]string{
 		AnnotationContainers: "web", AnnotationMode: "env", AnnotationCertFlag: "--cert", AnnotationKeyFlag: "--key",
 		AnnotationMountPath: "/certs", AnnotationHTTPSProbes: "false", AnnotationProxyProtocol: "8081", AnnotationTrust: "env",
-		AnnotationProxyResources: "limits.memory=128Mi",
+		AnnotationProxyResources: "limits.memory=128Mi", AnnotationConnect: "db.data",
 	}
 	for _, tc := range []struct {
 		key, value, says string
@@ -127,6 +128,7 @@ func TestParseSettingsKeepsTheOthers(t *testing.T) {
 		{AnnotationHTTPSProbes, "yes", `must be "auto", "true" or "false"`, func(s *Settings) { s.HTTPSProbes = "" }},
 		{AnnotationProxyProtocol, "8081,http", portNumbers, func(s *Settings) { s.ProxyProtocol = nil }},
 		{AnnotationProxyResources, "limits.memory=1Mi", "limits.memory must be between 32Mi and 4Gi", func(s *Settings) { s.ProxyResources = corev1.ResourceRequirements{} }},
+		{AnnotationConnect, "http://db", "must be a comma-separated list of Services", func(s *Settings) { s.Connect = nil }},
 		{AnnotationTrust, "yes", `must be "false", "true" or "env"`, func(s *Settings) { s.Trust = "" }},
 	} {
 		t.Run(tc.key+"="+tc.value, func(t *testing.T) {

@@ -97,6 +97,13 @@ func TestShapes(t *testing.T) {
 				"limits.cpu=1e9", "limits.cpu=1e999999999", "limits.cpu=1E", repeated("limits.cpu=1", 5), "limits.cpu=" + long,
 			},
 		},
+		AnnotationConnect: {
+			[]string{"api", " api , db.data", "*", "api:80,db.data:65535,*", "1web.2ns", repeated("api", MaxConnects), label + "." + label + ":1"},
+			[]string{
+				"", ",", "API", "a.b.c", "api:", "api:0", "api:65536", "api:http", "*:80", "*.data", "-api", "api-", "http://api", "api 80", label + "a",
+				repeated("api", MaxConnects+1), strings.Repeat(",", 100<<10), long,
+			},
+		},
 		AnnotationProbe: {
 			[]string{"443=postgres", " 443=smtp ", "443=xmpp-server,443=xmpp-server", repeated("  443=xmpp-server ", 16), "80=smtp", label + "=smtp"},
 			[]string{

@@ -52,7 +52,16 @@ func readScene(t testing.TB, data []byte) scene {
 		case "Service":
 			svc := &corev1.Service{}
 			require.NoError(t, yaml.UnmarshalStrict(doc, svc))
-			s.known.Services = append(s.known.Services, svc)
+			if svc.Namespace == "" || svc.Namespace == "shop" {
+				s.known.Services = append(s.known.Services, svc)
+			} else {
+				s.known.Elsewhere = func(namespace, name string) *corev1.Service {
+					if namespace == svc.Namespace && name == svc.Name {
+						return svc
+					}
+					return nil
+				}
+			}
 		case "Namespace":
 			ns := &corev1.Namespace{}
 			require.NoError(t, yaml.UnmarshalStrict(doc, ns))

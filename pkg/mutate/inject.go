@@ -1,6 +1,7 @@
 package mutate
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -92,7 +93,7 @@ func NeedsLookup(pod *corev1.Pod, request api.PodRequest) bool {
 
 // skipReason returns why nothing at all is injected into the pod, or "".
 func skipReason(in *input) reasons.Reason {
-	if NeedsLookup(in.pod, in.request) && in.choice.By == choose.ByNothing && !in.asksForTrust() {
+	if NeedsLookup(in.pod, in.request) && in.choice.By == choose.ByNothing && !in.asksForTrust() && len(in.choice.Connect) == 0 {
 		if in.choice.NotServing {
 			return reasons.NotServing
 		}
@@ -202,19 +203,21 @@ func injectContainers(in *input, report *Report) (patch jsonpatch.Patch, config 
 	return patch, need.Files.Config
 }
 
-// addProxy appends the operations on the proxy that the Services request.
+// addProxy appends the operations on the proxy that the Services request, or that connects to others.
 func addProxy(in *input, patch jsonpatch.Patch, report *Report) jsonpatch.Patch {
 	if len(in.pod.Spec.Containers) == 0 {
 		return patch
 	}
-	if len(in.choice.Proxied) == 0 {
+	if len(in.choice.Proxied)+len(in.choice.Connect) == 0 {
 		noteProxy(in, report, sidecar.Unused(in.settings.ProxyProtocol, nil))
 		return patch
 	}
 	patch, proxy, notes := sidecar.Wanted{
 		Pod: in.whole, Bare: in.pod, Ports: in.choice.Proxied, Own: in.choice.Ports, ServesTLS: in.servesTLS,
 		ProxyProtocol: in.settings.ProxyProtocol, Pair: in.choice.Pair(), Image: in.choice.ProxyImage,
-		PullSecrets: in.choice.ProxyPullSecrets, Resources: in.settings.ProxyResources, Amounts: in.choice.ProxyResources,
+		Connect: in.choice.Connect, Roots: volume.Contents{Trust: true, TrustBundle: in.choice.TrustBundle}.Sources(),
+		ClusterDomain: cmp.Or(in.choice.ClusterDomain, api.DefaultLimits().ClusterDomain),
+		PullSecrets:   in.choice.ProxyPullSecrets, Resources: in.settings.ProxyResources, Amounts: in.choice.ProxyResources,
 	}.Add(patch)
 	noteProxy(in, report, notes)
 	if proxy.Container == nil {
@@ -224,7 +227,15 @@ func addProxy(in *input, patch jsonpatch.Patch, report *Report) jsonpatch.Patch 
 		return patch
 	}
 	report.Reason = reasons.Injected
-	report.has(proxy, partProxy)
+	if _, existed := api.ProxyOf(in.whole); !existed && proxy.Index == 0 {
+		report.shift()
+	}
+	if len(in.choice.Proxied) > 0 {
+		report.has(proxy, partProxy)
+	}
+	if len(in.choice.Connect) > 0 {
+		report.has(proxy, partConnect)
+	}
 	return patch
 }
 

@@ -23,6 +23,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/formats"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
 	"github.com/servingcert/servingcert/pkg/mutate/commandline"
+	"github.com/servingcert/servingcert/pkg/mutate/connect"
 	"github.com/servingcert/servingcert/pkg/mutate/jsonpatch"
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
 	"github.com/servingcert/servingcert/pkg/mutate/reasons"
@@ -199,7 +200,7 @@ func patched(t failer, pod *corev1.Pod, patch jsonpatch.Patch) *corev1.Pod {
 func checkKept(t failer, before, after *corev1.Pod) {
 	t.Helper()
 	b, a := normal(t, before), normal(t, after)
-	if proxy, ok := api.ProxyOf(a); ok && proxy.Index < len(b.Spec.InitContainers) && b.Spec.InitContainers[proxy.Index].RestartPolicy == nil {
+	if proxy, ok := api.ProxyOf(a); ok && proxy.Index < len(b.Spec.InitContainers) && b.Spec.InitContainers[proxy.Index].Name == api.ProxyContainer && b.Spec.InitContainers[proxy.Index].RestartPolicy == nil {
 		b.Spec.InitContainers[proxy.Index].RestartPolicy = proxy.RestartPolicy // which another webhook had removed
 	}
 	checkProxy(t, b, a)
@@ -246,6 +247,7 @@ func checkProxy(t failer, before, after *corev1.Pod) {
 	unique(t, "pull secret", before.Spec.ImagePullSecrets, after.Spec.ImagePullSecrets, func(r corev1.LocalObjectReference) string { return r.Name })
 	after.Spec.ImagePullSecrets = before.Spec.ImagePullSecrets
 	old, had := api.ProxyOf(before)
+	checkConnects(t, before, after, proxy, old)
 	known := map[string]bool{}
 	for _, l := range proxy.Listeners {
 		if known[l.Name] {
@@ -290,22 +292,75 @@ func checkProxy(t failer, before, after *corev1.Pod) {
 	after.Spec.InitContainers = slices.Delete(after.Spec.InitContainers, proxy.Index, proxy.Index+1)
 }
 
+// checkConnects fails unless what was added to the hosts file and the sysctls is for the proxy's new
+// connects. It removes that from after.
+func checkConnects(t failer, before, after *corev1.Pod, proxy, old api.Proxy) {
+	t.Helper()
+	subsequence(t, "hostAliases", before.Spec.HostAliases, after.Spec.HostAliases)
+	subsequence(t, "connects", old.Connects, proxy.Connects)
+	led, names := map[string]bool{}, map[string]bool{}
+	for _, a := range before.Spec.HostAliases {
+		for _, name := range a.Hostnames {
+			names[name] = true
+		}
+	}
+	for _, a := range after.Spec.HostAliases[len(before.Spec.HostAliases):] {
+		if led[a.IP] && a.IP != "::1" || slices.ContainsFunc(a.Hostnames, func(name string) bool { return names[name] }) {
+			t.Fatalf("names with two addresses, or an address with two entries: %+v", after.Spec.HostAliases)
+		}
+		led[a.IP] = true
+	}
+	for _, c := range proxy.Connects[len(old.Connects):] {
+		if !led[c.Address] || slices.ContainsFunc(before.Spec.Containers, func(b corev1.Container) bool { return declares(api.ContainerRef{Container: &b}, c.Port) }) {
+			t.Fatalf("nothing leads to %s, or a container listens there", c)
+		}
+	}
+	if len(proxy.Connects) > len(old.Connects) && len(led) > len(proxy.Connects) || len(proxy.Connects) == len(old.Connects) && len(led) > 0 {
+		t.Fatalf("names lead to where the proxy does not listen: %+v", after.Spec.HostAliases)
+	}
+	after.Spec.HostAliases = before.Spec.HostAliases
+	if c := after.Spec.SecurityContext; c != nil && len(c.Sysctls) > 0 {
+		last := len(c.Sysctls) - 1
+		had := before.Spec.SecurityContext
+		if had == nil || len(had.Sysctls) == last {
+			if c.Sysctls[last] != (corev1.Sysctl{Name: connect.UnprivilegedPorts, Value: "0"}) || len(led) == 0 {
+				t.Fatalf("a sysctl was added: %+v", c.Sysctls)
+			}
+			c.Sysctls = c.Sysctls[:last]
+		}
+		if had == nil {
+			after.Spec.SecurityContext = nil
+		}
+	}
+}
+
 func checkNewProxy(t failer, after *corev1.Pod, proxy api.Proxy) {
 	t.Helper()
-	if proxy.Index != len(after.Spec.InitContainers)-1 || proxy.Image == "" || after.Spec.HostNetwork {
-		t.Fatalf("the proxy is not the last of the init containers, or has no place in the pod: %+v", after.Spec)
+	want := len(after.Spec.InitContainers) - 1
+	if len(proxy.Connects) > 0 {
+		want = 0
+	}
+	if proxy.Index != want || proxy.Image == "" || after.Spec.HostNetwork {
+		t.Fatalf("the proxy is not the last of the init containers, or the first if they may call through it, or has no place in the pod: %+v", after.Spec)
 	}
 	at := map[string]string{}
 	for _, m := range proxy.VolumeMounts {
 		at[m.MountPath] = m.Name
-		for _, c := range slices.Concat(after.Spec.Containers, after.Spec.InitContainers[:proxy.Index]) {
+		for _, c := range slices.Concat(after.Spec.Containers, after.Spec.InitContainers[:proxy.Index], after.Spec.InitContainers[proxy.Index+1:]) {
 			if slices.ContainsFunc(c.VolumeMounts, func(o corev1.VolumeMount) bool { return o.Name == m.Name }) {
 				t.Fatalf("container %s has volume %s of the proxy", c.Name, m.Name)
 			}
 		}
 	}
-	if len(at) != 2 || at["/etc/servingcert"] == "" || at["/var/run/secrets/kubernetes.io/serviceaccount"] == "" {
-		t.Fatalf("the proxy lacks the pair or has the token: %+v", proxy.VolumeMounts)
+	mounts := map[string]bool{"/var/run/secrets/kubernetes.io/serviceaccount": true}
+	if len(proxy.Listeners) > 0 {
+		mounts["/etc/servingcert"] = true
+	}
+	if len(proxy.Connects) > 0 {
+		mounts["/etc/servingcert-ca"] = true
+	}
+	if len(at) != len(mounts) || slices.ContainsFunc(slices.Collect(maps.Keys(mounts)), func(path string) bool { return at[path] == "" }) {
+		t.Fatalf("the proxy lacks the pair or the roots, or has the token, or more: %+v", proxy.VolumeMounts)
 	}
 }
 

@@ -60,8 +60,9 @@ const (
 	partProbes    part = "probes"    // probes or hooks changed to HTTPS
 	partProxy     part = "proxy"     // it is the proxy
 	partTrust     part = "trust"     // for api.TrustEnv
+	partConnect   part = "connect"   // it is the proxy, and connects to Services
 
-	allParts = 6 // how many there are
+	allParts = 7 // how many there are
 )
 
 // Concerned reports whether there is anything to report to the pod's owner. Only then does
@@ -147,11 +148,23 @@ func (r *Report) runs(c api.ContainerRef, p *programs.Program) {
 	}
 }
 
+// afterInit is added to the order of containers that are not init containers.
+const afterInit = 1 << 20
+
+// shift makes room for an init container before the others.
+func (r *Report) shift() {
+	for i := range r.Containers {
+		if r.Containers[i].order < afterInit {
+			r.Containers[i].order++
+		}
+	}
+}
+
 // has adds a part to the report about a container.
 func (r *Report) has(c api.ContainerRef, p part) {
 	order := c.Index
 	if !c.Init {
-		order += 1 << 20
+		order += afterInit
 	}
 	i, found := slices.BinarySearchFunc(r.Containers, order, func(have ContainerReport, order int) int { return have.order - order })
 	if !found {

@@ -26,7 +26,8 @@ const (
 type Connect struct {
 	// Name is the name in metrics, logs and errors: HOST:PORT, with the port of Local.
 	Name string
-	// Local is a loopback address other than 127.0.0.1, and the port to listen on.
+	// Local is a loopback address other than 127.0.0.1, and the port to listen on. Of IPv6 there is
+	// only ::1, where programs of the pod may listen too.
 	Local netip.AddrPort
 	// Host is the verified name of the server: SERVICE.NAMESPACE.svc.
 	Host string
@@ -76,16 +77,19 @@ func parseConnect(s string) (c Connect, err error) {
 
 // parseLocal reads ADDRESS:PORT. At 127.0.0.1 are the pod's own programs.
 func parseLocal(s string) (netip.AddrPort, error) {
-	address, port, found := strings.Cut(s, ":")
-	if !found {
+	colon := strings.LastIndexByte(s, ':')
+	if colon < 0 {
 		return netip.AddrPort{}, errors.New("has no : before the port to listen on")
 	}
-	ip, err := netip.ParseAddr(address)
-	if err != nil || !ip.Is4() || !ip.IsLoopback() || ip == localhost {
-		return netip.AddrPort{}, fmt.Errorf("%q is not a valid address: must be in 127.0.0.0/8, and not 127.0.0.1", address)
+	number, err := parsePort(s[colon+1:])
+	if err != nil {
+		return netip.AddrPort{}, err
 	}
-	number, err := parsePort(port)
-	return netip.AddrPortFrom(ip, number), err
+	local, err := netip.ParseAddrPort(s)
+	if ip := local.Addr(); err != nil || !ip.IsLoopback() || ip.Is4In6() || ip.Zone() != "" || ip == localhost || local.String() != s {
+		return netip.AddrPort{}, fmt.Errorf("%q is not a valid address: must be in 127.0.0.0/8, and not 127.0.0.1, or [::1]", s[:colon])
+	}
+	return netip.AddrPortFrom(local.Addr(), number), nil
 }
 
 var localhost = netip.AddrFrom4([4]byte{127, 0, 0, 1})

@@ -28,7 +28,11 @@ func TestParseConnect(t *testing.T) {
 		"128.0.0.1:80=api.shop.svc:443":                             {},
 		"localhost:80=api.shop.svc:443":                             {},
 		":80=api.shop.svc:443":                                      {},
-		"[::1]:80=api.shop.svc:443":                                 {},
+		"[::1]:80=api.shop.svc:443":                                 {Name: "api.shop.svc:80", Local: local("[::1]:80"), Host: "api.shop.svc", Port: 443},
+		"::1:80=api.shop.svc:443":                                   {},
+		"[::2]:80=api.shop.svc:443":                                 {},
+		"[::1%lo]:80=api.shop.svc:443":                              {},
+		"[0::1]:80=api.shop.svc:443":                                {},
 		"[::ffff:127.1.0.1]:80=api.shop.svc:443":                    {},
 		"::ffff:127.1.0.1:80=api.shop.svc:443":                      {},
 		"127.1.0.1=api.shop.svc:443":                                {},
@@ -91,7 +95,7 @@ func FuzzParseConnect(f *testing.F) {
 			option = "," + string(c.Mode)
 		}
 		require.Equal(t, s, fmt.Sprintf("%s=%s:%d%s", c.Local, c.Host, c.Port, option))
-		require.True(t, c.Local.Addr().Is4() && c.Local.Addr().IsLoopback() && c.Local.Addr().String() != "127.0.0.1")
+		require.True(t, c.Local.Addr().IsLoopback() && !c.Local.Addr().Is4In6() && c.Local.Addr().String() != "127.0.0.1")
 		require.True(t, strings.HasPrefix(c.Name, c.Host+":"))
 	})
 }

@@ -26,6 +26,7 @@ const (
 	ofOld       = "of-old"       // reads the bundle once, at its start
 	clusterWide = "cluster-wide" // reads the ClusterTrustBundle for each handshake
 	exchanging  = "exchanging"   // as attentive; used by scene protocols only
+	connected   = "connected"    // its proxy connects to the programs of scene protocols
 )
 
 // proxy sends a request to a port of a pod through the API server.

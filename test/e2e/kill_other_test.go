@@ -3,12 +3,21 @@
 package e2e
 
 import (
+	"context"
 	"errors"
+	"net/netip"
 
 	"k8s.io/apimachinery/pkg/types"
 )
 
 var errLinuxOnly = errors.New("nodes run on Linux only")
+
+type sent struct {
+	to    netip.AddrPort
+	first []byte
+}
+
+func sends(context.Context, int) ([]sent, error) { return nil, errLinuxOnly }
 
 // processesIn and kill9 are for the scene that needs the node on this machine.
 

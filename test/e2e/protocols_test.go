@@ -68,6 +68,7 @@ func protocolsScene() *scene {
 				return c.hasCondition(ctx, protocolsNamespace, p.name, api.ConditionServing, "True", api.ServingCurrent)
 			})
 		}
+		c.connect(t)
 		c.apply(t, "protocolsclients.yaml")
 		eventually(t, starting, "psql and redis-cli", c.protocolsClientsSucceed)
 		s.note(fmt.Sprintf("TLS was served %s after the start without it; psql and redis-cli verified it", seconds(time.Since(start))))
@@ -77,13 +78,18 @@ func protocolsScene() *scene {
 	}
 	s.succeeded = func(t *testing.T, c *cluster) {
 		c.protocolsServe(t, func(served handshake.Served, _ string) bool { return isOfGeneration(served.Issuer, "2") })
-		s.note("rollout, renewal, succession: " + c.exchanged(t))
+		s.note("rollout, renewal, succession: " + c.exchanged(t, exchanging))
+		if c.machine != nil {
+			s.note(c.connects(t))
+		}
+		s.note("a client without TLS, whose proxy connects: " + c.exchanged(t, connected))
+		c.disconnect(t)
 		if c.machine != nil {
 			s.note(c.proxyKilled(t, speakers[len(speakers)-1]))
 		}
 		c.exchange(t, plaintextTargets())
 		c.speak(t, false)
-		s.note("and back: " + c.exchanged(t))
+		s.note("and back: " + c.exchanged(t, exchanging))
 	}
 	return s
 }
@@ -155,10 +161,15 @@ func (p speaker) target(port int, exchange string, plaintext bool) handshake.Tar
 // exactly these targets.
 func (c *cluster) exchange(t *testing.T, targets []handshake.Target) {
 	t.Helper()
+	c.exchangeFrom(t, exchanging, targets)
+}
+
+func (c *cluster) exchangeFrom(t *testing.T, client string, targets []handshake.Target) {
+	t.Helper()
 	for _, target := range targets {
-		eventually(t, settling, fmt.Sprintf("%+v", target), func(ctx context.Context) error { return c.ask(ctx, exchanging, http.MethodPost, "shake", target) })
+		eventually(t, settling, fmt.Sprintf("%s: %+v", client, target), func(ctx context.Context) error { return c.ask(ctx, client, http.MethodPost, "shake", target) })
 	}
-	require.NoError(t, c.ask(t.Context(), exchanging, http.MethodPut, "targets", targets))
+	require.NoError(t, c.ask(t.Context(), client, http.MethodPut, "targets", targets))
 }
 
 // protocolsServe fails the test unless the client saw the leaf in each Secret last, and no container was
@@ -189,10 +200,10 @@ func (c *cluster) protocolsServe(t *testing.T, asItHasToBe func(served handshake
 	}
 }
 
-// exchanged fails the test if any exchange has failed. It returns the number of exchanges.
-func (c *cluster) exchanged(t *testing.T) string {
+// exchanged fails the test if any exchange of a client has failed. It returns the number of exchanges.
+func (c *cluster) exchanged(t *testing.T, client string) string {
 	t.Helper()
-	report, err := c.report(t.Context(), exchanging)
+	report, err := c.report(t.Context(), client)
 	require.NoError(t, err)
 	of := map[bool]int{}
 	for _, account := range report.Accounts {

@@ -39,6 +39,8 @@ type handler struct {
 	// not synced; live reads from the API server. See [Lookup].
 	cached func(ctx context.Context, namespace string) (choose.Known, bool)
 	live   func(ctx context.Context, namespace string) (choose.Known, error)
+	// elsewhere returns a Service that requests a certificate, if the informers know it.
+	elsewhere func(ctx context.Context, namespace, name string) *corev1.Service
 	// programs returns the programs that are known.
 	programs func() *programs.Table
 	// podKeys reports whether kubelets make keys.
@@ -174,19 +176,20 @@ func (h *handler) choose(ctx context.Context, pod *corev1.Pod, wanted api.PodReq
 		return choose.Choice{}, true
 	}
 	if live != nil {
-		return choose.Secret(pod, wanted, h.with(*live)), true
+		return choose.Secret(pod, wanted, h.with(ctx, *live, namespace)), true
 	}
 	known, ok := h.cached(ctx, namespace)
 	if !ok {
 		return choose.Choice{}, false
 	}
-	choice = choose.Secret(pod, wanted, h.with(known))
+	choice = choose.Secret(pod, wanted, h.with(ctx, known, namespace))
 	return choice, choice.FromServices()
 }
 
-// with returns what is known, with what is the same for all namespaces.
-func (h *handler) with(known choose.Known) choose.Known {
-	known.Config = h.config
+// with returns what is known of the namespace, with what is the same for all namespaces.
+func (h *handler) with(ctx context.Context, known choose.Known, namespace string) choose.Known {
+	known.In, known.Config = namespace, h.config
+	known.Elsewhere = func(namespace, name string) *corev1.Service { return h.elsewhere(ctx, namespace, name) }
 	known.Programs = h.programs()
 	return known
 }

@@ -100,7 +100,7 @@ func keptOfService(svc *corev1.Service) api.Keep {
 		return api.Keep{}
 	}
 	keep := api.Keep{
-		CreationTimestamp: true, Selector: true, Ports: true, Type: true, ClusterIP: true,
+		CreationTimestamp: true, Selector: true, Ports: true, Type: true, ClusterIP: true, ClusterIPs: true,
 		OpenShiftAnnotation: true,
 	}
 	for _, key := range serviceKeys {
@@ -133,6 +133,19 @@ func (l *Lookup) Cached(ctx context.Context, namespace string) (choose.Known, bo
 	known.ConventionalSecret = l.cachedSecret(ctx, namespace)
 	known.Namespace = annotations
 	return known, true
+}
+
+// Elsewhere returns a Service of an opted-in namespace if it requests a certificate, as the informers
+// know it, or nil. The caller must not change it.
+func (l *Lookup) Elsewhere(ctx context.Context, namespace, name string) *corev1.Service {
+	if _, optedIn := l.cachedNamespace(ctx, namespace); !optedIn || !l.synced() {
+		return nil
+	}
+	svc := &corev1.Service{}
+	if l.cached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, svc, client.UnsafeDisableDeepCopy) != nil || !api.Asks(svc) {
+		return nil
+	}
+	return svc
 }
 
 func (l *Lookup) cachedSecret(ctx context.Context, namespace string) bool {

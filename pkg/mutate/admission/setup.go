@@ -36,6 +36,8 @@ type Config struct {
 	ProxyImage       string
 	ProxyPullSecrets []string
 	ProxyResources   corev1.ResourceRequirements
+	// ClusterDomain is the domain of Services.
+	ClusterDomain string
 	// Metrics is where the metrics are registered.
 	Metrics prometheus.Registerer
 	// Log is where reviews are logged.
@@ -98,10 +100,10 @@ func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (ready func() e
 	}
 	lookup := NewLookup(mgr.GetCache(), mgr.GetAPIReader(), done.Load, cfg.OpenShift)
 	h := &handler{
-		cached: lookup.Cached, live: lookup.Live, programs: table.current.Load, podKeys: keys.serves,
+		cached: lookup.Cached, live: lookup.Live, elsewhere: lookup.Elsewhere, programs: table.current.Load, podKeys: keys.serves,
 		config: choose.Config{
 			DefaultMode: cfg.DefaultMode, UnknownPrograms: cfg.UnknownPrograms, TrustBundle: bundle != nil, PublicRoots: cfg.PublicRoots,
-			ProxyImage: cfg.ProxyImage, ProxyPullSecrets: cfg.ProxyPullSecrets, ProxyResources: cfg.ProxyResources,
+			ProxyImage: cfg.ProxyImage, ProxyPullSecrets: cfg.ProxyPullSecrets, ProxyResources: cfg.ProxyResources, ClusterDomain: cfg.ClusterDomain,
 		},
 		memory: newMemory(), metrics: metrics, clock: cfg.Clock, log: cfg.Log,
 	}

@@ -14,6 +14,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/formats"
+	"github.com/servingcert/servingcert/pkg/mutate/connect"
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
 	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 	"github.com/servingcert/servingcert/pkg/mutate/sidecar"
@@ -22,9 +23,14 @@ import (
 
 // Known is what is known about a namespace when a pod is created in it.
 type Known struct {
+	// In is the name of the namespace; empty for that of the pod.
+	In string
 	// Services of the namespace, in any order. Those that request no Secret may be
 	// missing.
 	Services []*corev1.Service
+	// Elsewhere returns a Service of another namespace that requests a certificate, or nil; nil if
+	// none is known.
+	Elsewhere func(namespace, name string) *corev1.Service
 	// ConventionalSecret is true if the namespace has a conventional Secret; see
 	// api.IsConventional.
 	ConventionalSecret bool
@@ -57,6 +63,8 @@ type Config struct {
 	// ProxyResources are the resources of a proxy if the pod's containers have requests or limits;
 	// api.DefaultProxyResources applies to those that are not set.
 	ProxyResources corev1.ResourceRequirements
+	// ClusterDomain is the domain of Services; empty for cluster.local.
+	ClusterDomain string
 	// HostFiles is the directory on nodes that has a subdirectory with the certificate of each
 	// static pod; empty if the pods are not static.
 	HostFiles string
@@ -110,6 +118,8 @@ type Choice struct {
 	Password string
 	// Proxied are the ports for which the Services request a proxy.
 	Proxied []sidecar.Port
+	// Connect are the Services whose calls go through the pod's proxy.
+	Connect []connect.Target
 }
 
 // origin returns where the pair comes from.
@@ -137,8 +147,16 @@ func (c Choice) FromServices() bool {
 //     that Secret, which is then only for the pods of that Service.
 //
 // A static pod always gets one: by default the certificate of its own name.
+//
+// It also chooses the Services to which the pod's proxy connects.
 func Secret(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 	pod = sidecar.Without(pod)
+	c := secret(pod, request, known)
+	c.connect(pod, request, known)
+	return c
+}
+
+func secret(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 	services, reach := viewsOf(known.Services, pod), api.ReachOf(pod)
 	selecting := selectingServices(services)
 	serving := servedBy(reach, selecting)

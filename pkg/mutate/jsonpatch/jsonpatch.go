@@ -99,6 +99,8 @@ const (
 	Volumes          = "/spec/volumes"
 	InitContainers   = "/spec/initContainers"
 	ImagePullSecrets = "/spec/imagePullSecrets"
+	HostAliases      = "/spec/hostAliases"
+	SecurityContext  = "/spec/securityContext"
 	Labels           = "/metadata/labels"
 	Annotations      = "/metadata/annotations"
 )

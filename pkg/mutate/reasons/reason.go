@@ -69,6 +69,8 @@ const (
 
 	ProxyProtocolUnused Reason = "ProxyProtocolUnused"
 
+	NotConnected Reason = "NotConnected"
+
 	HTTPProbe Reason = "HTTPProbe"
 	TCPProbe  Reason = "TCPProbe"
 	GRPCProbe Reason = "GRPCProbe"

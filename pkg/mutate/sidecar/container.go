@@ -20,18 +20,27 @@ const (
 	// tokenDirectory is where the API server mounts the token of the pod's ServiceAccount,
 	// unless something is mounted there.
 	tokenDirectory = "/var/run/secrets/kubernetes.io/serviceaccount"
+	// program is the path of the proxy in its image.
+	program = "/proxy"
 	// user is the user of the proxy in pods whose user is root; otherwise the pod or the
 	// image sets it, because some platforms assign users.
 	user = 65532
 )
 
-// extend appends the operations that make the proxy listen on more ports.
-func extend(proxy api.Proxy, wanted []api.ProxyListener, patch jsonpatch.Patch) jsonpatch.Patch {
+// extend appends the operations that make the proxy listen on more ports, and connect to Services
+// if it connects to none.
+func (w Wanted) extend(proxy api.Proxy, wanted []api.ProxyListener, patch jsonpatch.Patch) jsonpatch.Patch {
 	var missing []string
 	for _, l := range wanted {
 		if !slices.Contains(proxy.Listeners, l) {
 			missing = append(missing, listenFlag(l))
 		}
+	}
+	if len(proxy.Connects) == 0 && len(w.Connect) > 0 {
+		roots := w.roots()
+		missing = append(missing, w.connectFlags()...)
+		jsonpatch.Append(&patch, jsonpatch.Volumes, patch.Grown(jsonpatch.Volumes, len(w.Pod.Spec.Volumes)), []corev1.Volume{roots})
+		jsonpatch.Append(&patch, jsonpatch.Field(proxy.ContainerRef, "volumeMounts"), len(proxy.VolumeMounts), []corev1.VolumeMount{rootsMount(roots.Name)})
 	}
 	jsonpatch.Append(&patch, jsonpatch.Field(proxy.ContainerRef, "args"), len(proxy.Args), missing)
 	return patch
@@ -39,16 +48,30 @@ func extend(proxy api.Proxy, wanted []api.ProxyListener, patch jsonpatch.Patch) 
 
 func listenFlag(l api.ProxyListener) string { return api.ProxyFlagListen + "=" + l.String() }
 
-// create appends the operations that add the proxy, after all other init containers, so that
-// it does not delay them and they keep their indexes.
+// create appends the operations that add the proxy: after all other init containers, so that it does
+// not delay them, or before them if it connects to Services, which they may call. Operations on these
+// come before, because this changes their indexes.
 func (w Wanted) create(wanted []api.ProxyListener, patch jsonpatch.Patch) jsonpatch.Patch {
-	// The user of the proxy is not known, and nothing else mounts the volume: all users may read it.
-	pair := volume.New(w.Pod, pairVolume, []corev1.VolumeProjection{w.Pair.Source(0)}, volume.ModeAll)
 	// The cluster autoscaler keeps nodes for pods with an emptyDir that is not in memory.
 	token := corev1.Volume{Name: volume.FreeName(w.Pod, tokenVolume)}
 	token.EmptyDir = &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}
-	jsonpatch.Append(&patch, jsonpatch.Volumes, patch.Grown(jsonpatch.Volumes, len(w.Pod.Spec.Volumes)), []corev1.Volume{pair, token})
-	jsonpatch.Append(&patch, jsonpatch.InitContainers, len(w.Pod.Spec.InitContainers), []corev1.Container{w.container(wanted, pair.Name, token.Name)})
+	volumes, mounts := []corev1.Volume{}, []corev1.VolumeMount{}
+	if len(wanted) > 0 {
+		// The user of the proxy is not known, and nothing else mounts the volume: all users may read it.
+		pair := volume.New(w.Pod, pairVolume, []corev1.VolumeProjection{w.Pair.Source(0)}, volume.ModeAll)
+		volumes, mounts = append(volumes, pair), append(mounts, corev1.VolumeMount{Name: pair.Name, MountPath: api.DefaultMountPath, ReadOnly: true})
+	}
+	volumes, mounts = append(volumes, token), append(mounts, corev1.VolumeMount{Name: token.Name, MountPath: tokenDirectory, ReadOnly: true})
+	if len(w.Connect) > 0 {
+		roots := w.roots()
+		volumes, mounts = append(volumes, roots), append(mounts, rootsMount(roots.Name))
+	}
+	jsonpatch.Append(&patch, jsonpatch.Volumes, patch.Grown(jsonpatch.Volumes, len(w.Pod.Spec.Volumes)), volumes)
+	at, have := 0, len(w.Pod.Spec.InitContainers)
+	if len(w.Connect) == 0 {
+		at = have
+	}
+	jsonpatch.Insert(&patch, jsonpatch.InitContainers, have, at, []corev1.Container{w.container(wanted, mounts)})
 	return patch
 }
 
@@ -67,27 +90,34 @@ func (w Wanted) pull(patch jsonpatch.Patch) jsonpatch.Patch {
 }
 
 // container returns the native sidecar.
-func (w Wanted) container(wanted []api.ProxyListener, pair, token string) corev1.Container {
+func (w Wanted) container(wanted []api.ProxyListener, mounts []corev1.VolumeMount) corev1.Container {
 	always := corev1.ContainerRestartPolicyAlways
 	next := w.freePorts(api.Proxy{})
-	args := []string{
-		api.ProxyFlagCertDir + "=" + api.DefaultMountPath,
-		api.ProxyFlagAdmin + "=127.0.0.1:" + strconv.Itoa(int(next())),
+	admin := api.ProxyFlagAdmin + "=127.0.0.1:" + strconv.Itoa(int(next()))
+	args := []string{admin}
+	if len(wanted) > 0 {
+		args = []string{api.ProxyFlagCertDir + "=" + api.DefaultMountPath, admin}
 	}
 	for _, l := range wanted {
 		args = append(args, listenFlag(l))
 	}
-	// The proxy listens once it has loaded the certificate. Until then the next container waits,
-	// so the probe must not depend on the program, which has not started yet.
-	listens := corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(wanted[0].Port)}}
+	args = append(args, w.connectFlags()...)
+	// The proxy listens once it has loaded the certificate and the roots. Until then the next container
+	// waits, so the probe must not depend on the program, which has not started yet.
+	var ready *corev1.Probe
+	started := corev1.ProbeHandler{Exec: &corev1.ExecAction{Command: []string{program, admin, api.ProxyFlagCheck}}}
+	if len(wanted) > 0 {
+		started = corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(wanted[0].Port)}}
+		ready = &corev1.Probe{ProbeHandler: started}
+	}
 	return corev1.Container{
 		Name: api.ProxyContainer, Image: w.Image, ImagePullPolicy: corev1.PullIfNotPresent,
 		Args: args, RestartPolicy: &always,
 		Env:            []corev1.EnvVar{fromStatus("POD_IP", "status.podIP"), fromStatus("POD_IPS", "status.podIPs")},
 		Resources:      w.resources(),
-		VolumeMounts:   []corev1.VolumeMount{{Name: pair, MountPath: api.DefaultMountPath, ReadOnly: true}, {Name: token, MountPath: tokenDirectory, ReadOnly: true}},
-		StartupProbe:   &corev1.Probe{ProbeHandler: listens, PeriodSeconds: 1, FailureThreshold: 60},
-		ReadinessProbe: &corev1.Probe{ProbeHandler: listens},
+		VolumeMounts:   mounts,
+		StartupProbe:   &corev1.Probe{ProbeHandler: started, PeriodSeconds: 1, FailureThreshold: 60},
+		ReadinessProbe: ready,
 
 		TerminationMessagePolicy: corev1.TerminationMessageFallbackToLogsOnError,
 		SecurityContext:          security(w.Bare),

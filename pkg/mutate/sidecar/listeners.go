@@ -108,6 +108,11 @@ func (w Wanted) freePorts(proxy api.Proxy) func() int32 {
 	for _, t := range w.Own {
 		taken[t.IntVal] = true
 	}
+	for _, t := range w.Connect { // the proxy listens on all addresses of a port, or on one
+		for _, p := range t.Ports {
+			taken[p.Port] = true
+		}
+	}
 	for _, l := range proxy.Listeners {
 		taken[l.Port] = true
 	}

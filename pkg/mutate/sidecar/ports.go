@@ -52,8 +52,8 @@ func TargetsOf(svc *corev1.Service, secure []intstr.IntOrString, reach api.Reach
 }
 
 // Without returns the pod without its proxy, so that a second pass decides like the first: the
-// proxy's container and volumes are empty, and the names of its ports are not declared. The
-// other containers keep their indexes.
+// proxy's container and volumes are empty, the names of its ports are not declared, and the hosts
+// file does not lead to it. The other containers keep their indexes.
 func Without(pod *corev1.Pod) *corev1.Pod {
 	proxy, _, ok := proxyOf(pod)
 	if !ok {
@@ -71,6 +71,9 @@ func Without(pod *corev1.Pod) *corev1.Pod {
 		if mounted[v.Name] && strings.HasPrefix(v.Name, api.ProxyContainer) {
 			out.Spec.Volumes[i] = corev1.Volume{}
 		}
+	}
+	if slices.ContainsFunc(pod.Spec.HostAliases, func(a corev1.HostAlias) bool { return directed(proxy, a) }) {
+		out.Spec.HostAliases = slices.DeleteFunc(slices.Clone(pod.Spec.HostAliases), func(a corev1.HostAlias) bool { return directed(proxy, a) })
 	}
 	out.Spec.Containers = slices.Clone(pod.Spec.Containers)
 	for i := range out.Spec.Containers {

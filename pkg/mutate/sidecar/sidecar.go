@@ -1,5 +1,6 @@
 // Package sidecar adds to a pod the proxy that Services request: a native sidecar that terminates TLS
-// on its own ports and forwards to ports of the pod's programs. It is pure. The proxy itself is package
+// on its own ports and forwards to ports of the pod's programs; and that connects to the Services
+// that the pod lists. It is pure. The proxy itself is package
 // [github.com/servingcert/servingcert/pkg/proxy].
 //
 //	bare := sidecar.Without(pod)
@@ -15,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/connect"
 	"github.com/servingcert/servingcert/pkg/mutate/jsonpatch"
 	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 	"github.com/servingcert/servingcert/pkg/mutate/volume"
@@ -33,6 +35,11 @@ type Wanted struct {
 	// ProxyProtocol are the ports of programs to which a new listener sends a header of the PROXY
 	// protocol.
 	ProxyProtocol []int32
+	// Connect are the Services to which the proxy connects, and Roots the source of the CA bundle that
+	// verifies them. ClusterDomain is the domain of their names.
+	Connect       []connect.Target
+	Roots         []corev1.VolumeProjection
+	ClusterDomain string
 	Pair          volume.Pair
 	Image         string // may be empty
 	// PullSecrets are the names of pull secrets for the image.
@@ -43,7 +50,7 @@ type Wanted struct {
 }
 
 // Add appends the operations that add the proxy, or the missing parts of an existing one, and
-// returns its container, and notes about ports on which it does not listen. If it listens on none,
+// returns its container, and notes about ports on which it does not listen. If it has nothing to do,
 // there is no container and at least one note.
 func (w Wanted) Add(patch jsonpatch.Patch) (jsonpatch.Patch, api.ContainerRef, []reasons.Note) {
 	proxy, ends, exists := proxyOf(w.Pod)
@@ -52,17 +59,21 @@ func (w Wanted) Add(patch jsonpatch.Patch) (jsonpatch.Patch, api.ContainerRef, [
 	}
 	wanted, notes := w.listeners(proxy)
 	notes = append(notes, Unused(w.ProxyProtocol, wanted)...)
-	if len(wanted) == 0 {
+	if len(wanted) == 0 && len(w.Connect) == 0 {
 		return patch, api.ContainerRef{}, notes
 	}
+	patch = w.direct(proxy, patch)
 	if exists {
-		patch = extend(proxy, wanted, patch)
+		patch = w.extend(proxy, wanted, patch)
 		if ends {
 			patch.Add(jsonpatch.Field(proxy.ContainerRef, "restartPolicy"), corev1.ContainerRestartPolicyAlways)
 		}
 	} else {
 		patch = w.create(wanted, patch)
 		proxy.ContainerRef = api.ContainerRef{Container: &corev1.Container{Name: api.ProxyContainer}, Init: true, Index: len(w.Pod.Spec.InitContainers)}
+		if len(w.Connect) > 0 {
+			proxy.Index = 0
+		}
 	}
 	return w.declare(wanted, w.pull(patch)), proxy.ContainerRef, notes
 }
@@ -110,7 +121,7 @@ var refusals = []refusal{
 	{reasons.ProxyHostNetwork, func(w Wanted, _ api.Proxy, _ bool) bool { return w.Bare.Spec.HostNetwork || w.Pair.Host != "" }},
 	{reasons.ProxyNameTaken, func(w Wanted, proxy api.Proxy, exists bool) bool {
 		if exists {
-			return !w.servesPair(proxy)
+			return len(w.Ports) > 0 && !w.servesPair(proxy)
 		}
 		isNamed := func(c corev1.Container) bool { return c.Name == api.ProxyContainer }
 		return slices.ContainsFunc(w.Pod.Spec.InitContainers, isNamed) || slices.ContainsFunc(w.Pod.Spec.Containers, isNamed)

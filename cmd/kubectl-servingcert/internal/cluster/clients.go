@@ -101,7 +101,7 @@ func withProxy(all []corev1.Pod) []corev1.Pod {
 		if pod.Status.Phase != corev1.PodRunning || pod.DeletionTimestamp != nil {
 			continue
 		}
-		if _, ok := api.ProxyOf(pod); ok {
+		if p, _ := api.ProxyOf(pod); len(p.Listeners) > 0 {
 			out = append(out, *pod)
 		}
 	}

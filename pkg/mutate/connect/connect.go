@@ -1,0 +1,193 @@
+// Package connect decides which calls of a pod's programs its proxy makes for them, over TLS
+// ([api.AnnotationConnect]). Each Service gets a loopback address of its own in the pod: the pod's
+// hosts file sends the names of the Service there, and the proxy listens on the numbers of the
+// Service's ports. It is pure.
+//
+//	targets, left := connect.Targets(pod, entries, services, "cluster.local")
+package connect
+
+import (
+	"cmp"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// A Target is a Service whose calls go through the pod's proxy.
+type Target struct {
+	Service, Namespace string
+	// Address is the loopback address of the Service in the pod.
+	Address string
+	// Names are the names of the Service in the hosts file.
+	Names []string
+	Ports []Port
+}
+
+// Port is a port of a Target.
+type Port struct {
+	// Port is the number that programs call, and TLS the number of the Service's port for TLS.
+	// They are the same for a port that accepts TLS.
+	Port, TLS int32
+	Protocol  api.ConnectProtocol
+}
+
+// Host returns the name by which the proxy resolves and verifies the Service.
+func (t Target) Host() string { return t.Service + "." + t.Namespace + ".svc" }
+
+// Left is a Service that is left out, and why.
+type Left struct{ Service, Why string }
+
+// wish is a Service that a pod wants to connect to.
+type wish struct {
+	service, namespace string
+	ports              []int32 // those that are listed
+	all                bool    // all ports
+}
+
+// Targets returns the Services of the entries that the pod's proxy connects to, and those that are
+// left out. services are the Services that request a certificate, of the pod's namespace and of the
+// namespaces that the entries name, in any order. pod is without its proxy. namespace is the pod's,
+// whose own field may be empty during admission.
+func Targets(pod *corev1.Pod, namespace string, entries []api.Connect, services []*corev1.Service, clusterDomain string) ([]Target, []Left) {
+	byName := map[string]*corev1.Service{}
+	for _, svc := range services {
+		byName[svc.Name+"."+svc.Namespace] = svc
+	}
+	wishes, in := wishesOf(pod, namespace, entries, services), of(pod)
+	var targets []Target
+	var left []Left
+	ports := 0
+	for i, w := range wishes {
+		name := w.service + "." + w.namespace
+		t, why := w.target(in, byName[name])
+		if ports += len(t.Ports); why == "" && ports > api.MaxConnectPorts {
+			ports -= len(t.Ports)
+			why = fmt.Sprintf("the Services have more than %d ports together: list fewer", api.MaxConnectPorts)
+		}
+		if i >= api.MaxConnects {
+			why = fmt.Sprintf("more than %d Services are listed: list fewer", api.MaxConnects)
+		}
+		if why != "" {
+			left = append(left, Left{name, why})
+			continue
+		}
+		t.Address = api.ConnectAddress(i + 1).String()
+		if onlyIPv6(byName[name]) {
+			t.Address = netip.IPv6Loopback().String()
+		}
+		t.Names = namesOf(w.service, w.namespace, namespace, clusterDomain)
+		own, other := in.aliasOf(t.Names), sharing(t, targets)
+		switch {
+		case own != "":
+			left = append(left, Left{name, fmt.Sprintf("hostAliases of the pod have the name %s already: remove it there", own)})
+		case other != "":
+			left = append(left, Left{name, fmt.Sprintf("a port of it is one of %s too, and IPv6 has one loopback address: list only one of them, or give one another port", other)})
+		default:
+			targets = append(targets, t)
+		}
+	}
+	return targets, left
+}
+
+// wishesOf returns the Services of the entries, each once, by namespace and name, so that the same
+// entries give a Service the same address.
+func wishesOf(pod *corev1.Pod, namespace string, entries []api.Connect, services []*corev1.Service) []wish {
+	var out []wish
+	at := map[[2]string]int{}
+	add := func(namespace, service string, port int32) {
+		i, have := at[[2]string{namespace, service}]
+		if !have {
+			i = len(out)
+			at[[2]string{namespace, service}] = i
+			out = append(out, wish{service: service, namespace: namespace, ports: []int32{}})
+		}
+		if out[i].ports = append(out[i].ports, port); port == 0 {
+			out[i].all = true
+		}
+	}
+	all := false
+	for _, e := range entries {
+		if e == (api.Connect{}) {
+			all = true
+			continue
+		}
+		add(cmp.Or(e.Namespace, namespace), e.Service, e.Port)
+	}
+	if all {
+		for _, svc := range services {
+			_, listed := at[[2]string{svc.Namespace, svc.Name}]
+			if svc.Namespace == namespace && !listed && !api.Selects(svc, pod) {
+				add(namespace, svc.Name, 0)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b wish) int {
+		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.service, b.service))
+	})
+	return out
+}
+
+// namesOf returns the names by which the programs of a pod call a Service: those that the search
+// list of the pod's resolv.conf completes, and the whole one.
+func namesOf(service, namespace, of, clusterDomain string) []string {
+	var names []string
+	if namespace == of {
+		names = append(names, service)
+	}
+	short := service + "." + namespace
+	return append(names, short, short+".svc", short+".svc."+clusterDomain)
+}
+
+// onlyIPv6 reports whether the Service, and therefore the pod, may have no IPv4 address. Many programs
+// in such a pod ignore a name that has only an IPv4 address (AI_ADDRCONFIG) and ask DNS, so that the
+// call would leave in plaintext. Kubernetes accepts no IPv4 address in the form of an IPv6 one.
+func onlyIPv6(svc *corev1.Service) bool {
+	for _, ip := range append([]string{svc.Spec.ClusterIP}, svc.Spec.ClusterIPs...) {
+		if ip != "" && !strings.Contains(ip, ":") {
+			return false
+		}
+	}
+	return svc.Spec.ClusterIP != ""
+}
+
+// sharing returns a target that has the address and a port of t, or "".
+func sharing(t Target, targets []Target) string {
+	for _, other := range targets {
+		for _, p := range t.Ports {
+			if other.Address == t.Address && slices.ContainsFunc(other.Ports, func(o Port) bool { return o.Port == p.Port }) {
+				return other.Service + "." + other.Namespace
+			}
+		}
+	}
+	return ""
+}
+
+// inPod is what a pod has itself, without its proxy.
+type inPod struct {
+	ports     map[int32]string // usedPorts
+	aliases   map[string]bool  // names in its hosts file
+	firstPort int32            // firstUnprivileged
+}
+
+func of(pod *corev1.Pod) inPod {
+	in := inPod{ports: usedPorts(pod), aliases: map[string]bool{}, firstPort: firstUnprivileged(pod)}
+	for _, a := range pod.Spec.HostAliases {
+		for _, name := range a.Hostnames {
+			in.aliases[name] = true
+		}
+	}
+	return in
+}
+
+// aliasOf returns one of the names that the pod's own hostAliases have, or "".
+func (in inPod) aliasOf(names []string) string {
+	if i := slices.IndexFunc(names, func(name string) bool { return in.aliases[name] }); i >= 0 {
+		return names[i]
+	}
+	return ""
+}

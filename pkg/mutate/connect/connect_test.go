@@ -1,0 +1,177 @@
+package connect
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+func port(name string, number int32, target string) corev1.ServicePort {
+	return corev1.ServicePort{Name: name, Port: number, TargetPort: intstr.Parse(target)}
+}
+
+func service(name string, ports ...corev1.ServicePort) *corev1.Service {
+	return &corev1.Service{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Annotations: map[string]string{api.AnnotationSecretName: name + "-tls"}},
+		Spec:       corev1.ServiceSpec{ClusterIP: "10.0.0.1", Selector: map[string]string{"app": name}, Ports: ports},
+	}
+}
+
+func entries(t *testing.T, value string) []api.Connect {
+	t.Helper()
+	out, errs := api.ParseSettings(map[string]string{api.AnnotationConnect: value})
+	require.Empty(t, errs)
+	return out.Connect
+}
+
+// TestTwin: the TLS port of a plaintext port leads to the same program.
+func TestTwin(t *testing.T) {
+	for name, tc := range map[string]struct {
+		ports []corev1.ServicePort
+		want  []Port
+		why   string
+	}{
+		"what plan adds": {
+			[]corev1.ServicePort{port("http", 80, "8080"), port("metrics", 9100, "9100"), port("x", 9444, "sc-tls-9100"), port("y", 444, "sc-tls-8080")},
+			[]Port{{80, 444, "http"}, {9100, 9444, ""}, {9444, 9444, "either"}, {444, 444, "either"}}, "",
+		},
+		"by the name of the program's port": {
+			[]corev1.ServicePort{port("a", 1, "web"), port("b", 2, "other"), port("c", 3, "sc-tls-other"), port("d", 4, "sc-any-web")},
+			[]Port{{1, 4, ""}, {2, 3, ""}, {3, 3, "either"}, {4, 4, "either"}}, "",
+		},
+		"a program that serves both": {
+			[]corev1.ServicePort{port("http", 80, "8080"), port("https", 443, "8443")}, []Port{{80, 443, "http"}, {443, 443, "http"}}, "",
+		},
+		"by name": {
+			[]corev1.ServicePort{port("redis", 6379, "6379"), port("sentinel", 26379, "26379"), port("tls-sentinel", 2, "2"), port("tls-redis", 3, "3")},
+			[]Port{{6379, 3, ""}, {26379, 2, ""}, {2, 2, "either"}, {3, 3, "either"}}, "",
+		},
+		"all ports serve TLS":    {[]corev1.ServicePort{port("web", 7000, "7000")}, []Port{{7000, 7000, "either"}}, ""},
+		"a server that is first": {[]corev1.ServicePort{port("mysql", 3306, "sc-tls-3306")}, []Port{{3306, 3306, ""}}, ""},
+		"by its number":          {[]corev1.ServicePort{port("", 4222, "sc-any-4222")}, []Port{{4222, 4222, ""}}, ""},
+		"unclear":                {[]corev1.ServicePort{port("a", 1, "1"), port("b", 2, "2"), port("tls", 3, "3")}, nil, "no TLS port belongs to port 1, 2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			targets, left := Targets(&corev1.Pod{}, "shop", entries(t, "web"), []*corev1.Service{service("web", tc.ports...)}, "cluster.local")
+			if tc.why != "" {
+				require.Len(t, left, 1)
+				assert.Contains(t, left[0].Why, tc.why)
+				assert.Empty(t, targets)
+				return
+			}
+			require.Empty(t, left)
+			assert.Equal(t, tc.want, targets[0].Ports)
+		})
+	}
+}
+
+// TestUsedPorts: the proxy does not listen where a program of the pod seems to, because the program could not.
+func TestUsedPorts(t *testing.T) {
+	svc := service("db", port("tls", 5432, "sc-tls-5432"))
+	of := func(c corev1.Container) *corev1.Pod {
+		c.Name = "web"
+		return &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{c}}}
+	}
+	env := func(name, value string) corev1.Container {
+		return corev1.Container{Env: []corev1.EnvVar{{Name: name, Value: value}}}
+	}
+	probe := &corev1.Probe{ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(5432)}}}
+	for says, c := range map[string]corev1.Container{
+		"container web, ports":           {Ports: []corev1.ContainerPort{{ContainerPort: 5432}}},
+		"container web, probes":          {ReadinessProbe: probe},
+		"container web, env PORT":        env("PORT", "5432"),
+		"container web, env ADDR":        env("ADDR", ":5432"),
+		"container web, env LISTEN_ON":   env("LISTEN_ON", "5432"),
+		"container web, env SERVER_PORT": env("SERVER_PORT", "5432"),
+		"container web, arguments":       {Args: []string{"--listen=0.0.0.0:5432"}},
+	} {
+		_, left := Targets(of(c), "shop", entries(t, "db"), []*corev1.Service{svc}, "cluster.local")
+		if assert.Len(t, left, 1, says) {
+			assert.Contains(t, left[0].Why, says)
+		}
+	}
+	for _, c := range []corev1.Container{
+		env("DB_PORT", "5432"), env("DB", "db:5432"), env("DATABASE_URL", "postgres://db:5432/x"), {Args: []string{"--port=5432", "-p", "5432", "db:5432"}},
+		{Ports: []corev1.ContainerPort{{ContainerPort: 5432, Protocol: corev1.ProtocolUDP}}}, env("PORT", "15432"),
+	} {
+		_, left := Targets(of(c), "shop", entries(t, "db"), []*corev1.Service{svc}, "cluster.local")
+		assert.Empty(t, left, "%v", c)
+	}
+}
+
+// TestPrivilegedPorts: a pod that sets the sysctl itself keeps it.
+func TestPrivilegedPorts(t *testing.T) {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{SecurityContext: &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: UnprivilegedPorts, Value: "444"}}}}}
+	services := []*corev1.Service{service("low", port("https", 443, "sc-tls-1")), service("high", port("tls", 444, "sc-tls-1"))}
+	targets, left := Targets(pod, "shop", entries(t, "low,high"), services, "cluster.local")
+	require.Len(t, left, 1)
+	assert.Equal(t, "low.shop", left[0].Service)
+	assert.Contains(t, left[0].Why, "sets sysctl net.ipv4.ip_unprivileged_port_start to 444")
+	assert.Len(t, targets, 1)
+}
+
+// TestAll: "*" means the Services of the namespace that request a certificate and do not select the pod, and entries
+// beside it keep their ports.
+func TestAll(t *testing.T) {
+	other := service("other", port("https", 443, "sc-tls-1"))
+	other.Namespace = "data"
+	services := []*corev1.Service{service("web", port("https", 443, "sc-tls-1")), service("api", port("http", 80, "1"), port("https", 443, "sc-tls-1")), other}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}}}
+	targets, left := Targets(pod, "shop", entries(t, "*, api:80, api:443, api:80"), services, "example.org")
+	assert.Empty(t, left)
+	require.Len(t, targets, 1)
+	assert.Equal(t, []string{"api", "api.shop", "api.shop.svc", "api.shop.svc.example.org"}, targets[0].Names)
+	assert.Equal(t, []Port{{80, 443, "http"}, {443, 443, "http"}}, targets[0].Ports)
+	assert.Equal(t, "api.shop.svc", targets[0].Host())
+
+	_, left = Targets(pod, "shop", entries(t, "api:81"), services, "example.org")
+	assert.Equal(t, []Left{{"api.shop", "it has no TCP port 81: correct the number"}}, left)
+}
+
+// TestIPv6: a Service without an IPv4 address has the only loopback address of IPv6, on which each port has one listener.
+func TestIPv6(t *testing.T) {
+	var services []*corev1.Service
+	for name, ips := range map[string][]string{"a": {"fd00::1"}, "b": {"fd00::2"}, "c": {"fd00::3", "10.0.0.3"}} {
+		svc := service(name, port("https", 443, "sc-tls-1"))
+		svc.Spec.ClusterIP, svc.Spec.ClusterIPs = ips[0], ips
+		services = append(services, svc)
+	}
+	targets, left := Targets(&corev1.Pod{}, "shop", entries(t, "*"), services, "cluster.local")
+	require.Len(t, targets, 2)
+	assert.Equal(t, "::1", targets[0].Address)
+	assert.Equal(t, "127.1.0.3", targets[1].Address)
+	require.Len(t, left, 1)
+	assert.Contains(t, left[0].Why, "a port of it is one of a.shop too")
+}
+
+// TestBounds: what exceeds the bounds is left out, and the addresses of the others do not depend on it.
+func TestBounds(t *testing.T) {
+	var services []*corev1.Service
+	for i := range api.MaxConnects + 8 {
+		svc := service(fmt.Sprintf("s%03d", i))
+		for n := range int32(5) {
+			svc.Spec.Ports = append(svc.Spec.Ports, port("https-"+strings.Repeat("x", int(n)), 443+n, "sc-tls-1"))
+		}
+		services = append(services, svc)
+	}
+	targets, left := Targets(&corev1.Pod{}, "shop", entries(t, "*"), services, "cluster.local")
+	ports, seen := 0, map[string]bool{}
+	for _, target := range targets {
+		ports += len(target.Ports)
+		assert.False(t, seen[target.Address])
+		seen[target.Address] = true
+	}
+	assert.LessOrEqual(t, ports, api.MaxConnectPorts)
+	assert.Len(t, targets, 51)
+	assert.Len(t, left, len(services)-51)
+	assert.Contains(t, left[0].Why, "more than 256 ports together")
+	assert.Contains(t, left[len(left)-1].Why, "more than 64 Services")
+}

@@ -1,0 +1,99 @@
+package connect
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// usedPorts returns the ports on which a program of the pod seems to listen, each with what indicates
+// it: a container's ports, probes, variables or arguments. On Linux a program cannot listen on all
+// addresses of a port on which another one listens at any address, such as the proxy.
+func usedPorts(pod *corev1.Pod) map[int32]string {
+	used := map[int32]string{}
+	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
+		for i := range list {
+			c := &list[i]
+			add := func(port int32, where string) {
+				if port != 0 && used[port] == "" {
+					used[port] = "container " + c.Name + ", " + where
+				}
+			}
+			for _, p := range c.Ports {
+				if cmp.Or(p.Protocol, corev1.ProtocolTCP) == corev1.ProtocolTCP {
+					add(p.ContainerPort, "ports")
+				}
+			}
+			for _, p := range []*corev1.Probe{c.StartupProbe, c.ReadinessProbe, c.LivenessProbe} {
+				add(probed(p), "probes")
+			}
+			for _, e := range c.Env {
+				add(listenPort(e.Name, e.Value), "env "+e.Name)
+			}
+			for _, word := range slices.Concat(c.Command, c.Args) {
+				option, value, _ := strings.Cut(word, "=")
+				add(cmp.Or(listenPort("", word), listenPort(option, value)), "arguments")
+			}
+		}
+	}
+	return used
+}
+
+// maxWord is the largest size of a name and of a value that are examined.
+const maxWord = 128
+
+// listenNames matches names of variables and options for a port on which a program listens. A name
+// with the word "port" alone, such as DB_PORT or --port, may be that of a server that it calls.
+var listenNames = regexp.MustCompile(`(?i)^(PORT|(HTTP|SERVER|APP|WEB|LISTEN)[_-]PORT)$|listen|bind`)
+
+// allAddresses are what precedes the colon in an address to listen on.
+var allAddresses = []string{"", "0.0.0.0", "[::]", "*", "tcp://0.0.0.0", "tcp://*", "http://0.0.0.0", "http://*", "http://+"}
+
+// listenPort returns the port of a value that is an address to listen on, such as :8080 or
+// 0.0.0.0:8080, or a number if the name says so; otherwise 0.
+func listenPort(name, value string) int32 {
+	if len(name) > maxWord || len(value) > maxWord {
+		return 0
+	}
+	i := strings.LastIndexByte(value, ':')
+	n, err := strconv.ParseUint(value[i+1:], 10, 16)
+	if err != nil || i >= 0 && !slices.Contains(allAddresses, value[:i]) || i < 0 && !listenNames.MatchString(name) {
+		return 0
+	}
+	return int32(n)
+}
+
+// probed returns the number of the port that the probe calls, or 0.
+func probed(p *corev1.Probe) int32 {
+	switch {
+	case p == nil:
+	case p.HTTPGet != nil:
+		return p.HTTPGet.Port.IntVal
+	case p.TCPSocket != nil:
+		return p.TCPSocket.Port.IntVal
+	case p.GRPC != nil:
+		return p.GRPC.Port
+	}
+	return 0
+}
+
+// UnprivilegedPorts is the sysctl with the first port on which a program needs no privilege to
+// listen. It is among those that Kubernetes calls safe, and the Pod Security Standard "restricted"
+// accepts it.
+const UnprivilegedPorts = "net.ipv4.ip_unprivileged_port_start"
+
+// firstUnprivileged returns the value of UnprivilegedPorts that the pod sets, or 0.
+func firstUnprivileged(pod *corev1.Pod) int32 {
+	if c := pod.Spec.SecurityContext; c != nil {
+		for _, s := range c.Sysctls {
+			if n, err := strconv.ParseUint(s.Value, 10, 16); s.Name == UnprivilegedPorts && err == nil {
+				return int32(n)
+			}
+		}
+	}
+	return 0
+}
