@@ -132,11 +132,22 @@ func (b *Builder) optedIn(namespace string) (in, known bool) {
 	return ns.Labels[api.LabelInject] == api.InjectEnabled, true
 }
 
-// known returns the webhook's view of a namespace with only these Services.
+func (b *Builder) isOptedIn(namespace string) bool {
+	in, _ := b.optedIn(namespace)
+	return in
+}
+
+// known returns the webhook's view of a namespace with only these Services, and those of others.
 func (b *Builder) known(namespace string, services ...*corev1.Service) choose.Known {
 	k := choose.Known{
-		Services: services, Namespace: map[string]string{},
+		In: namespace, Services: services, Namespace: map[string]string{},
 		Config: b.opts.Config,
+	}
+	k.Elsewhere = func(namespace, name string) *corev1.Service {
+		if e, in := b.index.services[key{namespace, name}], b.isOptedIn(namespace); e != nil && in && api.Asks(e.svc) {
+			return e.svc
+		}
+		return nil
 	}
 	if ns := b.namespaces[namespace]; ns != nil {
 		maps.Copy(k.Namespace, ns.Annotations)

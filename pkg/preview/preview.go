@@ -128,8 +128,11 @@ func (s *surroundings) decide(ctx context.Context, w workload, o *Outcome) (temp
 	if o.OptedOut = why; why != "" {
 		return nil, nil
 	}
-	var ops jsonpatch.Patch
-	if ops, o.Report, o.Refused = mutate.Mutate(w.pod, known); len(ops) == 0 {
+	ops, report, refused := mutate.Mutate(w.pod, known)
+	if s.failed != nil {
+		return nil, s.failed
+	}
+	if o.Report, o.Refused = report, refused; len(ops) == 0 {
 		return nil, nil
 	}
 	o.Changed = true

@@ -20,6 +20,7 @@ import (
 type surroundings struct {
 	opts        Options
 	byNamespace map[string]choose.Known
+	failed      error           // of elsewhere
 	namespaces  map[string]bool // the known namespaces: opted in or not
 	live        map[string]bool // the namespaces that were read from the cluster
 	programs    *programs.Table // from a ConfigMap in the documents, or nil
@@ -153,9 +154,27 @@ func (s *surroundings) known(ctx context.Context, namespace string) (known choos
 		return choose.Known{}, "namespace " + namespace + " has no label " + api.LabelInject + "=" + api.InjectEnabled, nil
 	}
 	known = s.byNamespace[namespace]
-	known.Config = s.opts.Config
+	known.In, known.Config = namespace, s.opts.Config
+	known.Elsewhere = func(namespace, name string) *corev1.Service { return s.elsewhere(ctx, namespace, name) }
 	known.Programs = cmp.Or(s.programs, s.opts.Programs)
 	return known, "", nil
+}
+
+// elsewhere returns a Service of an opted-in namespace that requests a certificate, or nil. An error
+// is kept for decide.
+func (s *surroundings) elsewhere(ctx context.Context, namespace, name string) *corev1.Service {
+	known, optedOut, err := s.known(ctx, namespace)
+	if err != nil {
+		s.failed = err
+		return nil
+	}
+	i := slices.IndexFunc(known.Services, func(svc *corev1.Service) bool { return svc.Name == name && api.Asks(svc) })
+	if optedOut != "" || i < 0 {
+		return nil
+	}
+	svc := known.Services[i].DeepCopy()
+	svc.Namespace = namespace
+	return svc
 }
 
 // newest is the creation time of a Service that does not exist yet: later than that of any

@@ -50,13 +50,15 @@ type wish struct {
 }
 
 // Targets returns the Services of the entries that the pod's proxy connects to, and those that are
-// left out. services are the Services that request a certificate, of the pod's namespace and of the
-// namespaces that the entries name, in any order. pod is without its proxy. namespace is the pod's,
-// whose own field may be empty during admission.
+// left out. services are those of the pod's namespace and of the namespaces that the entries name, in
+// any order; those that request no certificate may be missing. pod is without its proxy. namespace is
+// the pod's; that field of the pod and of its Services may be empty.
 func Targets(pod *corev1.Pod, namespace string, entries []api.Connect, services []*corev1.Service, clusterDomain string) ([]Target, []Left) {
 	byName := map[string]*corev1.Service{}
 	for _, svc := range services {
-		byName[svc.Name+"."+svc.Namespace] = svc
+		if api.Asks(svc) {
+			byName[svc.Name+"."+cmp.Or(svc.Namespace, namespace)] = svc
+		}
 	}
 	wishes, in := wishesOf(pod, namespace, entries, services), of(pod)
 	var targets []Target
@@ -120,8 +122,9 @@ func wishesOf(pod *corev1.Pod, namespace string, entries []api.Connect, services
 	}
 	if all {
 		for _, svc := range services {
-			_, listed := at[[2]string{svc.Namespace, svc.Name}]
-			if svc.Namespace == namespace && !listed && !api.Selects(svc, pod) {
+			of := cmp.Or(svc.Namespace, namespace)
+			_, listed := at[[2]string{of, svc.Name}]
+			if of == namespace && !listed && api.Asks(svc) && !api.Selects(svc, pod) {
 				add(namespace, svc.Name, 0)
 			}
 		}

@@ -123,13 +123,23 @@ func TestPrivilegedPorts(t *testing.T) {
 func TestAll(t *testing.T) {
 	other := service("other", port("https", 443, "sc-tls-1"))
 	other.Namespace = "data"
-	services := []*corev1.Service{service("web", port("https", 443, "sc-tls-1")), service("api", port("http", 80, "1"), port("https", 443, "sc-tls-1")), other}
+	plain := service("plain", port("http", 80, "1"))
+	plain.Annotations = nil
+	services := []*corev1.Service{plain, service("web", port("https", 443, "sc-tls-1")), service("api", port("http", 80, "1"), port("https", 443, "sc-tls-1")), other}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}}}
 	targets, left := Targets(pod, "shop", entries(t, "*, api:80, api:443, api:80"), services, "example.org")
 	assert.Empty(t, left)
 	require.Len(t, targets, 1)
 	assert.Equal(t, []string{"api", "api.shop", "api.shop.svc", "api.shop.svc.example.org"}, targets[0].Names)
 	assert.Equal(t, []Port{{80, 443, "http"}, {443, 443, "http"}}, targets[0].Ports)
+	assert.Equal(t, "api.shop.svc", targets[0].Host())
+
+	_, left = Targets(pod, "shop", entries(t, "plain"), services, "example.org")
+	assert.Contains(t, left[0].Why, "no Service of that name requests a certificate")
+	for _, svc := range services {
+		svc.Namespace = "" // as in a manifest
+	}
+	targets, _ = Targets(pod, "shop", entries(t, "api"), services, "example.org")
 	assert.Equal(t, "api.shop.svc", targets[0].Host())
 
 	_, left = Targets(pod, "shop", entries(t, "api:81"), services, "example.org")

@@ -25,7 +25,7 @@ func (w wish) target(in inPod, svc *corev1.Service) (t Target, why string) {
 	case api.CheckSize(svc) != nil:
 		return t, "it is too large"
 	}
-	t = Target{Service: svc.Name, Namespace: svc.Namespace}
+	t = Target{Service: w.service, Namespace: w.namespace}
 	secure, plain, other := split(svc)
 	var without []string
 	for _, p := range plain {
