@@ -61,15 +61,21 @@ var adminWords = []string{
 // administration, according to a word in the name of the port or of its targetPort, such
 // as http-metrics. For a port without either name, the name of the Service decides.
 func AdminOnly(svc *corev1.Service) bool {
-	admin := func(name string) bool {
-		return slices.ContainsFunc(strings.Split(strings.ToLower(name), "-"), func(word string) bool { return slices.Contains(adminWords, word) })
-	}
+	admin := isAdmin
 	for _, p := range svc.Spec.Ports {
 		if !admin(p.Name) && !admin(p.TargetPort.StrVal) && (p.Name+p.TargetPort.StrVal != "" || !admin(svc.Name)) {
 			return false
 		}
 	}
 	return len(svc.Spec.Ports) > 0
+}
+
+// IsAdminPort reports whether a port of a Service is for metrics or administration, according to a
+// word in its name or in that of its targetPort.
+func IsAdminPort(p corev1.ServicePort) bool { return isAdmin(p.Name) || isAdmin(p.TargetPort.StrVal) }
+
+func isAdmin(name string) bool {
+	return slices.ContainsFunc(strings.Split(strings.ToLower(name), "-"), func(word string) bool { return slices.Contains(adminWords, word) })
 }
 
 // nameSaysTLS reports whether the name of a port, such as https-metrics, or an
@@ -94,6 +100,17 @@ func TargetPort(p corev1.ServicePort) intstr.IntOrString {
 
 // saysTLS reports whether the port's name, appProtocol or number indicates TLS.
 func saysTLS(p corev1.ServicePort) bool { return PortSaysTLS(p.Name, p.Port) || wordsSayTLS(p) }
+
+// ServesTLS reports whether a port of a Service requests a proxy ([ParseProxyPort]), or its name,
+// appProtocol or number indicates TLS.
+func ServesTLS(p corev1.ServicePort) bool {
+	_, proxied := proxyTarget(TargetPort(p))
+	return isTCP(p) && (proxied || saysTLS(p))
+}
+
+// SaysTLS reports whether the name or the appProtocol of a port indicates TLS, so that its clients
+// probably start with it.
+func SaysTLS(p corev1.ServicePort) bool { return wordsSayTLS(p) }
 
 func wordsSayTLS(p corev1.ServicePort) bool {
 	return nameSaysTLS(p.Name) || p.AppProtocol != nil && nameSaysTLS(*p.AppProtocol)

@@ -93,7 +93,7 @@ func NeedsLookup(pod *corev1.Pod, request api.PodRequest) bool {
 
 // skipReason returns why nothing at all is injected into the pod, or "".
 func skipReason(in *input) reasons.Reason {
-	if NeedsLookup(in.pod, in.request) && in.choice.By == choose.ByNothing && !in.asksForTrust() && len(in.choice.Connect) == 0 {
+	if NeedsLookup(in.pod, in.request) && in.choice.By == choose.ByNothing && !in.asksForTrust() && len(in.choice.Connect) == 0 && !in.connected() {
 		if in.choice.NotServing {
 			return reasons.NotServing
 		}
@@ -208,7 +208,7 @@ func addProxy(in *input, patch jsonpatch.Patch, report *Report) jsonpatch.Patch 
 	if len(in.pod.Spec.Containers) == 0 {
 		return patch
 	}
-	if len(in.choice.Proxied)+len(in.choice.Connect) == 0 {
+	if len(in.choice.Proxied)+len(in.choice.Connect) == 0 && !in.connected() {
 		noteProxy(in, report, sidecar.Unused(in.settings.ProxyProtocol, nil))
 		return patch
 	}
@@ -221,7 +221,12 @@ func addProxy(in *input, patch jsonpatch.Patch, report *Report) jsonpatch.Patch 
 	}.Add(patch)
 	noteProxy(in, report, notes)
 	if proxy.Container == nil {
-		if !report.Injected() || in.onlyProxied() { // the bundle is not the certificate
+		switch {
+		case len(notes) == 0:
+			if !report.Injected() {
+				report.Reason = reasons.NotConcerned
+			}
+		case !report.Injected() || in.onlyProxied(): // the bundle is not the certificate
 			report.Reason = notes[0].Reason
 		}
 		return patch
@@ -237,6 +242,12 @@ func addProxy(in *input, patch jsonpatch.Patch, report *Report) jsonpatch.Patch 
 		report.has(proxy, partConnect)
 	}
 	return patch
+}
+
+// connected reports whether the pod already has a proxy that connects to Services.
+func (in *input) connected() bool {
+	proxy, ok := api.ProxyOf(in.whole)
+	return ok && len(proxy.Connects) > 0
 }
 
 // noteProxy adds the notes about the proxy. A port that the Namespace lists need not exist in

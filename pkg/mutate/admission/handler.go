@@ -39,8 +39,9 @@ type handler struct {
 	// not synced; live reads from the API server. See [Lookup].
 	cached func(ctx context.Context, namespace string) (choose.Known, bool)
 	live   func(ctx context.Context, namespace string) (choose.Known, error)
-	// elsewhere returns a Service that requests a certificate, if the informers know it.
-	elsewhere func(ctx context.Context, namespace, name string) *corev1.Service
+	// elsewhere returns a Service that requests a certificate, as the informers know it, or, with
+	// live, as a read from the API server that it may make.
+	elsewhere func(ctx context.Context, namespace, name string, live bool) (svc *corev1.Service, read bool, err error)
 	// programs returns the programs that are known.
 	programs func() *programs.Table
 	// podKeys reports whether kubelets make keys.
@@ -176,20 +177,34 @@ func (h *handler) choose(ctx context.Context, pod *corev1.Pod, wanted api.PodReq
 		return choose.Choice{}, true
 	}
 	if live != nil {
-		return choose.Secret(pod, wanted, h.with(ctx, *live, namespace)), true
+		return choose.Secret(pod, wanted, h.with(ctx, *live, namespace, maxElsewhere)), true
 	}
 	known, ok := h.cached(ctx, namespace)
 	if !ok {
 		return choose.Choice{}, false
 	}
-	choice = choose.Secret(pod, wanted, h.with(ctx, known, namespace))
-	return choice, choice.FromServices()
+	choice = choose.Secret(pod, wanted, h.with(ctx, known, namespace, 0))
+	return choice, choice.FromServices() && !choice.Missing
 }
 
-// with returns what is known of the namespace, with what is the same for all namespaces.
-func (h *handler) with(ctx context.Context, known choose.Known, namespace string) choose.Known {
+// maxElsewhere bounds the Services of other namespaces that are read for a review, because the
+// informers do not know them.
+const maxElsewhere = 4
+
+// with returns what is known of the namespace, with what is the same for all namespaces, and at most
+// so many reads of Services of others.
+func (h *handler) with(ctx context.Context, known choose.Known, namespace string, reads int) choose.Known {
 	known.In, known.Config = namespace, h.config
-	known.Elsewhere = func(namespace, name string) *corev1.Service { return h.elsewhere(ctx, namespace, name) }
+	known.Elsewhere = func(namespace, name string) *corev1.Service {
+		svc, read, err := h.elsewhere(ctx, namespace, name, reads > 0)
+		if read {
+			reads--
+		}
+		if err != nil { // the pod is told that the Service is not known
+			h.log.V(1).Info("cannot read a Service of another namespace", "namespace", shown(namespace), "error", api.Shorten(err.Error(), maxLogged))
+		}
+		return svc
+	}
 	known.Programs = h.programs()
 	return known
 }

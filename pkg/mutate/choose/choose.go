@@ -120,6 +120,8 @@ type Choice struct {
 	Proxied []sidecar.Port
 	// Connect are the Services whose calls go through the pod's proxy.
 	Connect []connect.Target
+	// Missing is true if a Service that the pod lists is not known.
+	Missing bool
 }
 
 // origin returns where the pair comes from.

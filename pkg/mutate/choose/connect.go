@@ -3,6 +3,7 @@ package choose
 import (
 	"cmp"
 	"slices"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -21,17 +22,47 @@ func (c *Choice) connect(pod *corev1.Pod, request api.PodRequest, known Known) {
 		c.note(reasons.Note{Reason: reasons.NotConnected, Detail: "the pod uses the network and the hosts file of its node"})
 		return
 	}
-	in, services := cmp.Or(known.In, pod.Namespace), slices.Clone(known.Services)
+	client := connect.Client{
+		Pod: pod, Namespace: cmp.Or(known.In, pod.Namespace), Used: c.listening(),
+		ClusterDomain: cmp.Or(known.ClusterDomain, api.DefaultLimits().ClusterDomain),
+	}
+	services := slices.Clone(known.Services)
 	for _, e := range entries {
-		if e.Namespace != "" && e.Namespace != in && known.Elsewhere != nil {
-			if svc := known.Elsewhere(e.Namespace, e.Service); svc != nil {
+		switch namespace := cmp.Or(e.Namespace, client.Namespace); {
+		case e == (api.Connect{}):
+		case namespace == client.Namespace:
+			c.Missing = c.Missing || !slices.ContainsFunc(services, func(svc *corev1.Service) bool { return svc.Name == e.Service && api.Asks(svc) })
+		case known.Elsewhere == nil:
+			c.Missing = true
+		default:
+			svc := known.Elsewhere(namespace, e.Service)
+			if c.Missing = c.Missing || svc == nil; svc != nil {
 				services = append(services, svc)
 			}
 		}
 	}
 	var left []connect.Left
-	c.Connect, left = connect.Targets(pod, in, entries, services, cmp.Or(known.ClusterDomain, api.DefaultLimits().ClusterDomain))
-	for _, l := range left {
+	c.Connect, left = connect.Targets(client, entries, services)
+	for i, l := range left {
+		if i == maxLeft {
+			c.note(reasons.Note{Reason: reasons.NotConnected, Detail: strconv.Itoa(len(left)-maxLeft) + " more Services"})
+			break
+		}
 		c.note(reasons.Note{Reason: reasons.NotConnected, Detail: l.Service + ": " + l.Why})
 	}
+}
+
+// maxLeft bounds the notes about Services that are left out.
+const maxLeft = 10
+
+// listening returns the ports on which programs of the pod listen according to the Services that
+// select it.
+func (c *Choice) listening() (ports []int32) {
+	for _, p := range c.Proxied {
+		ports = append(ports, p.UpstreamPort().IntVal)
+	}
+	for _, target := range c.Ports {
+		ports = append(ports, target.IntVal)
+	}
+	return slices.DeleteFunc(ports, func(port int32) bool { return port == 0 })
 }

@@ -47,66 +47,104 @@ type wish struct {
 	service, namespace string
 	ports              []int32 // those that are listed
 	all                bool    // all ports
+	listed             bool    // not only by "*"
 }
 
-// Targets returns the Services of the entries that the pod's proxy connects to, and those that are
+// Client is the pod whose proxy connects.
+type Client struct {
+	Pod       *corev1.Pod // without its proxy
+	Namespace string      // that of the Pod may be empty
+	// Used are further ports on which programs of the pod listen.
+	Used          []int32
+	ClusterDomain string
+}
+
+// Targets returns the Services of the entries that the client's proxy connects to, and those that are
 // left out. services are those of the pod's namespace and of the namespaces that the entries name, in
-// any order; those that request no certificate may be missing. pod is without its proxy. namespace is
-// the pod's; that field of the pod and of its Services may be empty.
-func Targets(pod *corev1.Pod, namespace string, entries []api.Connect, services []*corev1.Service, clusterDomain string) ([]Target, []Left) {
+// any order; those that request no certificate may be missing. Their namespace may be empty for that
+// of the pod.
+//
+// What exceeds a bound is left out: "*" before what is listed, and what is listed of other namespaces
+// before that of the pod's own, which others cannot change.
+func Targets(c Client, entries []api.Connect, services []*corev1.Service) ([]Target, []Left) {
 	byName := map[string]*corev1.Service{}
 	for _, svc := range services {
 		if api.Asks(svc) {
-			byName[svc.Name+"."+cmp.Or(svc.Namespace, namespace)] = svc
+			byName[svc.Name+"."+cmp.Or(svc.Namespace, c.Namespace)] = svc
 		}
 	}
-	wishes, in := wishesOf(pod, namespace, entries, services), of(pod)
+	in := of(c)
 	var targets []Target
 	var left []Left
 	ports := 0
-	for i, w := range wishes {
+	wishes := wishesOf(c, entries, services)
+	if len(wishes) > maxWishes {
+		wishes = wishes[:maxWishes]
+		left = append(left, Left{api.ConnectAll, fmt.Sprintf("more than %d Services of the namespace request a certificate: list those that are meant", maxWishes)})
+	}
+	for _, w := range wishes {
 		name := w.service + "." + w.namespace
-		t, why := w.target(in, byName[name])
-		if ports += len(t.Ports); why == "" && ports > api.MaxConnectPorts {
-			ports -= len(t.Ports)
-			why = fmt.Sprintf("the Services have more than %d ports together: list fewer", api.MaxConnectPorts)
-		}
-		if i >= api.MaxConnects {
+		t, why := Target{}, ""
+		switch {
+		case len(targets) == api.MaxConnects:
 			why = fmt.Sprintf("more than %d Services are listed: list fewer", api.MaxConnects)
+		case ports == api.MaxConnectPorts:
+			why = tooManyPorts
+		default:
+			t, why = w.target(in, byName[name])
+		}
+		if why == "" {
+			t.Address = api.ConnectAddress(len(targets) + 1).String()
+			if onlyIPv6(byName[name]) {
+				t.Address = netip.IPv6Loopback().String()
+			}
+			t.Names = namesOf(w.service, w.namespace, c.Namespace, c.ClusterDomain)
+			why = in.refuse(t, targets, ports)
 		}
 		if why != "" {
 			left = append(left, Left{name, why})
 			continue
 		}
-		t.Address = api.ConnectAddress(i + 1).String()
-		if onlyIPv6(byName[name]) {
-			t.Address = netip.IPv6Loopback().String()
-		}
-		t.Names = namesOf(w.service, w.namespace, namespace, clusterDomain)
-		own, other := in.aliasOf(t.Names), sharing(t, targets)
-		switch {
-		case own != "":
-			left = append(left, Left{name, fmt.Sprintf("hostAliases of the pod have the name %s already: remove it there", own)})
-		case other != "":
-			left = append(left, Left{name, fmt.Sprintf("a port of it is one of %s too, and IPv6 has one loopback address: list only one of them, or give one another port", other)})
-		default:
-			targets = append(targets, t)
-		}
+		ports += len(t.Ports)
+		targets = append(targets, t)
 	}
 	return targets, left
 }
 
-// wishesOf returns the Services of the entries, each once, by namespace and name, so that the same
-// entries give a Service the same address.
-func wishesOf(pod *corev1.Pod, namespace string, entries []api.Connect, services []*corev1.Service) []wish {
+// maxWishes bounds the Services that are examined.
+const maxWishes = 4 * api.MaxConnects
+
+// mostUnlisted bounds the ports of a Service that is not listed.
+const mostUnlisted = 32
+
+var tooManyPorts = fmt.Sprintf("the Services have more than %d ports together: list fewer", api.MaxConnectPorts)
+
+// refuse returns why a target has no place beside the others, which have so many ports; "" if it has.
+func (in inPod) refuse(t Target, others []Target, ports int) string {
+	if ports+len(t.Ports) > api.MaxConnectPorts {
+		return tooManyPorts
+	}
+	if own := in.aliasOf(t.Names); own != "" {
+		return fmt.Sprintf("hostAliases of the pod have the name %s already: remove it there", own)
+	}
+	if other := sharing(t, others); other != "" {
+		return fmt.Sprintf("a port of it is one of %s too, and IPv6 has one loopback address: list only one of them, or give one another port", other)
+	}
+	return ""
+}
+
+// wishesOf returns the Services of the entries, each once: those of the pod's namespace that are
+// listed, those of others, and those of "*", each by namespace and name.
+func wishesOf(c Client, entries []api.Connect, services []*corev1.Service) []wish {
+	pod, namespace := c.Pod, c.Namespace
 	var out []wish
 	at := map[[2]string]int{}
-	add := func(namespace, service string, port int32) {
+	add := func(namespace, service string, port int32, listed bool) {
 		i, have := at[[2]string{namespace, service}]
 		if !have {
 			i = len(out)
 			at[[2]string{namespace, service}] = i
-			out = append(out, wish{service: service, namespace: namespace, ports: []int32{}})
+			out = append(out, wish{service: service, namespace: namespace, listed: listed})
 		}
 		if out[i].ports = append(out[i].ports, port); port == 0 {
 			out[i].all = true
@@ -118,19 +156,28 @@ func wishesOf(pod *corev1.Pod, namespace string, entries []api.Connect, services
 			all = true
 			continue
 		}
-		add(cmp.Or(e.Namespace, namespace), e.Service, e.Port)
+		add(cmp.Or(e.Namespace, namespace), e.Service, e.Port, true)
 	}
 	if all {
 		for _, svc := range services {
 			of := cmp.Or(svc.Namespace, namespace)
 			_, listed := at[[2]string{of, svc.Name}]
 			if of == namespace && !listed && api.Asks(svc) && !api.Selects(svc, pod) {
-				add(namespace, svc.Name, 0)
+				add(namespace, svc.Name, 0, false)
 			}
 		}
 	}
+	rank := func(w wish) int {
+		switch {
+		case !w.listed:
+			return 2
+		case w.namespace != namespace:
+			return 1
+		}
+		return 0
+	}
 	slices.SortFunc(out, func(a, b wish) int {
-		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.service, b.service))
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.service, b.service))
 	})
 	return out
 }
@@ -175,11 +222,17 @@ type inPod struct {
 	ports     map[int32]string // usedPorts
 	aliases   map[string]bool  // names in its hosts file
 	firstPort int32            // firstUnprivileged
+	ownHosts  bool             // hasOwnHosts
 }
 
-func of(pod *corev1.Pod) inPod {
-	in := inPod{ports: usedPorts(pod), aliases: map[string]bool{}, firstPort: firstUnprivileged(pod)}
-	for _, a := range pod.Spec.HostAliases {
+func of(c Client) inPod {
+	in := inPod{ports: usedPorts(c.Pod), aliases: map[string]bool{}, firstPort: firstUnprivileged(c.Pod), ownHosts: hasOwnHosts(c.Pod)}
+	for _, port := range c.Used {
+		if in.ports[port] == "" {
+			in.ports[port] = "a Service selects the pod with it"
+		}
+	}
+	for _, a := range c.Pod.Spec.HostAliases {
 		for _, name := range a.Hostnames {
 			in.aliases[name] = true
 		}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -12,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/bounded"
 )
 
 func port(name string, number int32, target string) corev1.ServicePort {
@@ -23,6 +25,10 @@ func service(name string, ports ...corev1.ServicePort) *corev1.Service {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Annotations: map[string]string{api.AnnotationSecretName: name + "-tls"}},
 		Spec:       corev1.ServiceSpec{ClusterIP: "10.0.0.1", Selector: map[string]string{"app": name}, Ports: ports},
 	}
+}
+
+func client(pod *corev1.Pod) Client {
+	return Client{Pod: pod, Namespace: "shop", ClusterDomain: "cluster.local"}
 }
 
 func entries(t *testing.T, value string) []api.Connect {
@@ -54,13 +60,19 @@ func TestTwin(t *testing.T) {
 			[]corev1.ServicePort{port("redis", 6379, "6379"), port("sentinel", 26379, "26379"), port("tls-sentinel", 2, "2"), port("tls-redis", 3, "3")},
 			[]Port{{6379, 3, ""}, {26379, 2, ""}, {2, 2, "either"}, {3, 3, "either"}}, "",
 		},
-		"all ports serve TLS":    {[]corev1.ServicePort{port("web", 7000, "7000")}, []Port{{7000, 7000, "either"}}, ""},
 		"a server that is first": {[]corev1.ServicePort{port("mysql", 3306, "sc-tls-3306")}, []Port{{3306, 3306, ""}}, ""},
-		"by its number":          {[]corev1.ServicePort{port("", 4222, "sc-any-4222")}, []Port{{4222, 4222, ""}}, ""},
-		"unclear":                {[]corev1.ServicePort{port("a", 1, "1"), port("b", 2, "2"), port("tls", 3, "3")}, nil, "no TLS port belongs to port 1, 2"},
+		"clients of TLS":         {[]corev1.ServicePort{port("tls-imap", 993, "sc-tls-143")}, []Port{{993, 993, "either"}}, ""},
+		"no port says TLS":       {[]corev1.ServicePort{port("postgres", 5432, "5432")}, nil, "no TLS port belongs to port 5432"},
+		"another program": {
+			[]corev1.ServicePort{port("postgres", 5432, "5432"), port("tls-metrics", 9187, "sc-tls-9187")}, nil, "no TLS port belongs to port 5432",
+		},
+		"another port of the program": {[]corev1.ServicePort{port("http", 80, "8080"), port("https", 443, "sc-tls-9090")}, nil, "no TLS port belongs to port 80"},
+		"metrics beside TLS":          {[]corev1.ServicePort{port("https", 8443, "8443"), port("metrics", 8080, "8080")}, nil, "no TLS port belongs to port 8080"},
+		"by its number":               {[]corev1.ServicePort{port("", 4222, "sc-any-4222")}, []Port{{4222, 4222, ""}}, ""},
+		"unclear":                     {[]corev1.ServicePort{port("a", 1, "1"), port("b", 2, "2"), port("tls", 3, "3")}, nil, "no TLS port belongs to port 1, 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			targets, left := Targets(&corev1.Pod{}, "shop", entries(t, "web"), []*corev1.Service{service("web", tc.ports...)}, "cluster.local")
+			targets, left := Targets(client(&corev1.Pod{}), entries(t, "web"), []*corev1.Service{service("web", tc.ports...)})
 			if tc.why != "" {
 				require.Len(t, left, 1)
 				assert.Contains(t, left[0].Why, tc.why)
@@ -92,8 +104,9 @@ func TestUsedPorts(t *testing.T) {
 		"container web, env LISTEN_ON":   env("LISTEN_ON", "5432"),
 		"container web, env SERVER_PORT": env("SERVER_PORT", "5432"),
 		"container web, arguments":       {Args: []string{"--listen=0.0.0.0:5432"}},
+		"container web, env BIND":        env("BIND", "5432"),
 	} {
-		_, left := Targets(of(c), "shop", entries(t, "db"), []*corev1.Service{svc}, "cluster.local")
+		_, left := Targets(client(of(c)), entries(t, "db"), []*corev1.Service{svc})
 		if assert.Len(t, left, 1, says) {
 			assert.Contains(t, left[0].Why, says)
 		}
@@ -102,7 +115,7 @@ func TestUsedPorts(t *testing.T) {
 		env("DB_PORT", "5432"), env("DB", "db:5432"), env("DATABASE_URL", "postgres://db:5432/x"), {Args: []string{"--port=5432", "-p", "5432", "db:5432"}},
 		{Ports: []corev1.ContainerPort{{ContainerPort: 5432, Protocol: corev1.ProtocolUDP}}}, env("PORT", "15432"),
 	} {
-		_, left := Targets(of(c), "shop", entries(t, "db"), []*corev1.Service{svc}, "cluster.local")
+		_, left := Targets(client(of(c)), entries(t, "db"), []*corev1.Service{svc})
 		assert.Empty(t, left, "%v", c)
 	}
 }
@@ -111,7 +124,7 @@ func TestUsedPorts(t *testing.T) {
 func TestPrivilegedPorts(t *testing.T) {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{SecurityContext: &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: UnprivilegedPorts, Value: "444"}}}}}
 	services := []*corev1.Service{service("low", port("https", 443, "sc-tls-1")), service("high", port("tls", 444, "sc-tls-1"))}
-	targets, left := Targets(pod, "shop", entries(t, "low,high"), services, "cluster.local")
+	targets, left := Targets(client(pod), entries(t, "low,high"), services)
 	require.Len(t, left, 1)
 	assert.Equal(t, "low.shop", left[0].Service)
 	assert.Contains(t, left[0].Why, "sets sysctl net.ipv4.ip_unprivileged_port_start to 444")
@@ -127,22 +140,22 @@ func TestAll(t *testing.T) {
 	plain.Annotations = nil
 	services := []*corev1.Service{plain, service("web", port("https", 443, "sc-tls-1")), service("api", port("http", 80, "1"), port("https", 443, "sc-tls-1")), other}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "web"}}}
-	targets, left := Targets(pod, "shop", entries(t, "*, api:80, api:443, api:80"), services, "example.org")
+	targets, left := Targets(client(pod), entries(t, "*, api:80, api:443, api:80"), services)
 	assert.Empty(t, left)
 	require.Len(t, targets, 1)
-	assert.Equal(t, []string{"api", "api.shop", "api.shop.svc", "api.shop.svc.example.org"}, targets[0].Names)
+	assert.Equal(t, []string{"api", "api.shop", "api.shop.svc", "api.shop.svc.cluster.local"}, targets[0].Names)
 	assert.Equal(t, []Port{{80, 443, "http"}, {443, 443, "http"}}, targets[0].Ports)
 	assert.Equal(t, "api.shop.svc", targets[0].Host())
 
-	_, left = Targets(pod, "shop", entries(t, "plain"), services, "example.org")
+	_, left = Targets(client(pod), entries(t, "plain"), services)
 	assert.Contains(t, left[0].Why, "no Service of that name requests a certificate")
 	for _, svc := range services {
 		svc.Namespace = "" // as in a manifest
 	}
-	targets, _ = Targets(pod, "shop", entries(t, "api"), services, "example.org")
+	targets, _ = Targets(client(pod), entries(t, "api"), services)
 	assert.Equal(t, "api.shop.svc", targets[0].Host())
 
-	_, left = Targets(pod, "shop", entries(t, "api:81"), services, "example.org")
+	_, left = Targets(client(pod), entries(t, "api:81"), services)
 	assert.Equal(t, []Left{{"api.shop", "it has no TCP port 81: correct the number"}}, left)
 }
 
@@ -154,25 +167,29 @@ func TestIPv6(t *testing.T) {
 		svc.Spec.ClusterIP, svc.Spec.ClusterIPs = ips[0], ips
 		services = append(services, svc)
 	}
-	targets, left := Targets(&corev1.Pod{}, "shop", entries(t, "*"), services, "cluster.local")
+	targets, left := Targets(client(&corev1.Pod{}), entries(t, "*"), services)
 	require.Len(t, targets, 2)
 	assert.Equal(t, "::1", targets[0].Address)
-	assert.Equal(t, "127.1.0.3", targets[1].Address)
+	assert.Equal(t, "127.1.0.2", targets[1].Address)
 	require.Len(t, left, 1)
 	assert.Contains(t, left[0].Why, "a port of it is one of a.shop too")
 }
 
-// TestBounds: what exceeds the bounds is left out, and the addresses of the others do not depend on it.
+// TestBounds: what exceeds the bounds is left out: "*" first, then Services of other namespaces, whose owners choose
+// their ports.
 func TestBounds(t *testing.T) {
-	var services []*corev1.Service
-	for i := range api.MaxConnects + 8 {
-		svc := service(fmt.Sprintf("s%03d", i))
-		for n := range int32(5) {
+	large := func(name string, ports int32) *corev1.Service {
+		svc := service(name)
+		for n := range ports {
 			svc.Spec.Ports = append(svc.Spec.Ports, port("https-"+strings.Repeat("x", int(n)), 443+n, "sc-tls-1"))
 		}
-		services = append(services, svc)
+		return svc
 	}
-	targets, left := Targets(&corev1.Pod{}, "shop", entries(t, "*"), services, "cluster.local")
+	var services []*corev1.Service
+	for i := range maxWishes + 8 {
+		services = append(services, large(fmt.Sprintf("s%03d", i), 5))
+	}
+	targets, left := Targets(client(&corev1.Pod{}), entries(t, "*"), services)
 	ports, seen := 0, map[string]bool{}
 	for _, target := range targets {
 		ports += len(target.Ports)
@@ -181,7 +198,59 @@ func TestBounds(t *testing.T) {
 	}
 	assert.LessOrEqual(t, ports, api.MaxConnectPorts)
 	assert.Len(t, targets, 51)
-	assert.Len(t, left, len(services)-51)
-	assert.Contains(t, left[0].Why, "more than 256 ports together")
-	assert.Contains(t, left[len(left)-1].Why, "more than 64 Services")
+	assert.Contains(t, left[0].Why, "more than 256 Services of the namespace")
+	assert.Contains(t, left[1].Why, "more than 256 ports together")
+
+	var small []*corev1.Service
+	for i := range api.MaxConnects + 8 {
+		small = append(small, large(fmt.Sprintf("s%03d", i), 1))
+	}
+	targets, left = Targets(client(&corev1.Pod{}), entries(t, "*"), small)
+	assert.Len(t, targets, api.MaxConnects)
+	assert.Contains(t, left[0].Why, "more than 64 Services")
+
+	log := large("log", api.MaxConnectPorts)
+	log.Namespace = "data"
+	targets, left = Targets(client(&corev1.Pod{}), entries(t, "log.data, web, *"), append(small, log, large("web", 1), large("a", 1)))
+	require.NotEmpty(t, targets)
+	assert.Equal(t, "web.shop.svc", targets[0].Host(), "nobody else has it left out")
+	assert.Equal(t, "log.data", left[0].Service)
+	assert.Equal(t, "a.shop.svc", targets[1].Host())
+}
+
+// TestCost: the owners of Services choose how many ports these have.
+func TestCost(t *testing.T) {
+	var services []*corev1.Service
+	for i := range 2 * maxWishes {
+		svc := service(fmt.Sprintf("s%03d", i))
+		for n := range int32(128) {
+			svc.Spec.Ports = append(svc.Spec.Ports, port(fmt.Sprintf("a%d", n), 1000+n, fmt.Sprint(2000+n)), port(fmt.Sprintf("b%d", n), 5000+n, fmt.Sprintf("sc-tls-%d", 6000+n)))
+		}
+		services = append(services, svc)
+	}
+	all := entries(t, "*")
+	all = append(all, api.Connect{Service: "s000"}, api.Connect{Service: "s001"})
+	try := func() {
+		targets, _ := Targets(client(&corev1.Pod{}), all, services)
+		assert.Empty(t, targets)
+	}
+	assert.Less(t, bounded.Allocated(try), uint64(1<<20))
+	assert.NoError(t, bounded.Took(100*time.Millisecond, try))
+}
+
+// TestOwnHostsFile: the kubelet writes no hosts file for a container that mounts one.
+func TestOwnHostsFile(t *testing.T) {
+	pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{VolumeMounts: []corev1.VolumeMount{{MountPath: "/etc/hosts"}}}}}}
+	_, left := Targets(client(pod), entries(t, "web"), []*corev1.Service{service("web", port("https", 443, "sc-tls-1"))})
+	require.Len(t, left, 1)
+	assert.Contains(t, left[0].Why, "mounts its own /etc/hosts")
+}
+
+// TestPortsOfTheServicesOfThePod: a program listens where a Service leads to it, even if the pod does not declare it.
+func TestPortsOfTheServicesOfThePod(t *testing.T) {
+	c := client(&corev1.Pod{})
+	c.Used = []int32{443}
+	_, left := Targets(c, entries(t, "web"), []*corev1.Service{service("web", port("https", 443, "sc-tls-1"))})
+	require.Len(t, left, 1)
+	assert.Contains(t, left[0].Why, "port 443 is used in the pod itself (a Service selects the pod with it)")
 }

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
 )
@@ -15,46 +16,12 @@ import (
 // target returns the Target of a Service, without its address and names, or why it is left out and
 // what to do. svc is nil if no Service of that name requests a certificate.
 func (w wish) target(in inPod, svc *corev1.Service) (t Target, why string) {
-	switch {
-	case svc == nil:
-		return t, "no Service of that name requests a certificate: correct the name, or give the Service a TLS port first"
-	case api.IsExternal(svc):
-		return t, "another issuer writes its Secret, and " + api.BundleName + " may not verify it: let the clients use TLS themselves"
-	case api.IsHeadless(svc):
-		return t, "it is headless, so its clients connect to pods: let them use TLS themselves"
-	case api.CheckSize(svc) != nil:
-		return t, "it is too large"
+	if why := w.unsuitable(in, svc); why != "" {
+		return t, why
 	}
 	t = Target{Service: w.service, Namespace: w.namespace}
-	secure, plain, other := split(svc)
-	var without []string
-	for _, p := range plain {
-		if !w.wants(p.Port) {
-			continue
-		}
-		tls, ok := twin(p, plain, secure)
-		if !ok {
-			without = append(without, strconv.Itoa(int(p.Port)))
-			continue
-		}
-		t.Ports = append(t.Ports, Port{p.Port, tls, protocolOf(p, api.ConnectPlain)})
-	}
-	for _, p := range secure {
-		if w.wants(p.Port) {
-			t.Ports = append(t.Ports, Port{p.Port, p.Port, protocolOf(p, api.ConnectEither)})
-		}
-	}
-	const onlySome = ", or list the ports that are meant, as SERVICE:PORT: the others are then closed for this pod under the Service's names"
-	switch {
-	case len(without) > 0:
-		return t, "no TLS port belongs to port " + strings.Join(without, ", ") + ": add one to the Service" + onlySome
-	case w.all && len(other) > 0:
-		return t, "it has ports of other protocols than TCP (" + strings.Join(other, ", ") + ")" + strings.Replace(onlySome, ", or ", ": ", 1)
-	}
-	for _, port := range w.ports {
-		if port != 0 && !slices.ContainsFunc(t.Ports, func(p Port) bool { return p.Port == port }) {
-			return t, fmt.Sprintf("it has no TCP port %d: correct the number", port)
-		}
+	if t.Ports, why = w.portsOf(svc); why != "" {
+		return t, why
 	}
 	for _, p := range t.Ports {
 		if p.Port < in.firstPort {
@@ -67,44 +34,154 @@ func (w wish) target(in inPod, svc *corev1.Service) (t Target, why string) {
 	return t, ""
 }
 
-func (w wish) wants(port int32) bool { return w.all || slices.Contains(w.ports, port) }
+// unsuitable returns why no proxy can connect to the Service, whatever its ports are; "" if one can.
+func (w wish) unsuitable(in inPod, svc *corev1.Service) string {
+	switch {
+	case svc == nil:
+		return "no Service of that name requests a certificate: correct the name, or give the Service a TLS port first"
+	case api.IsExternal(svc):
+		return "another issuer writes its Secret, and " + api.BundleName + " may not verify it: let the clients use TLS themselves"
+	case api.IsHeadless(svc):
+		return "it is headless, so its clients connect to pods: let them use TLS themselves"
+	case api.CheckSize(svc) != nil:
+		return "it is too large"
+	case !w.listed && len(svc.Spec.Ports) > mostUnlisted:
+		return fmt.Sprintf("it has more than %d ports: list it by its name", mostUnlisted)
+	case in.ownHosts:
+		return "a container mounts its own /etc/hosts: remove that mount"
+	}
+	return ""
+}
 
-// split returns the Service's TCP ports that serve TLS, its other TCP ports, and its ports of other
-// protocols.
-func split(svc *corev1.Service) (secure, plain []corev1.ServicePort, other []string) {
-	targets := api.TLSTargets(svc)
-	for _, p := range svc.Spec.Ports {
-		switch {
-		case cmp.Or(p.Protocol, corev1.ProtocolTCP) != corev1.ProtocolTCP:
-			other = append(other, fmt.Sprintf("%d/%s", p.Port, p.Protocol))
-		case slices.Contains(targets, api.TargetPort(p)):
-			secure = append(secure, p)
-		default:
-			plain = append(plain, p)
+// portsOf returns the wanted ports of the Service, or why not all of them can be had.
+func (w wish) portsOf(svc *corev1.Service) (out []Port, why string) {
+	ports := split(svc)
+	var without []string
+	for _, p := range ports.plain {
+		if !w.wants(p.Port) {
+			continue
+		}
+		tls, ok := ports.twin(p)
+		if !ok {
+			without = append(without, strconv.Itoa(int(p.Port)))
+			continue
+		}
+		out = append(out, Port{p.Port, tls, protocolOf(p, api.ConnectPlain)})
+	}
+	for _, p := range ports.secure {
+		if w.wants(p.Port) {
+			out = append(out, Port{p.Port, p.Port, p.protocol()})
 		}
 	}
-	return secure, plain, other
+	const onlySome = "list the ports that are meant, as SERVICE:PORT: the others are then closed for this pod under the Service's names"
+	switch {
+	case len(without) > 0:
+		return nil, "no TLS port belongs to port " + strings.Join(without, ", ") + ": add one to the Service, or " + onlySome
+	case w.all && len(ports.other) > 0:
+		return nil, "it has ports of other protocols than TCP (" + strings.Join(ports.other, ", ") + "): " + onlySome
+	}
+	for _, port := range w.ports {
+		if port != 0 && !slices.ContainsFunc(out, func(p Port) bool { return p.Port == port }) {
+			return nil, fmt.Sprintf("it has no TCP port %d: correct the number", port)
+		}
+	}
+	return out, ""
+}
+
+func (w wish) wants(port int32) bool { return w.all || slices.Contains(w.ports, port) }
+
+// securePort is a port that serves TLS.
+type securePort struct {
+	corev1.ServicePort
+	// upstream is the program's port behind a proxy; zero without a proxy.
+	upstream intstr.IntOrString
+	bare     string // withoutTLS of its name
+}
+
+// protocol returns how connections to the port begin. If it says that it is TLS, its clients probably
+// start with it, even if a server without TLS would send first.
+func (p securePort) protocol() api.ConnectProtocol {
+	protocol := protocolOf(p.ServicePort, api.ConnectEither)
+	if protocol == api.ConnectPlain && api.SaysTLS(p.ServicePort) {
+		return api.ConnectEither
+	}
+	return protocol
+}
+
+// servicePorts are the TCP ports of a Service that serve TLS, those that do not, and what its other
+// ports are.
+type servicePorts struct {
+	secure []securePort
+	plain  []corev1.ServicePort
+	other  []string
+	// upstreams and targets have the first secure port of each, and names of each bare name.
+	upstreams, targets map[intstr.IntOrString]int32
+	names              map[string]int
+}
+
+// split sorts the ports of a Service. A port at which TLS begins within a protocol counts as one that
+// does not serve TLS.
+func split(svc *corev1.Service) servicePorts {
+	out := servicePorts{upstreams: map[intstr.IntOrString]int32{}, targets: map[intstr.IntOrString]int32{}, names: map[string]int{}}
+	inProtocol, _ := api.ParseProbe(svc) // the signer reports errors
+	for i, p := range svc.Spec.Ports {
+		switch {
+		case cmp.Or(p.Protocol, corev1.ProtocolTCP) != corev1.ProtocolTCP:
+			out.other = append(out.other, fmt.Sprintf("%d/%s", p.Port, p.Protocol))
+		case inProtocol[i] == "" && api.ServesTLS(p):
+			s := securePort{ServicePort: p, bare: withoutTLS(p.Name)}
+			target := api.TargetPort(p)
+			if asked, ok := api.ParseProxyPort(target.StrVal); ok && target.Type == intstr.String {
+				s.upstream = asked.UpstreamPort()
+				first(out.upstreams, s.upstream, p.Port)
+			}
+			first(out.targets, target, p.Port)
+			first(out.names, s.bare, len(out.secure))
+			out.secure = append(out.secure, s)
+		default:
+			out.plain = append(out.plain, p)
+		}
+	}
+	return out
+}
+
+// first sets a key that is not set.
+func first[K comparable, V any](m map[K]V, key K, value V) {
+	if _, set := m[key]; !set {
+		m[key] = value
+	}
 }
 
 // twin returns the number of the TLS port that leads to the same program as a plaintext port:
 //
-//   - the one whose targetPort requests a proxy in front of the port's targetPort;
+//   - the one whose targetPort requests a proxy in front of the port's targetPort, or is the same;
 //   - the one whose name is that of the port with tls or https in place of http or beside it;
-//   - the only one, if the port is the only one in plaintext.
-func twin(p corev1.ServicePort, plain, secure []corev1.ServicePort) (int32, bool) {
+//   - the only one, if the port is the only one in plaintext, the name of the TLS port says no more
+//     than that it is TLS, and neither is for administration.
+//
+// The last two do not apply if the TLS port leads to another port of the program.
+func (s servicePorts) twin(p corev1.ServicePort) (int32, bool) {
 	target := api.TargetPort(p)
-	for _, s := range secure {
-		if asked, ok := api.ParseProxyPort(s.TargetPort.StrVal); ok && (asked.UpstreamPort() == target || s.TargetPort == target) {
-			return s.Port, true
+	if port, ok := s.upstreams[target]; ok {
+		return port, true
+	}
+	if port, ok := s.targets[target]; ok {
+		return port, true
+	}
+	elsewhere := func(i int) bool {
+		up := s.secure[i].upstream
+		return up != (intstr.IntOrString{}) && up.Type == target.Type
+	}
+	if p.Name != "" {
+		for _, name := range []string{p.Name, strings.TrimPrefix(p.Name, "http-"), strings.TrimSuffix(p.Name, "-http")} {
+			if i, ok := s.names[name]; ok && !elsewhere(i) {
+				return s.secure[i].Port, true
+			}
 		}
 	}
-	for _, s := range secure {
-		if name := withoutTLS(s.Name); p.Name != "" && (name == p.Name || name == strings.TrimPrefix(p.Name, "http-") || name == strings.TrimSuffix(p.Name, "-http")) {
-			return s.Port, true
-		}
-	}
-	if len(plain) == 1 && len(secure) == 1 {
-		return secure[0].Port, true
+	if len(s.plain) == 1 && len(s.secure) == 1 && !elsewhere(0) && !api.IsAdminPort(p) && !api.IsAdminPort(s.secure[0].ServicePort) &&
+		slices.Contains([]string{"", "http", "tls", "ssl", "https"}, s.secure[0].bare) {
+		return s.secure[0].Port, true
 	}
 	return 0, false
 }

@@ -2,6 +2,7 @@ package connect
 
 import (
 	"cmp"
+	"path"
 	"regexp"
 	"slices"
 	"strconv"
@@ -43,6 +44,14 @@ func usedPorts(pod *corev1.Pod) map[int32]string {
 	return used
 }
 
+// hasOwnHosts reports whether a container mounts a hosts file of its own, so that the kubelet writes
+// none for it.
+func hasOwnHosts(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers), func(c corev1.Container) bool {
+		return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return path.Clean(m.MountPath) == "/etc/hosts" })
+	})
+}
+
 // maxWord is the largest size of a name and of a value that are examined.
 const maxWord = 128
 
@@ -51,7 +60,7 @@ const maxWord = 128
 var listenNames = regexp.MustCompile(`(?i)^(PORT|(HTTP|SERVER|APP|WEB|LISTEN)[_-]PORT)$|listen|bind`)
 
 // allAddresses are what precedes the colon in an address to listen on.
-var allAddresses = []string{"", "0.0.0.0", "[::]", "*", "tcp://0.0.0.0", "tcp://*", "http://0.0.0.0", "http://*", "http://+"}
+var allAddresses = []string{"", "0.0.0.0", "[::]", "*", "tcp://0.0.0.0", "tcp://*", "http://0.0.0.0", "http://*", "http://+", "https://+"}
 
 // listenPort returns the port of a value that is an address to listen on, such as :8080 or
 // 0.0.0.0:8080, or a number if the name says so; otherwise 0.
@@ -59,9 +68,11 @@ func listenPort(name, value string) int32 {
 	if len(name) > maxWord || len(value) > maxWord {
 		return 0
 	}
+	bare := strings.TrimLeft(name, "-")
+	isName := listenNames.MatchString(bare) && (bare == name || !strings.EqualFold(bare, "port"))
 	i := strings.LastIndexByte(value, ':')
 	n, err := strconv.ParseUint(value[i+1:], 10, 16)
-	if err != nil || i >= 0 && !slices.Contains(allAddresses, value[:i]) || i < 0 && !listenNames.MatchString(name) {
+	if err != nil || i >= 0 && !slices.Contains(allAddresses, value[:i]) || i < 0 && !isName {
 		return 0
 	}
 	return int32(n)

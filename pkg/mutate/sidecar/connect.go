@@ -2,6 +2,8 @@ package sidecar
 
 import (
 	"slices"
+	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -33,29 +35,54 @@ func (w Wanted) connectFlags() []string {
 		return nil
 	}
 	out := []string{api.ProxyFlagCAFile + "=" + rootsDirectory + "/" + api.BundleKey, api.ProxyFlagClusterDomain + "=" + w.ClusterDomain}
+	for _, c := range w.listed() {
+		out = append(out, api.ProxyFlagConnect+"="+c.String())
+	}
+	return out
+}
+
+func isConnectFlag(arg string) bool {
+	return slices.ContainsFunc([]string{api.ProxyFlagCAFile, api.ProxyFlagClusterDomain, api.ProxyFlagConnect}, func(flag string) bool { return strings.HasPrefix(arg, flag+"=") })
+}
+
+// listed returns the ports of the Services as the proxy gets them.
+func (w Wanted) listed() (out []api.ProxyConnect) {
 	for _, t := range w.Connect {
 		for _, p := range t.Ports {
-			c := api.ProxyConnect{Address: t.Address, Port: p.Port, Host: t.Host(), TLSPort: p.TLS, Protocol: p.Protocol}
-			out = append(out, api.ProxyFlagConnect+"="+c.String())
+			out = append(out, api.ProxyConnect{Address: t.Address, Port: p.Port, Host: t.Host(), TLSPort: p.TLS, Protocol: p.Protocol})
 		}
 	}
 	return out
 }
 
+// connects reports whether the proxy connects to exactly the wanted ports.
+func (w Wanted) connects(proxy api.Proxy) bool { return slices.Equal(proxy.Connects, w.listed()) }
+
 // direct appends the operations that direct the pod's calls to its proxy: names of the Services in
-// the hosts file, and the right to listen on the numbers of their ports. A pod whose proxy already
-// connects to Services has them.
+// the hosts file, and the right to listen on the numbers of their ports.
 func (w Wanted) direct(proxy api.Proxy, patch jsonpatch.Patch) jsonpatch.Patch {
-	if len(proxy.Connects) > 0 || len(w.Connect) == 0 {
+	if w.connects(proxy) {
 		return patch
 	}
-	aliases := make([]corev1.HostAlias, len(w.Connect))
+	var aliases []corev1.HostAlias
 	privileged := false
-	for i, t := range w.Connect {
-		aliases[i] = corev1.HostAlias{IP: t.Address, Hostnames: t.Names}
+	for _, t := range w.Connect {
+		i := slices.IndexFunc(aliases, func(a corev1.HostAlias) bool { return a.IP == t.Address })
+		if i < 0 { // one entry for each address, which is the key of the list
+			i = len(aliases)
+			aliases = append(aliases, corev1.HostAlias{IP: t.Address})
+		}
+		aliases[i].Hostnames = append(aliases[i].Hostnames, t.Names...)
 		privileged = privileged || slices.ContainsFunc(t.Ports, func(p connect.Port) bool { return p.Port < defaultUnprivileged })
 	}
-	jsonpatch.Append(&patch, jsonpatch.HostAliases, len(w.Pod.Spec.HostAliases), aliases)
+	switch own := w.Bare.Spec.HostAliases; {
+	case len(own) == len(w.Pod.Spec.HostAliases):
+		jsonpatch.Append(&patch, jsonpatch.HostAliases, len(own), aliases)
+	case len(own)+len(aliases) > 0: // others lead to the proxy
+		patch.Add(jsonpatch.HostAliases, slices.Concat(own, aliases))
+	default:
+		patch = append(patch, jsonpatch.Operation{Op: "remove", Path: jsonpatch.HostAliases})
+	}
 	if !privileged {
 		return patch
 	}
@@ -68,6 +95,19 @@ func (w Wanted) direct(proxy api.Proxy, patch jsonpatch.Patch) jsonpatch.Patch {
 		jsonpatch.Append(&patch, jsonpatch.SecurityContext+"/sysctls", len(c.Sysctls), []corev1.Sysctl{allow})
 	}
 	return patch
+}
+
+// disconnect appends the operations that take from a pod a proxy that connects, and should do nothing:
+// it was copied with a pod, or another webhook has changed the pod since.
+func (w Wanted) disconnect(proxy api.Proxy, patch jsonpatch.Patch) jsonpatch.Patch {
+	if len(proxy.Connects) == 0 {
+		return patch
+	}
+	patch = w.direct(proxy, patch)
+	if len(proxy.Listeners) > 0 {
+		return w.extend(proxy, nil, patch)
+	}
+	return append(patch, jsonpatch.Operation{Op: "remove", Path: jsonpatch.InitContainers + "/" + strconv.Itoa(proxy.Index)})
 }
 
 // directed reports whether an entry of a pod's hosts file leads to the proxy.

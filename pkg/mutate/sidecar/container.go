@@ -27,24 +27,49 @@ const (
 	user = 65532
 )
 
-// extend appends the operations that make the proxy listen on more ports, and connect to Services
-// if it connects to none.
+// extend appends the operations that make an existing proxy listen on more ports, and connect to the
+// Services that it should, and to no others: it may have been copied with a pod of another namespace.
 func (w Wanted) extend(proxy api.Proxy, wanted []api.ProxyListener, patch jsonpatch.Patch) jsonpatch.Patch {
 	var missing []string
+	var volumes []corev1.Volume
+	var mounts []corev1.VolumeMount
+	if len(wanted) > 0 && len(proxy.Listeners) == 0 {
+		pair := w.pair()
+		volumes, mounts = append(volumes, pair), append(mounts, pairMount(pair.Name))
+		missing = append(missing, certDirFlag)
+	}
 	for _, l := range wanted {
 		if !slices.Contains(proxy.Listeners, l) {
 			missing = append(missing, listenFlag(l))
 		}
 	}
-	if len(proxy.Connects) == 0 && len(w.Connect) > 0 {
-		roots := w.roots()
-		missing = append(missing, w.connectFlags()...)
-		jsonpatch.Append(&patch, jsonpatch.Volumes, patch.Grown(jsonpatch.Volumes, len(w.Pod.Spec.Volumes)), []corev1.Volume{roots})
-		jsonpatch.Append(&patch, jsonpatch.Field(proxy.ContainerRef, "volumeMounts"), len(proxy.VolumeMounts), []corev1.VolumeMount{rootsMount(roots.Name)})
+	args := jsonpatch.Field(proxy.ContainerRef, "args")
+	if !w.connects(proxy) {
+		kept := slices.DeleteFunc(slices.Clone(proxy.Args), isConnectFlag)
+		patch.Add(args, slices.Concat(kept, missing, w.connectFlags()))
+		if len(w.Connect) > 0 && !slices.ContainsFunc(proxy.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == rootsDirectory }) {
+			roots := w.roots()
+			volumes, mounts = append(volumes, roots), append(mounts, rootsMount(roots.Name))
+		}
+	} else {
+		jsonpatch.Append(&patch, args, len(proxy.Args), missing)
 	}
-	jsonpatch.Append(&patch, jsonpatch.Field(proxy.ContainerRef, "args"), len(proxy.Args), missing)
+	jsonpatch.Append(&patch, jsonpatch.Volumes, patch.Grown(jsonpatch.Volumes, len(w.Pod.Spec.Volumes)), volumes)
+	jsonpatch.Append(&patch, jsonpatch.Field(proxy.ContainerRef, "volumeMounts"), len(proxy.VolumeMounts), mounts)
 	return patch
 }
+
+// pair returns the volume with the pair. The user of the proxy is not known, and nothing else mounts the
+// volume: all users may read it.
+func (w Wanted) pair() corev1.Volume {
+	return volume.New(w.Pod, pairVolume, []corev1.VolumeProjection{w.Pair.Source(0)}, volume.ModeAll)
+}
+
+func pairMount(name string) corev1.VolumeMount {
+	return corev1.VolumeMount{Name: name, MountPath: api.DefaultMountPath, ReadOnly: true}
+}
+
+const certDirFlag = api.ProxyFlagCertDir + "=" + api.DefaultMountPath
 
 func listenFlag(l api.ProxyListener) string { return api.ProxyFlagListen + "=" + l.String() }
 
@@ -57,9 +82,8 @@ func (w Wanted) create(wanted []api.ProxyListener, patch jsonpatch.Patch) jsonpa
 	token.EmptyDir = &corev1.EmptyDirVolumeSource{Medium: corev1.StorageMediumMemory}
 	volumes, mounts := []corev1.Volume{}, []corev1.VolumeMount{}
 	if len(wanted) > 0 {
-		// The user of the proxy is not known, and nothing else mounts the volume: all users may read it.
-		pair := volume.New(w.Pod, pairVolume, []corev1.VolumeProjection{w.Pair.Source(0)}, volume.ModeAll)
-		volumes, mounts = append(volumes, pair), append(mounts, corev1.VolumeMount{Name: pair.Name, MountPath: api.DefaultMountPath, ReadOnly: true})
+		pair := w.pair()
+		volumes, mounts = append(volumes, pair), append(mounts, pairMount(pair.Name))
 	}
 	volumes, mounts = append(volumes, token), append(mounts, corev1.VolumeMount{Name: token.Name, MountPath: tokenDirectory, ReadOnly: true})
 	if len(w.Connect) > 0 {
@@ -96,7 +120,7 @@ func (w Wanted) container(wanted []api.ProxyListener, mounts []corev1.VolumeMoun
 	admin := api.ProxyFlagAdmin + "=127.0.0.1:" + strconv.Itoa(int(next()))
 	args := []string{admin}
 	if len(wanted) > 0 {
-		args = []string{api.ProxyFlagCertDir + "=" + api.DefaultMountPath, admin}
+		args = []string{certDirFlag, admin}
 	}
 	for _, l := range wanted {
 		args = append(args, listenFlag(l))

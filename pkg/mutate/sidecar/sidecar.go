@@ -51,7 +51,7 @@ type Wanted struct {
 
 // Add appends the operations that add the proxy, or the missing parts of an existing one, and
 // returns its container, and notes about ports on which it does not listen. If it has nothing to do,
-// there is no container and at least one note.
+// there is no container; if a Service requests it, there is at least one note.
 func (w Wanted) Add(patch jsonpatch.Patch) (jsonpatch.Patch, api.ContainerRef, []reasons.Note) {
 	proxy, ends, exists := proxyOf(w.Pod)
 	if note, refused := w.refuse(proxy, exists); refused {
@@ -60,7 +60,7 @@ func (w Wanted) Add(patch jsonpatch.Patch) (jsonpatch.Patch, api.ContainerRef, [
 	wanted, notes := w.listeners(proxy)
 	notes = append(notes, Unused(w.ProxyProtocol, wanted)...)
 	if len(wanted) == 0 && len(w.Connect) == 0 {
-		return patch, api.ContainerRef{}, notes
+		return w.disconnect(proxy, patch), api.ContainerRef{}, notes
 	}
 	patch = w.direct(proxy, patch)
 	if exists {
@@ -121,7 +121,7 @@ var refusals = []refusal{
 	{reasons.ProxyHostNetwork, func(w Wanted, _ api.Proxy, _ bool) bool { return w.Bare.Spec.HostNetwork || w.Pair.Host != "" }},
 	{reasons.ProxyNameTaken, func(w Wanted, proxy api.Proxy, exists bool) bool {
 		if exists {
-			return len(w.Ports) > 0 && !w.servesPair(proxy)
+			return len(w.Ports) > 0 && len(proxy.Listeners) > 0 && !w.servesPair(proxy)
 		}
 		isNamed := func(c corev1.Container) bool { return c.Name == api.ProxyContainer }
 		return slices.ContainsFunc(w.Pod.Spec.InitContainers, isNamed) || slices.ContainsFunc(w.Pod.Spec.Containers, isNamed)

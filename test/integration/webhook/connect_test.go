@@ -34,13 +34,9 @@ func TestConnect(t *testing.T) {
 	pod.Spec.SecurityContext = &corev1.PodSecurityContext{RunAsNonRoot: &yes, SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}}
 	pod.Spec.Containers[0].SecurityContext = &corev1.SecurityContext{AllowPrivilegeEscalation: &no, Capabilities: &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}}}
 
-	var got *corev1.Pod
-	require.EventuallyWithT(t, func(c *assert.CollectT) { // the Service of the other namespace comes from an informer
-		var err error
-		got, err = client.CoreV1().Pods(shop).Create(t.Context(), pod, dryRun)
-		require.NoError(c, err)
-		assert.Len(c, got.Spec.HostAliases, 2)
-	}, harness.Soon, 20*time.Millisecond)
+	got, err := client.CoreV1().Pods(shop).Create(t.Context(), pod, dryRun)
+	require.NoError(t, err)
+	require.Len(t, got.Spec.HostAliases, 2, "also if no informer has seen the Services yet")
 	proxy, ok := api.ProxyOf(got)
 	require.True(t, ok)
 	wanted := map[string]bool{}
@@ -55,6 +51,26 @@ func TestConnect(t *testing.T) {
 	assert.Contains(t, got.Annotations[api.AnnotationStatus], "NotConnected: ")
 	assert.Contains(t, got.Annotations[api.AnnotationStatus], "other."+out+": no Service of that name requests a certificate")
 
+	// The same for a pod that a Service selects, which the informers know.
+	selected := webPod("own")
+	selected.Annotations = map[string]string{api.AnnotationConnect: "late"}
+	selected.Spec = *pod.Spec.DeepCopy()
+	own := webService("own")
+	createService(t, t, shop, own)
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		got, err := client.CoreV1().Pods(shop).Create(t.Context(), selected, dryRun)
+		require.NoError(c, err)
+		assert.Equal(c, "files,env", partsOf(c, got, "web"))
+	}, harness.Soon, 20*time.Millisecond)
+	createService(t, t, shop, func() *corev1.Service {
+		svc := webService("late")
+		svc.Spec.Ports = []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromString("sc-tls-9090")}}
+		return svc
+	}())
+	at, err := client.CoreV1().Pods(shop).Create(t.Context(), selected, dryRun)
+	require.NoError(t, err)
+	require.Len(t, at.Spec.HostAliases, 1, "also if no informer has seen the Service yet")
+
 	created, err := client.CoreV1().Pods(shop).Create(t.Context(), pod, metav1.CreateOptions{})
 	require.NoError(t, err)
 	assert.Equal(t, got.Spec.HostAliases, created.Spec.HostAliases)
@@ -65,11 +81,10 @@ func TestConnect(t *testing.T) {
 	assert.ErrorContains(t, err, "must be a comma-separated list of Services")
 }
 
-// TestAliasesOfIPv6Services: the API server accepts several names, in entries of their own, for the only loopback address
-// of IPv6.
+// TestAliasesOfIPv6Services: the API server accepts the only loopback address of IPv6.
 func TestAliasesOfIPv6Services(t *testing.T) {
 	ns, pod := namespace(t, nil), webPod("web")
-	pod.Spec.HostAliases = []corev1.HostAlias{{IP: "::1", Hostnames: []string{"db", "db.data.svc"}}, {IP: "::1", Hostnames: []string{"api"}}}
+	pod.Spec.HostAliases = []corev1.HostAlias{{IP: "::1", Hostnames: []string{"db", "db.data.svc", "api"}}}
 	got, err := client.CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{})
 	require.NoError(t, err)
 	assert.Equal(t, pod.Spec.HostAliases, got.Spec.HostAliases)

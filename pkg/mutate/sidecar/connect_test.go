@@ -1,0 +1,103 @@
+package sidecar
+
+import (
+	"encoding/json"
+	"testing"
+
+	evanphx "github.com/evanphx/json-patch/v5"
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/connect"
+	"github.com/servingcert/servingcert/pkg/mutate/jsonpatch"
+)
+
+func target(service, namespace, address string, port int32) connect.Target {
+	name := service + "." + namespace
+	return connect.Target{
+		Service: service, Namespace: namespace, Address: address,
+		Names: []string{service, name, name + ".svc", name + ".svc.cluster.local"}, Ports: []connect.Port{{Port: port, TLS: 443}},
+	}
+}
+
+// added applies what Add wants to a pod, and checks that a second pass changes nothing.
+func added(t *testing.T, pod *corev1.Pod, svc *corev1.Service, targets ...connect.Target) *corev1.Pod {
+	t.Helper()
+	pass := func(pod *corev1.Pod) jsonpatch.Patch {
+		w := wantedOf(pod, svc)
+		w.Connect, w.ClusterDomain = targets, "cluster.local"
+		patch, _, _ := w.Add(nil)
+		return patch
+	}
+	raw, err := json.Marshal(pod)
+	require.NoError(t, err)
+	operations, err := pass(pod).JSON()
+	require.NoError(t, err)
+	if operations == nil {
+		return pod
+	}
+	decoded, err := evanphx.DecodePatch(operations)
+	require.NoError(t, err)
+	raw, err = decoded.Apply(raw)
+	require.NoError(t, err, string(operations))
+	after := &corev1.Pod{}
+	require.NoError(t, json.Unmarshal(raw, after))
+	assert.Empty(t, pass(after), "a second pass")
+	return after
+}
+
+// TestConnectsAsThePodWants: a pod may have the proxy of another namespace, copied with it, or that of a pass before
+// another webhook has changed the pod.
+func TestConnectsAsThePodWants(t *testing.T) {
+	pod := podWith(corev1.ContainerPort{ContainerPort: 8080})
+	pod.Spec.InitContainers = []corev1.Container{{Name: "wait"}}
+	pod.Spec.HostAliases = []corev1.HostAlias{{IP: "10.1.1.1", Hostnames: []string{"legacy"}}}
+	hosts := func(pod *corev1.Pod) map[string][]string {
+		out := map[string][]string{}
+		for _, a := range pod.Spec.HostAliases {
+			out[a.IP] = append(out[a.IP], a.Hostnames[0])
+		}
+		return out
+	}
+	shop := added(t, pod, service(), target("web", "shop", "127.1.0.1", 80), target("db", "shop", "127.1.0.2", 5432))
+	proxy, ok := api.ProxyOf(shop)
+	require.True(t, ok)
+	assert.Zero(t, proxy.Index, "before the init containers, which may call")
+	assert.Len(t, proxy.Connects, 2)
+	assert.Equal(t, map[string][]string{"10.1.1.1": {"legacy"}, "127.1.0.1": {"web"}, "127.1.0.2": {"db"}}, hosts(shop))
+
+	staging := added(t, shop, service(), target("web", "staging", "127.1.0.1", 80))
+	proxy, _ = api.ProxyOf(staging)
+	assert.Equal(t, "--connect=127.1.0.1:80=web.staging.svc:443", proxy.Args[len(proxy.Args)-1])
+	assert.Len(t, proxy.Connects, 1)
+	assert.Equal(t, map[string][]string{"10.1.1.1": {"legacy"}, "127.1.0.1": {"web"}}, hosts(staging))
+
+	serving := added(t, shop, service("sc-tls-8080"), target("web", "shop", "127.1.0.1", 80))
+	proxy, _ = api.ProxyOf(serving)
+	assert.Len(t, proxy.Listeners, 1, "a Service came later")
+	assert.Contains(t, proxy.Args, "--cert-dir=/etc/servingcert")
+	assert.Len(t, proxy.VolumeMounts, 3)
+	assert.Len(t, proxy.Connects, 1)
+
+	server := added(t, serving, service("sc-tls-8080"))
+	proxy, _ = api.ProxyOf(server)
+	assert.Len(t, proxy.Listeners, 1)
+	assert.Empty(t, proxy.Connects)
+	assert.NotContains(t, proxy.Args, "--cluster-domain=cluster.local")
+
+	none := added(t, shop, service())
+	_, ok = api.ProxyOf(none)
+	assert.False(t, ok)
+	assert.Equal(t, []corev1.Container{{Name: "wait"}}, none.Spec.InitContainers)
+	assert.Equal(t, map[string][]string{"10.1.1.1": {"legacy"}}, hosts(none))
+}
+
+// TestOneEntryForEachAddress: the address is the key of the list.
+func TestOneEntryForEachAddress(t *testing.T) {
+	after := added(t, podWith(), service(), target("web", "shop", "::1", 80), target("db", "shop", "::1", 5432))
+	require.Len(t, after.Spec.HostAliases, 1)
+	assert.Len(t, after.Spec.HostAliases[0].Hostnames, 8)
+	assert.Empty(t, Without(after).Spec.HostAliases)
+}
