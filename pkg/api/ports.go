@@ -61,9 +61,8 @@ var adminWords = []string{
 // administration, according to a word in the name of the port or of its targetPort, such
 // as http-metrics. For a port without either name, the name of the Service decides.
 func AdminOnly(svc *corev1.Service) bool {
-	admin := isAdmin
 	for _, p := range svc.Spec.Ports {
-		if !admin(p.Name) && !admin(p.TargetPort.StrVal) && (p.Name+p.TargetPort.StrVal != "" || !admin(svc.Name)) {
+		if !IsAdminPort(p) && (p.Name+p.TargetPort.StrVal != "" || !isAdmin(svc.Name)) {
 			return false
 		}
 	}
@@ -99,7 +98,7 @@ func TargetPort(p corev1.ServicePort) intstr.IntOrString {
 }
 
 // saysTLS reports whether the port's name, appProtocol or number indicates TLS.
-func saysTLS(p corev1.ServicePort) bool { return PortSaysTLS(p.Name, p.Port) || wordsSayTLS(p) }
+func saysTLS(p corev1.ServicePort) bool { return PortSaysTLS(p.Name, p.Port) || WordsSayTLS(p) }
 
 // ServesTLS reports whether a port of a Service requests a proxy ([ParseProxyPort]), or its name,
 // appProtocol or number indicates TLS.
@@ -108,11 +107,9 @@ func ServesTLS(p corev1.ServicePort) bool {
 	return isTCP(p) && (proxied || saysTLS(p))
 }
 
-// SaysTLS reports whether the name or the appProtocol of a port indicates TLS, so that its clients
+// WordsSayTLS reports whether the name or the appProtocol of a port indicates TLS, so that its clients
 // probably start with it.
-func SaysTLS(p corev1.ServicePort) bool { return wordsSayTLS(p) }
-
-func wordsSayTLS(p corev1.ServicePort) bool {
+func WordsSayTLS(p corev1.ServicePort) bool {
 	return nameSaysTLS(p.Name) || p.AppProtocol != nil && nameSaysTLS(*p.AppProtocol)
 }
 

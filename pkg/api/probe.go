@@ -86,7 +86,7 @@ func ProbeTargets(svc *corev1.Service) []ProbeTarget {
 		}
 		_, proxied := proxyTarget(target)
 		switch {
-		case proxied || asked == "" && wordsSayTLS(p):
+		case proxied || asked == "" && WordsSayTLS(p):
 			asked = starttls.TLS
 		case asked == "" && p.AppProtocol != nil:
 			asked = starttls.OfPort(*p.AppProtocol)

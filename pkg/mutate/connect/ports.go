@@ -102,7 +102,7 @@ type securePort struct {
 // start with it, even if a server without TLS would send first.
 func (p securePort) protocol() api.ConnectProtocol {
 	protocol := protocolOf(p.ServicePort, api.ConnectEither)
-	if protocol == api.ConnectPlain && api.SaysTLS(p.ServicePort) {
+	if protocol == api.ConnectPlain && api.WordsSayTLS(p.ServicePort) {
 		return api.ConnectEither
 	}
 	return protocol

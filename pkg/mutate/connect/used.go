@@ -63,7 +63,8 @@ var listenNames = regexp.MustCompile(`(?i)^(PORT|(HTTP|SERVER|APP|WEB|LISTEN)[_-
 var allAddresses = []string{"", "0.0.0.0", "[::]", "*", "tcp://0.0.0.0", "tcp://*", "http://0.0.0.0", "http://*", "http://+", "https://+"}
 
 // listenPort returns the port of a value that is an address to listen on, such as :8080 or
-// 0.0.0.0:8080, or a number if the name says so; otherwise 0.
+// 0.0.0.0:8080. It also returns a value that is a number, if the name is one of listenNames. For any
+// other value it returns 0.
 func listenPort(name, value string) int32 {
 	if len(name) > maxWord || len(value) > maxWord {
 		return 0
