@@ -71,9 +71,6 @@ type ProbeTarget struct {
 
 // ProbeTargets returns the [TLSTargets], and the targetPorts of the ports in annotation
 // AnnotationProbe. An annotation that is not valid is ignored.
-//
-// The protocol is that of the annotation, or else of the port's appProtocol, of its name, or of the
-// name of its targetPort. A proxy's port begins with TLS.
 func ProbeTargets(svc *corev1.Service) []ProbeTarget {
 	said, _ := ParseProbe(svc)
 	secure := TLSTargets(svc)
@@ -84,15 +81,35 @@ func ProbeTargets(svc *corev1.Service) []ProbeTarget {
 		if !isTCP(p) || !listed && !slices.Contains(secure, target) {
 			continue
 		}
-		_, proxied := proxyTarget(target)
-		switch {
-		case proxied || asked == "" && WordsSayTLS(p):
-			asked = starttls.TLS
-		case asked == "" && p.AppProtocol != nil:
-			asked = starttls.OfPort(*p.AppProtocol)
-		}
-		protocol := cmp.Or(asked, starttls.OfPort(p.Name), starttls.OfPort(target.StrVal))
-		out = append(out, ProbeTarget{p.Port, target, protocol, listed || proxied || saysTLS(p)})
+		out = append(out, ProbeTarget{p.Port, target, portProtocol(p, asked), listed || ServesTLS(p)})
 	}
 	return out
+}
+
+// PortProtocols returns the STARTTLS protocol of each port of the Service; zero for a port of which the Service
+// specifies none. An annotation that is not valid is ignored.
+func PortProtocols(svc *corev1.Service) []starttls.Protocol {
+	said, _ := ParseProbe(svc)
+	out := make([]starttls.Protocol, len(svc.Spec.Ports))
+	for i, p := range svc.Spec.Ports {
+		if isTCP(p) {
+			out[i] = portProtocol(p, said[i])
+		}
+	}
+	return out
+}
+
+// portProtocol returns the protocol of a port: the one that annotation AnnotationProbe asks for, or else that of the
+// port's appProtocol, of its name, or of the name of its targetPort. A proxy's port begins with TLS, and so does one
+// whose words say so.
+func portProtocol(p corev1.ServicePort, asked starttls.Protocol) starttls.Protocol {
+	target := TargetPort(p)
+	_, proxied := proxyTarget(target)
+	switch {
+	case proxied || asked == "" && WordsSayTLS(p):
+		asked = starttls.TLS
+	case asked == "" && p.AppProtocol != nil:
+		asked = starttls.OfPort(*p.AppProtocol)
+	}
+	return cmp.Or(asked, starttls.OfPort(p.Name), starttls.OfPort(target.StrVal))
 }

@@ -85,6 +85,50 @@ func TestTwin(t *testing.T) {
 	}
 }
 
+// TestPortsWithStartTLS: a port at which TLS begins within a protocol is no TLS port, whatever says so; one at which the
+// first byte is TLS is.
+func TestPortsWithStartTLS(t *testing.T) {
+	speaks := func(p corev1.ServicePort, appProtocol string) corev1.ServicePort {
+		p.AppProtocol = &appProtocol
+		return p
+	}
+	for name, tc := range map[string]struct {
+		probe string
+		port  corev1.ServicePort
+		tls   bool
+	}{
+		"the number of TLS":            {"", port("", 443, "143"), true},
+		"a name, and that number":      {"", port("imap", 443, "143"), false},
+		"with tcp- before it":          {"", port("tcp-smtp", 8443, "25"), false},
+		"an appProtocol":               {"", speaks(port("db", 443, "5432"), "postgres"), false},
+		"an appProtocol with a domain": {"", speaks(port("db", 443, "3306"), "example.com/mysql"), false},
+		"the name of the targetPort":   {"", port("db", 9443, "ldap"), false},
+		"an appProtocol that says TLS": {"", speaks(port("smtp", 465, "465"), "tls"), true},
+		"a name that says TLS":         {"", speaks(port("tls-db", 5432, "5432"), "postgres"), true},
+		"TLS by its own name":          {"", port("imaps", 993, "993"), true},
+		"the annotation":               {"443=nats", port("tls", 443, "4222"), false},
+		"TLS by the annotation":        {"5432=tls", port("postgres", 5432, "5432"), true},
+		"a proxy":                      {"5432=postgres", port("postgres", 5432, "sc-tls-5432"), true},
+		"neither says TLS":             {"", port("imap", 143, "143"), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			svc := service("mail", tc.port)
+			if tc.probe != "" {
+				svc.Annotations[api.AnnotationProbe] = tc.probe
+			}
+			targets, left := Targets(client(&corev1.Pod{}), entries(t, "mail"), []*corev1.Service{svc})
+			if !tc.tls {
+				require.Len(t, left, 1)
+				assert.Contains(t, left[0].Why, fmt.Sprintf("no TLS port belongs to port %d", tc.port.Port))
+				return
+			}
+			require.Empty(t, left)
+			require.Len(t, targets[0].Ports, 1)
+			assert.Equal(t, tc.port.Port, targets[0].Ports[0].TLS)
+		})
+	}
+}
+
 // TestUsedPorts: the proxy does not listen where a program of the pod seems to, because the program could not.
 func TestUsedPorts(t *testing.T) {
 	svc := service("db", port("tls", 5432, "sc-tls-5432"))

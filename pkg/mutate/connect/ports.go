@@ -11,6 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/starttls"
 )
 
 // target returns the Target of a Service, without its address and names, or why it is left out and
@@ -123,12 +124,12 @@ type servicePorts struct {
 // does not serve TLS.
 func split(svc *corev1.Service) servicePorts {
 	out := servicePorts{upstreams: map[intstr.IntOrString]int32{}, targets: map[intstr.IntOrString]int32{}, names: map[string]int{}}
-	inProtocol, _ := api.ParseProbe(svc) // the signer reports errors
+	protocols := api.PortProtocols(svc)
 	for i, p := range svc.Spec.Ports {
 		switch {
 		case cmp.Or(p.Protocol, corev1.ProtocolTCP) != corev1.ProtocolTCP:
 			out.other = append(out.other, fmt.Sprintf("%d/%s", p.Port, p.Protocol))
-		case inProtocol[i] == "" && api.ServesTLS(p):
+		case protocols[i] == starttls.TLS, protocols[i] == "" && api.ServesTLS(p):
 			s := securePort{ServicePort: p, bare: withoutTLS(p.Name)}
 			target := api.TargetPort(p)
 			if asked, ok := api.ParseProxyPort(target.StrVal); ok && target.Type == intstr.String {
