@@ -101,7 +101,7 @@ func decideFirst(s Situation) Decision {
 	d.stop(api.CAPending, "the first CA is being created")
 	switch {
 	case s.ClockErr != nil:
-		d.stop(api.CAClockSkew, "%v", s.ClockErr)
+		d.Problem = ByClock(api.CAMessage{}, s.ClockErr)
 	case s.HasRemote && s.Remote == nil:
 		d.stop(api.CAUnreachable, "the remote CA has not been reached yet: %v", s.RemoteErr)
 	case s.HasRemote:

@@ -24,15 +24,21 @@ func statusOf(s Situation, d Decision) *api.CAStatus {
 	if d.Waiting != "" || d.State == nil {
 		status.WaitingFor = d.Waiting
 	}
-	status.Problem, status.Warnings = d.Problem, d.Warnings
-	if s.ClockErr != nil && d.Problem.Reason == "" {
-		status.Problem = api.CAMessage{Reason: api.CAClockSkew, Message: s.ClockErr.Error()}
-	}
+	status.Problem, status.Warnings = ByClock(d.Problem, s.ClockErr), d.Warnings
 	status.OwnBundle, status.OwnBundleHash = "", ""
 	if own := d.Interim.ownBundle(s, status.Bundle); own != nil {
 		status.OwnBundle, status.OwnBundleHash = string(own.PEM()), own.Hash()
 	}
 	return &status
+}
+
+// ByClock returns why a CA cannot sign: its problem, or if it has none, that the clock is not reliable. clockErr is why
+// it is not, or nil.
+func ByClock(problem api.CAMessage, clockErr error) api.CAMessage {
+	if clockErr != nil && problem.Reason == "" {
+		return api.CAMessage{Reason: api.CAClockSkew, Message: clockErr.Error()}
+	}
+	return problem
 }
 
 func stateStatus(state State, s Situation) api.CAStatus {

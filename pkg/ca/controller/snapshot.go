@@ -52,11 +52,7 @@ func (s *snapshot) problemAt(now time.Time) api.CAMessage {
 // problem returns why the signer cannot sign with the snapshot now; zero if it can. A clock that
 // is wrong is noticed at once, and the CA is read again only later.
 func (c *Controller) problem(s *snapshot) api.CAMessage {
-	problem := s.problemAt(c.cfg.Clock())
-	if err := c.cfg.CheckClock(); err != nil && problem.Reason == "" {
-		problem = api.CAMessage{Reason: api.CAClockSkew, Message: err.Error()}
-	}
-	return problem
+	return ca.ByClock(s.problemAt(c.cfg.Clock()), c.cfg.CheckClock())
 }
 
 // use makes Authority return the decision's CA or problem, and reports it once.
