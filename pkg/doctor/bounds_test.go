@@ -75,7 +75,7 @@ func TestVersionsOfImages(t *testing.T) {
 func TestLongListsAreShortened(t *testing.T) {
 	f := Facts{}
 	for i := range maxForbidden {
-		f.Failures = append(f.Failures, Failure{What: fmt.Sprint("r", i), Why: "forbidden", Forbidden: true, Checks: nil})
+		f.Failures = append(f.Failures, Failure{What: fmt.Sprint("r", i), Why: "forbidden", Kind: ReadForbidden, Checks: nil})
 	}
 	require.Len(t, f.unread(), 1)
 	assert.NotContains(t, f.unread()[0].Message, "more")

@@ -187,17 +187,17 @@ func limits(item corev1.LimitRangeItem) []corev1.LimitRange {
 
 var ofThePlatform = []breaking{
 	{"nothing could be read", func(_ *testing.T, f *Facts) {
-		f.Failures = []Failure{{What: "Leases in servingcert-system", Why: "forbidden", Forbidden: true, Checks: []ID{Leases}}}
+		f.Failures = []Failure{{What: "Leases in servingcert-system", Why: "forbidden", Kind: ReadForbidden, Checks: []ID{Leases}}}
 	}, "warning SC001 Leases in servingcert-system: could not be read: forbidden"},
 	{"the API server did not answer", func(_ *testing.T, f *Facts) {
-		f.Failures = []Failure{{What: "Deployments in servingcert-system", Why: "the server is currently unable to handle the request", Forbidden: false, Checks: []ID{Installed}}}
+		f.Failures = []Failure{{What: "Deployments in servingcert-system", Why: "the server is currently unable to handle the request", Checks: []ID{Installed}}}
 	}, "error SC001 Deployments in servingcert-system: could not be read: the server is currently unable to handle the request"},
 	{"kubelets are not dialled", func(_ *testing.T, f *Facts) {
-		f.Failures = []Failure{{What: "kubelets", Why: "none was dialled", Checks: []ID{KubeletServing}, Untried: true}}
+		f.Failures = []Failure{{What: "kubelets", Why: "none was dialled", Checks: []ID{KubeletServing}, Kind: ReadNotTried}}
 	}, "warning SC001 kubelets: could not be read: none was dialled"},
 	{"much may not be read", func(_ *testing.T, f *Facts) {
 		for i := range 8 {
-			f.Failures = append(f.Failures, Failure{What: fmt.Sprint("Role r", i), Why: "forbidden", Forbidden: true, Checks: nil})
+			f.Failures = append(f.Failures, Failure{What: fmt.Sprint("Role r", i), Why: "forbidden", Kind: ReadForbidden, Checks: nil})
 		}
 	}, "warning SC001 : this user may not read Role r0; Role r1; Role r2; Role r3; Role r4; and 3 more"},
 	{"no namespace to try", func(_ *testing.T, f *Facts) {
@@ -391,7 +391,7 @@ func TestServingcertIsNotInstalled(t *testing.T) {
 		i := f.Installation
 		clear(i.Deployments)
 		clear(i.Leases)
-		f.Failures = []Failure{{What: "Pods in servingcert-system", Why: "forbidden", Forbidden: true, Checks: []ID{Versions}}}
+		f.Failures = []Failure{{What: "Pods in servingcert-system", Why: "forbidden", Kind: ReadForbidden, Checks: []ID{Versions}}}
 	}, "error SC201 Namespace servingcert-system: servingcert is not installed: none of its Deployments exists"}).run(t)
 
 	f := healthy(t)
@@ -497,7 +497,7 @@ func TestFailedReadsSkipChecks(t *testing.T) {
 	f.Namespaces, f.Authority, i.KubeletRequests = nil, nil, nil
 	unread := []ID{Installed, Available, Leases, Versions, WebhookReached, CABundle}
 	assert.True(t, f.Examine(noon).Examined())
-	f.Failures = []Failure{{What: "everything", Why: "forbidden", Forbidden: true, Checks: unread}}
+	f.Failures = []Failure{{What: "everything", Why: "forbidden", Kind: ReadForbidden, Checks: unread}}
 	r := f.Examine(noon)
 	for _, found := range r.Findings {
 		assert.NotContains(t, append(unread, NotOptedIn, SignerClock, NotReady, CAProblem), found.ID, found.Message)

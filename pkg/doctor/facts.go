@@ -22,12 +22,19 @@ type Facts struct {
 // Failure is a read that failed, and the checks that were skipped because of it.
 type Failure struct {
 	What, Why string
-	// Forbidden is true if the user lacks the right to read it.
-	Forbidden bool
+	Kind      FailureKind
 	Checks    []ID
-	// Untried is true if nothing was asked, for the reason in Why.
-	Untried bool
 }
+
+// FailureKind is how a read failed.
+type FailureKind int
+
+// The kinds of failures.
+const (
+	ReadFailed    FailureKind = iota // an error; the skipped checks may pass the next time
+	ReadForbidden                    // the user lacks the right to read it
+	ReadNotTried                     // nothing was asked, for the reason in Why
+)
 
 // Examine returns the report. now is the time of the API server.
 func (f Facts) Examine(now time.Time) Report {
@@ -85,14 +92,14 @@ func (f Facts) unread() []Finding {
 	var findings []Finding
 	var forbidden []string
 	for _, failure := range f.Failures {
-		if failure.Forbidden {
+		if failure.Kind == ReadForbidden {
 			forbidden = append(forbidden, failure.What)
 		}
 	}
 	for _, failure := range f.Failures {
-		if !failure.Forbidden || len(forbidden) == 1 {
+		if failure.Kind != ReadForbidden || len(forbidden) == 1 {
 			f := found(NotLooked, failure.What, "could not be read: %s", failure.Why)
-			if !failure.Forbidden && !failure.Untried { // the skipped checks may pass the next time
+			if failure.Kind == ReadFailed {
 				f = f.as(Error)
 			}
 			findings = append(findings, f)

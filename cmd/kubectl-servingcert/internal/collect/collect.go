@@ -99,7 +99,11 @@ func (g *gatherer) installed(ctx context.Context) {
 
 // failed records a read that failed, and the checks that need it.
 func (g *gatherer) failed(what string, err error, checks ...doctor.ID) {
-	g.facts.Failures = append(g.facts.Failures, doctor.Failure{What: what, Why: err.Error(), Forbidden: apierrors.IsForbidden(err), Checks: checks})
+	kind := doctor.ReadFailed
+	if apierrors.IsForbidden(err) {
+		kind = doctor.ReadForbidden
+	}
+	g.facts.Failures = append(g.facts.Failures, doctor.Failure{What: what, Why: err.Error(), Kind: kind, Checks: checks})
 }
 
 // serves reports whether the API server serves a resource of a group, in the version or, if

@@ -74,7 +74,7 @@ func (g *gatherer) kubelets(ctx context.Context, i *doctor.Installation) {
 	if why := i.NoKubelets(); why != "" {
 		if g.opts.Kubelets {
 			g.facts.Failures = append(g.facts.Failures, doctor.Failure{
-				What: "the certificates that kubelets serve (--kubelets)", Why: "none was dialled: " + why, Checks: []doctor.ID{doctor.KubeletServing}, Untried: true,
+				What: "the certificates that kubelets serve (--kubelets)", Why: "none was dialled: " + why, Kind: doctor.ReadNotTried, Checks: []doctor.ID{doctor.KubeletServing},
 			})
 		}
 		return

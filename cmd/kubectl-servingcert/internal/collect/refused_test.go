@@ -62,7 +62,7 @@ func TestPodsOfStatefulSetsAndDaemonSetsThatAreRefused(t *testing.T) {
 	g = gathererOf(Options{Namespace: "shop"}, "events", objects...)
 	assert.Equal(t, map[string]string{"db": "", "whole": "", "new": "", "agent": ""}, failures(g))
 	require.Len(t, g.facts.Failures, 1)
-	assert.Equal(t, doctor.Failure{What: "Events", Why: g.facts.Failures[0].Why, Forbidden: true, Checks: []doctor.ID{doctor.PodsRefused}}, g.facts.Failures[0])
+	assert.Equal(t, doctor.Failure{What: "Events", Why: g.facts.Failures[0].Why, Kind: doctor.ReadForbidden, Checks: []doctor.ID{doctor.PodsRefused}}, g.facts.Failures[0])
 
 	g = gathererOf(Options{Namespace: "shop"}, "events", objects[0], objects[2])
 	assert.Equal(t, map[string]string{"whole": ""}, failures(g))

@@ -44,7 +44,7 @@ func TestANamespaceWithoutTheReportOfTheSigner(t *testing.T) {
 	assert.Len(t, g.facts.Namespaces[0].Services, 1)
 	require.Len(t, g.facts.Failures, 1)
 	assert.Equal(t, "ConfigMap sys/"+api.ConventionalStatusName, g.facts.Failures[0].What)
-	assert.True(t, g.facts.Failures[0].Forbidden)
+	assert.Equal(t, doctor.ReadForbidden, g.facts.Failures[0].Kind)
 	assert.Equal(t, []doctor.ID{doctor.Missed}, g.facts.Failures[0].Checks)
 }
 
