@@ -29,6 +29,17 @@ func EventNote(text string) string {
 	return strings.ToValidUTF8(text[:maxEventNote-len("…")], "") + "…"
 }
 
+// Count returns the number with the noun: 1 reference, 2 addresses.
+func Count(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	if strings.HasSuffix(noun, "s") {
+		noun += "e"
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
+
 // Listed returns at most most of the names, and the number of the others: "a, b and 3 more".
 func Listed(names []string, most int) string {
 	return ListedOf(names[:min(len(names), most)], len(names))

@@ -27,3 +27,9 @@ func TestEventNote(t *testing.T) {
 	assert.True(t, utf8.ValidString(cut))
 	assert.Len(t, cut, most-1)
 }
+
+func TestCount(t *testing.T) {
+	assert.Equal(t, "3 addresses", api.Count(3, "address"))
+	assert.Equal(t, "1 address", api.Count(1, "address"))
+	assert.Equal(t, "2 ports", api.Count(2, "port"))
+}

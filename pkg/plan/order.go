@@ -149,10 +149,10 @@ func (s *Service) stepsOfServer(labelled bool) {
 // stepsOfClients adds the steps after that, until no client uses plaintext.
 func (s *Service) stepsOfClients() {
 	if s.ToMove > 0 {
-		s.step("move " + Count(s.ToMove, "plaintext reference") + " to " + s.securely())
+		s.step("move " + api.Count(s.ToMove, "plaintext reference") + " to " + s.securely())
 	}
 	if n := s.unclear(); n > 0 {
-		s.step("check " + Count(n, "address") + " with an unknown protocol")
+		s.step("check " + api.Count(n, "address") + " with an unknown protocol")
 	}
 	if s.Way == WayMove && s.notCurrent() != "" {
 		s.command("find out why the rotator has not seen TLS: "+s.notCurrent(), s.Name, "kubectl", "servingcert", "status", s.Name, "-n", s.Namespace)

@@ -217,19 +217,8 @@ func (n *Native) addBreaks(references []Reference, port int32) {
 		}
 	}
 	if count > 0 {
-		n.Breaks = append(n.Breaks, Count(count, "plaintext reference"))
+		n.Breaks = append(n.Breaks, api.Count(count, "plaintext reference"))
 	}
-}
-
-// Count returns the number with the noun: 1 reference, 2 addresses.
-func Count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	if strings.HasSuffix(what, "s") {
-		what += "e"
-	}
-	return fmt.Sprintf("%d %ss", n, what)
 }
 
 // choose fills in Way and Why.

@@ -104,7 +104,7 @@ var verdictStyles = map[string]style{status.ClientsLeft: bad, status.ClientsNone
 
 func writeClients(s screen, found status.Clients) error {
 	for i, p := range found.Ports {
-		head := fmt.Sprintf("Service %s/%s, port %s: %s", found.Namespace, found.Service, p.Name, status.Count(p.Pods, "pod"))
+		head := fmt.Sprintf("Service %s/%s, port %s: %s", found.Namespace, found.Service, p.Name, api.Count(p.Pods, "pod"))
 		if p.Since != nil {
 			head += ", all recording since " + clock(p.Since)
 		}

@@ -72,8 +72,8 @@ func (f *doctorFlags) validate(args []string) error {
 	switch {
 	case len(args) > 0:
 		return usagef("unexpected argument %q: doctor takes no arguments", args[0])
-	case f.all && f.Namespace != "":
-		return usagef("-n and -A are mutually exclusive")
+	case f.kube.oneOrAll(f.all) != nil:
+		return f.kube.oneOrAll(f.all)
 	case f.Before && f.Kubelets:
 		return usagef("--pre and --kubelets are mutually exclusive")
 	case f.Before && f.wait:

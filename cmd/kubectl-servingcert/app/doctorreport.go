@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/doctor"
 )
@@ -57,7 +56,7 @@ func writeDoctorText(s screen, r doctor.Report, passed bool) error {
 	if b.Len() > 0 {
 		b.WriteByte('\n')
 	}
-	_, _ = fmt.Fprintf(&b, "%s, %s, %s passed\n", status.Count(r.Errors, "error"), status.Count(r.Warnings, "warning"), status.Count(r.Passed, "check"))
+	_, _ = fmt.Fprintf(&b, "%s, %s, %s passed\n", api.Count(r.Errors, "error"), api.Count(r.Warnings, "warning"), api.Count(r.Passed, "check"))
 	_, err := io.WriteString(s.to, b.String())
 	return err
 }

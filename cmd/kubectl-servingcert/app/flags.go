@@ -38,6 +38,14 @@ func (c *connection) named() error {
 	return fmt.Errorf("load the kubeconfig: it names no cluster, or does not exist (%s): set --kubeconfig, --server or $KUBECONFIG", files)
 }
 
+// oneOrAll returns an error if -n and -A, all namespaces, are both given.
+func (c *connection) oneOrAll(all bool) error {
+	if all && *c.Namespace != "" {
+		return usagef("-n and -A are mutually exclusive")
+	}
+	return nil
+}
+
 // addNamespace adds --namespace for a verb that uses the context's namespace by default.
 func (c *connection) addNamespace(fs *pflag.FlagSet, about string) {
 	fs.StringVarP(c.Namespace, "namespace", "n", "", about+" (default: the context's)")

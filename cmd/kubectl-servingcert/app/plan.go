@@ -87,8 +87,8 @@ func (f *planFlags) validate(args []string) error {
 		f.names = append(f.names, serviceName(arg))
 	}
 	switch {
-	case f.all && f.from.namespace != "":
-		return usagef("-n and -A are mutually exclusive")
+	case f.kube.oneOrAll(f.all) != nil:
+		return f.kube.oneOrAll(f.all)
 	case f.all && len(f.from.files) > 0:
 		return usagef("-f and -A are mutually exclusive")
 	case f.from.recursive && len(f.from.files) == 0:

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/apply"
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/plan"
 )
@@ -48,7 +47,7 @@ func (f *planFlags) carryOut(ctx context.Context, p plan.Plan) error {
 	case len(waves) == 0 && len(p.Unread) > 0:
 		return errors.New("nothing to do was found, but not everything could be read")
 	case len(waves) == 0 && leftAlone(p) > 0:
-		return fmt.Errorf("%s left alone", status.Count(leftAlone(p), "Service"))
+		return fmt.Errorf("%s left alone", api.Count(leftAlone(p), "Service"))
 	case len(waves) == 0:
 		return notSeen("nothing to do", unseen(p, waves))
 	case len(p.Forbidden) > 0:
@@ -78,7 +77,7 @@ func (f *planFlags) carryOut(ctx context.Context, p plan.Plan) error {
 		return err
 	}
 	if n := leftAlone(p); n > 0 {
-		return fmt.Errorf("done, but %s left alone", status.Count(n, "Service"))
+		return fmt.Errorf("done, but %s left alone", api.Count(n, "Service"))
 	}
 	if len(p.Unread) > 0 {
 		return errors.New("done, but not everything could be read")
@@ -92,7 +91,7 @@ func notSeen(what string, services []string) error {
 	if len(services) == 0 {
 		return nil
 	}
-	return fmt.Errorf("%s, but %s not seen to serve TLS: %s", what, status.Count(len(services), "Service"), strings.Join(services, ", "))
+	return fmt.Errorf("%s, but %s not seen to serve TLS: %s", what, api.Count(len(services), "Service"), strings.Join(services, ", "))
 }
 
 // unseen returns the Services that are not changed, and were not seen to serve TLS.

@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/plan"
 	"github.com/servingcert/servingcert/pkg/plan/page"
@@ -77,7 +76,7 @@ func writeSummary(s screen, p plan.Plan) error {
 			counts = append(counts, fmt.Sprintf("%s: %d", ways[way].text, n))
 		}
 	}
-	text := fmt.Sprintf("\n%s (%s), %s to move\n", status.Count(p.Totals.Services, "Service"), strings.Join(counts, ", "), status.Count(p.Totals.References, "plaintext reference"))
+	text := fmt.Sprintf("\n%s (%s), %s to move\n", api.Count(p.Totals.Services, "Service"), strings.Join(counts, ", "), api.Count(p.Totals.References, "plaintext reference"))
 	if len(counts) == 0 {
 		text = "no Service\n"
 	}

@@ -80,8 +80,8 @@ func (f *renewFlags) validate() error {
 		return usagef("no Service given: name Services, or use --all")
 	case f.allNamespaces && !f.all:
 		return usagef("-A requires --all: named Services are in one namespace")
-	case f.allNamespaces && *f.kube.Namespace != "":
-		return usagef("-n and -A are mutually exclusive")
+	case f.kube.oneOrAll(f.allNamespaces) != nil:
+		return f.kube.oneOrAll(f.allNamespaces)
 	case f.selector != "" && !f.all:
 		return usagef("-l requires --all: Services are given by name or by label")
 	case f.timeout <= 0:
@@ -170,7 +170,7 @@ func (f *renewFlags) signs(ctx context.Context, c *cluster.Cluster, chosen []sta
 func (f *renewFlags) renew(ctx context.Context, c *cluster.Cluster, r renewals, text streams, now func() time.Time) error {
 	requested, refused := requestAll(ctx, c, r, text.out)
 	if !f.wait {
-		_, err := fmt.Fprintf(text.out, "renewal requested for %s\n", status.Count(requested, "certificate"))
+		_, err := fmt.Fprintf(text.out, "renewal requested for %s\n", api.Count(requested, "certificate"))
 		return cmp.Or(refused, err)
 	}
 	ctx, cancel := context.WithTimeout(ctx, f.timeout)

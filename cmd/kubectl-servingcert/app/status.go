@@ -72,8 +72,8 @@ func (f *statusFlags) validate(args []string) error {
 		return usagef("--watch requires -o text or -o wide")
 	case f.selector != "" && f.name != "":
 		return usagef("-l and the name of a Service are mutually exclusive")
-	case f.all && *f.kube.Namespace != "":
-		return usagef("-n and -A are mutually exclusive")
+	case f.kube.oneOrAll(f.all) != nil:
+		return f.kube.oneOrAll(f.all)
 	case f.all && f.name != "":
 		return usagef("-A and the name of a Service are mutually exclusive")
 	}

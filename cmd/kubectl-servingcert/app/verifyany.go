@@ -36,8 +36,8 @@ func (f *verifyFlags) validateAny(args []string) error {
 		return usagef("unexpected argument %q: --any takes no Service", args[0])
 	case f.address != "", f.starttls != "":
 		return usagef("--address and --starttls do not go together with --any")
-	case f.any.all && *f.kube.Namespace != "":
-		return usagef("-n and -A are mutually exclusive")
+	case f.kube.oneOrAll(f.any.all) != nil:
+		return f.kube.oneOrAll(f.any.all)
 	case f.any.failOn != nil && len(f.any.failOn) == 0:
 		return usagef("--fail-on: must be none, or of %s", strings.Join(status.PortProblems(), ", "))
 	case f.timeout <= 0:
@@ -94,10 +94,10 @@ type servedPorts struct {
 func (f *verifyFlags) writePorts(report status.PortReport, namespace string) error {
 	served, rest := report.Ports, ""
 	if report.PodsNotReady > 0 {
-		rest = fmt.Sprintf(" %s not ready, and so not dialled.", status.Count(report.PodsNotReady, "pod"))
+		rest = fmt.Sprintf(" %s not ready, and so not dialled.", api.Count(report.PodsNotReady, "pod"))
 	}
 	if n := report.ServicesWithoutSelector; n > 0 {
-		rest += fmt.Sprintf(" %s without a selector not dialled.", status.Count(n, "Service"))
+		rest += fmt.Sprintf(" %s without a selector not dialled.", api.Count(n, "Service"))
 	}
 	if len(served) == 0 {
 		where := "in any namespace"
@@ -117,7 +117,7 @@ func (f *verifyFlags) writePorts(report status.PortReport, namespace string) err
 		return err
 	}
 	_, err := fmt.Fprintf(f.out, "\n%s of ready pods behind Services: %d serve TLS, %d plaintext, %d gave no answer that was understood.%s\n",
-		status.Count(len(served), "port"), counts[probe.TLS], counts[probe.Plaintext], len(served)-counts[probe.TLS]-counts[probe.Plaintext], rest)
+		api.Count(len(served), "port"), counts[probe.TLS], counts[probe.Plaintext], len(served)-counts[probe.TLS]-counts[probe.Plaintext], rest)
 	return err
 }
 

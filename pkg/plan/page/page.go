@@ -18,7 +18,7 @@ import (
 var text string
 
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
-	"way": func(w plan.Way) string { return ways[w].badge }, "today": func(t plan.Today) string { return todays[t] }, "count": plan.Count,
+	"way": func(w plan.Way) string { return ways[w].badge }, "today": func(t plan.Today) string { return todays[t] }, "count": api.Count,
 }).Parse(text))
 
 // ways are the labels of the ways on the page.

@@ -130,7 +130,7 @@ func (w *Watcher) settled(ctx context.Context) {
 	}
 	switch {
 	case ca.Behind():
-		_, _ = fmt.Fprintf(w.Out, "done, except for %d of %s: kubectl servingcert status -A lists them\n", *ca.Certificates-*ca.Replaced, status.Count(*ca.Certificates, "certificate"))
+		_, _ = fmt.Fprintf(w.Out, "done, except for %d of %s: kubectl servingcert status -A lists them\n", *ca.Certificates-*ca.Replaced, api.Count(*ca.Certificates, "certificate"))
 	case ca.Certificates != nil:
 		_, _ = fmt.Fprintf(w.Out, "done: %s signed by generation %d\n", status.All(*ca.Certificates, "certificate"), ca.Generation)
 	default:

@@ -40,19 +40,11 @@ func Listed(names []string) string {
 	return api.Listed(names, maxNamed)
 }
 
-// Count returns the number with the noun: 1 Service, 2 Services.
-func Count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
-	}
-	return fmt.Sprintf("%d %ss", n, noun)
-}
-
 // All returns the number with the noun and "is" or "are": 1 certificate is, all 2
 // certificates are.
 func All(n int, noun string) string {
 	if n == 1 {
-		return Count(n, noun) + " is"
+		return api.Count(n, noun) + " is"
 	}
-	return "all " + Count(n, noun) + " are"
+	return "all " + api.Count(n, noun) + " are"
 }

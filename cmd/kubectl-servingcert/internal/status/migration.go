@@ -196,12 +196,12 @@ func (m *Migration) decideRest(f MigrationFacts, unknown bool) {
 		m.Next = []string{"Set --openshift-compat (openshiftCompat of the chart) on " + strings.Join(f.WithoutCompat, ", ") + ". Then run this command again"}
 	case len(m.Adopt) > 0:
 		m.Step = MigrationAdopt
-		m.Text = fmt.Sprintf("put label %s on %s whose CA cannot be imported: they are reissued at once", api.LabelManagedBy, Count(len(m.Adopt), "Secret"))
+		m.Text = fmt.Sprintf("put label %s on %s whose CA cannot be imported: they are reissued at once", api.LabelManagedBy, api.Count(len(m.Adopt), "Secret"))
 	case ours < len(f.Secrets)-len(m.InTheWay):
-		m.Next = []string{fmt.Sprintf("Wait: servingcert manages %d of %s; each is reissued at its own time within --ca-reissue-window", ours, Count(len(f.Secrets), "Secret"))}
+		m.Next = []string{fmt.Sprintf("Wait: servingcert manages %d of %s; each is reissued at its own time within --ca-reissue-window", ours, api.Count(len(f.Secrets), "Secret"))}
 	default:
 		m.Next = []string{fmt.Sprintf("Done: servingcert manages %d of %s. Delete Secret %s/%s; keep %s while you may want to go back",
-			ours, Count(len(f.Secrets), "Secret"), f.Namespace, api.CAImportName, signingKey)}
+			ours, api.Count(len(f.Secrets), "Secret"), f.Namespace, api.CAImportName, signingKey)}
 	}
 }
 
@@ -228,7 +228,7 @@ func foundSecrets(secrets []ServiceCASecret) []string {
 	for _, s := range secrets {
 		count[s.State]++
 	}
-	text := Count(len(secrets), "Secret") + " requested with OpenShift's annotations"
+	text := api.Count(len(secrets), "Secret") + " requested with OpenShift's annotations"
 	for _, state := range []SecretState{SecretCurrent, SecretFormer, SecretChanged, SecretForeign, SecretMissing, SecretOurs} {
 		if n := count[state]; n > 0 {
 			text += fmt.Sprintf("; %d %s", n, secretStates[state])

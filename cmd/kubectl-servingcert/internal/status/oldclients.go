@@ -32,7 +32,7 @@ func (o OldClients) String() string {
 		names += ", …"
 	}
 	return fmt.Sprintf("%s of %s may not hold the root of generation %d, because they started before it was distributed: %s",
-		Count(o.Pods, "pod"), Count(o.Workloads, "workload"), o.Generation, names)
+		api.Count(o.Pods, "pod"), api.Count(o.Workloads, "workload"), o.Generation, names)
 }
 
 // CountsClients reports whether some pods may hold an older bundle, so the pods must be listed.

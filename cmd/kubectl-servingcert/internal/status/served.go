@@ -108,7 +108,7 @@ func (u Uptake) End() string {
 	case u.Serving == 0:
 		b.WriteString("served: by no pod\n")
 	case len(u.left) == 0:
-		fmt.Fprintf(&b, "served: by every pod of %s; the last one, %s, since %s\n", Count(u.Serving, "Service"), u.last, u.at.UTC().Format(time.RFC3339))
+		fmt.Fprintf(&b, "served: by every pod of %s; the last one, %s, since %s\n", api.Count(u.Serving, "Service"), u.last, u.at.UTC().Format(time.RFC3339))
 	default:
 		fmt.Fprintf(&b, "served: by every pod of %d of %d Services; the last one, %s, since %s\n", u.Serving, u.Services, u.last, u.at.UTC().Format(time.RFC3339))
 	}
@@ -129,7 +129,7 @@ func (u Uptake) PodKeysEnd(breaks bool) string {
 		when = "clients no longer accept them, and only a new pod gets a new key and certificate"
 	}
 	return fmt.Sprintf("not replaced: certificates of pods with their own keys, of %s (%s): %s; kubectl servingcert status -A shows what they serve\n",
-		Count(len(u.podKeys), "Service"), Listed(u.podKeys), when)
+		api.Count(len(u.podKeys), "Service"), Listed(u.podKeys), when)
 }
 
 // NotServed is a Service whose pods do not all serve its certificate, and why.

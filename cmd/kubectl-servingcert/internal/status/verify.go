@@ -119,11 +119,11 @@ func checkBundle(s VerifySituation, bundle pki.Bundle, err error) []Finding {
 	case err != nil:
 		return []Finding{{VerdictFailed, fmt.Sprintf("%s: %s: %v", name, api.BundleKey, err)}}
 	case s.PublishedErr != nil:
-		return []Finding{{VerdictUnknown, fmt.Sprintf("%s: %s; cannot compare with the bundle that the CA has published: %v", name, Count(len(bundle.Certificates()), "root"), s.PublishedErr)}}
+		return []Finding{{VerdictUnknown, fmt.Sprintf("%s: %s; cannot compare with the bundle that the CA has published: %v", name, api.Count(len(bundle.Certificates()), "root"), s.PublishedErr)}}
 	case bundle.Hash() != s.Published:
 		return []Finding{{VerdictFailed, fmt.Sprintf("%s: holds bundle %s, but the CA has published %s", name, Short(bundle.Hash()), Dash(Short(s.Published)))}}
 	}
-	return []Finding{{VerdictOK, fmt.Sprintf("%s: %s, as published by the CA (%s)", name, Count(len(bundle.Certificates()), "root"), Short(s.Published))}}
+	return []Finding{{VerdictOK, fmt.Sprintf("%s: %s, as published by the CA (%s)", name, api.Count(len(bundle.Certificates()), "root"), Short(s.Published))}}
 }
 
 func checkSecret(s VerifySituation, bundle pki.Bundle, now time.Time) []Finding {
