@@ -188,9 +188,9 @@ func (f *renewFlags) renew(ctx context.Context, c *cluster.Cluster, r renewals, 
 // ofOne are the reasons for which the API server refuses the change of one Service, and may accept that of others.
 var ofOne = []metav1.StatusReason{metav1.StatusReasonForbidden, metav1.StatusReasonInvalid, metav1.StatusReasonBadRequest, metav1.StatusReasonConflict}
 
-// requestAll requests the renewals, and returns their number.
-func requestAll(ctx context.Context, c *cluster.Cluster, r renewals, out io.Writer) (requested int, refused error) {
-	failed := 0
+// requestAll requests the renewals, and returns their number. It continues after a refusal of one, and ends at any other error.
+func requestAll(ctx context.Context, c *cluster.Cluster, r renewals, out io.Writer) (requested int, failed error) {
+	var refused []error
 	for i := range r.Services {
 		s := &r.Services[i]
 		err := request(ctx, c, *s, r.RenewAfter)
@@ -203,16 +203,27 @@ func requestAll(ctx context.Context, c *cluster.Cluster, r renewals, out io.Writ
 			_, _ = fmt.Fprintf(out, "%s was deleted\n", s)
 		case slices.Contains(ofOne, apierrors.ReasonForError(err)):
 			s.Error = err.Error()
-			refused = cmp.Or(refused, err)
-			failed++
+			refused = append(refused, err)
 		default:
-			return requested, err
+			return requested, withRefused(err, refused)
 		}
 	}
-	if failed > 1 {
-		refused = fmt.Errorf("%w; and %d more", refused, failed-1)
+	return requested, withRefused(nil, refused)
+}
+
+// withRefused returns the first of the refusals, the number of the others, and the error, which may be nil.
+func withRefused(err error, refused []error) error {
+	if len(refused) == 0 {
+		return err
 	}
-	return requested, refused
+	all := refused[0]
+	if more := len(refused) - 1; more > 0 {
+		all = fmt.Errorf("%w; and %d more", all, more)
+	}
+	if err != nil {
+		all = fmt.Errorf("%w; %w", all, err)
+	}
+	return all
 }
 
 // renewAfter returns the time to request at now. NotBefore has whole seconds, so a certificate that was issued

@@ -25,6 +25,7 @@ func TestRenewalsThatFail(t *testing.T) {
 	}
 	services := listOf(requests("api", ""), requests("theirs", `,"servingcert.dev/issuer":"external"`), requests("web", ""))
 	const forbidden = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"Forbidden","code":403,"message":"not allowed"}`
+	const broken = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"InternalError","code":500,"message":"out of order"}`
 	const gone = `{"kind":"Status","apiVersion":"v1","status":"Failure","reason":"NotFound","code":404,"message":"not found"}`
 	for name, tt := range map[string]struct {
 		list       string
@@ -53,6 +54,10 @@ func TestRenewalsThatFail(t *testing.T) {
 			listOf(requests("aaa", ""), requests("bbb", "")), []string{"--all", "--wait=false"}, "renew shop/aaa: not allowed; and 1 more",
 			map[string]string{"aaa notRequested": "renew shop/aaa", "bbb notRequested": "renew shop/bbb: not allowed"}, map[string]string{},
 		},
+		"one refused, and the API server fails": {
+			listOf(requests("aaa", ""), requests("broken", ""), requests("web", "")), []string{"--all", "--wait=false"}, "renew shop/aaa: not allowed; renew shop/broken: out of order",
+			map[string]string{"aaa notRequested": "renew shop/aaa: not allowed", "broken notRequested": "renew shop/broken: out of order", "web notRequested": "renew shop/broken: out of order"}, map[string]string{},
+		},
 		"not opted in": {
 			listOf(`{"metadata":{"name":"web","namespace":"shop","annotations":{"servingcert.dev/secret-name":"web-tls"}}}`), []string{"web"},
 			"Namespace shop is not labelled, so nothing is issued in it", map[string]string{}, map[string]string{"web": "To opt in: kubectl label namespace shop servingcert.dev/inject=enabled"},
@@ -78,6 +83,8 @@ func TestRenewalsThatFail(t *testing.T) {
 					answer = requests("api", "")
 				case r.URL.Path == "/api/v1/namespaces/shop/services/gone":
 					answer = gone
+				case r.URL.Path == "/api/v1/namespaces/shop/services/broken":
+					answer = broken
 				case r.URL.Path == "/api/v1/namespaces/shop":
 					answer = `{"kind":"Namespace","apiVersion":"v1","metadata":{"name":"shop"}}`
 				}
@@ -86,6 +93,8 @@ func TestRenewalsThatFail(t *testing.T) {
 					w.WriteHeader(http.StatusForbidden)
 				case gone:
 					w.WriteHeader(http.StatusNotFound)
+				case broken:
+					w.WriteHeader(http.StatusInternalServerError)
 				}
 				_, _ = fmt.Fprint(w, answer)
 			}))
