@@ -28,6 +28,8 @@ type Process struct {
 	Object string `json:"object"`
 	// Why is the cause if it is not known to run.
 	Why string `json:"why,omitempty"`
+	// Absent: the object does not exist.
+	Absent bool `json:"-"`
 }
 
 // missing describes the effect of a component that is not running.
@@ -46,26 +48,34 @@ func (p Process) String() string { return fmt.Sprintf("%s: %s: %s", missing[p.Na
 func Leading(namespace string, leases map[string]*coordinationv1.Lease, now time.Time) []Process {
 	var out []Process
 	for _, name := range leaders {
-		p := Process{Name: name, State: ProcessRuns, Object: leaseOf(namespace, name)}
-		if p.Why = unheld(leases[namePrefix+name], name, now); p.Why != "" {
-			p.State = ProcessAway
-		}
-		out = append(out, p)
+		out = append(out, LeaderOf(namespace, name, leases[namePrefix+name], now))
 	}
 	return out
 }
+
+// LeaderOf returns the state of one of the components of Leading. lease is nil if its Lease does not exist.
+func LeaderOf(namespace, name string, lease *coordinationv1.Lease, now time.Time) Process {
+	p := Process{Name: name, State: ProcessRuns, Object: leaseOf(namespace, name), Absent: lease == nil}
+	if p.Why = unheld(lease, name, now); p.Why != "" {
+		p.State = ProcessAway
+	}
+	return p
+}
+
+// LeaseName returns the name of a component's Lease.
+func LeaseName(process string) string { return namePrefix + process }
 
 // LeadingNotSeen returns the components of Leading if the Leases cannot be read.
 func LeadingNotSeen(namespace, why string) []Process {
 	var out []Process
 	for _, name := range leaders {
-		out = append(out, Process{name, ProcessNotSeen, leaseOf(namespace, name), why})
+		out = append(out, Process{Name: name, State: ProcessNotSeen, Object: leaseOf(namespace, name), Why: why})
 	}
 	return out
 }
 
 func leaseOf(namespace, process string) string {
-	return "Lease " + namespace + "/" + namePrefix + process
+	return "Lease " + namespace + "/" + LeaseName(process)
 }
 
 // unheld returns why no replica holds the Lease, or "".

@@ -57,7 +57,7 @@ func (f *planFlags) carryOut(ctx context.Context, p plan.Plan) error {
 	if err != nil {
 		return err
 	}
-	if err := f.requireRunning(ctx, c, f.system, "", "signer"); err != nil { // Run waits for certificates
+	if _, err := f.requireRunning(ctx, c, anyInstallation(f.system), "", "signer"); err != nil { // Run waits for certificates
 		return err
 	}
 	if !f.yes && !f.dryRun {

@@ -126,8 +126,13 @@ func (f *renewFlags) renewAll(ctx context.Context, c *cluster.Cluster, r *renewa
 	if err != nil {
 		return err
 	}
-	if err := f.signs(ctx, c, chosen, text); err != nil {
+	if err := f.signs(ctx, c, chosen); err != nil {
 		return err
+	}
+	if f.wait && !f.dryRun {
+		if f.system, err = text.requireRunning(ctx, c, anyInstallation(f.system), withoutWaiting, "signer"); err != nil {
+			return err
+		}
 	}
 	if !f.dryRun {
 		return f.renew(ctx, c, *r, text, now)
@@ -138,32 +143,22 @@ func (f *renewFlags) renewAll(ctx context.Context, c *cluster.Cluster, r *renewa
 	return nil
 }
 
-// signs returns an error if no CA can issue, or if renew would wait and no signer is running. For users who
-// may not read the CA's status, it uses the CA's problem on the Services, where the signer also reports it.
-func (f *renewFlags) signs(ctx context.Context, c *cluster.Cluster, chosen []status.Service, text streams) error {
+// signs returns an error if no CA can issue. For users who may not read the CA's status, it uses the CA's problem
+// on the Services, where the signer also reports it.
+func (f *renewFlags) signs(ctx context.Context, c *cluster.Cluster, chosen []status.Service) error {
 	for _, s := range chosen {
 		if status.IsLost(s.Reason) {
 			return fmt.Errorf("nothing can be renewed: %s: %s", s.Reason, s.Message)
 		}
 	}
-	waits := f.wait && !f.dryRun
 	cm, err := c.CAConfigMap(ctx, f.system)
-	if err != nil { // no permission, another namespace, or the signer has not started yet
-		if waits && c.HasLease(ctx, f.system, "signer") {
-			return text.requireRunning(ctx, c, f.system, withoutWaiting, "signer")
-		}
-		if f.system = ""; waits {
-			_, _ = fmt.Fprintf(text.err, "cannot check whether process signer is running: %v\n", err)
-		}
-		return nil
+	if err != nil {
+		return nil //nolint:nilerr // no permission, another namespace, or the signer has not started yet
 	}
 	if problem := status.ParseCA(cm.Data).NoCA(); problem != "" {
 		return fmt.Errorf("nothing can be renewed: %s", problem)
 	}
-	if !waits {
-		return nil
-	}
-	return text.requireRunning(ctx, c, f.system, withoutWaiting, "signer")
+	return nil
 }
 
 // renew requests the renewals, waits for them, and records the progress of each in r.

@@ -197,14 +197,19 @@ func (f *rotateFlags) requireProcesses(ctx context.Context, c *cluster.Cluster) 
 	if !f.wait || f.dryRun {
 		return nil
 	}
-	return f.text.requireRunning(ctx, c, f.namespace, withoutWaiting, "signer", "trust")
+	_, err := f.text.requireRunning(ctx, c, withNamespace(f.namespace), withoutWaiting, "signer", "trust")
+	return err
 }
 
 // status reads the status of the CA, which may be missing after a loss.
 func (f *rotateFlags) status(ctx context.Context, c *cluster.Cluster) (*corev1.ConfigMap, error) {
 	cm, err := c.CAConfigMap(ctx, f.namespace)
-	if missing := (cluster.NotInstalledError{}); !errors.As(err, &missing) || !f.replaceLost {
+	missing := cluster.NotInstalledError{}
+	switch {
+	case !errors.As(err, &missing):
 		return cm, err
+	case !f.replaceLost:
+		return nil, withNamespace(f.namespace).missing(ctx, c, missing)
 	}
 	services, err := c.Services(ctx, "")
 	if err != nil {
@@ -217,7 +222,7 @@ func (f *rotateFlags) status(ctx context.Context, c *cluster.Cluster) (*corev1.C
 			return cm, nil
 		}
 	}
-	return nil, cluster.NotInstalledError{Namespace: f.namespace}
+	return nil, withNamespace(f.namespace).missing(ctx, c, missing)
 }
 
 // leaves returns the leaves in use. They are needed only for modes in which the signer counts no certificates.
@@ -268,7 +273,7 @@ func (f *rotateFlags) letProceed(ctx context.Context, c *cluster.Cluster) error 
 
 func (f *rotateFlags) allow(ctx context.Context, c *cluster.Cluster) error {
 	for {
-		cm, err := c.CAConfigMap(ctx, f.namespace)
+		cm, err := f.status(ctx, c)
 		if err != nil {
 			return err
 		}

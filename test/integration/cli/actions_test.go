@@ -25,12 +25,12 @@ func data(t *testing.T, r result, kind string) map[string]any {
 
 // What renew has done, as data: also of what it has not finished.
 func TestRenewalsAsData(t *testing.T) {
-	ns := newNamespace(t, "shop", nil)
+	s, ns := newSystem(t), newNamespace(t, "shop", nil)
 	for i, name := range []string{"api", "web"} {
 		makeService(t, ns, name)
 		require.NoError(t, setIssued(t.Context(), ns, name, hash(i)))
 	}
-	c := start(t, plane.KubeconfigFile(), "renew", "-n", ns, "--all", "-o", "json")
+	c := start(t, plane.KubeconfigFile(), "renew", "--system-namespace", s.namespace, "-n", ns, "--all", "-o", "json")
 	var after time.Time
 	for i, name := range []string{"api", "web"} {
 		after = renewAfter(t, ns, name)
@@ -65,7 +65,7 @@ func TestRenewalsAsData(t *testing.T) {
 	assert.Equal(t, before, renewAfter(t, ns, "web"), "nothing was written")
 
 	require.NoError(t, setReady(t.Context(), ns, "web", metav1.ConditionFalse, "SigningFailed", "no"))
-	r = cli(t, "renew", "-n", ns, "web", "-o", "json", "--timeout", "1s")
+	r = cli(t, "renew", "--system-namespace", s.namespace, "-n", ns, "web", "-o", "json", "--timeout", "1s")
 	assert.Equal(t, 1, r.code)
 	assert.Contains(t, r.err, "not renewed after 1s: "+ns+"/web (Ready=False SigningFailed: no)")
 	assert.Equal(t, []any{

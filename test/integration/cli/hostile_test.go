@@ -61,7 +61,7 @@ func TestWhatTenantsWriteIsEscaped(t *testing.T) {
 		append([]string{"status"}, system...), append([]string{"status", "web"}, system...), append([]string{"status", "old"}, system...),
 		append([]string{"status", "-o", "json"}, system...), append([]string{"status", "-o", "yaml"}, system...),
 		append([]string{"verify", "web"}, system...), append([]string{"verify", "old"}, system...),
-		{"renew", "-n", ns, "web", "--timeout", "1s"},
+		append([]string{"renew", "web", "--timeout", "1s"}, system...),
 		{"rotate-ca", "-n", s.namespace, "--distrust-now", "--reason", "stolen"},
 		{"rotate-ca", "-n", s.namespace, "--proceed", "9"},
 		{"inject", "-f", quoted.Name(), "-o", "report"},

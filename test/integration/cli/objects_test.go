@@ -185,13 +185,13 @@ func permit(t *testing.T, namespace, user string, rule rbacv1.PolicyRule) {
 }
 
 func TestRenew(t *testing.T) {
-	ns := newNamespace(t, "shop", nil)
+	s, ns := newSystem(t), newNamespace(t, "shop", nil)
 	for i, name := range []string{"web", "api"} {
 		makeService(t, ns, name)
 		require.NoError(t, setIssued(t.Context(), ns, name, hash(i)))
 	}
 	begin := time.Now()
-	c := start(t, plane.KubeconfigFile(), "renew", "-n", ns, "--all")
+	c := start(t, plane.KubeconfigFile(), "renew", "--system-namespace", s.namespace, "-n", ns, "--all")
 	for i, name := range []string{"web", "api"} {
 		after := renewAfter(t, ns, name)
 		assert.False(t, after.Before(begin.Truncate(time.Second).Add(time.Second)), "later than whatever was issued in this second: %s, %s", begin, after)

@@ -123,3 +123,27 @@ func TestWhetherItRunsIsNotSeen(t *testing.T) {
 	assert.Zero(t, r.code, r.err)
 	assert.Contains(t, r.err, "cannot check whether process signer is running: this user may not list Leases in "+s.namespace+"\n")
 }
+
+// A servingcert that is installed in another namespace than the default one is found, if the user may look.
+func TestASignerInAnotherNamespace(t *testing.T) {
+	newSystem(t)
+	ns := newNamespace(t, "shop", nil)
+	makeService(t, ns, "web")
+	require.NoError(t, setIssued(t.Context(), ns, "web", hash(0)))
+	c := start(t, plane.KubeconfigFile(), "renew", "-n", ns, "web")
+	renewAfter(t, ns, "web")
+	require.NoError(t, setIssued(t.Context(), ns, "web", hash(1)))
+	r, err := c.wait()
+	require.NoError(t, err)
+	assert.Zero(t, r.code, r.err)
+	assert.Empty(t, r.err)
+
+	renewer := "renewer-" + ns
+	permit(t, ns, renewer, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get", "list", "patch"}})
+	empty := newNamespace(t, "empty", nil)
+	permit(t, empty, renewer, rbacv1.PolicyRule{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"list"}})
+	r = cliAs(t, user(t, renewer), "renew", "-n", ns, "web", "--system-namespace", empty)
+	assert.Equal(t, 1, r.code)
+	assert.Contains(t, r.err, "Lease "+empty+"/servingcert-signer: it does not exist")
+	assert.Contains(t, r.err, "; if servingcert is installed in another namespace, name it with --system-namespace. Nothing was changed; to request it anyway, use --wait=false\n")
+}

@@ -75,8 +75,20 @@ func Leases(ctx context.Context, client kubernetes.Interface, namespace string) 
 	return leases, nil
 }
 
-// HasLease reports whether the Lease of a process exists and can be read: servingcert is installed in that namespace.
-func (c *Cluster) HasLease(ctx context.Context, system, process string) bool {
-	_, err := c.Client.CoordinationV1().Leases(system).Get(ctx, "servingcert-"+process, metav1.GetOptions{})
-	return err == nil
+// Elsewhere returns the state of a process in each namespace that has its Lease, by namespace; forbidden if the user
+// may not list the Leases of all namespaces.
+func (c *Cluster) Elsewhere(ctx context.Context, process string) (in map[string]doctor.Process, forbidden bool, err error) {
+	list, err := c.Client.CoordinationV1().Leases("").List(ctx, metav1.ListOptions{FieldSelector: "metadata.name=" + doctor.LeaseName(process)})
+	switch {
+	case apierrors.IsForbidden(err):
+		return nil, true, nil
+	case err != nil:
+		return nil, false, fmt.Errorf("list Leases %s of all namespaces: %w", doctor.LeaseName(process), err)
+	}
+	in = make(map[string]doctor.Process, len(list.Items))
+	for i := range list.Items {
+		lease := &list.Items[i]
+		in[lease.Namespace] = doctor.LeaderOf(lease.Namespace, process, lease, c.Clock.Now())
+	}
+	return in, false, nil
 }
