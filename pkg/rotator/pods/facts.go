@@ -250,6 +250,15 @@ func (t Template) HasPodKey() bool {
 	return first == podKeyText
 }
 
+// CountKeys returns the number of keys for which the pods may be dialled: those in their volumes, and PodKey, because
+// those with a Secret from before their Services had PodKey are dialled for it too.
+func (t Template) CountKeys() int {
+	if t.HasPodKey() {
+		return len(t.mounted())
+	}
+	return len(t.mounted()) + 1
+}
+
 // Mounts reports whether the key is in the pods' volumes.
 func (t Template) Mounts(key Key) bool { return slices.Contains(t.keys(), key) }
 

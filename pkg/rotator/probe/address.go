@@ -34,7 +34,7 @@ var why = map[Cause]string{
 	CauseAPIServer:   "its address is the API server's",
 	CauseNotNode:     "it is on the host network, and its address is not its node's",
 	CauseOutside:     "its address is outside --pod-cidrs",
-	CauseManyPorts:   "at most " + strconv.Itoa(MaxPorts) + " ports of a pod are dialled, those with the lowest numbers",
+	CauseManyPorts:   "at most " + strconv.Itoa(MaxPorts) + " ports of a pod are dialled for a Secret, and fewer if it mounts more than 8 Secrets: those with the lowest numbers",
 	CausePanic:       "its answer could not be read; see the rotator's log for the location of the error",
 	CauseProtocol:    "its answer in protocol {protocol}, before TLS, was not understood: the port speaks another protocol, or the server has an error",
 	CauseDeclined:    "it offers no TLS in protocol {protocol}",

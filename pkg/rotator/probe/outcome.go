@@ -40,12 +40,24 @@ const (
 	// The server offers no TLS, or its answer before TLS was not understood (starttls.Protocol).
 	CauseDeclined Cause = "declined"    // no TLS is offered; of kind Plaintext
 	CauseProtocol Cause = "first_words" // the answer was not understood; of kind NotVerified
-	// The pod has more ports than are dialled (MaxPorts). Used in conditions only.
+	// The pod has more ports than are dialled. Used in conditions only.
 	CauseManyPorts Cause = "many_ports"
 )
 
-// MaxPorts is the maximum number of ports of a pod that are dialled.
-const MaxPorts = 16
+const (
+	// MaxPorts is the maximum number of ports of a pod that are dialled for one key.
+	MaxPorts = 16
+	// MaxAnswers is the maximum number of answers of a pod that are kept, for all keys that it mounts together.
+	MaxAnswers = 9 * MaxPorts
+)
+
+// Shares returns how many ports of a pod are dialled for each of the keys that it mounts, and how many of their answers
+// are kept, including those of ports that no Service uses any more. All keys have the same share, so what is known of one
+// does not depend on the others' Services.
+func Shares(keys int) (ports, answers int) {
+	answers = min(4*MaxPorts, MaxAnswers/max(1, keys))
+	return min(MaxPorts, answers), answers
+}
 
 // Outcome is the result of dialling a port.
 type Outcome struct {

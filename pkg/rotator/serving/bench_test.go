@@ -49,7 +49,7 @@ func BenchmarkMemory(b *testing.B) {
 			kept[types.NamespacedName{Namespace: "team-payments", Name: fmt.Sprintf("web-%d-tls", i)}] = m
 			for j := range perSecret {
 				uid := types.UID(fmt.Sprintf("0b8a2c55-3b8c-4b58-9f2e-%012d", i*perSecret+j))
-				m.pods[uid] = &podState{seen: rotatortest.Noon, reached: cert2.leaf}
+				m.pods[uid] = &podState{seen: rotatortest.Noon, most: 1, reached: cert2.leaf}
 				m.Record(uid, []probe.Answer{showed(fmt.Sprintf("%064x", i), time.Second)})
 			}
 		}

@@ -83,14 +83,15 @@ func (c consumer) state(by standard, p Pace) State {
 		return stateNoPort
 	}
 	first := len(byUrgency) - 1
-	for _, set := range c.endpoint.sets {
-		first = min(first, slices.Index(byUrgency, c.stateAt(set, by, p)))
+	for i := range c.endpoint.sets {
+		first = min(first, slices.Index(byUrgency, c.stateAt(i, by, p)))
 	}
 	return byUrgency[first]
 }
 
-// stateAt returns the state of the pod at a set of alternative ports: the first state by weight.
-func (c consumer) stateAt(set []uint16, by standard, p Pace) State {
+// stateAt returns the state of the pod at one of its endpoint's sets of alternative ports: the first state by weight.
+func (c consumer) stateAt(i int, by standard, p Pace) State {
+	set := c.endpoint.sets[i]
 	switch {
 	case !c.pod.Ready:
 		return stateNotReady
@@ -111,6 +112,9 @@ func (c consumer) stateAt(set []uint16, by standard, p Pace) State {
 	}
 	if answered < len(set) && !c.isUnresponsive(p) {
 		best = min(best, slices.Index(byWeight, statePending))
+	}
+	if c.endpoint.cut[i] && best > slices.Index(byWeight, stateCurrent) {
+		return stateNotVerified
 	}
 	return byWeight[best]
 }

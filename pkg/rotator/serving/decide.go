@@ -171,7 +171,7 @@ func (v *view) addConsumer(c consumer) {
 // remember stores the state of the pod.
 func (v *view) remember(c consumer) {
 	leaf, refreshAt := v.about.reached(c, &v.d)
-	v.d.KeyState.pods[c.pod.UID] = &podState{seen: c.seen, reached: leaf, refreshAt: refreshAt, woken: c.woken}
+	v.d.KeyState.pods[c.pod.UID] = &podState{seen: c.seen, most: c.endpoint.answers, reached: leaf, refreshAt: refreshAt, woken: c.woken}
 }
 
 // setConditions decides the conditions. A lack of ready pods or of ports is reported only once it

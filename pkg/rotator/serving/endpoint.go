@@ -19,9 +19,13 @@ import (
 // endpoint is where the pods of one template are dialled.
 type endpoint struct {
 	ports []uint16 // sorted; none if no TCP port is known
+	// answers is the number of answers that are kept of each pod (probe.Shares).
+	answers int
 	// sets has the alternative ports of each need of a Service: one port of a set has to serve. A
-	// set is empty if none of its ports is dialled (probe.MaxPorts).
+	// set is empty if none of its ports is dialled (probe.Shares).
 	sets [][]uint16
+	// cut are the indexes of the sets of which ports are left out: one of these may serve.
+	cut map[int]bool
 	// met has the needs for which the pods have ports, with the index of the set; or noSet if none
 	// is dialled. The pods cannot meet a missing need.
 	met map[need]int
@@ -35,7 +39,7 @@ type endpoint struct {
 	stray bool
 	// beyond are the Services that belong to the pods, too, but are not considered (maxTargets).
 	beyond []*corev1.Service
-	// audience is a hash of the UIDs of the services and the ports that each uses, for comparison:
+	// audience is a hash of the UIDs of the services, the ports that each uses, and how many are dialled, for comparison:
 	// pods of several templates may have the same.
 	audience string
 	// demanded are the names that the certificate of a pod with its own key must have at each port,
@@ -187,11 +191,13 @@ func (b *builder) find(target intstr.IntOrString) []uint16 {
 
 // endpoint returns the endpoint for the services.
 func (b *builder) endpoint(services []*corev1.Service) *endpoint {
-	at := &endpoint{name: hostname(services[0]), services: services, protocols: b.startTLS.or(b.template), met: make(map[need]int, len(b.met))}
+	at := &endpoint{name: hostname(services[0]), services: services, protocols: b.startTLS.or(b.template), cut: map[int]bool{}, met: make(map[need]int, len(b.met))}
 	slices.Sort(b.ports)
 	at.ports = slices.Compact(b.ports)
-	at.ports = at.ports[:min(len(at.ports), probe.MaxPorts)]
+	dialled, answers := probe.Shares(b.template.CountKeys())
+	at.ports, at.answers = at.ports[:min(len(at.ports), dialled)], answers
 	audience := sha256.New()
+	fmt.Fprintf(audience, "%d,", dialled)
 	for _, svc := range services {
 		fmt.Fprintf(audience, "%s,", svc.UID)
 	}
@@ -203,7 +209,7 @@ func (b *builder) endpoint(services []*corev1.Service) *endpoint {
 	return at
 }
 
-// set returns the index of the set of the dialled ones among the ports.
+// set returns the index of the set of the dialled ones among the ports. It is added if there is none.
 func (at *endpoint) set(ports []uint16) int {
 	if ports == nil {
 		return noSet
@@ -214,12 +220,16 @@ func (at *endpoint) set(ports []uint16) int {
 			dialled = append(dialled, port)
 		}
 	}
-	same := func(set []uint16) bool { return slices.Equal(set, dialled) }
-	if i := slices.IndexFunc(at.sets, same); i >= 0 {
-		return i
+	cut := slices.ContainsFunc(ports, func(port uint16) bool { return !slices.Contains(dialled, port) })
+	i := 0
+	for i < len(at.sets) && (at.cut[i] != cut || !slices.Equal(at.sets[i], dialled)) {
+		i++
 	}
-	at.sets = append(at.sets, dialled)
-	return len(at.sets) - 1
+	if i == len(at.sets) {
+		at.sets = append(at.sets, dialled)
+		at.cut[i] = cut
+	}
+	return i
 }
 
 func hostname(svc *corev1.Service) string { return api.ServiceDomains(svc, "")[0] }

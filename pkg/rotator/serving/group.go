@@ -128,12 +128,12 @@ func (g *groups) add(c consumer, isNew bool, by standard, p Pace) {
 	} else {
 		its.notReady++
 	}
-	for i, set := range c.endpoint.sets {
-		state := c.stateAt(set, by, p)
+	for i := range c.endpoint.sets {
+		state := c.stateAt(i, by, p)
 		if state == statePending && isNew {
 			state = stateNew
 		}
-		its.sets[i].add(c, set, state)
+		its.sets[i].add(c, i, state)
 		if state == stateStale {
 			_, distrusted := by.overdue(c, p)
 			its.distrusted = its.distrusted || distrusted
@@ -141,10 +141,11 @@ func (g *groups) add(c consumer, isNew bool, by standard, p Pace) {
 	}
 }
 
-// add adds the state of a pod at a set of its ports, and the causes.
-func (s sighting) add(c consumer, set []uint16, state State) {
+// add adds the state of a pod at one of its endpoint's sets of ports, and the causes.
+func (s sighting) add(c consumer, i int, state State) {
+	set := c.endpoint.sets[i]
 	s.states[state]++
-	if len(set) == 0 && state == stateNotVerified {
+	if c.endpoint.cut[i] && state == stateNotVerified {
 		s.causes[cause{state, probe.CauseManyPorts, ""}] = true
 	}
 	for _, a := range c.answers {

@@ -38,16 +38,13 @@ type notification struct {
 type podState struct {
 	seen    time.Time
 	answers []probe.Answer // replaced, never changed
+	most    int            // number of answers that are kept
 	reached string
 	// refreshAt is when the kubelet was due to replace the leaf in reached; zero for one of a
 	// Secret.
 	refreshAt time.Time
 	woken     time.Time // when the kubelet was last made to update its files
 }
-
-// maxAnswers bounds the ports of a pod whose answers are remembered, including ports that no
-// Service uses any more.
-const maxAnswers = 4 * probe.MaxPorts
 
 // NewKeyState returns the state before the first decision.
 func NewKeyState(now time.Time) KeyState { return KeyState{begun: now} }
@@ -63,7 +60,7 @@ func (k KeyState) Clone() KeyState {
 func (k KeyState) Record(pod types.UID, answers []probe.Answer) {
 	if known, ok := k.pods[pod]; ok {
 		next := *known
-		next.answers = probe.Latest(probe.Merge(known.answers, answers), maxAnswers)
+		next.answers = probe.Latest(probe.Merge(known.answers, answers), known.most)
 		k.pods[pod] = &next
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 func TestKeyState(t *testing.T) {
 	one := []probe.Answer{showed(rotatortest.Leaf(1), 0)}
-	m := KeyState{pods: map[types.UID]*podState{"a": {seen: rotatortest.Noon}, "b": {seen: rotatortest.Noon}}}
+	m := KeyState{pods: map[types.UID]*podState{"a": {seen: rotatortest.Noon, most: 1}, "b": {seen: rotatortest.Noon}}}
 	copied := m.Clone()
 	m.Record("a", one)
 	m.Record("replaced", one)

@@ -238,6 +238,75 @@ func TestManyServicesOfAPod(t *testing.T) {
 	assert.Equal(t, api.ServingCurrent, reason)
 }
 
+// However many Secrets a pod mounts, a bounded number of its answers is kept for all of them together, and each Secret has
+// the same share. Ports that are left out are not said to be served.
+func TestManySecretsOfAPod(t *testing.T) {
+	late := 3 * time.Minute
+	pod := readyPod("a", "web", func(p *corev1.Pod) {
+		for i := range api.MaxMounts - 1 {
+			rotatortest.SecretVolume(fmt.Sprintf("secret-%d", i))(p)
+		}
+	})
+	require.Len(t, pod.Secrets(), api.MaxMounts)
+	var many []any
+	for i := range probe.MaxPorts {
+		many = append(many, fmt.Sprintf("https-%d", i), 8443+i)
+	}
+	kept := 0
+	for _, secret := range pod.Secrets() {
+		s := lookAt(late, offers("web", many...), asked(pod))
+		s.Secret = secret
+		d := s.Decide()
+		require.Len(t, d.Dial, 1)
+		assert.Equal(t, []uint16{8443, 8444}, d.Dial[0].Ports)
+		for i := range 100 { // some were of ports that no Service has any more
+			d.KeyState.Record(pod.UID, []probe.Answer{{Port: uint16(1 + i), At: rotatortest.Noon.Add(time.Duration(i) * time.Second)}})
+		}
+		kept += len(d.KeyState.pods[pod.UID].answers)
+	}
+	assert.LessOrEqual(t, kept, probe.MaxAnswers)
+
+	current := showed(rotatortest.Leaf(2), late)
+	serves := asked(pod, current, atPort(8444, current))
+	reason, message := saidOf(t, inProtocol(lookAt(late, offers("web", many...), serves)).Decide(), "web")
+	assert.Equal(t, api.ServingNotVerified, reason)
+	assert.Contains(t, message, "at most 16 ports of a pod are dialled for a Secret, and fewer if it mounts more than 8 Secrets")
+	reason, message = saidOf(t, inProtocol(lookAt(late, offers("web", many[:4]...), serves)).Decide(), "web")
+	assert.Equal(t, api.ServingCurrent, reason, message)
+
+	plain := probe.Answer{Kind: probe.Plaintext, At: rotatortest.Noon.Add(late)}
+	unmarked := offers("web", "a", 8443, "b", 8444, "c", 8445)
+	isNot := asked(pod, atPort(8443, plain), atPort(8444, plain))
+	reason, message = saidOf(t, inProtocol(lookAt(late, unmarked, isNot)).Decide(), "web")
+	assert.Equal(t, api.ServingNotVerified, reason, "the port that is left out may be the one with TLS")
+	assert.Contains(t, message, "at most 16 ports of a pod are dialled for a Secret")
+	reason, message = saidOf(t, inProtocol(lookAt(late, unmarked, serves)).Decide(), "web")
+	assert.Equal(t, api.ServingCurrent, reason, message)
+}
+
+// Pods of one workload may mount different Secrets, as in a rollout, and so are dialled at different ports.
+func TestPodsWithMoreSecretsThanOthers(t *testing.T) {
+	late := 3 * time.Minute
+	all := offers("web", "https-a", 8443, "https-b", 8444, "https-c", 8445, "https-d", 8446)
+	var answers []probe.Answer
+	for port := range uint16(4) {
+		answers = append(answers, atPort(8443+port, showed(rotatortest.Leaf(2), late)))
+	}
+	more := readyPod("a", "web", func(p *corev1.Pod) {
+		for i := range api.MaxMounts - 1 {
+			rotatortest.SecretVolume(fmt.Sprintf("secret-%d", i))(p)
+		}
+	})
+	few := asked(readyPod("b", "web"), answers...)
+	for _, consumers := range [][]consumer{{asked(more, answers[:2]...), few}, {few, asked(more, answers[:2]...)}} {
+		d := inProtocol(lookAt(late, all, consumers...)).Decide()
+		assert.Equal(t, map[State]int{stateCurrent: 1, stateNotVerified: 1}, d.States)
+		reason, message := saidOf(t, d, "web")
+		assert.Equal(t, api.ServingNotVerified, reason)
+		assert.Contains(t, message, "targetPorts 8445, 8446: ")
+	}
+}
+
 // As many ports as the page on limits promises are considered.
 func TestPortsUpToTheLimit(t *testing.T) {
 	var services []*corev1.Service

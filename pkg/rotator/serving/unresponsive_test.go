@@ -85,12 +85,13 @@ func TestStateOfUnresponsivePod(t *testing.T) {
 }
 
 func TestAnswersOfFormerPortsAreBounded(t *testing.T) {
-	m := KeyState{pods: map[types.UID]*podState{"a": {}}}
+	_, most := probe.Shares(2)
+	m := KeyState{pods: map[types.UID]*podState{"a": {most: most}}}
 	for port := range uint16(1000) {
 		m.Record("a", []probe.Answer{{Port: port + 1, At: rotatortest.Noon.Add(time.Duration(port) * time.Second)}})
 	}
-	assert.Len(t, m.pods["a"].answers, maxAnswers)
-	assert.EqualValues(t, 1000-maxAnswers+1, m.pods["a"].answers[0].Port, "the latest are kept")
+	assert.Len(t, m.pods["a"].answers, 4*probe.MaxPorts)
+	assert.EqualValues(t, 1000-4*probe.MaxPorts+1, m.pods["a"].answers[0].Port, "the latest are kept")
 }
 
 // Whatever a tenant changes every minute, a pod that never answers is dialled less and less often.
