@@ -47,6 +47,7 @@ type statement struct {
 	// fresh: the existing condition is about another certificate, or missing. otherPorts: it is
 	// about other ports.
 	fresh, otherPorts bool
+	unasked           bool   // see isUnasked
 	doubt             string // see unless
 	keyless           string // see unlessKeyless
 
@@ -63,7 +64,7 @@ type part struct {
 }
 
 func newStatement(svc *corev1.Service, seen Seen, recorded, serving state.Serving) statement {
-	s := statement{service: svc, serving: serving}
+	s := statement{service: svc, serving: serving, unasked: isUnasked(svc)}
 	s.serving.Ports = api.NeedsHash(svc)
 	s.otherPorts = recorded.Ports != s.serving.Ports
 	if seen.beyond[svc.UID] {
@@ -101,12 +102,16 @@ func newStatement(svc *corev1.Service, seen Seen, recorded, serving state.Servin
 // lacks reports whether the Service has no ready pod, or no ready pod has one of its ports.
 func (s statement) lacks() bool { return s.rule.state == stateNotReady || s.rule.state == stateNoPort }
 
+// silent reports whether the Service gets no condition: nobody asks its pods to serve, and they were seen not to serve a
+// certificate of the Secret.
+func (s statement) silent() bool { return s.unasked && !slices.Contains(ofSecret, s.rule.state) }
+
 // condition returns the Service's new condition; nil if the state is undecided and the existing one
 // may stay. confirmed: the lack has lasted for a while. The message names workloads, never pods or
 // their number: every change of a Service is sent to all nodes.
 func (s statement) condition(confirmed bool) *state.Condition {
 	undecided := s.rule.state == statePending || s.lacks() && !confirmed
-	if undecided && !s.fresh && !s.otherPorts {
+	if undecided && (s.unasked || !s.fresh && !s.otherPorts) {
 		return nil
 	}
 	c := metav1.Condition{Type: api.ConditionServing, Status: s.rule.status, Reason: s.rule.reason, Message: s.text()}

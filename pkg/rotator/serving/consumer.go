@@ -34,6 +34,9 @@ var byWeight = []State{stateStale, statePropagating, statePending, stateCurrent,
 // byUrgency orders the states of sets of ports, where each has to serve: the first state counts.
 var byUrgency = []State{stateStale, statePropagating, statePending, stateForeign, statePlaintext, stateNotVerified, stateUnreachable, stateCurrent}
 
+// ofSecret are the states of pods that serve a certificate of the Secret, or may.
+var ofSecret = []State{stateStale, statePropagating, statePending, stateCurrent}
+
 // consumer is a pod that mounts the key or mirrors a static pod, with its answers.
 type consumer struct {
 	pod      *pods.Facts
@@ -82,9 +85,16 @@ func (c consumer) state(by standard, p Pace) State {
 	case len(c.endpoint.sets) == 0 || len(c.endpoint.ports) == 0:
 		return stateNoPort
 	}
-	first := len(byUrgency) - 1
+	first := len(byUrgency)
 	for i := range c.endpoint.sets {
-		first = min(first, slices.Index(byUrgency, c.stateAt(i, by, p)))
+		state := c.stateAt(i, by, p)
+		if c.endpoint.unasked[i] && !slices.Contains(ofSecret, state) {
+			continue
+		}
+		first = min(first, slices.Index(byUrgency, state))
+	}
+	if first == len(byUrgency) {
+		return stateNoPort // at which it should serve
 	}
 	return byUrgency[first]
 }

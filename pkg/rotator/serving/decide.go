@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
@@ -179,6 +180,12 @@ func (v *view) remember(c consumer) {
 func (v *view) setConditions() {
 	for _, s := range v.about.statements(v.d.Seen) {
 		var lasted time.Duration
+		if s.silent() {
+			if api.Condition(s.service, api.ConditionServing) != nil {
+				v.d.Conditions = append(v.d.Conditions, ConditionUpdate{s.service, nil})
+			}
+			continue
+		}
 		if s.lacks() {
 			since, known := v.KeyState.lacking[s.service.UID]
 			if !known {

@@ -26,6 +26,8 @@ type endpoint struct {
 	sets [][]uint16
 	// cut are the indexes of the sets of which ports are left out: one of these may serve.
 	cut map[int]bool
+	// unasked are the indexes of the sets that only needs of unasked Services have.
+	unasked map[int]bool
 	// met has the needs for which the pods have ports, with the index of the set; or noSet if none
 	// is dialled. The pods cannot meet a missing need.
 	met map[need]int
@@ -45,6 +47,12 @@ type endpoint struct {
 	// demanded are the names that the certificate of a pod with its own key must have at each port,
 	// sorted and separated by commas.
 	demanded map[uint16]string
+}
+
+// isUnasked reports whether nobody asks the Service's pods to serve TLS: it no longer requests the certificate that is kept
+// for it, and marks no port as TLS. They may serve the certificate, such as a program that takes it itself.
+func isUnasked(svc *corev1.Service) bool {
+	return !api.Asks(svc) && !slices.ContainsFunc(api.ProbeTargets(svc), func(t api.ProbeTarget) bool { return t.Named })
 }
 
 // need is one of api.Needs of a Service.
@@ -132,6 +140,7 @@ type builder struct {
 	named    map[string][]uint16
 	reach    api.Reach
 	startTLS startTLS
+	unasked  map[types.UID]bool // of the Services
 	ports    []uint16
 	order    []need
 	met      map[need][]uint16 // by need; nil if the port only has to be declared
@@ -142,7 +151,7 @@ type builder struct {
 func (b *builder) full() bool { return b.targets >= maxTargets }
 
 func newBuilder(t pods.Template) *builder {
-	b := &builder{template: t, known: t.TCPPorts(), named: map[string][]uint16{}, reach: api.ReachOf(t.Pod()), startTLS: startTLS{}, met: map[need][]uint16{}}
+	b := &builder{template: t, known: t.TCPPorts(), named: map[string][]uint16{}, reach: api.ReachOf(t.Pod()), startTLS: startTLS{}, unasked: map[types.UID]bool{}, met: map[need][]uint16{}}
 	for _, p := range b.known {
 		b.named[p.Name] = append(b.named[p.Name], p.Number)
 	}
@@ -152,6 +161,7 @@ func newBuilder(t pods.Template) *builder {
 // add adds the needs of a Service, and returns the ports that are dialled for it.
 func (b *builder) add(svc *corev1.Service) []uint16 {
 	var all []uint16
+	b.unasked[svc.UID] = isUnasked(svc)
 	for _, n := range api.Needs(svc) {
 		b.targets += max(1, len(n.Targets))
 		var its []uint16
@@ -191,7 +201,7 @@ func (b *builder) find(target intstr.IntOrString) []uint16 {
 
 // endpoint returns the endpoint for the services.
 func (b *builder) endpoint(services []*corev1.Service) *endpoint {
-	at := &endpoint{name: hostname(services[0]), services: services, protocols: b.startTLS.or(b.template), cut: map[int]bool{}, met: make(map[need]int, len(b.met))}
+	at := &endpoint{name: hostname(services[0]), services: services, protocols: b.startTLS.or(b.template), cut: map[int]bool{}, unasked: map[int]bool{}, met: make(map[need]int, len(b.met))}
 	slices.Sort(b.ports)
 	at.ports = slices.Compact(b.ports)
 	dialled, answers := probe.Shares(b.template.CountKeys())
@@ -202,7 +212,7 @@ func (b *builder) endpoint(services []*corev1.Service) *endpoint {
 		fmt.Fprintf(audience, "%s,", svc.UID)
 	}
 	for _, n := range b.order {
-		at.met[n] = at.set(b.met[n])
+		at.met[n] = at.set(b.met[n], b.unasked[n.service])
 		fmt.Fprintf(audience, "%s:%s=%v,", n.service, n.ports, b.met[n])
 	}
 	at.audience = string(audience.Sum(nil))
@@ -210,7 +220,7 @@ func (b *builder) endpoint(services []*corev1.Service) *endpoint {
 }
 
 // set returns the index of the set of the dialled ones among the ports. It is added if there is none.
-func (at *endpoint) set(ports []uint16) int {
+func (at *endpoint) set(ports []uint16, unasked bool) int {
 	if ports == nil {
 		return noSet
 	}
@@ -227,8 +237,9 @@ func (at *endpoint) set(ports []uint16) int {
 	}
 	if i == len(at.sets) {
 		at.sets = append(at.sets, dialled)
-		at.cut[i] = cut
+		at.cut[i], at.unasked[i] = cut, true
 	}
+	at.unasked[i] = at.unasked[i] && unasked
 	return i
 }
 

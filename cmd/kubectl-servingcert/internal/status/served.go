@@ -38,7 +38,7 @@ func CountUptake(services []Service, now time.Time) Uptake {
 			u.Unseen = false
 		}
 		switch {
-		case s.isAbout(api.ServingNoConsumers):
+		case s.isAbout(api.ServingNoConsumers), s.servesNothing():
 		case s.Serving != nil && (s.Refused() || s.Ready == "False" && s.Leaf == "" && !s.PodKeys): // its pods may serve an old one
 			u.Services++
 			u.left = append(u.left, NotServed{s.String(), s.Message})

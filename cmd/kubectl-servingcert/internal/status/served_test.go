@@ -20,6 +20,7 @@ func TestCountUptake(t *testing.T) {
 		foreign     = service("mesh", metav1.ConditionFalse, api.ServingForeign, "another")
 		nobody      = service("nobody", metav1.ConditionFalse, api.ServingNoConsumers, "")
 		unknown     = Service{Namespace: "shop", Name: "unknown", Leaf: "new"}
+		kept        = Service{Namespace: "shop", Name: "kept", Leaf: "new", retained: "kept-tls"}
 		before      = service("before", metav1.ConditionTrue, api.ServingCurrent, "")
 		later       = service("later", metav1.ConditionTrue, api.ServingCurrent, "")
 		off         = service("off", metav1.ConditionUnknown, api.ServingNotVerified, "not probed")
@@ -50,6 +51,7 @@ func TestCountUptake(t *testing.T) {
 		"one is not restarted for long": {[]Service{restarts}, noon.Add(time.Minute + restartTime), nil, false, "served: by no pod\nnot served: shop/old: older, by Deployment legacy: restart it\n"},
 		"one has no label any more":     {[]Service{current, refused, never}, noon, nil, false, "served: by every pod of 1 of 2 Services; the last one, shop/web, since 2026-03-01T12:01:00Z\nnot served: shop/kept: no label\n"},
 		"one failed before":             {[]Service{current, failed}, noon, nil, false, "served: by every pod of 1 of 2 Services; the last one, shop/web, since 2026-03-01T12:01:00Z\nnot served: shop/failed: not valid\n"},
+		"one asks for nothing any more": {[]Service{current, kept}, noon, nil, false, "served: by every pod of 1 Service; the last one, shop/web, since 2026-03-01T12:01:00Z\n"},
 		"not probed":                    {[]Service{off}, noon, nil, true, "served: by no pod\nnot served: shop/off: not probed\n"},
 		"never probed":                  {[]Service{unknown}, noon, []string{"shop/unknown"}, true, ""},
 	} {

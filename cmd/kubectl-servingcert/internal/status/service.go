@@ -103,6 +103,10 @@ func (s Service) ByProxy() string {
 // PodsFail returns condition PodsHealthy as text if it is False; "" otherwise.
 func (s Service) PodsFail() string { return s.podsFail }
 
+// servesNothing reports whether the Secret is kept although the Service no longer requests it, and the rotator reports
+// nothing about it: its pods serve no certificate of the Secret.
+func (s Service) servesNothing() bool { return s.retained != "" && s.Serving == nil }
+
 // Refused reports whether the Service gets no certificate because its namespace is not labelled. Its
 // Secret may hold an older certificate, from a distrusted CA or with other names.
 func (s Service) Refused() bool { return s.Reason == api.ReasonNotOptedIn }

@@ -180,6 +180,8 @@ func checkServing(s VerifySituation) []Finding {
 // reported returns the verdict and the text of the rotator's last report.
 func reported(s Service) (verdict, text string) {
 	switch {
+	case s.servesNothing():
+		return VerdictNotSeen, "the Service no longer requests the certificate, and none of its pods was seen to serve it"
 	case s.Serving == nil, s.PodKeys && s.Serving.Leaf != "": // the condition is about a Secret
 		return VerdictNotSeen, "the rotator has not reported yet what they serve"
 	case s.Serving.Outdated:

@@ -210,6 +210,10 @@ func TestVerifyWithoutARotator(t *testing.T) {
 		{VerdictOK, "pods of Service shop/web: said"},
 		{VerdictUnknown, "pods of Service shop/web: cannot check whether a rotator runs, so this may be out of date: this user may not list Leases in sys"},
 	}, checkServing(VerifySituation{Service: reported, RotatorUnknown: "this user may not list Leases in sys"}))
+	kept := unseen
+	kept.retained = "web-tls"
+	assert.Equal(t, []Finding{{VerdictNotSeen, "pods of Service shop/web: the Service no longer requests the certificate, and none of its pods was seen to serve it"}},
+		checkServing(VerifySituation{Service: kept}))
 	assert.Empty(t, checkServing(VerifySituation{NoRotator: none}), "nothing is expected of a Service without a certificate")
 }
 
