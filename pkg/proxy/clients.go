@@ -39,6 +39,21 @@ type ClientList struct {
 	Evicted map[string]Evicted `json:"evicted,omitempty"`
 	// Clients are sorted by the time they were last seen, latest first.
 	Clients []Client `json:"clients"`
+	// Unclear are the clients with open connections of KindUnknown, at most MaxClients, in the order of the first of these
+	// connections. They may speak plaintext or TLS, and are not remembered.
+	Unclear []Client `json:"unclear,omitempty"`
+}
+
+// AddUnclear adds an open connection of KindUnknown, if there are not too many clients.
+func (l *ClientList) AddUnclear(address netip.Addr, port string, first, now time.Time) {
+	address = address.Unmap().WithZone("")
+	i := slices.IndexFunc(l.Unclear, func(c Client) bool { return c.Address == address && c.Port == port })
+	switch {
+	case i >= 0:
+		l.Unclear[i].Connections++
+	case len(l.Unclear) < MaxClients:
+		l.Unclear = append(l.Unclear, Client{Address: address, Port: port, First: first, Last: now, Connections: 1, Kind: KindUnknown})
+	}
 }
 
 type clientKey struct {

@@ -201,6 +201,8 @@ func TestLimits(t *testing.T) {
 		require.ErrorContains(t, limits.Validate(), want)
 	}
 
+	assert.False(t, proxy.Limits{Handshake: time.Second}.Unclear(time.Second))
+	assert.True(t, proxy.Limits{Handshake: time.Second}.Unclear(time.Second+1))
 	l := proxy.Limits{Idle: time.Hour}
 	assert.False(t, l.Expired(time.Hour-1, false, false))
 	assert.True(t, l.Expired(time.Hour, false, false))

@@ -19,6 +19,7 @@ const (
 	KindPostgres  Kind = "postgres" // PostgreSQL's startup or cancel message
 	KindOther     Kind = "other"    // anything else
 	KindSilent    Kind = "silent"   // the program sent the first byte
+	KindUnknown   Kind = "unknown"  // open for longer than a handshake may take, and neither side has begun
 )
 
 // FirstBytes is the maximum number of bytes that Look needs.

@@ -83,6 +83,10 @@ const Kept = 30 * time.Second
 // keptAtEnd is the same while the proxy drains.
 const keptAtEnd = time.Second
 
+// Unclear reports whether a connection that has been open for the duration, and on which neither side has begun, is
+// one that a port for TLS only would have closed.
+func (l Limits) Unclear(open time.Duration) bool { return open > l.Handshake }
+
 // Expired reports whether to close a connection that has been idle for the duration still. ended means
 // that the program has closed its side, draining that the proxy stops.
 func (l Limits) Expired(still time.Duration, ended, draining bool) bool {

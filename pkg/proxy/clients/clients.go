@@ -31,7 +31,7 @@ type PortClients struct {
 	Since time.Time
 }
 
-// Peer is an address from which plaintext was received.
+// Peer is an address from which plaintext was received, or with open connections of proxy.KindUnknown.
 type Peer struct {
 	Address     netip.Addr
 	First, Last time.Time
@@ -53,7 +53,7 @@ func Parse(data []byte) ([]PortClients, error) {
 	if d.More() {
 		return nil, errors.New("must be one list of plaintext clients")
 	}
-	if len(list.Clients) > proxy.MaxClients || len(list.Ports) > proxy.MaxClients {
+	if len(list.Clients) > proxy.MaxClients || len(list.Unclear) > proxy.MaxClients || len(list.Ports) > proxy.MaxClients {
 		return nil, fmt.Errorf("more than %d clients or ports", proxy.MaxClients)
 	}
 	ports := make([]PortClients, len(list.Ports))
@@ -63,15 +63,23 @@ func Parse(data []byte) ([]PortClients, error) {
 		}
 		ports[i] = PortClients{Name: name, Peers: []Peer{}, Evicted: list.Evicted[name], Since: list.Since}
 	}
-	for i, c := range list.Clients {
-		at := slices.Index(list.Ports, c.Port)
+	if err := addPeers(ports, "clients", list.Clients); err != nil {
+		return nil, err
+	}
+	return ports, addPeers(ports, "unclear", list.Unclear)
+}
+
+// addPeers adds the clients in a field of a response to their ports.
+func addPeers(ports []PortClients, field string, all []proxy.Client) error {
+	for i, c := range all {
+		at := slices.IndexFunc(ports, func(p PortClients) bool { return p.Name == c.Port })
 		switch {
 		case at < 0:
-			return nil, fmt.Errorf("clients[%d].port: %q: must be one of ports", i, api.Shorten(c.Port, 20))
+			return fmt.Errorf("%s[%d].port: %q: must be one of ports", field, i, api.Shorten(c.Port, 20))
 		case !c.Address.IsValid():
-			return nil, fmt.Errorf("clients[%d].address: must be an IP address", i)
+			return fmt.Errorf("%s[%d].address: must be an IP address", field, i)
 		}
 		ports[at].Peers = append(ports[at].Peers, Peer{c.Address.Unmap().WithZone(""), c.First, c.Last, c.Connections, api.Shorten(string(c.Kind), 20)})
 	}
-	return ports, nil
+	return nil
 }

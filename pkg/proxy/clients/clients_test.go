@@ -27,6 +27,19 @@ func TestParseWhatTheProxyWrites(t *testing.T) {
 		{Name: "sc-any-http", Since: at(9), Peers: []Peer{}},
 	}, got)
 
+	list := seen.List(at(12))
+	list.AddUnclear(netip.MustParseAddr("::ffff:10.1.2.9"), "sc-any-http", at(10), at(12))
+	list.AddUnclear(netip.MustParseAddr("10.1.2.9"), "sc-any-http", at(11), at(12))
+	for i := range 2 * proxy.MaxClients {
+		list.AddUnclear(netip.AddrFrom4([4]byte{10, 3, byte(i >> 8), byte(i)}), "sc-any-8080", at(11), at(12))
+	}
+	text, err = json.Marshal(list)
+	require.NoError(t, err)
+	got, err = Parse(text)
+	require.NoError(t, err)
+	assert.Len(t, got[0].Peers, 1+proxy.MaxClients-1, "bounded")
+	assert.Equal(t, []Peer{{netip.MustParseAddr("10.1.2.9"), at(10), at(12), 2, "unknown"}}, got[1].Peers)
+
 	for i := range proxy.MaxClients {
 		seen.Add(netip.AddrFrom4([4]byte{10, 2, 0, byte(i)}), "sc-any-http", proxy.KindHTTP, at(12))
 	}
@@ -49,6 +62,7 @@ func TestParse(t *testing.T) {
 		`{"ports":["sc-any-1"],"clients":[{"port":"sc-any-1"}]}`:                       "clients[0].address: must be an IP address",
 		`{"ports":["sc-any-1"],"clients":[{"port":"sc-any-2","address":"10.0.0.1"}]}`:  `clients[0].port: "sc-any-2": must be one of ports`,
 		`{"ports":["sc-any-1"],"clients":[{"port":"sc-any-1","address":"localhost"}]}`: "must be a list of plaintext clients: ",
+		`{"ports":["sc-any-1"],"unclear":[{"port":"sc-any-2","address":"10.0.0.1"}]}`:  `unclear[0].port: "sc-any-2": must be one of ports`,
 		string(many):                   "more than 256 clients",
 		strings.Repeat(" ", MaxSize+1): "larger than 1024 KiB",
 	} {

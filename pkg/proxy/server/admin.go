@@ -20,11 +20,8 @@ func (s *Server) Handler() http.Handler {
 		_, _ = w.Write(s.metrics())
 	})
 	mux.HandleFunc("GET /clients", func(w http.ResponseWriter, _ *http.Request) {
-		s.clientsMu.Lock()
-		list := s.clients.List(s.cfg.Clock())
-		s.clientsMu.Unlock()
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(list)
+		_ = json.NewEncoder(w).Encode(s.clientList())
 	})
 	return mux
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -52,6 +53,43 @@ func TestAPlaintextClientIsSeenUntilItsConnectionEnds(t *testing.T) {
 	require.NoError(t, c.Close())
 	w.eventually("ended", func() bool { return w.serving() == 0 })
 	require.Equal(t, last(), last(), "the time of its end, and not now")
+}
+
+// A client that sends nothing may be one that breaks without plaintext. It is listed while that is unclear, and if a
+// client of TLS would have begun.
+func TestASilentConnectionIsListed(t *testing.T) {
+	w := start(t, program(t, echo), soonSilent, func(c *Config) { c.Limits.Handshake = 2 * time.Second })
+	unclear := func() (addresses int, connections uint64) {
+		for _, c := range w.clientList().Unclear {
+			require.Equal(t, both, c.Port)
+			require.Equal(t, proxy.KindUnknown, c.Kind)
+			require.Equal(t, "127.0.0.1", c.Address.String())
+			require.GreaterOrEqual(t, c.Last.Sub(c.First), 2*time.Second)
+			addresses, connections = addresses+1, connections+c.Connections
+		}
+		return addresses, connections
+	}
+	are := func(connections uint64) func() bool {
+		return func() bool {
+			_, n := unclear()
+			return n == connections
+		}
+	}
+	c, late, gone := w.dial(both), w.dial(both), w.dial(both)
+	w.dial(strict) // it is closed
+	w.eventually("listed", are(3))
+	addresses, _ := unclear()
+	require.Equal(t, 1, addresses)
+	require.Empty(t, w.list(), "it is no plaintext yet")
+
+	require.NoError(t, gone.Close())
+	w.eventually("ended", are(2))
+	send(t, c, "hello")
+	require.Equal(t, proxy.KindOther, w.list()[0].Kind)
+	require.True(t, are(1)(), "the kind of the other is known")
+	require.NoError(t, tls.Client(late, clientConfig()).Handshake())
+	require.Empty(t, w.clientList().Unclear)
+	require.Len(t, w.list(), 1, "TLS is no plaintext, however late")
 }
 
 func TestHandler(t *testing.T) {

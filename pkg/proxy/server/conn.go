@@ -26,6 +26,7 @@ type conn struct {
 	plaintext *proxy.Record                      // nil for TLS, and for outbound connections
 
 	moved         atomic.Int64 // time of the last transfer, from Server.now
+	unclear       atomic.Int64 // when it was accepted, from Server.elapsed, while lookBothWays runs; otherwise 0
 	upstreamEnded atomic.Bool
 	upstreamReset atomic.Bool // seen by a write
 	killed        atomic.Bool
@@ -90,7 +91,7 @@ func (c *conn) serve() {
 // first bytes of plaintext, and false if there is nothing to copy.
 func (c *conn) accept() (first []byte, ok bool) {
 	client, limits := c.client.tcp.Load(), c.server.cfg.Limits
-	begun := c.server.cfg.Clock()
+	begun, accepted := c.server.cfg.Clock(), c.server.elapsed()
 	wait := limits.Handshake
 	if c.port.Plaintext {
 		wait = limits.FirstByte
@@ -99,7 +100,9 @@ func (c *conn) accept() (first []byte, ok bool) {
 	first, kind, err := c.look()
 	if c.port.Plaintext && errors.Is(err, os.ErrDeadlineExceeded) {
 		if len(first) == 0 {
+			c.unclear.Store(accepted)
 			first, kind, err = c.lookBothWays()
+			c.unclear.Store(0)
 		} else { // fewer bytes than a ClientHello needs
 			kind, err = proxy.KindOther, nil
 		}

@@ -145,8 +145,23 @@ func (r *registry) len() int {
 func (r *registry) all() []*conn {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	all := make([]*conn, 0, r.open[in]+r.open[out])
-	for _, l := range []*list.List{r.waiting[in], r.waiting[out], r.serving} {
+	return inOrder(r.waiting[in], r.waiting[out], r.serving)
+}
+
+// notEstablished returns the connections of a direction that are not established, oldest first.
+func (r *registry) notEstablished(d direction) []*conn {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return inOrder(r.waiting[d])
+}
+
+func inOrder(lists ...*list.List) []*conn {
+	n := 0
+	for _, l := range lists {
+		n += l.Len()
+	}
+	all := make([]*conn, 0, n)
+	for _, l := range lists {
 		for e := l.Front(); e != nil; e = e.Next() {
 			all = append(all, e.Value.(*conn))
 		}

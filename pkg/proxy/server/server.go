@@ -245,6 +245,21 @@ func (s *Server) plaintext(c *conn, kind proxy.Kind) {
 	c.plaintext = s.clients.Add(c.clientAddr().Addr(), c.port.Name, kind, s.cfg.Clock())
 }
 
+// clientList returns the plaintext clients, and those of which it is unclear.
+func (s *Server) clientList() proxy.ClientList {
+	now, elapsed := s.cfg.Clock(), s.elapsed()
+	s.clientsMu.Lock()
+	list := s.clients.List(now)
+	s.clientsMu.Unlock()
+	for _, c := range s.conns.notEstablished(in) {
+		accepted := c.unclear.Load()
+		if open := time.Duration(elapsed - accepted); accepted > 0 && s.cfg.Limits.Unclear(open) {
+			list.AddUnclear(c.clientAddr().Addr(), c.port.Name, now.Add(-open), now)
+		}
+	}
+	return list
+}
+
 // plaintextEnded records that the connection of a plaintext client has ended.
 func (s *Server) plaintextEnded(c *conn) {
 	s.clientsMu.Lock()

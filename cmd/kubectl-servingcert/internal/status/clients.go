@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/proxy"
 	"github.com/servingcert/servingcert/pkg/proxy/clients"
 )
 
@@ -72,7 +74,7 @@ type ClientsPort struct {
 
 // The verdicts on a port.
 const (
-	ClientsLeft    = "left"    // a client uses plaintext
+	ClientsLeft    = "left"    // a client uses plaintext, or has an open connection that may be for it
 	ClientsNone    = "none"    // no client has, in the whole window
 	ClientsTooSoon = "tooSoon" // no client has, but not all proxies have recorded for the whole window
 	ClientsUnknown = "unknown" // not all pods answered, or clients can reach the program past the proxy
@@ -232,16 +234,7 @@ func (k ClientsSituation) advice(p ClientsPort, asked api.ProxyPort) string {
 	strict := asked.Name()
 	switch p.Verdict {
 	case ClientsLeft:
-		var names []string
-		for _, c := range p.Clients {
-			if c.Recent {
-				names = append(names, c.Name)
-			}
-		}
-		if len(names) == 0 {
-			names = []string{"addresses that the proxies no longer list, as others were seen later"}
-		}
-		return fmt.Sprintf("plaintext in the last %s from %s: move them to TLS", window, api.Listed(names, 5))
+		return p.left(window)
 	case ClientsUnknown:
 		if len(k.Pods) == 0 {
 			return "no running pod of the Service has a proxy yet, so plaintext clients are not recorded: only new pods get the proxy. Roll out the pods, and run this command again"
@@ -258,6 +251,30 @@ func (k ClientsSituation) advice(p ClientsPort, asked api.ProxyPort) string {
 		return fmt.Sprintf("no plaintext client for %s: use %s, which the pods already have", window, strict)
 	}
 	return fmt.Sprintf("no plaintext client for %s: use %s. First add it as a separate port and roll out the pods: a pod without it is not an endpoint", window, strict)
+}
+
+// left returns the next step for a port with clients.
+func (p ClientsPort) left(window string) string {
+	var names, unclear, steps []string
+	for _, c := range p.Clients {
+		switch {
+		case !c.Recent:
+		case slices.Equal(c.Kinds, []string{string(proxy.KindUnknown)}):
+			unclear = append(unclear, c.Name)
+		default:
+			names = append(names, c.Name)
+		}
+	}
+	if len(names)+len(unclear) == 0 {
+		names = []string{"addresses that the proxies no longer list, as others were seen later"}
+	}
+	if len(names) > 0 {
+		steps = append(steps, fmt.Sprintf("plaintext in the last %s from %s: move them to TLS", window, api.Listed(names, 5)))
+	}
+	if len(unclear) > 0 {
+		steps = append(steps, fmt.Sprintf("open connections without a byte from %s: a port for TLS only closes these, so find out what they are for", api.Listed(unclear, 5)))
+	}
+	return strings.Join(steps, "; ")
 }
 
 // days returns a duration in days, if it is a multiple of one.

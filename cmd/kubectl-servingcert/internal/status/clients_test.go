@@ -33,6 +33,11 @@ func peer(address string, last time.Duration) clients.Peer {
 	return clients.Peer{Address: netip.MustParseAddr(address), First: before(last + time.Hour), Last: before(last), Connections: 2, Kind: "http"}
 }
 
+// open is a client with an open connection on which neither side has begun.
+func open(address string) clients.Peer {
+	return clients.Peer{Address: netip.MustParseAddr(address), First: before(time.Minute), Last: noon, Connections: 1, Kind: string(proxy.KindUnknown)}
+}
+
 // answered returns a pod whose proxy has recorded for that long.
 func answered(name string, looked time.Duration, peers ...clients.Peer) ProxyPod {
 	return ProxyPod{Name: name, Ports: []clients.PortClients{{Name: "sc-any-8080", Peers: peers, Since: before(looked)}}}
@@ -72,6 +77,17 @@ func TestVerdictOnPlaintextClients(t *testing.T) {
 		"removed from the list just then": {
 			[]ProxyPod{answered("a", 2*week), evicted("b", week-time.Second)}, nil, ClientsLeft,
 			"plaintext in the last 7 days from addresses that the proxies no longer list, as others were seen later: move them to TLS",
+		},
+		"open without a byte": {
+			[]ProxyPod{answered("a", 2*week, open("10.0.0.1"))}, nil, ClientsLeft,
+			"open connections without a byte from unknown: no pod has its address: a port for TLS only closes these, so find out what they are for",
+		},
+		"open without a byte, and plaintext": {
+			[]ProxyPod{answered("a", 2*week, open("127.0.0.1"), peer("10.0.0.1", time.Hour))}, nil, ClientsLeft,
+			"plaintext in the last 7 days from unknown: no pod has its address: move them to TLS; open connections without a byte from the pod itself: a port for TLS only closes these, so find out what they are for",
+		},
+		"open without a byte, and plaintext from there": {
+			[]ProxyPod{answered("a", 2*week, open("10.0.0.1"), peer("10.0.0.1", 2*week))}, nil, ClientsLeft, "plaintext in the last 7 days from unknown: no pod has its address: move them to TLS",
 		},
 		"removed from the list long ago": {[]ProxyPod{evicted("a", week)}, nil, ClientsNone, ""},
 		"no answer, but a client": {
