@@ -21,6 +21,8 @@ const (
 	// ReasonNotOptedIn: False; the namespace lacks label LabelInject, and there is no proof that
 	// the Service had a certificate while it had the label. Also a reason of certificate requests.
 	ReasonNotOptedIn = "NamespaceNotOptedIn"
+	// ReasonInvalid: False; what the Service requests is not allowed. A certificate from before is kept.
+	ReasonInvalid = "InvalidAnnotation"
 	// ReasonTerminating: False; the Secret was deleted, and finalizers hold it. It stays as it is.
 	ReasonTerminating = "SecretTerminating"
 	// ReasonClockSkew: False; the signer's clock and the API server's differ.

@@ -68,7 +68,11 @@ func (s applied) refused(m api.Member) *state.Condition {
 	case s.d.Retained:
 		becomes = "is kept, and renewed without changes"
 	}
-	return condition(false, reason, fmt.Sprintf("%s; the certificate in Secret %q %s", message, s.Key.Name, becomes), state.Ready{Secret: s.Key.Name})
+	has := state.Ready{Secret: s.Key.Name}
+	if s.d.Foreign == "" { // so that pods are compared with it
+		has.Leaf = s.Secret.Leaf.Fingerprint
+	}
+	return condition(false, reason, fmt.Sprintf("%s; the certificate in Secret %q %s", message, s.Key.Name, becomes), has)
 }
 
 // shortenedText explains a lifetime that is shorter than requested; "" if it is not.

@@ -118,6 +118,36 @@ func TestConditionNamesWhatIsKept(t *testing.T) {
 	assert.Equal(t, state.Ready{Secret: "web-tls", Request: wantedBy(web).Hash(), Leaf: pki.Fingerprint(issued.Leaf), Kept: []string{"old-tls"}}, state.ReadyOf(web))
 }
 
+// TestRefusedServicesNameTheCertificateThatTheyKeep, so that the rotator compares pods with it.
+func TestRefusedServicesNameTheCertificateThatTheyKeep(t *testing.T) {
+	ca, web := testCA(t), service("web")
+	ours, theirs := issueBy(t, ca, wantedBy(web), epoch), issueBy(t, foreignCA(t), wantedBy(web), epoch)
+	for name, tt := range map[string]struct {
+		change func(w *scene)
+		want   string
+	}{
+		"it keeps one":                   {func(*scene) {}, pki.Fingerprint(ours.Leaf)},
+		"nothing is signed":              {func(w *scene) { w.caErr = caError("CALost") }, pki.Fingerprint(ours.Leaf)},
+		"beside a Service that is valid": {func(w *scene) { w.services = append(w.services, service("api")) }, pki.Fingerprint(ours.Leaf)},
+		"it has expired":                 {func(w *scene) { w.now, w.caErr = ours.Leaf.NotAfter, caError("CALost") }, ""},
+		"there is none":                  {func(w *scene) { w.secret = nil }, ""},
+		"it is another's": {func(w *scene) {
+			w.secret.Data[corev1.TLSCertKey], w.secret.Data[corev1.TLSPrivateKeyKey] = theirs.CertPEM, theirs.KeyPEM
+		}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			refused := service("web", api.AnnotationDuration, "abc")
+			w := newScene(ca, managed(ours, refused, service("api")), refused)
+			tt.change(w)
+			s, d := w.decide()
+			ready := readyOf(t, s, d, refused)
+			require.Equal(t, string(reasonInvalid), ready.Reason)
+			refused.Status.Conditions = ready.Both()
+			assert.Equal(t, tt.want, state.ReadyOf(refused).Leaf)
+		})
+	}
+}
+
 // TestConditionsAreShort: the size of a condition is bounded, for any kept Secrets and any error
 // of an API server or a remote CA. It has the data for other processes.
 func TestConditionsAreShort(t *testing.T) {

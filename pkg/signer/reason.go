@@ -43,7 +43,7 @@ const (
 	reasonExternal     Reason = api.ReasonExternal        // True: of another issuer
 	reasonOverdue      Reason = api.ReasonRenewalOverdue  // True: of another issuer, which should have renewed it
 	reasonNamesMissing Reason = "NamesMissing"            // False: of another issuer, without a name that clients use
-	reasonInvalid      Reason = "InvalidAnnotation"       // False: what is requested is not allowed
+	reasonInvalid      Reason = api.ReasonInvalid         // False: what is requested is not allowed
 	reasonTooLarge     Reason = api.ReasonTooLarge        // False: the Service is larger than the signer can process
 	reasonWaiting      Reason = api.ReasonWaitingForTrust // False: not all clients accept some or all of the names yet
 	reasonConflict     Reason = "SecretConflict"          // False: the Secret is not managed by this signer

@@ -1,6 +1,7 @@
 package choose
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -9,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 )
 
@@ -84,6 +86,16 @@ func TestRefusal(t *testing.T) {
 	}
 	assert.Empty(t, refused("shop.example.com,*.shop.example.com"))
 	assert.Contains(t, refused("a_b"), api.AnnotationExtraDNSNames)
+}
+
+// A certificate from before does not make a request allowed that the signer has refused.
+func TestRefusalOfAServiceWithACertificate(t *testing.T) {
+	for reason, want := range map[string]string{api.ReasonWaitingForTrust: "", api.ReasonInvalid: "InvalidAnnotation: m"} {
+		svc := asking("x", "y")
+		ready := metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: reason, Message: "m"}
+		svc.Status.Conditions = state.Say(ready, state.Ready{Secret: "web-tls", Leaf: strings.Repeat("0a", 32)}).Both()
+		assert.Equal(t, want, refusal(svc), reason)
+	}
 }
 
 // A refused Service that selects the pod concerns the pod only if it requests the pod's Secret.

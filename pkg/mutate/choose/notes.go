@@ -104,13 +104,13 @@ func unreached(pod *corev1.Pod, s service) string {
 // refusal returns why the signer issues no certificate for the Service, as far as the
 // webhook can know, or "": no signer allows the request, or the Ready condition is False.
 // If that condition's state has a leaf, there is a certificate, which only lacks some
-// names yet.
+// names yet, unless the request is not allowed.
 func refusal(svc *corev1.Service) string {
 	if _, err := api.Parse(svc, api.WidestLimits()); err != nil {
 		return err.Error()
 	}
 	_, hasLeaf := state.LeafOf(svc)
-	if cond := api.Condition(svc, api.ConditionReady); cond != nil && cond.Status == metav1.ConditionFalse && !hasLeaf {
+	if cond := api.Condition(svc, api.ConditionReady); cond != nil && cond.Status == metav1.ConditionFalse && (!hasLeaf || cond.Reason == api.ReasonInvalid) {
 		return cond.Reason + ": " + cond.Message
 	}
 	return ""

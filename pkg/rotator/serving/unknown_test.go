@@ -38,7 +38,8 @@ func TestServingIsUnknownWithoutALeaf(t *testing.T) {
 		{"Expired", state.Ready{Secret: "web-tls", External: true, Leaf: leaf}, time.Hour, false},
 		{"InvalidAnnotation", managed, 30 * time.Second, true},
 		{"InvalidAnnotation", state.Ready{Secret: "web-tls"}, 30 * time.Second, true},
-		{"SigningFailed", managed, 29 * time.Second, false}, // the signer may repair it
+		{"InvalidAnnotation", state.Ready{Secret: "web-tls", Leaf: leaf}, time.Hour, false}, // it is kept
+		{"SigningFailed", managed, 29 * time.Second, false},                                 // the signer may repair it
 		{"SigningFailed", managed, 30 * time.Second, true},
 		{"RateLimited", managed, 30 * time.Second, true},
 		{api.ReasonTerminating, state.Ready{Secret: "web-tls"}, time.Hour, false}, // it is not written
