@@ -56,7 +56,7 @@ func (p Period) and(c *x509.Certificate) Period {
 // certificate, and the period in which it does; a nil set accepts nothing. Validity is judged at the given time, or
 // the nearest in that of the leaf. If no set accepts the leaf then, that one counts which accepts it before a
 // certificate of the chain expired, or once all are valid. Without such a set the index is -1, the period is that
-// of the leaf, its issuer in the chain and a root that has expired, and err is why the first set does not accept
+// of the leaf, its issuer in the chain and a root that is not valid then, and err is why the first set does not accept
 // the leaf. Each set and time costs the signatures of x509.Certificate.Verify.
 func VerifiedBy(sets []*x509.CertPool, leaf *x509.Certificate, chain []*x509.Certificate, at time.Time) (set int, period Period, err error) {
 	intermediates, period := PoolOf(chain), issuedWithin(leaf, chain, at)
@@ -70,7 +70,7 @@ func VerifiedBy(sets []*x509.CertPool, leaf *x509.Certificate, chain []*x509.Cer
 				return i, longest(chains), nil
 			}
 			err = cmp.Or(err, failed)
-			if root := expiredRoot(failed, chain, when); root != nil && n == 0 {
+			if root := invalidRoot(failed, chain, when); root != nil && n == 0 {
 				period = period.and(root)
 			}
 		}
@@ -78,11 +78,11 @@ func VerifiedBy(sets []*x509.CertPool, leaf *x509.Certificate, chain []*x509.Cer
 	return -1, period, err
 }
 
-// expiredRoot returns the root that would verify the chain if it had not expired at the given time, or nil. err
-// is that of the verification.
-func expiredRoot(err error, chain []*x509.Certificate, at time.Time) *x509.Certificate {
+// invalidRoot returns the root that would verify the chain if it were valid at the given time, or nil. err is that
+// of the verification.
+func invalidRoot(err error, chain []*x509.Certificate, at time.Time) *x509.Certificate {
 	var invalid x509.CertificateInvalidError
-	if !errors.As(err, &invalid) || invalid.Reason != x509.Expired || !at.After(invalid.Cert.NotAfter) || slices.ContainsFunc(chain, invalid.Cert.Equal) {
+	if !errors.As(err, &invalid) || invalid.Reason != x509.Expired || !at.After(invalid.Cert.NotAfter) && !at.Before(invalid.Cert.NotBefore) || slices.ContainsFunc(chain, invalid.Cert.Equal) {
 		return nil
 	}
 	return invalid.Cert

@@ -64,6 +64,7 @@ func TestVerifiedBy(t *testing.T) {
 		return of(pkix.Name{CommonName: "Intermediate"}, between.key, by, from, until)
 	}
 	cross := of(root.cert.Subject, root.key, other, -20*day, -10*day) // has expired
+	laterRoot := of(root.cert.Subject, root.key, root, 2*day, 100*day)
 	endedRoot := of(root.cert.Subject, root.key, root, -20*day, 5*day)
 	usual, ended, later := certify(root, 0, 100*day), certify(root, -20*day, -10*day), certify(root, 2*day, 100*day)
 	short, crossed := certify(root, 0, 10*day), certify(other, day, 20*day)
@@ -105,6 +106,8 @@ func TestVerifiedBy(t *testing.T) {
 		"unknown: it ended before":            {sets(root.cert), []*x509.Certificate{ended}, day, -1, period(0, -10*day)},
 		"unknown: the issuer of a root":       {nil, []*x509.Certificate{usual, cross}, day, -1, period(0, 30*day)},
 		"the root has expired":                {sets(endedRoot), []*x509.Certificate{usual}, 10 * day, -1, period(0, 5*day)},
+		"the root is not valid yet":           {sets(laterRoot), []*x509.Certificate{usual}, day, -1, period(2*day, 30*day)},
+		"the root is valid":                   {sets(laterRoot), []*x509.Certificate{usual}, 2 * day, 0, period(2*day, 30*day)},
 		"the root expires":                    {sets(endedRoot), []*x509.Certificate{usual}, day, 0, period(0, 5*day)},
 		"unknown: roots do not count":         {nil, []*x509.Certificate{usual, root.cert}, day, -1, period(0, 30*day)},
 		"unknown: others' certificates, too":  {nil, []*x509.Certificate{other.cert, leaf}, day, -1, period(0, 30*day)},

@@ -191,12 +191,14 @@ func decideExternal(s Situation, d Decision) Decision {
 }
 
 // outdated reports whether the Secret must be read: it has changed since, or the bundle has and may verify
-// it, or a certificate of the chain has expired, and another chain may be valid.
+// it, or a certificate of the chain has expired, and another chain may be valid, or one has become valid that
+// may verify it.
 func (e *External) outdated(s Situation) bool {
 	if e == nil || e.ResourceVersion != s.version() || e.Trust != TrustOwnCA && e.bundle != s.Bundle.Hash() {
 		return true
 	}
-	return e.At.Before(e.NotAfter) && !s.Now.Before(e.NotAfter) && e.NotAfter.Before(e.Leaf.NotAfter)
+	since := func(at time.Time) bool { return e.At.Before(at) && !s.Now.Before(at) }
+	return since(e.NotAfter) && e.NotAfter.Before(e.Leaf.NotAfter) || since(e.NotBefore) && e.Trust == TrustUnknown
 }
 
 // version returns the resourceVersion of the Secret in the caches.
@@ -224,6 +226,8 @@ func (e *External) problem(now time.Time) (Problem, time.Time) {
 		return e.broken(reasonExpired, "the root in "+api.BundleKey+" that verifies it expired at "+e.NotAfter.Format(time.RFC3339)), time.Time{}
 	case !now.Before(e.NotAfter):
 		return e.broken(reasonExpired, "a certificate of its chain expired at "+e.NotAfter.Format(time.RFC3339)), time.Time{}
+	case now.Before(e.NotBefore) && e.RootBegins:
+		return e.broken(reasonNotYetValid, "the root in "+api.BundleKey+" that verifies it is not valid before "+e.NotBefore.Format(time.RFC3339)), e.NotBefore
 	case now.Before(e.NotBefore):
 		return e.broken(reasonNotYetValid, "a certificate of its chain is not valid before "+e.NotBefore.Format(time.RFC3339)), e.NotBefore
 	case now.Before(e.RenewBy()):

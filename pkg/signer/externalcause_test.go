@@ -123,6 +123,30 @@ func TestTheRootHasExpired(t *testing.T) {
 	}
 }
 
+// TestTheRootIsNotValidYet is reported until it is, and the Secret is then read again, although nothing has changed.
+func TestTheRootIsNotValidYet(t *testing.T) {
+	w, root, _ := externalChain(t, func(*x509.Certificate) {})
+	begin := epoch.Add(time.Hour).Truncate(time.Second)
+	later := signedBy(t, root, &x509.Certificate{
+		SerialNumber: big.NewInt(9), Subject: root.Certificate.Subject, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign, NotBefore: begin, NotAfter: epoch.Add(2000 * day),
+	}, root.Key.Public())
+	w.secret.Data[api.BundleKey] = pki.EncodeCertificates(later)
+	e := ExternalOf(w.secret, api.DefaultInstance, nil, w.ca.Bundle, epoch)
+	d, ready := w.readyOf(e)
+	require.NotNil(t, ready)
+	assert.Equal(t, "False NotYetValid", string(ready.Status)+" "+ready.Reason)
+	assert.Contains(t, ready.Message, "the root in ca.crt that verifies it is not valid before "+begin.Format(time.RFC3339))
+	assert.Equal(t, begin, d.NextAt)
+	w.now = begin
+	d, _ = w.readyOf(e)
+	require.Equal(t, ReadLive, d.Action)
+	d, ready = w.readyOf(w.readAgain(e))
+	assert.Equal(t, Nothing, d.Action)
+	require.NotNil(t, ready)
+	assert.Equal(t, "True External", string(ready.Status)+" "+ready.Reason)
+	assert.Contains(t, ready.Message, string(TrustOwnCA))
+}
+
 // TestAnExpiredRootOfAnotherKey is no cause: it has never verified the chain.
 func TestAnExpiredRootOfAnotherKey(t *testing.T) {
 	w, root, _ := externalChain(t, func(*x509.Certificate) {})

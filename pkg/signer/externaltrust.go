@@ -30,9 +30,9 @@ type verdict struct {
 	// Cause is why, if Trust is TrustUnknown.
 	Cause string
 	// NotBefore and NotAfter are when all certificates of the chain that clients verify are valid, with the
-	// leaf. RootEnds: at NotAfter the root in ca.crt expires.
-	NotBefore, NotAfter time.Time
-	RootEnds            bool
+	// leaf. RootEnds: at NotAfter the root in ca.crt expires. RootBegins: at NotBefore it becomes valid.
+	NotBefore, NotAfter  time.Time
+	RootBegins, RootEnds bool
 }
 
 // trustOf returns the verdict about the leaf at the given time (pki.VerifiedBy). Of ownCA only roots count:
@@ -48,10 +48,11 @@ func trustOf(leaf *x509.Certificate, chain []*x509.Certificate, ownCA []byte, bu
 		return v
 	}
 	v.RootEnds = v.NotAfter.Before(leaf.NotAfter) && slices.ContainsFunc(own, func(root *x509.Certificate) bool { return root.NotAfter.Equal(v.NotAfter) })
+	v.RootBegins = v.NotBefore.After(leaf.NotBefore) && slices.ContainsFunc(own, func(root *x509.Certificate) bool { return root.NotBefore.Equal(v.NotBefore) })
 	switch {
 	case set == 0:
 		v.Trust = TrustOwnCA
-	case !v.RootEnds:
+	case !v.RootEnds && !v.RootBegins:
 		v.Cause = causeOf(sent, inCA, own, err)
 	}
 	return v
