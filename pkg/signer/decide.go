@@ -158,7 +158,7 @@ func Decide(s Situation, o Ownership) Decision {
 		return d
 	}
 	switch {
-	case d.MayBeOurs:
+	case d.MayBeOurs, s.isReleased():
 		return Decision{Wait: true, Action: ReadLive}
 	case d.Foreign != "":
 		d.Problem = conflict(s, d.Foreign)

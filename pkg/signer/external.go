@@ -149,6 +149,12 @@ func (f *SecretFacts) Release() map[string]any {
 	}}
 }
 
+// isReleased reports whether the Secret of another issuer was there, and no cache has it: once the signer has removed
+// its label, one cache may have lost it before the other has it. A certificate that is issued now could not be written.
+func (s Situation) isReleased() bool {
+	return s.Secret == nil && s.Unmanaged == nil && s.External != nil && !s.External.isAbsent()
+}
+
 // writer returns who writes the Secret, if its annotations tell, or "".
 func writer(annotations map[string]string) string {
 	name := annotations[api.AnnotationCertificateName]

@@ -258,6 +258,28 @@ func TestFromServingcertToAnotherIssuer(t *testing.T) {
 	assert.Equal(t, string(reasonExternal), ready.Reason)
 }
 
+// TestReleasedSecretIsReadBeforeACertificateIsIssued for it: once the signer has removed its label, no cache has the Secret
+// for a moment, and a certificate that is issued then is not used.
+func TestReleasedSecretIsReadBeforeACertificateIsIssued(t *testing.T) {
+	w, e := externalScene(t)
+	delete(w.services[0].Annotations, api.AnnotationIssuer)
+	secret := w.secret
+	w.secret = nil
+	d, ready := w.readyOf(e)
+	assert.Equal(t, ReadLive.String(), d.Action.String())
+	assert.Nil(t, ready)
+	s := w.situation()
+	s.Secret = FactsOf(secret, api.DefaultInstance) // as it was read
+	d = Decide(s, OwnershipOf(s))
+	assert.Equal(t, Nothing, d.Action)
+	assert.Equal(t, reasonConflict, d.Problem.Reason)
+
+	for name, remembered := range map[string]*External{"it is gone, as was read": nil, "it is known to be gone": e.Absent(e.key(), epoch)} {
+		d, _ = w.readyOf(remembered)
+		assert.Equal(t, Create.String(), d.Action.String(), name)
+	}
+}
+
 // TestTwoIssuersOfOneSecret: the oldest Service decides.
 func TestTwoIssuersOfOneSecret(t *testing.T) {
 	w, e := externalScene(t)

@@ -88,8 +88,10 @@ func (c *Controller) readLiveAndAct(ctx context.Context, s signer.Situation, ext
 	if external {
 		s, err = c.readExternal(ctx, s)
 	} else {
-		s.Unmanaged = nil
-		s.Secret, err = c.read(ctx, s.Key)
+		s.Unmanaged, s.External = nil, nil
+		if s.Secret, err = c.read(ctx, s.Key); err == nil && s.Secret == nil {
+			c.externals.set(s.Key, nil)
+		}
 	}
 	if err != nil {
 		return reconcile.Result{}, err
