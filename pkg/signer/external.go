@@ -15,6 +15,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
+	"github.com/servingcert/servingcert/pkg/limit"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -97,15 +98,23 @@ func (e *External) RenewBy() time.Time {
 }
 
 // WriteBy returns when the issuer should have written another certificate: RenewBy, or since when the
-// Secret has none that pods can serve to clients now.
-func (e *External) WriteBy(now time.Time) time.Time {
+// Secret has none that pods can serve to clients now, or condition Ready of one of the Services that name it
+// is False because of the Secret.
+func (e *External) WriteBy(now time.Time, services ...*corev1.Service) time.Time {
+	by := e.RenewBy()
 	switch {
 	case !e.Since.IsZero():
-		return e.Since
+		by = e.Since
 	case e.Usage != "", now.Before(e.Leaf.NotBefore), now.Before(e.NotBefore):
-		return e.At
+		by = e.At
 	}
-	return e.RenewBy()
+	for _, svc := range services {
+		ready := api.Condition(svc, api.ConditionReady)
+		if ready != nil && ready.Status == metav1.ConditionFalse && state.ReadyOf(svc).External {
+			by = limit.Earliest(by, ready.LastTransitionTime.Time)
+		}
+	}
+	return by
 }
 
 // IssuedHere reports whether the Secret has the certificate that the signer wrote last. Which CA signed

@@ -97,7 +97,7 @@ func newExpiry(c *Controller) *expiry {
 		notAfter:   prometheus.NewDesc("servingcert_certificate_not_after_timestamp_seconds", "When the certificate in a managed Secret, or in one of another issuer that a Service names, expires, in seconds since the epoch.", labels, nil),
 		renewAt:    prometheus.NewDesc("servingcert_certificate_renew_at_timestamp_seconds", "When the certificate in a managed Secret is due for renewal, in seconds since the epoch.", labels, nil),
 		retained:   prometheus.NewDesc("servingcert_certificate_retained", "1 for a managed Secret that no Service requests any more and that is kept and renewed.", labels, nil),
-		renewBy:    prometheus.NewDesc("servingcert_external_certificate_renew_by_timestamp_seconds", "When another issuer should have renewed the certificate in a Secret that a Service names, or since when it has none that clients accept, in seconds since the epoch.", labels, nil),
+		renewBy:    prometheus.NewDesc("servingcert_external_certificate_renew_by_timestamp_seconds", "When another issuer should have renewed the certificate in a Secret that a Service names, or since when it has none that clients accept or that is as one of the Services requires, in seconds since the epoch.", labels, nil),
 	}
 }
 
@@ -117,7 +117,7 @@ func (e *expiry) Collect(ch chan<- prometheus.Metric) {
 	seconds := func(t time.Time) float64 { return float64(t.Unix()) }
 	externals, now := e.externals.all(), e.config.Clock()
 	for _, f := range externals {
-		ch <- prometheus.MustNewConstMetric(e.renewBy, prometheus.GaugeValue, seconds(f.WriteBy(now)), f.Namespace, f.Name)
+		ch <- prometheus.MustNewConstMetric(e.renewBy, prometheus.GaugeValue, seconds(f.WriteBy(now, e.services.naming(f.Namespace, f.Name)...)), f.Namespace, f.Name)
 		if f.Leaf.Exists() {
 			ch <- prometheus.MustNewConstMetric(e.notAfter, prometheus.GaugeValue, seconds(f.Leaf.NotAfter), f.Namespace, f.Name)
 		}

@@ -17,8 +17,12 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/servingcert/servingcert/hack/process"
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/facts/queue"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer"
 )
 
 // Namespaces that come and go leave no series behind.
@@ -75,4 +79,43 @@ func TestFailuresOfANamespaceWithoutTheOptInEndWithItsServices(t *testing.T) {
 	}
 	assert.Equal(t, 1, testutil.CollectAndCount(metrics.failures), "its last Service is gone")
 	assert.Equal(t, 1, fail("shop"))
+}
+
+// TestWhatAServiceLacksOfAnotherIssuersSecret is in the metric of its alert: since when condition Ready reports it.
+func TestWhatAServiceLacksOfAnotherIssuersSecret(t *testing.T) {
+	wrong, right := service("wrong"), service("right")
+	since := epoch.Add(time.Minute)
+	ready := metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionFalse, Reason: "NamesMissing", LastTransitionTime: metav1.NewTime(since)}
+	wrong.Status.Conditions = state.Say(ready, state.Ready{Secret: "web-tls", External: true}).Both()
+	services := fcache.NewFakeControllerSource()
+	informer, err := facts.NewInformerOf(services, serviceOptions(false))
+	require.NoError(t, err)
+	start(t, informer)
+	c := withSecrets(t)
+	c.services = &Services{informer}
+	key := types.NamespacedName{Namespace: "shop", Name: "web-tls"}
+	known := signer.ExternalOf(managed(issueBy(t, testCA(t), wantedBy(right))), api.DefaultInstance, nil, pki.Bundle{}, epoch)
+	c.externals.set(key, known)
+	registry := prometheus.NewRegistry()
+	require.NoError(t, registry.Register(newExpiry(c)))
+	const name = "servingcert_external_certificate_renew_by_timestamp_seconds"
+	is := func(at time.Time) func() bool {
+		return func() bool {
+			families, err := registry.Gather()
+			require.NoError(t, err)
+			for _, f := range families {
+				if f.GetName() == name {
+					return len(f.GetMetric()) == 1 && int64(f.GetMetric()[0].GetGauge().GetValue()) == at.Unix()
+				}
+			}
+			return false
+		}
+	}
+	services.Add(right)
+	require.Eventually(t, func() bool { return len(informer.List()) == 1 }, process.Soon, time.Millisecond)
+	assert.True(t, is(known.RenewBy())())
+	services.Add(wrong)
+	require.Eventually(t, is(since), process.Soon, time.Millisecond, "it waits for the one that is wrong")
+	services.Delete(wrong)
+	require.Eventually(t, is(known.RenewBy()), process.Soon, time.Millisecond)
 }
