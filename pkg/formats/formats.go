@@ -11,12 +11,14 @@
 package formats
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
 	"fmt"
 	"iter"
 	"slices"
+	"strings"
 
 	"github.com/servingcert/servingcert/pkg/pki"
 )
@@ -202,11 +204,38 @@ func digestOf(data map[string][]byte, names []string, of ...[]byte) []byte {
 	return h.Sum(nil)
 }
 
-// SaltedDigest returns the digest that is recorded of the files of Salted formats in the data: a
-// SHA-256, in hexadecimal, of the pair's certificates, the password and the files; empty if there
-// are none. It reveals no more about the password than the file does.
+// SaltedDigest returns what is recorded of the files of Salted formats in the data: a SHA-256, in
+// hexadecimal, of the pair's certificates, the password and the files, a hyphen, and one of the files
+// alone; empty if there are none. It reveals no more about the password than the file does.
 func SaltedDigest(data map[string][]byte, pair Pair) string {
-	return hex.EncodeToString(digestOf(data, Salted().Files(), pair.Cert, []byte(pair.password())))
+	names := Salted().Files()
+	of := digestOf(data, names, pair.Cert, []byte(pair.password()))
+	if of == nil {
+		return ""
+	}
+	return hex.EncodeToString(of) + "-" + hex.EncodeToString(digestOf(data, names))
+}
+
+// Outdated returns the files in the data of a Secret that hold another certificate than the pair, sorted.
+// Of Salted formats, these are files that have not changed since recorded, the SaltedDigest from when they
+// were written.
+func Outdated(data map[string][]byte, pair Pair, recorded string) (files []string) {
+	leaf := pki.FirstCertificate(pair.Cert)
+	for name, has := range map[string][]byte{CombinedFile: pki.FirstCertificate(data[CombinedFile]), DERCertFile: data[DERCertFile]} {
+		if len(has) > 0 && !bytes.Equal(has, leaf) {
+			files = append(files, name)
+		}
+	}
+	now := SaltedDigest(data, pair)
+	if _, alone, some := strings.Cut(now, "-"); some && now != recorded && strings.HasSuffix(recorded, "-"+alone) {
+		for _, name := range Salted().Files() {
+			if _, there := data[name]; there {
+				files = append(files, name)
+			}
+		}
+	}
+	slices.Sort(files)
+	return files
 }
 
 // HeldIn returns the formats whose files are all in the data of a Secret and hold the pair.

@@ -89,12 +89,17 @@ func TestWhatIsMadeIsHeld(t *testing.T) {
 				held := func(pair Pair) bool { return HeldIn(data, pair, recorded).Has(f) }
 				require.True(t, held(pair))
 				require.False(t, held(other))
+				require.Empty(t, Outdated(data, pair, recorded))
+				require.ElementsMatch(t, slices.DeleteFunc(slices.Clone(f.Files), func(name string) bool { return name == DERKeyFile }), Outdated(data, other, recorded))
+				require.Equal(t, f.Salted, len(Outdated(data, other, "")) == 0, "nothing was recorded")
 				require.Equal(t, f.Salted || !f.PrivateKey, held(Pair{Cert: pair.Cert, Key: other.Key}), "a key of another certificate is no pair")
 				require.False(t, held(Pair{Cert: other.Cert, Key: pair.Key}))
 				again, err := Of(f).Make(pair)
 				require.NoError(t, err)
 				require.True(t, HeldIn(again, pair, SaltedDigest(again, pair)).Has(f))
 				require.Equal(t, f.Salted, !HeldIn(again, pair, recorded).Has(f))
+				require.Empty(t, Outdated(again, pair, recorded))
+				require.Equal(t, f.Salted, len(Outdated(again, other, recorded)) == 0, "somebody has written other files")
 				require.Equal(t, f.Salted, !HeldIn(data, pair, "").Has(f), "nothing was recorded")
 
 				name := rapid.SampledFrom(f.Files).Draw(t, "file")

@@ -2,11 +2,9 @@ package signer
 
 import (
 	"crypto/sha256"
-	"crypto/x509"
 	"encoding/hex"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
+	"github.com/servingcert/servingcert/pkg/formats"
 	"github.com/servingcert/servingcert/pkg/limit"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
@@ -45,6 +44,8 @@ type External struct {
 	Usage string
 	// Issuer is the common name of the leaf's issuer.
 	Issuer string
+	// Outdated are the files of formats that hold another certificate (formats.Outdated).
+	Outdated []string
 	verdict
 	// bundle identifies the CA bundle for which Trust was decided.
 	bundle string
@@ -67,6 +68,7 @@ func ExternalOf(secret *corev1.Secret, instance string, before *External, bundle
 	leaf, chain := certs[0], certs[1:]
 	e.Usage = pki.UsageDefect(leaf)
 	e.Issuer = api.Shorten(leaf.Issuer.CommonName, maxIssuer)
+	e.Outdated = formats.Outdated(secret.Data, pairIn(secret, e.password()), e.Annotations[api.AnnotationKeystoreDigest])
 	e.verdict = trustOf(leaf, chain[:min(len(chain), maxExternalChain)], secret.Data[api.BundleKey], bundle.Certificates(), now)
 	return e
 }
@@ -253,56 +255,4 @@ func (e *External) problem(now time.Time) (Problem, time.Time) {
 
 func (e *External) broken(reason Reason, why string) Problem {
 	return Problem{Reason: reason, Message: fmt.Sprintf("Secret %q: %s: its issuer, which is not servingcert, has to correct it", e.Name, why)}
-}
-
-// externalCondition returns the Ready condition of a Service whose Secret another issuer writes.
-func (s applied) externalCondition(svc *corev1.Service) *state.Condition {
-	kept := s.kept(svc)
-	said := state.Ready{Secret: s.Key.Name, Leaf: s.leaf, External: true}.WithKept(kept.Names)
-	if s.problem.Reason != "" {
-		return condition(false, s.problem.Reason, s.problem.Message+keptText(kept), said)
-	}
-	e := s.External
-	// X.509 names may have control characters.
-	text := api.Escape(fmt.Sprintf("of another issuer (%q), for %s, until %s; %s", e.Issuer, describeNames(e.Leaf.DNSNames, e.Leaf.IPs), e.Leaf.NotAfter.Format(time.RFC3339), e.text()))
-	if missing := e.missingFiles(svc); len(missing) > 0 {
-		return condition(false, reasonKeyMissing, s.ofSecret(fmt.Sprintf("%s; annotation %s requests data under %s, which its issuer does not write", text, api.AnnotationFormats, strings.Join(missing, ", ")), kept, s.leaf), said)
-	}
-	if missing := e.uncovered(svc, s.Limits); missing != "" {
-		return condition(false, reasonNamesMissing, s.ofSecret(text+"; "+missing, kept, s.leaf), said)
-	}
-	if !s.Now.Before(e.RenewBy()) {
-		return condition(true, reasonOverdue, s.ofSecret(text+"; its issuer should have renewed it by "+e.RenewBy().Format(time.RFC3339), kept, s.leaf), said)
-	}
-	return condition(true, reasonExternal, s.ofSecret(text, kept, s.leaf), said)
-}
-
-// text returns what verifies the certificate, or why nothing does.
-func (v verdict) text() string {
-	if v.Cause == "" {
-		return string(v.Trust)
-	}
-	return string(v.Trust) + ": " + v.Cause
-}
-
-// missingFiles returns the keys that the Service's formats need and the Secret does not have. The
-// webhook mounts them, and a pod does not start without them.
-func (e *External) missingFiles(svc *corev1.Service) []string {
-	wanted, _ := api.FormatsOf(svc)
-	if len(e.Other) > maxOther { // not all are remembered
-		return nil
-	}
-	return slices.DeleteFunc(wanted.Files(), func(key string) bool { return slices.Contains(e.Other, key) })
-}
-
-// uncovered returns which names that clients use are not in the certificate, or "" (api.MissingNames).
-func (e *External) uncovered(svc *corev1.Service, limits api.Limits) string {
-	missing, listed := api.MissingNames(svc, limits.ClusterDomain, &x509.Certificate{DNSNames: e.Leaf.DNSNames})
-	switch {
-	case len(missing) == 0:
-		return ""
-	case listed:
-		return "it is not for " + describeNames(missing, nil) + ", which annotation " + api.AnnotationExtraDNSNames + " lists"
-	}
-	return fmt.Sprintf("it is for none of the Service's names, such as %s: have its issuer add one, or list the names that clients use in annotation %s", missing[0], api.AnnotationExtraDNSNames)
 }

@@ -8,6 +8,7 @@ import (
 	"crypto/x509/pkix"
 	"encoding/pem"
 	"fmt"
+	"maps"
 	"math/big"
 	"slices"
 	"strings"
@@ -22,6 +23,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
+	"github.com/servingcert/servingcert/pkg/formats"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 	"github.com/servingcert/servingcert/test/keymaterial"
@@ -114,6 +116,51 @@ func TestExternalSecretIsFollowed(t *testing.T) {
 			assert.Equal(t, string(tt.reason), ready.Reason)
 			assert.Contains(t, ready.Message, tt.message)
 			assert.Equal(t, !tt.noLeaf, strings.Contains(ready.State, leaf), ready.State)
+		})
+	}
+}
+
+// TestFilesOfAnEarlierCertificate, which servingcert wrote into the Secret before another issuer took it over, are reported if
+// the Service's pods mount them. What the other issuer has written itself is not decoded.
+func TestFilesOfAnEarlierCertificate(t *testing.T) {
+	ca := testCA(t)
+	before := issueBy(t, ca, wantedBy(service("web")), epoch)
+	theirs := issueBy(t, foreignCA(t), wantedBy(service("web")), epoch)
+	all := formats.Of(&formats.Keystore, &formats.Combined, &formats.DER)
+	ours, err := all.Make(before.Pair(""))
+	require.NoError(t, err)
+	renewed, err := all.Make(theirs.Pair(""))
+	require.NoError(t, err)
+	for name, tt := range map[string]struct {
+		formats string
+		files   map[string][]byte
+		want    string
+	}{
+		"none is requested":                  {"", ours, ""},
+		"a keystore":                         {"keystore.p12", ours, "keystore.p12, which its issuer does not write, and which holds another certificate: delete it"},
+		"PEM and DER":                        {"combined.pem,der", ours, "cert.der, tls-combined.pem, which"},
+		"its issuer writes them":             {"keystore.p12,combined.pem,der", renewed, ""},
+		"its issuer writes another keystore": {"keystore.p12", map[string][]byte{formats.KeystoreFile: []byte("x")}, ""},
+		"a truststore, which has no pair":    {"truststore.p12", map[string][]byte{"truststore.p12": []byte("x")}, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			web := service("web", api.AnnotationIssuer, string(api.IssuerExternal))
+			if tt.formats != "" {
+				web.Annotations[api.AnnotationFormats] = tt.formats
+			}
+			secret := managed(before, web)
+			secret.Annotations[api.AnnotationKeystoreDigest] = formats.SaltedDigest(ours, before.Pair(""))
+			secret.Data = maps.Clone(tt.files)
+			secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey] = theirs.CertPEM, theirs.KeyPEM
+			w := newScene(ca, secret, web)
+			_, ready := w.readyOf(ExternalOf(secret, api.DefaultInstance, nil, ca.Bundle, epoch))
+			require.NotNil(t, ready)
+			if tt.want == "" {
+				assert.Equal(t, "True External", string(ready.Status)+" "+ready.Reason, ready.Message)
+				return
+			}
+			assert.Equal(t, "False KeyMissing", string(ready.Status)+" "+ready.Reason)
+			assert.Contains(t, ready.Message, "annotation servingcert.dev/formats requests "+tt.want)
 		})
 	}
 }
