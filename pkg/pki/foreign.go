@@ -52,14 +52,26 @@ func (p Period) and(c *x509.Certificate) Period {
 	return p
 }
 
+// Verified is how clients verify a leaf.
+type Verified struct {
+	// Set is the index of the set of roots, or -1.
+	Set int
+	Period
+	// Paths are the Links that a server has to send with the leaf now, those of one path (LinkedBy). Without a Set, these
+	// are the issuers of the leaf in its chain. They are unknown while a certificate of the chain is not valid.
+	Paths []string
+}
+
 // VerifiedBy returns the index of the first set of roots with which a client accepts leaf as a server's
 // certificate, and the period in which it does; a nil set accepts nothing. Validity is judged at the given time, or
 // the nearest in that of the leaf. If no set accepts the leaf then, that one counts which accepts it before a
 // certificate of the chain expired, or once all are valid. Without such a set the index is -1, the period is that
 // of the leaf, its issuer in the chain and a root that is not valid then, and err is why the first set does not accept
 // the leaf. Each set and time costs the signatures of x509.Certificate.Verify.
-func VerifiedBy(sets []*x509.CertPool, leaf *x509.Certificate, chain []*x509.Certificate, at time.Time) (set int, period Period, err error) {
-	intermediates, period := PoolOf(chain), issuedWithin(leaf, chain, at)
+func VerifiedBy(sets []*x509.CertPool, leaf *x509.Certificate, chain []*x509.Certificate, at time.Time) (v Verified, err error) {
+	intermediates := PoolOf(chain)
+	v = Verified{Set: -1}
+	v.Period, v.Paths = issuedWithin(leaf, chain, at)
 	for n, when := range timesToVerify(leaf, chain, at) {
 		for i, roots := range sets {
 			if roots == nil {
@@ -67,15 +79,19 @@ func VerifiedBy(sets []*x509.CertPool, leaf *x509.Certificate, chain []*x509.Cer
 			}
 			chains, failed := verifyServing(leaf, intermediates, roots, when)
 			if failed == nil {
-				return i, longest(chains), nil
+				v = Verified{Set: i, Period: longest(chains)}
+				if n == 0 {
+					v.Paths = pathsOf(between(chains), at)
+				}
+				return v, nil
 			}
 			err = cmp.Or(err, failed)
 			if root := invalidRoot(failed, chain, when); root != nil && n == 0 {
-				period = period.and(root)
+				v.Period = v.and(root)
 			}
 		}
 	}
-	return -1, period, err
+	return v, err
 }
 
 // invalidRoot returns the root that would verify the chain if it were valid at the given time, or nil. err is that
@@ -133,23 +149,25 @@ func periodOf(chain []*x509.Certificate) Period {
 }
 
 // issuedWithin returns when the leaf and its issuer in the chain are valid: of several, one that is valid at the
-// given time, or else the one that expires last. What is above the issuer does not count: clients may have a root
-// in place of a cross certificate.
-func issuedWithin(leaf *x509.Certificate, chain []*x509.Certificate, at time.Time) Period {
+// given time, or else the one that expires last; and the Links of all that are valid then. What is above the issuer
+// does not count: clients may have a root in place of a cross certificate.
+func issuedWithin(leaf *x509.Certificate, chain []*x509.Certificate, at time.Time) (Period, []string) {
 	var issuer *x509.Certificate
+	var valid [][]*x509.Certificate
 	for _, c := range chain {
-		if SelfIssued(c) || !bytes.Equal(c.RawSubject, leaf.RawIssuer) || leaf.CheckSignatureFrom(c) != nil {
-			continue
-		}
-		if !at.Before(c.NotBefore) && !at.After(c.NotAfter) {
-			return periodOf([]*x509.Certificate{leaf, c})
-		}
-		if issuer == nil || c.NotAfter.After(issuer.NotAfter) {
+		switch {
+		case SelfIssued(c) || !bytes.Equal(c.RawSubject, leaf.RawIssuer) || leaf.CheckSignatureFrom(c) != nil:
+		case !at.Before(c.NotBefore) && !at.After(c.NotAfter):
+			valid = append(valid, []*x509.Certificate{c})
+		case issuer == nil || c.NotAfter.After(issuer.NotAfter):
 			issuer = c
 		}
 	}
-	if issuer == nil {
-		return periodOf([]*x509.Certificate{leaf})
+	switch {
+	case len(valid) > 0:
+		issuer = valid[0][0]
+	case issuer == nil:
+		return periodOf([]*x509.Certificate{leaf}), nil
 	}
-	return periodOf([]*x509.Certificate{leaf, issuer})
+	return periodOf([]*x509.Certificate{leaf, issuer}), pathsOf(valid, at)
 }

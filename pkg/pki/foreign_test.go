@@ -114,9 +114,9 @@ func TestVerifiedBy(t *testing.T) {
 		"a certificate beside the chain ends": {sets(root.cert), []*x509.Certificate{usual, ended}, day, 0, period(0, 30*day)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			set, got, _ := pki.VerifiedBy(tt.sets, leaf, tt.chain, start.Add(tt.at))
-			assert.Equal(t, tt.set, set)
-			assert.Equal(t, tt.want, got)
+			got, _ := pki.VerifiedBy(tt.sets, leaf, tt.chain, start.Add(tt.at))
+			assert.Equal(t, tt.set, got.Set)
+			assert.Equal(t, tt.want, got.Period)
 		})
 	}
 }

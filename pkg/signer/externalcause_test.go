@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -75,6 +76,35 @@ func TestWhyNothingVerifies(t *testing.T) {
 			require.NotNil(t, ready)
 			assert.Equal(t, "True External", string(ready.Status)+" "+ready.Reason)
 			assert.Contains(t, ready.Message, string(TrustUnknown)+": "+tt.want)
+		})
+	}
+}
+
+// TestWhatPodsHaveToSend with the leaf is in the state of Ready, where the rotator finds it, while clients accept the chain.
+func TestWhatPodsHaveToSend(t *testing.T) {
+	for name, tt := range map[string]struct {
+		change func(data map[string][]byte)
+		now    time.Time
+		want   bool
+	}{
+		"ca.crt verifies it":          {func(map[string][]byte) {}, epoch, true},
+		"no root is known":            {func(d map[string][]byte) { delete(d, api.BundleKey) }, epoch, true},
+		"the chain is not complete":   {func(d map[string][]byte) { d[corev1.TLSCertKey] = leafOnly(d) }, epoch, false},
+		"it should have been renewed": {func(map[string][]byte) {}, epoch.Add(900 * day), true},
+		"it has expired":              {func(map[string][]byte) {}, epoch.Add(1600 * day), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, _, intermediate := externalChain(t, func(*x509.Certificate) {})
+			tt.change(w.secret.Data)
+			w.now = tt.now
+			_, ready := w.readyOf(w.readAgain(ExternalOf(w.secret, api.DefaultInstance, nil, w.ca.Bundle, epoch)))
+			require.NotNil(t, ready)
+			w.services[0].Status.Conditions = ready.Both()
+			var want []string
+			if tt.want {
+				want = []string{pki.Links([]*x509.Certificate{intermediate}, epoch)}
+			}
+			assert.Equal(t, want, state.ReadyOf(w.services[0]).Chain)
 		})
 	}
 }

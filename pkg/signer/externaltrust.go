@@ -33,6 +33,8 @@ type verdict struct {
 	// leaf. RootEnds: at NotAfter the root in ca.crt expires. RootBegins: at NotBefore it becomes valid.
 	NotBefore, NotAfter  time.Time
 	RootBegins, RootEnds bool
+	// Paths are what a server has to send with the leaf (pki.Verified).
+	Paths []string
 }
 
 // trustOf returns the verdict about the leaf at the given time (pki.VerifiedBy). Of ownCA only roots count:
@@ -41,16 +43,16 @@ func trustOf(leaf *x509.Certificate, chain []*x509.Certificate, ownCA []byte, bu
 	sent := append([]*x509.Certificate{leaf}, chain...)
 	inCA, _ := pki.ParseCertificates(pki.CertificateBlocks(ownCA)) // what cannot be read verifies nothing
 	own := named(slices.DeleteFunc(slices.Clone(inCA), func(c *x509.Certificate) bool { return !pki.SelfIssued(c) }), sent)
-	set, valid, err := pki.VerifiedBy([]*x509.CertPool{pki.PoolOf(own), pki.PoolOf(named(bundle, sent))}, leaf, chain, at)
-	v := verdict{Trust: TrustUnknown, NotBefore: valid.From, NotAfter: valid.Until}
-	if set == 1 {
+	by, err := pki.VerifiedBy([]*x509.CertPool{pki.PoolOf(own), pki.PoolOf(named(bundle, sent))}, leaf, chain, at)
+	v := verdict{Trust: TrustUnknown, NotBefore: by.From, NotAfter: by.Until, Paths: by.Paths}
+	if by.Set == 1 {
 		v.Trust = TrustBundle
 		return v
 	}
 	v.RootEnds = v.NotAfter.Before(leaf.NotAfter) && slices.ContainsFunc(own, func(root *x509.Certificate) bool { return root.NotAfter.Equal(v.NotAfter) })
 	v.RootBegins = v.NotBefore.After(leaf.NotBefore) && slices.ContainsFunc(own, func(root *x509.Certificate) bool { return root.NotBefore.Equal(v.NotBefore) })
 	switch {
-	case set == 0:
+	case by.Set == 0:
 		v.Trust = TrustOwnCA
 	case !v.RootEnds && !v.RootBegins:
 		v.Cause = causeOf(sent, inCA, own, err)

@@ -41,7 +41,7 @@ func FuzzStates(f *testing.F) {
 		if err := bounded.Took(100*time.Millisecond+time.Duration(size)*10*time.Microsecond, read); err != nil {
 			t.Fatalf("%d bytes: %s", size, err)
 		}
-		if ready.Leaf != "" && !api.IsFingerprint(ready.Leaf) || len(ready.Proof) > maxProof || len(ready.Kept) > api.MaxKept || len(ready.Names) > maxShown {
+		if ready.Leaf != "" && !api.IsFingerprint(ready.Leaf) || len(ready.Proof) > maxProof || len(ready.Kept) > api.MaxKept || len(ready.Names) > maxShown || len(ready.Chain) > maxShown {
 			t.Fatalf("%v", ready)
 		}
 		for _, name := range append(ready.Kept, ready.Secret) {

@@ -21,6 +21,9 @@ type Ready struct {
 	Leaf string `json:"leaf,omitempty"`
 	// External: another issuer writes the Secret.
 	External bool `json:"external,omitempty"`
+	// Chain has the links that a server has to send with the leaf of another issuer, those of one element
+	// (pki.Verified.Paths); none if any chain will do.
+	Chain []string `json:"chain,omitempty"`
 	// Kept are the Secrets that the Service requested before and still has, sorted.
 	Kept []string `json:"kept,omitempty"`
 	// Names are some of the names in the certificates of the Service's pods, if they make their
@@ -33,7 +36,7 @@ type Ready struct {
 
 // Limits of a Ready, which keep its JSON within 8 KiB.
 const (
-	maxShown = 4 // names
+	maxShown = 4 // names, and elements of Chain
 	// maxKeptBytes is the largest total size of the names of kept Secrets.
 	maxKeptBytes = 4 << 10
 )
@@ -71,6 +74,7 @@ func ReadyOf(svc *corev1.Service) Ready {
 	if !api.IsFingerprint(r.Leaf) {
 		r.Leaf = ""
 	}
+	r.Chain = slices.DeleteFunc(r.Chain[:min(len(r.Chain), maxShown)], func(path string) bool { return !chainForm.MatchString(path) })
 	if !hashForm.MatchString(r.Request) {
 		r.Request = ""
 	}
@@ -89,7 +93,9 @@ func isName(s string) bool { return len(s) <= 253 && nameForm.MatchString(s) }
 var (
 	nameForm = regexp.MustCompile(`^[a-z0-9][a-z0-9.-]*$`)
 	hostForm = regexp.MustCompile(`^(\*\.)?[a-z0-9.:-]+$`)
-	hashForm = regexp.MustCompile(`^[0-9a-z]{1,64}$`)
+	// chainForm matches pki.Links of as many certificates as the signer considers, and more.
+	chainForm = regexp.MustCompile(`^[0-9a-f]{16}(\.[0-9a-f]{16}){0,15}$`)
+	hashForm  = regexp.MustCompile(`^[0-9a-z]{1,64}$`)
 )
 
 // proofForm matches a signature in base64url; with an RSA4096 key it has 683 characters.

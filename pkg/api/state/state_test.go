@@ -39,7 +39,8 @@ func TestStatesReadBack(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		want := Ready{
 			Secret: name.Draw(t, "secret"), Request: rapid.StringMatching(`[0-9a-f]{8,16}`).Draw(t, "request"), Leaf: leaf.Draw(t, "leaf"),
-			Kept: slices.Sorted(slices.Values(names.Draw(t, "kept"))), Names: names.Draw(t, "names"), Proof: rapid.StringMatching(`[A-Za-z0-9_-]{1,700}`).Draw(t, "proof"),
+			Chain: rapid.SliceOfN(rapid.StringMatching(`[0-9a-f]{16}(\.[0-9a-f]{16}){0,3}`), 1, 4).Draw(t, "chain"),
+			Kept:  slices.Sorted(slices.Values(names.Draw(t, "kept"))), Names: names.Draw(t, "names"), Proof: rapid.StringMatching(`[A-Za-z0-9_-]{1,700}`).Draw(t, "proof"),
 		}
 		assert.Equal(t, want, ReadyOf(says(api.ConditionReady, drawText(t), want)))
 
@@ -71,12 +72,12 @@ func TestWhatIsNoStateSaysNothing(t *testing.T) {
 	message := `Secret "web-tls": names (leaf sha256:` + someLeaf + `)`
 	for _, text := range []string{
 		"", "x", "null", "[]", `{"v":2,"state":{"secret":"web-tls"}}`, `{"state":{"secret":"web-tls"}}`, `{"v":1,"state":{"secret":1}}`, `{"v":1,"state":{"secret":"web-tls"}} x`,
-		`{"v":1,"state":{"secret":"A b","leaf":"` + someLeaf + `"}}`, `{"v":1,"state":{"leaf":"` + strings.ToUpper(someLeaf) + `"}}`, `{"v":1,"state":{"kept":["A"],"names":["a b"],"proof":"a/b"}}`,
+		`{"v":1,"state":{"secret":"A b","leaf":"` + someLeaf + `"}}`, `{"v":1,"state":{"leaf":"` + strings.ToUpper(someLeaf) + `"}}`, `{"v":1,"state":{"kept":["A"],"names":["a b"],"proof":"a/b"}}`, `{"v":1,"state":{"chain":["","0a","` + strings.Repeat("0A", 8) + `","` + someLeaf + `"]}}`,
 		`{"v":1,"state":{"secret":"web-tls"}}` + strings.Repeat(" ", api.MaxMessage),
 	} {
 		svc := with(metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Message: message}, metav1.Condition{Type: api.ConditionReady + api.StateSuffix, Message: text})
 		r := ReadyOf(svc)
-		assert.Equal(t, Ready{Kept: r.Kept[:0], Names: r.Names[:0]}, r, "%.200s", text)
+		assert.Equal(t, Ready{Chain: r.Chain[:0], Kept: r.Kept[:0], Names: r.Names[:0]}, r, "%.200s", text)
 	}
 	assert.Equal(t, Ready{}, ReadyOf(&corev1.Service{}))
 	assert.Equal(t, Ready{}, ReadyOf(with(metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Message: message})))
@@ -95,6 +96,7 @@ func TestStatesHaveRoom(t *testing.T) {
 	assert.Len(t, r.Names, maxShown)
 	assert.Len(t, r.Kept, maxKeptBytes/(len(long)+len(`"",`)))
 	assert.Len(t, Ready{}.WithKept(slices.Repeat([]string{long[:100]}, 100)).Kept, maxKeptBytes/103)
+	r.Chain = slices.Repeat([]string{strings.TrimSuffix(strings.Repeat("0123456789abcdef.", 16), ".")}, maxShown)
 	assert.Equal(t, r, ReadyOf(says(api.ConditionReady, "", r)))
 	assert.LessOrEqual(t, len(Say(metav1.Condition{}, r).State), 8<<10)
 	assert.Len(t, Ready{}.WithKept(slices.Repeat([]string{"web-tls"}, 100)).Kept, api.MaxKept)

@@ -28,7 +28,9 @@ type Answer struct {
 	Leaf                         string
 	NotBefore, NotAfter, RenewAt time.Time
 	Ours                         bool
-	Handshake                    Handshake
+	// Links are those of what was sent with a known leaf of the Secret (pki.Links).
+	Links     string
+	Handshake Handshake
 	// PodKey is the result of the checks of Target.PodKey, or nil.
 	PodKey *PodKeyResult
 }

@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+	"unique"
 
 	"k8s.io/apimachinery/pkg/types"
 
@@ -58,6 +59,7 @@ func (v Target) Answer(port uint16, at time.Time, outcome Outcome, trust Trust) 
 		i := slices.Index(v.Leaves, a.Leaf)
 		if i >= 0 {
 			a.Leaf = v.Leaves[i] // one copy for all pods of the Secret
+			a.Links = unique.Make(pki.Links(outcome.Chain[1:], at)).Value()
 		}
 		a.Ours = i >= 0 || recognise(leaf, outcome.Chain[1:], trust.Bundle, v.Names)
 		if v.PodKey != nil {

@@ -8,6 +8,8 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
 )
 
 // maxFormer bounds how many earlier leaves of a Secret are remembered.
@@ -22,6 +24,8 @@ type certificate struct {
 	named []string
 	// since is when the Secret got leaf, to the second.
 	since time.Time
+	// paths are what pods have to send with leaf (pki.LinkedBy). since is also when they changed.
+	paths []string
 	// former are the earlier leaves, the latest last.
 	former []string
 	// notBefore is leaf's, zero until it is seen served.
@@ -35,8 +39,26 @@ type certificate struct {
 // take its place.
 //
 // A Ready condition without a leaf, such as after a failed renewal, changes nothing. Without any
-// Ready condition there is no certificate.
+// Ready condition there is no certificate. A corrected chain counts as a new certificate with the same
+// leaf, unless this process does not know the one before.
 func (c certificate) follow(services []*corev1.Service, now time.Time) certificate {
+	next := c.followLeaf(services, now)
+	for _, svc := range services {
+		ready := state.ReadyOf(svc)
+		if ready.Leaf == "" || ready.Leaf != next.leaf {
+			continue
+		}
+		if c.leaf == next.leaf && len(ready.Chain) > 0 && !slices.Equal(c.paths, ready.Chain) {
+			next.since = now.Truncate(time.Second) // the chain was corrected
+		}
+		next.paths = ready.Chain
+		break
+	}
+	return next
+}
+
+// followLeaf is follow without what pods have to send with the leaf.
+func (c certificate) followLeaf(services []*corev1.Service, now time.Time) certificate {
 	var named []string
 	ready := false
 	for _, svc := range services {
@@ -88,6 +110,11 @@ func (c certificate) becomes(leaf string, now time.Time) certificate {
 		leaf: leaf, named: c.named, since: now.Truncate(time.Second),
 		former: former[max(0, len(former)-maxFormer):],
 	}
+}
+
+// linked implements standard. It is about the leaf that the pods should serve.
+func (c certificate) linked(a probe.Answer) bool {
+	return a.Leaf != c.leaf || pki.LinkedBy(a.Links, c.paths)
 }
 
 // known returns all known leaves of the Secret, current and former.

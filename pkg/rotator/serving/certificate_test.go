@@ -2,15 +2,31 @@ package serving
 
 import (
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"pgregory.net/rapid"
 
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
+
+// link is what a pod has to send, as in pki.Links.
+const link = "0123456789abcdef"
+
+// sends returns the Service with what its pods have to send in condition Ready.
+func sends(svc *corev1.Service, chain ...string) *corev1.Service {
+	ready := state.ReadyOf(svc)
+	said := api.Condition(svc, api.ConditionReady)
+	ready.External, ready.Chain = true, chain
+	svc.Status.Conditions = append(state.Say(*said, ready).Both(), slices.DeleteFunc(svc.Status.Conditions, func(c metav1.Condition) bool { return strings.HasPrefix(c.Type, api.ConditionReady) })...)
+	return svc
+}
 
 func TestFollow(t *testing.T) {
 	one, two, three := rotatortest.Leaf(1), rotatortest.Leaf(2), rotatortest.Leaf(3)
@@ -48,6 +64,12 @@ func TestFollow(t *testing.T) {
 		}, certificate{leaf: two, named: []string{two}, since: rotatortest.Noon, fromCondition: true}},
 		{"fromCondition, and renewed since", certificate{}, []*corev1.Service{rotatortest.Serves(rotatortest.Ready("web", two), one, rotatortest.Noon)}, rotated},
 		{"fromCondition, and a renewal failed", certificate{}, []*corev1.Service{rotatortest.Serves(rotatortest.Ready("web", ""), one, rotatortest.Noon)}, certificate{leaf: one, named: []string{one}, since: rotatortest.Noon, fromCondition: true}},
+		{"the chain is corrected", certificate{leaf: one, named: []string{one}, since: rotatortest.Noon}, []*corev1.Service{sends(rotatortest.Ready("web", one), link)}, certificate{leaf: one, named: []string{one}, since: at, paths: []string{link}}},
+		{"the chain is the same", certificate{leaf: one, named: []string{one}, since: rotatortest.Noon, paths: []string{link}}, []*corev1.Service{sends(rotatortest.Ready("web", one), link)}, certificate{leaf: one, named: []string{one}, since: rotatortest.Noon, paths: []string{link}}},
+		{"any chain will do", certificate{leaf: one, named: []string{one}, since: rotatortest.Noon, paths: []string{link}}, []*corev1.Service{rotatortest.Ready("web", one)}, certificate{leaf: one, named: []string{one}, since: rotatortest.Noon}},
+		{"Ready names no leaf", certificate{leaf: one, named: []string{one}, since: rotatortest.Noon, paths: []string{link}}, []*corev1.Service{rotatortest.Ready("web", "")}, certificate{leaf: one, named: []string{one}, since: rotatortest.Noon, paths: []string{link}}},
+		{"renewed, with another chain", known, []*corev1.Service{rotatortest.Ready("a", one), sends(rotatortest.Ready("web", two), link)}, certificate{leaf: two, named: []string{one, two}, since: at, former: []string{one}, paths: []string{link}}},
+		{"fromCondition, with a chain", certificate{}, []*corev1.Service{rotatortest.Serves(sends(rotatortest.Ready("web", one), link), one, rotatortest.Noon)}, certificate{leaf: one, named: []string{one}, since: rotatortest.Noon, fromCondition: true, paths: []string{link}}},
 		{"memory is better", known, []*corev1.Service{rotatortest.Serves(rotatortest.Ready("web", one), three, rotatortest.Noon.Add(time.Minute))}, known},
 	}
 	for _, tt := range tests {

@@ -70,6 +70,8 @@ type standard interface {
 	// state returns the state of a port by its answer. demanded are the names that the certificate
 	// of a pod's own key must have.
 	state(a probe.Answer, demanded string, p Pace) State
+	// linked reports whether clients verify the shown leaf with the certificates that were sent with it.
+	linked(a probe.Answer) bool
 	// overdue returns when a stale pod should have begun to serve another certificate, at the first
 	// of its ports. distrusted: clients do not accept a certificate that is not due for refresh.
 	overdue(c consumer, p Pace) (since time.Time, distrusted bool)
@@ -153,7 +155,7 @@ func (c certificate) state(a probe.Answer, _ string, p Pace) State {
 		return statePlaintext
 	case a.Kind == probe.NotVerified:
 		return stateNotVerified
-	case a.Kind == probe.TLS && slices.Contains(c.named, a.Leaf):
+	case a.Kind == probe.TLS && slices.Contains(c.named, a.Leaf) && c.linked(a):
 		return stateCurrent
 	case a.Kind == probe.NoAnswer && a.At.Sub(a.Since) < p.confirmAfter():
 		return statePending
@@ -179,10 +181,10 @@ func (c certificate) overdue(consumer, Pace) (since time.Time, distrusted bool) 
 }
 
 // isOlder reports whether the leaf is an earlier one of the Secret: a known one, or one that has
-// its names and was issued before the current one.
+// its names and was issued before the current one; or the current one with an earlier chain.
 func isOlder(a probe.Answer, cert certificate) bool {
 	switch {
-	case slices.Contains(cert.former, a.Leaf):
+	case slices.Contains(cert.former, a.Leaf), !cert.linked(a):
 		return true
 	case !a.Ours:
 		return false

@@ -55,6 +55,12 @@ func TestStatesOfAnAnswer(t *testing.T) {
 	}
 	both := cert2
 	both.named = []string{rotatortest.Leaf(2), rotatortest.Leaf(3)}
+	chained := both
+	chained.paths = []string{"0000000000000000." + link, link}
+	sent := func(a probe.Answer, links string) probe.Answer {
+		a.Links = links
+		return a
+	}
 	soon, late := 30*time.Second, 3*time.Minute
 	tests := []struct {
 		name string
@@ -65,6 +71,13 @@ func TestStatesOfAnAnswer(t *testing.T) {
 		{"current", showed(rotatortest.Leaf(2), soon), cert2, stateCurrent},
 		{"current, long ago", showed(rotatortest.Leaf(2), -time.Hour), cert2, stateCurrent},
 		{"current, by another Service", showed(rotatortest.Leaf(3), soon), both, stateCurrent},
+
+		{"current, with its chain", sent(showed(rotatortest.Leaf(2), -time.Hour), "fedcba9876543210."+link), chained, stateCurrent},
+		{"current, with an earlier chain", sent(showed(rotatortest.Leaf(2), late), "fedcba9876543210"), chained, stateStale},
+		{"current, without a chain, soon", showed(rotatortest.Leaf(2), soon), chained, statePropagating},
+		{"current, without a chain, seen before", showed(rotatortest.Leaf(2), -time.Second), chained, statePending},
+		{"the one before, whatever its chain", sent(showed(rotatortest.Leaf(1), late), link), chained, stateStale},
+		{"current, by another Service, whatever its chain", showed(rotatortest.Leaf(3), late), chained, stateCurrent},
 
 		{"the one before, soon", showed(rotatortest.Leaf(1), soon), cert2, statePropagating},
 		{"the one before, late", showed(rotatortest.Leaf(1), late), cert2, stateStale},

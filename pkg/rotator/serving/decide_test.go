@@ -106,6 +106,36 @@ func TestDecideConsumers(t *testing.T) {
 	assert.Equal(t, d.KeyState.notified, with(s).Decide().KeyState.notified, "and stays reported while the certificate is the same")
 }
 
+// TestAChainThatWasCorrected, under the same leaf, is followed like a new certificate: pods that have loaded the earlier chain
+// are reported once they have had the time to load it, and those that sent all of it before are not.
+func TestAChainThatWasCorrected(t *testing.T) {
+	leaf := rotatortest.Leaf(2)
+	svc := sends(rotatortest.Serves(rotatortest.Ready("web", leaf), leaf, rotatortest.Noon.Add(-time.Hour)), link)
+	complete := showed(leaf, -time.Minute)
+	complete.Links = link
+	s := lookAt(0, svc, asked(readyPod("a", "web"), showed(leaf, -time.Minute)), asked(readyPod("b", "api"), complete))
+	s.KeyState.certificate.since = rotatortest.Noon.Add(-time.Hour)
+	s.KeyState.notified = []notification{{workload: deploymentNamed("web")}}
+	d := s.Decide()
+	assert.Equal(t, map[State]int{statePending: 1, stateCurrent: 1}, d.States)
+	assert.Equal(t, rotatortest.Noon, d.KeyState.certificate.since)
+	assert.Empty(t, d.KeyState.notified)
+	assert.LessOrEqual(t, d.After, testPace.Pause, "it is dialled soon")
+
+	late := testPace.Propagation
+	s = with(s, asked(readyPod("a", "web"), showed(leaf, late)), asked(readyPod("b", "api"), complete))
+	s.Now, s.KeyState.certificate = rotatortest.Noon.Add(late), d.KeyState.certificate
+	d = s.Decide()
+	assert.Equal(t, map[State]int{stateStale: 1, stateCurrent: 1}, d.States)
+	require.Len(t, d.Conditions, 1)
+	assert.Equal(t, "False Stale", string(d.Conditions[0].Want.Status)+" "+d.Conditions[0].Want.Reason)
+	assert.Contains(t, d.Conditions[0].Want.Message, "served by Deployment web: ")
+	assert.Contains(t, d.Conditions[0].Want.Message, "; some of them serve the right certificate without an intermediate that its clients need")
+	require.Len(t, d.Notify, 1)
+	assert.Equal(t, deploymentNamed("web"), d.Notify[0].Workload)
+	assert.Equal(t, rotatortest.Noon, d.Notify[0].Since)
+}
+
 // Static pods that a Service selects are dialled and counted like those that mount its Secret, and
 // each is reported by its own pod.
 func TestStaticPods(t *testing.T) {

@@ -27,10 +27,11 @@
 // Two interfaces hide the differences between the two kinds of keys: standard evaluates answers,
 // and subject selects, dials and reports pods.
 //
-// A leaf that a pod serves is current, an older one of the Secret, or foreign. Pods that serve an
-// older one after the propagation time are stale. Their workload is a [StaleWorkload], which an
-// event reports and package restart may restart. A foreign leaf has no consequence: a service
-// mesh's proxy answers, or the server reads other files. Package probe distinguishes them.
+// A leaf that a pod serves is current, an older one of the Secret, or foreign. The current one without
+// an intermediate that clients need counts as an older one. Pods that serve an older one after the
+// propagation time are stale. Their workload is a [StaleWorkload], which an event reports and package
+// restart may restart. A foreign leaf has no consequence: a service mesh's proxy answers, or the server
+// reads other files. Package probe distinguishes them.
 //
 // Pods whose kubelets make their keys do not share a leaf. Those of a namespace are one unit of
 // work. Their leaves are evaluated one by one (trusted): by the names of the pod and its Services,

@@ -26,8 +26,9 @@ type group struct {
 	// ready and notReady count the pods.
 	ready, notReady int
 	sets            []sighting // for each set of ports
-	// distrusted: clients do not accept the certificate of one of the stale pods.
-	distrusted bool
+	// distrusted: clients do not accept the certificate of one of the stale pods. unlinked: one of them serves the
+	// right leaf with an earlier chain.
+	distrusted, unlinked bool
 }
 
 // sighting is the observation of pods at some of their ports.
@@ -63,7 +64,7 @@ func (g group) declares(n need) bool {
 }
 
 func (g group) equal(other group) bool {
-	return g.workload == other.workload && g.onRotate == other.onRotate && g.key == other.key && g.distrusted == other.distrusted &&
+	return g.workload == other.workload && g.onRotate == other.onRotate && g.key == other.key && g.distrusted == other.distrusted && g.unlinked == other.unlinked &&
 		g.ready == other.ready && g.notReady == other.notReady && g.audience == other.audience && slices.EqualFunc(g.sets, other.sets, sighting.equal)
 }
 
@@ -137,6 +138,7 @@ func (g *groups) add(c consumer, isNew bool, by standard, p Pace) {
 		if state == stateStale {
 			_, distrusted := by.overdue(c, p)
 			its.distrusted = its.distrusted || distrusted
+			its.unlinked = its.unlinked || slices.ContainsFunc(c.answers, func(a probe.Answer) bool { return slices.Contains(c.endpoint.sets[i], a.Port) && !by.linked(a) })
 		}
 	}
 }

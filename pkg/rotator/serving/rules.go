@@ -108,6 +108,9 @@ func adviceStale(s statement) string {
 	if slices.ContainsFunc(s.parts, func(p part) bool { return p.distrusted }) {
 		advice += "; clients no longer accept the CA of some of them, and only a new pod gets another certificate"
 	}
+	if slices.ContainsFunc(s.parts, func(p part) bool { return p.unlinked }) {
+		advice += "; some of them serve the right certificate without an intermediate that its clients need: tls.crt was corrected since they read it, or they do not send all of it"
+	}
 	return s.nameWorkloads() + advice
 }
 

@@ -31,7 +31,7 @@ func (s SecretSituation) Decide() Decision {
 		return s.release(cert)
 	}
 	next := KeyState{certificate: cert}
-	if cert.leaf == s.KeyState.certificate.leaf {
+	if was := s.KeyState.certificate; cert.leaf == was.leaf && cert.since.Equal(was.since) {
 		next.notified = slices.Clone(s.KeyState.notified)
 	}
 	reasons, after := doubts(s.Services, s.Pace, s.Now)

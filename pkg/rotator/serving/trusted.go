@@ -62,6 +62,9 @@ func (t trusted) isCurrent(a probe.Answer, demanded string) bool {
 	return a.PodKey != nil && a.PodKey.Trust == t.id && a.PodKey.Demanded == demanded
 }
 
+// linked implements standard: by PodKeyResult.Verifies.
+func (trusted) linked(probe.Answer) bool { return true }
+
 // dueOf returns when the pod's files should have had another certificate than the shown one: when
 // the kubelet refreshes it, or when clients ceased to accept it.
 func (t trusted) dueOf(a probe.Answer) time.Time {

@@ -171,16 +171,16 @@ const maxIntermediates = 10
 // trustOf returns what verifies the chain, and when clients accept it (pki.VerifiedBy).
 func trustOf(chain []*x509.Certificate, own []*x509.CertPool, roots Roots, now time.Time) (string, pki.Period) {
 	sets := append(slices.Clone(own), roots.Bundle, roots.Public)
-	set, period, _ := pki.VerifiedBy(sets, chain[0], chain[1:min(len(chain), maxIntermediates+1)], now)
+	v, _ := pki.VerifiedBy(sets, chain[0], chain[1:min(len(chain), maxIntermediates+1)], now)
 	switch {
-	case set < 0:
-		return TrustNone, period
-	case set < len(own):
-		return TrustSecret, period
-	case set == len(own):
-		return TrustCluster, period
+	case v.Set < 0:
+		return TrustNone, v.Period
+	case v.Set < len(own):
+		return TrustSecret, v.Period
+	case v.Set == len(own):
+		return TrustCluster, v.Period
 	}
-	return TrustPublic, period
+	return TrustPublic, v.Period
 }
 
 // PortReport is what the ports of ready pods served, and how much was not looked at.
