@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"math/big"
+	"net"
 	"slices"
 	"strings"
 	"testing"
@@ -26,6 +27,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/formats"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
+	"github.com/servingcert/servingcert/test/bounded"
 	"github.com/servingcert/servingcert/test/keymaterial"
 )
 
@@ -408,6 +410,47 @@ func TestExternalFacts(t *testing.T) {
 	for lifetime, before := range map[time.Duration]time.Duration{90 * day: 9 * day, 5 * day: day, time.Hour: 15 * time.Minute} {
 		e.Leaf.NotBefore, e.Leaf.NotAfter, e.NotAfter = epoch, epoch.Add(lifetime), epoch.Add(lifetime)
 		assert.Equal(t, e.NotAfter.Add(-before), e.RenewBy())
+	}
+}
+
+// TestWhatIsKeptOfASecretOfAnotherIssuer is at most what docs/limits.md says, whatever the Secret has.
+func TestWhatIsKeptOfASecretOfAnotherIssuer(t *testing.T) {
+	key, err := pki.GenerateKey(pki.ECDSAP256)
+	require.NoError(t, err)
+	keyPEM, err := pki.EncodeKey(key)
+	require.NoError(t, err)
+	long := strings.Repeat("x", 253)
+	for name, tt := range map[string]struct{ names, ips, length int }{
+		"long names":          {ofAnotherIssuer.maxNames, 0, 62},
+		"names and addresses": {ofAnotherIssuer.maxNames, ofAnotherIssuer.maxNames, 42},
+		"many small ones":     {ofAnotherIssuer.maxNames + 1, ofAnotherIssuer.maxNames, 30},
+	} {
+		t.Run(name, func(t *testing.T) {
+			template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: epoch, NotAfter: epoch.Add(day), Issuer: pkix.Name{CommonName: long}}
+			for i := range tt.names {
+				name := fmt.Sprintf("%04d.", i)
+				template.DNSNames = append(template.DNSNames, name+strings.Repeat("x", tt.length-len(name)))
+			}
+			for i := range tt.ips {
+				template.IPAddresses = append(template.IPAddresses, net.ParseIP(fmt.Sprintf("fd00::%x", i+1)))
+			}
+			der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+			require.NoError(t, err)
+			require.LessOrEqual(t, len(der), pki.MaxCertificate)
+			secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: long, Annotations: map[string]string{}}, Data: map[string][]byte{
+				corev1.TLSCertKey: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), corev1.TLSPrivateKeyKey: keyPEM,
+			}}
+			for i := range 1000 {
+				secret.Data[fmt.Sprintf("%04d", i)+long[4:]] = nil
+				secret.OwnerReferences = append(secret.OwnerReferences, metav1.OwnerReference{APIVersion: "v1", Kind: "Service", Name: long, UID: types.UID(fmt.Sprint(i))})
+			}
+			for _, key := range secretAnnotations {
+				secret.Annotations[key] = long + long
+			}
+			assert.Equal(t, tt.names > ofAnotherIssuer.maxNames, ExternalOf(secret, "servingcert", nil, pki.Bundle{}, epoch).Defect != "")
+			kept := bounded.Kept(func() *External { return ExternalOf(secret.DeepCopy(), "servingcert", nil, pki.Bundle{}, epoch) })
+			assert.LessOrEqual(t, kept, uint64(160<<10))
+		})
 	}
 }
 

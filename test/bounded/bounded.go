@@ -28,6 +28,28 @@ func Allocated(f func()) uint64 {
 	return least
 }
 
+// Kept returns how many bytes what f returns keeps from being freed, beside what all calls share. No other goroutine should
+// allocate meanwhile.
+func Kept[T any](f func() T) uint64 {
+	const times = 16
+	kept := make([]T, times)
+	heap := func() uint64 {
+		var stats runtime.MemStats
+		runtime.GC()
+		runtime.GC() // what is in a sync.Pool survives the first one
+		runtime.ReadMemStats(&stats)
+		return stats.HeapAlloc
+	}
+	f()
+	before := heap()
+	for i := range kept {
+		kept[i] = f()
+	}
+	after := heap()
+	runtime.KeepAlive(kept)
+	return (max(after, before) - before) / times
+}
+
 // Growth returns how many times as much processor time large takes as small: the least of
 // some runs of each. Time that the machine gives to others does not count.
 func Growth(small, large func()) float64 {

@@ -86,6 +86,7 @@ func certManagerScene() *scene {
 		}
 	}
 	s.renewed = func(t *testing.T, c *cluster, _ before) {
+		rollouts := c.rollouts(t, rolled)
 		for _, each := range []server{followed, rolled} {
 			s.note(c.followsRenewal(t, each, "cert-manager", each == rolled, func() { c.renewForeign(t, each.namespace, each.service) }))
 		}
@@ -111,6 +112,7 @@ func certManagerScene() *scene {
 		require.NoError(t, err)
 		assert.Equal(t, processes, after, "pods of the server, and restarts of each")
 		s.note(fmt.Sprintf("renewed by cert-manager after %s, and served by the same process %s later", seconds(renewed), seconds(took)))
+		assert.Equal(t, rollouts+1, c.rollouts(t, rolled), "rollouts of rolled, while the others were renewed")
 		handshakes := 0
 		for _, route := range s.routes {
 			sum := c.shaken(t, route)
@@ -169,7 +171,19 @@ func (c *cluster) followsRenewal(t *testing.T, s server, issuer string, restarts
 	now, err := c.foreign(t.Context(), s)
 	require.NoError(t, err)
 	eventually(t, settling, "each pod of "+s.service, func(ctx context.Context) error { return c.servesAtEachPod(ctx, s, now) })
+	c.wasWoken(t, s, now.leaf)
 	return text
+}
+
+// wasWoken fails the test unless the kubelet of each pod was woken for the leaf: it is served two seconds later, instead of up
+// to 92. Scene reload measures that time.
+func (c *cluster) wasWoken(t *testing.T, s server, leaf string) {
+	t.Helper()
+	pods, err := c.podsOf(t.Context(), s)
+	require.NoError(t, err)
+	for i := range pods {
+		assert.Contains(t, pods[i].Annotations[api.AnnotationLeaf], leaf, "pod %s", pods[i].Name)
+	}
 }
 
 // rollouts returns how many rollouts the server's Deployment has had.
