@@ -27,12 +27,13 @@ import (
 type Timing struct {
 	Follow   follow.Timing // of rotate-ca, renew and migrate service-ca
 	Apply    apply.Timing  // of plan --apply
+	Verify   time.Duration // how long verify waits for a report of the rotator that is about to change
 	Complete time.Duration // the longest wait for a cluster in shell completion
 }
 
 // DefaultTiming returns the timing that Main uses.
 func DefaultTiming() Timing {
-	return Timing{Follow: follow.DefaultTiming(), Apply: apply.DefaultTiming(), Complete: 2 * time.Second}
+	return Timing{Follow: follow.DefaultTiming(), Apply: apply.DefaultTiming(), Verify: 5 * time.Second, Complete: 2 * time.Second}
 }
 
 // Main runs the program with the arguments and streams of the process, and exits.

@@ -32,7 +32,7 @@ type verifyFlags struct {
 
 func (p *plugin) verifyCommand() *cobra.Command {
 	return verb{
-		about: "Check the certificate of a Service: its objects and, with --address, the certificate that a server presents. Exit code 1 if a check fails, the rotator has not probed the pods yet, or no rotator runs.",
+		about: "Check the certificate of a Service: its objects and, with --address, the certificate that a server presents. Exit code 1 if a check fails, the rotator has not probed the pods yet, or no rotator runs. After a change of the certificate, it waits up to 5 seconds for the rotator.",
 		usage: "verify [-n NAMESPACE] (SERVICE [--address HOST:PORT] | --any [-A]) [flags]",
 		examples: `# The objects of a Service: its condition, its Secret, and the bundle.
 kubectl servingcert verify web
@@ -102,7 +102,7 @@ func (f *verifyFlags) run(ctx context.Context, now time.Time) error {
 		return err
 	}
 	f.namespace = c.Namespace
-	seen, err := c.Certificate(ctx, f.namespace, f.name, f.system)
+	seen, err := f.settled(ctx, func() (status.VerifySituation, error) { return c.Certificate(ctx, f.namespace, f.name, f.system) })
 	if err != nil {
 		return err
 	}
@@ -114,6 +114,25 @@ func (f *verifyFlags) run(ctx context.Context, now time.Time) error {
 		seen.Served, seen.Handshake, seen.DialErr = outcome.Chain, outcome.Handshake, outcome.Err
 	}
 	return f.write(seen, status.Verify(seen, now))
+}
+
+// settled reads the situation, and again for a while if the rotator is about to report. Most programs serve a new certificate
+// within two seconds, and until then nothing has been seen.
+func (f *verifyFlags) settled(ctx context.Context, read func() (status.VerifySituation, error)) (status.VerifySituation, error) {
+	limit := time.After(f.timing.Verify)
+	for {
+		seen, err := read()
+		if err != nil || !seen.AwaitsReport() {
+			return seen, err
+		}
+		select {
+		case <-ctx.Done():
+			return seen, nil
+		case <-limit:
+			return seen, nil
+		case <-time.After(time.Second / 4):
+		}
+	}
 }
 
 // verification is the output of verify.

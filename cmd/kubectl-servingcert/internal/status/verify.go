@@ -62,6 +62,13 @@ func (s VerifySituation) Protocol(port string) starttls.Protocol {
 	return s.Targets[0].Protocol
 }
 
+// AwaitsReport reports whether a rotator runs, and its report is about to change: the Service has had another certificate or
+// other ports since, or pods have not loaded the certificate yet.
+func (s VerifySituation) AwaitsReport() bool {
+	said := s.Service.Serving
+	return s.NoRotator == "" && said != nil && (said.Outdated || said.Reason == api.ServingPropagating)
+}
+
 // Verdicts.
 const (
 	VerdictOK      = "ok"
