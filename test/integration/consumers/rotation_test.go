@@ -2,6 +2,7 @@ package consumers
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"fmt"
 	"net/netip"
 	"testing"
@@ -16,6 +17,7 @@ import (
 	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
+	"github.com/servingcert/servingcert/pkg/pki"
 	servingcontroller "github.com/servingcert/servingcert/pkg/rotator/serving/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -255,4 +257,29 @@ func TestWhatIsSaidGoesWithTheCertificate(t *testing.T) {
 
 	setReady(t, s.svc, metav1.Condition{Status: metav1.ConditionFalse, Reason: "InvalidAnnotation", Message: "no"}, state.Ready{})
 	gone() // there is no Secret that is its own any more
+}
+
+// A chain that is corrected under the same leaf is followed: a pod that sends the earlier one is reported until it has
+// loaded the new one, and a pod that sends all that is needed is not.
+func TestAChainIsCorrectedUnderTheSameLeaf(t *testing.T) {
+	var clock harness.Clock
+	r := startRotator(t, func(c *rotatorConfig) { c.Cluster.Now, c.Serving.PropagationTime = clock.Now, 10*time.Minute })
+	s := newShop(t, 2)
+	intermediate := issue(t, ours, time.Now(), "intermediate."+s.ns+".svc").Leaf
+	whole := *s.pair
+	whole.Certificate = [][]byte{s.pair.Certificate[0], ours.Root.Raw, intermediate.Raw}
+	s.servers[1].pair.Store(&whole)
+	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
+
+	setReady(t, s.svc, metav1.Condition{Status: metav1.ConditionTrue, Reason: api.ReasonExternal, Message: "names"}, state.Ready{
+		Secret: "web-tls", Leaf: fingerprint(s.pair), External: true, Chain: []string{pki.Links([]*x509.Certificate{intermediate}, time.Now())},
+	})
+	becomes(t, s.svc, metav1.ConditionFalse, api.ServingPropagating)
+	r.counts(t, s.ns, map[string]int{"current": 1, "propagating": 1})
+	clock.Set(clock.Now().Add(10 * time.Minute))
+	stale := becomes(t, s.svc, metav1.ConditionFalse, api.ServingStale)
+	assert.Contains(t, stale.Message, "without an intermediate that its clients need")
+	s.servers[0].pair.Store(&whole)
+	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
+	r.counts(t, s.ns, map[string]int{"current": 2})
 }
