@@ -35,6 +35,30 @@ type Connect struct {
 // a certificate.
 const ConnectAll = "*"
 
+// String returns the entry as it is written in AnnotationConnect.
+func (c Connect) String() string {
+	if c == (Connect{}) {
+		return ConnectAll
+	}
+	out := c.Service
+	if c.Namespace != "" {
+		out += "." + c.Namespace
+	}
+	if c.Port != 0 {
+		out += ":" + strconv.Itoa(int(c.Port))
+	}
+	return out
+}
+
+// FormatConnect returns the value of AnnotationConnect with these entries.
+func FormatConnect(entries []Connect) string {
+	out := make([]string, len(entries))
+	for i, c := range entries {
+		out[i] = c.String()
+	}
+	return strings.Join(out, ", ")
+}
+
 // parseConnect parses AnnotationConnect.
 func parseConnect(s *Settings, value string) string {
 	s.Connect = nil

@@ -89,3 +89,12 @@ func TestTheProxyReadsWhatTheWebhookWrites(t *testing.T) {
 		}
 	})
 }
+
+// TestConnectIsWrittenAsItIsRead: a list of entries survives being written.
+func TestConnectIsWrittenAsItIsRead(t *testing.T) {
+	for _, value := range []string{"*", "web", "db.data", "db.data:5432", "web:80", "web, db.data, *"} {
+		s, errs := ParseSettings(map[string]string{AnnotationConnect: value})
+		assert.Empty(t, errs)
+		assert.Equal(t, value, FormatConnect(s.Connect))
+	}
+}

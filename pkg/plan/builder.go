@@ -35,6 +35,10 @@ type Options struct {
 type Workload struct {
 	Kind, Namespace, Name string
 	Pod                   *corev1.Pod // from its template
+	// Object is its manifest, decoded or typed, and Template the path of the pod template in it. A plan has no
+	// complete manifest of a workload without them.
+	Object   any
+	Template []any
 }
 
 // String returns KIND/NAME.
@@ -53,6 +57,7 @@ type Builder struct {
 	contents   map[key]map[string]any // the manifests of the Services
 	policies   map[string][]*networkingv1.NetworkPolicy
 	running    map[string]*running // by namespace and workload
+	byID       map[string][]int    // the workloads by namespace and workload
 }
 
 // label is one label of the pods of a namespace.
@@ -72,7 +77,7 @@ func New(services []*corev1.Service, namespaces []*corev1.Namespace, opts Option
 	}
 	b := &Builder{
 		opts: opts, index: newIndex(services, opts.ClusterDomain), namespaces: map[string]*corev1.Namespace{},
-		byLabel: map[label][]int{}, users: map[key][]string{}, secured: map[string]bool{}, contents: contents, policies: map[string][]*networkingv1.NetworkPolicy{}, running: map[string]*running{},
+		byLabel: map[label][]int{}, users: map[key][]string{}, secured: map[string]bool{}, contents: contents, policies: map[string][]*networkingv1.NetworkPolicy{}, running: map[string]*running{}, byID: map[string][]int{},
 	}
 	for _, ns := range namespaces {
 		b.namespaces[ns.Name] = ns
@@ -92,6 +97,8 @@ func (b *Builder) AddWorkload(w Workload) {
 		l := label{w.Namespace, k, v}
 		b.byLabel[l] = append(b.byLabel[l], len(b.workloads))
 	}
+	id := w.Namespace + " " + w.String()
+	b.byID[id] = append(b.byID[id], len(b.workloads))
 	b.workloads = append(b.workloads, w)
 	b.referencesOf(w)
 	for name := range configMapsOf(w.Pod) {

@@ -53,21 +53,53 @@ func portOf(ports []any, number int32) map[string]any {
 // controllers fill in. Node ports are kept, because the owner may have chosen them.
 func manifestOf(svc *corev1.Service) map[string]any {
 	svc = svc.DeepCopy()
-	delete(svc.Annotations, corev1.LastAppliedConfigAnnotation)
 	if svc.Spec.ClusterIP != corev1.ClusterIPNone {
 		svc.Spec.ClusterIP, svc.Spec.ClusterIPs = "", nil
 	}
 	out := asData(svc)
-	delete(out, "status")
 	out["apiVersion"], out["kind"] = "v1", "Service"
-	metadata := map[string]any{"name": svc.Name, "namespace": svc.Namespace}
-	for _, field := range []string{"labels", "annotations"} {
-		if value, ok := below(out, "metadata")[field]; ok {
+	bare(out)
+	return out
+}
+
+// bare removes what the API server and controllers fill in at the top of an object: status and most metadata.
+func bare(object map[string]any) {
+	delete(object, "status")
+	have, metadata := below(object, "metadata"), map[string]any{}
+	for _, field := range []string{"name", "namespace", "labels", "annotations"} {
+		if value, ok := have[field]; ok {
 			metadata[field] = value
 		}
 	}
-	out["metadata"] = metadata
-	return out
+	annotations, _ := metadata["annotations"].(map[string]any)
+	for _, name := range []string{corev1.LastAppliedConfigAnnotation, "deployment.kubernetes.io/revision", "deprecated.daemonset.template.generation"} {
+		delete(annotations, name)
+	}
+	if len(annotations) == 0 {
+		delete(metadata, "annotations")
+	}
+	object["metadata"] = metadata
+}
+
+// manifest returns the manifest of the workload and the path of its pod template; nil if it is not known. That of an
+// object in a cluster is without the fields that the API server fills in.
+func (w Workload) manifest() (content map[string]any, template []any) {
+	if content, ok := w.Object.(map[string]any); ok || w.Object == nil {
+		return content, w.Template
+	}
+	content = asData(w.Object)
+	bare(content)
+	content["apiVersion"], content["kind"] = "apps/v1", w.Kind
+	if w.Kind == "CronJob" || w.Kind == "Job" {
+		content["apiVersion"] = "batch/v1"
+	}
+	object := content
+	for _, step := range w.Template {
+		name, _ := step.(string)
+		object = below(object, name)
+	}
+	delete(below(object, "metadata"), "creationTimestamp") // null
+	return content, w.Template
 }
 
 // Unchanged reports whether the Service, apart from its status, has not changed since the plan was made.

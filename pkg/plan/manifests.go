@@ -30,12 +30,16 @@ func OfManifests(docs []preview.Document, namespace string, opts Options) Plan {
 	b.unread = m.unread
 	maps.Copy(b.contents, m.contents)
 	for _, d := range docs {
+		contents := map[string]map[string]any{}
+		for _, o := range d.Objects(namespace) {
+			contents[fmt.Sprint(o.At)] = o.Content
+		}
 		for _, w := range d.Workloads(namespace) {
 			if w.Problem != nil {
 				b.Unread(fmt.Sprintf("%s: %s %s/%s: %v", w.Document, w.Kind, w.Namespace, w.Name, w.Problem))
 				continue
 			}
-			b.AddWorkload(Workload{w.Kind, w.Namespace, w.Name, w.Pod})
+			b.AddWorkload(Workload{w.Kind, w.Namespace, w.Name, w.Pod, contents[fmt.Sprint(w.At)], w.Template})
 		}
 	}
 	for _, cm := range m.configMaps {

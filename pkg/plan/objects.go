@@ -264,6 +264,15 @@ func str(object map[string]any, name string) string {
 	return s
 }
 
+// texts returns the strings in a member that is an object.
+func texts(object map[string]any, name string) map[string]string {
+	out := map[string]string{}
+	for k, v := range at(object, name) {
+		out[k], _ = v.(string)
+	}
+	return out
+}
+
 // list returns the objects in a member that is a list.
 func list(object map[string]any, name string) []map[string]any {
 	all, _ := object[name].([]any)

@@ -118,7 +118,7 @@ func (s *Service) command(what, name string, command ...string) {
 	if !ok {
 		what, text = what+" ("+text+")", ""
 	}
-	s.Steps = append(s.Steps, Step{what, text})
+	s.Steps = append(s.Steps, Step{What: what, Command: text})
 }
 
 // stepsOfServer adds the steps after which the pods serve TLS.
@@ -148,8 +148,11 @@ func (s *Service) stepsOfServer(labelled bool) {
 
 // stepsOfClients adds the steps after that, until no client uses plaintext.
 func (s *Service) stepsOfClients() {
-	if s.ToMove > 0 {
-		s.step("move " + api.Count(s.ToMove, "plaintext reference") + " to " + s.securely())
+	if s.Connect > 0 {
+		s.step("let the proxies of clients make the calls of " + api.Count(s.Connect, "plaintext reference") + ": see the clients")
+	}
+	if n := s.ToMove - s.Connect; n > 0 {
+		s.step("move " + api.Count(n, "plaintext reference") + " to " + s.securely())
 	}
 	if n := s.unclear(); n > 0 {
 		s.step("check " + api.Count(n, "address") + " with an unknown protocol")
@@ -162,6 +165,10 @@ func (s *Service) stepsOfClients() {
 		s.step("let plaintext pass through the proxy too (" + page + "#5-move-the-clients-and-see-who-has-not)")
 	}
 	s.command("list the clients that still use plaintext, including those that are not listed here", s.Name, "kubectl", "servingcert", "clients", s.Name, "-n", s.Namespace)
+	if slices.ContainsFunc(s.References, func(r Reference) bool { return r.Moves == MovesConnect || r.Moves == MovesConnected }) {
+		s.step("when no client uses plaintext any more, let the plaintext port lead to the proxy, and keep its number: clients that connect through a proxy call it (" + api.Documentation + "connect.md)")
+		return
+	}
 	s.step("remove plaintext when no client uses it any more (" + page + "#6-take-plaintext-away)")
 }
 
@@ -186,7 +193,7 @@ func (s *Service) securely() string {
 // unclear counts the references with an unknown protocol.
 func (s *Service) unclear() (n int) {
 	for _, r := range s.References {
-		if r.Speaks == SpeaksUnknown {
+		if r.Speaks == SpeaksUnknown && r.Moves != MovesConnect && r.Moves != MovesConnected {
 			n++
 		}
 	}

@@ -13,7 +13,9 @@ import "k8s.io/apimachinery/pkg/util/intstr"
 type Plan struct {
 	// Services are sorted in the order in which to proceed.
 	Services []Service `json:"services"`
-	Totals   Totals    `json:"totals"`
+	// Clients are the workloads that call these Services in plaintext, in the order in which to proceed.
+	Clients []Client `json:"clients,omitempty"`
+	Totals  Totals   `json:"totals"`
 	// Unread lists the objects that could not be read, with the errors. Their references are missing.
 	Unread []string `json:"unread,omitempty"`
 	// Forbidden lists the rights that the steps of these Services need and the user lacks. A Builder does not know them.
@@ -25,6 +27,10 @@ type Totals struct {
 	Services   int         `json:"services"`
 	Ways       map[Way]int `json:"ways"`
 	References int         `json:"plaintextReferences"`
+	// Programs counts those of the References that programs read, and Connect those of these that the steps of Clients
+	// move without a change of a program.
+	Programs int `json:"programReferences"`
+	Connect  int `json:"connectReferences"`
 }
 
 // Way is how a Service can serve TLS.
@@ -70,8 +76,11 @@ type Service struct {
 	References     []Reference `json:"references,omitempty"`
 	MoreReferences int         `json:"moreReferences,omitempty"`
 	// ToMove counts the plaintext references that have to change before plaintext is removed.
-	ToMove int    `json:"toMove"`
-	Steps  []Step `json:"steps,omitempty"`
+	ToMove int `json:"toMove"`
+	// Programs and Connect count references as in Totals.
+	Programs int    `json:"programReferences,omitempty"`
+	Connect  int    `json:"connectReferences,omitempty"`
+	Steps    []Step `json:"steps,omitempty"`
 	// Patch is the addition to the Service; nil if there is nothing to add.
 	Patch *Patch `json:"patch,omitempty"`
 
@@ -88,6 +97,8 @@ type Service struct {
 type Step struct {
 	What    string `json:"what"`
 	Command string `json:"command,omitempty"`
+	// Back is the command that undoes it, if it is not obvious.
+	Back string `json:"back,omitempty"`
 }
 
 // Today is the current protocol of a port.
@@ -196,6 +207,10 @@ type Reference struct {
 	Change []string `json:"change,omitempty"`
 	// UsedBy are the workloads that use the ConfigMap: KIND/NAME.
 	UsedBy []string `json:"usedBy,omitempty"`
+	// Moves is how the reference of a program becomes TLS; empty for other references, and for those that need not.
+	Moves Moves `json:"moves,omitempty"`
+	// ByHand is why the program has to be given another address.
+	ByHand string `json:"byHand,omitempty"`
 }
 
 // MaxReferences is the number of references that are listed for a Service.

@@ -7,8 +7,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -50,8 +48,7 @@ func (b *Builder) blocked(w Workload) string {
 
 // limitsIngress reports whether the policy selects the pod and limits ingress.
 func limitsIngress(p *networkingv1.NetworkPolicy, pod *corev1.Pod) bool {
-	selector, err := metav1.LabelSelectorAsSelector(&p.Spec.PodSelector)
-	if err != nil || !selector.Matches(labels.Set(pod.Labels)) {
+	if !selectsPod(p.Spec.PodSelector, pod) {
 		return false
 	}
 	return len(p.Spec.PolicyTypes) == 0 || slices.Contains(p.Spec.PolicyTypes, networkingv1.PolicyTypeIngress)

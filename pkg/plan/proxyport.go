@@ -105,6 +105,8 @@ func (b *Builder) older(svc *corev1.Service, p corev1.ServicePort, workloads []W
 type running struct {
 	pods    int
 	proxies map[string]int // the pods that have the proxy, by its port
+	// connects counts the pods whose proxy connects to a Service, by its host.
+	connects map[string]int
 }
 
 // AddPod records a pod of a workload, to find out whether pods are older than the requests of their Services.
@@ -114,12 +116,19 @@ func (b *Builder) AddPod(kind, name string, pod *corev1.Pod) {
 	}
 	id := pod.Namespace + " " + kind + "/" + name
 	if b.running[id] == nil {
-		b.running[id] = &running{proxies: map[string]int{}}
+		b.running[id] = &running{proxies: map[string]int{}, connects: map[string]int{}}
 	}
 	b.running[id].pods++
 	proxy, _ := api.ProxyOf(pod)
 	for _, l := range proxy.Listeners {
 		b.running[id].proxies[l.Name]++
+	}
+	hosts := map[string]bool{}
+	for _, c := range proxy.Connects {
+		if !hosts[c.Host] {
+			hosts[c.Host] = true
+			b.running[id].connects[c.Host]++
+		}
 	}
 }
 

@@ -28,52 +28,30 @@ func (b *Builder) Plan() Plan {
 		p.Services = append(p.Services, b.service(b.index.services[k], behind[k], asked[k]))
 	}
 	b.withhold(p.Services, behind)
+	for _, s := range p.Services {
+		k := key{s.Namespace, s.Name}
+		edges.add(k, s, behind[k])
+	}
+	edges.order(p.Services)
+	p.Clients = b.after(p.Services).clients()
 	for i := range p.Services {
 		s := &p.Services[i]
 		in, known := b.optedIn(s.Namespace)
 		s.steps(in && known)
-		k := key{s.Namespace, s.Name}
-		edges.add(k, *s, behind[k])
 		p.Totals.add(*s)
 	}
-	edges.order(p.Services)
 	slices.SortStableFunc(p.Services, func(a, b Service) int {
 		return cmp.Or(cmp.Compare(last(a.Wave), last(b.Wave)), cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
 	return p
 }
 
-// Only returns the plan of the Services with these names, NAME or NAMESPACE/NAME; of all if there are no names. It
-// returns an error if a Service is not found.
-func (p Plan) Only(names []string) (Plan, error) {
-	if len(names) == 0 {
-		return p, nil
-	}
-	out := Plan{Services: []Service{}, Unread: p.Unread, Totals: Totals{Ways: map[Way]int{}}}
-	found := map[string]bool{}
-	for _, s := range p.Services {
-		wanted := false
-		for _, name := range []string{s.Name, s.Namespace + "/" + s.Name} {
-			wanted = wanted || slices.Contains(names, name)
-			found[name] = true
-		}
-		if wanted {
-			out.Services = append(out.Services, s)
-			out.Totals.add(s)
-		}
-	}
-	for _, name := range names {
-		if !found[name] {
-			return Plan{}, fmt.Errorf("Service %q: not found", name)
-		}
-	}
-	return out, nil
-}
-
 func (t *Totals) add(s Service) {
 	t.Services++
 	t.Ways[s.Way]++
 	t.References += s.ToMove
+	t.Programs += s.Programs
+	t.Connect += s.Connect
 }
 
 // last sorts Services without a wave after the others.
@@ -93,7 +71,7 @@ func (b *Builder) service(e *entry, workloads []Workload, asked request) Service
 	svc := e.svc
 	s := Service{Namespace: svc.Namespace, Name: svc.Name, Ports: []Port{}, request: asked, content: b.contents[key{svc.Namespace, svc.Name}]}
 	b.see(&s, svc)
-	s.ManagedBy = managedBy(svc)
+	s.ManagedBy = managedBy(svc.Annotations, svc.Labels)
 	for _, w := range workloads {
 		s.Workloads = append(s.Workloads, w.String())
 	}
@@ -122,12 +100,12 @@ func (s *Service) lacks(workload string) {
 	}
 }
 
-// managedBy returns the GitOps tool that manages the Service, or "".
-func managedBy(svc *corev1.Service) string {
+// managedBy returns the GitOps tool that manages an object with these annotations and labels, or "".
+func managedBy(annotations, labels map[string]string) string {
 	switch {
-	case svc.Annotations["argocd.argoproj.io/tracking-id"] != "", svc.Labels["argocd.argoproj.io/instance"] != "":
+	case annotations["argocd.argoproj.io/tracking-id"] != "", labels["argocd.argoproj.io/instance"] != "":
 		return "Argo CD"
-	case svc.Labels["kustomize.toolkit.fluxcd.io/name"] != "", svc.Labels["helm.toolkit.fluxcd.io/name"] != "":
+	case labels["kustomize.toolkit.fluxcd.io/name"] != "", labels["helm.toolkit.fluxcd.io/name"] != "":
 		return "Flux"
 	}
 	return ""
@@ -146,11 +124,16 @@ func (s *Service) conclude(e *entry) {
 	}
 	s.ToMove = e.toMove
 	for _, r := range s.References {
-		i := slices.IndexFunc(s.Ports, func(p Port) bool { return p.Port == r.Port })
-		if r.mustMove() && (i < 0 || s.Ports[i].Today == TodayPlaintext && s.Ports[i].ProxyNot == "") {
+		if s.counts(r) {
 			s.ToMove++
 		}
 	}
+}
+
+// counts reports whether the reference has to become TLS before plaintext is removed.
+func (s *Service) counts(r Reference) bool {
+	i := slices.IndexFunc(s.Ports, func(p Port) bool { return p.Port == r.Port })
+	return r.mustMove() && (i < 0 || s.Ports[i].Today == TodayPlaintext && s.Ports[i].ProxyNot == "")
 }
 
 // besides finds the ports whose program has TLS at another port of the Service.

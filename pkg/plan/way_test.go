@@ -110,16 +110,18 @@ func TestOnly(t *testing.T) {
 		require.NoError(t, err)
 		require.Len(t, only.Services, 1, names)
 		assert.Equal(t, "b", only.Services[0].Name)
-		assert.Equal(t, Totals{Services: 1, Ways: map[Way]int{WayPort: 1}, References: 1}, only.Totals)
+		assert.Equal(t, Totals{Services: 1, Ways: map[Way]int{WayPort: 1}, References: 1, Programs: 1, Connect: 1}, only.Totals)
+		require.Len(t, only.Clients, 1)
+		assert.Equal(t, "b", only.Clients[0].Connect)
 	}
 	_, err := p.Only([]string{"a", "c"})
 	assert.EqualError(t, err, `Service "c": not found`)
-	assert.Equal(t, Totals{Services: 2, Ways: map[Way]int{WayPort: 2}, References: 2}, p.Totals)
+	assert.Equal(t, Totals{Services: 2, Ways: map[Way]int{WayPort: 2}, References: 2, Programs: 2, Connect: 2}, p.Totals)
 }
 
 // TestWhatMustMove: the references that fail without plaintext are counted and listed first.
 func TestWhatMustMove(t *testing.T) {
-	const pods = "---\n{apiVersion: v1, kind: Pod, metadata: {name: caller}, spec: {containers: [{name: c, image: registry.example/app:1, args: ['https://web:80', 'http://web:9090', 'web:80', 'http://web:80']}]}}\n"
+	const pods = "---\n{apiVersion: v1, kind: Pod, metadata: {name: caller}, spec: {hostNetwork: true, containers: [{name: c, image: registry.example/app:1, args: ['https://web:80', 'http://web:9090', 'web:80', 'http://web:80']}]}}\n"
 	const caller = "Pod/caller"
 	for name, tt := range map[string]struct {
 		manifests string

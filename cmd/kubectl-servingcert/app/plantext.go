@@ -49,7 +49,7 @@ func writeServices(std streams, p plan.Plan) error {
 			return err
 		}
 	}
-	return nil
+	return writeClientManifests(std, p.Clients)
 }
 
 // writeSummary writes a row for each Service.
@@ -76,7 +76,14 @@ func writeSummary(s screen, p plan.Plan) error {
 			counts = append(counts, fmt.Sprintf("%s: %d", ways[way].text, n))
 		}
 	}
-	text := fmt.Sprintf("\n%s (%s), %s to move\n", api.Count(p.Totals.Services, "Service"), strings.Join(counts, ", "), api.Count(p.Totals.References, "plaintext reference"))
+	if err := writeClientSummary(s, p.Clients); err != nil {
+		return err
+	}
+	text := fmt.Sprintf("\n%s (%s), %s to move", api.Count(p.Totals.Services, "Service"), strings.Join(counts, ", "), api.Count(p.Totals.References, "plaintext reference"))
+	if n := p.Totals.Connect; n > 0 {
+		text += fmt.Sprintf(", %d of them without a change of a program", n)
+	}
+	text += "\n"
 	if len(counts) == 0 {
 		text = "no Service\n"
 	}
@@ -135,24 +142,19 @@ func writeEach(s screen, p plan.Plan) error {
 			for _, change := range r.Change {
 				line("               to change: annotation %s", change)
 			}
+			if text := moves(r); text != "" {
+				line("               %s", text)
+			}
 		}
 		if svc.MoreReferences > 0 {
 			line("    and %d more", svc.MoreReferences)
 		}
-		for i, step := range svc.Steps {
-			if i == 0 {
-				line("  steps:")
-			}
-			line("    %d. %s", i+1, step.What)
-			if step.Command != "" {
-				line("       %s", step.Command)
-			}
-		}
+		writeSteps(line, svc.Steps)
 		if err := writeLines(s, b.String()); err != nil {
 			return err
 		}
 	}
-	return writeLines(s, unread(p))
+	return writeLines(s, eachClient(p.Clients)+unread(p))
 }
 
 func writePort(line func(string, ...any), p plan.Port) {

@@ -118,8 +118,11 @@ type Choice struct {
 	Password string
 	// Proxied are the ports for which the Services request a proxy.
 	Proxied []sidecar.Port
-	// Connect are the Services whose calls go through the pod's proxy.
+	// Listed are the entries of [api.AnnotationConnect] that apply to the pod. Connect are the Services
+	// of them whose calls go through the pod's proxy, and Left those that are left out.
+	Listed  []api.Connect
 	Connect []connect.Target
+	Left    []connect.Left
 	// Missing is true if a Service that the pod lists is not known.
 	Missing bool
 }

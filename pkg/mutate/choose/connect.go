@@ -15,6 +15,7 @@ import (
 // connect chooses the Services to which the pod's proxy connects.
 func (c *Choice) connect(pod *corev1.Pod, request api.PodRequest, known Known) {
 	entries := request.Or(c.ServiceSettings).Or(c.NamespaceSettings).Connect
+	c.Listed = entries
 	if len(entries) == 0 {
 		return
 	}
@@ -41,11 +42,10 @@ func (c *Choice) connect(pod *corev1.Pod, request api.PodRequest, known Known) {
 			}
 		}
 	}
-	var left []connect.Left
-	c.Connect, left = connect.Targets(client, entries, services)
-	for i, l := range left {
+	c.Connect, c.Left = connect.Targets(client, entries, services)
+	for i, l := range c.Left {
 		if i == maxLeft {
-			c.note(reasons.Note{Reason: reasons.NotConnected, Detail: strconv.Itoa(len(left)-maxLeft) + " more Services"})
+			c.note(reasons.Note{Reason: reasons.NotConnected, Detail: strconv.Itoa(len(c.Left)-maxLeft) + " more Services"})
 			break
 		}
 		c.note(reasons.Note{Reason: reasons.NotConnected, Detail: l.Service + ": " + l.Why})

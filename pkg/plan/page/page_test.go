@@ -33,7 +33,7 @@ func TestThePageIsSelfContained(t *testing.T) {
 		assert.Contains(t, html, `<span class="name">`+name+`</span>`)
 	}
 	assert.NotContains(t, html, "admin:secret", "passwords of addresses are not shown")
-	assert.Len(t, regexp.MustCompile(`<details`).FindAllString(html, -1), 9)
+	assert.Len(t, regexp.MustCompile(`<details`).FindAllString(html, -1), 9+3, "the Services and the clients")
 }
 
 // TestEveryWayAndProtocolHasALabel: without one, it would be empty on the page.

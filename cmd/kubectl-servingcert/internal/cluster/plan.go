@@ -152,24 +152,26 @@ func (p *planner) namespaces() ([]*corev1.Namespace, error) {
 	return out, about("Namespaces", err)
 }
 
-func (p *planner) add(kind string, meta metav1.ObjectMeta, template corev1.PodTemplateSpec) {
+// add adds a workload with its object, in which the pod template is at the path.
+func (p *planner) add(kind string, object metav1.Object, template corev1.PodTemplateSpec, path ...any) {
+	object.SetManagedFields(nil) // the largest part that is not needed
 	p.builder.AddWorkload(plan.Workload{
-		Kind: kind, Namespace: meta.Namespace, Name: meta.Name,
-		Pod: &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec},
+		Kind: kind, Namespace: object.GetNamespace(), Name: object.GetName(),
+		Pod: &corev1.Pod{ObjectMeta: template.ObjectMeta, Spec: template.Spec}, Object: object, Template: path,
 	})
 }
 
 func (p *planner) workloads() error {
 	apps := p.Client.AppsV1()
-	err := each(p, "Deployments", apps.Deployments, func(d *appsv1.Deployment) { p.add("Deployment", d.ObjectMeta, d.Spec.Template) })
+	err := each(p, "Deployments", apps.Deployments, func(d *appsv1.Deployment) { p.add("Deployment", d, d.Spec.Template, "spec", "template") })
 	if err != nil {
 		return err
 	}
-	err = each(p, "StatefulSets", apps.StatefulSets, func(s *appsv1.StatefulSet) { p.add("StatefulSet", s.ObjectMeta, s.Spec.Template) })
+	err = each(p, "StatefulSets", apps.StatefulSets, func(s *appsv1.StatefulSet) { p.add("StatefulSet", s, s.Spec.Template, "spec", "template") })
 	if err != nil {
 		return err
 	}
-	return each(p, "DaemonSets", apps.DaemonSets, func(d *appsv1.DaemonSet) { p.add("DaemonSet", d.ObjectMeta, d.Spec.Template) })
+	return each(p, "DaemonSets", apps.DaemonSets, func(d *appsv1.DaemonSet) { p.add("DaemonSet", d, d.Spec.Template, "spec", "template") })
 }
 
 // jobs reads CronJobs and Jobs, which serve nothing but call Services.
@@ -179,13 +181,15 @@ func (p *planner) jobs() error {
 		return template
 	}
 	batch := p.Client.BatchV1()
-	err := each(p, "CronJobs", batch.CronJobs, func(j *batchv1.CronJob) { p.add("CronJob", j.ObjectMeta, asJob(j.Spec.JobTemplate.Spec.Template)) })
+	err := each(p, "CronJobs", batch.CronJobs, func(j *batchv1.CronJob) {
+		p.add("CronJob", j, asJob(j.Spec.JobTemplate.Spec.Template), "spec", "jobTemplate", "spec", "template")
+	})
 	if err != nil {
 		return err
 	}
 	return each(p, "Jobs", batch.Jobs, func(j *batchv1.Job) {
 		if metav1.GetControllerOf(j) == nil {
-			p.add("Job", j.ObjectMeta, asJob(j.Spec.Template))
+			p.add("Job", j, asJob(j.Spec.Template), "spec", "template")
 		}
 	})
 }
