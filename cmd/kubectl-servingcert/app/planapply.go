@@ -39,15 +39,15 @@ func (f *planFlags) validateApply() error {
 
 // carryOut prints the changes, asks for confirmation, and makes them.
 func (f *planFlags) carryOut(ctx context.Context, p plan.Plan) error {
-	waves := apply.Chosen(p)
-	if err := writeLines(f.screen, outlook(p, waves)+unread(p)); err != nil {
+	waves := apply.Chosen(p, f.all)
+	if err := writeLines(f.screen, outlook(p, waves, f.all)+unread(p)); err != nil {
 		return err
 	}
 	switch {
 	case len(waves) == 0 && len(p.Unread) > 0:
 		return errors.New("nothing to do was found, but not everything could be read")
-	case len(waves) == 0 && leftAlone(p) > 0:
-		return fmt.Errorf("%s left alone", api.Count(leftAlone(p), "Service"))
+	case len(waves) == 0 && leftAlone(p, f.all) != "":
+		return errors.New(leftAlone(p, f.all) + " left alone")
 	case len(waves) == 0:
 		return notSeen("nothing to do", unseen(p, waves))
 	case len(p.Forbidden) > 0:
@@ -57,8 +57,10 @@ func (f *planFlags) carryOut(ctx context.Context, p plan.Plan) error {
 	if err != nil {
 		return err
 	}
-	if _, err := f.requireRunning(ctx, c, anyInstallation(f.system), "", "signer"); err != nil { // Run waits for certificates
-		return err
+	if slices.ContainsFunc(waves, func(w apply.Wave) bool { return len(w.Services) > 0 }) {
+		if _, err := f.requireRunning(ctx, c, anyInstallation(f.system), "", "signer"); err != nil { // Run waits for certificates
+			return err
+		}
 	}
 	if !f.yes && !f.dryRun {
 		if err := askConfirmation(f.streams); err != nil {
@@ -73,16 +75,24 @@ func (f *planFlags) carryOut(ctx context.Context, p plan.Plan) error {
 		_, err = fmt.Fprintln(f.out, "Nothing was changed. Without --dry-run, a new pod is tried first: no pod is replaced if it would be refused.")
 		return err
 	}
+	return f.sayDone(p, waves, a)
+}
+
+// sayDone returns an error about what was not done, or not seen, although no step failed.
+func (f *planFlags) sayDone(p plan.Plan, waves []apply.Wave, a apply.Applier) error {
 	if err := notSeen("done", append(a.Unseen, unseen(p, waves)...)); err != nil {
 		return err
 	}
-	if n := leftAlone(p); n > 0 {
-		return fmt.Errorf("done, but %s left alone", api.Count(n, "Service"))
+	if n := len(a.Unconnected); n > 0 {
+		return fmt.Errorf("done, but %s not seen to connect: %s", api.Count(n, "client"), strings.Join(a.Unconnected, ", "))
+	}
+	if what := leftAlone(p, f.all); what != "" {
+		return fmt.Errorf("done, but %s left alone", what)
 	}
 	if len(p.Unread) > 0 {
 		return errors.New("done, but not everything could be read")
 	}
-	_, err = fmt.Fprintln(f.out, "Done. If the Services come from a repository, make the same additions there: kubectl servingcert plan -f FILE -o yaml")
+	_, err := fmt.Fprintln(f.out, "Done. If the Services come from a repository, make the same additions there: kubectl servingcert plan -f FILE -o yaml")
 	return err
 }
 
@@ -95,8 +105,11 @@ func notSeen(what string, services []string) error {
 }
 
 // unseen returns the Services that are not changed, and were not seen to serve TLS.
-func unseen(p plan.Plan, waves [][]plan.Service) (out []string) {
-	changed := slices.Concat(waves...)
+func unseen(p plan.Plan, waves []apply.Wave) (out []string) {
+	var changed []plan.Service
+	for _, w := range waves {
+		changed = append(changed, w.Services...)
+	}
 	for _, s := range p.Services {
 		if s.Unseen() && !slices.ContainsFunc(changed, func(c plan.Service) bool { return c.Namespace == s.Namespace && c.Name == s.Name }) {
 			out = append(out, s.Namespace+"/"+s.Name)
@@ -106,15 +119,18 @@ func unseen(p plan.Plan, waves [][]plan.Service) (out []string) {
 }
 
 // outlook returns the changes that are about to be made, and the Services that are skipped.
-func outlook(p plan.Plan, waves [][]plan.Service) string {
+func outlook(p plan.Plan, waves []apply.Wave, everywhere bool) string {
 	var b strings.Builder
 	rollouts, labelled := map[string]bool{}, map[string]bool{}
+	label := func(wave int, optIn bool, namespace string) {
+		if optIn && !labelled[namespace] {
+			labelled[namespace] = true
+			fmt.Fprintf(&b, "wave %d  namespace %s: label %s=%s, which opts in all its pods, and its Services that request a certificate\n", wave, api.Escape(namespace), api.LabelInject, api.InjectEnabled)
+		}
+	}
 	for _, wave := range waves {
-		for _, s := range wave {
-			if s.OptIn && !labelled[s.Namespace] {
-				labelled[s.Namespace] = true
-				fmt.Fprintf(&b, "wave %d  namespace %s: label %s=%s, which opts in all its pods, and its Services that request a certificate\n", s.Wave, api.Escape(s.Namespace), api.LabelInject, api.InjectEnabled)
-			}
+		for _, s := range wave.Services {
+			label(s.Wave, s.OptIn, s.Namespace)
 			fmt.Fprintf(&b, "wave %d  %s/%s: ", s.Wave, api.Escape(s.Namespace), api.Escape(s.Name))
 			var what []string
 			if s.Patch != nil {
@@ -133,10 +149,19 @@ func outlook(p plan.Plan, waves [][]plan.Service) string {
 				}
 			}
 		}
+		for _, c := range wave.Clients {
+			label(c.Wave, c.OptIn, c.Namespace)
+			b.WriteString(outlookOf(c))
+		}
 	}
 	for _, s := range p.Services {
 		if managed(s) {
 			fmt.Fprintf(&b, "left alone: %s/%s: %s manages it: change its source (plan -o yaml)\n", api.Escape(s.Namespace), api.Escape(s.Name), s.ManagedBy)
+		}
+	}
+	for _, c := range p.Clients {
+		if why := apply.Skipped(p, c, everywhere); why != "" && c.Wave > 0 {
+			fmt.Fprintf(&b, "left alone: %s/%s: %s\n", api.Escape(c.Namespace), api.Escape(c.Workload), why)
 		}
 	}
 	if len(waves) == 0 {
@@ -145,16 +170,43 @@ func outlook(p plan.Plan, waves [][]plan.Service) string {
 	return b.String()
 }
 
+// outlookOf returns the change of a client.
+func outlookOf(c plan.Client) string {
+	what := "roll out"
+	if c.Connect != "" {
+		what = "annotation " + api.AnnotationConnect + "=" + c.Connect + ", roll out"
+	}
+	out := fmt.Sprintf("wave %d  %s/%s: %s\n", c.Wave, api.Escape(c.Namespace), api.Escape(c.Workload), api.Escape(what))
+	for _, n := range c.Notes {
+		out += "        note: " + api.Escape(n) + "\n"
+	}
+	return out
+}
+
 // managed reports whether the Service is skipped because another tool manages it.
 func managed(s plan.Service) bool { return s.ManagedBy != "" && s.Wave > 0 && s.Way != plan.WayMove }
 
-func leftAlone(p plan.Plan) (n int) {
+// leftAlone returns how many Services and clients are skipped; empty if there are none.
+func leftAlone(p plan.Plan, everywhere bool) string {
+	services, clients := 0, 0
 	for _, s := range p.Services {
 		if managed(s) {
-			n++
+			services++
 		}
 	}
-	return n
+	for _, c := range p.Clients {
+		if c.Wave > 0 && apply.Skipped(p, c, everywhere) != "" {
+			clients++
+		}
+	}
+	var out []string
+	if services > 0 {
+		out = append(out, api.Count(services, "Service"))
+	}
+	if clients > 0 {
+		out = append(out, api.Count(clients, "client"))
+	}
+	return strings.Join(out, " and ")
 }
 
 // changes returns the additions to a Service.

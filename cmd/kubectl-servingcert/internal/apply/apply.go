@@ -50,34 +50,22 @@ type Applier struct {
 	Secret func(ctx context.Context, namespace, name string) (exists bool, managedBy string, err error)
 	// Unseen lists the Services that were not seen to serve TLS, although no step failed.
 	Unseen []string
-}
-
-// Chosen returns the Services that Run changes, or whose pods it replaces, wave by wave.
-func Chosen(p plan.Plan) [][]plan.Service {
-	var waves [][]plan.Service
-	for _, s := range p.Services { // in the order of their waves
-		if s.Wave == 0 || s.Way == plan.WayMove || s.ManagedBy != "" {
-			continue
-		}
-		if n := len(waves); n > 0 && waves[n-1][0].Wave == s.Wave {
-			waves[n-1] = append(waves[n-1], s)
-		} else {
-			waves = append(waves, []plan.Service{s})
-		}
-	}
-	return waves
+	// Unconnected lists the clients that were not seen to connect to all their Services, although no step failed.
+	Unconnected []string
 }
 
 // Run carries out the waves that Chosen returns. It ends with the first wave that fails, because the next
 // ones call its Services.
-func (a *Applier) Run(ctx context.Context, waves [][]plan.Service) error {
+func (a *Applier) Run(ctx context.Context, waves []Wave) error {
 	var taken []string
-	for _, s := range slices.Concat(waves...) {
-		if err := a.isFree(ctx, s); err != nil {
-			taken = append(taken, err.Error())
+	for _, w := range waves {
+		for _, s := range w.Services {
+			if err := a.isFree(ctx, s); err != nil {
+				taken = append(taken, err.Error())
+			}
 		}
 	}
-	for _, namespace := range namespaces(slices.Concat(waves...)) {
+	for _, namespace := range namespaces(waves...) {
 		if _, err := a.optedIn(ctx, namespace); err != nil {
 			taken = append(taken, err.Error())
 		}
@@ -106,12 +94,12 @@ type step struct {
 
 func (s *step) id() string { return s.Namespace + "/" + s.Name }
 
-func (a *Applier) wave(ctx context.Context, services []plan.Service) error {
-	if _, err := a.readSteps(ctx, services); err != nil { // before anything is changed
+func (a *Applier) wave(ctx context.Context, w Wave) error {
+	if _, err := a.readSteps(ctx, w.Services); err != nil { // before anything is changed
 		return err
 	}
 	var labelled []string
-	for _, namespace := range namespaces(services) { // first, so that the signer may write to Services with a request
+	for _, namespace := range namespaces(w) { // first, so that the signer may write to Services with a request
 		changed, err := a.optIn(ctx, namespace)
 		if err != nil {
 			return withChanged(err, labelled, nil)
@@ -120,9 +108,9 @@ func (a *Applier) wave(ctx context.Context, services []plan.Service) error {
 			labelled = append(labelled, namespace)
 		}
 	}
-	steps, err := a.readSteps(ctx, services)
+	steps, err := a.readSteps(ctx, w.Services)
 	if err == nil {
-		err = a.steps(ctx, steps)
+		err = a.steps(ctx, steps, w.Clients)
 	}
 	return withChanged(err, labelled, steps)
 }
@@ -140,29 +128,29 @@ func (a *Applier) readSteps(ctx context.Context, services []plan.Service) ([]*st
 }
 
 // steps carries out the steps after the opt-in of the namespaces.
-func (a *Applier) steps(ctx context.Context, steps []*step) error {
+func (a *Applier) steps(ctx context.Context, steps []*step, clients []plan.Client) error {
 	for i, s := range steps {
 		if err := a.patch(ctx, s); err != nil {
 			return errors.Join(err, a.keepEndpoints(ctx, steps[:i]))
 		}
 	}
 	if a.DryRun {
-		return nil
+		return a.tryClients(ctx, clients)
 	}
 	if err := a.keepEndpoints(ctx, steps); err != nil {
 		return err
 	}
-	return a.replace(ctx, steps)
+	return a.replace(ctx, steps, clients)
 }
 
 // replace waits for the certificates, replaces the pods, and checks that the ports are served.
-func (a *Applier) replace(ctx context.Context, steps []*step) error {
+func (a *Applier) replace(ctx context.Context, steps []*step, clients []plan.Client) error {
 	for _, s := range steps {
 		if err := a.issued(ctx, s); err != nil {
 			return err
 		}
 	}
-	replaced, byHand, err := a.rollOut(ctx, steps)
+	replaced, byHand, err := a.rollOut(ctx, steps, clients)
 	if err != nil {
 		return err
 	}
@@ -216,16 +204,6 @@ func (s *step) hasAny(workloads []string) bool {
 func (a *Applier) unseen(s *step, why string) {
 	a.Unseen = append(a.Unseen, s.id())
 	a.print("service %s: not seen to serve TLS: %s", s.id(), why)
-}
-
-// namespaces returns the namespaces of the Services, each once.
-func namespaces(services []plan.Service) (out []string) {
-	for _, s := range services {
-		if !slices.Contains(out, s.Namespace) {
-			out = append(out, s.Namespace)
-		}
-	}
-	return out
 }
 
 // issued waits until the Service has its certificate, without which new pods would not start.

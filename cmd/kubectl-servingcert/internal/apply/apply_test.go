@@ -68,7 +68,7 @@ func slice(ports ...string) *discoveryv1.EndpointSlice {
 
 func (w *world) run(t *testing.T) error {
 	t.Helper()
-	return w.applier.Run(t.Context(), Chosen(plan.Plan{Services: []plan.Service{w.service}}))
+	return w.applier.Run(t.Context(), Chosen(plan.Plan{Services: []plan.Service{w.service}}, false))
 }
 
 func (w *world) svc(t *testing.T) *corev1.Service {
@@ -394,8 +394,8 @@ func TestChosenSkipsServices(t *testing.T) {
 		{Name: "a", Wave: 1}, {Name: "b", Wave: 1, ManagedBy: "Argo CD"}, {Name: "c", Wave: 1, Way: plan.WayMove}, {Name: "d", Wave: 2}, {Name: "e"},
 	}}
 	var got []string
-	for i, wave := range Chosen(p) {
-		for _, s := range wave {
+	for i, wave := range Chosen(p, false) {
+		for _, s := range wave.Services {
 			got = append(got, fmt.Sprint(i, s.Name))
 		}
 	}

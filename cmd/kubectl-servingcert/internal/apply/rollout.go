@@ -1,6 +1,7 @@
 package apply
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,14 +28,16 @@ import (
 type workload struct {
 	kind, namespace, name string
 	wants                 []string // targetPorts at which the proxy must listen
+	client                *plan.Client
+	onlyClient            bool // it is not rolled out for its own Services
 }
 
 func (w workload) String() string { return w.namespace + "/" + w.kind + "/" + w.name }
 
 // rollOut replaces the pods of the Services' workloads, one workload after the other, once a new pod of each has been
 // tried. It returns these, and those whose pods must be replaced by hand.
-func (a *Applier) rollOut(ctx context.Context, steps []*step) (replaced, byHand []string, err error) {
-	due, byHand, err := a.due(ctx, steps)
+func (a *Applier) rollOut(ctx context.Context, steps []*step, clients []plan.Client) (replaced, byHand []string, err error) {
+	due, byHand, err := a.due(ctx, withClients(workloadsOf(steps), clients))
 	if err != nil {
 		return nil, nil, err
 	}
@@ -58,6 +61,9 @@ func (a *Applier) rollOut(ctx context.Context, steps []*step) (replaced, byHand 
 		if err := a.restart(ctx, w, object); err != nil {
 			return nil, nil, err
 		}
+		if err := a.seeConnected(ctx, w, template); err != nil {
+			return nil, nil, err
+		}
 		replaced = append(replaced, w.String())
 	}
 	return replaced, byHand, nil
@@ -65,8 +71,8 @@ func (a *Applier) rollOut(ctx context.Context, steps []*step) (replaced, byHand 
 
 // due tries a new pod of each workload, before any pod is replaced. It returns those that must be rolled out, and those
 // whose pods must be replaced by hand.
-func (a *Applier) due(ctx context.Context, steps []*step) (due []workload, byHand []string, err error) {
-	for _, w := range workloadsOf(steps) {
+func (a *Applier) due(ctx context.Context, all []workload) (due []workload, byHand []string, err error) {
+	for _, w := range all {
 		if !api.Restartable(w.kind) {
 			a.print("%s: replace its pods yourself: restarting a %s is not supported", w, w.kind)
 			byHand = append(byHand, w.String())
@@ -76,10 +82,15 @@ func (a *Applier) due(ctx context.Context, steps []*step) (due []workload, byHan
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", w, err)
 		}
+		if err := a.narrow(ctx, &w, template); err != nil {
+			return nil, nil, err
+		}
 		has, err := a.hasAll(ctx, w, template)
 		switch {
 		case err != nil:
 			return nil, nil, err
+		case w.client == nil && w.onlyClient:
+			continue
 		case has:
 			a.print("%s: its pods already have the proxy", w)
 			continue
@@ -90,6 +101,7 @@ func (a *Applier) due(ctx context.Context, steps []*step) (due []workload, byHan
 		if rollout, _ := restart.WorkloadStatusOf(object); rollout.KeepsPods() {
 			a.print("%s: replace its pods yourself: it is paused, or its update strategy is OnDelete", w)
 			byHand = append(byHand, w.String())
+			a.unconnected(w, "its annotation was not set")
 			continue
 		}
 		due = append(due, w)
@@ -100,26 +112,33 @@ func (a *Applier) due(ctx context.Context, steps []*step) (due []workload, byHan
 // hasAll reports whether all pods of the workload have the proxy of each wanted port, because they were replaced for
 // another Service or by an interrupted run.
 func (a *Applier) hasAll(ctx context.Context, w workload, template *corev1.PodTemplateSpec) (bool, error) {
-	if len(w.wants) == 0 {
+	if len(w.wants) == 0 && w.client == nil || w.client != nil && w.client.Connect != "" {
 		return false, nil
 	}
+	all, err := a.podsOf(ctx, w, template)
+	if err != nil {
+		return false, err
+	}
+	lacks := func(pod *corev1.Pod) bool {
+		return w.notConnected(pod) != "" || slices.ContainsFunc(w.wants, func(port string) bool { return !proxies(pod, port) })
+	}
+	return len(all) > 0 && !slices.ContainsFunc(all, lacks), nil
+}
+
+// podsOf returns the pods of the workload that run, or are to run.
+func (a *Applier) podsOf(ctx context.Context, w workload, template *corev1.PodTemplateSpec) (out []*corev1.Pod, err error) {
 	list, err := a.Client.CoreV1().Pods(w.namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(template.Labels).String()})
 	if err != nil {
-		return false, fmt.Errorf("pods of %s: %w", w, err)
+		return nil, fmt.Errorf("pods of %s: %w", w, err)
 	}
-	found := false
 	for i := range list.Items {
 		pod := &list.Items[i]
 		made := pods.FactsOf(pod).Template.Value().Workload
-		if made.Kind != w.kind || made.Name != w.name || pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-			continue
+		if made.Kind == w.kind && made.Name == w.name && pod.DeletionTimestamp == nil && pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
+			out = append(out, pod)
 		}
-		if slices.ContainsFunc(w.wants, func(port string) bool { return !proxies(pod, port) }) {
-			return false, nil
-		}
-		found = true
 	}
-	return found, nil
+	return out, nil
 }
 
 // workloadsOf returns the workloads of the Services, each once.
@@ -186,7 +205,7 @@ func (a *Applier) try(ctx context.Context, w workload, template *corev1.PodTempl
 		a.print("%s: a new pod was not tried, because this user may not create pods", w)
 		return nil
 	}
-	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: w.name + "-", Labels: template.Labels, Annotations: template.Annotations}, Spec: template.Spec}
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{GenerateName: w.name + "-", Labels: template.Labels, Annotations: w.annotations(template)}, Spec: template.Spec}
 	made, err := a.Client.CoreV1().Pods(w.namespace).Create(ctx, pod, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}, FieldManager: a.FieldManager})
 	if err != nil {
 		return fmt.Errorf("%s: a new pod would be refused, so none of its pods was replaced: %w", w, err)
@@ -198,6 +217,9 @@ func (a *Applier) try(ctx context.Context, w workload, template *corev1.PodTempl
 		if !proxies(made, port) {
 			return fmt.Errorf("%s: a new pod would have no proxy for %s, so none of its pods was replaced: %s", w, port, webhookStatus(made))
 		}
+	}
+	if host := w.notConnected(made); host != "" {
+		return fmt.Errorf("%s: the proxy of a new pod would not connect to %s, so none of its pods was replaced: %s", w, host, webhookStatus(made))
 	}
 	return nil
 }
@@ -216,17 +238,14 @@ func webhookStatus(pod *corev1.Pod) string {
 	return "the webhook did nothing: see kubectl servingcert doctor"
 }
 
-// restart replaces the pods as kubectl rollout restart does, and waits for the rollout.
+// restart replaces the pods as kubectl rollout restart does, or by the annotation of a client, and waits for the rollout.
 func (a *Applier) restart(ctx context.Context, w workload, object runtime.Object) error {
-	patch := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{%q:%q}}}}}`, restart.AnnotationRestartedAt, time.Now().UTC().Format(time.RFC3339))
 	var err error
-	switch apps := a.Client.AppsV1(); object.(type) {
-	case *appsv1.Deployment:
-		_, err = apps.Deployments(w.namespace).Patch(ctx, w.name, types.StrategicMergePatchType, patch, a.options())
-	case *appsv1.StatefulSet:
-		_, err = apps.StatefulSets(w.namespace).Patch(ctx, w.name, types.StrategicMergePatchType, patch, a.options())
-	default:
-		_, err = apps.DaemonSets(w.namespace).Patch(ctx, w.name, types.StrategicMergePatchType, patch, a.options())
+	if w.client != nil && w.client.Connect != "" {
+		err = a.annotate(ctx, w, object)
+	} else {
+		patch := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{%q:%q}}}}}`, restart.AnnotationRestartedAt, time.Now().UTC().Format(time.RFC3339))
+		err = a.patchWorkload(ctx, w, patch)
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", w, err)
@@ -238,9 +257,28 @@ func (a *Applier) restart(ctx context.Context, w workload, object runtime.Object
 		rollout, _ = restart.WorkloadStatusOf(object)
 		return rollout.Done(), err
 	})
-	if errors.Is(err, errTimeout) {
-		return fmt.Errorf("%s: the rollout did not finish within %s (%s). Its old pods continue without TLS. To go back: remove what was added to its Services, then: %s", w, a.Timeout, rollout.Progress(),
-			api.CommandText([]string{w.namespace, w.name}, "kubectl", "rollout", "undo", strings.ToLower(w.kind)+"/"+w.name, "-n", w.namespace))
+	switch {
+	case errors.Is(err, errTimeout) && w.onlyClient:
+		return fmt.Errorf("%s: the rollout did not finish within %s (%s). Its old pods continue as before. To go back: %s", w, a.Timeout, rollout.Progress(), cmp.Or(w.client.Back(), w.undo()))
+	case errors.Is(err, errTimeout):
+		return fmt.Errorf("%s: the rollout did not finish within %s (%s). Its old pods continue without TLS. To go back: remove what was added to its Services, then: %s", w, a.Timeout, rollout.Progress(), w.undo())
+	}
+	return err
+}
+
+// undo returns the command that brings the pods before the rollout back.
+func (w workload) undo() string {
+	return api.CommandText([]string{w.namespace, w.name}, "kubectl", "rollout", "undo", strings.ToLower(w.kind)+"/"+w.name, "-n", w.namespace)
+}
+
+func (a *Applier) patchWorkload(ctx context.Context, w workload, patch []byte) (err error) {
+	switch apps := a.Client.AppsV1(); w.kind {
+	case "Deployment":
+		_, err = apps.Deployments(w.namespace).Patch(ctx, w.name, types.StrategicMergePatchType, patch, a.options())
+	case "StatefulSet":
+		_, err = apps.StatefulSets(w.namespace).Patch(ctx, w.name, types.StrategicMergePatchType, patch, a.options())
+	default:
+		_, err = apps.DaemonSets(w.namespace).Patch(ctx, w.name, types.StrategicMergePatchType, patch, a.options())
 	}
 	return err
 }

@@ -70,6 +70,14 @@ func (c *Cluster) forbidden(ctx context.Context, p plan.Plan) ([]string, error) 
 			}
 		}
 	}
+	for _, client := range p.Clients {
+		if kind, _, _ := strings.Cut(client.Workload, "/"); client.Wave > 0 && api.Restartable(kind) {
+			if client.OptIn {
+				note("namespaces", client.Namespace)
+			}
+			note(strings.ToLower(kind)+"s", client.Namespace)
+		}
+	}
 	var out []string
 	for _, what := range []string{"namespaces", "services", "deployments", "statefulsets", "daemonsets", endpointSlices} {
 		missing, err := c.deniedIn(ctx, what, namespaces[what])
