@@ -223,10 +223,12 @@ func TestWhatAVolumeHolds(t *testing.T) {
 // TestHowMissedPodsAreReplaced: a command is shown only for kinds that can be restarted.
 func TestHowMissedPodsAreReplaced(t *testing.T) {
 	for kind, want := range map[string]bool{"Deployment": true, "Job": false} {
-		n := Namespace{Name: "shop", Missed: map[string]int{kind + " web": 1}}
+		n := Namespace{Name: "shop", Missed: map[string]int{kind + " web": 1}, Drifted: map[string]Drifted{kind + " web": {Pods: 1}}}
 		out := n.workload(Workload{Kind: kind, Name: "web"})
-		require.Len(t, out, 1)
-		assert.Equal(t, want, strings.Contains(out[0].Fix, "kubectl rollout restart deployment/web -n shop"), out[0].Fix)
+		require.Len(t, out, 2)
+		for _, f := range out {
+			assert.Equal(t, want, strings.Contains(f.Fix, "kubectl rollout restart deployment/web -n shop"), f.Fix)
+		}
 	}
 }
 

@@ -32,8 +32,17 @@ type Namespace struct {
 	// Missed counts, for each workload (KIND NAME), the pods that run without the certificate
 	// that they would get now.
 	Missed map[string]int
+	// Drifted are, for each workload, the pods whose proxy does not connect to Services as that of a new pod would.
+	Drifted map[string]Drifted
 
 	now time.Time // of the API server; zero for manifests
+}
+
+// Drifted are pods of a workload whose proxy does not connect as that of a new pod would.
+type Drifted struct {
+	Pods int
+	// What has the differences, as choose.Drift returns them, each once.
+	What []string
 }
 
 // optedIn reports whether the namespace is opted in.

@@ -45,11 +45,10 @@ func (n Namespace) workload(w Workload) []Finding {
 		out = append(out, found(Refused, object, "%v", err).field(err).inTemplate())
 	}
 	if count := n.Missed[w.Kind+" "+w.Name]; count > 0 {
-		f := found(Missed, object, "%d of its pods run without the certificate that they would get now", count)
-		if api.Restartable(w.Kind) {
-			f = f.run([]string{w.Name, n.Name}, "kubectl", "rollout", "restart", strings.ToLower(w.Kind)+"/"+w.Name, "-n", n.Name)
-		}
-		out = append(out, f)
+		out = append(out, w.again(n.Name, found(Missed, object, "%d of its pods run without the certificate that they would get now", count)))
+	}
+	if d := n.Drifted[w.Kind+" "+w.Name]; d.Pods > 0 {
+		out = append(out, w.again(n.Name, found(Missed, object, "%d of its pods do not connect to Services as new pods would: %s", d.Pods, api.ListedTexts(d.What, maxDrifts))))
 	}
 	if w.Failure != "" {
 		f := found(PodsRefused, object, "its pods are not created: %q", api.Shorten(w.Failure, maxNote))
@@ -62,6 +61,17 @@ func (n Namespace) workload(w Workload) []Finding {
 		out = append(out, f)
 	}
 	return append(out, n.subPaths(w, object)...)
+}
+
+// maxDrifts is the number of differences that are shown.
+const maxDrifts = 5
+
+// again returns the finding with the command that replaces the pods of the workload, if there is one.
+func (w Workload) again(namespace string, f Finding) Finding {
+	if !api.Restartable(w.Kind) {
+		return f
+	}
+	return f.run([]string{w.Name, namespace}, "kubectl", "rollout", "restart", strings.ToLower(w.Kind)+"/"+w.Name, "-n", namespace)
 }
 
 // proxied reports whether a Service requests a proxy in the pods of the workload.

@@ -1,7 +1,9 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -87,14 +89,54 @@ func (c *Cluster) Missed(ctx context.Context, namespace string, openShift bool) 
 				known.Services[i] = api.Translate(svc)
 			}
 		}
+		known.In, known.Namespace = ns.Name, ns.Annotations
+		var failed error
+		known.Elsewhere = func(namespace, name string) *corev1.Service {
+			if !slices.ContainsFunc(namespaces.Items, func(other corev1.Namespace) bool { return other.Name == namespace }) {
+				return nil
+			}
+			svc, err := c.Client.CoreV1().Services(namespace).Get(ctx, name, metav1.GetOptions{})
+			if err != nil {
+				failed = cmp.Or(failed, ignoreNotFound(err))
+				return nil
+			}
+			if openShift {
+				svc = api.Translate(svc)
+			}
+			return svc
+		}
 		place := uninjected.Place{OptedIn: true, Services: known.Services, Conventional: known.ConventionalSecret}
 		for i := range pods.Items {
 			if row, ok := missedPod(&pods.Items[i], place); ok {
 				rows = append(rows, row)
+			} else if row, ok := driftedPod(&pods.Items[i], known); ok {
+				rows = append(rows, row)
 			}
+		}
+		if failed != nil {
+			return nil, failed
 		}
 	}
 	return rows, nil
+}
+
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}
+
+// driftedPod returns the row of a pod whose proxy does not connect to Services as that of a new pod would.
+func driftedPod(pod *corev1.Pod, known choose.Known) (preview.Row, bool) {
+	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return preview.Row{}, false
+	}
+	what := choose.Drift(pod, known)
+	return preview.Row{
+		Namespace: pod.Namespace, Workload: "Pod/" + pod.Name, Container: api.ProxyContainer, Secret: "-", Done: "outdated",
+		Why: strings.Join(what, "; ") + ": recreate the pod",
+	}, len(what) > 0
 }
 
 // missedPod returns the row of a missed pod, as the rotator decides it.

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/pages"
 	"github.com/servingcert/servingcert/pkg/api"
@@ -171,6 +172,7 @@ func failure(d *appsv1.Deployment) string {
 // certificate that a new pod would get.
 func (g *gatherer) pods(ctx context.Context, found places) error {
 	conventional := g.conventional(ctx)
+	elsewhere := others{gatherer: g, found: found, services: map[types.NamespacedName]*corev1.Service{}}
 	seen := map[string]bool{}
 	return each(ctx, "Pods", g.client.CoreV1().Pods(g.opts.Namespace), func(pod *corev1.Pod) {
 		n := found[pod.Namespace]
@@ -195,6 +197,9 @@ func (g *gatherer) pods(ctx context.Context, found places) error {
 				n.Missed = map[string]int{}
 			}
 			n.Missed[w.Kind+" "+w.Name]++
+		}
+		if place.OptedIn && !place.Excluded {
+			elsewhere.drift(ctx, n, w, pod)
 		}
 	})
 }

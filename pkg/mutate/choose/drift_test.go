@@ -1,0 +1,64 @@
+package choose
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// TestDrift: what a pod's proxy connects to, beside what that of a new pod would.
+func TestDrift(t *testing.T) {
+	web := func(tls int32) *corev1.Service {
+		return &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}},
+			Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{
+				{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080)}, {Name: "https", Port: tls, TargetPort: intstr.FromString("sc-tls-8080")},
+			}},
+		}
+	}
+	const plain, tls, other = "--connect=127.1.0.1:80=web.shop.svc:443", "--connect=127.1.0.1:443=web.shop.svc:443", "--connect=127.1.0.2:80=db.data.svc:443"
+	always := corev1.ContainerRestartPolicyAlways
+	for name, tt := range map[string]struct {
+		connects  []string // of the proxy
+		listed    string
+		services  []*corev1.Service
+		elsewhere bool // other namespaces can be read
+		want      []string
+	}{
+		"as it would be now":           {[]string{plain, tls}, "web", []*corev1.Service{web(443)}, true, nil},
+		"neither":                      {nil, "", []*corev1.Service{web(443)}, true, nil},
+		"left out then and now":        {nil, "db", []*corev1.Service{web(443)}, true, nil},
+		"another address":              {[]string{"--connect=127.1.0.7:80=web.shop.svc:443", "--connect=127.1.0.7:443=web.shop.svc:443"}, "web", []*corev1.Service{web(443)}, true, nil},
+		"left out when it was created": {nil, "web", []*corev1.Service{web(443)}, true, []string{"calls to web.shop leave the pod as its programs make them"}},
+		"the ports have changed": {[]string{plain, tls}, "web", []*corev1.Service{web(8443)}, true,
+			[]string{"the proxy connects to web.shop at ports 80 (TLS 443), 443, and that of a new pod to 80 (TLS 8443), 8443"}},
+		"left out now": {[]string{plain, tls}, "web", nil, true,
+			[]string{"the proxy takes the calls to web.shop, and that of a new pod would not: no Service of that name requests a certificate: correct the name, or give the Service a TLS port first"}},
+		"not listed now": {[]string{plain, tls}, "", nil, true,
+			[]string{"the proxy takes the calls to web.shop, and that of a new pod would not: no annotation of the pod lists it any more"}},
+		"another namespace": {[]string{plain, tls, other}, "web, db.data", []*corev1.Service{web(443)}, true,
+			[]string{"the proxy takes the calls to db.data, and that of a new pod would not: no Service of that name requests a certificate: correct the name, or give the Service a TLS port first"}},
+		"another namespace that is not read": {[]string{plain, tls, other}, "web, db.data", []*corev1.Service{web(443)}, false, nil},
+		"an annotation that is wrong":        {[]string{plain, tls}, "Web", nil, true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Annotations: map[string]string{}}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}}}
+			if tt.connects != nil {
+				pod.Spec.InitContainers = []corev1.Container{{Name: api.ProxyContainer, RestartPolicy: &always, Args: tt.connects}}
+			}
+			if tt.listed != "" {
+				pod.Annotations[api.AnnotationConnect] = tt.listed
+			}
+			known := Known{Services: tt.services}
+			if tt.elsewhere {
+				known.Elsewhere = func(string, string) *corev1.Service { return nil }
+			}
+			assert.Equal(t, tt.want, Drift(pod, known))
+		})
+	}
+}
