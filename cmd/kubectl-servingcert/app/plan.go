@@ -34,7 +34,7 @@ var planOutputs = outputs{"text", "json", "yaml", "html", jsonPath + "TEMPLATE"}
 
 func (p *plugin) planCommand() *cobra.Command {
 	return verb{
-		about: "Plan the move of each Service to TLS: its plaintext references, and the order of the steps. --apply carries it out.",
+		about: "Plan the move of Services and their clients to TLS: plaintext references, and the order of the steps. --apply carries it out.",
 		usage: "plan [SERVICE…] [-f FILE|DIR|- | -n NAMESPACE | -A] [flags]",
 		examples: `# All Services of a cluster, in the order of their moves.
 kubectl servingcert plan
@@ -49,7 +49,7 @@ helm template shop ./shop | kubectl servingcert plan -f - -o html > plan.html
 kubectl servingcert plan -n shop --apply --dry-run
 kubectl servingcert plan -n shop --apply
 
-# For a repository: the complete Services, with the additions.
+# For a repository: the complete Services and clients, with the additions.
 kubectl servingcert plan -f ./manifests -o yaml`,
 		outputs: planOutputs,
 		args:    p.live(allServices),
@@ -59,8 +59,8 @@ kubectl servingcert plan -f ./manifests -o yaml`,
 			fs.BoolVarP(&f.from.recursive, "recursive", "R", false, "read subdirectories too")
 			fs.StringVarP(p.kube.Namespace, "namespace", "n", "", "namespace of the Services (default: all); with -f, of objects that do not set one (default \"default\")")
 			fs.BoolVarP(&f.all, "all-namespaces", "A", false, "the Services of all namespaces (the default)")
-			fs.StringVarP(&f.format, "output", "o", "text", planOutputs.String()+"; yaml prints the Services with the additions, for a repository; html prints a page")
-			fs.BoolVar(&f.apply, "apply", false, "carry out the plan for the named Services, -n or -A: add ports and annotations, and roll out the pods, wave by wave; asks for confirmation")
+			fs.StringVarP(&f.format, "output", "o", "text", planOutputs.String()+"; yaml prints the Services and clients with the additions, for a repository; html prints a page")
+			fs.BoolVar(&f.apply, "apply", false, "carry out the plan for the named Services, -n or -A: add ports and annotations, and roll out the pods, wave by wave; only -A changes clients in other namespaces; asks for confirmation")
 			fs.BoolVar(&f.dryRun, "dry-run", false, "with --apply: send the changes as dry runs only")
 			fs.BoolVar(&f.yes, "yes", false, "with --apply: do not ask for confirmation")
 			fs.DurationVar(&f.timeout, "timeout", 5*time.Minute, "with --apply: how long to wait for a certificate, and for a rollout")
