@@ -281,7 +281,7 @@ func ready(ctx context.Context, namespace, service string) error {
 func startNode(t *testing.T) {
 	t.Helper()
 	node := harness.Node{
-		Client: admin, Name: "hollow", Namespaces: []string{planned, "refused"}, Silent: true,
+		Client: admin, Name: "hollow", Namespaces: []string{planned, "refused", "connected"}, Silent: true,
 		Address: func(n int) string { return fmt.Sprintf("10.9.%d.%d", n/250, 1+n%250) },
 	}
 	ctx, cancel := context.WithCancel(t.Context())
