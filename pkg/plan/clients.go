@@ -13,6 +13,7 @@ type made struct {
 	port  int32  // of the Service; 0 if it is unknown
 	host  string // as the program gives it
 	wants bool   // it is not in TLS, as far as is known
+	own   string // how it speaks TLS in a way that a proxy would break; empty for others
 }
 
 // calls returns the calls of each workload to each Service, by the workload's id.
@@ -24,11 +25,25 @@ func (a after) calls() map[string]map[key][]made {
 				if out[id] == nil {
 					out[id] = map[key][]made{}
 				}
-				out[id][k] = append(out[id][k], made{r.Port, r.host(), s.wants(r)})
+				out[id][k] = append(out[id][k], made{r.Port, r.host(), s.wants(r), s.ownTLS(r)})
 			}
 		}
 	}
 	return out
+}
+
+// ownTLS returns how a program speaks TLS itself where a proxy would put TLS around it, or pass it on to another port;
+// empty if it does not.
+func (s *Service) ownTLS(r Reference) string {
+	i := slices.IndexFunc(s.Ports, func(p Port) bool { return p.Port == r.Port })
+	switch {
+	case r.Speaks != SpeaksTLS:
+	case strings.HasPrefix(r.Address, "postgres"):
+		return "its programs request TLS within the protocol"
+	case i >= 0 && s.Ports[i].Today == TodayPlaintext:
+		return fmt.Sprintf("its programs speak TLS to port %d, where the plan sees plaintext: find out first which is right", r.Port)
+	}
+	return ""
 }
 
 // programs returns the ids of the workloads whose programs have the reference; nil if it is none of a program.

@@ -143,7 +143,7 @@ func (d *decision) settle(wanted []key) {
 				c.why, c.entries = why, ports
 				still = append(still, c)
 			default:
-				d.leave(c.key, cmp.Or(c.why, why))
+				d.leave(c.key, why)
 			}
 			again = true
 		}
@@ -176,6 +176,11 @@ func (d *decision) refused(choice choose.Choice, k key) string {
 	for _, p := range t.Ports {
 		if why := d.served(k, p.TLS); why != "" {
 			return why
+		}
+	}
+	for _, c := range d.calls[k] {
+		if c.own != "" {
+			return c.own
 		}
 	}
 	if port := closes(t, d.calls[k]); port != 0 {

@@ -3,6 +3,7 @@ package plan
 import (
 	"cmp"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -125,7 +126,7 @@ func (e *entry) only() int32 {
 
 // add records a reference once, and lists at most MaxReferences.
 func (e *entry) add(r Reference) {
-	id := strings.Join([]string{string(r.Via), r.Kind, r.Namespace, r.Name, r.Where, r.Address}, "\x00")
+	id := strings.Join([]string{string(r.Via), r.Kind, r.Namespace, r.Name, r.Where, r.Address, string(r.Speaks)}, "\x00")
 	switch {
 	case e.seen[id]:
 	case len(e.references) < MaxReferences:
@@ -167,6 +168,9 @@ func (x *index) refer(f finding, text string) {
 		r := f.Reference
 		p := protocolOf(a.scheme)
 		r.Address, r.Port, r.Speaks = a.text, e.port(cmp.Or(a.port, p.port)), p.speaks
+		if strings.HasPrefix(a.scheme, "postgres") && insistsOnTLS.MatchString(text) {
+			r.Speaks = SpeaksTLS // which the client requests within the protocol
+		}
 		if a.scheme == "" && !sure && r.Port == 0 {
 			return // probably a word or a file name
 		}
@@ -176,6 +180,9 @@ func (x *index) refer(f finding, text string) {
 		e.add(r)
 	})
 }
+
+// insistsOnTLS matches the parameter with which clients of PostgreSQL refuse a server without TLS.
+var insistsOnTLS = regexp.MustCompile(`(?i)sslmode=(require|verify)`)
 
 // namesHost reports whether the name of a variable or ConfigMap key suggests that its value is a
 // host.
