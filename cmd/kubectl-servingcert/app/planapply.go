@@ -186,7 +186,7 @@ func outlookOf(c plan.Client) string {
 // managed reports whether the Service is skipped because another tool manages it.
 func managed(s plan.Service) bool { return s.ManagedBy != "" && s.Wave > 0 && s.Way != plan.WayMove }
 
-// leftAlone returns how many Services and clients are skipped; empty if there are none.
+// leftAlone returns how many Services and clients are skipped where the command changes others; empty if there are none.
 func leftAlone(p plan.Plan, everywhere bool) string {
 	services, clients := 0, 0
 	for _, s := range p.Services {
@@ -195,7 +195,7 @@ func leftAlone(p plan.Plan, everywhere bool) string {
 		}
 	}
 	for _, c := range p.Clients {
-		if c.Wave > 0 && apply.Skipped(p, c, everywhere) != "" {
+		if c.Wave > 0 && apply.Skipped(p, c, everywhere) != "" && !apply.Outside(p, c, everywhere) {
 			clients++
 		}
 	}

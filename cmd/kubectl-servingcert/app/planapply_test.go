@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/apply"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/plan"
@@ -55,4 +56,20 @@ func TestNothingToDoIsNotYetTLS(t *testing.T) {
 		}
 		assert.EqualError(t, err, tt.want)
 	}
+}
+
+// TestClientsThatAreLeftAlone: they are named, and those of other namespaces do not make the command fail.
+func TestClientsThatAreLeftAlone(t *testing.T) {
+	p := plan.Plan{Services: []plan.Service{{Namespace: "shop", Name: "web"}}, Clients: []plan.Client{
+		{Namespace: "data", Workload: "Deployment/a", Wave: 2}, {Namespace: "shop", Workload: "Deployment/b", Wave: 2, Connect: "web", Notes: []string{"n"}},
+	}}
+	assert.Empty(t, leftAlone(p, false))
+	assert.Equal(t, `wave 2  shop/Deployment/b: annotation servingcert.dev/connect=web, roll out
+        note: n
+left alone: data/Deployment/a: it is in another namespace: annotate it yourself, or use -A
+`, outlook(p, apply.Chosen(p, false), false))
+	p.Clients = append(p.Clients, plan.Client{Namespace: "shop", Workload: "CronJob/c", Wave: 2}, plan.Client{Namespace: "shop", Workload: "Job/d"})
+	assert.Equal(t, "1 client", leftAlone(p, false))
+	p.Services = append(p.Services, plan.Service{Namespace: "shop", Name: "db", Wave: 1, ManagedBy: "Flux"})
+	assert.Equal(t, "1 Service and 1 client", leftAlone(p, false))
 }

@@ -54,10 +54,16 @@ func Skipped(p plan.Plan, c plan.Client, everywhere bool) string {
 		return c.ManagedBy + " manages it: change its source (plan -o yaml)"
 	case !api.Restartable(kind):
 		return "replacing the pods of a " + kind + " is not supported: set the annotation yourself"
-	case !everywhere && !slices.ContainsFunc(p.Services, func(s plan.Service) bool { return s.Namespace == c.Namespace }):
+	case Outside(p, c, everywhere):
 		return "it is in another namespace: annotate it yourself, or use -A"
 	}
 	return ""
+}
+
+// Outside reports whether the client is in a namespace in which the command changes nothing: one without a Service of the
+// plan, unless everywhere is true.
+func Outside(p plan.Plan, c plan.Client, everywhere bool) bool {
+	return !everywhere && !slices.ContainsFunc(p.Services, func(s plan.Service) bool { return s.Namespace == c.Namespace })
 }
 
 // namespaces returns the namespaces of the Services and of the clients, each once.

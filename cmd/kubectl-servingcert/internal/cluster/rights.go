@@ -70,8 +70,9 @@ func (c *Cluster) forbidden(ctx context.Context, p plan.Plan) ([]string, error) 
 			}
 		}
 	}
-	for _, client := range p.Clients {
-		if kind, _, _ := strings.Cut(client.Workload, "/"); client.Wave > 0 && api.Restartable(kind) {
+	for _, client := range p.Clients { // those of other namespaces need not be changed together with the Services
+		beside := slices.ContainsFunc(p.Services, func(s plan.Service) bool { return s.Namespace == client.Namespace })
+		if kind, _, _ := strings.Cut(client.Workload, "/"); client.Wave > 0 && beside && api.Restartable(kind) {
 			if client.OptIn {
 				note("namespaces", client.Namespace)
 			}

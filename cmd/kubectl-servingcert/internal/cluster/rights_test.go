@@ -28,8 +28,15 @@ func readOnly(t *testing.T) *Cluster {
 			ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "registry.example/app"}}},
 		}}})
 	}
+	statefulSets := appsv1.StatefulSetList{} // both call the Services, and only one is in a namespace with a Service
+	for _, namespace := range []string{"shop", "apart"} {
+		statefulSets.Items = append(statefulSets.Items, appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "client"}, Spec: appsv1.StatefulSetSpec{Template: corev1.PodTemplateSpec{
+			Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "registry.example/app", Args: []string{"http://web.shop.svc", "http://db.bank.svc"}}}},
+		}}})
+	}
 	answers := map[string]any{
-		"/api/v1/services": services, "/apis/apps/v1/deployments": deployments,
+		"/apis/apps/v1/statefulsets": statefulSets,
+		"/api/v1/services":           services, "/apis/apps/v1/deployments": deployments,
 		"/api/v1/namespaces": corev1.NamespaceList{Items: []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "shop"}}, {ObjectMeta: metav1.ObjectMeta{Name: "bank"}}}},
 		"/apis/authorization.k8s.io/v1/selfsubjectaccessreviews": authorizationv1.SelfSubjectAccessReview{},
 	}
@@ -50,8 +57,8 @@ func readOnly(t *testing.T) *Cluster {
 // TestMissingRightsOfAPlan: a plan of one Service has the missing rights that its own steps need.
 func TestMissingRightsOfAPlan(t *testing.T) {
 	for name, tt := range map[string]struct{ names, want []string }{
-		"all Services": {nil, []string{"patch namespaces in bank, shop", "patch services in bank, shop", "patch deployments in bank, shop", "list endpointslices in bank, shop"}},
-		"one Service":  {[]string{"shop/web"}, []string{"patch namespaces in shop", "patch services in shop", "patch deployments in shop", "list endpointslices in shop"}},
+		"all Services": {nil, []string{"patch namespaces in bank, shop", "patch services in bank, shop", "patch deployments in bank, shop", "patch statefulsets in shop", "list endpointslices in bank, shop"}},
+		"one Service":  {[]string{"shop/web"}, []string{"patch namespaces in shop", "patch services in shop", "patch deployments in shop", "patch statefulsets in shop", "list endpointslices in shop"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := readOnly(t).Plan(t.Context(), "", tt.names, plan.Options{})
