@@ -17,6 +17,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
+	"github.com/servingcert/servingcert/pkg/preview"
 )
 
 // servers are Services web, db and dns of namespace shop, and api of namespace data, with their pods.
@@ -289,28 +290,34 @@ func TestOldPodsOfAClient(t *testing.T) {
 	assert.Equal(t, 1, p.Totals.References)
 }
 
-// TestEgress: a NetworkPolicy that admits the plaintext port of a server and not its TLS port.
-func TestEgress(t *testing.T) {
-	const note = "NetworkPolicy limit limits the egress of Deployment/cart: allow port 15444 of Deployment/web in it too, where port 80 of shop/web has TLS"
-	for rules, want := range map[string]bool{
-		"[]":                        false, // nothing was admitted before either
-		"[{}]":                      false,
-		"[{ports: [{port: 8080}]}]": true,
-		"[{ports: [{port: 80}]}]":   false, // that of the Service is not compared
-		"[{ports: [{port: 8080, protocol: UDP}]}]":                                                                                   false,
-		"[{ports: [{port: 8080}, {port: 15444}]}]":                                                                                   false,
-		"[{ports: [{port: 8080, endPort: 20000}]}]":                                                                                  false,
-		"[{ports: [{port: sc-tls-8080}, {port: 8080}]}]":                                                                             false,
-		"[{to: [{podSelector: {matchLabels: {app: web}}}], ports: [{port: 8080}]}]":                                                  true,
-		"[{to: [{podSelector: {matchLabels: {app: db}}}], ports: [{port: 8080}]}]":                                                   false,
-		"[{to: [{podSelector: {matchLabels: {app: web}}}], ports: [{port: 8080}]}, {to: [{podSelector: {matchLabels: {app: db}}}]}]": true,
-		"[{to: [{namespaceSelector: {}}], ports: [{port: 8080}]}]":                                                                   true,
-		"[{to: [{ipBlock: {cidr: 10.0.0.0/8}}], ports: [{port: 8080}]}]":                                                             true,
-	} {
-		policy := "---\n{apiVersion: networking.k8s.io/v1, kind: NetworkPolicy, metadata: {name: limit, namespace: shop}, spec: {podSelector: {matchLabels: {app: cart}}, policyTypes: [Egress], egress: " + rules + "}}\n"
-		notes := strings.Join(clientOf(t, planOf(t, servers+caller("'http://web'", "", "")+policy), "shop/Deployment/cart").Notes, "\n")
-		assert.Equal(t, want, strings.Contains(notes, note), "%s: %s", rules, notes)
-		other := strings.Replace(policy, "app: cart", "app: another", 1)
-		assert.Empty(t, clientOf(t, planOf(t, servers+caller("'http://web'", "", "")+other), "shop/Deployment/cart").Notes)
+// TestCompleteClientOfACluster: the manifest of an object in a cluster has the annotation more, and nothing that the API server fills in.
+func TestCompleteClientOfACluster(t *testing.T) {
+	replicas := int32(3)
+	cart := &appsv1.Deployment{
+		ObjectMeta: metav1.ObjectMeta{
+			Namespace: "shop", Name: "cart", UID: "u", ResourceVersion: "7", Generation: 2, Labels: map[string]string{"team": "a", "argocd.argoproj.io/instance": "x"},
+			Annotations: map[string]string{"note": "kept", corev1.LastAppliedConfigAnnotation: "{}", "deployment.kubernetes.io/revision": "4"},
+		},
+		Spec: appsv1.DeploymentSpec{Replicas: &replicas, Template: corev1.PodTemplateSpec{
+			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"app": "cart"}},
+			Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "c", Image: "registry.example/cart", Args: []string{"http://web:8080"}}}},
+		}},
+		Status: appsv1.DeploymentStatus{Replicas: 3},
 	}
+	b := New([]*corev1.Service{selecting("web", 8080, "app=web")}, nil, Options{})
+	b.AddWorkload(pod("web", map[string]string{"app": "web"}, 8080))
+	b.AddWorkload(Workload{Kind: "Deployment", Namespace: "shop", Name: "cart", Pod: &corev1.Pod{ObjectMeta: cart.Spec.Template.ObjectMeta, Spec: cart.Spec.Template.Spec}, Object: cart, Template: []any{"spec", "template"}})
+	c := clientOf(t, b.Plan(), "shop/Deployment/cart")
+	assert.Equal(t, "Argo CD", c.ManagedBy)
+	content := c.Complete()
+	assert.NotContains(t, content, "status")
+	got := &appsv1.Deployment{}
+	require.NoError(t, preview.Convert(content, got))
+	want := cart.DeepCopy()
+	want.TypeMeta = metav1.TypeMeta{APIVersion: "apps/v1", Kind: "Deployment"}
+	want.ObjectMeta = metav1.ObjectMeta{Namespace: "shop", Name: "cart", Labels: want.Labels, Annotations: map[string]string{"note": "kept"}}
+	want.Spec.Template.Annotations = map[string]string{api.AnnotationConnect: "web"}
+	want.Status = appsv1.DeploymentStatus{}
+	assert.Equal(t, want, got)
+	assert.Equal(t, "4", cart.Annotations["deployment.kubernetes.io/revision"], "the object itself stays")
 }
