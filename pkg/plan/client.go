@@ -36,6 +36,7 @@ type Client struct {
 	Steps     []Step `json:"steps,omitempty"`
 
 	kind, name string
+	selector   string        // of its pods; empty if they have no labels
 	listed     []api.Connect // the entries that apply now
 	before     string        // the annotation of the template
 	has        bool          // the template has it
@@ -149,7 +150,11 @@ func (c *Client) steps() {
 	if api.Restartable(c.kind) {
 		step("wait until its pods are replaced", "", "kubectl", "rollout", "status", rollout, "-n", c.Namespace)
 	}
-	step("see whether all its pods connect", "", "kubectl", "servingcert", "doctor", "-n", c.Namespace)
+	look := []string{"kubectl", "get", "pods", "-n", c.Namespace}
+	if c.selector != "" {
+		look = append(look, "-l", c.selector)
+	}
+	step("see that the status of none of its pods has a note NotConnected", "", append(look, "-o", `jsonpath={range .items[*]}{.metadata.name}{"\t"}{.metadata.annotations.servingcert\.dev/status}{"\n"}{end}`)...)
 }
 
 // path returns where the pod template is in an object of the kind that can be patched; nil for others.

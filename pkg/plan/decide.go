@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/labels"
+
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
 )
@@ -41,7 +43,7 @@ func (a after) decide(id string, calls map[key][]made) *decision {
 	slices.SortFunc(wanted, compareKeys)
 	w := a.workloads[at[0]]
 	d := &decision{after: a, Workload: w, calls: calls, outcomes: map[key]outcome{}}
-	d.client = Client{Namespace: w.Namespace, Workload: w.String(), kind: w.Kind, name: w.Name}
+	d.client = Client{Namespace: w.Namespace, Workload: w.String(), kind: w.Kind, name: w.Name, selector: labels.Set(w.Pod.Labels).String()}
 	d.client.before, d.client.has = w.Pod.Annotations[api.AnnotationConnect], hasKey(w.Pod.Annotations, api.AnnotationConnect)
 	why := d.impossible()
 	if len(at) > 1 {
