@@ -39,9 +39,8 @@ type handler struct {
 	// not synced; live reads from the API server. See [Lookup].
 	cached func(ctx context.Context, namespace string) (choose.Known, bool)
 	live   func(ctx context.Context, namespace string) (choose.Known, error)
-	// elsewhere returns a Service that requests a certificate, as the informers know it, or, with
-	// live, as a read from the API server that it may make.
-	elsewhere func(ctx context.Context, namespace, name string, live bool) (svc *corev1.Service, read bool, err error)
+	// elsewhere returns a Service of another namespace, as the informers know it.
+	elsewhere func(ctx context.Context, namespace, name string) *corev1.Service
 	// programs returns the programs that are known.
 	programs func() *programs.Table
 	// podKeys reports whether kubelets make keys.
@@ -111,51 +110,54 @@ func (h *handler) review(ctx context.Context, req *admission.Request, body *body
 		h.metrics.count(resultUntouched, reasons.NotConcerned, nil)
 		return admission.Allowed("") // only new pods are changed, whatever a configuration sends
 	}
-	resp, decided := h.decide(ctx, req, body, nil)
-	if decided {
-		return resp
+	live := map[string]choose.Known{}
+	for { // what is listed may only be known from the first read
+		resp, unknown := h.decide(ctx, req, body, live)
+		if len(unknown) == 0 {
+			return resp
+		}
+		if len(live) == 0 {
+			h.metrics.liveReads.Inc()
+		}
+		err := h.read(ctx, req.Namespace, unknown, live)
+		if errors.Is(err, errNotOptedIn) {
+			h.log.V(1).Info("untouched", "namespace", shown(req.Namespace), "pod", shown(req.Name), "reason", api.Shorten(err.Error(), maxLogged))
+			h.metrics.count(resultUntouched, reasonNotOptedIn, nil)
+			return admission.Allowed("").WithWarnings("servingcert: nothing is injected: " + err.Error())
+		}
+		if err != nil {
+			return h.unread(ctx, req, err)
+		}
 	}
-	h.metrics.liveReads.Inc()
-	known, err := h.live(ctx, req.Namespace)
-	if errors.Is(err, errNotOptedIn) {
-		h.log.V(1).Info("untouched", "namespace", shown(req.Namespace), "pod", shown(req.Name), "reason", api.Shorten(err.Error(), maxLogged))
-		h.metrics.count(resultUntouched, reasonNotOptedIn, nil)
-		return admission.Allowed("").WithWarnings("servingcert: nothing is injected: " + err.Error())
-	}
-	if err != nil {
-		return h.unread(ctx, req, err)
-	}
-	resp, _ = h.decide(ctx, req, body, &known)
-	return resp
 }
 
-// decide decides about the pod by what the API server said, or by the informers if live is nil. It
-// returns false if the API server has to be asked.
-func (h *handler) decide(ctx context.Context, req *admission.Request, body *body, live *choose.Known) (resp admission.Response, decided bool) {
+// decide decides about the pod by what the API server said about namespaces, and by the informers about others. It
+// returns those that the API server has to be asked about first.
+func (h *handler) decide(ctx context.Context, req *admission.Request, body *body, live map[string]choose.Known) (resp admission.Response, unknown []string) {
 	done, err := body.decoding(ctx)
 	if err != nil {
-		return admission.Errored(http.StatusTooManyRequests, err), true
+		return admission.Errored(http.StatusTooManyRequests, err), nil
 	}
 	defer done()
 	if err := checkAmounts(req.Object.Raw); err != nil {
-		return admission.Errored(http.StatusBadRequest, fmt.Errorf("read the pod: %w", err)), true
+		return admission.Errored(http.StatusBadRequest, fmt.Errorf("read the pod: %w", err)), nil
 	}
 	pod := &corev1.Pod{}
 	if err := podDecoder.Decode(*req, pod); err != nil {
-		return admission.Errored(http.StatusBadRequest, fmt.Errorf("read the pod: %w", err)), true
+		return admission.Errored(http.StatusBadRequest, fmt.Errorf("read the pod: %w", err)), nil
 	}
 	wanted, err := api.ParsePod(&pod.ObjectMeta)
 	if err != nil {
-		return h.deny(req, reasonBadAnnotation, err), true
+		return h.deny(req, reasonBadAnnotation, err), nil
 	}
-	choice, decided := h.choose(ctx, pod, wanted, req.Namespace, live)
-	if !decided {
-		return admission.Response{}, false
+	choice, unknown := h.choose(ctx, pod, wanted, req.Namespace, live)
+	if len(unknown) > 0 {
+		return admission.Response{}, unknown
 	}
 	if choice.PodKey != nil {
 		served, err := h.podKeys(ctx)
 		if err != nil {
-			return h.unread(ctx, req, err), true
+			return h.unread(ctx, req, err), nil
 		}
 		choice.NoPodKeys = !served
 	}
@@ -165,48 +167,9 @@ func (h *handler) decide(ctx context.Context, req *admission.Request, body *body
 		if errors.As(err, new(*mutate.NoPodKeysError)) {
 			reason = reasonNoPodKeys
 		}
-		return h.deny(req, reason, err), true
+		return h.deny(req, reason, err), nil
 	}
-	return h.allow(req, patch, report), true
-}
-
-// choose chooses from the informers, or else from a read of the API server: a Service
-// that was created before its pod is always seen, however soon the pod follows.
-func (h *handler) choose(ctx context.Context, pod *corev1.Pod, wanted api.PodRequest, namespace string, live *choose.Known) (choice choose.Choice, decided bool) {
-	if !mutate.NeedsLookup(pod, wanted) {
-		return choose.Choice{}, true
-	}
-	if live != nil {
-		return choose.Secret(pod, wanted, h.with(ctx, *live, namespace, maxElsewhere)), true
-	}
-	known, ok := h.cached(ctx, namespace)
-	if !ok {
-		return choose.Choice{}, false
-	}
-	choice = choose.Secret(pod, wanted, h.with(ctx, known, namespace, 0))
-	return choice, choice.FromServices() && !choice.Missing
-}
-
-// maxElsewhere bounds the Services of other namespaces that are read for a review, because the
-// informers do not know them.
-const maxElsewhere = 4
-
-// with returns what is known of the namespace, with what is the same for all namespaces, and at most
-// so many reads of Services of others.
-func (h *handler) with(ctx context.Context, known choose.Known, namespace string, reads int) choose.Known {
-	known.In, known.Config = namespace, h.config
-	known.Elsewhere = func(namespace, name string) *corev1.Service {
-		svc, read, err := h.elsewhere(ctx, namespace, name, reads > 0)
-		if read {
-			reads--
-		}
-		if err != nil { // the pod is told that the Service is not known
-			h.log.V(1).Info("cannot read a Service of another namespace", "namespace", shown(namespace), "error", api.Shorten(err.Error(), maxLogged))
-		}
-		return svc
-	}
-	known.Programs = h.programs()
-	return known
+	return h.allow(req, patch, report), nil
 }
 
 // unread answers that the API server could not be read for the review. It is logged as an error, unless the client

@@ -135,28 +135,15 @@ func (l *Lookup) Cached(ctx context.Context, namespace string) (choose.Known, bo
 	return known, true
 }
 
-// Elsewhere returns a Service of an opted-in namespace if it requests a certificate, or nil. If the
-// informers do not know it, it is read from the API server if live is true; read reports that. The
-// caller must not change it.
-func (l *Lookup) Elsewhere(ctx context.Context, namespace, name string, live bool) (svc *corev1.Service, read bool, err error) {
-	svc = &corev1.Service{}
+// Elsewhere returns a Service of an opted-in namespace that requests a certificate, or nil if the informers know none.
+// The caller must not change it.
+func (l *Lookup) Elsewhere(ctx context.Context, namespace, name string) *corev1.Service {
+	svc := &corev1.Service{}
 	_, optedIn := l.cachedNamespace(ctx, namespace)
 	if optedIn && l.synced() && l.cached.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, svc, client.UnsafeDisableDeepCopy) == nil && api.Asks(svc) {
-		return svc, false, nil
+		return svc
 	}
-	if !live {
-		return nil, false, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, liveTimeout)
-	defer cancel()
-	if _, err := l.liveNamespace(ctx, namespace); err != nil {
-		return nil, true, err
-	}
-	services, err := l.liveServices(ctx, namespace, client.MatchingFields{"metadata.name": name})
-	if err != nil || len(services) == 0 {
-		return nil, true, err
-	}
-	return services[0], true, nil
+	return nil
 }
 
 func (l *Lookup) cachedSecret(ctx context.Context, namespace string) bool {
@@ -225,14 +212,14 @@ func knownServices(list *corev1.ServiceList) choose.Known {
 
 // liveServices lists the Services of the namespace that ask for a certificate, and keeps of each
 // what the informers would, page by page.
-func (l *Lookup) liveServices(ctx context.Context, namespace string, options ...client.ListOption) ([]*corev1.Service, error) {
+func (l *Lookup) liveServices(ctx context.Context, namespace string) ([]*corev1.Service, error) {
 	var asking []*corev1.Service
 	err := facts.EachOf(ctx, l.live, &corev1.ServiceList{}, func(object runtime.Object) error {
 		if svc := l.strip(object.(*corev1.Service)); api.Asks(svc) {
 			asking = append(asking, svc)
 		}
 		return nil
-	}, append(options, client.InNamespace(namespace))...)
+	}, client.InNamespace(namespace))
 	if err != nil {
 		return nil, fmt.Errorf("list Services of namespace %q: %w", namespace, err)
 	}

@@ -123,8 +123,8 @@ type Choice struct {
 	Listed  []api.Connect
 	Connect []connect.Target
 	Left    []connect.Left
-	// Missing is true if a Service that the pod lists is not known.
-	Missing bool
+	// Missing are the namespaces of Services that the pod lists and that are not known, each once.
+	Missing []string
 }
 
 // origin returns where the pair comes from.

@@ -29,17 +29,23 @@ func (c *Choice) connect(pod *corev1.Pod, request api.PodRequest, known Known) {
 	}
 	services := slices.Clone(known.Services)
 	for _, e := range entries {
-		switch namespace := cmp.Or(e.Namespace, client.Namespace); {
+		namespace := cmp.Or(e.Namespace, client.Namespace)
+		switch {
 		case e == (api.Connect{}):
 		case namespace == client.Namespace:
-			c.Missing = c.Missing || !slices.ContainsFunc(services, func(svc *corev1.Service) bool { return svc.Name == e.Service && api.Asks(svc) })
-		case known.Elsewhere == nil:
-			c.Missing = true
-		default:
-			svc := known.Elsewhere(namespace, e.Service)
-			if c.Missing = c.Missing || svc == nil; svc != nil {
-				services = append(services, svc)
+			if !slices.ContainsFunc(services, func(svc *corev1.Service) bool { return svc.Name == e.Service && api.Asks(svc) }) {
+				c.misses(namespace)
 			}
+		default:
+			var svc *corev1.Service
+			if known.Elsewhere != nil {
+				svc = known.Elsewhere(namespace, e.Service)
+			}
+			if svc == nil {
+				c.misses(namespace)
+				continue
+			}
+			services = append(services, svc)
 		}
 	}
 	c.Connect, c.Left = connect.Targets(client, entries, services)
@@ -49,6 +55,12 @@ func (c *Choice) connect(pod *corev1.Pod, request api.PodRequest, known Known) {
 			break
 		}
 		c.note(reasons.Note{Reason: reasons.NotConnected, Detail: l.Service + ": " + l.Why})
+	}
+}
+
+func (c *Choice) misses(namespace string) {
+	if !slices.Contains(c.Missing, namespace) {
+		c.Missing = append(c.Missing, namespace)
 	}
 }
 
