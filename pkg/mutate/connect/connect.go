@@ -48,6 +48,7 @@ type wish struct {
 	ports              []int32 // those that are listed
 	all                bool    // all ports
 	listed             bool    // not only by "*"
+	foreign            bool    // of another namespace than the pod
 }
 
 // Client is the pod whose proxy connects.
@@ -65,7 +66,8 @@ type Client struct {
 // of the pod.
 //
 // What exceeds a bound is left out: "*" before what is listed, and what is listed of other namespaces
-// before that of the pod's own, which others cannot change.
+// before that of the pod's own, which others cannot change. Among these, the ones without
+// ports come first, because their owners choose how many ports they have.
 func Targets(c Client, entries []api.Connect, services []*corev1.Service) ([]Target, []Left) {
 	byName := map[string]*corev1.Service{}
 	for _, svc := range services {
@@ -114,7 +116,7 @@ func Targets(c Client, entries []api.Connect, services []*corev1.Service) ([]Tar
 // maxWishes bounds the Services that are examined.
 const maxWishes = 4 * api.MaxConnects
 
-// mostUnlisted bounds the ports of a Service that is not listed.
+// mostUnlisted bounds the ports of a Service that is not listed, or that others own if its ports are not listed.
 const mostUnlisted = 32
 
 var tooManyPorts = fmt.Sprintf("the Services have more than %d ports together: list fewer", api.MaxConnectPorts)
@@ -134,7 +136,7 @@ func (in inPod) refuse(t Target, others []Target, ports int) string {
 }
 
 // wishesOf returns the Services of the entries, each once: those of the pod's namespace that are
-// listed, those of others, and those of "*", each by namespace and name.
+// listed, those of others with their ports, those of others, and those of "*", each by namespace and name.
 func wishesOf(c Client, entries []api.Connect, services []*corev1.Service) []wish {
 	pod, namespace := c.Pod, c.Namespace
 	var out []wish
@@ -144,7 +146,7 @@ func wishesOf(c Client, entries []api.Connect, services []*corev1.Service) []wis
 		if !have {
 			i = len(out)
 			at[[2]string{namespace, service}] = i
-			out = append(out, wish{service: service, namespace: namespace, listed: listed})
+			out = append(out, wish{service: service, namespace: namespace, listed: listed, foreign: namespace != c.Namespace})
 		}
 		if out[i].ports = append(out[i].ports, port); port == 0 {
 			out[i].all = true
@@ -170,8 +172,10 @@ func wishesOf(c Client, entries []api.Connect, services []*corev1.Service) []wis
 	rank := func(w wish) int {
 		switch {
 		case !w.listed:
+			return 3
+		case w.foreign && w.all:
 			return 2
-		case w.namespace != namespace:
+		case w.foreign:
 			return 1
 		}
 		return 0

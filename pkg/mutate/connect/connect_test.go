@@ -298,3 +298,44 @@ func TestPortsOfTheServicesOfThePod(t *testing.T) {
 	require.Len(t, left, 1)
 	assert.Contains(t, left[0].Why, "port 443 is used in the pod itself (a Service selects the pod with it)")
 }
+
+// TestServicesOfOthersDoNotDisplaceEachOther: the owner of one listed Service of another namespace cannot have that of
+// a third left out, neither by the number of its ports nor, where all have one address, by their numbers.
+func TestServicesOfOthersDoNotDisplaceEachOther(t *testing.T) {
+	of := func(namespace, name string, ports ...corev1.ServicePort) *corev1.Service {
+		svc := service(name, ports...)
+		svc.Namespace = namespace
+		return svc
+	}
+	db := of("data", "db", port("postgres", 5432, "5432"), port("tls", 5433, "sc-tls-5432"))
+	log := of("aaa", "log")
+	for n := range int32(mostUnlisted + 1) {
+		log.Spec.Ports = append(log.Spec.Ports, port(fmt.Sprintf("tls-%d", n), 20000+n, "sc-tls-1"))
+	}
+	targets, left := Targets(client(&corev1.Pod{}), entries(t, "log.aaa, db.data"), []*corev1.Service{log, db})
+	require.Len(t, targets, 1)
+	assert.Equal(t, "db.data.svc", targets[0].Host())
+	require.Len(t, left, 1)
+	assert.Contains(t, left[0].Why, "more than 32 ports, and another namespace owns it: list the ports that are meant, as SERVICE.NAMESPACE:PORT")
+	targets, left = Targets(client(&corev1.Pod{}), entries(t, "log.aaa:20001, db.data"), []*corev1.Service{log, db})
+	assert.Len(t, targets, 2)
+	assert.Empty(t, left)
+
+	services, listed := []*corev1.Service{db}, []string{"db.data:5432"}
+	for i := range api.MaxConnectPorts / mostUnlisted {
+		large := of("aaa", fmt.Sprintf("s%d", i), log.Spec.Ports[:mostUnlisted]...)
+		services, listed = append(services, large), append(listed, large.Name+".aaa")
+	}
+	targets, _ = Targets(client(&corev1.Pod{}), entries(t, strings.Join(listed, ",")), services)
+	assert.Equal(t, "db.data.svc", targets[0].Host(), "its owner does not choose how many ports it takes")
+
+	log.Spec.Ports = []corev1.ServicePort{port("tls", 5432, "sc-tls-1")}
+	for _, svc := range []*corev1.Service{log, db} {
+		svc.Spec.ClusterIP, svc.Spec.ClusterIPs = "fd00::1", []string{"fd00::1"}
+	}
+	targets, left = Targets(client(&corev1.Pod{}), entries(t, "log.aaa, db.data:5432"), []*corev1.Service{log, db})
+	require.Len(t, targets, 1)
+	assert.Equal(t, "db.data.svc", targets[0].Host())
+	require.Len(t, left, 1)
+	assert.Contains(t, left[0].Why, "it has no IPv4 address, and another namespace owns it: list the ports that are meant")
+}

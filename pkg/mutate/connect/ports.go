@@ -48,11 +48,17 @@ func (w wish) unsuitable(in inPod, svc *corev1.Service) string {
 		return "it is too large"
 	case !w.listed && len(svc.Spec.Ports) > mostUnlisted:
 		return fmt.Sprintf("it has more than %d ports: list it by its name", mostUnlisted)
+	case w.foreign && w.all && len(svc.Spec.Ports) > mostUnlisted:
+		return fmt.Sprintf("it has more than %d ports, and another namespace owns it: %s", mostUnlisted, listPorts)
+	case w.foreign && w.all && onlyIPv6(svc):
+		return "it has no IPv4 address, and another namespace owns it: " + listPorts
 	case in.ownHosts:
 		return "a container mounts its own /etc/hosts: remove that mount"
 	}
 	return ""
 }
+
+const listPorts = "list the ports that are meant, as SERVICE.NAMESPACE:PORT"
 
 // portsOf returns the wanted ports of the Service, or why not all of them can be had.
 func (w wish) portsOf(svc *corev1.Service) (out []Port, why string) {
