@@ -235,7 +235,7 @@ func addProxy(in *input, patch jsonpatch.Patch, report *Report) jsonpatch.Patch 
 	if _, existed := api.ProxyOf(in.whole); !existed && proxy.Index == 0 {
 		report.shift()
 	}
-	if len(in.choice.Proxied) > 0 {
+	if len(in.choice.Proxied) > 0 && !slices.ContainsFunc(notes, func(n reasons.Note) bool { return n.Reason == reasons.ProxyNameTaken }) {
 		report.has(proxy, partProxy)
 	}
 	if len(in.choice.Connect) > 0 {

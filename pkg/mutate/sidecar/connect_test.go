@@ -25,9 +25,16 @@ func target(service, namespace, address string, port int32) connect.Target {
 // added applies what Add wants to a pod, and checks that a second pass changes nothing.
 func added(t *testing.T, pod *corev1.Pod, svc *corev1.Service, targets ...connect.Target) *corev1.Pod {
 	t.Helper()
+	return addedWith(t, pod, svc, func(*Wanted) {}, targets...)
+}
+
+// addedWith is added for what else is wanted.
+func addedWith(t *testing.T, pod *corev1.Pod, svc *corev1.Service, change func(*Wanted), targets ...connect.Target) *corev1.Pod {
+	t.Helper()
 	pass := func(pod *corev1.Pod) jsonpatch.Patch {
 		w := wantedOf(pod, svc)
 		w.Connect, w.ClusterDomain = targets, "cluster.local"
+		change(&w)
 		patch, _, _ := w.Add(nil)
 		return patch
 	}
@@ -100,4 +107,33 @@ func TestOneEntryForEachAddress(t *testing.T) {
 	require.Len(t, after.Spec.HostAliases, 1)
 	assert.Len(t, after.Spec.HostAliases[0].Hostnames, 8)
 	assert.Empty(t, Without(after).Spec.HostAliases)
+}
+
+// TestARefusedProxyConnectsAsThePodWants: a pod is copied into a namespace whose Service has another Secret, or to the
+// network of its node. What serves is left alone, and what calls Services of the first namespace is not.
+func TestARefusedProxyConnectsAsThePodWants(t *testing.T) {
+	shop := added(t, podWith(corev1.ContainerPort{ContainerPort: 8080}), service("sc-tls-8080"), target("db", "shop", "127.1.0.1", 5432))
+	before, _ := api.ProxyOf(shop)
+	other := func(w *Wanted) { w.Pair.Secret = "frontend-tls" }
+
+	staging := addedWith(t, shop, service("sc-tls-8080"), other, target("db", "staging", "127.1.0.1", 5432))
+	proxy, _ := api.ProxyOf(staging)
+	assert.Equal(t, before.Listeners, proxy.Listeners)
+	require.Len(t, proxy.Connects, 1)
+	assert.Equal(t, "db.staging.svc", proxy.Connects[0].Host)
+	require.Len(t, staging.Spec.HostAliases, 1)
+	assert.Contains(t, staging.Spec.HostAliases[0].Hostnames, "db.staging")
+
+	none := addedWith(t, shop, service("sc-tls-8080"), other)
+	proxy, _ = api.ProxyOf(none)
+	assert.Equal(t, before.Listeners, proxy.Listeners)
+	assert.Empty(t, proxy.Connects)
+	assert.Empty(t, none.Spec.HostAliases)
+
+	client := added(t, podWith(), service(), target("db", "shop", "127.1.0.1", 5432))
+	client.Spec.HostNetwork = true
+	node := added(t, client, service())
+	_, ok := api.ProxyOf(node)
+	assert.False(t, ok)
+	assert.Empty(t, node.Spec.HostAliases)
 }

@@ -51,14 +51,22 @@ type Wanted struct {
 
 // Add appends the operations that add the proxy, or the missing parts of an existing one, and
 // returns its container, and notes about ports on which it does not listen. If it has nothing to do,
-// there is no container; if a Service requests it, there is at least one note.
+// there is no container; if a Service requests it, there is at least one note. An existing one always
+// connects to what is wanted, and to nothing else.
 func (w Wanted) Add(patch jsonpatch.Patch) (jsonpatch.Patch, api.ContainerRef, []reasons.Note) {
 	proxy, ends, exists := proxyOf(w.Pod)
-	if note, refused := w.refuse(proxy, exists); refused {
+	var wanted []api.ProxyListener
+	var notes []reasons.Note
+	note, refused := w.refuse(proxy, exists)
+	switch {
+	case refused && !exists:
 		return patch, api.ContainerRef{}, []reasons.Note{note}
+	case refused:
+		notes = []reasons.Note{note}
+	default:
+		wanted, notes = w.listeners(proxy)
+		notes = append(notes, Unused(w.ProxyProtocol, wanted)...)
 	}
-	wanted, notes := w.listeners(proxy)
-	notes = append(notes, Unused(w.ProxyProtocol, wanted)...)
 	if len(wanted) == 0 && len(w.Connect) == 0 {
 		return w.disconnect(proxy, patch), api.ContainerRef{}, notes
 	}
