@@ -87,14 +87,18 @@ const keptAtEnd = time.Second
 // one that a port for TLS only would have closed.
 func (l Limits) Unclear(open time.Duration) bool { return open > l.Handshake }
 
+// KeptForAnswer is the time for which an idle connection is kept after the client has closed its side. It
+// waits for an answer, or is gone: that cannot be seen.
+const KeptForAnswer = 2 * time.Minute
+
 // Expired reports whether to close a connection that has been idle for the duration still. ended means
-// that the program has closed its side, draining that the proxy stops.
-func (l Limits) Expired(still time.Duration, ended, draining bool) bool {
+// that the program has closed its side, asked that the client has, and draining that the proxy stops.
+func (l Limits) Expired(still time.Duration, ended, asked, draining bool) bool {
 	switch {
 	case ended && draining:
 		return still >= keptAtEnd
-	case ended:
-		return still >= Kept || l.Idle > 0 && still >= l.Idle
+	case ended && still >= Kept, asked && still >= KeptForAnswer:
+		return true
 	}
 	return l.Idle > 0 && still >= l.Idle
 }

@@ -27,6 +27,7 @@ type conn struct {
 
 	moved         atomic.Int64 // time of the last transfer, from Server.now
 	unclear       atomic.Int64 // when it was accepted, from Server.elapsed, while lookBothWays runs; otherwise 0
+	clientEnded   atomic.Bool
 	upstreamEnded atomic.Bool
 	upstreamReset atomic.Bool // seen by a write
 	killed        atomic.Bool

@@ -38,6 +38,8 @@ func (c *conn) pump(from, to *end, s *socket, first []byte) {
 	}
 	if c.directions.Add(-1) == 0 {
 		c.end()
+	} else if c.clientEnded.Load() && from == &c.client && s.awaitReset() {
+		c.kill(true)
 	}
 }
 
@@ -142,6 +144,9 @@ func (c *conn) forward(to *end, s *socket, first []byte) error {
 func (c *conn) clientEnds(err error) {
 	switch {
 	case errors.Is(err, io.EOF):
+		c.moved.Store(c.server.elapsed())
+		c.clientEnded.Store(true)
+		c.server.conns.asked(c)
 		c.upstream.closeWrite()
 	case errors.Is(err, errUpstreamGone):
 		c.moved.Store(c.server.elapsed())

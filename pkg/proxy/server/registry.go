@@ -21,23 +21,25 @@ const (
 // must not prevent the program from connecting to its database.
 const keptFor = 4
 
-// registry has the open connections: those that are not established, oldest first, and the others. A connection is
-// established once the TLS handshake is completed, or data arrived in plaintext, and the upstream is dialled.
+// registry has the open connections: those that are not established, oldest first, those whose client has ended its
+// side, and the others. A connection is established once the TLS handshake is completed, or data arrived in plaintext,
+// and the upstream is dialled.
 type registry struct {
 	most    int
 	bothWay bool // there are ports of both directions
 
-	mu      sync.Mutex
-	waiting [directions]*list.List
-	serving *list.List
-	open    [directions]int // number of waiting and serving connections
-	ending  int             // evicted connections that still run
-	fewer   sync.Cond       // ending has become less
+	mu        sync.Mutex
+	waiting   [directions]*list.List
+	answering [directions]*list.List // established, and the client has ended its side
+	serving   *list.List
+	open      [directions]int // number of connections in the lists
+	ending    int             // evicted connections that still run
+	fewer     sync.Cond       // ending has become less
 }
 
 func (r *registry) init() {
 	for d := range r.waiting {
-		r.waiting[d] = list.New()
+		r.waiting[d], r.answering[d] = list.New(), list.New()
 	}
 	r.serving = list.New()
 	r.fewer.L = &r.mu
@@ -77,8 +79,7 @@ func (r *registry) add(c *conn) (victim *conn, ok bool) {
 	return victim, true
 }
 
-// take removes and returns a connection that is not established, or nil: the oldest of the direction with more
-// connections, or if that has none, of the other.
+// take removes and returns a victim, or nil: of the direction with more connections, or if that has none, of the other.
 func (r *registry) take() *conn {
 	first := in
 	if r.open[out] > r.open[in] {
@@ -90,17 +91,37 @@ func (r *registry) take() *conn {
 	return r.oldest(directions - 1 - first)
 }
 
-// oldest removes and returns the connection of a direction that has waited longest, or nil.
+// oldest removes and returns the victim of a direction, or nil. Of the pod's own clients, that is the one that has ended
+// its side first, since it may be gone: others must not wait for its server. Outside, anyone can open connections: there
+// it is the one that has waited longest to be established, so that a flood closes itself first.
 func (r *registry) oldest(d direction) *conn {
-	front := r.waiting[d].Front()
-	if front == nil {
-		return nil
+	if d == out {
+		return r.first(r.answering[d], r.waiting[d])
 	}
-	c := r.waiting[d].Remove(front).(*conn)
-	c.list = nil
-	r.open[d]--
-	r.ending++
-	return c
+	return r.first(r.waiting[d], r.answering[d])
+}
+
+// first removes and returns the first connection of the first list that has one, or nil.
+func (r *registry) first(lists ...*list.List) *conn {
+	for _, l := range lists {
+		front := l.Front()
+		if front == nil {
+			continue
+		}
+		c := l.Remove(front).(*conn)
+		c.list = nil
+		r.open[c.port.direction()]--
+		r.ending++
+		return c
+	}
+	return nil
+}
+
+// abandon removes and returns a connection that is not established, or nil.
+func (r *registry) abandon() *conn {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.first(r.waiting[in], r.waiting[out])
 }
 
 // evict is take with the lock.
@@ -121,6 +142,18 @@ func (r *registry) established(c *conn) bool {
 	r.waiting[d].Remove(c.element)
 	c.element, c.list = r.serving.PushBack(c), r.serving
 	return true
+}
+
+// asked marks an established connection as one whose client has ended its side.
+func (r *registry) asked(c *conn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if c.list != r.serving {
+		return
+	}
+	r.serving.Remove(c.element)
+	c.list = r.answering[c.port.direction()]
+	c.element = c.list.PushBack(c)
 }
 
 // remove removes a connection that has ended. It is called once for each.
@@ -145,7 +178,7 @@ func (r *registry) len() int {
 func (r *registry) all() []*conn {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return inOrder(r.waiting[in], r.waiting[out], r.serving)
+	return inOrder(r.waiting[in], r.waiting[out], r.answering[in], r.answering[out], r.serving)
 }
 
 // notEstablished returns the connections of a direction that are not established, oldest first.

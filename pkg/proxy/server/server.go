@@ -204,7 +204,7 @@ func (s *Server) accept(p *port) {
 	}
 }
 
-// makeRoom closes the oldest connection that is not established. It returns false if there is none, or
+// makeRoom closes a connection that is not established, or whose client has ended. It returns false if there is none, or
 // if it is c.
 func (s *Server) makeRoom(c *conn) bool {
 	victim := s.conns.evict()
@@ -216,14 +216,14 @@ func (s *Server) makeRoom(c *conn) bool {
 	return victim != c
 }
 
-// admit serves a connection. At MaxConnections, it closes the oldest connection that is not established, or
+// admit serves a connection. At MaxConnections, it closes one that is not established, or whose client has ended, or
 // refuses the new one if there is none.
 func (s *Server) admit(p *port, client *net.TCPConn) {
 	c := newConn(s, p, client)
 	victim, ok := s.conns.add(c)
 	if victim != nil {
 		victim.port.counters.evicted.Add(1)
-		s.log.warn("too many connections: closed the oldest that was not established", "port", victim.port.Name)
+		s.log.warn("too many connections: closed one that was not established, or whose client had ended its side", "port", victim.port.Name)
 		victim.kill(false)
 	}
 	if !ok {

@@ -104,6 +104,18 @@ func (s *socket) next() ([]byte, error) {
 	return (*s.buf)[:s.n], nil
 }
 
+// awaitReset waits for a reset after the end of the peer's side, which no read returns. It returns false if the
+// connection is closed first.
+func (s *socket) awaitReset() bool {
+	reset := false
+	err := s.raw.Read(func(fd uintptr) bool {
+		failed, err := syscall.GetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_ERROR)
+		reset = err == nil && failed != 0
+		return reset
+	})
+	return err == nil && reset
+}
+
 func (s *socket) release() {
 	if s.buf != nil {
 		s.put(s.buf)

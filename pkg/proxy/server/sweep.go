@@ -37,7 +37,7 @@ func (s *Server) sweepOnce(draining bool) {
 	now := s.elapsed()
 	s.now.Store(now)
 	for _, c := range s.conns.all() {
-		if s.cfg.Limits.Expired(time.Duration(now-c.moved.Load()), c.upstreamEnded.Load(), draining) {
+		if s.cfg.Limits.Expired(time.Duration(now-c.moved.Load()), c.upstreamEnded.Load(), c.clientEnded.Load(), draining) {
 			c.port.counters.expired.Add(1)
 			c.kill(false)
 		}
@@ -46,7 +46,7 @@ func (s *Server) sweepOnce(draining bool) {
 
 // drain closes the connections that are not established, and waits for the others.
 func (s *Server) drain() {
-	for c := s.conns.evict(); c != nil; c = s.conns.evict() {
+	for c := s.conns.abandon(); c != nil; c = s.conns.abandon() {
 		c.kill(false)
 	}
 	s.log.info("stopping", "connections", s.conns.len())
