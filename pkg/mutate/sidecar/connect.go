@@ -58,32 +58,22 @@ func (w Wanted) listed() (out []api.ProxyConnect) {
 // connects reports whether the proxy connects to exactly the wanted ports.
 func (w Wanted) connects(proxy api.Proxy) bool { return slices.Equal(proxy.Connects, w.listed()) }
 
-// direct appends the operations that direct the pod's calls to its proxy: names of the Services in
-// the hosts file, and the right to listen on the numbers of their ports.
+// direct appends the operations that direct the pod's calls to its proxy, as far as they are not already: names of the
+// Services in the hosts file, and the right to listen on the numbers of their ports. Another webhook may have dropped
+// some of that.
 func (w Wanted) direct(proxy api.Proxy, patch jsonpatch.Patch) jsonpatch.Patch {
-	if w.connects(proxy) {
-		return patch
-	}
-	var aliases []corev1.HostAlias
-	privileged := false
-	for _, t := range w.Connect {
-		i := slices.IndexFunc(aliases, func(a corev1.HostAlias) bool { return a.IP == t.Address })
-		if i < 0 { // one entry for each address, which is the key of the list
-			i = len(aliases)
-			aliases = append(aliases, corev1.HostAlias{IP: t.Address})
-		}
-		aliases[i].Hostnames = append(aliases[i].Hostnames, t.Names...)
-		privileged = privileged || slices.ContainsFunc(t.Ports, func(p connect.Port) bool { return p.Port < defaultUnprivileged })
-	}
-	switch own := w.Bare.Spec.HostAliases; {
-	case len(own) == len(w.Pod.Spec.HostAliases):
+	own, aliases := w.Bare.Spec.HostAliases, w.aliases()
+	there := slices.DeleteFunc(slices.Clone(w.Pod.Spec.HostAliases), func(a corev1.HostAlias) bool { return !directed(proxy, a) })
+	switch {
+	case slices.EqualFunc(there, aliases, func(a, b corev1.HostAlias) bool { return a.IP == b.IP && slices.Equal(a.Hostnames, b.Hostnames) }):
+	case len(there) == 0:
 		jsonpatch.Append(&patch, jsonpatch.HostAliases, len(own), aliases)
 	case len(own)+len(aliases) > 0: // others lead to the proxy
 		patch.Add(jsonpatch.HostAliases, slices.Concat(own, aliases))
 	default:
 		patch = append(patch, jsonpatch.Operation{Op: "remove", Path: jsonpatch.HostAliases})
 	}
-	if !privileged {
+	if !slices.ContainsFunc(w.listed(), func(c api.ProxyConnect) bool { return c.Port < defaultUnprivileged }) {
 		return patch
 	}
 	allow := corev1.Sysctl{Name: connect.UnprivilegedPorts, Value: "0"}
@@ -95,6 +85,20 @@ func (w Wanted) direct(proxy api.Proxy, patch jsonpatch.Patch) jsonpatch.Patch {
 		jsonpatch.Append(&patch, jsonpatch.SecurityContext+"/sysctls", len(c.Sysctls), []corev1.Sysctl{allow})
 	}
 	return patch
+}
+
+// aliases returns the entries of the hosts file that lead to the proxy: one for each address, which is the key of the
+// list.
+func (w Wanted) aliases() (out []corev1.HostAlias) {
+	for _, t := range w.Connect {
+		i := slices.IndexFunc(out, func(a corev1.HostAlias) bool { return a.IP == t.Address })
+		if i < 0 {
+			i = len(out)
+			out = append(out, corev1.HostAlias{IP: t.Address})
+		}
+		out[i].Hostnames = append(out[i].Hostnames, t.Names...)
+	}
+	return out
 }
 
 // disconnect appends the operations that take from a pod a proxy that connects, and should do nothing:

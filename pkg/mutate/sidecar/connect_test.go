@@ -137,3 +137,26 @@ func TestARefusedProxyConnectsAsThePodWants(t *testing.T) {
 	assert.False(t, ok)
 	assert.Empty(t, node.Spec.HostAliases)
 }
+
+// TestWhatAnotherWebhookDrops: it may know neither hostAliases nor sysctls of a pod. The pass after it puts them back,
+// or the names would lead to the Services themselves, in plaintext.
+func TestWhatAnotherWebhookDrops(t *testing.T) {
+	targets := []connect.Target{target("web", "shop", "127.1.0.1", 80), target("db", "shop", "127.1.0.2", 5432)}
+	shop := added(t, podWith(), service(), targets...)
+	for name, drop := range map[string]func(*corev1.PodSpec){
+		"all aliases": func(s *corev1.PodSpec) { s.HostAliases = nil },
+		"one of them": func(s *corev1.PodSpec) { s.HostAliases = s.HostAliases[:1] },
+		"a name":      func(s *corev1.PodSpec) { s.HostAliases[0].Hostnames = s.HostAliases[0].Hostnames[1:] },
+		"the sysctl":  func(s *corev1.PodSpec) { s.SecurityContext.Sysctls = nil },
+		"all":         func(s *corev1.PodSpec) { s.HostAliases, s.SecurityContext = nil, nil },
+	} {
+		lost := shop.DeepCopy()
+		drop(&lost.Spec)
+		after := added(t, lost, service(), targets...)
+		assert.Equal(t, shop.Spec.HostAliases, after.Spec.HostAliases, name)
+		assert.Equal(t, shop.Spec.SecurityContext, after.Spec.SecurityContext, name)
+	}
+	other := shop.DeepCopy()
+	other.Spec.HostAliases = append(other.Spec.HostAliases, corev1.HostAlias{IP: "10.1.1.1", Hostnames: []string{"legacy"}})
+	assert.Equal(t, other.Spec, added(t, other, service(), targets...).Spec, "what another webhook adds stays")
+}
