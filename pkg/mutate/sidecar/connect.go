@@ -63,7 +63,8 @@ func (w Wanted) connects(proxy api.Proxy) bool { return slices.Equal(proxy.Conne
 // some of that.
 func (w Wanted) direct(proxy api.Proxy, patch jsonpatch.Patch) jsonpatch.Patch {
 	own, aliases := w.Bare.Spec.HostAliases, w.aliases()
-	there := slices.DeleteFunc(slices.Clone(w.Pod.Spec.HostAliases), func(a corev1.HostAlias) bool { return !directed(proxy, a) })
+	leads := directed(proxy)
+	there := slices.DeleteFunc(slices.Clone(w.Pod.Spec.HostAliases), func(a corev1.HostAlias) bool { return !leads(a) })
 	switch {
 	case slices.EqualFunc(there, aliases, func(a, b corev1.HostAlias) bool { return a.IP == b.IP && slices.Equal(a.Hostnames, b.Hostnames) }):
 	case len(there) == 0:
@@ -114,9 +115,13 @@ func (w Wanted) disconnect(proxy api.Proxy, patch jsonpatch.Patch) jsonpatch.Pat
 	return append(patch, jsonpatch.Operation{Op: "remove", Path: jsonpatch.InitContainers + "/" + strconv.Itoa(proxy.Index)})
 }
 
-// directed reports whether an entry of a pod's hosts file leads to the proxy.
-func directed(proxy api.Proxy, alias corev1.HostAlias) bool {
-	return slices.ContainsFunc(proxy.Connects, func(c api.ProxyConnect) bool {
-		return c.Address == alias.IP && slices.Contains(alias.Hostnames, c.Host)
-	})
+// directed returns whether an entry of a pod's hosts file leads to the proxy. A pod may have many of both.
+func directed(proxy api.Proxy) func(corev1.HostAlias) bool {
+	leads := map[[2]string]bool{}
+	for _, c := range proxy.Connects {
+		leads[[2]string{c.Address, c.Host}] = true
+	}
+	return func(alias corev1.HostAlias) bool {
+		return len(leads) > 0 && slices.ContainsFunc(alias.Hostnames, func(name string) bool { return leads[[2]string{alias.IP, name}] })
+	}
 }

@@ -2,7 +2,9 @@ package sidecar
 
 import (
 	"encoding/json"
+	"fmt"
 	"testing"
+	"time"
 
 	evanphx "github.com/evanphx/json-patch/v5"
 	"github.com/stretchr/testify/assert"
@@ -12,6 +14,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/connect"
 	"github.com/servingcert/servingcert/pkg/mutate/jsonpatch"
+	"github.com/servingcert/servingcert/test/bounded"
 )
 
 func target(service, namespace, address string, port int32) connect.Target {
@@ -159,4 +162,23 @@ func TestWhatAnotherWebhookDrops(t *testing.T) {
 	other := shop.DeepCopy()
 	other.Spec.HostAliases = append(other.Spec.HostAliases, corev1.HostAlias{IP: "10.1.1.1", Hostnames: []string{"legacy"}})
 	assert.Equal(t, other.Spec, added(t, other, service(), targets...).Spec, "what another webhook adds stays")
+}
+
+// TestCostOfAForgedProxy: a pod may have any proxy, and any hosts file that the API server accepts.
+func TestCostOfAForgedProxy(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	forged := corev1.Container{Name: api.ProxyContainer, RestartPolicy: &always}
+	for i := range api.MaxConnectPorts {
+		forged.Args = append(forged.Args, fmt.Sprintf("--connect=127.1.0.1:%d=abcdefghij%03d.shop.svc:443", i+1, i))
+	}
+	pod := podWith()
+	pod.Spec.InitContainers = []corev1.Container{forged}
+	for range 100 {
+		alias := corev1.HostAlias{IP: "127.1.0.1"}
+		for i := range 280 {
+			alias.Hostnames = append(alias.Hostnames, fmt.Sprintf("abcdefghij%03d.shop.svd", i))
+		}
+		pod.Spec.HostAliases = append(pod.Spec.HostAliases, alias)
+	}
+	assert.NoError(t, bounded.Took(20*time.Millisecond, func() { wantedOf(pod, service()).Add(nil) }))
 }

@@ -72,8 +72,8 @@ func Without(pod *corev1.Pod) *corev1.Pod {
 			out.Spec.Volumes[i] = corev1.Volume{}
 		}
 	}
-	if slices.ContainsFunc(pod.Spec.HostAliases, func(a corev1.HostAlias) bool { return directed(proxy, a) }) {
-		out.Spec.HostAliases = slices.DeleteFunc(slices.Clone(pod.Spec.HostAliases), func(a corev1.HostAlias) bool { return directed(proxy, a) })
+	if len(proxy.Connects) > 0 {
+		out.Spec.HostAliases = slices.DeleteFunc(slices.Clone(pod.Spec.HostAliases), directed(proxy))
 	}
 	out.Spec.Containers = slices.Clone(pod.Spec.Containers)
 	for i := range out.Spec.Containers {
