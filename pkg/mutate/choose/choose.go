@@ -155,9 +155,9 @@ func (c Choice) FromServices() bool {
 //
 // It also chooses the Services to which the pod's proxy connects.
 func Secret(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
-	pod = sidecar.Without(pod)
-	c := secret(pod, request, known)
-	c.connect(pod, request, known)
+	bare := sidecar.Without(pod)
+	c := secret(bare, request, known)
+	c.connect(bare, request, known, sidecar.Reserved(pod))
 	return c
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/reasons"
 )
 
-// connect chooses the Services to which the pod's proxy connects.
-func (c *Choice) connect(pod *corev1.Pod, request api.PodRequest, known Known) {
+// connect chooses the Services to which the pod's proxy connects. reserved are ports of the proxy.
+func (c *Choice) connect(pod *corev1.Pod, request api.PodRequest, known Known, reserved []int32) {
 	entries := request.Or(c.ServiceSettings).Or(c.NamespaceSettings).Connect
 	c.Listed = entries
 	if len(entries) == 0 {
@@ -24,7 +24,7 @@ func (c *Choice) connect(pod *corev1.Pod, request api.PodRequest, known Known) {
 		return
 	}
 	client := connect.Client{
-		Pod: pod, Namespace: cmp.Or(known.In, pod.Namespace), Used: c.listening(),
+		Pod: pod, Namespace: cmp.Or(known.In, pod.Namespace), Used: c.listening(), Proxy: reserved,
 		ClusterDomain: cmp.Or(known.ClusterDomain, api.DefaultLimits().ClusterDomain),
 	}
 	services := slices.Clone(known.Services)

@@ -55,8 +55,9 @@ type wish struct {
 type Client struct {
 	Pod       *corev1.Pod // without its proxy
 	Namespace string      // that of the Pod may be empty
-	// Used are further ports on which programs of the pod listen.
-	Used          []int32
+	// Used are further ports on which programs of the pod listen, and Proxy those on which its proxy
+	// serves, or may.
+	Used, Proxy   []int32
 	ClusterDomain string
 }
 
@@ -234,6 +235,11 @@ func of(c Client) inPod {
 	for _, port := range c.Used {
 		if in.ports[port] == "" {
 			in.ports[port] = "a Service selects the pod with it"
+		}
+	}
+	for _, port := range c.Proxy {
+		if in.ports[port] == "" {
+			in.ports[port] = "its proxy serves there, or may"
 		}
 	}
 	for _, a := range c.Pod.Spec.HostAliases {

@@ -20,6 +20,22 @@ const firstPort = 15443
 // FirstPort is where the proxy of a pod listens for the first port of its Services, if no container declares it.
 const FirstPort = firstPort + 1
 
+// Reserved returns the ports on which the pod's proxy serves, or may, which are not for Services to which it connects:
+// those of a new one would be others, and those of an existing one would be taken.
+func Reserved(pod *corev1.Pod) (ports []int32) {
+	for n := range int32(api.MaxProxyPorts + 1) { // the first is the administration port
+		ports = append(ports, firstPort+n)
+	}
+	proxy, _, exists := proxyOf(pod)
+	if exists && proxy.Admin != 0 {
+		ports = append(ports, proxy.Admin)
+	}
+	for _, l := range proxy.Listeners {
+		ports = append(ports, l.Port)
+	}
+	return ports
+}
+
 // listeners returns the listeners of the proxy, and why it does not listen on other ports. An
 // existing proxy keeps its listeners.
 func (w Wanted) listeners(proxy api.Proxy) (out []api.ProxyListener, notes []reasons.Note) {
