@@ -232,8 +232,12 @@ func addProxy(in *input, patch jsonpatch.Patch, report *Report) jsonpatch.Patch 
 		return patch
 	}
 	report.Reason = reasons.Injected
-	if _, existed := api.ProxyOf(in.whole); !existed && proxy.Index == 0 {
-		report.shift()
+	was := slices.IndexFunc(in.whole.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == api.ProxyContainer })
+	switch {
+	case was > proxy.Index:
+		report.shift(was)
+	case was < 0 && proxy.Index == 0:
+		report.shift(afterInit)
 	}
 	if len(in.choice.Proxied) > 0 && !slices.ContainsFunc(notes, func(n reasons.Note) bool { return n.Reason == reasons.ProxyNameTaken }) {
 		report.has(proxy, partProxy)

@@ -151,10 +151,10 @@ func (r *Report) runs(c api.ContainerRef, p *programs.Program) {
 // afterInit is added to the order of containers that are not init containers.
 const afterInit = 1 << 20
 
-// shift makes room for an init container before the others.
-func (r *Report) shift() {
+// shift makes room for an init container before the others up to an index.
+func (r *Report) shift(index int) {
 	for i := range r.Containers {
-		if r.Containers[i].order < afterInit {
+		if r.Containers[i].order < index {
 			r.Containers[i].order++
 		}
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // Operation is one operation of a JSON patch (RFC 6902). Only "add" and "remove" occur,
-// and "remove" only for the webhook's own label.
+// and "remove" only for what the webhook has added.
 type Operation struct {
 	Op    string `json:"op"`
 	Path  string `json:"path"` // a JSON pointer (RFC 6901)

@@ -182,3 +182,27 @@ func TestCostOfAForgedProxy(t *testing.T) {
 	}
 	assert.NoError(t, bounded.Took(20*time.Millisecond, func() { wantedOf(pod, service()).Add(nil) }))
 }
+
+// TestAServingProxyThatBeginsToConnect: it was added behind the init containers, which may call Services.
+func TestAServingProxyThatBeginsToConnect(t *testing.T) {
+	pod := podWith(corev1.ContainerPort{ContainerPort: 8080})
+	pod.Spec.InitContainers = []corev1.Container{{Name: "wait"}, {Name: "migrate"}}
+	serving := added(t, pod, service("sc-tls-8080"))
+	proxy, _ := api.ProxyOf(serving)
+	require.Equal(t, 2, proxy.Index)
+	serving.Spec.InitContainers = append(serving.Spec.InitContainers, corev1.Container{Name: "late"})
+	for _, restarts := range []*corev1.ContainerRestartPolicy{proxy.RestartPolicy, nil} { // nil: another webhook does not know native sidecars
+		serving.Spec.InitContainers[2].RestartPolicy = restarts
+		both := added(t, serving, service("sc-tls-8080"), target("db", "shop", "127.1.0.1", 5432))
+		var names []string
+		for _, c := range both.Spec.InitContainers {
+			names = append(names, c.Name)
+		}
+		assert.Equal(t, []string{api.ProxyContainer, "wait", "migrate", "late"}, names)
+		moved, ok := api.ProxyOf(both)
+		require.True(t, ok)
+		assert.Len(t, moved.Connects, 1)
+		assert.Equal(t, proxy.Listeners, moved.Listeners)
+		assert.Equal(t, proxy.StartupProbe, moved.StartupProbe)
+	}
+}

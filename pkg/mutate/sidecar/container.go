@@ -59,6 +59,18 @@ func (w Wanted) extend(proxy api.Proxy, wanted []api.ProxyListener, patch jsonpa
 	return patch
 }
 
+// moveFirst appends the operations that move a proxy before the other init containers, which may call Services.
+// Operations on these come before, because this changes their indexes.
+func moveFirst(proxy api.Proxy, patch jsonpatch.Patch) (api.Proxy, jsonpatch.Patch) {
+	if proxy.Index == 0 {
+		return proxy, patch
+	}
+	patch = append(patch, jsonpatch.Operation{Op: "remove", Path: jsonpatch.InitContainers + "/" + strconv.Itoa(proxy.Index)})
+	patch.Add(jsonpatch.InitContainers+"/0", *proxy.Container)
+	proxy.Index = 0
+	return proxy, patch
+}
+
 // pair returns the volume with the pair. The user of the proxy is not known, and nothing else mounts the
 // volume: all users may read it.
 func (w Wanted) pair() corev1.Volume {

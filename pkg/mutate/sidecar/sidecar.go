@@ -72,6 +72,9 @@ func (w Wanted) Add(patch jsonpatch.Patch) (jsonpatch.Patch, api.ContainerRef, [
 	}
 	patch = w.direct(proxy, patch)
 	if exists {
+		if len(w.Connect) > 0 && len(proxy.Connects) == 0 {
+			proxy, patch = moveFirst(proxy, patch)
+		}
 		patch = w.extend(proxy, wanted, patch)
 		if ends {
 			patch.Add(jsonpatch.Field(proxy.ContainerRef, "restartPolicy"), corev1.ContainerRestartPolicyAlways)
