@@ -127,6 +127,9 @@ func (in inPod) refuse(t Target, others []Target, ports int) string {
 	if ports+len(t.Ports) > api.MaxConnectPorts {
 		return tooManyPorts
 	}
+	if slices.Contains(t.Names, in.hostname) || slices.Contains(ownNames, t.Names[0]) {
+		return fmt.Sprintf("in the pod, %s means the pod itself: give the Service another name", t.Names[0])
+	}
 	if own := in.aliasOf(t.Names); own != "" {
 		return fmt.Sprintf("hostAliases of the pod have the name %s already: remove it there", own)
 	}
@@ -222,16 +225,23 @@ func sharing(t Target, targets []Target) string {
 	return ""
 }
 
+// ownNames are the names that the kubelet writes into each hosts file, besides that of the pod.
+var ownNames = []string{"localhost", "ip6-localhost", "ip6-loopback", "ip6-localnet", "ip6-mcastprefix", "ip6-allnodes", "ip6-allrouters"}
+
 // inPod is what a pod has itself, without its proxy.
 type inPod struct {
 	ports     map[int32]string // usedPorts
 	aliases   map[string]bool  // names in its hosts file
+	hostname  string           // "" if it is not known yet
 	firstPort int32            // firstUnprivileged
 	ownHosts  bool             // hasOwnHosts
 }
 
 func of(c Client) inPod {
-	in := inPod{ports: usedPorts(c.Pod), aliases: map[string]bool{}, firstPort: firstUnprivileged(c.Pod), ownHosts: hasOwnHosts(c.Pod)}
+	in := inPod{
+		ports: usedPorts(c.Pod), aliases: map[string]bool{}, hostname: cmp.Or(c.Pod.Spec.Hostname, c.Pod.Name),
+		firstPort: firstUnprivileged(c.Pod), ownHosts: hasOwnHosts(c.Pod),
+	}
 	for _, port := range c.Used {
 		if in.ports[port] == "" {
 			in.ports[port] = "a Service selects the pod with it"

@@ -339,3 +339,25 @@ func TestServicesOfOthersDoNotDisplaceEachOther(t *testing.T) {
 	require.Len(t, left, 1)
 	assert.Contains(t, left[0].Why, "it has no IPv4 address, and another namespace owns it: list the ports that are meant")
 }
+
+// TestNamesOfThePodItself: programs that call localhost or the pod's own name do not mean a Service.
+func TestNamesOfThePodItself(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "cart-0"}}
+	for _, name := range []string{"localhost", "ip6-localhost", "ip6-loopback", "ip6-localnet", "ip6-mcastprefix", "ip6-allnodes", "ip6-allrouters", "cart-0"} {
+		for _, entry := range []string{"*", name} {
+			_, left := Targets(client(pod), entries(t, entry), []*corev1.Service{service(name, port("https", 443, "sc-tls-1"))})
+			if assert.Len(t, left, 1, name) {
+				assert.Contains(t, left[0].Why, "in the pod, "+name+" means the pod itself")
+			}
+		}
+	}
+	pod.Spec.Hostname = "cart"
+	_, left := Targets(client(pod), entries(t, "cart"), []*corev1.Service{service("cart", port("https", 443, "sc-tls-1"))})
+	assert.Len(t, left, 1)
+	targets, _ := Targets(client(pod), entries(t, "cart-0"), []*corev1.Service{service("cart-0", port("https", 443, "sc-tls-1"))})
+	assert.Len(t, targets, 1)
+	other := service("localhost", port("https", 443, "sc-tls-1"))
+	other.Namespace = "data"
+	targets, _ = Targets(client(pod), entries(t, "localhost.data"), []*corev1.Service{other})
+	assert.Len(t, targets, 1, "its names have the namespace")
+}
