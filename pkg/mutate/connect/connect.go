@@ -133,10 +133,31 @@ func (in inPod) refuse(t Target, others []Target, ports int) string {
 	if own := in.aliasOf(t.Names); own != "" {
 		return fmt.Sprintf("hostAliases of the pod have the name %s already: remove it there", own)
 	}
+	if lineOf(t, others) > maxLine {
+		return fmt.Sprintf("the line of %s in the hosts file would have more than %d bytes, of which programs with musl read no more: list fewer Services without an IPv4 address, or use shorter names", t.Address, maxLine)
+	}
 	if other := sharing(t, others); other != "" {
 		return fmt.Sprintf("a port of it is one of %s too, and IPv6 has one loopback address: list only one of them, or give one another port", other)
 	}
 	return ""
+}
+
+// maxLine is how much musl reads of a line of the hosts file. Its programs ask DNS for the names behind that, and
+// the call would leave in plaintext.
+const maxLine = 511
+
+// lineOf returns the length of the line of a target's address in the hosts file, which the kubelet writes, with the
+// names of the others that have the address.
+func lineOf(t Target, others []Target) int {
+	n := len(t.Address) + len("\n")
+	for _, other := range slices.Concat(others, []Target{t}) {
+		if other.Address == t.Address {
+			for _, name := range other.Names {
+				n += len("\t") + len(name)
+			}
+		}
+	}
+	return n
 }
 
 // wishesOf returns the Services of the entries, each once: those of the pod's namespace that are

@@ -361,3 +361,33 @@ func TestNamesOfThePodItself(t *testing.T) {
 	targets, _ = Targets(client(pod), entries(t, "localhost.data"), []*corev1.Service{other})
 	assert.Len(t, targets, 1, "its names have the namespace")
 }
+
+// TestLinesOfTheHostsFile: musl reads 511 bytes of a line, and asks DNS for names behind them. Services without an IPv4
+// address share one line.
+func TestLinesOfTheHostsFile(t *testing.T) {
+	var services []*corev1.Service
+	for i := range 12 {
+		svc := service(fmt.Sprintf("orders-%02d", i), port("tls", 8000+int32(i), "sc-tls-1"))
+		svc.Spec.ClusterIP, svc.Spec.ClusterIPs = "fd00::1", []string{"fd00::1"}
+		services = append(services, svc)
+	}
+	targets, left := Targets(client(&corev1.Pod{}), entries(t, "*"), services)
+	line := "::1"
+	for _, target := range targets {
+		line += "\t" + strings.Join(target.Names, "\t")
+	}
+	assert.LessOrEqual(t, len(line+"\n"), 511)
+	assert.Len(t, targets, 6)
+	require.Len(t, left, 6)
+	assert.Contains(t, left[0].Why, "the line of ::1 in the hosts file would have more than 511 bytes, of which programs with musl read no more: list fewer Services without an IPv4 address")
+
+	long := service(strings.Repeat("x", 63), port("tls", 1, "sc-tls-1"))
+	c := client(&corev1.Pod{})
+	c.Namespace, c.ClusterDomain = strings.Repeat("n", 63), "cluster.local"
+	long.Namespace = c.Namespace
+	targets, _ = Targets(c, entries(t, long.Name), []*corev1.Service{long})
+	assert.Len(t, targets, 1, "the longest names")
+	c.ClusterDomain = strings.Repeat("d", 63) + ".example"
+	_, left = Targets(c, entries(t, long.Name), []*corev1.Service{long})
+	assert.Len(t, left, 1)
+}
