@@ -69,7 +69,28 @@ func TestTwin(t *testing.T) {
 		"another port of the program": {[]corev1.ServicePort{port("http", 80, "8080"), port("https", 443, "sc-tls-9090")}, nil, "no TLS port belongs to port 80"},
 		"metrics beside TLS":          {[]corev1.ServicePort{port("https", 8443, "8443"), port("metrics", 8080, "8080")}, nil, "no TLS port belongs to port 8080"},
 		"by its number":               {[]corev1.ServicePort{port("", 4222, "sc-any-4222")}, []Port{{4222, 4222, ""}}, ""},
-		"unclear":                     {[]corev1.ServicePort{port("a", 1, "1"), port("b", 2, "2"), port("tls", 3, "3")}, nil, "no TLS port belongs to port 1, 2"},
+		"ssh beside https":            {[]corev1.ServicePort{port("ssh", 22, "2222"), port("https", 443, "3000")}, nil, "no TLS port belongs to port 22"},
+		"transport beside https":      {[]corev1.ServicePort{port("https", 9200, "9200"), port("transport", 9300, "9300")}, nil, "no TLS port belongs to port 9300"},
+		"gRPC beside https":           {[]corev1.ServicePort{port("https", 8501, "8501"), port("grpc", 8502, "8502")}, nil, "no TLS port belongs to port 8502"},
+		"ldap beside https":           {[]corev1.ServicePort{port("ldap", 389, "1389"), port("https", 443, "8443")}, nil, "no TLS port belongs to port 389"},
+		"a name and a number":         {[]corev1.ServicePort{port("db", 80, "db"), port("tls", 443, "sc-tls-9090")}, nil, "no TLS port belongs to port 80"},
+		"of another port by its number": {
+			[]corev1.ServicePort{port("a", 1, "8080"), port("http", 80, "web"), port("https", 443, "sc-tls-8080")}, nil, "no TLS port belongs to port 80:",
+		},
+		"one TLS port for two names": {
+			[]corev1.ServicePort{port("api", 50051, "50051"), port("http-api", 8080, "8080"), port("tls-api", 8443, "8443")}, nil, "no TLS port belongs to port 8080:",
+		},
+		"one TLS port for two names, and the suffix": {
+			[]corev1.ServicePort{port("otlp", 4317, "otlp"), port("otlp-http", 4318, "otlp-http"), port("tls-otlp", 4319, "sc-tls-4317")}, nil, "no TLS port belongs to port 4318:",
+		},
+		"neither name is the whole one": {
+			[]corev1.ServicePort{port("api-http", 1, "1"), port("http-api", 2, "2"), port("tls-api", 3, "3")}, nil, "no TLS port belongs to port 1, 2:",
+		},
+		"HTTP of one port": {
+			[]corev1.ServicePort{port("http-stats", 15672, "stats"), port("https-stats", 15671, "stats-tls")},
+			[]Port{{15672, 15671, "http"}, {15671, 15671, "http"}}, "",
+		},
+		"unclear": {[]corev1.ServicePort{port("a", 1, "1"), port("b", 2, "2"), port("tls", 3, "3")}, nil, "no TLS port belongs to port 1, 2"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			targets, left := Targets(client(&corev1.Pod{}), entries(t, "web"), []*corev1.Service{service("web", tc.ports...)})

@@ -63,12 +63,13 @@ const listPorts = "list the ports that are meant, as SERVICE.NAMESPACE:PORT"
 // portsOf returns the wanted ports of the Service, or why not all of them can be had.
 func (w wish) portsOf(svc *corev1.Service) (out []Port, why string) {
 	ports := split(svc)
+	twin := ports.twins()
 	var without []string
 	for _, p := range ports.plain {
 		if !w.wants(p.Port) {
 			continue
 		}
-		tls, ok := ports.twin(p)
+		tls, ok := twin(p)
 		if !ok {
 			without = append(without, strconv.Itoa(int(p.Port)))
 			continue
@@ -159,38 +160,75 @@ func first[K comparable, V any](m map[K]V, key K, value V) {
 	}
 }
 
-// twin returns the number of the TLS port that leads to the same program as a plaintext port:
+// twins returns what finds the number of the TLS port that leads to the same program as a plaintext port:
 //
 //   - the one whose targetPort requests a proxy in front of the port's targetPort, or is the same;
-//   - the one whose name is that of the port with tls or https in place of http or beside it;
+//   - the one whose name is that of the port with tls or https in place of http or beside it, if no
+//     other port has a better claim to it;
 //   - the only one, if the port is the only one in plaintext, the name of the TLS port says no more
 //     than that it is TLS, and neither is for administration.
 //
-// The last two do not apply if the TLS port leads to another port of the program.
-func (s servicePorts) twin(p corev1.ServicePort) (int32, bool) {
-	target := api.TargetPort(p)
-	if port, ok := s.upstreams[target]; ok {
-		return port, true
-	}
-	if port, ok := s.targets[target]; ok {
-		return port, true
-	}
-	elsewhere := func(i int) bool {
-		up := s.secure[i].upstream
-		return up != (intstr.IntOrString{}) && up.Type == target.Type
-	}
-	if p.Name != "" {
-		for _, name := range []string{p.Name, strings.TrimPrefix(p.Name, "http-"), strings.TrimSuffix(p.Name, "-http")} {
-			if i, ok := s.names[name]; ok && !elsewhere(i) {
+// The last two do not apply if the TLS port leads to another port of the program, or is for HTTP and the port is not.
+func (s servicePorts) twins() func(p corev1.ServicePort) (int32, bool) {
+	claims := s.claims()
+	return func(p corev1.ServicePort) (int32, bool) {
+		target := api.TargetPort(p)
+		if port, ok := s.upstreams[target]; ok {
+			return port, true
+		}
+		if port, ok := s.targets[target]; ok {
+			return port, true
+		}
+		for _, name := range namesOfTLS(p) {
+			if i, ok := s.names[name]; ok && (name == p.Name || claims.names[name] == 1) && !s.leads(i, p, claims) {
 				return s.secure[i].Port, true
 			}
 		}
+		if len(s.plain) != 1 || len(s.secure) != 1 || api.IsAdminPort(p) || api.IsAdminPort(s.secure[0].ServicePort) || s.leads(0, p, claims) {
+			return 0, false
+		}
+		up := s.secure[0].upstream
+		mixed := up != (intstr.IntOrString{}) && up.Type != target.Type // it cannot be known
+		return s.secure[0].Port, !mixed && slices.Contains([]string{"", "http", "tls", "ssl", "https"}, s.secure[0].bare)
 	}
-	if len(s.plain) == 1 && len(s.secure) == 1 && !elsewhere(0) && !api.IsAdminPort(p) && !api.IsAdminPort(s.secure[0].ServicePort) &&
-		slices.Contains([]string{"", "http", "tls", "ssl", "https"}, s.secure[0].bare) {
-		return s.secure[0].Port, true
+}
+
+// leads reports whether a TLS port leads to another program than a plaintext port, or to another protocol.
+func (s servicePorts) leads(i int, p corev1.ServicePort, claims claims) bool {
+	up := s.secure[i].upstream
+	if up != (intstr.IntOrString{}) && (up.Type == api.TargetPort(p).Type || claims.targets[up]) {
+		return true
 	}
-	return 0, false
+	isGRPC := strings.Contains(p.Name, "grpc") || p.AppProtocol != nil && strings.Contains(*p.AppProtocol, "grpc")
+	return slices.Contains([]string{"http", "https"}, s.secure[i].bare) && (isGRPC || protocolOf(p, api.ConnectPlain) != api.ConnectHTTP)
+}
+
+// claims are the targetPorts of the plaintext ports, and how many of them have a name of namesOfTLS; a port whose whole
+// name it is counts for two.
+type claims struct {
+	targets map[intstr.IntOrString]bool
+	names   map[string]int
+}
+
+func (s servicePorts) claims() claims {
+	c := claims{map[intstr.IntOrString]bool{}, map[string]int{}}
+	for _, p := range s.plain {
+		c.targets[api.TargetPort(p)] = true
+		for _, name := range namesOfTLS(p) {
+			if c.names[name]++; name == p.Name {
+				c.names[name]++
+			}
+		}
+	}
+	return c
+}
+
+// namesOfTLS returns the names, without the word for TLS, of a TLS port that belongs to a plaintext port.
+func namesOfTLS(p corev1.ServicePort) []string {
+	if p.Name == "" {
+		return nil
+	}
+	return slices.Compact([]string{p.Name, strings.TrimPrefix(p.Name, "http-"), strings.TrimSuffix(p.Name, "-http")})
 }
 
 // withoutTLS returns the name of a TLS port without the word for TLS: http for https, web for
