@@ -132,3 +132,44 @@ func TestOtherNamespacesThatCannotBeRead(t *testing.T) {
 	assert.Equal(t, http.StatusInternalServerError, status)
 	assert.Contains(t, body, "more than 16 other namespaces")
 }
+
+// TestInformersThatAreLate: they may not have seen yet that a listed Service has got its TLS port. A pod that believed
+// them would send plaintext for its whole life.
+func TestInformersThatAreLate(t *testing.T) {
+	stale := func(namespace, name string) *corev1.Service {
+		svc := secureService(namespace, name)
+		svc.Spec.Ports = []corev1.ServicePort{{Name: "postgres", Port: 5432, TargetPort: intstr.FromInt32(5432)}}
+		return svc
+	}
+	reads := map[string]int{}
+	var mu sync.Mutex
+	bare, _ := (&world{cached: knows(webService, stale("shop", "api"))}).bare(t, logr.Discard())
+	bare.config.ProxyImage = "registry.example/proxy"
+	bare.elsewhere = func(_ context.Context, namespace, name string) *corev1.Service { return stale(namespace, name) }
+	bare.live = func(_ context.Context, namespace string) (choose.Known, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		reads[namespace]++
+		if namespace == "shop" {
+			return knows(webService, secureService("shop", "api")), nil
+		}
+		return knows(secureService(namespace, "db")), nil
+	}
+	h := bare.serving()
+	_, _, resp := ask(t, h, reviewOf(t, connectPod("api, db.data")))
+	assert.Contains(t, string(resp.Patch), "=api.shop.svc:5432")
+	assert.Contains(t, string(resp.Patch), "=db.data.svc:5432")
+	assert.Equal(t, map[string]int{"shop": 1, "data": 1}, reads)
+
+	var entries []string
+	for i := range maxElsewhere + 3 {
+		entries = append(entries, fmt.Sprintf("db.n%d", i))
+	}
+	reads = map[string]int{}
+	status, _, resp := ask(t, h, reviewOf(t, connectPod(strings.Join(entries, ","))))
+	assert.Equal(t, http.StatusOK, status, "what the informers know is enough for the others")
+	assert.Contains(t, string(resp.Patch), "=db.n0.svc:5432")
+	assert.LessOrEqual(t, len(reads), maxElsewhere+1)
+	ask(t, h, reviewOf(t, connectPod("*")))
+	assert.LessOrEqual(t, reads["shop"], 1, "nobody has listed it")
+}

@@ -31,9 +31,17 @@ func (h *handler) choose(ctx context.Context, pod *corev1.Pod, wanted api.PodReq
 	if !isLive && (!choice.FromServices() || len(choice.Missing) > 0) {
 		unknown = append(unknown, namespace)
 	}
+	ask := func(other string) {
+		if _, read := live[other]; !read && !slices.Contains(unknown, other) {
+			unknown = append(unknown, other)
+		}
+	}
 	for _, missing := range choice.Missing {
-		if _, read := live[missing]; !read && !slices.Contains(unknown, missing) {
-			unknown = append(unknown, missing)
+		ask(missing)
+	}
+	for _, doubtful := range choice.Doubtful { // once, and no more than may be read
+		if len(live) == 0 && len(unknown) < maxElsewhere {
+			ask(doubtful)
 		}
 	}
 	return choice, unknown

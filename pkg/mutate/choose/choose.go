@@ -123,8 +123,9 @@ type Choice struct {
 	Listed  []api.Connect
 	Connect []connect.Target
 	Left    []connect.Left
-	// Missing are the namespaces of Services that the pod lists and that are not known, each once.
-	Missing []string
+	// Missing are the namespaces of Services that the pod lists and that are not known, each once; Doubtful those of
+	// Services that it lists and that are left out, but may have been corrected since.
+	Missing, Doubtful []string
 }
 
 // origin returns where the pair comes from.

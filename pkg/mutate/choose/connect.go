@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -34,7 +35,7 @@ func (c *Choice) connect(pod *corev1.Pod, request api.PodRequest, known Known, r
 		case e == (api.Connect{}):
 		case namespace == client.Namespace:
 			if !slices.ContainsFunc(services, func(svc *corev1.Service) bool { return svc.Name == e.Service && api.Asks(svc) }) {
-				c.misses(namespace)
+				c.Missing = with(c.Missing, namespace)
 			}
 		default:
 			var svc *corev1.Service
@@ -42,13 +43,18 @@ func (c *Choice) connect(pod *corev1.Pod, request api.PodRequest, known Known, r
 				svc = known.Elsewhere(namespace, e.Service)
 			}
 			if svc == nil {
-				c.misses(namespace)
+				c.Missing = with(c.Missing, namespace)
 				continue
 			}
 			services = append(services, svc)
 		}
 	}
 	c.Connect, c.Left = connect.Targets(client, entries, services)
+	for _, l := range c.Left {
+		if _, namespace, _ := strings.Cut(l.Service, "."); l.Doubt {
+			c.Doubtful = with(c.Doubtful, namespace)
+		}
+	}
 	for i, l := range c.Left {
 		if i == maxLeft {
 			c.note(reasons.Note{Reason: reasons.NotConnected, Detail: strconv.Itoa(len(c.Left)-maxLeft) + " more Services"})
@@ -58,10 +64,12 @@ func (c *Choice) connect(pod *corev1.Pod, request api.PodRequest, known Known, r
 	}
 }
 
-func (c *Choice) misses(namespace string) {
-	if !slices.Contains(c.Missing, namespace) {
-		c.Missing = append(c.Missing, namespace)
+// with returns the names with another one, once.
+func with(names []string, name string) []string {
+	if slices.Contains(names, name) {
+		return names
 	}
+	return append(names, name)
 }
 
 // maxLeft bounds the notes about Services that are left out.

@@ -40,7 +40,11 @@ type Port struct {
 func (t Target) Host() string { return t.Service + "." + t.Namespace + ".svc" }
 
 // Left is a Service that is left out, and why.
-type Left struct{ Service, Why string }
+type Left struct {
+	Service, Why string
+	// Doubt is true if the Service is listed, and may have been corrected since what is known of it.
+	Doubt bool
+}
 
 // wish is a Service that a pod wants to connect to.
 type wish struct {
@@ -83,11 +87,11 @@ func Targets(c Client, entries []api.Connect, services []*corev1.Service) ([]Tar
 	wishes := wishesOf(c, entries, services)
 	if len(wishes) > maxWishes {
 		wishes = wishes[:maxWishes]
-		left = append(left, Left{api.ConnectAll, fmt.Sprintf("more than %d Services of the namespace request a certificate: list those that are meant", maxWishes)})
+		left = append(left, Left{Service: api.ConnectAll, Why: fmt.Sprintf("more than %d Services of the namespace request a certificate: list those that are meant", maxWishes)})
 	}
 	for _, w := range wishes {
 		name := w.service + "." + w.namespace
-		t, why := Target{}, ""
+		t, why, doubt := Target{}, "", false
 		switch {
 		case len(targets) == api.MaxConnects:
 			why = fmt.Sprintf("more than %d Services are listed: list fewer", api.MaxConnects)
@@ -95,6 +99,7 @@ func Targets(c Client, entries []api.Connect, services []*corev1.Service) ([]Tar
 			why = tooManyPorts
 		default:
 			t, why = w.target(in, byName[name])
+			doubt = w.listed && byName[name] != nil && !in.ownHosts
 		}
 		if why == "" {
 			t.Address = api.ConnectAddress(len(targets) + 1).String()
@@ -105,7 +110,7 @@ func Targets(c Client, entries []api.Connect, services []*corev1.Service) ([]Tar
 			why = in.refuse(t, targets, ports)
 		}
 		if why != "" {
-			left = append(left, Left{name, why})
+			left = append(left, Left{name, why, doubt && t.Address == ""})
 			continue
 		}
 		ports += len(t.Ports)

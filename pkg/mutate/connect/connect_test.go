@@ -221,7 +221,7 @@ func TestAll(t *testing.T) {
 	assert.Equal(t, "api.shop.svc", targets[0].Host())
 
 	_, left = Targets(client(pod), entries(t, "api:81"), services)
-	assert.Equal(t, []Left{{"api.shop", "it has no TCP port 81: correct the number"}}, left)
+	assert.Equal(t, []Left{{"api.shop", "it has no TCP port 81: correct the number", true}}, left)
 }
 
 // TestIPv6: a Service without an IPv4 address has the only loopback address of IPv6, on which each port has one listener.
