@@ -25,7 +25,7 @@ func (c *Choice) connect(pod *corev1.Pod, request api.PodRequest, known Known, r
 		return
 	}
 	client := connect.Client{
-		Pod: pod, Namespace: cmp.Or(known.In, pod.Namespace), Used: c.listening(), Proxy: reserved,
+		Pod: pod, Namespace: cmp.Or(known.In, pod.Namespace), Used: append(c.listening(), led(pod, known.Services)...), Proxy: reserved,
 		ClusterDomain: cmp.Or(known.ClusterDomain, api.DefaultLimits().ClusterDomain),
 	}
 	services := slices.Clone(known.Services)
@@ -74,6 +74,26 @@ func with(names []string, name string) []string {
 
 // maxLeft bounds the notes about Services that are left out.
 const maxLeft = 10
+
+// led returns the numbers of the pod's TCP ports to which Services lead that request a certificate and select the pod,
+// with TLS or without.
+func led(pod *corev1.Pod, services []*corev1.Service) (ports []int32) {
+	for _, svc := range services {
+		if !api.Asks(svc) || !api.Selects(svc, pod) {
+			continue
+		}
+		for _, p := range svc.Spec.Ports {
+			target := api.TargetPort(p)
+			if asked, ok := api.ParseProxyPort(target.StrVal); ok {
+				target = asked.UpstreamPort()
+			}
+			if number := target.IntVal; number != 0 && cmp.Or(p.Protocol, corev1.ProtocolTCP) == corev1.ProtocolTCP {
+				ports = append(ports, number)
+			}
+		}
+	}
+	return ports
+}
 
 // listening returns the ports on which programs of the pod listen according to the Services that
 // select it.

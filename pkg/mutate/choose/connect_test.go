@@ -79,3 +79,21 @@ func TestPortsOfTheProxyItself(t *testing.T) {
 		assert.Contains(t, leftOut(c), "is used in the pod itself (its proxy serves there, or may)", number)
 	}
 }
+
+// TestPortsToWhichServicesLead: a program listens where a Service leads to it, with TLS or without, and whatever Secret
+// the Service requests.
+func TestPortsToWhichServicesLead(t *testing.T) {
+	own := serviceOf("shop", "cart", tcp("http", 80, "8080"), tcp("grpc", 9000, "9000"), tcp("https", 443, "sc-tls-8080"))
+	second := serviceOf("shop", "other", tcp("same", 9001, "0"), tcp("https", 443, "sc-tls-9002"))
+	second.Spec.Selector = own.Spec.Selector
+	udp := tcp("dns", 53, "9003")
+	udp.Protocol = corev1.ProtocolUDP
+	own.Spec.Ports = append(own.Spec.Ports, udp)
+	for number, connected := range map[int32]bool{8080: false, 9000: false, 9001: false, 9002: false, 9003: true, 80: true} {
+		c := chosen(t, cart("api"), own, second, serviceOf("shop", "api", tcp("tls", number, "sc-tls-1")))
+		assert.Equal(t, connected, len(c.Connect) == 1, number)
+		if !connected {
+			assert.Contains(t, leftOut(c), "is used in the pod itself (a Service selects the pod with it)")
+		}
+	}
+}

@@ -257,6 +257,7 @@ var ownNames = []string{"localhost", "ip6-localhost", "ip6-loopback", "ip6-local
 // inPod is what a pod has itself, without its proxy.
 type inPod struct {
 	ports     map[int32]string // usedPorts
+	loopback  map[int32]string // of usedPorts, at the loopback address only
 	aliases   map[string]bool  // names in its hosts file
 	hostname  string           // "" if it is not known yet
 	firstPort int32            // firstUnprivileged
@@ -264,8 +265,9 @@ type inPod struct {
 }
 
 func of(c Client) inPod {
+	used, loopback := usedPorts(c.Pod)
 	in := inPod{
-		ports: usedPorts(c.Pod), aliases: map[string]bool{}, hostname: cmp.Or(c.Pod.Spec.Hostname, c.Pod.Name),
+		ports: used, loopback: loopback, aliases: map[string]bool{}, hostname: cmp.Or(c.Pod.Spec.Hostname, c.Pod.Name),
 		firstPort: firstUnprivileged(c.Pod), ownHosts: hasOwnHosts(c.Pod),
 	}
 	for _, port := range c.Used {

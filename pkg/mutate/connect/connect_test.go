@@ -169,6 +169,9 @@ func TestUsedPorts(t *testing.T) {
 		"container web, env LISTEN_ON":   env("LISTEN_ON", "5432"),
 		"container web, env SERVER_PORT": env("SERVER_PORT", "5432"),
 		"container web, arguments":       {Args: []string{"--listen=0.0.0.0:5432"}},
+		"container web, env TCP_6":       env("TCP_6", "tcp://[::]:5432"),
+		"container web, env HTTP_6":      env("HTTP_6", "http://[::]:5432"),
+		"container web, env URLS":        env("URLS", "http://0.0.0.0:5432/"),
 		"container web, env BIND":        env("BIND", "5432"),
 	} {
 		_, left := Targets(client(of(c)), entries(t, "db"), []*corev1.Service{svc})
@@ -411,4 +414,20 @@ func TestLinesOfTheHostsFile(t *testing.T) {
 	c.ClusterDomain = strings.Repeat("d", 63) + ".example"
 	_, left = Targets(c, entries(t, long.Name), []*corev1.Service{long})
 	assert.Len(t, left, 1)
+}
+
+// TestUsedPortsOfTheLoopbackAddress: a Service without an IPv4 address has the address that programs call localhost.
+func TestUsedPortsOfTheLoopbackAddress(t *testing.T) {
+	svc := service("db", port("tls", 5432, "sc-tls-5432"))
+	for _, value := range []string{"localhost:5432", "[::1]:5432", "tcp://localhost:5432", "http://[::1]:5432/"} {
+		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Args: []string{"--listen=" + value}}}}}
+		svc.Spec.ClusterIP, svc.Spec.ClusterIPs = "fd00::1", []string{"fd00::1"}
+		_, left := Targets(client(pod), entries(t, "db"), []*corev1.Service{svc})
+		if assert.Len(t, left, 1, value) {
+			assert.Contains(t, left[0].Why, "container web, arguments")
+		}
+		svc.Spec.ClusterIP, svc.Spec.ClusterIPs = "10.0.0.1", nil
+		_, left = Targets(client(pod), entries(t, "db"), []*corev1.Service{svc})
+		assert.Empty(t, left, "127.1.0.1 is another address")
+	}
 }

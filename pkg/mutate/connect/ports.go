@@ -28,7 +28,11 @@ func (w wish) target(in inPod, svc *corev1.Service) (t Target, why string) {
 		if p.Port < in.firstPort {
 			return t, fmt.Sprintf("the proxy may not listen on port %d, because the pod sets sysctl %s to %d: set it to 0", p.Port, UnprivilegedPorts, in.firstPort)
 		}
-		if where := in.ports[p.Port]; where != "" {
+		where := in.ports[p.Port]
+		if onlyIPv6(svc) { // its address is ::1
+			where = cmp.Or(where, in.loopback[p.Port])
+		}
+		if where != "" {
 			return t, fmt.Sprintf("port %d is used in the pod itself (%s), where the proxy would listen for the Service: let the program listen on another port, or let the Service have another", p.Port, where)
 		}
 	}

@@ -13,15 +13,24 @@ import (
 
 // usedPorts returns the ports on which a program of the pod seems to listen, each with what indicates
 // it: a container's ports, probes, variables or arguments. On Linux a program cannot listen on all
-// addresses of a port on which another one listens at any address, such as the proxy.
-func usedPorts(pod *corev1.Pod) map[int32]string {
-	used := map[int32]string{}
+// addresses of a port on which another one listens at any address, such as the proxy. loopback are
+// those on which it seems to listen at the loopback address only.
+func usedPorts(pod *corev1.Pod) (used, loopback map[int32]string) {
+	used, loopback = map[int32]string{}, map[int32]string{}
 	for _, list := range [][]corev1.Container{pod.Spec.InitContainers, pod.Spec.Containers} {
 		for i := range list {
 			c := &list[i]
-			add := func(port int32, where string) {
+			addTo := func(used map[int32]string, port int32, where string) {
 				if port != 0 && used[port] == "" {
 					used[port] = "container " + c.Name + ", " + where
+				}
+			}
+			add := func(port int32, where string) { addTo(used, port, where) }
+			says := func(name, value, where string) {
+				if port, only := listenPort(name, value); only {
+					addTo(loopback, port, where)
+				} else {
+					add(port, where)
 				}
 			}
 			for _, p := range c.Ports {
@@ -33,15 +42,16 @@ func usedPorts(pod *corev1.Pod) map[int32]string {
 				add(probed(p), "probes")
 			}
 			for _, e := range c.Env {
-				add(listenPort(e.Name, e.Value), "env "+e.Name)
+				says(e.Name, e.Value, "env "+e.Name)
 			}
 			for _, word := range slices.Concat(c.Command, c.Args) {
 				option, value, _ := strings.Cut(word, "=")
-				add(cmp.Or(listenPort("", word), listenPort(option, value)), "arguments")
+				says("", word, "arguments")
+				says(option, value, "arguments")
 			}
 		}
 	}
-	return used
+	return used, loopback
 }
 
 // hasOwnHosts reports whether a container mounts a hosts file of its own, so that the kubelet writes
@@ -59,24 +69,44 @@ const maxWord = 128
 // with the word "port" alone, such as DB_PORT or --port, may be that of a server that it calls.
 var listenNames = regexp.MustCompile(`(?i)^(PORT|(HTTP|SERVER|APP|WEB|LISTEN)[_-]PORT)$|listen|bind`)
 
-// allAddresses are what precedes the colon in an address to listen on.
-var allAddresses = []string{"", "0.0.0.0", "[::]", "*", "tcp://0.0.0.0", "tcp://*", "http://0.0.0.0", "http://*", "http://+", "https://+"}
+// allAddresses are what precedes the colon in an address to listen on, and loopbackAddresses those of
+// which a program listens, or is called, at the loopback address only; both after one of schemes.
+var (
+	schemes           = []string{"tcp://", "http://", "https://"}
+	allAddresses      = []string{"", "0.0.0.0", "[::]", "*", "+"}
+	loopbackAddresses = []string{"localhost", "[::1]", "::1"}
+)
 
 // listenPort returns the port of a value that is an address to listen on, such as :8080 or
 // 0.0.0.0:8080. It also returns a value that is a number, if the name is one of listenNames. For any
-// other value it returns 0.
-func listenPort(name, value string) int32 {
+// other value it returns 0. only means that the address is one of loopbackAddresses.
+func listenPort(name, value string) (port int32, only bool) {
 	if len(name) > maxWord || len(value) > maxWord {
-		return 0
+		return 0, false
+	}
+	for _, scheme := range schemes {
+		if rest, ok := strings.CutPrefix(value, scheme); ok {
+			value = strings.TrimSuffix(rest, "/")
+		}
 	}
 	bare := strings.TrimLeft(name, "-")
 	isName := listenNames.MatchString(bare) && (bare == name || !strings.EqualFold(bare, "port"))
 	i := strings.LastIndexByte(value, ':')
 	n, err := strconv.ParseUint(value[i+1:], 10, 16)
-	if err != nil || i >= 0 && !slices.Contains(allAddresses, value[:i]) || i < 0 && !isName {
-		return 0
+	switch {
+	case err != nil:
+		return 0, false
+	case i < 0:
+		if !isName {
+			return 0, false
+		}
+		return int32(n), false
+	case slices.Contains(loopbackAddresses, value[:i]):
+		return int32(n), true
+	case slices.Contains(allAddresses, value[:i]):
+		return int32(n), false
 	}
-	return int32(n)
+	return 0, false
 }
 
 // probed returns the number of the port that the probe calls, or 0.
