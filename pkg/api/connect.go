@@ -3,6 +3,7 @@ package api
 import (
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -11,7 +12,7 @@ import (
 
 // AnnotationConnect lists Services. The proxy of the pod makes the calls of the pod's programs to
 // their plaintext ports, over TLS. An entry is SERVICE, SERVICE.NAMESPACE or one of them with :PORT,
-// or ConnectAll.
+// or ConnectAll. ConnectNone alone means none, whatever Service and Namespace list.
 const AnnotationConnect = Domain + "/connect"
 
 // Bounds of AnnotationConnect, and of the ports of all Services that it lists.
@@ -34,6 +35,9 @@ type Connect struct {
 // ConnectAll is the entry of AnnotationConnect for each Service of the pod's namespace that requests
 // a certificate.
 const ConnectAll = "*"
+
+// ConnectNone is the value of AnnotationConnect for no Service.
+const ConnectNone = "none"
 
 // String returns the entry as it is written in AnnotationConnect.
 func (c Connect) String() string {
@@ -61,9 +65,15 @@ func FormatConnect(entries []Connect) string {
 
 // parseConnect parses AnnotationConnect.
 func parseConnect(s *Settings, value string) string {
-	s.Connect = nil
-	seen := map[Connect]bool{}
-	for _, entry := range splitNames(value) {
+	s.Connect = []Connect{}
+	seen, entries := map[Connect]bool{}, splitNames(value)
+	if slices.Contains(entries, ConnectNone) {
+		if len(entries) > 1 {
+			return strconv.Quote(ConnectNone) + " must be alone; a Service of that name is " + ConnectNone + ".NAMESPACE"
+		}
+		return ""
+	}
+	for _, entry := range entries {
 		c := Connect{}
 		if entry != ConnectAll {
 			name, port, _ := strings.Cut(entry, ":")

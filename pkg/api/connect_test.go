@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"pgregory.net/rapid"
 
@@ -19,6 +20,16 @@ func TestParseConnect(t *testing.T) {
 	assert.Equal(t, []Connect{{Service: "api"}, {Service: "db", Namespace: "data", Port: 5432}, {}}, got.Connect)
 	assert.Equal(t, got.Connect, Settings{}.Or(got).Connect)
 	assert.Equal(t, []Connect{{}}, Settings{Connect: []Connect{{}}}.Or(got).Connect)
+	none, errs := ParseSettings(map[string]string{AnnotationConnect: " none "})
+	assert.Empty(t, errs)
+	assert.Empty(t, none.Connect)
+	assert.Empty(t, none.Or(got).Connect, "it is more than not set: a pod opts out of what its Namespace lists")
+	named, errs := ParseSettings(map[string]string{AnnotationConnect: "none.shop, none:80"})
+	assert.Empty(t, errs)
+	assert.Equal(t, []Connect{{Service: "none", Namespace: "shop"}, {Service: "none", Port: 80}}, named.Connect, "a Service of that name")
+	_, errs = ParseSettings(map[string]string{AnnotationConnect: "api, none"})
+	require.Len(t, errs, 1)
+	assert.ErrorContains(t, errs[0], `"none" must be alone`)
 	for _, value := range []string{"", "http://api", "api.shop.svc", "api:", "api:0", "api:65536", "api:http", "API", "-api", "api.", "*.shop", "*:80", "a b", strings.Repeat("a,", MaxConnects) + "a"} {
 		_, errs := ParseSettings(map[string]string{AnnotationConnect: value})
 		assert.NotEmpty(t, errs, value)

@@ -73,7 +73,8 @@ type Settings struct {
 	// ProxyResources replace the proxy's default resources.
 	ProxyResources corev1.ResourceRequirements
 	Trust          Trust
-	// Connect are the entries of AnnotationConnect, in order and without duplicates.
+	// Connect are the entries of AnnotationConnect, in order and without duplicates: nil if it is not set,
+	// and otherwise empty for ConnectNone.
 	Connect []Connect
 }
 
@@ -101,7 +102,7 @@ func (s Settings) Or(other Settings) Settings {
 		s.ProxyResources = other.ProxyResources
 	}
 	s.Trust = cmp.Or(s.Trust, other.Trust)
-	if len(s.Connect) == 0 {
+	if s.Connect == nil {
 		s.Connect = other.Connect
 	}
 	return s

@@ -75,7 +75,7 @@ var shapes = withFormats(map[string]Shape{
 
 	AnnotationConnect: {MaxBytes: maxConnect, MaxEntries: MaxConnects, Entries: "Services", Rules: []Rule{must(
 		`^([*]|[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?([.][a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?(:([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?)$`,
-		"must be a comma-separated list of Services, each as SERVICE or SERVICE.NAMESPACE, with or without :PORT, or * for those of the namespace")}},
+		"must be a comma-separated list of Services, each as SERVICE or SERVICE.NAMESPACE, with or without :PORT, or * for those of the namespace; or none")}},
 
 	AnnotationProbe: {MaxBytes: maxProbe, MaxEntries: MaxProbes, Entries: "ports", Rules: []Rule{must(
 		`^[a-z0-9-]{1,63}=(`+alternatives(starttls.Protocols())+`)$`,

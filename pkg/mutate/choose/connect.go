@@ -21,7 +21,7 @@ func (c *Choice) connect(pod *corev1.Pod, request api.PodRequest, known Known, r
 		return
 	}
 	if pod.Spec.HostNetwork || known.HostFiles != "" {
-		c.note(reasons.Note{Reason: reasons.NotConnected, Detail: "the pod uses the network and the hosts file of its node"})
+		c.note(reasons.Note{Reason: reasons.NotConnected, Detail: "the pod uses the network of its node, whose loopback addresses are not the pod's alone"})
 		return
 	}
 	client := connect.Client{

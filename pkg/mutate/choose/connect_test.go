@@ -97,3 +97,14 @@ func TestPortsToWhichServicesLead(t *testing.T) {
 		}
 	}
 }
+
+// TestNone: one pod opts out of what its Namespace lists.
+func TestNone(t *testing.T) {
+	svc := serviceOf("shop", "api", tcp("tls", 5432, "sc-tls-5432"))
+	pod := cart("none")
+	known := Known{In: "shop", Services: []*corev1.Service{svc}, Namespace: map[string]string{api.AnnotationConnect: "*"}}
+	request, err := api.ParsePod(&pod.ObjectMeta)
+	require.NoError(t, err)
+	assert.Empty(t, Secret(pod, request, known).Connect)
+	assert.Len(t, Secret(pod, api.PodRequest{}, known).Connect, 1)
+}
