@@ -231,7 +231,10 @@ func addProxy(in *input, patch jsonpatch.Patch, report *Report) jsonpatch.Patch 
 		}
 		return patch
 	}
-	report.Reason = reasons.Injected
+	refused := slices.ContainsFunc(notes, func(n reasons.Note) bool { return n.Reason == reasons.ProxyNameTaken })
+	if report.Reason = reasons.Injected; refused && in.onlyProxied() { // what serves is left alone
+		report.Reason = reasons.ProxyNameTaken
+	}
 	was := slices.IndexFunc(in.whole.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == api.ProxyContainer })
 	switch {
 	case was > proxy.Index:
@@ -239,7 +242,7 @@ func addProxy(in *input, patch jsonpatch.Patch, report *Report) jsonpatch.Patch 
 	case was < 0 && proxy.Index == 0:
 		report.shift(afterInit)
 	}
-	if len(in.choice.Proxied) > 0 && !slices.ContainsFunc(notes, func(n reasons.Note) bool { return n.Reason == reasons.ProxyNameTaken }) {
+	if len(in.choice.Proxied) > 0 && !refused {
 		report.has(proxy, partProxy)
 	}
 	if len(in.choice.Connect) > 0 {

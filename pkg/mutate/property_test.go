@@ -200,6 +200,14 @@ func patched(t failer, pod *corev1.Pod, patch jsonpatch.Patch) *corev1.Pod {
 func checkKept(t failer, before, after *corev1.Pod) {
 	t.Helper()
 	b, a := normal(t, before), normal(t, after)
+	if proxy, ok := api.ProxyOf(a); ok && len(proxy.Connects) > 0 {
+		if old, had := api.ProxyOf(b); had && len(old.Connects) == 0 { // one that begins to connect is moved
+			if proxy.Index != 0 {
+				t.Fatalf("the proxy connects, and has index %d", proxy.Index)
+			}
+			b.Spec.InitContainers = slices.Insert(slices.Delete(slices.Clone(b.Spec.InitContainers), old.Index, old.Index+1), 0, *old.Container.DeepCopy())
+		}
+	}
 	if proxy, ok := api.ProxyOf(a); ok && proxy.Index < len(b.Spec.InitContainers) && b.Spec.InitContainers[proxy.Index].Name == api.ProxyContainer && b.Spec.InitContainers[proxy.Index].RestartPolicy == nil {
 		b.Spec.InitContainers[proxy.Index].RestartPolicy = proxy.RestartPolicy // which another webhook had removed
 	}
