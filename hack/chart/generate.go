@@ -30,6 +30,7 @@ var beside = []struct {
 	{"deploy/policies/backend-tls-policies.yaml", "backend-tls-policies", map[string]any{"trust": map[string]any{"backendTLSPolicies": true}}},
 	{"deploy/policies/egress.yaml", "networkpolicies-egress", map[string]any{"networkPolicies": map[string]any{"egress": map[string]any{"enabled": true}}}},
 	{"deploy/policies/ca-issuer.yaml", "ca-issuer", map[string]any{"caIssuer": map[string]any{"issuer": "ClusterIssuer/example", "roots": "servingcert-issuer-roots"}}},
+	{"deploy/policies/identities.yaml", "identities", map[string]any{"identities": map[string]any{"trustDomain": "cluster.example.com"}}},
 	{"deploy/policies/kubelet-serving.yaml", "kubelet-serving", map[string]any{"kubeletServing": map[string]any{"approve": true, "nodeCIDRs": []any{"192.0.2.0/24"}}}},
 	{"deploy/policies/permissions.yaml", "policy-permissions", map[string]any{"policies": map[string]any{"permissions": map[string]any{"enabled": true}}}},
 }

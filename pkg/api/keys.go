@@ -168,6 +168,10 @@ const (
 	// TrustStatusName is the ConfigMap in the rotator's namespace that reports which
 	// targets hold the bundle.
 	TrustStatusName = "servingcert-trust-status"
+	// ClientCASecretName is the Secret with the CA for clients and its key, in the signer's namespace.
+	ClientCASecretName = "servingcert-client-ca"
+	// ClientCAStatusName is CAStatusName of the CA for clients.
+	ClientCAStatusName = "servingcert-client-ca-status"
 	// ProgramsName is the ConfigMap in the webhook's namespace with an operator's own
 	// table of programs, under ProgramsKey.
 	ProgramsName = "servingcert-programs"

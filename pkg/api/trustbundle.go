@@ -14,6 +14,12 @@ const SignerName = Domain + "/serving"
 // has the permission to attest for that signer.
 const TrustBundleName = Domain + ":serving:ca"
 
+// ClientSignerName is SignerName of the CA for clients.
+const ClientSignerName = Domain + "/client"
+
+// ClientBundleName is the ClusterTrustBundle with the roots that verify clients. The signer writes it.
+const ClientBundleName = Domain + ":client:ca"
+
 // The longest time that kubelets take to update a changed volume of a pod.
 const (
 	// KubeletUpdates is for most volumes: a sync period of one minute, with a jitter of a half.

@@ -124,6 +124,9 @@ func (g Generation) narrower(next Generation) bool {
 	return len(g.misses(wanted)) > 0
 }
 
+// trustDomain returns the trust domain of a CA for clients; empty for another CA.
+func (g Generation) trustDomain() string { return pki.TrustDomainOf(g.Root) }
+
 // misses returns what the constraints permit but the generation's certificates do
 // not.
 func (g Generation) misses(wanted pki.Constraints) []string {

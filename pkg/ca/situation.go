@@ -22,8 +22,8 @@ type Situation struct {
 	ExtraErr   error
 	// Interim is the data of the interim CA's Secret; empty if the Secret is absent.
 	Interim map[string][]byte
-	// ManagedExist: a Secret with a managed certificate exists. It matters only if there
-	// is no CA.
+	// ManagedExist: a Secret with a managed certificate exists, or the bundle of a CA for clients. It
+	// matters only if there is no CA.
 	ManagedExist bool
 	// Status is the content of the status ConfigMap, nil if it is absent. LastStatus is
 	// what this process last read or wrote there, nil if it has just started: anyone who
@@ -105,4 +105,15 @@ func (s Situation) remoteAnswer() string {
 		return fmt.Sprint(s.RemoteErr)
 	}
 	return "its issuer is " + s.Remote.generation().Issuer().Subject.CommonName
+}
+
+// forClients reports whether the CA signs certificates of clients.
+func (s Situation) forClients() bool { return s.Constraints.TrustDomain != "" }
+
+// issuedExist describes what ManagedExist has found.
+func (s Situation) issuedExist() string {
+	if s.forClients() {
+		return s.objects().Trust + " exists"
+	}
+	return "Secrets with issued certificates exist"
 }

@@ -113,6 +113,9 @@ func fresh(stored State, step Step, s Situation) (State, error) {
 // cross-certificate that is made here, not one that was imported.
 func prepared(state State, step Step, s Situation) (State, error) {
 	number := max(state.Newest().Number, s.newestSeen()) + 1
+	if domain := state.Newest().trustDomain(); domain != "" {
+		s.Constraints.TrustDomain = domain // immutable: every list of clients names it
+	}
 	g, err := newGeneration(number, step, s, state.formerDomains(s.Now, s.Domain))
 	if err != nil {
 		return State{}, err
@@ -143,10 +146,11 @@ func newGeneration(number int, step Step, s Situation, former []string) (Generat
 	if err != nil {
 		return g, fmt.Errorf("generate the CA's key: %w", err)
 	}
-	permitted := pki.Constraints{PermittedDNS: slices.Concat(s.Constraints.PermittedDNS, former), PermitIPs: s.Constraints.PermitIPs}.Normalize()
+	permitted := s.Constraints
+	permitted.PermittedDNS = slices.Concat(permitted.PermittedDNS, former)
 	notBefore := pki.NotBefore(s.Now)
 	g.Key = key
-	if g.Root, err = pki.NewClusterRoot(key, s.ClusterID, number, permitted, notBefore, notBefore.Add(s.CADuration)); err != nil {
+	if g.Root, err = pki.NewClusterRoot(key, s.ClusterID, number, permitted.Normalize(), notBefore, notBefore.Add(s.CADuration)); err != nil {
 		return g, fmt.Errorf("create the CA's certificate: %w", err)
 	}
 	return g, nil

@@ -18,12 +18,20 @@ import (
 
 // Constraints are the names that a CA may sign: the critical name constraints
 // of its certificate (RFC 5280, 4.2.1.10). A CA that is made here may not sign e-mail
-// addresses or URIs, and only certificates for servers.
+// addresses, and signs either certificates for servers, without URIs, or certificates for clients.
 type Constraints struct {
 	// PermittedDNS are the domains, with everything below them.
 	PermittedDNS []string
 	// PermitIPs leaves IP addresses unconstrained. Otherwise none are permitted.
 	PermitIPs bool
+	// TrustDomain, if not empty, makes the CA one for clients: their certificates have URIs with this
+	// host, and no other name.
+	TrustDomain string
+}
+
+// ForClients returns the constraints of a CA for clients ([CheckTrustDomain]).
+func ForClients(trustDomain string) Constraints {
+	return Constraints{PermittedDNS: []string{noHost}, TrustDomain: trustDomain}
 }
 
 // Normalize returns the constraints sorted and without duplicates, so that
@@ -31,12 +39,15 @@ type Constraints struct {
 func (c Constraints) Normalize() Constraints {
 	dns := slices.Clone(c.PermittedDNS)
 	slices.Sort(dns)
-	return Constraints{PermittedDNS: slices.Compact(dns), PermitIPs: c.PermitIPs}
+	c.PermittedDNS = slices.Compact(dns)
+	return c
 }
 
 // ConstraintsOf reads the constraints back from a certificate that NewRoot made.
 func ConstraintsOf(ca *x509.Certificate) Constraints {
-	return Constraints{PermittedDNS: ca.PermittedDNSDomains, PermitIPs: len(ca.PermittedIPRanges)+len(ca.ExcludedIPRanges) == 0}.Normalize()
+	return Constraints{
+		PermittedDNS: ca.PermittedDNSDomains, PermitIPs: len(ca.PermittedIPRanges)+len(ca.ExcludedIPRanges) == 0, TrustDomain: TrustDomainOf(ca),
+	}.Normalize()
 }
 
 // noIPs permits only one IP address of each family that no Service can have: "this
@@ -53,8 +64,8 @@ func noIPs() []*net.IPNet {
 	}
 }
 
-// noHost is the only permitted host of e-mail addresses and URIs: no host has this name
-// (RFC 6761, 6.4). Excluding all by an empty constraint would not work: RFC 5280 does
+// noHost is the only permitted host of what a CA does not sign, such as e-mail addresses: no host has
+// this name (RFC 6761, 6.4). Excluding all by an empty constraint would not work: RFC 5280 does
 // not define one for these, and in OpenSSL it matches nothing.
 const noHost = "invalid"
 
@@ -153,6 +164,11 @@ func caTemplate(pub crypto.PublicKey, n int, constraints Constraints, notBefore,
 	}
 	if !constraints.PermitIPs {
 		template.PermittedIPRanges = noIPs()
+	}
+	if constraints.TrustDomain != "" {
+		template.Subject.CommonName = fmt.Sprintf("servingcert client CA %d %s", n, hex.EncodeToString(id[:4]))
+		template.PermittedURIDomains = []string{constraints.TrustDomain}
+		template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	}
 	return template, nil
 }

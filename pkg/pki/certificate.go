@@ -222,7 +222,13 @@ func WithinValidity(cert *x509.Certificate, at time.Time) time.Time {
 // VerifyServing returns an error unless a client that trusts only root and receives leaf
 // and chain accepts leaf as a server's certificate at now.
 func VerifyServing(leaf *x509.Certificate, chain []*x509.Certificate, root *x509.Certificate, now time.Time) error {
-	_, err := verifyServing(leaf, PoolOf(chain), PoolOf([]*x509.Certificate{root}), now)
+	_, err := verify(leaf, PoolOf(chain), PoolOf([]*x509.Certificate{root}), x509.ExtKeyUsageServerAuth, now)
+	return err
+}
+
+// VerifyClient is VerifyServing for a server that receives a client's certificate.
+func VerifyClient(leaf *x509.Certificate, chain []*x509.Certificate, root *x509.Certificate, now time.Time) error {
+	_, err := verify(leaf, PoolOf(chain), PoolOf([]*x509.Certificate{root}), x509.ExtKeyUsageClientAuth, now)
 	return err
 }
 
@@ -230,14 +236,12 @@ func VerifyServing(leaf *x509.Certificate, chain []*x509.Certificate, root *x509
 // certificate at now, and until when it does so if nothing is renewed. It verifies at most 100
 // signatures (x509.Certificate.Verify).
 func VerifiedUntil(leaf *x509.Certificate, chain, roots []*x509.Certificate, now time.Time) (until time.Time, err error) {
-	chains, err := verifyServing(leaf, PoolOf(chain), PoolOf(roots), now)
+	chains, err := verify(leaf, PoolOf(chain), PoolOf(roots), x509.ExtKeyUsageServerAuth, now)
 	return longest(chains).Until, err
 }
 
-func verifyServing(leaf *x509.Certificate, chain, roots *x509.CertPool, now time.Time) ([][]*x509.Certificate, error) {
-	return leaf.Verify(x509.VerifyOptions{
-		Roots: roots, Intermediates: chain, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	})
+func verify(leaf *x509.Certificate, chain, roots *x509.CertPool, usage x509.ExtKeyUsage, now time.Time) ([][]*x509.Certificate, error) {
+	return leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: chain, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{usage}})
 }
 
 // PoolOf returns a pool of the certificates.

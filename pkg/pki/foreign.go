@@ -77,7 +77,7 @@ func VerifiedBy(sets []*x509.CertPool, leaf *x509.Certificate, chain []*x509.Cer
 			if roots == nil {
 				continue
 			}
-			chains, failed := verifyServing(leaf, intermediates, roots, when)
+			chains, failed := verify(leaf, intermediates, roots, x509.ExtKeyUsageServerAuth, when)
 			if failed == nil {
 				v = Verified{Set: i, Period: longest(chains)}
 				if n == 0 {

@@ -13,6 +13,14 @@ import (
 // CheckUsages returns an error if an extension of the leaf, whose key has the algorithm, is not that of a
 // serving certificate.
 func CheckUsages(leaf *x509.Certificate, algorithm KeyAlgorithm) error {
+	if err := checkUsages(leaf, algorithm, x509.ExtKeyUsageServerAuth, "serverAuth"); err != nil {
+		return err
+	}
+	return CheckKindsOfNames(leaf.Extensions)
+}
+
+// checkUsages returns an error if the usages of the leaf are not exactly those for the extended one.
+func checkUsages(leaf *x509.Certificate, algorithm KeyAlgorithm, extended x509.ExtKeyUsage, name string) error {
 	usage := x509.KeyUsageDigitalSignature
 	if algorithm.IsRSA() {
 		usage |= x509.KeyUsageKeyEncipherment
@@ -22,20 +30,31 @@ func CheckUsages(leaf *x509.Certificate, algorithm KeyAlgorithm) error {
 		return errors.New("it is a CA certificate")
 	case leaf.KeyUsage != usage:
 		return fmt.Errorf("its key usage is %#x, must be %#x", int(leaf.KeyUsage), int(usage))
-	case !slices.Equal(leaf.ExtKeyUsage, []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}) || len(leaf.UnknownExtKeyUsage) > 0:
+	case !slices.Equal(leaf.ExtKeyUsage, []x509.ExtKeyUsage{extended}) || len(leaf.UnknownExtKeyUsage) > 0:
 		const shown = 8
-		return fmt.Errorf("its extended key usages are %v %v, must be serverAuth only", leaf.ExtKeyUsage[:min(len(leaf.ExtKeyUsage), shown)], leaf.UnknownExtKeyUsage[:min(len(leaf.UnknownExtKeyUsage), shown)])
+		return fmt.Errorf("its extended key usages are %v %v, must be %s only", leaf.ExtKeyUsage[:min(len(leaf.ExtKeyUsage), shown)], leaf.UnknownExtKeyUsage[:min(len(leaf.UnknownExtKeyUsage), shown)], name)
 	}
-	return CheckKindsOfNames(leaf.Extensions)
+	return nil
 }
 
 // The kinds of names, as RFC 5280, 4.2.1.6 numbers them.
+const (
+	tagDNS = 2
+	tagURI = 6
+	tagIP  = 7
+)
+
 var kindsOfNames = []string{"otherName", "rfc822Name", "dNSName", "x400Address", "directoryName", "ediPartyName", "uniformResourceIdentifier", "iPAddress", "registeredID"}
 
 // CheckKindsOfNames returns an error if a subject alternative name in the extensions is
 // neither a DNS name nor an IP address. It parses the extension itself, because
 // crypto/x509 ignores most other kinds.
 func CheckKindsOfNames(extensions []pkix.Extension) error {
+	return checkKindsOfNames(extensions, []int{tagDNS, tagIP}, "neither a DNS name nor an IP address")
+}
+
+// checkKindsOfNames returns an error if a name has a tag that is not among the allowed ones.
+func checkKindsOfNames(extensions []pkix.Extension, allowed []int, described string) error {
 	for _, extension := range extensions {
 		if !extension.Id.Equal(asn1.ObjectIdentifier{2, 5, 29, 17}) { // subjectAltName
 			continue
@@ -45,14 +64,14 @@ func CheckKindsOfNames(extensions []pkix.Extension) error {
 			return errors.New("its subject alternative names are malformed")
 		}
 		for _, name := range names {
-			if name.Class == asn1.ClassContextSpecific && (name.Tag == 2 || name.Tag == 7) {
+			if name.Class == asn1.ClassContextSpecific && slices.Contains(allowed, name.Tag) {
 				continue
 			}
 			kind := "of an unknown kind"
 			if name.Class == asn1.ClassContextSpecific && name.Tag < len(kindsOfNames) {
 				kind = kindsOfNames[name.Tag]
 			}
-			return fmt.Errorf("it has a name that is neither a DNS name nor an IP address: %s", kind)
+			return fmt.Errorf("it has a name that is %s: %s", described, kind)
 		}
 	}
 	return nil

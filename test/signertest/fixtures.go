@@ -12,6 +12,7 @@ import (
 	"encoding/pem"
 	"net"
 	"net/netip"
+	"net/url"
 	"slices"
 	"time"
 
@@ -69,6 +70,7 @@ type Request struct {
 	CommonName   string
 	DNSNames     []string
 	IPs          []netip.Addr
+	Identity     pki.SPIFFEID
 	KeyAlgorithm pki.KeyAlgorithm
 	NotBefore    time.Time
 	NotAfter     time.Time
@@ -108,6 +110,13 @@ func Sign(ca *pki.Authority, request Request, change ...Change) (*x509.Certifica
 	}
 	for _, ip := range request.IPs {
 		template.IPAddresses = append(template.IPAddresses, net.IP(ip.AsSlice()))
+	}
+	if request.Identity != (pki.SPIFFEID{}) {
+		uri, err := url.Parse(request.Identity.String())
+		if err != nil {
+			return nil, err
+		}
+		template.URIs, template.ExtKeyUsage = []*url.URL{uri}, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	}
 	signing := *ca
 	for _, f := range change {

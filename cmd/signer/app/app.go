@@ -56,6 +56,7 @@ type Config struct {
 	Rates       ratelimit.Rates
 	CSR         bool
 	Kubelets    kubeletFlags
+	Clients     clientFlags
 	clock       func() time.Time
 	constraints pki.Constraints
 }
@@ -99,6 +100,7 @@ func (c *Config) register(fs *pflag.FlagSet) {
 	fs.DurationVar(&c.PodDuration, "pod-max-duration", c.PodDuration, "longest lifetime of a certificate whose key was generated for a pod ("+api.AnnotationKeySource+": "+string(api.KeySourcePod)+"), and of a certificate for a CertificateSigningRequest")
 	fs.BoolVar(&c.CSR, "csr", c.CSR, "approve and sign CertificateSigningRequests for signer "+api.SignerName+"; if false, they are not watched")
 	c.Kubelets.register(fs)
+	c.Clients.register(fs)
 	fs.DurationVar(&c.CADuration, "ca-duration", c.CADuration, "lifetime of a generation of the CA; it is replaced in its last third, which must be no shorter than --max-duration plus --ca-soak")
 	fs.StringVar(&c.ClusterID, "cluster-id", c.ClusterID, "name that distinguishes this cluster's CAs from those of others: the organizational unit (OU) of new CAs; changing it does not replace a CA")
 	fs.DurationVar(&c.CASoak, "ca-soak", c.CASoak, "how long all targets must have held a new generation's root before it signs; kubelets update the volumes of pods within "+
@@ -141,6 +143,9 @@ func (c *Config) validate() error {
 	if err := c.podConfig().Validate(); err != nil {
 		return err
 	}
+	if err := c.Clients.validate(); err != nil {
+		return err
+	}
 	if err := c.Kubelets.validate(c.Limits.ClusterDomain); err != nil {
 		return err
 	}
@@ -168,7 +173,7 @@ func (c *Config) signerConfig() signercontroller.Config {
 
 // podConfig returns the configuration without what run adds to requestConfig.
 func (c *Config) podConfig() podcertcontroller.Config {
-	return podcertcontroller.Config{Config: c.requestConfig(), ProbeInterval: podcertcontroller.DefaultProbeInterval}
+	return podcertcontroller.Config{Config: c.requestConfig(), Signer: api.SignerName, ProbeInterval: podcertcontroller.DefaultProbeInterval}
 }
 
 // requestConfig returns the configuration for both kinds of requests, without what run adds: the

@@ -43,6 +43,7 @@ func run(ctx context.Context, cfg *Config) error {
 	keeping.Remote = signs.candidate
 	keeping.Leaves = func() map[string]int { return issuer.Leaves() }
 	keeping.OnChange = changed.send
+	keeping.Registerer = ofCA(servingCA)
 	authority, err := cacontroller.Setup(mgr, keeping)
 	if err != nil {
 		return err
@@ -61,8 +62,16 @@ func run(ctx context.Context, cfg *Config) error {
 	if issuer, err = signercontroller.Setup(mgr, issuing); err != nil {
 		return err
 	}
-	if err := answerRequests(mgr, cfg, issuing, issuer, changed[1], changed[2]); err != nil {
+	shared := cfg.requestConfig()
+	shared.Cluster, shared.Pace = requests.NewCluster(mgr.GetCache(), mgr.GetAPIReader(), issuer.Services(), shared.Limits), issuer.Pace()
+	shared.Sign, shared.Authority = issuing.Sign, issuing.Authority
+	if err := answerRequests(mgr, cfg, shared, changed[1], changed[2]); err != nil {
 		return err
+	}
+	if cfg.Clients.enabled() {
+		if err := answerClients(ctx, mgr, cfg, shared, skew, newSignal(1)); err != nil {
+			return err
+		}
 	}
 	if cfg.Kubelets.approve {
 		if err := kubeletcontroller.Setup(mgr, cfg.kubeletConfig()); err != nil {
@@ -81,13 +90,11 @@ func run(ctx context.Context, cfg *Config) error {
 
 // answerRequests adds the controllers for PodCertificateRequests and CertificateSigningRequests, with
 // the CA and limits of the signer's controller.
-func answerRequests(mgr manager.Manager, cfg *Config, issuing signercontroller.Config, issuer *signercontroller.Controller, podsChanged, csrsChanged <-chan struct{}) error {
-	shared := cfg.requestConfig()
-	shared.Cluster, shared.Pace = requests.NewCluster(mgr.GetCache(), mgr.GetAPIReader(), issuer.Services(), shared.Limits), issuer.Pace()
-	shared.Sign, shared.Authority = issuing.Sign, issuing.Authority
+func answerRequests(mgr manager.Manager, cfg *Config, shared requests.Config, podsChanged, csrsChanged <-chan struct{}) error {
 	pods := cfg.podConfig()
 	pods.Config = shared
 	pods.AuthorityChanged = podsChanged
+	pods.Registerer = ofCA(servingCA)
 	if err := podcertcontroller.Setup(mgr, pods); err != nil || !cfg.CSR {
 		return err
 	}

@@ -65,6 +65,9 @@
 {{- if not .Values.certificates.csr }}
 - --csr=false
 {{- end }}
+{{- with .Values.identities.trustDomain }}
+- --trust-domain={{ . }}
+{{- end }}
 {{- with .Values.kubeletServing }}{{ if .approve }}
 - --approve-kubelet-serving
 {{- with .nodeCIDRs }}
@@ -172,6 +175,9 @@
 {{- include "servingcert.flags" (dict "default-mode" .defaultMode "unknown-programs" .unknownPrograms) }}
 {{- if $.Values.trust.publicRoots.configMap }}
 - --public-roots
+{{- end }}
+{{- if $.Values.identities.trustDomain }}
+- --identities
 {{- end }}
 {{- if $.Values.proxy.enabled }}
 - --proxy-image={{ include "servingcert.image" (list $ "proxy") }}

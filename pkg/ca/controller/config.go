@@ -30,6 +30,9 @@ type Config struct {
 	// Remote returns the current remote CA, not one that was determined before since. It is
 	// called about once a minute. Nil: the CA is not remote.
 	Remote func(ctx context.Context, since time.Time) (ca.Candidate, error)
+	// Bundle is the object with the roots that verify clients. Nil: the rotator distributes the roots,
+	// and reports who holds them in ConfigMap api.TrustStatusName.
+	Bundle *Bundle
 	// Leaves returns how many certificates in use each issuer has signed, by the
 	// issuer's pki.Fingerprint, or nil if they are not counted yet. It is called
 	// every few seconds while certificates are being replaced. Nil: they are not

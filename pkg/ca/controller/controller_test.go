@@ -18,6 +18,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -51,7 +52,7 @@ func newHarness(t *testing.T) *harness {
 	})
 	require.NoError(t, err)
 	h.Controller = c
-	h.Controller.events = eventWriter{h.events, "servingcert-system"}
+	h.Controller.events = eventWriter{h.events, c.key(c.cfg.Objects.Secret)}
 	h.ctx = ctrl.LoggerInto(t.Context(), logr.FromSlogHandler(slog.NewTextHandler(&h.log, &slog.HandlerOptions{Level: slog.LevelDebug - 10})))
 	return h
 }
@@ -169,7 +170,7 @@ func (h *harness) problemOf(t *testing.T) (reasons []string) {
 // reconcile returns why nothing can be signed after a reconcile, and its error.
 func (h *harness) reconcile(t *testing.T) (reason string, failed error) {
 	t.Helper()
-	_, failed = h.Reconcile(h.ctx, theOnly)
+	_, failed = h.Reconcile(h.ctx, h.theOnly())
 	_, err := h.Authority()
 	return reasonOf(t, err), failed
 }
@@ -430,7 +431,7 @@ servingcert_ca_problem{reason="WaitingForTrust"} 0
 // valid UTF-8, and cannot be sent.
 func TestNotesAreBounded(t *testing.T) {
 	recorder := events.NewFakeRecorder(1)
-	eventWriter{recorder, "servingcert-system"}.write("uid", corev1.EventTypeNormal, EventPrepared, "x"+strings.Repeat("é", 5000))
+	eventWriter{recorder, types.NamespacedName{Namespace: "servingcert-system", Name: "servingcert-ca"}}.write("uid", corev1.EventTypeNormal, EventPrepared, "x"+strings.Repeat("é", 5000))
 	note := strings.TrimPrefix(<-recorder.Events, "Normal CAPrepared ")
 	assert.Len(t, note, 1024)
 	assert.True(t, utf8.ValidString(note), "%q", note)

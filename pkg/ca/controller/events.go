@@ -32,14 +32,14 @@ const (
 
 // eventWriter writes events on the CA Secret.
 type eventWriter struct {
-	recorder  events.EventRecorder
-	namespace string
+	recorder events.EventRecorder
+	secret   types.NamespacedName
 }
 
 // write writes an event on the Secret with the UID, "" if the Secret is absent: the
 // recorder gets a reference to the Secret, not an object that holds its data.
 func (w eventWriter) write(uid types.UID, eventType, reason, note string) {
-	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.namespace, Name: api.CASecretName, UID: uid}}
+	secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: w.secret.Namespace, Name: w.secret.Name, UID: uid}}
 	w.recorder.Eventf(secret, nil, eventType, reason, reason, "%s", api.EventNote(note))
 }
 
@@ -92,6 +92,6 @@ func (c *Controller) reportInterim(ctx context.Context, f found, step ca.Interim
 
 // reportRestored reports that another writer changed the status ConfigMap.
 func (c *Controller) reportRestored(ctx context.Context, f found, did string) {
-	ctrl.LoggerFrom(ctx).Info("restored the status ConfigMap after someone changed it", "configMap", api.CAStatusName, "change", did)
-	c.events.write(f.uid(), corev1.EventTypeNormal, EventRestored, fmt.Sprintf("someone %s ConfigMap %s; it was restored", did, api.CAStatusName))
+	ctrl.LoggerFrom(ctx).Info("restored the status ConfigMap after someone changed it", "configMap", c.cfg.Objects.Status, "change", did)
+	c.events.write(f.uid(), corev1.EventTypeNormal, EventRestored, fmt.Sprintf("someone %s ConfigMap %s; it was restored", did, c.cfg.Objects.Status))
 }

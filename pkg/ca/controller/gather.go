@@ -60,7 +60,7 @@ func (c *Controller) gather(ctx context.Context) (found, error) {
 
 // gatherStatus reads the status of the CA, the requests on it, and the trust status.
 func (c *Controller) gatherStatus(ctx context.Context, f *found) (err error) {
-	if f.status, err = c.configMap(ctx, api.CAStatusName); err != nil {
+	if f.status, err = c.configMap(ctx, c.cfg.Objects.Status); err != nil {
 		return err
 	}
 	if f.status != nil {
@@ -68,6 +68,10 @@ func (c *Controller) gatherStatus(ctx context.Context, f *found) (err error) {
 		f.Status = &status
 		f.Request, f.RequestErr = api.ParseRotateRequest(f.status.Annotations)
 		f.PromoteDespite = api.PromoteDespite(f.status.Annotations)
+	}
+	if c.bundle != nil {
+		f.Trust, err = c.bundle.trust(ctx)
+		return err
 	}
 	trust, err := c.configMap(ctx, api.TrustStatusName)
 	if trust != nil {
@@ -88,7 +92,7 @@ func (c *Controller) gatherCandidate(ctx context.Context, f *found) error {
 		}
 		return nil
 	}
-	secret, err := c.secret(ctx, api.CAImportName)
+	secret, err := c.secret(ctx, c.cfg.Objects.Import)
 	if err != nil || secret == nil {
 		return err
 	}
@@ -111,7 +115,7 @@ func (f found) startsOver() api.RotateRequest {
 
 // gatherSecret reads the CA, and distinguishes a missing CA from one that never existed.
 func (c *Controller) gatherSecret(ctx context.Context, f *found) (err error) {
-	if f.secret, err = c.secret(ctx, api.CASecretName); err != nil {
+	if f.secret, err = c.secret(ctx, c.cfg.Objects.Secret); err != nil {
 		return err
 	}
 	if f.secret != nil {
@@ -121,7 +125,7 @@ func (c *Controller) gatherSecret(ctx context.Context, f *found) (err error) {
 		return nil
 	}
 	if f.ManagedExist, err = c.cfg.ManagedExist(ctx); err != nil {
-		return fmt.Errorf("look for managed Secrets: %w", err)
+		return fmt.Errorf("look for what the CA has issued: %w", err)
 	}
 	if !f.ManagedExist {
 		return nil
@@ -129,7 +133,7 @@ func (c *Controller) gatherSecret(ctx context.Context, f *found) (err error) {
 	// Another signer may have created the CA and issued between the two reads. Every
 	// Secret is issued after its CA was written: if this read does not find the CA
 	// either, it is lost.
-	if f.secret, err = c.secret(ctx, api.CASecretName); err != nil || f.secret == nil {
+	if f.secret, err = c.secret(ctx, c.cfg.Objects.Secret); err != nil || f.secret == nil {
 		return err
 	}
 	f.Secret = f.secret.Data
@@ -138,7 +142,7 @@ func (c *Controller) gatherSecret(ctx context.Context, f *found) (err error) {
 
 // gatherInterim reads the interim CA.
 func (c *Controller) gatherInterim(ctx context.Context, f *found) (err error) {
-	if f.interim, err = c.secret(ctx, api.CAInterimName); err == nil && f.interim != nil {
+	if f.interim, err = c.secret(ctx, c.cfg.Objects.Interim); err == nil && f.interim != nil {
 		f.Interim = f.interim.Data
 	}
 	return err
@@ -147,7 +151,7 @@ func (c *Controller) gatherInterim(ctx context.Context, f *found) (err error) {
 // gatherExtraRoots reads the additional roots that clients must trust. Those that are not valid any
 // more stay as they were published, by this process or the leader before it.
 func (c *Controller) gatherExtraRoots(ctx context.Context, f *found) error {
-	cm, err := c.configMap(ctx, api.ExtraRootsName)
+	cm, err := c.configMap(ctx, c.cfg.Objects.ExtraRoots)
 	if err != nil || cm == nil {
 		return err
 	}
@@ -173,8 +177,12 @@ func (c *Controller) secret(ctx context.Context, name string) (*corev1.Secret, e
 	return &secret, nil
 }
 
-// read reads one object live and reports whether it exists.
+// read reads one object live and reports whether it exists. A CA without such an object has an empty name
+// for it.
 func (c *Controller) read(ctx context.Context, kind, name string, into client.Object) (bool, error) {
+	if name == "" {
+		return false, nil
+	}
 	switch err := c.reader.Get(ctx, c.key(name), into); {
 	case err == nil:
 		return true, nil

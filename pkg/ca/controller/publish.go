@@ -9,7 +9,6 @@ import (
 	applycorev1 "k8s.io/client-go/applyconfigurations/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
 )
 
@@ -32,22 +31,25 @@ func (c *Controller) publish(ctx context.Context, f found, d ca.Decision) error 
 	case f.status == nil:
 		// An apply request contains the name, so that RBAC can restrict creation to it. If
 		// another client has created the ConfigMap meanwhile, the apply is a conflict.
-		cm := applycorev1.ConfigMap(api.CAStatusName, c.cfg.Namespace).WithLabels(objectLabels).WithData(d.Status.Data())
+		cm := applycorev1.ConfigMap(c.cfg.Objects.Status, c.cfg.Namespace).WithLabels(objectLabels).WithData(d.Status.Data())
 		if err := c.writer.Apply(ctx, cm, client.FieldOwner(fieldManager)); err != nil {
-			return writeError("ConfigMap", api.CAStatusName, err)
+			return writeError("ConfigMap", c.cfg.Objects.Status, err)
 		}
 		if last != nil {
 			c.reportRestored(ctx, f, "deleted")
 		}
 	case !sameStatus(f.status, d.Status.Data()):
 		if err := c.writer.Update(ctx, withStatus(f.status, d.Status.Data())); err != nil {
-			return writeError("ConfigMap", api.CAStatusName, err)
+			return writeError("ConfigMap", c.cfg.Objects.Status, err)
 		}
 		if last != nil && f.Status.Bundle != last.Bundle {
 			c.reportRestored(ctx, f, "changed the bundle in")
 		}
 	}
 	c.published = d.Status
+	if c.bundle != nil {
+		return c.bundle.publish(ctx, d.Status.Bundle)
+	}
 	return nil
 }
 

@@ -24,7 +24,7 @@ import (
 )
 
 // controllerName names the controller in logs, metrics and events.
-const controllerName = "servingcert-ca"
+func (c Config) controllerName() string { return c.Objects.Secret }
 
 // Retries of a failed reconcile: the default would grow to a thousand seconds.
 const (
@@ -41,39 +41,53 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 		return nil, err
 	}
 	c.reader, c.writer = mgr.GetAPIReader(), mgr.GetClient()
-	c.events = eventWriter{mgr.GetEventRecorder(controllerName), cfg.Namespace}
+	if c.bundle = c.cfg.Bundle; c.bundle != nil {
+		c.bundle.reader, c.bundle.writer = c.reader, c.writer
+	}
+	c.events = eventWriter{mgr.GetEventRecorder(c.cfg.controllerName()), c.key(c.cfg.Objects.Secret)}
 	if err := c.addTo(mgr); err != nil {
-		return nil, fmt.Errorf("set up the CA: %w", err)
+		return nil, fmt.Errorf("set up %s: %w", c.cfg.controllerName(), err)
 	}
 	if cfg.Registerer != nil {
 		if err := cfg.Registerer.Register(collector{c}); err != nil {
-			return nil, fmt.Errorf("set up the CA: register metrics: %w", err)
+			return nil, fmt.Errorf("set up %s: register metrics: %w", c.cfg.controllerName(), err)
 		}
 	}
 	return c, nil
 }
 
 func (c *Controller) addTo(mgr manager.Manager) error {
-	watched, err := c.addCache(mgr, api.CAStatusName, facts.Metadata("Secret"), facts.Metadata("ConfigMap"))
+	watched, err := c.addCache(mgr, c.cfg.Objects.Status, facts.Metadata("Secret"), facts.Metadata("ConfigMap"))
 	if err != nil {
 		return err
 	}
-	// RBAC restricts the watch of ConfigMaps by name, and a cache has one selector per kind.
-	extra, err := c.addCache(mgr, api.ExtraRootsName, facts.Metadata("ConfigMap"))
-	if err != nil {
-		return err
+	builder := ctrl.NewControllerManagedBy(mgr).
+		Named(c.cfg.controllerName()).
+		WatchesRawSource(source.Func(c.once)).
+		WatchesRawSource(c.sourceOf(watched, "Secret")).
+		WatchesRawSource(c.sourceOf(watched, "ConfigMap"))
+	if name := c.cfg.Objects.ExtraRoots; name != "" {
+		// RBAC restricts the watch of ConfigMaps by name, and a cache has one selector per kind.
+		extra, err := c.addCache(mgr, name, facts.Metadata("ConfigMap"))
+		if err != nil {
+			return err
+		}
+		builder = builder.WatchesRawSource(c.sourceOf(extra, "ConfigMap"))
 	}
-	err = ctrl.NewControllerManagedBy(mgr).
-		Named(controllerName).
-		WatchesRawSource(source.Func(once)).
-		WatchesRawSource(sourceOf(watched, "Secret")).
-		WatchesRawSource(sourceOf(watched, "ConfigMap")).
-		WatchesRawSource(sourceOf(extra, "ConfigMap")).
+	if c.bundle != nil {
+		kept, err := facts.AddCache(mgr, cache.Options{DefaultFieldSelector: fields.OneTermEqualSelector(metav1.ObjectNameField, api.ClientBundleName)}, c.bundle.metadata())
+		if err != nil {
+			return err
+		}
+		builder = builder.WatchesRawSource(source.Kind[client.Object](kept, c.bundle.metadata(), handler.EnqueueRequestsFromMapFunc(
+			func(context.Context, client.Object) []reconcile.Request { return []reconcile.Request{c.theOnly()} })))
+	}
+	err = builder.
 		WithOptions(controller.Options{
 			MaxConcurrentReconciles: 1,
 			RateLimiter:             workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](firstRetry, longestWait),
 		}).
-		Complete(facts.Reconciler(controllerName, c))
+		Complete(facts.Reconciler(c.cfg.controllerName(), c))
 	if err != nil {
 		return fmt.Errorf("add controller: %w", err)
 	}
@@ -90,21 +104,23 @@ func (c *Controller) addCache(mgr manager.Manager, configMap string, kinds ...cl
 	}, kinds...)
 }
 
-// theOnly is the one request: there is one CA.
-var theOnly = reconcile.Request{NamespacedName: client.ObjectKey{Name: api.CASecretName}}
+// theOnly returns the one request of the controller: it keeps one CA.
+func (c *Controller) theOnly() reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKey{Name: c.cfg.Objects.Secret}}
+}
 
 // once starts the first reconcile: on a first start there is nothing to watch.
-func once(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
-	queue.Add(theOnly)
+func (c *Controller) once(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	queue.Add(c.theOnly())
 	return nil
 }
 
-func sourceOf(watched cache.Cache, kind string) source.Source {
+func (c *Controller) sourceOf(watched cache.Cache, kind string) source.Source {
 	return source.Kind(watched, facts.Metadata(kind), handler.TypedEnqueueRequestsFromMapFunc(
 		func(_ context.Context, object *metav1.PartialObjectMetadata) []reconcile.Request {
-			if !slices.Contains([]string{api.CASecretName, api.CAInterimName, api.CAImportName, api.CAStatusName, api.ExtraRootsName}, object.Name) {
+			if o := c.cfg.Objects; !slices.Contains([]string{o.Secret, o.Interim, o.Import, o.Status, o.ExtraRoots}, object.Name) {
 				return nil
 			}
-			return []reconcile.Request{theOnly}
+			return []reconcile.Request{c.theOnly()}
 		}))
 }

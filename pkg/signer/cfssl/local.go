@@ -21,16 +21,18 @@ import (
 const (
 	profileServing    = "serving"
 	profileServingRSA = "serving-rsa"
+	profileClient     = "client"
+	profileClientRSA  = "client-rsa"
 )
 
 // subjectKeyID is the extension that identifies a certificate's key (RFC 5280, 4.2.1.2).
 const subjectKeyID = "2.5.29.14"
 
-// servingPolicy permits only serving certificates, which take only the key from the CSR, and the
+// localPolicy permits only serving certificates and client certificates, which take only the key from the CSR, and the
 // identifier of the key from the request. The default profile has no usages, so an unknown profile
 // name is refused; cfssl's own default would be server and client for a year. cfssl requires the
 // expiry of a profile, but does not use it: every request sets its start and end.
-const servingPolicy = `{
+const localPolicy = `{
   "signing": {
     "default": {"usages": [], "expiry": "1h"},
     "profiles": {
@@ -45,6 +47,18 @@ const servingPolicy = `{
         "expiry": "1h",
         "CSRWhitelist": {"PublicKey": true, "PublicKeyAlgorithm": true},
         "allowed_extensions": ["` + subjectKeyID + `"]
+      },
+      "` + profileClient + `": {
+        "usages": ["digital signature", "client auth"],
+        "expiry": "1h",
+        "CSRWhitelist": {"PublicKey": true, "PublicKeyAlgorithm": true},
+        "allowed_extensions": ["` + subjectKeyID + `"]
+      },
+      "` + profileClientRSA + `": {
+        "usages": ["digital signature", "key encipherment", "client auth"],
+        "expiry": "1h",
+        "CSRWhitelist": {"PublicKey": true, "PublicKeyAlgorithm": true},
+        "allowed_extensions": ["` + subjectKeyID + `"]
       }
     }
   }
@@ -53,7 +67,7 @@ const servingPolicy = `{
 // NewLocal returns an issue.Sign that uses cfssl's local signer with the key of the given
 // Authority. Each Authority gets a new signer, since cfssl's SetPolicy is a data race.
 func NewLocal() (issue.Sign, error) {
-	policy, err := config.LoadConfig([]byte(servingPolicy))
+	policy, err := config.LoadConfig([]byte(localPolicy))
 	if err != nil {
 		return nil, fmt.Errorf("cfssl: load signing policy: %w", err)
 	}
@@ -63,6 +77,9 @@ func NewLocal() (issue.Sign, error) {
 	}
 	var current atomic.Pointer[signerOf]
 	return func(_ context.Context, ca *pki.Authority, request issue.SigningRequest) (*x509.Certificate, error) {
+		if domain := pki.TrustDomainOf(ca.Certificate); domain != request.Identity.TrustDomain {
+			return nil, fmt.Errorf("the CA of trust domain %q does not sign for trust domain %q", domain, request.Identity.TrustDomain)
+		}
 		s := current.Load()
 		if s == nil || s.ca != ca {
 			signer, err := local.NewSigner(ca.Key, ca.Certificate, cfsslsigner.DefaultSigAlgo(ca.Key), policy.Signing)
@@ -108,9 +125,13 @@ func cfsslRequest(request issue.SigningRequest) cfsslsigner.SignRequest {
 	for _, ip := range request.IPs {
 		hosts = append(hosts, ip.String())
 	}
-	profile := profileServing
+	profile, rsa := profileServing, profileServingRSA
+	if request.Identity != (pki.SPIFFEID{}) {
+		profile, rsa = profileClient, profileClientRSA
+		hosts = append(hosts, request.Identity.String())
+	}
 	if request.KeyAlgorithm.IsRSA() {
-		profile = profileServingRSA
+		profile = rsa
 	}
 	return cfsslsigner.SignRequest{
 		Request:   string(request.CSR),

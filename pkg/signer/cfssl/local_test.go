@@ -140,7 +140,7 @@ func TestNamesOutsideTheConstraintsAreRefusedAfterSigning(t *testing.T) {
 }
 
 func TestCFSSLRefusesAnUnknownProfile(t *testing.T) {
-	policy, err := config.LoadConfig([]byte(servingPolicy))
+	policy, err := config.LoadConfig([]byte(localPolicy))
 	require.NoError(t, err)
 	ca := testCA(t)
 	signer, err := local.NewSigner(ca.Key, ca.Certificate, cfsslsigner.DefaultSigAlgo(ca.Key), policy.Signing)
@@ -205,4 +205,24 @@ func TestSignConcurrentlyUnderChangingCAs(t *testing.T) {
 		})
 	}
 	wg.Wait()
+}
+
+func TestIdentities(t *testing.T) {
+	sign, clients := cfsslSign(t), newCA(t, pki.ForClients("example.com"), epoch.Add(-day), epoch.Add(1000*day))
+	for _, algorithm := range []pki.KeyAlgorithm{pki.ECDSAP256, pki.RSA2048} {
+		request := requestFor(t, algorithm, &x509.CertificateRequest{DNSNames: []string{"web.shop.svc"}})
+		request.DNSNames = nil
+		request.Identity = pki.SPIFFEID{TrustDomain: "example.com", Namespace: "shop", ServiceAccount: "cart"}
+		leaf, err := sign(context.Background(), clients, request)
+		require.NoError(t, err)
+		require.NoError(t, issue.Check(leaf, leaf.PublicKey, clients, request, epoch))
+
+		_, err = sign(context.Background(), testCA(t), request)
+		require.ErrorContains(t, err, "does not sign", "the serving CA has no clients")
+		serving := requestFor(t, algorithm, &x509.CertificateRequest{})
+		_, err = sign(context.Background(), clients, serving)
+		require.ErrorContains(t, err, "does not sign", "the CA for clients has no servers")
+		request.Identity.ServiceAccount = "other"
+		require.ErrorContains(t, issue.Check(leaf, leaf.PublicKey, clients, request, epoch), "its identity is")
+	}
 }

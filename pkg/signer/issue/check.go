@@ -33,23 +33,36 @@ func Check(leaf *x509.Certificate, pub crypto.PublicKey, ca *pki.Authority, requ
 	case leaf.NotBefore.Before(request.NotBefore.Add(-MaxBackdate)):
 		return fmt.Errorf("it is valid from %s, must not be valid earlier than %s before it is issued", leaf.NotBefore.Format(time.RFC3339), MaxBackdate+pki.Backdate)
 	}
-	if err := pki.CheckUsages(leaf, request.KeyAlgorithm); err != nil {
+	if err := checkUse(leaf, request); err != nil {
 		return err
 	}
-	if err := checkVerifies(leaf, ca, now); err != nil {
+	if err := checkVerifies(leaf, ca, request, now); err != nil {
 		return err
 	}
 	return checkLasts(leaf, ca, now)
 }
 
-// checkVerifies returns an error that names a root whose clients would reject the leaf, or nil.
-func checkVerifies(leaf *x509.Certificate, ca *pki.Authority, now time.Time) error {
+// checkUse returns an error unless the leaf is only for what is requested: to serve, or to show an
+// identity.
+func checkUse(leaf *x509.Certificate, request SigningRequest) error {
+	if request.Identity != (pki.SPIFFEID{}) {
+		return pki.CheckIdentity(leaf, request.KeyAlgorithm, request.Identity)
+	}
+	return pki.CheckUsages(leaf, request.KeyAlgorithm)
+}
+
+// checkVerifies returns an error that names a root of a peer that would reject the leaf, or nil.
+func checkVerifies(leaf *x509.Certificate, ca *pki.Authority, request SigningRequest, now time.Time) error {
 	if len(ca.Anchors) == 0 {
 		return errors.New("no client can verify it: the CA has no root")
 	}
+	verify, peer := pki.VerifyServing, "client"
+	if request.Identity != (pki.SPIFFEID{}) {
+		verify, peer = pki.VerifyClient, "server"
+	}
 	for _, root := range ca.Anchors {
-		if err := pki.VerifyServing(leaf, ca.Chain, root, now); err != nil {
-			return fmt.Errorf("a client that trusts only %q rejects it: %w", root.Subject.CommonName, err)
+		if err := verify(leaf, ca.Chain, root, now); err != nil {
+			return fmt.Errorf("a %s that trusts only %q rejects it: %w", peer, root.Subject.CommonName, err)
 		}
 	}
 	return nil

@@ -23,9 +23,11 @@ import (
 type SigningRequest struct {
 	CSR []byte // PEM
 	// CommonName is the subject, one of DNSNames; empty for none.
-	CommonName   string
-	DNSNames     []string
-	IPs          []netip.Addr
+	CommonName string
+	DNSNames   []string
+	IPs        []netip.Addr
+	// Identity makes it a request for a client's certificate, which has no other name.
+	Identity     pki.SPIFFEID
 	KeyAlgorithm pki.KeyAlgorithm
 	NotBefore    time.Time
 	NotAfter     time.Time

@@ -87,15 +87,13 @@ func Decide(s Situation) Decision {
 	if d, final := s.checkRequest(); final {
 		return d
 	}
-	selecting := s.selecting()
-	switch {
-	case signer.Pending(s.AuthorityErr):
-		return Decision{NextAt: s.Now.Add(signer.CARetry)} // the CA is about to be known
-	case s.AuthorityErr != nil:
-		d := wait(string(signer.ReasonOf(s.AuthorityErr, "CAUnavailable")), "%s", s.AuthorityErr)
-		d.NextAt = s.Now.Add(signer.CARetry)
+	if d, out := s.checkCA(); out {
 		return d
 	}
+	if s.Request.Client {
+		return s.decideClient()
+	}
+	selecting := s.selecting()
 	if d, out := s.checkOptIn(selecting); out {
 		return d
 	}
@@ -113,6 +111,35 @@ func Decide(s Situation) Decision {
 		return wait(reasonNoNames, "clients may still hold a root that permits none of the names %q", asked.DNSNames)
 	}
 	return s.sign(names)
+}
+
+// checkCA returns the decision if the CA cannot sign now.
+func (s Situation) checkCA() (d Decision, out bool) {
+	switch {
+	case signer.Pending(s.AuthorityErr):
+		return Decision{NextAt: s.Now.Add(signer.CARetry)}, true // the CA is about to be known
+	case s.AuthorityErr != nil:
+		d := wait(string(signer.ReasonOf(s.AuthorityErr, "CAUnavailable")), "%s", s.AuthorityErr)
+		d.NextAt = s.Now.Add(signer.CARetry)
+		return d, true
+	}
+	return d, false
+}
+
+// decideClient decides a request for a client's certificate, by the CA for clients. Its identity is the
+// ServiceAccount of the pod, which kube-apiserver has bound to the request and which nobody can choose
+// for another pod (KEP-4317). A namespace may be labelled later, and a denial would be final.
+func (s Situation) decideClient() Decision {
+	if !s.OptedIn {
+		return wait(reasonNotOptedIn, notOptedIn, s.Request.Namespace, api.LabelInject, api.InjectEnabled)
+	}
+	var wanted api.Wanted
+	wanted.Params.Duration = min(s.MaxDuration, s.Request.MaxLifetime)
+	d := s.sign(wanted)
+	d.Sign.Identity = pki.SPIFFEID{
+		TrustDomain: pki.TrustDomainOf(s.Authority.Certificate), Namespace: s.Request.Namespace, ServiceAccount: s.Request.ServiceAccountName,
+	}
+	return d
 }
 
 // podIsGone reports whether the pod of the request is deleted or being deleted. Another pod may
@@ -181,19 +208,21 @@ func (s Situation) waitForService() Decision {
 	return wait(reasonNoService, "no Service that requests a certificate selects the pod")
 }
 
+// notOptedIn is the message of reasonNotOptedIn.
+const notOptedIn = "namespace %q does not have label %s=%s"
+
 // checkOptIn returns the decision if none of the pod's Services may have a certificate, because
 // the namespace is not opted in. The request is denied if the namespace never was. If a Service
 // seems to have had a certificate, the pod may be in use, and the request waits for the label.
 func (s Situation) checkOptIn(selecting []*corev1.Service) (d Decision, out bool) {
 	mayHave := func(svc *corev1.Service) bool { return signer.MayHavePodKeys(svc, s.OptedIn, s.Authority) }
-	const message = "namespace %q does not have label %s=%s"
 	switch {
 	case s.OptedIn || slices.ContainsFunc(selecting, mayHave):
 		return Decision{}, false
 	case slices.ContainsFunc(slices.Concat(selecting, s.tooLarge()), signer.WasOptedIn):
-		return wait(reasonNotOptedIn, message, s.Request.Namespace, api.LabelInject, api.InjectEnabled), true
+		return wait(reasonNotOptedIn, notOptedIn, s.Request.Namespace, api.LabelInject, api.InjectEnabled), true
 	}
-	return deny(reasonNotOptedIn, message, s.Request.Namespace, api.LabelInject, api.InjectEnabled), true
+	return deny(reasonNotOptedIn, notOptedIn, s.Request.Namespace, api.LabelInject, api.InjectEnabled), true
 }
 
 // refusals returns a message with the error of each Service.
@@ -229,6 +258,14 @@ func (s Situation) sign(names api.Wanted) Decision {
 		NotAfter:     notAfter,
 	}}
 	return d
+}
+
+// Names returns the names of the certificate to sign, for logs.
+func (d Decision) Names() []string {
+	if d.Sign.Identity != (pki.SPIFFEID{}) {
+		return []string{d.Sign.Identity.String()}
+	}
+	return d.Sign.DNSNames
 }
 
 // Limited returns the decision about a request that is right, and has to wait for the rates.

@@ -274,3 +274,41 @@ func TestFactsOf(t *testing.T) {
 	request.Status.Conditions = []metav1.Condition{{Type: "Failed"}}
 	assert.Equal(t, &Request{}, FactsOfBeta(request))
 }
+
+// ofClient is a valid request for an identity.
+func ofClient(t *testing.T) Situation {
+	t.Helper()
+	s := ordinary(t)
+	s.Services = nil
+	s.Request.Client = true
+	s.Authority = signertest.NewCA(t, pki.ForClients("example.com"), epoch.Add(-time.Hour), epoch.Add(1000*24*time.Hour))
+	return s
+}
+
+func TestDecideClient(t *testing.T) {
+	for name, c := range map[string]struct {
+		change  func(s *Situation)
+		verdict Verdict
+		reason  string
+	}{
+		"ordinary":               {func(*Situation) {}, Sign, ""},
+		"the pod is gone":        {func(s *Situation) { s.Pod = nil }, Ignore, ""},
+		"another node":           {func(s *Situation) { s.Pod.Spec.NodeName = "node-2" }, Deny, "WrongPod"},
+		"another ServiceAccount": {func(s *Situation) { s.Pod.Spec.ServiceAccountName = "admin" }, Deny, "WrongPod"},
+		"no label":               {func(s *Situation) { s.OptedIn = false }, Wait, api.ReasonNotOptedIn},
+		"no CA":                  {func(s *Situation) { s.Authority, s.AuthorityErr = nil, reasoned{errors.New("x"), "CALost"} }, Wait, "CALost"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := ofClient(t)
+			c.change(&s)
+			d := Decide(s)
+			assert.Equal(t, c.verdict, d.Verdict)
+			assert.Equal(t, c.reason, d.Reason)
+			if d.Verdict == Sign {
+				assert.Equal(t, []string{"spiffe://example.com/ns/shop/sa/default"}, d.Names())
+				assert.Empty(t, d.Sign.DNSNames)
+				assert.Equal(t, 24*time.Hour, d.Sign.NotAfter.Sub(d.Sign.NotBefore))
+			}
+		})
+	}
+}

@@ -20,8 +20,10 @@ type Request struct {
 	metav1.TypeMeta   // empty
 	metav1.ObjectMeta // name, namespace, UID and resource version only
 
-	// Pending: it is for this signer, and has no answer.
-	Pending            bool
+	// Pending: it is for a signer of ours, and has no answer.
+	Pending bool
+	// Client: it is for api.ClientSignerName, and not for api.SignerName.
+	Client             bool
 	PodName            string
 	PodUID             types.UID
 	NodeName           string
@@ -67,7 +69,8 @@ func factsOf(meta *metav1.ObjectMeta, spec certificatesv1.PodCertificateRequestS
 	r := &Request{ObjectMeta: metav1.ObjectMeta{
 		Namespace: meta.Namespace, Name: meta.Name, UID: meta.UID, ResourceVersion: meta.ResourceVersion,
 	}}
-	if spec.SignerName != api.SignerName || len(answer) > 0 {
+	r.Client = spec.SignerName == api.ClientSignerName
+	if !r.Client && spec.SignerName != api.SignerName || len(answer) > 0 {
 		return r
 	}
 	r.Pending = true

@@ -21,6 +21,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/facts/queue"
+	"github.com/servingcert/servingcert/pkg/pki"
 )
 
 // Clientset returns the clientset of a controller of requests. It uses protobuf: a request is
@@ -122,7 +123,7 @@ func (f *Followed[R]) watchAuthority(ctx context.Context, q facts.Queue) {
 		case <-ctx.Done():
 			return
 		case <-f.config.AuthorityChanged:
-			if _, limits, err := f.config.CA(); err == nil {
+			if ca, limits, err := f.config.CA(); err == nil && pki.TrustDomainOf(ca.Certificate) == "" {
 				f.config.Cluster.limit(limits)
 			}
 			Enqueue(q, f.requests.List())

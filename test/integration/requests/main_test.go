@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 	harness.Run(m, harness.Setup{
 		ControlPlane: controlplane.Options{
 			AuditUsers:         []string{"system:serviceaccount:" + api.DefaultNamespace + ":" + signerAccount},
-			Features:           []controlplane.Feature{controlplane.PodCertificates},
+			Features:           controlplane.Features(),
 			ExtraAPIServerArgs: []string{"--enable-admission-plugins=NodeRestriction"},
 		},
 		Programs: harness.Programs{"signer": signerapp.Main}, RightsOf: "signer",
@@ -72,6 +72,9 @@ func prepare(ctx context.Context, s *harness.Suite) error {
 		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: meta.Name},
 		Subjects:   []rbacv1.Subject{{Kind: rbacv1.GroupKind, APIGroup: rbacv1.GroupName, Name: "system:authenticated"}},
 	}, metav1.CreateOptions{}); err != nil {
+		return err
+	}
+	if err := mayIdentify(ctx, s); err != nil {
 		return err
 	}
 	return harness.Await(ctx, func() error { return granted(ctx, mayAsk) })

@@ -15,6 +15,8 @@ const DefaultMaxDuration = 24 * time.Hour
 // Config configures the controller.
 type Config struct {
 	requests.Config
+	// Signer is the signer whose requests are answered: api.SignerName or api.ClientSignerName.
+	Signer string
 	// ProbeInterval is the interval of checks whether the API server serves
 	// PodCertificateRequests, until it does.
 	ProbeInterval time.Duration

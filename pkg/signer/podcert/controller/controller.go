@@ -99,7 +99,7 @@ func (c *Controller) sign(ctx context.Context, s podcert.Situation, d podcert.De
 		return err
 	case written:
 		c.requests.Issued(s.Request)
-		log.FromContext(ctx).Info("certificate issued for a pod", "pod", s.Request.PodName, "names", d.Sign.DNSNames, "notAfter", issued.Leaf.NotAfter)
+		log.FromContext(ctx).Info("certificate issued for a pod", "pod", s.Request.PodName, "names", d.Names(), "notAfter", issued.Leaf.NotAfter)
 	}
 	return nil
 }
@@ -116,7 +116,9 @@ func (c *Controller) gather(ctx context.Context, r *podcert.Request, pod readPod
 		return s, err
 	}
 	s.Pod, err = pod(ctx, types.NamespacedName{Namespace: r.Namespace, Name: r.PodName})
-	s.Services = c.config.Cluster.Selecting(s.Pod)
+	if !r.Client {
+		s.Services = c.config.Cluster.Selecting(s.Pod)
+	}
 	return s, err
 }
 

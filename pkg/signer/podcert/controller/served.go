@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 
-	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/signer/podcert"
 	"github.com/servingcert/servingcert/pkg/signer/requests"
@@ -21,17 +20,17 @@ import (
 type version struct {
 	name   string
 	client rest.Interface
-	cache  func(manager.Manager) (*facts.Informer[*podcert.Request], error)
+	cache  func(mgr manager.Manager, signer string) (*facts.Informer[*podcert.Request], error)
 }
 
 // versionsOf returns the supported versions, the newest first.
 func versionsOf(clientset kubernetes.Interface) []version {
 	return []version{
-		{facts.PodCertificatesV1, clientset.CertificatesV1().RESTClient(), func(mgr manager.Manager) (*facts.Informer[*podcert.Request], error) {
-			return newCache(mgr, &certificatesv1.PodCertificateRequest{}, podcert.FactsOf)
+		{facts.PodCertificatesV1, clientset.CertificatesV1().RESTClient(), func(mgr manager.Manager, signer string) (*facts.Informer[*podcert.Request], error) {
+			return newCache(mgr, signer, &certificatesv1.PodCertificateRequest{}, podcert.FactsOf)
 		}},
-		{facts.PodCertificatesV1Beta1, clientset.CertificatesV1beta1().RESTClient(), func(mgr manager.Manager) (*facts.Informer[*podcert.Request], error) {
-			return newCache(mgr, &certificatesv1beta1.PodCertificateRequest{}, podcert.FactsOfBeta)
+		{facts.PodCertificatesV1Beta1, clientset.CertificatesV1beta1().RESTClient(), func(mgr manager.Manager, signer string) (*facts.Informer[*podcert.Request], error) {
+			return newCache(mgr, signer, &certificatesv1beta1.PodCertificateRequest{}, podcert.FactsOfBeta)
 		}},
 	}
 }
@@ -39,10 +38,10 @@ func versionsOf(clientset kubernetes.Interface) []version {
 // byPending indexes the pending requests by namespace.
 const byPending = "pending"
 
-func newCache[O client.Object](mgr manager.Manager, example O, derive func(O) *podcert.Request) (*facts.Informer[*podcert.Request], error) {
+func newCache[O client.Object](mgr manager.Manager, signer string, example O, derive func(O) *podcert.Request) (*facts.Informer[*podcert.Request], error) {
 	return facts.NewInformer(mgr, facts.Options[O, *podcert.Request]{
 		Example: example,
-		Field:   requests.AddressedTo(api.SignerName),
+		Field:   requests.AddressedTo(signer),
 		Derive:  derive,
 		Indexers: map[string]func(*podcert.Request) []string{byPending: func(r *podcert.Request) []string {
 			if !r.Pending {

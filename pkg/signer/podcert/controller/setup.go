@@ -16,6 +16,14 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/requests"
 )
 
+// controllerName names the controller of a signer in logs and metrics.
+func controllerName(signer string) string {
+	if signer == api.ClientSignerName {
+		return "client-certificates"
+	}
+	return "pod-certificates"
+}
+
 // Setup adds the controller to the manager. It runs on the leader.
 func Setup(mgr manager.Manager, cfg Config) error {
 	if err := cfg.Validate(); err != nil {
@@ -46,7 +54,7 @@ func (s *starter) Start(ctx context.Context) error {
 	if served == nil {
 		return nil
 	}
-	informer, err := served.cache(s.mgr)
+	informer, err := served.cache(s.mgr, s.config.Signer)
 	if err != nil {
 		return fmt.Errorf("cache of PodCertificateRequests: %w", err)
 	}
@@ -56,15 +64,20 @@ func (s *starter) Start(ctx context.Context) error {
 		answers:  served.client,
 	}
 	of := func(namespace string) []*podcert.Request { return informer.ByIndex(byPending, namespace) }
-	ctrl, err := c.requests.Controller(s.mgr, "pod-certificates", c, requests.Affected[*podcert.Request]{
-		ByService:   func(svc *corev1.Service) []*podcert.Request { return of(svc.Namespace) },
+	ctrl, err := c.requests.Controller(s.mgr, controllerName(s.config.Signer), c, requests.Affected[*podcert.Request]{
+		ByService: func(svc *corev1.Service) []*podcert.Request {
+			if s.config.Signer == api.ClientSignerName {
+				return nil // an identity does not depend on Services
+			}
+			return of(svc.Namespace)
+		},
 		ByNamespace: of,
 	})
 	if err != nil {
 		return err
 	}
 	s.metrics.served.Set(1)
-	log.FromContext(ctx).Info("answering PodCertificateRequests", "version", served.name, "signer", api.SignerName)
+	log.FromContext(ctx).Info("answering PodCertificateRequests", "version", served.name, "signer", s.config.Signer)
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	var group errgroup.Group
