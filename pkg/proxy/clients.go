@@ -4,9 +4,12 @@ import (
 	"net/netip"
 	"slices"
 	"time"
+
+	"github.com/servingcert/servingcert/pkg/pki"
 )
 
-// MaxClients is the maximum number of plaintext clients in a list.
+// MaxClients is the maximum number in a list: of plaintext clients, of identities, and of addresses
+// without an identity.
 const MaxClients = 256
 
 // A Client is an address from which plaintext was received on a port that allows it.
@@ -42,6 +45,12 @@ type ClientList struct {
 	// Unclear are the clients with open connections of KindUnknown, at most MaxClients, in the order of the first of these
 	// connections. They may speak plaintext or TLS, and are not remembered.
 	Unclear []Client `json:"unclear,omitempty"`
+	// Guarded are the ports that now admit only listed clients, or count who would be refused.
+	Guarded []GuardedPort `json:"guarded,omitempty"`
+	// Callers are clients of guarded ports, in the order of Clients.
+	Callers []GuardedClient `json:"callers,omitempty"`
+	// EvictedCallers is Evicted for Callers.
+	EvictedCallers map[string]Evicted `json:"evictedCallers,omitempty"`
 }
 
 // AddUnclear adds an open connection of KindUnknown, if there are not too many clients.
@@ -56,34 +65,47 @@ func (l *ClientList) AddUnclear(address netip.Addr, port string, first, now time
 	}
 }
 
-type clientKey struct {
-	address netip.Addr
-	port    string
+// A GuardedPort is a port of the proxy that is guarded.
+type GuardedPort struct {
+	Port string `json:"port"`
+	// Watch is true if it admits all clients.
+	Watch bool `json:"watch,omitempty"`
+	// Since is the time from which it is guarded.
+	Since time.Time `json:"since"`
 }
 
-// Clients records plaintext clients. It is not safe for concurrent use.
+// A GuardedClient is a client of a guarded port.
+type GuardedClient struct {
+	// Identity is its SPIFFE ID. If the client was refused, it has not proven that it has the key.
+	Identity string `json:"identity,omitempty"`
+	// Address is that of clients without a verified identity.
+	Address netip.Addr `json:"address,omitzero"`
+	Port    string     `json:"port"`
+	First   time.Time  `json:"first"`
+	// Last is as in Client.
+	Last time.Time `json:"last"`
+	// Connections were admitted. WouldRefuse of them were so only because the port watches.
+	Connections uint64 `json:"connections"`
+	WouldRefuse uint64 `json:"wouldRefuse,omitempty"`
+	Refused     uint64 `json:"refused,omitempty"`
+	// Reason is that of the last connection which was or would have been refused.
+	Reason Reason `json:"reason,omitempty"`
+}
+
+// Clients records plaintext clients, and those of guarded ports. It is not safe for concurrent use.
 type Clients struct {
 	since   time.Time
 	ports   []string
-	seen    map[clientKey]*Record
-	evicted map[string]*evicted // by port
-}
+	guarded []GuardedPort
 
-// Record is a client, and how many of its connections have not ended.
-type Record struct {
-	client  Client
-	open    int
-	evicted *evicted // that it was added to; nil while Clients has it
-}
-
-type evicted struct {
-	Evicted
-	open int
+	plaintext table
+	// Strangers have a table of their own, so that they cannot displace clients with an identity.
+	identities, strangers table
 }
 
 // NewClients returns a Clients that records from now on, for those of the ports that allow plaintext.
 func NewClients(now time.Time, ports []Listen) *Clients {
-	c := &Clients{since: now, ports: []string{}, seen: map[clientKey]*Record{}, evicted: map[string]*evicted{}}
+	c := &Clients{since: now, ports: []string{}, plaintext: newTable(), identities: newTable(), strangers: newTable()}
 	for _, l := range ports {
 		if l.Plaintext {
 			c.ports = append(c.ports, l.Name)
@@ -92,85 +114,88 @@ func NewClients(now time.Time, ports []Listen) *Clients {
 	return c
 }
 
-// Add records a connection, until End is called with the result. If there are MaxClients already, the least
-// recently seen one is removed.
-func (c *Clients) Add(address netip.Addr, port string, kind Kind, now time.Time) *Record {
-	key := clientKey{address.Unmap().WithZone(""), port}
-	r := c.seen[key]
-	if r == nil {
-		if len(c.seen) >= MaxClients {
-			c.evict(now)
+// Guard records which of the ports are guarded from now on.
+func (c *Clients) Guard(now time.Time, ports []Listen, by *Admission) {
+	before := c.guarded
+	c.guarded = nil
+	for _, l := range ports {
+		guard := by.Guard(l.Name)
+		if guard == nil {
+			continue
 		}
-		r = &Record{client: Client{Address: key.address, Port: port, First: now}}
-		c.seen[key] = r
+		p := GuardedPort{l.Name, guard.Watch, now}
+		if i := slices.IndexFunc(before, func(b GuardedPort) bool { return b.Port == l.Name }); i >= 0 {
+			p.Since = before[i].Since
+		}
+		c.guarded = append(c.guarded, p)
 	}
-	r.client.Last, r.client.Kind = now, kind
-	r.client.Connections++
-	r.open++
+}
+
+// Add records a connection of a plaintext client, until End is called with the result. If there are
+// MaxClients already, the least recently seen one is removed.
+func (c *Clients) Add(address netip.Addr, port string, kind Kind, now time.Time) *Record {
+	r := c.plaintext.add(clientKey{address: plain(address), port: port}, now)
+	r.kind = kind
+	r.connections++
 	return r
 }
+
+// Call is Add for a client of a guarded port. reason is why it would be refused if the port did not
+// watch, or "".
+func (c *Clients) Call(caller Caller, address netip.Addr, port string, reason Reason, now time.Time) *Record {
+	r := c.caller(caller, address, port, now)
+	r.connections++
+	if reason != "" {
+		r.reason = reason
+		r.wouldRefuse++
+	}
+	return r
+}
+
+// Refuse records a connection of a client that a guarded port refused.
+func (c *Clients) Refuse(caller Caller, address netip.Addr, port string, reason Reason, now time.Time) {
+	r := c.caller(caller, address, port, now)
+	r.reason = reason
+	r.refused++
+	c.End(r, now)
+}
+
+func (c *Clients) caller(caller Caller, address netip.Addr, port string, now time.Time) *Record {
+	if caller.Without != "" {
+		return c.strangers.add(clientKey{address: plain(address), port: port}, now)
+	}
+	return c.identities.add(clientKey{id: caller.ID, port: port}, now)
+}
+
+func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
 // End records that a connection has ended.
 func (c *Clients) End(r *Record, now time.Time) {
 	r.open--
-	r.client.Last = now
+	r.last = now
 	if r.evicted != nil {
 		r.evicted.open--
 		r.evicted.Last = now
 	}
 }
 
-func (r *Record) lastSeen(now time.Time) time.Time {
-	if r.open > 0 {
-		return now
-	}
-	return r.client.Last
-}
-
-func (c *Clients) evict(now time.Time) {
-	var oldest *Record
-	for _, r := range c.seen {
-		if oldest == nil || r.lastSeen(now).Before(oldest.lastSeen(now)) {
-			oldest = r
-		}
-	}
-	port := oldest.client.Port
-	delete(c.seen, clientKey{oldest.client.Address, port})
-	f := c.evicted[port]
-	if f == nil {
-		f = &evicted{}
-		c.evicted[port] = f
-	}
-	f.Clients++
-	f.open += oldest.open
-	if oldest.client.Last.After(f.Last) {
-		f.Last = oldest.client.Last
-	}
-	oldest.evicted = f
-}
-
 // List returns the recorded clients. Those with an open connection were last seen now.
 func (c *Clients) List(now time.Time) ClientList {
-	list := ClientList{Since: c.since, Ports: c.ports, Clients: make([]Client, 0, len(c.seen))}
-	for _, r := range c.seen {
-		client := r.client
-		client.Last = r.lastSeen(now)
-		list.Clients = append(list.Clients, client)
+	list := ClientList{Since: c.since, Ports: c.ports, Clients: make([]Client, 0, len(c.plaintext.seen)), Guarded: c.guarded}
+	for _, r := range sorted(now, c.plaintext) {
+		list.Clients = append(list.Clients, Client{r.address, r.port, r.first, r.lastSeen(now), r.connections, r.kind})
 	}
-	slices.SortFunc(list.Clients, func(a, b Client) int {
-		if order := b.Last.Compare(a.Last); order != 0 {
-			return order
+	list.Evicted = c.plaintext.list(nil, now)
+	for _, r := range sorted(now, c.identities, c.strangers) {
+		caller := GuardedClient{
+			Address: r.address, Port: r.port, First: r.first, Last: r.lastSeen(now),
+			Connections: r.connections, WouldRefuse: r.wouldRefuse, Refused: r.refused, Reason: r.reason,
 		}
-		return a.Address.Compare(b.Address)
-	})
-	for port, f := range c.evicted {
-		if list.Evicted == nil {
-			list.Evicted = map[string]Evicted{}
+		if r.id != (pki.SPIFFEID{}) {
+			caller.Identity = r.id.String()
 		}
-		if f.open > 0 {
-			f.Last = now
-		}
-		list.Evicted[port] = f.Evicted
+		list.Callers = append(list.Callers, caller)
 	}
+	list.EvictedCallers = c.strangers.list(c.identities.list(nil, now), now)
 	return list
 }

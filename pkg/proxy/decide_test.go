@@ -2,7 +2,10 @@ package proxy_test
 
 import (
 	"bytes"
+	"crypto/tls"
 	"encoding/binary"
+	"encoding/json"
+	"fmt"
 	"net/netip"
 	"slices"
 	"testing"
@@ -12,6 +15,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/proxy"
 )
 
@@ -160,6 +164,94 @@ func TestHeader(t *testing.T) {
 		assert.Equal(t, len(header)-16, int(binary.BigEndian.Uint16(header[14:])))
 		assert.Equal(t, c.addresses+"\x12\x34\x56\x78", string(header[16:]))
 	}
+}
+
+// The fields of proxy-protocol.txt, 2.2: a type, a length of two bytes, and a value.
+func TestHeaderOfAnIdentity(t *testing.T) {
+	id := pki.SPIFFEID{TrustDomain: "example.com", Namespace: "shop", ServiceAccount: "cart"}
+	const uri = "\xe0\x00\x24spiffe://example.com/ns/shop/sa/cart"
+	for _, c := range []struct {
+		version uint16
+		resumed bool
+		want    string
+	}{
+		{tls.VersionTLS13, false, "\x20\x00\x0f\x07\x00\x00\x00\x00\x21\x00\x07TLSv1.3" + uri},
+		{tls.VersionTLS12, true, "\x20\x00\x0f\x05\x00\x00\x00\x00\x21\x00\x07TLSv1.2" + uri},
+	} {
+		fields := proxy.HeaderIdentity(id, c.version, c.resumed)
+		require.Equal(t, c.want, string(fields))
+		for client, port := range map[string]string{"10.1.2.3:4660": "10.4.5.6:22136", "[fd00::1]:4660": "[fd00::2]:22136"} {
+			client, port := netip.MustParseAddrPort(client), netip.MustParseAddrPort(port)
+			plain, header := proxy.Header(client, port), proxy.Header(client, port, fields...)
+			require.Equal(t, string(plain[:14]), string(header[:14]))
+			require.Equal(t, len(header)-16, int(binary.BigEndian.Uint16(header[14:])))
+			require.Equal(t, string(plain[16:])+c.want, string(header[16:]))
+		}
+	}
+}
+
+// Clients of guarded ports are known by their identities, and those without one by their addresses, which cannot
+// displace them.
+func TestCallers(t *testing.T) {
+	start := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	at := func(minutes int) time.Time { return start.Add(time.Duration(minutes) * time.Minute) }
+	one, two := netip.MustParseAddr("10.1.0.1"), netip.MustParseAddr("::ffff:10.1.0.2")
+	cart, stranger := callerOf("shop", "cart"), proxy.Caller{Without: proxy.NoCertificate}
+	ports := []proxy.Listen{{Name: "sc-tls-1"}, {Name: "sc-any-2", Plaintext: true}, {Name: "sc-tls-3"}}
+	clients := proxy.NewClients(start, ports)
+	require.Equal(t, proxy.ClientList{Since: start, Ports: []string{"sc-any-2"}, Clients: []proxy.Client{}}, clients.List(start))
+	text, err := json.Marshal(clients.List(start))
+	require.NoError(t, err)
+	require.JSONEq(t, `{"since":"2026-05-01T12:00:00Z","ports":["sc-any-2"],"clients":[]}`, string(text), "as without guarded ports")
+
+	guard := func(minutes int, list string) {
+		a, err := proxy.ParseAdmission(list)
+		require.NoError(t, err)
+		clients.Guard(at(minutes), ports, a)
+	}
+	clients.Guard(start, ports, proxy.AdmitNobody())
+	require.Len(t, clients.List(start).Guarded, 3)
+	guard(1, "sc-tls-1=watch;sc-tls-9=any")
+	guard(2, "sc-tls-1=shop/cart;sc-any-2=watch")
+	require.Equal(t, []proxy.GuardedPort{{"sc-tls-1", false, start}, {"sc-any-2", true, at(2)}}, clients.List(start).Guarded)
+
+	first := clients.Call(cart, one, "sc-tls-1", "", at(3))
+	clients.End(clients.Call(cart, two, "sc-tls-1", "", at(4)), at(5))
+	clients.Refuse(callerOf("shop", "other"), two, "sc-tls-1", proxy.NotListed, at(6))
+	clients.End(clients.Call(stranger, two, "sc-any-2", proxy.NoCertificate, at(7)), at(8))
+	clients.Refuse(proxy.Caller{Without: proxy.Unencrypted}, two, "sc-any-2", proxy.Unencrypted, at(9))
+	const id = "spiffe://example.com/ns/shop/sa/"
+	address := netip.MustParseAddr("10.1.0.2")
+	want := []proxy.GuardedClient{
+		{Identity: id + "cart", Port: "sc-tls-1", First: at(3), Last: at(10), Connections: 2},
+		{Address: address, Port: "sc-any-2", First: at(7), Last: at(9), Connections: 1, WouldRefuse: 1, Refused: 1, Reason: proxy.Unencrypted},
+		{Identity: id + "other", Port: "sc-tls-1", First: at(6), Last: at(6), Refused: 1, Reason: proxy.NotListed},
+	}
+	require.Equal(t, want, clients.List(at(10)).Callers)
+	clients.End(first, at(10))
+	text, err = json.Marshal(clients.List(at(10)).Callers)
+	require.NoError(t, err)
+	require.JSONEq(t, `[
+		{"identity":"spiffe://example.com/ns/shop/sa/cart","port":"sc-tls-1","first":"2026-05-01T12:03:00Z","last":"2026-05-01T12:10:00Z","connections":2},
+		{"address":"10.1.0.2","port":"sc-any-2","first":"2026-05-01T12:07:00Z","last":"2026-05-01T12:09:00Z","connections":1,"wouldRefuse":1,"refused":1,"reason":"plaintext"},
+		{"identity":"spiffe://example.com/ns/shop/sa/other","port":"sc-tls-1","first":"2026-05-01T12:06:00Z","last":"2026-05-01T12:06:00Z","connections":0,"refused":1,"reason":"not_listed"}]`, string(text))
+
+	for i := range 2 * proxy.MaxClients {
+		clients.Refuse(stranger, netip.AddrFrom4([4]byte{10, 2, byte(i >> 8), byte(i)}), "sc-tls-1", proxy.NoCertificate, at(11))
+	}
+	list := clients.List(at(12))
+	require.Len(t, list.Callers, proxy.MaxClients+2)
+	require.Equal(t, want[0], list.Callers[proxy.MaxClients])
+	require.Equal(t, want[2], list.Callers[proxy.MaxClients+1])
+	require.Equal(t, map[string]proxy.Evicted{"sc-any-2": {Clients: 1, Last: at(9)}, "sc-tls-1": {Clients: proxy.MaxClients, Last: at(11)}}, list.EvictedCallers)
+	for i := range proxy.MaxClients {
+		clients.End(clients.Call(callerOf("shop", fmt.Sprint(i)), one, "sc-tls-1", "", at(13)), at(13))
+	}
+	list = clients.List(at(14))
+	require.Len(t, list.Callers, 2*proxy.MaxClients)
+	require.Equal(t, proxy.Evicted{Clients: proxy.MaxClients + 2, Last: at(11)}, list.EvictedCallers["sc-tls-1"])
+	require.Empty(t, list.Clients)
+	require.Empty(t, list.Evicted)
 }
 
 func TestConnections(t *testing.T) {

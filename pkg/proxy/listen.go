@@ -50,12 +50,9 @@ func parseListen(s string) (l Listen, err error) {
 	if !found {
 		return l, errors.New("has no =")
 	}
-	rest, strict := strings.CutPrefix(name, prefixTLS)
-	if !strict {
-		rest, l.Plaintext = strings.CutPrefix(name, prefixAny)
-	}
-	if !strict && !l.Plaintext || !validName(name) || !validRest(rest) {
-		return l, fmt.Errorf("%q is not a valid name: must be %sPORT or %sPORT, with at most %d characters", name, prefixTLS, prefixAny, maxName)
+	var isName bool
+	if l.Plaintext, isName = parsePortName(name); !isName {
+		return Listen{}, fmt.Errorf("%q is not a valid name: must be %sPORT or %sPORT, with at most %d characters", name, prefixTLS, prefixAny, maxName)
 	}
 	l.Name = name
 	port, upstream, found := strings.Cut(ports, ":")
@@ -79,6 +76,15 @@ func parseListen(s string) (l Listen, err error) {
 		}
 	}
 	return l, nil
+}
+
+// parsePortName reports whether a name is that of a port of the proxy, and whether the port allows plaintext.
+func parsePortName(name string) (plaintext, ok bool) {
+	rest, strict := strings.CutPrefix(name, prefixTLS)
+	if !strict {
+		rest, plaintext = strings.CutPrefix(name, prefixAny)
+	}
+	return plaintext, (strict || plaintext) && validName(name) && validRest(rest)
 }
 
 func parsePort(s string) (uint16, error) {

@@ -70,7 +70,7 @@ func Advice(err error) string {
 	case errors.As(err, &header):
 		return "the port does not speak TLS: check that the Service's targetPort begins with sc-tls- or sc-any-, or is that of a TLS server"
 	case errors.As(err, &peer) && peer.Op == "remote error": // an alert
-		return "the server refused the handshake: check its log"
+		return "the server refused the handshake: check that annotation servingcert.dev/clients of its Service lists the ServiceAccount of this pod, and its log"
 	}
 	return ""
 }
