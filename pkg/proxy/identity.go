@@ -53,8 +53,8 @@ func (i *Identity) Expired(now time.Time) error {
 // Present returns the certificate for a server, or an empty one if the server does not accept it: it
 // listed other CAs, or other algorithms.
 func (i *Identity) Present(request *tls.CertificateRequestInfo) (*tls.Certificate, error) {
-	if request.SupportsCertificate(&i.Certificate) != nil {
-		return &tls.Certificate{}, nil
+	if request.SupportsCertificate(&i.Certificate) == nil {
+		return &i.Certificate, nil
 	}
-	return &i.Certificate, nil
+	return &tls.Certificate{}, nil
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -35,6 +36,11 @@ type loaded struct {
 	leaf      string // fingerprint
 	notAfter  time.Time
 	http1, h2 *tls.Config
+	pair      tls.Certificate
+
+	mu            sync.Mutex
+	roots         *proxy.ClientRoots // of guardedConfig
+	guardedConfig map[variant]*tls.Config
 }
 
 func newCerts(dir string, log *limitedLog) *certs {
@@ -84,7 +90,9 @@ func (c *certs) load() (changed bool, err error) {
 		return false, nil // already served: the files were invalid for a while
 	}
 	c.certPEM, c.keyPEM = certPEM, keyPEM
-	c.current.Store(&loaded{pki.Fingerprint(pair.Leaf), pair.Leaf.NotAfter, configure(pair, false), configure(pair, true)})
+	c.current.Store(&loaded{
+		leaf: pki.Fingerprint(pair.Leaf), notAfter: pair.Leaf.NotAfter, http1: configure(baseConfig(pair), false), h2: configure(baseConfig(pair), true), pair: pair,
+	})
 	return true, nil
 }
 
@@ -100,33 +108,4 @@ func readFile(path string) ([]byte, error) {
 		err = fmt.Errorf("%s: is larger than %d bytes", path, largestFile)
 	}
 	return b, err
-}
-
-// configure returns the configuration that selects protocols by proxy.ChooseProtocol.
-func configure(pair tls.Certificate, h2 bool) *tls.Config {
-	base := &tls.Config{
-		MinVersion:   tls.VersionTLS12,
-		Certificates: []tls.Certificate{pair},
-		// One record for each write. Small first records would help browsers on slow networks, at
-		// the cost of a system call for each 1400 bytes.
-		DynamicRecordSizingDisabled: true,
-	}
-	usual := map[string]*tls.Config{}
-	for _, protocol := range []string{proxy.ProtocolH2, proxy.ProtocolHTTP1} {
-		usual[protocol] = base.Clone()
-		usual[protocol].NextProtos = []string{protocol}
-	}
-	base.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		protocol := proxy.ChooseProtocol(hello.SupportedProtos, h2)
-		if protocol == "" {
-			return nil, nil
-		}
-		if config := usual[protocol]; config != nil {
-			return config, nil
-		}
-		config := usual[proxy.ProtocolHTTP1].Clone()
-		config.NextProtos = []string{protocol}
-		return config, nil
-	}
-	return base
 }

@@ -3,7 +3,6 @@ package server
 import (
 	"container/list"
 	"context"
-	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -24,6 +23,11 @@ type conn struct {
 	upstream  end
 	stopDial  atomic.Pointer[context.CancelFunc] // set while connect runs
 	plaintext *proxy.Record                      // nil for TLS, and for outbound connections
+	record    *proxy.Record                      // of a client of a guarded port
+
+	presented *caller                // by the certificates of a handshake that may not be completed
+	who       atomic.Pointer[caller] // once it is known; nil for outbound connections
+	dismissed atomic.Bool            // the client is not admitted any more
 
 	moved         atomic.Int64 // time of the last transfer, from Server.now
 	unclear       atomic.Int64 // when it was accepted, from Server.elapsed, while lookBothWays runs; otherwise 0
@@ -63,9 +67,7 @@ func (c *conn) kill(reset bool) {
 // end releases a connection. It is called once, when nothing uses the connection any more.
 func (c *conn) end() {
 	c.kill(false)
-	if c.plaintext != nil {
-		c.server.plaintextEnded(c)
-	}
+	c.server.clientEnded(c)
 	c.server.conns.remove(c)
 	c.server.running.Done()
 }
@@ -93,13 +95,13 @@ func (c *conn) serve() {
 func (c *conn) accept() (first []byte, ok bool) {
 	client, limits := c.client.tcp.Load(), c.server.cfg.Limits
 	begun, accepted := c.server.cfg.Clock(), c.server.elapsed()
-	wait := limits.Handshake
-	if c.port.Plaintext {
+	wait, plaintext := limits.Handshake, c.allowsPlaintext()
+	if plaintext {
 		wait = limits.FirstByte
 	}
 	_ = client.SetReadDeadline(begun.Add(wait))
 	first, kind, err := c.look()
-	if c.port.Plaintext && errors.Is(err, os.ErrDeadlineExceeded) {
+	if plaintext && errors.Is(err, os.ErrDeadlineExceeded) {
 		if len(first) == 0 {
 			c.unclear.Store(accepted)
 			first, kind, err = c.lookBothWays()
@@ -114,8 +116,10 @@ func (c *conn) accept() (first []byte, ok bool) {
 		return nil, false
 	case kind == proxy.KindTLS:
 		return nil, c.handshake(first) && c.dial()
-	case !c.port.Plaintext:
+	case !plaintext:
 		c.answerNotTLS(first)
+		return nil, false
+	case !c.settle(unencrypted):
 		return nil, false
 	}
 	c.server.plaintext(c, proxy.Describe(first))
@@ -207,44 +211,27 @@ func (c *conn) lookBothWays() ([]byte, proxy.Kind, error) {
 	return first, kind, err
 }
 
-// handshake makes the TLS handshake of a connection whose first bytes were read.
-func (c *conn) handshake(first []byte) bool {
-	client := c.client.tcp.Load()
-	_ = client.SetDeadline(c.server.cfg.Clock().Add(c.server.cfg.Limits.Handshake))
-	c.client.transport = &transport{TCPConn: client, pending: first, most: mostUnread}
-	c.client.tls = tls.Server(c.client.transport, c.server.certs.config(c.port.H2))
-	if err := c.client.tls.Handshake(); err != nil {
-		switch {
-		case c.killed.Load():
-		case errors.Is(err, os.ErrDeadlineExceeded):
-			c.port.counters.handshakeTimeouts.Add(1)
-		default:
-			c.port.counters.handshakeErrors.Add(1)
-			c.server.log.info("TLS handshake failed", "port", c.port.Name, "client", c.clientAddr().Addr(), "error", err)
-		}
-		return false
-	}
-	c.port.counters.tls.Add(1)
-	return true
-}
-
 // notTLS is the response to plaintext HTTP on a port for TLS only. It ends with the connection.
 const notTLS = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n" +
 	"400 Bad Request: this port accepts TLS only, and the request is not encrypted. Use https.\n"
 
-// Bounds for reading the rest of a refused request. The client gets the response only if the request is
-// read: closing a connection with unread bytes resets it.
+// Bounds for reading the rest of a refused request. The client gets the response, or the alert of TLS, only if the
+// request is read: closing a connection with unread bytes resets it.
 const (
 	lingerFor   = time.Second
 	lingerBytes = 64 << 10
 )
 
-// answerNotTLS ends a plaintext connection on a port for TLS only.
+// answerNotTLS ends a plaintext connection on a port for TLS only, or on a guarded one.
 func (c *conn) answerNotTLS(first []byte) {
 	client := c.client.tcp.Load()
 	kind := proxy.Describe(first)
-	c.port.counters.notTLS.Add(1)
-	c.server.log.info("plaintext on a port for TLS", "port", c.port.Name, "client", c.clientAddr().Addr(), "kind", string(kind))
+	if c.port.Plaintext {
+		c.server.refused(c, unencrypted.Caller, proxy.Unencrypted, nil)
+	} else {
+		c.port.counters.notTLS.Add(1)
+		c.server.log.info("plaintext on a port for TLS", "port", c.port.Name, "client", c.clientAddr().Addr(), "kind", string(kind))
+	}
 	if kind != proxy.KindHTTP {
 		return
 	}
@@ -252,6 +239,13 @@ func (c *conn) answerNotTLS(first []byte) {
 	if _, err := io.WriteString(client, notTLS); err != nil {
 		return
 	}
+	c.linger()
+}
+
+// linger ends the proxy's side of a refused connection, and reads the rest of the client's.
+func (c *conn) linger() {
+	client := c.client.tcp.Load()
+	_ = client.SetDeadline(c.server.cfg.Clock().Add(lingerFor))
 	_ = client.CloseWrite()
 	_, _ = io.CopyN(io.Discard, client, lingerBytes)
 }

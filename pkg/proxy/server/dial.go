@@ -118,7 +118,11 @@ func (c *conn) dial() bool {
 		return false
 	}
 	if c.port.ProxyV2 {
-		header := proxy.Header(c.clientAddr(), c.client.tcp.Load().LocalAddr().(*net.TCPAddr).AddrPort())
+		var identity []byte
+		if who := c.who.Load(); who != nil && who.Without == "" {
+			identity = proxy.HeaderIdentity(who.ID, who.version, who.resumed)
+		}
+		header := proxy.Header(c.clientAddr(), c.client.tcp.Load().LocalAddr().(*net.TCPAddr).AddrPort(), identity...)
 		if _, err := upstream.Write(header); err != nil {
 			c.port.counters.upstreamErrors.Add(1)
 			return false

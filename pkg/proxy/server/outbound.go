@@ -136,8 +136,7 @@ func (c *conn) secure(h2 bool) bool {
 	upstream := c.upstream.tcp.Load()
 	_ = upstream.SetDeadline(c.server.cfg.Clock().Add(c.server.cfg.Limits.Handshake))
 	c.upstream.transport = &transport{TCPConn: upstream, most: mostOfServer}
-	trusted := c.server.roots.current.Load()
-	c.upstream.tls = tls.Client(c.upstream.transport, trusted.config(server{c.port.out.Host, h2}))
+	c.upstream.tls = tls.Client(c.upstream.transport, c.server.outbound(c.port.out.Host, h2))
 	if err := c.upstream.tls.Handshake(); err != nil {
 		if !c.killed.Load() {
 			c.insecure(err)
@@ -148,6 +147,18 @@ func (c *conn) secure(h2 bool) bool {
 	_ = upstream.SetDeadline(time.Time{})
 	c.port.counters.connect.Add(1)
 	return true
+}
+
+// outbound returns the configuration for connections to a host, with the identity of the pod.
+func (s *Server) outbound(host string, h2 bool) *tls.Config {
+	trusted := s.roots.current.Load()
+	if s.identity == nil {
+		return trusted.config(server{host: host, h2: h2})
+	}
+	identity := s.identity.current.Load()
+	config := trusted.config(server{host, h2, identity.ID}).Clone() // which shares the sessions
+	config.GetClientCertificate = identity.Present
+	return config
 }
 
 // insecure counts and logs a failed handshake with the server.
@@ -164,6 +175,16 @@ func (c *conn) insecure(err error) {
 	}
 	c.port.counters.serverHandshake.Add(1)
 	c.server.log.warn("TLS handshake with the server failed: refused the connection", fields...)
+}
+
+// refusedByServer counts and logs that the server ended the connection with an alert. In TLS 1.3, it verifies the
+// pod's identity after the handshake is completed here.
+func (c *conn) refusedByServer(err error) {
+	var peer *net.OpError
+	if c.port.out == nil || !errors.As(err, &peer) || peer.Op != "remote error" || c.killed.Load() {
+		return
+	}
+	c.insecure(err)
 }
 
 // unreachable counts and logs that the server was not reached.

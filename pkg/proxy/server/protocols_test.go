@@ -133,9 +133,8 @@ func TestALPN(t *testing.T) {
 	}
 }
 
-// Real clients of HTTP: a browser that offers both protocols to a program with HTTP/1.1, and a client with
-// HTTP/2 only, as for gRPC.
-func TestHTTP(t *testing.T) {
+// httpProgram runs a program that answers with the protocol of a request, and returns its port.
+func httpProgram(t *testing.T) uint16 {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	served := &http.Server{Protocols: &http.Protocols{}, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -145,7 +144,13 @@ func TestHTTP(t *testing.T) {
 	served.Protocols.SetUnencryptedHTTP2(true)
 	go func() { _ = served.Serve(listener) }()
 	t.Cleanup(func() { _ = served.Close() })
-	w := start(t, uint16(listener.Addr().(*net.TCPAddr).Port), func(c *Config) {
+	return uint16(listener.Addr().(*net.TCPAddr).Port)
+}
+
+// Real clients of HTTP: a browser that offers both protocols to a program with HTTP/1.1, and a client with
+// HTTP/2 only, as for gRPC.
+func TestHTTP(t *testing.T) {
+	w := start(t, httpProgram(t), func(c *Config) {
 		c.Ports = append(c.Ports, proxy.Listen{Name: "sc-tls-grpc", Upstream: c.Ports[0].Upstream, H2: true})
 	})
 	for _, c := range []struct {

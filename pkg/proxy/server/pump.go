@@ -159,6 +159,7 @@ func (c *conn) clientEnds(err error) {
 // upstreamEnds passes the end of the upstream's side on to the client.
 func (c *conn) upstreamEnds(err error) {
 	if !errors.Is(err, io.EOF) || c.upstreamReset.Load() {
+		c.refusedByServer(err)
 		c.kill(true)
 		return
 	}

@@ -62,10 +62,11 @@ type trusted struct {
 	configs map[server]*tls.Config
 }
 
-// server is a server as a client of TLS sees it.
+// server is a server as a client of TLS sees it. Sessions are resumed only with the identity which they were begun with.
 type server struct {
 	host string
 	h2   bool
+	as   pki.SPIFFEID
 }
 
 func (t *trusted) config(s server) *tls.Config {

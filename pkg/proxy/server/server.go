@@ -23,11 +23,17 @@ type Config struct {
 	Ports []proxy.Listen
 	// CertDir contains tls.crt and tls.key. It is read only if there are Ports.
 	CertDir string
+	// ClientCAFile contains the roots that verify clients, in PEM, and ClientsFile which clients the ports admit, as
+	// proxy.ParseAdmission reads it. Both are read only if there are Ports and ClientsFile is set.
+	ClientCAFile, ClientsFile string
 	// Upstream are the addresses of the program, in the order in which they are dialled. Those of the pod are among them.
 	Upstream []netip.Addr
 	Connects []proxy.Connect
 	// CAFile contains the roots that verify servers, in PEM. It is read only if there are Connects.
 	CAFile string
+	// IdentityFile contains what is presented to servers that request a client certificate, as proxy.ParseIdentity
+	// reads it; empty: nothing. It is read only if there are Connects.
+	IdentityFile string
 	// ClusterDomain is the domain of Services in DNS.
 	ClusterDomain string
 	// Resolve looks up the addresses of an absolute name; the default is DNS.
@@ -43,16 +49,20 @@ type Config struct {
 
 // A Server is the proxy of one pod.
 type Server struct {
-	cfg     Config
-	log     *limitedLog
-	certs   *certs // nil without inbound ports
-	roots   *roots // nil without outbound ports
-	names   []*names
-	ports   []*port
-	conns   registry
-	running sync.WaitGroup // goroutines of connections
-	ready   atomic.Bool    // listening on all ports
-	start   time.Time
+	cfg   Config
+	log   *limitedLog
+	certs *certs // nil without inbound ports
+	roots *roots // nil without outbound ports
+	// Nil if no port may be guarded:
+	admission   *admission
+	clientRoots *clientRoots
+	identity    *identity // nil without one
+	names       []*names
+	ports       []*port
+	conns       registry
+	running     sync.WaitGroup // goroutines of connections
+	ready       atomic.Bool    // listening on all ports
+	start       time.Time
 	// now is a coarse time, from elapsed: reading the clock for each chunk of data would be a notable
 	// part of the cost of forwarding.
 	now atomic.Int64
@@ -98,6 +108,10 @@ func New(cfg Config) *Server {
 	if len(cfg.Ports) > 0 {
 		s.certs = newCerts(cfg.CertDir, s.log)
 	}
+	if len(cfg.Ports) > 0 && cfg.ClientsFile != "" {
+		s.admission = newAdmission(cfg.ClientsFile, s.log, s.enforce)
+		s.clientRoots = newClientRoots(cfg.ClientCAFile, s.log)
+	}
 	for _, l := range cfg.Ports {
 		s.ports = append(s.ports, &port{
 			Listen: l, flag: "--listen", address: ":" + strconv.Itoa(int(l.Port)), keepAlive: keepAlive, upstream: newDialer(cfg.Upstream, l.Upstream),
@@ -105,6 +119,9 @@ func New(cfg Config) *Server {
 	}
 	if len(cfg.Connects) > 0 {
 		s.roots = newRoots(cfg.CAFile, s.log)
+		if cfg.IdentityFile != "" {
+			s.identity = newIdentity(cfg.IdentityFile, cfg.Clock, s.log)
+		}
 		s.addOutbound()
 	}
 	return s
@@ -115,12 +132,11 @@ func New(cfg Config) *Server {
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 2 * time.Minute, Interval: 15 * time.Second, Count: 8}
 
 // Run waits for the files that it needs, listens, and serves until ctx ends. It returns once all connections have
-// ended, or were closed after Limits.Drain. It returns an error if it cannot listen on a port.
+// ended, or were closed after Limits.Drain. It returns an error if it cannot listen on a port, or if the identity is
+// not valid.
 func (s *Server) Run(ctx context.Context) error {
-	for _, w := range s.watched() {
-		if !w.wait(ctx) {
-			return nil
-		}
+	if ok, err := s.load(ctx); !ok {
+		return err
 	}
 	defer s.close()
 	for _, p := range s.ports {
@@ -152,6 +168,26 @@ func (s *Server) Run(ctx context.Context) error {
 	return nil
 }
 
+// load loads the files, and waits for those that may come late. It returns false if ctx ends before.
+func (s *Server) load(ctx context.Context) (ok bool, err error) {
+	if s.identity != nil {
+		if err := s.identity.begin(); err != nil {
+			return false, err
+		}
+	}
+	if s.admission != nil {
+		s.enforce() // nobody is admitted yet
+		s.admission.begin()
+	}
+	for _, w := range s.watched() {
+		late := s.admission == nil || w != &s.admission.watched
+		if late && !w.wait(ctx) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
 // watched returns the files that the Server needs.
 func (s *Server) watched() (all []*watched) {
 	if s.certs != nil {
@@ -159,6 +195,12 @@ func (s *Server) watched() (all []*watched) {
 	}
 	if s.roots != nil {
 		all = append(all, &s.roots.watched)
+	}
+	if s.admission != nil {
+		all = append(all, &s.admission.watched, &s.clientRoots.watched)
+	}
+	if s.identity != nil {
+		all = append(all, &s.identity.watched)
 	}
 	return all
 }
@@ -235,34 +277,4 @@ func (s *Server) admit(p *port, client *net.TCPConn) {
 	}
 	s.running.Add(1)
 	go c.serve()
-}
-
-// plaintext records a plaintext client.
-func (s *Server) plaintext(c *conn, kind proxy.Kind) {
-	c.port.counters.plaintext.Add(1)
-	s.clientsMu.Lock()
-	defer s.clientsMu.Unlock()
-	c.plaintext = s.clients.Add(c.clientAddr().Addr(), c.port.Name, kind, s.cfg.Clock())
-}
-
-// clientList returns the plaintext clients, and those of which it is unclear.
-func (s *Server) clientList() proxy.ClientList {
-	now, elapsed := s.cfg.Clock(), s.elapsed()
-	s.clientsMu.Lock()
-	list := s.clients.List(now)
-	s.clientsMu.Unlock()
-	for _, c := range s.conns.notEstablished(in) {
-		accepted := c.unclear.Load()
-		if open := time.Duration(elapsed - accepted); accepted > 0 && s.cfg.Limits.Unclear(open) {
-			list.AddUnclear(c.clientAddr().Addr(), c.port.Name, now.Add(-open), now)
-		}
-	}
-	return list
-}
-
-// plaintextEnded records that the connection of a plaintext client has ended.
-func (s *Server) plaintextEnded(c *conn) {
-	s.clientsMu.Lock()
-	defer s.clientsMu.Unlock()
-	s.clients.End(c.plaintext, s.cfg.Clock())
 }

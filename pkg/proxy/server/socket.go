@@ -1,6 +1,7 @@
 package server
 
 import (
+	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -153,13 +154,17 @@ type transport struct {
 	// the handshake, up to 64 KiB, during the handshake and after it.
 	unread int
 	most   int
+	// verify judges the client in a handshake, if the port is guarded.
+	verify func(tls.ConnectionState) error
 }
 
-// mostUnread is above the size of a ClientHello with a post-quantum key (2 KiB) and of a record (16.3 KiB), and
-// mostOfServer above that of a certificate with as many names as a Service may have (26 KiB).
+// mostUnread is above the size of a ClientHello with a post-quantum key (2 KiB) and of a record (16.3 KiB). mostOfGuarded
+// is above that of two ClientHellos with a ticket and of a chain, each with four certificates of RSA keys (6 KiB).
+// mostOfServer is above that of a certificate with as many names as a Service may have (26 KiB).
 const (
-	mostUnread   = 20 << 10
-	mostOfServer = 64 << 10
+	mostUnread    = 20 << 10
+	mostOfGuarded = 24 << 10
+	mostOfServer  = 64 << 10
 )
 
 var errUnread = errors.New("too many bytes without a complete handshake message or data")
