@@ -123,6 +123,9 @@ const (
 	ProxyFlagConnect       = "--connect"
 	ProxyFlagCAFile        = "--ca-file"
 	ProxyFlagClusterDomain = "--cluster-domain"
+	// ProxyFlagIdentity is the flag for the file with the pod's key and client certificate, which the
+	// proxy presents to the servers.
+	ProxyFlagIdentity = "--identity"
 	// ProxyFlagCheck makes the program ask a running proxy whether it is ready.
 	ProxyFlagCheck = "--check"
 )

@@ -17,6 +17,10 @@ const (
 	ProxyFlagListen  = "--listen"        // a ProxyListener; may be repeated
 	ProxyFlagCertDir = "--cert-dir"      // the directory with tls.crt and tls.key
 	ProxyFlagAdmin   = "--admin-address" // IP:PORT
+	// ProxyFlagClients is the flag for the file that lists which clients each listener admits, and
+	// ProxyFlagClientCA that for the file with the roots that verify them.
+	ProxyFlagClients  = "--clients"
+	ProxyFlagClientCA = "--client-ca"
 )
 
 // A ProxyListener is one port on which a proxy listens.

@@ -31,7 +31,11 @@ It listens once the certificate exists, and reloads renewed certificates. It dia
 
 With --connect, it also accepts plaintext connections of the pod's programs on loopback addresses,
 to which the pod's /etc/hosts sends the names of Services, and connects to these with TLS. It
-verifies the servers with the roots in --ca-file, and never connects without TLS.`
+verifies the servers with the roots in --ca-file, and never connects without TLS. With --identity,
+it presents a client certificate to servers that request one.
+
+With --clients, a port admits only clients whose certificate is of a root in --client-ca, and whose
+ServiceAccount is listed for the port.`
 
 // Config holds the values of flags and environment variables.
 type Config struct {
@@ -39,6 +43,9 @@ type Config struct {
 	Connect       []string
 	CertDir       string
 	CAFile        string
+	Identity      string
+	ClientCA      string
+	Clients       string
 	ClusterDomain string
 	AdminAddress  string
 	Check         bool
@@ -59,6 +66,9 @@ func (c *Config) register(fs *pflag.FlagSet) {
 	fs.StringArrayVar(&c.Connect, "connect", nil, "ADDRESS:PORT=SERVICE.NAMESPACE.svc:PORT[,http|,either]: accept connections of the pod's programs at 127.X.Y.Z other than 127.0.0.1, or [::1], and connect to the port of the Service with TLS. Without an option it connects at once, because the server may send first. http: it waits for the client's first bytes, and negotiates HTTP/2 if the client speaks it; a client that speaks TLS itself is passed through unchanged. either: the same, for at most --first-byte-timeout. Can be repeated")
 	fs.StringVar(&c.CertDir, "cert-dir", c.CertDir, "directory that contains tls.crt and tls.key, for --listen; they are reloaded when they change")
 	fs.StringVar(&c.CAFile, "ca-file", c.CAFile, "file with the CA certificates that verify the servers of --connect, in PEM; it is reloaded when it changes")
+	fs.StringVar(&c.Identity, "identity", "", "file with a private key and its certificate chain, in PEM, that --connect presents to servers which request a client certificate; it is reloaded when it changes")
+	fs.StringVar(&c.ClientCA, "client-ca", "", "file with the CA certificates that verify clients, in PEM, for --clients; it is reloaded when it changes")
+	fs.StringVar(&c.Clients, "clients", "", "file that lists which clients the ports of --listen admit, as NAME=ENTRY,ENTRY;NAME=ENTRY, where ENTRY is NAMESPACE/SERVICEACCOUNT with * for each of them, any (each client with a certificate of --client-ca) or watch (each client, but count who would be refused). Ports that are not listed admit everybody. It is reloaded when it changes, and ends the connections of clients that are no longer listed. Until it has been valid once, all clients are refused")
 	fs.StringVar(&c.ClusterDomain, "cluster-domain", c.ClusterDomain, "domain of Services in DNS, for --connect")
 	fs.StringVar(&c.AdminAddress, "admin-address", c.AdminAddress, "loopback address on which /metrics, /readyz and /clients are served over HTTP")
 	fs.BoolVar(&c.Check, "check", false, "ask /readyz of the proxy that runs at --admin-address, and exit with 0 if it is ready and 1 if not")
@@ -94,11 +104,8 @@ func (c *Config) validate(getenv func(string) string) error {
 	if err := proxy.Check(c.ports, c.connects, admin); err != nil {
 		return err
 	}
-	switch {
-	case len(c.ports) > 0 && c.CertDir == "":
-		return errors.New(`--cert-dir: "": must be a directory`)
-	case len(c.connects) > 0 && c.CAFile == "":
-		return errors.New(`--ca-file: "": must be a file`)
+	if err := c.checkFiles(); err != nil {
+		return err
 	}
 	if err := proxy.CheckClusterDomain(c.ClusterDomain); err != nil {
 		return err
@@ -107,6 +114,21 @@ func (c *Config) validate(getenv func(string) string) error {
 		return err
 	}
 	return c.Limits.Validate()
+}
+
+// checkFiles returns an error if a file is needed and not named, or named and of no use.
+func (c *Config) checkFiles() error {
+	switch {
+	case len(c.ports) > 0 && c.CertDir == "":
+		return errors.New(`--cert-dir: "": must be a directory`)
+	case len(c.connects) > 0 && c.CAFile == "":
+		return errors.New(`--ca-file: "": must be a file`)
+	case c.Identity != "" && len(c.connects) == 0:
+		return errors.New("--identity: must be set with --connect, which presents it")
+	case c.Clients != "" && c.ClientCA == "":
+		return errors.New(`--client-ca: "": must be a file, which verifies the clients in --clients`)
+	}
+	return nil
 }
 
 // readAddresses reads the addresses at which the program is dialled.
@@ -164,6 +186,7 @@ func (c *Config) serve(ctx context.Context, nameService string, log *slog.Logger
 	c.Limits.MaxConnections = proxy.Connections(c.Limits.MaxConnections, available, useMemory())
 	s := server.New(server.Config{
 		Ports: c.ports, CertDir: c.CertDir, Upstream: c.upstream, Connects: c.connects, CAFile: c.CAFile, ClusterDomain: c.ClusterDomain,
+		IdentityFile: c.Identity, ClientCAFile: c.ClientCA, ClientsFile: c.Clients,
 		Limits: c.Limits, Clock: time.Now, Log: log,
 	})
 	ctx, stop := context.WithCancel(ctx)

@@ -52,6 +52,8 @@ func TestUsage(t *testing.T) {
 		{web + " --connect=127.1.0.1:9443=api.shop.svc:443", nil, "--connect api.shop.svc:9443: port 9443 is also used by --listen sc-tls-8080"},
 		{"--connect=127.1.0.1:80=api.shop.svc:443 --ca-file=", nil, `--ca-file: "": must be a file`},
 		{"--connect=127.1.0.1:80=api.shop.svc:443 --cluster-domain=x.", nil, `--cluster-domain: "x.": must be a domain`},
+		{web + " --clients=/clients", nil, `--client-ca: "": must be a file, which verifies the clients in --clients`},
+		{web + " --identity=/identity.pem", nil, "--identity: must be set with --connect, which presents it"},
 		{"--check --admin-address=10.0.0.1:1", nil, `--admin-address: "10.0.0.1:1": must be a loopback IP address`},
 		{web, map[string]string{"POD_IP": "web"}, `$POD_IP: "web": must be IP addresses`},
 	} {
@@ -64,7 +66,7 @@ func TestUsage(t *testing.T) {
 	}
 	var stdout bytes.Buffer
 	require.Equal(t, command.ExitOK, run([]string{"--help"}, os.Getenv, &stdout, io.Discard))
-	for _, flag := range []string{"--listen", "--connect", "--cert-dir", "--ca-file", "--cluster-domain", "--check", "--admin-address", "--max-connections", "--handshake-timeout", "--first-byte-timeout", "--idle-timeout", "--drain-time", "--version"} {
+	for _, flag := range []string{"--listen", "--connect", "--cert-dir", "--ca-file", "--cluster-domain", "--identity", "--client-ca", "--clients", "--check", "--admin-address", "--max-connections", "--handshake-timeout", "--first-byte-timeout", "--idle-timeout", "--drain-time", "--version"} {
 		require.Contains(t, stdout.String(), flag)
 	}
 	stdout.Reset()
