@@ -91,3 +91,19 @@ func BenchmarkOutbound(b *testing.B) {
 		})
 	}
 }
+
+// BenchmarkGuarded measures new connections of clients with a certificate, beside those of a port that is not guarded.
+func BenchmarkGuarded(b *testing.B) {
+	g := startGuarded(b, program(b, echo), strict+"=shop/cart")
+	for _, name := range []string{both, strict} {
+		for how, with := range map[string]func(*tls.Config){"full": func(*tls.Config) {}, "resumed": resuming} {
+			config := presenting(g.ca.issue(b, cart), with)
+			b.Run(map[string]string{both: "unguarded/", strict: "guarded/"}[name]+how, func(b *testing.B) {
+				a := newAsker(b, func() io.ReadWriteCloser { return tls.Client(g.dial(name), config) }, 1, false)
+				for b.Loop() {
+					a.ask(b)
+				}
+			})
+		}
+	}
+}
