@@ -25,7 +25,13 @@ func TestParseSPIFFEID(t *testing.T) {
 	id, ok := pki.ParseSPIFFEID(mustParse(t, "spiffe://example.com/ns/shop/sa/cart"))
 	require.True(t, ok)
 	assert.Equal(t, cart, id)
+	longest := "spiffe://example.com/ns/" + strings.Repeat("n", 63) + "/sa/" + strings.Repeat("a", 253)
+	id, ok = pki.ParseSPIFFEID(mustParse(t, longest))
+	require.True(t, ok)
+	assert.Equal(t, longest, id.String())
 	for _, text := range []string{
+		longest + "a",
+		strings.Replace(longest, "/ns/", "/ns/n", 1),
 		"https://example.com/ns/shop/sa/cart",
 		"spiffe://example.com/ns/shop/sa/cart/",
 		"spiffe://example.com/ns/shop/sa/cart?x=y",
@@ -45,10 +51,10 @@ func TestParseSPIFFEID(t *testing.T) {
 }
 
 func TestCheckTrustDomain(t *testing.T) {
-	for _, name := range []string{"cluster.local", "prod", "a-1.example.com", "10.example"} {
+	for _, name := range []string{"cluster.local", "prod", "a-1.example.com", "10.example", strings.Repeat("a", 63) + ".b"} {
 		assert.NoError(t, pki.CheckTrustDomain(name), name)
 	}
-	for _, name := range []string{"", "Example.com", "a_b", ".a", "a.", "a..b", "-a", "10.0.0.1", "invalid", "a/b", "spiffe://a", strings.Repeat("a.", 127) + "aa"} {
+	for _, name := range []string{"", "Example.com", "a_b", ".a", "a.", "a..b", "-a", "10.0.0.1", "invalid", "a/b", "spiffe://a", strings.Repeat("a", 64), "b." + strings.Repeat("a", 64) + ".c", strings.Repeat("a.", 127) + "aa"} {
 		assert.Error(t, pki.CheckTrustDomain(name), name)
 	}
 }
