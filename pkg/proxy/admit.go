@@ -120,7 +120,7 @@ func ParseAdmission(text string) (*Admission, error) {
 }
 
 func parseGuard(text string) (*Guard, error) {
-	g := &Guard{entries: map[string]struct{}{}}
+	g := &Guard{entries: make(map[string]struct{}, min(strings.Count(text, ",")+1, MaxAdmission/len("a/b,")))}
 	for entry := range strings.SplitSeq(text, ",") {
 		entry = strings.TrimSpace(entry)
 		switch entry {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bytes"
 	"crypto/rsa"
 	"crypto/x509"
 	"errors"
@@ -67,17 +68,14 @@ func (r *ClientRoots) Caller(certs []*x509.Certificate, now time.Time) (Caller, 
 }
 
 func (r *ClientRoots) verify(certs []*x509.Certificate, now time.Time) (pki.SPIFFEID, error) {
-	if err := checkCost(certs); err != nil {
-		return pki.SPIFFEID{}, err
-	}
 	leaf := certs[0]
-	options := x509.VerifyOptions{
-		Roots: r.pool, Intermediates: x509.NewCertPool(), CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	cas, err := intermediates(certs)
+	if err == nil {
+		_, err = leaf.Verify(x509.VerifyOptions{
+			Roots: r.pool, Intermediates: pki.PoolOf(cas), CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		})
 	}
-	for _, c := range certs[1:] {
-		options.Intermediates.AddCert(c)
-	}
-	if _, err := leaf.Verify(options); err != nil {
+	if err != nil {
 		return pki.SPIFFEID{}, err
 	}
 	switch {
@@ -93,15 +91,25 @@ func (r *ClientRoots) verify(certs []*x509.Certificate, now time.Time) (pki.SPIF
 	return id, err
 }
 
-// checkCost returns an error if the certificates would take long to verify.
-func checkCost(certs []*x509.Certificate) error {
-	if len(certs) > maxChain {
-		return fmt.Errorf("%d certificates: must be at most %d", len(certs), maxChain)
+// intermediates returns the CAs in a chain, without roots, or an error if the chain would take long to verify. Of CAs
+// with one name, Verify would try each in each place, up to 100 signatures; the generations of a CA have names of their
+// own.
+func intermediates(chain []*x509.Certificate) ([]*x509.Certificate, error) {
+	if len(chain) > maxChain {
+		return nil, fmt.Errorf("%d certificates: must be at most %d", len(chain), maxChain)
 	}
-	for _, c := range certs {
+	var cas []*x509.Certificate
+	for i, c := range chain {
 		if key, ok := c.PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() > pki.MaxRSA {
-			return fmt.Errorf("an RSA key of %d bits: must be at most %d", key.N.BitLen(), pki.MaxRSA)
+			return nil, fmt.Errorf("an RSA key of %d bits: must be at most %d", key.N.BitLen(), pki.MaxRSA)
 		}
+		if i == 0 || bytes.Equal(c.RawSubject, c.RawIssuer) || slices.ContainsFunc(cas, c.Equal) {
+			continue
+		}
+		if slices.ContainsFunc(cas, func(other *x509.Certificate) bool { return bytes.Equal(c.RawSubject, other.RawSubject) }) {
+			return nil, errors.New("two of its CAs have the same name")
+		}
+		cas = append(cas, c)
 	}
-	return nil
+	return cas, nil
 }

@@ -91,6 +91,8 @@ func TestClientRoots(t *testing.T) {
 	require.Equal(t, 1, roots.Ignored)
 
 	key := newKey(t)
+	again, err := pki.NewCross(renewed.cert, old.cert, old.key, then.Add(-time.Minute))
+	require.NoError(t, err)
 	change := func(f func(*x509.Certificate)) *x509.Certificate { return old.issue(t, key, cart, f) }
 	second, err := url.Parse("spiffe://example.com/ns/shop/sa/other")
 	require.NoError(t, err)
@@ -119,6 +121,8 @@ func TestClientRoots(t *testing.T) {
 		"a CA":                      {[]*x509.Certificate{change(func(c *x509.Certificate) { c.IsCA, c.BasicConstraintsValid = true, true })}, "it is a CA"},
 		"the root itself":           {[]*x509.Certificate{old.cert}, "it is a CA"},
 		"eight certificates":        {append([]*x509.Certificate{good}, slices.Repeat([]*x509.Certificate{cross}, 7)...), ""},
+		"two CAs of one name":       {[]*x509.Certificate{byRenewed, cross, again}, "two of its CAs have the same name"},
+		"the root beside its cross": {[]*x509.Certificate{byRenewed, cross, renewed.cert}, ""},
 		"nine certificates":         {append([]*x509.Certificate{good}, slices.Repeat([]*x509.Certificate{cross}, 8)...), "9 certificates: must be at most 8"},
 	} {
 		who, err := roots.Caller(c.chain, then)
