@@ -33,7 +33,7 @@ const (
 // ParseSPIFFEID returns the identity in a URI, and false for the URI of anything else.
 func ParseSPIFFEID(uri *url.URL) (id SPIFFEID, ok bool) {
 	path := pathOfID.FindStringSubmatch(uri.Path)
-	if path == nil || len(path[1]) > maxNamespace || len(path[2]) > maxAccount {
+	if len(path) != 3 || len(path[1]) > maxNamespace || len(path[2]) > maxAccount {
 		return id, false
 	}
 	id = SPIFFEID{uri.Host, path[1], path[2]}
