@@ -31,7 +31,7 @@ func (p Place) Annotations() []string {
 		return slices.Concat([]string{
 			AnnotationSecretName, AnnotationIssuer, AnnotationKeySource, AnnotationDuration, AnnotationKeyAlgorithm, AnnotationExtraDNSNames,
 			AnnotationClusterIPs, AnnotationRenewAfter, AnnotationBackendTLSPolicy,
-		}, FormatAnnotations(), []string{AnnotationKeystorePassword, AnnotationProbe}, settingKeys())
+		}, FormatAnnotations(), []string{AnnotationKeystorePassword, AnnotationProbe, AnnotationClients}, settingKeys())
 	case OnPod:
 		keys := make([]string, len(podAnnotations))
 		for i, a := range podAnnotations {
@@ -67,7 +67,7 @@ func (p Place) Unknown(annotations map[string]string) []string {
 		if known == nil { // most objects have none of ours
 			known = p.Annotations()
 			if p == OnPod {
-				known = append(known, AnnotationStatus, AnnotationLeaf)
+				known = append(known, AnnotationStatus, AnnotationLeaf, AnnotationAdmits)
 			}
 		}
 		if !slices.Contains(known, key) {

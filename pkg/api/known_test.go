@@ -23,7 +23,7 @@ func TestPlacesAndThePolicy(t *testing.T) {
 	for _, m := range regexp.MustCompile(`'(servingcert\.dev/[a-z-]+)'`).FindAllStringSubmatch(policy, -1) {
 		inPolicy[m[1]] = true
 	}
-	known := []string{LabelInject, AnnotationStatus, AnnotationLeaf}
+	known := []string{LabelInject, AnnotationStatus, AnnotationLeaf, AnnotationAdmits}
 	for _, place := range Places() {
 		require.NotEmpty(t, place.Annotations(), place)
 		known = append(known, place.Annotations()...)

@@ -64,8 +64,9 @@ func TestTheParsersCheckTheShape(t *testing.T) {
 				svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{AnnotationSecretName: "web-tls", key: value}}}
 				_, errs := ParseSettings(annotations)
 				_, probe := ParseProbe(svc)
+				_, _, clients := Clients(svc)
 				problems := append(Problems(svc, DefaultLimits()), errs...)
-				assert.True(t, len(problems) > 0 || probe != nil, "%s=%s", key, value)
+				assert.True(t, len(problems) > 0 || probe != nil || clients != nil, "%s=%s", key, value)
 			}
 			if slices.Contains(shape.On, OnPod) {
 				assert.NotEmpty(t, PodProblems(&metav1.ObjectMeta{Annotations: annotations}), "%s=%s", key, value)

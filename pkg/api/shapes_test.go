@@ -104,6 +104,13 @@ func TestShapes(t *testing.T) {
 				repeated("api", MaxConnects+1), strings.Repeat(",", 100<<10), long,
 			},
 		},
+		AnnotationClients: {
+			[]string{"shop/cart", " shop/cart , monitoring/*", "*/prometheus", "*/*", "any", "watch, any", "1ns/a.b", repeated("a/b", MaxClientEntries), label + "/" + strings.Repeat("a", 253)},
+			[]string{
+				"", ",", "cart", "shop/", "/cart", "shop/cart/x", "Shop/cart", "shop/Cart", "shop/c*", "sh*/cart", "any/cart/", "*", "spiffe://x/ns/shop/sa/cart",
+				"shop.x/cart", label + "a/cart", repeated("a/b", MaxClientEntries+1), long, "shop/cart;x=any", "shop/cart\nany",
+			},
+		},
 		AnnotationProbe: {
 			[]string{"443=postgres", " 443=smtp ", "443=xmpp-server,443=xmpp-server", repeated("  443=xmpp-server ", 16), "80=smtp", label + "=smtp"},
 			[]string{

@@ -138,6 +138,9 @@ func (n Namespace) service(svc *corev1.Service) []Finding {
 	if _, err := api.ParseProbe(svc); err != nil {
 		out = append(out, found(Value, object, "%v", err).field(err))
 	}
+	if _, _, err := api.Clients(svc); err != nil {
+		out = append(out, found(Value, object, "%v", err).field(err))
+	}
 	out = append(out, n.ports(svc, object)...)
 	if !api.Asks(svc) {
 		return append(out, n.idle(svc, object)...)

@@ -34,6 +34,7 @@ const (
 	withoutImage = "the webhook runs without --proxy-image"
 	staticPod    = "inject --host: the pod is static"
 	publicRoots  = "the webhook runs with --public-roots"
+	identities   = "the webhook runs with --identities"
 	proxyImage   = "registry.example/servingcert-proxy@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 )
 
@@ -80,6 +81,8 @@ func readScene(t testing.TB, data []byte) scene {
 				s.known.HostFiles = "/var/lib/servingcert"
 			case bytes.Contains(doc, []byte(publicRoots)):
 				s.known.PublicRoots = true
+			case bytes.Contains(doc, []byte(identities)):
+				s.known.Identities = true
 			default:
 				s.known.UnknownPrograms = api.UnknownProgramsFlags
 			}

@@ -216,6 +216,7 @@ func addProxy(in *input, patch jsonpatch.Patch, report *Report) jsonpatch.Patch 
 		Pod: in.whole, Bare: in.pod, Ports: in.choice.Proxied, Own: in.choice.Ports, ServesTLS: in.servesTLS,
 		ProxyProtocol: in.settings.ProxyProtocol, Pair: in.choice.Pair(), Image: in.choice.ProxyImage,
 		Connect: in.choice.Connect, Roots: volume.Contents{Trust: true, TrustBundle: in.choice.TrustBundle}.Sources(),
+		Identity: in.choice.Identities, Guarded: in.choice.Admits != "",
 		ClusterDomain: cmp.Or(in.choice.ClusterDomain, api.DefaultLimits().ClusterDomain),
 		PullSecrets:   in.choice.ProxyPullSecrets, Resources: in.settings.ProxyResources, Amounts: in.choice.ProxyResources,
 	}.Add(patch)

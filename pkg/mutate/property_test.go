@@ -140,6 +140,7 @@ func checkSources(t failer, pod, after *corev1.Pod, known choose.Known, report R
 			switch {
 			case reflect.DeepEqual(s, corev1.VolumeProjection{}):
 				t.Fatalf("a source without content: %+v", v)
+			case s.ClusterTrustBundle != nil && *s.ClusterTrustBundle.SignerName == api.ClientSignerName: // there is no other object
 			case s.ClusterTrustBundle != nil && !known.TrustBundle, known.TrustBundle && s.ConfigMap != nil && !hasPublicRoots(s):
 				t.Fatalf("the bundle is from the other object: %+v", v)
 			}
@@ -234,7 +235,7 @@ func checkKept(t failer, before, after *corev1.Pod) {
 	for _, meta := range []*metav1.ObjectMeta{&b.ObjectMeta, &a.ObjectMeta} {
 		delete(meta.Labels, api.LabelInjected)
 		maps.DeleteFunc(meta.Annotations, func(key, _ string) bool {
-			return key == api.AnnotationStatus || strings.HasPrefix(key, api.AnnotationFilePrefix)
+			return key == api.AnnotationStatus || key == api.AnnotationAdmits || strings.HasPrefix(key, api.AnnotationFilePrefix)
 		})
 	}
 	b, a = normal(t, b), normal(t, a)
@@ -366,6 +367,9 @@ func checkNewProxy(t failer, after *corev1.Pod, proxy api.Proxy) {
 	}
 	if len(proxy.Connects) > 0 {
 		mounts["/etc/servingcert-ca"] = true
+	}
+	if slices.Contains(proxy.Args, "--clients=/etc/servingcert-clients/clients") {
+		mounts["/etc/servingcert-clients"] = true
 	}
 	if len(at) != len(mounts) || slices.ContainsFunc(slices.Collect(maps.Keys(mounts)), func(path string) bool { return at[path] == "" }) {
 		t.Fatalf("the proxy lacks the pair or the roots, or has the token, or more: %+v", proxy.VolumeMounts)

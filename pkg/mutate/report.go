@@ -194,6 +194,9 @@ func writeStatus(in *input, patch jsonpatch.Patch, config map[string]string, rep
 		patch = append(patch, jsonpatch.Operation{Op: "remove", Path: jsonpatch.Member(jsonpatch.Labels, api.LabelInjected)})
 	}
 	annotations := map[string]string{api.AnnotationStatus: report.status()}
+	if in.choice.Admits != "" {
+		annotations[api.AnnotationAdmits] = in.choice.Admits
+	}
 	for name, content := range config {
 		annotations[api.AnnotationFilePrefix+name] = content
 	}

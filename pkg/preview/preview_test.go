@@ -56,6 +56,7 @@ func TestTheWebhooksGoldens(t *testing.T) {
 				opts.UnknownPrograms = api.UnknownProgramsFlags
 			}
 			opts.PublicRoots = bytes.Contains(input, []byte("the webhook runs with --public-roots"))
+			opts.Identities = bytes.Contains(input, []byte("the webhook runs with --identities"))
 			if bytes.Contains(input, []byte("inject --host: the pod is static")) {
 				opts.HostFiles = "/var/lib/servingcert"
 			}

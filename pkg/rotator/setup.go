@@ -46,9 +46,9 @@ func setup(mgr manager.Manager, cfg Config) error {
 	deps := servingcontroller.Dependencies{Prober: prober, StaleChanged: staleChanged}
 	if cfg.KubeletSync.Enabled {
 		deps.Rotated = cluster.NewTrigger("rotated certificates", 0)
-		if err := kubeletsynccontroller.Setup(mgr, c, cfg.KubeletSync, state, deps.Rotated); err != nil {
-			return fmt.Errorf("kubelet sync: %w", err)
-		}
+	}
+	if err := kubeletsynccontroller.Setup(mgr, c, cfg.KubeletSync, state, deps.Rotated); err != nil {
+		return fmt.Errorf("kubelet sync: %w", err)
 	}
 	if err := servingcontroller.Setup(c, cfg.Serving, state, deps); err != nil {
 		return fmt.Errorf("consumers: %w", err)

@@ -19,6 +19,7 @@ type webhookFlags struct {
 	unknown     string
 	trustSource string
 	publicRoots bool
+	identities  bool
 	proxyImage  string
 	resources   string // of the proxy
 	programs    string // a file with a table of programs
@@ -36,6 +37,7 @@ func (f *webhookFlags) add(fs *pflag.FlagSet) {
 func (f *webhookFlags) addPods(fs *pflag.FlagSet) {
 	fs.StringVar(&f.trustSource, "trust-source", string(api.TrustFromConfigMap), "the webhook's --trust-source: configmap or clustertrustbundle")
 	fs.BoolVar(&f.publicRoots, "public-roots", false, "the webhook's --public-roots")
+	fs.BoolVar(&f.identities, "identities", false, "the webhook's --identities")
 	fs.StringVar(&f.proxyImage, "proxy-image", "ghcr.io/servingcert/proxy", "the webhook's --proxy-image")
 	fs.StringVar(&f.resources, "proxy-resources", api.DefaultProxyResources, "the webhook's --proxy-resources")
 }
@@ -65,7 +67,7 @@ func (f *webhookFlags) config() (choose.Config, error) {
 	resources, _ := api.ParseProxyResources(f.resources) // validated before
 	config := choose.Config{
 		DefaultMode: api.Mode(f.defaultMode), UnknownPrograms: api.UnknownPrograms(f.unknown),
-		TrustBundle: api.TrustSource(f.trustSource) == api.TrustFromClusterTrustBundle, PublicRoots: f.publicRoots, ProxyImage: f.proxyImage,
+		TrustBundle: api.TrustSource(f.trustSource) == api.TrustFromClusterTrustBundle, PublicRoots: f.publicRoots, Identities: f.identities, ProxyImage: f.proxyImage,
 		ProxyResources: resources,
 	}
 	if f.programs == "" {

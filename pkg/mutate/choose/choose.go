@@ -65,6 +65,9 @@ type Config struct {
 	ProxyResources corev1.ResourceRequirements
 	// ClusterDomain is the domain of Services; empty for cluster.local.
 	ClusterDomain string
+	// Identities is true if the signer signs identities of pods: proxies that connect then show one, and
+	// those that serve admit the clients that api.AnnotationClients lists.
+	Identities bool
 	// HostFiles is the directory on nodes that has a subdirectory with the certificate of each
 	// static pod; empty if the pods are not static.
 	HostFiles string
@@ -126,6 +129,8 @@ type Choice struct {
 	// Missing are the namespaces of Services that the pod lists and that are not known, each once; Doubtful those of
 	// Services that it lists and that are left out, but may have been corrected since.
 	Missing, Doubtful []string
+	// Admits is the value of api.AnnotationAdmits; empty if the proxy admits all clients.
+	Admits string
 }
 
 // origin returns where the pair comes from.
@@ -154,11 +159,12 @@ func (c Choice) FromServices() bool {
 //
 // A static pod always gets one: by default the certificate of its own name.
 //
-// It also chooses the Services to which the pod's proxy connects.
+// It also chooses the Services to which the pod's proxy connects, and the clients that it admits.
 func Secret(pod *corev1.Pod, request api.PodRequest, known Known) Choice {
 	bare := sidecar.Without(pod)
 	c := secret(bare, request, known)
 	c.connect(bare, request, known, sidecar.Reserved(pod))
+	c.guard(bare, known.Services)
 	return c
 }
 

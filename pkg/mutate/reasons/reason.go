@@ -70,6 +70,10 @@ const (
 	ProxyProtocolUnused Reason = "ProxyProtocolUnused"
 
 	NotConnected Reason = "NotConnected"
+	// NotGuarded: api.AnnotationClients of a Service has no effect on a port of the pod.
+	NotGuarded Reason = "NotGuarded"
+	// TooManyClients: the lists of clients are too long together.
+	TooManyClients Reason = "TooManyClients"
 
 	HTTPProbe Reason = "HTTPProbe"
 	TCPProbe  Reason = "TCPProbe"

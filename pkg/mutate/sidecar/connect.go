@@ -23,7 +23,14 @@ const (
 	defaultUnprivileged = 1024
 )
 
-func (w Wanted) roots() corev1.Volume { return volume.New(w.Pod, rootsVolume, w.Roots, volume.ModeAll) }
+// roots returns the volume of a proxy that connects: the roots that verify servers, and the identity.
+func (w Wanted) roots() corev1.Volume {
+	sources := w.Roots
+	if w.Identity {
+		sources = append(slices.Clone(sources), volume.Identity(identityFile))
+	}
+	return volume.New(w.Pod, rootsVolume, sources, volume.ModeAll)
+}
 
 func rootsMount(name string) corev1.VolumeMount {
 	return corev1.VolumeMount{Name: name, MountPath: rootsDirectory, ReadOnly: true}
@@ -35,6 +42,9 @@ func (w Wanted) connectFlags() []string {
 		return nil
 	}
 	out := []string{api.ProxyFlagCAFile + "=" + rootsDirectory + "/" + api.BundleKey, api.ProxyFlagClusterDomain + "=" + w.ClusterDomain}
+	if w.Identity {
+		out = append(out, api.ProxyFlagIdentity+"="+rootsDirectory+"/"+identityFile)
+	}
 	for _, c := range w.listed() {
 		out = append(out, api.ProxyFlagConnect+"="+c.String())
 	}
@@ -42,7 +52,7 @@ func (w Wanted) connectFlags() []string {
 }
 
 func isConnectFlag(arg string) bool {
-	return slices.ContainsFunc([]string{api.ProxyFlagCAFile, api.ProxyFlagClusterDomain, api.ProxyFlagConnect}, func(flag string) bool { return strings.HasPrefix(arg, flag+"=") })
+	return slices.ContainsFunc([]string{api.ProxyFlagCAFile, api.ProxyFlagClusterDomain, api.ProxyFlagIdentity, api.ProxyFlagConnect}, func(flag string) bool { return strings.HasPrefix(arg, flag+"=") })
 }
 
 // listed returns the ports of the Services as the proxy gets them.

@@ -3,6 +3,7 @@ package sidecar
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -44,12 +45,20 @@ func (w Wanted) extend(proxy api.Proxy, wanted []api.ProxyListener, patch jsonpa
 		}
 	}
 	args := jsonpatch.Field(proxy.ContainerRef, "args")
-	if !w.connects(proxy) {
-		kept := slices.DeleteFunc(slices.Clone(proxy.Args), isConnectFlag)
-		patch.Add(args, slices.Concat(kept, missing, w.connectFlags()))
-		if len(w.Connect) > 0 && !slices.ContainsFunc(proxy.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == rootsDirectory }) {
+	if !w.connects(proxy) || !w.guards(proxy) {
+		mounted := mountsAt(proxy, rootsDirectory)
+		if mounted { // with or without the file
+			w.Identity = slices.ContainsFunc(proxy.Args, func(arg string) bool { return strings.HasPrefix(arg, api.ProxyFlagIdentity+"=") })
+		}
+		kept := slices.DeleteFunc(slices.Clone(proxy.Args), func(arg string) bool { return isConnectFlag(arg) || slices.Contains(guardFlags, arg) })
+		patch.Add(args, slices.Concat(kept, missing, w.guardFlags(), w.connectFlags()))
+		if len(w.Connect) > 0 && !mounted {
 			roots := w.roots()
 			volumes, mounts = append(volumes, roots), append(mounts, rootsMount(roots.Name))
+		}
+		if w.Guarded && !mountsAt(proxy, clientsDirectory) {
+			clients := w.clients()
+			volumes, mounts = append(volumes, clients), append(mounts, clientsMount(clients.Name))
 		}
 	} else {
 		jsonpatch.Append(&patch, args, len(proxy.Args), missing)
@@ -102,6 +111,10 @@ func (w Wanted) create(wanted []api.ProxyListener, patch jsonpatch.Patch) jsonpa
 		roots := w.roots()
 		volumes, mounts = append(volumes, roots), append(mounts, rootsMount(roots.Name))
 	}
+	if w.Guarded {
+		clients := w.clients()
+		volumes, mounts = append(volumes, clients), append(mounts, clientsMount(clients.Name))
+	}
 	jsonpatch.Append(&patch, jsonpatch.Volumes, patch.Grown(jsonpatch.Volumes, len(w.Pod.Spec.Volumes)), volumes)
 	at, have := 0, len(w.Pod.Spec.InitContainers)
 	if len(w.Connect) == 0 {
@@ -137,7 +150,7 @@ func (w Wanted) container(wanted []api.ProxyListener, mounts []corev1.VolumeMoun
 	for _, l := range wanted {
 		args = append(args, listenFlag(l))
 	}
-	args = append(args, w.connectFlags()...)
+	args = slices.Concat(args, w.guardFlags(), w.connectFlags())
 	// The proxy listens once it has loaded the certificate and the roots. Until then the next container
 	// waits, so the probe must not depend on the program, which has not started yet.
 	var ready *corev1.Probe

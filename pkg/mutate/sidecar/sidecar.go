@@ -40,8 +40,11 @@ type Wanted struct {
 	Connect       []connect.Target
 	Roots         []corev1.VolumeProjection
 	ClusterDomain string
-	Pair          volume.Pair
-	Image         string // may be empty
+	// Identity: the proxy shows the pod's identity to servers. Guarded: it admits only the clients of
+	// api.AnnotationAdmits.
+	Identity, Guarded bool
+	Pair              volume.Pair
+	Image             string // may be empty
 	// PullSecrets are the names of pull secrets for the image.
 	PullSecrets []string
 	// Resources are always set on a new proxy. Amounts are set if the pod's containers have any,

@@ -46,7 +46,7 @@ func (c *Cluster) OptIn(ctx context.Context, namespace string) (optedIn, exclude
 func Keep(svc *corev1.Service) api.Keep {
 	keep := api.Keep{Conditions: []string{api.ConditionServing, api.ConditionPodsHealthy}}
 	if api.Asks(svc) {
-		keep.Annotations = []string{api.AnnotationSecretName, api.AnnotationKeySource}
+		keep.Annotations = []string{api.AnnotationSecretName, api.AnnotationKeySource, api.AnnotationClients}
 	}
 	if _, hasPart := state.PartIn(svc); hasPart || api.WantsPodKeys(svc) {
 		keep.Annotations = append(keep.Annotations, api.AnnotationRenewAfter, api.AnnotationProbe)

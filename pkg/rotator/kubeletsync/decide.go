@@ -20,6 +20,8 @@ type Situation struct {
 	Serves  []string
 	// Bundle is that of the pod's namespace, nil if there is none.
 	Bundle *Content
+	// Admitted are the clients that the proxy of the pod should admit; nil if it admits all.
+	Admitted *api.Admitted
 }
 
 // Decision is the result for the pod.
@@ -29,14 +31,20 @@ type Decision struct {
 	Value string
 	// Dial has the Secrets, sorted, whose new certificate the pod should serve afterwards.
 	Dial []string
+	// Admits: write it into the pod's api.AnnotationAdmits; nil: do not.
+	Admits *string
 }
 
-// Decide decides whether the pod's kubelet is woken.
+// Writes reports whether the pod is written.
+func (d Decision) Writes() bool { return d.Wake || d.Admits != nil }
+
+// Decide decides whether the pod's kubelet is woken, and which clients its proxy admits from now on.
 func Decide(s Situation) Decision {
 	var d Decision
 	if !wakeable(s.Pod) {
 		return d
 	}
+	d.Admits = s.admits()
 	wanted, current := api.Mounted{Leaves: map[string]string{}}, api.ParseMounted(s.Annotation)
 	for _, name := range s.Pod.Secrets() {
 		content, ok := s.Secrets[name]
@@ -56,6 +64,15 @@ func Decide(s Situation) Decision {
 		d.Value = wanted.String()
 	}
 	return d
+}
+
+// admits returns the clients that the pod's proxy should admit, if they are not those that it admits. It
+// closes and opens no port that is of no Service now: a Service that was deleted may come back.
+func (s Situation) admits() *string {
+	if s.Admitted == nil || len(s.Admitted.Unknown) > 0 || pods.HashOfAdmits(s.Admitted.Value) == s.Pod.Admits {
+		return nil
+	}
+	return &s.Admitted.Value
 }
 
 // awaits reports whether the pod may have other files than the content. hash is the content for

@@ -3,6 +3,7 @@ package kubeletsync
 import (
 	"testing"
 	"time"
+	"unique"
 
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
@@ -139,4 +140,32 @@ func TestPropertyOfWrites(t *testing.T) {
 			t.Fatalf("%d writes for %d changes", writes, changes)
 		}
 	})
+}
+
+func TestAdmits(t *testing.T) {
+	guarded := func(ports, admits string) *pods.Facts {
+		return &pods.Facts{Template: unique.Make(pods.Template{Guarded: ports}), Running: true, Admits: pods.HashOfAdmits(admits)}
+	}
+	for name, c := range map[string]struct {
+		pod      *pods.Facts
+		admitted *api.Admitted
+		want     string // "-": nothing is written
+	}{
+		"as it is":              {guarded("sc-tls-8080", "sc-tls-8080=any"), &api.Admitted{Value: "sc-tls-8080=any"}, "-"},
+		"another list":          {guarded("sc-tls-8080", "sc-tls-8080=any"), &api.Admitted{Value: "sc-tls-8080=a/b"}, "sc-tls-8080=a/b"},
+		"no list any more":      {guarded("sc-tls-8080", "sc-tls-8080=any"), &api.Admitted{}, ""},
+		"somebody took it away": {guarded("sc-tls-8080", ""), &api.Admitted{Value: "sc-tls-8080=a/b"}, "sc-tls-8080=a/b"},
+		"the Service is gone":   {guarded("sc-tls-8080", "sc-tls-8080=any"), &api.Admitted{Unknown: []string{"sc-tls-8080"}}, "-"},
+		"not guarded":           {guarded("", ""), nil, "-"},
+		"it has not started":    {&pods.Facts{Template: unique.Make(pods.Template{Guarded: "sc-tls-8080"})}, &api.Admitted{Value: "sc-tls-8080=a/b"}, "-"},
+	} {
+		d := Decide(Situation{Now: time.Now(), Pod: c.pod, Admitted: c.admitted})
+		got := "-"
+		if d.Admits != nil {
+			got = *d.Admits
+		}
+		assert.Equal(t, c.want, got, name)
+		assert.Equal(t, c.want != "-", d.Writes(), name)
+		assert.False(t, d.Wake, name)
+	}
 }

@@ -33,6 +33,9 @@ type Facts struct {
 	Running bool
 	// leaf is annotation api.AnnotationLeaf. Pods with equal mounts share one string.
 	leaf unique.Handle[string]
+	// Admits is the SHA-256 of annotation api.AnnotationAdmits in hex, if the proxy admits only some
+	// clients; empty for other pods.
+	Admits string
 	// Trouble is nil for most pods.
 	Trouble *Trouble
 }
@@ -76,6 +79,9 @@ type Template struct {
 	Noted string
 	// Injection is empty for pods that were not injected.
 	Injection Injection
+	// Guarded are the names of the ports of a proxy that admits only some clients, separated by commas; empty
+	// if there is none, or if Labels are not all of the pod's, so that its Services are not known.
+	Guarded string
 	// startTLS is the STARTTLS protocol of each port as the webhook recorded it, PORT=PROTOCOL
 	// separated by commas; see Protocols.
 	startTLS string
@@ -126,6 +132,7 @@ func FactsOf(pod *corev1.Pod) *Facts {
 	t.Noted = notedOf(status, t.Workload)
 	t.Restarts = t.OnRotate == api.OnRotateRestart && len(status.Restarts) > 0
 	t.Injection, t.startTLS = injectionOf(pod, status, t.Left), startTLSOf(status)
+	t.Guarded = guardedOf(pod, t.Labels)
 	if err != nil {
 		t.Mistake, t.SecretName = Shorten(err.Error()), shortName(pod.Annotations[api.AnnotationSecretName])
 	}
@@ -147,6 +154,9 @@ func FactsOf(pod *corev1.Pod) *Facts {
 		f.CreationTimestamp = pod.CreationTimestamp
 		f.Running = pod.Status.Phase == corev1.PodRunning
 		f.leaf = unique.Make(leafOf(pod.Annotations[api.AnnotationLeaf], mounted))
+	}
+	if t.Guarded != "" {
+		f.Admits = unique.Make(HashOfAdmits(pod.Annotations[api.AnnotationAdmits])).Value() // pods of a workload share it
 	}
 	if t.canServe() {
 		f.IP, _ = netip.ParseAddr(pod.Status.PodIP) // the zero Addr if it has no address yet

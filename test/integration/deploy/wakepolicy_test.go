@@ -19,7 +19,8 @@ import (
 // The words of the policy.
 const (
 	onlyMounting = "may write only pods that mount the key of a Secret, or ConfigMap servingcert-ca.crt"
-	onlyLeaf     = "may write only annotation servingcert.dev/leaf of a pod"
+	onlyLeaf     = "may write only annotations servingcert.dev/leaf and servingcert.dev/admits of a pod"
+	onlyClients  = "may change annotation servingcert.dev/admits only where it was"
 	onlyHashes   = "may hold only names and hashes"
 	noPodMeta    = "may not change a pod's metadata"
 	noPodSpec    = "may not change a pod's spec or status"
@@ -30,6 +31,11 @@ var someHash = strings.Repeat("0a", 32)
 // leafPatch is what the rotator writes.
 func leafPatch(value string) string {
 	return fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, api.AnnotationLeaf, value)
+}
+
+// admitsPatch is what the rotator writes when a list of clients has changed.
+func admitsPatch(value string) string {
+	return fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, api.AnnotationAdmits, value)
 }
 
 func keyVolume(items ...corev1.KeyToPath) corev1.VolumeSource {
@@ -74,6 +80,11 @@ func TestWhatTheRotatorMayChangeOfAPod(t *testing.T) {
 		{"wake it", leafPatch("secret/web-tls=" + someHash), ""},
 		{"wake it for several", leafPatch("secret/api-tls=" + someHash + "," + both), ""},
 		{"wake it for the bundle", leafPatch("configmap/servingcert-ca.crt=" + someHash), ""},
+		{"its clients", admitsPatch("sc-any-5432=;sc-tls-8080=*/prometheus,any,shop/cart"), ""},
+		{"no clients", admitsPatch(""), ""},
+		{"clients of no port", admitsPatch("shop/cart"), onlyClients},
+		{"a sentence as clients", admitsPatch("sc-tls-8080=hello world"), onlyClients},
+		{"its clients away", `{"metadata":{"annotations":{"servingcert.dev/admits":null}}}`, onlyLeaf},
 		{"no hash", leafPatch("secret/web-tls=x"), onlyHashes},
 		{"a sentence", leafPatch("hello"), onlyHashes},
 		{"another ConfigMap", leafPatch("configmap/other=" + someHash), onlyHashes},
@@ -91,10 +102,15 @@ func TestWhatTheRotatorMayChangeOfAPod(t *testing.T) {
 		{"a deadline", `{"spec":{"activeDeadlineSeconds":1}}`, noPodSpec},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			pod := podWith(t, namespace, []corev1.VolumeSource{keyVolume()}, func(p *corev1.Pod) { p.Annotations[api.AnnotationLeaf] = "secret/web-tls=" + someHash })
+			pod := podWith(t, namespace, []corev1.VolumeSource{keyVolume()}, func(p *corev1.Pod) {
+				p.Annotations[api.AnnotationLeaf], p.Annotations[api.AnnotationAdmits] = "secret/web-tls="+someHash, "sc-tls-8080=watch"
+			})
 			refusedWith(t, patch(pod, test.patch), test.refusal)
 		})
 	}
+	t.Run("clients of a pod that admits all", func(t *testing.T) {
+		refusedWith(t, patch(probe, admitsPatch("sc-tls-8080=shop/cart")), onlyClients)
+	})
 	t.Run("another pod of that name", func(t *testing.T) {
 		err := patch(probe, `{"metadata":{"uid":"0b8a2c55-3b8c-4b58-9f2e-6f1d7c1f0a77","annotations":{"servingcert.dev/leaf":"`+both+`"}}}`)
 		assert.ErrorContains(t, err, "metadata.uid: Invalid value")

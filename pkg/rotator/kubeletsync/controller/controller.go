@@ -3,8 +3,10 @@ package controller
 import (
 	"context"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -32,8 +34,8 @@ func (f *finder) Reconcile(ctx context.Context, req reconcile.Request) (reconcil
 	}
 	var result reconcile.Result
 	for _, pod := range concerned {
-		switch d := f.decide(pod); {
-		case !d.Wake:
+		switch d := f.decide(ctx, pod); {
+		case !d.Writes():
 		case req.Namespace == f.cluster.Namespace:
 			result.RequeueAfter = max(result.RequeueAfter, f.waker.wake(ctx, pod, d))
 		default:
@@ -48,11 +50,16 @@ type inputs struct {
 	cluster   *cluster.Cluster
 	consumers *servingcontroller.State
 	bundles   *facts.Informer[*kubeletsync.Bundle]
+	wakes     bool // Config.Enabled
 }
 
 // decide gathers the input of a pod, and decides.
-func (i *inputs) decide(pod *pods.Facts) kubeletsync.Decision {
+func (i *inputs) decide(ctx context.Context, pod *pods.Facts) kubeletsync.Decision {
 	s := kubeletsync.Situation{Now: i.cluster.Now(), Pod: pod, Annotation: pod.Leaf(), Secrets: map[string]kubeletsync.Content{}}
+	s.Admitted = i.admitted(ctx, pod)
+	if !i.wakes {
+		return kubeletsync.Decide(s)
+	}
 	for _, name := range pod.Secrets() {
 		key := types.NamespacedName{Namespace: pod.Namespace, Name: name}
 		rotation, ok := i.consumers.Rotation(key)
@@ -69,4 +76,24 @@ func (i *inputs) decide(pod *pods.Facts) kubeletsync.Decision {
 		s.Bundle = &content
 	}
 	return kubeletsync.Decide(s)
+}
+
+// admitted returns the clients that the pod's proxy should admit, according to the cached Services; nil if it
+// admits all. A Service without the signer's condition has no selector in the cache, and so no port.
+func (i *inputs) admitted(ctx context.Context, pod *pods.Facts) *api.Admitted {
+	t := pod.Template.Value()
+	if t.Guarded == "" {
+		return nil
+	}
+	var list corev1.ServiceList
+	if err := i.cluster.Services.List(ctx, &list, client.InNamespace(pod.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+		log.FromContext(ctx).Error(err, "cannot list Services from the cache")
+		return nil
+	}
+	services := make([]*corev1.Service, len(list.Items))
+	for n := range list.Items {
+		services[n] = &list.Items[n]
+	}
+	admitted := api.Admits(services, t.LabelSet(), t.GuardedPorts())
+	return &admitted
 }

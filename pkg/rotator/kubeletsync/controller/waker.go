@@ -45,7 +45,7 @@ func newWaker(cfg Config, in *inputs, writer client.Writer) *waker {
 		limiter: flowcontrol.NewTokenBucketRateLimiter(float32(cfg.Rate), max(1, cfg.Rate/10)),
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "servingcert_wakes_total",
-			Help: "Writes of annotation " + api.AnnotationLeaf + " on pods, which make the kubelet update their files at once, by result: written, gone (the pod was deleted), forbidden or error.",
+			Help: "Writes of annotations " + api.AnnotationLeaf + " and " + api.AnnotationAdmits + " on pods, which make the kubelet update their files at once, by result: written, gone (the pod was deleted), forbidden or error.",
 		}, []string{"result"}),
 	}
 }
@@ -57,8 +57,8 @@ func (w *waker) Reconcile(ctx context.Context, req reconcile.Request) (reconcile
 	if pod == nil {
 		return reconcile.Result{}, nil
 	}
-	d := w.decide(pod)
-	if !d.Wake {
+	d := w.decide(ctx, pod)
+	if !d.Writes() {
 		return reconcile.Result{}, nil
 	}
 	_ = w.limiter.Wait(ctx) // an error means that this process stops, and the write fails too
@@ -68,7 +68,7 @@ func (w *waker) Reconcile(ctx context.Context, req reconcile.Request) (reconcile
 // wake writes the annotation, and returns the wait before a retry, or zero. It logs only the first
 // of consecutive failures: their cause, such as missing permissions, usually affects all writes.
 func (w *waker) wake(ctx context.Context, pod *pods.Facts, d kubeletsync.Decision) time.Duration {
-	err := w.write(ctx, pod, d.Value)
+	err := w.write(ctx, pod, d)
 	result := resultError
 	switch {
 	case err == nil:
@@ -92,8 +92,15 @@ func (w *waker) wake(ctx context.Context, pod *pods.Facts, d kubeletsync.Decisio
 }
 
 // write sets the annotation of this very pod, and returns once the cache has seen it.
-func (w *waker) write(ctx context.Context, pod *pods.Facts, value string) error {
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "annotations": map[string]string{api.AnnotationLeaf: value}}})
+func (w *waker) write(ctx context.Context, pod *pods.Facts, d kubeletsync.Decision) error {
+	annotations := map[string]string{}
+	if d.Wake {
+		annotations[api.AnnotationLeaf] = d.Value
+	}
+	if d.Admits != nil {
+		annotations[api.AnnotationAdmits] = *d.Admits
+	}
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"uid": pod.UID, "annotations": annotations}})
 	if err != nil {
 		return err
 	}

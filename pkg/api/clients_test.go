@@ -1,0 +1,88 @@
+package api
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+func guarded(name, clients string, targets ...string) *corev1.Service {
+	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: name, Annotations: map[string]string{AnnotationSecretName: "web-tls"}}}
+	if clients != "" {
+		svc.Annotations[AnnotationClients] = clients
+	}
+	svc.Spec.Selector = map[string]string{"app": "web"}
+	for i, target := range targets {
+		svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: fmt.Sprint("p", i), Port: int32(443 + i), TargetPort: intstr.FromString(target)})
+	}
+	return svc
+}
+
+func TestClients(t *testing.T) {
+	entries, is, err := Clients(guarded("web", " shop/cart,any , shop/cart,*/prometheus"))
+	require.NoError(t, err)
+	assert.True(t, is)
+	assert.Equal(t, []string{"*/prometheus", "any", "shop/cart"}, entries)
+
+	entries, is, err = Clients(guarded("web", ""))
+	assert.False(t, is)
+	assert.NoError(t, err)
+	assert.Empty(t, entries)
+
+	entries, is, err = Clients(guarded("web", "shop"))
+	assert.True(t, is, "nobody is admitted")
+	assert.ErrorContains(t, err, "NAMESPACE/NAME")
+	assert.Empty(t, entries)
+}
+
+func TestAdmits(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", Labels: map[string]string{"app": "web"}}}
+	ports := []string{"sc-tls-8080", "sc-any-5432"}
+	admits := func(services ...*corev1.Service) string {
+		got := Admits(services, pod.Labels, ports)
+		assert.Empty(t, got.Full)
+		return got.Value
+	}
+	assert.Empty(t, admits(guarded("web", "", "sc-tls-8080")))
+	assert.Equal(t, "sc-tls-8080=shop/cart", admits(guarded("web", "shop/cart", "sc-tls-8080"), guarded("db", "", "sc-any-5432")))
+	assert.Equal(t, "sc-any-5432=any;sc-tls-8080=any", admits(guarded("web", "any", "sc-tls-8080", "sc-any-5432")))
+	assert.Equal(t, "sc-tls-8080=a/b,shop/cart", admits(guarded("web", "shop/cart", "sc-tls-8080"), guarded("more", "a/b,shop/cart", "sc-tls-8080")), "the clients of both")
+	assert.Equal(t, "sc-tls-8080=shop/cart", admits(guarded("web", "shop/cart", "sc-tls-8080"), guarded("more", "", "sc-tls-8080")), "another Service does not open it")
+	assert.Equal(t, "sc-tls-8080=", admits(guarded("web", "nonsense", "sc-tls-8080")), "nobody")
+	other := guarded("web", "any", "sc-tls-8080")
+	other.Spec.Selector["app"] = "other"
+	assert.Empty(t, admits(other))
+	unasked := guarded("web", "any", "sc-tls-8080")
+	delete(unasked.Annotations, AnnotationSecretName)
+	assert.Empty(t, admits(unasked))
+	assert.Equal(t, []string{"sc-any-5432", "sc-tls-8080"}, Admits([]*corev1.Service{unasked, other}, pod.Labels, ports).Unknown)
+	assert.Equal(t, []string{"sc-any-5432"}, Admits([]*corev1.Service{guarded("web", "", "sc-tls-8080")}, pod.Labels, ports).Unknown)
+}
+
+// A pod's annotation is bounded, and what does not fit is closed.
+func TestAdmitsIsBounded(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Labels: map[string]string{"app": "web"}}}
+	var list []string
+	for i := range MaxClientEntries {
+		list = append(list, fmt.Sprintf("shop/%s-%d", strings.Repeat("x", 50), i))
+	}
+	var ports []string
+	var services []*corev1.Service
+	for i := range MaxProxyPorts {
+		ports = append(ports, fmt.Sprint("sc-tls-", 8000+i))
+		services = append(services, guarded(fmt.Sprint("web-", i), strings.Join(list, ","), ports[i]))
+	}
+	got := Admits(services, pod.Labels, ports)
+	assert.LessOrEqual(t, len(got.Value), MaxAdmits)
+	assert.NotEmpty(t, got.Full)
+	for _, port := range got.Full {
+		assert.Contains(t, ";"+got.Value+";", ";"+port+"=;")
+	}
+	assert.Equal(t, MaxProxyPorts, strings.Count(got.Value, "="))
+}
