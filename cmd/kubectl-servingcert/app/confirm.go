@@ -17,6 +17,9 @@ import (
 
 // confirm prints what breaks, and asks for confirmation.
 func (f *rotateFlags) confirm(ctx context.Context, c *cluster.Cluster, cm *corev1.ConfigMap) error {
+	if f.clients {
+		return f.confirmClients()
+	}
 	known, err := f.known(ctx, c)
 	if err != nil {
 		return err
@@ -27,6 +30,15 @@ func (f *rotateFlags) confirm(ctx context.Context, c *cluster.Cluster, cm *corev
 	_, _ = io.WriteString(f.text.out, status.Consequences(known))
 	breaks := status.BreaksOf(known)
 	f.done.Breaks = &breaks
+	if f.yes || f.dryRun {
+		return nil
+	}
+	return askConfirmation(f.text)
+}
+
+// confirmClients is confirm for the CA that signs the identities of pods.
+func (f *rotateFlags) confirmClients() error {
+	_, _ = io.WriteString(f.text.out, "Within 92 s, no server accepts an identity that was signed before: pods that call Services with servingcert.dev/clients must be restarted.\n")
 	if f.yes || f.dryRun {
 		return nil
 	}

@@ -27,6 +27,7 @@ type rotateFlags struct {
 	namespace                    string
 	reason                       string
 	force, distrust, replaceLost bool
+	clients                      bool
 	proceed                      int
 	yes, wait, dryRun            bool
 	timeout                      time.Duration
@@ -52,6 +53,7 @@ kubectl servingcert rotate-ca --distrust-now --reason "incident 42" --dry-run`,
 			fs.BoolVar(&f.force, "force", false, "rotate even if clients that hold only the oldest root can no longer verify servers")
 			fs.BoolVar(&f.distrust, "distrust-now", false, "distrust everything that the CA signed at once, because its key was stolen; first lists what breaks")
 			fs.BoolVar(&f.replaceLost, "replace-lost", false, "create a new CA in place of one that is lost or corrupt; restoring a backup instead breaks no client")
+			fs.BoolVar(&f.clients, "clients", false, "rotate the CA that signs the identities of pods, and do not follow that")
 			fs.IntVar(&f.proceed, "proceed", 0, "let this waiting generation sign although some targets do not hold its root")
 			fs.BoolVar(&f.dryRun, "dry-run", false, "only print what would be requested and, with --distrust-now and --replace-lost, what would break")
 			fs.BoolVar(&f.yes, "yes", false, "do not ask for confirmation")
@@ -63,6 +65,7 @@ kubectl servingcert rotate-ca --distrust-now --reason "incident 42" --dry-run`,
 				if err := f.validate(args); err != nil {
 					return err
 				}
+				f.wait = f.wait && !f.clients // kubelets renew identities when they expire
 				return f.run(ctx)
 			}
 		},
@@ -203,13 +206,19 @@ func (f *rotateFlags) requireProcesses(ctx context.Context, c *cluster.Cluster) 
 
 // status reads the status of the CA, which may be missing after a loss.
 func (f *rotateFlags) status(ctx context.Context, c *cluster.Cluster) (*corev1.ConfigMap, error) {
-	cm, err := c.CAConfigMap(ctx, f.namespace)
+	cm, err := c.StatusOf(ctx, f.namespace, f.statusName())
 	missing := cluster.NotInstalledError{}
 	switch {
 	case !errors.As(err, &missing):
 		return cm, err
+	case !f.replaceLost && f.clients:
+		return nil, err
 	case !f.replaceLost:
 		return nil, withNamespace(f.namespace).missing(ctx, c, missing)
+	case f.clients: // the signer replaces it only if it is lost
+		cm := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: f.statusName()}}
+		cm.Data = api.CAStatus{Problem: api.CAMessage{Reason: api.CALost, Message: err.Error()}}.Data()
+		return cm, nil
 	}
 	services, err := c.Services(ctx, "")
 	if err != nil {
@@ -228,7 +237,7 @@ func (f *rotateFlags) status(ctx context.Context, c *cluster.Cluster) (*corev1.C
 // leaves returns the leaves in use. They are needed only for modes in which the signer counts no certificates.
 func (f *rotateFlags) leaves(ctx context.Context, c *cluster.Cluster) (follow.Leaves, error) {
 	before := follow.Leaves{}
-	if !f.request().Breaks() {
+	if !f.request().Breaks() || f.clients {
 		return before, nil
 	}
 	services, err := c.SignedServices(ctx)
@@ -241,7 +250,7 @@ func (f *rotateFlags) leaves(ctx context.Context, c *cluster.Cluster) (follow.Le
 // write sets annotations, unless the ConfigMap has changed since it was read.
 func (f *rotateFlags) write(ctx context.Context, c *cluster.Cluster, cm *corev1.ConfigMap, annotations map[string]string) error {
 	if cm.ResourceVersion == "" {
-		lost := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: api.CAStatusName, Annotations: annotations}}
+		lost := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.namespace, Name: f.statusName(), Annotations: annotations}}
 		_, err := c.Client.CoreV1().ConfigMaps(f.namespace).Create(ctx, lost, metav1.CreateOptions{FieldManager: fieldManager})
 		return err
 	}
@@ -251,49 +260,4 @@ func (f *rotateFlags) write(ctx context.Context, c *cluster.Cluster, cm *corev1.
 	}
 	_, err = c.Client.CoreV1().ConfigMaps(f.namespace).Patch(ctx, cm.Name, types.MergePatchType, patch, metav1.PatchOptions{FieldManager: fieldManager})
 	return err
-}
-
-// letProceed lets a generation sign although some targets do not hold its root.
-func (f *rotateFlags) letProceed(ctx context.Context, c *cluster.Cluster) error {
-	if err := f.allow(ctx, c); err != nil {
-		return err
-	}
-	may := "may"
-	if f.dryRun {
-		may = "would be allowed to"
-	}
-	_, _ = fmt.Fprintf(f.text.out, "generation %d %s sign although some targets do not hold its root\n", f.proceed, may)
-	if !f.wait || f.dryRun {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, f.timeout)
-	defer cancel()
-	return f.done.followed(f.watcher(c).Generation(ctx, f.proceed))
-}
-
-func (f *rotateFlags) allow(ctx context.Context, c *cluster.Cluster) error {
-	for {
-		cm, err := f.status(ctx, c)
-		if err != nil {
-			return err
-		}
-		if ca := status.ParseCA(cm.Data); ca.NextGeneration != f.proceed {
-			return fmt.Errorf("generation %d is not waiting: %s", f.proceed, ca.Progress())
-		}
-		if err := f.requireProcesses(ctx, c); err != nil {
-			return err
-		}
-		if f.dryRun {
-			f.done.decided(cm, status.RequestDecision{Write: true})
-			return nil
-		}
-		switch err := f.write(ctx, c, cm, api.PromoteDespiteAnnotations(f.proceed)); {
-		case err == nil:
-			f.done.decided(cm, status.RequestDecision{Write: true})
-			f.done.Request = requestWritten
-			return nil
-		case !apierrors.IsConflict(err):
-			return fmt.Errorf("let generation %d sign: %w", f.proceed, err)
-		}
-	}
 }

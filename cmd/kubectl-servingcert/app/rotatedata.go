@@ -33,10 +33,12 @@ type rotation struct {
 	CA status.CA `json:"ca"`
 	// Served is the uptake of the new certificates; absent if that was not followed.
 	Served *status.Served `json:"served,omitempty"`
+
+	configMap string // of the CA
 }
 
 func rotationOf(f *rotateFlags) rotation {
-	r := rotation{header: headerOf("Rotation"), Generation: f.proceed}
+	r := rotation{header: headerOf("Rotation"), Generation: f.proceed, configMap: f.statusName()}
 	if f.proceed == 0 {
 		r.Mode, r.Reason = string(f.request().Mode), f.request().Reason
 	}
@@ -73,8 +75,16 @@ func (r *rotation) write(w io.Writer, output string) error {
 	case isData(output):
 		return writeData(w, output, r)
 	case output == "name" && r.Request != requestNotWritten:
-		_, err := fmt.Fprintf(w, "configmap/%s\n", api.CAStatusName)
+		_, err := fmt.Fprintf(w, "configmap/%s\n", r.configMap)
 		return err
 	}
 	return nil
+}
+
+// statusName returns the ConfigMap of the CA.
+func (f *rotateFlags) statusName() string {
+	if f.clients {
+		return api.ClientCAStatusName
+	}
+	return api.CAStatusName
 }

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
@@ -15,9 +16,14 @@ import (
 // CAConfigMap reads the status of the CA from the namespace of servingcert. The
 // error is a NotInstalledError if it does not exist.
 func (c *Cluster) CAConfigMap(ctx context.Context, namespace string) (*corev1.ConfigMap, error) {
-	cm, err := c.Client.CoreV1().ConfigMaps(namespace).Get(ctx, api.CAStatusName, metav1.GetOptions{})
+	return c.StatusOf(ctx, namespace, api.CAStatusName)
+}
+
+// StatusOf is CAConfigMap for the CA with that ConfigMap.
+func (c *Cluster) StatusOf(ctx context.Context, namespace, name string) (*corev1.ConfigMap, error) {
+	cm, err := c.Client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return nil, NotInstalledError{namespace}
+		return nil, NotInstalledError{namespace, name}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read the CA status: %w", err)
@@ -25,11 +31,14 @@ func (c *Cluster) CAConfigMap(ctx context.Context, namespace string) (*corev1.Co
 	return cm, nil
 }
 
-// NotInstalledError reports that Namespace holds no CA status.
-type NotInstalledError struct{ Namespace string }
+// NotInstalledError reports that Namespace holds no CA status of the name.
+type NotInstalledError struct{ Namespace, Name string }
 
 func (e NotInstalledError) Error() string {
-	return fmt.Sprintf("namespace %q has no ConfigMap %s: servingcert is not installed there, or its signer has not started yet", e.Namespace, api.CAStatusName)
+	if e.Name == api.ClientCAStatusName {
+		return fmt.Sprintf("namespace %q has no ConfigMap %s: its signer runs without --trust-domain, or has not started yet", e.Namespace, e.Name)
+	}
+	return fmt.Sprintf("namespace %q has no ConfigMap %s: servingcert is not installed there, or its signer has not started yet", e.Namespace, cmp.Or(e.Name, api.CAStatusName))
 }
 
 // Trust reads the trust status from the namespace of servingcert; nil if it does
