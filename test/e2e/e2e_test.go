@@ -47,6 +47,9 @@ func TestScenes(t *testing.T) {
 	install.step(t, func(t *testing.T) {
 		c.install(t)
 		c.adjust(t)
+		if c.machine != nil {
+			c.identify(t)
+		}
 		install.note("afterwards the signer has shorter waits: " + strings.Join(signerArgs, " "))
 		c.startScraping(t)
 		c.startClients(t)

@@ -1,0 +1,126 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/servingcert/servingcert/deploy"
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/e2e/handshake"
+)
+
+// The clients of scene identities, by their ServiceAccounts in clientsNamespace. They call the server in
+// plaintext, and their proxies show who they are.
+const (
+	listed   = "cart"
+	stranger = "stranger"
+)
+
+// guarded is the server of scene identities, called without TLS.
+var guarded = handshake.Target{Address: "nginx.e2e-identities:80", Exchange: "http", Plaintext: true}
+
+// identify applies deploy/policies/identities.yaml and the flags of docs/identities.md, for all scenes.
+func (c *cluster) identify(t *testing.T) {
+	t.Helper()
+	manifest, err := os.ReadFile("../../deploy/policies/identities.yaml")
+	require.NoError(t, err)
+	objects, err := deploy.Decode(manifest)
+	require.NoError(t, err)
+	require.NoError(t, deploy.ApplyObjects(t.Context(), c.admin, owner, objects))
+	c.setArgs(t, "signer", "--trust-domain=e2e.example.com")
+	c.setArgs(t, "webhook", "--identities")
+}
+
+// identitiesScene: a server admits the pods of one ServiceAccount, and its list is changed while it runs.
+func identitiesScene() *scene {
+	s := &scene{
+		name: "identities", about: "a server that admits one ServiceAccount, and a list that is changed while it runs", manifest: "identities.yaml",
+		leftOut: func(c *cluster) string {
+			if c.machine == nil {
+				return "changes the arguments of signer and webhook"
+			}
+			return ""
+		},
+	}
+	s.up = func(t *testing.T, c *cluster) {
+		eventually(t, starting, "the clients and the server", func(ctx context.Context) error {
+			return errors.Join(c.rolledOut(ctx, "e2e-identities", ""), c.rolledOut(ctx, clientsNamespace, listed), c.rolledOut(ctx, clientsNamespace, stranger))
+		})
+		c.admits(t, listed)
+		c.refusesCaller(t, stranger)
+		require.Error(t, c.calls(t.Context(), attentive), "a client without a proxy, and so without an identity")
+
+		c.admitsFromNow(t, s, "e2e-clients/*")
+		c.admits(t, stranger)
+		c.admits(t, listed)
+		c.lists(t, "e2e-clients/"+listed)
+		eventually(t, settling, "the stranger is refused again", func(ctx context.Context) error {
+			if c.calls(ctx, stranger) == nil {
+				return errors.New("it is admitted")
+			}
+			return nil
+		})
+		c.admits(t, listed)
+	}
+	s.renewed = func(t *testing.T, c *cluster, _ before) {
+		c.admits(t, listed)
+		c.refusesCaller(t, stranger)
+	}
+	s.succeeded = func(t *testing.T, c *cluster) { s.renewed(t, c, before{}) }
+	return s
+}
+
+// calls makes a client call the guarded server once.
+func (c *cluster) calls(ctx context.Context, client string) error {
+	return c.ask(ctx, client, http.MethodPost, "shake", guarded)
+}
+
+// admits fails the test unless the client is admitted.
+func (c *cluster) admits(t *testing.T, client string) {
+	t.Helper()
+	eventually(t, settling, client+" is admitted", func(ctx context.Context) error { return c.calls(ctx, client) })
+}
+
+// refusesCaller fails the test if one of several calls of the client is admitted.
+func (c *cluster) refusesCaller(t *testing.T, client string) {
+	t.Helper()
+	for range 3 {
+		assert.Error(t, c.calls(t.Context(), client), client)
+	}
+}
+
+// lists sets the clients of the guarded Service.
+func (c *cluster) lists(t *testing.T, clients string) {
+	t.Helper()
+	c.annotate(t, server{namespace: "e2e-identities", service: "nginx"}, api.AnnotationClients, clients)
+}
+
+// admitsFromNow changes the list, and notes how soon the pods have it, which keep running.
+func (c *cluster) admitsFromNow(t *testing.T, s *scene, clients string) {
+	t.Helper()
+	names := func() (out []string) {
+		pods, err := c.clients.CoreV1().Pods("e2e-identities").List(t.Context(), metav1.ListOptions{FieldSelector: "status.phase=" + string(corev1.PodRunning)})
+		require.NoError(t, err)
+		for i := range pods.Items {
+			out = append(out, pods.Items[i].Name)
+		}
+		return out
+	}
+	before, start := names(), time.Now()
+	c.lists(t, clients)
+	eventually(t, settling, "the stranger is admitted", func(ctx context.Context) error { return c.calls(ctx, stranger) })
+	s.note(fmt.Sprintf("a changed list was in force %s later, in the same pods", seconds(time.Since(start))))
+	assert.Equal(t, before, names())
+}
