@@ -35,6 +35,7 @@ var (
 		{"States of targets, and why they are written", "Labels `state` and `why` of `servingcert_trust_…`.", []string{"trust.State", "trust.KindState", "trust.Why"}},
 		{"Results of dials", "Reasons why a port is unreachable, or its pod was not dialled.", []string{"rotator/probe.Kind", "rotator/probe.Cause"}},
 		{"Kinds of connections", "Field `kind` of plaintext clients in a proxy's response to `/clients`, which does not contain `tls`, `ssl` and `gss`.", []string{"proxy.Kind"}},
+		{"Clients that a port refuses", "Label `reason` of `servingcert_proxy_connections_failed_total` and of `servingcert_proxy_clients_watched_total`. [What is guarded](identities.md).", []string{"proxy.Reason"}},
 	}
 	keys = []section{
 		{"Keys", "[What each means](reference.md).", []string{"annotations"}},
