@@ -77,6 +77,7 @@ func TestWhatIsConnected(t *testing.T) {
 		"the host's network":              {args: "'http://web'", more: "hostNetwork: true,", left: "shop/web: Deployment/cart uses the host network"},
 		"Windows":                         {args: "'http://web'", more: "nodeSelector: {kubernetes.io/os: windows},", left: "shop/web: Deployment/cart runs on Windows"},
 		"an entry of its hosts file":      {args: "'http://web'", more: "hostAliases: [{ip: 10.0.0.1, hostnames: [web]}],", left: "shop/web: hostAliases of the pod have the name web"},
+		"its owner wants none":            {args: "'http://web'", annotations: "servingcert.dev/connect: none", left: `shop/web: annotation servingcert.dev/connect is "none"`},
 		"a headless Service":              {args: "'http://peers:7000', 'http://web'", connect: "web", left: "shop/peers: it is headless"},
 		"beside a port without TLS":       {args: "'http://dns:8181'", connect: "dns:8181", note: "all other ports of shop/dns are then closed"},
 		"two ports of them":               {args: "'http://dns:8181', 'http://dns:9153'", connect: "dns:8181, dns:9153", note: "all other ports of shop/dns are then closed"},

@@ -96,6 +96,8 @@ func (d *decision) sort(wanted []key) {
 			}
 		case names(now.Listed, k, d.Namespace):
 			d.leave(k, whyLeft(now, k))
+		case now.Listed != nil && len(now.Listed) == 0:
+			d.leave(k, fmt.Sprintf("annotation %s is %q", api.AnnotationConnect, api.ConnectNone))
 		case !api.Asks(d.services[k]):
 			d.leave(k, "the plan gives it no TLS port: "+cmp.Or(d.plans[k].Why, "it requests no certificate"))
 		default:

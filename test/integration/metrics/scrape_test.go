@@ -153,7 +153,7 @@ func TestScrapes(t *testing.T) {
 			return err
 		})
 	}
-	own := map[string]string{"signer": "servingcert_ca_signing_generation 1\n", "trust": "servingcert_trust_source_valid 1\n", "rotator": "leader_election_master_status{name=\"servingcert-rotator\"} 1\n", "webhook": "servingcert_webhook_programs_valid 1\n"}
+	own := map[string]string{"signer": "servingcert_ca_signing_generation{ca=\"serving\"} 1\n", "trust": "servingcert_trust_source_valid 1\n", "rotator": "leader_election_master_status{name=\"servingcert-rotator\"} 1\n", "webhook": "servingcert_webhook_programs_valid 1\n"}
 	for _, p := range all {
 		t.Run(p.name, func(t *testing.T) {
 			for token, want := range map[string]answer{

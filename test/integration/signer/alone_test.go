@@ -219,7 +219,7 @@ func TestCALost(t *testing.T) {
 			if c.restart {
 				r = startProcess(t, d)
 			}
-			problem := `servingcert_ca_problem{reason="` + c.reason + `"}`
+			problem := `servingcert_ca_problem{ca="serving",reason="` + c.reason + `"}`
 			harness.Eventually(t, func() error {
 				if value, _ := r.metric(problem); value != "1" {
 					return fmt.Errorf("%s is %q", problem, value)

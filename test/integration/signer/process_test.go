@@ -37,8 +37,8 @@ func TestMetrics(t *testing.T) {
 		`servingcert_issue_duration_seconds_count`:                                                   2,
 		"servingcert_certificate_not_after_timestamp_seconds" + labels:                               float64(have.leaf.NotAfter.Unix()),
 		"servingcert_certificate_renew_at_timestamp_seconds" + labels:                                float64(pki.RenewAt(have.leaf).Unix()),
-		`servingcert_ca_not_after_timestamp_seconds{generation="1"}`:                                 float64(rootOf(t, r).NotAfter.Unix()),
-		`servingcert_ca_problem{reason="CALost"}`:                                                    0,
+		`servingcert_ca_not_after_timestamp_seconds{ca="serving",generation="1"}`:                    float64(rootOf(t, r).NotAfter.Unix()),
+		`servingcert_ca_problem{ca="serving",reason="CALost"}`:                                       0,
 	} {
 		harness.Eventually(t, func() error {
 			text, ok := r.metric(series)
