@@ -10,6 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"pgregory.net/rapid"
+
+	"github.com/servingcert/servingcert/pkg/proxy"
 )
 
 func guarded(name, clients string, targets ...string) *corev1.Service {
@@ -85,4 +88,23 @@ func TestAdmitsIsBounded(t *testing.T) {
 		assert.Contains(t, ";"+got.Value+";", ";"+port+"=;")
 	}
 	assert.Equal(t, MaxProxyPorts, strings.Count(got.Value, "="))
+}
+
+// What the webhook and the rotator write is what the proxy reads: a list that it cannot read would leave the previous
+// one in force.
+func TestTheProxyReadsTheList(t *testing.T) {
+	part := rapid.StringMatching(`[a-z0-9.*/-]{0,6}|[a-z0-9]([-a-z0-9]{0,4}[a-z0-9])?`)
+	rapid.Check(t, func(t *rapid.T) {
+		var list []string
+		for range rapid.IntRange(0, 4).Draw(t, "entries") {
+			list = append(list, rapid.SampledFrom([]string{"any", "watch", "*/*", ""}).Draw(t, "word")+part.Draw(t, "namespace")+rapid.SampledFrom([]string{"", "/"}).Draw(t, "slash")+part.Draw(t, "name"))
+		}
+		svc := guarded("web", strings.Join(list, ","), "sc-tls-8080")
+		svc.Annotations[AnnotationClients] = strings.Join(list, ",")
+		value := Admits([]*corev1.Service{svc}, map[string]string{"app": "web"}, []string{"sc-tls-8080"}).Value
+		read, err := proxy.ParseAdmission(value)
+		if err != nil || read.Guard("sc-tls-8080") == nil {
+			t.Fatalf("%q of %q: %v", value, list, err)
+		}
+	})
 }

@@ -77,14 +77,17 @@ var shapes = withFormats(map[string]Shape{
 		`^([*]|[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?([.][a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)?(:([1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5]))?)$`,
 		"must be a comma-separated list of Services, each as SERVICE or SERVICE.NAMESPACE, with or without :PORT, or * for those of the namespace; or none")}},
 
-	AnnotationClients: {MaxBytes: maxClients, MaxEntries: MaxClientEntries, Entries: "clients", Rules: []Rule{must(
-		`^(any|watch|([*]|[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)/([*]|[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?))$`,
-		"must be a comma-separated list of ServiceAccounts, each as NAMESPACE/NAME with * for all of one of the two, or of "+ClientsAny+" and "+ClientsWatch)}},
+	AnnotationClients: {MaxBytes: maxClients, MaxEntries: MaxClientEntries, Entries: "clients", Rules: []Rule{
+		must(`^(any|watch|([*]|[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)/([*]|[a-z0-9](-*[a-z0-9])*([.][a-z0-9](-*[a-z0-9])*)*))$`, serviceAccounts),
+		mustNot(`/.{254}`, serviceAccounts),
+	}},
 
 	AnnotationProbe: {MaxBytes: maxProbe, MaxEntries: MaxProbes, Entries: "ports", Rules: []Rule{must(
 		`^[a-z0-9-]{1,63}=(`+alternatives(starttls.Protocols())+`)$`,
 		"must be a comma-separated list of PORT=PROTOCOL, with the name or the number of a port of the Service, and a PROTOCOL of "+listed(starttls.Protocols()))}},
 })
+
+const serviceAccounts = "must be a comma-separated list of ServiceAccounts, each as NAMESPACE/NAME with * for all of one of the two, or of " + ClientsAny + " and " + ClientsWatch
 
 const dnsNames = "must be a comma-separated list of DNS names of at most 253 characters, in lower case; a wildcard must be the whole first label, such as *.example.com"
 

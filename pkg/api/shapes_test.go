@@ -107,7 +107,7 @@ func TestShapes(t *testing.T) {
 		AnnotationClients: {
 			[]string{"shop/cart", " shop/cart , monitoring/*", "*/prometheus", "*/*", "any", "watch, any", "1ns/a.b", repeated("a/b", MaxClientEntries), label + "/" + strings.Repeat("a", 253)},
 			[]string{
-				"", ",", "cart", "shop/", "/cart", "shop/cart/x", "Shop/cart", "shop/Cart", "shop/c*", "sh*/cart", "any/cart/", "*", "spiffe://x/ns/shop/sa/cart",
+				"", ",", "cart", "shop/", "/cart", "shop/cart/x", "Shop/cart", "shop/Cart", "shop/c*", "sh*/cart", "shop/a..b", "shop/a.-b", "shop/" + strings.Repeat("a", 254), "any/cart/", "*", "spiffe://x/ns/shop/sa/cart",
 				"shop.x/cart", label + "a/cart", repeated("a/b", MaxClientEntries+1), long, "shop/cart;x=any", "shop/cart\nany",
 			},
 		},

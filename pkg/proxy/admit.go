@@ -89,7 +89,7 @@ const admissionSyntax = "NAME=ENTRY,ENTRY;NAME=ENTRY"
 // ParseAdmission reads NAME=ENTRY,ENTRY;NAME=ENTRY. NAME is the name of a port, and ENTRY is
 // NAMESPACE/SERVICEACCOUNT with * for each of the parts, any (each client with an identity) or watch
 // (each client, but count who would be refused). White space around names and entries is ignored. A
-// text of at most white space guards no port.
+// port without an entry admits nobody, and a text of at most white space guards no port.
 func ParseAdmission(text string) (*Admission, error) {
 	if len(text) > MaxAdmission {
 		return nil, fmt.Errorf("is larger than %d KiB", MaxAdmission>>10)
@@ -120,6 +120,9 @@ func ParseAdmission(text string) (*Admission, error) {
 }
 
 func parseGuard(text string) (*Guard, error) {
+	if strings.TrimSpace(text) == "" {
+		return nobody, nil
+	}
 	g := &Guard{entries: make(map[string]struct{}, min(strings.Count(text, ",")+1, MaxAdmission/len("a/b,")))}
 	for entry := range strings.SplitSeq(text, ",") {
 		entry = strings.TrimSpace(entry)

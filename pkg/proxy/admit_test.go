@@ -51,6 +51,11 @@ func TestParseAdmission(t *testing.T) {
 		assert.Equal(t, c.want, guard.Judge(c.caller), "%+v", c)
 		assert.Equal(t, c.watch, guard.Watch, "%+v", c)
 	}
+	for _, none := range []string{"sc-tls-8080=", "sc-tls-8080= ;sc-any-5432=any"} {
+		list, err := proxy.ParseAdmission(none)
+		require.NoError(t, err)
+		assert.Equal(t, proxy.NotListed, list.Guard("sc-tls-8080").Judge(callerOf("shop", "cart")), "nobody is admitted")
+	}
 	for _, empty := range []string{"", " \n\t"} {
 		a, err = proxy.ParseAdmission(empty)
 		require.NoError(t, err)
@@ -65,25 +70,24 @@ func TestParseAdmission(t *testing.T) {
 
 func TestAdmissionsThatAreNotValid(t *testing.T) {
 	for text, want := range map[string]string{
-		"sc-tls-8080":                           `"sc-tls-8080": has no =: must be NAME=ENTRY,ENTRY;NAME=ENTRY`,
-		"sc-tls-8080=":                          `sc-tls-8080: "": has no /: must be NAMESPACE/SERVICEACCOUNT, with * for each of them, any or watch`,
-		"sc-tls-8080=shop/cart,":                `"": has no /`,
-		"sc-tls-8080=shop/cart;":                `"": has no =`,
-		";":                                     `"": has no =`,
-		"web=any":                               `"web" is not the name of a port: must be sc-tls-PORT or sc-any-PORT`,
-		"sc-tls-0=any":                          `"sc-tls-0" is not the name of a port`,
-		"sc-tls-1=any;sc-tls-1=watch":           `sc-tls-1: must be in the list once`,
-		"sc-tls-1=shop":                         `"shop": has no /`,
-		"sc-tls-1=Any":                          `"Any": has no /`,
-		"sc-tls-1=shop/":                        `"shop/": has no valid ServiceAccount`,
-		"sc-tls-1=/cart":                        `"/cart": has no valid namespace`,
-		"sc-tls-1=sho*/cart":                    `"sho*/cart": has no valid namespace`,
-		"sc-tls-1=shop/ca*":                     `"shop/ca*": has no valid ServiceAccount`,
-		"sc-tls-1=shop/cart/x":                  `"shop/cart/x": has no valid ServiceAccount`,
-		"sc-tls-1=shop/ cart":                   `"shop/ cart": has no valid ServiceAccount`,
-		"sc-tls-1=shop/a..b":                    `"shop/a..b": has no valid ServiceAccount`,
-		"sc-tls-1=shop=cart":                    `"shop=cart": has no /`,
-		"sc-tls-1=" + strings.Repeat("x", 5000): `"` + strings.Repeat("x", 80) + `…": has no /`,
+		"sc-tls-8080":                                `"sc-tls-8080": has no =: must be NAME=ENTRY,ENTRY;NAME=ENTRY`,
+		"sc-tls-8080=shop/cart,":                     `"": has no /`,
+		"sc-tls-8080=shop/cart;":                     `"": has no =`,
+		";":                                          `"": has no =`,
+		"web=any":                                    `"web" is not the name of a port: must be sc-tls-PORT or sc-any-PORT`,
+		"sc-tls-0=any":                               `"sc-tls-0" is not the name of a port`,
+		"sc-tls-1=any;sc-tls-1=watch":                `sc-tls-1: must be in the list once`,
+		"sc-tls-1=shop":                              `"shop": has no /`,
+		"sc-tls-1=Any":                               `"Any": has no /`,
+		"sc-tls-1=shop/":                             `"shop/": has no valid ServiceAccount`,
+		"sc-tls-1=/cart":                             `"/cart": has no valid namespace`,
+		"sc-tls-1=sho*/cart":                         `"sho*/cart": has no valid namespace`,
+		"sc-tls-1=shop/ca*":                          `"shop/ca*": has no valid ServiceAccount`,
+		"sc-tls-1=shop/cart/x":                       `"shop/cart/x": has no valid ServiceAccount`,
+		"sc-tls-1=shop/ cart":                        `"shop/ cart": has no valid ServiceAccount`,
+		"sc-tls-1=shop/a..b":                         `"shop/a..b": has no valid ServiceAccount`,
+		"sc-tls-1=shop=cart":                         `"shop=cart": has no /`,
+		"sc-tls-1=" + strings.Repeat("x", 5000):      `"` + strings.Repeat("x", 80) + `…": has no /`,
 		strings.Repeat(" ", proxy.MaxAdmission+1):    "is larger than 64 KiB",
 		"sc-tls-1=shop/cart\x00":                     `"shop/cart\x00": has no valid ServiceAccount`,
 		"sc-tls-1=spiffe://example.com/ns/a/sa/b":    "has no valid namespace",
