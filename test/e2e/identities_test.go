@@ -29,7 +29,7 @@ const (
 )
 
 // guarded is the server of scene identities, called without TLS.
-var guarded = handshake.Target{Address: "nginx.e2e-identities:80", Exchange: "http", Plaintext: true}
+var guarded = handshake.Target{Address: "nginx.e2e-identities:80", Name: "nginx.e2e-identities.svc", Exchange: "http", Plaintext: true}
 
 // identify applies deploy/policies/identities.yaml and the flags of docs/identities.md, for all scenes.
 func (c *cluster) identify(t *testing.T) {
