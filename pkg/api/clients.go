@@ -14,9 +14,9 @@ import (
 const AnnotationClients = Domain + "/clients"
 
 // AnnotationAdmits on a pod has the clients that its proxy admits, by the name of the port:
-// NAME=ENTRY,ENTRY;NAME=ENTRY. A port that it does not name is open to all. The webhook writes it when
-// the pod is created, and the rotator when AnnotationClients has changed. The kubelet writes it to a
-// file of the proxy.
+// NAME=ENTRY,ENTRY;NAME=open. A port that it does not name admits nobody. The webhook writes it when the pod
+// is created, and the rotator when AnnotationClients has changed. The kubelet writes it to a file of the
+// proxy.
 const AnnotationAdmits = Domain + "/admits"
 
 // The entries of AnnotationClients that name no client.
@@ -50,46 +50,47 @@ func Clients(svc *corev1.Service) (entries []string, guarded bool, err error) {
 	return slices.Compact(entries), true, nil
 }
 
+// admitsAll is the entry of AnnotationAdmits for a port that is open to all clients.
+const admitsAll = "open"
+
 // Admitted are the clients that a pod's proxy admits.
 type Admitted struct {
-	// Value is that of AnnotationAdmits; empty if each port is open to all.
+	// Value is that of AnnotationAdmits.
 	Value string
 	// Full are the ports whose clients have no room in MaxAdmits: they admit nobody.
 	Full []string
-	// Unknown are the ports of no Service that selects the pod.
-	Unknown []string
 }
 
 // Admits returns the clients of a pod with the labels, whose proxy has the named ports. services are those of
-// its namespace. A port of several Services with AnnotationClients admits the clients of each, and a Service
-// without it opens no port that another one guards.
-func Admits(services []*corev1.Service, podLabels map[string]string, ports []string) (out Admitted) {
+// its namespace, and before is the pod's AnnotationAdmits.
+//
+// A port of several Services with AnnotationClients admits the clients of each. A port that no Service guards
+// keeps what it had before, so that a Service which is deleted, or no longer selects the pod, opens no port; a
+// new one is open.
+func Admits(services []*corev1.Service, podLabels map[string]string, ports []string, before string) (out Admitted) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: podLabels}}
-	known, byPort := map[string]bool{}, map[string][]string{}
+	byPort := map[string][]string{}
 	for _, svc := range services {
-		if !Asks(svc) || !Selects(svc, pod) {
+		entries, guarded, _ := Clients(svc) // doctor reports errors
+		if !guarded || !Asks(svc) || !Selects(svc, pod) {
 			continue
 		}
-		entries, guarded, _ := Clients(svc) // doctor reports errors
 		for _, target := range TLSTargets(svc) {
-			known[target.StrVal] = true
-			if guarded {
-				byPort[target.StrVal] = append(byPort[target.StrVal], entries...)
-			}
+			byPort[target.StrVal] = append(byPort[target.StrVal], entries...)
 		}
 	}
+	earlier := admitsBefore(before)
 	var texts []string
 	room := MaxAdmits - len(ports)*maxAdmitsPort
 	for _, port := range slices.Sorted(slices.Values(ports)) {
 		entries, guarded := byPort[port]
-		if !known[port] {
-			out.Unknown = append(out.Unknown, port)
-		}
-		if !guarded {
-			continue
-		}
 		slices.Sort(entries)
 		list := strings.Join(slices.Compact(entries), ",")
+		if kept, had := earlier[port]; !guarded && had {
+			list = kept
+		} else if !guarded {
+			list = admitsAll
+		}
 		if room -= len(list); room < 0 {
 			room += len(list)
 			list, out.Full = "", append(out.Full, port)
@@ -97,6 +98,17 @@ func Admits(services []*corev1.Service, podLabels map[string]string, ports []str
 		texts = append(texts, port+"="+list)
 	}
 	out.Value = strings.Join(texts, ";")
+	return out
+}
+
+// admitsBefore returns the entries of a value of AnnotationAdmits by port.
+func admitsBefore(value string) map[string]string {
+	out := map[string]string{}
+	for part := range strings.SplitSeq(value, ";") {
+		if port, list, ok := strings.Cut(part, "="); ok {
+			out[port] = list
+		}
+	}
 	return out
 }
 

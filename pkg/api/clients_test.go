@@ -48,24 +48,38 @@ func TestAdmits(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", Labels: map[string]string{"app": "web"}}}
 	ports := []string{"sc-tls-8080", "sc-any-5432"}
 	admits := func(services ...*corev1.Service) string {
-		got := Admits(services, pod.Labels, ports)
+		got := Admits(services, pod.Labels, ports, "")
 		assert.Empty(t, got.Full)
 		return got.Value
 	}
-	assert.Empty(t, admits(guarded("web", "", "sc-tls-8080")))
-	assert.Equal(t, "sc-tls-8080=shop/cart", admits(guarded("web", "shop/cart", "sc-tls-8080"), guarded("db", "", "sc-any-5432")))
+	assert.Equal(t, "sc-any-5432=open;sc-tls-8080=open", admits(guarded("web", "", "sc-tls-8080")))
+	assert.Equal(t, "sc-any-5432=open;sc-tls-8080=shop/cart", admits(guarded("web", "shop/cart", "sc-tls-8080"), guarded("db", "", "sc-any-5432")))
 	assert.Equal(t, "sc-any-5432=any;sc-tls-8080=any", admits(guarded("web", "any", "sc-tls-8080", "sc-any-5432")))
-	assert.Equal(t, "sc-tls-8080=a/b,shop/cart", admits(guarded("web", "shop/cart", "sc-tls-8080"), guarded("more", "a/b,shop/cart", "sc-tls-8080")), "the clients of both")
-	assert.Equal(t, "sc-tls-8080=shop/cart", admits(guarded("web", "shop/cart", "sc-tls-8080"), guarded("more", "", "sc-tls-8080")), "another Service does not open it")
-	assert.Equal(t, "sc-tls-8080=", admits(guarded("web", "nonsense", "sc-tls-8080")), "nobody")
+	assert.Equal(t, "sc-any-5432=open;sc-tls-8080=a/b,shop/cart", admits(guarded("web", "shop/cart", "sc-tls-8080"), guarded("more", "a/b,shop/cart", "sc-tls-8080")), "the clients of both")
+	assert.Equal(t, "sc-any-5432=open;sc-tls-8080=shop/cart", admits(guarded("web", "shop/cart", "sc-tls-8080"), guarded("more", "", "sc-tls-8080")), "another Service does not open it")
+	assert.Equal(t, "sc-any-5432=open;sc-tls-8080=", admits(guarded("web", "nonsense", "sc-tls-8080")), "nobody")
 	other := guarded("web", "any", "sc-tls-8080")
 	other.Spec.Selector["app"] = "other"
-	assert.Empty(t, admits(other))
 	unasked := guarded("web", "any", "sc-tls-8080")
 	delete(unasked.Annotations, AnnotationSecretName)
-	assert.Empty(t, admits(unasked))
-	assert.Equal(t, []string{"sc-any-5432", "sc-tls-8080"}, Admits([]*corev1.Service{unasked, other}, pod.Labels, ports).Unknown)
-	assert.Equal(t, []string{"sc-any-5432"}, Admits([]*corev1.Service{guarded("web", "", "sc-tls-8080")}, pod.Labels, ports).Unknown)
+	assert.Equal(t, "sc-any-5432=open;sc-tls-8080=open", admits(other, unasked))
+}
+
+// What a port admits stays if the Service that guards it is gone, in whatever way, also if another Service that guards
+// nothing leads to the port; and the other ports are followed.
+func TestNoPortIsOpened(t *testing.T) {
+	labels, ports := map[string]string{"app": "web"}, []string{"sc-tls-8080", "sc-tls-9187"}
+	const before = "sc-tls-8080=shop/cart;sc-tls-9187=open"
+	other, unasked := guarded("web", "any", "sc-tls-8080"), guarded("web", "any", "sc-tls-8080")
+	other.Spec.Selector["app"] = "other"
+	delete(unasked.Annotations, AnnotationSecretName)
+	for name, services := range map[string][]*corev1.Service{
+		"deleted": nil, "without a list": {guarded("web", "", "sc-tls-8080")}, "of other pods": {other}, "without a certificate": {unasked}, "another": {guarded("headless", "", "sc-tls-8080", "sc-tls-9187")},
+	} {
+		assert.Equal(t, before, Admits(services, labels, ports, before).Value, name)
+	}
+	assert.Equal(t, "sc-tls-8080=shop/cart;sc-tls-9187=any", Admits([]*corev1.Service{guarded("metrics", "any", "sc-tls-9187")}, labels, ports, before).Value)
+	assert.Equal(t, "sc-tls-8080=;sc-tls-9187=open", Admits([]*corev1.Service{guarded("web", "", "sc-tls-9187")}, labels, ports, "sc-tls-8080=").Value)
 }
 
 // A pod's annotation is bounded, and what does not fit is closed.
@@ -81,7 +95,7 @@ func TestAdmitsIsBounded(t *testing.T) {
 		ports = append(ports, fmt.Sprint("sc-tls-", 8000+i))
 		services = append(services, guarded(fmt.Sprint("web-", i), strings.Join(list, ","), ports[i]))
 	}
-	got := Admits(services, pod.Labels, ports)
+	got := Admits(services, pod.Labels, ports, "")
 	assert.LessOrEqual(t, len(got.Value), MaxAdmits)
 	assert.NotEmpty(t, got.Full)
 	for _, port := range got.Full {
@@ -101,7 +115,7 @@ func TestTheProxyReadsTheList(t *testing.T) {
 		}
 		svc := guarded("web", strings.Join(list, ","), "sc-tls-8080")
 		svc.Annotations[AnnotationClients] = strings.Join(list, ",")
-		value := Admits([]*corev1.Service{svc}, map[string]string{"app": "web"}, []string{"sc-tls-8080"}).Value
+		value := Admits([]*corev1.Service{svc}, map[string]string{"app": "web"}, []string{"sc-tls-8080"}, "").Value
 		read, err := proxy.ParseAdmission(value)
 		if err != nil || read.Guard("sc-tls-8080") == nil {
 			t.Fatalf("%q of %q: %v", value, list, err)

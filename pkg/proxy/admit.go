@@ -3,7 +3,6 @@ package proxy
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 
@@ -47,16 +46,24 @@ func AdmitNobody() *Admission { return &Admission{closed: true} }
 // nobody admits no client.
 var nobody = &Guard{}
 
-// Guard returns who may use a port, or nil if the port is not guarded.
+// Guard returns who may use a port, or nil if the list says that it is open.
 func (a *Admission) Guard(port string) *Guard {
-	if a.closed {
-		return nobody
+	if guard, listed := a.guards[port]; listed && !a.closed {
+		return guard
 	}
-	return a.guards[port]
+	return nobody
 }
 
-// Ports returns the sorted names of the ports in the list.
-func (a *Admission) Ports() []string { return slices.Sorted(maps.Keys(a.guards)) }
+// Ports returns the sorted names of the guarded ports in the list.
+func (a *Admission) Ports() (names []string) {
+	for name, guard := range a.guards {
+		if guard != nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
 
 // A Guard says which clients a port admits.
 type Guard struct {
@@ -88,8 +95,9 @@ const admissionSyntax = "NAME=ENTRY,ENTRY;NAME=ENTRY"
 
 // ParseAdmission reads NAME=ENTRY,ENTRY;NAME=ENTRY. NAME is the name of a port, and ENTRY is
 // NAMESPACE/SERVICEACCOUNT with * for each of the parts, any (each client with an identity) or watch
-// (each client, but count who would be refused). White space around names and entries is ignored. A
-// port without an entry admits nobody, and a text of at most white space guards no port.
+// (each client, but count who would be refused); or the only ENTRY is open, so that the port is not guarded.
+// White space around names and entries is ignored. A port without an entry admits nobody, and nor does one
+// that is not in the list: an annotation that somebody has removed opens no port.
 func ParseAdmission(text string) (*Admission, error) {
 	if len(text) > MaxAdmission {
 		return nil, fmt.Errorf("is larger than %d KiB", MaxAdmission>>10)
@@ -107,7 +115,7 @@ func ParseAdmission(text string) (*Admission, error) {
 			return nil, fmt.Errorf("%q: has no =: must be %s", excerpt(part), admissionSyntax)
 		case !isPort:
 			return nil, fmt.Errorf("%q is not the name of a port: must be %sPORT or %sPORT", excerpt(name), prefixTLS, prefixAny)
-		case a.guards[name] != nil:
+		case has(a.guards, name):
 			return nil, fmt.Errorf("%s: must be in the list once", name)
 		}
 		g, err := parseGuard(entries)
@@ -119,9 +127,16 @@ func ParseAdmission(text string) (*Admission, error) {
 	return a, nil
 }
 
+// has reports whether the port is in the list.
+func has(guards map[string]*Guard, name string) bool { _, listed := guards[name]; return listed }
+
+// parseGuard returns nil for a port that is open.
 func parseGuard(text string) (*Guard, error) {
-	if strings.TrimSpace(text) == "" {
+	switch strings.TrimSpace(text) {
+	case "":
 		return nobody, nil
+	case "open":
+		return nil, nil
 	}
 	g := &Guard{entries: make(map[string]struct{}, min(strings.Count(text, ",")+1, MaxAdmission/len("a/b,")))}
 	for entry := range strings.SplitSeq(text, ",") {

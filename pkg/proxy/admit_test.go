@@ -20,10 +20,11 @@ func callerOf(namespace, account string) proxy.Caller {
 }
 
 func TestParseAdmission(t *testing.T) {
-	a, err := proxy.ParseAdmission(" sc-tls-8080 = shop/cart ,\n monitoring/*, */prober ;\tsc-any-5432=any;sc-tls-web=watch,shop/cart;sc-tls-1=*/*;sc-tls-2=watch\n")
+	a, err := proxy.ParseAdmission(" sc-tls-8080 = shop/cart ,\n monitoring/*, */prober ;\tsc-any-5432=any;sc-tls-web=watch,shop/cart;sc-tls-1=*/*;sc-tls-2=watch;sc-tls-open= open \n")
 	require.NoError(t, err)
 	require.Equal(t, []string{"sc-any-5432", "sc-tls-1", "sc-tls-2", "sc-tls-8080", "sc-tls-web"}, a.Ports())
-	require.Nil(t, a.Guard("sc-tls-9090"), "a port that is not listed")
+	require.Equal(t, proxy.NotListed, a.Guard("sc-tls-9090").Judge(callerOf("shop", "cart")), "a port that is not listed")
+	require.Nil(t, a.Guard("sc-tls-open"))
 	none := proxy.Caller{Without: proxy.NoCertificate}
 	for _, c := range []struct {
 		port   string
@@ -60,7 +61,7 @@ func TestParseAdmission(t *testing.T) {
 		a, err = proxy.ParseAdmission(empty)
 		require.NoError(t, err)
 		require.Empty(t, a.Ports())
-		require.Nil(t, a.Guard("sc-tls-8080"))
+		require.Equal(t, proxy.NotListed, a.Guard("sc-tls-8080").Judge(callerOf("shop", "cart")), "somebody has removed the list")
 	}
 	a = proxy.AdmitNobody()
 	require.Equal(t, proxy.NotListed, a.Guard("sc-tls-8080").Judge(callerOf("shop", "cart")))
@@ -71,6 +72,8 @@ func TestParseAdmission(t *testing.T) {
 func TestAdmissionsThatAreNotValid(t *testing.T) {
 	for text, want := range map[string]string{
 		"sc-tls-8080":                                `"sc-tls-8080": has no =: must be NAME=ENTRY,ENTRY;NAME=ENTRY`,
+		"sc-tls-8080=open,shop/cart":                 `"open": has no /`,
+		"sc-tls-8080=open;sc-tls-8080=any":           "sc-tls-8080: must be in the list once",
 		"sc-tls-8080=shop/cart,":                     `"": has no /`,
 		"sc-tls-8080=shop/cart;":                     `"": has no =`,
 		";":                                          `"": has no =`,
@@ -144,10 +147,7 @@ func TestAdmissionAdmitsWhoIsListed(t *testing.T) {
 		require.NoError(t, err)
 		for _, port := range []string{"sc-tls-1", "sc-any-2", "sc-tls-web", "sc-tls-9"} {
 			entries, guard := model[port], a.Guard(port)
-			require.Equal(t, entries == nil, guard == nil)
-			if guard == nil {
-				continue
-			}
+			require.NotNil(t, guard)
 			require.Equal(t, slices.Contains(entries, "watch"), guard.Watch)
 			for _, namespace := range names {
 				for _, account := range names {

@@ -211,8 +211,8 @@ func TestCallers(t *testing.T) {
 	}
 	clients.Guard(start, ports, proxy.AdmitNobody())
 	require.Len(t, clients.List(start).Guarded, 3)
-	guard(1, "sc-tls-1=watch;sc-tls-9=any")
-	guard(2, "sc-tls-1=shop/cart;sc-any-2=watch")
+	guard(1, "sc-tls-1=watch;sc-any-2=open;sc-tls-3=open;sc-tls-9=any")
+	guard(2, "sc-tls-1=shop/cart;sc-any-2=watch;sc-tls-3=open")
 	require.Equal(t, []proxy.GuardedPort{{"sc-tls-1", false, start}, {"sc-any-2", true, at(2)}}, clients.List(start).Guarded)
 
 	first := clients.Call(cart, one, "sc-tls-1", "", at(3))

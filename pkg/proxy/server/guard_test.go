@@ -85,7 +85,19 @@ func TestWhoIsAdmitted(t *testing.T) {
 	require.Contains(t, g.text(), `servingcert_proxy_connections_failed_total{port="sc-tls-8080",reason="not_listed"} 2`+"\n")
 }
 
-// A port that is not in the list requests no certificate.
+// A port that is not in the list admits nobody: somebody may have removed the annotation of the pod.
+func TestPortsThatAreNotListed(t *testing.T) {
+	g := startGuarded(t, program(t, echo), strict+"=any")
+	for _, list := range []string{"", " ", both + "=shop/cart"} {
+		before := g.admission.reloads.Load()
+		replace(t, g.listed, []byte(list))
+		g.eventually("the list is loaded", func() bool { return g.admission.reloads.Load() > before })
+		g.alerted(g.as(nil, strict), "certificate required", "")
+		g.alerted(g.as(g.ca.issue(t, cart), strict), "bad certificate", "")
+	}
+}
+
+// A port that the list opens requests no certificate.
 func TestPortsThatAreNotGuarded(t *testing.T) {
 	g := startGuarded(t, program(t, echo), both+"=shop/cart")
 	asked := func(c *tls.Config) {
@@ -330,7 +342,7 @@ func TestListsThatAreNotValid(t *testing.T) {
 			require.Contains(t, g.text(), "servingcert_proxy_clients_file_invalid 1\n")
 			require.Contains(t, g.get("/clients"), `"guarded":[{"port":"sc-tls-8080","since":`)
 
-			replace(t, g.listed, []byte(strict+"=shop/cart"))
+			replace(t, g.listed, opening(strict+"=shop/cart"))
 			g.eventually("loaded", g.admission.have.Load)
 			kept := g.admitted(g.as(g.ca.issue(t, cart), strict))
 			g.admitted(g.as(nil, both))
@@ -342,7 +354,7 @@ func TestListsThatAreNotValid(t *testing.T) {
 			g.admitted(g.as(g.ca.issue(t, cart), strict))
 			g.alerted(g.as(nil, strict), "certificate required", "")
 			g.admitted(g.as(nil, both))
-			replace(t, g.listed, []byte(strict+"=shop/cart"))
+			replace(t, g.listed, opening(strict+"=shop/cart"))
 			g.eventually("mended", func() bool { return !g.admission.failing.Load() })
 			require.Equal(t, 1, strings.Count(g.logs.String(), "the previous one stays in force"))
 			send(t, kept, "ping")

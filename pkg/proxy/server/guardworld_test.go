@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -98,16 +99,29 @@ func startGuarded(t testing.TB, program uint16, list string, change ...func(*Con
 	t.Helper()
 	g := &guarded{ca: newClientCA(t, 1), roots: filepath.Join(t.TempDir(), "clients-ca.crt"), listed: filepath.Join(t.TempDir(), "clients")}
 	replace(t, g.roots, g.ca.pem())
-	replace(t, g.listed, []byte(list))
+	replace(t, g.listed, opening(list))
 	g.world = start(t, program, append([]func(*Config){func(c *Config) { c.ClientCAFile, c.ClientsFile = g.roots, g.listed }}, change...)...)
 	return g
+}
+
+// opening returns a valid list with the ports that it does not have, which it opens. Without an entry, a port is closed.
+func opening(list string) []byte {
+	if strings.TrimSpace(list) != "" && !strings.Contains(list, "=") || len(list) > proxy.MaxAdmission {
+		return []byte(list) // not valid
+	}
+	for _, port := range []string{strict, both} {
+		if !strings.Contains(list, port+"=") {
+			list = strings.TrimPrefix(list+";"+port+"=open", ";")
+		}
+	}
+	return []byte(list)
 }
 
 // list replaces the list of clients, and waits until it is in force.
 func (g *guarded) list(text string) {
 	g.t.Helper()
 	before := g.admission.reloads.Load()
-	replace(g.t, g.listed, []byte(text))
+	replace(g.t, g.listed, opening(text))
 	g.eventually("the list is loaded", func() bool { return g.admission.reloads.Load() > before })
 }
 

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
@@ -20,8 +22,8 @@ type Situation struct {
 	Serves  []string
 	// Bundle is that of the pod's namespace, nil if there is none.
 	Bundle *Content
-	// Admitted are the clients that the proxy of the pod should admit; nil if it admits all.
-	Admitted *api.Admitted
+	// Services are those of the pod's namespace, if its proxy reads which clients it admits.
+	Services []*corev1.Service
 }
 
 // Decision is the result for the pod.
@@ -66,13 +68,18 @@ func Decide(s Situation) Decision {
 	return d
 }
 
-// admits returns the clients that the pod's proxy should admit, if they are not those that it admits. It
-// closes and opens no port that is of no Service now: a Service that was deleted may come back.
+// admits returns the clients that the pod's proxy should admit, if they are not those that it admits. What is
+// too long to be known whole is written only if that does not depend on what it was.
 func (s Situation) admits() *string {
-	if s.Admitted == nil || len(s.Admitted.Unknown) > 0 || pods.HashOfAdmits(s.Admitted.Value) == s.Pod.Admits {
+	t := s.Pod.Template.Value()
+	if t.Guarded == "" {
 		return nil
 	}
-	return &s.Admitted.Value
+	admitted := api.Admits(s.Services, t.LabelSet(), t.GuardedPorts(), s.Pod.Admits).Value
+	if admitted == s.Pod.Admits || !s.Pod.AdmitsWhole() && admitted != api.Admits(s.Services, t.LabelSet(), t.GuardedPorts(), "").Value {
+		return nil
+	}
+	return &admitted
 }
 
 // awaits reports whether the pod may have other files than the content. hash is the content for

@@ -1,6 +1,7 @@
 package kubeletsync
 
 import (
+	"strings"
 	"testing"
 	"time"
 	"unique"
@@ -8,6 +9,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"pgregory.net/rapid"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -144,22 +146,32 @@ func TestPropertyOfWrites(t *testing.T) {
 
 func TestAdmits(t *testing.T) {
 	guarded := func(ports, admits string) *pods.Facts {
-		return &pods.Facts{Template: unique.Make(pods.Template{Guarded: ports}), Running: true, Admits: pods.HashOfAdmits(admits)}
+		return &pods.Facts{Template: unique.Make(pods.Template{Guarded: ports, Labels: "app=web"}), Running: true, Admits: admits}
 	}
+	lists := func(clients string) []*corev1.Service {
+		svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{api.AnnotationSecretName: "web-tls", api.AnnotationClients: clients}}}
+		svc.Spec.Selector = map[string]string{"app": "web"}
+		svc.Spec.Ports = []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromString("sc-tls-8080")}}
+		return []*corev1.Service{svc}
+	}
+	long := strings.Repeat("a/b,", 10<<10)
 	for name, c := range map[string]struct {
 		pod      *pods.Facts
-		admitted *api.Admitted
+		services []*corev1.Service
 		want     string // "-": nothing is written
 	}{
-		"as it is":              {guarded("sc-tls-8080", "sc-tls-8080=any"), &api.Admitted{Value: "sc-tls-8080=any"}, "-"},
-		"another list":          {guarded("sc-tls-8080", "sc-tls-8080=any"), &api.Admitted{Value: "sc-tls-8080=a/b"}, "sc-tls-8080=a/b"},
-		"no list any more":      {guarded("sc-tls-8080", "sc-tls-8080=any"), &api.Admitted{}, ""},
-		"somebody took it away": {guarded("sc-tls-8080", ""), &api.Admitted{Value: "sc-tls-8080=a/b"}, "sc-tls-8080=a/b"},
-		"the Service is gone":   {guarded("sc-tls-8080", "sc-tls-8080=any"), &api.Admitted{Unknown: []string{"sc-tls-8080"}}, "-"},
-		"not guarded":           {guarded("", ""), nil, "-"},
-		"it has not started":    {&pods.Facts{Template: unique.Make(pods.Template{Guarded: "sc-tls-8080"})}, &api.Admitted{Value: "sc-tls-8080=a/b"}, "-"},
+		"as it is":                   {guarded("sc-tls-8080", "sc-tls-8080=any"), lists("any"), "-"},
+		"another list":               {guarded("sc-tls-8080", "sc-tls-8080=any"), lists("a/b"), "sc-tls-8080=a/b"},
+		"one that is not valid":      {guarded("sc-tls-8080", "sc-tls-8080=any"), lists("x"), "sc-tls-8080="},
+		"somebody took it away":      {guarded("sc-tls-8080", ""), lists("a/b"), "sc-tls-8080=a/b"},
+		"the Service is gone":        {guarded("sc-tls-8080", "sc-tls-8080=any"), nil, "-"},
+		"one port is of no Service":  {guarded("sc-tls-8080,sc-tls-9187", "sc-tls-8080=any;sc-tls-9187=c/d"), lists("a/b"), "sc-tls-8080=a/b;sc-tls-9187=c/d"},
+		"not known whole, all known": {guarded("sc-tls-8080", long), lists("a/b"), "sc-tls-8080=a/b"},
+		"not known whole":            {guarded("sc-tls-8080,sc-tls-9187", "sc-tls-9187=c/d;sc-tls-8080="+long), lists("a/b"), "-"},
+		"it reads no list":           {guarded("", ""), lists("any"), "-"},
+		"it has not started":         {&pods.Facts{Template: unique.Make(pods.Template{Guarded: "sc-tls-8080", Labels: "app=web"})}, lists("any"), "-"},
 	} {
-		d := Decide(Situation{Now: time.Now(), Pod: c.pod, Admitted: c.admitted})
+		d := Decide(Situation{Now: time.Now(), Pod: c.pod, Services: c.services})
 		got := "-"
 		if d.Admits != nil {
 			got = *d.Admits

@@ -33,8 +33,8 @@ type Facts struct {
 	Running bool
 	// leaf is annotation api.AnnotationLeaf. Pods with equal mounts share one string.
 	leaf unique.Handle[string]
-	// Admits is the SHA-256 of annotation api.AnnotationAdmits in hex, if the proxy admits only some
-	// clients; empty for other pods.
+	// Admits is annotation api.AnnotationAdmits of a pod whose proxy reads it. Of one that is longer than
+	// maxAdmits, it is the beginning.
 	Admits string
 	// Trouble is nil for most pods.
 	Trouble *Trouble
@@ -79,8 +79,8 @@ type Template struct {
 	Noted string
 	// Injection is empty for pods that were not injected.
 	Injection Injection
-	// Guarded are the names of the ports of a proxy that admits only some clients, separated by commas; empty
-	// if there is none, or if Labels are not all of the pod's, so that its Services are not known.
+	// Guarded are the names of the ports of a proxy that reads which clients it admits, separated by commas;
+	// empty if there is none, or if Labels are not all of the pod's, so that its Services are not known.
 	Guarded string
 	// startTLS is the STARTTLS protocol of each port as the webhook recorded it, PORT=PROTOCOL
 	// separated by commas; see Protocols.
@@ -156,7 +156,7 @@ func FactsOf(pod *corev1.Pod) *Facts {
 		f.leaf = unique.Make(leafOf(pod.Annotations[api.AnnotationLeaf], mounted))
 	}
 	if t.Guarded != "" {
-		f.Admits = unique.Make(HashOfAdmits(pod.Annotations[api.AnnotationAdmits])).Value() // pods of a workload share it
+		f.Admits = unique.Make(beginning(pod.Annotations[api.AnnotationAdmits], maxAdmits)).Value() // pods of a workload share it
 	}
 	if t.canServe() {
 		f.IP, _ = netip.ParseAddr(pod.Status.PodIP) // the zero Addr if it has no address yet

@@ -1,8 +1,6 @@
 package pods
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"slices"
 	"strings"
 
@@ -11,11 +9,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// HashOfAdmits returns the hash of a value of api.AnnotationAdmits.
-func HashOfAdmits(value string) string {
-	sum := sha256.Sum256([]byte(value))
-	return hex.EncodeToString(sum[:])
-}
+// maxAdmits is the most that is kept of api.AnnotationAdmits. A list of one Service fits.
+const maxAdmits = 20 << 10
 
 // guardedOf returns Template.Guarded.
 func guardedOf(pod *corev1.Pod, labels string) string {
@@ -38,3 +33,6 @@ func (t Template) GuardedPorts() []string {
 	}
 	return strings.Split(t.Guarded, ",")
 }
+
+// AdmitsWhole reports whether Admits is the whole annotation.
+func (f *Facts) AdmitsWhole() bool { return len(f.Admits) < maxAdmits }

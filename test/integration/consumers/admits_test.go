@@ -62,8 +62,11 @@ func TestAChangedListReachesThePods(t *testing.T) {
 			lists("any")
 			admits(t, s.pods[0], guardedPort+"=any")
 			forged := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:%q}}}`, api.AnnotationAdmits, guardedPort+"=watch")
-			require.NoError(t, admin.Patch(t.Context(), s.pods[0].DeepCopy(), client.RawPatch(types.MergePatchType, forged)))
-			admits(t, s.pods[0], guardedPort+"=any")
+			removed := fmt.Appendf(nil, `{"metadata":{"annotations":{%q:null}}}`, api.AnnotationAdmits)
+			for _, patch := range [][]byte{forged, removed} {
+				require.NoError(t, admin.Patch(t.Context(), s.pods[0].DeepCopy(), client.RawPatch(types.MergePatchType, patch)))
+				admits(t, s.pods[0], guardedPort+"=any")
+			}
 
 			remove(t, s.svc)
 			marker := newShop(t, 1, hasProxy(guardedPort+"="))

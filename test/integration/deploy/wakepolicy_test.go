@@ -20,7 +20,7 @@ import (
 const (
 	onlyMounting = "may write only pods that mount the key of a Secret, or ConfigMap servingcert-ca.crt"
 	onlyLeaf     = "may write only annotations servingcert.dev/leaf and servingcert.dev/admits of a pod"
-	onlyClients  = "may change annotation servingcert.dev/admits only where it was"
+	onlyClients  = "may change annotation servingcert.dev/admits only of pods whose proxy reads it"
 	onlyHashes   = "may hold only names and hashes"
 	noPodMeta    = "may not change a pod's metadata"
 	noPodSpec    = "may not change a pod's spec or status"
@@ -36,6 +36,14 @@ func leafPatch(value string) string {
 // admitsPatch is what the rotator writes when a list of clients has changed.
 func admitsPatch(value string) string {
 	return fmt.Sprintf(`{"metadata":{"annotations":{%q:%q}}}`, api.AnnotationAdmits, value)
+}
+
+// readsClients gives a pod a proxy that reads which clients it admits.
+func readsClients(pod *corev1.Pod) {
+	always := corev1.ContainerRestartPolicyAlways
+	pod.Spec.InitContainers = []corev1.Container{{
+		Name: api.ProxyContainer, Image: "example.com/proxy", RestartPolicy: &always, Args: []string{"--listen=sc-tls-8080=15444:8080", "--clients=/clients"},
+	}}
 }
 
 func keyVolume(items ...corev1.KeyToPath) corev1.VolumeSource {
@@ -104,12 +112,17 @@ func TestWhatTheRotatorMayChangeOfAPod(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			pod := podWith(t, namespace, []corev1.VolumeSource{keyVolume()}, func(p *corev1.Pod) {
 				p.Annotations[api.AnnotationLeaf], p.Annotations[api.AnnotationAdmits] = "secret/web-tls="+someHash, "sc-tls-8080=watch"
+				readsClients(p)
 			})
 			refusedWith(t, patch(pod, test.patch), test.refusal)
 		})
 	}
-	t.Run("clients of a pod that admits all", func(t *testing.T) {
+	t.Run("clients of a pod that reads none", func(t *testing.T) {
 		refusedWith(t, patch(probe, admitsPatch("sc-tls-8080=shop/cart")), onlyClients)
+	})
+	t.Run("clients that somebody has removed, of a pod that mounts no Secret", func(t *testing.T) {
+		pod := podWith(t, namespace, []corev1.VolumeSource{{EmptyDir: &corev1.EmptyDirVolumeSource{}}}, readsClients)
+		require.NoError(t, patch(pod, admitsPatch("sc-tls-8080=shop/cart")))
 	})
 	t.Run("another pod of that name", func(t *testing.T) {
 		err := patch(probe, `{"metadata":{"uid":"0b8a2c55-3b8c-4b58-9f2e-6f1d7c1f0a77","annotations":{"servingcert.dev/leaf":"`+both+`"}}}`)

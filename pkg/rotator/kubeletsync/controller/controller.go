@@ -56,7 +56,7 @@ type inputs struct {
 // decide gathers the input of a pod, and decides.
 func (i *inputs) decide(ctx context.Context, pod *pods.Facts) kubeletsync.Decision {
 	s := kubeletsync.Situation{Now: i.cluster.Now(), Pod: pod, Annotation: pod.Leaf(), Secrets: map[string]kubeletsync.Content{}}
-	s.Admitted = i.admitted(ctx, pod)
+	s.Services = i.services(ctx, pod)
 	if !i.wakes {
 		return kubeletsync.Decide(s)
 	}
@@ -78,22 +78,19 @@ func (i *inputs) decide(ctx context.Context, pod *pods.Facts) kubeletsync.Decisi
 	return kubeletsync.Decide(s)
 }
 
-// admitted returns the clients that the pod's proxy should admit, according to the cached Services; nil if it
-// admits all. A Service without the signer's condition has no selector in the cache, and so no port.
-func (i *inputs) admitted(ctx context.Context, pod *pods.Facts) *api.Admitted {
-	t := pod.Template.Value()
-	if t.Guarded == "" {
+// services returns the cached Services of the namespace of a pod whose proxy reads which clients it admits. A
+// Service that the cache has without its selector selects no pod.
+func (i *inputs) services(ctx context.Context, pod *pods.Facts) (services []*corev1.Service) {
+	if pod.Template.Value().Guarded == "" {
 		return nil
 	}
 	var list corev1.ServiceList
 	if err := i.cluster.Services.List(ctx, &list, client.InNamespace(pod.Namespace), client.UnsafeDisableDeepCopy); err != nil {
 		log.FromContext(ctx).Error(err, "cannot list Services from the cache")
-		return nil
+		return nil // as if there were none: nothing changes
 	}
-	services := make([]*corev1.Service, len(list.Items))
 	for n := range list.Items {
-		services[n] = &list.Items[n]
+		services = append(services, &list.Items[n])
 	}
-	admitted := api.Admits(services, t.LabelSet(), t.GuardedPorts())
-	return &admitted
+	return services
 }

@@ -61,7 +61,7 @@ func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, consumers *servi
 // onPod enqueues a pod whose proxy admits only some clients: its annotation may not be that of its Services,
 // because they have changed since it was created, or because somebody has changed it.
 func onPod(_ context.Context, q facts.Queue, before, after *pods.Facts) {
-	if after != nil && after.Admits != "" && (before == nil || before.Admits != after.Admits || before.Running != after.Running) {
+	if after != nil && after.Template.Value().Guarded != "" && (before == nil || before.Admits != after.Admits || before.Running != after.Running || before.Template != after.Template) {
 		q.Add(reconcile.Request{NamespacedName: client.ObjectKeyFromObject(after)})
 	}
 }
