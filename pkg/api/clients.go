@@ -50,6 +50,13 @@ func Clients(svc *corev1.Service) (entries []string, guarded bool, err error) {
 	return slices.Compact(entries), true, nil
 }
 
+// MayCall reports whether the Service admits the pods of a ServiceAccount, if they have an identity.
+func MayCall(svc *corev1.Service, namespace, account string) bool {
+	entries, guarded, _ := Clients(svc)
+	return !guarded || slices.ContainsFunc([]string{ClientsAny, ClientsWatch, "*/*", namespace + "/*", "*/" + account, namespace + "/" + account},
+		func(entry string) bool { return slices.Contains(entries, entry) })
+}
+
 // admitsAll is the entry of AnnotationAdmits for a port that is open to all clients.
 const admitsAll = "open"
 

@@ -44,6 +44,15 @@ func TestClients(t *testing.T) {
 	assert.Empty(t, entries)
 }
 
+func TestMayCall(t *testing.T) {
+	for list, want := range map[string]bool{
+		"shop/cart": true, "shop/*": true, "*/cart": true, "any": true, "a/b, watch": true, "": true, "*/*": true,
+		"shop/other": false, "other/cart": false, "nonsense": false,
+	} {
+		assert.Equal(t, want, MayCall(guarded("web", list), "shop", "cart"), list)
+	}
+}
+
 func TestAdmits(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", Labels: map[string]string{"app": "web"}}}
 	ports := []string{"sc-tls-8080", "sc-any-5432"}

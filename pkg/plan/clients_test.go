@@ -34,6 +34,10 @@ const servers = `
 ---
 {apiVersion: v1, kind: Pod, metadata: {name: dns, namespace: shop, labels: {app: dns}}, spec: {containers: [{name: c, image: registry.example/dns, ports: [{containerPort: 8181}, {containerPort: 9153}]}]}}
 ---
+{apiVersion: v1, kind: Service, metadata: {name: listed, namespace: shop, annotations: {servingcert.dev/clients: shop/other}}, spec: {selector: {app: listed}, ports: [{name: http, port: 80, targetPort: 8080}]}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: listed, namespace: shop, labels: {app: listed}}, spec: {containers: [{name: c, image: registry.example/listed, ports: [{containerPort: 8080}]}]}}
+---
 {apiVersion: v1, kind: Service, metadata: {name: peers, namespace: shop}, spec: {clusterIP: None, selector: {app: peers}, ports: [{port: 7000}]}}
 ---
 {apiVersion: v1, kind: Pod, metadata: {name: peers, namespace: shop, labels: {app: peers}}, spec: {containers: [{name: c, image: registry.example/peers, ports: [{containerPort: 7000}]}]}}
@@ -77,6 +81,7 @@ func TestWhatIsConnected(t *testing.T) {
 		"the host's network":              {args: "'http://web'", more: "hostNetwork: true,", left: "shop/web: Deployment/cart uses the host network"},
 		"Windows":                         {args: "'http://web'", more: "nodeSelector: {kubernetes.io/os: windows},", left: "shop/web: Deployment/cart runs on Windows"},
 		"an entry of its hosts file":      {args: "'http://web'", more: "hostAliases: [{ip: 10.0.0.1, hostnames: [web]}],", left: "shop/web: hostAliases of the pod have the name web"},
+		"it is not listed":                {args: "'http://listed'", left: "shop/listed: annotation servingcert.dev/clients of the Service does not list shop/default"},
 		"its owner wants none":            {args: "'http://web'", annotations: "servingcert.dev/connect: none", left: `shop/web: annotation servingcert.dev/connect is "none"`},
 		"a headless Service":              {args: "'http://peers:7000', 'http://web'", connect: "web", left: "shop/peers: it is headless"},
 		"beside a port without TLS":       {args: "'http://dns:8181'", connect: "dns:8181", note: "all other ports of shop/dns are then closed"},

@@ -98,6 +98,8 @@ func (d *decision) sort(wanted []key) {
 			d.leave(k, whyLeft(now, k))
 		case now.Listed != nil && len(now.Listed) == 0:
 			d.leave(k, fmt.Sprintf("annotation %s is %q", api.AnnotationConnect, api.ConnectNone))
+		case !api.MayCall(d.services[k], d.Namespace, cmp.Or(d.Pod.Spec.ServiceAccountName, "default")):
+			d.leave(k, fmt.Sprintf("annotation %s of the Service does not list %s/%s: add it first", api.AnnotationClients, d.Namespace, cmp.Or(d.Pod.Spec.ServiceAccountName, "default")))
 		case !api.Asks(d.services[k]):
 			d.leave(k, "the plan gives it no TLS port: "+cmp.Or(d.plans[k].Why, "it requests no certificate"))
 		default:
