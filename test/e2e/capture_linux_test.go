@@ -28,7 +28,7 @@ func sends(ctx context.Context, pid int) ([]sent, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer syscall.Close(socket) //nolint:errcheck // it only reads
+	defer syscall.Close(socket) // it only reads
 	flows := map[[2]netip.AddrPort]*sent{}
 	b := make([]byte, 64<<10)
 	for ctx.Err() == nil {
@@ -70,7 +70,7 @@ func packets(pid int) (socket int, err error) {
 	if err != nil {
 		return 0, fmt.Errorf("open %s: %w", file, err)
 	}
-	defer unix.Close(namespace) //nolint:errcheck // nothing was written
+	defer unix.Close(namespace) // nothing was written
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
