@@ -66,15 +66,27 @@ type Admitted struct {
 	Value string
 	// Full are the ports whose clients have no room in MaxAdmits: they admit nobody.
 	Full []string
+	// Unguarded is true if no Service guards one of the ports.
+	Unguarded bool
 }
 
-// Admits returns the clients of a pod with the labels, whose proxy has the named ports. services are those of
-// its namespace, and before is the pod's AnnotationAdmits.
-//
-// A port of several Services with AnnotationClients admits the clients of each. A port that no Service guards
-// keeps what it had before, so that a Service which is deleted, or no longer selects the pod, opens no port; a
-// new one is open.
-func Admits(services []*corev1.Service, podLabels map[string]string, ports []string, before string) (out Admitted) {
+// Admits returns the clients of a new pod with the labels, whose proxy has the named ports. services are those of
+// its namespace. A port of several Services with AnnotationClients admits the clients of each, and one that no
+// Service guards is open.
+func Admits(services []*corev1.Service, podLabels map[string]string, ports []string) Admitted {
+	return admits(guards(services, podLabels), ports, func(string) (string, bool) { return admitsAll, true })
+}
+
+// AdmitsAfter is Admits for a pod whose AnnotationAdmits was as before. A port that no Service guards keeps what it
+// had: a Service that is deleted, or no longer selects the pod, opens no port, and nor does an annotation that
+// somebody has removed.
+func AdmitsAfter(services []*corev1.Service, podLabels map[string]string, ports []string, before string) Admitted {
+	earlier := admitsBefore(before)
+	return admits(guards(services, podLabels), ports, func(port string) (string, bool) { list, had := earlier[port]; return list, had })
+}
+
+// guards returns the entries of AnnotationClients of the Services that select a pod, by port.
+func guards(services []*corev1.Service, podLabels map[string]string) map[string][]string {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: podLabels}}
 	byPort := map[string][]string{}
 	for _, svc := range services {
@@ -86,17 +98,23 @@ func Admits(services []*corev1.Service, podLabels map[string]string, ports []str
 			byPort[target.StrVal] = append(byPort[target.StrVal], entries...)
 		}
 	}
-	earlier := admitsBefore(before)
+	return byPort
+}
+
+// admits returns the clients of the ports. unguarded returns the list of a port that no Service guards, if it has one.
+func admits(byPort map[string][]string, ports []string, unguarded func(port string) (list string, has bool)) (out Admitted) {
 	var texts []string
 	room := MaxAdmits - len(ports)*maxAdmitsPort
 	for _, port := range slices.Sorted(slices.Values(ports)) {
 		entries, guarded := byPort[port]
 		slices.Sort(entries)
 		list := strings.Join(slices.Compact(entries), ",")
-		if kept, had := earlier[port]; !guarded && had {
-			list = kept
-		} else if !guarded {
-			list = admitsAll
+		if !guarded {
+			out.Unguarded = true
+			var has bool
+			if list, has = unguarded(port); !has {
+				continue
+			}
 		}
 		if room -= len(list); room < 0 {
 			room += len(list)

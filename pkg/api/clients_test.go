@@ -57,7 +57,7 @@ func TestAdmits(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web-1", Labels: map[string]string{"app": "web"}}}
 	ports := []string{"sc-tls-8080", "sc-any-5432"}
 	admits := func(services ...*corev1.Service) string {
-		got := Admits(services, pod.Labels, ports, "")
+		got := Admits(services, pod.Labels, ports)
 		assert.Empty(t, got.Full)
 		return got.Value
 	}
@@ -85,10 +85,11 @@ func TestNoPortIsOpened(t *testing.T) {
 	for name, services := range map[string][]*corev1.Service{
 		"deleted": nil, "without a list": {guarded("web", "", "sc-tls-8080")}, "of other pods": {other}, "without a certificate": {unasked}, "another": {guarded("headless", "", "sc-tls-8080", "sc-tls-9187")},
 	} {
-		assert.Equal(t, before, Admits(services, labels, ports, before).Value, name)
+		assert.Equal(t, before, AdmitsAfter(services, labels, ports, before).Value, name)
 	}
-	assert.Equal(t, "sc-tls-8080=shop/cart;sc-tls-9187=any", Admits([]*corev1.Service{guarded("metrics", "any", "sc-tls-9187")}, labels, ports, before).Value)
-	assert.Equal(t, "sc-tls-8080=;sc-tls-9187=open", Admits([]*corev1.Service{guarded("web", "", "sc-tls-9187")}, labels, ports, "sc-tls-8080=").Value)
+	assert.Equal(t, "sc-tls-8080=shop/cart;sc-tls-9187=any", AdmitsAfter([]*corev1.Service{guarded("metrics", "any", "sc-tls-9187")}, labels, ports, before).Value)
+	assert.Equal(t, "sc-tls-8080=", AdmitsAfter([]*corev1.Service{guarded("web", "", "sc-tls-9187")}, labels, ports, "sc-tls-8080=").Value, "somebody has removed the other port")
+	assert.Empty(t, AdmitsAfter(nil, labels, ports, "").Value, "or the annotation")
 }
 
 // A pod's annotation is bounded, and what does not fit is closed.
@@ -104,7 +105,7 @@ func TestAdmitsIsBounded(t *testing.T) {
 		ports = append(ports, fmt.Sprint("sc-tls-", 8000+i))
 		services = append(services, guarded(fmt.Sprint("web-", i), strings.Join(list, ","), ports[i]))
 	}
-	got := Admits(services, pod.Labels, ports, "")
+	got := Admits(services, pod.Labels, ports)
 	assert.LessOrEqual(t, len(got.Value), MaxAdmits)
 	assert.NotEmpty(t, got.Full)
 	for _, port := range got.Full {
@@ -124,7 +125,7 @@ func TestTheProxyReadsTheList(t *testing.T) {
 		}
 		svc := guarded("web", strings.Join(list, ","), "sc-tls-8080")
 		svc.Annotations[AnnotationClients] = strings.Join(list, ",")
-		value := Admits([]*corev1.Service{svc}, map[string]string{"app": "web"}, []string{"sc-tls-8080"}, "").Value
+		value := Admits([]*corev1.Service{svc}, map[string]string{"app": "web"}, []string{"sc-tls-8080"}).Value
 		read, err := proxy.ParseAdmission(value)
 		if err != nil || read.Guard("sc-tls-8080") == nil {
 			t.Fatalf("%q of %q: %v", value, list, err)

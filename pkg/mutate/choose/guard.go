@@ -40,7 +40,7 @@ func (c *Choice) guard(pod *corev1.Pod, services []*corev1.Service) {
 	if !c.Identities || len(proxied) == 0 {
 		return
 	}
-	admitted := api.Admits(services, pod.Labels, proxied, "")
+	admitted := api.Admits(services, pod.Labels, proxied)
 	if c.Admits = admitted.Value; len(admitted.Full) > 0 {
 		c.note(reasons.Note{Reason: reasons.TooManyClients, Detail: reasons.List(admitted.Full)})
 	}

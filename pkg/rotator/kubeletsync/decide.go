@@ -75,11 +75,11 @@ func (s Situation) admits() *string {
 	if t.Guarded == "" {
 		return nil
 	}
-	admitted := api.Admits(s.Services, t.LabelSet(), t.GuardedPorts(), s.Pod.Admits).Value
-	if admitted == s.Pod.Admits || !s.Pod.AdmitsWhole() && admitted != api.Admits(s.Services, t.LabelSet(), t.GuardedPorts(), "").Value {
+	admitted := api.AdmitsAfter(s.Services, t.LabelSet(), t.GuardedPorts(), s.Pod.Admits)
+	if admitted.Value == s.Pod.Admits || !s.Pod.AdmitsWhole() && admitted.Unguarded {
 		return nil
 	}
-	return &admitted
+	return &admitted.Value
 }
 
 // awaits reports whether the pod may have other files than the content. hash is the content for

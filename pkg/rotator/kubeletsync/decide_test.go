@@ -160,16 +160,18 @@ func TestAdmits(t *testing.T) {
 		services []*corev1.Service
 		want     string // "-": nothing is written
 	}{
-		"as it is":                   {guarded("sc-tls-8080", "sc-tls-8080=any"), lists("any"), "-"},
-		"another list":               {guarded("sc-tls-8080", "sc-tls-8080=any"), lists("a/b"), "sc-tls-8080=a/b"},
-		"one that is not valid":      {guarded("sc-tls-8080", "sc-tls-8080=any"), lists("x"), "sc-tls-8080="},
-		"somebody took it away":      {guarded("sc-tls-8080", ""), lists("a/b"), "sc-tls-8080=a/b"},
-		"the Service is gone":        {guarded("sc-tls-8080", "sc-tls-8080=any"), nil, "-"},
-		"one port is of no Service":  {guarded("sc-tls-8080,sc-tls-9187", "sc-tls-8080=any;sc-tls-9187=c/d"), lists("a/b"), "sc-tls-8080=a/b;sc-tls-9187=c/d"},
-		"not known whole, all known": {guarded("sc-tls-8080", long), lists("a/b"), "sc-tls-8080=a/b"},
-		"not known whole":            {guarded("sc-tls-8080,sc-tls-9187", "sc-tls-9187=c/d;sc-tls-8080="+long), lists("a/b"), "-"},
-		"it reads no list":           {guarded("", ""), lists("any"), "-"},
-		"it has not started":         {&pods.Facts{Template: unique.Make(pods.Template{Guarded: "sc-tls-8080", Labels: "app=web"})}, lists("any"), "-"},
+		"as it is":                    {guarded("sc-tls-8080", "sc-tls-8080=any"), lists("any"), "-"},
+		"another list":                {guarded("sc-tls-8080", "sc-tls-8080=any"), lists("a/b"), "sc-tls-8080=a/b"},
+		"one that is not valid":       {guarded("sc-tls-8080", "sc-tls-8080=any"), lists("x"), "sc-tls-8080="},
+		"somebody took it away":       {guarded("sc-tls-8080", ""), lists("a/b"), "sc-tls-8080=a/b"},
+		"the Service is gone":         {guarded("sc-tls-8080", "sc-tls-8080=any"), nil, "-"},
+		"one port is of no Service":   {guarded("sc-tls-8080,sc-tls-9187", "sc-tls-8080=any;sc-tls-9187=c/d"), lists("a/b"), "sc-tls-8080=a/b;sc-tls-9187=c/d"},
+		"not known whole, all known":  {guarded("sc-tls-8080", long), lists("a/b"), "sc-tls-8080=a/b"},
+		"not known whole":             {guarded("sc-tls-8080,sc-tls-9187", "sc-tls-9187=c/d;sc-tls-8080="+long), lists("a/b"), "-"},
+		"not known whole, at its end": {guarded("sc-tls-8080,sc-tls-9187", ("sc-tls-8080=" + long)[:20<<10]), lists("a/b"), "-"},
+		"removed, and no Service":     {guarded("sc-tls-8080", ""), nil, "-"},
+		"it reads no list":            {guarded("", ""), lists("any"), "-"},
+		"it has not started":          {&pods.Facts{Template: unique.Make(pods.Template{Guarded: "sc-tls-8080", Labels: "app=web"})}, lists("any"), "-"},
 	} {
 		d := Decide(Situation{Now: time.Now(), Pod: c.pod, Services: c.services})
 		got := "-"
