@@ -44,7 +44,7 @@ func (c *cluster) noKeyInEtcd(t *testing.T, namespace string) {
 	}
 }
 
-// checkEtcd fails the test if etcd contains a private key outside of the CA's Secret and of those that
+// checkEtcd fails the test if etcd contains a private key outside of the two CAs' Secrets and of those that
 // the signer, or the cert-manager, the person or the step-ca of a scene, writes. It returns how much it read.
 func (c *cluster) checkEtcd(t *testing.T) (read string) {
 	t.Helper()
@@ -53,7 +53,7 @@ func (c *cluster) checkEtcd(t *testing.T) (read string) {
 	}
 	holding, objects, size, err := c.inEtcd(t.Context())
 	require.NoError(t, err)
-	expected := []string{storedSecret(api.DefaultNamespace, api.CASecretName)}
+	expected := []string{storedSecret(api.DefaultNamespace, api.CASecretName), storedSecret(api.DefaultNamespace, api.ClientCASecretName)}
 	for _, label := range []string{api.LabelManagedBy, labelOfCertManager} {
 		var secrets corev1.SecretList
 		require.NoError(t, c.admin.List(t.Context(), &secrets, client.HasLabels{label}))

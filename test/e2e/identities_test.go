@@ -4,10 +4,12 @@ package e2e
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -15,9 +17,12 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/deploy"
+	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/test/e2e/handshake"
 )
 
@@ -73,13 +78,93 @@ func identitiesScene() *scene {
 			return nil
 		})
 		c.admits(t, listed)
+		c.refusesServingCertificate(t)
+		c.exchangeFrom(t, listed, []handshake.Target{guarded})
 	}
 	s.renewed = func(t *testing.T, c *cluster, _ before) {
 		c.admits(t, listed)
 		c.refusesCaller(t, stranger)
 	}
-	s.succeeded = func(t *testing.T, c *cluster) { s.renewed(t, c, before{}) }
+	s.succeeded = func(t *testing.T, c *cluster) {
+		s.renewed(t, c, before{})
+		c.succeedsClients(t)
+		s.renewed(t, c, before{})
+	}
+	s.alone = func(t *testing.T, c *cluster) {
+		c.renewsIdentities(t)
+		s.renewed(t, c, before{})
+		s.note("renewal and succession of the servers' certificates and of the identities: " + c.exchanged(t, listed))
+	}
 	return s
+}
+
+// succeedsClients replaces the CA for clients, whose identities stay in use.
+func (c *cluster) succeedsClients(t *testing.T) {
+	t.Helper()
+	_, err := c.run(t.Context(), c.tools.plugin, "rotate-ca", "--clients", "--reason=e2e")
+	require.NoError(t, err)
+	eventually(t, propagating, "another generation of the CA for clients signs", func(ctx context.Context) error {
+		status := &corev1.ConfigMap{}
+		err := c.admin.Get(ctx, client.ObjectKey{Namespace: api.DefaultNamespace, Name: api.ClientCAStatusName}, status)
+		if generation := status.Data[api.CAGeneration]; err == nil && generation != "2" {
+			err = fmt.Errorf("generation %s signs", generation)
+		}
+		return err
+	})
+}
+
+// renewsIdentities restarts the kubelet, which then generates a new key for the identity of each pod. The
+// second generation of the CA for clients has to sign that of the listed client, whose pod has to go on.
+func (c *cluster) renewsIdentities(t *testing.T) {
+	t.Helper()
+	pods, err := c.pods(t.Context(), clientsNamespace, map[string]string{"app": listed})
+	require.NoError(t, err)
+	require.Len(t, pods, 1)
+	require.NoError(t, c.machine.Restart(t.Context(), controlplane.Kubelet))
+	eventually(t, propagating, "the identity is renewed", func(ctx context.Context) error {
+		request, err := c.issuedTo(ctx, clientsNamespace, pods[0].UID)
+		if err != nil {
+			return err
+		}
+		chain, err := pki.ParseCertificates([]byte(request.Status.CertificateChain))
+		if err == nil && !strings.HasPrefix(chain[0].Issuer.CommonName, "servingcert client CA 2 ") {
+			err = fmt.Errorf("the last identity is signed by %q", chain[0].Issuer.CommonName)
+		}
+		return err
+	})
+}
+
+// refusesServingCertificate fails the test if a server admits a client whose certificate is of the CA for
+// servers: here, that of the server itself.
+func (c *cluster) refusesServingCertificate(t *testing.T) {
+	t.Helper()
+	s := server{namespace: "e2e-identities", service: "nginx"}
+	secret := &corev1.Secret{}
+	require.NoError(t, c.admin.Get(t.Context(), client.ObjectKey{Namespace: s.namespace, Name: "nginx-tls"}, secret))
+	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	require.NoError(t, err)
+	pods, err := c.podsOf(t.Context(), s)
+	require.NoError(t, err)
+	for i := range pods {
+		proxy, ok := api.ProxyOf(&pods[i])
+		require.True(t, ok)
+		require.Len(t, proxy.Listeners, 1)
+		s.port = int(proxy.Listeners[0].Port)
+		raw, err := c.machine.Dialer().DialContext(t.Context(), "tcp", s.atPod(&pods[i]).Address)
+		require.NoError(t, err)
+		defer raw.Close()
+		require.NoError(t, raw.SetDeadline(time.Now().Add(settling)))
+		conn := tls.Client(raw, &tls.Config{
+			InsecureSkipVerify:   true, //nolint:gosec // asks whom the server admits, not who it is
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil },
+		})
+		_, err = fmt.Fprintf(conn, "GET / HTTP/1.0\r\n\r\n")
+		if err == nil { // TLS 1.3 shows a refusal to the client's first read
+			_, err = conn.Read(make([]byte, 1))
+		}
+		var refusal tls.AlertError
+		assert.ErrorAs(t, err, &refusal, "pod %s", pods[i].Name)
+	}
 }
 
 // calls makes a client call the guarded server once.
