@@ -27,6 +27,7 @@ const (
 	clusterWide = "cluster-wide" // reads the ClusterTrustBundle for each handshake
 	exchanging  = "exchanging"   // as attentive; used by scene protocols only
 	connected   = "connected"    // its proxy connects to the programs of scene protocols
+	unchanged   = "unchanged"    // curl, psql and others, as connected
 )
 
 // proxy sends a request to a port of a pod through the API server.

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -30,6 +31,9 @@ func (c *cluster) connect(t *testing.T) {
 	c.apply(t, "protocolsconnect.yaml", "SERVICES", strconv.Quote(strings.Join(services, ",")))
 	eventually(t, starting, "the client that connects", func(ctx context.Context) error { return c.rolledOut(ctx, clientsNamespace, connected) })
 	c.exchangeFrom(t, connected, connectTargets())
+	c.apply(t, "protocolsunchanged.yaml", "SERVICES", strconv.Quote(strings.Join(services, ",")))
+	eventually(t, starting, "the unchanged clients", func(ctx context.Context) error { return c.rolledOut(ctx, clientsNamespace, unchanged) })
+	eventually(t, starting, "the Job of a client that connects", func(ctx context.Context) error { return c.hasSucceeded(ctx, clientsNamespace, "once") })
 }
 
 // connectTargets are the plaintext ports by the names that the client's hosts file has. (With a dot at the end, the
@@ -47,10 +51,37 @@ func connectTargets() (all []handshake.Target) {
 // connects fails the test unless all that leaves the client's pod is TLS: it calls each program once more meanwhile.
 func (c *cluster) connects(t *testing.T) string {
 	t.Helper()
-	pods, err := c.pods(t.Context(), clientsNamespace, map[string]string{"app": connected})
+	return c.leavesAsTLS(t, connected, len(speakers), func() {
+		for range 3 {
+			for _, target := range connectTargets() {
+				assert.NoError(t, c.ask(t.Context(), connected, http.MethodPost, "shake", target))
+			}
+		}
+	})
+}
+
+// unchangedConnect fails the test unless none of the unchanged clients has failed so far, and all that leaves their pod
+// is TLS.
+func (c *cluster) unchangedConnect(t *testing.T) string {
+	t.Helper()
+	const calls = 10 * time.Second // each client makes several
+	note := c.leavesAsTLS(t, unchanged, 6, func() { time.Sleep(calls) })
+	pods, err := c.pods(t.Context(), clientsNamespace, map[string]string{"app": unchanged})
+	require.NoError(t, err)
+	for _, status := range pods[0].Status.ContainerStatuses {
+		assert.Zero(t, status.RestartCount, "%s: %+v", status.Name, status.LastTerminationState)
+	}
+	return note + "; curl, psql, redis-cli, Node.js, Java and Python call since before renewal and succession, and none failed"
+}
+
+// leavesAsTLS fails the test unless each connection that the pod of a client opens during the calls begins with a
+// ClientHello, and they lead to that many addresses.
+func (c *cluster) leavesAsTLS(t *testing.T, name string, addresses int, calls func()) string {
+	t.Helper()
+	pods, err := c.pods(t.Context(), clientsNamespace, map[string]string{"app": name})
 	require.NoError(t, err)
 	require.Len(t, pods, 1)
-	pids, err := processesIn(pods[0].UID, "client")
+	pids, err := processesIn(pods[0].UID, "proxy")
 	require.NoError(t, err)
 	ctx, stop := context.WithCancel(t.Context())
 	type result struct {
@@ -62,11 +93,7 @@ func (c *cluster) connects(t *testing.T) string {
 		all, err := sends(ctx, pids[0])
 		done <- result{all, err}
 	}()
-	for range 3 {
-		for _, target := range connectTargets() {
-			assert.NoError(t, c.ask(t.Context(), connected, http.MethodPost, "shake", target))
-		}
-	}
+	calls()
 	stop()
 	got := <-done
 	require.NoError(t, got.err)
@@ -75,11 +102,11 @@ func (c *cluster) connects(t *testing.T) string {
 		assert.Equal(t, "\x16\x03", string(s.first[:min(2, len(s.first))]), "to %s: %q", s.to, s.first)
 		servers[s.to.Addr()]++
 	}
-	assert.Len(t, servers, len(speakers), "%v", got.sent)
-	return fmt.Sprintf("%d connections left the pod of a client without TLS, to %d Services: all began with a ClientHello", len(got.sent), len(servers))
+	assert.Len(t, servers, addresses, "%v", got.sent)
+	return fmt.Sprintf("%d connections left the pod of client %s, to %d Services: all began with a ClientHello", len(got.sent), name, len(servers))
 }
 
-// disconnect deletes the client that connects: the programs are about to have no TLS.
+// disconnect deletes the clients that connect: the programs are about to have no TLS.
 func (c *cluster) disconnect(t *testing.T) {
 	t.Helper()
 	pod, err := c.clients.CoreV1().Pods(clientsNamespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=" + connected})
@@ -88,5 +115,7 @@ func (c *cluster) disconnect(t *testing.T) {
 	proxy, ok := api.ProxyOf(&pod.Items[0])
 	require.True(t, ok)
 	assert.Len(t, proxy.Connects, 2*len(speakers))
-	require.NoError(t, c.clients.AppsV1().Deployments(clientsNamespace).Delete(t.Context(), connected, metav1.DeleteOptions{}))
+	for _, name := range []string{connected, unchanged} {
+		require.NoError(t, c.clients.AppsV1().Deployments(clientsNamespace).Delete(t.Context(), name, metav1.DeleteOptions{}))
+	}
 }

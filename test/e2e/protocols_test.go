@@ -70,7 +70,7 @@ func protocolsScene() *scene {
 		}
 		c.connect(t)
 		c.apply(t, "protocolsclients.yaml")
-		eventually(t, starting, "psql and redis-cli", c.protocolsClientsSucceed)
+		eventually(t, starting, "psql and redis-cli", func(ctx context.Context) error { return c.hasSucceeded(ctx, protocolsNamespace, "clients") })
 		s.note(fmt.Sprintf("TLS was served %s after the start without it; psql and redis-cli verified it", seconds(time.Since(start))))
 	}
 	s.renewed = func(t *testing.T, c *cluster, _ before) {
@@ -81,6 +81,7 @@ func protocolsScene() *scene {
 		s.note("rollout, renewal, succession: " + c.exchanged(t, exchanging))
 		if c.machine != nil {
 			s.note(c.connects(t))
+			s.note(c.unchangedConnect(t))
 		}
 		s.note("a client without TLS, whose proxy connects: " + c.exchanged(t, connected))
 		c.disconnect(t)
@@ -259,14 +260,14 @@ func (c *cluster) proxyKilled(t *testing.T, p speaker) string {
 	return fmt.Sprintf("the proxy in the only pod of %s killed: TLS failed for %s, plaintext for %s", p.name, seconds(longest[0]), seconds(longest[1]))
 }
 
-// protocolsClientsSucceed returns nil if both clients of the Job have succeeded.
-func (c *cluster) protocolsClientsSucceed(ctx context.Context) error {
+// hasSucceeded returns nil if the Job has succeeded.
+func (c *cluster) hasSucceeded(ctx context.Context, namespace, name string) error {
 	job := &batchv1.Job{}
-	if err := c.admin.Get(ctx, client.ObjectKey{Namespace: protocolsNamespace, Name: "clients"}, job); err != nil {
+	if err := c.admin.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, job); err != nil {
 		return err
 	}
 	if job.Status.Succeeded == 0 {
-		return fmt.Errorf("succeeded: %d, failed: %d, conditions %v", job.Status.Succeeded, job.Status.Failed, job.Status.Conditions)
+		return fmt.Errorf("Job %s: succeeded: %d, failed: %d, conditions %v", name, job.Status.Succeeded, job.Status.Failed, job.Status.Conditions)
 	}
 	return nil
 }

@@ -103,10 +103,10 @@ func ofBuilt(ctx context.Context, out, name, ref string) error {
 	return ofBinary(out, name, ref, binaries[name])
 }
 
-// debian builds images of Debian's servers; the manifests contain their commands.
+// debian builds images of Debian's servers and clients; the manifests contain their commands.
 func debian(ctx context.Context, out string) error {
 	var errs []error
-	for name, pkg := range map[string]string{"nginx": "nginx-light", "python": "python3"} {
+	for name, pkg := range map[string]string{"java": "openjdk-17-jdk-headless", "nginx": "nginx-light", "python": "python3"} {
 		errs = append(errs, ofPackage(ctx, out, name, pkg))
 	}
 	return errors.Join(errs...)
@@ -125,10 +125,10 @@ func script(ctx context.Context, out string) error {
 	return withFile(tar(out, "script"), ref("script"), images.Config{}, dir, binaries[controlplane.Kubectl], "usr/bin/kubectl")
 }
 
-// plaintext builds images of servers without TLS, and of psql and redis-cli as their clients. It omits
+// plaintext builds images of servers without TLS, and of curl, psql and redis-cli as their clients. It omits
 // what PostgreSQL only needs to compile queries and for extensions in Perl, as large as the rest.
 func plaintext(ctx context.Context, out string) error {
-	dir, err := deb.Files(ctx, os.Stderr, "dash", "nodejs", "postgresql-15", "redis-server")
+	dir, err := deb.Files(ctx, os.Stderr, "curl", "dash", "nodejs", "postgresql-15", "redis-server")
 	if err != nil {
 		return err
 	}
