@@ -3,6 +3,9 @@ package server
 import (
 	"crypto/tls"
 	"io"
+	"net"
+	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -90,6 +93,69 @@ func BenchmarkOutbound(b *testing.B) {
 			b.ReportMetric(float64(bothTook)/float64(inboundTook), "ratio")
 		})
 	}
+}
+
+// BenchmarkPaced measures what both halves of the proxy add to the time of a request, at pacedRate on kept connections: the
+// same load without them takes turns. A request's time begins when it is due. All run in one process.
+func BenchmarkPaced(b *testing.B) {
+	const connections, pacedRate, round = 50, 2000, 2 * time.Second
+	svc := newService(b)
+	v := newVolume(b, svc.ca.issue(b))
+	upstream := program(b, echo)
+	w := start(b, upstream, svc.connects, func(c *Config) { c.CertDir = v.dir })
+	svc.server.Store(uint32(w.at(strict).Port))
+	direct := func() io.ReadWriteCloser {
+		c, err := net.DialTCP("tcp", nil, &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: int(upstream)})
+		require.NoError(b, err)
+		return c
+	}
+	ways := [2][]*asker{}
+	for range connections {
+		ways[0] = append(ways[0], newAsker(b, direct, 100, true))
+		ways[1] = append(ways[1], newAsker(b, func() io.ReadWriteCloser { return w.dial(atOnce) }, 100, true))
+	}
+	var took [2][]time.Duration
+	for b.Loop() {
+		for i, askers := range ways {
+			took[i] = append(took[i], paced(b, askers, pacedRate, round)...)
+		}
+	}
+	b.ReportMetric(0, "ns/op")
+	for _, q := range []struct {
+		name string
+		of   float64
+	}{{"p50", .5}, {"p99", .99}} {
+		var at [2]time.Duration
+		for i := range took {
+			slices.Sort(took[i])
+			at[i] = took[i][int(q.of*float64(len(took[i])))]
+		}
+		b.ReportMetric(float64(at[0].Microseconds()), q.name+"-direct-us")
+		b.ReportMetric(float64((at[1]-at[0]).Microseconds()), q.name+"-added-us")
+	}
+}
+
+// paced makes requests at a rate for some time, and returns how long each took since it was due.
+func paced(b *testing.B, askers []*asker, rate int, round time.Duration) (took []time.Duration) {
+	pause := time.Duration(len(askers)) * time.Second / time.Duration(rate)
+	begun := time.Now()
+	var lock sync.Mutex
+	var all sync.WaitGroup
+	for i, a := range askers {
+		all.Go(func() {
+			var own []time.Duration
+			for due := begun.Add(pause * time.Duration(i) / time.Duration(len(askers))); due.Sub(begun) < round; due = due.Add(pause) {
+				time.Sleep(time.Until(due))
+				a.ask(b)
+				own = append(own, time.Since(due))
+			}
+			lock.Lock()
+			defer lock.Unlock()
+			took = append(took, own...)
+		})
+	}
+	all.Wait()
+	return took
 }
 
 // BenchmarkGuarded measures new connections of clients with a certificate, beside those of a port that is not guarded.
