@@ -50,7 +50,7 @@ func rows() []row {
 		{"certificates.permitRSA4096=true", "Deployment servingcert-signer", args, `"--permit-rsa4096"`},
 		{"certificates.csr=false", "Deployment servingcert-signer", args, `"--csr=false"`},
 		{"identities.trustDomain=example.com", "Deployment servingcert-signer", args, `"--trust-domain=example.com"`},
-		{"identities.trustDomain=example.com", "Deployment servingcert-webhook", args, `"--identities"`},
+		{"identities.trustDomain=example.com", "Deployment servingcert-webhook", args, `"--trust-domain=example.com"`},
 		{"identities.trustDomain=example.com", "ClusterRole servingcert-signer-identities", ".rules", `{"apiGroups":["certificates.k8s.io"],"resourceNames":["servingcert.dev/client"],"resources":["signers"],"verbs":["attest","sign"]}`},
 		{"identities.trustDomain=example.com", "Role servingcert-signer-identities", ".rules", `"servingcert-client-ca-status"`},
 		{"kubeletServing.approve=true\nkubeletServing.nodeCIDRs={10.0.0.0/16,fd00::/64}", "Deployment servingcert-signer", args, `"--approve-kubelet-serving","--node-cidrs=10.0.0.0/16,fd00::/64"`},

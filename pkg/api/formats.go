@@ -37,7 +37,7 @@ func asksForFormat(key string) bool {
 	return key == AnnotationFormats
 }
 
-// Variables returns the environment variables that every container may get.
+// Variables returns the environment variables that a container may get.
 func Variables() []string {
 	names := []string{EnvCertFile, EnvKeyFile, EnvCAFile}
 	for f := range formats.All().Formats() {
@@ -45,7 +45,7 @@ func Variables() []string {
 			names = append(names, f.Variable)
 		}
 	}
-	return append(names, EnvKeystorePassword)
+	return append(names, EnvKeystorePassword, EnvIdentityFolder, EnvIdentityCertFile, EnvIdentityKeyFile, EnvIdentityCAFile)
 }
 
 // FormatsOf returns the formats that the Service requests for its Secret, and those whose annotation

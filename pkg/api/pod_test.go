@@ -25,7 +25,7 @@ func TestParsePodReadsEveryAnnotation(t *testing.T) {
 		Annotations: map[string]string{
 			AnnotationSecretName: "web-tls", AnnotationContainers: "web, proxy,web", AnnotationMode: "args",
 			AnnotationCertFlag: "-cert", AnnotationKeyFlag: "-key", AnnotationMountPath: "/certs//x/",
-			AnnotationHTTPSProbes: "true", AnnotationOnRotate: "restart", AnnotationTrust: "true",
+			AnnotationHTTPSProbes: "true", AnnotationOnRotate: "restart", AnnotationTrust: "true", AnnotationIdentity: "true",
 			"other.example/key": "anything",
 		},
 	})
@@ -33,7 +33,7 @@ func TestParsePodReadsEveryAnnotation(t *testing.T) {
 	assert.Equal(t, PodRequest{
 		SecretName: "web-tls", Settings: Settings{
 			Containers: []string{"web", "proxy"}, Mode: ModeArgs,
-			CertFlag: "-cert", KeyFlag: "-key", MountPath: "/certs/x", HTTPSProbes: HTTPSProbesTrue, Trust: TrustTrue,
+			CertFlag: "-cert", KeyFlag: "-key", MountPath: "/certs/x", HTTPSProbes: HTTPSProbesTrue, Trust: TrustTrue, Identity: "true",
 		}, OnRotate: OnRotateRestart,
 	}, r)
 }
@@ -78,6 +78,7 @@ func TestParsePodRefuses(t *testing.T) {
 		{AnnotationHTTPSProbes, "yes", `must be "auto", "true" or "false"`},
 		{AnnotationOnRotate, "kill", `must be "reload", "restart" or "none"`},
 		{AnnotationTrust, "1", `must be "false", "true" or "env"`},
+		{AnnotationIdentity, "yes", `must be "true" or "false"`},
 	} {
 		t.Run(tc.key+"="+tc.value, func(t *testing.T) {
 			_, err := ParsePod(&metav1.ObjectMeta{Annotations: map[string]string{tc.key: tc.value}})

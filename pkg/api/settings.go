@@ -76,6 +76,8 @@ type Settings struct {
 	// Connect are the entries of AnnotationConnect, in order and without duplicates: nil if it is not set,
 	// and otherwise empty for ConnectNone.
 	Connect []Connect
+	// Identity is "true" or "false", and empty if it is not set.
+	Identity string
 }
 
 // DefaultSettings returns the defaults.
@@ -102,6 +104,7 @@ func (s Settings) Or(other Settings) Settings {
 		s.ProxyResources = other.ProxyResources
 	}
 	s.Trust = cmp.Or(s.Trust, other.Trust)
+	s.Identity = cmp.Or(s.Identity, other.Identity)
 	if s.Connect == nil {
 		s.Connect = other.Connect
 	}
@@ -147,6 +150,7 @@ var settings = []setting{
 	{AnnotationProxyResources, parseProxyResources},
 	{AnnotationTrust, func(s *Settings, v string) string { s.Trust = Trust(v); return "" }},
 	{AnnotationConnect, parseConnect},
+	{AnnotationIdentity, func(s *Settings, v string) string { s.Identity = v; return "" }},
 }
 
 // ParseSettings returns the settings in the annotations of a Service or a namespace. A

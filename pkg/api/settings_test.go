@@ -15,7 +15,7 @@ func full() Settings {
 	return Settings{
 		Containers: []string{"web"}, Mode: ModeEnv, CertFlag: "--cert", KeyFlag: "--key",
 		MountPath: "/certs", HTTPSProbes: HTTPSProbesFalse, ProxyProtocol: []int32{8081}, Trust: TrustEnv, Connect: []Connect{{Service: "db", Namespace: "data"}},
-		ProxyResources: proxyResources("limits.memory=128Mi"),
+		ProxyResources: proxyResources("limits.memory=128Mi"), Identity: "true",
 	}
 }
 
@@ -28,7 +28,7 @@ func TestOrTakesWhatIsNotSaid(t *testing.T) {
 	other := Settings{
 		Containers: []string{"proxy"}, Mode: ModeMount, CertFlag: "-c", KeyFlag: "-k",
 		MountPath: "/other", HTTPSProbes: HTTPSProbesTrue, ProxyProtocol: []int32{1}, Trust: TrustTrue, Connect: []Connect{{}},
-		ProxyResources: proxyResources("requests.cpu=1"),
+		ProxyResources: proxyResources("requests.cpu=1"), Identity: "false",
 	}
 	assert.Equal(t, full(), full().Or(other), "what is said stays")
 	assert.Equal(t, other, Settings{}.Or(other), "nothing is said")
@@ -54,7 +54,7 @@ func TestOrOnThreeLevels(t *testing.T) {
 	assert.Equal(t, Settings{
 		Containers: []string{"web"}, Mode: ModeMount, CertFlag: "--cert", KeyFlag: "--key",
 		MountPath: "/certs", HTTPSProbes: HTTPSProbesFalse, ProxyProtocol: []int32{8081}, Trust: TrustEnv,
-		ProxyResources: proxyResources("limits.memory=128Mi"), Connect: []Connect{{Service: "db", Namespace: "data"}},
+		ProxyResources: proxyResources("limits.memory=128Mi"), Connect: []Connect{{Service: "db", Namespace: "data"}}, Identity: "true",
 	}, pod.Or(service).Or(namespace))
 }
 
@@ -90,12 +90,13 @@ func TestParseSettingsReadsEveryKey(t *testing.T) {
 		AnnotationProxyResources: {ProxyResources: proxyResources("requests.memory=64Mi")},
 		AnnotationTrust:          {Trust: TrustTrue},
 		AnnotationConnect:        {Connect: []Connect{{Service: "v"}}},
+		AnnotationIdentity:       {Identity: "true"},
 	} {
 		t.Run(key, func(t *testing.T) {
 			value := map[string]string{
 				AnnotationContainers: "v", AnnotationMode: "args", AnnotationCertFlag: "--v", AnnotationKeyFlag: "--v",
 				AnnotationMountPath: "/v", AnnotationHTTPSProbes: "true", AnnotationProxyProtocol: "65535", AnnotationTrust: "true",
-				AnnotationProxyResources: "requests.memory=64Mi", AnnotationConnect: "v",
+				AnnotationProxyResources: "requests.memory=64Mi", AnnotationConnect: "v", AnnotationIdentity: "true",
 			}[key]
 			s, errs := ParseSettings(map[string]string{key: value})
 			assert.Empty(t, errs)
@@ -112,7 +113,7 @@ func TestParseSettingsKeepsTheOthers(t *testing.T) {
 	right := map[string]string{
 		AnnotationContainers: "web", AnnotationMode: "env", AnnotationCertFlag: "--cert", AnnotationKeyFlag: "--key",
 		AnnotationMountPath: "/certs", AnnotationHTTPSProbes: "false", AnnotationProxyProtocol: "8081", AnnotationTrust: "env",
-		AnnotationProxyResources: "limits.memory=128Mi", AnnotationConnect: "db.data",
+		AnnotationProxyResources: "limits.memory=128Mi", AnnotationConnect: "db.data", AnnotationIdentity: "true",
 	}
 	for _, tc := range []struct {
 		key, value, says string
@@ -130,6 +131,7 @@ func TestParseSettingsKeepsTheOthers(t *testing.T) {
 		{AnnotationProxyResources, "limits.memory=1Mi", "limits.memory must be between 32Mi and 4Gi", func(s *Settings) { s.ProxyResources = corev1.ResourceRequirements{} }},
 		{AnnotationConnect, "http://db", "must be a comma-separated list of Services", func(s *Settings) { s.Connect = nil }},
 		{AnnotationTrust, "yes", `must be "false", "true" or "env"`, func(s *Settings) { s.Trust = "" }},
+		{AnnotationIdentity, "yes", `must be "true" or "false"`, func(s *Settings) { s.Identity = "" }},
 	} {
 		t.Run(tc.key+"="+tc.value, func(t *testing.T) {
 			annotations := map[string]string{}

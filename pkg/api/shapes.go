@@ -49,6 +49,7 @@ var shapes = withFormats(map[string]Shape{
 	AnnotationHTTPSProbes:      anyOf(HTTPSProbesAuto, HTTPSProbesTrue, HTTPSProbesFalse),
 	AnnotationOnRotate:         anyOf(OnRotateReload, OnRotateRestart, OnRotateNone),
 	AnnotationTrust:            anyOf(TrustFalse, TrustTrue, TrustEnv),
+	AnnotationIdentity:         anyOf("true", "false"),
 
 	AnnotationKeystorePassword: {MaxBytes: formats.MaxPassword, explain: formats.CheckPassword, Rules: []Rule{must(
 		fmt.Sprintf(`^[!-#%%-~]{%d,%d}$`, formats.MinPassword, formats.MaxPassword),

@@ -56,6 +56,7 @@ func TestShapes(t *testing.T) {
 		AnnotationHTTPSProbes:      {[]string{"auto", "true", "false"}, []string{"yes", ""}},
 		AnnotationOnRotate:         {[]string{"reload", "restart", "none"}, []string{"Restart", ""}},
 		AnnotationTrust:            {[]string{"false", "true", "env"}, []string{"1", ""}},
+		AnnotationIdentity:         {[]string{"false", "true"}, []string{"1", "env", ""}},
 		AnnotationFormats: {
 			[]string{"ca.crt,combined.pem, der,keystore.p12,truststore.p12", "pbmac1", repeated("der", 16)},
 			[]string{"", "keystore.jks", "p12", "caxcrt", "der,", repeated("der", 17)},

@@ -56,7 +56,15 @@ func (in *input) contents(further volume.Files) volume.Contents {
 
 // modeOfFiles returns the mode of the files in the volume.
 func (in *input) modeOfFiles() int32 {
-	if in.choice.By != choose.ByNothing && in.groupCanRead() {
+	if in.choice.By != choose.ByNothing {
+		return in.modeOfKey(in.targets)
+	}
+	return volume.ModeAll
+}
+
+// modeOfKey returns the mode of files with a key that the containers read.
+func (in *input) modeOfKey(readers []api.ContainerRef) int32 {
+	if in.groupCanRead(readers) {
 		return volume.ModeGroup
 	}
 	return volume.ModeAll
@@ -65,12 +73,12 @@ func (in *input) modeOfFiles() int32 {
 // groupCanRead reports whether it is enough that root and the pod's group can read the files.
 // The kubelet assigns the files to the fsGroup if there is one. A program that changes to
 // another user cannot read root's files.
-func (in *input) groupCanRead() bool {
+func (in *input) groupCanRead(readers []api.ContainerRef) bool {
 	podContext := in.pod.Spec.SecurityContext
 	if podContext != nil && podContext.FSGroup != nil {
 		return true
 	}
-	return !slices.ContainsFunc(in.targets, func(c api.ContainerRef) bool {
+	return !slices.ContainsFunc(readers, func(c api.ContainerRef) bool {
 		user := (*int64)(nil)
 		if podContext != nil {
 			user = podContext.RunAsUser

@@ -59,10 +59,9 @@ func indexEnv(c *corev1.Container, name string) int {
 	return slices.IndexFunc(c.Env, func(e corev1.EnvVar) bool { return e.Name == name })
 }
 
-// ownVariables returns the names of the injected variables that the container sets to another
-// value.
-func (in *input) ownVariables(c *corev1.Container) (own []string) {
-	for _, v := range in.environment() {
+// ownVariables returns the names of the variables that the container sets to another value.
+func ownVariables(c *corev1.Container, variables []corev1.EnvVar) (own []string) {
+	for _, v := range variables {
 		if i := indexEnv(c, v.Name); i >= 0 && (c.Env[i].Value != v.Value || c.Env[i].ValueFrom != nil) {
 			own = append(own, v.Name)
 		}
@@ -70,40 +69,33 @@ func (in *input) ownVariables(c *corev1.Container) (own []string) {
 	return own
 }
 
-// envCheck checks the environment of a container. applies returns whether the reason applies, and
-// a detail.
-type envCheck struct {
-	reason  reasons.Reason
-	applies func(in *input, c *corev1.Container) (detail string, applies bool)
-}
-
-// envChecks only add notes. Both may apply to a container.
-var envChecks = []envCheck{
-	{reasons.EnvAlreadySet, func(in *input, c *corev1.Container) (string, bool) {
-		own := in.ownVariables(c)
-		return strings.Join(own, ", "), len(own) > 0
-	}},
-	{reasons.EnvFrom, func(_ *input, c *corev1.Container) (string, bool) { return "", len(c.EnvFrom) > 0 }},
-}
-
-// setEnvironment inserts the variables, then those of the program, before the container's own.
-// The kubelet expands variables in order, so the container's own can refer to the injected ones.
+// setEnvironment inserts the variables of the pair, then those of the program.
 func setEnvironment(in *input, c api.ContainerRef, ofProgram []corev1.EnvVar, patch *jsonpatch.Patch, report *Report) {
-	for _, check := range envChecks {
-		if detail, ok := check.applies(in, c.Container); ok {
-			report.note(reasons.Note{Reason: check.reason, Containers: []string{c.Name}, Detail: detail})
-		}
+	if setVariables(c, in.environment(), ofProgram, patch, report) {
+		report.has(c, partEnv)
 	}
-	environment := in.environment()
-	missing := make([]corev1.EnvVar, 0, len(environment)+len(ofProgram))
-	for _, v := range environment {
+}
+
+// setVariables inserts variables, except those that the container sets itself, and then further ones, before
+// the container's own. The kubelet expands variables in order, so the container's own can refer to the
+// injected ones. It reports whether the container has any of the variables with the right value.
+func setVariables(c api.ContainerRef, variables, further []corev1.EnvVar, patch *jsonpatch.Patch, report *Report) (some bool) {
+	own := ownVariables(c.Container, variables)
+	if len(own) > 0 {
+		report.note(reasons.Note{Reason: reasons.EnvAlreadySet, Containers: []string{c.Name}, Detail: strings.Join(own, ", ")})
+	}
+	if len(c.EnvFrom) > 0 {
+		report.note(reasons.Note{Reason: reasons.EnvFrom, Containers: []string{c.Name}})
+	}
+	missing := make([]corev1.EnvVar, 0, len(variables)+len(further))
+	for _, v := range variables {
 		i := indexEnv(c.Container, v.Name)
 		if i < 0 {
 			missing = append(missing, v)
 		}
-		if i < 0 || c.Env[i].Value == v.Value {
-			report.has(c, partEnv)
-		}
+		some = some || i < 0 || c.Env[i].Value == v.Value
 	}
-	jsonpatch.Insert(patch, jsonpatch.Field(c, "env"), len(c.Env), 0, append(missing, ofProgram...))
+	path := jsonpatch.Field(c, "env")
+	jsonpatch.Insert(patch, path, patch.Grown(path, len(c.Env)), 0, append(missing, further...))
+	return some
 }

@@ -34,7 +34,7 @@ const (
 	withoutImage = "the webhook runs without --proxy-image"
 	staticPod    = "inject --host: the pod is static"
 	publicRoots  = "the webhook runs with --public-roots"
-	identities   = "the webhook runs with --identities"
+	identities   = "the webhook runs with --trust-domain"
 	proxyImage   = "registry.example/servingcert-proxy@sha256:aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 )
 
@@ -82,7 +82,7 @@ func readScene(t testing.TB, data []byte) scene {
 			case bytes.Contains(doc, []byte(publicRoots)):
 				s.known.PublicRoots = true
 			case bytes.Contains(doc, []byte(identities)):
-				s.known.Identities = true
+				s.known.TrustDomain = "cluster.example.com"
 			default:
 				s.known.UnknownPrograms = api.UnknownProgramsFlags
 			}

@@ -65,6 +65,7 @@ func Inject(pod *corev1.Pod, request api.PodRequest, choice choose.Choice) (json
 		in.placed = programs.placed
 	}
 	patch = addTrust(in, patch, &report)
+	patch = addIdentity(in, patch, &report)
 	patch = addProxy(in, patch, &report)
 	if in.choice.Host != "" { // only the kubelet writes a mirror pod
 		return patch, report, nil
@@ -93,7 +94,7 @@ func NeedsLookup(pod *corev1.Pod, request api.PodRequest) bool {
 
 // skipReason returns why nothing at all is injected into the pod, or "".
 func skipReason(in *input) reasons.Reason {
-	if NeedsLookup(in.pod, in.request) && in.choice.By == choose.ByNothing && !in.asksForTrust() && len(in.choice.Connect) == 0 && !in.connected() {
+	if NeedsLookup(in.pod, in.request) && in.choice.By == choose.ByNothing && !in.asksForTrust() && !in.asksForIdentity() && len(in.choice.Connect) == 0 && !in.connected() {
 		if in.choice.NotServing {
 			return reasons.NotServing
 		}
@@ -216,7 +217,7 @@ func addProxy(in *input, patch jsonpatch.Patch, report *Report) jsonpatch.Patch 
 		Pod: in.whole, Bare: in.pod, Ports: in.choice.Proxied, Own: in.choice.Ports, ServesTLS: in.servesTLS,
 		ProxyProtocol: in.settings.ProxyProtocol, Pair: in.choice.Pair(), Image: in.choice.ProxyImage,
 		Connect: in.choice.Connect, Roots: volume.Contents{Trust: true, TrustBundle: in.choice.TrustBundle}.Sources(),
-		Identity: in.choice.Identities, Guarded: in.choice.Admits != "",
+		Identity: in.choice.TrustDomain != "", Guarded: in.choice.Admits != "",
 		ClusterDomain: cmp.Or(in.choice.ClusterDomain, api.DefaultLimits().ClusterDomain),
 		PullSecrets:   in.choice.ProxyPullSecrets, Resources: in.settings.ProxyResources, Amounts: in.choice.ProxyResources,
 	}.Add(patch)

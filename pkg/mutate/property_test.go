@@ -1,6 +1,7 @@
 package mutate
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"maps"
@@ -27,6 +28,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/mutate/jsonpatch"
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
 	"github.com/servingcert/servingcert/pkg/mutate/reasons"
+	"github.com/servingcert/servingcert/pkg/mutate/volume"
 )
 
 // failer is what testing.TB and rapid.T have in common.
@@ -47,6 +49,7 @@ func pass(t failer, pod *corev1.Pod, known choose.Known) *corev1.Pod {
 	after := patched(t, pod, patch)
 	checkServes(t, pod, after, known, report)
 	checkSources(t, pod, after, known, report)
+	checkIdentity(t, pod, after, known, report)
 	checkKept(t, pod, after)
 	checkSound(t, pod, after)
 
@@ -74,8 +77,8 @@ func checkServes(t failer, pod, after *corev1.Pod, known choose.Known, report Re
 	if got := slices.Contains(report.Reasons(), reasons.NotServing); got != want {
 		t.Fatalf("NotServing: %v, want %v", got, want)
 	}
-	trusts := newInput(pod, request, choose.Secret(pod, request, known)).asksForTrust()
-	if want && !trusts && !reflect.DeepEqual(normal(t, pod).Spec, after.Spec) {
+	in := newInput(pod, request, choose.Secret(pod, request, known))
+	if want && !in.asksForTrust() && !in.asksForIdentity() && !reflect.DeepEqual(normal(t, pod).Spec, after.Spec) {
 		t.Fatalf("a pod that does not serve was changed: %+v", after.Spec)
 	}
 }
@@ -105,7 +108,9 @@ var offeredKeys = []string{"RSA3072", "RSA4096", "ECDSAP256", "ECDSAP384", "ECDS
 // volumes belongs to its owner: the API server allows an empty source.
 func checkSources(t failer, pod, after *corev1.Pod, known choose.Known, report Report) {
 	t.Helper()
-	hasMore := func(c ContainerReport) bool { return c.Parts() != string(partTrust) }
+	hasMore := func(c ContainerReport) bool {
+		return slices.ContainsFunc(c.parts, func(p part) bool { return p != partTrust && p != partIdentity })
+	}
 	if !slices.ContainsFunc(report.Containers, hasMore) || report.By == choose.ByNothing {
 		return
 	}
@@ -145,6 +150,42 @@ func checkSources(t failer, pod, after *corev1.Pod, known choose.Known, report R
 				t.Fatalf("the bundle is from the other object: %+v", v)
 			}
 		}
+	}
+}
+
+// checkIdentity fails unless exactly those containers have got the identity that have it according to the
+// report, and the volume is there exactly if one of them has. A pod that brings the volume is not checked.
+func checkIdentity(t failer, pod, after *corev1.Pod, known choose.Known, report Report) {
+	t.Helper()
+	nameIn := func(p *corev1.Pod) string {
+		i := slices.IndexFunc(p.Spec.Volumes, func(v corev1.Volume) bool {
+			return v.Projected != nil && reflect.DeepEqual(v.Projected.Sources, volume.IdentityFolder(cmp.Or(known.TrustDomain, "example.com")))
+		})
+		if i < 0 {
+			return ""
+		}
+		return p.Spec.Volumes[i].Name
+	}
+	if nameIn(pod) != "" {
+		return
+	}
+	name, some := nameIn(after), false
+	for _, c := range slices.Concat(after.Spec.InitContainers, after.Spec.Containers) {
+		i := slices.IndexFunc(report.Containers, func(r ContainerReport) bool { return r.Name == c.Name })
+		want := i >= 0 && slices.Contains(report.Containers[i].parts, partIdentity)
+		at := slices.IndexFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return name != "" && m.Name == name })
+		if want != (at >= 0) {
+			t.Fatalf("container %s should have the identity: %v: %+v", c.Name, want, c.VolumeMounts)
+		}
+		some = some || want
+		own, _ := containerNamed(pod, c.Name)
+		v := indexEnv(&c, api.EnvIdentityFolder)
+		if want && v >= 0 && (own.Container == nil || indexEnv(own.Container, api.EnvIdentityFolder) < 0) && c.Env[v].Value != c.VolumeMounts[at].MountPath {
+			t.Fatalf("container %s: %s leads elsewhere: %+v", c.Name, c.Env[v].Value, c.VolumeMounts)
+		}
+	}
+	if some != (name != "") || some && (known.TrustDomain == "" || known.HostFiles != "") {
+		t.Fatalf("volume %q, trust domain %q, %q", name, known.TrustDomain, known.HostFiles)
 	}
 }
 
@@ -534,9 +575,9 @@ func FuzzInject(f *testing.F) {
 // The generators draw from few words, so that things collide.
 
 var (
-	words    = rapid.SampledFrom([]string{"web", "proxy", "servingcert", "servingcert-2", "data", "servingcert-proxy"})
-	envNames = rapid.SampledFrom([]string{"A", "GF_SERVER_PROTOCOL", "GF_SERVER_CERT_FILE", "SSL_CERT_FILE", "JAVA_TOOL_OPTIONS", api.EnvCertFile, api.EnvKeyFile, api.EnvCAFile, "PATH"})
-	paths    = rapid.SampledFrom([]string{"/etc/servingcert", "/etc/servingcert/", "/etc", "/etc/servingcert/deep", "/data", "/data/tls", "/etc/servingcert-trust", "/tmp", "/tmp/certs", "/tmp/certs/deep"})
+	words    = rapid.SampledFrom([]string{"web", "proxy", "servingcert", "servingcert-2", "data", "servingcert-proxy", "servingcert-identity"})
+	envNames = rapid.SampledFrom([]string{"A", "GF_SERVER_PROTOCOL", "GF_SERVER_CERT_FILE", "SSL_CERT_FILE", "JAVA_TOOL_OPTIONS", api.EnvCertFile, api.EnvKeyFile, api.EnvCAFile, api.EnvIdentityFolder, "PATH"})
+	paths    = rapid.SampledFrom([]string{"/etc/servingcert", "/etc/servingcert/", "/etc", "/etc/servingcert/deep", "/data", "/data/tls", "/etc/servingcert-trust", "/etc/servingcert-identity", "/tmp", "/tmp/certs", "/tmp/certs/deep"})
 	tokens   = rapid.SampledFrom([]string{
 		"serve", "--", "sh", "/bin/bash", "-c", "-ec", "exec /web --x", "tini", "dumb-init", "env", "A=b", "-o", "pipefail", "timeout", "10",
 		"grafana", "prometheus", "--web.config.file=/etc/servingcert/web-config.yml", "--tls", "--tlscert=/x", "nats-server",
@@ -602,6 +643,7 @@ func drawPod(t *rapid.T) *corev1.Pod {
 		{api.AnnotationProxyProtocol, []string{"8443", "1, 8443", "8444,15444", "http"}},
 		{api.AnnotationProxyResources, []string{"limits.memory=128Mi", "requests.cpu=1,limits.cpu=1", "cpu=1"}},
 		{api.AnnotationTrust, []string{"true", "false", "env", "env"}},
+		{api.AnnotationIdentity, []string{"true", "true", "false"}},
 		{api.AnnotationCombinedPEM, []string{"true", "false"}},
 		{api.AnnotationStatus, []string{"{}"}},
 		{"kubectl.kubernetes.io/default-container", []string{"web", "x"}},
@@ -640,9 +682,12 @@ func drawPod(t *rapid.T) *corev1.Pod {
 
 func drawVolume(t *rapid.T, name string) corev1.Volume {
 	v := corev1.Volume{Name: name}
-	if rapid.Bool().Draw(t, "projected") {
+	switch rapid.IntRange(0, 3).Draw(t, "projected") {
+	case 0:
+		v.Projected = &corev1.ProjectedVolumeSource{Sources: volume.IdentityFolder("example.com")}
+	case 1:
 		v.Projected = &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{Secret: &corev1.SecretProjection{LocalObjectReference: corev1.LocalObjectReference{Name: "web-tls"}}}}}
-	} else {
+	default:
 		v.EmptyDir = &corev1.EmptyDirVolumeSource{}
 	}
 	return v
@@ -706,9 +751,10 @@ func drawKnown(t *rapid.T) choose.Known {
 	if rapid.Bool().Draw(t, "namespace says") {
 		known.Namespace = map[string]string{api.AnnotationMode: rapid.SampledFrom([]string{"args", "env", "bad"}).Draw(t, "mode"), api.AnnotationKeyFlag: "-key", api.AnnotationProxyProtocol: "8443,9"}
 	}
+	known.TrustDomain = rapid.SampledFrom([]string{"", "example.com"}).Draw(t, "trust domain")
 	known.PublicRoots = rapid.Bool().Draw(t, "public roots")
 	if rapid.IntRange(0, 3).Draw(t, "namespace trusts") == 1 {
-		known.Namespace = map[string]string{api.AnnotationTrust: "env"}
+		known.Namespace = map[string]string{api.AnnotationTrust: "env", api.AnnotationIdentity: "true"}
 	}
 	for _, n := range rapid.SliceOfNDistinct(words, 0, 2, rapid.ID).Draw(t, "services") {
 		known.Services = append(known.Services, &corev1.Service{

@@ -91,7 +91,7 @@ func (in *input) unmetFiles(p *programs.Program) (reason reasons.Reason, detail 
 		return reasons.ProgramNeedsMore, "set " + reasons.AskFor(missing)
 	case in.choice.PodKey != nil && p.RenamesPair():
 		return reasons.ProgramNeedsMore, "its files need other names, which a key that a pod makes cannot have: set " + api.AnnotationKeySource + ": " + string(api.KeySourceSecret) + " on the Service"
-	case p.PrivateKey && !in.groupCanRead():
+	case p.PrivateKey && !in.groupCanRead(in.targets):
 		return reasons.ProgramNeedsMore, "it rejects a key that all users can read: set fsGroup in the pod's securityContext"
 	case len(p.Config) > 0 && !in.hasRoom():
 		return reasons.ProgramNeedsMore, "the pod's annotations leave no room for its configuration file: shorten them"
@@ -257,7 +257,7 @@ func (r *recipe) names(name string) bool {
 // otherFiles returns the name of an injected variable that the container sets to another
 // value, or "".
 func (in *input) otherFiles(c *corev1.Container) string {
-	own := slices.DeleteFunc(in.ownVariables(c), func(name string) bool { return name == api.EnvCAFile })
+	own := slices.DeleteFunc(ownVariables(c, in.environment()), func(name string) bool { return name == api.EnvCAFile })
 	return strings.Join(own[:min(len(own), 1)], "")
 }
 

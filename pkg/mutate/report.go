@@ -60,9 +60,10 @@ const (
 	partProbes    part = "probes"    // probes or hooks changed to HTTPS
 	partProxy     part = "proxy"     // it is the proxy
 	partTrust     part = "trust"     // for api.TrustEnv
+	partIdentity  part = "identity"  // of the pod, as files and variables
 	partConnect   part = "connect"   // it is the proxy, and connects to Services
 
-	allParts = 7 // how many there are
+	allParts = 9 // how many there are
 )
 
 // Concerned reports whether there is anything to report to the pod's owner. Only then does

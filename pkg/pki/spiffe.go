@@ -53,10 +53,10 @@ func IdentityOf(leaf *x509.Certificate) (SPIFFEID, error) {
 	return id, nil
 }
 
-// maxTrustDomain is the most characters of a trust domain (SPIFFE-ID, 2.1), and maxLabel those of a label
-// of a DNS name.
+// maxTrustDomain is the most characters of a trust domain, and maxLabel those of a label of a DNS name.
+// SPIFFE-ID, 2.1, allows 255, but 29 are left for the name of a file with its roots (api.IdentityRoots).
 const (
-	maxTrustDomain = 255
+	maxTrustDomain = 226
 	maxLabel       = 63
 )
 

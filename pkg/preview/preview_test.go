@@ -56,7 +56,9 @@ func TestTheWebhooksGoldens(t *testing.T) {
 				opts.UnknownPrograms = api.UnknownProgramsFlags
 			}
 			opts.PublicRoots = bytes.Contains(input, []byte("the webhook runs with --public-roots"))
-			opts.Identities = bytes.Contains(input, []byte("the webhook runs with --identities"))
+			if bytes.Contains(input, []byte("the webhook runs with --trust-domain")) {
+				opts.TrustDomain = "cluster.example.com"
+			}
 			if bytes.Contains(input, []byte("inject --host: the pod is static")) {
 				opts.HostFiles = "/var/lib/servingcert"
 			}

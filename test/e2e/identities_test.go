@@ -45,7 +45,7 @@ func (c *cluster) identify(t *testing.T) {
 	require.NoError(t, err)
 	require.NoError(t, deploy.ApplyObjects(t.Context(), c.admin, owner, objects))
 	c.setArgs(t, "signer", "--trust-domain=e2e.example.com")
-	c.setArgs(t, "webhook", "--identities")
+	c.setArgs(t, "webhook", "--trust-domain=e2e.example.com")
 }
 
 // identitiesScene: a server admits the pods of one ServiceAccount, and its list is changed while it runs.

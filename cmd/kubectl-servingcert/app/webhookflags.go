@@ -10,6 +10,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
 	"github.com/servingcert/servingcert/pkg/mutate/programs"
+	"github.com/servingcert/servingcert/pkg/pki"
 )
 
 // webhookFlags are flags with the values of the webhook's own flags.
@@ -19,7 +20,7 @@ type webhookFlags struct {
 	unknown     string
 	trustSource string
 	publicRoots bool
-	identities  bool
+	trustDomain string
 	proxyImage  string
 	resources   string // of the proxy
 	programs    string // a file with a table of programs
@@ -37,7 +38,7 @@ func (f *webhookFlags) add(fs *pflag.FlagSet) {
 func (f *webhookFlags) addPods(fs *pflag.FlagSet) {
 	fs.StringVar(&f.trustSource, "trust-source", string(api.TrustFromConfigMap), "the webhook's --trust-source: configmap or clustertrustbundle")
 	fs.BoolVar(&f.publicRoots, "public-roots", false, "the webhook's --public-roots")
-	fs.BoolVar(&f.identities, "identities", false, "the webhook's --identities")
+	fs.StringVar(&f.trustDomain, "trust-domain", "", "the webhook's --trust-domain")
 	fs.StringVar(&f.proxyImage, "proxy-image", "ghcr.io/servingcert/proxy", "the webhook's --proxy-image")
 	fs.StringVar(&f.resources, "proxy-resources", api.DefaultProxyResources, "the webhook's --proxy-resources")
 }
@@ -51,6 +52,9 @@ func (f *webhookFlags) validate() error {
 	}
 	if detail := api.CheckTrustSource(api.TrustSource(f.trustSource)); detail != "" {
 		return usagef("--trust-source %q: %s", f.trustSource, detail)
+	}
+	if err := pki.CheckTrustDomain(f.trustDomain); f.trustDomain != "" && err != nil {
+		return usagef("--trust-domain: %w", err)
 	}
 	if detail := api.CheckImage(f.proxyImage); f.proxyImage != "" && detail != "" {
 		return usagef("--proxy-image %q: %s", f.proxyImage, detail)
@@ -67,7 +71,7 @@ func (f *webhookFlags) config() (choose.Config, error) {
 	resources, _ := api.ParseProxyResources(f.resources) // validated before
 	config := choose.Config{
 		DefaultMode: api.Mode(f.defaultMode), UnknownPrograms: api.UnknownPrograms(f.unknown),
-		TrustBundle: api.TrustSource(f.trustSource) == api.TrustFromClusterTrustBundle, PublicRoots: f.publicRoots, Identities: f.identities, ProxyImage: f.proxyImage,
+		TrustBundle: api.TrustSource(f.trustSource) == api.TrustFromClusterTrustBundle, PublicRoots: f.publicRoots, TrustDomain: f.trustDomain, ProxyImage: f.proxyImage,
 		ProxyResources: resources,
 	}
 	if f.programs == "" {

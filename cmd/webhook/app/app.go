@@ -17,6 +17,7 @@ import (
 	"github.com/servingcert/servingcert/cmd/internal/certfiles"
 	"github.com/servingcert/servingcert/cmd/internal/process"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
 )
 
 // Main runs the program with the arguments and streams of the process, and exits.
@@ -47,8 +48,8 @@ type Config struct {
 	TrustSource string
 	// PublicRoots is true if the rotator writes the public roots beside the CA bundle.
 	PublicRoots bool
-	// Identities is true if the signer signs identities of pods.
-	Identities bool
+	// TrustDomain is that of the identities of pods, which the signer signs; empty: there are none.
+	TrustDomain string
 	// ProxyImage is the image of the proxy; empty: pods get no proxy.
 	ProxyImage string
 	// ProxyPullSecrets are the names of Secrets in users' namespaces for pulling it.
@@ -81,8 +82,8 @@ func command() process.Command {
 				"object from which pods get the CA bundle: configmap ("+api.BundleName+" of their namespace) or clustertrustbundle ("+api.TrustBundleName+"), which all API servers and kubelets must support: Kubernetes 1.37, or feature gates ClusterTrustBundle and ClusterTrustBundleProjection")
 			fs.BoolVar(&cfg.PublicRoots, "public-roots", false,
 				"set this if the rotator has --public-roots: ConfigMap "+api.BundleName+" in Namespaces annotated "+api.AnnotationTrust+": "+string(api.TrustEnv)+" then contains them too, and pods get the variables that replace a program's trusted roots")
-			fs.BoolVar(&cfg.Identities, "identities", false,
-				"set this if the signer has --trust-domain: proxies that connect to Services then show the identity of their pod, and proxies of Services with "+api.AnnotationClients+" admit only the listed clients")
+			fs.StringVar(&cfg.TrustDomain, "trust-domain", "",
+				"the signer's --trust-domain: proxies that connect to Services then show the identity of their pod, proxies of Services with "+api.AnnotationClients+" admit only the listed clients, and programs get an identity that ask by "+api.AnnotationIdentity)
 			fs.StringVar(&cfg.ProxyImage, "proxy-image", "", "image of the proxy that terminates TLS in pods whose Services have a targetPort sc-tls-PORT or sc-any-PORT, preferably with a digest: NAME@sha256:… (default: such pods get a warning and no proxy)")
 			fs.StringSliceVar(&cfg.ProxyPullSecrets, "proxy-pull-secrets", nil, "names of Secrets that are added to imagePullSecrets of pods with the proxy; the kubelet ignores one that does not exist in the pod's namespace (default: none)")
 			fs.StringVar(&cfg.ProxyResources, "proxy-resources", api.DefaultProxyResources, "requests and limits of the proxy in pods whose containers have some, unless set in "+api.AnnotationProxyResources+"; a resource that is not listed has the default")
@@ -111,6 +112,9 @@ func (c Config) validate() error {
 	}
 	if detail := api.CheckTrustSource(api.TrustSource(c.TrustSource)); detail != "" {
 		return fmt.Errorf("--trust-source: %q: %s", c.TrustSource, detail)
+	}
+	if err := pki.CheckTrustDomain(c.TrustDomain); c.TrustDomain != "" && err != nil {
+		return fmt.Errorf("--trust-domain: %w", err)
 	}
 	if detail := api.CheckImage(c.ProxyImage); c.ProxyImage != "" && detail != "" {
 		return fmt.Errorf("--proxy-image: %q: %s", c.ProxyImage, detail)

@@ -25,6 +25,7 @@ func TestWrongFlags(t *testing.T) {
 		{Config{CertDir: "x", Port: 1, DefaultMode: "flags"}, `--default-mode: "flags": must be "args", "env" or "mount"`},
 		{Config{CertDir: "x", Port: 1, DefaultMode: "env"}, `--unknown-programs: "": must be "files" or "flags"`},
 		{Config{CertDir: "x", Port: 1, DefaultMode: "env", UnknownPrograms: "files"}, `--trust-source: "": must be "configmap" or "clustertrustbundle"`},
+		{Config{CertDir: "x", Port: 1, DefaultMode: "env", UnknownPrograms: "files", TrustSource: "configmap", TrustDomain: "Shop"}, `--trust-domain: "Shop": must be a DNS name in lower case`},
 		{Config{CertDir: "x", Port: 1, DefaultMode: "env", UnknownPrograms: "files", TrustSource: "configmap", ProxyImage: "a b"}, `--proxy-image: "a b": must be an image such as registry.example/servingcert/proxy@sha256:…, without spaces`},
 		{Config{CertDir: "x", Port: 1, DefaultMode: "env", UnknownPrograms: "files", TrustSource: "configmap", ProxyPullSecrets: []string{"a", "B"}}, `--proxy-pull-secrets: "B": must be names of Secrets, separated by commas`},
 		{Config{CertDir: "x", Port: 1, DefaultMode: "env", UnknownPrograms: "files", TrustSource: "configmap", ProxyResources: "limits.cpu=9"}, `--proxy-resources: "limits.cpu=9": limits.cpu must be between 50m and 8`},

@@ -52,7 +52,7 @@ func run(ctx context.Context, cfg Config) error {
 	resources, _ := api.ParseProxyResources(cfg.ProxyResources) // validated before
 	decides, err := admission.Setup(ctx, mgr, admission.Config{
 		OpenShift: cfg.OpenShift, DefaultMode: api.Mode(cfg.DefaultMode), UnknownPrograms: api.UnknownPrograms(cfg.UnknownPrograms), TrustSource: api.TrustSource(cfg.TrustSource),
-		PublicRoots: cfg.PublicRoots, Identities: cfg.Identities, ProxyImage: cfg.ProxyImage, ProxyPullSecrets: cfg.ProxyPullSecrets, ProxyResources: resources, ClusterDomain: cfg.Common.ClusterDomain,
+		PublicRoots: cfg.PublicRoots, TrustDomain: cfg.TrustDomain, ProxyImage: cfg.ProxyImage, ProxyPullSecrets: cfg.ProxyPullSecrets, ProxyResources: resources, ClusterDomain: cfg.Common.ClusterDomain,
 		Metrics: metrics.Registry, Log: ctrl.Log.WithName("review"), Clock: time.Now,
 	})
 	if err != nil {

@@ -176,8 +176,8 @@
 {{- if $.Values.trust.publicRoots.configMap }}
 - --public-roots
 {{- end }}
-{{- if $.Values.identities.trustDomain }}
-- --identities
+{{- with $.Values.identities.trustDomain }}
+- --trust-domain={{ . }}
 {{- end }}
 {{- if $.Values.proxy.enabled }}
 - --proxy-image={{ include "servingcert.image" (list $ "proxy") }}

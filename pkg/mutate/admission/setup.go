@@ -31,8 +31,8 @@ type Config struct {
 	TrustSource api.TrustSource
 	// PublicRoots is true if the rotator writes the public roots too; see choose.Config.
 	PublicRoots bool
-	// Identities is true if the signer signs identities of pods; see choose.Config.
-	Identities bool
+	// TrustDomain is that of the identities of pods; see choose.Config.
+	TrustDomain string
 	// ProxyImage is the image of the proxy; empty if pods get none. It and the next two are those
 	// of choose.Config.
 	ProxyImage       string
@@ -104,7 +104,7 @@ func Setup(ctx context.Context, mgr manager.Manager, cfg Config) (ready func() e
 	h := &handler{
 		cached: lookup.Cached, live: lookup.Live, elsewhere: lookup.Elsewhere, programs: table.current.Load, podKeys: keys.serves,
 		config: choose.Config{
-			DefaultMode: cfg.DefaultMode, UnknownPrograms: cfg.UnknownPrograms, TrustBundle: bundle != nil, PublicRoots: cfg.PublicRoots, Identities: cfg.Identities,
+			DefaultMode: cfg.DefaultMode, UnknownPrograms: cfg.UnknownPrograms, TrustBundle: bundle != nil, PublicRoots: cfg.PublicRoots, TrustDomain: cfg.TrustDomain,
 			ProxyImage: cfg.ProxyImage, ProxyPullSecrets: cfg.ProxyPullSecrets, ProxyResources: cfg.ProxyResources, ClusterDomain: cfg.ClusterDomain,
 		},
 		memory: newMemory(), metrics: metrics, clock: cfg.Clock, log: cfg.Log,

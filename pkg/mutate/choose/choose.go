@@ -65,9 +65,10 @@ type Config struct {
 	ProxyResources corev1.ResourceRequirements
 	// ClusterDomain is the domain of Services; empty for cluster.local.
 	ClusterDomain string
-	// Identities is true if the signer signs identities of pods: proxies that connect then show one, and
-	// those that serve admit the clients that api.AnnotationClients lists.
-	Identities bool
+	// TrustDomain is that of the identities of pods, which the signer signs; empty if there are none. Proxies
+	// that connect then show one, those that serve admit the clients that api.AnnotationClients lists, and
+	// programs get one that ask by api.AnnotationIdentity.
+	TrustDomain string
 	// HostFiles is the directory on nodes that has a subdirectory with the certificate of each
 	// static pod; empty if the pods are not static.
 	HostFiles string

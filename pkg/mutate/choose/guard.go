@@ -30,14 +30,14 @@ func (c *Choice) guard(pod *corev1.Pod, services []*corev1.Service) {
 		}
 	}
 	switch {
-	case guarded && !c.Identities:
+	case guarded && c.TrustDomain == "":
 		c.note(reasons.Note{Reason: reasons.NotGuarded, Detail: "pods have no identities in this cluster: set --trust-domain of the signer (value identities.trustDomain of the chart)"})
 		return
 	case len(open) > 0:
 		slices.Sort(open)
 		c.note(reasons.Note{Reason: reasons.NotGuarded, Detail: "no proxy is in front of port " + reasons.List(slices.Compact(open))})
 	}
-	if !c.Identities || len(proxied) == 0 {
+	if c.TrustDomain == "" || len(proxied) == 0 {
 		return
 	}
 	admitted := api.Admits(services, pod.Labels, proxied)

@@ -70,6 +70,8 @@ const (
 	ProxyProtocolUnused Reason = "ProxyProtocolUnused"
 
 	NotConnected Reason = "NotConnected"
+	// NoIdentity: api.AnnotationIdentity has no effect on the pod.
+	NoIdentity Reason = "NoIdentity"
 	// NotGuarded: api.AnnotationClients of a Service has no effect on a port of the pod.
 	NotGuarded Reason = "NotGuarded"
 	// TooManyClients: the lists of clients are too long together.

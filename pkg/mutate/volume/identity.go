@@ -1,6 +1,8 @@
 package volume
 
 import (
+	"slices"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -24,4 +26,31 @@ func ClientRoots(path string) corev1.VolumeProjection {
 		SignerName: &signer, LabelSelector: &metav1.LabelSelector{}, // empty selects all, nil none
 		Path: path,
 	}}
+}
+
+// IdentityFolder returns the sources of the directory with a pod's identity for its programs: the key and
+// the chain in one file and in two, and the roots that verify identities.
+func IdentityFolder(trustDomain string) []corev1.VolumeProjection {
+	identity := Identity(api.IdentityBundle)
+	identity.PodCertificate.CertificateChainPath, identity.PodCertificate.KeyPath = corev1.TLSCertKey, corev1.TLSPrivateKeyKey
+	return []corev1.VolumeProjection{identity, ClientRoots(api.IdentityRoots(trustDomain))}
+}
+
+// FindIdentity returns the name of a volume of the pod that already has what IdentityFolder returns.
+func FindIdentity(pod *corev1.Pod, trustDomain string) (name string, found bool) {
+	has := func(s corev1.VolumeProjection) bool {
+		c := s.PodCertificate
+		return c != nil && c.SignerName == api.ClientSignerName && c.CredentialBundlePath == api.IdentityBundle &&
+			c.CertificateChainPath == corev1.TLSCertKey && c.KeyPath == corev1.TLSPrivateKeyKey
+	}
+	hasRoots := func(s corev1.VolumeProjection) bool {
+		b := s.ClusterTrustBundle
+		return b != nil && b.SignerName != nil && *b.SignerName == api.ClientSignerName && b.Path == api.IdentityRoots(trustDomain)
+	}
+	for _, v := range pod.Spec.Volumes {
+		if v.Projected != nil && v.Name != "" && slices.ContainsFunc(v.Projected.Sources, has) && slices.ContainsFunc(v.Projected.Sources, hasRoots) {
+			return v.Name, true
+		}
+	}
+	return "", false
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/mutate/volume"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
@@ -46,6 +47,7 @@ func TestPodsWithoutTheirSourcesAreRefused(t *testing.T) {
 		{"own key, second volume", "servingcert-2", injected, `{"keySource":"pod"}`, []corev1.VolumeProjection{config, key}, noKey},
 		{"ClusterTrustBundle", "servingcert", injected, `{}`, []corev1.VolumeProjection{secret, bundle}, ofBundle},
 		{"ClusterTrustBundle alone", "servingcert", injected, "", []corev1.VolumeProjection{bundle}, ofBundle},
+		{"identity", "servingcert-identity", injected, `{}`, volume.IdentityFolder("example.com"), "the webhook runs with --trust-domain, and this API server has removed a podCertificate or clusterTrustBundle source"},
 		{"somebody else's volume", "other", injected, `{}`, []corev1.VolumeProjection{key, bundle}, ""},
 		{"not injected", "servingcert", nil, `{"keySource":"pod"}`, []corev1.VolumeProjection{key}, ""},
 	} {
