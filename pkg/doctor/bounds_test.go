@@ -213,6 +213,7 @@ func TestWhatAVolumeHolds(t *testing.T) {
 		"projected Secret":  {projected(configMap, corev1.VolumeProjection{Secret: &corev1.SecretProjection{LocalObjectReference: named("web-tls")}}), "Secret web-tls"},
 		"projected other":   {projected(corev1.VolumeProjection{Secret: &corev1.SecretProjection{LocalObjectReference: named("other")}}, configMap), ""},
 		"keys of pods":      {projected(configMap, corev1.VolumeProjection{PodCertificate: &corev1.PodCertificateProjection{SignerName: api.SignerName}}), "the certificate of the pod's own key"},
+		"identities":        {projected(corev1.VolumeProjection{PodCertificate: &corev1.PodCertificateProjection{SignerName: api.ClientSignerName}}), "the identity of the pod"},
 		"keys of others":    {projected(corev1.VolumeProjection{PodCertificate: &corev1.PodCertificateProjection{SignerName: "example.com/other"}}), ""},
 		"something else":    {corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}, ""},
 	} {

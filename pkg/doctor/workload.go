@@ -166,6 +166,8 @@ func (n Namespace) holds(v *corev1.Volume, w Workload) string {
 				return bundle(s.ConfigMap.Name)
 			case s.PodCertificate != nil && s.PodCertificate.SignerName == api.SignerName:
 				return "the certificate of the pod's own key"
+			case s.PodCertificate != nil && s.PodCertificate.SignerName == api.ClientSignerName:
+				return "the identity of the pod"
 			}
 		}
 	}

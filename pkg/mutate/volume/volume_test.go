@@ -32,6 +32,40 @@ func TestPaths(t *testing.T) {
 	}
 }
 
+// A volume that the user wrote is used if it has each file of the identity, for this trust domain.
+func TestWhichVolumeHasTheIdentity(t *testing.T) {
+	find := func(change func(sources []corev1.VolumeProjection) []corev1.VolumeProjection) bool {
+		sources := change(IdentityFolder("example.com"))
+		v := corev1.Volume{Name: "v", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: sources}}}
+		name, found := FindIdentity(&corev1.Pod{Spec: corev1.PodSpec{Volumes: []corev1.Volume{{Name: "other"}, v}}}, "example.com")
+		assert.Equal(t, found, name == "v")
+		return found
+	}
+	type projections = []corev1.VolumeProjection
+	assert.True(t, find(func(s projections) projections { return s }))
+	other, short := "example.com/other", int32(3600)
+	assert.True(t, find(func(s projections) projections {
+		s[0].PodCertificate.MaxExpirationSeconds = &short
+		return projections{s[1], s[0]}
+	}), "what does not matter")
+	for what, change := range map[string]func(s projections) projections{
+		"no roots":                func(s projections) projections { return s[:1] },
+		"no certificate":          func(s projections) projections { return s[1:] },
+		"of another signer":       func(s projections) projections { s[0].PodCertificate.SignerName = other; return s },
+		"no key":                  func(s projections) projections { s[0].PodCertificate.KeyPath = ""; return s },
+		"no chain":                func(s projections) projections { s[0].PodCertificate.CertificateChainPath = "x"; return s },
+		"the proxy's":             func(s projections) projections { s[0].PodCertificate.CredentialBundlePath = "identity.pem"; return s },
+		"roots of another signer": func(s projections) projections { s[1].ClusterTrustBundle.SignerName = &other; return s },
+		"by name":                 func(s projections) projections { s[1].ClusterTrustBundle.SignerName = nil; return s },
+		"another trust domain": func(s projections) projections {
+			s[1].ClusterTrustBundle.Path = IdentityFolder("other.com")[1].ClusterTrustBundle.Path
+			return s
+		},
+	} {
+		assert.False(t, find(change), what)
+	}
+}
+
 // A volume that the user wrote is used if it has the bundle from either object, but from no
 // other.
 func TestWhichSourcesHaveTheBundle(t *testing.T) {

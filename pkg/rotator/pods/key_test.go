@@ -28,6 +28,11 @@ func TestKeys(t *testing.T) {
 			Sources: []corev1.VolumeProjection{{PodCertificate: &corev1.PodCertificateProjection{SignerName: api.SignerName}}},
 		}}})
 	}
+	identity := func(p *corev1.Pod) {
+		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+			Sources: []corev1.VolumeProjection{{PodCertificate: &corev1.PodCertificateProjection{SignerName: api.ClientSignerName, KeyPath: "tls.key", CertificateChainPath: "tls.crt"}}},
+		}}})
+	}
 	web, zero := rotatortest.SecretVolume("web-tls"), rotatortest.SecretVolume("0-tls")
 	for _, tt := range []struct {
 		name    string
@@ -38,6 +43,7 @@ func TestKeys(t *testing.T) {
 		{"none", nil, []Key{}, nil},
 		{"of Secrets", []rotatortest.Change{web, zero}, []Key{SecretKey("0-tls"), SecretKey("web-tls")}, []string{"0-tls", "web-tls"}},
 		{"its own", []rotatortest.Change{own}, []Key{PodKey}, []string{}},
+		{"an identity, which is not served", []rotatortest.Change{identity}, []Key{}, nil},
 		{"both", []rotatortest.Change{web, own, zero}, []Key{PodKey, SecretKey("0-tls"), SecretKey("web-tls")}, []string{"0-tls", "web-tls"}},
 		{"a name that poses as its own", []rotatortest.Change{rotatortest.SecretVolume("(pod)")}, []Key{}, nil},
 	} {
