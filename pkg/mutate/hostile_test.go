@@ -108,7 +108,7 @@ func TestTheExpandedSizeIsThatOfWhatIsExpanded(t *testing.T) {
 // the first time does not count.
 func TestAPodAtALimitIsInjectedAgain(t *testing.T) {
 	pod, known := largePod(func(pod *corev1.Pod, _ *corev1.Container) {
-		pod.Annotations = map[string]string{api.AnnotationMode: string(api.ModeArgs), api.AnnotationTrust: string(api.TrustEnv)}
+		pod.Annotations = map[string]string{api.AnnotationMode: string(api.ModeArgs), api.AnnotationTrust: string(api.TrustEnv), api.AnnotationIdentity: "true"}
 		pod.Spec.Containers = nil
 		var names []string
 		for i := range maxContainers {
@@ -134,12 +134,12 @@ func TestAPodAtALimitIsInjectedAgain(t *testing.T) {
 			pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: fmt.Sprintf("v%d", i)})
 		}
 	})
-	known.ProxyImage = proxyImage
+	known.ProxyImage, known.TrustDomain = proxyImage, "example.com"
 	known.Services[0].Spec.Ports = append(known.Services[0].Spec.Ports, corev1.ServicePort{Name: "web", Port: 444, TargetPort: intstr.FromString("sc-tls-1000")})
 	_, report, err := Mutate(pod, known)
 	require.NoError(t, err)
 	assert.Len(t, report.Containers, maxContainers+1, "and the proxy")
-	assert.Equal(t, "files,env,flags,trust", report.Containers[1].Parts())
+	assert.Equal(t, "files,env,flags,trust,identity", report.Containers[1].Parts())
 	after := pass(t, pod, known)
 	assert.Len(t, after.Spec.InitContainers, 1)
 	assert.Greater(t, len(after.Spec.Volumes), maxVolumes)
