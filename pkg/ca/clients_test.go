@@ -14,7 +14,7 @@ import (
 // ofClients is what a signer with --trust-domain sees at start of its CA for clients.
 func ofClients(trustDomain string, data map[string][]byte) Situation {
 	s := situation(data)
-	s.Objects, s.Constraints = Clients(), pki.ForClients(trustDomain).Normalize()
+	s.Constraints = pki.ForClients(trustDomain).Normalize()
 	s.Domain, s.MaxDuration = "invalid", day
 	return s
 }

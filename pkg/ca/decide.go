@@ -32,26 +32,26 @@ func decideStep(s Situation) Decision {
 	case errors.Is(err, errNewerVersion):
 		var d Decision
 		d.stop(api.CANewerVersion, "Secret %s cannot be used: %v. Install that version again, or a newer one. No certificate is issued until then, and nothing is lost; "+
-			"to keep this version, restore a backup that it wrote", s.objects().Secret, err)
+			"to keep this version, restore a backup that it wrote", s.Objects().Secret, err)
 		return d
 	case err != nil:
 		var d Decision
 		replaceLost(&d, s, "the CA was corrupt and is replaced: ")
 		d.stop(api.CACorrupt, "Secret %s cannot be used: %v. Restore it from a backup; no certificate is issued until then. "+
-			"To replace the CA for good: %s --replace-lost --reason TEXT", s.objects().Secret, err, s.objects().Rotate)
+			"To replace the CA for good: %s --replace-lost --reason TEXT", s.Objects().Secret, err, s.Objects().Rotate)
 		return d
 	}
 	d := Decision{State: &state}
 	switch newest := state.Newest().Number; {
 	case s.newestSeen() > newest:
 		d.warn(api.CARestored, "the newest generation in Secret %s is %d, but the status recorded generation %d: was an old backup restored? Certificates of generations that are not in the Secret are replaced",
-			s.objects().Secret, newest, s.newestSeen())
+			s.Objects().Secret, newest, s.newestSeen())
 	case s.lastSigned() > state.Signing:
 		d.warn(api.CARestored, "Secret %s signs with generation %d, but the status recorded that generation %d signed: was an old backup restored? Certificates of later generations are replaced",
-			s.objects().Secret, state.Signing, s.lastSigned())
+			s.Objects().Secret, state.Signing, s.lastSigned())
 	}
 	if s.ExtraErr != nil {
-		d.warn(api.CAExtraRootsInvalid, "ConfigMap %s cannot be used, and its previous roots are kept: %v", s.objects().ExtraRoots, s.ExtraErr)
+		d.warn(api.CAExtraRootsInvalid, "ConfigMap %s cannot be used, and its previous roots are kept: %v", s.Objects().ExtraRoots, s.ExtraErr)
 	}
 	canSign(&d, s)
 	succeed(&d, s)
@@ -62,7 +62,7 @@ func decideStep(s Situation) Decision {
 func decideWithoutCA(s Situation) Decision {
 	var evidence []string
 	if s.Status != nil {
-		evidence = append(evidence, "ConfigMap "+s.objects().Status+" exists")
+		evidence = append(evidence, "ConfigMap "+s.Objects().Status+" exists")
 	}
 	if s.ManagedExist {
 		evidence = append(evidence, s.issuedExist())
@@ -76,7 +76,7 @@ func decideWithoutCA(s Situation) Decision {
 	var d Decision
 	replaceLost(&d, s, "the CA was lost and is replaced: ")
 	d.stop(api.CALost, "Secret %s is missing or empty, but there was a CA: %s. Restore the Secret from a backup. No certificate is issued until then, and no new CA is created, because no client would trust it. "+
-		"To replace the CA for good: %s --replace-lost --reason TEXT", s.objects().Secret, strings.Join(evidence, ", "), s.objects().Rotate)
+		"To replace the CA for good: %s --replace-lost --reason TEXT", s.Objects().Secret, strings.Join(evidence, ", "), s.Objects().Rotate)
 	return d
 }
 

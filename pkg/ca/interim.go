@@ -64,7 +64,7 @@ func (s Situation) interimInUse(state State) bool {
 // trust the CA that replaces a lost one. A remote CA needs no interim: --replace-lost uses it at once.
 func needsInterim(s Situation, d Decision) bool {
 	lost := d.Problem.Reason == api.CALost || d.Problem.Reason == api.CACorrupt || d.Problem.Reason == api.CANewerVersion
-	return (lost || d.State != nil && d.State.replacing()) && !s.HasRemote && s.ClockErr == nil && s.objects().Interim != ""
+	return (lost || d.State != nil && d.State.replacing()) && !s.HasRemote && s.ClockErr == nil && s.Objects().Interim != ""
 }
 
 // decideInterim decides about the interim CA from the decision about the CA.

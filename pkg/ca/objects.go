@@ -1,13 +1,11 @@
 package ca
 
-import (
-	"cmp"
-
-	"github.com/servingcert/servingcert/pkg/api"
-)
+import "github.com/servingcert/servingcert/pkg/api"
 
 // Objects are the names of the objects of one CA, all in the signer's namespace.
 type Objects struct {
+	// CA is which of the two CAs it is: the value of label ca of metrics.
+	CA string
 	// Secret holds the CA, and ConfigMap Status what is public of it.
 	Secret, Status string
 	// Interim, Import and ExtraRoots are those of the same names in [Situation]; empty: the CA has none.
@@ -18,9 +16,10 @@ type Objects struct {
 	Rotate string
 }
 
-// Serving returns the objects of the CA that signs serving certificates, which is the default.
+// Serving returns the objects of the CA that signs serving certificates.
 func Serving() Objects {
 	return Objects{
+		CA:     "serving",
 		Secret: api.CASecretName, Status: api.CAStatusName,
 		Interim: api.CAInterimName, Import: api.CAImportName, ExtraRoots: api.ExtraRootsName,
 		Trust: "ConfigMap " + api.TrustStatusName, Rotate: "kubectl servingcert rotate-ca",
@@ -30,10 +29,19 @@ func Serving() Objects {
 // Clients returns the objects of the CA that signs the certificates of clients.
 func Clients() Objects {
 	return Objects{
+		CA:     "client",
 		Secret: api.ClientCASecretName, Status: api.ClientCAStatusName,
 		Trust: "ClusterTrustBundle " + api.ClientBundleName, Rotate: "kubectl servingcert rotate-ca --clients",
 	}
 }
 
-// objects returns the names for messages.
-func (p Parameters) objects() Objects { return cmp.Or(p.Objects, Serving()) }
+// Objects returns the names of the objects of the CA. The trust domain decides which CA it is.
+func (p Parameters) Objects() Objects {
+	if p.forClients() {
+		return Clients()
+	}
+	return Serving()
+}
+
+// forClients reports whether the CA signs certificates of clients.
+func (p Parameters) forClients() bool { return p.Constraints.TrustDomain != "" }

@@ -34,11 +34,9 @@ type Parameters struct {
 	// Reissue is the time over which the leaves of an older generation are
 	// replaced. Default: DefaultReissue.
 	Reissue time.Duration
-	// Constraints are the names that the CA must permit. A CA for clients keeps the trust domain that it
-	// was made with.
+	// Constraints are the names that the CA must permit. With a trust domain it is the CA for clients,
+	// which keeps the trust domain that it was made with.
 	Constraints pki.Constraints
-	// Objects are the names of its objects. Default: Serving().
-	Objects Objects
 	// Domain is the cluster domain.
 	Domain string
 	// ClusterID is the organizational unit of new generations; may be empty. Existing
@@ -61,7 +59,6 @@ func (p Parameters) WithDefaults() Parameters {
 		p.Reissue = DefaultReissue
 	}
 	p.Constraints = p.Constraints.Normalize()
-	p.Objects = p.objects()
 	return p
 }
 

@@ -12,9 +12,9 @@ import (
 func TestDefaultsOfParameters(t *testing.T) {
 	constraints := pki.Constraints{PermittedDNS: []string{"svc"}}.Normalize()
 	assert.Equal(t, Parameters{
-		CADuration: DefaultCADuration, Soak: DefaultSoak, RefusalGrace: DefaultRefusalGrace, Reissue: DefaultReissue, Constraints: constraints, Objects: Serving(),
+		CADuration: DefaultCADuration, Soak: DefaultSoak, RefusalGrace: DefaultRefusalGrace, Reissue: DefaultReissue, Constraints: constraints,
 	}, Parameters{Constraints: pki.Constraints{PermittedDNS: []string{"svc", "svc"}}}.WithDefaults())
-	chosen := Parameters{CADuration: 1, Soak: 2, RefusalGrace: 3, Reissue: 4, Constraints: constraints, Objects: Clients()}
+	chosen := Parameters{CADuration: 1, Soak: 2, RefusalGrace: 3, Reissue: 4, Constraints: constraints}
 	assert.Equal(t, chosen, chosen.WithDefaults())
 }
 

@@ -59,7 +59,7 @@ func planOwn(d *Decision, s Situation) Step {
 	due := newest.Root.NotAfter.Add(-pki.Lifetime(newest.Root) / 3)
 	if domain := newest.trustDomain(); domain != s.Constraints.TrustDomain {
 		d.warn(api.CAConstraintsChanged, "the trust domain stays %q, as an identity must not change its name: set --trust-domain=%s. To start over with another one: delete Secret %s, then %s --replace-lost --reason TEXT",
-			domain, domain, s.objects().Secret, s.objects().Rotate)
+			domain, domain, s.Objects().Secret, s.Objects().Rotate)
 	}
 	if missing := newest.misses(s.Constraints); len(missing) > 0 {
 		return Step{Kind: StepPrepare, Why: "the flags permit " + strings.Join(missing, ", ")}

@@ -107,13 +107,10 @@ func (s Situation) remoteAnswer() string {
 	return "its issuer is " + s.Remote.generation().Issuer().Subject.CommonName
 }
 
-// forClients reports whether the CA signs certificates of clients.
-func (s Situation) forClients() bool { return s.Constraints.TrustDomain != "" }
-
 // issuedExist describes what ManagedExist has found.
 func (s Situation) issuedExist() string {
 	if s.forClients() {
-		return s.objects().Trust + " exists"
+		return s.Objects().Trust + " exists"
 	}
 	return "Secrets with issued certificates exist"
 }

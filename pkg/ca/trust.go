@@ -41,7 +41,7 @@ func viewTrust(s Situation, bundleHash string, generation Generation) trustView 
 	t := s.Trust
 	switch {
 	case s.forClients() && t.BundleHash != bundleHash:
-		return trustView{missing: s.objects().Trust + " does not have its root yet"}
+		return trustView{missing: s.Objects().Trust + " does not have its root yet"}
 	case t.BundleHash == "":
 		return trustView{missing: fmt.Sprintf("ConfigMap %s does not report which targets hold the bundle: is the rotator running?", api.TrustStatusName)}
 	case t.BundleHash != bundleHash:
@@ -65,7 +65,7 @@ func viewTrust(s Situation, bundleHash string, generation Generation) trustView 
 		v.missing += fmt.Sprintf(". It does not wait for targets in these namespaces after %s: %s", formatTime(graceEnds), t.Namespaces)
 	}
 	if t.Pending == 0 || t.Grace > 0 {
-		v.missing += fmt.Sprintf(". To continue without them: %s --proceed %d", s.objects().Rotate, generation.Number)
+		v.missing += fmt.Sprintf(". To continue without them: %s --proceed %d", s.Objects().Rotate, generation.Number)
 	}
 	return v
 }

@@ -48,15 +48,9 @@ func (f *clientFlags) validate() error {
 }
 
 // ofCA returns a registerer that distinguishes the metrics of the CAs.
-func ofCA(name string) prometheus.Registerer {
-	return prometheus.WrapRegistererWith(prometheus.Labels{"ca": name}, metrics.Registry)
+func ofCA(objects ca.Objects) prometheus.Registerer {
+	return prometheus.WrapRegistererWith(prometheus.Labels{"ca": objects.CA}, metrics.Registry)
 }
-
-// The values of label ca.
-const (
-	servingCA = "serving"
-	clientCA  = "client"
-)
 
 // answerClients adds the CA for clients, and the controller of requests for certificates of it. shared is
 // the configuration of the requests for serving certificates.
@@ -66,13 +60,13 @@ func answerClients(ctx context.Context, mgr manager.Manager, cfg *Config, shared
 		return err
 	}
 	keeping := cfg.caConfig(nil, skew)
-	keeping.Objects, keeping.Constraints = ca.Clients(), pki.ForClients(cfg.Clients.trustDomain)
+	keeping.Constraints = pki.ForClients(cfg.Clients.trustDomain)
 	keeping.Domain = keeping.Constraints.PermittedDNS[0] // no domain was ever another one
 	keeping.MaxDuration = cfg.PodDuration
 	keeping.Bundle = &cacontroller.Bundle{Version: version}
 	keeping.ManagedExist = func(ctx context.Context) (bool, error) { return bundleExists(ctx, mgr.GetAPIReader(), version) }
 	keeping.OnChange = changed.send
-	keeping.Registerer = ofCA(clientCA)
+	keeping.Registerer = ofCA(ca.Clients())
 	authority, err := cacontroller.Setup(mgr, keeping)
 	if err != nil {
 		return err
@@ -89,7 +83,7 @@ func answerClients(ctx context.Context, mgr manager.Manager, cfg *Config, shared
 	if pods.Sign, err = cfssl.NewLocal(); err != nil {
 		return err
 	}
-	pods.Registerer = ofCA(clientCA)
+	pods.Registerer = ofCA(ca.Clients())
 	return podcertcontroller.Setup(mgr, pods)
 }
 

@@ -15,6 +15,7 @@ import (
 
 	"github.com/servingcert/servingcert/cmd/internal/process"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/ca"
 	cacontroller "github.com/servingcert/servingcert/pkg/ca/controller"
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/pki"
@@ -43,7 +44,7 @@ func run(ctx context.Context, cfg *Config) error {
 	keeping.Remote = signs.candidate
 	keeping.Leaves = func() map[string]int { return issuer.Leaves() }
 	keeping.OnChange = changed.send
-	keeping.Registerer = ofCA(servingCA)
+	keeping.Registerer = ofCA(ca.Serving())
 	authority, err := cacontroller.Setup(mgr, keeping)
 	if err != nil {
 		return err
@@ -94,7 +95,7 @@ func answerRequests(mgr manager.Manager, cfg *Config, shared requests.Config, po
 	pods := cfg.podConfig()
 	pods.Config = shared
 	pods.AuthorityChanged = podsChanged
-	pods.Registerer = ofCA(servingCA)
+	pods.Registerer = ofCA(ca.Serving())
 	if err := podcertcontroller.Setup(mgr, pods); err != nil || !cfg.CSR {
 		return err
 	}

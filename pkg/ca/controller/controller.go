@@ -124,7 +124,7 @@ func (c *Controller) take(ctx context.Context, f found, d ca.Decision) error {
 	if err != nil {
 		return err
 	}
-	secret, err := c.writeSecret(ctx, c.cfg.Objects.Secret, f.secret, data)
+	secret, err := c.writeSecret(ctx, c.cfg.Objects().Secret, f.secret, data)
 	if err != nil {
 		return err
 	}
@@ -139,9 +139,9 @@ func (c *Controller) takeInterim(ctx context.Context, f found, i ca.Interim) err
 		return err
 	}
 	if data == nil {
-		err = writeError("Secret", c.cfg.Objects.Interim, c.writer.Delete(ctx, f.interim, client.Preconditions{UID: &f.interim.UID, ResourceVersion: &f.interim.ResourceVersion}))
+		err = writeError("Secret", c.cfg.Objects().Interim, c.writer.Delete(ctx, f.interim, client.Preconditions{UID: &f.interim.UID, ResourceVersion: &f.interim.ResourceVersion}))
 	} else {
-		_, err = c.writeSecret(ctx, c.cfg.Objects.Interim, f.interim, data)
+		_, err = c.writeSecret(ctx, c.cfg.Objects().Interim, f.interim, data)
 	}
 	if err != nil {
 		return err

@@ -52,7 +52,7 @@ func newHarness(t *testing.T) *harness {
 	})
 	require.NoError(t, err)
 	h.Controller = c
-	h.Controller.events = eventWriter{h.events, c.key(c.cfg.Objects.Secret)}
+	h.Controller.events = eventWriter{h.events, c.key(c.cfg.Objects().Secret)}
 	h.ctx = ctrl.LoggerInto(t.Context(), logr.FromSlogHandler(slog.NewTextHandler(&h.log, &slog.HandlerOptions{Level: slog.LevelDebug - 10})))
 	return h
 }

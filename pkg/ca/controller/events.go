@@ -92,6 +92,6 @@ func (c *Controller) reportInterim(ctx context.Context, f found, step ca.Interim
 
 // reportRestored reports that another writer changed the status ConfigMap.
 func (c *Controller) reportRestored(ctx context.Context, f found, did string) {
-	ctrl.LoggerFrom(ctx).Info("restored the status ConfigMap after someone changed it", "configMap", c.cfg.Objects.Status, "change", did)
-	c.events.write(f.uid(), corev1.EventTypeNormal, EventRestored, fmt.Sprintf("someone %s ConfigMap %s; it was restored", did, c.cfg.Objects.Status))
+	ctrl.LoggerFrom(ctx).Info("restored the status ConfigMap after someone changed it", "configMap", c.cfg.Objects().Status, "change", did)
+	c.events.write(f.uid(), corev1.EventTypeNormal, EventRestored, fmt.Sprintf("someone %s ConfigMap %s; it was restored", did, c.cfg.Objects().Status))
 }

@@ -60,7 +60,7 @@ func (c *Controller) gather(ctx context.Context) (found, error) {
 
 // gatherStatus reads the status of the CA, the requests on it, and the trust status.
 func (c *Controller) gatherStatus(ctx context.Context, f *found) (err error) {
-	if f.status, err = c.configMap(ctx, c.cfg.Objects.Status); err != nil {
+	if f.status, err = c.configMap(ctx, c.cfg.Objects().Status); err != nil {
 		return err
 	}
 	if f.status != nil {
@@ -92,7 +92,7 @@ func (c *Controller) gatherCandidate(ctx context.Context, f *found) error {
 		}
 		return nil
 	}
-	secret, err := c.secret(ctx, c.cfg.Objects.Import)
+	secret, err := c.secret(ctx, c.cfg.Objects().Import)
 	if err != nil || secret == nil {
 		return err
 	}
@@ -115,7 +115,7 @@ func (f found) startsOver() api.RotateRequest {
 
 // gatherSecret reads the CA, and distinguishes a missing CA from one that never existed.
 func (c *Controller) gatherSecret(ctx context.Context, f *found) (err error) {
-	if f.secret, err = c.secret(ctx, c.cfg.Objects.Secret); err != nil {
+	if f.secret, err = c.secret(ctx, c.cfg.Objects().Secret); err != nil {
 		return err
 	}
 	if f.secret != nil {
@@ -133,7 +133,7 @@ func (c *Controller) gatherSecret(ctx context.Context, f *found) (err error) {
 	// Another signer may have created the CA and issued between the two reads. Every
 	// Secret is issued after its CA was written: if this read does not find the CA
 	// either, it is lost.
-	if f.secret, err = c.secret(ctx, c.cfg.Objects.Secret); err != nil || f.secret == nil {
+	if f.secret, err = c.secret(ctx, c.cfg.Objects().Secret); err != nil || f.secret == nil {
 		return err
 	}
 	f.Secret = f.secret.Data
@@ -142,7 +142,7 @@ func (c *Controller) gatherSecret(ctx context.Context, f *found) (err error) {
 
 // gatherInterim reads the interim CA.
 func (c *Controller) gatherInterim(ctx context.Context, f *found) (err error) {
-	if f.interim, err = c.secret(ctx, c.cfg.Objects.Interim); err == nil && f.interim != nil {
+	if f.interim, err = c.secret(ctx, c.cfg.Objects().Interim); err == nil && f.interim != nil {
 		f.Interim = f.interim.Data
 	}
 	return err
@@ -151,7 +151,7 @@ func (c *Controller) gatherInterim(ctx context.Context, f *found) (err error) {
 // gatherExtraRoots reads the additional roots that clients must trust. Those that are not valid any
 // more stay as they were published, by this process or the leader before it.
 func (c *Controller) gatherExtraRoots(ctx context.Context, f *found) error {
-	cm, err := c.configMap(ctx, c.cfg.Objects.ExtraRoots)
+	cm, err := c.configMap(ctx, c.cfg.Objects().ExtraRoots)
 	if err != nil || cm == nil {
 		return err
 	}

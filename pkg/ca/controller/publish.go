@@ -31,16 +31,16 @@ func (c *Controller) publish(ctx context.Context, f found, d ca.Decision) error 
 	case f.status == nil:
 		// An apply request contains the name, so that RBAC can restrict creation to it. If
 		// another client has created the ConfigMap meanwhile, the apply is a conflict.
-		cm := applycorev1.ConfigMap(c.cfg.Objects.Status, c.cfg.Namespace).WithLabels(objectLabels).WithData(d.Status.Data())
+		cm := applycorev1.ConfigMap(c.cfg.Objects().Status, c.cfg.Namespace).WithLabels(objectLabels).WithData(d.Status.Data())
 		if err := c.writer.Apply(ctx, cm, client.FieldOwner(fieldManager)); err != nil {
-			return writeError("ConfigMap", c.cfg.Objects.Status, err)
+			return writeError("ConfigMap", c.cfg.Objects().Status, err)
 		}
 		if last != nil {
 			c.reportRestored(ctx, f, "deleted")
 		}
 	case !sameStatus(f.status, d.Status.Data()):
 		if err := c.writer.Update(ctx, withStatus(f.status, d.Status.Data())); err != nil {
-			return writeError("ConfigMap", c.cfg.Objects.Status, err)
+			return writeError("ConfigMap", c.cfg.Objects().Status, err)
 		}
 		if last != nil && f.Status.Bundle != last.Bundle {
 			c.reportRestored(ctx, f, "changed the bundle in")

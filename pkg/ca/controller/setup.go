@@ -24,7 +24,7 @@ import (
 )
 
 // controllerName names the controller in logs, metrics and events.
-func (c Config) controllerName() string { return c.Objects.Secret }
+func (c Config) controllerName() string { return c.Objects().Secret }
 
 // Retries of a failed reconcile: the default would grow to a thousand seconds.
 const (
@@ -44,7 +44,7 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 	if c.bundle = c.cfg.Bundle; c.bundle != nil {
 		c.bundle.reader, c.bundle.writer = c.reader, c.writer
 	}
-	c.events = eventWriter{mgr.GetEventRecorder(c.cfg.controllerName()), c.key(c.cfg.Objects.Secret)}
+	c.events = eventWriter{mgr.GetEventRecorder(c.cfg.controllerName()), c.key(c.cfg.Objects().Secret)}
 	if err := c.addTo(mgr); err != nil {
 		return nil, fmt.Errorf("set up %s: %w", c.cfg.controllerName(), err)
 	}
@@ -57,7 +57,7 @@ func Setup(mgr manager.Manager, cfg Config) (*Controller, error) {
 }
 
 func (c *Controller) addTo(mgr manager.Manager) error {
-	watched, err := c.addCache(mgr, c.cfg.Objects.Status, facts.Metadata("Secret"), facts.Metadata("ConfigMap"))
+	watched, err := c.addCache(mgr, c.cfg.Objects().Status, facts.Metadata("Secret"), facts.Metadata("ConfigMap"))
 	if err != nil {
 		return err
 	}
@@ -66,7 +66,7 @@ func (c *Controller) addTo(mgr manager.Manager) error {
 		WatchesRawSource(source.Func(c.once)).
 		WatchesRawSource(c.sourceOf(watched, "Secret")).
 		WatchesRawSource(c.sourceOf(watched, "ConfigMap"))
-	if name := c.cfg.Objects.ExtraRoots; name != "" {
+	if name := c.cfg.Objects().ExtraRoots; name != "" {
 		// RBAC restricts the watch of ConfigMaps by name, and a cache has one selector per kind.
 		extra, err := c.addCache(mgr, name, facts.Metadata("ConfigMap"))
 		if err != nil {
@@ -106,7 +106,7 @@ func (c *Controller) addCache(mgr manager.Manager, configMap string, kinds ...cl
 
 // theOnly returns the one request of the controller: it keeps one CA.
 func (c *Controller) theOnly() reconcile.Request {
-	return reconcile.Request{NamespacedName: client.ObjectKey{Name: c.cfg.Objects.Secret}}
+	return reconcile.Request{NamespacedName: client.ObjectKey{Name: c.cfg.Objects().Secret}}
 }
 
 // once starts the first reconcile: on a first start there is nothing to watch.
@@ -118,7 +118,7 @@ func (c *Controller) once(_ context.Context, queue workqueue.TypedRateLimitingIn
 func (c *Controller) sourceOf(watched cache.Cache, kind string) source.Source {
 	return source.Kind(watched, facts.Metadata(kind), handler.TypedEnqueueRequestsFromMapFunc(
 		func(_ context.Context, object *metav1.PartialObjectMetadata) []reconcile.Request {
-			if o := c.cfg.Objects; !slices.Contains([]string{o.Secret, o.Interim, o.Import, o.Status, o.ExtraRoots}, object.Name) {
+			if o := c.cfg.Objects(); !slices.Contains([]string{o.Secret, o.Interim, o.Import, o.Status, o.ExtraRoots}, object.Name) {
 				return nil
 			}
 			return []reconcile.Request{c.theOnly()}
