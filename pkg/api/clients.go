@@ -85,6 +85,18 @@ func AdmitsAfter(services []*corev1.Service, podLabels map[string]string, ports 
 	return admits(guards(services, podLabels), ports, func(port string) (string, bool) { list, had := earlier[port]; return list, had })
 }
 
+// GuardedPorts returns those of the ports of a pod that a Service with AnnotationClients guards, sorted. services are
+// those of its namespace.
+func GuardedPorts(services []*corev1.Service, podLabels map[string]string, ports []string) (guarded []string) {
+	byPort := guards(services, podLabels)
+	for _, port := range slices.Sorted(slices.Values(ports)) {
+		if _, is := byPort[port]; is {
+			guarded = append(guarded, port)
+		}
+	}
+	return guarded
+}
+
 // guards returns the entries of AnnotationClients of the Services that select a pod, by port.
 func guards(services []*corev1.Service, podLabels map[string]string) map[string][]string {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Labels: podLabels}}

@@ -89,6 +89,11 @@ type Proxy struct {
 	Admin int32
 }
 
+// Has reports whether the proxy has the flag, with a value. The zero Proxy has none.
+func (p Proxy) Has(flag string) bool {
+	return p.Container != nil && slices.ContainsFunc(p.Args, func(arg string) bool { return strings.HasPrefix(arg, flag+"=") })
+}
+
 // ProxyOf returns the proxy in a pod's spec: the native sidecar named ProxyContainer that has a
 // listener or a connect; false if there is none. Those beyond MaxProxyPorts and MaxConnectPorts are
 // ignored.

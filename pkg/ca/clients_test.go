@@ -15,7 +15,7 @@ import (
 func ofClients(trustDomain string, data map[string][]byte) Situation {
 	s := situation(data)
 	s.Constraints = pki.ForClients(trustDomain).Normalize()
-	s.Domain, s.MaxDuration = "invalid", day
+	s.Domain, s.MaxDuration, s.Reissue = "invalid", day, 0
 	return s
 }
 
@@ -57,6 +57,7 @@ func TestSuccessionOfTheCAForClients(t *testing.T) {
 	require.NotNil(t, ca)
 	assert.Equal(t, "example.com", pki.TrustDomainOf(ca.Certificate))
 	assert.Len(t, ca.Anchors, 2, "servers that hold one of the two roots")
+	assert.Equal(t, api.PhaseRetire, Decide(s).Status.Phase, "nothing replaces identities before kubelets do")
 }
 
 // Lists of clients name the trust domain, so that it stays what it was.

@@ -32,7 +32,8 @@ type Parameters struct {
 	// refuse its root or do not keep it. Default: DefaultRefusalGrace.
 	RefusalGrace time.Duration
 	// Reissue is the time over which the leaves of an older generation are
-	// replaced. Default: DefaultReissue.
+	// replaced. Default: DefaultReissue; none for the CA for clients, whose leaves kubelets replace
+	// when they are due.
 	Reissue time.Duration
 	// Constraints are the names that the CA must permit. With a trust domain it is the CA for clients,
 	// which keeps the trust domain that it was made with.
@@ -55,7 +56,7 @@ func (p Parameters) WithDefaults() Parameters {
 	if p.RefusalGrace == 0 {
 		p.RefusalGrace = DefaultRefusalGrace
 	}
-	if p.Reissue == 0 {
+	if p.Reissue == 0 && !p.forClients() {
 		p.Reissue = DefaultReissue
 	}
 	p.Constraints = p.Constraints.Normalize()

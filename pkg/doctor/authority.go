@@ -2,18 +2,22 @@ package doctor
 
 import (
 	"cmp"
+	"time"
 
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// State is what the signer and the rotator report about the CA and the targets that hold its bundle.
+// State is what the signer and the rotator report about a CA and the targets that hold its bundle.
 type State struct {
 	CA api.CAStatus
+	// Clients: the CA signs the certificates of clients. Its only target is ClusterTrustBundle
+	// api.ClientBundleName, about which Trust is then.
+	Clients bool
 	// TrustAccount is the ServiceAccount of the rotator that writes the bundle, NAMESPACE:NAME.
 	TrustAccount string
-	// Trust is nil if the rotator has written no status.
+	// Trust is nil if the rotator has written no status, or the ClusterTrustBundle does not exist.
 	Trust *api.TrustStatus
-	// Unread is true if the rotator's status could not be read.
+	// Unread is true if Trust could not be read.
 	Unread bool
 }
 
@@ -25,15 +29,50 @@ func (s *State) WebhookBundle() string { return cmp.Or(s.CA.OwnBundle, s.CA.Bund
 // maxTargets is the number of targets that get a finding of their own.
 const maxTargets = 10
 
-func (s *State) evaluate() []Finding {
+// object names the CA for clients in findings; it is empty for the other one.
+func (s *State) object() string {
+	if s.Clients {
+		return "Secret " + api.ClientCASecretName
+	}
+	return ""
+}
+
+func (s *State) evaluate(now time.Time) []Finding {
 	var out []Finding
 	if problem := s.CA.Problem; problem != (api.CAMessage{}) {
-		out = append(out, found(CAProblem, "", "%s", problem))
+		out = append(out, found(CAProblem, s.object(), "%s", problem))
 	}
 	for _, w := range s.CA.Warnings {
-		out = append(out, found(CAWarning, "", "%s", w))
+		out = append(out, found(CAWarning, s.object(), "%s", w))
+	}
+	if waits := now.Sub(s.CA.Since); s.CA.Phase == api.PhaseWait && waits > maxWait {
+		out = append(out, found(CAWarning, s.object(), "generation %d has waited for %s: %s", s.CA.NextGeneration, waits.Truncate(time.Minute), s.CA.WaitingFor).
+			do("Do what the message says. If it does not change, see the log: kubectl logs -n servingcert-system deployment/servingcert-signer."))
+	}
+	if s.Clients {
+		return append(out, s.clientRoots()...)
 	}
 	return append(out, s.trust()...)
+}
+
+// maxWait is how long a generation may wait before that is a finding, as in alert ServingcertSuccessionStuck.
+const maxWait = time.Hour
+
+// clientRoots returns the finding about a ClusterTrustBundle without the roots that the CA has published.
+func (s *State) clientRoots() []Finding {
+	what := ""
+	switch {
+	case s.Unread:
+	case s.Trust == nil:
+		what = "it does not exist: new pods whose proxy verifies clients do not start"
+	case s.Trust.BundleHash != s.CA.BundleHash:
+		what = "it does not have the roots that the CA has published: servers may refuse identities"
+	}
+	if what == "" {
+		return nil
+	}
+	return []Finding{found(TrustTargets, "ClusterTrustBundle "+api.ClientBundleName, "%s", what).
+		do("The signer writes it. See why it does not: kubectl logs -n servingcert-system deployment/servingcert-signer.")}
 }
 
 // missingRole returns the finding about an annotated webhook configuration that no role lets the

@@ -80,6 +80,10 @@ func healthy(t *testing.T) Facts {
 			CA:    api.CAStatus{Bundle: i.Bundle, BundleHash: "h", Generation: 1, NotAfter: noon.AddDate(1, 0, 0)},
 			Trust: &api.TrustStatus{BundleHash: "h", Targets: 2, Holding: 2},
 		},
+		Identities: &State{
+			CA: api.CAStatus{BundleHash: "c", Generation: 3, NotAfter: noon.AddDate(1, 0, 0)}, Clients: true,
+			Trust: &api.TrustStatus{BundleHash: "c", Targets: 1, Holding: 1},
+		},
 		Namespaces: []Namespace{{Name: "shop", Seen: true, Live: true, Labels: map[string]string{api.LabelInject: api.InjectEnabled}, Services: []*corev1.Service{svc}, Workloads: []Workload{web}}},
 	}
 }
@@ -307,6 +311,25 @@ var ofTheAuthority = []breaking{
 		f.Authority.Trust.Holding, f.Authority.Trust.Refusing = 1, 1
 		f.Authority.Trust.NotHolding = []api.TrustTarget{{Kind: "ValidatingWebhookConfiguration", Name: "mine", Reason: "Forbidden", Message: "no"}}
 	}, "error SC307 ValidatingWebhookConfiguration mine: no"},
+	{"a generation that waits", func(_ *testing.T, f *Facts) {
+		f.Authority.CA.Phase, f.Authority.CA.Since, f.Authority.CA.NextGeneration = api.PhaseWait, noon.Add(-61*time.Minute), 2
+		f.Authority.CA.WaitingFor = "1 of 2 targets hold the new root"
+	}, "warning SC302 : generation 2 has waited for 1h1m0s: 1 of 2 targets hold the new root"},
+	{"a generation that waits not too long yet", func(_ *testing.T, f *Facts) {
+		f.Authority.CA.Phase, f.Authority.CA.Since, f.Authority.CA.NextGeneration = api.PhaseWait, noon.Add(-time.Hour), 2
+		f.Authority.CA.Warnings = []api.CAMessage{{Reason: api.CARestored, Message: "older"}}
+	}, "warning SC302 : CARestored: older"},
+	{"no CA for identities", func(_ *testing.T, f *Facts) {
+		f.Identities.CA.Problem = api.CAMessage{Reason: api.CALost, Message: "restore it"}
+	}, "error SC301 Secret servingcert-client-ca: CALost: restore it"},
+	{"a warning of the CA for identities", func(_ *testing.T, f *Facts) {
+		f.Identities.CA.Warnings = []api.CAMessage{{Reason: api.CAConstraintsChanged, Message: "the trust domain stays"}}
+	}, "warning SC302 Secret servingcert-client-ca: CAConstraintsChanged: the trust domain stays"},
+	{"a generation for identities that waits", func(_ *testing.T, f *Facts) {
+		f.Identities.CA.Phase, f.Identities.CA.Since, f.Identities.CA.NextGeneration, f.Identities.CA.WaitingFor = api.PhaseWait, noon.Add(-25*time.Hour), 4, "its root"
+	}, "warning SC302 Secret servingcert-client-ca: generation 4 has waited for 25h0m0s: its root"},
+	{"no roots for servers", func(_ *testing.T, f *Facts) { f.Identities.Trust = nil }, "warning SC305 ClusterTrustBundle servingcert.dev:client:ca: it does not exist: new pods whose proxy verifies clients do not start"},
+	{"other roots for servers", func(_ *testing.T, f *Facts) { f.Identities.Trust.BundleHash = "h" }, "warning SC305 ClusterTrustBundle servingcert.dev:client:ca: it does not have the roots that the CA has published: servers may refuse identities"},
 	{"targets that are not listed", func(_ *testing.T, f *Facts) { f.Authority.Trust.Pending = 7 }, "warning SC305 : 7 more targets do not hold the bundle"},
 }
 
@@ -382,7 +405,7 @@ var ofServices = []breaking{
 	{"missed pods", func(_ *testing.T, f *Facts) { f.Namespaces[0].Missed = map[string]int{"Deployment web": 3} }, "warning SC504 Deployment shop/web: 3 of its pods run without the certificate that they would get now"},
 	{"pods that connect to other ports", func(_ *testing.T, f *Facts) {
 		f.Namespaces[0].Drifted = map[string]Drifted{"Deployment web": {2, []string{"calls to db.data leave the pod as its programs make them", "x"}}}
-	}, "warning SC504 Deployment shop/web: 2 of its pods do not connect to Services as new pods would: calls to db.data leave the pod as its programs make them; x"},
+	}, "warning SC504 Deployment shop/web: 2 of its pods have another proxy than new pods would: calls to db.data leave the pod as its programs make them; x"},
 	{"a pod would be refused", func(_ *testing.T, f *Facts) {
 		f.Namespaces[0].Workloads[0].Template.Annotations[api.AnnotationTrust] = "yes"
 	}, `error SC502 Deployment shop/web: servingcert.dev/trust: "yes": must be "false", "true" or "env"`},

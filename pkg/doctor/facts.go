@@ -15,6 +15,8 @@ type Facts struct {
 	Platform     *Platform
 	Installation *Installation
 	Authority    *State
+	// Identities is the CA for clients; nil if there is none, or it was not read.
+	Identities *State
 	// Namespaces are those with anything of ours in them; nil if they were not read.
 	Namespaces []Namespace
 }
@@ -63,7 +65,10 @@ func (f Facts) Examine(now time.Time) Report {
 		}
 	}
 	if f.Authority != nil {
-		add(Authority, f.Authority.evaluate())
+		add(Authority, f.Authority.evaluate(now))
+	}
+	if f.Identities != nil {
+		findings = append(findings, f.Identities.evaluate(now)...)
 	}
 	if f.Namespaces != nil {
 		made = append(made, SignerClock)

@@ -32,13 +32,13 @@ type Namespace struct {
 	// Missed counts, for each workload (KIND NAME), the pods that run without the certificate
 	// that they would get now.
 	Missed map[string]int
-	// Drifted are, for each workload, the pods whose proxy does not connect to Services as that of a new pod would.
+	// Drifted are, for each workload, the pods whose proxy differs from that of a new pod.
 	Drifted map[string]Drifted
 
 	now time.Time // of the API server; zero for manifests
 }
 
-// Drifted are pods of a workload whose proxy does not connect as that of a new pod would.
+// Drifted are pods of a workload whose proxy differs from that of a new pod.
 type Drifted struct {
 	Pods int
 	// What has the differences, as choose.Drift returns them, each once.

@@ -48,7 +48,7 @@ func (n Namespace) workload(w Workload) []Finding {
 		out = append(out, w.again(n.Name, found(Missed, object, "%d of its pods run without the certificate that they would get now", count)))
 	}
 	if d := n.Drifted[w.Kind+" "+w.Name]; d.Pods > 0 {
-		out = append(out, w.again(n.Name, found(Missed, object, "%d of its pods do not connect to Services as new pods would: %s", d.Pods, api.ListedTexts(d.What, maxDrifts))))
+		out = append(out, w.again(n.Name, found(Missed, object, "%d of its pods have another proxy than new pods would: %s", d.Pods, api.ListedTexts(d.What, maxDrifts))))
 	}
 	if w.Failure != "" {
 		f := found(PodsRefused, object, "its pods are not created: %q", api.Shorten(w.Failure, maxNote))

@@ -17,9 +17,6 @@ import (
 
 // confirm prints what breaks, and asks for confirmation.
 func (f *rotateFlags) confirm(ctx context.Context, c *cluster.Cluster, cm *corev1.ConfigMap) error {
-	if f.clients {
-		return f.confirmClients()
-	}
 	known, err := f.known(ctx, c)
 	if err != nil {
 		return err
@@ -27,34 +24,33 @@ func (f *rotateFlags) confirm(ctx context.Context, c *cluster.Cluster, cm *corev
 	if f.replaceLost {
 		known.Lost = status.ParseCA(cm.Data).Problem
 	}
-	_, _ = io.WriteString(f.text.out, status.Consequences(known))
-	breaks := status.BreaksOf(known)
-	f.done.Breaks = &breaks
+	text, breaks := status.Consequences, status.BreaksOf
+	if f.clients {
+		text, breaks = status.IdentityConsequences, status.IdentityBreaksOf
+	}
+	_, _ = io.WriteString(f.text.out, text(known))
+	data := breaks(known)
+	f.done.Breaks = &data
 	if f.yes || f.dryRun {
 		return nil
 	}
 	return askConfirmation(f.text)
 }
 
-// confirmClients is confirm for the CA that signs the identities of pods.
-func (f *rotateFlags) confirmClients() error {
-	_, _ = io.WriteString(f.text.out, "Within 92 s, no server accepts an identity that was signed before: pods that call Services with servingcert.dev/clients must be restarted.\n")
-	if f.yes || f.dryRun {
-		return nil
-	}
-	return askConfirmation(f.text)
-}
-
-// known reads the objects that use a certificate or the bundle.
+// known reads the objects that use a certificate or the bundle; with --clients, only the pods.
 func (f *rotateFlags) known(ctx context.Context, c *cluster.Cluster) (k status.DistrustSituation, err error) {
-	if k.Services, err = c.SignedServices(ctx); err != nil {
-		return k, err
+	if !f.clients {
+		if k.Services, err = c.SignedServices(ctx); err != nil {
+			return k, err
+		}
 	}
 	k.Consumers, k.ConsumersErr = c.Consumers(ctx, "", k.Services)
 	if k.ConsumersErr != nil && !apierrors.IsForbidden(k.ConsumersErr) {
 		return k, k.ConsumersErr
 	}
-	k.Trust, err = c.Trust(ctx, f.namespace)
+	if !f.clients {
+		k.Trust, err = c.Trust(ctx, f.namespace)
+	}
 	return k, err
 }
 

@@ -111,7 +111,7 @@ func (f *injectFlags) run(ctx context.Context) error {
 			return err
 		}
 		if len(f.from.files) == 0 {
-			rows, err := cluster.Missed(ctx, f.from.namespace, f.webhook.openShift)
+			rows, err := cluster.Missed(ctx, f.from.namespace, f.webhook.openShift, f.webhook.identities)
 			if err != nil {
 				return err
 			}

@@ -45,7 +45,10 @@ func (p *plugin) rotateCommand() *cobra.Command {
 kubectl servingcert rotate-ca --reason "yearly drill"
 
 # The CA's key was stolen: list what breaks if the CA is distrusted now.
-kubectl servingcert rotate-ca --distrust-now --reason "incident 42" --dry-run`,
+kubectl servingcert rotate-ca --distrust-now --reason "incident 42" --dry-run
+
+# Replace the CA that signs identities of pods.
+kubectl servingcert rotate-ca --clients --reason "yearly drill"`,
 		outputs: actionOutputs,
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
 			f := rotateFlags{plugin: p}
@@ -53,7 +56,7 @@ kubectl servingcert rotate-ca --distrust-now --reason "incident 42" --dry-run`,
 			fs.BoolVar(&f.force, "force", false, "rotate even if clients that hold only the oldest root can no longer verify servers")
 			fs.BoolVar(&f.distrust, "distrust-now", false, "distrust everything that the CA signed at once, because its key was stolen; first lists what breaks")
 			fs.BoolVar(&f.replaceLost, "replace-lost", false, "create a new CA in place of one that is lost or corrupt; restoring a backup instead breaks no client")
-			fs.BoolVar(&f.clients, "clients", false, "rotate the CA that signs the identities of pods, and do not follow that")
+			fs.BoolVar(&f.clients, "clients", false, "rotate the CA that signs the identities of pods instead")
 			fs.IntVar(&f.proceed, "proceed", 0, "let this waiting generation sign although some targets do not hold its root")
 			fs.BoolVar(&f.dryRun, "dry-run", false, "only print what would be requested and, with --distrust-now and --replace-lost, what would break")
 			fs.BoolVar(&f.yes, "yes", false, "do not ask for confirmation")
@@ -65,7 +68,6 @@ kubectl servingcert rotate-ca --distrust-now --reason "incident 42" --dry-run`,
 				if err := f.validate(args); err != nil {
 					return err
 				}
-				f.wait = f.wait && !f.clients // kubelets renew identities when they expire
 				return f.run(ctx)
 			}
 		},
@@ -90,6 +92,8 @@ func (f *rotateFlags) validate(args []string) error {
 		return usagef("--proceed %d: must be the number of a CA generation", f.proceed)
 	case f.proceed > 0 && (modes > 0 || f.reason != ""):
 		return usagef("--proceed continues a rotation that was requested: it cannot be combined with --reason, --force, --distrust-now or --replace-lost")
+	case f.proceed > 0 && f.clients:
+		return usagef("--proceed has no effect with --clients: no server would verify a generation whose root is not in ClusterTrustBundle %s", api.ClientBundleName)
 	case f.proceed > 0:
 		return nil
 	case modes > 1:
@@ -145,7 +149,7 @@ func (f *rotateFlags) rotate(ctx context.Context, c *cluster.Cluster) error {
 
 func (f *rotateFlags) watcher(c *cluster.Cluster) *follow.Watcher {
 	bar := f.text.bar()
-	return &follow.Watcher{Cluster: c, Namespace: f.namespace, Out: bar.Above(f.text.out), Bar: bar, Now: time.Now, Timeout: f.timeout, Timing: f.timing.Follow}
+	return &follow.Watcher{Cluster: c, Namespace: f.namespace, Out: bar.Above(f.text.out), Bar: bar, Now: time.Now, Timeout: f.timeout, Timing: f.timing.Follow, Identities: f.clients}
 }
 
 // makeRequest writes the request, unless it was written before. It returns the leaves from before the rotation; nil
@@ -200,7 +204,7 @@ func (f *rotateFlags) requireProcesses(ctx context.Context, c *cluster.Cluster) 
 	if !f.wait || f.dryRun {
 		return nil
 	}
-	_, err := f.text.requireRunning(ctx, c, withNamespace(f.namespace), withoutWaiting, "signer", "trust")
+	_, err := f.text.requireRunning(ctx, c, withNamespace(f.namespace), withoutWaiting, follow.Processes(f.clients)...)
 	return err
 }
 

@@ -30,7 +30,7 @@ var statusOutputs = outputs{"text", "wide", "json", "yaml", "name", jsonPath + "
 
 func (p *plugin) statusCommand() *cobra.Command {
 	return verb{
-		about: "Show the CA, the targets of its bundle, and the certificates of Services. Exit code 1 if the CA cannot sign, or a process of servingcert is not running.",
+		about: "Show the CA, the targets of its bundle, the CA for identities, and the certificates of Services. Exit code 1 if a CA cannot sign, or a process of servingcert is not running.",
 		usage: "status [-n NAMESPACE | -A] [SERVICE] [flags]",
 		examples: `# The CA, and the Services of the namespace.
 kubectl servingcert status
@@ -112,10 +112,12 @@ func validSelector(selector string) error {
 // report is the output of status.
 type report struct {
 	header
-	Processes []doctor.Process    `json:"processes"`
-	CA        *status.CA          `json:"ca,omitempty"`      // nil: the user may not read it
-	Trust     *status.Trust       `json:"trust,omitempty"`   // nil: the rotator has not written it
-	Clients   []status.OldClients `json:"clients,omitempty"` // clients that may hold an older CA bundle
+	Processes []doctor.Process `json:"processes"`
+	CA        *status.CA       `json:"ca,omitempty"`    // nil: the user may not read it
+	Trust     *status.Trust    `json:"trust,omitempty"` // nil: the rotator has not written it
+	// Identities is the CA that signs identities; nil: there is none, or the user may not read it
+	Identities *status.Identities  `json:"identities,omitempty"`
+	Clients    []status.OldClients `json:"clients,omitempty"` // clients that may hold an older CA bundle
 	// ClientsNotSeen is why they are unknown, or empty.
 	ClientsNotSeen string           `json:"clientsNotSeen,omitempty"`
 	Services       []status.Service `json:"services"`
@@ -142,7 +144,7 @@ func (f *statusFlags) run(ctx context.Context, now time.Time) error {
 		return f.follow(ctx, c, r.Services, columns)
 	}
 	away := slices.ContainsFunc(r.Processes, func(p doctor.Process) bool { return p.State == doctor.ProcessAway })
-	if away || r.CA != nil && r.CA.Problem != "" {
+	if away || r.CA != nil && r.CA.Problem != "" || r.Identities != nil && r.Identities.Problem != "" {
 		return errReported
 	}
 	return nil
@@ -185,6 +187,9 @@ func (f *statusFlags) gatherCA(ctx context.Context, c *cluster.Cluster, r *repor
 	ca := status.ParseCA(cm.Data)
 	r.CA = &ca
 	if r.Trust, err = c.Trust(ctx, f.system); err != nil {
+		return err
+	}
+	if r.Identities, err = c.Identities(ctx, f.system); err != nil {
 		return err
 	}
 	r.Clients, r.ClientsNotSeen, err = c.OldClients(ctx, f.namespace, cm.Data)

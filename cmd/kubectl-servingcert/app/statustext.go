@@ -44,6 +44,15 @@ func (f *statusFlags) writeText(r *report, columns *table, now time.Time) error 
 		writeCA(*r.CA, row, now)
 		writeTrust(*r.Trust, row, r.CA.BundleHash)
 	}
+	if r.Identities != nil {
+		writeCA(r.Identities.CA, func(name, format string, args ...any) {
+			if name == "CA" {
+				name = "Client CA"
+			}
+			row(name, format, args...)
+		}, now)
+		row("Trust", "%s", r.Identities.Trust())
+	}
 	writeProcesses(r.Processes, row)
 	for _, o := range r.Clients {
 		row("Clients", "%s", o)

@@ -62,7 +62,7 @@ func answerClients(ctx context.Context, mgr manager.Manager, cfg *Config, shared
 	keeping := cfg.caConfig(nil, skew)
 	keeping.Constraints = pki.ForClients(cfg.Clients.trustDomain)
 	keeping.Domain = keeping.Constraints.PermittedDNS[0] // no domain was ever another one
-	keeping.MaxDuration = cfg.PodDuration
+	keeping.MaxDuration, keeping.Reissue = cfg.PodDuration, 0
 	keeping.Bundle = &cacontroller.Bundle{Version: version}
 	keeping.ManagedExist = func(ctx context.Context) (bool, error) { return bundleExists(ctx, mgr.GetAPIReader(), version) }
 	keeping.OnChange = changed.send

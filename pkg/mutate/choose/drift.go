@@ -12,9 +12,10 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Drift returns how the connections of a pod's proxy differ from those of a pod that is created now: a sentence for each
-// Service, sorted. Services of other namespaces are not compared if known.Elsewhere is nil. A pod that the webhook does
-// not change, or would refuse, has none.
+// Drift returns how a pod's proxy differs from that of a pod that is created now: a sentence for each Service to which
+// it connects otherwise, sorted, and, if pods have identities, for an identity and a list of clients that it lacks.
+// Services of other namespaces are not compared if known.Elsewhere is nil. A pod that the webhook does not change, or
+// would refuse, has none.
 func Drift(pod *corev1.Pod, known Known) (out []string) {
 	request, err := api.ParsePod(&pod.ObjectMeta)
 	if err != nil || api.Exempt(pod, request) != "" {
@@ -22,6 +23,32 @@ func Drift(pod *corev1.Pod, known Known) (out []string) {
 	}
 	proxy, _ := api.ProxyOf(pod)
 	choice := Secret(pod, request, known)
+	return append(connectsOtherwise(pod, proxy, choice, known), lacks(pod, proxy, choice, known)...)
+}
+
+// lacks returns what the proxy of a pod that is older than the trust domain lacks.
+func lacks(pod *corev1.Pod, proxy api.Proxy, choice Choice, known Known) (out []string) {
+	if !known.Identities {
+		return nil
+	}
+	if len(proxy.Connects) > 0 && len(choice.Connect) > 0 && !proxy.Has(api.ProxyFlagIdentity) {
+		out = append(out, "the proxy shows no identity: servers whose Services list clients refuse its calls")
+	}
+	if proxy.Has(api.ProxyFlagClients) {
+		return out
+	}
+	var names []string
+	for _, l := range proxy.Listeners {
+		names = append(names, l.Name)
+	}
+	if guarded := api.GuardedPorts(known.Services, pod.Labels, names); len(guarded) > 0 {
+		out = append(out, "the proxy admits all clients at port "+strings.Join(guarded, ", ")+", which a Service guards: it has no list and no roots to verify them")
+	}
+	return out
+}
+
+// connectsOtherwise returns the sentences about Services.
+func connectsOtherwise(pod *corev1.Pod, proxy api.Proxy, choice Choice, known Known) (out []string) {
 	if len(proxy.Connects)+len(choice.Connect) == 0 {
 		return nil
 	}

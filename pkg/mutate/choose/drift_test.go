@@ -62,3 +62,46 @@ func TestDrift(t *testing.T) {
 		})
 	}
 }
+
+// TestPodsThatAreOlderThanTheTrustDomain: what their proxies lack that those of new pods have.
+func TestPodsThatAreOlderThanTheTrustDomain(t *testing.T) {
+	always := corev1.ContainerRestartPolicyAlways
+	const connects, listens, other = "--connect=127.1.0.1:443=web.shop.svc:443", "--listen=sc-tls-8080=8443:8080", "--listen=sc-tls-9090=9443:9090"
+	const noIdentity = "the proxy shows no identity: servers whose Services list clients refuse its calls"
+	const open = "the proxy admits all clients at port sc-tls-8080, which a Service guards: it has no list and no roots to verify them"
+	for name, tt := range map[string]struct {
+		args       []string
+		clients    string // of the Service; "-": none
+		identities bool
+		want       []string
+	}{
+		"before there are identities": {[]string{connects, listens}, "shop/cart", false, nil},
+		"older":                       {[]string{connects, listens, other}, "shop/cart", true, []string{noIdentity, open}},
+		"no Service guards":           {[]string{connects, listens}, "-", true, []string{noIdentity}},
+		"a list that is not valid":    {[]string{listens}, "?", true, []string{open}},
+		"younger":                     {[]string{connects, listens, "--identity=/a", "--client-ca=/b", "--clients=/c"}, "shop/cart", true, nil},
+		"only serves":                 {[]string{listens, "--client-ca=/b", "--clients=/c"}, "shop/cart", true, nil},
+		"no proxy":                    {nil, "shop/cart", true, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			web := &corev1.Service{
+				ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Annotations: map[string]string{api.AnnotationSecretName: "web-tls"}},
+				Spec:       corev1.ServiceSpec{Selector: map[string]string{"app": "web"}, Ports: []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromString("sc-tls-8080")}}},
+			}
+			if tt.clients != "-" {
+				web.Annotations[api.AnnotationClients] = tt.clients
+			}
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Labels: map[string]string{"app": "web"}, Annotations: map[string]string{}}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "c"}}}}
+			if tt.args != nil {
+				pod.Spec.InitContainers = []corev1.Container{{Name: api.ProxyContainer, RestartPolicy: &always, Args: tt.args}}
+			}
+			for _, arg := range tt.args {
+				if arg == connects {
+					pod.Annotations[api.AnnotationConnect] = "web"
+				}
+			}
+			known := Known{Services: []*corev1.Service{web}, Config: Config{Identities: tt.identities}}
+			assert.Equal(t, tt.want, Drift(pod, known))
+		})
+	}
+}

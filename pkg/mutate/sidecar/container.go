@@ -3,7 +3,6 @@ package sidecar
 import (
 	"slices"
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -48,7 +47,7 @@ func (w Wanted) extend(proxy api.Proxy, wanted []api.ProxyListener, patch jsonpa
 	if !w.connects(proxy) || !w.guards(proxy) {
 		mounted := mountsAt(proxy, rootsDirectory)
 		if mounted { // with or without the file
-			w.Identity = slices.ContainsFunc(proxy.Args, func(arg string) bool { return strings.HasPrefix(arg, api.ProxyFlagIdentity+"=") })
+			w.Identity = proxy.Has(api.ProxyFlagIdentity)
 		}
 		kept := slices.DeleteFunc(slices.Clone(proxy.Args), func(arg string) bool { return isConnectFlag(arg) || slices.Contains(guardFlags, arg) })
 		patch.Add(args, slices.Concat(kept, missing, w.guardFlags(), w.connectFlags()))

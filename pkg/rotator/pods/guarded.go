@@ -1,7 +1,6 @@
 package pods
 
 import (
-	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -15,8 +14,7 @@ const maxAdmits = 20 << 10
 // guardedOf returns Template.Guarded.
 func guardedOf(pod *corev1.Pod, labels string) string {
 	proxy, ok := api.ProxyOf(pod)
-	guards := func(arg string) bool { return strings.HasPrefix(arg, api.ProxyFlagClients+"=") }
-	if !ok || !slices.ContainsFunc(proxy.Args, guards) || len(decodeLabels(labels)) < len(pod.Labels) {
+	if !ok || !proxy.Has(api.ProxyFlagClients) || len(decodeLabels(labels)) < len(pod.Labels) {
 		return ""
 	}
 	var names []string

@@ -66,7 +66,7 @@ func TestPlanConnectsAClient(t *testing.T) {
 	report, _ := plugged(t, "inject", "--live", "-n", name, "-o", "report")
 	assert.Contains(t, report, "the proxy connects to web.connected at ports 80 (TLS 443), 443, and that of a new pod to 80 (TLS 8443), 8443: recreate the pod")
 	report, _ = plugged(t, "doctor", "-n", name)
-	assert.Contains(t, report, "do not connect to Services as new pods would")
+	assert.Contains(t, report, "have another proxy than new pods would")
 	assert.Contains(t, report, "kubectl rollout restart deployment/cart -n connected")
 }
 

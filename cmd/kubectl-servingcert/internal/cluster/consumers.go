@@ -3,6 +3,7 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -16,7 +17,7 @@ import (
 )
 
 // Consumers returns the pods of a namespace ("": of all) that mount the key of one of the
-// Services or the bundle, or have their own key. Terminated pods do not count.
+// Services or the bundle, or have their own key or an identity. Terminated pods do not count.
 func (c *Cluster) Consumers(ctx context.Context, namespace string, services []status.Service) ([]status.Consumer, error) {
 	ours := map[pods.NamespacedKey]bool{}
 	for _, s := range services {
@@ -53,7 +54,17 @@ func consumerOf(pod *corev1.Pod, ours map[pods.NamespacedKey]bool) (status.Consu
 		}
 	}
 	c.Bundle, c.Reloads = t.Roots, t.Reloads
-	return c, len(c.Keys) > 0 || c.Bundle
+	c.Identity, c.Created = hasIdentity(pod), pod.CreationTimestamp.Time
+	return c, len(c.Keys) > 0 || c.Bundle || c.Identity
+}
+
+// hasIdentity reports whether the kubelet requests an identity for the pod.
+func hasIdentity(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.Projected != nil && slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool {
+			return s.PodCertificate != nil && s.PodCertificate.SignerName == api.ClientSignerName
+		})
+	})
 }
 
 // started returns the start of the youngest running container, or zero.

@@ -65,8 +65,9 @@ func (c *Cluster) decided(ctx context.Context, namespace string) (choose.Known, 
 
 // Missed returns the pods of opted-in namespaces that are not injected, but would be if
 // they were created now: those from before the label or the Secret, or from a time
-// without a running webhook.
-func (c *Cluster) Missed(ctx context.Context, namespace string, openShift bool) ([]preview.Row, error) {
+// without a running webhook; and those whose proxy differs from that of a new pod. The webhook gives
+// identities to new pods if identities is true.
+func (c *Cluster) Missed(ctx context.Context, namespace string, openShift, identities bool) ([]preview.Row, error) {
 	namespaces, err := c.Client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: api.LabelInject + "=" + api.InjectEnabled})
 	if err != nil {
 		return nil, err
@@ -89,7 +90,7 @@ func (c *Cluster) Missed(ctx context.Context, namespace string, openShift bool) 
 				known.Services[i] = api.Translate(svc)
 			}
 		}
-		known.In, known.Namespace = ns.Name, ns.Annotations
+		known.In, known.Namespace, known.Identities = ns.Name, ns.Annotations, identities
 		var failed error
 		known.Elsewhere = func(namespace, name string) *corev1.Service {
 			if !slices.ContainsFunc(namespaces.Items, func(other corev1.Namespace) bool { return other.Name == namespace }) {
@@ -127,7 +128,7 @@ func ignoreNotFound(err error) error {
 	return err
 }
 
-// driftedPod returns the row of a pod whose proxy does not connect to Services as that of a new pod would.
+// driftedPod returns the row of a pod whose proxy differs from that of a new pod.
 func driftedPod(pod *corev1.Pod, known choose.Known) (preview.Row, bool) {
 	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return preview.Row{}, false

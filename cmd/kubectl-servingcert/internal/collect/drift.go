@@ -25,12 +25,12 @@ type others struct {
 // maxDrifted limits the differences that are kept of a workload.
 const maxDrifted = 20
 
-// drift records a pod of the workload whose proxy does not connect to Services as that of a new pod would. It records
+// drift records a pod of the workload whose proxy differs from that of a new pod. It records
 // none if a Service could not be read, which is a failure of the check.
 func (o *others) drift(ctx context.Context, n *doctor.Namespace, w doctor.Workload, pod *corev1.Pod) {
 	o.unread = false
 	what := choose.Drift(pod, choose.Known{
-		In: n.Name, Services: n.Services, Namespace: n.Annotations,
+		In: n.Name, Services: n.Services, Namespace: n.Annotations, Config: choose.Config{Identities: o.facts.Identities != nil},
 		Elsewhere: func(namespace, name string) *corev1.Service { return o.service(ctx, namespace, name) },
 	})
 	if len(what) == 0 || o.unread {

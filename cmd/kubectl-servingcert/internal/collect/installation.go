@@ -127,4 +127,22 @@ func (g *gatherer) authority(ctx context.Context) {
 		state.Trust = &status
 	}
 	g.facts.Authority = state
+	g.identities(ctx)
+}
+
+// identities is authority for the CA for clients, which exists only with the signer's flag --trust-domain.
+func (g *gatherer) identities(ctx context.Context) {
+	cm, err := g.client.CoreV1().ConfigMaps(g.opts.System).Get(ctx, api.ClientCAStatusName, metav1.GetOptions{})
+	if err != nil {
+		if !apierrors.IsNotFound(err) {
+			g.failed("ConfigMap "+g.opts.System+"/"+api.ClientCAStatusName, err, doctor.CAProblem, doctor.CAWarning)
+		}
+		return
+	}
+	state := &doctor.State{CA: api.ParseCAStatus(cm.Data), Clients: true}
+	if state.Trust, err = cluster.ClientRoots(ctx, g.client); err != nil {
+		g.failed("ClusterTrustBundle "+api.ClientBundleName, err, doctor.TrustTargets)
+		state.Unread = true
+	}
+	g.facts.Identities = state
 }

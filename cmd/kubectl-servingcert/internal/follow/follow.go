@@ -42,6 +42,9 @@ type Watcher struct {
 	Bar       *progress.Bar // the progress, besides the lines; nil: none
 	Timeout   time.Duration // for error messages; the context ends the wait
 	Timing    Timing
+	// Identities: the CA is that for identities, which has no targets but a ClusterTrustBundle, and whose certificates
+	// kubelets replace when they are due.
+	Identities bool
 
 	last string // the last line
 	seen Outcome

@@ -36,6 +36,9 @@ func (w *Watcher) Rotation(ctx context.Context, wanted api.RotateRequest, before
 	if err != nil {
 		return w.seen, err
 	}
+	if w.Identities {
+		return w.seen, w.identities(ctx, wanted.Breaks())
+	}
 	if !wanted.Breaks() {
 		w.settled(ctx)
 	} else if err := w.replaced(ctx, before); err != nil {
@@ -69,10 +72,26 @@ func (w *Watcher) Imported(ctx context.Context, root string) error {
 	return w.until(ctx, func(s status.CA) (bool, error) { return s.Imported(root) })
 }
 
+// Processes returns the processes that perform a rotation of the CA, or of that for identities.
+func Processes(identities bool) []string {
+	if identities {
+		return []string{"signer"}
+	}
+	return []string{"signer", "trust"}
+}
+
+// status returns the ConfigMap of the CA.
+func (w *Watcher) status() string {
+	if w.Identities {
+		return api.ClientCAStatusName
+	}
+	return api.CAStatusName
+}
+
 // until reads the status until done returns true, and prints each change.
 func (w *Watcher) until(ctx context.Context, done func(status.CA) (bool, error)) error {
 	for {
-		cm, err := w.Cluster.CAConfigMap(ctx, w.Namespace)
+		cm, err := w.Cluster.StatusOf(ctx, w.Namespace, w.status())
 		missing := cluster.NotInstalledError{}
 		switch {
 		case ctx.Err() != nil:
@@ -95,7 +114,7 @@ func (w *Watcher) until(ctx context.Context, done func(status.CA) (bool, error))
 				return nil
 			}
 		}
-		if err := w.stalled(ctx, "signer", "trust"); err != nil {
+		if err := w.stalled(ctx, Processes(w.Identities)...); err != nil {
 			return err
 		}
 		if !pause(ctx, w.Timing.PollInterval) {

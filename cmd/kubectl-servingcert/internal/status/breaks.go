@@ -19,11 +19,14 @@ type DistrustSituation struct {
 	Trust        *Trust // nil: the rotator has not written it
 }
 
+// lostCA is the line about a CA that is replaced: its problem, and its Secret.
+const lostCA = "The CA cannot be used (%s). If you have a backup of Secret %s, restore it instead: that breaks no client.\n"
+
 // Consequences returns the lines about the servers and clients that fail until they have reloaded.
 func Consequences(k DistrustSituation) string {
 	var b strings.Builder
 	if k.Lost != "" {
-		fmt.Fprintf(&b, "The CA cannot be used (%s). If you have a backup of Secret %s, restore it instead: that breaks no client.\n", k.Lost, api.CASecretName)
+		fmt.Fprintf(&b, lostCA, k.Lost, api.CASecretName)
 	}
 	fmt.Fprintf(&b, "A new CA is created, and all earlier roots are distrusted at once. Connections fail until servers have the new certificates and clients have the new bundle:\n")
 	b.WriteString(named("Services whose certificates are replaced", servers(k.Services)))

@@ -1,7 +1,6 @@
 package status
 
 import (
-	"cmp"
 	"slices"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -26,7 +25,8 @@ type BreakingWorkload struct {
 	Kind      string `json:"kind"`
 	Name      string `json:"name"`
 	// Uptake is how it takes up a new certificate: stale, unseen, restarted, reloads, client (it mounts only
-	// the bundle) or, if its pods have their own keys, podKey or podKeyRestarted.
+	// the bundle) or, if its pods have their own keys, podKey or podKeyRestarted; identity if its pods have one of
+	// the CA that is replaced.
 	Uptake string `json:"uptake"`
 }
 
@@ -62,9 +62,7 @@ func BreaksOf(k DistrustSituation) Breaks {
 			add(w, uptakePodKey)
 		}
 	}
-	slices.SortFunc(b.Workloads, func(x, y BreakingWorkload) int {
-		return cmp.Or(cmp.Compare(x.Namespace, y.Namespace), cmp.Compare(x.Kind, y.Kind), cmp.Compare(x.Name, y.Name), cmp.Compare(x.Uptake, y.Uptake))
-	})
+	slices.SortFunc(b.Workloads, BreakingWorkload.compare)
 	return b
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
 )
 
-// Consumer is a pod that mounts the key of a Service's Secret, or the bundle.
+// Consumer is a pod that mounts the key of a Service's Secret, or the bundle, or has an identity.
 type Consumer struct {
 	Namespace string
 	// Kind and Name identify the pod's controller, or the pod (api.PodKind) without one.
@@ -20,6 +20,8 @@ type Consumer struct {
 	Restartable bool
 	Keys        []pods.Key // the mounted keys
 	Bundle      bool       // it mounts the CA bundle
+	Identity    bool       // it has an identity, a certificate of the CA for clients
+	Created     time.Time  // the pod
 	Reloads     bool       // its annotation states that it reloads its files
 	OnRotate    api.OnRotate
 	// Started is the last start of a container, after which it read its files; zero
@@ -78,8 +80,8 @@ func breaking(consumers []Consumer, services []Service) map[workload]uptake {
 	}
 	worst := maps.Clone(known)
 	for _, c := range consumers {
-		if slices.Contains(c.Keys, pods.PodKey) {
-			continue // see unrefreshed
+		if slices.Contains(c.Keys, pods.PodKey) || c.Identity && len(c.Keys) == 0 && !c.Bundle {
+			continue // see unrefreshed, and identified
 		}
 		if _, isStale := known[c.workload()]; !isStale {
 			worst[c.workload()] = max(worst[c.workload()], uptakeOf(c, conditions))
