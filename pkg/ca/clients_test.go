@@ -58,6 +58,11 @@ func TestSuccessionOfTheCAForClients(t *testing.T) {
 	assert.Equal(t, "example.com", pki.TrustDomainOf(ca.Certificate))
 	assert.Len(t, ca.Anchors, 2, "servers that hold one of the two roots")
 	assert.Equal(t, api.PhaseRetire, Decide(s).Status.Phase, "nothing replaces identities before kubelets do")
+
+	s = published(t, s)
+	s.Now = d.State.signing().UsedUntil.Add(clockMargin + time.Second)
+	s.Secret = encoded(t, applied(t, s)) // Raise
+	assert.Equal(t, api.PhaseStable, Decide(s).Status.Phase, "the last identity of generation 1 has expired")
 }
 
 // Lists of clients name the trust domain, so that it stays what it was.

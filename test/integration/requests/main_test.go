@@ -14,6 +14,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	pluginapp "github.com/servingcert/servingcert/cmd/kubectl-servingcert/app"
 	signerapp "github.com/servingcert/servingcert/cmd/signer/app"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
@@ -28,7 +29,7 @@ const (
 var (
 	plane *controlplane.ControlPlane
 	admin *kubernetes.Clientset
-	dir   string // of the program
+	dir   string // of the programs
 
 	certificates     controlplane.Certificates
 	nodeCertificates controlplane.Certificates // as the kubelet of nodeName
@@ -41,7 +42,7 @@ func TestMain(m *testing.M) {
 			Features:           controlplane.Features(),
 			ExtraAPIServerArgs: []string{"--enable-admission-plugins=NodeRestriction"},
 		},
-		Programs: harness.Programs{"signer": signerapp.Main}, RightsOf: "signer",
+		Programs: harness.Programs{"signer": signerapp.Main, "kubectl-servingcert": pluginapp.Main}, RightsOf: "signer",
 	}, prepare)
 }
 

@@ -81,13 +81,13 @@ func (c *Cluster) Identities(ctx context.Context, namespace string) (*status.Ide
 	return status.IdentitiesOf(cm.Data, held, ""), nil
 }
 
-// OldIdentities returns the pods with an identity that were created before the time, or notSeen: why they are unknown.
-func (c *Cluster) OldIdentities(ctx context.Context, before time.Time) (old status.OldIdentities, notSeen string, err error) {
+// OldIdentities returns the pods with an identity that were created until a time, or notSeen: why they are unknown.
+func (c *Cluster) OldIdentities(ctx context.Context, until time.Time) (old status.OldIdentities, notSeen string, err error) {
 	consumers, err := c.Consumers(ctx, "", nil)
 	if apierrors.IsForbidden(err) {
 		return old, "pods with an identity: this user may not list pods in all namespaces", nil
 	}
-	return status.CountOldIdentities(consumers, before), "", err
+	return status.CountOldIdentities(consumers, until), "", err
 }
 
 // ClientRoots returns whether ClusterTrustBundle api.ClientBundleName, the only target of the CA for clients, holds

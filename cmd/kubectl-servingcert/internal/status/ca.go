@@ -71,7 +71,7 @@ func (s CA) Others() []string {
 		switch {
 		case g.Retired || g.Number == s.Generation:
 		case !g.SignsSince.IsZero() && next >= 0:
-			lines = append(lines, fmt.Sprintf("generation %d signed until %s; its last certificates expire by %s, and its root stays in the bundle until then",
+			lines = append(lines, fmt.Sprintf("generation %d signed until %s; its last certificates expire by %s, and its root stays in the bundle at least until then",
 				g.Number, utc(s.Generations[i+1+next].SignsSince), utc(g.UsedUntil)))
 		case !g.SignsSince.IsZero():
 			lines = append(lines, fmt.Sprintf("generation %d has signed since %s", g.Number, utc(g.SignsSince)))

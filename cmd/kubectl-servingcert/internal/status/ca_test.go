@@ -49,7 +49,7 @@ func TestOthers(t *testing.T) {
 		`{"number":5,"origin":"own","why":"\u001b","root":"` + strings.Repeat("e", 64) + `","madeAt":"2026-03-05T00:00:00Z"}`,
 	}, "\n")})
 	assert.Equal(t, []string{
-		"generation 2 signed until 2026-03-02T00:00:00Z; its last certificates expire by 2026-04-01T00:00:00Z, and its root stays in the bundle until then",
+		"generation 2 signed until 2026-03-02T00:00:00Z; its last certificates expire by 2026-04-01T00:00:00Z, and its root stays in the bundle at least until then",
 		"generation 4 has been held by every target since 2026-03-04T00:00:00Z, and signs next",
 		"generation 5 has been published since 2026-03-05T00:00:00Z, and does not sign before every target holds its root",
 	}, s.Others())

@@ -44,7 +44,7 @@ func (i *Identities) Trust() string {
 	return object + " holds the bundle"
 }
 
-// OldIdentities counts the pods that were created before a time, and show an identity. Their kubelets may have renewed
+// OldIdentities counts the pods that were created until a time, and show an identity. Their kubelets may have renewed
 // it since.
 type OldIdentities struct {
 	Pods      int
@@ -56,10 +56,10 @@ func (o OldIdentities) String() string {
 	return fmt.Sprintf("%s of %s: %s", api.Count(o.Pods, "pod"), api.Count(len(o.Workloads), "workload"), Listed(o.Workloads))
 }
 
-// CountOldIdentities returns the consumers with an identity that were created before the time; all of them if it is
-// zero.
-func CountOldIdentities(consumers []Consumer, before time.Time) (out OldIdentities) {
-	for w, pods := range identified(consumers, before) {
+// CountOldIdentities returns the consumers with an identity that were created until a time, in whole seconds as that of
+// their creation; all of them if it is zero.
+func CountOldIdentities(consumers []Consumer, until time.Time) (out OldIdentities) {
+	for w, pods := range identified(consumers, until) {
 		out.Pods += pods
 		out.Workloads = append(out.Workloads, api.Escape(w.String()))
 	}
@@ -67,10 +67,10 @@ func CountOldIdentities(consumers []Consumer, before time.Time) (out OldIdentiti
 	return out
 }
 
-func identified(consumers []Consumer, before time.Time) map[workload]int {
+func identified(consumers []Consumer, until time.Time) map[workload]int {
 	pods := map[workload]int{}
 	for _, c := range consumers {
-		if c.Identity && (before.IsZero() || c.Created.Before(before)) {
+		if c.Identity && (until.IsZero() || !c.Created.After(until)) {
 			pods[c.workload()]++
 		}
 	}
