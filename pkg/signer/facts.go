@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/formats"
@@ -242,23 +241,6 @@ func leafFacts(leaf *x509.Certificate, chain []*x509.Certificate) LeafFacts {
 	}
 }
 
-// OwnedBy reports whether the Service with this UID is an owner.
-func (f *SecretFacts) OwnedBy(uid types.UID) bool {
-	return slices.ContainsFunc(f.OwnerReferences, func(r metav1.OwnerReference) bool {
-		return isServiceReference(r) && r.UID == uid
-	})
-}
-
-// ServiceOwners returns the owner references to Services.
-func (f *SecretFacts) ServiceOwners() []metav1.OwnerReference {
-	return slices.DeleteFunc(slices.Clone(f.OwnerReferences), func(r metav1.OwnerReference) bool { return !isServiceReference(r) })
-}
-
-// SameOwners reports whether both Secrets have the same owners.
-func (f *SecretFacts) SameOwners(other *SecretFacts) bool {
-	return sameOwners(f.OwnerReferences, other.OwnerReferences)
-}
-
 // renewedAfter returns the time in api.AnnotationRenewedAfter, or zero.
 func (f *SecretFacts) renewedAfter() time.Time {
 	at, _ := time.Parse(time.RFC3339, f.Annotations[api.AnnotationRenewedAfter])
@@ -280,18 +262,6 @@ func chainDigest(chain []*x509.Certificate) [32]byte {
 // usable reports whether the Secret holds a valid pair that has not expired.
 func (f *SecretFacts) usable(now time.Time) bool {
 	return f != nil && !f.Empty && f.Defect == "" && now.Before(f.Leaf.NotAfter)
-}
-
-// isServiceReference reports whether an owner reference is to a Service.
-func isServiceReference(r metav1.OwnerReference) bool {
-	return r.APIVersion == "v1" && r.Kind == "Service"
-}
-
-// sameOwners compares the references in order, without the fields that the API server defaults.
-func sameOwners(a, b []metav1.OwnerReference) bool {
-	return slices.EqualFunc(a, b, func(a, b metav1.OwnerReference) bool {
-		return a.APIVersion == b.APIVersion && a.Kind == b.Kind && a.Name == b.Name && a.UID == b.UID
-	})
 }
 
 // maxFinalizer is the most characters of a finalizer that are cached: those of a qualified name.

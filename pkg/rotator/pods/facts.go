@@ -238,56 +238,6 @@ func (f *Facts) Leaf() string {
 	return f.leaf.Value()
 }
 
-// Keys returns the private keys in its volumes, PodKey first.
-func (f *Facts) Keys() []Key { return f.Template.Value().keys() }
-
-// Secrets returns the names of the Secrets whose key is in its volumes, sorted.
-func (f *Facts) Secrets() []string {
-	t := f.Template.Value()
-	mounted := t.mounted()
-	if t.HasPodKey() {
-		return mounted[1:]
-	}
-	return mounted
-}
-
-// HasPodKey reports whether the kubelet made a key for the pod.
-func (f *Facts) HasPodKey() bool { return f.Template.Value().HasPodKey() }
-
-// HasPodKey reports whether the kubelets make keys for the pods.
-func (t Template) HasPodKey() bool {
-	first, _, _ := strings.Cut(t.mounts, ",") // the bracket sorts before every character of a name
-	return first == podKeyText
-}
-
-// CountKeys returns the number of keys for which the pods may be dialled: those in their volumes, and PodKey, because
-// those with a Secret from before their Services had PodKey are dialled for it too.
-func (t Template) CountKeys() int {
-	if t.HasPodKey() {
-		return len(t.mounted())
-	}
-	return len(t.mounted()) + 1
-}
-
-// Mounts reports whether the key is in the pods' volumes.
-func (t Template) Mounts(key Key) bool { return slices.Contains(t.keys(), key) }
-
-func (t Template) keys() []Key {
-	mounted := t.mounted()
-	keys := make([]Key, len(mounted))
-	for i, text := range mounted {
-		keys[i] = ParseKey(text)
-	}
-	return keys
-}
-
-func (t Template) mounted() []string {
-	if t.mounts == "" {
-		return nil
-	}
-	return strings.Split(t.mounts, ",")
-}
-
 // shortName returns the beginning of a name that is too long to be valid.
 func shortName(name string) string {
 	return strings.Clone(name[:min(len(name), validation.DNS1123SubdomainMaxLength+1)])
