@@ -38,7 +38,10 @@ var (
 const system = api.DefaultNamespace
 
 func TestMain(m *testing.M) {
-	harness.Run(m, harness.Setup{Programs: harness.Programs{"kubectl-servingcert": pluginapp.Main, "signer": signerapp.Main, "rotator": rotatorapp.Main, "webhook": webhookapp.Main}}, func(_ context.Context, s *harness.Suite) error {
+	harness.Run(m, harness.Setup{
+		ControlPlane: controlplane.Options{Features: []controlplane.Feature{controlplane.ClusterTrustBundles}},
+		Programs:     harness.Programs{"kubectl-servingcert": pluginapp.Main, "signer": signerapp.Main, "rotator": rotatorapp.Main, "webhook": webhookapp.Main},
+	}, func(_ context.Context, s *harness.Suite) error {
 		plane, admin, dir = s.Plane, s.Client, s.Dir
 		return nil
 	})
