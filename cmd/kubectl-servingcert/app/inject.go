@@ -111,7 +111,7 @@ func (f *injectFlags) run(ctx context.Context) error {
 			return err
 		}
 		if len(f.from.files) == 0 {
-			rows, err := cluster.Missed(ctx, f.from.namespace, f.webhook.openShift, f.webhook.identities)
+			rows, err := cluster.Missed(ctx, f.from.namespace, f.webhook.openShift, f.webhook.trustDomain)
 			if err != nil {
 				return err
 			}

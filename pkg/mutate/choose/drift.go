@@ -28,7 +28,7 @@ func Drift(pod *corev1.Pod, known Known) (out []string) {
 
 // lacks returns what the proxy of a pod that is older than the trust domain lacks.
 func lacks(pod *corev1.Pod, proxy api.Proxy, choice Choice, known Known) (out []string) {
-	if !known.Identities {
+	if known.TrustDomain == "" {
 		return nil
 	}
 	if len(proxy.Connects) > 0 && len(choice.Connect) > 0 && !proxy.Has(api.ProxyFlagIdentity) {

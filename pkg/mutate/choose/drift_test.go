@@ -70,18 +70,18 @@ func TestPodsThatAreOlderThanTheTrustDomain(t *testing.T) {
 	const noIdentity = "the proxy shows no identity: servers whose Services list clients refuse its calls"
 	const open = "the proxy admits all clients at port sc-tls-8080, which a Service guards: it has no list and no roots to verify them"
 	for name, tt := range map[string]struct {
-		args       []string
-		clients    string // of the Service; "-": none
-		identities bool
-		want       []string
+		args    []string
+		clients string // of the Service; "-": none
+		domain  string // trust domain
+		want    []string
 	}{
-		"before there are identities": {[]string{connects, listens}, "shop/cart", false, nil},
-		"older":                       {[]string{connects, listens, other}, "shop/cart", true, []string{noIdentity, open}},
-		"no Service guards":           {[]string{connects, listens}, "-", true, []string{noIdentity}},
-		"a list that is not valid":    {[]string{listens}, "?", true, []string{open}},
-		"younger":                     {[]string{connects, listens, "--identity=/a", "--client-ca=/b", "--clients=/c"}, "shop/cart", true, nil},
-		"only serves":                 {[]string{listens, "--client-ca=/b", "--clients=/c"}, "shop/cart", true, nil},
-		"no proxy":                    {nil, "shop/cart", true, nil},
+		"before there are identities": {[]string{connects, listens}, "shop/cart", "", nil},
+		"older":                       {[]string{connects, listens, other}, "shop/cart", "example.com", []string{noIdentity, open}},
+		"no Service guards":           {[]string{connects, listens}, "-", "example.com", []string{noIdentity}},
+		"a list that is not valid":    {[]string{listens}, "?", "example.com", []string{open}},
+		"younger":                     {[]string{connects, listens, "--identity=/a", "--client-ca=/b", "--clients=/c"}, "shop/cart", "example.com", nil},
+		"only serves":                 {[]string{listens, "--client-ca=/b", "--clients=/c"}, "shop/cart", "example.com", nil},
+		"no proxy":                    {nil, "shop/cart", "example.com", nil},
 	} {
 		t.Run(name, func(t *testing.T) {
 			web := &corev1.Service{
@@ -100,7 +100,7 @@ func TestPodsThatAreOlderThanTheTrustDomain(t *testing.T) {
 					pod.Annotations[api.AnnotationConnect] = "web"
 				}
 			}
-			known := Known{Services: []*corev1.Service{web}, Config: Config{Identities: tt.identities}}
+			known := Known{Services: []*corev1.Service{web}, Config: Config{TrustDomain: tt.domain}}
 			assert.Equal(t, tt.want, Drift(pod, known))
 		})
 	}

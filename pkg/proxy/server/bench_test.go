@@ -131,7 +131,7 @@ func BenchmarkPaced(b *testing.B) {
 			at[i] = took[i][int(q.of*float64(len(took[i])))]
 		}
 		b.ReportMetric(float64(at[0].Microseconds()), q.name+"-direct-us")
-		b.ReportMetric(float64((at[1]-at[0]).Microseconds()), q.name+"-added-us")
+		b.ReportMetric(float64((at[1] - at[0]).Microseconds()), q.name+"-added-us")
 	}
 }
 

@@ -66,8 +66,8 @@ func (c *Cluster) decided(ctx context.Context, namespace string) (choose.Known, 
 // Missed returns the pods of opted-in namespaces that are not injected, but would be if
 // they were created now: those from before the label or the Secret, or from a time
 // without a running webhook; and those whose proxy differs from that of a new pod. The webhook gives
-// identities to new pods if identities is true.
-func (c *Cluster) Missed(ctx context.Context, namespace string, openShift, identities bool) ([]preview.Row, error) {
+// identities of the trust domain to new pods, unless it is empty.
+func (c *Cluster) Missed(ctx context.Context, namespace string, openShift bool, trustDomain string) ([]preview.Row, error) {
 	namespaces, err := c.Client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{LabelSelector: api.LabelInject + "=" + api.InjectEnabled})
 	if err != nil {
 		return nil, err
@@ -90,7 +90,7 @@ func (c *Cluster) Missed(ctx context.Context, namespace string, openShift, ident
 				known.Services[i] = api.Translate(svc)
 			}
 		}
-		known.In, known.Namespace, known.Identities = ns.Name, ns.Annotations, identities
+		known.In, known.Namespace, known.TrustDomain = ns.Name, ns.Annotations, trustDomain
 		var failed error
 		known.Elsewhere = func(namespace, name string) *corev1.Service {
 			if !slices.ContainsFunc(namespaces.Items, func(other corev1.Namespace) bool { return other.Name == namespace }) {

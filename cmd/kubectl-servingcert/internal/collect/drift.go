@@ -12,6 +12,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/doctor"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
+	"github.com/servingcert/servingcert/pkg/pki"
 )
 
 // others has the Services to which proxies of pods of other namespaces connect.
@@ -30,7 +31,7 @@ const maxDrifted = 20
 func (o *others) drift(ctx context.Context, n *doctor.Namespace, w doctor.Workload, pod *corev1.Pod) {
 	o.unread = false
 	what := choose.Drift(pod, choose.Known{
-		In: n.Name, Services: n.Services, Namespace: n.Annotations, Config: choose.Config{Identities: o.facts.Identities != nil},
+		In: n.Name, Services: n.Services, Namespace: n.Annotations, Config: choose.Config{TrustDomain: o.trustDomain()},
 		Elsewhere: func(namespace, name string) *corev1.Service { return o.service(ctx, namespace, name) },
 	})
 	if len(what) == 0 || o.unread {
@@ -47,6 +48,18 @@ func (o *others) drift(ctx context.Context, n *doctor.Namespace, w doctor.Worklo
 		}
 	}
 	n.Drifted[w.Kind+" "+w.Name] = d
+}
+
+// trustDomain returns that of the identities that the CA for clients signs; empty if there is none.
+func (o *others) trustDomain() string {
+	if o.facts.Identities == nil {
+		return ""
+	}
+	roots, _ := pki.ParseBundle([]byte(o.facts.Identities.CA.Bundle)) // another check reports what is not valid
+	for _, root := range roots.Certificates() {
+		return pki.TrustDomainOf(root)
+	}
+	return ""
 }
 
 // service returns a Service of an opted-in namespace that requests a certificate, or nil.
