@@ -5,12 +5,13 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 )
 
-// Families are scraped metrics by name.
+// Families are metrics by name.
 type Families map[string]*dto.MetricFamily
 
 // Scrape reads the metrics at a URL.
@@ -33,9 +34,18 @@ func ParseMetrics(in io.Reader) (Families, error) {
 	return parser.TextToMetricFamilies(in)
 }
 
-// Sum returns the sum of the series of a counter or gauge that have the labels (name, value, …).
-func (m Families) Sum(name string, labels ...string) float64 {
-	var total float64
+// Gather returns the metrics of a registry.
+func Gather(from prometheus.Gatherer) (Families, error) {
+	gathered, err := from.Gather()
+	m := Families{}
+	for _, family := range gathered {
+		m[family.GetName()] = family
+	}
+	return m, err
+}
+
+// With returns the series of a metric that have the labels (name, value, …).
+func (m Families) With(name string, labels ...string) (out []*dto.Metric) {
 	for _, series := range m[name].GetMetric() {
 		have := map[string]string{}
 		for _, l := range series.GetLabel() {
@@ -46,8 +56,16 @@ func (m Families) Sum(name string, labels ...string) float64 {
 			matches = matches && have[labels[i]] == labels[i+1]
 		}
 		if matches {
-			total += series.GetCounter().GetValue() + series.GetGauge().GetValue()
+			out = append(out, series)
 		}
+	}
+	return out
+}
+
+// Sum returns the sum of these series; of a histogram the number of observations.
+func (m Families) Sum(name string, labels ...string) (total float64) {
+	for _, series := range m.With(name, labels...) {
+		total += series.GetCounter().GetValue() + series.GetGauge().GetValue() + float64(series.GetHistogram().GetSampleCount())
 	}
 	return total
 }

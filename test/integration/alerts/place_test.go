@@ -3,12 +3,9 @@
 package alerts
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"io"
-	"net"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -23,6 +20,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/test/integration/harness"
+	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 // port is where all pods listen, each at an address of its own.
@@ -136,15 +134,7 @@ var addresses atomic.Int32
 func (p place) runs(pod *corev1.Pod) (address string) {
 	p.t.Helper()
 	address = fmt.Sprintf("127.9.%d.%d", addresses.Add(1)/250, 1+addresses.Load()%250)
-	now := metav1.Now()
-	pod.Status = corev1.PodStatus{
-		Phase: corev1.PodRunning, PodIP: address, PodIPs: []corev1.PodIP{{IP: address}}, StartTime: &now,
-		ContainerStatuses: []corev1.ContainerStatus{{Name: "app", Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}}}},
-	}
-	for _, c := range []corev1.PodConditionType{corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady} {
-		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: c, Status: corev1.ConditionTrue, LastTransitionTime: now})
-	}
-	require.NoError(p.t, admin.Status().Update(p.t.Context(), pod))
+	require.NoError(p.t, harness.Ready(p.t.Context(), admin, pod, address))
 	return address
 }
 
@@ -155,10 +145,7 @@ func (p place) serves(pod *corev1.Pod) {
 	require.NoError(p.t, admin.Get(p.t.Context(), p.key("web-tls"), &secret))
 	pair, err := tls.X509KeyPair(secret.Data["tls.crt"], secret.Data["tls.key"])
 	require.NoError(p.t, err)
-	listener, err := new(net.ListenConfig).Listen(p.whole.Context(), "tcp", fmt.Sprintf("%s:%d", p.runs(pod), port))
-	require.NoError(p.t, err)
-	p.whole.Cleanup(func() { _ = listener.Close() })
-	go answer(listener, &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12})
+	rotatortest.AcceptAt(p.whole, fmt.Sprintf("%s:%d", p.runs(pod), port), rotatortest.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}))
 	harness.Eventually(p.t, func() error {
 		var svc corev1.Service
 		err := admin.Get(p.t.Context(), p.key("web"), &svc)
@@ -167,21 +154,6 @@ func (p place) serves(pod *corev1.Pod) {
 		}
 		return err
 	})
-}
-
-func answer(l net.Listener, cfg *tls.Config) {
-	for {
-		conn, err := l.Accept()
-		if err != nil {
-			return
-		}
-		go func() {
-			defer func() { _ = conn.Close() }()
-			if server := tls.Server(conn, cfg); server.HandshakeContext(context.Background()) == nil {
-				_, _ = io.Copy(io.Discard, server)
-			}
-		}()
-	}
 }
 
 // crashes says of the pod what the kubelet does when its container has exited a second after its fourth start.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/rotator"
 	"github.com/servingcert/servingcert/test/integration/harness"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
@@ -48,7 +49,7 @@ func plainHTTP(t *testing.T, at netip.AddrPort) host {
 // TestWhatPodsMayBe has a Service with one pod for each, and looks at what is said
 // when everything has settled.
 func TestWhatPodsMayBe(t *testing.T) {
-	r := startRotator(t, func(c *rotatorConfig) { c.Probe.Timeout = time.Second })
+	r := startRotator(t, func(c *rotator.Config) { c.Probe.Timeout = time.Second })
 	ns := harness.NewNamespace(t, admin, "shop-", true)
 	port := process.PortFor(t, "")
 	other := rotatortest.NewCA(t, 7, time.Now()).Renamed(t)
@@ -122,15 +123,10 @@ func TestWhatPodsMayBe(t *testing.T) {
 		becomes(t, services[name], tt.status, tt.reason)
 		assert.Equal(t, fingerprint(pairOf(name)), stated(t, services[name]).Leaf, name)
 	}
-	probes := func(result string) float64 {
-		n, _ := r.metric(t, "servingcert_probes_total", map[string]string{"result": result})
-		return n
-	}
 	for _, result := range []string{"tls", "plaintext", "refused", "timeout", "first_words"} {
-		assert.Positive(t, probes(result), result)
+		assert.Positive(t, r.Metrics(t).Sum("servingcert_probes_total", "result", result), result)
 	}
-	refused, _ := r.metric(t, "servingcert_dials_refused_total", map[string]string{"reason": "outside_cidr"})
-	assert.Positive(t, refused)
+	assert.Positive(t, r.Metrics(t).Sum("servingcert_dials_refused_total", "reason", "outside_cidr"))
 	for _, e := range events(t, ns, "ServesOldCertificate") {
 		assert.Contains(t, []string{"expired", "distrusted"}, e.Regarding.Name, "what is foreign or silent is nobody's fault")
 	}

@@ -10,6 +10,7 @@ package consumers
 import (
 	"context"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,7 @@ import (
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/test/integration/harness"
+	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 const system = api.DefaultNamespace
@@ -27,7 +29,7 @@ var (
 	cluster *controlplane.ControlPlane
 	account *rest.Config     // the rotator's
 	admin   client.WithWatch // sees everything, without a cache
-	ours    = newCA()
+	ours    rotatortest.CA   // is published
 
 	kubeconfig string // of an administrator
 )
@@ -38,6 +40,10 @@ func TestMain(m *testing.M) {
 		RightsOf:     "rotator",
 	}, func(ctx context.Context, s *harness.Suite) error {
 		cluster, account, admin, kubeconfig = s.Plane, s.Account, s.Client, s.Plane.KubeconfigFile()
+		var err error
+		if ours, err = rotatortest.MakeCA(1, time.Now().Add(-240*time.Hour)); err != nil {
+			return err
+		}
 		if err := harness.CreateLease(ctx, admin, "servingcert-rotator"); err != nil {
 			return err
 		}

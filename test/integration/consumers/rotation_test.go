@@ -18,6 +18,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/rotator"
 	servingcontroller "github.com/servingcert/servingcert/pkg/rotator/serving/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -61,7 +62,7 @@ func (s *shop) renew(t testing.TB) *tls.Certificate {
 
 func TestARotationIsDoneWhenItIsServed(t *testing.T) {
 	var clock harness.Clock
-	r := startRotator(t, func(c *rotatorConfig) { c.Cluster.Now, c.Serving.PropagationTime = clock.Now, 10*time.Minute })
+	r := startRotator(t, func(c *rotator.Config) { c.Cluster.Now, c.Serving.PropagationTime = clock.Now, 10*time.Minute })
 	s := newShop(t, 3)
 	h := watchServing(t, s.svc)
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
@@ -80,9 +81,7 @@ func TestARotationIsDoneWhenItIsServed(t *testing.T) {
 	assert.Contains(t, stale.Message, "still served by Deployment web: ")
 	assert.True(t, stale.LastTransitionTime.Equal(&propagating.LastTransitionTime))
 	r.counts(t, s.ns, map[string]int{"current": 1, "stale": 2})
-	notAfter, ok := r.metric(t, "servingcert_stale_not_after_timestamp_seconds", map[string]string{"namespace": s.ns})
-	assert.True(t, ok)
-	assert.InDelta(t, old.Leaf.NotAfter.Unix(), notAfter, 0)
+	assert.InDelta(t, old.Leaf.NotAfter.Unix(), r.Metrics(t).Sum("servingcert_stale_not_after_timestamp_seconds", "namespace", s.ns), 0)
 
 	harness.Eventually(t, func() error {
 		if n := len(events(t, s.ns, servingcontroller.EventServesOld)); n != 1 {
@@ -101,8 +100,7 @@ func TestARotationIsDoneWhenItIsServed(t *testing.T) {
 	s.servers[2].pair.Store(renewed)
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
 	r.counts(t, s.ns, map[string]int{"current": 3})
-	_, ok = r.metric(t, "servingcert_stale_not_after_timestamp_seconds", map[string]string{"namespace": s.ns})
-	assert.False(t, ok)
+	assert.Empty(t, r.Metrics(t).With("servingcert_stale_not_after_timestamp_seconds", "namespace", s.ns))
 	r.observed(t, "servingcert_propagation_seconds", 3)
 	assert.Equal(t, append(before, "False Propagating", "False Stale", "True Current"), h.until(t, len(before)+3, "True Current"), "nothing is written that changes nothing")
 	assert.Len(t, events(t, s.ns, servingcontroller.EventServesOld), 1)
@@ -111,7 +109,7 @@ func TestARotationIsDoneWhenItIsServed(t *testing.T) {
 // As README.md types it: kubectl waits while the pod serves an older certificate.
 func TestKubectlWaitsForServing(t *testing.T) {
 	kubectl := harness.Kubectl(t)
-	startRotator(t, func(c *rotatorConfig) { c.Serving.PropagationTime = time.Hour }) // as long as a look may take
+	startRotator(t, func(c *rotator.Config) { c.Serving.PropagationTime = time.Hour }) // as long as a look may take
 	s := newShop(t, 1)
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
 	renewed := s.renew(t)
@@ -124,7 +122,7 @@ func TestKubectlWaitsForServing(t *testing.T) {
 
 // Pods that are older than the request are behind the Service's TLS port until the last of them is gone.
 func TestPodsWithoutTheKey(t *testing.T) {
-	startRotator(t, func(c *rotatorConfig) { c.Serving.Interval = time.Hour }) // no answer of a pod has it decided again
+	startRotator(t, func(c *rotator.Config) { c.Serving.Interval = time.Hour }) // no answer of a pod has it decided again
 	s := newShop(t, 1)
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
 	old := newPod(t, s.ns, "web-old-1", "web", func(p *corev1.Pod) { p.Spec.Volumes, p.Spec.Containers[0].VolumeMounts = nil, nil })
@@ -173,14 +171,14 @@ func TestPodsThatComeAndGo(t *testing.T) {
 }
 
 func TestANewLeaderGoesOn(t *testing.T) {
-	first := startRotator(t, func(c *rotatorConfig) { c.Serving.PropagationTime = time.Hour })
+	first := startRotator(t, func(c *rotator.Config) { c.Serving.PropagationTime = time.Hour })
 	s := newShop(t, 2)
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
 	s.renew(t)
 	becomes(t, s.svc, metav1.ConditionFalse, api.ServingPropagating)
 	said := stated(t, s.svc)
 	require.NotZero(t, said.Since)
-	first.stop()
+	first.Stop()
 
 	h := watchServing(t, s.svc)
 	second := startRotator(t)
@@ -189,7 +187,7 @@ func TestANewLeaderGoesOn(t *testing.T) {
 	second.counts(t, s.ns, map[string]int{"stale": 2})
 	assert.Equal(t, []string{"False Propagating", "False Stale"}, h.until(t, 2, "False Stale"))
 
-	second.stop()
+	second.Stop()
 	third := startRotator(t)
 	third.counts(t, s.ns, map[string]int{"stale": 2})
 	assert.Equal(t, []string{"False Propagating", "False Stale"}, h.all(), "it has nothing else to say")
@@ -202,11 +200,11 @@ func TestNobodyLooks(t *testing.T) {
 	issued(t, untouched, s.pair)
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
 	becomes(t, untouched, metav1.ConditionFalse, api.ServingNoConsumers)
-	first.stop()
+	first.Stop()
 	dials := s.servers[0].dials.Load()
 
 	h := watchServing(t, s.svc)
-	off := startRotator(t, func(c *rotatorConfig) { c.Serving.Verify = false })
+	off := startRotator(t, func(c *rotator.Config) { c.Serving.Verify = false })
 	becomes(t, s.svc, metav1.ConditionUnknown, api.ServingNotVerified)
 	becomes(t, untouched, metav1.ConditionUnknown, api.ServingNotVerified)
 	fresh := newService(t, s.ns, "fresh", intstr.FromInt32(1))
@@ -219,9 +217,8 @@ func TestNobodyLooks(t *testing.T) {
 	assert.Nil(t, serving(t, fresh), "nothing is said where nothing was")
 	assert.Equal(t, []string{"True Current", "Unknown NotVerified"}, h.until(t, 2, "Unknown NotVerified"), "once")
 	assert.Equal(t, dials, s.servers[0].dials.Load())
-	_, ok := off.metric(t, "servingcert_consumers", map[string]string{"namespace": s.ns})
-	assert.False(t, ok)
-	off.stop()
+	assert.Empty(t, off.Metrics(t).With("servingcert_consumers", "namespace", s.ns))
+	off.Stop()
 
 	startRotator(t)
 	becomes(t, s.svc, metav1.ConditionFalse, api.ServingStale)
@@ -263,7 +260,7 @@ func TestWhatIsSaidGoesWithTheCertificate(t *testing.T) {
 // loaded the new one, and a pod that sends all that is needed is not.
 func TestAChainIsCorrectedUnderTheSameLeaf(t *testing.T) {
 	var clock harness.Clock
-	r := startRotator(t, func(c *rotatorConfig) { c.Cluster.Now, c.Serving.PropagationTime = clock.Now, 10*time.Minute })
+	r := startRotator(t, func(c *rotator.Config) { c.Cluster.Now, c.Serving.PropagationTime = clock.Now, 10*time.Minute })
 	s := newShop(t, 2)
 	intermediate := issue(t, ours, time.Now(), "intermediate."+s.ns+".svc").Leaf
 	whole := *s.pair

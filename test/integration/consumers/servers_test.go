@@ -5,12 +5,10 @@ import (
 	"crypto/tls"
 	"net"
 	"net/netip"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -18,20 +16,6 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/test/rotatortest"
 )
-
-// newCA makes the CA that is published, before there is a test.
-func newCA() rotatortest.CA {
-	key, err := pki.GenerateKey(pki.ECDSAP256)
-	if err != nil {
-		panic(err)
-	}
-	now := time.Now()
-	root, err := pki.NewRoot(key, 1, pki.Constraints{PermittedDNS: []string{"svc", "cluster.local"}}, now.Add(-240*time.Hour), now.Add(10_000*time.Hour))
-	if err != nil {
-		panic(err)
-	}
-	return rotatortest.CA{Root: root, Key: key}
-}
 
 func bundleOfOurs() string { return string(pki.NewBundle(ours.Root).PEM()) }
 
@@ -64,26 +48,10 @@ type server struct {
 // listen answers connections with what is done to them, until the test ends.
 func listen(t testing.TB, at netip.AddrPort, answer func(net.Conn)) *server {
 	t.Helper()
-	l, err := net.Listen("tcp", at.String())
-	require.NoError(t, err)
-	s := &server{at: netip.MustParseAddrPort(l.Addr().String())}
-	var answering sync.WaitGroup
-	answering.Go(func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			s.dials.Add(1)
-			answering.Go(func() {
-				defer func() { _ = conn.Close() }()
-				answer(conn)
-			})
-		}
-	})
-	t.Cleanup(func() {
-		_ = l.Close()
-		answering.Wait()
+	s := &server{}
+	s.at = rotatortest.AcceptAt(t, at.String(), func(conn net.Conn) {
+		s.dials.Add(1)
+		answer(conn)
 	})
 	return s
 }

@@ -43,15 +43,14 @@ func wokenFor(t *testing.T, leaf string, pods ...*corev1.Pod) {
 }
 
 // wakes is how many pods the rotator has written, with a result.
-func (r *running) wakes(t *testing.T, result string) int {
+func (r running) wakes(t *testing.T, result string) int {
 	t.Helper()
-	n, _ := r.metric(t, "servingcert_wakes_total", map[string]string{"result": result})
-	return int(n)
+	return int(r.Metrics(t).Sum("servingcert_wakes_total", "result", result))
 }
 
 // written waits until so many pods were woken by what is counted, which it is a moment after
 // they can be seen to be, and sees that there are no more.
-func (r *running) written(t *testing.T, want int) {
+func (r running) written(t *testing.T, want int) {
 	t.Helper()
 	harness.Eventually(t, func() error {
 		if n := r.wakes(t, "written"); n < want {
@@ -110,7 +109,7 @@ func TestPodsAreWokenOnceForARotation(t *testing.T) {
 	aSecondLater(t)
 	later := newPod(t, s.ns, "web-abc-later", "web")
 	isReady(t, later, s.servers[0].at.Addr(), true)
-	r.stop()
+	r.Stop()
 	missed, others := s.pods[0], slices.Concat(s.pods[1:], []*corev1.Pod{later})
 	require.NoError(t, admin.Patch(t.Context(), missed.DeepCopy(), client.RawPatch(types.JSONPatchType, []byte(`[{"op":"remove","path":"/metadata/annotations"}]`))))
 	versions := map[string]string{}
@@ -125,7 +124,7 @@ func TestPodsAreWokenOnceForARotation(t *testing.T) {
 		assert.Equal(t, versions[pod.Name], read(t, pod).ResourceVersion, "a new leader writes nothing twice: %s", pod.Name)
 	}
 
-	r.stop()
+	r.Stop()
 	renewed = s.renew(t)
 	r = startRotator(t, slow)
 	wokenFor(t, fingerprint(renewed), append(s.pods, later)...)
@@ -140,8 +139,7 @@ func TestWhatAPodServesAlreadyIsNotWritten(t *testing.T) {
 	s.servers[0].pair.Store(renewed)
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
 	assert.NotContains(t, read(t, s.pods[0]).Annotations, api.AnnotationLeaf, "--wake=false")
-	_, counted := r.metric(t, "servingcert_wakes_total", nil)
-	assert.False(t, counted)
+	assert.Empty(t, r.Metrics(t).With("servingcert_wakes_total"))
 }
 
 // Pods are woken also where nobody dials.

@@ -20,13 +20,10 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
-	"github.com/servingcert/servingcert/pkg/rotator"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 const soon = harness.Soon
-
-type rotatorConfig = rotator.Config
 
 // create makes an object, and deletes it when the test ends.
 func create(t testing.TB, obj client.Object) {

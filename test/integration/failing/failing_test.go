@@ -16,7 +16,7 @@ import (
 const unknownFlag = "starting\nunknown flag: --tls-cert-file\n"
 
 func TestAPodThatExitsIsReportedUntilItIsRepaired(t *testing.T) {
-	registry, stop := startRotator(t)
+	r := startRotator(t)
 	p := newPlace(t)
 	pod := p.made("web-1")
 	require.Len(t, pod.Spec.Containers[0].Args, 3, "flags were added")
@@ -28,7 +28,7 @@ func TestAPodThatExitsIsReportedUntilItIsRepaired(t *testing.T) {
 	for _, kind := range []string{"Service", "Deployment"} {
 		assert.Equal(t, want, p.told(api.PodsFailing, kind, "web"))
 	}
-	counts(t, registry, "servingcert_failing_workloads", 1, p.name)
+	p.counted(r, 1)
 
 	// Nothing is taken back by itself, and what is advised takes it back.
 	assert.True(t, p.exists(pod))
@@ -39,9 +39,9 @@ func TestAPodThatExitsIsReportedUntilItIsRepaired(t *testing.T) {
 	p.says(api.PodsFailing)
 	before := p.web.ResourceVersion
 	p.crashes(pod, unknownFlag)
-	stop()
-	registry, _ = startRotator(t)
-	counts(t, registry, "servingcert_failing_workloads", 1, p.name)
+	r.Stop()
+	r = startRotator(t)
+	p.counted(r, 1)
 	p.says(api.PodsFailing)
 	assert.Equal(t, before, p.web.ResourceVersion)
 

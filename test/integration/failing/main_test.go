@@ -9,15 +9,9 @@ package failing
 import (
 	"context"
 	"testing"
-	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
-	"github.com/stretchr/testify/require"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	ctrlmetricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/servingcert/servingcert/pkg/rotator"
 	"github.com/servingcert/servingcert/test/integration/harness"
@@ -29,26 +23,14 @@ var (
 )
 
 func TestMain(m *testing.M) {
-	harness.Run(m, harness.Setup{RightsOf: "rotator"}, func(_ context.Context, s *harness.Suite) error {
+	harness.Run(m, harness.Setup{RightsOf: "rotator"}, func(ctx context.Context, s *harness.Suite) error {
 		admin, account = s.Client, s.Account
-		return nil
+		return harness.CreateLease(ctx, admin, "servingcert-rotator")
 	})
 }
 
-// startRotator runs one until the test ends, or stop is called.
-func startRotator(t *testing.T) (registry *prometheus.Registry, stop func()) {
+// startRotator runs one. Nobody listens here.
+func startRotator(t *testing.T) *harness.Rotator {
 	t.Helper()
-	registry = prometheus.NewRegistry()
-	cfg := rotator.DefaultConfig()
-	cfg.Cluster.Now, cfg.Cluster.Metrics, cfg.Cluster.Delay = time.Now, registry, 20*time.Millisecond
-	cfg.Serving.Verify = false // nobody listens here
-	scheme := runtime.NewScheme()
-	require.NoError(t, rotator.AddToScheme(scheme))
-	mgr, err := ctrl.NewManager(account, ctrl.Options{Scheme: scheme, Metrics: ctrlmetricsserver.Options{BindAddress: "0"}})
-	require.NoError(t, err)
-	require.NoError(t, rotator.Setup(mgr, cfg))
-	ended := harness.RunManager(mgr)
-	stop = func() { require.NoError(t, ended()) }
-	t.Cleanup(stop)
-	return registry, stop
+	return harness.StartRotator(t, account, func(cfg *rotator.Config) { cfg.Serving.Verify = false })
 }

@@ -3,11 +3,9 @@ package failing
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
@@ -122,25 +120,13 @@ func (p place) told(reason, kind, name string) string {
 	return note
 }
 
-// counts waits until the series with these label values, if any, has the value.
-func counts(t *testing.T, registry *prometheus.Registry, name string, want float64, labels ...string) {
-	t.Helper()
-	harness.Eventually(t, func() error {
-		families, err := registry.Gather()
-		if err != nil {
-			return err
+// counted waits until so many workloads of the namespace are counted as failing.
+func (p place) counted(r *harness.Rotator, want float64) {
+	p.t.Helper()
+	harness.Eventually(p.t, func() error {
+		if n := r.Metrics(p.t).Sum("servingcert_failing_workloads", "namespace", p.name); n != want {
+			return fmt.Errorf("%v failing workloads, want %v", n, want)
 		}
-		for _, f := range families {
-			for _, m := range f.GetMetric() {
-				var values []string
-				for _, l := range m.GetLabel() {
-					values = append(values, l.GetValue())
-				}
-				if f.GetName() == name && strings.Join(values, " ") == strings.Join(labels, " ") && m.GetGauge().GetValue()+m.GetCounter().GetValue() == want {
-					return nil
-				}
-			}
-		}
-		return fmt.Errorf("%s%v is not %v", name, labels, want)
+		return nil
 	})
 }

@@ -3,10 +3,11 @@ package harness
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
-	"io"
 	"net"
 	"slices"
+	"syscall"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,17 +16,19 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 // Node plays the nodes of a control plane: each pod becomes ready at an address of its own. At each port that
-// an injected pod declares, the node serves the certificate of the pod's Secret in its place.
+// the pod declares, the node serves the certificate of the pod's Secret in its place.
 type Node struct {
-	Client     client.Client
-	Name       string             // of the Node object that pods are bound to, as their Services have no endpoints without one; or empty
-	Namespaces []string           // of the pods; nil: all
-	Address    func(n int) string // of the n-th pod; it has to be an address of this machine, unless nothing listens
-	Silent     bool               // nothing listens
-	Reloads    bool               // programs serve the Secret as it is now, not as it was when they started
+	Client  client.Client
+	Name    string                   // of the Node object that pods are bound to, as their Services have no endpoints without one; or empty
+	Runs    func(*corev1.Pod) bool   // which pods it runs; nil: all
+	Secret  func(*corev1.Pod) string // the name of the pod's Secret, "" for none; nil: of that which was injected
+	Address func(n int) string       // of the n-th pod; it has to be an address of this machine, unless nothing listens
+	Silent  bool                     // nothing listens
+	Reloads bool                     // programs serve the Secret as it is now, not as it was when they started
 
 	done <-chan error
 	pods map[types.UID][]net.Listener
@@ -38,6 +41,9 @@ func (n *Node) Start(ctx context.Context) error {
 		if err := n.Client.Create(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: n.Name}}); err != nil {
 			return err
 		}
+	}
+	if n.Secret == nil {
+		n.Secret = injectedSecret
 	}
 	n.pods = map[types.UID][]net.Listener{}
 	n.done = Repeat(ctx, n.sync)
@@ -62,11 +68,13 @@ func (n *Node) sync(ctx context.Context) error {
 	alive := map[types.UID]bool{}
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if n.Namespaces != nil && !slices.Contains(n.Namespaces, pod.Namespace) {
+		alive[pod.UID] = true
+		if n.Runs != nil && !n.Runs(pod) {
 			continue
 		}
-		alive[pod.UID] = true
-		if err := n.step(ctx, pod); err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
+		err := n.step(ctx, pod)
+		// Another process may have the address: the pod gets the next one.
+		if err != nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) && !errors.Is(err, syscall.EADDRINUSE) {
 			return fmt.Errorf("run pod %s/%s: %w", pod.Namespace, pod.Name, err)
 		}
 	}
@@ -102,7 +110,7 @@ func (n *Node) end(uid types.UID) {
 func (n *Node) run(ctx context.Context, pod *corev1.Pod) error {
 	n.next++
 	address := n.Address(n.next)
-	if secret := injectedSecret(pod); secret != "" && !n.Silent {
+	if secret := n.Secret(pod); secret != "" && !n.Silent {
 		if err := n.listen(ctx, pod, client.ObjectKey{Namespace: pod.Namespace, Name: secret}, address); err != nil {
 			n.end(pod.UID)
 			return err
@@ -134,7 +142,7 @@ func (n *Node) listen(ctx context.Context, pod *corev1.Pod, secret client.Object
 				return err
 			}
 			n.pods[pod.UID] = append(n.pods[pod.UID], l)
-			go serve(l, cfg)
+			go serve(l, rotatortest.Handshakes(cfg))
 		}
 	}
 	return nil
@@ -182,7 +190,7 @@ func Ready(ctx context.Context, c client.Client, pod *corev1.Pod, address string
 	return c.Status().Update(ctx, pod)
 }
 
-func serve(l net.Listener, cfg *tls.Config) {
+func serve(l net.Listener, answer func(net.Conn)) {
 	for {
 		conn, err := l.Accept()
 		if err != nil {
@@ -190,9 +198,7 @@ func serve(l net.Listener, cfg *tls.Config) {
 		}
 		go func() {
 			defer func() { _ = conn.Close() }()
-			if server := tls.Server(conn, cfg); server.HandshakeContext(context.Background()) == nil {
-				_, _ = io.Copy(io.Discard, server)
-			}
+			answer(conn)
 		}()
 	}
 }

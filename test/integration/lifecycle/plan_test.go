@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -281,7 +282,10 @@ func ready(ctx context.Context, namespace, service string) error {
 func startNode(t *testing.T) {
 	t.Helper()
 	node := harness.Node{
-		Client: admin, Name: "hollow", Namespaces: []string{planned, "refused", "connected"}, Silent: true,
+		Client: admin, Name: "hollow", Silent: true,
+		Runs: func(pod *corev1.Pod) bool {
+			return slices.Contains([]string{planned, "refused", "connected"}, pod.Namespace)
+		},
 		Address: func(n int) string { return fmt.Sprintf("10.9.%d.%d", n/250, 1+n%250) },
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -77,10 +77,10 @@ func TestADisruptionBudget(t *testing.T) {
 		}
 		return err
 	})
-	registry, _ := startRotator(t, nil)
+	r := startRotator(t)
 	p.current("web")
 	p.rotate("web")
-	p.held(registry, "DisruptionBudget")
+	p.held(r, "DisruptionBudget")
 	e := p.told(restartcontroller.EventRestartHeld, "web")
 	assert.Equal(t, corev1.EventTypeWarning, e.Type)
 	assert.Contains(t, e.Note, "not restarted: PodDisruptionBudget keep allows no disruption now (2 of 2 pods healthy, 2 needed); it will be restarted when that has changed")
@@ -96,7 +96,7 @@ func TestADisruptionBudget(t *testing.T) {
 // and never killed.
 func TestWhatAPersonHasToDo(t *testing.T) {
 	p := newPlace(t)
-	startRotator(t, nil)
+	startRotator(t)
 	for _, name := range []string{"bare", "once", "sets", "by-hand"} {
 		p.service(name)
 	}
@@ -148,24 +148,24 @@ func TestAStuckRollout(t *testing.T) {
 	p.deployment("a", 1)
 	b := p.deployment("b", 1)
 	elsewhere := other.deployment("web", 1)
-	registry, _ := startRotator(t, func(c *rotator.Config) { c.Restart.Max = 1; c.Restart.StuckAfter = time.Second })
+	r := startRotator(t, func(c *rotator.Config) { c.Restart.Max = 1; c.Restart.StuckAfter = time.Second })
 	p.current("a", "b")
 	other.current("web")
 	// The Deployment has no patience of its own that would be longer.
 	change(t, b, func() { none := int32(1<<31 - 1); b.Spec.ProgressDeadlineSeconds = &none })
 	a := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: p.name, Name: "a"}}
 	change(t, a, func() { none := int32(1<<31 - 1); a.Spec.ProgressDeadlineSeconds = &none })
-	node.breakDown(p.name, true)
+	stopped.Store(p.name, true)
 	p.rotate("a")
 	p.told(restartcontroller.EventRestarted, "a")
 	p.rotate("b")
 	other.rotate("web")
 	e := p.told(restartcontroller.EventRestartStuck, "a")
 	assert.Contains(t, e.Note, "until it is, no other workload of namespace "+p.name+" is restarted: kubectl rollout status deployment/a -n "+p.name)
-	p.held(registry, "BehindStuck")
+	p.held(r, "BehindStuck")
 	assert.Contains(t, p.told(restartcontroller.EventRestartHeld, "b").Note, "Deployment a of the same namespace was restarted, and its rollout is not progressing")
 	harness.Eventually(t, func() error { // what the Deployment's controller says late is progress, for a while
-		if n, _ := metric(t, registry, "servingcert_restarts_stuck", p.name); n != 1 {
+		if n := r.Metrics(t).Sum("servingcert_restarts_stuck", "namespace", p.name); n != 1 {
 			return fmt.Errorf("%v workloads are stuck, want 1", n)
 		}
 		return nil
@@ -173,7 +173,7 @@ func TestAStuckRollout(t *testing.T) {
 	other.current("web")
 	assert.NotEmpty(t, restartedAt(t, elsewhere), "it has a place")
 	assert.Empty(t, restartedAt(t, b))
-	node.breakDown(p.name, false)
+	stopped.Delete(p.name)
 	p.current("a", "b")
 	assert.NotEmpty(t, restartedAt(t, b))
 	assert.Len(t, p.events(restartcontroller.EventRestartStuck, "a"), 1)
@@ -187,16 +187,16 @@ func TestALeaderDies(t *testing.T) {
 	atOnce := func(d *appsv1.Deployment) { d.Spec.Strategy.Type = appsv1.RecreateDeploymentStrategyType }
 	all := []*appsv1.Deployment{p.deployment("a", 1, atOnce), p.deployment("b", 1), other.deployment("web", 1)}
 	config := func(c *rotator.Config) { c.Restart.Max = 1 }
-	_, stop := startRotator(t, config)
+	first := startRotator(t, config)
 	p.current("a", "b")
 	other.current("web")
 	for _, q := range []place{p, other} {
-		node.breakDown(q.name, true)
+		stopped.Store(q.name, true)
 	}
 	p.rotate("a")
 	p.told(restartcontroller.EventRestarted, "a")
 	at := restartedAt(t, all[0])
-	stop()
+	first.Stop()
 	harness.Eventually(t, func() error { // nothing of it is stale, and it rolls
 		if pods := p.pods("a"); len(pods) != 1 || pods[0].Status.PodIP != "" {
 			return fmt.Errorf("%d pods of a, want one that does not run", len(pods))
@@ -206,36 +206,35 @@ func TestALeaderDies(t *testing.T) {
 	p.rotate("b")
 	other.rotate("web")
 
-	registry, _ := startRotator(t, config)
-	p.held(registry, "Turn")
-	other.held(registry, "Full")
-	n, _ := metric(t, registry, "servingcert_restarts_rolling")
-	assert.InDelta(t, 1, n, 0)
+	r := startRotator(t, config)
+	p.held(r, "Turn")
+	other.held(r, "Full")
+	assert.InDelta(t, 1, r.Metrics(t).Sum("servingcert_restarts_rolling"), 0)
 	assert.Empty(t, restartedAt(t, all[1]))
 	assert.Empty(t, restartedAt(t, all[2]))
 	for _, q := range []place{p, other} {
-		node.breakDown(q.name, false)
+		stopped.Delete(q.name)
 	}
 	p.current("a", "b")
 	other.current("web")
 	assert.Equal(t, at, restartedAt(t, all[0]))
-	restarts(t, registry, 2)
+	restarts(t, r, 2)
 }
 
 // A restart that was taken back is not fought for.
 func TestTakenBack(t *testing.T) {
 	p := newPlace(t)
 	web := p.deployment("web", 2)
-	registry, _ := startRotator(t, nil)
+	r := startRotator(t)
 	p.current("web")
-	node.breakDown(p.name, true)
+	stopped.Store(p.name, true)
 	p.rotate("web")
 	p.told(restartcontroller.EventRestarted, "web")
 	change(t, web, func() { delete(web.Spec.Template.Annotations, restartpolicy.AnnotationRestartedAt) })
-	p.held(registry, "Undone")
+	p.held(r, "Undone")
 	assert.Contains(t, p.told(restartcontroller.EventRestartHeld, "web").Note, "whatever does that must leave the annotation alone")
 	assert.Empty(t, restartedAt(t, web))
-	node.breakDown(p.name, false)
+	stopped.Delete(p.name)
 	p.rotate("web") // for the next certificate it is tried again
 	p.current("web")
 	assert.NotEmpty(t, restartedAt(t, web))
@@ -266,15 +265,15 @@ func TestNoRight(t *testing.T) {
 		without("")
 		require.NoError(t, harness.RightsInForce(context.WithoutCancel(t.Context()), admin))
 	})
-	registry, _ := startRotator(t, nil)
+	r := startRotator(t)
 	p.current("web")
 	without("get")
 	p.mayNotGet(web)
 	p.rotate("web")
-	p.held(registry, "Forbidden")
+	p.held(r, "Forbidden")
 	assert.Contains(t, p.told(restartcontroller.EventRestartHeld, "web").Note, `cannot get resource "deployments"`)
 	without("patch")
-	p.held(registry, "Refused")
+	p.held(r, "Refused")
 	harness.Eventually(t, func() error {
 		for _, e := range p.events(restartcontroller.EventRestartHeld, "web") {
 			if strings.Contains(e.Note, `cannot patch resource "deployments"`) {

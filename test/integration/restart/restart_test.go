@@ -42,7 +42,7 @@ func TestEachKindIsRestartedOnce(t *testing.T) {
 	p.ready("db", 2)
 	p.ready("agent", 2)
 
-	registry, _ := startRotator(t, nil)
+	r := startRotator(t)
 	p.current("web", "db", "agent")
 	all := map[string]client.Object{"web": web, "db": db, "agent": agent}
 	for name, w := range all {
@@ -79,7 +79,7 @@ func TestEachKindIsRestartedOnce(t *testing.T) {
 		assert.Contains(t, e.Note, "an older certificate than Secret "+name+"-tls has held since ")
 	}
 	// And nothing more happens to them.
-	restarts(t, registry, 3)
+	restarts(t, r, 3)
 	for name := range all {
 		p.rotate(name)
 	}
@@ -92,9 +92,9 @@ func TestEachKindIsRestartedOnce(t *testing.T) {
 		})
 	}
 	p.current("web", "db", "agent")
-	restarts(t, registry, 6)
+	restarts(t, r, 6)
 	harness.Eventually(t, func() error {
-		if n, _ := metric(t, registry, "servingcert_restarts_rolling"); n != 0 {
+		if n := r.Metrics(t).Sum("servingcert_restarts_rolling"); n != 0 {
 			return fmt.Errorf("%v rollouts go on", n)
 		}
 		return nil
@@ -118,7 +118,7 @@ func TestAppliedAgain(t *testing.T) {
 	}
 	apply()
 	p.ready("web", 1)
-	startRotator(t, nil)
+	startRotator(t)
 	p.current("web")
 	p.rotate("web")
 	p.told(restartcontroller.EventRestarted, "web")

@@ -1,16 +1,18 @@
 package restart
 
 import (
+	"crypto"
 	"encoding/json"
 	"fmt"
-	"strings"
+	"sync/atomic"
 	"testing"
+	"time"
 
-	"github.com/prometheus/client_golang/prometheus"
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -18,6 +20,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
+	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/rotator/restart"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -51,12 +54,25 @@ func (p place) service(name string) {
 	p.rotate(name)
 }
 
+// issued counts certificates, each of which is younger than those before.
+var issued atomic.Int32
+
 // rotate gives the Service's Secret another certificate, as the signer would, and says so.
 func (p place) rotate(name string) {
 	p.t.Helper()
-	cert, leaf, err := node.ca.issue(p.name, name)
+	pair := ca.Issue(p.t, time.Now().Add(time.Duration(issued.Add(1))*time.Second-time.Hour/2), name+"."+p.name+".svc")
+	keyPEM, err := pki.EncodeKey(pair.PrivateKey.(crypto.Signer))
 	require.NoError(p.t, err)
-	node.mount(p.name, name+"-tls", cert)
+	secret := &corev1.Secret{
+		ObjectMeta: metav1.ObjectMeta{Namespace: p.name, Name: name + "-tls"}, Type: corev1.SecretTypeTLS,
+		Data: map[string][]byte{corev1.TLSCertKey: pki.EncodeCertificates(pair.Leaf), corev1.TLSPrivateKeyKey: keyPEM},
+	}
+	if err := admin.Update(p.t.Context(), secret); apierrors.IsNotFound(err) {
+		require.NoError(p.t, admin.Create(p.t.Context(), secret))
+	} else {
+		require.NoError(p.t, err)
+	}
+	leaf := pki.Fingerprint(pair.Leaf)
 	p.leaves[name] = leaf
 	ready := metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: "Issued", Message: "names", LastTransitionTime: metav1.Now()}
 	said := state.Say(ready, state.Ready{Secret: name + "-tls", Leaf: leaf})
@@ -198,34 +214,11 @@ func (p place) events(reason, name string) []eventsv1.Event {
 	return found
 }
 
-// metric returns the value of the series with these label values, false if there
-// is none.
-func metric(t *testing.T, registry *prometheus.Registry, name string, labels ...string) (float64, bool) {
-	t.Helper()
-	families, err := registry.Gather()
-	require.NoError(t, err)
-	for _, f := range families {
-		if f.GetName() != name {
-			continue
-		}
-		for _, m := range f.GetMetric() {
-			var values []string
-			for _, l := range m.GetLabel() {
-				values = append(values, l.GetValue())
-			}
-			if strings.Join(values, " ") == strings.Join(labels, " ") {
-				return m.GetGauge().GetValue() + m.GetCounter().GetValue(), true
-			}
-		}
-	}
-	return 0, false
-}
-
 // restarts waits until so many restarts are counted, which they are a moment after they can be seen.
-func restarts(t *testing.T, registry *prometheus.Registry, want float64) {
+func restarts(t *testing.T, r *harness.Rotator, want float64) {
 	t.Helper()
 	harness.Eventually(t, func() error {
-		if n, _ := metric(t, registry, "servingcert_restarts_total"); n != want {
+		if n := r.Metrics(t).Sum("servingcert_restarts_total"); n != want {
 			return fmt.Errorf("%v restarts are counted, want %v", n, want)
 		}
 		return nil
@@ -233,10 +226,10 @@ func restarts(t *testing.T, registry *prometheus.Registry, want float64) {
 }
 
 // held waits until the metric counts a workload of the namespace for that reason.
-func (p place) held(registry *prometheus.Registry, reason string) {
+func (p place) held(r *harness.Rotator, reason string) {
 	p.t.Helper()
 	harness.Eventually(p.t, func() error {
-		if n, ok := metric(p.t, registry, "servingcert_restarts_held", p.name, reason); !ok || n < 1 {
+		if n := r.Metrics(p.t).Sum("servingcert_restarts_held", "namespace", p.name, "reason", reason); n < 1 {
 			return fmt.Errorf("no workload of %s is held for %s", p.name, reason)
 		}
 		return nil

@@ -4,7 +4,6 @@ import (
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"testing"
 	"time"
@@ -21,6 +20,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/restart"
 	"github.com/servingcert/servingcert/test/integration/harness"
+	"github.com/servingcert/servingcert/test/rotatortest"
 )
 
 // port is where all pods listen.
@@ -159,28 +159,8 @@ func serves(t *testing.T, pod *corev1.Pod, ip string) {
 	secret := secretOf(t, pod.Namespace, "web-tls")
 	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	require.NoError(t, err)
-	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", net.JoinHostPort(ip, port))
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = l.Close() })
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer func() { _ = conn.Close() }()
-				_, _ = io.Copy(io.Discard, tls.Server(conn, &tls.Config{Certificates: []tls.Certificate{pair}}))
-			}()
-		}
-	}()
-	now := metav1.Now()
-	pod.Status = corev1.PodStatus{
-		Phase: corev1.PodRunning, StartTime: &now, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}},
-		Conditions:        []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue, LastTransitionTime: now}},
-		ContainerStatuses: []corev1.ContainerStatus{{Name: "app", Ready: true, State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{StartedAt: now}}}},
-	}
-	require.NoError(t, admin.Status().Update(t.Context(), pod))
+	rotatortest.AcceptAt(t, net.JoinHostPort(ip, port), rotatortest.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}}))
+	require.NoError(t, harness.Ready(t.Context(), admin, pod, ip))
 }
 
 // crashes says of the pod what the kubelet does when its program does not know a

@@ -12,13 +12,10 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/manager"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
-	ctrlmetricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
@@ -66,23 +63,7 @@ func prepare(ctx context.Context, s *harness.Suite) (err error) {
 // newManager returns a process that does nothing but find missed pods, once it
 // leads.
 func newManager(cfg *rest.Config, metricsAddr string, registry prometheus.Registerer) (manager.Manager, error) {
-	scheme := runtime.NewScheme()
-	if err := rotator.AddToScheme(scheme); err != nil {
-		return nil, err
-	}
-	mgr, err := ctrl.NewManager(cfg, ctrl.Options{
-		Scheme:                        scheme,
-		Metrics:                       ctrlmetricsserver.Options{BindAddress: metricsAddr},
-		LeaderElection:                true,
-		LeaderElectionID:              "servingcert-rotator",
-		LeaderElectionNamespace:       system,
-		LeaderElectionReleaseOnCancel: true,
+	return harness.NewRotator(cfg, metricsAddr, registry, func(c *rotator.Config) {
+		c.Uninjected.Patience, c.Uninjected.MaxEvents = 500*time.Millisecond, maxEvents
 	})
-	if err != nil {
-		return nil, err
-	}
-	config := rotator.DefaultConfig()
-	config.Cluster.Now, config.Cluster.Metrics = time.Now, registry
-	config.Cluster.Delay, config.Uninjected.Patience, config.Uninjected.MaxEvents = 20*time.Millisecond, 500*time.Millisecond, maxEvents
-	return mgr, rotator.Setup(mgr, config)
 }

@@ -249,12 +249,10 @@ func TestStandby(t *testing.T) {
 	create(t, newPod(ns, "web", "web"))
 	counts(t, ns, "1") // by the one that leads
 	event(t, ns)
-	families, err := registry.Gather()
-	require.NoError(t, err)
-	for _, f := range families {
-		for _, m := range f.GetMetric() {
+	for name, family := range harness.Metrics(t, registry) {
+		for _, m := range family.GetMetric() {
 			for _, l := range m.GetLabel() {
-				assert.NotEqual(t, "namespace", l.GetName(), "%s: what a namespace holds is for the leader to say", f.GetName())
+				assert.NotEqual(t, "namespace", l.GetName(), "%s: what a namespace holds is for the leader to say", name)
 			}
 		}
 	}

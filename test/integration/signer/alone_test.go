@@ -167,7 +167,7 @@ func TestAPIServerAwayForAWhile(t *testing.T) {
 	t.Cleanup(func() { _ = plane.StartAPIServer(context.Background()) }) // an error if it runs
 	h.set(next.signing())
 	harness.Eventually(t, func() error { // it tried, and could not
-		if r.value(t, "servingcert_issue_failures_total", ns, "WriteFailed") == 0 {
+		if r.value(t, "servingcert_issue_failures_total", "namespace", ns, "reason", "WriteFailed") == 0 {
 			return errors.New("no failure is counted")
 		}
 		return nil

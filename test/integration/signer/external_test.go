@@ -74,7 +74,7 @@ func TestSecretsOfOtherIssuers(t *testing.T) {
 	annotate(t, ns, "web", map[string]any{api.AnnotationExtraDNSNames: "api.example.com"})
 	waitFollowed(t, ns, "web", "External", foreign)
 
-	assert.InDelta(t, foreign.Leaf.NotAfter.Unix(), r.value(t, "servingcert_certificate_not_after_timestamp_seconds", ns, "web-tls"), 0)
+	assert.InDelta(t, foreign.Leaf.NotAfter.Unix(), r.value(t, "servingcert_certificate_not_after_timestamp_seconds", "namespace", ns, "secret", "web-tls"), 0)
 	written := getSecret(t, ns, "web-tls")
 	assert.Empty(t, written.Labels)
 	assert.Empty(t, written.OwnerReferences)
@@ -85,12 +85,12 @@ func TestSecretsOfOtherIssuers(t *testing.T) {
 	waitRest(t, ns)
 	require.NoError(t, secretGone(t, ns, "web-tls"))
 	const renewBy = "servingcert_external_certificate_renew_by_timestamp_seconds"
-	since := r.value(t, renewBy, ns, "web-tls")
+	since := r.value(t, renewBy, "namespace", ns, "secret", "web-tls")
 	assert.GreaterOrEqual(t, since, float64(before.Unix()-1), "since when it is missing")
 	assert.LessOrEqual(t, since, float64(time.Now().Unix()), "since when it is missing")
 	require.NoError(t, admin.CoreV1().Services(ns).Delete(t.Context(), "web", metav1.DeleteOptions{}))
 	waitRest(t, ns)
-	assert.Zero(t, r.value(t, renewBy, ns, "web-tls"), "no alert about what nothing requests")
+	assert.Zero(t, r.value(t, renewBy, "namespace", ns, "secret", "web-tls"), "no alert about what nothing requests")
 }
 
 // TestAnotherIssuerTakesOver: the Secret is kept and renewed until the other issuer writes it. Then the

@@ -256,28 +256,11 @@ func managedExist(ctx context.Context, instance string) (bool, error) {
 // the Secret is retained.
 func (r *running) saysRetained(t *testing.T, namespace, secret string) bool {
 	t.Helper()
-	return r.value(t, "servingcert_certificate_retained", namespace, secret) > 0
+	return r.value(t, "servingcert_certificate_retained", "namespace", namespace, "secret", secret) > 0
 }
 
-// value returns that of a series of a signer in this process, by the values of its labels in the
-// order of their names; 0 if there is none.
+// value returns the sum of the series of a signer in this process that have the labels (name, value, …).
 func (r *running) value(t *testing.T, name string, labels ...string) float64 {
 	t.Helper()
-	families, err := r.registry.Gather()
-	require.NoError(t, err)
-	for _, family := range families {
-		if family.GetName() != name {
-			continue
-		}
-		for _, m := range family.GetMetric() {
-			var its []string
-			for _, label := range m.GetLabel() {
-				its = append(its, label.GetValue())
-			}
-			if slices.Equal(its, labels) {
-				return m.GetGauge().GetValue() + m.GetCounter().GetValue()
-			}
-		}
-	}
-	return 0
+	return harness.Metrics(t, r.registry).Sum(name, labels...)
 }

@@ -58,20 +58,13 @@ func event(t *testing.T, namespace, reason, name string, words ...string) string
 // series returns the values of a metric by its labels, "a=1 b=2".
 func (r *rotator) series(t *testing.T, name string) map[string]float64 {
 	t.Helper()
-	families, err := r.registry.Gather()
-	require.NoError(t, err)
 	out := map[string]float64{}
-	for _, family := range families {
-		if family.GetName() != name {
-			continue
+	for _, m := range harness.Metrics(t, r.registry).With(name) {
+		var labels []string
+		for _, l := range m.GetLabel() {
+			labels = append(labels, l.GetName()+"="+l.GetValue())
 		}
-		for _, m := range family.GetMetric() {
-			var labels []string
-			for _, l := range m.GetLabel() {
-				labels = append(labels, l.GetName()+"="+l.GetValue())
-			}
-			out[strings.Join(labels, " ")] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
-		}
+		out[strings.Join(labels, " ")] = m.GetCounter().GetValue() + m.GetGauge().GetValue()
 	}
 	return out
 }
