@@ -36,7 +36,7 @@ func TestHelm(t *testing.T) {
 
 	require.NoError(t, harness.PoliciesInForce(t.Context(), admin))
 	stopSigner, stopTrust, stopRotator := start(t, "signer"), start(t, "trust"), start(t, "rotator")
-	ca := secretOf(t, system, api.CASecretName)
+	ca := harness.AwaitSecret(t, admin, system, api.CASecretName)
 	stopWebhook := startWebhook(t)
 	shop(t)
 	theirPolicies(t)
@@ -72,7 +72,7 @@ func TestHelm(t *testing.T) {
 		}
 		return nil
 	})
-	assert.Equal(t, ca.Data, secretOf(t, system, api.CASecretName).Data, "the CA that clients trust")
+	assert.Equal(t, ca.Data, harness.AwaitSecret(t, admin, system, api.CASecretName).Data, "the CA that clients trust")
 }
 
 // secondRelease tries to install beside the first release, as a person who has forgotten it.
@@ -128,7 +128,7 @@ func startWebhook(t *testing.T) (stop func()) {
 	t.Helper()
 	certs := filepath.Join(dir, "certs")
 	require.NoError(t, os.MkdirAll(certs, 0o700))
-	for name, data := range secretOf(t, system, "servingcert-webhook-tls").Data {
+	for name, data := range harness.AwaitSecret(t, admin, system, "servingcert-webhook-tls").Data {
 		require.NoError(t, os.WriteFile(filepath.Join(certs, name), data, 0o600))
 	}
 	harness.Eventually(t, func() error {
@@ -155,7 +155,7 @@ func shop(t *testing.T) {
 	t.Helper()
 	harness.NewNamespace(t, admin, "shop", true)
 	harness.NewService(t, admin, "shop", "web")
-	secretOf(t, "shop", "web-tls")
+	harness.AwaitSecret(t, admin, "shop", "web-tls")
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web", Labels: map[string]string{"app": "web"}},
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "web"}}},
@@ -173,7 +173,7 @@ func theirPolicies(t *testing.T) {
 		corev1.TLSCertKey: nil, corev1.TLSPrivateKeyKey: nil,
 	}}
 	assert.ErrorContains(t, signer.Create(t.Context(), foreign), "with label servingcert.dev/managed-by only")
-	assert.ErrorContains(t, signer.Delete(t.Context(), secretOf(t, system, api.CASecretName)), "the signer may not delete its CA")
+	assert.ErrorContains(t, signer.Delete(t.Context(), harness.AwaitSecret(t, admin, system, api.CASecretName)), "the signer may not delete its CA")
 	elsewhere := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: api.CASecretName}, Type: corev1.SecretTypeOpaque}
 	assert.ErrorContains(t, signer.Create(t.Context(), elsewhere), "of type kubernetes.io/tls only", "what is called as the CA elsewhere is no CA")
 
@@ -194,14 +194,4 @@ func as(t *testing.T, account string) client.Client {
 	c, err := client.New(cfg, client.Options{})
 	require.NoError(t, err)
 	return c
-}
-
-// secretOf waits for a Secret.
-func secretOf(t *testing.T, namespace, name string) *corev1.Secret {
-	t.Helper()
-	secret := &corev1.Secret{}
-	harness.Eventually(t, func() error {
-		return admin.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, secret)
-	})
-	return secret
 }

@@ -50,7 +50,7 @@ func TestAChangedListReachesThePods(t *testing.T) {
 			startRotator(t, func(c *rotator.Config) { c.KubeletSync.Enabled = wakes })
 			s := newShop(t, 1, hasProxy(guardedPort+"=any"))
 			lists := func(clients string) {
-				change(t, s.svc, func(svc *corev1.Service) {
+				harness.Change(t, admin, s.svc, func(svc *corev1.Service) {
 					svc.Annotations[api.AnnotationClients] = clients
 					svc.Spec.Ports[0].TargetPort = intstr.FromString(guardedPort)
 				})
@@ -70,7 +70,7 @@ func TestAChangedListReachesThePods(t *testing.T) {
 
 			remove(t, s.svc)
 			marker := newShop(t, 1, hasProxy(guardedPort+"="))
-			change(t, marker.svc, func(svc *corev1.Service) {
+			harness.Change(t, admin, marker.svc, func(svc *corev1.Service) {
 				svc.Annotations[api.AnnotationClients] = "any"
 				svc.Spec.Ports[0].TargetPort = intstr.FromString(guardedPort)
 			})

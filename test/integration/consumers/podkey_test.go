@@ -113,7 +113,7 @@ func TestPodsOfBothKindsDuringASwitch(t *testing.T) {
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
 	port := s.servers[0].at.Port()
 
-	change(t, s.svc, func(svc *corev1.Service) { svc.Annotations[api.AnnotationKeySource] = string(api.KeySourcePod) })
+	harness.Change(t, admin, s.svc, func(svc *corev1.Service) { svc.Annotations[api.AnnotationKeySource] = string(api.KeySourcePod) })
 	saidPodKeys(t, s.svc, "web-tls")
 	own := podOf(t, s.svc, "web-abc-own", port, overdue(t, name(s.svc)), makesKey)
 	becomes(t, s.svc, metav1.ConditionFalse, api.ServingStale)
@@ -124,7 +124,7 @@ func TestPodsOfBothKindsDuringASwitch(t *testing.T) {
 	s.servers[0].pair.Store(overdue(t, name(s.svc))) // the Secret from before is renewed, and this server does not reload
 	becomes(t, s.svc, metav1.ConditionFalse, api.ServingStale)
 
-	change(t, s.svc, func(svc *corev1.Service) { svc.Annotations[api.AnnotationKeySource] = string(api.KeySourceSecret) })
+	harness.Change(t, admin, s.svc, func(svc *corev1.Service) { svc.Annotations[api.AnnotationKeySource] = string(api.KeySourceSecret) })
 	s.renew(t)
 	s.servers[0].pair.Store(s.pair)
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)

@@ -249,7 +249,7 @@ func TestWhatIsSaidGoesWithTheCertificate(t *testing.T) {
 
 	s.servers[0].pair.Store(s.pair)
 	setReady(t, s.svc, metav1.Condition{Status: metav1.ConditionTrue, Reason: api.ReasonRetained, Message: "no longer requested"}, state.Ready{Secret: "web-tls", Leaf: fingerprint(s.pair)})
-	change(t, s.svc, func(svc *corev1.Service) { delete(svc.Annotations, api.AnnotationSecretName) })
+	harness.Change(t, admin, s.svc, func(svc *corev1.Service) { delete(svc.Annotations, api.AnnotationSecretName) })
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
 
 	setReady(t, s.svc, metav1.Condition{Status: metav1.ConditionFalse, Reason: "InvalidAnnotation", Message: "no"}, state.Ready{})

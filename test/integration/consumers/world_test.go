@@ -207,16 +207,3 @@ func events(t testing.TB, namespace, reason string) []eventsv1.Event {
 	require.NoError(t, admin.List(context.Background(), &list, client.InNamespace(namespace)))
 	return slices.DeleteFunc(list.Items, func(e eventsv1.Event) bool { return e.Reason != reason })
 }
-
-// change reads the Service, changes it and updates it, again if someone else was
-// quicker.
-func change(t *testing.T, svc *corev1.Service, how func(*corev1.Service)) {
-	t.Helper()
-	harness.Eventually(t, func() error {
-		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(svc), svc); err != nil {
-			return err
-		}
-		how(svc)
-		return admin.Update(t.Context(), svc)
-	})
-}

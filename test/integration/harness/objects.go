@@ -75,6 +75,27 @@ func NewService(t testing.TB, c client.Client, namespace, name string, annotatio
 	return svc
 }
 
+// Change reads an object, changes it and updates it, again if someone else was quicker. It may be called in a cleanup.
+func Change[T client.Object](t testing.TB, c client.Client, obj T, how func(T)) {
+	t.Helper()
+	ctx := context.WithoutCancel(t.Context())
+	Eventually(t, func() error {
+		if err := c.Get(ctx, client.ObjectKeyFromObject(obj), obj); err != nil {
+			return err
+		}
+		how(obj)
+		return c.Update(ctx, obj)
+	})
+}
+
+// AwaitSecret returns a Secret once there is one of that name.
+func AwaitSecret(t testing.TB, c client.Client, namespace, name string) *corev1.Secret {
+	t.Helper()
+	secret := &corev1.Secret{}
+	Eventually(t, func() error { return c.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, secret) })
+	return secret
+}
+
 // SomebodysPair is the conventional Secret, which another tool made.
 func SomebodysPair(t testing.TB, namespace string) *corev1.Secret {
 	t.Helper()

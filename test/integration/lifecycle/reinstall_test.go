@@ -84,15 +84,6 @@ func isInjected(t *testing.T, service *corev1.Service) {
 	})
 }
 
-func secretOf(t *testing.T, namespace, name string) *corev1.Secret {
-	t.Helper()
-	secret := &corev1.Secret{}
-	harness.Eventually(t, func() error {
-		return admin.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, secret)
-	})
-	return secret
-}
-
 func leafOf(t *testing.T, secret *corev1.Secret) string {
 	t.Helper()
 	chain, err := pki.ParseCertificates(secret.Data[corev1.TLSCertKey])
@@ -135,9 +126,9 @@ func installedAgain(t *testing.T, namespace string) (*corev1.Service, map[string
 	first := install(t, true)
 	harness.NewNamespace(t, admin, namespace, true)
 	web := harness.NewService(t, admin, namespace, "web")
-	leaf, bundle := leafOf(t, secretOf(t, namespace, "web-tls")), bundleOf(t, namespace)
+	leaf, bundle := leafOf(t, harness.AwaitSecret(t, admin, namespace, "web-tls")), bundleOf(t, namespace)
 	isInjected(t, web)
-	backup := secretOf(t, system, api.CASecretName).Data
+	backup := harness.AwaitSecret(t, admin, system, api.CASecretName).Data
 
 	first.stop()
 	uninstall(t)
@@ -148,7 +139,7 @@ func installedAgain(t *testing.T, namespace string) (*corev1.Service, map[string
 
 	install(t, false)
 	isInjected(t, web)
-	require.Equal(t, leaf, leafOf(t, secretOf(t, namespace, "web-tls")))
+	require.Equal(t, leaf, leafOf(t, harness.AwaitSecret(t, admin, namespace, "web-tls")))
 	require.Equal(t, bundle, bundleOf(t, namespace))
 	return web, backup
 }
@@ -158,19 +149,19 @@ func installedAgain(t *testing.T, namespace string) (*corev1.Service, map[string
 // brings everything back. No pod is refused meanwhile.
 func TestDeletedAndInstalledAgain(t *testing.T) {
 	web, backup := installedAgain(t, "shop")
-	leaf, bundle := leafOf(t, secretOf(t, "shop", "web-tls")), bundleOf(t, "shop")
+	leaf, bundle := leafOf(t, harness.AwaitSecret(t, admin, "shop", "web-tls")), bundleOf(t, "shop")
 	pods := newStream(t, web, 1)
 	late := harness.NewService(t, admin, "shop", "late")
 	isReady(t, late, api.CALost)
-	assert.Equal(t, leaf, leafOf(t, secretOf(t, "shop", "web-tls")))
+	assert.Equal(t, leaf, leafOf(t, harness.AwaitSecret(t, admin, "shop", "web-tls")))
 	assert.Equal(t, bundle, bundleOf(t, "shop"), "no client gets the interim root")
-	interim := secretOf(t, system, api.CAInterimName)
+	interim := harness.AwaitSecret(t, admin, system, api.CAInterimName)
 	require.NotNil(t, interim)
 
 	require.NoError(t, admin.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: api.CASecretName}, Data: backup}))
 	isReady(t, late, "Issued")
-	secretOf(t, "shop", "late-tls")
-	assert.Equal(t, leaf, leafOf(t, secretOf(t, "shop", "web-tls")), "the CA is the one that signed it")
+	harness.AwaitSecret(t, admin, "shop", "late-tls")
+	assert.Equal(t, leaf, leafOf(t, harness.AwaitSecret(t, admin, "shop", "web-tls")), "the CA is the one that signed it")
 	assert.Equal(t, bundle, bundleOf(t, "shop"))
 	webhookServesUnder(t, bundle)
 	pods.all(t)
@@ -182,7 +173,7 @@ func webhookServesUnder(t *testing.T, bundle string) {
 	roots, err := pki.ParseBundle([]byte(bundle))
 	require.NoError(t, err)
 	harness.Eventually(t, func() error {
-		chain, err := pki.ParseCertificates(secretOf(t, system, "servingcert-webhook-tls").Data[corev1.TLSCertKey])
+		chain, err := pki.ParseCertificates(harness.AwaitSecret(t, admin, system, "servingcert-webhook-tls").Data[corev1.TLSCertKey])
 		if err != nil {
 			return err
 		}
@@ -199,7 +190,7 @@ func TestReplacedBesideTheRootOfTheLostCA(t *testing.T) {
 	removeManaged(t)
 	web, _ := installedAgain(t, "bank")
 	pods := newStream(t, web, 1)
-	old, leaf := bundleOf(t, "bank"), leafOf(t, secretOf(t, "bank", "web-tls"))
+	old, leaf := bundleOf(t, "bank"), leafOf(t, harness.AwaitSecret(t, admin, "bank", "web-tls"))
 
 	require.NoError(t, admin.Create(t.Context(), &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: system, Name: api.ExtraRootsName}, Data: map[string]string{"former.crt": old}}))
 	status := &corev1.ConfigMap{}
@@ -209,7 +200,7 @@ func TestReplacedBesideTheRootOfTheLostCA(t *testing.T) {
 	require.NoError(t, admin.Patch(t.Context(), status, patch))
 
 	harness.Eventually(t, func() error {
-		secret := secretOf(t, "bank", "web-tls") // before the bundle, which was written first
+		secret := harness.AwaitSecret(t, admin, "bank", "web-tls") // before the bundle, which was written first
 		bundle, err := pki.ParseBundle([]byte(bundleOf(t, "bank")))
 		require.NoError(t, err)
 		chain, err := pki.ParseCertificates(secret.Data[corev1.TLSCertKey])

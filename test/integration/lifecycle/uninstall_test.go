@@ -37,8 +37,8 @@ func TestUninstalledInOrder(t *testing.T) {
 	web := harness.NewService(t, admin, "leaving", "web")
 	isReady(t, web, "Issued")
 	isInjected(t, web)
-	leaf, bundle := leafOf(t, secretOf(t, "leaving", "web-tls")), bundleOf(t, "leaving")
-	backup := secretOf(t, system, api.CASecretName)
+	leaf, bundle := leafOf(t, harness.AwaitSecret(t, admin, "leaving", "web-tls")), bundleOf(t, "leaving")
+	backup := harness.AwaitSecret(t, admin, system, api.CASecretName)
 
 	pods := newStream(t, web, 2)
 	for i, kinds := range uninstallSteps[:3] {
@@ -57,7 +57,7 @@ func TestUninstalledInOrder(t *testing.T) {
 	assert.Zero(t, pods.refused.Load(), "pods were refused; the last one: %v", pods.said.Load())
 	assert.Positive(t, pods.bare.Load(), "new pods start without a certificate")
 
-	secret := secretOf(t, "leaving", "web-tls")
+	secret := harness.AwaitSecret(t, admin, "leaving", "web-tls")
 	assert.Equal(t, leaf, leafOf(t, secret))
 	assert.Empty(t, secret.Finalizers)
 	assert.Equal(t, bundle, bundleOf(t, "leaving"))

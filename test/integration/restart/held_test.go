@@ -35,19 +35,6 @@ func ctxOf(t *testing.T) context.Context {
 	return context.WithoutCancel(t.Context())
 }
 
-// change reads the object, changes it and updates it, again if someone else was
-// quicker.
-func change(t *testing.T, obj client.Object, how func()) {
-	t.Helper()
-	harness.Eventually(t, func() error {
-		if err := admin.Get(ctxOf(t), client.ObjectKeyFromObject(obj), obj); err != nil {
-			return err
-		}
-		how()
-		return admin.Update(ctxOf(t), obj)
-	})
-}
-
 // toUnstructured returns what an applier would send: nothing that the server adds.
 func toUnstructured(t *testing.T, obj client.Object) *unstructured.Unstructured {
 	t.Helper()
@@ -85,7 +72,7 @@ func TestADisruptionBudget(t *testing.T) {
 	assert.Equal(t, corev1.EventTypeWarning, e.Type)
 	assert.Contains(t, e.Note, "not restarted: PodDisruptionBudget keep allows no disruption now (2 of 2 pods healthy, 2 needed); it will be restarted when that has changed")
 	assert.Empty(t, restartedAt(t, web))
-	change(t, budget, func() { budget.Spec.MinAvailable = &one })
+	harness.Change(t, admin, budget, func(budget *policyv1.PodDisruptionBudget) { budget.Spec.MinAvailable = &one })
 	p.current("web")
 	assert.NotEmpty(t, restartedAt(t, web))
 	assert.Len(t, p.events(restartcontroller.EventRestartHeld, "web"), 1)
@@ -152,9 +139,9 @@ func TestAStuckRollout(t *testing.T) {
 	p.current("a", "b")
 	other.current("web")
 	// The Deployment has no patience of its own that would be longer.
-	change(t, b, func() { none := int32(1<<31 - 1); b.Spec.ProgressDeadlineSeconds = &none })
+	harness.Change(t, admin, b, func(b *appsv1.Deployment) { none := int32(1<<31 - 1); b.Spec.ProgressDeadlineSeconds = &none })
 	a := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: p.name, Name: "a"}}
-	change(t, a, func() { none := int32(1<<31 - 1); a.Spec.ProgressDeadlineSeconds = &none })
+	harness.Change(t, admin, a, func(a *appsv1.Deployment) { none := int32(1<<31 - 1); a.Spec.ProgressDeadlineSeconds = &none })
 	stopped.Store(p.name, true)
 	p.rotate("a")
 	p.told(restartcontroller.EventRestarted, "a")
@@ -230,7 +217,9 @@ func TestTakenBack(t *testing.T) {
 	stopped.Store(p.name, true)
 	p.rotate("web")
 	p.told(restartcontroller.EventRestarted, "web")
-	change(t, web, func() { delete(web.Spec.Template.Annotations, restartpolicy.AnnotationRestartedAt) })
+	harness.Change(t, admin, web, func(web *appsv1.Deployment) {
+		delete(web.Spec.Template.Annotations, restartpolicy.AnnotationRestartedAt)
+	})
 	p.held(r, "Undone")
 	assert.Contains(t, p.told(restartcontroller.EventRestartHeld, "web").Note, "whatever does that must leave the annotation alone")
 	assert.Empty(t, restartedAt(t, web))
@@ -248,7 +237,7 @@ func TestNoRight(t *testing.T) {
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "servingcert-rotator"}}
 	var rules []rbacv1.PolicyRule
 	without := func(verb string) {
-		change(t, role, func() {
+		harness.Change(t, admin, role, func(role *rbacv1.ClusterRole) {
 			if rules == nil {
 				rules = role.DeepCopy().Rules
 			}

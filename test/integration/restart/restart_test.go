@@ -31,7 +31,7 @@ func TestEachKindIsRestartedOnce(t *testing.T) {
 		n := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("%s-%d", p.name, i), Labels: map[string]string{"for": p.name}}}
 		require.NoError(t, admin.Create(t.Context(), n))
 		t.Cleanup(func() { require.NoError(t, admin.Delete(ctxOf(t), n)) })
-		change(t, n, func() { n.Spec.Taints = nil }) // admission takes it for one that is not ready yet
+		harness.Change(t, admin, n, func(n *corev1.Node) { n.Spec.Taints = nil }) // admission takes it for one that is not ready yet
 	}
 	p.service("agent")
 	agent := &appsv1.DaemonSet{ObjectMeta: metav1.ObjectMeta{Name: "agent"}, Spec: appsv1.DaemonSetSpec{

@@ -6,8 +6,6 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	corev1 "k8s.io/api/core/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/test/integration/harness"
@@ -45,14 +43,4 @@ func startWebhook(t *testing.T) (metrics string) {
 		source = "configmap"
 	}
 	return start(t, "webhook", append(flags, "--trust-source="+source)...)
-}
-
-// secretOf waits for a Secret.
-func secretOf(t *testing.T, namespace, name string) *corev1.Secret {
-	t.Helper()
-	secret := &corev1.Secret{}
-	harness.Eventually(t, func() error {
-		return admin.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: name}, secret)
-	})
-	return secret
 }

@@ -277,7 +277,7 @@ func gatewayPolicy(t *testing.T, namespace string) {
 // immutable has a Secret of ours made anew that cannot be renewed in place.
 func immutable(t *testing.T, namespace string) {
 	t.Helper()
-	patch(t, secretOf(t, namespace, "web-tls"), `{"immutable":true}`)
+	patch(t, harness.AwaitSecret(t, admin, namespace, "web-tls"), `{"immutable":true}`)
 	renew(t, namespace)
 }
 

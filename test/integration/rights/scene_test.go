@@ -55,19 +55,19 @@ func newService(t *testing.T, namespace, annotation string) *corev1.Service {
 	svc := harness.Service(namespace, "web")
 	svc.Annotations, svc.Spec.Ports[0].Port = map[string]string{annotation: "web-tls"}, 18443
 	create(t, svc)
-	secretOf(t, namespace, "web-tls")
+	harness.AwaitSecret(t, admin, namespace, "web-tls")
 	return svc
 }
 
 // renew asks for a new certificate of Service web, and waits for it.
 func renew(t *testing.T, namespace string) {
 	t.Helper()
-	before := secretOf(t, namespace, "web-tls").Data[corev1.TLSCertKey]
+	before := harness.AwaitSecret(t, admin, namespace, "web-tls").Data[corev1.TLSCertKey]
 	svc := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "web"}}
 	harness.Eventually(t, func() error {
 		// Times have no parts of a second: one that was issued in this second is not older.
 		patch(t, svc, `{"metadata":{"annotations":{%q:%q}}}`, api.AnnotationRenewAfter, time.Now().UTC().Format(time.RFC3339))
-		if string(secretOf(t, namespace, "web-tls").Data[corev1.TLSCertKey]) == string(before) {
+		if string(harness.AwaitSecret(t, admin, namespace, "web-tls").Data[corev1.TLSCertKey]) == string(before) {
 			return fmt.Errorf("Secret %s/web-tls has the certificate of before", namespace)
 		}
 		return nil
@@ -156,7 +156,7 @@ func newPod(t *testing.T, namespace, name string, owner metav1.OwnerReference) *
 // not reload.
 func serves(t *testing.T, pod *corev1.Pod, ip string) {
 	t.Helper()
-	secret := secretOf(t, pod.Namespace, "web-tls")
+	secret := harness.AwaitSecret(t, admin, pod.Namespace, "web-tls")
 	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	require.NoError(t, err)
 	rotatortest.AcceptAt(t, net.JoinHostPort(ip, port), rotatortest.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}}))

@@ -81,7 +81,7 @@ func TestPodsOlderThanTheLabel(t *testing.T) {
 	assert.Contains(t, e.Note, "were not injected with Secret web-tls, which Service web requests")
 	assert.Contains(t, e.Note, "; restart it: kubectl rollout restart deployment/web -n "+ns)
 
-	change(t, d, func() { // as that command does
+	harness.Change(t, admin, d, func(d *appsv1.Deployment) { // as that command does
 		d.Spec.Template.Annotations = map[string]string{"kubectl.kubernetes.io/restartedAt": "2026-05-01T12:00:00Z"}
 	})
 	hasPods(t, ns, 3, 3)
@@ -102,7 +102,7 @@ func TestPodsOlderThanTheAnnotation(t *testing.T) {
 	caughtUp(t)
 	counts(t, ns, "0")
 
-	change(t, svc, func() { svc.Annotations = map[string]string{api.AnnotationSecretName: "web-tls"} })
+	harness.Change(t, admin, svc, func(svc *corev1.Service) { svc.Annotations = map[string]string{api.AnnotationSecretName: "web-tls"} })
 	counts(t, ns, "2")
 	e := event(t, ns)
 	assert.Equal(t, "Service web", e.Regarding.Kind+" "+e.Regarding.Name, "one for both")
@@ -119,9 +119,9 @@ func TestPodsOlderThanTheAnnotation(t *testing.T) {
 	counts(t, ns, "0")
 	assert.Len(t, events(t, ns), 1)
 
-	change(t, svc, func() { svc.Annotations[api.AnnotationSecretName] = "other-tls" })
+	harness.Change(t, admin, svc, func(svc *corev1.Service) { svc.Annotations[api.AnnotationSecretName] = "other-tls" })
 	counts(t, ns, "2") // they would get another Secret
-	change(t, svc, func() { svc.Annotations = nil })
+	harness.Change(t, admin, svc, func(svc *corev1.Service) { svc.Annotations = nil })
 	counts(t, ns, "0")
 }
 
@@ -152,9 +152,9 @@ func TestPodChanges(t *testing.T) {
 	p := newPod(ns, "p", "other")
 	create(t, p)
 	counts(t, ns, "0")
-	change(t, p, func() { p.Labels["app"] = "web" })
+	harness.Change(t, admin, p, func(p *corev1.Pod) { p.Labels["app"] = "web" })
 	counts(t, ns, "1")
-	change(t, p, func() { p.Labels[api.LabelInject] = api.InjectDisabled })
+	harness.Change(t, admin, p, func(p *corev1.Pod) { p.Labels[api.LabelInject] = api.InjectDisabled })
 	counts(t, ns, "0")
 
 	webhook.leave(ns)
@@ -189,7 +189,7 @@ func TestExcludedNamespaces(t *testing.T) {
 func TestWhatTheWebhookNoted(t *testing.T) {
 	ns := harness.TemporaryNamespace(t, admin, true)
 	svc := service(t, ns, "web", true)
-	change(t, svc, func() { svc.Spec.Ports[0].TargetPort = intstr.FromString("https") })
+	harness.Change(t, admin, svc, func(svc *corev1.Service) { svc.Spec.Ports[0].TargetPort = intstr.FromString("https") })
 	d := deployment(t, ns, "web", 3) // no container declares that port
 	hasPods(t, ns, 3, 0)
 	notes := func() (all []eventsv1.Event) {
@@ -208,7 +208,7 @@ func TestWhatTheWebhookNoted(t *testing.T) {
 	assert.Contains(t, e.Note, `among them): "NotServing: no container declares the target port of the Service (Service web: targetPort https)`)
 	counts(t, ns, "0")
 
-	change(t, d, func() { d.Spec.Template.Annotations = map[string]string{"again": "yes"} })
+	harness.Change(t, admin, d, func(d *appsv1.Deployment) { d.Spec.Template.Annotations = map[string]string{"again": "yes"} })
 	harness.Eventually(t, func() error {
 		var pods corev1.PodList
 		err := admin.List(t.Context(), &pods, client.InNamespace(ns))

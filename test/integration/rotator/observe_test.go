@@ -98,7 +98,7 @@ func told(t *testing.T, namespace string, n int) []eventsv1.Event {
 func setLabel(t *testing.T, namespace string, on bool) {
 	t.Helper()
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: namespace}}
-	change(t, ns, func() {
+	harness.Change(t, admin, ns, func(ns *corev1.Namespace) {
 		delete(ns.Labels, api.LabelInject)
 		if on {
 			ns.Labels[api.LabelInject] = api.InjectEnabled
@@ -117,19 +117,6 @@ func create(t *testing.T, obj client.Object) {
 func remove(t *testing.T, obj client.Object) {
 	t.Helper()
 	require.NoError(t, client.IgnoreNotFound(admin.Delete(context.WithoutCancel(t.Context()), obj, client.GracePeriodSeconds(0))))
-}
-
-// change reads the object, changes it and updates it, again if someone else was
-// quicker.
-func change(t *testing.T, obj client.Object, how func()) {
-	t.Helper()
-	harness.Eventually(t, func() error {
-		if err := admin.Get(context.WithoutCancel(t.Context()), client.ObjectKeyFromObject(obj), obj); err != nil {
-			return err
-		}
-		how()
-		return admin.Update(context.WithoutCancel(t.Context()), obj)
-	})
 }
 
 // service makes a Service of that name that selects app=NAME and asks for Secret

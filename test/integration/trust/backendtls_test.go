@@ -162,12 +162,12 @@ func TestBackendTLSPolicy(t *testing.T) {
 	t.Run("made, restored and removed with the annotation", func(t *testing.T) {
 		web := gatewayService(t, ns, "web", "true")
 		p := hasPolicy(t, web)
-		change(t, p, func(p *unstructured.Unstructured) {
+		harness.Change(t, admin, p, func(p *unstructured.Unstructured) {
 			require.NoError(t, unstructured.SetNestedField(p.Object, "elsewhere.example.com", "spec", "validation", "hostname"))
 			require.NoError(t, unstructured.SetNestedSlice(p.Object, []any{map[string]any{"type": "Hostname", "hostname": "evil.example.com"}}, "spec", "validation", "subjectAltNames"))
 		})
 		hasPolicy(t, web)
-		change(t, web, func(s *corev1.Service) { s.Annotations = nil })
+		harness.Change(t, admin, web, func(s *corev1.Service) { s.Annotations = nil })
 		hasNoPolicy(t, web)
 	})
 	t.Run("somebody else's is left alone", func(t *testing.T) {
@@ -181,8 +181,8 @@ func TestBackendTLSPolicy(t *testing.T) {
 		assert.Contains(t, event(t, ns, trustcontroller.EventPolicyNotMade, "db"), "BackendTLSPolicy db exists and is not managed by servingcert: it is not changed")
 		other := gatewayService(t, ns, "other", "true")
 		assert.Contains(t, event(t, ns, trustcontroller.EventPolicyNotMade, "other"), "BackendTLSPolicy db already targets this Service")
-		change(t, db, func(s *corev1.Service) { s.Annotations = nil })
-		change(t, db, func(s *corev1.Service) { s.Annotations = map[string]string{api.AnnotationBackendTLSPolicy: "true"} })
+		harness.Change(t, admin, db, func(s *corev1.Service) { s.Annotations = nil })
+		harness.Change(t, admin, db, func(s *corev1.Service) { s.Annotations = map[string]string{api.AnnotationBackendTLSPolicy: "true"} })
 		assert.Equal(t, theirs.GetResourceVersion(), read(t, policyNamed(ns, "db")).GetResourceVersion())
 		remove(t, theirs)
 		hasPolicy(t, db)
@@ -197,7 +197,7 @@ func TestBackendTLSPolicy(t *testing.T) {
 		create(t, plain)
 		web := gatewayService(t, plain.Name, "web", "true")
 		assert.Contains(t, event(t, plain.Name, trustcontroller.EventPolicyNotMade, "web"), "is not labelled servingcert.dev/inject=enabled")
-		change(t, plain, func(n *corev1.Namespace) { n.Labels = map[string]string{api.LabelInject: api.InjectEnabled} })
+		harness.Change(t, admin, plain, func(n *corev1.Namespace) { n.Labels = map[string]string{api.LabelInject: api.InjectEnabled} })
 		hasPolicy(t, web)
 	})
 	t.Run("the admission policy", func(t *testing.T) { policyIsNarrow(t, ns) })

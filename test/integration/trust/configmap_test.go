@@ -58,12 +58,12 @@ func TestConfigMapWithBytesInTheWay(t *testing.T) {
 	dataIs(t, cm, map[string]string{"a": "b", api.BundleKey: bundle})
 	assert.Equal(t, map[string][]byte{"bytes": {1}}, cm.BinaryData)
 
-	change(t, cm, func(cm *corev1.ConfigMap) { cm.Data, cm.BinaryData = nil, bytes })
+	harness.Change(t, admin, cm, func(cm *corev1.ConfigMap) { cm.Data, cm.BinaryData = nil, bytes })
 	dataIs(t, cm, map[string]string{api.BundleKey: bundle})
 
 	ns := newNamespace(t)
 	holds(t, ns, bundle)
-	change(t, bundleConfigMap(ns), func(cm *corev1.ConfigMap) { cm.Data, cm.BinaryData = nil, bytes })
+	harness.Change(t, admin, bundleConfigMap(ns), func(cm *corev1.ConfigMap) { cm.Data, cm.BinaryData = nil, bytes })
 	holds(t, ns, bundle)
 }
 
@@ -78,7 +78,7 @@ func TestOwnConfigMapsAreNoTargets(t *testing.T) {
 	create(t, conventional)
 	for _, cm := range []*corev1.ConfigMap{sourceConfigMap(), trustStatus(), conventional} {
 		for _, annotations := range []map[string]string{everyAnnotation, annotation(), nil} {
-			change(t, cm, func(cm *corev1.ConfigMap) { cm.Annotations = annotations })
+			harness.Change(t, admin, cm, func(cm *corev1.ConfigMap) { cm.Annotations = annotations })
 			passed(t, bundle)
 		}
 	}
@@ -101,12 +101,12 @@ func TestBundleIsOneTarget(t *testing.T) {
 	ns := newNamespace(t)
 	holds(t, ns, bundle)
 	for _, annotations := range []map[string]string{annotation(), openShift()} {
-		change(t, bundleConfigMap(ns), func(cm *corev1.ConfigMap) { cm.Annotations, cm.Data["extra"] = annotations, "kept" })
+		harness.Change(t, admin, bundleConfigMap(ns), func(cm *corev1.ConfigMap) { cm.Annotations, cm.Data["extra"] = annotations, "kept" })
 		r.settled(t)
 		status(t, map[string]string{api.TrustTargets: "1", api.TrustHolding: "1"})
 		dataIs(t, bundleConfigMap(ns), map[string]string{"extra": "kept", api.BundleKey: bundle})
 		require.Error(t, disowned(t, bundleConfigMap(ns)), "it is owned as before")
-		change(t, bundleConfigMap(ns), func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = "garbage" })
+		harness.Change(t, admin, bundleConfigMap(ns), func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = "garbage" })
 		holds(t, ns, bundle)
 	}
 	writes := r.requests.count("/" + ns + "/configmaps")
@@ -114,13 +114,13 @@ func TestBundleIsOneTarget(t *testing.T) {
 	assert.Equal(t, writes, r.requests.count("/"+ns+"/configmaps"), "nobody fights")
 
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}
-	change(t, namespace, func(ns *corev1.Namespace) { ns.Labels = nil })
+	harness.Change(t, admin, namespace, func(ns *corev1.Namespace) { ns.Labels = nil })
 	dataIs(t, bundleConfigMap(ns), map[string]string{api.OpenShiftBundleKey: bundle})
 	status(t, map[string]string{api.TrustTargets: "1", api.TrustHolding: "1"})
-	change(t, bundleConfigMap(ns), func(cm *corev1.ConfigMap) { cm.Annotations = annotation() })
+	harness.Change(t, admin, bundleConfigMap(ns), func(cm *corev1.ConfigMap) { cm.Annotations = annotation() })
 	dataIs(t, bundleConfigMap(ns), map[string]string{api.OpenShiftBundleKey: bundle, api.BundleKey: bundle})
-	change(t, namespace, func(ns *corev1.Namespace) { ns.Labels = map[string]string{api.LabelInject: api.InjectEnabled} })
-	change(t, bundleConfigMap(ns), func(cm *corev1.ConfigMap) { delete(cm.Data, api.BundleKey) })
+	harness.Change(t, admin, namespace, func(ns *corev1.Namespace) { ns.Labels = map[string]string{api.LabelInject: api.InjectEnabled} })
+	harness.Change(t, admin, bundleConfigMap(ns), func(cm *corev1.ConfigMap) { delete(cm.Data, api.BundleKey) })
 	holds(t, ns, bundle)
 	status(t, map[string]string{api.TrustTargets: "1", api.TrustHolding: "1"})
 	r.shows(t, "servingcert_trust_targets", "kind=NamespaceConfigMap state=holds", 1)

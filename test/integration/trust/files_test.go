@@ -124,7 +124,7 @@ func TestNamespaceGetsFiles(t *testing.T) {
 	changed := changes(t, cm)
 	of := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}
 	annotated := func(annotations map[string]string) {
-		change(t, of, func(ns *corev1.Namespace) { ns.Annotations = annotations })
+		harness.Change(t, admin, of, func(ns *corev1.Namespace) { ns.Annotations = annotations })
 	}
 	annotated(map[string]string{api.AnnotationTrust: "env"})
 	filesAre(t, cm, "changeit", first, public, formats.PublicBundleFile, formats.PublicTruststoreFile)
@@ -144,7 +144,7 @@ func TestNamespaceGetsFiles(t *testing.T) {
 	} {
 		t.Log(name)
 		before := writes()
-		change(t, cm, damage)
+		harness.Change(t, admin, cm, damage)
 		filesAre(t, cm, "changeit", second, public, all...)
 		r.settled(t)
 		// That it is damaged comes by the watch that has what was written before: no look is too early.
@@ -152,7 +152,7 @@ func TestNamespaceGetsFiles(t *testing.T) {
 	}
 	changed, before := changes(t, cm), writes()
 	since = time.Now()
-	change(t, cm, func(cm *corev1.ConfigMap) {
+	harness.Change(t, admin, cm, func(cm *corev1.ConfigMap) {
 		delete(cm.BinaryData, formats.TruststoreFile)
 		cm.Data[formats.TruststoreFile] = "x"
 	})
@@ -161,7 +161,7 @@ func TestNamespaceGetsFiles(t *testing.T) {
 	assert.Equal(t, 3, changed(), "the text is written here, removed, and replaced by the file")
 	assert.LessOrEqual(t, writes()-before, 2+2*repeats(since))
 	before = writes()
-	change(t, cm, func(cm *corev1.ConfigMap) { cm.Annotations = map[string]string{"example.com/note": "looked at again"} })
+	harness.Change(t, admin, cm, func(cm *corev1.ConfigMap) { cm.Annotations = map[string]string{"example.com/note": "looked at again"} })
 	r.settled(t)
 	assert.Equal(t, before, writes(), "nothing is written twice")
 
@@ -182,7 +182,7 @@ func TestConfigMapGetsFiles(t *testing.T) {
 	asks[api.AnnotationFormats], asks[api.AnnotationKeystorePassword] = "truststore.p12", "s3cret!"
 	cm := newConfigMap(t, asks, nil)
 	filesAre(t, cm, "s3cret!", bundle, pki.Bundle{}, formats.TruststoreFile)
-	change(t, cm, func(cm *corev1.ConfigMap) {
+	harness.Change(t, admin, cm, func(cm *corev1.ConfigMap) {
 		cm.Annotations[api.AnnotationFormats] = "truststore.p12,ca-with-public.crt"
 	})
 	assert.Contains(t, event(t, cm.Namespace, trustcontroller.EventUnsuitable, cm.Name), "the rotator has none: set its --public-roots")

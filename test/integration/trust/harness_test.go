@@ -195,17 +195,6 @@ func read[T client.Object](t *testing.T, obj T) T {
 	return obj
 }
 
-// change reads the object, changes it and updates it, again if someone else was
-// quicker. It may be called in a cleanup.
-func change[T client.Object](t *testing.T, obj T, how func(T)) {
-	t.Helper()
-	harness.Eventually(t, func() error {
-		read(t, obj)
-		how(obj)
-		return admin.Update(context.WithoutCancel(t.Context()), obj)
-	})
-}
-
 // holds waits until the namespace's ConfigMap has the bundle.
 func holds(t *testing.T, namespace, bundle string) {
 	t.Helper()

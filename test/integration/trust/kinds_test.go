@@ -187,7 +187,7 @@ func testKinds(t *testing.T, kinds []kindCase, with func(*trustcontroller.Config
 			if damage == "garbage" && kind.checked {
 				return
 			}
-			change(t, kind.object(t), func(o client.Object) { kind.set(o, damage) })
+			harness.Change(t, admin, kind.object(t), func(o client.Object) { kind.set(o, damage) })
 		})
 		have(first)
 	}
@@ -199,14 +199,16 @@ func testKinds(t *testing.T, kinds []kindCase, with func(*trustcontroller.Config
 	passed(t, second)
 	have(second)
 
-	each(func(kind kindCase) { change(t, kind.object(t), func(o client.Object) { o.SetAnnotations(nil) }) })
+	each(func(kind kindCase) {
+		harness.Change(t, admin, kind.object(t), func(o client.Object) { o.SetAnnotations(nil) })
+	})
 	each(func(kind kindCase) { harness.Eventually(t, func() error { return disowned(t, kind.object(t)) }) })
 	setSource(t, first)
 	passed(t, first)
 	have(second)
 
 	each(func(kind kindCase) {
-		change(t, kind.object(t), func(o client.Object) { o.SetAnnotations(fromYAML(t, kind.manifest).GetAnnotations()) })
+		harness.Change(t, admin, kind.object(t), func(o client.Object) { o.SetAnnotations(fromYAML(t, kind.manifest).GetAnnotations()) })
 	})
 	have(first)
 	each(func(kind kindCase) { removeAndWait(t, kind.object(t)) })

@@ -34,7 +34,7 @@ func TestNamespaceGetsBundle(t *testing.T) {
 	for _, ns := range []*corev1.Namespace{plain, other} {
 		assert.Error(t, admin.Get(t.Context(), client.ObjectKey{Namespace: ns.Name, Name: api.BundleName}, &corev1.ConfigMap{}), ns.Name)
 	}
-	change(t, plain, func(ns *corev1.Namespace) { ns.Labels = map[string]string{api.LabelInject: api.InjectEnabled} })
+	harness.Change(t, admin, plain, func(ns *corev1.Namespace) { ns.Labels = map[string]string{api.LabelInject: api.InjectEnabled} })
 	holds(t, plain.Name, bundle)
 }
 
@@ -46,7 +46,7 @@ func TestBundleIsRestored(t *testing.T) {
 	ns := newNamespace(t)
 	holds(t, ns, bundle)
 
-	change(t, bundleConfigMap(ns), func(cm *corev1.ConfigMap) {
+	harness.Change(t, admin, bundleConfigMap(ns), func(cm *corev1.ConfigMap) {
 		cm.ManagedFields = []metav1.ManagedFieldsEntry{{}} // whoever owned it
 		cm.Data[api.BundleKey] += foreign
 	})
@@ -71,7 +71,7 @@ func TestLabelTakenAwayLeavesConfigMap(t *testing.T) {
 	holds(t, ns, first)
 
 	namespace := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}
-	change(t, namespace, func(ns *corev1.Namespace) { ns.Labels = nil })
+	harness.Change(t, admin, namespace, func(ns *corev1.Namespace) { ns.Labels = nil })
 	harness.Eventually(t, func() error {
 		if slices.ContainsFunc(read(t, bundleConfigMap(ns)).ManagedFields, trust.IsOwnEntry) {
 			return errors.New("the rotator has not released the ConfigMap")
@@ -80,13 +80,13 @@ func TestLabelTakenAwayLeavesConfigMap(t *testing.T) {
 	})
 	writes := r.requests.to("/" + ns + "/")
 
-	change(t, bundleConfigMap(ns), func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = "mine now" })
+	harness.Change(t, admin, bundleConfigMap(ns), func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = "mine now" })
 	setSource(t, second)
 	passed(t, second)
 	assert.Equal(t, "mine now", read(t, bundleConfigMap(ns)).Data[api.BundleKey])
 	assert.Equal(t, writes, r.requests.to("/"+ns+"/"))
 
-	change(t, namespace, func(ns *corev1.Namespace) { ns.Labels = map[string]string{api.LabelInject: api.InjectEnabled} })
+	harness.Change(t, admin, namespace, func(ns *corev1.Namespace) { ns.Labels = map[string]string{api.LabelInject: api.InjectEnabled} })
 	holds(t, ns, second)
 }
 
@@ -117,9 +117,9 @@ func TestServingcertsOwnNamespace(t *testing.T) {
 	setSource(t, bundle)
 	startRotator(t)
 	own := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: system}}
-	change(t, own, func(ns *corev1.Namespace) { ns.Labels[api.LabelInject] = api.InjectEnabled })
+	harness.Change(t, admin, own, func(ns *corev1.Namespace) { ns.Labels[api.LabelInject] = api.InjectEnabled })
 	t.Cleanup(func() {
-		change(t, own, func(ns *corev1.Namespace) { delete(ns.Labels, api.LabelInject) })
+		harness.Change(t, admin, own, func(ns *corev1.Namespace) { delete(ns.Labels, api.LabelInject) })
 		remove(t, bundleConfigMap(system))
 	})
 	holds(t, system, bundle)

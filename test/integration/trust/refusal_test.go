@@ -100,7 +100,7 @@ func TestAdmissionRefuses(t *testing.T) {
 	create(t, namespace)
 	lift := refuseConfigMaps(t, namespace.Name)
 	r := startRotator(t)
-	change(t, namespace, func(ns *corev1.Namespace) { ns.Labels[api.LabelInject] = api.InjectEnabled })
+	harness.Change(t, admin, namespace, func(ns *corev1.Namespace) { ns.Labels[api.LabelInject] = api.InjectEnabled })
 	target := bundleConfigMap(namespace.Name)
 	statusNames(t, "NamespaceConfigMap "+target.Namespace+"/"+target.Name, "Invalid")
 	assert.Contains(t, event(t, target.Namespace, trustcontroller.EventRefused, target.Name), "no bundles here")

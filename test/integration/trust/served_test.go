@@ -34,9 +34,9 @@ func withoutRights(t *testing.T, resource string, verbs ...string) (restore func
 	for _, name := range []string{"servingcert-trust", webhooksRole} {
 		role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		rules := read(t, role).DeepCopy().Rules
-		restores = append(restores, func() { change(t, role, func(r *rbacv1.ClusterRole) { r.Rules = rules }) })
+		restores = append(restores, func() { harness.Change(t, admin, role, func(r *rbacv1.ClusterRole) { r.Rules = rules }) })
 		t.Cleanup(restores[len(restores)-1])
-		change(t, role, func(r *rbacv1.ClusterRole) { r.Rules = withoutVerbs(r.DeepCopy().Rules, resource, verbs) })
+		harness.Change(t, admin, role, func(r *rbacv1.ClusterRole) { r.Rules = withoutVerbs(r.DeepCopy().Rules, resource, verbs) })
 	}
 	return func() {
 		for _, restore := range restores {
@@ -111,8 +111,8 @@ func TestFewerTargetsNeedFewerRights(t *testing.T) {
 	role := &rbacv1.ClusterRole{ObjectMeta: metav1.ObjectMeta{Name: "servingcert-trust"}}
 	rules := read(t, role).DeepCopy().Rules
 	rightsBack(t)
-	t.Cleanup(func() { change(t, role, func(r *rbacv1.ClusterRole) { r.Rules = rules }) })
-	change(t, role, func(r *rbacv1.ClusterRole) {
+	t.Cleanup(func() { harness.Change(t, admin, role, func(r *rbacv1.ClusterRole) { r.Rules = rules }) })
+	harness.Change(t, admin, role, func(r *rbacv1.ClusterRole) {
 		r.Rules = []rbacv1.PolicyRule{
 			{APIGroups: []string{""}, Resources: []string{"namespaces"}, Verbs: []string{"get", "list", "watch"}},
 			{APIGroups: []string{""}, Resources: []string{"configmaps"}, ResourceNames: []string{api.BundleName}, Verbs: []string{"get", "list", "watch", "create", "patch"}},
@@ -129,10 +129,10 @@ func TestFewerTargetsNeedFewerRights(t *testing.T) {
 	create(t, mutating("fewer", byService("a")))
 	caBundles(t, "fewer", bundle)
 	holds(t, ns, bundle)
-	change(t, bundleConfigMap(ns), func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = "garbage" })
+	harness.Change(t, admin, bundleConfigMap(ns), func(cm *corev1.ConfigMap) { cm.Data[api.BundleKey] = "garbage" })
 	holds(t, ns, bundle)
 	status(t, map[string]string{api.TrustTargets: "2", api.TrustHolding: "2", api.TrustRefusing: "0"})
-	change(t, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, func(ns *corev1.Namespace) { ns.Labels = nil })
+	harness.Change(t, admin, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: ns}}, func(ns *corev1.Namespace) { ns.Labels = nil })
 	harness.Eventually(t, func() error { return disowned(t, bundleConfigMap(ns)) })
 	assert.Empty(t, r.series(t, "servingcert_trust_failures_total"))
 	assert.Len(t, r.series(t, "servingcert_trust_kinds"), 2*len(trust.KindStates()))
@@ -214,7 +214,7 @@ func TestClusterTrustBundle(t *testing.T) {
 	r.shows(t, "servingcert_trust_writes_total", "kind=ClusterTrustBundle why=create", 1)
 
 	for _, damage := range []string{foreign, first + foreign} { // garbage is refused by the API server
-		change(t, trustBundle(), func(b *unstructured.Unstructured) {
+		harness.Change(t, admin, trustBundle(), func(b *unstructured.Unstructured) {
 			require.NoError(t, unstructured.SetNestedField(b.Object, damage, "spec", "trustBundle"))
 		})
 		has(first)

@@ -80,7 +80,7 @@ func TestBadSourceChangesNoTarget(t *testing.T) {
 			setSource(t, bundle)
 			status(t, map[string]string{api.TrustHolding: "3", api.TrustBundleHash: hash(t, bundle)})
 			writes := r.requests.count("/" + ns + "/")
-			change(t, sourceConfigMap(), tt.damage)
+			harness.Change(t, admin, sourceConfigMap(), tt.damage)
 			harness.Eventually(t, func() error {
 				got := status(t, map[string]string{api.TrustBundleHash: "", api.TrustHolding: "0", api.TrustTargets: "3"})
 				if !strings.Contains(got[api.TrustProblem], tt.problem) {

@@ -94,9 +94,9 @@ func TestWebhookGetsBundle(t *testing.T) {
 	r.shows(t, "servingcert_trust_targets", "kind=MutatingWebhookConfiguration state=unsuitable", 2)
 	caBundles(t, "plain", "")
 	caBundles(t, "urls", "")
-	change(t, plain, func(c *admissionregistrationv1.MutatingWebhookConfiguration) { c.Annotations = annotation() })
+	harness.Change(t, admin, plain, func(c *admissionregistrationv1.MutatingWebhookConfiguration) { c.Annotations = annotation() })
 	caBundles(t, "plain", bundle)
-	change(t, urls, func(c *admissionregistrationv1.MutatingWebhookConfiguration) {
+	harness.Change(t, admin, urls, func(c *admissionregistrationv1.MutatingWebhookConfiguration) {
 		c.Webhooks = append(c.Webhooks, byService("new"))
 	})
 	caBundles(t, "urls", "", bundle)
