@@ -81,32 +81,35 @@ func without(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(line string) bool { return slices.Contains(b, line) })
 }
 
-// The trust process may read Services and write BackendTLSPolicies only if this is enabled.
-func TestRightsToBackendTLSPolicies(t *testing.T) {
-	const role, on = "servingcert-trust-backend-tls-policies", "trust.backendTLSPolicies=true"
-	for _, kind := range []string{"ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"} {
+// existsOnlyWith checks that a role of a process, its binding and its policy exist only with a value, and that the process's
+// own role is the same with it.
+func existsOnlyWith(t *testing.T, on, roleKind, role, process string) {
+	t.Helper()
+	for _, kind := range []string{roleKind, roleKind + "Binding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"} {
 		assert.Nil(t, named(objects(t, defaultNamespace, nil), kind+" "+role), kind)
 		assert.NotNil(t, named(objects(t, defaultNamespace, values(t, on)), kind+" "+role), kind)
 	}
+	assert.Equal(t, rights(t, "", process), rights(t, on, process))
+}
+
+// The trust process may read Services and write BackendTLSPolicies only if this is enabled.
+func TestRightsToBackendTLSPolicies(t *testing.T) {
+	const role, on = "servingcert-trust-backend-tls-policies", "trust.backendTLSPolicies=true"
+	existsOnlyWith(t, on, "ClusterRole", role, "servingcert-trust")
 	assert.Equal(t, []string{
 		"create backendtlspolicies", "delete backendtlspolicies", "get customresourcedefinitions backendtlspolicies.gateway.networking.k8s.io", "list backendtlspolicies", "list services",
 		"patch backendtlspolicies", "watch backendtlspolicies", "watch services",
 	}, rights(t, on, role))
-	assert.Equal(t, rights(t, "", "servingcert-trust"), rights(t, on, "servingcert-trust"))
 }
 
 // The permission to approve kubelets' requests exists only if it is enabled, and only for that signer.
 func TestRightsToKubeletServing(t *testing.T) {
 	const role, on = "servingcert-signer-kubelet-serving", "kubeletServing.approve=true\nkubeletServing.nodeCIDRs={10.0.0.0/16}"
-	for _, kind := range []string{"ClusterRole", "ClusterRoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"} {
-		assert.Nil(t, named(objects(t, defaultNamespace, nil), kind+" "+role), kind)
-		assert.NotNil(t, named(objects(t, defaultNamespace, values(t, on)), kind+" "+role), kind)
-	}
+	existsOnlyWith(t, on, "ClusterRole", role, "servingcert-signer")
 	assert.Equal(t, []string{
 		"approve signers kubernetes.io/kubelet-serving", "get certificatesigningrequests", "list certificatesigningrequests", "list nodes",
 		"update certificatesigningrequests/approval", "watch certificatesigningrequests", "watch nodes",
 	}, rights(t, on, role))
-	assert.Equal(t, rights(t, "", "servingcert-signer"), rights(t, on, "servingcert-signer"))
 	_, err := loaded(t).render(defaultNamespace, values(t, "kubeletServing.approve=true"))
 	assert.ErrorContains(t, err, "kubeletServing.approve: requires kubeletServing.nodeCIDRs, kubeletServing.nodeDNSSuffixes, or both")
 }
@@ -114,14 +117,10 @@ func TestRightsToKubeletServing(t *testing.T) {
 // The permission to create CertificateRequests exists only if an issuer is set.
 func TestRightsToAnIssuer(t *testing.T) {
 	const role, on = "servingcert-signer-ca-issuer", "caIssuer.issuer=ClusterIssuer/vault"
-	for _, kind := range []string{"Role", "RoleBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"} {
-		assert.Nil(t, named(objects(t, defaultNamespace, nil), kind+" "+role), kind)
-		assert.NotNil(t, named(objects(t, defaultNamespace, values(t, on)), kind+" "+role), kind)
-	}
+	existsOnlyWith(t, on, "Role", role, "servingcert-signer")
 	requests := []string{"create certificaterequests", "delete certificaterequests", "get certificaterequests", "list certificaterequests"}
 	assert.Equal(t, requests, rightsOf(t, on, "Role "+role))
 	assert.ElementsMatch(t, append(requests, "get configmaps roots"), rightsOf(t, on+"\ncaIssuer.roots=roots", "Role "+role))
-	assert.Equal(t, rights(t, "", "servingcert-signer"), rights(t, on, "servingcert-signer"))
 	longest := strings.Repeat("a", 55)
 	assert.Contains(t, at(t, named(objects(t, defaultNamespace, values(t, on+"\nsigner.instance="+longest)), "Deployment servingcert-signer"), args), "--instance="+longest)
 	for set, says := range map[string]string{

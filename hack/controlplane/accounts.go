@@ -92,15 +92,8 @@ func (cp *ControlPlane) hasDefaultAccount(ctx context.Context) error {
 
 // waitForDefaultAccount returns when pods can be created in namespace "default".
 func (cp *ControlPlane) waitForDefaultAccount(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, process.Soon)
-	defer cancel()
-	for {
-		err := cp.hasDefaultAccount(ctx)
-		if err == nil {
-			return nil
-		}
-		if !process.Sleep(ctx, pollInterval) {
-			return fmt.Errorf("no ServiceAccount default/default: %w", err)
-		}
+	if err := process.Poll(ctx, process.Soon, pollInterval, cp.hasDefaultAccount); err != nil {
+		return fmt.Errorf("no ServiceAccount default/default: %w", err)
 	}
+	return nil
 }

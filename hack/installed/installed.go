@@ -240,19 +240,8 @@ func Until(ctx context.Context, what string, probe func(context.Context) error) 
 // Await is Until with the given interval between calls. It returns the time that it waited.
 func Await(ctx context.Context, what string, every time.Duration, probe func(context.Context) error) (time.Duration, error) {
 	start := time.Now()
-	ctx, cancel := context.WithTimeout(ctx, patience)
-	defer cancel()
-	var last error
-	for {
-		err := probe(ctx)
-		if err == nil {
-			return time.Since(start), nil
-		}
-		if ctx.Err() == nil || last == nil { // otherwise err is only the timeout
-			last = err
-		}
-		if !process.Sleep(ctx, every) {
-			return 0, fmt.Errorf("%s: not within %s: %w", what, time.Since(start).Round(time.Second), last)
-		}
+	if err := process.Poll(ctx, patience, every, probe); err != nil {
+		return 0, fmt.Errorf("%s: %w", what, err)
 	}
+	return time.Since(start), nil
 }

@@ -8,6 +8,8 @@ import (
 	"io/fs"
 	"net"
 	"os"
+
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 // Down stops the node in a directory, in any state, and removes everything that it created. It
@@ -74,7 +76,7 @@ func (l layout) stop(ctx context.Context) error {
 	if err := l.checkOwner(); err != nil {
 		return err
 	}
-	err := poll(ctx, endTimeout, func(context.Context) error {
+	err := process.Poll(ctx, endTimeout, pollInterval, func(context.Context) error {
 		pids, err := running(l.Dir)
 		if err != nil {
 			return err
@@ -92,7 +94,7 @@ func (l layout) stop(ctx context.Context) error {
 		return err
 	}
 	// Processes leave their cgroups a moment after they disappear from /proc.
-	return poll(ctx, endTimeout, func(context.Context) error { return l.removeCgroups() })
+	return process.Poll(ctx, endTimeout, pollInterval, func(context.Context) error { return l.removeCgroups() })
 }
 
 // removeDir removes the directory, unless a file system is mounted below it, whose files would be removed.
@@ -116,7 +118,7 @@ func (l layout) lock(ctx context.Context) (unlock func(), err error) {
 // with this process.
 func lock(ctx context.Context, name, what string) (unlock func(), err error) {
 	var listener net.Listener
-	err = poll(ctx, startTimeout, func(ctx context.Context) error {
+	err = process.Poll(ctx, startTimeout, pollInterval, func(ctx context.Context) error {
 		listener, err = (&net.ListenConfig{}).Listen(ctx, "unix", name)
 		return err
 	})

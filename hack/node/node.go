@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 // Options identifies a node. The zero value is the default node.
@@ -130,7 +131,7 @@ func (n *Node) Kill(ctx context.Context, name string) error {
 		return err
 	}
 	killed := 0
-	return poll(ctx, endTimeout, func(context.Context) error {
+	return process.Poll(ctx, endTimeout, pollInterval, func(context.Context) error {
 		pids, err := running(n.Dir)
 		if err != nil {
 			return err

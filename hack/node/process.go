@@ -220,21 +220,6 @@ func (n *Node) awaitReady(ctx context.Context, name string, ready func(context.C
 	}
 }
 
-// poll waits until check returns nil, or returns its last error after the timeout.
-func poll(ctx context.Context, timeout time.Duration, check func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	for {
-		err := check(ctx)
-		if err == nil {
-			return nil
-		}
-		if !process.Sleep(ctx, pollInterval) {
-			return fmt.Errorf("%w: %w", context.Cause(ctx), err)
-		}
-	}
-}
-
 func (n *Node) openLog(name string) (*os.File, error) {
 	if err := os.MkdirAll(n.LogDir(), 0o755); err != nil {
 		return nil, err

@@ -16,6 +16,7 @@ import (
 	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/hack/node/images"
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 // Up runs a node and returns when it is ready: the Node is, CoreDNS is, and names are resolved. If
@@ -180,7 +181,7 @@ func (n *Node) ready(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = poll(ctx, startTimeout, func(ctx context.Context) error {
+	err = process.Poll(ctx, startTimeout, pollInterval, func(ctx context.Context) error {
 		node := &corev1.Node{}
 		if err := c.Get(ctx, types.NamespacedName{Name: nodeName}, node); err != nil {
 			return err
@@ -195,7 +196,7 @@ func (n *Node) ready(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("wait for the Node: %w; logs are in %s", err, n.LogDir())
 	}
-	err = poll(ctx, startTimeout, func(ctx context.Context) error {
+	err = process.Poll(ctx, startTimeout, pollInterval, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
 		_, err := n.resolver().LookupHost(ctx, "kubernetes.default.svc.cluster.local.")

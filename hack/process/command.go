@@ -87,6 +87,27 @@ func Each(ctx context.Context, n, atATime int, do func(ctx context.Context, i in
 	return g.Wait()
 }
 
+// Poll calls check until it returns nil, with a pause between two calls. After the timeout it returns the last error
+// that check returned before.
+func Poll(ctx context.Context, timeout, pause time.Duration, check func(context.Context) error) error {
+	start := time.Now()
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	var last error
+	for {
+		err := check(ctx)
+		if err == nil {
+			return nil
+		}
+		if ctx.Err() == nil || last == nil { // otherwise err is only the timeout
+			last = err
+		}
+		if !Sleep(ctx, pause) {
+			return fmt.Errorf("not within %s: %w", time.Since(start).Round(time.Second), last)
+		}
+	}
+}
+
 // Sleep waits for d. It returns false if ctx ends before.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	select {

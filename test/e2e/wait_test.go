@@ -27,19 +27,10 @@ const (
 
 // until polls until check returns nil, or returns its last error after the limit.
 func until(ctx context.Context, limit time.Duration, what string, check func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(ctx, limit)
-	defer cancel()
-	for {
-		err := check(ctx)
-		if err == nil {
-			return nil
-		}
-		select {
-		case <-ctx.Done():
-			return fmt.Errorf("%s: not within %s: %w", what, limit, err)
-		case <-time.After(tick):
-		}
+	if err := process.Poll(ctx, limit, tick, check); err != nil {
+		return fmt.Errorf("%s: %w", what, err)
 	}
+	return nil
 }
 
 // eventually fails the test, with the last error, unless check returns nil in time.

@@ -6,14 +6,13 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"os"
-	"os/signal"
 	"path"
 	"path/filepath"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/hack/node/images"
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/test/deb"
 	"github.com/servingcert/servingcert/test/e2e/pick"
 )
@@ -28,13 +27,7 @@ func main() {
 	out := flag.String("out", "bin/e2e/images", "directory for the images")
 	scenes := flag.String("scenes", "", "scenes to run; third-party programs are compiled only for these")
 	flag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	err := run(ctx, *out, *scenes)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "images of the scenes:", err)
-		os.Exit(1)
-	}
+	process.Main("images of the scenes", func(ctx context.Context) error { return run(ctx, *out, *scenes) })
 }
 
 func run(ctx context.Context, out, scenes string) error {

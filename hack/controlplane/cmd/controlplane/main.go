@@ -8,25 +8,18 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/pflag"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 func main() {
 	fetchOnly := pflag.Bool("fetch-only", false, "build the binaries and exit")
 	dir := pflag.String("dir", "", "empty or new directory for data, keys and logs (default: a temporary one)")
 	pflag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Stdout, *fetchOnly, *dir)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "controlplane:", err)
-		os.Exit(1)
-	}
+	process.Main("controlplane", func(ctx context.Context) error { return run(ctx, os.Stdout, *fetchOnly, *dir) })
 }
 
 func run(ctx context.Context, out io.Writer, fetchOnly bool, dir string) error {

@@ -8,15 +8,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/hack/node"
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 const usage = `node up      run a node with the images in --images; does nothing if it runs already
@@ -29,13 +28,7 @@ node fetch   build the binaries and exit
 `
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Stdout, os.Args[1:])
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "node:", err)
-		os.Exit(1)
-	}
+	process.Main("node", func(ctx context.Context) error { return run(ctx, os.Stdout, os.Args[1:]) })
 }
 
 type config struct {

@@ -7,26 +7,19 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"syscall"
 	"time"
 
 	"github.com/spf13/pflag"
 
 	"github.com/servingcert/servingcert/hack/node/images"
+	"github.com/servingcert/servingcert/hack/process"
 )
 
 func main() {
 	dir := pflag.String("dir", "bin/images", "directory for NAME.tar")
 	pflag.Parse()
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Stdout, *dir)
-	stop()
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "images:", err)
-		os.Exit(1)
-	}
+	process.Main("images", func(ctx context.Context) error { return run(ctx, os.Stdout, *dir) })
 }
 
 func run(ctx context.Context, out io.Writer, dir string) error {
