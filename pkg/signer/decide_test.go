@@ -2,7 +2,6 @@ package signer
 
 import (
 	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"net/netip"
 	"testing"
@@ -16,6 +15,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
+	"github.com/servingcert/servingcert/test/signertest"
 )
 
 // row is one line of the specification of Decide: a scene with a valid certificate and one
@@ -223,11 +223,9 @@ func TestDecideByCause(t *testing.T) {
 func signed(t *testing.T, ca *pki.Authority, change func(*x509.Certificate, *pki.Authority)) issue.Issued {
 	key, err := pki.GenerateKey(pki.ECDSAP256)
 	require.NoError(t, err)
-	der, err := x509.CreateCertificateRequest(nil, &x509.CertificateRequest{}, key)
-	require.NoError(t, err)
 	wanted := wantedBy(service("web"))
 	leaf, err := plainSign(change)(t.Context(), ca, issue.SigningRequest{
-		CSR:      pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}),
+		CSR:      issue.EncodeCSR(signertest.CSR(t, key)),
 		DNSNames: wanted.DNSNames, KeyAlgorithm: wanted.Params.KeyAlgorithm,
 		NotBefore: pki.NotBefore(epoch), NotAfter: pki.NotBefore(epoch).Add(wanted.Params.Duration),
 	})

@@ -1,10 +1,6 @@
 package signer
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/pem"
@@ -12,7 +8,6 @@ import (
 	"math/big"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -22,57 +17,15 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/test/bounded"
+	"github.com/servingcert/servingcert/test/keymaterial"
 )
-
-// selfSigned returns a certificate for the names, in PEM, and its key.
-func selfSigned(t testing.TB, names ...string) (certPEM, keyPEM []byte) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	require.NoError(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: names, NotAfter: time.Unix(2e9, 0)}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	require.NoError(t, err)
-	keyPEM, err = pki.EncodeKey(key)
-	require.NoError(t, err)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), keyPEM
-}
-
-// absurdKey returns an RSA key of about size bytes, as PKCS #8 in PEM. Its numbers have the
-// lengths of those of a key, and are not prime.
-func absurdKey(t testing.TB, size int) []byte {
-	t.Helper()
-	number := func(bits int) *big.Int {
-		n := new(big.Int).Lsh(big.NewInt(1), uint(bits)) //nolint:gosec // positive
-		return n.Add(n, big.NewInt(1))
-	}
-	bits := size * 2
-	p, q := number(bits/2), number(bits/2+2)
-	inner, err := asn1.Marshal(struct {
-		Version             int
-		N                   *big.Int
-		E                   int
-		D, P, Q, Dp, Dq, Qi *big.Int
-	}{0, new(big.Int).Mul(p, q), 65537, number(bits - 1), p, q, number(bits / 2), number(bits / 2), number(bits / 2)})
-	require.NoError(t, err)
-	outer, err := asn1.Marshal(struct {
-		Version   int
-		Algorithm pkix.AlgorithmIdentifier
-		Key       []byte
-	}{0, pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 1, 1}, Parameters: asn1.NullRawValue}, inner})
-	require.NoError(t, err)
-	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: outer})
-}
 
 // TestHostileSecretsCostLittle: the facts of a Secret of the largest size that the API server
 // accepts need little time and memory.
 func TestHostileSecretsCostLittle(t *testing.T) {
-	certPEM, keyPEM := selfSigned(t, "a.example.com")
-	many := make([]string, 240_000)
-	for i := range many {
-		many[i] = "a"
-	}
-	manyNames, _ := selfSigned(t, many...)
-	someNames, itsKey := selfSigned(t, many[:15_000]...)
+	certPEM, keyPEM := keymaterial.SelfSigned("a.example.com", 1)
+	manyNames, _ := keymaterial.SelfSigned("a", 240_000)
+	someNames, itsKey := keymaterial.SelfSigned("a", 15_000)
 	manyKeys := map[string][]byte{}
 	for i := range 50_000 {
 		manyKeys[fmt.Sprint("k", i)] = nil
@@ -90,7 +43,7 @@ func TestHostileSecretsCostLittle(t *testing.T) {
 		defect Reason
 		says   string
 	}{
-		"absurd key":        {map[string][]byte{corev1.TLSCertKey: certPEM, corev1.TLSPrivateKeyKey: absurdKey(t, 195<<10)}, metav1.ObjectMeta{}, reasonGarbage, "must be at most 8192"},
+		"absurd key":        {map[string][]byte{corev1.TLSCertKey: certPEM, corev1.TLSPrivateKeyKey: keymaterial.AbsurdKey(195 << 10)}, metav1.ObjectMeta{}, reasonGarbage, "must be at most 8192"},
 		"many names":        {map[string][]byte{corev1.TLSCertKey: manyNames, corev1.TLSPrivateKeyKey: keyPEM}, metav1.ObjectMeta{}, reasonGarbage, "must be at most 262144"},
 		"more than we sign": {map[string][]byte{corev1.TLSCertKey: someNames, corev1.TLSPrivateKeyKey: itsKey}, metav1.ObjectMeta{}, reasonGarbage, "15000 names: must be at most 100"},
 		"other keys":        {manyKeys, metav1.ObjectMeta{}, reasonKeyMissing, "no data"},
@@ -123,7 +76,7 @@ func TestHostileSecretsCostLittle(t *testing.T) {
 // TestHostileKeysAreNotComputedWith: crypto/rsa takes milliseconds to reject a key with large
 // numbers, which would block the watch of all Secrets.
 func TestHostileKeysAreNotComputedWith(t *testing.T) {
-	certPEM, _ := selfSigned(t, "a.example.com")
+	certPEM, _ := keymaterial.SelfSigned("a.example.com", 1)
 	small, large := new(big.Int).Lsh(big.NewInt(1), 1000), new(big.Int).Lsh(big.NewInt(1), 5000)
 	for name, numbers := range map[string][]*big.Int{
 		"modulus": {large, small, small, small}, "exponent": {small, large, small, small}, "prime": {small, small, large, small}, "another prime": {small, small, small, large},
@@ -153,10 +106,10 @@ func TestHostileKeysAreNotComputedWith(t *testing.T) {
 // FuzzSecret: the facts of any Secret are bounded, cost a multiple of its size, and do not contain
 // its key.
 func FuzzSecret(f *testing.F) {
-	certPEM, keyPEM := selfSigned(f, "a.example.com", "b.example.com")
+	certPEM, keyPEM := keymaterial.SelfSigned("a.example.com", 2)
 	f.Add(certPEM, keyPEM)
 	f.Add(append(certPEM, certPEM...), []byte("x"))
-	f.Add([]byte("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"), absurdKey(f, 1000))
+	f.Add([]byte("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"), keymaterial.AbsurdKey(1000))
 	f.Fuzz(func(t *testing.T, cert, key []byte) {
 		secret := &corev1.Secret{Type: corev1.SecretTypeTLS, Data: map[string][]byte{corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key}}
 		var facts *SecretFacts

@@ -136,6 +136,24 @@ func Sign(ca *pki.Authority, request Request, change ...Change) (*x509.Certifica
 	return x509.ParseCertificate(der)
 }
 
+// CSR returns a PKCS #10 request in DER, changed.
+func CSR(t require.TestingT, key crypto.Signer, change ...func(*x509.CertificateRequest)) []byte {
+	template := &x509.CertificateRequest{}
+	for _, f := range change {
+		f(template)
+	}
+	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
+	require.NoError(t, err)
+	return der
+}
+
+// Key returns a new key.
+func Key(t require.TestingT, algorithm pki.KeyAlgorithm) crypto.Signer {
+	key, err := pki.GenerateKey(algorithm)
+	require.NoError(t, err)
+	return key
+}
+
 // keyID identifies the key, after the other extensions, where the signer has it.
 func keyID(pub crypto.PublicKey) (pkix.Extension, error) {
 	id, err := pki.KeyID(pub)

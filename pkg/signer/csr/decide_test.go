@@ -46,21 +46,14 @@ func webService() *corev1.Service {
 
 func newKey(t *testing.T, algorithm pki.KeyAlgorithm) crypto.Signer {
 	t.Helper()
-	key, err := pki.GenerateKey(algorithm)
-	require.NoError(t, err)
-	return key
+	return signertest.Key(t, algorithm)
 }
 
 // requestOf is a PKCS #10 request for the names, changed.
 func requestOf(t *testing.T, key crypto.Signer, names []string, change ...func(*x509.CertificateRequest)) []byte {
 	t.Helper()
-	template := &x509.CertificateRequest{DNSNames: names}
-	for _, c := range change {
-		c(template)
-	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
-	require.NoError(t, err)
-	return issue.EncodeCSR(der)
+	named := func(r *x509.CertificateRequest) { r.DNSNames = names }
+	return issue.EncodeCSR(signertest.CSR(t, key, append([]func(*x509.CertificateRequest){named}, change...)...))
 }
 
 func (s *Situation) ask(data []byte) { s.Request.PEM = data }

@@ -22,7 +22,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 	"github.com/servingcert/servingcert/pkg/signer/ratelimit"
+	"github.com/servingcert/servingcert/test/signertest"
 )
 
 var now = time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC)
@@ -37,21 +39,12 @@ func newKey(t testing.TB) crypto.Signer {
 // asks is the PKCS #10 request of kubelet worker-1, changed.
 func asks(t testing.TB, key crypto.Signer, change ...func(*x509.CertificateRequest)) []byte {
 	t.Helper()
-	template := &x509.CertificateRequest{
-		Subject:     pkix.Name{CommonName: "system:node:worker-1", Organization: []string{"system:nodes"}},
-		DNSNames:    []string{"worker-1", "worker-1.nodes.example.com"},
-		IPAddresses: []net.IP{net.ParseIP("10.0.0.1"), net.ParseIP("fd00::1")},
+	ordinary := func(r *x509.CertificateRequest) {
+		r.Subject = pkix.Name{CommonName: "system:node:worker-1", Organization: []string{"system:nodes"}}
+		r.DNSNames = []string{"worker-1", "worker-1.nodes.example.com"}
+		r.IPAddresses = []net.IP{net.ParseIP("10.0.0.1"), net.ParseIP("fd00::1")}
 	}
-	for _, c := range change {
-		c(template)
-	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
-	require.NoError(t, err)
-	return encode(der)
-}
-
-func encode(der []byte) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
+	return issue.EncodeCSR(signertest.CSR(t, key, append([]func(*x509.CertificateRequest){ordinary}, change...)...))
 }
 
 // objectOf is the request of kubelet worker-1 as the API server has it.
@@ -219,7 +212,7 @@ func requestFor(change func(*x509.CertificateRequest)) []byte {
 	template := &x509.CertificateRequest{Subject: pkix.Name{CommonName: "system:node:worker-1", Organization: []string{"system:nodes"}}}
 	change(template)
 	der, _ := x509.CreateCertificateRequest(rand.Reader, template, key)
-	return encode(der)
+	return issue.EncodeCSR(der)
 }
 
 // forged is a request whose last byte, of the signature, was changed.
@@ -227,7 +220,7 @@ func forged(t *testing.T) []byte {
 	t.Helper()
 	block, _ := pem.Decode(asks(t, newKey(t)))
 	block.Bytes[len(block.Bytes)-1] ^= 1
-	return encode(block.Bytes)
+	return issue.EncodeCSR(block.Bytes)
 }
 
 // What may become right waits, and is approved once it is.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 	"github.com/servingcert/servingcert/test/bounded"
 )
 
@@ -20,7 +21,7 @@ func FuzzRequest(f *testing.F) {
 		if len(data)+len(username)+len(reported) > 1<<20 {
 			return
 		}
-		for _, request := range [][]byte{data, encode(data)} { // the PEM block alone is what most changes would break
+		for _, request := range [][]byte{data, issue.EncodeCSR(data)} { // the PEM block alone is what most changes would break
 			o := objectOf(request)
 			o.Spec.Username = username
 			var d Decision

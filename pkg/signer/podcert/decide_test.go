@@ -2,7 +2,6 @@ package podcert
 
 import (
 	"context"
-	"crypto/rand"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -27,11 +26,7 @@ var epoch = signertest.Epoch
 
 func csrOf(t *testing.T, algorithm pki.KeyAlgorithm) []byte {
 	t.Helper()
-	key, err := pki.GenerateKey(algorithm)
-	require.NoError(t, err)
-	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	require.NoError(t, err)
-	return csr
+	return signertest.CSR(t, signertest.Key(t, algorithm))
 }
 
 // web is a Service whose pods make their keys.

@@ -42,13 +42,13 @@ func (w *world) hostGoesBack(t *testing.T) {
 	served, err := harness.FreeAddress()
 	require.NoError(t, err)
 	current := filepath.Join(dir, "stores", "web", "current")
-	serveTLS(w.t, served, func() (*tls.Certificate, error) {
+	rotatortest.AcceptAt(w.t, served, rotatortest.Handshakes(&tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		pair, err := tls.LoadX509KeyPair(filepath.Join(current, "tls.crt"), filepath.Join(current, "tls.key"))
 		if err == nil && !pair.Leaf.Equal(first.Leaf) {
 			err = errors.New("this one is not supported")
 		}
 		return &pair, err
-	})
+	}}))
 	require.NoError(t, os.WriteFile(config, fmt.Appendf(nil, "stores:\n- {name: web, check: {address: %q, serverName: web.shop.svc, timeout: 1s}}\n", served), 0o600))
 	metrics, err := harness.FreeAddress()
 	require.NoError(t, err)

@@ -5,12 +5,9 @@ package alerts
 import (
 	"context"
 	"crypto/rand"
-	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"io"
 	"net"
-	"os"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -19,23 +16,9 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
-
-// allowKubelets gives the signer the right to approve what kubelets ask for.
-func allowKubelets(ctx context.Context) error {
-	manifest, err := os.ReadFile("../../../deploy/policies/kubelet-serving.yaml")
-	if err != nil {
-		return err
-	}
-	objects, err := deploy.Decode(manifest)
-	if err != nil {
-		return err
-	}
-	return deploy.ApplyObjects(ctx, admin, "test", objects)
-}
 
 func breaksOfKubelets() []broken {
 	return []broken{
@@ -48,28 +31,6 @@ func breaksOfKubelets() []broken {
 			again: func(ctx context.Context, _ *world) { _ = askAsKubelet(ctx, "ghost", "another") }, // it is asked again
 		},
 	}
-}
-
-// serveTLS answers handshakes at the address until the test ends; one without a certificate fails.
-func serveTLS(t *testing.T, address string, certificate func() (*tls.Certificate, error)) {
-	t.Helper()
-	config := &tls.Config{MinVersion: tls.VersionTLS12, GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate() }}
-	listener, err := tls.Listen("tcp", address, config)
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = listener.Close() })
-	go func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				_ = conn.(*tls.Conn).HandshakeContext(context.Background())
-				_, _ = io.Copy(io.Discard, conn) // until the client ends it
-				_ = conn.Close()
-			}()
-		}
-	}()
 }
 
 // askAsKubelet makes the request of a kubelet for the serving certificate of a node.

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 		ControlPlane: controlplane.Options{ControllerManager: true}, Programs: harness.Programs{"signer": signerapp.Main, "rotator": rotatorapp.Main, "webhook": webhookapp.Main, "hostsync": hostsyncapp.Main}, Installed: true,
 	}, func(ctx context.Context, s *harness.Suite) error {
 		plane, admin, bin = s.Plane, s.Client, s.Dir
-		return errors.Join(buildOther(ctx), allowKubelets(ctx))
+		return errors.Join(buildOther(ctx), harness.ApplyOptional(ctx, admin, "kubelet-serving.yaml"))
 	})
 }
 

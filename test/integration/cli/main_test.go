@@ -99,12 +99,18 @@ type command struct {
 
 func start(t *testing.T, kubeconfig string, args ...string) *command {
 	t.Helper()
+	c := newCommand(t, kubeconfig, args...)
+	require.NoError(t, c.cmd.Start())
+	return c
+}
+
+func newCommand(t *testing.T, kubeconfig string, args ...string) *command {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
 	t.Cleanup(cancel)
 	c := &command{cmd: exec.CommandContext(ctx, filepath.Join(binaries, "kubectl-servingcert"), args...)}
 	c.cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	c.cmd.Stdout, c.cmd.Stderr = &c.out, &c.err
-	require.NoError(t, c.cmd.Start())
 	return c
 }
 

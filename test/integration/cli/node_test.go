@@ -2,7 +2,6 @@ package cli
 
 import (
 	"crypto"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -22,6 +21,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/test/integration/harness"
+	"github.com/servingcert/servingcert/test/signertest"
 )
 
 // node is one whose kubelet the test plays, with the rights that a kubelet has.
@@ -76,17 +76,14 @@ func (n node) bind(t *testing.T, namespace, deployment, name string, onRotate ap
 // certificate makes a key for the pod, and asks for its certificate as a kubelet does.
 func (n node) certificate(t *testing.T, pod *corev1.Pod) tls.Certificate {
 	t.Helper()
-	key, err := pki.GenerateKey(pki.ECDSAP256)
-	require.NoError(t, err)
-	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	require.NoError(t, err)
+	key := signertest.Key(t, pki.ECDSAP256)
 	account, err := admin.CoreV1().ServiceAccounts(pod.Namespace).Get(t.Context(), pod.Spec.ServiceAccountName, metav1.GetOptions{})
 	require.NoError(t, err)
 	request := &certificatesv1.PodCertificateRequest{
 		ObjectMeta: metav1.ObjectMeta{GenerateName: "req-"},
 		Spec: certificatesv1.PodCertificateRequestSpec{
 			SignerName: api.SignerName, PodName: pod.Name, PodUID: pod.UID, NodeName: types.NodeName(n.name), NodeUID: n.uid,
-			ServiceAccountName: account.Name, ServiceAccountUID: account.UID, StubPKCS10Request: csr,
+			ServiceAccountName: account.Name, ServiceAccountUID: account.UID, StubPKCS10Request: signertest.CSR(t, key),
 		},
 	}
 	requests := n.certificates.PodCertificateRequests(pod.Namespace)

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -40,11 +39,8 @@ func terminal(t *testing.T) (person, tty *os.File) {
 // startAt is start with somebody at a terminal.
 func startAt(t *testing.T, tty *os.File, args ...string) *command {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*patience)
-	t.Cleanup(cancel)
-	c := &command{cmd: exec.CommandContext(ctx, filepath.Join(binaries, "kubectl-servingcert"), args...)}
-	c.cmd.Env = append(os.Environ(), "KUBECONFIG="+plane.KubeconfigFile())
-	c.cmd.Stdin, c.cmd.Stdout, c.cmd.Stderr = tty, &c.out, &c.err
+	c := newCommand(t, plane.KubeconfigFile(), args...)
+	c.cmd.Stdin = tty
 	require.NoError(t, c.cmd.Start())
 	return c
 }

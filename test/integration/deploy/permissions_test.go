@@ -3,7 +3,6 @@ package deploy
 import (
 	"context"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
@@ -27,9 +26,7 @@ import (
 func applyOptional(t *testing.T, file string) []*unstructured.Unstructured {
 	t.Helper()
 	admin := adminClient(t)
-	manifest, err := os.ReadFile("../../../deploy/policies/" + file)
-	require.NoError(t, err)
-	objects, err := deploy.Decode(manifest)
+	objects, err := harness.Optional(file)
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, harness.Remove(context.WithoutCancel(t.Context()), admin, objects...)) })
 	require.NoError(t, deploy.ApplyObjects(t.Context(), admin, owner, objects))

@@ -3,13 +3,35 @@ package harness
 import (
 	"context"
 	"errors"
+	"os"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/servingcert/servingcert/deploy"
 )
+
+// Optional returns the objects of a file in deploy/policies.
+func Optional(file string) ([]*unstructured.Unstructured, error) {
+	manifest, err := os.ReadFile("../../../deploy/policies/" + file)
+	if err != nil {
+		return nil, err
+	}
+	return deploy.Decode(manifest)
+}
+
+// ApplyOptional applies such a file.
+func ApplyOptional(ctx context.Context, c client.Client, file string) error {
+	objects, err := Optional(file)
+	if err != nil {
+		return err
+	}
+	return deploy.ApplyObjects(ctx, c, "test", objects)
+}
 
 // PoliciesInForce waits until the API server enforces every ValidatingAdmissionPolicy that
 // there is. Its status does not tell: the API server looks for changes once a second, and

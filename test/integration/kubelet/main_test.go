@@ -4,13 +4,11 @@ package kubelet
 
 import (
 	"context"
-	"os"
 	"testing"
 
 	"k8s.io/client-go/kubernetes"
 
 	signerapp "github.com/servingcert/servingcert/cmd/signer/app"
-	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -39,15 +37,7 @@ func prepare(ctx context.Context, s *harness.Suite) error {
 	if err := withoutTheRight(ctx, s.Account); err != nil {
 		return err
 	}
-	manifest, err := os.ReadFile("../../../deploy/policies/kubelet-serving.yaml")
-	if err != nil {
-		return err
-	}
-	objects, err := deploy.Decode(manifest)
-	if err != nil {
-		return err
-	}
-	return deploy.ApplyObjects(ctx, s.Client, "test", objects)
+	return harness.ApplyOptional(ctx, s.Client, "kubelet-serving.yaml")
 }
 
 // startSigner runs the program until the test ends.

@@ -1,10 +1,8 @@
 package requests
 
 import (
-	"context"
 	"crypto/x509"
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
@@ -14,25 +12,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
-
-// mayIdentify applies the rights of a signer with --trust-domain.
-func mayIdentify(ctx context.Context, s *harness.Suite) error {
-	manifest, err := os.ReadFile("../../../deploy/policies/identities.yaml")
-	if err != nil {
-		return err
-	}
-	objects, err := deploy.Decode(manifest)
-	if err != nil {
-		return err
-	}
-	return deploy.ApplyObjects(ctx, s.Client, "test", objects)
-}
 
 func needsIdentities(t *testing.T) {
 	t.Helper()

@@ -2,7 +2,6 @@ package requests
 
 import (
 	"crypto"
-	"crypto/rand"
 	"crypto/x509"
 	"fmt"
 	"testing"
@@ -18,6 +17,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/test/integration/harness"
+	"github.com/servingcert/servingcert/test/signertest"
 )
 
 // podSpec is that of a pod on the node whose certificate the signer issues.
@@ -53,11 +53,8 @@ type podKey struct {
 
 func newPodKey(t *testing.T, algorithm pki.KeyAlgorithm) podKey {
 	t.Helper()
-	k, err := pki.GenerateKey(algorithm)
-	require.NoError(t, err)
-	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, k)
-	require.NoError(t, err)
-	return podKey{k, csr}
+	k := signertest.Key(t, algorithm)
+	return podKey{k, signertest.CSR(t, k)}
 }
 
 // requestOf is what the kubelet asks for the pod.

@@ -75,7 +75,7 @@ func prepare(ctx context.Context, s *harness.Suite) error {
 	}, metav1.CreateOptions{}); err != nil {
 		return err
 	}
-	if err := mayIdentify(ctx, s); err != nil {
+	if err := harness.ApplyOptional(ctx, s.Client, "identities.yaml"); err != nil {
 		return err
 	}
 	return harness.Await(ctx, func() error { return granted(ctx, mayAsk) })

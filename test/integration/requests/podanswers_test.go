@@ -1,7 +1,6 @@
 package requests
 
 import (
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/asn1"
@@ -19,6 +18,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/test/integration/harness"
+	"github.com/servingcert/servingcert/test/signertest"
 )
 
 // The kubelet gets a certificate for the names of the Services that select its pod, for as long as
@@ -62,18 +62,6 @@ func TestWhatIsDenied(t *testing.T) {
 	assert.Equal(t, "NamespaceNotOptedIn", condition.Reason)
 }
 
-// stubOf is a request in DER that says more than a kubelet's, which has the key alone.
-func stubOf(t *testing.T, signer any, change ...func(*x509.CertificateRequest)) []byte {
-	t.Helper()
-	template := &x509.CertificateRequest{}
-	for _, c := range change {
-		c(template)
-	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, template, signer)
-	require.NoError(t, err)
-	return der
-}
-
 // What a request says beside its key counts for nothing: the names are those of the Services
 // that select the pod.
 func TestWhatARequestSaysOfItselfDoesNotCount(t *testing.T) {
@@ -88,7 +76,7 @@ func TestWhatARequestSaysOfItselfDoesNotCount(t *testing.T) {
 	unknown := asn1.ObjectIdentifier{1, 2, 3}
 	pod, k := runningPod(t, ns, "web"), newPodKey(t, pki.ECDSAP256)
 	request := requestOf(t, pod, k)
-	request.Spec.StubPKCS10Request = stubOf(t, k.Signer, func(r *x509.CertificateRequest) {
+	request.Spec.StubPKCS10Request = signertest.CSR(t, k.Signer, func(r *x509.CertificateRequest) {
 		r.DNSNames = []string{"api." + ns + ".svc", "web." + other + ".svc", "*." + ns + ".svc"}
 		r.IPAddresses = []net.IP{{10, 0, 0, 1}}
 		r.Subject.CommonName = "system:admin"

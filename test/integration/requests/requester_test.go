@@ -3,9 +3,7 @@ package requests
 import (
 	"context"
 	"crypto"
-	"crypto/rand"
 	"crypto/x509"
-	"encoding/pem"
 	"fmt"
 	"testing"
 	"time"
@@ -24,7 +22,9 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 	"github.com/servingcert/servingcert/test/integration/harness"
+	"github.com/servingcert/servingcert/test/signertest"
 )
 
 // account is the ServiceAccount of every pod.
@@ -151,25 +151,14 @@ func granted(ctx context.Context, spec authorizationv1.SubjectAccessReviewSpec) 
 
 func newKey(t *testing.T) crypto.Signer {
 	t.Helper()
-	key, err := pki.GenerateKey(pki.ECDSAP256)
-	require.NoError(t, err)
-	return key
+	return signertest.Key(t, pki.ECDSAP256)
 }
 
 // pkcs10 is a request for the names in PEM, changed.
 func pkcs10(t *testing.T, key crypto.Signer, names []string, change ...func(*x509.CertificateRequest)) []byte {
 	t.Helper()
-	template := &x509.CertificateRequest{DNSNames: names}
-	for _, c := range change {
-		c(template)
-	}
-	der, err := x509.CreateCertificateRequest(rand.Reader, template, key)
-	require.NoError(t, err)
-	return encode(der)
-}
-
-func encode(der []byte) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})
+	named := func(r *x509.CertificateRequest) { r.DNSNames = names }
+	return issue.EncodeCSR(signertest.CSR(t, key, append([]func(*x509.CertificateRequest){named}, change...)...))
 }
 
 // requestFor is the object with a PKCS #10 request.

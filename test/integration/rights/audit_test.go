@@ -13,6 +13,7 @@ import (
 
 	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/hack/controlplane"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
 // right is what a rule of a role allows: one verb on one resource, or on one object
@@ -37,7 +38,7 @@ func granted(t *testing.T) []right {
 	t.Helper()
 	objects, err := deploy.Objects()
 	require.NoError(t, err)
-	optional, err := optionalObjects()
+	optional, err := harness.Optional(backendTLS)
 	require.NoError(t, err)
 	objects = append(objects, optional...)
 	bound := map[string][]string{} // programs, by the role

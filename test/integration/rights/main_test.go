@@ -6,7 +6,6 @@ package rights
 
 import (
 	"context"
-	"os"
 	"slices"
 	"testing"
 
@@ -48,8 +47,10 @@ func TestMain(m *testing.M) {
 	})
 }
 
-// withGatewayAPI applies what deploy/policies/backend-tls-policies.yaml has, and the kind
-// that it is about. Rules of other kinds of the Gateway API are not for Kubernetes 1.30.
+// backendTLS is what is in deploy/policies beside install.yaml and whose rights are looked at, too.
+const backendTLS = "backend-tls-policies.yaml"
+
+// withGatewayAPI applies that file, and the kind that it is about. Rules of other kinds of the Gateway API are not for Kubernetes 1.30.
 func withGatewayAPI(ctx context.Context) error {
 	crds, err := controlplane.GatewayCRDs(ctx)
 	if err != nil {
@@ -62,18 +63,9 @@ func withGatewayAPI(ctx context.Context) error {
 	kinds = slices.DeleteFunc(kinds, func(o *unstructured.Unstructured) bool {
 		return o.GetName() != "backendtlspolicies.gateway.networking.k8s.io"
 	})
-	optional, err := optionalObjects()
+	optional, err := harness.Optional(backendTLS)
 	if err != nil {
 		return err
 	}
 	return deploy.ApplyObjects(ctx, admin, "test", append(kinds, optional...))
-}
-
-// optionalObjects are those beside install.yaml whose rights are looked at, too.
-func optionalObjects() ([]*unstructured.Unstructured, error) {
-	manifest, err := os.ReadFile("../../../deploy/policies/backend-tls-policies.yaml")
-	if err != nil {
-		return nil, err
-	}
-	return deploy.Decode(manifest)
 }

@@ -1,7 +1,6 @@
 package rights
 
 import (
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -19,6 +18,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 	"github.com/servingcert/servingcert/test/integration/harness"
+	"github.com/servingcert/servingcert/test/signertest"
 )
 
 // isAskedFor asks a program for its metrics, as somebody who may not read them.
@@ -50,10 +50,7 @@ func isAskedFor(t *testing.T, address string) {
 // Service.
 func csr(t *testing.T, namespace string) {
 	t.Helper()
-	key, err := pki.GenerateKey(pki.ECDSAP256)
-	require.NoError(t, err)
-	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{DNSNames: []string{"web." + namespace + ".svc"}}, key)
-	require.NoError(t, err)
+	der := signertest.CSR(t, signertest.Key(t, pki.ECDSAP256), func(r *x509.CertificateRequest) { r.DNSNames = []string{"web." + namespace + ".svc"} })
 	request := &certificatesv1.CertificateSigningRequest{
 		ObjectMeta: metav1.ObjectMeta{Name: "of-a-host"},
 		Spec: certificatesv1.CertificateSigningRequestSpec{
@@ -78,17 +75,13 @@ func podKey(t *testing.T, namespace string) {
 	pod := &corev1.Pod{ObjectMeta: of.ObjectMeta, Spec: of.Spec}
 	pod.Namespace, pod.Name, pod.Spec.NodeName = namespace, "with-a-key", "node"
 	create(t, pod)
-	key, err := pki.GenerateKey(pki.ECDSAP256)
-	require.NoError(t, err)
-	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	require.NoError(t, err)
 	var account corev1.ServiceAccount
 	require.NoError(t, admin.Get(t.Context(), client.ObjectKey{Namespace: namespace, Name: pod.Spec.ServiceAccountName}, &account))
 	request := &certificatesv1.PodCertificateRequest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "of-a-kubelet"},
 		Spec: certificatesv1.PodCertificateRequestSpec{
 			SignerName: api.SignerName, PodName: pod.Name, PodUID: pod.UID, NodeName: "node", NodeUID: "node",
-			ServiceAccountName: account.Name, ServiceAccountUID: account.UID, StubPKCS10Request: csr,
+			ServiceAccountName: account.Name, ServiceAccountUID: account.UID, StubPKCS10Request: signertest.CSR(t, signertest.Key(t, pki.ECDSAP256)),
 		},
 	}
 	certificates, err := controlplane.CertificatesOf(t.Context(), plane.AdminConfig())

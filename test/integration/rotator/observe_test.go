@@ -3,7 +3,6 @@ package rotator
 import (
 	"context"
 	"fmt"
-	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -12,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/api"
 	uninjectedcontroller "github.com/servingcert/servingcert/pkg/rotator/uninjected/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
@@ -21,16 +21,11 @@ var metricsAddress string
 
 // missed returns the value of the namespace's series over HTTP, "" if there is none.
 func missed(ctx context.Context, namespace string) (string, error) {
-	_, body, err := harness.Get(ctx, "http://"+metricsAddress+"/metrics")
-	if err != nil {
+	metrics, err := process.Scrape(ctx, "http://"+metricsAddress+"/metrics")
+	if err != nil || len(metrics.With("servingcert_missed_pods", "namespace", namespace)) == 0 {
 		return "", err
 	}
-	for line := range strings.Lines(body) {
-		if value, ok := strings.CutPrefix(line, fmt.Sprintf("servingcert_missed_pods{namespace=%q} ", namespace)); ok {
-			return strings.TrimSpace(value), nil
-		}
-	}
-	return "", nil
+	return fmt.Sprint(metrics.Sum("servingcert_missed_pods", "namespace", namespace)), nil
 }
 
 // counts waits until the metric says so.

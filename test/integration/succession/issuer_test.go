@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -22,22 +21,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/servingcert/servingcert/deploy"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/certmanager"
+	"github.com/servingcert/servingcert/test/integration/harness"
 )
-
-// allowIssuers gives the signer the right to ask cert-manager, as the chart does.
-func allowIssuers(t *scene, c client.Client) {
-	t.Helper()
-	manifest, err := os.ReadFile("../../../deploy/policies/ca-issuer.yaml")
-	require.NoError(t, err)
-	objects, err := deploy.Decode(manifest)
-	require.NoError(t, err)
-	require.NoError(t, deploy.ApplyObjects(t.Context(), c, "test", objects))
-}
 
 // requests are the CertificateRequests that the signer has made.
 func requests(ctx context.Context, c client.Client) (all []*certmanager.Request, err error) {
@@ -77,7 +66,7 @@ func leftOver(t *scene, c client.Client) {
 func TestIssuerOfCertManager(test *testing.T) {
 	t := fresh(test)
 	manager := startCertManager(t)
-	allowIssuers(t, manager.admin)
+	require.NoError(t, harness.ApplyOptional(t.Context(), manager.admin, "ca-issuer.yaml"))
 	manager.create(t, &unstructured.Unstructured{Object: map[string]any{
 		"apiVersion": "cert-manager.io/v1", "kind": "ClusterIssuer",
 		"metadata": map[string]any{"name": "self"}, "spec": map[string]any{"selfSigned": map[string]any{}},
@@ -239,7 +228,7 @@ func TestIssuerThatDoesNotDoAsAsked(test *testing.T) {
 	start(t, "trust")
 	requireSaid(t, api.CAUnreachable) // there is no cert-manager
 	admin := installCertManager(t)
-	allowIssuers(t, admin)
+	require.NoError(t, harness.ApplyOptional(t.Context(), admin, "ca-issuer.yaml"))
 	company := newAuthority(t, "Company Root", pki.ECDSAP256, nil)
 	own := startOwnIssuer(t, admin, company)
 	signer.restart(t, append(fast, "--ca-issuer=Own/company.example.com")...) // within a minute it would be asked anyway

@@ -2,7 +2,6 @@ package succession
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -152,15 +151,6 @@ func (w *timed) pass(t *scene, tr *traffic, d time.Duration) {
 	require.Eventually(t, func() bool { return tr.loaded(w.clock.Now()) }, waitFor, tick, "renewals")
 }
 
-func (w *timed) leaf(t *scene, namespace string, i int) *x509.Certificate {
-	t.Helper()
-	secret, err := t.admin.CoreV1().Secrets(namespace).Get(t.Context(), secretOf(i), metav1.GetOptions{})
-	require.NoError(t, err)
-	certs, err := pki.ParseCertificates(secret.Data[corev1.TLSCertKey])
-	require.NoError(t, err)
-	return certs[0]
-}
-
 func (w *timed) status(t *scene) map[string]string {
 	t.Helper()
 	cm, err := t.admin.CoreV1().ConfigMaps(w.namespace).Get(t.Context(), api.CAStatusName, metav1.GetOptions{})
@@ -202,7 +192,7 @@ func TestSuccessionByTime(test *testing.T) {
 	assert.GreaterOrEqual(t, generations[1].SignsSince.Sub(generations[1].TrustedAt), soak, "it was known everywhere for so long before it signed")
 	assert.Equal(t, 1, strings.Count(end[api.BundleKey], "BEGIN CERTIFICATE"), "the first root has left the bundle")
 	for i := range timedServices {
-		assert.True(t, strings.HasPrefix(w.leaf(t, "timed-shop", i).Issuer.CommonName, "servingcert CA 2 "))
+		assert.True(t, strings.HasPrefix(served(t, "timed-shop", i)[0].Issuer.CommonName, "servingcert CA 2 "))
 	}
 	tr.requireNoFailure(t)
 	tr.stop()

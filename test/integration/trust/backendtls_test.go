@@ -3,7 +3,6 @@ package trust
 import (
 	"errors"
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -28,9 +27,7 @@ import (
 // policyRights applies deploy/policies/backend-tls-policies.yaml until the test ends.
 func policyRights(t *testing.T) {
 	t.Helper()
-	manifest, err := os.ReadFile("../../../deploy/policies/backend-tls-policies.yaml")
-	require.NoError(t, err)
-	objects, err := deploy.Decode(manifest)
+	objects, err := harness.Optional("backend-tls-policies.yaml")
 	require.NoError(t, err)
 	require.NoError(t, deploy.ApplyObjects(t.Context(), admin, "test", objects))
 	t.Cleanup(func() { removeAndWait(t, objects...) })

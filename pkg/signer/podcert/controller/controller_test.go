@@ -2,8 +2,6 @@ package controller
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/x509"
 	"fmt"
 	"iter"
 	"slices"
@@ -157,16 +155,12 @@ func controllerWith(t *testing.T, live client.Reader) *Controller {
 
 func request(t *testing.T) *podcert.Request {
 	t.Helper()
-	key, err := pki.GenerateKey(pki.ECDSAP256)
-	require.NoError(t, err)
-	csr, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
-	require.NoError(t, err)
 	day := int32(86400)
 	return podcert.FactsOf(&certificatesv1.PodCertificateRequest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "req-1", UID: "request", ResourceVersion: "7"},
 		Spec: certificatesv1.PodCertificateRequestSpec{
 			SignerName: api.SignerName, PodName: "web-1", PodUID: "pod", NodeName: "node-1", ServiceAccountName: "default",
-			MaxExpirationSeconds: &day, StubPKCS10Request: csr,
+			MaxExpirationSeconds: &day, StubPKCS10Request: signertest.CSR(t, signertest.Key(t, pki.ECDSAP256)),
 		},
 	})
 }
