@@ -11,7 +11,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// bench is a cluster in which signer and webhook are measured.
+// bench is a cluster in which the signer is measured.
 type bench struct {
 	options
 	*installed.Cluster
@@ -21,21 +21,19 @@ type bench struct {
 }
 
 // Namespaces. In the first, Services exist before the signer starts; in the second, they are created
-// one by one. Pods request certificates in the third, and are reviewed in the fourth. The others have
-// not opted in: they contain foreign Secrets, and the objects of the bare client.
+// one by one. Pods request certificates in the third. The others have not opted in: they contain foreign Secrets, and the objects of the bare client.
 const (
 	coldNamespace    = "cold"
 	singleNamespace  = "single"
 	podsNamespace    = "pods"
-	reviewsNamespace = "reviews"
 	foreignNamespace = "foreign"
 	floorNamespace   = "floor"
 )
 
 func (b *bench) makeNamespaces(ctx context.Context) error {
-	for i, name := range []string{coldNamespace, singleNamespace, podsNamespace, reviewsNamespace, foreignNamespace, floorNamespace} {
+	for i, name := range []string{coldNamespace, singleNamespace, podsNamespace, foreignNamespace, floorNamespace} {
 		object := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
-		if i < 4 {
+		if i < 3 {
 			object.Labels = map[string]string{api.LabelInject: api.InjectEnabled}
 		}
 		if _, err := b.Clientset.CoreV1().Namespaces().Create(ctx, object, metav1.CreateOptions{}); err != nil {

@@ -1,7 +1,7 @@
 // Command bench measures servingcert against the budgets of docs/benchmarks.md. With etcd and
-// kube-apiserver, it compares signer and webhook, installed from deploy/install.yaml, with a client
-// that makes the same certificates and writes, and with a webhook that allows everything. With
-// --proxy, it compares the proxy with nginx, haproxy and ghostunnel, if they are installed.
+// kube-apiserver, it compares the signer, installed from deploy/install.yaml, with a client that makes
+// the same certificates and writes. With --proxy, it compares the proxy with nginx, haproxy and
+// ghostunnel, if they are installed. The webhook is compared by BenchmarkRatio of pkg/mutate/admission.
 package main
 
 import (
@@ -36,13 +36,8 @@ const (
 )
 
 func main() {
-	if len(os.Args) > 2 { // a server for comparison, in its own process
-		switch os.Args[1] {
-		case "origin":
-			log.Fatal(origin(os.Args[2]))
-		case "allow":
-			log.Fatal(allow(os.Args[2]))
-		}
+	if len(os.Args) > 2 && os.Args[1] == "origin" { // the server behind the proxies, in its own process
+		log.Fatal(origin(os.Args[2]))
 	}
 	var o options
 	var p proxies
@@ -50,7 +45,7 @@ func main() {
 	pflag.IntVarP(&o.n, "n", "n", 2000, "certificates to issue from cold")
 	pflag.IntVar(&o.rounds, "rounds", 0, "number of rounds (default: 3, with --proxy 5)")
 	pflag.IntVar(&o.requests, "requests", 1000, "number of PodCertificateRequests, and of CertificateSigningRequests, to answer")
-	pflag.StringVar(&o.parts, "parts", "", "what to measure: signer, requests, webhook, comma-separated (default: all)")
+	pflag.StringVar(&o.parts, "parts", "", "what to measure: signer, requests, comma-separated (default: all)")
 	pflag.DurationVar(&p.duration, "duration", 3*time.Second, "with --proxy: duration of each load")
 	pflag.IntVar(&p.idle, "idle", 9900, "with --proxy: number of idle connections")
 	pflag.Parse()
@@ -72,7 +67,6 @@ type part struct {
 var parts = []part{
 	{"signer", (*bench).measureSigner},
 	{"requests", (*bench).measureRequests},
-	{"webhook", (*bench).measureWebhook},
 }
 
 // run measures the selected parts. If one fails, it prints the results so far.
@@ -114,8 +108,8 @@ func start(ctx context.Context, o options) (b *bench, err error) {
 	if err != nil {
 		return b, err
 	}
-	b.Say("building signer, rotator and webhook")
-	if err := b.Build(ctx, "cmd/signer", "cmd/rotator", "cmd/webhook"); err != nil {
+	b.Say("building the signer")
+	if err := b.Build(ctx, "cmd/signer"); err != nil {
 		return b, err
 	}
 	b.Say("starting etcd and kube-apiserver, and applying deploy/install.yaml")

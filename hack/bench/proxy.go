@@ -123,30 +123,20 @@ func proxyTable(ways []way, results map[string][]figures) [][]string {
 	return table
 }
 
-// start starts a program that listens on a port of loopback, and returns its process ID.
+// start starts a program, waits until it accepts connections at a port of loopback, and returns its process ID.
 func (p *proxies) start(port string, command []string) (int, error) {
-	program, err := startServer(p.dir, "127.0.0.1:"+port, command)
-	if err != nil {
+	program := &process.Program{Path: command[0], Args: command[1:], Dir: p.dir, Once: true, NoHealth: true}
+	if err := program.Run(); err != nil {
 		return 0, err
 	}
 	p.started = append(p.started, program)
-	return program.PID(), nil
-}
-
-// startServer starts a program, and waits until it accepts connections at the address.
-func startServer(dir, address string, command []string) (*process.Program, error) {
-	program := &process.Program{Path: command[0], Args: command[1:], Dir: dir, Once: true, NoHealth: true}
-	if err := program.Run(); err != nil {
-		return nil, err
-	}
 	for range 500 {
-		if c, err := net.Dial("tcp", address); err == nil {
-			return program, c.Close()
+		if c, err := net.Dial("tcp", "127.0.0.1:"+port); err == nil {
+			return program.PID(), c.Close()
 		}
 		time.Sleep(shortPoll)
 	}
-	program.Kill()
-	return nil, fmt.Errorf("%s does not listen on %s:\n%s", command[0], address, program.Log.String())
+	return 0, fmt.Errorf("%s does not listen on port %s:\n%s", command[0], port, program.Log.String())
 }
 
 // stop stops all but the first n programs.
