@@ -19,7 +19,9 @@ const (
 	newClients  = 8
 	keptClients = 50
 	pacedRate   = 2000
+	idleClients = 9900
 	downloadMiB = 1024
+	loadTime    = 3 * time.Second // of each load
 )
 
 // measure starts a proxy twice: once to measure memory, once for the rest.
@@ -54,7 +56,7 @@ func (p *proxies) measure(w way) (f figures, err error) {
 	if err != nil {
 		return f, fmt.Errorf("new connections: %w", err)
 	}
-	f[newRate], f[newCPU] = float64(len(times))/p.duration.Seconds(), cpu/float64(len(times))
+	f[newRate], f[newCPU] = float64(len(times))/loadTime.Seconds(), cpu/float64(len(times))
 	if err := p.requests(f, dial, pid); err != nil {
 		return f, fmt.Errorf("requests: %w", err)
 	}
@@ -86,7 +88,7 @@ func (p *proxies) requests(f figures, dial func() (net.Conn, error), pid int) er
 	if err != nil {
 		return err
 	}
-	f[rate], f[requestCPU] = float64(len(times))/p.duration.Seconds(), cpu/float64(len(times))
+	f[rate], f[requestCPU] = float64(len(times))/loadTime.Seconds(), cpu/float64(len(times))
 	f[p50], f[p99] = process.Quantile(times, .5), process.Quantile(times, .99)
 	const pause = keptClients * time.Second / pacedRate
 	var lock sync.Mutex
@@ -113,7 +115,7 @@ func (p *proxies) requests(f figures, dial func() (net.Conn, error), pid int) er
 // memory opens idle connections, each of which has made one request.
 func (p *proxies) memory(f figures, dial func() (net.Conn, error), pid int) error {
 	f[atRest] = process.FamilyRSS(pid) / 1e6
-	for n := range p.idle {
+	for n := range idleClients {
 		c, err := dial()
 		if err == nil {
 			defer c.Close() //nolint:gocritic // all stay open until the end
@@ -152,7 +154,7 @@ func (p *proxies) load(clients, pid int, client func() (do func() error, closer 
 		})
 	}
 	before := process.FamilyCPU(pid)
-	end = time.Now().Add(p.duration)
+	end = time.Now().Add(loadTime)
 	close(begin)
 	running.Wait()
 	return times, float64((process.FamilyCPU(pid) - before).Microseconds()), err

@@ -46,8 +46,6 @@ func main() {
 	pflag.IntVar(&o.rounds, "rounds", 0, "number of rounds (default: 3, with --proxy 5)")
 	pflag.IntVar(&o.requests, "requests", 1000, "number of PodCertificateRequests, and of CertificateSigningRequests, to answer")
 	pflag.StringVar(&o.parts, "parts", "", "what to measure: signer, requests, comma-separated (default: all)")
-	pflag.DurationVar(&p.duration, "duration", 3*time.Second, "with --proxy: duration of each load")
-	pflag.IntVar(&p.idle, "idle", 9900, "with --proxy: number of idle connections")
 	pflag.Parse()
 	process.Main("bench", func(ctx context.Context) error {
 		if *proxy {
@@ -76,7 +74,7 @@ func run(ctx context.Context, o options) (err error) {
 		return err
 	}
 	b, err := start(ctx, o)
-	defer func() { err = errors.Join(err, b.Stop("")) }()
+	defer func() { err = errors.Join(err, b.Stop()) }()
 	if err != nil {
 		return err
 	}

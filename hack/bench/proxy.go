@@ -18,9 +18,6 @@ import (
 // same small HTTP server, all on loopback. Each round measures all of them in random order, and ratios
 // are computed per round. Debian has nginx, libnginx-mod-stream and haproxy; ghostunnel is a Go program.
 type proxies struct {
-	duration time.Duration
-	idle     int
-
 	dir     string
 	started []*process.Program // the HTTP server and the measured proxy
 }

@@ -78,7 +78,7 @@ func run(interrupted context.Context) (err error) {
 				out.Printf("the end of the log of the %s:\n%s", p.Name(), strings.Join(p.Log.Tail(12), "\n"))
 			}
 		}
-		err = errors.Join(err, d.Stop(""))
+		err = errors.Join(err, d.Stop())
 	}()
 	if err != nil {
 		return err

@@ -201,32 +201,11 @@ func (c *Cluster) StopProcesses() error {
 	return errors.Join(errs...)
 }
 
-// Stop ends everything, the newest first, and removes the files. If logs is a directory, the logs are
-// copied there first.
-func (c *Cluster) Stop(logs string) error {
+// Stop ends everything, the newest first, and removes the files.
+func (c *Cluster) Stop() error {
 	errs := []error{c.StopProcesses()}
-	if logs != "" {
-		errs = append(errs, c.copyLogs(logs))
-	}
 	for _, stop := range slices.Backward(c.stopping) {
 		errs = append(errs, stop())
-	}
-	return errors.Join(errs...)
-}
-
-func (c *Cluster) copyLogs(to string) error {
-	errs := []error{os.MkdirAll(to, 0o700)}
-	dirs := []string{c.LogDir()}
-	if c.Plane != nil {
-		dirs = append(dirs, c.Plane.LogDir())
-	}
-	for _, dir := range dirs {
-		files, err := filepath.Glob(filepath.Join(dir, "*.log"))
-		errs = append(errs, err)
-		for _, file := range files {
-			data, err := os.ReadFile(file)
-			errs = append(errs, err, os.WriteFile(filepath.Join(to, filepath.Base(file)), data, 0o600))
-		}
 	}
 	return errors.Join(errs...)
 }

@@ -25,8 +25,7 @@ import (
 // options are what may be asked of a run.
 type options struct {
 	setting
-	scenes   []*scene
-	keepLogs string // directory, or empty
+	scenes []*scene
 }
 
 func main() {
@@ -55,7 +54,6 @@ func parse(args []string) (*options, error) {
 	fs.StringVar(&names, "only", "", "names of faults or attacks, comma-separated (default: all)")
 	fs.BoolVar(&short, "short", false, "faults: 150 Services, 3s for each, and, unless --only names them, without those of clocks and those that are like another one")
 	fs.DurationVar(&duration, "duration", 2*time.Minute, "attacks: how long tenants work without them, and then under them; at least 10s")
-	fs.StringVar(&o.keepLogs, "logs", "", "directory that the logs of all processes are copied to")
 	if err := fs.Parse(args); err != nil {
 		return nil, err
 	}

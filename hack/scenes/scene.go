@@ -125,7 +125,7 @@ func play(ctx context.Context, o *options) (r *report, err error) {
 		if w.kubelet != nil {
 			w.kubelet.Close()
 		}
-		err = errors.Join(err, w.Stop(o.keepLogs))
+		err = errors.Join(err, w.Stop())
 	}()
 	if err != nil {
 		return nil, err

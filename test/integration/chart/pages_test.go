@@ -71,7 +71,7 @@ func newWorld(t *testing.T) world {
 	c, err := installed.New(installed.Options{
 		Name: "kubectl", Log: t.Output(), Once: true, Flags: map[string][]string{"signer": {"--ca-soak=1s", "--ca-reissue-window=4s"}},
 	})
-	t.Cleanup(func() { assert.NoError(t, c.Stop("")) })
+	t.Cleanup(func() { assert.NoError(t, c.Stop()) })
 	require.NoError(t, err)
 	for _, program := range []string{"signer", "rotator", "webhook"} {
 		require.NoError(t, os.Symlink(filepath.Join(dir, program), c.Path("bin", program)))
