@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"math/big"
@@ -18,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/signertest"
 )
 
 func running(args ...string) *appsv1.Deployment {
@@ -73,11 +73,7 @@ func leafOf(t *testing.T, cn, address string, age time.Duration, selfSigned bool
 	if selfSigned {
 		parent = template
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, key.Public(), key)
-	require.NoError(t, err)
-	c, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	return c
+	return signertest.Certify(t, template, parent, key.Public(), key)
 }
 
 func TestWhatAKubeletServes(t *testing.T) {

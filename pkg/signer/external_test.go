@@ -29,6 +29,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 	"github.com/servingcert/servingcert/test/bounded"
 	"github.com/servingcert/servingcert/test/keymaterial"
+	"github.com/servingcert/servingcert/test/signertest"
 )
 
 // externalScene is a scene with Service web, whose Secret another CA has issued.
@@ -627,10 +628,7 @@ func foreignCA(t *testing.T) *pki.Authority {
 		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "Example Corporation"}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 		NotBefore: epoch.Add(-day), NotAfter: epoch.Add(1000 * day),
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	require.NoError(t, err)
-	root, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
+	root := signertest.Certify(t, template, template, key.Public(), key)
 	return &pki.Authority{
 		Issuer: pki.Issuer{Certificate: root}, Key: key, Bundle: pki.NewBundle(root), Anchors: []*x509.Certificate{root}, SignUntil: epoch.Add(1000 * day),
 	}

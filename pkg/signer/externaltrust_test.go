@@ -16,6 +16,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/signertest"
 )
 
 // TestTrustAfterANewBundle is decided again, since a root may have come or gone.
@@ -118,9 +119,5 @@ func TestAChainThatBeginsLater(t *testing.T) {
 
 func signedBy(t *testing.T, ca *pki.Authority, template *x509.Certificate, public crypto.PublicKey) *x509.Certificate {
 	t.Helper()
-	der, err := x509.CreateCertificate(rand.Reader, template, ca.Certificate, public, ca.Key)
-	require.NoError(t, err)
-	cert, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	return cert
+	return signertest.Certify(t, template, ca.Certificate, public, ca.Key)
 }

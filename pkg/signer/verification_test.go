@@ -13,6 +13,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
+	"github.com/servingcert/servingcert/test/signertest"
 )
 
 // TestALeafIsDroppedOnceItsSignerIsKnown: the bytes of a certificate are kept only until its signer
@@ -45,11 +46,7 @@ func TestSignsAs(t *testing.T) {
 		template := *ca.Certificate
 		template.SerialNumber = big.NewInt(77)
 		change(&template)
-		der, err := x509.CreateCertificate(nil, &template, &template, ca.Key.Public(), ca.Key)
-		require.NoError(t, err)
-		cert, err := x509.ParseCertificate(der)
-		require.NoError(t, err)
-		return cert
+		return signertest.Certify(t, &template, &template, ca.Key.Public(), ca.Key)
 	}
 	other := newCA(t, api.DefaultLimits().Constraints(), epoch.Add(-day), epoch.Add(day)).Certificate
 	impostor := *other

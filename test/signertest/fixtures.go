@@ -55,10 +55,7 @@ func Forge(t require.TestingT, ca *pki.Authority) *pki.Authority {
 	require.NoError(t, err)
 	template := *ca.Certificate
 	template.PublicKey = key.Public()
-	der, err := x509.CreateCertificate(rand.Reader, &template, &template, key.Public(), key)
-	require.NoError(t, err)
-	root, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
+	root := Certify(t, &template, &template, key.Public(), key)
 	require.Equal(t, ca.Certificate.SubjectKeyId, root.SubjectKeyId)
 	return &pki.Authority{Issuer: pki.Issuer{Certificate: root}, Key: key, Bundle: pki.NewBundle(root), Anchors: []*x509.Certificate{root}, SignUntil: root.NotAfter}
 }
@@ -134,6 +131,15 @@ func Sign(ca *pki.Authority, request Request, change ...Change) (*x509.Certifica
 		return nil, err
 	}
 	return x509.ParseCertificate(der)
+}
+
+// Certify returns a certificate for a public key, signed by the parent's key.
+func Certify(t require.TestingT, template, parent *x509.Certificate, public crypto.PublicKey, by crypto.Signer) *x509.Certificate {
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, public, by)
+	require.NoError(t, err)
+	cert, err := x509.ParseCertificate(der)
+	require.NoError(t, err)
+	return cert
 }
 
 // CSR returns a PKCS #10 request in DER, changed.

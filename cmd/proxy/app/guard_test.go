@@ -2,7 +2,6 @@ package app
 
 import (
 	"bytes"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -25,6 +24,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/proxy"
+	"github.com/servingcert/servingcert/test/signertest"
 )
 
 // writeClients writes a CA for clients, and the key and certificate of one, as the kubelet does.
@@ -42,10 +42,7 @@ func writeClients(t *testing.T, dir string) (ca, identity string) {
 		SerialNumber: serial, NotBefore: root.NotBefore, NotAfter: root.NotAfter, KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, URIs: []*url.URL{{Scheme: "spiffe", Host: "example.com", Path: "/ns/shop/sa/cart"}},
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, root, key.Public(), rootKey)
-	require.NoError(t, err)
-	leaf, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
+	leaf := signertest.Certify(t, template, root, key.Public(), rootKey)
 	keyPEM, err := pki.EncodeKey(key)
 	require.NoError(t, err)
 	ca, identity = filepath.Join(dir, "clients-ca.crt"), filepath.Join(dir, "identity.pem")

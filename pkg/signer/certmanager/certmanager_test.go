@@ -1,7 +1,6 @@
 package certmanager
 
 import (
-	"crypto/rand"
 	"crypto/x509"
 	"encoding/pem"
 	"net/netip"
@@ -16,6 +15,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
+	"github.com/servingcert/servingcert/test/signertest"
 )
 
 var (
@@ -130,11 +130,7 @@ func newAuthority(t *testing.T, number int, above *authority) *authority {
 	a.sign = func(template *x509.Certificate, pub any) *x509.Certificate {
 		template.SerialNumber, err = pki.NewSerial()
 		require.NoError(t, err)
-		der, err := x509.CreateCertificate(rand.Reader, template, a.cert, pub, key)
-		require.NoError(t, err)
-		cert, err := x509.ParseCertificate(der)
-		require.NoError(t, err)
-		return cert
+		return signertest.Certify(t, template, a.cert, pub, key)
 	}
 	if above != nil {
 		a.cert = above.sign(root, key.Public())

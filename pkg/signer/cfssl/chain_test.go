@@ -1,7 +1,6 @@
 package cfssl
 
 import (
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
 	"github.com/servingcert/servingcert/pkg/signer/remote"
+	"github.com/servingcert/servingcert/test/signertest"
 )
 
 // below returns a CA under the given one, changed as wanted.
@@ -30,10 +30,7 @@ func below(t *testing.T, ca *pki.Authority, name string, change func(*x509.Certi
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	change(template)
-	der, err := x509.CreateCertificate(rand.Reader, template, ca.Certificate, key.Public(), ca.Key)
-	require.NoError(t, err)
-	cert, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
+	cert := signertest.Certify(t, template, ca.Certificate, key.Public(), ca.Key)
 	return &pki.Authority{Issuer: pki.Issuer{Certificate: cert}, Key: key, SignUntil: cert.NotAfter}
 }
 

@@ -167,10 +167,7 @@ func TestIssueVerifiesUnderEachRoot(t *testing.T) {
 	require.ErrorContains(t, err, "a client that trusts only "+`"`+ca.Certificate.Subject.CommonName)
 
 	template := *next.Certificate
-	der, err := x509.CreateCertificate(nil, &template, ca.Certificate, next.Key.Public(), ca.Key)
-	require.NoError(t, err)
-	cross, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
+	cross := signertest.Certify(t, &template, ca.Certificate, next.Key.Public(), ca.Key)
 	linked := *unlinked
 	linked.Chain = []*x509.Certificate{cross}
 	issued, err := Issue(context.Background(), plainSign(), &linked, wanted, epoch)

@@ -1,7 +1,6 @@
 package requests
 
 import (
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -20,6 +19,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/test/integration/harness"
+	"github.com/servingcert/servingcert/test/signertest"
 )
 
 // managed is an unmodified certificate.Manager of client-go, as a kubelet has one for
@@ -124,10 +124,7 @@ func endingSoon(t *testing.T, name string) (cert, key []byte) {
 		SerialNumber: big.NewInt(1), DNSNames: []string{name},
 		NotBefore: time.Now().Add(-100 * time.Hour), NotAfter: time.Now().Add(time.Hour),
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, k.Public(), k)
-	require.NoError(t, err)
-	leaf, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
+	leaf := signertest.Certify(t, template, template, k.Public(), k)
 	key, err = pki.EncodeKey(k)
 	require.NoError(t, err)
 	return pki.EncodeCertificates(leaf), key

@@ -1,7 +1,6 @@
 package signer
 
 import (
-	"crypto/rand"
 	"crypto/x509"
 	"fmt"
 	"testing"
@@ -14,6 +13,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/test/integration/harness"
+	"github.com/servingcert/servingcert/test/signertest"
 )
 
 // Whatever is done to a Secret or asked for anew, there is a new certificate with
@@ -91,10 +91,7 @@ func forged(t *testing.T, r *running, leaf *x509.Certificate) (cert, key []byte)
 	leafKey, err := pki.GenerateKey(pki.ECDSAP256)
 	require.NoError(t, err)
 	template := *leaf
-	der, err := x509.CreateCertificate(rand.Reader, &template, &issuer, leafKey.Public(), caKey)
-	require.NoError(t, err)
-	out, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
+	out := signertest.Certify(t, &template, &issuer, leafKey.Public(), caKey)
 	require.Equal(t, leaf.AuthorityKeyId, out.AuthorityKeyId)
 	require.Equal(t, leaf.RawIssuer, out.RawIssuer)
 	key, err = pki.EncodeKey(leafKey)

@@ -3,7 +3,6 @@ package succession
 import (
 	"crypto"
 	"crypto/ecdsa"
-	"crypto/rand"
 	"crypto/rsa"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -24,6 +23,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/signer/cfssl"
 	"github.com/servingcert/servingcert/pkg/signer/issue"
+	"github.com/servingcert/servingcert/test/signertest"
 )
 
 // authority is a CA that somebody else made.
@@ -55,10 +55,7 @@ func newAuthority(t testing.TB, name string, algorithm pki.KeyAlgorithm, above *
 	for _, fn := range change {
 		fn(template)
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, by.cert, key.Public(), by.key)
-	require.NoError(t, err)
-	cert, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
+	cert := signertest.Certify(t, template, by.cert, key.Public(), by.key)
 	return &authority{cert, key, above}
 }
 

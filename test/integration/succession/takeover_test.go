@@ -1,7 +1,6 @@
 package succession
 
 import (
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -23,6 +22,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/ca"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/signertest"
 )
 
 // The objects of service-ca in these tests are made as its controllers make them. Taking over
@@ -199,11 +199,7 @@ func certifiedBy(t *scene, of, by *authority) *x509.Certificate {
 	t.Helper()
 	template := *of.cert
 	template.AuthorityKeyId = by.cert.SubjectKeyId
-	der, err := x509.CreateCertificate(rand.Reader, &template, by.cert, of.cert.PublicKey, by.key)
-	require.NoError(t, err)
-	cert, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	return cert
+	return signertest.Certify(t, &template, by.cert, of.cert.PublicKey, by.key)
 }
 
 // runs makes or scales the Deployment of service-ca.

@@ -2,7 +2,6 @@ package status
 
 import (
 	"crypto"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/signertest"
 )
 
 var migrationTime = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
@@ -41,11 +41,7 @@ func newServiceCA(t *testing.T, id byte, ends time.Time) serviceCAKey {
 
 func certify(t *testing.T, template *x509.Certificate, by serviceCAKey, public crypto.PublicKey) *x509.Certificate {
 	t.Helper()
-	der, err := x509.CreateCertificate(rand.Reader, template, by.cert, public, by.key)
-	require.NoError(t, err)
-	cert, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	return cert
+	return signertest.Certify(t, template, by.cert, public, by.key)
 }
 
 func (c serviceCAKey) data(t *testing.T) map[string][]byte {

@@ -17,6 +17,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
 	"github.com/servingcert/servingcert/test/rotatortest"
+	"github.com/servingcert/servingcert/test/signertest"
 )
 
 const day = 24 * time.Hour
@@ -29,11 +30,7 @@ func signedBy(t *testing.T, ca *x509.Certificate, key crypto.Signer, public cryp
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
 	}
 	change(template)
-	der, err := x509.CreateCertificate(rand.Reader, template, ca, public, key)
-	require.NoError(t, err)
-	cert, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
-	return cert
+	return signertest.Certify(t, template, ca, public, key)
 }
 
 // TestWhatClientsRefuse is a problem for which the exit code is 1, and what the signer calls overdue is one that

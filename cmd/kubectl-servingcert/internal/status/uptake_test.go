@@ -87,16 +87,6 @@ func TestNamed(t *testing.T) {
 	assert.Contains(t, named("x", many), ", n and 3 more\n")
 }
 
-func TestNamedIsBounded(t *testing.T) {
-	assert.Equal(t, "  things: none\n", named("things", nil))
-	assert.Equal(t, "  things: 2: a, b\n", named("things", []string{"b", "a"}))
-	many := make([]string, 1000)
-	for i := range many {
-		many[i] = "n"
-	}
-	assert.Contains(t, named("things", many), " and 980 more\n")
-}
-
 // TestAReloadIsSeenBesidePodsWithoutTheKey: all pods that mount it serve the certificate.
 func TestAReloadIsSeenBesidePodsWithoutTheKey(t *testing.T) {
 	started, since := time.Unix(1000, 0), time.Unix(2000, 0)

@@ -2,7 +2,6 @@ package cfsslserver
 
 import (
 	"crypto"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"testing"
@@ -11,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/test/signertest"
 )
 
 // caLifetime is longer than any certificate that a test asks for.
@@ -56,9 +56,6 @@ func newCA(t testing.TB, name string, above *CA) *CA {
 	if above != nil {
 		by, template.NotAfter = above, above.Certificate.NotAfter
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, by.Certificate, key.Public(), by.Key)
-	require.NoError(t, err)
-	cert, err := x509.ParseCertificate(der)
-	require.NoError(t, err)
+	cert := signertest.Certify(t, template, by.Certificate, key.Public(), by.Key)
 	return &CA{Certificate: cert, Key: key}
 }
