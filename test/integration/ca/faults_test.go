@@ -30,31 +30,37 @@ var errInjected = errors.New("injected failure")
 // after, so that only the reply is lost. made counts the CA Secrets.
 func failing(n int32, replyLost bool, made *atomic.Int32) interceptor.Funcs {
 	var writes atomic.Int32
-	around := func(write func() error) error {
+	return around(func(object any, write func() error) error {
 		hit := writes.Add(1) == n
 		if hit && !replyLost {
 			return errInjected
 		}
-		if err := write(); err != nil || !hit {
+		secret, isSecret := object.(*corev1.Secret)
+		isNew := isSecret && secret.ResourceVersion == ""
+		if err := write(); err != nil {
 			return err
 		}
-		return errInjected
-	}
+		if isNew {
+			made.Add(1)
+		}
+		if hit {
+			return errInjected
+		}
+		return nil
+	})
+}
+
+// around has do do each write, of which it gets the object.
+func around(do func(object any, write func() error) error) interceptor.Funcs {
 	return interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
-			return around(func() error {
-				err := c.Create(ctx, object, options...)
-				if _, ok := object.(*corev1.Secret); ok && err == nil {
-					made.Add(1)
-				}
-				return err
-			})
+			return do(object, func() error { return c.Create(ctx, object, options...) })
 		},
 		Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
-			return around(func() error { return c.Update(ctx, object, options...) })
+			return do(object, func() error { return c.Update(ctx, object, options...) })
 		},
 		Apply: func(ctx context.Context, c client.WithWatch, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
-			return around(func() error { return c.Apply(ctx, object, options...) })
+			return do(object, func() error { return c.Apply(ctx, object, options...) })
 		},
 	}
 }
@@ -159,7 +165,7 @@ func TestDeathAtEveryWriteOfASuccession(t *testing.T) {
 // the step after it comes before it is published, and that is the death then.
 func dyingAt(n int32, replyLost bool, die func()) interceptor.Funcs {
 	var steps, dead atomic.Int32
-	around := func(object any, write func() error) error {
+	return around(func(object any, write func() error) error {
 		number := 2 * steps.Load()
 		if _, ok := object.(*corev1.Secret); ok {
 			number = 2*steps.Add(1) - 1
@@ -172,18 +178,7 @@ func dyingAt(n int32, replyLost bool, die func()) interceptor.Funcs {
 		}
 		die()
 		return errInjected
-	}
-	return interceptor.Funcs{
-		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {
-			return around(object, func() error { return c.Create(ctx, object, options...) })
-		},
-		Update: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.UpdateOption) error {
-			return around(object, func() error { return c.Update(ctx, object, options...) })
-		},
-		Apply: func(ctx context.Context, c client.WithWatch, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
-			return around(object, func() error { return c.Apply(ctx, object, options...) })
-		},
-	}
+	})
 }
 
 // trusting says, in the rotator's stead, that the targets hold what is published.

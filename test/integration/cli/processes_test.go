@@ -99,6 +99,17 @@ func TestWhatIsWaitedForEnds(t *testing.T) {
 	}
 }
 
+// renewed does what a signer does for Service web, and returns what renew said, which succeeds.
+func renewed(t *testing.T, c *command, namespace string) result {
+	t.Helper()
+	renewAfter(t, namespace, "web")
+	require.NoError(t, setIssued(t.Context(), namespace, "web", hash(1)))
+	r, err := c.wait()
+	require.NoError(t, err)
+	assert.Zero(t, r.code, r.err)
+	return r
+}
+
 // Who may not see whether something runs is told so.
 func TestWhetherItRunsIsNotSeen(t *testing.T) {
 	s, ns := newSystem(t), newNamespace(t, "shop", nil)
@@ -116,11 +127,7 @@ func TestWhetherItRunsIsNotSeen(t *testing.T) {
 	permit(t, s.namespace, renewer, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"configmaps"}, Verbs: []string{"get"}})
 	permit(t, ns, renewer, rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"services"}, Verbs: []string{"get", "list", "patch"}})
 	c := start(t, user(t, renewer), "renew", "--system-namespace", s.namespace, "-n", ns, "web")
-	renewAfter(t, ns, "web")
-	require.NoError(t, setIssued(t.Context(), ns, "web", hash(1)))
-	r, err := c.wait()
-	require.NoError(t, err)
-	assert.Zero(t, r.code, r.err)
+	r = renewed(t, c, ns)
 	assert.Contains(t, r.err, "cannot check whether process signer is running: this user may not list Leases in "+s.namespace+"\n")
 }
 
@@ -131,11 +138,7 @@ func TestASignerInAnotherNamespace(t *testing.T) {
 	makeService(t, ns, "web")
 	require.NoError(t, setIssued(t.Context(), ns, "web", hash(0)))
 	c := start(t, plane.KubeconfigFile(), "renew", "-n", ns, "web")
-	renewAfter(t, ns, "web")
-	require.NoError(t, setIssued(t.Context(), ns, "web", hash(1)))
-	r, err := c.wait()
-	require.NoError(t, err)
-	assert.Zero(t, r.code, r.err)
+	r := renewed(t, c, ns)
 	assert.Empty(t, r.err)
 
 	renewer := "renewer-" + ns

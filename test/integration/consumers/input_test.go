@@ -127,7 +127,7 @@ func TestWhatPodsMayBe(t *testing.T) {
 		assert.Positive(t, r.Metrics(t).Sum("servingcert_probes_total", "result", result), result)
 	}
 	assert.Positive(t, r.Metrics(t).Sum("servingcert_dials_refused_total", "reason", "outside_cidr"))
-	for _, e := range events(t, ns, "ServesOldCertificate") {
+	for _, e := range harness.Events(t, admin, ns, "ServesOldCertificate", "") {
 		assert.Contains(t, []string{"expired", "distrusted"}, e.Regarding.Name, "what is foreign or silent is nobody's fault")
 	}
 }

@@ -84,12 +84,12 @@ func TestARotationIsDoneWhenItIsServed(t *testing.T) {
 	assert.InDelta(t, old.Leaf.NotAfter.Unix(), r.Metrics(t).Sum("servingcert_stale_not_after_timestamp_seconds", "namespace", s.ns), 0)
 
 	harness.Eventually(t, func() error {
-		if n := len(events(t, s.ns, servingcontroller.EventServesOld)); n != 1 {
+		if n := len(harness.Events(t, admin, s.ns, servingcontroller.EventServesOld, "")); n != 1 {
 			return fmt.Errorf("%d events, want 1", n)
 		}
 		return nil
 	})
-	e := events(t, s.ns, servingcontroller.EventServesOld)[0]
+	e := harness.Events(t, admin, s.ns, servingcontroller.EventServesOld, "")[0]
 	assert.Equal(t, "Deployment web", e.Regarding.Kind+" "+e.Regarding.Name)
 	require.NotNil(t, e.Related)
 	assert.Equal(t, s.svc.UID, e.Related.UID)
@@ -103,7 +103,7 @@ func TestARotationIsDoneWhenItIsServed(t *testing.T) {
 	assert.Empty(t, r.Metrics(t).With("servingcert_stale_not_after_timestamp_seconds", "namespace", s.ns))
 	r.observed(t, "servingcert_propagation_seconds", 3)
 	assert.Equal(t, append(before, "False Propagating", "False Stale", "True Current"), h.until(t, len(before)+3, "True Current"), "nothing is written that changes nothing")
-	assert.Len(t, events(t, s.ns, servingcontroller.EventServesOld), 1)
+	assert.Len(t, harness.Events(t, admin, s.ns, servingcontroller.EventServesOld, ""), 1)
 }
 
 // As README.md types it: kubectl waits while the pod serves an older certificate.

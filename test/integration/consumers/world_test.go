@@ -12,7 +12,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -198,12 +197,4 @@ func (h *history) until(t testing.TB, least int, last string) []string {
 		return nil
 	})
 	return h.all()
-}
-
-// events returns what was told in the namespace under the reason.
-func events(t testing.TB, namespace, reason string) []eventsv1.Event {
-	t.Helper()
-	var list eventsv1.EventList
-	require.NoError(t, admin.List(context.Background(), &list, client.InNamespace(namespace)))
-	return slices.DeleteFunc(list.Items, func(e eventsv1.Event) bool { return e.Reason != reason })
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -16,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/client-go/rest"
 	"pgregory.net/rapid"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -25,32 +23,9 @@ import (
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
 
-// warnings collects those of the API server.
-type warnings struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (w *warnings) HandleWarningHeader(_ int, _, text string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.lines = append(w.lines, text)
-}
-
-// take returns the warnings since it was called last.
-func (w *warnings) take() string {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	taken := strings.Join(w.lines, "\n")
-	w.lines = nil
-	return taken
-}
-
-func clientWithWarnings(t *testing.T) (client.Client, *warnings) {
+func clientWithWarnings(t *testing.T) (client.Client, *harness.Warnings) {
 	t.Helper()
-	w := &warnings{}
-	cfg := rest.CopyConfig(cluster.AdminConfig())
-	cfg.WarningHandler = w
+	cfg, w := harness.WithWarnings(cluster.AdminConfig())
 	c, err := client.New(cfg, client.Options{})
 	require.NoError(t, err)
 	return c, w
@@ -87,7 +62,7 @@ func TestUnknownAnnotationsAreWarnedAbout(t *testing.T) {
 	for on, annotations := range known {
 		create := func(annotations map[string]string) string {
 			require.NoError(t, c.Create(t.Context(), makers[on](namespace, annotations), client.DryRunAll), on)
-			return w.take()
+			return w.Take()
 		}
 		assert.Empty(t, create(annotations), on)
 		assert.Empty(t, create(map[string]string{"example.com/mode": "x", "not-servingcert.dev/mode": "x"}), on)
@@ -102,9 +77,9 @@ func TestUnknownAnnotationsAreWarnedAbout(t *testing.T) {
 	}
 	for _, on := range []string{"StatefulSet", "DaemonSet", "ReplicaSet", "Job", "CronJob"} {
 		require.NoError(t, c.Create(t.Context(), makers[on](namespace, known["Deployment"]), client.DryRunAll))
-		assert.Empty(t, w.take(), on)
+		assert.Empty(t, w.Take(), on)
 		require.NoError(t, c.Create(t.Context(), makers[on](namespace, map[string]string{api.Domain + "/secretname": "x"}), client.DryRunAll))
-		assert.Contains(t, w.take(), "annotations that mean nothing on a pod: servingcert.dev/secretname;", on)
+		assert.Contains(t, w.Take(), "annotations that mean nothing on a pod: servingcert.dev/secretname;", on)
 	}
 }
 
@@ -114,10 +89,10 @@ func TestAnAnnotationBesideThePodTemplateIsWarnedAbout(t *testing.T) {
 	obj := makers["Deployment"](namespace, nil)
 	obj.SetAnnotations(map[string]string{api.AnnotationMode: "wrong"})
 	require.NoError(t, c.Create(t.Context(), obj))
-	assert.Contains(t, w.take(), "annotations that mean nothing on a Deployment itself: servingcert.dev/mode; the pod template is where")
+	assert.Contains(t, w.Take(), "annotations that mean nothing on a Deployment itself: servingcert.dev/mode; the pod template is where")
 
 	require.NoError(t, c.Patch(t.Context(), obj, client.RawPatch(types.MergePatchType, []byte(`{"metadata":{"labels":{"a":"b"}}}`))))
-	assert.Empty(t, w.take(), "it was there before")
+	assert.Empty(t, w.Take(), "it was there before")
 }
 
 func TestALabelThatOptsNothingInIsWarnedAbout(t *testing.T) {
@@ -126,9 +101,9 @@ func TestALabelThatOptsNothingInIsWarnedAbout(t *testing.T) {
 		ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{GenerateName: "shop-", Labels: map[string]string{api.LabelInject: value}}}
 		require.NoError(t, c.Create(t.Context(), ns, client.DryRunAll))
 		if words == "" {
-			assert.Empty(t, w.take(), value)
+			assert.Empty(t, w.Take(), value)
 		} else {
-			assert.Contains(t, w.take(), words, value)
+			assert.Contains(t, w.Take(), words, value)
 		}
 	}
 }
@@ -150,7 +125,7 @@ func TestPortsThatLookLikeProxiesAreWarnedAbout(t *testing.T) {
 			svc.Spec.Ports = []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromString(name)}, {Name: "http", Port: 80}}
 			err := api.CheckProxyPort(svc, svc.Spec.Ports[0], func(string) bool { return false })
 			require.NoError(t, c.Create(t.Context(), svc, client.DryRunAll))
-			said := w.take()
+			said := w.Take()
 			if err == nil {
 				assert.Empty(t, said, "%s, with %s", name, what)
 				continue
@@ -164,10 +139,10 @@ func TestPortsThatLookLikeProxiesAreWarnedAbout(t *testing.T) {
 	svc := makers["Service"](namespace, map[string]string{api.AnnotationSecretName: "web-tls"}).(*corev1.Service)
 	svc.Spec.Ports = []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromString("sc-tls-99999")}, {Name: "b", Port: 444, TargetPort: intstr.FromString("sc-tls-8080")}}
 	require.NoError(t, c.Create(t.Context(), svc))
-	assert.Contains(t, w.take(), "sc-tls-99999")
+	assert.Contains(t, w.Take(), "sc-tls-99999")
 	merge := func(patch string) string {
 		require.NoError(t, c.Patch(t.Context(), svc, client.RawPatch(types.MergePatchType, []byte(patch))))
-		return w.take()
+		return w.Take()
 	}
 	assert.Empty(t, merge(`{"metadata":{"labels":{"a":"b"}}}`), "it was there before")
 	said := merge(`{"metadata":{"annotations":{"servingcert.dev/secret-name":null}}}`)
@@ -251,7 +226,7 @@ func TestAnOperatorMayHaveWarnings(t *testing.T) {
 	harness.Eventually(t, func() error {
 		return c.Create(t.Context(), makers["Service"](namespace, map[string]string{api.AnnotationMode: "wrong"}), client.DryRunAll)
 	})
-	assert.Contains(t, w.take(), "servingcert.dev/mode: "+oneOfModes)
+	assert.Contains(t, w.Take(), "servingcert.dev/mode: "+oneOfModes)
 }
 
 // TestTheLargestObjectsAreJudged: with as many and as large annotations as the API server
@@ -270,11 +245,11 @@ func TestTheLargestObjectsAreJudged(t *testing.T) {
 	require.NoError(t, c.Create(t.Context(), makers["Service"](namespace, annotations), client.DryRunAll), "all is right")
 	annotations[api.AnnotationOnRotate] = "none" // of pods alone
 	annotations[api.AnnotationHTTPSProbes] = "wrong"
-	w.take()
+	w.Take()
 	for _, on := range []string{"Service", "Deployment", "Namespace"} {
 		refusedWith(t, c.Create(t.Context(), makers[on](namespace, annotations), client.DryRunAll), `must be "auto", "true" or "false"`)
 	}
-	assert.Contains(t, w.take(), "servingcert.dev/on-rotate")
+	assert.Contains(t, w.Take(), "servingcert.dev/on-rotate")
 }
 
 // TestNothingIsRefusedThatIsAccepted: of values that are put together from pieces of right

@@ -8,7 +8,6 @@ import (
 
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -103,21 +102,7 @@ func (p place) exists(pod *corev1.Pod) bool {
 // returns what it says.
 func (p place) told(reason, kind, name string) string {
 	p.t.Helper()
-	var note string
-	harness.Eventually(p.t, func() error {
-		var list eventsv1.EventList
-		if err := admin.List(p.t.Context(), &list, client.InNamespace(p.name)); err != nil {
-			return err
-		}
-		for _, e := range list.Items {
-			if e.Reason == reason && e.Regarding.Kind == kind && e.Regarding.Name == name {
-				note = e.Note
-				return nil
-			}
-		}
-		return fmt.Errorf("no event %s about %s %s", reason, kind, name)
-	})
-	return note
+	return harness.Told(p.t, admin, p.name, reason, kind+" "+name).Note
 }
 
 // counted waits until so many workloads of the namespace are counted as failing.

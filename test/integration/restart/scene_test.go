@@ -189,29 +189,12 @@ func restartedAt(t *testing.T, w client.Object) string {
 // told waits for an event about an object of that name, and returns what it says.
 func (p place) told(reason, name string) eventsv1.Event {
 	p.t.Helper()
-	var found eventsv1.Event
-	harness.Eventually(p.t, func() error {
-		events := p.events(reason, name)
-		if len(events) == 0 {
-			return fmt.Errorf("no event %s about %s", reason, name)
-		}
-		found = events[0]
-		return nil
-	})
-	return found
+	return harness.Told(p.t, admin, p.name, reason, name)
 }
 
 func (p place) events(reason, name string) []eventsv1.Event {
 	p.t.Helper()
-	var list eventsv1.EventList
-	require.NoError(p.t, admin.List(p.t.Context(), &list, client.InNamespace(p.name)))
-	var found []eventsv1.Event
-	for _, e := range list.Items {
-		if e.Reason == reason && (name == "" || e.Regarding.Name == name) {
-			found = append(found, e)
-		}
-	}
-	return found
+	return harness.Events(p.t, admin, p.name, reason, name)
 }
 
 // restarts waits until so many restarts are counted, which they are a moment after they can be seen.

@@ -1,7 +1,6 @@
 package rotator
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -14,7 +13,6 @@ import (
 	"github.com/stretchr/testify/require"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/rest"
@@ -192,16 +190,7 @@ func TestWhatTheWebhookNoted(t *testing.T) {
 	harness.Change(t, admin, svc, func(svc *corev1.Service) { svc.Spec.Ports[0].TargetPort = intstr.FromString("https") })
 	d := deployment(t, ns, "web", 3) // no container declares that port
 	hasPods(t, ns, 3, 0)
-	notes := func() (all []eventsv1.Event) {
-		return slices.DeleteFunc(allEvents(t, ns), func(e eventsv1.Event) bool { return e.Reason != uninjectedcontroller.EventNoted })
-	}
-	harness.Eventually(t, func() error {
-		if len(notes()) == 0 {
-			return errors.New("no event says what the webhook noted")
-		}
-		return nil
-	})
-	e := notes()[0]
+	e := harness.Told(t, admin, ns, uninjectedcontroller.EventNoted, "")
 	assert.Equal(t, corev1.EventTypeWarning, e.Type)
 	assert.Equal(t, "Deployment web", e.Regarding.Kind+" "+e.Regarding.Name)
 	assert.Equal(t, "NotServing", e.Action)
@@ -220,7 +209,7 @@ func TestWhatTheWebhookNoted(t *testing.T) {
 	})
 	create(t, newPod(ns, "bare", "web")) // whoever makes it reads the warning
 	caughtUp(t)
-	assert.Len(t, notes(), 1)
+	assert.Len(t, harness.Events(t, admin, ns, uninjectedcontroller.EventNoted, ""), 1)
 }
 
 // The replica that does not lead counts nothing, tells nothing and holds no pods.

@@ -54,20 +54,7 @@ func caughtUp(t *testing.T) {
 // events returns the events about missed pods of the namespace.
 func events(t *testing.T, namespace string) []eventsv1.Event {
 	t.Helper()
-	var out []eventsv1.Event
-	for _, e := range allEvents(t, namespace) {
-		if e.Reason == uninjectedcontroller.EventMissed {
-			out = append(out, e)
-		}
-	}
-	return out
-}
-
-func allEvents(t *testing.T, namespace string) []eventsv1.Event {
-	t.Helper()
-	var list eventsv1.EventList
-	require.NoError(t, admin.List(t.Context(), &list, client.InNamespace(namespace)))
-	return list.Items
+	return harness.Events(t, admin, namespace, uninjectedcontroller.EventMissed, "")
 }
 
 // event waits for the namespace's only event.

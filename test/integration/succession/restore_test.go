@@ -52,23 +52,31 @@ func promotedAgain(t *scene, before ca.Generation) {
 	signedBy(t, fmt.Sprint(before.Number))
 }
 
+// succeeded has a second generation sign, and returns the signer, the shop's traffic, and what was there before the
+// succession, and in its middle, as long as nobody distributed the new root.
+func succeeded[T any](t *scene, now func(*scene) T) (signer *process, tr *traffic, before, middle T) {
+	t.Helper()
+	signer = start(t, "signer", fast...)
+	trust := start(t, "trust")
+	makeShop(t, "shop", services, nil)
+	tr = startTraffic(t, "shop", services, time.Now)
+	before = now(t)
+	trust.stop(t)
+	ask(t, "audit")
+	require.Eventually(t, func() bool { return len(stored(t).Generations) == 2 }, waitFor, tick)
+	middle = now(t)
+	require.Equal(t, 1, stored(t).Signing)
+	trust.Start(t)
+	signedBy(t, "2")
+	return signer, tr, before, middle
+}
+
 // The CA Secret is put back as it was before a succession, or in its middle: from a
 // backup. What it does not know is replaced, and the succession goes on, or is made
 // anew, with a number that was not used yet.
 func TestRestoredBackup(test *testing.T) {
 	t := fresh(test)
-	signer := start(t, "signer", fast...)
-	trust := start(t, "trust")
-	makeShop(t, "shop", services, nil)
-	tr := startTraffic(t, "shop", services, time.Now)
-	before := secret(t)
-	trust.stop(t)
-	ask(t, "audit")
-	require.Eventually(t, func() bool { return len(stored(t).Generations) == 2 }, waitFor, tick)
-	waiting := secret(t) // and as long as nobody distributes the new root
-	require.Equal(t, 1, stored(t).Signing)
-	trust.Start(t)
-	signedBy(t, "2")
+	signer, tr, before, waiting := succeeded(t, secret)
 	second := stored(t).Generations[1]
 
 	// From before it signed: it is there, and signs again.
@@ -141,17 +149,7 @@ func (i image) restore(t *scene) {
 // where it was, while signer and rotator run.
 func TestRestoredCluster(test *testing.T) {
 	t := fresh(test)
-	signer := start(t, "signer", fast...)
-	trust := start(t, "trust")
-	makeShop(t, "shop", services, nil)
-	tr := startTraffic(t, "shop", services, time.Now)
-	before := imageOf(t)
-	trust.stop(t)
-	ask(t, "audit")
-	require.Eventually(t, func() bool { return len(stored(t).Generations) == 2 }, waitFor, tick)
-	middle := imageOf(t) // and as long as nobody distributes the new root
-	trust.Start(t)
-	signedBy(t, "2")
+	signer, tr, before, middle := succeeded(t, imageOf)
 	after := imageOf(t)
 	second := stored(t).Generations[1]
 

@@ -1,8 +1,8 @@
 package webhook_test
 
 import (
+	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -13,7 +13,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/rest"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/test/integration/harness"
@@ -166,25 +165,9 @@ func TestConventionalSecret(t *testing.T) {
 	injected(t, pod, api.ConventionalSecretName, twoFlags...)
 }
 
-// warnings collects what kubectl would show.
-type warnings struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (w *warnings) HandleWarningHeader(code int, _, text string) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if code == 299 && strings.HasPrefix(text, "servingcert: ") {
-		w.lines = append(w.lines, text)
-	}
-}
-
-func clientWithWarnings(t *testing.T) (kubernetes.Interface, *warnings) {
+func clientWithWarnings(t *testing.T) (kubernetes.Interface, *harness.Warnings) {
 	t.Helper()
-	w := &warnings{}
-	cfg := rest.CopyConfig(cluster.AdminConfig())
-	cfg.WarningHandler = w
+	cfg, w := harness.WithWarnings(cluster.AdminConfig())
 	c, err := kubernetes.NewForConfig(cfg)
 	require.NoError(t, err)
 	return c, w
@@ -198,7 +181,8 @@ func TestWarningsReachTheUser(t *testing.T) {
 	pod.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{SecretRef: &corev1.SecretEnvSource{LocalObjectReference: corev1.LocalObjectReference{Name: "web"}}}}
 	_, err := c.CoreV1().Pods(ns).Create(t.Context(), pod, metav1.CreateOptions{})
 	require.NoError(t, err)
-	require.Len(t, w.lines, 2)
-	require.Equal(t, "servingcert: container web: the container has envFrom: an injected variable takes precedence over one of the same name in envFrom; to use the latter, set the variable in env, or set servingcert.dev/mode: mount", w.lines[0])
-	require.Contains(t, w.lines[1], "servingcert: container web: the program is not known, and no flags were requested: it gets the files and the usual variables; set servingcert.dev/mode: args")
+	lines := slices.DeleteFunc(strings.Split(w.Take(), "\n"), func(line string) bool { return !strings.HasPrefix(line, "servingcert: ") })
+	require.Len(t, lines, 2)
+	require.Equal(t, "servingcert: container web: the container has envFrom: an injected variable takes precedence over one of the same name in envFrom; to use the latter, set the variable in env, or set servingcert.dev/mode: mount", lines[0])
+	require.Contains(t, lines[1], "servingcert: container web: the program is not known, and no flags were requested: it gets the files and the usual variables; set servingcert.dev/mode: args")
 }
