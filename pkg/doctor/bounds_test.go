@@ -233,6 +233,14 @@ func TestHowMissedPodsAreReplaced(t *testing.T) {
 	}
 }
 
+// TestARestartIsNoRemedyIfNewPodsWouldNotConnect: the Service has to be corrected first.
+func TestARestartIsNoRemedyIfNewPodsWouldNotConnect(t *testing.T) {
+	n := Namespace{Name: "shop", Drifted: map[string]Drifted{"Deployment web": {Pods: 1, What: []string{"x"}, LeftOut: true}}}
+	out := n.workload(Workload{Kind: "Deployment", Name: "web"})
+	require.Len(t, out, 1)
+	assert.Equal(t, "Correct that before you restart the workload: calls of new pods would not go through the proxy.", out[0].Fix)
+}
+
 // TestFixOfRefusedPods: if a Service requests a proxy, reducing its resources is suggested.
 func TestFixOfRefusedPods(t *testing.T) {
 	w := Workload{Kind: "Deployment", Name: "web", Failure: "exceeded quota: compute"}

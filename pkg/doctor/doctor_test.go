@@ -404,7 +404,7 @@ var ofServices = []breaking{
 	}, `error SC508 Deployment shop/web: its pods are not created: "pods \"web-1\" is forbidden: exceeded quota: compute, requested: limits.memory=64Mi, used: limits.memory=1Gi, limited: limits.memory=1Gi"`},
 	{"missed pods", func(_ *testing.T, f *Facts) { f.Namespaces[0].Missed = map[string]int{"Deployment web": 3} }, "warning SC504 Deployment shop/web: 3 of its pods run without the certificate that they would get now"},
 	{"pods that connect to other ports", func(_ *testing.T, f *Facts) {
-		f.Namespaces[0].Drifted = map[string]Drifted{"Deployment web": {2, []string{"calls to db.data leave the pod as its programs make them", "x"}}}
+		f.Namespaces[0].Drifted = map[string]Drifted{"Deployment web": {2, []string{"calls to db.data leave the pod as its programs make them", "x"}, false}}
 	}, "warning SC504 Deployment shop/web: 2 of its pods have another proxy than new pods would: calls to db.data leave the pod as its programs make them; x"},
 	{"a pod would be refused", func(_ *testing.T, f *Facts) {
 		f.Namespaces[0].Workloads[0].Template.Annotations[api.AnnotationTrust] = "yes"

@@ -43,6 +43,8 @@ type Drifted struct {
 	Pods int
 	// What has the differences, as choose.Drift returns them, each once.
 	What []string
+	// LeftOut: new pods would not connect to one of the Services, so that a restart does not help.
+	LeftOut bool
 }
 
 // optedIn reports whether the namespace is opted in.

@@ -48,7 +48,13 @@ func (n Namespace) workload(w Workload) []Finding {
 		out = append(out, w.again(n.Name, found(Missed, object, "%d of its pods run without the certificate that they would get now", count)))
 	}
 	if d := n.Drifted[w.Kind+" "+w.Name]; d.Pods > 0 {
-		out = append(out, w.again(n.Name, found(Missed, object, "%d of its pods have another proxy than new pods would: %s", d.Pods, api.ListedTexts(d.What, maxDrifts))))
+		f := found(Missed, object, "%d of its pods have another proxy than new pods would: %s", d.Pods, api.ListedTexts(d.What, maxDrifts))
+		if d.LeftOut {
+			f = f.do("Correct that before you restart the workload: calls of new pods would not go through the proxy.")
+		} else {
+			f = w.again(n.Name, f)
+		}
+		out = append(out, f)
 	}
 	if w.Failure != "" {
 		f := found(PodsRefused, object, "its pods are not created: %q", api.Shorten(w.Failure, maxNote))

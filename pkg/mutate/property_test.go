@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"maps"
 	"os"
 	"path"
@@ -52,6 +53,7 @@ func pass(t failer, pod *corev1.Pod, known choose.Known) *corev1.Pod {
 	checkIdentity(t, pod, after, known, report)
 	checkKept(t, pod, after)
 	checkSound(t, pod, after)
+	checkDrift(t, after, known)
 
 	again, second, err := Mutate(after, known)
 	if err != nil || len(again) != 0 || !reflect.DeepEqual(report, second) {
@@ -59,6 +61,35 @@ func pass(t failer, pod *corev1.Pod, known choose.Known) *corev1.Pod {
 		t.Fatalf("a second pass differs: %v\n%s\nfirst  %+v\nsecond %+v", err, ops, report, second)
 	}
 	return after
+}
+
+// checkDrift fails if a pod that was injected now does not connect to Services as a new one would, or if the sketch of it
+// differs.
+func checkDrift(t failer, after *corev1.Pod, known choose.Known) {
+	t.Helper()
+	if drift := choose.Drift(after, known); len(after.Spec.Containers) > 0 && len(drift) > 0 {
+		t.Fatalf("a pod that was injected now differs from a new one: %v", drift)
+	}
+	sketch := choose.Sketch(after)
+	sketch.Labels, sketch.Namespace, sketch.Name = after.Labels, after.Namespace, after.Name
+	var ports []corev1.ContainerPort
+	for _, c := range api.RunningContainers(after) {
+		ports = append(ports, c.Ports...)
+	}
+	sketch.Spec.Containers = append(sketch.Spec.Containers, corev1.Container{Name: "c", Ports: ports})
+	request, err := api.ParsePod(&after.ObjectMeta)
+	if err != nil || api.Exempt(after, request) != "" {
+		return
+	}
+	hosts := func(pod *corev1.Pod) (out []string) {
+		for _, target := range choose.Secret(pod, request, known).Connect {
+			out = append(out, fmt.Sprint(target))
+		}
+		return out
+	}
+	if a, b := hosts(after), hosts(sketch); !slices.Equal(a, b) {
+		t.Fatalf("a pod like this connects to %v, and one like its sketch to %v", a, b)
+	}
 }
 
 // checkServes fails if a pod that no traffic can reach has got a certificate because of

@@ -37,7 +37,8 @@ While it is missing or damaged, no target is changed. ConfigMap servingcert-trus
 
 The rotator also finds pods without a Secret that they would get if they were created now: they are
 older than their namespace's label or their Service, or were created while the webhook was not
-available. Metric servingcert_missed_pods counts them by namespace, and an event on their workload
+available. It finds pods whose proxy connects to a Service that has changed since they were created,
+too. Metric servingcert_missed_pods counts both by namespace, and an event on their workload
 explains what to do.
 
 A rotation is complete when the pods serve the new certificate. The rotator dials the pods that mount

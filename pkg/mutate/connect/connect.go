@@ -74,10 +74,10 @@ type Client struct {
 // before that of the pod's own, which others cannot change. Among these, the ones without
 // ports come first, because their owners choose how many ports they have.
 func Targets(c Client, entries []api.Connect, services []*corev1.Service) ([]Target, []Left) {
-	byName := map[string]*corev1.Service{}
+	byName := make(map[[2]string]*corev1.Service, len(services))
 	for _, svc := range services {
 		if api.Asks(svc) {
-			byName[svc.Name+"."+cmp.Or(svc.Namespace, c.Namespace)] = svc
+			byName[[2]string{svc.Name, cmp.Or(svc.Namespace, c.Namespace)}] = svc
 		}
 	}
 	in := of(c)
@@ -90,7 +90,7 @@ func Targets(c Client, entries []api.Connect, services []*corev1.Service) ([]Tar
 		left = append(left, Left{Service: api.ConnectAll, Why: fmt.Sprintf("more than %d Services of the namespace request a certificate: list those that are meant", maxWishes)})
 	}
 	for _, w := range wishes {
-		name := w.service + "." + w.namespace
+		name, svc := w.service+"."+w.namespace, byName[[2]string{w.service, w.namespace}]
 		t, why, doubt := Target{}, "", false
 		switch {
 		case len(targets) == api.MaxConnects:
@@ -98,12 +98,12 @@ func Targets(c Client, entries []api.Connect, services []*corev1.Service) ([]Tar
 		case ports == api.MaxConnectPorts:
 			why = tooManyPorts
 		default:
-			t, why = w.target(in, byName[name])
-			doubt = w.listed && byName[name] != nil && !in.ownHosts
+			t, why = w.target(in, svc)
+			doubt = w.listed && svc != nil && !in.ownHosts
 		}
 		if why == "" {
 			t.Address = api.ConnectAddress(len(targets) + 1).String()
-			if onlyIPv6(byName[name]) {
+			if onlyIPv6(svc) {
 				t.Address = netip.IPv6Loopback().String()
 			}
 			t.Names = namesOf(w.service, w.namespace, c.Namespace, c.ClusterDomain)

@@ -157,6 +157,14 @@ func split(svc *corev1.Service) servicePorts {
 	return out
 }
 
+// TLSPorts returns the numbers of the Service's ports that serve TLS.
+func TLSPorts(svc *corev1.Service) (out []int32) {
+	for _, p := range split(svc).secure {
+		out = append(out, p.Port)
+	}
+	return out
+}
+
 // first sets a key that is not set.
 func first[K comparable, V any](m map[K]V, key K, value V) {
 	if _, set := m[key]; !set {

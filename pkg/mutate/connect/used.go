@@ -2,6 +2,7 @@ package connect
 
 import (
 	"cmp"
+	"maps"
 	"path"
 	"regexp"
 	"slices"
@@ -9,6 +10,8 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // usedPorts returns the ports on which a program of the pod seems to listen, each with what indicates
@@ -21,7 +24,11 @@ func usedPorts(pod *corev1.Pod) (used, loopback map[int32]string) {
 		for i := range list {
 			c := &list[i]
 			addTo := func(used map[int32]string, port int32, where string) {
-				if port != 0 && used[port] == "" {
+				switch {
+				case port == 0 || used[port] != "":
+				case c.Name == "":
+					used[port] = "see its ports, probes, variables and arguments"
+				default:
 					used[port] = "container " + c.Name + ", " + where
 				}
 			}
@@ -54,11 +61,44 @@ func usedPorts(pod *corev1.Pod) (used, loopback map[int32]string) {
 	return used, loopback
 }
 
+// Sketch returns the spec of a pod that [Targets] treats as pod, but for its labels and the TCP ports that its running
+// containers declare. The ports that it uses are in arguments of a container without a name.
+func Sketch(pod *corev1.Pod) corev1.PodSpec {
+	out := corev1.PodSpec{HostNetwork: pod.Spec.HostNetwork, Hostname: pod.Spec.Hostname, HostAliases: pod.Spec.HostAliases}
+	used, loopback := usedPorts(pod)
+	for _, c := range api.RunningContainers(pod) {
+		for _, p := range c.Ports {
+			if cmp.Or(p.Protocol, corev1.ProtocolTCP) == corev1.ProtocolTCP {
+				delete(used, p.ContainerPort)
+			}
+		}
+	}
+	c := corev1.Container{}
+	for _, port := range slices.Sorted(maps.Keys(used)) {
+		c.Args = append(c.Args, ":"+strconv.Itoa(int(port)))
+	}
+	for _, port := range slices.Sorted(maps.Keys(loopback)) {
+		c.Args = append(c.Args, "localhost:"+strconv.Itoa(int(port)))
+	}
+	if hasOwnHosts(pod) {
+		c.VolumeMounts = []corev1.VolumeMount{{MountPath: hostsFile}}
+	}
+	if len(c.Args)+len(c.VolumeMounts) > 0 {
+		out.Containers = []corev1.Container{c}
+	}
+	if first := firstUnprivileged(pod); first != 0 {
+		out.SecurityContext = &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: UnprivilegedPorts, Value: strconv.Itoa(int(first))}}}
+	}
+	return out
+}
+
+const hostsFile = "/etc/hosts"
+
 // hasOwnHosts reports whether a container mounts a hosts file of its own, so that the kubelet writes
 // none for it.
 func hasOwnHosts(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers), func(c corev1.Container) bool {
-		return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return path.Clean(m.MountPath) == "/etc/hosts" })
+		return slices.ContainsFunc(c.VolumeMounts, func(m corev1.VolumeMount) bool { return path.Clean(m.MountPath) == hostsFile })
 	})
 }
 
@@ -89,15 +129,14 @@ func listenPort(name, value string) (port int32, only bool) {
 			value = strings.TrimSuffix(rest, "/")
 		}
 	}
-	bare := strings.TrimLeft(name, "-")
-	isName := listenNames.MatchString(bare) && (bare == name || !strings.EqualFold(bare, "port"))
 	i := strings.LastIndexByte(value, ':')
 	n, err := strconv.ParseUint(value[i+1:], 10, 16)
 	switch {
 	case err != nil:
 		return 0, false
 	case i < 0:
-		if !isName {
+		bare := strings.TrimLeft(name, "-")
+		if !listenNames.MatchString(bare) || bare != name && strings.EqualFold(bare, "port") {
 			return 0, false
 		}
 		return int32(n), false

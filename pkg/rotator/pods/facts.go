@@ -85,6 +85,8 @@ type Template struct {
 	// startTLS is the STARTTLS protocol of each port as the webhook recorded it, PORT=PROTOCOL
 	// separated by commas; see Protocols.
 	startTLS string
+	// sketch is the choose.Sketch of the pods, encoded; zero if there is nothing in it, as for most pods. See Client.
+	sketch unique.Handle[string]
 }
 
 // Reason explains why a pod is injected, exempt or uninjected: one of these, or one of package
@@ -136,6 +138,7 @@ func FactsOf(pod *corev1.Pod) *Facts {
 	if err != nil {
 		t.Mistake, t.SecretName = Shorten(err.Error()), shortName(pod.Annotations[api.AnnotationSecretName])
 	}
+	t.sketch = sketchOf(pod, &t)
 	if t.HasPodKey() && pod.Spec.Hostname != "" && pod.Spec.Subdomain != "" {
 		t.Hostname, t.Subdomain = beginning(pod.Spec.Hostname, maxHostname), beginning(pod.Spec.Subdomain, maxHostname)
 	}

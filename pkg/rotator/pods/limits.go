@@ -9,13 +9,17 @@ import (
 // MaxKept is the maximum of bytes of text that are stored of a pod, whatever is written into the
 // pod or its status: the sum of the limits below, and of Kubernetes' limits for names.
 // docs/limits.md describes the effect of each limit.
-const MaxKept = 64 << 10
+const MaxKept = 70 << 10
 
 // Limits of the facts of one pod. What exceeds them is ignored. An ordinary pod is far below them.
 const (
-	maxLabels = 8 << 10 // bytes of its labels
-	maxPorts  = 8 << 10 // bytes of its TCP ports, as written by portsOf
-	maxMounts = 8 << 10 // bytes of the names of at most api.MaxMounts Secrets
+	maxLabels = 8 << 10  // bytes of its labels
+	maxPorts  = 8 << 10  // bytes of its TCP ports, as written by portsOf
+	maxMounts = 8 << 10  // bytes of the names of at most api.MaxMounts Secrets
+	maxSketch = 16 << 10 // bytes of what decides about its connections
+
+	// longestPort is above the length of an entry that portsOf writes.
+	longestPort = 64
 
 	// maxOutput is the number of bytes that are kept of the end of a termination message. maxParts
 	// is the number of bytes that are read of a container's entry in the webhook's status.

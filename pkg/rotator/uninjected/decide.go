@@ -30,8 +30,8 @@ type GroupState struct {
 type Decision struct {
 	// Forget: delete the state of the namespace. The rest is empty.
 	Forget bool
-	// Pods is the number of missed pods, and Workloads that of their groups. Pods with notes of the
-	// webhook are not counted.
+	// Pods is the number of pods that are not as they would be if they were created now, and Workloads
+	// that of their groups. Pods with notes of the webhook are not counted.
 	Pods, Workloads int
 	Notify          []Group // one event each
 	Rest            []Group // one event for all of them

@@ -1,6 +1,8 @@
 package uninjected
 
 import (
+	"cmp"
+
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
@@ -46,34 +48,50 @@ type Place struct {
 	Services []*corev1.Service
 	// Conventional: the conventional Secret exists in it.
 	Conventional bool
+	// Annotations are those of the Namespace that matter here.
+	Annotations map[string]string
+	// Elsewhere returns a Service of another opted-in namespace that asks for a Secret, or nil; nil if
+	// connections to other namespaces are not compared.
+	Elsewhere func(namespace, name string) *corev1.Service
 }
 
 // Verdict is the result for one pod.
 type Verdict struct {
 	Reason pods.Reason
 	Choice Choice // zero if the reason was found before
+	// Drift is how the proxy of a pod that was not missed connects to Services otherwise than that of
+	// a new pod would.
+	Drift []choose.Difference
 }
 
 // Missed reports whether the pod runs without the Secret that it would get today.
 func (v Verdict) Missed() bool { return v.Reason == ReasonNotInjected || v.Reason == ReasonMistake }
 
-// Evaluate decides whether the pod was missed, and why or why not. All pods of one template that
-// are not being deleted get the same verdict.
+// Evaluate decides whether the pod was missed, and why or why not, and whether it connects to Services as a new one
+// would. All pods of one template that are not being deleted get the same verdict.
 func Evaluate(pod *pods.Facts, place Place) Verdict {
 	c := candidate{pod: pod, template: pod.Template.Value(), place: place}
 	if reason := c.first(namespaceChecks); reason != "" {
 		return Verdict{Reason: reason}
 	}
-	c.choice = choiceOf(c.template, place)
-	if reason := c.first(choiceChecks); reason != "" {
-		return Verdict{reason, c.choice}
+	known := choose.Known{
+		In: pod.Namespace, Services: place.Services, Elsewhere: place.Elsewhere,
+		ConventionalSecret: place.Conventional, Namespace: place.Annotations,
 	}
-	return Verdict{ReasonNotInjected, c.choice}
+	client := pod.Client()
+	request, _ := api.ParsePod(&client.ObjectMeta) // an error is the template's Mistake
+	request.SecretName = c.template.SecretName
+	chosen := choose.Secret(client, request, known)
+	c.choice = choiceOf(chosen)
+	v := Verdict{Reason: cmp.Or(c.first(choiceChecks), ReasonNotInjected), Choice: c.choice}
+	if !v.Missed() && c.template.Mistake == "" {
+		v.Drift = chosen.Drift(client, known)
+	}
+	return v
 }
 
-// choiceOf returns the webhook's decision for the pods of a template.
-func choiceOf(t pods.Template, place Place) Choice {
-	c := choose.Secret(t.Pod(), api.PodRequest{SecretName: t.SecretName}, choose.Known{Services: place.Services, ConventionalSecret: place.Conventional})
+// choiceOf returns the key that the webhook chose.
+func choiceOf(c choose.Choice) Choice {
 	key := pods.SecretKey(c.Secret)
 	if c.PodKey != nil {
 		key = pods.PodKey

@@ -43,7 +43,18 @@ func readGolden(t *testing.T, file string) (pod []byte, known choose.Known) {
 		case "Pod":
 			pod = raw
 		case "Service":
-			known.Services = append(known.Services, decode[corev1.Service](t, raw))
+			if svc := decode[corev1.Service](t, raw); svc.Namespace == "" || svc.Namespace == "shop" {
+				known.Services = append(known.Services, svc)
+			} else {
+				known.Elsewhere = func(namespace, name string) *corev1.Service {
+					if namespace == svc.Namespace && name == svc.Name {
+						return asking(t, []*corev1.Service{svc})[0]
+					}
+					return nil
+				}
+			}
+		case "Namespace":
+			known.Namespace = decode[corev1.Namespace](t, raw).Annotations
 		case "Secret":
 			secret := decode[corev1.Secret](t, raw)
 			if api.IsConventional(secret.Name, secret.Type, secret.Labels) {
@@ -83,13 +94,19 @@ func TestMissedIsWhatTheWebhookWouldInject(t *testing.T) {
 	goldens, err := filepath.Glob("../../mutate/testdata/*.in.yaml")
 	require.NoError(t, err)
 	require.NotEmpty(t, goldens)
-	met := map[pods.Reason]int{}
+	met, drifted := map[pods.Reason]int{}, 0
 	for _, file := range goldens {
 		t.Run(strings.TrimSuffix(filepath.Base(file), ".in.yaml"), func(t *testing.T) {
 			raw, known := readGolden(t, file)
 			pod := decode[corev1.Pod](t, raw)
-			place := uninjected.Place{OptedIn: true, Services: asking(t, known.Services), Conventional: known.ConventionalSecret}
+			known.In = "shop"
+			pod.Namespace = "shop"
+			place := uninjected.Place{OptedIn: true, Services: asking(t, known.Services), Conventional: known.ConventionalSecret, Annotations: known.Namespace, Elsewhere: known.Elsewhere}
 			before := uninjected.Evaluate(pods.FactsOf(pod), place)
+			if !before.Missed() {
+				assert.Equal(t, services(choose.Drift(pod, known)), services(before.Drift))
+				drifted += len(before.Drift)
+			}
 			met[before.Reason]++
 
 			patch, report, denied := mutate.Mutate(pod, known)
@@ -97,8 +114,11 @@ func TestMissedIsWhatTheWebhookWouldInject(t *testing.T) {
 				assert.NotEqual(t, uninjected.ReasonNotInjected, before.Reason, "a restart alone would not help")
 				return
 			}
-			after := uninjected.Evaluate(pods.FactsOf(decode[corev1.Pod](t, patched(t, raw, patch))), place)
+			injected := decode[corev1.Pod](t, patched(t, raw, patch))
+			injected.Namespace = "shop"
+			after := uninjected.Evaluate(pods.FactsOf(injected), place)
 			met[after.Reason]++
+			assert.Empty(t, after.Drift, "it was created now")
 			assert.False(t, after.Missed(), "missed although the webhook has seen it: %v", after)
 			assert.Equal(t, wouldGetAPair(report) && before.Reason != uninjected.ReasonMounts, before.Missed(), "%v, webhook: %v", before, report)
 			if wouldGetAPair(report) {
@@ -121,6 +141,15 @@ func TestMissedIsWhatTheWebhookWouldInject(t *testing.T) {
 		assert.Positive(t, met[reason], "no golden for %s", reason)
 	}
 	assert.Greater(t, met[uninjected.ReasonNotInjected], 20)
+	assert.Greater(t, drifted, 4)
+}
+
+// services returns what differs, without the texts, which the rotator has in fewer words.
+func services(drift []choose.Difference) (out []string) {
+	for _, d := range drift {
+		out = append(out, string(d.Kind)+" "+d.Service)
+	}
+	return out
 }
 
 // wouldGetAPair reports whether the webhook chose a Secret for the pod, and had

@@ -46,7 +46,7 @@ var (
 	}
 	// unseen are constants whose values are internal.
 	unseen = []string{"ca.Origin", "ca.StepKind", "ca.InterimStep", "api.Place", "api.mark", "api.ConnectProtocol", "proxy.Mode", "cmd/kubectl-servingcert.style", "cmd/kubectl-servingcert/internal/status.MigrationStep",
-		"cmd/kubectl-servingcert/internal/status.SecretState", "doctor.Group", "doctor.ID", "doctor.Level", "hostfiles.Kind", "hostfiles.Seen", "hostfiles.Step", "mutate/choose.By", "mutate.part", "plan.Moves", "plan.Speaks", "plan.Today", "plan.Via", "plan.Way", "mutate/programs.Reload", "api.KeyAlgorithm", "signer.Trust", "trust.PolicyAct", "trust.PolicyCause", "trust.Report",
+		"cmd/kubectl-servingcert/internal/status.SecretState", "doctor.Group", "doctor.ID", "doctor.Level", "hostfiles.Kind", "hostfiles.Seen", "hostfiles.Step", "mutate/choose.By", "mutate/choose.DifferenceKind", "mutate.part", "plan.Moves", "plan.Speaks", "plan.Today", "plan.Via", "plan.Way", "mutate/programs.Reload", "api.KeyAlgorithm", "signer.Trust", "trust.PolicyAct", "trust.PolicyCause", "trust.Report",
 		"rotator/uninjected.Reason", "rotator/pods.Reason", "ready", "conditions", "events"}
 )
 

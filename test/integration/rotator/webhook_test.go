@@ -111,6 +111,15 @@ func (w *fakeWebhook) review(r *http.Request) ([]byte, *admissionv1.AdmissionRev
 	for i := range services.Items {
 		known.Services = append(known.Services, &services.Items[i])
 	}
+	known.In = review.Request.Namespace
+	known.Elsewhere = func(namespace, name string) *corev1.Service {
+		ns, svc := &corev1.Namespace{}, &corev1.Service{}
+		if admin.Get(r.Context(), client.ObjectKey{Name: namespace}, ns) != nil || ns.Labels[api.LabelInject] != api.InjectEnabled ||
+			admin.Get(r.Context(), client.ObjectKey{Namespace: namespace, Name: name}, svc) != nil || !api.Asks(svc) {
+			return nil
+		}
+		return svc
+	}
 	var secret corev1.Secret
 	err := admin.Get(r.Context(), client.ObjectKey{Namespace: review.Request.Namespace, Name: api.ConventionalSecretName}, &secret)
 	if client.IgnoreNotFound(err) != nil {

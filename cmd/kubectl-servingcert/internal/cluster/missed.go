@@ -133,10 +133,17 @@ func driftedPod(pod *corev1.Pod, known choose.Known) (preview.Row, bool) {
 	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
 		return preview.Row{}, false
 	}
-	what := choose.Drift(pod, known)
+	var what []string
+	do := "recreate the pod"
+	for _, d := range choose.Drift(pod, known) {
+		what = append(what, d.String())
+		if d.Kind == choose.LeftOut {
+			do = "correct that before you recreate the pod"
+		}
+	}
 	return preview.Row{
 		Namespace: pod.Namespace, Workload: "Pod/" + pod.Name, Container: api.ProxyContainer, Secret: "-", Done: "outdated",
-		Why: strings.Join(what, "; ") + ": recreate the pod",
+		Why: strings.Join(what, "; ") + ": " + do,
 	}, len(what) > 0
 }
 

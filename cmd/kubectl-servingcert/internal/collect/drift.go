@@ -42,8 +42,9 @@ func (o *others) drift(ctx context.Context, n *doctor.Namespace, w doctor.Worklo
 	}
 	d := n.Drifted[w.Kind+" "+w.Name]
 	d.Pods++
-	for _, text := range what {
-		if len(d.What) < maxDrifted && !slices.Contains(d.What, text) {
+	for _, difference := range what {
+		d.LeftOut = d.LeftOut || difference.Kind == choose.LeftOut
+		if text := difference.String(); len(d.What) < maxDrifted && !slices.Contains(d.What, text) {
 			d.What = append(d.What, text)
 		}
 	}

@@ -31,7 +31,7 @@ func TestPodsThatConnectToOtherPorts(t *testing.T) {
 			"--connect=127.1.0.1:80=web.shop.svc:443", "--connect=127.1.0.1:443=web.shop.svc:443", "--connect=127.1.0.2:80=db.data.svc:443", "--connect=127.1.0.2:443=db.data.svc:443",
 		}}}},
 	}
-	const web = "the proxy connects to web.shop at ports 80 (TLS 443), 443, and that of a new pod to 80 (TLS 8443), 8443"
+	const web = "the proxy connects to web.shop at ports 80 (TLS 443), 443, and that of a new pod to 80 (TLS 8443), 8443; calls of ports 80, 443 fail, because the TLS port is gone; calls of port 8443 fail in the pod, where nothing listens for them"
 	for name, tt := range map[string]struct {
 		namespace, forbidden string
 		web, db              int32
@@ -40,8 +40,8 @@ func TestPodsThatConnectToOtherPorts(t *testing.T) {
 	}{
 		"as new pods would":                       {"", "", 443, 443, nil, 0},
 		"other ports":                             {"", "", 8443, 443, []string{web}, 0},
-		"of another namespace":                    {"", "", 443, 444, []string{"the proxy connects to db.data at ports 80 (TLS 443), 443, and that of a new pod to 80 (TLS 444), 444"}, 0},
-		"of another, from one namespace":          {"shop", "", 443, 444, []string{"the proxy connects to db.data at ports 80 (TLS 443), 443, and that of a new pod to 80 (TLS 444), 444"}, 0},
+		"of another namespace":                    {"", "", 443, 444, []string{"the proxy connects to db.data at ports 80 (TLS 443), 443, and that of a new pod to 80 (TLS 444), 444; calls of ports 80, 443 fail, because the TLS port is gone; calls of port 444 fail in the pod, where nothing listens for them"}, 0},
+		"of another, from one namespace":          {"shop", "", 443, 444, []string{"the proxy connects to db.data at ports 80 (TLS 443), 443, and that of a new pod to 80 (TLS 444), 444; calls of ports 80, 443 fail, because the TLS port is gone; calls of port 444 fail in the pod, where nothing listens for them"}, 0},
 		"of one that this user may not read":      {"shop", "services in data", 8443, 444, nil, 1},
 		"of one namespace, as new pods would too": {"shop", "", 443, 443, nil, 0},
 	} {

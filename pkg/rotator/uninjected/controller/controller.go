@@ -1,11 +1,13 @@
 package controller
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -23,6 +25,7 @@ type reconciler struct {
 
 	conventional *conventional
 	state        *state
+	clients      *clients
 	events       eventWriter
 
 	changed func(namespace string, asking []*corev1.Service, all func() []*pods.Facts)
@@ -31,13 +34,16 @@ type reconciler struct {
 // Reconcile decides about one namespace.
 func (r *reconciler) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	namespace := req.Name
+	others := elsewhere{r.cluster.Elsewhere, map[types.NamespacedName]*corev1.Service{}}
 	s, err := r.gather(ctx, namespace)
 	if err != nil {
 		return reconcile.Result{}, err
 	}
+	s.Place.Elsewhere = others.service(ctx, namespace, r.clients)
 	// Opted in or not: conditions stay when the label is removed.
 	r.changed(namespace, s.Place.Services, func() []*pods.Facts { return r.cluster.Pods.In(namespace) })
 	d := uninjected.Decide(s)
+	r.clients.keep(namespace, others.known)
 	r.act(ctx, namespace, s, d)
 	return reconcile.Result{RequeueAfter: d.After}, nil
 }
@@ -51,7 +57,7 @@ func (r *reconciler) gather(ctx context.Context, namespace string) (uninjected.S
 	if s.Place.OptedIn, s.Place.Excluded, err = r.cluster.OptIn(ctx, namespace); err != nil {
 		return s, err
 	}
-	s.Place.Conventional = r.conventional.in(namespace)
+	s.Place.Conventional, s.Place.Annotations = r.conventional.in(namespace), r.cluster.Connect(ctx, namespace)
 	var services corev1.ServiceList
 	if err := r.cluster.Services.List(ctx, &services, client.InNamespace(namespace), client.UnsafeDisableDeepCopy); err != nil {
 		return s, fmt.Errorf("list Services of namespace %s from the cache: %w", namespace, err)
@@ -61,6 +67,7 @@ func (r *reconciler) gather(ctx context.Context, namespace string) (uninjected.S
 			s.Place.Services = append(s.Place.Services, &services.Items[i])
 		}
 	}
+	slices.SortFunc(s.Place.Services, func(a, b *corev1.Service) int { return cmp.Compare(a.Name, b.Name) }) // as the webhook's decision does, for each template
 	if s.Place.OptedIn {
 		s.Pods = r.cluster.Pods.In(namespace)
 	}
@@ -74,7 +81,7 @@ func (r *reconciler) act(ctx context.Context, namespace string, s uninjected.Sit
 	}
 	r.state.put(namespace, d.Pods, d.GroupStates)
 	if slices.ContainsFunc(d.Notify, func(g uninjected.Group) bool { return g.Noted == "" }) {
-		log.FromContext(ctx).Info("pods run without the Secret that they would get now", "pods", d.Pods, "workloads", d.Workloads)
+		log.FromContext(ctx).Info("pods are not as they would be if they were created now", "pods", d.Pods, "workloads", d.Workloads)
 	}
 	for _, g := range d.Notify {
 		r.events.one(namespace, g, s.Place.Services)

@@ -48,11 +48,9 @@ func (c *conventional) set(cm *corev1.ConfigMap) (changed []string) {
 }
 
 // handler enqueues the namespaces in which the Secret came or went.
-func (c *conventional) handler(enqueue func(q facts.Queue, namespace string)) handler.TypedFuncs[*corev1.ConfigMap, reconcile.Request] {
+func (c *conventional) handler(enqueue func(q facts.Queue, namespaces ...string)) handler.TypedFuncs[*corev1.ConfigMap, reconcile.Request] {
 	is := func(cm *corev1.ConfigMap, q facts.Queue) {
-		for _, namespace := range c.set(cm) {
-			enqueue(q, namespace)
-		}
+		enqueue(q, c.set(cm)...)
 	}
 	return handler.TypedFuncs[*corev1.ConfigMap, reconcile.Request]{
 		CreateFunc: func(_ context.Context, e event.TypedCreateEvent[*corev1.ConfigMap], q facts.Queue) { is(e.Object, q) },

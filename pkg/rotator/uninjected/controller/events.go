@@ -2,7 +2,7 @@ package controller
 
 import (
 	"fmt"
-	"slices"
+	"hash/fnv"
 	"strconv"
 	"strings"
 
@@ -23,6 +23,10 @@ const EventMissed = "PodsNotInjected"
 // controller created them, so nobody has read the webhook's warnings.
 const EventNoted = "WebhookNoted"
 
+// EventOutdated is the reason of an event on a workload, or on a bare pod: its proxies do not connect to Services as those
+// of new pods would, because a Service has changed.
+const EventOutdated = "ConnectionsOutdated"
+
 const actionInject = "Inject"
 
 type eventWriter struct {
@@ -32,21 +36,35 @@ type eventWriter struct {
 // one sends the event of one group.
 func (w eventWriter) one(namespace string, g uninjected.Group, services []*corev1.Service) {
 	regarding, related := objects(g, namespace, services)
-	if g.Noted != "" {
+	switch {
+	case g.Noted != "":
 		w.recorder.Eventf(regarding, related, corev1.EventTypeWarning, EventNoted, actionOf(g.Noted), "%s", noted(g))
-		return
+	case g.Drift != "":
+		w.recorder.Eventf(regarding, related, corev1.EventTypeWarning, EventOutdated, actionOfDrift(g), "%s", outdated(g, namespace))
+	default:
+		w.recorder.Eventf(regarding, related, corev1.EventTypeWarning, EventMissed, actionInject, "%s", note(g, namespace))
 	}
-	w.recorder.Eventf(regarding, related, corev1.EventTypeWarning, EventMissed, actionInject, "%s", note(g, namespace))
 }
 
-// more sends one event for many missed workloads, on the first of them, and one for many with
-// notes.
+// more sends one event for many missed workloads, on the first of them, one for many with outdated
+// connections, and one for many with notes.
 func (w eventWriter) more(namespace string, rest []uninjected.Group, services []*corev1.Service) {
-	isNoted := func(g uninjected.Group) bool { return g.Noted != "" }
-	isMissed := func(g uninjected.Group) bool { return g.Noted == "" }
-	w.together(namespace, slices.DeleteFunc(slices.Clone(rest), isNoted), services, EventMissed,
+	var missed, drifted, noted []uninjected.Group
+	for _, g := range rest {
+		switch {
+		case g.Noted != "":
+			noted = append(noted, g)
+		case g.Drift != "":
+			drifted = append(drifted, g)
+		default:
+			missed = append(missed, g)
+		}
+	}
+	w.together(namespace, missed, services, EventMissed,
 		"also not injected in namespace %s: this workload and %d more, with %d pods together; restart each of them")
-	w.together(namespace, slices.DeleteFunc(slices.Clone(rest), isMissed), services, EventNoted,
+	w.together(namespace, drifted, services, EventOutdated,
+		"also not connected to Services as new pods would be in namespace %s: this workload and %d more, with %d pods together; kubectl servingcert doctor lists them (SC504)")
+	w.together(namespace, noted, services, EventNoted,
 		"the webhook added notes in namespace %s to pods of this workload and of %d more, with %d pods together: see their annotation "+api.AnnotationStatus)
 }
 
@@ -72,6 +90,14 @@ func actionOf(noted string) string {
 	return reason
 }
 
+// actionOfDrift returns the kind of the first difference, and a hash of all: another change of a Service within minutes is
+// another event.
+func actionOfDrift(g uninjected.Group) string {
+	hash := fnv.New32a()
+	_, _ = hash.Write([]byte(g.Drift))
+	return fmt.Sprintf("%s-%08x", g.Kind, hash.Sum32())
+}
+
 // maxReason is the maximum length of a reason in bytes.
 const maxReason = 100
 
@@ -91,6 +117,19 @@ func noted(g uninjected.Group) string {
 		which = fmt.Sprintf("%d pods (%s among them)", g.Pods, g.Pod)
 	}
 	return fmt.Sprintf("the webhook noted on %s: %s", which, api.Shorten(strconv.Quote(g.Noted), maxQuoted))
+}
+
+// outdated states the finding, which calls fail, and what to do: a restart is no remedy if new pods would not connect.
+func outdated(g uninjected.Group, namespace string) string {
+	which := "pod " + g.Pod + " does"
+	if g.Pods > 1 {
+		which = fmt.Sprintf("%d pods (%s among them) do", g.Pods, g.Pod)
+	}
+	what := g.Workload.Advice(namespace, g.Pod)
+	if g.LeftOut {
+		what = "correct that before you restart it: calls of new pods would not go through the proxy"
+	}
+	return fmt.Sprintf("%s not connect to Services as new pods would: %s; %s", which, g.Drift, what)
 }
 
 // note states the finding, the possible cause, and what to do.

@@ -51,4 +51,11 @@ func TestNotes(t *testing.T) {
 	assert.Equal(t, `the webhook noted on 2 pods (web-a among them): "NotServing: no container\x1b[31m declares it"`, noted(uninjected.Group{Key: web, Pods: 2, Pod: "web-a"}))
 	assert.Equal(t, "NotServing", actionOf(web.Noted))
 	assert.Equal(t, actionInject, actionOf("a b: c"))
+
+	drifted := uninjected.Group{Key: uninjected.Key{Workload: pods.Workload{APIVersion: "apps/v1", Kind: "Deployment", Name: "cart"}, Drift: "x; y"}, Pods: 2, Pod: "cart-a"}
+	assert.Equal(t, "2 pods (cart-a among them) do not connect to Services as new pods would: x; y; restart it: kubectl rollout restart deployment/cart -n shop", outdated(drifted, "shop"))
+	drifted.LeftOut, drifted.Pods = true, 1
+	assert.Equal(t, "pod cart-a does not connect to Services as new pods would: x; y; correct that before you restart it: calls of new pods would not go through the proxy", outdated(drifted, "shop"))
+	long.Noted, long.Drift = "", strings.Repeat("é", 600)
+	assert.Less(t, len([]rune(outdated(long, name))), 1024)
 }

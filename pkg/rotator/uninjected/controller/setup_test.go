@@ -41,6 +41,11 @@ func TestServicePredicate(t *testing.T) {
 		{"leads to another port, asks for nothing", silent, strip(func(s *corev1.Service) { s.Annotations, s.Spec.Ports = nil, []corev1.ServicePort{{Port: 443}} }), false},
 		{"is being deleted", asking, strip(func(s *corev1.Service) { s.DeletionTimestamp = &now }), true},
 		{"a condition", asking, strip(func(s *corev1.Service) { s.Status.Conditions = []metav1.Condition{{Type: api.ConditionReady}} }), false},
+		{"its pods connect", asking, strip(func(s *corev1.Service) { s.Annotations[api.AnnotationConnect] = "*" }), true},
+		{"another issuer", asking, strip(func(s *corev1.Service) { s.Annotations[api.AnnotationIssuer] = "external" }), true},
+		{"a protocol", asking, strip(func(s *corev1.Service) { s.Annotations[api.AnnotationProbe] = "443=imap" }), true},
+		{"headless", asking, strip(func(s *corev1.Service) { s.Spec.ClusterIPs = []string{"None"} }), true},
+		{"its pods connect, asks for nothing", silent, strip(func(s *corev1.Service) { s.Annotations = map[string]string{api.AnnotationConnect: "*"} }), false},
 		{"another annotation", asking, strip(func(s *corev1.Service) { s.Annotations[api.AnnotationDuration] = "2h" }), false},
 	}
 	var p servicePredicate

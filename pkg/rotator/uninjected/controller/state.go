@@ -42,7 +42,7 @@ func (s *state) forget(namespace string) {
 }
 
 var missedDesc = prometheus.NewDesc("servingcert_missed_pods",
-	"Pods that run without the Secret that they would get if they were created now, by opted-in namespace; absent if this replica does not lead.",
+	"Pods that run without the Secret that they would get if they were created now, or whose proxy would then connect to Services otherwise, by opted-in namespace; absent if this replica does not lead.",
 	[]string{"namespace"}, nil)
 
 // Describe implements prometheus.Collector.
