@@ -50,6 +50,12 @@ func Clients(svc *corev1.Service) (entries []string, guarded bool, err error) {
 	return slices.Compact(entries), true, nil
 }
 
+// Guards reports whether the Service lists the clients of its pods: it has AnnotationClients and asks for a certificate.
+func Guards(svc *corev1.Service) bool {
+	_, lists, _ := Clients(svc)
+	return lists && Asks(svc)
+}
+
 // MayCall reports whether the Service admits the pods of a ServiceAccount, if they have an identity.
 func MayCall(svc *corev1.Service, namespace, account string) bool {
 	entries, guarded, _ := Clients(svc)
@@ -136,6 +142,15 @@ func admits(byPort map[string][]string, ports []string, unguarded func(port stri
 	}
 	out.Value = strings.Join(texts, ";")
 	return out
+}
+
+// AdmittedAt returns the entries of a port in a value of AnnotationAdmits. open: the port admits all.
+func AdmittedAt(value, port string) (entries []string, open bool) {
+	list := admitsBefore(value)[port]
+	if list = strings.TrimSpace(list); list == admitsAll {
+		return nil, true
+	}
+	return splitNames(list), false
 }
 
 // admitsBefore returns the entries of a value of AnnotationAdmits by port.

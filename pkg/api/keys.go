@@ -134,6 +134,9 @@ const (
 const (
 	ConditionReady   = Domain + "/Ready"
 	ConditionServing = Domain + "/Serving"
+	// ConditionGuarded is on Services with AnnotationClients: True while their pods are seen to refuse clients that no list
+	// names.
+	ConditionGuarded = Domain + "/Guarded"
 	// ConditionPodsHealthy is False while injected pods fail, and absent otherwise.
 	ConditionPodsHealthy = Domain + "/PodsHealthy"
 

@@ -65,8 +65,8 @@ func lookTLS(b []byte) Kind {
 
 const h2Preface = "PRI * HT"
 
-// The methods of RFC 9110 and PATCH, up to FirstBytes.
-var methods = []string{"GET ", "HEAD ", "POST ", "PUT ", "DELETE ", "CONNECT ", "OPTIONS ", "TRACE ", "PATCH "}
+// The methods of RFC 9110, PATCH and that of ProbeRequest, up to FirstBytes.
+var methods = []string{"GET ", "HEAD ", "POST ", "PUT ", "DELETE ", "CONNECT ", "OPTIONS ", "TRACE ", "PATCH ", probeMethod}
 
 // Describe returns the protocol of plaintext that begins with b. It is a guess from the first bytes:
 // a prefix of an HTTP request counts as HTTP.

@@ -23,6 +23,7 @@ type statusFlags struct {
 	namespace, system, output string
 	selector                  string
 	all, watch, noHeaders     bool
+	guarded                   bool // one of the Services lists its clients: the table has a column for that
 	name                      string
 }
 

@@ -13,6 +13,7 @@ import (
 )
 
 func (f *statusFlags) write(r *report, columns *table, now time.Time) error {
+	f.guarded = slices.ContainsFunc(r.Services, func(s status.Service) bool { return s.Guarded != nil })
 	switch {
 	case isData(f.output):
 		return writeData(f.out, f.output, r)
@@ -93,6 +94,9 @@ func (r *report) remarks() []string {
 		text = append(text, status.Dash(r.Services[0].Message), r.Services[0].ByProxy())
 		if serving := r.Services[0].Serving; serving != nil {
 			text = append(text, serving.Message)
+		}
+		if guarded := r.Services[0].Guarded; guarded != nil {
+			text = append(text, guarded.Message)
 		}
 		text = append(text, r.Services[0].PodsFail())
 	}
@@ -187,6 +191,9 @@ func writeTrust(t status.Trust, row func(name, format string, args ...any), publ
 
 func (f *statusFlags) columns() []cell {
 	columns := cells("NAMESPACE", "SERVICE", "READY", "REASON", "SERVING", "SECRET", "LEAF", "NOT AFTER", "RENEW AT")
+	if f.guarded {
+		columns = slices.Insert(columns, 5, cells("GUARDED")...)
+	}
 	if f.output == "wide" {
 		columns = append(columns, cells("STALE", "MESSAGE")...)
 	}
@@ -216,6 +223,13 @@ func (f *statusFlags) row(s status.Service) []cell {
 		if s.Serving.Outdated {
 			row[4].how = doubt
 		}
+	}
+	if f.guarded {
+		guarded := cell{text: status.Dash(s.Guarded.Column())}
+		if s.Guarded != nil {
+			guarded.how = statusStyles[s.Guarded.Status]
+		}
+		row = slices.Insert(row, 5, guarded)
 	}
 	if f.output != "wide" {
 		return row

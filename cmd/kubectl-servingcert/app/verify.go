@@ -32,12 +32,12 @@ type verifyFlags struct {
 
 func (p *plugin) verifyCommand() *cobra.Command {
 	return verb{
-		about: "Check the certificate of a Service: its objects and, with --address, the certificate that a server presents. Exit code 1 if a check fails, the rotator has not probed the pods yet, or no rotator runs. After a change of the certificate, it waits up to 5 seconds for the rotator.",
+		about: "Check the certificate of a Service: its objects and, with --address, the certificate that a server presents, and whether it refuses clients that the Service does not list. Exit code 1 if a check fails, the rotator has not probed the pods yet, or no rotator runs. After a change of the certificate, it waits up to 5 seconds for the rotator.",
 		usage: "verify [-n NAMESPACE] (SERVICE [--address HOST:PORT] | --any [-A]) [flags]",
-		examples: `# The objects of a Service: its condition, its Secret, and the bundle.
+		examples: `# The objects of a Service: its conditions, its Secret, and the bundle.
 kubectl servingcert verify web
 
-# And the certificate that one of its servers presents.
+# And the certificate that one of its servers presents. If the Service lists its clients, whether others are refused.
 kubectl port-forward service/web 8443:443 &
 kubectl servingcert verify web --address localhost:8443
 
@@ -110,8 +110,16 @@ func (f *verifyFlags) run(ctx context.Context, now time.Time) error {
 		seen.Dialled = true
 		_, port, _ := net.SplitHostPort(f.address) // validated before
 		// The rotator's probe accepts any certificate: status.Verify checks it.
-		outcome := dial.Dial(ctx, f.address, seen.Host, cmp.Or(starttls.Protocol(f.starttls), seen.Protocol(port)), f.timeout)
+		protocol := cmp.Or(starttls.Protocol(f.starttls), seen.Protocol(port))
+		outcome := dial.Client{Proxied: seen.Proxied()}.By(ctx, dial.To(f.address), seen.Host, protocol, f.timeout)
 		seen.Served, seen.Handshake, seen.DialErr = outcome.Chain, outcome.Handshake, outcome.Err
+		if seen.Service.Guarded != nil {
+			strangers, err := c.Strangers(ctx, f.system)
+			if err != nil {
+				return err
+			}
+			seen.Strangers = strangers.Try(ctx, dial.To(f.address), seen.Host, protocol, f.timeout, seen.Guard())
+		}
 	}
 	return f.write(seen, status.Verify(seen, now))
 }

@@ -70,7 +70,7 @@ func (f *verifyFlags) runAny(ctx context.Context) error {
 	if f.any.all {
 		namespace = ""
 	}
-	report, err := c.ServedPorts(ctx, cfg, namespace, cluster.Dials{Direct: f.any.direct, Timeout: f.timeout, ClusterDomain: f.any.clusterDomain})
+	report, err := c.ServedPorts(ctx, cfg, namespace, cluster.Dials{Direct: f.any.direct, Timeout: f.timeout, ClusterDomain: f.any.clusterDomain, System: f.system})
 	if err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ type envelope[S State] struct {
 }
 
 // A State is the data of one condition for other processes.
-type State interface{ Ready | Serving }
+type State interface{ Ready | Serving | Guarded }
 
 // A Condition is what one controller reports about a Service: in prose for people, and as data for
 // other processes.

@@ -18,9 +18,9 @@ func observe(ctx context.Context, c *hostfiles.Check) hostfiles.Served {
 		return hostfiles.Served{Failure: err.Error()}
 	}
 	defer conn.Close()
-	_, proven, err := pki.Observe(ctx, conn, c.ServerName)
-	if len(proven) == 0 {
+	seen, err := pki.Visitor{}.Observe(ctx, conn, c.ServerName)
+	if len(seen.Proven) == 0 {
 		return hostfiles.Served{Failure: err.Error()}
 	}
-	return hostfiles.Served{Fingerprint: pki.Fingerprint(proven[0])}
+	return hostfiles.Served{Fingerprint: pki.Fingerprint(seen.Proven[0])}
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"crypto/tls"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/servingcert/servingcert/pkg/proxy"
@@ -34,9 +35,12 @@ func configure(base *tls.Config, h2 bool) *tls.Config {
 			config = usual[""].Clone()
 			config.NextProtos = []string{protocol}
 		}
-		if t, ok := hello.Conn.(*transport); ok && t.verify != nil {
-			config = config.Clone()
-			config.VerifyConnection = t.verify
+		if t, ok := hello.Conn.(*transport); ok {
+			t.probes = slices.Contains(hello.SupportedProtos, proxy.ProbeProtocol)
+			if t.verify != nil {
+				config = config.Clone()
+				config.VerifyConnection = t.verify
+			}
 		}
 		return config, nil // with the ticket keys of base
 	}

@@ -211,10 +211,6 @@ func (c *conn) lookBothWays() ([]byte, proxy.Kind, error) {
 	return first, kind, err
 }
 
-// notTLS is the response to plaintext HTTP on a port for TLS only. It ends with the connection.
-const notTLS = "HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain; charset=utf-8\r\nConnection: close\r\n\r\n" +
-	"400 Bad Request: this port accepts TLS only, and the request is not encrypted. Use https.\n"
-
 // Bounds for reading the rest of a refused request. The client gets the response, or the alert of TLS, only if the
 // request is read: closing a connection with unread bytes resets it.
 const (
@@ -226,9 +222,12 @@ const (
 func (c *conn) answerNotTLS(first []byte) {
 	client := c.client.tcp.Load()
 	kind := proxy.Describe(first)
-	if c.port.Plaintext {
+	switch {
+	case c.port.Plaintext && proxy.IsProbe(first):
+		c.port.counters.probes.Add(1)
+	case c.port.Plaintext:
 		c.server.refused(c, unencrypted.Caller, proxy.Unencrypted, nil)
-	} else {
+	default:
 		c.port.counters.notTLS.Add(1)
 		c.server.log.info("plaintext on a port for TLS", "port", c.port.Name, "client", c.clientAddr().Addr(), "kind", string(kind))
 	}
@@ -236,7 +235,7 @@ func (c *conn) answerNotTLS(first []byte) {
 		return
 	}
 	_ = client.SetDeadline(c.server.cfg.Clock().Add(lingerFor))
-	if _, err := io.WriteString(client, notTLS); err != nil {
+	if _, err := io.WriteString(client, proxy.NotTLS); err != nil {
 		return
 	}
 	c.linger()

@@ -83,8 +83,12 @@ func isNoCertificate(err error) bool {
 }
 
 // identify judges a client whose handshake is completed: it is known now who it is. It returns false if the client is
-// not admitted.
+// not admitted, or only looks (proxy.ProbeProtocol).
 func (c *conn) identify() bool {
+	if c.client.transport.probes {
+		c.port.counters.probes.Add(1)
+		return false
+	}
 	if c.client.transport.verify == nil { // no certificate was requested
 		return c.settle(uncertified)
 	}

@@ -44,6 +44,9 @@ func (s *Server) inbound(p *port, guard *proxy.Guard) *tls.Config {
 func (c *conn) handshakeFailed(guard *proxy.Guard, err error) {
 	var refused *refusal
 	switch {
+	case c.client.transport.probes && (errors.As(err, &refused) || isNoCertificate(err)):
+		c.port.counters.probes.Add(1)
+		c.linger()
 	case errors.As(err, &refused):
 		c.server.refused(c, refused.caller, refused.reason, refused.err)
 		c.linger()

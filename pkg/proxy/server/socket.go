@@ -156,6 +156,8 @@ type transport struct {
 	most   int
 	// verify judges the client in a handshake, if the port is guarded.
 	verify func(tls.ConnectionState) error
+	// probes: the client offers proxy.ProbeProtocol.
+	probes bool
 }
 
 // mostUnread is above the size of a ClientHello with a post-quantum key (2 KiB) and of a record (16.3 KiB). mostOfGuarded

@@ -70,14 +70,14 @@ func (c *Cluster) OptIn(ctx context.Context, namespace string) (optedIn, exclude
 // Keep returns the fields to cache. Of a Service that has or asks for a certificate they are those
 // that decide about its pods and conditions; of any other Service, its identity.
 func Keep(svc *corev1.Service) api.Keep {
-	keep := api.Keep{Conditions: []string{api.ConditionServing, api.ConditionPodsHealthy}}
+	keep := api.Keep{Conditions: []string{api.ConditionServing, api.ConditionGuarded, api.ConditionPodsHealthy}}
 	if api.Asks(svc) {
 		keep.Annotations = []string{api.AnnotationSecretName, api.AnnotationKeySource, api.AnnotationClients, api.AnnotationConnect, api.AnnotationIssuer}
 		keep.ClusterIPs = true
 	}
 	if _, hasPart := state.PartIn(svc); hasPart || api.WantsPodKeys(svc) {
 		keep.Annotations = append(keep.Annotations, api.AnnotationRenewAfter, api.AnnotationProbe)
-		keep.Conditions = []string{api.ConditionReady, api.ConditionServing, api.ConditionPodsHealthy}
+		keep.Conditions = append(keep.Conditions, api.ConditionReady)
 		keep.CreationTimestamp, keep.Selector, keep.Ports, keep.ClusterIP = true, true, true, true
 	}
 	return keep

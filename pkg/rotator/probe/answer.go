@@ -33,12 +33,14 @@ type Answer struct {
 	Handshake Handshake
 	// PodKey is the result of the checks of Target.PodKey, or nil.
 	PodKey *PodKeyResult
+	// Guarding is what the port did to strangers; nil if none was to try, or if there is nothing new (Guard.Leaf).
+	Guarding *Guarding
 }
 
 // same reports whether two answers are equal.
 func (a Answer) same(b Answer) bool { return a.Kind == b.Kind && a.Leaf == b.Leaf }
 
-// Merge returns the latest answer of each port, by port. before is not changed.
+// Merge returns the latest answer of each port, by port, with the latest Guarding. before is not changed.
 func Merge(before, answers []Answer) []Answer {
 	out := slices.Clone(before)
 	for _, a := range answers {
@@ -51,6 +53,7 @@ func Merge(before, answers []Answer) []Answer {
 		if out[i].same(a) {
 			a.Since = out[i].Since
 		}
+		a.Guarding = out[i].Guarding.follow(a.Guarding)
 		out[i] = a
 	}
 	return out

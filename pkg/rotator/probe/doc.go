@@ -1,6 +1,7 @@
 // Package probe evaluates the answers of TLS servers that were dialled: the kind of the answer
 // ([HandshakeOutcome]), whether a shown certificate is one of a Secret ([Target.Answer]), and how
-// answers follow one another ([Merge]). It also decides which pod is dialled next ([Queue]), which
+// answers follow one another ([Merge]), and whether a port refuses clients that no list names
+// ([Guard], [JudgementOf]). It also decides which pod is dialled next ([Queue]), which
 // pods do not answer in time ([UnresponsivePods]), and which addresses are not dialled
 // ([Addresses]).
 //

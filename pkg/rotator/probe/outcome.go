@@ -67,6 +67,10 @@ type Outcome struct {
 	Err   error               // nil for kind TLS
 	// Handshake is of kind TLS; incomplete if the server ended the handshake early.
 	Handshake Handshake
+	// Judgement is whether the client was admitted, if the dial has waited for that. Unjudged is the cause if neither was
+	// seen.
+	Judgement Judgement
+	Unjudged  Cause
 }
 
 // Label returns the value of label result of servingcert_probes_total.

@@ -24,6 +24,14 @@ type Trust struct {
 	signing []*x509.Certificate
 }
 
+// Signing returns a root of the generation that signs; nil if none is known.
+func (t Trust) Signing() *x509.Certificate {
+	if len(t.signing) == 0 {
+		return nil
+	}
+	return t.signing[0]
+}
+
 // TrustOf returns the state in the status, or an error if its bundle is invalid.
 func TrustOf(status api.CAStatus) (Trust, error) {
 	bundle, err := pki.ParseBundle([]byte(status.Bundle))

@@ -32,6 +32,9 @@ type Target struct {
 	Leaves []string
 	// PodKey has the requirements for the pod's own key, if it has one.
 	PodKey *PodKeyRequirements
+	// Proxied are the ports of a proxy that reads which clients it admits, and Guards those of them at which strangers try.
+	Proxied map[uint16]string
+	Guards  map[uint16]Guard
 }
 
 // Key identifies a Target.

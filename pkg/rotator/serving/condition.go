@@ -50,6 +50,7 @@ type statement struct {
 	unasked           bool   // see isUnasked
 	doubt             string // see unless
 	keyless           string // see unlessKeyless
+	guard             *guardStatement
 
 	rule  servingRule
 	needs []api.Need // to which the rule applies
@@ -67,11 +68,12 @@ func newStatement(svc *corev1.Service, seen Seen, recorded, serving state.Servin
 	s := statement{service: svc, serving: serving, unasked: isUnasked(svc)}
 	s.serving.Ports = api.NeedsHash(svc)
 	s.otherPorts = recorded.Ports != s.serving.Ports
+	own := slices.DeleteFunc(slices.Clone(seen.groups), func(g group) bool { return !g.concerns(svc) })
+	s.guard = newGuardStatement(svc, own, seen.beyond[svc.UID])
 	if seen.beyond[svc.UID] {
 		s.rule = beyondRule
 		return s
 	}
-	own := slices.DeleteFunc(slices.Clone(seen.groups), func(g group) bool { return !g.concerns(svc) })
 	first := len(servingRules)
 	for _, n := range api.Needs(svc) {
 		key := need{svc.UID, n.String()}
@@ -206,6 +208,9 @@ func onlyPodKeys(parts []part, state State) bool {
 	return podKeys
 }
 
+// notDialled is the message of the conditions if pods are not dialled.
+const notDialled = "pods are not dialled (--verify-consumers=false)"
+
 // notVerified returns the condition of a Service whose pods are not dialled, to replace the
 // existing one; nil if there is none or it is the same.
 func notVerified(svc *corev1.Service) *state.Condition {
@@ -215,7 +220,7 @@ func notVerified(svc *corev1.Service) *state.Condition {
 	}
 	seen, _ := state.ServingOf(svc)
 	want := state.Say(metav1.Condition{
-		Type: api.ConditionServing, Status: metav1.ConditionUnknown, Reason: api.ServingNotVerified, Message: "pods are not dialled (--verify-consumers=false)",
+		Type: api.ConditionServing, Status: metav1.ConditionUnknown, Reason: api.ServingNotVerified, Message: notDialled,
 	}, seen)
 	if state.Same(has, want) {
 		return nil

@@ -51,6 +51,8 @@ type consumer struct {
 	reached   string
 	refreshAt time.Time
 	woken     time.Time // when the kubelet was last made to update its files
+	// admitsSince is when this process saw its list of clients change; zero if it did not.
+	admitsSince time.Time
 }
 
 // Pace has the times between dials, and those within which changes are expected.

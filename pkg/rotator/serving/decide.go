@@ -55,6 +55,8 @@ type subject interface {
 type Decision struct {
 	// Conditions are the updates of the Services' conditions.
 	Conditions []ConditionUpdate
+	// Guarded are those of condition Guarded.
+	Guarded []ConditionUpdate
 	// Dial are the pods to dial now, and After is when to decide again; 0: only after a change.
 	Dial  []probe.Target
 	After time.Duration
@@ -64,6 +66,8 @@ type Decision struct {
 	// serve, zero if there are none. A pod that is counted with another Secret is in neither.
 	States   map[State]int
 	NotAfter time.Time
+	// GuardStates counts the pods whose strangers count, by the state of their ports that is first.
+	GuardStates map[GuardState]int
 	// Arrivals are the delays of the certificate until each pod that serves it for the first time.
 	// RefreshDelays are those of pods with their own keys: from the time at which the kubelet was
 	// due to replace the previous certificate until the new one was issued.
@@ -76,7 +80,7 @@ type Decision struct {
 	Forget   bool
 }
 
-// ConditionUpdate is the new condition Serving of a Service; nil to remove it.
+// ConditionUpdate is the new condition of a Service; nil to remove it.
 type ConditionUpdate struct {
 	Service *corev1.Service
 	Want    *state.Condition
@@ -133,7 +137,7 @@ func (s *Common) view(about subject, next KeyState) *view {
 		states: map[State]int{}, groups: groups{key: about.key(), index: map[groupKey]int{}}, stale: staleGroups{}, reported: map[notification]bool{},
 	}
 	next.begun, next.pods = s.KeyState.begun, make(map[types.UID]*podState, len(v.consumers))
-	v.d = Decision{States: map[State]int{}, KeyState: next}
+	v.d = Decision{States: map[State]int{}, GuardStates: map[GuardState]int{}, KeyState: next}
 	return v
 }
 
@@ -153,6 +157,9 @@ func (v *view) addConsumer(c consumer) {
 	v.states[state]++
 	if counts {
 		v.d.States[state]++
+		if is, guarded := c.guardState(v.Pace); guarded {
+			v.d.GuardStates[is]++
+		}
 	}
 	v.schedule.add(c, v)
 	v.remember(c)
@@ -172,7 +179,7 @@ func (v *view) addConsumer(c consumer) {
 // remember stores the state of the pod.
 func (v *view) remember(c consumer) {
 	leaf, refreshAt := v.about.reached(c, &v.d)
-	v.d.KeyState.pods[c.pod.UID] = &podState{seen: c.seen, most: c.endpoint.answers, reached: leaf, refreshAt: refreshAt, woken: c.woken}
+	v.d.KeyState.pods[c.pod.UID] = &podState{seen: c.seen, most: c.endpoint.answers, reached: leaf, refreshAt: refreshAt, woken: c.woken, admits: c.pod.Admits, admitsSince: c.admitsSince}
 }
 
 // setConditions decides the conditions. A lack of ready pods or of ports is reported only once it
@@ -181,6 +188,7 @@ func (v *view) setConditions() {
 	for _, s := range v.about.statements(v.d.Seen) {
 		var lasted time.Duration
 		if s.silent() {
+			v.setGuarded(s, false)
 			if api.Condition(s.service, api.ConditionServing) != nil {
 				v.d.Conditions = append(v.d.Conditions, ConditionUpdate{s.service, nil})
 			}
@@ -199,10 +207,23 @@ func (v *view) setConditions() {
 				v.schedule.requeue(v.Pace.confirmAfter() - lasted)
 			}
 		}
-		if want := s.condition(lasted >= v.Pace.confirmAfter()); want != nil {
+		confirmed := lasted >= v.Pace.confirmAfter()
+		if want := s.condition(confirmed); want != nil {
 			v.d.Conditions = append(v.d.Conditions, ConditionUpdate{s.service, want})
 		}
+		v.setGuarded(s, confirmed)
 	}
+}
+
+// setGuarded decides condition Guarded of a Service. It is removed with the list.
+func (v *view) setGuarded(s statement, confirmed bool) {
+	var want *state.Condition
+	if s.guard != nil {
+		if want = s.guard.condition(confirmed, v.Keyless[s.service.UID]); want == nil {
+			return
+		}
+	}
+	v.d.Guarded = append(v.d.Guarded, ConditionUpdate{s.service, want})
 }
 
 // setStale decides which workloads are stale, and which an event reports: once for each workload

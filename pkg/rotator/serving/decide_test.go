@@ -36,7 +36,7 @@ func with(s SecretSituation, consumers ...consumer) SecretSituation {
 	s.Pods, s.KeyState.pods = nil, map[types.UID]*podState{}
 	for _, c := range consumers {
 		s.Pods = append(s.Pods, c.pod)
-		s.KeyState.pods[c.pod.UID] = &podState{seen: c.seen, answers: c.answers, reached: c.reached}
+		s.KeyState.pods[c.pod.UID] = &podState{admits: c.pod.Admits, seen: c.seen, answers: c.answers, reached: c.reached}
 	}
 	return s
 }

@@ -21,11 +21,16 @@
 //	schedule              which pods are dialled now, and when to decide again
 //	reached               how long a certificate took to reach a pod
 //	statement             the condition of a Service, by all pods and ports
+//	consumer.guardAt      what a port does to clients that no list names ([probe.Guard]),
+//	guardStatement        and condition Guarded of a Service that lists its clients
 //	Keyless               the pods behind a Service that mount no key, and so are
 //	                      not dialled, but keep its condition from being True
 //
 // Two interfaces hide the differences between the two kinds of keys: standard evaluates answers,
 // and subject selects, dials and reports pods.
+//
+// Guarded ports are dialled as others, because the first client that is not listed is the one without a certificate. An answer
+// counts until the list changes: what refused under one list may admit under the next.
 //
 // A leaf that a pod serves is current, an older one of the Secret, or foreign. The current one without
 // an intermediate that clients need counts as an older one. Pods that serve an older one after the

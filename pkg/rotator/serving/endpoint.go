@@ -44,6 +44,11 @@ type endpoint struct {
 	// audience is a hash of the UIDs of the services, the ports that each uses, and how many are dialled, for comparison:
 	// pods of several templates may have the same.
 	audience string
+	// guarded are the ports of those Services that list their clients, and proxied the names of those whose proxy reads whom it
+	// admits. entries are read from the lists of pods.
+	guarded map[uint16]bool
+	proxied map[uint16]string
+	entries map[[2]string]admitted
 	// demanded are the names that the certificate of a pod with its own key must have at each port,
 	// sorted and separated by commas.
 	demanded map[uint16]string
@@ -145,13 +150,14 @@ type builder struct {
 	order    []need
 	met      map[need][]uint16 // by need; nil if the port only has to be declared
 	targets  int               // as maxTargets counts them
+	guarded  map[uint16]bool   // of Services that list their clients
 }
 
 // full reports whether no further Service is considered.
 func (b *builder) full() bool { return b.targets >= maxTargets }
 
 func newBuilder(t pods.Template) *builder {
-	b := &builder{template: t, known: t.TCPPorts(), named: map[string][]uint16{}, reach: api.ReachOf(t.Pod()), startTLS: startTLS{}, unasked: map[types.UID]bool{}, met: map[need][]uint16{}}
+	b := &builder{template: t, known: t.TCPPorts(), named: map[string][]uint16{}, reach: api.ReachOf(t.Pod()), startTLS: startTLS{}, unasked: map[types.UID]bool{}, met: map[need][]uint16{}, guarded: map[uint16]bool{}}
 	for _, p := range b.known {
 		b.named[p.Name] = append(b.named[p.Name], p.Number)
 	}
@@ -184,6 +190,11 @@ func (b *builder) add(svc *corev1.Service) []uint16 {
 		b.met[key], all = its, append(all, its...)
 	}
 	b.ports = append(b.ports, all...)
+	if api.Guards(svc) {
+		for _, port := range all {
+			b.guarded[port] = true
+		}
+	}
 	return all
 }
 
@@ -201,7 +212,7 @@ func (b *builder) find(target intstr.IntOrString) []uint16 {
 
 // endpoint returns the endpoint for the services.
 func (b *builder) endpoint(services []*corev1.Service) *endpoint {
-	at := &endpoint{name: hostname(services[0]), services: services, protocols: b.startTLS.or(b.template), cut: map[int]bool{}, unasked: map[int]bool{}, met: make(map[need]int, len(b.met))}
+	at := &endpoint{name: hostname(services[0]), services: services, protocols: b.startTLS.or(b.template), cut: map[int]bool{}, unasked: map[int]bool{}, met: make(map[need]int, len(b.met)), guarded: b.guarded, proxied: proxied(b.template)}
 	slices.Sort(b.ports)
 	at.ports = slices.Compact(b.ports)
 	dialled, answers := probe.Shares(b.template.CountKeys())

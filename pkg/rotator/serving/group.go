@@ -26,6 +26,7 @@ type group struct {
 	// ready and notReady count the pods.
 	ready, notReady int
 	sets            []sighting // for each set of ports
+	guards          []guarding // for each set of ports
 	// distrusted: clients do not accept the certificate of one of the stale pods. unlinked: one of them serves the
 	// right leaf with an earlier chain.
 	distrusted, unlinked bool
@@ -65,7 +66,7 @@ func (g group) declares(n need) bool {
 
 func (g group) equal(other group) bool {
 	return g.workload == other.workload && g.onRotate == other.onRotate && g.key == other.key && g.distrusted == other.distrusted && g.unlinked == other.unlinked &&
-		g.ready == other.ready && g.notReady == other.notReady && g.audience == other.audience && slices.EqualFunc(g.sets, other.sets, sighting.equal)
+		g.ready == other.ready && g.notReady == other.notReady && g.audience == other.audience && slices.EqualFunc(g.sets, other.sets, sighting.equal) && slices.EqualFunc(g.guards, other.guards, guarding.equal)
 }
 
 // Seen are the observations about the pods of one Decision.
@@ -119,7 +120,7 @@ func (g *groups) add(c consumer, isNew bool, by standard, p Pace) {
 		g.index[key] = i
 		its := group{workload: t.Workload, onRotate: t.OnRotate, services: c.endpoint.services, audience: key.audience, met: c.endpoint.met, key: g.key}
 		for range c.endpoint.sets {
-			its.sets = append(its.sets, newSighting())
+			its.sets, its.guards = append(its.sets, newSighting()), append(its.guards, newGuarding())
 		}
 		g.all = append(g.all, its)
 	}
@@ -135,6 +136,9 @@ func (g *groups) add(c consumer, isNew bool, by standard, p Pace) {
 			state = stateNew
 		}
 		its.sets[i].add(c, i, state)
+		if c.pod.Ready && len(c.endpoint.guarded) > 0 {
+			its.guards[i].add(c, i, isNew, p)
+		}
 		if state == stateStale {
 			_, distrusted := by.overdue(c, p)
 			its.distrusted = its.distrusted || distrusted

@@ -44,6 +44,9 @@ type podState struct {
 	// Secret.
 	refreshAt time.Time
 	woken     time.Time // when the kubelet was last made to update its files
+	// admits is its list of clients, and admitsSince as of the consumer.
+	admits      string
+	admitsSince time.Time
 }
 
 // NewKeyState returns the state before the first decision.
@@ -94,9 +97,12 @@ func (k KeyState) TakeAnswers(from KeyState) {
 // newConsumer returns the consumer for a pod. known is its state, or nil.
 func newConsumer(pod *pods.Facts, at *endpoint, known *podState, now time.Time) consumer {
 	if known == nil {
-		known = &podState{}
+		known = &podState{admits: pod.Admits}
 	}
-	c := consumer{pod: pod, endpoint: at, dialled: len(known.answers) > 0, reached: known.reached, refreshAt: known.refreshAt, woken: known.woken}
+	c := consumer{pod: pod, endpoint: at, dialled: len(known.answers) > 0, reached: known.reached, refreshAt: known.refreshAt, woken: known.woken, admitsSince: known.admitsSince}
+	if pod.Admits != known.admits {
+		c.admitsSince = now
+	}
 	for _, a := range known.answers {
 		if slices.Contains(at.ports, a.Port) && a.Protocol == at.protocols[a.Port] {
 			c.answers = append(c.answers, a)

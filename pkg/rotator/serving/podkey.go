@@ -53,6 +53,7 @@ func (s PodKeySituation) notVerified() Decision {
 		if !api.WantsPodKeys(svc) {
 			continue
 		}
+		d.release([]*corev1.Service{svc}, notDialled)
 		if want := notVerified(svc); want != nil {
 			d.Conditions = append(d.Conditions, ConditionUpdate{svc, want})
 		}

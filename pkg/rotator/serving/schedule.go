@@ -35,7 +35,7 @@ func (s *schedule) add(c consumer, v *view) {
 		return
 	}
 	target := v.target(c)
-	target.Ports, target.Partial = ports, partial
+	target.Ports, target.Partial, target.Guards = ports, partial, c.strangers(ports, v.Now, v.Pace)
 	s.dial = append(s.dial, target)
 }
 
@@ -51,7 +51,7 @@ func (v *view) target(c consumer) probe.Target {
 	target := probe.Target{
 		Key:     probe.Key{Of: pods.NamespacedKey{Namespace: v.Namespace, Key: v.about.key()}, Pod: c.pod.UID},
 		Address: c.pod.IP, HostNetwork: c.pod.HostNetwork, OnNode: c.pod.OnNode,
-		Name: c.endpoint.name, Protocols: c.endpoint.protocols,
+		Name: c.endpoint.name, Protocols: c.endpoint.protocols, Proxied: c.endpoint.proxied,
 	}
 	v.about.complete(&target, c.endpoint)
 	return target
@@ -77,7 +77,11 @@ func (c consumer) next(by standard, p Pace) (time.Time, bool) {
 	complete := len(c.answers) == len(c.endpoint.ports)
 	dialled := slices.ContainsFunc(c.answers, prompt)
 	if complete && dialled {
-		return by.regularly(c, c.state(by, p), p), true
+		at := by.regularly(c, c.state(by, p), p)
+		if sooner, ok := c.strangersTry(p); ok {
+			at = limit.Earliest(at, sooner)
+		}
+		return at, true
 	}
 	at := c.seen.Add(c.jitter(c.seen, 0, p.Pause/5)) // for a port without an answer
 	if last, ok := c.last(); complete {

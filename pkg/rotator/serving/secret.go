@@ -47,6 +47,11 @@ func (s SecretSituation) Decide() Decision {
 // not dialled.
 func (s SecretSituation) release(cert certificate) Decision {
 	d := Decision{KeyState: KeyState{begun: s.KeyState.begun, certificate: cert}, Forget: len(s.Services) == 0}
+	why := "no certificate is known, so that pods are not dialled"
+	if cert.leaf != "" {
+		why = notDialled
+	}
+	d.release(s.Services, why)
 	for _, svc := range s.Services {
 		switch {
 		case api.Condition(svc, api.ConditionServing) == nil:

@@ -12,6 +12,7 @@ var groups = []struct{ name, pkg, prefix string }{
 	{"events", "", "Event"},
 	{"healthy", "api", "Pods"},
 	{"serving", "api", "Serving"},
+	{"guarded", "api", "Guarded"},
 	{"podcert", "podcert", "reason"},
 	{"csr", "csr", "reason"},
 	{"ready", "api", "Reason"},

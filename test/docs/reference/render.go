@@ -19,6 +19,7 @@ var (
 	conditions = []section{
 		{"Reasons of condition Ready", "Also of events on the Service, and label `reason` of `servingcert_certificates_issued_total` and `servingcert_issue_failures_total`. [What they mean](architecture.md#what-a-person-sees).", []string{"signer.Reason", "signer/issue.Reason"}},
 		{"Reasons of condition Serving", "[What to do about each](how-rotation-reaches-pods.md#is-it-served).", []string{"serving"}},
+		{"Reasons of condition Guarded", "[What to do about each](identities.md#is-it-guarded).", []string{"guarded"}},
 		{"Reasons of condition PodsHealthy", "Also of events on the Service and the workload. [What to do](operations.md#pods-that-fail-after-an-injection).", []string{"healthy"}},
 		{"Answers to PodCertificateRequests", "Reasons of their conditions, of events on the pod, and of `servingcert_pod_certificate_failures_total`, beside those of condition Ready. [What to do](pod-keys.md).", []string{"podcert"}},
 		{"Answers to CertificateSigningRequests", "Reasons of their conditions, of events, and of `servingcert_csr_failures_total`, beside those of condition Ready. [What to do](pod-keys.md#the-workload-makes-the-key-itself).", []string{"csr"}},
@@ -31,6 +32,7 @@ var (
 	}
 	labels = []section{
 		{"States of pods", "Label `state` of `servingcert_consumers`.", []string{"rotator/serving.State"}},
+		{"States of guarded pods", "Label `state` of `servingcert_guarded_pods`.", []string{"rotator/serving.GuardState"}},
 		{"Results of reviews", "Label `result` of `servingcert_webhook_reviews_total`, and `outcome` of how long they take.", []string{"mutate/admission.result", "mutate/admission.outcome"}},
 		{"States of targets, and why they are written", "Labels `state` and `why` of `servingcert_trust_…`.", []string{"trust.State", "trust.KindState", "trust.Why"}},
 		{"Results of dials", "Reasons why a port is unreachable, or its pod was not dialled.", []string{"rotator/probe.Kind", "rotator/probe.Cause"}},
@@ -47,7 +49,7 @@ var (
 	// unseen are constants whose values are internal.
 	unseen = []string{"ca.Origin", "ca.StepKind", "ca.InterimStep", "api.Place", "api.mark", "api.ConnectProtocol", "proxy.Mode", "cmd/kubectl-servingcert.style", "cmd/kubectl-servingcert/internal/status.MigrationStep",
 		"cmd/kubectl-servingcert/internal/status.SecretState", "doctor.Group", "doctor.ID", "doctor.Level", "hostfiles.Kind", "hostfiles.Seen", "hostfiles.Step", "mutate/choose.By", "mutate/choose.DifferenceKind", "mutate.part", "plan.Moves", "plan.Speaks", "plan.Today", "plan.Via", "plan.Way", "mutate/programs.Reload", "api.KeyAlgorithm", "signer.Trust", "trust.PolicyAct", "trust.PolicyCause", "trust.Report",
-		"rotator/uninjected.Reason", "rotator/pods.Reason", "ready", "conditions", "events"}
+		"rotator/uninjected.Reason", "rotator/pods.Reason", "rotator/probe.Judgement", "rotator/probe.Stranger", "ready", "conditions", "events"}
 )
 
 const intro = `# Generated reference

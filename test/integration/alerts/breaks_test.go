@@ -167,6 +167,16 @@ func breaksOfPods() []broken {
 			alert: "ServingcertNotServed", labels: map[string]string{"namespace": "mute", "state": "unreachable"}, how: "a pod that is ready does not listen",
 		},
 		{
+			alert: "ServingcertStrangersAdmitted", labels: map[string]string{"namespace": "open"}, how: "a proxy asks no client for a certificate",
+			breaks: func(t *testing.T, w *world) {
+				p := newPlace(t, w.t, "open")
+				pod := p.proxied()
+				patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"shop/cart"}},"spec":{"ports":[{"name":"https","port":443,"targetPort":%q}]}}`, api.AnnotationClients, proxyPort)
+				p.patch(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: p.name, Name: "web"}}, patch)
+				p.serves(pod)
+			},
+		},
+		{
 			alert: "ServingcertPodsFailing", labels: map[string]string{"namespace": "crashes"}, how: "a program exits again and again after it was given something",
 			breaks: func(t *testing.T, w *world) {
 				p := newPlace(t, w.t, "crashes")

@@ -108,6 +108,26 @@ func (p place) bare() *corev1.Pod {
 	return pod
 }
 
+// proxyPort is the name of a port with a proxy.
+const proxyPort = "sc-tls-8080"
+
+// proxied makes a pod whose proxy reads a list of clients. The webhook leaves it alone: pods have no identities here.
+func (p place) proxied() *corev1.Pod {
+	p.t.Helper()
+	made, always := template(), corev1.ContainerRestartPolicyAlways
+	pod := &corev1.Pod{ObjectMeta: made.ObjectMeta, Spec: made.Spec}
+	pod.Name, pod.Labels[api.LabelInject], pod.Annotations = "web", api.InjectDisabled, map[string]string{api.AnnotationAdmits: proxyPort + "=shop/cart"}
+	pod.Spec.Containers[0].Ports = nil
+	pod.Spec.Volumes = []corev1.Volume{{Name: "tls", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "web-tls"}}}}
+	pod.Spec.InitContainers = []corev1.Container{{
+		Name: api.ProxyContainer, Image: "example.com/proxy", RestartPolicy: &always, Ports: []corev1.ContainerPort{{Name: proxyPort, ContainerPort: port}},
+		Args:         []string{fmt.Sprintf("--listen=%s=%d:8080", proxyPort, port), "--clients=/etc/servingcert-clients/clients"},
+		VolumeMounts: []corev1.VolumeMount{{Name: "tls", MountPath: "/tls"}},
+	}}
+	p.create(pod)
+	return pod
+}
+
 // deployment makes one that is late after ten seconds, and returns its pod.
 func (p place) deployment() *corev1.Pod {
 	p.t.Helper()

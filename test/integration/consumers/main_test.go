@@ -9,6 +9,7 @@ package consumers
 
 import (
 	"context"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	pluginapp "github.com/servingcert/servingcert/cmd/kubectl-servingcert/app"
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/test/integration/harness"
@@ -32,14 +34,17 @@ var (
 	ours    rotatortest.CA   // is published
 
 	kubeconfig string // of an administrator
+	plugin     string // kubectl-servingcert
 )
 
 func TestMain(m *testing.M) {
 	harness.Run(m, harness.Setup{
 		ControlPlane: controlplane.Options{Features: []controlplane.Feature{controlplane.PodCertificates}}, // else volumes lose their source
 		RightsOf:     "rotator",
+		Programs:     harness.Programs{"kubectl-servingcert": pluginapp.Main},
 	}, func(ctx context.Context, s *harness.Suite) error {
 		cluster, account, admin, kubeconfig = s.Plane, s.Account, s.Client, s.Plane.KubeconfigFile()
+		plugin = filepath.Join(s.Dir, "kubectl-servingcert")
 		var err error
 		if ours, err = rotatortest.MakeCA(1, time.Now().Add(-240*time.Hour)); err != nil {
 			return err

@@ -78,6 +78,8 @@ func TestWhoMayWriteConditionsOfServices(t *testing.T) {
 		{"the signer", "servingcert-signer", strategic(forged(api.ConditionReady)), "", ""},
 		{"the signer takes it away", "servingcert-signer", strategic(away), "", ""},
 		{"the rotator", "servingcert-rotator", strategic(forged(api.ConditionServing)), "", ""},
+		{"the rotator, of guarded ports", "servingcert-rotator", strategic(forged(api.ConditionGuarded)), "", ""},
+		{"forge that", "", strategic(forged(api.ConditionGuarded)), onlyTheirs, onlyTheirs},
 		{"take it away", "", strategic(away), notRemoved, ""},
 		{"take all away", "", put(func(s *corev1.ServiceStatus) { s.Conditions = nil }), notRemoved, ""},
 		{"take it away and another's in", "", put(func(s *corev1.ServiceStatus) {

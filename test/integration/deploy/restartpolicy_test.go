@@ -21,7 +21,7 @@ import (
 
 // The words of the policies.
 const (
-	onlyServing     = "conditions servingcert.dev/Serving and servingcert.dev/PodsHealthy only"
+	onlyServing     = "conditions servingcert.dev/Serving, servingcert.dev/Guarded and servingcert.dev/PodsHealthy only"
 	noServiceMeta   = "may not change a Service's metadata"
 	onlyWhoAsk      = "only whose template has annotation servingcert.dev/on-rotate: restart"
 	onlyRestartedAt = "may write kubectl.kubernetes.io/restartedAt only, and a time into it"

@@ -164,7 +164,7 @@ func TestWhatAStolenRotatorCannotDo(t *testing.T) {
 		{"read another's ConfigMap", get(v.configMap), `cannot get resource "configmaps"`},
 		{"lead in place of another", merge(ourLease("servingcert-trust"), `{"spec":{"holderIdentity":"me"}}`), `cannot patch resource "leases"`},
 		{"change a workload's image", merge(v.deployment, `{"spec":{"template":{"spec":{"containers":[{"name":"app","image":"mine"}]}}}}`), "may restart workloads only whose template"},
-		{"forge condition Ready", ready(v.service), "conditions servingcert.dev/Serving and servingcert.dev/PodsHealthy only"},
+		{"forge condition Ready", ready(v.service), "conditions servingcert.dev/Serving, servingcert.dev/Guarded and servingcert.dev/PodsHealthy only"},
 	}...))
 }
 

@@ -23,6 +23,7 @@ func (c *Cluster) Certificate(ctx context.Context, namespace, name, system strin
 	}
 	s.Service, _ = status.ServiceOf(svc)
 	s.Targets = api.ProbeTargets(svc)
+	s.Clients, _, _ = api.Clients(svc)
 	s.Public = publicRoots()
 	switch bundle, err := c.Client.CoreV1().ConfigMaps(namespace).Get(ctx, api.BundleName, metav1.GetOptions{}); {
 	case err == nil:

@@ -38,6 +38,7 @@ type Dials struct {
 	Direct        bool
 	Timeout       time.Duration // of each
 	ClusterDomain string
+	System        string // namespace of servingcert
 }
 
 // ServedPorts dials the ports of all ready pods of a namespace ("": of all) to which Services lead.
@@ -60,18 +61,26 @@ func (c *Cluster) ServedPorts(ctx context.Context, cfg *rest.Config, namespace s
 	if err != nil {
 		return report, err
 	}
+	var strangers Strangers
+	if slices.ContainsFunc(ports, func(p status.PodPort) bool { return p.Guard != nil }) {
+		if strangers, err = c.Strangers(ctx, how.System); err != nil {
+			return report, err
+		}
+	}
 	forward, now := forwarder{cfg, c.Client}, time.Now()
 	served := make([]status.ServedPort, len(ports))
 	errs := make([]error, len(ports))
 	atOnce(maxDials, len(ports), func(i int) {
 		p := ports[i]
-		outcome := dial.By(ctx, func(ctx context.Context) (net.Conn, error) {
-			if how.Direct {
-				return (&net.Dialer{}).DialContext(ctx, "tcp", net.JoinHostPort(p.Address, strconv.Itoa(int(p.Port))))
-			}
-			return forward.open(ctx, p.Namespace, p.Pod, int(p.Port))
-		}, p.Host, p.Protocol, how.Timeout)
+		open := func(ctx context.Context) (net.Conn, error) { return forward.open(ctx, p.Namespace, p.Pod, int(p.Port)) }
+		if how.Direct {
+			open = dial.To(net.JoinHostPort(p.Address, strconv.Itoa(int(p.Port))))
+		}
+		outcome := dial.Client{Proxied: p.Proxied}.By(ctx, open, p.Host, p.Protocol, how.Timeout)
 		served[i], errs[i] = p.Served(outcome, secrets[p.Namespace], roots[p.Namespace], now), outcome.Err
+		if p.Guard != nil {
+			served[i].Tried(strangers.Try(ctx, open, p.Host, p.Protocol, how.Timeout, *p.Guard))
+		}
 	})
 	answers := func(s status.ServedPort) bool { return s.Serves == probe.TLS || s.Serves == probe.Plaintext }
 	if len(served) > 0 && !slices.ContainsFunc(served, answers) { // such as without the right to forward ports

@@ -23,6 +23,8 @@ const (
 	ProblemTrustUnread = "trustunread" // nothing that this user may read verifies it
 	ProblemPlaintext   = "plaintext"   // no TLS
 	ProblemUnreachable = "unreachable" // no answer, or none that was understood
+	ProblemStrangers   = "strangers"   // it admitted a client that none of the Services lists
+	ProblemUnguarded   = "unguarded"   // it was not seen whether it refuses such a client
 	ProblemNotReady    = "notready"    // of a pod that is not ready, and so was not dialled: it has no port in the report
 )
 
@@ -30,14 +32,14 @@ const (
 func PortProblems() []string {
 	return []string{
 		ProblemExpired, ProblemNotYetValid, ProblemUsage, ProblemStale, ProblemUnread, ProblemOther, ProblemExpiring, ProblemOverdue,
-		ProblemNames, ProblemUntrusted, ProblemTrustUnread, ProblemPlaintext, ProblemUnreachable, ProblemNotReady,
+		ProblemNames, ProblemUntrusted, ProblemTrustUnread, ProblemPlaintext, ProblemUnreachable, ProblemStrangers, ProblemUnguarded, ProblemNotReady,
 	}
 }
 
-// ServerProblems returns those that no server should have: clients refuse its certificate, or it serves
-// another one than its Secret has.
+// ServerProblems returns those that no server should have: clients refuse its certificate, it serves
+// another one than its Secret has, or admits clients that its Service does not list.
 func ServerProblems() []string {
-	return []string{ProblemExpired, ProblemNotYetValid, ProblemUsage, ProblemStale, ProblemUnread, ProblemOther}
+	return []string{ProblemExpired, ProblemNotYetValid, ProblemUsage, ProblemStale, ProblemUnread, ProblemOther, ProblemStrangers}
 }
 
 // problems returns those of a port that serves the leaf, whose chain clients accept in the period.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/pods"
+	"github.com/servingcert/servingcert/pkg/rotator/probe"
 	"github.com/servingcert/servingcert/pkg/starttls"
 )
 
@@ -33,6 +34,12 @@ type PodPort struct {
 	renewedHere bool
 	// secrets are the Secrets whose key the pod mounts.
 	secrets []string
+	// Guard is not nil if one of the Services lists its clients, and the pod's list has no api.ClientsWatch.
+	Guard *probe.Guard `json:"-"`
+	// Proxied: its proxy reads which clients it admits (dial.Client).
+	Proxied bool `json:"-"`
+	// named are the names of the ports of such a proxy.
+	named []string
 }
 
 // Secrets returns the names of the Secrets whose key the pod mounts.
@@ -104,6 +111,10 @@ func portsOf(pod *corev1.Pod, services []*corev1.Service, clusterDomain string) 
 			out[i].Protocol = cmp.Or(out[i].Protocol, protocols[p.Port], starttls.OfPort(p.Name))
 			requested, ok := ServiceOf(svc)
 			out[i].renewedHere = out[i].renewedHere || ok && !requested.Followed()
+			out[i].Proxied = out[i].Proxied || slices.Contains(out[i].named, p.TargetPort.StrVal)
+			if guard := guardOf(pod, svc, p); guard != nil {
+				out[i].Guard = guard
+			}
 			if !slices.Contains(out[i].selecting, svc) {
 				out[i].selecting = append(out[i].selecting, svc)
 			}
@@ -116,12 +127,26 @@ func portsOf(pod *corev1.Pod, services []*corev1.Service, clusterDomain string) 
 	return out
 }
 
+// guardOf returns what strangers need to know of a port with a proxy; nil if the Service does not list its clients, or the
+// pod's list admits all to count them.
+func guardOf(pod *corev1.Pod, svc *corev1.Service, p corev1.ServicePort) *probe.Guard {
+	asks, proxied := api.ParseProxyPort(p.TargetPort.StrVal)
+	if !proxied || !api.Guards(svc) {
+		return nil
+	}
+	entries, _ := api.AdmittedAt(pod.Annotations[api.AnnotationAdmits], p.TargetPort.StrVal)
+	if slices.Contains(entries, api.ClientsWatch) {
+		return nil
+	}
+	return &probe.Guard{Plaintext: asks.Plaintext, Listed: probe.ListedIn(entries, pod.Namespace)}
+}
+
 func newPodPort(pod *corev1.Pod, number uint16, svc *corev1.Service) PodPort {
 	facts := pods.FactsOf(pod)
 	w := facts.Template.Value().Workload
 	p := PodPort{
 		Namespace: pod.Namespace, Pod: pod.Name, Port: number, Workload: w.Kind + "/" + w.Name,
-		Address: pod.Status.PodIP, Host: svc.Name + "." + svc.Namespace + ".svc",
+		Address: pod.Status.PodIP, Host: svc.Name + "." + svc.Namespace + ".svc", named: facts.Template.Value().GuardedPorts(),
 	}
 	if w.Bare() {
 		p.Workload = api.PodKind + "/" + pod.Name

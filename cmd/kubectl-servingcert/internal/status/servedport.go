@@ -51,8 +51,10 @@ type ServedPort struct {
 	Secret      string `json:"secret,omitempty"`
 	SecretState string `json:"secretState"`
 	// Trust is what verifies the chain.
-	Trust    string   `json:"trust,omitempty"`
-	Problems []string `json:"problems,omitempty"`
+	Trust string `json:"trust,omitempty"`
+	// Strangers is refused or admitted, if one of the Services lists its clients, and empty if neither was seen.
+	Strangers probe.Judgement `json:"strangers,omitempty"`
+	Problems  []string        `json:"problems,omitempty"`
 }
 
 // The values of ServedPort.SecretState.
@@ -102,6 +104,17 @@ func (p PodPort) Served(outcome probe.Outcome, secrets map[string]MountedSecret,
 	s.Usage, s.NotNamed = pki.UsageDefect(leaf), p.notNamed(leaf)
 	s.Problems = p.problems(s, leaf, valid, now)
 	return s
+}
+
+// Tried adds what the port did to clients that no list names.
+func (s *ServedPort) Tried(g *probe.Guarding) {
+	switch s.Strangers = g.Judgement; s.Strangers {
+	case probe.Refused:
+	case probe.Admitted:
+		s.Problems = append(s.Problems, ProblemStrangers)
+	default:
+		s.Problems = append(s.Problems, ProblemUnguarded)
+	}
 }
 
 func issuerOf(leaf *x509.Certificate) string {

@@ -28,6 +28,8 @@ type Service struct {
 	Leaf    string `json:"leaf,omitempty"` // SHA-256 of its DER, in hex
 	// Serving is nil if the rotator has written no condition yet.
 	Serving *Serving `json:"serving,omitempty"`
+	// Guarded is nil if the Service lists no clients.
+	Guarded *Guarded `json:"guarded,omitempty"`
 	// NotBefore, NotAfter and RenewAt are nil if the user may not read the Secret, and RenewAt if
 	// another issuer renews it.
 	NotBefore *time.Time `json:"notBefore,omitempty"`
@@ -130,7 +132,7 @@ func optIn(namespace string) string {
 
 // ServiceOf reads a Service; ok is false if it neither has nor requests a certificate.
 func ServiceOf(svc *corev1.Service) (s Service, ok bool) {
-	s = Service{Namespace: svc.Namespace, Name: svc.Name, Secret: api.Escape(secretOf(svc)), Serving: servingOf(svc), PodKeys: api.WantsPodKeys(svc), External: api.IsExternal(svc), Proxy: api.ProxyTargets(svc)}
+	s = Service{Namespace: svc.Namespace, Name: svc.Name, Secret: api.Escape(secretOf(svc)), Serving: servingOf(svc), Guarded: guardedOf(svc), PodKeys: api.WantsPodKeys(svc), External: api.IsExternal(svc), Proxy: api.ProxyTargets(svc)}
 	if s.PodKeys {
 		s.kept = state.ReadyOf(svc).Kept
 	}

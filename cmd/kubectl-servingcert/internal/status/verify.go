@@ -5,6 +5,7 @@ package status
 import (
 	"crypto/x509"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -44,6 +45,22 @@ type VerifySituation struct {
 	DialErr error
 	// Handshake is the result of the handshake, if there was one.
 	Handshake probe.Handshake
+	// Clients are those that the Service lists. Strangers is what the address did to others; nil if none has tried.
+	Clients   []string
+	Strangers *probe.Guarding
+}
+
+// Proxied reports whether the address is that of a proxy which reads which clients it admits: all TLS ports are.
+func (s VerifySituation) Proxied() bool {
+	other := func(t api.ProbeTarget) bool { return t.Named && !slices.Contains(s.Service.Proxy, t.Target.String()) }
+	return s.Service.Guarded != nil && len(s.Service.Proxy) > 0 && !slices.ContainsFunc(s.Targets, other)
+}
+
+// Guard returns what strangers need to know of the address. It serves plaintext too if each port of a proxy does.
+func (s VerifySituation) Guard() probe.Guard {
+	only := func(name string) bool { p, _ := api.ParseProxyPort(name); return !p.Plaintext }
+	both := len(s.Service.Proxy) > 0 && !slices.ContainsFunc(s.Service.Proxy, only)
+	return probe.Guard{Plaintext: both, Listed: probe.ListedIn(s.Clients, s.Service.Namespace)}
 }
 
 // Protocol returns the STARTTLS protocol of the Service's port with this number or targetPort. For other
@@ -63,10 +80,10 @@ func (s VerifySituation) Protocol(port string) starttls.Protocol {
 }
 
 // AwaitsReport reports whether a rotator runs, and its report is about to change: the Service has had another certificate or
-// other ports since, or pods have not loaded the certificate yet.
+// other ports since, or pods have not loaded the certificate, or their list of clients, yet.
 func (s VerifySituation) AwaitsReport() bool {
 	said := s.Service.Serving
-	return s.NoRotator == "" && said != nil && (said.Outdated || said.Reason == api.ServingPropagating)
+	return s.NoRotator == "" && (said != nil && (said.Outdated || said.Reason == api.ServingPropagating) || s.Service.Guarded.awaited())
 }
 
 // Verdicts.
@@ -92,8 +109,8 @@ func Verify(s VerifySituation, now time.Time) []Finding {
 		bundle = pki.Bundle{}
 	}
 	findings = append(findings, checkSecret(s, bundle, now)...)
-	findings = append(findings, checkServing(s)...)
-	return append(findings, checkServed(s, bundle, now)...)
+	findings = append(append(findings, checkServing(s)...), checkGuarded(s)...)
+	return append(append(findings, checkServed(s, bundle, now)...), checkStrangers(s)...)
 }
 
 func checkCondition(s Service) Finding {

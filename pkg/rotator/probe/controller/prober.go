@@ -40,7 +40,8 @@ type Prober struct {
 	refused *prometheus.CounterVec // by reason
 
 	addresses probe.Addresses
-	dial      func(ctx context.Context, address, name string, protocol starttls.Protocol, timeout time.Duration) probe.Outcome // dial.Dial
+	dial      func(ctx context.Context, as dial.Client, address, name string, protocol starttls.Protocol, timeout time.Duration) probe.Outcome
+	strangers *strangers
 
 	mu      sync.Mutex
 	changed *sync.Cond // a target was added or was dialled, or the prober stops
@@ -49,7 +50,7 @@ type Prober struct {
 
 // Setup adds the prober to mgr. done receives the answers of each pod.
 func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, done func(probe.Target, []probe.Answer)) (*Prober, error) {
-	trust, err := addTrust(c)
+	trust, err := addTrust(c, api.CAStatusName)
 	if err != nil {
 		return nil, err
 	}
@@ -58,6 +59,9 @@ func Setup(mgr manager.Manager, c *cluster.Cluster, cfg Config, done func(probe.
 		return nil, err
 	}
 	p.Trust, p.ready = trust, trust.Cache.WaitForCacheSync
+	if p.strangers.trust, err = addTrust(c, api.ClientCAStatusName); err != nil {
+		return nil, err
+	}
 	if err := errors.Join(c.Metrics.Register(p.results), c.Metrics.Register(p.refused)); err != nil {
 		return nil, fmt.Errorf("register metrics: %w", err)
 	}
@@ -72,6 +76,10 @@ func newProber(cfg Config, now func() time.Time, trust func(context.Context) pro
 	if err != nil {
 		return nil, fmt.Errorf("--pod-cidrs: %w", err)
 	}
+	forger, err := dial.NewForger()
+	if err != nil {
+		return nil, err
+	}
 	p := &Prober{
 		cfg: cfg, now: now, trust: trust, done: done, ready: func(context.Context) bool { return true },
 		results: prometheus.NewCounterVec(prometheus.CounterOpts{
@@ -83,8 +91,11 @@ func newProber(cfg Config, now func() time.Time, trust func(context.Context) pro
 			Help: "Pods that were not dialled because of their address, by reason: loopback, link_local, metadata, multicast, unspecified, translated, api_server, not_node or outside_cidr.",
 		}, []string{"reason"}),
 		addresses: probe.Addresses{Ranges: ranges, APIServer: cfg.APIServer},
-		dial:      dial.Dial,
-		queue:     probe.NewQueue(cfg.Concurrency),
+		strangers: &strangers{forger: forger},
+		dial: func(ctx context.Context, as dial.Client, address, name string, protocol starttls.Protocol, timeout time.Duration) probe.Outcome {
+			return as.By(ctx, dial.To(address), name, protocol, timeout)
+		},
+		queue: probe.NewQueue(cfg.Concurrency),
 	}
 	p.changed = sync.NewCond(&p.mu)
 	return p, nil
@@ -108,6 +119,7 @@ func (p *Prober) Start(ctx context.Context) error {
 	})
 	defer stop()
 	var workers sync.WaitGroup
+	workers.Go(func() { p.strangers.follow(ctx) })
 	if p.ready(ctx) {
 		for range p.cfg.Concurrency {
 			workers.Go(func() {
@@ -185,10 +197,23 @@ func (p *Prober) dialPort(ctx context.Context, v probe.Target, port uint16) (ans
 			answer = probe.Answer{Port: port, Protocol: v.Protocols[port], Kind: probe.NotVerified, Cause: probe.CausePanic, At: at}
 		}
 	}()
-	outcome := p.dial(ctx, netip.AddrPortFrom(v.Address, port).String(), v.Name, v.Protocols[port], p.cfg.Timeout)
+	limited, cancel := context.WithTimeout(ctx, p.cfg.Timeout) // for all dials of the port
+	defer cancel()
+	guard, guarded := v.Guards[port]
+	_, proxied := v.Proxied[port]
+	outcome := p.dialAs(limited, dial.Client{Proxied: proxied}, v, port)
 	answer = v.Answer(port, at, outcome, p.trust(ctx))
 	p.results.WithLabelValues(outcome.Label()).Inc()
+	if guarded {
+		answer.Guarding = guard.Try(at, answer.Leaf, outcome, func(who probe.Stranger) (probe.Judgement, probe.Cause) {
+			return p.tryAs(limited, who, v, port)
+		})
+	}
 	return answer
+}
+
+func (p *Prober) dialAs(ctx context.Context, as dial.Client, v probe.Target, port uint16) probe.Outcome {
+	return p.dial(ctx, as, netip.AddrPortFrom(v.Address, port).String(), v.Name, v.Protocols[port], p.cfg.Timeout)
 }
 
 // errPanic represents a panic whose value is not logged.

@@ -172,7 +172,7 @@ func TestDialPortsEndsAtFirstTimeout(t *testing.T) {
 	first, second := rotatortest.Accept(t, "127.0.0.1", silent), rotatortest.Accept(t, "127.0.0.1", silent)
 	p := loopback(t, Config{Concurrency: 1, Timeout: long}, time.Now, nil)
 	var dialled []string
-	p.dial = func(ctx context.Context, address, name string, protocol starttls.Protocol, timeout time.Duration) probe.Outcome {
+	p.dial = func(ctx context.Context, _ dial.Client, address, name string, protocol starttls.Protocol, timeout time.Duration) probe.Outcome {
 		if dialled = append(dialled, address); address != serves.String() {
 			timeout = 100 * time.Millisecond // of what never answers alone: a handshake may take long
 		}
@@ -215,7 +215,7 @@ func TestPanicInAnswer(t *testing.T) {
 		func() probe.Outcome { return probe.Outcome{Kind: probe.TLS} }, // no certificate: judging it is a panic
 		func() probe.Outcome { return probe.Outcome{Kind: probe.Plaintext} },
 	}
-	p.dial = func(context.Context, string, string, starttls.Protocol, time.Duration) probe.Outcome {
+	p.dial = func(context.Context, dial.Client, string, string, starttls.Protocol, time.Duration) probe.Outcome {
 		next := outcomes[0]
 		outcomes = outcomes[1:]
 		return next()

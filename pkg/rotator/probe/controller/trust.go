@@ -26,15 +26,16 @@ type Trust struct {
 	latest  probe.Trust
 }
 
-func addTrust(c *cluster.Cluster) (*Trust, error) {
-	reader, err := c.ConfigMap(api.CAStatusName)
+// addTrust reads the ConfigMap of that name: the status of the CA, or of the one for clients.
+func addTrust(c *cluster.Cluster, name string) (*Trust, error) {
+	reader, err := c.ConfigMap(name)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := reader.GetInformer(context.Background(), &corev1.ConfigMap{}, cache.BlockUntilSynced(false)); err != nil {
 		return nil, fmt.Errorf("watch the CA bundle: %w", err)
 	}
-	return &Trust{Cache: reader, key: types.NamespacedName{Namespace: c.Namespace, Name: api.CAStatusName}}, nil
+	return &Trust{Cache: reader, key: types.NamespacedName{Namespace: c.Namespace, Name: name}}, nil
 }
 
 // Get returns the published state, or the last valid one if that was deleted or is invalid.

@@ -179,7 +179,7 @@ func TestDialAwaitsAGreetingForHalfOfTheTime(t *testing.T) {
 	serves := rotatortest.Handshakes(&tls.Config{Certificates: []tls.Certificate{pair}})
 	synctest.Test(t, func(t *testing.T) {
 		begun := time.Now()
-		got := By(t.Context(), func(context.Context) (net.Conn, error) {
+		got := Client{}.By(t.Context(), func(context.Context) (net.Conn, error) {
 			ours, theirs := net.Pipe()
 			go func() {
 				serves(theirs)

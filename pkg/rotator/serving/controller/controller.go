@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -27,6 +28,7 @@ type reconciler struct {
 
 	state       *State
 	conditions  *cluster.Conditions // Serving
+	guarded     *cluster.Conditions // Guarded
 	events      eventWriter
 	propagation prometheus.Histogram
 	refresh     prometheus.Histogram
@@ -137,11 +139,11 @@ func (r *reconciler) shared(ctx context.Context, namespace string, kept []string
 }
 
 func (r *reconciler) act(ctx context.Context, key pods.NamespacedKey, before keyState, d serving.Decision) error {
-	err := r.write(ctx, d.Conditions)
+	err := errors.Join(write(ctx, r.conditions, d.Conditions), write(ctx, r.guarded, d.Guarded))
 	if d.Forget {
 		r.state.forget(key)
 	} else {
-		r.state.put(key, keyState{state: d.KeyState, states: d.States, notAfter: d.NotAfter, stale: d.Stale, seen: d.Seen})
+		r.state.put(key, keyState{state: d.KeyState, states: d.States, guards: d.GuardStates, notAfter: d.NotAfter, stale: d.Stale, seen: d.Seen})
 	}
 	if key.Key == pods.PodKey && !before.seen.Equal(d.Seen) {
 		r.enqueueSecrets(key.Namespace, slices.Concat(before.seen.Services(), d.Seen.Services()))

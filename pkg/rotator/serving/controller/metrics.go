@@ -16,6 +16,9 @@ var (
 	staleDesc = prometheus.NewDesc("servingcert_stale_not_after_timestamp_seconds",
 		"Earliest expiry of the certificates that stale pods of the namespace serve; absent if no pod is stale.",
 		[]string{"namespace"}, nil)
+	guardsDesc = prometheus.NewDesc("servingcert_guarded_pods",
+		"Ready pods of Services that list their clients, by namespace and what was seen: admits (a client that is not listed was admitted), no_list, watch, not_seen, pending or refuses. States without a pod in the namespace are absent.",
+		[]string{"namespace", "state"}, nil)
 	handshakesDesc = prometheus.NewDesc("servingcert_served_ports",
 		"Ports of the pods in servingcert_consumers that last answered in TLS, by TLS version (TLS 1.3), key exchange group (X25519MLKEM768; none) and signature algorithm of the leaf (ECDSA-SHA256). The client offers all groups of Go, post-quantum ones first.",
 		[]string{"version", "group", "signature"}, nil)
@@ -24,6 +27,7 @@ var (
 // Describe implements prometheus.Collector.
 func (s *State) Describe(ch chan<- *prometheus.Desc) {
 	ch <- consumersDesc
+	ch <- guardsDesc
 	ch <- staleDesc
 	ch <- handshakesDesc
 }
@@ -37,6 +41,9 @@ func (s *State) Collect(ch chan<- prometheus.Metric) {
 	for namespace, t := range s.tallies() {
 		for state, pods := range t.states {
 			ch <- prometheus.MustNewConstMetric(consumersDesc, prometheus.GaugeValue, float64(pods), namespace, string(state))
+		}
+		for state, pods := range t.guards {
+			ch <- prometheus.MustNewConstMetric(guardsDesc, prometheus.GaugeValue, float64(pods), namespace, string(state))
 		}
 		if !t.notAfter.IsZero() {
 			ch <- prometheus.MustNewConstMetric(staleDesc, prometheus.GaugeValue, float64(t.notAfter.UnixNano())/float64(time.Second), namespace)
@@ -60,6 +67,7 @@ func (s *State) handshakes() map[probe.Handshake]int {
 // tally has the values of a namespace's metrics.
 type tally struct {
 	states   map[serving.State]int
+	guards   map[serving.GuardState]int
 	notAfter time.Time // zero: nothing is stale
 }
 
@@ -70,10 +78,13 @@ func (s *State) tallies() map[string]tally {
 	for key, f := range s.keys {
 		t, ok := out[key.Namespace]
 		if !ok {
-			t.states = map[serving.State]int{}
+			t.states, t.guards = map[serving.State]int{}, map[serving.GuardState]int{}
 		}
 		for state, n := range f.states {
 			t.states[state] += n
+		}
+		for state, n := range f.guards {
+			t.guards[state] += n
 		}
 		if !f.notAfter.IsZero() && (t.notAfter.IsZero() || f.notAfter.Before(t.notAfter)) {
 			t.notAfter = f.notAfter

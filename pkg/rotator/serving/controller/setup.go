@@ -50,7 +50,7 @@ func Setup(c *cluster.Cluster, cfg Config, s *State, deps Dependencies) error {
 	}
 	r := &reconciler{
 		cluster: c, cfg: cfg, deps: deps, state: s,
-		conditions: c.Conditions(api.ConditionServing), events: eventWriter{c.Recorder()}, propagation: newPropagation(), refresh: newRefresh(),
+		conditions: c.Conditions(api.ConditionServing), guarded: c.Conditions(api.ConditionGuarded), events: eventWriter{c.Recorder()}, propagation: newPropagation(), refresh: newRefresh(),
 	}
 	if err := errors.Join(c.Metrics.Register(s), c.Metrics.Register(r.propagation), c.Metrics.Register(r.refresh)); err != nil {
 		return fmt.Errorf("register metrics: %w", err)
@@ -67,7 +67,7 @@ func Setup(c *cluster.Cluster, cfg Config, s *State, deps Dependencies) error {
 
 // byPart is the index of Services by key: those with a part in a Secret; for pods.PodKey those that
 // ask for a certificate; for the zero Key those with a part in neither that still have a condition
-// Serving.
+// Serving or Guarded.
 const byPart = "servingcert.part"
 
 func indexPart(object client.Object) []string {
@@ -93,7 +93,7 @@ func partsOf(svc *corev1.Service) []pods.Key {
 	if len(parts) > 0 {
 		return parts
 	}
-	if svc.DeletionTimestamp == nil && api.Condition(svc, api.ConditionServing) != nil {
+	if svc.DeletionTimestamp == nil && (api.Condition(svc, api.ConditionServing) != nil || api.Condition(svc, api.ConditionGuarded) != nil) {
 		return []pods.Key{{}}
 	}
 	return nil
@@ -167,7 +167,7 @@ func onPod(s *State, delay time.Duration) facts.Handler[*pods.Facts] {
 		case before.Template != after.Template || before.UID != after.UID:
 			enqueue(q, before)
 			enqueue(q, after)
-		case before.Ready != after.Ready || before.IP != after.IP || before.OnNode != after.OnNode || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil):
+		case before.Ready != after.Ready || before.IP != after.IP || before.OnNode != after.OnNode || before.Admits != after.Admits || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil):
 			enqueue(q, after)
 		}
 	}

@@ -35,6 +35,7 @@ type State struct {
 type keyState struct {
 	state    serving.KeyState
 	states   map[serving.State]int
+	guards   map[serving.GuardState]int
 	notAfter time.Time
 	stale    []serving.StaleWorkload
 	seen     serving.Seen

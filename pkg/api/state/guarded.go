@@ -1,0 +1,18 @@
+package state
+
+import (
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// Guarded is the state of condition Guarded, which the rotator writes.
+type Guarded struct {
+	// Ports is the hash of the ports that the condition is about (api.NeedsHash).
+	Ports string `json:"ports,omitempty"`
+}
+
+// GuardedIsOfNow reports whether condition Guarded is about the Service's current ports.
+func GuardedIsOfNow(svc *corev1.Service) bool {
+	return api.Condition(svc, api.ConditionGuarded) != nil && read[Guarded](svc, api.ConditionGuarded).Ports == api.NeedsHash(svc)
+}
