@@ -58,6 +58,8 @@ type Builder struct {
 	policies   map[string][]*networkingv1.NetworkPolicy
 	running    map[string]*running // by namespace and workload
 	byID       map[string][]int    // the workloads by namespace and workload
+	called     map[key]Called      // by Service
+	guarded    bool                // a pod's proxy reads which clients it admits
 }
 
 // label is one label of the pods of a namespace.
@@ -77,7 +79,7 @@ func New(services []*corev1.Service, namespaces []*corev1.Namespace, opts Option
 	}
 	b := &Builder{
 		opts: opts, index: newIndex(services, opts.ClusterDomain), namespaces: map[string]*corev1.Namespace{},
-		byLabel: map[label][]int{}, users: map[key][]string{}, secured: map[string]bool{}, contents: contents, policies: map[string][]*networkingv1.NetworkPolicy{}, running: map[string]*running{}, byID: map[string][]int{},
+		byLabel: map[label][]int{}, users: map[key][]string{}, secured: map[string]bool{}, contents: contents, policies: map[string][]*networkingv1.NetworkPolicy{}, running: map[string]*running{}, byID: map[string][]int{}, called: map[key]Called{},
 	}
 	for _, ns := range namespaces {
 		b.namespaces[ns.Name] = ns

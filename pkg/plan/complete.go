@@ -5,6 +5,8 @@ import (
 	"reflect"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // Complete returns the whole Service with the plan's additions, as a manifest for a repository; nil if
@@ -34,6 +36,20 @@ func (s *Service) Complete() map[string]any {
 		ports = append(ports, map[string]any{"name": added.Name, "port": added.Port, "protocol": added.Protocol, "targetPort": added.TargetPort})
 	}
 	spec["ports"] = ports
+	return out
+}
+
+// CompleteGuard returns the whole Service with all additions and the list of its clients, as Complete; nil if the list
+// stays.
+func (s *Service) CompleteGuard() map[string]any {
+	if s.Guard == nil || s.Guard.Clients == "" {
+		return nil
+	}
+	out := s.Complete()
+	if out == nil {
+		out = asData(s.content)
+	}
+	below(below(out, "metadata"), "annotations")[api.AnnotationClients] = s.Guard.Clients
 	return out
 }
 

@@ -107,6 +107,7 @@ func (s *Service) steps(labelled bool) {
 	if s.Way == WayPort || s.Way == WayMove {
 		s.stepsOfClients()
 	}
+	s.stepOfGuard()
 }
 
 // step adds a step without a command.

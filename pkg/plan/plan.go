@@ -83,6 +83,8 @@ type Service struct {
 	Steps    []Step `json:"steps,omitempty"`
 	// Patch is the addition to the Service; nil if there is nothing to add.
 	Patch *Patch `json:"patch,omitempty"`
+	// Guard is the plan of its list of clients; nil if there is nothing to do or to tell, or pods have no identities.
+	Guard *Guard `json:"guard,omitempty"`
 
 	request request        // the requested or proposed annotation
 	content map[string]any // the manifest of the Service

@@ -104,6 +104,7 @@ func (b *Builder) older(svc *corev1.Service, p corev1.ServicePort, workloads []W
 // running counts the pods of a workload.
 type running struct {
 	pods    int
+	guarded int            // the pods whose proxy reads which clients it admits
 	proxies map[string]int // the pods that have the proxy, by its port
 	// connects counts the pods whose proxy connects to a Service, by its host.
 	connects map[string]int
@@ -120,6 +121,10 @@ func (b *Builder) AddPod(kind, name string, pod *corev1.Pod) {
 	}
 	b.running[id].pods++
 	proxy, _ := api.ProxyOf(pod)
+	if proxy.Has(api.ProxyFlagClients) {
+		b.guarded = true
+		b.running[id].guarded++
+	}
 	for _, l := range proxy.Listeners {
 		b.running[id].proxies[l.Name]++
 	}

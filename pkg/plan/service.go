@@ -33,7 +33,9 @@ func (b *Builder) Plan() Plan {
 		edges.add(k, s, behind[k])
 	}
 	edges.order(p.Services)
-	p.Clients = b.after(p.Services).clients()
+	then := b.after(p.Services)
+	p.Clients = then.clients()
+	then.guards(p.Clients)
 	for i := range p.Services {
 		s := &p.Services[i]
 		in, known := b.optedIn(s.Namespace)

@@ -49,8 +49,9 @@ type ClientList struct {
 	Guarded []GuardedPort `json:"guarded,omitempty"`
 	// Callers are clients of guarded ports, in the order of Clients.
 	Callers []GuardedClient `json:"callers,omitempty"`
-	// EvictedCallers is Evicted for Callers.
-	EvictedCallers map[string]Evicted `json:"evictedCallers,omitempty"`
+	// EvictedCallers is Evicted for Callers with a verified identity, and EvictedStrangers for those without one.
+	EvictedCallers   map[string]Evicted `json:"evictedCallers,omitempty"`
+	EvictedStrangers map[string]Evicted `json:"evictedStrangers,omitempty"`
 }
 
 // AddUnclear adds an open connection of KindUnknown, if there are not too many clients.
@@ -185,7 +186,7 @@ func (c *Clients) List(now time.Time) ClientList {
 	for _, r := range sorted(now, c.plaintext) {
 		list.Clients = append(list.Clients, Client{r.address, r.port, r.first, r.lastSeen(now), r.connections, r.kind})
 	}
-	list.Evicted = c.plaintext.list(nil, now)
+	list.Evicted = c.plaintext.list(now)
 	for _, r := range sorted(now, c.identities, c.strangers) {
 		caller := GuardedClient{
 			Address: r.address, Port: r.port, First: r.first, Last: r.lastSeen(now),
@@ -196,6 +197,6 @@ func (c *Clients) List(now time.Time) ClientList {
 		}
 		list.Callers = append(list.Callers, caller)
 	}
-	list.EvictedCallers = c.strangers.list(c.identities.list(nil, now), now)
+	list.EvictedCallers, list.EvictedStrangers = c.identities.list(now), c.strangers.list(now)
 	return list
 }

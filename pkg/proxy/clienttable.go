@@ -104,21 +104,17 @@ func sorted(now time.Time, tables ...table) []*Record {
 	return all
 }
 
-// list adds the clients that were removed, by port, to those of another table.
-func (t table) list(to map[string]Evicted, now time.Time) map[string]Evicted {
+// list returns the clients that were removed, by port.
+func (t table) list(now time.Time) map[string]Evicted {
+	if len(t.evicted) == 0 {
+		return nil
+	}
+	out := make(map[string]Evicted, len(t.evicted))
 	for port, f := range t.evicted {
-		if to == nil {
-			to = map[string]Evicted{}
-		}
 		if f.open > 0 {
 			f.Last = now
 		}
-		sum := to[port]
-		sum.Clients += f.Clients
-		if f.Last.After(sum.Last) {
-			sum.Last = f.Last
-		}
-		to[port] = sum
+		out[port] = f.Evicted
 	}
-	return to
+	return out
 }

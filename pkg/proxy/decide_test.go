@@ -243,13 +243,14 @@ func TestCallers(t *testing.T) {
 	require.Len(t, list.Callers, proxy.MaxClients+2)
 	require.Equal(t, want[0], list.Callers[proxy.MaxClients])
 	require.Equal(t, want[2], list.Callers[proxy.MaxClients+1])
-	require.Equal(t, map[string]proxy.Evicted{"sc-any-2": {Clients: 1, Last: at(9)}, "sc-tls-1": {Clients: proxy.MaxClients, Last: at(11)}}, list.EvictedCallers)
+	require.Equal(t, map[string]proxy.Evicted{"sc-any-2": {Clients: 1, Last: at(9)}, "sc-tls-1": {Clients: proxy.MaxClients, Last: at(11)}}, list.EvictedStrangers)
+	require.Empty(t, list.EvictedCallers, "they displace no identity")
 	for i := range proxy.MaxClients {
 		clients.End(clients.Call(callerOf("shop", fmt.Sprint(i)), one, "sc-tls-1", "", at(13)), at(13))
 	}
 	list = clients.List(at(14))
 	require.Len(t, list.Callers, 2*proxy.MaxClients)
-	require.Equal(t, proxy.Evicted{Clients: proxy.MaxClients + 2, Last: at(11)}, list.EvictedCallers["sc-tls-1"])
+	require.Equal(t, map[string]proxy.Evicted{"sc-tls-1": {Clients: 2, Last: at(10)}}, list.EvictedCallers)
 	require.Empty(t, list.Clients)
 	require.Empty(t, list.Evicted)
 }

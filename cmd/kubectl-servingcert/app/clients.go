@@ -24,13 +24,16 @@ type clientsFlags struct {
 
 func (p *plugin) clientsCommand() *cobra.Command {
 	return verb{
-		about: "Show the clients that still use plaintext with a Service that also serves TLS. Exit code 1 if there are any, or if this is unknown.",
+		about: "Show the clients of a Service that still use plaintext, or that its list of clients refuses. Exit code 1 if there are any, or if this is unknown.",
 		usage: "clients [-n NAMESPACE] SERVICE [flags]",
 		examples: `# The clients that must move to TLS before plaintext can be removed.
 kubectl servingcert clients web -n shop
 
 # Check that no client has used plaintext for two weeks.
 kubectl servingcert clients web -n shop --for 336h
+
+# Who would be refused without watch in annotation servingcert.dev/clients, and which of its entries nobody uses.
+kubectl servingcert clients db -n data
 
 # The names of the clients.
 kubectl servingcert clients web -n shop -o jsonpath='{range .ports[*].clients[*]}{.name}{"\n"}{end}'`,
@@ -39,7 +42,7 @@ kubectl servingcert clients web -n shop -o jsonpath='{range .ports[*].clients[*]
 		setup: func(fs *pflag.FlagSet) func(context.Context, []string) error {
 			f := clientsFlags{plugin: p}
 			p.kube.addNamespace(fs, "namespace of the Service")
-			fs.DurationVar(&f.window, "for", 7*24*time.Hour, "period in which no client may have used plaintext")
+			fs.DurationVar(&f.window, "for", 7*24*time.Hour, "period in which no client may have used plaintext, or have called without being listed")
 			fs.DurationVar(&f.timeout, "timeout", 10*time.Second, "how long to wait for the answer of each pod's proxy")
 			fs.StringVarP(&f.output, "output", "o", "text", reportOutputs.String())
 			return func(ctx context.Context, args []string) error {
@@ -87,7 +90,7 @@ func (f *clientsFlags) run(ctx context.Context, now time.Time) error {
 	} else {
 		err = writeClients(f.screen, found)
 	}
-	if err == nil && !found.NoPlaintext() {
+	if err == nil && !found.Clear() {
 		return errReported
 	}
 	return err
@@ -117,14 +120,15 @@ func writeClients(s screen, found status.Clients) error {
 		if err := writeClientRows(s, p); err != nil {
 			return err
 		}
-		if p.Evicted > 0 {
-			if err := writeLines(s, fmt.Sprintf("The proxies evicted addresses %d times; the last of these was seen at %s.\n", p.Evicted, clock(p.EvictedLast))); err != nil {
-				return err
-			}
-		}
-		if err := writeAdvice(s, p); err != nil {
+		if err := writeLines(s, evicted("addresses", p.Evicted, p.EvictedLast)); err != nil {
 			return err
 		}
+		if err := writeAdvice(s, p.Advice, p.Verdict); err != nil {
+			return err
+		}
+	}
+	if err := writeCallers(s, found); err != nil {
+		return err
 	}
 	text := ""
 	for _, u := range found.Unanswered {
@@ -136,8 +140,8 @@ func writeClients(s screen, found status.Clients) error {
 	return writeLines(s, text)
 }
 
-func writeAdvice(s screen, p status.ClientsPort) error {
-	_, err := fmt.Fprintln(s.to, s.paint(p.Advice, verdictStyles[p.Verdict]))
+func writeAdvice(s screen, advice, verdict string) error {
+	_, err := fmt.Fprintln(s.to, s.paint(advice, verdictStyles[verdict]))
 	return err
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/plan"
 )
@@ -66,6 +67,7 @@ kubectl servingcert plan -f ./manifests -o yaml`,
 			fs.DurationVar(&f.timeout, "timeout", 5*time.Minute, "with --apply: how long to wait for a certificate, and for a rollout")
 			fs.StringVar(&f.clusterDomain, "cluster-domain", "cluster.local", "the signer's --cluster-domain")
 			f.webhook.add(fs)
+			fs.StringVar(&f.webhook.trustDomain, "trust-domain", "", "the webhook's --trust-domain: also plan the lists of clients of Services (default: if a pod shows that there is one)")
 			fs.StringVar(&f.webhook.programs, "programs", "", "file with a table of programs, as in ConfigMap "+api.ProgramsName+" (default: the table of the cluster or of the manifests)")
 			systemNamespace(fs, &f.system)
 			return func(ctx context.Context, args []string) error {
@@ -148,7 +150,11 @@ func (f *planFlags) ofCluster(ctx context.Context, opts plan.Options) (plan.Plan
 		}
 		opts.Programs = table
 	}
-	return c.Plan(ctx, f.from.namespace, f.names, opts)
+	cfg, err := cluster.Config(f.kube)
+	if err != nil {
+		return plan.Plan{}, err
+	}
+	return c.Plan(ctx, cfg, f.from.namespace, f.names, opts)
 }
 
 // title returns the scope of the plan.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/apply"
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/plan"
 )
@@ -68,6 +69,13 @@ func (f *planFlags) carryOut(ctx context.Context, p plan.Plan) error {
 		}
 	}
 	a := apply.Applier{Client: c.Client, FieldManager: fieldManager, Out: f.out, DryRun: f.dryRun, Timeout: f.timeout, Timing: f.timing.Apply, Secret: c.SecretOf}
+	a.Called = func(ctx context.Context, namespace, name string) (plan.Called, error) {
+		cfg, err := cluster.Config(f.kube)
+		if err != nil {
+			return plan.Called{}, err
+		}
+		return c.Called(ctx, cfg, namespace, name)
+	}
 	if err := a.Run(ctx, waves); err != nil {
 		return err
 	}
@@ -85,6 +93,9 @@ func (f *planFlags) sayDone(p plan.Plan, waves []apply.Wave, a apply.Applier) er
 	}
 	if n := len(a.Unconnected); n > 0 {
 		return fmt.Errorf("done, but %s not seen to connect: %s", api.Count(n, "client"), strings.Join(a.Unconnected, ", "))
+	}
+	if n := len(a.Unguarded); n > 0 {
+		return fmt.Errorf("done, but the pods of %s not seen to have its list of clients: %s", api.Count(n, "Service"), strings.Join(a.Unguarded, ", "))
 	}
 	if what := leftAlone(p, f.all); what != "" {
 		return fmt.Errorf("done, but %s left alone", what)
@@ -153,10 +164,18 @@ func outlook(p plan.Plan, waves []apply.Wave, everywhere bool) string {
 			label(c.Wave, c.OptIn, c.Namespace)
 			b.WriteString(outlookOf(c))
 		}
+		for _, s := range wave.Guards {
+			fmt.Fprintf(&b, "wave %d  %s/%s: %s\n", s.Guard.Wave, api.Escape(s.Namespace), api.Escape(s.Name), guardChange(s.Guard))
+		}
 	}
 	for _, s := range p.Services {
 		if managed(s) {
 			fmt.Fprintf(&b, "left alone: %s/%s: %s manages it: change its source (plan -o yaml)\n", api.Escape(s.Namespace), api.Escape(s.Name), s.ManagedBy)
+		}
+	}
+	for _, s := range p.Services {
+		if why := guardAlone(p, s, everywhere); why != "" && !managed(s) {
+			fmt.Fprintf(&b, "left alone: %s/%s: annotation %s: %s\n", api.Escape(s.Namespace), api.Escape(s.Name), api.AnnotationClients, api.Escape(why))
 		}
 	}
 	for _, c := range p.Clients {
@@ -183,6 +202,23 @@ func outlookOf(c plan.Client) string {
 	return out
 }
 
+// guardChange returns the change of the list of clients of a Service.
+func guardChange(g *plan.Guard) string {
+	out := "annotation " + api.AnnotationClients + "=" + api.Escape(g.Clients)
+	if g.Refuses {
+		return out + ", which refuses all other clients"
+	}
+	return out + ", which refuses nobody"
+}
+
+// guardAlone returns why the list of clients of a Service is skipped; empty if it is not, or stays.
+func guardAlone(p plan.Plan, s plan.Service, everywhere bool) string {
+	if s.Guard == nil || s.Guard.Wave == 0 {
+		return ""
+	}
+	return apply.GuardSkipped(p, s, everywhere)
+}
+
 // managed reports whether the Service is skipped because another tool manages it.
 func managed(s plan.Service) bool { return s.ManagedBy != "" && s.Wave > 0 && s.Way != plan.WayMove }
 
@@ -190,7 +226,7 @@ func managed(s plan.Service) bool { return s.ManagedBy != "" && s.Wave > 0 && s.
 func leftAlone(p plan.Plan, everywhere bool) string {
 	services, clients := 0, 0
 	for _, s := range p.Services {
-		if managed(s) {
+		if managed(s) || s.ManagedBy != "" && guardAlone(p, s, everywhere) != "" { // clients that are skipped count themselves
 			services++
 		}
 	}

@@ -73,3 +73,27 @@ left alone: data/Deployment/a: it is in another namespace: annotate it yourself,
 	p.Services = append(p.Services, plan.Service{Namespace: "shop", Name: "db", Wave: 1, ManagedBy: "Flux"})
 	assert.Equal(t, "1 Service and 1 client", leftAlone(p, false))
 }
+
+// TestListsOfClientsInTheOutlook: a list that refuses others is named as such, and one that another tool manages is left.
+func TestListsOfClientsInTheOutlook(t *testing.T) {
+	p := plan.Plan{Services: []plan.Service{
+		{Namespace: "data", Name: "db", Way: plan.WayDone, Guard: &plan.Guard{Wave: 1, Clients: "shop/cart", Refuses: true}},
+		{Namespace: "shop", Name: "web", Way: plan.WayDone, Guard: &plan.Guard{Wave: 3, Clients: "watch, shop/cart"}},
+		{Namespace: "shop", Name: "flux", Way: plan.WayDone, ManagedBy: "Flux", Guard: &plan.Guard{Wave: 1, Clients: "watch, shop/cart"}},
+		{Namespace: "shop", Name: "stays", Way: plan.WayDone, ManagedBy: "Flux", Guard: &plan.Guard{Why: "x"}},
+	}}
+	assert.Equal(t, `wave 1  data/db: annotation servingcert.dev/clients=shop/cart, which refuses all other clients
+wave 3  shop/web: annotation servingcert.dev/clients=watch, shop/cart, which refuses nobody
+left alone: shop/flux: annotation servingcert.dev/clients: Flux manages it: change its source (plan -o yaml)
+`, outlook(p, apply.Chosen(p, false), false))
+	assert.Equal(t, "1 Service", leftAlone(p, false))
+	p = plan.Plan{
+		Services: []plan.Service{{Namespace: "shop", Name: "web", Way: plan.WayDone, Guard: &plan.Guard{Wave: 3, Clients: "watch, data/job", After: []string{"data/Deployment/job"}}}},
+		Clients:  []plan.Client{{Namespace: "data", Workload: "Deployment/job", Wave: 2}},
+	}
+	assert.Contains(t, outlook(p, apply.Chosen(p, false), false), "left alone: shop/web: annotation servingcert.dev/clients: data/Deployment/job is left alone, and has to connect first\n")
+	assert.Empty(t, leftAlone(p, false), "as for the client, which is in another namespace")
+	assert.NotContains(t, outlook(p, apply.Chosen(p, true), true), "left alone")
+	err := (&planFlags{}).sayDone(p, nil, apply.Applier{Unguarded: []string{"shop/web"}})
+	assert.EqualError(t, err, "done, but the pods of 1 Service not seen to have its list of clients: shop/web")
+}

@@ -49,7 +49,10 @@ func writeServices(std streams, p plan.Plan) error {
 			return err
 		}
 	}
-	return writeClientManifests(std, p.Clients)
+	if err := writeClientManifests(std, p.Clients); err != nil {
+		return err
+	}
+	return writeGuardManifests(std, p.Services)
 }
 
 // writeSummary writes a row for each Service.
@@ -77,6 +80,9 @@ func writeSummary(s screen, p plan.Plan) error {
 		}
 	}
 	if err := writeClientSummary(s, p.Clients); err != nil {
+		return err
+	}
+	if err := writeGuardSummary(s, p.Services); err != nil {
 		return err
 	}
 	text := fmt.Sprintf("\n%s (%s), %s to move", api.Count(p.Totals.Services, "Service"), strings.Join(counts, ", "), api.Count(p.Totals.References, "plaintext reference"))
@@ -114,6 +120,9 @@ func writeEach(s screen, p plan.Plan) error {
 		if svc.Wave > 0 {
 			head += fmt.Sprintf(" (wave %d)", svc.Wave)
 		}
+		if svc.Guard != nil && svc.Guard.Wave > 0 {
+			head += fmt.Sprintf("; list its clients (wave %d)", svc.Guard.Wave)
+		}
 		if i > 0 {
 			head = "\n" + head
 		}
@@ -148,6 +157,9 @@ func writeEach(s screen, p plan.Plan) error {
 		}
 		if svc.MoreReferences > 0 {
 			line("    and %d more", svc.MoreReferences)
+		}
+		if svc.Guard != nil && svc.Guard.Why != "" {
+			line("  annotation %s stays as it is: %s", api.AnnotationClients, svc.Guard.Why)
 		}
 		writeSteps(line, svc.Steps)
 		if err := writeLines(s, b.String()); err != nil {

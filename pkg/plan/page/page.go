@@ -65,8 +65,12 @@ func Write(w io.Writer, p plan.Plan, title string) error {
 		}
 	}
 	for _, s := range p.Services {
-		title := fmt.Sprintf("Wave %d", s.Wave)
-		if s.Wave == 0 {
+		wave := s.Wave
+		if wave == 0 && s.Guard != nil {
+			wave = s.Guard.Wave
+		}
+		title := fmt.Sprintf("Wave %d", wave)
+		if wave == 0 {
 			title = "Nothing to do, not verified, or not possible"
 		}
 		i := slices.IndexFunc(data.Groups, func(g group) bool { return g.Title == title })

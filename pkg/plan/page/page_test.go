@@ -59,3 +59,13 @@ func TestNamesDoNotTurnTheText(t *testing.T) {
 	assert.Equal(t, api.EscapeLines(html), html)
 	assert.Contains(t, html, `web\u202egnp.exe`)
 }
+
+// TestListsOfClientsAreSteps: a Service that serves TLS may still get a list of its clients.
+func TestListsOfClientsAreSteps(t *testing.T) {
+	var b strings.Builder
+	require.NoError(t, Write(&b, plan.Plan{Services: []plan.Service{
+		{Namespace: "shop", Name: "db", Way: plan.WayDone, Guard: &plan.Guard{Wave: 2}, Steps: []plan.Step{{What: "list", Command: "a", Back: "b"}}},
+		{Namespace: "shop", Name: "web", Way: plan.WayDone, Guard: &plan.Guard{Why: "an Ingress"}},
+	}}, "x"))
+	assert.Regexp(t, `<h2>Wave 2 [^§]*<span class="name">shop/db</span>[^§]*Back:</p><pre>b</pre>[^§]*<h2>Nothing to do[^§]*stays as it is: an Ingress`, b.String())
+}

@@ -1,5 +1,5 @@
-// Package clients reads a proxy's response to GET /clients: the plaintext clients of its ports for TLS
-// and plaintext, as a [proxy.ClientList].
+// Package clients reads a proxy's response to GET /clients, a [proxy.ClientList]: the plaintext clients of its
+// ports for TLS and plaintext, and the callers of its guarded ports.
 package clients
 
 import (
@@ -40,22 +40,41 @@ type Peer struct {
 	Kind string
 }
 
+// Answer is a response.
+type Answer struct {
+	Ports   []PortClients
+	Guarded []PortCallers
+}
+
 // Parse parses and validates a response. Pods are not trusted, so it may have any content.
-func Parse(data []byte) ([]PortClients, error) {
+func Parse(data []byte) (Answer, error) {
 	if len(data) > MaxSize {
-		return nil, fmt.Errorf("larger than %d KiB", MaxSize>>10)
+		return Answer{}, fmt.Errorf("larger than %d KiB", MaxSize>>10)
 	}
 	var list proxy.ClientList
 	d := json.NewDecoder(bytes.NewReader(data))
 	if err := d.Decode(&list); err != nil {
-		return nil, fmt.Errorf("must be a list of plaintext clients: %w", err)
+		return Answer{}, fmt.Errorf("must be a list of clients: %w", err)
 	}
 	if d.More() {
-		return nil, errors.New("must be one list of plaintext clients")
+		return Answer{}, errors.New("must be one list of clients")
 	}
-	if len(list.Clients) > proxy.MaxClients || len(list.Unclear) > proxy.MaxClients || len(list.Ports) > proxy.MaxClients {
-		return nil, fmt.Errorf("more than %d clients or ports", proxy.MaxClients)
+	if max(len(list.Clients), len(list.Unclear), len(list.Ports), len(list.Guarded), len(list.Callers)/2) > proxy.MaxClients {
+		return Answer{}, fmt.Errorf("more than %d clients or ports", proxy.MaxClients)
 	}
+	ports, err := plaintextOf(list)
+	if err != nil {
+		return Answer{}, err
+	}
+	guarded, err := callersOf(list)
+	if err != nil {
+		return Answer{}, err
+	}
+	return Answer{ports, guarded}, nil
+}
+
+// plaintextOf returns the plaintext clients of a response.
+func plaintextOf(list proxy.ClientList) ([]PortClients, error) {
 	ports := make([]PortClients, len(list.Ports))
 	for i, name := range list.Ports {
 		if _, ok := api.ParseProxyPort(name); !ok {

@@ -25,7 +25,8 @@ func TestParseWhatTheProxyWrites(t *testing.T) {
 	assert.Equal(t, []PortClients{
 		{Name: "sc-any-8080", Since: at(9), Peers: []Peer{{netip.MustParseAddr("10.1.2.3"), at(10), at(11), 2, "other"}}},
 		{Name: "sc-any-http", Since: at(9), Peers: []Peer{}},
-	}, got)
+	}, got.Ports)
+	assert.Empty(t, got.Guarded)
 
 	list := seen.List(at(12))
 	list.AddUnclear(netip.MustParseAddr("::ffff:10.1.2.9"), "sc-any-http", at(10), at(12))
@@ -37,8 +38,8 @@ func TestParseWhatTheProxyWrites(t *testing.T) {
 	require.NoError(t, err)
 	got, err = Parse(text)
 	require.NoError(t, err)
-	assert.Len(t, got[0].Peers, 1+proxy.MaxClients-1, "bounded")
-	assert.Equal(t, []Peer{{netip.MustParseAddr("10.1.2.9"), at(10), at(12), 2, "unknown"}}, got[1].Peers)
+	assert.Len(t, got.Ports[0].Peers, 1+proxy.MaxClients-1, "bounded")
+	assert.Equal(t, []Peer{{netip.MustParseAddr("10.1.2.9"), at(10), at(12), 2, "unknown"}}, got.Ports[1].Peers)
 
 	for i := range proxy.MaxClients {
 		seen.Add(netip.AddrFrom4([4]byte{10, 2, 0, byte(i)}), "sc-any-http", proxy.KindHTTP, at(12))
@@ -47,21 +48,21 @@ func TestParseWhatTheProxyWrites(t *testing.T) {
 	require.NoError(t, err)
 	got, err = Parse(text)
 	require.NoError(t, err)
-	assert.Equal(t, PortClients{Name: "sc-any-8080", Since: at(9), Peers: []Peer{}, Evicted: proxy.Evicted{Clients: 1, Last: at(11)}}, got[0])
-	assert.Len(t, got[1].Peers, proxy.MaxClients)
+	assert.Equal(t, PortClients{Name: "sc-any-8080", Since: at(9), Peers: []Peer{}, Evicted: proxy.Evicted{Clients: 1, Last: at(11)}}, got.Ports[0])
+	assert.Len(t, got.Ports[1].Peers, proxy.MaxClients)
 }
 
 func TestParse(t *testing.T) {
 	many, err := json.Marshal(proxy.ClientList{Clients: make([]proxy.Client, proxy.MaxClients+1)})
 	require.NoError(t, err)
 	for text, want := range map[string]string{
-		"":                  "must be a list of plaintext clients: EOF",
-		"[]":                "must be a list of plaintext clients: ",
+		"":                  "must be a list of clients: EOF",
+		"[]":                "must be a list of clients: ",
 		"{} {}":             "must be one list",
 		`{"ports":["web"]}`: `ports[0]: "web": must be sc-tls-PORT or sc-any-PORT`,
 		`{"ports":["sc-any-1"],"clients":[{"port":"sc-any-1"}]}`:                       "clients[0].address: must be an IP address",
 		`{"ports":["sc-any-1"],"clients":[{"port":"sc-any-2","address":"10.0.0.1"}]}`:  `clients[0].port: "sc-any-2": must be one of ports`,
-		`{"ports":["sc-any-1"],"clients":[{"port":"sc-any-1","address":"localhost"}]}`: "must be a list of plaintext clients: ",
+		`{"ports":["sc-any-1"],"clients":[{"port":"sc-any-1","address":"localhost"}]}`: "must be a list of clients: ",
 		`{"ports":["sc-any-1"],"unclear":[{"port":"sc-any-2","address":"10.0.0.1"}]}`:  `unclear[0].port: "sc-any-2": must be one of ports`,
 		string(many):                   "more than 256 clients",
 		strings.Repeat(" ", MaxSize+1): "larger than 1024 KiB",

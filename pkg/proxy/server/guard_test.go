@@ -19,6 +19,7 @@ import (
 
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/proxy"
+	"github.com/servingcert/servingcert/pkg/proxy/clients"
 )
 
 const onlyCart = strict + "=shop/cart;" + both + "=shop/cart"
@@ -142,6 +143,14 @@ func TestWatch(t *testing.T) {
 	require.Len(t, g.world.list(), 1, "plaintext clients")
 	require.Contains(t, g.text(), `servingcert_proxy_clients_watched_total{port="sc-tls-8080",reason="unverified"} 2`+"\n")
 	require.Contains(t, g.get("/clients"), `"guarded":[{"port":"sc-tls-8080","watch":true,"since":`)
+	answer, err := clients.Parse([]byte(g.get("/clients")))
+	require.NoError(t, err)
+	require.Len(t, answer.Guarded, 2)
+	seen := answer.Guarded[0].Callers
+	require.Len(t, seen, 3, "the address of strangers has one entry")
+	require.True(t, slices.ContainsFunc(seen, func(c clients.Caller) bool {
+		return c.ID.ServiceAccount == "other" && c.Connections == 1 && c.Refused == 0
+	}))
 	require.Equal(t, 7, g.serving())
 }
 

@@ -138,13 +138,13 @@ func TestPlanIsCarriedOut(t *testing.T) {
 	wholeServicesAreSafe(t, run)
 }
 
-// startInjecting installs servingcert, and returns once new pods are injected.
-func startInjecting(t *testing.T) {
+// startInjecting installs servingcert, and returns once new pods are injected. flags are further ones of the webhook.
+func startInjecting(t *testing.T, flags ...string) {
 	t.Helper()
 	require.NoError(t, deploy.Apply(t.Context(), admin, "test"))
 	start(t, "signer", true)
 	start(t, "trust", true)
-	newBalancer(t).replica(t, dir, "--proxy-image=registry.example/proxy")
+	newBalancer(t).replica(t, dir, append([]string{"--proxy-image=registry.example/proxy"}, flags...)...)
 	name := "try-" + utilrand.String(6)
 	harness.NewNamespace(t, admin, name, true)
 	isInjected(t, harness.NewService(t, admin, name, "web"))
@@ -284,7 +284,7 @@ func startNode(t *testing.T) {
 	node := harness.Node{
 		Client: admin, Name: "hollow", Silent: true,
 		Runs: func(pod *corev1.Pod) bool {
-			return slices.Contains([]string{planned, "refused", "connected"}, pod.Namespace)
+			return slices.Contains([]string{planned, "refused", "connected", "guarded"}, pod.Namespace)
 		},
 		Address: func(n int) string { return fmt.Sprintf("10.9.%d.%d", n/250, 1+n%250) },
 	}

@@ -52,6 +52,10 @@ type Applier struct {
 	Unseen []string
 	// Unconnected lists the clients that were not seen to connect to all their Services, although no step failed.
 	Unconnected []string
+	// Called asks the pods of a Service who called.
+	Called func(ctx context.Context, namespace, name string) (plan.Called, error)
+	// Unguarded lists the Services whose pods were not seen to have their list of clients, although no step failed.
+	Unguarded []string
 }
 
 // Run carries out the waves that Chosen returns. It ends with the first wave that fails, because the next
@@ -111,6 +115,9 @@ func (a *Applier) wave(ctx context.Context, w Wave) error {
 	steps, err := a.readSteps(ctx, w.Services)
 	if err == nil {
 		err = a.steps(ctx, steps, w.Clients)
+	}
+	if err == nil {
+		err = a.guard(ctx, w.Guards)
 	}
 	return withChanged(err, labelled, steps)
 }

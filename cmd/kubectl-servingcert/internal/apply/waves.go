@@ -14,6 +14,8 @@ type Wave struct {
 	Number   int
 	Services []plan.Service
 	Clients  []plan.Client
+	// Guards are Services whose list of clients is set, when everything else is done.
+	Guards []plan.Service
 }
 
 // Chosen returns the Services and the clients that Run changes, or whose pods it replaces, wave by wave. everywhere is
@@ -30,6 +32,12 @@ func Chosen(p plan.Plan, everywhere bool) []Wave {
 		if s.Wave > 0 && s.Way != plan.WayMove && s.ManagedBy == "" {
 			w := in(s.Wave)
 			w.Services = append(w.Services, s)
+		}
+	}
+	for _, s := range p.Services {
+		if s.Guard != nil && s.Guard.Wave > 0 && GuardSkipped(p, s, everywhere) == "" {
+			w := in(s.Guard.Wave)
+			w.Guards = append(w.Guards, s)
 		}
 	}
 	for _, c := range p.Clients {

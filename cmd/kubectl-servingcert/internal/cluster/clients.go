@@ -24,35 +24,68 @@ import (
 // maxConcurrent is the maximum number of concurrent requests to pods.
 const maxConcurrent = 8
 
-// Clients reads the plaintext clients from the proxies of the Service's pods, with a timeout for
-// each, and the addresses of pods and nodes.
+// Clients reads the clients from the proxies of the Service's pods, with a timeout for each, and the addresses of pods
+// and nodes.
 func (c *Cluster) Clients(ctx context.Context, cfg *rest.Config, name string, each time.Duration) (status.ClientsSituation, error) {
-	k := status.ClientsSituation{Namespace: c.Namespace, Service: name}
 	svc, err := c.Client.CoreV1().Services(c.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
+		return status.ClientsSituation{}, err
+	}
+	k, err := recorded(svc)
+	if err != nil {
 		return k, err
-	}
-	anyPlaintext := false
-	for _, p := range svc.Spec.Ports {
-		if asked, ok := api.ParseProxyPort(p.TargetPort.StrVal); ok {
-			k.Ports = append(k.Ports, asked.Name())
-			anyPlaintext = anyPlaintext || asked.Plaintext
-		}
-	}
-	if !anyPlaintext {
-		return k, fmt.Errorf("Service %s/%s has no port with targetPort sc-any-PORT: no proxy records plaintext to its other ports", c.Namespace, name)
-	}
-	if len(svc.Spec.Selector) == 0 {
-		return k, fmt.Errorf("Service %s/%s has no selector, so its pods are unknown", c.Namespace, name)
 	}
 	list, err := c.Client.CoreV1().Pods(c.Namespace).List(ctx, metav1.ListOptions{LabelSelector: labels.SelectorFromSet(svc.Spec.Selector).String()})
 	if err != nil {
 		return k, fmt.Errorf("list pods: %w", err)
 	}
-	k.Direct = directPorts(svc, list.Items)
-	k.Pods = c.ask(ctx, forwarder{cfg, c.Client}, withProxy(list.Items), each)
+	services, notSeen, err := c.besides(ctx, svc)
+	if err != nil {
+		return k, err
+	}
+	c.callers(ctx, forwarder{cfg, c.Client}, &k, list.Items, services, each)
 	k.Places, k.NotSeen, err = c.places(ctx)
+	k.NotSeen = append(k.NotSeen, notSeen...)
 	return k, err
+}
+
+// recorded returns the ports of the Service at which proxies record clients, or an error if there are none.
+func recorded(svc *corev1.Service) (status.ClientsSituation, error) {
+	k := status.ClientsSituation{Namespace: svc.Namespace, Service: svc.Name, Object: svc}
+	_, recorded := svc.Annotations[api.AnnotationClients]
+	for _, p := range svc.Spec.Ports {
+		if asked, ok := api.ParseProxyPort(p.TargetPort.StrVal); ok && !slices.Contains(k.Ports, asked.Name()) {
+			k.Ports = append(k.Ports, asked.Name())
+			recorded = recorded || asked.Plaintext
+		}
+	}
+	if len(k.Ports) == 0 || !recorded {
+		return k, fmt.Errorf("Service %s/%s has no port with targetPort sc-any-PORT: no proxy records plaintext to its other ports, or who calls its ports with targetPort sc-tls-PORT if the Service has no annotation %s",
+			svc.Namespace, svc.Name, api.AnnotationClients)
+	}
+	if len(svc.Spec.Selector) == 0 {
+		return k, fmt.Errorf("Service %s/%s has no selector, so its pods are unknown", svc.Namespace, svc.Name)
+	}
+	return k, nil
+}
+
+// callers asks the pods, of which all are selected by the Service. services are those of its namespace.
+func (c *Cluster) callers(ctx context.Context, f forwarder, k *status.ClientsSituation, selected []corev1.Pod, services []*corev1.Service, each time.Duration) {
+	k.Direct = directPorts(k.Object, selected)
+	k.Pods = c.ask(ctx, f, withProxy(selected), services, each)
+}
+
+// besides returns the Services of the namespace, which may guard the same ports, or only the given one if the user may
+// not list them.
+func (c *Cluster) besides(ctx context.Context, svc *corev1.Service) (services []*corev1.Service, notSeen []string, err error) {
+	err = pages.Each(ctx, c.Client.CoreV1().Services(svc.Namespace), metav1.ListOptions{}, func(other *corev1.Service) { services = append(services, other) })
+	if apierrors.IsForbidden(err) {
+		return []*corev1.Service{svc}, []string{"other Services of the namespace: this user may not list them, so the pods may admit more clients"}, nil
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("list Services: %w", err)
+	}
+	return services, nil, nil
 }
 
 // directPorts returns the ports of the Service that lead to the upstream of one of its proxy ports, by upstream.
@@ -108,28 +141,29 @@ func withProxy(all []corev1.Pod) []corev1.Pod {
 	return out
 }
 
-// ask returns the answers of all pods; failures are in Err.
-func (c *Cluster) ask(ctx context.Context, f forwarder, all []corev1.Pod, each time.Duration) []status.ProxyPod {
+// ask returns the answers of all pods; failures are in Err. services are those of their namespace.
+func (c *Cluster) ask(ctx context.Context, f forwarder, all []corev1.Pod, services []*corev1.Service, each time.Duration) []status.ProxyPod {
 	out := make([]status.ProxyPod, len(all))
 	atOnce(maxConcurrent, len(all), func(i int) {
 		out[i].Name = all[i].Name
+		p, _ := api.ProxyOf(&all[i])
+		for _, l := range p.Listeners {
+			out[i].Listens = append(out[i].Listens, l.Name)
+		}
+		if t := pods.FactsOf(&all[i]).Template.Value(); t.Guarded != "" {
+			out[i].Admission = status.AdmissionOf(&all[i], services, t.GuardedPorts())
+		}
 		ctx, cancel := context.WithTimeoutCause(ctx, each, fmt.Errorf("no answer within %s", each))
 		defer cancel()
-		body, err := f.get(ctx, all[i].Namespace, all[i].Name, adminPort(&all[i]), clients.Path)
+		body, err := f.get(ctx, all[i].Namespace, all[i].Name, int(p.Admin), clients.Path)
 		if err == nil {
-			out[i].Ports, err = clients.Parse(body)
+			out[i].Answer, err = clients.Parse(body)
 		}
 		if err != nil {
 			out[i].Err = err.Error()
 		}
 	})
 	return out
-}
-
-// adminPort returns the admin port of the pod's proxy, on the pod's loopback.
-func adminPort(pod *corev1.Pod) int {
-	p, _ := api.ProxyOf(pod)
-	return int(p.Admin)
 }
 
 // places returns the addresses of pods and nodes, and those that the user may not read.

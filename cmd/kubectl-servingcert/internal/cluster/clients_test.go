@@ -115,13 +115,13 @@ func TestAskingPods(t *testing.T) {
 		pods = append(pods, podWithProxy(name))
 	}
 	c := &Cluster{Client: f.client, Namespace: "shop"}
-	got := slices.Concat(c.ask(t.Context(), f, pods[:5], process.Soon), c.ask(t.Context(), f, pods[5:], 2*time.Second))
+	got := slices.Concat(c.ask(t.Context(), f, pods[:5], nil, process.Soon), c.ask(t.Context(), f, pods[5:], nil, 2*time.Second))
 	close(release)
 	require.Len(t, got, len(names))
 	assert.Empty(t, got[0].Err)
 	require.Len(t, got[0].Ports, 1)
 	assert.Equal(t, "sc-any-8080", got[0].Ports[0].Name)
-	for i, want := range []string{"", "GET /clients: 404 Not Found", "must be a list of plaintext clients", "larger than 1024 KiB", "error forwarding port 15443: connection refused", "no answer within 2s"} {
+	for i, want := range []string{"", "GET /clients: 404 Not Found", "must be a list of clients", "larger than 1024 KiB", "error forwarding port 15443: connection refused", "no answer within 2s"} {
 		assert.Equal(t, names[i], got[i].Name)
 		assert.Contains(t, got[i].Err, want)
 	}

@@ -14,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
 
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/pages"
 	"github.com/servingcert/servingcert/pkg/api"
@@ -22,8 +23,9 @@ import (
 )
 
 // Plan returns the plan of the Services of a namespace ("": of all) with these names, as in plan.Plan.Only. References to
-// them are read in all namespaces or, if the user may not read those, in that one.
-func (c *Cluster) Plan(ctx context.Context, namespace string, names []string, opts plan.Options) (plan.Plan, error) {
+// them are read in all namespaces or, if the user may not read those, in that one. The pods of Services that watch who
+// calls are asked for that.
+func (c *Cluster) Plan(ctx context.Context, cfg *rest.Config, namespace string, names []string, opts plan.Options) (plan.Plan, error) {
 	p := planner{Cluster: c, ctx: ctx, namespace: namespace}
 	services, err := p.services()
 	if err != nil {
@@ -49,6 +51,7 @@ func (c *Cluster) Plan(ctx context.Context, namespace string, names []string, op
 		return plan.Plan{}, err
 	}
 	p.builder = plan.New(services, namespaces, opts)
+	p.watching = watchingOf(services, names)
 	for _, what := range p.unread {
 		p.builder.Unread(what)
 	}
@@ -57,6 +60,7 @@ func (c *Cluster) Plan(ctx context.Context, namespace string, names []string, op
 			return plan.Plan{}, err
 		}
 	}
+	p.watching.ask(ctx, c, cfg, services, p.builder.AddCalled)
 	out, err := p.builder.Plan().Only(names)
 	if err != nil {
 		return plan.Plan{}, err
@@ -71,6 +75,7 @@ type planner struct {
 	ctx       context.Context // of one call
 	namespace string
 	builder   *plan.Builder
+	watching  watching
 	unread    []string
 }
 
@@ -198,6 +203,7 @@ func (p *planner) jobs() error {
 func (p *planner) pods() error {
 	seen := map[string]bool{}
 	return each(p, "Pods", p.Client.CoreV1().Pods, func(pod *corev1.Pod) {
+		p.watching.add(pod)
 		w := plan.Workload{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, Pod: pod}
 		if made := pods.FactsOf(pod).Template.Value().Workload; !made.Bare() {
 			w.Kind, w.Name = made.Kind, made.Name

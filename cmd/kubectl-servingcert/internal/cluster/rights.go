@@ -70,6 +70,11 @@ func (c *Cluster) forbidden(ctx context.Context, p plan.Plan) ([]string, error) 
 			}
 		}
 	}
+	for _, s := range p.Services {
+		if s.Guard != nil && s.Guard.Wave > 0 {
+			note("services", s.Namespace)
+		}
+	}
 	for _, client := range p.Clients { // those of other namespaces need not be changed together with the Services
 		beside := slices.ContainsFunc(p.Services, func(s plan.Service) bool { return s.Namespace == client.Namespace })
 		if kind, _, _ := strings.Cut(client.Workload, "/"); client.Wave > 0 && beside && api.Restartable(kind) {

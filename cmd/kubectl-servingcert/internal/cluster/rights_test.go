@@ -61,7 +61,7 @@ func TestMissingRightsOfAPlan(t *testing.T) {
 		"one Service":  {[]string{"shop/web"}, []string{"patch namespaces in shop", "patch services in shop", "patch deployments in shop", "patch statefulsets in shop", "list endpointslices in shop"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := readOnly(t).Plan(t.Context(), "", tt.names, plan.Options{})
+			p, err := readOnly(t).Plan(t.Context(), nil, "", tt.names, plan.Options{})
 			require.NoError(t, err)
 			assert.Equal(t, tt.want, p.Forbidden)
 		})

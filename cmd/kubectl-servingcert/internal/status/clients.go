@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/proxy"
 	"github.com/servingcert/servingcert/pkg/proxy/clients"
@@ -16,6 +18,7 @@ import (
 // ClientsSituation is the input of ClientsOf.
 type ClientsSituation struct {
 	Namespace, Service string
+	Object             *corev1.Service
 	// Ports lists the targetPorts of the Service that request a proxy.
 	Ports []string
 	// Direct are the Service's ports that reach a port of the program past the proxy, by
@@ -25,15 +28,19 @@ type ClientsSituation struct {
 	// Places maps addresses to pods and nodes; NotSeen is why some are missing.
 	Places  []Place
 	NotSeen []string
-	// Window is the period in which no client may have used plaintext.
+	// Window is the period in which no client may have used plaintext, or may have called that the list refuses.
 	Window time.Duration
 }
 
 // ProxyPod is the answer of a pod's proxy.
 type ProxyPod struct {
-	Name  string
-	Ports []clients.PortClients
-	Err   string // why it did not answer; "" if it did
+	Name string
+	clients.Answer
+	// Listens are the names of its ports, and Admission says which clients it admits as soon as it has the lists of the
+	// Services; nil if it has no list.
+	Listens   []string
+	Admission *proxy.Admission
+	Err       string // why it did not answer; "" if it did
 }
 
 // Place is the pod or node that has an address.
@@ -46,11 +53,14 @@ type Place struct {
 	Started time.Time
 }
 
-// Clients lists the plaintext clients of a Service, in the form of -o json.
+// Clients lists the plaintext clients of a Service and the callers of its guarded ports, in the form of -o json.
 type Clients struct {
 	Namespace string        `json:"namespace"`
 	Service   string        `json:"service"`
 	Ports     []ClientsPort `json:"ports"`
+	// Guarded are the ports that admit only listed clients, or watch; List is annotation servingcert.dev/clients.
+	Guarded []CallersPort `json:"guarded,omitempty"`
+	List    *ClientsList  `json:"list,omitempty"`
 	// Unanswered lists the pods that did not answer: NAME: REASON.
 	Unanswered []string `json:"unanswered,omitempty"`
 	// NotSeen is why some clients may have no name.
@@ -98,7 +108,8 @@ const (
 	ownPod        = "the pod itself"
 )
 
-// ClientsOf returns the plaintext clients of each port of the Service that accepts plaintext.
+// ClientsOf returns the plaintext clients of each port of the Service that accepts plaintext, and the callers of each
+// guarded port.
 func ClientsOf(k ClientsSituation, now time.Time) Clients {
 	out := Clients{Namespace: k.Namespace, Service: k.Service, Ports: []ClientsPort{}, NotSeen: k.NotSeen}
 	for _, p := range k.Pods {
@@ -114,7 +125,11 @@ func ClientsOf(k ClientsSituation, now time.Time) Clients {
 		if asked, ok := api.ParseProxyPort(name); ok && asked.Plaintext {
 			out.Ports = append(out.Ports, k.port(asked, places, now))
 		}
+		if k.guards(name) {
+			out.Guarded = append(out.Guarded, k.callersOf(name, places, now))
+		}
 	}
+	out.List = k.list(out.Guarded, now)
 	return out
 }
 
@@ -129,15 +144,9 @@ func (k ClientsSituation) port(asked api.ProxyPort, places map[netip.Addr][]Plac
 			}
 			p.Pods++
 			if evicted := answer.Evicted; evicted.Clients > 0 {
-				p.Evicted += evicted.Clients
-				if p.EvictedLast == nil || evicted.Last.After(*p.EvictedLast) {
-					p.EvictedLast = &evicted.Last
-				}
+				p.Evicted, p.EvictedLast = p.Evicted+evicted.Clients, later(p.EvictedLast, evicted.Last)
 			}
-			if p.Since == nil || answer.Since.After(*p.Since) {
-				since := answer.Since
-				p.Since = &since
-			}
+			p.Since = later(p.Since, answer.Since)
 			for _, peer := range answer.Peers {
 				name := clientName(peer, places[peer.Address])
 				if found[name] == nil {
@@ -206,9 +215,9 @@ func clientName(peer clients.Peer, places []Place) string {
 
 func (k ClientsSituation) verdict(p ClientsPort, oldest time.Time) string {
 	switch {
-	case slices.ContainsFunc(p.Clients, func(c Client) bool { return c.Recent }), p.evictedAfter(oldest):
+	case slices.ContainsFunc(p.Clients, func(c Client) bool { return c.Recent }), isAfter(p.EvictedLast, oldest):
 		return ClientsLeft
-	case p.Pods == 0, len(k.direct(p)) > 0, slices.ContainsFunc(k.Pods, func(pod ProxyPod) bool { return pod.Err != "" }):
+	case p.Pods == 0, len(k.direct(p)) > 0, k.unanswered():
 		return ClientsUnknown
 	case p.Since.After(oldest):
 		return ClientsTooSoon
@@ -216,9 +225,9 @@ func (k ClientsSituation) verdict(p ClientsPort, oldest time.Time) string {
 	return ClientsNone
 }
 
-// evictedAfter reports whether an address that is no longer listed was seen after a time.
-func (p ClientsPort) evictedAfter(oldest time.Time) bool {
-	return p.EvictedLast != nil && p.EvictedLast.After(oldest)
+// unanswered reports whether a pod did not answer.
+func (k ClientsSituation) unanswered() bool {
+	return slices.ContainsFunc(k.Pods, func(pod ProxyPod) bool { return pod.Err != "" })
 }
 
 // direct returns the Service's ports that lead to the same port of the program, but not through the proxy.
@@ -289,7 +298,10 @@ func days(d time.Duration) string {
 	return d.String()
 }
 
-// NoPlaintext reports whether no client has used plaintext with any port in the whole window.
-func (c Clients) NoPlaintext() bool {
-	return len(c.Unanswered) == 0 && !slices.ContainsFunc(c.Ports, func(p ClientsPort) bool { return p.Verdict != ClientsNone })
+// Clear reports whether, in the whole window, no client has used plaintext with any port, and no guarded port had a
+// client that its list refuses.
+func (c Clients) Clear() bool {
+	return len(c.Unanswered) == 0 && (c.List == nil || c.List.Invalid == "") &&
+		!slices.ContainsFunc(c.Ports, func(p ClientsPort) bool { return p.Verdict != ClientsNone }) &&
+		!slices.ContainsFunc(c.Guarded, func(p CallersPort) bool { return p.Verdict != ClientsNone })
 }

@@ -19,10 +19,10 @@ func before(d time.Duration) time.Time { return noon.Add(-d) }
 func TestClientsPastTheProxyAreUnknown(t *testing.T) {
 	k := ClientsSituation{Ports: []string{"sc-any-8080"}, Pods: []ProxyPod{answered("a", 2*week)}, Window: week,
 		Direct: map[string][]string{"9090": {"port 81 (targetPort 9090)"}}}
-	assert.True(t, ClientsOf(k, noon).NoPlaintext(), "another port of the program")
+	assert.True(t, ClientsOf(k, noon).Clear(), "another port of the program")
 	k.Direct["8080"] = []string{"port 80 (targetPort http)"}
 	got := ClientsOf(k, noon)
-	assert.False(t, got.NoPlaintext())
+	assert.False(t, got.Clear())
 	assert.Equal(t, "the Service also has port 80 (targetPort http), which leads to the program and not through the proxy, so its clients are not recorded: set its targetPort to sc-any-8080",
 		got.Ports[0].Advice)
 	k.Pods[0] = answered("a", 2*week, peer("10.0.0.1", time.Hour))
@@ -40,7 +40,7 @@ func open(address string) clients.Peer {
 
 // answered returns a pod whose proxy has recorded for that long.
 func answered(name string, looked time.Duration, peers ...clients.Peer) ProxyPod {
-	return ProxyPod{Name: name, Ports: []clients.PortClients{{Name: "sc-any-8080", Peers: peers, Since: before(looked)}}}
+	return ProxyPod{Name: name, Answer: clients.Answer{Ports: []clients.PortClients{{Name: "sc-any-8080", Peers: peers, Since: before(looked)}}}}
 }
 
 // evicted returns a pod whose proxy has removed a client that was last seen that long ago.
@@ -73,7 +73,7 @@ func TestVerdictOnPlaintextClients(t *testing.T) {
 		"a new pod":  {[]ProxyPod{answered("a", 2*week), answered("b", week-time.Second)}, nil, ClientsTooSoon, ""},
 		"no answer":  {[]ProxyPod{answered("a", 2*week), {Name: "b", Err: "refused"}}, nil, ClientsUnknown, ""},
 		"no pod":     {nil, nil, ClientsUnknown, "no running pod of the Service has a proxy yet, so plaintext clients are not recorded: only new pods get the proxy. Roll out the pods, and run this command again"},
-		"other port": {[]ProxyPod{{Name: "a", Ports: []clients.PortClients{{Name: "sc-any-9090"}}}}, nil, ClientsUnknown, ""},
+		"other port": {[]ProxyPod{{Name: "a", Answer: clients.Answer{Ports: []clients.PortClients{{Name: "sc-any-9090"}}}}}, nil, ClientsUnknown, ""},
 		"removed from the list just then": {
 			[]ProxyPod{answered("a", 2*week), evicted("b", week-time.Second)}, nil, ClientsLeft,
 			"plaintext in the last 7 days from addresses that the proxies no longer list, as others were seen later: move them to TLS",
@@ -101,7 +101,7 @@ func TestVerdictOnPlaintextClients(t *testing.T) {
 		if c.advice != "" {
 			assert.Equal(t, c.advice, got.Ports[0].Advice, name)
 		}
-		assert.Equal(t, c.verdict == ClientsNone, got.NoPlaintext(), name)
+		assert.Equal(t, c.verdict == ClientsNone, got.Clear(), name)
 	}
 }
 

@@ -1,0 +1,296 @@
+package plan
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/servingcert/servingcert/pkg/api"
+)
+
+// Guard is the plan of annotation servingcert.dev/clients of a Service: first the clients that refer to it and watch,
+// which refuses nobody; later the same without watch.
+type Guard struct {
+	// Wave is when the annotation is set: after the waves of the Service and of its clients. 0 if it stays.
+	Wave int `json:"wave"`
+	// Clients is the value to set; empty if it stays.
+	Clients string `json:"clients,omitempty"`
+	// Refuses is true if the value refuses all others: it has no watch.
+	Refuses bool `json:"refuses,omitempty"`
+	// Why is why it stays as it is.
+	Why string `json:"why,omitempty"`
+	// Called are identities that called, and that the list does not name: NAMESPACE/SERVICEACCOUNT. A person decides
+	// whether they may: Clients does not have them.
+	Called []string `json:"called,omitempty"`
+	// After are the clients that have to connect first: NAMESPACE/KIND/NAME.
+	After []string `json:"after,omitempty"`
+
+	before  string
+	has     bool     // the Service has the annotation
+	entries []string // in before
+}
+
+// Watches reports whether the Service has a list that does not refuse anybody yet.
+func (g *Guard) Watches() bool { return g.has }
+
+// Unchanged reports whether the annotation of a Service is still the one of the plan.
+func (g *Guard) Unchanged(svc *corev1.Service) bool {
+	value, has := svc.Annotations[api.AnnotationClients]
+	return value == g.before && has == g.has
+}
+
+// Merge returns the patch that sets the annotation. The API server refuses it if the Service has changed since it was
+// read.
+func (g *Guard) Merge(read *corev1.Service) []byte {
+	return body(map[string]any{"uid": read.UID, "resourceVersion": read.ResourceVersion, "annotations": map[string]any{api.AnnotationClients: g.Clients}}, nil)
+}
+
+// Called is what the proxies of a Service with annotation servingcert.dev/clients say about those who called.
+type Called struct {
+	// Refuses is whom the list would refuse without watch, or what is not known of that. Empty if it would refuse nobody.
+	Refuses string
+	// NotListed are the identities among these: NAMESPACE/SERVICEACCOUNT, sorted. Pods are not trusted.
+	NotListed []string
+}
+
+// AddCalled records what the proxies of a Service say. A Service without it was not asked.
+func (b *Builder) AddCalled(namespace, name string, c Called) { b.called[key{namespace, name}] = c }
+
+// guards plans the lists of clients of the Services, where pods have identities.
+func (a after) guards(clients []Client) {
+	if a.opts.TrustDomain == "" && !a.guarded {
+		return
+	}
+	for k, s := range a.plans {
+		svc := a.services[k]
+		if !api.Asks(svc) || !slices.ContainsFunc(svc.Spec.Ports, proxied) {
+			continue
+		}
+		if g := a.guard(k, svc); g != nil {
+			g.wait(s, clients)
+			s.Guard = g
+		}
+	}
+}
+
+// proxied reports whether a proxy is in front of the port.
+func proxied(p corev1.ServicePort) bool { _, ok := api.ParseProxyPort(p.TargetPort.StrVal); return ok }
+
+// guard plans the list of one Service; nil if there is nothing to do or to tell.
+func (a after) guard(k key, svc *corev1.Service) *Guard {
+	s, g := a.plans[k], &Guard{}
+	g.before, g.has = svc.Annotations[api.AnnotationClients], hasKey(svc.Annotations, api.AnnotationClients)
+	var err error
+	g.entries, _, err = api.Clients(svc)
+	listed := without(g.entries, api.ClientsWatch)
+	callers, why := a.callersOf(k, s)
+	switch {
+	case err != nil:
+		g.Why = err.Error()
+		return g
+	case g.has && len(listed) == len(g.entries), !g.has && len(callers) == 0 && why == "":
+		return nil
+	case why != "":
+		g.Why = why
+		return g
+	}
+	if g.Why = a.unguarded(k, svc); g.Why != "" {
+		return g
+	}
+	missing := slices.DeleteFunc(callers, func(id string) bool {
+		namespace, account, _ := strings.Cut(id, "/")
+		return g.has && api.MayCall(withClients(svc, listed), namespace, account)
+	})
+	called, asked := a.called[k]
+	if g.has {
+		g.Called = slices.DeleteFunc(slices.Clone(called.NotListed), func(id string) bool { return slices.Contains(missing, id) })
+	}
+	switch {
+	case !g.has, len(missing) > 0:
+		listed = append(slices.Concat([]string{api.ClientsWatch}, listed), missing...)
+	case len(listed) == 0:
+		g.Why = "the list has no entry beside " + api.ClientsWatch
+		return g
+	case !asked:
+		g.Why = "the proxies of its pods were not asked who calls"
+		return g
+	case called.Refuses != "":
+		g.Why = called.Refuses
+		return g
+	default:
+		g.Refuses = true
+	}
+	if _, _, err := api.Clients(withClients(svc, listed)); err != nil {
+		g.Why = err.Error()
+		return g
+	}
+	g.Clients = strings.Join(listed, ", ")
+	return g
+}
+
+func without(list []string, entry string) []string {
+	return slices.DeleteFunc(slices.Clone(list), func(e string) bool { return e == entry })
+}
+
+// withClients returns the Service with another list.
+func withClients(svc *corev1.Service, entries []string) *corev1.Service {
+	out := *svc
+	out.Annotations = maps.Clone(svc.Annotations)
+	out.Annotations[api.AnnotationClients] = strings.Join(entries, ",")
+	return &out
+}
+
+// callersOf returns the ServiceAccounts of the workloads that refer to ports with TLS of the Service, sorted, or why one
+// of those that refer to it shows no identity.
+func (a after) callersOf(k key, s *Service) (accounts []string, why string) {
+	if s.MoreReferences > 0 {
+		return nil, "it has more references than are listed"
+	}
+	for _, r := range s.References {
+		if r.Via.Stays() || !s.secures(r.Port) {
+			continue
+		}
+		name := r.Kind + " " + strings.TrimPrefix(r.Namespace+"/"+r.Name, "/")
+		switch {
+		case !r.ofProgram():
+			return nil, name + " refers to it, and shows no identity"
+		case r.Moves == MovesByHand:
+			return nil, name + " does not connect to it: " + r.ByHand
+		case r.Moves == "" && !a.connects(k, r):
+			return nil, name + " calls " + r.Address + ", and is not known to connect: if its calls show an identity, annotate the Service yourself"
+		}
+		for _, id := range r.programs() {
+			w := a.workloads[a.byID[id][0]] // decide has moved it, so that it is known
+			accounts = append(accounts, w.Namespace+"/"+cmp.Or(w.Pod.Spec.ServiceAccountName, "default"))
+		}
+	}
+	slices.Sort(accounts)
+	return slices.Compact(accounts), ""
+}
+
+// connects reports whether the proxies of all workloads with the reference make its calls already. A program that speaks
+// TLS itself shows no identity of its proxy.
+func (a after) connects(k key, r Reference) bool {
+	ids := r.programs()
+	return r.Speaks != SpeaksTLS && len(ids) > 0 && len(ids) < maxUsers && !slices.ContainsFunc(ids, func(id string) bool {
+		at := a.byID[id]
+		if len(at) != 1 {
+			return true
+		}
+		w := a.workloads[at[0]]
+		t := targetOf(a.choose(w, nil, []key{k}).Connect, k)
+		if t == nil || closes(t, []made{{port: r.Port}}) != 0 || !slices.Contains(t.Names, r.host()) {
+			return true
+		}
+		running := a.running[id]
+		return running != nil && running.connects[t.Host()] < running.pods
+	})
+}
+
+// secures reports whether a proxy serves TLS for the port, after the plan; also for a port that is not known.
+func (s *Service) secures(port int32) bool {
+	i := slices.IndexFunc(s.Ports, func(p Port) bool { return p.Port == port })
+	if i < 0 {
+		return true
+	}
+	_, ok := api.ParseProxyPort(s.Ports[i].Target)
+	return ok || s.Ports[i].Proxy != "" || s.Ports[i].Beside != 0
+}
+
+// unguarded returns which pods of the Service have a proxy without a list, and are not replaced by the plan; empty if
+// none is known.
+func (a after) unguarded(k key, svc *corev1.Service) string {
+	if s := a.plans[k]; s.Patch != nil || s.Way == WayRollout {
+		return ""
+	}
+	for _, w := range a.behind(svc) {
+		if r := a.running[w.Namespace+" "+w.String()]; r != nil && r.guarded < r.pods {
+			return fmt.Sprintf("pods of %s have no list of clients, as they are older than the trust domain or have no proxy: roll it out first", w)
+		}
+	}
+	return ""
+}
+
+// wait fills in when the annotation is set.
+func (g *Guard) wait(s *Service, clients []Client) {
+	if g.Clients == "" {
+		return
+	}
+	before := 0
+	if s.todo() && s.Way != WayMove {
+		before = s.Wave
+	}
+	k := key{s.Namespace, s.Name}
+	for _, c := range clients {
+		if c.Wave > 0 && (slices.ContainsFunc(c.added, func(a added) bool { return a.service == k }) || slices.Contains(c.older, k)) {
+			before = max(before, c.Wave)
+			g.After = append(g.After, c.Namespace+"/"+c.Workload)
+		}
+	}
+	if g.Refuses && before > 0 { // what was seen is not what will be
+		*g = Guard{Why: "it has other steps first", before: g.before, has: g.has}
+		return
+	}
+	g.Wave = before + 1
+}
+
+// stepOfGuard adds the steps for the annotation.
+func (s *Service) stepOfGuard() {
+	g := s.Guard
+	switch {
+	case g == nil:
+		return
+	case g.Clients == "" && len(g.Called) > 0:
+		if all := slices.Concat(g.entries, g.Called); len(all) <= api.MaxClientEntries {
+			s.annotateClients("add those to its list that called and may do so; this adds all of them", strings.Join(all, ", "))
+		}
+		return
+	case g.Clients == "":
+		return
+	}
+	what := "list its clients: " + api.ClientsWatch + " admits all others too"
+	switch {
+	case g.Refuses:
+		what = "take " + api.ClientsWatch + " out of the list of its clients: it refuses all others from then on"
+	case g.has:
+		what = "add clients to its list"
+	case len(g.After) > 0:
+		what += ". Do this when the clients connect"
+	}
+	if strings.Contains(g.Clients+",", "/default,") {
+		what += ". ServiceAccount default is that of all pods of a namespace which name no other"
+	}
+	s.annotateClients(what, g.Clients)
+	if !g.Refuses {
+		s.command("see who calls, and whom the list would refuse", s.Name, "kubectl", "servingcert", "clients", s.Name, "-n", s.Namespace)
+	}
+}
+
+// annotateClients adds a step that sets the list, and takes that back. Without a command if a name is not valid: pods may
+// have invented it.
+func (s *Service) annotateClients(what, list string) {
+	names := []string{s.Namespace, s.Name}
+	if s.Guard.Clients == "" {
+		for _, id := range s.Guard.Called {
+			names = append(names, strings.Split(id, "/")...)
+		}
+	}
+	annotate := func(arg ...string) (string, bool) {
+		return api.Command(names, append([]string{"kubectl", "annotate", "service", s.Name, "-n", s.Namespace}, arg...)...)
+	}
+	set, back := []string{api.AnnotationClients + "=" + list}, []string{api.AnnotationClients + "-"}
+	if s.Guard.has {
+		set, back = append(set, "--overwrite"), []string{api.AnnotationClients + "=" + strings.Join(s.Guard.entries, ", "), "--overwrite"}
+	}
+	text, ok := annotate(set...)
+	if !ok {
+		s.step(what + " (" + text + ")")
+		return
+	}
+	undo, _ := annotate(back...)
+	s.Steps = append(s.Steps, Step{What: what, Command: text, Back: undo})
+}
