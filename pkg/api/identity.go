@@ -1,7 +1,7 @@
 package api
 
-// AnnotationIdentity, "true", gives the programs of the pod a client certificate that shows its
-// ServiceAccount, with its key, and the roots that verify those of others.
+// AnnotationIdentity with the value "true" gives the programs of the pod a client certificate that shows
+// its ServiceAccount, with its key, and the roots that verify those of others.
 const AnnotationIdentity = Domain + "/identity"
 
 // IdentityBundle is the file with the key of an identity, then its certificate and chain. The name is that

@@ -170,14 +170,18 @@ func (n Namespace) holds(v *corev1.Volume, w Workload) string {
 				return secret(s.Secret.Name)
 			case s.ConfigMap != nil && bundle(s.ConfigMap.Name) != "":
 				return bundle(s.ConfigMap.Name)
-			case s.PodCertificate != nil && s.PodCertificate.SignerName == api.SignerName:
-				return "the certificate of the pod's own key"
-			case s.PodCertificate != nil && s.PodCertificate.SignerName == api.ClientSignerName:
-				return "the identity of the pod"
+			case s.PodCertificate != nil && podCertificates[s.PodCertificate.SignerName] != "":
+				return podCertificates[s.PodCertificate.SignerName]
 			}
 		}
 	}
 	return ""
+}
+
+// podCertificates are the names for what a volume has of each signer.
+var podCertificates = map[string]string{
+	api.SignerName:       "the certificate of the pod's own key",
+	api.ClientSignerName: "the identity of the pod",
 }
 
 // PodWorkload returns a pod without an owner as a workload.

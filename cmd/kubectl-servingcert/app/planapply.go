@@ -168,6 +168,16 @@ func outlook(p plan.Plan, waves []apply.Wave, everywhere bool) string {
 			fmt.Fprintf(&b, "wave %d  %s/%s: %s\n", s.Guard.Wave, api.Escape(s.Namespace), api.Escape(s.Name), guardChange(s.Guard))
 		}
 	}
+	b.WriteString(skippedOf(p, everywhere))
+	if len(waves) == 0 {
+		b.WriteString("nothing to do for --apply\n")
+	}
+	return b.String()
+}
+
+// skippedOf returns the Services, lists and clients that are skipped, and why.
+func skippedOf(p plan.Plan, everywhere bool) string {
+	var b strings.Builder
 	for _, s := range p.Services {
 		if managed(s) {
 			fmt.Fprintf(&b, "left alone: %s/%s: %s manages it: change its source (plan -o yaml)\n", api.Escape(s.Namespace), api.Escape(s.Name), s.ManagedBy)
@@ -182,9 +192,6 @@ func outlook(p plan.Plan, waves []apply.Wave, everywhere bool) string {
 		if why := apply.Skipped(p, c, everywhere); why != "" && c.Wave > 0 {
 			fmt.Fprintf(&b, "left alone: %s/%s: %s\n", api.Escape(c.Namespace), api.Escape(c.Workload), why)
 		}
-	}
-	if len(waves) == 0 {
-		b.WriteString("nothing to do for --apply\n")
 	}
 	return b.String()
 }

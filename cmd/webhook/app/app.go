@@ -116,6 +116,19 @@ func (c Config) validate() error {
 	if err := pki.CheckTrustDomain(c.TrustDomain); c.TrustDomain != "" && err != nil {
 		return fmt.Errorf("--trust-domain: %w", err)
 	}
+	if c.BindAddress != "" && net.ParseIP(c.BindAddress) == nil {
+		return fmt.Errorf("--bind-address: %q: must be an IP address", c.BindAddress)
+	}
+	if c.ShutdownDelay < 0 || c.ShutdownDelay > maxShutdownDelay {
+		return fmt.Errorf(`--shutdown-delay: "%s": must be between 0s and %s`, c.ShutdownDelay, maxShutdownDelay)
+	}
+	if err := c.validateProxy(); err != nil {
+		return err
+	}
+	return c.validateClients()
+}
+
+func (c Config) validateProxy() error {
 	if detail := api.CheckImage(c.ProxyImage); c.ProxyImage != "" && detail != "" {
 		return fmt.Errorf("--proxy-image: %q: %s", c.ProxyImage, detail)
 	}
@@ -127,13 +140,7 @@ func (c Config) validate() error {
 	if _, detail := api.ParseProxyResources(c.ProxyResources); c.ProxyResources != "" && detail != "" {
 		return fmt.Errorf("--proxy-resources: %q: %s", c.ProxyResources, detail)
 	}
-	if c.BindAddress != "" && net.ParseIP(c.BindAddress) == nil {
-		return fmt.Errorf("--bind-address: %q: must be an IP address", c.BindAddress)
-	}
-	if c.ShutdownDelay < 0 || c.ShutdownDelay > maxShutdownDelay {
-		return fmt.Errorf(`--shutdown-delay: "%s": must be between 0s and %s`, c.ShutdownDelay, maxShutdownDelay)
-	}
-	return c.validateClients()
+	return nil
 }
 
 func (c Config) validateClients() error {

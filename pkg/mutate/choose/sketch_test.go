@@ -17,17 +17,17 @@ var somePorts = rapid.SampledFrom([]int32{80, 443, 1080, 8080})
 
 // somePod draws a pod with whatever decides about its connections.
 func somePod(t *rapid.T) *corev1.Pod {
-	bool := func(name string) bool { return rapid.IntRange(0, 4).Draw(t, name) == 0 }
+	some := func(name string) bool { return rapid.IntRange(0, 4).Draw(t, name) == 0 }
 	always := corev1.ContainerRestartPolicyAlways
 	pod := cart(rapid.SampledFrom([]string{"api, web.data", "*", "web, api:80, web.data:443", "none"}).Draw(t, "connect"))
-	if bool("unlisted") {
+	if some("unlisted") {
 		delete(pod.Annotations, api.AnnotationConnect)
 	}
-	pod.Spec.HostNetwork, pod.Spec.Hostname = bool("host network"), rapid.SampledFrom([]string{"", "api", "x"}).Draw(t, "hostname")
-	if bool("aliases") {
+	pod.Spec.HostNetwork, pod.Spec.Hostname = some("host network"), rapid.SampledFrom([]string{"", "api", "x"}).Draw(t, "hostname")
+	if some("aliases") {
 		pod.Spec.HostAliases = []corev1.HostAlias{{IP: "10.0.0.9", Hostnames: []string{rapid.SampledFrom([]string{"api", "web.data.svc", "z"}).Draw(t, "alias")}}}
 	}
-	if bool("sysctl") {
+	if some("sysctl") {
 		pod.Spec.SecurityContext = &corev1.PodSecurityContext{Sysctls: []corev1.Sysctl{{Name: "net.ipv4.ip_unprivileged_port_start", Value: "100"}}}
 	}
 	container := func(name string) corev1.Container {

@@ -70,8 +70,6 @@ func TestGuardedCondition(t *testing.T) {
 	}
 	plain := guardedService("shop/cart")
 	plain.Spec.Ports = append(plain.Spec.Ports, corev1.ServicePort{Name: "tls-b", Port: 9443, TargetPort: offers("x", "tls", 9443).Spec.Ports[0].TargetPort})
-	late2 := of("b", list, refuses)
-	late2.seen = rotatortest.Noon.Add(late)
 	unready := asked(readyPod("a", "web", guardedBy(list), func(p *corev1.Pod) { p.Status.Conditions = nil }))
 	silent := tried(late, probe.Guarding{Stranger: probe.NoCertificate, Cause: probe.CauseTimeout, Admits: list, Since: rotatortest.Noon})
 	var unlisted = offers("web", "https", proxyPort)
@@ -110,14 +108,14 @@ func TestGuardedCondition(t *testing.T) {
 				assert.Nil(t, d.Guarded[0].Want)
 				return
 			}
-			want := d.Guarded[0].Want
-			assert.Equal(t, tt.reason, want.Reason, want.Message)
-			assert.Contains(t, want.Message, tt.text)
+			got := d.Guarded[0].Want
+			assert.Equal(t, tt.reason, got.Reason, got.Message)
+			assert.Contains(t, got.Message, tt.text)
 			status := map[string]metav1.ConditionStatus{api.GuardedRefusing: metav1.ConditionTrue, api.GuardedNotSeen: metav1.ConditionUnknown, api.GuardedPending: metav1.ConditionUnknown}[tt.reason]
 			if status == "" {
 				status = metav1.ConditionFalse
 			}
-			assert.Equal(t, status, want.Status)
+			assert.Equal(t, status, got.Status)
 		})
 	}
 }

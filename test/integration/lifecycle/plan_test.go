@@ -204,13 +204,20 @@ func TestPlanStopsBeforeAPodIsReplaced(t *testing.T) {
 // planOf runs kubectl servingcert plan as the administrator, with nobody at a terminal.
 func planOf(t *testing.T, args ...string) (out string, code int) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), filepath.Join(dir, "kubectl-servingcert"), append([]string{"plan"}, args...)...)
+	out, code, err := runPlan(t.Context(), args...)
+	require.NoError(t, err)
+	return out, code
+}
+
+// runPlan is planOf for another goroutine.
+func runPlan(ctx context.Context, args ...string) (out string, code int, err error) {
+	cmd := exec.CommandContext(ctx, filepath.Join(dir, "kubectl-servingcert"), append([]string{"plan"}, args...)...)
 	cmd.Env = append(os.Environ(), "KUBECONFIG="+plane.KubeconfigFile())
 	text, err := cmd.CombinedOutput()
 	if cmd.ProcessState == nil {
-		require.NoError(t, err)
+		return "", 0, err
 	}
-	return string(text), cmd.ProcessState.ExitCode()
+	return string(text), cmd.ProcessState.ExitCode(), nil
 }
 
 func serviceOf(t *testing.T, name string) *corev1.Service {

@@ -46,11 +46,12 @@ func TestPlanListsClients(t *testing.T) {
 	type result struct {
 		out  string
 		code int
+		err  error
 	}
 	done := make(chan result, 1)
 	go func() {
-		out, code := planOf(t, "-n", name, "--apply", "--yes")
-		done <- result{out, code}
+		out, code, err := runPlan(t.Context(), "-n", name, "--apply", "--yes")
+		done <- result{out, code, err}
 	}()
 	harness.Eventually(t, func() error { // the list is written, and then the rotator writes it to the pods
 		if err := admin.Get(t.Context(), client.ObjectKeyFromObject(svc), svc); err != nil {
@@ -68,6 +69,7 @@ func TestPlanListsClients(t *testing.T) {
 		require.NoError(t, admin.Patch(t.Context(), &pods.Items[i], client.RawPatch(types.MergePatchType, patch)))
 	}
 	got := <-done
+	require.NoError(t, got.err)
 	assert.Zero(t, got.code, got.out)
 	assert.Contains(t, got.out, "service guarded/web: its pods have the list of clients\n")
 

@@ -7,7 +7,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -219,7 +218,7 @@ func TestTheCAForClientsIsReplaced(t *testing.T) {
 	signedNow(t, renewed, first+2)
 	require.NoError(t, admitted(renewed, roots))
 	require.Error(t, admitted(renewed, before))
-	assert.False(t, strings.Contains(signer.Log.String(), "PRIVATE KEY"))
+	assert.NotContains(t, signer.Log.String(), "PRIVATE KEY")
 }
 
 // doctor sees whether servers have the roots of the CA for clients, and which pods are older than the trust domain.

@@ -49,7 +49,23 @@ const maxReviewed = 50
 
 // forbidden returns the permissions for steps of the plan that the user lacks, a line for each resource.
 func (c *Cluster) forbidden(ctx context.Context, p plan.Plan) ([]string, error) {
-	namespaces := map[string][]string{} // by the resource that is patched, or listed, in them
+	namespaces := namespacesOf(p)
+	var out []string
+	for _, what := range []string{"namespaces", "services", "deployments", "statefulsets", "daemonsets", endpointSlices} {
+		missing, err := c.deniedIn(ctx, what, namespaces[what])
+		if err != nil {
+			return nil, err
+		}
+		if len(missing) > 0 {
+			out = append(out, fmt.Sprintf("%s %s in %s", needed(what).Verb, what, strings.Join(missing, ", ")))
+		}
+	}
+	return out, nil
+}
+
+// namespacesOf returns the namespaces in which steps of the plan patch, or list, resources, by the resource.
+func namespacesOf(p plan.Plan) map[string][]string {
+	namespaces := map[string][]string{}
 	note := func(what, namespace string) {
 		if !slices.Contains(namespaces[what], namespace) {
 			namespaces[what] = append(namespaces[what], namespace)
@@ -84,17 +100,7 @@ func (c *Cluster) forbidden(ctx context.Context, p plan.Plan) ([]string, error) 
 			note(strings.ToLower(kind)+"s", client.Namespace)
 		}
 	}
-	var out []string
-	for _, what := range []string{"namespaces", "services", "deployments", "statefulsets", "daemonsets", endpointSlices} {
-		missing, err := c.deniedIn(ctx, what, namespaces[what])
-		if err != nil {
-			return nil, err
-		}
-		if len(missing) > 0 {
-			out = append(out, fmt.Sprintf("%s %s in %s", needed(what).Verb, what, strings.Join(missing, ", ")))
-		}
-	}
-	return out, nil
+	return namespaces
 }
 
 // endpointSlices are read after each step, which checks that no port loses its endpoints.
