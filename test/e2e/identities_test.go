@@ -66,6 +66,8 @@ func identitiesScene() *scene {
 		c.admits(t, listed)
 		c.refusesCaller(t, stranger)
 		require.Error(t, c.calls(t.Context(), attentive), "a client without a proxy, and so without an identity")
+		eventually(t, starting, "a program that shows the identity itself", func(ctx context.Context) error { return c.hasSucceeded(ctx, clientsNamespace, "shows") })
+		c.isGuarded(t)
 
 		c.admitsFromNow(t, s, "e2e-clients/*")
 		c.admits(t, stranger)
@@ -84,6 +86,7 @@ func identitiesScene() *scene {
 	s.renewed = func(t *testing.T, c *cluster, _ before) {
 		c.admits(t, listed)
 		c.refusesCaller(t, stranger)
+		c.isGuarded(t)
 	}
 	s.succeeded = func(t *testing.T, c *cluster) {
 		s.renewed(t, c, before{})
@@ -96,6 +99,17 @@ func identitiesScene() *scene {
 		s.note("renewal and succession of the servers' certificates and of the identities: " + c.exchanged(t, listed))
 	}
 	return s
+}
+
+// isGuarded fails the test unless the rotator sees that all pods refuse strangers, and the proxies list who called.
+func (c *cluster) isGuarded(t *testing.T) {
+	t.Helper()
+	eventually(t, verifying, "the rotator sees that strangers are refused", func(ctx context.Context) error {
+		return c.hasCondition(ctx, "e2e-identities", "nginx", api.ConditionGuarded, "True", api.GuardedRefusing)
+	})
+	out, _ := c.run(t.Context(), c.tools.plugin, "clients", "nginx", "-n", "e2e-identities", "--for", "1s") // exit code 1: the stranger is refused
+	assert.Regexp(t, `(?m)^e2e-clients/`+listed+` +yes `, out)
+	assert.Regexp(t, `(?m)^e2e-clients/`+stranger+` +no: `, out)
 }
 
 // succeedsClients replaces the CA for clients, whose identities stay in use.
@@ -150,21 +164,28 @@ func (c *cluster) refusesServingCertificate(t *testing.T) {
 		require.True(t, ok)
 		require.Len(t, proxy.Listeners, 1)
 		s.port = int(proxy.Listeners[0].Port)
-		raw, err := c.machine.Dialer().DialContext(t.Context(), "tcp", s.atPod(&pods[i]).Address)
-		require.NoError(t, err)
-		defer raw.Close()
-		require.NoError(t, raw.SetDeadline(time.Now().Add(settling)))
-		conn := tls.Client(raw, &tls.Config{
-			InsecureSkipVerify:   true, //nolint:gosec // asks whom the server admits, not who it is
-			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &pair, nil },
-		})
-		_, err = fmt.Fprintf(conn, "GET / HTTP/1.0\r\n\r\n")
-		if err == nil { // TLS 1.3 shows a refusal to the client's first read
-			_, err = conn.Read(make([]byte, 1))
-		}
+		err := c.callsAs(t, s.atPod(&pods[i]).Address, &pair)
 		var refusal tls.AlertError
 		assert.ErrorAs(t, err, &refusal, "pod %s", pods[i].Name)
 	}
+}
+
+// callsAs makes a request with a client certificate, and returns why the server did not answer.
+func (c *cluster) callsAs(t *testing.T, address string, pair *tls.Certificate) error {
+	t.Helper()
+	raw, err := c.machine.Dialer().DialContext(t.Context(), "tcp", address)
+	require.NoError(t, err)
+	defer raw.Close()
+	require.NoError(t, raw.SetDeadline(time.Now().Add(settling)))
+	conn := tls.Client(raw, &tls.Config{
+		InsecureSkipVerify:   true, //nolint:gosec // asks whom the server admits, not who it is
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return pair, nil },
+	})
+	_, err = fmt.Fprintf(conn, "GET / HTTP/1.0\r\n\r\n")
+	if err == nil { // TLS 1.3 shows a refusal to the client's first read
+		_, err = conn.Read(make([]byte, 1))
+	}
+	return err
 }
 
 // calls makes a client call the guarded server once.
