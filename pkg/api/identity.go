@@ -1,6 +1,6 @@
 package api
 
-// AnnotationIdentity with the value "true" gives the programs of the pod a client certificate that shows
+// AnnotationIdentity gives the programs of the pod, with the value "true", a client certificate that shows
 // its ServiceAccount, with its key, and the roots that verify those of others.
 const AnnotationIdentity = Domain + "/identity"
 
