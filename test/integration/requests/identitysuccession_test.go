@@ -1,6 +1,7 @@
 package requests
 
 import (
+	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -33,6 +34,7 @@ type servers struct {
 	stop func()
 
 	mu         sync.Mutex
+	stopped    bool
 	bundles    [][]*x509.Certificate
 	identities [][]*x509.Certificate
 	refused    []error
@@ -52,7 +54,13 @@ func startServers(t *testing.T) *servers {
 			s.take(event)
 		}
 	}()
-	s.stop = sync.OnceFunc(func() { watched.Stop(); <-ended })
+	s.stop = sync.OnceFunc(func() {
+		s.mu.Lock()
+		s.stopped = true
+		s.mu.Unlock()
+		watched.Stop()
+		<-ended
+	})
 	t.Cleanup(s.stop)
 	return s
 }
@@ -61,6 +69,9 @@ func startServers(t *testing.T) *servers {
 func (s *servers) take(event watch.Event) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.stopped && event.Type == watch.Error {
+		return // the end of the connection
+	}
 	bundle, ok := event.Object.(*certificatesv1.ClusterTrustBundle)
 	if !ok || event.Type == watch.Deleted {
 		s.refused = append(s.refused, fmt.Errorf("event %s: %v", event.Type, event.Object))
@@ -158,6 +169,14 @@ func rotate(t *testing.T, args ...string) (wait func() string) {
 	}
 }
 
+// deleteLease deletes the Lease of signers that elect a leader, when the test ends.
+func deleteLease(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() {
+		require.NoError(t, admin.CoordinationV1().Leases(api.DefaultNamespace).Delete(context.Background(), "servingcert-signer", metav1.DeleteOptions{}))
+	})
+}
+
 // signedNow checks which generation signed an identity.
 func signedNow(t *testing.T, chain []*x509.Certificate, generation int) {
 	t.Helper()
@@ -168,6 +187,7 @@ func signedNow(t *testing.T, chain []*x509.Certificate, generation int) {
 // signer is restarted in the middle. A CA whose key was stolen is distrusted at once.
 func TestTheCAForClientsIsReplaced(t *testing.T) {
 	needsIdentities(t)
+	deleteLease(t)
 	flags := []string{"--leader-elect=true", "--trust-domain=example.com", "--ca-soak=10s"}
 	signer := startSigner(t, flags...)
 	clientRoots(t)
@@ -224,6 +244,7 @@ func TestTheCAForClientsIsReplaced(t *testing.T) {
 // doctor sees whether servers have the roots of the CA for clients, and which pods are older than the trust domain.
 func TestDoctorSeesTheCAForClients(t *testing.T) {
 	needsIdentities(t)
+	deleteLease(t)
 	signer := startSigner(t, "--leader-elect=true", "--trust-domain=example.com")
 	clientRoots(t)
 	ns := newNamespace(t, true)
