@@ -83,19 +83,20 @@ func identitiesScene() *scene {
 		c.refusesServingCertificate(t)
 		c.exchangeFrom(t, listed, []handshake.Target{guarded})
 	}
-	s.renewed = func(t *testing.T, c *cluster, _ before) {
+	holds := func(t *testing.T, c *cluster) {
 		c.admits(t, listed)
 		c.refusesCaller(t, stranger)
 		c.isGuarded(t)
 	}
-	s.succeeded = func(t *testing.T, c *cluster) {
-		s.renewed(t, c, before{})
+	s.renewed = func(t *testing.T, c *cluster, _ before) {
+		holds(t, c)
 		c.succeedsClients(t)
-		s.renewed(t, c, before{})
+		holds(t, c)
 	}
+	s.succeeded = holds
 	s.alone = func(t *testing.T, c *cluster) {
 		c.renewsIdentities(t)
-		s.renewed(t, c, before{})
+		holds(t, c)
 		s.note("renewal and succession of the servers' certificates and of the identities: " + c.exchanged(t, listed))
 	}
 	return s
