@@ -8,12 +8,13 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// Guard is the plan of annotation servingcert.dev/clients of a Service: first the clients that refer to it and watch,
-// which refuses nobody; later the same without watch.
+// Guard is the plan of annotation servingcert.dev/clients of a Service: first the clients of its namespace that refer to
+// it and watch, which refuses nobody; later the same without watch. Who is on the list is otherwise a person's decision.
 type Guard struct {
 	// Wave is when the annotation is set: after the waves of the Service and of its clients. 0 if it stays.
 	Wave int `json:"wave"`
@@ -26,6 +27,9 @@ type Guard struct {
 	// Called are identities that called, and that the list does not name: NAMESPACE/SERVICEACCOUNT. A person decides
 	// whether they may: Clients does not have them.
 	Called []string `json:"called,omitempty"`
+	// Refer are identities whose workloads refer to it, and that the list does not name: of other namespaces, and all if
+	// there is a list. Clients does not have them either.
+	Refer []string `json:"refer,omitempty"`
 	// After are the clients that have to connect first: NAMESPACE/KIND/NAME.
 	After []string `json:"after,omitempty"`
 
@@ -86,13 +90,14 @@ func (a after) guard(k key, svc *corev1.Service) *Guard {
 	g.before, g.has = svc.Annotations[api.AnnotationClients], hasKey(svc.Annotations, api.AnnotationClients)
 	var err error
 	g.entries, _, err = api.Clients(svc)
-	listed := without(g.entries, api.ClientsWatch)
-	callers, why := a.callersOf(k, s)
-	switch {
-	case err != nil:
+	if err != nil {
 		g.Why = err.Error()
 		return g
-	case g.has && len(listed) == len(g.entries), !g.has && len(callers) == 0 && why == "":
+	}
+	listed := without(g.entries, api.ClientsWatch)
+	own, others, why := a.callersOf(k, s)
+	switch {
+	case g.has && len(listed) == len(g.entries), !g.has && len(own)+len(others) == 0 && why == "":
 		return nil
 	case why != "":
 		g.Why = why
@@ -101,35 +106,50 @@ func (a after) guard(k key, svc *corev1.Service) *Guard {
 	if g.Why = a.unguarded(k, svc); g.Why != "" {
 		return g
 	}
-	missing := slices.DeleteFunc(callers, func(id string) bool {
-		namespace, account, _ := strings.Cut(id, "/")
-		return g.has && api.MayCall(withClients(svc, listed), namespace, account)
-	})
 	called, asked := a.called[k]
+	g.Called = slices.Clone(called.NotListed)
 	if g.has {
-		g.Called = slices.DeleteFunc(slices.Clone(called.NotListed), func(id string) bool { return slices.Contains(missing, id) })
+		named := func(id string) bool {
+			namespace, account, _ := strings.Cut(id, "/")
+			return api.MayCall(withClients(svc, listed), namespace, account)
+		}
+		own, others = slices.DeleteFunc(own, named), slices.DeleteFunc(others, named)
+		g.Refer = slices.Concat(own, others)
+	} else {
+		listed, g.Refer = own, others
 	}
 	switch {
-	case !g.has, len(missing) > 0:
-		listed = append(slices.Concat([]string{api.ClientsWatch}, listed), missing...)
+	case !g.has && len(own) == 0:
+		g.Why = "only workloads of other namespaces refer to it, which are not listed without a person: " + api.Listed(others, maxShown)
+	case !g.has:
+		listed = append([]string{api.ClientsWatch}, own...)
+	case len(own) > 0:
+		g.Why = "workloads of its namespace refer to it that the list does not name: " + api.Listed(own, maxShown)
 	case len(listed) == 0:
 		g.Why = "the list has no entry beside " + api.ClientsWatch
-		return g
 	case !asked:
 		g.Why = "the proxies of its pods were not asked who calls"
-		return g
 	case called.Refuses != "":
 		g.Why = called.Refuses
-		return g
 	default:
 		g.Refuses = true
 	}
-	if _, _, err := api.Clients(withClients(svc, listed)); err != nil {
-		g.Why = err.Error()
+	if g.Why != "" {
 		return g
 	}
-	g.Clients = strings.Join(listed, ", ")
+	if g.Clients = strings.Join(listed, ", "); invalid(listed) != nil {
+		g.Why, g.Clients, g.Refuses = invalid(listed).Error(), "", false
+	}
 	return g
+}
+
+// maxShown is the number of identities that a text names.
+const maxShown = 5
+
+// invalid returns why the entries are no list; nil if they are one. A list that is not valid admits nobody.
+func invalid(entries []string) error {
+	_, _, err := api.Clients(withClients(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{}}}, entries))
+	return err
 }
 
 func without(list []string, entry string) []string {
@@ -144,32 +164,41 @@ func withClients(svc *corev1.Service, entries []string) *corev1.Service {
 	return &out
 }
 
-// callersOf returns the ServiceAccounts of the workloads that refer to ports with TLS of the Service, sorted, or why one
-// of those that refer to it shows no identity.
-func (a after) callersOf(k key, s *Service) (accounts []string, why string) {
-	if s.MoreReferences > 0 {
-		return nil, "it has more references than are listed"
+// callersOf returns the ServiceAccounts of the workloads that refer to ports with TLS of the Service, sorted: of its own
+// namespace, and of others; or why one of its own namespace that refers to it shows no identity. What others refer to is
+// no reason: they could keep the list from being set for ever. Whether they call is what its proxies say.
+func (a after) callersOf(k key, s *Service) (own, others []string, why string) {
+	if s.moreOwn > 0 {
+		return nil, nil, "it has more references than are listed"
 	}
 	for _, r := range s.References {
 		if r.Via.Stays() || !s.secures(r.Port) {
 			continue
 		}
-		name := r.Kind + " " + strings.TrimPrefix(r.Namespace+"/"+r.Name, "/")
+		name, foreign := r.Kind+" "+strings.TrimPrefix(r.Namespace+"/"+r.Name, "/"), r.foreign(k.namespace)
 		switch {
+		case foreign:
 		case !r.ofProgram():
-			return nil, name + " refers to it, and shows no identity"
+			return nil, nil, name + " refers to it, and shows no identity"
 		case r.Moves == MovesByHand:
-			return nil, name + " does not connect to it: " + r.ByHand
+			return nil, nil, name + " does not connect to it: " + r.ByHand
 		case r.Moves == "" && !a.connects(k, r):
-			return nil, name + " calls " + r.Address + ", and is not known to connect: if its calls show an identity, annotate the Service yourself"
+			return nil, nil, name + " calls " + r.Address + ", and is not known to connect: if its calls show an identity, annotate the Service yourself"
 		}
 		for _, id := range r.programs() {
-			w := a.workloads[a.byID[id][0]] // decide has moved it, so that it is known
-			accounts = append(accounts, w.Namespace+"/"+cmp.Or(w.Pod.Spec.ServiceAccountName, "default"))
+			for _, at := range a.byID[id] {
+				w := a.workloads[at]
+				if account := w.Namespace + "/" + cmp.Or(w.Pod.Spec.ServiceAccountName, "default"); foreign {
+					others = append(others, account)
+				} else {
+					own = append(own, account)
+				}
+			}
 		}
 	}
-	slices.Sort(accounts)
-	return slices.Compact(accounts), ""
+	slices.Sort(own)
+	slices.Sort(others)
+	return slices.Compact(own), slices.Compact(others), ""
 }
 
 // connects reports whether the proxies of all workloads with the reference make its calls already. A program that speaks
@@ -226,71 +255,14 @@ func (g *Guard) wait(s *Service, clients []Client) {
 	}
 	k := key{s.Namespace, s.Name}
 	for _, c := range clients {
-		if c.Wave > 0 && (slices.ContainsFunc(c.added, func(a added) bool { return a.service == k }) || slices.Contains(c.older, k)) {
+		if c.Namespace == s.Namespace && c.Wave > 0 && (slices.ContainsFunc(c.added, func(a added) bool { return a.service == k }) || slices.Contains(c.older, k)) {
 			before = max(before, c.Wave)
 			g.After = append(g.After, c.Namespace+"/"+c.Workload)
 		}
 	}
 	if g.Refuses && before > 0 { // what was seen is not what will be
-		*g = Guard{Why: "it has other steps first", before: g.before, has: g.has}
+		g.Why, g.Clients, g.Refuses, g.After = "it has other steps first", "", false, nil
 		return
 	}
 	g.Wave = before + 1
-}
-
-// stepOfGuard adds the steps for the annotation.
-func (s *Service) stepOfGuard() {
-	g := s.Guard
-	switch {
-	case g == nil:
-		return
-	case g.Clients == "" && len(g.Called) > 0:
-		if all := slices.Concat(g.entries, g.Called); len(all) <= api.MaxClientEntries {
-			s.annotateClients("add those to its list that called and may do so; this adds all of them", strings.Join(all, ", "))
-		}
-		return
-	case g.Clients == "":
-		return
-	}
-	what := "list its clients: " + api.ClientsWatch + " admits all others too"
-	switch {
-	case g.Refuses:
-		what = "take " + api.ClientsWatch + " out of the list of its clients: it refuses all others from then on"
-	case g.has:
-		what = "add clients to its list"
-	case len(g.After) > 0:
-		what += ". Do this when the clients connect"
-	}
-	if strings.Contains(g.Clients+",", "/default,") {
-		what += ". ServiceAccount default is that of all pods of a namespace which name no other"
-	}
-	s.annotateClients(what, g.Clients)
-	if !g.Refuses {
-		s.command("see who calls, and whom the list would refuse", s.Name, "kubectl", "servingcert", "clients", s.Name, "-n", s.Namespace)
-	}
-}
-
-// annotateClients adds a step that sets the list, and takes that back. Without a command if a name is not valid: pods may
-// have invented it.
-func (s *Service) annotateClients(what, list string) {
-	names := []string{s.Namespace, s.Name}
-	if s.Guard.Clients == "" {
-		for _, id := range s.Guard.Called {
-			names = append(names, strings.Split(id, "/")...)
-		}
-	}
-	annotate := func(arg ...string) (string, bool) {
-		return api.Command(names, append([]string{"kubectl", "annotate", "service", s.Name, "-n", s.Namespace}, arg...)...)
-	}
-	set, back := []string{api.AnnotationClients + "=" + list}, []string{api.AnnotationClients + "-"}
-	if s.Guard.has {
-		set, back = append(set, "--overwrite"), []string{api.AnnotationClients + "=" + strings.Join(s.Guard.entries, ", "), "--overwrite"}
-	}
-	text, ok := annotate(set...)
-	if !ok {
-		s.step(what + " (" + text + ")")
-		return
-	}
-	undo, _ := annotate(back...)
-	s.Steps = append(s.Steps, Step{What: what, Command: text, Back: undo})
 }

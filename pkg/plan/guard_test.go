@@ -55,6 +55,13 @@ func client(name, account, connect string) Workload {
 	return w
 }
 
+// foreign returns a Deployment of another namespace that refers to the Service.
+func foreign(connect string) Workload {
+	w := client("evil", "evil", connect)
+	w.Namespace, w.Pod.Namespace = "other", "other"
+	return w
+}
+
 func (w *guardWorld) plan() Plan {
 	b := New([]*corev1.Service{w.db}, nil, w.opts)
 	server := pod("db", map[string]string{"app": "db"}, 5432)
@@ -125,19 +132,31 @@ func TestGuard(t *testing.T) {
 				w.more = append(w.more, client(fmt.Sprint("c", i), "cart", "db:5432"))
 			}
 		}}, nil, "more references than are listed"},
-		"too many clients": {[]func(*guardWorld){clients(cart), called(""), func(w *guardWorld) {
-			var all []string
-			for i := range api.MaxClientEntries - 1 {
-				all = append(all, fmt.Sprint("a/b", i))
+		"too many clients": {[]func(*guardWorld){func(w *guardWorld) {
+			for i := range MaxReferences {
+				w.more = append(w.more, client(fmt.Sprint("c", i), fmt.Sprintf("a%d.%s", i, strings.Repeat("a", 200)), "db:5432"))
 			}
-			w.db.Annotations[api.AnnotationClients] = strings.Join(append(all, "watch"), ",")
 		}}, nil, "servingcert.dev/clients"},
+
+		"a client of another namespace":                      {[]func(*guardWorld){clients(cart, foreign(""))}, &Guard{Wave: 1, Clients: "watch, shop/cart", Refer: []string{"other/evil"}}, ""},
+		"only a client of another namespace":                 {[]func(*guardWorld){clients(foreign("db.shop:5432"))}, nil, "only workloads of other namespaces refer to it, which are not listed without a person: other/evil"},
+		"it watches, a client of another namespace":          {[]func(*guardWorld){clients(cart, foreign("db.shop:5432")), list("watch,shop/cart"), called("")}, &Guard{Wave: 1, Clients: "shop/cart", Refuses: true, Refer: []string{"other/evil"}}, ""},
+		"it watches, one of another namespace cannot":        {[]func(*guardWorld){clients(cart, func() Workload { c := foreign(""); c.Pod.Spec.HostNetwork = true; return c }()), list("watch,shop/cart"), called("")}, &Guard{Wave: 1, Clients: "shop/cart", Refuses: true, Refer: []string{"other/evil"}}, ""},
+		"it watches, one of another namespace is to connect": {[]func(*guardWorld){clients(cart, foreign("")), list("watch,shop/cart,other/evil"), called("")}, &Guard{Wave: 1, Clients: "other/evil, shop/cart", Refuses: true}, ""},
+		"it watches, many of another namespace": {[]func(*guardWorld){list("watch,shop/cart"), called(""), func(w *guardWorld) {
+			for i := range 2 * MaxReferences {
+				c := foreign("db.shop:5432")
+				c.Name = fmt.Sprint("evil", i)
+				w.more = append(w.more, c)
+			}
+			w.more = append(w.more, cart)
+		}}, &Guard{Wave: 1, Clients: "shop/cart", Refuses: true, Refer: []string{"other/evil"}}, ""},
 
 		"it watches, nobody is refused":          {[]func(*guardWorld){clients(cart), list("watch,shop/cart, batch/*"), called("")}, &Guard{Wave: 1, Clients: "batch/*, shop/cart", Refuses: true}, ""},
 		"it watches, and nothing refers":         {[]func(*guardWorld){list("watch,batch/*"), called("")}, &Guard{Wave: 1, Clients: "batch/*", Refuses: true}, ""},
 		"it watches, some are refused":           {[]func(*guardWorld){clients(cart), list("watch,shop/cart"), called("shop/old")}, nil, "shop/old"},
 		"it watches, not asked":                  {[]func(*guardWorld){clients(cart), list("watch,shop/cart")}, nil, "were not asked"},
-		"it watches, a client is missing":        {[]func(*guardWorld){clients(cart), list("watch,batch/*"), called("")}, &Guard{Wave: 1, Clients: "watch, batch/*, shop/cart"}, ""},
+		"it watches, a client is missing":        {[]func(*guardWorld){clients(cart), list("watch,batch/*"), called("")}, nil, "workloads of its namespace refer to it that the list does not name: shop/cart"},
 		"it watches, a client is yet to connect": {[]func(*guardWorld){clients(client("cart", "cart", "")), list("watch,shop/cart"), called("")}, nil, "it has other steps first"},
 		"it watches, an Ingress":                 {[]func(*guardWorld){clients(cart), list("watch,shop/cart"), called(""), ingress(5432)}, nil, "Ingress shop/in"},
 		"it watches alone":                       {[]func(*guardWorld){list("watch"), called("")}, nil, "no entry beside watch"},
@@ -161,10 +180,54 @@ func TestGuard(t *testing.T) {
 				assert.Nil(t, g)
 			default:
 				require.NotNil(t, g)
-				assert.Equal(t, *tt.want, Guard{Wave: g.Wave, Clients: g.Clients, Refuses: g.Refuses, Why: g.Why, After: g.After})
+				assert.Equal(t, *tt.want, Guard{Wave: g.Wave, Clients: g.Clients, Refuses: g.Refuses, Why: g.Why, After: g.After, Refer: g.Refer})
 			}
 		})
 	}
+}
+
+// TestWhoIsNotListed: clients that a person has to add are told apart, with a list that is valid whatever they are called.
+func TestWhoIsNotListed(t *testing.T) {
+	annotates := func(s Service) (out []Step) {
+		for _, step := range s.Steps {
+			if strings.HasPrefix(step.Command, "kubectl annotate") {
+				out = append(out, step)
+			}
+		}
+		return out
+	}
+	w := newGuardWorld()
+	w.more = []Workload{foreign("db.shop:5432")}
+	what := "add those to its list that called, or refer to it, and may do so; this adds all of them"
+	assert.Equal(t, []Step{{
+		What:    what,
+		Command: "kubectl annotate service db -n shop 'servingcert.dev/clients=watch, other/evil'",
+		Back:    "kubectl annotate service db -n shop servingcert.dev/clients-",
+	}}, annotates(w.plan().Services[0]))
+	assert.Nil(t, w.plan().Services[0].CompleteGuard())
+
+	w.more = append(w.more, client("cart", "cart", "db:5432"))
+	s := w.plan().Services[0]
+	assert.Equal(t, []Step{
+		{What: "list its clients: watch admits all others too", Command: "kubectl annotate service db -n shop 'servingcert.dev/clients=watch, shop/cart'", Back: "kubectl annotate service db -n shop servingcert.dev/clients-"},
+		{What: what, Command: "kubectl annotate service db -n shop 'servingcert.dev/clients=watch, shop/cart, other/evil' --overwrite", Back: "kubectl annotate service db -n shop 'servingcert.dev/clients=watch, shop/cart' --overwrite"},
+	}, annotates(s))
+	assert.Equal(t, "watch, shop/cart", texts(at(s.CompleteGuard(), "metadata"), "annotations")[api.AnnotationClients])
+
+	w.db.Annotations[api.AnnotationClients], w.called = "watch,shop/cart", &Called{Refuses: "many"}
+	for i := range 200 {
+		w.called.NotListed = append(w.called.NotListed, fmt.Sprintf("tenant/%s.%03d", strings.Repeat("a", 200), i))
+	}
+	s = w.plan().Services[0]
+	steps := annotates(s)
+	require.Len(t, steps, 1)
+	_, list, _ := strings.Cut(steps[0].Command, api.AnnotationClients+"=")
+	list, _, _ = strings.Cut(list, "'")
+	require.NoError(t, invalid(strings.Split(list, ", ")))
+	assert.Contains(t, list, "watch")
+	assert.Contains(t, list, "tenant/")
+	assert.Contains(t, fmt.Sprint(s.Steps), "its list has no room for them, or they are no entries: tenant/")
+	assert.Regexp(t, `and \d+ more`, fmt.Sprint(s.Steps))
 }
 
 // What a step does, its back takes back; and the manifest has the list.
@@ -205,13 +268,15 @@ func TestGuardSteps(t *testing.T) {
 	assert.Empty(t, found.Guard.Clients, "who only called is not added")
 	assert.Equal(t, []string{"batch/report", "shop/old"}, found.Guard.Called)
 	assert.Equal(t, Step{
-		What:    "add those to its list that called and may do so; this adds all of them",
+		What:    "add those to its list that called, or refer to it, and may do so; this adds all of them",
 		Command: "kubectl annotate service db -n shop 'servingcert.dev/clients=shop/cart, watch, batch/report, shop/old' --overwrite",
 		Back:    "kubectl annotate service db -n shop 'servingcert.dev/clients=shop/cart, watch' --overwrite",
 	}, last(found))
-	w.called.NotListed = []string{"shop/-"} // a pod may answer anything
-	for _, step := range w.plan().Services[0].Steps {
+	w.called.NotListed = []string{"*/*", "shop/-", "shop/$(id)"} // a pod may answer anything
+	found = w.plan().Services[0]
+	for _, step := range found.Steps {
 		assert.NotContains(t, step.Command, "annotate")
 	}
+	assert.Equal(t, "these called, or refer to it, and its list has no room for them, or they are no entries: */*, shop/$(id), shop/-", found.Steps[len(found.Steps)-1].What)
 	assert.JSONEq(t, `{"metadata":{"uid":"u","resourceVersion":"7","annotations":{"servingcert.dev/clients":"shop/cart"}}}`, string(s.Guard.Merge(&corev1.Service{ObjectMeta: metav1.ObjectMeta{UID: "u", ResourceVersion: "7"}})))
 }

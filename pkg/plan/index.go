@@ -30,6 +30,7 @@ type entry struct {
 	references []Reference
 	seen       map[string]bool
 	more       int
+	moreOwn    int // among more, those that are not foreign
 	toMove     int // the plaintext ones among those not in references
 }
 
@@ -124,21 +125,36 @@ func (e *entry) only() int32 {
 	return 0
 }
 
-// add records a reference once, and lists at most MaxReferences.
+// add records a reference once, and lists at most MaxReferences. Those of other namespaces give way to others.
 func (e *entry) add(r Reference) {
 	id := strings.Join([]string{string(r.Via), r.Kind, r.Namespace, r.Name, r.Where, r.Address, string(r.Speaks)}, "\x00")
-	switch {
-	case e.seen[id]:
-	case len(e.references) < MaxReferences:
+	foreign := func(r Reference) bool { return r.foreign(e.svc.Namespace) }
+	if e.seen[id] {
+		return
+	}
+	if len(e.references) < MaxReferences {
 		e.seen[id] = true
 		r.Address = api.Shorten(r.Address, maxAddress)
 		e.references = append(e.references, r)
-	default:
-		e.more++
-		if r.mustMove() {
-			e.toMove++
-		}
+		return
 	}
+	if i := slices.IndexFunc(e.references, foreign); i >= 0 && !foreign(r) {
+		e.seen[id] = true
+		r.Address = api.Shorten(r.Address, maxAddress)
+		e.references[i], r = r, e.references[i]
+	}
+	e.more++
+	if !foreign(r) {
+		e.moreOwn++
+	}
+	if r.mustMove() {
+		e.toMove++
+	}
+}
+
+// foreign reports whether the reference is of another namespace than that. Objects of no namespace are nobody's.
+func (r Reference) foreign(namespace string) bool {
+	return r.Namespace != "" && r.Namespace != namespace
 }
 
 // mustMove reports whether the reference has to change before plaintext is removed.

@@ -72,7 +72,7 @@ type Service struct {
 	// Without are the Workloads whose pods do not use its certificate.
 	Without []string `json:"without,omitempty"`
 	Ports   []Port   `json:"ports"`
-	// References are at most MaxReferences; MoreReferences counts the others.
+	// References are at most MaxReferences, first those of its namespace; MoreReferences counts the others.
 	References     []Reference `json:"references,omitempty"`
 	MoreReferences int         `json:"moreReferences,omitempty"`
 	// ToMove counts the plaintext references that have to change before plaintext is removed.
@@ -90,6 +90,7 @@ type Service struct {
 	content map[string]any // the manifest of the Service
 
 	asks      bool                 // for a certificate
+	moreOwn   int                  // among MoreReferences, those that are not of other namespaces
 	outdated  bool                 // Serving is about an earlier certificate or other ports
 	noRotator string               // why Serving may be outdated
 	dialled   []intstr.IntOrString // the target ports that Serving is about, each by itself

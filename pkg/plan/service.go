@@ -158,7 +158,7 @@ func (s *Service) besides() {
 // refer fills in the references to the Service.
 func (b *Builder) refer(s *Service, e *entry) {
 	id := s.Namespace + "/" + s.Name
-	s.MoreReferences = e.more
+	s.MoreReferences, s.moreOwn = e.more, e.moreOwn
 	for _, r := range e.references {
 		if r.Via == ViaConfigMap {
 			r.UsedBy = b.users[key{r.Namespace, r.Name}]

@@ -9,12 +9,13 @@ import (
 	"github.com/servingcert/servingcert/pkg/plan"
 )
 
-// writeGuardSummary writes a row for each Service whose list of clients changes, or still watches.
+// writeGuardSummary writes a row for each Service whose list of clients changes, still watches, or needs a
+// person.
 func writeGuardSummary(s screen, services []plan.Service) error {
 	rows := [][]cell{cells("WAVE", "NAMESPACE", "SERVICE", "LIST OF CLIENTS", "WHY NOT")}
 	for _, svc := range services {
 		g := svc.Guard
-		if g == nil || g.Clients == "" && !g.Watches() {
+		if g == nil || g.Clients == "" && !g.Watches() && len(g.Refer) == 0 {
 			continue
 		}
 		wave := "-"
