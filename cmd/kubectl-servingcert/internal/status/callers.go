@@ -214,7 +214,7 @@ func (k ClientsSituation) verdictOfCallers(p CallersPort, oldest time.Time) stri
 	switch {
 	case slices.ContainsFunc(p.Callers, Caller.refused), isAfter(p.EvictedStrangersLast, oldest):
 		return ClientsLeft
-	case p.Pods == 0, p.Unguarded > 0, k.unanswered(), isAfter(p.EvictedLast, oldest):
+	case p.Pods == 0, p.Unguarded > 0, k.unanswered(), len(k.direct(p.Name)) > 0, isAfter(p.EvictedLast, oldest):
 		return ClientsUnknown
 	case p.Since.After(oldest):
 		return ClientsTooSoon
@@ -240,15 +240,17 @@ func (k ClientsSituation) adviceOfCallers(p CallersPort) string {
 			return "pods without a list for this port, which admit all clients and do not record who calls: " + strconv.Itoa(p.Unguarded) + ". Roll out those that are older than the trust domain"
 		case p.Pods == 0:
 			return "no running pod of the Service has this port yet, so who calls is not recorded: roll out the pods, and run this command again"
+		case len(k.direct(p.Name)) > 0:
+			return k.pastProxy(p.Name, ", and no list refuses them") + ", or remove it"
 		}
 		return "the proxies no longer list all identities of the last " + window + ", as others were seen later: the list may refuse one of them"
 	case ClientsTooSoon:
 		return fmt.Sprintf("the list admits all clients since %s, which is less than %s ago", p.Since.UTC().Format(time.DateTime), window)
 	}
 	if p.Watch {
-		return fmt.Sprintf("the list admits all clients of the last %s: take %s out of annotation %s", window, api.ClientsWatch, api.AnnotationClients)
+		return fmt.Sprintf("the list admits all clients that the running pods have seen in the last %s: take %s out of annotation %s", window, api.ClientsWatch, api.AnnotationClients)
 	}
-	return "the list admits all clients of the last " + window
+	return "the list admits all clients that the running pods have seen in the last " + window
 }
 
 // refuses returns the next step for a guarded port with clients that the list refuses.

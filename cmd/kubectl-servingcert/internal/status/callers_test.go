@@ -66,8 +66,8 @@ func TestVerdictOnCallers(t *testing.T) {
 		advice  string
 	}{
 		"all listed, watching": {"watch, shop/cart", week, one(called("shop", "cart", time.Hour)), nil, ClientsNone,
-			"the list admits all clients of the last 7 days: take watch out of annotation servingcert.dev/clients"},
-		"all listed":    {"shop/*", week, one(called("shop", "cart", time.Hour)), nil, ClientsNone, "the list admits all clients of the last 7 days"},
+			"the list admits all clients that the running pods have seen in the last 7 days: take watch out of annotation servingcert.dev/clients"},
+		"all listed":    {"shop/*", week, one(called("shop", "cart", time.Hour)), nil, ClientsNone, "the list admits all clients that the running pods have seen in the last 7 days"},
 		"nobody called": {"watch", week, one(), nil, ClientsNone, ""},
 		"not listed": {"watch, shop/cart", week, []callers{{called("shop", "cart", time.Hour)}, {called("shop", "old", time.Hour)}}, nil, ClientsLeft,
 			"without watch, the list would refuse shop/old, seen in the last 7 days: add them to annotation servingcert.dev/clients, or move them away"},
@@ -94,6 +94,9 @@ func TestVerdictOnCallers(t *testing.T) {
 		"strangers that are no longer listed": {"watch, any", week, one(), func(k *ClientsSituation) {
 			k.Pods[0].Guarded[0].EvictedStrangers = proxy.Evicted{Clients: 2, Last: before(time.Hour)}
 		}, ClientsLeft, "without watch, the list would refuse clients without an identity, seen in the last 7 days: addresses that the proxies no longer list, as others were seen later: let them connect (" + api.Documentation + "connect.md)"},
+		"a port past the proxy": {"watch, any", week, one(), func(k *ClientsSituation) {
+			k.Direct = map[string][]string{"5432": {"port 5432 (targetPort 5432)"}, "1": {"port 1 (targetPort 1)"}}
+		}, ClientsUnknown, "the Service also has port 5432 (targetPort 5432), which leads to the program and not through the proxy, so its clients are not recorded, and no list refuses them: set its targetPort to sc-tls-5432, or remove it"},
 		"not valid": {"shop", week, one(), nil, ClientsNone, ""},
 	} {
 		k := dbPods(db(c.list), c.looked, c.callers...)
@@ -108,6 +111,7 @@ func TestVerdictOnCallers(t *testing.T) {
 			assert.Equal(t, c.advice, got.Guarded[0].Advice, name)
 		}
 		assert.Equal(t, c.verdict == ClientsNone && name != "not valid", got.Clear(), name)
+		assert.Equal(t, c.verdict == ClientsNone && name != "not valid", got.Refuses() == "", name)
 	}
 }
 

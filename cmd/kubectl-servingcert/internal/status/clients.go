@@ -217,7 +217,7 @@ func (k ClientsSituation) verdict(p ClientsPort, oldest time.Time) string {
 	switch {
 	case slices.ContainsFunc(p.Clients, func(c Client) bool { return c.Recent }), isAfter(p.EvictedLast, oldest):
 		return ClientsLeft
-	case p.Pods == 0, len(k.direct(p)) > 0, k.unanswered():
+	case p.Pods == 0, len(k.direct(p.Name)) > 0, k.unanswered():
 		return ClientsUnknown
 	case p.Since.After(oldest):
 		return ClientsTooSoon
@@ -230,10 +230,17 @@ func (k ClientsSituation) unanswered() bool {
 	return slices.ContainsFunc(k.Pods, func(pod ProxyPod) bool { return pod.Err != "" })
 }
 
-// direct returns the Service's ports that lead to the same port of the program, but not through the proxy.
-func (k ClientsSituation) direct(p ClientsPort) []string {
-	asked, _ := api.ParseProxyPort(p.Name)
+// direct returns the Service's ports that lead to the same port of the program as the named port, but not through the
+// proxy.
+func (k ClientsSituation) direct(port string) []string {
+	asked, _ := api.ParseProxyPort(port)
 	return k.Direct[asked.Upstream]
+}
+
+// pastProxy returns what to do about these ports; more is what else they lack.
+func (k ClientsSituation) pastProxy(port, more string) string {
+	return fmt.Sprintf("the Service also has %s, which leads to the program and not through the proxy, so its clients are not recorded%s: set its targetPort to %s",
+		api.Listed(k.direct(port), 3), more, port)
 }
 
 // advice returns the next step for a port.
@@ -248,9 +255,8 @@ func (k ClientsSituation) advice(p ClientsPort, asked api.ProxyPort) string {
 		if len(k.Pods) == 0 {
 			return "no running pod of the Service has a proxy yet, so plaintext clients are not recorded: only new pods get the proxy. Roll out the pods, and run this command again"
 		}
-		if direct := k.direct(p); len(direct) > 0 {
-			return fmt.Sprintf("the Service also has %s, which leads to the program and not through the proxy, so its clients are not recorded: set its targetPort to %s",
-				api.Listed(direct, 3), p.Name)
+		if len(k.direct(p.Name)) > 0 {
+			return k.pastProxy(p.Name, "")
 		}
 		return "not all pods of the Service have answered, so there may be plaintext clients"
 	case ClientsTooSoon:
