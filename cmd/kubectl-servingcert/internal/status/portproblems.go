@@ -37,9 +37,9 @@ func PortProblems() []string {
 }
 
 // ServerProblems returns those that no server should have: clients refuse its certificate, it serves
-// another one than its Secret has, or admits clients that its Service does not list.
+// another one than its Secret has, or was not seen to refuse clients that its Service does not list.
 func ServerProblems() []string {
-	return []string{ProblemExpired, ProblemNotYetValid, ProblemUsage, ProblemStale, ProblemUnread, ProblemOther, ProblemStrangers}
+	return []string{ProblemExpired, ProblemNotYetValid, ProblemUsage, ProblemStale, ProblemUnread, ProblemOther, ProblemStrangers, ProblemUnguarded}
 }
 
 // problems returns those of a port that serves the leaf, whose chain clients accept in the period.
