@@ -34,7 +34,7 @@ func (n Namespace) conditions(svc *corev1.Service, object string) []Finding {
 	if ready := api.Condition(svc, api.ConditionReady); ready != nil && ready.Status == metav1.ConditionTrue {
 		out = append(out, podsFail(svc, n.serving(svc, object))...)
 	}
-	return out
+	return append(out, n.guarded(svc, object)...)
 }
 
 // serving returns the findings from condition Serving. There is none only if the rotator has seen the
@@ -46,11 +46,7 @@ func (n Namespace) serving(svc *corev1.Service, object string) []Finding {
 		return []Finding{found(NotServed, object, "it has no condition %s: the rotator has not probed its pods yet, or is not running", api.ConditionServing).
 			do("If this does not change within a minute, check the rotator's Deployment and Lease.")}
 	case !state.ServingIsOfNow(svc):
-		f := found(NotServed, object, "condition %s is about an earlier certificate or other ports: the rotator has not probed the pods since", api.ConditionServing)
-		if n.now.Sub(changed(svc)) <= probeTime {
-			return []Finding{f.as(Info).do("If this does not change within two minutes, check the rotator's Deployment and Lease.")}
-		}
-		return []Finding{f.do("Check the rotator's Deployment and Lease.")}
+		return []Finding{n.outdated(svc, found(NotServed, object, "condition %s is about an earlier certificate or other ports: the rotator has not probed the pods since", api.ConditionServing))}
 	case c.Status == metav1.ConditionTrue:
 		return nil
 	case c.Reason == api.ServingNoConsumers:
@@ -76,6 +72,43 @@ func (n Namespace) serving(svc *corev1.Service, object string) []Finding {
 		f = f.do("%s", CheckOf(TLSPorts).Fix)
 	}
 	return []Finding{f}
+}
+
+// guarded returns the findings from condition Guarded of a Service that lists its clients. There is none only if the rotator
+// has seen its pods refuse others, or the list has watch, which is meant to admit them.
+func (n Namespace) guarded(svc *corev1.Service, object string) []Finding {
+	c, ready := api.Condition(svc, api.ConditionGuarded), api.Condition(svc, api.ConditionReady)
+	switch {
+	case !api.Guards(svc):
+		return nil
+	case c == nil && (ready == nil || ready.Status != metav1.ConditionTrue): // which is a finding, and the cause
+		return nil
+	case c == nil:
+		return []Finding{found(NotServed, object, "it has no condition %s: the rotator has not seen yet whether its pods refuse clients that it does not list", api.ConditionGuarded).
+			do("If this does not change within a minute, check the rotator's Deployment and Lease.")}
+	case !state.GuardedIsOfNow(svc):
+		return []Finding{n.outdated(svc, found(NotServed, object, "condition %s is about other ports: the rotator has not dialled the pods since", api.ConditionGuarded))}
+	case c.Status == metav1.ConditionTrue, c.Reason == api.GuardedWatch:
+		return nil
+	}
+	f := found(NotServed, object, "condition %s is %s: %s: %s", c.Type, c.Status, c.Reason, c.Message).do("Do what the message says.")
+	switch {
+	case c.Reason == api.GuardedAdmits, c.Reason == api.GuardedNoList:
+		f = f.as(Error)
+	case c.Reason == api.GuardedPending:
+		f = f.as(Info).do("Wait for two minutes: not each pod has been dialled.")
+	case c.Status == metav1.ConditionUnknown:
+		f = f.do("Check whether the rotator can connect to the port (NetworkPolicies), and what the program answers there.")
+	}
+	return []Finding{f}
+}
+
+// outdated returns the finding about a condition that is of an earlier time: the rotator may be about to write it.
+func (n Namespace) outdated(svc *corev1.Service, f Finding) Finding {
+	if n.now.Sub(changed(svc)) <= probeTime {
+		return f.as(Info).do("If this does not change within two minutes, check the rotator's Deployment and Lease.")
+	}
+	return f.do("Check the rotator's Deployment and Lease.")
 }
 
 // probeTime is how long the rotator may take to probe the pods after a change of the Service or its certificate.

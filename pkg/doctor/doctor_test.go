@@ -114,6 +114,15 @@ func TestNothingIsFoundInAHealthyCluster(t *testing.T) {
 	}
 }
 
+// A list with watch is meant to admit all.
+func TestNothingIsFoundInGuardedServices(t *testing.T) {
+	for reason, status := range map[string]metav1.ConditionStatus{api.GuardedRefusing: metav1.ConditionTrue, api.GuardedWatch: metav1.ConditionFalse} {
+		f := healthy(t)
+		guarded(&f, status, reason, "")
+		assert.Empty(t, f.Examine(noon).AtLeast(Info), reason)
+	}
+}
+
 // After the CA was lost and restored, the webhook may have a certificate of the interim CA.
 func TestTheWebhookIsTrustedByTheInterimRoot(t *testing.T) {
 	f := healthy(t)
@@ -150,6 +159,14 @@ func service(f *Facts) *corev1.Service { return f.Namespaces[0].Services[0] }
 func condition(f *Facts, i int, status metav1.ConditionStatus, reason, message string) {
 	c := &service(f).Status.Conditions[2*i] // each is followed by its state
 	c.Status, c.Reason, c.Message = status, reason, message
+}
+
+// guarded makes the Service list its clients, with the condition.
+func guarded(f *Facts, status metav1.ConditionStatus, reason, message string) {
+	svc := service(f)
+	svc.Annotations[api.AnnotationClients] = "shop/cart"
+	said := state.Say(metav1.Condition{Type: api.ConditionGuarded, Status: status, Reason: reason, Message: message}, state.Guarded{Ports: api.NeedsHash(svc)})
+	svc.Status.Conditions = append(svc.Status.Conditions, said.Both()...)
 }
 
 // failing adds the condition about pods that fail after their injection.
@@ -394,6 +411,28 @@ var ofServices = []breaking{
 		ports(f, corev1.ServicePort{Name: "https", Port: 443, TargetPort: intstr.FromString("sc-tls-8080")})
 		condition(f, 1, metav1.ConditionFalse, api.ServingStale, "2 pods")
 	}, "warning SC409 Service shop/web: 2 pods; the proxy in its pods terminates TLS at targetPort sc-tls-8080"},
+	{"strangers are admitted", func(_ *testing.T, f *Facts) { guarded(f, metav1.ConditionFalse, api.GuardedAdmits, "one") },
+		"error SC410 Service shop/web: condition servingcert.dev/Guarded is False: AdmitsStrangers: one"},
+	{"strangers are admitted, and it is not ready", func(_ *testing.T, f *Facts) {
+		guarded(f, metav1.ConditionFalse, api.GuardedAdmits, "one")
+		condition(f, 0, metav1.ConditionFalse, "X", "y")
+	}, "error SC407 Service shop/web: X: y\nerror SC410 Service shop/web: condition servingcert.dev/Guarded is False: AdmitsStrangers: one"},
+	{"pods without a list", func(_ *testing.T, f *Facts) { guarded(f, metav1.ConditionFalse, api.GuardedNoList, "old") },
+		"error SC410 Service shop/web: condition servingcert.dev/Guarded is False: NoList: old"},
+	{"no proxy guards a port", func(_ *testing.T, f *Facts) { guarded(f, metav1.ConditionFalse, api.GuardedNoProxy, "80") },
+		"warning SC410 Service shop/web: condition servingcert.dev/Guarded is False: NotProxied: 80"},
+	{"not seen to refuse", func(_ *testing.T, f *Facts) { guarded(f, metav1.ConditionUnknown, api.GuardedNotSeen, "why") },
+		"warning SC410 Service shop/web: condition servingcert.dev/Guarded is Unknown: NotSeen: why"},
+	{"not dialled yet", func(_ *testing.T, f *Facts) { guarded(f, metav1.ConditionUnknown, api.GuardedPending, "why") },
+		"info SC410 Service shop/web: condition servingcert.dev/Guarded is Unknown: Pending: why"},
+	{"guarded, of other ports", func(_ *testing.T, f *Facts) {
+		guarded(f, metav1.ConditionTrue, api.GuardedRefusing, "")
+		svc := service(f)
+		said := state.Say(svc.Status.Conditions[4], state.Guarded{Ports: "0a"})
+		svc.Status.Conditions = append(svc.Status.Conditions[:4], said.Both()...)
+	}, "warning SC410 Service shop/web: condition servingcert.dev/Guarded is about other ports: the rotator has not dialled the pods since"},
+	{"guarded, not reported", func(_ *testing.T, f *Facts) { service(f).Annotations[api.AnnotationClients] = "shop/cart" },
+		"warning SC410 Service shop/web: it has no condition servingcert.dev/Guarded: the rotator has not seen yet whether its pods refuse clients that it does not list"},
 	{"the label is wrong", func(_ *testing.T, f *Facts) {
 		f.Namespaces[0].Labels[api.LabelInject], f.Namespaces[0].Services = "yes", nil
 	}, `error SC404 Namespace shop: label servingcert.dev/inject: "yes": must be "enabled" or "disabled"`},

@@ -90,6 +90,7 @@ func (g *gatherer) namedExist(ctx context.Context) error {
 
 func (g *gatherer) installed(ctx context.Context) {
 	g.authority(ctx)
+	g.identities(ctx)
 	namespaces, err := g.namespaces(ctx)
 	if err != nil {
 		g.failed("Namespaces, Services and workloads", err, doctor.Value, doctor.UnknownKey, doctor.WebhookReached)

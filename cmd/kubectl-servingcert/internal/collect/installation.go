@@ -127,7 +127,6 @@ func (g *gatherer) authority(ctx context.Context) {
 		state.Trust = &status
 	}
 	g.facts.Authority = state
-	g.identities(ctx)
 }
 
 // identities is authority for the CA for clients, which exists only with the signer's flag --trust-domain.
@@ -135,7 +134,7 @@ func (g *gatherer) identities(ctx context.Context) {
 	cm, err := g.client.CoreV1().ConfigMaps(g.opts.System).Get(ctx, api.ClientCAStatusName, metav1.GetOptions{})
 	if err != nil {
 		if !apierrors.IsNotFound(err) {
-			g.failed("ConfigMap "+g.opts.System+"/"+api.ClientCAStatusName, err, doctor.CAProblem, doctor.CAWarning)
+			g.failed("ConfigMap "+g.opts.System+"/"+api.ClientCAStatusName, err, doctor.CAProblem, doctor.CAWarning, doctor.Missed) // the trust domain is that of its roots
 		}
 		return
 	}

@@ -48,6 +48,20 @@ func TestANamespaceWithoutTheReportOfTheSigner(t *testing.T) {
 	assert.Equal(t, []doctor.ID{doctor.Missed}, g.facts.Failures[0].Checks)
 }
 
+// Without the CA for clients, it is unknown which pods have no identity, or no list of clients.
+func TestTheCAForClientsCannotBeRead(t *testing.T) {
+	for forbidden, want := range map[string][]doctor.ID{"": nil, "configmaps in sys": {doctor.CAProblem, doctor.CAWarning, doctor.Missed}} {
+		g := gathererOf(Options{System: "sys"}, forbidden)
+		g.identities(t.Context())
+		var got []doctor.ID
+		for _, f := range g.facts.Failures {
+			assert.Equal(t, "ConfigMap sys/"+api.ClientCAStatusName, f.What)
+			got = append(got, f.Checks...)
+		}
+		assert.Equal(t, want, got)
+	}
+}
+
 // --kubelets never dials nothing without a report.
 func TestKubeletsThatAreNotDialled(t *testing.T) {
 	signer := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Namespace: "sys", Name: "servingcert-signer"}}
