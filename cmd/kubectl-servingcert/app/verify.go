@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/cluster"
 	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/rotator/probe"
@@ -111,7 +112,7 @@ func (f *verifyFlags) run(ctx context.Context, now time.Time) error {
 		_, port, _ := net.SplitHostPort(f.address) // validated before
 		// The rotator's probe accepts any certificate: status.Verify checks it.
 		protocol := cmp.Or(starttls.Protocol(f.starttls), seen.Protocol(port))
-		outcome := dial.Client{Proxied: seen.Proxied()}.By(ctx, dial.To(f.address), seen.Host, protocol, f.timeout)
+		outcome := cluster.Dial(ctx, dial.To(f.address), seen.Proxied(port), seen.Host, protocol, f.timeout)
 		seen.Served, seen.Handshake, seen.DialErr = outcome.Chain, outcome.Handshake, outcome.Err
 		if seen.Service.Guarded != nil {
 			strangers, err := c.Strangers(ctx, f.system)

@@ -3,6 +3,7 @@ package cluster
 import (
 	"cmp"
 	"context"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -30,6 +31,16 @@ func (c *Cluster) Strangers(ctx context.Context, system string) (s Strangers, er
 		s.known, _ = probe.TrustOf(api.ParseCAStatus(cm.Data))
 	}
 	return s, nil
+}
+
+// Dial dials a port that may be that of a proxy, which does not record the dial as that of a caller. A program that insists on
+// a protocol of its own is dialled again without one.
+func Dial(ctx context.Context, open dial.Opener, proxied bool, host string, protocol starttls.Protocol, timeout time.Duration) probe.Outcome {
+	outcome := dial.Client{Proxied: proxied}.By(ctx, open, host, protocol, timeout)
+	if proxied && outcome.Err != nil && strings.Contains(outcome.Err.Error(), "no application protocol") { // RFC 7301, 3.2
+		return dial.Client{}.By(ctx, open, host, protocol, timeout)
+	}
+	return outcome
 }
 
 // Try dials a port as strangers, each within the timeout, and returns what it did to them.

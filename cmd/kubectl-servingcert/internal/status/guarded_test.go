@@ -7,6 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
@@ -97,4 +98,17 @@ func TestVerifyOfGuardedPorts(t *testing.T) {
 	assert.True(t, VerifySituation{Service: Service{Proxy: []string{"sc-any-8080"}}}.Guard().Plaintext)
 	assert.False(t, VerifySituation{Service: Service{Proxy: []string{"sc-any-8080", "sc-tls-8081"}}}.Guard().Plaintext)
 	assert.False(t, VerifySituation{}.Guard().Plaintext)
+}
+
+// TestWhichAddressMayBeAProxy: a dial of a proxy that is not known as such is recorded as a refused caller.
+func TestWhichAddressMayBeAProxy(t *testing.T) {
+	target := func(port int32, target intstr.IntOrString) api.ProbeTarget {
+		return api.ProbeTarget{Port: port, Target: target, Named: true}
+	}
+	s := VerifySituation{Service: Service{Proxy: []string{"sc-tls-5432"}}, Targets: []api.ProbeTarget{target(15432, intstr.FromString("sc-tls-5432")), target(443, intstr.FromInt32(8443))}}
+	for port, want := range map[string]bool{"15432": true, "15444": true, "443": false, "8443": false} {
+		assert.Equal(t, want, s.Proxied(port), port)
+	}
+	s.Service.Proxy = nil
+	assert.False(t, s.Proxied("15444"))
 }

@@ -50,10 +50,16 @@ type VerifySituation struct {
 	Strangers *probe.Guarding
 }
 
-// Proxied reports whether the address is that of a proxy which reads which clients it admits: all TLS ports are.
-func (s VerifySituation) Proxied() bool {
-	other := func(t api.ProbeTarget) bool { return t.Named && !slices.Contains(s.Service.Proxy, t.Target.String()) }
-	return s.Service.Guarded != nil && len(s.Service.Proxy) > 0 && !slices.ContainsFunc(s.Targets, other)
+// Proxied reports whether the address with this port may be that of a proxy, which records who calls. Only a port of the
+// Service that leads to the program is known not to be: others may be forwarded.
+func (s VerifySituation) Proxied(port string) bool {
+	proxied := func(t api.ProbeTarget) bool { return slices.Contains(s.Service.Proxy, t.Target.String()) }
+	for _, t := range s.Targets {
+		if t.Named && (port == t.Target.String() || port == strconv.Itoa(int(t.Port))) {
+			return proxied(t)
+		}
+	}
+	return len(s.Service.Proxy) > 0
 }
 
 // Guard returns what strangers need to know of the address. It serves plaintext too if each port of a proxy does.
