@@ -58,10 +58,9 @@ func (w *watching) add(pod *corev1.Pod) {
 	}
 }
 
-// ask asks the pods who called, and tells the builder. services are those of all situations.
-func (w *watching) ask(ctx context.Context, c *Cluster, cfg *rest.Config, services []*corev1.Service, tell func(namespace, name string, called plan.Called)) {
-	ctx, cancel := context.WithTimeoutCause(ctx, askAll, fmt.Errorf("the pods of all Services together did not answer within %s", askAll))
-	defer cancel()
+// ask asks the pods who called, within a time for all, and tells the builder. services are those of all situations.
+func (w *watching) ask(ctx context.Context, c *Cluster, cfg *rest.Config, services []*corev1.Service, within time.Duration, tell func(namespace, name string, called plan.Called)) {
+	end := time.Now().Add(within)
 	for i := range w.situations {
 		k := &w.situations[i]
 		k.Places = w.places
@@ -71,7 +70,10 @@ func (w *watching) ask(ctx context.Context, c *Cluster, cfg *rest.Config, servic
 				beside = append(beside, svc)
 			}
 		}
-		c.callers(ctx, forwarder{cfg, c.Client}, k, w.pods[i], beside, askAll/3)
+		share := time.Until(end) / time.Duration(len(w.situations)-i) // of each Service: pods of one cannot use up all
+		ctx, cancel := context.WithTimeoutCause(ctx, share, fmt.Errorf("the pods of the Service together did not answer within %s", share.Round(time.Millisecond)))
+		c.callers(ctx, forwarder{cfg, c.Client}, k, w.pods[i], beside, within/3)
+		cancel()
 		tell(k.Namespace, k.Service, calledOf(*k, c.Clock.Now()))
 	}
 }

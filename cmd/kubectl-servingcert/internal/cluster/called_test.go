@@ -56,7 +56,7 @@ func TestWhoCalled(t *testing.T) {
 	got := map[string]string{}
 	notListed := map[string][]string{}
 	c := &Cluster{Client: f.client, Namespace: "default", Clock: &Clock{}}
-	w.ask(t.Context(), c, f.config, services, func(namespace, name string, called plan.Called) {
+	w.ask(t.Context(), c, f.config, services, askAll, func(namespace, name string, called plan.Called) {
 		got[namespace+"/"+name], notListed[namespace+"/"+name] = called.Refuses, called.NotListed
 	})
 	require.Len(t, got, 3)
@@ -64,4 +64,35 @@ func TestWhoCalled(t *testing.T) {
 	assert.Contains(t, got["shop/old"], "sc-tls-8080: without watch, the list would refuse shop/gone")
 	assert.Equal(t, map[string][]string{"shop/clear": nil, "shop/old": {"shop/gone"}, "shop/silent": nil}, notListed)
 	assert.Contains(t, got["shop/silent"], "not all pods of the Service have answered")
+}
+
+// TestPodsThatHang take no time from those of other Services.
+func TestPodsThatHang(t *testing.T) {
+	since := time.Now().Add(-2 * CalledWindow).UTC().Format(time.RFC3339)
+	done := make(chan struct{})
+	f, _ := forwarding(t, func(pod, _ string, _, data httpstream.Stream) {
+		if strings.HasPrefix(pod, "hang") {
+			<-done
+			return
+		}
+		answer(data, "200 OK", fmt.Sprintf(`{"since":%[1]q,"ports":[],"clients":[],"guarded":[{"port":"sc-tls-8080","since":%[1]q}],"callers":[]}`, since))
+	}, nil)
+	t.Cleanup(func() { close(done) })
+	services := []*corev1.Service{watchingService("hang", "watch,shop/cart", "sc-tls-8080"), watchingService("clear", "watch,shop/cart", "sc-tls-8080")}
+	w := watchingOf(services, nil)
+	for i := range 4*maxConcurrent + 1 { // of which each takes a third of all time
+		pod := podWithProxy(fmt.Sprintf("hang-%d", i))
+		if i == 0 {
+			pod = podWithProxy("clear-1")
+		}
+		name, _, _ := strings.Cut(pod.Name, "-")
+		pod.Labels, pod.Status.Phase = map[string]string{"app": name}, corev1.PodRunning
+		pod.Spec.InitContainers[0].Args = []string{"--admin-address=127.0.0.1:15443", "--listen=sc-tls-8080=15444:8080", "--clients=/c"}
+		w.add(&pod)
+	}
+	got := map[string]string{}
+	w.ask(t.Context(), &Cluster{Client: f.client, Namespace: "default", Clock: &Clock{}}, f.config, services, 6*time.Second, func(_, name string, called plan.Called) { got[name] = called.Refuses })
+	assert.Contains(t, got["hang"], "not all pods of the Service have answered")
+	assert.Contains(t, got, "clear")
+	assert.Empty(t, got["clear"])
 }

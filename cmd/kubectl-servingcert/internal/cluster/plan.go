@@ -60,7 +60,7 @@ func (c *Cluster) Plan(ctx context.Context, cfg *rest.Config, namespace string, 
 			return plan.Plan{}, err
 		}
 	}
-	p.watching.ask(ctx, c, cfg, services, p.builder.AddCalled)
+	p.watching.ask(ctx, c, cfg, services, askAll, p.builder.AddCalled)
 	out, err := p.builder.Plan().Only(names)
 	if err != nil {
 		return plan.Plan{}, err
