@@ -50,7 +50,7 @@ func writeCallerRows(s screen, p status.CallersPort) error {
 		return nil
 	}
 	rows := [][]cell{cells("CLIENT", "LISTED", "LAST", "FIRST", "CONNECTIONS", "REFUSED", "ADDRESSES")}
-	for _, c := range p.Callers {
+	for _, c := range p.Callers[:min(len(p.Callers), maxRows)] {
 		listed := "yes"
 		if !c.Admitted {
 			listed = "no: " + strings.Join(c.Reasons, ",")
@@ -61,7 +61,10 @@ func writeCallerRows(s screen, p status.CallersPort) error {
 		}
 		rows = append(rows, cells(c.Name, listed, clock(&c.Last), clock(&c.First), strconv.FormatUint(c.Connections, 10), strconv.FormatUint(c.Refused, 10), addresses))
 	}
-	return (&table{}).write(s, rows...)
+	if err := (&table{}).write(s, rows...); err != nil {
+		return err
+	}
+	return writeLines(s, moreRows(len(p.Callers)))
 }
 
 // listText returns which entries of the list nobody used, or why that is unknown.

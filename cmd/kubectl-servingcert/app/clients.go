@@ -150,9 +150,23 @@ func writeClientRows(s screen, p status.ClientsPort) error {
 		return nil
 	}
 	rows := [][]cell{cells("CLIENT", "LAST", "FIRST", "CONNECTIONS", "KIND", "ADDRESSES")}
-	for _, c := range p.Clients {
+	for _, c := range p.Clients[:min(len(p.Clients), maxRows)] {
 		addresses := api.Listed(c.Addresses, 3)
 		rows = append(rows, cells(c.Name, clock(&c.Last), clock(&c.First), strconv.FormatUint(c.Connections, 10), strings.Join(c.Kinds, ","), addresses))
 	}
-	return (&table{}).write(s, rows...)
+	if err := (&table{}).write(s, rows...); err != nil {
+		return err
+	}
+	return writeLines(s, moreRows(len(p.Clients)))
+}
+
+// maxRows is the number of clients that a table shows: pods may answer with many.
+const maxRows = 100
+
+// moreRows returns how many of all clients a table does not show; empty if it shows all.
+func moreRows(all int) string {
+	if all <= maxRows {
+		return ""
+	}
+	return fmt.Sprintf("and %d more: -o json has all\n", all-maxRows)
 }

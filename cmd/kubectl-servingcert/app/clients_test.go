@@ -11,9 +11,11 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
 	"k8s.io/streaming/pkg/httpstream"
 	"k8s.io/streaming/pkg/httpstream/spdy"
 
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/status"
 	"github.com/servingcert/servingcert/hack/process"
 )
 
@@ -179,4 +181,29 @@ func since(out string) string {
 	_, rest, _ := strings.Cut(out, "nobody used since ")
 	at, _, _ := strings.Cut(rest, ": ")
 	return at
+}
+
+// TestRowsOfClientsAreBounded: pods may answer with many clients.
+func TestRowsOfClientsAreBounded(t *testing.T) {
+	found := status.Clients{Namespace: "shop", Service: "db", Ports: []status.ClientsPort{{}}, Guarded: []status.CallersPort{{}}}
+	lines := func() int {
+		var out strings.Builder
+		require.NoError(t, writeClients(screen{to: &out}, found))
+		if n := len(found.Ports[0].Clients); n > maxRows {
+			assert.Equal(t, 2, strings.Count(out.String(), fmt.Sprintf("\nand %d more: -o json has all\n", n-maxRows)))
+		} else {
+			assert.NotContains(t, out.String(), "more")
+		}
+		return strings.Count(out.String(), "\n")
+	}
+	for range maxRows {
+		found.Ports[0].Clients = append(found.Ports[0].Clients, status.Client{Name: "a"})
+		found.Guarded[0].Callers = append(found.Guarded[0].Callers, status.Caller{Name: "a/b"})
+	}
+	full := lines()
+	for range maxRows {
+		found.Ports[0].Clients = append(found.Ports[0].Clients, status.Client{Name: "a"})
+		found.Guarded[0].Callers = append(found.Guarded[0].Callers, status.Caller{Name: "a/b"})
+	}
+	assert.Equal(t, full+2, lines())
 }
