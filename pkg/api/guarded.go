@@ -1,7 +1,7 @@
 package api
 
 // Reasons of condition ConditionGuarded, which the rotator writes: whether the pods were seen to refuse clients that no
-// list names, at each of the [TLSTargets]. The first of these that applies is used.
+// list names, at each of the [TCPTargets]. The first of these that applies is used.
 const (
 	GuardedAdmits   = "AdmitsStrangers"  // False: a port admitted a client without a certificate, with a forged one, or without TLS
 	GuardedNoProxy  = "NotProxied"       // False: no proxy is in front of a port, so that the list has no effect there

@@ -33,6 +33,16 @@ func TLSTargets(svc *corev1.Service) []intstr.IntOrString {
 	return all
 }
 
+// TCPTargets returns the targetPorts of the Service's TCP ports, whether they serve TLS or not.
+func TCPTargets(svc *corev1.Service) (all []intstr.IntOrString) {
+	for _, p := range svc.Spec.Ports {
+		if isTCP(p) {
+			all = append(all, TargetPort(p))
+		}
+	}
+	return all
+}
+
 // ProxyTargets returns the names of those [TLSTargets] that request a proxy ([ParseProxyPort]), each
 // once.
 func ProxyTargets(svc *corev1.Service) []string {

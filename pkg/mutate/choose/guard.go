@@ -23,7 +23,7 @@ func (c *Choice) guard(pod *corev1.Pod, services []*corev1.Service) {
 			continue
 		}
 		guarded = true
-		for _, target := range api.TLSTargets(svc) {
+		for _, target := range api.TCPTargets(svc) { // a port in plaintext leads to the same program
 			if !slices.Contains(proxied, target.String()) {
 				open = append(open, target.String())
 			}

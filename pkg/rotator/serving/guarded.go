@@ -96,7 +96,7 @@ func newGuardStatement(svc *corev1.Service, own []group, beyond bool) *guardStat
 	entries, _, _ := api.Clients(svc)
 	s := &guardStatement{service: svc, watches: slices.Contains(entries, api.ClientsWatch), beyond: beyond, seen: newGuarding(), workloads: map[GuardState][]string{}}
 	asks := api.ProxyTargets(svc)
-	for _, target := range api.TLSTargets(svc) {
+	for _, target := range api.TCPTargets(svc) { // a port in plaintext leads to the same program
 		if !slices.Contains(asks, target.String()) {
 			s.open = append(s.open, target.String())
 		}
@@ -140,7 +140,7 @@ func (s *guardStatement) words(confirmed bool, keyless string) (metav1.Condition
 			s.seen.admits, s.named(guardAdmits), api.ProxyContainer)
 	case len(s.open) > 0:
 		return metav1.ConditionFalse, api.GuardedNoProxy, "no proxy is in front of " + api.Listed(s.open, maxNamed) +
-			", which admits all: set its targetPort to sc-tls-PORT, or let the program verify its clients"
+			", which admits all: remove the port from the Service, set its targetPort to sc-tls-PORT, or let the program verify its clients"
 	case n[guardNoList] > 0:
 		return metav1.ConditionFalse, api.GuardedNoList, "all clients are admitted by pods that are older than the trust domain, or have no list yet: " +
 			s.named(guardNoList) + "; restart them"

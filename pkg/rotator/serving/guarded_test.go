@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/api/state"
@@ -70,6 +71,11 @@ func TestGuardedCondition(t *testing.T) {
 	}
 	plain := guardedService("shop/cart")
 	plain.Spec.Ports = append(plain.Spec.Ports, corev1.ServicePort{Name: "tls-b", Port: 9443, TargetPort: offers("x", "tls", 9443).Spec.Ports[0].TargetPort})
+	past := func(target intstr.IntOrString) *corev1.Service {
+		svc := guardedService("shop/cart")
+		svc.Spec.Ports = append(svc.Spec.Ports, corev1.ServicePort{Name: "http", Port: 80, TargetPort: target})
+		return svc
+	}
 	unready := asked(readyPod("a", "web", guardedBy(list), func(p *corev1.Pod) { p.Status.Conditions = nil }))
 	silent := tried(late, probe.Guarding{Stranger: probe.NoCertificate, Cause: probe.CauseTimeout, Admits: list, Since: rotatortest.Noon})
 	var unlisted = offers("web", "https", proxyPort)
@@ -84,6 +90,8 @@ func TestGuardedCondition(t *testing.T) {
 		"older than the trust domain":  {guardedService("shop/cart"), []consumer{of("a", list, refuses), of("b", "", atPort(15444, showed(rotatortest.Leaf(2), late)))}, api.GuardedNoList, "Deployment web"},
 		"the list opens the port":      {guardedService("shop/cart"), []consumer{of("a", proxyPort+"=open", refuses)}, api.GuardedNoList, ""},
 		"no proxy":                     {plain, []consumer{of("a", list, refuses)}, api.GuardedNoProxy, "9443"},
+		"plaintext past the proxy":     {past(intstr.FromInt32(8080)), []consumer{of("a", list, refuses)}, api.GuardedNoProxy, "8080"},
+		"plaintext, by a name":         {past(intstr.FromString("http")), []consumer{of("a", list, refuses)}, api.GuardedNoProxy, "http"},
 		"watch, of the Service":        {guardedService("shop/cart, watch"), []consumer{of("a", list, refuses)}, api.GuardedWatch, ""},
 		"watch, of the pod":            {guardedService("shop/cart"), []consumer{of("a", proxyPort+"=shop/cart,watch")}, api.GuardedWatch, ""},
 		"not seen":                     {guardedService("shop/cart"), []consumer{of("a", list, refuses), of("b", list, silent)}, api.GuardedNotSeen, "without an alert about the client's certificate (timeout)"},
