@@ -72,8 +72,6 @@ type Admitted struct {
 	Value string
 	// Full are the ports whose clients have no room in MaxAdmits: they admit nobody.
 	Full []string
-	// Unguarded is true if no Service guards one of the ports.
-	Unguarded bool
 }
 
 // Admits returns the clients of a new pod with the labels, whose proxy has the named ports. services are those of
@@ -128,7 +126,6 @@ func admits(byPort map[string][]string, ports []string, unguarded func(port stri
 		slices.Sort(entries)
 		list := strings.Join(slices.Compact(entries), ",")
 		if !guarded {
-			out.Unguarded = true
 			var has bool
 			if list, has = unguarded(port); !has {
 				continue

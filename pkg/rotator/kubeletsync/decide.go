@@ -68,18 +68,23 @@ func Decide(s Situation) Decision {
 	return d
 }
 
-// admits returns the clients that the pod's proxy should admit, if they are not those that it admits. What is
-// too long to be known whole is written only if that does not depend on what it was.
+// admits returns the clients that the pod's proxy should admit, if they are not those that it admits. A list that is too long
+// to be known whole is of neither the webhook nor the rotator, and the proxy refuses it. Nothing of it is kept: a port that no
+// Service guards is closed then, which is safe, while keeping what somebody has padded would leave the guarded ports open.
 func (s Situation) admits() *string {
 	t := s.Pod.Template.Value()
 	if t.Guarded == "" {
 		return nil
 	}
-	admitted := api.AdmitsAfter(s.Services, t.LabelSet(), t.GuardedPorts(), s.Pod.Admits)
-	if admitted.Value == s.Pod.Admits || !s.Pod.AdmitsWhole() && admitted.Unguarded {
+	before := s.Pod.Admits
+	if !s.Pod.AdmitsWhole() {
+		before = ""
+	}
+	value := api.AdmitsAfter(s.Services, t.LabelSet(), t.GuardedPorts(), before).Value
+	if value == before { // also if no Service guards a port
 		return nil
 	}
-	return &admitted.Value
+	return &value
 }
 
 // awaits reports whether the pod may have other files than the content. hash is the content for

@@ -154,7 +154,8 @@ func TestAdmits(t *testing.T) {
 		svc.Spec.Ports = []corev1.ServicePort{{Name: "https", Port: 443, TargetPort: intstr.FromString("sc-tls-8080")}}
 		return []*corev1.Service{svc}
 	}
-	long := strings.Repeat("a/b,", 10<<10)
+	padded := "sc-tls-8080=evil/backdoor,a/b;sc-tls-9187=c/d" + strings.Repeat(",a/padding", 2<<10)
+	long := strings.Repeat("a/b,", 20<<10)
 	for name, c := range map[string]struct {
 		pod      *pods.Facts
 		services []*corev1.Service
@@ -167,8 +168,9 @@ func TestAdmits(t *testing.T) {
 		"the Service is gone":         {guarded("sc-tls-8080", "sc-tls-8080=any"), nil, "-"},
 		"one port is of no Service":   {guarded("sc-tls-8080,sc-tls-9187", "sc-tls-8080=any;sc-tls-9187=c/d"), lists("a/b"), "sc-tls-8080=a/b;sc-tls-9187=c/d"},
 		"not known whole, all known":  {guarded("sc-tls-8080", long), lists("a/b"), "sc-tls-8080=a/b"},
-		"not known whole":             {guarded("sc-tls-8080,sc-tls-9187", "sc-tls-9187=c/d;sc-tls-8080="+long), lists("a/b"), "-"},
-		"not known whole, at its end": {guarded("sc-tls-8080,sc-tls-9187", ("sc-tls-8080=" + long)[:20<<10]), lists("a/b"), "-"},
+		"padded":                      {guarded("sc-tls-8080,sc-tls-9187", padded), lists("a/b"), strings.Replace(padded, "evil/backdoor,", "", 1)},
+		"not known whole":             {guarded("sc-tls-8080,sc-tls-9187", "sc-tls-9187=open;sc-tls-8080="+long), lists("a/b"), "sc-tls-8080=a/b"},
+		"not known whole, no Service": {guarded("sc-tls-8080,sc-tls-9187", "sc-tls-9187=open;sc-tls-8080="+long), nil, "-"},
 		"removed, and no Service":     {guarded("sc-tls-8080", ""), nil, "-"},
 		"it reads no list":            {guarded("", ""), lists("any"), "-"},
 		"it has not started":          {&pods.Facts{Template: unique.Make(pods.Template{Guarded: "sc-tls-8080", Labels: "app=web"})}, lists("any"), "-"},

@@ -8,8 +8,9 @@ import (
 	"github.com/servingcert/servingcert/pkg/api"
 )
 
-// maxAdmits is the most that is kept of api.AnnotationAdmits. A list of one Service fits.
-const maxAdmits = 20 << 10
+// maxAdmits is the most that is kept of api.AnnotationAdmits: one byte more than any value that the webhook or the rotator
+// writes, or the proxy reads.
+const maxAdmits = api.MaxAdmits + 1
 
 // guardedOf returns Template.Guarded.
 func guardedOf(pod *corev1.Pod, labels string) string {

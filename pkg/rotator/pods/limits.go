@@ -9,7 +9,7 @@ import (
 // MaxKept is the maximum of bytes of text that are stored of a pod, whatever is written into the
 // pod or its status: the sum of the limits below, and of Kubernetes' limits for names.
 // docs/limits.md describes the effect of each limit.
-const MaxKept = 70 << 10
+const MaxKept = 115 << 10
 
 // Limits of the facts of one pod. What exceeds them is ignored. An ordinary pod is far below them.
 const (
