@@ -85,8 +85,13 @@ func Admits(services []*corev1.Service, podLabels map[string]string, ports []str
 // had: a Service that is deleted, or no longer selects the pod, opens no port, and nor does an annotation that
 // somebody has removed.
 func AdmitsAfter(services []*corev1.Service, podLabels map[string]string, ports []string, before string) Admitted {
-	earlier := admitsBefore(before)
+	earlier := ParseAdmits(before)
 	return admits(guards(services, podLabels), ports, func(port string) (string, bool) { list, had := earlier[port]; return list, had })
+}
+
+// GuardHash returns a hash of what condition ConditionGuarded of the Service is about: its list, its selector and its ports.
+func GuardHash(svc *corev1.Service) string {
+	return hashOf([]any{svc.Annotations[AnnotationClients], svc.Spec.Selector, TCPTargets(svc), Needs(svc)})
 }
 
 // GuardedPorts returns those of the ports of a pod that a Service with AnnotationClients guards, sorted. services are
@@ -143,15 +148,15 @@ func admits(byPort map[string][]string, ports []string, unguarded func(port stri
 
 // AdmittedAt returns the entries of a port in a value of AnnotationAdmits. open: the port admits all.
 func AdmittedAt(value, port string) (entries []string, open bool) {
-	list := admitsBefore(value)[port]
+	list := ParseAdmits(value)[port]
 	if list = strings.TrimSpace(list); list == admitsAll {
 		return nil, true
 	}
 	return splitNames(list), false
 }
 
-// admitsBefore returns the entries of a value of AnnotationAdmits by port.
-func admitsBefore(value string) map[string]string {
+// ParseAdmits returns the text of the entries of a value of AnnotationAdmits by port.
+func ParseAdmits(value string) map[string]string {
 	out := map[string]string{}
 	for part := range strings.SplitSeq(value, ";") {
 		if port, list, ok := strings.Cut(part, "="); ok {

@@ -87,7 +87,7 @@ type Guarding struct {
 	// Stranger is the first that was not refused, and Cause why no judgement was seen.
 	Stranger Stranger
 	Cause    Cause
-	// Admits is the list of clients that was in the pod's annotation (pods.Facts), and Leaf the one that was served.
+	// Admits identifies the list of clients that was in the pod's annotation, and Leaf is the one that was served.
 	Admits, Leaf string
 	// Since is the At of the first of those in a row with this Judgement and Admits.
 	Since time.Time
@@ -141,6 +141,15 @@ func (v Guard) Try(at time.Time, leaf string, first Outcome, as func(Stranger) (
 		}
 	}
 	return g
+}
+
+// untried returns that nothing was seen of strangers, with the cause; nil if none was to try at the port.
+func (v Target) untried(port uint16, at time.Time, cause Cause) *Guarding {
+	guard, guarded := v.Guards[port]
+	if !guarded {
+		return nil
+	}
+	return &Guarding{At: at, Since: at, Admits: guard.Admits, Stranger: NoCertificate, Cause: cause}
 }
 
 // tried records how a stranger was judged, and reports whether it was refused.

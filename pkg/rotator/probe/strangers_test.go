@@ -64,3 +64,15 @@ func TestMergeKeepsWhatIsKnownOfStrangers(t *testing.T) {
 	known = Merge(known, answer(3*time.Minute, &Guarding{Judgement: Refused, Admits: "b"}))
 	assert.Equal(t, rotatortest.Noon.Add(3*time.Minute), known[0].Guarding.Since)
 }
+
+// A port that is not dialled has refused nobody, and what was seen before does not stay.
+func TestWhatIsNotDialledIsNotRefused(t *testing.T) {
+	at := rotatortest.Noon
+	v := Target{Ports: []uint16{1, 2}, Guards: map[uint16]Guard{1: {Admits: "a"}}}
+	known := Merge(nil, []Answer{{Port: 1, At: at, Guarding: &Guarding{At: at, Since: at, Judgement: Refused, Admits: "a"}}})
+	known = Merge(known, v.Unverified(at.Add(time.Hour), CauseOutside))
+	require.Len(t, known, 2)
+	later := at.Add(time.Hour)
+	assert.Equal(t, &Guarding{At: later, Since: later, Stranger: NoCertificate, Cause: CauseOutside, Admits: "a"}, known[0].Guarding)
+	assert.Nil(t, known[1].Guarding, "no stranger was to try there")
+}

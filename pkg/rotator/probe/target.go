@@ -47,9 +47,14 @@ type Key struct {
 func (v Target) Unverified(at time.Time, cause Cause) []Answer {
 	answers := make([]Answer, 0, len(v.Ports))
 	for _, port := range v.Ports {
-		answers = append(answers, Answer{Port: port, Protocol: v.Protocols[port], Kind: NotVerified, Cause: cause, At: at})
+		answers = append(answers, v.UnverifiedAt(port, at, cause))
 	}
 	return answers
+}
+
+// UnverifiedAt is Unverified for one port.
+func (v Target) UnverifiedAt(port uint16, at time.Time, cause Cause) Answer {
+	return Answer{Port: port, Protocol: v.Protocols[port], Kind: NotVerified, Cause: cause, At: at, Guarding: v.untried(port, at, cause)}
 }
 
 // Answer returns the answer of a port, from the outcome of a dial that began at the given time.

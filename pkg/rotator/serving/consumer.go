@@ -53,6 +53,8 @@ type consumer struct {
 	woken     time.Time // when the kubelet was last made to update its files
 	// admitsSince is when this process saw its list of clients change; zero if it did not.
 	admitsSince time.Time
+	list        podList
+	now         time.Time // of the decision
 }
 
 // Pace has the times between dials, and those within which changes are expected.

@@ -19,7 +19,9 @@ type Common struct {
 	Now       time.Time
 	Namespace string
 	Services  []*corev1.Service // oldest first
-	Pods      []*pods.Facts
+	// Listing are the Services of the namespace that list their clients (api.Guards), of any certificate.
+	Listing []*corev1.Service
+	Pods    []*pods.Facts
 	// Keyless are the workloads with pods that mount no key; see [Keyless].
 	Keyless map[types.UID]string
 	// Unresponsive are the periods of those of the Pods that do not answer in time.
@@ -98,6 +100,7 @@ func (s *Common) consumers(about subject) (out []consumer, beyond map[types.UID]
 		at := endpoints[pod.Template]
 		if at == nil {
 			at = about.endpointOf(pod)
+			at.wanted = wantedLists(s.Listing, pod.Template.Value())
 			endpoints[pod.Template] = at
 			for _, svc := range at.beyond {
 				beyond[svc.UID] = true

@@ -25,7 +25,7 @@ func readyPod(name, workload string, changes ...rotatortest.Change) *pods.Facts 
 // lookAt is the situation with these pods, whose answers are from the given time after noon.
 func lookAt(after time.Duration, svc *corev1.Service, consumers ...consumer) SecretSituation {
 	s := SecretSituation{Secret: "web-tls", Common: Common{
-		Now: rotatortest.Noon.Add(after), Namespace: "shop", Services: []*corev1.Service{svc}, Pace: testPace,
+		Now: rotatortest.Noon.Add(after), Namespace: "shop", Services: []*corev1.Service{svc}, Listing: []*corev1.Service{svc}, Pace: testPace,
 		KeyState: KeyState{certificate: cert2, begun: rotatortest.Noon.Add(-time.Hour)},
 	}}
 	return with(s, consumers...)

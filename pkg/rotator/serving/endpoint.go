@@ -45,10 +45,11 @@ type endpoint struct {
 	// pods of several templates may have the same.
 	audience string
 	// guarded are the ports of those Services that list their clients, and proxied the names of those whose proxy reads whom it
-	// admits. entries are read from the lists of pods.
+	// admits. wanted are the lists that the Services ask, by that name, and lists those of the pods.
 	guarded map[uint16]bool
 	proxied map[uint16]string
-	entries map[[2]string]admitted
+	wanted  map[string]string
+	lists   map[string]podList
 	// demanded are the names that the certificate of a pod with its own key must have at each port,
 	// sorted and separated by commas.
 	demanded map[uint16]string

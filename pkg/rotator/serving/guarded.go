@@ -83,7 +83,9 @@ type guardStatement struct {
 	// watches: the Service's own list has api.ClientsWatch.
 	watches bool
 	beyond  bool // see Seen
-	seen    guarding
+	// notReady: one of its pods is not ready.
+	notReady bool
+	seen     guarding
 	// workloads are the names of those with a pod in each state, with duplicates.
 	workloads map[GuardState][]string
 }
@@ -101,6 +103,7 @@ func newGuardStatement(svc *corev1.Service, own []group, beyond bool) *guardStat
 			s.open = append(s.open, target.String())
 		}
 	}
+	s.notReady = slices.ContainsFunc(own, func(g group) bool { return g.notReady > 0 })
 	for _, name := range asks {
 		for _, g := range own {
 			set, met := g.met[need{svc.UID, name}]
@@ -124,11 +127,11 @@ func newGuardStatement(svc *corev1.Service, own []group, beyond bool) *guardStat
 func (s *guardStatement) condition(confirmed bool, keyless string) *state.Condition {
 	c := metav1.Condition{Type: api.ConditionGuarded}
 	c.Status, c.Reason, c.Message = s.words(confirmed, keyless)
-	if has := api.Condition(s.service, api.ConditionGuarded); c.Reason == api.GuardedPending && has != nil && state.GuardedIsOfNow(s.service) &&
+	if has := api.Condition(s.service, api.ConditionGuarded); c.Reason == api.GuardedPending && s.seen.states[guardOther] == 0 && has != nil && state.GuardedIsOfNow(s.service) &&
 		slices.Contains([]string{api.GuardedRefusing, api.GuardedAdmits, api.GuardedNotSeen}, has.Reason) {
 		return nil
 	}
-	return state.Say(c, state.Guarded{Ports: api.NeedsHash(s.service)})
+	return state.Say(c, state.Guarded{Of: api.GuardHash(s.service)})
 }
 
 func (s *guardStatement) words(confirmed bool, keyless string) (metav1.ConditionStatus, string, string) {
@@ -146,6 +149,12 @@ func (s *guardStatement) words(confirmed bool, keyless string) (metav1.Condition
 			s.named(guardNoList) + "; restart them"
 	case s.watches || n[guardWatch] > 0:
 		return metav1.ConditionFalse, api.GuardedWatch, "all clients are admitted, and counted, because a list of clients has the entry " + api.ClientsWatch
+	case s.service.Spec.PublishNotReadyAddresses && s.notReady:
+		return metav1.ConditionUnknown, api.GuardedNotSeen, "pods that are not ready get traffic (publishNotReadyAddresses), but are not dialled"
+	case len(s.service.Spec.Selector) == 0:
+		return metav1.ConditionUnknown, api.GuardedNotSeen, "this Service has no selector, so it is not known where its ports lead"
+	case n[guardOther] > 0:
+		return metav1.ConditionUnknown, api.GuardedPending, "the list of clients is not yet that of the Services in pods of " + s.named(guardOther)
 	case n[guardNotSeen] > 0:
 		return metav1.ConditionUnknown, api.GuardedNotSeen, "cannot tell whether clients that are not listed are refused by " + s.named(guardNotSeen) + ": " + s.why()
 	case s.beyond:
@@ -189,7 +198,7 @@ func (d *Decision) release(services []*corev1.Service, why string) {
 		}
 		var want *state.Condition
 		if api.Guards(svc) {
-			want = state.Say(metav1.Condition{Type: api.ConditionGuarded, Status: metav1.ConditionUnknown, Reason: api.GuardedNotSeen, Message: why}, state.Guarded{Ports: api.NeedsHash(svc)})
+			want = state.Say(metav1.Condition{Type: api.ConditionGuarded, Status: metav1.ConditionUnknown, Reason: api.GuardedNotSeen, Message: why}, state.Guarded{Of: api.GuardHash(svc)})
 		}
 		if !state.Same(has, want) {
 			d.Guarded = append(d.Guarded, ConditionUpdate{svc, want})

@@ -1,6 +1,9 @@
 package serving
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,7 +42,7 @@ func guardedBy(list string) rotatortest.Change {
 // tried is the answer of a guarded port at which strangers have tried.
 func tried(after time.Duration, g probe.Guarding) probe.Answer {
 	a := atPort(15444, showed(rotatortest.Leaf(2), after))
-	g.Leaf = rotatortest.Leaf(2)
+	g.Leaf, g.Admits = rotatortest.Leaf(2), idOf(g.Admits)
 	if g.At.IsZero() {
 		g.At = a.At
 	}
@@ -48,6 +51,12 @@ func tried(after time.Duration, g probe.Guarding) probe.Answer {
 	}
 	a.Guarding = &g
 	return a
+}
+
+// idOf is how a Guarding names a list.
+func idOf(list string) string {
+	sum := sha256.Sum256([]byte(list))
+	return hex.EncodeToString(sum[:16])
 }
 
 func guardedService(clients string) *corev1.Service {
@@ -61,7 +70,7 @@ func TestGuardedCondition(t *testing.T) {
 	list := proxyPort + "=shop/cart"
 	has := func(svc *corev1.Service, reason string) *corev1.Service {
 		c := metav1.Condition{Type: api.ConditionGuarded, Status: metav1.ConditionTrue, Reason: reason}
-		svc.Status.Conditions = append(svc.Status.Conditions, state.Say(c, state.Guarded{Ports: api.NeedsHash(svc)}).Both()...)
+		svc.Status.Conditions = append(svc.Status.Conditions, state.Say(c, state.Guarded{Of: api.GuardHash(svc)}).Both()...)
 		return svc
 	}
 	refuses := tried(late, probe.Guarding{Judgement: probe.Refused, Admits: list})
@@ -78,6 +87,13 @@ func TestGuardedCondition(t *testing.T) {
 	}
 	unready := asked(readyPod("a", "web", guardedBy(list), func(p *corev1.Pod) { p.Status.Conditions = nil }))
 	silent := tried(late, probe.Guarding{Stranger: probe.NoCertificate, Cause: probe.CauseTimeout, Admits: list, Since: rotatortest.Noon})
+	backdoor, padded := proxyPort+"=evil/backdoor", list+";"+strings.Repeat("x", api.MaxAdmits)
+	relisted, reselected := has(guardedService("shop/*"), api.GuardedRefusing), has(guardedService("shop/cart"), api.GuardedRefusing)
+	relisted.Annotations[api.AnnotationClients] = "shop/cart"
+	reselected.Spec.Selector = map[string]string{"app.kubernetes.io/name": "web"}
+	outside := tried(late, probe.Guarding{Stranger: probe.NoCertificate, Cause: probe.CauseOutside, Admits: list})
+	published, everywhere := guardedService("shop/cart"), guardedService("shop/cart")
+	published.Spec.PublishNotReadyAddresses, everywhere.Spec.Selector = true, nil
 	var unlisted = offers("web", "https", proxyPort)
 	for name, tt := range map[string]struct {
 		svc    *corev1.Service
@@ -97,7 +113,16 @@ func TestGuardedCondition(t *testing.T) {
 		"not seen":                     {guardedService("shop/cart"), []consumer{of("a", list, refuses), of("b", list, silent)}, api.GuardedNotSeen, "without an alert about the client's certificate (timeout)"},
 		"not seen for a moment":        {guardedService("shop/cart"), []consumer{of("a", list, tried(late, probe.Guarding{Cause: probe.CauseReset, Admits: list}))}, api.GuardedPending, ""},
 		"of an earlier list":           {guardedService("shop/cart"), []consumer{of("a", proxyPort+"=shop/*", refuses)}, api.GuardedPending, ""},
-		"of an earlier list, was True": {has(guardedService("shop/cart"), api.GuardedRefusing), []consumer{of("a", proxyPort+"=shop/*", refuses)}, "-", ""},
+		"of an earlier list, was True": {has(guardedService("shop/cart"), api.GuardedRefusing), []consumer{of("a", proxyPort+"=shop/*", refuses)}, api.GuardedPending, "Deployment web"},
+		"not that of the Service":      {has(guardedService("shop/cart"), api.GuardedRefusing), []consumer{of("a", backdoor, tried(late, probe.Guarding{Judgement: probe.Refused, Admits: backdoor}))}, api.GuardedPending, "Deployment web"},
+		"padded":                       {guardedService("shop/cart"), []consumer{of("a", padded, tried(late, probe.Guarding{Judgement: probe.Refused, Admits: padded}))}, api.GuardedPending, ""},
+		"of now, was True":             {has(guardedService("shop/cart"), api.GuardedRefusing), []consumer{of("a", list)}, "-", ""},
+		"True was of another list":     {relisted, []consumer{of("a", list)}, api.GuardedPending, "not every pod"},
+		"True was of another selector": {reselected, []consumer{of("a", list)}, api.GuardedPending, "not every pod"},
+		"it is not dialled":            {has(guardedService("shop/cart"), api.GuardedRefusing), []consumer{of("a", list, outside)}, api.GuardedNotSeen, "outside --pod-cidrs"},
+		"refused long ago":             {has(guardedService("shop/cart"), api.GuardedRefusing), []consumer{of("a", list, tried(late-3*testPace.Interval, probe.Guarding{Judgement: probe.Refused, Admits: list}))}, api.GuardedNotSeen, ""},
+		"not ready, but published":     {published, []consumer{of("a", list, refuses), unready}, api.GuardedNotSeen, "publishNotReadyAddresses"},
+		"without a selector":           {everywhere, []consumer{of("a", list, refuses)}, api.GuardedNotSeen, "no selector"},
 		"of an earlier list, watched":  {has(guardedService("shop/cart"), api.GuardedWatch), []consumer{of("a", proxyPort+"=shop/*", refuses)}, api.GuardedPending, ""},
 		"a new pod":                    {guardedService("shop/cart"), []consumer{of("a", list, refuses), {pod: readyPod("b", "web", guardedBy(list)), seen: rotatortest.Noon.Add(late)}}, api.GuardedRefusing, ""},
 		"only a new pod":               {guardedService("shop/cart"), []consumer{{pod: readyPod("b", "web", guardedBy(list)), seen: rotatortest.Noon.Add(late)}}, api.GuardedPending, ""},
@@ -158,7 +183,7 @@ func TestWhenStrangersTry(t *testing.T) {
 	refused := probe.Guarding{Judgement: probe.Refused, Admits: list}
 	first := decide(time.Minute, none)
 	require.Len(t, first.Dial, 1)
-	want := probe.Guard{Plaintext: true, Listed: pki.SPIFFEID{Namespace: "monitoring", ServiceAccount: "default"}, Admits: list}
+	want := probe.Guard{Plaintext: true, Listed: pki.SPIFFEID{Namespace: "monitoring", ServiceAccount: "default"}, Admits: idOf(list)}
 	assert.Equal(t, map[uint16]probe.Guard{15444: want}, first.Dial[0].Guards)
 	assert.Empty(t, decide(time.Minute, none, tried(0, refused)).Dial, "they were refused")
 	again := decide(2*testPace.Interval, none, tried(0, refused))

@@ -99,7 +99,7 @@ func newConsumer(pod *pods.Facts, at *endpoint, known *podState, now time.Time) 
 	if known == nil {
 		known = &podState{admits: pod.Admits}
 	}
-	c := consumer{pod: pod, endpoint: at, dialled: len(known.answers) > 0, reached: known.reached, refreshAt: known.refreshAt, woken: known.woken, admitsSince: known.admitsSince}
+	c := consumer{pod: pod, endpoint: at, dialled: len(known.answers) > 0, reached: known.reached, refreshAt: known.refreshAt, woken: known.woken, admitsSince: known.admitsSince, list: at.listOf(pod), now: now}
 	if pod.Admits != known.admits {
 		c.admitsSince = now
 	}

@@ -1,8 +1,12 @@
 package serving
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"slices"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/limit"
@@ -16,16 +20,17 @@ type GuardState string
 
 // The states, in the order in which those of the ports of a pod count.
 const (
-	guardAdmits  GuardState = "admits"  // it admitted a stranger
-	guardNoList  GuardState = "no_list" // its proxy reads no list, or the list opens the port
-	guardWatch   GuardState = "watch"   // the list has api.ClientsWatch: it admits all, and strangers do not try
+	guardAdmits  GuardState = "admits"     // it admitted a stranger
+	guardNoList  GuardState = "no_list"    // its proxy reads no list, or the list opens the port
+	guardWatch   GuardState = "watch"      // the list has api.ClientsWatch: it admits all, and strangers do not try
+	guardOther   GuardState = "other_list" // its list is not what the Services ask
 	guardNotSeen GuardState = "not_seen"
 	guardPending GuardState = "pending" // strangers have not tried since the list changed, or within the propagation time
 	guardRefuses GuardState = "refuses"
 )
 
 // byDanger has the states in their order.
-var byDanger = []GuardState{guardAdmits, guardNoList, guardWatch, guardNotSeen, guardPending, guardRefuses}
+var byDanger = []GuardState{guardAdmits, guardNoList, guardWatch, guardOther, guardNotSeen, guardPending, guardRefuses}
 
 // proxied returns the names of those ports whose proxy reads which clients it admits.
 func proxied(t pods.Template) map[uint16]string {
@@ -46,22 +51,43 @@ func proxied(t pods.Template) map[uint16]string {
 type admitted struct {
 	open, watch bool
 	listed      pki.SPIFFEID // as in probe.Guard
+	// asked: it is what the Services ask, and so what the rotator would write.
+	asked bool
 }
 
-// admitted returns the entry of a port with a proxy. The pods of a workload have the same list, which is read once.
-func (at *endpoint) admitted(pod *pods.Facts, port string) admitted {
-	key := [2]string{pod.Admits, port}
-	known, ok := at.entries[key]
-	if ok {
+// podList is the list of clients of a pod.
+type podList struct {
+	id    string // of the whole list, as in probe.Guarding
+	ports map[string]admitted
+}
+
+// listOf returns the list of a pod, which is read once for all pods of the template that have the same.
+func (at *endpoint) listOf(pod *pods.Facts) podList {
+	known, ok := at.lists[pod.Admits]
+	if ok || len(at.proxied) == 0 {
 		return known
 	}
-	entries, open := api.AdmittedAt(pod.Admits, port)
-	known = admitted{open, slices.Contains(entries, api.ClientsWatch), probe.ListedIn(entries, pod.Namespace)}
-	if at.entries == nil {
-		at.entries = map[[2]string]admitted{}
+	sum, lists := sha256.Sum256([]byte(pod.Admits)), api.ParseAdmits(pod.Admits)
+	known = podList{hex.EncodeToString(sum[:16]), map[string]admitted{}}
+	for _, port := range at.proxied {
+		entries, open := api.AdmittedAt(port+"="+lists[port], port)
+		wanted, guarded := at.wanted[port]
+		known.ports[port] = admitted{open, slices.Contains(entries, api.ClientsWatch), probe.ListedIn(entries, pod.Namespace), guarded && pod.AdmitsWhole() && lists[port] == wanted}
 	}
-	at.entries[key] = known
+	if at.lists == nil {
+		at.lists = map[string]podList{}
+	}
+	at.lists[pod.Admits] = known
 	return known
+}
+
+// wantedLists returns the lists that the proxy of a pod should have, by port, of those that a Service guards. listing are the
+// Services with a list.
+func wantedLists(listing []*corev1.Service, t pods.Template) map[string]string {
+	if t.Guarded == "" {
+		return nil
+	}
+	return api.ParseAdmits(api.AdmitsAfter(listing, t.LabelSet(), t.GuardedPorts(), "").Value)
 }
 
 // guards reports whether strangers try at the port: a Service lists its clients, the pod's proxy has a list, and that does
@@ -71,7 +97,7 @@ func (c consumer) guards(port uint16) (admitted, bool) {
 	if !ok || !c.endpoint.guarded[port] {
 		return admitted{}, false
 	}
-	entry := c.endpoint.admitted(c.pod, name)
+	entry := c.list.ports[name]
 	return entry, !entry.open && !entry.watch
 }
 
@@ -86,15 +112,19 @@ func (c consumer) guardAt(port uint16, p Pace) (GuardState, *probe.Guarding) {
 	}
 	g := c.guarding(port)
 	switch {
+	case g != nil && g.Judgement == probe.Admitted && !g.At.Before(c.admitsEnd(p)):
+		return guardAdmits, g
+	case !entry.asked:
+		return guardOther, nil
 	case g == nil && c.isUnresponsive(p):
 		return guardNotSeen, &probe.Guarding{Cause: probe.CauseTimeout}
 	case g == nil:
 		return guardPending, nil
+	case g.Judgement == probe.Refused && c.now.Sub(g.At) > 2*p.Interval:
+		return guardNotSeen, &probe.Guarding{Cause: probe.CauseTimeout} // it should have been dialled since
 	case g.Judgement == probe.Refused:
 		return guardRefuses, g
-	case g.Judgement == probe.Admitted && !g.At.Before(c.admitsEnd(p)):
-		return guardAdmits, g
-	case g.Judgement == "" && g.At.Sub(g.Since) >= p.confirmAfter():
+	case g.Judgement == "" && (g.Cause.Why("") != "" || g.At.Sub(g.Since) >= p.confirmAfter()): // the first is no passing failure
 		return guardNotSeen, g
 	}
 	return guardPending, g
@@ -119,7 +149,7 @@ func (c consumer) guardState(p Pace) (GuardState, bool) {
 // have been the same, with another one between them.
 func (c consumer) guarding(port uint16) *probe.Guarding {
 	for _, a := range c.answers {
-		if a.Port == port && a.Guarding != nil && a.Guarding.Admits == c.pod.Admits && !a.Guarding.At.Before(c.admitsSince) {
+		if a.Port == port && a.Guarding != nil && a.Guarding.Admits == c.list.id && !a.Guarding.At.Before(c.admitsSince) {
 			return a.Guarding
 		}
 	}
@@ -170,7 +200,7 @@ func (c consumer) strangers(ports []uint16, now time.Time, p Pace) map[uint16]pr
 			continue
 		}
 		asks, _ := api.ParseProxyPort(c.endpoint.proxied[port])
-		guard := probe.Guard{Plaintext: asks.Plaintext, Listed: entry.listed, Admits: c.pod.Admits}
+		guard := probe.Guard{Plaintext: asks.Plaintext, Listed: entry.listed, Admits: c.list.id}
 		if g := c.guarding(port); g != nil && g.Judgement == probe.Refused && !g.At.Before(c.seen) && now.Before(g.At.Add(p.Interval*9/10)) {
 			guard.Leaf = g.Leaf
 		}

@@ -72,9 +72,9 @@ func TestVerifyOfGuardedPorts(t *testing.T) {
 			if tt.status != "" {
 				ports := tt.ports
 				if ports == "" {
-					ports = api.NeedsHash(svc)
+					ports = api.GuardHash(svc)
 				}
-				svc.Status.Conditions = state.Say(metav1.Condition{Type: api.ConditionGuarded, Status: tt.status, Reason: tt.reason, Message: "said"}, state.Guarded{Ports: ports}).Both()
+				svc.Status.Conditions = state.Say(metav1.Condition{Type: api.ConditionGuarded, Status: tt.status, Reason: tt.reason, Message: "said"}, state.Guarded{Of: ports}).Both()
 			}
 			s, _ := ServiceOf(svc)
 			verdict := ""

@@ -194,7 +194,7 @@ func (p *Prober) dialPort(ctx context.Context, v probe.Target, port uint16) (ans
 			log.FromContext(ctx).Error(errPanic, "cannot evaluate the answer of a pod", "namespace", v.Of.Namespace, "secret", v.Of.Key.String(), "pod", v.Pod, "port", port,
 				"type", fmt.Sprintf("%T", r), "functions", functions())
 			p.results.WithLabelValues(string(probe.CausePanic)).Inc()
-			answer = probe.Answer{Port: port, Protocol: v.Protocols[port], Kind: probe.NotVerified, Cause: probe.CausePanic, At: at}
+			answer = v.UnverifiedAt(port, at, probe.CausePanic)
 		}
 	}()
 	limited, cancel := context.WithTimeout(ctx, p.cfg.Timeout) // for all dials of the port

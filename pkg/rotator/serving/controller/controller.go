@@ -58,6 +58,17 @@ func (r *reconciler) gather(ctx context.Context, key pods.NamespacedKey, known s
 	for i := range list.Items {
 		known.Services = append(known.Services, &list.Items[i])
 	}
+	if slices.ContainsFunc(known.Services, api.Guards) {
+		var all corev1.ServiceList
+		if err := r.cluster.Services.List(ctx, &all, client.InNamespace(key.Namespace), client.UnsafeDisableDeepCopy); err != nil {
+			return nil, fmt.Errorf("list Services of namespace %s from the cache: %w", key.Namespace, err)
+		}
+		for i := range all.Items {
+			if api.Guards(&all.Items[i]) {
+				known.Listing = append(known.Listing, &all.Items[i])
+			}
+		}
+	}
 	slices.SortFunc(known.Services, api.OlderFirst)
 	if r.cfg.Verify && (key.Key != pods.PodKey || slices.ContainsFunc(known.Services, api.WantsPodKeys)) {
 		known.Keyless = r.state.findKeyless(key, known.Services, func() []*pods.Facts { return r.cluster.Pods.In(key.Namespace) })

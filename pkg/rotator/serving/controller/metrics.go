@@ -17,7 +17,7 @@ var (
 		"Earliest expiry of the certificates that stale pods of the namespace serve; absent if no pod is stale.",
 		[]string{"namespace"}, nil)
 	guardsDesc = prometheus.NewDesc("servingcert_guarded_pods",
-		"Ready pods of Services that list their clients, by namespace and what was seen: admits (a client that is not listed was admitted), no_list, watch, not_seen, pending or refuses. States without a pod in the namespace are absent.",
+		"Ready pods of Services that list their clients, by namespace and what was seen: admits (a client that is not listed was admitted), no_list, watch, other_list, not_seen, pending or refuses. States without a pod in the namespace are absent.",
 		[]string{"namespace", "state"}, nil)
 	handshakesDesc = prometheus.NewDesc("servingcert_served_ports",
 		"Ports of the pods in servingcert_consumers that last answered in TLS, by TLS version (TLS 1.3), key exchange group (X25519MLKEM768; none) and signature algorithm of the leaf (ECDSA-SHA256). The client offers all groups of Go, post-quantum ones first.",
