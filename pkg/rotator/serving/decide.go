@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"slices"
 	"time"
 	"unique"
@@ -24,6 +25,8 @@ type Common struct {
 	Pods    []*pods.Facts
 	// Keyless are the workloads with pods that mount no key; see [Keyless].
 	Keyless map[types.UID]string
+	// OnlyKept are the workloads with pods that mount only a Secret from before; see [OnlyKept].
+	OnlyKept map[types.UID]string
 	// Unresponsive are the periods of those of the Pods that do not answer in time.
 	Unresponsive map[types.UID]probe.UnresponsivePeriod
 	// KeyState is that of the previous Decision about the key, with later answers of pods.
@@ -222,7 +225,7 @@ func (v *view) setConditions() {
 func (v *view) setGuarded(s statement, confirmed bool) {
 	var want *state.Condition
 	if s.guard != nil {
-		if want = s.guard.condition(confirmed, v.Keyless[s.service.UID]); want == nil {
+		if want = s.guard.condition(confirmed, cmp.Or(v.Keyless[s.service.UID], v.OnlyKept[s.service.UID])); want == nil {
 			return
 		}
 	}

@@ -160,7 +160,7 @@ func (s *guardStatement) words(confirmed bool, keyless string) (metav1.Condition
 	case s.beyond:
 		return metav1.ConditionUnknown, api.GuardedNotSeen, fmt.Sprintf("cannot tell whether clients that are not listed are refused: the Services of one of the pods have more than %d ports and names", maxTargets)
 	case keyless != "":
-		return metav1.ConditionUnknown, api.GuardedNotSeen, "cannot tell whether clients that are not listed are refused by pods that mount no certificate of this Service: " + keyless
+		return metav1.ConditionUnknown, api.GuardedNotSeen, "cannot tell whether clients that are not listed are refused by pods that do not mount the certificate of this Service: " + keyless
 	case n[guardPending] > 0 || len(n) == 0 && ready || !ready && !confirmed:
 		return metav1.ConditionUnknown, api.GuardedPending, "not every pod of this Service has been dialled as a client that is not listed"
 	case !ready:

@@ -165,6 +165,18 @@ func TestGuardedOfPodsThatAreNotDialled(t *testing.T) {
 	})
 	require.NotEmpty(t, s.Keyless)
 	assert.Equal(t, api.GuardedNotSeen, s.Decide().Guarded[0].Want.Reason)
+	s.Keyless = nil
+	require.Equal(t, api.GuardedRefusing, s.Decide().Guarded[0].Want.Reason)
+
+	ready := state.ReadyOf(svc)
+	ready.Kept = []string{"old-tls"}
+	old := svc.DeepCopy()
+	old.Status.Conditions = state.Say(*api.Condition(svc, api.ConditionReady), ready).Both()
+	mounts := pods.FactsOf(rotatortest.Pod(rotatortest.Label("app", "web"), rotatortest.WithPort, rotatortest.Declares(proxyPort, 15444), rotatortest.SecretVolume("old-tls")))
+	all := func() []*pods.Facts { return []*pods.Facts{mounts} }
+	require.Empty(t, Keyless([]*corev1.Service{old}, all), "it has a key of the Service")
+	s.OnlyKept = OnlyKept([]*corev1.Service{old}, all)
+	assert.Equal(t, api.GuardedNotSeen, s.Decide().Guarded[0].Want.Reason, "but may be older than the list")
 	s.Off = true
 	assert.Empty(t, s.Decide().Guarded, "there is none to correct")
 }

@@ -21,10 +21,26 @@ import (
 // completion, and static pods, whose files are unknown. Of the Services of a pod that share a Secret, it considers as many
 // as endpointOf, whatever others there are.
 func Keyless(services []*corev1.Service, all func() []*pods.Facts) map[types.UID]string {
+	return keyless(services, all, true)
+}
+
+// OnlyKept is Keyless for pods of Services with a list of clients that mount a Secret which the Service keeps from before.
+// They are not dialled for the Service. What changes of them is seen in the next decision, at most an interval later.
+func OnlyKept(services []*corev1.Service, all func() []*pods.Facts) map[types.UID]string {
+	keep := func(svc *corev1.Service) bool {
+		return api.Guards(svc) && !api.WantsPodKeys(svc) && len(state.ReadyOf(svc).Kept) > 0
+	}
+	return keyless(slices.DeleteFunc(slices.Clone(services), func(svc *corev1.Service) bool { return !keep(svc) }), all, false)
+}
+
+// keyless returns what Keyless does. kept: a Secret that the Service keeps from before is one of its keys.
+func keyless(services []*corev1.Service, all func() []*pods.Facts, kept bool) map[types.UID]string {
 	var asking []askingService
 	for _, svc := range services {
 		if api.Asks(svc) {
-			asking = append(asking, askingServiceOf(svc))
+			a := askingServiceOf(svc)
+			a.keys = slices.DeleteFunc(a.keys, func(key pods.Key) bool { return !kept && key != a.key })
+			asking = append(asking, a)
 		}
 	}
 	if len(asking) == 0 {

@@ -221,9 +221,13 @@ func TestPanicInAnswer(t *testing.T) {
 		return next()
 	}
 	at := netip.MustParseAddrPort("127.0.0.1:1")
-	answers := p.dialPorts(ctx, fixed("shop", "uid-of-a", at, at, at))
+	target := fixed("shop", "uid-of-a", at, at, at)
+	target.Guards = map[uint16]probe.Guard{1: {Admits: "a"}}
+	answers := p.dialPorts(ctx, target)
 	require.Len(t, answers, 3)
 	for _, a := range answers[:2] {
+		require.NotNil(t, a.Guarding, "strangers were to try")
+		assert.Empty(t, a.Guarding.Judgement)
 		assert.Equal(t, probe.NotVerified, a.Kind)
 		assert.Equal(t, probe.CausePanic, a.Cause)
 		assert.False(t, a.At.IsZero())

@@ -71,6 +71,7 @@ func (r *reconciler) gather(ctx context.Context, key pods.NamespacedKey, known s
 	}
 	slices.SortFunc(known.Services, api.OlderFirst)
 	if r.cfg.Verify && (key.Key != pods.PodKey || slices.ContainsFunc(known.Services, api.WantsPodKeys)) {
+		known.OnlyKept = serving.OnlyKept(known.Services, func() []*pods.Facts { return r.cluster.Pods.In(key.Namespace) })
 		known.Keyless = r.state.findKeyless(key, known.Services, func() []*pods.Facts { return r.cluster.Pods.In(key.Namespace) })
 	}
 	if key.Key == pods.PodKey {
