@@ -92,6 +92,7 @@ func TestGuardedCondition(t *testing.T) {
 	relisted.Annotations[api.AnnotationClients] = "shop/cart"
 	reselected.Spec.Selector = map[string]string{"app.kubernetes.io/name": "web"}
 	outside := tried(late, probe.Guarding{Stranger: probe.NoCertificate, Cause: probe.CauseOutside, Admits: list})
+	never := probe.Answer{Port: 15444, Kind: probe.NotVerified, Cause: probe.CauseOutside, At: rotatortest.Noon}
 	published, everywhere := guardedService("shop/cart"), guardedService("shop/cart")
 	published.Spec.PublishNotReadyAddresses, everywhere.Spec.Selector = true, nil
 	var unlisted = offers("web", "https", proxyPort)
@@ -120,6 +121,7 @@ func TestGuardedCondition(t *testing.T) {
 		"True was of another list":     {relisted, []consumer{of("a", list)}, api.GuardedPending, "not every pod"},
 		"True was of another selector": {reselected, []consumer{of("a", list)}, api.GuardedPending, "not every pod"},
 		"it is not dialled":            {has(guardedService("shop/cart"), api.GuardedRefusing), []consumer{of("a", list, outside)}, api.GuardedNotSeen, "outside --pod-cidrs"},
+		"it was never dialled":         {has(guardedService("shop/cart"), api.GuardedRefusing), []consumer{of("a", list, never)}, api.GuardedNotSeen, "outside --pod-cidrs"},
 		"refused long ago":             {has(guardedService("shop/cart"), api.GuardedRefusing), []consumer{of("a", list, tried(late-3*testPace.Interval, probe.Guarding{Judgement: probe.Refused, Admits: list}))}, api.GuardedNotSeen, ""},
 		"not ready, but published":     {published, []consumer{of("a", list, refuses), unready}, api.GuardedNotSeen, "publishNotReadyAddresses"},
 		"without a selector":           {everywhere, []consumer{of("a", list, refuses)}, api.GuardedNotSeen, "no selector"},

@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"slices"
@@ -116,6 +117,8 @@ func (c consumer) guardAt(port uint16, p Pace) (GuardState, *probe.Guarding) {
 		return guardAdmits, g
 	case !entry.asked:
 		return guardOther, nil
+	case c.unverified(port, g) != "":
+		return guardNotSeen, &probe.Guarding{Cause: c.unverified(port, g)}
 	case g == nil && c.isUnresponsive(p):
 		return guardNotSeen, &probe.Guarding{Cause: probe.CauseTimeout}
 	case g == nil:
@@ -128,6 +131,16 @@ func (c consumer) guardAt(port uint16, p Pace) (GuardState, *probe.Guarding) {
 		return guardNotSeen, g
 	}
 	return guardPending, g
+}
+
+// unverified returns the cause if the port was not dialled, or its answer not understood, after what is known of strangers.
+func (c consumer) unverified(port uint16, known *probe.Guarding) probe.Cause {
+	for _, a := range c.answers {
+		if a.Port == port && a.Kind == probe.NotVerified && (known == nil || known.At.Before(a.At)) {
+			return cmp.Or(a.Cause, probe.CauseOther)
+		}
+	}
+	return ""
 }
 
 // guardState returns the first state of the guarded ports of a pod; false if it has none, or is not ready.
