@@ -148,18 +148,19 @@ func admits(byPort map[string][]string, ports []string, unguarded func(port stri
 
 // AdmittedAt returns the entries of a port in a value of AnnotationAdmits. open: the port admits all.
 func AdmittedAt(value, port string) (entries []string, open bool) {
-	list := ParseAdmits(value)[port]
+	list := ParseAdmits(value, port)[port]
 	if list = strings.TrimSpace(list); list == admitsAll {
 		return nil, true
 	}
 	return splitNames(list), false
 }
 
-// ParseAdmits returns the text of the entries of a value of AnnotationAdmits by port.
-func ParseAdmits(value string) map[string]string {
+// ParseAdmits returns the text of the entries of a value of AnnotationAdmits by port: of these ports, or of all without any.
+// A pod may have any value, so that whoever reads those of many pods says which ports.
+func ParseAdmits(value string, ports ...string) map[string]string {
 	out := map[string]string{}
 	for part := range strings.SplitSeq(value, ";") {
-		if port, list, ok := strings.Cut(part, "="); ok {
+		if port, list, ok := strings.Cut(part, "="); ok && (len(ports) == 0 || slices.Contains(ports, port)) {
 			out[port] = list
 		}
 	}

@@ -87,7 +87,7 @@ func (n Namespace) guarded(svc *corev1.Service, object string) []Finding {
 		return []Finding{found(NotServed, object, "it has no condition %s: the rotator has not seen yet whether its pods refuse clients that it does not list", api.ConditionGuarded).
 			do("If this does not change within a minute, check the rotator's Deployment and Lease.")}
 	case !state.GuardedIsOfNow(svc):
-		return []Finding{n.outdated(svc, found(NotServed, object, "condition %s is about other ports: the rotator has not dialled the pods since", api.ConditionGuarded))}
+		return []Finding{n.outdated(svc, found(NotServed, object, "condition %s is about another list, selector or ports: the rotator has not dialled the pods since", api.ConditionGuarded))}
 	case c.Status == metav1.ConditionTrue, c.Reason == api.GuardedWatch:
 		return nil
 	}

@@ -165,7 +165,7 @@ func condition(f *Facts, i int, status metav1.ConditionStatus, reason, message s
 func guarded(f *Facts, status metav1.ConditionStatus, reason, message string) {
 	svc := service(f)
 	svc.Annotations[api.AnnotationClients] = "shop/cart"
-	said := state.Say(metav1.Condition{Type: api.ConditionGuarded, Status: status, Reason: reason, Message: message}, state.Guarded{Ports: api.NeedsHash(svc)})
+	said := state.Say(metav1.Condition{Type: api.ConditionGuarded, Status: status, Reason: reason, Message: message}, state.Guarded{Of: api.GuardHash(svc)})
 	svc.Status.Conditions = append(svc.Status.Conditions, said.Both()...)
 }
 
@@ -428,9 +428,9 @@ var ofServices = []breaking{
 	{"guarded, of other ports", func(_ *testing.T, f *Facts) {
 		guarded(f, metav1.ConditionTrue, api.GuardedRefusing, "")
 		svc := service(f)
-		said := state.Say(svc.Status.Conditions[4], state.Guarded{Ports: "0a"})
+		said := state.Say(svc.Status.Conditions[4], state.Guarded{Of: "0a"})
 		svc.Status.Conditions = append(svc.Status.Conditions[:4], said.Both()...)
-	}, "warning SC410 Service shop/web: condition servingcert.dev/Guarded is about other ports: the rotator has not dialled the pods since"},
+	}, "warning SC410 Service shop/web: condition servingcert.dev/Guarded is about another list, selector or ports: the rotator has not dialled the pods since"},
 	{"guarded, not reported", func(_ *testing.T, f *Facts) { service(f).Annotations[api.AnnotationClients] = "shop/cart" },
 		"warning SC410 Service shop/web: it has no condition servingcert.dev/Guarded: the rotator has not seen yet whether its pods refuse clients that it does not list"},
 	{"the label is wrong", func(_ *testing.T, f *Facts) {

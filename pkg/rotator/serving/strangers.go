@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
+	"maps"
 	"slices"
 	"time"
 
@@ -68,7 +69,7 @@ func (at *endpoint) listOf(pod *pods.Facts) podList {
 	if ok || len(at.proxied) == 0 {
 		return known
 	}
-	sum, lists := sha256.Sum256([]byte(pod.Admits)), api.ParseAdmits(pod.Admits)
+	sum, lists := sha256.Sum256([]byte(pod.Admits)), api.ParseAdmits(pod.Admits, slices.Collect(maps.Values(at.proxied))...)
 	known = podList{hex.EncodeToString(sum[:16]), map[string]admitted{}}
 	for _, port := range at.proxied {
 		entries, open := api.AdmittedAt(port+"="+lists[port], port)
