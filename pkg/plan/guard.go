@@ -119,20 +119,13 @@ func (a after) guard(k key, svc *corev1.Service) *Guard {
 		listed, g.Refer = own, others
 	}
 	switch {
-	case !g.has && len(own) == 0:
+	case g.has:
+		g.Why = whyWatchStays(own, listed, called, asked)
+		g.Refuses = g.Why == ""
+	case len(own) == 0:
 		g.Why = "only workloads of other namespaces refer to it, which are not listed without a person: " + api.Listed(others, maxShown)
-	case !g.has:
-		listed = append([]string{api.ClientsWatch}, own...)
-	case len(own) > 0:
-		g.Why = "workloads of its namespace refer to it that the list does not name: " + api.Listed(own, maxShown)
-	case len(listed) == 0:
-		g.Why = "the list has no entry beside " + api.ClientsWatch
-	case !asked:
-		g.Why = "the proxies of its pods were not asked who calls"
-	case called.Refuses != "":
-		g.Why = called.Refuses
 	default:
-		g.Refuses = true
+		listed = append([]string{api.ClientsWatch}, own...)
 	}
 	if g.Why != "" {
 		return g
@@ -141,6 +134,20 @@ func (a after) guard(k key, svc *corev1.Service) *Guard {
 		g.Why, g.Clients, g.Refuses = invalid(listed).Error(), "", false
 	}
 	return g
+}
+
+// whyWatchStays returns why watch is not taken out of a list; empty if nobody is seen whom that would refuse. own are workloads of
+// the Service's namespace that refer to it and are not listed.
+func whyWatchStays(own, listed []string, called Called, asked bool) string {
+	switch {
+	case len(own) > 0:
+		return "workloads of its namespace refer to it that the list does not name: " + api.Listed(own, maxShown)
+	case len(listed) == 0:
+		return "the list has no entry beside " + api.ClientsWatch
+	case !asked:
+		return "the proxies of its pods were not asked who calls"
+	}
+	return called.Refuses
 }
 
 // maxShown is the number of identities that a text names.

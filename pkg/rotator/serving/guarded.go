@@ -135,38 +135,57 @@ func (s *guardStatement) condition(confirmed bool, keyless string) *state.Condit
 }
 
 func (s *guardStatement) words(confirmed bool, keyless string) (metav1.ConditionStatus, string, string) {
+	if reason, text := s.admitsOthers(); reason != "" {
+		return metav1.ConditionFalse, reason, text
+	}
+	if reason, text := s.notSeen(confirmed, keyless); reason != "" {
+		return metav1.ConditionUnknown, reason, text
+	}
+	return metav1.ConditionTrue, api.GuardedRefusing, "every ready pod of this Service was seen to refuse clients that are not listed"
+}
+
+// admitsOthers returns why others than the listed clients are admitted; empty if none were seen to be.
+func (s *guardStatement) admitsOthers() (reason, text string) {
+	n := s.seen.states
+	switch {
+	case n[guardAdmits] > 0:
+		return api.GuardedAdmits, fmt.Sprintf("%s, so not only the listed clients are admitted by %s: restart it, and see the log of its container %s",
+			s.seen.admits, s.named(guardAdmits), api.ProxyContainer)
+	case len(s.open) > 0:
+		return api.GuardedNoProxy, "no proxy is in front of " + api.Listed(s.open, maxNamed) +
+			", which admits all: remove the port from the Service, set its targetPort to sc-tls-PORT, or let the program verify its clients"
+	case n[guardNoList] > 0:
+		return api.GuardedNoList, "all clients are admitted by pods that are older than the trust domain, or have no list yet: " +
+			s.named(guardNoList) + "; restart them"
+	case s.watches || n[guardWatch] > 0:
+		return api.GuardedWatch, "all clients are admitted, and counted, because a list of clients has the entry " + api.ClientsWatch
+	}
+	return "", ""
+}
+
+// notSeen returns why it is not known whether others than the listed clients are admitted; empty if it is.
+func (s *guardStatement) notSeen(confirmed bool, keyless string) (reason, text string) {
 	n := s.seen.states
 	ready := len(n) > 0 || s.seen.unseen > 0
 	switch {
-	case n[guardAdmits] > 0:
-		return metav1.ConditionFalse, api.GuardedAdmits, fmt.Sprintf("%s, so not only the listed clients are admitted by %s: restart it, and see the log of its container %s",
-			s.seen.admits, s.named(guardAdmits), api.ProxyContainer)
-	case len(s.open) > 0:
-		return metav1.ConditionFalse, api.GuardedNoProxy, "no proxy is in front of " + api.Listed(s.open, maxNamed) +
-			", which admits all: remove the port from the Service, set its targetPort to sc-tls-PORT, or let the program verify its clients"
-	case n[guardNoList] > 0:
-		return metav1.ConditionFalse, api.GuardedNoList, "all clients are admitted by pods that are older than the trust domain, or have no list yet: " +
-			s.named(guardNoList) + "; restart them"
-	case s.watches || n[guardWatch] > 0:
-		return metav1.ConditionFalse, api.GuardedWatch, "all clients are admitted, and counted, because a list of clients has the entry " + api.ClientsWatch
 	case s.service.Spec.PublishNotReadyAddresses && s.notReady:
-		return metav1.ConditionUnknown, api.GuardedNotSeen, "pods that are not ready get traffic (publishNotReadyAddresses), but are not dialled"
+		return api.GuardedNotSeen, "pods that are not ready get traffic (publishNotReadyAddresses), but are not dialled"
 	case len(s.service.Spec.Selector) == 0:
-		return metav1.ConditionUnknown, api.GuardedNotSeen, "this Service has no selector, so it is not known where its ports lead"
+		return api.GuardedNotSeen, "this Service has no selector, so it is not known where its ports lead"
 	case n[guardOther] > 0:
-		return metav1.ConditionUnknown, api.GuardedPending, "the list of clients is not yet that of the Services in pods of " + s.named(guardOther)
+		return api.GuardedPending, "the list of clients is not yet that of the Services in pods of " + s.named(guardOther)
 	case n[guardNotSeen] > 0:
-		return metav1.ConditionUnknown, api.GuardedNotSeen, "cannot tell whether clients that are not listed are refused by " + s.named(guardNotSeen) + ": " + s.why()
+		return api.GuardedNotSeen, "cannot tell whether clients that are not listed are refused by " + s.named(guardNotSeen) + ": " + s.why()
 	case s.beyond:
-		return metav1.ConditionUnknown, api.GuardedNotSeen, fmt.Sprintf("cannot tell whether clients that are not listed are refused: the Services of one of the pods have more than %d ports and names", maxTargets)
+		return api.GuardedNotSeen, fmt.Sprintf("cannot tell whether clients that are not listed are refused: the Services of one of the pods have more than %d ports and names", maxTargets)
 	case keyless != "":
-		return metav1.ConditionUnknown, api.GuardedNotSeen, "cannot tell whether clients that are not listed are refused by pods that do not mount the certificate of this Service: " + keyless
+		return api.GuardedNotSeen, "cannot tell whether clients that are not listed are refused by pods that do not mount the certificate of this Service: " + keyless
 	case n[guardPending] > 0 || len(n) == 0 && ready || !ready && !confirmed:
-		return metav1.ConditionUnknown, api.GuardedPending, "not every pod of this Service has been dialled as a client that is not listed"
+		return api.GuardedPending, "not every pod of this Service has been dialled as a client that is not listed"
 	case !ready:
-		return metav1.ConditionUnknown, api.GuardedNotSeen, "no ready pod of this Service has its TLS ports"
+		return api.GuardedNotSeen, "no ready pod of this Service has its TLS ports"
 	}
-	return metav1.ConditionTrue, api.GuardedRefusing, "every ready pod of this Service was seen to refuse clients that are not listed"
+	return "", ""
 }
 
 // named names the workloads with a pod in the state.
