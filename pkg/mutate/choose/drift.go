@@ -189,8 +189,8 @@ func lost(have map[int32]int32, svc *corev1.Service) []int32 {
 	return slices.DeleteFunc(slices.Sorted(maps.Keys(have)), func(port int32) bool { return slices.Contains(secure, have[port]) })
 }
 
-// Sketch returns a pod of which [Drift] returns the same as of pod, but for its name, labels and owners, and the TCP ports
-// that its running containers declare. Of most pods it has nothing.
+// Sketch returns a smaller pod for which [Drift] returns the same, once it has the pod's name, labels, owners, and the TCP
+// ports of its running containers. For most pods it is empty.
 func Sketch(pod *corev1.Pod) *corev1.Pod {
 	proxy, ok := api.ProxyOf(pod)
 	if hasNoProxy(pod, proxy) {
@@ -217,7 +217,7 @@ func Sketch(pod *corev1.Pod) *corev1.Pod {
 	return out
 }
 
-// WithoutDrift returns a pod of which Drift returns nothing, whatever is known.
+// WithoutDrift returns a pod for which Drift returns nothing, whatever is known.
 func WithoutDrift() *corev1.Pod {
 	status := api.InjectionStatus{Reason: string(reasons.ProxyNoImage), Notes: []string{string(reasons.ProxyNoImage)}}
 	return &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Annotations: map[string]string{api.AnnotationStatus: status.Format()}}}

@@ -50,7 +50,7 @@ func failing(n int32, replyLost bool, made *atomic.Int32) interceptor.Funcs {
 	})
 }
 
-// around has do do each write, of which it gets the object.
+// around calls do in place of each write, with its object and the write itself.
 func around(do func(object any, write func() error) error) interceptor.Funcs {
 	return interceptor.Funcs{
 		Create: func(ctx context.Context, c client.WithWatch, object client.Object, options ...client.CreateOption) error {

@@ -54,7 +54,7 @@ func (p place) service(name string) {
 	p.rotate(name)
 }
 
-// issued counts certificates, each of which is younger than those before.
+// issued counts certificates. Each is younger than those before.
 var issued atomic.Int32
 
 // rotate gives the Service's Secret another certificate, as the signer would, and says so.

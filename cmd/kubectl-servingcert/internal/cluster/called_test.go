@@ -80,7 +80,7 @@ func TestPodsThatHang(t *testing.T) {
 	t.Cleanup(func() { close(done) })
 	services := []*corev1.Service{watchingService("hang", "watch,shop/cart", "sc-tls-8080"), watchingService("clear", "watch,shop/cart", "sc-tls-8080")}
 	w := watchingOf(services, nil)
-	for i := range 4*maxConcurrent + 1 { // of which each takes a third of all time
+	for i := range 4*maxConcurrent + 1 { // each takes a third of all time
 		pod := podWithProxy(fmt.Sprintf("hang-%d", i))
 		if i == 0 {
 			pod = podWithProxy("clear-1")

@@ -69,7 +69,7 @@ func recorded(svc *corev1.Service) (status.ClientsSituation, error) {
 	return k, nil
 }
 
-// callers asks the pods, of which all are selected by the Service. services are those of its namespace.
+// callers asks the pods that the Service selects. services are those of its namespace.
 func (c *Cluster) callers(ctx context.Context, f forwarder, k *status.ClientsSituation, selected []corev1.Pod, services []*corev1.Service, each time.Duration) {
 	k.Direct = directPorts(k.Object, selected)
 	k.Pods = c.ask(ctx, f, withProxy(selected), services, each)
