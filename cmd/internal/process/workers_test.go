@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 
 	hackprocess "github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/facts"
+	"github.com/servingcert/servingcert/pkg/heartbeat"
 )
 
 // /readyz, and later /healthz, name a controller whose worker is stuck on an object. Other workers
@@ -46,9 +48,12 @@ func TestAStuckWorkerIsNamed(t *testing.T) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- ctrl.Start(ctx) }()
-	t.Cleanup(func() { stop(); assert.NoError(t, <-ended) })
+	finish := sync.OnceFunc(func() { close(release) })
+	t.Cleanup(func() { finish(); stop(); assert.NoError(t, <-ended) })
 	<-began
 	assert.Equal(t, other, <-done)
+	// Its worker has sent it while it was still busy with it.
+	require.Eventually(t, func() bool { return len(heartbeat.Process.Now()) == 1 }, hackprocess.Soon, time.Millisecond)
 
 	var logged []string
 	w := newWorkers(funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{}))
@@ -76,7 +81,7 @@ func TestAStuckWorkerIsNamed(t *testing.T) {
 	status, _ = ask(restartAfter)
 	assert.Equal(t, http.StatusInternalServerError, status)
 
-	close(release)
+	finish()
 	assert.Equal(t, bomb, <-done)
 	assert.Eventually(t, func() bool { status, _ := ask(1); return status == http.StatusOK }, hackprocess.Soon, time.Millisecond)
 }
