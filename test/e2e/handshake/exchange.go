@@ -209,14 +209,14 @@ func readMessage(conn net.Conn) (kind byte, body []byte, err error) {
 	return head[0], body, err
 }
 
-// callAndStream requests the health of a gRPC server, and its services over a bidirectional stream.
+// callAndStream requests the health of a gRPC server, and its services over a bidirectional stream. The address is
+// resolved and dialed as gRPC's clients do it by default.
 func callAndStream(ctx context.Context, c *connector) error {
 	secured := insecure.NewCredentials()
 	if !c.target.Plaintext {
 		secured = credentials.NewTLS(c.config)
 	}
-	conn, err := grpc.NewClient("passthrough:///"+c.target.Address, grpc.WithTransportCredentials(secured),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return c.open(ctx) }))
+	conn, err := grpc.NewClient(c.target.Address, grpc.WithTransportCredentials(secured))
 	if err != nil {
 		return err
 	}
