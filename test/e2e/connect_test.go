@@ -4,6 +4,7 @@ package e2e
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"net/netip"
@@ -15,6 +16,7 @@ import (
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/test/e2e/handshake"
@@ -66,12 +68,19 @@ func (c *cluster) unchangedConnect(t *testing.T) string {
 	t.Helper()
 	const calls = 10 * time.Second // each client makes several
 	note := c.leavesAsTLS(t, unchanged, 6, func() { time.Sleep(calls) })
-	pods, err := c.pods(t.Context(), clientsNamespace, map[string]string{"app": unchanged})
+	c.restartsNone(t, unchanged)
+	return note + "; curl (twice), psql, redis-cli, Node.js, Java and Python call since before renewal and succession, and none failed"
+}
+
+// restartsNone fails the test if a container of a client's only pod has ended.
+func (c *cluster) restartsNone(t *testing.T, name string) {
+	t.Helper()
+	pods, err := c.pods(t.Context(), clientsNamespace, map[string]string{"app": name})
 	require.NoError(t, err)
+	require.Len(t, pods, 1)
 	for _, status := range pods[0].Status.ContainerStatuses {
 		assert.Zero(t, status.RestartCount, "%s: %+v", status.Name, status.LastTerminationState)
 	}
-	return note + "; curl, psql, redis-cli, Node.js, Java and Python call since before renewal and succession, and none failed"
 }
 
 // leavesAsTLS fails the test unless each connection that the pod of a client opens during the calls begins with a
@@ -106,7 +115,7 @@ func (c *cluster) leavesAsTLS(t *testing.T, name string, addresses int, calls fu
 	return fmt.Sprintf("%d connections left the pod of client %s, to %d Services: all began with a ClientHello", len(got.sent), name, len(servers))
 }
 
-// disconnect deletes the clients that connect: the programs are about to have no TLS.
+// disconnect takes the proxies from the clients, which then call the programs in plaintext by the same names.
 func (c *cluster) disconnect(t *testing.T) {
 	t.Helper()
 	pod, err := c.clients.CoreV1().Pods(clientsNamespace).List(t.Context(), metav1.ListOptions{LabelSelector: "app=" + connected})
@@ -115,7 +124,25 @@ func (c *cluster) disconnect(t *testing.T) {
 	proxy, ok := api.ProxyOf(&pod.Items[0])
 	require.True(t, ok)
 	assert.Len(t, proxy.Connects, 2*len(speakers))
-	for _, name := range []string{connected, unchanged} {
-		require.NoError(t, c.clients.AppsV1().Deployments(clientsNamespace).Delete(t.Context(), name, metav1.DeleteOptions{}))
-	}
+	c.withoutProxy(t, connected)
+	c.withoutProxy(t, unchanged)
+	c.exchangeFrom(t, connected, connectTargets())
+}
+
+// withoutProxy removes annotation connect from a client, and waits until its only pod has no proxy.
+func (c *cluster) withoutProxy(t *testing.T, name string) {
+	t.Helper()
+	patch := fmt.Appendf(nil, `{"spec":{"template":{"metadata":{"annotations":{%q:null}}}}}`, api.AnnotationConnect)
+	_, err := c.clients.AppsV1().Deployments(clientsNamespace).Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
+	require.NoError(t, err)
+	eventually(t, starting, name+" without annotation connect", func(ctx context.Context) error {
+		pods, err := c.pods(ctx, clientsNamespace, map[string]string{"app": name})
+		if err := errors.Join(err, c.rolledOut(ctx, clientsNamespace, name)); err != nil {
+			return err
+		}
+		if len(pods) != 1 || len(pods[0].Spec.InitContainers) > 0 {
+			return fmt.Errorf("%d pods of %s, want 1 without a proxy", len(pods), name)
+		}
+		return nil
+	})
 }

@@ -39,6 +39,9 @@ type speaker struct {
 	exchanges []string
 }
 
+// grpcSpeaker is not called by the unchanged clients.
+var grpcSpeaker = speaker{"grpc", "talk", 9000, false, []string{"/talk", "grpc", ":9000"}, []string{"grpc"}}
+
 var speakers = []speaker{
 	{"nginx", "nginx", 8080, false, []string{"/usr/sbin/nginx", "-e", "stderr", "-c", "/files/nginx.conf"}, []string{"http"}},
 	{"redis", "plaintext", 6379, true, []string{"redis-server", "--port", "6379", "--save", "", "--protected-mode", "no", "--dir", "/tmp"}, []string{"redis"}},
@@ -46,7 +49,7 @@ var speakers = []speaker{
 		"sh", "-c", "initdb -D /tmp/data -U postgres --pwfile=/files/password --no-sync >/dev/null && " +
 			"exec postgres -D /tmp/data -h '*' -c hba_file=/files/pg_hba.conf -c unix_socket_directories=/tmp",
 	}, []string{"postgres", "postgres-sslrequest"}},
-	{"grpc", "talk", 9000, false, []string{"/talk", "grpc", ":9000"}, []string{"grpc"}},
+	grpcSpeaker,
 	{"websocket", "talk", 8080, true, []string{"/talk", "websocket", ":8080"}, []string{"websocket"}},
 	{"node", "plaintext", 8080, false, []string{"node", "/files/server.js"}, []string{"http"}},
 	{"wrapped", "script", 8080, true, []string{"sh", "-c", "echo hello > /tmp/index.html; exec python3 -m http.server 8080 --directory /tmp"}, []string{"http"}},
@@ -54,7 +57,7 @@ var speakers = []speaker{
 }
 
 // protocolsScene: programs without TLS get it, in addition to plaintext, by a port of their Service, while
-// clients continue without TLS. Then it is removed again.
+// clients continue without TLS. Some connect by a proxy. Then all is removed again, step by step.
 func protocolsScene() *scene {
 	s := &scene{name: "protocols", about: "eight unchanged programs of six protocols: TLS in addition to plaintext, and back", manifest: "protocols.yaml"}
 	s.up = func(t *testing.T, c *cluster) {
@@ -83,14 +86,23 @@ func protocolsScene() *scene {
 			s.note(c.connects(t))
 			s.note(c.unchangedConnect(t))
 		}
-		s.note("a client without TLS, whose proxy connects: " + c.exchanged(t, connected))
-		c.disconnect(t)
+		c.exchange(t, plaintextTargets())
+	}
+	// After the step of scene identities, which renews the identities of the clients that connect.
+	s.alone = func(t *testing.T, c *cluster) {
 		if c.machine != nil {
-			s.note(c.proxyKilled(t, speakers[len(speakers)-1]))
+			s.note(c.proxyKilled(t, grpcSpeaker))
 		}
+		s.note("a client without TLS, whose proxy connects: " + c.exchanged(t, connected))
+		c.restartsNone(t, unchanged)
+		c.disconnect(t)
 		c.exchange(t, plaintextTargets())
 		c.speak(t, false)
-		s.note("and back: " + c.exchanged(t, exchanging))
+		s.note("and back: that client since it has no proxy: " + c.exchanged(t, connected) + "; one that never had one: " + c.exchanged(t, exchanging))
+		c.restartsNone(t, unchanged)
+		for _, name := range []string{connected, unchanged} {
+			require.NoError(t, c.clients.AppsV1().Deployments(clientsNamespace).Delete(t.Context(), name, metav1.DeleteOptions{}))
+		}
 	}
 	return s
 }
@@ -219,15 +231,15 @@ func (c *cluster) exchanged(t *testing.T, client string) string {
 	return fmt.Sprintf("%d exchanges in TLS and %d in plaintext by %d clients, the slowest took %s, %d failed", of[false], of[true], len(report.Accounts), seconds(report.Slowest()), failed)
 }
 
-// proxyKilled kills the proxy in a program's only pod, while the client uses the other programs. It fails
+// proxyKilled kills the proxy in a program's only pod, while the clients use the other programs. It fails
 // the test unless the kubelet restarts the proxy, but not the program. It returns for how long new
 // connections failed.
 func (c *cluster) proxyKilled(t *testing.T, p speaker) string {
 	t.Helper()
-	others := slices.DeleteFunc(slices.Concat(plaintextTargets(), tlsTargets()), func(target handshake.Target) bool {
-		return target.Name == p.target(0, "", false).Name
-	})
-	require.NoError(t, c.ask(t.Context(), exchanging, http.MethodPut, "targets", others))
+	ofIt := func(target handshake.Target) bool { return target.Name == p.target(0, "", false).Name }
+	for client, targets := range map[string][]handshake.Target{exchanging: slices.Concat(plaintextTargets(), tlsTargets()), connected: connectTargets()} {
+		require.NoError(t, c.ask(t.Context(), client, http.MethodPut, "targets", slices.DeleteFunc(targets, ofIt)))
+	}
 	pods, err := c.pods(t.Context(), protocolsNamespace, map[string]string{"app": p.name})
 	require.NoError(t, err)
 	require.Len(t, pods, 1)
