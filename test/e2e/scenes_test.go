@@ -27,7 +27,7 @@ func scenes() []*scene {
 	return []*scene{
 		reloadScene(), schedulerScene(), metricsScene(), readOnceScene(), statefulSetScene(),
 		nginxScene(), pythonScene(), restrictedScene(), waitsScene(), optOutScene(), badInputScene(),
-		programsScene(), failingScene(), podKeysScene(), requestsScene(), certManagerScene(), breaksScene(), prometheusScene(), proxyScene(), protocolsScene(), identitiesScene(), gatewayScene(), dualStackScene(), staticScene(),
+		programsScene(), failingScene(), podKeysScene(), requestsScene(), certManagerScene(), breaksScene(), prometheusScene(), proxyScene(), identitiesScene(), protocolsScene(), gatewayScene(), dualStackScene(), staticScene(),
 	}
 }
 
