@@ -28,6 +28,7 @@ const (
 	exchanging  = "exchanging"   // as attentive; used by scene protocols only
 	connected   = "connected"    // its proxy connects to the programs of scene protocols
 	unchanged   = "unchanged"    // curl, psql and others, as connected
+	families    = "families"     // its proxy connects to the servers of scene dualstack
 )
 
 // proxy sends a request to a port of a pod through the API server.

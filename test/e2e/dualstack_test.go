@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"net/netip"
@@ -15,7 +16,7 @@ import (
 )
 
 // dualStackScene: all pods have an address of each family. The clients connect to each address of the
-// Services and pods.
+// Services and pods. One of them has a proxy, which listens on a loopback address of each family.
 func dualStackScene() *scene {
 	of := func(service string, port int) server {
 		return server{namespace: "e2e-dualstack", service: service, secret: service + "-tls", port: port, reloads: true}
@@ -37,13 +38,24 @@ func dualStackScene() *scene {
 			s.routes = append(s.routes, c.addressesOf(t, srv)...)
 		}
 		c.servesPlaintext(t, "http://"+beside.name()+"/", "hello from beside")
-		families := map[bool]int{}
+		eventually(t, starting, "the client that connects", func(ctx context.Context) error { return c.rolledOut(ctx, clientsNamespace, families) })
+		c.exchangeFrom(t, families, []handshake.Target{connectsTo(beside, 80), connectsTo(beside, 443), connectsTo(both, 443)})
+		byFamily := map[bool]int{}
 		for _, route := range s.routes {
-			families[netip.MustParseAddrPort(route.Address).Addr().Is6()]++
+			byFamily[netip.MustParseAddrPort(route.Address).Addr().Is6()]++
 		}
-		s.note(fmt.Sprintf("tested at %d IPv6 addresses and %d IPv4 addresses", families[true], families[false]))
+		s.note(fmt.Sprintf("tested at %d IPv6 addresses and %d IPv4 addresses", byFamily[true], byFamily[false]))
+	}
+	s.alone = func(t *testing.T, c *cluster) {
+		s.note("a client without TLS, whose proxy connects by IPv6 and IPv4: " + c.exchanged(t, families))
 	}
 	return s
+}
+
+// connectsTo is a port of the server, in plaintext by the name in the client's hosts file. At 443, only the client's proxy
+// accepts that.
+func connectsTo(s server, port int) handshake.Target {
+	return handshake.Target{Address: fmt.Sprintf("%s.%s:%d", s.service, s.namespace, port), Name: s.name(), Exchange: "http", Plaintext: true}
 }
 
 // addressesOf returns the addresses of a server and of its pods, which have one of each family.
