@@ -104,6 +104,8 @@ func TestServersThatAreNotVerified(t *testing.T) {
 	w := svc.outside()
 	w.requireReset(atOnce, "", "")
 	require.Contains(t, w.logs.String(), "the port does not speak TLS")
+	svc.serve(svc.config(), echoTLS)
+	send(t, w.dial(atOnce), "with TLS again")
 }
 
 // A server whose handshake does not end is given up, and so is one with an endless one.
