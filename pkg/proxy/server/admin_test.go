@@ -31,6 +31,17 @@ func TestLogs(t *testing.T) {
 	require.LessOrEqual(t, lines, 15)
 	require.Equal(t, series, strings.Count(w.text(), "\n"))
 	require.Contains(t, w.text(), `servingcert_proxy_connections_failed_total{port="sc-tls-8080",reason="handshake"} 300`)
+
+	now := time.Now()
+	g := startGuarded(t, program(t, echo), onlyCart, func(c *Config) { c.Clock = func() time.Time { return now } })
+	for _, c := range []*tls.Certificate{nil, g.ca.issue(t, other)} {
+		for range 50 {
+			_, _ = io.ReadAll(g.as(c, strict))
+		}
+	}
+	g.refused(strict, proxy.NoCertificate, 50)
+	g.refused(strict, proxy.NotListed, 50)
+	require.Equal(t, 20, strings.Count(g.logs.String(), "refused a client"), "ten of each message")
 }
 
 func (w *world) text() string { return w.get("/metrics") }
