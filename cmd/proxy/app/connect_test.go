@@ -84,8 +84,8 @@ func TestCheck(t *testing.T) {
 
 const inPod = "SERVINGCERT_IN_POD"
 
-// The program in what it sees of a pod: /etc/hosts leads from the Service to the proxy, and DNS to the Service. The test
-// runs in a process with a network and mounts of its own.
+// The program in what it sees of a pod: /etc/hosts leads from 50 Services to the proxy, from one of them by IPv6 too, and
+// DNS to that one. The test runs in a process with a network and mounts of its own.
 func TestInAPod(t *testing.T) {
 	if os.Getenv(inPod) != "" {
 		connectInPod(t)
@@ -186,7 +186,14 @@ func connectInPod(t *testing.T) {
 
 	binary := programs.Path(t, "proxy")
 	bundle := filepath.Join(t.TempDir(), "ca.crt")
-	args := []string{"--connect=127.1.0.1:80=api.shop.svc:443,http", "--ca-file=" + bundle}
+	args := []string{"--connect=127.1.0.1:80=api.shop.svc:443,http", "--connect=[::1]:81=api.shop.svc:443,http", "--ca-file=" + bundle}
+	listening := []string{"127.1.0.1:80", "[::1]:81"}
+	for i := range 49 {
+		for port := 90; port < 95; port++ {
+			listening = append(listening, fmt.Sprintf("127.1.0.%d:%d", i+2, port))
+			args = append(args, fmt.Sprintf("--connect=%s=other%d.shop.svc:443", listening[len(listening)-1], i))
+		}
+	}
 	out, err := exec.Command(binary, args...).CombinedOutput()
 	require.Error(t, err)
 	require.Contains(t, string(out), "proxy: --connect: /etc/nsswitch.conf: must only contain hosts: dns")
@@ -216,18 +223,25 @@ func connectInPod(t *testing.T) {
 		return code == command.ExitOK
 	}, process.Soon, process.Tick)
 
-	client := &http.Client{Timeout: process.Soon, Transport: &http.Transport{
-		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-			return (&net.Dialer{}).DialContext(ctx, network, "127.1.0.1:80") // as the program reads in /etc/hosts
-		},
-	}}
-	response, err := client.Get("http://api/")
-	require.NoError(t, err, stderr)
-	body, err := io.ReadAll(response.Body)
-	require.NoError(t, err)
-	require.NoError(t, response.Body.Close())
-	require.Equal(t, "api HTTP/1.1 true", string(body))
-	client.CloseIdleConnections()
+	for _, address := range listening {
+		c, err := net.Dial("tcp", address)
+		require.NoError(t, err)
+		require.NoError(t, c.Close())
+	}
+	for _, address := range listening[:2] {
+		client := &http.Client{Timeout: process.Soon, Transport: &http.Transport{
+			DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+				return (&net.Dialer{}).DialContext(ctx, network, address) // as the program reads in /etc/hosts
+			},
+		}}
+		response, err := client.Get("http://api/")
+		require.NoError(t, err, stderr)
+		body, err := io.ReadAll(response.Body)
+		require.NoError(t, err)
+		require.NoError(t, response.Body.Close())
+		require.Equal(t, "api HTTP/1.1 true", string(body))
+		client.CloseIdleConnections()
+	}
 	begun := time.Now()
 	require.NoError(t, cmd.Process.Signal(syscall.SIGTERM))
 	require.NoError(t, cmd.Wait(), stderr)
