@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -79,6 +80,32 @@ func TestConnect(t *testing.T) {
 		ObjectMeta: metav1.ObjectMeta{Name: "bad", Annotations: map[string]string{api.AnnotationConnect: "http://api"}}, Spec: pod.Spec,
 	}, dryRun)
 	assert.ErrorContains(t, err, "must be a comma-separated list of Services")
+}
+
+// TestConnectOfANamespace: pods connect to the Services that the annotation of their Namespace lists, and Pod Security
+// "restricted" and the API server accept a pod that connects to 50.
+func TestConnectOfANamespace(t *testing.T) {
+	restart(t, hook.dir, "--proxy-image=example.com/proxy")
+	t.Cleanup(func() { restart(t, hook.dir) })
+	ns := namespace(t, map[string]string{api.LabelInject: api.InjectEnabled, "pod-security.kubernetes.io/enforce": "restricted"})
+	for i := range 50 {
+		svc := webService(fmt.Sprintf("s%d", i))
+		svc.Spec.Ports = []corev1.ServicePort{{Name: "http", Port: 80, TargetPort: intstr.FromInt32(8080)}, {Name: "tls", Port: 444, TargetPort: intstr.FromString("sc-tls-8080")}}
+		createService(t, t, ns, svc)
+	}
+	_, err := client.CoreV1().Namespaces().Patch(t.Context(), ns, "application/merge-patch+json", []byte(`{"metadata":{"annotations":{"`+api.AnnotationConnect+`":"*"}}}`), metav1.PatchOptions{})
+	require.NoError(t, err)
+	require.EventuallyWithT(t, func(c *assert.CollectT) {
+		got, err := client.CoreV1().Pods(ns).Create(t.Context(), restricted(webPod("cart")), dryRun)
+		require.NoError(c, err)
+		proxy, ok := api.ProxyOf(got)
+		require.True(c, ok)
+		assert.Len(c, proxy.Connects, 100)
+		assert.Len(c, got.Spec.HostAliases, 50)
+	}, harness.Soon, harness.Soon/100)
+	created, err := client.CoreV1().Pods(ns).Create(t.Context(), restricted(webPod("cart")), metav1.CreateOptions{})
+	require.NoError(t, err)
+	assert.Len(t, created.Spec.HostAliases, 50)
 }
 
 // TestAliasesOfIPv6Services: the API server accepts the only loopback address of IPv6.
