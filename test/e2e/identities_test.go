@@ -5,11 +5,11 @@ package e2e
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -19,7 +19,6 @@ import (
 	certificatesv1 "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/servingcert/servingcert/deploy"
@@ -153,42 +152,36 @@ func (c *cluster) succeedsClients(t *testing.T) {
 // of other scenes. The second generation of the CA for clients has to sign each, and the pods have to go on.
 func (c *cluster) renewsIdentities(t *testing.T) string {
 	t.Helper()
-	before, err := c.identities(t.Context())
+	pods, err := c.pods(t.Context(), metav1.NamespaceAll, nil)
 	require.NoError(t, err)
-	require.GreaterOrEqual(t, len(before), 2, "pods that connect")
+	pods = slices.DeleteFunc(pods, func(pod corev1.Pod) bool {
+		proxy, ok := api.ProxyOf(&pod)
+		return !ok || len(proxy.Connects) == 0 || pod.Status.Phase != corev1.PodRunning
+	})
+	require.GreaterOrEqual(t, len(pods), 2, "pods that connect")
+	since := time.Now().Truncate(time.Second) // as creationTimestamp
 	require.NoError(t, c.machine.Restart(t.Context(), controlplane.Kubelet))
 	eventually(t, propagating, "all identities are renewed", func(ctx context.Context) error {
-		now, err := c.identities(ctx)
-		errs := []error{err}
-		for pod, old := range before {
-			issuer, err := "", error(nil)
-			if latest := now[pod]; latest != nil && latest.Name != old.Name {
-				var chain []*x509.Certificate
-				if chain, err = pki.ParseCertificates([]byte(latest.Status.CertificateChain)); err == nil {
-					issuer = chain[0].Issuer.CommonName
-				}
+		var errs []error
+		for i := range pods {
+			request, err := c.issuedTo(ctx, pods[i].Namespace, pods[i].UID)
+			if err == nil {
+				err = isRenewedIdentity(request, since)
 			}
-			if !strings.HasPrefix(issuer, "servingcert client CA 2 ") {
-				errs = append(errs, fmt.Errorf("pod %s: a new identity is signed by %q: %w", old.Spec.PodName, issuer, err))
-			}
+			errs = append(errs, err)
 		}
 		return errors.Join(errs...)
 	})
-	return fmt.Sprintf("identities of %d pods were renewed at once", len(before))
+	return fmt.Sprintf("identities of %d pods were renewed at once", len(pods))
 }
 
-// identities returns the latest identity of each running pod that has one.
-func (c *cluster) identities(ctx context.Context) (map[types.UID]*certificatesv1.PodCertificateRequest, error) {
-	pods, err := c.pods(ctx, metav1.NamespaceAll, nil)
-	all, errs := map[types.UID]*certificatesv1.PodCertificateRequest{}, []error{err}
-	for i := range pods {
-		proxy, ok := api.ProxyOf(&pods[i])
-		if ok && len(proxy.Connects) > 0 && pods[i].Status.Phase == corev1.PodRunning {
-			request, err := c.issuedTo(ctx, pods[i].Namespace, pods[i].UID)
-			all[pods[i].UID], errs = request, append(errs, err)
-		}
+// isRenewedIdentity returns nil if the request is newer, and the second generation of the CA for clients signed it.
+func isRenewedIdentity(request *certificatesv1.PodCertificateRequest, since time.Time) error {
+	chain, err := pki.ParseCertificates([]byte(request.Status.CertificateChain))
+	if err == nil && (request.CreationTimestamp.Time.Before(since) || !strings.HasPrefix(chain[0].Issuer.CommonName, "servingcert client CA 2 ")) {
+		err = fmt.Errorf("pod %s/%s: its last identity was requested at %s, and is signed by %q", request.Namespace, request.Spec.PodName, request.CreationTimestamp, chain[0].Issuer.CommonName)
 	}
-	return all, errors.Join(errs...)
+	return err
 }
 
 // refusesOtherCertificates fails the test if a server admits a client without a certificate, or with one of the CA for
