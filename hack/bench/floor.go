@@ -29,14 +29,17 @@ type bareSigner struct {
 	ca   *pki.Authority
 }
 
-func newBareSigner() (*bareSigner, error) {
+// forServers are the constraints of a CA for servers.
+var forServers = pki.Constraints{PermittedDNS: []string{"svc", "svc.cluster.local"}}
+
+func newBareSigner(constraints pki.Constraints) (*bareSigner, error) {
 	log.SetOutput(io.Discard) // cfssl logs every certificate there
 	key, err := pki.GenerateKey(pki.ECDSAP256)
 	if err != nil {
 		return nil, err
 	}
 	now := time.Now()
-	root, err := pki.NewRoot(key, 1, pki.Constraints{PermittedDNS: []string{"svc", "svc.cluster.local"}}, pki.NotBefore(now), now.Add(24*time.Hour))
+	root, err := pki.NewRoot(key, 1, constraints, pki.NotBefore(now), now.Add(24*time.Hour))
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +62,7 @@ func (b *bench) runFloor(ctx context.Context) (float64, error) {
 	if err := process.Each(ctx, b.n, workers, func(ctx context.Context, i int) error { return b.makeService(ctx, floorNamespace, i, nil) }); err != nil {
 		return 0, err
 	}
-	signer, err := newBareSigner()
+	signer, err := newBareSigner(forServers)
 	if err != nil {
 		return 0, err
 	}

@@ -34,6 +34,7 @@ const (
 	p50, p99, paced99     = "p50 µs", "p99 µs", "p99 µs at 2000 requests/s"
 	download, downloadCPU = "download of 1 GiB, MB/s", "CPU s a GB"
 	atRest, allIdle       = "RSS at rest, MB", "RSS with all idle connections, MB"
+	connects, connects50  = "RSS at rest, also connecting to a Service, MB", "RSS at rest, also connecting to 50 Services, MB"
 )
 
 var proxyRows = []struct{ name, format, budget string }{
@@ -41,7 +42,7 @@ var proxyRows = []struct{ name, format, budget string }{
 	{rate, "%.0f", "≥ 0.75 of nginx"}, {requestCPU, "%.1f", "≤ 1.3 × nginx"}, {p50, "%.0f", ""}, {p99, "%.0f", ""},
 	{paced99, "%.0f", "< 1000 more than direct"},
 	{download, "%.0f", "≥ 0.9 of nginx"}, {downloadCPU, "%.2f", ""},
-	{atRest, "%.1f", "≤ 8"}, {allIdle, "%.0f", "≤ 1.3 × haproxy"},
+	{atRest, "%.1f", "≤ 8"}, {connects, "%.1f", "≤ 10"}, {connects50, "%.1f", ""}, {allIdle, "%.0f", "≤ 1.3 × haproxy"},
 }
 
 // run measures the installed proxies.

@@ -42,7 +42,7 @@ func (b *bench) measureRequests(ctx context.Context) error {
 	if err := b.ensureIssued(ctx); err != nil {
 		return err
 	}
-	signer, err := newBareSigner()
+	signer, err := newBareSigner(forServers)
 	if err != nil {
 		return err
 	}

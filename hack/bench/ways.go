@@ -6,11 +6,16 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/pki"
+	"github.com/servingcert/servingcert/pkg/signer/issue"
 )
 
-const originPort = "18080"
+const originPort, inAPodPort = "18080", "18447"
 
 // way is one proxy: it listens on a port and forwards to the origin.
 type way struct {
@@ -25,6 +30,46 @@ func (p *proxies) ways() []way {
 		{"haproxy", "18445", []string{"haproxy", "-db", "-f", p.dir + "/haproxy.cfg"}},
 		{"ghostunnel", "18446", []string{"ghostunnel", "server", "--listen=127.0.0.1:18446", "--target=127.0.0.1:" + originPort, "--cert=" + p.dir + "/tls.crt", "--key=" + p.dir + "/tls.key", "--disable-authentication", "--quiet=all"}},
 	}
+}
+
+// inAPod returns the command of the proxy of a pod that serves and connects, as the webhook sets it up where pods have
+// identities. The Services have five ports each. The proxy demands that names are resolved by DNS alone, so it sees another
+// nsswitch.conf.
+func (p *proxies) inAPod(services int) []string {
+	file := func(name string) string { return "=" + p.dir + "/" + name }
+	command := []string{
+		"unshare", "--map-root-user", "--mount", "sh", "-c", `mount --bind nsswitch.conf /etc/nsswitch.conf && exec "$@"`, "sh", p.dir + "/proxy",
+		api.ProxyFlagListen + "=sc-tls-18080=" + inAPodPort + ":" + originPort, api.ProxyFlagCertDir + "=" + p.dir, api.ProxyFlagAdmin + "=127.0.0.1:18449",
+		api.ProxyFlagClientCA + file("clients-ca.crt"), api.ProxyFlagClients + file("clients"), api.ProxyFlagCAFile + file("ca.crt"),
+		api.ProxyFlagIdentity + file("identity.pem"), api.ProxyFlagClusterDomain + "=cluster.local",
+	}
+	for i := range services {
+		for port := range 5 {
+			command = append(command, fmt.Sprintf("%s=127.1.0.%d:%d=s%d.shop.svc:443", api.ProxyFlagConnect, i+1, 18000+port, i))
+		}
+	}
+	return command
+}
+
+// issueIdentity returns the root of a CA for clients, and a key and its certificate as the kubelet writes them.
+func issueIdentity() (root, bundle []byte, err error) {
+	signer, err := newBareSigner(pki.ForClients("bench.example.com"))
+	if err != nil {
+		return nil, nil, err
+	}
+	key, err := pki.GenerateKey(pki.ECDSAP256)
+	if err != nil {
+		return nil, nil, err
+	}
+	der, err := pki.NewCSR(key)
+	if err != nil {
+		return nil, nil, err
+	}
+	wanted, now := api.Wanted{Params: api.Params{KeyAlgorithm: pki.ECDSAP256, Duration: 12 * time.Hour}}, time.Now()
+	request := issue.NewRequest(signer.ca, wanted, now)
+	request.CSR, request.Identity = issue.EncodeCSR(der), pki.SPIFFEID{TrustDomain: "bench.example.com", Namespace: "shop", ServiceAccount: "cart"}
+	issued, err := issue.ForKey(context.Background(), signer.sign, signer.ca, key, request, wanted, now)
+	return pki.EncodeCertificates(signer.ca.Anchors...), slices.Concat(issued.KeyPEM, issued.CertPEM), err
 }
 
 const nginxModule = "/usr/lib/nginx/modules/ngx_stream_module.so"
@@ -50,7 +95,7 @@ listen f
 
 // writeFiles writes configurations and a certificate.
 func (p *proxies) writeFiles() error {
-	signer, err := newBareSigner()
+	signer, err := newBareSigner(forServers)
 	if err != nil {
 		return err
 	}
@@ -58,9 +103,15 @@ func (p *proxies) writeFiles() error {
 	if err != nil {
 		return err
 	}
+	clients, identity, err := issueIdentity()
+	if err != nil {
+		return err
+	}
 	cert, key := string(issued.CertPEM), string(issued.KeyPEM)
 	for name, content := range map[string]string{
 		"tls.crt": cert, "tls.key": key, "pair.pem": cert + key, "nginx.conf": nginxConf, "haproxy.cfg": haproxyConf,
+		"ca.crt": string(pki.EncodeCertificates(signer.ca.Anchors...)), "clients-ca.crt": string(clients), "identity.pem": string(identity),
+		"clients": "sc-tls-18080=shop/cart,monitoring/*", "nsswitch.conf": "hosts: dns\n",
 	} {
 		if err := os.WriteFile(p.dir+"/"+name, []byte(strings.ReplaceAll(content, "DIR", p.dir)), 0o600); err != nil {
 			return err
