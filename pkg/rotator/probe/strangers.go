@@ -89,8 +89,10 @@ type Guarding struct {
 	Cause    Cause
 	// Admits identifies the list of clients that was in the pod's annotation, and Leaf is the one that was served.
 	Admits, Leaf string
-	// Since is the At of the first of those in a row with this Judgement and Admits.
-	Since time.Time
+	// Since is the At of the first of those in a row with this Judgement and Admits, and First that of the first of those with
+	// this Admits that were, as this one, Refused or not; zero for Since. A port that answers otherwise each time is one that
+	// does not refuse.
+	Since, First time.Time
 }
 
 // A Guard is a port that should admit only some clients.
@@ -168,10 +170,13 @@ func (g *Guarding) follow(next *Guarding) *Guarding {
 	switch {
 	case next == nil:
 		return g
-	case g == nil || g.Judgement != next.Judgement || g.Admits != next.Admits:
+	case g == nil || (g.Judgement == Refused) != (next.Judgement == Refused) || g.Admits != next.Admits:
 		return next
 	}
 	out := *next
-	out.Since = g.Since
+	out.First = cmp.Or(g.First, g.Since)
+	if g.Judgement == next.Judgement {
+		out.Since = g.Since
+	}
 	return &out
 }

@@ -226,5 +226,17 @@ func TestWhenStrangersTry(t *testing.T) {
 		assert.Equal(t, rotatortest.Leaf(2), c.strangers([]uint16{15444}, s.Now, s.Pace)[15444].Leaf, "without a new leaf, no handshake is added")
 		c.seen = s.Now
 		assert.Empty(t, c.strangers([]uint16{15444}, s.Now, s.Pace)[15444].Leaf, "it was not ready since")
+
+		c.answers = nil
+		dials := 0
+		for at := rotatortest.Noon; at.Before(rotatortest.Noon.Add(testPace.Interval)); dials++ {
+			g := probe.Guarding{Judgement: probe.Admitted, Stranger: probe.Forged, Admits: list}
+			if dials%2 == 1 {
+				g.Judgement, g.Cause = "", probe.CauseReset
+			}
+			c.answers = probe.Merge(c.answers, []probe.Answer{tried(at.Sub(rotatortest.Noon), g)})
+			at, _ = c.strangersTry(testPace)
+		}
+		assert.Less(t, dials, 12, "one that admits and resets by turns is dialled less and less often")
 	}
 }

@@ -194,7 +194,7 @@ func (c consumer) strangersTry(p Pace) (first time.Time, sooner bool) {
 		case g.Judgement == probe.Refused:
 			continue
 		default:
-			wait := min(max(p.Pause, a.At.Sub(limit.Latest(g.Since, c.admitsEnd(p)))), p.Interval)
+			wait := min(max(p.Pause, a.At.Sub(limit.Latest(cmp.Or(g.First, g.Since), c.admitsEnd(p)))), p.Interval)
 			at = a.At.Add(c.jitter(a.At, wait, wait/2))
 		}
 		if !sooner || at.Before(first) {
