@@ -22,7 +22,7 @@ import (
 // mayBeEmpty are the panels about problems of workloads, which this scene does not have. Other scenes may have some;
 // make alerts fills all panels.
 var mayBeEmpty = []string{
-	"Stale certificates end in", "Restarts", "Pods that were missed", "Pods that fail after an injection",
+	"Stale certificates end in", "Not guarded", "Restarts", "Pods that were missed", "Pods that fail after an injection",
 	"Requests that wait", "Answers", // for kubelets, if this is enabled
 	"Stores that need attention", "Stores end in", "Switches", // of hostsync
 	"First renewal due by another issuer",

@@ -152,6 +152,18 @@ func breaksOfTrust() []broken {
 	}
 }
 
+// guarded makes a Service that lists its clients, and a pod whose proxy has the flags and asks no client for a certificate.
+func guarded(name string, flags ...string) func(*testing.T, *world) {
+	return func(t *testing.T, w *world) {
+		t.Helper()
+		p := newPlace(t, w.t, name)
+		pod := p.proxied(flags...)
+		patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"shop/cart"}},"spec":{"ports":[{"name":"https","port":443,"targetPort":%q}]}}`, api.AnnotationClients, proxyPort)
+		p.patch(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: p.name, Name: "web"}}, patch)
+		p.serves(pod)
+	}
+}
+
 func breaksOfPods() []broken {
 	return []broken{
 		{
@@ -168,13 +180,11 @@ func breaksOfPods() []broken {
 		},
 		{
 			alert: "ServingcertStrangersAdmitted", labels: map[string]string{"namespace": "open"}, how: "a proxy asks no client for a certificate",
-			breaks: func(t *testing.T, w *world) {
-				p := newPlace(t, w.t, "open")
-				pod := p.proxied()
-				patch := fmt.Sprintf(`{"metadata":{"annotations":{%q:"shop/cart"}},"spec":{"ports":[{"name":"https","port":443,"targetPort":%q}]}}`, api.AnnotationClients, proxyPort)
-				p.patch(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: p.name, Name: "web"}}, patch)
-				p.serves(pod)
-			},
+			breaks: guarded("open", "--clients=/etc/servingcert-clients/clients"),
+		},
+		{
+			alert: "ServingcertNotGuarded", labels: map[string]string{"namespace": "older", "state": "no_list"}, how: "a proxy reads no list",
+			breaks: guarded("older"),
 		},
 		{
 			alert: "ServingcertPodsFailing", labels: map[string]string{"namespace": "crashes"}, how: "a program exits again and again after it was given something",

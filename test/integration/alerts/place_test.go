@@ -111,8 +111,8 @@ func (p place) bare() *corev1.Pod {
 // proxyPort is the name of a port with a proxy.
 const proxyPort = "sc-tls-8080"
 
-// proxied makes a pod whose proxy reads a list of clients. The webhook leaves it alone: pods have no identities here.
-func (p place) proxied() *corev1.Pod {
+// proxied makes a pod whose proxy also has the flags. The webhook leaves it alone: pods have no identities here.
+func (p place) proxied(flags ...string) *corev1.Pod {
 	p.t.Helper()
 	made, always := template(), corev1.ContainerRestartPolicyAlways
 	pod := &corev1.Pod{ObjectMeta: made.ObjectMeta, Spec: made.Spec}
@@ -121,7 +121,7 @@ func (p place) proxied() *corev1.Pod {
 	pod.Spec.Volumes = []corev1.Volume{{Name: "tls", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "web-tls"}}}}
 	pod.Spec.InitContainers = []corev1.Container{{
 		Name: api.ProxyContainer, Image: "example.com/proxy", RestartPolicy: &always, Ports: []corev1.ContainerPort{{Name: proxyPort, ContainerPort: port}},
-		Args:         []string{fmt.Sprintf("--listen=%s=%d:8080", proxyPort, port), "--clients=/etc/servingcert-clients/clients"},
+		Args:         append([]string{fmt.Sprintf("--listen=%s=%d:8080", proxyPort, port)}, flags...),
 		VolumeMounts: []corev1.VolumeMount{{Name: "tls", MountPath: "/tls"}},
 	}}
 	p.create(pod)
