@@ -20,8 +20,12 @@ func (c *Choice) connect(pod *corev1.Pod, request api.PodRequest, known Known, r
 	if len(entries) == 0 {
 		return
 	}
-	if pod.Spec.HostNetwork || known.HostFiles != "" {
-		c.note(reasons.Note{Reason: reasons.NotConnected, Detail: "the pod uses the network of its node, whose loopback addresses are not the pod's alone"})
+	switch {
+	case api.Exempt(pod, request) == api.ExemptWindows:
+		c.note(reasons.Note{Reason: reasons.NotConnected, Detail: "the pod runs on Windows nodes, which have no proxy: let its programs use TLS themselves"})
+		return
+	case pod.Spec.HostNetwork || known.HostFiles != "":
+		c.note(reasons.Note{Reason: reasons.NotConnected, Detail: "the pod uses the network of its node, whose loopback addresses are not the pod's alone: remove hostNetwork, or let its programs use TLS themselves"})
 		return
 	}
 	client := connect.Client{

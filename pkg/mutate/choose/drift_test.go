@@ -47,11 +47,11 @@ func TestDrift(t *testing.T) {
 		"left out now, without a TLS port": {[]string{plain, tls}, "web", []*corev1.Service{web()}, true,
 			[]string{"the proxy takes the calls to web.shop, and that of a new pod would not: no TLS port belongs to port 80: add one to the Service, or list the ports that are meant, as SERVICE:PORT: the others are then closed for this pod under the Service's names; calls of ports 80, 443 fail, because the TLS port is gone"}},
 		"left out now": {[]string{plain, tls}, "web", nil, true,
-			[]string{"the proxy takes the calls to web.shop, and that of a new pod would not: no Service of that name requests a certificate: correct the name, or give the Service a TLS port first"}},
+			[]string{"the proxy takes the calls to web.shop, and that of a new pod would not: no Service of that name requests a certificate: correct the name, or give the Service a TLS port first; for one of type ExternalName, let the clients use TLS themselves"}},
 		"not listed now": {[]string{plain, tls}, "", nil, true,
 			[]string{"the proxy takes the calls to web.shop, and that of a new pod would not: no annotation of the pod lists it any more"}},
 		"another namespace": {[]string{plain, tls, other}, "web, db.data", []*corev1.Service{web(443)}, true,
-			[]string{"the proxy takes the calls to db.data, and that of a new pod would not: no Service of that name requests a certificate: correct the name, or give the Service a TLS port first"}},
+			[]string{"the proxy takes the calls to db.data, and that of a new pod would not: no Service of that name requests a certificate: correct the name, or give the Service a TLS port first; for one of type ExternalName, let the clients use TLS themselves"}},
 		"another namespace that is not read": {[]string{plain, tls, other}, "web, db.data", []*corev1.Service{web(443)}, false, nil},
 		"an annotation that is wrong":        {[]string{plain, tls}, "Web", nil, true, nil},
 	} {

@@ -43,11 +43,13 @@ func (w wish) target(in inPod, svc *corev1.Service) (t Target, why string) {
 func (w wish) unsuitable(in inPod, svc *corev1.Service) string {
 	switch {
 	case svc == nil:
-		return "no Service of that name requests a certificate: correct the name, or give the Service a TLS port first"
+		return "no Service of that name requests a certificate: correct the name, or give the Service a TLS port first; for one of type ExternalName, " + ownTLS
+	case svc.Spec.Type == corev1.ServiceTypeExternalName:
+		return "it has type ExternalName, and leads to a host that gets no certificate: " + ownTLS
 	case api.IsExternal(svc):
-		return "another issuer writes its Secret, and " + api.BundleName + " may not verify it: let the clients use TLS themselves"
+		return "another issuer writes its Secret, and " + api.BundleName + " may not verify it: " + ownTLS
 	case api.IsHeadless(svc):
-		return "it is headless, so its clients connect to pods: let them use TLS themselves"
+		return "it is headless, so its clients connect to pods: " + ownTLS
 	case api.CheckSize(svc) != nil:
 		return "it is too large"
 	case !w.listed && len(svc.Spec.Ports) > mostUnlisted:
@@ -61,6 +63,8 @@ func (w wish) unsuitable(in inPod, svc *corev1.Service) string {
 	}
 	return ""
 }
+
+const ownTLS = "let the clients use TLS themselves"
 
 const listPorts = "list the ports that are meant, as SERVICE.NAMESPACE:PORT"
 

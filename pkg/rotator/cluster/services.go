@@ -73,7 +73,7 @@ func Keep(svc *corev1.Service) api.Keep {
 	keep := api.Keep{Conditions: []string{api.ConditionServing, api.ConditionGuarded, api.ConditionPodsHealthy}}
 	if api.Asks(svc) {
 		keep.Annotations = []string{api.AnnotationSecretName, api.AnnotationKeySource, api.AnnotationClients, api.AnnotationConnect, api.AnnotationIssuer}
-		keep.ClusterIPs = true
+		keep.Type, keep.ClusterIPs = true, true
 	}
 	if _, hasPart := state.PartIn(svc); hasPart || api.WantsPodKeys(svc) {
 		keep.Annotations = append(keep.Annotations, api.AnnotationRenewAfter, api.AnnotationProbe)

@@ -41,9 +41,11 @@ func TestKeepRenewAfter(t *testing.T) {
 				tt.svc.Annotations = map[string]string{}
 			}
 			tt.svc.Annotations[api.AnnotationRenewAfter], tt.svc.Annotations["other"] = "x", "y"
+			tt.svc.Spec.Type = corev1.ServiceTypeExternalName
 			kept, err := facts.ServiceTransform(false, Keep)(tt.svc)
 			require.NoError(t, err)
 			assert.Equal(t, tt.want, kept.(*corev1.Service).Annotations)
+			assert.Equal(t, tt.want != nil, kept.(*corev1.Service).Spec.Type != "", "no proxy connects to one of type ExternalName")
 		})
 	}
 }
