@@ -237,7 +237,8 @@ func keepsOldPods(kind string, content map[string]any) bool {
 // on the object that causes it.
 func levelOf(r reasons.Reason) Level {
 	switch r {
-	case reasons.UnknownAnnotation, reasons.BadSetting, reasons.ServiceRefused, reasons.ImpossibleSecret, reasons.ProxyNotAsked:
+	case reasons.UnknownAnnotation, reasons.BadSetting, reasons.ServiceRefused, reasons.ImpossibleSecret, reasons.ProxyNotAsked,
+		reasons.NoProxyIdentity: // manifests do not show what the cluster has
 		return ""
 	case reasons.UnknownProgram, reasons.UnknownVersion, reasons.ProgramNote, reasons.UnaskedFlags, reasons.EnvFrom, reasons.InsistedArgs, reasons.FlagAlreadySet:
 		return Info

@@ -249,6 +249,9 @@ func addProxy(in *input, patch jsonpatch.Patch, report *Report) jsonpatch.Patch 
 	}
 	if len(in.choice.Connect) > 0 {
 		report.has(proxy, partConnect)
+		if in.choice.TrustDomain == "" {
+			report.note(reasons.Note{Reason: reasons.NoProxyIdentity})
+		}
 	}
 	return patch
 }

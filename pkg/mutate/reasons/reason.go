@@ -72,6 +72,8 @@ const (
 	NotConnected Reason = "NotConnected"
 	// NoIdentity: api.AnnotationIdentity has no effect on the pod.
 	NoIdentity Reason = "NoIdentity"
+	// NoProxyIdentity: the pod's proxy connects without an identity.
+	NoProxyIdentity Reason = "NoProxyIdentity"
 	// NotGuarded: api.AnnotationClients of a Service has no effect on a port of the pod.
 	NotGuarded Reason = "NotGuarded"
 	// TooManyClients: the lists of clients are too long together.

@@ -83,6 +83,7 @@ var all = slices.Concat([]Rule{
 	{Reason: NotConnected, When: "a Service in " + api.AnnotationConnect + " is left out", Then: "calls to it leave the pod as its programs make them", Do: "see " + api.Documentation + "connect.md", most: 400},
 
 	{Reason: NoIdentity, When: "the pod requests its identity for its programs, and can have none", Then: "they get no client certificate", Do: "see " + api.Documentation + "identities.md", most: 220},
+	{Reason: NoProxyIdentity, When: "pods have no identities in this cluster", Then: "the pod's proxy verifies the Services that it calls, and shows them no certificate", Do: "see " + api.Documentation + "identities.md", Silent: true},
 	{Reason: NotGuarded, When: "a Service lists its clients in " + api.AnnotationClients + ", but not each of its TCP ports has a proxy that asks for their identity", Then: "such a port admits all", Do: "remove the port from the Service, set its targetPort to sc-tls-PORT, or let the program verify its clients", most: 300},
 	{Reason: TooManyClients, When: "the lists of clients of the Services are too long for one pod", Then: "the proxy admits nobody at these ports", Do: "shorten " + api.AnnotationClients + ", for example by NAMESPACE/*"},
 
