@@ -168,6 +168,9 @@ func (f *statusFlags) gather(ctx context.Context, c *cluster.Cluster) (*report, 
 		if len(r.Services) == 0 {
 			return nil, fmt.Errorf("namespace %q has no Service %q that requests a certificate", f.namespace, f.name)
 		}
+		if r.Services[0].Outdated, err = c.Outdated(ctx, f.namespace, f.name); err != nil {
+			return nil, err
+		}
 	}
 	if err := c.AddOptIn(ctx, r.Services); err != nil {
 		return nil, err

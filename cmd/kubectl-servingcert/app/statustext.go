@@ -98,7 +98,7 @@ func (r *report) remarks() []string {
 		if guarded := r.Services[0].Guarded; guarded != nil {
 			text = append(text, guarded.Message)
 		}
-		text = append(text, r.Services[0].PodsFail())
+		text = append(text, r.Services[0].PodsFail(), r.Services[0].OldConnections())
 	}
 	text = append(text, status.NotOptedIn(r.Services))
 	return slices.DeleteFunc(text, func(s string) bool { return s == "" })

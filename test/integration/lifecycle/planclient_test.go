@@ -65,6 +65,8 @@ func TestPlanConnectsAClient(t *testing.T) {
 	require.NoError(t, admin.Update(t.Context(), svc))
 	report, _ := plugged(t, "inject", "--live", "-n", name, "-o", "report")
 	assert.Contains(t, report, "the proxy connects to web.connected at ports 80 (TLS 443), 443, and that of a new pod to 80 (TLS 8443), 8443; calls of ports 80, 443 fail, because the TLS port is gone; calls of port 8443 fail in the pod, where nothing listens for them: recreate the pod")
+	report, _ = plugged(t, "status", "-n", name, "web")
+	assert.Contains(t, report, "Pods that connect to its ports from before; restart them if the Service is as it should be: Deployment cart: the proxy connects to web.connected at ports 80 (TLS 443), 443, and that of a new pod to 80 (TLS 8443), 8443;")
 	report, _ = plugged(t, "doctor", "-n", name)
 	assert.Contains(t, report, "have another proxy than new pods would")
 	assert.Contains(t, report, "kubectl rollout restart deployment/cart -n connected")

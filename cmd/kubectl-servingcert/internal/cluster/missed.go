@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/servingcert/servingcert/cmd/kubectl-servingcert/internal/pages"
 	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/facts"
 	"github.com/servingcert/servingcert/pkg/mutate/choose"
@@ -121,6 +122,31 @@ func (c *Cluster) Missed(ctx context.Context, namespace string, openShift bool, 
 	return rows, nil
 }
 
+// Outdated returns how proxies of pods of the Service's namespace connect to it otherwise than those of new pods would, each
+// once and sorted, or that the user may not read that.
+func (c *Cluster) Outdated(ctx context.Context, namespace, name string) ([]string, error) {
+	known, optedIn, err := c.Known(ctx, namespace)
+	var out []string
+	if known.In = namespace; err == nil && optedIn {
+		for i, svc := range known.Services { // without --openshift-compat, a Service of the status has none of its annotations
+			known.Services[i] = api.Translate(svc)
+		}
+		err = pages.Each(ctx, c.Client.CoreV1().Pods(namespace), metav1.ListOptions{}, func(pod *corev1.Pod) {
+			for _, d := range driftOf(pod, known) {
+				of := pods.FactsOf(pod).Template.Value().Workload.String()
+				if text := api.Escape(of + ": " + d.String()); d.Service == name+"."+namespace && !slices.Contains(out, text) {
+					out = append(out, text)
+				}
+			}
+		})
+	}
+	if apierrors.IsForbidden(err) {
+		return []string{"it is not known which pods connect to it otherwise than new pods would: this user may not read them"}, nil
+	}
+	slices.Sort(out)
+	return out, err
+}
+
 func ignoreNotFound(err error) error {
 	if apierrors.IsNotFound(err) {
 		return nil
@@ -128,14 +154,19 @@ func ignoreNotFound(err error) error {
 	return err
 }
 
+// driftOf is choose.Drift for a pod that runs.
+func driftOf(pod *corev1.Pod, known choose.Known) []choose.Difference {
+	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
+		return nil
+	}
+	return choose.Drift(pod, known)
+}
+
 // driftedPod returns the row of a pod whose proxy differs from that of a new pod.
 func driftedPod(pod *corev1.Pod, known choose.Known) (preview.Row, bool) {
-	if pod.DeletionTimestamp != nil || pod.Status.Phase == corev1.PodSucceeded || pod.Status.Phase == corev1.PodFailed {
-		return preview.Row{}, false
-	}
 	var what []string
 	do := "recreate the pod"
-	for _, d := range choose.Drift(pod, known) {
+	for _, d := range driftOf(pod, known) {
 		what = append(what, d.String())
 		if d.Kind == choose.LeftOut {
 			do = "correct that before you recreate the pod"

@@ -46,6 +46,8 @@ type Service struct {
 	StillOurs bool `json:"-"`
 	// Proxy lists the targetPorts at which the proxy in its pods, not the program, serves TLS.
 	Proxy []string `json:"proxy,omitempty"`
+	// Outdated is how pods of its namespace connect to it otherwise than new pods would; only for one Service.
+	Outdated []string `json:"outdated,omitempty"`
 
 	kept     []string // Secrets from before its pods had their own keys
 	podsFail string   // condition PodsHealthy, if it is False
@@ -104,6 +106,14 @@ func (s Service) ByProxy() string {
 
 // PodsFail returns condition PodsHealthy as text if it is False; "" otherwise.
 func (s Service) PodsFail() string { return s.podsFail }
+
+// OldConnections returns Outdated as text, and what to do; "" without any.
+func (s Service) OldConnections() string {
+	if len(s.Outdated) == 0 {
+		return ""
+	}
+	return "Pods that connect to its ports from before; restart them if the Service is as it should be: " + api.ListedTexts(s.Outdated, 5)
+}
 
 // servesNothing reports whether the Secret is kept although the Service no longer requests it, and the rotator reports
 // nothing about it: its pods serve no certificate of the Secret.
