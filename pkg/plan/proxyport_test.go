@@ -195,9 +195,15 @@ func TestQuotasAreNoted(t *testing.T) {
 		hard("compute", map[corev1.ResourceName]string{"limits.cpu": "2", "limits.memory": "1Gi", "pods": "3"}, "1900m"), hard("objects", map[corev1.ResourceName]string{"pods": "3"}, "0"),
 	}})
 	b.AddWorkload(pod("web", map[string]string{"app": "web"}, 8080))
+	caller := pod("cart", map[string]string{"app": "cart"}, 9000)
+	caller.Pod.Spec.Containers[0].Args = []string{"--upstream=http://web:8080"}
+	b.AddWorkload(caller)
 	s := b.Plan().Services[0]
 	require.Equal(t, WayPort, s.Way)
-	assert.Equal(t, []string{"ResourceQuota compute counts the proxy in each pod; still available: 100m limits.cpu, 1Gi limits.memory"}, s.Ports[0].Notes)
+	want := []string{"ResourceQuota compute counts the proxy in each pod; still available: 100m limits.cpu, 1Gi limits.memory"}
+	assert.Equal(t, want, s.Ports[0].Notes)
+	require.Len(t, b.Plan().Clients, 1)
+	assert.Equal(t, want, b.Plan().Clients[0].Notes)
 }
 
 // TestEachRefusedPortIsKnown: the webhook's note lists only the first of them.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -85,15 +86,23 @@ func writeSummary(s screen, p plan.Plan) error {
 	if err := writeGuardSummary(s, p.Services); err != nil {
 		return err
 	}
-	text := fmt.Sprintf("\n%s (%s), %s to move", api.Count(p.Totals.Services, "Service"), strings.Join(counts, ", "), api.Count(p.Totals.References, "plaintext reference"))
+	text := fmt.Sprintf("\n%s (%s), %s that plan can see to move", api.Count(p.Totals.Services, "Service"), strings.Join(counts, ", "), api.Count(p.Totals.References, "plaintext reference"))
 	if n := p.Totals.Connect; n > 0 {
 		text += fmt.Sprintf(", %d of them without a change of a program", n)
 	}
 	text += "\n"
+	if p.Totals.References == 0 && slices.ContainsFunc(p.Services, keepsPlaintext) {
+		text += "Plaintext ports stay, and calls that no object names may use them: kubectl servingcert clients SERVICE lists who does. Lists of clients are planned once the clients were restarted.\n"
+	}
 	if len(counts) == 0 {
 		text = "no Service\n"
 	}
 	return writeLines(s, text+unread(p))
+}
+
+// keepsPlaintext reports whether a port of the Service accepts plaintext.
+func keepsPlaintext(s plan.Service) bool {
+	return slices.ContainsFunc(s.Ports, func(p plan.Port) bool { return p.Today == plan.TodayPlaintext || p.Today == plan.TodayAny })
 }
 
 // unread returns the objects that could not be read, and the missing permissions.
