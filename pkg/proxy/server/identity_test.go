@@ -151,3 +151,20 @@ func TestIdentityToAGuardedProxy(t *testing.T) {
 	_, err := io.ReadAll(kept)
 	require.Error(t, err)
 }
+
+// TestACallPastTheProxyOfItsPod: a program of a pod that connects, but asks DNS itself, sends plaintext to the server. The
+// server's proxy names it, and names no client whose proxy made the call.
+func TestACallPastTheProxyOfItsPod(t *testing.T) {
+	svc := newService(t)
+	v := newVolume(t, svc.ca.issue(t))
+	g := startGuarded(t, program(t, echo), both+"=watch", func(c *Config) { c.CertDir = v.dir })
+	svc.server.Store(uint32(g.at(both).Port))
+	w, _ := svc.identified(g.ca.issue(t, cart))
+	for _, name := range outPorts {
+		send(t, w.dial(name), "GET / HTTP/1.1\r\n\r\n")
+	}
+	require.EqualValues(t, 3, g.callerOf(cart).Connections)
+	require.Empty(t, g.world.list())
+	send(t, g.dial(both), "GET / HTTP/1.1\r\n\r\n")
+	require.Len(t, g.world.list(), 1)
+}
