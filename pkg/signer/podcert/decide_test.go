@@ -303,6 +303,7 @@ func TestDecideClient(t *testing.T) {
 				assert.Equal(t, []string{"spiffe://example.com/ns/shop/sa/default"}, d.Names())
 				assert.Empty(t, d.Sign.DNSNames)
 				assert.Equal(t, 24*time.Hour, d.Sign.NotAfter.Sub(d.Sign.NotBefore))
+				assert.Equal(t, s.Now.Add(-2*time.Minute).UTC().Truncate(time.Second), d.Sign.NotBefore, "how far a server's clock may be behind")
 			}
 		})
 	}
