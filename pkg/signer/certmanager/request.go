@@ -34,8 +34,10 @@ const (
 	roleRequest = "request"
 	roleProbe   = "probe"
 	// AnnotationFor is the owner of the certificate, for people and for approval policies:
-	// NAMESPACE/NAME of the Secret, or "csr" for a CertificateSigningRequest.
+	// NAMESPACE/NAME of the Secret, or ForCSR and the tenant who created a CertificateSigningRequest.
 	AnnotationFor = api.Domain + "/for"
+	// ForCSR has a character that no namespace has.
+	ForCSR = "csr:"
 	// pendingSuffix follows the instance in the value of api.LabelManagedBy, so that the
 	// signer's cache of managed Secrets does not select these.
 	pendingSuffix = ".pending"
@@ -152,9 +154,12 @@ func (r *Request) IsProbe() bool { return r.Labels[labelRole] == roleProbe }
 // Tenant returns the TenantOf the request.
 func (r *Request) Tenant() string { return TenantOf(&r.ObjectMeta) }
 
-// TenantOf returns the namespace of the Secret that a request, or a key, is for; empty for a
-// CertificateSigningRequest.
+// TenantOf returns the namespace of the Secret that a request, or a key, is for, or the tenant who
+// created the CertificateSigningRequest. It is empty for a probe.
 func TenantOf(object *metav1.ObjectMeta) string {
+	if tenant, ok := strings.CutPrefix(object.Annotations[AnnotationFor], ForCSR); ok {
+		return tenant
+	}
 	namespace, _, ok := strings.Cut(object.Annotations[AnnotationFor], "/")
 	if !ok {
 		return ""

@@ -473,6 +473,7 @@ func TestWhoseShare(t *testing.T) {
 		d := decide(next)
 		require.Equal(t, Sign, d.Verdict, d.Message)
 		assert.Equal(t, next.Request.Tenant(), d.Share.Subject.Namespace)
+		assert.Equal(t, next.Request.Tenant(), d.Sign.Tenant)
 		assert.False(t, d.Share.FirstIsFree)
 		return d.Share
 	}

@@ -68,7 +68,7 @@ func (c *Client) Sign(ctx context.Context, ca *pki.Authority, request issue.Sign
 	}
 	sum, now := sha256.Sum256(request.CSR), c.config.Clock()
 	wanted := api.Wanted{DNSNames: request.DNSNames, IPs: request.IPs}
-	w := c.wish(certmanager.NameOf(c.config.Issuer, hex.EncodeToString(sum[:]), wanted), "csr", request)
+	w := c.wish(certmanager.NameOf(c.config.Issuer, hex.EncodeToString(sum[:]), wanted), certmanager.ForCSR+request.Tenant, request)
 	answer, err := c.answer(ctx, w.Name)
 	switch {
 	case err != nil:

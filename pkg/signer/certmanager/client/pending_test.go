@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -60,10 +61,23 @@ func TestRequestsAreBounded(t *testing.T) {
 	assert.True(t, c.full.IsZero())
 }
 
-// accepts accepts all writes.
-type accepts struct{ client.Writer }
+// accepts accepts all writes. It notes the tenant of each request, by name, unless that is nil.
+type accepts struct {
+	client.Writer
+	tenants map[string]string
+}
 
-func (accepts) Create(context.Context, client.Object, ...client.CreateOption) error { return nil }
+func (a accepts) Create(_ context.Context, o client.Object, _ ...client.CreateOption) error {
+	if object, ok := o.(*unstructured.Unstructured); ok && a.tenants != nil {
+		r, err := certmanager.FromObject(object.Object)
+		if err != nil {
+			return err
+		}
+		a.tenants[r.Name] = r.Tenant()
+	}
+	return nil
+}
+
 func (accepts) Delete(context.Context, client.Object, ...client.DeleteOption) error { return nil }
 
 // What is remembered of a Secret is bounded by the pending requests: neither a Secret without a place nor one whose
@@ -107,6 +121,35 @@ func TestFewTenantsDoNotBlockOthers(t *testing.T) {
 			}
 		}
 		assert.NoError(t, c.admit("web", "shop", epoch), tenants)
+	}
+}
+
+// The requests of a user count as theirs, also in the process that leads next.
+func TestTheNextLeaderKnowsWhoAsked(t *testing.T) {
+	key, err := pki.GenerateKey(pki.ECDSAP256)
+	require.NoError(t, err)
+	there := map[string]string{}
+	leader := func() *Client {
+		c := New(Config{Clock: func() time.Time { return epoch }, Writer: accepts{tenants: there}})
+		c.unwanted(there, epoch)
+		return c
+	}
+	waits := func(c *Client, tenant, name string) string {
+		csr, err := certmanager.NewCSR(key, []string{name}, nil)
+		require.NoError(t, err)
+		_, err = c.Sign(t.Context(), nil, issue.SigningRequest{CSR: csr, DNSNames: []string{name}, Tenant: tenant})
+		require.NotNil(t, issue.Waiting(err), "%v", err)
+		return err.Error()
+	}
+	const busy = "user:system:serviceaccount/csr:csr/" // any text may be a user
+	c := leader()
+	for i := range maxPending / 2 {
+		require.NotContains(t, waits(c, busy, fmt.Sprint(i, ".shop.svc")), "too many")
+	}
+	require.Len(t, there, maxPending/2)
+	for name, c := range map[string]*Client{"same": c, "next": leader()} {
+		assert.Contains(t, waits(c, busy, "more.shop.svc"), "too many", name)
+		assert.NotContains(t, waits(c, "user:other", name+".shop.svc"), "too many", name)
 	}
 }
 
