@@ -14,6 +14,7 @@ import (
 
 	"github.com/servingcert/servingcert/hack/installed"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/formats"
 	"github.com/servingcert/servingcert/test/flood"
 	"github.com/servingcert/servingcert/test/keymaterial"
 )
@@ -27,6 +28,7 @@ func attacks() []*scene {
 		objects("pods-huge", "pods with 4000 labels and 1000 ports, past the webhook", 500*time.Millisecond, 40, podsHuge),
 		{name: "crash-words", what: "pods with a forged status that crash four times a second, always with another message and as of another template", attack: crashWords},
 		objects("secret-keys", "Secrets with the signer's label and an RSA key of 390 KiB or 16 KiB", 500*time.Millisecond, 20, secretKeys),
+		objects("secret-keystores", "Secrets with the signer's label and a keystore that takes 2^60 iterations to decode", 500*time.Millisecond, 20, secretKeystores),
 		objects("secret-names", "Secrets with the signer's label and a certificate of 240 000 names", time.Second, 20, secretNames),
 		objects("secret-labels", "Secrets with the signer's label, empty, that Services of the tenant and unknown objects own", 100*time.Millisecond, 100, stolenLabels),
 		annotations("service-names", "Services whose extra-dns-names has 62 KiB, always others", 200*time.Millisecond, 10, serviceNames),
@@ -162,6 +164,13 @@ func secretKeys(_ *attacker, i int, name string) client.Object {
 	if i%2 == 0 {
 		secret.Type, secret.Data[corev1.TLSPrivateKeyKey] = corev1.SecretTypeOpaque, large
 	}
+	return secret
+}
+
+func secretKeystores(_ *attacker, _ int, name string) client.Object {
+	cert, key := oneName()
+	secret := installed.SecretOf(name, ours(), cert, key)
+	secret.Data[formats.KeystoreFile] = keymaterial.Keystore(formats.DefaultPassword, 1<<60)
 	return secret
 }
 

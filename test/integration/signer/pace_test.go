@@ -2,10 +2,7 @@ package signer
 
 import (
 	"context"
-	"encoding/asn1"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"sync"
 	"testing"
 	"time"
@@ -17,7 +14,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/formats"
 	"github.com/servingcert/servingcert/test/bounded"
+	"github.com/servingcert/servingcert/test/keymaterial"
 )
 
 func TestASecretThatIsDeletedInALoopIsIssuedAFewTimes(t *testing.T) {
@@ -68,12 +67,13 @@ func TestACertificateThatWorksWaitsSilently(t *testing.T) {
 }
 
 // What a tenant has the signer look at as often as it can, in a namespace without the label, does not keep the
-// certificate of another from being issued: keys with huge numbers, a keystore that asks for work without end, and one
-// Service that owns many Secrets. With build tag long, it does not take two seconds longer than undisturbed.
+// certificate of another from being issued, before and after a restart: keys with huge numbers, keystores that ask for
+// work without end, and one Service that owns many Secrets. With build tag long, it does not take two seconds longer than
+// undisturbed.
 func TestABombHoldsUpNobody(t *testing.T) {
-	r := sharedSigner(t)
-	evil, shop := newName(t), newNamespace(t)
+	d, evil, shop := newDeployment(t), newName(t), newNamespace(t)
 	makeNamespace(t, evil, nil)
+	r := startProcess(t, d)
 	issued := func(name string) time.Duration {
 		begun := time.Now()
 		makeService(t, shop, name, api.AnnotationSecretName, name)
@@ -83,22 +83,23 @@ func TestABombHoldsUpNobody(t *testing.T) {
 		return took
 	}
 	undisturbed := issued("first-tls")
-	pair := getSecret(t, shop, "first-tls")
 	owner := makeService(t, evil, "owner")
-	number := new(big.Int).Lsh(big.NewInt(1), 36_000)
-	inner, err := asn1.Marshal([]*big.Int{big.NewInt(0), number.Add(number, big.NewInt(1)), big.NewInt(65537), big.NewInt(3), big.NewInt(5), big.NewInt(7), big.NewInt(1), big.NewInt(1), big.NewInt(1)})
-	require.NoError(t, err)
-	key := pem.EncodeToMemory(&pem.Block{Type: "RSA PRIVATE KEY", Bytes: inner})
+	cert, key := keymaterial.SelfSigned("a", 1)
+	hugeKey, keystore := keymaterial.AbsurdKey(5<<10), keymaterial.Keystore(formats.DefaultPassword, 1<<60)
 	const bombs = 40
 	for i := range bombs {
-		_, err := admin.CoreV1().Secrets(evil).Create(t.Context(), &corev1.Secret{
+		secret := &corev1.Secret{
 			ObjectMeta: metav1.ObjectMeta{
 				Name: fmt.Sprint("bomb-", i), Labels: map[string]string{api.LabelManagedBy: r.instance},
 				OwnerReferences: []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: owner.Name, UID: owner.UID}},
 			},
 			Type: corev1.SecretTypeTLS,
-			Data: map[string][]byte{corev1.TLSCertKey: pair.Data[corev1.TLSCertKey], corev1.TLSPrivateKeyKey: key, "keystore.p12": make([]byte, 900<<10)},
-		}, metav1.CreateOptions{})
+			Data: map[string][]byte{corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key, formats.KeystoreFile: keystore},
+		}
+		if i%2 == 0 {
+			secret.Data[corev1.TLSPrivateKeyKey] = hugeKey
+		}
+		_, err := admin.CoreV1().Secrets(evil).Create(t.Context(), secret, metav1.CreateOptions{})
 		require.NoError(t, err)
 	}
 	ctx, stop := context.WithCancel(t.Context())
@@ -112,7 +113,11 @@ func TestABombHoldsUpNobody(t *testing.T) {
 			_, _ = admin.CoreV1().Services(evil).Patch(ctx, owner.Name, types.MergePatchType, patch, metav1.PatchOptions{})
 		}
 	})
-	for _, name := range []string{"web", "api", "db"} {
+	for _, name := range []string{"web", "api", "restarted"} {
+		if name == "restarted" {
+			require.NoError(t, r.stop())
+			r = startProcess(t, d)
+		}
 		if took := issued(name); bounded.Long {
 			assert.Less(t, took, undisturbed+2*time.Second, name)
 		}
