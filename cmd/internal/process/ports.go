@@ -39,7 +39,15 @@ func (c *Common) AddChecks(mgr manager.Manager, readyName string, ready healthz.
 	if c.HealthAddr == "0" {
 		return nil
 	}
-	mux, workers := http.NewServeMux(), newWorkers(ctrl.Log.WithName("health"))
+	served := c.Bounds("health")
+	served.Handler, served.WriteTimeout = newWorkers(ctrl.Log.WithName("health")).checks(readyName, ready), healthWriteTimeout
+	served.OneRequest = true // as probes do
+	return managed.Add(mgr, served, c.HealthAddr, healthShutdownTimeout)
+}
+
+// checks returns the pages of AddChecks.
+func (w *workers) checks(readyName string, ready healthz.Checker) http.Handler {
+	mux := http.NewServeMux()
 	for _, page := range []struct {
 		path   string
 		checks map[string]healthz.Checker
@@ -48,12 +56,9 @@ func (c *Common) AddChecks(mgr manager.Manager, readyName string, ready healthz.
 		{"/healthz", map[string]healthz.Checker{"ping": healthz.Ping}, restartAfter},
 		{"/readyz", map[string]healthz.Checker{readyName: ready}, 1},
 	} {
-		handler := workers.before(http.StripPrefix(page.path, &healthz.Handler{Checks: page.checks}), page.times)
+		handler := w.before(http.StripPrefix(page.path, &healthz.Handler{Checks: page.checks}), page.times)
 		mux.Handle(page.path, handler)
 		mux.Handle(page.path+"/", handler) // a single check
 	}
-	served := c.Bounds("health")
-	served.Handler, served.WriteTimeout = mux, healthWriteTimeout
-	served.OneRequest = true // as probes do
-	return managed.Add(mgr, served, c.HealthAddr, healthShutdownTimeout)
+	return mux
 }
