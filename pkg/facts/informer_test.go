@@ -3,6 +3,7 @@ package facts_test
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/servingcert/servingcert/hack/process"
 	"github.com/servingcert/servingcert/pkg/facts"
+	"github.com/servingcert/servingcert/pkg/heartbeat"
 )
 
 // secret builds a Secret with an owner and a key.
@@ -105,6 +107,39 @@ func TestInformerSource(t *testing.T) {
 	source.Delete(secret("web-tls", "api"))
 	assert.Equal(t, "api -", next())
 	assert.Equal(t, 1, queue.Len())
+}
+
+// A watch that does not get past an object is seen to be busy with it: while it derives the facts, and while it calls the
+// handlers.
+func TestAStuckWatchIsSeen(t *testing.T) {
+	for _, step := range []string{"derive", "handle"} {
+		source, release := fcache.NewFakeControllerSource(), make(chan struct{})
+		source.Add(secret(step, "web"))
+		reached := func(s string) {
+			if s == step {
+				<-release
+			}
+		}
+		informer, err := facts.NewInformerOf(source, facts.Options[*corev1.Secret, *corev1.Secret]{
+			Example: &corev1.Secret{},
+			Derive:  func(s *corev1.Secret) *corev1.Secret { reached("derive"); return s },
+		})
+		require.NoError(t, err)
+		informer.Handle(func(_, _ *corev1.Secret) { reached("handle") })
+		done := make(chan struct{})
+		ctx, cancel := context.WithCancel(t.Context())
+		go func() { defer close(done); _ = informer.Start(ctx) }()
+		busy := func() bool {
+			return slices.ContainsFunc(heartbeat.Process.Now(), func(w heartbeat.Work) bool {
+				return w.Worker == "watch of *v1.Secret" && w.Object == types.NamespacedName{Namespace: "shop", Name: step}
+			})
+		}
+		assert.Eventually(t, busy, process.Soon, time.Millisecond, step)
+		close(release)
+		assert.Eventually(t, func() bool { return !busy() }, process.Soon, time.Millisecond, step)
+		cancel()
+		<-done
+	}
 }
 
 // Where only changes count, what is there at the start is none, in either kind of source.
