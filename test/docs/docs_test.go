@@ -227,3 +227,16 @@ func TestTheThreatModelNamesATestForEachLine(t *testing.T) {
 	}
 	assert.Greater(t, lines, 25, "the test does not find the tables")
 }
+
+// A command that is printed with a value comes from api.Command, which quotes it: no format or sum makes one.
+func TestCommandsWithValuesAreQuoted(t *testing.T) {
+	made := regexp.MustCompile(`kubectl (%[sqv]|(-|annotate|apply|create|delete|describe|get|label|logs|patch|rollout|scale|servingcert) ?[^\n"():;` + "`" + `]*(%[sqv]|[ =/]["` + "`" + `]\s*\+))`)
+	for _, path := range files(t, ".go") {
+		if !strings.HasSuffix(path, "_test.go") && (strings.HasPrefix(path, "pkg/") || strings.HasPrefix(path, "cmd/")) {
+			assert.Empty(t, made.FindString(read(t, path)), path)
+		}
+	}
+	for _, code := range []string{`"restart it: kubectl rollout restart %s -n %s"`, `"kubectl -n " + namespace`, `"kubectl rollout restart deployment/" + name`, `"kubectl %s"`} {
+		assert.Regexp(t, made, code)
+	}
+}
