@@ -271,6 +271,13 @@ func TestVerify(t *testing.T) {
 		assert.Contains(t, r.out, "FAILED  "+address+": leaf "+pki.Fingerprint(issued.Leaf)[:12]+" (issued ")
 		assert.Equal(t, 1, strings.Count(r.out, "FAILED"), "it verifies all the same: %s", r.out)
 	})
+	for _, reason := range []string{api.ServingNoPort, api.ServingNoConsumers} {
+		setServing(t, ns, "web", metav1.ConditionFalse, reason, "port https has no endpoint", time.Now())
+		r := verify()
+		assert.Equal(t, 1, r.code, reason)
+		assert.Regexp(t, `FAILED  pods of Service `+ns+`/web: .*port https has no endpoint`, r.out)
+	}
+	setServing(t, ns, "web", metav1.ConditionTrue, api.ServingCurrent, "every pod serves it", time.Now())
 	t.Run("a user who may not read Secrets", func(t *testing.T) {
 		r := cliAs(t, reader(t, s.namespace, ns), "verify", "--system-namespace", s.namespace, "-n", ns, "web")
 		assert.Zero(t, r.code, r.out+r.err)
