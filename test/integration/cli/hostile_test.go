@@ -67,6 +67,9 @@ func TestWhatTenantsWriteIsEscaped(t *testing.T) {
 		{"inject", "-f", quoted.Name(), "-o", "report"},
 		{"inject", "-f", quoted.Name(), "--live", "--diff"},
 		{"inject", "--live", "-o", "report", "-n", ns},
+		{"plan", "-n", ns}, {"plan", "-n", ns, "-o", "yaml"}, {"plan", "-n", ns, "-o", "html"},
+		append([]string{"doctor"}, system...), append([]string{"verify", "old", "--any"}, system...), append([]string{"clients", "old"}, system...),
+		{"analyze", "-f", quoted.Name()},
 	} {
 		r := cli(t, args...)
 		for _, output := range []string{r.out, r.err} {
