@@ -256,6 +256,10 @@ func TestWhatStolenComponentsCanDo(t *testing.T) {
 	v := newVictim(t)
 	signer, trust := as(t, "servingcert-signer"), as(t, "servingcert-trust")
 	require.NoError(t, get(v.secret)(t.Context(), signer), "the signer reads every Secret")
+	token := secret(v.secret.Namespace, "token", func(s *corev1.Secret) { s.Type = corev1.SecretTypeServiceAccountToken })
+	token.Annotations = map[string]string{corev1.ServiceAccountNameKey: "default"}
+	require.NoError(t, adminClient(t).Create(t.Context(), token))
+	require.NoError(t, get(token)(t.Context(), signer), "and tokens of ServiceAccounts")
 	require.NoError(t, signer.Create(t.Context(), secret(v.secret.Namespace, "mine", labelled)))
 	kept := secret(v.secret.Namespace, "of-another-controller")
 	kept.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "Service", Name: v.service.Name, UID: v.service.UID}}
@@ -271,6 +275,9 @@ func TestWhatStolenComponentsCanDo(t *testing.T) {
 	require.NoError(t, adminClient(t).Create(t.Context(), event))
 	for _, name := range []string{"servingcert-signer", "servingcert-rotator", "servingcert-trust"} {
 		require.NoError(t, merge(event, fmt.Sprintf(`{"series":{"count":2,"lastObservedTime":%q}}`, "2026-01-02T03:04:05.000000Z"))(t.Context(), as(t, name)), "%s changes events of others", name)
+		its := event.DeepCopy()
+		its.Name, its.ResourceVersion = "of-"+name, ""
+		require.NoError(t, as(t, name).Create(t.Context(), its), "%s creates events about any object", name)
 	}
 	require.NoError(t, trust.Patch(t.Context(), v.apiService.DeepCopyObject().(client.Object), client.RawPatch(types.MergePatchType, []byte(`{"spec":{"caBundle":"bmV3"}}`)), client.DryRunAll))
 	for name, c := range map[string]client.Client{api.CAStatusName: signer, api.TrustStatusName: trust} {
