@@ -71,7 +71,7 @@ func TestDoctor(t *testing.T) {
 	})
 }
 
-// finds waits until doctor finds it, and ends with 1 if it is an error.
+// finds waits until doctor finds it, and ends with 1 if it is an error. With --errors-only, errors alone are found.
 func finds(t *testing.T, level doctor.Level, id doctor.ID, text string, args ...string) {
 	t.Helper()
 	harness.Eventually(t, func() error {
@@ -81,6 +81,9 @@ func finds(t *testing.T, level doctor.Level, id doctor.ID, text string, args ...
 		}
 		if level == doctor.Error && code != 1 {
 			return fmt.Errorf("it ends with %d", code)
+		}
+		if r, _ := examined(t, append(args, "--errors-only")...); has(r, level, id, text) != (level == doctor.Error) {
+			return fmt.Errorf("with --errors-only, it finds\n%s", texts(r))
 		}
 		return nil
 	})
