@@ -104,7 +104,8 @@ test-long: RACE := 1
 test-long: TIMEOUT := 60m
 test-long: controlplane-binaries cfssl-servers cert-manager helm ## every test, those that take long and those of other modules too, with the race detector; RACE= without
 	@$(call run-tests,-count=1 -tags long $$(go list $(ON_CONTROLPLANE) ./... | awk '!seen[$$0]++')) || failed=1; \
-	$(if $(RACE),go test -vet=off -count=1 -timeout 30m -tags long -run Flood ./test/integration/metrics || failed=1;) \
+	$(if $(RACE),go test -vet=off -count=1 -timeout 30m -tags long -run Flood ./test/integration/metrics || failed=1; \
+		go test -vet=off -count=1 -timeout 30m -p 1 -tags long -run 'TestManyPods$$|TestManySecretsOfOtherIssuers' ./cmd/kubectl-servingcert/internal/cluster ./test/integration/signer || failed=1;) \
 	for dir in $(filter-out . hack/chart,$(OURS)); do CGO_ENABLED=$(if $(RACE),1,0) go test -C $$dir -vet=off -count=1 $(if $(RACE),-race) $(TESTFLAGS) ./... || failed=1; done; \
 	$(print-skipped); exit $${failed:-0}
 
