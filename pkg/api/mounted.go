@@ -11,7 +11,7 @@ import (
 // Mounted is what the files that a pod mounts from servingcert's objects should hold: the
 // value of annotation AnnotationLeaf. It is the same for all pods with the same mounts.
 type Mounted struct {
-	// Leaves maps each Secret to the fingerprint of its leaf.
+	// Leaves maps each Secret to the fingerprint of its leaf, or, if only its chain changed, to a SHA-256 of both in hex.
 	Leaves map[string]string
 	// Bundle is the SHA-256 of the CA bundle in hex, like CABundleHash; empty if the pod
 	// does not mount ConfigMap BundleName.

@@ -21,7 +21,7 @@ const byItself = 2 * time.Minute
 
 // Content is that of a Secret or of a namespace's CA bundle.
 type Content struct {
-	Hash  string    // of the leaf, or of the bundle
+	Hash  string    // of the leaf, of the leaf and a chain that was corrected, or of the bundle
 	Since time.Time // of that content, to the second
 	// Changed: it replaced other content, as opposed to being the first that was seen.
 	Changed bool
@@ -32,7 +32,12 @@ func (c Content) fresh(now time.Time) bool { return c.Changed && now.Before(c.Si
 
 // LeafContent returns the content of a Secret after a rotation.
 func LeafContent(r serving.Rotation) Content {
-	return Content{Hash: r.Leaf, Since: r.Since, Changed: r.Replaced}
+	hash := r.Leaf
+	if r.Chain != "" {
+		sum := sha256.Sum256([]byte(r.Leaf + r.Chain))
+		hash = hex.EncodeToString(sum[:])
+	}
+	return Content{Hash: hash, Since: r.Since, Changed: r.Replaced}
 }
 
 // Bundle is what is cached of a ConfigMap with the CA bundle. It is a runtime.Object, so that an

@@ -22,6 +22,9 @@ func TestLeafContent(t *testing.T) {
 		got := LeafContent(serving.Rotation{Leaf: one, Since: rotatortest.Noon, Replaced: replaced})
 		assert.Equal(t, Content{Hash: one, Since: rotatortest.Noon, Changed: replaced}, got)
 	}
+	first, second := LeafContent(serving.Rotation{Leaf: one, Chain: "a"}).Hash, LeafContent(serving.Rotation{Leaf: one, Chain: "b"}).Hash
+	assert.NotEqual(t, first, second)
+	assert.True(t, api.IsFingerprint(first))
 }
 
 func TestBundleOf(t *testing.T) {

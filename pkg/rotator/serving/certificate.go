@@ -26,6 +26,8 @@ type certificate struct {
 	since time.Time
 	// paths are what pods have to send with leaf (pki.LinkedBy). since is also when they changed.
 	paths []string
+	// corrected: paths changed while leaf stayed.
+	corrected bool
 	// former are the earlier leaves, the latest last.
 	former []string
 	// notBefore is leaf's, zero until it is seen served.
@@ -49,7 +51,7 @@ func (c certificate) follow(services []*corev1.Service, now time.Time) certifica
 			continue
 		}
 		if c.leaf == next.leaf && len(ready.Chain) > 0 && !slices.Equal(c.paths, ready.Chain) {
-			next.since = now.Truncate(time.Second) // the chain was corrected
+			next.since, next.corrected = now.Truncate(time.Second), true
 		}
 		next.paths = ready.Chain
 		break

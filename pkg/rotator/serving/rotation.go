@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"strings"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -11,8 +12,9 @@ import (
 // Rotation is the latest known change of a Secret's certificate.
 type Rotation struct {
 	Leaf  string    // fingerprint in the Secret
-	Since time.Time // when the Secret got it, to the second
-	// Replaced: it replaced another leaf. False for the first known one without a Serving
+	Chain string    // what pods have to send with it, if that changed while the leaf stayed, or ""
+	Since time.Time // when the Secret got both, to the second
+	// Replaced: it replaced another leaf, or chain. False for the first known one without a Serving
 	// condition: the earlier leaf is unknown.
 	Replaced bool
 }
@@ -20,10 +22,14 @@ type Rotation struct {
 // Rotation returns the latest change of the Secret's certificate; false if none is known.
 func (k KeyState) Rotation() (Rotation, bool) {
 	c := k.certificate
-	return Rotation{Leaf: c.leaf, Since: c.since, Replaced: c.fromCondition || len(c.former) > 0}, c.leaf != ""
+	r := Rotation{Leaf: c.leaf, Since: c.since, Replaced: c.fromCondition || c.corrected || len(c.former) > 0}
+	if c.corrected {
+		r.Chain = strings.Join(c.paths, " ")
+	}
+	return r, c.leaf != ""
 }
 
-// Serves reports whether the pod was last seen to serve the leaf, and no other.
+// Serves reports whether the pod was last seen to serve the leaf, with what has to be sent with it, and no other.
 func (k KeyState) Serves(pod types.UID, leaf string) bool {
 	serves := false
 	known := k.pods[pod]
@@ -34,7 +40,7 @@ func (k KeyState) Serves(pod types.UID, leaf string) bool {
 		if a.Kind != probe.TLS {
 			continue
 		}
-		if a.Leaf != leaf {
+		if a.Leaf != leaf || !k.certificate.linked(a) {
 			return false
 		}
 		serves = true

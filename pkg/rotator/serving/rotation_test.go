@@ -35,6 +35,7 @@ func TestRotation(t *testing.T) {
 			Rotation{Leaf: two, Since: rotatortest.Noon, Replaced: true}},
 		{"the same", known(false), []*corev1.Service{rotatortest.Ready("web", one)}, Rotation{Leaf: one, Since: rotatortest.Noon.Add(-time.Hour)}},
 		{"renewed", known(false), []*corev1.Service{rotatortest.Ready("web", two)}, Rotation{Leaf: two, Since: rotatortest.Noon, Replaced: true}},
+		{"the chain is corrected", known(false), []*corev1.Service{sends(rotatortest.Ready("web", one), link)}, Rotation{Leaf: one, Chain: link, Since: rotatortest.Noon, Replaced: true}},
 		{"renewed, not dialled", known(true), []*corev1.Service{rotatortest.Ready("web", two)}, Rotation{Leaf: two, Since: rotatortest.Noon, Replaced: true}},
 	}
 	for _, tt := range tests {
@@ -55,7 +56,8 @@ func TestRotation(t *testing.T) {
 }
 
 func TestServes(t *testing.T) {
-	one, two := showed(rotatortest.Leaf(1), 0), showed(rotatortest.Leaf(2), 0)
+	one, two, alone := showed(rotatortest.Leaf(1), 0), showed(rotatortest.Leaf(2), 0), showed(rotatortest.Leaf(2), 0)
+	two.Links = link
 	for _, tt := range []struct {
 		name    string
 		answers []probe.Answer
@@ -63,13 +65,14 @@ func TestServes(t *testing.T) {
 	}{
 		{"not dialled", nil, false},
 		{"it", []probe.Answer{two}, true},
+		{"it without its chain", []probe.Answer{alone}, false},
 		{"another", []probe.Answer{one}, false},
 		{"it at one port, another at the next", []probe.Answer{two, one}, false},
 		{"it, and no TLS at another port", []probe.Answer{{Kind: probe.Plaintext}, two, noAnswerFor(0, 0)}, true},
 		{"no TLS", []probe.Answer{{Kind: probe.Plaintext}}, false},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
-			m := KeyState{pods: map[types.UID]*podState{"a": {answers: tt.answers}}}
+			m := KeyState{pods: map[types.UID]*podState{"a": {answers: tt.answers}}, certificate: certificate{leaf: rotatortest.Leaf(2), paths: []string{link}}}
 			assert.Equal(t, tt.want, m.Serves("a", rotatortest.Leaf(2)))
 			assert.False(t, m.Serves("b", rotatortest.Leaf(2)))
 		})

@@ -19,6 +19,8 @@ import (
 	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/rotator"
+	"github.com/servingcert/servingcert/pkg/rotator/kubeletsync"
+	"github.com/servingcert/servingcert/pkg/rotator/serving"
 	servingcontroller "github.com/servingcert/servingcert/pkg/rotator/serving/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -268,10 +270,13 @@ func TestAChainIsCorrectedUnderTheSameLeaf(t *testing.T) {
 	s.servers[1].pair.Store(&whole)
 	becomes(t, s.svc, metav1.ConditionTrue, api.ServingCurrent)
 
+	links := pki.Links([]*x509.Certificate{intermediate}, time.Now())
 	setReady(t, s.svc, metav1.Condition{Status: metav1.ConditionTrue, Reason: api.ReasonExternal, Message: "names"}, state.Ready{
-		Secret: "web-tls", Leaf: fingerprint(s.pair), External: true, Chain: []string{pki.Links([]*x509.Certificate{intermediate}, time.Now())},
+		Secret: "web-tls", Leaf: fingerprint(s.pair), External: true, Chain: []string{links},
 	})
 	becomes(t, s.svc, metav1.ConditionFalse, api.ServingPropagating)
+	wokenFor(t, kubeletsync.LeafContent(serving.Rotation{Leaf: fingerprint(s.pair), Chain: links}).Hash, s.pods[0])
+	assert.NotContains(t, read(t, s.pods[1]).Annotations, api.AnnotationLeaf, "it serves the chain")
 	r.counts(t, s.ns, map[string]int{"current": 1, "propagating": 1})
 	clock.Set(clock.Now().Add(10 * time.Minute))
 	stale := becomes(t, s.svc, metav1.ConditionFalse, api.ServingStale)

@@ -162,7 +162,7 @@ func (r *reconciler) act(ctx context.Context, key pods.NamespacedKey, before key
 	}
 	if secret, ok := key.Key.Secret(); ok && r.deps.Rotated != nil {
 		is, _ := d.KeyState.Rotation()
-		if was, _ := before.state.Rotation(); was.Leaf != is.Leaf && len(r.cluster.Pods.Mounting(key)) > 0 {
+		if was, _ := before.state.Rotation(); was != is && len(r.cluster.Pods.Mounting(key)) > 0 {
 			r.deps.Rotated.Enqueue(types.NamespacedName{Namespace: key.Namespace, Name: secret})
 		}
 	}
