@@ -23,6 +23,9 @@ func (n Namespace) conditions(svc *corev1.Service, object string) []Finding {
 			do("If this does not change within seconds, check the signer's Deployment and Lease."))
 	case ready.Reason == api.ReasonRenewalOverdue:
 		out = append(out, found(NotReady, object, "%s: %s", ready.Reason, ready.Message).as(Warning).do("Have the issuer of its Secret renew it: servingcert never writes its data."))
+	case ready.Status == metav1.ConditionTrue && state.ReadyOf(svc).Unverified:
+		out = append(out, found(NotReady, object, "%s: %s", ready.Reason, ready.Message).as(Warning).
+			do("Have its issuer write the whole chain into %s, and the root into %s: pods get both.", corev1.TLSCertKey, api.BundleKey))
 	case ready.Status == metav1.ConditionTrue:
 	case ready.Reason == api.ReasonClockSkew:
 		out = append(out, found(SignerClock, object, "%s", ready.Message))

@@ -362,6 +362,14 @@ var ofServices = []breaking{
 	{"names that wait", func(_ *testing.T, f *Facts) {
 		condition(f, 0, metav1.ConditionFalse, api.ReasonWaitingForTrust, "wait")
 	}, "warning SC407 Service shop/web: WaitingForTrust: wait"},
+	{"another issuer has not renewed it", func(_ *testing.T, f *Facts) {
+		condition(f, 0, metav1.ConditionTrue, api.ReasonRenewalOverdue, "late")
+	}, "warning SC407 Service shop/web: RenewalOverdue: late"},
+	{"of another issuer, and ca.crt does not verify it", func(_ *testing.T, f *Facts) {
+		svc := service(f)
+		said := state.Say(metav1.Condition{Type: api.ConditionReady, Status: metav1.ConditionTrue, Reason: api.ReasonExternal, Message: "no root"}, state.Ready{Secret: "web-tls", External: true, Unverified: true})
+		svc.Status.Conditions = append(said.Both(), svc.Status.Conditions[2:]...)
+	}, "warning SC407 Service shop/web: External: no root"},
 	{"no condition", func(_ *testing.T, f *Facts) { service(f).Status.Conditions = nil }, "error SC407 Service shop/web: it has no condition servingcert.dev/Ready: the signer has not processed it yet, or is not running"},
 	{"no consumers", func(_ *testing.T, f *Facts) { condition(f, 1, metav1.ConditionFalse, api.ServingNoConsumers, "none") }, "warning SC408 Service shop/web: none"},
 	{"no consumers, as the webhook noted", func(_ *testing.T, f *Facts) {

@@ -76,6 +76,8 @@ func TestWhyNothingVerifies(t *testing.T) {
 			require.NotNil(t, ready)
 			assert.Equal(t, "True External", string(ready.Status)+" "+ready.Reason)
 			assert.Contains(t, ready.Message, string(TrustUnknown)+": "+tt.want)
+			w.services[0].Status.Conditions = ready.Both()
+			assert.Equal(t, name != "no ca.crt", state.ReadyOf(w.services[0]).Unverified, "clients may have another root if there is no ca.crt")
 		})
 	}
 }

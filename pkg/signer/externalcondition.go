@@ -21,7 +21,7 @@ func (s applied) externalCondition(svc *corev1.Service) *state.Condition {
 		return condition(false, s.problem.Reason, s.problem.Message+keptText(kept), said)
 	}
 	e := s.External
-	said.Chain = e.Paths
+	said.Chain, said.Unverified = e.Paths, e.Unverified
 	// X.509 names may have control characters.
 	text := api.Escape(fmt.Sprintf("of another issuer (%q), for %s, until %s; %s", e.Issuer, describeNames(e.Leaf.DNSNames, e.Leaf.IPs), e.Leaf.NotAfter.Format(time.RFC3339), e.text()))
 	if wrong := e.wrongFiles(svc); wrong != "" {

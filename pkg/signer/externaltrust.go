@@ -29,6 +29,8 @@ type verdict struct {
 	Trust Trust
 	// Cause is why, if Trust is TrustUnknown.
 	Cause string
+	// Unverified: so, and the Secret has ca.crt.
+	Unverified bool
 	// NotBefore and NotAfter are when all certificates of the chain that clients verify are valid, with the
 	// leaf. RootEnds: at NotAfter the root in ca.crt expires. RootBegins: at NotBefore it becomes valid.
 	NotBefore, NotAfter  time.Time
@@ -55,7 +57,7 @@ func trustOf(leaf *x509.Certificate, chain []*x509.Certificate, ownCA []byte, bu
 	case by.Set == 0:
 		v.Trust = TrustOwnCA
 	case !v.RootEnds && !v.RootBegins:
-		v.Cause = causeOf(sent, inCA, own, err)
+		v.Cause, v.Unverified = causeOf(sent, inCA, own, err), len(ownCA) > 0
 	}
 	return v
 }

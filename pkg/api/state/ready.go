@@ -21,6 +21,8 @@ type Ready struct {
 	Leaf string `json:"leaf,omitempty"`
 	// External: another issuer writes the Secret.
 	External bool `json:"external,omitempty"`
+	// Unverified: that Secret has ca.crt, and neither this nor the cluster's bundle verifies its certificate.
+	Unverified bool `json:"unverified,omitempty"`
 	// Chain has the links that a server has to send with the leaf of another issuer, those of one element
 	// (pki.Verified.Paths); none if any chain will do.
 	Chain []string `json:"chain,omitempty"`

@@ -19,6 +19,7 @@ const (
 	ProblemExpiring    = "expiring"    // within a tenth of its lifetime
 	ProblemOverdue     = "overdue"     // another issuer should have renewed it, or its chain
 	ProblemNames       = "names"       // one of the Services has no name in it, or not all of its extra names
+	ProblemChain       = "chain"       // untrusted, although its Secret has ca.crt
 	ProblemUntrusted   = "untrusted"   // nothing that is known verifies it
 	ProblemTrustUnread = "trustunread" // nothing that this user may read verifies it
 	ProblemPlaintext   = "plaintext"   // no TLS
@@ -32,18 +33,19 @@ const (
 func PortProblems() []string {
 	return []string{
 		ProblemExpired, ProblemNotYetValid, ProblemUsage, ProblemStale, ProblemUnread, ProblemOther, ProblemExpiring, ProblemOverdue,
-		ProblemNames, ProblemUntrusted, ProblemTrustUnread, ProblemPlaintext, ProblemUnreachable, ProblemStrangers, ProblemUnguarded, ProblemNotReady,
+		ProblemNames, ProblemChain, ProblemUntrusted, ProblemTrustUnread, ProblemPlaintext, ProblemUnreachable, ProblemStrangers, ProblemUnguarded, ProblemNotReady,
 	}
 }
 
 // ServerProblems returns those that no server should have: clients refuse its certificate, it serves
 // another one than its Secret has, or was not seen to refuse clients that its Service does not list.
 func ServerProblems() []string {
-	return []string{ProblemExpired, ProblemNotYetValid, ProblemUsage, ProblemStale, ProblemUnread, ProblemOther, ProblemStrangers, ProblemUnguarded}
+	return []string{ProblemExpired, ProblemNotYetValid, ProblemUsage, ProblemStale, ProblemUnread, ProblemOther, ProblemChain, ProblemStrangers, ProblemUnguarded}
 }
 
-// problems returns those of a port that serves the leaf, whose chain clients accept in the period.
-func (p PodPort) problems(s ServedPort, leaf *x509.Certificate, valid pki.Period, now time.Time) (found []string) {
+// problems returns those of a port that serves the leaf, whose chain clients accept in the period. hasCA: the Secret that it
+// is of has ca.crt.
+func (p PodPort) problems(s ServedPort, leaf *x509.Certificate, hasCA bool, valid pki.Period, now time.Time) (found []string) {
 	lifetime := pki.Lifetime(leaf)
 	expired := !now.Before(valid.Until)
 	early := !expired && now.Before(valid.From)
@@ -60,6 +62,7 @@ func (p PodPort) problems(s ServedPort, leaf *x509.Certificate, valid pki.Period
 		{ProblemExpiring, !expired && now.After(leaf.NotAfter.Add(-lifetime/10))},
 		{ProblemOverdue, !expired && !early && !p.renewedHere && !now.Before(pki.RenewBy(lifetime, valid.Until))},
 		{ProblemNames, len(s.NotNamed) > 0},
+		{ProblemChain, s.Trust == TrustNone && hasCA},
 		{ProblemUntrusted, s.Trust == TrustNone},
 		{ProblemTrustUnread, s.Trust == TrustUnknown},
 	} {

@@ -3,6 +3,7 @@ package status
 import (
 	"crypto/x509"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -120,6 +121,7 @@ func TestRenewedHere(t *testing.T) {
 			require.Len(t, ports, 1)
 			s := ports[0].Served(probe.Outcome{Kind: probe.TLS, Chain: []*x509.Certificate{leaf}}, nil, Roots{Public: poolOf(ca.Root)}, at)
 			assert.Equal(t, tt.want, s.Problems)
+			assert.Equal(t, slices.Contains(tt.want, ProblemChain), s.Has([]string{ProblemChain}) && s.Has(ServerProblems()))
 		})
 	}
 }
@@ -165,6 +167,8 @@ func TestServedPorts(t *testing.T) {
 		"the Secret's":              {current, web, secrets, Roots{}, InSecret, TrustSecret, nil},
 		"an older one":              {older, web, secrets, Roots{}, OlderThanSecret, TrustSecret, []string{ProblemStale}},
 		"another one":               {foreign, web, secrets, Roots{}, NotInSecret, TrustNone, []string{ProblemOther, ProblemUntrusted}},
+		"another CA in ca.crt":      {current, web, map[string]MountedSecret{"web-tls": {Leaves: []*x509.Certificate{current}, CA: poolOf(other.Root), Read: true}}, Roots{}, InSecret, TrustNone, []string{ProblemChain, ProblemUntrusted}},
+		"no ca.crt, no other root":  {current, web, map[string]MountedSecret{"web-tls": {Leaves: []*x509.Certificate{current}, Read: true}}, Roots{}, InSecret, TrustNone, []string{ProblemUntrusted}},
 		"the Secret is unread":      {current, web, map[string]MountedSecret{}, Roots{Bundle: poolOf(ca.Root)}, SecretUnread, TrustCluster, []string{ProblemUnread}},
 		"it may not be read":        {current, web, map[string]MountedSecret{"web-tls": {Forbidden: true}}, Roots{}, SecretUnread, TrustUnknown, []string{ProblemUnread, ProblemTrustUnread}},
 		"its CA is not needed":      {current, web, map[string]MountedSecret{"web-tls": {Forbidden: true}}, Roots{Bundle: poolOf(ca.Root)}, SecretUnread, TrustCluster, []string{ProblemUnread}},

@@ -102,7 +102,7 @@ func (p PodPort) Served(outcome probe.Outcome, secrets map[string]MountedSecret,
 		s.Trust = TrustUnknown
 	}
 	s.Usage, s.NotNamed = pki.UsageDefect(leaf), p.notNamed(leaf)
-	s.Problems = p.problems(s, leaf, valid, now)
+	s.Problems = p.problems(s, leaf, secrets[s.Secret].CA != nil, valid, now)
 	return s
 }
 
