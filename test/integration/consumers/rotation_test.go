@@ -20,7 +20,7 @@ import (
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/pkg/rotator"
 	"github.com/servingcert/servingcert/pkg/rotator/kubeletsync"
-	"github.com/servingcert/servingcert/pkg/rotator/serving"
+	rotated "github.com/servingcert/servingcert/pkg/rotator/serving"
 	servingcontroller "github.com/servingcert/servingcert/pkg/rotator/serving/controller"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -275,7 +275,7 @@ func TestAChainIsCorrectedUnderTheSameLeaf(t *testing.T) {
 		Secret: "web-tls", Leaf: fingerprint(s.pair), External: true, Chain: []string{links},
 	})
 	becomes(t, s.svc, metav1.ConditionFalse, api.ServingPropagating)
-	wokenFor(t, kubeletsync.LeafContent(serving.Rotation{Leaf: fingerprint(s.pair), Chain: links}).Hash, s.pods[0])
+	wokenFor(t, kubeletsync.LeafContent(rotated.Rotation{Leaf: fingerprint(s.pair), Chain: links}).Hash, s.pods[0])
 	assert.NotContains(t, read(t, s.pods[1]).Annotations, api.AnnotationLeaf, "it serves the chain")
 	r.counts(t, s.ns, map[string]int{"current": 1, "propagating": 1})
 	clock.Set(clock.Now().Add(10 * time.Minute))
