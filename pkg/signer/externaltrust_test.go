@@ -15,6 +15,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/test/signertest"
 )
@@ -99,6 +100,38 @@ func TestWhatClientsDoNotAccept(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestTheTemporaryCertificateOfCertManager, of a CA that nobody has, with the key that the certificate will have, is followed until
+// that is there.
+func TestTheTemporaryCertificateOfCertManager(t *testing.T) {
+	w, _ := externalScene(t)
+	theirs, local := foreignCA(t), foreignCA(t)
+	key, err := pki.GenerateKey(pki.ECDSAP256)
+	require.NoError(t, err)
+	keyPEM, err := pki.EncodeKey(key)
+	require.NoError(t, err)
+	leafBy := func(ca *pki.Authority) *x509.Certificate {
+		return signedBy(t, ca, &x509.Certificate{SerialNumber: big.NewInt(3), DNSNames: []string{"web.shop.svc"}, NotBefore: epoch, NotAfter: epoch.Add(90 * day)}, key.Public())
+	}
+	temporary, issued := leafBy(local), leafBy(theirs)
+	w.secret.Data = map[string][]byte{corev1.TLSCertKey: pki.EncodeCertificates(temporary), corev1.TLSPrivateKeyKey: keyPEM}
+	e := ExternalOf(w.secret, api.DefaultInstance, nil, w.ca.Bundle, epoch)
+	_, first := w.readyOf(e)
+	w.secret.Data[corev1.TLSCertKey], w.secret.Data[api.BundleKey] = pki.EncodeCertificates(issued), theirs.Bundle.PEM()
+	w.secret.ResourceVersion, w.now = "101", epoch.Add(externalInterval)
+	_, second := w.readyOf(w.readAgain(e))
+	for _, said := range []struct {
+		ready *state.Condition
+		leaf  *x509.Certificate
+		trust Trust
+	}{{first, temporary, TrustUnknown}, {second, issued, TrustOwnCA}} {
+		require.NotNil(t, said.ready)
+		assert.Equal(t, "True External", string(said.ready.Status)+" "+said.ready.Reason)
+		assert.Contains(t, said.ready.State, pki.Fingerprint(said.leaf))
+		assert.NotContains(t, said.ready.State, "unverified")
+		assert.Contains(t, said.ready.Message, string(said.trust))
 	}
 }
 
