@@ -30,6 +30,11 @@ func TestHostileSecretsCostLittle(t *testing.T) {
 	for i := range 50_000 {
 		manyKeys[fmt.Sprint("k", i)] = nil
 	}
+	var roots []byte
+	for len(roots) < 250<<10 {
+		root, _ := keymaterial.SelfSigned("a.example.com", 1)
+		roots = append(roots, root...)
+	}
 	var owners []metav1.OwnerReference
 	for i := range 15_000 {
 		owners = append(owners, metav1.OwnerReference{APIVersion: "v1", Kind: "ConfigMap", Name: "x", UID: "y", Controller: new(bool)})
@@ -46,6 +51,7 @@ func TestHostileSecretsCostLittle(t *testing.T) {
 		"absurd key":        {map[string][]byte{corev1.TLSCertKey: certPEM, corev1.TLSPrivateKeyKey: keymaterial.AbsurdKey(195 << 10)}, metav1.ObjectMeta{}, reasonGarbage, "must be at most 8192"},
 		"many names":        {map[string][]byte{corev1.TLSCertKey: manyNames, corev1.TLSPrivateKeyKey: keyPEM}, metav1.ObjectMeta{}, reasonGarbage, "must be at most 262144"},
 		"more than we sign": {map[string][]byte{corev1.TLSCertKey: someNames, corev1.TLSPrivateKeyKey: itsKey}, metav1.ObjectMeta{}, reasonGarbage, "15000 names: must be at most 100"},
+		"roots of one name": {map[string][]byte{corev1.TLSCertKey: certPEM, corev1.TLSPrivateKeyKey: keyPEM, api.BundleKey: roots}, metav1.ObjectMeta{}, "", ""},
 		"other keys":        {manyKeys, metav1.ObjectMeta{}, reasonKeyMissing, "no data"},
 		"owners":            {nil, metav1.ObjectMeta{OwnerReferences: owners}, reasonKeyMissing, "no data"},
 		"long owner":        {nil, metav1.ObjectMeta{OwnerReferences: []metav1.OwnerReference{{Kind: strings.Repeat("x", 1<<20)}}}, reasonKeyMissing, "no data"},
@@ -53,6 +59,7 @@ func TestHostileSecretsCostLittle(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			secret := &corev1.Secret{ObjectMeta: tc.meta, Type: corev1.SecretTypeTLS, Data: tc.data}
+			assert.Less(t, bounded.Allocated(func() { ExternalOf(secret, "servingcert", nil, pki.Bundle{}, epoch) }), uint64(6<<20), "of another issuer, with ca.crt")
 			var f *SecretFacts
 			assert.Less(t, bounded.Allocated(func() { f = FactsOf(secret, "servingcert") }), uint64(3<<20))
 			assert.Equal(t, tc.defect, f.Defect)
@@ -111,9 +118,11 @@ func FuzzSecret(f *testing.F) {
 	f.Add(append(certPEM, certPEM...), []byte("x"))
 	f.Add([]byte("-----BEGIN CERTIFICATE-----\n-----END CERTIFICATE-----\n"), keymaterial.AbsurdKey(1000))
 	f.Fuzz(func(t *testing.T, cert, key []byte) {
-		secret := &corev1.Secret{Type: corev1.SecretTypeTLS, Data: map[string][]byte{corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key}}
+		secret := &corev1.Secret{Type: corev1.SecretTypeTLS, Data: map[string][]byte{corev1.TLSCertKey: cert, corev1.TLSPrivateKeyKey: key, api.BundleKey: cert}}
 		var facts *SecretFacts
-		allocated := bounded.Allocated(func() { facts = FactsOf(secret, "servingcert") })
+		allocated := max(
+			bounded.Allocated(func() { facts = FactsOf(secret, "servingcert") }),
+			bounded.Allocated(func() { ExternalOf(secret, "servingcert", nil, pki.Bundle{}, epoch) }))
 		if most := uint64(1<<20 + 64*(len(cert)+len(key))); allocated > most {
 			t.Fatalf("%d and %d bytes became %d", len(cert), len(key), allocated)
 		}
