@@ -78,7 +78,12 @@ func TestExternalSecretIsFollowed(t *testing.T) {
 		message string
 		noLeaf  bool
 	}{
-		"as it should be":     {func(*scene, *External) {}, "True", reasonExternal, string(TrustOwnCA), false},
+		"as it should be": {func(*scene, *External) {}, "True", reasonExternal, string(TrustOwnCA), false},
+		"whose it is":     {func(*scene, *External) {}, "True", reasonExternal, `("Example Corporation"), for web.shop.svc`, false},
+		"when it ends":    {func(*scene, *External) {}, "True", reasonExternal, "until " + e.Leaf.NotAfter.Format(time.RFC3339), false},
+		"control characters": {func(_ *scene, e *External) {
+			e.Issuer, e.Leaf.DNSNames = "\x1b[2J", []string{"web.shop.svc", "\x1b[31m"}
+		}, "True", reasonExternal, `("\x1b[2J"), for web.shop.svc, \u001b[31m, until`, false},
 		"by the cluster's CA": {func(_ *scene, e *External) { e.Trust = TrustBundle }, "True", reasonExternal, "the CA bundle of servingcert", false},
 		"by nobody's":         {func(_ *scene, e *External) { e.Trust = TrustUnknown }, "True", reasonExternal, "nor the CA bundle of servingcert verifies it", false},
 		"the CA is lost":      {func(w *scene, _ *External) { w.caErr = caError("CALost") }, "True", reasonExternal, "", false},
@@ -112,9 +117,15 @@ func TestExternalSecretIsFollowed(t *testing.T) {
 			external.SecretFacts = &facts
 			scene.services = []*corev1.Service{w.services[0].DeepCopy()}
 			tt.change(&scene, &external)
-			d, ready := scene.readyOf(&external)
+			s := scene.situation()
+			s.External = &external
+			d := Decide(s, OwnershipOf(s))
 			assert.Equal(t, Nothing, d.Action)
+			statuses := StatusUpdateOf(s, d, Outcome{}).Services
+			require.Len(t, statuses, 1)
+			ready := statuses[0].Ready
 			require.NotNil(t, ready)
+			assert.Equal(t, tt.status == "False" || tt.reason == reasonOverdue, statuses[0].NotReady != nil, "an event")
 			assert.Equal(t, tt.status, ready.Status)
 			assert.Equal(t, string(tt.reason), ready.Reason)
 			assert.Contains(t, ready.Message, tt.message)
