@@ -127,11 +127,17 @@ func TestInvariant9FactsHoldNoPrivateKey(t *testing.T) {
 			secret := managed(issued, web)
 			secret.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": string(good.KeyPEM)}
 			secret.Data["copy"] = good.KeyPEM
-			f := FactsOf(secret, api.DefaultInstance)
-			everything := everythingIn(reflect.ValueOf(f), map[uintptr]bool{})
-			require.Contains(t, everything, "web-tls", "the walk sees the facts")
-			for _, piece := range piecesOf(t, good.KeyPEM) {
-				require.NotContains(t, everything, piece, "%s, %s", algorithm, name)
+			e := ExternalOf(secret, api.DefaultInstance, nil, ca.Bundle, epoch)
+			followed := newScene(ca, secret, service("web", api.AnnotationIssuer, string(api.IssuerExternal)))
+			followed.now = epoch.Add(externalGrace)
+			_, ready := followed.readyOf(e)
+			require.NotNil(t, ready)
+			for _, v := range []any{FactsOf(secret, api.DefaultInstance), e, ready} {
+				everything := everythingIn(reflect.ValueOf(v), map[uintptr]bool{})
+				require.Contains(t, everything, "web-tls", "the walk sees the facts")
+				for _, piece := range piecesOf(t, good.KeyPEM) {
+					require.NotContains(t, everything, piece, "%s, %s", algorithm, name)
+				}
 			}
 		}
 	}
