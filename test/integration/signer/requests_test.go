@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,7 +19,7 @@ import (
 
 // requests counts what a signer asks of the API server about objects in the
 // namespaces of users. Watches and the lists that begin them are of all
-// namespaces and so not among them.
+// namespaces and so not among them, unless they ask for the data of Secrets without the signer's label.
 type requests struct {
 	of   string // the namespace that counts: those of tests before may be going yet
 	late string // path of what is watched with a delay
@@ -42,6 +43,11 @@ func (c *requests) RoundTrip(r *http.Request) (*http.Response, error) {
 			response.Body = newLateBody(response.Body)
 		}
 		return response, err
+	}
+	if selector := r.URL.Query().Get("labelSelector"); r.URL.Path == "/api/v1/secrets" && !strings.HasPrefix(selector, api.LabelManagedBy+"=") && !strings.Contains(r.Header.Get("Accept"), "as=PartialObjectMetadata") {
+		c.mu.Lock()
+		c.by[r.Method+" the data of all Secrets"]++
+		c.mu.Unlock()
 	}
 	if m := namespaced.FindStringSubmatch(r.URL.Path); len(m) > 0 && m[1] == c.of {
 		c.mu.Lock()
