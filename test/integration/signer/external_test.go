@@ -4,6 +4,7 @@ import (
 	"crypto"
 	"crypto/tls"
 	"fmt"
+	"math/bits"
 	"testing"
 	"time"
 
@@ -71,6 +72,7 @@ func TestSecretsOfOtherIssuers(t *testing.T) {
 	foreign := ca.Issue(t, time.Now(), "api.example.com")
 	patchSecret(t, ns, "web-tls", map[string]any{"data": dataOf(t, foreign, ca)})
 	waitFollowed(t, ns, "web", "NamesMissing", foreign)
+	waitEvent(t, ns, "web", "Warning NamesMissing")
 	annotate(t, ns, "web", map[string]any{api.AnnotationExtraDNSNames: "api.example.com"})
 	waitFollowed(t, ns, "web", "External", foreign)
 
@@ -88,9 +90,59 @@ func TestSecretsOfOtherIssuers(t *testing.T) {
 	since := r.value(t, renewBy, "namespace", ns, "secret", "web-tls")
 	assert.GreaterOrEqual(t, since, float64(before.Unix()-1), "since when it is missing")
 	assert.LessOrEqual(t, since, float64(time.Now().Unix()), "since when it is missing")
+	create := func(name string, pair tls.Certificate) *corev1.Secret {
+		created, err := admin.CoreV1().Secrets(ns).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}, Data: dataOf(t, pair, ca)}, metav1.CreateOptions{})
+		require.NoError(t, err)
+		return created
+	}
+	due := func(pair tls.Certificate) int64 {
+		return pki.RenewBy(pair.Leaf.NotAfter.Sub(pair.Leaf.NotBefore), pair.Leaf.NotAfter).Unix()
+	}
+	again := create("web-tls", foreign)
+	waitFollowed(t, ns, "web", "External", foreign)
+	assert.EqualValues(t, due(foreign), r.value(t, renewBy, "namespace", ns, "secret", "web-tls"), "it is back")
+
+	renamed := ca.Issue(t, time.Now(), "api.example.com")
+	create("other-tls", renamed)
+	annotate(t, ns, "web", map[string]any{api.AnnotationSecretName: "other-tls"})
+	waitFollowed(t, ns, "web", "External", renamed)
+	waitRest(t, ns)
+	assert.EqualValues(t, due(renamed), r.value(t, renewBy, "namespace", ns, "secret", "other-tls"))
+	assert.Zero(t, r.value(t, renewBy, "namespace", ns, "secret", "web-tls"), "no Service names it")
+	assert.Equal(t, again, getSecret(t, ns, "web-tls"))
+
 	require.NoError(t, admin.CoreV1().Services(ns).Delete(t.Context(), "web", metav1.DeleteOptions{}))
 	waitRest(t, ns)
-	assert.Zero(t, r.value(t, renewBy, "namespace", ns, "secret", "web-tls"), "no alert about what nothing requests")
+	assert.Zero(t, r.value(t, renewBy, "namespace", ns, "secret", "other-tls"), "no alert about what nothing requests")
+}
+
+// TestASecretThatChangesAllTheTime costs a read, and a write of the condition, ever less often. What it has in the end is reported.
+func TestASecretThatChangesAllTheTime(t *testing.T) {
+	const changes = 250
+	ns := newNamespace(t)
+	count := requests{of: ns}
+	startHere(t, newDeployment(t), options{wrap: count.wrap})
+	ca := rotatortest.NewCA(t, 1, time.Now()).Renamed(t)
+	last := ca.Issue(t, time.Now(), "web."+ns+".svc")
+	_, err := admin.CoreV1().Secrets(ns).Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: "web-tls"}, Data: dataOf(t, last, ca)}, metav1.CreateOptions{})
+	require.NoError(t, err)
+	makeService(t, ns, "web", api.AnnotationIssuer, string(api.IssuerExternal))
+	waitFollowed(t, ns, "web", "External", last)
+	begun := time.Now()
+	for range changes {
+		last = ca.Issue(t, time.Now(), "web."+ns+".svc")
+		patchSecret(t, ns, "web-tls", map[string]any{"data": dataOf(t, last, ca)})
+	}
+	waitFollowed(t, ns, "web", "External", last)
+	// The first read, one after a second, and then after twice the time each.
+	most := 2 + bits.Len(uint(time.Since(begun)/time.Second))
+	got := count.take()
+	t.Logf("%d changes in %s: %v", changes, time.Since(begun), got)
+	assert.LessOrEqual(t, got["GET secrets"], most)
+	assert.LessOrEqual(t, got["PATCH services/status"], most)
+	delete(got, "GET secrets")
+	delete(got, "PATCH services/status")
+	assert.Empty(t, got)
 }
 
 // TestAnotherIssuerTakesOver: the Secret is kept and renewed until the other issuer writes it. Then the
