@@ -3,6 +3,7 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -211,10 +212,9 @@ func TestARequestOfAnotherIssuersSecret(t *testing.T) {
 	followed := selecting("web", 8080, "app=web", annotated(api.AnnotationSecretName, "corp-tls"), annotated(api.AnnotationIssuer, string(api.IssuerExternal)))
 	b := New([]*corev1.Service{followed, selecting("admin", 9090, "app=web")}, nil, Options{})
 	b.AddWorkload(pod("web", map[string]string{"app": "web"}, 8080, 9090))
-	for _, s := range b.Plan().Services {
-		if s.Name == "admin" {
-			require.NotNil(t, s.Patch)
-			assert.Equal(t, map[string]string{api.AnnotationSecretName: "corp-tls", api.AnnotationIssuer: "external"}, s.Patch.Metadata.Annotations)
-		}
-	}
+	services := b.Plan().Services
+	i := slices.IndexFunc(services, func(s Service) bool { return s.Name == "admin" })
+	require.GreaterOrEqual(t, i, 0)
+	require.NotNil(t, services[i].Patch)
+	assert.Equal(t, map[string]string{api.AnnotationSecretName: "corp-tls", api.AnnotationIssuer: "external"}, services[i].Patch.Metadata.Annotations)
 }

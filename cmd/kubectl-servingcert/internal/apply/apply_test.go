@@ -170,7 +170,7 @@ func TestWithoutACertificateNoPodIsReplaced(t *testing.T) {
 func TestUnmanagedSecretIsLeft(t *testing.T) {
 	w := newWorld(t)
 	w.taken = "web-tls"
-	assert.ErrorContains(t, w.run(t), "Service shop/web: Secret web-tls exists, and is not managed by servingcert")
+	assert.ErrorContains(t, w.run(t), "Service shop/web: Secret web-tls exists, and is not managed by servingcert: set annotation servingcert.dev/secret-name of the Service to another name, or annotations servingcert.dev/secret-name: web-tls and servingcert.dev/issuer: external to keep its issuer")
 	assert.Empty(t, w.svc(t).Annotations)
 	w.managedBy = "servingcert"
 	assert.ErrorContains(t, w.run(t), "has no certificate", "a managed Secret is accepted")

@@ -47,8 +47,8 @@ func (a *Applier) isFree(ctx context.Context, s plan.Service) error {
 	case err != nil:
 		return fmt.Errorf("Secret %s/%s: %w", s.Namespace, name, err)
 	case exists && managedBy == "":
-		return fmt.Errorf("Service %s: Secret %s exists, and is not managed by servingcert: set annotation %s of the Service to another name, and run the command again",
-			id, name, api.AnnotationSecretName)
+		return fmt.Errorf("Service %s: Secret %s exists, and is not managed by servingcert: set annotation %s of the Service to another name, or annotations %s: %s and %s: %s to keep its issuer, and run the command again",
+			id, name, api.AnnotationSecretName, api.AnnotationSecretName, name, api.AnnotationIssuer, api.IssuerExternal)
 	}
 	return nil
 }
