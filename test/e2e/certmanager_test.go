@@ -42,6 +42,8 @@ var byScript = []server{
 func certManagerScene() *scene {
 	web := server{namespace: "e2e-certmanager", service: "web", secret: "web-cm", port: 8443}
 	followed := server{namespace: "e2e-certmanager", service: "followed", secret: "followed-cm", port: 8443, reloads: true}
+	// byHand mounts the Secret itself, as charts do, and is not injected.
+	byHand := server{namespace: "e2e-certmanager", service: "byhand", secret: "byhand-cm", port: 8443, reloads: true}
 	rolled := server{namespace: "e2e-certmanager", service: "rolled", secret: "rolled-cm", port: 8443}
 	s := &scene{
 		name: "certmanager", about: "a Secret of a real cert-manager, injected and reloaded", manifest: "certmanager.yaml",
@@ -73,7 +75,7 @@ func certManagerScene() *scene {
 		c.mountsForeign(t, web)
 		c.givesNothingAway(t, web)
 		c.mountsForeign(t, followed)
-		for _, each := range append([]server{followed, rolled}, byScript...) {
+		for _, each := range append([]server{followed, byHand, rolled}, byScript...) {
 			c.follows(t, each)
 			secret, err := c.foreign(t.Context(), each)
 			require.NoError(t, err)
@@ -86,13 +88,24 @@ func certManagerScene() *scene {
 		}
 	}
 	s.renewed = func(t *testing.T, c *cluster, _ before) {
+		c.verifiesAny(t, web.namespace)
+		writes, err := watchWrites(t.Context(), c.clients, web.namespace, "")
+		require.NoError(t, err)
 		rollouts := c.rollouts(t, rolled)
-		for _, each := range []server{followed, rolled} {
+		for _, each := range []server{followed, byHand, rolled} {
 			s.note(c.followsRenewal(t, each, "cert-manager", each == rolled, func() { c.renewForeign(t, each.namespace, each.service) }))
 		}
 		for _, each := range byScript {
 			s.note(c.followsRenewal(t, each, each.service+".sh", false, func() { c.issuesByScript(t, each) }))
 		}
+		var took []time.Duration
+		for _, each := range append([]server{followed, byHand}, byScript...) {
+			took = append(took, c.followedAfter(t, writes, each)...)
+		}
+		require.NotEmpty(t, took)
+		s.note("followed, from the write of a Secret to the pod that serves it, " + spread(took))
+		slices.Sort(took)
+		assert.Less(t, took[len(took)/2], 10*time.Second, "unwoken, half of them take more than 37 seconds")
 		old, err := c.foreign(t.Context(), web)
 		require.NoError(t, err)
 		processes, err := c.processesOf(t.Context(), web)
@@ -107,11 +120,12 @@ func certManagerScene() *scene {
 			return err
 		})
 		renewed := time.Since(start)
-		took := c.servesForeign(t, web)
+		served := c.servesForeign(t, web)
 		after, err := c.processesOf(t.Context(), web)
 		require.NoError(t, err)
 		assert.Equal(t, processes, after, "pods of the server, and restarts of each")
-		s.note(fmt.Sprintf("renewed by cert-manager after %s, and served by the same process %s later", seconds(renewed), seconds(took)))
+		s.note(fmt.Sprintf("renewed by cert-manager after %s, and served by the same process %s later", seconds(renewed), seconds(served)))
+		c.verifiesAny(t, web.namespace)
 		assert.Equal(t, rollouts+1, c.rollouts(t, rolled), "rollouts of rolled, while the others were renewed")
 		handshakes := 0
 		for _, route := range s.routes {
@@ -119,7 +133,7 @@ func certManagerScene() *scene {
 			assert.Zero(t, sum.failed, strings.Join(sum.first, "\n"))
 			handshakes += sum.handshakes
 		}
-		s.note(fmt.Sprintf("%d handshakes with followed, rolled, person and step, none failed", handshakes))
+		s.note(fmt.Sprintf("%d handshakes with followed, byhand, rolled, person and step, none failed", handshakes))
 	}
 	return s
 }
@@ -173,6 +187,44 @@ func (c *cluster) followsRenewal(t *testing.T, s server, issuer string, restarts
 	eventually(t, settling, "each pod of "+s.service, func(ctx context.Context) error { return c.servesAtEachPod(ctx, s, now) })
 	c.wasWoken(t, s, now.leaf)
 	return text
+}
+
+// followedAfter returns how long each renewal, of those that were seen, took from the Secret to each pod of the server.
+func (c *cluster) followedAfter(t *testing.T, w *writes, s server) (took []time.Duration) {
+	t.Helper()
+	report, err := c.report(t.Context(), attentive)
+	require.NoError(t, err)
+	now, err := c.foreign(t.Context(), s)
+	require.NoError(t, err)
+	targets, err := c.targets(t.Context(), s)
+	require.NoError(t, err)
+	for _, target := range targets[1:] { // the pods
+		target.Roots = string(now.ca)
+		account, _ := report.Of(target)
+		for _, each := range renewals(w.of(s.namespace, s.secret)) {
+			if first, ok := account.FirstServed(each.leaf); ok {
+				took = append(took, first.Sub(each.at))
+			}
+		}
+	}
+	return took
+}
+
+// verifiesAny fails the test unless kubectl servingcert verify --any, by ports that the kubelet forwards, reports that each
+// pod of the namespace serves what its Secret holds, and that ca.crt verifies it.
+func (c *cluster) verifiesAny(t *testing.T, namespace string) {
+	t.Helper()
+	eventually(t, propagating, "verify --any", func(ctx context.Context) error {
+		out, err := c.run(ctx, c.tools.plugin, "verify", "--any", "-n", namespace, "-o", "jsonpath={range .ports[*]}{.secretState} {.trust}{\"\\n\"}{end}")
+		if err != nil {
+			return err
+		}
+		ports := strings.Split(strings.TrimSpace(out), "\n")
+		if i := slices.IndexFunc(ports, func(port string) bool { return port != "current secret" }); i >= 0 {
+			return fmt.Errorf("port %d of %d: %q", i+1, len(ports), ports[i])
+		}
+		return nil
+	})
 }
 
 // wasWoken fails the test unless the kubelet of each pod was woken for the leaf: it is served two seconds later, instead of up

@@ -17,10 +17,12 @@ import (
 	"time"
 
 	"github.com/go-logr/logr"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/servingcert/servingcert/hack/node"
+	"github.com/servingcert/servingcert/pkg/api"
 )
 
 // The flags; paths are relative to this directory.
@@ -168,7 +170,7 @@ func (c *cluster) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	c.writes, err = watchWrites(ctx, c.clients)
+	c.writes, err = watchWrites(ctx, c.clients, metav1.NamespaceAll, api.LabelManagedBy)
 	return err
 }
 

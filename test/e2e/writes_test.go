@@ -16,7 +16,6 @@ import (
 	toolscache "k8s.io/client-go/tools/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/servingcert/servingcert/pkg/api"
 	"github.com/servingcert/servingcert/pkg/pki"
 )
 
@@ -32,12 +31,12 @@ type written struct {
 	at   time.Time
 }
 
-// watchWrites returns when all Secrets are listed. It continues until ctx ends, also if the API server
-// is down in between.
-func watchWrites(ctx context.Context, clients kubernetes.Interface) (*writes, error) {
+// watchWrites returns when all Secrets with the labels are listed. It continues until ctx ends, also if the API
+// server is down in between.
+func watchWrites(ctx context.Context, clients kubernetes.Interface, namespace, labels string) (*writes, error) {
 	w := &writes{leaves: map[client.ObjectKey][]written{}}
-	factory := informers.NewSharedInformerFactoryWithOptions(clients, 0, informers.WithTweakListOptions(func(o *metav1.ListOptions) {
-		o.LabelSelector = api.LabelManagedBy
+	factory := informers.NewSharedInformerFactoryWithOptions(clients, 0, informers.WithNamespace(namespace), informers.WithTweakListOptions(func(o *metav1.ListOptions) {
+		o.LabelSelector = labels
 	}))
 	informer := factory.Core().V1().Secrets().Informer()
 	if _, err := informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
