@@ -20,6 +20,7 @@ import (
 
 	"github.com/servingcert/servingcert/hack/controlplane"
 	"github.com/servingcert/servingcert/pkg/api"
+	"github.com/servingcert/servingcert/pkg/api/state"
 	"github.com/servingcert/servingcert/pkg/pki"
 	"github.com/servingcert/servingcert/test/integration/harness"
 )
@@ -51,6 +52,13 @@ func TestStatus(t *testing.T) {
 	web := makeService(t, ns, "web")
 	issued := issueBy(t, ca, web)
 	makeService(t, ns, "new")
+	for name, reason := range map[string]string{"theirs": api.ReasonExternal, "late": api.ReasonRenewalOverdue} {
+		svc := makeService(t, ns, name)
+		svc.Annotations[api.AnnotationIssuer] = string(api.IssuerExternal)
+		_, err := admin.CoreV1().Services(ns).Update(t.Context(), svc, metav1.UpdateOptions{})
+		require.NoError(t, err)
+		require.NoError(t, writeReady(t.Context(), ns, name, metav1.ConditionTrue, reason, "of another issuer", state.Ready{Secret: name + "-tls", Leaf: strings.Repeat("ab", 32), External: true}))
+	}
 	makeService(t, ns, "wrong")
 	require.NoError(t, setReady(t.Context(), ns, "wrong", metav1.ConditionFalse, "InvalidAnnotation", "servingcert.dev/duration: x"))
 	_, err := admin.CoreV1().Services(ns).Create(t.Context(), &corev1.Service{
@@ -76,6 +84,8 @@ func TestStatus(t *testing.T) {
 		`NAMESPACE +SERVICE +READY +REASON +SERVING +SECRET +LEAF +NOT AFTER +RENEW AT`,
 		ns + ` +web +True +Issued +True +web-tls +` + pki.Fingerprint(issued.Leaf)[:12] + ` +` + issued.Leaf.NotAfter.Format(time.RFC3339) + ` +` + pki.RenewAt(issued.Leaf).UTC().Format(time.RFC3339),
 		ns + ` +new +- +NotOptedIn +- +new-tls +- +- +-`,
+		ns + ` +theirs +True +External +True +theirs-tls +abababababab +- +-`,
+		ns + ` +late +True +RenewalOverdue +True +late-tls +abababababab +- +-`,
 		`Namespace ` + ns + ` is not labelled, so nothing is issued in it\. To opt in: kubectl label namespace ` + ns + ` servingcert.dev/inject=enabled`,
 		ns + ` +wrong +False +InvalidAnnotation +- +wrong-tls +- +- +-`,
 	} {
@@ -109,6 +119,7 @@ func TestStatus(t *testing.T) {
 		assert.EqualValues(t, 2, got.CA["nextGeneration"])
 		assert.EqualValues(t, 1, got.Trust["refusing"])
 		assert.Contains(t, r.out, `"reason": "Current"`)
+		assert.Equal(t, 2, strings.Count(r.out, `"external": true`))
 		assert.NotContains(t, r.out, "PRIVATE KEY")
 		r = cli(t, "status", "--system-namespace", s.namespace, "-n", ns, "-o", "yaml", "web")
 		assert.Contains(t, r.out, "renewAt: \""+pki.RenewAt(issued.Leaf).UTC().Format(time.RFC3339))
