@@ -83,6 +83,8 @@ func TestManyPods(t *testing.T) {
 		count[p.Serves]++
 		if p.Serves == probe.TLS {
 			require.Equal(t, pki.Fingerprint(pair.Leaf), p.Leaf)
+			require.Equal(t, []string{"web.shop.svc", pair.Leaf.Issuer.CommonName, "TLS 1.3"}, append(p.Names, p.Issuer, p.TLS.Version))
+			require.Equal(t, &pair.Leaf.NotAfter, p.NotAfter)
 			require.Contains(t, p.Problems, status.ProblemUntrusted)
 		}
 	}
